@@ -1,0 +1,49 @@
+/* A growing lower Cholesky factor L L^T = S, column-major in a square buffer of leading dimension `cap`.
+ *
+ * Rows are appended (border), and the factor follows rank-one changes of S; no explicit inverse is ever
+ * kept (MATH.md 2 and NUMERICS.md 9: the papers' inverse updates lose all digits on near-duplicates). */
+#ifndef KB_CHOL_H
+#define KB_CHOL_H
+
+#include <stddef.h>
+
+#include "err.h"
+
+struct kb_chol {
+    double *l;   /* cap x cap, column-major, lower triangle used */
+    size_t n;    /* order in force */
+    size_t cap;  /* leading dimension */
+};
+
+void kb_chol_init(struct kb_chol *c);
+void kb_chol_close(struct kb_chol *c);
+
+/* Room for order n; the factor is kept. KB_ENOMEM changes nothing. */
+enum kb_err kb_chol_reserve(struct kb_chol *c, size_t n);
+
+/* Replaces the factor by that of the symmetric n x n matrix a (lower triangle read, ld >= n). O(n^3/3).
+ * KB_ENOTPD or KB_ENOMEM changes nothing. */
+enum kb_err kb_chol_factor(struct kb_chol *c, const double *a, size_t ld, size_t n);
+
+/* Appends the row (row[0..n-1], pivot) of the factor itself. Needs room (asserted). pivot > 0. O(n). */
+void kb_chol_append_row(struct kb_chol *c, const double *row, double pivot);
+
+/* x = L^-1 x and x = L^-T x, in place. O(n^2). */
+void kb_chol_solve_l(const struct kb_chol *c, double *x);
+void kb_chol_solve_lt(const struct kb_chol *c, double *x);
+
+/* X = L^-1 X for n_rhs columns of leading dimension ld >= n. O(n^2 n_rhs). */
+void kb_chol_solve_l_many(const struct kb_chol *c, double *x, size_t ld, size_t n_rhs);
+
+/* S += x x^T from index `first` on: x[0..first-1] must be zero and are not read. x (length n) is destroyed.
+ * O((n - first)^2). Stable for every x. */
+void kb_chol_update(struct kb_chol *c, double *x, size_t first);
+
+/* S -= x x^T by hyperbolic rotations; x destroyed. KB_ENOTPD when the result would not be positive
+ * definite; the factor is then spoiled and must be rebuilt by the caller. */
+enum kb_err kb_chol_downdate(struct kb_chol *c, double *x, size_t first);
+
+double kb_chol_logdet(const struct kb_chol *c);      /* ln det S */
+double kb_chol_inverse_trace(const struct kb_chol *c, double *scratch); /* tr S^-1; scratch: n doubles; O(n^3/3) */
+
+#endif

@@ -1,0 +1,157 @@
+/* The engine of one tenant: a model as a fold over its log.
+ *
+ * It performs no I/O, reads no clock and starts no thread. `decide` computes and changes nothing; events
+ * change the model by one path, live and in recovery alike:
+ *
+ *     follow_up (live only: draws the dictionary change an event brings with it)
+ *     reserve   validates the event, gets its memory, builds what is heavy           may fail
+ *     grow      lets visible arrays grow for all that is reserved                    may fail, exclusive
+ *       -- the caller appends the events to the log and commits --
+ *     prepare   heavy work that cannot fail (the sweep over the history)
+ *     apply     makes the event visible                                              cannot fail, exclusive
+ *     rollback  instead of prepare/apply: forgets everything reserved
+ *
+ * A batch is reserved event by event and then applied in the same order. KB_EBUSY from reserve means: the
+ * event depends on one that is reserved but not applied; apply the batch first. Heavy events (configured,
+ * graph, dictionary resets) want an empty batch before them, and nothing may follow a dictionary event in
+ * its batch.
+ *
+ * Locking: one writer at a time calls the functions above. Those marked exclusive must not run beside
+ * readers (decide, facts, digest, getters); the others may. */
+#ifndef KB_ENGINE_H
+#define KB_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+#include "event.h"
+#include "posterior.h"
+#include "spec.h"
+
+struct kb_engine;
+
+enum kb_err kb_engine_new(struct kb_engine **out);
+void kb_engine_free(struct kb_engine *e);
+
+/* --- writer ---------------------------------------------------------------------------------------- */
+
+/* The dictionary event that must stand right after ev in the log, if any: an admission for a learning event, a
+ * reset for a configured or graph event that changes the model of a non-empty history. next->type is
+ * KB_EV_NONE when there is none. Call after reserve(ev), before anything else is reserved. *next borrows from
+ * the engine until apply or rollback; its seq and at_ms are left to the caller (seq = ev->seq + 1). */
+enum kb_err kb_engine_follow_up(struct kb_engine *e, const struct kb_event *ev, struct kb_event *next);
+
+/* A dictionary reset that the engine's own state calls for (exact_limit passed; a median lengthscale
+ * moved), to be handled as a batch of its own before new events. next->type KB_EV_NONE when nothing is due. */
+enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *next);
+
+enum kb_err kb_engine_reserve(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);
+bool kb_engine_needs_growth(const struct kb_engine *e);
+enum kb_err kb_engine_grow(struct kb_engine *e);                          /* exclusive */
+void kb_engine_prepare(struct kb_engine *e, const struct kb_event *ev);
+void kb_engine_apply(struct kb_engine *e, const struct kb_event *ev);     /* exclusive */
+void kb_engine_rollback(struct kb_engine *e);
+
+/* reserve, grow, prepare, apply in one call: for folds without readers. On failure nothing has changed. */
+enum kb_err kb_engine_fold(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);
+
+/* Before a fold from the beginning: events before `seq` teach only the history, since a reset at `seq` builds
+ * the posterior anew. The result is the same bit for bit (test: quiet_fold_equals_plain_fold). */
+void kb_engine_fold_quietly_until(struct kb_engine *e, uint64_t seq);
+
+/* --- readers --------------------------------------------------------------------------------------- */
+
+struct kb_candidate {
+    const char *arm;
+    const double *features; /* NULL: take them from the catalogue (or none when arm_dim is 0) */
+};
+
+struct kb_query {
+    const char *user;
+    const double *context;                /* context_dim values */
+    const struct kb_candidate *candidates; /* none: every active arm of the catalogue */
+    size_t n_candidates;
+    const char *const *exclude; /* arm ids left out */
+    size_t n_exclude;
+    uint64_t key; /* keys the draw: a hash of the decision id */
+};
+
+/* Result of decide; arrays live in the scratch until its next use. */
+struct kb_decision {
+    size_t n;                      /* candidates considered */
+    size_t chosen;
+    const char *const *arm;        /* [n] */
+    const double *const *features; /* [n], NULL pointers when arm_dim is 0 */
+    const double *mean, *sd, *lower, *upper, *score, *propensity; /* [n] */
+    const size_t *order;           /* [n] the chosen one, then by score descending, ties by index */
+    uint64_t n_learned;            /* t: rewards learned */
+    size_t n_support;              /* dictionary size (exact: distinct points) */
+};
+
+/* Reader memory; one per concurrent decide. */
+enum kb_err kb_engine_scratch_new(struct kb_scratch **out);
+void kb_engine_scratch_free(struct kb_scratch *s);
+/* Makes *s large enough for a decision of n candidates (0: the catalogue). Allocates only when it must. */
+enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *s, size_t n_candidates, size_t n_exclude);
+
+/* Errors: KB_ENOTFOUND "/candidates/3" unknown arm without features; KB_EINVAL no candidate is left, features
+ * missing or a candidate twice. No allocation. */
+enum kb_err kb_engine_decide(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s,
+                             struct kb_decision *out, struct kb_errmsg *msg);
+
+enum kb_decision_state {
+    KB_DECISION_UNKNOWN, /* never seen, or closed: the log knows */
+    KB_DECISION_PENDING,
+    KB_DECISION_DEFERRED
+};
+enum kb_decision_state kb_engine_decision_state(const struct kb_engine *e, const char *decision);
+
+/* Reward so far of a slot of a pending decision (arm NULL: slot 0): KB_ENOTFOUND no such decision or slot,
+ * *has_reward false when none yet. */
+enum kb_err kb_engine_slot_reward(const struct kb_engine *e, const char *decision, const char *arm, bool *has_reward,
+                                  double *reward);
+
+/* Earliest deadline among pending decisions, INT64_MAX when none. O(1). */
+int64_t kb_engine_next_expiry(const struct kb_engine *e);
+/* Ids of up to max pending decisions whose deadline is <= now; borrowed until the next apply. O(pending). */
+size_t kb_engine_expired(const struct kb_engine *e, int64_t now_ms, const char **ids, size_t max);
+
+struct kb_engine_counts {
+    uint64_t seq, version;
+    uint64_t decided, rewarded, observed, expired, late, pending;
+    uint64_t learned; /* t */
+    double reward_sum;
+    size_t users, arms, active_arms, history_rows, n_support;
+    size_t pending_bytes, bytes;
+};
+void kb_engine_counts(const struct kb_engine *e, struct kb_engine_counts *out);
+
+struct kb_arm_view {
+    const char *id;
+    const double *features; /* NULL when it has none */
+    bool is_in_catalogue, is_active;
+    uint64_t decided, rewarded;
+    double reward_sum;
+};
+size_t kb_engine_n_arms(const struct kb_engine *e); /* every arm ever seen */
+struct kb_arm_view kb_engine_arm(const struct kb_engine *e, size_t i);
+
+/* Spec in force: configured values, with the lengthscales and representation that resets have put in force. */
+const struct kb_spec *kb_engine_spec(const struct kb_engine *e);
+const struct kb_graph *kb_engine_graph(const struct kb_engine *e); /* NULL when none */
+const char *kb_engine_graph_user(const struct kb_engine *e, uint32_t node);
+const char *kb_engine_user(const struct kb_engine *e, uint32_t user);
+const char *kb_engine_arm_id(const struct kb_engine *e, uint32_t arm);
+const struct kb_posterior *kb_engine_posterior(const struct kb_engine *e); /* NULL before the first configured */
+
+/* 64-bit digest of everything that decides future answers: spec, graph, catalogue, history, pending,
+ * counters, posterior bits. Equal after a restart and after a fresh fold on one machine. */
+uint64_t kb_engine_digest(const struct kb_engine *e);
+
+/* Snapshot body (schema/snapshot.md) and back; load wants a new engine. KB_EVERSION, KB_ECORRUPT, KB_ENOMEM. */
+enum kb_err kb_engine_save(const struct kb_engine *e, struct kb_writer *w);
+enum kb_err kb_engine_load(struct kb_engine *e, const void *data, size_t n);
+
+#endif

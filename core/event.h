@@ -1,0 +1,128 @@
+/* Events of a tenant's log: the only thing that changes a model. Plain structs; every pointer is borrowed
+ * for the call. Outcomes of chance (the arm drawn, the points admitted) stand in the event, so a fold draws
+ * nothing. The JSON line of each type is described in schema/event.schema.json. */
+#ifndef KB_EVENT_H
+#define KB_EVENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "spec.h"
+
+/* X(enum, value, name in the log). Values are stored: never renumber. */
+#define KB_EVENT_MAP(X)                       \
+    X(KB_EV_CONFIGURED, 1, "configured")      \
+    X(KB_EV_GRAPH, 2, "graph")                \
+    X(KB_EV_ARMS, 3, "arms")                  \
+    X(KB_EV_DECIDED, 4, "decided")            \
+    X(KB_EV_REWARDED, 5, "rewarded")          \
+    X(KB_EV_OBSERVED, 6, "observed")          \
+    X(KB_EV_EXPIRED, 7, "expired")            \
+    X(KB_EV_ACTIVATED, 8, "activated")        \
+    X(KB_EV_DICTIONARY, 9, "dictionary")      \
+    X(KB_EV_LATE, 10, "late")
+
+enum kb_event_type {
+    KB_EV_NONE = 0,
+#define KB_EVENT_ENUM(name, value, text) name = value,
+    KB_EVENT_MAP(KB_EVENT_ENUM)
+#undef KB_EVENT_ENUM
+};
+
+const char *kb_event_name(int type);          /* NULL when unknown */
+int kb_event_from_name(const char *name);     /* KB_EV_NONE when unknown */
+
+struct kb_ev_edge {
+    const char *u, *v;
+    double weight; /* not read in removals */
+};
+
+struct kb_ev_arm {
+    const char *id;
+    const double *features; /* arm_dim values, or NULL: an arm without features */
+    bool is_active;
+};
+
+/* An arm put before the user. Slot 0 of a decision is the arm drawn. */
+struct kb_ev_slot {
+    const char *arm;
+    const double *features; /* arm_dim values or NULL when arm_dim is 0 */
+};
+
+/* A dictionary point: the log sequence number that first taught it, and its inclusion probability. */
+struct kb_ev_atom {
+    uint64_t event;
+    double probability;
+};
+
+#define KB_MAX_SLOTS 16u
+
+struct kb_event {
+    enum kb_event_type type;
+    uint64_t seq;  /* 1, 2, 3, ... without gaps */
+    int64_t at_ms; /* Unix time */
+    union {
+        struct {
+            const struct kb_spec *spec;
+            uint64_t version; /* 1, 2, ... */
+        } configured;
+        struct { /* replace: the whole graph is users + add; otherwise a patch */
+            bool is_replace;
+            const char *const *users;
+            size_t n_users;
+            const struct kb_ev_edge *add, *remove;
+            size_t n_add, n_remove;
+        } graph;
+        struct { /* replace: the whole catalogue; otherwise put (by id) and remove */
+            bool is_replace;
+            const struct kb_ev_arm *put;
+            size_t n_put;
+            const char *const *remove;
+            size_t n_remove;
+        } arms;
+        struct {
+            const char *decision, *user;
+            const double *context; /* context_dim values, may be NULL when 0 */
+            const struct kb_ev_slot *slots;
+            size_t n_slots; /* 1..KB_MAX_SLOTS */
+            double propensity, mean; /* of slot 0, when decided */
+            int64_t expires_at_ms;
+            bool is_deferred; /* not learned from until activated */
+        } decided;
+        struct {
+            const char *decision;
+            const char *arm; /* NULL: slot 0 */
+            double reward;
+        } rewarded;
+        struct {
+            const char *user;
+            const double *context;
+            struct kb_ev_slot arm;
+            double reward;
+            double propensity; /* NaN when not told; not used by the model */
+        } observed;
+        struct { /* the window closed; has_reward: the default reward is learned for slots without one */
+            const char *decision;
+            bool has_reward;
+            double reward;
+        } expired;
+        struct {
+            const char *decision;
+        } activated;
+        struct { /* reset: the representation is built anew from the history with these points */
+            bool is_reset;
+            enum kb_repr_type repr;                       /* reset: in force from here on */
+            double context_lengthscale, arm_lengthscale;  /* reset: in force from here on */
+            const struct kb_ev_atom *atoms;
+            size_t n_atoms;
+        } dictionary;
+        struct { /* a reward after its window: kept, not learned */
+            const char *decision;
+            const char *arm;
+            double reward;
+        } late;
+    } as;
+};
+
+#endif

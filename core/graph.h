@@ -1,0 +1,44 @@
+/* The weighted user graph and its combinatorial Laplacian L = D - W  [LK, sec. 2].
+ *
+ * Nodes are 0..n-1; edges are undirected, weights positive and finite, no loops. The graph is immutable:
+ * an edit builds a new one. Optionally one virtual node (index n) is tied to every node by weight
+ * `population`; it is not counted in n. */
+#ifndef KB_GRAPH_H
+#define KB_GRAPH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+
+struct kb_edge {
+    uint32_t u, v;
+    double weight;
+};
+
+struct kb_graph; /* opaque; compressed adjacency, O(n + e) */
+
+/* Builds the graph. Errors (KB_EINVAL, message pointer "/edges/<i>"): node out of range, loop, weight not a
+ * positive finite number, the same pair twice with different weights (equal repeats are merged). Moves nothing;
+ * the edges are copied and sorted by node, so the result does not depend on their order. */
+enum kb_err kb_graph_new(struct kb_graph **out, size_t n_nodes, const struct kb_edge *edges, size_t n_edges,
+                         struct kb_errmsg *msg);
+void kb_graph_free(struct kb_graph *g);
+
+size_t kb_graph_n_nodes(const struct kb_graph *g);
+size_t kb_graph_n_edges(const struct kb_graph *g);                       /* distinct undirected */
+struct kb_edge kb_graph_edge(const struct kb_graph *g, size_t i);        /* i-th with u < v, sorted; O(1) */
+double kb_graph_degree(const struct kb_graph *g, uint32_t node);         /* weighted */
+size_t kb_graph_n_neighbours(const struct kb_graph *g, uint32_t node);
+size_t kb_graph_n_components(const struct kb_graph *g);                  /* O(n + e), allocates O(n); 0 on no memory */
+uint64_t kb_graph_digest(const struct kb_graph *g, uint64_t h);
+size_t kb_graph_bytes(const struct kb_graph *g);
+
+/* y = (L + rho I) x over n (+ 1 virtual node when population > 0) entries, for `width` interleaved vectors:
+ * x[i*width + k]. The virtual node has index n. O((n + e) width). */
+void kb_graph_apply(const struct kb_graph *g, double rho, double population, size_t width, const double *x, double *y);
+
+/* Dense lower triangle of L + rho I (order n, or n + 1 with population), column-major, ld = order. O(n^2). */
+void kb_graph_dense(const struct kb_graph *g, double rho, double population, double *a);
+
+#endif

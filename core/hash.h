@@ -1,0 +1,15 @@
+/* 64-bit FNV-1a: the model's digest and the hash tables of the core. Not a cryptographic hash. */
+#ifndef KB_HASH_H
+#define KB_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define KB_HASH_INIT 0xcbf29ce484222325u
+
+uint64_t kb_hash_bytes(uint64_t h, const void *data, size_t n);
+uint64_t kb_hash_u64(uint64_t h, uint64_t value);
+uint64_t kb_hash_double(uint64_t h, double value); /* by bits; -0.0 and 0.0 differ */
+uint64_t kb_hash_str(uint64_t h, const char *s);   /* length, then bytes */
+
+#endif

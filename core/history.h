@@ -1,0 +1,49 @@
+/* What the model has been taught: one row per distinct (user, context, arm, features), with the number of
+ * observations and the sum of their rewards. Rows are in order of first appearance in the log and are never
+ * moved or removed, so a dictionary point is named by the log sequence number that first taught it.
+ *
+ * Rewards of equal points enter every posterior of MATH.md 2 only through count and sum. */
+#ifndef KB_HISTORY_H
+#define KB_HISTORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "err.h"
+
+struct kb_history {
+    size_t dim;          /* of x: context_dim + arm_dim */
+    size_t n, cap;       /* distinct rows */
+    uint32_t *user, *arm;  /* [n] interned indices */
+    double *x;           /* [n][dim] context, then features */
+    double *count;       /* [n] observations (a correction leaves it, an expiry of a guess may lower it) */
+    double *sum;         /* [n] sum of rewards */
+    uint64_t *first_seq; /* [n] ascending */
+    uint32_t *slot;      /* hash table over rows */
+    size_t n_slots;
+    double n_observed;   /* sum of count: t */
+};
+
+void kb_history_init(struct kb_history *h, size_t dim);
+void kb_history_close(struct kb_history *h);
+
+/* Room for n more rows. */
+enum kb_err kb_history_reserve(struct kb_history *h, size_t n);
+
+/* Row of the point, or SIZE_MAX. */
+size_t kb_history_find(const struct kb_history *h, uint32_t user, uint32_t arm, const double *x);
+
+/* Adds d_count observations with rewards summing to d_sum; a new row when new (room reserved). Returns the row. */
+size_t kb_history_add(struct kb_history *h, uint32_t user, uint32_t arm, const double *x, double d_count, double d_sum,
+                      uint64_t seq);
+
+/* Row first taught by the event `seq`, or SIZE_MAX. O(log n). */
+size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq);
+
+uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash);
+void kb_history_save(const struct kb_history *h, struct kb_writer *w);
+enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r); /* h initialised with the right dim */
+size_t kb_history_bytes(const struct kb_history *h);
+
+#endif

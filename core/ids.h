@@ -1,0 +1,38 @@
+/* Interned ids: string <-> dense index 0, 1, 2, ... in order of first appearance, never removed.
+ * Indices are a function of the order of insertion alone, hence of the log. */
+#ifndef KB_IDS_H
+#define KB_IDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+
+#define KB_ID_NONE UINT32_MAX
+#define KB_ID_MAX_BYTES 256u
+
+struct kb_ids {
+    char *bytes;        /* all ids, each NUL-terminated */
+    size_t n_bytes, cap_bytes;
+    size_t *offset;     /* [n] start of id i in bytes */
+    size_t n, cap;
+    uint32_t *slot;     /* open addressing, KB_ID_NONE = empty; n_slots is a power of two */
+    size_t n_slots;
+};
+
+void kb_ids_init(struct kb_ids *ids);
+void kb_ids_close(struct kb_ids *ids);
+
+/* Index of id, or KB_ID_NONE. O(1). */
+uint32_t kb_ids_find(const struct kb_ids *ids, const char *id);
+
+/* Memory for n more ids with n_bytes in all (NULs included): the next n kb_ids_add cannot fail. */
+enum kb_err kb_ids_reserve(struct kb_ids *ids, size_t n, size_t n_bytes);
+
+/* Index of id, added when new. Needs a reservation when new (asserted). */
+uint32_t kb_ids_add(struct kb_ids *ids, const char *id);
+
+/* The string of index ix; valid until the next reserve or add. */
+const char *kb_ids_str(const struct kb_ids *ids, uint32_t ix);
+
+#endif

@@ -1,0 +1,84 @@
+/* The product kernel on points s = (user, context, arm):
+ *   k(s, s') = G[u, u'] kc(c, c') kx(x, x')                                   (MATH.md 1)
+ * and the support sets (dictionary, or all distinct points) it is evaluated against. */
+#ifndef KB_KERNEL_H
+#define KB_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "buf.h"
+#include "history.h"
+#include "user_kernel.h"
+
+/* A point; x (context, then features: dim doubles) is borrowed. */
+struct kb_point {
+    struct kb_user user;
+    uint32_t arm;
+    const double *x;
+};
+
+/* Candidates of one decision: one user and context, n arms. */
+struct kb_candidates {
+    struct kb_user user;
+    const double *context;         /* context_dim; may be NULL when 0 */
+    size_t n;
+    const uint32_t *arms;          /* [n] interned arm, KB_ID_NONE = never seen (differs from every other) */
+    const double *const *features; /* [n] arm_dim doubles each; may be NULL when arm_dim is 0 */
+};
+
+struct kb_kernel {
+    struct kb_user_kernel *user; /* owned */
+    struct kb_vec_kernel_spec context, arm;
+    size_t context_dim, arm_dim;
+};
+
+/* Memory of a reader: an arena and the user kernel's work vectors. */
+struct kb_scratch {
+    struct kb_arena arena;
+    struct kb_user_scratch *user;
+};
+
+enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_graph *graph);
+void kb_kernel_close(struct kb_kernel *k);
+
+/* k(s, s). */
+double kb_kernel_diag(const struct kb_kernel *k, const struct kb_point *p, struct kb_scratch *s);
+
+/* Whether two points are the same to the kernel (equal rows), and a hash that agrees with it. */
+bool kb_kernel_same(const struct kb_kernel *k, const struct kb_point *a, const struct kb_point *b);
+uint64_t kb_kernel_hash(const struct kb_kernel *k, const struct kb_point *p);
+
+/* Points that others are evaluated against, stored by value; each knows its user's anchor. */
+struct kb_support {
+    size_t dim, n, cap;
+    struct kb_user *user;
+    uint32_t *anchor, *arm;
+    double *x; /* [cap][dim] */
+};
+
+void kb_support_init(struct kb_support *s, size_t dim);
+void kb_support_close(struct kb_support *s);
+enum kb_err kb_support_reserve(struct kb_support *s, size_t n_more);
+void kb_support_push(struct kb_support *s, const struct kb_point *p, uint32_t anchor); /* room reserved */
+struct kb_point kb_support_point(const struct kb_support *s, size_t i);
+
+/* Writes p behind those in force (index n) without counting it: readers do not see it. Room reserved. */
+void kb_support_put(struct kb_support *s, size_t i, const struct kb_point *p, uint32_t anchor);
+
+/* out[i] = k(support_i, p), i < n (n may exceed s->n by staged points). `diag_user` = kb_user_kernel_diag of
+ * p's user (used when normalised). O(n (dim + 1)). */
+void kb_kernel_column(const struct kb_kernel *k, const struct kb_support *s, size_t n, const struct kb_point *p,
+                      double diag_user, double *out);
+
+/* Block for one decision: out[i + c ld] = k(support_i, candidate_c), n = s->n rows, candidates c0..c0+n_c-1,
+ * and diag[c - c0] = k(candidate_c, candidate_c). User and context factors are computed once. */
+void kb_kernel_block(const struct kb_kernel *k, const struct kb_support *s, const struct kb_candidates *cand, size_t c0,
+                     size_t n_c, struct kb_scratch *scratch, double *out, size_t ld, double *diag);
+
+/* Arena bytes that one kb_kernel_block call may draw. */
+size_t kb_kernel_block_bytes(size_t n_support);
+
+#endif

@@ -1,0 +1,110 @@
+/* Gaussian-process posterior over points, behind one interface with two kinds of representation:
+ *
+ *   exact    (post_exact.c)    Cholesky factor of K_UU + lambda diag(1/count) over all distinct points U, which
+ *                              is the GP posterior of LK eq. 3 and TC eq. 2-3 on the full history; O(|U|^2) per event
+ *   nystrom  (post_nystrom.c)  features z(s) = A^-1 k_Z(s) over a dictionary Z, V = sum z z^T + lambda I = R R^T
+ *                              [EK, Prop. 4.2]; O(m^2) per event and C m^2 per decision. The dictionary grows by
+ *                              an admission rule (admission.h): KORS [EK, eq. 41] or residual threshold.
+ *
+ *   mean(s) = z.V^-1 b,   sd^2(s) = r(s) + lambda z.V^-1 z,   r = k(s,s) - z.z     (MATH.md 2; GP scale, reward units)
+ *
+ * Writer calls come from one thread at a time. Those marked [shared] may run beside readers (predict),
+ * those marked [exclusive] may not. */
+#ifndef KB_POSTERIOR_H
+#define KB_POSTERIOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernel.h"
+
+struct kb_posterior; /* opaque; owns its kernel */
+
+/* A dictionary point by the history row that holds it, with its inclusion probability (1 under `threshold`). */
+struct kb_atom {
+    size_t row;
+    double probability;
+};
+
+/* Empty posterior for spec over the graph (borrowed; may be NULL). Takes O(n^3) for dense graphs. [building] */
+enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph);
+void kb_posterior_free(struct kb_posterior *p);
+
+/* --- readers --------------------------------------------------------------------------------------- */
+
+/* Room in *s for predictions (arena and solver). [shared] */
+enum kb_err kb_posterior_fit_scratch(const struct kb_posterior *p, struct kb_scratch *s, size_t extra_bytes);
+void kb_scratch_init(struct kb_scratch *s);
+void kb_scratch_close(struct kb_scratch *s);
+
+/* mean[c], sd[c] >= 0 of the noiseless reward for every candidate. No allocation. Nystrom: O(C m (d + m)). [shared] */
+void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
+                          double *mean, double *sd);
+
+/* --- learning -------------------------------------------------------------------------------------- */
+
+/* Memory, and user columns, for one more learning step at point pt; adds up over calls until they are used
+ * or discarded. [shared] May solve for a user column. */
+enum kb_err kb_posterior_stage_learn(struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s);
+/* Grows what readers see, for all that is staged. [exclusive] Short: only copies. */
+bool kb_posterior_needs_growth(const struct kb_posterior *p);
+enum kb_err kb_posterior_grow(struct kb_posterior *p);
+void kb_posterior_discard(struct kb_posterior *p); /* forgets everything staged [shared] */
+
+/* d_count more observations at pt with rewards summing to d_sum. d_count is 0 (correction) or 1. Cannot
+ * fail after staging. [exclusive] */
+void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
+                        struct kb_scratch *s);
+
+/* --- dictionary (representations that grow one; the exact one answers "no") ---------------------------- */
+
+/* Whether pt enters the dictionary: probability by the admission rule, compared with `uniform` in [0,1).
+ * Points of residual < 1e-6 k(s,s) and a full dictionary never admit. [shared] O(m^2). */
+bool kb_posterior_admits(struct kb_posterior *p, const struct kb_point *pt, double uniform, struct kb_scratch *s,
+                         double *probability);
+
+/* Admission in three steps, so that nothing long runs under exclusion:
+ * stage: memory and the user's column [shared]; sweep: the new coordinate of every past point, and the
+ * borders of A, V and b, by one pass over the history [shared, cannot fail, O(n m)]; commit [exclusive, O(m^2)]. */
+enum kb_err kb_posterior_stage_atom(struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s);
+void kb_posterior_sweep_atom(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
+                             struct kb_atom atom, struct kb_scratch *s);
+void kb_posterior_commit_atom(struct kb_posterior *p, struct kb_scratch *s);
+
+/* Chooses a dictionary for the whole history under spec p: rows in order, one chance per observation
+ * (1 - (1-prob)^count), uniform numbers keyed by (key, row). *atoms is allocated (kb_free), may be NULL when
+ * *n is 0. p must be empty and is left with the dictionary's A factor only; follow with kb_posterior_fill. */
+enum kb_err kb_posterior_choose(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of, uint64_t key,
+                                struct kb_scratch *s, struct kb_atom **atoms, size_t *n);
+
+/* Teaches an empty posterior the whole history with the given dictionary (exact: atoms ignored, all rows).
+ * Deterministic: the same history, atoms and spec give the same bits, after choose or not. KB_ENOMEM, KB_ENOTPD
+ * leave it unusable (free it). [building] */
+enum kb_err kb_posterior_fill(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
+                              const struct kb_atom *atoms, size_t n, struct kb_scratch *s);
+
+/* --- facts ------------------------------------------------------------------------------------------ */
+
+struct kb_posterior_facts {
+    size_t n_support;           /* dictionary size m, or distinct points */
+    double effective_dimension; /* tr V0 (V0 + lambda I)^-1 */
+    double information_gain;    /* 1/2 ln det(I + K/lambda) of the representation */
+    uint64_t n_clamped;         /* pivots or residuals lifted to their floor: degradation, not an error */
+    size_t bytes;
+};
+
+/* Distinct points held (exact) or dictionary size. O(1). */
+size_t kb_posterior_n_support(const struct kb_posterior *p);
+struct kb_point kb_posterior_support_point(const struct kb_posterior *p, size_t i);
+/* The rest costs O(m^3 / 3); allocates scratch. [shared] */
+enum kb_err kb_posterior_facts(const struct kb_posterior *p, struct kb_posterior_facts *out);
+const struct kb_kernel *kb_posterior_kernel(const struct kb_posterior *p);
+
+uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h);
+
+/* Exact bits out and in; load wants a posterior fresh from kb_posterior_new with the same spec and graph. */
+void kb_posterior_save(const struct kb_posterior *p, struct kb_writer *w);
+enum kb_err kb_posterior_load(struct kb_posterior *p, struct kb_reader *r, struct kb_scratch *s);
+
+#endif

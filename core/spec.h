@@ -1,0 +1,107 @@
+/* What a tenant's model is made of: plain values, every one of them with a default, filled from a preset.
+ * The JSON of DESIGN.md maps onto this one to one; names live in spec.c so that codecs need no other table. */
+#ifndef KB_SPEC_H
+#define KB_SPEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+
+enum kb_user_kernel_type { KB_USER_LAPLACIAN, KB_USER_IDENTITY, KB_USER_ONES, KB_USER_N };
+enum kb_vec_kernel_type {
+    KB_VEC_RBF, KB_VEC_MATERN12, KB_VEC_MATERN32, KB_VEC_MATERN52,
+    KB_VEC_LINEAR, KB_VEC_POLYNOMIAL, KB_VEC_DELTA, KB_VEC_ONES, KB_VEC_N
+};
+enum kb_repr_type { KB_REPR_EXACT, KB_REPR_KORS, KB_REPR_THRESHOLD, KB_REPR_N };
+enum kb_conf_type { KB_CONF_FIXED, KB_CONF_N };
+enum kb_rule_type { KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM, KB_RULE_N };
+enum kb_aggregation { KB_AGG_FIRST, KB_AGG_SUM, KB_AGG_LAST, KB_AGG_N };
+
+struct kb_user_kernel_spec {
+    enum kb_user_kernel_type type;
+    double rho;         /* ridge of the Laplacian, > 0 [LK, Thm 2.1] */
+    double population;  /* weight of the virtual node tied to every user, >= 0; 0 = none */
+    bool is_normalized; /* divide by sqrt(G_uu G_vv) */
+};
+
+struct kb_vec_kernel_spec {
+    enum kb_vec_kernel_type type;
+    double lengthscale; /* > 0, in input units; used by rbf and matern */
+    bool is_median;     /* lengthscale follows the median pairwise distance (logged when it moves) */
+    int degree;         /* polynomial: (x.y + offset)^degree, 1..8 */
+    double offset;      /* polynomial, >= 0 */
+};
+
+struct kb_repr_spec {
+    enum kb_repr_type type;
+    double lambda;          /* ridge a of the regression = noise variance in reward units, > 0 */
+    double mu;              /* KORS, > 0 [EK, eq. 41] */
+    double gamma;           /* KORS oversampling, > 0 */
+    double epsilon;         /* KORS accuracy, in (0, 1) */
+    double threshold;       /* threshold: admit when r(s) > threshold k(s,s), in (0, 1) */
+    size_t max_dictionary;  /* 1..4096 */
+    size_t exact_limit;     /* exact: distinct points held before the model moves to KORS, 1..16384 */
+};
+
+struct kb_conf_spec {
+    enum kb_conf_type type;
+    double beta;        /* fixed: score = mean + beta sd, >= 0; Thompson's scale nu */
+    double norm_bound;  /* B; 0 = automatic; kept for rules that use it */
+    double noise;       /* sigma, > 0 */
+    double delta;       /* in (0, 1) */
+};
+
+struct kb_rule_spec {
+    enum kb_rule_type type;
+    double epsilon; /* share of uniform exploration mixed in, [0, 1] */
+};
+
+struct kb_spec {
+    char algorithm[32];  /* the preset's name, for display only: no code tests it */
+    uint32_t context_dim, arm_dim; /* 0..4096 */
+    struct kb_user_kernel_spec user_kernel;
+    struct kb_vec_kernel_spec context_kernel, arm_kernel;
+    struct kb_repr_spec repr;
+    struct kb_conf_spec conf;
+    struct kb_rule_spec rule;
+    enum kb_aggregation aggregation;
+    bool has_default_reward;
+    double default_reward;    /* learned when a window closes without a reward */
+    int64_t reward_window_ms; /* > 0 */
+    uint64_t seed;            /* < 2^53 */
+};
+
+/* Names of enum values as the API spells them ("rbf"); NULL past the end. `*_from_name` give -1 when unknown. */
+const char *kb_user_kernel_name(int type);
+const char *kb_vec_kernel_name(int type);
+const char *kb_repr_name(int type);
+const char *kb_conf_name(int type);
+const char *kb_rule_name(int type);
+const char *kb_aggregation_name(int type);
+int kb_user_kernel_from_name(const char *name);
+int kb_vec_kernel_from_name(const char *name);
+int kb_repr_from_name(const char *name);
+int kb_conf_from_name(const char *name);
+int kb_rule_from_name(const char *name);
+int kb_aggregation_from_name(const char *name);
+
+/* The i-th preset's name (NULL past the end): for listings and for tests that walk every row. */
+const char *kb_preset_name(size_t i);
+const char *kb_preset_about(size_t i); /* one sentence: which paper, which parts */
+
+/* Fills *spec from a preset for the given dimensions: vector kernels become `delta` where the dimension of
+ * the arms is 0 and `ones` where that of the contexts is 0. KB_ENOTFOUND for an unknown name. */
+enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t context_dim, uint32_t arm_dim);
+
+/* Checks ranges and combinations (needs / provides). KB_EINVAL for a value out of range, KB_EUNSUPPORTED for
+ * a combination; *msg points at the field ("/representation/lambda"). */
+enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg);
+
+/* Whether going from a to b keeps every kernel value and feature, so that no rebuild is due. */
+bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b);
+
+uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h);
+
+#endif

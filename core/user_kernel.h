@@ -1,0 +1,78 @@
+/* User kernel G over user indices: (L + rho I)^-1 of the graph [LK, Thm 2.1], identity, or ones.
+ *
+ * A user is an interned index with its graph node (KB_ID_NONE = unknown to the graph). Up to KB_GRAPH_DENSE_MAX nodes the inverse is dense; beyond, columns of *anchors* (users in the
+ * posterior's support) are solved by conjugate gradients, kept whole, and other users read their row of them.
+ *
+ * Unknown users: without `population` they are isolated, G_uu = 1/rho. With population weight w they hang
+ * on the virtual node p alone: f(u) | f(p) ~ N(c f(p), 1/(w + rho)), c = w/(w + rho), hence G_uv = c G_pv,
+ * G_uu = c^2 G_pp + 1/(w + rho), and for two of them c^2 G_pp.
+ * Deviation: p's own prior does not feel those who hang on it so, hence the kernel stays fixed while
+ * strangers arrive (test: unknown_users_do_not_move_the_kernel).
+ *
+ * `is_normalized` divides by sqrt(G_uu G_vv). Canonical rows: users whose kernel rows are equal for every
+ * argument (all of them under `ones`) share one row index, so that repeated points are recognised. */
+#ifndef KB_USER_KERNEL_H
+#define KB_USER_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+#include "graph.h"
+#include "spec.h"
+
+#define KB_GRAPH_DENSE_MAX 2048u
+#define KB_CG_PANEL 16u
+
+struct kb_user_kernel;
+struct kb_user_scratch; /* one per concurrent reader: work vectors of a single solve */
+
+/* graph may be NULL (no graph: every user is unknown); it is borrowed and must outlive the kernel.
+ * Dense: O(n^3). Beyond KB_GRAPH_DENSE_MAX nodes nothing is solved here. */
+enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user_kernel_spec *spec,
+                               const struct kb_graph *graph);
+void kb_user_kernel_free(struct kb_user_kernel *k);
+
+/* A user as the kernel sees it. */
+struct kb_user {
+    uint32_t index; /* interned index, the identity of users unknown to the graph */
+    uint32_t node;  /* graph node or KB_ID_NONE */
+};
+
+/* Identity of the user's kernel row: equal rows <=> equal values (0 for everybody under `ones`). */
+uint32_t kb_user_kernel_row(const struct kb_user_kernel *k, struct kb_user u);
+
+enum kb_err kb_user_scratch_new(struct kb_user_scratch **out, const struct kb_user_kernel *k);
+void kb_user_scratch_free(struct kb_user_scratch *s);
+
+/* G_uu (after normalisation: 1). May solve one system for a user not seen before; the value is cached by a
+ * relaxed atomic store, so readers may share a const kernel. O(1), or O(iterations (n + e)). */
+double kb_user_kernel_diag(const struct kb_user_kernel *k, struct kb_user u, struct kb_user_scratch *s);
+
+/* Anchors: users against which others are evaluated, numbered 0.. in order of adding; one per kernel row.
+ * `find` gives the slot of a user's row among those in force and those staged, or KB_ID_NONE.
+ * `stage` solves and stores the user's column behind those in force, where readers do not look (heavy, may
+ * run beside readers, not beside another writer); staged slots stack up. *slot receives it (an existing one
+ * when the row has an anchor already). `commit` makes every staged slot <= slot visible (O(1), cannot fail,
+ * needs exclusion); `discard` forgets all that are staged. For building before the kernel is shared, stage
+ * and commit in one go by `add`, which solves blocks of KB_CG_PANEL columns with the same bits as one by one. */
+uint32_t kb_user_kernel_find_anchor(const struct kb_user_kernel *k, struct kb_user u);
+enum kb_err kb_user_kernel_stage_anchor(struct kb_user_kernel *k, struct kb_user u, struct kb_user_scratch *s, uint32_t *slot);
+void kb_user_kernel_commit_anchor(struct kb_user_kernel *k, uint32_t slot);
+void kb_user_kernel_discard_anchors(struct kb_user_kernel *k);
+enum kb_err kb_user_kernel_add_anchors(struct kb_user_kernel *k, const struct kb_user *users, size_t n, uint32_t *slots,
+                                       struct kb_user_scratch *s);
+
+/* out[i] = G[u, anchor slots[i]], normalised when asked (needs diag(u): pass it). Staged slots may be
+ * read by the writer. O(n). */
+void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, double diag, const uint32_t *slots, size_t n,
+                           double *out);
+
+/* Known diagonal values as a cache for snapshots: n_nodes doubles (NaN = not known), or 0 when dense or not
+ * a graph kernel. */
+size_t kb_user_kernel_diag_cache(const struct kb_user_kernel *k, double *out, size_t max);
+void kb_user_kernel_set_diag_cache(struct kb_user_kernel *k, const double *values, size_t n);
+
+size_t kb_user_kernel_bytes(const struct kb_user_kernel *k);
+
+#endif

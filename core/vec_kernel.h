@@ -1,0 +1,24 @@
+/* Kernels on vectors: contexts and arm features. With r = |x - y| and lengthscale l:
+ *   rbf exp(-r^2 / 2 l^2); matern12 exp(-r/l); matern32 (1 + s) exp(-s), s = sqrt(3) r/l;
+ *   matern52 (1 + s + s^2/3) exp(-s), s = sqrt(5) r/l; linear x.y; polynomial (x.y + offset)^degree;
+ *   delta 1 when all coordinates are equal (for arms: when the ids are equal), else 0; ones 1. */
+#ifndef KB_VEC_KERNEL_H
+#define KB_VEC_KERNEL_H
+
+#include <stddef.h>
+
+#include "spec.h"
+
+/* k(x, y) for one pair. O(dim). */
+double kb_vec_kernel_value(const struct kb_vec_kernel_spec *k, size_t dim, const double *x, const double *y);
+
+/* out[i] *= k(x_i, y) for n points x_i = x + i * stride. O(n dim). */
+void kb_vec_kernel_scale(const struct kb_vec_kernel_spec *k, size_t dim, const double *x, size_t stride, size_t n,
+                         const double *y, double *out);
+
+/* Median of the pairwise Euclidean distances of n vectors of length dim (stride apart), zero distances left
+ * out; 1 when there are none. Beyond 512 vectors an even subsample of 512 is used. `scratch` may be NULL
+ * (then it allocates). KB_ENOMEM. */
+enum kb_err kb_median_distance(size_t n, size_t dim, const double *x, size_t stride, double *out);
+
+#endif
