@@ -1,0 +1,61 @@
+/* Request bodies and log lines: JSON text -> structs. Every fault is reported by JSON pointer, unknown fields,
+ * duplicate keys, non-finite numbers and bad UTF-8 included; nothing is half-decoded: on failure (return -1, *p
+ * filled) the out struct is not to be read. Decoded strings and arrays live in the ld_doc. Owner of jansson
+ * together with json_out.c. */
+#ifndef LD_JSON_IN_H
+#define LD_JSON_IN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine.h"
+#include "problem.h"
+
+struct ld_doc; /* a parsed text and the memory of what was decoded from it */
+
+/* Parses JSON (depth <= 16). ndjson: every non-blank line becomes one item of an array, pointers are
+ * "/<line - 1>...". 0 or -1. */
+int ld_doc_parse(struct ld_doc **out, const char *text, size_t n, bool is_ndjson, struct ld_problem *p);
+void ld_doc_free(struct ld_doc *doc);
+void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size); /* zeroed, lives as long as doc; NULL on no memory */
+
+/* The configuration with what only the server uses. */
+struct ld_settings {
+    struct kb_spec spec;
+    bool is_relaxed; /* durability: answer before the commit */
+};
+int ld_decode_settings(struct ld_doc *doc, struct ld_settings *out, struct ld_problem *p);
+
+struct ld_select {
+    struct kb_query query; /* key is left 0 */
+    const char *decision;  /* NULL: the server makes one */
+    size_t top;            /* >= 1 */
+    bool is_explained, is_dry_run, is_deferred;
+};
+int ld_decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct ld_select *out,
+                     struct ld_problem *p);
+
+struct ld_reward {
+    const char *decision, *arm; /* arm may be NULL */
+    double reward;
+};
+/* One object or an array of up to 1000; *is_array tells. */
+int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, bool *is_array, struct ld_problem *p);
+
+int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_problem *p);
+
+/* One object, or the array that NDJSON makes. Events of type KB_EV_OBSERVED (seq and at_ms left 0). */
+int ld_decode_observe(struct ld_doc *doc, bool is_ndjson, uint32_t context_dim, uint32_t arm_dim, struct kb_event **out,
+                      size_t *n, struct ld_problem *p);
+
+/* PUT (is_patch false; JSON object, bare array, or NDJSON items) and PATCH bodies -> a KB_EV_GRAPH / KB_EV_ARMS. */
+int ld_decode_graph(struct ld_doc *doc, bool is_patch, struct kb_event *out, struct ld_problem *p);
+int ld_decode_arms(struct ld_doc *doc, bool is_patch, uint32_t arm_dim, struct kb_event *out, struct ld_problem *p);
+
+/* A line of the log as ld_encode_event wrote it; dimensions are taken from what stands in the line and must be
+ * context_dim and arm_dim (those of the configuration in force). */
+int ld_decode_event(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct kb_event *out,
+                    struct ld_problem *p);
+
+#endif

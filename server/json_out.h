@@ -1,0 +1,60 @@
+/* Structs -> JSON text. Doubles are printed so that they read back bit for bit (17 digits). Every function
+ * returns malloc'd text with its length in *n, or NULL on no memory. */
+#ifndef LD_JSON_OUT_H
+#define LD_JSON_OUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine.h"
+#include "json_in.h"
+
+/* A log line without the newline: seq, type, at, then the fields of its type (schema/event.schema.json).
+ * arm_dim and context_dim give the length of vectors. For KB_EV_CONFIGURED `settings` is the whole configuration. */
+char *ld_encode_event(const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim, const struct ld_settings *settings,
+                      size_t *n);
+
+/* ISO 8601 UTC with milliseconds, "2026-11-21T10:00:00.123Z" (buffer of at least 32), and back (-1 when malformed). */
+void ld_format_time(int64_t at_ms, char *out);
+int ld_parse_time(const char *text, int64_t *at_ms);
+
+char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, size_t *n);
+
+char *ld_encode_reward(bool is_applied, bool is_duplicate, size_t *n);
+struct ld_reward_result {
+    int status; /* 200 applied; 208 duplicate; else the problem's status */
+    const char *detail;
+};
+char *ld_encode_rewards(const struct ld_reward_result *r, size_t n_results, size_t *n);
+
+struct ld_tenant_view {
+    const char *name;
+    const struct ld_settings *settings;
+    const struct kb_spec *in_force;
+    const struct kb_engine_counts *counts;
+};
+char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n);
+char *ld_encode_tenants(const struct ld_tenant_view *v, size_t n_tenants, size_t *n);
+char *ld_encode_graph_summary(const struct kb_engine *e, size_t *n);
+char *ld_encode_arms(const struct kb_engine *e, size_t *n);
+char *ld_encode_arms_summary(const struct kb_engine *e, size_t *n);
+/* Computes facts and digest: O(m^3 / 3). */
+char *ld_encode_model(const struct ld_tenant_view *v, const struct kb_engine *e, size_t *n);
+
+struct ld_arm_stats { /* over a time window, from the store */
+    const char *arm;
+    uint64_t decided, rewarded;
+    double reward_sum;
+};
+struct ld_window_stats {
+    int64_t seconds;
+    uint64_t decided, rewarded;
+    double reward_sum;
+    const struct ld_arm_stats *arms;
+    size_t n_arms;
+};
+char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w, size_t *n);
+
+/* {"key":value} answers: "{\"activated\":true}" and the like are written by the handlers themselves. */
+
+#endif

@@ -1,0 +1,33 @@
+/* Counters and histograms of the process, as relaxed atomics; exported as Prometheus text by metrics.c. */
+#ifndef LD_METRICS_H
+#define LD_METRICS_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LD_HIST_BUCKETS 20 /* powers of two from 16 us */
+
+struct ld_histogram {
+    _Atomic uint64_t bucket[LD_HIST_BUCKETS + 1]; /* the last is +Inf */
+    _Atomic uint64_t count, sum_us;
+};
+
+#define LD_MAX_ROUTES 40
+#define LD_STATUS_CLASSES 6 /* 1xx..5xx at 1..5 */
+
+struct ld_metrics {
+    _Atomic uint64_t requests[LD_MAX_ROUTES][LD_STATUS_CLASSES];
+    struct ld_histogram request_time[LD_MAX_ROUTES];
+    struct ld_histogram commit_time;  /* one transaction */
+    struct ld_histogram write_lock;   /* holds of a tenant's write lock */
+    _Atomic uint64_t commits, committed_rows, commit_failures, snapshots, snapshot_failures;
+    _Atomic uint64_t refused_busy;    /* queue full or draining */
+    _Atomic uint64_t in_flight;       /* requests accepted, not yet answered */
+    int64_t started_ms;
+};
+
+void ld_histogram_add(struct ld_histogram *h, int64_t us);
+int64_t ld_monotonic_us(void);
+
+#endif

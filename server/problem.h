@@ -1,0 +1,46 @@
+/* Problem documents (RFC 9457): what went wrong with a request, field by field. The only map from codes of the
+ * core to HTTP statuses lives in problem.c. */
+#ifndef LD_PROBLEM_H
+#define LD_PROBLEM_H
+
+#include <stddef.h>
+
+#include "err.h"
+
+#define LD_PROBLEM_MAX_ERRORS 32
+
+struct ld_problem_error {
+    char pointer[160]; /* JSON pointer into the body; "" = the whole */
+    char detail[256];
+};
+
+struct ld_problem {
+    int status;        /* 0: no problem */
+    char detail[512];
+    int retry_after_s; /* > 0: sent as Retry-After */
+    size_t n_errors;   /* faults found; those beyond LD_PROBLEM_MAX_ERRORS are counted in n_more */
+    size_t n_more;
+    struct ld_problem_error errors[LD_PROBLEM_MAX_ERRORS];
+};
+
+void ld_problem_init(struct ld_problem *p);
+
+/* Sets status and detail (the first call wins; later ones change nothing). */
+void ld_problem_set(struct ld_problem *p, int status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Adds a fault in the body; sets status 400 and a general detail when none is set yet. */
+void ld_problem_add(struct ld_problem *p, const char *pointer, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* From a core error: status by code, pointer and text from msg (may be NULL). */
+void ld_problem_from_core(struct ld_problem *p, int rc, const struct kb_errmsg *msg);
+
+/* HTTP status of a core code; every code of KB_ERR_MAP has one (tested). */
+int ld_problem_status(int rc);
+
+/* Reason phrase of a status, for `title`. */
+const char *ld_status_title(int status);
+
+/* The document as JSON text (malloc'd, *n bytes); NULL on no memory. */
+char *ld_problem_json(const struct ld_problem *p, size_t *n);
+
+#endif

@@ -1,0 +1,32 @@
+/* The scheduler: one libuv loop that owns timers, signals and the work pool. Owner of uv.h.
+ * Tenants are serial queues over the pool: a tenant with waiting ops has at most one writer job in flight. */
+#ifndef LD_SCHED_H
+#define LD_SCHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ld_sched;
+struct ld_tenant;
+
+struct ld_sched_hooks {
+    void (*tick)(void *arg, int64_t now_ms);   /* every 250 ms, on the loop */
+    void (*terminate)(void *arg);              /* SIGTERM or SIGINT, on the loop */
+    void (*reload)(void *arg);                 /* SIGHUP */
+    void *arg;
+};
+
+int ld_sched_new(struct ld_sched **out, const struct ld_sched_hooks *hooks);
+void ld_sched_free(struct ld_sched *s);
+
+/* From any thread: the tenant has ops. The tenant is held until its job has run. */
+void ld_sched_wake(struct ld_sched *s, struct ld_tenant *t);
+
+/* From any thread: runs fn(arg) on the work pool. */
+int ld_sched_work(struct ld_sched *s, void (*fn)(void *arg), void *arg);
+
+/* Runs the loop in this thread until ld_sched_stop, which may come from any thread; returns when no job is in flight. */
+void ld_sched_run(struct ld_sched *s);
+void ld_sched_stop(struct ld_sched *s);
+
+#endif

@@ -1,0 +1,82 @@
+/* A tenant's file: the ordered log of events, durable by group commit. SQLite, WAL, synchronous=FULL (checked at
+ * open). One writer (the tenant's commit job) and any number of readers through ld_store_reader. */
+#ifndef LD_STORE_H
+#define LD_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "json_out.h"
+#include "problem.h"
+
+struct ld_store;
+
+enum ld_store_status {
+    LD_STORE_OK = 0,
+    LD_STORE_IO = -1,      /* the disk refused: full, read-only, I/O error; may heal */
+    LD_STORE_FOREIGN = -2, /* not a file of ours */
+    LD_STORE_NEWER = -3,   /* schema newer than this program */
+    LD_STORE_CORRUPT = -4, /* damaged */
+    LD_STORE_NOMEM = -5
+};
+
+/* Opens (creating and migrating when needed) the file. Header (magic, application_id, user_version) and integrity
+ * are checked read-only before anything is written; a refused file keeps its bytes. `why` (>= 512 bytes) receives
+ * a sentence that names the file. Integrity: PRAGMA quick_check when the file is below 64 MiB or `is_thorough`. */
+int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, char *why);
+void ld_store_close(struct ld_store *s);
+
+/* A row of the log. text is the event's JSON line. The index columns may be NULL / NaN. */
+struct ld_row {
+    uint64_t seq;
+    int64_t at_ms;
+    int type; /* enum kb_event_type */
+    const char *decision, *user, *arm;
+    double reward;
+    bool is_reset;      /* dictionary reset, see kb_engine_fold_quietly_until */
+    const char *text;
+    size_t n_text;
+    const char *answer; /* the /select answer, kept when the caller named the decision; else NULL */
+};
+
+/* One transaction for all rows. On failure nothing is recorded. */
+int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, char *why);
+
+/* Calls fn for each row with seq > after, ascending, until it returns non-zero (which is returned) or limit rows.
+ * Uses a connection of its own (safe beside the writer). LD_STORE_* on failure. */
+int ld_store_read(struct ld_store *s, uint64_t after, size_t limit, int (*fn)(void *arg, const struct ld_row *row),
+                  void *arg);
+
+/* Last seq (0 when empty), and the seq of the last dictionary reset (0 when none). */
+int ld_store_tip(struct ld_store *s, uint64_t *last, uint64_t *last_reset);
+
+/* What the log says of a decision id, for answers after it was closed. */
+struct ld_decision_record {
+    bool is_decided, is_expired, is_activated;
+    char *answer;      /* malloc'd or NULL */
+    size_t n_rewards;
+    char *arm;         /* slot 0, malloc'd */
+    bool has_reward;   /* last reward told for `arm_wanted` (NULL: slot 0) */
+    double reward;
+};
+int ld_store_decision(struct ld_store *s, const char *decision, const char *arm_wanted, struct ld_decision_record *out);
+void ld_decision_record_close(struct ld_decision_record *r);
+
+/* Decisions and rewards since at_ms, by arm; *arms is malloc'd with its strings in one block (free(*arms)). */
+int ld_store_window(struct ld_store *s, int64_t since_ms, struct ld_window_stats *out, struct ld_arm_stats **arms);
+
+int64_t ld_store_bytes(struct ld_store *s); /* file + WAL */
+int ld_store_checkpoint(struct ld_store *s); /* WAL checkpoint, PASSIVE; called off the hot path */
+
+/* The registry: names of tenants. Same refusals as ld_store_open. */
+struct ld_registry_file;
+int ld_registry_open(struct ld_registry_file **out, const char *path, char *why);
+void ld_registry_close(struct ld_registry_file *r);
+int ld_registry_add(struct ld_registry_file *r, const char *name, int64_t at_ms);
+int ld_registry_remove(struct ld_registry_file *r, const char *name);
+/* fn for each tenant name, ascending. *was_created tells a fresh registry. */
+int ld_registry_list(struct ld_registry_file *r, int (*fn)(void *arg, const char *name), void *arg);
+bool ld_registry_was_created(const struct ld_registry_file *r);
+
+#endif

@@ -1,0 +1,99 @@
+/* A tenant: an engine, its file, its queue, and the lock between its readers and its one writer.
+ *
+ * /select is computed by the serving thread under the read lock; whatever changes the model is an ld_op put on
+ * the tenant's queue. One job at a time (on the work pool) takes what waits, reserves it, appends it in one
+ * transaction, applies it under the write lock, and answers. */
+#ifndef LD_TENANT_H
+#define LD_TENANT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine.h"
+#include "json_in.h"
+#include "problem.h"
+#include "store.h"
+
+struct ld_tenant;
+struct ld_sched;
+struct ld_metrics;
+
+enum ld_op_type { LD_OP_EVENT, LD_OP_REWARDS, LD_OP_OBSERVE, LD_OP_ACTIVATE, LD_OP_EXPIRE, LD_OP_SETTINGS, LD_OP_CLOSE };
+
+/* A unit of work for the writer, answered once by done(). The doc holds all memory of what it names. */
+struct ld_op {
+    struct ld_op *next;
+    enum ld_op_type type;
+    struct ld_doc *doc;              /* owned by the op */
+    uint32_t dims_epoch;             /* of the tenant when vectors were decoded */
+    struct kb_event event;           /* EVENT: decided, graph, arms */
+    char *answer;                    /* EVENT decided: the answer to give (owned) */
+    size_t n_answer;
+    bool is_named;                   /* decided with the caller's id: look for an earlier one, keep the answer */
+    struct ld_settings settings;     /* SETTINGS */
+    struct ld_reward *rewards;       /* REWARDS */
+    struct kb_event *events;         /* OBSERVE */
+    size_t n;                        /* of rewards or events */
+    bool is_array;
+    /* Filled by the writer: */
+    struct ld_problem problem;       /* status 0: success */
+    char *reply;                     /* JSON text, owned; NULL: no content */
+    size_t n_reply;
+    int reply_status;
+    void (*done)(struct ld_op *op);  /* called once, from the writer's thread; frees nothing */
+    void *arg;
+};
+
+struct ld_op *ld_op_new(enum ld_op_type type);
+void ld_op_free(struct ld_op *op);
+
+/* Surroundings that every tenant shares. */
+struct ld_world {
+    struct ld_sched *sched;
+    struct ld_metrics *metrics;
+    const char *data_dir;
+    int64_t (*now_ms)(void);   /* wall clock, replaceable in tests */
+    size_t max_queue;          /* ops waiting per tenant before 503 */
+    size_t max_pending;        /* open decisions per tenant before 503 */
+    uint64_t snapshot_events;  /* log rows between snapshots */
+    bool verify_on_start;      /* compare the snapshot's digest with a fresh fold */
+};
+
+/* Opens DATA/tenants/NAME.db, recovering snapshot + tail; a new file starts with `initial` as its first event.
+ * 0 or an LD_STORE_* code; why (>= 512 bytes) says what and which file. */
+int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const char *name,
+                   const struct ld_settings *initial, char *why);
+
+/* References: a tenant stays usable while held, even when deleted meanwhile (its ops then answer 404). */
+struct ld_tenant *ld_tenant_hold(struct ld_tenant *t);
+void ld_tenant_release(struct ld_tenant *t);
+
+const char *ld_tenant_name(const struct ld_tenant *t);
+
+/* Dimensions of contexts and features, with the epoch that changes when they do. */
+uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *arm_dim);
+
+/* Computes a decision in the calling thread under the read lock. On success: a dry run fills op->reply; otherwise
+ * op holds the decided event and the answer, ready for ld_tenant_submit. 0, or -1 with op->problem filled. */
+int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const char *decision, struct ld_op *op);
+
+/* Puts op on the queue; done() will be called exactly once, possibly before this returns. When the queue is full,
+ * the tenant closing, or the server draining for good, done() is called at once with problem 503. */
+void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op);
+
+/* Consistent reading: the engine and settings are stable between lock and unlock. */
+const struct kb_engine *ld_tenant_read_lock(struct ld_tenant *t, const struct ld_settings **settings);
+void ld_tenant_read_unlock(struct ld_tenant *t);
+struct ld_store *ld_tenant_store(struct ld_tenant *t);
+
+bool ld_tenant_is_failing(const struct ld_tenant *t); /* the last commit failed */
+size_t ld_tenant_queue_depth(const struct ld_tenant *t);
+
+/* For the scheduler: one turn of the writer (runs on the work pool), whether more waits afterwards; the expiry
+ * timer's tick; the last snapshot and closing at shutdown (no op may be in flight). */
+bool ld_tenant_run_writer(struct ld_tenant *t);
+void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms);
+void ld_tenant_checkpoint(struct ld_tenant *t);
+
+#endif
