@@ -1,0 +1,20 @@
+/* Clocks. CLOCK_REALTIME may jump when the machine's time is set: durations are never computed from it. */
+#include "clock.h"
+
+#include <time.h>
+
+#include "metrics.h"
+
+int64_t ld_now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int64_t ld_monotonic_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}

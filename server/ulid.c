@@ -1,0 +1,43 @@
+/* ULIDs. 80 bits from the kernel's generator: the chance that two of n ids of one millisecond collide is below
+ * n^2 / 2^81. An id is not a secret; whoever knows it may report the reward of that decision, though, so it should
+ * not be guessable either, and getrandom(2) makes it so. Cost: one system call. */
+#include "ulid.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+/* Without I, L, O and U: nothing to misread. */
+static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/* Ten bytes never come short after the pool is seeded; before that, the call waits. */
+static void fill_random(unsigned char *out, size_t n)
+{
+    while (getrandom(out, n, 0) != (ssize_t)n)
+        if (errno != EINTR)
+            abort(); /* a kernel without getrandom: no id can be trusted */
+}
+
+/* Writes the low 5 * n bits of `value`, most significant first. */
+static void put_base32(char *out, int n, uint64_t value)
+{
+    for (int i = n - 1; i >= 0; i--) {
+        out[i] = digits[value & 31];
+        value >>= 5;
+    }
+}
+
+void ld_ulid(int64_t now_ms, char out[LD_ULID_BYTES])
+{
+    unsigned char r[10];
+    fill_random(r, sizeof r);
+    uint64_t high = 0, low = 0; /* 40 bits each: eight characters each */
+    for (int i = 0; i < 5; i++) {
+        high = high << 8 | r[i];
+        low = low << 8 | r[5 + i];
+    }
+    put_base32(out, 10, (uint64_t)now_ms & 0xffffffffffffu);
+    put_base32(out + 10, 8, high);
+    put_base32(out + 18, 8, low);
+    out[26] = '\0';
+}
