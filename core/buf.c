@@ -1,0 +1,205 @@
+/* Byte buffers of the snapshot codec (buf.h).
+ *
+ * Format: 64-bit and 32-bit words little-endian, doubles by their bits, strings and arrays as a 64-bit count and
+ * the items. Words are taken apart by shifts, so the format does not depend on the machine (the compiler
+ * makes one store of it where it may).
+ *
+ * Errors are sticky on both sides, so that a codec reads as a list of fields and asks once at the end. The
+ * reader trusts nothing: every length is compared with what is left before it is used. */
+#include "buf.h"
+
+#include <string.h>
+
+#include "alloc.h"
+
+static void store_le(unsigned char *at, uint64_t v, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes; i++)
+        at[i] = (unsigned char)(v >> (8 * i));
+}
+
+static uint64_t load_le(const unsigned char *at, size_t n_bytes)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < n_bytes; i++)
+        v |= (uint64_t)at[i] << (8 * i);
+    return v;
+}
+
+/* --- writer ---------------------------------------------------------------------------------------- */
+
+void kb_writer_init(struct kb_writer *w)
+{
+    *w = (struct kb_writer){0};
+}
+
+void kb_writer_close(struct kb_writer *w)
+{
+    kb_free(w->data);
+    kb_writer_init(w);
+}
+
+/* Room for n items of `size` bytes behind what is written, counted as written; NULL after a failure. */
+static unsigned char *extend(struct kb_writer *w, size_t n, size_t size)
+{
+    size_t bytes;
+    if (w->rc != KB_OK)
+        return NULL;
+    if (__builtin_mul_overflow(n, size, &bytes) || bytes > SIZE_MAX - w->n ||
+        kb_grow((void **)&w->data, &w->cap, w->n + bytes, 4096, 1) != 0) {
+        w->rc = KB_ENOMEM;
+        return NULL;
+    }
+    unsigned char *at = w->data + w->n;
+    w->n += bytes;
+    return at;
+}
+
+void kb_put_u64(struct kb_writer *w, uint64_t v)
+{
+    unsigned char *at = extend(w, 1, 8);
+    if (at != NULL)
+        store_le(at, v, 8);
+}
+
+void kb_put_double(struct kb_writer *w, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    kb_put_u64(w, bits);
+}
+
+void kb_put_bytes(struct kb_writer *w, const void *data, size_t n)
+{
+    unsigned char *at = extend(w, n, 1);
+    if (at != NULL && n > 0)
+        memcpy(at, data, n);
+}
+
+void kb_put_str(struct kb_writer *w, const char *s)
+{
+    size_t n = strlen(s);
+    kb_put_u64(w, n);
+    kb_put_bytes(w, s, n);
+}
+
+void kb_put_doubles(struct kb_writer *w, const double *v, size_t n)
+{
+    kb_put_u64(w, n);
+    unsigned char *at = extend(w, n, 8);
+    for (size_t i = 0; at != NULL && i < n; i++) {
+        uint64_t bits;
+        memcpy(&bits, &v[i], sizeof bits);
+        store_le(at + 8 * i, bits, 8);
+    }
+}
+
+void kb_put_u32s(struct kb_writer *w, const uint32_t *v, size_t n)
+{
+    kb_put_u64(w, n);
+    unsigned char *at = extend(w, n, 4);
+    for (size_t i = 0; at != NULL && i < n; i++)
+        store_le(at + 4 * i, v[i], 4);
+}
+
+void kb_put_u64s(struct kb_writer *w, const uint64_t *v, size_t n)
+{
+    kb_put_u64(w, n);
+    unsigned char *at = extend(w, n, 8);
+    for (size_t i = 0; at != NULL && i < n; i++)
+        store_le(at + 8 * i, v[i], 8);
+}
+
+/* --- reader ---------------------------------------------------------------------------------------- */
+
+void kb_reader_init(struct kb_reader *r, const void *data, size_t n)
+{
+    *r = (struct kb_reader){.data = data, .n = n};
+}
+
+/* The next n items of `size` bytes, taken; NULL (and a sticky error) when fewer are left. */
+static const unsigned char *take(struct kb_reader *r, size_t n, size_t size)
+{
+    if (r->rc != KB_OK)
+        return NULL;
+    if (n > (r->n - r->pos) / size) {
+        r->rc = KB_ECORRUPT;
+        return NULL;
+    }
+    const unsigned char *at = r->data + r->pos;
+    r->pos += n * size;
+    return at;
+}
+
+uint64_t kb_get_u64(struct kb_reader *r)
+{
+    const unsigned char *at = take(r, 1, 8);
+    return at != NULL ? load_le(at, 8) : 0;
+}
+
+double kb_get_double(struct kb_reader *r)
+{
+    uint64_t bits = kb_get_u64(r);
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+const char *kb_get_str(struct kb_reader *r, size_t *len)
+{
+    uint64_t n = kb_get_u64(r);
+    const unsigned char *at = take(r, n, 1);
+    *len = at != NULL ? (size_t)n : 0;
+    return (const char *)at;
+}
+
+void kb_get_bytes(struct kb_reader *r, void *out, size_t n)
+{
+    const unsigned char *at = take(r, n, 1);
+    if (n == 0)
+        return;
+    if (at != NULL)
+        memcpy(out, at, n);
+    else
+        memset(out, 0, n);
+}
+
+/* The items of an array whose stored count must be n. */
+static const unsigned char *take_array(struct kb_reader *r, size_t n, size_t size)
+{
+    uint64_t stored = kb_get_u64(r);
+    if (r->rc == KB_OK && stored != n)
+        r->rc = KB_ECORRUPT;
+    return take(r, n, size);
+}
+
+void kb_get_doubles(struct kb_reader *r, double *out, size_t n)
+{
+    const unsigned char *at = take_array(r, n, 8);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bits = at != NULL ? load_le(at + 8 * i, 8) : 0;
+        memcpy(&out[i], &bits, sizeof bits);
+    }
+}
+
+void kb_get_u32s(struct kb_reader *r, uint32_t *out, size_t n)
+{
+    const unsigned char *at = take_array(r, n, 4);
+    for (size_t i = 0; i < n; i++)
+        out[i] = at != NULL ? (uint32_t)load_le(at + 4 * i, 4) : 0;
+}
+
+void kb_get_u64s(struct kb_reader *r, uint64_t *out, size_t n)
+{
+    const unsigned char *at = take_array(r, n, 8);
+    for (size_t i = 0; i < n; i++)
+        out[i] = at != NULL ? load_le(at + 8 * i, 8) : 0;
+}
+
+size_t kb_get_count(struct kb_reader *r, size_t max)
+{
+    uint64_t n = kb_get_u64(r);
+    if (r->rc == KB_OK && n > max)
+        r->rc = KB_ECORRUPT;
+    return r->rc == KB_OK ? (size_t)n : 0;
+}

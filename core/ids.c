@@ -1,0 +1,98 @@
+/* Interned ids (ids.h): one byte pool, one offset per id, and an open-addressing table over them.
+ *
+ * The table holds indices only; a probe compares strings in the pool. It is kept at most half full, so a
+ * linear probe ends after about two steps. Nothing is ever removed, hence no tombstones. Memory is obtained in
+ * `reserve` alone, which keeps the promise that `add` cannot fail after an event has been logged.
+ *
+ * Cost: find and add O(length of the id); reserve amortised O(1) per id, O(n) when the table is rebuilt. */
+#include "ids.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "hash.h"
+
+#define FIRST_SLOTS ((size_t)16)
+
+void kb_ids_init(struct kb_ids *ids)
+{
+    *ids = (struct kb_ids){0};
+}
+
+void kb_ids_close(struct kb_ids *ids)
+{
+    kb_free(ids->bytes);
+    kb_free(ids->offset);
+    kb_free(ids->slot);
+    kb_ids_init(ids);
+}
+
+/* Slot of the table where id stands, or the empty one where it would go. Needs a table with a free slot. */
+static size_t probe(const uint32_t *slot, size_t n_slots, const struct kb_ids *ids, const char *id)
+{
+    uint64_t h = kb_hash_str(KB_HASH_INIT, id);
+    size_t at = (size_t)(h ^ (h >> 32)) & (n_slots - 1);
+    while (slot[at] != KB_ID_NONE && strcmp(ids->bytes + ids->offset[slot[at]], id) != 0)
+        at = (at + 1) & (n_slots - 1);
+    return at;
+}
+
+uint32_t kb_ids_find(const struct kb_ids *ids, const char *id)
+{
+    return ids->n_slots == 0 ? KB_ID_NONE : ids->slot[probe(ids->slot, ids->n_slots, ids, id)];
+}
+
+/* A table of at least 2 n slots with the present ids in it. */
+static enum kb_err rebuild_slots(struct kb_ids *ids, size_t n)
+{
+    size_t want = ids->n_slots > 0 ? ids->n_slots : FIRST_SLOTS;
+    while (want < 2 * n)
+        want *= 2;
+    if (want == ids->n_slots)
+        return KB_OK;
+    uint32_t *slot = kb_array(want, 1, sizeof *slot);
+    if (slot == NULL)
+        return KB_ENOMEM;
+    memset(slot, 0xff, want * sizeof *slot); /* KB_ID_NONE is all ones */
+    for (uint32_t ix = 0; ix < ids->n; ix++)
+        slot[probe(slot, want, ids, kb_ids_str(ids, ix))] = ix;
+    kb_free(ids->slot);
+    ids->slot = slot;
+    ids->n_slots = want;
+    return KB_OK;
+}
+
+/* A failure part way leaves some array larger than it was: invisible, and of use to the next attempt. */
+enum kb_err kb_ids_reserve(struct kb_ids *ids, size_t n, size_t n_bytes)
+{
+    if (n >= KB_ID_NONE - ids->n)
+        return KB_ELIMIT;
+    if (n_bytes > SIZE_MAX - ids->n_bytes)
+        return KB_ENOMEM;
+    if (kb_grow((void **)&ids->bytes, &ids->cap_bytes, ids->n_bytes + n_bytes, 256, 1) != 0 ||
+        kb_grow((void **)&ids->offset, &ids->cap, ids->n + n, 16, sizeof *ids->offset) != 0)
+        return KB_ENOMEM;
+    return rebuild_slots(ids, ids->n + n);
+}
+
+uint32_t kb_ids_add(struct kb_ids *ids, const char *id)
+{
+    assert(ids->n_slots > 0);
+    size_t at = probe(ids->slot, ids->n_slots, ids, id);
+    if (ids->slot[at] != KB_ID_NONE)
+        return ids->slot[at];
+    size_t length = strlen(id) + 1;
+    assert(ids->n < ids->cap && 2 * (ids->n + 1) <= ids->n_slots && length <= ids->cap_bytes - ids->n_bytes);
+    memcpy(ids->bytes + ids->n_bytes, id, length);
+    ids->offset[ids->n] = ids->n_bytes;
+    ids->n_bytes += length;
+    ids->slot[at] = (uint32_t)ids->n;
+    return (uint32_t)ids->n++;
+}
+
+const char *kb_ids_str(const struct kb_ids *ids, uint32_t ix)
+{
+    assert(ix < ids->n);
+    return ids->bytes + ids->offset[ix];
+}
