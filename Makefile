@@ -53,7 +53,7 @@ $(OUT)/laplacectl: $(CTL_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 
 $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -Icore -Iserver -c -o $@ $<
+	$(CC) $(CFLAGS_ALL) -iquote core -iquote server -c -o $@ $<
 $(OUT)/core/%.o: core/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -c -o $@ $<
@@ -69,13 +69,13 @@ $(OUT)/embed.o: $(OUT)/embed.c
 $(OUT)/tests/unit/% $(OUT)/tests/property/%: $(OUT)/libkb.a $(TEST_LIB_OBJ)
 $(OUT)/tests/unit/%: tests/unit/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -Icore -Itests/lib $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libkb.a -lcheck -lsubunit -lrt -lpthread $(CORE_LIBS)
+	$(CC) $(CFLAGS_ALL) -iquote core -Itests/lib $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libkb.a -lcheck -lsubunit -lrt -lpthread $(CORE_LIBS)
 $(OUT)/tests/property/%: tests/property/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -Icore -Itests/lib $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libkb.a -lcheck -lsubunit -lrt -lpthread $(CORE_LIBS)
+	$(CC) $(CFLAGS_ALL) -iquote core -Itests/lib $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libkb.a -lcheck -lsubunit -lrt -lpthread $(CORE_LIBS)
 $(OUT)/tests/server/%: tests/server/%.c $(OUT)/libld.a $(OUT)/libkb.a $(TEST_LIB_OBJ)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -Icore -Iserver -Itests/lib $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a -lcheck -lsubunit -lrt $(SERVER_LIBS)
+	$(CC) $(CFLAGS_ALL) -iquote core -iquote server -Itests/lib $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a -lcheck -lsubunit -lrt $(SERVER_LIBS)
 
 .PHONY: core-tests server-tests clean help
 core-tests: $(CORE_TESTS)
