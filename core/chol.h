@@ -25,6 +25,10 @@ enum kb_err kb_chol_reserve(struct kb_chol *c, size_t n);
  * KB_ENOTPD or KB_ENOMEM changes nothing. */
 enum kb_err kb_chol_factor(struct kb_chol *c, const double *a, size_t ld, size_t n);
 
+/* Factors in place, without memory of its own, the symmetric matrix of order n <= cap whose lower triangle the caller
+ * has written to c->l (leading dimension cap). KB_ENOTPD leaves the factor empty (n = 0). */
+enum kb_err kb_chol_factor_in_place(struct kb_chol *c, size_t n);
+
 /* Appends the row (row[0..n-1], pivot) of the factor itself. Needs room (asserted). pivot > 0. O(n). */
 void kb_chol_append_row(struct kb_chol *c, const double *row, double pivot);
 
@@ -39,11 +43,15 @@ void kb_chol_solve_l_many(const struct kb_chol *c, double *x, size_t ld, size_t 
  * O((n - first)^2). Stable for every x. */
 void kb_chol_update(struct kb_chol *c, double *x, size_t first);
 
-/* S -= x x^T by hyperbolic rotations; x destroyed. KB_ENOTPD when the result would not be positive
- * definite; the factor is then spoiled and must be rebuilt by the caller. */
+/* S -= x x^T, x[0..first-1] zero; x destroyed. O((n - first)^2). KB_ENOTPD when the result would not be
+ * positive definite; the factor is then as it was. */
 enum kb_err kb_chol_downdate(struct kb_chol *c, double *x, size_t first);
 
 double kb_chol_logdet(const struct kb_chol *c);      /* ln det S */
 double kb_chol_inverse_trace(const struct kb_chol *c, double *scratch); /* tr S^-1; scratch: n doubles; O(n^3/3) */
+
+/* a = a^-1 for a symmetric positive definite n x n matrix (lower triangle read, ld = n; both triangles written).
+ * For a covariance made once and never updated. KB_ENOTPD spoils a. O(n^3). */
+enum kb_err kb_spd_inverse(size_t n, double *a);
 
 #endif

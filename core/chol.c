@@ -1,0 +1,281 @@
+/* A growing lower Cholesky factor S = L L^T and its rank-one changes (chol.h).
+ *
+ *   letter   shape   meaning
+ *   L, l     n x n   the factor, column-major, leading dimension cap
+ *   x        n       the vector of a rank-one change S +- x x^T; destroyed
+ *   c, s             cosine and sine of a Givens rotation
+ *   a        n       L^-1 x in a downdate;  alpha = sqrt(1 - |a|^2)
+ *
+ * Update: column k of L and x are rotated so that x_k vanishes; rotations are orthogonal, so the error does not
+ * grow with the size of x. Downdate: the rotations that take (a, alpha) to e_(n+1), applied from the last column
+ * to the first, as LINPACK's dchdd orders them; its test 1 - |a|^2 > 0 comes before anything is written.
+ * Both sweep whole columns with unit stride, n flops x 6 per column.
+ *
+ * Inverse: kb_spd_inverse makes an explicit inverse, once, for the prior covariance of a user graph. The rule of
+ * MATH.md 2 is about inverses that are *updated*; this one never is.
+ *
+ * The solve for many right-hand sides goes by blocks: OpenBLAS's dtrsm reaches 15 % of the machine's peak for
+ * twenty columns (LIMITS.md 0.3), its dgemm most of it.
+ *
+ * [dchdd] Dongarra, Moler, Bunch, Stewart: LINPACK Users' Guide, ch. 10. */
+#include "chol.h"
+
+#include <assert.h>
+#include <cblas.h>
+#include <lapacke.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "clones.h"
+#include "linalg.h"
+
+#define BLOCK ((size_t)64) /* order of the diagonal blocks of solve_l_many */
+
+static int blas_int(size_t n)
+{
+    assert(n <= INT_MAX);
+    return (int)n;
+}
+
+void kb_chol_init(struct kb_chol *c)
+{
+    *c = (struct kb_chol){0};
+}
+
+void kb_chol_close(struct kb_chol *c)
+{
+    kb_free(c->l);
+    kb_chol_init(c);
+}
+
+/* Leading dimension for order n: whole cache lines, and an odd number of them, so that the entries of a row do
+ * not all fall into the same set of the cache. */
+static size_t leading_dimension(size_t n)
+{
+    return ((n + 7) & ~(size_t)7) | 8;
+}
+
+/* Copies the lower triangle of an n x n matrix. */
+static void copy_lower(size_t n, const double *from, size_t ld_from, double *to, size_t ld_to)
+{
+    for (size_t j = 0; j < n; j++)
+        memcpy(to + j * ld_to + j, from + j * ld_from + j, (n - j) * sizeof *to);
+}
+
+enum kb_err kb_chol_reserve(struct kb_chol *c, size_t n)
+{
+    if (n <= c->cap)
+        return KB_OK;
+    if (n > INT_MAX / 2)
+        return KB_ENOMEM;
+    size_t cap = leading_dimension(n > 2 * c->cap ? n : 2 * c->cap);
+    double *l = kb_array(cap, cap, sizeof *l);
+    if (l == NULL)
+        return KB_ENOMEM;
+    copy_lower(c->n, c->l, c->cap, l, cap);
+    kb_free(c->l);
+    c->l = l;
+    c->cap = cap;
+    return KB_OK;
+}
+
+/* --- factorization --------------------------------------------------------------------------------- */
+
+/* Factors the lower triangle of l in place. OpenBLAS's dpotrf lets a NaN pass as a pivot, hence the second look:
+ * a NaN or infinity anywhere in S reaches the diagonal of its row. */
+static enum kb_err factor_lower(size_t n, double *l, size_t ld)
+{
+    if (n == 0)
+        return KB_OK;
+    lapack_int info = LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'L', blas_int(n), l, blas_int(ld));
+    assert(info >= 0);
+    if (info > 0)
+        return KB_ENOTPD;
+    for (size_t i = 0; i < n; i++)
+        if (!(l[i * ld + i] > 0.0) || !isfinite(l[i * ld + i]))
+            return KB_ENOTPD;
+    return KB_OK;
+}
+
+enum kb_err kb_chol_factor_in_place(struct kb_chol *c, size_t n)
+{
+    assert(n <= c->cap);
+    enum kb_err rc = factor_lower(n, c->l, c->cap);
+    c->n = rc == KB_OK ? n : 0;
+    return rc;
+}
+
+enum kb_err kb_chol_factor(struct kb_chol *c, const double *a, size_t ld, size_t n)
+{
+    assert(ld >= n);
+    struct kb_chol fresh;
+    enum kb_err rc;
+    kb_chol_init(&fresh);
+    KB_TRY(kb_chol_reserve(&fresh, n > c->cap ? n : c->cap));
+    copy_lower(n, a, ld, fresh.l, fresh.cap);
+    KB_TRY(kb_chol_factor_in_place(&fresh, n));
+    struct kb_chol old = *c;
+    *c = fresh;
+    fresh = old;
+out:
+    kb_chol_close(&fresh);
+    return rc;
+}
+
+void kb_chol_append_row(struct kb_chol *c, const double *row, double pivot)
+{
+    assert(c->n < c->cap && pivot > 0.0);
+    double *at = c->l + c->n;
+    for (size_t j = 0; j < c->n; j++)
+        at[j * c->cap] = row[j];
+    at[c->n * c->cap] = pivot;
+    c->n++;
+}
+
+/* --- solves ---------------------------------------------------------------------------------------- */
+
+void kb_chol_solve_l(const struct kb_chol *c, double *x)
+{
+    if (c->n > 0)
+        cblas_dtrsv(CblasColMajor, CblasLower, CblasNoTrans, CblasNonUnit, blas_int(c->n), c->l, blas_int(c->cap), x,
+                    1);
+}
+
+void kb_chol_solve_lt(const struct kb_chol *c, double *x)
+{
+    if (c->n > 0)
+        cblas_dtrsv(CblasColMajor, CblasLower, CblasTrans, CblasNonUnit, blas_int(c->n), c->l, blas_int(c->cap), x, 1);
+}
+
+/* Forward substitution on one diagonal block for four right-hand sides at a time: each entry of L is loaded
+ * once for the four, and the inner loop runs down a column with unit stride. */
+KB_HOT static void solve_four(size_t n, const double *l, size_t ld, double *restrict x0, double *restrict x1,
+                              double *restrict x2, double *restrict x3)
+{
+    for (size_t k = 0; k < n; k++) {
+        const double *column = l + k * ld;
+        double pivot = column[k];
+        double v0 = x0[k] /= pivot, v1 = x1[k] /= pivot, v2 = x2[k] /= pivot, v3 = x3[k] /= pivot;
+        for (size_t i = k + 1; i < n; i++) {
+            double entry = column[i];
+            x0[i] -= v0 * entry;
+            x1[i] -= v1 * entry;
+            x2[i] -= v2 * entry;
+            x3[i] -= v3 * entry;
+        }
+    }
+}
+
+/* X = D^-1 X for one diagonal block D of order n <= BLOCK. */
+static void solve_block(size_t n, const double *d, size_t ld_d, double *x, size_t ld, size_t n_rhs)
+{
+    size_t j = 0;
+    for (; j + 4 <= n_rhs; j += 4)
+        solve_four(n, d, ld_d, x + j * ld, x + (j + 1) * ld, x + (j + 2) * ld, x + (j + 3) * ld);
+    for (; j < n_rhs; j++)
+        cblas_dtrsv(CblasColMajor, CblasLower, CblasNoTrans, CblasNonUnit, blas_int(n), d, blas_int(ld_d), x + j * ld,
+                    1);
+}
+
+void kb_chol_solve_l_many(const struct kb_chol *c, double *x, size_t ld, size_t n_rhs)
+{
+    assert(ld >= c->n);
+    for (size_t k = 0; k < c->n; k += BLOCK) {
+        size_t order = c->n - k < BLOCK ? c->n - k : BLOCK;
+        size_t below = c->n - k - order;
+        const double *diagonal = c->l + k * c->cap + k;
+        solve_block(order, diagonal, c->cap, x + k, ld, n_rhs);
+        kb_gemm(below, n_rhs, order, -1.0, diagonal + order, c->cap, x + k, ld, 1.0, x + k + order, ld);
+    }
+}
+
+/* --- rank-one changes ------------------------------------------------------------------------------ */
+
+/* (column, x) <- (c column + s x, c x - s column). */
+KB_HOT static void rotate(size_t n, double c, double s, double *restrict column, double *restrict x)
+{
+    for (size_t i = 0; i < n; i++) {
+        double entry = column[i];
+        column[i] = c * entry + s * x[i];
+        x[i] = c * x[i] - s * entry;
+    }
+}
+
+void kb_chol_update(struct kb_chol *c, double *x, size_t first)
+{
+    for (size_t k = first; k < c->n; k++) {
+        if (x[k] == 0.0)
+            continue; /* the identity rotation */
+        double *column = c->l + k * c->cap + k;
+        double r = hypot(column[0], x[k]);
+        double cosine = column[0] / r, sine = x[k] / r;
+        column[0] = r;
+        rotate(c->n - k - 1, cosine, sine, column + 1, x + k + 1);
+    }
+}
+
+/* At step k the front of x still holds a_0..a_k, its back the row that the rotations so far have taken out
+ * of L (from k + 1 on); the two never overlap, so no second vector is needed. */
+enum kb_err kb_chol_downdate(struct kb_chol *c, double *x, size_t first)
+{
+    assert(first <= c->n);
+    size_t order = c->n - first;
+    if (order == 0)
+        return KB_OK;
+    double *l = c->l + first * c->cap + first;
+    cblas_dtrsv(CblasColMajor, CblasLower, CblasNoTrans, CblasNonUnit, blas_int(order), l, blas_int(c->cap), x + first,
+                1);
+    double rest = 1.0 - cblas_ddot(blas_int(order), x + first, 1, x + first, 1);
+    if (!(rest > 0.0))
+        return KB_ENOTPD;
+    double alpha = sqrt(rest);
+    for (size_t k = c->n; k-- > first;) {
+        double *column = c->l + k * c->cap;
+        double r = hypot(alpha, x[k]);
+        double cosine = alpha / r, sine = x[k] / r;
+        alpha = r;
+        x[k] = 0.0;
+        rotate(c->n - k, cosine, -sine, column + k, x + k);
+    }
+    return KB_OK;
+}
+
+/* --- functions of the factor ----------------------------------------------------------------------- */
+
+double kb_chol_logdet(const struct kb_chol *c)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < c->n; i++)
+        sum += log(c->l[i * c->cap + i]);
+    return 2.0 * sum;
+}
+
+/* tr S^-1 = |L^-1|_F^2, one column of L^-1 at a time; column j starts at row j. */
+double kb_chol_inverse_trace(const struct kb_chol *c, double *scratch)
+{
+    double trace = 0.0;
+    for (size_t j = 0; j < c->n; j++) {
+        size_t order = c->n - j;
+        memset(scratch, 0, order * sizeof *scratch);
+        scratch[0] = 1.0;
+        cblas_dtrsv(CblasColMajor, CblasLower, CblasNoTrans, CblasNonUnit, blas_int(order), c->l + j * c->cap + j,
+                    blas_int(c->cap), scratch, 1);
+        trace += cblas_ddot(blas_int(order), scratch, 1, scratch, 1);
+    }
+    return trace;
+}
+
+enum kb_err kb_spd_inverse(size_t n, double *a)
+{
+    enum kb_err rc = factor_lower(n, a, n);
+    if (rc != KB_OK || n == 0)
+        return rc;
+    lapack_int info = LAPACKE_dpotri_work(LAPACK_COL_MAJOR, 'L', blas_int(n), a, blas_int(n));
+    assert(info == 0); /* the factor's diagonal is positive */
+    for (size_t j = 0; j < n; j++)
+        for (size_t i = j + 1; i < n; i++)
+            a[i * n + j] = a[j * n + i];
+    return KB_OK;
+}
