@@ -1,0 +1,184 @@
+"""A server of the test's own, and a client that holds every answer to the contract."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import threading
+import urllib.parse
+
+import requests
+
+from contract import CONTRACT, NDJSON, ROOT
+
+BIN = os.environ.get("LAPLACED_BIN", str(ROOT / "build" / "laplaced"))
+CTL = os.environ.get("LAPLACECTL_BIN", str(ROOT / "build" / "laplacectl"))
+START_S = float(os.environ.get("LAPLACED_TEST_START_S", "60"))
+
+
+class Server:
+    """One laplaced process on a folder; start it again after a kill to see what it remembers."""
+
+    def __init__(self, folder, *args, env=None, listen="127.0.0.1:0"):
+        self.folder = pathlib.Path(folder)
+        self.data = self.folder / "data"
+        self.args, self.env, self.listen = list(args), env or {}, listen
+        self.process, self.url = None, None
+
+    def command(self):
+        return [BIN, "--data", str(self.data), "--listen", self.listen, *self.args]
+
+    def environment(self):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("LAPLACED_") or k == "LAPLACED_BIN"}
+        return {**clean, **self.env}
+
+    def start(self):
+        assert self.process is None
+        with open(self.folder / "stderr.log", "ab") as log:
+            self.process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=log, env=self.environment())
+        line = self.first_line()
+        assert line.startswith("laplaced listening on http://"), f"no greeting: {line!r}\n{self.log()[-2000:]}"
+        self.url = line.split()[3]
+        return self
+
+    def first_line(self):
+        timer = threading.Timer(START_S, self.process.kill)
+        timer.start()
+        try:
+            return self.process.stdout.readline().decode()
+        finally:
+            timer.cancel()
+
+    def log(self):
+        return (self.folder / "stderr.log").read_text(errors="replace")
+
+    def kill(self):
+        """kill -9: nothing in memory survives."""
+        self.process.send_signal(signal.SIGKILL)
+        self._reap()
+
+    def terminate(self, timeout=30):
+        """SIGTERM; the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self._reap(timeout)
+
+    def restart(self):
+        self.kill()
+        return self.start()
+
+    def _reap(self, timeout=30):
+        try:
+            return self.process.wait(timeout)
+        finally:
+            if self.process.poll() is not None:
+                self.process.stdout.close()
+                self.process = None
+
+    def close(self):
+        if self.process is not None:
+            self.kill()
+
+    def run_to_end(self, timeout=60):
+        """For servers that should refuse to start: (exit status, stderr)."""
+        done = subprocess.run(self.command(), capture_output=True, timeout=timeout, env=self.environment())
+        return done.returncode, done.stderr.decode(errors="replace")
+
+
+class Answer:
+    def __init__(self, response):
+        self.status, self.headers = response.status_code, response.headers
+        self.text = response.content.decode("utf-8")
+        kind = response.headers.get("Content-Type", "")
+        self.json = json.loads(self.text) if self.text and kind.split(";")[0].endswith("json") and NDJSON not in kind else None
+
+    @property
+    def pointers(self):
+        return [e["pointer"] for e in (self.json or {}).get("errors", [])]
+
+
+class Client:
+    """Calls by operation. `expect` is the wanted status (default 200); every answer is checked against openapi.yaml, and
+    so is every body that the server took."""
+
+    def __init__(self, server, key=None, tenant=None):
+        self.server, self.key, self.tenant = server, key, tenant
+        self.session = requests.Session()
+
+    def call(self, method, path, body=None, *, raw=None, kind=None, tenant=None, expect=200, query=None, headers=None):
+        data, kind = encode(body, raw, kind)
+        sent = dict(headers or {})
+        if data is not None and kind:
+            sent["Content-Type"] = kind
+        if tenant or self.tenant:
+            sent["Laplaced-Tenant"] = tenant or self.tenant
+        if self.key:
+            sent["Authorization"] = f"Bearer {self.key}"
+        response = self.session.request(method, self.server.url + path, data=data, headers=sent, params=query, timeout=120)
+        CONTRACT.check_response(method, path, response)
+        answer = Answer(response)
+        wanted = expect if isinstance(expect, tuple) else (expect,)
+        assert answer.status in wanted, f"{method} {path}: {answer.status}, not {expect}: {answer.text[:1000]}"
+        if data is not None and answer.status < 300:
+            faults = CONTRACT.request_errors(method, path, kind or "application/json", data.decode("utf-8"))
+            assert not faults, f"the server took what the contract refuses: {faults[:3]}"
+        return answer
+
+    # decisions
+    def select(self, user, *, tenant=None, expect=200, **fields):
+        return self.call("POST", "/select", {"user": user, **fields}, tenant=tenant, expect=expect).json
+
+    def reward(self, decision, reward, *, tenant=None, expect=200, **fields):
+        return self.call("POST", "/reward", {"decision": decision, "reward": reward, **fields}, tenant=tenant, expect=expect).json
+
+    def observe(self, user, arm, reward, *, tenant=None, expect=200, **fields):
+        return self.call("POST", "/observe", {"user": user, "arm": arm, "reward": reward, **fields}, tenant=tenant, expect=expect).json
+
+    # tenants
+    def put_tenant(self, name, expect=201, **configuration):
+        return self.call("PUT", tenant_path(name), configuration, expect=expect).json
+
+    def put_graph(self, name, edges, users=None, expect=200):
+        body = {"edges": [list(e) for e in edges]}
+        return self.call("PUT", tenant_path(name, "graph"), {**body, "users": users} if users else body, expect=expect).json
+
+    def put_arms(self, name, arms, expect=200):
+        return self.call("PUT", tenant_path(name, "arms"), {"arms": arms}, expect=expect).json
+
+    def model(self, name):
+        return self.call("GET", tenant_path(name, "model")).json
+
+    def digest(self, name):
+        return self.model(name)["digest"]
+
+    def stats(self, name, **query):
+        return self.call("GET", tenant_path(name, "stats"), query=query).json
+
+    def events(self, name, after=0, limit=100000):
+        text = self.call("GET", tenant_path(name, "events"), query={"after": after, "limit": limit}).text
+        return [json.loads(line) for line in text.splitlines()]
+
+
+def encode(body, raw, kind):
+    if raw is not None:
+        return (raw if isinstance(raw, bytes) else raw.encode()), ("application/json" if kind is None else kind)
+    if body is None:
+        return None, kind
+    if kind == NDJSON:
+        return "".join(json.dumps(line) + "\n" for line in body).encode(), kind
+    return json.dumps(body).encode(), kind or "application/json"
+
+
+def tenant_path(name, part=None):
+    return "/tenants/" + urllib.parse.quote(name) + (f"/{part}" if part else "")
+
+
+def by_arm(answer):
+    """{arm: (mean, sd)} of an explained decision."""
+    return {r["arm"]: (r["mean"], r["sd"]) for r in answer["ranking"]}
+
+
+def run_ctl(server, *args, timeout=120, expect=0, stdin=None):
+    done = subprocess.run([CTL, "--server", server.url, *args], capture_output=True, timeout=timeout, input=stdin)
+    out, err = done.stdout.decode(), done.stderr.decode()
+    assert done.returncode == expect, f"laplacectl {args}: {done.returncode}\n{out[-2000:]}\n{err[-2000:]}"
+    return out + err

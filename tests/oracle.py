@@ -1,0 +1,223 @@
+"""Dense oracles of what the server computes, written from MATH alone: numpy, no factor updates, no sketches of its own.
+
+    k(s, s') = G[u, u'] kc(c, c') kx(x, x')          a point s = (user, context, arm, features)
+    exact    mean = k^T (K + a I)^-1 y,  sd^2 = k(s,s) - k^T (K + a I)^-1 k                      [LK, eq. 3]
+    sketch   features z = E^-1/2 Q^T k_Z of K_ZZ = Q E Q^T, V = sum z z^T + a I,
+             mean = z V^-1 b,  sd^2 = k(s,s) - z.z + a z V^-1 z                                  [EK, Prop. 4.2]
+
+The server reaches the sketch by growing Cholesky factors; here it is an eigendecomposition of the served dictionary,
+so that agreement means something.
+"""
+import math
+
+import numpy as np
+
+
+# --- kernels ---------------------------------------------------------------------------------------------------------
+
+def user_gram(spec, edges, users):
+    """G over the given users (a list of ids, repeats allowed). edges: {(u, v): weight}, nodes: those in it."""
+    n = len(users)
+    if spec["type"] == "ones":
+        return np.ones((n, n))
+    if spec["type"] == "identity":
+        return np.array([[float(a == b) for b in users] for a in users])
+    assert spec["type"] == "laplacian"
+    full, place = laplacian_inverse(spec, edges)
+    g = np.empty((n, n))
+    for i, a in enumerate(users):
+        for j, b in enumerate(users):
+            g[i, j] = pair_value(spec, full, place, a, b)
+    if spec["normalize"]:
+        d = np.sqrt([pair_value(spec, full, place, u, u) for u in users])
+        g = g / np.outer(d, d)
+    return g
+
+
+def laplacian_inverse(spec, graph):
+    """(L + rho I)^-1, with the virtual node last when there is a population. graph: (nodes, {(u, v): w})."""
+    nodes, edges = graph
+    place = {u: i for i, u in enumerate(nodes)}
+    n, w = len(nodes), spec["population"]
+    m = n + 1 if w > 0 else n
+    l = np.zeros((m, m))
+    for (u, v), weight in edges.items():
+        i, j = place[u], place[v]
+        l[i, i] += weight
+        l[j, j] += weight
+        l[i, j] -= weight
+        l[j, i] -= weight
+    if w > 0:
+        for i in range(n):
+            l[i, i] += w
+            l[n, n] += w
+            l[i, n] -= w
+            l[n, i] -= w
+    return np.linalg.inv(l + spec["rho"] * np.eye(m)), place
+
+
+def pair_value(spec, full, place, a, b):
+    """One entry, users outside of the graph included: they hang on the virtual node alone, or stand alone."""
+    rho, w = spec["rho"], spec["population"]
+    in_a, in_b = a in place, b in place
+    if in_a and in_b:
+        return full[place[a], place[b]]
+    if w == 0:
+        return 1.0 / rho if a == b else 0.0
+    c, pp = w / (w + rho), full[-1, -1]
+    if in_a or in_b:
+        return c * full[place[a if in_a else b], -1]
+    return c * c * pp + (1.0 / (w + rho) if a == b else 0.0)
+
+
+def vector_gram(spec, x, y):
+    """Kernel of the rows of x against the rows of y."""
+    kind = spec["type"]
+    if kind == "ones":
+        return np.ones((len(x), len(y)))
+    if kind in ("linear", "polynomial"):
+        dot = x @ y.T
+        return dot if kind == "linear" else (dot + spec["offset"]) ** spec["degree"]
+    r = np.sqrt(((x[:, None, :] - y[None, :, :]) ** 2).sum(axis=2))
+    if kind == "delta":
+        return (r == 0.0).astype(float)
+    s = r / spec["lengthscale"]
+    if kind == "rbf":
+        return np.exp(-0.5 * s * s)
+    if kind == "matern12":
+        return np.exp(-s)
+    if kind == "matern32":
+        return (1 + math.sqrt(3) * s) * np.exp(-math.sqrt(3) * s)
+    assert kind == "matern52"
+    return (1 + math.sqrt(5) * s + 5 * s * s / 3) * np.exp(-math.sqrt(5) * s)
+
+
+class Model:
+    """A tenant's kernel: `parameters` as /model serves them, and the graph as (nodes, edges)."""
+
+    def __init__(self, parameters, graph=((), {})):
+        self.p = parameters
+        self.graph = (list(graph[0]), dict(graph[1]))
+        self.ridge = parameters["representation"]["lambda"]
+        self._users, self._gram = {}, np.zeros((0, 0))
+
+    def _user_block(self, a, b):
+        new = [u for u in dict.fromkeys(list(a) + list(b)) if u not in self._users]
+        if new:
+            users = list(self._users) + new
+            self._users = {u: i for i, u in enumerate(users)}
+            self._gram = user_gram(self.p["user_kernel"], self.graph, users)
+        return self._gram[np.ix_([self._users[u] for u in a], [self._users[u] for u in b])]
+
+    def gram(self, s, t):
+        """k over two lists of points (user, context, arm, features)."""
+        g = self._user_block([p[0] for p in s], [p[0] for p in t])
+        g = g * vector_gram(self.p["context_kernel"], matrix(s, 1), matrix(t, 1))
+        if self.p["arm_kernel"]["type"] == "delta":
+            same = np.array([[float(a[2] == b[2]) for b in t] for a in s]).reshape(len(s), len(t))
+            return g * same
+        return g * vector_gram(self.p["arm_kernel"], matrix(s, 3), matrix(t, 3))
+
+    def diag(self, s):
+        return np.array([self.gram([p], [p])[0, 0] for p in s])
+
+    def exact(self, history, query):
+        """mean, sd of the query points given history [(point, reward)]."""
+        prior = self.diag(query)
+        if not history:
+            return np.zeros(len(query)), np.sqrt(prior)
+        past, y = [h[0] for h in history], np.array([h[1] for h in history])
+        k = self.gram(past, past) + self.ridge * np.eye(len(past))
+        cross = self.gram(past, query)
+        solved = np.linalg.solve(k, np.column_stack([y, cross]))
+        return cross.T @ solved[:, 0], np.sqrt(np.maximum(0.0, prior - (cross * solved[:, 1:]).sum(axis=0)))
+
+    def sketch(self, dictionary, history, query):
+        """mean, sd by EK Prop. 4.2 from the dictionary's points and the whole history."""
+        prior = self.diag(query)
+        if not dictionary:
+            return np.zeros(len(query)), np.sqrt(prior)
+        e, q = np.linalg.eigh(self.gram(dictionary, dictionary))
+        root = q / np.sqrt(e)
+        z = root.T @ self.gram(dictionary, [h[0] for h in history])
+        y = np.array([h[1] for h in history])
+        zq = root.T @ self.gram(dictionary, query)
+        v = z @ z.T + self.ridge * np.eye(len(dictionary))
+        mean = zq.T @ np.linalg.solve(v, z @ y)
+        residual = np.maximum(0.0, prior - (zq * zq).sum(axis=0))
+        return mean, np.sqrt(residual + self.ridge * (zq * np.linalg.solve(v, zq)).sum(axis=0))
+
+
+def matrix(points, column):
+    """The vectors of a column as rows (n x 0 when there are none)."""
+    return np.array([p[column] or () for p in points], dtype=float).reshape(len(points), -1)
+
+
+# --- the log ---------------------------------------------------------------------------------------------------------
+
+def history(events):
+    """[(point, reward)] learned from log lines, in order, for tenants that aggregate by `first`."""
+    slots, out = {}, []
+    for ev in events:
+        if ev["type"] == "decided":
+            shown = ev.get("slate") or [{"arm": ev["arm"], "features": ev["features"]}]
+            for slot in shown:
+                slots[ev["decision"], slot["arm"]] = (ev["user"], ev["context"], slot["arm"], slot["features"])
+            slots[ev["decision"], None] = slots[ev["decision"], ev["arm"]]
+        elif ev["type"] == "rewarded":
+            out.append((slots[ev["decision"], ev.get("arm")], ev["reward"]))
+        elif ev["type"] == "observed":
+            out.append(((ev["user"], ev["context"], ev["arm"], ev["features"]), ev["reward"]))
+        elif ev["type"] == "expired" and "reward" in ev:
+            out.append((slots[ev["decision"], None], ev["reward"]))
+    return out
+
+
+def dictionary(model):
+    """The served dictionary as points."""
+    return [(p["user"], p["context"], p["arm"], p["features"]) for p in model["dictionary"]]
+
+
+def graph_from_log(events):
+    """(nodes, edges) after every graph event of the log."""
+    nodes, edges = {}, {}
+    for ev in events:
+        if ev["type"] != "graph":
+            continue
+        if ev["replace"]:
+            nodes, edges = {}, {}
+        for edge in ev["add"]:
+            u, v, w = (list(edge) + [1.0])[:3]
+            nodes.setdefault(u)
+            nodes.setdefault(v)
+            edges.pop((v, u), None)
+            edges[u, v] = w
+        for u in ev["users"]:
+            nodes.setdefault(u)
+        for u, v in ev["remove"]:
+            edges.pop((u, v), None)
+            edges.pop((v, u), None)
+    return list(nodes), edges
+
+
+# --- chance ----------------------------------------------------------------------------------------------------------
+
+def argmax_probabilities(mean, sd, points=20001):
+    """P(z_i is the largest) for independent normals with sd > 0, by the trapezoid rule (which converges
+    exponentially on smooth integrands that vanish at both ends)."""
+    mean, sd = np.asarray(mean), np.asarray(sd)
+    x = np.linspace((mean - 9 * sd).min(), (mean + 9 * sd).max(), points)
+    u = (x[None, :] - mean[:, None]) / sd[:, None]
+    density = np.exp(-0.5 * u * u) / (math.sqrt(2 * math.pi) * sd[:, None])
+    below = 0.5 * np.vectorize(math.erfc)(-u / math.sqrt(2))
+    out = []
+    for i in range(len(mean)):
+        others = np.prod(np.delete(below, i, axis=0), axis=0)
+        out.append(float(((density[i] * others)[:-1] + (density[i] * others)[1:]).sum() * (x[1] - x[0]) / 2))
+    return np.array(out)
+
+
+def close(got, want, tolerance):
+    """Relative to the size of the wanted values, as one number over the arrays."""
+    got, want = np.asarray(got, dtype=float), np.asarray(want, dtype=float)
+    return float(np.max(np.abs(got - want) / np.maximum(np.abs(want), tolerance))) <= tolerance if got.size else True
