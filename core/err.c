@@ -34,3 +34,16 @@ enum kb_err kb_fail(enum kb_err rc, struct kb_errmsg *msg, const char *pointer, 
     va_end(args);
     return rc;
 }
+
+enum kb_err kb_fail_item(enum kb_err rc, struct kb_errmsg *msg, const char *prefix, size_t index, const char *suffix,
+                         const char *fmt, ...)
+{
+    if (msg == NULL)
+        return rc;
+    va_list args;
+    va_start(args, fmt);
+    (void)snprintf(msg->pointer, sizeof msg->pointer, "%s/%zu%s", prefix, index, suffix);
+    (void)vsnprintf(msg->text, sizeof msg->text, fmt, args);
+    va_end(args);
+    return rc;
+}
