@@ -1,0 +1,308 @@
+/* The HTTP front end on libmicrohttpd: a pool of epoll threads, each serving its share of the connections.
+ *
+ * A connection that waits for a commit is suspended: it costs no thread. http_reply.c explains the hand-over.
+ *
+ * The library ends connections idle for timeout_s (suspended ones are not idle). Bodies: http_body.c; replies:
+ * http_reply.c. Cost of a request outside the handler: about 10 us of CPU, and one lock taken three times for a few
+ * instructions each. */
+#include "http_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "listen.h"
+#include "log.h"
+#include "metrics.h"
+
+/* --- what a request says ---------------------------------------------------------------------------- */
+
+const char *ld_request_method(const struct ld_request *r)
+{
+    return r->method;
+}
+
+const char *ld_request_path(const struct ld_request *r)
+{
+    return r->path;
+}
+
+const char *ld_request_header(const struct ld_request *r, const char *name)
+{
+    return MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, name);
+}
+
+const char *ld_request_query(const struct ld_request *r, const char *name)
+{
+    const char *value = NULL;
+    enum MHD_Result found =
+        MHD_lookup_connection_value_n(r->connection, MHD_GET_ARGUMENT_KIND, name, strlen(name), &value, NULL);
+    return found == MHD_YES && value == NULL ? "" : value;
+}
+
+const char *ld_request_body(const struct ld_request *r, size_t *n)
+{
+    *n = r->n_body;
+    return r->body != NULL ? r->body : "";
+}
+
+void ld_request_set_route(struct ld_request *r, int route)
+{
+    r->route = route;
+}
+
+int ld_request_route(const struct ld_request *r)
+{
+    return r->route;
+}
+
+/* --- life of a request ------------------------------------------------------------------------------ */
+
+static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *c, const char *method, const char *path)
+{
+    size_t n_method = strlen(method) + 1, n_path = strlen(path) + 1;
+    struct ld_request *r = calloc(1, sizeof *r + n_method + n_path);
+    if (r == NULL)
+        return NULL;
+    r->http = h;
+    r->connection = c;
+    r->route = -1;
+    r->started_us = ld_monotonic_us();
+    atomic_init(&r->refs, 1);
+    atomic_init(&r->state, REQUEST_RUNNING);
+    memcpy(r->method, method, n_method);
+    r->path = r->method + n_method;
+    memcpy(r->path, path, n_path);
+    atomic_fetch_add(&h->n_in_flight, 1);
+    pthread_mutex_lock(&h->lock);
+    r->older = h->newest;
+    if (h->newest != NULL)
+        h->newest->newer = r;
+    h->newest = r;
+    pthread_mutex_unlock(&h->lock);
+    return r;
+}
+
+static void unlink_request(struct ld_http *h, struct ld_request *r)
+{
+    pthread_mutex_lock(&h->lock);
+    if (r->newer != NULL)
+        r->newer->older = r->older;
+    else
+        h->newest = r->older;
+    if (r->older != NULL)
+        r->older->newer = r->newer;
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void record(struct ld_metrics *m, const struct ld_request *r)
+{
+    if (m == NULL || r->status == 0)
+        return; /* a client that left before it was answered */
+    size_t route = r->route >= 0 && r->route < LD_MAX_ROUTES ? (size_t)r->route : LD_MAX_ROUTES - 1;
+    size_t class = (size_t)r->status / 100 < LD_STATUS_CLASSES ? (size_t)r->status / 100 : 0;
+    atomic_fetch_add_explicit(&m->requests[route][class], 1, memory_order_relaxed);
+    ld_histogram_add(&m->request_time[route], ld_monotonic_us() - r->started_us);
+}
+
+/* The library is through with the request: answered, or its client gone. */
+static void completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD_RequestTerminationCode why)
+{
+    struct ld_http *h = arg;
+    struct ld_request *r = *slot;
+    (void)c;
+    (void)why;
+    if (r == NULL)
+        return;
+    *slot = NULL;
+    unlink_request(h, r);
+    record(h->metrics, r);
+    ld_request_unref(r);
+    atomic_fetch_sub(&h->n_in_flight, 1);
+}
+
+/* --- serving -------------------------------------------------------------------------------------------- */
+
+/* Calls the handler with a reference of its own, unless the server is about to end. */
+static void hand_over(struct ld_http *h, struct ld_request *r)
+{
+    pthread_mutex_lock(&h->lock);
+    bool is_stopping = h->is_stopping;
+    if (!is_stopping) {
+        r->is_handed = true;
+        atomic_fetch_add(&r->refs, 1);
+    }
+    pthread_mutex_unlock(&h->lock);
+    if (is_stopping)
+        ld_request_force(r);
+    else
+        h->hooks.handle(h->hooks.arg, r);
+}
+
+/* The body is complete: hands the request over, and waits when the reply is not there yet. Called again by the library
+ * after a resume. */
+static enum MHD_Result complete(struct ld_http *h, struct ld_request *r)
+{
+    if (!r->is_handed && atomic_load(&r->state) == REQUEST_RUNNING)
+        hand_over(h, r);
+    if (atomic_load(&r->state) == REQUEST_REPLIED)
+        return ld_request_queue(r);
+    MHD_suspend_connection(r->connection);
+    atomic_fetch_add(&h->n_suspended, 1);
+    int expected = REQUEST_RUNNING;
+    if (!atomic_compare_exchange_strong(&r->state, &expected, REQUEST_SUSPENDED)) {
+        MHD_resume_connection(r->connection); /* the reply crossed the suspension */
+        atomic_fetch_sub(&h->n_suspended, 1);
+    }
+    return MHD_YES;
+}
+
+static enum MHD_Result serve(void *arg, struct MHD_Connection *c, const char *url, const char *method,
+                             const char *version, const char *data, size_t *n, void **slot)
+{
+    struct ld_http *h = arg;
+    struct ld_request *r = *slot;
+    (void)version;
+    if (r == NULL) {
+        *slot = r = request_new(h, c, method, url);
+        return r != NULL ? ld_request_begin(r) : MHD_NO;
+    }
+    if (*n == 0)
+        return complete(h, r);
+    enum MHD_Result rc = ld_request_collect(r, data, *n);
+    *n = 0;
+    return rc;
+}
+
+/* --- the daemon ------------------------------------------------------------------------------------- */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Percent-decoding in place. "%00" and malformed escapes stay as they stand: a NUL would cut the path short and let
+ * one name pass for another. */
+static size_t unescape(void *arg, struct MHD_Connection *c, char *s)
+{
+    (void)arg;
+    (void)c;
+    char *to = s;
+    for (const char *from = s; *from != '\0'; from++) {
+        int high = *from == '%' ? hex_digit(from[1]) : -1;
+        int low = high >= 0 ? hex_digit(from[2]) : -1;
+        if (low >= 0 && (high | low) != 0) {
+            *to++ = (char)(high << 4 | low);
+            from += 2;
+        } else {
+            *to++ = *from;
+        }
+    }
+    *to = '\0';
+    return (size_t)(to - s);
+}
+
+/* The library's own messages are about broken clients, mostly. */
+static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const char *fmt, va_list args)
+{
+    char text[512];
+    (void)arg;
+    vsnprintf(text, sizeof text, fmt, args);
+    text[strcspn(text, "\n")] = '\0';
+    ld_log(LD_LOG_DEBUG, "http: %s", text);
+}
+
+static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_options *o)
+{
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem pool[] = {{MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)o->threads, NULL},
+                                    {MHD_OPTION_END, 0, NULL}};
+    if (o->threads <= 1)
+        pool[0].option = MHD_OPTION_END;
+    return MHD_start_daemon(flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
+                            MHD_OPTION_LISTEN_SOCKET, h->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
+                            MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_CONNECTION_LIMIT,
+                            o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, o->timeout_s,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_ARRAY, pool, MHD_OPTION_END);
+}
+
+int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const struct ld_http_hooks *hooks, char *why)
+{
+    struct ld_endpoint e = {.port = o->port, .is_ipv6 = strchr(o->host, ':') != NULL};
+    snprintf(e.host, sizeof e.host, "%s", o->host);
+    struct ld_http *h = calloc(1, sizeof *h);
+    if (h == NULL) {
+        snprintf(why, 256, "out of memory");
+        return -1;
+    }
+    h->hooks = *hooks;
+    h->metrics = o->metrics;
+    h->timeout_s = o->timeout_s;
+    pthread_mutex_init(&h->lock, NULL);
+    h->listen_fd = ld_endpoint_listen(&e, 1024, why);
+    h->port = e.port;
+    if (h->listen_fd >= 0)
+        h->daemon = start_daemon(h, o);
+    if (h->daemon == NULL) {
+        if (h->listen_fd >= 0) {
+            snprintf(why, 256, "cannot start %u HTTP threads for %u connections", o->threads, o->max_connections);
+            close(h->listen_fd);
+        }
+        pthread_mutex_destroy(&h->lock);
+        free(h);
+        return -1;
+    }
+    *out = h;
+    return 0;
+}
+
+int ld_http_port(const struct ld_http *h)
+{
+    return h->port;
+}
+
+size_t ld_http_in_flight(const struct ld_http *h)
+{
+    return atomic_load(&h->n_in_flight);
+}
+
+void ld_http_quiesce(struct ld_http *h)
+{
+    if (atomic_exchange(&h->is_quiescing, true))
+        return;
+    MHD_socket fd = MHD_quiesce_daemon(h->daemon);
+    if (fd != MHD_INVALID_SOCKET)
+        close(fd);
+}
+
+/* Waits up to `ms` until *n is 0. */
+static void wait_for_zero(const atomic_size_t *n, int ms)
+{
+    const struct timespec tick = {.tv_nsec = 1000000};
+    for (; ms > 0 && atomic_load(n) > 0; ms--)
+        nanosleep(&tick, NULL);
+}
+
+void ld_http_stop(struct ld_http *h)
+{
+    if (h == NULL)
+        return;
+    ld_http_quiesce(h);
+    pthread_mutex_lock(&h->lock);
+    h->is_stopping = true;
+    for (struct ld_request *r = h->newest; r != NULL; r = r->older)
+        if (r->is_handed)
+            ld_request_force(r);
+    pthread_mutex_unlock(&h->lock);
+    wait_for_zero(&h->n_in_flight, 1000);
+    wait_for_zero(&h->n_suspended, 1000); /* the library refuses to stop with suspended connections */
+    MHD_stop_daemon(h->daemon);
+    pthread_mutex_destroy(&h->lock);
+    free(h);
+}

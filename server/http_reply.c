@@ -1,0 +1,140 @@
+/* Replies: from structs to the library's responses, handed over from any thread.
+ *
+ * The reply and the suspension of its connection may cross: the library's thread suspends the connection, then moves
+ * RUNNING -> SUSPENDED; the replier sets the response, then moves to REPLIED. Whoever comes second sees the other's
+ * mark, so that exactly one of them resumes the connection (http.c holds the other half):
+ *
+ *   reply first:    the callback finds REPLIED and queues the response, or resumes what it has just suspended
+ *   suspend first:  the replier finds SUSPENDED and resumes
+ *
+ * A client that has gone meanwhile changes nothing here: a suspended connection is not looked at by the library, which
+ * notices when it writes, reports the request as completed, and drops its reference. */
+#include "http_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ld_request_unref(struct ld_request *r)
+{
+    if (atomic_fetch_sub(&r->refs, 1) != 1)
+        return;
+    if (r->response != NULL)
+        MHD_destroy_response(r->response);
+    free(r->body);
+    free(r);
+}
+
+/* Gives `response` to the request unless another has claimed the reply. After the move to REPLIED the request may be
+ * gone at any moment, except while it was suspended: then it waits for the resume. */
+static void deliver(struct ld_request *r, int status, struct MHD_Response *response)
+{
+    if (atomic_exchange(&r->is_claimed, true)) {
+        MHD_destroy_response(response);
+        return;
+    }
+    r->status = status;
+    r->response = response;
+    if (atomic_exchange(&r->state, REQUEST_REPLIED) != REQUEST_SUSPENDED)
+        return;
+    struct ld_http *h = r->http;
+    MHD_resume_connection(r->connection);
+    atomic_fetch_sub(&h->n_suspended, 1); /* the last touch: ld_http_stop waits for it */
+}
+
+/* Takes text over, whatever happens. The library has no memory left when it returns NULL: the process cannot answer
+ * any more, and the log is safe, so that dying is the honest way out. */
+static struct MHD_Response *response_of(const char *content_type, char *text, size_t n)
+{
+    struct MHD_Response *response =
+        text != NULL ? MHD_create_response_from_buffer(n, text, MHD_RESPMEM_MUST_FREE)
+                     : MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
+    if (response == NULL)
+        abort();
+    if (content_type != NULL && text != NULL)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    return response;
+}
+
+/* The handler's own reply: delivers and drops the handler's reference. */
+static void finish(struct ld_request *r, int status, struct MHD_Response *response)
+{
+    bool is_handed = r->is_handed;
+    deliver(r, status, response);
+    if (is_handed)
+        ld_request_unref(r);
+}
+
+/* The problem as a response with the headers that its status asks for. */
+static struct MHD_Response *problem_response(const struct ld_problem *p)
+{
+    size_t n = 0;
+    char *text = ld_problem_json(p, &n);
+    struct MHD_Response *response = response_of("application/problem+json", text, n);
+    if (p->retry_after_s > 0) {
+        char seconds[16];
+        snprintf(seconds, sizeof seconds, "%d", p->retry_after_s);
+        MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
+    }
+    if (p->status == MHD_HTTP_UNAUTHORIZED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"laplaced\"");
+    return response;
+}
+
+void ld_reply(struct ld_request *r, int status, const char *content_type, char *text, size_t n)
+{
+    finish(r, status, response_of(content_type, text, n));
+}
+
+void ld_reply_json(struct ld_request *r, int status, char *text, size_t n)
+{
+    if (text == NULL)
+        ld_reply_status(r, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the answer");
+    else
+        ld_reply(r, status, "application/json", text, n);
+}
+
+void ld_reply_problem(struct ld_request *r, const struct ld_problem *p)
+{
+    finish(r, p->status, problem_response(p));
+}
+
+void ld_reply_status(struct ld_request *r, int status, const char *detail)
+{
+    struct ld_problem p;
+    ld_problem_init(&p);
+    ld_problem_set(&p, status, "%s", detail);
+    if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
+        p.retry_after_s = 1;
+    ld_reply_problem(r, &p);
+}
+
+void ld_reply_allow(struct ld_request *r, int status, const char *allow)
+{
+    struct ld_problem p;
+    ld_problem_init(&p);
+    ld_problem_set(&p, status, "this resource answers to %s", allow);
+    struct MHD_Response *response =
+        status == MHD_HTTP_METHOD_NOT_ALLOWED ? problem_response(&p) : response_of(NULL, NULL, 0);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, allow);
+    finish(r, status, response);
+}
+
+void ld_request_force(struct ld_request *r)
+{
+    struct ld_problem p;
+    ld_problem_init(&p);
+    ld_problem_set(&p, MHD_HTTP_SERVICE_UNAVAILABLE, "the server stopped before the answer was ready");
+    p.retry_after_s = 1;
+    deliver(r, p.status, problem_response(&p));
+}
+
+enum MHD_Result ld_request_queue(struct ld_request *r)
+{
+    if (atomic_load(&r->http->is_quiescing))
+        MHD_add_response_header(r->response, MHD_HTTP_HEADER_CONNECTION, "close");
+    enum MHD_Result rc = MHD_queue_response(r->connection, (unsigned)r->status, r->response);
+    MHD_destroy_response(r->response);
+    r->response = NULL;
+    return rc;
+}

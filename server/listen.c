@@ -1,0 +1,130 @@
+/* Listening sockets, made here rather than by the HTTP library so that a refused address is reported with its reason
+ * and a port of 0 with the port that the kernel chose.
+ *
+ * Names are not resolved: an address that may change its meaning between two starts is no address to check the
+ * loopback rule on. SO_REUSEADDR lets a restarted server have its port back while old connections are in TIME_WAIT;
+ * on Linux it does not let two servers share a port. */
+#include "listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+/* Decimal port at text, nothing behind it. -1 when malformed. */
+static int parse_port(const char *text)
+{
+    size_t n = strspn(text, "0123456789");
+    if (n == 0 || n > 5 || text[n] != '\0')
+        return -1;
+    int port = atoi(text);
+    return port <= 65535 ? port : -1;
+}
+
+/* Fills *a from the endpoint; its length, or 0 when the host is not numeric. */
+static socklen_t make_address(const struct ld_endpoint *e, union address *a)
+{
+    memset(a, 0, sizeof *a);
+    if (e->is_ipv6) {
+        a->v6.sin6_family = AF_INET6;
+        a->v6.sin6_port = htons((uint16_t)e->port);
+        return inet_pton(AF_INET6, e->host, &a->v6.sin6_addr) == 1 ? (socklen_t)sizeof a->v6 : 0;
+    }
+    a->v4.sin_family = AF_INET;
+    a->v4.sin_port = htons((uint16_t)e->port);
+    return inet_pton(AF_INET, e->host, &a->v4.sin_addr) == 1 ? (socklen_t)sizeof a->v4 : 0;
+}
+
+int ld_endpoint_parse(const char *text, struct ld_endpoint *out)
+{
+    struct ld_endpoint e = {.is_ipv6 = text[0] == '['};
+    const char *host = e.is_ipv6 ? text + 1 : text;
+    const char *end = e.is_ipv6 ? strchr(host, ']') : strrchr(host, ':');
+    if (end == NULL || end == host || (size_t)(end - host) >= sizeof e.host)
+        return -1;
+    const char *colon = e.is_ipv6 ? end + 1 : end;
+    if (*colon != ':')
+        return -1;
+    e.port = parse_port(colon + 1);
+    memcpy(e.host, host, (size_t)(end - host));
+    if (strcmp(e.host, "localhost") == 0)
+        strcpy(e.host, "127.0.0.1");
+    union address a;
+    if (e.port < 0 || make_address(&e, &a) == 0)
+        return -1;
+    *out = e;
+    return 0;
+}
+
+void ld_endpoint_format(const struct ld_endpoint *e, char *out)
+{
+    snprintf(out, 80, e->is_ipv6 ? "[%s]:%d" : "%s:%d", e->host, e->port);
+}
+
+bool ld_endpoint_is_loopback(const struct ld_endpoint *e)
+{
+    union address a;
+    if (make_address(e, &a) == 0)
+        return false;
+    if (!e->is_ipv6)
+        return ntohl(a.v4.sin_addr.s_addr) >> 24 == 127;
+    const struct in6_addr *ip = &a.v6.sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(ip) || (IN6_IS_ADDR_V4MAPPED(ip) && ip->s6_addr[12] == 127);
+}
+
+/* Reads back the port that the socket has. */
+static int bound_port(int fd)
+{
+    union address a;
+    socklen_t n = sizeof a;
+    if (getsockname(fd, &a.any, &n) != 0)
+        return -1;
+    return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
+}
+
+int ld_endpoint_listen(struct ld_endpoint *e, int backlog, char *why)
+{
+    union address a;
+    char name[80];
+    int fd = -1, one = 1;
+    const char *step = "address";
+    socklen_t n = make_address(e, &a);
+    ld_endpoint_format(e, name);
+    errno = EINVAL;
+    if (n == 0)
+        goto fail;
+    step = "socket";
+    fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        goto fail;
+    step = "options";
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+        (e->is_ipv6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one) != 0))
+        goto fail;
+    step = "bind";
+    if (bind(fd, &a.any, n) != 0)
+        goto fail;
+    step = "listen";
+    if (listen(fd, backlog) != 0)
+        goto fail;
+    e->port = bound_port(fd);
+    return fd;
+fail:
+    if (errno == EADDRINUSE)
+        snprintf(why, 256, "cannot listen on %s: the port is in use by another program", name);
+    else
+        snprintf(why, 256, "cannot listen on %s: %s: %s", name, step, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
