@@ -15,15 +15,15 @@ import numpy as np
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
-def user_gram(spec, edges, users):
-    """G over the given users (a list of ids, repeats allowed). edges: {(u, v): weight}, nodes: those in it."""
+def user_gram(spec, graph, users):
+    """G over the given users (ids). graph: (nodes, {(u, v): weight}); users outside of it are unknown."""
     n = len(users)
     if spec["type"] == "ones":
         return np.ones((n, n))
     if spec["type"] == "identity":
         return np.array([[float(a == b) for b in users] for a in users])
     assert spec["type"] == "laplacian"
-    full, place = laplacian_inverse(spec, edges)
+    full, place = laplacian_inverse(spec, graph)
     g = np.empty((n, n))
     for i, a in enumerate(users):
         for j, b in enumerate(users):

@@ -1,0 +1,130 @@
+"""Tenants: created from presets, replaced whole, versioned, deleted."""
+import pytest
+
+from contract import CONTRACT
+
+PRESETS = CONTRACT.doc["components"]["schemas"]["Algorithm"]["enum"]
+
+
+def test_a_new_server_has_the_tenant_default(api):
+    names = {t["name"]: t for t in api.call("GET", "/tenants").json["tenants"]}
+    assert names["default"]["algorithm"] == "laplaced" and names["default"]["version"] == 1
+    view = api.call("GET", "/tenants/default").json
+    assert (view["configuration"]["arm_dim"], view["configuration"]["context_dim"]) == (0, 0)
+    assert view["configuration"]["arm_kernel"]["type"] == "delta"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_decides_and_learns(api, name, preset):
+    view = api.put_tenant(name, algorithm=preset, context_dim=2, arm_dim=3)
+    assert view["configuration"]["algorithm"] == preset and view["events"] == 0
+    api.put_graph(name, [["ann", "bob", 1.0], ["bob", "cat", 2.0]])
+    api.put_arms(name, [{"id": f"a{i}", "features": [i % 2, i % 3, 0.5]} for i in range(4)])
+    for t, user in enumerate(["ann", "bob", "cat", "stranger"] * 3):
+        answer = api.select(user, context=[0.1 * t, 1.0], explain=True, tenant=name)
+        assert abs(sum(r["propensity"] for r in answer["ranking"]) - 1) < 1e-9 and len(answer["ranking"]) == 4
+        assert api.reward(answer["decision"], 0.25 * (t % 5), tenant=name) == {"applied": True}
+    model = api.model(name)
+    assert model["events"] == 12 and model["algorithm"] == preset and len(model["dictionary"]) >= 1
+    assert model["effective_dimension"] > 0 and model["information_gain"] > 0
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_works_without_features_and_contexts(api, name, preset):
+    api.put_tenant(name, algorithm=preset)
+    for t in range(6):
+        answer = api.select(f"u{t % 2}", candidates=["a", "b"], tenant=name)
+        api.reward(answer["decision"], float(answer["arm"] == "a"), tenant=name)
+    assert api.stats(name)["rewards"] == 6
+
+
+def test_what_is_not_said_comes_from_the_preset(api, name):
+    view = api.put_tenant(name, algorithm="lk-gp-ucb", arm_dim=2, confidence={"beta": 3})
+    conf = view["configuration"]
+    assert conf["confidence"] == {"type": "fixed", "beta": 3, "norm_bound": "auto", "noise": 0.1, "delta": 0.01}
+    assert conf["representation"]["exact_limit"] == 1500 and conf["representation"]["type"] == "exact"
+    assert conf["user_kernel"]["type"] == "laplacian" and conf["user_kernel"]["rho"] == 0.1
+    assert conf["reward_window_s"] == 3600 and conf["default_reward"] is None and conf["aggregation"] == "first"
+    assert conf["durability"] == "commit" and conf["seed"] == 1 and conf["pending"] == "ignore"
+    assert conf["context_kernel"]["type"] == "ones" and conf["arm_kernel"]["lengthscale"] == 1
+
+
+def test_the_version_rises_with_every_change_and_only_then(api, name):
+    first = api.put_tenant(name, algorithm="ucb")
+    assert api.put_tenant(name, expect=200, algorithm="ucb") == first
+    second = api.put_tenant(name, expect=200, algorithm="ucb", confidence={"beta": 1})
+    assert (first["version"], second["version"]) == (1, 2) and second["seq"] == first["seq"] + 1
+    third = api.put_tenant(name, expect=200, algorithm="ucb")
+    assert third["version"] == 3 and third["configuration"] == first["configuration"]
+    assert api.call("GET", f"/tenants/{name}").json == third
+
+
+def test_changing_a_kernel_refits_what_was_learned(api, name):
+    """The model after a change equals that of a tenant that had the new configuration from the start."""
+    configs = [{"algorithm": "gp-ucb", "arm_dim": 1, "arm_kernel": {"type": "rbf", "lengthscale": s}} for s in (1.0, 0.3)]
+    arms = [{"id": f"a{i}", "features": [0.2 * i]} for i in range(6)]
+    for tenant, config in ((name, configs[0]), (name + "-ref", configs[1])):
+        api.put_tenant(tenant, **config)
+        api.put_arms(tenant, arms)
+        for t in range(30):
+            api.observe(f"u{t % 3}", f"a{t * 5 % 6}", 0.1 * (t * 7 % 11), tenant=tenant)
+    api.put_tenant(name, expect=200, **configs[1])
+    got, want = (api.select("u1", explain=True, dry_run=True, tenant=t)["ranking"] for t in (name, name + "-ref"))
+    for g, w in zip(got, want):
+        assert g["arm"] == w["arm"] and g["mean"] == pytest.approx(w["mean"], rel=1e-9)
+        assert g["sd"] == pytest.approx(w["sd"], rel=1e-9)
+
+
+def test_dimensions_are_free_until_something_is_learned_and_then_fixed(api, name):
+    api.put_tenant(name, algorithm="gp-ucb", arm_dim=2)
+    api.put_tenant(name, expect=200, algorithm="gp-ucb", arm_dim=3)
+    api.put_arms(name, [{"id": "a", "features": [1, 2, 3]}])
+    api.select("u", tenant=name)
+    digest = api.digest(name)
+    answer = api.call("PUT", f"/tenants/{name}", {"algorithm": "gp-ucb", "arm_dim": 2}, expect=409)
+    assert answer.pointers in ([], ["/arm_dim"]) and api.digest(name) == digest
+
+
+def test_tenants_are_listed_in_order_of_name(api, name):
+    for suffix in ("c", "a", "b"):
+        api.put_tenant(f"{name}.{suffix}")
+    listed = [t["name"] for t in api.call("GET", "/tenants").json["tenants"]]
+    assert listed == sorted(listed) and {f"{name}.a", f"{name}.b", f"{name}.c"} <= set(listed)
+
+
+def test_a_deleted_tenant_is_gone_with_its_file_and_may_come_back_empty(api, server, name):
+    api.put_tenant(name, algorithm="ucb")
+    decision = api.select("u", candidates=["a", "b"], tenant=name)["decision"]
+    file = server.data / "tenants" / f"{name}.db"
+    assert file.exists()
+    assert api.call("DELETE", f"/tenants/{name}", expect=204).text == ""
+    assert not file.exists()
+    api.call("GET", f"/tenants/{name}", expect=404)
+    api.call("DELETE", f"/tenants/{name}", expect=404)
+    api.select("u", candidates=["a"], tenant=name, expect=404)
+    assert api.put_tenant(name, algorithm="ucb")["seq"] == 1
+    api.reward(decision, 1, tenant=name, expect=404)
+
+
+@pytest.mark.parametrize("part", ["", "/graph", "/arms", "/model", "/stats", "/events"])
+def test_reading_an_unknown_tenant_answers_404(api, part):
+    api.call("GET", f"/tenants/nobody{part}", expect=404)
+
+
+def test_writing_to_an_unknown_tenant_answers_404(api):
+    for method, part, body in (("PUT", "graph", {"edges": []}), ("PATCH", "graph", {"add": []}),
+                               ("PUT", "arms", {"arms": []}), ("PATCH", "arms", {"arms": []})):
+        api.call(method, f"/tenants/nobody/{part}", body, expect=404)
+    for path, body in (("/reward", {"decision": "d", "reward": 1}), ("/activate", {"decision": "d"}),
+                       ("/observe", {"user": "u", "arm": "a", "reward": 1})):
+        api.call("POST", path, body, tenant="nobody", expect=404)
+
+
+@pytest.mark.parametrize("bad", ["-x", ".hidden", "a b", "ä", "x" * 65])
+def test_names_outside_of_the_rule_are_refused(api, bad):
+    api.call("PUT", "/tenants/" + bad, {}, expect=400)
+
+
+def test_the_last_allowed_names_work(api):
+    for good in ("x" * 64, "9", "A.b_c-d"):
+        assert api.put_tenant(good)["name"] == good
