@@ -11,6 +11,7 @@
  *     apply     makes the event visible                                              cannot fail, exclusive
  *     rollback  instead of prepare/apply: forgets everything reserved
  *
+ * A failed reserve leaves the events reserved before it as they were; the batch may go on with other events.
  * A batch is reserved event by event and then applied in the same order. KB_EBUSY from reserve means: the
  * event depends on one that is reserved but not applied; apply the batch first. Heavy events (configured,
  * graph, dictionary resets) want an empty batch before them, and nothing may follow a dictionary event in
@@ -115,8 +116,9 @@ enum kb_err kb_engine_slot_reward(const struct kb_engine *e, const char *decisio
 
 /* Earliest deadline among pending decisions, INT64_MAX when none. O(1). */
 int64_t kb_engine_next_expiry(const struct kb_engine *e);
-/* Ids of up to max pending decisions whose deadline is <= now; borrowed until the next apply. O(pending). */
-size_t kb_engine_expired(const struct kb_engine *e, int64_t now_ms, const char **ids, size_t max);
+/* Ids of up to max pending decisions whose deadline is <= now; borrowed until the next apply. For the writer.
+ * O(pending), or O(1) when next_expiry is later. */
+size_t kb_engine_expired(struct kb_engine *e, int64_t now_ms, const char **ids, size_t max);
 
 struct kb_engine_counts {
     uint64_t seq, version;

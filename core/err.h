@@ -6,6 +6,8 @@
 #ifndef KB_ERR_H
 #define KB_ERR_H
 
+#include <stddef.h>
+
 #define KB_ERR_MAP(X)                                              \
     X(KB_ENOMEM, -1, "out of memory")                              \
     X(KB_EINVAL, -2, "invalid value")                              \
@@ -40,6 +42,10 @@ const char *kb_strerror(int rc);
 /* Fills *msg (ignored when NULL) and returns rc, so that a check reads `return kb_fail(...)`. */
 enum kb_err kb_fail(enum kb_err rc, struct kb_errmsg *msg, const char *pointer, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* The same for an item of an array: the pointer is prefix "/" index suffix ("/arms", 3, "/id" -> "/arms/3/id"). */
+enum kb_err kb_fail_item(enum kb_err rc, struct kb_errmsg *msg, const char *prefix, size_t index, const char *suffix,
+                         const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
 /* Runs expr, stores its code in the local `rc`, and leaves by the local label `out` on failure. */
 #define KB_TRY(expr)                       \

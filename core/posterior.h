@@ -94,6 +94,7 @@ struct kb_posterior_facts {
     size_t bytes;
 };
 
+size_t kb_posterior_bytes(const struct kb_posterior *p); /* O(1) */
 /* Distinct points held (exact) or dictionary size. O(1). */
 size_t kb_posterior_n_support(const struct kb_posterior *p);
 struct kb_point kb_posterior_support_point(const struct kb_posterior *p, size_t i);

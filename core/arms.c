@@ -1,0 +1,121 @@
+/* The catalogue of arms and their counts. Arrays grow only in kb_arms_reserve; everything else is O(1). */
+#include "arms.h"
+
+#include <assert.h>
+
+#include "alloc.h"
+#include "hash.h"
+
+void kb_arms_init(struct kb_arms *a)
+{
+    *a = (struct kb_arms){0};
+}
+
+void kb_arms_close(struct kb_arms *a)
+{
+    for (size_t i = 0; i < a->n; i++)
+        kb_free(a->arm[i].features);
+    kb_free(a->arm);
+    kb_arms_init(a);
+}
+
+enum kb_err kb_arms_reserve(struct kb_arms *a, size_t n_more)
+{
+    return kb_grow((void **)&a->arm, &a->cap, a->n + n_more, 16, sizeof *a->arm) == 0 ? KB_OK : KB_ENOMEM;
+}
+
+void kb_arms_extend(struct kb_arms *a, size_t n)
+{
+    assert(n <= a->cap);
+    while (a->n < n)
+        a->arm[a->n++] = (struct kb_arm){0};
+}
+
+/* Keeps n_catalogue and n_active in step with one arm's flags. */
+static void count_arm(struct kb_arms *a, const struct kb_arm *arm, int sign)
+{
+    if (!arm->is_in_catalogue)
+        return;
+    a->n_catalogue = sign > 0 ? a->n_catalogue + 1 : a->n_catalogue - 1;
+    if (arm->is_active)
+        a->n_active = sign > 0 ? a->n_active + 1 : a->n_active - 1;
+}
+
+void kb_arms_put(struct kb_arms *a, uint32_t ix, double *features, bool is_active)
+{
+    struct kb_arm *arm = &a->arm[ix];
+
+    assert(ix < a->n);
+    count_arm(a, arm, -1);
+    kb_free(arm->features);
+    arm->features = features;
+    arm->is_in_catalogue = true;
+    arm->is_active = is_active;
+    count_arm(a, arm, 1);
+}
+
+void kb_arms_remove(struct kb_arms *a, uint32_t ix)
+{
+    struct kb_arm *arm = &a->arm[ix];
+
+    assert(ix < a->n);
+    count_arm(a, arm, -1);
+    kb_free(arm->features);
+    arm->features = NULL;
+    arm->is_in_catalogue = arm->is_active = false;
+}
+
+uint64_t kb_arms_digest(const struct kb_arms *a, size_t dim, uint64_t h)
+{
+    for (size_t i = 0; i < a->n; i++) {
+        const struct kb_arm *arm = &a->arm[i];
+
+        h = kb_hash_u64(h, (uint64_t)arm->is_in_catalogue * 2 + arm->is_active);
+        h = kb_hash_u64(h, arm->decided);
+        h = kb_hash_u64(h, arm->rewarded);
+        h = kb_hash_double(h, arm->reward_sum);
+        for (size_t k = 0; arm->features != NULL && k < dim; k++)
+            h = kb_hash_double(h, arm->features[k]);
+    }
+    return h;
+}
+
+void kb_arms_save(const struct kb_arms *a, size_t dim, struct kb_writer *w)
+{
+    for (size_t i = 0; i < a->n; i++) {
+        const struct kb_arm *arm = &a->arm[i];
+
+        kb_put_u64(w, (uint64_t)arm->is_in_catalogue | (uint64_t)arm->is_active << 1 |
+                          (uint64_t)(arm->features != NULL) << 2);
+        kb_put_u64(w, arm->decided);
+        kb_put_u64(w, arm->rewarded);
+        kb_put_double(w, arm->reward_sum);
+        if (arm->features != NULL)
+            kb_put_doubles(w, arm->features, dim);
+    }
+}
+
+enum kb_err kb_arms_load(struct kb_arms *a, size_t dim, size_t n, struct kb_reader *r)
+{
+    if (kb_arms_reserve(a, n) != KB_OK)
+        return KB_ENOMEM;
+    kb_arms_extend(a, n);
+    for (size_t i = 0; i < n && r->rc == KB_OK; i++) {
+        struct kb_arm *arm = &a->arm[i];
+        const uint64_t flags = kb_get_u64(r);
+
+        arm->is_in_catalogue = (flags & 1) != 0;
+        arm->is_active = (flags & 2) != 0;
+        arm->decided = kb_get_u64(r);
+        arm->rewarded = kb_get_u64(r);
+        arm->reward_sum = kb_get_double(r);
+        if ((flags & 4) != 0) {
+            arm->features = kb_array(dim > 0 ? dim : 1, 1, sizeof *arm->features);
+            if (arm->features == NULL)
+                return KB_ENOMEM;
+            kb_get_doubles(r, arm->features, dim);
+        }
+        count_arm(a, arm, 1);
+    }
+    return r->rc;
+}

@@ -1,0 +1,309 @@
+/* The engine: life cycle and the one path by which events change it.
+ *
+ * Letters: e engine, ev event, ix interned index, seq log sequence number.
+ *
+ * reserve gets what an event needs into `staged` without touching what readers see; grow enlarges the visible
+ * arrays; apply moves staged things over. Staged counts are dropped when the last event of the batch has been
+ * applied, or by rollback. */
+#include "engine_impl.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "alloc.h"
+
+static const struct kb_event_ops *const OPS[] = {
+    [KB_EV_CONFIGURED] = &kb_ops_configured, [KB_EV_GRAPH] = &kb_ops_graph,
+    [KB_EV_ARMS] = &kb_ops_arms,             [KB_EV_DECIDED] = &kb_ops_decided,
+    [KB_EV_REWARDED] = &kb_ops_rewarded,     [KB_EV_OBSERVED] = &kb_ops_observed,
+    [KB_EV_EXPIRED] = &kb_ops_expired,       [KB_EV_ACTIVATED] = &kb_ops_activated,
+    [KB_EV_DICTIONARY] = &kb_ops_dictionary, [KB_EV_LATE] = &kb_ops_late,
+};
+
+enum kb_err kb_engine_new(struct kb_engine **out)
+{
+    struct kb_engine *e = kb_array(1, 1, sizeof *e);
+
+    if (e == NULL)
+        return KB_ENOMEM;
+    kb_ids_init(&e->users);
+    kb_ids_init(&e->arm_ids);
+    kb_ids_init(&e->staged.fresh_users);
+    kb_ids_init(&e->staged.fresh_arms);
+    kb_arms_init(&e->arms);
+    kb_user_graph_init(&e->graph);
+    kb_history_init(&e->history, 0);
+    kb_pending_init(&e->pending);
+    kb_scratch_init(&e->scratch);
+    *out = e;
+    return KB_OK;
+}
+
+void kb_engine_free(struct kb_engine *e)
+{
+    if (e == NULL)
+        return;
+    kb_engine_rollback(e);
+    kb_ids_close(&e->staged.fresh_users);
+    kb_ids_close(&e->staged.fresh_arms);
+    kb_free(e->staged.entry);
+    kb_free(e->staged.point);
+    kb_free(e->staged.block);
+    kb_ids_close(&e->users);
+    kb_ids_close(&e->arm_ids);
+    kb_arms_close(&e->arms);
+    kb_posterior_free(e->posterior);
+    kb_user_graph_close(&e->graph);
+    kb_free(e->node_of);
+    kb_history_close(&e->history);
+    kb_pending_close(&e->pending);
+    kb_scratch_close(&e->scratch);
+    kb_free(e);
+}
+
+void kb_engine_fold_quietly_until(struct kb_engine *e, uint64_t seq)
+{
+    e->quiet_until = seq;
+}
+
+struct kb_user kb_engine_user_at(const struct kb_engine *e, uint32_t user)
+{
+    return (struct kb_user){.index = user, .node = user < e->cap_nodes ? e->node_of[user] : KB_ID_NONE};
+}
+
+/* ---- staging --------------------------------------------------------------------------------------- */
+
+static enum kb_err stage_id(const struct kb_ids *known, struct kb_ids *fresh, const char *id, uint32_t *ix)
+{
+    *ix = kb_ids_find(known, id);
+    if (*ix != KB_ID_NONE)
+        return KB_OK;
+    if (kb_ids_reserve(fresh, 1, strlen(id) + 1) != KB_OK)
+        return KB_ENOMEM;
+    *ix = (uint32_t)known->n + kb_ids_add(fresh, id);
+    return KB_OK;
+}
+
+enum kb_err kb_engine_stage_user(struct kb_engine *e, const char *id, uint32_t *ix)
+{
+    return stage_id(&e->users, &e->staged.fresh_users, id, ix);
+}
+
+enum kb_err kb_engine_stage_arm(struct kb_engine *e, const char *id, uint32_t *ix)
+{
+    return stage_id(&e->arm_ids, &e->staged.fresh_arms, id, ix);
+}
+
+void *kb_engine_stage_block(struct kb_engine *e, size_t n, size_t size)
+{
+    struct kb_staged *s = &e->staged;
+
+    if (kb_grow((void **)&s->block, &s->cap_blocks, s->n_blocks + 1, 16, sizeof *s->block) != 0)
+        return NULL;
+    void *block = kb_array(n > 0 ? n : 1, 1, size);
+    if (block != NULL)
+        s->block[s->n_blocks++] = block;
+    return block;
+}
+
+enum kb_err kb_engine_stage_point(struct kb_engine *e, uint64_t seq, uint32_t user, uint32_t arm, const double *x)
+{
+    struct kb_staged *s = &e->staged;
+    const struct kb_point pt = {.user = kb_engine_user_at(e, user), .arm = arm, .x = x};
+    enum kb_err rc = KB_OK;
+
+    if (kb_grow((void **)&s->point, &s->cap_points, s->n_points + 1, 16, sizeof *s->point) != 0)
+        return KB_ENOMEM;
+    if (!kb_engine_is_quiet(e, seq)) {
+        KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
+        KB_TRY(kb_posterior_stage_learn(e->posterior, &pt, &e->scratch));
+    }
+    s->point[s->n_points++] = (struct kb_staged_point){.seq = seq, .user = user, .arm = arm, .x = x};
+out:
+    return rc;
+}
+
+const struct kb_staged_point *kb_engine_staged_point(const struct kb_engine *e, uint64_t seq)
+{
+    for (size_t i = 0; i < e->staged.n_points; i++)
+        if (e->staged.point[i].seq == seq)
+            return &e->staged.point[i];
+    return NULL;
+}
+
+/* ---- applying -------------------------------------------------------------------------------------- */
+
+uint32_t kb_engine_intern_user(struct kb_engine *e, const char *id)
+{
+    const uint32_t ix = kb_ids_add(&e->users, id);
+
+    assert(ix < e->cap_nodes);
+    return ix;
+}
+
+uint32_t kb_engine_intern_arm(struct kb_engine *e, const char *id)
+{
+    const uint32_t ix = kb_ids_add(&e->arm_ids, id);
+
+    kb_arms_extend(&e->arms, e->arm_ids.n);
+    return ix;
+}
+
+void kb_engine_teach(struct kb_engine *e, uint64_t seq, uint32_t user, uint32_t arm, const double *x, double d_count,
+                     double d_sum)
+{
+    const struct kb_point pt = {.user = kb_engine_user_at(e, user), .arm = arm, .x = x};
+
+    kb_history_add(&e->history, user, arm, x, d_count, d_sum, seq);
+    e->reward_sum += d_sum;
+    e->arms.arm[arm].reward_sum += d_sum;
+    if (d_count > 0)
+        e->arms.arm[arm].rewarded++;
+    if (!kb_engine_is_quiet(e, seq))
+        kb_posterior_learn(e->posterior, &pt, d_count, d_sum, &e->scratch);
+}
+
+/* ---- the path of an event -------------------------------------------------------------------------- */
+
+static enum kb_err check_order(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    if (ev->type <= KB_EV_NONE || (size_t)ev->type >= sizeof OPS / sizeof OPS[0])
+        return kb_fail(KB_EINVAL, msg, "/type", "unknown event type %d", (int)ev->type);
+    if (ev->seq != e->seq + e->staged.n_events + 1)
+        return kb_fail(KB_EINVAL, msg, "/seq", "expected %llu",
+                       (unsigned long long)(e->seq + e->staged.n_events + 1));
+    if (!e->is_configured && ev->type != KB_EV_CONFIGURED)
+        return kb_fail(KB_EINVAL, msg, "/type", "the first event must be 'configured'");
+    if (e->staged.awaits_reset && (ev->type != KB_EV_DICTIONARY || !ev->as.dictionary.is_reset))
+        return kb_fail(KB_EINVAL, msg, "/type", "a dictionary reset must follow a change of the model");
+    if (e->staged.is_closed || (e->staged.is_heavy && ev->type != KB_EV_DICTIONARY))
+        return KB_EBUSY;
+    return KB_OK;
+}
+
+enum kb_err kb_engine_reserve(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    const size_t n_fresh = e->staged.fresh_users.n + e->staged.fresh_arms.n;
+    enum kb_err rc = check_order(e, ev, msg);
+
+    if (rc == KB_OK)
+        rc = OPS[ev->type]->reserve(e, ev, msg);
+    if (rc == KB_OK) {
+        e->staged.n_events++;
+        return KB_OK;
+    }
+    if (rc == KB_ENOMEM)
+        kb_fail(rc, msg, "", "%s", kb_strerror(rc));
+    if (e->staged.n_events == 0)
+        kb_engine_rollback(e);
+    else if (e->staged.fresh_users.n + e->staged.fresh_arms.n != n_fresh)
+        e->staged.is_closed = true; /* indices to come no longer agree: let the batch end here */
+    return rc;
+}
+
+bool kb_engine_needs_growth(const struct kb_engine *e)
+{
+    const struct kb_staged *s = &e->staged;
+
+    return s->fresh_users.n > 0 || s->fresh_arms.n > 0 || s->n_entries > 0 || s->n_points > 0 || s->is_heavy ||
+           (e->posterior != NULL && kb_posterior_needs_growth(e->posterior));
+}
+
+static enum kb_err grow_nodes(struct kb_engine *e, size_t n_users)
+{
+    const size_t old = e->cap_nodes;
+
+    if (kb_grow((void **)&e->node_of, &e->cap_nodes, n_users, 64, sizeof *e->node_of) != 0)
+        return KB_ENOMEM;
+    for (size_t i = old; i < e->cap_nodes; i++)
+        e->node_of[i] = KB_ID_NONE;
+    return KB_OK;
+}
+
+enum kb_err kb_engine_grow(struct kb_engine *e)
+{
+    struct kb_staged *s = &e->staged;
+    enum kb_err rc = KB_OK;
+
+    KB_TRY(kb_ids_reserve(&e->users, s->fresh_users.n, s->fresh_users.n_bytes));
+    KB_TRY(kb_ids_reserve(&e->arm_ids, s->fresh_arms.n, s->fresh_arms.n_bytes));
+    KB_TRY(grow_nodes(e, e->users.n + s->fresh_users.n));
+    KB_TRY(kb_arms_reserve(&e->arms, s->fresh_arms.n));
+    KB_TRY(kb_pending_reserve(&e->pending, s->n_entries));
+    KB_TRY(kb_history_reserve(&e->history, s->n_points));
+    if (e->posterior != NULL && kb_posterior_needs_growth(e->posterior))
+        KB_TRY(kb_posterior_grow(e->posterior));
+    if (e->posterior != NULL)
+        KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
+out:
+    return rc;
+}
+
+void kb_engine_prepare(struct kb_engine *e, const struct kb_event *ev)
+{
+    if (OPS[ev->type]->prepare != NULL)
+        OPS[ev->type]->prepare(e, ev);
+}
+
+/* Forgets staged things that apply has not taken over. */
+static void clear_stage(struct kb_engine *e)
+{
+    struct kb_staged *s = &e->staged;
+
+    for (size_t i = s->next_entry; i < s->n_entries; i++)
+        kb_free(s->entry[i]);
+    for (size_t i = 0; i < s->n_blocks; i++)
+        kb_free(s->block[i]);
+    for (size_t i = 0; i < s->n_features; i++)
+        kb_free(s->features[i]);
+    kb_free(s->features);
+    s->features = NULL;
+    s->n_entries = s->next_entry = s->n_points = s->n_blocks = s->n_features = s->n_events = 0;
+    kb_ids_close(&s->fresh_users);
+    kb_ids_close(&s->fresh_arms);
+    s->is_heavy = s->is_closed = false;
+    if (!s->awaits_reset)
+        kb_engine_drop_model_stage(e);
+}
+
+void kb_engine_apply(struct kb_engine *e, const struct kb_event *ev)
+{
+    assert(e->staged.n_events > 0 && ev->seq == e->seq + 1);
+    OPS[ev->type]->apply(e, ev);
+    e->seq = ev->seq;
+    if (--e->staged.n_events == 0)
+        clear_stage(e);
+}
+
+/* Marks of reserved events on open decisions. */
+static void unmark(struct kb_engine *e)
+{
+    for (size_t i = 0; i < e->pending.n_slots; i++)
+        if (e->pending.slot[i] != NULL)
+            e->pending.slot[i]->is_reserved = false;
+}
+
+void kb_engine_rollback(struct kb_engine *e)
+{
+    if (e->staged.n_events > 0)
+        unmark(e);
+    if (e->posterior != NULL)
+        kb_posterior_discard(e->posterior);
+    e->staged.awaits_reset = false;
+    clear_stage(e);
+}
+
+enum kb_err kb_engine_fold(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    enum kb_err rc = kb_engine_reserve(e, ev, msg);
+
+    if (rc == KB_OK && kb_engine_needs_growth(e))
+        rc = kb_engine_grow(e);
+    if (rc != KB_OK) {
+        kb_engine_rollback(e);
+        return rc;
+    }
+    kb_engine_prepare(e, ev);
+    kb_engine_apply(e, ev);
+    return KB_OK;
+}

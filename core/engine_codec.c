@@ -1,0 +1,210 @@
+/* Snapshot body of an engine and back (schema/snapshot.md states it field by field).
+ *
+ * Bits of the posterior's factors are kept as they are, since a fold that goes on from them must end where the live
+ * model ends. What is a pure function of the rest (graph inverse, user columns) is computed again on load. */
+#include "engine_impl.h"
+
+#include <string.h>
+
+#include "alloc.h"
+
+#define ENGINE_FORMAT 1u
+
+static void put_vec_kernel(struct kb_writer *w, const struct kb_vec_kernel_spec *k)
+{
+    kb_put_u64(w, (uint64_t)k->type);
+    kb_put_double(w, k->lengthscale);
+    kb_put_u64(w, k->is_median);
+    kb_put_u64(w, (uint64_t)k->degree);
+    kb_put_double(w, k->offset);
+}
+
+static void get_vec_kernel(struct kb_reader *r, struct kb_vec_kernel_spec *k)
+{
+    k->type = (enum kb_vec_kernel_type)kb_get_u64(r);
+    k->lengthscale = kb_get_double(r);
+    k->is_median = kb_get_u64(r) != 0;
+    k->degree = (int)kb_get_u64(r);
+    k->offset = kb_get_double(r);
+}
+
+static void put_spec(struct kb_writer *w, const struct kb_spec *s)
+{
+    kb_put_bytes(w, s->algorithm, sizeof s->algorithm);
+    kb_put_u64(w, (uint64_t)s->context_dim << 32 | s->arm_dim);
+    kb_put_u64(w, (uint64_t)s->user_kernel.type);
+    kb_put_double(w, s->user_kernel.rho);
+    kb_put_double(w, s->user_kernel.population);
+    kb_put_u64(w, s->user_kernel.is_normalized);
+    put_vec_kernel(w, &s->context_kernel);
+    put_vec_kernel(w, &s->arm_kernel);
+    kb_put_u64(w, (uint64_t)s->repr.type);
+    kb_put_double(w, s->repr.lambda);
+    kb_put_double(w, s->repr.mu);
+    kb_put_double(w, s->repr.gamma);
+    kb_put_double(w, s->repr.epsilon);
+    kb_put_double(w, s->repr.threshold);
+    kb_put_u64(w, s->repr.max_dictionary);
+    kb_put_u64(w, s->repr.exact_limit);
+    kb_put_u64(w, (uint64_t)s->conf.type);
+    kb_put_double(w, s->conf.beta);
+    kb_put_double(w, s->conf.norm_bound);
+    kb_put_double(w, s->conf.noise);
+    kb_put_double(w, s->conf.delta);
+    kb_put_u64(w, (uint64_t)s->rule.type);
+    kb_put_double(w, s->rule.epsilon);
+    kb_put_u64(w, (uint64_t)s->aggregation);
+    kb_put_u64(w, s->has_default_reward);
+    kb_put_double(w, s->default_reward);
+    kb_put_u64(w, (uint64_t)s->reward_window_ms);
+    kb_put_u64(w, s->seed);
+}
+
+static void get_spec(struct kb_reader *r, struct kb_spec *s)
+{
+    memset(s, 0, sizeof *s);
+    kb_get_bytes(r, s->algorithm, sizeof s->algorithm);
+    s->algorithm[sizeof s->algorithm - 1] = '\0';
+    const uint64_t dims = kb_get_u64(r);
+    s->context_dim = (uint32_t)(dims >> 32);
+    s->arm_dim = (uint32_t)dims;
+    s->user_kernel.type = (enum kb_user_kernel_type)kb_get_u64(r);
+    s->user_kernel.rho = kb_get_double(r);
+    s->user_kernel.population = kb_get_double(r);
+    s->user_kernel.is_normalized = kb_get_u64(r) != 0;
+    get_vec_kernel(r, &s->context_kernel);
+    get_vec_kernel(r, &s->arm_kernel);
+    s->repr.type = (enum kb_repr_type)kb_get_u64(r);
+    s->repr.lambda = kb_get_double(r);
+    s->repr.mu = kb_get_double(r);
+    s->repr.gamma = kb_get_double(r);
+    s->repr.epsilon = kb_get_double(r);
+    s->repr.threshold = kb_get_double(r);
+    s->repr.max_dictionary = (size_t)kb_get_u64(r);
+    s->repr.exact_limit = (size_t)kb_get_u64(r);
+    s->conf.type = (enum kb_conf_type)kb_get_u64(r);
+    s->conf.beta = kb_get_double(r);
+    s->conf.norm_bound = kb_get_double(r);
+    s->conf.noise = kb_get_double(r);
+    s->conf.delta = kb_get_double(r);
+    s->rule.type = (enum kb_rule_type)kb_get_u64(r);
+    s->rule.epsilon = kb_get_double(r);
+    s->aggregation = (enum kb_aggregation)kb_get_u64(r);
+    s->has_default_reward = kb_get_u64(r) != 0;
+    s->default_reward = kb_get_double(r);
+    s->reward_window_ms = (int64_t)kb_get_u64(r);
+    s->seed = kb_get_u64(r);
+}
+
+static void put_ids(struct kb_writer *w, const struct kb_ids *ids)
+{
+    kb_put_u64(w, ids->n);
+    kb_put_u64(w, ids->n_bytes);
+    for (size_t i = 0; i < ids->n; i++)
+        kb_put_str(w, kb_ids_str(ids, (uint32_t)i));
+}
+
+static enum kb_err get_ids(struct kb_reader *r, struct kb_ids *ids)
+{
+    const size_t n = kb_get_count(r, r->n), n_bytes = kb_get_count(r, r->n + n);
+    char id[KB_ID_MAX_BYTES + 1];
+    enum kb_err rc = kb_ids_reserve(ids, n, n_bytes);
+
+    for (size_t i = 0; i < n && rc == KB_OK; i++) {
+        size_t len = 0;
+        const char *text = kb_get_str(r, &len);
+
+        if (text == NULL || len > KB_ID_MAX_BYTES || ids->n_bytes + len + 1 > n_bytes)
+            return KB_ECORRUPT;
+        memcpy(id, text, len);
+        id[len] = '\0';
+        kb_ids_add(ids, id);
+    }
+    return rc != KB_OK ? rc : r->rc;
+}
+
+enum kb_err kb_engine_save(const struct kb_engine *e, struct kb_writer *w)
+{
+    kb_put_u64(w, ENGINE_FORMAT);
+    kb_put_u64(w, e->seq);
+    kb_put_u64(w, e->version);
+    put_spec(w, &e->configured);
+    put_spec(w, &e->spec);
+    put_ids(w, &e->users);
+    put_ids(w, &e->arm_ids);
+    kb_arms_save(&e->arms, e->spec.arm_dim, w);
+    kb_user_graph_save(&e->graph, w);
+    kb_history_save(&e->history, w);
+    kb_pending_save(&e->pending, kb_engine_dim(e), w);
+    kb_put_u64(w, e->n_decided);
+    kb_put_u64(w, e->n_rewarded);
+    kb_put_u64(w, e->n_observed);
+    kb_put_u64(w, e->n_expired);
+    kb_put_u64(w, e->n_late);
+    kb_put_u64(w, e->reset_rows);
+    kb_put_double(w, e->reward_sum);
+    kb_posterior_save(e->posterior, w);
+    return w->rc;
+}
+
+/* Nodes of users from the loaded graph. */
+static enum kb_err link_nodes(struct kb_engine *e)
+{
+    if (kb_grow((void **)&e->node_of, &e->cap_nodes, e->users.n + 1, 64, sizeof *e->node_of) != 0)
+        return KB_ENOMEM;
+    for (size_t i = 0; i < e->cap_nodes; i++)
+        e->node_of[i] = KB_ID_NONE;
+    for (size_t i = 0; i < e->graph.n; i++)
+        e->node_of[e->graph.user_of[i]] = (uint32_t)i;
+    return KB_OK;
+}
+
+static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
+{
+    enum kb_err rc = KB_OK;
+
+    e->seq = kb_get_u64(r);
+    e->version = kb_get_u64(r);
+    get_spec(r, &e->configured);
+    get_spec(r, &e->spec);
+    KB_TRY(r->rc);
+    if (kb_spec_check(&e->configured, NULL) != KB_OK || kb_spec_check(&e->spec, NULL) != KB_OK)
+        return KB_ECORRUPT;
+    KB_TRY(get_ids(r, &e->users));
+    KB_TRY(get_ids(r, &e->arm_ids));
+    KB_TRY(kb_arms_load(&e->arms, e->spec.arm_dim, e->arm_ids.n, r));
+    KB_TRY(kb_user_graph_load(&e->graph, e->users.n, r));
+    KB_TRY(link_nodes(e));
+    kb_history_init(&e->history, kb_engine_dim(e));
+    KB_TRY(kb_history_load(&e->history, r));
+    KB_TRY(kb_pending_load(&e->pending, kb_engine_dim(e), r));
+    e->n_decided = kb_get_u64(r);
+    e->n_rewarded = kb_get_u64(r);
+    e->n_observed = kb_get_u64(r);
+    e->n_expired = kb_get_u64(r);
+    e->n_late = kb_get_u64(r);
+    e->reset_rows = (size_t)kb_get_u64(r);
+    e->reward_sum = kb_get_double(r);
+    rc = r->rc;
+out:
+    return rc;
+}
+
+enum kb_err kb_engine_load(struct kb_engine *e, const void *data, size_t n)
+{
+    struct kb_reader r;
+    enum kb_err rc = KB_OK;
+
+    kb_reader_init(&r, data, n);
+    if (kb_get_u64(&r) != ENGINE_FORMAT)
+        return r.rc != KB_OK ? KB_ECORRUPT : KB_EVERSION;
+    KB_TRY(load_state(e, &r));
+    KB_TRY(kb_posterior_new(&e->posterior, &e->spec, kb_engine_coming_graph(e, &e->spec)));
+    KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
+    KB_TRY(kb_posterior_load(e->posterior, &r, &e->scratch));
+    if (r.rc == KB_OK && r.pos != r.n)
+        rc = KB_ECORRUPT;
+    e->is_configured = true;
+out:
+    return rc;
+}

@@ -1,0 +1,220 @@
+/* The decision: candidates -> posterior -> confidence -> policy -> an arm with its true propensity.
+ *
+ * Everything lives in the caller's scratch: no allocation, no state changed. Cost: the posterior's O(C m (d + m)), plus
+ * O(C) hash look-ups for names and O(C log C) for the order of display. */
+#include "engine_impl.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "confidence.h"
+#include "hash.h"
+#include "policy.h"
+#include "rng.h"
+
+/* Candidates by column, in the scratch. */
+struct pool {
+    size_t n, cap;
+    const char **id;
+    uint32_t *arm;
+    const double **features;
+    const char **slot; /* open addressing over names, for repeats and exclusions */
+    size_t n_slots;
+};
+
+static size_t table_size(size_t n)
+{
+    size_t size = 16;
+
+    while (size < 2 * n)
+        size *= 2;
+    return size;
+}
+
+/* Doubles that decide draws for n candidates and n_exclude names, besides posterior and policy. */
+static size_t pool_bytes(size_t n, size_t n_exclude)
+{
+    return 10 * kb_arena_need(n + 1) + kb_arena_need(table_size(n + n_exclude) + 1);
+}
+
+enum kb_err kb_engine_scratch_new(struct kb_scratch **out)
+{
+    struct kb_scratch *s = kb_array(1, 1, sizeof *s);
+
+    if (s == NULL)
+        return KB_ENOMEM;
+    kb_scratch_init(s);
+    *out = s;
+    return KB_OK;
+}
+
+void kb_engine_scratch_free(struct kb_scratch *s)
+{
+    if (s == NULL)
+        return;
+    kb_scratch_close(s);
+    kb_free(s);
+}
+
+enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *s, size_t n_candidates, size_t n_exclude)
+{
+    const size_t n = n_candidates > 0 ? n_candidates : e->arms.n;
+
+    kb_arena_reset(&s->arena, 0);
+    return kb_posterior_fit_scratch(e->posterior, s,
+                                    pool_bytes(n, n_exclude) + kb_policy_bytes(&e->spec.rule, n));
+}
+
+static void init_pool(struct pool *p, size_t n, size_t n_exclude, struct kb_arena *arena)
+{
+    p->n = 0;
+    p->cap = n;
+    p->id = kb_arena_bytes(arena, (n + 1) * sizeof(char *));
+    p->arm = kb_arena_bytes(arena, (n + 1) * sizeof *p->arm);
+    p->features = kb_arena_bytes(arena, (n + 1) * sizeof(double *));
+    p->n_slots = table_size(n + n_exclude);
+    p->slot = kb_arena_bytes(arena, p->n_slots * sizeof(char *));
+    memset(p->slot, 0, p->n_slots * sizeof(char *));
+}
+
+/* Enters a name; false when it is in the table already. */
+static bool enter_name(struct pool *p, const char *id)
+{
+    size_t i = (size_t)kb_hash_str(KB_HASH_INIT, id) & (p->n_slots - 1);
+
+    for (; p->slot[i] != NULL; i = (i + 1) & (p->n_slots - 1))
+        if (strcmp(p->slot[i], id) == 0)
+            return false;
+    p->slot[i] = id;
+    return true;
+}
+
+static bool is_excluded(const struct kb_query *q, const char *id)
+{
+    for (size_t i = 0; i < q->n_exclude; i++)
+        if (strcmp(q->exclude[i], id) == 0)
+            return true;
+    return false;
+}
+
+static void push(struct pool *p, const char *id, uint32_t arm, const double *features)
+{
+    p->id[p->n] = id;
+    p->arm[p->n] = arm;
+    p->features[p->n++] = features;
+}
+
+static enum kb_err take_named(const struct kb_engine *e, const struct kb_query *q, struct pool *p, struct kb_errmsg *msg)
+{
+    for (size_t i = 0; i < q->n_candidates; i++) {
+        const struct kb_candidate *c = &q->candidates[i];
+        const uint32_t arm = kb_ids_find(&e->arm_ids, c->arm);
+        const double *features = c->features;
+
+        if (!enter_name(p, c->arm))
+            return kb_fail_item(KB_EINVAL, msg, "/candidates", i, "", "arm '%.100s' stands twice", c->arm);
+        if (features == NULL && e->spec.arm_dim > 0) {
+            if (arm == KB_ID_NONE || e->arms.arm[arm].features == NULL)
+                return kb_fail_item(KB_EINVAL, msg, "/candidates", i, "",
+                                    "arm '%.100s' is not in the catalogue: give its %u features", c->arm, e->spec.arm_dim);
+            features = e->arms.arm[arm].features;
+        }
+        if (!is_excluded(q, c->arm))
+            push(p, c->arm, arm, features);
+    }
+    return KB_OK;
+}
+
+static void take_catalogue(const struct kb_engine *e, const struct kb_query *q, struct pool *p)
+{
+    for (uint32_t i = 0; i < e->arms.n; i++) {
+        const char *id = kb_ids_str(&e->arm_ids, i);
+
+        if (e->arms.arm[i].is_active && !is_excluded(q, id))
+            push(p, id, i, e->arms.arm[i].features);
+    }
+}
+
+/* The chosen arm, then by score descending, ties by index: a shell sort of indices. */
+static void order_by_score(size_t n, size_t chosen, const double *score, size_t *order)
+{
+    size_t gap = 1, kept = 1;
+
+    order[0] = chosen;
+    for (size_t i = 0; i < n; i++)
+        if (i != chosen)
+            order[kept++] = i;
+    while (gap < n / 3)
+        gap = 3 * gap + 1;
+    for (; gap > 0; gap /= 3)
+        for (size_t i = 1 + gap; i < n; i++) {
+            const size_t item = order[i];
+            size_t k = i;
+
+            for (; k > gap && (score[order[k - gap]] < score[item] ||
+                               (score[order[k - gap]] == score[item] && order[k - gap] > item));
+                 k -= gap)
+                order[k] = order[k - gap];
+            order[k] = item;
+        }
+}
+
+static void weigh(const struct kb_engine *e, const struct kb_query *q, const struct pool *p, struct kb_scratch *s,
+                  struct kb_decision *out)
+{
+    const uint32_t user = kb_ids_find(&e->users, q->user);
+    const struct kb_candidates cand = {.user = kb_engine_user_at(e, user),
+                                       .context = q->context,
+                                       .n = p->n,
+                                       .arms = p->arm,
+                                       .features = p->features};
+    double *mean = kb_arena_doubles(&s->arena, p->n), *sd = kb_arena_doubles(&s->arena, p->n);
+    double *lower = kb_arena_doubles(&s->arena, p->n), *upper = kb_arena_doubles(&s->arena, p->n);
+    double *score = kb_arena_doubles(&s->arena, p->n), *propensity = kb_arena_doubles(&s->arena, p->n);
+    size_t *order = kb_arena_bytes(&s->arena, p->n * sizeof *order);
+
+    kb_posterior_predict(e->posterior, &cand, s, mean, sd);
+    kb_confidence_bounds(&e->spec.conf, p->n, mean, sd, lower, upper, score);
+    kb_policy_propensities(&e->spec.rule, e->spec.conf.beta, p->n, mean, sd, score, propensity, &s->arena);
+    const size_t chosen = kb_policy_draw(p->n, propensity, kb_rng_uniform(q->key, KB_STREAM_ARM, e->spec.seed));
+    order_by_score(p->n, chosen, score, order);
+    *out = (struct kb_decision){.n = p->n,
+                                .chosen = chosen,
+                                .arm = p->id,
+                                .features = p->features,
+                                .mean = mean,
+                                .sd = sd,
+                                .lower = lower,
+                                .upper = upper,
+                                .score = score,
+                                .propensity = propensity,
+                                .order = order,
+                                .n_learned = (uint64_t)e->history.n_observed,
+                                .n_support = kb_posterior_n_support(e->posterior)};
+}
+
+enum kb_err kb_engine_decide(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s,
+                             struct kb_decision *out, struct kb_errmsg *msg)
+{
+    struct pool pool;
+    enum kb_err rc = KB_OK;
+
+    assert(e->posterior != NULL);
+    if (e->spec.context_dim > 0 && q->context == NULL)
+        return kb_fail(KB_EINVAL, msg, "/context", "expected %u numbers", e->spec.context_dim);
+    kb_arena_reset(&s->arena, 0);
+    init_pool(&pool, q->n_candidates > 0 ? q->n_candidates : e->arms.n, q->n_exclude, &s->arena);
+    if (q->n_candidates > 0)
+        rc = take_named(e, q, &pool, msg);
+    else
+        take_catalogue(e, q, &pool);
+    if (rc != KB_OK)
+        return rc;
+    if (pool.n == 0)
+        return kb_fail(KB_EINVAL, msg, "/candidates",
+                       q->n_candidates > 0 ? "every candidate is excluded"
+                                           : "the catalogue has no active arm that is not excluded: name candidates");
+    weigh(e, q, &pool, s, out);
+    return KB_OK;
+}

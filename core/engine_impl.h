@@ -1,0 +1,141 @@
+/* Inside of the engine, shared by the engine_*.c files only.
+ *
+ *   engine.c        life, the table of event types, reserve / grow / prepare / apply / rollback
+ *   engine_log.c    events of the traffic: decided, rewarded, observed, expired, activated, late
+ *   engine_model.c  events that change the model: configured, graph, arms
+ *   engine_reset.c  dictionary events: admissions and resets
+ *   engine_lengthscale.c  median lengthscales
+ *   engine_decide.c decide and its scratch
+ *   engine_read.c   getters, counts, digest
+ *   engine_codec.c  snapshot body
+ *
+ * State is what the log says; `staged` is what reserve has got ready for events not yet applied. */
+#ifndef KB_ENGINE_IMPL_H
+#define KB_ENGINE_IMPL_H
+
+#include "arms.h"
+#include "engine.h"
+#include "history.h"
+#include "ids.h"
+#include "pending.h"
+#include "user_graph.h"
+
+/* A learning step that is reserved: where it will teach, for follow-ups within the batch. x is borrowed from the
+ * pending entry or the event. */
+struct kb_staged_point {
+    uint64_t seq;
+    uint32_t user, arm; /* indices to come */
+    const double *x;
+};
+
+struct kb_staged {
+    size_t n_events;
+    struct kb_ids fresh_users, fresh_arms; /* new ids in the order in which apply will intern them */
+    struct kb_pending_entry **entry;       /* decided events: entries to insert, in order */
+    size_t n_entries, cap_entries, next_entry;
+    struct kb_staged_point *point;
+    size_t n_points, cap_points;
+    double **features; /* arms event: copies by position, taken over by apply */
+    size_t n_features;
+    double *x; /* observed events: context and features joined; one block per event, in `blocks` */
+    void **block;
+    size_t n_blocks, cap_blocks;
+    bool is_heavy;   /* a model-changing event is reserved: nothing else may join the batch */
+    bool is_closed;  /* a dictionary event is reserved: nothing may follow */
+    /* Model changes: */
+    bool has_spec, has_graph;
+    struct kb_spec configured;   /* has_spec: the configured values to come */
+    struct kb_spec spec;         /* has_spec: those in force to come */
+    struct kb_user_graph graph;  /* has_graph */
+    uint32_t *node_of;           /* has_graph: [n_node_of] nodes of users for the graph to come */
+    size_t n_node_of;
+    struct kb_posterior *posterior; /* built for a reset or for an empty history */
+    bool is_planned;                /* it was built by a plan for the reset that follows */
+    struct kb_spec reset_spec;      /* the values that the reset puts in force */
+    bool awaits_reset; /* applied, but what it changes waits for the reset that must come next */
+    /* Follow-up returned last: */
+    struct kb_ev_atom *atoms; /* owned */
+};
+
+struct kb_engine {
+    bool is_configured;
+    struct kb_spec configured; /* as the last configured event says */
+    struct kb_spec spec;       /* in force: lengthscales and representation moved by resets */
+    uint64_t version, seq, quiet_until;
+    struct kb_ids users, arm_ids;
+    struct kb_arms arms;
+    struct kb_user_graph graph;
+    uint32_t *node_of; /* [cap_nodes] node of each user index, KB_ID_NONE = unknown to the graph */
+    size_t cap_nodes;
+    struct kb_history history;
+    struct kb_pending pending;
+    struct kb_posterior *posterior;
+    struct kb_scratch scratch; /* the writer's */
+    uint64_t n_decided, n_rewarded, n_observed, n_expired, n_late;
+    double reward_sum;
+    size_t reset_rows;   /* history rows at the last reset */
+    size_t checked_rows; /* and when median lengthscales were last looked at; not part of the state */
+    struct kb_staged staged;
+};
+
+/* What an event type does at each step; reserve may fail, the others may not. NULL: nothing to do. */
+struct kb_event_ops {
+    enum kb_err (*reserve)(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);
+    void (*prepare)(struct kb_engine *e, const struct kb_event *ev);
+    void (*apply)(struct kb_engine *e, const struct kb_event *ev);
+};
+
+extern const struct kb_event_ops kb_ops_configured, kb_ops_graph, kb_ops_arms, kb_ops_dictionary; /* engine_model.c, engine_reset.c */
+extern const struct kb_event_ops kb_ops_decided, kb_ops_rewarded, kb_ops_observed, kb_ops_expired, kb_ops_activated,
+    kb_ops_late; /* engine_log.c */
+
+static inline size_t kb_engine_dim(const struct kb_engine *e)
+{
+    return (size_t)e->spec.context_dim + e->spec.arm_dim;
+}
+
+/* True while a fold runs ahead of a reset that will build the posterior anew. */
+static inline bool kb_engine_is_quiet(const struct kb_engine *e, uint64_t seq)
+{
+    return seq < e->quiet_until;
+}
+
+struct kb_user kb_engine_user_at(const struct kb_engine *e, uint32_t user);
+
+/* Index that the id has, or will have once the batch is applied. */
+enum kb_err kb_engine_stage_user(struct kb_engine *e, const char *id, uint32_t *ix);
+enum kb_err kb_engine_stage_arm(struct kb_engine *e, const char *id, uint32_t *ix);
+
+/* What will be in force once the batch is applied. */
+const struct kb_spec *kb_engine_coming_spec(const struct kb_engine *e);
+const struct kb_graph *kb_engine_coming_graph(const struct kb_engine *e, const struct kb_spec *spec);
+const uint32_t *kb_engine_coming_nodes(const struct kb_engine *e);
+void kb_engine_install_graph(struct kb_engine *e); /* the staged graph, under exclusion, after its old users are freed */
+
+/* Whether the coming values make another model than the one in force. */
+bool kb_engine_changes_model(const struct kb_engine *e);
+
+/* Memory kept until the batch is applied or rolled back. NULL: no memory. */
+void *kb_engine_stage_block(struct kb_engine *e, size_t n, size_t size);
+
+/* Interns at apply time: the room was reserved by grow. */
+uint32_t kb_engine_intern_user(struct kb_engine *e, const char *id);
+uint32_t kb_engine_intern_arm(struct kb_engine *e, const char *id);
+
+/* Teaching: stage in reserve, teach in apply. x: dim values that live until apply. */
+enum kb_err kb_engine_stage_point(struct kb_engine *e, uint64_t seq, uint32_t user, uint32_t arm, const double *x);
+void kb_engine_teach(struct kb_engine *e, uint64_t seq, uint32_t user, uint32_t arm, const double *x, double d_count,
+                     double d_sum);
+
+/* The staged point of an event, or NULL. */
+const struct kb_staged_point *kb_engine_staged_point(const struct kb_engine *e, uint64_t seq);
+
+/* Frees all that is staged for model changes (rollback, and when nothing waits for it any more). */
+void kb_engine_drop_model_stage(struct kb_engine *e);
+
+/* Median lengthscales (engine_lengthscale.c): moves those of *spec that follow the data to what the history, and the
+ * catalogue as `arms_event` (may be NULL) will leave it, say. *has_moved: by more than 5 %. KB_ENOMEM. */
+enum kb_err kb_engine_follow_medians(const struct kb_engine *e, const struct kb_event *arms_event, struct kb_spec *spec,
+                                     bool *has_moved);
+
+#endif

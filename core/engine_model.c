@@ -1,0 +1,284 @@
+/* Events that change the model: configured, graph, arms.
+ *
+ * While the history is empty they install a new, empty posterior themselves. Otherwise the posterior must be built
+ * anew from the history, with a dictionary that chance had a hand in: the event is then followed in the log by a
+ * dictionary reset (engine_reset.c), and what readers see (graph, posterior) changes at that reset, in one step. */
+#include "engine_impl.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "alloc.h"
+
+const struct kb_spec *kb_engine_coming_spec(const struct kb_engine *e)
+{
+    return e->staged.has_spec ? &e->staged.spec : &e->spec;
+}
+
+const struct kb_graph *kb_engine_coming_graph(const struct kb_engine *e, const struct kb_spec *spec)
+{
+    if (spec->user_kernel.type != KB_USER_LAPLACIAN)
+        return NULL;
+    return e->staged.has_graph ? e->staged.graph.graph : e->graph.graph;
+}
+
+const uint32_t *kb_engine_coming_nodes(const struct kb_engine *e)
+{
+    return e->staged.has_graph ? e->staged.node_of : e->node_of;
+}
+
+bool kb_engine_changes_model(const struct kb_engine *e)
+{
+    const struct kb_staged *s = &e->staged;
+
+    if (s->has_graph)
+        return e->spec.user_kernel.type == KB_USER_LAPLACIAN;
+    return s->has_spec && (!e->is_configured || !kb_spec_same_model(&e->configured, &s->configured));
+}
+
+void kb_engine_drop_model_stage(struct kb_engine *e)
+{
+    struct kb_staged *s = &e->staged;
+
+    kb_posterior_free(s->posterior);
+    s->posterior = NULL;
+    kb_user_graph_close(&s->graph);
+    kb_free(s->node_of);
+    s->node_of = NULL;
+    s->n_node_of = 0;
+    kb_free(s->atoms);
+    s->atoms = NULL;
+    s->has_spec = s->has_graph = s->is_planned = false;
+}
+
+/* A model change wants the batch to itself. */
+static enum kb_err begin_heavy(struct kb_engine *e)
+{
+    if (e->staged.n_events > 0)
+        return KB_EBUSY;
+    e->staged.is_heavy = true;
+    return KB_OK;
+}
+
+/* Builds the empty posterior that a change installs by itself when there is no history to rebuild from. */
+static enum kb_err build_empty(struct kb_engine *e, const struct kb_event *ev)
+{
+    const struct kb_spec *spec = kb_engine_coming_spec(e);
+
+    if (e->history.n > 0 || kb_engine_is_quiet(e, ev->seq) || !kb_engine_changes_model(e))
+        return KB_OK;
+    return kb_posterior_new(&e->staged.posterior, spec, kb_engine_coming_graph(e, spec));
+}
+
+/* Swaps the staged empty posterior in, and the graph with it; or leaves both to the reset that follows. */
+static void install_or_wait(struct kb_engine *e)
+{
+    struct kb_staged *s = &e->staged;
+    const bool waits = e->history.n > 0 && kb_engine_changes_model(e);
+
+    if (s->posterior != NULL && !waits) {
+        kb_posterior_free(e->posterior);
+        e->posterior = s->posterior;
+        s->posterior = NULL;
+    }
+    if (s->has_graph && !waits)
+        kb_engine_install_graph(e);
+    if (waits)
+        s->awaits_reset = true;
+}
+
+/* ---- configured ------------------------------------------------------------------------------------ */
+
+static enum kb_err check_dimensions(const struct kb_engine *e, const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    const bool is_other_context = spec->context_dim != e->spec.context_dim, is_other_arm = spec->arm_dim != e->spec.arm_dim;
+    const char *pointer = is_other_context ? "/context_dim" : "/arm_dim";
+
+    if (!e->is_configured || (!is_other_context && !is_other_arm))
+        return KB_OK;
+    if (e->history.n > 0 || e->n_decided > 0)
+        return kb_fail(KB_ECONFLICT, msg, pointer, "dimensions are fixed once decisions or rewards are recorded");
+    if (is_other_arm && e->arms.n_catalogue > 0)
+        return kb_fail(KB_ECONFLICT, msg, "/arm_dim", "empty the catalogue before its features change their dimension");
+    return KB_OK;
+}
+
+static enum kb_err reserve_configured(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    struct kb_staged *s = &e->staged;
+    enum kb_err rc = kb_spec_check(ev->as.configured.spec, msg);
+
+    KB_TRY(rc);
+    KB_TRY(check_dimensions(e, ev->as.configured.spec, msg));
+    KB_TRY(begin_heavy(e));
+    s->has_spec = true;
+    s->configured = s->spec = *ev->as.configured.spec;
+    if (!kb_engine_changes_model(e)) { /* what resets have moved stays in force */
+        s->spec.repr.type = e->spec.repr.type;
+        s->spec.context_kernel.lengthscale = e->spec.context_kernel.lengthscale;
+        s->spec.arm_kernel.lengthscale = e->spec.arm_kernel.lengthscale;
+    }
+    KB_TRY(build_empty(e, ev));
+out:
+    return rc;
+}
+
+static void apply_configured(struct kb_engine *e, const struct kb_event *ev)
+{
+    struct kb_staged *s = &e->staged;
+    const size_t dim = (size_t)s->spec.context_dim + s->spec.arm_dim;
+
+    if (e->history.dim != dim) {
+        assert(e->history.n == 0);
+        kb_history_close(&e->history);
+        kb_history_init(&e->history, dim);
+    }
+    install_or_wait(e);
+    e->configured = s->configured;
+    e->spec = s->spec;
+    e->version = ev->as.configured.version;
+    e->is_configured = true;
+}
+
+/* ---- graph ----------------------------------------------------------------------------------------- */
+
+/* Nodes of all users to come under the staged graph. */
+static enum kb_err stage_nodes(struct kb_engine *e)
+{
+    struct kb_staged *s = &e->staged;
+    const size_t n = e->users.n + s->fresh_users.n;
+
+    s->node_of = kb_array(n + 1, 1, sizeof *s->node_of);
+    if (s->node_of == NULL)
+        return KB_ENOMEM;
+    s->n_node_of = n;
+    for (size_t i = 0; i < n; i++)
+        s->node_of[i] = KB_ID_NONE;
+    for (size_t i = 0; i < s->graph.n; i++)
+        s->node_of[s->graph.user_of[i]] = (uint32_t)i;
+    return KB_OK;
+}
+
+static enum kb_err reserve_graph(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    struct kb_staged *s = &e->staged;
+    enum kb_err rc = KB_OK;
+
+    KB_TRY(begin_heavy(e));
+    KB_TRY(kb_user_graph_edit(&e->graph, &e->users, &s->fresh_users, ev, &s->graph, msg));
+    s->has_graph = true;
+    KB_TRY(stage_nodes(e));
+    KB_TRY(build_empty(e, ev));
+out:
+    return rc;
+}
+
+void kb_engine_install_graph(struct kb_engine *e)
+{
+    struct kb_staged *s = &e->staged;
+
+    assert(s->n_node_of <= e->cap_nodes);
+    for (size_t i = 0; i < e->cap_nodes; i++)
+        e->node_of[i] = i < s->n_node_of ? s->node_of[i] : KB_ID_NONE;
+    kb_user_graph_close(&e->graph);
+    e->graph = s->graph;
+    kb_user_graph_init(&s->graph);
+    s->has_graph = false;
+}
+
+static void apply_graph(struct kb_engine *e, const struct kb_event *ev)
+{
+    const struct kb_ids *fresh = &e->staged.fresh_users;
+
+    (void)ev;
+    for (size_t i = 0; i < fresh->n; i++)
+        kb_engine_intern_user(e, kb_ids_str(fresh, (uint32_t)i));
+    install_or_wait(e);
+}
+
+/* ---- arms ------------------------------------------------------------------------------------------ */
+
+static enum kb_err check_put(const struct kb_engine *e, const struct kb_event *ev, struct kb_ids *seen,
+                             struct kb_errmsg *msg)
+{
+    for (size_t i = 0; i < ev->as.arms.n_put; i++) {
+        const struct kb_ev_arm *arm = &ev->as.arms.put[i];
+
+        if (e->spec.arm_dim > 0 && arm->features == NULL)
+            return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/features", "expected %u numbers", e->spec.arm_dim);
+        if (kb_ids_find(seen, arm->id) != KB_ID_NONE)
+            return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/id", "'%.100s' stands twice", arm->id);
+        if (kb_ids_reserve(seen, 1, strlen(arm->id) + 1) != KB_OK)
+            return KB_ENOMEM;
+        kb_ids_add(seen, arm->id);
+    }
+    return KB_OK;
+}
+
+static enum kb_err check_remove(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    for (size_t i = 0; i < ev->as.arms.n_remove; i++) {
+        const uint32_t ix = kb_ids_find(&e->arm_ids, ev->as.arms.remove[i]);
+
+        if (ix == KB_ID_NONE || !e->arms.arm[ix].is_in_catalogue)
+            return kb_fail_item(KB_ECONFLICT, msg, "/remove", i, "", "'%.100s' is not in the catalogue",
+                                ev->as.arms.remove[i]);
+    }
+    return KB_OK;
+}
+
+static enum kb_err stage_features(struct kb_engine *e, const struct kb_event *ev)
+{
+    struct kb_staged *s = &e->staged;
+    const size_t dim = e->spec.arm_dim;
+
+    s->features = kb_array(ev->as.arms.n_put + 1, 1, sizeof(double *));
+    if (s->features == NULL)
+        return KB_ENOMEM;
+    for (size_t i = 0; i < ev->as.arms.n_put; i++, s->n_features++) {
+        if (dim == 0)
+            continue;
+        s->features[i] = kb_array(dim, 1, sizeof(double));
+        if (s->features[i] == NULL)
+            return KB_ENOMEM;
+        memcpy(s->features[i], ev->as.arms.put[i].features, dim * sizeof(double));
+    }
+    return KB_OK;
+}
+
+static enum kb_err reserve_arms(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    struct kb_ids seen;
+    uint32_t ix = 0;
+    enum kb_err rc = KB_OK;
+
+    kb_ids_init(&seen);
+    KB_TRY(check_put(e, ev, &seen, msg));
+    KB_TRY(check_remove(e, ev, msg));
+    KB_TRY(begin_heavy(e));
+    for (size_t i = 0; i < ev->as.arms.n_put; i++)
+        KB_TRY(kb_engine_stage_arm(e, ev->as.arms.put[i].id, &ix));
+    KB_TRY(stage_features(e, ev));
+out:
+    kb_ids_close(&seen);
+    return rc;
+}
+
+static void apply_arms(struct kb_engine *e, const struct kb_event *ev)
+{
+    for (uint32_t i = 0; ev->as.arms.is_replace && i < e->arms.n; i++)
+        if (e->arms.arm[i].is_in_catalogue)
+            kb_arms_remove(&e->arms, i);
+    for (size_t i = 0; i < ev->as.arms.n_remove; i++)
+        kb_arms_remove(&e->arms, kb_ids_find(&e->arm_ids, ev->as.arms.remove[i]));
+    for (size_t i = 0; i < ev->as.arms.n_put; i++) {
+        const uint32_t ix = kb_engine_intern_arm(e, ev->as.arms.put[i].id);
+
+        kb_arms_put(&e->arms, ix, e->staged.features[i], ev->as.arms.put[i].is_active);
+        e->staged.features[i] = NULL;
+    }
+}
+
+const struct kb_event_ops kb_ops_configured = {.reserve = reserve_configured, .apply = apply_configured};
+const struct kb_event_ops kb_ops_graph = {.reserve = reserve_graph, .apply = apply_graph};
+const struct kb_event_ops kb_ops_arms = {.reserve = reserve_arms, .apply = apply_arms};

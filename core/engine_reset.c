@@ -1,0 +1,344 @@
+/* Dictionary events: admissions of one point, and resets that build the posterior anew from the history.
+ *
+ * Chance enters here alone (besides the arm drawn): follow_up and due draw with numbers keyed by (seed, seq), and what
+ * came out is written into the event; a fold takes it from there. Admission: KORS [EK, eq. 41] or threshold, see
+ * admission.h. A reset chooses the dictionary over the whole history in order, then teaches it all. */
+#include "engine_impl.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "hash.h"
+#include "rng.h"
+
+/* Resets by the history's own size: median lengthscales are looked at when the distinct points have grown this much. */
+#define MEDIAN_FIRST_ROWS 32u
+#define MEDIAN_GROWTH 4u
+#define MEDIAN_LAST_ROWS 8192u
+
+/* ---- admissions ------------------------------------------------------------------------------------- */
+
+/* The log event that first taught the point, or will have. */
+static uint64_t first_event(const struct kb_engine *e, const struct kb_staged_point *pt)
+{
+    const size_t row = kb_history_find(&e->history, pt->user, pt->arm, pt->x);
+
+    if (row != SIZE_MAX)
+        return e->history.first_seq[row];
+    for (size_t i = 0; i < e->staged.n_points; i++) {
+        const struct kb_staged_point *other = &e->staged.point[i];
+
+        if (other->user == pt->user && other->arm == pt->arm &&
+            memcmp(other->x, pt->x, e->history.dim * sizeof(double)) == 0)
+            return other->seq;
+    }
+    return pt->seq;
+}
+
+static struct kb_point point_of(const struct kb_engine *e, uint32_t user, uint32_t arm, const double *x)
+{
+    return (struct kb_point){.user = kb_engine_user_at(e, user), .arm = arm, .x = x};
+}
+
+static enum kb_err follow_learning(struct kb_engine *e, const struct kb_event *ev, struct kb_event *next)
+{
+    const struct kb_staged_point *pt = kb_engine_staged_point(e, ev->seq);
+    double probability = 1;
+    enum kb_err rc = KB_OK;
+
+    if (pt == NULL || kb_engine_is_quiet(e, ev->seq))
+        return KB_OK;
+    const struct kb_point point = point_of(e, pt->user, pt->arm, pt->x);
+    const double uniform = kb_rng_uniform(e->spec.seed, KB_STREAM_DICTIONARY, ev->seq);
+    KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
+    if (!kb_posterior_admits(e->posterior, &point, uniform, &e->scratch, &probability))
+        return KB_OK;
+    kb_free(e->staged.atoms);
+    e->staged.atoms = kb_array(1, 1, sizeof *e->staged.atoms);
+    if (e->staged.atoms == NULL)
+        return KB_ENOMEM;
+    e->staged.atoms[0] = (struct kb_ev_atom){.event = first_event(e, pt), .probability = probability};
+    next->type = KB_EV_DICTIONARY;
+    next->as.dictionary.atoms = e->staged.atoms;
+    next->as.dictionary.n_atoms = 1;
+out:
+    return rc;
+}
+
+static enum kb_err reserve_admission(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    const struct kb_ev_atom *atom = ev->as.dictionary.atoms;
+    const size_t row = ev->as.dictionary.n_atoms == 1 ? kb_history_by_seq(&e->history, atom->event) : SIZE_MAX;
+    const struct kb_staged_point *pt = NULL;
+    struct kb_point point;
+    enum kb_err rc = KB_OK;
+
+    if (ev->as.dictionary.n_atoms != 1)
+        return kb_fail(KB_EINVAL, msg, "/points", "expected one point");
+    if (row == SIZE_MAX && (pt = kb_engine_staged_point(e, atom->event)) == NULL)
+        return kb_fail(KB_EINVAL, msg, "/points/0/event", "no event %llu has taught a point",
+                       (unsigned long long)atom->event);
+    if (row != SIZE_MAX)
+        point = point_of(e, e->history.user[row], e->history.arm[row], e->history.x + row * e->history.dim);
+    else
+        point = point_of(e, pt->user, pt->arm, pt->x);
+    if (!kb_engine_is_quiet(e, ev->seq)) {
+        KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
+        KB_TRY(kb_posterior_stage_atom(e->posterior, &point, &e->scratch));
+    }
+    e->staged.is_closed = true;
+out:
+    return rc;
+}
+
+/* ---- resets ----------------------------------------------------------------------------------------- */
+
+static int compare_hashes(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Points of the history that differ to the kernel (by 64-bit hash): what an exact posterior would hold. */
+static enum kb_err count_distinct(const struct kb_engine *e, const struct kb_kernel *kernel, size_t *n)
+{
+    const uint32_t *node_of = kb_engine_coming_nodes(e);
+    uint64_t *hash = kb_array(e->history.n + 1, 1, sizeof *hash);
+
+    if (hash == NULL)
+        return KB_ENOMEM;
+    for (size_t i = 0; i < e->history.n; i++) {
+        const uint32_t user = e->history.user[i];
+        const struct kb_point pt = {.user = {.index = user, .node = node_of[user]},
+                                    .arm = e->history.arm[i],
+                                    .x = e->history.x + i * e->history.dim};
+
+        hash[i] = kb_kernel_hash(kernel, &pt);
+    }
+    qsort(hash, e->history.n, sizeof *hash, compare_hashes);
+    *n = e->history.n > 0;
+    for (size_t i = 1; i < e->history.n; i++)
+        *n += hash[i] != hash[i - 1];
+    kb_free(hash);
+    return KB_OK;
+}
+
+/* An empty posterior for spec in *out; an exact one that would pass its limit becomes KORS in *spec. */
+static enum kb_err build_for(struct kb_engine *e, struct kb_spec *spec, struct kb_posterior **out)
+{
+    const struct kb_graph *graph = kb_engine_coming_graph(e, spec);
+    size_t n = 0;
+    enum kb_err rc = kb_posterior_new(out, spec, graph);
+
+    if (rc != KB_OK || spec->repr.type != KB_REPR_EXACT || e->history.n <= spec->repr.exact_limit)
+        return rc;
+    KB_TRY(count_distinct(e, kb_posterior_kernel(*out), &n));
+    if (n > spec->repr.exact_limit) {
+        kb_posterior_free(*out);
+        *out = NULL;
+        spec->repr.type = KB_REPR_KORS;
+        KB_TRY(kb_posterior_new(out, spec, graph));
+    }
+out:
+    return rc;
+}
+
+/* Chooses the dictionary for `spec` over the history and describes the reset in *next; keeps the posterior. */
+static enum kb_err plan_reset(struct kb_engine *e, struct kb_spec spec, uint64_t seq, struct kb_event *next)
+{
+    struct kb_staged *s = &e->staged;
+    struct kb_atom *rows = NULL;
+    size_t n = 0;
+    enum kb_err rc = KB_OK;
+
+    kb_posterior_free(s->posterior);
+    s->posterior = NULL;
+    KB_TRY(build_for(e, &spec, &s->posterior));
+    KB_TRY(kb_posterior_fit_scratch(s->posterior, &e->scratch, 0));
+    KB_TRY(kb_posterior_choose(s->posterior, &e->history, kb_engine_coming_nodes(e), kb_hash_u64(spec.seed, seq),
+                               &e->scratch, &rows, &n));
+    kb_free(s->atoms);
+    s->atoms = kb_array(n + 1, 1, sizeof *s->atoms);
+    if (s->atoms == NULL) {
+        rc = KB_ENOMEM;
+        goto out;
+    }
+    for (size_t i = 0; i < n; i++)
+        s->atoms[i] = (struct kb_ev_atom){e->history.first_seq[rows[i].row], rows[i].probability};
+    s->is_planned = true;
+    next->type = KB_EV_DICTIONARY;
+    next->as.dictionary.is_reset = true;
+    next->as.dictionary.repr = spec.repr.type;
+    next->as.dictionary.context_lengthscale = spec.context_kernel.lengthscale;
+    next->as.dictionary.arm_lengthscale = spec.arm_kernel.lengthscale;
+    next->as.dictionary.atoms = s->atoms;
+    next->as.dictionary.n_atoms = n;
+out:
+    kb_free(rows);
+    return rc;
+}
+
+static enum kb_err follow_model(struct kb_engine *e, const struct kb_event *ev, struct kb_event *next)
+{
+    struct kb_spec spec = *kb_engine_coming_spec(e);
+    const bool is_rebuilt = e->history.n > 0 && ev->type != KB_EV_ARMS && kb_engine_changes_model(e);
+    bool has_moved = false;
+    enum kb_err rc = KB_OK;
+
+    if (ev->type != KB_EV_GRAPH)
+        KB_TRY(kb_engine_follow_medians(e, ev->type == KB_EV_ARMS ? ev : NULL, &spec, &has_moved));
+    if (is_rebuilt || has_moved)
+        KB_TRY(plan_reset(e, spec, ev->seq, next));
+out:
+    return rc;
+}
+
+enum kb_err kb_engine_follow_up(struct kb_engine *e, const struct kb_event *ev, struct kb_event *next)
+{
+    *next = (struct kb_event){.type = KB_EV_NONE};
+    switch (ev->type) {
+    case KB_EV_REWARDED:
+    case KB_EV_OBSERVED:
+    case KB_EV_EXPIRED:
+        return follow_learning(e, ev, next);
+    case KB_EV_CONFIGURED:
+    case KB_EV_GRAPH:
+    case KB_EV_ARMS:
+        return follow_model(e, ev, next);
+    default:
+        return KB_OK;
+    }
+}
+
+/* Whether the history has grown enough since the last look at the medians. */
+static bool is_median_due(const struct kb_engine *e)
+{
+    const size_t seen = e->checked_rows > e->reset_rows ? e->checked_rows : e->reset_rows;
+
+    return (e->spec.context_kernel.is_median || e->spec.arm_kernel.is_median) && e->history.n <= MEDIAN_LAST_ROWS &&
+           e->history.n >= MEDIAN_FIRST_ROWS && e->history.n >= MEDIAN_GROWTH * seen;
+}
+
+enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *next)
+{
+    struct kb_spec spec = e->spec;
+    bool is_due = spec.repr.type == KB_REPR_EXACT && kb_posterior_n_support(e->posterior) > spec.repr.exact_limit;
+    enum kb_err rc = KB_OK;
+
+    assert(e->staged.n_events == 0);
+    *next = (struct kb_event){.type = KB_EV_NONE};
+    if (is_median_due(e)) {
+        bool has_moved = false;
+
+        KB_TRY(kb_engine_follow_medians(e, NULL, &spec, &has_moved));
+        e->checked_rows = e->history.n;
+        is_due |= has_moved;
+    }
+    if (is_due)
+        KB_TRY(plan_reset(e, spec, seq, next));
+out:
+    return rc;
+}
+
+static enum kb_err resolve_atoms(const struct kb_engine *e, const struct kb_event *ev, struct kb_atom *rows,
+                                 struct kb_errmsg *msg)
+{
+    for (size_t i = 0; i < ev->as.dictionary.n_atoms; i++) {
+        const size_t row = kb_history_by_seq(&e->history, ev->as.dictionary.atoms[i].event);
+
+        if (row == SIZE_MAX)
+            return kb_fail_item(KB_EINVAL, msg, "/points", i, "/event", "no such point has been taught");
+        rows[i] = (struct kb_atom){row, ev->as.dictionary.atoms[i].probability};
+    }
+    return KB_OK;
+}
+
+/* The values that the reset puts in force. */
+static struct kb_spec spec_of_reset(const struct kb_engine *e, const struct kb_event *ev)
+{
+    struct kb_spec spec = *kb_engine_coming_spec(e);
+
+    spec.repr.type = ev->as.dictionary.repr;
+    spec.context_kernel.lengthscale = ev->as.dictionary.context_lengthscale;
+    spec.arm_kernel.lengthscale = ev->as.dictionary.arm_lengthscale;
+    return spec;
+}
+
+static enum kb_err reserve_reset(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    struct kb_staged *s = &e->staged;
+    const size_t n = ev->as.dictionary.n_atoms;
+    struct kb_atom *rows = kb_array(n + 1, 1, sizeof *rows);
+    const struct kb_spec spec = spec_of_reset(e, ev);
+    enum kb_err rc = KB_OK;
+
+    if (rows == NULL)
+        return KB_ENOMEM;
+    if (s->n_events > 0 && !s->is_heavy) {
+        rc = KB_EBUSY;
+        goto out;
+    }
+    KB_TRY(resolve_atoms(e, ev, rows, msg));
+    if (!kb_engine_is_quiet(e, ev->seq)) {
+        if (s->posterior == NULL || !s->is_planned) {
+            kb_posterior_free(s->posterior);
+            s->posterior = NULL;
+            KB_TRY(kb_posterior_new(&s->posterior, &spec, kb_engine_coming_graph(e, &spec)));
+        }
+        KB_TRY(kb_posterior_fit_scratch(s->posterior, &e->scratch, 0));
+        KB_TRY(kb_posterior_fill(s->posterior, &e->history, kb_engine_coming_nodes(e), rows, n, &e->scratch));
+    }
+    s->reset_spec = spec;
+    s->is_heavy = s->is_closed = true;
+out:
+    kb_free(rows);
+    return rc;
+}
+
+static void apply_reset(struct kb_engine *e)
+{
+    struct kb_staged *s = &e->staged;
+
+    if (s->posterior != NULL) {
+        kb_posterior_free(e->posterior);
+        e->posterior = s->posterior;
+        s->posterior = NULL;
+    }
+    if (s->has_graph)
+        kb_engine_install_graph(e);
+    e->spec = s->reset_spec;
+    e->reset_rows = e->history.n;
+    s->awaits_reset = false;
+}
+
+/* ---- the event --------------------------------------------------------------------------------------- */
+
+static enum kb_err reserve_dictionary(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    return ev->as.dictionary.is_reset ? reserve_reset(e, ev, msg) : reserve_admission(e, ev, msg);
+}
+
+static void prepare_dictionary(struct kb_engine *e, const struct kb_event *ev)
+{
+    if (ev->as.dictionary.is_reset || kb_engine_is_quiet(e, ev->seq))
+        return;
+    const struct kb_ev_atom *atom = ev->as.dictionary.atoms;
+    const size_t row = kb_history_by_seq(&e->history, atom->event);
+
+    assert(row != SIZE_MAX);
+    kb_posterior_sweep_atom(e->posterior, &e->history, e->node_of, (struct kb_atom){row, atom->probability}, &e->scratch);
+}
+
+static void apply_dictionary(struct kb_engine *e, const struct kb_event *ev)
+{
+    if (ev->as.dictionary.is_reset)
+        apply_reset(e);
+    else if (!kb_engine_is_quiet(e, ev->seq))
+        kb_posterior_commit_atom(e->posterior, &e->scratch);
+}
+
+const struct kb_event_ops kb_ops_dictionary = {
+    .reserve = reserve_dictionary, .prepare = prepare_dictionary, .apply = apply_dictionary};

@@ -1,0 +1,27 @@
+/* Names of event types, from the one list in event.h. */
+#include "event.h"
+
+#include <string.h>
+
+const char *kb_event_name(int type)
+{
+    switch (type) {
+#define KB_EVENT_CASE(name, value, text) \
+    case value:                          \
+        return text;
+        KB_EVENT_MAP(KB_EVENT_CASE)
+#undef KB_EVENT_CASE
+    default:
+        return NULL;
+    }
+}
+
+int kb_event_from_name(const char *name)
+{
+#define KB_EVENT_MATCH(symbol, value, text) \
+    if (strcmp(name, text) == 0)            \
+        return value;
+    KB_EVENT_MAP(KB_EVENT_MATCH)
+#undef KB_EVENT_MATCH
+    return KB_EV_NONE;
+}

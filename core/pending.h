@@ -1,0 +1,58 @@
+/* Open decisions: made, and waiting for a reward until their window closes. */
+#ifndef KB_PENDING_H
+#define KB_PENDING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "err.h"
+
+struct kb_pending_slot {
+    uint32_t arm;
+    bool has_reward;
+    double reward;   /* the value in force: last told, or the sum */
+    const double *x; /* context, then the arm's features; inside the entry's block */
+};
+
+/* One block of memory holds the entry, its slots, its vectors and its id. */
+struct kb_pending_entry {
+    const char *id;
+    uint32_t user;
+    int64_t expires_at_ms;
+    bool is_deferred;
+    bool is_reserved; /* a reserved event waits to be applied to it */
+    size_t n_slots, bytes;
+    struct kb_pending_slot *slot;
+    double *x; /* [n_slots][dim] */
+};
+
+struct kb_pending {
+    struct kb_pending_entry **slot; /* open addressing by id; NULL = empty */
+    size_t n_slots, n, bytes;
+    _Atomic int64_t next_expiry_ms; /* lower bound of the deadlines, INT64_MAX when empty */
+};
+
+void kb_pending_init(struct kb_pending *p);
+void kb_pending_close(struct kb_pending *p);
+
+/* Room in the table for n more entries. */
+enum kb_err kb_pending_reserve(struct kb_pending *p, size_t n);
+
+/* A new entry with room for its vectors (x zeroed), outside any table; kb_free releases it. NULL: no memory. */
+struct kb_pending_entry *kb_pending_entry_new(const char *id, size_t n_slots, size_t dim);
+
+void kb_pending_insert(struct kb_pending *p, struct kb_pending_entry *entry); /* takes it; id not yet in */
+struct kb_pending_entry *kb_pending_find(const struct kb_pending *p, const char *id);
+void kb_pending_remove(struct kb_pending *p, struct kb_pending_entry *entry); /* frees it */
+
+/* Up to max ids whose deadline is <= now; refreshes next_expiry_ms when it finds fewer. O(table). */
+size_t kb_pending_expired(struct kb_pending *p, int64_t now_ms, const char **ids, size_t max);
+int64_t kb_pending_next_expiry(const struct kb_pending *p);
+
+uint64_t kb_pending_digest(const struct kb_pending *p, size_t dim, uint64_t h); /* order of insertion is irrelevant */
+void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w);
+enum kb_err kb_pending_load(struct kb_pending *p, size_t dim, struct kb_reader *r);
+
+#endif

@@ -1,0 +1,34 @@
+/* The user graph under its users' names: a kb_graph whose nodes are interned users. Immutable, as the graph is;
+ * an edit makes a new one from the old one and the event. */
+#ifndef KB_USER_GRAPH_H
+#define KB_USER_GRAPH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "event.h"
+#include "graph.h"
+#include "ids.h"
+
+struct kb_user_graph {
+    struct kb_graph *graph;  /* NULL: no graph */
+    uint32_t *user_of;       /* [n nodes] interned user of each node */
+    size_t n;
+};
+
+void kb_user_graph_init(struct kb_user_graph *g);
+void kb_user_graph_close(struct kb_user_graph *g);
+
+/* Applies a KB_EV_GRAPH to `old`, giving *out. Users not in `users` are added to `fresh` (their index to come is
+ * users->n plus theirs in fresh). Nodes: the old ones (patch), then the event's users, then edge ends, in order.
+ * Errors: KB_EINVAL / KB_ENOTFOUND / KB_EEXIST with pointers "/edges/3", "/add/3", "/remove/0"; KB_ENOMEM. */
+enum kb_err kb_user_graph_edit(const struct kb_user_graph *old, const struct kb_ids *users, struct kb_ids *fresh,
+                               const struct kb_event *ev, struct kb_user_graph *out, struct kb_errmsg *msg);
+
+uint64_t kb_user_graph_digest(const struct kb_user_graph *g, uint64_t h);
+void kb_user_graph_save(const struct kb_user_graph *g, struct kb_writer *w);
+enum kb_err kb_user_graph_load(struct kb_user_graph *g, size_t n_users, struct kb_reader *r);
+size_t kb_user_graph_bytes(const struct kb_user_graph *g);
+
+#endif
