@@ -1,0 +1,53 @@
+"""Configurations that are well formed and still refused: 422 with the field, and nothing changed."""
+import json
+
+import pytest
+
+from contract import CONTRACT
+from harness import Client
+
+REFUSED = [
+    ({"user_kernel": {"type": "heat"}}, "/user_kernel/type"), ({"user_kernel": {"type": "spectral_rbf"}}, "/user_kernel/type"),
+    ({"user_kernel": {"type": "mmd"}}, "/user_kernel/type"), ({"user_kernel": {"power": 0.5}}, "/user_kernel/power"),
+    ({"user_kernel": {"power": 2}}, "/user_kernel/power"),
+    ({"representation": {"type": "bkb"}}, "/representation/type"), ({"representation": {"type": "bbkb"}}, "/representation/type"),
+    ({"pending": "hallucinate"}, "/pending"),
+    *[({"confidence": {"type": kind}}, "/confidence/type") for kind in ("lk", "ek", "ay", "igp", "bkb", "amm", "dmm", "cmm")],
+    ({"arm_dim": 0, "arm_kernel": {"type": "rbf"}}, "/arm_kernel/type"),
+    ({"arm_dim": 0, "arm_kernel": {"type": "linear"}}, "/arm_kernel/type"),
+    ({"context_dim": 0, "context_kernel": {"type": "rbf"}}, "/context_kernel/type"),
+    ({"context_dim": 0, "context_kernel": {"type": "matern52"}}, "/context_kernel/type"),
+]
+
+
+@pytest.fixture(scope="module")
+def fixed(server):
+    client = Client(server)
+    client.put_tenant("fixed", algorithm="gp-ucb", arm_dim=1)
+    client.observe("u", {"id": "a", "features": [1]}, 1, tenant="fixed")
+    return client
+
+
+@pytest.mark.parametrize("configuration, pointer", REFUSED, ids=lambda v: str(v)[:60])
+def test_what_is_not_supported_is_refused_by_field(fixed, configuration, pointer):
+    assert not CONTRACT.request_errors("PUT", "/tenants/fixed", "application/json", json.dumps(configuration))
+    before = (fixed.model("fixed"), fixed.call("GET", "/tenants").json)
+    answer = fixed.call("PUT", "/tenants/fixed", configuration, expect=422)
+    assert answer.pointers == [pointer] and answer.json["errors"][0]["detail"]
+    assert fixed.call("PUT", "/tenants/never-made", configuration, expect=422).pointers == [pointer]
+    assert (fixed.model("fixed"), fixed.call("GET", "/tenants").json) == before
+
+
+def test_the_defaults_spelled_out_are_accepted(fixed):
+    for configuration in ({"user_kernel": {"power": 1}}, {"confidence": {"type": "fixed", "norm_bound": "auto"}}, {"pending": "ignore"},
+                          {"arm_kernel": {"type": "delta"}}, {"context_kernel": {"type": "ones"}}, {"default_reward": None}):
+        fixed.call("PUT", "/tenants/spelled", configuration, expect=(200, 201))
+
+
+def test_a_resolved_configuration_can_be_put_back(fixed):
+    """What GET serves is itself a valid body, and means the same."""
+    for preset in CONTRACT.doc["components"]["schemas"]["Algorithm"]["enum"]:
+        first = fixed.put_tenant(f"back.{preset}", algorithm=preset, arm_dim=2, context_dim=1, seed=7, default_reward=-0.5,
+                                 arm_kernel={"lengthscale": 0.1 + 0.2})
+        again = fixed.call("PUT", f"/tenants/back.{preset}", first["configuration"], expect=200).json
+        assert again == first
