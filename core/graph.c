@@ -264,27 +264,32 @@ size_t kb_graph_bytes(const struct kb_graph *g)
 
 /* --- the Laplacian --------------------------------------------------------------------------------- */
 
+/* Most columns in one product (KB_CG_PANEL); a row of them is summed in registers. */
+#define MAX_WIDTH 16
+
 /* y = A x over the n nodes for `width` interleaved columns; inlined with a constant width where it matters. The
  * virtual node's part is taken off afterwards by apply_virtual. */
 static inline __attribute__((always_inline)) void apply_rows(const struct kb_graph *g, double shift, size_t width,
                                                              const double *restrict x, double *restrict y)
 {
+    double sum[MAX_WIDTH];
     for (size_t i = 0; i < g->n; i++) {
         double diagonal = g->degree[i] + shift;
         for (size_t k = 0; k < width; k++)
-            y[i * width + k] = diagonal * x[i * width + k];
+            sum[k] = diagonal * x[i * width + k];
         for (size_t at = g->start[i]; at < g->start[i + 1]; at++) {
             const double *other = x + (size_t)g->neighbour[at] * width;
             double weight = g->weight[at];
             for (size_t k = 0; k < width; k++)
-                y[i * width + k] -= weight * other[k];
+                sum[k] -= weight * other[k];
         }
+        memcpy(y + i * width, sum, width * sizeof *y);
     }
 }
 
 KB_HOT static void apply_rows_16(const struct kb_graph *g, double shift, const double *restrict x, double *restrict y)
 {
-    apply_rows(g, shift, 16, x, y);
+    apply_rows(g, shift, MAX_WIDTH, x, y);
 }
 
 /* Row and column of the virtual node: y_i -= w x_p, y_p = (n w + rho) x_p - w sum_i x_i. */
@@ -304,9 +309,10 @@ static void apply_virtual(const struct kb_graph *g, double rho, double populatio
 
 void kb_graph_apply(const struct kb_graph *g, double rho, double population, size_t width, const double *x, double *y)
 {
+    assert(width <= MAX_WIDTH);
     if (width == 1)
         apply_rows(g, rho + population, 1, x, y);
-    else if (width == 16)
+    else if (width == MAX_WIDTH)
         apply_rows_16(g, rho + population, x, y);
     else
         apply_rows(g, rho + population, width, x, y);

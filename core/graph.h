@@ -35,7 +35,7 @@ uint64_t kb_graph_digest(const struct kb_graph *g, uint64_t h);
 size_t kb_graph_bytes(const struct kb_graph *g);
 
 /* y = (L + rho I) x over n (+ 1 virtual node when population > 0) entries, for `width` interleaved vectors:
- * x[i*width + k]. The virtual node has index n. O((n + e) width). */
+ * x[i*width + k], width <= 16. The virtual node has index n. O((n + e) width). */
 void kb_graph_apply(const struct kb_graph *g, double rho, double population, size_t width, const double *x, double *y);
 
 /* Dense lower triangle of L + rho I (order n, or n + 1 with population), column-major, ld = order. O(n^2). */

@@ -14,6 +14,7 @@
 #ifndef KB_USER_KERNEL_H
 #define KB_USER_KERNEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +45,8 @@ uint32_t kb_user_kernel_row(const struct kb_user_kernel *k, struct kb_user u);
 
 enum kb_err kb_user_scratch_new(struct kb_user_scratch **out, const struct kb_user_kernel *k);
 void kb_user_scratch_free(struct kb_user_scratch *s);
+/* Whether s serves k: false for NULL, and for one made for a kernel over another number of nodes. */
+bool kb_user_scratch_fits(const struct kb_user_scratch *s, const struct kb_user_kernel *k);
 
 /* G_uu (after normalisation: 1). May solve one system for a user not seen before; the value is cached by a
  * relaxed atomic store, so readers may share a const kernel. O(1), or O(iterations (n + e)). */

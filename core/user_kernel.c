@@ -1,0 +1,259 @@
+/* The user kernel G (user_kernel.h)  [LK, Thm 2.1].
+ *
+ *   letter    shape           meaning
+ *   n                         nodes of the graph
+ *   w, rho                    `population` weight of the virtual node p, ridge
+ *   G         order x order   (L + rho I)^-1, order = n, or n + 1 with p
+ *   c, v                      of a user hung on p alone:  c = w / (w + rho),  v = 1 / (w + rho)
+ *
+ * A stranger u (unknown to the graph) given f(p) is N(c f(p), v), independent of everybody else. Hence
+ *     G_uu = c^2 G_pp + v,   G_uz = c^2 G_pp for another stranger z,   G_uj = c G_pj for a node j;
+ * without population c = 0 and v = 1 / rho, and the same lines give an isolated node.
+ * Deviation: [LK] has every user in the graph; a stranger who joined the graph as a node would move G_pp a little.
+ * Here p does not feel strangers, so the kernel stays fixed (test: unknown_users_do_not_move_the_kernel).
+ *
+ * Three ways to hold G:
+ *   trivial   ones, identity: nothing is held
+ *   dense     n <= KB_GRAPH_DENSE_MAX: the whole inverse, once; O(n^3) time, 8 n^2 bytes
+ *   columns   larger: a column of n doubles for each anchor and one for p, by conjugate gradients; diagonal entries
+ *             of other users are solved when asked for and cached
+ *
+ * Determinism: a diagonal entry is a function of its node alone, whoever asks first and in whatever company
+ * (laplacian_cg.c), and an anchor's column carries that very value on its diagonal, so k(s, s) is the same number
+ * by diag and by row. A normalised G_uu is then exactly 1: sqrt(g g) = g in IEEE arithmetic. */
+#include "user_kernel.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "chol.h"
+#include "user_kernel_impl.h"
+
+/* --- making ---------------------------------------------------------------------------------------- */
+
+static enum kb_err build_dense(struct kb_user_kernel *k, const struct kb_graph *graph)
+{
+    k->g = kb_array(k->order, k->order, sizeof *k->g);
+    if (k->g == NULL)
+        return KB_ENOMEM;
+    if (graph != NULL)
+        kb_graph_dense(graph, k->spec.rho, k->spec.population, k->g);
+    else if (k->order == 1)
+        k->g[0] = k->spec.rho; /* the virtual node alone */
+    return kb_spd_inverse(k->order, k->g);
+}
+
+/* Prepares the solver; with population it solves p's column, the one that strangers share. */
+static enum kb_err build_columns(struct kb_user_kernel *k, const struct kb_graph *graph)
+{
+    struct kb_cg_work work = {0};
+    uint32_t virtual_node = (uint32_t)k->n;
+    enum kb_err rc;
+    KB_TRY(kb_cg_init(&k->cg, graph, k->spec.rho, k->spec.population));
+    k->diag = kb_array(k->n, 1, sizeof *k->diag);
+    rc = k->diag != NULL ? KB_OK : KB_ENOMEM;
+    for (size_t i = 0; rc == KB_OK && i < k->n; i++)
+        atomic_init(&k->diag[i], (double)NAN);
+    if (rc != KB_OK || k->order == k->n)
+        goto out;
+    k->g = kb_array(k->order, 1, sizeof *k->g);
+    rc = k->g != NULL ? KB_OK : KB_ENOMEM;
+    KB_TRY(rc);
+    KB_TRY(kb_cg_work_init(&work, k->order, 1));
+    KB_TRY(kb_cg_columns(&k->cg, &work, &virtual_node, 1, &k->crowd_diag));
+    memcpy(k->g, work.x, k->order * sizeof *k->g);
+    k->g[k->n] = k->crowd_diag;
+out:
+    kb_cg_work_close(&work);
+    return rc;
+}
+
+static enum kb_user_form choose_form(const struct kb_user_kernel_spec *spec, size_t n)
+{
+    if (spec->type == KB_USER_ONES)
+        return KB_FORM_ONES;
+    if (spec->type == KB_USER_IDENTITY)
+        return KB_FORM_IDENTITY;
+    return n <= KB_GRAPH_DENSE_MAX ? KB_FORM_DENSE : KB_FORM_COLUMNS;
+}
+
+static enum kb_err build_laplacian(struct kb_user_kernel *k, const struct kb_graph *graph)
+{
+    double w = k->spec.population, rho = k->spec.rho;
+    assert(rho > 0.0 && w >= 0.0);
+    k->order = k->n + (w > 0.0);
+    k->c = w / (w + rho);
+    k->v = 1.0 / (w + rho);
+    enum kb_err rc = k->form == KB_FORM_DENSE ? build_dense(k, graph) : build_columns(k, graph);
+    if (rc == KB_OK && w > 0.0) {
+        k->crowd = k->form == KB_FORM_DENSE ? k->g + k->n * k->order : k->g;
+        k->crowd_diag = k->crowd[k->n];
+    }
+    return rc;
+}
+
+enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user_kernel_spec *spec,
+                               const struct kb_graph *graph)
+{
+    enum kb_err rc = KB_OK;
+    struct kb_user_kernel *k = kb_array(1, 1, sizeof *k);
+    if (k == NULL)
+        return KB_ENOMEM;
+    k->spec = *spec;
+    k->n = graph != NULL ? kb_graph_n_nodes(graph) : 0;
+    k->form = choose_form(spec, k->n);
+    kb_anchors_init(&k->anchors, k->n);
+    if (k->form == KB_FORM_DENSE || k->form == KB_FORM_COLUMNS)
+        KB_TRY(build_laplacian(k, graph));
+    *out = k;
+    k = NULL;
+out:
+    kb_user_kernel_free(k);
+    return rc;
+}
+
+void kb_user_kernel_free(struct kb_user_kernel *k)
+{
+    if (k == NULL)
+        return;
+    kb_anchors_close(&k->anchors);
+    kb_cg_close(&k->cg);
+    kb_free((void *)k->diag);
+    kb_free(k->g);
+    kb_free(k);
+}
+
+enum kb_err kb_user_scratch_new(struct kb_user_scratch **out, const struct kb_user_kernel *k)
+{
+    struct kb_user_scratch *s = kb_array(1, 1, sizeof *s);
+    if (s == NULL)
+        return KB_ENOMEM;
+    enum kb_err rc = k->form == KB_FORM_COLUMNS ? kb_cg_work_init(&s->work, k->order, 1) : KB_OK;
+    if (rc != KB_OK)
+        kb_free(s);
+    else
+        *out = s;
+    return rc;
+}
+
+void kb_user_scratch_free(struct kb_user_scratch *s)
+{
+    if (s == NULL)
+        return;
+    kb_cg_work_close(&s->work);
+    kb_free(s);
+}
+
+bool kb_user_scratch_fits(const struct kb_user_scratch *s, const struct kb_user_kernel *k)
+{
+    return s != NULL && (k->form != KB_FORM_COLUMNS || s->work.order == k->order);
+}
+
+/* --- diagonal -------------------------------------------------------------------------------------- */
+
+uint32_t kb_user_kernel_row(const struct kb_user_kernel *k, struct kb_user u)
+{
+    return k->form == KB_FORM_ONES ? 0 : u.index;
+}
+
+double kb_user_kernel_known_diag(const struct kb_user_kernel *k, struct kb_user u)
+{
+    if (is_stranger(u))
+        return k->c * k->c * k->crowd_diag + k->v;
+    assert(u.node < k->n);
+    if (k->form == KB_FORM_DENSE)
+        return k->g[(size_t)u.node * (k->order + 1)];
+    return atomic_load_explicit(&k->diag[u.node], memory_order_relaxed);
+}
+
+double kb_user_kernel_diag(const struct kb_user_kernel *k, struct kb_user u, struct kb_user_scratch *s)
+{
+    if (k->form == KB_FORM_ONES || k->form == KB_FORM_IDENTITY)
+        return 1.0;
+    double diag = kb_user_kernel_known_diag(k, u);
+    if (isnan(diag)) {
+        assert(kb_user_scratch_fits(s, k));
+        diag = kb_cg_diagonal(&k->cg, &s->work, u.node);
+        /* Two readers who meet here store the same bits. */
+        atomic_store_explicit(&k->diag[u.node], diag, memory_order_relaxed);
+    }
+    return k->spec.is_normalized ? 1.0 : diag;
+}
+
+size_t kb_user_kernel_diag_cache(const struct kb_user_kernel *k, double *out, size_t max)
+{
+    if (k->form != KB_FORM_COLUMNS)
+        return 0;
+    for (size_t i = 0; i < k->n && i < max; i++)
+        out[i] = atomic_load_explicit(&k->diag[i], memory_order_relaxed);
+    return k->n;
+}
+
+void kb_user_kernel_set_diag_cache(struct kb_user_kernel *k, const double *values, size_t n)
+{
+    if (k->form != KB_FORM_COLUMNS)
+        return;
+    for (size_t i = 0; i < k->n && i < n; i++)
+        if (values[i] > 0.0 && isfinite(values[i]))
+            atomic_store_explicit(&k->diag[i], values[i], memory_order_relaxed);
+}
+
+/* --- values ---------------------------------------------------------------------------------------- */
+
+/* G_uv, u and v of which at least one is a stranger. */
+static double stranger_value(const struct kb_user_kernel *k, struct kb_user u, struct kb_user v)
+{
+    if (is_stranger(u) && is_stranger(v))
+        return k->c * k->c * k->crowd_diag + (u.index == v.index ? k->v : 0.0);
+    return k->crowd != NULL ? k->c * k->crowd[is_stranger(u) ? v.node : u.node] : 0.0;
+}
+
+/* Value before normalisation against the k-th anchor of a panel. */
+static double raw_value(const struct kb_user_kernel *k, struct kb_user u, const struct kb_anchor_panel *panel,
+                        size_t at)
+{
+    struct kb_user v = panel->user[at];
+    switch (k->form) {
+    case KB_FORM_ONES:
+        return 1.0;
+    case KB_FORM_IDENTITY:
+        return u.index == v.index ? 1.0 : 0.0;
+    case KB_FORM_DENSE:
+    case KB_FORM_COLUMNS:
+        break;
+    }
+    if (is_stranger(u) || is_stranger(v))
+        return stranger_value(k, u, v);
+    return k->form == KB_FORM_DENSE ? k->g[(size_t)u.node * k->order + v.node]
+                                    : panel->column[(size_t)u.node * KB_CG_PANEL + at];
+}
+
+/* `diag` proves that the caller has asked for it: that is what puts the value a normalised row divides by into
+ * the cache. */
+void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, double diag, const uint32_t *slots,
+                           size_t n, double *out)
+{
+    assert(diag > 0.0);
+    bool is_scaled = k->spec.is_normalized && (k->form == KB_FORM_DENSE || k->form == KB_FORM_COLUMNS);
+    double own = is_scaled ? kb_user_kernel_known_diag(k, u) : 1.0;
+    assert(own > 0.0);
+    for (size_t i = 0; i < n; i++) {
+        const struct kb_anchor_panel *panel = k->anchors.panel[slots[i] / KB_CG_PANEL];
+        size_t at = slots[i] % KB_CG_PANEL;
+        double value = raw_value(k, u, panel, at);
+        out[i] = is_scaled ? value / sqrt(own * panel->diag[at]) : value;
+    }
+}
+
+size_t kb_user_kernel_bytes(const struct kb_user_kernel *k)
+{
+    size_t bytes = sizeof *k + kb_anchors_bytes(&k->anchors);
+    if (k->form == KB_FORM_DENSE)
+        bytes += k->order * k->order * sizeof *k->g;
+    if (k->form == KB_FORM_COLUMNS)
+        bytes += k->n * sizeof *k->diag + k->order * sizeof *k->cg.inverse_diagonal +
+                 (k->g != NULL ? k->order * sizeof *k->g : 0);
+    return bytes;
+}

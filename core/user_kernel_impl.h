@@ -1,0 +1,41 @@
+/* Inside of the user kernel, shared by its two files: user_kernel.c (making, values) and user_kernel_stage.c
+ * (anchors and their columns). Letters as in user_kernel.c. */
+#ifndef KB_USER_KERNEL_IMPL_H
+#define KB_USER_KERNEL_IMPL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "ids.h"
+#include "laplacian_cg.h"
+#include "user_anchors.h"
+#include "user_kernel.h"
+
+enum kb_user_form { KB_FORM_ONES, KB_FORM_IDENTITY, KB_FORM_DENSE, KB_FORM_COLUMNS };
+
+struct kb_user_kernel {
+    struct kb_user_kernel_spec spec;
+    enum kb_user_form form;
+    size_t n, order;
+    double c, v;          /* of strangers, see user_kernel.c */
+    double *g;            /* dense: order x order; columns with population: the column of p, length order */
+    const double *crowd;  /* G_p. [n], NULL without population (borrowed from g) */
+    double crowd_diag;    /* G_pp, 0 without population */
+    struct kb_cg cg;      /* columns */
+    _Atomic double *diag; /* columns: [n] known diagonal entries, NaN = not known */
+    struct kb_anchors anchors;
+};
+
+struct kb_user_scratch {
+    struct kb_cg_work work; /* empty unless columns */
+};
+
+static inline bool is_stranger(struct kb_user u)
+{
+    return u.node == KB_ID_NONE;
+}
+
+/* G_uu of the graph kernel before normalisation, NaN when it has not been solved yet. */
+double kb_user_kernel_known_diag(const struct kb_user_kernel *k, struct kb_user u);
+
+#endif
