@@ -13,21 +13,27 @@ struct ld_histogram {
     _Atomic uint64_t count, sum_us;
 };
 
-#define LD_MAX_ROUTES 40
+#define LD_MAX_ROUTES 40    /* the last row counts requests without a route */
 #define LD_STATUS_CLASSES 6 /* 1xx..5xx at 1..5 */
 
 struct ld_metrics {
     _Atomic uint64_t requests[LD_MAX_ROUTES][LD_STATUS_CLASSES];
     struct ld_histogram request_time[LD_MAX_ROUTES];
-    struct ld_histogram commit_time;  /* one transaction */
-    struct ld_histogram write_lock;   /* holds of a tenant's write lock */
+    struct ld_histogram commit_time; /* one transaction */
+    struct ld_histogram write_lock;  /* holds of a tenant's write lock */
     _Atomic uint64_t commits, committed_rows, commit_failures, snapshots, snapshot_failures;
-    _Atomic uint64_t refused_busy;    /* queue full or draining */
-    _Atomic uint64_t in_flight;       /* requests accepted, not yet answered */
+    _Atomic uint64_t refused_busy; /* queue full or draining */
+    _Atomic uint64_t in_flight;    /* requests accepted, not yet answered */
     int64_t started_ms;
 };
 
 void ld_histogram_add(struct ld_histogram *h, int64_t us);
 int64_t ld_monotonic_us(void);
+
+struct ld_tenants;
+
+/* Everything in the Prometheus text format 0.0.4, malloc'd; NULL on no memory. tenants may be NULL. Takes each
+ * tenant's read lock for a moment. */
+char *ld_metrics_text(const struct ld_metrics *m, struct ld_tenants *tenants, size_t *n);
 
 #endif

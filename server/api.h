@@ -1,0 +1,53 @@
+/* The handlers of the routes, and what they share. Each replies exactly once. */
+#ifndef LD_API_H
+#define LD_API_H
+
+#include <stdbool.h>
+
+#include "app.h"
+#include "json_in.h"
+
+void api_select(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_reward(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_activate(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_observe(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_tenant_list(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_tenant_get(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_tenant_delete(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_graph_put(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_graph_patch(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_graph_get(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_arms_put(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_arms_patch(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_arms_get(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_model(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_stats(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_events(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_healthz(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_readyz(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_metrics(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_openapi(struct ld_app *app, struct ld_request *r, const char *tenant);
+
+/* --- shared (api_common.c) -------------------------------------------------------------------------- */
+
+/* The media type of a body. */
+enum ld_media { LD_MEDIA_JSON, LD_MEDIA_NDJSON, LD_MEDIA_OTHER };
+enum ld_media ld_request_media(const struct ld_request *r); /* JSON when the header is absent */
+
+/* The held tenant of that name, or NULL after a 404. name "": that of the header Laplaced-Tenant, else `default`. */
+struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name);
+
+/* A new op of the type with the parsed body as its doc, or NULL after a reply. The decoders read op->doc. */
+struct ld_op *ld_api_op(struct ld_request *r, enum ld_op_type type);
+
+/* Replies with what a decoder refused and frees the op. */
+void ld_api_refuse(struct ld_request *r, struct ld_op *op);
+
+/* Queues the op; its outcome becomes the reply. Takes the op, and the caller's hold of t. */
+void ld_api_submit(struct ld_request *r, struct ld_tenant *t, struct ld_op *op);
+
+/* A whole number in a query parameter, within [min, max]; `preset` when absent. 0, or -1 after a 400. */
+int ld_api_number(struct ld_request *r, const char *name, uint64_t preset, uint64_t min, uint64_t max, uint64_t *out);
+
+#endif

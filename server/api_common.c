@@ -1,0 +1,104 @@
+/* What the handlers share: finding the tenant, parsing a body into an op, and turning an op's outcome into a reply.
+ *
+ * An op lives from the handler to its done(): the handler fills it, the tenant's writer answers it, done() replies and
+ * frees it. The request is kept by the HTTP server until that reply, whether or not its client is still there. */
+#include "api.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* Whether the header's media type is `type`, parameters such as charset aside. */
+static bool is_media(const char *header, const char *type)
+{
+    size_t n = strlen(type);
+    if (strncasecmp(header, type, n) != 0)
+        return false;
+    const char *rest = header + n + strspn(header + n, " \t");
+    return *rest == '\0' || *rest == ';';
+}
+
+enum ld_media ld_request_media(const struct ld_request *r)
+{
+    const char *header = ld_request_header(r, "Content-Type");
+    if (header == NULL || is_media(header, "application/json"))
+        return LD_MEDIA_JSON;
+    return is_media(header, "application/x-ndjson") ? LD_MEDIA_NDJSON : LD_MEDIA_OTHER;
+}
+
+struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name)
+{
+    if (name[0] == '\0') {
+        const char *header = ld_request_header(r, "Laplaced-Tenant");
+        name = header != NULL ? header : "default";
+    }
+    struct ld_tenant *t = ld_tenants_find(app->tenants, name);
+    if (t == NULL) {
+        struct ld_problem p;
+        ld_problem_init(&p);
+        ld_problem_set(&p, 404, "there is no tenant \"%.64s\"", name);
+        ld_reply_problem(r, &p);
+    }
+    return t;
+}
+
+struct ld_op *ld_api_op(struct ld_request *r, enum ld_op_type type)
+{
+    struct ld_op *op = ld_op_new(type);
+    if (op == NULL) {
+        ld_reply_status(r, 503, "out of memory");
+        return NULL;
+    }
+    size_t n;
+    const char *body = ld_request_body(r, &n);
+    if (ld_doc_parse(&op->doc, body, n, ld_request_media(r) == LD_MEDIA_NDJSON, &op->problem) == 0)
+        return op;
+    ld_api_refuse(r, op);
+    return NULL;
+}
+
+void ld_api_refuse(struct ld_request *r, struct ld_op *op)
+{
+    ld_reply_problem(r, &op->problem);
+    ld_op_free(op);
+}
+
+/* Runs in the writer's thread, or in the submitting one when the queue refuses. */
+static void reply_op(struct ld_op *op)
+{
+    struct ld_request *r = op->arg;
+    if (op->problem.status != 0) {
+        ld_reply_problem(r, &op->problem);
+    } else {
+        char *text = op->reply;
+        op->reply = NULL; /* the reply takes it */
+        ld_reply_json(r, op->reply_status != 0 ? op->reply_status : 200, text, op->n_reply);
+    }
+    ld_op_free(op);
+}
+
+void ld_api_submit(struct ld_request *r, struct ld_tenant *t, struct ld_op *op)
+{
+    op->done = reply_op;
+    op->arg = r;
+    ld_tenant_submit(t, op);
+    ld_tenant_release(t); /* the queue has its own hold */
+}
+
+int ld_api_number(struct ld_request *r, const char *name, uint64_t preset, uint64_t min, uint64_t max, uint64_t *out)
+{
+    const char *text = ld_request_query(r, name);
+    *out = preset;
+    if (text == NULL)
+        return 0;
+    size_t n = strspn(text, "0123456789");
+    *out = n > 0 && n <= 18 ? strtoull(text, NULL, 10) : 0;
+    if (n > 0 && n <= 18 && text[n] == '\0' && *out >= min && *out <= max)
+        return 0;
+    struct ld_problem p;
+    ld_problem_init(&p);
+    ld_problem_set(&p, 400, "query parameter %s: expected a whole number from %llu to %llu", name,
+                   (unsigned long long)min, (unsigned long long)max);
+    ld_reply_problem(r, &p);
+    return -1;
+}

@@ -1,0 +1,115 @@
+/* The hot path: /select, /reward, /activate, /observe.
+ *
+ * /select computes in the thread that serves the connection, under the tenant's read lock, so that one hot tenant uses
+ * every core; only its record goes through the tenant's queue. The others are queued whole: what they mean depends on
+ * the order of the log. Nothing here changes a model. */
+#include "api.h"
+
+#include <string.h>
+
+#include "ulid.h"
+
+/* The id under which the decision is recorded: the caller's, or a new one in the op's memory. NULL: no memory. */
+static const char *decision_id(struct ld_app *app, struct ld_op *op, const char *callers)
+{
+    if (callers != NULL)
+        return callers;
+    char *id = ld_doc_alloc(op->doc, LD_ULID_BYTES, 1);
+    if (id != NULL)
+        ld_ulid(app->world.now_ms(), id);
+    else
+        ld_problem_set(&op->problem, 503, "out of memory");
+    return id;
+}
+
+/* Decodes and computes; 0, or -1 with op->problem filled. */
+static int decide(struct ld_app *app, struct ld_tenant *t, struct ld_op *op, struct ld_select *select)
+{
+    uint32_t context_dim, arm_dim;
+    op->dims_epoch = ld_tenant_dims(t, &context_dim, &arm_dim);
+    if (ld_decode_select(op->doc, context_dim, arm_dim, select, &op->problem) != 0)
+        return -1;
+    const char *id = decision_id(app, op, select->decision);
+    if (id == NULL)
+        return -1;
+    op->is_named = select->decision != NULL;
+    return ld_tenant_select(t, select, id, op);
+}
+
+void api_select(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
+    struct ld_op *op = t != NULL ? ld_api_op(r, LD_OP_EVENT) : NULL;
+    struct ld_select select = {.decision = NULL};
+    if (op == NULL)
+        goto out;
+    if (decide(app, t, op, &select) != 0) {
+        ld_api_refuse(r, op);
+    } else if (select.is_dry_run) {
+        char *text = op->reply;
+        op->reply = NULL;
+        ld_reply_json(r, 200, text, op->n_reply);
+        ld_op_free(op);
+    } else {
+        ld_api_submit(r, t, op);
+        return;
+    }
+out:
+    if (t != NULL)
+        ld_tenant_release(t);
+}
+
+/* The common way of what is only queued: decode() fills the op from its doc. */
+static void queue_decoded(struct ld_app *app, struct ld_request *r, const char *tenant, enum ld_op_type type,
+                          int (*decode)(struct ld_request *r, struct ld_tenant *t, struct ld_op *op))
+{
+    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
+    if (t == NULL)
+        return;
+    struct ld_op *op = ld_api_op(r, type);
+    if (op != NULL && decode(r, t, op) == 0) {
+        ld_api_submit(r, t, op);
+        return;
+    }
+    if (op != NULL)
+        ld_api_refuse(r, op);
+    ld_tenant_release(t);
+}
+
+static int decode_rewards(struct ld_request *r, struct ld_tenant *t, struct ld_op *op)
+{
+    (void)r;
+    (void)t;
+    return ld_decode_rewards(op->doc, &op->rewards, &op->n, &op->is_array, &op->problem);
+}
+
+static int decode_activate(struct ld_request *r, struct ld_tenant *t, struct ld_op *op)
+{
+    (void)r;
+    (void)t;
+    op->event.type = KB_EV_ACTIVATED;
+    return ld_decode_activate(op->doc, &op->event.as.activated.decision, &op->problem);
+}
+
+static int decode_observe(struct ld_request *r, struct ld_tenant *t, struct ld_op *op)
+{
+    uint32_t context_dim, arm_dim;
+    op->dims_epoch = ld_tenant_dims(t, &context_dim, &arm_dim);
+    op->is_array = ld_request_media(r) == LD_MEDIA_NDJSON;
+    return ld_decode_observe(op->doc, op->is_array, context_dim, arm_dim, &op->events, &op->n, &op->problem);
+}
+
+void api_reward(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    queue_decoded(app, r, tenant, LD_OP_REWARDS, decode_rewards);
+}
+
+void api_activate(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    queue_decoded(app, r, tenant, LD_OP_ACTIVATE, decode_activate);
+}
+
+void api_observe(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    queue_decoded(app, r, tenant, LD_OP_OBSERVE, decode_observe);
+}

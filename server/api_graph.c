@@ -1,0 +1,72 @@
+/* What a tenant is told in bulk: the user graph and the catalogue of arms. The bodies are large, so these run on the
+ * work pool; what they decode becomes one event of the log. */
+#include "api.h"
+
+/* The event of the body, by the decoder of graph or arms. */
+static int decode(struct ld_tenant *t, struct ld_op *op, bool is_graph, bool is_patch)
+{
+    uint32_t context_dim, arm_dim;
+    op->dims_epoch = ld_tenant_dims(t, &context_dim, &arm_dim);
+    return is_graph ? ld_decode_graph(op->doc, is_patch, &op->event, &op->problem)
+                    : ld_decode_arms(op->doc, is_patch, arm_dim, &op->event, &op->problem);
+}
+
+static void change(struct ld_app *app, struct ld_request *r, const char *tenant, bool is_graph, bool is_patch)
+{
+    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
+    if (t == NULL)
+        return;
+    struct ld_op *op = ld_api_op(r, LD_OP_EVENT);
+    if (op != NULL && decode(t, op, is_graph, is_patch) == 0) {
+        ld_api_submit(r, t, op);
+        return;
+    }
+    if (op != NULL)
+        ld_api_refuse(r, op);
+    ld_tenant_release(t);
+}
+
+/* Answers with what encode() writes of the engine, under the read lock. */
+static void show(struct ld_app *app, struct ld_request *r, const char *tenant,
+                 char *(*encode)(const struct kb_engine *e, size_t *n))
+{
+    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
+    if (t == NULL)
+        return;
+    const struct ld_settings *settings;
+    size_t n = 0;
+    char *text = encode(ld_tenant_read_lock(t, &settings), &n);
+    ld_tenant_read_unlock(t);
+    ld_tenant_release(t);
+    ld_reply_json(r, 200, text, n);
+}
+
+void api_graph_put(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    change(app, r, tenant, true, false);
+}
+
+void api_graph_patch(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    change(app, r, tenant, true, true);
+}
+
+void api_graph_get(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    show(app, r, tenant, ld_encode_graph_summary);
+}
+
+void api_arms_put(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    change(app, r, tenant, false, false);
+}
+
+void api_arms_patch(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    change(app, r, tenant, false, true);
+}
+
+void api_arms_get(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    show(app, r, tenant, ld_encode_arms);
+}

@@ -1,0 +1,169 @@
+/* What a tenant knows (model, stats, events) and what machines ask (probes, metrics, the contract). */
+#include "api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "embed.h"
+#include "text.h"
+
+#define EVENTS_MAX_BYTES ((size_t)64 << 20)
+#define YEAR_S 31536000u
+
+void api_model(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
+    if (t == NULL)
+        return;
+    const struct ld_settings *settings;
+    struct kb_engine_counts counts;
+    const struct kb_engine *e = ld_tenant_read_lock(t, &settings);
+    kb_engine_counts(e, &counts);
+    struct ld_tenant_view view = {
+        .name = ld_tenant_name(t), .settings = settings, .in_force = kb_engine_spec(e), .counts = &counts};
+    size_t n = 0;
+    char *text = ld_encode_model(&view, e, &n);
+    ld_tenant_read_unlock(t);
+    ld_tenant_release(t);
+    ld_reply_json(r, 200, text, n);
+}
+
+/* The counters of the engine with those of the window; NULL with p filled. */
+static char *encode_stats(struct ld_tenant *t, int64_t now_ms, int64_t seconds, size_t *n, struct ld_problem *p)
+{
+    struct ld_window_stats window;
+    struct ld_arm_stats *arms = NULL;
+    const struct ld_settings *settings;
+    memset(&window, 0, sizeof window);
+    if (ld_store_window(ld_tenant_store(t), now_ms - 1000 * seconds, &window, &arms) != LD_STORE_OK) {
+        ld_problem_set(p, 503, "the tenant's file cannot be read now");
+        return NULL;
+    }
+    window.seconds = seconds;
+    char *text = ld_encode_stats(ld_tenant_read_lock(t, &settings), &window, n);
+    ld_tenant_read_unlock(t);
+    free(arms);
+    if (text == NULL)
+        ld_problem_set(p, 503, "no memory for the answer");
+    return text;
+}
+
+void api_stats(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    uint64_t seconds;
+    struct ld_problem p;
+    size_t n = 0;
+    if (ld_api_number(r, "window_s", 3600, 1, YEAR_S, &seconds) != 0)
+        return;
+    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
+    if (t == NULL)
+        return;
+    ld_problem_init(&p);
+    char *text = encode_stats(t, app->world.now_ms(), (int64_t)seconds, &n, &p);
+    ld_tenant_release(t);
+    if (text != NULL)
+        ld_reply_json(r, 200, text, n);
+    else
+        ld_reply_problem(r, &p);
+}
+
+/* Collects log lines; stops before the answer grows past EVENTS_MAX_BYTES (the client asks on from the last seq). */
+static int add_line(void *arg, const struct ld_row *row)
+{
+    struct ld_text *text = arg;
+    if (text->n > 0 && text->n + row->n_text + 1 > EVENTS_MAX_BYTES)
+        return 1;
+    ld_text_raw(text, row->text, row->n_text);
+    ld_text_raw(text, "\n", 1);
+    return 0;
+}
+
+void api_events(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    uint64_t after, limit;
+    if (ld_api_number(r, "after", 0, 0, INT64_MAX, &after) != 0 ||
+        ld_api_number(r, "limit", 10000, 1, 100000, &limit) != 0)
+        return;
+    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
+    if (t == NULL)
+        return;
+    struct ld_text text;
+    size_t n = 0;
+    ld_text_init(&text);
+    int rc = ld_store_read(ld_tenant_store(t), after, (size_t)limit, add_line, &text);
+    ld_tenant_release(t);
+    bool is_empty = text.n == 0 && !text.is_failed;
+    char *lines = ld_text_take(&text, &n);
+    if (rc < 0) {
+        free(lines);
+        ld_reply_status(r, 503, "the tenant's file cannot be read now");
+    } else if (lines == NULL && !is_empty) {
+        ld_reply_status(r, 503, "no memory for the answer");
+    } else {
+        ld_reply(r, 200, "application/x-ndjson", lines != NULL ? lines : strdup(""), n);
+    }
+}
+
+/* Replies with a copy of constant text. */
+static void reply_constant(struct ld_request *r, const char *content_type, const char *text)
+{
+    size_t n = strlen(text);
+    char *copy = malloc(n + 1);
+    if (copy == NULL) {
+        ld_reply_status(r, 503, "out of memory");
+        return;
+    }
+    memcpy(copy, text, n + 1);
+    ld_reply(r, 200, content_type, copy, n);
+}
+
+void api_healthz(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    (void)app;
+    (void)tenant;
+    reply_constant(r, "application/json", "{\"status\":\"ok\"}");
+}
+
+static void find_failing(void *arg, struct ld_tenant *t)
+{
+    char *name = arg;
+    if (name[0] == '\0' && ld_tenant_is_failing(t))
+        strncpy(name, ld_tenant_name(t), 64);
+}
+
+void api_readyz(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    char failing[65] = "";
+    struct ld_problem p;
+    (void)tenant;
+    ld_problem_init(&p);
+    if (atomic_load(&app->is_draining))
+        ld_problem_set(&p, 503, "the server is stopping");
+    ld_tenants_each(app->tenants, find_failing, failing);
+    if (failing[0] != '\0')
+        ld_problem_set(&p, 503, "the last commit of tenant \"%s\" failed", failing);
+    p.retry_after_s = 1;
+    if (p.status != 0)
+        ld_reply_problem(r, &p);
+    else
+        reply_constant(r, "application/json", "{\"ready\":true}");
+}
+
+void api_metrics(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    size_t n = 0;
+    (void)tenant;
+    atomic_store(&app->metrics.in_flight, ld_http_in_flight(app->http));
+    char *text = ld_metrics_text(&app->metrics, app->tenants, &n);
+    if (text != NULL)
+        ld_reply(r, 200, "text/plain; version=0.0.4; charset=utf-8", text, n);
+    else
+        ld_reply_status(r, 503, "no memory for the answer");
+}
+
+void api_openapi(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    (void)app;
+    (void)tenant;
+    reply_constant(r, "application/yaml", ld_embed_openapi_yaml);
+}

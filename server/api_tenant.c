@@ -1,0 +1,147 @@
+/* Tenants: list, configure, show, delete. They run on the work pool: creating and deleting wait for the disk. */
+#include "api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "route.h"
+
+/* A view of one tenant that outlives its lock: the list is encoded after the last one was read. */
+struct row {
+    char name[LD_PATH_TENANT_BYTES];
+    struct ld_settings settings;
+    struct kb_spec in_force;
+    struct kb_engine_counts counts;
+};
+
+struct rows {
+    struct row *row;
+    size_t n, cap;
+    bool is_failed;
+};
+
+static void read_row(struct row *row, struct ld_tenant *t)
+{
+    const struct ld_settings *settings;
+    const struct kb_engine *e = ld_tenant_read_lock(t, &settings);
+    strncpy(row->name, ld_tenant_name(t), sizeof row->name - 1);
+    row->settings = *settings;
+    row->in_force = *kb_engine_spec(e);
+    kb_engine_counts(e, &row->counts);
+    ld_tenant_read_unlock(t);
+}
+
+static struct ld_tenant_view view_of(const struct row *row)
+{
+    return (struct ld_tenant_view){
+        .name = row->name, .settings = &row->settings, .in_force = &row->in_force, .counts = &row->counts};
+}
+
+static void add_row(void *arg, struct ld_tenant *t)
+{
+    struct rows *rows = arg;
+    if (rows->n == rows->cap) {
+        size_t cap = rows->cap > 0 ? 2 * rows->cap : 16;
+        struct row *grown = realloc(rows->row, cap * sizeof *grown);
+        if (grown == NULL) {
+            rows->is_failed = true;
+            return;
+        }
+        rows->row = grown;
+        rows->cap = cap;
+    }
+    struct row *row = &rows->row[rows->n++];
+    memset(row, 0, sizeof *row);
+    read_row(row, t);
+}
+
+void api_tenant_list(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    struct rows rows = {.row = NULL};
+    char *text = NULL;
+    size_t n = 0;
+    (void)tenant;
+    ld_tenants_each(app->tenants, add_row, &rows);
+    struct ld_tenant_view *views = calloc(rows.n + 1, sizeof *views);
+    if (views != NULL && !rows.is_failed) {
+        for (size_t i = 0; i < rows.n; i++)
+            views[i] = view_of(&rows.row[i]);
+        text = ld_encode_tenants(views, rows.n, &n);
+    }
+    free(views);
+    free(rows.row);
+    ld_reply_json(r, 200, text, n);
+}
+
+/* Answers with the tenant's view; takes the caller's hold. */
+static void reply_view(struct ld_request *r, int status, struct ld_tenant *t)
+{
+    struct row row = {.counts = {0}};
+    size_t n = 0;
+    read_row(&row, t);
+    ld_tenant_release(t);
+    struct ld_tenant_view view = view_of(&row);
+    char *text = ld_encode_tenant(&view, &n);
+    ld_reply_json(r, status, text, n);
+}
+
+void api_tenant_get(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
+    if (t != NULL)
+        reply_view(r, 200, t);
+}
+
+/* Makes the tenant unless it exists (possibly since a moment ago, by another request). The held tenant, *is_new
+ * telling, or NULL with op->problem filled. */
+static struct ld_tenant *find_or_create(struct ld_app *app, const char *name, struct ld_op *op, bool *is_new)
+{
+    struct ld_tenant *t = ld_tenants_find(app->tenants, name);
+    *is_new = false;
+    if (t != NULL)
+        return t;
+    *is_new = ld_tenants_create(app->tenants, name, &op->settings, &op->problem) == 0;
+    if (!*is_new && op->problem.status != 409)
+        return NULL;
+    t = ld_tenants_find(app->tenants, name);
+    if (t == NULL) { /* made and deleted meanwhile */
+        ld_problem_init(&op->problem);
+        ld_problem_set(&op->problem, 503, "the tenant was deleted while it was configured");
+        return NULL;
+    }
+    ld_problem_init(&op->problem);
+    return t;
+}
+
+void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    bool is_new = false;
+    struct ld_op *op = ld_api_op(r, LD_OP_SETTINGS);
+    if (op == NULL)
+        return;
+    if (!ld_tenant_name_is_valid(tenant))
+        ld_problem_set(&op->problem, 400,
+                       "a tenant's name is 1 to 64 letters, digits, dots, underscores and dashes, "
+                       "the first a letter or digit");
+    struct ld_tenant *t = NULL;
+    if (op->problem.status == 0 && ld_decode_settings(op->doc, &op->settings, &op->problem) == 0)
+        t = find_or_create(app, tenant, op, &is_new);
+    if (t == NULL) {
+        ld_api_refuse(r, op);
+    } else if (is_new) {
+        ld_op_free(op);
+        reply_view(r, 201, t);
+    } else {
+        ld_api_submit(r, t, op);
+    }
+}
+
+void api_tenant_delete(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    struct ld_problem p;
+    ld_problem_init(&p);
+    if (ld_tenants_delete(app->tenants, tenant, &p) != 0)
+        ld_reply_problem(r, &p);
+    else
+        ld_reply(r, 204, NULL, NULL, 0);
+}

@@ -1,0 +1,159 @@
+/* Start, drain, stop.
+ *
+ *   start   keys, scheduler, tenants (recovery), HTTP; then the one line on stdout that says where
+ *   serve   the loop runs in the main thread until it is told to stop
+ *   drain   SIGTERM, SIGINT: not ready any more, no new connections; when no request is in flight, or the time is up,
+ *           HTTP stops (whoever still waits gets 503). A second signal ends the waiting.
+ *   stop    the loop ends when no job is in flight; then snapshots, and the files are closed
+ *
+ * A request in flight is answered or told 503, and what was answered is on disk: a deadline that cuts a drain short
+ * loses nothing that a client was promised. */
+#include "app.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "clock.h"
+#include "listen.h"
+#include "log.h"
+#include "version.h"
+
+static void tick_tenant(void *arg, struct ld_tenant *t)
+{
+    ld_tenant_tick(t, *(const int64_t *)arg);
+}
+
+/* Every 250 ms: the tenants' timers, and the end of a drain. */
+static void tick(void *arg, int64_t now_ms)
+{
+    struct ld_app *app = arg;
+    ld_tenants_each(app->tenants, tick_tenant, &now_ms);
+    if (!atomic_load(&app->is_draining) || app->http == NULL)
+        return;
+    size_t n = ld_http_in_flight(app->http);
+    if (n > 0 && ld_monotonic_us() < app->drain_until_us)
+        return;
+    if (n > 0)
+        ld_log(LD_LOG_WARN, "stopping with %zu requests in flight", n);
+    ld_http_stop(app->http);
+    app->http = NULL;
+    ld_sched_stop(app->sched);
+}
+
+static void terminate(void *arg)
+{
+    struct ld_app *app = arg;
+    if (atomic_exchange(&app->is_draining, true)) {
+        app->drain_until_us = 0; /* asked twice: wait no longer */
+        return;
+    }
+    app->drain_until_us = ld_monotonic_us() + (int64_t)app->options.drain_timeout_s * 1000000;
+    ld_http_quiesce(app->http);
+    ld_log(LD_LOG_INFO, "stopping: %zu requests in flight", ld_http_in_flight(app->http));
+}
+
+static void reload(void *arg)
+{
+    struct ld_app *app = arg;
+    char why[LD_WHY_BYTES];
+    if (ld_auth_reload(app->auth, why) == 0)
+        ld_log(LD_LOG_INFO, "keys read again");
+    else
+        ld_log(LD_LOG_ERROR, "the old keys stay in force: %s", why);
+}
+
+/* Room for the connections and the tenants' files; a lower hard limit shows as refused connections later. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void make_world(struct ld_app *app)
+{
+    const struct ld_options *o = &app->options;
+    app->world = (struct ld_world){.sched = app->sched,
+                                   .metrics = &app->metrics,
+                                   .data_dir = o->data,
+                                   .now_ms = ld_now_ms,
+                                   .max_queue = (size_t)o->max_queue,
+                                   .max_pending = (size_t)o->max_pending,
+                                   .snapshot_events = o->snapshot_events,
+                                   .verify_on_start = o->is_verifying};
+}
+
+static int start_http(struct ld_app *app, char *why)
+{
+    struct ld_endpoint e;
+    const struct ld_http_hooks hooks = {.admit = ld_app_admit, .handle = ld_app_handle, .arg = app};
+    ld_endpoint_parse(app->options.listen, &e); /* checked with the options */
+    const struct ld_http_options o = {.host = e.host,
+                                      .port = e.port,
+                                      .threads = (unsigned)app->options.threads,
+                                      .timeout_s = (unsigned)app->options.timeout_s,
+                                      .max_connections = (unsigned)app->options.max_connections,
+                                      .metrics = &app->metrics};
+    if (ld_http_start(&app->http, &o, &hooks, why) != 0)
+        return -1;
+    char address[80];
+    e.port = ld_http_port(app->http);
+    ld_endpoint_format(&e, address);
+    printf("laplaced listening on http://%s data=%s\n", address, app->options.data);
+    fflush(stdout);
+    return 0;
+}
+
+/* The parts in order; on failure why says which and those started are closed by the caller. */
+static int start(struct ld_app *app, char *why)
+{
+    const struct ld_sched_hooks hooks = {.tick = tick, .terminate = terminate, .reload = reload, .arg = app};
+    if (ld_auth_open(&app->auth, app->options.admin_key_file, why) != 0)
+        return -1;
+    if (ld_sched_new(&app->sched, &hooks) != 0) {
+        snprintf(why, LD_WHY_BYTES, "cannot start the scheduler");
+        return -1;
+    }
+    make_world(app);
+    if (ld_tenants_open(&app->tenants, &app->world, why) != 0)
+        return -1;
+    if (app->options.admin_key_file[0] == '\0')
+        ld_log(LD_LOG_WARN, "no keys: whoever can run programs on this machine may use the server");
+    return start_http(app, why);
+}
+
+int ld_app_run(const struct ld_options *options)
+{
+    struct ld_app *app = calloc(1, sizeof *app);
+    char why[LD_WHY_BYTES] = "";
+    if (app == NULL) {
+        fprintf(stderr, "laplaced: out of memory\n");
+        return 1;
+    }
+    app->options = *options;
+    app->metrics.started_ms = ld_now_ms();
+    raise_file_limit();
+    int rc = start(app, why);
+    if (rc != 0) {
+        fprintf(stderr, "laplaced: %s\n", why);
+    } else {
+        ld_log(LD_LOG_INFO, "laplaced " LD_VERSION " serving %s on %s with %" PRIu64 " threads", options->data,
+               options->listen, options->threads);
+        ld_sched_run(app->sched);
+    }
+    ld_http_stop(app->http);
+    if (app->tenants != NULL)
+        ld_tenants_close(app->tenants);
+    if (app->sched != NULL)
+        ld_sched_free(app->sched);
+    ld_auth_close(app->auth);
+    free(app);
+    if (rc == 0)
+        ld_log(LD_LOG_INFO, "stopped");
+    return rc == 0 ? 0 : 1;
+}

@@ -1,0 +1,37 @@
+/* The running server: its parts, and the order in which they start and stop. */
+#ifndef LD_APP_H
+#define LD_APP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "auth.h"
+#include "http.h"
+#include "metrics.h"
+#include "options.h"
+#include "registry.h"
+#include "sched.h"
+#include "tenant.h"
+
+struct ld_app {
+    struct ld_options options;
+    struct ld_metrics metrics;
+    struct ld_world world;
+    struct ld_auth *auth;
+    struct ld_sched *sched;
+    struct ld_tenants *tenants;
+    struct ld_http *http;
+    atomic_bool is_draining;
+    int64_t drain_until_us; /* monotonic; of the loop's thread */
+};
+
+/* Starts, prints the listening line on stdout, serves until a signal ends it, stops. The exit status: 0, or 1 with
+ * the reason on stderr. */
+int ld_app_run(const struct ld_options *options);
+
+/* What the HTTP server calls (dispatch.c); arg is the app. */
+size_t ld_app_admit(void *arg, struct ld_request *r);
+void ld_app_handle(void *arg, struct ld_request *r);
+
+#endif

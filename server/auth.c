@@ -1,0 +1,171 @@
+/* Admin keys. Keys lie zero-padded in fixed blocks; a shown key is copied into such a block and compared with every
+ * stored one over the whole length, without leaving early: what a client can time is the number of keys, not their
+ * bytes. Cost: 256 byte operations a key.
+ *
+ * A reload swaps the whole set under a lock, so that no request ever sees half of a file. */
+#include "auth.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "log.h"
+
+#define KEY_BYTES 256
+#define MAX_KEYS 64
+#define SHORT_KEY 16 /* bytes below which a key is complained about */
+
+struct key_set {
+    size_t n;
+    unsigned char key[MAX_KEYS][KEY_BYTES];
+};
+
+struct ld_auth {
+    pthread_rwlock_t lock;
+    struct key_set *keys; /* NULL: no key is asked for */
+    char path[];
+};
+
+/* Adds the key on a line (cut at the line's end); -1 with why about the line. */
+static int add_key(struct key_set *set, const char *line, char *why)
+{
+    size_t n = strcspn(line, "\r\n");
+    while (n > 0 && (line[n - 1] == ' ' || line[n - 1] == '\t'))
+        n--;
+    if (n == 0 || line[0] == '#')
+        return 0;
+    if (n > KEY_BYTES || set->n == MAX_KEYS) {
+        snprintf(why, 128, n > KEY_BYTES ? "the key is longer than 256 bytes" : "more than 64 keys");
+        return -1;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (line[i] <= ' ' || line[i] > '~') {
+            snprintf(why, 128, "a key holds visible ASCII characters only");
+            return -1;
+        }
+    if (n < SHORT_KEY)
+        ld_log(LD_LOG_WARN, "admin key %zu has %zu characters only: guessable", set->n + 1, n);
+    memcpy(set->key[set->n++], line, n); /* the block is zeroed */
+    return 0;
+}
+
+static int read_lines(struct key_set *set, FILE *f, const char *path, char *why)
+{
+    char line[1024], reason[128];
+    for (int number = 1; fgets(line, sizeof line, f) != NULL; number++)
+        if (add_key(set, line, reason) != 0) {
+            snprintf(why, 1024, "%s:%d: %s", path, number, reason);
+            return -1;
+        }
+    if (ferror(f) || set->n == 0) {
+        snprintf(why, 1024, "%s: %s", path, ferror(f) ? "cannot be read" : "holds no key");
+        return -1;
+    }
+    return 0;
+}
+
+static struct key_set *read_keys(const char *path, char *why)
+{
+    struct stat st;
+    struct key_set *set = calloc(1, sizeof *set);
+    FILE *f = fopen(path, "r");
+    int rc = -1;
+    if (set == NULL || f == NULL)
+        snprintf(why, 1024, "%s: %s", path, strerror(errno));
+    else
+        rc = read_lines(set, f, path, why);
+    if (rc == 0 && fstat(fileno(f), &st) == 0 && (st.st_mode & S_IROTH) != 0)
+        ld_log(LD_LOG_WARN, "%s can be read by every user of this machine", path);
+    if (f != NULL)
+        fclose(f);
+    if (rc != 0) {
+        free(set);
+        set = NULL;
+    }
+    return set;
+}
+
+int ld_auth_open(struct ld_auth **out, const char *path, char *why)
+{
+    size_t n = strlen(path) + 1;
+    struct ld_auth *a = calloc(1, sizeof *a + n);
+    if (a == NULL) {
+        snprintf(why, 1024, "out of memory");
+        return -1;
+    }
+    memcpy(a->path, path, n);
+    if (path[0] != '\0' && (a->keys = read_keys(path, why)) == NULL) {
+        free(a);
+        return -1;
+    }
+    pthread_rwlock_init(&a->lock, NULL);
+    *out = a;
+    return 0;
+}
+
+void ld_auth_close(struct ld_auth *a)
+{
+    if (a == NULL)
+        return;
+    pthread_rwlock_destroy(&a->lock);
+    free(a->keys);
+    free(a);
+}
+
+int ld_auth_reload(struct ld_auth *a, char *why)
+{
+    if (a->path[0] == '\0')
+        return 0;
+    struct key_set *fresh = read_keys(a->path, why);
+    if (fresh == NULL)
+        return -1;
+    pthread_rwlock_wrlock(&a->lock);
+    struct key_set *old = a->keys;
+    a->keys = fresh;
+    pthread_rwlock_unlock(&a->lock);
+    free(old);
+    return 0;
+}
+
+/* 1 when the blocks are equal. Every byte is looked at. */
+static unsigned equal_blocks(const unsigned char *a, const unsigned char *b)
+{
+    unsigned difference = 0;
+    for (size_t i = 0; i < KEY_BYTES; i++)
+        difference |= (unsigned)(a[i] ^ b[i]);
+    return (difference - 1) >> 31; /* borrows only from 0 */
+}
+
+/* The token of "Bearer TOKEN" in a zeroed block; -1 for another scheme or a token that no key can equal. */
+static int read_token(const char *authorization, unsigned char block[KEY_BYTES])
+{
+    memset(block, 0, KEY_BYTES);
+    if (authorization == NULL || strncasecmp(authorization, "Bearer ", 7) != 0)
+        return -1;
+    const char *token = authorization + 7 + strspn(authorization + 7, " ");
+    size_t n = strlen(token);
+    if (n == 0 || n > KEY_BYTES)
+        return -1;
+    memcpy(block, token, n);
+    return 0;
+}
+
+bool ld_auth_allows(struct ld_auth *a, const char *authorization)
+{
+    unsigned char block[KEY_BYTES];
+    unsigned is_known = 0;
+    if (a->path[0] == '\0')
+        return true;
+    if (read_token(authorization, block) != 0)
+        return false;
+    pthread_rwlock_rdlock(&a->lock);
+    for (size_t i = 0; i < a->keys->n; i++)
+        is_known |= equal_blocks(a->keys->key[i], block);
+    pthread_rwlock_unlock(&a->lock);
+    return is_known != 0;
+}

@@ -1,0 +1,70 @@
+/* OpenBLAS of Debian 12 (0.3.21) picks the core type "Prescott" (SSE3) on Intel models newer than itself: a fifth of
+ * the machine's speed (LIMITS: dgemm 12-15 instead of 60-70 GFlop/s). It reads OPENBLAS_CORETYPE before main, so that
+ * the one clean way to correct it is to set the variable and run again. The choice follows what the processor says,
+ * never a fixed name: kernels that it lacks would end the process by SIGILL.
+ *
+ * LAPLACED_BLAS_REEXEC holds the name that was corrected, and keeps a second attempt from becoming an endless one.
+ * Without /proc (a bare chroot) the program goes on with the slow kernels and says so. */
+#include "blas_core.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "linalg.h"
+#include "log.h"
+
+#define GUARD "LAPLACED_BLAS_REEXEC"
+
+int ld_blas_core_class(const char *name)
+{
+    static const struct {
+        const char *name;
+        int class;
+    } known[] = {
+        {"SapphireRapids", 3}, {"Cooperlake", 3},  {"SkylakeX", 3},  {"Zen", 2},        {"Haswell", 2},
+        {"Excavator", 2},      {"Sandybridge", 1}, {"Bulldozer", 1}, {"Piledriver", 1}, {"Steamroller", 1},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(name, known[i].name) == 0)
+            return known[i].class;
+    return 0;
+}
+
+const char *ld_blas_core_best(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl"))
+        return "SkylakeX";
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return "Haswell";
+#endif
+    return NULL;
+}
+
+/* Runs the program again with the better core type; returns only when it cannot. */
+static void run_again(char *const *argv, const char *now, const char *best)
+{
+    if (setenv(GUARD, now, 1) == 0 && setenv("OPENBLAS_CORETYPE", best, 1) == 0)
+        execv("/proc/self/exe", argv);
+    ld_log(LD_LOG_WARN, "OpenBLAS runs %s kernels where %s would fit, and the program cannot be run again: %s", now,
+           best, strerror(errno));
+    unsetenv("OPENBLAS_CORETYPE");
+}
+
+void ld_blas_core_settle(char *const *argv)
+{
+    const char *now = kb_blas_core_name(), *best = ld_blas_core_best(), *corrected = getenv(GUARD);
+    if (best != NULL && corrected == NULL && getenv("OPENBLAS_CORETYPE") == NULL &&
+        ld_blas_core_class(now) < ld_blas_core_class(best))
+        run_again(argv, now, best);
+    if (corrected != NULL)
+        ld_log(LD_LOG_INFO, "OpenBLAS kernels: %s, corrected from %s", now, corrected);
+    else
+        ld_log(LD_LOG_INFO, "OpenBLAS kernels: %s", now);
+    unsetenv(GUARD);
+    kb_blas_single_thread();
+}

@@ -1,0 +1,15 @@
+/* The kernels that OpenBLAS runs, put right at the start of every program of ours. */
+#ifndef LD_BLAS_CORE_H
+#define LD_BLAS_CORE_H
+
+/* When OpenBLAS has chosen kernels below what the processor can do (it falls back far for models that it does not
+ * know), and the environment does not say otherwise, sets OPENBLAS_CORETYPE and runs this program again, once. Then
+ * sets one BLAS thread per call. Call it first in main, before any thread. Logs at level info what is in force. */
+void ld_blas_core_settle(char *const *argv);
+
+/* For tests. Class of a core type's name: 3 AVX-512, 2 AVX2 with FMA, 1 AVX, 0 below or unknown. */
+int ld_blas_core_class(const char *name);
+/* The core type for this processor, and NULL when there is nothing to correct to. */
+const char *ld_blas_core_best(void);
+
+#endif

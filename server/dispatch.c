@@ -1,0 +1,118 @@
+/* From a request to its handler: route, key, media type, size, thread.
+ *
+ * admit() sees the headers only, so that a body is not even read for a client that has no key or asks for what does
+ * not exist. handle() has the body. Handlers that wait for the disk or compute for long, and bodies whose decoding
+ * alone takes long, go to the work pool; the others run in the thread that serves the connection. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api.h"
+#include "route.h"
+
+#define INLINE_BODY_BYTES ((size_t)256 << 10) /* about 20 ms of decoding */
+
+/* A request on its way through the work pool. */
+struct job {
+    struct ld_app *app;
+    struct ld_request *request;
+    const struct ld_route *route;
+};
+
+/* 404, 405, or what OPTIONS asks for. allow: the methods that the path has. */
+static void refuse_route(struct ld_request *r, const char *allow)
+{
+    if (allow[0] == '\0')
+        ld_reply_status(r, 404, "there is no such resource; /openapi.yaml describes what there is");
+    else if (strcmp(ld_request_method(r), "OPTIONS") == 0)
+        ld_reply_allow(r, 204, allow);
+    else
+        ld_reply_allow(r, 405, allow);
+}
+
+static bool takes_lines(enum ld_body body)
+{
+    return body == LD_BODY_OBSERVE || body == LD_BODY_BULK;
+}
+
+/* Whether the media type fits the route; replies 415 when not. */
+static bool check_media(struct ld_request *r, enum ld_body body)
+{
+    enum ld_media media = ld_request_media(r);
+    if (media == LD_MEDIA_JSON || (media == LD_MEDIA_NDJSON && takes_lines(body)))
+        return true;
+    ld_reply_status(r, 415,
+                    takes_lines(body) ? "the body is to be application/json or application/x-ndjson (Content-Type)"
+                                      : "the body is to be application/json (Content-Type; with curl, --json)");
+    return false;
+}
+
+static size_t limit_of(const struct ld_options *o, const struct ld_request *r, enum ld_body body)
+{
+    if (body == LD_BODY_BULK || body == LD_BODY_PATCH)
+        return (size_t)o->max_bulk_body;
+    if (body == LD_BODY_OBSERVE && ld_request_media(r) == LD_MEDIA_NDJSON)
+        return (size_t)o->max_observe_body;
+    return (size_t)o->max_body;
+}
+
+size_t ld_app_admit(void *arg, struct ld_request *r)
+{
+    struct ld_app *app = arg;
+    char allow[LD_ALLOW_BYTES];
+    int i = ld_route_find(ld_request_method(r), ld_request_path(r), allow);
+    const struct ld_route *route = i >= 0 ? &ld_routes[i] : NULL;
+    ld_request_set_route(r, i);
+    if (route != NULL && route->is_public)
+        return (size_t)app->options.max_body;
+    if (!ld_auth_allows(app->auth, ld_request_header(r, "Authorization"))) {
+        ld_reply_status(r, 401, "this server asks for a key: Authorization: Bearer KEY");
+        return 0;
+    }
+    if (route == NULL) {
+        refuse_route(r, allow);
+        return 0;
+    }
+    if (route->body != LD_BODY_NONE && !check_media(r, route->body))
+        return 0;
+    return limit_of(&app->options, r, route->body);
+}
+
+static void call(struct ld_app *app, struct ld_request *r, const struct ld_route *route)
+{
+    char tenant[LD_PATH_TENANT_BYTES];
+    ld_route_tenant(route, ld_request_path(r), tenant);
+    route->handle(app, r, tenant);
+}
+
+static void run_job(void *arg)
+{
+    struct job job = *(struct job *)arg;
+    free(arg);
+    call(job.app, job.request, job.route);
+}
+
+static void put_on_pool(struct ld_app *app, struct ld_request *r, const struct ld_route *route)
+{
+    struct job *job = malloc(sizeof *job);
+    if (job != NULL) {
+        *job = (struct job){app, r, route};
+        if (ld_sched_work(app->sched, run_job, job) == 0)
+            return;
+        free(job);
+    }
+    ld_reply_status(r, 503, "the server cannot take more work now");
+}
+
+void ld_app_handle(void *arg, struct ld_request *r)
+{
+    struct ld_app *app = arg;
+    const struct ld_route *route = &ld_routes[ld_request_route(r)]; /* admitted: it has one */
+    size_t n;
+    ld_request_body(r, &n);
+    if (route->body != LD_BODY_NONE && n == 0)
+        ld_reply_status(r, 400, "the body is empty; JSON is expected");
+    else if (route->is_blocking || (route->body != LD_BODY_NONE && n > INLINE_BODY_BYTES))
+        put_on_pool(app, r, route);
+    else
+        call(app, r, route);
+}

@@ -1,0 +1,56 @@
+/* laplaced: options, kernels, server. Everything else has a file of its own. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "app.h"
+#include "auth.h"
+#include "blas_core.h"
+#include "log.h"
+#include "options.h"
+#include "version.h"
+
+/* Exit statuses: 1 could not run, 2 was asked for something impossible. */
+enum { EXIT_USAGE = 2 };
+
+static int fail(int status, const char *why)
+{
+    fprintf(stderr, "laplaced: %s\n", why);
+    return status;
+}
+
+/* --check-config: what would be in force, keys included. */
+static int check(const struct ld_options *options)
+{
+    struct ld_auth *auth;
+    char why[LD_WHY_BYTES];
+    ld_options_print(options, stdout);
+    if (ld_auth_open(&auth, options->admin_key_file, why) != 0)
+        return fail(EXIT_FAILURE, why);
+    ld_auth_close(auth);
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    struct ld_options options;
+    char why[LD_WHY_BYTES];
+    if (ld_options_parse(&options, argc, argv, getenv, why) != 0)
+        return fail(EXIT_USAGE, why);
+    if (options.action == LD_DO_HELP) {
+        ld_options_help(stdout);
+        return EXIT_SUCCESS;
+    }
+    if (options.action == LD_DO_VERSION) {
+        puts("laplaced " LD_VERSION);
+        return EXIT_SUCCESS;
+    }
+    if (ld_options_check(&options, why) != 0)
+        return fail(EXIT_USAGE, why);
+    ld_log_set_level((enum ld_log_level)options.log_level);
+    if (options.action == LD_DO_CHECK)
+        return check(&options);
+    signal(SIGPIPE, SIG_IGN); /* a client that left shows as a failed write */
+    ld_blas_core_settle(argv);
+    return ld_app_run(&options);
+}

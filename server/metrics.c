@@ -1,0 +1,232 @@
+/* Metrics: adding to a histogram, and the Prometheus text.
+ *
+ * Buckets double from 16 us to 8.4 s. Counters are relaxed atomics: a scrape sees each of them at some recent moment,
+ * not all at the same one, so that the text recomputes a histogram's count from its buckets (Prometheus wants them to
+ * agree). Labels come from the route table and from tenants' names, whose characters need no escaping. */
+#include "metrics.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "linalg.h"
+#include "registry.h"
+#include "route.h"
+#include "text.h"
+#include "version.h"
+
+#define FIRST_BUCKET_US 16
+
+void ld_histogram_add(struct ld_histogram *h, int64_t us)
+{
+    uint64_t value = us > 0 ? (uint64_t)us : 0;
+    size_t i = 0;
+    while (i < LD_HIST_BUCKETS && value > (uint64_t)FIRST_BUCKET_US << i)
+        i++;
+    atomic_fetch_add_explicit(&h->bucket[i], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&h->count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&h->sum_us, value, memory_order_relaxed);
+}
+
+static uint64_t load(const _Atomic uint64_t *x)
+{
+    return atomic_load_explicit(x, memory_order_relaxed);
+}
+
+static __attribute__((format(printf, 2, 3))) void put(struct ld_text *t, const char *fmt, ...)
+{
+    char line[512];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    ld_text_raw(t, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
+}
+
+static void put_head(struct ld_text *t, const char *name, const char *type, const char *help)
+{
+    put(t, "# HELP laplaced_%s %s\n# TYPE laplaced_%s %s\n", name, help, name, type);
+}
+
+static void put_counter(struct ld_text *t, const char *name, const char *help, uint64_t value)
+{
+    put_head(t, name, "counter", help);
+    put(t, "laplaced_%s %" PRIu64 "\n", name, value);
+}
+
+/* One histogram's series. labels: "" or "a=\"b\"". */
+static void put_histogram(struct ld_text *t, const char *name, const char *labels, const struct ld_histogram *h)
+{
+    const char *comma = labels[0] != '\0' ? "," : "";
+    uint64_t count = 0;
+    for (size_t i = 0; i <= LD_HIST_BUCKETS; i++) {
+        char bound[32] = "+Inf";
+        if (i < LD_HIST_BUCKETS)
+            snprintf(bound, sizeof bound, "%.9g", (double)((uint64_t)FIRST_BUCKET_US << i) / 1e6);
+        count += load(&h->bucket[i]);
+        put(t, "laplaced_%s_bucket{%s%sle=\"%s\"} %" PRIu64 "\n", name, labels, comma, bound, count);
+    }
+    const char *open = labels[0] != '\0' ? "{" : "", *close = labels[0] != '\0' ? "}" : "";
+    put(t, "laplaced_%s_sum%s%s%s %.6f\n", name, open, labels, close, (double)load(&h->sum_us) / 1e6);
+    put(t, "laplaced_%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close, count);
+}
+
+static void route_labels(size_t route, char out[128])
+{
+    if (route < ld_n_routes)
+        snprintf(out, 128, "method=\"%s\",route=\"%s\"", ld_routes[route].method, ld_routes[route].path);
+    else
+        snprintf(out, 128, "method=\"\",route=\"none\"");
+}
+
+static bool is_counted(size_t route)
+{
+    return route < ld_n_routes || route == LD_MAX_ROUTES - 1;
+}
+
+static void put_requests(struct ld_text *t, const struct ld_metrics *m)
+{
+    char labels[128];
+    put_head(t, "http_requests_total", "counter", "Requests answered, by route and class of status.");
+    for (size_t i = 0; i < LD_MAX_ROUTES; i++)
+        for (int class = 1; is_counted(i) && class < LD_STATUS_CLASSES; class ++) {
+            uint64_t n = load(&m->requests[i][class]);
+            route_labels(i, labels);
+            if (n > 0)
+                put(t, "laplaced_http_requests_total{%s,status=\"%dxx\"} %" PRIu64 "\n", labels, class, n);
+        }
+    put_head(t, "http_request_duration_seconds", "histogram", "From the headers read to the answer sent.");
+    for (size_t i = 0; i < LD_MAX_ROUTES; i++)
+        if (is_counted(i) && load(&m->request_time[i].count) > 0) {
+            route_labels(i, labels);
+            put_histogram(t, "http_request_duration_seconds", labels, &m->request_time[i]);
+        }
+}
+
+static void put_process(struct ld_text *t, const struct ld_metrics *m)
+{
+    put_head(t, "build_info", "gauge", "Version, and the kernels that OpenBLAS runs on this processor.");
+    put(t, "laplaced_build_info{version=\"%s\",blas_core=\"%s\"} 1\n", LD_VERSION, kb_blas_core_name());
+    put_head(t, "start_time_seconds", "gauge", "When the process started, in seconds since 1970.");
+    put(t, "laplaced_start_time_seconds %.3f\n", (double)m->started_ms / 1e3);
+    put_head(t, "http_requests_in_flight", "gauge", "Requests accepted and not yet answered.");
+    put(t, "laplaced_http_requests_in_flight %" PRIu64 "\n", load(&m->in_flight));
+}
+
+static void put_commits(struct ld_text *t, const struct ld_metrics *m)
+{
+    put_counter(t, "commits_total", "Transactions committed.", load(&m->commits));
+    put_counter(t, "committed_events_total", "Events in them.", load(&m->committed_rows));
+    put_counter(t, "commit_failures_total", "Transactions that the disk refused.", load(&m->commit_failures));
+    put_counter(t, "snapshots_total", "Snapshots written.", load(&m->snapshots));
+    put_counter(t, "snapshot_failures_total", "Snapshots that could not be written.", load(&m->snapshot_failures));
+    put_counter(t, "refused_busy_total", "Requests refused because a queue was full.", load(&m->refused_busy));
+    put_head(t, "commit_duration_seconds", "histogram", "One transaction, fsync included.");
+    put_histogram(t, "commit_duration_seconds", "", &m->commit_time);
+    put_head(t, "write_lock_seconds", "histogram", "How long a tenant's decisions were held up by a change.");
+    put_histogram(t, "write_lock_seconds", "", &m->write_lock);
+}
+
+/* --- tenants ---------------------------------------------------------------------------------------- */
+
+struct sample {
+    char name[65];
+    uint64_t decided, rewarded, observed, expired, late;
+    uint64_t pending, learned, support, bytes, depth;
+    uint64_t is_failing;
+};
+
+struct samples {
+    struct sample *sample;
+    size_t n, cap;
+    bool is_failed;
+};
+
+static void take_sample(struct sample *s, struct ld_tenant *t)
+{
+    struct kb_engine_counts c;
+    const struct ld_settings *settings;
+    kb_engine_counts(ld_tenant_read_lock(t, &settings), &c);
+    ld_tenant_read_unlock(t);
+    *s = (struct sample){.decided = c.decided,
+                         .rewarded = c.rewarded,
+                         .observed = c.observed,
+                         .expired = c.expired,
+                         .late = c.late,
+                         .pending = c.pending,
+                         .learned = c.learned,
+                         .support = c.n_support,
+                         .bytes = c.bytes,
+                         .depth = ld_tenant_queue_depth(t),
+                         .is_failing = ld_tenant_is_failing(t)};
+    strncpy(s->name, ld_tenant_name(t), sizeof s->name - 1);
+}
+
+static void add_sample(void *arg, struct ld_tenant *t)
+{
+    struct samples *all = arg;
+    if (all->n == all->cap) {
+        size_t cap = all->cap > 0 ? 2 * all->cap : 16;
+        struct sample *grown = realloc(all->sample, cap * sizeof *grown);
+        if (grown == NULL) {
+            all->is_failed = true;
+            return;
+        }
+        all->sample = grown;
+        all->cap = cap;
+    }
+    take_sample(&all->sample[all->n++], t);
+}
+
+/* One metric after the other, each over all tenants, as the format wants its lines grouped. */
+static void put_tenants(struct ld_text *t, const struct samples *all)
+{
+    static const struct {
+        const char *name, *type, *help;
+        size_t at;
+    } series[] = {
+        {"decisions_total", "counter", "Decisions recorded.", offsetof(struct sample, decided)},
+        {"rewards_total", "counter", "Rewards learned from decisions.", offsetof(struct sample, rewarded)},
+        {"observations_total", "counter", "Observations learned without a decision.",
+         offsetof(struct sample, observed)},
+        {"expired_total", "counter", "Decisions whose window closed.", offsetof(struct sample, expired)},
+        {"late_rewards_total", "counter", "Rewards after their window.", offsetof(struct sample, late)},
+        {"pending_decisions", "gauge", "Open decisions.", offsetof(struct sample, pending)},
+        {"learned_rewards", "gauge", "Rewards in the model.", offsetof(struct sample, learned)},
+        {"dictionary_points", "gauge", "Points that represent the model.", offsetof(struct sample, support)},
+        {"model_bytes", "gauge", "Memory of the model.", offsetof(struct sample, bytes)},
+        {"queue_depth", "gauge", "Changes waiting for the writer.", offsetof(struct sample, depth)},
+        {"tenant_failing", "gauge", "1 when the last commit failed.", offsetof(struct sample, is_failing)},
+    };
+    for (size_t k = 0; k < sizeof series / sizeof *series; k++) {
+        put_head(t, series[k].name, series[k].type, series[k].help);
+        for (size_t i = 0; i < all->n; i++) {
+            uint64_t value;
+            memcpy(&value, (const char *)&all->sample[i] + series[k].at, sizeof value);
+            put(t, "laplaced_%s{tenant=\"%s\"} %" PRIu64 "\n", series[k].name, all->sample[i].name, value);
+        }
+    }
+}
+
+char *ld_metrics_text(const struct ld_metrics *m, struct ld_tenants *tenants, size_t *n)
+{
+    struct ld_text t;
+    struct samples all = {.sample = NULL};
+    ld_text_init(&t);
+    put_process(&t, m);
+    put_requests(&t, m);
+    put_commits(&t, m);
+    if (tenants != NULL) {
+        ld_tenants_each(tenants, add_sample, &all);
+        put_tenants(&t, &all);
+    }
+    free(all.sample);
+    if (all.is_failed) {
+        ld_text_close(&t);
+        return NULL;
+    }
+    return ld_text_take(&t, n);
+}

@@ -1,0 +1,41 @@
+/* The server's options: flags, environment, configuration file, defaults, in that order of precedence. One table in
+ * options.c drives parsing, --help and --check-config alike. */
+#ifndef LD_OPTIONS_H
+#define LD_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define LD_MAX_OPTIONS 24
+#define LD_WHY_BYTES 1024
+
+enum ld_option_source { LD_FROM_DEFAULT, LD_FROM_FILE, LD_FROM_ENVIRONMENT, LD_FROM_FLAG };
+
+enum ld_options_action { LD_DO_SERVE, LD_DO_HELP, LD_DO_VERSION, LD_DO_CHECK };
+
+struct ld_options {
+    enum ld_options_action action;
+    char config[512], data[512], listen[80], admin_key_file[512];
+    uint64_t threads; /* in force: never 0 after parsing */
+    uint64_t max_body, max_observe_body, max_bulk_body;
+    uint64_t timeout_s, max_connections;
+    uint64_t max_queue, max_pending, snapshot_events;
+    uint64_t log_level; /* enum ld_log_level */
+    uint64_t drain_timeout_s;
+    bool is_verifying;
+    enum ld_option_source source[LD_MAX_OPTIONS]; /* by row of the table */
+};
+
+/* Reads all sources. env_of is getenv, or a test's. 0, or -1 with why (LD_WHY_BYTES) naming the source and option. */
+int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*env_of)(const char *name), char *why);
+
+/* The rules between options: an address that others can reach wants keys. 0 or -1 with why. */
+int ld_options_check(const struct ld_options *o, char *why);
+
+void ld_options_help(FILE *out);
+/* The options in force with their sources, as a configuration file would have them. */
+void ld_options_print(const struct ld_options *o, FILE *out);
+
+#endif

@@ -1,0 +1,90 @@
+/* The table of routes and the search in it.
+ *
+ * The search is linear: twenty rows of short strings, most of them refused at the first byte, cost less than a
+ * microsecond. Metrics name a route by its row, so that no client can invent labels. */
+#include "route.h"
+
+#include <string.h>
+
+#include "api.h"
+
+/* clang-format off */
+const struct ld_route ld_routes[] = {
+    /* method   path                    body             public  blocking  handler */
+    {"POST",   "/select",               LD_BODY_JSON,    false,  false,    api_select},
+    {"POST",   "/reward",               LD_BODY_JSON,    false,  false,    api_reward},
+    {"POST",   "/activate",             LD_BODY_JSON,    false,  false,    api_activate},
+    {"POST",   "/observe",              LD_BODY_OBSERVE, false,  false,    api_observe},
+    {"GET",    "/tenants",              LD_BODY_NONE,    false,  true,     api_tenant_list},
+    {"PUT",    "/tenants/{t}",          LD_BODY_JSON,    false,  true,     api_tenant_put},
+    {"GET",    "/tenants/{t}",          LD_BODY_NONE,    false,  true,     api_tenant_get},
+    {"DELETE", "/tenants/{t}",          LD_BODY_NONE,    false,  true,     api_tenant_delete},
+    {"PUT",    "/tenants/{t}/graph",    LD_BODY_BULK,    false,  true,     api_graph_put},
+    {"PATCH",  "/tenants/{t}/graph",    LD_BODY_PATCH,   false,  true,     api_graph_patch},
+    {"GET",    "/tenants/{t}/graph",    LD_BODY_NONE,    false,  true,     api_graph_get},
+    {"PUT",    "/tenants/{t}/arms",     LD_BODY_BULK,    false,  true,     api_arms_put},
+    {"PATCH",  "/tenants/{t}/arms",     LD_BODY_PATCH,   false,  true,     api_arms_patch},
+    {"GET",    "/tenants/{t}/arms",     LD_BODY_NONE,    false,  true,     api_arms_get},
+    {"GET",    "/tenants/{t}/model",    LD_BODY_NONE,    false,  true,     api_model},
+    {"GET",    "/tenants/{t}/stats",    LD_BODY_NONE,    false,  true,     api_stats},
+    {"GET",    "/tenants/{t}/events",   LD_BODY_NONE,    false,  true,     api_events},
+    {"GET",    "/healthz",              LD_BODY_NONE,    true,   false,    api_healthz},
+    {"GET",    "/readyz",               LD_BODY_NONE,    true,   false,    api_readyz},
+    {"GET",    "/metrics",              LD_BODY_NONE,    false,  true,     api_metrics},
+    {"GET",    "/openapi.yaml",         LD_BODY_NONE,    true,   false,    api_openapi},
+};
+/* clang-format on */
+const size_t ld_n_routes = sizeof ld_routes / sizeof *ld_routes;
+
+/* Whether path fits the pattern, in which {t} takes one non-empty segment. */
+static bool fits(const char *pattern, const char *path)
+{
+    const char *hole = strstr(pattern, "{t}");
+    if (hole == NULL)
+        return strcmp(pattern, path) == 0;
+    size_t before = (size_t)(hole - pattern);
+    if (strncmp(pattern, path, before) != 0)
+        return false;
+    size_t segment = strcspn(path + before, "/");
+    return segment > 0 && strcmp(hole + 3, path + before + segment) == 0;
+}
+
+static void add_method(char allow[LD_ALLOW_BYTES], const char *method)
+{
+    size_t n = strlen(allow);
+    const char *comma = n > 0 ? ", " : "";
+    if (n + strlen(comma) + strlen(method) < LD_ALLOW_BYTES)
+        strcat(strcat(allow, comma), method);
+}
+
+int ld_route_find(const char *method, const char *path, char allow[LD_ALLOW_BYTES])
+{
+    const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
+    allow[0] = '\0';
+    for (size_t i = 0; i < ld_n_routes; i++) {
+        if (!fits(ld_routes[i].path, path))
+            continue;
+        if (strcmp(ld_routes[i].method, wanted) == 0)
+            return (int)i;
+        add_method(allow, ld_routes[i].method);
+        if (strcmp(ld_routes[i].method, "GET") == 0)
+            add_method(allow, "HEAD");
+    }
+    if (allow[0] != '\0')
+        add_method(allow, "OPTIONS");
+    return -1;
+}
+
+void ld_route_tenant(const struct ld_route *route, const char *path, char out[LD_PATH_TENANT_BYTES])
+{
+    const char *hole = strstr(route->path, "{t}");
+    out[0] = '\0';
+    if (hole == NULL)
+        return;
+    const char *segment = path + (hole - route->path);
+    size_t n = strcspn(segment, "/");
+    if (n >= LD_PATH_TENANT_BYTES)
+        n = LD_PATH_TENANT_BYTES - 1;
+    memcpy(out, segment, n);
+    out[n] = '\0';
+}

@@ -1,0 +1,45 @@
+/* The routes: one const table of method, path, body and handler. */
+#ifndef LD_ROUTE_H
+#define LD_ROUTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct ld_app;
+struct ld_request;
+
+/* What a route takes as its body, and which of the options caps it. */
+enum ld_body {
+    LD_BODY_NONE,    /* a body is read and ignored */
+    LD_BODY_JSON,    /* --max-body */
+    LD_BODY_OBSERVE, /* JSON, or NDJSON up to --max-observe-body */
+    LD_BODY_BULK,    /* JSON or NDJSON, --max-bulk-body */
+    LD_BODY_PATCH    /* JSON only, --max-bulk-body */
+};
+
+/* Name of the tenant in the path, cut to one byte more than a valid name may have. */
+#define LD_PATH_TENANT_BYTES 66
+
+struct ld_route {
+    const char *method;
+    const char *path; /* {t} stands for one segment, the tenant's name */
+    enum ld_body body;
+    bool is_public;   /* served without a key */
+    bool is_blocking; /* runs on the work pool, not in the thread that serves HTTP */
+    /* Replies exactly once, now or later. tenant: of the path, "" without {t}; valid during the call. */
+    void (*handle)(struct ld_app *app, struct ld_request *r, const char *tenant);
+};
+
+extern const struct ld_route ld_routes[];
+extern const size_t ld_n_routes;
+
+#define LD_ALLOW_BYTES 64
+
+/* Row of ld_routes for the request, or -1: then allow lists the methods of the path ("" when there is none). HEAD
+ * finds the row of GET. */
+int ld_route_find(const char *method, const char *path, char allow[LD_ALLOW_BYTES]);
+
+/* The segment at {t} of the route's path. */
+void ld_route_tenant(const struct ld_route *route, const char *path, char out[LD_PATH_TENANT_BYTES]);
+
+#endif
