@@ -1,5 +1,6 @@
-/* Structs -> JSON text. Doubles are printed so that they read back bit for bit (17 digits). Every function
- * returns malloc'd text with its length in *n, or NULL on no memory. */
+/* Structs -> JSON text. Doubles are printed so that they read back bit for bit (17 digits at most). Every
+ * function returns malloc'd text with its length in *n, or NULL: no memory, or a number that is not finite (a
+ * fault of the caller that must not reach the log). */
 #ifndef LD_JSON_OUT_H
 #define LD_JSON_OUT_H
 
@@ -14,7 +15,10 @@
 char *ld_encode_event(const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim, const struct ld_settings *settings,
                       size_t *n);
 
-/* ISO 8601 UTC with milliseconds, "2026-11-21T10:00:00.123Z" (buffer of at least 32), and back (-1 when malformed). */
+/* A configuration with every field, as PUT /tenants/{t} would take it. */
+char *ld_encode_settings(const struct ld_settings *settings, size_t *n);
+
+/* ISO 8601 UTC with milliseconds, "2026-11-21T10:00:00.123Z" (buffer of at least 32; years 1970 to 9999), and back (-1 when malformed). */
 void ld_format_time(int64_t at_ms, char *out);
 int ld_parse_time(const char *text, int64_t *at_ms);
 

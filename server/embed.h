@@ -1,0 +1,9 @@
+/* Files built into the program as NUL-terminated text (tools/embed.sh): migrations and the API contract. */
+#ifndef LD_EMBED_H
+#define LD_EMBED_H
+
+extern const char ld_embed_0001_tenant_sql[];
+extern const char ld_embed_registry_0001_sql[];
+extern const char ld_embed_openapi_yaml[];
+
+#endif

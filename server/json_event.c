@@ -1,0 +1,239 @@
+/* A line of the log -> struct kb_event: the inverse of json_out_event.c, for recovery and for logs that come
+ * from elsewhere. Hence as strict as with any body: a line that is not exactly what its type says is refused.
+ * Features may be null whatever arm_dim is, for an arm of the catalogue; the engine looks them up. */
+#include "json_util.h"
+
+#include <jansson.h>
+#include <math.h>
+
+#include "ids.h"
+#include "json_out.h"
+
+#define MAX_COUNT UINT64_C(9007199254740991) /* 2^53 - 1: what a double counts */
+
+struct dims {
+    uint32_t context, arm;
+};
+
+static int64_t read_time(struct ld_in *in, const json_t *o, const char *key)
+{
+    const json_t *v = ld_in_get(in, o, key, true);
+    int64_t at_ms = 0;
+    if (v != NULL && (!json_is_string(v) || ld_parse_time(json_string_value(v), &at_ms) != 0))
+        ld_in_fault(in, key, "expected a time such as 2026-11-21T10:00:00.123Z");
+    return at_ms;
+}
+
+static const char *read_decision(struct ld_in *in, const json_t *o)
+{
+    return ld_in_id(in, o, "decision", LD_DECISION_MAX_BYTES, true);
+}
+
+/* --- one function a type ------------------------------------------------------------------------------ */
+
+static void read_configured(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+{
+    (void)d;
+    struct ld_settings *settings = ld_in_alloc(in, 1, sizeof *settings);
+    const json_t *v = ld_in_get(in, o, "configuration", true);
+    ev->as.configured.version = ld_in_whole(in, o, "version", 1, MAX_COUNT, 1, true);
+    if (settings == NULL || v == NULL)
+        return;
+    size_t mark = ld_in_key(in, "configuration");
+    ld_in_settings(in, v, settings);
+    ld_in_leave(in, mark);
+    ev->as.configured.spec = &settings->spec;
+}
+
+static void read_graph(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+{
+    (void)d;
+    ev->as.graph.is_replace = ld_in_bool(in, o, "replace", true, true);
+    ev->as.graph.users = ld_in_ids(in, o, "users", SIZE_MAX, &ev->as.graph.n_users, true);
+    ev->as.graph.add = ld_in_edges_at(in, o, "add", false, true, &ev->as.graph.n_add);
+    ev->as.graph.remove = ld_in_edges_at(in, o, "remove", true, true, &ev->as.graph.n_remove);
+}
+
+static void read_arms(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+{
+    const json_t *put = ld_in_array(in, o, "put", 0, SIZE_MAX, true);
+    ev->as.arms.is_replace = ld_in_bool(in, o, "replace", true, true);
+    ev->as.arms.remove = ld_in_ids(in, o, "remove", SIZE_MAX, &ev->as.arms.n_remove, true);
+    size_t mark = ld_in_key(in, "put");
+    ev->as.arms.put = ld_in_arms(in, put, d.arm, &ev->as.arms.n_put);
+    ld_in_leave(in, mark);
+}
+
+/* The arms of a slate; the first is the one drawn. */
+static void read_slate(struct ld_in *in, const json_t *slate, struct dims d, struct kb_ev_slot *slots)
+{
+    static const char *const names[] = {"arm", "features", NULL};
+    size_t mark = ld_in_key(in, "slate");
+    for (size_t i = 0; i < json_array_size(slate); i++) {
+        const json_t *v = json_array_get(slate, i);
+        size_t here = ld_in_item(in, slate, i);
+        if (ld_in_object(in, v, names)) {
+            slots[i].arm = ld_in_id(in, v, "arm", KB_ID_MAX_BYTES, true);
+            slots[i].features = ld_in_vector(in, v, "features", d.arm, false);
+        }
+        ld_in_leave(in, here);
+    }
+    ld_in_leave(in, mark);
+}
+
+static void read_decided(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+{
+    const json_t *slate = ld_in_array(in, o, "slate", 2, KB_MAX_SLOTS, false);
+    size_t n = slate != NULL ? json_array_size(slate) : 1;
+    struct kb_ev_slot *slots = ld_in_alloc(in, n, sizeof *slots);
+    ev->as.decided.decision = read_decision(in, o);
+    ev->as.decided.user = ld_in_id(in, o, "user", KB_ID_MAX_BYTES, true);
+    ev->as.decided.context = ld_in_vector(in, o, "context", d.context, true);
+    ev->as.decided.propensity = ld_in_propensity(in, o, "propensity", NAN, true);
+    ev->as.decided.mean = ld_in_number(in, o, "mean", NAN, true);
+    ev->as.decided.expires_at_ms = read_time(in, o, "expires_at");
+    ev->as.decided.is_deferred = ld_in_bool(in, o, "deferred", false, false);
+    if (slots == NULL)
+        return;
+    if (slate != NULL)
+        read_slate(in, slate, d, slots);
+    slots[0].arm = ld_in_id(in, o, "arm", KB_ID_MAX_BYTES, true);
+    slots[0].features = ld_in_vector(in, o, "features", d.arm, false);
+    ev->as.decided.slots = slots;
+    ev->as.decided.n_slots = n;
+}
+
+static void read_rewarded(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+{
+    (void)d;
+    const char *decision = read_decision(in, o), *arm = ld_in_id(in, o, "arm", KB_ID_MAX_BYTES, false);
+    double reward = ld_in_number(in, o, "reward", NAN, true);
+    if (ev->type == KB_EV_LATE) {
+        ev->as.late.decision = decision;
+        ev->as.late.arm = arm;
+        ev->as.late.reward = reward;
+    } else {
+        ev->as.rewarded.decision = decision;
+        ev->as.rewarded.arm = arm;
+        ev->as.rewarded.reward = reward;
+    }
+}
+
+static void read_observed(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+{
+    ev->as.observed.user = ld_in_id(in, o, "user", KB_ID_MAX_BYTES, true);
+    ev->as.observed.context = ld_in_vector(in, o, "context", d.context, true);
+    ev->as.observed.arm.arm = ld_in_id(in, o, "arm", KB_ID_MAX_BYTES, true);
+    ev->as.observed.arm.features = ld_in_vector(in, o, "features", d.arm, false);
+    ev->as.observed.reward = ld_in_number(in, o, "reward", NAN, true);
+    ev->as.observed.propensity = ld_in_propensity(in, o, "propensity", NAN, false);
+}
+
+static void read_expired(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+{
+    (void)d;
+    ev->as.expired.decision = read_decision(in, o);
+    ev->as.expired.has_reward = json_object_get(o, "reward") != NULL;
+    ev->as.expired.reward = ld_in_number(in, o, "reward", 0, false);
+}
+
+static void read_activated(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+{
+    (void)d;
+    ev->as.activated.decision = read_decision(in, o);
+}
+
+static const struct kb_ev_atom *read_points(struct ld_in *in, const json_t *array, size_t *n)
+{
+    static const char *const names[] = {"event", "probability", NULL};
+    *n = json_array_size(array);
+    struct kb_ev_atom *atoms = *n > 0 ? ld_in_alloc(in, *n, sizeof *atoms) : NULL;
+    if (atoms == NULL)
+        *n = 0;
+    size_t mark = ld_in_key(in, "points");
+    for (size_t i = 0; i < *n; i++) {
+        const json_t *v = json_array_get(array, i);
+        size_t here = ld_in_item(in, array, i);
+        if (ld_in_object(in, v, names)) {
+            atoms[i].event = ld_in_whole(in, v, "event", 1, MAX_COUNT, 1, true);
+            atoms[i].probability = ld_in_propensity(in, v, "probability", 1, true);
+        }
+        ld_in_leave(in, here);
+    }
+    ld_in_leave(in, mark);
+    return atoms;
+}
+
+static double read_lengthscale(struct ld_in *in, const json_t *o, const char *key)
+{
+    double x = ld_in_number(in, o, key, 1, true);
+    if (!(x > 0))
+        ld_in_fault(in, key, "expected a number > 0");
+    return x;
+}
+
+static void read_dictionary(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+{
+    (void)d;
+    const json_t *points = ld_in_array(in, o, "points", 0, SIZE_MAX, true);
+    ev->as.dictionary.is_reset = ld_in_bool(in, o, "reset", false, true);
+    ev->as.dictionary.atoms = read_points(in, points, &ev->as.dictionary.n_atoms);
+    if (!ev->as.dictionary.is_reset)
+        return;
+    const char *name = ld_in_id(in, o, "representation", 32, true);
+    int repr = name != NULL ? kb_repr_from_name(name) : -1;
+    if (name != NULL && repr < 0)
+        ld_in_fault(in, "representation", "unknown representation");
+    ev->as.dictionary.repr = repr < 0 ? KB_REPR_EXACT : (enum kb_repr_type)repr;
+    ev->as.dictionary.context_lengthscale = read_lengthscale(in, o, "context_lengthscale");
+    ev->as.dictionary.arm_lengthscale = read_lengthscale(in, o, "arm_lengthscale");
+}
+
+/* --- the table of types ------------------------------------------------------------------------------- */
+
+#define COMMON "seq", "type", "at"
+
+/* By type; type 0 is none. */
+static const struct row {
+    void (*read)(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev);
+    const char *names[16];
+} rows[] = {
+    [KB_EV_CONFIGURED] = {read_configured, {COMMON, "version", "configuration"}},
+    [KB_EV_GRAPH] = {read_graph, {COMMON, "replace", "users", "add", "remove"}},
+    [KB_EV_ARMS] = {read_arms, {COMMON, "replace", "put", "remove"}},
+    [KB_EV_DECIDED] = {read_decided,
+                       {COMMON, "decision", "user", "context", "arm", "features", "propensity", "mean", "expires_at",
+                        "deferred", "slate"}},
+    [KB_EV_REWARDED] = {read_rewarded, {COMMON, "decision", "reward", "arm"}},
+    [KB_EV_OBSERVED] = {read_observed, {COMMON, "user", "context", "arm", "features", "reward", "propensity"}},
+    [KB_EV_EXPIRED] = {read_expired, {COMMON, "decision", "reward"}},
+    [KB_EV_ACTIVATED] = {read_activated, {COMMON, "decision"}},
+    [KB_EV_DICTIONARY] = {read_dictionary,
+                          {COMMON, "reset", "points", "representation", "context_lengthscale", "arm_lengthscale"}},
+    [KB_EV_LATE] = {read_rewarded, {COMMON, "decision", "reward", "arm"}},
+};
+
+int ld_decode_event(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct kb_event *out,
+                    struct ld_problem *p)
+{
+    struct ld_in in;
+    struct dims d = {context_dim, arm_dim};
+    ld_in_init(&in, doc, p);
+    if (!json_is_object(doc->root)) {
+        ld_in_fault(&in, NULL, "expected an object");
+        return -1;
+    }
+    const char *name = ld_in_id(&in, doc->root, "type", 32, true);
+    int type = name != NULL ? kb_event_from_name(name) : KB_EV_NONE;
+    if (type <= KB_EV_NONE || (size_t)type >= sizeof rows / sizeof *rows) {
+        if (name != NULL)
+            ld_in_fault(&in, "type", "unknown type of event");
+        return -1;
+    }
+    *out = (struct kb_event){.type = (enum kb_event_type)type};
+    out->seq = ld_in_whole(&in, doc->root, "seq", 1, MAX_COUNT, 1, true);
+    out->at_ms = read_time(&in, doc->root, "at");
+    (void)ld_in_object(&in, doc->root, rows[type].names);
+    rows[type].read(&in, doc->root, d, out);
+    return ld_in_done(&in);
+}

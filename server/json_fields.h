@@ -1,0 +1,52 @@
+/* The configuration's fields as a table that json_settings.c reads by and json_out_settings.c writes by.
+ * Private to those two. Adding a field is adding a row in json_fields.c. */
+#ifndef LD_JSON_FIELDS_H
+#define LD_JSON_FIELDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "json_in.h"
+
+enum ld_field_kind {
+    LD_ALGORITHM,      /* read before all others */
+    LD_DIMENSION,      /* uint32_t; read before all others */
+    LD_NUMBER,         /* double in the row's interval */
+    LD_SIZE,           /* size_t in [lo, hi] */
+    LD_DEGREE,         /* int in [lo, hi] */
+    LD_SEED,           /* uint64_t below 2^53 */
+    LD_FLAG,           /* bool */
+    LD_CHOICE,         /* enum, by names */
+    LD_LENGTHSCALE,    /* a number or "median"; the row gives the kernel's offset */
+    LD_NORM_BOUND,     /* a number or "auto" (0) */
+    LD_WINDOW,         /* seconds <-> int64_t milliseconds */
+    LD_DEFAULT_REWARD, /* number or null */
+    LD_PENDING,        /* "ignore" */
+    LD_DURABILITY,     /* "commit" or "relaxed" */
+    LD_POWER           /* 1; never written */
+};
+
+/* Names of an enum, and those of the contract that this version does not serve yet. */
+struct ld_choice {
+    const char *(*name)(int type);
+    int (*from_name)(const char *name);
+    const char *later[9];
+};
+
+struct ld_field {
+    const char *group, *key; /* group "" = the configuration itself */
+    enum ld_field_kind kind;
+    size_t offset;
+    double lo, hi;
+    bool is_open; /* the ends do not belong to the interval */
+    const struct ld_choice *choice;
+};
+
+extern const struct ld_field ld_fields[];
+extern const size_t ld_n_fields;
+
+/* The row, or NULL. */
+const struct ld_field *ld_field_find(const char *group, const char *key);
+bool ld_field_is_group(const char *key);
+
+#endif

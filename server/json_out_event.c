@@ -1,0 +1,284 @@
+/* struct kb_event -> a line of the log (schema/event.schema.json): the inverse of json_event.c. A line holds all
+ * that the event does, doubles bit for bit, so that a model can be folded from lines alone. What a type may have
+ * and an event has not is left out (`arm` of a reward); what a type always has is always there, empty lists
+ * included, so that readers in other languages need no defaults.
+ *
+ * Times are proleptic Gregorian UTC with milliseconds; leap seconds do not exist, as in Unix time. */
+#include "json_out.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "text.h"
+
+/* --- time -------------------------------------------------------------------------------------------- */
+
+void ld_format_time(int64_t at_ms, char *out)
+{
+    int64_t s = at_ms / 1000, ms = at_ms % 1000;
+    if (ms < 0) {
+        ms += 1000;
+        s--;
+    }
+    time_t t = (time_t)s;
+    struct tm tm;
+    if (gmtime_r(&t, &tm) == NULL)
+        memset(&tm, 0, sizeof tm);
+    (void)snprintf(out, 32, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", (unsigned)(tm.tm_year + 1900) % 10000,
+                   (unsigned)(tm.tm_mon + 1) % 100, (unsigned)tm.tm_mday % 100, (unsigned)tm.tm_hour % 100,
+                   (unsigned)tm.tm_min % 100, (unsigned)tm.tm_sec % 100, (unsigned)ms % 1000);
+}
+
+/* n digits at s as a number, -1 when they are not digits. */
+static int digits(const char *s, int n)
+{
+    int value = 0;
+    for (int i = 0; i < n; i++) {
+        if (s[i] < '0' || s[i] > '9')
+            return -1;
+        value = value * 10 + (s[i] - '0');
+    }
+    return value;
+}
+
+int ld_parse_time(const char *text, int64_t *at_ms)
+{
+    static const char shape[] = "dddd-dd-ddTdd:dd:dd.dddZ";
+    char again[32];
+    if (strlen(text) != sizeof shape - 1)
+        return -1;
+    for (size_t i = 0; shape[i] != '\0'; i++)
+        if (shape[i] == 'd' ? digits(text + i, 1) < 0 : text[i] != shape[i])
+            return -1;
+    struct tm tm = {.tm_year = digits(text, 4) - 1900,
+                    .tm_mon = digits(text + 5, 2) - 1,
+                    .tm_mday = digits(text + 8, 2),
+                    .tm_hour = digits(text + 11, 2),
+                    .tm_min = digits(text + 14, 2),
+                    .tm_sec = digits(text + 17, 2)};
+    int64_t ms = (int64_t)timegm(&tm) * 1000 + digits(text + 20, 3);
+    /* timegm folds the 31st of February into March: what does not print as it was read is no date. */
+    ld_format_time(ms, again);
+    if (strcmp(again, text) != 0)
+        return -1;
+    *at_ms = ms;
+    return 0;
+}
+
+static void put_time(struct ld_text *t, const char *name, int64_t at_ms)
+{
+    char text[32];
+    ld_format_time(at_ms, text);
+    ld_text_put_string(t, name, text);
+}
+
+/* --- parts ------------------------------------------------------------------------------------------- */
+
+/* Features are null for arms that have none; a context of dimension 0 is []. */
+static void put_vector(struct ld_text *t, const char *name, const double *x, uint32_t dim)
+{
+    ld_text_key(t, name);
+    ld_text_vector(t, x, dim);
+}
+
+static void put_features(struct ld_text *t, const double *x, uint32_t dim)
+{
+    ld_text_key(t, "features");
+    if (x == NULL || dim == 0)
+        ld_text_lit(t, "null");
+    else
+        ld_text_vector(t, x, dim);
+}
+
+static void put_ids(struct ld_text *t, const char *name, const char *const *ids, size_t n)
+{
+    ld_text_key(t, name);
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < n; i++) {
+        ld_text_item(t);
+        ld_text_string(t, ids[i]);
+    }
+    ld_text_lit(t, "]");
+}
+
+static void put_edges(struct ld_text *t, const char *name, const struct kb_ev_edge *edges, size_t n, bool is_removal)
+{
+    ld_text_key(t, name);
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < n; i++) {
+        ld_text_item(t);
+        ld_text_lit(t, "[");
+        ld_text_string(t, edges[i].u);
+        ld_text_item(t);
+        ld_text_string(t, edges[i].v);
+        if (!is_removal) {
+            ld_text_item(t);
+            ld_text_number(t, edges[i].weight);
+        }
+        ld_text_lit(t, "]");
+    }
+    ld_text_lit(t, "]");
+}
+
+static void put_arms(struct ld_text *t, const struct kb_ev_arm *arms, size_t n, uint32_t arm_dim)
+{
+    ld_text_key(t, "put");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < n; i++) {
+        ld_text_item(t);
+        ld_text_lit(t, "{");
+        ld_text_put_string(t, "id", arms[i].id);
+        if (arms[i].features != NULL && arm_dim > 0)
+            put_vector(t, "features", arms[i].features, arm_dim);
+        ld_text_put_bool(t, "active", arms[i].is_active);
+        ld_text_lit(t, "}");
+    }
+    ld_text_lit(t, "]");
+}
+
+static void put_slate(struct ld_text *t, const struct kb_ev_slot *slots, size_t n, uint32_t arm_dim)
+{
+    ld_text_key(t, "slate");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < n; i++) {
+        ld_text_item(t);
+        ld_text_lit(t, "{");
+        ld_text_put_string(t, "arm", slots[i].arm);
+        put_features(t, slots[i].features, arm_dim);
+        ld_text_lit(t, "}");
+    }
+    ld_text_lit(t, "]");
+}
+
+/* --- one function a type that is more than a line ------------------------------------------------------- */
+
+static void put_configured(struct ld_text *t, const struct kb_event *ev, const struct ld_settings *settings)
+{
+    size_t n;
+    char *configuration = ld_encode_settings(settings, &n);
+    ld_text_put_count(t, "version", ev->as.configured.version);
+    ld_text_key(t, "configuration");
+    if (configuration == NULL)
+        t->is_failed = true;
+    ld_text_raw(t, configuration, n);
+    free(configuration);
+}
+
+static void put_decided(struct ld_text *t, const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim)
+{
+    const struct kb_ev_slot *slots = ev->as.decided.slots;
+    ld_text_put_string(t, "decision", ev->as.decided.decision);
+    ld_text_put_string(t, "user", ev->as.decided.user);
+    put_vector(t, "context", ev->as.decided.context, context_dim);
+    ld_text_put_string(t, "arm", slots[0].arm);
+    put_features(t, slots[0].features, arm_dim);
+    ld_text_put_number(t, "propensity", ev->as.decided.propensity);
+    ld_text_put_number(t, "mean", ev->as.decided.mean);
+    put_time(t, "expires_at", ev->as.decided.expires_at_ms);
+    if (ev->as.decided.is_deferred)
+        ld_text_put_bool(t, "deferred", true);
+    if (ev->as.decided.n_slots > 1)
+        put_slate(t, slots, ev->as.decided.n_slots, arm_dim);
+}
+
+static void put_rewarded(struct ld_text *t, const char *decision, const char *arm, double reward)
+{
+    ld_text_put_string(t, "decision", decision);
+    ld_text_put_number(t, "reward", reward);
+    if (arm != NULL)
+        ld_text_put_string(t, "arm", arm);
+}
+
+static void put_observed(struct ld_text *t, const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim)
+{
+    ld_text_put_string(t, "user", ev->as.observed.user);
+    put_vector(t, "context", ev->as.observed.context, context_dim);
+    ld_text_put_string(t, "arm", ev->as.observed.arm.arm);
+    put_features(t, ev->as.observed.arm.features, arm_dim);
+    ld_text_put_number(t, "reward", ev->as.observed.reward);
+    if (!isnan(ev->as.observed.propensity))
+        ld_text_put_number(t, "propensity", ev->as.observed.propensity);
+}
+
+static void put_dictionary(struct ld_text *t, const struct kb_event *ev)
+{
+    ld_text_put_bool(t, "reset", ev->as.dictionary.is_reset);
+    if (ev->as.dictionary.is_reset) {
+        ld_text_put_string(t, "representation", kb_repr_name((int)ev->as.dictionary.repr));
+        ld_text_put_number(t, "context_lengthscale", ev->as.dictionary.context_lengthscale);
+        ld_text_put_number(t, "arm_lengthscale", ev->as.dictionary.arm_lengthscale);
+    }
+    ld_text_key(t, "points");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < ev->as.dictionary.n_atoms; i++) {
+        ld_text_item(t);
+        ld_text_lit(t, "{");
+        ld_text_put_count(t, "event", ev->as.dictionary.atoms[i].event);
+        ld_text_put_number(t, "probability", ev->as.dictionary.atoms[i].probability);
+        ld_text_lit(t, "}");
+    }
+    ld_text_lit(t, "]");
+}
+
+static void put_body(struct ld_text *t, const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim,
+                     const struct ld_settings *settings)
+{
+    switch (ev->type) {
+    case KB_EV_CONFIGURED:
+        put_configured(t, ev, settings);
+        break;
+    case KB_EV_GRAPH:
+        ld_text_put_bool(t, "replace", ev->as.graph.is_replace);
+        put_ids(t, "users", ev->as.graph.users, ev->as.graph.n_users);
+        put_edges(t, "add", ev->as.graph.add, ev->as.graph.n_add, false);
+        put_edges(t, "remove", ev->as.graph.remove, ev->as.graph.n_remove, true);
+        break;
+    case KB_EV_ARMS:
+        ld_text_put_bool(t, "replace", ev->as.arms.is_replace);
+        put_arms(t, ev->as.arms.put, ev->as.arms.n_put, arm_dim);
+        put_ids(t, "remove", ev->as.arms.remove, ev->as.arms.n_remove);
+        break;
+    case KB_EV_DECIDED:
+        put_decided(t, ev, context_dim, arm_dim);
+        break;
+    case KB_EV_REWARDED:
+        put_rewarded(t, ev->as.rewarded.decision, ev->as.rewarded.arm, ev->as.rewarded.reward);
+        break;
+    case KB_EV_LATE:
+        put_rewarded(t, ev->as.late.decision, ev->as.late.arm, ev->as.late.reward);
+        break;
+    case KB_EV_OBSERVED:
+        put_observed(t, ev, context_dim, arm_dim);
+        break;
+    case KB_EV_EXPIRED:
+        ld_text_put_string(t, "decision", ev->as.expired.decision);
+        if (ev->as.expired.has_reward)
+            ld_text_put_number(t, "reward", ev->as.expired.reward);
+        break;
+    case KB_EV_ACTIVATED:
+        ld_text_put_string(t, "decision", ev->as.activated.decision);
+        break;
+    case KB_EV_DICTIONARY:
+        put_dictionary(t, ev);
+        break;
+    case KB_EV_NONE:
+        break;
+    }
+}
+
+char *ld_encode_event(const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim,
+                      const struct ld_settings *settings, size_t *n)
+{
+    struct ld_text t;
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    ld_text_put_count(&t, "seq", ev->seq);
+    ld_text_put_string(&t, "type", kb_event_name((int)ev->type));
+    put_time(&t, "at", ev->at_ms);
+    put_body(&t, ev, context_dim, arm_dim, settings);
+    ld_text_lit(&t, "}");
+    return ld_text_take(&t, n);
+}

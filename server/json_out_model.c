@@ -1,0 +1,180 @@
+/* What a tenant is and has learned: views of tenants, the model, statistics. Schemas: openapi.yaml. */
+#include "json_out.h"
+
+#include <stdio.h>
+
+#include "json_util.h"
+#include "text.h"
+
+/* --- tenants ----------------------------------------------------------------------------------------- */
+
+static void put_configuration(struct ld_text *t, const struct ld_tenant_view *v)
+{
+    ld_text_put_count(t, "version", v->counts->version);
+    ld_text_key(t, "configuration");
+    ld_text_settings(t, v->settings);
+    ld_text_key(t, "parameters");
+    ld_text_parameters(t, v->in_force);
+}
+
+/* `rebuilding` is always false: a rebuild ends before the PUT that asked for it is answered. */
+char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n)
+{
+    struct ld_text t;
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    ld_text_put_string(&t, "name", v->name);
+    put_configuration(&t, v);
+    ld_text_put_count(&t, "seq", v->counts->seq);
+    ld_text_put_count(&t, "events", v->counts->learned);
+    ld_text_put_bool(&t, "rebuilding", false);
+    ld_text_lit(&t, "}");
+    return ld_text_take(&t, n);
+}
+
+char *ld_encode_tenants(const struct ld_tenant_view *v, size_t n_tenants, size_t *n)
+{
+    struct ld_text t;
+    ld_text_init(&t);
+    ld_text_lit(&t, "{\"tenants\":[");
+    for (size_t i = 0; i < n_tenants; i++) {
+        ld_text_item(&t);
+        ld_text_lit(&t, "{");
+        ld_text_put_string(&t, "name", v[i].name);
+        ld_text_put_string(&t, "algorithm", v[i].settings->spec.algorithm);
+        ld_text_put_count(&t, "version", v[i].counts->version);
+        ld_text_put_count(&t, "events", v[i].counts->learned);
+        ld_text_put_count(&t, "decisions", v[i].counts->decided);
+        ld_text_lit(&t, "}");
+    }
+    ld_text_lit(&t, "]}");
+    return ld_text_take(&t, n);
+}
+
+/* --- the model --------------------------------------------------------------------------------------- */
+
+/* The coordinates of a point are its context, then its arm's features. */
+static void put_point(struct ld_text *t, const struct kb_engine *e, const struct kb_point *p)
+{
+    const struct kb_spec *spec = kb_engine_spec(e);
+    ld_text_item(t);
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "user", kb_engine_user(e, p->user.index));
+    ld_text_key(t, "context");
+    ld_text_vector(t, p->x, spec->context_dim);
+    ld_text_key(t, "features");
+    if (spec->arm_dim > 0)
+        ld_text_vector(t, p->x + spec->context_dim, spec->arm_dim);
+    else
+        ld_text_lit(t, "null");
+    ld_text_put_string(t, "arm", kb_engine_arm_id(e, p->arm));
+    ld_text_lit(t, "}");
+}
+
+static void put_dictionary(struct ld_text *t, const struct kb_engine *e, const struct kb_posterior *posterior)
+{
+    ld_text_key(t, "dictionary");
+    ld_text_lit(t, "[");
+    size_t n = posterior != NULL ? kb_posterior_n_support(posterior) : 0;
+    for (size_t i = 0; i < n; i++) {
+        struct kb_point p = kb_posterior_support_point(posterior, i);
+        put_point(t, e, &p);
+    }
+    ld_text_lit(t, "]");
+}
+
+char *ld_encode_model(const struct ld_tenant_view *v, const struct kb_engine *e, size_t *n)
+{
+    const struct kb_posterior *posterior = kb_engine_posterior(e);
+    struct kb_posterior_facts facts = {0};
+    char digest[24];
+    *n = 0;
+    if (posterior != NULL && kb_posterior_facts(posterior, &facts) != KB_OK)
+        return NULL;
+    (void)snprintf(digest, sizeof digest, "%016llx", (unsigned long long)kb_engine_digest(e));
+    struct ld_text t;
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    ld_text_put_string(&t, "tenant", v->name);
+    ld_text_put_string(&t, "algorithm", v->settings->spec.algorithm);
+    put_configuration(&t, v);
+    ld_text_put_count(&t, "events", v->counts->learned);
+    ld_text_put_count(&t, "seq", v->counts->seq);
+    put_dictionary(&t, e, posterior);
+    ld_text_put_number(&t, "effective_dimension", facts.effective_dimension);
+    ld_text_put_number(&t, "information_gain", facts.information_gain);
+    ld_text_put_string(&t, "digest", digest);
+    ld_text_put_count(&t, "clamped", facts.n_clamped);
+    ld_text_lit(&t, "}");
+    return ld_text_take(&t, n);
+}
+
+/* --- statistics -------------------------------------------------------------------------------------- */
+
+static void put_mean(struct ld_text *t, double sum, uint64_t n)
+{
+    ld_text_key(t, "mean_reward");
+    if (n > 0)
+        ld_text_number(t, sum / (double)n);
+    else
+        ld_text_lit(t, "null");
+}
+
+static void put_arm(struct ld_text *t, const struct ld_arm_stats *a)
+{
+    ld_text_item(t);
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "arm", a->arm);
+    ld_text_put_count(t, "decisions", a->decided);
+    ld_text_put_count(t, "rewards", a->rewarded);
+    put_mean(t, a->reward_sum, a->rewarded);
+    ld_text_lit(t, "}");
+}
+
+static void put_all_arms(struct ld_text *t, const struct kb_engine *e)
+{
+    ld_text_key(t, "arms");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < kb_engine_n_arms(e); i++) {
+        struct kb_arm_view arm = kb_engine_arm(e, i);
+        struct ld_arm_stats a = {arm.id, arm.decided, arm.rewarded, arm.reward_sum};
+        put_arm(t, &a);
+    }
+    ld_text_lit(t, "]");
+}
+
+static void put_window(struct ld_text *t, const struct ld_window_stats *w)
+{
+    ld_text_key(t, "window");
+    ld_text_lit(t, "{");
+    ld_text_put_number(t, "seconds", (double)w->seconds);
+    ld_text_put_count(t, "decisions", w->decided);
+    ld_text_put_count(t, "rewards", w->rewarded);
+    put_mean(t, w->reward_sum, w->rewarded);
+    ld_text_key(t, "arms");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < w->n_arms; i++)
+        put_arm(t, &w->arms[i]);
+    ld_text_lit(t, "]}");
+}
+
+/* Means are over all that was learned: rewards, observations and default rewards. */
+char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w, size_t *n)
+{
+    struct kb_engine_counts c;
+    struct ld_text t;
+    kb_engine_counts(e, &c);
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    ld_text_put_count(&t, "decisions", c.decided);
+    ld_text_put_count(&t, "rewards", c.rewarded);
+    ld_text_put_count(&t, "observations", c.observed);
+    ld_text_put_count(&t, "pending", c.pending);
+    ld_text_put_count(&t, "expired", c.expired);
+    ld_text_put_count(&t, "late", c.late);
+    put_mean(&t, c.reward_sum, c.learned);
+    put_all_arms(&t, e);
+    put_window(&t, w);
+    ld_text_lit(&t, "}");
+    return ld_text_take(&t, n);
+}

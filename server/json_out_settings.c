@@ -1,0 +1,126 @@
+/* struct ld_settings -> the configuration object, by the table of json_fields.c: always in full, so that a line of
+ * the log does not depend on what presets a later version ships. `parameters` are the same rows in groups, with
+ * numbers where the configuration may hold a rule for them (lengthscale "median"). */
+#include "json_out.h"
+
+#include <string.h>
+
+#include "json_fields.h"
+#include "json_util.h"
+
+static void write_lengthscale(struct ld_text *t, const struct kb_vec_kernel_spec *k, bool is_in_force)
+{
+    if (k->is_median && !is_in_force)
+        ld_text_string(t, "median");
+    else
+        ld_text_number(t, k->lengthscale);
+}
+
+static void write_choice(struct ld_text *t, const struct ld_field *f, const void *at)
+{
+    int type;
+    memcpy(&type, at, sizeof type);
+    ld_text_string(t, f->choice->name(type));
+}
+
+static void write_or(struct ld_text *t, bool is_named, const char *name, double x)
+{
+    if (is_named)
+        ld_text_lit(t, name);
+    else
+        ld_text_number(t, x);
+}
+
+/* is_in_force: numbers where the configuration may hold a rule for them. */
+static void write_value(struct ld_text *t, const struct ld_field *f, const struct ld_settings *s, bool is_in_force)
+{
+    const void *at = (const char *)s + f->offset;
+    switch (f->kind) {
+    case LD_ALGORITHM:
+        ld_text_string(t, at);
+        break;
+    case LD_DIMENSION:
+        ld_text_count(t, *(const uint32_t *)at);
+        break;
+    case LD_NUMBER:
+        ld_text_number(t, *(const double *)at);
+        break;
+    case LD_SIZE:
+        ld_text_count(t, *(const size_t *)at);
+        break;
+    case LD_DEGREE:
+        ld_text_number(t, *(const int *)at);
+        break;
+    case LD_SEED:
+        ld_text_count(t, *(const uint64_t *)at);
+        break;
+    case LD_FLAG:
+        ld_text_bool(t, *(const bool *)at);
+        break;
+    case LD_CHOICE:
+        write_choice(t, f, at);
+        break;
+    case LD_LENGTHSCALE:
+        write_lengthscale(t, at, is_in_force);
+        break;
+    case LD_NORM_BOUND:
+        write_or(t, *(const double *)at <= 0, "\"auto\"", *(const double *)at);
+        break;
+    case LD_WINDOW:
+        ld_text_number(t, (double)*(const int64_t *)at / 1000);
+        break;
+    case LD_DEFAULT_REWARD:
+        write_or(t, !s->spec.has_default_reward, "null", *(const double *)at);
+        break;
+    case LD_PENDING:
+        ld_text_string(t, "ignore");
+        break;
+    case LD_DURABILITY:
+        ld_text_string(t, s->is_relaxed ? "relaxed" : "commit");
+        break;
+    case LD_POWER:
+        break;
+    }
+}
+
+/* All rows, or those in groups. Only fields of the spec are looked at then. */
+static void write_fields(struct ld_text *t, const struct ld_settings *s, bool is_in_force)
+{
+    const char *group = "";
+    ld_text_lit(t, "{");
+    for (size_t i = 0; i < ld_n_fields; i++) {
+        const struct ld_field *f = &ld_fields[i];
+        if (f->kind == LD_POWER || (is_in_force && f->group[0] == '\0'))
+            continue;
+        if (strcmp(f->group, group) != 0) {
+            ld_text_lit(t, group[0] != '\0' ? "}" : "");
+            group = f->group;
+            if (group[0] != '\0') {
+                ld_text_key(t, group);
+                ld_text_lit(t, "{");
+            }
+        }
+        ld_text_key(t, f->key);
+        write_value(t, f, s, is_in_force);
+    }
+    ld_text_lit(t, group[0] != '\0' ? "}}" : "}");
+}
+
+void ld_text_settings(struct ld_text *t, const struct ld_settings *settings)
+{
+    write_fields(t, settings, false);
+}
+
+void ld_text_parameters(struct ld_text *t, const struct kb_spec *in_force)
+{
+    struct ld_settings s = {.spec = *in_force};
+    write_fields(t, &s, true);
+}
+
+char *ld_encode_settings(const struct ld_settings *settings, size_t *n)
+{
+    struct ld_text t;
+    ld_text_init(&t);
+    ld_text_settings(&t, settings);
+    return ld_text_take(&t, n);
+}

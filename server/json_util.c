@@ -1,0 +1,278 @@
+/* The reader shared by the JSON codecs: see json_util.h.
+ *
+ * Faults are collected, not thrown: a reading function that finds one reports it at its JSON pointer, returns a
+ * harmless value, and the caller goes on, so that one answer names all that is wrong with a body. Numbers were
+ * parsed as doubles throughout (JSON_DECODE_INT_AS_REAL), hence 1, 1.0 and 1e0 are the same whole number, as
+ * JSON Schema has it; jansson refuses those beyond the range of double, so every number here is finite. */
+#include "json_util.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ids.h"
+
+void ld_in_init(struct ld_in *in, struct ld_doc *doc, struct ld_problem *p)
+{
+    in->doc = doc;
+    in->p = p;
+    in->path[0] = '\0';
+    in->n_path = 0;
+}
+
+int ld_in_done(const struct ld_in *in)
+{
+    return in->p->status == 0 ? 0 : -1;
+}
+
+/* --- where the reader stands ------------------------------------------------------------------------- */
+
+/* Appends c; what does not fit is cut (the pointer is for people then). */
+static void push(struct ld_in *in, char c)
+{
+    if (in->n_path + 1 < sizeof in->path)
+        in->path[in->n_path++] = c;
+}
+
+size_t ld_in_key(struct ld_in *in, const char *key)
+{
+    size_t mark = in->n_path;
+    push(in, '/');
+    for (; *key != '\0'; key++) {
+        if (*key == '~' || *key == '/') {
+            push(in, '~');
+            push(in, *key == '~' ? '0' : '1');
+        } else {
+            push(in, *key);
+        }
+    }
+    in->path[in->n_path] = '\0';
+    return mark;
+}
+
+size_t ld_in_item(struct ld_in *in, const struct json_t *array, size_t i)
+{
+    char number[24];
+    if (array == in->doc->root && in->doc->line != NULL)
+        i = in->doc->line[i];
+    (void)snprintf(number, sizeof number, "%zu", i);
+    return ld_in_key(in, number);
+}
+
+void ld_in_leave(struct ld_in *in, size_t mark)
+{
+    in->n_path = mark;
+    in->path[mark] = '\0';
+}
+
+void ld_in_fault(struct ld_in *in, const char *key, const char *fmt, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    size_t mark = key != NULL ? ld_in_key(in, key) : in->n_path;
+    ld_problem_add(in->p, in->path, "%s", text);
+    ld_in_leave(in, mark);
+}
+
+void ld_in_refuse(struct ld_in *in, const char *key, const char *fmt, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    ld_problem_set(in->p, 422, "this version does not serve the configuration");
+    ld_in_fault(in, key, "%s", text);
+}
+
+void *ld_in_alloc(struct ld_in *in, size_t n, size_t size)
+{
+    void *memory = ld_doc_alloc(in->doc, n, size);
+    if (memory == NULL)
+        ld_problem_set(in->p, 503, "out of memory");
+    return memory;
+}
+
+/* --- values ------------------------------------------------------------------------------------------ */
+
+const char *ld_in_id_value(struct ld_in *in, const struct json_t *v, size_t max_bytes)
+{
+    const char *s = json_string_value(v);
+    size_t n = json_string_length(v);
+    if (s == NULL || n < 1 || n > max_bytes) {
+        ld_in_fault(in, NULL, "expected a string of 1 to %zu bytes", max_bytes);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f) {
+            ld_in_fault(in, NULL, "expected no control characters");
+            return NULL;
+        }
+    }
+    return s;
+}
+
+bool ld_in_number_value(struct ld_in *in, const struct json_t *v, double *out)
+{
+    if (!json_is_number(v)) {
+        ld_in_fault(in, NULL, "expected a finite number");
+        return false;
+    }
+    *out = json_number_value(v);
+    return true;
+}
+
+bool ld_in_object(struct ld_in *in, const struct json_t *v, const char *const *names)
+{
+    if (!json_is_object(v)) {
+        ld_in_fault(in, NULL, "expected an object");
+        return false;
+    }
+    const char *key;
+    json_t *member;
+    json_t *object = (json_t *)(uintptr_t)v; /* jansson's iterator is not const-correct */
+    json_object_foreach(object, key, member)
+    {
+        size_t i = 0;
+        while (names[i] != NULL && strcmp(names[i], key) != 0)
+            i++;
+        if (names[i] == NULL)
+            ld_in_fault(in, key, "unknown field");
+    }
+    return true;
+}
+
+/* --- members ----------------------------------------------------------------------------------------- */
+
+struct json_t *ld_in_get(struct ld_in *in, const struct json_t *obj, const char *key, bool is_required)
+{
+    json_t *v = json_object_get(obj, key);
+    if (v == NULL && is_required)
+        ld_in_fault(in, key, "required");
+    return v;
+}
+
+const char *ld_in_id(struct ld_in *in, const struct json_t *obj, const char *key, size_t max_bytes, bool is_required)
+{
+    json_t *v = ld_in_get(in, obj, key, is_required);
+    if (v == NULL)
+        return NULL;
+    size_t mark = ld_in_key(in, key);
+    const char *s = ld_in_id_value(in, v, max_bytes);
+    ld_in_leave(in, mark);
+    return s;
+}
+
+double ld_in_number(struct ld_in *in, const struct json_t *obj, const char *key, double otherwise, bool is_required)
+{
+    json_t *v = ld_in_get(in, obj, key, is_required);
+    double x = otherwise;
+    if (v == NULL)
+        return x;
+    size_t mark = ld_in_key(in, key);
+    (void)ld_in_number_value(in, v, &x);
+    ld_in_leave(in, mark);
+    return x;
+}
+
+double ld_in_propensity(struct ld_in *in, const struct json_t *obj, const char *key, double otherwise, bool is_required)
+{
+    json_t *v = ld_in_get(in, obj, key, is_required);
+    if (v == NULL)
+        return otherwise;
+    double x = json_is_number(v) ? json_number_value(v) : 0;
+    if (x > 0 && x <= 1)
+        return x;
+    ld_in_fault(in, key, "expected a number > 0 and <= 1");
+    return otherwise;
+}
+
+uint64_t ld_in_whole(struct ld_in *in, const struct json_t *obj, const char *key, uint64_t lo, uint64_t hi,
+                     uint64_t otherwise, bool is_required)
+{
+    json_t *v = ld_in_get(in, obj, key, is_required);
+    if (v == NULL)
+        return otherwise;
+    double x = json_is_number(v) ? json_number_value(v) : -1;
+    if (x < (double)lo || x > (double)hi || x != floor(x)) {
+        ld_in_fault(in, key, "expected a whole number from %llu to %llu", (unsigned long long)lo,
+                    (unsigned long long)hi);
+        return otherwise;
+    }
+    return (uint64_t)x;
+}
+
+bool ld_in_bool(struct ld_in *in, const struct json_t *obj, const char *key, bool otherwise, bool is_required)
+{
+    json_t *v = ld_in_get(in, obj, key, is_required);
+    if (v == NULL)
+        return otherwise;
+    if (!json_is_boolean(v)) {
+        ld_in_fault(in, key, "expected true or false");
+        return otherwise;
+    }
+    return json_is_true(v);
+}
+
+struct json_t *ld_in_array(struct ld_in *in, const struct json_t *obj, const char *key, size_t lo, size_t hi,
+                           bool is_required)
+{
+    json_t *v = ld_in_get(in, obj, key, is_required);
+    if (v == NULL)
+        return NULL;
+    size_t n = json_array_size(v);
+    if (json_is_array(v) && n >= lo && n <= hi)
+        return v;
+    if (hi == SIZE_MAX)
+        ld_in_fault(in, key, "expected an array");
+    else
+        ld_in_fault(in, key, "expected an array of %zu to %zu items", lo, hi);
+    return NULL;
+}
+
+const double *ld_in_vector(struct ld_in *in, const struct json_t *obj, const char *key, uint32_t dim, bool is_required)
+{
+    json_t *v = ld_in_get(in, obj, key, is_required && dim > 0);
+    if (v == NULL || (json_is_null(v) && !(is_required && dim > 0)))
+        return NULL;
+    if (!json_is_array(v) || json_array_size(v) != dim) {
+        ld_in_fault(in, key, "expected an array of %u numbers", (unsigned)dim);
+        return NULL;
+    }
+    double *x = dim > 0 ? ld_in_alloc(in, dim, sizeof *x) : NULL;
+    if (x == NULL)
+        return NULL;
+    size_t mark = ld_in_key(in, key);
+    for (size_t i = 0; i < dim; i++) {
+        size_t here = ld_in_item(in, v, i);
+        (void)ld_in_number_value(in, json_array_get(v, i), &x[i]);
+        ld_in_leave(in, here);
+    }
+    ld_in_leave(in, mark);
+    return x;
+}
+
+const char *const *ld_in_ids(struct ld_in *in, const struct json_t *obj, const char *key, size_t max, size_t *n,
+                             bool is_required)
+{
+    json_t *v = ld_in_array(in, obj, key, 0, max, is_required);
+    *n = json_array_size(v);
+    const char **ids = *n > 0 ? ld_in_alloc(in, *n, sizeof *ids) : NULL;
+    if (ids == NULL) {
+        *n = 0;
+        return NULL;
+    }
+    size_t mark = ld_in_key(in, key);
+    for (size_t i = 0; i < *n; i++) {
+        size_t here = ld_in_item(in, v, i);
+        ids[i] = ld_in_id_value(in, json_array_get(v, i), KB_ID_MAX_BYTES);
+        ld_in_leave(in, here);
+    }
+    ld_in_leave(in, mark);
+    return ids;
+}

@@ -1,0 +1,173 @@
+/* Problem documents: see problem.h. The tables below are the only place where a code of the core meets an HTTP
+ * status. Texts may hold what a client sent: they are cut at a character's boundary, never inside one. */
+#include "problem.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "text.h"
+
+static const struct {
+    int rc, status;
+} status_of[] = {
+    {KB_OK, 200},        {KB_ENOMEM, 503}, /* may pass: the client may try again */
+    {KB_EINVAL, 400},    {KB_ENOTPD, 500},       {KB_ENOTFOUND, 404}, {KB_EEXIST, 409},
+    {KB_ECONFLICT, 409}, {KB_EUNSUPPORTED, 422}, {KB_ELIMIT, 503},    {KB_EGONE, 410},
+    {KB_EBUSY, 503},     {KB_ECORRUPT, 500},     {KB_EVERSION, 500},
+};
+
+/* slug NULL: the status says it all, type is about:blank. */
+static const struct {
+    int status;
+    const char *title, *slug;
+} titles[] = {
+    {200, "OK", NULL},
+    {201, "Created", NULL},
+    {204, "No Content", NULL},
+    {400, "Bad Request", "/problems/bad-request"},
+    {401, "Unauthorized", NULL},
+    {403, "Forbidden", NULL},
+    {404, "Not Found", NULL},
+    {405, "Method Not Allowed", NULL},
+    {408, "Request Timeout", NULL},
+    {409, "Conflict", "/problems/conflict"},
+    {410, "Gone", "/problems/reward-window-passed"},
+    {411, "Length Required", NULL},
+    {413, "Content Too Large", NULL},
+    {414, "URI Too Long", NULL},
+    {415, "Unsupported Media Type", NULL},
+    {417, "Expectation Failed", NULL},
+    {422, "Unprocessable Content", "/problems/configuration-refused"},
+    {431, "Request Header Fields Too Large", NULL},
+    {500, "Internal Server Error", NULL},
+    {501, "Not Implemented", NULL},
+    {503, "Service Unavailable", "/problems/unavailable"},
+    {505, "HTTP Version Not Supported", NULL},
+};
+
+/* The error list is left as it is: its 13 KiB are written only when faults are found. */
+void ld_problem_init(struct ld_problem *p)
+{
+    p->status = 0;
+    p->detail[0] = '\0';
+    p->retry_after_s = 0;
+    p->n_errors = 0;
+    p->n_more = 0;
+}
+
+/* Takes away the start of a character that was cut off at the end of s. */
+static void trim_cut_character(char *s)
+{
+    size_t n = strlen(s), back = 0;
+    while (back < n && back < 3 && ((unsigned char)s[n - 1 - back] & 0xc0) == 0x80)
+        back++;
+    if (back == n)
+        return;
+    unsigned char lead = (unsigned char)s[n - 1 - back];
+    size_t want = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : lead >= 0xc0 ? 1 : 0;
+    if (want > back)
+        s[n - 1 - back] = '\0';
+}
+
+__attribute__((format(printf, 3, 0))) static void print_cut(char *out, size_t cap, const char *fmt, va_list args)
+{
+    int n = vsnprintf(out, cap, fmt, args);
+    if (n >= 0 && (size_t)n >= cap)
+        trim_cut_character(out);
+}
+
+void ld_problem_set(struct ld_problem *p, int status, const char *fmt, ...)
+{
+    if (p->status != 0)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    print_cut(p->detail, sizeof p->detail, fmt, args);
+    va_end(args);
+    p->status = status;
+    if (status == 503)
+        p->retry_after_s = 1;
+}
+
+void ld_problem_add(struct ld_problem *p, const char *pointer, const char *fmt, ...)
+{
+    ld_problem_set(p, 400, "the body does not fit the schema");
+    if (p->n_errors == LD_PROBLEM_MAX_ERRORS) {
+        p->n_more++;
+        return;
+    }
+    struct ld_problem_error *e = &p->errors[p->n_errors++];
+    (void)snprintf(e->pointer, sizeof e->pointer, "%s", pointer);
+    if (strlen(pointer) >= sizeof e->pointer)
+        trim_cut_character(e->pointer);
+    va_list args;
+    va_start(args, fmt);
+    print_cut(e->detail, sizeof e->detail, fmt, args);
+    va_end(args);
+}
+
+int ld_problem_status(int rc)
+{
+    for (size_t i = 0; i < sizeof status_of / sizeof *status_of; i++)
+        if (status_of[i].rc == rc)
+            return status_of[i].status;
+    return 500;
+}
+
+void ld_problem_from_core(struct ld_problem *p, int rc, const struct kb_errmsg *msg)
+{
+    const char *pointer = msg != NULL ? msg->pointer : "";
+    const char *text = msg != NULL && msg->text[0] != '\0' ? msg->text : kb_strerror(rc);
+    ld_problem_set(p, ld_problem_status(rc), "%s", text);
+    if (pointer[0] != '\0')
+        ld_problem_add(p, pointer, "%s", text);
+}
+
+const char *ld_status_title(int status)
+{
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+        if (titles[i].status == status)
+            return titles[i].title;
+    return "Unknown Status";
+}
+
+static const char *type_of(int status)
+{
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+        if (titles[i].status == status && titles[i].slug != NULL)
+            return titles[i].slug;
+    return "about:blank";
+}
+
+static void put_errors(struct ld_text *t, const struct ld_problem *p)
+{
+    ld_text_key(t, "errors");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < p->n_errors; i++) {
+        ld_text_item(t);
+        ld_text_lit(t, "{");
+        ld_text_put_string(t, "pointer", p->errors[i].pointer);
+        ld_text_put_string(t, "detail", p->errors[i].detail);
+        ld_text_lit(t, "}");
+    }
+    ld_text_lit(t, "]");
+}
+
+char *ld_problem_json(const struct ld_problem *p, size_t *n)
+{
+    struct ld_text t;
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    ld_text_put_string(&t, "type", type_of(p->status));
+    ld_text_put_string(&t, "title", ld_status_title(p->status));
+    ld_text_put_count(&t, "status", (uint64_t)p->status);
+    ld_text_put_string(&t, "detail", p->detail);
+    if (p->n_errors > 0)
+        put_errors(&t, p);
+    if (p->n_more > 0)
+        ld_text_put_count(&t, "more_errors", p->n_more);
+    ld_text_lit(&t, "}");
+    return ld_text_take(&t, n);
+}
