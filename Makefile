@@ -8,6 +8,7 @@ OUT := $(BUILD)/$(MODE)
 CC ?= gcc
 PYTHON ?= /usr/bin/python3
 WERROR ?=
+PREFIX ?= /usr/local
 
 WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wold-style-definition -Wformat=2 -Wcast-align \
         -Wundef -Wvla -Wdouble-promotion $(WERROR)
@@ -28,9 +29,11 @@ CTL_SRC := $(wildcard tools/ctl/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(OUT)/%.o)
 SERVER_OBJ := $(SERVER_SRC:%.c=$(OUT)/%.o) $(OUT)/embed.o
 CTL_OBJ := $(CTL_SRC:%.c=$(OUT)/%.o)
+CTL_LIB_OBJ := $(filter-out %/main.o,$(CTL_OBJ))
 
 CORE_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c tests/property/test_*.c))
 SERVER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/server/test_*.c))
+TOOL_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/tools/test_*.c))
 TEST_LIB_OBJ := $(patsubst %.c,$(OUT)/%.o,$(wildcard tests/lib/*.c))
 
 .PHONY: all
@@ -53,7 +56,7 @@ $(OUT)/laplacectl: $(CTL_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 
 $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -iquote core -iquote server -c -o $@ $<
+	$(CC) $(CFLAGS_ALL) -iquote core -iquote server -iquote tests/lib -c -o $@ $<
 $(OUT)/core/%.o: core/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -c -o $@ $<
@@ -66,24 +69,68 @@ $(OUT)/embed.c: $(EMBED) tools/embed.sh
 $(OUT)/embed.o: $(OUT)/embed.c
 	$(CC) -std=c11 -O1 -c -o $@ $<
 
-$(OUT)/tests/unit/% $(OUT)/tests/property/%: $(OUT)/libkb.a $(TEST_LIB_OBJ)
-$(OUT)/tests/unit/%: tests/unit/%.c
+# Core tests link the core and BLAS alone, so a leak of layers fails at link time.
+TEST_FLAGS := $(CFLAGS_ALL) -iquote core -iquote tests/lib
+CHECK_LIBS := -lcheck -lsubunit -lrt -lpthread
+$(CORE_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(OUT)/libkb.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -iquote core -Itests/lib $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libkb.a -lcheck -lsubunit -lrt -lpthread $(CORE_LIBS)
-$(OUT)/tests/property/%: tests/property/%.c
+	$(CC) $(TEST_FLAGS) $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libkb.a $(CHECK_LIBS) $(CORE_LIBS)
+$(SERVER_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -iquote core -Itests/lib $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libkb.a -lcheck -lsubunit -lrt -lpthread $(CORE_LIBS)
-$(OUT)/tests/server/%: tests/server/%.c $(OUT)/libld.a $(OUT)/libkb.a $(TEST_LIB_OBJ)
+	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(SERVER_LIBS)
+$(TOOL_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(CTL_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -iquote core -iquote server -Itests/lib $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a -lcheck -lsubunit -lrt $(SERVER_LIBS)
+	$(CC) $(TEST_FLAGS) -iquote server -iquote tools/ctl $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(CTL_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(TOOL_LIBS)
 
-.PHONY: core-tests server-tests clean help
+.PHONY: core-tests server-tests tool-tests c-tests
 core-tests: $(CORE_TESTS)
 server-tests: $(SERVER_TESTS)
+tool-tests: $(TOOL_TESTS)
+c-tests: core-tests server-tests tool-tests
 
+# ---- what people call -------------------------------------------------------------------------------
+
+.PHONY: setup run test test-unit test-property test-http test-crash asan tsan lint layers format format-check bench docker install clean help
+setup: ## install what building needs (apt; asks for root by sudo)
+	sh tools/setup.sh
+run: ## install what is missing, build, start the server on ./data and show it learning
+	sh tools/setup.sh
+	$(MAKE) all
+	sh tools/run.sh
+test: ## all tests: unit, property, server, tools, HTTP; ends with "N passed, N failed"
+	sh tools/setup.sh --test
+	$(MAKE) all c-tests
+	sh tests/run.sh $(OUT)
+test-unit: c-tests ## unit and property tests in C
+	sh tests/run.sh $(OUT) c
+test-property: core-tests ## property tests over every preset
+	sh tests/run.sh $(OUT) property
+test-http: all ## tests over HTTP against openapi.yaml and dense oracles
+	sh tests/run.sh $(OUT) http
+asan: ## C tests and the HTTP tests under AddressSanitizer and UBSan
+	$(MAKE) MODE=asan all c-tests
+	sh tests/run.sh $(BUILD)/asan
+tsan: ## C tests of the server under ThreadSanitizer
+	$(MAKE) MODE=tsan all server-tests
+	sh tests/run.sh $(BUILD)/tsan server
+layers: ## prove by includes who may know whom
+	sh tools/layers.sh
+lint: layers format-check ## layers, formatting, cppcheck
+	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -Icore -Iserver core server tools/ctl
+format: ## clang-format every C file
+	clang-format -i core/*.[ch] server/*.[ch] tools/ctl/*.[ch] tests/*/*.[ch]
+format-check:
+	clang-format --dry-run --Werror core/*.[ch] server/*.[ch] tools/ctl/*.[ch] tests/*/*.[ch]
+docker: ## build the container image
+	docker build -t laplaced .
+install: all ## install below PREFIX (default /usr/local)
+	install -D -m 755 $(OUT)/laplaced $(DESTDIR)$(PREFIX)/bin/laplaced
+	install -D -m 755 $(OUT)/laplacectl $(DESTDIR)$(PREFIX)/bin/laplacectl
+	install -D -m 644 deploy/laplaced.service $(DESTDIR)$(PREFIX)/lib/systemd/system/laplaced.service
 clean: ## remove build/
 	rm -rf $(BUILD)
 help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 20
 
--include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(CTL_OBJ:.o=.d)
+-include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(CTL_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d)
+-include $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d)

@@ -1,0 +1,288 @@
+/* A log in memory: events are copied deep, since a writer's events borrow. */
+#include "kbt_log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "kbt.h"
+
+/* Every copy made, freed together when the log is closed. */
+static void **copies;
+static size_t n_copies, cap_copies;
+
+static void *copy_bytes(const void *data, size_t n)
+{
+    if (n == 0 || data == NULL)
+        return NULL;
+    if (n_copies == cap_copies) {
+        cap_copies = cap_copies > 0 ? 2 * cap_copies : 1024;
+        copies = realloc(copies, cap_copies * sizeof *copies);
+    }
+    void *copy = memcpy(malloc(n), data, n);
+    copies[n_copies++] = copy;
+    return copy;
+}
+
+static void free_copies(void)
+{
+    for (size_t i = 0; i < n_copies; i++)
+        free(copies[i]);
+    free(copies);
+    copies = NULL;
+    n_copies = cap_copies = 0;
+}
+
+static const char *copy_text(const char *text)
+{
+    return text != NULL ? copy_bytes(text, strlen(text) + 1) : NULL;
+}
+
+static const struct kb_ev_edge *copy_edges(const struct kb_ev_edge *edges, size_t n)
+{
+    struct kb_ev_edge *copy = copy_bytes(edges, n * sizeof *edges);
+
+    for (size_t i = 0; i < n; i++) {
+        copy[i].u = copy_text(edges[i].u);
+        copy[i].v = copy_text(edges[i].v);
+    }
+    return copy;
+}
+
+static const char *const *copy_texts(const char *const *texts, size_t n)
+{
+    const char **copy = copy_bytes(texts, n * sizeof *texts);
+
+    for (size_t i = 0; i < n; i++)
+        copy[i] = copy_text(texts[i]);
+    return copy;
+}
+
+static struct kb_ev_slot copy_slot(struct kb_ev_slot slot, size_t arm_dim)
+{
+    return (struct kb_ev_slot){copy_text(slot.arm), copy_bytes(slot.features, arm_dim * sizeof(double))};
+}
+
+static void copy_decided(struct kb_event *ev, const struct kb_spec *spec)
+{
+    struct kb_ev_slot *slots = copy_bytes(ev->as.decided.slots, ev->as.decided.n_slots * sizeof *slots);
+
+    ev->as.decided.decision = copy_text(ev->as.decided.decision);
+    ev->as.decided.user = copy_text(ev->as.decided.user);
+    ev->as.decided.context = copy_bytes(ev->as.decided.context, spec->context_dim * sizeof(double));
+    for (size_t i = 0; i < ev->as.decided.n_slots; i++)
+        slots[i] = copy_slot(slots[i], spec->arm_dim);
+    ev->as.decided.slots = slots;
+}
+
+static void copy_arms(struct kb_event *ev, const struct kb_spec *spec)
+{
+    struct kb_ev_arm *put = copy_bytes(ev->as.arms.put, ev->as.arms.n_put * sizeof *put);
+
+    for (size_t i = 0; i < ev->as.arms.n_put; i++) {
+        put[i].id = copy_text(put[i].id);
+        put[i].features = copy_bytes(put[i].features, spec->arm_dim * sizeof(double));
+    }
+    ev->as.arms.put = put;
+    ev->as.arms.remove = copy_texts(ev->as.arms.remove, ev->as.arms.n_remove);
+}
+
+static struct kb_event copy_event(struct kb_event ev, const struct kb_spec *spec)
+{
+    switch (ev.type) {
+    case KB_EV_CONFIGURED:
+        ev.as.configured.spec = copy_bytes(ev.as.configured.spec, sizeof *ev.as.configured.spec);
+        break;
+    case KB_EV_GRAPH:
+        ev.as.graph.users = copy_texts(ev.as.graph.users, ev.as.graph.n_users);
+        ev.as.graph.add = copy_edges(ev.as.graph.add, ev.as.graph.n_add);
+        ev.as.graph.remove = copy_edges(ev.as.graph.remove, ev.as.graph.n_remove);
+        break;
+    case KB_EV_ARMS:
+        copy_arms(&ev, spec);
+        break;
+    case KB_EV_DECIDED:
+        copy_decided(&ev, spec);
+        break;
+    case KB_EV_REWARDED:
+        ev.as.rewarded.decision = copy_text(ev.as.rewarded.decision);
+        ev.as.rewarded.arm = copy_text(ev.as.rewarded.arm);
+        break;
+    case KB_EV_OBSERVED:
+        ev.as.observed.user = copy_text(ev.as.observed.user);
+        ev.as.observed.context = copy_bytes(ev.as.observed.context, spec->context_dim * sizeof(double));
+        ev.as.observed.arm = copy_slot(ev.as.observed.arm, spec->arm_dim);
+        break;
+    case KB_EV_EXPIRED:
+        ev.as.expired.decision = copy_text(ev.as.expired.decision);
+        break;
+    case KB_EV_ACTIVATED:
+        ev.as.activated.decision = copy_text(ev.as.activated.decision);
+        break;
+    case KB_EV_DICTIONARY:
+        ev.as.dictionary.atoms = copy_bytes(ev.as.dictionary.atoms, ev.as.dictionary.n_atoms * sizeof(struct kb_ev_atom));
+        break;
+    default:
+        break;
+    }
+    return ev;
+}
+
+/* ---- the live writer ------------------------------------------------------------------------------- */
+
+void kbt_log_open(struct kbt_log *log)
+{
+    *log = (struct kbt_log){.now_ms = 1000000};
+    ck_assert_int_eq(kb_engine_new(&log->live), KB_OK);
+}
+
+void kbt_log_close(struct kbt_log *log)
+{
+    kb_engine_free(log->live);
+    free(log->event);
+    free_copies();
+}
+
+static uint64_t next_seq(const struct kbt_log *log)
+{
+    return log->n + 1;
+}
+
+static void keep(struct kbt_log *log, struct kb_event ev)
+{
+    if (log->n == log->cap) {
+        log->cap = log->cap > 0 ? 2 * log->cap : 256;
+        log->event = realloc(log->event, log->cap * sizeof *log->event);
+    }
+    const struct kb_spec *spec = ev.type == KB_EV_CONFIGURED ? ev.as.configured.spec : kb_engine_spec(log->live);
+    log->event[log->n++] = copy_event(ev, spec);
+}
+
+/* Commits the reserved events from `first` on. */
+static void commit(struct kbt_log *log, size_t first)
+{
+    if (kb_engine_needs_growth(log->live))
+        ck_assert_int_eq(kb_engine_grow(log->live), KB_OK);
+    for (size_t i = first; i < log->n; i++) {
+        kb_engine_prepare(log->live, &log->event[i]);
+        kb_engine_apply(log->live, &log->event[i]);
+    }
+}
+
+/* Reserves the event's follow-up, if any; true when it closes the batch. */
+static bool follow(struct kbt_log *log, const struct kb_event *ev)
+{
+    struct kb_event next;
+
+    ck_assert_int_eq(kb_engine_follow_up(log->live, ev, &next), KB_OK);
+    if (next.type == KB_EV_NONE)
+        return false;
+    next.seq = next_seq(log);
+    next.at_ms = ev->at_ms;
+    ck_assert_int_eq(kb_engine_reserve(log->live, &next, NULL), KB_OK);
+    keep(log, next);
+    return true;
+}
+
+static void run_due(struct kbt_log *log)
+{
+    struct kb_event next;
+    const size_t first = log->n;
+
+    if (log->n == 0)
+        return;
+    ck_assert_int_eq(kb_engine_due(log->live, next_seq(log), &next), KB_OK);
+    if (next.type == KB_EV_NONE)
+        return;
+    next.seq = next_seq(log);
+    next.at_ms = log->now_ms;
+    ck_assert_int_eq(kb_engine_reserve(log->live, &next, NULL), KB_OK);
+    keep(log, next);
+    commit(log, first);
+}
+
+enum kb_err kbt_log_live(struct kbt_log *log, struct kb_event ev, struct kb_errmsg *msg)
+{
+    run_due(log);
+    const size_t first = log->n;
+    ev.seq = next_seq(log);
+    ev.at_ms = log->now_ms;
+    const enum kb_err rc = kb_engine_reserve(log->live, &ev, msg);
+    if (rc != KB_OK)
+        return rc;
+    keep(log, ev);
+    follow(log, &ev);
+    commit(log, first);
+    return KB_OK;
+}
+
+void kbt_log_batch(struct kbt_log *log, struct kb_event *events, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n) {
+        bool is_closed = false;
+
+        run_due(log);
+        const size_t first = log->n;
+        while (i < n && !is_closed) {
+            events[i].seq = next_seq(log);
+            events[i].at_ms = log->now_ms;
+            const enum kb_err rc = kb_engine_reserve(log->live, &events[i], NULL);
+            if (rc == KB_EBUSY)
+                break;
+            ck_assert_int_eq(rc, KB_OK);
+            keep(log, events[i]);
+            is_closed = follow(log, &events[i++]);
+        }
+        ck_assert_uint_gt(log->n, first);
+        commit(log, first);
+    }
+}
+
+/* ---- folds ------------------------------------------------------------------------------------------ */
+
+struct kb_engine *kbt_log_fold(const struct kbt_log *log, struct kb_engine *from, size_t first, bool is_quiet)
+{
+    struct kb_engine *e = from;
+    struct kb_errmsg msg = {0};
+    uint64_t last_reset = 0;
+
+    if (e == NULL)
+        ck_assert_int_eq(kb_engine_new(&e), KB_OK);
+    for (size_t i = first; i < log->n; i++)
+        if (log->event[i].type == KB_EV_DICTIONARY && log->event[i].as.dictionary.is_reset)
+            last_reset = log->event[i].seq;
+    if (is_quiet)
+        kb_engine_fold_quietly_until(e, last_reset);
+    for (size_t i = first; i < log->n; i++) {
+        const enum kb_err rc = kb_engine_fold(e, &log->event[i], &msg);
+
+        ck_assert_msg(rc == KB_OK, "event %zu (%s): %s %s %s", i + 1, kb_event_name(log->event[i].type), kb_strerror(rc),
+                      msg.pointer, msg.text);
+    }
+    return e;
+}
+
+struct kb_engine *kbt_log_reload(const struct kb_engine *e)
+{
+    struct kb_writer w;
+    struct kb_engine *copy = NULL;
+
+    kb_writer_init(&w);
+    ck_assert_int_eq(kb_engine_save(e, &w), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&copy), KB_OK);
+    ck_assert_int_eq(kb_engine_load(copy, w.data, w.n), KB_OK);
+    kb_writer_close(&w);
+    return copy;
+}
+
+struct kb_event kbt_configured(const struct kb_spec *spec, uint64_t version)
+{
+    return (struct kb_event){.type = KB_EV_CONFIGURED, .as.configured = {.spec = spec, .version = version}};
+}
+
+struct kb_event kbt_rewarded(const char *decision, double reward)
+{
+    return (struct kb_event){.type = KB_EV_REWARDED, .as.rewarded = {.decision = decision, .reward = reward}};
+}

@@ -1,0 +1,457 @@
+/* The engine as a fold: over every preset, a live run of random traffic ends in the same state, bit for bit, as a fresh
+ * fold of its log, as a quiet fold, as a snapshot of the middle with the tail folded on, and as a run whose events came
+ * in batches. Failures of any allocation, and refused events, change nothing. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "kbt.h"
+#include "kbt_log.h"
+#include "rng.h"
+
+#define N_USERS 12
+#define N_ARMS 6
+#define N_STEPS 120
+
+static uint64_t draw(uint64_t seed, uint64_t i)
+{
+    return kb_rng_bits(seed, KB_STREAM_SIMULATION, i);
+}
+
+static double number(uint64_t seed, uint64_t i)
+{
+    return 2 * kb_rng_uniform(seed, KB_STREAM_SIMULATION, i) - 1;
+}
+
+struct names {
+    char user[N_USERS][8], arm[N_ARMS][8];
+    double features[N_ARMS][3];
+};
+
+static void make_names(struct names *names, uint64_t seed)
+{
+    for (size_t i = 0; i < N_USERS; i++)
+        snprintf(names->user[i], sizeof names->user[i], "u%zu", i);
+    for (size_t i = 0; i < N_ARMS; i++) {
+        snprintf(names->arm[i], sizeof names->arm[i], "a%zu", i);
+        for (size_t k = 0; k < 3; k++)
+            names->features[i][k] = number(seed, 100 + 3 * i + k);
+    }
+}
+
+/* A ring over two thirds of the users: the others are unknown to the graph. */
+static void put_graph(struct kbt_log *log, const struct names *names, double weight)
+{
+    struct kb_ev_edge edges[N_USERS];
+    const size_t n = 2 * N_USERS / 3;
+
+    for (size_t i = 0; i < n; i++)
+        edges[i] = (struct kb_ev_edge){names->user[i], names->user[(i + 1) % n], weight};
+    const struct kb_event ev = {.type = KB_EV_GRAPH, .as.graph = {.is_replace = true, .add = edges, .n_add = n}};
+    ck_assert_int_eq(kbt_log_live(log, ev, NULL), KB_OK);
+}
+
+static void put_arms(struct kbt_log *log, const struct names *names)
+{
+    const uint32_t dim = kb_engine_spec(log->live)->arm_dim;
+    struct kb_ev_arm arms[N_ARMS];
+
+    for (size_t i = 0; i < N_ARMS; i++)
+        arms[i] = (struct kb_ev_arm){names->arm[i], dim > 0 ? names->features[i] : NULL, i != 4};
+    const struct kb_event ev = {.type = KB_EV_ARMS, .as.arms = {.is_replace = true, .put = arms, .n_put = N_ARMS}};
+    ck_assert_int_eq(kbt_log_live(log, ev, NULL), KB_OK);
+}
+
+/* One decision over the catalogue, recorded under the id d<i>; returns the number of slots. */
+static void decide(struct kbt_log *log, const struct names *names, uint64_t seed, size_t i, size_t n_slots)
+{
+    struct kb_scratch *s = NULL;
+    struct kb_decision d;
+    struct kb_ev_slot slots[KB_MAX_SLOTS];
+    const double context[2] = {number(seed, 7 * i), number(seed, 7 * i + 1)};
+    char id[16];
+
+    snprintf(id, sizeof id, "d%zu", i);
+    const struct kb_query q = {.user = names->user[draw(seed, i) % N_USERS], .context = context, .key = draw(seed, i)};
+    ck_assert_int_eq(kb_engine_scratch_new(&s), KB_OK);
+    ck_assert_int_eq(kb_engine_fit_scratch(log->live, s, 0, 0), KB_OK);
+    ck_assert_int_eq(kb_engine_decide(log->live, &q, s, &d, NULL), KB_OK);
+    ck_assert_uint_eq(d.n, N_ARMS - 1);
+    for (size_t k = 0; k < n_slots; k++)
+        slots[k] = (struct kb_ev_slot){d.arm[d.order[k]], d.features[d.order[k]]};
+    const struct kb_event ev = {.type = KB_EV_DECIDED,
+                                .as.decided = {.decision = id,
+                                               .user = q.user,
+                                               .context = context,
+                                               .slots = slots,
+                                               .n_slots = n_slots,
+                                               .propensity = d.propensity[d.chosen],
+                                               .mean = d.mean[d.chosen],
+                                               .expires_at_ms = log->now_ms + 50,
+                                               .is_deferred = i % 17 == 3}};
+    ck_assert_int_eq(kbt_log_live(log, ev, NULL), KB_OK);
+    kb_engine_scratch_free(s);
+}
+
+static void expire_due(struct kbt_log *log, bool has_reward)
+{
+    const char *ids[8];
+    size_t n = 0;
+
+    while ((n = kb_engine_expired(log->live, log->now_ms, ids, 8)) > 0) {
+        const struct kb_event ev = {.type = KB_EV_EXPIRED,
+                                    .as.expired = {.decision = ids[0], .has_reward = has_reward, .reward = -0.5}};
+
+        ck_assert_int_eq(kbt_log_live(log, ev, NULL), KB_OK);
+    }
+}
+
+/* Random traffic: decisions (some of them slates, some deferred), rewards for most, the rest expire. */
+static void run_traffic(struct kbt_log *log, const struct names *names, uint64_t seed, size_t from, size_t to)
+{
+    char id[16];
+
+    for (size_t i = from; i < to; i++) {
+        decide(log, names, seed, i, i % 10 == 0 ? 2 : 1);
+        log->now_ms++;
+        snprintf(id, sizeof id, "d%zu", i - i % 3);
+        if (i % 17 == 3 && i % 2 == 1)
+            (void)kbt_log_live(log, (struct kb_event){.type = KB_EV_ACTIVATED, .as.activated = {.decision = id}}, NULL);
+        (void)kbt_log_live(log, kbt_rewarded(id, number(seed, 1000 + i)), NULL); /* repeats are refused */
+        if (i % 5 == 0)
+            expire_due(log, i % 2 == 0);
+    }
+}
+
+static void observe(struct kbt_log *log, const struct names *names, uint64_t seed, size_t i)
+{
+    const double context[2] = {number(seed, i), 0};
+    const struct kb_event ev = {.type = KB_EV_OBSERVED,
+                                .as.observed = {.user = i % 3 ? names->user[i % N_USERS] : "stranger",
+                                                .context = context,
+                                                .arm = {names->arm[i % N_ARMS], names->features[i % N_ARMS]},
+                                                .reward = number(seed, 31 * i)}};
+
+    ck_assert_int_eq(kbt_log_live(log, ev, NULL), KB_OK);
+}
+
+static struct kb_spec spec_of(size_t preset)
+{
+    struct kb_spec spec;
+    const bool is_plain = preset % 2 == 1;
+
+    ck_assert_int_eq(kb_spec_preset(&spec, kb_preset_name(preset), is_plain ? 0 : 2, is_plain ? 0 : 3), KB_OK);
+    spec.aggregation = (enum kb_aggregation)(preset % KB_AGG_N);
+    return spec;
+}
+
+/* The whole session of a preset: traffic, a new graph and a new kernel in the middle, traffic again. */
+static void run_session(struct kbt_log *log, struct kb_spec spec, uint64_t seed)
+{
+    struct names names;
+
+    make_names(&names, seed);
+    kbt_log_open(log);
+    ck_assert_int_eq(kbt_log_live(log, kbt_configured(&spec, 1), NULL), KB_OK);
+    put_graph(log, &names, 1);
+    put_arms(log, &names);
+    run_traffic(log, &names, seed, 0, N_STEPS / 2);
+    put_graph(log, &names, 2);
+    for (size_t i = 0; i < 10; i++)
+        observe(log, &names, seed, i);
+    spec.repr.lambda = 0.5;
+    spec.conf.beta = 1;
+    ck_assert_int_eq(kbt_log_live(log, kbt_configured(&spec, 2), NULL), KB_OK);
+    run_traffic(log, &names, seed, N_STEPS / 2, N_STEPS);
+}
+
+static size_t n_presets(void)
+{
+    size_t n = 0;
+
+    while (kb_preset_name(n) != NULL)
+        n++;
+    return n;
+}
+
+START_TEST(a_fresh_fold_equals_the_live_model)
+{
+    struct kbt_log log;
+
+    run_session(&log, spec_of((size_t)_i), 11 + (uint64_t)_i);
+    struct kb_engine *fold = kbt_log_fold(&log, NULL, 0, false);
+    ck_assert_uint_eq(kb_engine_digest(fold), kb_engine_digest(log.live));
+    kb_engine_free(fold);
+    kbt_log_close(&log);
+}
+END_TEST
+
+START_TEST(quiet_fold_equals_plain_fold)
+{
+    struct kbt_log log;
+
+    run_session(&log, spec_of((size_t)_i), 12 + (uint64_t)_i);
+    struct kb_engine *fold = kbt_log_fold(&log, NULL, 0, true);
+    ck_assert_uint_eq(kb_engine_digest(fold), kb_engine_digest(log.live));
+    kb_engine_free(fold);
+    kbt_log_close(&log);
+}
+END_TEST
+
+START_TEST(a_snapshot_of_any_moment_with_its_tail_equals_the_live_model)
+{
+    struct kbt_log log, part;
+    const uint64_t seed = 13 + (uint64_t)_i;
+
+    run_session(&log, spec_of((size_t)_i), seed);
+    for (size_t cut = 3; cut < log.n; cut += log.n / 5) {
+        part = log;
+        part.n = cut;
+        if (log.event[cut].type == KB_EV_DICTIONARY && log.event[cut].as.dictionary.is_reset)
+            part.n++; /* a reset stands in the transaction of what it follows */
+        struct kb_engine *early = kbt_log_fold(&part, NULL, 0, false);
+        struct kb_engine *copy = kbt_log_reload(early);
+        ck_assert_uint_eq(kb_engine_digest(copy), kb_engine_digest(early));
+        copy = kbt_log_fold(&log, copy, part.n, _i % 2 == 0);
+        ck_assert_uint_eq(kb_engine_digest(copy), kb_engine_digest(log.live));
+        kb_engine_free(early);
+        kb_engine_free(copy);
+    }
+    kbt_log_close(&log);
+}
+END_TEST
+
+START_TEST(events_in_batches_equal_events_one_by_one)
+{
+    struct kbt_log one, many;
+    struct names names;
+    struct kb_event events[60];
+    double contexts[60][2];
+    const struct kb_spec spec = spec_of((size_t)_i);
+
+    make_names(&names, 5);
+    for (size_t i = 0; i < 60; i++) {
+        contexts[i][0] = number(5, i % 7);
+        contexts[i][1] = 0.5;
+        events[i] = (struct kb_event){.type = KB_EV_OBSERVED,
+                                      .as.observed = {.user = names.user[draw(9, i) % N_USERS],
+                                                      .context = contexts[i],
+                                                      .arm = {names.arm[i % N_ARMS], names.features[i % N_ARMS]},
+                                                      .reward = number(6, i)}};
+    }
+    kbt_log_open(&one);
+    kbt_log_open(&many);
+    ck_assert_int_eq(kbt_log_live(&one, kbt_configured(&spec, 1), NULL), KB_OK);
+    ck_assert_int_eq(kbt_log_live(&many, kbt_configured(&spec, 1), NULL), KB_OK);
+    for (size_t i = 0; i < 60; i++)
+        ck_assert_int_eq(kbt_log_live(&one, events[i], NULL), KB_OK);
+    kbt_log_batch(&many, events, 60);
+    ck_assert_uint_eq(one.n, many.n);
+    ck_assert_uint_eq(kb_engine_digest(one.live), kb_engine_digest(many.live));
+    kb_engine_free(one.live);
+    one.live = NULL;
+    free(one.event);
+    kbt_log_close(&many);
+}
+END_TEST
+
+START_TEST(a_failing_allocation_changes_nothing_and_the_next_try_goes_on)
+{
+    struct kbt_log log;
+    struct names names;
+    const struct kb_spec spec = spec_of((size_t)_i);
+    const double context[2] = {0.3, -0.2};
+
+    make_names(&names, 3);
+    kbt_log_open(&log);
+    ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
+    put_graph(&log, &names, 1);
+    for (size_t i = 0; i < 8; i++)
+        observe(&log, &names, 3, i);
+    const uint64_t before = kb_engine_digest(log.live);
+    struct kb_event ev = {.type = KB_EV_OBSERVED,
+                          .seq = log.n + 1,
+                          .as.observed = {.user = "somebody-new", .context = context,
+                                          .arm = {"arm-new", names.features[2]}, .reward = 1}};
+    size_t n_failed = 0;
+    for (size_t at = 1;; at++) {
+        kbt_alloc_watch(at);
+        const enum kb_err rc = kb_engine_fold(log.live, &ev, NULL);
+        kbt_alloc_unwatch();
+        if (rc == KB_OK)
+            break;
+        ck_assert_int_eq(rc, KB_ENOMEM);
+        ck_assert_uint_eq(kb_engine_digest(log.live), before);
+        n_failed++;
+    }
+    ck_assert_uint_gt(n_failed, 0);
+    ck_assert_uint_ne(kb_engine_digest(log.live), before);
+    kbt_log_close(&log);
+}
+END_TEST
+
+START_TEST(refused_events_change_nothing)
+{
+    struct kbt_log log;
+    struct kb_spec spec;
+    struct kb_errmsg msg;
+    const double x[1] = {0.5};
+
+    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced", 1, 0), KB_OK);
+    kbt_log_open(&log);
+    ck_assert_int_eq(kbt_log_live(&log, kbt_rewarded("d", 1), &msg), KB_EINVAL); /* before any configuration */
+    ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
+    struct kb_ev_slot slot = {"a", NULL};
+    struct kb_event decided = {.type = KB_EV_DECIDED,
+                               .as.decided = {.decision = "d", .user = "u", .context = x, .slots = &slot, .n_slots = 1,
+                                              .propensity = 1, .expires_at_ms = INT64_MAX}};
+    ck_assert_int_eq(kbt_log_live(&log, decided, NULL), KB_OK);
+    const uint64_t before = kb_engine_digest(log.live);
+    ck_assert_int_eq(kbt_log_live(&log, decided, &msg), KB_EEXIST);
+    ck_assert_str_eq(msg.pointer, "/decision");
+    ck_assert_int_eq(kbt_log_live(&log, kbt_rewarded("other", 1), &msg), KB_ENOTFOUND);
+    struct kb_event slotless = kbt_rewarded("d", 1);
+    slotless.as.rewarded.arm = "b";
+    ck_assert_int_eq(kbt_log_live(&log, slotless, &msg), KB_ENOTFOUND);
+    ck_assert_str_eq(msg.pointer, "/arm");
+    spec.context_dim = 2;
+    ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 2), &msg), KB_ECONFLICT);
+    ck_assert_str_eq(msg.pointer, "/context_dim");
+    const char *gone = "nobody";
+    const struct kb_event remove = {.type = KB_EV_ARMS, .as.arms = {.remove = &gone, .n_remove = 1}};
+    ck_assert_int_eq(kbt_log_live(&log, remove, &msg), KB_ECONFLICT);
+    ck_assert_str_eq(msg.pointer, "/remove/0");
+    const struct kb_ev_edge loop = {"u", "u", 1};
+    const struct kb_event graph = {.type = KB_EV_GRAPH, .as.graph = {.is_replace = true, .add = &loop, .n_add = 1}};
+    ck_assert_int_eq(kbt_log_live(&log, graph, &msg), KB_EINVAL);
+    ck_assert_str_eq(msg.pointer, "/edges/0");
+    ck_assert_uint_eq(kb_engine_digest(log.live), before);
+    kbt_log_close(&log);
+}
+END_TEST
+
+/* Mean reward of the only arm under each aggregation, read back through a large-count prediction. */
+START_TEST(last_equals_a_log_that_only_saw_the_last_value)
+{
+    struct kbt_log a, b;
+    struct kb_spec spec;
+    const struct kb_ev_slot slot = {"a", NULL};
+    const struct kb_event decided = {.type = KB_EV_DECIDED,
+                                     .as.decided = {.decision = "d", .user = "u", .slots = &slot, .n_slots = 1,
+                                                    .propensity = 1, .expires_at_ms = INT64_MAX}};
+    struct kb_engine_counts x, y;
+
+    ck_assert_int_eq(kb_spec_preset(&spec, "ucb", 0, 0), KB_OK);
+    spec.aggregation = KB_AGG_LAST;
+    kbt_log_open(&a);
+    kbt_log_open(&b);
+    ck_assert_int_eq(kbt_log_live(&a, kbt_configured(&spec, 1), NULL), KB_OK);
+    ck_assert_int_eq(kbt_log_live(&b, kbt_configured(&spec, 1), NULL), KB_OK);
+    ck_assert_int_eq(kbt_log_live(&a, decided, NULL), KB_OK);
+    ck_assert_int_eq(kbt_log_live(&b, decided, NULL), KB_OK);
+    ck_assert_int_eq(kbt_log_live(&a, kbt_rewarded("d", 0.25), NULL), KB_OK);
+    ck_assert_int_eq(kbt_log_live(&a, kbt_rewarded("d", 0.75), NULL), KB_OK);
+    ck_assert_int_eq(kbt_log_live(&b, kbt_rewarded("d", 0.75), NULL), KB_OK);
+    kb_engine_counts(a.live, &x);
+    kb_engine_counts(b.live, &y);
+    ck_assert_uint_eq(x.learned, 1);
+    ck_assert_double_eq(x.reward_sum, y.reward_sum);
+    ck_assert_uint_eq(kb_posterior_digest(kb_engine_posterior(a.live), 0),
+                      kb_posterior_digest(kb_engine_posterior(b.live), 0));
+    kb_engine_free(a.live);
+    a.live = NULL;
+    free(a.event);
+    kbt_log_close(&b);
+}
+END_TEST
+
+START_TEST(exact_hands_over_to_kors_beyond_its_limit)
+{
+    struct kbt_log log;
+    struct names names;
+    struct kb_spec spec;
+
+    make_names(&names, 4);
+    ck_assert_int_eq(kb_spec_preset(&spec, "lk-gp-ucb", 2, 3), KB_OK);
+    spec.repr.exact_limit = 20;
+    kbt_log_open(&log);
+    ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
+    put_graph(&log, &names, 1);
+    for (size_t i = 0; i < 40; i++)
+        observe(&log, &names, 8, i);
+    ck_assert_int_eq(kb_engine_spec(log.live)->repr.type, KB_REPR_KORS);
+    struct kb_engine *fold = kbt_log_fold(&log, NULL, 0, true);
+    ck_assert_uint_eq(kb_engine_digest(fold), kb_engine_digest(log.live));
+    kb_engine_free(fold);
+    kbt_log_close(&log);
+}
+END_TEST
+
+START_TEST(median_lengthscales_follow_the_catalogue_and_are_logged)
+{
+    struct kbt_log log;
+    struct names names;
+    struct kb_spec spec;
+    double rows[N_ARMS * 3], want = 0;
+
+    make_names(&names, 21);
+    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced", 0, 3), KB_OK);
+    spec.arm_kernel.is_median = true;
+    kbt_log_open(&log);
+    ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
+    for (size_t i = 0; i < N_ARMS; i++)
+        for (size_t k = 0; k < 3; k++)
+            rows[3 * i + k] = names.features[i][k] *= 5;
+    put_arms(&log, &names);
+    double distance[N_ARMS * N_ARMS];
+    size_t n = 0;
+    for (size_t i = 0; i < N_ARMS; i++)
+        for (size_t j = 0; j < i; j++) {
+            double d2 = 0;
+
+            for (size_t k = 0; k < 3; k++)
+                d2 += (rows[3 * i + k] - rows[3 * j + k]) * (rows[3 * i + k] - rows[3 * j + k]);
+            distance[n++] = d2;
+        }
+    for (size_t i = 0; i < n; i++) { /* the middle one by counting: n = 15 is odd */
+        size_t below = 0;
+
+        for (size_t j = 0; j < n; j++)
+            below += distance[j] < distance[i];
+        if (below == n / 2)
+            want = distance[i];
+    }
+    const double got = kb_engine_spec(log.live)->arm_kernel.lengthscale;
+    ck_assert_double_eq_tol(got * got, want, 1e-12 * want);
+    struct kb_engine *fold = kbt_log_fold(&log, NULL, 0, false);
+    ck_assert_uint_eq(kb_engine_digest(fold), kb_engine_digest(log.live));
+    kb_engine_free(fold);
+    kbt_log_close(&log);
+}
+END_TEST
+
+int main(void)
+{
+    const int n = (int)n_presets();
+    Suite *suite = suite_create("engine");
+    TCase *each = tcase_create("every preset"), *some = tcase_create("cases");
+
+    tcase_set_timeout(each, 60);
+    tcase_add_loop_test(each, a_fresh_fold_equals_the_live_model, 0, n);
+    tcase_add_loop_test(each, quiet_fold_equals_plain_fold, 0, n);
+    tcase_add_loop_test(each, a_snapshot_of_any_moment_with_its_tail_equals_the_live_model, 0, n);
+    tcase_add_loop_test(each, events_in_batches_equal_events_one_by_one, 0, n);
+    tcase_add_loop_test(each, a_failing_allocation_changes_nothing_and_the_next_try_goes_on, 0, n);
+    tcase_add_test(some, refused_events_change_nothing);
+    tcase_add_test(some, last_equals_a_log_that_only_saw_the_last_value);
+    tcase_add_test(some, exact_hands_over_to_kors_beyond_its_limit);
+    tcase_add_test(some, median_lengthscales_follow_the_catalogue_and_are_logged);
+    suite_add_tcase(suite, each);
+    suite_add_tcase(suite, some);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed > 0;
+}

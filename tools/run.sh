@@ -1,0 +1,31 @@
+#!/bin/sh
+# Starts the server on ./data (unless one answers already), shows it learning, and leaves it running.
+set -eu
+url=${LAPLACED_URL:-http://127.0.0.1:8080}
+data=${LAPLACED_DATA:-./data}
+log=$data/laplaced.log
+
+if build/laplacectl --server "$url" health >/dev/null 2>&1; then
+    echo "A laplaced answers at $url already: using it."
+else
+    mkdir -p "$data"
+    echo "Starting build/laplaced --data $data --listen ${url#http://} (log: $log)"
+    nohup build/laplaced --data "$data" --listen "${url#http://}" >>"$log" 2>&1 </dev/null &
+    pid=$!
+    echo "$pid" >"$data/laplaced.pid"
+    tries=0
+    until build/laplacectl --server "$url" health >/dev/null 2>&1; do
+        tries=$((tries + 1))
+        if [ "$tries" -gt 100 ] || ! kill -0 "$pid" 2>/dev/null; then
+            echo "The server did not come up. Its last words:" >&2
+            tail -n 5 "$log" >&2
+            exit 1
+        fi
+        sleep 0.1
+    done
+fi
+build/laplacectl --server "$url" demo "$@"
+if [ -f "$data/laplaced.pid" ]; then
+    echo
+    echo "The server keeps running (pid $(cat "$data/laplaced.pid"), data in $data). Stop it: kill $(cat "$data/laplaced.pid")"
+fi
