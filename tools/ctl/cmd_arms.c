@@ -1,0 +1,208 @@
+/* laplacectl arms: load the catalogue from CSV `id,f1,f2,...` or NDJSON, or show it.
+ *
+ * A CSV file becomes one JSON body {"arms":[...]}; the catalogue is small beside a graph (thousands of arms), so it
+ * is built in memory. Every row must have as many features as the first. */
+#include "commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "csv.h"
+#include "edges.h"
+#include "http_client.h"
+#include "json.h"
+
+/* --- CSV -> JSON ---------------------------------------------------------------------------------------------- */
+
+/* A header row is one whose features are not all numbers, or, without features, whose only cell reads "id" or "arm". */
+static bool looks_like_header(const struct lc_csv *csv)
+{
+    if (csv->n_fields == 1)
+        return strcmp(csv->fields[0], "id") == 0 || strcmp(csv->fields[0], "arm") == 0;
+    for (size_t i = 1; i < csv->n_fields; i++)
+        if (!lc_is_number(csv->fields[i]))
+            return true;
+    return false;
+}
+
+/* Column 1 up may be called "active": then it is no feature but true/false/1/0. Returns its index or 0. */
+static size_t active_column(const struct lc_csv *csv)
+{
+    for (size_t i = 1; i < csv->n_fields; i++)
+        if (strcmp(csv->fields[i], "active") == 0)
+            return i;
+    return 0;
+}
+
+static int put_active(struct lc_csv *csv, size_t i, struct lc_text *out)
+{
+    const char *v = csv->fields[i];
+    bool is_on = strcmp(v, "true") == 0 || strcmp(v, "1") == 0;
+    if (!is_on && strcmp(v, "false") != 0 && strcmp(v, "0") != 0)
+        return lc_csv_fail(csv, "active is true, false, 1 or 0, not \"%.40s\"", v);
+    lc_text_printf(out, ",\"active\":%s", is_on ? "true" : "false");
+    return 0;
+}
+
+static int put_features(struct lc_csv *csv, size_t active, struct lc_text *out)
+{
+    size_t n = 0;
+    for (size_t i = 1; i < csv->n_fields; i++) {
+        double v;
+        if (i == active)
+            continue;
+        if (!lc_csv_number(csv, i, &v))
+            return -1;
+        lc_text_puts(out, n++ == 0 ? ",\"features\":[" : ",");
+        lc_text_number(out, v);
+    }
+    if (n > 0)
+        lc_text_puts(out, "]");
+    return 0;
+}
+
+/* One row as a JSON item; 0 or -1 with csv->why. */
+static int put_arm(struct lc_csv *csv, size_t n_columns, size_t active, struct lc_text *out)
+{
+    if (csv->n_fields != n_columns)
+        return lc_csv_fail(csv, "%zu columns where the rows before have %zu", csv->n_fields, n_columns);
+    if (csv->fields[0][0] == '\0')
+        return lc_csv_fail(csv, "an empty arm id");
+    lc_text_puts(out, "{\"id\":");
+    lc_text_json(out, csv->fields[0]);
+    if (active != 0 && put_active(csv, active, out) != 0)
+        return -1;
+    if (put_features(csv, active, out) != 0)
+        return -1;
+    lc_text_puts(out, "}");
+    return 0;
+}
+
+/* The whole file; 0 or -1 with csv->why. */
+static int arms_from_csv(struct lc_csv *csv, enum lc_header header, struct lc_text *out)
+{
+    size_t n_columns = 0, active = 0, n = 0;
+    int rc;
+    lc_text_puts(out, "{\"arms\":[");
+    while ((rc = lc_csv_next(csv)) == 1) {
+        bool is_first = n_columns == 0;
+        if (is_first)
+            n_columns = csv->n_fields;
+        if (is_first && (header == LC_HEADER_YES || (header == LC_HEADER_AUTO && looks_like_header(csv)))) {
+            active = active_column(csv);
+            continue;
+        }
+        if (n++ > 0)
+            lc_text_puts(out, ",");
+        if (put_arm(csv, n_columns, active, out) != 0)
+            return -1;
+    }
+    lc_text_puts(out, "]}");
+    return rc;
+}
+
+/* --- command --------------------------------------------------------------------------------------------------- */
+
+static bool has_suffix(const char *s, const char *tail)
+{
+    size_t n = strlen(s), m = strlen(tail);
+    return n >= m && strcmp(s + n - m, tail) == 0;
+}
+
+/* Reads FILE into body and says its content type; NULL after a printed error. */
+static const char *read_body(const char *file, enum lc_header header, struct lc_text *body)
+{
+    struct lc_csv csv;
+    char why[LC_WHY];
+    bool is_json = has_suffix(file, ".json");
+    if (is_json || has_suffix(file, ".ndjson") || has_suffix(file, ".jsonl")) {
+        if (lc_read_file(file, body, why) == 0)
+            return is_json ? LC_JSON_TYPE : LC_NDJSON_TYPE;
+        fprintf(stderr, "laplacectl: %s\n", why);
+        return NULL;
+    }
+    int rc = lc_csv_open(&csv, file);
+    if (rc == 0)
+        rc = arms_from_csv(&csv, header, body);
+    if (rc != 0)
+        fprintf(stderr, "laplacectl: %s (nothing was changed)\n", csv.why);
+    lc_csv_close(&csv);
+    return rc == 0 ? LC_JSON_TYPE : NULL;
+}
+
+static int send_arms(const struct lc_session *s, const char *method, const char *type, const struct lc_text *body)
+{
+    struct lc_client *c = lc_client_new(s, s->tenant);
+    struct lc_text path = {0};
+    lc_text_puts(&path, "/tenants/");
+    lc_path_segment(&path, lc_tenant_name(s));
+    lc_text_puts(&path, "/arms");
+    int status = lc_reply_print(s, lc_client_send(c, method, path.data, type, body->data, body->n), path.data);
+    lc_text_close(&path);
+    lc_client_free(c);
+    return status;
+}
+
+/* arms remove ID...: a PATCH with the ids. */
+static int remove_arms(const struct lc_session *s, const struct lc_words *w)
+{
+    struct lc_text body = {0};
+    lc_text_puts(&body, "{\"remove\":[");
+    for (size_t i = 1; i < w->n; i++) {
+        if (i > 1)
+            lc_text_puts(&body, ",");
+        lc_text_json(&body, w->word[i]);
+    }
+    lc_text_puts(&body, "]}");
+    int status = send_arms(s, "PATCH", LC_JSON_TYPE, &body);
+    lc_text_close(&body);
+    return status;
+}
+
+static int load_arms(const struct lc_session *s, const char *method, const char *file, enum lc_header header)
+{
+    struct lc_text body = {0};
+    int status = 1;
+    const char *type = read_body(file, header, &body);
+    if (type != NULL)
+        status = send_arms(s, method, type, &body);
+    lc_text_close(&body);
+    return status;
+}
+
+static int run_arms(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
+{
+    const char *header_name = "auto";
+    struct lc_words w;
+    const struct lc_opt opts[] = {
+        {"header", LC_OPT_TEXT, &header_name, "auto|yes|no", "is the first row of the CSV a header? (default auto)"},
+    };
+    int rc = lc_args_parse(self, s, opts, 1, argc, argv, &w, 1, 64);
+    if (rc != LC_GO)
+        return rc;
+    int header = lc_header_from_name(header_name);
+    if (strcmp(w.word[0], "get") == 0 && w.n == 1)
+        return lc_get_and_print(s, "/arms");
+    if (strcmp(w.word[0], "remove") == 0 && w.n >= 2)
+        return remove_arms(s, &w);
+    if (strcmp(w.word[0], "put") == 0 && w.n == 2 && header >= 0)
+        return load_arms(s, "PUT", w.word[1], (enum lc_header)header);
+    if (strcmp(w.word[0], "patch") == 0 && w.n == 2 && header >= 0)
+        return load_arms(s, "PATCH", w.word[1], (enum lc_header)header);
+    fprintf(stderr, "usage: laplacectl %s\n", self->synopsis);
+    return 2;
+}
+
+const struct lc_command lc_cmd_arms = {
+    .name = "arms",
+    .synopsis = "arms get | put FILE | patch FILE | remove ID... [--header auto|yes|no]",
+    .about = "the catalogue of arms: load, add, remove, show",
+    .text =
+        "put replaces the catalogue, patch adds and changes. FILE (\"-\": standard input) is\n"
+        "  CSV      id or id,f1,f2,... a row; a header is noticed; a column named active holds true or false\n"
+        "  NDJSON   (.ndjson, .jsonl) {\"id\":\"a1\",\"features\":[...],\"active\":true} or \"a1\" a line; put only\n"
+        "  JSON     (.json) {\"arms\":[...]}; for patch also {\"remove\":[ids]}\n\n"
+        "  laplacectl arms put films.csv --tenant shop\n",
+    .run = run_arms,
+};

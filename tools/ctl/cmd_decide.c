@@ -1,0 +1,279 @@
+/* laplacectl select, reward, observe, activate: one decision by hand, for a first look and for shell scripts.
+ *
+ * Bodies are written here field by field; what needs more than the options offer goes in whole with --body. */
+#include "commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "csv.h"
+#include "http_client.h"
+
+/* --- parts of bodies --------------------------------------------------------------------------------------------- */
+
+/* "0.1,0.7" as a JSON array; 0 or 2 (printed). */
+static int put_vector(struct lc_text *out, const char *name, const char *list)
+{
+    double v[4096];
+    size_t n = 0;
+    char *copy = lc_copy(list), *save = NULL;
+    for (char *p = strtok_r(copy, ",", &save); p != NULL; p = strtok_r(NULL, ",", &save)) {
+        if (n >= 4096 || !lc_is_number(p) || sscanf(p, "%lf", &v[n]) != 1) {
+            fprintf(stderr, "laplacectl: --%s %s: expected numbers like 0.1,0.7\n", name, list);
+            free(copy);
+            return 2;
+        }
+        n++;
+    }
+    free(copy);
+    lc_text_printf(out, ",\"%s\":", name);
+    lc_text_vector(out, v, n);
+    return 0;
+}
+
+/* An arm as typed: an id, or a JSON object with features. */
+static void put_arm(struct lc_text *out, const char *word)
+{
+    if (word[0] == '{')
+        lc_text_puts(out, word);
+    else
+        lc_text_json(out, word);
+}
+
+static void put_list(struct lc_text *out, const char *name, const char *const *items, size_t n)
+{
+    if (n == 0)
+        return;
+    lc_text_printf(out, ",\"%s\":[", name);
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0)
+            lc_text_puts(out, ",");
+        put_arm(out, items[i]);
+    }
+    lc_text_puts(out, "]");
+}
+
+static void put_string(struct lc_text *out, const char *name, const char *value)
+{
+    if (value == NULL)
+        return;
+    lc_text_printf(out, ",\"%s\":", name);
+    lc_text_json(out, value);
+}
+
+static int send_body(const struct lc_session *s, const char *path, const char *type, const struct lc_text *body)
+{
+    struct lc_client *c = lc_client_new(s, s->tenant);
+    int status = lc_reply_print(s, lc_client_send(c, "POST", path, type, body->data, body->n), path + 1);
+    lc_client_free(c);
+    return status;
+}
+
+static int send_file(const struct lc_session *s, const char *path, const char *type, const char *file)
+{
+    char why[LC_WHY];
+    struct lc_text body = {0};
+    int status = 1;
+    if (lc_read_file(file, &body, why) != 0)
+        fprintf(stderr, "laplacectl: %s\n", why);
+    else
+        status = send_body(s, path, type, &body);
+    lc_text_close(&body);
+    return status;
+}
+
+/* --- select ------------------------------------------------------------------------------------------------------ */
+
+struct select_options {
+    const char *context, *decision, *body;
+    struct lc_list exclude;
+    size_t top;
+    bool is_explained, is_dry, is_deferred;
+};
+
+static int select_body(const struct select_options *o, const struct lc_words *w, struct lc_text *out)
+{
+    lc_text_puts(out, "{\"user\":");
+    lc_text_json(out, w->word[0]);
+    if (o->context != NULL && put_vector(out, "context", o->context) != 0)
+        return 2;
+    put_list(out, "candidates", w->word + 1, w->n - 1);
+    put_list(out, "exclude", o->exclude.item, o->exclude.n);
+    put_string(out, "decision", o->decision);
+    if (o->top != 1)
+        lc_text_printf(out, ",\"top\":%zu", o->top);
+    if (o->is_explained)
+        lc_text_puts(out, ",\"explain\":true");
+    if (o->is_dry)
+        lc_text_puts(out, ",\"dry_run\":true");
+    if (o->is_deferred)
+        lc_text_puts(out, ",\"defer\":true");
+    lc_text_puts(out, "}");
+    return 0;
+}
+
+static int run_select(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
+{
+    struct select_options o = {.top = 1};
+    struct lc_words w;
+    struct lc_text body = {0};
+    const struct lc_opt opts[] = {
+        {"context", LC_OPT_TEXT, &o.context, "X1,X2,...", "the context"},
+        {"exclude", LC_OPT_LIST, &o.exclude, "ID", "leave this arm out (may be repeated)"},
+        {"top", LC_OPT_COUNT, &o.top, "N", "a slate of N arms (default 1)"},
+        {"explain", LC_OPT_FLAG, &o.is_explained, NULL, "show every candidate"},
+        {"dry-run", LC_OPT_FLAG, &o.is_dry, NULL, "record nothing"},
+        {"defer", LC_OPT_FLAG, &o.is_deferred, NULL, "learn only once activated"},
+        {"decision", LC_OPT_TEXT, &o.decision, "ID", "your own id: a repeat gives the first answer"},
+        {"body", LC_OPT_TEXT, &o.body, "FILE", "the whole JSON body from a file (\"-\": standard input)"},
+    };
+    int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof opts[0], argc, argv, &w, 0, 64);
+    if (rc != LC_GO)
+        return rc;
+    if (o.body != NULL)
+        return send_file(s, "/select", LC_JSON_TYPE, o.body);
+    if (w.n == 0) {
+        fprintf(stderr, "usage: laplacectl %s\n", self->synopsis);
+        return 2;
+    }
+    rc = select_body(&o, &w, &body);
+    if (rc == 0)
+        rc = send_body(s, "/select", LC_JSON_TYPE, &body);
+    lc_text_close(&body);
+    return rc;
+}
+
+const struct lc_command lc_cmd_select = {
+    .name = "select",
+    .synopsis = "select USER [ARM...] [options]",
+    .about = "which arm for this user, now?",
+    .text = "ARM is an id, or JSON: '{\"id\":\"a9\",\"features\":[1,0,0.5]}'. Without arms: the whole catalogue.\n\n"
+            "  laplacectl select u42 red green blue --explain\n",
+    .run = run_select,
+};
+
+/* --- reward ------------------------------------------------------------------------------------------------------ */
+
+static int run_reward(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
+{
+    const char *arm = NULL, *file = NULL;
+    struct lc_words w;
+    struct lc_text body = {0};
+    const struct lc_opt opts[] = {
+        {"arm", LC_OPT_TEXT, &arm, "ID", "the slot of a slate"},
+        {"body", LC_OPT_TEXT, &file, "FILE", "the whole JSON body (an object, or an array of up to 1000)"},
+    };
+    int rc = lc_args_parse(self, s, opts, 2, argc, argv, &w, 0, 2);
+    if (rc != LC_GO)
+        return rc;
+    if (file != NULL)
+        return send_file(s, "/reward", LC_JSON_TYPE, file);
+    if (w.n != 2 || !lc_is_number(w.word[1])) {
+        fprintf(stderr, "usage: laplacectl %s\n", self->synopsis);
+        return 2;
+    }
+    lc_text_puts(&body, "{\"decision\":");
+    lc_text_json(&body, w.word[0]);
+    lc_text_puts(&body, ",\"reward\":");
+    lc_text_number(&body, strtod(w.word[1], NULL));
+    put_string(&body, "arm", arm);
+    lc_text_puts(&body, "}");
+    rc = send_body(s, "/reward", LC_JSON_TYPE, &body);
+    lc_text_close(&body);
+    return rc;
+}
+
+const struct lc_command lc_cmd_reward = {
+    .name = "reward",
+    .synopsis = "reward DECISION VALUE [--arm ID] | reward --body FILE",
+    .about = "what a decision has earned",
+    .text = "  laplacectl reward 01JD0000000000000000000000 1.0\n",
+    .run = run_reward,
+};
+
+/* --- observe ------------------------------------------------------------------------------------------------------ */
+
+struct observe_options {
+    const char *context, *file;
+    double propensity;
+};
+
+static int observe_body(const struct observe_options *o, const struct lc_words *w, struct lc_text *out)
+{
+    lc_text_puts(out, "{\"user\":");
+    lc_text_json(out, w->word[0]);
+    if (o->context != NULL && put_vector(out, "context", o->context) != 0)
+        return 2;
+    lc_text_puts(out, ",\"arm\":");
+    put_arm(out, w->word[1]);
+    lc_text_puts(out, ",\"reward\":");
+    lc_text_number(out, strtod(w->word[2], NULL));
+    if (o->propensity > 0.0) {
+        lc_text_puts(out, ",\"propensity\":");
+        lc_text_number(out, o->propensity);
+    }
+    lc_text_puts(out, "}");
+    return 0;
+}
+
+static int run_observe(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
+{
+    struct observe_options o = {0};
+    struct lc_words w;
+    struct lc_text body = {0};
+    const struct lc_opt opts[] = {
+        {"context", LC_OPT_TEXT, &o.context, "X1,X2,...", "the context"},
+        {"propensity", LC_OPT_REAL, &o.propensity, "P", "with which the arm was chosen"},
+        {"file", LC_OPT_TEXT, &o.file, "FILE", "NDJSON, up to 10,000 lines, all or nothing (\"-\": standard input)"},
+    };
+    int rc = lc_args_parse(self, s, opts, 3, argc, argv, &w, 0, 3);
+    if (rc != LC_GO)
+        return rc;
+    if (o.file != NULL)
+        return send_file(s, "/observe", LC_NDJSON_TYPE, o.file);
+    if (w.n != 3 || !lc_is_number(w.word[2])) {
+        fprintf(stderr, "usage: laplacectl %s\n", self->synopsis);
+        return 2;
+    }
+    rc = observe_body(&o, &w, &body);
+    if (rc == 0)
+        rc = send_body(s, "/observe", LC_JSON_TYPE, &body);
+    lc_text_close(&body);
+    return rc;
+}
+
+const struct lc_command lc_cmd_observe = {
+    .name = "observe",
+    .synopsis = "observe USER ARM VALUE [--context X1,X2,...] [--propensity P] | observe --file FILE",
+    .about = "learn from a reward without a decision of ours",
+    .text = "A line of FILE: {\"user\":\"u1\",\"context\":[...],\"arm\":\"a1\" or {\"id\",\"features\"},\"reward\":1,\n"
+            "\"propensity\":0.2}; context, features and propensity where they apply. For longer files, with\n"
+            "progress and latencies, see `laplacectl replay --help`.\n",
+    .run = run_observe,
+};
+
+/* --- activate ------------------------------------------------------------------------------------------------------
+ */
+
+static int run_activate(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
+{
+    struct lc_words w;
+    struct lc_text body = {0};
+    int rc = lc_args_parse(self, s, NULL, 0, argc, argv, &w, 1, 1);
+    if (rc != LC_GO)
+        return rc;
+    lc_text_puts(&body, "{\"decision\":");
+    lc_text_json(&body, w.word[0]);
+    lc_text_puts(&body, "}");
+    rc = send_body(s, "/activate", LC_JSON_TYPE, &body);
+    lc_text_close(&body);
+    return rc;
+}
+
+const struct lc_command lc_cmd_activate = {
+    .name = "activate",
+    .synopsis = "activate DECISION",
+    .about = "a deferred decision was shown",
+    .run = run_activate,
+};

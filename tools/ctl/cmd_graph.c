@@ -1,0 +1,170 @@
+/* laplacectl graph: load the user graph from an edge list, or show its summary.
+ *
+ * A CSV file is turned into NDJSON lines ["u","v",w] while it is being sent, so the client's memory does not grow
+ * with the file; a fault in the file breaks the request off, and the server applies nothing. */
+#include "commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "edges.h"
+#include "http_client.h"
+
+/* --- CSV -> NDJSON, on the fly -------------------------------------------------------------------------------- */
+
+struct stream {
+    struct lc_edge_reader edges;
+    struct lc_text line; /* produced and not yet handed out, from `taken` on */
+    size_t taken;
+    bool is_over, has_failed;
+};
+
+/* Puts the next edge into line; false at the end or after a failure. */
+static bool produce(struct stream *st)
+{
+    struct lc_edge_row e;
+    int rc = st->is_over ? 0 : lc_edges_next(&st->edges, &e);
+    lc_text_clear(&st->line);
+    st->taken = 0;
+    if (rc <= 0) {
+        st->is_over = true;
+        st->has_failed = st->has_failed || rc < 0;
+        return false;
+    }
+    lc_text_puts(&st->line, "[");
+    lc_text_json(&st->line, e.u);
+    lc_text_puts(&st->line, ",");
+    lc_text_json(&st->line, e.v);
+    lc_text_puts(&st->line, ",");
+    lc_text_number(&st->line, e.weight);
+    lc_text_puts(&st->line, "]\n");
+    return true;
+}
+
+static size_t read_edges(void *arg, char *buf, size_t n)
+{
+    struct stream *st = arg;
+    size_t filled = 0;
+    while (filled < n) {
+        size_t left = st->line.n - st->taken;
+        if (left == 0 && !produce(st))
+            break;
+        left = st->line.n - st->taken;
+        size_t take = left < n - filled ? left : n - filled;
+        memcpy(buf + filled, st->line.data + st->taken, take);
+        st->taken += take;
+        filled += take;
+    }
+    return st->has_failed ? LC_READ_FAILED : filled;
+}
+
+static int put_csv(const struct lc_session *s, struct lc_client *c, const char *path, const char *file,
+                   enum lc_header header)
+{
+    struct stream st = {0};
+    int status = 1;
+    if (lc_edges_open(&st.edges, file, header) == 0) {
+        lc_text_clear(&st.line);
+        const struct lc_reply *r = lc_client_stream(c, "PUT", path, LC_NDJSON_TYPE, read_edges, &st);
+        if (!st.has_failed)
+            status = lc_reply_print(s, r, path);
+    }
+    if (st.edges.csv.why[0] != '\0')
+        fprintf(stderr, "laplacectl: %s (nothing was changed)\n", st.edges.csv.why);
+    lc_edges_close(&st.edges);
+    lc_text_close(&st.line);
+    return status;
+}
+
+/* --- files that are JSON already ------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *s, const char *tail)
+{
+    size_t n = strlen(s), m = strlen(tail);
+    return n >= m && strcmp(s + n - m, tail) == 0;
+}
+
+/* Content type by the file's name; NULL: read it as CSV. */
+static const char *type_of(const char *file, const char *format)
+{
+    if (format != NULL)
+        return strcmp(format, "json") == 0 ? LC_JSON_TYPE : strcmp(format, "ndjson") == 0 ? LC_NDJSON_TYPE : NULL;
+    if (ends_with(file, ".ndjson") || ends_with(file, ".jsonl"))
+        return LC_NDJSON_TYPE;
+    return ends_with(file, ".json") ? LC_JSON_TYPE : NULL;
+}
+
+static int send_file(const struct lc_session *s, struct lc_client *c, const char *method, const char *path,
+                     const char *file, const char *type)
+{
+    struct lc_text text = {0};
+    char why[LC_WHY];
+    int status = 1;
+    if (lc_read_file(file, &text, why) != 0)
+        fprintf(stderr, "laplacectl: %s\n", why);
+    else
+        status = lc_reply_print(s, lc_client_send(c, method, path, type, text.data, text.n), path);
+    lc_text_close(&text);
+    return status;
+}
+
+/* --- command ----------------------------------------------------------------------------------------------------- */
+
+struct graph_options {
+    const char *header, *format;
+};
+
+static int load(const struct lc_session *s, const struct graph_options *o, const char *verb, const char *file,
+                int header)
+{
+    struct lc_client *c = lc_client_new(s, s->tenant);
+    struct lc_text path = {0};
+    const char *type = type_of(file, o->format);
+    int status;
+    lc_text_puts(&path, "/tenants/");
+    lc_path_segment(&path, lc_tenant_name(s));
+    lc_text_puts(&path, "/graph");
+    if (strcmp(verb, "patch") == 0)
+        status = send_file(s, c, "PATCH", path.data, file, LC_JSON_TYPE);
+    else if (type != NULL)
+        status = send_file(s, c, "PUT", path.data, file, type);
+    else
+        status = put_csv(s, c, path.data, file, (enum lc_header)header);
+    lc_text_close(&path);
+    lc_client_free(c);
+    return status;
+}
+
+static int run_graph(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
+{
+    struct graph_options o = {.header = "auto"};
+    struct lc_words w;
+    const struct lc_opt opts[] = {
+        {"header", LC_OPT_TEXT, &o.header, "auto|yes|no", "is the first row of the CSV a header? (default auto)"},
+        {"format", LC_OPT_TEXT, &o.format, "csv|ndjson|json", "of FILE (default: by its name, else csv)"},
+    };
+    int rc = lc_args_parse(self, s, opts, 2, argc, argv, &w, 1, 2);
+    if (rc != LC_GO)
+        return rc;
+    int header = lc_header_from_name(o.header);
+    if (strcmp(w.word[0], "get") == 0 && w.n == 1)
+        return lc_get_and_print(s, "/graph");
+    if (w.n == 2 && header >= 0 && (strcmp(w.word[0], "put") == 0 || strcmp(w.word[0], "patch") == 0))
+        return load(s, &o, w.word[0], w.word[1], header);
+    fprintf(stderr, "usage: laplacectl %s\n", self->synopsis);
+    return 2;
+}
+
+const struct lc_command lc_cmd_graph = {
+    .name = "graph",
+    .synopsis = "graph get | put FILE [--header auto|yes|no] [--format csv|ndjson|json] | patch FILE",
+    .about = "the user graph: load an edge list, patch it, show its summary",
+    .text = "put replaces the whole graph. FILE (\"-\": standard input) is\n"
+            "  CSV      u,v or u,v,weight a row; comma, semicolon or tab; # starts a comment; a header is noticed\n"
+            "           (no weights and unusual names: say --header yes)\n"
+            "  NDJSON   [\"u\",\"v\"] or [\"u\",\"v\",weight] a line\n"
+            "  JSON     {\"users\":[...],\"edges\":[[\"u\",\"v\",weight],...]}\n"
+            "Weights are greater than 0 and 1 when left out. patch sends {\"add\":[[u,v,w]],\"remove\":[[u,v]]}.\n\n"
+            "  laplacectl graph put friends.csv --tenant shop\n",
+    .run = run_graph,
+};

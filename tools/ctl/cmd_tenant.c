@@ -1,0 +1,208 @@
+/* laplacectl tenant: list, put, get, delete.
+ *
+ * A configuration is built from a JSON file, or from nothing, and then from --set path=value options in their
+ * order; the server fills what is left out from the preset and answers with the whole. A PUT replaces the whole
+ * configuration: to change one field and keep the others, use --keep, which starts from what is in force. */
+#include "commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "http_client.h"
+#include "json.h"
+
+const char *lc_tenant_name(const struct lc_session *s)
+{
+    return s->tenant != NULL ? s->tenant : "default";
+}
+
+int lc_get_and_print(const struct lc_session *s, const char *rest)
+{
+    struct lc_client *c = lc_client_new(s, s->tenant);
+    struct lc_text path = {0};
+    lc_text_puts(&path, "/tenants/");
+    lc_path_segment(&path, lc_tenant_name(s));
+    lc_text_puts(&path, rest);
+    int status = lc_reply_print(s, lc_client_get(c, path.data), path.data);
+    lc_text_close(&path);
+    lc_client_free(c);
+    return status;
+}
+
+/* --- list ----------------------------------------------------------------------------------------------------- */
+
+static void print_row(const struct lc_json *t)
+{
+    static const char *const columns[] = {"version", "events", "decisions"};
+    const char *name = lc_json_string(lc_json_get(t, "name"));
+    const char *algorithm = lc_json_string(lc_json_get(t, "algorithm"));
+    printf("%-24s %-18s", name != NULL ? name : "?", algorithm != NULL ? algorithm : "?");
+    for (size_t i = 0; i < 3; i++) {
+        double v = 0.0;
+        lc_json_number(lc_json_get(t, columns[i]), &v);
+        printf(" %12.0f", v);
+    }
+    puts("");
+}
+
+static int list_tenants(const struct lc_session *s)
+{
+    char why[LC_WHY];
+    int status = 0;
+    struct lc_client *c = lc_client_new(s, NULL);
+    const struct lc_reply *r = lc_client_get(c, "/tenants");
+    if (s->is_json || !lc_reply_ok(r)) {
+        status = lc_reply_print(s, r, "list of tenants");
+    } else {
+        struct lc_json *doc = lc_json_parse(r->body.data, r->body.n, why);
+        const struct lc_json *rows = lc_json_get(doc, "tenants");
+        printf("%-24s %-18s %12s %12s %12s\n", "tenant", "algorithm", "version", "events", "decisions");
+        for (size_t i = 0; i < lc_json_length(rows); i++)
+            print_row(lc_json_at(rows, i));
+        lc_json_free(doc);
+    }
+    lc_client_free(c);
+    return status;
+}
+
+/* --- put ------------------------------------------------------------------------------------------------------ */
+
+/* Applies "path=value"; 0 or 1 (printed). */
+static int apply_set(struct lc_json *config, const char *item)
+{
+    char path[256], why[LC_WHY];
+    const char *eq = strchr(item, '=');
+    if (eq == NULL || eq == item || (size_t)(eq - item) >= sizeof path) {
+        fprintf(stderr, "laplacectl: --set %s: expected path=value\n", item);
+        return 1;
+    }
+    snprintf(path, sizeof path, "%.*s", (int)(eq - item), item);
+    if (lc_json_set(config, path, eq + 1, why) == 0)
+        return 0;
+    fprintf(stderr, "laplacectl: --set %s: %s\n", item, why);
+    return 1;
+}
+
+static struct lc_json *config_from_file(const char *file)
+{
+    struct lc_text text = {0};
+    char why[LC_WHY];
+    struct lc_json *doc = NULL;
+    if (lc_read_file(file, &text, why) != 0)
+        fprintf(stderr, "laplacectl: %s\n", why);
+    else if ((doc = lc_json_parse(text.data, text.n, why)) == NULL)
+        fprintf(stderr, "laplacectl: %s: %s\n", file, why);
+    lc_text_close(&text);
+    return doc;
+}
+
+/* The configuration in force, copied out of the tenant's view. */
+static struct lc_json *config_in_force(struct lc_client *c, const char *path)
+{
+    char why[LC_WHY];
+    struct lc_text text = {0};
+    const struct lc_reply *r = lc_client_get(c, path);
+    if (!lc_reply_ok(r)) {
+        lc_reply_fail(r, path);
+        return NULL;
+    }
+    struct lc_json *view = lc_json_parse(r->body.data, r->body.n, why);
+    lc_json_write(lc_json_get(view, "configuration"), false, &text);
+    lc_json_free(view);
+    struct lc_json *config = text.n > 0 ? lc_json_parse(text.data, text.n, why) : NULL;
+    if (config == NULL)
+        fprintf(stderr, "laplacectl: %s: the answer holds no configuration\n", path);
+    lc_text_close(&text);
+    return config;
+}
+
+struct put_options {
+    struct lc_list set;
+    bool keeps;
+};
+
+static int put_tenant(const struct lc_session *s, const struct put_options *o, const char *path, const char *file)
+{
+    struct lc_client *c = lc_client_new(s, NULL);
+    struct lc_text body = {0};
+    int status = 0;
+    struct lc_json *config = file != NULL ? config_from_file(file)
+                             : o->keeps   ? config_in_force(c, path)
+                                          : lc_json_object();
+    if (config == NULL)
+        status = 1;
+    for (size_t i = 0; status == 0 && i < o->set.n; i++)
+        status = apply_set(config, o->set.item[i]);
+    if (status == 0) {
+        lc_json_write(config, false, &body);
+        status = lc_reply_print(s, lc_client_json(c, "PUT", path, &body), path);
+    }
+    lc_text_close(&body);
+    lc_json_free(config);
+    lc_client_free(c);
+    return status;
+}
+
+/* --- get, delete -------------------------------------------------------------------------------------------------- */
+
+static int plain(const struct lc_session *s, const char *method, const char *path)
+{
+    struct lc_client *c = lc_client_new(s, NULL);
+    int status = lc_reply_print(s, lc_client_send(c, method, path, NULL, NULL, 0), path);
+    lc_client_free(c);
+    return status;
+}
+
+static int unknown_verb(const struct lc_command *self)
+{
+    fprintf(stderr, "usage: laplacectl %s\n", self->synopsis);
+    return 2;
+}
+
+static int run_named(const struct lc_command *self, const struct lc_session *s, const struct put_options *o,
+                     const struct lc_words *w)
+{
+    struct lc_text path = {0};
+    int status = 2;
+    const char *verb = w->word[0];
+    lc_text_puts(&path, "/tenants/");
+    lc_path_segment(&path, w->n > 1 ? w->word[1] : lc_tenant_name(s));
+    if (strcmp(verb, "put") == 0)
+        status = put_tenant(s, o, path.data, w->n > 2 ? w->word[2] : NULL);
+    else if (strcmp(verb, "get") == 0 && w->n <= 2)
+        status = plain(s, "GET", path.data);
+    else if (strcmp(verb, "delete") == 0 && w->n == 2)
+        status = plain(s, "DELETE", path.data);
+    else
+        unknown_verb(self);
+    lc_text_close(&path);
+    return status;
+}
+
+static int run_tenant(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
+{
+    struct put_options o = {0};
+    struct lc_words w;
+    const struct lc_opt opts[] = {
+        {"set", LC_OPT_LIST, &o.set, "PATH=VALUE", "put: set one field (may be repeated)"},
+        {"keep", LC_OPT_FLAG, &o.keeps, NULL, "put: start from the configuration in force"},
+    };
+    int rc = lc_args_parse(self, s, opts, 2, argc, argv, &w, 1, 3);
+    if (rc != LC_GO)
+        return rc;
+    if (strcmp(w.word[0], "list") == 0)
+        return w.n == 1 ? list_tenants(s) : unknown_verb(self);
+    return run_named(self, s, &o, &w);
+}
+
+const struct lc_command lc_cmd_tenant = {
+    .name = "tenant",
+    .synopsis = "tenant list | put NAME [FILE] [--keep] [--set PATH=VALUE]... | get [NAME] | delete NAME",
+    .about = "configurations: list, put, get, delete",
+    .text = "FILE holds the JSON configuration (\"-\": standard input). --set reads its value as JSON where it is\n"
+            "JSON, else as a string. What is left out comes from the preset.\n\n"
+            "  laplacectl tenant put shop --set algorithm=lk-gp-ucb --set arm_dim=3\n"
+            "  laplacectl tenant put shop --keep --set user_kernel.rho=0.5 --set confidence.beta=1\n"
+            "  laplacectl tenant put shop shop.json\n",
+    .run = run_tenant,
+};

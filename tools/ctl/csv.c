@@ -1,0 +1,268 @@
+/* CSV reader: a state machine over characters, one row at a time, in constant memory but for the row itself.
+ *
+ *   - fields are separated by one of , ; TAB: the first of them outside quotes in the first row decides for the file
+ *   - a field in double quotes may hold separators, line breaks and doubled quotes ("" = ")
+ *   - rows end with LF, CRLF or the end of the file; a UTF-8 byte order mark is skipped
+ *   - blank rows and rows that begin with # are skipped (edge lists in the wild carry such comments)
+ *   - spaces around unquoted fields are dropped
+ *
+ * A quote that never closes, text after a closing quote, a NUL byte or a field of more than 1 MiB is an error with
+ * file and line. Cost: O(bytes). */
+#include "csv.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_FIELD (1u << 20)
+
+int lc_csv_fail(struct lc_csv *csv, const char *fmt, ...)
+{
+    va_list args;
+    int n = snprintf(csv->why, sizeof csv->why, "%.120s:%zu: ", csv->path, csv->line);
+    va_start(args, fmt);
+    if (n > 0 && (size_t)n < sizeof csv->why)
+        vsnprintf(csv->why + n, sizeof csv->why - (size_t)n, fmt, args);
+    va_end(args);
+    return -1;
+}
+
+static int raw_char(struct lc_csv *csv)
+{
+    if (csv->n_ahead == 0)
+        return getc(csv->file);
+    int c = csv->ahead[0];
+    csv->ahead[0] = csv->ahead[1];
+    csv->n_ahead--;
+    return c;
+}
+
+/* Skips a byte order mark at the start; other bytes that were read on the way are kept in `ahead`. */
+static void skip_mark(struct lc_csv *csv)
+{
+    static const int mark[3] = {0xEF, 0xBB, 0xBF};
+    int c = '\0';
+    for (size_t i = 0; i < 3; i++) {
+        c = getc(csv->file);
+        if (c != mark[i])
+            break;
+        if (i == 2) {
+            csv->n_ahead = 0;
+            return;
+        }
+        csv->ahead[csv->n_ahead++] = (unsigned char)c;
+    }
+    if (c != EOF)
+        ungetc(c, csv->file);
+}
+
+void lc_csv_open_stream(struct lc_csv *csv, FILE *file, const char *name)
+{
+    *csv = (struct lc_csv){.path = name, .file = file, .next_line = 1};
+    skip_mark(csv);
+}
+
+int lc_csv_open(struct lc_csv *csv, const char *path)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    FILE *f = is_stdin ? stdin : fopen(path, "rb");
+    if (f == NULL) {
+        *csv = (struct lc_csv){.path = path};
+        snprintf(csv->why, sizeof csv->why, "%.160s: %s", path, strerror(errno));
+        return -1;
+    }
+    lc_csv_open_stream(csv, f, is_stdin ? "standard input" : path);
+    csv->is_owned = !is_stdin;
+    return 0;
+}
+
+void lc_csv_close(struct lc_csv *csv)
+{
+    if (csv->is_owned && csv->file != NULL)
+        fclose(csv->file);
+    lc_text_close(&csv->bytes);
+    free(csv->fields);
+    free(csv->starts);
+    csv->file = NULL;
+    csv->fields = NULL;
+    csv->starts = NULL;
+    csv->n_fields = csv->cap_fields = csv->cap_starts = 0;
+}
+
+/* --- characters ------------------------------------------------------------------------------------------- */
+
+/* Next character with CRLF folded into LF; counts lines. */
+static int next_char(struct lc_csv *csv)
+{
+    int c = raw_char(csv);
+    if (c == '\r') {
+        int d = raw_char(csv);
+        if (d != '\n' && d != EOF)
+            ungetc(d, csv->file);
+        c = '\n';
+    }
+    if (c == '\n')
+        csv->next_line++;
+    return c;
+}
+
+static bool is_separator(struct lc_csv *csv, int c)
+{
+    if (csv->separator != '\0')
+        return c == csv->separator;
+    if (c != ',' && c != ';' && c != '\t')
+        return false;
+    csv->separator = (char)c;
+    return true;
+}
+
+static int put_char(struct lc_csv *csv, size_t start, int c)
+{
+    char byte = (char)c;
+    if (c == '\0')
+        return lc_csv_fail(csv, "a NUL byte: this is no text file");
+    if (csv->bytes.n - start >= MAX_FIELD)
+        return lc_csv_fail(csv, "a field of more than 1 MiB (a quote that is not closed?)");
+    lc_text_put(&csv->bytes, &byte, 1);
+    return 0;
+}
+
+static bool is_blank(int c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* --- fields ----------------------------------------------------------------------------------------------- */
+
+/* After the opening quote. Leaves the character that ends the field (separator, LF or EOF) in *end. */
+static int quoted_field(struct lc_csv *csv, size_t start, int *end)
+{
+    for (;;) {
+        int c = next_char(csv);
+        if (c == EOF)
+            return lc_csv_fail(csv, "a quote is not closed");
+        if (c == '"') {
+            c = next_char(csv);
+            if (c != '"') {
+                while (c == ' ')
+                    c = next_char(csv);
+                if (c != EOF && c != '\n' && !is_separator(csv, c))
+                    return lc_csv_fail(csv, "text after a closing quote");
+                *end = c;
+                return 0;
+            }
+        }
+        if (put_char(csv, start, c) != 0)
+            return -1;
+    }
+}
+
+/* First character c of the field was read already. */
+static int plain_field(struct lc_csv *csv, size_t start, int c, int *end)
+{
+    for (; c != EOF && c != '\n' && !is_separator(csv, c); c = next_char(csv))
+        if (put_char(csv, start, c) != 0)
+            return -1;
+    while (csv->bytes.n > start && is_blank(csv->bytes.data[csv->bytes.n - 1]))
+        csv->bytes.n--;
+    *end = c;
+    return 0;
+}
+
+/* One field into bytes, NUL included; *end as above. */
+static int read_field(struct lc_csv *csv, int c, int *end)
+{
+    size_t start = csv->bytes.n;
+    void *starts = csv->starts;
+    lc_reserve(&starts, &csv->cap_starts, csv->n_fields + 1, sizeof *csv->starts);
+    csv->starts = starts;
+    while (c == ' ')
+        c = next_char(csv);
+    int rc = c == '"' ? quoted_field(csv, start, end) : plain_field(csv, start, c, end);
+    if (rc != 0)
+        return -1;
+    lc_text_put(&csv->bytes, "", 1);
+    csv->starts[csv->n_fields++] = start;
+    return 0;
+}
+
+/* --- rows ------------------------------------------------------------------------------------------------- */
+
+static void skip_line(struct lc_csv *csv, int c)
+{
+    while (c != EOF && c != '\n')
+        c = next_char(csv);
+}
+
+/* First character of the next row that counts, or EOF. */
+static int start_of_row(struct lc_csv *csv)
+{
+    for (;;) {
+        csv->line = csv->next_line;
+        int c = next_char(csv);
+        while (c == ' ')
+            c = next_char(csv);
+        if (c == '#')
+            skip_line(csv, c);
+        else if (c != '\n')
+            return c;
+    }
+}
+
+static void point_fields(struct lc_csv *csv)
+{
+    void *fields = csv->fields;
+    lc_reserve(&fields, &csv->cap_fields, csv->n_fields, sizeof *csv->fields);
+    csv->fields = fields;
+    for (size_t i = 0; i < csv->n_fields; i++)
+        csv->fields[i] = csv->bytes.data + csv->starts[i];
+}
+
+int lc_csv_next(struct lc_csv *csv)
+{
+    int end = '\0';
+    csv->n_fields = 0;
+    lc_text_clear(&csv->bytes);
+    int c = start_of_row(csv);
+    if (c == EOF) {
+        if (ferror(csv->file))
+            return lc_csv_fail(csv, "%s", strerror(errno));
+        return 0;
+    }
+    for (;;) {
+        if (read_field(csv, c, &end) != 0)
+            return -1;
+        if (end == '\n' || end == EOF)
+            break;
+        c = next_char(csv);
+    }
+    point_fields(csv);
+    return 1;
+}
+
+/* --- numbers ---------------------------------------------------------------------------------------------- */
+
+static bool to_number(const char *text, double *out)
+{
+    char *end = NULL;
+    if (*text == '\0')
+        return false;
+    *out = strtod(text, &end);
+    return end != text && *end == '\0' && isfinite(*out);
+}
+
+bool lc_is_number(const char *text)
+{
+    double v;
+    return to_number(text, &v);
+}
+
+bool lc_csv_number(struct lc_csv *csv, size_t i, double *out)
+{
+    if (i < csv->n_fields && to_number(csv->fields[i], out))
+        return true;
+    lc_csv_fail(csv, "field %zu: \"%.40s\" is not a finite number", i + 1, i < csv->n_fields ? csv->fields[i] : "");
+    return false;
+}

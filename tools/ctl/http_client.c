@@ -1,0 +1,271 @@
+/* The client's only contact with libcurl. A handle keeps its connection alive between requests, so a request costs
+ * one write and one read on a warm socket; headers are made once per client and content type.
+ *
+ * Requests are never repeated by themselves: select and reward are only safe to repeat with the caller's own ids,
+ * which is for the caller to know. Proxies of the environment are left aside for loopback addresses. */
+#include "http_client.h"
+
+#include <ctype.h>
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+
+struct lc_client {
+    CURL *curl;
+    char *base; /* server URL without a trailing slash */
+    char *tenant_header, *key_header;
+    struct curl_slist *headers[3]; /* none, JSON, NDJSON */
+    struct lc_reply reply;
+    struct lc_text url;
+    double timeout_s;
+    size_t (*read)(void *arg, char *buf, size_t n);
+    void *read_arg;
+};
+
+void lc_http_global_init(void)
+{
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+/* --- set-up --------------------------------------------------------------------------------------------- */
+
+static char *header(const char *name, const char *value)
+{
+    struct lc_text t = {0};
+    lc_text_printf(&t, "%s: %s", name, value);
+    return t.data;
+}
+
+static void append_header(struct curl_slist **list, const char *line)
+{
+    struct curl_slist *next = line != NULL ? curl_slist_append(*list, line) : *list;
+    if (next != NULL)
+        *list = next;
+}
+
+/* "Expect:" without a value switches off the 100-continue round trip. */
+static struct curl_slist *make_headers(const struct lc_client *c, const char *type)
+{
+    struct curl_slist *list = NULL;
+    char *content = type != NULL ? header("Content-Type", type) : NULL;
+    append_header(&list, content != NULL ? content : "Content-Type:");
+    append_header(&list, "Expect:");
+    append_header(&list, c->key_header);
+    append_header(&list, c->tenant_header);
+    free(content);
+    return list;
+}
+
+static size_t on_body(char *data, size_t size, size_t n, void *arg)
+{
+    struct lc_client *c = arg;
+    lc_text_put(&c->reply.body, data, size * n);
+    return size * n;
+}
+
+static size_t on_read(char *buf, size_t size, size_t n, void *arg)
+{
+    struct lc_client *c = arg;
+    size_t got = c->read(c->read_arg, buf, size * n);
+    return got == LC_READ_FAILED ? CURL_READFUNC_ABORT : got;
+}
+
+static bool is_loopback(const char *url)
+{
+    return strstr(url, "://127.") != NULL || strstr(url, "://localhost") != NULL || strstr(url, "://[::1]") != NULL;
+}
+
+/* What holds for every request; curl_easy_reset brings the handle back here (the connection survives). */
+static void base_options(struct lc_client *c)
+{
+    curl_easy_reset(c->curl);
+    curl_easy_setopt(c->curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(c->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(c->curl, CURLOPT_USERAGENT, "laplacectl");
+    curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT_MS, 5000L);
+    curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)(c->timeout_s * 1000.0));
+    curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, (void *)c);
+    if (is_loopback(c->base))
+        curl_easy_setopt(c->curl, CURLOPT_PROXY, "");
+}
+
+struct lc_client *lc_client_new(const struct lc_session *s, const char *tenant)
+{
+    struct lc_client *c = lc_alloc(1, sizeof *c);
+    struct lc_text bearer = {0};
+    c->curl = curl_easy_init();
+    if (c->curl == NULL) {
+        fputs("laplacectl: libcurl cannot be started\n", stderr);
+        exit(1);
+    }
+    c->base = lc_copy(s->server);
+    for (size_t n = strlen(c->base); n > 0 && c->base[n - 1] == '/'; n--)
+        c->base[n - 1] = '\0';
+    c->timeout_s = s->timeout_s;
+    lc_text_printf(&bearer, "Bearer %s", s->key != NULL ? s->key : "");
+    c->key_header = s->key != NULL ? header("Authorization", bearer.data) : NULL;
+    c->tenant_header = tenant != NULL ? header("Laplaced-Tenant", tenant) : NULL;
+    c->headers[0] = make_headers(c, NULL);
+    c->headers[1] = make_headers(c, LC_JSON_TYPE);
+    c->headers[2] = make_headers(c, LC_NDJSON_TYPE);
+    lc_text_close(&bearer);
+    return c;
+}
+
+void lc_client_free(struct lc_client *c)
+{
+    if (c == NULL)
+        return;
+    for (size_t i = 0; i < 3; i++)
+        curl_slist_free_all(c->headers[i]);
+    curl_easy_cleanup(c->curl);
+    lc_text_close(&c->reply.body);
+    lc_text_close(&c->url);
+    free(c->base);
+    free(c->tenant_header);
+    free(c->key_header);
+    free(c);
+}
+
+/* --- requests ------------------------------------------------------------------------------------------- */
+
+static const struct lc_reply *perform(struct lc_client *c)
+{
+    char detail[CURL_ERROR_SIZE] = "";
+    long status = 0;
+    lc_text_clear(&c->reply.body);
+    c->reply.why[0] = '\0';
+    curl_easy_setopt(c->curl, CURLOPT_URL, c->url.data);
+    curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, detail);
+    CURLcode rc = curl_easy_perform(c->curl);
+    curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, NULL);
+    if (rc == CURLE_OK) {
+        curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);
+    } else {
+        const char *text = detail[0] != '\0' ? detail : curl_easy_strerror(rc);
+        snprintf(c->reply.why, sizeof c->reply.why, "%.80s: %.150s", c->base, text);
+    }
+    c->reply.status = (int)status;
+    return &c->reply;
+}
+
+static void prepare(struct lc_client *c, const char *method, const char *path, const char *type)
+{
+    size_t kind = type == NULL ? 0u : strcmp(type, LC_JSON_TYPE) == 0 ? 1u : 2u;
+    base_options(c);
+    lc_text_clear(&c->url);
+    lc_text_printf(&c->url, "%s%s", c->base, path);
+    curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers[kind]);
+    curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
+}
+
+const struct lc_reply *lc_client_send(struct lc_client *c, const char *method, const char *path, const char *type,
+                                      const char *body, size_t n)
+{
+    prepare(c, method, path, body != NULL ? type : NULL);
+    if (body != NULL) {
+        curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)n);
+        curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, body);
+    }
+    return perform(c);
+}
+
+const struct lc_reply *lc_client_get(struct lc_client *c, const char *path)
+{
+    return lc_client_send(c, "GET", path, NULL, NULL, 0);
+}
+
+const struct lc_reply *lc_client_json(struct lc_client *c, const char *method, const char *path,
+                                      const struct lc_text *body)
+{
+    return lc_client_send(c, method, path, LC_JSON_TYPE, body->data, body->n);
+}
+
+const struct lc_reply *lc_client_stream(struct lc_client *c, const char *method, const char *path, const char *type,
+                                        size_t (*read)(void *arg, char *buf, size_t n), void *arg)
+{
+    prepare(c, method, path, type);
+    c->read = read;
+    c->read_arg = arg;
+    curl_easy_setopt(c->curl, CURLOPT_UPLOAD, 1L);
+    curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
+    curl_easy_setopt(c->curl, CURLOPT_READFUNCTION, on_read);
+    curl_easy_setopt(c->curl, CURLOPT_READDATA, (void *)c);
+    return perform(c);
+}
+
+/* --- answers -------------------------------------------------------------------------------------------- */
+
+bool lc_reply_ok(const struct lc_reply *r)
+{
+    return r->status >= 200 && r->status < 300;
+}
+
+/* The faults of a problem document: "; /user: expected a string". */
+static void explain_errors(const struct lc_json *errors, struct lc_text *out)
+{
+    for (size_t i = 0; i < lc_json_length(errors) && i < 8; i++) {
+        const char *pointer = lc_json_string(lc_json_get(lc_json_at(errors, i), "pointer"));
+        const char *detail = lc_json_string(lc_json_get(lc_json_at(errors, i), "detail"));
+        lc_text_printf(out, "; %s: %s", pointer != NULL && *pointer != '\0' ? pointer : "the body",
+                       detail != NULL ? detail : "refused");
+    }
+}
+
+void lc_reply_explain(const struct lc_reply *r, struct lc_text *out)
+{
+    char why[LC_WHY];
+    if (r->status == 0) {
+        lc_text_puts(out, r->why);
+        return;
+    }
+    struct lc_json *doc = lc_json_parse(r->body.data, r->body.n, why);
+    const char *detail = lc_json_string(lc_json_get(doc, "detail"));
+    if (detail == NULL)
+        detail = lc_json_string(lc_json_get(doc, "title"));
+    lc_text_printf(out, "HTTP %d", r->status);
+    if (detail != NULL)
+        lc_text_printf(out, ": %s", detail);
+    explain_errors(lc_json_get(doc, "errors"), out);
+    lc_json_free(doc);
+}
+
+int lc_reply_fail(const struct lc_reply *r, const char *what)
+{
+    struct lc_text t = {0};
+    lc_reply_explain(r, &t);
+    fprintf(stderr, "laplacectl: %s: %s\n", what, t.data);
+    lc_text_close(&t);
+    return 1;
+}
+
+int lc_reply_print(const struct lc_session *s, const struct lc_reply *r, const char *what)
+{
+    char why[LC_WHY];
+    struct lc_text pretty = {0};
+    if (!lc_reply_ok(r))
+        return lc_reply_fail(r, what);
+    if (r->body.n == 0)
+        return 0;
+    struct lc_json *doc = s->is_json ? NULL : lc_json_parse(r->body.data, r->body.n, why);
+    lc_json_write(doc, true, &pretty);
+    puts(doc != NULL ? pretty.data : r->body.data);
+    lc_text_close(&pretty);
+    lc_json_free(doc);
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
+void lc_path_segment(struct lc_text *out, const char *segment)
+{
+    for (const char *p = segment; *p != '\0'; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (isalnum(c) || strchr("-._~", c) != NULL)
+            lc_text_put(out, p, 1);
+        else
+            lc_text_printf(out, "%%%02X", c);
+    }
+}

@@ -1,0 +1,167 @@
+/* Owner of jansson in the client. struct lc_json is json_t by another name: the cast happens here and nowhere
+ * else, so that no command depends on the library.
+ *
+ * Numerical note: reals are written with 17 digits, which read back bit for bit; integers keep their digits. */
+#include "json.h"
+
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+static const json_t *in(const struct lc_json *v)
+{
+    return (const json_t *)v;
+}
+
+static const struct lc_json *out_of(const json_t *v)
+{
+    return (const struct lc_json *)v;
+}
+
+struct lc_json *lc_json_parse(const char *text, size_t n, char *why)
+{
+    json_error_t err;
+    json_t *v = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &err);
+    if (v == NULL)
+        snprintf(why, LC_WHY, "line %d, column %d: %.160s", err.line, err.column, err.text);
+    return (struct lc_json *)v;
+}
+
+struct lc_json *lc_json_object(void)
+{
+    json_t *v = json_object();
+    if (v == NULL)
+        lc_out_of_memory(1, sizeof *v);
+    return (struct lc_json *)v;
+}
+
+void lc_json_free(struct lc_json *root)
+{
+    json_decref((json_t *)root);
+}
+
+/* --- readers -------------------------------------------------------------------------------------------- */
+
+const struct lc_json *lc_json_get(const struct lc_json *v, const char *key)
+{
+    return v != NULL ? out_of(json_object_get(in(v), key)) : NULL;
+}
+
+const struct lc_json *lc_json_at(const struct lc_json *v, size_t i)
+{
+    return v != NULL ? out_of(json_array_get(in(v), i)) : NULL;
+}
+
+size_t lc_json_length(const struct lc_json *v)
+{
+    if (v == NULL)
+        return 0;
+    return json_is_array(in(v)) ? json_array_size(in(v)) : json_object_size(in(v));
+}
+
+bool lc_json_is_array(const struct lc_json *v)
+{
+    return v != NULL && json_is_array(in(v));
+}
+
+bool lc_json_is_object(const struct lc_json *v)
+{
+    return v != NULL && json_is_object(in(v));
+}
+
+const char *lc_json_string(const struct lc_json *v)
+{
+    return v != NULL ? json_string_value(in(v)) : NULL;
+}
+
+bool lc_json_number(const struct lc_json *v, double *out)
+{
+    if (v == NULL || !json_is_number(in(v)))
+        return false;
+    *out = json_number_value(in(v));
+    return true;
+}
+
+bool lc_json_is_true(const struct lc_json *v)
+{
+    return v != NULL && json_is_true(in(v));
+}
+
+int lc_json_each(const struct lc_json *v, int (*fn)(void *arg, const char *key, const struct lc_json *item), void *arg)
+{
+    const char *key;
+    json_t *item;
+    int rc;
+    if (!lc_json_is_object(v))
+        return 0;
+    /* the iterator wants a mutable object although it only reads; keys come in the order of insertion */
+    json_object_foreach((json_t *)(uintptr_t)v, key, item)
+    {
+        rc = fn(arg, key, out_of(item));
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* --- writers -------------------------------------------------------------------------------------------- */
+
+static int append(const char *buffer, size_t size, void *arg)
+{
+    lc_text_put(arg, buffer, size);
+    return 0;
+}
+
+void lc_json_write(const struct lc_json *v, bool is_pretty, struct lc_text *out)
+{
+    size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(17) | (is_pretty ? JSON_INDENT(2) : JSON_COMPACT);
+    if (v != NULL)
+        json_dump_callback(in(v), append, out, flags);
+}
+
+static json_t *value_of(const char *text)
+{
+    json_t *v = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+    return v != NULL ? v : json_string(text);
+}
+
+/* The object that holds the last name of the path, made on the way; *name points at that last name. */
+static json_t *descend(json_t *at, const char *path, const char **name, char *why)
+{
+    const char *dot;
+    while ((dot = strchr(path, '.')) != NULL) {
+        char key[128];
+        snprintf(key, sizeof key, "%.*s", (int)(dot - path < 127 ? dot - path : 127), path);
+        json_t *next = json_object_get(at, key);
+        if (next == NULL) {
+            next = json_object();
+            json_object_set_new(at, key, next);
+        }
+        if (!json_is_object(next)) {
+            snprintf(why, LC_WHY, "%s is not an object", key);
+            return NULL;
+        }
+        at = next;
+        path = dot + 1;
+    }
+    *name = path;
+    return at;
+}
+
+int lc_json_set(struct lc_json *root, const char *path, const char *value, char *why)
+{
+    const char *name = NULL;
+    if (!lc_json_is_object(root)) {
+        snprintf(why, LC_WHY, "the configuration is not a JSON object");
+        return -1;
+    }
+    json_t *at = descend((json_t *)root, path, &name, why);
+    if (at == NULL)
+        return -1;
+    if (*name == '\0' || json_object_set_new(at, name, value_of(value)) != 0) {
+        snprintf(why, LC_WHY, "cannot set \"%.60s\" to \"%.60s\" (is it UTF-8?)", path, value);
+        return -1;
+    }
+    return 0;
+}

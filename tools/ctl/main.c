@@ -1,0 +1,95 @@
+/* laplacectl: the command line of laplaced. This file holds the table of commands and nothing else.
+ *
+ *   laplacectl [session options] COMMAND [arguments and options]
+ *
+ * Exit status: 0 done; 1 the server refused, could not be reached or the input is faulty; 2 a usage error. */
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "http_client.h"
+#include "linalg.h"
+
+static const struct lc_command *const commands[] = {
+    &lc_cmd_tenant, &lc_cmd_graph, &lc_cmd_arms,  &lc_cmd_select, &lc_cmd_reward, &lc_cmd_observe, &lc_cmd_activate,
+    &lc_cmd_events, &lc_cmd_model, &lc_cmd_stats, &lc_cmd_health, &lc_cmd_replay, &lc_cmd_demo,
+};
+
+#define N_COMMANDS (sizeof commands / sizeof commands[0])
+
+static void print_help(void)
+{
+    puts("laplacectl: command line of laplaced, the bandit service over a graph of users\n\n"
+         "usage: laplacectl [options] COMMAND ...\n\ncommands:");
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        printf("  %-10s %s\n", commands[i]->name, commands[i]->about);
+    puts("");
+    lc_args_print_session();
+    puts("\n`laplacectl COMMAND --help` tells the rest, with file formats and examples.\n"
+         "To see it work: start `laplaced`, then run `laplacectl demo`.");
+}
+
+static const struct lc_command *find(const char *name)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    return NULL;
+}
+
+/* Without a command: help when it was asked for, else a usage error. */
+static int no_command(const struct lc_session *s)
+{
+    if (s->wants_help) {
+        print_help();
+        return 0;
+    }
+    fputs("usage: laplacectl [options] COMMAND ...   (laplacectl --help lists the commands)\n", stderr);
+    return 2;
+}
+
+/* The command at argv[0] with its arguments; `help COMMAND` is COMMAND --help. */
+static int run_command(struct lc_session *s, int argc, char **argv)
+{
+    if (strcmp(argv[0], "help") == 0) {
+        s->wants_help = true;
+        if (argc == 1)
+            return no_command(s);
+        argc--;
+        argv++;
+    }
+    const struct lc_command *cmd = find(argv[0]);
+    if (cmd == NULL) {
+        fprintf(stderr, "laplacectl: there is no command \"%s\" (laplacectl --help lists them)\n", argv[0]);
+        return 2;
+    }
+    return cmd->run(cmd, s, argc - 1, argv + 1);
+}
+
+/* Output that cannot be written (a full disk, a closed pipe) must not look like success. */
+static int flush_output(int status)
+{
+    if (fflush(stdout) != 0 && status == 0) {
+        perror("laplacectl: standard output");
+        return 1;
+    }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct lc_session session;
+    setlocale(LC_CTYPE, ""); /* only to learn whether the terminal speaks UTF-8: numbers stay in the C locale */
+    signal(SIGPIPE, SIG_IGN);
+    kb_blas_single_thread();
+    lc_http_global_init();
+    lc_args_session_init(&session);
+    int used = lc_args_session(&session, argc - 1, argv + 1);
+    if (used < 0)
+        return 2;
+    if (1 + used >= argc)
+        return flush_output(no_command(&session));
+    return flush_output(run_command(&session, argc - 1 - used, argv + 1 + used));
+}

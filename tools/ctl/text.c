@@ -1,0 +1,183 @@
+/* Memory and text of the client.
+ *
+ * Numbers are printed with the fewest of 15 to 17 significant digits that read back to the same double, so that
+ * features and rewards reach the server bit for bit and files stay readable. Cost: one or two strtod per number. */
+#include "text.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void lc_out_of_memory(size_t n, size_t size)
+{
+    fprintf(stderr, "laplacectl: out of memory (%zu x %zu bytes)\n", n, size);
+    exit(1);
+}
+
+void *lc_alloc(size_t n, size_t size)
+{
+    void *p = calloc(n > 0 ? n : 1, size > 0 ? size : 1); /* calloc checks the product */
+    if (p == NULL)
+        lc_out_of_memory(n, size);
+    return p;
+}
+
+void *lc_regrow(void *ptr, size_t n, size_t size)
+{
+    void *p = NULL;
+    if (size == 0 || n <= SIZE_MAX / size)
+        p = realloc(ptr, n * size > 0 ? n * size : 1);
+    if (p == NULL)
+        lc_out_of_memory(n, size);
+    return p;
+}
+
+char *lc_copy(const char *s)
+{
+    size_t n = strlen(s) + 1;
+    char *out = lc_alloc(n, 1);
+    memcpy(out, s, n);
+    return out;
+}
+
+void lc_reserve(void **ptr, size_t *cap, size_t need, size_t size)
+{
+    size_t next = *cap > 0 ? *cap : 16;
+    if (need <= *cap)
+        return;
+    while (next < need)
+        next = next <= SIZE_MAX / 2 ? next * 2 : need;
+    *ptr = lc_regrow(*ptr, next, size);
+    *cap = next;
+}
+
+/* --- growing text ------------------------------------------------------------------------------------ */
+
+void lc_text_close(struct lc_text *t)
+{
+    free(t->data);
+    *t = (struct lc_text){0};
+}
+
+static void reserve_text(struct lc_text *t, size_t more)
+{
+    void *data = t->data;
+    lc_reserve(&data, &t->cap, t->n + more + 1, 1);
+    t->data = data;
+}
+
+void lc_text_clear(struct lc_text *t)
+{
+    reserve_text(t, 0);
+    t->n = 0;
+    t->data[0] = '\0';
+}
+
+void lc_text_put(struct lc_text *t, const void *bytes, size_t n)
+{
+    reserve_text(t, n);
+    if (n > 0)
+        memcpy(t->data + t->n, bytes, n);
+    t->n += n;
+    t->data[t->n] = '\0';
+}
+
+void lc_text_puts(struct lc_text *t, const char *s)
+{
+    lc_text_put(t, s, strlen(s));
+}
+
+void lc_text_printf(struct lc_text *t, const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    if (n > 0) {
+        reserve_text(t, (size_t)n);
+        vsnprintf(t->data + t->n, (size_t)n + 1, fmt, again);
+        t->n += (size_t)n;
+    }
+    va_end(again);
+}
+
+/* --- JSON values --------------------------------------------------------------------------------------- */
+
+/* Only the quote, the backslash and control characters need an escape (RFC 8259, 7); UTF-8 passes as it is. */
+void lc_text_json(struct lc_text *t, const char *s)
+{
+    lc_text_puts(t, "\"");
+    for (; *s != '\0'; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\')
+            lc_text_printf(t, "\\%c", c);
+        else if (c < 0x20)
+            lc_text_printf(t, "\\u%04x", (unsigned)c);
+        else
+            lc_text_put(t, s, 1);
+    }
+    lc_text_puts(t, "\"");
+}
+
+void lc_text_number(struct lc_text *t, double v)
+{
+    char buf[40];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(buf, sizeof buf, "%.*g", digits, v);
+        if (strtod(buf, NULL) == v)
+            break;
+    }
+    lc_text_puts(t, buf);
+}
+
+void lc_text_vector(struct lc_text *t, const double *v, size_t n)
+{
+    lc_text_puts(t, "[");
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0)
+            lc_text_puts(t, ",");
+        lc_text_number(t, v[i]);
+    }
+    lc_text_puts(t, "]");
+}
+
+const char *lc_thousands(unsigned long long v)
+{
+    static _Thread_local char bufs[4][32];
+    static _Thread_local unsigned turn;
+    char *end = bufs[turn++ % 4] + 31;
+    int digits = 0;
+    *end = '\0';
+    do {
+        if (digits > 0 && digits % 3 == 0)
+            *--end = ',';
+        *--end = (char)('0' + v % 10);
+        v /= 10;
+        digits++;
+    } while (v > 0);
+    return end;
+}
+
+int lc_read_file(const char *path, struct lc_text *out, char *why)
+{
+    char chunk[65536];
+    size_t got;
+    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    if (f == NULL) {
+        snprintf(why, LC_WHY, "%s: %s", path, strerror(errno));
+        return -1;
+    }
+    lc_text_clear(out);
+    while ((got = fread(chunk, 1, sizeof chunk, f)) > 0)
+        lc_text_put(out, chunk, got);
+    int failed = ferror(f);
+    if (failed)
+        snprintf(why, LC_WHY, "%s: %s", path, strerror(errno));
+    if (f != stdin)
+        fclose(f);
+    return failed ? -1 : 0;
+}
