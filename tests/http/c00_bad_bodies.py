@@ -225,7 +225,7 @@ def test_json_may_be_declared_in_more_than_one_way(bad, kind):
 
 
 def test_bodies_beyond_the_limit_answer_413(boot):
-    client = Client(boot("--max-body", "65536", "--max-bulk-body", "131072"), tenant="default")
+    client = Client(boot("--max-body", "65536", "--max-bulk-body", "131072", "--max-observe-body", "131072"), tenant="default")
     small, large = json.dumps({"user": "u" * 70000}), json.dumps({"edges": [["a" * 200, "b" * 200]] * 400})
     for route in (SELECT, REWARD, ACTIVATE):
         client.call(*route, raw=small, expect=413)

@@ -1,0 +1,78 @@
+"""A graph beyond the dense limit: columns by conjugate gradients against a dense inverse in numpy."""
+import numpy as np
+import pytest
+
+from contract import NDJSON
+from harness import Client, by_arm
+from oracle import Model, close
+
+N = 5000
+
+
+@pytest.fixture(scope="module")
+def big():
+    """A ring with chords and a few stragglers: diameter, hubs, and several components."""
+    rng = np.random.default_rng(41)
+    edges = {}
+    for i in range(N - 10):
+        edges[f"u{i}", f"u{(i + 1) % (N - 10)}"] = float(rng.uniform(0.2, 2))
+    for _ in range(8000):
+        i, j = (int(x) for x in rng.integers(N - 10, size=2))
+        if i != j and (f"u{i}", f"u{j}") not in edges and (f"u{j}", f"u{i}") not in edges:
+            edges[f"u{i}", f"u{j}"] = float(rng.uniform(0.1, 3))
+    for k in range(40):
+        edges[f"u{7 * k + 3}", f"u{N - 1 - k % 5}"] = 1.0  # five hubs; five users stay alone
+    return [f"u{i}" for i in range(N)], edges
+
+
+class LargeModel(Model):
+    """The same model with the 5,000 x 5,000 inverse computed once for all tests of a kernel."""
+    inverses = {}
+
+    def _user_block(self, a, b):
+        spec = self.p["user_kernel"]
+        key = (spec["rho"], spec["population"])
+        if key not in self.inverses:
+            import oracle
+            self.inverses[key] = oracle.laplacian_inverse(spec, self.graph)
+        from oracle import pair_value
+        full, place = self.inverses[key]
+        block = np.array([[pair_value(spec, full, place, u, v) for v in b] for u in a])
+        if spec["normalize"]:
+            da, db = ([np.sqrt(pair_value(spec, full, place, u, u)) for u in side] for side in (a, b))
+            block = block / np.outer(da, db)
+        return block.reshape(len(a), len(b))
+
+
+@pytest.mark.parametrize("population, normalize", [(0.0, False), (1.0, True)])
+def test_means_and_deviations_agree_with_the_dense_inverse(boot, big, population, normalize):
+    rng = np.random.default_rng(42)
+    server = boot()
+    client = Client(server, tenant="big")
+    view = client.put_tenant("big", algorithm="lk-gp-ucb", user_kernel={"rho": 0.1, "population": population, "normalize": normalize})
+    nodes, edges = big
+    lines = [[u, v, w] for (u, v), w in edges.items()]
+    summary = client.call("PUT", "/tenants/big/graph", lines, kind=NDJSON).json
+    assert summary["edges"] == len(edges) and summary["users"] == len({u for e in edges for u in e})
+    oracle, learned = LargeModel(view["parameters"], (nodes, edges)), []
+    oracle.graph = ([u for u in nodes if u in {x for e in edges for x in e}], edges)
+    speakers = [f"u{i}" for i in rng.choice(N, 25, replace=False)] + [f"u{N - 1}", "u3", "stranger"]
+    for t in range(60):
+        user, arm, value = speakers[rng.integers(len(speakers))], "ab"[t % 2], float(rng.normal())
+        client.observe(user, arm, value)
+        learned.append(((user, [], arm, None), value))
+
+    def agree():
+        for user in speakers[:10] + [f"u{i}" for i in (4, 2000, N - 2)] + ["stranger", "another"]:
+            got = by_arm(client.select(user, candidates=["a", "b"], explain=True, dry_run=True))
+            mean, sd = oracle.exact(learned, [(user, [], "a", None), (user, [], "b", None)])
+            assert close([got["a"][0], got["b"][0]], mean, 1e-6), user
+            assert close([got["a"][1], got["b"][1]], sd, 1e-6), user
+    agree()
+    digest = client.digest("big")
+    server.restart()
+    assert client.digest("big") == digest
+    agree()
+    client.observe("u77", "a", 1.5)
+    learned.append((("u77", [], "a", None), 1.5))
+    agree()
