@@ -3,6 +3,7 @@
 #include "kbt.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -238,17 +239,27 @@ size_t kbt_random_edges(size_t n_nodes, size_t n_extra, bool is_connected, uint6
 
 /* --- runner ---------------------------------------------------------------------------------------- */
 
-int kbt_run(const char *name, const TTest *const *tests, size_t n)
+static int run(const char *name, const TTest *const *tests, size_t n, int signal_expected)
 {
     Suite *suite = suite_create(name);
     TCase *tcase = tcase_create(name);
     tcase_set_timeout(tcase, 60.0);
     for (size_t i = 0; i < n; i++)
-        tcase_add_test(tcase, tests[i]);
+        tcase_add_test_raise_signal(tcase, tests[i], signal_expected);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int n_failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int kbt_run(const char *name, const TTest *const *tests, size_t n)
+{
+    return run(name, tests, n, 0);
+}
+
+int kbt_run_aborting(const char *name, const TTest *const *tests, size_t n)
+{
+    return run(name, tests, n, SIGABRT);
 }

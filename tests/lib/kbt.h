@@ -57,4 +57,10 @@ int kbt_run(const char *name, const TTest *const *tests, size_t n);
 #define KBT_RUN(name, ...)                                                                                             \
     kbt_run(name, (const TTest *const[]){__VA_ARGS__}, sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(TTest *))
 
+/* The same for cases that must die by an assertion. */
+int kbt_run_aborting(const char *name, const TTest *const *tests, size_t n);
+#define KBT_RUN_ABORTING(name, ...)                                                                                    \
+    kbt_run_aborting(name, (const TTest *const[]){__VA_ARGS__},                                                        \
+                     sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(TTest *))
+
 #endif
