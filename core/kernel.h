@@ -33,6 +33,9 @@ struct kb_kernel {
     struct kb_user_kernel *user; /* owned */
     struct kb_vec_kernel_spec context, arm;
     size_t context_dim, arm_dim;
+    size_t n_nodes;          /* of the user graph; 0 without one */
+    bool reads_nodes;        /* whether users are looked up by graph node */
+    bool is_user_normalized; /* whether every kernel value needs the users' diagonal */
 };
 
 /* Memory of a reader: an arena and the user kernel's work vectors. */

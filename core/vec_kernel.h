@@ -17,8 +17,7 @@ void kb_vec_kernel_scale(const struct kb_vec_kernel_spec *k, size_t dim, const d
                          const double *y, double *out);
 
 /* Median of the pairwise Euclidean distances of n vectors of length dim (stride apart), zero distances left
- * out; 1 when there are none. Beyond 512 vectors an even subsample of 512 is used. `scratch` may be NULL
- * (then it allocates). KB_ENOMEM. */
+ * out; 1 when there are none. Beyond 512 vectors an even subsample of 512 is used. KB_ENOMEM leaves *out 1. */
 enum kb_err kb_median_distance(size_t n, size_t dim, const double *x, size_t stride, double *out);
 
 #endif

@@ -1,0 +1,233 @@
+/* The history: one row per distinct (user, context, arm, features), with count and sum of rewards.
+ *
+ * Letters: n_j count, S_j sum of the rewards of row j, t = sum of all n_j.
+ * The posteriors of MATH.md 2 see the observations only through n_j and S_j: V = sum n_j z_j z_j^T,
+ * b = sum S_j z_j, and the sum of squares of y enters nothing that is served. Hence a correction of a reward is a
+ * change of S_j with n_j kept, and the model is then the one that only ever saw the last value.
+ *
+ * Rows are found through a hash table of row numbers (open addressing, linear probing, load <= 1/2), which is
+ * derived from the rows and neither digested nor saved. Equality of coordinates is that of numbers: 0.0 and
+ * -0.0 are one point, so the hash adds 0.0 to each of them first.
+ *
+ * Cost: add and find O(dim) expected, reserve amortised O(1) per row, by_seq O(log n). */
+#include "history.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "grow.h"
+#include "hash.h"
+
+#define FIRST_ROWS 64u
+#define MAX_ROWS ((size_t)UINT32_MAX - 1)
+#define EMPTY UINT32_MAX
+
+void kb_history_init(struct kb_history *h, size_t dim)
+{
+    *h = (struct kb_history){.dim = dim};
+}
+
+void kb_history_close(struct kb_history *h)
+{
+    kb_free(h->user);
+    kb_free(h->arm);
+    kb_free(h->x);
+    kb_free(h->count);
+    kb_free(h->sum);
+    kb_free(h->first_seq);
+    kb_free(h->slot);
+    *h = (struct kb_history){.dim = h->dim};
+}
+
+static uint64_t row_hash(uint32_t user, uint32_t arm, const double *x, size_t dim)
+{
+    uint64_t hash = kb_hash_u64(kb_hash_u64(KB_HASH_INIT, user), arm);
+    for (size_t d = 0; d < dim; d++)
+        hash = kb_hash_double(hash, x[d] + 0.0);
+    return hash;
+}
+
+static bool row_is(const struct kb_history *h, size_t row, uint32_t user, uint32_t arm, const double *x)
+{
+    if (h->user[row] != user || h->arm[row] != arm)
+        return false;
+    for (size_t d = 0; d < h->dim; d++) {
+        if (h->x[row * h->dim + d] != x[d])
+            return false;
+    }
+    return true;
+}
+
+/* The slot that holds the point, or the empty one where it belongs. Needs n_slots > n. */
+static size_t find_slot(const struct kb_history *h, uint32_t user, uint32_t arm, const double *x)
+{
+    size_t mask = h->n_slots - 1;
+    size_t i = (size_t)row_hash(user, arm, x, h->dim) & mask;
+    while (h->slot[i] != EMPTY && !row_is(h, h->slot[i], user, arm, x))
+        i = (i + 1) & mask;
+    return i;
+}
+
+/* --- memory ----------------------------------------------------------------------------------------- */
+
+/* Refills a table of n_slots entries (all EMPTY) from the rows. */
+static void fill_slots(struct kb_history *h)
+{
+    for (size_t row = 0; row < h->n; row++) {
+        size_t i = (size_t)row_hash(h->user[row], h->arm[row], h->x + row * h->dim, h->dim) & (h->n_slots - 1);
+        while (h->slot[i] != EMPTY)
+            i = (i + 1) & (h->n_slots - 1);
+        h->slot[i] = (uint32_t)row;
+    }
+}
+
+static enum kb_err reserve_slots(struct kb_history *h, size_t n_rows)
+{
+    size_t n_slots = h->n_slots > 0 ? h->n_slots : 2 * FIRST_ROWS;
+    while (n_slots < 2 * n_rows)
+        n_slots *= 2;
+    if (n_slots == h->n_slots)
+        return KB_OK;
+    uint32_t *slot = kb_array(n_slots, 1, sizeof *slot);
+    if (slot == NULL)
+        return KB_ENOMEM;
+    memset(slot, 0xff, n_slots * sizeof *slot);
+    kb_free(h->slot);
+    h->slot = slot;
+    h->n_slots = n_slots;
+    fill_slots(h);
+    return KB_OK;
+}
+
+enum kb_err kb_history_reserve(struct kb_history *h, size_t n)
+{
+    enum kb_err rc;
+    if (n > MAX_ROWS - h->n)
+        return KB_ELIMIT;
+    size_t cap = kb_grown_cap(h->cap, h->n + n, FIRST_ROWS);
+    KB_TRY(reserve_slots(h, h->n + n));
+    if (cap == h->cap)
+        goto out;
+    if (h->dim > 0 && cap > SIZE_MAX / sizeof(double) / h->dim)
+        return KB_ENOMEM;
+    KB_TRY(kb_grow_u32s(&h->user, cap));
+    KB_TRY(kb_grow_u32s(&h->arm, cap));
+    KB_TRY(kb_grow_doubles(&h->x, cap * h->dim));
+    KB_TRY(kb_grow_doubles(&h->count, cap));
+    KB_TRY(kb_grow_doubles(&h->sum, cap));
+    KB_TRY(kb_grow_u64s(&h->first_seq, cap));
+    h->cap = cap;
+out:
+    return rc;
+}
+
+size_t kb_history_bytes(const struct kb_history *h)
+{
+    size_t per_row = 2 * sizeof(uint32_t) + (h->dim + 2) * sizeof(double) + sizeof(uint64_t);
+    return h->cap * per_row + h->n_slots * sizeof(uint32_t);
+}
+
+/* --- rows ------------------------------------------------------------------------------------------- */
+
+size_t kb_history_find(const struct kb_history *h, uint32_t user, uint32_t arm, const double *x)
+{
+    if (h->n == 0)
+        return SIZE_MAX;
+    uint32_t row = h->slot[find_slot(h, user, arm, x)];
+    return row == EMPTY ? SIZE_MAX : row;
+}
+
+static size_t push_row(struct kb_history *h, uint32_t user, uint32_t arm, const double *x, uint64_t seq)
+{
+    assert(h->n < h->cap);
+    assert(h->n == 0 || h->first_seq[h->n - 1] <= seq);
+    size_t row = h->n++;
+    h->user[row] = user;
+    h->arm[row] = arm;
+    if (h->dim > 0)
+        memcpy(h->x + row * h->dim, x, h->dim * sizeof *x);
+    h->count[row] = 0;
+    h->sum[row] = 0;
+    h->first_seq[row] = seq;
+    return row;
+}
+
+size_t kb_history_add(struct kb_history *h, uint32_t user, uint32_t arm, const double *x, double d_count, double d_sum,
+                      uint64_t seq)
+{
+    assert(h->n_slots > 0);
+    size_t i = find_slot(h, user, arm, x);
+    if (h->slot[i] == EMPTY)
+        h->slot[i] = (uint32_t)push_row(h, user, arm, x, seq);
+    size_t row = h->slot[i];
+    h->count[row] += d_count;
+    h->sum[row] += d_sum;
+    h->n_observed += d_count;
+    return row;
+}
+
+size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq)
+{
+    size_t lo = 0, hi = h->n; /* the first row of first_seq >= seq lies in [lo, hi] */
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (h->first_seq[mid] < seq)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < h->n && h->first_seq[lo] == seq ? lo : SIZE_MAX;
+}
+
+/* --- digest and snapshot ------------------------------------------------------------------------------ */
+
+uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash)
+{
+    hash = kb_hash_u64(kb_hash_u64(hash, h->n), h->dim);
+    if (h->n == 0)
+        return hash;
+    hash = kb_hash_bytes(hash, h->user, h->n * sizeof *h->user);
+    hash = kb_hash_bytes(hash, h->arm, h->n * sizeof *h->arm);
+    hash = kb_hash_bytes(hash, h->x, h->n * h->dim * sizeof *h->x);
+    hash = kb_hash_bytes(hash, h->count, h->n * sizeof *h->count);
+    hash = kb_hash_bytes(hash, h->sum, h->n * sizeof *h->sum);
+    return kb_hash_bytes(hash, h->first_seq, h->n * sizeof *h->first_seq);
+}
+
+void kb_history_save(const struct kb_history *h, struct kb_writer *w)
+{
+    kb_put_u64(w, h->dim);
+    kb_put_u64(w, h->n);
+    kb_put_u32s(w, h->user, h->n);
+    kb_put_u32s(w, h->arm, h->n);
+    kb_put_doubles(w, h->x, h->n * h->dim);
+    kb_put_doubles(w, h->count, h->n);
+    kb_put_doubles(w, h->sum, h->n);
+    kb_put_u64s(w, h->first_seq, h->n);
+}
+
+enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r)
+{
+    enum kb_err rc;
+    assert(h->n == 0);
+    if (kb_get_u64(r) != h->dim)
+        return r->rc != KB_OK ? r->rc : KB_ECORRUPT;
+    /* a row takes at least 32 bytes of what is left: no allocation larger than the snapshot deserves */
+    size_t n = kb_get_count(r, (r->n - r->pos) / 32);
+    KB_TRY(r->rc);
+    KB_TRY(kb_history_reserve(h, n));
+    kb_get_u32s(r, h->user, n);
+    kb_get_u32s(r, h->arm, n);
+    kb_get_doubles(r, h->x, n * h->dim);
+    kb_get_doubles(r, h->count, n);
+    kb_get_doubles(r, h->sum, n);
+    kb_get_u64s(r, h->first_seq, n);
+    KB_TRY(r->rc);
+    h->n = n;
+    fill_slots(h);
+    for (size_t i = 0; i < n; i++)
+        h->n_observed += h->count[i];
+out:
+    return rc;
+}

@@ -1,0 +1,168 @@
+/* The product kernel on points s = (user u, context c, arm x).
+ *
+ *   k(s, s') = G[u, u'] kc(c, c') kx(x, x')                                        MATH.md 1; [LK, sec. 2]
+ *
+ * A column of kernel values starts as the user row G[u, anchors] and is multiplied by the context factor and then
+ * by the arm factor, each in one pass over the support. In a decision all candidates share user and context, so
+ * that part is computed once (`base`) and only the arm factor is per candidate.
+ *
+ * Arms are compared by features, except under `delta`, where they are compared by identity: two arms of equal
+ * features are one point to an rbf kernel and two points to delta. `kb_kernel_same` and `kb_kernel_hash` follow
+ * suit, so the exact posterior recognises as one whatever the kernel cannot tell apart.
+ *
+ * Under a normalised user kernel every value needs the users' own diagonal G_uu, which for large graphs is a
+ * linear system per user not met before (kb_user_kernel_diag caches it).
+ *
+ * Cost: a column O(n (dim + 1)); a block of C candidates O(n (context_dim + C (arm_dim + 1))). */
+#include "kernel.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "hash.h"
+#include "ids.h"
+#include "vec_kernel.h"
+
+enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_graph *graph)
+{
+    struct kb_user_kernel *user = NULL;
+    enum kb_err rc = kb_user_kernel_new(&user, &spec->user_kernel, graph);
+    if (rc != KB_OK)
+        return rc;
+    *k = (struct kb_kernel){
+        .user = user,
+        .context = spec->context_kernel,
+        .arm = spec->arm_kernel,
+        .context_dim = spec->context_dim,
+        .arm_dim = spec->arm_dim,
+        .n_nodes = graph != NULL ? kb_graph_n_nodes(graph) : 0,
+        .reads_nodes = spec->user_kernel.type == KB_USER_LAPLACIAN,
+        .is_user_normalized = spec->user_kernel.type == KB_USER_LAPLACIAN && spec->user_kernel.is_normalized,
+    };
+    return KB_OK;
+}
+
+void kb_kernel_close(struct kb_kernel *k)
+{
+    kb_user_kernel_free(k->user);
+    k->user = NULL;
+}
+
+/* --- factors ----------------------------------------------------------------------------------------- */
+
+static bool compares_arm_ids(const struct kb_kernel *k)
+{
+    return k->arm.type == KB_VEC_DELTA;
+}
+
+/* kx(x, x): 1 for an arm against itself under delta, whatever its id. */
+static double arm_diag(const struct kb_kernel *k, const double *features)
+{
+    return compares_arm_ids(k) ? 1.0 : kb_vec_kernel_value(&k->arm, k->arm_dim, features, features);
+}
+
+/* out[i] *= kc(context_i, context). */
+static void scale_contexts(const struct kb_kernel *k, const struct kb_support *s, size_t n, const double *context,
+                           double *out)
+{
+    if (n > 0)
+        kb_vec_kernel_scale(&k->context, k->context_dim, s->x, s->dim, n, context, out);
+}
+
+/* out[i] *= kx(arm_i, arm). */
+static void scale_arms(const struct kb_kernel *k, const struct kb_support *s, size_t n, uint32_t arm,
+                       const double *features, double *out)
+{
+    if (n > 0 && !compares_arm_ids(k)) {
+        kb_vec_kernel_scale(&k->arm, k->arm_dim, s->x + k->context_dim, s->dim, n, features, out);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        out[i] = s->arm[i] == arm ? out[i] : 0.0;
+}
+
+/* --- points ------------------------------------------------------------------------------------------ */
+
+double kb_kernel_diag(const struct kb_kernel *k, const struct kb_point *p, struct kb_scratch *s)
+{
+    double value = kb_user_kernel_diag(k->user, p->user, s->user);
+    value *= kb_vec_kernel_value(&k->context, k->context_dim, p->x, p->x);
+    return value * arm_diag(k, p->x + k->context_dim);
+}
+
+static bool same_coordinates(size_t n, const double *a, const double *b)
+{
+    for (size_t d = 0; d < n; d++) {
+        if (a[d] != b[d])
+            return false;
+    }
+    return true;
+}
+
+bool kb_kernel_same(const struct kb_kernel *k, const struct kb_point *a, const struct kb_point *b)
+{
+    if (kb_user_kernel_row(k->user, a->user) != kb_user_kernel_row(k->user, b->user))
+        return false;
+    if (k->context.type != KB_VEC_ONES && !same_coordinates(k->context_dim, a->x, b->x))
+        return false;
+    if (compares_arm_ids(k))
+        return a->arm == b->arm;
+    return k->arm.type == KB_VEC_ONES || same_coordinates(k->arm_dim, a->x + k->context_dim, b->x + k->context_dim);
+}
+
+/* Adding 0.0 makes -0.0 and 0.0, which are the same coordinate, hash alike. */
+static uint64_t hash_coordinates(uint64_t h, size_t n, const double *x)
+{
+    for (size_t d = 0; d < n; d++)
+        h = kb_hash_double(h, x[d] + 0.0);
+    return h;
+}
+
+uint64_t kb_kernel_hash(const struct kb_kernel *k, const struct kb_point *p)
+{
+    uint64_t h = kb_hash_u64(KB_HASH_INIT, kb_user_kernel_row(k->user, p->user));
+    if (k->context.type != KB_VEC_ONES)
+        h = hash_coordinates(h, k->context_dim, p->x);
+    if (compares_arm_ids(k))
+        return kb_hash_u64(h, p->arm);
+    return k->arm.type == KB_VEC_ONES ? h : hash_coordinates(h, k->arm_dim, p->x + k->context_dim);
+}
+
+/* --- columns and blocks ------------------------------------------------------------------------------ */
+
+void kb_kernel_column(const struct kb_kernel *k, const struct kb_support *s, size_t n, const struct kb_point *p,
+                      double diag_user, double *out)
+{
+    assert(n <= s->cap);
+    kb_user_kernel_row_at(k->user, p->user, diag_user, s->anchor, n, out);
+    scale_contexts(k, s, n, p->x, out);
+    scale_arms(k, s, n, p->arm, p->x + k->context_dim, out);
+}
+
+void kb_kernel_block(const struct kb_kernel *k, const struct kb_support *s, const struct kb_candidates *cand, size_t c0,
+                     size_t n_c, struct kb_scratch *scratch, double *out, size_t ld, double *diag)
+{
+    size_t n = s->n, mark = kb_arena_mark(&scratch->arena);
+    double *base = kb_arena_doubles(&scratch->arena, n);
+    double diag_user = kb_user_kernel_diag(k->user, cand->user, scratch->user);
+    double diag_base = diag_user; /* 1 when normalised */
+
+    assert(n_c == 0 || c0 + n_c <= cand->n);
+    kb_user_kernel_row_at(k->user, cand->user, diag_user, s->anchor, n, base);
+    scale_contexts(k, s, n, cand->context, base);
+    if (k->context.type != KB_VEC_ONES)
+        diag_base *= kb_vec_kernel_value(&k->context, k->context_dim, cand->context, cand->context);
+    for (size_t c = 0; c < n_c; c++) {
+        const double *features = cand->features != NULL ? cand->features[c0 + c] : NULL;
+        if (n > 0)
+            memcpy(out + c * ld, base, n * sizeof *base);
+        scale_arms(k, s, n, cand->arms[c0 + c], features, out + c * ld);
+        diag[c] = diag_base * arm_diag(k, features);
+    }
+    kb_arena_reset(&scratch->arena, mark);
+}
+
+size_t kb_kernel_block_bytes(size_t n_support)
+{
+    return kb_arena_need(n_support);
+}

@@ -1,0 +1,95 @@
+/* Decision rules: propensities of the candidates, and the draw.
+ *
+ *   ucb       p_i = (1 - eps) [i = argmax score] + eps / C
+ *   thompson  p_i = (1 - eps) P(z_i is the largest) + eps / C,  z_i ~ N(mean_i, (nu sd_i)^2) independent [LK, eq. 7]
+ *   uniform   p_i = 1 / C
+ *
+ * The arm is then drawn from the propensities by one keyed uniform number. The logged propensity is thus the
+ * true one by construction, whatever the rule; a replay that is handed the same number draws the same arm.
+ *
+ * Ties in the score go to the lowest index. P is renormalised (the quadrature's sum is 1 within 1e-10), so that
+ * the cumulative sums of the draw end at 1. An arm of propensity 0 is never drawn, not even by rounding.
+ *
+ * Cost: O(C); Thompson see quad.c. */
+#include "policy.h"
+
+#include <assert.h>
+
+/* Share of each arm before exploration is mixed in; sums to 1. */
+typedef void shares_fn(double scale, size_t n, const double *mean, const double *sd, const double *score, double *share,
+                       struct kb_arena *arena);
+
+static shares_fn ucb_shares, thompson_shares, uniform_shares;
+
+static void ucb_shares(double scale, size_t n, const double *mean, const double *sd, const double *score, double *share,
+                       struct kb_arena *arena)
+{
+    (void)scale, (void)mean, (void)sd, (void)arena;
+    size_t best = 0;
+    for (size_t i = 0; i < n; i++) {
+        share[i] = 0;
+        if (score[i] > score[best])
+            best = i;
+    }
+    share[best] = 1;
+}
+
+static void thompson_shares(double scale, size_t n, const double *mean, const double *sd, const double *score,
+                            double *share, struct kb_arena *arena)
+{
+    (void)score;
+    size_t mark = kb_arena_mark(arena);
+    double *scaled = kb_arena_doubles(arena, n), sum = 0;
+    for (size_t i = 0; i < n; i++)
+        scaled[i] = scale * sd[i];
+    kb_quad_argmax(n, mean, scaled, share, arena);
+    for (size_t i = 0; i < n; i++)
+        sum += share[i];
+    for (size_t i = 0; i < n; i++)
+        share[i] /= sum;
+    kb_arena_reset(arena, mark);
+}
+
+static void uniform_shares(double scale, size_t n, const double *mean, const double *sd, const double *score,
+                           double *share, struct kb_arena *arena)
+{
+    (void)scale, (void)mean, (void)sd, (void)score, (void)arena;
+    for (size_t i = 0; i < n; i++)
+        share[i] = 1.0 / (double)n;
+}
+
+static shares_fn *const rules[KB_RULE_N] = {
+    [KB_RULE_UCB] = ucb_shares,
+    [KB_RULE_THOMPSON] = thompson_shares,
+    [KB_RULE_UNIFORM] = uniform_shares,
+};
+
+void kb_policy_propensities(const struct kb_rule_spec *rule, double scale, size_t n, const double *mean,
+                            const double *sd, const double *score, double *propensity, struct kb_arena *arena)
+{
+    assert(n >= 1 && rule->type < KB_RULE_N);
+    rules[rule->type](scale, n, mean, sd, score, propensity, arena);
+    for (size_t i = 0; i < n; i++)
+        propensity[i] = (1 - rule->epsilon) * propensity[i] + rule->epsilon / (double)n;
+}
+
+size_t kb_policy_bytes(const struct kb_rule_spec *rule, size_t n)
+{
+    return rule->type == KB_RULE_THOMPSON ? kb_arena_need(n) + kb_quad_bytes(n) : 0;
+}
+
+size_t kb_policy_draw(size_t n, const double *propensity, double uniform)
+{
+    size_t last = 0;
+    double cumulative = 0;
+    assert(n >= 1);
+    for (size_t i = 0; i < n; i++) {
+        if (!(propensity[i] > 0))
+            continue;
+        last = i;
+        cumulative += propensity[i];
+        if (cumulative > uniform)
+            return i;
+    }
+    return last; /* the sum fell short of uniform by rounding */
+}

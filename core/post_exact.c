@@ -1,0 +1,375 @@
+/* The exact posterior: a growing Cholesky factor over all distinct points.
+ *
+ *   U, n_i, S_i    distinct points, observations and sum of rewards at point i          t = sum n_i
+ *   F              |U| x |U|: F F^T = K_UU + lambda N^-1, N = diag(n_i)
+ *   ybar, w        S_i / n_i;  w = F^-1 ybar
+ *
+ *   mean(s) = k_U(s)^T (F F^T)^-1 ybar = (F^-1 k_U(s)).w          sd^2(s) = k(s,s) - |F^-1 k_U(s)|^2
+ *
+ * This is the Gaussian-process posterior of LK eq. 3 and TC eq. 2-3 on all t observations: repeats of a point carry
+ * the information of their mean with noise lambda / n_i (tests/property/test_posteriors.c compares with the dense
+ * t x t solve). Points are distinct to the kernel, so under `ones` users share one.
+ *
+ *   a new point     appends a row to F
+ *   one more at i   lowers the i-th diagonal by delta = lambda (1/n - 1/(n+1)): a rank-one downdate by
+ *                   e_i sqrt(delta), from column i on
+ *
+ * Numerical notes. The downdate is harmless: F F^T >= (lambda / n) e_i e_i^T, so |F^-1 e_i sqrt(delta)|^2 <=
+ * delta n / lambda = 1/(n+1) <= 1/2, far from 1 where downdates lose digits. A pivot^2 is the Schur complement of a
+ * matrix >= lambda N^-1, hence >= lambda / n_i; below it that is taken. Should a factorisation or downdate fail all
+ * the same (kernel values with rounding errors above lambda), the factor is built anew in place from the support,
+ * row by row with lifted pivots, which cannot fail; counted in n_clamped.
+ *
+ *   information gain     1/2 ln det(I + K_t / lambda) = 1/2 [ ln det(F F^T) + sum ln n_i - |U| ln lambda ]
+ *   effective dimension  tr K_t (K_t + lambda I)^-1   = |U| - lambda tr (N^1/2 F F^T N^1/2)^-1
+ *
+ * Cost: O(|U|^2) per event and per candidate, O(|U|^3 / 3) to fill. */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "factor_io.h"
+#include "grow.h"
+#include "hash.h"
+#include "linalg.h"
+#include "posterior_ops.h"
+
+#define EMPTY UINT32_MAX
+#define ROUNDING 1e-6
+
+struct exact {
+    struct kb_posterior base;
+    struct kb_chol f;
+    double *count, *sum, *w; /* [|U|] n_i, S_i, F^-1 ybar */
+    uint32_t *slot;          /* hash table of point numbers; n_slots a power of two */
+    size_t n_slots;
+};
+
+static struct exact *exact_of(struct kb_posterior *p)
+{
+    return (struct exact *)p;
+}
+
+static const struct exact *exact_of_const(const struct kb_posterior *p)
+{
+    return (const struct exact *)p;
+}
+
+static enum kb_err exact_init(struct kb_posterior *p, const struct kb_spec *spec)
+{
+    kb_chol_init(&exact_of(p)->f);
+    p->max_support = spec->repr.exact_limit;
+    return KB_OK;
+}
+
+static void exact_close(struct kb_posterior *p)
+{
+    struct exact *e = exact_of(p);
+    kb_chol_close(&e->f);
+    kb_free(e->count);
+    kb_free(e->sum);
+    kb_free(e->w);
+    kb_free(e->slot);
+}
+
+static size_t exact_held_bytes(const struct kb_posterior *p)
+{
+    const struct exact *e = exact_of_const(p);
+    return (e->f.cap * e->f.cap + 3 * p->cap) * sizeof(double) + e->n_slots * sizeof *e->slot;
+}
+
+/* --- finding points ------------------------------------------------------------------------------------ */
+
+/* Slot that holds the point, or the empty one where it belongs. Needs a table. */
+static size_t find_slot(const struct exact *e, const struct kb_point *pt)
+{
+    const struct kb_kernel *k = &e->base.kernel;
+    size_t mask = e->n_slots - 1, i = (size_t)kb_kernel_hash(k, pt) & mask;
+    for (; e->slot[i] != EMPTY; i = (i + 1) & mask) {
+        struct kb_point held = kb_support_point(&e->base.support, e->slot[i]);
+        if (kb_kernel_same(k, &held, pt))
+            break;
+    }
+    return i;
+}
+
+/* Number of the point, or EMPTY. */
+static uint32_t find_point(const struct exact *e, const struct kb_point *pt)
+{
+    return e->n_slots > 0 ? e->slot[find_slot(e, pt)] : EMPTY;
+}
+
+/* Enters support points first..n-1 into the table. */
+static void index_points(struct exact *e, size_t first)
+{
+    for (size_t i = first; i < e->base.support.n; i++) {
+        struct kb_point pt = kb_support_point(&e->base.support, i);
+        e->slot[find_slot(e, &pt)] = (uint32_t)i;
+    }
+}
+
+static enum kb_err exact_reserve(struct kb_posterior *p, size_t n)
+{
+    enum kb_err rc;
+    struct exact *e = exact_of(p);
+    size_t n_slots = 128;
+    while (n_slots < 2 * n)
+        n_slots *= 2;
+    KB_TRY(kb_chol_reserve(&e->f, n));
+    KB_TRY(kb_grow_doubles(&e->count, n));
+    KB_TRY(kb_grow_doubles(&e->sum, n));
+    KB_TRY(kb_grow_doubles(&e->w, n));
+    if (n_slots > e->n_slots) {
+        KB_TRY(kb_grow_u32s(&e->slot, n_slots));
+        memset(e->slot, 0xff, n_slots * sizeof *e->slot);
+        e->n_slots = n_slots;
+        index_points(e, 0);
+    }
+out:
+    return rc;
+}
+
+/* --- factor -------------------------------------------------------------------------------------------- */
+
+static void refresh(struct exact *e)
+{
+    for (size_t i = 0; i < e->f.n; i++)
+        e->w[i] = e->sum[i] / e->count[i];
+    kb_chol_solve_l(&e->f, e->w);
+}
+
+/* Appends the row of support point i = f.n, lifting its pivot where rounding has eaten it. */
+static void append_row(struct exact *e, struct kb_scratch *s)
+{
+    size_t i = e->f.n, mark = kb_arena_mark(&s->arena);
+    double *row = kb_arena_doubles(&s->arena, i + 1);
+    struct kb_point pt = kb_support_point(&e->base.support, i);
+    kb_posterior_column(&e->base, i + 1, &pt, s, row);
+    double noise = e->base.lambda / e->count[i], diag = row[i];
+    kb_chol_solve_l(&e->f, row);
+    double schur = diag + noise - kb_dot(i, row, row);
+    if (!(schur >= noise - ROUNDING * (diag + noise)))
+        kb_posterior_count_clamp(&e->base);
+    kb_chol_append_row(&e->f, row, sqrt(schur >= noise ? schur : noise));
+    kb_arena_reset(&s->arena, mark);
+}
+
+/* Writes the lower triangle of K_UU + lambda N^-1 where the factor will stand. */
+static void write_gram(struct exact *e, struct kb_scratch *s)
+{
+    size_t n = e->base.support.n, mark = kb_arena_mark(&s->arena);
+    double *row = kb_arena_doubles(&s->arena, n);
+    for (size_t i = 0; i < n; i++) {
+        struct kb_point pt = kb_support_point(&e->base.support, i);
+        kb_posterior_column(&e->base, i + 1, &pt, s, row);
+        row[i] += e->base.lambda / e->count[i];
+        for (size_t j = 0; j <= i; j++)
+            e->f.l[j * e->f.cap + i] = row[j];
+    }
+    kb_arena_reset(&s->arena, mark);
+}
+
+/* The factor anew from the support; cannot fail. */
+static void factor(struct exact *e, struct kb_scratch *s)
+{
+    e->f.n = 0;
+    if (e->base.support.n == 0)
+        return;
+    write_gram(e, s);
+    if (kb_chol_factor_in_place(&e->f, e->base.support.n) == KB_OK)
+        return;
+    e->f.n = 0;
+    while (e->f.n < e->base.support.n)
+        append_row(e, s);
+}
+
+/* --- learning ------------------------------------------------------------------------------------------- */
+
+static void push_point(struct exact *e, const struct kb_point *pt, uint32_t anchor)
+{
+    size_t i = e->base.support.n;
+    kb_support_push(&e->base.support, pt, anchor);
+    e->count[i] = e->sum[i] = 0;
+    index_points(e, i);
+}
+
+/* n_i grows to n_i + d: the downdate of the file header. */
+static void raise_count(struct exact *e, size_t i, double d, struct kb_scratch *s)
+{
+    double delta = e->base.lambda * (1 / e->count[i] - 1 / (e->count[i] + d));
+    double *x = kb_arena_doubles(&s->arena, e->f.n);
+    memset(x, 0, e->f.n * sizeof *x);
+    x[i] = sqrt(delta);
+    e->count[i] += d;
+    if (kb_chol_downdate(&e->f, x, i) != KB_OK) {
+        kb_posterior_count_clamp(&e->base);
+        factor(e, s);
+    }
+}
+
+static bool exact_learn_adds_point(const struct kb_posterior *p, const struct kb_point *pt)
+{
+    return find_point(exact_of_const(p), pt) == EMPTY;
+}
+
+static void exact_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
+                        struct kb_scratch *s)
+{
+    struct exact *e = exact_of(p);
+    uint32_t i = find_point(e, pt);
+    if (i == EMPTY) {
+        uint32_t anchor = kb_user_kernel_find_anchor(p->kernel.user, pt->user);
+        assert(anchor != KB_ID_NONE && p->support.n < p->cap && d_count > 0);
+        kb_user_kernel_commit_anchor(p->kernel.user, anchor);
+        push_point(e, pt, anchor);
+        e->count[e->f.n] = d_count;
+        e->sum[e->f.n] = d_sum;
+        append_row(e, s);
+    } else {
+        e->sum[i] += d_sum;
+        if (d_count > 0)
+            raise_count(e, i, d_count, s);
+    }
+    refresh(e);
+}
+
+/* Distinct points of the history in order of first appearance, with counts and sums; anchors are still open. */
+static enum kb_err collect(struct exact *e, const struct kb_history *h, const uint32_t *node_of)
+{
+    enum kb_err rc = KB_OK;
+    for (size_t row = 0; row < h->n; row++) {
+        struct kb_point pt = kb_history_point(h, node_of, row);
+        if (!(h->count[row] > 0))
+            continue;
+        uint32_t i = find_point(e, &pt);
+        if (i == EMPTY) {
+            i = (uint32_t)e->base.support.n;
+            KB_TRY(kb_posterior_reserve(&e->base, i + (size_t)1));
+            push_point(e, &pt, KB_ID_NONE);
+        }
+        e->count[i] += h->count[row];
+        e->sum[i] += h->sum[row];
+    }
+out:
+    return rc;
+}
+
+static enum kb_err exact_fill(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
+                              const struct kb_atom *atoms, size_t n, struct kb_scratch *s)
+{
+    enum kb_err rc;
+    (void)atoms, (void)n; /* every point is held */
+    assert(p->support.n == 0);
+    KB_TRY(collect(exact_of(p), h, node_of));
+    KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
+    KB_TRY(kb_posterior_anchor_support(p, 0, s));
+    factor(exact_of(p), s);
+    refresh(exact_of(p));
+out:
+    return rc;
+}
+
+/* --- prediction ------------------------------------------------------------------------------------------ */
+
+static void exact_predict_block(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
+                                double *mean, double *variance)
+{
+    const struct exact *e = exact_of_const(p);
+    size_t n = e->f.n;
+    if (n > 0)
+        kb_chol_solve_l_many(&e->f, block, ld, n_c);
+    for (size_t c = 0; c < n_c; c++) {
+        const double *column = block + c * ld;
+        mean[c] = kb_dot(n, column, e->w);
+        variance[c] = diag[c] - kb_dot(n, column, column);
+    }
+}
+
+/* --- facts, digest, snapshot ------------------------------------------------------------------------------- */
+
+/* |U| - lambda tr (N^1/2 F F^T N^1/2)^-1, by the factor with its rows scaled. */
+static enum kb_err effective_dimension(const struct exact *e, double *out)
+{
+    enum kb_err rc;
+    size_t n = e->f.n;
+    struct kb_chol scaled;
+    double *work = kb_array(n, 1, sizeof *work);
+    kb_chol_init(&scaled);
+    rc = work != NULL ? kb_chol_reserve(&scaled, n) : KB_ENOMEM;
+    KB_TRY(rc);
+    for (size_t j = 0; j < n; j++) {
+        for (size_t i = j; i < n; i++)
+            scaled.l[j * scaled.cap + i] = e->f.l[j * e->f.cap + i] * sqrt(e->count[i]);
+    }
+    scaled.n = n;
+    *out = (double)n - e->base.lambda * kb_chol_inverse_trace(&scaled, work);
+out:
+    kb_chol_close(&scaled);
+    kb_free(work);
+    return rc;
+}
+
+static enum kb_err exact_facts(const struct kb_posterior *p, struct kb_posterior_facts *out)
+{
+    const struct exact *e = exact_of_const(p);
+    if (e->f.n == 0)
+        return KB_OK;
+    double log_counts = 0;
+    for (size_t i = 0; i < e->f.n; i++)
+        log_counts += log(e->count[i]);
+    out->information_gain = 0.5 * (kb_chol_logdet(&e->f) + log_counts - (double)e->f.n * log(p->lambda));
+    return effective_dimension(e, &out->effective_dimension);
+}
+
+static uint64_t exact_digest(const struct kb_posterior *p, uint64_t h)
+{
+    const struct exact *e = exact_of_const(p);
+    h = kb_factor_digest(&e->f, h);
+    if (e->f.n == 0)
+        return h;
+    h = kb_hash_bytes(h, e->count, e->f.n * sizeof *e->count);
+    h = kb_hash_bytes(h, e->sum, e->f.n * sizeof *e->sum);
+    return kb_hash_bytes(h, e->w, e->f.n * sizeof *e->w);
+}
+
+static void exact_save(const struct kb_posterior *p, struct kb_writer *w)
+{
+    const struct exact *e = exact_of_const(p);
+    kb_put_doubles(w, e->count, e->f.n);
+    kb_put_doubles(w, e->sum, e->f.n);
+    kb_put_doubles(w, e->w, e->f.n);
+    kb_factor_save(&e->f, w);
+}
+
+static enum kb_err exact_load(struct kb_posterior *p, struct kb_reader *r)
+{
+    struct exact *e = exact_of(p);
+    size_t n = p->support.n;
+    kb_get_doubles(r, e->count, n);
+    kb_get_doubles(r, e->sum, n);
+    kb_get_doubles(r, e->w, n);
+    if (r->rc != KB_OK)
+        return r->rc;
+    for (size_t i = 0; i < n; i++) {
+        if (!(e->count[i] > 0) || !isfinite(e->count[i]) || !isfinite(e->sum[i]) || !isfinite(e->w[i]))
+            return KB_ECORRUPT;
+    }
+    index_points(e, 0);
+    return kb_factor_load(&e->f, n, r);
+}
+
+const struct kb_posterior_ops kb_posterior_exact_ops = {
+    .bytes = sizeof(struct exact),
+    .init = exact_init,
+    .close = exact_close,
+    .held_bytes = exact_held_bytes,
+    .reserve = exact_reserve,
+    .predict_block = exact_predict_block,
+    .learn_adds_point = exact_learn_adds_point,
+    .learn = exact_learn,
+    .fill = exact_fill,
+    .facts = exact_facts,
+    .digest = exact_digest,
+    .save = exact_save,
+    .load = exact_load,
+};

@@ -1,0 +1,332 @@
+/* Posteriors: the interface of posterior.h, what both representations share, and the dispatch.
+ *
+ * Shared here: the kernel and the support (points that candidates are evaluated against), predictions by blocks of
+ * KB_BLOCK candidates, the account of staged work, scratch sizes, and the part of a snapshot that is not numbers
+ * of a factor. A representation is a row of functions (posterior_ops.h); nothing below asks which one it is.
+ *
+ * Account of staged work. Each stage call adds one to n_staged, and one to n_staged_points when it may add a
+ * support point. A learning step or a commit takes one off; when none are left the points are forgotten too,
+ * since a point staged twice is added once. `grow` makes room for support.n + n_staged_points and is the only
+ * place, besides building, where what readers see may move.
+ *
+ * Variances are kept inside [0, k(s,s)], where they lie in exact arithmetic; leaving it by more than rounding
+ * explains is counted (n_clamped), so a degraded model shows in its facts and not as a NaN that wins an argmax.
+ *
+ * Cost: see the representations; predict adds O(n_support (dim + 1)) per candidate for the kernel values. */
+#include "posterior.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "alloc.h"
+#include "grow.h"
+#include "hash.h"
+#include "posterior_ops.h"
+
+#define FIRST_SUPPORT 64u
+#define ROUNDING 1e-8
+
+static const struct kb_posterior_ops *const representations[KB_REPR_N] = {
+    [KB_REPR_EXACT] = &kb_posterior_exact_ops,
+    [KB_REPR_KORS] = &kb_posterior_nystrom_ops,
+    [KB_REPR_THRESHOLD] = &kb_posterior_nystrom_ops,
+};
+
+/* --- life -------------------------------------------------------------------------------------------- */
+
+enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph)
+{
+    enum kb_err rc;
+    const struct kb_posterior_ops *ops = representations[spec->repr.type];
+    struct kb_posterior *p = kb_array(1, 1, ops->bytes);
+    if (p == NULL)
+        return KB_ENOMEM;
+    p->ops = ops;
+    p->lambda = spec->repr.lambda;
+    kb_support_init(&p->support, (size_t)spec->context_dim + spec->arm_dim);
+    KB_TRY(kb_kernel_init(&p->kernel, spec, graph));
+    KB_TRY(ops->init(p, spec));
+    *out = p;
+    p = NULL;
+out:
+    kb_posterior_free(p);
+    return rc;
+}
+
+void kb_posterior_free(struct kb_posterior *p)
+{
+    if (p == NULL)
+        return;
+    p->ops->close(p);
+    kb_support_close(&p->support);
+    kb_kernel_close(&p->kernel);
+    kb_free(p);
+}
+
+/* --- scratch ------------------------------------------------------------------------------------------- */
+
+void kb_scratch_init(struct kb_scratch *s)
+{
+    *s = (struct kb_scratch){0};
+    kb_arena_init(&s->arena);
+}
+
+void kb_scratch_close(struct kb_scratch *s)
+{
+    kb_arena_close(&s->arena);
+    kb_user_scratch_free(s->user);
+    kb_scratch_init(s);
+}
+
+/* A block of columns, the user and context factors of a decision, and five vectors (features, rows of a factor,
+ * diagonals and new coordinates of a block). */
+static size_t scratch_bytes(size_t n)
+{
+    return kb_arena_need(KB_BLOCK * kb_block_ld(n)) + kb_kernel_block_bytes(n) + 3 * kb_arena_need(n) +
+           4 * kb_arena_need(KB_BLOCK);
+}
+
+double *kb_posterior_block(struct kb_scratch *s, size_t n)
+{
+    return kb_arena_doubles(&s->arena, KB_BLOCK * kb_block_ld(n));
+}
+
+enum kb_err kb_posterior_fit_for(const struct kb_posterior *p, struct kb_scratch *s, size_t n, size_t extra_bytes)
+{
+    size_t bytes = scratch_bytes(n > p->cap ? n : p->cap) + extra_bytes;
+    if (!kb_user_scratch_fits(s->user, p->kernel.user)) {
+        struct kb_user_scratch *user = NULL;
+        enum kb_err rc = kb_user_scratch_new(&user, p->kernel.user);
+        if (rc != KB_OK)
+            return rc;
+        kb_user_scratch_free(s->user);
+        s->user = user;
+    }
+    return s->arena.cap - s->arena.used >= bytes ? KB_OK : kb_arena_fit(&s->arena, bytes);
+}
+
+enum kb_err kb_posterior_fit_scratch(const struct kb_posterior *p, struct kb_scratch *s, size_t extra_bytes)
+{
+    return kb_posterior_fit_for(p, s, p->cap, extra_bytes);
+}
+
+/* --- readers ------------------------------------------------------------------------------------------- */
+
+void kb_posterior_count_clamp(const struct kb_posterior *p)
+{
+    /* a counter that readers share; the object itself is never const */
+    atomic_fetch_add_explicit(&((struct kb_posterior *)p)->n_clamped, 1, memory_order_relaxed);
+}
+
+static double standard_deviation(const struct kb_posterior *p, double variance, double diag)
+{
+    if (variance < -ROUNDING * diag || variance > (1 + ROUNDING) * diag)
+        kb_posterior_count_clamp(p);
+    return sqrt(fmin(fmax(variance, 0.0), fmax(diag, 0.0)));
+}
+
+void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
+                          double *mean, double *sd)
+{
+    size_t mark = kb_arena_mark(&s->arena), ld = kb_block_ld(p->support.n);
+    double *block = kb_posterior_block(s, p->support.n);
+    double *diag = kb_arena_doubles(&s->arena, KB_BLOCK);
+    for (size_t c0 = 0; c0 < cand->n; c0 += KB_BLOCK) {
+        size_t n_c = cand->n - c0 < KB_BLOCK ? cand->n - c0 : KB_BLOCK;
+        kb_kernel_block(&p->kernel, &p->support, cand, c0, n_c, s, block, ld, diag);
+        p->ops->predict_block(p, block, ld, n_c, diag, mean + c0, sd + c0);
+        for (size_t c = 0; c < n_c; c++)
+            sd[c0 + c] = standard_deviation(p, sd[c0 + c], diag[c]);
+    }
+    kb_arena_reset(&s->arena, mark);
+}
+
+double kb_posterior_user_diag(const struct kb_posterior *p, struct kb_user user, struct kb_scratch *s)
+{
+    return p->kernel.is_user_normalized ? kb_user_kernel_diag(p->kernel.user, user, s->user) : 1.0;
+}
+
+void kb_posterior_column(const struct kb_posterior *p, size_t n, const struct kb_point *pt, struct kb_scratch *s,
+                         double *out)
+{
+    if (n > 0)
+        kb_kernel_column(&p->kernel, &p->support, n, pt, kb_posterior_user_diag(p, pt->user, s), out);
+}
+
+/* --- staging and learning ------------------------------------------------------------------------------- */
+
+enum kb_err kb_posterior_reserve(struct kb_posterior *p, size_t n)
+{
+    enum kb_err rc;
+    if (n <= p->cap)
+        return KB_OK;
+    size_t cap = kb_grown_cap(p->cap, n, FIRST_SUPPORT);
+    if (cap > p->max_support)
+        cap = n > p->max_support ? n : p->max_support;
+    KB_TRY(p->ops->reserve(p, cap));
+    KB_TRY(kb_support_reserve(&p->support, cap - p->support.n));
+    p->cap = cap;
+out:
+    return rc;
+}
+
+/* One staged step has been used; points staged twice are forgotten with the last of them. */
+static void use_staged(struct kb_posterior *p)
+{
+    if (p->n_staged > 0)
+        p->n_staged--;
+    if (p->n_staged == 0)
+        p->n_staged_points = 0;
+}
+
+static enum kb_err stage(struct kb_posterior *p, const struct kb_point *pt, bool adds_point, struct kb_scratch *s)
+{
+    enum kb_err rc;
+    uint32_t slot;
+    size_t n_points = p->n_staged_points + adds_point;
+    KB_TRY(kb_posterior_fit_for(p, s, p->support.n + n_points, 0));
+    if (adds_point)
+        KB_TRY(kb_user_kernel_stage_anchor(p->kernel.user, pt->user, s->user, &slot));
+    kb_posterior_user_diag(p, pt->user, s); /* solved here, so that nothing is solved under exclusion */
+    p->n_staged_points = n_points;
+    p->n_staged++;
+out:
+    return rc;
+}
+
+enum kb_err kb_posterior_stage_learn(struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
+{
+    return stage(p, pt, p->ops->learn_adds_point(p, pt), s);
+}
+
+bool kb_posterior_needs_growth(const struct kb_posterior *p)
+{
+    return p->support.n + p->n_staged_points > p->cap;
+}
+
+enum kb_err kb_posterior_grow(struct kb_posterior *p)
+{
+    return kb_posterior_reserve(p, p->support.n + p->n_staged_points);
+}
+
+void kb_posterior_discard(struct kb_posterior *p)
+{
+    kb_user_kernel_discard_anchors(p->kernel.user);
+    p->n_staged = p->n_staged_points = 0;
+}
+
+void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
+                        struct kb_scratch *s)
+{
+    assert(d_count >= 0 && isfinite(d_sum));
+    size_t mark = kb_arena_mark(&s->arena);
+    p->ops->learn(p, pt, d_count, d_sum, s);
+    kb_arena_reset(&s->arena, mark);
+    use_staged(p);
+}
+
+enum kb_err kb_posterior_anchor_support(struct kb_posterior *p, size_t first, struct kb_scratch *s)
+{
+    size_t n = p->support.n - first;
+    if (n == 0)
+        return KB_OK;
+    return kb_user_kernel_add_anchors(p->kernel.user, p->support.user + first, n, p->support.anchor + first, s->user);
+}
+
+/* --- dictionary ----------------------------------------------------------------------------------------- */
+
+bool kb_posterior_admits(struct kb_posterior *p, const struct kb_point *pt, double uniform, struct kb_scratch *s,
+                         double *probability)
+{
+    *probability = 0;
+    if (p->ops->admission == NULL)
+        return false;
+    size_t mark = kb_arena_mark(&s->arena);
+    *probability = p->ops->admission(p, pt, s);
+    kb_arena_reset(&s->arena, mark);
+    return uniform < *probability;
+}
+
+enum kb_err kb_posterior_stage_atom(struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
+{
+    assert(p->ops->commit_atom != NULL);
+    return stage(p, pt, true, s);
+}
+
+void kb_posterior_sweep_atom(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
+                             struct kb_atom atom, struct kb_scratch *s)
+{
+    assert(p->ops->sweep_atom != NULL && p->support.n < p->cap && atom.row < h->n);
+    size_t mark = kb_arena_mark(&s->arena);
+    p->ops->sweep_atom(p, h, node_of, atom, s);
+    kb_arena_reset(&s->arena, mark);
+}
+
+void kb_posterior_commit_atom(struct kb_posterior *p, struct kb_scratch *s)
+{
+    assert(p->ops->commit_atom != NULL);
+    size_t mark = kb_arena_mark(&s->arena);
+    p->ops->commit_atom(p, s);
+    kb_arena_reset(&s->arena, mark);
+    use_staged(p);
+}
+
+enum kb_err kb_posterior_choose(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
+                                uint64_t key, struct kb_scratch *s, struct kb_atom **atoms, size_t *n)
+{
+    assert(p->support.n == 0);
+    *atoms = NULL;
+    *n = 0;
+    return p->ops->choose != NULL ? p->ops->choose(p, h, node_of, key, s, atoms, n) : KB_OK;
+}
+
+enum kb_err kb_posterior_fill(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
+                              const struct kb_atom *atoms, size_t n, struct kb_scratch *s)
+{
+    return p->ops->fill(p, h, node_of, atoms, n, s);
+}
+
+/* --- facts ------------------------------------------------------------------------------------------------ */
+
+size_t kb_posterior_n_support(const struct kb_posterior *p)
+{
+    return p->support.n;
+}
+
+struct kb_point kb_posterior_support_point(const struct kb_posterior *p, size_t i)
+{
+    assert(i < p->support.n);
+    return kb_support_point(&p->support, i);
+}
+
+size_t kb_posterior_bytes(const struct kb_posterior *p)
+{
+    size_t point = sizeof(struct kb_user) + 2 * sizeof(uint32_t) + p->support.dim * sizeof(double);
+    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point + p->ops->held_bytes(p);
+}
+
+enum kb_err kb_posterior_facts(const struct kb_posterior *p, struct kb_posterior_facts *out)
+{
+    *out = (struct kb_posterior_facts){
+        .n_support = p->support.n,
+        .n_clamped = atomic_load_explicit(&((struct kb_posterior *)p)->n_clamped, memory_order_relaxed),
+        .bytes = kb_posterior_bytes(p),
+    };
+    return p->ops->facts(p, out);
+}
+
+const struct kb_kernel *kb_posterior_kernel(const struct kb_posterior *p)
+{
+    return &p->kernel;
+}
+
+uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h)
+{
+    h = kb_hash_u64(h, p->support.n);
+    for (size_t i = 0; i < p->support.n; i++) {
+        h = kb_hash_u64(h, p->support.user[i].index);
+        h = kb_hash_u64(h, p->support.arm[i]);
+        h = kb_hash_bytes(h, p->support.x + i * p->support.dim, p->support.dim * sizeof(double));
+    }
+    return p->ops->digest(p, h);
+}

@@ -1,0 +1,123 @@
+/* Snapshots of a posterior: the support's points here, the numbers of its factors by the representation.
+ *
+ * Format (schema/snapshot.md): number of points; their user indices, graph nodes and arms; their coordinates; the
+ * known part of the user kernel's diagonal (NaN where unknown; empty for small graphs); the count of clamped
+ * values; then what the representation writes.
+ *
+ * The user kernel's columns are not written: they are a function of the graph alone and are solved anew, sixteen
+ * at a time, with the bits they had (user_kernel.h). The diagonal is, since every user who was ever shown
+ * something has an entry there and each costs a linear system.
+ *
+ * Whatever is read is checked before it is used as an index or as a size; KB_ECORRUPT leaves the posterior for
+ * its owner to free. */
+#include <assert.h>
+#include <math.h>
+
+#include "alloc.h"
+#include "grow.h"
+#include "posterior_ops.h"
+
+/* Least number of bytes that a support point takes in a snapshot: bounds what a count may claim. */
+#define POINT_BYTES 12u
+
+/* --- out -------------------------------------------------------------------------------------------------- */
+
+static void save_points(const struct kb_support *s, struct kb_writer *w)
+{
+    kb_put_u64(w, s->n);
+    for (size_t i = 0; i < s->n; i++) {
+        kb_put_u64(w, s->user[i].index);
+        kb_put_u64(w, s->user[i].node);
+    }
+    kb_put_u32s(w, s->arm, s->n);
+    kb_put_doubles(w, s->x, s->n * s->dim);
+}
+
+static void save_diagonal(const struct kb_kernel *k, struct kb_writer *w)
+{
+    double *values = kb_array(k->n_nodes, 1, sizeof *values);
+    if (values == NULL && k->n_nodes > 0) {
+        w->rc = KB_ENOMEM;
+        return;
+    }
+    size_t n = kb_user_kernel_diag_cache(k->user, values, k->n_nodes);
+    kb_put_u64(w, n);
+    kb_put_doubles(w, values, n);
+    kb_free(values);
+}
+
+void kb_posterior_save(const struct kb_posterior *p, struct kb_writer *w)
+{
+    save_points(&p->support, w);
+    save_diagonal(&p->kernel, w);
+    kb_put_u64(w, atomic_load_explicit(&((struct kb_posterior *)p)->n_clamped, memory_order_relaxed));
+    p->ops->save(p, w);
+}
+
+/* --- in --------------------------------------------------------------------------------------------------- */
+
+static bool is_user_valid(const struct kb_posterior *p, uint64_t index, uint64_t node)
+{
+    bool is_node = node == KB_ID_NONE || node < (p->kernel.reads_nodes ? p->kernel.n_nodes : KB_ID_NONE);
+    return index < KB_ID_NONE && is_node;
+}
+
+static enum kb_err load_points(struct kb_posterior *p, struct kb_reader *r)
+{
+    enum kb_err rc;
+    struct kb_support *s = &p->support;
+    size_t n = kb_get_count(r, (r->n - r->pos) / POINT_BYTES);
+    KB_TRY(r->rc);
+    /* its factors fill n^2 / 2 doubles further on: what cannot stand in the snapshot is not allocated for */
+    if (n > 0 && n / 2 > (r->n - r->pos) / sizeof(double) / n)
+        return KB_ECORRUPT;
+    KB_TRY(kb_posterior_reserve(p, n));
+    for (size_t i = 0; i < n; i++) {
+        uint64_t index = kb_get_u64(r), node = kb_get_u64(r);
+        KB_TRY(r->rc);
+        if (!is_user_valid(p, index, node))
+            return KB_ECORRUPT;
+        s->user[i] = (struct kb_user){.index = (uint32_t)index, .node = (uint32_t)node};
+    }
+    kb_get_u32s(r, s->arm, n);
+    kb_get_doubles(r, s->x, n * s->dim);
+    KB_TRY(r->rc);
+    for (size_t i = 0; i < n * s->dim; i++) {
+        if (!isfinite(s->x[i]))
+            return KB_ECORRUPT;
+    }
+    s->n = n;
+out:
+    return rc;
+}
+
+static enum kb_err load_diagonal(struct kb_kernel *k, struct kb_reader *r)
+{
+    size_t n = kb_get_count(r, k->n_nodes);
+    double *values = NULL;
+    if (r->rc == KB_OK && n > 0) {
+        values = kb_array(n, 1, sizeof *values);
+        if (values == NULL)
+            return KB_ENOMEM;
+    }
+    kb_get_doubles(r, values, n);
+    if (r->rc == KB_OK && n > 0)
+        kb_user_kernel_set_diag_cache(k->user, values, n);
+    kb_free(values);
+    return r->rc;
+}
+
+enum kb_err kb_posterior_load(struct kb_posterior *p, struct kb_reader *r, struct kb_scratch *s)
+{
+    enum kb_err rc;
+    assert(p->support.n == 0);
+    KB_TRY(load_points(p, r));
+    KB_TRY(load_diagonal(&p->kernel, r));
+    atomic_store_explicit(&p->n_clamped, kb_get_u64(r), memory_order_relaxed);
+    KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
+    KB_TRY(kb_posterior_anchor_support(p, 0, s));
+    KB_TRY(p->ops->load(p, r));
+    rc = r->rc;
+out:
+    return rc;
+}

@@ -1,0 +1,108 @@
+/* Inside of the posteriors: what post_exact.c and post_nystrom.c share, and the table each of them provides.
+ * Only posterior.c and the two include this.
+ *
+ * A representation embeds struct kb_posterior as its first member. posterior.c owns the parts that do not differ:
+ * kernel, support, the account of what is staged, blocking of predictions, and argument checks. */
+#ifndef KB_POSTERIOR_OPS_H
+#define KB_POSTERIOR_OPS_H
+
+#include <stdatomic.h>
+
+#include "chol.h"
+#include "ids.h"
+#include "posterior.h"
+
+/* Candidates of one predict block, history rows of one sweep block. */
+#define KB_BLOCK 64u
+
+struct kb_posterior_ops {
+    size_t bytes; /* of the struct that embeds kb_posterior */
+    enum kb_err (*init)(struct kb_posterior *p, const struct kb_spec *spec);
+    void (*close)(struct kb_posterior *p);
+    size_t (*held_bytes)(const struct kb_posterior *p);
+    /* Room for n support points in everything but the support itself. Keeps contents; may move arrays. */
+    enum kb_err (*reserve)(struct kb_posterior *p, size_t n);
+
+    /* block: support x n_c kernel values, destroyed; diag: k(c, c); mean and variance out. */
+    void (*predict_block)(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
+                          double *mean, double *variance);
+
+    /* Whether learning at pt would need one more support point. */
+    bool (*learn_adds_point)(const struct kb_posterior *p, const struct kb_point *pt);
+    void (*learn)(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
+                  struct kb_scratch *s);
+    enum kb_err (*fill)(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
+                        const struct kb_atom *atoms, size_t n, struct kb_scratch *s);
+
+    /* Dictionary; all NULL in a representation that grows none. */
+    double (*admission)(const struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s);
+    void (*sweep_atom)(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of, struct kb_atom atom,
+                       struct kb_scratch *s);
+    void (*commit_atom)(struct kb_posterior *p, struct kb_scratch *s);
+    enum kb_err (*choose)(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of, uint64_t key,
+                          struct kb_scratch *s, struct kb_atom **atoms, size_t *n);
+
+    /* Fills effective_dimension and information_gain. */
+    enum kb_err (*facts)(const struct kb_posterior *p, struct kb_posterior_facts *out);
+    uint64_t (*digest)(const struct kb_posterior *p, uint64_t h);
+    void (*save)(const struct kb_posterior *p, struct kb_writer *w);
+    enum kb_err (*load)(struct kb_posterior *p, struct kb_reader *r); /* the support is loaded before */
+};
+
+struct kb_posterior {
+    const struct kb_posterior_ops *ops;
+    struct kb_kernel kernel;
+    struct kb_support support; /* dictionary, or all distinct points */
+    double lambda;
+    size_t max_support;     /* growth by doubling stops here; more is reserved only when needed */
+    size_t cap;             /* support points that every array has room for */
+    size_t n_staged;        /* learning steps and atoms staged and not used yet */
+    size_t n_staged_points; /* support points they may add */
+    /* Pivots or residuals lifted to their floor. Readers count too, hence atomic; not part of the model. */
+    _Atomic uint64_t n_clamped;
+};
+
+extern const struct kb_posterior_ops kb_posterior_exact_ops, kb_posterior_nystrom_ops;
+
+/* A pivot or variance below its floor by more than rounding explains is counted. */
+void kb_posterior_count_clamp(const struct kb_posterior *p);
+
+/* Makes room for n support points in everything, growing to `n` exactly or by doubling. */
+enum kb_err kb_posterior_reserve(struct kb_posterior *p, size_t n);
+
+/* Leading dimension of a block with n rows: whole cache lines, an odd number of them, so that the entries of a
+ * row spread over the sets of the cache. */
+static inline size_t kb_block_ld(size_t n)
+{
+    return ((n + 7) & ~(size_t)7) | 8;
+}
+
+/* A block for n support points, KB_BLOCK columns of kb_block_ld(n), from the arena. */
+double *kb_posterior_block(struct kb_scratch *s, size_t n);
+
+/* Makes *s fit for work on n support points: the one formula for readers and the writer. */
+enum kb_err kb_posterior_fit_for(const struct kb_posterior *p, struct kb_scratch *s, size_t n, size_t extra_bytes);
+
+/* Makes the user's diagonal known where the kernel's columns need it, under a normalised user kernel; 1 (what
+ * columns want to be handed) also where they do not. May solve a system. */
+double kb_posterior_user_diag(const struct kb_posterior *p, struct kb_user user, struct kb_scratch *s);
+
+/* Kernel column of pt over the first n support points. */
+void kb_posterior_column(const struct kb_posterior *p, size_t n, const struct kb_point *pt, struct kb_scratch *s,
+                         double *out);
+
+/* Anchors the users of support points first..n-1 in force (pushed with any anchor). [building] */
+enum kb_err kb_posterior_anchor_support(struct kb_posterior *p, size_t first, struct kb_scratch *s);
+
+/* Row of the history as a point; borrowed. */
+static inline struct kb_point kb_history_point(const struct kb_history *h, const uint32_t *node_of, size_t row)
+{
+    uint32_t user = h->user[row];
+    return (struct kb_point){
+        .user = {.index = user, .node = node_of != NULL ? node_of[user] : KB_ID_NONE},
+        .arm = h->arm[row],
+        .x = h->x + row * h->dim,
+    };
+}
+
+#endif

@@ -1,0 +1,201 @@
+/* The presets: every system of the papers that works here, one row each. No other code knows their names.
+ *
+ *   row        [paper]            user kernel  x  context x arm kernel   representation    rule
+ *   lk-gp-ucb  [LK, Alg. 1]       laplacian       rbf       rbf          exact             ucb
+ *   lk-gp-ts   [LK, eq. 7]        laplacian       rbf       rbf          exact             thompson
+ *   ek-ucb     [EK, Alg. 2]       ones            rbf       rbf          kors              ucb
+ *   k-ucb      [EK, Alg. 1]       ones            rbf       rbf          exact             ucb
+ *   gp-ucb     [LK, baselines]    ones            rbf       rbf          exact             ucb
+ *   lin-ucb    [LK, baselines]    ones, identity  linear    linear       exact             ucb
+ *   ucb ts random                 ones            ones      delta        exact             ucb, thompson, uniform
+ *   laplaced   (ours)             laplacian + p   rbf       rbf          kors              ucb
+ *
+ * What a row leaves at zero is filled by `fill_defaults`; where arms have no features their kernel is `delta`,
+ * and where there is no context its kernel is `ones`, in every row. Deviation: `k-ucb` and `gp-ucb` are the same
+ * model under two names, because a joint kernel over context and arm is what GP-UCB gets once contexts exist
+ * (test: presets_k_ucb_and_gp_ucb_are_one_model). */
+#include "spec.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Sizes that are common to most rows (docs: the API's defaults). */
+#define DEFAULT_DICTIONARY 1024u
+#define DEFAULT_EXACT_LIMIT 4096u
+#define LK_EXACT_LIMIT 1500u /* beyond it LK's O(t^2) per decision is no longer interactive */
+
+struct preset {
+    const char *name, *about;
+    enum kb_user_kernel_type user;
+    double population;
+    bool is_normalized;
+    enum kb_vec_kernel_type context, arm; /* with coordinates; see the header for dimension 0 */
+    enum kb_repr_type repr;
+    size_t max_dictionary, exact_limit; /* 0: the default */
+    enum kb_rule_type rule;
+    double beta;
+};
+
+static const struct preset presets[] = {
+    {.name = "laplaced",
+     .about = "Default: users share along the graph and with the crowd, a KORS dictionary keeps decisions cheap, UCB.",
+     .user = KB_USER_LAPLACIAN,
+     .population = 1.0,
+     .is_normalized = true,
+     .context = KB_VEC_RBF,
+     .arm = KB_VEC_RBF,
+     .repr = KB_REPR_KORS,
+     .max_dictionary = 512,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0},
+    {.name = "lk-gp-ucb",
+     .about = "LK: graph Laplacian user kernel, exact Gaussian process, UCB.",
+     .user = KB_USER_LAPLACIAN,
+     .context = KB_VEC_RBF,
+     .arm = KB_VEC_RBF,
+     .repr = KB_REPR_EXACT,
+     .exact_limit = LK_EXACT_LIMIT,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0},
+    {.name = "lk-gp-ts",
+     .about = "LK: graph Laplacian user kernel, exact Gaussian process, Thompson sampling per arm.",
+     .user = KB_USER_LAPLACIAN,
+     .context = KB_VEC_RBF,
+     .arm = KB_VEC_RBF,
+     .repr = KB_REPR_EXACT,
+     .exact_limit = LK_EXACT_LIMIT,
+     .rule = KB_RULE_THOMPSON,
+     .beta = 1.0},
+    {.name = "ek-ucb",
+     .about = "EK: one population, joint context and arm kernel, KORS dictionary, UCB.",
+     .user = KB_USER_ONES,
+     .context = KB_VEC_RBF,
+     .arm = KB_VEC_RBF,
+     .repr = KB_REPR_KORS,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0},
+    {.name = "k-ucb",
+     .about = "EK's baseline (CGP-UCB): one population, joint context and arm kernel, exact, UCB.",
+     .user = KB_USER_ONES,
+     .context = KB_VEC_RBF,
+     .arm = KB_VEC_RBF,
+     .repr = KB_REPR_EXACT,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0},
+    {.name = "gp-ucb",
+     .about = "LK's baseline: one population, RBF kernel, exact, UCB.",
+     .user = KB_USER_ONES,
+     .context = KB_VEC_RBF,
+     .arm = KB_VEC_RBF,
+     .repr = KB_REPR_EXACT,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0},
+    {.name = "lin-ucb",
+     .about = "LK's baseline: one population, linear in the arm's features (times the context's), exact, UCB.",
+     .user = KB_USER_ONES,
+     .context = KB_VEC_LINEAR,
+     .arm = KB_VEC_LINEAR,
+     .repr = KB_REPR_EXACT,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0},
+    {.name = "lin-ucb-per-user",
+     .about = "LK's baseline: every user alone, linear in the arm's features (times the context's), exact, UCB.",
+     .user = KB_USER_IDENTITY,
+     .context = KB_VEC_LINEAR,
+     .arm = KB_VEC_LINEAR,
+     .repr = KB_REPR_EXACT,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0},
+    {.name = "ucb",
+     .about = "Plain A/B routing: one mean per arm, the same for all users and contexts, UCB.",
+     .user = KB_USER_ONES,
+     .context = KB_VEC_ONES,
+     .arm = KB_VEC_DELTA,
+     .repr = KB_REPR_EXACT,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0},
+    {.name = "ts",
+     .about = "Plain A/B routing: one mean per arm, the same for all users and contexts, Thompson sampling.",
+     .user = KB_USER_ONES,
+     .context = KB_VEC_ONES,
+     .arm = KB_VEC_DELTA,
+     .repr = KB_REPR_EXACT,
+     .rule = KB_RULE_THOMPSON,
+     .beta = 1.0},
+    {.name = "random",
+     .about = "Uniform choice, learning all the while: a baseline and a source of unbiased logs.",
+     .user = KB_USER_ONES,
+     .context = KB_VEC_ONES,
+     .arm = KB_VEC_DELTA,
+     .repr = KB_REPR_EXACT,
+     .rule = KB_RULE_UNIFORM,
+     .beta = 2.0},
+};
+
+#define N_PRESETS (sizeof presets / sizeof presets[0])
+
+const char *kb_preset_name(size_t i)
+{
+    return i < N_PRESETS ? presets[i].name : NULL;
+}
+
+const char *kb_preset_about(size_t i)
+{
+    return i < N_PRESETS ? presets[i].about : NULL;
+}
+
+static const struct preset *find_preset(const char *name)
+{
+    for (size_t i = 0; i < N_PRESETS; i++) {
+        if (strcmp(presets[i].name, name) == 0)
+            return &presets[i];
+    }
+    return NULL;
+}
+
+/* Values that no row sets; each is the API's documented default. */
+static void fill_defaults(struct kb_spec *spec)
+{
+    const struct kb_vec_kernel_spec vec = {.lengthscale = 1.0, .degree = 2, .offset = 1.0};
+    *spec = (struct kb_spec){
+        .user_kernel = {.rho = 0.1},
+        .context_kernel = vec,
+        .arm_kernel = vec,
+        .repr = {.lambda = 1.0,
+                 .mu = 1.0,
+                 .gamma = 1.0,
+                 .epsilon = 0.5,
+                 .threshold = 0.01,
+                 .max_dictionary = DEFAULT_DICTIONARY,
+                 .exact_limit = DEFAULT_EXACT_LIMIT},
+        .conf = {.type = KB_CONF_FIXED, .noise = 0.1, .delta = 0.01},
+        .aggregation = KB_AGG_FIRST,
+        .reward_window_ms = INT64_C(3600) * 1000,
+        .seed = 1,
+    };
+}
+
+enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t context_dim, uint32_t arm_dim)
+{
+    const struct preset *p = find_preset(name);
+    if (p == NULL)
+        return KB_ENOTFOUND;
+    assert(strlen(p->name) < sizeof spec->algorithm);
+    fill_defaults(spec);
+    memcpy(spec->algorithm, p->name, strlen(p->name) + 1);
+    spec->context_dim = context_dim;
+    spec->arm_dim = arm_dim;
+    spec->user_kernel.type = p->user;
+    spec->user_kernel.population = p->population;
+    spec->user_kernel.is_normalized = p->is_normalized;
+    spec->context_kernel.type = context_dim == 0 ? KB_VEC_ONES : p->context;
+    spec->arm_kernel.type = arm_dim == 0 ? KB_VEC_DELTA : p->arm;
+    spec->repr.type = p->repr;
+    if (p->max_dictionary > 0)
+        spec->repr.max_dictionary = p->max_dictionary;
+    if (p->exact_limit > 0)
+        spec->repr.exact_limit = p->exact_limit;
+    spec->rule.type = p->rule;
+    spec->conf.beta = p->beta;
+    return KB_OK;
+}

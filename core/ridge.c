@@ -1,0 +1,192 @@
+/* The regression of rewards on features, kept as a Cholesky factor.
+ *
+ *   V = sum n_j z_j z_j^T + lambda I = R R^T   m x m      b = sum S_j z_j   m      w = R^-1 b   m
+ *   V0 = V - lambda I
+ *
+ *   mean = z.V^-1 b = (R^-1 z).w          spread = z.V^-1 z = |R^-1 z|^2          [EK, Prop. 4.2]; MATH.md 2
+ *
+ * Learning is a rank-one update of R. A new coordinate borders V by
+ *
+ *   [ V        cross           ]        new row of R:  R^-1 cross,  pivot^2 = square + lambda - |R^-1 cross|^2
+ *   [ cross^T  square + lambda ]
+ *
+ * Numerical notes. pivot^2 is the Schur complement of a matrix >= lambda I, hence >= lambda; when rounding says
+ * otherwise lambda is the nearer value and is taken, and counted when the gap is more than rounding explains. The
+ * papers' Sherman-Morrison and Schur updates of the inverse lose every digit on near-duplicates (NUMERICS.md 9);
+ * rotations do not.
+ *
+ * Cost: learn, append O(m^2); bulk O(m^2) per row and O(m^3 / 3) once; predict O(m^2) per candidate. */
+#include "ridge.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "factor_io.h"
+#include "grow.h"
+#include "hash.h"
+#include "linalg.h"
+
+#define ROUNDING 1e-6
+
+void kb_ridge_init(struct kb_ridge *v, double lambda)
+{
+    *v = (struct kb_ridge){.lambda = lambda};
+    kb_chol_init(&v->r);
+}
+
+void kb_ridge_close(struct kb_ridge *v)
+{
+    kb_chol_close(&v->r);
+    kb_free(v->b);
+    kb_free(v->w);
+    kb_ridge_init(v, v->lambda);
+}
+
+enum kb_err kb_ridge_reserve(struct kb_ridge *v, size_t n)
+{
+    enum kb_err rc = KB_OK;
+    if (n <= v->cap && v->b != NULL)
+        return KB_OK;
+    KB_TRY(kb_chol_reserve(&v->r, n));
+    KB_TRY(kb_grow_doubles(&v->b, n));
+    KB_TRY(kb_grow_doubles(&v->w, n));
+    v->cap = n;
+out:
+    return rc;
+}
+
+/* w = R^-1 b. */
+static void refresh(struct kb_ridge *v)
+{
+    if (v->r.n == 0)
+        return;
+    memcpy(v->w, v->b, v->r.n * sizeof *v->w);
+    kb_chol_solve_l(&v->r, v->w);
+}
+
+/* --- learning ----------------------------------------------------------------------------------------- */
+
+void kb_ridge_learn(struct kb_ridge *v, double *z, double d_count, double d_sum)
+{
+    size_t m = v->r.n;
+    assert(d_count >= 0);
+    kb_axpy(m, d_sum, z, v->b);
+    if (d_count > 0) {
+        double root = sqrt(d_count);
+        for (size_t i = 0; i < m; i++)
+            z[i] *= root;
+        kb_chol_update(&v->r, z, 0);
+    }
+    refresh(v);
+}
+
+bool kb_ridge_append(struct kb_ridge *v, double *cross, double square, double target)
+{
+    size_t m = v->r.n;
+    assert(m < v->cap);
+    kb_chol_solve_l(&v->r, cross);
+    double schur = square + v->lambda - kb_dot(m, cross, cross);
+    bool is_clamped = !(schur >= v->lambda * (1 - ROUNDING));
+    kb_chol_append_row(&v->r, cross, sqrt(schur >= v->lambda ? schur : v->lambda));
+    v->b[m] = target;
+    refresh(v);
+    return is_clamped;
+}
+
+/* --- building in bulk ------------------------------------------------------------------------------------ */
+
+void kb_ridge_clear(struct kb_ridge *v, size_t m)
+{
+    assert(m <= v->cap);
+    v->r.n = 0;
+    for (size_t j = 0; j < m; j++) {
+        memset(v->r.l + j * v->r.cap + j, 0, (m - j) * sizeof *v->r.l);
+        v->b[j] = 0;
+    }
+}
+
+void kb_ridge_accumulate(struct kb_ridge *v, size_t m, double *z, size_t ld, size_t n_c, const double *count,
+                         const double *sum)
+{
+    if (m == 0 || n_c == 0)
+        return;
+    kb_gemv(m, n_c, 1.0, z, ld, sum, 1.0, v->b);
+    for (size_t c = 0; c < n_c; c++) {
+        double root = sqrt(count[c]);
+        for (size_t i = 0; i < m; i++)
+            z[c * ld + i] *= root;
+    }
+    kb_syrk_lower(m, n_c, 1.0, z, ld, 1.0, v->r.l, v->r.cap);
+}
+
+enum kb_err kb_ridge_factor(struct kb_ridge *v, size_t m)
+{
+    for (size_t i = 0; i < m; i++)
+        v->r.l[i * v->r.cap + i] += v->lambda;
+    enum kb_err rc = kb_chol_factor_in_place(&v->r, m);
+    if (rc == KB_OK)
+        refresh(v);
+    return rc;
+}
+
+/* --- prediction ---------------------------------------------------------------------------------------- */
+
+void kb_ridge_predict(const struct kb_ridge *v, double *z, size_t ld, size_t n_c, double *mean, double *spread)
+{
+    size_t m = v->r.n;
+    if (m > 0)
+        kb_chol_solve_l_many(&v->r, z, ld, n_c);
+    for (size_t c = 0; c < n_c; c++) {
+        const double *column = z + c * ld;
+        mean[c] = kb_dot(m, column, v->w);
+        spread[c] = kb_dot(m, column, column);
+    }
+}
+
+/* --- facts --------------------------------------------------------------------------------------------- */
+
+double kb_ridge_effective_dimension(const struct kb_ridge *v, double *scratch)
+{
+    /* tr V0 V^-1 = tr (I - lambda V^-1) */
+    return (double)v->r.n - v->lambda * kb_chol_inverse_trace(&v->r, scratch);
+}
+
+double kb_ridge_information_gain(const struct kb_ridge *v)
+{
+    return 0.5 * (kb_chol_logdet(&v->r) - (double)v->r.n * log(v->lambda));
+}
+
+/* --- digest and snapshot ----------------------------------------------------------------------------------- */
+
+uint64_t kb_ridge_digest(const struct kb_ridge *v, uint64_t h)
+{
+    h = kb_factor_digest(&v->r, h);
+    if (v->r.n == 0)
+        return h;
+    h = kb_hash_bytes(h, v->b, v->r.n * sizeof *v->b);
+    return kb_hash_bytes(h, v->w, v->r.n * sizeof *v->w);
+}
+
+void kb_ridge_save(const struct kb_ridge *v, struct kb_writer *w)
+{
+    kb_factor_save(&v->r, w);
+    kb_put_doubles(w, v->b, v->r.n);
+    kb_put_doubles(w, v->w, v->r.n);
+}
+
+enum kb_err kb_ridge_load(struct kb_ridge *v, size_t m, struct kb_reader *r)
+{
+    assert(m <= v->cap);
+    enum kb_err rc = kb_factor_load(&v->r, m, r);
+    if (rc != KB_OK)
+        return rc;
+    kb_get_doubles(r, v->b, m);
+    kb_get_doubles(r, v->w, m);
+    return r->rc;
+}
+
+size_t kb_ridge_bytes(const struct kb_ridge *v)
+{
+    return (v->r.cap * v->r.cap + 2 * v->cap) * sizeof *v->b;
+}

@@ -1,0 +1,51 @@
+/* Ridge regression on features: V = sum n_j z_j z_j^T + lambda I = R R^T, b = sum S_j z_j, w = R^-1 b, with
+ * n_j observations and reward sum S_j at point j (MATH.md 1 and 2). */
+#ifndef KB_RIDGE_H
+#define KB_RIDGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "chol.h"
+
+struct kb_ridge {
+    struct kb_chol r;
+    double *b, *w;
+    size_t cap; /* of b and w */
+    double lambda;
+};
+
+void kb_ridge_init(struct kb_ridge *v, double lambda);
+void kb_ridge_close(struct kb_ridge *v);
+enum kb_err kb_ridge_reserve(struct kb_ridge *v, size_t n);
+
+/* Adds d_count observations with rewards summing to d_sum at the feature z (destroyed). O(m^2). */
+void kb_ridge_learn(struct kb_ridge *v, double *z, double d_count, double d_sum);
+
+/* One more coordinate: `cross` = sum n_j z_new,j z_j (length m, destroyed), `square` = sum n_j z_new,j^2, `target` =
+ * sum S_j z_new,j. Room reserved. True when the pivot had to be lifted. O(m^2). */
+bool kb_ridge_append(struct kb_ridge *v, double *cross, double square, double target);
+
+/* Replaces everything, over m coordinates (room reserved), in three steps: clear; accumulate any number of blocks
+ * of n_c feature columns (destroyed) with their counts n_j and reward sums S_j; factor. KB_ENOTPD leaves the
+ * regression empty. O(m^2) per column, O(m^3 / 3) at the end. */
+void kb_ridge_clear(struct kb_ridge *v, size_t m);
+void kb_ridge_accumulate(struct kb_ridge *v, size_t m, double *z, size_t ld, size_t n_c, const double *count,
+                         const double *sum);
+enum kb_err kb_ridge_factor(struct kb_ridge *v, size_t m);
+
+/* mean[c] = z_c.V^-1 b and spread[c] = z_c.V^-1 z_c for n_c columns of z (destroyed). O(m^2) per column. */
+void kb_ridge_predict(const struct kb_ridge *v, double *z, size_t ld, size_t n_c, double *mean, double *spread);
+
+/* tr V0 V^-1 and 1/2 ln det(V / lambda), V0 = V - lambda I; scratch of m doubles. O(m^3 / 3). */
+double kb_ridge_effective_dimension(const struct kb_ridge *v, double *scratch);
+double kb_ridge_information_gain(const struct kb_ridge *v);
+
+uint64_t kb_ridge_digest(const struct kb_ridge *v, uint64_t h);
+void kb_ridge_save(const struct kb_ridge *v, struct kb_writer *w);
+enum kb_err kb_ridge_load(struct kb_ridge *v, size_t m, struct kb_reader *r); /* room reserved */
+size_t kb_ridge_bytes(const struct kb_ridge *v);
+
+#endif

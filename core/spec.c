@@ -1,0 +1,346 @@
+/* The specification of a model: names of its parts, ranges, combinations, equality and digest.
+ *
+ * Everything here is a table walked by a short loop. Adding a kernel, rule or representation is an enum value,
+ * a name below, and (where it has parameters) rows in `ranges`.
+ *
+ *   ranges        every double of the spec with its interval and the JSON pointer that a refusal names
+ *   repr_provides what a representation can deliver   } one mask test refuses a rule that needs what the
+ *   conf_needs    what a confidence rule asks for     } representation cannot deliver
+ *
+ * Positive parameters are confined to [1e-12, 1e12] rather than (0, inf): beyond that a pivot of the order of
+ * lambda is below the rounding of the kernel values and the factorisation carries no information. */
+#include "spec.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "hash.h"
+
+#define TINY 1e-12
+#define HUGE_VALUE 1e12
+#define MAX_DIM 4096u
+#define MAX_DICTIONARY 4096u
+#define MAX_EXACT 16384u
+#define MAX_DEGREE 8
+#define MAX_WINDOW_MS (INT64_C(10) * 366 * 24 * 3600 * 1000)
+#define MAX_SEED (UINT64_C(1) << 53)
+
+static const char *const user_kernel_names[KB_USER_N] = {
+    [KB_USER_LAPLACIAN] = "laplacian",
+    [KB_USER_IDENTITY] = "identity",
+    [KB_USER_ONES] = "ones",
+};
+static const char *const vec_kernel_names[KB_VEC_N] = {
+    [KB_VEC_RBF] = "rbf",           [KB_VEC_MATERN12] = "matern12", [KB_VEC_MATERN32] = "matern32",
+    [KB_VEC_MATERN52] = "matern52", [KB_VEC_LINEAR] = "linear",     [KB_VEC_POLYNOMIAL] = "polynomial",
+    [KB_VEC_DELTA] = "delta",       [KB_VEC_ONES] = "ones",
+};
+static const char *const repr_names[KB_REPR_N] = {
+    [KB_REPR_EXACT] = "exact",
+    [KB_REPR_KORS] = "kors",
+    [KB_REPR_THRESHOLD] = "threshold",
+};
+static const char *const conf_names[KB_CONF_N] = {[KB_CONF_FIXED] = "fixed"};
+static const char *const rule_names[KB_RULE_N] = {
+    [KB_RULE_UCB] = "ucb",
+    [KB_RULE_THOMPSON] = "thompson",
+    [KB_RULE_UNIFORM] = "uniform",
+};
+static const char *const aggregation_names[KB_AGG_N] = {
+    [KB_AGG_FIRST] = "first",
+    [KB_AGG_SUM] = "sum",
+    [KB_AGG_LAST] = "last",
+};
+
+/* --- names ------------------------------------------------------------------------------------------ */
+
+static const char *name_of(const char *const *names, int n, int type)
+{
+    return type >= 0 && type < n ? names[type] : NULL;
+}
+
+static int from_name(const char *const *names, int n, const char *name)
+{
+    for (int i = 0; i < n; i++) {
+        if (strcmp(names[i], name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+const char *kb_user_kernel_name(int type)
+{
+    return name_of(user_kernel_names, KB_USER_N, type);
+}
+
+const char *kb_vec_kernel_name(int type)
+{
+    return name_of(vec_kernel_names, KB_VEC_N, type);
+}
+
+const char *kb_repr_name(int type)
+{
+    return name_of(repr_names, KB_REPR_N, type);
+}
+
+const char *kb_conf_name(int type)
+{
+    return name_of(conf_names, KB_CONF_N, type);
+}
+
+const char *kb_rule_name(int type)
+{
+    return name_of(rule_names, KB_RULE_N, type);
+}
+
+const char *kb_aggregation_name(int type)
+{
+    return name_of(aggregation_names, KB_AGG_N, type);
+}
+
+int kb_user_kernel_from_name(const char *name)
+{
+    return from_name(user_kernel_names, KB_USER_N, name);
+}
+
+int kb_vec_kernel_from_name(const char *name)
+{
+    return from_name(vec_kernel_names, KB_VEC_N, name);
+}
+
+int kb_repr_from_name(const char *name)
+{
+    return from_name(repr_names, KB_REPR_N, name);
+}
+
+int kb_conf_from_name(const char *name)
+{
+    return from_name(conf_names, KB_CONF_N, name);
+}
+
+int kb_rule_from_name(const char *name)
+{
+    return from_name(rule_names, KB_RULE_N, name);
+}
+
+int kb_aggregation_from_name(const char *name)
+{
+    return from_name(aggregation_names, KB_AGG_N, name);
+}
+
+/* --- ranges ------------------------------------------------------------------------------------------ */
+
+/* A double of the spec: lo <= value <= hi, with the ends left out where `is_open` says so. */
+struct range {
+    size_t offset;
+    const char *pointer;
+    double lo, hi;
+    bool is_open;
+};
+
+#define FIELD(member) offsetof(struct kb_spec, member)
+
+static const struct range ranges[] = {
+    {FIELD(user_kernel.rho), "/user_kernel/rho", TINY, HUGE_VALUE, false},
+    {FIELD(user_kernel.population), "/user_kernel/population", 0, HUGE_VALUE, false},
+    {FIELD(context_kernel.lengthscale), "/context_kernel/lengthscale", TINY, HUGE_VALUE, false},
+    {FIELD(context_kernel.offset), "/context_kernel/offset", 0, HUGE_VALUE, false},
+    {FIELD(arm_kernel.lengthscale), "/arm_kernel/lengthscale", TINY, HUGE_VALUE, false},
+    {FIELD(arm_kernel.offset), "/arm_kernel/offset", 0, HUGE_VALUE, false},
+    {FIELD(repr.lambda), "/representation/lambda", TINY, HUGE_VALUE, false},
+    {FIELD(repr.mu), "/representation/mu", TINY, HUGE_VALUE, false},
+    {FIELD(repr.gamma), "/representation/gamma", TINY, HUGE_VALUE, false},
+    {FIELD(repr.epsilon), "/representation/epsilon", 0, 1, true},
+    {FIELD(repr.threshold), "/representation/threshold", 0, 1, true},
+    {FIELD(conf.beta), "/confidence/beta", 0, HUGE_VALUE, false},
+    {FIELD(conf.norm_bound), "/confidence/norm_bound", 0, HUGE_VALUE, false},
+    {FIELD(conf.noise), "/confidence/noise", TINY, HUGE_VALUE, false},
+    {FIELD(conf.delta), "/confidence/delta", 0, 1, true},
+    {FIELD(rule.epsilon), "/rule/epsilon", 0, 1, false},
+};
+
+static enum kb_err check_doubles(const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        const struct range *r = &ranges[i];
+        double v;
+        memcpy(&v, (const char *)spec + r->offset, sizeof v);
+        bool is_inside = r->is_open ? v > r->lo && v < r->hi : v >= r->lo && v <= r->hi; /* false for NaN */
+        if (!is_inside)
+            return kb_fail(KB_EINVAL, msg, r->pointer, "expected a number %s %g and %s %g",
+                           r->is_open ? ">" : ">=", r->lo, r->is_open ? "<" : "<=", r->hi);
+    }
+    return KB_OK;
+}
+
+static enum kb_err check_counts(const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    if (spec->context_dim > MAX_DIM)
+        return kb_fail(KB_EINVAL, msg, "/context_dim", "expected 0 to %u", MAX_DIM);
+    if (spec->arm_dim > MAX_DIM)
+        return kb_fail(KB_EINVAL, msg, "/arm_dim", "expected 0 to %u", MAX_DIM);
+    if (spec->repr.max_dictionary < 1 || spec->repr.max_dictionary > MAX_DICTIONARY)
+        return kb_fail(KB_EINVAL, msg, "/representation/max_dictionary", "expected 1 to %u", MAX_DICTIONARY);
+    if (spec->repr.exact_limit < 1 || spec->repr.exact_limit > MAX_EXACT)
+        return kb_fail(KB_EINVAL, msg, "/representation/exact_limit", "expected 1 to %u", MAX_EXACT);
+    if (spec->reward_window_ms < 1 || spec->reward_window_ms > MAX_WINDOW_MS)
+        return kb_fail(KB_EINVAL, msg, "/reward_window_s", "expected more than 0 and at most ten years");
+    if (spec->seed >= MAX_SEED)
+        return kb_fail(KB_EINVAL, msg, "/seed", "expected an integer below 2^53");
+    if (spec->has_default_reward && !isfinite(spec->default_reward))
+        return kb_fail(KB_EINVAL, msg, "/default_reward", "expected a finite number");
+    return KB_OK;
+}
+
+/* --- types and combinations --------------------------------------------------------------------------- */
+
+enum capability { CAP_EXACT_GRAM = 1u, CAP_INFO_GAIN = 2u, CAP_PROJECTION_ERROR = 4u };
+
+static const unsigned repr_provides[KB_REPR_N] = {
+    [KB_REPR_EXACT] = CAP_EXACT_GRAM | CAP_INFO_GAIN,
+    [KB_REPR_KORS] = CAP_INFO_GAIN,
+    [KB_REPR_THRESHOLD] = CAP_INFO_GAIN | CAP_PROJECTION_ERROR, /* every residual is <= threshold k(s,s) */
+};
+static const unsigned conf_needs[KB_CONF_N] = {[KB_CONF_FIXED] = 0};
+
+static enum kb_err check_types(const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    const struct {
+        const char *pointer;
+        int value, n;
+    } types[] = {
+        {"/user_kernel/type", (int)spec->user_kernel.type, KB_USER_N},
+        {"/context_kernel/type", (int)spec->context_kernel.type, KB_VEC_N},
+        {"/arm_kernel/type", (int)spec->arm_kernel.type, KB_VEC_N},
+        {"/representation/type", (int)spec->repr.type, KB_REPR_N},
+        {"/confidence/type", (int)spec->conf.type, KB_CONF_N},
+        {"/rule/type", (int)spec->rule.type, KB_RULE_N},
+        {"/aggregation", (int)spec->aggregation, KB_AGG_N},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (types[i].value < 0 || types[i].value >= types[i].n)
+            return kb_fail(KB_EINVAL, msg, types[i].pointer, "unknown type");
+    }
+    return KB_OK;
+}
+
+static bool has_lengthscale(enum kb_vec_kernel_type type)
+{
+    return type == KB_VEC_RBF || type == KB_VEC_MATERN12 || type == KB_VEC_MATERN32 || type == KB_VEC_MATERN52;
+}
+
+static enum kb_err check_degree(const struct kb_vec_kernel_spec *k, const char *pointer, struct kb_errmsg *msg)
+{
+    if (k->degree < 1 || k->degree > MAX_DEGREE)
+        return kb_fail(KB_EINVAL, msg, pointer, "expected 1 to %d", MAX_DEGREE);
+    return KB_OK;
+}
+
+/* Without coordinates there is nothing but identity to compare arms by, and nothing at all for contexts. */
+static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    enum kb_vec_kernel_type arm = spec->arm_kernel.type;
+    if (spec->arm_dim == 0 && arm != KB_VEC_DELTA && arm != KB_VEC_ONES)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/arm_kernel/type", "%s needs arms with features; arm_dim is 0",
+                       kb_vec_kernel_name((int)arm));
+    if (spec->context_dim == 0 && spec->context_kernel.type != KB_VEC_ONES)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/context_kernel/type", "%s needs contexts; context_dim is 0",
+                       kb_vec_kernel_name((int)spec->context_kernel.type));
+    if (spec->context_kernel.is_median && !has_lengthscale(spec->context_kernel.type))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/context_kernel/lengthscale", "this kernel has no lengthscale");
+    if (spec->arm_kernel.is_median && !has_lengthscale(arm))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/arm_kernel/lengthscale", "this kernel has no lengthscale");
+    if (conf_needs[spec->conf.type] & ~repr_provides[spec->repr.type])
+        return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type", "%s cannot be computed from representation %s",
+                       kb_conf_name((int)spec->conf.type), kb_repr_name((int)spec->repr.type));
+    return KB_OK;
+}
+
+enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    enum kb_err rc;
+    KB_TRY(check_types(spec, msg));
+    KB_TRY(check_counts(spec, msg));
+    KB_TRY(check_doubles(spec, msg));
+    KB_TRY(check_degree(&spec->context_kernel, "/context_kernel/degree", msg));
+    KB_TRY(check_degree(&spec->arm_kernel, "/arm_kernel/degree", msg));
+    KB_TRY(check_combination(spec, msg));
+out:
+    return rc;
+}
+
+/* --- equality and digest ------------------------------------------------------------------------------- */
+
+static bool same_vec_kernel(const struct kb_vec_kernel_spec *a, const struct kb_vec_kernel_spec *b)
+{
+    if (a->type != b->type)
+        return false;
+    if (has_lengthscale(a->type))
+        return a->lengthscale == b->lengthscale && a->is_median == b->is_median;
+    return a->type != KB_VEC_POLYNOMIAL || (a->degree == b->degree && a->offset == b->offset);
+}
+
+static bool same_user_kernel(const struct kb_user_kernel_spec *a, const struct kb_user_kernel_spec *b)
+{
+    if (a->type != b->type)
+        return false;
+    return a->type != KB_USER_LAPLACIAN ||
+           (a->rho == b->rho && a->population == b->population && a->is_normalized == b->is_normalized);
+}
+
+/* Fields of the other representations are not read; exact_limit is the engine's, not the posterior's. */
+static bool same_repr(const struct kb_repr_spec *a, const struct kb_repr_spec *b)
+{
+    if (a->type != b->type || a->lambda != b->lambda)
+        return false;
+    if (a->type == KB_REPR_EXACT)
+        return true;
+    if (a->max_dictionary != b->max_dictionary)
+        return false;
+    if (a->type == KB_REPR_THRESHOLD)
+        return a->threshold == b->threshold;
+    return a->mu == b->mu && a->gamma == b->gamma && a->epsilon == b->epsilon;
+}
+
+bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)
+{
+    return a->context_dim == b->context_dim && a->arm_dim == b->arm_dim &&
+           same_user_kernel(&a->user_kernel, &b->user_kernel) &&
+           same_vec_kernel(&a->context_kernel, &b->context_kernel) && same_vec_kernel(&a->arm_kernel, &b->arm_kernel) &&
+           same_repr(&a->repr, &b->repr);
+}
+
+static uint64_t digest_vec_kernel(uint64_t h, const struct kb_vec_kernel_spec *k)
+{
+    h = kb_hash_u64(h, (uint64_t)k->type);
+    h = kb_hash_u64(h, k->is_median);
+    return kb_hash_u64(h, (uint64_t)k->degree);
+}
+
+uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h)
+{
+    const uint64_t whole[] = {spec->context_dim,
+                              spec->arm_dim,
+                              (uint64_t)spec->user_kernel.type,
+                              spec->user_kernel.is_normalized,
+                              (uint64_t)spec->repr.type,
+                              spec->repr.max_dictionary,
+                              spec->repr.exact_limit,
+                              (uint64_t)spec->conf.type,
+                              (uint64_t)spec->rule.type,
+                              (uint64_t)spec->aggregation,
+                              spec->has_default_reward,
+                              (uint64_t)spec->reward_window_ms,
+                              spec->seed};
+    h = kb_hash_str(h, spec->algorithm);
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++)
+        h = kb_hash_u64(h, whole[i]);
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        double v;
+        memcpy(&v, (const char *)spec + ranges[i].offset, sizeof v);
+        h = kb_hash_double(h, v);
+    }
+    h = digest_vec_kernel(h, &spec->context_kernel);
+    h = digest_vec_kernel(h, &spec->arm_kernel);
+    return spec->has_default_reward ? kb_hash_double(h, spec->default_reward) : h;
+}

@@ -1,0 +1,78 @@
+/* Support sets: the points that others are evaluated against (the dictionary, or every distinct point).
+ *
+ * A support is a structure of arrays, so that a kernel column walks each of them once in unit stride:
+ *   user[i]    the user, for saving and for telling points apart
+ *   anchor[i]  the slot under which the user kernel keeps that user's column
+ *   arm[i]     interned arm, for kernels that compare arms by identity
+ *   x[i]       context, then features: dim doubles, copied
+ *
+ * `put` writes behind the points in force, where readers do not look: a staged dictionary point can be evaluated
+ * against the whole history while decisions go on. `push` puts and counts. Neither allocates: `reserve` does, and
+ * it may move the arrays, so it needs exclusion.
+ *
+ * Cost: push and put O(dim); reserve amortised O(dim) per point. */
+#include "kernel.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "grow.h"
+
+#define FIRST_POINTS 16u
+
+KB_DEFINE_GROW(grow_users, struct kb_user)
+
+void kb_support_init(struct kb_support *s, size_t dim)
+{
+    *s = (struct kb_support){.dim = dim};
+}
+
+void kb_support_close(struct kb_support *s)
+{
+    kb_free(s->user);
+    kb_free(s->anchor);
+    kb_free(s->arm);
+    kb_free(s->x);
+    kb_support_init(s, s->dim);
+}
+
+enum kb_err kb_support_reserve(struct kb_support *s, size_t n_more)
+{
+    enum kb_err rc = KB_OK;
+    if (n_more > UINT32_MAX - s->n)
+        return KB_ELIMIT;
+    size_t cap = kb_grown_cap(s->cap, s->n + n_more, FIRST_POINTS);
+    if (cap == s->cap)
+        return KB_OK;
+    if (s->dim > 0 && cap > SIZE_MAX / sizeof(double) / s->dim)
+        return KB_ENOMEM;
+    KB_TRY(grow_users(&s->user, cap));
+    KB_TRY(kb_grow_u32s(&s->anchor, cap));
+    KB_TRY(kb_grow_u32s(&s->arm, cap));
+    KB_TRY(kb_grow_doubles(&s->x, cap * s->dim));
+    s->cap = cap;
+out:
+    return rc;
+}
+
+void kb_support_put(struct kb_support *s, size_t i, const struct kb_point *p, uint32_t anchor)
+{
+    assert(i >= s->n && i < s->cap);
+    s->user[i] = p->user;
+    s->anchor[i] = anchor;
+    s->arm[i] = p->arm;
+    if (s->dim > 0)
+        memcpy(s->x + i * s->dim, p->x, s->dim * sizeof *p->x);
+}
+
+void kb_support_push(struct kb_support *s, const struct kb_point *p, uint32_t anchor)
+{
+    kb_support_put(s, s->n, p, anchor);
+    s->n++;
+}
+
+struct kb_point kb_support_point(const struct kb_support *s, size_t i)
+{
+    assert(i < s->cap);
+    return (struct kb_point){.user = s->user[i], .arm = s->arm[i], .x = s->x + i * s->dim};
+}
