@@ -1,0 +1,102 @@
+#!/bin/sh
+# Runs the tests that were built and sums them up in one last line: "N passed, N failed". Exit status 1 when one
+# failed, when a program did not report, or when nothing ran.
+#
+#   sh tests/run.sh OUT [c|unit|property|server|tools|http]      OUT: a build folder such as build/release
+#
+# C programs report by libcheck's summary line, the HTTP suite by its JUnit file; a program that ends without a
+# report counts as one failure.
+set -u
+OUT=$1
+PART=${2:-all}
+PYTHON=${PYTHON:-/usr/bin/python3}
+ROOT=$(cd "$(dirname "$0")/.." && pwd)
+passed=0
+failed=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+add() {
+    passed=$((passed + $1))
+    failed=$((failed + $2))
+}
+
+# One C test program: its output is shown when something failed.
+run_c() {
+    "$1" >"$log" 2>&1
+    status=$?
+    # "97%: Checks: 33, Failures: 1, Errors: 0"
+    line=$(grep -E '^[0-9]+%: Checks: [0-9]+, Failures: [0-9]+, Errors: [0-9]+$' "$log" | tail -n 1)
+    checks=$(echo "$line" | sed -E 's/.*Checks: ([0-9]+).*/\1/')
+    bad=$(echo "$line" | sed -E 's/.*Failures: ([0-9]+), Errors: ([0-9]+).*/\1 + \2/')
+    if [ -z "$line" ] || [ "$checks" -eq 0 ]; then
+        cat "$log"
+        echo "FAIL $1 (exit status $status, no report)"
+        add 0 1
+    else
+        bad=$((bad))
+        # Faults outside of the cases (a leak found at exit) have a status only.
+        if [ "$bad" -eq 0 ] && [ "$status" -ne 0 ]; then bad=1; checks=$((checks + 1)); fi
+        add $((checks - bad)) "$bad"
+        if [ "$bad" -ne 0 ]; then cat "$log"; fi
+        echo "$([ "$bad" -eq 0 ] && echo ok || echo FAIL) $1: $checks checks, $bad failed"
+    fi
+}
+
+run_folder() {
+    for program in "$OUT/tests/$1"/test_*; do
+        case $program in *.d | *.o) continue ;; esac
+        if [ -x "$program" ] && [ -f "$program" ]; then run_c "$program"; fi
+    done
+}
+
+# A source without its program means that the build was not complete.
+check_built() {
+    for source in "$ROOT/tests/$1"/test_*.c; do
+        name=$(basename "$source" .c)
+        if [ -f "$source" ] && [ ! -x "$OUT/tests/$1/$name" ]; then
+            echo "FAIL tests/$1/$name.c was not built"
+            add 0 1
+        fi
+    done
+}
+
+run_c_part() {
+    check_built "$1"
+    run_folder "$1"
+}
+
+run_http() {
+    report=$(mktemp)
+    LAPLACED_BIN=${LAPLACED_BIN:-$(realpath "$OUT")/laplaced} LAPLACECTL_BIN=${LAPLACECTL_BIN:-$(realpath "$OUT")/laplacectl} \
+        PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -m pytest "$ROOT/tests/http" --junitxml="$report" || true
+    counts=$("$PYTHON" - "$report" <<'END'
+import sys, xml.etree.ElementTree as tree
+try:
+    suite = tree.parse(sys.argv[1]).getroot().find("testsuite")
+    n = {k: int(suite.get(k)) for k in ("tests", "failures", "errors", "skipped")}
+    bad = n["failures"] + n["errors"]
+    print(max(0, n["tests"] - bad - n["skipped"]), bad if n["tests"] else 1)
+except Exception:
+    print(0, 1)
+END
+    )
+    rm -f "$report"
+    # shellcheck disable=SC2086 # two numbers
+    add $counts
+}
+
+case $PART in
+all) parts='unit property server tools http' ;;
+c) parts='unit property server tools' ;;
+unit | property | server | tools | http) parts=$PART ;;
+*)
+    echo "usage: sh tests/run.sh OUT [c|unit|property|server|tools|http]" >&2
+    exit 2
+    ;;
+esac
+for part in $parts; do
+    if [ "$part" = http ]; then run_http; else run_c_part "$part"; fi
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

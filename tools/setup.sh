@@ -1,0 +1,72 @@
+#!/bin/sh
+# Installs what laplaced needs to be built (and with --test: to be tested; with --lint: to be linted) by apt.
+# Says first what it will do, does nothing when all is there, and needs root or sudo only when something is missing.
+#
+#   sh tools/setup.sh [--test] [--lint] [--list]
+set -eu
+
+# a|b: either will do; the first is installed when neither is there.
+BUILD='gcc make libc6-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev libuv1-dev libopenblas-dev liblapacke-dev
+       libcurl4-openssl-dev|libcurl4-gnutls-dev|libcurl4-nss-dev'
+TEST='check libsubunit-dev python3 python3-pytest python3-jsonschema python3-numpy python3-yaml python3-requests'
+LINT='clang-format cppcheck shellcheck'
+
+wanted=$BUILD
+is_list=false
+for arg in "$@"; do
+    case $arg in
+    --test) wanted="$wanted $TEST" ;;
+    --lint) wanted="$wanted $LINT" ;;
+    --list) is_list=true ;;
+    *)
+        echo "usage: sh tools/setup.sh [--test] [--lint] [--list]" >&2
+        exit 2
+        ;;
+    esac
+done
+if $is_list; then
+    for group in $wanted; do echo "${group%%|*}"; done
+    exit 0
+fi
+
+if ! command -v dpkg-query >/dev/null 2>&1; then
+    echo "setup: this is not a Debian system; please provide what these packages hold:" "$wanted"
+    exit 0
+fi
+
+is_installed() {
+    dpkg-query -W -f='${Status}\n' "$1" 2>/dev/null | grep -q '^install ok installed$'
+}
+
+# Prints the group's first name unless one of its alternatives is installed.
+missing_of() {
+    for name in $(echo "$1" | tr '|' ' '); do
+        if is_installed "$name"; then return 0; fi
+    done
+    echo "${1%%|*}"
+}
+
+missing=
+for group in $wanted; do
+    name=$(missing_of "$group")
+    missing="$missing${name:+ $name}"
+done
+if [ -z "$missing" ]; then
+    exit 0
+fi
+
+as_root=
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null 2>&1; then
+        echo "setup: missing packages, and neither root nor sudo to install them. As root, run:" >&2
+        echo "  apt-get install --no-install-recommends$missing" >&2
+        exit 1
+    fi
+    as_root=sudo
+fi
+echo "setup: will run: ${as_root:+sudo }apt-get update; ${as_root:+sudo }apt-get install -y --no-install-recommends$missing"
+export DEBIAN_FRONTEND=noninteractive
+# An update that fails (no network, a stale mirror) is no reason to stop when the packages are in reach.
+$as_root apt-get update -q || echo "setup: apt-get update failed; trying with the lists at hand" >&2
+# shellcheck disable=SC2086 # a list of words
+$as_root apt-get install -y -q --no-install-recommends $missing
