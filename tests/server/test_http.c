@@ -1,0 +1,478 @@
+/* The HTTP server over real loopback sockets: replies from other threads, clients that leave, bodies that are slow, too
+ * large or unwanted, pipelines, and the end of the server. */
+#include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "http.h"
+#include "metrics.h"
+#include "raw_http.h"
+
+static struct ld_http *server;
+static struct ld_metrics metrics;
+static atomic_int n_handled, n_workers;
+static _Atomic(struct ld_request *) kept; /* of "/never": replied to by the test itself */
+static struct kbt_response answer;
+
+static void pause_ms(int ms)
+{
+    const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    nanosleep(&t, NULL);
+}
+
+/* Answers with "METHOD PATH BYTES". */
+static void reply_echo(struct ld_request *r)
+{
+    size_t n;
+    char *text = malloc(512);
+    ld_request_body(r, &n);
+    int length = snprintf(text, 512, "%s %s %zu", ld_request_method(r), ld_request_path(r), n);
+    ld_reply(r, 200, "text/plain", text, (size_t)length);
+}
+
+static void *reply_later(void *arg)
+{
+    struct ld_request *r = arg;
+    const char *ms = ld_request_query(r, "ms");
+    if (ms != NULL && atoi(ms) > 0)
+        pause_ms(atoi(ms));
+    reply_echo(r);
+    atomic_fetch_sub(&n_workers, 1);
+    return NULL;
+}
+
+static size_t admit(void *arg, struct ld_request *r)
+{
+    (void)arg;
+    if (strcmp(ld_request_path(r), "/refused") == 0)
+        ld_reply_status(r, 401, "no");
+    ld_request_set_route(r, 3);
+    return strcmp(ld_request_path(r), "/small") == 0 ? 10 : 1 << 20;
+}
+
+static void handle(void *arg, struct ld_request *r)
+{
+    pthread_t worker;
+    (void)arg;
+    atomic_fetch_add(&n_handled, 1);
+    if (strcmp(ld_request_path(r), "/never") == 0) {
+        atomic_store(&kept, r);
+    } else if (strcmp(ld_request_path(r), "/later") == 0) {
+        atomic_fetch_add(&n_workers, 1);
+        if (pthread_create(&worker, NULL, reply_later, r) != 0)
+            abort();
+        pthread_detach(worker);
+    } else {
+        reply_echo(r);
+    }
+}
+
+static const struct ld_http_hooks hooks = {.admit = admit, .handle = handle};
+
+static void start(void)
+{
+    char why[256];
+    const struct ld_http_options o = {
+        .host = "127.0.0.1", .threads = 2, .timeout_s = 1, .max_connections = 256, .metrics = &metrics};
+    memset(&metrics, 0, sizeof metrics);
+    ck_assert_msg(ld_http_start(&server, &o, &hooks, why) == 0, "%s", why);
+}
+
+static void stop(void)
+{
+    while (atomic_load(&n_workers) > 0)
+        pause_ms(1);
+    ld_http_stop(server);
+}
+
+static int dial(void)
+{
+    int fd = kbt_connect(ld_http_port(server));
+    ck_assert_int_ge(fd, 0);
+    return fd;
+}
+
+static void ask(int fd, const char *request)
+{
+    kbt_send(fd, request);
+    kbt_receive(fd, &answer);
+}
+
+static void wait_until_idle(void)
+{
+    for (int i = 0; i < 3000 && ld_http_in_flight(server) > 0; i++)
+        pause_ms(1);
+    ck_assert_uint_eq(ld_http_in_flight(server), 0);
+}
+
+/* --- replies ---------------------------------------------------------------------------------------- */
+
+START_TEST(handler_sees_method_path_and_body)
+{
+    int fd = dial();
+    ask(fd, "POST /a%41%2Fb%00%zz?x=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello");
+    ck_assert_int_eq(answer.status, 200);
+    ck_assert_str_eq(answer.body, "POST /aA/b%00%zz 5");
+    ck_assert(kbt_has_header(&answer, "Content-Type", "text/plain"));
+    close(fd);
+}
+END_TEST
+
+START_TEST(reply_of_another_thread_resumes_the_connection)
+{
+    int fd = dial();
+    ask(fd, "POST /later?ms=30 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
+    ck_assert_int_eq(answer.status, 200);
+    ck_assert_str_eq(answer.body, "POST /later 3");
+    close(fd);
+}
+END_TEST
+
+/* A reply without delay meets the suspension at every point of its way. */
+START_TEST(replies_that_cross_the_suspension_all_arrive)
+{
+    enum { N = 20 };
+    int fd[N];
+    for (int i = 0; i < N; i++)
+        fd[i] = dial();
+    for (int round = 0; round < 40; round++) {
+        for (int i = 0; i < N; i++)
+            kbt_send(fd[i], "GET /later?ms=0 HTTP/1.1\r\nHost: x\r\n\r\n");
+        for (int i = 0; i < N; i++) {
+            kbt_receive(fd[i], &answer);
+            ck_assert_str_eq(answer.body, "GET /later 0");
+        }
+    }
+    for (int i = 0; i < N; i++)
+        close(fd[i]);
+    ck_assert_int_eq(atomic_load(&n_handled), N * 40);
+}
+END_TEST
+
+START_TEST(head_is_answered_without_a_body)
+{
+    int fd = dial();
+    kbt_send(fd, "HEAD /x HTTP/1.1\r\nHost: x\r\n\r\n");
+    kbt_receive_head(fd, &answer);
+    ck_assert_int_eq(answer.status, 200);
+    ck_assert(kbt_has_header(&answer, "Content-Length", "9")); /* "HEAD /x 0" */
+    ask(fd, "GET /y HTTP/1.1\r\nHost: x\r\n\r\n");
+    ck_assert_str_eq(answer.body, "GET /y 0");
+    close(fd);
+}
+END_TEST
+
+START_TEST(requests_are_counted_by_route_and_status)
+{
+    int fd = dial();
+    ask(fd, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+    ask(fd, "GET /refused HTTP/1.1\r\nHost: x\r\n\r\n");
+    ck_assert(kbt_has_header(&answer, "WWW-Authenticate", "Bearer realm=\"laplaced\""));
+    wait_until_idle();
+    ck_assert_uint_eq(atomic_load(&metrics.requests[3][2]), 1);
+    ck_assert_uint_eq(atomic_load(&metrics.requests[3][4]), 1);
+    ck_assert_uint_eq(atomic_load(&metrics.request_time[3].count), 2);
+    close(fd);
+}
+END_TEST
+
+/* --- clients that misbehave ------------------------------------------------------------------------- */
+
+START_TEST(client_that_leaves_while_suspended_is_forgotten)
+{
+    for (int i = 0; i < 20; i++) {
+        int fd = dial();
+        kbt_send(fd, "GET /later?ms=50 HTTP/1.1\r\nHost: x\r\n\r\n");
+        pause_ms(2);
+        close(fd);
+    }
+    pause_ms(20);
+    wait_until_idle();
+    int fd = dial();
+    ask(fd, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+    ck_assert_int_eq(answer.status, 200);
+    close(fd);
+}
+END_TEST
+
+START_TEST(client_that_leaves_within_its_body_is_forgotten)
+{
+    int fd = dial();
+    kbt_send(fd, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf");
+    for (int i = 0; i < 2000 && ld_http_in_flight(server) == 0; i++)
+        pause_ms(1);
+    ck_assert_uint_eq(ld_http_in_flight(server), 1);
+    close(fd);
+    wait_until_idle();
+    ck_assert_int_eq(atomic_load(&n_handled), 0);
+}
+END_TEST
+
+START_TEST(slow_body_is_waited_for)
+{
+    int fd = dial();
+    kbt_send(fd, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n");
+    for (int i = 0; i < 8; i++) {
+        pause_ms(20);
+        kbt_send(fd, "z");
+    }
+    kbt_receive(fd, &answer);
+    ck_assert_str_eq(answer.body, "POST /x 8");
+    close(fd);
+}
+END_TEST
+
+START_TEST(body_that_stops_coming_ends_the_connection)
+{
+    int fd = dial();
+    kbt_send(fd, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\nabc");
+    ck_assert(kbt_is_closed(fd, 8000));
+    wait_until_idle();
+    close(fd);
+}
+END_TEST
+
+/* A byte now and then is never idle; it is too slow all the same. */
+START_TEST(body_that_trickles_ends_the_connection)
+{
+    int fd = dial();
+    bool is_closed = false;
+    kbt_send(fd, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
+    for (int i = 0; i < 60 && !is_closed; i++) {
+        kbt_send(fd, "z");
+        is_closed = kbt_is_closed(fd, 100);
+    }
+    ck_assert(is_closed);
+    close(fd);
+}
+END_TEST
+
+START_TEST(body_beyond_the_limit_is_refused_and_the_connection_kept)
+{
+    int fd = dial();
+    ask(fd, "POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\nhello world");
+    ck_assert_int_eq(answer.status, 413);
+    ck_assert(kbt_has_header(&answer, "Content-Type", "application/problem+json"));
+    ask(fd, "POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhelloworld");
+    ck_assert_str_eq(answer.body, "POST /small 10");
+    ck_assert_int_eq(atomic_load(&n_handled), 1);
+    close(fd);
+}
+END_TEST
+
+START_TEST(chunked_body_beyond_the_limit_is_refused)
+{
+    int fd = dial();
+    ask(fd, "POST /small HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+            "8\r\naaaaaaaa\r\n8\r\nbbbbbbbb\r\n0\r\n\r\n");
+    ck_assert_int_eq(answer.status, 413);
+    ask(fd, "POST /small HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\naaaa\r\n4\r\nbbbb\r\n0\r\n\r\n");
+    ck_assert_str_eq(answer.body, "POST /small 8");
+    close(fd);
+}
+END_TEST
+
+START_TEST(large_body_beyond_the_limit_is_read_before_the_refusal)
+{
+    enum { N = 3 << 20 };
+    char *body = malloc(N);
+    int fd = dial();
+    memset(body, 'x', N);
+    kbt_send(fd, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 3145728\r\n\r\n");
+    kbt_send_bytes(fd, body, N);
+    kbt_receive(fd, &answer);
+    ck_assert_int_eq(answer.status, 413);
+    free(body);
+    close(fd);
+}
+END_TEST
+
+START_TEST(body_at_the_limit_arrives_whole)
+{
+    enum { N = 1 << 20 };
+    char *body = malloc(N);
+    int fd = dial();
+    memset(body, 'x', N);
+    kbt_send(fd, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n");
+    kbt_send_bytes(fd, body, N);
+    kbt_receive(fd, &answer);
+    ck_assert_str_eq(answer.body, "POST /x 1048576");
+    free(body);
+    close(fd);
+}
+END_TEST
+
+START_TEST(client_that_asks_before_sending_is_refused_at_once)
+{
+    int fd = dial();
+    ask(fd, "POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\nExpect: 100-continue\r\n\r\n");
+    ck_assert_int_eq(answer.status, 413);
+    close(fd);
+    fd = dial();
+    ask(fd, "POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
+    ck_assert_int_eq(answer.status, 100);
+    ask(fd, "hello");
+    ck_assert_str_eq(answer.body, "POST /small 5");
+    close(fd);
+}
+END_TEST
+
+START_TEST(refusal_by_the_headers_never_reaches_the_handler)
+{
+    int fd = dial();
+    ask(fd, "POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody");
+    ck_assert_int_eq(answer.status, 401);
+    ask(fd, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n"); /* the body was not taken for a request */
+    ck_assert_int_eq(answer.status, 200);
+    ck_assert_int_eq(atomic_load(&n_handled), 1);
+    close(fd);
+}
+END_TEST
+
+/* --- connections ------------------------------------------------------------------------------------ */
+
+START_TEST(pipelined_requests_are_answered_in_order)
+{
+    int fd = dial();
+    kbt_send(fd, "GET /later?ms=40 HTTP/1.1\r\nHost: x\r\n\r\n"
+                 "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi"
+                 "GET /later?ms=0 HTTP/1.1\r\nHost: x\r\n\r\n"
+                 "GET /d HTTP/1.1\r\nHost: x\r\n\r\n");
+    const char *const want[] = {"GET /later 0", "POST /b 2", "GET /later 0", "GET /d 0"};
+    for (int i = 0; i < 4; i++) {
+        kbt_receive(fd, &answer);
+        ck_assert_str_eq(answer.body, want[i]);
+    }
+    close(fd);
+}
+END_TEST
+
+START_TEST(connection_is_kept_until_the_client_says_close)
+{
+    int fd = dial();
+    ask(fd, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+    ask(fd, "GET /b HTTP/1.1\r\nHost: x\r\n\r\n");
+    ck_assert_str_eq(answer.body, "GET /b 0");
+    ask(fd, "GET /c HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    ck_assert_str_eq(answer.body, "GET /c 0");
+    ck_assert(kbt_is_closed(fd, 3000));
+    close(fd);
+}
+END_TEST
+
+START_TEST(quiescing_finishes_what_was_accepted_and_takes_no_more)
+{
+    int fd = dial(), idle = dial();
+    ask(idle, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+    kbt_send(fd, "GET /later?ms=200 HTTP/1.1\r\nHost: x\r\n\r\n");
+    for (int i = 0; i < 2000 && atomic_load(&n_handled) < 2; i++)
+        pause_ms(1);
+    ld_http_quiesce(server);
+    ck_assert_int_eq(kbt_connect(ld_http_port(server)), -1);
+    ask(idle, "GET /b HTTP/1.1\r\nHost: x\r\n\r\n"); /* open connections are still served, for the last time */
+    ck_assert_str_eq(answer.body, "GET /b 0");
+    ck_assert(kbt_has_header(&answer, "Connection", "close"));
+    kbt_receive(fd, &answer);
+    ck_assert_str_eq(answer.body, "GET /later 0");
+    ck_assert(kbt_has_header(&answer, "Connection", "close"));
+    wait_until_idle();
+    close(fd);
+    close(idle);
+}
+END_TEST
+
+START_TEST(stopping_answers_those_who_wait_and_drops_the_late_reply)
+{
+    int fd = dial();
+    kbt_send(fd, "GET /never HTTP/1.1\r\nHost: x\r\n\r\n");
+    for (int i = 0; i < 2000 && atomic_load(&kept) == NULL; i++)
+        pause_ms(1);
+    pause_ms(20);
+    ld_http_stop(server);
+    server = NULL;
+    kbt_receive(fd, &answer);
+    ck_assert_int_eq(answer.status, 503);
+    ck_assert(kbt_has_header(&answer, "Retry-After", "1"));
+    reply_echo(atomic_load(&kept)); /* to a server that is gone */
+    close(fd);
+}
+END_TEST
+
+START_TEST(port_in_use_is_told_by_name)
+{
+    char why[256];
+    struct ld_http *second;
+    const struct ld_http_options o = {
+        .host = "127.0.0.1", .port = ld_http_port(server), .threads = 1, .timeout_s = 1, .max_connections = 8};
+    ck_assert_int_eq(ld_http_start(&second, &o, &hooks, why), -1);
+    ck_assert_ptr_nonnull(strstr(why, "in use"));
+    ck_assert_ptr_nonnull(strstr(why, "127.0.0.1:"));
+}
+END_TEST
+
+START_TEST(ipv6_is_served)
+{
+    char why[256];
+    struct ld_http *second;
+    const struct ld_http_options o = {.host = "::1", .threads = 1, .timeout_s = 1, .max_connections = 8};
+    if (ld_http_start(&second, &o, &hooks, why) != 0) {
+        ck_assert_ptr_nonnull(strstr(why, "[::1]:0")); /* a machine without IPv6 */
+        return;
+    }
+    int fd = kbt_connect_host("::1", ld_http_port(second));
+    ask(fd, "GET /six HTTP/1.1\r\nHost: x\r\n\r\n");
+    ck_assert_str_eq(answer.body, "GET /six 0");
+    close(fd);
+    ld_http_stop(second);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    const TTest *const cases[] = {
+        handler_sees_method_path_and_body,
+        reply_of_another_thread_resumes_the_connection,
+        replies_that_cross_the_suspension_all_arrive,
+        head_is_answered_without_a_body,
+        requests_are_counted_by_route_and_status,
+        client_that_leaves_while_suspended_is_forgotten,
+        client_that_leaves_within_its_body_is_forgotten,
+        slow_body_is_waited_for,
+        body_that_stops_coming_ends_the_connection,
+        body_that_trickles_ends_the_connection,
+        body_beyond_the_limit_is_refused_and_the_connection_kept,
+        chunked_body_beyond_the_limit_is_refused,
+        large_body_beyond_the_limit_is_read_before_the_refusal,
+        body_at_the_limit_arrives_whole,
+        client_that_asks_before_sending_is_refused_at_once,
+        refusal_by_the_headers_never_reaches_the_handler,
+        pipelined_requests_are_answered_in_order,
+        connection_is_kept_until_the_client_says_close,
+        quiescing_finishes_what_was_accepted_and_takes_no_more,
+        stopping_answers_those_who_wait_and_drops_the_late_reply,
+        port_in_use_is_told_by_name,
+        ipv6_is_served,
+    };
+    Suite *s = suite_create("http");
+    TCase *tc = tcase_create("http");
+    tcase_add_checked_fixture(tc, start, stop);
+    tcase_set_timeout(tc, 30);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        tcase_add_test(tc, cases[i]);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+int main(void)
+{
+    SRunner *sr = srunner_create(make_suite());
+    srunner_run_all(sr, CK_ENV);
+    int n_failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return n_failed == 0 ? 0 : 1;
+}
