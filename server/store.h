@@ -40,13 +40,17 @@ struct ld_row {
     const char *answer; /* the /select answer, kept when the caller named the decision; else NULL */
 };
 
-/* One transaction for all rows. On failure nothing is recorded. */
+/* One transaction for all rows, whose seq goes on from the last without gaps. On failure nothing is recorded. Without
+ * rows it is a probe: one page is written as it is, to learn whether the disk takes writes again. */
 int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, char *why);
 
 /* Calls fn for each row with seq > after, ascending, until it returns non-zero (which is returned) or limit rows.
  * Uses a connection of its own (safe beside the writer). LD_STORE_* on failure. */
 int ld_store_read(struct ld_store *s, uint64_t after, size_t limit, int (*fn)(void *arg, const struct ld_row *row),
                   void *arg);
+
+/* Calls fn for the last configured event; 0 without a call when there is none. */
+int ld_store_last_configured(struct ld_store *s, int (*fn)(void *arg, const struct ld_row *row), void *arg);
 
 /* Last seq (0 when empty), and the seq of the last dictionary reset (0 when none). */
 int ld_store_tip(struct ld_store *s, uint64_t *last, uint64_t *last_reset);
@@ -63,10 +67,13 @@ struct ld_decision_record {
 int ld_store_decision(struct ld_store *s, const char *decision, const char *arm_wanted, struct ld_decision_record *out);
 void ld_decision_record_close(struct ld_decision_record *r);
 
-/* Decisions and rewards since at_ms, by arm; *arms is malloc'd with its strings in one block (free(*arms)). */
+/* Decisions and rewards since at_ms, by arm; *arms is malloc'd with its strings in one block (free(*arms)). A slate
+ * counts for each of its arms; `rewarded` counts slots, and under `last` only a slot's last reward is summed.
+ * out->seconds is the caller's to set. O(rows in the window). */
 int ld_store_window(struct ld_store *s, int64_t since_ms, struct ld_window_stats *out, struct ld_arm_stats **arms);
 
 int64_t ld_store_bytes(struct ld_store *s); /* file + WAL */
+int64_t ld_store_wal_bytes(struct ld_store *s); /* committed, not yet known to be checkpointed */
 int ld_store_checkpoint(struct ld_store *s); /* WAL checkpoint, PASSIVE; called off the hot path */
 
 /* The registry: names of tenants. Same refusals as ld_store_open. */

@@ -1,0 +1,240 @@
+/* How a database file of ours is opened, made or refused: ld_db_open of sqlite_util.h.
+ *
+ *   inspect   100 bytes of the header, by read(2)                                          migrate.c
+ *   check     a read-only connection: version, structure, contents. Without a WAL the file is opened as
+ *             immutable, so that nothing appears beside it; with one, closing must not checkpoint
+ *   open      read-write, WAL, synchronous=FULL, both read back; migrations
+ *
+ * Whatever inspect or check refuse keeps its bytes. A file is made as NAME.new in rollback-journal mode, closed,
+ * renamed, and the directory synced: a power cut leaves either no file or a whole one, and an empty or short
+ * file at the path is damage, not a beginning. Files of a name that is made anew go first (.new, -wal, -shm):
+ * a WAL without its database belongs to one that was deleted, and must not be replayed into the next. */
+#include "sqlite_util.h"
+
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store.h"
+
+#define BUSY_MS 5000
+#define QUICK_CHECK_BYTES (INT64_C(64) << 20)
+#define NAME_BYTES 4096
+
+/* path with a suffix. -1 when it does not fit. */
+static int name_with(char *out, const char *path, const char *suffix)
+{
+    int n = snprintf(out, NAME_BYTES, "%s%s", path, suffix);
+    return n > 0 && n < NAME_BYTES ? 0 : -1;
+}
+
+/* Puts the file's name before the sentence. */
+static int name_file(const char *path, char *why, int status)
+{
+    char text[LD_WHY_BYTES];
+    if (status == LD_STORE_OK)
+        return status;
+    (void)snprintf(text, sizeof text, "%s", why);
+    (void)snprintf(why, LD_WHY_BYTES, "%s: %.*s", path, LD_WHY_BYTES / 2, text);
+    return status;
+}
+
+static int connect_to(struct sqlite3 **out, const char *name, int flags, char *why)
+{
+    int rc = sqlite3_open_v2(name, out, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_busy_timeout(*out, BUSY_MS);
+    if (rc == SQLITE_OK)
+        return LD_STORE_OK;
+    int status = ld_sql_fail(*out, rc, "cannot be opened", why);
+    (void)sqlite3_close(*out);
+    *out = NULL;
+    return status;
+}
+
+/* --- check ------------------------------------------------------------------------------------------- */
+
+/* file:PATH?immutable=1, with what has a meaning in a URI escaped. */
+static int immutable_uri(char *out, size_t cap, const char *path)
+{
+    size_t n = (size_t)snprintf(out, cap, "file:");
+    for (; *path != '\0' && n + 32 < cap; path++) {
+        if (strchr("%?#", *path) != NULL)
+            n += (size_t)snprintf(out + n, cap - n, "%%%02x", (unsigned)(unsigned char)*path);
+        else
+            out[n++] = *path;
+    }
+    (void)snprintf(out + n, cap - n, "?immutable=1");
+    return *path == '\0' ? 0 : -1;
+}
+
+static int check_contents(struct sqlite3 *db, const struct ld_db_format *f, char *why)
+{
+    char verdict[256];
+    int64_t is_sound = 0;
+    int status = ld_sql_text(db, "PRAGMA quick_check(1)", verdict, sizeof verdict, why);
+    if (status != LD_STORE_OK)
+        return status;
+    if (strcmp(verdict, "ok") != 0) {
+        (void)snprintf(why, LD_WHY_BYTES, "damaged: %s", verdict);
+        return LD_STORE_CORRUPT;
+    }
+    status = ld_sql_int(db, f->contents, &is_sound, why);
+    if (status == LD_STORE_OK && !is_sound) {
+        (void)snprintf(why, LD_WHY_BYTES, "damaged: %s", f->contents_broken);
+        return LD_STORE_CORRUPT;
+    }
+    return status;
+}
+
+static int check_version(struct sqlite3 *db, const struct ld_db_format *f, char *why)
+{
+    int64_t version = 0;
+    int last = f->migrations[f->n_migrations - 1].version;
+    int status = ld_sql_int(db, "PRAGMA user_version", &version, why);
+    if (status == LD_STORE_OK && version > last) {
+        (void)snprintf(why, LD_WHY_BYTES, "schema version %lld is newer than this program (%d)", (long long)version,
+                       last);
+        return LD_STORE_NEWER;
+    }
+    return status;
+}
+
+static int check(const char *path, const struct ld_db_format *f, bool is_thorough, char *why)
+{
+    char name[NAME_BYTES * 3 + 64], wal[NAME_BYTES];
+    struct stat st, wal_st;
+    struct sqlite3 *db = NULL;
+    int64_t n_tables;
+    if (stat(path, &st) != 0 || name_with(wal, path, "-wal") != 0 || immutable_uri(name, sizeof name, path) != 0) {
+        (void)snprintf(why, LD_WHY_BYTES, "cannot be read: %s", strerror(errno));
+        return LD_STORE_IO;
+    }
+    bool has_wal = stat(wal, &wal_st) == 0 && wal_st.st_size > 0;
+    int status = connect_to(&db, has_wal ? path : name, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, why);
+    if (status != LD_STORE_OK)
+        return status;
+    (void)sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    status = ld_sql_int(db, "SELECT count(*) FROM sqlite_schema", &n_tables, why);
+    if (status == LD_STORE_OK)
+        status = check_version(db, f, why);
+    if (status == LD_STORE_OK && (is_thorough || st.st_size < QUICK_CHECK_BYTES))
+        status = check_contents(db, f, why);
+    (void)sqlite3_close(db);
+    return status;
+}
+
+/* --- make -------------------------------------------------------------------------------------------- */
+
+static int remove_leftovers(const char *path, char *why)
+{
+    static const char *const suffixes[] = {".new", ".new-journal", "-wal", "-shm", "-journal"};
+    char name[NAME_BYTES];
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        if (name_with(name, path, suffixes[i]) != 0 || (unlink(name) != 0 && errno != ENOENT)) {
+            (void)snprintf(why, LD_WHY_BYTES, "%s cannot be removed: %s", suffixes[i], strerror(errno));
+            return LD_STORE_IO;
+        }
+    }
+    return LD_STORE_OK;
+}
+
+static int make(const char *path, const struct ld_db_format *f, char *why)
+{
+    char name[NAME_BYTES];
+    struct sqlite3 *db = NULL;
+    int status = remove_leftovers(path, why);
+    if (status != LD_STORE_OK)
+        return status;
+    (void)name_with(name, path, ".new");
+    status = connect_to(&db, name, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, why);
+    if (status != LD_STORE_OK)
+        return status;
+    status = ld_sql_exec(db, "PRAGMA journal_mode=DELETE; PRAGMA synchronous=EXTRA", why);
+    if (status == LD_STORE_OK)
+        status = ld_migrate(db, f->migrations, f->n_migrations, f->application_id, why);
+    (void)sqlite3_close(db);
+    if (status == LD_STORE_OK && (rename(name, path) != 0 || ld_sync_directory_of(path) != 0)) {
+        (void)snprintf(why, LD_WHY_BYTES, "cannot be made: %s", strerror(errno));
+        status = LD_STORE_IO;
+    }
+    return status;
+}
+
+/* --- open -------------------------------------------------------------------------------------------- */
+
+/* What the promise of durability rests on is read back, not assumed. */
+static int set_durable(struct sqlite3 *db, char *why)
+{
+    char mode[16] = "";
+    int64_t synchronous = 0;
+    int status = ld_sql_text(db, "PRAGMA journal_mode=WAL", mode, sizeof mode, why);
+    if (status == LD_STORE_OK)
+        status = ld_sql_exec(db, "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0", why);
+    if (status == LD_STORE_OK)
+        status = ld_sql_int(db, "PRAGMA synchronous", &synchronous, why);
+    if (status == LD_STORE_OK && (strcmp(mode, "wal") != 0 || synchronous != 2)) {
+        (void)snprintf(why, LD_WHY_BYTES, "journal_mode is %s and synchronous %lld, not wal and 2", mode,
+                       (long long)synchronous);
+        status = LD_STORE_IO;
+    }
+    return status;
+}
+
+static int open_checked(struct sqlite3 **out, const char *path, const struct ld_db_format *f, char *why)
+{
+    struct sqlite3 *db = NULL;
+    int64_t before = 0;
+    int status = connect_to(&db, path, SQLITE_OPEN_READWRITE, why);
+    if (status != LD_STORE_OK)
+        return status;
+    if (sqlite3_db_readonly(db, "main") == 1) {
+        (void)snprintf(why, LD_WHY_BYTES, "is read-only");
+        status = LD_STORE_IO;
+    }
+    if (status == LD_STORE_OK)
+        status = set_durable(db, why);
+    if (status == LD_STORE_OK)
+        status = ld_sql_int(db, "PRAGMA user_version", &before, why);
+    if (status == LD_STORE_OK)
+        status = ld_migrate(db, f->migrations, f->n_migrations, f->application_id, why);
+    /* A new version belongs in the file's header at once, where an older program would look for it. */
+    if (status == LD_STORE_OK && before < f->migrations[f->n_migrations - 1].version)
+        status = ld_sql_exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", why);
+    if (status != LD_STORE_OK) {
+        (void)sqlite3_close(db);
+        return status;
+    }
+    *out = db;
+    return LD_STORE_OK;
+}
+
+int ld_db_open(struct sqlite3 **out, const char *path, const struct ld_db_format *format, bool is_thorough,
+               bool *was_created, char *why)
+{
+    int exists = 0, last = format->migrations[format->n_migrations - 1].version;
+    int status = ld_migrate_inspect(path, last, format->application_id, &exists, why);
+    if (status != LD_STORE_OK)
+        return status;
+    status = exists ? check(path, format, is_thorough, why) : make(path, format, why);
+    if (status == LD_STORE_OK)
+        status = open_checked(out, path, format, why);
+    *was_created = !exists;
+    return name_file(path, why, status);
+}
+
+int ld_db_connect(struct sqlite3 **out, const char *path, char *why)
+{
+    int status = connect_to(out, path, SQLITE_OPEN_READWRITE, why);
+    if (status == LD_STORE_OK)
+        status = ld_sql_exec(*out, "PRAGMA query_only=1; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0", why);
+    if (status != LD_STORE_OK && *out != NULL) {
+        (void)sqlite3_close(*out);
+        *out = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,148 @@
+/* Migrations, and the look at a file's header before anything is done with it: see migrate.h.
+ *
+ * The header of an SQLite database (https://www.sqlite.org/fileformat2.html) is 100 bytes, big-endian:
+ *   0 magic   16 page size (1 = 65536)   24 change counter   28 pages   60 user_version   68 application_id
+ *   92 the change counter at which `pages` was right
+ * Ours carries application_id and user_version from its first transaction on, which ran in rollback-journal
+ * mode, so they stand in the file itself even when later work is still in the WAL. */
+#include "migrate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sqlite_util.h"
+#include "store.h"
+
+#define HEADER_BYTES 100
+
+static const char magic[] = "SQLite format 3";
+
+/* --- the header -------------------------------------------------------------------------------------- */
+
+static uint32_t big_endian(const unsigned char *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+__attribute__((format(printf, 4, 5))) static int refuse(int status, char *why, const char *path, const char *fmt, ...)
+{
+    va_list args;
+    int n = snprintf(why, LD_WHY_BYTES, "%s: ", path);
+    if (n < 0 || n >= LD_WHY_BYTES)
+        return status;
+    va_start(args, fmt);
+    (void)vsnprintf(why + n, (size_t)(LD_WHY_BYTES - n), fmt, args);
+    va_end(args);
+    return status;
+}
+
+/* Up to HEADER_BYTES of the file and its size. LD_STORE_*; *exists false when there is no file. */
+static int read_header(const char *path, unsigned char *header, ssize_t *n, off_t *size, int *exists, char *why)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    *exists = fd >= 0 || errno != ENOENT;
+    if (fd < 0)
+        return *exists ? refuse(LD_STORE_IO, why, path, "%s", strerror(errno)) : LD_STORE_OK;
+    *n = read(fd, header, HEADER_BYTES);
+    int rc = *n < 0 ? -1 : fstat(fd, &st);
+    int error = errno;
+    (void)close(fd);
+    if (rc != 0)
+        return refuse(LD_STORE_IO, why, path, "%s", strerror(error));
+    *size = st.st_size;
+    return LD_STORE_OK;
+}
+
+static bool has_wal(const char *path)
+{
+    char name[4096];
+    struct stat st;
+    int n = snprintf(name, sizeof name, "%s-wal", path);
+    return n > 0 && (size_t)n < sizeof name && stat(name, &st) == 0 && st.st_size > 0;
+}
+
+/* Whether pages that the header counts are missing. With a WAL beside it the file may rightly be short: a
+ * checkpoint that was cut off writes the first page before the last. */
+static bool is_truncated(const char *path, const unsigned char *header, off_t size)
+{
+    uint32_t page = (uint32_t)header[16] << 8 | header[17];
+    uint32_t pages = big_endian(header + 28);
+    bool is_count_valid = big_endian(header + 24) == big_endian(header + 92);
+    if (page == 1)
+        page = 65536;
+    return is_count_valid && !has_wal(path) && (off_t)page * (off_t)pages > size;
+}
+
+int ld_migrate_inspect(const char *path, int last_version, uint32_t application_id, int *exists, char *why)
+{
+    unsigned char header[HEADER_BYTES] = {0};
+    ssize_t n = 0;
+    off_t size = 0;
+    int status = read_header(path, header, &n, &size, exists, why);
+    if (status != LD_STORE_OK || !*exists)
+        return status;
+    size_t n_magic = (size_t)n < sizeof magic ? (size_t)n : sizeof magic;
+    if (memcmp(header, magic, n_magic) != 0)
+        return refuse(LD_STORE_FOREIGN, why, path, "not a database of laplaced");
+    if (n < HEADER_BYTES)
+        return refuse(LD_STORE_CORRUPT, why, path, "truncated: %lld bytes", (long long)size);
+    if (big_endian(header + 68) != application_id)
+        return refuse(LD_STORE_FOREIGN, why, path, "a database, but not of this kind (application id %08x)",
+                      (unsigned)big_endian(header + 68));
+    uint32_t version = big_endian(header + 60);
+    if (version > (uint32_t)last_version)
+        return refuse(LD_STORE_NEWER, why, path, "schema version %u is newer than this program (%d)", (unsigned)version,
+                      last_version);
+    if (version == 0)
+        return refuse(LD_STORE_CORRUPT, why, path, "has no schema version");
+    if (is_truncated(path, header, size))
+        return refuse(LD_STORE_CORRUPT, why, path, "truncated: %lld bytes are less than the header counts",
+                      (long long)size);
+    return LD_STORE_OK;
+}
+
+/* --- migrations -------------------------------------------------------------------------------------- */
+
+static int apply(struct sqlite3 *db, const struct ld_migration *m, bool is_first, uint32_t application_id, char *why)
+{
+    char set_version[64], set_id[64];
+    (void)snprintf(set_version, sizeof set_version, "PRAGMA user_version = %d", m->version);
+    (void)snprintf(set_id, sizeof set_id, "PRAGMA application_id = %u", (unsigned)application_id);
+    int status = ld_sql_exec(db, "BEGIN IMMEDIATE", why);
+    if (status != LD_STORE_OK)
+        return status;
+    status = ld_sql_exec(db, m->sql, why);
+    if (status == LD_STORE_OK)
+        status = ld_sql_exec(db, set_version, why);
+    if (status == LD_STORE_OK && is_first)
+        status = ld_sql_exec(db, set_id, why);
+    if (status == LD_STORE_OK)
+        status = ld_sql_exec(db, "COMMIT", why);
+    if (status != LD_STORE_OK)
+        (void)ld_sql_exec(db, "ROLLBACK", NULL);
+    return status;
+}
+
+int ld_migrate(struct sqlite3 *db, const struct ld_migration *list, int n, uint32_t application_id, char *why)
+{
+    int64_t version = 0;
+    int status = ld_sql_int(db, "PRAGMA user_version", &version, why);
+    if (status != LD_STORE_OK)
+        return status;
+    if (n > 0 && version > list[n - 1].version) {
+        (void)snprintf(why, LD_WHY_BYTES, "schema version %lld is newer than this program (%d)", (long long)version,
+                       list[n - 1].version);
+        return LD_STORE_NEWER;
+    }
+    for (int i = 0; i < n && status == LD_STORE_OK; i++)
+        if (list[i].version > version)
+            status = apply(db, &list[i], version == 0 && i == 0, application_id, why);
+    return status;
+}

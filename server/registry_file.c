@@ -1,0 +1,102 @@
+/* The registry file: which tenants there are. A few rows, changed by a person's request at a time, so every
+ * change is its own transaction and every call prepares its statement. Same refusals as a tenant's file. */
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "embed.h"
+#include "sqlite_util.h"
+#include "store.h"
+
+#define REGISTRY_APPLICATION_ID 0x6c707267u /* "lprg" */
+
+struct ld_registry_file {
+    pthread_mutex_t lock;
+    struct sqlite3 *db;
+    bool was_created;
+};
+
+static const struct ld_migration migrations[] = {{1, ld_embed_registry_0001_sql}};
+
+static const struct ld_db_format format = {
+    .migrations = migrations,
+    .n_migrations = sizeof migrations / sizeof *migrations,
+    .application_id = REGISTRY_APPLICATION_ID,
+    .contents = "SELECT count(*) = 0 FROM tenants WHERE name = '' OR length(name) > 64",
+    .contents_broken = "a tenant's name is none",
+};
+
+int ld_registry_open(struct ld_registry_file **out, const char *path, char *why)
+{
+    struct ld_registry_file *r = calloc(1, sizeof *r);
+    if (r == NULL) {
+        (void)snprintf(why, LD_WHY_BYTES, "%s: out of memory", path);
+        return LD_STORE_NOMEM;
+    }
+    (void)pthread_mutex_init(&r->lock, NULL);
+    int status = ld_db_open(&r->db, path, &format, true, &r->was_created, why);
+    if (status != LD_STORE_OK) {
+        ld_registry_close(r);
+        return status;
+    }
+    *out = r;
+    return LD_STORE_OK;
+}
+
+void ld_registry_close(struct ld_registry_file *r)
+{
+    if (r == NULL)
+        return;
+    (void)sqlite3_close(r->db);
+    (void)pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+/* Runs a statement that gives no rows. at_ms is bound when the statement has a second parameter. */
+static int change(struct ld_registry_file *r, const char *sql, const char *name, int64_t at_ms)
+{
+    sqlite3_stmt *stmt = NULL;
+    (void)pthread_mutex_lock(&r->lock);
+    int status = ld_sql_prepare(r->db, sql, &stmt, NULL);
+    if (status == LD_STORE_OK) {
+        (void)sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
+        if (sqlite3_bind_parameter_count(stmt) > 1)
+            (void)sqlite3_bind_int64(stmt, 2, at_ms);
+        status = ld_sql_status(sqlite3_step(stmt));
+    }
+    (void)sqlite3_finalize(stmt);
+    (void)pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+/* Adding a name that is there already changes nothing. */
+int ld_registry_add(struct ld_registry_file *r, const char *name, int64_t at_ms)
+{
+    return change(r, "INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING", name, at_ms);
+}
+
+int ld_registry_remove(struct ld_registry_file *r, const char *name)
+{
+    return change(r, "DELETE FROM tenants WHERE name = ?1", name, 0);
+}
+
+int ld_registry_list(struct ld_registry_file *r, int (*fn)(void *arg, const char *name), void *arg)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = SQLITE_DONE, answer = 0;
+    (void)pthread_mutex_lock(&r->lock);
+    int status = ld_sql_prepare(r->db, "SELECT name FROM tenants ORDER BY name", &stmt, NULL);
+    while (status == LD_STORE_OK && answer == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW)
+        answer = fn(arg, (const char *)sqlite3_column_text(stmt, 0));
+    (void)sqlite3_finalize(stmt);
+    (void)pthread_mutex_unlock(&r->lock);
+    if (status != LD_STORE_OK)
+        return status;
+    return answer != 0 ? answer : ld_sql_status(rc);
+}
+
+bool ld_registry_was_created(const struct ld_registry_file *r)
+{
+    return r->was_created;
+}

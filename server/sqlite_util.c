@@ -1,0 +1,101 @@
+/* Helpers over SQLite: codes, sentences, one-value queries. See sqlite_util.h. */
+#include "sqlite_util.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store.h"
+
+int ld_sql_status(int rc)
+{
+    switch (rc & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE:
+        return LD_STORE_OK;
+    case SQLITE_NOMEM:
+        return LD_STORE_NOMEM;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_FORMAT:
+    case SQLITE_ERROR: /* a table is missing: the statements themselves are known to be right */
+    case SQLITE_CONSTRAINT:
+    case SQLITE_MISMATCH:
+        return LD_STORE_CORRUPT;
+    default: /* FULL, IOERR, READONLY, CANTOPEN, BUSY, PERM, ...: the surroundings refuse, and may change */
+        return LD_STORE_IO;
+    }
+}
+
+int ld_sql_fail(struct sqlite3 *db, int rc, const char *what, char *why)
+{
+    const char *message = db != NULL ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
+    if (why != NULL)
+        (void)snprintf(why, LD_WHY_BYTES, "%s: %s", what, message);
+    int status = ld_sql_status(rc);
+    return status != LD_STORE_OK ? status : LD_STORE_IO;
+}
+
+int ld_sql_exec(struct sqlite3 *db, const char *sql, char *why)
+{
+    int rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(db, rc, "statement failed", why);
+}
+
+int ld_sql_prepare(struct sqlite3 *db, const char *sql, struct sqlite3_stmt **out, char *why)
+{
+    int rc = sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
+    return rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(db, rc, "statement refused", why);
+}
+
+/* Runs sql up to its first row; *stmt is to be finalized in any case. */
+static int first_row(struct sqlite3 *db, const char *sql, sqlite3_stmt **stmt, char *why)
+{
+    int status = ld_sql_prepare(db, sql, stmt, why);
+    if (status != LD_STORE_OK)
+        return status;
+    int rc = sqlite3_step(*stmt);
+    return rc == SQLITE_ROW ? LD_STORE_OK : ld_sql_fail(db, rc, "no answer", why);
+}
+
+int ld_sql_int(struct sqlite3 *db, const char *sql, int64_t *out, char *why)
+{
+    sqlite3_stmt *stmt = NULL;
+    int status = first_row(db, sql, &stmt, why);
+    if (status == LD_STORE_OK)
+        *out = sqlite3_column_int64(stmt, 0);
+    (void)sqlite3_finalize(stmt);
+    return status;
+}
+
+int ld_sql_text(struct sqlite3 *db, const char *sql, char *out, int cap, char *why)
+{
+    sqlite3_stmt *stmt = NULL;
+    int status = first_row(db, sql, &stmt, why);
+    if (status == LD_STORE_OK) {
+        const unsigned char *text = sqlite3_column_text(stmt, 0);
+        (void)snprintf(out, (size_t)cap, "%s", text != NULL ? (const char *)text : "");
+    }
+    (void)sqlite3_finalize(stmt);
+    return status;
+}
+
+int ld_sync_directory_of(const char *path)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash == NULL ? 0 : (size_t)(slash - path);
+    if (n >= sizeof folder)
+        return -1;
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)n, path);
+    const char *name = slash == NULL ? "." : n == 0 ? "/" : folder;
+    int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    int rc = fsync(fd);
+    (void)close(fd);
+    return rc;
+}

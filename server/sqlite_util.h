@@ -1,0 +1,50 @@
+/* What the SQLite files share: codes, sentences, and how a database file of ours is opened or refused. Private to
+ * store_*.c, migrate.c and registry_file.c; SQLite's types stay names here. */
+#ifndef LD_SQLITE_UTIL_H
+#define LD_SQLITE_UTIL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "migrate.h"
+
+#define LD_WHY_BYTES 512
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+/* LD_STORE_* of a result code of SQLite. */
+int ld_sql_status(int rc);
+
+/* Writes "what: SQLite's message" into why (unless NULL) and returns the status of rc. db may be NULL. */
+int ld_sql_fail(struct sqlite3 *db, int rc, const char *what, char *why);
+
+/* LD_STORE_OK or a failure told in why (may be NULL). */
+int ld_sql_exec(struct sqlite3 *db, const char *sql, char *why);
+int ld_sql_prepare(struct sqlite3 *db, const char *sql, struct sqlite3_stmt **out, char *why);
+int ld_sql_int(struct sqlite3 *db, const char *sql, int64_t *out, char *why); /* first column of the first row */
+int ld_sql_text(struct sqlite3 *db, const char *sql, char *out, int cap, char *why);
+
+/* fsync of the directory that holds path. 0 or -1 (errno). */
+int ld_sync_directory_of(const char *path);
+
+/* A kind of file. */
+struct ld_db_format {
+    const struct ld_migration *migrations;
+    int n_migrations;
+    uint32_t application_id;
+    const char *contents;        /* a query that gives 1 when the rows are sound */
+    const char *contents_broken; /* the sentence when it does not */
+};
+
+/* Opens the file at path for writing: looks at its header, then (read-only) at its structure when it is below
+ * 64 MiB or is_thorough, and only then as a database that may be written: WAL, synchronous=FULL, migrated. One
+ * that does not exist is made under another name, synced, and renamed, so that a file of ours is never half
+ * made. A refused file keeps its bytes. LD_STORE_*; why names the file. */
+int ld_db_open(struct sqlite3 **out, const char *path, const struct ld_db_format *format, bool is_thorough,
+               bool *was_created, char *why);
+
+/* One more connection to a file that ld_db_open holds, for reading and checkpoints. */
+int ld_db_connect(struct sqlite3 **out, const char *path, char *why);
+
+#endif

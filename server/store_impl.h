@@ -1,0 +1,44 @@
+/* The inside of a store, shared by store_sqlite.c (writing) and store_query.c (reading). */
+#ifndef LD_STORE_IMPL_H
+#define LD_STORE_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "sqlite_util.h"
+#include "store.h"
+
+enum ld_query {
+    LD_QUERY_READ,
+    LD_QUERY_TIP,
+    LD_QUERY_CONFIGURED,
+    LD_QUERY_DECISION,
+    LD_QUERY_AGGREGATION,
+    LD_QUERY_DECISIONS_SINCE,
+    LD_QUERY_WINDOW,
+    LD_N_QUERIES
+};
+
+/* A connection for reading, with the statements that it has prepared so far. One thread at a time. */
+struct ld_conn {
+    struct ld_conn *next;
+    struct sqlite3 *db;
+    struct sqlite3_stmt *stmt[LD_N_QUERIES];
+};
+
+struct ld_store {
+    char *path;
+    struct sqlite3 *db; /* the writer's */
+    struct sqlite3_stmt *insert;
+    _Atomic int64_t wal_pages; /* in the WAL, not yet known to be in the file */
+    int64_t page_bytes;
+    pthread_mutex_t lock; /* of the two below */
+    struct ld_conn *idle;
+    int n_idle;
+};
+
+/* A reading connection of one's own until given back. NULL on failure, *status says which. */
+struct ld_conn *ld_store_borrow(struct ld_store *s, int *status);
+void ld_store_give_back(struct ld_store *s, struct ld_conn *c);
+
+#endif

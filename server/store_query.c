@@ -1,0 +1,342 @@
+/* A tenant's file, the reading side: the log in order, what it says of a decision, and counts over a window.
+ *
+ * Every call borrows a connection of its own, so that a long export stands in nobody's way; in WAL mode readers
+ * see the last commit at their start and do not wait for the writer. Statements are prepared once a connection. */
+#include "store_impl.h"
+
+#include <math.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "event.h"
+
+#define COLUMNS "seq, at, type, decision, user, arm, reward, reset, text, answer"
+
+/* Types are written as numbers because partial indexes are chosen by literals: 1 configured, 4 decided, 5
+ * rewarded, 7 expired, 8 activated (event.h; stored, hence never renumbered). */
+_Static_assert(KB_EV_CONFIGURED == 1 && KB_EV_DECIDED == 4 && KB_EV_REWARDED == 5, "see the statements below");
+
+/* Of the window: a slate counts one decision for each of its arms. A reward without an arm is that of slot 0.
+ * Under `last` (?2) only the last reward of a slot counts; `rewarded` counts slots, so that corrections and sums do
+ * not make two of one. */
+static const char *const statements[LD_N_QUERIES] = {
+    [LD_QUERY_READ] = "SELECT " COLUMNS " FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+    [LD_QUERY_TIP] = "SELECT coalesce((SELECT max(seq) FROM events), 0),"
+                     " coalesce((SELECT max(seq) FROM events WHERE reset = 1), 0)",
+    [LD_QUERY_CONFIGURED] = "SELECT " COLUMNS " FROM events WHERE type = 1 ORDER BY seq DESC LIMIT 1",
+    [LD_QUERY_DECISION] = "SELECT type, arm, reward, answer FROM events WHERE decision = ?1 ORDER BY seq",
+    [LD_QUERY_AGGREGATION] = "SELECT json_extract(text, '$.configuration.aggregation') FROM events"
+                             " WHERE type = 1 ORDER BY seq DESC LIMIT 1",
+    [LD_QUERY_DECISIONS_SINCE] = "SELECT count(*) FROM events WHERE type = 4 AND at >= ?1",
+    [LD_QUERY_WINDOW] =
+        "SELECT arm, sum(decided), sum(rewarded), total(reward) FROM ("
+        " SELECT arm, 1 AS decided, 0 AS rewarded, 0.0 AS reward FROM events"
+        "  WHERE type = 4 AND at >= ?1 AND instr(text, '\"slate\":') = 0"
+        " UNION ALL"
+        " SELECT json_extract(j.value, '$.arm'), 1, 0, 0.0 FROM events e, json_each(e.text, '$.slate') j"
+        "  WHERE e.type = 4 AND e.at >= ?1 AND instr(e.text, '\"slate\":') > 0"
+        " UNION ALL"
+        " SELECT a, 0, count(DISTINCT decision), total(reward) FROM ("
+        "  SELECT coalesce(r.arm, d.arm) AS a, r.decision AS decision, r.reward AS reward"
+        "   FROM events r JOIN events d ON d.decision = r.decision AND d.type = 4"
+        "   WHERE r.type = 5 AND r.at >= ?1 AND (?2 = 0 OR NOT EXISTS ("
+        "    SELECT 1 FROM events n WHERE n.decision = r.decision AND n.type = 5 AND n.seq > r.seq"
+        "     AND coalesce(n.arm, d.arm) = coalesce(r.arm, d.arm)))"
+        " ) GROUP BY a"
+        ") GROUP BY arm ORDER BY arm",
+};
+
+/* --- borrowed statements -------------------------------------------------------------------------------- */
+
+struct query {
+    struct ld_conn *conn;
+    sqlite3_stmt *stmt;
+};
+
+static int begin(struct ld_store *s, enum ld_query which, struct query *q)
+{
+    int status;
+    q->stmt = NULL;
+    q->conn = ld_store_borrow(s, &status);
+    if (q->conn == NULL)
+        return status;
+    sqlite3_stmt **cached = &q->conn->stmt[which];
+    status = *cached != NULL ? LD_STORE_OK : ld_sql_prepare(q->conn->db, statements[which], cached, NULL);
+    if (status != LD_STORE_OK) {
+        ld_store_give_back(s, q->conn);
+        return status;
+    }
+    q->stmt = *cached;
+    return LD_STORE_OK;
+}
+
+static void end(struct ld_store *s, struct query *q)
+{
+    (void)sqlite3_reset(q->stmt);
+    (void)sqlite3_clear_bindings(q->stmt);
+    ld_store_give_back(s, q->conn);
+}
+
+static const char *text_of(sqlite3_stmt *stmt, int column)
+{
+    return (const char *)sqlite3_column_text(stmt, column);
+}
+
+static double number_of(sqlite3_stmt *stmt, int column)
+{
+    return sqlite3_column_type(stmt, column) == SQLITE_NULL ? (double)NAN : sqlite3_column_double(stmt, column);
+}
+
+/* --- the log ----------------------------------------------------------------------------------------- */
+
+/* Valid until the next step. */
+static struct ld_row row_of(sqlite3_stmt *stmt)
+{
+    struct ld_row row = {.seq = (uint64_t)sqlite3_column_int64(stmt, 0),
+                         .at_ms = sqlite3_column_int64(stmt, 1),
+                         .type = sqlite3_column_int(stmt, 2),
+                         .decision = text_of(stmt, 3),
+                         .user = text_of(stmt, 4),
+                         .arm = text_of(stmt, 5),
+                         .reward = number_of(stmt, 6),
+                         .is_reset = sqlite3_column_int(stmt, 7) != 0,
+                         .text = text_of(stmt, 8),
+                         .answer = text_of(stmt, 9)};
+    row.n_text = (size_t)sqlite3_column_bytes(stmt, 8);
+    return row;
+}
+
+/* Steps through the rows. */
+static int each_row(struct query *q, int (*fn)(void *arg, const struct ld_row *row), void *arg)
+{
+    int rc, answer = 0;
+    while (answer == 0 && (rc = sqlite3_step(q->stmt)) == SQLITE_ROW) {
+        struct ld_row row = row_of(q->stmt);
+        if (row.text == NULL)
+            return LD_STORE_NOMEM;
+        answer = fn(arg, &row);
+    }
+    return answer != 0 ? answer : ld_sql_status(rc);
+}
+
+int ld_store_read(struct ld_store *s, uint64_t after, size_t limit, int (*fn)(void *arg, const struct ld_row *row),
+                  void *arg)
+{
+    struct query q;
+    int status = begin(s, LD_QUERY_READ, &q);
+    if (status != LD_STORE_OK)
+        return status;
+    (void)sqlite3_bind_int64(q.stmt, 1, after > INT64_MAX ? INT64_MAX : (sqlite3_int64)after);
+    (void)sqlite3_bind_int64(q.stmt, 2, limit > INT64_MAX ? INT64_MAX : (sqlite3_int64)limit);
+    status = each_row(&q, fn, arg);
+    end(s, &q);
+    return status;
+}
+
+int ld_store_last_configured(struct ld_store *s, int (*fn)(void *arg, const struct ld_row *row), void *arg)
+{
+    struct query q;
+    int status = begin(s, LD_QUERY_CONFIGURED, &q);
+    if (status != LD_STORE_OK)
+        return status;
+    status = each_row(&q, fn, arg);
+    end(s, &q);
+    return status;
+}
+
+int ld_store_tip(struct ld_store *s, uint64_t *last, uint64_t *last_reset)
+{
+    struct query q;
+    int status = begin(s, LD_QUERY_TIP, &q);
+    if (status != LD_STORE_OK)
+        return status;
+    int rc = sqlite3_step(q.stmt);
+    if (rc == SQLITE_ROW) {
+        *last = (uint64_t)sqlite3_column_int64(q.stmt, 0);
+        *last_reset = (uint64_t)sqlite3_column_int64(q.stmt, 1);
+    }
+    end(s, &q);
+    return rc == SQLITE_ROW ? LD_STORE_OK : ld_sql_status(rc);
+}
+
+/* --- a decision -------------------------------------------------------------------------------------- */
+
+static char *copy_of(const char *text)
+{
+    return text != NULL ? strdup(text) : NULL;
+}
+
+/* One row of the decision's story. wanted NULL: slot 0, by whatever name the reward has for it. */
+static void note_row(struct ld_decision_record *r, sqlite3_stmt *stmt, const char *wanted)
+{
+    const char *arm = text_of(stmt, 1);
+    int type = sqlite3_column_int(stmt, 0);
+    if (type == KB_EV_DECIDED) {
+        r->is_decided = true;
+        r->arm = copy_of(arm);
+        r->answer = copy_of(text_of(stmt, 3));
+    } else if (type == KB_EV_EXPIRED) {
+        r->is_expired = true;
+    } else if (type == KB_EV_ACTIVATED) {
+        r->is_activated = true;
+    } else if (type == KB_EV_REWARDED && r->arm != NULL) {
+        r->n_rewards++;
+        if (strcmp(arm != NULL ? arm : r->arm, wanted != NULL ? wanted : r->arm) == 0) {
+            r->has_reward = true;
+            r->reward = sqlite3_column_double(stmt, 2);
+        }
+    }
+}
+
+int ld_store_decision(struct ld_store *s, const char *decision, const char *arm_wanted, struct ld_decision_record *out)
+{
+    struct query q;
+    int rc, status = begin(s, LD_QUERY_DECISION, &q);
+    *out = (struct ld_decision_record){.is_decided = false};
+    if (status != LD_STORE_OK)
+        return status;
+    (void)sqlite3_bind_text(q.stmt, 1, decision, -1, SQLITE_STATIC);
+    while ((rc = sqlite3_step(q.stmt)) == SQLITE_ROW)
+        note_row(out, q.stmt, arm_wanted);
+    end(s, &q);
+    status = ld_sql_status(rc);
+    if (status == LD_STORE_OK && out->is_decided && out->arm == NULL)
+        status = LD_STORE_NOMEM;
+    if (status != LD_STORE_OK)
+        ld_decision_record_close(out);
+    return status;
+}
+
+void ld_decision_record_close(struct ld_decision_record *r)
+{
+    free(r->answer);
+    free(r->arm);
+    *r = (struct ld_decision_record){.is_decided = false};
+}
+
+/* --- a window ---------------------------------------------------------------------------------------- */
+
+/* Rows of the window as they come; names in one block, by offset until it stops growing. */
+struct window {
+    struct ld_arm_stats *arms;
+    size_t n, cap;
+    char *names;
+    size_t n_names, cap_names;
+};
+
+/* Room for one more arm whose name takes n bytes. */
+static int fit(struct window *w, size_t n)
+{
+    if (w->n == w->cap) {
+        size_t cap = w->cap == 0 ? 32 : w->cap * 2;
+        struct ld_arm_stats *arms = realloc(w->arms, cap * sizeof *arms);
+        if (arms == NULL)
+            return LD_STORE_NOMEM;
+        w->arms = arms;
+        w->cap = cap;
+    }
+    if (w->cap_names - w->n_names < n) {
+        size_t cap = w->cap_names * 2 + n + 1024;
+        char *names = realloc(w->names, cap);
+        if (names == NULL)
+            return LD_STORE_NOMEM;
+        w->names = names;
+        w->cap_names = cap;
+    }
+    return LD_STORE_OK;
+}
+
+static int add_arm(struct window *w, sqlite3_stmt *stmt, struct ld_window_stats *sum)
+{
+    const char *name = text_of(stmt, 0);
+    if (name == NULL)
+        return LD_STORE_NOMEM;
+    size_t n = strlen(name) + 1;
+    if (fit(w, n) != LD_STORE_OK)
+        return LD_STORE_NOMEM;
+    struct ld_arm_stats *a = &w->arms[w->n++];
+    *a = (struct ld_arm_stats){.decided = (uint64_t)sqlite3_column_int64(stmt, 1),
+                               .rewarded = (uint64_t)sqlite3_column_int64(stmt, 2),
+                               .reward_sum = sqlite3_column_double(stmt, 3)};
+    memcpy(w->names + w->n_names, name, n);
+    w->n_names += n;
+    sum->rewarded += a->rewarded;
+    sum->reward_sum += a->reward_sum;
+    return LD_STORE_OK;
+}
+
+/* Arms and their names in one block, which is what the caller frees. */
+static struct ld_arm_stats *joined(struct window *w)
+{
+    struct ld_arm_stats *arms = malloc(w->n * sizeof *arms + w->n_names + 1);
+    if (arms == NULL)
+        return NULL;
+    char *names = (char *)(arms + w->n);
+    if (w->n > 0) {
+        memcpy(arms, w->arms, w->n * sizeof *arms);
+        memcpy(names, w->names, w->n_names);
+    }
+    for (size_t i = 0; i < w->n; i++) {
+        arms[i].arm = names;
+        names += strlen(names) + 1;
+    }
+    return arms;
+}
+
+static int count_decisions(struct ld_store *s, int64_t since_ms, uint64_t *n)
+{
+    struct query q;
+    int status = begin(s, LD_QUERY_DECISIONS_SINCE, &q);
+    if (status != LD_STORE_OK)
+        return status;
+    (void)sqlite3_bind_int64(q.stmt, 1, since_ms);
+    int rc = sqlite3_step(q.stmt);
+    *n = (uint64_t)sqlite3_column_int64(q.stmt, 0);
+    end(s, &q);
+    return ld_sql_status(rc);
+}
+
+/* Whether rewards of a slot replace each other in the configuration in force. */
+static int is_aggregating_last(struct ld_store *s, bool *is_last)
+{
+    struct query q;
+    int status = begin(s, LD_QUERY_AGGREGATION, &q);
+    if (status != LD_STORE_OK)
+        return status;
+    int rc = sqlite3_step(q.stmt);
+    const char *name = rc == SQLITE_ROW ? text_of(q.stmt, 0) : NULL;
+    *is_last = name != NULL && strcmp(name, kb_aggregation_name(KB_AGG_LAST)) == 0;
+    end(s, &q);
+    return ld_sql_status(rc);
+}
+
+int ld_store_window(struct ld_store *s, int64_t since_ms, struct ld_window_stats *out, struct ld_arm_stats **arms)
+{
+    struct window w = {.n = 0};
+    struct query q;
+    bool is_last = false;
+    *out = (struct ld_window_stats){.seconds = 0};
+    int rc, status = is_aggregating_last(s, &is_last);
+    if (status == LD_STORE_OK)
+        status = count_decisions(s, since_ms, &out->decided);
+    if (status == LD_STORE_OK)
+        status = begin(s, LD_QUERY_WINDOW, &q);
+    if (status != LD_STORE_OK)
+        return status;
+    (void)sqlite3_bind_int64(q.stmt, 1, since_ms);
+    (void)sqlite3_bind_int(q.stmt, 2, is_last);
+    while (status == LD_STORE_OK && (rc = sqlite3_step(q.stmt)) == SQLITE_ROW)
+        status = add_arm(&w, q.stmt, out);
+    end(s, &q);
+    if (status == LD_STORE_OK)
+        status = ld_sql_status(rc);
+    *arms = status == LD_STORE_OK ? joined(&w) : NULL;
+    if (status == LD_STORE_OK && *arms == NULL)
+        status = LD_STORE_NOMEM;
+    out->arms = *arms;
+    out->n_arms = w.n;
+    free(w.arms);
+    free(w.names);
+    return status;
+}

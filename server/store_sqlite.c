@@ -1,0 +1,227 @@
+/* A tenant's file, the writing side: open, append, checkpoint, and the pool of reading connections. Reading is in
+ * store_query.c; what the rows are, in schema/0001_tenant.sql.
+ *
+ * One row is one event. All rows of a batch go in one transaction, which is on the disk when ld_store_append
+ * returns: one fdatasync of the WAL, whatever the number of rows (8 us of CPU for a row alone, 1.5 in hundreds).
+ * On failure the transaction is rolled back; SQLite then leaves in the WAL at most frames that no reader
+ * counts and that the next transaction overwrites.
+ *
+ * Nothing checkpoints by itself: that is a burst of writes in the middle of a commit. The tenant asks for it. */
+#include "store_impl.h"
+
+#include <assert.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "embed.h"
+
+#define TENANT_APPLICATION_ID 0x6c706c64u /* "lpld" */
+#define MAX_IDLE 4
+
+static const struct ld_migration migrations[] = {{1, ld_embed_0001_tenant_sql}};
+
+static const struct ld_db_format format = {
+    .migrations = migrations,
+    .n_migrations = sizeof migrations / sizeof *migrations,
+    .application_id = TENANT_APPLICATION_ID,
+    .contents = "SELECT count(*) = coalesce(max(seq), 0) FROM events",
+    .contents_broken = "the log has gaps",
+};
+
+/* --- life -------------------------------------------------------------------------------------------- */
+
+/* Called by SQLite after each commit with the WAL's length. */
+static int note_wal(void *store, struct sqlite3 *db, const char *name, int pages)
+{
+    struct ld_store *s = store;
+    (void)db;
+    (void)name;
+    atomic_store(&s->wal_pages, pages);
+    return SQLITE_OK;
+}
+
+static const char insert_sql[] = "INSERT INTO events (seq, at, type, decision, user, arm, reward, reset, text, answer)"
+                                 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+
+int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, char *why)
+{
+    bool was_created;
+    struct ld_store *s = calloc(1, sizeof *s);
+    if (s == NULL || (s->path = strdup(path)) == NULL) {
+        free(s);
+        (void)snprintf(why, LD_WHY_BYTES, "%s: out of memory", path);
+        return LD_STORE_NOMEM;
+    }
+    (void)pthread_mutex_init(&s->lock, NULL);
+    int status = ld_db_open(&s->db, path, &format, is_thorough, &was_created, why);
+    if (status == LD_STORE_OK)
+        status = ld_sql_prepare(s->db, insert_sql, &s->insert, why);
+    if (status == LD_STORE_OK)
+        status = ld_sql_int(s->db, "PRAGMA page_size", &s->page_bytes, why);
+    if (status != LD_STORE_OK) {
+        ld_store_close(s);
+        return status;
+    }
+    (void)sqlite3_wal_hook(s->db, note_wal, s);
+    *out = s;
+    return LD_STORE_OK;
+}
+
+static void close_conn(struct ld_conn *c)
+{
+    for (int i = 0; i < LD_N_QUERIES; i++)
+        (void)sqlite3_finalize(c->stmt[i]);
+    (void)sqlite3_close(c->db);
+    free(c);
+}
+
+/* The last connection to close moves the WAL into the file and removes it. */
+void ld_store_close(struct ld_store *s)
+{
+    if (s == NULL)
+        return;
+    while (s->idle != NULL) {
+        struct ld_conn *next = s->idle->next;
+        close_conn(s->idle);
+        s->idle = next;
+    }
+    (void)sqlite3_finalize(s->insert);
+    (void)sqlite3_close(s->db);
+    (void)pthread_mutex_destroy(&s->lock);
+    free(s->path);
+    free(s);
+}
+
+/* --- writing ----------------------------------------------------------------------------------------- */
+
+static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
+{
+    (void)(text != NULL ? sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC) : sqlite3_bind_null(stmt, at));
+}
+
+static int insert_row(struct ld_store *s, const struct ld_row *row)
+{
+    sqlite3_stmt *stmt = s->insert;
+    (void)sqlite3_bind_int64(stmt, 1, (sqlite3_int64)row->seq);
+    (void)sqlite3_bind_int64(stmt, 2, row->at_ms);
+    (void)sqlite3_bind_int(stmt, 3, row->type);
+    bind_text(stmt, 4, row->decision);
+    bind_text(stmt, 5, row->user);
+    bind_text(stmt, 6, row->arm);
+    (void)sqlite3_bind_double(stmt, 7, row->reward); /* NaN becomes NULL */
+    (void)sqlite3_bind_int(stmt, 8, row->is_reset);
+    (void)sqlite3_bind_text64(stmt, 9, row->text, row->n_text, SQLITE_STATIC, SQLITE_UTF8);
+    bind_text(stmt, 10, row->answer);
+    int rc = sqlite3_step(stmt);
+    (void)sqlite3_reset(stmt);
+    (void)sqlite3_clear_bindings(stmt);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* No rows: a probe, whether the disk takes writes again. It writes the first page as it is. */
+static int insert_all(struct ld_store *s, const struct ld_row *rows, size_t n)
+{
+    if (n == 0) {
+        char sql[64];
+        int64_t version = 0;
+        (void)ld_sql_int(s->db, "PRAGMA user_version", &version, NULL);
+        (void)snprintf(sql, sizeof sql, "PRAGMA user_version = %lld", (long long)version);
+        return version > 0 ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_IOERR;
+    }
+    int rc = SQLITE_OK;
+    for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
+        assert(i == 0 || rows[i].seq == rows[i - 1].seq + 1);
+        rc = insert_row(s, &rows[i]);
+    }
+    return rc;
+}
+
+int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, char *why)
+{
+    int rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+    if (rc == SQLITE_OK)
+        rc = insert_all(s, rows, n);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
+    if (rc == SQLITE_OK)
+        return LD_STORE_OK;
+    int status = ld_sql_fail(s->db, rc, s->path, why);
+    if (sqlite3_get_autocommit(s->db) == 0)
+        (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
+/* --- size and checkpoints ------------------------------------------------------------------------------- */
+
+static int64_t size_of(const char *path, const char *suffix)
+{
+    char name[4096];
+    struct stat st;
+    int n = snprintf(name, sizeof name, "%s%s", path, suffix);
+    return n > 0 && (size_t)n < sizeof name && stat(name, &st) == 0 ? st.st_size : 0;
+}
+
+int64_t ld_store_bytes(struct ld_store *s)
+{
+    return size_of(s->path, "") + size_of(s->path, "-wal");
+}
+
+int64_t ld_store_wal_bytes(struct ld_store *s)
+{
+    return atomic_load(&s->wal_pages) * s->page_bytes;
+}
+
+int ld_store_checkpoint(struct ld_store *s)
+{
+    int status, in_wal = 0, moved = 0;
+    struct ld_conn *c = ld_store_borrow(s, &status);
+    if (c == NULL)
+        return status;
+    int64_t before = atomic_load(&s->wal_pages);
+    int rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_wal, &moved);
+    ld_store_give_back(s, c);
+    /* All moved: the next commit starts the WAL anew. A commit meanwhile has set the count itself. */
+    if (rc == SQLITE_OK && in_wal == moved)
+        (void)atomic_compare_exchange_strong(&s->wal_pages, &before, 0);
+    return ld_sql_status(rc);
+}
+
+/* --- reading connections -------------------------------------------------------------------------------- */
+
+struct ld_conn *ld_store_borrow(struct ld_store *s, int *status)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct ld_conn *c = s->idle;
+    if (c != NULL) {
+        s->idle = c->next;
+        s->n_idle--;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    *status = LD_STORE_OK;
+    if (c != NULL)
+        return c;
+    c = calloc(1, sizeof *c);
+    *status = c == NULL ? LD_STORE_NOMEM : ld_db_connect(&c->db, s->path, NULL);
+    if (*status != LD_STORE_OK) {
+        free(c);
+        return NULL;
+    }
+    return c;
+}
+
+void ld_store_give_back(struct ld_store *s, struct ld_conn *c)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    bool is_kept = s->n_idle < MAX_IDLE;
+    if (is_kept) {
+        c->next = s->idle;
+        s->idle = c;
+        s->n_idle++;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    if (!is_kept)
+        close_conn(c);
+}
