@@ -1,0 +1,133 @@
+/* Metrics: buckets, and the text as a Prometheus server would read it. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kbt.h"
+#include "metrics.h"
+#include "route.h"
+
+static struct ld_metrics m;
+
+/* Value of the line "name value", or NaN. */
+static double value_of(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *line = text; line != NULL && *line != '\0'; line = strchr(line, '\n') + 1)
+        if (strncmp(line, name, n) == 0 && line[n] == ' ')
+            return atof(line + n + 1);
+    return 0.0 / 0.0;
+}
+
+START_TEST(durations_fall_into_doubling_buckets)
+{
+    struct ld_histogram h;
+    memset(&h, 0, sizeof h);
+    static const int64_t us[] = {-5, 0, 16, 17, 32, 33, 8388608, 8388609, INT64_MAX / 2};
+    for (size_t i = 0; i < sizeof us / sizeof *us; i++)
+        ld_histogram_add(&h, us[i]);
+    ck_assert_uint_eq(h.bucket[0], 3);
+    ck_assert_uint_eq(h.bucket[1], 2);
+    ck_assert_uint_eq(h.bucket[2], 1);
+    ck_assert_uint_eq(h.bucket[LD_HIST_BUCKETS - 1], 1);
+    ck_assert_uint_eq(h.bucket[LD_HIST_BUCKETS], 2);
+    ck_assert_uint_eq(h.count, 9);
+}
+END_TEST
+
+START_TEST(text_tells_what_was_counted)
+{
+    size_t n;
+    int route = ld_route_find("GET", "/tenants/x/graph", (char[LD_ALLOW_BYTES]){0});
+    memset(&m, 0, sizeof m);
+    m.requests[route][2] = 7;
+    m.requests[route][4] = 2;
+    m.requests[LD_MAX_ROUTES - 1][4] = 5;
+    m.commits = 11;
+    m.committed_rows = 44;
+    m.in_flight = 3;
+    m.started_ms = 1763719200123;
+    ld_histogram_add(&m.request_time[route], 100);
+    ld_histogram_add(&m.request_time[route], 3000000);
+    ld_histogram_add(&m.commit_time, 20);
+    char *text = ld_metrics_text(&m, NULL, &n);
+    ck_assert_ptr_nonnull(text);
+    ck_assert_uint_eq(strlen(text), n);
+#define GRAPH "method=\"GET\",route=\"/tenants/{t}/graph\""
+    static const struct {
+        const char *name;
+        double value;
+    } want[] = {
+        {"laplaced_http_requests_total{" GRAPH ",status=\"2xx\"}", 7},
+        {"laplaced_http_requests_total{" GRAPH ",status=\"4xx\"}", 2},
+        {"laplaced_http_requests_total{method=\"\",route=\"none\",status=\"4xx\"}", 5},
+        {"laplaced_http_request_duration_seconds_bucket{" GRAPH ",le=\"6.4e-05\"}", 0},
+        {"laplaced_http_request_duration_seconds_bucket{" GRAPH ",le=\"0.000128\"}", 1},
+        {"laplaced_http_request_duration_seconds_bucket{" GRAPH ",le=\"+Inf\"}", 2},
+        {"laplaced_http_request_duration_seconds_sum{" GRAPH "}", 3.0001},
+        {"laplaced_http_request_duration_seconds_count{" GRAPH "}", 2},
+        {"laplaced_commit_duration_seconds_count", 1},
+        {"laplaced_commits_total", 11},
+        {"laplaced_committed_events_total", 44},
+        {"laplaced_http_requests_in_flight", 3},
+        {"laplaced_start_time_seconds", 1763719200.123},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        ck_assert_msg(kbt_close(value_of(text, want[i].name), want[i].value, 1e-12), "%s", want[i].name);
+    ck_assert_ptr_nonnull(strstr(text, "blas_core=\""));
+    free(text);
+}
+END_TEST
+
+/* Length of the metric's name that a line starts with, without the histogram's suffixes. */
+static size_t base_length(const char *line)
+{
+    static const char *const suffixes[] = {"_bucket", "_sum", "_count"};
+    size_t n = strspn(line, "abcdefghijklmnopqrstuvwxyz_");
+    for (size_t i = 0; i < 3; i++) {
+        size_t k = strlen(suffixes[i]);
+        if (n > k && memcmp(line + n - k, suffixes[i], k) == 0)
+            return n - k;
+    }
+    return n;
+}
+
+/* Every sample stands below the TYPE line of its metric, every metric is announced once, buckets never fall. */
+START_TEST(text_keeps_to_the_exposition_format)
+{
+    size_t n;
+    memset(&m, 0, sizeof m);
+    for (size_t i = 0; i < LD_MAX_ROUTES; i++) {
+        m.requests[i][2] = i + 1;
+        ld_histogram_add(&m.request_time[i], (int64_t)(1 << i % 20));
+    }
+    char *text = ld_metrics_text(&m, NULL, &n), current[128] = "", seen[8192] = "", type[32];
+    double last = 0;
+    ck_assert_int_eq(text[n - 1], '\n');
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        if (strncmp(line, "# HELP ", 7) == 0)
+            continue;
+        if (strncmp(line, "# TYPE ", 7) == 0) {
+            ck_assert_int_eq(sscanf(line, "# TYPE %127s %31s", current, type), 2);
+            ck_assert_ptr_null(strstr(seen, current));
+            strcat(strcat(seen, current), "\n");
+            continue;
+        }
+        ck_assert_msg(base_length(line) == strlen(current) && memcmp(line, current, strlen(current)) == 0, "%s", line);
+        char *space = strrchr(line, ' '), *end;
+        double value = strtod(space + 1, &end);
+        ck_assert_msg(end > space + 1 && *end == '\0', "%s", line);
+        bool is_bucket = strstr(line, "_bucket{") != NULL;
+        ck_assert_msg(!is_bucket || value >= last, "%s", line);
+        last = is_bucket && strstr(line, "+Inf") == NULL ? value : 0;
+    }
+    free(text);
+}
+END_TEST
+
+int main(void)
+{
+    return KBT_RUN("metrics", durations_fall_into_doubling_buckets, text_tells_what_was_counted,
+                   text_keeps_to_the_exposition_format);
+}
