@@ -9,6 +9,11 @@
 struct ld_sched;
 struct ld_tenant;
 
+/* What the scheduler keeps in each tenant; guarded by the scheduler's lock. */
+struct ld_sched_slot {
+    enum { LD_SLOT_IDLE, LD_SLOT_WAITING, LD_SLOT_RUNNING, LD_SLOT_AGAIN } state;
+};
+
 struct ld_sched_hooks {
     void (*tick)(void *arg, int64_t now_ms);   /* every 250 ms, on the loop */
     void (*terminate)(void *arg);              /* SIGTERM or SIGINT, on the loop */

@@ -17,9 +17,10 @@
 
 struct ld_tenant;
 struct ld_sched;
+struct ld_sched_slot;
 struct ld_metrics;
 
-enum ld_op_type { LD_OP_EVENT, LD_OP_REWARDS, LD_OP_OBSERVE, LD_OP_ACTIVATE, LD_OP_EXPIRE, LD_OP_SETTINGS, LD_OP_CLOSE };
+enum ld_op_type { LD_OP_EVENT, LD_OP_REWARDS, LD_OP_OBSERVE, LD_OP_ACTIVATE, LD_OP_EXPIRE, LD_OP_SETTINGS };
 
 /* A unit of work for the writer, answered once by done(). The doc holds all memory of what it names. */
 struct ld_op {
@@ -41,8 +42,11 @@ struct ld_op {
     char *reply;                     /* JSON text, owned; NULL: no content */
     size_t n_reply;
     int reply_status;
-    void (*done)(struct ld_op *op);  /* called once, from the writer's thread; frees nothing */
+    void (*done)(struct ld_op *op);  /* called once, from the writer's thread, which frees nothing: op is the callee's */
     void *arg;
+    /* The writer's own: */
+    struct ld_reward_result *results; /* REWARDS: one per reward, in doc */
+    size_t n_done, n_safe;            /* items dealt with, and how many of those no failing commit can undo */
 };
 
 struct ld_op *ld_op_new(enum ld_op_type type);
@@ -69,7 +73,12 @@ int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const c
 struct ld_tenant *ld_tenant_hold(struct ld_tenant *t);
 void ld_tenant_release(struct ld_tenant *t);
 
+/* From now on every op answers 404, and the last release removes the files. */
+void ld_tenant_doom(struct ld_tenant *t);
+size_t ld_tenant_n_holders(const struct ld_tenant *t);
+
 const char *ld_tenant_name(const struct ld_tenant *t);
+struct ld_sched_slot *ld_tenant_slot(struct ld_tenant *t); /* the scheduler's own, zero at first */
 
 /* Dimensions of contexts and features, with the epoch that changes when they do. */
 uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *arm_dim);

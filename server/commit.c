@@ -1,0 +1,346 @@
+/* The commit cycle: the one path by which a tenant's model changes while it serves.
+ *
+ *     stage    reserve the event in the engine; with the dictionary change that follows from it     (fails: refused)
+ *     grow     let the engine's visible arrays grow                                write lock       (fails: undone)
+ *     append   all rows of the batch in one transaction                                             (fails: undone)
+ *     apply    prepare without the lock, then apply, event by event                write lock       cannot fail
+ *     answer   the ops whose last event was in the batch
+ *
+ * A batch ends when it is full, when an event must stand alone or last (is_alone; dictionary events), when an event
+ * depends on one that is not applied yet (KB_EBUSY), and at the end of the turn. So what was acknowledged is durable,
+ * what is visible is durable, and a failed append leaves neither a row nor a trace in memory.
+ *
+ * Under durability `relaxed` decisions, rewards and observations are answered once reserved; their memory moves into
+ * the batch, since the op is gone by the time of the commit.
+ *
+ * Cost: one fsync for a batch; the write lock is held once for up to LIGHT_RUN events that only keep books (a lock
+ * taken in turn with readers costs more than they do), and once for each event that teaches. */
+#include <stdio.h>
+
+#include "alloc.h"
+#include "failpoint.h"
+#include "hash.h"
+#include "log.h"
+#include "metrics.h"
+#include "tenant_impl.h"
+
+#define LIGHT_RUN 64u
+
+/* Events that change what others are checked against stand in a batch of their own. */
+static bool is_alone(enum kb_event_type type)
+{
+    return type == KB_EV_CONFIGURED || type == KB_EV_GRAPH || type == KB_EV_ARMS;
+}
+
+/* Events that teach nothing: their prepare and apply are bookkeeping. */
+static bool is_light(const struct kb_event *ev)
+{
+    return ev->type == KB_EV_DECIDED || ev->type == KB_EV_ACTIVATED || ev->type == KB_EV_LATE ||
+           (ev->type == KB_EV_EXPIRED && !ev->as.expired.has_reward);
+}
+
+/* ---- append -----------------------------------------------------------------------------------------*/
+
+/* Makes the batch durable. False with why: nothing is in the file. */
+static bool append_batch(struct ld_tenant *t, char *why)
+{
+    struct ld_batch *b = &t->batch;
+    const int64_t start_us = ld_monotonic_us();
+    uint64_t bytes = 0;
+    int rc;
+
+    if (ld_batch_build_rows(t) != KB_OK) {
+        snprintf(why, 512, "out of memory");
+        return false;
+    }
+    ld_failpoint("before_append");
+    rc = ld_store_append(t->store, b->row, b->n, why);
+    ld_failpoint("after_commit");
+    ld_histogram_add(&t->world->metrics->commit_time, ld_monotonic_us() - start_us);
+    for (size_t i = 0; i < b->n; i++)
+        bytes += b->row[i].n_text;
+    if (rc == LD_STORE_OK) {
+        const struct ld_row *last = &b->row[b->n - 1];
+
+        t->tip_hash = kb_hash_bytes(KB_HASH_INIT, last->text, last->n_text);
+        t->wal_bytes += 3 * 4096 + 2 * bytes; /* leaf, index and header pages, and rows with their index entries */
+    }
+    ld_batch_free_rows(t);
+    return rc == LD_STORE_OK;
+}
+
+/* ---- apply ----------------------------------------------------------------------------------------- */
+
+/* Under the write lock. */
+static void apply_entry(struct ld_tenant *t, const struct ld_entry *entry)
+{
+    kb_engine_apply(t->engine, &entry->ev);
+    t->seq = entry->ev.seq;
+    if (entry->ev.type != KB_EV_CONFIGURED)
+        return;
+    if (entry->settings->spec.context_dim != t->settings.spec.context_dim ||
+        entry->settings->spec.arm_dim != t->settings.spec.arm_dim)
+        t->dims_epoch++;
+    t->settings = *entry->settings;
+    t->configured_seq = entry->ev.seq;
+}
+
+static void apply_batch(struct ld_tenant *t)
+{
+    struct ld_batch *b = &t->batch;
+
+    for (size_t i = 0; i < b->n;) {
+        const size_t first = i;
+
+        kb_engine_prepare(t->engine, &b->entry[i].ev);
+        pthread_rwlock_wrlock(&t->lock);
+        const int64_t start_us = ld_monotonic_us();
+        apply_entry(t, &b->entry[i++]);
+        while (is_light(&b->entry[i - 1].ev) && i < b->n && is_light(&b->entry[i].ev) && i - first < LIGHT_RUN) {
+            kb_engine_prepare(t->engine, &b->entry[i].ev);
+            apply_entry(t, &b->entry[i++]);
+        }
+        pthread_rwlock_unlock(&t->lock);
+        ld_histogram_add(&t->world->metrics->write_lock, ld_monotonic_us() - start_us);
+    }
+    ld_failpoint("after_apply");
+}
+
+/* ---- batches --------------------------------------------------------------------------------------- */
+
+static enum kb_err grow(struct ld_tenant *t)
+{
+    enum kb_err rc;
+
+    if (!kb_engine_needs_growth(t->engine))
+        return KB_OK;
+    pthread_rwlock_wrlock(&t->lock);
+    const int64_t start_us = ld_monotonic_us();
+    rc = kb_engine_grow(t->engine);
+    pthread_rwlock_unlock(&t->lock);
+    ld_histogram_add(&t->world->metrics->write_lock, ld_monotonic_us() - start_us);
+    return rc;
+}
+
+static void count_commit(struct ld_tenant *t, bool is_ok, const char *why)
+{
+    struct ld_metrics *m = t->world->metrics;
+
+    if (is_ok) {
+        atomic_fetch_add_explicit(&m->commits, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&m->committed_rows, t->batch.n, memory_order_relaxed);
+    } else {
+        atomic_fetch_add_explicit(&m->commit_failures, 1, memory_order_relaxed);
+    }
+    if (atomic_exchange(&t->is_failing, !is_ok) == is_ok)
+        ld_log(is_ok ? LD_LOG_INFO : LD_LOG_ERROR, "tenant %s: commit %s %s", t->name,
+               is_ok ? "works again" : "failed:", is_ok ? "" : why);
+}
+
+/* Empties the batch and answers its ops: all committed, or all lost. */
+static void settle(struct ld_tenant *t, bool is_ok)
+{
+    struct ld_batch *b = &t->batch;
+    struct ld_op *op = b->first;
+
+    for (size_t i = 0; i < b->n; i++)
+        ld_doc_free(b->entry[i].kept);
+    if (b->current != NULL && b->n_current > 0) {
+        if (is_ok)
+            b->current->n_safe = b->current->n_done;
+        else
+            ld_op_lose(b->current);
+    }
+    b->n = b->n_current = b->n_decided = 0;
+    b->is_closed = false;
+    b->first = b->last = NULL;
+    while (op != NULL) {
+        struct ld_op *next = op->next;
+
+        if (!is_ok)
+            ld_op_lose(op);
+        ld_op_answer(t, op);
+        op = next;
+    }
+}
+
+bool ld_batch_flush(struct ld_tenant *t)
+{
+    char why[512] = "out of memory";
+    struct kb_engine_counts counts;
+    bool is_ok;
+
+    if (t->batch.n == 0) {
+        settle(t, true);
+        return true;
+    }
+    is_ok = grow(t) == KB_OK && append_batch(t, why);
+    count_commit(t, is_ok, why);
+    if (is_ok)
+        apply_batch(t);
+    else
+        kb_engine_rollback(t->engine);
+    kb_engine_counts(t->engine, &counts);
+    t->n_pending = (size_t)counts.pending;
+    settle(t, is_ok);
+    return is_ok;
+}
+
+void ld_batch_drop(struct ld_tenant *t)
+{
+    kb_engine_rollback(t->engine);
+    t->batch.n = t->batch.n_current = t->batch.n_decided = 0;
+    t->batch.is_closed = false;
+}
+
+/* Reserves entry as the batch's next event; room for two entries is there. */
+static enum kb_err push_entry(struct ld_tenant *t, const struct ld_entry *from, struct kb_errmsg *msg)
+{
+    struct ld_batch *b = &t->batch;
+    struct ld_entry *entry = &b->entry[b->n];
+    enum kb_err rc;
+
+    *entry = *from;
+    entry->ev.seq = t->seq + b->n + 1;
+    entry->ev.at_ms = t->now_ms;
+    rc = kb_engine_reserve(t->engine, &entry->ev, msg);
+    if (rc != KB_OK)
+        return rc;
+    b->n++;
+    b->n_decided += entry->ev.type == KB_EV_DECIDED;
+    b->is_closed |= is_alone(entry->ev.type) || entry->ev.type == KB_EV_DICTIONARY;
+    return KB_OK;
+}
+
+/* The dictionary reset that the engine's own state calls for, in a batch of its own, before new events. It is not
+ * urgent: when it cannot be had now, the next batch asks again. */
+static void commit_due(struct ld_tenant *t)
+{
+    struct ld_entry next = {0};
+
+    if (kb_engine_due(t->engine, t->seq + 1, &next.ev) != KB_OK || next.ev.type == KB_EV_NONE)
+        return;
+    if (push_entry(t, &next, NULL) == KB_OK)
+        ld_batch_flush(t);
+}
+
+/* Reserves the dictionary change that stands right behind the event just pushed, if any. When that fails the event
+ * cannot be had either, and the engine only forgets batches as a whole. */
+static int push_follow_up(struct ld_tenant *t)
+{
+    struct ld_batch *b = &t->batch;
+    struct ld_entry next = {0};
+    enum kb_err rc = kb_engine_follow_up(t->engine, &b->entry[b->n - 1].ev, &next.ev);
+
+    if (rc == KB_OK && next.ev.type != KB_EV_NONE)
+        rc = push_entry(t, &next, NULL);
+    if (rc == KB_OK)
+        return KB_OK;
+    ld_log(LD_LOG_ERROR, "tenant %s: no dictionary change for event %llu: %s", t->name,
+           (unsigned long long)b->entry[b->n - 1].ev.seq, kb_strerror(rc));
+    kb_engine_rollback(t->engine);
+    settle(t, false);
+    return LD_LOST;
+}
+
+int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg)
+{
+    struct ld_batch *b = &t->batch;
+    const bool had_events = b->n_current > 0;
+    int rc;
+
+    if (b->is_closed || b->n + 1 >= LD_BATCH_EVENTS || (is_alone(entry->ev.type) && b->n > 0))
+        if (!ld_batch_flush(t) && had_events)
+            return LD_LOST;
+    if (kb_grow((void **)&b->entry, &b->cap, b->n + 2, 64, sizeof *b->entry) != 0)
+        return KB_ENOMEM;
+    if (b->n == 0)
+        commit_due(t);
+    rc = push_entry(t, entry, msg);
+    if (rc != KB_OK)
+        return rc;
+    b->n_current++;
+    return push_follow_up(t);
+}
+
+int ld_batch_stage_again(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg)
+{
+    const bool had_events = t->batch.n_current > 0;
+    int rc = ld_batch_stage(t, entry, msg);
+
+    if (rc != KB_EBUSY)
+        return rc;
+    if (!ld_batch_flush(t) && had_events)
+        return LD_LOST;
+    return ld_batch_stage(t, entry, msg);
+}
+
+/* ---- the writer's turn ----------------------------------------------------------------------------- */
+
+static bool may_answer_early(const struct ld_tenant *t, const struct ld_op *op)
+{
+    if (!t->settings.is_relaxed || op->problem.status != 0)
+        return false;
+    return op->type == LD_OP_REWARDS || op->type == LD_OP_OBSERVE ||
+           (op->type == LD_OP_EVENT && op->event.type == KB_EV_DECIDED);
+}
+
+/* The op is expanded: it is answered with the commit of its last events, or at once when none of its is waiting. */
+static void finish(struct ld_tenant *t, struct ld_op *op)
+{
+    struct ld_batch *b = &t->batch;
+    const bool is_waiting = b->n_current > 0;
+
+    b->current = NULL;
+    b->n_current = 0;
+    if (is_waiting && !may_answer_early(t, op)) {
+        op->next = NULL;
+        if (b->first == NULL)
+            b->first = op;
+        else
+            b->last->next = op;
+        b->last = op;
+        return;
+    }
+    if (is_waiting) {
+        b->entry[b->n - 1].kept = op->doc;
+        op->doc = NULL;
+    }
+    ld_op_answer(t, op);
+}
+
+/* KB_EBUSY asks for a second look at a state in which all before it is applied; then it cannot come again. */
+static void run_op(struct ld_tenant *t, struct ld_op *op)
+{
+    t->batch.current = op;
+    t->batch.n_current = 0;
+    if (ld_op_expand(t, op) == KB_EBUSY) {
+        ld_batch_flush(t);
+        if (ld_op_expand(t, op) == KB_EBUSY)
+            ld_op_refuse_busy(op, "the tenant is busy with what this depends on");
+    }
+    finish(t, op);
+}
+
+void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op)
+{
+    t->now_ms = t->world->now_ms();
+    run_op(t, op);
+    ld_batch_flush(t);
+}
+
+bool ld_tenant_run_writer(struct ld_tenant *t)
+{
+    struct ld_op *op = ld_queue_take(t, LD_TURN_OPS);
+
+    t->now_ms = t->world->now_ms();
+    while (op != NULL) {
+        struct ld_op *next = op->next;
+
+        run_op(t, op);
+        op = next;
+    }
+    ld_batch_flush(t);
+    ld_tenant_upkeep(t);
+    return ld_tenant_queue_depth(t) > 0;
+}

@@ -1,0 +1,75 @@
+/* The commit cycle's own view of a batch, and what each kind of op does with it. Part of tenant_impl.h: included by
+ * the files named there only. */
+#ifndef LD_COMMIT_H
+#define LD_COMMIT_H
+
+#include "tenant.h"
+
+#define LD_BATCH_EVENTS 2048  /* events in one transaction */
+#define LD_EXPIRE_EVENTS 1024 /* windows closed by one op */
+
+/* Returned beside enum kb_err: the commit of the op's own staged events failed, and they are undone. */
+#define LD_LOST (-1000)
+
+/* An event of the open batch with what its row needs besides. */
+struct ld_entry {
+    struct kb_event ev;
+    const char *answer;                 /* of a named decision */
+    const struct ld_settings *settings; /* of a configured event */
+    struct ld_doc *kept;                /* memory of an op that was answered before the commit */
+};
+
+/* The open batch: events reserved in the engine, in order, and the ops that its commit will answer. */
+struct ld_batch {
+    struct ld_entry *entry;
+    struct ld_row *row;
+    size_t n, cap, cap_rows;
+    size_t n_decided;
+    bool is_closed; /* nothing may follow before the commit */
+    struct ld_op *first, *last;
+    struct ld_op *current; /* the op being expanded, not in the list yet */
+    size_t n_current;      /* its events in this batch */
+};
+
+/* commit.c. Stages ev (copied; what it points at must live until the op is answered) in the open batch, committing
+ * before it when it must. KB_OK; KB_EBUSY: flush and ask again, the event depends on one that is not applied;
+ * LD_LOST; or the engine's refusal. */
+int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg);
+/* The same, flushing and asking again by itself: for events that need no second look at the state. */
+int ld_batch_stage_again(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg);
+/* Commits, applies, answers. False when the append failed: the batch is undone, its ops have been answered 503. */
+bool ld_batch_flush(struct ld_tenant *t);
+/* Undoes the open batch, which holds events of the current op only. */
+void ld_batch_drop(struct ld_tenant *t);
+
+/* Expands one op at once, commits it, and answers it: for the first event, before anybody knows the tenant. */
+void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op);
+
+/* commit_rows.c. Fills batch.row; KB_ENOMEM leaves no text behind. */
+enum kb_err ld_batch_build_rows(struct ld_tenant *t);
+void ld_batch_free_rows(struct ld_tenant *t);
+
+/* commit_ops.c. Expands one op; KB_EBUSY as above, else 0 with op->problem telling. */
+int ld_op_expand(struct ld_tenant *t, struct ld_op *op);
+/* Fills the reply from the applied state (unless there is a problem) and calls done. */
+void ld_op_answer(struct ld_tenant *t, struct ld_op *op);
+/* The commit of the op's events from n_safe on has failed. */
+void ld_op_lose(struct ld_op *op);
+void ld_op_refuse_busy(struct ld_op *op, const char *why); /* problem 503 with Retry-After */
+void ld_op_reply_text(struct ld_op *op, char *text, size_t n);
+
+void ld_op_reply_copy(struct ld_op *op, const char *text);
+/* Vectors were decoded for other dimensions than those in force: a problem then. */
+bool ld_op_is_outdated(const struct ld_tenant *t, struct ld_op *op);
+
+/* commit_observe.c */
+int ld_observe_expand(struct ld_tenant *t, struct ld_op *op);
+void ld_observe_answer(struct ld_tenant *t, struct ld_op *op);
+void ld_observe_lose(struct ld_op *op);
+
+/* commit_reward.c */
+int ld_rewards_expand(struct ld_tenant *t, struct ld_op *op);
+void ld_rewards_answer(struct ld_tenant *t, struct ld_op *op);
+void ld_rewards_lose(struct ld_op *op);
+
+#endif

@@ -1,0 +1,306 @@
+/* What each kind of op stages, and what it is answered.
+ *
+ * A handler looks at the applied state and stages events; it returns KB_EBUSY when an event depends on one that is
+ * staged but not applied, and is then called again with everything applied: up to its first staged event it has no
+ * side effect. Refusals go into op->problem. Answers that show the state (graph, arms, settings) are made after apply.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+#include "tenant_impl.h"
+
+void ld_op_reply_text(struct ld_op *op, char *text, size_t n)
+{
+    op->reply = text;
+    op->n_reply = n;
+    op->reply_status = 200;
+    if (text == NULL)
+        ld_problem_set(&op->problem, 500, "out of memory for the answer; what it tells of has been recorded");
+}
+
+void ld_op_reply_copy(struct ld_op *op, const char *text)
+{
+    char *copy = strdup(text);
+
+    ld_op_reply_text(op, copy, strlen(text));
+}
+
+bool ld_op_is_outdated(const struct ld_tenant *t, struct ld_op *op)
+{
+    if (op->dims_epoch == t->dims_epoch)
+        return false;
+    ld_problem_set(&op->problem, 409, "the configuration has changed since the request came: try again");
+    return true;
+}
+
+/* The end of a handler: what the engine refused becomes the problem. */
+static int conclude(struct ld_op *op, int rc, const struct kb_errmsg *msg)
+{
+    if (rc == KB_EBUSY)
+        return rc;
+    if (rc != KB_OK && rc != LD_LOST)
+        ld_problem_from_core(&op->problem, rc, msg->text[0] != '\0' ? msg : NULL);
+    return 0;
+}
+
+/* ---- decided --------------------------------------------------------------------------------------- */
+
+/* Whether the caller's decision id is in the log; if so, op is answered as it was then. */
+static bool is_answered_before(struct ld_tenant *t, struct ld_op *op)
+{
+    struct ld_decision_record record = {0};
+    bool is_known;
+
+    if (ld_store_decision(t->store, op->event.as.decided.decision, NULL, &record) != LD_STORE_OK) {
+        ld_op_refuse_busy(op, "the log cannot be read");
+        return true;
+    }
+    is_known = record.is_decided;
+    if (is_known && record.answer != NULL) {
+        ld_op_reply_text(op, record.answer, strlen(record.answer));
+        record.answer = NULL;
+    } else if (is_known) {
+        ld_problem_add(&op->problem, "/decision", "this id was given by the server to another decision");
+        op->problem.status = 409;
+    }
+    ld_decision_record_close(&record);
+    return is_known;
+}
+
+static int expand_decided(struct ld_tenant *t, struct ld_op *op)
+{
+    struct ld_entry entry = {.ev = op->event};
+    struct kb_errmsg msg = {.text = ""};
+    int rc;
+
+    if (op->is_named && is_answered_before(t, op))
+        return 0;
+    if (ld_op_is_outdated(t, op))
+        return 0;
+    if (t->n_pending + t->batch.n_decided >= t->world->max_pending) {
+        ld_op_refuse_busy(op, "too many decisions wait for their reward");
+        return 0;
+    }
+    if (op->is_named) {
+        char *answer = ld_doc_alloc(op->doc, op->n_answer + 1, 1);
+
+        if (answer == NULL)
+            return conclude(op, KB_ENOMEM, &msg);
+        entry.answer = memcpy(answer, op->answer, op->n_answer + 1);
+    }
+    rc = ld_batch_stage(t, &entry, &msg);
+    if (rc == KB_OK) {
+        ld_op_reply_text(op, op->answer, op->n_answer);
+        op->answer = NULL;
+    }
+    return conclude(op, rc, &msg);
+}
+
+/* ---- graph, arms ----------------------------------------------------------------------------------- */
+
+static int expand_event(struct ld_tenant *t, struct ld_op *op)
+{
+    const struct ld_entry entry = {.ev = op->event};
+    struct kb_errmsg msg = {.text = ""};
+
+    if (op->event.type == KB_EV_DECIDED)
+        return expand_decided(t, op);
+    if (op->event.type == KB_EV_ARMS && ld_op_is_outdated(t, op))
+        return 0;
+    return conclude(op, ld_batch_stage(t, &entry, &msg), &msg);
+}
+
+static void answer_event(struct ld_tenant *t, struct ld_op *op)
+{
+    char *text;
+    size_t n = 0;
+
+    if (op->reply != NULL)
+        return;
+    text =
+        op->event.type == KB_EV_GRAPH ? ld_encode_graph_summary(t->engine, &n) : ld_encode_arms_summary(t->engine, &n);
+    ld_op_reply_text(op, text, n);
+}
+
+/* ---- settings -------------------------------------------------------------------------------------- */
+
+/* Every value that the log keeps of a configuration. */
+static bool same_settings(const struct ld_settings *a, const struct ld_settings *b)
+{
+    return a->is_relaxed == b->is_relaxed && strcmp(a->spec.algorithm, b->spec.algorithm) == 0 &&
+           kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT);
+}
+
+/* Dimensions are part of every vector in the log: they may move only while there is none. */
+static bool refuse_dims(const struct ld_tenant *t, const struct kb_engine_counts *counts, struct ld_op *op)
+{
+    const struct kb_spec *now = &t->settings.spec, *next = &op->settings.spec;
+    const bool is_context = now->context_dim != next->context_dim;
+
+    if (counts->version == 0 || (!is_context && now->arm_dim == next->arm_dim))
+        return false;
+    if (counts->decided == 0 && counts->observed == 0 && counts->history_rows == 0)
+        return false;
+    ld_problem_set(&op->problem, 409, "dimensions cannot change once the tenant has decisions or has learned");
+    ld_problem_add(&op->problem, is_context ? "/context_dim" : "/arm_dim", "is %u in this tenant",
+                   is_context ? now->context_dim : now->arm_dim);
+    return true;
+}
+
+static int expand_settings(struct ld_tenant *t, struct ld_op *op)
+{
+    struct ld_entry entry = {.ev = {.type = KB_EV_CONFIGURED}, .settings = &op->settings};
+    struct kb_engine_counts counts;
+    struct kb_errmsg msg = {.text = ""};
+
+    ld_batch_flush(t); /* the checks below want the state with everything applied */
+    kb_engine_counts(t->engine, &counts);
+    if (counts.version > 0 && same_settings(&t->settings, &op->settings))
+        return 0;
+    if (refuse_dims(t, &counts, op))
+        return 0;
+    entry.ev.as.configured.spec = &op->settings.spec;
+    entry.ev.as.configured.version = counts.version + 1;
+    return conclude(op, ld_batch_stage(t, &entry, &msg), &msg);
+}
+
+static void answer_settings(struct ld_tenant *t, struct ld_op *op)
+{
+    struct kb_engine_counts counts;
+    struct ld_tenant_view view = {.name = t->name, .settings = &t->settings, .counts = &counts};
+    size_t n = 0;
+    char *text;
+
+    kb_engine_counts(t->engine, &counts);
+    view.in_force = kb_engine_spec(t->engine);
+    text = ld_encode_tenant(&view, &n);
+    ld_op_reply_text(op, text, n);
+}
+
+/* ---- activations ----------------------------------------------------------------------------------- */
+
+#define DUPLICATE_ACTIVATION "{\"activated\":false,\"duplicate\":true}"
+
+/* The engine does not know the decision: closed, or never made. */
+static void answer_closed_activation(struct ld_tenant *t, struct ld_op *op, const char *decision)
+{
+    struct ld_decision_record record = {0};
+
+    if (ld_store_decision(t->store, decision, NULL, &record) != LD_STORE_OK)
+        ld_op_refuse_busy(op, "the log cannot be read");
+    else if (!record.is_decided)
+        ld_problem_set(&op->problem, 404, "no such decision");
+    else if (record.is_expired)
+        ld_problem_set(&op->problem, 410, "the decision's window has passed");
+    else
+        ld_op_reply_copy(op, DUPLICATE_ACTIVATION);
+    ld_decision_record_close(&record);
+}
+
+static int expand_activate(struct ld_tenant *t, struct ld_op *op)
+{
+    struct ld_entry entry = {.ev = op->event};
+    struct kb_errmsg msg = {.text = ""};
+    int rc;
+
+    entry.ev.type = KB_EV_ACTIVATED;
+    rc = ld_batch_stage(t, &entry, &msg);
+    if (rc == KB_EEXIST)
+        ld_op_reply_copy(op, DUPLICATE_ACTIVATION);
+    else if (rc == KB_ENOTFOUND)
+        answer_closed_activation(t, op, op->event.as.activated.decision);
+    else
+        return conclude(op, rc, &msg);
+    return 0;
+}
+
+static void answer_activate(struct ld_tenant *t, struct ld_op *op)
+{
+    (void)t;
+    if (op->reply == NULL)
+        ld_op_reply_copy(op, "{\"activated\":true}");
+}
+
+/* ---- expiry ---------------------------------------------------------------------------------------- */
+
+/* Ids are copied: those of the engine go with the next apply, and a batch may end in the middle. */
+static size_t copy_expired(struct ld_tenant *t, struct ld_op *op, const char **ids)
+{
+    const size_t n = kb_engine_expired(t->engine, t->now_ms, ids, LD_EXPIRE_EVENTS);
+
+    for (size_t i = 0; i < n; i++) {
+        char *id = ld_doc_alloc(op->doc, strlen(ids[i]) + 1, 1);
+
+        if (id == NULL)
+            return i;
+        ids[i] = strcpy(id, ids[i]);
+    }
+    return n;
+}
+
+/* Closes up to LD_EXPIRE_EVENTS windows; what is left over waits for another op. */
+static int expand_expire(struct ld_tenant *t, struct ld_op *op)
+{
+    const struct kb_spec *spec = &t->settings.spec;
+    const char **ids = ld_doc_alloc(op->doc, LD_EXPIRE_EVENTS, sizeof *ids);
+    size_t n;
+
+    if (atomic_load(&t->is_failing) && !ld_tenant_probe(t))
+        return 0;
+    ld_batch_flush(t);
+    n = ids != NULL ? copy_expired(t, op, ids) : 0;
+    t->has_backlog = n == LD_EXPIRE_EVENTS;
+    for (size_t i = 0; i < n; i++) {
+        struct ld_entry entry = {.ev = {.type = KB_EV_EXPIRED}};
+
+        entry.ev.as.expired.decision = ids[i];
+        entry.ev.as.expired.has_reward =
+            spec->has_default_reward && kb_engine_decision_state(t->engine, ids[i]) == KB_DECISION_PENDING;
+        entry.ev.as.expired.reward = entry.ev.as.expired.has_reward ? spec->default_reward : 0;
+        if (ld_batch_stage_again(t, &entry, NULL) != KB_OK)
+            break; /* the timer comes back */
+    }
+    return 0;
+}
+
+/* ---- table ----------------------------------------------------------------------------------------- */
+
+static const struct {
+    int (*expand)(struct ld_tenant *t, struct ld_op *op);
+    void (*answer)(struct ld_tenant *t, struct ld_op *op); /* NULL: nothing to add */
+    void (*lose)(struct ld_op *op);                        /* NULL: 503 */
+} KINDS[] = {
+    [LD_OP_EVENT] = {expand_event, answer_event, NULL},
+    [LD_OP_REWARDS] = {ld_rewards_expand, ld_rewards_answer, ld_rewards_lose},
+    [LD_OP_OBSERVE] = {ld_observe_expand, ld_observe_answer, ld_observe_lose},
+    [LD_OP_ACTIVATE] = {expand_activate, answer_activate, NULL},
+    [LD_OP_EXPIRE] = {expand_expire, NULL, NULL},
+    [LD_OP_SETTINGS] = {expand_settings, answer_settings, NULL},
+};
+
+int ld_op_expand(struct ld_tenant *t, struct ld_op *op)
+{
+    if (!atomic_load(&t->is_doomed))
+        return KINDS[op->type].expand(t, op);
+    ld_problem_set(&op->problem, 404, "the tenant has been deleted");
+    return 0;
+}
+
+void ld_op_answer(struct ld_tenant *t, struct ld_op *op)
+{
+    if (op->problem.status == 0 && KINDS[op->type].answer != NULL)
+        KINDS[op->type].answer(t, op);
+    op->done(op);
+}
+
+void ld_op_lose(struct ld_op *op)
+{
+    if (KINDS[op->type].lose != NULL) {
+        KINDS[op->type].lose(op);
+        return;
+    }
+    free(op->reply);
+    op->reply = NULL;
+    ld_op_refuse_busy(op, "the commit failed; nothing was recorded");
+}

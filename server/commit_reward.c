@@ -1,0 +1,187 @@
+/* Rewards: what the engine and the log make of each.
+ *
+ *     decision is            slot has            answer
+ *     open                   no reward           applied
+ *     open                   the same value      first, last: duplicate; sum: applied
+ *     open                   another value       first: 409; sum, last: applied
+ *     open, deferred         -                   409
+ *     closed                 the same value      duplicate (sum: as the next lines)
+ *     closed by its window   -                   410, kept as a `late` event
+ *     closed                 another value       409
+ *     unknown                -                   404
+ *
+ * Under `first` a decision closes with the reward of its last slot, under `sum` and `last` with its window; the window
+ * closes when the timer says so, hence up to a tick late. A slot is named by its arm; NULL is the arm drawn.
+ *
+ * An array is answered item by item. When a commit fails, the items of that batch are lost and say 503, while items
+ * committed before stay as they are; if nothing at all was committed the whole request is 503 and may be sent again. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tenant_impl.h"
+
+#define DUPLICATE 208 /* never an HTTP answer: see ld_reward_result */
+
+static void tell(struct ld_reward_result *result, int status, const char *detail)
+{
+    *result = (struct ld_reward_result){.status = status, .detail = detail};
+}
+
+static void tell_core(struct ld_op *op, struct ld_reward_result *result, int rc, const struct kb_errmsg *msg)
+{
+    char *text = ld_doc_alloc(op->doc, sizeof msg->text, 1);
+
+    if (text != NULL)
+        snprintf(text, sizeof msg->text, "%s", msg->text);
+    tell(result, ld_problem_status(rc), text != NULL && text[0] != '\0' ? text : kb_strerror(rc));
+}
+
+static int stage_late(struct ld_tenant *t, const struct ld_reward *reward, struct ld_reward_result *result)
+{
+    struct ld_entry entry = {.ev = {.type = KB_EV_LATE}};
+    int rc;
+
+    entry.ev.as.late.decision = reward->decision;
+    entry.ev.as.late.arm = reward->arm;
+    entry.ev.as.late.reward = reward->reward;
+    rc = ld_batch_stage(t, &entry, NULL);
+    if (rc == KB_OK)
+        tell(result, 410, "the decision's window has passed; the reward was kept, not learned");
+    else if (rc != KB_EBUSY)
+        tell(result, 503, "the commit failed");
+    return rc == KB_EBUSY ? KB_EBUSY : KB_OK;
+}
+
+/* The engine has no such open decision: the log knows whether there ever was one. */
+static int judge_closed(struct ld_tenant *t, const struct ld_reward *reward, struct ld_reward_result *result)
+{
+    struct ld_decision_record record = {0};
+    const bool is_sum = t->settings.spec.aggregation == KB_AGG_SUM;
+    int rc = KB_OK;
+
+    if (ld_store_decision(t->store, reward->decision, reward->arm, &record) != LD_STORE_OK)
+        tell(result, 503, "the log cannot be read");
+    else if (!record.is_decided)
+        tell(result, 404, "no such decision");
+    else if (record.has_reward && record.reward == reward->reward && !is_sum)
+        tell(result, DUPLICATE, NULL);
+    else if (record.is_expired)
+        rc = stage_late(t, reward, result);
+    else if (record.has_reward)
+        tell(result, 409, "the decision has another reward");
+    else
+        tell(result, 404, "the decision has no such arm");
+    ld_decision_record_close(&record);
+    return rc;
+}
+
+/* An open decision whose slot has a reward: whether the new one changes nothing or may not. */
+static bool is_settled(struct ld_tenant *t, const struct ld_reward *reward, struct ld_reward_result *result)
+{
+    const enum kb_aggregation aggregation = t->settings.spec.aggregation;
+    bool has_reward = false;
+    double told = 0;
+
+    if (kb_engine_slot_reward(t->engine, reward->decision, reward->arm, &has_reward, &told) != KB_OK || !has_reward)
+        return false;
+    if (aggregation != KB_AGG_SUM && told == reward->reward)
+        tell(result, DUPLICATE, NULL);
+    else if (aggregation == KB_AGG_FIRST)
+        tell(result, 409, "the decision has another reward");
+    else
+        return false;
+    return true;
+}
+
+/* One reward against the applied state. KB_EBUSY: look again once all is applied; else *result tells. */
+static int judge(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward, struct ld_reward_result *result)
+{
+    struct ld_entry entry = {.ev = {.type = KB_EV_REWARDED}};
+    struct kb_errmsg msg = {.text = ""};
+    int rc;
+
+    if (is_settled(t, reward, result))
+        return KB_OK;
+    entry.ev.as.rewarded.decision = reward->decision;
+    entry.ev.as.rewarded.arm = reward->arm;
+    entry.ev.as.rewarded.reward = reward->reward;
+    rc = ld_batch_stage(t, &entry, &msg);
+    if (rc == KB_OK)
+        tell(result, 200, NULL);
+    else if (rc == KB_ENOTFOUND && kb_engine_decision_state(t->engine, reward->decision) == KB_DECISION_UNKNOWN)
+        return judge_closed(t, reward, result);
+    else if (rc == LD_LOST)
+        tell(result, 503, "the commit failed");
+    else if (rc != KB_EBUSY)
+        tell_core(op, result, rc, &msg);
+    return rc == KB_EBUSY ? KB_EBUSY : KB_OK;
+}
+
+/* A reward that depends on an event of the batch is judged again when that is applied. */
+static void judge_item(struct ld_tenant *t, struct ld_op *op, size_t i)
+{
+    const struct ld_reward *reward = &op->rewards[i];
+    struct ld_reward_result *result = &op->results[i];
+    int rc = judge(t, op, reward, result);
+
+    if (rc == KB_EBUSY) {
+        ld_batch_flush(t);
+        rc = judge(t, op, reward, result);
+    }
+    if (rc != KB_OK)
+        tell(result, 503, "the tenant is busy with what this depends on");
+}
+
+int ld_rewards_expand(struct ld_tenant *t, struct ld_op *op)
+{
+    op->results = ld_doc_alloc(op->doc, op->n, sizeof *op->results);
+    if (op->results == NULL) {
+        ld_problem_from_core(&op->problem, KB_ENOMEM, NULL);
+        return 0;
+    }
+    for (op->n_done = 0; op->n_done < op->n; op->n_done++)
+        judge_item(t, op, op->n_done);
+    return 0;
+}
+
+void ld_rewards_lose(struct ld_op *op)
+{
+    for (size_t i = op->n_safe; i < op->n_done; i++)
+        if (op->results[i].status == 200 || op->results[i].status == 410)
+            tell(&op->results[i], 503, "the commit failed");
+    op->n_safe = op->n_done;
+}
+
+/* Nothing of it is in the log, but something should be. */
+static bool is_lost(const struct ld_op *op)
+{
+    bool has_lost = false;
+
+    for (size_t i = 0; i < op->n; i++) {
+        if (op->results[i].status == 200 || op->results[i].status == 410)
+            return false;
+        has_lost |= op->results[i].status == 503;
+    }
+    return has_lost;
+}
+
+void ld_rewards_answer(struct ld_tenant *t, struct ld_op *op)
+{
+    const struct ld_reward_result *first = &op->results[0];
+    size_t n = 0;
+    char *text;
+
+    (void)t;
+    if (is_lost(op)) {
+        ld_op_refuse_busy(op, op->is_array ? "the commit failed; nothing was recorded" : first->detail);
+        return;
+    }
+    if (!op->is_array && first->status != 200 && first->status != DUPLICATE) {
+        ld_problem_set(&op->problem, first->status, "%s", first->detail);
+        return;
+    }
+    text = op->is_array ? ld_encode_rewards(op->results, op->n, &n)
+                        : ld_encode_reward(first->status == 200, first->status == DUPLICATE, &n);
+    ld_op_reply_text(op, text, n);
+}

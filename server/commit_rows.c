@@ -1,0 +1,84 @@
+/* The rows of a batch: each event as its JSON line, with the columns by which the log is searched.
+ *
+ * The line is the truth and is read back by recovery; the columns repeat what queries need (which decision, which arm,
+ * which reward), so that none of them has to parse the lines of a long log. A column that an event has no value for
+ * stays NULL, which also keeps the row out of the partial index on it. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "alloc.h"
+#include "tenant_impl.h"
+
+/* The columns that queries need, beside the line itself. */
+static void index_row(struct ld_row *row, const struct kb_event *ev)
+{
+    row->reward = (double)NAN;
+    switch (ev->type) {
+    case KB_EV_DECIDED:
+        row->decision = ev->as.decided.decision;
+        row->user = ev->as.decided.user;
+        row->arm = ev->as.decided.slots[0].arm;
+        break;
+    case KB_EV_REWARDED:
+        row->decision = ev->as.rewarded.decision;
+        row->arm = ev->as.rewarded.arm;
+        row->reward = ev->as.rewarded.reward;
+        break;
+    case KB_EV_LATE:
+        row->decision = ev->as.late.decision;
+        row->arm = ev->as.late.arm;
+        row->reward = ev->as.late.reward;
+        break;
+    case KB_EV_OBSERVED:
+        row->user = ev->as.observed.user;
+        row->arm = ev->as.observed.arm.arm;
+        row->reward = ev->as.observed.reward;
+        break;
+    case KB_EV_EXPIRED:
+        row->decision = ev->as.expired.decision;
+        row->reward = ev->as.expired.has_reward ? ev->as.expired.reward : (double)NAN;
+        break;
+    case KB_EV_ACTIVATED:
+        row->decision = ev->as.activated.decision;
+        break;
+    case KB_EV_DICTIONARY:
+        row->is_reset = ev->as.dictionary.is_reset;
+        break;
+    default:
+        break;
+    }
+}
+
+static void free_texts(struct ld_row *row, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free((char *)row[i].text);
+}
+
+enum kb_err ld_batch_build_rows(struct ld_tenant *t)
+{
+    struct ld_batch *b = &t->batch;
+    const struct kb_spec *spec = &t->settings.spec;
+
+    if (kb_grow((void **)&b->row, &b->cap_rows, b->n, 64, sizeof *b->row) != 0)
+        return KB_ENOMEM;
+    for (size_t i = 0; i < b->n; i++) {
+        const struct ld_entry *entry = &b->entry[i];
+        struct ld_row *row = &b->row[i];
+
+        *row = (struct ld_row){.seq = entry->ev.seq, .at_ms = entry->ev.at_ms, .type = (int)entry->ev.type};
+        index_row(row, &entry->ev);
+        row->answer = entry->answer;
+        row->text = ld_encode_event(&entry->ev, spec->context_dim, spec->arm_dim, entry->settings, &row->n_text);
+        if (row->text == NULL) {
+            free_texts(b->row, i);
+            return KB_ENOMEM;
+        }
+    }
+    return KB_OK;
+}
+
+void ld_batch_free_rows(struct ld_tenant *t)
+{
+    free_texts(t->batch.row, t->batch.n);
+}

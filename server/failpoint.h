@@ -1,0 +1,19 @@
+/* Named points where a crash test lets the process die, as a power cut would: LAPLACED_FAILPOINT=name[:count] kills
+ * it with SIGKILL at the count-th passage (default: the first). Nothing is flushed and no handler runs.
+ *
+ *   before_append   a batch is reserved, nothing is in the file
+ *   after_commit    the batch is durable, not applied, not answered
+ *   after_apply     applied, not answered
+ *   mid_snapshot    the temporary snapshot file is written, not renamed */
+#ifndef LD_FAILPOINT_H
+#define LD_FAILPOINT_H
+
+#include <stdbool.h>
+
+/* Reads the environment at its first call only; otherwise one comparison. */
+void ld_failpoint(const char *name);
+
+/* Whether text is a failpoint's name with an optional count >= 1; fills *name_length and *count. */
+bool ld_failpoint_parse(const char *text, int *name_length, long *count);
+
+#endif

@@ -1,0 +1,139 @@
+/* The data folder: see folder.h. All paths are built here.
+ *
+ * A removal is made certain by a marker file whose directory entry is synced before anything else is touched; from
+ * then on every start finishes it. File by file the marker goes last, so an interruption anywhere is only a delay. */
+#include "folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "registry.h"
+
+static int make_dir(const char *path, char *why)
+{
+    if (mkdir(path, 0700) == 0 || errno == EEXIST)
+        return 0;
+    snprintf(why, 512, "%.400s: %s", path, strerror(errno));
+    return -1;
+}
+
+static int lock_folder(const char *data_dir, int *fd, char *why)
+{
+    char path[LD_PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/lock", data_dir);
+    *fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    if (*fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    snprintf(why, 512, "%.400s: %s", path,
+             errno == EWOULDBLOCK ? "another server uses this data folder" : strerror(errno));
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+    return -1;
+}
+
+int ld_folder_open(const char *data_dir, int *fd, char *why)
+{
+    char path[LD_PATH_MAX];
+
+    if (strlen(data_dir) > LD_PATH_MAX - 128) {
+        snprintf(why, 512, "the data folder's path is too long");
+        return -1;
+    }
+    snprintf(path, sizeof path, "%s/tenants", data_dir);
+    if (make_dir(data_dir, why) != 0 || lock_folder(data_dir, fd, why) != 0)
+        return -1;
+    return make_dir(path, why);
+}
+
+int ld_folder_path(const char *data_dir, const char *name, const char *suffix, char *path)
+{
+    const int n = snprintf(path, LD_PATH_MAX, "%s/tenants/%s%s", data_dir, name, suffix);
+
+    return n > 0 && n < LD_PATH_MAX ? 0 : -1;
+}
+
+bool ld_folder_has(const char *data_dir, const char *name)
+{
+    static const char *const suffixes[] = {".db", ".db.deleted"};
+    char path[LD_PATH_MAX];
+
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
+        if (ld_folder_path(data_dir, name, suffixes[i], path) == 0 && access(path, F_OK) == 0)
+            return true;
+    return false;
+}
+
+static int sync_folder(const char *data_dir)
+{
+    char path[LD_PATH_MAX];
+    int fd, rc;
+
+    snprintf(path, sizeof path, "%s/tenants", data_dir);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    rc = fd >= 0 ? fsync(fd) : -1;
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+int ld_folder_mark_deleted(const char *data_dir, const char *name)
+{
+    char path[LD_PATH_MAX];
+    int fd;
+
+    if (ld_folder_path(data_dir, name, ".db.deleted", path) != 0)
+        return -1;
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -1;
+    close(fd);
+    return sync_folder(data_dir);
+}
+
+void ld_folder_remove(const char *data_dir, const char *name)
+{
+    static const char *const suffixes[] = {".snapshot", ".db-wal", ".db-shm", ".db", ".db.deleted"};
+    char path[LD_PATH_MAX];
+
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
+        if (ld_folder_path(data_dir, name, suffixes[i], path) == 0 && unlink(path) != 0 && errno != ENOENT)
+            ld_log(LD_LOG_WARN, "%s: %s", path, strerror(errno));
+}
+
+/* The tenant's name when file is a valid name with the suffix. */
+static bool name_of(const char *file, const char *suffix, char *name)
+{
+    const size_t n = strlen(file), n_suffix = strlen(suffix);
+
+    if (n <= n_suffix || n - n_suffix > LD_NAME_MAX || strcmp(file + n - n_suffix, suffix) != 0)
+        return false;
+    memcpy(name, file, n - n_suffix);
+    name[n - n_suffix] = '\0';
+    return ld_tenant_name_is_valid(name) != 0;
+}
+
+int ld_folder_scan(const char *data_dir, const char *suffix, int (*fn)(void *arg, const char *name), void *arg)
+{
+    char path[LD_PATH_MAX], name[LD_NAME_MAX + 1];
+    int rc = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof path, "%s/tenants", data_dir);
+    dir = opendir(path);
+    if (dir == NULL)
+        return -1;
+    for (struct dirent *item = readdir(dir); rc == 0 && item != NULL; item = readdir(dir))
+        if (name_of(item->d_name, suffix, name))
+            rc = fn(arg, name);
+    closedir(dir);
+    return rc;
+}

@@ -1,0 +1,34 @@
+/* The data folder: where the files of tenants lie, and the lock that keeps a second server out.
+ *
+ *     DATA/lock                    held (flock) by the one server that uses the folder
+ *     DATA/registry.db             names of tenants
+ *     DATA/tenants/NAME.db         a tenant's log; NAME.snapshot is a cache of its model
+ *     DATA/tenants/NAME.db.deleted the tenant's removal has begun; the next start finishes it */
+#ifndef LD_FOLDER_H
+#define LD_FOLDER_H
+
+#include <stdbool.h>
+
+#define LD_PATH_MAX 4096
+#define LD_NAME_MAX 64
+
+/* Makes the folder where it is missing and locks it: *fd keeps the lock until it is closed. 0 or -1 with why. */
+int ld_folder_open(const char *data_dir, int *fd, char *why);
+
+/* DATA/tenants/NAME + suffix into path (LD_PATH_MAX); -1 when it does not fit. */
+int ld_folder_path(const char *data_dir, const char *name, const char *suffix, char *path);
+
+/* Whether a log or the marker of an unfinished removal is there. */
+bool ld_folder_has(const char *data_dir, const char *name);
+
+/* Makes the removal of a tenant certain, come what may. 0 or -1. */
+int ld_folder_mark_deleted(const char *data_dir, const char *name);
+
+/* Removes a tenant's files, the marker last. What cannot be removed is logged. */
+void ld_folder_remove(const char *data_dir, const char *name);
+
+/* fn with each valid tenant name that has a file NAME + suffix, until it returns non-zero, which is returned. -1 when
+ * the folder cannot be read. */
+int ld_folder_scan(const char *data_dir, const char *suffix, int (*fn)(void *arg, const char *name), void *arg);
+
+#endif

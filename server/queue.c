@@ -1,0 +1,100 @@
+/* Ops and the line in which they wait for their tenant's writer: many threads push, one takes.
+ *
+ * A bounded list under a mutex: a push is a few stores, far below the cost of the commit that follows, and the list
+ * keeps arrival order, which is the order of the log. Refusals are answered in the pushing thread. */
+#include <stdlib.h>
+
+#include "metrics.h"
+#include "tenant_impl.h"
+
+struct ld_op *ld_op_new(enum ld_op_type type)
+{
+    struct ld_op *op = calloc(1, sizeof *op);
+
+    if (op != NULL)
+        op->type = type;
+    return op;
+}
+
+void ld_op_free(struct ld_op *op)
+{
+    if (op == NULL)
+        return;
+    ld_doc_free(op->doc);
+    free(op->answer);
+    free(op->reply);
+    free(op);
+}
+
+void ld_op_refuse_busy(struct ld_op *op, const char *why)
+{
+    ld_problem_init(&op->problem);
+    ld_problem_set(&op->problem, 503, "%s", why);
+    op->problem.retry_after_s = 1;
+}
+
+/* The timer's own ops pass when the line is full: they are what makes room. */
+static bool push(struct ld_tenant *t, struct ld_op *op)
+{
+    bool is_in;
+
+    pthread_mutex_lock(&t->queue_lock);
+    is_in = t->depth < t->world->max_queue || op->type == LD_OP_EXPIRE;
+    if (is_in) {
+        op->next = NULL;
+        if (t->head == NULL)
+            t->head = op;
+        else
+            t->tail->next = op;
+        t->tail = op;
+        t->depth++;
+    }
+    pthread_mutex_unlock(&t->queue_lock);
+    return is_in;
+}
+
+void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
+{
+    if (atomic_load(&t->is_doomed)) {
+        ld_problem_init(&op->problem);
+        ld_problem_set(&op->problem, 404, "the tenant has been deleted");
+        op->done(op);
+        return;
+    }
+    if (!push(t, op)) {
+        atomic_fetch_add_explicit(&t->world->metrics->refused_busy, 1, memory_order_relaxed);
+        ld_op_refuse_busy(op, "the tenant's queue is full");
+        op->done(op);
+        return;
+    }
+    if (t->world->sched != NULL)
+        ld_sched_wake(t->world->sched, t);
+}
+
+struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max)
+{
+    struct ld_op *first, *last = NULL;
+
+    pthread_mutex_lock(&t->queue_lock);
+    first = t->head;
+    for (size_t i = 0; i < max && t->head != NULL; i++) {
+        last = t->head;
+        t->head = last->next;
+        t->depth--;
+    }
+    if (last != NULL)
+        last->next = NULL;
+    pthread_mutex_unlock(&t->queue_lock);
+    return first;
+}
+
+size_t ld_tenant_queue_depth(const struct ld_tenant *t)
+{
+    struct ld_tenant *mutable = (struct ld_tenant *)t; /* the lock is no part of the tenant's state */
+    size_t depth;
+
+    pthread_mutex_lock(&mutable->queue_lock);
+    depth = t->depth;
+    pthread_mutex_unlock(&mutable->queue_lock);
+    return depth;
+}

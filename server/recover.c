@@ -1,0 +1,222 @@
+/* Recovery as a fold over the log: see recover.h.
+ *
+ * Every line passes through ld_decode_event and kb_engine_fold, the path that live events take, so a recovered model
+ * is the model that was served. From the first line on, events before the last dictionary reset teach only the history
+ * (kb_engine_fold_quietly_until): the reset builds the posterior from it anyway.
+ *
+ * Cost: one JSON parse and one fold a line; with a snapshot only for the tail. */
+#include "recover.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+#include "hash.h"
+#include "log.h"
+#include "snapshot.h"
+
+/* A fold in progress. */
+struct fold {
+    struct ld_recovered *to;
+    const char *db_path;
+    char *why;
+    int rc;
+};
+
+static void fail(struct fold *f, int rc, uint64_t seq, const char *what, const char *detail)
+{
+    f->rc = rc;
+    snprintf(f->why, 512, "%.200s: event %llu %s: %.200s", f->db_path, (unsigned long long)seq, what, detail);
+}
+
+/* The configured event's spec is the first member of the settings it was decoded into (json_in.h). */
+static void keep_settings(struct ld_recovered *to, const struct kb_event *ev)
+{
+    const void *spec = ev->as.configured.spec;
+
+    to->settings = *(const struct ld_settings *)spec;
+    to->configured_seq = ev->seq;
+}
+
+static int decode_row(struct fold *f, const struct ld_row *row, struct ld_doc **doc, struct kb_event *ev)
+{
+    const struct kb_spec *spec = &f->to->settings.spec;
+    struct ld_problem problem;
+
+    ld_problem_init(&problem);
+    if (ld_doc_parse(doc, row->text, row->n_text, false, &problem) == 0 &&
+        ld_decode_event(*doc, spec->context_dim, spec->arm_dim, ev, &problem) == 0 && ev->seq == row->seq)
+        return 0;
+    fail(f, problem.status >= 500 ? LD_STORE_NOMEM : LD_STORE_CORRUPT, row->seq, "cannot be read",
+         problem.n_errors > 0  ? problem.errors[0].detail
+         : problem.status != 0 ? problem.detail
+                               : "wrong number");
+    return -1;
+}
+
+static int fold_row(void *arg, const struct ld_row *row)
+{
+    struct fold *f = arg;
+    struct ld_doc *doc = NULL;
+    struct kb_event ev;
+    struct kb_errmsg msg = {.text = ""};
+    enum kb_err rc;
+
+    if (decode_row(f, row, &doc, &ev) != 0)
+        goto out;
+    rc = kb_engine_fold(f->to->engine, &ev, &msg);
+    if (rc != KB_OK) {
+        fail(f, rc == KB_ENOMEM ? LD_STORE_NOMEM : LD_STORE_CORRUPT, row->seq, "was refused",
+             msg.text[0] != '\0' ? msg.text : kb_strerror((int)rc));
+        goto out;
+    }
+    if (ev.type == KB_EV_CONFIGURED)
+        keep_settings(f->to, &ev);
+    f->to->seq = row->seq;
+    f->to->tip_hash = kb_hash_bytes(KB_HASH_INIT, row->text, row->n_text);
+out:
+    ld_doc_free(doc);
+    return f->rc != 0;
+}
+
+/* Folds what follows to->seq. */
+static int fold_tail(struct ld_recovered *to, struct ld_store *store, const char *db_path, char *why)
+{
+    struct fold f = {.to = to, .db_path = db_path, .why = why};
+    const int rc = ld_store_read(store, to->seq, SIZE_MAX, fold_row, &f);
+
+    if (f.rc != 0)
+        return f.rc;
+    if (rc < 0)
+        snprintf(why, 512, "%.400s: the log cannot be read", db_path);
+    return rc < 0 ? rc : LD_STORE_OK;
+}
+
+/* ---- snapshot -------------------------------------------------------------------------------------- */
+
+static int hash_row(void *arg, const struct ld_row *row)
+{
+    *(uint64_t *)arg = kb_hash_bytes(KB_HASH_INIT, row->text, row->n_text);
+    return 0;
+}
+
+static int settings_row(void *arg, const struct ld_row *row)
+{
+    struct fold *f = arg;
+    struct ld_doc *doc = NULL;
+    struct kb_event ev = {0};
+
+    if (decode_row(f, row, &doc, &ev) == 0 && ev.type == KB_EV_CONFIGURED)
+        keep_settings(f->to, &ev);
+    ld_doc_free(doc);
+    return 0;
+}
+
+/* Believes a verified body into *to, or says why not. */
+static bool load_body(struct ld_recovered *to, struct ld_store *store, uint64_t seq, const void *body, size_t n,
+                      char *why)
+{
+    struct fold f = {.to = to, .db_path = "snapshot", .why = why};
+    struct kb_reader r;
+    uint64_t hash = 0;
+    enum kb_err rc;
+
+    kb_reader_init(&r, body, n);
+    const uint64_t configured_seq = kb_get_u64(&r);
+    const uint64_t want = kb_get_u64(&r);
+    snprintf(why, 512, "it belongs to another log");
+    if (r.rc != KB_OK || configured_seq == 0 || configured_seq > seq)
+        return false;
+    if (ld_store_read(store, seq - 1, 1, hash_row, &hash) < 0 || hash != want)
+        return false;
+    if (ld_store_read(store, configured_seq - 1, 1, settings_row, &f) < 0 || to->configured_seq != configured_seq)
+        return false;
+    rc = kb_engine_load(to->engine, (const unsigned char *)body + LD_SNAPSHOT_PREFIX, n - LD_SNAPSHOT_PREFIX);
+    if (rc != KB_OK) {
+        snprintf(why, 512, "%s", kb_strerror((int)rc));
+        return false;
+    }
+    to->seq = to->snapshot_seq = seq;
+    to->tip_hash = hash;
+    return true;
+}
+
+/* True when *to holds the snapshot's state; false leaves to->engine to be thrown away. */
+static bool load_snapshot(struct ld_recovered *to, struct ld_store *store, const char *path, uint64_t last)
+{
+    char why[512] = "it is newer than the log";
+    uint64_t seq = 0;
+    void *body = NULL;
+    size_t n = 0;
+    const int found = ld_snapshot_read(path, &seq, &body, &n, why);
+    bool is_loaded = false;
+
+    if (found == 0 && seq > 0 && seq <= last)
+        is_loaded = load_body(to, store, seq, body, n, why);
+    if (found != 1 && !is_loaded)
+        ld_log(LD_LOG_WARN, "%s: not used, the log is folded from its start: %s", path, why);
+    free(body);
+    return is_loaded;
+}
+
+/* ---- both ------------------------------------------------------------------------------------------ */
+
+static enum kb_err start_over(struct ld_recovered *r)
+{
+    kb_engine_free(r->engine);
+    *r = (struct ld_recovered){0};
+    return kb_engine_new(&r->engine);
+}
+
+static int fold_from_start(struct ld_recovered *out, struct ld_store *store, uint64_t last_reset, const char *db_path,
+                           char *why)
+{
+    if (start_over(out) != KB_OK) {
+        snprintf(why, 512, "%.400s: out of memory", db_path);
+        return LD_STORE_NOMEM;
+    }
+    kb_engine_fold_quietly_until(out->engine, last_reset);
+    return fold_tail(out, store, db_path, why);
+}
+
+/* Folds once more from the start; on another digest that fold replaces *out. */
+static int verify(struct ld_recovered *out, struct ld_store *store, uint64_t last_reset, const char *db_path, char *why)
+{
+    struct ld_recovered fresh = {0};
+    const int rc = fold_from_start(&fresh, store, last_reset, db_path, why);
+
+    if (rc == LD_STORE_OK && kb_engine_digest(fresh.engine) != kb_engine_digest(out->engine)) {
+        const struct ld_recovered wrong = *out;
+
+        ld_log(LD_LOG_ERROR, "%s: the snapshot's digest differs from that of a fresh fold, which is used", db_path);
+        *out = fresh;
+        fresh = wrong;
+    }
+    kb_engine_free(fresh.engine);
+    return rc;
+}
+
+int ld_recover(struct ld_recovered *out, struct ld_store *store, const char *db_path, const char *snapshot_path,
+               bool is_verified, char *why)
+{
+    uint64_t last = 0, last_reset = 0;
+    struct ld_recovered r = {0};
+    int rc = ld_store_tip(store, &last, &last_reset);
+
+    snprintf(why, 512, "%.400s: the log cannot be read or memory is out", db_path);
+    if (rc != LD_STORE_OK || start_over(&r) != KB_OK)
+        return rc != LD_STORE_OK ? rc : LD_STORE_NOMEM;
+    if (load_snapshot(&r, store, snapshot_path, last))
+        rc = fold_tail(&r, store, db_path, why);
+    else
+        rc = fold_from_start(&r, store, last_reset, db_path, why);
+    if (rc == LD_STORE_OK && is_verified && r.snapshot_seq > 0)
+        rc = verify(&r, store, last_reset, db_path, why);
+    if (rc != LD_STORE_OK) {
+        kb_engine_free(r.engine);
+        return rc;
+    }
+    *out = r;
+    return LD_STORE_OK;
+}

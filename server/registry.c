@@ -1,0 +1,348 @@
+/* The live tenants, in order of name. folder.h has the files.
+ *
+ * Creation makes the file first and the registry row last; a file without a row is therefore either an unfinished
+ * creation or was copied here from elsewhere, and is taken in at start. Removal writes the marker first, then drops
+ * the row, then the files once nobody holds the tenant. A row without a file is refused: it would start empty.
+ *
+ * Lookups take the read lock of the table for a binary search; creation and removal are serial among themselves. */
+#include "registry.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "alloc.h"
+#include "folder.h"
+#include "log.h"
+
+#define DELETE_WAIT_MS 2000
+
+struct ld_tenants {
+    const struct ld_world *world;
+    int lock_fd;
+    struct ld_registry_file *file;
+    pthread_mutex_t change_lock; /* one creation or removal at a time; guards file */
+    pthread_rwlock_t lock;       /* guards the table */
+    struct ld_tenant **item;     /* [n] ascending by name, held */
+    size_t n, cap;
+};
+
+int ld_tenant_name_is_valid(const char *name)
+{
+    const size_t n = strlen(name);
+
+    if (n == 0 || n > LD_NAME_MAX || !isalnum((unsigned char)name[0]))
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)name[i]) && strchr("._-", name[i]) == NULL)
+            return 0;
+    return 1;
+}
+
+/* ---- table ----------------------------------------------------------------------------------------- */
+
+/* Index of the first tenant not before name. Some lock held. */
+static size_t lower_bound(const struct ld_tenants *r, const char *name)
+{
+    size_t lo = 0, hi = r->n;
+
+    while (lo < hi) {
+        const size_t mid = (lo + hi) / 2;
+
+        if (strcmp(ld_tenant_name(r->item[mid]), name) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static bool is_at(const struct ld_tenants *r, size_t i, const char *name)
+{
+    return i < r->n && strcmp(ld_tenant_name(r->item[i]), name) == 0;
+}
+
+/* Takes t over; -1 (no memory) leaves it to the caller. */
+static int insert(struct ld_tenants *r, struct ld_tenant *t)
+{
+    int rc;
+
+    pthread_rwlock_wrlock(&r->lock);
+    rc = kb_grow((void **)&r->item, &r->cap, r->n + 1, 16, sizeof(struct ld_tenant *));
+    if (rc == 0) {
+        const size_t i = lower_bound(r, ld_tenant_name(t));
+
+        memmove(r->item + i + 1, r->item + i, (r->n - i) * sizeof(struct ld_tenant *));
+        r->item[i] = t;
+        r->n++;
+    }
+    pthread_rwlock_unlock(&r->lock);
+    return rc;
+}
+
+/* The table's hold goes to the caller. */
+static struct ld_tenant *take_out(struct ld_tenants *r, const char *name)
+{
+    struct ld_tenant *t = NULL;
+
+    pthread_rwlock_wrlock(&r->lock);
+    const size_t i = lower_bound(r, name);
+    if (is_at(r, i, name)) {
+        t = r->item[i];
+        memmove(r->item + i, r->item + i + 1, (--r->n - i) * sizeof(struct ld_tenant *));
+    }
+    pthread_rwlock_unlock(&r->lock);
+    return t;
+}
+
+struct ld_tenant *ld_tenants_find(struct ld_tenants *r, const char *name)
+{
+    struct ld_tenant *t = NULL;
+
+    pthread_rwlock_rdlock(&r->lock);
+    const size_t i = lower_bound(r, name);
+    if (is_at(r, i, name))
+        t = ld_tenant_hold(r->item[i]);
+    pthread_rwlock_unlock(&r->lock);
+    return t;
+}
+
+/* fn runs outside the lock, on a held copy of the table: it may take its time. */
+void ld_tenants_each(struct ld_tenants *r, void (*fn)(void *arg, struct ld_tenant *t), void *arg)
+{
+    struct ld_tenant **copy;
+    size_t n = 0;
+
+    pthread_rwlock_rdlock(&r->lock);
+    copy = kb_array(r->n > 0 ? r->n : 1, 1, sizeof(struct ld_tenant *));
+    for (; copy != NULL && n < r->n; n++)
+        copy[n] = ld_tenant_hold(r->item[n]);
+    pthread_rwlock_unlock(&r->lock);
+    for (size_t i = 0; i < n; i++) {
+        fn(arg, copy[i]);
+        ld_tenant_release(copy[i]);
+    }
+    kb_free(copy);
+}
+
+/* ---- start ----------------------------------------------------------------------------------------- */
+
+/* Finishes a removal that was interrupted. */
+static int finish_removal(void *arg, const char *name)
+{
+    struct ld_tenants *r = arg;
+
+    if (ld_registry_remove(r->file, name) != 0)
+        return -1;
+    ld_folder_remove(r->world->data_dir, name);
+    ld_log(LD_LOG_INFO, "tenant %s: its removal is finished", name);
+    return 0;
+}
+
+static int add_row(struct ld_tenants *r, const char *name)
+{
+    return ld_registry_add(r->file, name, r->world->now_ms());
+}
+
+static int default_settings(struct ld_settings *out)
+{
+    *out = (struct ld_settings){.is_relaxed = false};
+    return kb_spec_preset(&out->spec, "laplaced", 0, 0) == KB_OK ? 0 : -1;
+}
+
+/* Opens one tenant into the table. initial NULL: its log must not be empty. */
+static int open_tenant(struct ld_tenants *r, const char *name, const struct ld_settings *initial, char *why)
+{
+    struct ld_tenant *t = NULL;
+
+    if (ld_tenant_open(&t, r->world, name, initial, why) != LD_STORE_OK)
+        return -1;
+    if (insert(r, t) == 0)
+        return 0;
+    ld_tenant_release(t);
+    snprintf(why, 512, "%s: out of memory", name);
+    return -1;
+}
+
+struct opening {
+    struct ld_tenants *r;
+    char *why;
+};
+
+static int open_registered(void *arg, const char *name)
+{
+    struct opening *o = arg;
+
+    return open_tenant(o->r, name, NULL, o->why);
+}
+
+static int adopt_unregistered(void *arg, const char *name)
+{
+    struct ld_tenants *r = arg;
+    struct ld_tenant *t = ld_tenants_find(r, name);
+    struct ld_settings initial;
+    char why[512];
+
+    if (t != NULL) {
+        ld_tenant_release(t);
+        return 0;
+    }
+    if (default_settings(&initial) != 0 || open_tenant(r, name, &initial, why) != 0) {
+        ld_log(LD_LOG_ERROR, "tenant %s is not registered and cannot be taken in: %s", name, why);
+        return 0;
+    }
+    ld_log(LD_LOG_INFO, "tenant %s: its file was not registered and is taken in", name);
+    return add_row(r, name);
+}
+
+static int open_all(struct ld_tenants *r, char *why)
+{
+    const char *data_dir = r->world->data_dir;
+    struct opening o = {.r = r, .why = why};
+    struct ld_settings initial;
+
+    snprintf(why, 512, "%.300s: the data folder cannot be read or written", data_dir);
+    if (ld_folder_scan(data_dir, ".db.deleted", finish_removal, r) != 0)
+        return -1;
+    if (ld_registry_list(r->file, open_registered, &o) != 0)
+        return -1;
+    if (ld_folder_scan(data_dir, ".db", adopt_unregistered, r) != 0)
+        return -1;
+    if (!ld_registry_was_created(r->file) || r->n > 0)
+        return 0;
+    if (default_settings(&initial) != 0 || open_tenant(r, "default", &initial, why) != 0)
+        return -1;
+    return add_row(r, "default");
+}
+
+static int open_folder(struct ld_tenants *r, char *why)
+{
+    char path[LD_PATH_MAX];
+
+    if (ld_folder_open(r->world->data_dir, &r->lock_fd, why) != 0)
+        return -1;
+    snprintf(path, sizeof path, "%s/registry.db", r->world->data_dir);
+    return ld_registry_open(&r->file, path, why) == LD_STORE_OK ? open_all(r, why) : -1;
+}
+
+/* Releases everything; the files stay as the last commits left them. */
+static void tenants_free(struct ld_tenants *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        ld_tenant_release(r->item[i]);
+    kb_free(r->item);
+    ld_registry_close(r->file);
+    if (r->lock_fd >= 0)
+        close(r->lock_fd);
+    pthread_mutex_destroy(&r->change_lock);
+    pthread_rwlock_destroy(&r->lock);
+    free(r);
+}
+
+int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, char *why)
+{
+    struct ld_tenants *r = calloc(1, sizeof *r);
+
+    if (r == NULL) {
+        snprintf(why, 512, "out of memory");
+        return -1;
+    }
+    r->world = world;
+    r->lock_fd = -1;
+    pthread_mutex_init(&r->change_lock, NULL);
+    pthread_rwlock_init(&r->lock, NULL);
+    if (open_folder(r, why) != 0) {
+        tenants_free(r);
+        return -1;
+    }
+    *out = r;
+    return 0;
+}
+
+void ld_tenants_close(struct ld_tenants *r)
+{
+    if (r == NULL)
+        return;
+    for (size_t i = 0; i < r->n; i++)
+        ld_tenant_checkpoint(r->item[i]);
+    tenants_free(r);
+}
+
+/* ---- creation and removal --------------------------------------------------------------------------- */
+
+static int create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p)
+{
+    struct ld_tenant *t = ld_tenants_find(r, name);
+    char why[512];
+
+    if (t != NULL) {
+        ld_tenant_release(t);
+        ld_problem_set(p, 409, "tenant '%s' exists", name);
+    } else if (ld_folder_has(r->world->data_dir, name)) {
+        ld_problem_set(p, 409, "files of a tenant '%s' are in the data folder: it is being deleted, or not taken in",
+                       name);
+    } else if (open_tenant(r, name, settings, why) != 0) {
+        ld_problem_set(p, 503, "the tenant's file cannot be created");
+        ld_log(LD_LOG_ERROR, "tenant %s: %s", name, why);
+    } else if (add_row(r, name) != 0) {
+        t = take_out(r, name);
+        ld_tenant_doom(t);
+        ld_tenant_release(t);
+        ld_problem_set(p, 503, "the registry cannot be written");
+    }
+    return p->status == 0 ? 0 : -1;
+}
+
+int ld_tenants_create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p)
+{
+    int rc;
+
+    if (!ld_tenant_name_is_valid(name)) {
+        ld_problem_set(p, 400,
+                       "a tenant's name has 1 to 64 characters of A-Z a-z 0-9 . _ - and starts with one of the "
+                       "first three kinds");
+        return -1;
+    }
+    pthread_mutex_lock(&r->change_lock);
+    rc = create(r, name, settings, p);
+    pthread_mutex_unlock(&r->change_lock);
+    return rc;
+}
+
+/* Lets go of a doomed tenant; waits a little for others to do so, that its name is free again when this returns. */
+static void let_go(struct ld_tenant *t)
+{
+    const struct timespec ms = {.tv_nsec = 1000000};
+
+    for (int i = 0; i < DELETE_WAIT_MS && ld_tenant_n_holders(t) > 1; i++)
+        nanosleep(&ms, NULL);
+    ld_tenant_release(t);
+}
+
+int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem *p)
+{
+    struct ld_tenant *t;
+
+    pthread_mutex_lock(&r->change_lock);
+    t = ld_tenants_find(r, name);
+    if (t == NULL) {
+        ld_problem_set(p, 404, "no tenant '%.64s'", name);
+    } else if (ld_folder_mark_deleted(r->world->data_dir, name) != 0 || ld_registry_remove(r->file, name) != 0) {
+        ld_problem_set(p, 503, "the data folder cannot be written");
+    } else {
+        ld_tenant_doom(t);
+        ld_tenant_release(take_out(r, name));
+    }
+    pthread_mutex_unlock(&r->change_lock);
+    if (t == NULL)
+        return -1;
+    if (p->status == 0)
+        let_go(t);
+    else
+        ld_tenant_release(t);
+    return p->status == 0 ? 0 : -1;
+}

@@ -1,0 +1,301 @@
+/* The scheduler: one libuv loop for timers, signals and the work pool. Owner of uv.h.
+ *
+ * Life of a tenant's slot, under the lock:
+ *
+ *     IDLE -- wake --> WAITING -- loop --> RUNNING -- job ends --> IDLE, or WAITING when the writer left ops behind
+ *                                             |  ^                 or the slot is AGAIN
+ *                                             +--+-- wake --> AGAIN
+ *
+ * So a tenant has at most one job, is held exactly while its slot is not idle, and a wake is never lost: it is either
+ * seen by the running job's end or starts another. Tenants that have more to do go to the end of the line.
+ *
+ * Other threads only append to the two lists and send the async; all uv calls but that are made on the loop. */
+#include "sched.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <uv.h>
+
+#include "log.h"
+#include "tenant.h"
+
+#define TICK_MS 250
+
+struct ld_sched_job {
+    uv_work_t work;
+    struct ld_sched *sched;
+    struct ld_sched_job *next;
+    struct ld_tenant *tenant; /* a turn of its writer; NULL: fn */
+    bool has_more;
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+struct ld_sched {
+    uv_loop_t loop;
+    uv_async_t async;
+    uv_timer_t timer;
+    uv_signal_t signal[3];
+    struct ld_sched_hooks hooks;
+    size_t n_running; /* jobs on the pool; loop only */
+    bool is_closing;  /* handles are being closed; loop only */
+    pthread_mutex_t lock;
+    struct ld_sched_job *head, *tail; /* waiting for the loop */
+    bool is_stopping;
+};
+
+static const int SIGNALS[3] = {SIGTERM, SIGINT, SIGHUP};
+
+/* ---- the line (lock held) -------------------------------------------------------------------------- */
+
+static void append_job(struct ld_sched *s, struct ld_sched_job *job)
+{
+    job->next = NULL;
+    if (s->head == NULL)
+        s->head = job;
+    else
+        s->tail->next = job;
+    s->tail = job;
+}
+
+static struct ld_sched_job *job_new(struct ld_sched *s)
+{
+    struct ld_sched_job *job = calloc(1, sizeof *job);
+
+    if (job != NULL) {
+        job->sched = s;
+        job->work.data = job;
+    }
+    return job;
+}
+
+/* A waiting job of the tenant. The caller's op is in the line already: there is no way to refuse it, and without a
+ * job it would wait for ever, so the process dies and recovers if there are not even these few bytes. */
+static void add_turn(struct ld_sched *s, struct ld_tenant *t, struct ld_sched_slot *slot)
+{
+    struct ld_sched_job *job = job_new(s);
+
+    if (job == NULL) {
+        ld_log(LD_LOG_ERROR, "out of memory in the scheduler");
+        abort();
+    }
+    job->tenant = ld_tenant_hold(t);
+    slot->state = LD_SLOT_WAITING;
+    append_job(s, job);
+}
+
+void ld_sched_wake(struct ld_sched *s, struct ld_tenant *t)
+{
+    struct ld_sched_slot *slot = ld_tenant_slot(t);
+    bool is_new = false;
+
+    pthread_mutex_lock(&s->lock);
+    if (slot->state == LD_SLOT_IDLE) {
+        add_turn(s, t, slot);
+        is_new = true;
+    } else if (slot->state == LD_SLOT_RUNNING) {
+        slot->state = LD_SLOT_AGAIN;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (is_new)
+        uv_async_send(&s->async);
+}
+
+int ld_sched_work(struct ld_sched *s, void (*fn)(void *arg), void *arg)
+{
+    struct ld_sched_job *job = job_new(s);
+
+    if (job == NULL)
+        return -1;
+    job->fn = fn;
+    job->arg = arg;
+    pthread_mutex_lock(&s->lock);
+    append_job(s, job);
+    pthread_mutex_unlock(&s->lock);
+    uv_async_send(&s->async);
+    return 0;
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------------ */
+
+static void start_jobs(struct ld_sched *s);
+
+/* On the pool. */
+static void run_job(uv_work_t *work)
+{
+    struct ld_sched_job *job = work->data;
+
+    if (job->tenant != NULL)
+        job->has_more = ld_tenant_run_writer(job->tenant);
+    else
+        job->fn(job->arg);
+}
+
+/* Whether the tenant's job goes to the line again. */
+static bool requeue(struct ld_sched *s, struct ld_sched_job *job)
+{
+    struct ld_sched_slot *slot = ld_tenant_slot(job->tenant);
+    bool is_again;
+
+    pthread_mutex_lock(&s->lock);
+    is_again = job->has_more || slot->state == LD_SLOT_AGAIN;
+    slot->state = is_again ? LD_SLOT_WAITING : LD_SLOT_IDLE;
+    if (is_again)
+        append_job(s, job);
+    pthread_mutex_unlock(&s->lock);
+    return is_again;
+}
+
+/* On the loop. */
+static void end_job(uv_work_t *work, int status)
+{
+    struct ld_sched_job *job = work->data;
+    struct ld_sched *s = job->sched;
+
+    (void)status;
+    s->n_running--;
+    if (job->tenant == NULL || !requeue(s, job)) {
+        ld_tenant_release(job->tenant);
+        free(job);
+    }
+    start_jobs(s);
+}
+
+static void close_handles(struct ld_sched *s)
+{
+    s->is_closing = true;
+    uv_close((uv_handle_t *)&s->async, NULL);
+    uv_close((uv_handle_t *)&s->timer, NULL);
+    for (size_t i = 0; i < 3; i++)
+        uv_close((uv_handle_t *)&s->signal[i], NULL);
+}
+
+/* Hands the line to the pool; ends the loop when it is stopping and nothing is left. */
+static void start_jobs(struct ld_sched *s)
+{
+    struct ld_sched_job *job;
+    bool is_stopping;
+
+    pthread_mutex_lock(&s->lock);
+    job = s->head;
+    s->head = s->tail = NULL;
+    for (struct ld_sched_job *j = job; j != NULL; j = j->next)
+        if (j->tenant != NULL)
+            ld_tenant_slot(j->tenant)->state = LD_SLOT_RUNNING;
+    is_stopping = s->is_stopping;
+    pthread_mutex_unlock(&s->lock);
+    while (job != NULL) {
+        struct ld_sched_job *next = job->next;
+
+        s->n_running++;
+        job->has_more = false;
+        uv_queue_work(&s->loop, &job->work, run_job, end_job); /* fails only without a callback */
+        job = next;
+    }
+    if (is_stopping && s->n_running == 0 && !s->is_closing)
+        close_handles(s);
+}
+
+/* ---- loop ------------------------------------------------------------------------------------------ */
+
+static void on_async(uv_async_t *async)
+{
+    start_jobs(async->data);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct ld_sched *s = timer->data;
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (s->hooks.tick != NULL)
+        s->hooks.tick(s->hooks.arg, (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+}
+
+static void on_signal(uv_signal_t *signal, int signum)
+{
+    struct ld_sched *s = signal->data;
+    void (*hook)(void *) = signum == SIGHUP ? s->hooks.reload : s->hooks.terminate;
+
+    if (hook != NULL)
+        hook(s->hooks.arg);
+}
+
+/* libuv reads UV_THREADPOOL_SIZE at the first use of the pool. Writers wait for the disk more than they compute, so
+ * there are at least four. */
+static void size_pool(void)
+{
+    const long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
+    char text[16];
+
+    snprintf(text, sizeof text, "%ld", n_cores < 4 ? 4 : n_cores > 64 ? 64 : n_cores);
+    setenv("UV_THREADPOOL_SIZE", text, 0);
+}
+
+/* Starting a handle fails only for want of descriptors or memory, at start: there is no way to go on then. */
+static int init_handles(struct ld_sched *s)
+{
+    int rc = uv_async_init(&s->loop, &s->async, on_async);
+
+    rc |= uv_timer_init(&s->loop, &s->timer);
+    s->async.data = s->timer.data = s;
+    rc |= uv_timer_start(&s->timer, on_tick, TICK_MS, TICK_MS);
+    for (size_t i = 0; i < 3; i++) {
+        rc |= uv_signal_init(&s->loop, &s->signal[i]);
+        s->signal[i].data = s;
+        if ((SIGNALS[i] == SIGHUP ? s->hooks.reload : s->hooks.terminate) != NULL)
+            rc |= uv_signal_start(&s->signal[i], on_signal, SIGNALS[i]);
+    }
+    return rc;
+}
+
+int ld_sched_new(struct ld_sched **out, const struct ld_sched_hooks *hooks)
+{
+    struct ld_sched *s = calloc(1, sizeof *s);
+
+    size_pool();
+    if (s == NULL || uv_loop_init(&s->loop) != 0) {
+        free(s);
+        return -1;
+    }
+    s->hooks = *hooks;
+    pthread_mutex_init(&s->lock, NULL);
+    if (init_handles(s) != 0)
+        abort();
+    *out = s;
+    return 0;
+}
+
+void ld_sched_run(struct ld_sched *s)
+{
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+}
+
+void ld_sched_stop(struct ld_sched *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->is_stopping = true;
+    pthread_mutex_unlock(&s->lock);
+    uv_async_send(&s->async);
+}
+
+/* After ld_sched_run, or before it was ever called. */
+void ld_sched_free(struct ld_sched *s)
+{
+    if (s == NULL)
+        return;
+    if (!s->is_closing) {
+        ld_sched_stop(s);
+        ld_sched_run(s);
+    }
+    uv_loop_close(&s->loop);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}

@@ -1,0 +1,210 @@
+/* A tenant's life, its locks and what readers may ask of it. See tenant_impl.h for who may touch what.
+ *
+ * The lock prefers the writer: with readers preferred, a stream of /select would keep a reward from being applied for
+ * ever. Readers hold it for one decision, the writer for one apply.
+ *
+ * Files: DATA/tenants/NAME.db (the log) and NAME.snapshot (a cache of the model; may be deleted at will). */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alloc.h"
+#include "recover.h"
+#include "tenant_impl.h"
+
+static void init_locks(struct ld_tenant *t)
+{
+    pthread_rwlockattr_t attr;
+
+    pthread_rwlockattr_init(&attr);
+    pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&t->lock, &attr);
+    pthread_rwlockattr_destroy(&attr);
+    pthread_mutex_init(&t->queue_lock, NULL);
+    pthread_mutex_init(&t->pool_lock, NULL);
+}
+
+/* Nobody holds t. Its line is empty: who waits there holds it. */
+static void tenant_free(struct ld_tenant *t)
+{
+    ld_store_close(t->store);
+    if (atomic_load(&t->is_doomed))
+        ld_folder_remove(t->world->data_dir, t->name);
+    kb_engine_free(t->engine);
+    for (size_t i = 0; i < t->n_scratches; i++)
+        kb_engine_scratch_free(t->scratch[i]);
+    kb_free(t->batch.entry);
+    kb_free(t->batch.row);
+    pthread_rwlock_destroy(&t->lock);
+    pthread_mutex_destroy(&t->queue_lock);
+    pthread_mutex_destroy(&t->pool_lock);
+    free(t);
+}
+
+static struct ld_tenant *tenant_new(const struct ld_world *world, const char *name)
+{
+    struct ld_tenant *t = calloc(1, sizeof *t);
+
+    if (t == NULL)
+        return NULL;
+    t->world = world;
+    atomic_init(&t->n_holders, 1);
+    atomic_init(&t->next_expiry_ms, INT64_MAX);
+    snprintf(t->name, sizeof t->name, "%s", name);
+    if (ld_folder_path(world->data_dir, name, ".db", t->db_path) != 0 ||
+        ld_folder_path(world->data_dir, name, ".snapshot", t->snapshot_path) != 0) {
+        free(t);
+        return NULL;
+    }
+    init_locks(t);
+    return t;
+}
+
+/* Takes over what recovery found. */
+static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
+{
+    struct kb_engine_counts counts;
+
+    t->engine = r->engine;
+    t->settings = r->settings;
+    t->seq = r->seq;
+    t->configured_seq = r->configured_seq;
+    t->snapshot_seq = r->snapshot_seq;
+    t->tip_hash = r->tip_hash;
+    t->dims_epoch = 1;
+    kb_engine_counts(t->engine, &counts);
+    t->n_pending = (size_t)counts.pending;
+    atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
+}
+
+static void keep_problem(struct ld_op *op)
+{
+    *(struct ld_problem *)op->arg = op->problem;
+    ld_op_free(op);
+}
+
+/* The first event, on the path of every other one. The tenant is not yet known to anybody else. */
+static int write_first_event(struct ld_tenant *t, const struct ld_settings *initial, char *why)
+{
+    struct ld_op *op = ld_op_new(LD_OP_SETTINGS);
+    struct ld_problem problem;
+
+    if (op == NULL) {
+        snprintf(why, 512, "%.400s: out of memory", t->db_path);
+        return LD_STORE_NOMEM;
+    }
+    ld_problem_init(&problem);
+    op->settings = *initial;
+    op->done = keep_problem;
+    op->arg = &problem;
+    ld_tenant_run_op(t, op);
+    if (problem.status == 0)
+        return LD_STORE_OK;
+    snprintf(why, 512, "%.180s: the first event was refused: %.300s", t->db_path, problem.detail);
+    return LD_STORE_IO;
+}
+
+int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const char *name,
+                   const struct ld_settings *initial, char *why)
+{
+    struct ld_tenant *t = tenant_new(world, name);
+    struct ld_recovered recovered = {0};
+    int rc;
+
+    if (t == NULL) {
+        snprintf(why, 512, "%s: out of memory or the path is too long", name);
+        return LD_STORE_NOMEM;
+    }
+    if (initial == NULL && access(t->db_path, F_OK) != 0) {
+        snprintf(why, 512, "%.400s: %s", t->db_path, strerror(errno));
+        rc = LD_STORE_IO;
+        goto out;
+    }
+    if ((rc = ld_store_open(&t->store, t->db_path, world->verify_on_start, why)) != LD_STORE_OK)
+        goto out;
+    if ((rc = ld_recover(&recovered, t->store, t->db_path, t->snapshot_path, world->verify_on_start, why)) !=
+        LD_STORE_OK)
+        goto out;
+    adopt(t, &recovered);
+    if (t->seq == 0 && initial == NULL) {
+        snprintf(why, 512, "%.400s: the log is empty", t->db_path);
+        rc = LD_STORE_CORRUPT;
+        goto out;
+    }
+    if (t->seq == 0 && (rc = write_first_event(t, initial, why)) != LD_STORE_OK)
+        goto out;
+    *out = t;
+    return LD_STORE_OK;
+out:
+    tenant_free(t);
+    return rc;
+}
+
+struct ld_tenant *ld_tenant_hold(struct ld_tenant *t)
+{
+    atomic_fetch_add(&t->n_holders, 1);
+    return t;
+}
+
+void ld_tenant_release(struct ld_tenant *t)
+{
+    if (t != NULL && atomic_fetch_sub(&t->n_holders, 1) == 1)
+        tenant_free(t);
+}
+
+size_t ld_tenant_n_holders(const struct ld_tenant *t)
+{
+    return atomic_load(&t->n_holders);
+}
+
+void ld_tenant_doom(struct ld_tenant *t)
+{
+    atomic_store(&t->is_doomed, true);
+}
+
+const char *ld_tenant_name(const struct ld_tenant *t)
+{
+    return t->name;
+}
+
+struct ld_sched_slot *ld_tenant_slot(struct ld_tenant *t)
+{
+    return &t->slot;
+}
+
+uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *arm_dim)
+{
+    uint32_t epoch;
+
+    pthread_rwlock_rdlock(&t->lock);
+    epoch = t->dims_epoch;
+    *context_dim = t->settings.spec.context_dim;
+    *arm_dim = t->settings.spec.arm_dim;
+    pthread_rwlock_unlock(&t->lock);
+    return epoch;
+}
+
+const struct kb_engine *ld_tenant_read_lock(struct ld_tenant *t, const struct ld_settings **settings)
+{
+    pthread_rwlock_rdlock(&t->lock);
+    if (settings != NULL)
+        *settings = &t->settings;
+    return t->engine;
+}
+
+void ld_tenant_read_unlock(struct ld_tenant *t)
+{
+    pthread_rwlock_unlock(&t->lock);
+}
+
+struct ld_store *ld_tenant_store(struct ld_tenant *t)
+{
+    return t->store;
+}
+
+bool ld_tenant_is_failing(const struct ld_tenant *t)
+{
+    return atomic_load(&t->is_failing);
+}

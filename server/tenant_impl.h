@@ -1,0 +1,67 @@
+/* Inside of a tenant, shared by tenant*.c, queue.c, commit*.c and upkeep.c only.
+ *
+ *   tenant.c         life, locks, readers' getters      tenant_select.c  decisions, in the serving thread
+ *   queue.c          ops and their waiting line         commit.c         batches: stage, append, apply, answer;
+ * commit_rows.c commit_ops.c     what each kind of op stages; commit_observe.c, commit_reward.c
+ *   upkeep.c         snapshots, WAL, expiry, healing
+ *
+ * Who may touch what: `lock` guards what readers see (engine, settings, dims_epoch) and is taken for writing by the
+ * writer only; `queue_lock` guards the line; all below "the writer's own" belongs to the one writer job. */
+#ifndef LD_TENANT_IMPL_H
+#define LD_TENANT_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "commit.h"
+#include "folder.h"
+#include "sched.h"
+#include "tenant.h"
+
+#define LD_TURN_OPS 1024 /* ops taken in one turn */
+#define LD_POOL_SCRATCHES 32
+
+struct ld_tenant {
+    const struct ld_world *world;
+    char name[LD_NAME_MAX + 1];
+    char db_path[LD_PATH_MAX], snapshot_path[LD_PATH_MAX];
+    atomic_size_t n_holders;
+    atomic_bool is_doomed, is_failing, is_ticking; /* is_ticking: an expire op of the timer is on its way */
+    _Atomic int64_t next_expiry_ms;
+    struct ld_store *store;
+    struct ld_sched_slot slot;
+
+    pthread_rwlock_t lock;
+    struct kb_engine *engine;
+    struct ld_settings settings;
+    uint32_t dims_epoch;
+
+    pthread_mutex_t queue_lock;
+    struct ld_op *head, *tail;
+    size_t depth;
+
+    pthread_mutex_t pool_lock;
+    struct kb_scratch *scratch[LD_POOL_SCRATCHES];
+    size_t n_scratches;
+
+    /* The writer's own: */
+    struct ld_batch batch;
+    int64_t now_ms;
+    uint64_t seq;            /* last applied */
+    uint64_t configured_seq; /* of the configuration in force */
+    uint64_t tip_hash;       /* of the log line `seq`; 0 = not known */
+    uint64_t snapshot_seq;   /* of the last snapshot, or of the last attempt */
+    size_t n_pending;
+    bool has_backlog;   /* more windows have closed than one expire op takes */
+    uint64_t wal_bytes; /* estimate since the last WAL checkpoint */
+};
+
+/* queue.c: up to max ops in order of arrival, linked. */
+struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max);
+
+/* upkeep.c: after a turn of the writer. */
+void ld_tenant_upkeep(struct ld_tenant *t);
+/* Whether the disk takes writes again, by trying. */
+bool ld_tenant_probe(struct ld_tenant *t);
+
+#endif

@@ -1,0 +1,130 @@
+/* Decisions, computed in the serving thread under the tenant's read lock.
+ *
+ * The scratch of a decision comes from a pool and returns to it, grown to the largest decision it has seen: once warm,
+ * a decision calls no allocator but for its own event and answer. The event is a copy in the op's document, since
+ * ids and features of the catalogue may change as soon as the lock is let go.
+ *
+ * Chance: the draw is keyed by a hash of the decision id and the tenant's seed, so it depends on nothing that another
+ * request does, and the arm drawn stands in the event. */
+#include <string.h>
+
+#include "hash.h"
+#include "tenant_impl.h"
+
+static struct kb_scratch *take_scratch(struct ld_tenant *t)
+{
+    struct kb_scratch *s = NULL;
+
+    pthread_mutex_lock(&t->pool_lock);
+    if (t->n_scratches > 0)
+        s = t->scratch[--t->n_scratches];
+    pthread_mutex_unlock(&t->pool_lock);
+    if (s == NULL && kb_engine_scratch_new(&s) != KB_OK)
+        return NULL;
+    return s;
+}
+
+static void give_scratch(struct ld_tenant *t, struct kb_scratch *s)
+{
+    bool is_kept;
+
+    pthread_mutex_lock(&t->pool_lock);
+    is_kept = s != NULL && t->n_scratches < LD_POOL_SCRATCHES;
+    if (is_kept)
+        t->scratch[t->n_scratches++] = s;
+    pthread_mutex_unlock(&t->pool_lock);
+    if (!is_kept)
+        kb_engine_scratch_free(s);
+}
+
+/* Copies n bytes into the document. */
+static void *copy(struct ld_doc *doc, const void *from, size_t n)
+{
+    void *to = ld_doc_alloc(doc, n, 1);
+
+    return to != NULL ? memcpy(to, from, n) : NULL;
+}
+
+static bool copy_slot(struct ld_doc *doc, const struct kb_decision *d, size_t i, uint32_t arm_dim,
+                      struct kb_ev_slot *out)
+{
+    out->arm = copy(doc, d->arm[i], strlen(d->arm[i]) + 1);
+    out->features = NULL;
+    if (arm_dim > 0 && d->features[i] != NULL)
+        out->features = copy(doc, d->features[i], arm_dim * sizeof(double));
+    return out->arm != NULL && (arm_dim == 0 || out->features != NULL);
+}
+
+/* The event of a decision with the slots put before the user: the arm drawn, and of a slate those that follow it. */
+static enum kb_err build_event(struct ld_tenant *t, const struct ld_select *q, const struct kb_decision *d,
+                               const char *decision, struct ld_op *op)
+{
+    const struct kb_spec *spec = &t->settings.spec;
+    size_t n_slots = q->top < d->n ? q->top : d->n;
+    struct kb_event *ev = &op->event;
+    struct kb_ev_slot *slots;
+
+    n_slots = n_slots < 1 ? 1 : n_slots > KB_MAX_SLOTS ? KB_MAX_SLOTS : n_slots;
+    slots = ld_doc_alloc(op->doc, n_slots, sizeof *slots);
+    *ev = (struct kb_event){.type = KB_EV_DECIDED};
+    ev->as.decided.decision = copy(op->doc, decision, strlen(decision) + 1);
+    if (slots == NULL || ev->as.decided.decision == NULL)
+        return KB_ENOMEM;
+    for (size_t i = 0; i < n_slots; i++)
+        if (!copy_slot(op->doc, d, d->order[i], spec->arm_dim, &slots[i]))
+            return KB_ENOMEM;
+    ev->as.decided.user = q->query.user;
+    ev->as.decided.context = q->query.context;
+    ev->as.decided.slots = slots;
+    ev->as.decided.n_slots = n_slots;
+    ev->as.decided.propensity = d->propensity[d->chosen];
+    ev->as.decided.mean = d->mean[d->chosen];
+    ev->as.decided.expires_at_ms = t->world->now_ms() + spec->reward_window_ms;
+    ev->as.decided.is_deferred = q->is_deferred;
+    return KB_OK;
+}
+
+/* Under the read lock: decide, and put event and answer (of a dry run: the reply) into op. */
+static enum kb_err decide(struct ld_tenant *t, const struct ld_select *q, const char *decision, struct ld_op *op,
+                          struct kb_scratch *scratch, struct kb_errmsg *msg)
+{
+    struct kb_query query = q->query;
+    struct kb_decision d;
+    enum kb_err rc;
+
+    query.key = kb_hash_str(kb_hash_u64(KB_HASH_INIT, t->settings.spec.seed), decision);
+    KB_TRY(kb_engine_fit_scratch(t->engine, scratch, query.n_candidates, query.n_exclude));
+    KB_TRY(kb_engine_decide(t->engine, &query, scratch, &d, msg));
+    op->answer = ld_encode_select(decision, &d, q->is_explained ? d.n : q->top, &op->n_answer);
+    if (op->answer == NULL)
+        return KB_ENOMEM;
+    if (!q->is_dry_run)
+        return build_event(t, q, &d, decision, op);
+    ld_op_reply_text(op, op->answer, op->n_answer);
+    op->answer = NULL;
+out:
+    return rc;
+}
+
+int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const char *decision, struct ld_op *op)
+{
+    struct kb_scratch *scratch = take_scratch(t);
+    struct kb_errmsg msg = {.text = ""};
+    enum kb_err rc = KB_ENOMEM;
+    bool is_current = true;
+
+    op->is_named = select->decision != NULL;
+    if (scratch != NULL) {
+        pthread_rwlock_rdlock(&t->lock);
+        is_current = op->dims_epoch == t->dims_epoch;
+        if (is_current)
+            rc = decide(t, select, decision, op, scratch, &msg);
+        pthread_rwlock_unlock(&t->lock);
+    }
+    give_scratch(t, scratch);
+    if (!is_current)
+        ld_problem_set(&op->problem, 409, "the configuration has changed since the request came: try again");
+    else if (rc != KB_OK)
+        ld_problem_from_core(&op->problem, rc, msg.text[0] != '\0' ? &msg : NULL);
+    return op->problem.status == 0 ? 0 : -1;
+}

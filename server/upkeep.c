@@ -1,0 +1,159 @@
+/* Upkeep of a tenant: snapshots of the model, checkpoints of the WAL, the expiry timer, and the way back from a disk
+ * that refused. All of it runs in the writer's turn (the timer only puts an op in the line), so the engine stands
+ * still under it and readers go on.
+ *
+ * A snapshot costs O(model) and saves a fold of the rows since the last one, so it is due after snapshot_events rows,
+ * or a quarter of what the model has learned when that is more: the total spent on snapshots stays linear. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "buf.h"
+#include "log.h"
+#include "metrics.h"
+#include "recover.h"
+#include "snapshot.h"
+#include "tenant_impl.h"
+
+#define WAL_LIMIT (8u << 20)
+#define PROBE_BYTES 65536u
+
+/* ---- snapshots ------------------------------------------------------------------------------------- */
+
+static bool write_snapshot(struct ld_tenant *t, char *why)
+{
+    struct kb_writer w;
+    bool is_ok;
+
+    kb_writer_init(&w);
+    kb_put_u64(&w, t->configured_seq);
+    kb_put_u64(&w, t->tip_hash);
+    is_ok = kb_engine_save(t->engine, &w) == KB_OK && w.rc == KB_OK;
+    if (is_ok)
+        is_ok = ld_snapshot_write(t->snapshot_path, t->seq, w.data, w.n, why) == 0;
+    else
+        snprintf(why, 512, "out of memory");
+    kb_writer_close(&w);
+    return is_ok;
+}
+
+/* A failed one is tried again when the next is due: the log has everything. */
+static void take_snapshot(struct ld_tenant *t)
+{
+    struct ld_metrics *m = t->world->metrics;
+    char why[512];
+
+    if (write_snapshot(t, why)) {
+        atomic_fetch_add_explicit(&m->snapshots, 1, memory_order_relaxed);
+    } else {
+        atomic_fetch_add_explicit(&m->snapshot_failures, 1, memory_order_relaxed);
+        ld_log(LD_LOG_WARN, "tenant %s: no snapshot: %s", t->name, why);
+    }
+    t->snapshot_seq = t->seq;
+}
+
+static bool is_snapshot_due(const struct ld_tenant *t)
+{
+    const uint64_t rows = t->seq - t->snapshot_seq;
+    struct kb_engine_counts counts;
+
+    if (rows < t->world->snapshot_events)
+        return false;
+    kb_engine_counts(t->engine, &counts);
+    return rows >= counts.learned / 4;
+}
+
+static void checkpoint_wal(struct ld_tenant *t)
+{
+    if (ld_store_checkpoint(t->store) != LD_STORE_OK)
+        ld_log(LD_LOG_WARN, "tenant %s: the write-ahead log could not be checkpointed", t->name);
+    t->wal_bytes = 0;
+}
+
+void ld_tenant_upkeep(struct ld_tenant *t)
+{
+    atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
+    if (!atomic_load(&t->is_failing) && !atomic_load(&t->is_doomed)) {
+        if (is_snapshot_due(t))
+            take_snapshot(t);
+        if (t->wal_bytes > WAL_LIMIT)
+            checkpoint_wal(t);
+    }
+    if (t->has_backlog) {
+        t->has_backlog = false;
+        ld_tenant_tick(t, t->now_ms);
+    }
+}
+
+void ld_tenant_checkpoint(struct ld_tenant *t)
+{
+    if (atomic_load(&t->is_doomed))
+        return;
+    if (t->seq > t->snapshot_seq)
+        take_snapshot(t);
+    checkpoint_wal(t);
+}
+
+/* ---- timer ----------------------------------------------------------------------------------------- */
+
+static void tick_done(struct ld_op *op)
+{
+    struct ld_tenant *t = op->arg;
+
+    atomic_store(&t->is_ticking, false);
+    ld_op_free(op);
+}
+
+/* Asks the writer to close windows that are due, or to try the disk again. One such op is on its way at a time. */
+void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms)
+{
+    struct ld_problem problem;
+    struct ld_op *op;
+
+    if (atomic_load(&t->next_expiry_ms) > now_ms && !atomic_load(&t->is_failing))
+        return;
+    if (atomic_exchange(&t->is_ticking, true))
+        return;
+    op = ld_op_new(LD_OP_EXPIRE);
+    ld_problem_init(&problem);
+    if (op == NULL || ld_doc_parse(&op->doc, "{}", 2, false, &problem) != 0) {
+        ld_op_free(op);
+        atomic_store(&t->is_ticking, false);
+        return;
+    }
+    op->done = tick_done;
+    op->arg = t;
+    ld_tenant_submit(t, op);
+}
+
+/* ---- healing --------------------------------------------------------------------------------------- */
+
+/* Whether a file beside the log takes bytes and keeps them: a transaction without rows would not tell. */
+static bool takes_bytes(const char *path)
+{
+    static const char bytes[4096];
+    const int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+    bool is_ok = fd >= 0;
+
+    for (size_t n = 0; is_ok && n < PROBE_BYTES; n += sizeof bytes)
+        is_ok = write(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes;
+    is_ok = is_ok && fdatasync(fd) == 0;
+    if (fd >= 0)
+        close(fd);
+    unlink(path);
+    return is_ok;
+}
+
+bool ld_tenant_probe(struct ld_tenant *t)
+{
+    char path[LD_PATH_MAX + 8], why[512];
+
+    snprintf(path, sizeof path, "%s.probe", t->db_path);
+    if (!takes_bytes(path) || ld_store_append(t->store, NULL, 0, why) != LD_STORE_OK)
+        return false;
+    if (atomic_exchange(&t->is_failing, false))
+        ld_log(LD_LOG_INFO, "tenant %s: the disk takes writes again", t->name);
+    return true;
+}
