@@ -225,7 +225,8 @@ static bool is_median_due(const struct kb_engine *e)
 enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *next)
 {
     struct kb_spec spec = e->spec;
-    bool is_due = spec.repr.type == KB_REPR_EXACT && kb_posterior_n_support(e->posterior) > spec.repr.exact_limit;
+    bool is_due = e->posterior != NULL && spec.repr.type == KB_REPR_EXACT &&
+                  kb_posterior_n_support(e->posterior) > spec.repr.exact_limit;
     enum kb_err rc = KB_OK;
 
     assert(e->staged.n_events == 0);
