@@ -239,10 +239,9 @@ size_t kbt_random_edges(size_t n_nodes, size_t n_extra, bool is_connected, uint6
 
 /* --- runner ---------------------------------------------------------------------------------------- */
 
-static int run(const char *name, const TTest *const *tests, size_t n, int signal_expected)
+static int run(const char *name, TCase *tcase, const TTest *const *tests, size_t n, int signal_expected)
 {
     Suite *suite = suite_create(name);
-    TCase *tcase = tcase_create(name);
     tcase_set_timeout(tcase, 60.0);
     for (size_t i = 0; i < n; i++)
         tcase_add_test_raise_signal(tcase, tests[i], signal_expected);
@@ -256,10 +255,17 @@ static int run(const char *name, const TTest *const *tests, size_t n, int signal
 
 int kbt_run(const char *name, const TTest *const *tests, size_t n)
 {
-    return run(name, tests, n, 0);
+    return run(name, tcase_create(name), tests, n, 0);
+}
+
+int kbt_run_with(const char *name, void (*set_up)(void), void (*tear_down)(void), const TTest *const *tests, size_t n)
+{
+    TCase *tcase = tcase_create(name);
+    tcase_add_unchecked_fixture(tcase, set_up, tear_down);
+    return run(name, tcase, tests, n, 0);
 }
 
 int kbt_run_aborting(const char *name, const TTest *const *tests, size_t n)
 {
-    return run(name, tests, n, SIGABRT);
+    return run(name, tcase_create(name), tests, n, SIGABRT);
 }

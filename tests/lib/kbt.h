@@ -57,6 +57,12 @@ int kbt_run(const char *name, const TTest *const *tests, size_t n);
 #define KBT_RUN(name, ...)                                                                                             \
     kbt_run(name, (const TTest *const[]){__VA_ARGS__}, sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(TTest *))
 
+/* The same with inputs made once, before the first case, and freed after the last (NULL: nothing to do). */
+int kbt_run_with(const char *name, void (*set_up)(void), void (*tear_down)(void), const TTest *const *tests, size_t n);
+#define KBT_RUN_WITH(name, set_up, tear_down, ...)                                                                     \
+    kbt_run_with(name, set_up, tear_down, (const TTest *const[]){__VA_ARGS__},                                         \
+                 sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(TTest *))
+
 /* The same for cases that must die by an assertion. */
 int kbt_run_aborting(const char *name, const TTest *const *tests, size_t n);
 #define KBT_RUN_ABORTING(name, ...)                                                                                    \
