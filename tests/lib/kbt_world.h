@@ -1,0 +1,78 @@
+/* Help for tests of posteriors: a small world of users, contexts and arms, what was observed in it, a posterior
+ * that learns it step by step, and dense oracles that share no code with the core. */
+#ifndef KBT_WORLD_H
+#define KBT_WORLD_H
+
+#include "history.h"
+#include "kbt.h"
+#include "posterior.h"
+
+#define KBT_MAX_DIM 8u
+
+struct kbt_observation {
+    uint32_t user, arm;
+    double x[KBT_MAX_DIM]; /* context, then features */
+    double reward;
+};
+
+struct kbt_world {
+    struct kb_spec spec;
+    size_t n_users, n_arms, dim;
+    struct kb_graph *graph;
+    struct kb_edge *edges;
+    size_t n_edges, n_nodes;
+    uint32_t *node_of;    /* [n_users]; the last two users are unknown to the graph */
+    double *arm_features; /* [n_arms][arm_dim] */
+    double *user_gram;    /* [n_users][n_users]: the dense G of the spec */
+    struct kb_history history;
+    struct kbt_observation *seen; /* everything learned, in order, repeats and all */
+    size_t n_seen, cap_seen;
+    struct kb_posterior *posterior;
+    struct kb_scratch scratch;
+};
+
+/* A world for the spec: n_users users on a random graph (two of them outside), n_arms arms. has_edges false: every
+ * node is isolated. The posterior is empty. */
+void kbt_world_open(struct kbt_world *w, const struct kb_spec *spec, size_t n_users, size_t n_arms, bool has_edges,
+                    uint64_t key);
+void kbt_world_close(struct kbt_world *w);
+
+/* An observation drawn by key and index: contexts come from a pool of five, so points repeat. */
+struct kbt_observation kbt_world_draw(const struct kbt_world *w, uint64_t key, uint64_t i);
+
+struct kb_point kbt_point(const struct kbt_world *w, const struct kbt_observation *o);
+
+/* Teaches one observation: history and posterior. */
+void kbt_world_learn(struct kbt_world *w, const struct kbt_observation *o);
+/* Replaces the rewards learned so far at o's point by d_sum more, without a new observation. */
+void kbt_world_correct(struct kbt_world *w, const struct kbt_observation *o, double d_sum);
+/* Offers o's point for admission with a uniform number, and admits it when the posterior says so. */
+bool kbt_world_admit(struct kbt_world *w, const struct kbt_observation *o, double uniform);
+/* learn, then admit with a keyed uniform number. */
+void kbt_world_run(struct kbt_world *w, size_t n_events, uint64_t key);
+
+/* The same history in a fresh posterior: chosen or given atoms, then filled. Close with kb_posterior_free. */
+struct kb_posterior *kbt_world_fill(struct kbt_world *w, const struct kb_atom *atoms, size_t n);
+
+/* Mean and sd of one point by p, as a decision with a single candidate. */
+void kbt_predict(const struct kb_posterior *p, struct kb_scratch *s, const struct kbt_world *w,
+                 const struct kbt_observation *o, double *mean, double *sd);
+
+/* --- oracles: kernel values from their definitions, then plain elimination ------------------------------ */
+
+double kbt_kernel(const struct kbt_world *w, const struct kbt_observation *a, const struct kbt_observation *b);
+
+/* LK eq. 3 on every observation: k^T (K + lambda I)^-1 y, k(s,s) - k^T (K + lambda I)^-1 k. */
+void kbt_dense_gp(const struct kbt_world *w, const struct kbt_observation *query, size_t n, double *mean,
+                  double *variance);
+/* EK Prop. 4.2 with the given dictionary on every observation. */
+void kbt_dense_nystrom(const struct kbt_world *w, const struct kbt_observation *atoms, size_t m,
+                       const struct kbt_observation *query, size_t n, double *mean, double *variance);
+/* 1/2 ln det(I + K_t / lambda) and tr K_t (K_t + lambda I)^-1. */
+double kbt_dense_information_gain(const struct kbt_world *w);
+double kbt_dense_effective_dimension(const struct kbt_world *w);
+
+/* The support points of p as observations (rewards 0); out has room for n_support. */
+size_t kbt_support(const struct kb_posterior *p, struct kbt_observation *out);
+
+#endif
