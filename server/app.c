@@ -106,6 +106,8 @@ static int start_http(struct ld_app *app, char *why)
     ld_endpoint_format(&e, address);
     printf("laplaced listening on http://%s data=%s\n", address, app->options.data);
     fflush(stdout);
+    ld_log(LD_LOG_INFO, "laplaced " LD_VERSION " serving %s on %s with %" PRIu64 " threads", app->options.data, address,
+           app->options.threads);
     return 0;
 }
 
@@ -139,13 +141,10 @@ int ld_app_run(const struct ld_options *options)
     app->metrics.started_ms = ld_now_ms();
     raise_file_limit();
     int rc = start(app, why);
-    if (rc != 0) {
+    if (rc != 0)
         fprintf(stderr, "laplaced: %s\n", why);
-    } else {
-        ld_log(LD_LOG_INFO, "laplaced " LD_VERSION " serving %s on %s with %" PRIu64 " threads", options->data,
-               options->listen, options->threads);
+    else
         ld_sched_run(app->sched);
-    }
     ld_http_stop(app->http);
     if (app->tenants != NULL)
         ld_tenants_close(app->tenants);

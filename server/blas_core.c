@@ -45,6 +45,11 @@ const char *ld_blas_core_best(void)
     return NULL;
 }
 
+bool ld_blas_core_is_wrong(const char *now, const char *best, const char *chosen, const char *corrected)
+{
+    return best != NULL && chosen == NULL && corrected == NULL && ld_blas_core_class(now) < ld_blas_core_class(best);
+}
+
 /* Runs the program again with the better core type; returns only when it cannot. */
 static void run_again(char *const *argv, const char *now, const char *best)
 {
@@ -58,8 +63,7 @@ static void run_again(char *const *argv, const char *now, const char *best)
 void ld_blas_core_settle(char *const *argv)
 {
     const char *now = kb_blas_core_name(), *best = ld_blas_core_best(), *corrected = getenv(GUARD);
-    if (best != NULL && corrected == NULL && getenv("OPENBLAS_CORETYPE") == NULL &&
-        ld_blas_core_class(now) < ld_blas_core_class(best))
+    if (ld_blas_core_is_wrong(now, best, getenv("OPENBLAS_CORETYPE"), corrected))
         run_again(argv, now, best);
     if (corrected != NULL)
         ld_log(LD_LOG_INFO, "OpenBLAS kernels: %s, corrected from %s", now, corrected);

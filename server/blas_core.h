@@ -2,6 +2,8 @@
 #ifndef LD_BLAS_CORE_H
 #define LD_BLAS_CORE_H
 
+#include <stdbool.h>
+
 /* When OpenBLAS has chosen kernels below what the processor can do (it falls back far for models that it does not
  * know), and the environment does not say otherwise, sets OPENBLAS_CORETYPE and runs this program again, once. Then
  * sets one BLAS thread per call. Call it first in main, before any thread. Logs at level info what is in force. */
@@ -11,5 +13,8 @@ void ld_blas_core_settle(char *const *argv);
 int ld_blas_core_class(const char *name);
 /* The core type for this processor, and NULL when there is nothing to correct to. */
 const char *ld_blas_core_best(void);
+/* Whether to run again: `now` is below `best` (may be NULL), and neither OPENBLAS_CORETYPE (`chosen`) nor an earlier
+ * attempt (`corrected`) stands; the last two as getenv gives them. */
+bool ld_blas_core_is_wrong(const char *now, const char *best, const char *chosen, const char *corrected);
 
 #endif

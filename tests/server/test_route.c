@@ -1,5 +1,6 @@
 /* The table of routes, and the search in it. */
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "http.h"
