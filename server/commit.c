@@ -46,7 +46,6 @@ static bool append_batch(struct ld_tenant *t, char *why)
 {
     struct ld_batch *b = &t->batch;
     const int64_t start_us = ld_monotonic_us();
-    uint64_t bytes = 0;
     int rc;
 
     if (ld_batch_build_rows(t) != KB_OK) {
@@ -57,13 +56,10 @@ static bool append_batch(struct ld_tenant *t, char *why)
     rc = ld_store_append(t->store, b->row, b->n, why);
     ld_failpoint("after_commit");
     ld_histogram_add(&t->world->metrics->commit_time, ld_monotonic_us() - start_us);
-    for (size_t i = 0; i < b->n; i++)
-        bytes += b->row[i].n_text;
     if (rc == LD_STORE_OK) {
         const struct ld_row *last = &b->row[b->n - 1];
 
         t->tip_hash = kb_hash_bytes(KB_HASH_INIT, last->text, last->n_text);
-        t->wal_bytes += 3 * 4096 + 2 * bytes; /* leaf, index and header pages, and rows with their index entries */
     }
     ld_batch_free_rows(t);
     return rc == LD_STORE_OK;
@@ -82,7 +78,6 @@ static void apply_entry(struct ld_tenant *t, const struct ld_entry *entry)
         entry->settings->spec.arm_dim != t->settings.spec.arm_dim)
         t->dims_epoch++;
     t->settings = *entry->settings;
-    t->configured_seq = entry->ev.seq;
 }
 
 static void apply_batch(struct ld_tenant *t)
@@ -176,6 +171,7 @@ bool ld_batch_flush(struct ld_tenant *t)
     }
     is_ok = grow(t) == KB_OK && append_batch(t, why);
     count_commit(t, is_ok, why);
+    t->has_failed |= !is_ok;
     if (is_ok)
         apply_batch(t);
     else
@@ -246,16 +242,18 @@ static int push_follow_up(struct ld_tenant *t)
 int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg)
 {
     struct ld_batch *b = &t->batch;
-    const bool had_events = b->n_current > 0;
     int rc;
 
     if (b->is_closed || b->n + 1 >= LD_BATCH_EVENTS || (is_alone(entry->ev.type) && b->n > 0))
-        if (!ld_batch_flush(t) && had_events)
-            return LD_LOST;
+        ld_batch_flush(t);
     if (kb_grow((void **)&b->entry, &b->cap, b->n + 2, 64, sizeof *b->entry) != 0)
         return KB_ENOMEM;
-    if (b->n == 0)
+    if (b->n == 0 && !t->has_failed)
         commit_due(t);
+    if (t->has_failed) {
+        ld_op_lose(b->current);
+        return LD_LOST;
+    }
     rc = push_entry(t, entry, msg);
     if (rc != KB_OK)
         return rc;
@@ -265,13 +263,11 @@ int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_
 
 int ld_batch_stage_again(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg)
 {
-    const bool had_events = t->batch.n_current > 0;
-    int rc = ld_batch_stage(t, entry, msg);
+    const int rc = ld_batch_stage(t, entry, msg);
 
     if (rc != KB_EBUSY)
         return rc;
-    if (!ld_batch_flush(t) && had_events)
-        return LD_LOST;
+    ld_batch_flush(t);
     return ld_batch_stage(t, entry, msg);
 }
 
@@ -325,6 +321,7 @@ static void run_op(struct ld_tenant *t, struct ld_op *op)
 void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op)
 {
     t->now_ms = t->world->now_ms();
+    t->has_failed = false;
     run_op(t, op);
     ld_batch_flush(t);
 }
@@ -334,6 +331,7 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
     struct ld_op *op = ld_queue_take(t, LD_TURN_OPS);
 
     t->now_ms = t->world->now_ms();
+    t->has_failed = false;
     while (op != NULL) {
         struct ld_op *next = op->next;
 

@@ -8,7 +8,8 @@
 #define LD_BATCH_EVENTS 2048  /* events in one transaction */
 #define LD_EXPIRE_EVENTS 1024 /* windows closed by one op */
 
-/* Returned beside enum kb_err: the commit of the op's own staged events failed, and they are undone. */
+/* Returned beside enum kb_err: a commit of this turn failed; the op's events in it are undone and ld_op_lose was told.
+ */
 #define LD_LOST (-1000)
 
 /* An event of the open batch with what its row needs besides. */

@@ -36,12 +36,11 @@ static void keep_settings(struct ld_recovered *to, const struct kb_event *ev)
     const void *spec = ev->as.configured.spec;
 
     to->settings = *(const struct ld_settings *)spec;
-    to->configured_seq = ev->seq;
 }
 
 static int decode_row(struct fold *f, const struct ld_row *row, struct ld_doc **doc, struct kb_event *ev)
 {
-    const struct kb_spec *spec = &f->to->settings.spec;
+    const struct kb_spec *spec = kb_engine_spec(f->to->engine);
     struct ld_problem problem;
 
     ld_problem_init(&problem);
@@ -71,8 +70,6 @@ static int fold_row(void *arg, const struct ld_row *row)
              msg.text[0] != '\0' ? msg.text : kb_strerror((int)rc));
         goto out;
     }
-    if (ev.type == KB_EV_CONFIGURED)
-        keep_settings(f->to, &ev);
     f->to->seq = row->seq;
     f->to->tip_hash = kb_hash_bytes(KB_HASH_INIT, row->text, row->n_text);
 out:
@@ -80,17 +77,32 @@ out:
     return f->rc != 0;
 }
 
-/* Folds what follows to->seq. */
+/* The settings stand in the log alone: the engine keeps no more than the spec. */
+static int settings_row(void *arg, const struct ld_row *row)
+{
+    struct fold *f = arg;
+    struct ld_doc *doc = NULL;
+    struct kb_event ev;
+
+    if (decode_row(f, row, &doc, &ev) == 0 && ev.type == KB_EV_CONFIGURED)
+        keep_settings(f->to, &ev);
+    ld_doc_free(doc);
+    return f->rc != 0;
+}
+
+/* Folds what follows to->seq, and finds the settings in force at its end. */
 static int fold_tail(struct ld_recovered *to, struct ld_store *store, const char *db_path, char *why)
 {
     struct fold f = {.to = to, .db_path = db_path, .why = why};
-    const int rc = ld_store_read(store, to->seq, SIZE_MAX, fold_row, &f);
+    int rc = ld_store_read(store, to->seq, SIZE_MAX, fold_row, &f);
 
+    if (rc == LD_STORE_OK)
+        rc = ld_store_last_configured(store, settings_row, &f);
     if (f.rc != 0)
         return f.rc;
-    if (rc < 0)
+    if (rc != LD_STORE_OK)
         snprintf(why, 512, "%.400s: the log cannot be read", db_path);
-    return rc < 0 ? rc : LD_STORE_OK;
+    return rc;
 }
 
 /* ---- snapshot -------------------------------------------------------------------------------------- */
@@ -101,36 +113,18 @@ static int hash_row(void *arg, const struct ld_row *row)
     return 0;
 }
 
-static int settings_row(void *arg, const struct ld_row *row)
-{
-    struct fold *f = arg;
-    struct ld_doc *doc = NULL;
-    struct kb_event ev = {0};
-
-    if (decode_row(f, row, &doc, &ev) == 0 && ev.type == KB_EV_CONFIGURED)
-        keep_settings(f->to, &ev);
-    ld_doc_free(doc);
-    return 0;
-}
-
 /* Believes a verified body into *to, or says why not. */
 static bool load_body(struct ld_recovered *to, struct ld_store *store, uint64_t seq, const void *body, size_t n,
                       char *why)
 {
-    struct fold f = {.to = to, .db_path = "snapshot", .why = why};
     struct kb_reader r;
     uint64_t hash = 0;
     enum kb_err rc;
 
     kb_reader_init(&r, body, n);
-    const uint64_t configured_seq = kb_get_u64(&r);
     const uint64_t want = kb_get_u64(&r);
     snprintf(why, 512, "it belongs to another log");
-    if (r.rc != KB_OK || configured_seq == 0 || configured_seq > seq)
-        return false;
-    if (ld_store_read(store, seq - 1, 1, hash_row, &hash) < 0 || hash != want)
-        return false;
-    if (ld_store_read(store, configured_seq - 1, 1, settings_row, &f) < 0 || to->configured_seq != configured_seq)
+    if (r.rc != KB_OK || ld_store_read(store, seq - 1, 1, hash_row, &hash) != LD_STORE_OK || hash != want)
         return false;
     rc = kb_engine_load(to->engine, (const unsigned char *)body + LD_SNAPSHOT_PREFIX, n - LD_SNAPSHOT_PREFIX);
     if (rc != KB_OK) {

@@ -1,20 +1,20 @@
 /* Recovery: a tenant's model from its file. The log is the truth; the snapshot only saves time, and is believed when
  * it is whole, of this version, not newer than the log, and ends with the same log line as the log has there.
  *
- * Snapshot body: configured_seq u64, hash of the log line `seq` u64 (kb_hash_bytes), then the engine's own body. */
+ * Snapshot body: hash of the log line `seq` (kb_hash_bytes of its text, u64), then the engine's own body. */
 #ifndef LD_RECOVER_H
 #define LD_RECOVER_H
 
 #include "json_in.h"
 #include "store.h"
 
-#define LD_SNAPSHOT_PREFIX 16u /* bytes before the engine's body */
+#define LD_SNAPSHOT_PREFIX 8u /* bytes before the engine's body */
 
 struct ld_recovered {
-    struct kb_engine *engine;    /* owned by the caller; new when the log is empty */
-    struct ld_settings settings; /* as the last configured event says */
-    uint64_t seq;                /* last event; 0: the log is empty */
-    uint64_t configured_seq, snapshot_seq, tip_hash;
+    struct kb_engine *engine;        /* owned by the caller; new when the log is empty */
+    struct ld_settings settings;     /* as the last configured event says */
+    uint64_t seq;                    /* last event; 0: the log is empty */
+    uint64_t snapshot_seq, tip_hash; /* tip_hash: of the line seq */
 };
 
 /* 0 or an LD_STORE_* code with a sentence in why (>= 512 bytes) that names the file and the line. `is_verified`: also

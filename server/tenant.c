@@ -70,7 +70,6 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
     t->engine = r->engine;
     t->settings = r->settings;
     t->seq = r->seq;
-    t->configured_seq = r->configured_seq;
     t->snapshot_seq = r->snapshot_seq;
     t->tip_hash = r->tip_hash;
     t->dims_epoch = 1;

@@ -1,9 +1,11 @@
 /* Inside of a tenant, shared by tenant*.c, queue.c, commit*.c and upkeep.c only.
  *
- *   tenant.c         life, locks, readers' getters      tenant_select.c  decisions, in the serving thread
- *   queue.c          ops and their waiting line         commit.c         batches: stage, append, apply, answer;
- * commit_rows.c commit_ops.c     what each kind of op stages; commit_observe.c, commit_reward.c
- *   upkeep.c         snapshots, WAL, expiry, healing
+ *   tenant.c            life, locks, readers' getters
+ *   tenant_select.c     decisions, in the serving thread
+ *   queue.c             ops and their waiting line
+ *   commit.c            batches: stage, append, apply, answer (commit_rows.c: their rows)
+ *   commit_ops.c        what each kind of op stages (commit_observe.c, commit_reward.c: two of them)
+ *   upkeep.c            snapshots, WAL, expiry, healing
  *
  * Who may touch what: `lock` guards what readers see (engine, settings, dims_epoch) and is taken for writing by the
  * writer only; `queue_lock` guards the line; all below "the writer's own" belongs to the one writer job. */
@@ -47,13 +49,12 @@ struct ld_tenant {
     /* The writer's own: */
     struct ld_batch batch;
     int64_t now_ms;
-    uint64_t seq;            /* last applied */
-    uint64_t configured_seq; /* of the configuration in force */
-    uint64_t tip_hash;       /* of the log line `seq`; 0 = not known */
-    uint64_t snapshot_seq;   /* of the last snapshot, or of the last attempt */
+    uint64_t seq;          /* last applied */
+    uint64_t tip_hash;     /* of the log line `seq`; 0 = not known */
+    uint64_t snapshot_seq; /* of the last snapshot, or of the last attempt */
     size_t n_pending;
-    bool has_backlog;   /* more windows have closed than one expire op takes */
-    uint64_t wal_bytes; /* estimate since the last WAL checkpoint */
+    bool has_failed;  /* a commit of this turn did: the rest of the turn does not wait for the disk again */
+    bool has_backlog; /* more windows have closed than one expire op takes */
 };
 
 /* queue.c: up to max ops in order of arrival, linked. */

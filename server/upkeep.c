@@ -17,7 +17,7 @@
 #include "snapshot.h"
 #include "tenant_impl.h"
 
-#define WAL_LIMIT (8u << 20)
+#define WAL_LIMIT (8 << 20)
 #define PROBE_BYTES 65536u
 
 /* ---- snapshots ------------------------------------------------------------------------------------- */
@@ -28,7 +28,6 @@ static bool write_snapshot(struct ld_tenant *t, char *why)
     bool is_ok;
 
     kb_writer_init(&w);
-    kb_put_u64(&w, t->configured_seq);
     kb_put_u64(&w, t->tip_hash);
     is_ok = kb_engine_save(t->engine, &w) == KB_OK && w.rc == KB_OK;
     if (is_ok)
@@ -69,7 +68,6 @@ static void checkpoint_wal(struct ld_tenant *t)
 {
     if (ld_store_checkpoint(t->store) != LD_STORE_OK)
         ld_log(LD_LOG_WARN, "tenant %s: the write-ahead log could not be checkpointed", t->name);
-    t->wal_bytes = 0;
 }
 
 void ld_tenant_upkeep(struct ld_tenant *t)
@@ -78,7 +76,7 @@ void ld_tenant_upkeep(struct ld_tenant *t)
     if (!atomic_load(&t->is_failing) && !atomic_load(&t->is_doomed)) {
         if (is_snapshot_due(t))
             take_snapshot(t);
-        if (t->wal_bytes > WAL_LIMIT)
+        if (ld_store_wal_bytes(t->store) > WAL_LIMIT)
             checkpoint_wal(t);
     }
     if (t->has_backlog) {
@@ -130,7 +128,8 @@ void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms)
 
 /* ---- healing --------------------------------------------------------------------------------------- */
 
-/* Whether a file beside the log takes bytes and keeps them: a transaction without rows would not tell. */
+/* Whether a file beside the log takes bytes: the store's own probe writes into a WAL that has its blocks already, and
+ * would not see a full disk. */
 static bool takes_bytes(const char *path)
 {
     static const char bytes[4096];
