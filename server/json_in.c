@@ -94,7 +94,7 @@ static json_t *parse_value(const char *text, size_t n, const char *prefix, struc
         return NULL;
     }
     json_error_t error;
-    json_t *v = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
+    json_t *v = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL | JSON_DECODE_ANY, &error);
     if (v == NULL && json_error_code(&error) == json_error_out_of_memory) {
         ld_problem_set(p, 503, "out of memory");
     } else if (v == NULL) {
