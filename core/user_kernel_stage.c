@@ -38,7 +38,7 @@ static uint32_t push(struct kb_user_kernel *k, struct kb_user u)
 /* Solves the columns of n <= work->width slots (pushed, with room for columns) and stores them. */
 static enum kb_err solve_slots(struct kb_user_kernel *k, struct kb_cg_work *work, const uint32_t *slots, size_t n)
 {
-    uint32_t nodes[KB_CG_PANEL];
+    uint32_t nodes[KB_CG_PANEL] = {0};
     double diag[KB_CG_PANEL];
     for (size_t i = 0; i < n; i++)
         nodes[i] = k->anchors.panel[slots[i] / KB_CG_PANEL]->user[slots[i] % KB_CG_PANEL].node;
