@@ -2,13 +2,19 @@
 import pathlib
 import re
 import sys
+import zlib
 
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from harness import Client, Server  # noqa: E402
+from harness import BIN, Client, Server  # noqa: E402
+
+
+def pytest_sessionstart(session):
+    if not pathlib.Path(BIN).exists():
+        pytest.exit(f"{BIN} is not there: run make first", returncode=1)
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +32,9 @@ def api(server):
 
 @pytest.fixture
 def name(request):
-    """A tenant name made of the test's own."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name)[:60].strip("-") or "t"
+    """A tenant name made of the test's own, unique by a checksum."""
+    own = request.node.name.encode()
+    return f"{re.sub(rb'[^A-Za-z0-9]+', b'-', own)[5:40].decode()}{zlib.crc32(own):08x}"
 
 
 @pytest.fixture
