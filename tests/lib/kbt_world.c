@@ -39,6 +39,9 @@ static double *node_gram(const struct kbt_world *w, size_t *order)
         a[(n - 1) * n + n - 1] += population;
         a[i * n + n - 1] = a[(n - 1) * n + i] = -population;
     }
+    /* padding hangs on the virtual node alone and is eliminated from the system: population - population^2 / (...) */
+    if (population > 0)
+        a[n * n - 1] += (double)w->n_padding * (population - population * population / (population + rho));
     kbt_inverse(n, a, inverse);
     free(a);
     *order = n;
@@ -98,10 +101,10 @@ static void drop_repeats(struct kbt_world *w)
 
 /* --- life -------------------------------------------------------------------------------------------------- */
 
-void kbt_world_open(struct kbt_world *w, const struct kb_spec *spec, size_t n_users, size_t n_arms, bool has_edges,
-                    uint64_t key)
+static void open_padded(struct kbt_world *w, const struct kb_spec *spec, size_t n_users, size_t n_arms, bool has_edges,
+                        size_t n_padding, uint64_t key)
 {
-    *w = (struct kbt_world){.spec = *spec, .n_users = n_users, .n_arms = n_arms};
+    *w = (struct kbt_world){.spec = *spec, .n_users = n_users, .n_arms = n_arms, .n_padding = n_padding};
     w->dim = (size_t)spec->context_dim + spec->arm_dim;
     ck_assert_uint_le(w->dim, KBT_MAX_DIM);
     w->n_nodes = n_users - N_STRANGERS;
@@ -111,7 +114,7 @@ void kbt_world_open(struct kbt_world *w, const struct kb_spec *spec, size_t n_us
     if (has_edges)
         w->n_edges = kbt_random_edges(w->n_nodes, n_users, true, key, &w->edges);
     drop_repeats(w);
-    ck_assert_int_eq(kb_graph_new(&w->graph, w->n_nodes, w->edges, w->n_edges, NULL), KB_OK);
+    ck_assert_int_eq(kb_graph_new(&w->graph, w->n_nodes + n_padding, w->edges, w->n_edges, NULL), KB_OK);
     w->arm_features = kbt_array(n_arms * spec->arm_dim + 1);
     kbt_random_normal(n_arms * spec->arm_dim, key + 1, w->arm_features);
     w->user_gram = kbt_array(n_users * n_users);
@@ -120,6 +123,17 @@ void kbt_world_open(struct kbt_world *w, const struct kb_spec *spec, size_t n_us
     kb_scratch_init(&w->scratch);
     ck_assert_int_eq(kb_posterior_new(&w->posterior, spec, w->graph), KB_OK);
     ck_assert_int_eq(kb_posterior_fit_scratch(w->posterior, &w->scratch, 0), KB_OK);
+}
+
+void kbt_world_open(struct kbt_world *w, const struct kb_spec *spec, size_t n_users, size_t n_arms, bool has_edges,
+                    uint64_t key)
+{
+    open_padded(w, spec, n_users, n_arms, has_edges, 0, key);
+}
+
+void kbt_world_open_large(struct kbt_world *w, const struct kb_spec *spec, size_t n_users, size_t n_arms, uint64_t key)
+{
+    open_padded(w, spec, n_users, n_arms, true, KB_GRAPH_DENSE_MAX + 1, key);
 }
 
 void kbt_world_close(struct kbt_world *w)
@@ -272,7 +286,7 @@ static double vec_kernel(const struct kb_vec_kernel_spec *k, size_t dim, const d
     return 1;
 }
 
-double kbt_kernel(const struct kbt_world *w, const struct kbt_observation *a, const struct kbt_observation *b)
+double kbt_world_kernel(const struct kbt_world *w, const struct kbt_observation *a, const struct kbt_observation *b)
 {
     size_t c = w->spec.context_dim;
     double value = w->user_gram[a->user * w->n_users + b->user];
@@ -289,7 +303,7 @@ static double *gram(const struct kbt_world *w, double ridge)
     double *k = kbt_array(t * t + 1);
     for (size_t i = 0; i < t; i++) {
         for (size_t j = 0; j < t; j++)
-            k[i * t + j] = kbt_kernel(w, &w->seen[i], &w->seen[j]) + (i == j ? ridge : 0);
+            k[i * t + j] = kbt_world_kernel(w, &w->seen[i], &w->seen[j]) + (i == j ? ridge : 0);
     }
     return k;
 }
@@ -301,10 +315,10 @@ void kbt_dense_gp(const struct kbt_world *w, const struct kbt_observation *query
     double *k = gram(w, w->spec.repr.lambda), *column = kbt_array(t + 1), *solved = kbt_array(t + 1);
     for (size_t q = 0; q < n; q++) {
         for (size_t i = 0; i < t; i++)
-            column[i] = kbt_kernel(w, &w->seen[i], &query[q]);
+            column[i] = kbt_world_kernel(w, &w->seen[i], &query[q]);
         kbt_solve(t, k, column, solved);
         mean[q] = 0;
-        variance[q] = kbt_kernel(w, &query[q], &query[q]);
+        variance[q] = kbt_world_kernel(w, &query[q], &query[q]);
         for (size_t i = 0; i < t; i++) {
             mean[q] += solved[i] * w->seen[i].reward;
             variance[q] -= solved[i] * column[i];
@@ -324,13 +338,13 @@ static void nystrom_matrices(const struct kbt_world *w, const struct kbt_observa
     for (size_t i = 0; i < m; i++) {
         target[i] = 0;
         for (size_t j = 0; j < t; j++) {
-            k_zt[i * t + j] = kbt_kernel(w, &z[i], &w->seen[j]);
+            k_zt[i * t + j] = kbt_world_kernel(w, &z[i], &w->seen[j]);
             target[i] += k_zt[i * t + j] * w->seen[j].reward;
         }
     }
     for (size_t i = 0; i < m; i++) {
         for (size_t j = 0; j < m; j++) {
-            k_zz[i * m + j] = kbt_kernel(w, &z[i], &z[j]);
+            k_zz[i * m + j] = kbt_world_kernel(w, &z[i], &z[j]);
             phi[i * m + j] = w->spec.repr.lambda * k_zz[i * m + j];
             for (size_t s = 0; s < t; s++)
                 phi[i * m + j] += k_zt[i * t + s] * k_zt[j * t + s];
@@ -347,11 +361,11 @@ void kbt_dense_nystrom(const struct kbt_world *w, const struct kbt_observation *
     nystrom_matrices(w, atoms, m, k_zz, phi, target);
     for (size_t q = 0; q < n; q++) {
         for (size_t i = 0; i < m; i++)
-            column[i] = kbt_kernel(w, &atoms[i], &query[q]);
+            column[i] = kbt_world_kernel(w, &atoms[i], &query[q]);
         kbt_solve(m, k_zz, column, by_gram);
         kbt_solve(m, phi, column, by_phi);
         mean[q] = 0;
-        variance[q] = kbt_kernel(w, &query[q], &query[q]);
+        variance[q] = kbt_world_kernel(w, &query[q], &query[q]);
         for (size_t i = 0; i < m; i++) {
             mean[q] += by_phi[i] * target[i];
             variance[q] += column[i] * (w->spec.repr.lambda * by_phi[i] - by_gram[i]);

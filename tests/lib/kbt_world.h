@@ -21,6 +21,7 @@ struct kbt_world {
     struct kb_graph *graph;
     struct kb_edge *edges;
     size_t n_edges, n_nodes;
+    size_t n_padding;     /* nodes without edges beyond those of the users */
     uint32_t *node_of;    /* [n_users]; the last two users are unknown to the graph */
     double *arm_features; /* [n_arms][arm_dim] */
     double *user_gram;    /* [n_users][n_users]: the dense G of the spec */
@@ -35,6 +36,8 @@ struct kbt_world {
  * node is isolated. The posterior is empty. */
 void kbt_world_open(struct kbt_world *w, const struct kb_spec *spec, size_t n_users, size_t n_arms, bool has_edges,
                     uint64_t key);
+/* The same over a graph too large to be held dense: padded with nodes that have no edges. */
+void kbt_world_open_large(struct kbt_world *w, const struct kb_spec *spec, size_t n_users, size_t n_arms, uint64_t key);
 void kbt_world_close(struct kbt_world *w);
 
 /* An observation drawn by key and index: contexts come from a pool of five, so points repeat. */
@@ -60,7 +63,7 @@ void kbt_predict(const struct kb_posterior *p, struct kb_scratch *s, const struc
 
 /* --- oracles: kernel values from their definitions, then plain elimination ------------------------------ */
 
-double kbt_kernel(const struct kbt_world *w, const struct kbt_observation *a, const struct kbt_observation *b);
+double kbt_world_kernel(const struct kbt_world *w, const struct kbt_observation *a, const struct kbt_observation *b);
 
 /* LK eq. 3 on every observation: k^T (K + lambda I)^-1 y, k(s,s) - k^T (K + lambda I)^-1 k. */
 void kbt_dense_gp(const struct kbt_world *w, const struct kbt_observation *query, size_t n, double *mean,
