@@ -10,8 +10,8 @@
 struct kb_graph *kbt_small_graph, *kbt_large_graph;
 double *kbt_large_inverse[2];
 const double kbt_populations[2] = {0.0, 0.8};
-struct kb_user_kernel *kbt_kernel;
-struct kb_user_scratch *kbt_user_scratch;
+struct kb_user_kernel *kbt_users_kernel;
+struct kb_user_scratch *kbt_users_scratch;
 
 static struct kb_graph *make_graph(size_t n, size_t n_extra, uint64_t key)
 {
@@ -46,14 +46,14 @@ void kbt_users_tear_down(void)
 void kbt_open_kernel(enum kb_user_kernel_type type, double population, bool is_normalized, const struct kb_graph *graph)
 {
     struct kb_user_kernel_spec spec = {type, KBT_RHO, population, is_normalized};
-    ck_assert_int_eq(kb_user_kernel_new(&kbt_kernel, &spec, graph), KB_OK);
-    ck_assert_int_eq(kb_user_scratch_new(&kbt_user_scratch, kbt_kernel), KB_OK);
+    ck_assert_int_eq(kb_user_kernel_new(&kbt_users_kernel, &spec, graph), KB_OK);
+    ck_assert_int_eq(kb_user_scratch_new(&kbt_users_scratch, kbt_users_kernel), KB_OK);
 }
 
 void kbt_close_kernel(void)
 {
-    kb_user_scratch_free(kbt_user_scratch);
-    kb_user_kernel_free(kbt_kernel);
+    kb_user_scratch_free(kbt_users_scratch);
+    kb_user_kernel_free(kbt_users_kernel);
 }
 
 struct kb_user kbt_node_user(uint32_t node)
@@ -69,13 +69,13 @@ struct kb_user kbt_stranger(uint32_t i)
 uint32_t kbt_add_anchor(struct kb_user u)
 {
     uint32_t slot;
-    ck_assert_int_eq(kb_user_kernel_add_anchors(kbt_kernel, &u, 1, &slot, kbt_user_scratch), KB_OK);
+    ck_assert_int_eq(kb_user_kernel_add_anchors(kbt_users_kernel, &u, 1, &slot, kbt_users_scratch), KB_OK);
     return slot;
 }
 
 double kbt_user_value(struct kb_user u, uint32_t slot)
 {
-    double out, diag = kb_user_kernel_diag(kbt_kernel, u, kbt_user_scratch);
-    kb_user_kernel_row_at(kbt_kernel, u, diag, &slot, 1, &out);
+    double out, diag = kb_user_kernel_diag(kbt_users_kernel, u, kbt_users_scratch);
+    kb_user_kernel_row_at(kbt_users_kernel, u, diag, &slot, 1, &out);
     return out;
 }

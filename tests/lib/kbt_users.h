@@ -17,8 +17,8 @@ void kbt_users_set_up(void);
 void kbt_users_tear_down(void);
 
 /* The kernel in hand and a scratch for it. */
-extern struct kb_user_kernel *kbt_kernel;
-extern struct kb_user_scratch *kbt_user_scratch;
+extern struct kb_user_kernel *kbt_users_kernel;
+extern struct kb_user_scratch *kbt_users_scratch;
 void kbt_open_kernel(enum kb_user_kernel_type type, double population, bool is_normalized,
                      const struct kb_graph *graph);
 void kbt_close_kernel(void);

@@ -53,7 +53,8 @@ START_TEST(dense_form_equals_the_joint_covariance_with_strangers)
                     want /= sqrt(diag * g[vi * order + vi]);
                 if (!kbt_close(kbt_user_value(u, slot), want, 1e-10))
                     ck_abort_msg("case %d, users %u, %u: %g, want %g", c, j, i, kbt_user_value(u, slot), want);
-                ck_assert(kbt_close(kb_user_kernel_diag(kbt_kernel, u, kbt_user_scratch), c >= 2 ? 1.0 : diag, 1e-10));
+                ck_assert(
+                    kbt_close(kb_user_kernel_diag(kbt_users_kernel, u, kbt_users_scratch), c >= 2 ? 1.0 : diag, 1e-10));
             }
         }
         kbt_close_kernel();
@@ -74,8 +75,8 @@ START_TEST(column_form_equals_the_dense_inverse)
                 if (!(fabs(kbt_user_value(kbt_node_user(j), slot) - want[j]) <= 1e-9 * want[i]))
                     ck_abort_msg("G[%u, %u] = %.17g, want %.17g", j, i, kbt_user_value(kbt_node_user(j), slot),
                                  want[j]);
-            ck_assert(
-                kbt_close_relative(kb_user_kernel_diag(kbt_kernel, kbt_node_user(i), kbt_user_scratch), want[i], 1e-9));
+            ck_assert(kbt_close_relative(kb_user_kernel_diag(kbt_users_kernel, kbt_node_user(i), kbt_users_scratch),
+                                         want[i], 1e-9));
         }
         kbt_close_kernel();
     }
@@ -93,7 +94,7 @@ START_TEST(column_form_knows_strangers_by_the_virtual_node)
     ck_assert(kbt_close(kbt_user_value(kbt_stranger(4), unknown), c * c * crowd[KBT_LARGE], 1e-9));
     ck_assert(kbt_close(kbt_user_value(kbt_stranger(3), unknown), c * c * crowd[KBT_LARGE] + v, 1e-9));
     ck_assert(kbt_user_value(kbt_stranger(3), unknown) ==
-              kb_user_kernel_diag(kbt_kernel, kbt_stranger(3), kbt_user_scratch));
+              kb_user_kernel_diag(kbt_users_kernel, kbt_stranger(3), kbt_users_scratch));
     kbt_close_kernel();
     kbt_open_kernel(KB_USER_LAPLACIAN, 0.0, false, kbt_large_graph);
     known = kbt_add_anchor(kbt_node_user(7));
@@ -111,12 +112,12 @@ START_TEST(who_asks_first_does_not_change_the_diagonal)
     double asked[10], solved;
     kbt_open_kernel(KB_USER_LAPLACIAN, 0.8, false, kbt_large_graph);
     for (uint32_t i = 0; i < 10; i++)
-        asked[i] = kb_user_kernel_diag(kbt_kernel, kbt_node_user(i * 200), kbt_user_scratch);
+        asked[i] = kb_user_kernel_diag(kbt_users_kernel, kbt_node_user(i * 200), kbt_users_scratch);
     kbt_close_kernel();
     kbt_open_kernel(KB_USER_LAPLACIAN, 0.8, false, kbt_large_graph);
     for (uint32_t i = 0; i < 10; i++) {
         uint32_t slot = kbt_add_anchor(kbt_node_user(i * 200));
-        solved = kb_user_kernel_diag(kbt_kernel, kbt_node_user(i * 200), kbt_user_scratch);
+        solved = kb_user_kernel_diag(kbt_users_kernel, kbt_node_user(i * 200), kbt_users_scratch);
         ck_assert_mem_eq(&solved, &asked[i], sizeof solved);
         ck_assert(kbt_user_value(kbt_node_user(i * 200), slot) == solved);
     }
@@ -151,7 +152,7 @@ START_TEST(normalized_diagonal_is_exactly_one)
             struct kb_user u = i % 4 == 3 || f >= 4 ? kbt_stranger(i) : kbt_node_user(i * 3);
             uint32_t slot = kbt_add_anchor(u);
             ck_assert(kbt_user_value(u, slot) == 1.0);
-            ck_assert(kb_user_kernel_diag(kbt_kernel, u, kbt_user_scratch) == 1.0);
+            ck_assert(kb_user_kernel_diag(kbt_users_kernel, u, kbt_users_scratch) == 1.0);
             ck_assert_double_lt(kbt_user_value(kbt_stranger(99), slot), 1.0);
         }
         kbt_close_kernel();
@@ -186,19 +187,19 @@ END_TEST
 START_TEST(ones_shares_everything_and_identity_nothing)
 {
     kbt_open_kernel(KB_USER_ONES, 0.0, false, kbt_small_graph);
-    ck_assert_uint_eq(kb_user_kernel_row(kbt_kernel, kbt_node_user(3)), 0);
-    ck_assert_uint_eq(kb_user_kernel_row(kbt_kernel, kbt_stranger(9)), 0);
+    ck_assert_uint_eq(kb_user_kernel_row(kbt_users_kernel, kbt_node_user(3)), 0);
+    ck_assert_uint_eq(kb_user_kernel_row(kbt_users_kernel, kbt_stranger(9)), 0);
     ck_assert_uint_eq(kbt_add_anchor(kbt_node_user(3)), 0);
     ck_assert_uint_eq(kbt_add_anchor(kbt_stranger(9)), 0); /* the one anchor serves everybody */
     ck_assert(kbt_user_value(kbt_node_user(4), 0) == 1.0 &&
-              kb_user_kernel_diag(kbt_kernel, kbt_stranger(2), kbt_user_scratch) == 1.0);
+              kb_user_kernel_diag(kbt_users_kernel, kbt_stranger(2), kbt_users_scratch) == 1.0);
     kbt_close_kernel();
     kbt_open_kernel(KB_USER_IDENTITY, 0.0, true, NULL);
     uint32_t a = kbt_add_anchor(kbt_stranger(7)), b = kbt_add_anchor(kbt_stranger(8));
     ck_assert_uint_ne(a, b);
-    ck_assert_uint_eq(kb_user_kernel_row(kbt_kernel, kbt_stranger(7)), 7);
+    ck_assert_uint_eq(kb_user_kernel_row(kbt_users_kernel, kbt_stranger(7)), 7);
     ck_assert(kbt_user_value(kbt_stranger(7), a) == 1.0 && kbt_user_value(kbt_stranger(7), b) == 0.0);
-    ck_assert(kb_user_kernel_diag(kbt_kernel, kbt_stranger(7), kbt_user_scratch) == 1.0);
+    ck_assert(kb_user_kernel_diag(kbt_users_kernel, kbt_stranger(7), kbt_users_scratch) == 1.0);
     kbt_close_kernel();
 }
 END_TEST
@@ -222,21 +223,21 @@ START_TEST(diagonal_cache_survives_a_snapshot)
 {
     double *cache = kbt_array(KBT_LARGE), known;
     kbt_open_kernel(KB_USER_LAPLACIAN, 0.0, false, kbt_large_graph);
-    known = kb_user_kernel_diag(kbt_kernel, kbt_node_user(5), kbt_user_scratch);
-    ck_assert_uint_eq(kb_user_kernel_diag_cache(kbt_kernel, cache, KBT_LARGE), KBT_LARGE);
+    known = kb_user_kernel_diag(kbt_users_kernel, kbt_node_user(5), kbt_users_scratch);
+    ck_assert_uint_eq(kb_user_kernel_diag_cache(kbt_users_kernel, cache, KBT_LARGE), KBT_LARGE);
     ck_assert(cache[5] == known && isnan(cache[6]));
     kbt_close_kernel();
     kbt_open_kernel(KB_USER_LAPLACIAN, 0.0, false, kbt_large_graph);
     cache[8] = -1.0;
     cache[9] = 123.0;
-    kb_user_kernel_set_diag_cache(kbt_kernel, cache, KBT_LARGE);
-    ck_assert(kb_user_kernel_diag(kbt_kernel, kbt_node_user(5), NULL) == known); /* no solver, hence no solve */
-    ck_assert(kb_user_kernel_diag(kbt_kernel, kbt_node_user(9), NULL) == 123.0);
-    ck_assert(kbt_close(kb_user_kernel_diag(kbt_kernel, kbt_node_user(8), kbt_user_scratch),
+    kb_user_kernel_set_diag_cache(kbt_users_kernel, cache, KBT_LARGE);
+    ck_assert(kb_user_kernel_diag(kbt_users_kernel, kbt_node_user(5), NULL) == known); /* no solver, hence no solve */
+    ck_assert(kb_user_kernel_diag(kbt_users_kernel, kbt_node_user(9), NULL) == 123.0);
+    ck_assert(kbt_close(kb_user_kernel_diag(kbt_users_kernel, kbt_node_user(8), kbt_users_scratch),
                         kbt_large_inverse[0][8 * (KBT_LARGE + 1)], 1e-9));
     kbt_close_kernel();
     kbt_open_kernel(KB_USER_LAPLACIAN, 0.0, false, kbt_small_graph);
-    ck_assert_uint_eq(kb_user_kernel_diag_cache(kbt_kernel, cache, KBT_LARGE), 0);
+    ck_assert_uint_eq(kb_user_kernel_diag_cache(kbt_users_kernel, cache, KBT_LARGE), 0);
     kbt_close_kernel();
     free(cache);
 }
@@ -246,13 +247,13 @@ START_TEST(scratch_fits_kernels_of_its_size)
 {
     struct kb_user_scratch *dense_scratch;
     kbt_open_kernel(KB_USER_LAPLACIAN, 0.0, false, kbt_small_graph);
-    ck_assert(kb_user_scratch_fits(kbt_user_scratch, kbt_kernel));
-    ck_assert(!kb_user_scratch_fits(NULL, kbt_kernel));
-    dense_scratch = kbt_user_scratch;
-    kb_user_kernel_free(kbt_kernel);
+    ck_assert(kb_user_scratch_fits(kbt_users_scratch, kbt_users_kernel));
+    ck_assert(!kb_user_scratch_fits(NULL, kbt_users_kernel));
+    dense_scratch = kbt_users_scratch;
+    kb_user_kernel_free(kbt_users_kernel);
     kbt_open_kernel(KB_USER_LAPLACIAN, 0.0, false, kbt_large_graph);
-    ck_assert(kb_user_scratch_fits(kbt_user_scratch, kbt_kernel));
-    ck_assert(!kb_user_scratch_fits(dense_scratch, kbt_kernel));
+    ck_assert(kb_user_scratch_fits(kbt_users_scratch, kbt_users_kernel));
+    ck_assert(!kb_user_scratch_fits(dense_scratch, kbt_users_kernel));
     kb_user_scratch_free(dense_scratch);
     kbt_close_kernel();
 }
