@@ -157,9 +157,11 @@ def matrix(points, column):
 
 def history(events):
     """[(point, reward)] learned from log lines, in order, for tenants that aggregate by `first`."""
-    slots, out = {}, []
+    slots, catalogue, out = {}, {}, []
     for ev in events:
-        if ev["type"] == "decided":
+        if ev["type"] == "arms":
+            follow_catalogue(catalogue, ev)
+        elif ev["type"] == "decided":
             shown = ev.get("slate") or [{"arm": ev["arm"], "features": ev["features"]}]
             for slot in shown:
                 slots[ev["decision"], slot["arm"]] = (ev["user"], ev["context"], slot["arm"], slot["features"])
@@ -167,10 +169,21 @@ def history(events):
         elif ev["type"] == "rewarded":
             out.append((slots[ev["decision"], ev.get("arm")], ev["reward"]))
         elif ev["type"] == "observed":
-            out.append(((ev["user"], ev["context"], ev["arm"], ev["features"]), ev["reward"]))
+            features = catalogue.get(ev["arm"]) if ev["features"] is None else ev["features"]
+            out.append(((ev["user"], ev["context"], ev["arm"], features), ev["reward"]))
         elif ev["type"] == "expired" and "reward" in ev:
             out.append((slots[ev["decision"], None], ev["reward"]))
     return out
+
+
+def follow_catalogue(catalogue, ev):
+    """Features by arm after an event of the catalogue."""
+    if ev["replace"]:
+        catalogue.clear()
+    for arm in ev["remove"]:
+        catalogue.pop(arm, None)
+    for arm in ev["put"]:
+        catalogue[arm["id"]] = arm.get("features")
 
 
 def dictionary(model):

@@ -89,3 +89,9 @@ def test_observations_are_counted_and_logged(api, tenant):
     assert (event["reward"], event["propensity"]) == (2.5, 0.125)
     stats = api.stats(tenant)
     assert (stats["observations"], stats["decisions"], stats["pending"]) == (1, 0, 0)
+
+
+def test_a_catalogue_arm_is_logged_with_the_features_it_had(api, tenant):
+    """So that a line of the log stands for itself after the catalogue has moved on."""
+    api.observe("u", "a2", 1.0, context=[0.3], tenant=tenant)
+    assert [e["features"] for e in api.events(tenant) if e["type"] == "observed"] == [[0.6]]

@@ -83,7 +83,8 @@ def test_the_sketch_still_predicts_what_exact_would(api, name):
     got = by_arm(api.select("u0", context=[0.2], explain=True, dry_run=True, tenant=name))
     mean, sd = oracle.exact(learned, [("u0", [0.2], a["id"], a["features"]) for a in ARMS])
     assert np.abs(np.array([got[a["id"]][0] for a in ARMS]) - mean).max() < 0.1
-    assert all(got[a["id"]][1] >= s - 1e-9 for a, s in zip(ARMS, sd)), "a sketch must never claim to know more"
+    ratio = np.array([got[a["id"]][1] for a in ARMS]) / sd
+    assert ratio.min() > 3 ** -0.5 and ratio.max() < 3 ** 0.5, ratio  # BKB's (1 + eps) / (1 - eps) at eps = 1/2
 
 
 def test_the_dictionary_never_passes_its_cap(api, name):
