@@ -1,0 +1,142 @@
+/* Decision rules: propensities and draws. */
+#include <math.h>
+
+#include "kbt.h"
+#include "policy.h"
+#include "rng.h"
+
+#define N 5u
+
+static const double mean[N] = {0.1, 0.9, 0.5, 0.9, -1}, sd[N] = {0.5, 0.1, 0.3, 0.2, 1};
+static const double score[N] = {0.2, 1.5, 0.5, 1.5, 1.4};
+
+static void propensities(const struct kb_rule_spec *rule, double scale, size_t n, double *p)
+{
+    struct kb_arena arena;
+    kb_arena_init(&arena);
+    ck_assert_int_eq(kb_arena_fit(&arena, kb_policy_bytes(rule, n)), KB_OK);
+    kb_policy_propensities(rule, scale, n, mean, sd, score, p, &arena);
+    ck_assert_uint_eq(kb_arena_mark(&arena), 0);
+    kb_arena_close(&arena);
+}
+
+static void expect_sum_one(const double *p)
+{
+    double sum = 0;
+    for (size_t i = 0; i < N; i++)
+        sum += p[i];
+    ck_assert_double_eq_tol(sum, 1, 1e-14);
+}
+
+START_TEST(ucb_takes_the_best_score_and_ties_go_to_the_lowest_index)
+{
+    const struct kb_rule_spec rule = {.type = KB_RULE_UCB};
+    double p[N];
+    propensities(&rule, 2, N, p);
+    for (size_t i = 0; i < N; i++)
+        ck_assert_double_eq(p[i], i == 1);
+}
+END_TEST
+
+START_TEST(epsilon_spreads_its_share_evenly)
+{
+    const enum kb_rule_type types[] = {KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM};
+    for (size_t t = 0; t < 3; t++) {
+        struct kb_rule_spec rule = {.type = types[t]};
+        double pure[N], mixed[N];
+        propensities(&rule, 1, N, pure);
+        rule.epsilon = 0.2;
+        propensities(&rule, 1, N, mixed);
+        for (size_t i = 0; i < N; i++)
+            ck_assert_double_eq_tol(mixed[i], 0.8 * pure[i] + 0.04, 1e-15);
+        expect_sum_one(mixed);
+    }
+}
+END_TEST
+
+START_TEST(uniform_knows_no_favourites)
+{
+    const struct kb_rule_spec rule = {.type = KB_RULE_UNIFORM};
+    double p[N];
+    propensities(&rule, 1, N, p);
+    for (size_t i = 0; i < N; i++)
+        ck_assert_double_eq(p[i], 0.2);
+}
+END_TEST
+
+/* Scale multiplies the standard deviations: two arms have a closed form at every scale. */
+START_TEST(thompson_scales_the_standard_deviations)
+{
+    const struct kb_rule_spec rule = {.type = KB_RULE_THOMPSON};
+    for (double scale = 0.25; scale < 5; scale *= 2) {
+        double p[2];
+        propensities(&rule, scale, 2, p);
+        double z = (mean[0] - mean[1]) / (scale * hypot(sd[0], sd[1]));
+        ck_assert_double_eq_tol(p[0], 0.5 * erfc(-z / sqrt(2)), 1e-10);
+        ck_assert_double_eq_tol(p[0] + p[1], 1, 1e-15);
+    }
+}
+END_TEST
+
+START_TEST(thompson_without_scale_is_greedy)
+{
+    const struct kb_rule_spec rule = {.type = KB_RULE_THOMPSON};
+    double p[N];
+    propensities(&rule, 0, N, p);
+    for (size_t i = 0; i < N; i++)
+        ck_assert_double_eq(p[i], i == 1);
+}
+END_TEST
+
+START_TEST(draws_follow_the_propensities)
+{
+    const double p[4] = {0.1, 0, 0.6, 0.3};
+    enum { N_DRAWS = 100000 };
+    double drawn[4] = {0};
+    for (uint64_t i = 0; i < N_DRAWS; i++)
+        drawn[kb_policy_draw(4, p, kb_rng_uniform(1, KB_STREAM_ARM, i))]++;
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_double_eq_tol(drawn[i] / N_DRAWS, p[i], 5 * sqrt(p[i] * (1 - p[i]) / N_DRAWS));
+}
+END_TEST
+
+START_TEST(draw_takes_the_first_whose_cumulative_share_exceeds_the_number)
+{
+    const double p[4] = {0.25, 0.25, 0, 0.5};
+    ck_assert_uint_eq(kb_policy_draw(4, p, 0), 0);
+    ck_assert_uint_eq(kb_policy_draw(4, p, nextafter(0.25, 0)), 0);
+    ck_assert_uint_eq(kb_policy_draw(4, p, 0.25), 1);
+    ck_assert_uint_eq(kb_policy_draw(4, p, 0.5), 3);
+    ck_assert_uint_eq(kb_policy_draw(4, p, nextafter(1, 0)), 3);
+}
+END_TEST
+
+START_TEST(an_arm_of_propensity_zero_is_never_drawn)
+{
+    const double first[3] = {0, 1, 0};
+    ck_assert_uint_eq(kb_policy_draw(3, first, 0), 1);
+    /* a sum that rounding left short of the number drawn */
+    const double last[3] = {0.5, 0.5 - 1e-12, 0};
+    ck_assert_uint_eq(kb_policy_draw(3, last, nextafter(1, 0)), 1);
+}
+END_TEST
+
+START_TEST(a_single_arm_has_propensity_one_under_every_rule)
+{
+    for (int type = 0; type < KB_RULE_N; type++) {
+        const struct kb_rule_spec rule = {.type = (enum kb_rule_type)type, .epsilon = 0.3};
+        double p[1];
+        propensities(&rule, 1, 1, p);
+        ck_assert_double_eq_tol(p[0], 1, 1e-15);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    return KBT_RUN("policy", ucb_takes_the_best_score_and_ties_go_to_the_lowest_index, epsilon_spreads_its_share_evenly,
+                   uniform_knows_no_favourites, thompson_scales_the_standard_deviations,
+                   thompson_without_scale_is_greedy, draws_follow_the_propensities,
+                   draw_takes_the_first_whose_cumulative_share_exceeds_the_number,
+                   an_arm_of_propensity_zero_is_never_drawn, a_single_arm_has_propensity_one_under_every_rule);
+}

@@ -1,0 +1,336 @@
+/* Specifications: names, presets, ranges, combinations, equality, digest. */
+#include <math.h>
+#include <string.h>
+
+#include "kbt.h"
+#include "spec.h"
+
+static struct kb_spec preset(const char *name, uint32_t context_dim, uint32_t arm_dim)
+{
+    struct kb_spec spec;
+    ck_assert_int_eq(kb_spec_preset(&spec, name, context_dim, arm_dim), KB_OK);
+    return spec;
+}
+
+static void expect_refused(const struct kb_spec *spec, enum kb_err want, const char *pointer)
+{
+    struct kb_errmsg msg = {{0}, {0}};
+    enum kb_err rc = kb_spec_check(spec, &msg);
+    ck_assert_msg(rc == want, "%s: %d, expected %d", pointer, (int)rc, (int)want);
+    ck_assert_str_eq(msg.pointer, pointer);
+    ck_assert_uint_gt(strlen(msg.text), 0);
+    ck_assert_int_eq(kb_spec_check(spec, NULL), want);
+}
+
+/* --- names ----------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *(*name)(int);
+    int (*from_name)(const char *);
+    int n;
+} enums[] = {
+    {kb_user_kernel_name, kb_user_kernel_from_name, KB_USER_N},
+    {kb_vec_kernel_name, kb_vec_kernel_from_name, KB_VEC_N},
+    {kb_repr_name, kb_repr_from_name, KB_REPR_N},
+    {kb_conf_name, kb_conf_from_name, KB_CONF_N},
+    {kb_rule_name, kb_rule_from_name, KB_RULE_N},
+    {kb_aggregation_name, kb_aggregation_from_name, KB_AGG_N},
+};
+
+START_TEST(names_and_values_are_each_others_inverse)
+{
+    for (size_t e = 0; e < sizeof enums / sizeof enums[0]; e++) {
+        for (int i = 0; i < enums[e].n; i++) {
+            ck_assert_ptr_nonnull(enums[e].name(i));
+            ck_assert_int_eq(enums[e].from_name(enums[e].name(i)), i);
+        }
+        ck_assert_ptr_null(enums[e].name(enums[e].n));
+        ck_assert_ptr_null(enums[e].name(-1));
+        ck_assert_int_eq(enums[e].from_name("no such thing"), -1);
+        ck_assert_int_eq(enums[e].from_name(""), -1);
+    }
+}
+END_TEST
+
+/* --- presets ---------------------------------------------------------------------------------------------- */
+
+START_TEST(every_preset_passes_its_own_check_in_all_dimensions)
+{
+    size_t n = 0;
+    for (; kb_preset_name(n) != NULL; n++) {
+        for (uint32_t d = 0; d < 4; d++) {
+            struct kb_spec spec = preset(kb_preset_name(n), d % 2 * 3, d / 2 * 4);
+            ck_assert_int_eq(kb_spec_check(&spec, NULL), KB_OK);
+            ck_assert_str_eq(spec.algorithm, kb_preset_name(n));
+            if (spec.arm_dim == 0)
+                ck_assert_int_eq(spec.arm_kernel.type, KB_VEC_DELTA);
+            if (spec.context_dim == 0)
+                ck_assert_int_eq(spec.context_kernel.type, KB_VEC_ONES);
+        }
+        ck_assert_uint_gt(strlen(kb_preset_about(n)), 10);
+    }
+    ck_assert_uint_eq(n, 11);
+    ck_assert_ptr_null(kb_preset_about(n));
+}
+END_TEST
+
+START_TEST(the_default_row_is_laplaced)
+{
+    struct kb_spec spec = preset(kb_preset_name(0), 2, 3);
+    ck_assert_str_eq(spec.algorithm, "laplaced");
+    ck_assert_int_eq(spec.user_kernel.type, KB_USER_LAPLACIAN);
+    ck_assert_double_eq(spec.user_kernel.population, 1);
+    ck_assert(spec.user_kernel.is_normalized);
+    ck_assert_int_eq(spec.repr.type, KB_REPR_KORS);
+    ck_assert_uint_eq(spec.repr.max_dictionary, 512);
+    ck_assert_double_eq(spec.conf.beta, 2);
+}
+END_TEST
+
+START_TEST(documented_defaults_hold)
+{
+    struct kb_spec spec = preset("k-ucb", 2, 3);
+    ck_assert_double_eq(spec.repr.lambda, 1);
+    ck_assert_double_eq(spec.repr.mu, 1);
+    ck_assert_double_eq(spec.repr.gamma, 1);
+    ck_assert_double_eq(spec.repr.epsilon, 0.5);
+    ck_assert_double_eq(spec.repr.threshold, 0.01);
+    ck_assert_uint_eq(spec.repr.max_dictionary, 1024);
+    ck_assert_uint_eq(spec.repr.exact_limit, 4096);
+    ck_assert_uint_eq(preset("lk-gp-ts", 0, 0).repr.exact_limit, 1500);
+    ck_assert_double_eq(spec.conf.noise, 0.1);
+    ck_assert_double_eq(spec.conf.delta, 0.01);
+    ck_assert_double_eq(spec.conf.norm_bound, 0);
+    ck_assert_double_eq(spec.user_kernel.rho, 0.1);
+    ck_assert_int_eq(spec.reward_window_ms, 3600 * 1000);
+    ck_assert_uint_eq(spec.seed, 1);
+    ck_assert(!spec.has_default_reward);
+    ck_assert_double_eq(preset("ts", 0, 0).conf.beta, 1);
+    ck_assert_int_eq(preset("random", 0, 0).rule.type, KB_RULE_UNIFORM);
+}
+END_TEST
+
+START_TEST(presets_k_ucb_and_gp_ucb_are_one_model)
+{
+    struct kb_spec a = preset("k-ucb", 2, 3), b = preset("gp-ucb", 2, 3), c = preset("ek-ucb", 2, 3);
+    ck_assert(kb_spec_same_model(&a, &b));
+    ck_assert(!kb_spec_same_model(&a, &c));
+}
+END_TEST
+
+START_TEST(unknown_presets_are_not_found)
+{
+    struct kb_spec spec;
+    ck_assert_int_eq(kb_spec_preset(&spec, "lk-gp-ucB", 0, 0), KB_ENOTFOUND);
+    ck_assert_int_eq(kb_spec_preset(&spec, "", 0, 0), KB_ENOTFOUND);
+}
+END_TEST
+
+/* --- ranges and combinations --------------------------------------------------------------------------------- */
+
+/* Every double of the spec that has a range, with one value below and one above it. */
+START_TEST(numbers_out_of_range_are_named)
+{
+    struct kb_spec s = preset("laplaced", 2, 3);
+    struct {
+        double *field;
+        const char *pointer;
+        double below, above;
+    } fields[] = {
+        {&s.user_kernel.rho, "/user_kernel/rho", 0, INFINITY},
+        {&s.user_kernel.population, "/user_kernel/population", -0.1, INFINITY},
+        {&s.context_kernel.lengthscale, "/context_kernel/lengthscale", 0, INFINITY},
+        {&s.context_kernel.offset, "/context_kernel/offset", -1, INFINITY},
+        {&s.arm_kernel.lengthscale, "/arm_kernel/lengthscale", -1, INFINITY},
+        {&s.arm_kernel.offset, "/arm_kernel/offset", -1, INFINITY},
+        {&s.repr.lambda, "/representation/lambda", 0, INFINITY},
+        {&s.repr.mu, "/representation/mu", 0, INFINITY},
+        {&s.repr.gamma, "/representation/gamma", 0, INFINITY},
+        {&s.repr.epsilon, "/representation/epsilon", 0, 1},
+        {&s.repr.threshold, "/representation/threshold", 0, 1},
+        {&s.conf.beta, "/confidence/beta", -1, INFINITY},
+        {&s.conf.norm_bound, "/confidence/norm_bound", -1, INFINITY},
+        {&s.conf.noise, "/confidence/noise", 0, INFINITY},
+        {&s.conf.delta, "/confidence/delta", 0, 1},
+        {&s.rule.epsilon, "/rule/epsilon", -0.01, 1.01},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        const double good = *fields[i].field, bad[] = {fields[i].below, fields[i].above, (double)NAN};
+        for (size_t b = 0; b < 3; b++) {
+            *fields[i].field = bad[b];
+            expect_refused(&s, KB_EINVAL, fields[i].pointer);
+        }
+        *fields[i].field = good;
+        ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+    }
+}
+END_TEST
+
+START_TEST(counts_out_of_range_are_named)
+{
+    struct kb_spec s = preset("laplaced", 2, 3);
+    s.context_dim = 4097;
+    expect_refused(&s, KB_EINVAL, "/context_dim");
+    s = preset("laplaced", 2, 3);
+    s.arm_dim = 4097;
+    expect_refused(&s, KB_EINVAL, "/arm_dim");
+    s = preset("laplaced", 2, 3);
+    s.repr.max_dictionary = 0;
+    expect_refused(&s, KB_EINVAL, "/representation/max_dictionary");
+    s.repr.max_dictionary = 4097;
+    expect_refused(&s, KB_EINVAL, "/representation/max_dictionary");
+    s = preset("k-ucb", 2, 3);
+    s.repr.exact_limit = 0;
+    expect_refused(&s, KB_EINVAL, "/representation/exact_limit");
+    s.repr.exact_limit = 16385;
+    expect_refused(&s, KB_EINVAL, "/representation/exact_limit");
+    s = preset("laplaced", 2, 3);
+    s.reward_window_ms = 0;
+    expect_refused(&s, KB_EINVAL, "/reward_window_s");
+    s = preset("laplaced", 2, 3);
+    s.seed = UINT64_C(1) << 53;
+    expect_refused(&s, KB_EINVAL, "/seed");
+    s = preset("laplaced", 2, 3);
+    s.has_default_reward = true;
+    s.default_reward = INFINITY;
+    expect_refused(&s, KB_EINVAL, "/default_reward");
+    s = preset("laplaced", 2, 3);
+    s.arm_kernel.degree = 9;
+    expect_refused(&s, KB_EINVAL, "/arm_kernel/degree");
+    s.arm_kernel.degree = 0;
+    expect_refused(&s, KB_EINVAL, "/arm_kernel/degree");
+}
+END_TEST
+
+START_TEST(types_past_the_end_are_refused)
+{
+    struct kb_spec s = preset("laplaced", 2, 3);
+    s.rule.type = KB_RULE_N;
+    expect_refused(&s, KB_EINVAL, "/rule/type");
+    s = preset("laplaced", 2, 3);
+    s.user_kernel.type = KB_USER_N;
+    expect_refused(&s, KB_EINVAL, "/user_kernel/type");
+    s = preset("laplaced", 2, 3);
+    s.repr.type = KB_REPR_N;
+    expect_refused(&s, KB_EINVAL, "/representation/type");
+}
+END_TEST
+
+START_TEST(kernels_of_coordinates_need_coordinates)
+{
+    for (int type = 0; type < KB_VEC_N; type++) {
+        struct kb_spec s = preset("laplaced", 0, 0);
+        s.arm_kernel.type = (enum kb_vec_kernel_type)type;
+        if (type == KB_VEC_DELTA || type == KB_VEC_ONES)
+            ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+        else
+            expect_refused(&s, KB_EUNSUPPORTED, "/arm_kernel/type");
+        s = preset("laplaced", 0, 0);
+        s.context_kernel.type = (enum kb_vec_kernel_type)type;
+        if (type == KB_VEC_ONES)
+            ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+        else
+            expect_refused(&s, KB_EUNSUPPORTED, "/context_kernel/type");
+    }
+}
+END_TEST
+
+START_TEST(median_wants_a_kernel_with_a_lengthscale)
+{
+    struct kb_spec s = preset("lin-ucb", 2, 3);
+    s.arm_kernel.is_median = true;
+    expect_refused(&s, KB_EUNSUPPORTED, "/arm_kernel/lengthscale");
+    s = preset("lin-ucb", 2, 3);
+    s.context_kernel.is_median = true;
+    expect_refused(&s, KB_EUNSUPPORTED, "/context_kernel/lengthscale");
+    s = preset("k-ucb", 2, 3);
+    s.arm_kernel.is_median = s.context_kernel.is_median = true;
+    ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+}
+END_TEST
+
+/* --- same model, digest ---------------------------------------------------------------------------------------- */
+
+START_TEST(only_what_moves_a_kernel_value_or_a_feature_makes_another_model)
+{
+    const struct kb_spec a = preset("laplaced", 2, 3);
+    struct kb_spec b = a;
+    b.conf.beta = 5;
+    b.rule.epsilon = 0.1;
+    b.rule.type = KB_RULE_THOMPSON;
+    b.seed = 9;
+    b.reward_window_ms = 1;
+    b.repr.exact_limit = 7;
+    b.repr.threshold = 0.5;     /* not read under kors */
+    b.arm_kernel.degree = 5;    /* not read under rbf */
+    b.arm_kernel.offset = 0.25; /* likewise */
+    ck_assert(kb_spec_same_model(&a, &b));
+    b.repr.mu = 0.5;
+    ck_assert(!kb_spec_same_model(&a, &b));
+    b = a;
+    b.arm_kernel.lengthscale = 1.1;
+    ck_assert(!kb_spec_same_model(&a, &b));
+    b = a;
+    b.user_kernel.population = 0.5;
+    ck_assert(!kb_spec_same_model(&a, &b));
+    b = a;
+    b.arm_dim = 4;
+    ck_assert(!kb_spec_same_model(&a, &b));
+    b = a;
+    b.repr.type = KB_REPR_EXACT;
+    ck_assert(!kb_spec_same_model(&a, &b));
+    b = a;
+    b.context_kernel.type = KB_VEC_MATERN52;
+    ck_assert(!kb_spec_same_model(&a, &b));
+}
+END_TEST
+
+START_TEST(exact_models_do_not_depend_on_dictionary_settings)
+{
+    const struct kb_spec a = preset("k-ucb", 2, 3);
+    struct kb_spec b = a;
+    b.repr.mu = 3;
+    b.repr.max_dictionary = 2;
+    b.user_kernel.rho = 0.7; /* not read under ones */
+    ck_assert(kb_spec_same_model(&a, &b));
+    b.repr.lambda = 0.5;
+    ck_assert(!kb_spec_same_model(&a, &b));
+}
+END_TEST
+
+START_TEST(digest_sees_each_setting)
+{
+    const struct kb_spec a = preset("laplaced", 2, 3);
+    const uint64_t digest = kb_spec_digest(&a, 1);
+    struct kb_spec b = a;
+    ck_assert_uint_eq(kb_spec_digest(&b, 1), digest);
+    b.rule.epsilon = 1e-9;
+    ck_assert_uint_ne(kb_spec_digest(&b, 1), digest);
+    b = a;
+    b.algorithm[0] = 'L';
+    ck_assert_uint_ne(kb_spec_digest(&b, 1), digest);
+    b = a;
+    b.arm_kernel.is_median = true;
+    ck_assert_uint_ne(kb_spec_digest(&b, 1), digest);
+    b = a;
+    b.has_default_reward = true;
+    ck_assert_uint_ne(kb_spec_digest(&b, 1), digest);
+    b = a;
+    b.seed++;
+    ck_assert_uint_ne(kb_spec_digest(&b, 1), digest);
+    b = a;
+    b.context_kernel.degree++;
+    ck_assert_uint_ne(kb_spec_digest(&b, 1), digest);
+}
+END_TEST
+
+int main(void)
+{
+    return KBT_RUN("spec", names_and_values_are_each_others_inverse,
+                   every_preset_passes_its_own_check_in_all_dimensions, the_default_row_is_laplaced,
+                   documented_defaults_hold, presets_k_ucb_and_gp_ucb_are_one_model, unknown_presets_are_not_found,
+                   numbers_out_of_range_are_named, counts_out_of_range_are_named, types_past_the_end_are_refused,
+                   kernels_of_coordinates_need_coordinates, median_wants_a_kernel_with_a_lengthscale,
+                   only_what_moves_a_kernel_value_or_a_feature_makes_another_model,
+                   exact_models_do_not_depend_on_dictionary_settings, digest_sees_each_setting);
+}

@@ -1,0 +1,216 @@
+/* Kernels on vectors against their definitions. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "kbt.h"
+#include "vec_kernel.h"
+
+#define DIM 7u
+#define N 150u
+
+static const struct kb_vec_kernel_spec kernels[] = {
+    {.type = KB_VEC_RBF, .lengthscale = 0.7},
+    {.type = KB_VEC_MATERN12, .lengthscale = 1.3},
+    {.type = KB_VEC_MATERN32, .lengthscale = 0.9},
+    {.type = KB_VEC_MATERN52, .lengthscale = 2.1},
+    {.type = KB_VEC_LINEAR, .lengthscale = 1},
+    {.type = KB_VEC_POLYNOMIAL, .lengthscale = 1, .degree = 3, .offset = 0.5},
+    {.type = KB_VEC_DELTA, .lengthscale = 1},
+    {.type = KB_VEC_ONES, .lengthscale = 1},
+};
+#define N_KERNELS (sizeof kernels / sizeof kernels[0])
+
+static double definition(const struct kb_vec_kernel_spec *k, const double *x, const double *y)
+{
+    double r = 0, dot = 0;
+    for (size_t d = 0; d < DIM; d++) {
+        r = hypot(r, x[d] - y[d]);
+        dot += x[d] * y[d];
+    }
+    double s3 = sqrt(3) * r / k->lengthscale, s5 = sqrt(5) * r / k->lengthscale;
+    switch (k->type) {
+    case KB_VEC_RBF:
+        return exp(-pow(r / k->lengthscale, 2) / 2);
+    case KB_VEC_MATERN12:
+        return exp(-r / k->lengthscale);
+    case KB_VEC_MATERN32:
+        return (1 + s3) * exp(-s3);
+    case KB_VEC_MATERN52:
+        return (1 + s5 + s5 * s5 / 3) * exp(-s5);
+    case KB_VEC_LINEAR:
+        return dot;
+    case KB_VEC_POLYNOMIAL:
+        return pow(dot + k->offset, k->degree);
+    case KB_VEC_DELTA:
+        return r == 0;
+    case KB_VEC_ONES:
+    case KB_VEC_N:
+        break;
+    }
+    return 1;
+}
+
+START_TEST(every_kernel_equals_its_definition)
+{
+    double x[N * DIM];
+    kbt_random_normal(N * DIM, 1, x);
+    for (size_t k = 0; k < N_KERNELS; k++) {
+        for (size_t i = 0; i + 1 < N; i++)
+            ck_assert(kbt_close(kb_vec_kernel_value(&kernels[k], DIM, x + i * DIM, x + (i + 1) * DIM),
+                                definition(&kernels[k], x + i * DIM, x + (i + 1) * DIM), 1e-13));
+    }
+}
+END_TEST
+
+START_TEST(scale_multiplies_what_is_there)
+{
+    double x[N * DIM], factor[N], out[N];
+    kbt_random_normal(N * DIM, 2, x);
+    kbt_random_normal(N, 3, factor);
+    for (size_t k = 0; k < N_KERNELS; k++) {
+        for (size_t i = 0; i < N; i++)
+            out[i] = factor[i];
+        kb_vec_kernel_scale(&kernels[k], DIM, x, DIM, N, x + 5 * DIM, out);
+        for (size_t i = 0; i < N; i++)
+            ck_assert(kbt_close(out[i], factor[i] * definition(&kernels[k], x + i * DIM, x + 5 * DIM), 1e-13));
+    }
+}
+END_TEST
+
+/* The first point of every window is computed at another place of another block. */
+START_TEST(value_is_bitwise_independent_of_the_block)
+{
+    double x[N * DIM], out[N];
+    kbt_random_normal(N * DIM, 4, x);
+    for (size_t k = 0; k < N_KERNELS; k++) {
+        for (size_t i = 0; i < N; i++)
+            out[i] = 1;
+        kb_vec_kernel_scale(&kernels[k], DIM, x, DIM, N, x, out);
+        for (size_t i = 0; i < N; i++) {
+            double alone = kb_vec_kernel_value(&kernels[k], DIM, x + i * DIM, x);
+            ck_assert_mem_eq(&out[i], &alone, sizeof alone);
+        }
+    }
+}
+END_TEST
+
+START_TEST(stationary_kernels_are_exactly_one_at_equal_points)
+{
+    double x[DIM];
+    for (uint64_t key = 0; key < 200; key++) {
+        kbt_random_normal(DIM, key, x);
+        for (size_t k = 0; k < N_KERNELS; k++) {
+            if (kernels[k].type == KB_VEC_LINEAR || kernels[k].type == KB_VEC_POLYNOMIAL)
+                continue;
+            ck_assert_double_eq(kb_vec_kernel_value(&kernels[k], DIM, x, x), 1.0);
+        }
+    }
+}
+END_TEST
+
+START_TEST(kernels_are_symmetric_to_the_bit)
+{
+    double x[2 * DIM];
+    for (uint64_t key = 0; key < 100; key++) {
+        kbt_random_normal(2 * DIM, key, x);
+        for (size_t k = 0; k < N_KERNELS; k++) {
+            double there = kb_vec_kernel_value(&kernels[k], DIM, x, x + DIM);
+            double back = kb_vec_kernel_value(&kernels[k], DIM, x + DIM, x);
+            ck_assert_mem_eq(&there, &back, sizeof back);
+        }
+    }
+}
+END_TEST
+
+START_TEST(strided_points_are_read_in_place)
+{
+    double x[N * (DIM + 3)], out[N];
+    kbt_random_normal(N * (DIM + 3), 6, x);
+    for (size_t i = 0; i < N; i++)
+        out[i] = 1;
+    kb_vec_kernel_scale(&kernels[0], DIM, x + 2, DIM + 3, N, x, out);
+    for (size_t i = 0; i < N; i++)
+        ck_assert(kbt_close(out[i], definition(&kernels[0], x + 2 + i * (DIM + 3), x), 1e-13));
+}
+END_TEST
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+START_TEST(median_is_that_of_all_positive_distances)
+{
+    double x[60 * DIM], all[60 * 60], median;
+    kbt_random_normal(60 * DIM, 7, x);
+    for (size_t d = 0; d < DIM; d++) /* a repeated point: its distance of zero does not count */
+        x[DIM + d] = x[d];
+    size_t n = 0;
+    for (size_t i = 0; i < 60; i++) {
+        for (size_t j = i + 1; j < 60; j++) {
+            double r = 0;
+            for (size_t d = 0; d < DIM; d++)
+                r = hypot(r, x[i * DIM + d] - x[j * DIM + d]);
+            if (r > 0)
+                all[n++] = r;
+        }
+    }
+    qsort(all, n, sizeof *all, compare);
+    ck_assert_int_eq(kb_median_distance(60, DIM, x, DIM, &median), KB_OK);
+    ck_assert(kbt_close(median, n % 2 ? all[n / 2] : (all[n / 2 - 1] + all[n / 2]) / 2, 1e-14));
+}
+END_TEST
+
+START_TEST(median_of_many_points_is_close_to_that_of_all)
+{
+    double *x = kbt_array(4000), median;
+    for (size_t i = 0; i < 4000; i++)
+        x[i] = (double)i / 4000; /* distances of uniform points: median 1 - sqrt(1/2) */
+    ck_assert_int_eq(kb_median_distance(4000, 1, x, 1, &median), KB_OK);
+    ck_assert_double_eq_tol(median, 1 - sqrt(0.5), 0.005);
+    free(x);
+}
+END_TEST
+
+START_TEST(median_without_distances_is_one)
+{
+    const double x[4] = {1, 1, 1, 1};
+    double median;
+    ck_assert_int_eq(kb_median_distance(4, 1, x, 1, &median), KB_OK);
+    ck_assert_double_eq(median, 1);
+    ck_assert_int_eq(kb_median_distance(1, 1, x, 1, &median), KB_OK);
+    ck_assert_double_eq(median, 1);
+    ck_assert_int_eq(kb_median_distance(0, 1, NULL, 1, &median), KB_OK);
+    ck_assert_double_eq(median, 1);
+}
+END_TEST
+
+static enum kb_err take_median(void *arg)
+{
+    const double x[3] = {1, 2, 4};
+    return kb_median_distance(3, 1, x, 1, arg);
+}
+
+static void check_median(void *arg)
+{
+    double *median = arg;
+    ck_assert(*median == 1.0 || *median == 2.0); /* 1 without memory, else the median of 1, 2, 3 */
+}
+
+START_TEST(median_without_memory_says_so)
+{
+    double median = 0;
+    ck_assert_uint_eq(kbt_brutal(take_median, check_median, &median), 1);
+    ck_assert_double_eq(median, 2);
+}
+END_TEST
+
+int main(void)
+{
+    return KBT_RUN("vec_kernel", every_kernel_equals_its_definition, scale_multiplies_what_is_there,
+                   value_is_bitwise_independent_of_the_block, stationary_kernels_are_exactly_one_at_equal_points,
+                   kernels_are_symmetric_to_the_bit, strided_points_are_read_in_place,
+                   median_is_that_of_all_positive_distances, median_of_many_points_is_close_to_that_of_all,
+                   median_without_distances_is_one, median_without_memory_says_so);
+}
