@@ -29,7 +29,8 @@ struct kb_user_kernel;
 struct kb_user_scratch; /* one per concurrent reader: work vectors of a single solve */
 
 /* graph may be NULL (no graph: every user is unknown); it is borrowed and must outlive the kernel.
- * Dense: O(n^3). Beyond KB_GRAPH_DENSE_MAX nodes nothing is solved here. */
+ * Dense: O(n^3). Beyond KB_GRAPH_DENSE_MAX nodes only the virtual node's column is solved here, with population.
+ * KB_ENOTPD when the graph's weights and rho are too far apart to be solved in double precision. */
 enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user_kernel_spec *spec,
                                const struct kb_graph *graph);
 void kb_user_kernel_free(struct kb_user_kernel *k);
@@ -52,7 +53,7 @@ bool kb_user_scratch_fits(const struct kb_user_scratch *s, const struct kb_user_
  * relaxed atomic store, so readers may share a const kernel. O(1), or O(iterations (n + e)). */
 double kb_user_kernel_diag(const struct kb_user_kernel *k, struct kb_user u, struct kb_user_scratch *s);
 
-/* Anchors: users against which others are evaluated, numbered 0.. in order of adding; one per kernel row.
+/* Anchors (writer's functions, all but row_at): users against which others are evaluated, numbered 0.. in order of adding; one per kernel row.
  * `find` gives the slot of a user's row among those in force and those staged, or KB_ID_NONE.
  * `stage` solves and stores the user's column behind those in force, where readers do not look (heavy, may
  * run beside readers, not beside another writer); staged slots stack up. *slot receives it (an existing one
