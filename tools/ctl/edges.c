@@ -25,9 +25,11 @@ int lc_header_from_name(const char *name)
 
 static bool is_customary(const char *name)
 {
-    static const char *const names[] = {"u",      "v",    "source", "target",  "src",    "dst",       "from",
-                                        "to",     "node", "node_1", "node_2",  "node1",  "node2",     "user",
-                                        "user_1", "id_1", "id_2",   "user_id", "friend", "friend_id", "user1"};
+    static const char *const names[] = {"u",       "v",      "source",    "target",   "src",     "dst",    "from",
+                                        "to",      "node",   "node_1",    "node_2",   "node1",   "node2",  "user",
+                                        "user_1",  "user_2", "user1",     "user2",    "user_id", "id_1",   "id_2",
+                                        "userid",  "friend", "friend_id", "friendid", "arm",     "arm_id", "item",
+                                        "item_id", "itemid", "artist",    "artistid", "genre"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcasecmp(names[i], name) == 0)
             return true;
@@ -75,7 +77,7 @@ static int to_edge(struct lc_edge_reader *r, struct lc_edge_row *out)
     if (r->n_columns == 3) {
         if (!lc_csv_number(&r->csv, 2, &out->weight))
             return -1;
-        if (!(out->weight > 0.0))
+        if (!(out->weight > 0.0) && !r->allows_zero)
             return lc_csv_fail(&r->csv, "weight %s: a weight is greater than 0", r->csv.fields[2]);
     }
     r->n_edges++;

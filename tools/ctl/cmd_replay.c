@@ -1,0 +1,142 @@
+/* laplacectl replay: options, and the report of a replay in words or as JSON. */
+#include "commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "http_client.h"
+#include "replay.h"
+
+/* --- report ------------------------------------------------------------------------------------------------------ */
+
+static const double quantiles[] = {0.5, 0.9, 0.99, 0.999, 1.0};
+static const char *const quantile_names[] = {"p50", "p90", "p99", "p99.9", "max"};
+
+#define N_QUANTILES (sizeof quantiles / sizeof quantiles[0])
+
+static void print_latency(const char *what, const struct lc_histogram *h)
+{
+    if (h->count == 0)
+        return;
+    printf("  %-8s %10s", what, lc_thousands(h->count));
+    for (size_t i = 0; i < N_QUANTILES; i++)
+        printf(" %9.3f", (double)lc_histogram_quantile(h, quantiles[i]) * 1e-6);
+    puts("");
+}
+
+static void print_report(const struct lc_replay_options *o, const struct lc_source *src,
+                         const struct lc_replay_result *r)
+{
+    double per_second = r->seconds > 0.0 ? (double)r->n_requests / r->seconds : 0.0;
+    printf("%s lines replayed, %s skipped; %s requests in %.2f s: %.0f a second, %s errors\n", lc_thousands(r->n_lines),
+           lc_thousands(src->n_skipped), lc_thousands(r->n_requests), r->seconds, per_second,
+           lc_thousands(r->n_errors));
+    if (o->rate > 0.0)
+        printf("open loop, %.6g lines a second over %zu connections; latency counts from the intended moment;\n"
+               "%s lines found every connection busy\n",
+               o->rate, o->concurrency, lc_thousands(r->n_late_start));
+    else
+        printf("closed loop over %zu connection%s: latency is that of the request alone (--rate measures queueing)\n",
+               o->concurrency, o->concurrency == 1 ? "" : "s");
+    printf("\n  %-8s %10s %9s %9s %9s %9s %9s   ms\n", "latency", "requests", "p50", "p90", "p99", "p99.9", "max");
+    print_latency("select", &r->select);
+    print_latency("reward", &r->reward);
+    print_latency("observe", &r->observe);
+    if (r->n_earned > 0)
+        printf("\nreward: mean %.6g, total %.6g over %s\n", r->earned / (double)r->n_earned, r->earned,
+               lc_thousands(r->n_earned));
+}
+
+static void json_latency(struct lc_text *t, const char *what, const struct lc_histogram *h)
+{
+    lc_text_printf(t, ",\"%s\":{\"requests\":%llu", what, (unsigned long long)h->count);
+    for (size_t i = 0; i < N_QUANTILES; i++)
+        lc_text_printf(t, ",\"%s_ms\":%.6f", quantile_names[i], (double)lc_histogram_quantile(h, quantiles[i]) * 1e-6);
+    lc_text_printf(t, ",\"mean_ms\":%.6f}", lc_histogram_mean(h) * 1e-6);
+}
+
+static void print_json(const struct lc_replay_options *o, const struct lc_source *src, const struct lc_replay_result *r)
+{
+    struct lc_text t = {0};
+    lc_text_printf(&t, "{\"lines\":%llu,\"skipped\":%zu,\"requests\":%llu,\"errors\":%llu,\"seconds\":%.6f",
+                   (unsigned long long)r->n_lines, src->n_skipped, (unsigned long long)r->n_requests,
+                   (unsigned long long)r->n_errors, r->seconds);
+    lc_text_printf(&t, ",\"loop\":\"%s\",\"rate\":%.6g,\"concurrency\":%zu,\"busy\":%llu",
+                   o->rate > 0.0 ? "open" : "closed", o->rate, o->concurrency, (unsigned long long)r->n_late_start);
+    lc_text_printf(&t, ",\"requests_per_second\":%.3f", r->seconds > 0.0 ? (double)r->n_requests / r->seconds : 0.0);
+    json_latency(&t, "select", &r->select);
+    json_latency(&t, "reward", &r->reward);
+    json_latency(&t, "observe", &r->observe);
+    lc_text_printf(&t, ",\"rewards\":{\"count\":%llu,\"total\":", (unsigned long long)r->n_earned);
+    lc_text_number(&t, r->earned);
+    lc_text_puts(&t, ",\"mean\":");
+    if (r->n_earned > 0)
+        lc_text_number(&t, r->earned / (double)r->n_earned);
+    else
+        lc_text_puts(&t, "null");
+    lc_text_puts(&t, "},\"first_error\":");
+    if (r->first_error[0] != '\0')
+        lc_text_json(&t, r->first_error);
+    else
+        lc_text_puts(&t, "null");
+    lc_text_puts(&t, "}");
+    puts(t.data);
+    lc_text_close(&t);
+}
+
+/* --- command ------------------------------------------------------------------------------------------------------ */
+
+static int replay_file(const struct lc_session *s, const struct lc_replay_options *o, const char *file, const char *ids,
+                       bool is_quiet)
+{
+    struct lc_source src;
+    struct lc_progress progress;
+    int status = 1;
+    struct lc_replay_result *result = lc_alloc(1, sizeof *result);
+    lc_progress_init(&progress, is_quiet || s->is_json);
+    if (lc_source_open(&src, file, ids) == 0) {
+        int rc = lc_replay_run(s, o, &src, &progress, result);
+        (s->is_json ? print_json : print_report)(o, &src, result);
+        if (result->n_errors > 0)
+            fprintf(stderr, "laplacectl: %s errors, the first at %s\n", lc_thousands(result->n_errors),
+                    result->first_error);
+        status = rc == 0 && result->n_errors == 0 ? 0 : 1;
+    }
+    if (src.why[0] != '\0')
+        fprintf(stderr, "laplacectl: %s\n", src.why);
+    lc_source_close(&src);
+    free(result);
+    return status;
+}
+
+static int run_replay(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
+{
+    struct lc_replay_options o = {.concurrency = 1, .max_errors = 100};
+    const char *ids = NULL;
+    bool is_quiet = false;
+    struct lc_words w;
+    const struct lc_opt opts[] = {
+        {"concurrency", LC_OPT_COUNT, &o.concurrency, "N", "connections (default 1: in order)"},
+        {"rate", LC_OPT_REAL, &o.rate, "R", "lines a second, open loop (default: as fast as answers come)"},
+        {"limit", LC_OPT_COUNT, &o.limit, "N", "stop after N lines"},
+        {"ids", LC_OPT_TEXT, &ids, "PREFIX", "decision ids PREFIX-<line>: a repeated run decides nothing twice"},
+        {"max-errors", LC_OPT_COUNT, &o.max_errors, "N", "give up after so many (default 100)"},
+        {"quiet", LC_OPT_FLAG, &is_quiet, NULL, "no progress line"},
+    };
+    int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof opts[0], argc, argv, &w, 1, 1);
+    if (rc != LC_GO)
+        return rc;
+    if (o.concurrency < 1 || o.concurrency > 1024 || o.max_errors < 1) {
+        fprintf(stderr, "laplacectl: --concurrency is 1 to 1024, --max-errors at least 1\n");
+        return 2;
+    }
+    return replay_file(s, &o, w.word[0], ids, is_quiet);
+}
+
+const struct lc_command lc_cmd_replay = {
+    .name = "replay",
+    .synopsis = "replay FILE [--concurrency N] [--rate R] [--limit N] [--ids PREFIX] [--json]",
+    .about = "drive logged or simulated traffic through the API, with latencies and rewards",
+    .text = lc_source_help,
+    .run = run_replay,
+};

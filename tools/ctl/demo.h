@@ -1,0 +1,43 @@
+/* What the two demos share: options, the policies, and the end of the show. */
+#ifndef LC_DEMO_H
+#define LC_DEMO_H
+
+#include "people.h"
+#include "race.h"
+#include "scores.h"
+#include "town.h"
+
+struct lc_demo_options {
+    size_t seed, n_seeds, n_rounds; /* n_rounds 0: the demo's own */
+    size_t n_users, n_candidates;   /* 0: the demo's own */
+    double beta, lambda;            /* the same for every policy; lambda 0: the demo's own */
+    bool is_quiet;
+    const char *data, *edges, *likes; /* people */
+    bool is_rare, has_no_features, is_all;
+};
+
+int lc_demo_town(const struct lc_session *s, const struct lc_demo_options *o);
+int lc_demo_people(const struct lc_session *s, const struct lc_demo_options *o);
+
+/* One policy of a demo. `extra` are further members of its configuration, as JSON text beginning with a comma, or "". */
+struct lc_policy {
+    const char *label, *tenant, *algorithm, *extra;
+    bool has_graph, has_features;
+};
+
+/* Runs one seed: prepares the tenants, races, and books the results under `seed_ix`. The runners are left filled (for
+ * the chart) and are closed by the caller. 0 or 1 (printed). */
+int lc_demo_race(const struct lc_session *s, const struct lc_policy *policies, size_t n, const struct lc_game *game,
+                 const struct lc_world *world, const struct lc_demo_options *o, size_t arm_dim, const char *unit,
+                 bool is_rate, size_t seed_ix, struct lc_runner *runners, struct lc_scores *scores);
+
+/* Chart of the runners' curves, with `base` (an index, or n) subtracted from all. */
+void lc_demo_chart(const struct lc_runner *runners, size_t n, size_t base, size_t n_rounds, const char *x_label);
+
+/* The commands to try next. */
+void lc_demo_epilogue(const struct lc_session *s, const char *tenant, const char *user);
+
+/* Whether the server answers; else says how to start it. 0 or 1. */
+int lc_demo_check(const struct lc_session *s);
+
+#endif

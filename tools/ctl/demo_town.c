@@ -1,0 +1,200 @@
+/* laplacectl demo: the simulated town, four policies, cumulative regret. */
+#include "demo.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_ROUNDS 2500u
+
+static const struct lc_policy policies[] = {
+    {"laplaced", "demo-laplaced", "laplaced", "", true, true},
+    {"gp-ucb", "demo-gp-ucb", "gp-ucb", "", false, true},
+    {"lin-ucb", "demo-lin-ucb", "lin-ucb", "", false, true},
+    {"random", "demo-random", "random", "", false, false},
+};
+
+#define N_POLICIES (sizeof policies / sizeof policies[0])
+
+/* --- the town as a game ------------------------------------------------------------------------------------------- */
+
+struct stage {
+    struct lc_town town;
+    char (*user)[32]; /* "u007" */
+    char (*arm)[32];
+};
+
+static const char *user_of(const void *state, size_t t)
+{
+    const struct stage *st = state;
+    return st->user[lc_town_user(&st->town, t)];
+}
+
+static size_t candidates_of(const void *state, size_t t, size_t *arms)
+{
+    const struct stage *st = state;
+    lc_town_candidates(&st->town, t, arms);
+    return st->town.o.n_candidates;
+}
+
+static const char *arm_of(const void *state, size_t arm)
+{
+    return ((const struct stage *)state)->arm[arm];
+}
+
+static double reward_of(const void *state, size_t t, size_t arm)
+{
+    return lc_town_reward(&((const struct stage *)state)->town, t, arm);
+}
+
+static double regret_of(const void *state, size_t t, size_t arm)
+{
+    return lc_town_regret(&((const struct stage *)state)->town, t, arm);
+}
+
+static int stage_open(struct stage *st, const struct lc_town_options *o)
+{
+    char why[LC_WHY];
+    if (lc_town_new(&st->town, o, why) != 0) {
+        fprintf(stderr, "laplacectl: %s\n", why);
+        return 1;
+    }
+    st->user = lc_alloc(o->n_users, sizeof *st->user);
+    st->arm = lc_alloc(o->n_arms, sizeof *st->arm);
+    for (size_t i = 0; i < o->n_users; i++)
+        snprintf(st->user[i], sizeof st->user[i], "u%03zu", i);
+    for (size_t i = 0; i < o->n_arms; i++)
+        snprintf(st->arm[i], sizeof st->arm[i], "item%02zu", i);
+    return 0;
+}
+
+static void stage_close(struct stage *st)
+{
+    lc_town_close(&st->town);
+    free(st->user);
+    free(st->arm);
+}
+
+/* --- bodies
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static void put_graph(const struct stage *st, struct lc_text *out)
+{
+    lc_text_puts(out, "{\"edges\":[");
+    for (size_t i = 0; i < st->town.n_edges; i++) {
+        struct kb_edge e = st->town.edges[i];
+        lc_text_printf(out, "%s[\"%s\",\"%s\",1]", i > 0 ? "," : "", st->user[e.u], st->user[e.v]);
+    }
+    lc_text_puts(out, "]}");
+}
+
+static void put_arms(const struct stage *st, bool has_features, struct lc_text *out)
+{
+    size_t d = st->town.o.dim;
+    lc_text_puts(out, "{\"arms\":[");
+    for (size_t a = 0; a < st->town.o.n_arms; a++) {
+        lc_text_printf(out, "%s{\"id\":\"%s\"", a > 0 ? "," : "", st->arm[a]);
+        if (has_features) {
+            lc_text_puts(out, ",\"features\":");
+            lc_text_vector(out, st->town.features + a * d, d);
+        }
+        lc_text_puts(out, "}");
+    }
+    lc_text_puts(out, "]}");
+}
+
+/* --- the show
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static void print_settings(const struct lc_town *town, const struct lc_demo_options *o)
+{
+    printf("A town of %zu users in %zu neighbourhoods, %zu friendships; %zu items with %zu features.\n"
+           "Truth: a draw from GP(0, (L + %g I)^-1 x RBF(%g)), scaled to +-1; rewards carry noise of sd %g.\n"
+           "Each of %s rounds: a random user and %zu of the %zu items, the same for every policy; each answer is\n"
+           "one durable commit. Regret: what the best of the %zu would have given, less what the choice gave.\n"
+           "Settings: lambda %g (the noise variance), beta %g, lengthscale 1, for all; otherwise each preset as it "
+           "is.\n\n",
+           town->o.n_users, town->n_blocks, town->n_edges, town->o.n_arms, town->o.dim, town->o.rho,
+           town->o.lengthscale, town->o.noise, lc_thousands(o->n_rounds), town->o.n_candidates, town->o.n_arms,
+           town->o.n_candidates, o->lambda, o->beta);
+}
+
+/* One seed; the chart and the epilogue come with the last. */
+static int play_seed(const struct lc_session *s, const struct lc_demo_options *o, const struct lc_town_options *base,
+                     size_t ix, struct lc_scores *scores)
+{
+    struct stage st = {0};
+    struct lc_town_options town = *base;
+    struct lc_runner *runners = lc_alloc(N_POLICIES, sizeof *runners);
+    struct lc_text graph = {0}, arms = {0}, names = {0};
+    struct lc_game game = {&st,           o->n_rounds, town.n_candidates, "",       user_of,
+                           candidates_of, arm_of,      reward_of,         regret_of};
+    town.seed = o->seed + ix;
+    snprintf(game.id_prefix, sizeof game.id_prefix, "demo-%zu", o->seed + ix);
+    int rc = stage_open(&st, &town);
+    if (rc == 0) {
+        if (ix == 0 && !s->is_json)
+            print_settings(&st.town, o);
+        put_graph(&st, &graph);
+        put_arms(&st, true, &arms);
+        put_arms(&st, false, &names);
+        rc = lc_demo_race(s, policies, N_POLICIES, &game, &(struct lc_world){&graph, &arms, &names}, o, town.dim,
+                          "regret", false, ix, runners, scores);
+    }
+    if (rc == 0 && !s->is_json && ix + 1 == o->n_seeds) {
+        printf("Cumulative regret, seed %zu (lower is better)\n\n", o->seed + ix);
+        lc_demo_chart(runners, N_POLICIES, N_POLICIES, o->n_rounds, "round");
+    }
+    for (size_t i = 0; i < N_POLICIES; i++)
+        lc_runner_close(&runners[i]);
+    lc_text_close(&graph);
+    lc_text_close(&arms);
+    lc_text_close(&names);
+    free(runners);
+    stage_close(&st);
+    return rc;
+}
+
+static void print_result(const struct lc_session *s, const struct lc_demo_options *o,
+                         const struct lc_town_options *town, const struct lc_scores *scores)
+{
+    struct lc_text out = {0};
+    if (s->is_json) {
+        lc_text_printf(&out,
+                       "{\"demo\":\"town\",\"seed\":%zu,\"seeds\":%zu,\"rounds\":%zu,\"users\":%zu,\"arms\":%zu,"
+                       "\"candidates\":%zu,\"lambda\":%g,\"beta\":%g,\"noise\":%g,",
+                       o->seed, o->n_seeds, o->n_rounds, town->n_users, town->n_arms, town->n_candidates, o->lambda,
+                       o->beta, town->noise);
+        lc_scores_json(scores, "regret", &out);
+        lc_text_puts(&out, "}\n");
+    } else {
+        lc_text_puts(&out, "\n");
+        lc_scores_print(scores, o->n_seeds > 1 ? "regret, mean +- se" : "regret", 1, &out);
+        lc_text_puts(&out, "\n");
+        lc_scores_print_pair(scores, 0, 1, "regret", 1, &out);
+    }
+    fputs(out.data, stdout);
+    lc_text_close(&out);
+    if (!s->is_json)
+        lc_demo_epilogue(s, policies[0].tenant, "u000");
+}
+
+int lc_demo_town(const struct lc_session *s, const struct lc_demo_options *given)
+{
+    struct lc_demo_options o = *given;
+    struct lc_town_options town = lc_town_defaults();
+    struct lc_scores *scores = lc_alloc(1, sizeof *scores);
+    int rc = 0;
+    town.n_users = o.n_users > 0 ? o.n_users : town.n_users;
+    town.n_candidates = o.n_candidates > 0 ? o.n_candidates : town.n_candidates;
+    o.n_rounds = o.n_rounds > 0 ? o.n_rounds : DEFAULT_ROUNDS;
+    o.lambda = o.lambda > 0.0 ? o.lambda : town.noise * town.noise;
+    lc_scores_init(scores, N_POLICIES, o.n_seeds);
+    for (size_t i = 0; i < o.n_seeds && rc == 0; i++)
+        rc = play_seed(s, &o, &town, i, scores);
+    if (rc == 0)
+        print_result(s, &o, &town, scores);
+    lc_scores_close(scores);
+    free(scores);
+    return rc;
+}

@@ -1,0 +1,195 @@
+/* Networks: adjacency as one array of neighbours with a start per user (CSR), built by sorting edges.
+ *
+ * The ball: breadth-first search from a random user visits all users at distance 0, 1, 2, ... until n are found; the
+ * last shell is cut. Such a sample keeps friends together, which a random sample of users would not: with an average
+ * degree of 6 and one user in twenty kept, two of three sampled users would have no friend left.
+ * Cost: read O(e log e), ball O(n + e). */
+#include "network.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "edges.h"
+#include "rng.h"
+
+uint32_t lc_intern(struct kb_ids *ids, const char *id)
+{
+    size_t n = strlen(id);
+    if (n == 0 || n > KB_ID_MAX_BYTES)
+        return KB_ID_NONE;
+    uint32_t found = kb_ids_find(ids, id);
+    if (found != KB_ID_NONE)
+        return found;
+    if (kb_ids_reserve(ids, 1, n + 1) != KB_OK)
+        lc_out_of_memory(1, n + 1);
+    return kb_ids_add(ids, id);
+}
+
+/* --- building -------------------------------------------------------------------------------------------------------
+ */
+
+/* By pair, then in the order of the file (kept in `order`), so that the first of repeats comes first. */
+struct ranked {
+    struct kb_edge edge;
+    size_t order;
+};
+
+static int by_pair(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->edge.u != y->edge.u)
+        return x->edge.u < y->edge.u ? -1 : 1;
+    if (x->edge.v != y->edge.v)
+        return x->edge.v < y->edge.v ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* Sorted edges without loops and repeats into net->edges. */
+static void set_edges(struct lc_network *net, const struct kb_edge *edges, size_t n)
+{
+    struct ranked *r = lc_alloc(n, sizeof *r);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct kb_edge e = edges[i];
+        if (e.u == e.v) {
+            net->n_loops++;
+            continue;
+        }
+        r[kept] = (struct ranked){{e.u < e.v ? e.u : e.v, e.u < e.v ? e.v : e.u, e.weight}, i};
+        kept++;
+    }
+    qsort(r, kept, sizeof *r, by_pair);
+    net->edges = lc_alloc(kept, sizeof *net->edges);
+    for (size_t i = 0; i < kept; i++) {
+        if (i > 0 && r[i].edge.u == r[i - 1].edge.u && r[i].edge.v == r[i - 1].edge.v)
+            net->n_repeats++;
+        else
+            net->edges[net->n_edges++] = r[i].edge;
+    }
+    free(r);
+}
+
+/* Neighbours come out ascending, because edges are sorted by u, then v: first those below (as v), then those above. */
+static void set_neighbours(struct lc_network *net)
+{
+    size_t n = net->n_users;
+    size_t *fill = lc_alloc(n + 1, sizeof *fill);
+    net->start = lc_alloc(n + 1, sizeof *net->start);
+    net->neighbour = lc_alloc(2 * net->n_edges, sizeof *net->neighbour);
+    for (size_t i = 0; i < net->n_edges; i++) {
+        net->start[net->edges[i].u + 1]++;
+        net->start[net->edges[i].v + 1]++;
+    }
+    for (size_t u = 0; u < n; u++)
+        net->start[u + 1] += net->start[u];
+    memcpy(fill, net->start, (n + 1) * sizeof *fill);
+    for (size_t i = 0; i < net->n_edges; i++)
+        net->neighbour[fill[net->edges[i].v]++] = net->edges[i].u;
+    for (size_t i = 0; i < net->n_edges; i++)
+        net->neighbour[fill[net->edges[i].u]++] = net->edges[i].v;
+    free(fill);
+}
+
+void lc_network_build(struct lc_network *net, size_t n_users, const struct kb_edge *edges, size_t n_edges)
+{
+    *net = (struct lc_network){.n_users = n_users};
+    set_edges(net, edges, n_edges);
+    set_neighbours(net);
+}
+
+/* --- reading --------------------------------------------------------------------------------------------------------
+ */
+
+int lc_network_read(struct lc_network *net, struct kb_ids *users, const char *path, char *why)
+{
+    struct lc_edge_reader reader;
+    struct lc_edge_row row;
+    struct kb_edge *edges = NULL;
+    size_t n = 0, cap = 0;
+    *net = (struct lc_network){0};
+    int rc = lc_edges_open(&reader, path, LC_HEADER_AUTO);
+    while (rc == 0 && (rc = lc_edges_next(&reader, &row)) == 1) {
+        void *grown = edges;
+        lc_reserve(&grown, &cap, n + 1, sizeof *edges);
+        edges = grown;
+        edges[n] = (struct kb_edge){lc_intern(users, row.u), lc_intern(users, row.v), row.weight};
+        rc = edges[n].u == KB_ID_NONE || edges[n].v == KB_ID_NONE
+                 ? lc_csv_fail(&reader.csv, "a user id of more than 256 bytes")
+                 : 0;
+        n++;
+    }
+    if (rc == 0 && n == 0)
+        rc = lc_csv_fail(&reader.csv, "no edge in this file");
+    if (rc == 0)
+        lc_network_build(net, users->n, edges, n);
+    else
+        snprintf(why, LC_WHY, "%s", reader.csv.why);
+    lc_edges_close(&reader);
+    free(edges);
+    return rc;
+}
+
+void lc_network_close(struct lc_network *net)
+{
+    free(net->edges);
+    free(net->start);
+    free(net->neighbour);
+    *net = (struct lc_network){0};
+}
+
+/* --- samples ---------------------------------------------------------------------------------------------------------
+ */
+
+/* Breadth-first from `root` over users with mark != stamp; fills queue, returns how many (at most max). */
+static size_t search(const struct lc_network *net, uint32_t root, uint32_t *mark, uint32_t stamp, size_t max,
+                     uint32_t *queue)
+{
+    size_t n = 1;
+    queue[0] = root;
+    mark[root] = stamp;
+    for (size_t head = 0; head < n; head++) {
+        uint32_t u = queue[head];
+        for (size_t i = net->start[u]; i < net->start[u + 1] && n < max; i++) {
+            uint32_t v = net->neighbour[i];
+            if (mark[v] != stamp) {
+                mark[v] = stamp;
+                queue[n++] = v;
+            }
+        }
+    }
+    return n;
+}
+
+/* The users of the largest component, into queue; how many. The first of equals. */
+static size_t largest_component(const struct lc_network *net, uint32_t *mark, uint32_t *queue)
+{
+    size_t best = 0;
+    uint32_t root = 0;
+    for (uint32_t u = 0; u < net->n_users; u++) {
+        if (mark[u] == 1)
+            continue;
+        size_t n = search(net, u, mark, 1, net->n_users, queue);
+        if (n > best) {
+            best = n;
+            root = u;
+        }
+    }
+    return best > 0 ? search(net, root, mark, 2, net->n_users, queue) : 0;
+}
+
+size_t lc_network_ball(const struct lc_network *net, uint64_t seed, size_t n, uint32_t *out)
+{
+    uint32_t *mark = lc_alloc(net->n_users, sizeof *mark);
+    uint32_t *queue = lc_alloc(net->n_users, sizeof *queue);
+    size_t size = largest_component(net, mark, queue);
+    size_t found = 0;
+    if (size > 0) {
+        uint32_t centre = queue[(size_t)(kb_rng_uniform(seed, KB_STREAM_SIMULATION, 0) * (double)size)];
+        found = search(net, centre, mark, 3, n < size ? n : size, queue);
+        memcpy(out, queue, found * sizeof *out);
+    }
+    free(mark);
+    free(queue);
+    return found;
+}

@@ -1,0 +1,59 @@
+/* Several policies play the same game over HTTP, each in its own tenant and thread. */
+#ifndef LC_RACE_H
+#define LC_RACE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "args.h"
+#include "histogram.h"
+#include "progress.h"
+#include "text.h"
+
+/* What is played. All functions are pure, so that every policy sees the same rounds in any order of threads. */
+struct lc_game {
+    const void *state;
+    size_t n_rounds, max_candidates;
+    char id_prefix[48]; /* decision ids "<prefix>-<round>" */
+    const char *(*user)(const void *state, size_t t);
+    size_t (*candidates)(const void *state, size_t t, size_t *arms); /* how many */
+    const char *(*arm)(const void *state, size_t arm);               /* its id */
+    double (*reward)(const void *state, size_t t, size_t arm);
+    double (*score)(const void *state, size_t t, size_t arm); /* what the curve adds up: regret, or reward */
+};
+
+struct lc_runner {
+    const char *label, *tenant;
+    struct lc_text config; /* JSON */
+    bool has_graph, has_features;
+
+    /* results */
+    double *curve; /* [n_rounds] running total of score; valid up to `done` */
+    _Atomic size_t done;
+    struct lc_histogram select, reward; /* latencies */
+    double earned;
+    char why[LC_WHY]; /* after a failure */
+
+    /* in the race */
+    const struct lc_session *session;
+    const struct lc_game *game;
+    _Atomic bool *is_stopped; /* one fails, all stop */
+    pthread_t thread;
+};
+
+/* What is loaded into the tenants before the start. */
+struct lc_world {
+    const struct lc_text *graph;         /* JSON body of PUT graph */
+    const struct lc_text *arms, *names;  /* JSON bodies of PUT arms, with and without features */
+};
+
+/* Deletes and recreates the runner's tenant and loads the world. 0, or 1 after a printed error. */
+int lc_race_prepare(const struct lc_session *s, struct lc_runner *r, const struct lc_world *world);
+
+/* Runs all; `unit` names the score in the live line, divided by the rounds when is_rate. 0 or 1 (printed). */
+int lc_race_run(const struct lc_session *s, const struct lc_game *game, struct lc_runner *runners, size_t n,
+                struct lc_progress *progress, const char *unit, bool is_rate);
+
+void lc_runner_close(struct lc_runner *r);
+
+#endif

@@ -1,0 +1,251 @@
+/* The replay driver: `concurrency` threads take lines from one source in order, each over its own connection.
+ *
+ * Closed loop (no rate): a thread sends its next line when the last one is answered; latency is the time of the
+ * request itself. A slow server then slows the traffic down, and its worst moments are seen by few requests.
+ *
+ * Open loop (--rate R): line i is due at start + i/R whatever the server does, and its latency counts from that
+ * moment, the wait for a free connection included. This is what a caller who does not wait for others sees, and
+ * it is free of coordinated omission. The reward of a line is due when its decision has come back.
+ *
+ * Lines keep their order as far as one line is taken before the next; with more than one connection two of them
+ * may overtake each other on the way. Cost on the client: two JSON parses a line. */
+#include "replay.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http_client.h"
+
+struct driver {
+    const struct lc_session *session;
+    const struct lc_replay_options *options;
+    struct lc_source *source;
+    uint64_t start_ns;
+    pthread_mutex_t lock; /* of the source and of what follows */
+    size_t n_taken;
+    bool is_over;
+    int rc;               /* of the source */
+    _Atomic size_t bytes; /* read so far: for the progress line */
+    _Atomic size_t n_lines;
+    _Atomic uint64_t n_sent, n_errors;
+    _Atomic int n_running;
+};
+
+struct worker {
+    struct driver *driver;
+    struct lc_client *client;
+    struct lc_replay_result result;
+    struct lc_text body;
+    pthread_t thread;
+};
+
+/* --- one request ------------------------------------------------------------------------------------------------ */
+
+static void note_error(struct worker *w, const char *what, size_t line, const struct lc_reply *r)
+{
+    struct lc_text t = {0};
+    w->result.n_errors++;
+    atomic_fetch_add(&w->driver->n_errors, 1);
+    if (w->result.first_error[0] != '\0')
+        return;
+    lc_reply_explain(r, &t);
+    snprintf(w->result.first_error, sizeof w->result.first_error, "line %zu: %s: %.200s", line, what, t.data);
+    lc_text_close(&t);
+}
+
+/* POSTs and records the latency since `due_ns`. NULL when it failed (counted). */
+static const struct lc_reply *post(struct worker *w, const char *path, size_t line, const struct lc_text *body,
+                                   uint64_t due_ns, struct lc_histogram *h)
+{
+    const struct lc_reply *r = lc_client_json(w->client, "POST", path, body);
+    uint64_t now = lc_now_ns();
+    w->result.n_requests++;
+    atomic_fetch_add(&w->driver->n_sent, 1);
+    if (!lc_reply_ok(r)) {
+        note_error(w, path + 1, line, r);
+        return NULL;
+    }
+    lc_histogram_add(h, now > due_ns ? now - due_ns : 0);
+    return r;
+}
+
+static void earn(struct worker *w, double reward)
+{
+    w->result.n_earned++;
+    w->result.earned += reward;
+}
+
+/* Rewards what the server has chosen; the answer of /select is in r. */
+static void tell_reward(struct worker *w, const struct lc_task *task, const struct lc_reply *r)
+{
+    char why[LC_WHY];
+    uint64_t now = lc_now_ns();
+    struct lc_json *answer = lc_json_parse(r->body.data, r->body.n, why);
+    const char *arm = lc_json_string(lc_json_get(answer, "arm"));
+    const char *decision = lc_json_string(lc_json_get(answer, "decision"));
+    if (arm == NULL || decision == NULL) {
+        note_error(w, "select (the answer names no arm or decision)", task->line, r);
+    } else {
+        double reward = lc_task_reward(task, arm);
+        lc_text_clear(&w->body);
+        lc_text_puts(&w->body, "{\"decision\":");
+        lc_text_json(&w->body, decision);
+        lc_text_puts(&w->body, ",\"reward\":");
+        lc_text_number(&w->body, reward);
+        lc_text_puts(&w->body, "}");
+        if (post(w, "/reward", task->line, &w->body, now, &w->result.reward) != NULL)
+            earn(w, reward);
+    }
+    lc_json_free(answer);
+}
+
+static void perform(struct worker *w, const struct lc_task *task, uint64_t due_ns)
+{
+    if (task->kind == LC_TASK_SELECT) {
+        const struct lc_reply *r = post(w, "/select", task->line, &task->body, due_ns, &w->result.select);
+        if (r != NULL)
+            tell_reward(w, task, r);
+        return;
+    }
+    double reward = 0.0;
+    if (post(w, "/observe", task->line, &task->body, due_ns, &w->result.observe) == NULL)
+        return;
+    char why[LC_WHY];
+    struct lc_json *body = lc_json_parse(task->body.data, task->body.n, why);
+    if (lc_json_number(lc_json_get(body, "reward"), &reward))
+        earn(w, reward);
+    lc_json_free(body);
+}
+
+/* --- threads ------------------------------------------------------------------------------------------------------ */
+
+/* Takes the next line. False when there is none or when it is time to stop. *due_ns: when it should be sent. */
+static bool take(struct driver *d, struct lc_task *task, uint64_t *due_ns)
+{
+    const struct lc_replay_options *o = d->options;
+    bool has_task = false;
+    pthread_mutex_lock(&d->lock);
+    if (atomic_load(&d->n_errors) >= o->max_errors || (o->limit > 0 && d->n_taken >= o->limit))
+        d->is_over = true;
+    if (!d->is_over) {
+        int rc = lc_source_next(d->source, task);
+        atomic_store(&d->bytes, d->source->bytes);
+        has_task = rc == 1;
+        d->is_over = !has_task;
+        d->rc = rc < 0 ? -1 : 0;
+        if (has_task) {
+            double offset = o->rate > 0.0 ? (double)d->n_taken / o->rate * 1e9 : 0.0;
+            *due_ns = o->rate > 0.0 ? d->start_ns + (uint64_t)offset : 0;
+            atomic_store(&d->n_lines, ++d->n_taken);
+        }
+    }
+    pthread_mutex_unlock(&d->lock);
+    return has_task;
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    struct lc_task task;
+    uint64_t due_ns = 0;
+    while (take(w->driver, &task, &due_ns)) {
+        uint64_t now = lc_now_ns();
+        w->result.n_lines++;
+        if (due_ns == 0)
+            due_ns = now;
+        else if (due_ns > now)
+            lc_sleep_until_ns(due_ns);
+        else if (now - due_ns > 1000000u) /* a millisecond of grace for the clock and the scheduler */
+            w->result.n_late_start++;
+        perform(w, &task, due_ns);
+        lc_task_close(&task);
+    }
+    atomic_fetch_sub(&w->driver->n_running, 1);
+    return NULL;
+}
+
+static void merge(struct lc_replay_result *into, const struct lc_replay_result *from)
+{
+    lc_histogram_merge(&into->select, &from->select);
+    lc_histogram_merge(&into->reward, &from->reward);
+    lc_histogram_merge(&into->observe, &from->observe);
+    into->n_requests += from->n_requests;
+    into->n_errors += from->n_errors;
+    into->n_lines += from->n_lines;
+    into->n_earned += from->n_earned;
+    into->earned += from->earned;
+    into->n_late_start += from->n_late_start;
+    if (into->first_error[0] == '\0')
+        memcpy(into->first_error, from->first_error, sizeof into->first_error);
+}
+
+static double fraction_done(const struct driver *d)
+{
+    size_t limit = d->options->limit, total = d->source->total_bytes;
+    if (total == 0)
+        return -1.0;
+    double by_bytes = (double)atomic_load(&d->bytes) / (double)total;
+    double by_lines = limit > 0 ? (double)atomic_load(&d->n_lines) / (double)limit : 0.0;
+    return by_bytes > by_lines ? by_bytes : by_lines;
+}
+
+static void show_until_done(struct driver *d, struct lc_progress *p)
+{
+    while (atomic_load(&d->n_running) > 0) {
+        char text[128];
+        double s = (double)(lc_now_ns() - d->start_ns) * 1e-9;
+        unsigned long long sent = atomic_load(&d->n_sent), errors = atomic_load(&d->n_errors);
+        snprintf(text, sizeof text, "%s requests, %.0f a second, %s errors", lc_thousands(sent),
+                 s > 0.0 ? (double)sent / s : 0.0, lc_thousands(errors));
+        lc_progress_show(p, fraction_done(d), text);
+        lc_sleep_until_ns(lc_now_ns() + 20000000u);
+    }
+    lc_progress_clear(p);
+}
+
+static void clear_result(struct lc_replay_result *r)
+{
+    memset(r, 0, sizeof *r);
+    lc_histogram_clear(&r->select);
+    lc_histogram_clear(&r->reward);
+    lc_histogram_clear(&r->observe);
+}
+
+int lc_replay_run(const struct lc_session *s, const struct lc_replay_options *o, struct lc_source *src,
+                  struct lc_progress *progress, struct lc_replay_result *out)
+{
+    struct driver d = {.session = s, .options = o, .source = src, .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct worker *workers = lc_alloc(o->concurrency, sizeof *workers);
+    size_t n_started = 0;
+    clear_result(out);
+    d.start_ns = lc_now_ns();
+    for (size_t i = 0; i < o->concurrency; i++) {
+        struct worker *w = &workers[i];
+        w->driver = &d;
+        w->client = lc_client_new(s, s->tenant);
+        clear_result(&w->result);
+        atomic_fetch_add(&d.n_running, 1);
+        if (pthread_create(&w->thread, NULL, work, w) != 0) {
+            atomic_fetch_sub(&d.n_running, 1);
+            lc_client_free(w->client);
+            break;
+        }
+        n_started++;
+    }
+    if (n_started > 0)
+        show_until_done(&d, progress);
+    for (size_t i = 0; i < n_started; i++) {
+        pthread_join(workers[i].thread, NULL);
+        merge(out, &workers[i].result);
+        lc_client_free(workers[i].client);
+        lc_text_close(&workers[i].body);
+    }
+    out->seconds = (double)(lc_now_ns() - d.start_ns) * 1e-9;
+    free(workers);
+    if (n_started == 0)
+        snprintf(src->why, sizeof src->why, "no thread could be started");
+    return n_started == 0 ? -1 : d.rc;
+}

@@ -1,0 +1,32 @@
+/* Drives replayed traffic through the HTTP API with several connections, and measures it. */
+#ifndef LC_REPLAY_H
+#define LC_REPLAY_H
+
+#include "args.h"
+#include "histogram.h"
+#include "progress.h"
+#include "replay_source.h"
+
+struct lc_replay_options {
+    size_t concurrency; /* connections, one thread each */
+    double rate;        /* lines a second, open loop; 0: closed loop */
+    size_t limit;       /* lines; 0: all */
+    size_t max_errors;  /* stop after so many */
+};
+
+struct lc_replay_result {
+    struct lc_histogram select, reward, observe; /* nanoseconds; failed requests are not in them */
+    uint64_t n_requests, n_errors;
+    uint64_t n_lines;      /* taken from the file and sent */
+    uint64_t n_earned;     /* rewards told */
+    double earned;         /* their sum */
+    uint64_t n_late_start; /* open loop: lines that were sent later than intended, since all connections were busy */
+    double seconds;
+    char first_error[LC_WHY];
+};
+
+/* Runs until the source ends or errors pile up. 0, or -1 with src->why when a line is faulty. */
+int lc_replay_run(const struct lc_session *s, const struct lc_replay_options *o, struct lc_source *src,
+                  struct lc_progress *progress, struct lc_replay_result *out);
+
+#endif

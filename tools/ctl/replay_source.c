@@ -1,0 +1,284 @@
+/* Three kinds of lines, told apart by their fields, may stand in one file:
+ *
+ *   full information   {"user", "context"?, "candidates"?, "exclude"?, "rewards": {arm: value}, "default"?}
+ *                      -> /select; the arm that was chosen earns rewards[arm], else "default", else 0
+ *   logged             {"user", "context"?, "arm", "reward", "propensity"?}
+ *                      -> /observe
+ *   our own log        {"seq", "type", ...}: decided + rewarded (or expired with a reward) -> /observe; observed ->
+ *                      /observe; other lines are skipped and counted
+ *
+ * Own log: the decided line is kept until its reward comes; a slate's until the end, since each slot has its own.
+ * A second reward of the same decision (aggregation sum or last) is skipped. Memory: one line per open decision,
+ * and the ids of all decisions. */
+#include "replay_source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+const char lc_source_help[] =
+    "FILE (\"-\": standard input) holds one JSON object a line, of any of these kinds:\n"
+    "  full information  {\"user\":\"u1\",\"context\":[..]?,\"candidates\":[..]?,\"exclude\":[..]?,\n"
+    "                     \"rewards\":{\"a1\":0.3,\"a2\":1},\"default\":0?}\n"
+    "                    sent to /select; the arm chosen earns rewards[arm], else default, else 0.\n"
+    "                    Without candidates the arms named in rewards are the candidates.\n"
+    "  logged            {\"user\":\"u1\",\"context\":[..]?,\"arm\":\"a1\" or {\"id\",\"features\"},\"reward\":1,\n"
+    "                     \"propensity\":0.2?}   sent to /observe.\n"
+    "  our own log       as `laplacectl events` prints it: decided lines with their rewarded (or expired, with a\n"
+    "                    default reward) lines, and observed lines, sent to /observe; other lines are skipped.\n";
+
+static int fail(struct lc_source *s, const char *text)
+{
+    snprintf(s->why, sizeof s->why, "%.100s:%zu: %.120s", s->path, s->line, text);
+    return -1;
+}
+
+/* --- opening -------------------------------------------------------------------------------------------------- */
+
+void lc_source_open_stream(struct lc_source *s, FILE *file, const char *name, const char *id_prefix)
+{
+    *s = (struct lc_source){.path = name, .file = file, .id_prefix = id_prefix};
+    kb_ids_init(&s->decisions);
+}
+
+int lc_source_open(struct lc_source *s, const char *path, const char *id_prefix)
+{
+    struct stat st;
+    int is_stdin = strcmp(path, "-") == 0;
+    FILE *f = is_stdin ? stdin : fopen(path, "rb");
+    lc_source_open_stream(s, f, is_stdin ? "standard input" : path, id_prefix);
+    if (f == NULL) {
+        snprintf(s->why, sizeof s->why, "%.160s: %s", path, strerror(errno));
+        return -1;
+    }
+    if (fstat(fileno(f), &st) == 0 && S_ISREG(st.st_mode))
+        s->total_bytes = (size_t)st.st_size;
+    return 0;
+}
+
+void lc_source_close(struct lc_source *s)
+{
+    if (s->file != NULL && s->file != stdin)
+        fclose(s->file);
+    for (size_t i = 0; i < s->decisions.n; i++)
+        free(s->decided[i]);
+    free(s->decided);
+    kb_ids_close(&s->decisions);
+    free(s->buffer);
+    s->file = NULL;
+    s->decided = NULL;
+    s->buffer = NULL;
+}
+
+void lc_task_close(struct lc_task *task)
+{
+    lc_text_close(&task->body);
+    lc_json_free(task->doc);
+    *task = (struct lc_task){0};
+}
+
+/* --- bodies ----------------------------------------------------------------------------------------------------- */
+
+static void put_member(struct lc_text *out, const char *name, const struct lc_json *v)
+{
+    if (v == NULL)
+        return;
+    lc_text_printf(out, "%s\"%s\":", out->n > 1 ? "," : "", name);
+    lc_json_write(v, false, out);
+}
+
+/* A context of dimension 0 is left out of bodies, whether the log spells it [] or null. */
+static void put_context(struct lc_text *out, const struct lc_json *v)
+{
+    if (lc_json_is_array(v) && lc_json_length(v) > 0)
+        put_member(out, "context", v);
+}
+
+static int put_key(void *arg, const char *key, const struct lc_json *item)
+{
+    struct lc_text *out = arg;
+    (void)item;
+    if (out->data[out->n - 1] != '[')
+        lc_text_puts(out, ",");
+    lc_text_json(out, key);
+    return 0;
+}
+
+static int select_task(struct lc_source *s, struct lc_task *task)
+{
+    const struct lc_json *doc = task->doc, *rewards = lc_json_get(doc, "rewards");
+    if (!lc_json_is_object(rewards))
+        return fail(s, "\"rewards\" is an object {arm: value}");
+    task->kind = LC_TASK_SELECT;
+    lc_text_puts(&task->body, "{");
+    put_member(&task->body, "user", lc_json_get(doc, "user"));
+    put_context(&task->body, lc_json_get(doc, "context"));
+    if (lc_json_get(doc, "candidates") != NULL) {
+        put_member(&task->body, "candidates", lc_json_get(doc, "candidates"));
+    } else {
+        lc_text_puts(&task->body, ",\"candidates\":[");
+        lc_json_each(rewards, put_key, &task->body);
+        lc_text_puts(&task->body, "]");
+    }
+    put_member(&task->body, "exclude", lc_json_get(doc, "exclude"));
+    if (s->id_prefix != NULL)
+        lc_text_printf(&task->body, ",\"decision\":\"%s-%zu\"", s->id_prefix, s->line);
+    lc_text_puts(&task->body, "}");
+    return 1;
+}
+
+/* arm may be an id, or an object {"id","features"}, in which a null features is left out. */
+static void put_arm(struct lc_text *out, const struct lc_json *arm, const struct lc_json *features)
+{
+    if (!lc_json_is_array(features) || lc_json_length(features) == 0) {
+        put_member(out, "arm", arm);
+        return;
+    }
+    lc_text_puts(out, ",\"arm\":{\"id\":");
+    lc_json_write(arm, false, out);
+    lc_text_puts(out, ",\"features\":");
+    lc_json_write(features, false, out);
+    lc_text_puts(out, "}");
+}
+
+/* {"user","context","arm","reward","propensity"} from where each of them stands. */
+static int observe_task(struct lc_task *task, const struct lc_json *from, const struct lc_json *arm,
+                        const struct lc_json *features, const struct lc_json *reward, const struct lc_json *propensity)
+{
+    task->kind = LC_TASK_OBSERVE;
+    lc_text_puts(&task->body, "{");
+    put_member(&task->body, "user", lc_json_get(from, "user"));
+    put_context(&task->body, lc_json_get(from, "context"));
+    put_arm(&task->body, arm, features);
+    put_member(&task->body, "reward", reward);
+    put_member(&task->body, "propensity", propensity);
+    lc_text_puts(&task->body, "}");
+    return 1;
+}
+
+static int logged_task(struct lc_task *task)
+{
+    const struct lc_json *doc = task->doc;
+    return observe_task(task, doc, lc_json_get(doc, "arm"), lc_json_get(doc, "features"), lc_json_get(doc, "reward"),
+                        lc_json_get(doc, "propensity"));
+}
+
+/* --- our own log ------------------------------------------------------------------------------------------------ */
+
+static int remember_decided(struct lc_source *s, const struct lc_json *doc)
+{
+    const char *id = lc_json_string(lc_json_get(doc, "decision"));
+    struct lc_text text = {0};
+    void *decided = s->decided;
+    if (id == NULL || strlen(id) > KB_ID_MAX_BYTES)
+        return fail(s, "a decided line without a good \"decision\"");
+    if (kb_ids_reserve(&s->decisions, 1, strlen(id) + 1) != KB_OK)
+        lc_out_of_memory(1, strlen(id) + 1);
+    if (kb_ids_find(&s->decisions, id) != KB_ID_NONE)
+        return fail(s, "a decision that was there before");
+    uint32_t ix = kb_ids_add(&s->decisions, id);
+    lc_reserve(&decided, &s->cap_decided, s->decisions.n, sizeof *s->decided);
+    s->decided = decided;
+    lc_json_write(doc, false, &text);
+    s->decided[ix] = text.data;
+    return 0;
+}
+
+/* The slot called arm of a decided line; the decision itself when it has no slate. NULL: there is no such slot. */
+static const struct lc_json *find_slot(const struct lc_json *decided, const char *arm)
+{
+    const struct lc_json *slate = lc_json_get(decided, "slate");
+    for (size_t i = 0; i < lc_json_length(slate); i++) {
+        const char *id = lc_json_string(lc_json_get(lc_json_at(slate, i), "arm"));
+        if (arm != NULL && id != NULL && strcmp(id, arm) == 0)
+            return lc_json_at(slate, i);
+    }
+    return arm == NULL || lc_json_length(slate) == 0 ? decided : NULL;
+}
+
+/* A reward closes the loop: 1 with a task, 0 when there is nothing (any more) to be learned. */
+static int rewarded_task(struct lc_source *s, struct lc_task *task, const struct lc_json *doc)
+{
+    const char *id = lc_json_string(lc_json_get(doc, "decision"));
+    const char *arm = lc_json_string(lc_json_get(doc, "arm"));
+    uint32_t ix = id != NULL ? kb_ids_find(&s->decisions, id) : KB_ID_NONE;
+    if (ix == KB_ID_NONE || s->decided[ix] == NULL || lc_json_get(doc, "reward") == NULL)
+        return 0;
+    struct lc_json *decided = lc_json_parse(s->decided[ix], strlen(s->decided[ix]), s->why);
+    const struct lc_json *slot = find_slot(decided, arm);
+    int rc = 0;
+    if (slot != NULL)
+        rc = observe_task(task, decided, lc_json_get(slot, "arm"), lc_json_get(slot, "features"),
+                          lc_json_get(doc, "reward"), slot == decided ? lc_json_get(decided, "propensity") : NULL);
+    if (lc_json_get(decided, "slate") == NULL) {
+        free(s->decided[ix]);
+        s->decided[ix] = NULL;
+    }
+    lc_json_free(decided);
+    return rc;
+}
+
+static int log_task(struct lc_source *s, struct lc_task *task, const char *type)
+{
+    if (strcmp(type, "decided") == 0)
+        return remember_decided(s, task->doc) == 0 ? 0 : -1;
+    if (strcmp(type, "rewarded") == 0 || strcmp(type, "expired") == 0)
+        return rewarded_task(s, task, task->doc);
+    if (strcmp(type, "observed") == 0)
+        return logged_task(task);
+    return 0;
+}
+
+/* --- lines ------------------------------------------------------------------------------------------------------ */
+
+static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
+{
+    char why[LC_WHY];
+    task->line = s->line;
+    task->doc = lc_json_parse(s->buffer, n, why);
+    if (task->doc == NULL)
+        return fail(s, why);
+    const char *type = lc_json_string(lc_json_get(task->doc, "type"));
+    if (type != NULL && lc_json_get(task->doc, "seq") != NULL)
+        return log_task(s, task, type);
+    if (lc_json_string(lc_json_get(task->doc, "user")) == NULL)
+        return fail(s, "\"user\" is missing or no string");
+    if (lc_json_get(task->doc, "rewards") != NULL)
+        return select_task(s, task);
+    if (lc_json_get(task->doc, "arm") != NULL && lc_json_get(task->doc, "reward") != NULL)
+        return logged_task(task);
+    return fail(s, "neither \"rewards\" (full information) nor \"arm\" and \"reward\" (logged)");
+}
+
+int lc_source_next(struct lc_source *s, struct lc_task *task)
+{
+    *task = (struct lc_task){0};
+    for (;;) {
+        ssize_t got = getline(&s->buffer, &s->cap_buffer, s->file);
+        if (got < 0)
+            return ferror(s->file) ? fail(s, strerror(errno)) : 0;
+        size_t n = (size_t)got;
+        s->line++;
+        s->bytes += n;
+        while (n > 0 && strchr(" \t\r\n", s->buffer[n - 1]) != NULL)
+            n--;
+        if (n == 0)
+            continue;
+        int rc = task_of_line(s, task, n);
+        if (rc == 1)
+            return 1;
+        lc_task_close(task);
+        if (rc < 0)
+            return -1;
+        s->n_skipped++;
+    }
+}
+
+double lc_task_reward(const struct lc_task *task, const char *arm)
+{
+    double v = 0.0;
+    if (!lc_json_number(lc_json_get(lc_json_get(task->doc, "rewards"), arm), &v))
+        lc_json_number(lc_json_get(task->doc, "default"), &v);
+    return v;
+}

@@ -1,0 +1,53 @@
+/* Traffic to be replayed: NDJSON lines in, requests out. */
+#ifndef LC_REPLAY_SOURCE_H
+#define LC_REPLAY_SOURCE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "ids.h"
+#include "json.h"
+#include "text.h"
+
+enum lc_task_kind {
+    LC_TASK_SELECT, /* POST /select, then reward the arm that was chosen */
+    LC_TASK_OBSERVE /* POST /observe */
+};
+
+struct lc_task {
+    enum lc_task_kind kind;
+    size_t line;         /* of the file, from 1 */
+    struct lc_text body; /* of the request */
+    struct lc_json *doc; /* select: the line, which holds its rewards */
+};
+
+struct lc_source {
+    const char *path;
+    const char *id_prefix; /* decision ids "<prefix>-<line>"; NULL: the server makes them */
+    FILE *file;
+    char *buffer; /* of getline */
+    size_t cap_buffer;
+    size_t line, bytes; /* read so far */
+    size_t total_bytes; /* 0: unknown (a pipe) */
+    size_t n_skipped;   /* lines that ask for nothing: configured, late, a second reward, ... */
+    struct kb_ids decisions; /* of our own log, with the decided line until it is rewarded */
+    char **decided;
+    size_t cap_decided;
+    char why[LC_WHY];
+};
+
+int lc_source_open(struct lc_source *s, const char *path, const char *id_prefix); /* "-": standard input; 0 or -1 */
+void lc_source_open_stream(struct lc_source *s, FILE *file, const char *name, const char *id_prefix);
+void lc_source_close(struct lc_source *s);
+
+/* Next request: 1 with *task filled, 0 at the end, -1 with s->why = "file:line: ...". */
+int lc_source_next(struct lc_source *s, struct lc_task *task);
+void lc_task_close(struct lc_task *task);
+
+/* What `arm` earns in a select task: rewards[arm], else "default" of the line, else 0. */
+double lc_task_reward(const struct lc_task *task, const char *arm);
+
+/* The formats in words, for --help. */
+extern const char lc_source_help[];
+
+#endif
