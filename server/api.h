@@ -33,7 +33,7 @@ void api_openapi(struct ld_app *app, struct ld_request *r, const char *tenant);
 
 /* The media type of a body. */
 enum ld_media { LD_MEDIA_JSON, LD_MEDIA_NDJSON, LD_MEDIA_OTHER };
-enum ld_media ld_request_media(const struct ld_request *r); /* JSON when the header is absent */
+enum ld_media ld_request_media(const struct ld_request *r); /* see api_common.c on absent types */
 
 /* The held tenant of that name, or NULL after a 404. name "": that of the header Laplaced-Tenant, else `default`. */
 struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name);

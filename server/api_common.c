@@ -18,10 +18,23 @@ static bool is_media(const char *header, const char *type)
     return *rest == '\0' || *rest == ';';
 }
 
+/* `curl -d` labels every body as a form, and some clients give no type at all; a newcomer's first call should work all
+ * the same. A page in a browser could send such a body to a server on loopback without asking it first (no preflight),
+ * but not without an Origin header. */
+static bool is_unlabelled(const struct ld_request *r, const char *header)
+{
+    bool is_loose = header == NULL || is_media(header, "application/x-www-form-urlencoded");
+    return is_loose && ld_request_header(r, "Origin") == NULL;
+}
+
 enum ld_media ld_request_media(const struct ld_request *r)
 {
     const char *header = ld_request_header(r, "Content-Type");
-    if (header == NULL || is_media(header, "application/json"))
+    if (is_unlabelled(r, header))
+        return LD_MEDIA_JSON;
+    if (header == NULL)
+        return LD_MEDIA_OTHER;
+    if (is_media(header, "application/json"))
         return LD_MEDIA_JSON;
     return is_media(header, "application/x-ndjson") ? LD_MEDIA_NDJSON : LD_MEDIA_OTHER;
 }
