@@ -12,6 +12,7 @@
 
 #define LINE ((size_t)64)
 
+/* Whole cache lines. */
 static size_t round_to_line(size_t bytes)
 {
     assert(bytes <= SIZE_MAX - LINE);
@@ -35,6 +36,7 @@ void kb_arena_close(struct kb_arena *a)
     kb_arena_init(a);
 }
 
+/* Grows only; a smaller wish keeps the larger block. A failure keeps the old block. */
 enum kb_err kb_arena_fit(struct kb_arena *a, size_t bytes)
 {
     assert(a->used == 0);
@@ -52,6 +54,7 @@ enum kb_err kb_arena_fit(struct kb_arena *a, size_t bytes)
     return KB_OK;
 }
 
+/* The assertion is the promise of the decide path: an arena is sized before, never grown while in use. */
 void *kb_arena_bytes(struct kb_arena *a, size_t n)
 {
     size_t want = round_to_line(n);
@@ -72,12 +75,14 @@ size_t kb_arena_mark(const struct kb_arena *a)
     return a->used;
 }
 
+/* Gives back everything drawn since the mark was taken. */
 void kb_arena_reset(struct kb_arena *a, size_t mark)
 {
     assert(mark <= a->used);
     a->used = mark;
 }
 
+/* Equal to what kb_arena_doubles takes, by construction: both round the same way. */
 size_t kb_arena_need(size_t n_doubles)
 {
     assert(n_doubles <= (SIZE_MAX - LINE) / sizeof(double));

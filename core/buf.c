@@ -12,12 +12,14 @@
 
 #include "alloc.h"
 
+/* The n_bytes low bytes of v, least significant first. */
 static void store_le(unsigned char *at, uint64_t v, size_t n_bytes)
 {
     for (size_t i = 0; i < n_bytes; i++)
         at[i] = (unsigned char)(v >> (8 * i));
 }
 
+/* The word that store_le wrote. n_bytes <= 8. */
 static uint64_t load_le(const unsigned char *at, size_t n_bytes)
 {
     uint64_t v = 0;
@@ -62,6 +64,7 @@ void kb_put_u64(struct kb_writer *w, uint64_t v)
         store_le(at, v, 8);
 }
 
+/* By bits: NaN payloads and signed zeros survive. */
 void kb_put_double(struct kb_writer *w, double v)
 {
     uint64_t bits;
@@ -76,6 +79,7 @@ void kb_put_bytes(struct kb_writer *w, const void *data, size_t n)
         memcpy(at, data, n);
 }
 
+/* Without the NUL: the length stands before. */
 void kb_put_str(struct kb_writer *w, const char *s)
 {
     size_t n = strlen(s);
@@ -83,6 +87,7 @@ void kb_put_str(struct kb_writer *w, const char *s)
     kb_put_bytes(w, s, n);
 }
 
+/* Arrays grow the buffer once, then store item by item. */
 void kb_put_doubles(struct kb_writer *w, const double *v, size_t n)
 {
     kb_put_u64(w, n);
@@ -112,6 +117,7 @@ void kb_put_u64s(struct kb_writer *w, const uint64_t *v, size_t n)
 
 /* --- reader ---------------------------------------------------------------------------------------- */
 
+/* The data is borrowed and may be at any alignment: it is only read byte by byte. */
 void kb_reader_init(struct kb_reader *r, const void *data, size_t n)
 {
     *r = (struct kb_reader){.data = data, .n = n};
@@ -145,6 +151,7 @@ double kb_get_double(struct kb_reader *r)
     return v;
 }
 
+/* Checked against what is left before anything is used: a giant length is an error, not a read. */
 const char *kb_get_str(struct kb_reader *r, size_t *len)
 {
     uint64_t n = kb_get_u64(r);
@@ -153,6 +160,7 @@ const char *kb_get_str(struct kb_reader *r, size_t *len)
     return (const char *)at;
 }
 
+/* Zeros after an error, so that a caller who checks late never sees uninitialised memory. n = 0 may have no out. */
 void kb_get_bytes(struct kb_reader *r, void *out, size_t n)
 {
     const unsigned char *at = take(r, n, 1);
@@ -196,6 +204,7 @@ void kb_get_u64s(struct kb_reader *r, uint64_t *out, size_t n)
         out[i] = at != NULL ? load_le(at + 8 * i, 8) : 0;
 }
 
+/* The bound is the caller's knowledge of what is possible: a damaged count must not become an allocation. */
 size_t kb_get_count(struct kb_reader *r, size_t max)
 {
     uint64_t n = kb_get_u64(r);

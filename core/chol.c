@@ -34,6 +34,7 @@
 
 #define BLOCK ((size_t)32) /* order of the diagonal blocks of solve_l_many */
 
+/* BLAS and LAPACK count in int; orders are bounded far below it, so a larger one is a bug. */
 static int blas_int(size_t n)
 {
     assert(n <= INT_MAX);
@@ -65,6 +66,7 @@ static void copy_lower(size_t n, const double *from, size_t ld_from, double *to,
         memcpy(to + j * ld_to + j, from + j * ld_from + j, (n - j) * sizeof *to);
 }
 
+/* At least doubles, so that n appends copy O(n^2) entries in all. The old buffer lives until the copy is made. */
 enum kb_err kb_chol_reserve(struct kb_chol *c, size_t n)
 {
     if (n <= c->cap)
@@ -108,6 +110,7 @@ enum kb_err kb_chol_factor_in_place(struct kb_chol *c, size_t n)
     return rc;
 }
 
+/* Factors a copy and swaps on success: what is in force survives a matrix that is not positive definite. */
 enum kb_err kb_chol_factor(struct kb_chol *c, const double *a, size_t ld, size_t n)
 {
     assert(ld >= n);
@@ -125,6 +128,7 @@ out:
     return rc;
 }
 
+/* Row n of a column-major factor is strided: n cache lines, once per admission. */
 void kb_chol_append_row(struct kb_chol *c, const double *row, double pivot)
 {
     assert(c->n < c->cap && pivot > 0.0);
@@ -180,6 +184,7 @@ static void solve_block(size_t n, const double *d, size_t ld_d, double *x, size_
                     1);
 }
 
+/* Block row by block row: solve the diagonal block, then take its part off everything below in one dgemm. */
 void kb_chol_solve_l_many(const struct kb_chol *c, double *x, size_t ld, size_t n_rhs)
 {
     assert(ld >= c->n);
@@ -204,6 +209,7 @@ KB_HOT static void rotate(size_t n, double c, double s, double *restrict column,
     }
 }
 
+/* Each rotation takes x_k into the diagonal, r = sqrt(l_kk^2 + x_k^2) by hypot so that no square overflows. */
 void kb_chol_update(struct kb_chol *c, double *x, size_t first)
 {
     for (size_t k = first; k < c->n; k++) {
@@ -245,6 +251,7 @@ enum kb_err kb_chol_downdate(struct kb_chol *c, double *x, size_t first)
 
 /* --- functions of the factor ----------------------------------------------------------------------- */
 
+/* ln det S = 2 sum ln l_ii; a product of the pivots would leave the range of double first. */
 double kb_chol_logdet(const struct kb_chol *c)
 {
     double sum = 0.0;
@@ -268,6 +275,7 @@ double kb_chol_inverse_trace(const struct kb_chol *c, double *scratch)
     return trace;
 }
 
+/* dpotri writes the lower triangle; the mirror makes a user's row a contiguous column. */
 enum kb_err kb_spd_inverse(size_t n, double *a)
 {
     enum kb_err rc = factor_lower(n, a, n);

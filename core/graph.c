@@ -35,6 +35,7 @@ struct kb_graph {
 
 /* --- building -------------------------------------------------------------------------------------- */
 
+/* What an edge must satisfy alone; repeats are looked at once the edges are sorted. */
 static enum kb_err check_edge(const struct kb_edge *edge, size_t i, size_t n_nodes, struct kb_errmsg *msg)
 {
     if (edge->u >= n_nodes || edge->v >= n_nodes)
@@ -46,6 +47,7 @@ static enum kb_err check_edge(const struct kb_edge *edge, size_t i, size_t n_nod
     return KB_OK;
 }
 
+/* The ends of an undirected edge by size: the two sort keys. */
 static uint32_t lower_end(const struct kb_edge *edge)
 {
     return edge->u < edge->v ? edge->u : edge->v;
@@ -106,6 +108,7 @@ out:
     return rc;
 }
 
+/* Appends to the run of `node`; fill counts what the run holds so far. */
 static void add_neighbour(struct kb_graph *g, size_t *fill, uint32_t node, uint32_t neighbour, double weight)
 {
     size_t at = g->start[node] + fill[node]++;
@@ -130,6 +133,7 @@ static void fill_adjacency(struct kb_graph *g, size_t *fill)
         add_neighbour(g, fill, g->edge[i].u, g->edge[i].v, g->edge[i].weight);
 }
 
+/* The arrays of both directions; a failure leaves what was made to kb_graph_free. */
 static enum kb_err build_adjacency(struct kb_graph *g)
 {
     size_t *fill = kb_array(g->n, 1, sizeof *fill);
@@ -153,6 +157,7 @@ static enum kb_err check_degrees(const struct kb_graph *g, struct kb_errmsg *msg
     return KB_OK;
 }
 
+/* *out is written last: a refused graph leaves the caller's pointer as it was. */
 enum kb_err kb_graph_new(struct kb_graph **out, size_t n_nodes, const struct kb_edge *edges, size_t n_edges,
                          struct kb_errmsg *msg)
 {
@@ -219,6 +224,7 @@ size_t kb_graph_n_neighbours(const struct kb_graph *g, uint32_t node)
     return g->start[node + 1] - g->start[node];
 }
 
+/* Representative of a node's component. */
 static uint32_t find_root(uint32_t *parent, uint32_t node)
 {
     while (parent[node] != node) {
@@ -228,6 +234,7 @@ static uint32_t find_root(uint32_t *parent, uint32_t node)
     return node;
 }
 
+/* Union-find over the edge list, the smaller root wins: near O(n + e). */
 size_t kb_graph_n_components(const struct kb_graph *g)
 {
     uint32_t *parent = kb_array(g->n, 1, sizeof *parent);
@@ -245,6 +252,7 @@ size_t kb_graph_n_components(const struct kb_graph *g)
     return n_components;
 }
 
+/* Over the sorted list, so equal graphs have equal digests however their edges came in. */
 uint64_t kb_graph_digest(const struct kb_graph *g, uint64_t h)
 {
     h = kb_hash_u64(kb_hash_u64(h, g->n), g->e);
@@ -307,6 +315,7 @@ static void apply_virtual(const struct kb_graph *g, double rho, double populatio
         }
 }
 
+/* A constant width lets the compiler keep a row of sums in registers; other widths are for tests. */
 void kb_graph_apply(const struct kb_graph *g, double rho, double population, size_t width, const double *x, double *y)
 {
     assert(width <= MAX_WIDTH);
@@ -320,6 +329,7 @@ void kb_graph_apply(const struct kb_graph *g, double rho, double population, siz
         apply_virtual(g, rho, population, width, x, y);
 }
 
+/* Lower triangle only: u < v, hence entry (v, u). */
 void kb_graph_dense(const struct kb_graph *g, double rho, double population, double *a)
 {
     size_t order = g->n + (population > 0.0);

@@ -38,6 +38,7 @@ static size_t probe(const uint32_t *slot, size_t n_slots, const struct kb_ids *i
     return at;
 }
 
+/* A reader's function: it touches no counter and no memory. */
 uint32_t kb_ids_find(const struct kb_ids *ids, const char *id)
 {
     return ids->n_slots == 0 ? KB_ID_NONE : ids->slot[probe(ids->slot, ids->n_slots, ids, id)];
@@ -76,6 +77,7 @@ enum kb_err kb_ids_reserve(struct kb_ids *ids, size_t n, size_t n_bytes)
     return rebuild_slots(ids, ids->n + n);
 }
 
+/* Cannot fail: the assertion says that the caller forgot to reserve. */
 uint32_t kb_ids_add(struct kb_ids *ids, const char *id)
 {
     assert(ids->n_slots > 0);

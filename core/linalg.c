@@ -25,11 +25,13 @@ static int blas_ld(size_t ld)
     return blas_int(ld > 0 ? ld : 1);
 }
 
+/* The name is worth a line in every log and bench: a wrong guess of OpenBLAS costs a factor of five. */
 const char *kb_blas_core_name(void)
 {
     return openblas_get_corename();
 }
 
+/* Parallelism is over requests. One thread per call also fixes the order of every sum, hence the bits. */
 void kb_blas_single_thread(void)
 {
     openblas_set_num_threads(1);
@@ -54,6 +56,7 @@ static void scale(size_t n, double beta, double *y)
         cblas_dscal(blas_int(n), beta, y, 1);
 }
 
+/* The product is added to a y that is scaled before: no early return can skip the scaling. */
 void kb_gemv(size_t rows, size_t cols, double alpha, const double *a, size_t ld, const double *x, double beta,
              double *y)
 {
@@ -64,6 +67,7 @@ void kb_gemv(size_t rows, size_t cols, double alpha, const double *a, size_t ld,
                     1);
 }
 
+/* The transposed product reads columns of A as contiguous vectors. */
 void kb_gemv_t(size_t rows, size_t cols, double alpha, const double *a, size_t ld, const double *x, double beta,
                double *y)
 {
@@ -80,6 +84,7 @@ static void scale_columns(size_t m, size_t n, double beta, double *c, size_t ldc
         scale(m, beta, c + j * ldc);
 }
 
+/* dgemm itself handles beta, also 0, without reading C. */
 void kb_gemm(size_t m, size_t n, size_t k, double alpha, const double *a, size_t lda, const double *b, size_t ldb,
              double beta, double *c, size_t ldc)
 {
@@ -91,6 +96,7 @@ void kb_gemm(size_t m, size_t n, size_t k, double alpha, const double *a, size_t
                     blas_ld(lda), b, blas_ld(ldb), beta, c, blas_ld(ldc));
 }
 
+/* Both factors have the inner dimension down their columns: Gram matrices and batches of dot products. */
 void kb_gemm_tn(size_t m, size_t n, size_t k, double alpha, const double *a, size_t lda, const double *b, size_t ldb,
                 double beta, double *c, size_t ldc)
 {
@@ -102,6 +108,7 @@ void kb_gemm_tn(size_t m, size_t n, size_t k, double alpha, const double *a, siz
                     blas_ld(lda), b, blas_ld(ldb), beta, c, blas_ld(ldc));
 }
 
+/* Half the work of dgemm; the upper triangle is neither read nor written. */
 void kb_syrk_lower(size_t n, size_t k, double alpha, const double *a, size_t lda, double beta, double *c, size_t ldc)
 {
     assert(lda >= n && ldc >= n);

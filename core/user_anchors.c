@@ -18,12 +18,14 @@
 
 #define FIRST_SLOTS ((size_t)32)
 
+/* No memory is taken before the first reservation: a kernel without anchors costs its pointer table alone. */
 void kb_anchors_init(struct kb_anchors *a, size_t n_nodes)
 {
     memset(a, 0, sizeof *a);
     a->n_nodes = n_nodes;
 }
 
+/* Panels are reserved in order, so the first missing one is the end. */
 void kb_anchors_close(struct kb_anchors *a)
 {
     for (size_t i = 0; i < KB_ANCHOR_PANELS && a->panel[i] != NULL; i++) {
@@ -34,11 +36,13 @@ void kb_anchors_close(struct kb_anchors *a)
     kb_anchors_init(a, 0);
 }
 
+/* The one number that readers may ask for while the writer reserves. */
 static void count_bytes(struct kb_anchors *a, size_t more)
 {
     atomic_fetch_add_explicit(&a->bytes, more, memory_order_relaxed);
 }
 
+/* In force and staged together: the next slot. */
 static size_t n_all(const struct kb_anchors *a)
 {
     return a->n + a->n_staged;
@@ -72,6 +76,7 @@ static void rehash(struct kb_anchors *a)
         a->slot[probe(a, row_of(a, slot))] = slot;
 }
 
+/* A table for n anchors, at most half full, so that a probe ends after about two steps. */
 static enum kb_err reserve_table(struct kb_anchors *a, size_t n)
 {
     size_t want = a->n_slots > 0 ? a->n_slots : FIRST_SLOTS;
@@ -90,6 +95,7 @@ static enum kb_err reserve_table(struct kb_anchors *a, size_t n)
     return KB_OK;
 }
 
+/* Panels first, the table last; what a failure leaves behind is room, of use to the next attempt. */
 enum kb_err kb_anchors_reserve(struct kb_anchors *a, size_t n)
 {
     if (n > KB_ANCHOR_PANELS * KB_CG_PANEL - n_all(a))
@@ -106,6 +112,8 @@ enum kb_err kb_anchors_reserve(struct kb_anchors *a, size_t n)
     return reserve_table(a, n_all(a) + n);
 }
 
+/* Zeroed by kb_array, so slots of strangers, which never store a column, read as 0 and not as noise. Readers look at
+ * the pointer only for slots whose column is stored, hence never while it is being set. */
 enum kb_err kb_anchors_reserve_column(struct kb_anchors *a, uint32_t slot)
 {
     struct kb_anchor_panel *panel = a->panel[slot / KB_CG_PANEL];
@@ -118,6 +126,7 @@ enum kb_err kb_anchors_reserve_column(struct kb_anchors *a, uint32_t slot)
     return KB_OK;
 }
 
+/* The diagonal of a column still to be solved may be NaN here; the solver's caller fills it in before the commit. */
 uint32_t kb_anchors_push(struct kb_anchors *a, uint32_t row, struct kb_user user, double diag)
 {
     uint32_t slot = (uint32_t)n_all(a);
@@ -132,6 +141,7 @@ uint32_t kb_anchors_push(struct kb_anchors *a, uint32_t row, struct kb_user user
     return slot;
 }
 
+/* Strided on both sides: 16 columns of one node share two cache lines, which suits the readers. O(n_nodes). */
 void kb_anchors_set_column(struct kb_anchors *a, uint32_t slot, const double *x, size_t width, size_t k)
 {
     double *column = a->panel[slot / KB_CG_PANEL]->column + slot % KB_CG_PANEL;
@@ -139,6 +149,7 @@ void kb_anchors_set_column(struct kb_anchors *a, uint32_t slot, const double *x,
         column[i * KB_CG_PANEL] = x[i * width + k];
 }
 
+/* Two counters change; nothing is copied. Slots already in force are left alone. */
 void kb_anchors_commit(struct kb_anchors *a, uint32_t slot)
 {
     assert(slot < n_all(a));
@@ -149,6 +160,7 @@ void kb_anchors_commit(struct kb_anchors *a, uint32_t slot)
     a->n_staged -= n_new;
 }
 
+/* Open addressing has no cheap removal, and this is the rare path: the table is filled anew. */
 void kb_anchors_truncate(struct kb_anchors *a, size_t n_staged)
 {
     assert(n_staged <= a->n_staged);

@@ -33,6 +33,7 @@
 
 /* --- making ---------------------------------------------------------------------------------------- */
 
+/* The whole inverse. Without a graph only the virtual node may be left, with G_pp = 1 / rho. */
 static enum kb_err build_dense(struct kb_user_kernel *k, const struct kb_graph *graph)
 {
     k->g = kb_array(k->order, k->order, sizeof *k->g);
@@ -70,6 +71,7 @@ out:
     return rc;
 }
 
+/* The only place where the size of the graph decides how G is held. */
 static enum kb_user_form choose_form(const struct kb_user_kernel_spec *spec, size_t n)
 {
     if (spec->type == KB_USER_ONES)
@@ -79,6 +81,7 @@ static enum kb_user_form choose_form(const struct kb_user_kernel_spec *spec, siz
     return n <= KB_GRAPH_DENSE_MAX ? KB_FORM_DENSE : KB_FORM_COLUMNS;
 }
 
+/* Constants of strangers, then G, then the row of the virtual node for them. */
 static enum kb_err build_laplacian(struct kb_user_kernel *k, const struct kb_graph *graph)
 {
     double w = k->spec.population, rho = k->spec.rho;
@@ -125,6 +128,7 @@ void kb_user_kernel_free(struct kb_user_kernel *k)
     kb_free(k);
 }
 
+/* Four work vectors of the solver for the column form, nothing otherwise: 1.3 MB at 41,773 nodes. */
 enum kb_err kb_user_scratch_new(struct kb_user_scratch **out, const struct kb_user_kernel *k)
 {
     struct kb_user_scratch *s = kb_array(1, 1, sizeof *s);
@@ -168,6 +172,7 @@ double kb_user_kernel_known_diag(const struct kb_user_kernel *k, struct kb_user 
     return atomic_load_explicit(&k->diag[u.node], memory_order_relaxed);
 }
 
+/* Solves and caches also when normalised: a row divides by the raw value. */
 double kb_user_kernel_diag(const struct kb_user_kernel *k, struct kb_user u, struct kb_user_scratch *s)
 {
     if (k->form == KB_FORM_ONES || k->form == KB_FORM_IDENTITY)
@@ -191,6 +196,7 @@ size_t kb_user_kernel_diag_cache(const struct kb_user_kernel *k, double *out, si
     return k->n;
 }
 
+/* A cache only saves time: values that cannot be a diagonal entry are ignored and solved again. */
 void kb_user_kernel_set_diag_cache(struct kb_user_kernel *k, const double *values, size_t n)
 {
     if (k->form != KB_FORM_COLUMNS)

@@ -53,7 +53,8 @@ bool kb_user_scratch_fits(const struct kb_user_scratch *s, const struct kb_user_
  * relaxed atomic store, so readers may share a const kernel. O(1), or O(iterations (n + e)). */
 double kb_user_kernel_diag(const struct kb_user_kernel *k, struct kb_user u, struct kb_user_scratch *s);
 
-/* Anchors (writer's functions, all but row_at): users against which others are evaluated, numbered 0.. in order of adding; one per kernel row.
+/* Anchors: users against which others are evaluated, numbered 0.. in order of adding; one per kernel row. These
+ * functions are the writer's; readers have row_at.
  * `find` gives the slot of a user's row among those in force and those staged, or KB_ID_NONE.
  * `stage` solves and stores the user's column behind those in force, where readers do not look (heavy, may
  * run beside readers, not beside another writer); staged slots stack up. *slot receives it (an existing one

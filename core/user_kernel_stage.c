@@ -17,11 +17,13 @@ _Static_assert(KB_CG_WIDTH == KB_CG_PANEL, "a block of solved columns fills a pa
 
 #define BLOCK_PAYS_FROM 4 /* fewer columns than this are solved one by one: a block always costs 16 */
 
+/* By kernel row, not by user: under `ones` everybody finds the one anchor. */
 uint32_t kb_user_kernel_find_anchor(const struct kb_user_kernel *k, struct kb_user u)
 {
     return kb_anchors_find(&k->anchors, kb_user_kernel_row(k, u));
 }
 
+/* Strangers are told by the virtual node's column; the dense form has every column. */
 static bool needs_column(const struct kb_user_kernel *k, struct kb_user u)
 {
     return k->form == KB_FORM_COLUMNS && !is_stranger(u);
@@ -52,6 +54,7 @@ static enum kb_err solve_slots(struct kb_user_kernel *k, struct kb_cg_work *work
     return rc;
 }
 
+/* Push, room, solve; an error takes the push back, earlier staged slots stay. */
 enum kb_err kb_user_kernel_stage_anchor(struct kb_user_kernel *k, struct kb_user u, struct kb_user_scratch *s,
                                         uint32_t *slot)
 {
@@ -102,6 +105,8 @@ out:
     return rc;
 }
 
+/* All users are pushed first, so repeats within the list find their slot; then all open columns are solved and the
+ * whole is committed, or nothing is. */
 enum kb_err kb_user_kernel_add_anchors(struct kb_user_kernel *k, const struct kb_user *users, size_t n, uint32_t *slots,
                                        struct kb_user_scratch *s)
 {
