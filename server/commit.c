@@ -19,7 +19,6 @@
 
 #include "alloc.h"
 #include "failpoint.h"
-#include "hash.h"
 #include "log.h"
 #include "metrics.h"
 #include "tenant_impl.h"
@@ -56,11 +55,6 @@ static bool append_batch(struct ld_tenant *t, char *why)
     rc = ld_store_append(t->store, b->row, b->n, why);
     ld_failpoint("after_commit");
     ld_histogram_add(&t->world->metrics->commit_time, ld_monotonic_us() - start_us);
-    if (rc == LD_STORE_OK) {
-        const struct ld_row *last = &b->row[b->n - 1];
-
-        t->tip_hash = kb_hash_bytes(KB_HASH_INIT, last->text, last->n_text);
-    }
     ld_batch_free_rows(t);
     return rc == LD_STORE_OK;
 }

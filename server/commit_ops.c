@@ -246,8 +246,10 @@ static int expand_expire(struct ld_tenant *t, struct ld_op *op)
     const char **ids = ld_doc_alloc(op->doc, LD_EXPIRE_EVENTS, sizeof *ids);
     size_t n;
 
-    if (atomic_load(&t->is_failing) && !ld_tenant_probe(t))
+    if (atomic_load(&t->is_failing) && !ld_tenant_probe(t)) {
+        t->has_failed = true;
         return 0;
+    }
     ld_batch_flush(t);
     n = ids != NULL ? copy_expired(t, op, ids) : 0;
     t->has_backlog = n == LD_EXPIRE_EVENTS;

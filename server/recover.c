@@ -16,6 +16,8 @@
 #include "log.h"
 #include "snapshot.h"
 
+#define MARK_LINES 16u
+
 /* A fold in progress. */
 struct fold {
     struct ld_recovered *to;
@@ -71,7 +73,6 @@ static int fold_row(void *arg, const struct ld_row *row)
         goto out;
     }
     f->to->seq = row->seq;
-    f->to->tip_hash = kb_hash_bytes(KB_HASH_INIT, row->text, row->n_text);
 out:
     ld_doc_free(doc);
     return f->rc != 0;
@@ -109,8 +110,18 @@ static int fold_tail(struct ld_recovered *to, struct ld_store *store, const char
 
 static int hash_row(void *arg, const struct ld_row *row)
 {
-    *(uint64_t *)arg = kb_hash_bytes(KB_HASH_INIT, row->text, row->n_text);
+    uint64_t *hash = arg;
+
+    *hash = kb_hash_bytes(kb_hash_u64(*hash, row->seq), row->text, row->n_text);
     return 0;
+}
+
+int ld_log_mark(struct ld_store *store, uint64_t seq, uint64_t *mark)
+{
+    const uint64_t n = seq < MARK_LINES ? seq : MARK_LINES;
+
+    *mark = KB_HASH_INIT;
+    return ld_store_read(store, seq - n, (size_t)n, hash_row, mark);
 }
 
 /* Believes a verified body into *to, or says why not. */
@@ -118,13 +129,13 @@ static bool load_body(struct ld_recovered *to, struct ld_store *store, uint64_t 
                       char *why)
 {
     struct kb_reader r;
-    uint64_t hash = 0;
+    uint64_t mark = 0;
     enum kb_err rc;
 
     kb_reader_init(&r, body, n);
     const uint64_t want = kb_get_u64(&r);
     snprintf(why, 512, "it belongs to another log");
-    if (r.rc != KB_OK || ld_store_read(store, seq - 1, 1, hash_row, &hash) != LD_STORE_OK || hash != want)
+    if (r.rc != KB_OK || ld_log_mark(store, seq, &mark) != LD_STORE_OK || mark != want)
         return false;
     rc = kb_engine_load(to->engine, (const unsigned char *)body + LD_SNAPSHOT_PREFIX, n - LD_SNAPSHOT_PREFIX);
     if (rc != KB_OK) {
@@ -132,7 +143,6 @@ static bool load_body(struct ld_recovered *to, struct ld_store *store, uint64_t 
         return false;
     }
     to->seq = to->snapshot_seq = seq;
-    to->tip_hash = hash;
     return true;
 }
 

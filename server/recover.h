@@ -1,7 +1,8 @@
 /* Recovery: a tenant's model from its file. The log is the truth; the snapshot only saves time, and is believed when
- * it is whole, of this version, not newer than the log, and ends with the same log line as the log has there.
+ * it is whole, of this version, not newer than the log, and made from this log: it carries a mark of the lines it ends
+ * with.
  *
- * Snapshot body: hash of the log line `seq` (kb_hash_bytes of its text, u64), then the engine's own body. */
+ * Snapshot body: the mark (u64, ld_log_mark), then the engine's own body. */
 #ifndef LD_RECOVER_H
 #define LD_RECOVER_H
 
@@ -11,15 +12,18 @@
 #define LD_SNAPSHOT_PREFIX 8u /* bytes before the engine's body */
 
 struct ld_recovered {
-    struct kb_engine *engine;        /* owned by the caller; new when the log is empty */
-    struct ld_settings settings;     /* as the last configured event says */
-    uint64_t seq;                    /* last event; 0: the log is empty */
-    uint64_t snapshot_seq, tip_hash; /* tip_hash: of the line seq */
+    struct kb_engine *engine;    /* owned by the caller; new when the log is empty */
+    struct ld_settings settings; /* as the last configured event says */
+    uint64_t seq;                /* last event; 0: the log is empty */
+    uint64_t snapshot_seq;       /* 0: none was used */
 };
 
 /* 0 or an LD_STORE_* code with a sentence in why (>= 512 bytes) that names the file and the line. `is_verified`: also
  * fold from the first line and compare digests; the fold wins. A refused snapshot is a warning, not a failure. */
 int ld_recover(struct ld_recovered *out, struct ld_store *store, const char *db_path, const char *snapshot_path,
                bool is_verified, char *why);
+
+/* A hash of the last lines up to seq. 0 or an LD_STORE_* code. */
+int ld_log_mark(struct ld_store *store, uint64_t seq, uint64_t *mark);
 
 #endif

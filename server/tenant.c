@@ -71,7 +71,6 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
     t->settings = r->settings;
     t->seq = r->seq;
     t->snapshot_seq = r->snapshot_seq;
-    t->tip_hash = r->tip_hash;
     t->dims_epoch = 1;
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;

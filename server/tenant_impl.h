@@ -50,7 +50,6 @@ struct ld_tenant {
     struct ld_batch batch;
     int64_t now_ms;
     uint64_t seq;          /* last applied */
-    uint64_t tip_hash;     /* of the log line `seq`; 0 = not known */
     uint64_t snapshot_seq; /* of the last snapshot, or of the last attempt */
     size_t n_pending;
     bool has_failed;  /* a commit of this turn did: the rest of the turn does not wait for the disk again */

@@ -25,10 +25,15 @@
 static bool write_snapshot(struct ld_tenant *t, char *why)
 {
     struct kb_writer w;
+    uint64_t mark;
     bool is_ok;
 
+    if (ld_log_mark(t->store, t->seq, &mark) != LD_STORE_OK) {
+        snprintf(why, 512, "the log cannot be read");
+        return false;
+    }
     kb_writer_init(&w);
-    kb_put_u64(&w, t->tip_hash);
+    kb_put_u64(&w, mark);
     is_ok = kb_engine_save(t->engine, &w) == KB_OK && w.rc == KB_OK;
     if (is_ok)
         is_ok = ld_snapshot_write(t->snapshot_path, t->seq, w.data, w.n, why) == 0;

@@ -1,0 +1,205 @@
+/* The scheduler: real threads, real tenants; each op is answered once, each tenant has one writer at a time. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "sched.h"
+#include "tenant_fixture.h"
+
+enum { N_TENANTS = 3, N_CLIENTS = 4, N_ROUNDS = 150 };
+
+static struct ld_sched *sched;
+static atomic_int n_ticks, n_terminations, n_reloads;
+
+static void on_tick(void *arg, int64_t now_ms)
+{
+    (void)arg;
+    ck_assert_int_gt(now_ms, 1700000000000);
+    atomic_fetch_add(&n_ticks, 1);
+}
+
+static void on_terminate(void *arg)
+{
+    (void)arg;
+    atomic_fetch_add(&n_terminations, 1);
+    ld_sched_stop(sched);
+}
+
+static void on_reload(void *arg)
+{
+    (void)arg;
+    atomic_fetch_add(&n_reloads, 1);
+}
+
+static void new_sched(void)
+{
+    const struct ld_sched_hooks hooks = {.tick = on_tick, .terminate = on_terminate, .reload = on_reload};
+
+    ck_assert_int_eq(ld_sched_new(&sched, &hooks), 0);
+}
+
+static void *run_loop(void *arg)
+{
+    (void)arg;
+    ld_sched_run(sched);
+    return NULL;
+}
+
+/* Waits up to ten seconds for *value to reach want. */
+static bool wait_for(atomic_int *value, int want)
+{
+    for (int i = 0; i < 10000 && atomic_load(value) < want; i++)
+        usleep(1000);
+    return atomic_load(value) >= want;
+}
+
+/* ---- work -------------------------------------------------------------------------------------------- */
+
+static atomic_int n_worked;
+
+static void work(void *arg)
+{
+    usleep(2000);
+    atomic_fetch_add(&n_worked, *(int *)arg);
+}
+
+START_TEST(stopping_waits_for_the_work_that_was_given)
+{
+    int one = 1;
+
+    new_sched();
+    for (int i = 0; i < 50; i++)
+        ck_assert_int_eq(ld_sched_work(sched, work, &one), 0);
+    ld_sched_stop(sched);
+    ld_sched_run(sched);
+    ck_assert_int_eq(atomic_load(&n_worked), 50);
+    ld_sched_free(sched);
+}
+END_TEST
+
+START_TEST(a_scheduler_that_never_ran_can_be_freed)
+{
+    new_sched();
+    ld_sched_free(sched);
+}
+END_TEST
+
+/* ---- timer and signals -------------------------------------------------------------------------------- */
+
+START_TEST(ticks_and_signals_reach_their_hooks)
+{
+    pthread_t loop;
+
+    new_sched();
+    ck_assert_int_eq(pthread_create(&loop, NULL, run_loop, NULL), 0);
+    ck_assert(wait_for(&n_ticks, 2));
+    kill(getpid(), SIGHUP);
+    ck_assert(wait_for(&n_reloads, 1));
+    ck_assert_int_eq(atomic_load(&n_terminations), 0);
+    kill(getpid(), SIGTERM);
+    pthread_join(loop, NULL);
+    ck_assert_int_eq(atomic_load(&n_terminations), 1);
+    ld_sched_free(sched);
+}
+END_TEST
+
+/* ---- tenants ----------------------------------------------------------------------------------------- */
+
+static struct fixture f[N_TENANTS];
+static atomic_int n_answered, n_refused;
+static atomic_int last_turn[N_TENANTS][N_CLIENTS]; /* order of answers, by tenant and client */
+
+struct tag {
+    int tenant, client, round;
+};
+
+static void count_answer(struct ld_op *op)
+{
+    struct tag *tag = op->arg;
+
+    if (op->problem.status != 0)
+        atomic_fetch_add(&n_refused, 1);
+    else if (atomic_exchange(&last_turn[tag->tenant][tag->client], tag->round) > tag->round)
+        atomic_fetch_add(&n_refused, 1); /* answered out of order */
+    free(tag);
+    ld_op_free(op);
+    atomic_fetch_add(&n_answered, 1);
+}
+
+static void submit(struct ld_op *op, int tenant, int client, int round)
+{
+    struct tag *tag = malloc(sizeof *tag);
+
+    *tag = (struct tag){tenant, client, round};
+    op->done = count_answer;
+    op->arg = tag;
+    ld_tenant_submit(f[tenant].t, op);
+}
+
+/* Decisions, each followed by its reward, which may share a batch with it. */
+static void *be_client(void *arg)
+{
+    const int client = *(int *)arg;
+    char text[256], id[32];
+
+    for (int i = 0; i < N_ROUNDS; i++) {
+        const int tenant = i % N_TENANTS;
+        snprintf(id, sizeof id, "c%d-%d", client, i);
+        snprintf(text, sizeof text, "{\"user\":\"u%d\",\"context\":[%d],\"candidates\":[\"a\",\"b\",\"c\"]}", client,
+                 i % 5);
+        submit(op_select(f[tenant].t, text, id), tenant, client, 2 * i);
+        snprintf(text, sizeof text, "{\"decision\":\"%s\",\"reward\":%d}", id, i % 2);
+        submit(op_rewards(f[tenant].t, text), tenant, client, 2 * i + 1);
+    }
+    return NULL;
+}
+
+static void open_tenants(void)
+{
+    for (int i = 0; i < N_TENANTS; i++) {
+        fixture_open(&f[i], "{\"algorithm\":\"laplaced\",\"context_dim\":1,\"context_kernel\":{\"type\":\"rbf\"}}");
+        f[i].world.sched = sched;
+        f[i].world.snapshot_events = 40;
+        for (int c = 0; c < N_CLIENTS; c++)
+            last_turn[i][c] = -1;
+    }
+}
+
+START_TEST(clients_beside_the_writer_are_answered_once_and_in_order)
+{
+    pthread_t loop, client[N_CLIENTS];
+    int number[N_CLIENTS];
+
+    new_sched();
+    open_tenants();
+    ck_assert_int_eq(pthread_create(&loop, NULL, run_loop, NULL), 0);
+    for (int c = 0; c < N_CLIENTS; c++) {
+        number[c] = c;
+        ck_assert_int_eq(pthread_create(&client[c], NULL, be_client, &number[c]), 0);
+    }
+    for (int c = 0; c < N_CLIENTS; c++)
+        pthread_join(client[c], NULL);
+    ck_assert(wait_for(&n_answered, 2 * N_CLIENTS * N_ROUNDS));
+    ld_sched_stop(sched);
+    pthread_join(loop, NULL);
+    ck_assert_int_eq(atomic_load(&n_answered), 2 * N_CLIENTS * N_ROUNDS);
+    ck_assert_int_eq(atomic_load(&n_refused), 0);
+    for (int i = 0; i < N_TENANTS; i++) {
+        f[i].world.sched = NULL;
+        ck_assert_uint_eq(ld_tenant_n_holders(f[i].t), 1);
+        ck_assert_uint_eq(counts_of(f[i].t).learned, N_CLIENTS * N_ROUNDS / N_TENANTS);
+        ck_assert_uint_gt(f[i].metrics.snapshots, 0);
+        const uint64_t digest = digest_of(f[i].t);
+        f[i].world.verify_on_start = true;
+        fixture_restart(&f[i]);
+        ck_assert_uint_eq(digest_of(f[i].t), digest);
+        fixture_close(&f[i]);
+    }
+    ld_sched_free(sched);
+}
+END_TEST
+
+int main(void)
+{
+    return KBT_RUN("sched", stopping_waits_for_the_work_that_was_given, a_scheduler_that_never_ran_can_be_freed,
+                   ticks_and_signals_reach_their_hooks, clients_beside_the_writer_are_answered_once_and_in_order);
+}
