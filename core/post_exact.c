@@ -16,9 +16,10 @@
  *
  * Numerical notes. The downdate is harmless: F F^T >= (lambda / n) e_i e_i^T, so |F^-1 e_i sqrt(delta)|^2 <=
  * delta n / lambda = 1/(n+1) <= 1/2, far from 1 where downdates lose digits. A pivot^2 is the Schur complement of a
- * matrix >= lambda N^-1, hence >= lambda / n_i; below it that is taken. Should a factorisation or downdate fail all
- * the same (kernel values with rounding errors above lambda), the factor is built anew in place from the support,
- * row by row with lifted pivots, which cannot fail; counted in n_clamped.
+ * matrix >= lambda N^-1, hence >= lambda / n_i; below it that is taken, or JITTER diag where even that drowns in
+ * rounding (a smaller pivot would blow the errors of its row up, and those of the next rows in turn). Should a
+ * factorisation or downdate fail all the same, the factor is built anew in place from the support, row by row with
+ * lifted pivots, which cannot fail; counted in n_clamped.
  *
  *   information gain     1/2 ln det(I + K_t / lambda) = 1/2 [ ln det(F F^T) + sum ln n_i - |U| ln lambda ]
  *   effective dimension  tr K_t (K_t + lambda I)^-1   = |U| - lambda tr (N^1/2 F F^T N^1/2)^-1
@@ -36,6 +37,7 @@
 
 #define EMPTY UINT32_MAX
 #define ROUNDING 1e-6
+#define JITTER 1e-12 /* of the diagonal: a pivot below is made of rounding errors */
 
 struct exact {
     struct kb_posterior base;
@@ -138,6 +140,12 @@ static void refresh(struct exact *e)
     kb_chol_solve_l(&e->f, e->w);
 }
 
+/* What a squared pivot cannot lie below: the noise by theory, JITTER diag where the noise drowns in rounding. */
+static double pivot_floor(const struct exact *e, size_t i, double diag)
+{
+    return fmax(e->base.lambda / e->count[i], JITTER * diag);
+}
+
 /* Appends the row of support point i = f.n, lifting its pivot where rounding has eaten it. */
 static void append_row(struct exact *e, struct kb_scratch *s)
 {
@@ -145,38 +153,51 @@ static void append_row(struct exact *e, struct kb_scratch *s)
     double *row = kb_arena_doubles(&s->arena, i + 1);
     struct kb_point pt = kb_support_point(&e->base.support, i);
     kb_posterior_column(&e->base, i + 1, &pt, s, row);
-    double noise = e->base.lambda / e->count[i], diag = row[i];
+    double diag = row[i] + e->base.lambda / e->count[i], floor = pivot_floor(e, i, diag);
     kb_chol_solve_l(&e->f, row);
-    double schur = diag + noise - kb_dot(i, row, row);
-    if (!(schur >= noise - ROUNDING * (diag + noise)))
+    double schur = diag - kb_dot(i, row, row);
+    if (!(schur >= floor - JITTER * diag))
         kb_posterior_count_clamp(&e->base);
-    kb_chol_append_row(&e->f, row, sqrt(schur >= noise ? schur : noise));
+    kb_chol_append_row(&e->f, row, sqrt(schur >= floor ? schur : floor));
     kb_arena_reset(&s->arena, mark);
 }
 
-/* Writes the lower triangle of K_UU + lambda N^-1 where the factor will stand. */
-static void write_gram(struct exact *e, struct kb_scratch *s)
+/* Writes the lower triangle of K_UU + lambda N^-1 where the factor will stand; returns its largest diagonal. */
+static double write_gram(struct exact *e, struct kb_scratch *s)
 {
     size_t n = e->base.support.n, mark = kb_arena_mark(&s->arena);
-    double *row = kb_arena_doubles(&s->arena, n);
+    double *row = kb_arena_doubles(&s->arena, n), largest = 0;
     for (size_t i = 0; i < n; i++) {
         struct kb_point pt = kb_support_point(&e->base.support, i);
         kb_posterior_column(&e->base, i + 1, &pt, s, row);
         row[i] += e->base.lambda / e->count[i];
+        largest = fmax(largest, row[i]);
         for (size_t j = 0; j <= i; j++)
             e->f.l[j * e->f.cap + i] = row[j];
     }
     kb_arena_reset(&s->arena, mark);
+    return largest;
 }
 
-/* The factor anew from the support; cannot fail. */
+/* Whether every pivot is above what rounding alone could have left there. */
+static bool is_healthy(const struct exact *e, double largest)
+{
+    for (size_t i = 0; i < e->f.n; i++) {
+        double pivot = e->f.l[i * (e->f.cap + 1)];
+        if (!(pivot * pivot >= (1 - ROUNDING) * pivot_floor(e, i, largest)))
+            return false;
+    }
+    return true;
+}
+
+/* The factor anew from the support, in one go where that is sound and row by row where not; cannot fail. */
 static void factor(struct exact *e, struct kb_scratch *s)
 {
     e->f.n = 0;
     if (e->base.support.n == 0)
         return;
-    write_gram(e, s);
-    if (kb_chol_factor_in_place(&e->f, e->base.support.n) == KB_OK)
+    double largest = write_gram(e, s);
+    if (kb_chol_factor_in_place(&e->f, e->base.support.n) == KB_OK && is_healthy(e, largest))
         return;
     e->f.n = 0;
     while (e->f.n < e->base.support.n)

@@ -206,7 +206,7 @@ static void check_order(const struct kb_spec *spec)
         kbt_world_learn(&v, &w.seen[i]);
     size_t m = kbt_support(w.posterior, atoms);
     for (size_t i = 0; i < m && spec->repr.type != KB_REPR_EXACT; i++)
-        ck_assert(kbt_world_admit(&v, &atoms[m - 1 - i], -1));
+        ck_assert(kbt_world_admit(&v, &atoms[m - 1 - i], 0));
     draw_queries(&w, query);
     for (size_t q = 0; q < N_QUERIES; q++) {
         double sd;

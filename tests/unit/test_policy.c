@@ -96,7 +96,7 @@ START_TEST(draws_follow_the_propensities)
     for (uint64_t i = 0; i < N_DRAWS; i++)
         drawn[kb_policy_draw(4, p, kb_rng_uniform(1, KB_STREAM_ARM, i))]++;
     for (size_t i = 0; i < 4; i++)
-        ck_assert_double_eq_tol(drawn[i] / N_DRAWS, p[i], 5 * sqrt(p[i] * (1 - p[i]) / N_DRAWS));
+        ck_assert_double_eq_tol(drawn[i] / N_DRAWS, p[i], 5 * sqrt(p[i] * (1 - p[i]) / N_DRAWS) + 1e-12);
 }
 END_TEST
 
