@@ -459,6 +459,23 @@ START_TEST(dimensions_move_only_while_nothing_is_known)
 }
 END_TEST
 
+START_TEST(a_body_decoded_for_other_dimensions_is_not_decided)
+{
+    struct fixture f;
+    struct ld_select select;
+    uint32_t context_dim, arm_dim;
+
+    fixture_open(&f, PLAIN);
+    struct ld_op *op = op_from(f.t, LD_OP_EVENT, SELECT_AB, false, &context_dim, &arm_dim);
+    ck_assert_int_eq(ld_decode_select(op->doc, context_dim, arm_dim, &select, &op->problem), 0);
+    expect_status(f.t, op_settings(LEARNING), 200); /* the query's vectors are too short from here on */
+    ck_assert_int_eq(ld_tenant_select(f.t, &select, "d", op), -1);
+    ck_assert_int_eq(op->problem.status, 409);
+    ld_op_free(op);
+    fixture_close(&f);
+}
+END_TEST
+
 /* ---- durability -------------------------------------------------------------------------------------- */
 
 START_TEST(relaxed_answers_before_the_commit_and_commit_after_it)
@@ -518,6 +535,41 @@ START_TEST(a_disk_that_refuses_changes_nothing_and_heals)
 }
 END_TEST
 
+/* A WAL that has its blocks already takes a small transaction on a full disk. */
+START_TEST(a_full_disk_is_not_taken_for_a_healed_one)
+{
+    struct fixture f;
+    struct rlimit limit;
+    struct stat wal;
+    char path[128], id[16];
+
+    fixture_open(&f, PLAIN);
+    decide(&f, "d");
+    ld_tenant_checkpoint(f.t);
+    snprintf(path, sizeof path, "%s/tenants/t.db-wal", f.dir);
+    ck_assert_int_eq(stat(path, &wal), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = (rlim_t)wal.st_size;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    for (int i = 0; i < 500; i++) {
+        snprintf(id, sizeof id, "d%d", i);
+        struct ld_op *op = op_select(f.t, SELECT_AB, id);
+        op->done = ld_op_free;
+        ld_tenant_submit(f.t, op);
+    }
+    run_all(f.t);
+    ck_assert(ld_tenant_is_failing(f.t));
+    tick(&f, 250);
+    ck_assert(ld_tenant_is_failing(f.t));
+    mend_disk();
+    tick(&f, 250);
+    ck_assert(!ld_tenant_is_failing(f.t));
+    ck_assert_uint_eq(counts_of(f.t).decided, 1);
+    fixture_close(&f);
+}
+END_TEST
+
 /* Rewards that teach new points close batches by admissions, so an array spans several commits; the disk breaks in
  * between. Under `sum` the items of the commits before must not be called lost, or a retry would add them twice. */
 START_TEST(an_array_that_spans_a_failing_commit_tells_which_items_are_in)
@@ -528,7 +580,7 @@ START_TEST(an_array_that_spans_a_failing_commit_tells_which_items_are_in)
 
     fixture_open(&f, LEARNING);
     for (int i = 0; i < 6; i++) {
-        char select[128], id[8];
+        char select[128], id[16];
         snprintf(select, sizeof select,
                  "{\"user\":\"u\",\"context\":[%d,0],\"candidates\":[{\"id\":\"a\",\"features\":[1]}]}", 10 * i);
         snprintf(id, sizeof id, "d%d", i);
@@ -597,7 +649,8 @@ int main(void)
         a_window_closes_with_the_default_reward, a_late_reward_is_kept_and_not_learned,
         more_windows_than_one_turn_takes_all_close, a_deferred_decision_learns_only_once_activated,
         observations_are_all_or_nothing, settings_that_change_nothing_write_nothing,
-        dimensions_move_only_while_nothing_is_known, relaxed_answers_before_the_commit_and_commit_after_it,
-        a_disk_that_refuses_changes_nothing_and_heals, an_array_that_spans_a_failing_commit_tells_which_items_are_in,
+        dimensions_move_only_while_nothing_is_known, a_body_decoded_for_other_dimensions_is_not_decided,
+        relaxed_answers_before_the_commit_and_commit_after_it, a_disk_that_refuses_changes_nothing_and_heals,
+        a_full_disk_is_not_taken_for_a_healed_one, an_array_that_spans_a_failing_commit_tells_which_items_are_in,
         a_deleted_tenant_answers_404_and_takes_its_files_along);
 }

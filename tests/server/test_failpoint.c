@@ -42,7 +42,7 @@ static int die_at(struct fixture *f, const char *failpoint)
         setenv("LAPLACED_FAILPOINT", failpoint, 1);
         fixture_start(f);
         for (int i = 0; i < 10; i++) {
-            char id[8];
+            char id[16];
             snprintf(id, sizeof id, "d%d", i);
             struct ld_op *op = op_select(f->t, "{\"user\":\"u\",\"candidates\":[\"a\"]}", id);
             if (settle_op(f->t, op) != 200 || write(fd[1], &byte, 1) != 1)

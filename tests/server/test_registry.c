@@ -182,6 +182,7 @@ START_TEST(a_tenant_deleted_while_held_stays_usable_until_released)
     ck_assert_uint_eq(counts_of(t).decided, 1);
     expect_status(t, op_select(t, "{\"user\":\"u\",\"candidates\":[\"a\"]}", "e"), 404);
     ck_assert(fixture_has_file(&f, "tenants/x.db"));
+    ck_assert(fixture_has_file(&f, "tenants/x.db.deleted")); /* from here on a crash cannot bring it back */
     ld_tenant_release(t);
     pthread_join(thread, NULL);
     ck_assert_int_eq(status, 204);

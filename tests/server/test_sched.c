@@ -10,9 +10,15 @@ enum { N_TENANTS = 3, N_CLIENTS = 4, N_ROUNDS = 150 };
 static struct ld_sched *sched;
 static atomic_int n_ticks, n_terminations, n_reloads;
 
+static atomic_bool is_loop_held, has_loop_stopped;
+
 static void on_tick(void *arg, int64_t now_ms)
 {
     (void)arg;
+    while (atomic_load(&is_loop_held)) {
+        atomic_store(&has_loop_stopped, true);
+        usleep(1000);
+    }
     ck_assert_int_gt(now_ms, 1700000000000);
     atomic_fetch_add(&n_ticks, 1);
 }
@@ -198,8 +204,49 @@ START_TEST(clients_beside_the_writer_are_answered_once_and_in_order)
 }
 END_TEST
 
+static atomic_int n_done, may_end;
+
+static void end_slowly(struct ld_op *op)
+{
+    while (atomic_load(&may_end) == 0)
+        usleep(1000);
+    ld_op_free(op);
+    atomic_fetch_add(&n_done, 1);
+}
+
+/* The turn has ended on the pool, but the loop has not heard of it yet. */
+START_TEST(a_wake_between_a_turn_and_its_end_is_not_lost)
+{
+    pthread_t loop;
+
+    new_sched();
+    fixture_open(&f[0], "{\"algorithm\":\"ucb\"}");
+    f[0].world.sched = sched;
+    struct ld_op *first = op_select(f[0].t, "{\"user\":\"u\",\"candidates\":[\"a\"]}", "d1");
+    struct ld_op *second = op_select(f[0].t, "{\"user\":\"u\",\"candidates\":[\"a\"]}", "d2");
+    first->done = second->done = end_slowly;
+    ck_assert_int_eq(pthread_create(&loop, NULL, run_loop, NULL), 0);
+    ld_tenant_submit(f[0].t, first); /* its turn runs until may_end */
+    usleep(50000);
+    atomic_store(&is_loop_held, true);
+    while (!atomic_load(&has_loop_stopped))
+        usleep(1000);
+    atomic_store(&may_end, 1);
+    ck_assert(wait_for(&n_done, 1));
+    usleep(50000);
+    ld_tenant_submit(f[0].t, second);
+    atomic_store(&is_loop_held, false);
+    ck_assert(wait_for(&n_done, 2));
+    ld_sched_stop(sched);
+    pthread_join(loop, NULL);
+    fixture_close(&f[0]);
+    ld_sched_free(sched);
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN("sched", stopping_waits_for_the_work_that_was_given, a_scheduler_that_never_ran_can_be_freed,
-                   ticks_and_signals_reach_their_hooks, clients_beside_the_writer_are_answered_once_and_in_order);
+                   ticks_and_signals_reach_their_hooks, a_wake_between_a_turn_and_its_end_is_not_lost,
+                   clients_beside_the_writer_are_answered_once_and_in_order);
 }
