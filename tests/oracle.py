@@ -23,7 +23,7 @@ def user_gram(spec, graph, users):
     if spec["type"] == "identity":
         return np.array([[float(a == b) for b in users] for a in users])
     assert spec["type"] == "laplacian"
-    full, place = laplacian_inverse(spec, graph)
+    full, place = laplacian_block(spec, graph, users)
     g = np.empty((n, n))
     for i, a in enumerate(users):
         for j, b in enumerate(users):
@@ -34,26 +34,24 @@ def user_gram(spec, graph, users):
     return g
 
 
-def laplacian_inverse(spec, graph):
-    """(L + rho I)^-1, with the virtual node last when there is a population. graph: (nodes, {(u, v): w})."""
+def laplacian_block(spec, graph, users):
+    """The rows and columns of (L + rho I)^-1 of those users that are in the graph, and with a population of the
+    virtual node (last); with the place of each user in it. graph: (nodes, {(u, v): weight})."""
     nodes, edges = graph
-    place = {u: i for i, u in enumerate(nodes)}
+    at = {u: i for i, u in enumerate(nodes)}
     n, w = len(nodes), spec["population"]
-    m = n + 1 if w > 0 else n
-    l = np.zeros((m, m))
-    for (u, v), weight in edges.items():
-        i, j = place[u], place[v]
-        l[i, i] += weight
-        l[j, j] += weight
-        l[i, j] -= weight
-        l[j, i] -= weight
+    l = np.zeros((n + (w > 0), n + (w > 0)))
+    ends = np.array([(at[u], at[v]) for u, v in edges], dtype=int).reshape(-1, 2)
+    weight = np.array(list(edges.values()))
+    np.add.at(l, (ends[:, 0], ends[:, 1]), -weight)
+    l = l + l.T
     if w > 0:
-        for i in range(n):
-            l[i, i] += w
-            l[n, n] += w
-            l[i, n] -= w
-            l[n, i] -= w
-    return np.linalg.inv(l + spec["rho"] * np.eye(m)), place
+        l[n, :n] = l[:n, n] = -w
+    l -= np.diag(l.sum(axis=1))
+    place = {u: i for i, u in enumerate(u for u in dict.fromkeys(users) if u in at)}
+    kept = [at[u] for u in place] + ([n] if w > 0 else [])
+    columns = np.linalg.solve(l + spec["rho"] * np.eye(len(l)), np.eye(len(l))[:, kept])
+    return columns[kept], place
 
 
 def pair_value(spec, full, place, a, b):

@@ -3,6 +3,7 @@ import hashlib
 import shutil
 import socket
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -28,20 +29,20 @@ def used(boot):
 
 
 def newer(path):
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
         version = db.execute("PRAGMA user_version").fetchone()[0]
         db.execute(f"PRAGMA user_version = {version + 1}")
 
 
 def foreign_sqlite(path):
     path.unlink()
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("CREATE TABLE recipes (name TEXT)")
         db.execute("INSERT INTO recipes VALUES ('soup')")
 
 
 def another_application(path):
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA application_id = 252006674")
 
 

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import threading
@@ -29,13 +30,15 @@ class Server:
         return [BIN, "--data", str(self.data), "--listen", self.listen, *self.args]
 
     def environment(self):
-        clean = {k: v for k, v in os.environ.items() if not k.startswith("LAPLACED_") or k == "LAPLACED_BIN"}
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("LAPLACED_", "OPENBLAS_"))}
         return {**clean, **self.env}
 
     def start(self):
         assert self.process is None
         with open(self.folder / "stderr.log", "ab") as log:
-            self.process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=log, env=self.environment())
+            # Signals stay as Python has them: SIGXFSZ ignored, so that fill_disk means errors and not death.
+            self.process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=log, env=self.environment(),
+                                            restore_signals=False)
         line = self.first_line()
         assert line.startswith("laplaced listening on http://"), f"no greeting: {line!r}\n{self.log()[-2000:]}"
         self.url = line.split()[3]
@@ -61,6 +64,11 @@ class Server:
         """SIGTERM; the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self._reap(timeout)
+
+    def fill_disk(self, is_full=True):
+        """Lets every write of the process beyond a file's first byte fail, as a full disk does; or heals it."""
+        limit = resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (1 if is_full else limit[1], limit[1]))
 
     def restart(self):
         self.kill()
