@@ -40,6 +40,7 @@ void kb_history_close(struct kb_history *h)
     *h = (struct kb_history){.dim = h->dim};
 }
 
+/* Hash of a point that agrees with row_is. */
 static uint64_t row_hash(uint32_t user, uint32_t arm, const double *x, size_t dim)
 {
     uint64_t hash = kb_hash_u64(kb_hash_u64(KB_HASH_INIT, user), arm);
@@ -48,6 +49,7 @@ static uint64_t row_hash(uint32_t user, uint32_t arm, const double *x, size_t di
     return hash;
 }
 
+/* Whether the row holds this point: equal indices, coordinates equal as numbers. */
 static bool row_is(const struct kb_history *h, size_t row, uint32_t user, uint32_t arm, const double *x)
 {
     if (h->user[row] != user || h->arm[row] != arm)
@@ -82,6 +84,7 @@ static void fill_slots(struct kb_history *h)
     }
 }
 
+/* A table for n_rows at a load of one half; the old one stays in force until the new one stands. */
 static enum kb_err reserve_slots(struct kb_history *h, size_t n_rows)
 {
     size_t n_slots = h->n_slots > 0 ? h->n_slots : 2 * FIRST_ROWS;
@@ -100,6 +103,8 @@ static enum kb_err reserve_slots(struct kb_history *h, size_t n_rows)
     return KB_OK;
 }
 
+/* The arrays grow one after the other and `cap` last: after a failure some are larger than they need be, which
+ * nobody sees, and all rows are where they were. */
 enum kb_err kb_history_reserve(struct kb_history *h, size_t n)
 {
     enum kb_err rc;
@@ -138,6 +143,7 @@ size_t kb_history_find(const struct kb_history *h, uint32_t user, uint32_t arm, 
     return row == EMPTY ? SIZE_MAX : row;
 }
 
+/* Appends the point without observations. Sequence numbers never fall, which is what kb_history_by_seq needs. */
 static size_t push_row(struct kb_history *h, uint32_t user, uint32_t arm, const double *x, uint64_t seq)
 {
     assert(h->n < h->cap);
@@ -167,6 +173,7 @@ size_t kb_history_add(struct kb_history *h, uint32_t user, uint32_t arm, const d
     return row;
 }
 
+/* Binary search; one event can teach several rows (a slate whose window closes), then the first of them is found. */
 size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq)
 {
     size_t lo = 0, hi = h->n; /* the first row of first_seq >= seq lies in [lo, hi] */
@@ -182,6 +189,7 @@ size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq)
 
 /* --- digest and snapshot ------------------------------------------------------------------------------ */
 
+/* Runs over the stored bytes of every field; the hash table and t are derived and left out. */
 uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash)
 {
     hash = kb_hash_u64(kb_hash_u64(hash, h->n), h->dim);
@@ -195,6 +203,7 @@ uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash)
     return kb_hash_bytes(hash, h->first_seq, h->n * sizeof *h->first_seq);
 }
 
+/* Format: dim, n, then one array per field (schema/snapshot.md). */
 void kb_history_save(const struct kb_history *h, struct kb_writer *w)
 {
     kb_put_u64(w, h->dim);
@@ -207,6 +216,7 @@ void kb_history_save(const struct kb_history *h, struct kb_writer *w)
     kb_put_u64s(w, h->first_seq, h->n);
 }
 
+/* A failure leaves room behind but no rows. */
 enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r)
 {
     enum kb_err rc;

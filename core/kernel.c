@@ -23,6 +23,7 @@
 #include "ids.h"
 #include "vec_kernel.h"
 
+/* The user kernel is the only part that is more than parameters. */
 enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_graph *graph)
 {
     struct kb_user_kernel *user = NULL;
@@ -50,6 +51,7 @@ void kb_kernel_close(struct kb_kernel *k)
 
 /* --- factors ----------------------------------------------------------------------------------------- */
 
+/* delta on arms is about identity; on contexts it is about coordinates (vec_kernel.c). */
 static bool compares_arm_ids(const struct kb_kernel *k)
 {
     return k->arm.type == KB_VEC_DELTA;
@@ -90,6 +92,7 @@ double kb_kernel_diag(const struct kb_kernel *k, const struct kb_point *p, struc
     return value * arm_diag(k, p->x + k->context_dim);
 }
 
+/* Equal as numbers, in step with hash_coordinates. */
 static bool same_coordinates(size_t n, const double *a, const double *b)
 {
     for (size_t d = 0; d < n; d++) {
@@ -99,6 +102,7 @@ static bool same_coordinates(size_t n, const double *a, const double *b)
     return true;
 }
 
+/* A factor that does not look at a coordinate does not tell points apart by it. */
 bool kb_kernel_same(const struct kb_kernel *k, const struct kb_point *a, const struct kb_point *b)
 {
     if (kb_user_kernel_row(k->user, a->user) != kb_user_kernel_row(k->user, b->user))
@@ -139,6 +143,7 @@ void kb_kernel_column(const struct kb_kernel *k, const struct kb_support *s, siz
     scale_arms(k, s, n, p->arm, p->x + k->context_dim, out);
 }
 
+/* The product user x context is `base`; every candidate's column is a copy of it times the arm factor. */
 void kb_kernel_block(const struct kb_kernel *k, const struct kb_support *s, const struct kb_candidates *cand, size_t c0,
                      size_t n_c, struct kb_scratch *scratch, double *out, size_t ld, double *diag)
 {

@@ -21,6 +21,7 @@ typedef void shares_fn(double scale, size_t n, const double *mean, const double 
 
 static shares_fn ucb_shares, thompson_shares, uniform_shares;
 
+/* All on the highest score; strict comparison keeps the lowest index among equals. */
 static void ucb_shares(double scale, size_t n, const double *mean, const double *sd, const double *score, double *share,
                        struct kb_arena *arena)
 {
@@ -34,6 +35,7 @@ static void ucb_shares(double scale, size_t n, const double *mean, const double 
     share[best] = 1;
 }
 
+/* The quadrature's probabilities at nu sd, made to sum to 1 exactly. */
 static void thompson_shares(double scale, size_t n, const double *mean, const double *sd, const double *score,
                             double *share, struct kb_arena *arena)
 {
@@ -78,6 +80,7 @@ size_t kb_policy_bytes(const struct kb_rule_spec *rule, size_t n)
     return rule->type == KB_RULE_THOMPSON ? kb_arena_need(n) + kb_quad_bytes(n) : 0;
 }
 
+/* Inversion: deterministic in `uniform`. */
 size_t kb_policy_draw(size_t n, const double *propensity, double uniform)
 {
     size_t last = 0;

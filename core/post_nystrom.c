@@ -16,43 +16,19 @@
  * The pass (sweep) writes to the side (`border`, `k_z`, `cross`, and the support's place behind the points in force),
  * where readers do not look; commit makes it visible in O(m^2).
  *
- * Cost: learn O(m (dim + m)); predict the same per candidate; sweep O(n m dim); fill O(n m (dim + m) + m^3). */
+ * Cost: learn O(m (dim + m)); predict the same per candidate; sweep O(n m dim). Building: nystrom_build.c. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-#include "admission.h"
-#include "features.h"
 #include "grow.h"
 #include "linalg.h"
-#include "posterior_ops.h"
-#include "ridge.h"
-#include "rng.h"
+#include "nystrom.h"
 
-struct nystrom {
-    struct kb_posterior base;
-    struct kb_features features;
-    struct kb_ridge ridge;
-    struct kb_admission admission;
-    /* The point about to enter: its kernel column, its border of A, and what borders V and b. [cap] each. */
-    double *k_z, *cross;
-    struct kb_feature_border border;
-    double diag, square, target, probability;
-};
-
-static struct nystrom *nystrom_of(struct kb_posterior *p)
-{
-    return (struct nystrom *)p;
-}
-
-static const struct nystrom *nystrom_of_const(const struct kb_posterior *p)
-{
-    return (const struct nystrom *)p;
-}
-
+/* Three parts, each with its own state; empty. */
 static enum kb_err nystrom_init(struct kb_posterior *p, const struct kb_spec *spec)
 {
-    struct nystrom *n = nystrom_of(p);
+    struct kb_nystrom *n = kb_nystrom_of(p);
     kb_features_init(&n->features);
     kb_ridge_init(&n->ridge, spec->repr.lambda);
     kb_admission_init(&n->admission, &spec->repr);
@@ -62,7 +38,7 @@ static enum kb_err nystrom_init(struct kb_posterior *p, const struct kb_spec *sp
 
 static void nystrom_close(struct kb_posterior *p)
 {
-    struct nystrom *n = nystrom_of(p);
+    struct kb_nystrom *n = kb_nystrom_of(p);
     kb_features_close(&n->features);
     kb_ridge_close(&n->ridge);
     kb_admission_close(&n->admission);
@@ -72,10 +48,11 @@ static void nystrom_close(struct kb_posterior *p)
     kb_free(n->border.q);
 }
 
+/* All or nothing is the caller's: what has grown already stays larger, which nobody sees. */
 static enum kb_err nystrom_reserve(struct kb_posterior *p, size_t n_points)
 {
     enum kb_err rc;
-    struct nystrom *n = nystrom_of(p);
+    struct kb_nystrom *n = kb_nystrom_of(p);
     KB_TRY(kb_features_reserve(&n->features, n_points));
     KB_TRY(kb_ridge_reserve(&n->ridge, n_points));
     KB_TRY(kb_admission_reserve(&n->admission, n_points));
@@ -87,19 +64,21 @@ out:
     return rc;
 }
 
+/* Bytes beyond what posterior.c counts. O(1). */
 static size_t nystrom_held_bytes(const struct kb_posterior *p)
 {
-    const struct nystrom *n = nystrom_of_const(p);
+    const struct kb_nystrom *n = kb_nystrom_of_const(p);
     size_t a = n->features.a.cap;
     return (a * a + 4 * p->cap) * sizeof(double) + kb_ridge_bytes(&n->ridge) + kb_admission_bytes(&n->admission);
 }
 
 /* --- prediction and learning ------------------------------------------------------------------------------ */
 
+/* z by one blocked solve with A, residuals from it, then R^-1 z by a second. */
 static void nystrom_predict_block(const struct kb_posterior *p, double *block, size_t ld, size_t n_c,
                                   const double *diag, double *mean, double *variance)
 {
-    const struct nystrom *n = nystrom_of_const(p);
+    const struct kb_nystrom *n = kb_nystrom_of_const(p);
     double spread[KB_BLOCK];
     kb_features_map_many(&n->features, block, ld, n_c);
     kb_features_residuals(&n->features, block, ld, n_c, diag, variance);
@@ -114,10 +93,11 @@ static bool nystrom_learn_adds_point(const struct kb_posterior *p, const struct 
     return false;
 }
 
+/* One rank-one step of the regression at z(s); d_count 0 is a correction: only b moves. */
 static void nystrom_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                           struct kb_scratch *s)
 {
-    struct nystrom *n = nystrom_of(p);
+    struct kb_nystrom *n = kb_nystrom_of(p);
     double *z = kb_arena_doubles(&s->arena, p->support.n);
     if (p->support.n == 0)
         return; /* the history has it; the first admission sweeps it up */
@@ -128,9 +108,9 @@ static void nystrom_learn(struct kb_posterior *p, const struct kb_point *pt, dou
 
 /* --- admission --------------------------------------------------------------------------------------------- */
 
-static double nystrom_admission(const struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
+double kb_nystrom_admission(const struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
 {
-    const struct nystrom *n = nystrom_of_const(p);
+    const struct kb_nystrom *n = kb_nystrom_of_const(p);
     size_t m = p->support.n;
     double *k_z = kb_arena_doubles(&s->arena, m), *z = kb_arena_doubles(&s->arena, m);
     struct kb_admission_query q = {.k_z = k_z, .diag = kb_kernel_diag(&p->kernel, pt, s)};
@@ -144,8 +124,7 @@ static double nystrom_admission(const struct kb_posterior *p, const struct kb_po
     return kb_admission_probability(&n->admission, &q, z);
 }
 
-/* Prepares the borders of A for support point m = features' order (put or pushed already). */
-static void prepare_point(struct nystrom *n, struct kb_scratch *s)
+void kb_nystrom_prepare_point(struct kb_nystrom *n, struct kb_scratch *s)
 {
     struct kb_posterior *p = &n->base;
     size_t m = n->features.a.n;
@@ -155,8 +134,7 @@ static void prepare_point(struct nystrom *n, struct kb_scratch *s)
     kb_features_border(&n->features, n->k_z, n->diag, &n->border);
 }
 
-/* Appends the prepared point to A and to the admission rule. */
-static void enter_point(struct nystrom *n, double probability, struct kb_scratch *s)
+void kb_nystrom_enter_point(struct kb_nystrom *n, double probability, struct kb_scratch *s)
 {
     size_t mark = kb_arena_mark(&s->arena);
     double *work = kb_arena_doubles(&s->arena, n->features.a.n + 1);
@@ -169,7 +147,7 @@ static void enter_point(struct nystrom *n, double probability, struct kb_scratch
 }
 
 /* Adds rows first..first + n_rows - 1 of the history to cross (still before A^-1), square and target. */
-static void sweep_block(struct nystrom *n, const struct kb_history *h, const uint32_t *node_of, size_t first,
+static void sweep_block(struct kb_nystrom *n, const struct kb_history *h, const uint32_t *node_of, size_t first,
                         size_t n_rows, struct kb_scratch *s, double *block)
 {
     size_t m = n->features.a.n, ld = kb_block_ld(m + 1);
@@ -188,16 +166,17 @@ static void sweep_block(struct nystrom *n, const struct kb_history *h, const uin
         kb_gemv(m, n_rows, 1.0, block, ld, weighted, 1.0, n->cross);
 }
 
+/* Puts the point behind the dictionary in force and gathers what will border A, V and b (file header). */
 static void nystrom_sweep_atom(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
                                struct kb_atom atom, struct kb_scratch *s)
 {
-    struct nystrom *n = nystrom_of(p);
+    struct kb_nystrom *n = kb_nystrom_of(p);
     size_t m = p->support.n;
     struct kb_point pt = kb_history_point(h, node_of, atom.row);
     uint32_t anchor = kb_user_kernel_find_anchor(p->kernel.user, pt.user);
     assert(anchor != KB_ID_NONE);
     kb_support_put(&p->support, m, &pt, anchor);
-    prepare_point(n, s);
+    kb_nystrom_prepare_point(n, s);
     n->probability = atom.probability;
     n->square = n->target = 0;
     memset(n->cross, 0, p->cap * sizeof *n->cross);
@@ -208,124 +187,24 @@ static void nystrom_sweep_atom(struct kb_posterior *p, const struct kb_history *
         kb_features_map(&n->features, n->cross);
 }
 
+/* Makes what the sweep prepared part of the model: borders, support, the user's column. */
 static void nystrom_commit_atom(struct kb_posterior *p, struct kb_scratch *s)
 {
-    struct nystrom *n = nystrom_of(p);
+    struct kb_nystrom *n = kb_nystrom_of(p);
     assert(p->support.n < p->cap);
     kb_user_kernel_commit_anchor(p->kernel.user, p->support.anchor[p->support.n]);
-    enter_point(n, n->probability, s);
+    kb_nystrom_enter_point(n, n->probability, s);
     if (kb_ridge_append(&n->ridge, n->cross, n->square, n->target))
         kb_posterior_count_clamp(p);
     p->support.n++; /* put there by the sweep */
 }
 
-/* --- building ------------------------------------------------------------------------------------------------ */
-
-/* Pushes a point as the next of the dictionary and enters it. [building] */
-static enum kb_err build_point(struct nystrom *n, const struct kb_point *pt, double probability, struct kb_scratch *s)
-{
-    enum kb_err rc;
-    size_t m = n->base.support.n;
-    KB_TRY(kb_posterior_reserve(&n->base, m + 1));
-    kb_support_push(&n->base.support, pt, KB_ID_NONE);
-    KB_TRY(kb_posterior_anchor_support(&n->base, m, s));
-    prepare_point(n, s);
-    enter_point(n, probability, s);
-out:
-    return rc;
-}
-
-static enum kb_err nystrom_choose(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
-                                  uint64_t key, struct kb_scratch *s, struct kb_atom **atoms, size_t *n_atoms)
-{
-    enum kb_err rc;
-    struct nystrom *n = nystrom_of(p);
-    size_t most = h->n < p->max_support ? h->n : p->max_support, count = 0;
-    struct kb_atom *chosen = kb_array(most + 1, 1, sizeof *chosen);
-    rc = chosen != NULL ? kb_posterior_fit_for(p, s, most, 0) : KB_ENOMEM;
-    KB_TRY(rc);
-    for (size_t row = 0; row < h->n && count < most; row++) {
-        struct kb_point pt = kb_history_point(h, node_of, row);
-        size_t mark = kb_arena_mark(&s->arena);
-        double probability = nystrom_admission(p, &pt, s);
-        kb_arena_reset(&s->arena, mark);
-        /* 1 - (1 - p)^count, without cancellation for small p */
-        double chance = -expm1(h->count[row] * log1p(-probability));
-        if (!(probability > 0 && h->count[row] > 0) || kb_rng_uniform(key, KB_STREAM_DICTIONARY, row) >= chance)
-            continue;
-        KB_TRY(build_point(n, &pt, probability, s));
-        chosen[count++] = (struct kb_atom){.row = row, .probability = probability};
-    }
-    *atoms = chosen;
-    *n_atoms = count;
-    chosen = NULL;
-out:
-    kb_free(chosen);
-    return rc;
-}
-
-/* The dictionary of the given atoms: all users anchored in one go, then point after point. */
-static enum kb_err build_dictionary(struct nystrom *n, const struct kb_history *h, const uint32_t *node_of,
-                                    const struct kb_atom *atoms, size_t n_atoms, struct kb_scratch *s)
-{
-    enum kb_err rc;
-    KB_TRY(kb_posterior_reserve(&n->base, n_atoms));
-    KB_TRY(kb_posterior_fit_for(&n->base, s, n_atoms, 0));
-    for (size_t i = 0; i < n_atoms; i++) {
-        assert(atoms[i].row < h->n);
-        struct kb_point pt = kb_history_point(h, node_of, atoms[i].row);
-        kb_support_push(&n->base.support, &pt, KB_ID_NONE);
-    }
-    KB_TRY(kb_posterior_anchor_support(&n->base, 0, s));
-    for (size_t i = 0; i < n_atoms; i++) {
-        prepare_point(n, s);
-        enter_point(n, atoms[i].probability, s);
-    }
-out:
-    return rc;
-}
-
-/* Features of a block of rows into the regression. */
-static void fill_block(struct nystrom *n, const struct kb_history *h, const uint32_t *node_of, size_t first,
-                       size_t n_rows, struct kb_scratch *s, double *block)
-{
-    size_t m = n->base.support.n, ld = kb_block_ld(m);
-    for (size_t i = 0; i < n_rows; i++) {
-        struct kb_point pt = kb_history_point(h, node_of, first + i);
-        kb_posterior_column(&n->base, m, &pt, s, block + i * ld);
-    }
-    kb_features_map_many(&n->features, block, ld, n_rows);
-    kb_ridge_accumulate(&n->ridge, m, block, ld, n_rows, h->count + first, h->sum + first);
-}
-
-static enum kb_err nystrom_fill(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
-                                const struct kb_atom *atoms, size_t n_atoms, struct kb_scratch *s)
-{
-    enum kb_err rc = KB_OK;
-    struct nystrom *n = nystrom_of(p);
-    assert(p->support.n == 0 || p->support.n == n_atoms); /* choose may have built it already */
-    if (p->support.n == 0)
-        KB_TRY(build_dictionary(n, h, node_of, atoms, n_atoms, s));
-    size_t m = p->support.n;
-    if (m == 0)
-        return KB_OK;
-    KB_TRY(kb_posterior_fit_for(p, s, m, 0));
-    size_t mark = kb_arena_mark(&s->arena);
-    double *block = kb_posterior_block(s, m);
-    kb_ridge_clear(&n->ridge, m);
-    for (size_t first = 0; first < h->n; first += KB_BLOCK)
-        fill_block(n, h, node_of, first, h->n - first < KB_BLOCK ? h->n - first : KB_BLOCK, s, block);
-    kb_arena_reset(&s->arena, mark);
-    KB_TRY(kb_ridge_factor(&n->ridge, m));
-out:
-    return rc;
-}
-
 /* --- facts, digest, snapshot --------------------------------------------------------------------------------- */
 
+/* Both are the regression's; without a dictionary there are none. */
 static enum kb_err nystrom_facts(const struct kb_posterior *p, struct kb_posterior_facts *out)
 {
-    const struct nystrom *n = nystrom_of_const(p);
+    const struct kb_nystrom *n = kb_nystrom_of_const(p);
     if (p->support.n == 0)
         return KB_OK;
     double *work = kb_array(p->support.n, 1, sizeof *work);
@@ -339,15 +218,16 @@ static enum kb_err nystrom_facts(const struct kb_posterior *p, struct kb_posteri
 
 static uint64_t nystrom_digest(const struct kb_posterior *p, uint64_t h)
 {
-    const struct nystrom *n = nystrom_of_const(p);
+    const struct kb_nystrom *n = kb_nystrom_of_const(p);
     h = kb_features_digest(&n->features, h);
     h = kb_ridge_digest(&n->ridge, h);
     return kb_admission_digest(&n->admission, h);
 }
 
+/* A, then V and b, then the rule's state; each knows its own format. */
 static void nystrom_save(const struct kb_posterior *p, struct kb_writer *w)
 {
-    const struct nystrom *n = nystrom_of_const(p);
+    const struct kb_nystrom *n = kb_nystrom_of_const(p);
     kb_features_save(&n->features, w);
     kb_ridge_save(&n->ridge, w);
     kb_admission_save(&n->admission, w);
@@ -356,7 +236,7 @@ static void nystrom_save(const struct kb_posterior *p, struct kb_writer *w)
 static enum kb_err nystrom_load(struct kb_posterior *p, struct kb_reader *r)
 {
     enum kb_err rc;
-    struct nystrom *n = nystrom_of(p);
+    struct kb_nystrom *n = kb_nystrom_of(p);
     size_t m = p->support.n;
     KB_TRY(kb_features_load(&n->features, m, r));
     KB_TRY(kb_ridge_load(&n->ridge, m, r));
@@ -366,7 +246,7 @@ out:
 }
 
 const struct kb_posterior_ops kb_posterior_nystrom_ops = {
-    .bytes = sizeof(struct nystrom),
+    .bytes = sizeof(struct kb_nystrom),
     .init = nystrom_init,
     .close = nystrom_close,
     .held_bytes = nystrom_held_bytes,
@@ -374,11 +254,11 @@ const struct kb_posterior_ops kb_posterior_nystrom_ops = {
     .predict_block = nystrom_predict_block,
     .learn_adds_point = nystrom_learn_adds_point,
     .learn = nystrom_learn,
-    .fill = nystrom_fill,
-    .admission = nystrom_admission,
+    .fill = kb_nystrom_fill,
+    .admission = kb_nystrom_admission,
     .sweep_atom = nystrom_sweep_atom,
     .commit_atom = nystrom_commit_atom,
-    .choose = nystrom_choose,
+    .choose = kb_nystrom_choose,
     .facts = nystrom_facts,
     .digest = nystrom_digest,
     .save = nystrom_save,

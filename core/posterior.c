@@ -34,6 +34,7 @@ static const struct kb_posterior_ops *const representations[KB_REPR_N] = {
 
 /* --- life -------------------------------------------------------------------------------------------- */
 
+/* The whole struct of the representation is one zeroed block, so that `close` works on a half-built one. */
 enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph)
 {
     enum kb_err rc;
@@ -91,6 +92,7 @@ double *kb_posterior_block(struct kb_scratch *s, size_t n)
     return kb_arena_doubles(&s->arena, KB_BLOCK * kb_block_ld(n));
 }
 
+/* A scratch may have served another graph before: its solver is replaced when it does not fit. */
 enum kb_err kb_posterior_fit_for(const struct kb_posterior *p, struct kb_scratch *s, size_t n, size_t extra_bytes)
 {
     size_t bytes = scratch_bytes(n > p->cap ? n : p->cap) + extra_bytes;
@@ -118,6 +120,7 @@ void kb_posterior_count_clamp(const struct kb_posterior *p)
     atomic_fetch_add_explicit(&((struct kb_posterior *)p)->n_clamped, 1, memory_order_relaxed);
 }
 
+/* Keeps a variance inside [0, k(s,s)]; see the file header. */
 static double standard_deviation(const struct kb_posterior *p, double variance, double diag)
 {
     if (variance < -ROUNDING * diag || variance > (1 + ROUNDING) * diag)
@@ -125,6 +128,7 @@ static double standard_deviation(const struct kb_posterior *p, double variance, 
     return sqrt(fmin(fmax(variance, 0.0), fmax(diag, 0.0)));
 }
 
+/* KB_BLOCK candidates at a time: kernel values first, then the representation's solves on the whole block. */
 void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
                           double *mean, double *sd)
 {
@@ -141,6 +145,7 @@ void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidat
     kb_arena_reset(&s->arena, mark);
 }
 
+/* Asking is what puts a user's diagonal into the cache that normalised rows divide by. */
 double kb_posterior_user_diag(const struct kb_posterior *p, struct kb_user user, struct kb_scratch *s)
 {
     return p->kernel.is_user_normalized ? kb_user_kernel_diag(p->kernel.user, user, s->user) : 1.0;
@@ -155,6 +160,8 @@ void kb_posterior_column(const struct kb_posterior *p, size_t n, const struct kb
 
 /* --- staging and learning ------------------------------------------------------------------------------- */
 
+/* Doubles, but not past max_support, where doubling a factor would only waste a square. `cap` is set last: after a
+ * failure some arrays are larger than it says, and nothing else has changed. */
 enum kb_err kb_posterior_reserve(struct kb_posterior *p, size_t n)
 {
     enum kb_err rc;
@@ -179,6 +186,7 @@ static void use_staged(struct kb_posterior *p)
         p->n_staged_points = 0;
 }
 
+/* What is slow or may fail is done here: scratch, the user's column, the user's diagonal. */
 static enum kb_err stage(struct kb_posterior *p, const struct kb_point *pt, bool adds_point, struct kb_scratch *s)
 {
     enum kb_err rc;
@@ -194,6 +202,7 @@ out:
     return rc;
 }
 
+/* An exact posterior wants room when the point is new to it; a dictionary grows by atoms alone. */
 enum kb_err kb_posterior_stage_learn(struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
 {
     return stage(p, pt, p->ops->learn_adds_point(p, pt), s);
@@ -215,6 +224,7 @@ void kb_posterior_discard(struct kb_posterior *p)
     p->n_staged = p->n_staged_points = 0;
 }
 
+/* Counts of observations only grow here; a correction (d_count 0) changes the sum. */
 void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                         struct kb_scratch *s)
 {
@@ -225,6 +235,7 @@ void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
     use_staged(p);
 }
 
+/* Blocks of columns are solved together, with the bits they have one by one (user_kernel.h). */
 enum kb_err kb_posterior_anchor_support(struct kb_posterior *p, size_t first, struct kb_scratch *s)
 {
     size_t n = p->support.n - first;
@@ -235,6 +246,7 @@ enum kb_err kb_posterior_anchor_support(struct kb_posterior *p, size_t first, st
 
 /* --- dictionary ----------------------------------------------------------------------------------------- */
 
+/* Nothing is drawn here: the uniform number is the caller's, so the outcome can stand in the log. */
 bool kb_posterior_admits(struct kb_posterior *p, const struct kb_point *pt, double uniform, struct kb_scratch *s,
                          double *probability)
 {
@@ -320,6 +332,7 @@ const struct kb_kernel *kb_posterior_kernel(const struct kb_posterior *p)
     return &p->kernel;
 }
 
+/* Points by what identifies them in the log, then the representation's numbers; n_clamped and caches are left out. */
 uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h)
 {
     h = kb_hash_u64(h, p->support.n);

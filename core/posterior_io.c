@@ -22,6 +22,7 @@
 
 /* --- out -------------------------------------------------------------------------------------------------- */
 
+/* Users with their nodes, which the graph of the same log gives back; then arms and coordinates. */
 static void save_points(const struct kb_support *s, struct kb_writer *w)
 {
     kb_put_u64(w, s->n);
@@ -33,6 +34,7 @@ static void save_points(const struct kb_support *s, struct kb_writer *w)
     kb_put_doubles(w, s->x, s->n * s->dim);
 }
 
+/* What the user kernel knows of its diagonal; nothing for kernels that hold it whole. */
 static void save_diagonal(const struct kb_kernel *k, struct kb_writer *w)
 {
     double *values = kb_array(k->n_nodes, 1, sizeof *values);
@@ -56,12 +58,14 @@ void kb_posterior_save(const struct kb_posterior *p, struct kb_writer *w)
 
 /* --- in --------------------------------------------------------------------------------------------------- */
 
+/* A node is an index into the graph for kernels that look users up there, and a mere label for the others. */
 static bool is_user_valid(const struct kb_posterior *p, uint64_t index, uint64_t node)
 {
     bool is_node = node == KB_ID_NONE || node < (p->kernel.reads_nodes ? p->kernel.n_nodes : KB_ID_NONE);
     return index < KB_ID_NONE && is_node;
 }
 
+/* Counts first, and bounded by what the snapshot could hold; then indices, each checked before it is kept. */
 static enum kb_err load_points(struct kb_posterior *p, struct kb_reader *r)
 {
     enum kb_err rc;
@@ -91,6 +95,7 @@ out:
     return rc;
 }
 
+/* Values that are not positive numbers are ignored by the user kernel and solved when asked for. */
 static enum kb_err load_diagonal(struct kb_kernel *k, struct kb_reader *r)
 {
     size_t n = kb_get_count(r, k->n_nodes);

@@ -144,6 +144,7 @@ const char *kb_preset_about(size_t i)
     return i < N_PRESETS ? presets[i].about : NULL;
 }
 
+/* NULL when no row has this name. */
 static const struct preset *find_preset(const char *name)
 {
     for (size_t i = 0; i < N_PRESETS; i++) {
@@ -175,6 +176,7 @@ static void fill_defaults(struct kb_spec *spec)
     };
 }
 
+/* Defaults, then the row, then the two rules about dimensions that are zero. */
 enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t context_dim, uint32_t arm_dim)
 {
     const struct preset *p = find_preset(name);

@@ -218,6 +218,8 @@ static void thin_marks(struct quad *q)
     q->n_marks = n;
 }
 
+/* The span between two marks, anchored at the arm of the smaller standard deviation: offsets there keep digits that
+ * an absolute position, or the wider arm's offset, would round away. */
 static struct span span_between(const struct quad *q, struct mark a, struct mark b)
 {
     bool is_at_a = q->sd[a.arm] <= q->sd[b.arm];
@@ -257,6 +259,7 @@ size_t kb_quad_bytes(size_t n)
     return 5 * kb_arena_need(n) + kb_arena_need(2 * marks) + kb_arena_need(n);
 }
 
+/* Point mass first, then the integrals from `start` on, span by span. */
 void kb_quad_argmax(size_t n, const double *mean, const double *sd, double *probability, struct kb_arena *arena)
 {
     _Static_assert(sizeof(struct mark) <= 2 * sizeof(double) && sizeof(size_t) <= sizeof(double), "kb_quad_bytes");

@@ -67,6 +67,7 @@ static void refresh(struct kb_ridge *v)
 
 /* --- learning ----------------------------------------------------------------------------------------- */
 
+/* Rank-one update with sqrt(d_count) z; b and w follow. */
 void kb_ridge_learn(struct kb_ridge *v, double *z, double d_count, double d_sum)
 {
     size_t m = v->r.n;
@@ -81,6 +82,7 @@ void kb_ridge_learn(struct kb_ridge *v, double *z, double d_count, double d_sum)
     refresh(v);
 }
 
+/* The bordering of the file header. b's new entry is a sum over the history, so b needs no solve. */
 bool kb_ridge_append(struct kb_ridge *v, double *cross, double square, double target)
 {
     size_t m = v->r.n;
@@ -96,6 +98,7 @@ bool kb_ridge_append(struct kb_ridge *v, double *cross, double square, double ta
 
 /* --- building in bulk ------------------------------------------------------------------------------------ */
 
+/* V0 is gathered in the factor's own memory: no second matrix. */
 void kb_ridge_clear(struct kb_ridge *v, size_t m)
 {
     assert(m <= v->cap);
@@ -106,6 +109,7 @@ void kb_ridge_clear(struct kb_ridge *v, size_t m)
     }
 }
 
+/* One syrk per block: sum n_j z_j z_j^T = (Z sqrt(N)) (Z sqrt(N))^T. */
 void kb_ridge_accumulate(struct kb_ridge *v, size_t m, double *z, size_t ld, size_t n_c, const double *count,
                          const double *sum)
 {
@@ -159,6 +163,7 @@ double kb_ridge_information_gain(const struct kb_ridge *v)
 
 /* --- digest and snapshot ----------------------------------------------------------------------------------- */
 
+/* Bits of R, b and w. */
 uint64_t kb_ridge_digest(const struct kb_ridge *v, uint64_t h)
 {
     h = kb_factor_digest(&v->r, h);
@@ -168,6 +173,7 @@ uint64_t kb_ridge_digest(const struct kb_ridge *v, uint64_t h)
     return kb_hash_bytes(h, v->w, v->r.n * sizeof *v->w);
 }
 
+/* R, b and w; w so that not a bit hangs on solving it anew. */
 void kb_ridge_save(const struct kb_ridge *v, struct kb_writer *w)
 {
     kb_factor_save(&v->r, w);

@@ -54,11 +54,13 @@ static const char *const aggregation_names[KB_AGG_N] = {
 
 /* --- names ------------------------------------------------------------------------------------------ */
 
+/* Name of a value, NULL outside of 0..n-1: the caller may count up until then. */
 static const char *name_of(const char *const *names, int n, int type)
 {
     return type >= 0 && type < n ? names[type] : NULL;
 }
 
+/* Value of a name, -1 when there is none. A handful of names: a search is the shortest code. */
 static int from_name(const char *const *names, int n, const char *name)
 {
     for (int i = 0; i < n; i++) {
@@ -159,6 +161,7 @@ static const struct range ranges[] = {
     {FIELD(rule.epsilon), "/rule/epsilon", 0, 1, false},
 };
 
+/* Walks `ranges`. NaN fails every comparison and so is outside of every range. */
 static enum kb_err check_doubles(const struct kb_spec *spec, struct kb_errmsg *msg)
 {
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
@@ -173,6 +176,7 @@ static enum kb_err check_doubles(const struct kb_spec *spec, struct kb_errmsg *m
     return KB_OK;
 }
 
+/* Integers, which `ranges` cannot hold. */
 static enum kb_err check_counts(const struct kb_spec *spec, struct kb_errmsg *msg)
 {
     if (spec->context_dim > MAX_DIM)
@@ -203,6 +207,7 @@ static const unsigned repr_provides[KB_REPR_N] = {
 };
 static const unsigned conf_needs[KB_CONF_N] = {[KB_CONF_FIXED] = 0};
 
+/* Enums read from a snapshot or filled by a caller: nothing below may index a table with one unchecked. */
 static enum kb_err check_types(const struct kb_spec *spec, struct kb_errmsg *msg)
 {
     const struct {
@@ -224,11 +229,13 @@ static enum kb_err check_types(const struct kb_spec *spec, struct kb_errmsg *msg
     return KB_OK;
 }
 
+/* The stationary kernels: functions of |x - y| / lengthscale. */
 static bool has_lengthscale(enum kb_vec_kernel_type type)
 {
     return type == KB_VEC_RBF || type == KB_VEC_MATERN12 || type == KB_VEC_MATERN32 || type == KB_VEC_MATERN52;
 }
 
+/* Checked for every kernel, read or not: a configuration that is kept must be one that could be used. */
 static enum kb_err check_degree(const struct kb_vec_kernel_spec *k, const char *pointer, struct kb_errmsg *msg)
 {
     if (k->degree < 1 || k->degree > MAX_DEGREE)
@@ -256,6 +263,7 @@ static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errms
     return KB_OK;
 }
 
+/* Types first: what follows indexes tables with them. */
 enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg)
 {
     enum kb_err rc;
@@ -271,6 +279,7 @@ out:
 
 /* --- equality and digest ------------------------------------------------------------------------------- */
 
+/* Equal values for all arguments; parameters that the type does not read are not compared. */
 static bool same_vec_kernel(const struct kb_vec_kernel_spec *a, const struct kb_vec_kernel_spec *b)
 {
     if (a->type != b->type)
@@ -280,6 +289,7 @@ static bool same_vec_kernel(const struct kb_vec_kernel_spec *a, const struct kb_
     return a->type != KB_VEC_POLYNOMIAL || (a->degree == b->degree && a->offset == b->offset);
 }
 
+/* Likewise for the users; rho, population and normalisation belong to the graph kernel. */
 static bool same_user_kernel(const struct kb_user_kernel_spec *a, const struct kb_user_kernel_spec *b)
 {
     if (a->type != b->type)
@@ -310,6 +320,7 @@ bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)
            same_repr(&a->repr, &b->repr);
 }
 
+/* The part of a vector kernel that is not a double. */
 static uint64_t digest_vec_kernel(uint64_t h, const struct kb_vec_kernel_spec *k)
 {
     h = kb_hash_u64(h, (uint64_t)k->type);
@@ -317,6 +328,7 @@ static uint64_t digest_vec_kernel(uint64_t h, const struct kb_vec_kernel_spec *k
     return kb_hash_u64(h, (uint64_t)k->degree);
 }
 
+/* Integers and enums first, then the doubles of `ranges` by their bits, then what neither list holds. */
 uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h)
 {
     const uint64_t whole[] = {spec->context_dim,

@@ -22,6 +22,7 @@
 #define BLOCK 64u
 #define MAX_MEDIAN_POINTS 512u
 
+/* |x - y|^2 in four partial sums. */
 static double squared_distance(size_t dim, const double *x, const double *y)
 {
     double s[4] = {0, 0, 0, 0};
@@ -35,6 +36,7 @@ static double squared_distance(size_t dim, const double *x, const double *y)
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
+/* x.y in four partial sums. */
 static double dot(size_t dim, const double *x, const double *y)
 {
     double s[4] = {0, 0, 0, 0};
@@ -48,6 +50,7 @@ static double dot(size_t dim, const double *x, const double *y)
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
+/* [x = y] as numbers: 0.0 equals -0.0. */
 static double is_equal(size_t dim, const double *x, const double *y)
 {
     for (size_t d = 0; d < dim; d++) {
@@ -90,6 +93,7 @@ static void matern(size_t n, double root, double linear, double quadratic, doubl
     }
 }
 
+/* exp(-t / 2 l^2). */
 static void rbf(size_t n, double lengthscale, double *t)
 {
     double factor = -0.5 / (lengthscale * lengthscale);
@@ -97,6 +101,7 @@ static void rbf(size_t n, double lengthscale, double *t)
         t[i] = exp(factor * t[i]);
 }
 
+/* t[i] <- k at argument t[i]. */
 static void shape(const struct kb_vec_kernel_spec *k, size_t n, double *t)
 {
     switch (k->type) {
@@ -124,6 +129,7 @@ static void shape(const struct kb_vec_kernel_spec *k, size_t n, double *t)
     }
 }
 
+/* The arguments stand on the stack: 64 points are enough for the loops to run at speed. */
 void kb_vec_kernel_scale(const struct kb_vec_kernel_spec *k, size_t dim, const double *x, size_t stride, size_t n,
                          const double *y, double *out)
 {
@@ -148,6 +154,7 @@ double kb_vec_kernel_value(const struct kb_vec_kernel_spec *k, size_t dim, const
 
 /* --- median lengthscale ------------------------------------------------------------------------------ */
 
+/* Ascending; no NaN comes here. */
 static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -169,6 +176,7 @@ static size_t positive_distances(size_t n, size_t n_used, size_t dim, const doub
     return n_out;
 }
 
+/* Quadratic in the vectors used, at most 130,816 distances. The mean of the two middle ones when there is no middle. */
 enum kb_err kb_median_distance(size_t n, size_t dim, const double *x, size_t stride, double *out)
 {
     size_t n_used = n < MAX_MEDIAN_POINTS ? n : MAX_MEDIAN_POINTS;

@@ -1,0 +1,47 @@
+/* Inside of the dictionary posterior: its state, shared by post_nystrom.c (learning and admissions while it serves)
+ * and nystrom_build.c (choosing and filling before it does). Only these two include this. */
+#ifndef KB_NYSTROM_H
+#define KB_NYSTROM_H
+
+#include "admission.h"
+#include "features.h"
+#include "posterior_ops.h"
+#include "ridge.h"
+
+struct kb_nystrom {
+    struct kb_posterior base;
+    struct kb_features features;
+    struct kb_ridge ridge;
+    struct kb_admission admission;
+    /* The point about to enter: its kernel column, its border of A, and what borders V and b. [cap] each. */
+    double *k_z, *cross;
+    struct kb_feature_border border;
+    double diag, square, target, probability;
+};
+
+/* The struct behind the interface: it begins with its kb_posterior. */
+static inline struct kb_nystrom *kb_nystrom_of(struct kb_posterior *p)
+{
+    return (struct kb_nystrom *)p;
+}
+
+static inline const struct kb_nystrom *kb_nystrom_of_const(const struct kb_posterior *p)
+{
+    return (const struct kb_nystrom *)p;
+}
+
+/* Probability of pt by the admission rule. Draws two vectors from the arena. [shared] */
+double kb_nystrom_admission(const struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s);
+
+/* Kernel column, k(s,s) and border of A for support point m = order of A, put there or pushed already. O(m^2). */
+void kb_nystrom_prepare_point(struct kb_nystrom *n, struct kb_scratch *s);
+
+/* Appends the prepared point to A and to the admission rule's state. Room reserved. O(m^2). */
+void kb_nystrom_enter_point(struct kb_nystrom *n, double probability, struct kb_scratch *s);
+
+enum kb_err kb_nystrom_choose(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of, uint64_t key,
+                              struct kb_scratch *s, struct kb_atom **atoms, size_t *n_atoms);
+enum kb_err kb_nystrom_fill(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
+                            const struct kb_atom *atoms, size_t n_atoms, struct kb_scratch *s);
+
+#endif

@@ -1,0 +1,75 @@
+/* The index of the exact posterior's points.
+ *
+ * Open addressing with linear probing at a load of at most one half. An entry is a support point's number, so the
+ * table holds no copy of a point and is derived from the support alone: it is neither saved nor digested, and its
+ * layout moves nothing that is served.
+ *
+ * What counts as the same point is the kernel's business (kb_kernel_same, kb_kernel_hash): under `ones` all users
+ * are one, under an rbf kernel on arms two names with equal features are one.
+ *
+ * Only the writer comes here; readers predict from the support. */
+#include "point_index.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "alloc.h"
+
+#define FIRST_SLOTS 128u
+
+void kb_point_index_init(struct kb_point_index *ix)
+{
+    *ix = (struct kb_point_index){0};
+}
+
+void kb_point_index_close(struct kb_point_index *ix)
+{
+    kb_free(ix->slot);
+    kb_point_index_init(ix);
+}
+
+/* The slot that holds the point, or the empty one where it belongs. Ends, since half of the slots are empty. */
+static size_t find_slot(const struct kb_point_index *ix, const struct kb_kernel *k, const struct kb_support *s,
+                        const struct kb_point *pt)
+{
+    size_t mask = ix->n_slots - 1, i = (size_t)kb_kernel_hash(k, pt) & mask;
+    for (; ix->slot[i] != KB_POINT_NONE; i = (i + 1) & mask) {
+        struct kb_point held = kb_support_point(s, ix->slot[i]);
+        if (kb_kernel_same(k, &held, pt))
+            break;
+    }
+    return i;
+}
+
+enum kb_err kb_point_index_reserve(struct kb_point_index *ix, size_t n, const struct kb_kernel *k,
+                                   const struct kb_support *s)
+{
+    size_t n_slots = FIRST_SLOTS;
+    while (n_slots < 2 * n)
+        n_slots *= 2;
+    if (n_slots <= ix->n_slots)
+        return KB_OK;
+    uint32_t *slot = kb_array(n_slots, 1, sizeof *slot);
+    if (slot == NULL)
+        return KB_ENOMEM;
+    memset(slot, 0xff, n_slots * sizeof *slot);
+    kb_free(ix->slot);
+    *ix = (struct kb_point_index){.slot = slot, .n_slots = n_slots};
+    kb_point_index_add(ix, k, s, 0);
+    return KB_OK;
+}
+
+void kb_point_index_add(struct kb_point_index *ix, const struct kb_kernel *k, const struct kb_support *s, size_t first)
+{
+    assert(2 * s->n <= ix->n_slots || s->n == first);
+    for (size_t i = first; i < s->n; i++) {
+        struct kb_point pt = kb_support_point(s, i);
+        ix->slot[find_slot(ix, k, s, &pt)] = (uint32_t)i;
+    }
+}
+
+uint32_t kb_point_index_find(const struct kb_point_index *ix, const struct kb_kernel *k, const struct kb_support *s,
+                             const struct kb_point *pt)
+{
+    return ix->n_slots > 0 ? ix->slot[find_slot(ix, k, s, pt)] : KB_POINT_NONE;
+}

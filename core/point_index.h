@@ -1,0 +1,31 @@
+/* Which support point is this? A hash table from points, as the kernel tells them apart, to their numbers. */
+#ifndef KB_POINT_INDEX_H
+#define KB_POINT_INDEX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernel.h"
+
+#define KB_POINT_NONE UINT32_MAX
+
+struct kb_point_index {
+    uint32_t *slot; /* open addressing; n_slots is a power of two, or 0 */
+    size_t n_slots;
+};
+
+void kb_point_index_init(struct kb_point_index *ix);
+void kb_point_index_close(struct kb_point_index *ix);
+
+/* Room for n points; those of s that are in force stay entered. KB_ENOMEM changes nothing. */
+enum kb_err kb_point_index_reserve(struct kb_point_index *ix, size_t n, const struct kb_kernel *k,
+                                   const struct kb_support *s);
+
+/* Enters points first..s->n - 1. Room reserved; none of them equal to one entered before. */
+void kb_point_index_add(struct kb_point_index *ix, const struct kb_kernel *k, const struct kb_support *s, size_t first);
+
+/* Number of the support point that is the same to the kernel as pt, or KB_POINT_NONE. Expected O(dim). */
+uint32_t kb_point_index_find(const struct kb_point_index *ix, const struct kb_kernel *k, const struct kb_support *s,
+                             const struct kb_point *pt);
+
+#endif
