@@ -27,6 +27,8 @@ static bool is_unlabelled(const struct ld_request *r, const char *header)
     return is_loose && ld_request_header(r, "Origin") == NULL;
 }
 
+/* What the header says the body is. Types are compared without case; parameters do not matter, since JSON is UTF-8
+ * by its own rule (RFC 8259) and a wrong charset shows as bad UTF-8 in the decoder. */
 enum ld_media ld_request_media(const struct ld_request *r)
 {
     const char *header = ld_request_header(r, "Content-Type");
@@ -39,6 +41,8 @@ enum ld_media ld_request_media(const struct ld_request *r)
     return is_media(header, "application/x-ndjson") ? LD_MEDIA_NDJSON : LD_MEDIA_OTHER;
 }
 
+/* The name in the path goes before the header, the header before `default`. The hold outlives a deletion: ops submitted
+ * afterwards are answered 404 by the tenant itself. */
 struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name)
 {
     if (name[0] == '\0') {
@@ -55,6 +59,8 @@ struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const 
     return t;
 }
 
+/* The doc keeps what the decoders point into, so it belongs to the op and dies with it; the body itself may go as soon
+ * as it is parsed. Cost: the parse, about 30 ns a byte. */
 struct ld_op *ld_api_op(struct ld_request *r, enum ld_op_type type)
 {
     struct ld_op *op = ld_op_new(type);
@@ -70,6 +76,7 @@ struct ld_op *ld_api_op(struct ld_request *r, enum ld_op_type type)
     return NULL;
 }
 
+/* A decoder fills op->problem with every fault that it found, each by its pointer. */
 void ld_api_refuse(struct ld_request *r, struct ld_op *op)
 {
     ld_reply_problem(r, &op->problem);
@@ -90,6 +97,7 @@ static void reply_op(struct ld_op *op)
     ld_op_free(op);
 }
 
+/* After ld_tenant_submit neither op nor request may be touched: done() may have run already, in another thread. */
 void ld_api_submit(struct ld_request *r, struct ld_tenant *t, struct ld_op *op)
 {
     op->done = reply_op;
@@ -98,6 +106,7 @@ void ld_api_submit(struct ld_request *r, struct ld_tenant *t, struct ld_op *op)
     ld_tenant_release(t); /* the queue has its own hold */
 }
 
+/* Strict: no sign, no blanks, no second spelling of a number; 18 digits cannot overflow. */
 int ld_api_number(struct ld_request *r, const char *name, uint64_t preset, uint64_t min, uint64_t max, uint64_t *out)
 {
     const char *text = ld_request_query(r, name);

@@ -36,6 +36,9 @@ static int decide(struct ld_app *app, struct ld_tenant *t, struct ld_op *op, str
     return ld_tenant_select(t, select, id, op);
 }
 
+/* POST /select. 200 with the decision: the first answer when the caller's id is known (the writer looks), 400 with the
+ * faults of the body, 404, 409 when the dimensions changed under way, 503 when the queue or the pending list is full.
+ */
 void api_select(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
@@ -76,6 +79,7 @@ static void queue_decoded(struct ld_app *app, struct ld_request *r, const char *
     ld_tenant_release(t);
 }
 
+/* Rewards name decisions, not vectors: they need no dimensions. */
 static int decode_rewards(struct ld_request *r, struct ld_tenant *t, struct ld_op *op)
 {
     (void)r;
@@ -83,6 +87,7 @@ static int decode_rewards(struct ld_request *r, struct ld_tenant *t, struct ld_o
     return ld_decode_rewards(op->doc, &op->rewards, &op->n, &op->is_array, &op->problem);
 }
 
+/* The one id of the body goes where the writer looks for it. */
 static int decode_activate(struct ld_request *r, struct ld_tenant *t, struct ld_op *op)
 {
     (void)r;
@@ -91,6 +96,7 @@ static int decode_activate(struct ld_request *r, struct ld_tenant *t, struct ld_
     return ld_decode_activate(op->doc, &op->event.as.activated.decision, &op->problem);
 }
 
+/* An NDJSON body is learned whole or not at all: every line is decoded before anything is queued. */
 static int decode_observe(struct ld_request *r, struct ld_tenant *t, struct ld_op *op)
 {
     uint32_t context_dim, arm_dim;
@@ -99,16 +105,19 @@ static int decode_observe(struct ld_request *r, struct ld_tenant *t, struct ld_o
     return ld_decode_observe(op->doc, op->is_array, context_dim, arm_dim, &op->events, &op->n, &op->problem);
 }
 
+/* POST /reward. One object: 200, 404, 409 or 410; an array: 200 with each reward answered in place. */
 void api_reward(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     queue_decoded(app, r, tenant, LD_OP_REWARDS, decode_rewards);
 }
 
+/* POST /activate. 200 whether or not the decision was activated before; 404 and 410 as for rewards. */
 void api_activate(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     queue_decoded(app, r, tenant, LD_OP_ACTIVATE, decode_activate);
 }
 
+/* POST /observe. 200 with the number of observations learned. */
 void api_observe(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     queue_decoded(app, r, tenant, LD_OP_OBSERVE, decode_observe);

@@ -11,6 +11,9 @@ static int decode(struct ld_tenant *t, struct ld_op *op, bool is_graph, bool is_
                     : ld_decode_arms(op->doc, is_patch, arm_dim, &op->event, &op->problem);
 }
 
+/* The one way of all four: decode into an event, queue it. The event is validated once more when it is reserved,
+ * against the model as it then is (a removal of what is absent answers 409); the answer is the summary after it was
+ * applied. */
 static void change(struct ld_app *app, struct ld_request *r, const char *tenant, bool is_graph, bool is_patch)
 {
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
@@ -41,31 +44,37 @@ static void show(struct ld_app *app, struct ld_request *r, const char *tenant,
     ld_reply_json(r, 200, text, n);
 }
 
+/* PUT: the body is the whole graph. Users that it leaves out keep their history and become isolated nodes. */
 void api_graph_put(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     change(app, r, tenant, true, false);
 }
 
+/* PATCH: edges to add or to re-weight, edges to remove, users to add. */
 void api_graph_patch(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     change(app, r, tenant, true, true);
 }
 
+/* GET: users, edges, components, degrees. O(users + edges). */
 void api_graph_get(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     show(app, r, tenant, ld_encode_graph_summary);
 }
 
+/* PUT: the whole catalogue. Arms left out stay in the history; they are no candidates any more. */
 void api_arms_put(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     change(app, r, tenant, false, false);
 }
 
+/* PATCH: arms to put by id, ids to remove. */
 void api_arms_patch(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     change(app, r, tenant, false, true);
 }
 
+/* GET: the catalogue with features and whether each is active. O(arms). */
 void api_arms_get(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     show(app, r, tenant, ld_encode_arms);

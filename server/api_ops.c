@@ -10,6 +10,7 @@
 #define EVENTS_MAX_BYTES ((size_t)64 << 20)
 #define YEAR_S 31536000u
 
+/* GET /model. Facts and digest cost O(m^3 / 3) under the read lock: decisions go on beside it, changes wait. */
 void api_model(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
@@ -48,6 +49,8 @@ static char *encode_stats(struct ld_tenant *t, int64_t now_ms, int64_t seconds, 
     return text;
 }
 
+/* GET /stats. The totals come from the engine, the window from the log: they may differ by the events of the moment in
+ * between. */
 void api_stats(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     uint64_t seconds;
@@ -78,6 +81,7 @@ static int add_line(void *arg, const struct ld_row *row)
     return 0;
 }
 
+/* GET /events. Rows are those committed when the read began; it holds no lock that the writer wants (WAL). */
 void api_events(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     uint64_t after, limit;
@@ -117,6 +121,7 @@ static void reply_constant(struct ld_request *r, const char *content_type, const
     ld_reply(r, 200, content_type, copy, n);
 }
 
+/* GET /healthz. That this can be answered is the whole answer: a failing disk is no reason to kill the process. */
 void api_healthz(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     (void)app;
@@ -124,6 +129,7 @@ void api_healthz(struct ld_app *app, struct ld_request *r, const char *tenant)
     reply_constant(r, "application/json", "{\"status\":\"ok\"}");
 }
 
+/* Keeps the first failing tenant's name; arg is a buffer of 65 bytes, empty at first. */
 static void find_failing(void *arg, struct ld_tenant *t)
 {
     char *name = arg;
@@ -131,6 +137,8 @@ static void find_failing(void *arg, struct ld_tenant *t)
         strncpy(name, ld_tenant_name(t), 64);
 }
 
+/* GET /readyz. 503 while draining, so that a balancer sends its traffic elsewhere, and while some tenant cannot commit.
+ */
 void api_readyz(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     char failing[65] = "";
@@ -149,6 +157,7 @@ void api_readyz(struct ld_app *app, struct ld_request *r, const char *tenant)
         reply_constant(r, "application/json", "{\"ready\":true}");
 }
 
+/* GET /metrics. On the work pool, since it waits for each tenant's read lock in turn. */
 void api_metrics(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     size_t n = 0;
@@ -161,6 +170,7 @@ void api_metrics(struct ld_app *app, struct ld_request *r, const char *tenant)
         ld_reply_status(r, 503, "no memory for the answer");
 }
 
+/* GET /openapi.yaml: the contract that this program was built with. */
 void api_openapi(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     (void)app;

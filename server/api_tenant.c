@@ -20,6 +20,7 @@ struct rows {
     bool is_failed;
 };
 
+/* Copies under the read lock; settings and spec are plain values, so a struct assignment is a deep copy. */
 static void read_row(struct row *row, struct ld_tenant *t)
 {
     const struct ld_settings *settings;
@@ -31,12 +32,14 @@ static void read_row(struct row *row, struct ld_tenant *t)
     ld_tenant_read_unlock(t);
 }
 
+/* The row as the encoder wants it; borrows from the row. */
 static struct ld_tenant_view view_of(const struct row *row)
 {
     return (struct ld_tenant_view){
         .name = row->name, .settings = &row->settings, .in_force = &row->in_force, .counts = &row->counts};
 }
 
+/* Called with the tenant held; a failed growth is remembered and ends in a 503. */
 static void add_row(void *arg, struct ld_tenant *t)
 {
     struct rows *rows = arg;
@@ -55,6 +58,7 @@ static void add_row(void *arg, struct ld_tenant *t)
     read_row(row, t);
 }
 
+/* GET /tenants, ascending by name. Each row is consistent in itself; the list is of no single moment. */
 void api_tenant_list(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     struct rows rows = {.row = NULL};
@@ -85,6 +89,7 @@ static void reply_view(struct ld_request *r, int status, struct ld_tenant *t)
     ld_reply_json(r, status, text, n);
 }
 
+/* GET /tenants/{t}: the configuration as resolved, and the parameters in force. */
 void api_tenant_get(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
@@ -113,6 +118,9 @@ static struct ld_tenant *find_or_create(struct ld_app *app, const char *name, st
     return t;
 }
 
+/* PUT /tenants/{t}. 201 for a new tenant; 200 for a change, which the tenant's writer validates against what it has
+ * learned (409 when the dimensions cannot change any more) and puts in the log. The same configuration again changes
+ * nothing. Two requests that create one name at a time: one makes it, the other configures it. */
 void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     bool is_new = false;
@@ -136,6 +144,7 @@ void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant
     }
 }
 
+/* DELETE /tenants/{t}. 204. Requests that hold the tenant finish or answer 404; then its files go. */
 void api_tenant_delete(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     struct ld_problem p;

@@ -21,6 +21,7 @@
 #include "log.h"
 #include "version.h"
 
+/* One tenant's turn of the timer: expiry of decisions, and healing after a failed commit. */
 static void tick_tenant(void *arg, struct ld_tenant *t)
 {
     ld_tenant_tick(t, *(const int64_t *)arg);
@@ -43,6 +44,7 @@ static void tick(void *arg, int64_t now_ms)
     ld_sched_stop(app->sched);
 }
 
+/* SIGTERM or SIGINT, on the loop. The line stops accepting at once; what was accepted is answered. */
 static void terminate(void *arg)
 {
     struct ld_app *app = arg;
@@ -55,6 +57,7 @@ static void terminate(void *arg)
     ld_log(LD_LOG_INFO, "stopping: %zu requests in flight", ld_http_in_flight(app->http));
 }
 
+/* SIGHUP, on the loop. A broken file is no reason to lock everyone out: the old keys stay. */
 static void reload(void *arg)
 {
     struct ld_app *app = arg;
@@ -75,6 +78,7 @@ static void raise_file_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* What all tenants share, from the options. The folder's name is borrowed from app->options. */
 static void make_world(struct ld_app *app)
 {
     const struct ld_options *o = &app->options;
@@ -88,6 +92,8 @@ static void make_world(struct ld_app *app)
                                    .verify_on_start = o->is_verifying};
 }
 
+/* The last step of the start: from here on clients are served. Prints the one line that scripts wait for, with the port
+ * that the kernel gave when 0 was asked for. */
 static int start_http(struct ld_app *app, char *why)
 {
     struct ld_endpoint e;
@@ -129,6 +135,8 @@ static int start(struct ld_app *app, char *why)
     return start_http(app, why);
 }
 
+/* Parts are closed in the reverse order of their start: HTTP first, so that nobody asks any more; tenants before the
+ * scheduler, whose wakes their last ops may use. */
 int ld_app_run(const struct ld_options *options)
 {
     struct ld_app *app = calloc(1, sizeof *app);

@@ -54,6 +54,7 @@ static int add_key(struct key_set *set, const char *line, char *why)
     return 0;
 }
 
+/* All lines into the set; a file without a key is a fault, or a slip of an editor would let nobody in. */
 static int read_lines(struct key_set *set, FILE *f, const char *path, char *why)
 {
     char line[1024], reason[128];
@@ -69,6 +70,7 @@ static int read_lines(struct key_set *set, FILE *f, const char *path, char *why)
     return 0;
 }
 
+/* The file as a set of its own (free); NULL with why. Warns of a file that every user of the machine can read. */
 static struct key_set *read_keys(const char *path, char *why)
 {
     struct stat st;
@@ -90,6 +92,7 @@ static struct key_set *read_keys(const char *path, char *why)
     return set;
 }
 
+/* The path is copied: a reload may come long after. */
 int ld_auth_open(struct ld_auth **out, const char *path, char *why)
 {
     size_t n = strlen(path) + 1;
@@ -108,6 +111,7 @@ int ld_auth_open(struct ld_auth **out, const char *path, char *why)
     return 0;
 }
 
+/* Nobody may ask any more. Keys are not wiped: who can read this memory can read the file. */
 void ld_auth_close(struct ld_auth *a)
 {
     if (a == NULL)
@@ -117,6 +121,7 @@ void ld_auth_close(struct ld_auth *a)
     free(a);
 }
 
+/* Reads outside the lock; requests wait for a pointer to change, not for the disk. */
 int ld_auth_reload(struct ld_auth *a, char *why)
 {
     if (a->path[0] == '\0')
@@ -155,6 +160,7 @@ static int read_token(const char *authorization, unsigned char block[KEY_BYTES])
     return 0;
 }
 
+/* Looks at every key, also after a match. */
 bool ld_auth_allows(struct ld_auth *a, const char *authorization)
 {
     unsigned char block[KEY_BYTES];

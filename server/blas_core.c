@@ -17,6 +17,8 @@
 
 #define GUARD "LAPLACED_BLAS_REEXEC"
 
+/* Names as OpenBLAS 0.3 reports them. An unknown name ranks lowest: kernels invented later would be
+ * replaced by ones listed here, which run, though perhaps not as fast; then add the name. */
 int ld_blas_core_class(const char *name)
 {
     static const struct {
@@ -32,6 +34,8 @@ int ld_blas_core_class(const char *name)
     return 0;
 }
 
+/* SkylakeX wants AVX-512 F, DQ, BW and VL together; Haswell wants AVX2 and FMA. __builtin_cpu_supports asks the
+ * operating system too: registers that it does not save do not count. */
 const char *ld_blas_core_best(void)
 {
 #if defined(__x86_64__)
@@ -45,6 +49,7 @@ const char *ld_blas_core_best(void)
     return NULL;
 }
 
+/* A pure function, so that the choice can be tested on any machine. */
 bool ld_blas_core_is_wrong(const char *now, const char *best, const char *chosen, const char *corrected)
 {
     return best != NULL && chosen == NULL && corrected == NULL && ld_blas_core_class(now) < ld_blas_core_class(best);
@@ -60,6 +65,7 @@ static void run_again(char *const *argv, const char *now, const char *best)
     unsetenv("OPENBLAS_CORETYPE");
 }
 
+/* The guard is taken out of the environment again, so that a child of ours judges for itself. */
 void ld_blas_core_settle(char *const *argv)
 {
     const char *now = kb_blas_core_name(), *best = ld_blas_core_best(), *corrected = getenv(GUARD);

@@ -29,6 +29,7 @@ static void refuse_route(struct ld_request *r, const char *allow)
         ld_reply_allow(r, 405, allow);
 }
 
+/* NDJSON is for bodies of many rows. */
 static bool takes_lines(enum ld_body body)
 {
     return body == LD_BODY_OBSERVE || body == LD_BODY_BULK;
@@ -46,6 +47,7 @@ static bool check_media(struct ld_request *r, enum ld_body body)
     return false;
 }
 
+/* The cap in bytes that the options put on this route and media type. */
 static size_t limit_of(const struct ld_options *o, const struct ld_request *r, enum ld_body body)
 {
     if (body == LD_BODY_BULK || body == LD_BODY_PATCH)
@@ -55,6 +57,8 @@ static size_t limit_of(const struct ld_options *o, const struct ld_request *r, e
     return (size_t)o->max_body;
 }
 
+/* The order matters: a client without a key learns nothing of which routes exist; one with a key gets 404 or 405 before
+ * its body is looked at. */
 size_t ld_app_admit(void *arg, struct ld_request *r)
 {
     struct ld_app *app = arg;
@@ -77,6 +81,7 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
     return limit_of(&app->options, r, route->body);
 }
 
+/* The tenant's name of the path lives on this stack: handlers copy it where they keep it. */
 static void call(struct ld_app *app, struct ld_request *r, const struct ld_route *route)
 {
     char tenant[LD_PATH_TENANT_BYTES];
@@ -84,6 +89,7 @@ static void call(struct ld_app *app, struct ld_request *r, const struct ld_route
     route->handle(app, r, tenant);
 }
 
+/* On the work pool. */
 static void run_job(void *arg)
 {
     struct job job = *(struct job *)arg;
@@ -91,6 +97,7 @@ static void run_job(void *arg)
     call(job.app, job.request, job.route);
 }
 
+/* Owns the job until the pool has it; a pool that cannot take it means 503, not a lost request. */
 static void put_on_pool(struct ld_app *app, struct ld_request *r, const struct ld_route *route)
 {
     struct job *job = malloc(sizeof *job);
@@ -103,6 +110,7 @@ static void put_on_pool(struct ld_app *app, struct ld_request *r, const struct l
     ld_reply_status(r, 503, "the server cannot take more work now");
 }
 
+/* In a thread that serves HTTP: what takes long here holds up every connection of that thread. */
 void ld_app_handle(void *arg, struct ld_request *r)
 {
     struct ld_app *app = arg;

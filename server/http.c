@@ -30,11 +30,13 @@ const char *ld_request_path(const struct ld_request *r)
     return r->path;
 }
 
+/* The first one of that name, without regard to case. */
 const char *ld_request_header(const struct ld_request *r, const char *name)
 {
     return MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, name);
 }
 
+/* Decoded like the path; "+" is a blank. */
 const char *ld_request_query(const struct ld_request *r, const char *name)
 {
     const char *value = NULL;
@@ -43,6 +45,7 @@ const char *ld_request_query(const struct ld_request *r, const char *name)
     return found == MHD_YES && value == NULL ? "" : value;
 }
 
+/* The bytes collected so far; the whole body once `handle` is called. */
 const char *ld_request_body(const struct ld_request *r, size_t *n)
 {
     *n = r->n_body;
@@ -61,6 +64,8 @@ int ld_request_route(const struct ld_request *r)
 
 /* --- life of a request ------------------------------------------------------------------------------ */
 
+/* Path and method are copied behind the struct: they are read by other threads while the connection is suspended.
+ * NULL: no memory, and the connection is ended. */
 static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *c, const char *method, const char *path)
 {
     size_t n_method = strlen(method) + 1, n_path = strlen(path) + 1;
@@ -86,6 +91,7 @@ static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *
     return r;
 }
 
+/* After this ld_http_stop cannot find the request any more. */
 static void unlink_request(struct ld_http *h, struct ld_request *r)
 {
     pthread_mutex_lock(&h->lock);
@@ -98,6 +104,7 @@ static void unlink_request(struct ld_http *h, struct ld_request *r)
     pthread_mutex_unlock(&h->lock);
 }
 
+/* Counts the answer under its route; requests that reached no route share the last row. */
 static void record(struct ld_metrics *m, const struct ld_request *r)
 {
     if (m == NULL || r->status == 0)
@@ -179,6 +186,7 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *c, const char *ur
 
 /* --- the daemon ------------------------------------------------------------------------------------- */
 
+/* 0..15, or -1. */
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -218,6 +226,8 @@ static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const c
     ld_log(LD_LOG_DEBUG, "http: %s", text);
 }
 
+/* The pool is left out for one thread, which the library serves without one. The logger stands first: it gets what the
+ * options after it have to say. 64 KiB per connection bound the headers; bodies are kept by us. */
 static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_options *o)
 {
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
@@ -232,6 +242,7 @@ static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_o
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_ARRAY, pool, MHD_OPTION_END);
 }
 
+/* The socket is made first, so that its errors come with their reason; the library takes it over. */
 int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const struct ld_http_hooks *hooks, char *why)
 {
     struct ld_endpoint e = {.port = o->port, .is_ipv6 = strchr(o->host, ':') != NULL};
@@ -267,11 +278,14 @@ int ld_http_port(const struct ld_http *h)
     return h->port;
 }
 
+/* Exact at the moment of reading; a drain calls it until it is 0. */
 size_t ld_http_in_flight(const struct ld_http *h)
 {
     return atomic_load(&h->n_in_flight);
 }
 
+/* The library gives the listening socket back, to be closed by us: from then on the kernel refuses connections.
+ * Connections that it had accepted but we had not are reset; nothing was promised to them. */
 void ld_http_quiesce(struct ld_http *h)
 {
     if (atomic_exchange(&h->is_quiescing, true))
@@ -289,6 +303,8 @@ static void wait_for_zero(const atomic_size_t *n, int ms)
         nanosleep(&tick, NULL);
 }
 
+/* Nobody may start a request while this runs, except those already in the library's hands: is_stopping turns them away.
+ */
 void ld_http_stop(struct ld_http *h)
 {
     if (h == NULL)

@@ -27,6 +27,7 @@ static uint64_t announced(const struct ld_request *r)
     return length != NULL ? strtoull(length, NULL, 10) : 0; /* the library has checked the digits */
 }
 
+/* 413, to be sent when the rest of the body is out of the way. */
 static void refuse_size(struct ld_request *r)
 {
     struct ld_problem p;
@@ -36,6 +37,7 @@ static void refuse_size(struct ld_request *r)
     r->is_discarding = true;
 }
 
+/* A reply made here is queued now when nothing is to be discarded first, else by the call that ends the body. */
 enum MHD_Result ld_request_begin(struct ld_request *r)
 {
     struct ld_http *h = r->http;
@@ -66,12 +68,15 @@ static int grow_body(struct ld_request *r, size_t n)
     return 0;
 }
 
+/* Over the whole time since the headers, so that a burst is not held against a later pause. */
 static bool is_too_slow(const struct ld_request *r)
 {
     int64_t allowed_s = (int64_t)r->http->timeout_s + (int64_t)(r->n_received / MIN_BYTES_PER_S);
     return ld_monotonic_us() - r->started_us > allowed_s * 1000000;
 }
 
+/* A chunked body is measured as it comes. What exceeds limit + DISCARD_MAX ends the connection without an answer: the
+ * library takes none in the middle of a body. */
 enum MHD_Result ld_request_collect(struct ld_request *r, const char *data, size_t n)
 {
     r->n_received += n;

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The last of the two references frees; it may be either side's. */
 void ld_request_unref(struct ld_request *r)
 {
     if (atomic_fetch_sub(&r->refs, 1) != 1)
@@ -81,11 +82,13 @@ static struct MHD_Response *problem_response(const struct ld_problem *p)
     return response;
 }
 
+/* Callable from any thread, once per request. Cost: building the response; the library copies nothing. */
 void ld_reply(struct ld_request *r, int status, const char *content_type, char *text, size_t n)
 {
     finish(r, status, response_of(content_type, text, n));
 }
 
+/* A missing text means that the encoder had no memory: told as such. */
 void ld_reply_json(struct ld_request *r, int status, char *text, size_t n)
 {
     if (text == NULL)
@@ -94,11 +97,13 @@ void ld_reply_json(struct ld_request *r, int status, char *text, size_t n)
         ld_reply(r, status, "application/json", text, n);
 }
 
+/* The problem is read during the call only. */
 void ld_reply_problem(struct ld_request *r, const struct ld_problem *p)
 {
     finish(r, p->status, problem_response(p));
 }
 
+/* For refusals that have no fields to name. */
 void ld_reply_status(struct ld_request *r, int status, const char *detail)
 {
     struct ld_problem p;
@@ -109,6 +114,7 @@ void ld_reply_status(struct ld_request *r, int status, const char *detail)
     ld_reply_problem(r, &p);
 }
 
+/* RFC 9110 wants Allow in every 405, and OPTIONS answers with the same header and no body. */
 void ld_reply_allow(struct ld_request *r, int status, const char *allow)
 {
     struct ld_problem p;
@@ -120,6 +126,7 @@ void ld_reply_allow(struct ld_request *r, int status, const char *allow)
     finish(r, status, response);
 }
 
+/* Never drops the handler's reference: the handler still has the request, and will reply into the void. */
 void ld_request_force(struct ld_request *r)
 {
     struct ld_problem p;
@@ -129,6 +136,7 @@ void ld_request_force(struct ld_request *r)
     deliver(r, p.status, problem_response(&p));
 }
 
+/* The response's reference goes to the library. While quiescing, the client is told that this connection ends. */
 enum MHD_Result ld_request_queue(struct ld_request *r)
 {
     if (atomic_load(&r->http->is_quiescing))

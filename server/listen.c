@@ -45,6 +45,8 @@ static socklen_t make_address(const struct ld_endpoint *e, union address *a)
     return inet_pton(AF_INET, e->host, &a->v4.sin_addr) == 1 ? (socklen_t)sizeof a->v4 : 0;
 }
 
+/* Brackets tell IPv6, whose colons would otherwise be taken for the port's. All or nothing: *out is set on success
+ * only. */
 int ld_endpoint_parse(const char *text, struct ld_endpoint *out)
 {
     struct ld_endpoint e = {.is_ipv6 = text[0] == '['};
@@ -66,11 +68,13 @@ int ld_endpoint_parse(const char *text, struct ld_endpoint *out)
     return 0;
 }
 
+/* Inverse of the parser. */
 void ld_endpoint_format(const struct ld_endpoint *e, char *out)
 {
     snprintf(out, 80, e->is_ipv6 ? "[%s]:%d" : "%s:%d", e->host, e->port);
 }
 
+/* The rule that decides whether keys may be left out, so doubt counts as reachable. */
 bool ld_endpoint_is_loopback(const struct ld_endpoint *e)
 {
     union address a;
@@ -92,6 +96,8 @@ static int bound_port(int fd)
     return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
 }
 
+/* Makes, binds, listens; `step` remembers where it failed. IPv6 sockets take IPv6 only: "[::]" beside "0.0.0.0" is two
+ * decisions, not one. */
 int ld_endpoint_listen(struct ld_endpoint *e, int backlog, char *why)
 {
     union address a;

@@ -18,16 +18,19 @@ static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
 static _Atomic int threshold = LD_LOG_INFO;
 
+/* Takes effect for lines begun after it. */
 void ld_log_set_level(enum ld_log_level level)
 {
     atomic_store_explicit(&threshold, (int)level, memory_order_relaxed);
 }
 
+/* For printing the options in force. */
 const char *ld_log_level_name(int level)
 {
     return level >= 0 && level < LD_LOG_N ? level_names[level] : NULL;
 }
 
+/* Exact spelling. */
 int ld_log_level_from_name(const char *name)
 {
     for (int i = 0; i < LD_LOG_N; i++)
@@ -64,6 +67,7 @@ static void write_all(const char *line, size_t n)
     }
 }
 
+/* Formats nothing when the line is dropped. No allocation: it may be called when memory is out. */
 void ld_log(enum ld_log_level level, const char *fmt, ...)
 {
     if ((int)level < atomic_load_explicit(&threshold, memory_order_relaxed))

@@ -13,6 +13,7 @@
 /* Exit statuses: 1 could not run, 2 was asked for something impossible. */
 enum { EXIT_USAGE = 2 };
 
+/* Everything that ends the program before it serves is one line on stderr. */
 static int fail(int status, const char *why)
 {
     fprintf(stderr, "laplaced: %s\n", why);
@@ -31,6 +32,8 @@ static int check(const struct ld_options *options)
     return EXIT_SUCCESS;
 }
 
+/* Options first: --help must work on a machine where nothing else does. The kernels are settled before any thread
+ * exists, since that may start the program anew. */
 int main(int argc, char **argv)
 {
     struct ld_options options;

@@ -20,6 +20,7 @@
 
 #define FIRST_BUCKET_US 16
 
+/* Negative durations (a clock that stepped back) count as 0. Three relaxed additions. */
 void ld_histogram_add(struct ld_histogram *h, int64_t us)
 {
     uint64_t value = us > 0 ? (uint64_t)us : 0;
@@ -31,11 +32,13 @@ void ld_histogram_add(struct ld_histogram *h, int64_t us)
     atomic_fetch_add_explicit(&h->sum_us, value, memory_order_relaxed);
 }
 
+/* Relaxed: see the file header. */
 static uint64_t load(const _Atomic uint64_t *x)
 {
     return atomic_load_explicit(x, memory_order_relaxed);
 }
 
+/* Appends a formatted line; our lines stay far below 512 bytes. */
 static __attribute__((format(printf, 2, 3))) void put(struct ld_text *t, const char *fmt, ...)
 {
     char line[512];
@@ -46,11 +49,13 @@ static __attribute__((format(printf, 2, 3))) void put(struct ld_text *t, const c
     ld_text_raw(t, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
 }
 
+/* HELP and TYPE stand once before all series of a name. */
 static void put_head(struct ld_text *t, const char *name, const char *type, const char *help)
 {
     put(t, "# HELP laplaced_%s %s\n# TYPE laplaced_%s %s\n", name, help, name, type);
 }
 
+/* A counter without labels, whole. */
 static void put_counter(struct ld_text *t, const char *name, const char *help, uint64_t value)
 {
     put_head(t, name, "counter", help);
@@ -74,6 +79,7 @@ static void put_histogram(struct ld_text *t, const char *name, const char *label
     put(t, "laplaced_%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close, count);
 }
 
+/* Method and pattern of the row, as label pairs. */
 static void route_labels(size_t route, char out[128])
 {
     if (route < ld_n_routes)
@@ -82,11 +88,13 @@ static void route_labels(size_t route, char out[128])
         snprintf(out, 128, "method=\"\",route=\"none\"");
 }
 
+/* Rows between the table's end and the last one are never used. */
 static bool is_counted(size_t route)
 {
     return route < ld_n_routes || route == LD_MAX_ROUTES - 1;
 }
 
+/* Only what has happened: an unused route costs no series. */
 static void put_requests(struct ld_text *t, const struct ld_metrics *m)
 {
     char labels[128];
@@ -106,6 +114,7 @@ static void put_requests(struct ld_text *t, const struct ld_metrics *m)
         }
 }
 
+/* What the process is and since when. */
 static void put_process(struct ld_text *t, const struct ld_metrics *m)
 {
     put_head(t, "build_info", "gauge", "Version, and the kernels that OpenBLAS runs on this processor.");
@@ -116,6 +125,7 @@ static void put_process(struct ld_text *t, const struct ld_metrics *m)
     put(t, "laplaced_http_requests_in_flight %" PRIu64 "\n", load(&m->in_flight));
 }
 
+/* The commit cycle over all tenants. */
 static void put_commits(struct ld_text *t, const struct ld_metrics *m)
 {
     put_counter(t, "commits_total", "Transactions committed.", load(&m->commits));
@@ -145,6 +155,7 @@ struct samples {
     bool is_failed;
 };
 
+/* Counters of one tenant, at one moment, under its read lock. */
 static void take_sample(struct sample *s, struct ld_tenant *t)
 {
     struct kb_engine_counts c;
@@ -165,6 +176,7 @@ static void take_sample(struct sample *s, struct ld_tenant *t)
     strncpy(s->name, ld_tenant_name(t), sizeof s->name - 1);
 }
 
+/* Called with the tenant held. */
 static void add_sample(void *arg, struct ld_tenant *t)
 {
     struct samples *all = arg;
@@ -211,6 +223,7 @@ static void put_tenants(struct ld_text *t, const struct samples *all)
     }
 }
 
+/* Walks the tenants once for all their series: each name is consistent with the others of its tenant. */
 char *ld_metrics_text(const struct ld_metrics *m, struct ld_tenants *tenants, size_t *n)
 {
     struct ld_text t;

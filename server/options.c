@@ -45,11 +45,13 @@ static const struct row table[] = {
     {"max-bulk-body", "BYTES", SIZE, FIELD(max_bulk_body), 1024, 4ull << 30, "256M", "largest body of graphs and arms"},
     {"timeout", "SECONDS", COUNT, FIELD(timeout_s), 1, 3600, "30", "end connections idle for so long"},
     {"max-connections", "N", COUNT, FIELD(max_connections), 4, 1000000, "1024", "open connections at a time"},
-    {"max-queue", "N", COUNT, FIELD(max_queue), 1, 1u << 20, "4096", "changes waiting per tenant before it answers 503"},
+    {"max-queue", "N", COUNT, FIELD(max_queue), 1, 1u << 20, "4096",
+     "changes waiting per tenant before it answers 503"},
     {"max-pending", "N", COUNT, FIELD(max_pending), 1, 1u << 30, "1000000",
      "open decisions per tenant before it answers 503"},
     {"snapshot-events", "N", COUNT, FIELD(snapshot_events), 1, 1ull << 40, "10000", "log rows between snapshots"},
-    {"verify", NULL, FLAG, FIELD(is_verifying), 0, 1, "false", "at start, compare snapshots with a fresh fold of the log"},
+    {"verify", NULL, FLAG, FIELD(is_verifying), 0, 1, "false",
+     "at start, compare snapshots with a fresh fold of the log"},
     {"log-level", "LEVEL", LEVEL, FIELD(log_level), 0, 0, "info", "debug, info, warn or error"},
     {"drain-timeout", "SECONDS", COUNT, FIELD(drain_timeout_s), 0, 3600, "30",
      "how long a stopping server waits for requests in flight"},
@@ -78,6 +80,7 @@ static int parse_number(const char *text, bool is_size, uint64_t *out)
     return 0;
 }
 
+/* Words that people write in environments and files. */
 static int parse_flag(const char *text, uint64_t *out)
 {
     static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
@@ -89,6 +92,7 @@ static int parse_flag(const char *text, uint64_t *out)
     return -1;
 }
 
+/* Copies the text into its field of row->bytes bytes; nothing is cut silently. */
 static int set_text(char *field, const struct row *row, const char *text, char *why)
 {
     struct ld_endpoint e;
@@ -105,6 +109,7 @@ static int set_text(char *field, const struct row *row, const char *text, char *
     return 0;
 }
 
+/* Every kind but texts, as a number that fits the field. */
 static int parse_value(const struct row *row, const char *text, uint64_t *out, char *why)
 {
     int level;
@@ -162,6 +167,7 @@ static size_t find_row(const char *name, size_t n)
 
 /* --- sources ---------------------------------------------------------------------------------------- */
 
+/* "max-body" -> "LAPLACED_MAX_BODY". */
 static void env_name(const struct row *row, char out[64])
 {
     snprintf(out, 64, "LAPLACED_%s", row->name);
@@ -169,6 +175,7 @@ static void env_name(const struct row *row, char out[64])
         *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
 }
 
+/* Row i from its variable. -1 with why. */
 static int read_environment(struct ld_options *o, size_t i, char *(*env_of)(const char *), char *why)
 {
     char name[64], reason[256];
@@ -214,6 +221,7 @@ static int read_line(struct ld_options *o, char *line, char *why)
     return -1;
 }
 
+/* All lines of the configuration file, if one is named; stops at the first fault. */
 static int read_file(struct ld_options *o, char *why)
 {
     if (o->config[0] == '\0')
@@ -280,6 +288,7 @@ static int read_flag(struct ld_options *o, int argc, char *const *argv, int *i, 
     return -1;
 }
 
+/* All flags in order; a flag given twice counts as given last. */
 static int read_flags(struct ld_options *o, int argc, char *const *argv, size_t only, char *why)
 {
     for (int i = 1; i < argc; i++)
@@ -288,6 +297,8 @@ static int read_flags(struct ld_options *o, int argc, char *const *argv, size_t 
     return 0;
 }
 
+/* Twice over the flags: once for --config and the actions, once, after file and environment, for the rest. An action
+ * that only prints does not want the other sources to be right. */
 int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*env_of)(const char *name), char *why)
 {
     memset(o, 0, sizeof *o);
@@ -311,6 +322,7 @@ int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*
     return 0;
 }
 
+/* Apart from parsing, so that --help and --version work with any configuration. */
 int ld_options_check(const struct ld_options *o, char *why)
 {
     struct ld_endpoint e;
@@ -330,6 +342,7 @@ int ld_options_check(const struct ld_options *o, char *why)
 
 /* --- printing --------------------------------------------------------------------------------------- */
 
+/* From the table alone: an option cannot be forgotten here. */
 void ld_options_help(FILE *out)
 {
     fprintf(out, "laplaced " LD_VERSION ": bandit decisions over a graph of users, by HTTP\n\n"
@@ -348,6 +361,7 @@ void ld_options_help(FILE *out)
                  "SIGTERM and SIGINT finish the requests in flight and stop; SIGHUP reads the keys again.\n");
 }
 
+/* The value in force, spelled so that the parser reads it back. */
 static void print_value(const struct ld_options *o, const struct row *row, FILE *out)
 {
     const char *field = (const char *)o + row->at;
@@ -364,6 +378,7 @@ static void print_value(const struct ld_options *o, const struct row *row, FILE 
         fprintf(out, "%llu", (unsigned long long)value);
 }
 
+/* --config itself is left out: the output can stand in its place. */
 void ld_options_print(const struct ld_options *o, FILE *out)
 {
     static const char *const sources[] = {"default", "file", "environment", "flag"};

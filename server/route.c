@@ -49,6 +49,7 @@ static bool fits(const char *pattern, const char *path)
     return segment > 0 && strcmp(hole + 3, path + before + segment) == 0;
 }
 
+/* Cut rather than overrun; LD_ALLOW_BYTES holds all methods that there are. */
 static void add_method(char allow[LD_ALLOW_BYTES], const char *method)
 {
     size_t n = strlen(allow);
@@ -57,6 +58,7 @@ static void add_method(char allow[LD_ALLOW_BYTES], const char *method)
         strcat(strcat(allow, comma), method);
 }
 
+/* Goes on after a path that fits with another method, so that `allow` is complete. */
 int ld_route_find(const char *method, const char *path, char allow[LD_ALLOW_BYTES])
 {
     const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
@@ -75,6 +77,7 @@ int ld_route_find(const char *method, const char *path, char allow[LD_ALLOW_BYTE
     return -1;
 }
 
+/* Long names are cut to 65 bytes, one more than any valid name: they stay invalid instead of becoming another's. */
 void ld_route_tenant(const struct ld_route *route, const char *path, char out[LD_PATH_TENANT_BYTES])
 {
     const char *hole = strstr(route->path, "{t}");

@@ -35,7 +35,7 @@ static int parse(const char *a, const char *b, const char *c, const char *d)
 {
     const char *args[] = {"laplaced", a, b, c, d, NULL};
     int n = 1;
-    char *argv[6];
+    char *argv[6] = {NULL};
     why[0] = '\0';
     while (args[n] != NULL)
         n++;
