@@ -32,7 +32,8 @@ static int name_with(char *out, const char *path, const char *suffix)
     return n > 0 && n < NAME_BYTES ? 0 : -1;
 }
 
-/* Puts the file's name before the sentence. */
+/* Puts the file's name before the sentence. Which file it is about is the first thing that whoever reads the log
+ * wants to know. */
 static int name_file(const char *path, char *why, int status)
 {
     char text[LD_WHY_BYTES];
@@ -43,6 +44,8 @@ static int name_file(const char *path, char *why, int status)
     return status;
 }
 
+/* NOMUTEX: a connection of ours has one thread at a time. Waiting for another's lock is bounded; past it the call
+ * fails as busy, which is an I/O failure to the caller. */
 static int connect_to(struct sqlite3 **out, const char *name, int flags, char *why)
 {
     int rc = sqlite3_open_v2(name, out, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
@@ -58,7 +61,8 @@ static int connect_to(struct sqlite3 **out, const char *name, int flags, char *w
 
 /* --- check ------------------------------------------------------------------------------------------- */
 
-/* file:PATH?immutable=1, with what has a meaning in a URI escaped. */
+/* file:PATH?immutable=1, with what has a meaning in a URI escaped. file:PATH?immutable=1, with what has a meaning
+ * in a URI escaped. -1 when it does not fit. */
 static int immutable_uri(char *out, size_t cap, const char *path)
 {
     size_t n = (size_t)snprintf(out, cap, "file:");
@@ -72,6 +76,8 @@ static int immutable_uri(char *out, size_t cap, const char *path)
     return *path == '\0' ? 0 : -1;
 }
 
+/* quick_check reads every page and checks each one's structure, not whether indexes match their rows: a tenth of
+ * the time of integrity_check. Then our own question about the rows. */
 static int check_contents(struct sqlite3 *db, const struct ld_db_format *f, char *why)
 {
     char verdict[256];
@@ -91,6 +97,7 @@ static int check_contents(struct sqlite3 *db, const struct ld_db_format *f, char
     return status;
 }
 
+/* Again, and now through the WAL: a newer program may have died before its version reached the file's header. */
 static int check_version(struct sqlite3 *db, const struct ld_db_format *f, char *why)
 {
     int64_t version = 0;
@@ -104,6 +111,8 @@ static int check_version(struct sqlite3 *db, const struct ld_db_format *f, char 
     return status;
 }
 
+/* Read-only from first to last; whatever it finds, the file and its WAL keep their bytes. O(file), or O(1) for
+ * large files. */
 static int check(const char *path, const struct ld_db_format *f, bool is_thorough, char *why)
 {
     char name[NAME_BYTES * 3 + 64], wal[NAME_BYTES];
@@ -130,6 +139,7 @@ static int check(const char *path, const struct ld_db_format *f, bool is_thoroug
 
 /* --- make -------------------------------------------------------------------------------------------- */
 
+/* What a creation or a deletion that was cut off left behind. */
 static int remove_leftovers(const char *path, char *why)
 {
     static const char *const suffixes[] = {".new", ".new-journal", "-wal", "-shm", "-journal"};
@@ -143,6 +153,8 @@ static int remove_leftovers(const char *path, char *why)
     return LD_STORE_OK;
 }
 
+/* synchronous=EXTRA also syncs the directory after the journal is gone, so that the renamed file cannot be rolled
+ * back by a journal that a crash brings back. */
 static int make(const char *path, const struct ld_db_format *f, char *why)
 {
     char name[NAME_BYTES];
@@ -185,6 +197,8 @@ static int set_durable(struct sqlite3 *db, char *why)
     return status;
 }
 
+/* A connection that SQLite could only open for reading (no permission to write) is refused here, not at the first
+ * commit. */
 static int open_checked(struct sqlite3 **out, const char *path, const struct ld_db_format *f, char *why)
 {
     struct sqlite3 *db = NULL;
@@ -227,6 +241,7 @@ int ld_db_open(struct sqlite3 **out, const char *path, const struct ld_db_format
     return name_file(path, why, status);
 }
 
+/* query_only keeps a slip in a query from writing; checkpoints are still allowed. */
 int ld_db_connect(struct sqlite3 **out, const char *path, char *why)
 {
     int status = connect_to(out, path, SQLITE_OPEN_READWRITE, why);

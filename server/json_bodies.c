@@ -1,5 +1,9 @@
 /* Bodies of /select, /reward, /activate and /observe -> structs: see json_in.h. Strings and vectors are
- * borrowed from the document; arrays are made in its memory. */
+ * borrowed from the document; arrays are made in its memory.
+ *
+ * What is judged here is the form: types, lengths, limits, dimensions. Whether a user, an arm or a decision
+ * exists is for the engine and the log to say, under the tenant's lock. Limits bound what one request can cost:
+ * 1,024 candidates, 1,000 rewards, 10,000 observations; ids of 256 bytes, decision ids of 128. */
 #include "json_in.h"
 
 #include <jansson.h>
@@ -29,6 +33,8 @@ static void read_arm(struct ld_in *in, const json_t *v, uint32_t arm_dim, const 
     }
 }
 
+/* Left out, every active arm of the catalogue is meant, which is why an empty list is a fault and not the same
+ * thing. */
 static void read_candidates(struct ld_in *in, const json_t *obj, uint32_t arm_dim, struct kb_query *q)
 {
     json_t *array = ld_in_array(in, obj, "candidates", 1, MAX_CANDIDATES, false);
@@ -49,6 +55,7 @@ static void read_candidates(struct ld_in *in, const json_t *obj, uint32_t arm_di
     q->n_candidates = n;
 }
 
+/* Reads all members even after a fault, so that one answer names every one of them. O(candidates x arm_dim). */
 int ld_decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct ld_select *out,
                      struct ld_problem *p)
 {
@@ -74,6 +81,7 @@ int ld_decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim,
 
 /* --- /reward, /activate ------------------------------------------------------------------------------ */
 
+/* Shared by the single reward and by the items of an array. The reward must be there: null is not 0. */
 static void read_reward(struct ld_in *in, const json_t *v, struct ld_reward *out)
 {
     static const char *const names[] = {"decision", "reward", "arm", NULL};
@@ -84,6 +92,8 @@ static void read_reward(struct ld_in *in, const json_t *v, struct ld_reward *out
     out->arm = ld_in_id(in, v, "arm", KB_ID_MAX_BYTES, false);
 }
 
+/* An array with one bad item is refused whole: half of a malformed body may be another body than the sender
+ * meant. */
 int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, bool *is_array, struct ld_problem *p)
 {
     struct ld_in in;
@@ -105,6 +115,7 @@ int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, boo
     return ld_in_done(&in);
 }
 
+/* *decision is left alone when the body is refused. */
 int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_problem *p)
 {
     static const char *const names[] = {"decision", NULL};
@@ -117,6 +128,8 @@ int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_prob
 
 /* --- /observe ---------------------------------------------------------------------------------------- */
 
+/* The features of a bare id are left NULL, for the engine to take from the catalogue. A propensity that was not
+ * told is NaN. */
 static void read_observation(struct ld_in *in, const json_t *v, uint32_t context_dim, uint32_t arm_dim,
                              struct kb_event *ev)
 {
@@ -136,6 +149,7 @@ static void read_observation(struct ld_in *in, const json_t *v, uint32_t context
     ld_in_leave(in, mark);
 }
 
+/* All lines or none: the events are only handed out when every line is good. O(lines x dimensions). */
 int ld_decode_observe(struct ld_doc *doc, bool is_ndjson, uint32_t context_dim, uint32_t arm_dim, struct kb_event **out,
                       size_t *n, struct ld_problem *p)
 {

@@ -1,6 +1,11 @@
 /* A line of the log -> struct kb_event: the inverse of json_out_event.c, for recovery and for logs that come
  * from elsewhere. Hence as strict as with any body: a line that is not exactly what its type says is refused.
- * Features may be null whatever arm_dim is, for an arm of the catalogue; the engine looks them up. */
+ * Features may be null whatever arm_dim is, for an arm of the catalogue; the engine looks them up.
+ *
+ * Each type has one function, which reads what it has beyond seq, type and at, and one row of the table at the
+ * end, which names its members; adding a type is adding both. Faults do not stop a function: it fills the event
+ * with what it can, and the caller of ld_decode_event gets -1 and all of them. An event that was refused is not
+ * to be looked at. */
 #include "json_util.h"
 
 #include <jansson.h>
@@ -15,6 +20,7 @@ struct dims {
     uint32_t context, arm;
 };
 
+/* Milliseconds since 1970; 0 with a fault. */
 static int64_t read_time(struct ld_in *in, const json_t *o, const char *key)
 {
     const json_t *v = ld_in_get(in, o, key, true);
@@ -24,6 +30,7 @@ static int64_t read_time(struct ld_in *in, const json_t *o, const char *key)
     return at_ms;
 }
 
+/* Six of the ten types are about a decision. */
 static const char *read_decision(struct ld_in *in, const json_t *o)
 {
     return ld_in_id(in, o, "decision", LD_DECISION_MAX_BYTES, true);
@@ -31,6 +38,8 @@ static const char *read_decision(struct ld_in *in, const json_t *o)
 
 /* --- one function a type ------------------------------------------------------------------------------ */
 
+/* The settings stand in the document whole, since the server needs back what the engine's spec does not hold; the
+ * event points to the spec, their first member. */
 static void read_configured(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
@@ -45,6 +54,7 @@ static void read_configured(struct ld_in *in, const json_t *o, struct dims d, st
     ev->as.configured.spec = &settings->spec;
 }
 
+/* All three lists must be there, if empty: a line that lost a member must not pass for one that never had it. */
 static void read_graph(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
@@ -54,6 +64,7 @@ static void read_graph(struct ld_in *in, const json_t *o, struct dims d, struct 
     ev->as.graph.remove = ld_in_edges_at(in, o, "remove", true, true, &ev->as.graph.n_remove);
 }
 
+/* As in the graph: lists are present or the line is refused. */
 static void read_arms(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     const json_t *put = ld_in_array(in, o, "put", 0, SIZE_MAX, true);
@@ -81,6 +92,7 @@ static void read_slate(struct ld_in *in, const json_t *slate, struct dims d, str
     ld_in_leave(in, mark);
 }
 
+/* Slot 0 is given by the line's own `arm` and `features`, also when a slate repeats them. */
 static void read_decided(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     const json_t *slate = ld_in_array(in, o, "slate", 2, KB_MAX_SLOTS, false);
@@ -103,6 +115,7 @@ static void read_decided(struct ld_in *in, const json_t *o, struct dims d, struc
     ev->as.decided.n_slots = n;
 }
 
+/* `late` has the same members as `rewarded`; what differs is what the engine does with them. */
 static void read_rewarded(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
@@ -119,6 +132,7 @@ static void read_rewarded(struct ld_in *in, const json_t *o, struct dims d, stru
     }
 }
 
+/* Without a propensity the observation is as good to the model; NaN says that none was told. */
 static void read_observed(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     ev->as.observed.user = ld_in_id(in, o, "user", KB_ID_MAX_BYTES, true);
@@ -129,6 +143,7 @@ static void read_observed(struct ld_in *in, const json_t *o, struct dims d, stru
     ev->as.observed.propensity = ld_in_propensity(in, o, "propensity", NAN, false);
 }
 
+/* A reward is there only when the tenant had a default one to learn when the window closed. */
 static void read_expired(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
@@ -143,6 +158,7 @@ static void read_activated(struct ld_in *in, const json_t *o, struct dims d, str
     ev->as.activated.decision = read_decision(in, o);
 }
 
+/* Points name the event that first taught them, so they mean the same in every fold of the log. */
 static const struct kb_ev_atom *read_points(struct ld_in *in, const json_t *array, size_t *n)
 {
     static const char *const names[] = {"event", "probability", NULL};
@@ -164,6 +180,7 @@ static const struct kb_ev_atom *read_points(struct ld_in *in, const json_t *arra
     return atoms;
 }
 
+/* Any positive finite number: medians of real data are not confined to what a configuration may ask for. */
 static double read_lengthscale(struct ld_in *in, const json_t *o, const char *key)
 {
     double x = ld_in_number(in, o, key, 1, true);
@@ -172,6 +189,7 @@ static double read_lengthscale(struct ld_in *in, const json_t *o, const char *ke
     return x;
 }
 
+/* What a reset puts in force must all be in the line, since nothing of it is drawn or measured again in a fold. */
 static void read_dictionary(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
@@ -213,6 +231,7 @@ static const struct row {
     [KB_EV_LATE] = {read_rewarded, {COMMON, "decision", "reward", "arm"}},
 };
 
+/* The type comes first, since it says which members may stand beside it. O(length). */
 int ld_decode_event(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct kb_event *out,
                     struct ld_problem *p)
 {

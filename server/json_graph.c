@@ -1,7 +1,11 @@
 /* Graphs and catalogues of arms -> events: bodies of PUT and PATCH, and the lists that log lines share with
  * them. A PUT replaces: its body is an object, a bare array, or NDJSON (which is parsed into one). Whether edges
  * agree with each other and with what is recorded is the engine's to judge; here each item is judged alone,
- * except that an arm may not stand twice in one catalogue. */
+ * except that an arm may not stand twice in one catalogue.
+ *
+ *   edge   ["u", "v"] or ["u", "v", weight]; weight > 0, 1 when left out; u and v differ
+ *   pair   ["u", "v"], in removals
+ *   arm    "id" or {"id", "features"?, "active"?}; features have arm_dim numbers; active unless told otherwise */
 #include "json_util.h"
 
 #include <jansson.h>
@@ -36,6 +40,7 @@ static void read_edge(struct ld_in *in, const json_t *v, bool is_removal, struct
     ld_in_leave(in, mark);
 }
 
+/* The items of an array of edges; array NULL holds none. O(n). */
 static const struct kb_ev_edge *read_edges(struct ld_in *in, const struct json_t *array, bool is_removal, size_t *n)
 {
     *n = json_array_size(array);
@@ -52,6 +57,8 @@ static const struct kb_ev_edge *read_edges(struct ld_in *in, const struct json_t
     return edges;
 }
 
+/* The member `key` of obj as edges; NULL and *n = 0 when it is absent (a fault when is_required), empty or
+ * faulty. */
 const struct kb_ev_edge *ld_in_edges_at(struct ld_in *in, const struct json_t *obj, const char *key, bool is_removal,
                                         bool is_required, size_t *n)
 {
@@ -62,6 +69,7 @@ const struct kb_ev_edge *ld_in_edges_at(struct ld_in *in, const struct json_t *o
     return edges;
 }
 
+/* Users who have no edge, and so stand in no pair, are named by `users`; those in pairs need not be. */
 int ld_decode_graph(struct ld_doc *doc, bool is_patch, struct kb_event *out, struct ld_problem *p)
 {
     static const char *const put_names[] = {"users", "edges", NULL};
@@ -85,6 +93,7 @@ int ld_decode_graph(struct ld_doc *doc, bool is_patch, struct kb_event *out, str
 
 /* --- arms -------------------------------------------------------------------------------------------- */
 
+/* A string is short for {"id": string}: an active arm without features. */
 static void read_arm(struct ld_in *in, const json_t *v, uint32_t arm_dim, struct kb_ev_arm *out)
 {
     static const char *const names[] = {"id", "features", "active", NULL};
@@ -114,6 +123,7 @@ static void refuse_repeat(struct ld_in *in, json_t *seen, const char *id)
         ld_problem_set(in->p, 503, "out of memory");
 }
 
+/* Within one list an id may stand once: of two features for one arm neither is more true. O(n) by a hash set. */
 const struct kb_ev_arm *ld_in_arms(struct ld_in *in, const struct json_t *array, uint32_t arm_dim, size_t *n)
 {
     *n = json_array_size(array);
@@ -131,6 +141,7 @@ const struct kb_ev_arm *ld_in_arms(struct ld_in *in, const struct json_t *array,
     return arms;
 }
 
+/* Of a patch both members may be missing: it then changes nothing, and is no fault. */
 int ld_decode_arms(struct ld_doc *doc, bool is_patch, uint32_t arm_dim, struct kb_event *out, struct ld_problem *p)
 {
     static const char *const put_names[] = {"arms", NULL};

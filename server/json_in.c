@@ -4,6 +4,10 @@
  * as doubles. Depth is checked before parsing, so that no text can make the parser recurse deeper than
  * LD_MAX_DEPTH. Where jansson gives up, json_where.c turns its position into a pointer.
  *
+ * NDJSON is parsed line by line into one array, so that decoders see items either way; which line an item came
+ * from is kept beside it, since blank lines count for whoever looks for line 517. All bad lines are reported, not
+ * only the first: whoever sends ten thousand lines wants to fix them once.
+ *
  * Memory is handed out from blocks that double in size: decoding ten thousand observations makes a dozen
  * allocations. Cost: parsing takes 300-500 ns per number, by far the largest part of a body's way in. */
 #include "json_in.h"
@@ -27,6 +31,8 @@ struct ld_block {
 /* Bytes after the block's head, kept aligned. */
 #define HEAD ((sizeof(struct ld_block) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
 
+/* A block of at least `need` bytes becomes the newest. Blocks double up to 1 MiB, so the number of them is small
+ * and the unused end of the last one is bounded. */
 static struct ld_block *add_block(struct ld_doc *doc, size_t need)
 {
     size_t cap = doc->blocks == NULL ? FIRST_BLOCK : doc->blocks->cap * 2;
@@ -42,6 +48,8 @@ static struct ld_block *add_block(struct ld_doc *doc, size_t need)
     return b;
 }
 
+/* What is left of the newest block is given up when a request does not fit: requests are of like size within one
+ * body. */
 void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size)
 {
     if (size != 0 && n > SIZE_MAX / 4 / size)
@@ -58,6 +66,7 @@ void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size)
     return memory;
 }
 
+/* Strings are borrowed from the tree, so tree and blocks go together. */
 void ld_doc_free(struct ld_doc *doc)
 {
     if (doc == NULL)
@@ -104,6 +113,7 @@ static json_t *parse_value(const char *text, size_t n, const char *prefix, struc
     return v;
 }
 
+/* Blank lines, and the carriage returns of other systems, separate nothing and are skipped but counted. */
 static bool is_blank(const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -149,6 +159,7 @@ static void parse_lines(struct ld_doc *doc, const char *text, size_t n, struct l
     }
 }
 
+/* *out is set on success alone; on failure nothing is left allocated and p tells the line and column. */
 int ld_doc_parse(struct ld_doc **out, const char *text, size_t n, bool is_ndjson, struct ld_problem *p)
 {
     struct ld_doc *doc = calloc(1, sizeof *doc);

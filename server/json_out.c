@@ -1,5 +1,8 @@
 /* Answers of the hot path and of the lists: structs -> JSON text. Written straight as text: building a tree
- * first costs three times as much (a /select answer of 20 arms: 9 us instead of 27). Schemas: openapi.yaml. */
+ * first costs three times as much (a /select answer of 20 arms: 9 us instead of 27). Schemas: openapi.yaml.
+ *
+ * Members are written in the order in which the contract lists them. Functions check nothing on the way: a text
+ * that could not be finished is NULL at the end (text.h). */
 #include "json_out.h"
 
 #include "graph.h"
@@ -7,6 +10,7 @@
 
 /* --- /select ----------------------------------------------------------------------------------------- */
 
+/* Candidate i with everything that was computed of it. */
 static void put_ranked(struct ld_text *t, const struct kb_decision *d, size_t i)
 {
     ld_text_item(t);
@@ -21,6 +25,7 @@ static void put_ranked(struct ld_text *t, const struct kb_decision *d, size_t i)
     ld_text_lit(t, "}");
 }
 
+/* The kept answer of a named decision is this very text, so a retry gets it byte by byte. */
 char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, size_t *n)
 {
     struct ld_text t;
@@ -44,6 +49,7 @@ char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t
 
 /* --- /reward ----------------------------------------------------------------------------------------- */
 
+/* A duplicate says so besides `applied`: false, so that it cannot be taken for a refusal. */
 char *ld_encode_reward(bool is_applied, bool is_duplicate, size_t *n)
 {
     struct ld_text t;
@@ -56,6 +62,7 @@ char *ld_encode_reward(bool is_applied, bool is_duplicate, size_t *n)
     return ld_text_take(&t, n);
 }
 
+/* 208 (already reported) stands for a duplicate inside the program only; clients see the member. */
 char *ld_encode_rewards(const struct ld_reward_result *r, size_t n_results, size_t *n)
 {
     struct ld_text t;
@@ -83,6 +90,7 @@ struct degrees {
     double min, mean, max;
 };
 
+/* Of n = 0 users all three are 0. O(n). */
 static struct degrees degrees_of(const struct kb_graph *g, size_t n)
 {
     struct degrees d = {0, 0, 0};
@@ -95,6 +103,7 @@ static struct degrees degrees_of(const struct kb_graph *g, size_t n)
     return d;
 }
 
+/* Components are counted by a walk over the graph: O(users + edges). */
 char *ld_encode_graph_summary(const struct kb_engine *e, size_t *n)
 {
     const struct kb_graph *g = kb_engine_graph(e);
@@ -115,6 +124,8 @@ char *ld_encode_graph_summary(const struct kb_engine *e, size_t *n)
     return ld_text_take(&t, n);
 }
 
+/* In order of first appearance in the log, which is the engine's order; arms that were only ever candidates are
+ * left out. */
 char *ld_encode_arms(const struct kb_engine *e, size_t *n)
 {
     const struct kb_spec *spec = kb_engine_spec(e);
@@ -139,6 +150,7 @@ char *ld_encode_arms(const struct kb_engine *e, size_t *n)
     return ld_text_take(&t, n);
 }
 
+/* Sizes after the change that is being answered. */
 char *ld_encode_arms_summary(const struct kb_engine *e, size_t *n)
 {
     struct kb_engine_counts counts;

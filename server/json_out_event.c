@@ -3,6 +3,11 @@
  * and an event has not is left out (`arm` of a reward); what a type always has is always there, empty lists
  * included, so that readers in other languages need no defaults.
  *
+ *   {"seq":7,"type":"rewarded","at":"2026-11-21T10:00:00.123Z","decision":"d1","reward":1}
+ *
+ * seq, type and at come first in every line, so that a person can read a log by its left edge. A line holds no
+ * newline: strings are escaped.
+ *
  * Times are proleptic Gregorian UTC with milliseconds; leap seconds do not exist, as in Unix time. */
 #include "json_out.h"
 
@@ -16,6 +21,7 @@
 
 /* --- time -------------------------------------------------------------------------------------------- */
 
+/* Remainders of times before 1970 are made positive first, so that the fraction counts forward there too. */
 void ld_format_time(int64_t at_ms, char *out)
 {
     int64_t s = at_ms / 1000, ms = at_ms % 1000;
@@ -44,6 +50,7 @@ static int digits(const char *s, int n)
     return value;
 }
 
+/* Exactly the form that is written, and nothing else of ISO 8601: one instant has one spelling in a log. */
 int ld_parse_time(const char *text, int64_t *at_ms)
 {
     static const char shape[] = "dddd-dd-ddTdd:dd:dd.dddZ";
@@ -104,6 +111,7 @@ static void put_ids(struct ld_text *t, const char *name, const char *const *ids,
     ld_text_lit(t, "]");
 }
 
+/* Weights of removals mean nothing and are not written. */
 static void put_edges(struct ld_text *t, const char *name, const struct kb_ev_edge *edges, size_t n, bool is_removal)
 {
     ld_text_key(t, name);
@@ -123,6 +131,7 @@ static void put_edges(struct ld_text *t, const char *name, const struct kb_ev_ed
     ld_text_lit(t, "]");
 }
 
+/* An arm without features has no such member, which is how it was put. */
 static void put_arms(struct ld_text *t, const struct kb_ev_arm *arms, size_t n, uint32_t arm_dim)
 {
     ld_text_key(t, "put");
@@ -139,6 +148,8 @@ static void put_arms(struct ld_text *t, const struct kb_ev_arm *arms, size_t n, 
     ld_text_lit(t, "]");
 }
 
+/* All slots, the one drawn first; `arm` and `features` of the line repeat that one for readers who know no
+ * slates. */
 static void put_slate(struct ld_text *t, const struct kb_ev_slot *slots, size_t n, uint32_t arm_dim)
 {
     ld_text_key(t, "slate");
@@ -155,6 +166,7 @@ static void put_slate(struct ld_text *t, const struct kb_ev_slot *slots, size_t 
 
 /* --- one function a type that is more than a line ------------------------------------------------------- */
 
+/* In full: presets may change between versions, a log may not. */
 static void put_configured(struct ld_text *t, const struct kb_event *ev, const struct ld_settings *settings)
 {
     size_t n;
@@ -167,6 +179,7 @@ static void put_configured(struct ld_text *t, const struct kb_event *ev, const s
     free(configuration);
 }
 
+/* The propensity is that of slot 0 at the time; offline estimators need nothing else from the model. */
 static void put_decided(struct ld_text *t, const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim)
 {
     const struct kb_ev_slot *slots = ev->as.decided.slots;
@@ -184,6 +197,7 @@ static void put_decided(struct ld_text *t, const struct kb_event *ev, uint32_t c
         put_slate(t, slots, ev->as.decided.n_slots, arm_dim);
 }
 
+/* Shared by `rewarded` and `late`. Without an arm, slot 0 was meant. */
 static void put_rewarded(struct ld_text *t, const char *decision, const char *arm, double reward)
 {
     ld_text_put_string(t, "decision", decision);
@@ -192,6 +206,7 @@ static void put_rewarded(struct ld_text *t, const char *decision, const char *ar
         ld_text_put_string(t, "arm", arm);
 }
 
+/* NaN stands for a propensity that was not told, and is not written. */
 static void put_observed(struct ld_text *t, const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim)
 {
     ld_text_put_string(t, "user", ev->as.observed.user);
@@ -203,6 +218,7 @@ static void put_observed(struct ld_text *t, const struct kb_event *ev, uint32_t 
         ld_text_put_number(t, "propensity", ev->as.observed.propensity);
 }
 
+/* The fields of a reset come before the points, of which there may be thousands. */
 static void put_dictionary(struct ld_text *t, const struct kb_event *ev)
 {
     ld_text_put_bool(t, "reset", ev->as.dictionary.is_reset);
@@ -223,6 +239,8 @@ static void put_dictionary(struct ld_text *t, const struct kb_event *ev)
     ld_text_lit(t, "]");
 }
 
+/* What a type has beyond seq, type and at. No default: a new type without its line does not compile without
+ * warning. */
 static void put_body(struct ld_text *t, const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim,
                      const struct ld_settings *settings)
 {
@@ -269,6 +287,8 @@ static void put_body(struct ld_text *t, const struct kb_event *ev, uint32_t cont
     }
 }
 
+/* NULL when a number is not finite: the caller refuses the event then, so it is never logged. O(length of the
+ * line). */
 char *ld_encode_event(const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim,
                       const struct ld_settings *settings, size_t *n)
 {

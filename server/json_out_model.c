@@ -1,4 +1,10 @@
-/* What a tenant is and has learned: views of tenants, the model, statistics. Schemas: openapi.yaml. */
+/* What a tenant is and has learned: views of tenants, the model, statistics. Schemas: openapi.yaml.
+ *
+ * Called under the tenant's read lock: the engine does not move. The model's facts cost O(m^3 / 3) for m points and
+ * its digest a pass over the history, which is why they are asked for by name and not part of every view.
+ *
+ * The configuration is shown twice: as it was given, defaults filled in, and as it is in force, where a median
+ * lengthscale is a number and an exact representation may have become a dictionary. */
 #include "json_out.h"
 
 #include <stdio.h>
@@ -8,6 +14,7 @@
 
 /* --- tenants ----------------------------------------------------------------------------------------- */
 
+/* The configuration as it was given, and the parameters that it amounts to now. */
 static void put_configuration(struct ld_text *t, const struct ld_tenant_view *v)
 {
     ld_text_put_count(t, "version", v->counts->version);
@@ -32,6 +39,7 @@ char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n)
     return ld_text_take(&t, n);
 }
 
+/* One row a tenant: what a list on a screen shows. */
 char *ld_encode_tenants(const struct ld_tenant_view *v, size_t n_tenants, size_t *n)
 {
     struct ld_text t;
@@ -71,6 +79,7 @@ static void put_point(struct ld_text *t, const struct kb_engine *e, const struct
     ld_text_lit(t, "}");
 }
 
+/* Under `exact` these are all distinct points; the list is as long as the model is large. */
 static void put_dictionary(struct ld_text *t, const struct kb_engine *e, const struct kb_posterior *posterior)
 {
     ld_text_key(t, "dictionary");
@@ -83,6 +92,7 @@ static void put_dictionary(struct ld_text *t, const struct kb_engine *e, const s
     ld_text_lit(t, "]");
 }
 
+/* NULL also when the facts cannot be computed, which takes memory for a copy of the factor. */
 char *ld_encode_model(const struct ld_tenant_view *v, const struct kb_engine *e, size_t *n)
 {
     const struct kb_posterior *posterior = kb_engine_posterior(e);
@@ -111,6 +121,7 @@ char *ld_encode_model(const struct ld_tenant_view *v, const struct kb_engine *e,
 
 /* --- statistics -------------------------------------------------------------------------------------- */
 
+/* Of nothing, there is no mean: null. */
 static void put_mean(struct ld_text *t, double sum, uint64_t n)
 {
     ld_text_key(t, "mean_reward");
@@ -131,6 +142,7 @@ static void put_arm(struct ld_text *t, const struct ld_arm_stats *a)
     ld_text_lit(t, "}");
 }
 
+/* Every arm that was ever seen, in the catalogue or not: its rewards were learned all the same. */
 static void put_all_arms(struct ld_text *t, const struct kb_engine *e)
 {
     ld_text_key(t, "arms");
@@ -143,6 +155,7 @@ static void put_all_arms(struct ld_text *t, const struct kb_engine *e)
     ld_text_lit(t, "]");
 }
 
+/* From the log's rows, not from the model: see ld_store_window for what is counted. */
 static void put_window(struct ld_text *t, const struct ld_window_stats *w)
 {
     ld_text_key(t, "window");

@@ -1,6 +1,9 @@
 /* struct ld_settings -> the configuration object, by the table of json_fields.c: always in full, so that a line of
  * the log does not depend on what presets a later version ships. `parameters` are the same rows in groups, with
- * numbers where the configuration may hold a rule for them (lengthscale "median"). */
+ * numbers where the configuration may hold a rule for them (lengthscale "median").
+ *
+ * What is written here is read by json_settings.c to the same bits (test: every_preset_reads_back_from_its_full_form).
+ */
 #include "json_out.h"
 
 #include <string.h>
@@ -8,6 +11,7 @@
 #include "json_fields.h"
 #include "json_util.h"
 
+/* The rule as it was asked for, or the number that it has come to. */
 static void write_lengthscale(struct ld_text *t, const struct kb_vec_kernel_spec *k, bool is_in_force)
 {
     if (k->is_median && !is_in_force)
@@ -16,6 +20,7 @@ static void write_lengthscale(struct ld_text *t, const struct kb_vec_kernel_spec
         ld_text_number(t, k->lengthscale);
 }
 
+/* The name by which the API calls the value; spec.c has them all. */
 static void write_choice(struct ld_text *t, const struct ld_field *f, const void *at)
 {
     int type;
@@ -23,6 +28,7 @@ static void write_choice(struct ld_text *t, const struct ld_field *f, const void
     ld_text_string(t, f->choice->name(type));
 }
 
+/* A word for the value that means none (null) or ours to choose (auto). */
 static void write_or(struct ld_text *t, bool is_named, const char *name, double x)
 {
     if (is_named)
@@ -106,17 +112,20 @@ static void write_fields(struct ld_text *t, const struct ld_settings *s, bool is
     ld_text_lit(t, group[0] != '\0' ? "}}" : "}");
 }
 
+/* Every field, groups as objects. */
 void ld_text_settings(struct ld_text *t, const struct ld_settings *settings)
 {
     write_fields(t, settings, false);
 }
 
+/* Groups only, as they are in force: what a reader needs to recompute the model's answers. */
 void ld_text_parameters(struct ld_text *t, const struct kb_spec *in_force)
 {
     struct ld_settings s = {.spec = *in_force};
     write_fields(t, &s, true);
 }
 
+/* About 900 bytes. */
 char *ld_encode_settings(const struct ld_settings *settings, size_t *n)
 {
     struct ld_text t;

@@ -17,6 +17,7 @@
 _Static_assert(offsetof(struct ld_settings, spec) == 0, "a pointer to the spec is one to its settings");
 _Static_assert(sizeof(enum kb_rule_type) == sizeof(int), "enums are read and written as int");
 
+/* Ends belong to the interval unless the row says otherwise. NaN is in none, which covers what is not a number. */
 static void read_number(struct ld_in *in, const struct ld_field *f, const json_t *v, double *out, const char *other)
 {
     double x = json_is_number(v) ? json_number_value(v) : (double)NAN;
@@ -27,6 +28,7 @@ static void read_number(struct ld_in *in, const struct ld_field *f, const json_t
                     f->is_open ? "<" : "<=", f->hi, other);
 }
 
+/* Both ends are whole and below 2^53, so comparing as doubles is exact. */
 static uint64_t read_whole(struct ld_in *in, const struct ld_field *f, const json_t *v, uint64_t otherwise)
 {
     double x = json_is_number(v) ? json_number_value(v) : (double)NAN;
@@ -47,6 +49,7 @@ static void fault_choice(struct ld_in *in, const char *(*name)(int))
     ld_in_fault(in, NULL, "expected one of %s", list);
 }
 
+/* A name of the contract that waits for a later version is told apart from one that is none: 422 against 400. */
 static void read_choice(struct ld_in *in, const struct ld_field *f, const json_t *v, void *out)
 {
     const char *s = json_string_value(v);
@@ -64,11 +67,14 @@ static void read_choice(struct ld_in *in, const struct ld_field *f, const json_t
     fault_choice(in, f->choice->name);
 }
 
+/* Whether v is this very string. */
 static bool is_text(const json_t *v, const char *text)
 {
     return json_is_string(v) && strcmp(json_string_value(v), text) == 0;
 }
 
+/* Under "median" the number stays what the preset has, until the first reset of the log puts a measured one in
+ * force. */
 static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const json_t *v, struct kb_vec_kernel_spec *k)
 {
     k->is_median = is_text(v, "median");
@@ -76,6 +82,7 @@ static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const j
         read_number(in, f, v, &k->lengthscale, ", or \"median\"");
 }
 
+/* 0 inside the program means that the rule chooses. */
 static void read_norm_bound(struct ld_in *in, const struct ld_field *f, const json_t *v, double *out)
 {
     if (is_text(v, "auto"))
@@ -84,6 +91,7 @@ static void read_norm_bound(struct ld_in *in, const struct ld_field *f, const js
         read_number(in, f, v, out, ", or \"auto\"");
 }
 
+/* Rounded to the millisecond, so that what is written reads back the same. */
 static void read_window(struct ld_in *in, const struct ld_field *f, const json_t *v, int64_t *out)
 {
     double seconds = (double)*out / 1000;
@@ -91,6 +99,7 @@ static void read_window(struct ld_in *in, const struct ld_field *f, const json_t
     *out = llround(seconds * 1000);
 }
 
+/* null, the default, teaches nothing when a window closes. */
 static void read_default_reward(struct ld_in *in, const json_t *v, struct kb_spec *spec)
 {
     spec->has_default_reward = !json_is_null(v);
@@ -100,6 +109,7 @@ static void read_default_reward(struct ld_in *in, const json_t *v, struct kb_spe
         spec->default_reward = json_number_value(v);
 }
 
+/* One value is served; the other is promised. */
 static void read_pending(struct ld_in *in, const json_t *v)
 {
     if (is_text(v, "hallucinate"))
@@ -108,6 +118,7 @@ static void read_pending(struct ld_in *in, const json_t *v)
         ld_in_fault(in, NULL, "expected one of ignore");
 }
 
+/* `relaxed` is the one promise that a tenant can give up, so it must be spelled out. */
 static void read_durability(struct ld_in *in, const json_t *v, bool *is_relaxed)
 {
     *is_relaxed = is_text(v, "relaxed");
@@ -115,6 +126,7 @@ static void read_durability(struct ld_in *in, const json_t *v, bool *is_relaxed)
         ld_in_fault(in, NULL, "expected one of commit, relaxed");
 }
 
+/* Taken for the sake of configurations written for a version that has more; 1 is what this one computes. */
 static void read_power(struct ld_in *in, const json_t *v)
 {
     if (!json_is_number(v))
@@ -123,6 +135,7 @@ static void read_power(struct ld_in *in, const json_t *v)
         ld_in_refuse(in, NULL, "only 1 is available in this version");
 }
 
+/* One member, by the kind of its row. The path already points at it. */
 static void read_field(struct ld_in *in, const struct ld_field *f, const json_t *v, struct ld_settings *out)
 {
     void *at = (char *)out + f->offset;
@@ -198,6 +211,7 @@ static void read_group(struct ld_in *in, const char *group, const json_t *object
     }
 }
 
+/* As fault_choice wants it. */
 static const char *preset_name(int i)
 {
     return kb_preset_name((size_t)i);
@@ -219,6 +233,7 @@ static void read_identity(struct ld_in *in, const json_t *v, struct ld_settings 
     (void)kb_spec_preset(&out->spec, "laplaced", context_dim, arm_dim); /* to find the other faults */
 }
 
+/* kb_spec_check runs on a spec without faults only: it stops at its first, which would hide the list. */
 void ld_in_settings(struct ld_in *in, const struct json_t *v, struct ld_settings *out)
 {
     struct kb_errmsg msg = {"", ""};
@@ -240,6 +255,7 @@ void ld_in_settings(struct ld_in *in, const struct json_t *v, struct ld_settings
     ld_problem_add(in->p, pointer, "%s", msg.text);
 }
 
+/* The body of PUT /tenants/{t}. */
 int ld_decode_settings(struct ld_doc *doc, struct ld_settings *out, struct ld_problem *p)
 {
     struct ld_in in;

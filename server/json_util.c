@@ -3,7 +3,13 @@
  * Faults are collected, not thrown: a reading function that finds one reports it at its JSON pointer, returns a
  * harmless value, and the caller goes on, so that one answer names all that is wrong with a body. Numbers were
  * parsed as doubles throughout (JSON_DECODE_INT_AS_REAL), hence 1, 1.0 and 1e0 are the same whole number, as
- * JSON Schema has it; jansson refuses those beyond the range of double, so every number here is finite. */
+ * JSON Schema has it; jansson refuses those beyond the range of double, so every number here is finite.
+ *
+ * The pointer in hand is a buffer that grows by ld_in_key and ld_in_item and shrinks by ld_in_leave: steps are
+ * pushed on the way in and cost a few bytes copied, so that the pointer is there when a fault needs it. It is cut at
+ * its end when keys are long; the mark that undoes a step is a length and holds in that case too.
+ *
+ * None of the functions keeps state but the reader's own; two threads may decode two documents at once. */
 #include "json_util.h"
 
 #include <jansson.h>
@@ -22,6 +28,7 @@ void ld_in_init(struct ld_in *in, struct ld_doc *doc, struct ld_problem *p)
     in->n_path = 0;
 }
 
+/* Decoders end with it: whatever was reported on the way decides. */
 int ld_in_done(const struct ld_in *in)
 {
     return in->p->status == 0 ? 0 : -1;
@@ -36,6 +43,7 @@ static void push(struct ld_in *in, char c)
         in->path[in->n_path++] = c;
 }
 
+/* A JSON pointer (RFC 6901) spells ~ as ~0 and / as ~1. */
 size_t ld_in_key(struct ld_in *in, const char *key)
 {
     size_t mark = in->n_path;
@@ -52,6 +60,7 @@ size_t ld_in_key(struct ld_in *in, const char *key)
     return mark;
 }
 
+/* array tells whether i counts the lines of an NDJSON document, blank ones included, or just items. */
 size_t ld_in_item(struct ld_in *in, const struct json_t *array, size_t i)
 {
     char number[24];
@@ -61,12 +70,14 @@ size_t ld_in_item(struct ld_in *in, const struct json_t *array, size_t i)
     return ld_in_key(in, number);
 }
 
+/* Back to where the mark was taken. */
 void ld_in_leave(struct ld_in *in, size_t mark)
 {
     in->n_path = mark;
     in->path[mark] = '\0';
 }
 
+/* Formats first: the path it is added to may be the one that the text was made from. */
 void ld_in_fault(struct ld_in *in, const char *key, const char *fmt, ...)
 {
     char text[256];
@@ -79,6 +90,7 @@ void ld_in_fault(struct ld_in *in, const char *key, const char *fmt, ...)
     ld_in_leave(in, mark);
 }
 
+/* The status must be set before the fault, which would make it 400; if another fault came first, 400 it stays. */
 void ld_in_refuse(struct ld_in *in, const char *key, const char *fmt, ...)
 {
     char text[256];
@@ -100,6 +112,8 @@ void *ld_in_alloc(struct ld_in *in, size_t n, size_t size)
 
 /* --- values ------------------------------------------------------------------------------------------ */
 
+/* Bytes, not characters: what is bounded is memory. Control characters are refused because ids go into logs,
+ * terminals and metric labels. */
 const char *ld_in_id_value(struct ld_in *in, const struct json_t *v, size_t max_bytes)
 {
     const char *s = json_string_value(v);
@@ -127,6 +141,7 @@ bool ld_in_number_value(struct ld_in *in, const struct json_t *v, double *out)
     return true;
 }
 
+/* Unknown members are faults: a misspelt `candidate` would otherwise mean `all arms`. */
 bool ld_in_object(struct ld_in *in, const struct json_t *v, const char *const *names)
 {
     if (!json_is_object(v)) {
@@ -149,6 +164,7 @@ bool ld_in_object(struct ld_in *in, const struct json_t *v, const char *const *n
 
 /* --- members ----------------------------------------------------------------------------------------- */
 
+/* Required means present; whether it has the right type is for the reader of the value to say. */
 struct json_t *ld_in_get(struct ld_in *in, const struct json_t *obj, const char *key, bool is_required)
 {
     json_t *v = json_object_get(obj, key);
@@ -157,6 +173,7 @@ struct json_t *ld_in_get(struct ld_in *in, const struct json_t *obj, const char 
     return v;
 }
 
+/* NULL when absent or faulty. Borrowed from the document. */
 const char *ld_in_id(struct ld_in *in, const struct json_t *obj, const char *key, size_t max_bytes, bool is_required)
 {
     json_t *v = ld_in_get(in, obj, key, is_required);
@@ -168,6 +185,7 @@ const char *ld_in_id(struct ld_in *in, const struct json_t *obj, const char *key
     return s;
 }
 
+/* null is not a number: members that may be null are read by functions of their own. */
 double ld_in_number(struct ld_in *in, const struct json_t *obj, const char *key, double otherwise, bool is_required)
 {
     json_t *v = ld_in_get(in, obj, key, is_required);
@@ -192,6 +210,7 @@ double ld_in_propensity(struct ld_in *in, const struct json_t *obj, const char *
     return otherwise;
 }
 
+/* 1.0 and 1e0 are whole. Bounds are at most 2^53, where doubles still count one by one. */
 uint64_t ld_in_whole(struct ld_in *in, const struct json_t *obj, const char *key, uint64_t lo, uint64_t hi,
                      uint64_t otherwise, bool is_required)
 {
@@ -207,6 +226,7 @@ uint64_t ld_in_whole(struct ld_in *in, const struct json_t *obj, const char *key
     return (uint64_t)x;
 }
 
+/* 0 and 1 are not booleans. */
 bool ld_in_bool(struct ld_in *in, const struct json_t *obj, const char *key, bool otherwise, bool is_required)
 {
     json_t *v = ld_in_get(in, obj, key, is_required);
@@ -219,6 +239,7 @@ bool ld_in_bool(struct ld_in *in, const struct json_t *obj, const char *key, boo
     return json_is_true(v);
 }
 
+/* hi = SIZE_MAX: as many as the body can hold; its size is bounded elsewhere. */
 struct json_t *ld_in_array(struct ld_in *in, const struct json_t *obj, const char *key, size_t lo, size_t hi,
                            bool is_required)
 {
@@ -235,6 +256,7 @@ struct json_t *ld_in_array(struct ld_in *in, const struct json_t *obj, const cha
     return NULL;
 }
 
+/* The dimension is the tenant's, so a vector of another length is a fault and never padded or cut. O(dim). */
 const double *ld_in_vector(struct ld_in *in, const struct json_t *obj, const char *key, uint32_t dim, bool is_required)
 {
     json_t *v = ld_in_get(in, obj, key, is_required && dim > 0);
@@ -257,6 +279,7 @@ const double *ld_in_vector(struct ld_in *in, const struct json_t *obj, const cha
     return x;
 }
 
+/* Faulty items stay NULL in the result; the fault keeps it from being used. */
 const char *const *ld_in_ids(struct ld_in *in, const struct json_t *obj, const char *key, size_t max, size_t *n,
                              bool is_required)
 {

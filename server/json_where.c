@@ -23,6 +23,7 @@ struct scan {
     size_t depth; /* may exceed MAX_LEVELS; then only counted */
 };
 
+/* The innermost level, unless it is too deep to be kept (or there is none). */
 static struct level *top(struct scan *s)
 {
     return s->depth > 0 && s->depth <= MAX_LEVELS ? &s->level[s->depth - 1] : NULL;
@@ -37,6 +38,7 @@ static size_t skip_string(const char *text, size_t n, size_t i)
     return i < n ? i + 1 : n;
 }
 
+/* A value begins that has values inside. */
 static void open_level(struct scan *s, bool is_object)
 {
     s->depth++;
@@ -44,6 +46,7 @@ static void open_level(struct scan *s, bool is_object)
         *top(s) = (struct level){.is_object = is_object, .wants_key = is_object};
 }
 
+/* In an object the next string is a key again; in an array the next value has the next index. */
 static void see_comma(struct level *l)
 {
     if (l == NULL)
@@ -84,6 +87,7 @@ static void scan_to(struct scan *s, const char *text, size_t n, size_t at)
     }
 }
 
+/* Bytes of a key or an index, escaped for a pointer, as long as there is room. */
 static void append(char *pointer, size_t cap, size_t *n, const char *bytes, size_t n_bytes)
 {
     for (size_t i = 0; i < n_bytes && *n + 3 < cap; i++) {
@@ -97,6 +101,7 @@ static void append(char *pointer, size_t cap, size_t *n, const char *bytes, size
     pointer[*n] = '\0';
 }
 
+/* An object whose key is not known yet ends the pointer: the fault is in the object itself. */
 void ld_json_where(const char *text, size_t n, size_t at, char *pointer, size_t cap)
 {
     struct scan s = {.depth = 0};
@@ -113,6 +118,7 @@ void ld_json_where(const char *text, size_t n, size_t at, char *pointer, size_t 
     }
 }
 
+/* One pass before parsing, without memory: brackets inside strings do not count. O(n). */
 size_t ld_json_too_deep(const char *text, size_t n, size_t max_depth)
 {
     size_t depth = 0;

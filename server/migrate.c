@@ -4,7 +4,10 @@
  *   0 magic   16 page size (1 = 65536)   24 change counter   28 pages   60 user_version   68 application_id
  *   92 the change counter at which `pages` was right
  * Ours carries application_id and user_version from its first transaction on, which ran in rollback-journal
- * mode, so they stand in the file itself even when later work is still in the WAL. */
+ * mode, so they stand in the file itself even when later work is still in the WAL.
+ *
+ * The look is by read(2) and not through SQLite, because opening a database is not innocent: a journal or a WAL
+ * that lies beside a foreign file would be replayed into it. */
 #include "migrate.h"
 
 #include <errno.h>
@@ -25,6 +28,7 @@ static const char magic[] = "SQLite format 3";
 
 /* --- the header -------------------------------------------------------------------------------------- */
 
+/* Four bytes of the header as a number. */
 static uint32_t big_endian(const unsigned char *at)
 {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
@@ -60,6 +64,7 @@ static int read_header(const char *path, unsigned char *header, ssize_t *n, off_
     return LD_STORE_OK;
 }
 
+/* A WAL with something in it; SQLite may leave an empty one behind. */
 static bool has_wal(const char *path)
 {
     char name[4096];
@@ -80,6 +85,8 @@ static bool is_truncated(const char *path, const unsigned char *header, off_t si
     return is_count_valid && !has_wal(path) && (off_t)page * (off_t)pages > size;
 }
 
+/* From the outside in: is it a database, is it whole enough to ask, is it ours, do we know its version, is all of
+ * it there. The first no is the answer. */
 int ld_migrate_inspect(const char *path, int last_version, uint32_t application_id, int *exists, char *why)
 {
     unsigned char header[HEADER_BYTES] = {0};
@@ -110,6 +117,7 @@ int ld_migrate_inspect(const char *path, int last_version, uint32_t application_
 
 /* --- migrations -------------------------------------------------------------------------------------- */
 
+/* Schema and number change in one transaction: a cut in between leaves the version before it, whole. */
 static int apply(struct sqlite3 *db, const struct ld_migration *m, bool is_first, uint32_t application_id, char *why)
 {
     char set_version[64], set_id[64];
@@ -130,6 +138,7 @@ static int apply(struct sqlite3 *db, const struct ld_migration *m, bool is_first
     return status;
 }
 
+/* Only what comes after the file's version is run; a file at the last version is not written to. */
 int ld_migrate(struct sqlite3 *db, const struct ld_migration *list, int n, uint32_t application_id, char *why)
 {
     int64_t version = 0;

@@ -1,5 +1,11 @@
 /* Problem documents: see problem.h. The tables below are the only place where a code of the core meets an HTTP
- * status. Texts may hold what a client sent: they are cut at a character's boundary, never inside one. */
+ * status. Texts may hold what a client sent: they are cut at a character's boundary, never inside one.
+ *
+ * {"type": "/problems/bad-request", "title": "Bad Request", "status": 400, "detail": "...",
+ *  "errors": [{"pointer": "/context/1", "detail": "expected a finite number"}], "more_errors": 3}
+ *
+ * `type` tells apart what a program may want to act on: a fault of the body, a conflict, a window that has passed, a
+ * configuration that this version refuses, a service that asks for patience. For all else the status says enough. */
 #include "problem.h"
 
 #include <stdarg.h>
@@ -78,6 +84,8 @@ __attribute__((format(printf, 3, 0))) static void print_cut(char *out, size_t ca
         trim_cut_character(out);
 }
 
+/* Every 503 asks for another try in a second: commits that failed and queues that are full both pass in about
+ * that time. */
 void ld_problem_set(struct ld_problem *p, int status, const char *fmt, ...)
 {
     if (p->status != 0)
@@ -91,6 +99,7 @@ void ld_problem_set(struct ld_problem *p, int status, const char *fmt, ...)
         p->retry_after_s = 1;
 }
 
+/* The pointer is cut like a text when a body nests long keys: it is for people to find the place. */
 void ld_problem_add(struct ld_problem *p, const char *pointer, const char *fmt, ...)
 {
     ld_problem_set(p, 400, "the body does not fit the schema");
@@ -108,6 +117,7 @@ void ld_problem_add(struct ld_problem *p, const char *pointer, const char *fmt, 
     va_end(args);
 }
 
+/* A code that the table does not know is a fault of ours: 500. The test walks KB_ERR_MAP, so none is missing. */
 int ld_problem_status(int rc)
 {
     for (size_t i = 0; i < sizeof status_of / sizeof *status_of; i++)
@@ -116,6 +126,7 @@ int ld_problem_status(int rc)
     return 500;
 }
 
+/* The message becomes both the detail and, when it names a place, the one entry of the list. */
 void ld_problem_from_core(struct ld_problem *p, int rc, const struct kb_errmsg *msg)
 {
     const char *pointer = msg != NULL ? msg->pointer : "";
@@ -125,6 +136,8 @@ void ld_problem_from_core(struct ld_problem *p, int rc, const struct kb_errmsg *
         ld_problem_add(p, pointer, "%s", text);
 }
 
+/* Reason phrases of RFC 9110; the wording of a problem's title must not vary between occurrences (RFC 9457,
+ * 3.1.3). */
 const char *ld_status_title(int status)
 {
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
@@ -133,6 +146,7 @@ const char *ld_status_title(int status)
     return "Unknown Status";
 }
 
+/* A relative reference, resolved against the server's own address. */
 static const char *type_of(int status)
 {
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
@@ -155,6 +169,8 @@ static void put_errors(struct ld_text *t, const struct ld_problem *p)
     ld_text_lit(t, "]");
 }
 
+/* Members in the order of RFC 9457; `errors` and `more_errors` are our extension, present only when there is
+ * something to say. */
 char *ld_problem_json(const struct ld_problem *p, size_t *n)
 {
     struct ld_text t;

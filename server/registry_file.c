@@ -1,5 +1,9 @@
 /* The registry file: which tenants there are. A few rows, changed by a person's request at a time, so every
- * change is its own transaction and every call prepares its statement. Same refusals as a tenant's file. */
+ * change is its own transaction and every call prepares its statement. Same refusals as a tenant's file.
+ *
+ * What a tenant is stands in its own file, so that it can be moved as one; the registry only says that there is
+ * one. A tenant is in being from the commit that adds its name until the one that takes it away: files without a
+ * name are leftovers, a name without a file is damage. One connection under a mutex. */
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -27,6 +31,7 @@ static const struct ld_db_format format = {
     .contents_broken = "a tenant's name is none",
 };
 
+/* Always checked in full: the file is small, and a lost name is a lost tenant. */
 int ld_registry_open(struct ld_registry_file **out, const char *path, char *why)
 {
     struct ld_registry_file *r = calloc(1, sizeof *r);
@@ -44,6 +49,7 @@ int ld_registry_open(struct ld_registry_file **out, const char *path, char *why)
     return LD_STORE_OK;
 }
 
+/* NULL is fine. */
 void ld_registry_close(struct ld_registry_file *r)
 {
     if (r == NULL)
@@ -76,11 +82,13 @@ int ld_registry_add(struct ld_registry_file *r, const char *name, int64_t at_ms)
     return change(r, "INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING", name, at_ms);
 }
 
+/* Removing one that is not there changes nothing either. */
 int ld_registry_remove(struct ld_registry_file *r, const char *name)
 {
     return change(r, "DELETE FROM tenants WHERE name = ?1", name, 0);
 }
 
+/* Under the lock: fn must not call back into the registry. */
 int ld_registry_list(struct ld_registry_file *r, int (*fn)(void *arg, const char *name), void *arg)
 {
     sqlite3_stmt *stmt = NULL;
@@ -96,6 +104,7 @@ int ld_registry_list(struct ld_registry_file *r, int (*fn)(void *arg, const char
     return answer != 0 ? answer : ld_sql_status(rc);
 }
 
+/* Then the caller owes it the tenant `default`. */
 bool ld_registry_was_created(const struct ld_registry_file *r)
 {
     return r->was_created;

@@ -3,7 +3,10 @@
  * A snapshot is a cache of the log, so the worst that a bad one may do is cost a fold from the beginning: every
  * byte is under a checksum, and whatever does not fit to the last byte is refused. The checksum (FNV-1a, 64 bits)
  * finds damage, not malice: each step is a bijection of the state, so one changed byte always shows, and
- * anything else with probability 1 - 2^-64. Cost: about 1 ns per byte, and two fsyncs. */
+ * anything else with probability 1 - 2^-64. Cost: about 1 ns per byte, and two fsyncs.
+ *
+ * Order: temporary name, fsync, rename, fsync of the directory. Without the first fsync a power cut may leave the new
+ * name with old or no contents; without the second, the old snapshot, which is merely older. */
 #include "snapshot.h"
 
 #include <errno.h>
@@ -24,12 +27,14 @@
 
 static const unsigned char magic[8] = {'l', 'a', 'p', 'l', 's', 'n', 'a', 'p'};
 
+/* The low n bytes of value, lowest first, whatever the machine. */
 static void put(unsigned char *at, uint64_t value, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         at[i] = (unsigned char)(value >> (8 * i));
 }
 
+/* The inverse of put. */
 static uint64_t get(const unsigned char *at, size_t n)
 {
     uint64_t value = 0;
@@ -38,6 +43,7 @@ static uint64_t get(const unsigned char *at, size_t n)
     return value;
 }
 
+/* -1, with the file's name before the reason. */
 static int fail(char *why, const char *path, const char *what)
 {
     (void)snprintf(why, LD_WHY_BYTES, "%s: %s", path, what);
@@ -46,6 +52,7 @@ static int fail(char *why, const char *path, const char *what)
 
 /* --- writing ----------------------------------------------------------------------------------------- */
 
+/* The header's own checksum comes last and covers all before it. */
 static void make_header(unsigned char *h, uint64_t seq, const void *body, size_t n)
 {
     memcpy(h, magic, sizeof magic);
@@ -57,6 +64,7 @@ static void make_header(unsigned char *h, uint64_t seq, const void *body, size_t
     put(h + 40, kb_hash_bytes(KB_HASH_INIT, h, 40), 8);
 }
 
+/* write(2) may take less than it was given, or be interrupted by a signal. */
 static int write_all(int fd, const void *data, size_t n)
 {
     const unsigned char *at = data;
@@ -94,6 +102,7 @@ static int write_file(const char *name, uint64_t seq, const void *body, size_t n
     return rc;
 }
 
+/* On failure the old snapshot is still there, and the temporary file is gone unless the process dies. */
 int ld_snapshot_write(const char *path, uint64_t seq, const void *body, size_t n, char *why)
 {
     char name[4096];
@@ -115,6 +124,7 @@ int ld_snapshot_write(const char *path, uint64_t seq, const void *body, size_t n
 
 /* --- reading ----------------------------------------------------------------------------------------- */
 
+/* The file may shrink between fstat and read: that is a failure, not an endless loop. */
 static int read_all(int fd, void *data, size_t n)
 {
     unsigned char *at = data;
@@ -163,6 +173,8 @@ static const char *read_body(int fd, const unsigned char *header, void **body, s
     return fault;
 }
 
+/* The length is compared with the file's own before a byte of memory is asked for, so damage cannot make it ask
+ * for much. */
 int ld_snapshot_read(const char *path, uint64_t *seq, void **body, size_t *n, char *why)
 {
     unsigned char header[HEADER_BYTES];

@@ -1,4 +1,8 @@
-/* Helpers over SQLite: codes, sentences, one-value queries. See sqlite_util.h. */
+/* Helpers over SQLite: codes, sentences, one-value queries. See sqlite_util.h.
+ *
+ * SQLite has some thirty result codes and ten times as many extended ones. What a caller can do about them comes
+ * down to three: wait for better times (LD_STORE_IO), stop trusting the file (LD_STORE_CORRUPT), or get memory
+ * (LD_STORE_NOMEM). The sentence beside the code keeps SQLite's own words. */
 #include "sqlite_util.h"
 
 #include <fcntl.h>
@@ -9,6 +13,8 @@
 
 #include "store.h"
 
+/* The extended codes share their low byte with the primary one, which is all that matters here: is it the memory,
+ * the file's contents, or the surroundings. */
 int ld_sql_status(int rc)
 {
     switch (rc & 0xff) {
@@ -30,6 +36,7 @@ int ld_sql_status(int rc)
     }
 }
 
+/* Never LD_STORE_OK: SQLITE_DONE where a row was wanted is a failure too, and then counts as LD_STORE_IO. */
 int ld_sql_fail(struct sqlite3 *db, int rc, const char *what, char *why)
 {
     const char *message = db != NULL ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
@@ -39,12 +46,14 @@ int ld_sql_fail(struct sqlite3 *db, int rc, const char *what, char *why)
     return status != LD_STORE_OK ? status : LD_STORE_IO;
 }
 
+/* For statements without parameters and without rows that matter. */
 int ld_sql_exec(struct sqlite3 *db, const char *sql, char *why)
 {
     int rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
     return rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(db, rc, "statement failed", why);
 }
 
+/* Kept for long: SQLite takes its memory from the heap then instead of from the connection's small slots. */
 int ld_sql_prepare(struct sqlite3 *db, const char *sql, struct sqlite3_stmt **out, char *why)
 {
     int rc = sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
@@ -61,6 +70,7 @@ static int first_row(struct sqlite3 *db, const char *sql, sqlite3_stmt **stmt, c
     return rc == SQLITE_ROW ? LD_STORE_OK : ld_sql_fail(db, rc, "no answer", why);
 }
 
+/* One number, as most pragmas are. */
 int ld_sql_int(struct sqlite3 *db, const char *sql, int64_t *out, char *why)
 {
     sqlite3_stmt *stmt = NULL;
@@ -71,6 +81,7 @@ int ld_sql_int(struct sqlite3 *db, const char *sql, int64_t *out, char *why)
     return status;
 }
 
+/* One text, cut to cap; NULL is read as empty. */
 int ld_sql_text(struct sqlite3 *db, const char *sql, char *out, int cap, char *why)
 {
     sqlite3_stmt *stmt = NULL;
@@ -83,6 +94,7 @@ int ld_sql_text(struct sqlite3 *db, const char *sql, char *out, int cap, char *w
     return status;
 }
 
+/* A new or renamed file is not durable before its directory is. */
 int ld_sync_directory_of(const char *path)
 {
     char folder[4096];

@@ -1,7 +1,10 @@
 /* A tenant's file, the reading side: the log in order, what it says of a decision, and counts over a window.
  *
  * Every call borrows a connection of its own, so that a long export stands in nobody's way; in WAL mode readers
- * see the last commit at their start and do not wait for the writer. Statements are prepared once a connection. */
+ * see the last commit at their start and do not wait for the writer. Statements are prepared once a connection.
+ *
+ * Costs: reading in order about 1 us a row; a decision, the tip and the last configuration O(log n) by partial
+ * indexes; a window O(its rows log n), since each reward looks up its decision. */
 #include "store_impl.h"
 
 #include <math.h>
@@ -54,6 +57,7 @@ struct query {
     sqlite3_stmt *stmt;
 };
 
+/* A connection with its statement ready to be bound. On failure nothing is held. */
 static int begin(struct ld_store *s, enum ld_query which, struct query *q)
 {
     int status;
@@ -71,6 +75,7 @@ static int begin(struct ld_store *s, enum ld_query which, struct query *q)
     return LD_STORE_OK;
 }
 
+/* Resetting ends the read transaction, so that checkpoints can move past it. */
 static void end(struct ld_store *s, struct query *q)
 {
     (void)sqlite3_reset(q->stmt);
@@ -83,6 +88,7 @@ static const char *text_of(sqlite3_stmt *stmt, int column)
     return (const char *)sqlite3_column_text(stmt, column);
 }
 
+/* NULL, as a reward that is not there, is NaN. */
 static double number_of(sqlite3_stmt *stmt, int column)
 {
     return sqlite3_column_type(stmt, column) == SQLITE_NULL ? (double)NAN : sqlite3_column_double(stmt, column);
@@ -120,6 +126,7 @@ static int each_row(struct query *q, int (*fn)(void *arg, const struct ld_row *r
     return answer != 0 ? answer : ld_sql_status(rc);
 }
 
+/* One read transaction from first row to last: what is appended meanwhile is not seen. Memory of one row. */
 int ld_store_read(struct ld_store *s, uint64_t after, size_t limit, int (*fn)(void *arg, const struct ld_row *row),
                   void *arg)
 {
@@ -134,6 +141,7 @@ int ld_store_read(struct ld_store *s, uint64_t after, size_t limit, int (*fn)(vo
     return status;
 }
 
+/* By the index of such rows: O(log n), however long the log. */
 int ld_store_last_configured(struct ld_store *s, int (*fn)(void *arg, const struct ld_row *row), void *arg)
 {
     struct query q;
@@ -145,6 +153,7 @@ int ld_store_last_configured(struct ld_store *s, int (*fn)(void *arg, const stru
     return status;
 }
 
+/* Both by an index's last entry: O(log n). */
 int ld_store_tip(struct ld_store *s, uint64_t *last, uint64_t *last_reset)
 {
     struct query q;
@@ -162,6 +171,7 @@ int ld_store_tip(struct ld_store *s, uint64_t *last, uint64_t *last_reset)
 
 /* --- a decision -------------------------------------------------------------------------------------- */
 
+/* NULL stays NULL. */
 static char *copy_of(const char *text)
 {
     return text != NULL ? strdup(text) : NULL;
@@ -189,6 +199,7 @@ static void note_row(struct ld_decision_record *r, sqlite3_stmt *stmt, const cha
     }
 }
 
+/* By the index on decision: its few rows, in order of the log. */
 int ld_store_decision(struct ld_store *s, const char *decision, const char *arm_wanted, struct ld_decision_record *out)
 {
     struct query q;
@@ -208,6 +219,7 @@ int ld_store_decision(struct ld_store *s, const char *decision, const char *arm_
     return status;
 }
 
+/* Closing twice is fine. */
 void ld_decision_record_close(struct ld_decision_record *r)
 {
     free(r->answer);
@@ -247,6 +259,7 @@ static int fit(struct window *w, size_t n)
     return LD_STORE_OK;
 }
 
+/* A row of the result. Pointers to names are set when the block has stopped moving. */
 static int add_arm(struct window *w, sqlite3_stmt *stmt, struct ld_window_stats *sum)
 {
     const char *name = text_of(stmt, 0);
@@ -284,6 +297,7 @@ static struct ld_arm_stats *joined(struct window *w)
     return arms;
 }
 
+/* A slate is one decision here, whatever the number of its arms. */
 static int count_decisions(struct ld_store *s, int64_t since_ms, uint64_t *n)
 {
     struct query q;
@@ -311,6 +325,8 @@ static int is_aggregating_last(struct ld_store *s, bool *is_last)
     return ld_sql_status(rc);
 }
 
+/* Three questions in three read transactions; a commit in between may show in the later ones, which statistics
+ * can bear. */
 int ld_store_window(struct ld_store *s, int64_t since_ms, struct ld_window_stats *out, struct ld_arm_stats **arms)
 {
     struct window w = {.n = 0};

@@ -46,6 +46,7 @@ static int note_wal(void *store, struct sqlite3 *db, const char *name, int pages
 static const char insert_sql[] = "INSERT INTO events (seq, at, type, decision, user, arm, reward, reset, text, answer)"
                                  " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
+/* Statements are prepared here, so that a table that is missing shows at the start and not at the first reward. */
 int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, char *why)
 {
     bool was_created;
@@ -70,6 +71,7 @@ int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, cha
     return LD_STORE_OK;
 }
 
+/* Finalizing NULL is fine: not every statement was needed. */
 static void close_conn(struct ld_conn *c)
 {
     for (int i = 0; i < LD_N_QUERIES; i++)
@@ -97,11 +99,13 @@ void ld_store_close(struct ld_store *s)
 
 /* --- writing ----------------------------------------------------------------------------------------- */
 
+/* Borrowed: rows live until the step, and bindings are cleared after it. */
 static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
 {
     (void)(text != NULL ? sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC) : sqlite3_bind_null(stmt, at));
 }
 
+/* One row through the one prepared INSERT; about 1.5 us of CPU. */
 static int insert_row(struct ld_store *s, const struct ld_row *row)
 {
     sqlite3_stmt *stmt = s->insert;
@@ -139,6 +143,8 @@ static int insert_all(struct ld_store *s, const struct ld_row *rows, size_t n)
     return rc;
 }
 
+/* BEGIN IMMEDIATE takes the write lock first, so that a lock held by a person with a shell is found before any
+ * row is made. COMMIT writes the frames and syncs the WAL; only then is LD_STORE_OK returned. */
 int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, char *why)
 {
     int rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
@@ -156,6 +162,7 @@ int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, cha
 
 /* --- size and checkpoints ------------------------------------------------------------------------------- */
 
+/* 0 when there is no such file. */
 static int64_t size_of(const char *path, const char *suffix)
 {
     char name[4096];
@@ -164,16 +171,20 @@ static int64_t size_of(const char *path, const char *suffix)
     return n > 0 && (size_t)n < sizeof name && stat(name, &st) == 0 ? st.st_size : 0;
 }
 
+/* By stat, without asking SQLite: for metrics. */
 int64_t ld_store_bytes(struct ld_store *s)
 {
     return size_of(s->path, "") + size_of(s->path, "-wal");
 }
 
+/* From the last commit's own count, without touching the file. */
 int64_t ld_store_wal_bytes(struct ld_store *s)
 {
     return atomic_load(&s->wal_pages) * s->page_bytes;
 }
 
+/* PASSIVE moves what no reader still needs and waits for nobody. It runs on a reading connection, so the writer
+ * may append meanwhile. */
 int ld_store_checkpoint(struct ld_store *s)
 {
     int status, in_wal = 0, moved = 0;
@@ -191,6 +202,7 @@ int ld_store_checkpoint(struct ld_store *s)
 
 /* --- reading connections -------------------------------------------------------------------------------- */
 
+/* Opens a new one only when all are lent out; opening costs about 100 us. */
 struct ld_conn *ld_store_borrow(struct ld_store *s, int *status)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -212,6 +224,7 @@ struct ld_conn *ld_store_borrow(struct ld_store *s, int *status)
     return c;
 }
 
+/* A few are kept for the next reader; after a burst the rest are closed, outside the lock. */
 void ld_store_give_back(struct ld_store *s, struct ld_conn *c)
 {
     (void)pthread_mutex_lock(&s->lock);

@@ -2,7 +2,16 @@
  *
  * Numbers: 17 significant digits always read back to the same double, 15 often do; the shortest of the three
  * lengths is taken, so that 0.1 is written 0.1. Whole numbers below 1e15 take a short way without printf's
- * floating point. Cost: amortised O(1) per byte; about 0.5 us per number that is not whole. */
+ * floating point. Cost: amortised O(1) per byte; about 0.5 us per number that is not whole.
+ *
+ * Locale: printf and strtod both use the decimal sign of the process's locale, so they agree with each other while
+ * the length is being chosen; only then is the sign made a point. Nothing here sets a locale, which is global.
+ *
+ * Strings: ids may hold any UTF-8 and problems quote what clients sent, so bytes are checked on the way out as well;
+ * an answer of ours is valid JSON whatever it is about. Slashes and characters beyond ASCII stand as they are.
+ *
+ * Failure sticks (is_failed): a text is put together by many small calls, and one check at the end is hard to forget.
+ */
 #include "text.h"
 
 #include <math.h>
@@ -21,6 +30,7 @@ void ld_text_close(struct ld_text *t)
     ld_text_init(t);
 }
 
+/* The terminating NUL is put like any other byte, so that a failure to get memory for it is found in one place. */
 char *ld_text_take(struct ld_text *t, size_t *n)
 {
     ld_text_raw(t, "", 1);
@@ -59,6 +69,7 @@ static bool fit(struct ld_text *t, size_t more)
     return true;
 }
 
+/* n bytes as they are. The only function that moves bytes; all others end here. */
 void ld_text_raw(struct ld_text *t, const char *bytes, size_t n)
 {
     if (!fit(t, n) || n == 0)
@@ -120,6 +131,8 @@ static void put_escaped(struct ld_text *t, unsigned char c)
     }
 }
 
+/* Runs of plain ASCII, which is what ids are made of nearly always, are copied whole; only what stands between
+ * them is looked at byte by byte. O(length). */
 void ld_text_string(struct ld_text *t, const char *s)
 {
     const unsigned char *at = (const unsigned char *)s;
@@ -157,6 +170,8 @@ static size_t fix_point(char *buf)
     return n;
 }
 
+/* Not finite: the text fails, since JSON has no word for it and a line that cannot be read back must not be
+ * written. Minus zero takes the long way, because an integer has no sign to keep for it. */
 void ld_text_number(struct ld_text *t, double x)
 {
     char buf[48];
@@ -177,6 +192,8 @@ void ld_text_number(struct ld_text *t, double x)
     ld_text_raw(t, buf, n);
 }
 
+/* Integers beyond 2^53 are written in full; a reader that holds numbers as doubles will round them, so the API
+ * has none. */
 void ld_text_count(struct ld_text *t, uint64_t x)
 {
     char buf[24];
@@ -188,6 +205,7 @@ void ld_text_bool(struct ld_text *t, bool x)
     ld_text_lit(t, x ? "true" : "false");
 }
 
+/* An empty vector is [], whether or not there is an array behind it. */
 void ld_text_vector(struct ld_text *t, const double *x, size_t n)
 {
     if (x == NULL && n > 0) {
@@ -202,6 +220,8 @@ void ld_text_vector(struct ld_text *t, const double *x, size_t n)
     ld_text_raw(t, "]", 1);
 }
 
+/* The first item is known by the bracket, or the colon, that stands before it. A string ends in a quote, so its
+ * contents cannot be mistaken for one. */
 void ld_text_item(struct ld_text *t)
 {
     if (t->n > 0 && strchr("{[:", t->data[t->n - 1]) == NULL)
@@ -216,6 +236,7 @@ void ld_text_key(struct ld_text *t, const char *name)
     ld_text_raw(t, "\":", 2);
 }
 
+/* The four below write a member: key, then value. */
 void ld_text_put_string(struct ld_text *t, const char *name, const char *s)
 {
     ld_text_key(t, name);
