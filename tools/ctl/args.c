@@ -43,7 +43,7 @@ static void session_opts(struct lc_session *s, struct lc_opt *out)
     memcpy(out, table, sizeof table);
 }
 
-/* --- printing ------------------------------------------------------------------------------------------- */
+/* --- printing --------------------------------------------------------------------------------------- */
 
 static void print_opts(const struct lc_opt *opts, size_t n)
 {
@@ -84,7 +84,7 @@ static int usage_error(const struct lc_command *cmd, const char *what, const cha
     return 2;
 }
 
-/* --- values --------------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------------- */
 
 static bool set_count(size_t *out, const char *text)
 {
@@ -136,7 +136,7 @@ static const struct lc_opt *find_opt(const struct lc_opt *opts, size_t n, const 
     return NULL;
 }
 
-/* --- parsing -------------------------------------------------------------------------------------------- */
+/* --- parsing ---------------------------------------------------------------------------------------- */
 
 /* One option at argv[*i] ("--name", "--name=value" or "--name value"); *i is moved past its value. */
 static int take_option(const struct lc_command *cmd, const struct lc_opt *opts, size_t n_opts,

@@ -20,8 +20,7 @@ struct canvas {
     int8_t *owner; /* series by cell, -1 = none */
 };
 
-/* --- scale ----------------------------------------------------------------------------------------------------------
- */
+/* --- scale ------------------------------------------------------------------------------------------ */
 
 static void find_range(struct canvas *v, const struct lc_series *series, size_t n_series)
 {
@@ -53,8 +52,7 @@ static double value_at(const struct canvas *v, const struct lc_series *s, size_t
     return s->y[i];
 }
 
-/* --- drawing --------------------------------------------------------------------------------------------------------
- */
+/* --- drawing ---------------------------------------------------------------------------------------- */
 
 static void put_dot(struct canvas *v, size_t x, size_t y, size_t series)
 {

@@ -13,7 +13,7 @@
 #include "http_client.h"
 #include "json.h"
 
-/* --- CSV -> JSON ---------------------------------------------------------------------------------------------- */
+/* --- CSV -> JSON ------------------------------------------------------------------------------------ */
 
 /* A header row is one whose features are not all numbers, or, without features, whose only cell reads "id" or "arm". */
 static bool looks_like_header(const struct lc_csv *csv)
@@ -102,7 +102,7 @@ static int arms_from_csv(struct lc_csv *csv, enum lc_header header, struct lc_te
     return rc;
 }
 
-/* --- command --------------------------------------------------------------------------------------------------- */
+/* --- command ---------------------------------------------------------------------------------------- */
 
 static bool has_suffix(const char *s, const char *tail)
 {

@@ -10,7 +10,7 @@
 #include "csv.h"
 #include "http_client.h"
 
-/* --- parts of bodies --------------------------------------------------------------------------------------------- */
+/* --- parts of bodies -------------------------------------------------------------------------------- */
 
 /* "0.1,0.7" as a JSON array; 0 or 2 (printed). */
 static int put_vector(struct lc_text *out, const char *name, const char *list)
@@ -83,7 +83,7 @@ static int send_file(const struct lc_session *s, const char *path, const char *t
     return status;
 }
 
-/* --- select ------------------------------------------------------------------------------------------------------ */
+/* --- select ----------------------------------------------------------------------------------------- */
 
 struct select_options {
     const char *context, *decision, *body;
@@ -153,7 +153,7 @@ const struct lc_command lc_cmd_select = {
     .run = run_select,
 };
 
-/* --- reward ------------------------------------------------------------------------------------------------------ */
+/* --- reward ----------------------------------------------------------------------------------------- */
 
 static int run_reward(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
@@ -192,7 +192,7 @@ const struct lc_command lc_cmd_reward = {
     .run = run_reward,
 };
 
-/* --- observe ------------------------------------------------------------------------------------------------------ */
+/* --- observe ---------------------------------------------------------------------------------------- */
 
 struct observe_options {
     const char *context, *file;
@@ -253,8 +253,7 @@ const struct lc_command lc_cmd_observe = {
     .run = run_observe,
 };
 
-/* --- activate ------------------------------------------------------------------------------------------------------
- */
+/* --- activate --------------------------------------------------------------------------------------- */
 
 static int run_activate(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {

@@ -10,7 +10,7 @@
 #include "edges.h"
 #include "http_client.h"
 
-/* --- CSV -> NDJSON, on the fly -------------------------------------------------------------------------------- */
+/* --- CSV -> NDJSON, on the fly ---------------------------------------------------------------------- */
 
 struct stream {
     struct lc_edge_reader edges;
@@ -76,7 +76,7 @@ static int put_csv(const struct lc_session *s, struct lc_client *c, const char *
     return status;
 }
 
-/* --- files that are JSON already ------------------------------------------------------------------------------- */
+/* --- files that are JSON already -------------------------------------------------------------------- */
 
 static bool ends_with(const char *s, const char *tail)
 {
@@ -108,7 +108,7 @@ static int send_file(const struct lc_session *s, struct lc_client *c, const char
     return status;
 }
 
-/* --- command ----------------------------------------------------------------------------------------------------- */
+/* --- command ---------------------------------------------------------------------------------------- */
 
 struct graph_options {
     const char *header, *format;

@@ -21,7 +21,7 @@ static void sleep_s(double s)
         continue;
 }
 
-/* --- events --------------------------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------------- */
 
 struct tail {
     struct lc_client *client;
@@ -143,7 +143,7 @@ const struct lc_command lc_cmd_events = {
     .run = run_events,
 };
 
-/* --- model, stats ---------------------------------------------------------------------------------------------- */
+/* --- model, stats ----------------------------------------------------------------------------------- */
 
 static int run_model(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
@@ -183,7 +183,7 @@ const struct lc_command lc_cmd_stats = {
     .run = run_stats,
 };
 
-/* --- health ----------------------------------------------------------------------------------------------------- */
+/* --- health ----------------------------------------------------------------------------------------- */
 
 static int run_health(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {

@@ -7,7 +7,7 @@
 #include "http_client.h"
 #include "replay.h"
 
-/* --- report ------------------------------------------------------------------------------------------------------ */
+/* --- report ----------------------------------------------------------------------------------------- */
 
 static const double quantiles[] = {0.5, 0.9, 0.99, 0.999, 1.0};
 static const char *const quantile_names[] = {"p50", "p90", "p99", "p99.9", "max"};
@@ -84,7 +84,7 @@ static void print_json(const struct lc_replay_options *o, const struct lc_source
     lc_text_close(&t);
 }
 
-/* --- command ------------------------------------------------------------------------------------------------------ */
+/* --- command ---------------------------------------------------------------------------------------- */
 
 static int replay_file(const struct lc_session *s, const struct lc_replay_options *o, const char *file, const char *ids,
                        bool is_quiet)

@@ -29,7 +29,7 @@ int lc_get_and_print(const struct lc_session *s, const char *rest)
     return status;
 }
 
-/* --- list ----------------------------------------------------------------------------------------------------- */
+/* --- list ------------------------------------------------------------------------------------------- */
 
 static void print_row(const struct lc_json *t)
 {
@@ -65,7 +65,7 @@ static int list_tenants(const struct lc_session *s)
     return status;
 }
 
-/* --- put ------------------------------------------------------------------------------------------------------ */
+/* --- put -------------------------------------------------------------------------------------------- */
 
 /* Applies "path=value"; 0 or 1 (printed). */
 static int apply_set(struct lc_json *config, const char *item)
@@ -143,7 +143,7 @@ static int put_tenant(const struct lc_session *s, const struct put_options *o, c
     return status;
 }
 
-/* --- get, delete -------------------------------------------------------------------------------------------------- */
+/* --- get, delete ------------------------------------------------------------------------------------ */
 
 static int plain(const struct lc_session *s, const char *method, const char *path)
 {

@@ -91,7 +91,7 @@ void lc_csv_close(struct lc_csv *csv)
     csv->n_fields = csv->cap_fields = csv->cap_starts = 0;
 }
 
-/* --- characters ------------------------------------------------------------------------------------------- */
+/* --- characters ------------------------------------------------------------------------------------- */
 
 /* Next character with CRLF folded into LF; counts lines. */
 static int next_char(struct lc_csv *csv)
@@ -134,7 +134,7 @@ static bool is_blank(int c)
     return c == ' ' || c == '\t';
 }
 
-/* --- fields ----------------------------------------------------------------------------------------------- */
+/* --- fields ----------------------------------------------------------------------------------------- */
 
 /* After the opening quote. Leaves the character that ends the field (separator, LF or EOF) in *end. */
 static int quoted_field(struct lc_csv *csv, size_t start, int *end)
@@ -188,7 +188,7 @@ static int read_field(struct lc_csv *csv, int c, int *end)
     return 0;
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------------- */
 
 static void skip_line(struct lc_csv *csv, int c)
 {
@@ -242,7 +242,7 @@ int lc_csv_next(struct lc_csv *csv)
     return 1;
 }
 
-/* --- numbers ---------------------------------------------------------------------------------------------- */
+/* --- numbers ---------------------------------------------------------------------------------------- */
 
 static bool to_number(const char *text, double *out)
 {

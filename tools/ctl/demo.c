@@ -26,7 +26,7 @@ int lc_demo_check(const struct lc_session *s)
     return rc;
 }
 
-/* --- one race ----------------------------------------------------------------------------------------------------- */
+/* --- one race --------------------------------------------------------------------------------------- */
 
 static void set_config(struct lc_text *out, const struct lc_policy *p, const struct lc_demo_options *o, size_t arm_dim,
                        size_t seed)
@@ -40,7 +40,11 @@ static void set_config(struct lc_text *out, const struct lc_policy *p, const str
     lc_text_number(out, o->beta);
     lc_text_puts(out, ",\"noise\":");
     lc_text_number(out, sqrt(o->lambda));
-    lc_text_printf(out, "},\"seed\":%zu%s}", seed, p->extra);
+    if (o->rho > 0.0 && p->graph != LC_NO_GRAPH) {
+        lc_text_puts(out, "},\"user_kernel\":{\"rho\":");
+        lc_text_number(out, o->rho);
+    }
+    lc_text_printf(out, "},\"seed\":%zu}", seed);
 }
 
 int lc_demo_race(const struct lc_session *s, const struct lc_policy *policies, size_t n, const struct lc_game *game,
@@ -52,7 +56,7 @@ int lc_demo_race(const struct lc_session *s, const struct lc_policy *policies, s
     for (size_t i = 0; i < n && rc == 0; i++) {
         const struct lc_policy *p = &policies[i];
         runners[i] = (struct lc_runner){
-            .label = p->label, .tenant = p->tenant, .has_graph = p->has_graph, .has_features = p->has_features};
+            .label = p->label, .tenant = p->tenant, .graph = p->graph, .has_features = p->has_features};
         set_config(&runners[i].config, p, o, arm_dim, o->seed + seed_ix);
         rc = lc_race_prepare(s, &runners[i], world);
     }
@@ -70,8 +74,7 @@ int lc_demo_race(const struct lc_session *s, const struct lc_policy *policies, s
     return rc;
 }
 
-/* --- the end of the show
- * ---------------------------------------------------------------------------------------------- */
+/* --- the end of the show ---------------------------------------------------------------------------- */
 
 void lc_demo_chart(const struct lc_runner *runners, size_t n, size_t base, size_t n_rounds, const char *x_label)
 {

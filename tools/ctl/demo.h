@@ -11,6 +11,7 @@ struct lc_demo_options {
     size_t seed, n_seeds, n_rounds; /* n_rounds 0: the demo's own */
     size_t n_users, n_candidates;   /* 0: the demo's own */
     double beta, lambda;            /* the same for every policy; lambda 0: the demo's own */
+    double rho;                     /* of the policies with a graph; 0: the preset's (people: 1 / users) */
     bool is_quiet;
     const char *data, *edges, *likes; /* people */
     bool is_rare, has_no_features, is_all;
@@ -19,10 +20,11 @@ struct lc_demo_options {
 int lc_demo_town(const struct lc_session *s, const struct lc_demo_options *o);
 int lc_demo_people(const struct lc_session *s, const struct lc_demo_options *o);
 
-/* One policy of a demo. `extra` are further members of its configuration, as JSON text beginning with a comma, or "". */
+/* One policy of a demo. */
 struct lc_policy {
-    const char *label, *tenant, *algorithm, *extra;
-    bool has_graph, has_features;
+    const char *label, *tenant, *algorithm;
+    enum lc_graph_use graph;
+    bool has_features;
 };
 
 /* Runs one seed: prepares the tenants, races, and books the results under `seed_ix`. The runners are left filled (for

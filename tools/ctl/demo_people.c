@@ -16,18 +16,17 @@
 #define RARE 0.02
 #define LAMBDA 0.25 /* a reward of 0 or 1 has a variance of at most 1/4 */
 
-/* Without the graph everybody hangs on the virtual node alone: the same kernel, only nobody has friends. */
+/* Without friendships the same users hang on the virtual node alone: the same kernel, only nobody has friends. */
 static const struct lc_policy policies[] = {
-    {"laplaced", "demo-laplaced", "laplaced", "", true, true},
-    {"same, no graph", "demo-no-graph", "laplaced", "", false, true},
-    {"gp-ucb", "demo-gp-ucb", "gp-ucb", "", false, true},
-    {"random", "demo-random", "random", "", false, false},
+    {"laplaced", "demo-laplaced", "laplaced", LC_WHOLE_GRAPH, true},
+    {"no friendships", "demo-no-graph", "laplaced", LC_USERS_ONLY, true},
+    {"gp-ucb", "demo-gp-ucb", "gp-ucb", LC_NO_GRAPH, true},
+    {"random", "demo-random", "random", LC_NO_GRAPH, false},
 };
 
 #define N_POLICIES (sizeof policies / sizeof policies[0])
 
-/* --- files ----------------------------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------------ */
 
 static bool ends_with(const char *s, const char *tail)
 {
@@ -99,8 +98,7 @@ static void close_files(struct files *f)
     kb_ids_close(&f->users);
 }
 
-/* --- the people as a game
- * --------------------------------------------------------------------------------------------- */
+/* --- the people as a game --------------------------------------------------------------------------- */
 
 static const char *member_name(const struct lc_people *p, size_t member)
 {
@@ -130,13 +128,17 @@ static double hit_of(const void *state, size_t t, size_t arm)
     return lc_people_likes(p, lc_people_player(p, t), arm) ? 1.0 : 0.0;
 }
 
-/* --- bodies
- * ------------------------------------------------------------------------------------------------------------- */
+/* --- bodies ----------------------------------------------------------------------------------------- */
 
-static void put_graph(const struct lc_people *p, struct lc_text *out)
+static void put_graph(const struct lc_people *p, bool has_edges, struct lc_text *out)
 {
-    lc_text_puts(out, "{\"edges\":[");
-    for (size_t i = 0; i < p->n_edges; i++) {
+    lc_text_puts(out, "{\"users\":[");
+    for (size_t m = 0; m < p->n_members; m++) {
+        lc_text_puts(out, m > 0 ? "," : "");
+        lc_text_json(out, member_name(p, m));
+    }
+    lc_text_puts(out, "],\"edges\":[");
+    for (size_t i = 0; has_edges && i < p->n_edges; i++) {
         lc_text_puts(out, i > 0 ? ",[" : "[");
         lc_text_json(out, member_name(p, p->edges[i].u));
         lc_text_puts(out, ",");
@@ -163,8 +165,7 @@ static void put_arms(const struct lc_people *p, bool has_features, struct lc_tex
     lc_text_puts(out, "]}");
 }
 
-/* --- the show
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- the show --------------------------------------------------------------------------------------- */
 
 static void print_settings(const struct files *f, const struct lc_people *p, const struct lc_demo_options *o)
 {
@@ -178,12 +179,15 @@ static void print_settings(const struct files *f, const struct lc_people *p, con
            o->is_rare ? ", each liked by less than 2 % of those who like anything" : "");
     printf(
         "Each of %s rounds: one of those users and %zu arms outside the training half of their likes; reward 1 when\n"
-        "the choice is a held-out like. %s; every policy meets the same rounds.\n"
-        "In these rounds uniform choice hits %.4f on average, perfect knowledge %.4f.\n"
-        "Settings: lambda %g, beta %g for all; otherwise each preset as it is.\n\n",
+        "the choice is a held-out like. %s.\n"
+        "Every policy meets the same rounds; in them uniform choice hits %.4f on average, perfect knowledge %.4f.\n"
+        "Settings: lambda %g, beta %g for all; rho %g (1 / users: the crowd's average has a prior variance of 1) "
+        "where\n"
+        "the kernel knows users; otherwise each preset as it is.\n\n",
         lc_thousands(o->n_rounds), p->o.n_candidates,
-        p->features != NULL ? "Features: from who likes arms together, training halves only" : "Arms have no features",
-        chance, best, o->lambda, o->beta);
+        p->features != NULL ? "Arm features come from who likes arms together, training halves only"
+                            : "Arms have no features",
+        chance, best, o->lambda, o->beta, o->rho);
 }
 
 static int play_seed(const struct lc_session *s, const struct lc_demo_options *o, const struct files *f,
@@ -193,7 +197,7 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
     struct lc_people people;
     struct lc_people_options po = *base;
     struct lc_runner *runners = lc_alloc(N_POLICIES, sizeof *runners);
-    struct lc_text graph = {0}, arms = {0}, names = {0};
+    struct lc_text graph = {0}, users = {0}, arms = {0}, names = {0};
     struct lc_game game = {&people, o->n_rounds, po.n_candidates, "", user_of, candidates_of, arm_of, hit_of, hit_of};
     int rc = 1;
     po.seed = o->seed + ix;
@@ -203,11 +207,12 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
     } else {
         if (ix == 0 && !s->is_json)
             print_settings(f, &people, o);
-        put_graph(&people, &graph);
+        put_graph(&people, true, &graph);
+        put_graph(&people, false, &users);
         put_arms(&people, true, &arms);
         put_arms(&people, false, &names);
-        rc = lc_demo_race(s, policies, N_POLICIES, &game, &(struct lc_world){&graph, &arms, &names}, o, people.o.dim,
-                          "hit rate", true, ix, runners, scores);
+        rc = lc_demo_race(s, policies, N_POLICIES, &game, &(struct lc_world){&graph, &users, &arms, &names}, o,
+                          people.o.dim, "hit rate", true, ix, runners, scores);
     }
     if (rc == 0 && !s->is_json && ix + 1 == o->n_seeds) {
         printf("Hits more than random, seed %zu (higher is better)\n\n", o->seed + ix);
@@ -216,6 +221,7 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
     for (size_t i = 0; i < N_POLICIES; i++)
         lc_runner_close(&runners[i]);
     lc_text_close(&graph);
+    lc_text_close(&users);
     lc_text_close(&arms);
     lc_text_close(&names);
     free(runners);
@@ -262,6 +268,7 @@ int lc_demo_people(const struct lc_session *s, const struct lc_demo_options *giv
         size_t rounds = po.n_users * ROUNDS_PER_USER < MAX_ROUNDS ? po.n_users * ROUNDS_PER_USER : MAX_ROUNDS;
         o.n_rounds = o.n_rounds > 0 ? o.n_rounds : rounds;
         o.lambda = o.lambda > 0.0 ? o.lambda : LAMBDA;
+        o.rho = o.rho > 0.0 ? o.rho : 1.0 / (double)po.n_users;
         lc_scores_init(scores, N_POLICIES, o.n_seeds);
         for (size_t i = 0; i < o.n_seeds && rc == 0; i++)
             rc = play_seed(s, &o, &f, &po, i, scores);

@@ -5,18 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_ROUNDS 2500u
+#define DEFAULT_ROUNDS 3000u
 
 static const struct lc_policy policies[] = {
-    {"laplaced", "demo-laplaced", "laplaced", "", true, true},
-    {"gp-ucb", "demo-gp-ucb", "gp-ucb", "", false, true},
-    {"lin-ucb", "demo-lin-ucb", "lin-ucb", "", false, true},
-    {"random", "demo-random", "random", "", false, false},
+    {"laplaced", "demo-laplaced", "laplaced", LC_WHOLE_GRAPH, true},
+    {"gp-ucb", "demo-gp-ucb", "gp-ucb", LC_NO_GRAPH, true},
+    {"lin-ucb", "demo-lin-ucb", "lin-ucb", LC_NO_GRAPH, true},
+    {"random", "demo-random", "random", LC_NO_GRAPH, false},
 };
 
 #define N_POLICIES (sizeof policies / sizeof policies[0])
 
-/* --- the town as a game ------------------------------------------------------------------------------------------- */
+/* --- the town as a game ----------------------------------------------------------------------------- */
 
 struct stage {
     struct lc_town town;
@@ -75,8 +75,7 @@ static void stage_close(struct stage *st)
     free(st->arm);
 }
 
-/* --- bodies
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- bodies ----------------------------------------------------------------------------------------- */
 
 static void put_graph(const struct stage *st, struct lc_text *out)
 {
@@ -103,13 +102,12 @@ static void put_arms(const struct stage *st, bool has_features, struct lc_text *
     lc_text_puts(out, "]}");
 }
 
-/* --- the show
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- the show --------------------------------------------------------------------------------------- */
 
 static void print_settings(const struct lc_town *town, const struct lc_demo_options *o)
 {
     printf("A town of %zu users in %zu neighbourhoods, %zu friendships; %zu items with %zu features.\n"
-           "Truth: a draw from GP(0, (L + %g I)^-1 x RBF(%g)), scaled to +-1; rewards carry noise of sd %g.\n"
+           "Truth: a draw from GP(0, (L + %g I)^-1 x RBF(%g)), of root mean square 1; rewards carry noise of sd %g.\n"
            "Each of %s rounds: a random user and %zu of the %zu items, the same for every policy; each answer is\n"
            "one durable commit. Regret: what the best of the %zu would have given, less what the choice gave.\n"
            "Settings: lambda %g (the noise variance), beta %g, lengthscale 1, for all; otherwise each preset as it "
@@ -138,7 +136,7 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
         put_graph(&st, &graph);
         put_arms(&st, true, &arms);
         put_arms(&st, false, &names);
-        rc = lc_demo_race(s, policies, N_POLICIES, &game, &(struct lc_world){&graph, &arms, &names}, o, town.dim,
+        rc = lc_demo_race(s, policies, N_POLICIES, &game, &(struct lc_world){&graph, NULL, &arms, &names}, o, town.dim,
                           "regret", false, ix, runners, scores);
     }
     if (rc == 0 && !s->is_json && ix + 1 == o->n_seeds) {

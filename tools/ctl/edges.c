@@ -52,7 +52,7 @@ void lc_edges_close(struct lc_edge_reader *r)
     lc_csv_close(&r->csv);
 }
 
-/* --- one row ------------------------------------------------------------------------------------------------ */
+/* --- one row ---------------------------------------------------------------------------------------- */
 
 static int check_columns(struct lc_edge_reader *r)
 {
@@ -84,7 +84,7 @@ static int to_edge(struct lc_edge_reader *r, struct lc_edge_row *out)
     return 1;
 }
 
-/* --- the header ----------------------------------------------------------------------------------------------- */
+/* --- the header ------------------------------------------------------------------------------------- */
 
 /* Holds the first row back; the reader then moves on to the second. */
 static void keep_first(struct lc_edge_reader *r)

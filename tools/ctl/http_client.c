@@ -30,7 +30,7 @@ void lc_http_global_init(void)
     curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-/* --- set-up --------------------------------------------------------------------------------------------- */
+/* --- set-up ----------------------------------------------------------------------------------------- */
 
 static char *header(const char *name, const char *value)
 {
@@ -131,7 +131,7 @@ void lc_client_free(struct lc_client *c)
     free(c);
 }
 
-/* --- requests ------------------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------------- */
 
 static const struct lc_reply *perform(struct lc_client *c)
 {
@@ -198,7 +198,7 @@ const struct lc_reply *lc_client_stream(struct lc_client *c, const char *method,
     return perform(c);
 }
 
-/* --- answers -------------------------------------------------------------------------------------------- */
+/* --- answers ---------------------------------------------------------------------------------------- */
 
 bool lc_reply_ok(const struct lc_reply *r)
 {

@@ -41,7 +41,7 @@ void lc_json_free(struct lc_json *root)
     json_decref((json_t *)root);
 }
 
-/* --- readers -------------------------------------------------------------------------------------------- */
+/* --- readers ---------------------------------------------------------------------------------------- */
 
 const struct lc_json *lc_json_get(const struct lc_json *v, const char *key)
 {
@@ -105,7 +105,7 @@ int lc_json_each(const struct lc_json *v, int (*fn)(void *arg, const char *key, 
     return 0;
 }
 
-/* --- writers -------------------------------------------------------------------------------------------- */
+/* --- writers ---------------------------------------------------------------------------------------- */
 
 static int append(const char *buffer, size_t size, void *arg)
 {

@@ -28,7 +28,7 @@ static void add_pair(struct pairs *p, uint32_t user, uint32_t arm)
     p->item[p->n++] = (struct pair){user, arm};
 }
 
-/* --- CSV --------------------------------------------------------------------------------------------------------- */
+/* --- CSV -------------------------------------------------------------------------------------------- */
 
 static int read_csv(struct pairs *p, struct kb_ids *users, struct kb_ids *arms, const char *path, char *why)
 {
@@ -52,7 +52,7 @@ static int read_csv(struct pairs *p, struct kb_ids *users, struct kb_ids *arms, 
     return rc;
 }
 
-/* --- JSON -------------------------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------------- */
 
 struct json_reader {
     struct pairs *pairs;
@@ -106,7 +106,7 @@ static int read_json(struct pairs *p, struct kb_ids *users, struct kb_ids *arms,
     return rc;
 }
 
-/* --- building ---------------------------------------------------------------------------------------------------- */
+/* --- building --------------------------------------------------------------------------------------- */
 
 static int by_user_and_arm(const void *a, const void *b)
 {
@@ -174,7 +174,7 @@ void lc_likes_close(struct lc_likes *l)
     l->n = l->n_users = 0;
 }
 
-/* --- split ------------------------------------------------------------------------------------------------------- */
+/* --- split ------------------------------------------------------------------------------------------ */
 
 struct ranked {
     uint64_t hash;

@@ -26,8 +26,7 @@ uint32_t lc_intern(struct kb_ids *ids, const char *id)
     return kb_ids_add(ids, id);
 }
 
-/* --- building -------------------------------------------------------------------------------------------------------
- */
+/* --- building --------------------------------------------------------------------------------------- */
 
 /* By pair, then in the order of the file (kept in `order`), so that the first of repeats comes first. */
 struct ranked {
@@ -98,8 +97,7 @@ void lc_network_build(struct lc_network *net, size_t n_users, const struct kb_ed
     set_neighbours(net);
 }
 
-/* --- reading --------------------------------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------------- */
 
 int lc_network_read(struct lc_network *net, struct kb_ids *users, const char *path, char *why)
 {
@@ -138,8 +136,7 @@ void lc_network_close(struct lc_network *net)
     *net = (struct lc_network){0};
 }
 
-/* --- samples ---------------------------------------------------------------------------------------------------------
- */
+/* --- samples ---------------------------------------------------------------------------------------- */
 
 /* Breadth-first from `root` over users with mark != stamp; fills queue, returns how many (at most max). */
 static size_t search(const struct lc_network *net, uint32_t root, uint32_t *mark, uint32_t stamp, size_t max,

@@ -3,7 +3,7 @@
  *   sample   a breadth-first ball of the network (network.h): N connected users, and the edges among them
  *   arms     those that someone likes; with rare_share only those liked by few; at most max_arms, the most liked
  *   split    each user's likes by a seeded hash into a training and a held-out half (likes.h)
- *   features from the training halves of the sampled users alone (features.h)
+ *   features from the training halves of the sampled users alone (arm_features.h)
  *   round    a uniform player (a user with a held-out like), C candidates drawn without replacement from the arms
  *            outside the player's training half; reward 1 when the chosen arm is held out, else 0
  *
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "features.h"
+#include "arm_features.h"
 #include "hash.h"
 #include "rng.h"
 
@@ -31,7 +31,7 @@ static double uniform(uint64_t key, uint64_t i)
     return kb_rng_uniform(key, KB_STREAM_SIMULATION, i);
 }
 
-/* --- sample ------------------------------------------------------------------------------------------------------- */
+/* --- sample ----------------------------------------------------------------------------------------- */
 
 static void take_members(struct lc_people *p, const struct lc_network *net)
 {
@@ -61,7 +61,7 @@ static void take_edges(struct lc_people *p, const struct lc_network *net)
     free(index);
 }
 
-/* --- arms --------------------------------------------------------------------------------------------------------- */
+/* --- arms ------------------------------------------------------------------------------------------- */
 
 struct ranked {
     size_t fans;
@@ -93,7 +93,7 @@ static void take_arms(struct lc_people *p)
     free(r);
 }
 
-/* --- likes -------------------------------------------------------------------------------------------------------- */
+/* --- likes ------------------------------------------------------------------------------------------ */
 
 static int by_value(const void *a, const void *b)
 {
@@ -163,7 +163,7 @@ static void make_features(struct lc_people *p)
     free(co);
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------------- */
 
 int lc_people_new(struct lc_people *p, const struct lc_network *net, const struct kb_ids *users,
                   const struct lc_likes *likes, const struct lc_people_options *o, char *why)
@@ -198,7 +198,7 @@ void lc_people_close(struct lc_people *p)
     *p = (struct lc_people){0};
 }
 
-/* --- rounds ------------------------------------------------------------------------------------------------------- */
+/* --- rounds ----------------------------------------------------------------------------------------- */
 
 uint32_t lc_people_player(const struct lc_people *p, size_t t)
 {

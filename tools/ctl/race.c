@@ -12,7 +12,7 @@
 #include "http_client.h"
 #include "json.h"
 
-/* --- before the start --------------------------------------------------------------------------------------------- */
+/* --- before the start ------------------------------------------------------------------------------- */
 
 /* One request of the set-up; 0, or 1 after a printed error. */
 static int step(struct lc_client *c, const char *method, const char *tenant, const char *rest,
@@ -36,8 +36,8 @@ int lc_race_prepare(const struct lc_session *s, struct lc_runner *r, const struc
     int rc = step(c, "DELETE", r->tenant, "", &nothing);
     if (rc == 0)
         rc = step(c, "PUT", r->tenant, "", &r->config);
-    if (rc == 0 && r->has_graph)
-        rc = step(c, "PUT", r->tenant, "/graph", world->graph);
+    if (rc == 0 && r->graph != LC_NO_GRAPH)
+        rc = step(c, "PUT", r->tenant, "/graph", r->graph == LC_WHOLE_GRAPH ? world->graph : world->users);
     if (rc == 0)
         rc = step(c, "PUT", r->tenant, "/arms", r->has_features ? world->arms : world->names);
     lc_client_free(c);
@@ -51,8 +51,7 @@ void lc_runner_close(struct lc_runner *r)
     r->curve = NULL;
 }
 
-/* --- one round -----------------------------------------------------------------------------------------------------
- */
+/* --- one round -------------------------------------------------------------------------------------- */
 
 static void put_select(const struct lc_game *g, size_t t, const size_t *arms, size_t n, struct lc_text *out)
 {
@@ -148,8 +147,7 @@ static void *play(void *arg)
     return NULL;
 }
 
-/* --- watching --------------------------------------------------------------------------------------------------------
- */
+/* --- watching --------------------------------------------------------------------------------------- */
 
 static size_t slowest(struct lc_runner *runners, size_t n)
 {

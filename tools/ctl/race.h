@@ -22,10 +22,13 @@ struct lc_game {
     double (*score)(const void *state, size_t t, size_t arm); /* what the curve adds up: regret, or reward */
 };
 
+enum lc_graph_use { LC_NO_GRAPH, LC_USERS_ONLY, LC_WHOLE_GRAPH };
+
 struct lc_runner {
     const char *label, *tenant;
     struct lc_text config; /* JSON */
-    bool has_graph, has_features;
+    enum lc_graph_use graph;
+    bool has_features;
 
     /* results */
     double *curve; /* [n_rounds] running total of score; valid up to `done` */
@@ -43,7 +46,7 @@ struct lc_runner {
 
 /* What is loaded into the tenants before the start. */
 struct lc_world {
-    const struct lc_text *graph;         /* JSON body of PUT graph */
+    const struct lc_text *graph, *users; /* JSON bodies of PUT graph: whole, and without edges */
     const struct lc_text *arms, *names;  /* JSON bodies of PUT arms, with and without features */
 };
 

@@ -42,7 +42,7 @@ struct worker {
     pthread_t thread;
 };
 
-/* --- one request ------------------------------------------------------------------------------------------------ */
+/* --- one request ------------------------------------------------------------------------------------ */
 
 static void note_error(struct worker *w, const char *what, size_t line, const struct lc_reply *r)
 {
@@ -120,7 +120,7 @@ static void perform(struct worker *w, const struct lc_task *task, uint64_t due_n
     lc_json_free(body);
 }
 
-/* --- threads ------------------------------------------------------------------------------------------------------ */
+/* --- threads ---------------------------------------------------------------------------------------- */
 
 /* Takes the next line. False when there is none or when it is time to stop. *due_ns: when it should be sent. */
 static bool take(struct driver *d, struct lc_task *task, uint64_t *due_ns)

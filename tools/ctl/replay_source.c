@@ -34,7 +34,7 @@ static int fail(struct lc_source *s, const char *text)
     return -1;
 }
 
-/* --- opening -------------------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------------- */
 
 void lc_source_open_stream(struct lc_source *s, FILE *file, const char *name, const char *id_prefix)
 {
@@ -78,7 +78,7 @@ void lc_task_close(struct lc_task *task)
     *task = (struct lc_task){0};
 }
 
-/* --- bodies ----------------------------------------------------------------------------------------------------- */
+/* --- bodies ----------------------------------------------------------------------------------------- */
 
 static void put_member(struct lc_text *out, const char *name, const struct lc_json *v)
 {
@@ -164,7 +164,7 @@ static int logged_task(struct lc_task *task)
                         lc_json_get(doc, "propensity"));
 }
 
-/* --- our own log ------------------------------------------------------------------------------------------------ */
+/* --- our own log ------------------------------------------------------------------------------------ */
 
 static int remember_decided(struct lc_source *s, const struct lc_json *doc)
 {
@@ -230,7 +230,7 @@ static int log_task(struct lc_source *s, struct lc_task *task, const char *type)
     return 0;
 }
 
-/* --- lines ------------------------------------------------------------------------------------------------------ */
+/* --- lines ------------------------------------------------------------------------------------------ */
 
 static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
 {

@@ -65,7 +65,7 @@ struct lc_estimate lc_estimate_paired(const double *a, const double *b, size_t n
     return e;
 }
 
-/* --- text ------------------------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------------- */
 
 static void put_estimate(struct lc_text *out, struct lc_estimate e, int digits)
 {
@@ -107,7 +107,7 @@ void lc_scores_print_pair(const struct lc_scores *s, size_t a, size_t b, const c
     lc_text_puts(out, "\n");
 }
 
-/* --- JSON ------------------------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------------- */
 
 static void json_estimate(struct lc_text *out, struct lc_estimate e)
 {

@@ -54,7 +54,7 @@ void lc_reserve(void **ptr, size_t *cap, size_t need, size_t size)
     *cap = next;
 }
 
-/* --- growing text ------------------------------------------------------------------------------------ */
+/* --- growing text ----------------------------------------------------------------------------------- */
 
 void lc_text_close(struct lc_text *t)
 {
@@ -105,7 +105,7 @@ void lc_text_printf(struct lc_text *t, const char *fmt, ...)
     va_end(again);
 }
 
-/* --- JSON values --------------------------------------------------------------------------------------- */
+/* --- JSON values ------------------------------------------------------------------------------------ */
 
 /* Only the quote, the backslash and control characters need an escape (RFC 8259, 7); UTF-8 passes as it is. */
 void lc_text_json(struct lc_text *t, const char *s)
@@ -147,9 +147,9 @@ void lc_text_vector(struct lc_text *t, const double *v, size_t n)
 
 const char *lc_thousands(unsigned long long v)
 {
-    static _Thread_local char bufs[4][32];
+    static _Thread_local char bufs[8][32];
     static _Thread_local unsigned turn;
-    char *end = bufs[turn++ % 4] + 31;
+    char *end = bufs[turn++ % 8] + 31;
     int digits = 0;
     *end = '\0';
     do {

@@ -30,7 +30,7 @@ void lc_text_json(struct lc_text *t, const char *s);
 void lc_text_number(struct lc_text *t, double v);
 void lc_text_vector(struct lc_text *t, const double *v, size_t n);
 
-/* "12,345" and the like; rotating static buffers, four at a time per thread. */
+/* "12,345" and the like; rotating static buffers, eight at a time per thread. */
 const char *lc_thousands(unsigned long long v);
 
 /* Reads a whole file ("-" is standard input). 0, or -1 with `why` (256 bytes) filled. */

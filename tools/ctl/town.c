@@ -5,7 +5,7 @@
  *   arms      M points on the unit sphere of R^d
  *   truth     f ~ GP(0, (L + rho I)^-1 (x) exp(-|x - x'|^2 / 2 l^2))          [LK, Thm 2.1, regime 2A]
  *             drawn exactly: L + rho I = C C^T, Gram of the arms = A A^T, f = C^-T Z A^T with Z iid normal;
- *             then divided by its largest absolute value, so that rewards stay within about [-1, 1]
+ *             then divided by its root mean square: a prior variance of 1, which every policy assumes, is right
  *   round t   a uniform user, n_candidates of the M arms without replacement
  *   reward    f + noise * normal(seed, t, arm): two policies that choose the same arm in a round see the same reward
  *
@@ -50,10 +50,10 @@ struct lc_town_options lc_town_defaults(void)
                                     .n_candidates = 10,
                                     .rho = 0.1,
                                     .lengthscale = 1.0,
-                                    .noise = 0.1};
+                                    .noise = 0.2};
 }
 
-/* --- graph -------------------------------------------------------------------------------------------------------- */
+/* --- graph ------------------------------------------------------------------------------------------ */
 
 static void add_edge(struct lc_town *town, size_t *cap, size_t u, size_t v)
 {
@@ -109,8 +109,7 @@ static void make_graph(struct lc_town *town)
     connect(town, &cap);
 }
 
-/* --- arms and truth --------------------------------------------------------------------------------------------------
- */
+/* --- arms and truth --------------------------------------------------------------------------------- */
 
 static void make_features(struct lc_town *town)
 {
@@ -167,7 +166,7 @@ static void draw_truth(struct lc_town *town, const struct kb_chol *users, const 
 {
     size_t n = town->o.n_users, m = town->o.n_arms;
     uint64_t key = key_of(town->o.seed, TRUTH);
-    double *z = lc_alloc(n * m, sizeof *z), largest = 0.0;
+    double *z = lc_alloc(n * m, sizeof *z);
     town->truth = lc_alloc(n * m, sizeof *town->truth);
     for (size_t i = 0; i < n * m; i++)
         z[i] = kb_rng_normal(key, KB_STREAM_SIMULATION, i);
@@ -177,10 +176,9 @@ static void draw_truth(struct lc_town *town, const struct kb_chol *users, const 
         for (size_t b = 0; b <= a; b++)
             for (size_t u = 0; u < n; u++)
                 town->truth[u * m + a] += arms->l[b * arms->cap + a] * z[b * n + u];
+    double rms = sqrt(kb_dot(n * m, town->truth, town->truth) / (double)(n * m));
     for (size_t i = 0; i < n * m; i++)
-        largest = fmax(largest, fabs(town->truth[i]));
-    for (size_t i = 0; i < n * m; i++)
-        town->truth[i] /= largest;
+        town->truth[i] /= rms;
     free(z);
 }
 
@@ -224,8 +222,7 @@ void lc_town_close(struct lc_town *town)
     *town = (struct lc_town){0};
 }
 
-/* --- rounds --------------------------------------------------------------------------------------------------------
- */
+/* --- rounds ----------------------------------------------------------------------------------------- */
 
 size_t lc_town_user(const struct lc_town *town, size_t t)
 {

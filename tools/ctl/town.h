@@ -22,7 +22,7 @@ struct lc_town {
     struct kb_edge *edges; /* weight 1, connected */
     size_t n_edges;
     double *features; /* n_arms x dim, rows on the unit sphere */
-    double *truth;    /* truth[user * n_arms + arm], largest |value| is 1 */
+    double *truth;    /* truth[user * n_arms + arm], of root mean square 1 */
 };
 
 struct lc_town_options lc_town_defaults(void);

@@ -1,6 +1,6 @@
 /* Features of arms from who likes them together. */
-#ifndef LC_FEATURES_H
-#define LC_FEATURES_H
+#ifndef LC_ARM_FEATURES_H
+#define LC_ARM_FEATURES_H
 
 #include <stddef.h>
 
