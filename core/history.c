@@ -40,13 +40,14 @@ void kb_history_close(struct kb_history *h)
     *h = (struct kb_history){.dim = h->dim};
 }
 
-/* Hash of a point that agrees with row_is. */
+/* Hash of a point that agrees with row_is. Folded, since the table takes low bits and FNV carries a difference in a
+ * byte's high bits upwards only. */
 static uint64_t row_hash(uint32_t user, uint32_t arm, const double *x, size_t dim)
 {
     uint64_t hash = kb_hash_u64(kb_hash_u64(KB_HASH_INIT, user), arm);
     for (size_t d = 0; d < dim; d++)
         hash = kb_hash_double(hash, x[d] + 0.0);
-    return hash;
+    return hash ^ (hash >> 32);
 }
 
 /* Whether the row holds this point: equal indices, coordinates equal as numbers. */

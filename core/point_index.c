@@ -32,7 +32,9 @@ void kb_point_index_close(struct kb_point_index *ix)
 static size_t find_slot(const struct kb_point_index *ix, const struct kb_kernel *k, const struct kb_support *s,
                         const struct kb_point *pt)
 {
-    size_t mask = ix->n_slots - 1, i = (size_t)kb_kernel_hash(k, pt) & mask;
+    uint64_t hash = kb_kernel_hash(k, pt);
+    /* folded: FNV carries a difference in a byte's high bits upwards only, and the table takes low bits */
+    size_t mask = ix->n_slots - 1, i = (size_t)(hash ^ (hash >> 32)) & mask;
     for (; ix->slot[i] != KB_POINT_NONE; i = (i + 1) & mask) {
         struct kb_point held = kb_support_point(s, ix->slot[i]);
         if (kb_kernel_same(k, &held, pt))

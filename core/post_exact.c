@@ -130,7 +130,7 @@ static void append_row(struct exact *e, struct kb_scratch *s)
     double diag = row[i] + e->base.lambda / e->count[i], floor = pivot_floor(e, i, diag);
     kb_chol_solve_l(&e->f, row);
     double schur = diag - kb_dot(i, row, row);
-    if (!(schur >= floor - JITTER * diag))
+    if (!(schur >= (1 - ROUNDING) * floor))
         kb_posterior_count_clamp(&e->base);
     kb_chol_append_row(&e->f, row, sqrt(schur >= floor ? schur : floor));
     kb_arena_reset(&s->arena, mark);

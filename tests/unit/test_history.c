@@ -87,11 +87,14 @@ END_TEST
 START_TEST(negative_zero_is_zero)
 {
     struct kb_history h;
-    const double plus[DIM] = {0.0, 1, 2}, minus[DIM] = {-0.0, 1, 2};
     kb_history_init(&h, DIM);
-    ck_assert_int_eq(kb_history_reserve(&h, 2), KB_OK);
-    ck_assert_uint_eq(kb_history_add(&h, 1, 1, plus, 1, 1, 1), kb_history_add(&h, 1, 1, minus, 1, 1, 2));
-    ck_assert_uint_eq(h.n, 1);
+    ck_assert_int_eq(kb_history_reserve(&h, 200), KB_OK);
+    for (uint32_t user = 0; user < 100; user++) {
+        const double plus[DIM] = {0.0, user, 2}, minus[DIM] = {-0.0, user, 2};
+        size_t row = kb_history_add(&h, user, 1, plus, 1, 1, 1);
+        ck_assert_uint_eq(kb_history_add(&h, user, 1, minus, 1, 1, 2), row);
+    }
+    ck_assert_uint_eq(h.n, 100);
     kb_history_close(&h);
 }
 END_TEST

@@ -457,6 +457,31 @@ START_TEST(damaged_snapshots_are_refused)
 }
 END_TEST
 
+/* Bytes 16 to 23 hold the first point's node: the graph has seven. */
+START_TEST(a_snapshot_that_names_a_node_outside_the_graph_is_refused)
+{
+    struct kbt_world w;
+    struct kb_spec spec = nystrom_spec(KB_REPR_KORS, 0.3);
+    struct kb_writer out;
+    kbt_world_open(&w, &spec, 9, 6, true, 9);
+    kbt_world_run(&w, 40, 4);
+    kb_writer_init(&out);
+    kb_posterior_save(w.posterior, &out);
+    for (unsigned node = 6; node < 9; node++) {
+        struct kb_posterior *p = NULL;
+        struct kb_reader in;
+        for (size_t i = 0; i < 8; i++)
+            out.data[16 + i] = i == 0 ? (unsigned char)node : 0;
+        ck_assert_int_eq(kb_posterior_new(&p, &spec, w.graph), KB_OK);
+        kb_reader_init(&in, out.data, out.n);
+        ck_assert_int_eq(kb_posterior_load(p, &in, &w.scratch), node < 7 ? KB_OK : KB_ECORRUPT);
+        kb_posterior_free(p);
+    }
+    kb_writer_close(&out);
+    kbt_world_close(&w);
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN("post_nystrom", learning_without_a_dictionary_waits_in_the_history,
@@ -468,5 +493,6 @@ int main(void)
                    choosing_stops_at_the_largest_dictionary,
                    graphs_too_large_for_a_dense_inverse_give_the_dense_answer_and_equal_snapshots,
                    near_duplicates_do_not_wear_the_factor_out, building_without_memory_fails_cleanly_at_every_step,
-                   staging_an_atom_without_memory_changes_nothing, damaged_snapshots_are_refused);
+                   staging_an_atom_without_memory_changes_nothing, damaged_snapshots_are_refused,
+                   a_snapshot_that_names_a_node_outside_the_graph_is_refused);
 }
