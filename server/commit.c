@@ -299,9 +299,12 @@ static void finish(struct ld_tenant *t, struct ld_op *op)
     ld_op_answer(t, op);
 }
 
-/* KB_EBUSY asks for a second look at a state in which all before it is applied; then it cannot come again. */
+/* A closed batch goes first: it may hold a new catalogue or new dimensions, which the op is checked against. KB_EBUSY
+ * asks for a second look at a state in which all before it is applied; then it cannot come again. */
 static void run_op(struct ld_tenant *t, struct ld_op *op)
 {
+    if (t->batch.is_closed)
+        ld_batch_flush(t);
     t->batch.current = op;
     t->batch.n_current = 0;
     if (ld_op_expand(t, op) == KB_EBUSY) {

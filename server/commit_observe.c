@@ -8,24 +8,45 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "ids.h"
 #include "tenant_impl.h"
 
-/* Ids of catalogue arms that have features, or as few as memory allowed (*rc). */
-static void list_featured(const struct ld_tenant *t, struct kb_ids *ids, enum kb_err *rc)
+/* The catalogue's arms that have features, by id. */
+struct featured {
+    struct kb_ids ids;
+    const double **features; /* by index of ids; borrowed from the engine */
+};
+
+/* O(arms). On failure the table is to be closed all the same. */
+static enum kb_err open_featured(const struct ld_tenant *t, struct featured *f)
 {
-    kb_ids_init(ids);
-    for (size_t i = 0; *rc == KB_OK && i < kb_engine_n_arms(t->engine); i++) {
+    const size_t n = kb_engine_n_arms(t->engine);
+    enum kb_err rc = KB_OK;
+
+    kb_ids_init(&f->ids);
+    f->features = kb_array(n + 1, 1, sizeof *f->features);
+    if (f->features == NULL)
+        return KB_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
         const struct kb_arm_view arm = kb_engine_arm(t->engine, i);
 
         if (arm.features == NULL)
             continue;
-        *rc = kb_ids_reserve(ids, 1, strlen(arm.id) + 1);
-        if (*rc == KB_OK)
-            kb_ids_add(ids, arm.id);
+        KB_TRY(kb_ids_reserve(&f->ids, 1, strlen(arm.id) + 1));
+        f->features[kb_ids_add(&f->ids, arm.id)] = arm.features;
     }
+out:
+    return rc;
 }
 
+static void close_featured(struct featured *f)
+{
+    kb_ids_close(&f->ids);
+    kb_free(f->features);
+}
+
+/* The pointer of item i's field: with its index when the body is an array. */
 static void point_at_item(const struct ld_op *op, size_t i, const char *field, char *out, size_t n)
 {
     if (op->is_array)
@@ -34,31 +55,47 @@ static void point_at_item(const struct ld_op *op, size_t i, const char *field, c
         snprintf(out, n, "%.100s", field);
 }
 
-/* Every observation names features, or an arm whose features the catalogue knows. */
-static bool check_observations(const struct ld_tenant *t, struct ld_op *op)
+/* Whether some observation names an arm and leaves its features to the catalogue. */
+static bool needs_catalogue(const struct ld_tenant *t, const struct ld_op *op)
 {
-    struct kb_ids featured;
-    enum kb_err rc = KB_OK;
+    bool is_needed = false;
+
+    for (size_t i = 0; i < op->n; i++)
+        is_needed |= op->events[i].as.observed.arm.features == NULL;
+    return is_needed && t->settings.spec.arm_dim > 0;
+}
+
+/* Fills in the features that the catalogue has now, so that a line of the log stands for itself when the catalogue
+ * has moved on. They stay where they are until the next arms event, which stands alone behind this op's batches.
+ * False: some arm has none there; op->problem names them all. */
+static bool fill_features(const struct ld_tenant *t, struct ld_op *op)
+{
+    struct featured known;
     char pointer[160];
+    enum kb_err rc;
 
-    if (t->settings.spec.arm_dim == 0)
+    if (!needs_catalogue(t, op))
         return true;
-    list_featured(t, &featured, &rc);
+    rc = open_featured(t, &known);
     for (size_t i = 0; rc == KB_OK && i < op->n; i++) {
-        const struct kb_ev_slot *arm = &op->events[i].as.observed.arm;
+        struct kb_ev_slot *arm = &op->events[i].as.observed.arm;
+        const uint32_t ix = arm->features == NULL ? kb_ids_find(&known.ids, arm->arm) : KB_ID_NONE;
 
-        if (arm->features != NULL || kb_ids_find(&featured, arm->arm) != KB_ID_NONE)
+        if (ix != KB_ID_NONE)
+            arm->features = known.features[ix];
+        if (arm->features != NULL)
             continue;
         point_at_item(op, i, "/arm", pointer, sizeof pointer);
         ld_problem_add(&op->problem, pointer, "the catalogue has no features of '%.100s': give its %u", arm->arm,
                        t->settings.spec.arm_dim);
     }
-    kb_ids_close(&featured);
+    close_featured(&known);
     if (rc != KB_OK)
         ld_problem_from_core(&op->problem, rc, NULL);
     return op->problem.status == 0;
 }
 
+/* The engine refused item n_done, for want of memory or by a limit: what this op has in the open batch goes. */
 static void refuse_observation(struct ld_tenant *t, struct ld_op *op, int rc, const struct kb_errmsg *msg)
 {
     struct kb_errmsg at = *msg;
@@ -78,7 +115,7 @@ int ld_observe_expand(struct ld_tenant *t, struct ld_op *op)
 
     if (op->n > 1)
         ld_batch_flush(t);
-    if (ld_op_is_outdated(t, op) || !check_observations(t, op))
+    if (ld_op_is_outdated(t, op) || !fill_features(t, op))
         return 0;
     for (op->n_done = 0; op->n_done < op->n && rc == KB_OK; op->n_done += rc == KB_OK) {
         const struct ld_entry entry = {.ev = op->events[op->n_done]};

@@ -419,6 +419,36 @@ START_TEST(observations_are_all_or_nothing)
 }
 END_TEST
 
+static int keep_features(void *arg, const struct ld_row *row)
+{
+    if (row->type == KB_EV_OBSERVED)
+        strcat(strcat(arg, strstr(row->text, "\"features\":")), "\n");
+    return 0;
+}
+
+START_TEST(an_observation_is_logged_with_the_features_of_its_time)
+{
+    struct fixture f;
+    char lines[1024] = "";
+
+    fixture_open(&f, LEARNING);
+    expect_status(f.t, op_arms(f.t, "{\"arms\":[{\"id\":\"a\",\"features\":[3]}]}"), 200);
+    const char *body = "{\"user\":\"u\",\"context\":[0,1],\"arm\":\"a\",\"reward\":1}";
+    struct ld_op *op[3] = {op_observe(f.t, body, false), op_arms(f.t, "{\"arms\":[{\"id\":\"a\",\"features\":[4]}]}"),
+                           op_observe(f.t, body, false)};
+    for (size_t i = 0; i < 3; i++)
+        ld_tenant_submit(f.t, op[i]);
+    run_all(f.t);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(op[i]->problem.status, 0);
+        ld_op_free(op[i]);
+    }
+    ck_assert_int_eq(ld_store_read(ld_tenant_store(f.t), 0, 100, keep_features, lines), 0);
+    ck_assert_str_eq(lines, "\"features\":[3],\"reward\":1}\n\"features\":[4],\"reward\":1}\n");
+    fixture_close(&f);
+}
+END_TEST
+
 /* ---- settings ---------------------------------------------------------------------------------------- */
 
 START_TEST(settings_that_change_nothing_write_nothing)
@@ -472,6 +502,27 @@ START_TEST(a_body_decoded_for_other_dimensions_is_not_decided)
     ck_assert_int_eq(ld_tenant_select(f.t, &select, "d", op), -1);
     ck_assert_int_eq(op->problem.status, 409);
     ld_op_free(op);
+    fixture_close(&f);
+}
+END_TEST
+
+START_TEST(dimensions_that_change_in_the_same_turn_are_seen)
+{
+    struct fixture f;
+
+    fixture_open(&f, PLAIN);
+    struct ld_op *settings = op_settings(LEARNING), *select = op_select(f.t, SELECT_AB, "d");
+    struct ld_op *observe = op_observe(f.t, "{\"user\":\"u\",\"arm\":\"a\",\"reward\":1}", false);
+    ld_tenant_submit(f.t, settings);
+    ld_tenant_submit(f.t, select);
+    ld_tenant_submit(f.t, observe);
+    run_all(f.t);
+    ck_assert_int_eq(settings->problem.status, 0);
+    ck_assert_int_eq(select->problem.status, 409);
+    ck_assert_int_eq(observe->problem.status, 409);
+    ld_op_free(settings);
+    ld_op_free(select);
+    ld_op_free(observe);
     fixture_close(&f);
 }
 END_TEST
@@ -656,7 +707,8 @@ int main(void)
         sum_adds_rewards_up, last_replaces_the_reward, an_array_of_rewards_is_answered_in_place,
         a_window_closes_with_the_default_reward, a_late_reward_is_kept_and_not_learned,
         more_windows_than_one_turn_takes_all_close, a_deferred_decision_learns_only_once_activated,
-        observations_are_all_or_nothing, settings_that_change_nothing_write_nothing,
+        observations_are_all_or_nothing, an_observation_is_logged_with_the_features_of_its_time,
+        dimensions_that_change_in_the_same_turn_are_seen, settings_that_change_nothing_write_nothing,
         dimensions_move_only_while_nothing_is_known, a_body_decoded_for_other_dimensions_is_not_decided,
         relaxed_answers_before_the_commit_and_commit_after_it, a_disk_that_refuses_changes_nothing_and_heals,
         a_full_disk_is_not_taken_for_a_healed_one, an_array_that_spans_a_failing_commit_tells_which_items_are_in,
