@@ -48,6 +48,13 @@ static double probability_of(const struct kb_posterior *p, const struct kb_point
     return probability;
 }
 
+/* The log names a dictionary point by the event that first taught it. When one event taught several rows (a slate
+ * whose window closed) only the first of them has a name, and the others are never chosen. */
+static bool can_be_named(const struct kb_history *h, size_t row)
+{
+    return h->count[row] > 0 && (row == 0 || h->first_seq[row - 1] != h->first_seq[row]);
+}
+
 enum kb_err kb_nystrom_choose(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of, uint64_t key,
                               struct kb_scratch *s, struct kb_atom **atoms, size_t *n_atoms)
 {
@@ -58,11 +65,13 @@ enum kb_err kb_nystrom_choose(struct kb_posterior *p, const struct kb_history *h
     rc = chosen != NULL ? kb_posterior_fit_for(p, s, most, 0) : KB_ENOMEM;
     KB_TRY(rc);
     for (size_t row = 0; row < h->n && count < most; row++) {
+        if (!can_be_named(h, row))
+            continue;
         struct kb_point pt = kb_history_point(h, node_of, row);
         double probability = probability_of(p, &pt, s);
         /* 1 - (1 - p)^count, without cancellation for small p */
         double chance = -expm1(h->count[row] * log1p(-probability));
-        if (!(probability > 0 && h->count[row] > 0) || kb_rng_uniform(key, KB_STREAM_DICTIONARY, row) >= chance)
+        if (!(chance > 0) || kb_rng_uniform(key, KB_STREAM_DICTIONARY, row) >= chance)
             continue;
         KB_TRY(build_point(n, &pt, probability, s));
         chosen[count++] = (struct kb_atom){.row = row, .probability = probability};

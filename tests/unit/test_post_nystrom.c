@@ -271,6 +271,28 @@ START_TEST(threshold_leaves_no_residual_above_it)
 }
 END_TEST
 
+START_TEST(a_row_that_the_log_cannot_name_is_not_chosen)
+{
+    struct kbt_world w;
+    struct kb_spec spec = nystrom_spec(KB_REPR_KORS, 0.3);
+    struct kb_atom *atoms;
+    size_t n_unnamed = 0;
+    spec.repr.gamma = 1e6; /* everything else is */
+    kbt_world_open(&w, &spec, 9, 6, true, 9);
+    kbt_world_run(&w, 60, 1);
+    for (size_t row = 1; row < w.history.n; row += 4) { /* taught by one event with the row before */
+        w.history.first_seq[row] = w.history.first_seq[row - 1];
+        n_unnamed++;
+    }
+    size_t n = choose(&w, 3, &atoms);
+    ck_assert_uint_eq(n, w.history.n - n_unnamed);
+    for (size_t i = 0; i < n; i++)
+        ck_assert_uint_eq(kb_history_by_seq(&w.history, w.history.first_seq[atoms[i].row]), atoms[i].row);
+    kb_free(atoms);
+    kbt_world_close(&w);
+}
+END_TEST
+
 START_TEST(choosing_stops_at_the_largest_dictionary)
 {
     struct kbt_world w;
@@ -490,7 +512,7 @@ int main(void)
                    a_full_dictionary_admits_no_more_and_learns_on, a_point_of_the_dictionary_is_never_admitted_again,
                    an_atom_inside_the_span_is_lifted_and_counted, choosing_is_a_function_of_history_spec_and_key,
                    often_seen_points_are_chosen_more_often, threshold_leaves_no_residual_above_it,
-                   choosing_stops_at_the_largest_dictionary,
+                   choosing_stops_at_the_largest_dictionary, a_row_that_the_log_cannot_name_is_not_chosen,
                    graphs_too_large_for_a_dense_inverse_give_the_dense_answer_and_equal_snapshots,
                    near_duplicates_do_not_wear_the_factor_out, building_without_memory_fails_cleanly_at_every_step,
                    staging_an_atom_without_memory_changes_nothing, damaged_snapshots_are_refused,
