@@ -1,7 +1,7 @@
 /* Request bodies and log lines: JSON text -> structs. Every fault is reported by JSON pointer, unknown fields,
  * duplicate keys, non-finite numbers and bad UTF-8 included; nothing is half-decoded: on failure (return -1, *p
- * filled) the out struct is not to be read. Decoded strings and arrays live in the ld_doc. Owner of jansson
- * together with json_out.c. */
+ * filled) the out struct is not to be read. Decoded strings and arrays live in the ld_doc. jansson is
+ * known to json_*.c alone. */
 #ifndef LD_JSON_IN_H
 #define LD_JSON_IN_H
 
@@ -54,7 +54,8 @@ int ld_decode_graph(struct ld_doc *doc, bool is_patch, struct kb_event *out, str
 int ld_decode_arms(struct ld_doc *doc, bool is_patch, uint32_t arm_dim, struct kb_event *out, struct ld_problem *p);
 
 /* A line of the log as ld_encode_event wrote it; dimensions are taken from what stands in the line and must be
- * context_dim and arm_dim (those of the configuration in force). */
+ * context_dim and arm_dim (those of the configuration in force). The spec of a configured event is the first member
+ * of a struct ld_settings in the document, to which its pointer may be cast. */
 int ld_decode_event(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct kb_event *out,
                     struct ld_problem *p);
 
