@@ -51,9 +51,9 @@ static bool append_batch(struct ld_tenant *t, char *why)
         snprintf(why, 512, "out of memory");
         return false;
     }
-    ld_failpoint("before_append");
+    ld_failpoint("before_append"); /* dying here loses what nobody was promised */
     rc = ld_store_append(t->store, b->row, b->n, why);
-    ld_failpoint("after_commit");
+    ld_failpoint("after_commit"); /* and here what is recovered was never answered */
     ld_histogram_add(&t->world->metrics->commit_time, ld_monotonic_us() - start_us);
     ld_batch_free_rows(t);
     return rc == LD_STORE_OK;
@@ -74,6 +74,8 @@ static void apply_entry(struct ld_tenant *t, const struct ld_entry *entry)
     t->settings = *entry->settings;
 }
 
+/* Prepare runs without the lock, beside readers, except inside a run of light events, where there is nothing to
+ * prepare. Events are applied in the order of the log: the next prepare may rest on this apply. */
 static void apply_batch(struct ld_tenant *t)
 {
     struct ld_batch *b = &t->batch;
@@ -97,6 +99,7 @@ static void apply_batch(struct ld_tenant *t)
 
 /* ---- batches --------------------------------------------------------------------------------------- */
 
+/* Readers are kept out only when some array really has to move. On failure the caller rolls back. */
 static enum kb_err grow(struct ld_tenant *t)
 {
     enum kb_err rc;
@@ -111,6 +114,7 @@ static enum kb_err grow(struct ld_tenant *t)
     return rc;
 }
 
+/* Logs the two edges only: a disk that refuses for an hour is two lines, not one for each request. */
 static void count_commit(struct ld_tenant *t, bool is_ok, const char *why)
 {
     struct ld_metrics *m = t->world->metrics;
@@ -153,6 +157,8 @@ static void settle(struct ld_tenant *t, bool is_ok)
     }
 }
 
+/* The heart of the promise: between ld_store_append and the answers nothing can fail, and before it nothing has
+ * happened that rollback does not undo. An empty batch only answers ops that were waiting for it. */
 bool ld_batch_flush(struct ld_tenant *t)
 {
     char why[512] = "out of memory";
@@ -176,6 +182,7 @@ bool ld_batch_flush(struct ld_tenant *t)
     return is_ok;
 }
 
+/* Not a failure of the disk: nobody else has events in this batch, so nobody is answered. */
 void ld_batch_drop(struct ld_tenant *t)
 {
     kb_engine_rollback(t->engine);
@@ -233,6 +240,8 @@ static int push_follow_up(struct ld_tenant *t)
     return LD_LOST;
 }
 
+/* Room for two entries is made before anything is reserved, so that a follow-up never fails for want of it. After a
+ * failed commit the turn stages nothing more: the disk would make every op wait as long as the first. */
 int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg)
 {
     struct ld_batch *b = &t->batch;
@@ -251,10 +260,11 @@ int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_
     rc = push_entry(t, entry, msg);
     if (rc != KB_OK)
         return rc;
-    b->n_current++;
+    b->n_current++; /* from here on a failure is the op's: see settle */
     return push_follow_up(t);
 }
 
+/* For observations and expiries, whose meaning does not depend on what the batch before does to the state. */
 int ld_batch_stage_again(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg)
 {
     const int rc = ld_batch_stage(t, entry, msg);
@@ -267,6 +277,7 @@ int ld_batch_stage_again(struct ld_tenant *t, const struct ld_entry *entry, stru
 
 /* ---- the writer's turn ----------------------------------------------------------------------------- */
 
+/* Relaxed durability is for traffic only: who changes graph, arms or settings, or activates, is told the truth. */
 static bool may_answer_early(const struct ld_tenant *t, const struct ld_op *op)
 {
     if (!t->settings.is_relaxed || op->problem.status != 0)
@@ -315,6 +326,7 @@ static void run_op(struct ld_tenant *t, struct ld_op *op)
     finish(t, op);
 }
 
+/* For a tenant that nobody else knows yet: a turn of one op, without the line. */
 void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op)
 {
     t->now_ms = t->world->now_ms();
@@ -323,6 +335,8 @@ void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op)
     ld_batch_flush(t);
 }
 
+/* One turn. The time is read once: all events of a turn carry the same, and a long turn does not let windows close
+ * under its own ops. Returns whether more ops wait, so that the scheduler can let other tenants go first. */
 bool ld_tenant_run_writer(struct ld_tenant *t)
 {
     struct ld_op *op = ld_queue_take(t, LD_TURN_OPS);

@@ -109,6 +109,7 @@ static void refuse_observation(struct ld_tenant *t, struct ld_op *op, int rc, co
     ld_problem_from_core(&op->problem, rc, msg->text[0] != '\0' ? &at : NULL);
 }
 
+/* n_done counts the items staged, n_safe those that a commit has made durable (settle in commit.c moves it up). */
 int ld_observe_expand(struct ld_tenant *t, struct ld_op *op)
 {
     int rc = KB_OK;
@@ -128,6 +129,7 @@ int ld_observe_expand(struct ld_tenant *t, struct ld_op *op)
     return 0;
 }
 
+/* Told after the last item is applied, or reserved when the tenant is relaxed. */
 void ld_observe_answer(struct ld_tenant *t, struct ld_op *op)
 {
     char text[48];
@@ -137,6 +139,8 @@ void ld_observe_answer(struct ld_tenant *t, struct ld_op *op)
     ld_op_reply_copy(op, text);
 }
 
+/* A part that is durable cannot be taken back: the answer tells how long it is, so that the caller can send the rest.
+ */
 void ld_observe_lose(struct ld_op *op)
 {
     if (op->n_safe == 0) {

@@ -10,6 +10,7 @@
 #include "hash.h"
 #include "tenant_impl.h"
 
+/* Takes text over. NULL (no memory) cannot undo what is durable, so the problem says so. */
 void ld_op_reply_text(struct ld_op *op, char *text, size_t n)
 {
     op->reply = text;
@@ -19,6 +20,7 @@ void ld_op_reply_text(struct ld_op *op, char *text, size_t n)
         ld_problem_set(&op->problem, 500, "out of memory for the answer; what it tells of has been recorded");
 }
 
+/* For answers that are constants or live on the stack. */
 void ld_op_reply_copy(struct ld_op *op, const char *text)
 {
     char *copy = strdup(text);
@@ -26,6 +28,7 @@ void ld_op_reply_copy(struct ld_op *op, const char *text)
     ld_op_reply_text(op, copy, strlen(text));
 }
 
+/* The writer alone moves the epoch, so this needs no lock here. */
 bool ld_op_is_outdated(const struct ld_tenant *t, struct ld_op *op)
 {
     if (op->dims_epoch == t->dims_epoch)
@@ -68,6 +71,8 @@ static bool is_answered_before(struct ld_tenant *t, struct ld_op *op)
     return is_known;
 }
 
+/* The arm was drawn in the serving thread; here the decision is only recorded. A retry of the caller's id may meet its
+ * first attempt in the log (answered from there) or in this very batch (KB_EBUSY, and then in the log). */
 static int expand_decided(struct ld_tenant *t, struct ld_op *op)
 {
     struct ld_entry entry = {.ev = op->event};
@@ -99,6 +104,7 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
 
 /* ---- graph, arms ----------------------------------------------------------------------------------- */
 
+/* Graph and catalogue: the engine checks ids, weights and features; the codec has checked the rest. */
 static int expand_event(struct ld_tenant *t, struct ld_op *op)
 {
     const struct ld_entry entry = {.ev = op->event};
@@ -111,6 +117,7 @@ static int expand_event(struct ld_tenant *t, struct ld_op *op)
     return conclude(op, ld_batch_stage(t, &entry, &msg), &msg);
 }
 
+/* A decision brought its answer along; graph and arms show the state after the event. */
 static void answer_event(struct ld_tenant *t, struct ld_op *op)
 {
     char *text;
@@ -142,12 +149,14 @@ static bool refuse_dims(const struct ld_tenant *t, const struct kb_engine_counts
         return false;
     if (counts->decided == 0 && counts->observed == 0 && counts->history_rows == 0)
         return false;
+    /* The pointer names the first field that would have to go back. */
     ld_problem_set(&op->problem, 409, "dimensions cannot change once the tenant has decisions or has learned");
     ld_problem_add(&op->problem, is_context ? "/context_dim" : "/arm_dim", "is %u in this tenant",
                    is_context ? now->context_dim : now->arm_dim);
     return true;
 }
 
+/* Settings equal to those in force are answered like a change and leave no event: PUT is idempotent. */
 static int expand_settings(struct ld_tenant *t, struct ld_op *op)
 {
     struct ld_entry entry = {.ev = {.type = KB_EV_CONFIGURED}, .settings = &op->settings};
@@ -165,6 +174,7 @@ static int expand_settings(struct ld_tenant *t, struct ld_op *op)
     return conclude(op, ld_batch_stage(t, &entry, &msg), &msg);
 }
 
+/* The tenant as GET would show it. */
 static void answer_settings(struct ld_tenant *t, struct ld_op *op)
 {
     struct kb_engine_counts counts;
@@ -198,6 +208,7 @@ static void answer_closed_activation(struct ld_tenant *t, struct ld_op *op, cons
     ld_decision_record_close(&record);
 }
 
+/* Every outcome but success is decided by what the engine says of the decision: already active, or not open. */
 static int expand_activate(struct ld_tenant *t, struct ld_op *op)
 {
     struct ld_entry entry = {.ev = op->event};
@@ -215,6 +226,7 @@ static int expand_activate(struct ld_tenant *t, struct ld_op *op)
     return 0;
 }
 
+/* A duplicate brought its answer along. */
 static void answer_activate(struct ld_tenant *t, struct ld_op *op)
 {
     (void)t;
@@ -281,6 +293,7 @@ static const struct {
     [LD_OP_SETTINGS] = {expand_settings, answer_settings, NULL},
 };
 
+/* A doomed tenant has nothing to say any more, whatever was asked. */
 int ld_op_expand(struct ld_tenant *t, struct ld_op *op)
 {
     if (!atomic_load(&t->is_doomed))
@@ -289,6 +302,7 @@ int ld_op_expand(struct ld_tenant *t, struct ld_op *op)
     return 0;
 }
 
+/* The last thing that happens to an op here: done may free it. */
 void ld_op_answer(struct ld_tenant *t, struct ld_op *op)
 {
     if (op->problem.status == 0 && KINDS[op->type].answer != NULL)
@@ -296,6 +310,8 @@ void ld_op_answer(struct ld_tenant *t, struct ld_op *op)
     op->done(op);
 }
 
+/* May be called twice for an op (once for its batch, once for what it wanted to stage next); the second changes
+ * nothing. */
 void ld_op_lose(struct ld_op *op)
 {
     if (KINDS[op->type].lose != NULL) {

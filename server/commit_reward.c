@@ -23,11 +23,13 @@
 
 #define DUPLICATE 208 /* never an HTTP answer: see ld_reward_result */
 
+/* detail lives as long as the op: a constant, or the document's. */
 static void tell(struct ld_reward_result *result, int status, const char *detail)
 {
     *result = (struct ld_reward_result){.status = status, .detail = detail};
 }
 
+/* The engine's refusal in the words of the engine; its pointers mean nothing inside an array and are left out. */
 static void tell_core(struct ld_op *op, struct ld_reward_result *result, int rc, const struct kb_errmsg *msg)
 {
     char *text = ld_doc_alloc(op->doc, sizeof msg->text, 1);
@@ -37,6 +39,7 @@ static void tell_core(struct ld_op *op, struct ld_reward_result *result, int rc,
     tell(result, ld_problem_status(rc), text != NULL && text[0] != '\0' ? text : kb_strerror(rc));
 }
 
+/* A reward after its window: counted and kept for those who read the log. KB_EBUSY is passed on, all else is told. */
 static int stage_late(struct ld_tenant *t, const struct ld_reward *reward, struct ld_reward_result *result)
 {
     struct ld_entry entry = {.ev = {.type = KB_EV_LATE}};
@@ -133,6 +136,8 @@ static void judge_item(struct ld_tenant *t, struct ld_op *op, size_t i)
         tell(result, 503, "the tenant is busy with what this depends on");
 }
 
+/* Items are judged one after the other against a state in which everything that they depend on is applied, so an array
+ * means what the same rewards sent one by one would mean. */
 int ld_rewards_expand(struct ld_tenant *t, struct ld_op *op)
 {
     op->results = ld_doc_alloc(op->doc, op->n, sizeof *op->results);
@@ -145,6 +150,7 @@ int ld_rewards_expand(struct ld_tenant *t, struct ld_op *op)
     return 0;
 }
 
+/* Items from n_safe on went with the batch; what only looked something up (404, duplicates) stays true. */
 void ld_rewards_lose(struct ld_op *op)
 {
     for (size_t i = op->n_safe; i < op->n_done; i++)
@@ -166,6 +172,7 @@ static bool is_lost(const struct ld_op *op)
     return has_lost;
 }
 
+/* A single reward speaks in status codes, an array in place. */
 void ld_rewards_answer(struct ld_tenant *t, struct ld_op *op)
 {
     const struct ld_reward_result *first = &op->results[0];

@@ -49,12 +49,15 @@ static void index_row(struct ld_row *row, const struct kb_event *ev)
     }
 }
 
+/* Texts are the rows' only memory; columns borrow from the events. */
 static void free_texts(struct ld_row *row, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         free((char *)row[i].text);
 }
 
+/* One row for each event, in order; borrowed columns live as long as the batch. Vectors have the lengths in force,
+ * which no batch can change before its end (is_alone in commit.c). */
 enum kb_err ld_batch_build_rows(struct ld_tenant *t)
 {
     struct ld_batch *b = &t->batch;
@@ -78,6 +81,7 @@ enum kb_err ld_batch_build_rows(struct ld_tenant *t)
     return KB_OK;
 }
 
+/* After the append, whatever its result. */
 void ld_batch_free_rows(struct ld_tenant *t)
 {
     free_texts(t->batch.row, t->batch.n);

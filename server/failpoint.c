@@ -18,6 +18,7 @@ static const char *armed;
 static int armed_length;
 static atomic_long passages_left;
 
+/* Whether the first n bytes of text are a failpoint's name. */
 static bool is_known(const char *text, size_t n)
 {
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
@@ -26,6 +27,7 @@ static bool is_known(const char *text, size_t n)
     return false;
 }
 
+/* Strict on purpose: a count that does not parse would otherwise be a test of nothing. */
 bool ld_failpoint_parse(const char *text, int *name_length, long *count)
 {
     const size_t n = strcspn(text, ":");
@@ -41,6 +43,7 @@ bool ld_failpoint_parse(const char *text, int *name_length, long *count)
     return end != text + n + 1 && *end == '\0' && *count >= 1;
 }
 
+/* Once in a process. A failpoint that does not exist ends it at once, and loudly: whoever set it wanted a death. */
 static void arm(void)
 {
     const char *text = getenv("LAPLACED_FAILPOINT");
@@ -57,6 +60,8 @@ static void arm(void)
     ld_log(LD_LOG_WARN, "failpoint armed: %s", text);
 }
 
+/* Passages are counted over all tenants and threads; only the one that takes the counter from 1 to 0 dies, and it
+ * takes everybody along. */
 void ld_failpoint(const char *name)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -16,6 +16,7 @@
 #include "log.h"
 #include "registry.h"
 
+/* Readable by the owner alone: logs hold what users did. */
 static int make_dir(const char *path, char *why)
 {
     if (mkdir(path, 0700) == 0 || errno == EEXIST)
@@ -24,6 +25,8 @@ static int make_dir(const char *path, char *why)
     return -1;
 }
 
+/* The lock belongs to the open file, so it goes with the process however that ends; the file itself stays. A second
+ * server would append events with the same numbers. */
 static int lock_folder(const char *data_dir, int *fd, char *why)
 {
     char path[LD_PATH_MAX];
@@ -40,6 +43,7 @@ static int lock_folder(const char *data_dir, int *fd, char *why)
     return -1;
 }
 
+/* Order matters: nothing below the folder is touched before the lock is held. */
 int ld_folder_open(const char *data_dir, int *fd, char *why)
 {
     char path[LD_PATH_MAX];
@@ -54,6 +58,7 @@ int ld_folder_open(const char *data_dir, int *fd, char *why)
     return make_dir(path, why);
 }
 
+/* Names are checked where they enter (ld_tenant_name_is_valid); none of them can leave the folder. */
 int ld_folder_path(const char *data_dir, const char *name, const char *suffix, char *path)
 {
     const int n = snprintf(path, LD_PATH_MAX, "%s/tenants/%s%s", data_dir, name, suffix);
@@ -61,6 +66,7 @@ int ld_folder_path(const char *data_dir, const char *name, const char *suffix, c
     return n > 0 && n < LD_PATH_MAX ? 0 : -1;
 }
 
+/* The marker counts as well: while a removal is under way, a new tenant of that name would lose its files to it. */
 bool ld_folder_has(const char *data_dir, const char *name)
 {
     static const char *const suffixes[] = {".db", ".db.deleted"};
@@ -72,6 +78,7 @@ bool ld_folder_has(const char *data_dir, const char *name)
     return false;
 }
 
+/* Makes the entries of DATA/tenants durable: a new file's own fsync does not cover its name. */
 static int sync_folder(const char *data_dir)
 {
     char path[LD_PATH_MAX];
@@ -85,6 +92,7 @@ static int sync_folder(const char *data_dir)
     return rc;
 }
 
+/* Doing it twice is fine. After 0 the tenant is gone for every later start, whatever happens to this one. */
 int ld_folder_mark_deleted(const char *data_dir, const char *name)
 {
     char path[LD_PATH_MAX];
@@ -99,6 +107,7 @@ int ld_folder_mark_deleted(const char *data_dir, const char *name)
     return sync_folder(data_dir);
 }
 
+/* In this order: the log after everything that is only a copy of it, the marker when nothing else is left. */
 void ld_folder_remove(const char *data_dir, const char *name)
 {
     static const char *const suffixes[] = {".snapshot", ".db-wal", ".db-shm", ".db", ".db.deleted"};
@@ -121,6 +130,7 @@ static bool name_of(const char *file, const char *suffix, char *name)
     return ld_tenant_name_is_valid(name) != 0;
 }
 
+/* Order is the file system's; callers that need another sort for themselves. Other files are passed over in silence. */
 int ld_folder_scan(const char *data_dir, const char *suffix, int (*fn)(void *arg, const char *name), void *arg)
 {
     char path[LD_PATH_MAX], name[LD_NAME_MAX + 1];

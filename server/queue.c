@@ -7,6 +7,8 @@
 #include "metrics.h"
 #include "tenant_impl.h"
 
+/* An op with nothing set but its type: no problem, no reply, no memory of its own. NULL: no memory. The problem's 13
+ * KiB of error slots are part of it, which is why ops are allocated one by one and not kept in arrays. */
 struct ld_op *ld_op_new(enum ld_op_type type)
 {
     struct ld_op *op = calloc(1, sizeof *op);
@@ -16,6 +18,7 @@ struct ld_op *ld_op_new(enum ld_op_type type)
     return op;
 }
 
+/* Frees the op and everything it owns; what it only borrows (dimensions, names) belongs to its document. */
 void ld_op_free(struct ld_op *op)
 {
     if (op == NULL)
@@ -26,6 +29,7 @@ void ld_op_free(struct ld_op *op)
     free(op);
 }
 
+/* Replaces whatever the op said so far: the request may be sent again, unchanged, after a second. */
 void ld_op_refuse_busy(struct ld_op *op, const char *why)
 {
     ld_problem_init(&op->problem);
@@ -53,6 +57,9 @@ static bool push(struct ld_tenant *t, struct ld_op *op)
     return is_in;
 }
 
+/* A doomed tenant refuses here, so that nothing is put in a line that nobody will empty; the writer checks again for
+ * what was in the line already. The line is filled before the scheduler is woken: a wake that finds the writer running
+ * makes it run once more. */
 void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
 {
     if (atomic_load(&t->is_doomed)) {
@@ -71,6 +78,7 @@ void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
         ld_sched_wake(t->world->sched, t);
 }
 
+/* Cuts the line off after max ops; the rest keeps its order. The ops belong to the caller, linked by next. */
 struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max)
 {
     struct ld_op *first, *last = NULL;
@@ -88,6 +96,7 @@ struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max)
     return first;
 }
 
+/* For metrics and for the writer's question whether to come again. The number is old when it is read. */
 size_t ld_tenant_queue_depth(const struct ld_tenant *t)
 {
     struct ld_tenant *mutable = (struct ld_tenant *)t; /* the lock is no part of the tenant's state */

@@ -26,6 +26,7 @@ struct fold {
     int rc;
 };
 
+/* The sentence that the operator will read: which file, which event, what about it. rc ends the fold. */
 static void fail(struct fold *f, int rc, uint64_t seq, const char *what, const char *detail)
 {
     f->rc = rc;
@@ -40,6 +41,7 @@ static void keep_settings(struct ld_recovered *to, const struct kb_event *ev)
     to->settings = *(const struct ld_settings *)spec;
 }
 
+/* The line's own number must be that of the row. Dimensions are those that the fold has reached. */
 static int decode_row(struct fold *f, const struct ld_row *row, struct ld_doc **doc, struct kb_event *ev)
 {
     const struct kb_spec *spec = kb_engine_spec(f->to->engine);
@@ -56,6 +58,7 @@ static int decode_row(struct fold *f, const struct ld_row *row, struct ld_doc **
     return -1;
 }
 
+/* One step of the fold: for ld_store_read, which stops at the first non-zero. */
 static int fold_row(void *arg, const struct ld_row *row)
 {
     struct fold *f = arg;
@@ -108,6 +111,7 @@ static int fold_tail(struct ld_recovered *to, struct ld_store *store, const char
 
 /* ---- snapshot -------------------------------------------------------------------------------------- */
 
+/* For ld_store_read: the number and the text of the line. */
 static int hash_row(void *arg, const struct ld_row *row)
 {
     uint64_t *hash = arg;
@@ -116,6 +120,7 @@ static int hash_row(void *arg, const struct ld_row *row)
     return 0;
 }
 
+/* A few lines and not one: the last may be a dictionary change, whose text says little about the log it stands in. */
 int ld_log_mark(struct ld_store *store, uint64_t seq, uint64_t *mark)
 {
     const uint64_t n = seq < MARK_LINES ? seq : MARK_LINES;
@@ -158,6 +163,7 @@ static bool load_snapshot(struct ld_recovered *to, struct ld_store *store, const
 
     if (found == 0 && seq > 0 && seq <= last)
         is_loaded = load_body(to, store, seq, body, n, why);
+    /* None (1) is the ordinary state of a young tenant; anything else deserves a line. */
     if (found != 1 && !is_loaded)
         ld_log(LD_LOG_WARN, "%s: not used, the log is folded from its start: %s", path, why);
     free(body);
@@ -166,6 +172,7 @@ static bool load_snapshot(struct ld_recovered *to, struct ld_store *store, const
 
 /* ---- both ------------------------------------------------------------------------------------------ */
 
+/* An empty engine in *r, in place of what was there. */
 static enum kb_err start_over(struct ld_recovered *r)
 {
     kb_engine_free(r->engine);
@@ -173,6 +180,7 @@ static enum kb_err start_over(struct ld_recovered *r)
     return kb_engine_new(&r->engine);
 }
 
+/* The slow way, which is always right. */
 static int fold_from_start(struct ld_recovered *out, struct ld_store *store, uint64_t last_reset, const char *db_path,
                            char *why)
 {
@@ -201,6 +209,7 @@ static int verify(struct ld_recovered *out, struct ld_store *store, uint64_t las
     return rc;
 }
 
+/* On failure nothing is left behind. The engine in *out is the caller's. */
 int ld_recover(struct ld_recovered *out, struct ld_store *store, const char *db_path, const char *snapshot_path,
                bool is_verified, char *why)
 {

@@ -31,6 +31,7 @@ struct ld_tenants {
     size_t n, cap;
 };
 
+/* Names become file names: no separator, no leading dot or dash, and nothing that a shell would look at twice. */
 int ld_tenant_name_is_valid(const char *name)
 {
     const size_t n = strlen(name);
@@ -61,6 +62,7 @@ static size_t lower_bound(const struct ld_tenants *r, const char *name)
     return lo;
 }
 
+/* Whether lower_bound found the name itself. */
 static bool is_at(const struct ld_tenants *r, size_t i, const char *name)
 {
     return i < r->n && strcmp(ld_tenant_name(r->item[i]), name) == 0;
@@ -99,6 +101,7 @@ static struct ld_tenant *take_out(struct ld_tenants *r, const char *name)
     return t;
 }
 
+/* O(log n) under the read lock, and one atomic increment. */
 struct ld_tenant *ld_tenants_find(struct ld_tenants *r, const char *name)
 {
     struct ld_tenant *t = NULL;
@@ -143,11 +146,13 @@ static int finish_removal(void *arg, const char *name)
     return 0;
 }
 
+/* From here on a start expects the file. */
 static int add_row(struct ld_tenants *r, const char *name)
 {
     return ld_registry_add(r->file, name, r->world->now_ms());
 }
 
+/* What a newcomer's first curl meets: arms without features, no contexts. */
 static int default_settings(struct ld_settings *out)
 {
     *out = (struct ld_settings){.is_relaxed = false};
@@ -173,6 +178,8 @@ struct opening {
     char *why;
 };
 
+/* For ld_registry_list. A tenant that cannot be opened stops the start: serving the others as if it did not exist
+ * would answer 404 to its users. */
 static int open_registered(void *arg, const char *name)
 {
     struct opening *o = arg;
@@ -180,6 +187,7 @@ static int open_registered(void *arg, const char *name)
     return open_tenant(o->r, name, NULL, o->why);
 }
 
+/* A file without a row. One that cannot be opened is not ours to judge: it is left alone, and logged. */
 static int adopt_unregistered(void *arg, const char *name)
 {
     struct ld_tenants *r = arg;
@@ -199,6 +207,7 @@ static int adopt_unregistered(void *arg, const char *name)
     return add_row(r, name);
 }
 
+/* Removals first, then rows, then files without rows; `default` only into a folder that was never used. */
 static int open_all(struct ld_tenants *r, char *why)
 {
     const char *data_dir = r->world->data_dir;
@@ -219,6 +228,7 @@ static int open_all(struct ld_tenants *r, char *why)
     return add_row(r, "default");
 }
 
+/* The lock comes first and goes last. */
 static int open_folder(struct ld_tenants *r, char *why)
 {
     char path[LD_PATH_MAX];
@@ -243,6 +253,7 @@ static void tenants_free(struct ld_tenants *r)
     free(r);
 }
 
+/* On failure everything that was opened is closed again, the lock included. */
 int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, char *why)
 {
     struct ld_tenants *r = calloc(1, sizeof *r);
@@ -263,6 +274,7 @@ int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, char 
     return 0;
 }
 
+/* No request may be in flight. */
 void ld_tenants_close(struct ld_tenants *r)
 {
     if (r == NULL)
@@ -274,6 +286,8 @@ void ld_tenants_close(struct ld_tenants *r)
 
 /* ---- creation and removal --------------------------------------------------------------------------- */
 
+/* change_lock held. File and first event, then the row, then the answer: an interruption leaves a file that the next
+ * start takes in. */
 static int create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p)
 {
     struct ld_tenant *t = ld_tenants_find(r, name);
@@ -323,6 +337,7 @@ static void let_go(struct ld_tenant *t)
     ld_tenant_release(t);
 }
 
+/* The marker decides: once it is durable the tenant is gone, even if the row or a file outlives this process. */
 int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem *p)
 {
     struct ld_tenant *t;

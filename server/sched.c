@@ -17,11 +17,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <uv.h>
 
+#include "clock.h"
 #include "log.h"
 #include "tenant.h"
 
@@ -54,6 +54,7 @@ static const int SIGNALS[3] = {SIGTERM, SIGINT, SIGHUP};
 
 /* ---- the line (lock held) -------------------------------------------------------------------------- */
 
+/* At the end of the line. */
 static void append_job(struct ld_sched *s, struct ld_sched_job *job)
 {
     job->next = NULL;
@@ -64,6 +65,7 @@ static void append_job(struct ld_sched *s, struct ld_sched_job *job)
     s->tail = job;
 }
 
+/* uv keeps its request inside, so a job stays where it is until end_job. */
 static struct ld_sched_job *job_new(struct ld_sched *s)
 {
     struct ld_sched_job *job = calloc(1, sizeof *job);
@@ -90,6 +92,8 @@ static void add_turn(struct ld_sched *s, struct ld_tenant *t, struct ld_sched_sl
     append_job(s, job);
 }
 
+/* Called after the op is in the tenant's line. A slot that waits already will see it; one that runs may have looked
+ * into the line too early, and runs again. */
 void ld_sched_wake(struct ld_sched *s, struct ld_tenant *t)
 {
     struct ld_sched_slot *slot = ld_tenant_slot(t);
@@ -107,6 +111,7 @@ void ld_sched_wake(struct ld_sched *s, struct ld_tenant *t)
         uv_async_send(&s->async);
 }
 
+/* Work shares the pool with writers; the order among jobs is that of arrival. */
 int ld_sched_work(struct ld_sched *s, void (*fn)(void *arg), void *arg)
 {
     struct ld_sched_job *job = job_new(s);
@@ -167,6 +172,7 @@ static void end_job(uv_work_t *work, int status)
     start_jobs(s);
 }
 
+/* uv_run returns when the last handle is closed. */
 static void close_handles(struct ld_sched *s)
 {
     s->is_closing = true;
@@ -204,21 +210,22 @@ static void start_jobs(struct ld_sched *s)
 
 /* ---- loop ------------------------------------------------------------------------------------------ */
 
+/* Sends may be merged, so one call takes everything that waits. */
 static void on_async(uv_async_t *async)
 {
     start_jobs(async->data);
 }
 
+/* Wall-clock time, since windows are deadlines on the wall clock; missed ticks are not made up for. */
 static void on_tick(uv_timer_t *timer)
 {
     struct ld_sched *s = timer->data;
-    struct timespec now;
 
-    clock_gettime(CLOCK_REALTIME, &now);
     if (s->hooks.tick != NULL)
-        s->hooks.tick(s->hooks.arg, (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+        s->hooks.tick(s->hooks.arg, ld_now_ms());
 }
 
+/* On the loop, not in a signal handler: hooks may lock, log and allocate. */
 static void on_signal(uv_signal_t *signal, int signum)
 {
     struct ld_sched *s = signal->data;
@@ -256,6 +263,7 @@ static int init_handles(struct ld_sched *s)
     return rc;
 }
 
+/* Before any thread is started: it sets an environment variable. */
 int ld_sched_new(struct ld_sched **out, const struct ld_sched_hooks *hooks)
 {
     struct ld_sched *s = calloc(1, sizeof *s);
@@ -273,11 +281,13 @@ int ld_sched_new(struct ld_sched **out, const struct ld_sched_hooks *hooks)
     return 0;
 }
 
+/* Jobs given while the loop stops are still run; it ends when none is left. */
 void ld_sched_run(struct ld_sched *s)
 {
     uv_run(&s->loop, UV_RUN_DEFAULT);
 }
 
+/* Safe from every thread and from hooks. Calling it twice is fine as long as the loop runs. */
 void ld_sched_stop(struct ld_sched *s)
 {
     pthread_mutex_lock(&s->lock);

@@ -14,6 +14,7 @@
 #include "recover.h"
 #include "tenant_impl.h"
 
+/* The attribute is glibc's; non-recursive means that a reader must not take the lock twice, and none does. */
 static void init_locks(struct ld_tenant *t)
 {
     pthread_rwlockattr_t attr;
@@ -43,6 +44,7 @@ static void tenant_free(struct ld_tenant *t)
     free(t);
 }
 
+/* Memory, locks and paths; no file is touched. NULL: no memory, or a path that does not fit. */
 static struct ld_tenant *tenant_new(const struct ld_world *world, const char *name)
 {
     struct ld_tenant *t = calloc(1, sizeof *t);
@@ -77,6 +79,7 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
 }
 
+/* done() of the first event: it is answered in the thread that asked, which waits for nothing else. */
 static void keep_problem(struct ld_op *op)
 {
     *(struct ld_problem *)op->arg = op->problem;
@@ -104,6 +107,8 @@ static int write_first_event(struct ld_tenant *t, const struct ld_settings *init
     return LD_STORE_IO;
 }
 
+/* `initial` NULL wants a log that is there and not empty: a tenant that lost its file must not come back as a new one.
+ * Nobody else knows the tenant yet, so nothing here takes a lock. */
 int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const char *name,
                    const struct ld_settings *initial, char *why)
 {
@@ -140,23 +145,27 @@ out:
     return rc;
 }
 
+/* Only from somebody who holds it, or under the registry's lock. */
 struct ld_tenant *ld_tenant_hold(struct ld_tenant *t)
 {
     atomic_fetch_add(&t->n_holders, 1);
     return t;
 }
 
+/* The last one closes the file and, of a doomed tenant, removes it: some tens of milliseconds at worst. */
 void ld_tenant_release(struct ld_tenant *t)
 {
     if (t != NULL && atomic_fetch_sub(&t->n_holders, 1) == 1)
         tenant_free(t);
 }
 
+/* For the registry's patience and for tests; it may change at once. */
 size_t ld_tenant_n_holders(const struct ld_tenant *t)
 {
     return atomic_load(&t->n_holders);
 }
 
+/* Irrevocable. What is in the line is answered 404 by the writer, what comes after by ld_tenant_submit. */
 void ld_tenant_doom(struct ld_tenant *t)
 {
     atomic_store(&t->is_doomed, true);
@@ -172,6 +181,7 @@ struct ld_sched_slot *ld_tenant_slot(struct ld_tenant *t)
     return &t->slot;
 }
 
+/* The epoch travels with the op: a body decoded for other dimensions is found out under the lock, not trusted. */
 uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *arm_dim)
 {
     uint32_t epoch;
@@ -184,6 +194,7 @@ uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *ar
     return epoch;
 }
 
+/* Keep it short: the writer waits for every reader, and new readers wait for the writer. */
 const struct kb_engine *ld_tenant_read_lock(struct ld_tenant *t, const struct ld_settings **settings)
 {
     pthread_rwlock_rdlock(&t->lock);
@@ -197,11 +208,13 @@ void ld_tenant_read_unlock(struct ld_tenant *t)
     pthread_rwlock_unlock(&t->lock);
 }
 
+/* Any thread may read through it; only the writer appends. */
 struct ld_store *ld_tenant_store(struct ld_tenant *t)
 {
     return t->store;
 }
 
+/* Set and cleared by the commit cycle; readiness asks. */
 bool ld_tenant_is_failing(const struct ld_tenant *t)
 {
     return atomic_load(&t->is_failing);

@@ -11,6 +11,7 @@
 #include "hash.h"
 #include "tenant_impl.h"
 
+/* As many scratches exist as decisions ever ran at the same time. NULL: no memory. */
 static struct kb_scratch *take_scratch(struct ld_tenant *t)
 {
     struct kb_scratch *s = NULL;
@@ -24,6 +25,7 @@ static struct kb_scratch *take_scratch(struct ld_tenant *t)
     return s;
 }
 
+/* Beyond LD_POOL_SCRATCHES it is freed: a burst of readers should not be paid for ever. NULL is fine. */
 static void give_scratch(struct ld_tenant *t, struct kb_scratch *s)
 {
     bool is_kept;
@@ -45,6 +47,7 @@ static void *copy(struct ld_doc *doc, const void *from, size_t n)
     return to != NULL ? memcpy(to, from, n) : NULL;
 }
 
+/* Candidate i of the decision as a slot whose id and features are the document's. False: no memory. */
 static bool copy_slot(struct ld_doc *doc, const struct kb_decision *d, size_t i, uint32_t arm_dim,
                       struct kb_ev_slot *out)
 {
@@ -92,6 +95,7 @@ static enum kb_err decide(struct ld_tenant *t, const struct ld_select *q, const 
     struct kb_decision d;
     enum kb_err rc;
 
+    /* The seed makes two tenants with the same ids draw differently, and one tenant the same again. */
     query.key = kb_hash_str(kb_hash_u64(KB_HASH_INIT, t->settings.spec.seed), decision);
     KB_TRY(kb_engine_fit_scratch(t->engine, scratch, query.n_candidates, query.n_exclude));
     KB_TRY(kb_engine_decide(t->engine, &query, scratch, &d, msg));
@@ -106,6 +110,8 @@ out:
     return rc;
 }
 
+/* Cost: that of kb_engine_decide, plus the JSON of the answer. The lock is held for both, because the answer names arms
+ * by pointers into the engine; nothing else is done under it. */
 int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const char *decision, struct ld_op *op)
 {
     struct kb_scratch *scratch = take_scratch(t);

@@ -22,6 +22,8 @@
 
 /* ---- snapshots ------------------------------------------------------------------------------------- */
 
+/* The engine stands still (this is its only writer) and readers do not disturb it: no lock. The whole body is built in
+ * memory, as large as the model, before a byte is written. */
 static bool write_snapshot(struct ld_tenant *t, char *why)
 {
     struct kb_writer w;
@@ -58,6 +60,8 @@ static void take_snapshot(struct ld_tenant *t)
     t->snapshot_seq = t->seq;
 }
 
+/* Rows and learned rewards are both counted since the beginning; the last attempt counts as well as the last success.
+ */
 static bool is_snapshot_due(const struct ld_tenant *t)
 {
     const uint64_t rows = t->seq - t->snapshot_seq;
@@ -69,12 +73,15 @@ static bool is_snapshot_due(const struct ld_tenant *t)
     return rows >= counts.learned / 4;
 }
 
+/* Here and not inside a commit, where SQLite would do it at the cost of somebody's answer. */
 static void checkpoint_wal(struct ld_tenant *t)
 {
     if (ld_store_checkpoint(t->store) != LD_STORE_OK)
         ld_log(LD_LOG_WARN, "tenant %s: the write-ahead log could not be checkpointed", t->name);
 }
 
+/* At the end of a turn, after everybody has been answered. A backlog of closed windows asks for another turn rather
+ * than making this one longer. */
 void ld_tenant_upkeep(struct ld_tenant *t)
 {
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
@@ -90,6 +97,7 @@ void ld_tenant_upkeep(struct ld_tenant *t)
     }
 }
 
+/* At shutdown: the next start then has nothing to fold. */
 void ld_tenant_checkpoint(struct ld_tenant *t)
 {
     if (atomic_load(&t->is_doomed))
@@ -101,6 +109,7 @@ void ld_tenant_checkpoint(struct ld_tenant *t)
 
 /* ---- timer ----------------------------------------------------------------------------------------- */
 
+/* From here on the timer may send the next one. */
 static void tick_done(struct ld_op *op)
 {
     struct ld_tenant *t = op->arg;
@@ -150,6 +159,7 @@ static bool takes_bytes(const char *path)
     return is_ok;
 }
 
+/* In the writer's turn. Clears the failing state; a later commit may set it again. */
 bool ld_tenant_probe(struct ld_tenant *t)
 {
     char path[LD_PATH_MAX + 8], why[512];
