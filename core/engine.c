@@ -13,11 +13,16 @@
 #include "alloc.h"
 
 static const struct kb_event_ops *const OPS[] = {
-    [KB_EV_CONFIGURED] = &kb_ops_configured, [KB_EV_GRAPH] = &kb_ops_graph,
-    [KB_EV_ARMS] = &kb_ops_arms,             [KB_EV_DECIDED] = &kb_ops_decided,
-    [KB_EV_REWARDED] = &kb_ops_rewarded,     [KB_EV_OBSERVED] = &kb_ops_observed,
-    [KB_EV_EXPIRED] = &kb_ops_expired,       [KB_EV_ACTIVATED] = &kb_ops_activated,
-    [KB_EV_DICTIONARY] = &kb_ops_dictionary, [KB_EV_LATE] = &kb_ops_late,
+    [KB_EV_CONFIGURED] = &kb_ops_configured,
+    [KB_EV_GRAPH] = &kb_ops_graph,
+    [KB_EV_ARMS] = &kb_ops_arms,
+    [KB_EV_DECIDED] = &kb_ops_decided,
+    [KB_EV_REWARDED] = &kb_ops_rewarded,
+    [KB_EV_OBSERVED] = &kb_ops_observed,
+    [KB_EV_EXPIRED] = &kb_ops_expired,
+    [KB_EV_ACTIVATED] = &kb_ops_activated,
+    [KB_EV_DICTIONARY] = &kb_ops_dictionary,
+    [KB_EV_LATE] = &kb_ops_late,
 };
 
 enum kb_err kb_engine_new(struct kb_engine **out)
@@ -170,8 +175,7 @@ static enum kb_err check_order(const struct kb_engine *e, const struct kb_event 
     if (ev->type <= KB_EV_NONE || (size_t)ev->type >= sizeof OPS / sizeof OPS[0])
         return kb_fail(KB_EINVAL, msg, "/type", "unknown event type %d", (int)ev->type);
     if (ev->seq != e->seq + e->staged.n_events + 1)
-        return kb_fail(KB_EINVAL, msg, "/seq", "expected %llu",
-                       (unsigned long long)(e->seq + e->staged.n_events + 1));
+        return kb_fail(KB_EINVAL, msg, "/seq", "expected %llu", (unsigned long long)(e->seq + e->staged.n_events + 1));
     if (!e->is_configured && ev->type != KB_EV_CONFIGURED)
         return kb_fail(KB_EINVAL, msg, "/type", "the first event must be 'configured'");
     if (e->staged.awaits_reset && (ev->type != KB_EV_DICTIONARY || !ev->as.dictionary.is_reset))

@@ -50,9 +50,9 @@ enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *ne
 
 enum kb_err kb_engine_reserve(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);
 bool kb_engine_needs_growth(const struct kb_engine *e);
-enum kb_err kb_engine_grow(struct kb_engine *e);                          /* exclusive */
+enum kb_err kb_engine_grow(struct kb_engine *e); /* exclusive */
 void kb_engine_prepare(struct kb_engine *e, const struct kb_event *ev);
-void kb_engine_apply(struct kb_engine *e, const struct kb_event *ev);     /* exclusive */
+void kb_engine_apply(struct kb_engine *e, const struct kb_event *ev); /* exclusive */
 void kb_engine_rollback(struct kb_engine *e);
 
 /* reserve, grow, prepare, apply in one call: for folds without readers. On failure nothing has changed. */
@@ -71,7 +71,7 @@ struct kb_candidate {
 
 struct kb_query {
     const char *user;
-    const double *context;                /* context_dim values */
+    const double *context;                 /* context_dim values */
     const struct kb_candidate *candidates; /* none: every active arm of the catalogue */
     size_t n_candidates;
     const char *const *exclude; /* arm ids left out */
@@ -81,21 +81,22 @@ struct kb_query {
 
 /* Result of decide; arrays live in the scratch until its next use. */
 struct kb_decision {
-    size_t n;                      /* candidates considered */
+    size_t n; /* candidates considered */
     size_t chosen;
-    const char *const *arm;        /* [n] */
-    const double *const *features; /* [n], NULL pointers when arm_dim is 0 */
+    const char *const *arm;                                       /* [n] */
+    const double *const *features;                                /* [n], NULL pointers when arm_dim is 0 */
     const double *mean, *sd, *lower, *upper, *score, *propensity; /* [n] */
-    const size_t *order;           /* [n] the chosen one, then by score descending, ties by index */
-    uint64_t n_learned;            /* t: rewards learned */
-    size_t n_support;              /* dictionary size (exact: distinct points) */
+    const size_t *order; /* [n] the chosen one, then by score descending, ties by index */
+    uint64_t n_learned;  /* t: rewards learned */
+    size_t n_support;    /* dictionary size (exact: distinct points) */
 };
 
 /* Reader memory; one per concurrent decide. */
 enum kb_err kb_engine_scratch_new(struct kb_scratch **out);
 void kb_engine_scratch_free(struct kb_scratch *s);
 /* Makes *s large enough for a decision of n candidates (0: the catalogue). Allocates only when it must. */
-enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *s, size_t n_candidates, size_t n_exclude);
+enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *s, size_t n_candidates,
+                                  size_t n_exclude);
 
 /* Errors: KB_ENOTFOUND "/candidates/3" unknown arm without features; KB_EINVAL no candidate is left, features
  * missing or a candidate twice. No allocation. */

@@ -57,13 +57,13 @@ void kb_engine_scratch_free(struct kb_scratch *s)
     kb_free(s);
 }
 
-enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *s, size_t n_candidates, size_t n_exclude)
+enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *s, size_t n_candidates,
+                                  size_t n_exclude)
 {
     const size_t n = n_candidates > 0 ? n_candidates : e->arms.n;
 
     kb_arena_reset(&s->arena, 0);
-    return kb_posterior_fit_scratch(e->posterior, s,
-                                    pool_bytes(n, n_exclude) + kb_policy_bytes(&e->spec.rule, n));
+    return kb_posterior_fit_scratch(e->posterior, s, pool_bytes(n, n_exclude) + kb_policy_bytes(&e->spec.rule, n));
 }
 
 static void init_pool(struct pool *p, size_t n, size_t n_exclude, struct kb_arena *arena)
@@ -105,7 +105,8 @@ static void push(struct pool *p, const char *id, uint32_t arm, const double *fea
     p->features[p->n++] = features;
 }
 
-static enum kb_err take_named(const struct kb_engine *e, const struct kb_query *q, struct pool *p, struct kb_errmsg *msg)
+static enum kb_err take_named(const struct kb_engine *e, const struct kb_query *q, struct pool *p,
+                              struct kb_errmsg *msg)
 {
     for (size_t i = 0; i < q->n_candidates; i++) {
         const struct kb_candidate *c = &q->candidates[i];
@@ -117,7 +118,8 @@ static enum kb_err take_named(const struct kb_engine *e, const struct kb_query *
         if (features == NULL && e->spec.arm_dim > 0) {
             if (arm == KB_ID_NONE || e->arms.arm[arm].features == NULL)
                 return kb_fail_item(KB_EINVAL, msg, "/candidates", i, "",
-                                    "arm '%.100s' is not in the catalogue: give its %u features", c->arm, e->spec.arm_dim);
+                                    "arm '%.100s' is not in the catalogue: give its %u features", c->arm,
+                                    e->spec.arm_dim);
             features = e->arms.arm[arm].features;
         }
         if (!is_excluded(q, c->arm))
@@ -164,11 +166,8 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
                   struct kb_decision *out)
 {
     const uint32_t user = kb_ids_find(&e->users, q->user);
-    const struct kb_candidates cand = {.user = kb_engine_user_at(e, user),
-                                       .context = q->context,
-                                       .n = p->n,
-                                       .arms = p->arm,
-                                       .features = p->features};
+    const struct kb_candidates cand = {
+        .user = kb_engine_user_at(e, user), .context = q->context, .n = p->n, .arms = p->arm, .features = p->features};
     double *mean = kb_arena_doubles(&s->arena, p->n), *sd = kb_arena_doubles(&s->arena, p->n);
     double *lower = kb_arena_doubles(&s->arena, p->n), *upper = kb_arena_doubles(&s->arena, p->n);
     double *score = kb_arena_doubles(&s->arena, p->n), *propensity = kb_arena_doubles(&s->arena, p->n);

@@ -40,19 +40,19 @@ struct kb_staged {
     double *x; /* observed events: context and features joined; one block per event, in `blocks` */
     void **block;
     size_t n_blocks, cap_blocks;
-    bool is_heavy;   /* a model-changing event is reserved: nothing else may join the batch */
-    bool is_closed;  /* a dictionary event is reserved: nothing may follow */
+    bool is_heavy;  /* a model-changing event is reserved: nothing else may join the batch */
+    bool is_closed; /* a dictionary event is reserved: nothing may follow */
     /* Model changes: */
     bool has_spec, has_graph;
-    struct kb_spec configured;   /* has_spec: the configured values to come */
-    struct kb_spec spec;         /* has_spec: those in force to come */
-    struct kb_user_graph graph;  /* has_graph */
-    uint32_t *node_of;           /* has_graph: [n_node_of] nodes of users for the graph to come */
+    struct kb_spec configured;  /* has_spec: the configured values to come */
+    struct kb_spec spec;        /* has_spec: those in force to come */
+    struct kb_user_graph graph; /* has_graph */
+    uint32_t *node_of;          /* has_graph: [n_node_of] nodes of users for the graph to come */
     size_t n_node_of;
     struct kb_posterior *posterior; /* built for a reset or for an empty history */
     bool is_planned;                /* it was built by a plan for the reset that follows */
     struct kb_spec reset_spec;      /* the values that the reset puts in force */
-    bool awaits_reset; /* applied, but what it changes waits for the reset that must come next */
+    bool awaits_reset;              /* applied, but what it changes waits for the reset that must come next */
     /* Follow-up returned last: */
     struct kb_ev_atom *atoms; /* owned */
 };
@@ -85,7 +85,8 @@ struct kb_event_ops {
     void (*apply)(struct kb_engine *e, const struct kb_event *ev);
 };
 
-extern const struct kb_event_ops kb_ops_configured, kb_ops_graph, kb_ops_arms, kb_ops_dictionary; /* engine_model.c, engine_reset.c */
+extern const struct kb_event_ops kb_ops_configured, kb_ops_graph, kb_ops_arms,
+    kb_ops_dictionary; /* engine_model.c, engine_reset.c */
 extern const struct kb_event_ops kb_ops_decided, kb_ops_rewarded, kb_ops_observed, kb_ops_expired, kb_ops_activated,
     kb_ops_late; /* engine_log.c */
 
@@ -110,7 +111,8 @@ enum kb_err kb_engine_stage_arm(struct kb_engine *e, const char *id, uint32_t *i
 const struct kb_spec *kb_engine_coming_spec(const struct kb_engine *e);
 const struct kb_graph *kb_engine_coming_graph(const struct kb_engine *e, const struct kb_spec *spec);
 const uint32_t *kb_engine_coming_nodes(const struct kb_engine *e);
-void kb_engine_install_graph(struct kb_engine *e); /* the staged graph, under exclusion, after its old users are freed */
+void kb_engine_install_graph(
+    struct kb_engine *e); /* the staged graph, under exclusion, after its old users are freed */
 
 /* Whether the coming values make another model than the one in force. */
 bool kb_engine_changes_model(const struct kb_engine *e);

@@ -19,8 +19,7 @@ static enum kb_err name_touched(const struct kb_event *ev, struct kb_ids *touche
     enum kb_err rc = KB_OK;
 
     for (size_t i = 0; i < ev->as.arms.n_put + ev->as.arms.n_remove; i++) {
-        const char *id =
-            i < ev->as.arms.n_put ? ev->as.arms.put[i].id : ev->as.arms.remove[i - ev->as.arms.n_put];
+        const char *id = i < ev->as.arms.n_put ? ev->as.arms.put[i].id : ev->as.arms.remove[i - ev->as.arms.n_put];
 
         KB_TRY(kb_ids_reserve(touched, 1, strlen(id) + 1));
         kb_ids_add(touched, id);
@@ -65,7 +64,8 @@ static enum kb_err estimate_arms(const struct kb_engine *e, const struct kb_even
     if (rc == KB_OK && n >= 2)
         rc = kb_median_distance(n, e->spec.arm_dim, rows, e->spec.arm_dim, value);
     else if (rc == KB_OK && e->history.n >= 2)
-        rc = kb_median_distance(e->history.n, e->spec.arm_dim, e->history.x + e->spec.context_dim, e->history.dim, value);
+        rc = kb_median_distance(e->history.n, e->spec.arm_dim, e->history.x + e->spec.context_dim, e->history.dim,
+                                value);
     kb_free(rows);
     return rc;
 }

@@ -30,7 +30,8 @@ static bool is_staged_decision(const struct kb_engine *e, const char *id)
 }
 
 /* The open decision that an event is about, not touched by another reserved event. */
-static enum kb_err find_open(struct kb_engine *e, const char *id, struct kb_pending_entry **entry, struct kb_errmsg *msg)
+static enum kb_err find_open(struct kb_engine *e, const char *id, struct kb_pending_entry **entry,
+                             struct kb_errmsg *msg)
 {
     *entry = kb_pending_find(&e->pending, id);
     if (*entry == NULL)

@@ -91,7 +91,8 @@ static void install_or_wait(struct kb_engine *e)
 
 static enum kb_err check_dimensions(const struct kb_engine *e, const struct kb_spec *spec, struct kb_errmsg *msg)
 {
-    const bool is_other_context = spec->context_dim != e->spec.context_dim, is_other_arm = spec->arm_dim != e->spec.arm_dim;
+    const bool is_other_context = spec->context_dim != e->spec.context_dim,
+               is_other_arm = spec->arm_dim != e->spec.arm_dim;
     const char *pointer = is_other_context ? "/context_dim" : "/arm_dim";
 
     if (!e->is_configured || (!is_other_context && !is_other_arm))

@@ -37,6 +37,14 @@ static uint64_t first_event(const struct kb_engine *e, const struct kb_staged_po
     return pt->seq;
 }
 
+/* An expiry may teach several points by one event; the log can only name the first of them. */
+static bool is_nameable(const struct kb_engine *e, const struct kb_staged_point *pt, uint64_t first)
+{
+    const size_t row = kb_history_find(&e->history, pt->user, pt->arm, pt->x);
+
+    return row == SIZE_MAX || kb_history_by_seq(&e->history, first) == row;
+}
+
 static struct kb_point point_of(const struct kb_engine *e, uint32_t user, uint32_t arm, const double *x)
 {
     return (struct kb_point){.user = kb_engine_user_at(e, user), .arm = arm, .x = x};
@@ -52,6 +60,9 @@ static enum kb_err follow_learning(struct kb_engine *e, const struct kb_event *e
         return KB_OK;
     const struct kb_point point = point_of(e, pt->user, pt->arm, pt->x);
     const double uniform = kb_rng_uniform(e->spec.seed, KB_STREAM_DICTIONARY, ev->seq);
+    const uint64_t first = first_event(e, pt);
+    if (!is_nameable(e, pt, first))
+        return KB_OK;
     KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
     if (!kb_posterior_admits(e->posterior, &point, uniform, &e->scratch, &probability))
         return KB_OK;
@@ -59,7 +70,7 @@ static enum kb_err follow_learning(struct kb_engine *e, const struct kb_event *e
     e->staged.atoms = kb_array(1, 1, sizeof *e->staged.atoms);
     if (e->staged.atoms == NULL)
         return KB_ENOMEM;
-    e->staged.atoms[0] = (struct kb_ev_atom){.event = first_event(e, pt), .probability = probability};
+    e->staged.atoms[0] = (struct kb_ev_atom){.event = first, .probability = probability};
     next->type = KB_EV_DICTIONARY;
     next->as.dictionary.atoms = e->staged.atoms;
     next->as.dictionary.n_atoms = 1;
@@ -330,7 +341,8 @@ static void prepare_dictionary(struct kb_engine *e, const struct kb_event *ev)
     const size_t row = kb_history_by_seq(&e->history, atom->event);
 
     assert(row != SIZE_MAX);
-    kb_posterior_sweep_atom(e->posterior, &e->history, e->node_of, (struct kb_atom){row, atom->probability}, &e->scratch);
+    kb_posterior_sweep_atom(e->posterior, &e->history, e->node_of, (struct kb_atom){row, atom->probability},
+                            &e->scratch);
 }
 
 static void apply_dictionary(struct kb_engine *e, const struct kb_event *ev)

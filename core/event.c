@@ -6,8 +6,8 @@
 const char *kb_event_name(int type)
 {
     switch (type) {
-#define KB_EVENT_CASE(name, value, text) \
-    case value:                          \
+#define KB_EVENT_CASE(name, value, text)                                                                               \
+    case value:                                                                                                        \
         return text;
         KB_EVENT_MAP(KB_EVENT_CASE)
 #undef KB_EVENT_CASE
@@ -18,8 +18,8 @@ const char *kb_event_name(int type)
 
 int kb_event_from_name(const char *name)
 {
-#define KB_EVENT_MATCH(symbol, value, text) \
-    if (strcmp(name, text) == 0)            \
+#define KB_EVENT_MATCH(symbol, value, text)                                                                            \
+    if (strcmp(name, text) == 0)                                                                                       \
         return value;
     KB_EVENT_MAP(KB_EVENT_MATCH)
 #undef KB_EVENT_MATCH

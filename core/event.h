@@ -11,16 +11,16 @@
 #include "spec.h"
 
 /* X(enum, value, name in the log). Values are stored: never renumber. */
-#define KB_EVENT_MAP(X)                       \
-    X(KB_EV_CONFIGURED, 1, "configured")      \
-    X(KB_EV_GRAPH, 2, "graph")                \
-    X(KB_EV_ARMS, 3, "arms")                  \
-    X(KB_EV_DECIDED, 4, "decided")            \
-    X(KB_EV_REWARDED, 5, "rewarded")          \
-    X(KB_EV_OBSERVED, 6, "observed")          \
-    X(KB_EV_EXPIRED, 7, "expired")            \
-    X(KB_EV_ACTIVATED, 8, "activated")        \
-    X(KB_EV_DICTIONARY, 9, "dictionary")      \
+#define KB_EVENT_MAP(X)                                                                                                \
+    X(KB_EV_CONFIGURED, 1, "configured")                                                                               \
+    X(KB_EV_GRAPH, 2, "graph")                                                                                         \
+    X(KB_EV_ARMS, 3, "arms")                                                                                           \
+    X(KB_EV_DECIDED, 4, "decided")                                                                                     \
+    X(KB_EV_REWARDED, 5, "rewarded")                                                                                   \
+    X(KB_EV_OBSERVED, 6, "observed")                                                                                   \
+    X(KB_EV_EXPIRED, 7, "expired")                                                                                     \
+    X(KB_EV_ACTIVATED, 8, "activated")                                                                                 \
+    X(KB_EV_DICTIONARY, 9, "dictionary")                                                                               \
     X(KB_EV_LATE, 10, "late")
 
 enum kb_event_type {
@@ -30,8 +30,8 @@ enum kb_event_type {
 #undef KB_EVENT_ENUM
 };
 
-const char *kb_event_name(int type);          /* NULL when unknown */
-int kb_event_from_name(const char *name);     /* KB_EV_NONE when unknown */
+const char *kb_event_name(int type);      /* NULL when unknown */
+int kb_event_from_name(const char *name); /* KB_EV_NONE when unknown */
 
 struct kb_ev_edge {
     const char *u, *v;
@@ -85,7 +85,7 @@ struct kb_event {
             const char *decision, *user;
             const double *context; /* context_dim values, may be NULL when 0 */
             const struct kb_ev_slot *slots;
-            size_t n_slots; /* 1..KB_MAX_SLOTS */
+            size_t n_slots;          /* 1..KB_MAX_SLOTS */
             double propensity, mean; /* of slot 0, when decided */
             int64_t expires_at_ms;
             bool is_deferred; /* not learned from until activated */
@@ -112,8 +112,8 @@ struct kb_event {
         } activated;
         struct { /* reset: the representation is built anew from the history with these points */
             bool is_reset;
-            enum kb_repr_type repr;                       /* reset: in force from here on */
-            double context_lengthscale, arm_lengthscale;  /* reset: in force from here on */
+            enum kb_repr_type repr;                      /* reset: in force from here on */
+            double context_lengthscale, arm_lengthscale; /* reset: in force from here on */
             const struct kb_ev_atom *atoms;
             size_t n_atoms;
         } dictionary;

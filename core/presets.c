@@ -13,7 +13,11 @@
  * What a row leaves at zero is filled by `fill_defaults`; where arms have no features their kernel is `delta`,
  * and where there is no context its kernel is `ones`, in every row. Deviation: `k-ucb` and `gp-ucb` are the same
  * model under two names, because a joint kernel over context and arm is what GP-UCB gets once contexts exist
- * (test: presets_k_ucb_and_gp_ucb_are_one_model). */
+ * (test: presets_k_ucb_and_gp_ucb_are_one_model).
+ *
+ * The default row's own values: lambda 1/4 bounds the noise variance of rewards in [0, 1], and mu = lambda keeps the
+ * sketch finer than the noise; rho 0.01 lets what everybody likes weigh as much as what friends like (the crowd's
+ * share of the prior variance falls with n rho); normalisation gives every user the prior variance 1. */
 #include "spec.h"
 
 #include <assert.h>
@@ -27,10 +31,11 @@
 struct preset {
     const char *name, *about;
     enum kb_user_kernel_type user;
-    double population;
+    double rho, population; /* rho 0: the default */
     bool is_normalized;
     enum kb_vec_kernel_type context, arm; /* with coordinates; see the header for dimension 0 */
     enum kb_repr_type repr;
+    double lambda;                      /* 0: the default; KORS's mu is the same */
     size_t max_dictionary, exact_limit; /* 0: the default */
     enum kb_rule_type rule;
     double beta;
@@ -40,12 +45,14 @@ static const struct preset presets[] = {
     {.name = "laplaced",
      .about = "Default: users share along the graph and with the crowd, a KORS dictionary keeps decisions cheap, UCB.",
      .user = KB_USER_LAPLACIAN,
+     .rho = 0.01,
      .population = 1.0,
      .is_normalized = true,
      .context = KB_VEC_RBF,
      .arm = KB_VEC_RBF,
      .repr = KB_REPR_KORS,
-     .max_dictionary = 512,
+     .lambda = 0.25,
+     .max_dictionary = 1024,
      .rule = KB_RULE_UCB,
      .beta = 2.0},
     {.name = "lk-gp-ucb",
@@ -188,11 +195,15 @@ enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t cont
     spec->context_dim = context_dim;
     spec->arm_dim = arm_dim;
     spec->user_kernel.type = p->user;
+    if (p->rho > 0)
+        spec->user_kernel.rho = p->rho;
     spec->user_kernel.population = p->population;
     spec->user_kernel.is_normalized = p->is_normalized;
     spec->context_kernel.type = context_dim == 0 ? KB_VEC_ONES : p->context;
     spec->arm_kernel.type = arm_dim == 0 ? KB_VEC_DELTA : p->arm;
     spec->repr.type = p->repr;
+    if (p->lambda > 0)
+        spec->repr.lambda = spec->repr.mu = p->lambda;
     if (p->max_dictionary > 0)
         spec->repr.max_dictionary = p->max_dictionary;
     if (p->exact_limit > 0)

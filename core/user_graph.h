@@ -12,8 +12,8 @@
 #include "ids.h"
 
 struct kb_user_graph {
-    struct kb_graph *graph;  /* NULL: no graph */
-    uint32_t *user_of;       /* [n nodes] interned user of each node */
+    struct kb_graph *graph; /* NULL: no graph */
+    uint32_t *user_of;      /* [n nodes] interned user of each node */
     size_t n;
 };
 

@@ -187,6 +187,13 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const json_t 
     }
 }
 
+/* KORS's mu is the ridge unless it is told: a dictionary coarser than the noise would cost what it saves. */
+static void follow_lambda(const json_t *representation, struct ld_settings *out)
+{
+    if (json_object_get(representation, "lambda") != NULL && json_object_get(representation, "mu") == NULL)
+        out->spec.repr.mu = out->spec.repr.lambda;
+}
+
 /* The members of one group; groups inside the configuration itself are read by a call for each. */
 static void read_group(struct ld_in *in, const char *group, const json_t *object, struct ld_settings *out)
 {
@@ -209,6 +216,8 @@ static void read_group(struct ld_in *in, const char *group, const json_t *object
             ld_in_fault(in, NULL, "unknown field");
         ld_in_leave(in, mark);
     }
+    if (strcmp(group, "representation") == 0)
+        follow_lambda(object, out);
 }
 
 /* As fault_choice wants it. */

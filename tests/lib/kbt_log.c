@@ -120,7 +120,8 @@ static struct kb_event copy_event(struct kb_event ev, const struct kb_spec *spec
         ev.as.activated.decision = copy_text(ev.as.activated.decision);
         break;
     case KB_EV_DICTIONARY:
-        ev.as.dictionary.atoms = copy_bytes(ev.as.dictionary.atoms, ev.as.dictionary.n_atoms * sizeof(struct kb_ev_atom));
+        ev.as.dictionary.atoms =
+            copy_bytes(ev.as.dictionary.atoms, ev.as.dictionary.n_atoms * sizeof(struct kb_ev_atom));
         break;
     default:
         break;
@@ -258,8 +259,8 @@ struct kb_engine *kbt_log_fold(const struct kbt_log *log, struct kb_engine *from
     for (size_t i = first; i < log->n; i++) {
         const enum kb_err rc = kb_engine_fold(e, &log->event[i], &msg);
 
-        ck_assert_msg(rc == KB_OK, "event %zu (%s): %s %s %s", i + 1, kb_event_name(log->event[i].type), kb_strerror(rc),
-                      msg.pointer, msg.text);
+        ck_assert_msg(rc == KB_OK, "event %zu (%s): %s %s %s", i + 1, kb_event_name(log->event[i].type),
+                      kb_strerror(rc), msg.pointer, msg.text);
     }
     return e;
 }

@@ -270,10 +270,11 @@ START_TEST(a_failing_allocation_changes_nothing_and_the_next_try_goes_on)
     for (size_t i = 0; i < 8; i++)
         observe(&log, &names, 3, i);
     const uint64_t before = kb_engine_digest(log.live);
-    struct kb_event ev = {.type = KB_EV_OBSERVED,
-                          .seq = log.n + 1,
-                          .as.observed = {.user = "somebody-new", .context = context,
-                                          .arm = {"arm-new", names.features[2]}, .reward = 1}};
+    struct kb_event ev = {
+        .type = KB_EV_OBSERVED,
+        .seq = log.n + 1,
+        .as.observed = {
+            .user = "somebody-new", .context = context, .arm = {"arm-new", names.features[2]}, .reward = 1}};
     size_t n_failed = 0;
     for (size_t at = 1;; at++) {
         kbt_alloc_watch(at);
@@ -304,8 +305,13 @@ START_TEST(refused_events_change_nothing)
     ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
     struct kb_ev_slot slot = {"a", NULL};
     struct kb_event decided = {.type = KB_EV_DECIDED,
-                               .as.decided = {.decision = "d", .user = "u", .context = x, .slots = &slot, .n_slots = 1,
-                                              .propensity = 1, .expires_at_ms = INT64_MAX}};
+                               .as.decided = {.decision = "d",
+                                              .user = "u",
+                                              .context = x,
+                                              .slots = &slot,
+                                              .n_slots = 1,
+                                              .propensity = 1,
+                                              .expires_at_ms = INT64_MAX}};
     ck_assert_int_eq(kbt_log_live(&log, decided, NULL), KB_OK);
     const uint64_t before = kb_engine_digest(log.live);
     ck_assert_int_eq(kbt_log_live(&log, decided, &msg), KB_EEXIST);
@@ -337,9 +343,10 @@ START_TEST(last_equals_a_log_that_only_saw_the_last_value)
     struct kbt_log a, b;
     struct kb_spec spec;
     const struct kb_ev_slot slot = {"a", NULL};
-    const struct kb_event decided = {.type = KB_EV_DECIDED,
-                                     .as.decided = {.decision = "d", .user = "u", .slots = &slot, .n_slots = 1,
-                                                    .propensity = 1, .expires_at_ms = INT64_MAX}};
+    const struct kb_event decided = {
+        .type = KB_EV_DECIDED,
+        .as.decided = {
+            .decision = "d", .user = "u", .slots = &slot, .n_slots = 1, .propensity = 1, .expires_at_ms = INT64_MAX}};
     struct kb_engine_counts x, y;
 
     ck_assert_int_eq(kb_spec_preset(&spec, "ucb", 0, 0), KB_OK);

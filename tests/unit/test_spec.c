@@ -82,7 +82,10 @@ START_TEST(the_default_row_is_laplaced)
     ck_assert_double_eq(spec.user_kernel.population, 1);
     ck_assert(spec.user_kernel.is_normalized);
     ck_assert_int_eq(spec.repr.type, KB_REPR_KORS);
-    ck_assert_uint_eq(spec.repr.max_dictionary, 512);
+    ck_assert_uint_eq(spec.repr.max_dictionary, 1024);
+    ck_assert_double_eq(spec.repr.lambda, 0.25);
+    ck_assert_double_eq(spec.repr.mu, spec.repr.lambda);
+    ck_assert_double_eq(spec.user_kernel.rho, 0.01);
     ck_assert_double_eq(spec.conf.beta, 2);
 }
 END_TEST

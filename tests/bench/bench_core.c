@@ -1,0 +1,180 @@
+/* Bench of the core's two hot calls, as ratios within one run: a decision over C candidates and a learning step of the
+ * Nystrom posterior at dictionary size m, each beside the bare linear algebra that it cannot do without (two blocked
+ * triangular solves of C columns; one rank-one Cholesky update). One JSON line per figure on standard output, with the
+ * BLAS core name. Thread CPU time, the best of several batches. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "alloc.h"
+#include "chol.h"
+#include "engine.h"
+#include "linalg.h"
+#include "rng.h"
+
+#define N_CANDIDATES 20
+#define DIM 16
+#define BATCHES 7
+
+static double cpu_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+static void die(const char *what)
+{
+    fprintf(stderr, "bench_core: %s failed\n", what);
+    exit(1);
+}
+
+/* An engine whose KORS dictionary has m points of DIM features (independent enough that every one is admitted). */
+static struct kb_engine *engine_of(size_t m, double *x)
+{
+    struct kb_engine *e = NULL;
+    struct kb_spec spec;
+    struct kb_event next;
+    uint64_t seq = 0;
+
+    if (kb_engine_new(&e) != KB_OK || kb_spec_preset(&spec, "ek-ucb", 0, DIM) != KB_OK)
+        die("setup");
+    spec.arm_kernel.lengthscale = 2;
+    spec.repr.max_dictionary = m;
+    spec.repr.gamma = 100;
+    struct kb_event ev = {.type = KB_EV_CONFIGURED, .seq = ++seq, .as.configured = {.spec = &spec, .version = 1}};
+    if (kb_engine_fold(e, &ev, NULL) != KB_OK)
+        die("configured");
+    for (size_t i = 0; kb_posterior_n_support(kb_engine_posterior(e)) < m; i++) {
+        for (size_t k = 0; k < DIM; k++)
+            x[k] = kb_rng_normal(7, KB_STREAM_SIMULATION, i * DIM + k);
+        ev = (struct kb_event){
+            .type = KB_EV_OBSERVED, .seq = ++seq, .as.observed = {.user = "u", .arm = {"a", x}, .reward = x[0]}};
+        if (kb_engine_reserve(e, &ev, NULL) != KB_OK || kb_engine_follow_up(e, &ev, &next) != KB_OK ||
+            kb_engine_grow(e) != KB_OK)
+            die("observe");
+        struct kb_event atom = next;
+        atom.seq = seq + 1;
+        if (atom.type != KB_EV_NONE && kb_engine_reserve(e, &atom, NULL) != KB_OK)
+            die("dictionary");
+        if (kb_engine_grow(e) != KB_OK)
+            die("grow");
+        kb_engine_apply(e, &ev);
+        if (atom.type != KB_EV_NONE) {
+            kb_engine_prepare(e, &atom);
+            kb_engine_apply(e, &atom);
+            seq++;
+        }
+    }
+    return e;
+}
+
+static double time_decide(const struct kb_engine *e, const double *features)
+{
+    struct kb_candidate cand[N_CANDIDATES];
+    char name[N_CANDIDATES][16];
+    struct kb_scratch *s = NULL;
+    struct kb_decision d;
+    double best = 1e300;
+
+    for (size_t c = 0; c < N_CANDIDATES; c++) {
+        snprintf(name[c], sizeof name[c], "c%zu", c);
+        cand[c] = (struct kb_candidate){name[c], features + c * DIM};
+    }
+    const struct kb_query q = {.user = "u", .candidates = cand, .n_candidates = N_CANDIDATES, .key = 1};
+    if (kb_engine_scratch_new(&s) != KB_OK || kb_engine_fit_scratch(e, s, N_CANDIDATES, 0) != KB_OK)
+        die("scratch");
+    for (int b = 0; b < BATCHES; b++) {
+        const double t0 = cpu_us();
+
+        for (int i = 0; i < 200; i++)
+            if (kb_engine_decide(e, &q, s, &d, NULL) != KB_OK)
+                die("decide");
+        const double us = (cpu_us() - t0) / 200;
+        best = us < best ? us : best;
+    }
+    kb_engine_scratch_free(s);
+    return best;
+}
+
+static double time_learn(struct kb_engine *e, const double *features, uint64_t seq)
+{
+    double best = 1e300;
+
+    for (int b = 0; b < BATCHES; b++) {
+        const double t0 = cpu_us();
+
+        for (int i = 0; i < 200; i++) {
+            const struct kb_event ev = {
+                .type = KB_EV_OBSERVED,
+                .seq = ++seq,
+                .as.observed = {.user = "u", .arm = {"a", features + (i % 20) * DIM}, .reward = 1}};
+            if (kb_engine_fold(e, &ev, NULL) != KB_OK)
+                die("fold");
+        }
+        const double us = (cpu_us() - t0) / 200;
+        best = us < best ? us : best;
+    }
+    return best;
+}
+
+/* The floor: two blocked solves of C columns, and one rank-one update, on a factor of the same order. */
+static void time_floor(size_t m, double *solves, double *update)
+{
+    struct kb_chol c;
+    double *x = kb_array(m, N_CANDIDATES, sizeof *x), *a = kb_array(m, m, sizeof *a);
+
+    kb_chol_init(&c);
+    for (size_t i = 0; i < m; i++)
+        a[i + i * m] = 2;
+    if (x == NULL || a == NULL || kb_chol_factor(&c, a, m, m) != KB_OK)
+        die("floor");
+    *solves = *update = 1e300;
+    for (int b = 0; b < BATCHES; b++) {
+        double t0 = cpu_us();
+
+        for (int i = 0; i < 100; i++) {
+            kb_chol_solve_l_many(&c, x, m, N_CANDIDATES);
+            kb_chol_solve_l_many(&c, x, m, N_CANDIDATES);
+        }
+        *solves = (cpu_us() - t0) / 100 < *solves ? (cpu_us() - t0) / 100 : *solves;
+        t0 = cpu_us();
+        for (int i = 0; i < 100; i++) {
+            for (size_t k = 0; k < m; k++)
+                x[k] = 1e-3;
+            kb_chol_update(&c, x, 0);
+        }
+        *update = (cpu_us() - t0) / 100 < *update ? (cpu_us() - t0) / 100 : *update;
+    }
+    kb_chol_close(&c);
+    kb_free(x);
+    kb_free(a);
+}
+
+int main(void)
+{
+    static const size_t sizes[] = {64, 256, 512};
+    double x[DIM], *features = kb_array(N_CANDIDATES, DIM, sizeof *features);
+
+    kb_blas_single_thread();
+    for (size_t i = 0; i < N_CANDIDATES * DIM; i++)
+        features[i] = kb_rng_normal(9, KB_STREAM_SIMULATION, i);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct kb_engine *e = engine_of(sizes[i], x);
+        struct kb_engine_counts counts;
+        double solves = 0, update = 0;
+
+        kb_engine_counts(e, &counts);
+        const double decide = time_decide(e, features), learn = time_learn(e, features, counts.seq);
+        time_floor(sizes[i], &solves, &update);
+        printf(
+            "{\"bench\":\"core\",\"m\":%zu,\"candidates\":%d,\"dim\":%d,\"decide_us\":%.2f,\"two_solves_us\":%.2f,"
+            "\"decide_ratio\":%.2f,\"learn_us\":%.2f,\"rank_one_us\":%.2f,\"learn_ratio\":%.2f,\"blas_core\":\"%s\"}\n",
+            sizes[i], N_CANDIDATES, DIM, decide, solves, decide / solves, learn, update, learn / update,
+            kb_blas_core_name());
+        kb_engine_free(e);
+    }
+    kb_free(features);
+    return 0;
+}
