@@ -28,13 +28,14 @@ run_c() {
     # "97%: Checks: 33, Failures: 1, Errors: 0"
     line=$(grep -E '^[0-9]+%: Checks: [0-9]+, Failures: [0-9]+, Errors: [0-9]+$' "$log" | tail -n 1)
     checks=$(echo "$line" | sed -E 's/.*Checks: ([0-9]+).*/\1/')
-    bad=$(echo "$line" | sed -E 's/.*Failures: ([0-9]+), Errors: ([0-9]+).*/\1 + \2/')
+    failures=$(echo "$line" | sed -E 's/.*Failures: ([0-9]+).*/\1/')
+    errors=$(echo "$line" | sed -E 's/.*Errors: ([0-9]+).*/\1/')
     if [ -z "$line" ] || [ "$checks" -eq 0 ]; then
         cat "$log"
         echo "FAIL $1 (exit status $status, no report)"
         add 0 1
     else
-        bad=$((bad))
+        bad=$((failures + errors))
         # Faults outside of the cases (a leak found at exit) have a status only.
         if [ "$bad" -eq 0 ] && [ "$status" -ne 0 ]; then bad=1; checks=$((checks + 1)); fi
         add $((checks - bad)) "$bad"
