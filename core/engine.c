@@ -128,12 +128,20 @@ out:
     return rc;
 }
 
+/* Points are staged in order of seq; an event's first one is sought. */
 const struct kb_staged_point *kb_engine_staged_point(const struct kb_engine *e, uint64_t seq)
 {
-    for (size_t i = 0; i < e->staged.n_points; i++)
-        if (e->staged.point[i].seq == seq)
-            return &e->staged.point[i];
-    return NULL;
+    size_t low = 0, high = e->staged.n_points;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (e->staged.point[middle].seq < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < e->staged.n_points && e->staged.point[low].seq == seq ? &e->staged.point[low] : NULL;
 }
 
 /* ---- applying -------------------------------------------------------------------------------------- */

@@ -50,13 +50,24 @@ static struct kb_point point_of(const struct kb_engine *e, uint32_t user, uint32
     return (struct kb_point){.user = kb_engine_user_at(e, user), .arm = arm, .x = x};
 }
 
+/* A correction tells nothing new of where rewards are had, so it gives its point no further chance. */
+static bool is_correction(const struct kb_engine *e, const struct kb_event *ev)
+{
+    bool has_reward = false;
+    double reward = 0;
+
+    return ev->type == KB_EV_REWARDED &&
+           kb_engine_slot_reward(e, ev->as.rewarded.decision, ev->as.rewarded.arm, &has_reward, &reward) == KB_OK &&
+           has_reward;
+}
+
 static enum kb_err follow_learning(struct kb_engine *e, const struct kb_event *ev, struct kb_event *next)
 {
     const struct kb_staged_point *pt = kb_engine_staged_point(e, ev->seq);
     double probability = 1;
     enum kb_err rc = KB_OK;
 
-    if (pt == NULL || kb_engine_is_quiet(e, ev->seq))
+    if (pt == NULL || kb_engine_is_quiet(e, ev->seq) || is_correction(e, ev))
         return KB_OK;
     const struct kb_point point = point_of(e, pt->user, pt->arm, pt->x);
     const double uniform = kb_rng_uniform(e->spec.seed, KB_STREAM_DICTIONARY, ev->seq);
