@@ -13,6 +13,7 @@
 #define DEFAULT_SERVER "http://127.0.0.1:8080"
 #define N_SESSION_OPTS 6u
 
+/* An empty variable counts as not set, as with most tools. */
 static const char *from_env(const char *name, const char *fallback)
 {
     const char *v = getenv(name);
@@ -45,6 +46,7 @@ static void session_opts(struct lc_session *s, struct lc_opt *out)
 
 /* --- printing --------------------------------------------------------------------------------------- */
 
+/* One line per option; the value, where there is one, beside its name. */
 static void print_opts(const struct lc_opt *opts, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -63,6 +65,7 @@ void lc_args_print_session(void)
     print_opts(opts, N_SESSION_OPTS);
 }
 
+/* The whole --help of a command, from its row and its table: nothing is written down twice. */
 static void print_help(const struct lc_command *cmd, const struct lc_opt *opts, size_t n_opts)
 {
     printf("laplacectl %s: %s\n\nusage: laplacectl %s\n\n", cmd->name, cmd->about, cmd->synopsis);
@@ -76,6 +79,7 @@ static void print_help(const struct lc_command *cmd, const struct lc_opt *opts, 
         printf("\n%s", cmd->text);
 }
 
+/* Prints what is wrong, and how the command is used when it is known; the exit status of all usage errors. */
 static int usage_error(const struct lc_command *cmd, const char *what, const char *which)
 {
     fprintf(stderr, "laplacectl: %s%s\n", what, which);
@@ -86,6 +90,7 @@ static int usage_error(const struct lc_command *cmd, const char *what, const cha
 
 /* --- values ----------------------------------------------------------------------------------------- */
 
+/* strtoull takes "-1" for a large number, hence the look for a minus sign. */
 static bool set_count(size_t *out, const char *text)
 {
     char *end = NULL;
@@ -97,6 +102,7 @@ static bool set_count(size_t *out, const char *text)
     return true;
 }
 
+/* Every real option is a rate, a time or a scale: negative values have no meaning anywhere. */
 static bool set_real(double *out, const char *text)
 {
     char *end = NULL;
@@ -107,6 +113,7 @@ static bool set_real(double *out, const char *text)
     return true;
 }
 
+/* Stores text as the option's type; false when it is not one. */
 static bool set_value(const struct lc_opt *o, const char *text)
 {
     struct lc_list *list = o->value;
@@ -128,6 +135,7 @@ static bool set_value(const struct lc_opt *o, const char *text)
     }
 }
 
+/* Names match in full: abbreviations would break when an option is added. */
 static const struct lc_opt *find_opt(const struct lc_opt *opts, size_t n, const char *name, size_t len)
 {
     for (size_t i = 0; i < n; i++)
@@ -162,6 +170,7 @@ static int take_option(const struct lc_command *cmd, const struct lc_opt *opts, 
     return set_value(o, text) ? LC_GO : usage_error(cmd, "not a good value: ", text);
 }
 
+/* "-" is standard input and "--" ends the options, so both are no option. */
 static bool is_option(const char *arg)
 {
     return arg[0] == '-' && arg[1] == '-' && arg[2] != '\0';
@@ -180,6 +189,7 @@ static int take_word(const struct lc_command *cmd, struct lc_session *s, const c
     return LC_GO;
 }
 
+/* One pass from left to right; the first fault ends it, so that the message names what was typed first. */
 int lc_args_parse(const struct lc_command *cmd, struct lc_session *s, const struct lc_opt *opts, size_t n_opts,
                   int argc, char **argv, struct lc_words *words, size_t min, size_t max)
 {
@@ -211,6 +221,7 @@ int lc_args_parse(const struct lc_command *cmd, struct lc_session *s, const stru
     return LC_GO;
 }
 
+/* Only session options may stand before the command: what follows belongs to its own table. */
 int lc_args_session(struct lc_session *s, int argc, char **argv)
 {
     struct lc_opt more[N_SESSION_OPTS];

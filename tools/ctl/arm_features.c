@@ -22,6 +22,7 @@
 #define START_KEY 20260101u /* the start vectors are noise from a fixed key */
 #define TINY 1e-12
 
+/* P from the counts, both m x m. Pairs never liked together have information -infinity, hence 0. O(m^2). */
 static void make_ppmi(size_t m, const double *co, double *p)
 {
     double total = 0.0;
@@ -53,6 +54,7 @@ static void orthonormalise(size_t m, size_t dim, double *v)
     }
 }
 
+/* An eigenvector and its negative are the same; this picks one, so that features do not depend on the start. */
 static void fix_sign(size_t m, double *x)
 {
     size_t best = 0;
@@ -84,6 +86,7 @@ static void top_eigenvectors(size_t m, const double *p, size_t dim, double *v, d
     free(w);
 }
 
+/* To length 1: an RBF on them then sees the angle between arms, not how much information there is about them. */
 static void scale_rows(size_t m, size_t dim, double *x)
 {
     for (size_t i = 0; i < m; i++) {
@@ -93,6 +96,7 @@ static void scale_rows(size_t m, size_t dim, double *x)
     }
 }
 
+/* Memory: m^2 + 2 m dim doubles. */
 void lc_arm_features(size_t m, const double *co, size_t dim, double *out)
 {
     double *p = lc_alloc(m * m, sizeof *p), *v = lc_alloc(m * dim, sizeof *v), *lambda = lc_alloc(dim, sizeof *lambda);

@@ -35,6 +35,7 @@ static size_t active_column(const struct lc_csv *csv)
     return 0;
 }
 
+/* The member "active" of one arm; 0 or -1 with csv->why. */
 static int put_active(struct lc_csv *csv, size_t i, struct lc_text *out)
 {
     const char *v = csv->fields[i];
@@ -45,6 +46,7 @@ static int put_active(struct lc_csv *csv, size_t i, struct lc_text *out)
     return 0;
 }
 
+/* The member "features", left out when the row has no feature column: arms without features are plain ids. */
 static int put_features(struct lc_csv *csv, size_t active, struct lc_text *out)
 {
     size_t n = 0;
@@ -104,6 +106,7 @@ static int arms_from_csv(struct lc_csv *csv, enum lc_header header, struct lc_te
 
 /* --- command ---------------------------------------------------------------------------------------- */
 
+/* Formats are told by the name of the file alone. */
 static bool has_suffix(const char *s, const char *tail)
 {
     size_t n = strlen(s), m = strlen(tail);
@@ -131,6 +134,7 @@ static const char *read_body(const char *file, enum lc_header header, struct lc_
     return rc == 0 ? LC_JSON_TYPE : NULL;
 }
 
+/* One request to the catalogue of the session's tenant; the exit status. */
 static int send_arms(const struct lc_session *s, const char *method, const char *type, const struct lc_text *body)
 {
     struct lc_client *c = lc_client_new(s, s->tenant);
@@ -160,6 +164,7 @@ static int remove_arms(const struct lc_session *s, const struct lc_words *w)
     return status;
 }
 
+/* PUT or PATCH of a file. */
 static int load_arms(const struct lc_session *s, const char *method, const char *file, enum lc_header header)
 {
     struct lc_text body = {0};
@@ -171,6 +176,7 @@ static int load_arms(const struct lc_session *s, const char *method, const char 
     return status;
 }
 
+/* Verbs are few and differ in their words, so they are told apart here and not by a table. */
 static int run_arms(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     const char *header_name = "auto";

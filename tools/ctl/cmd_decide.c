@@ -41,6 +41,7 @@ static void put_arm(struct lc_text *out, const char *word)
         lc_text_json(out, word);
 }
 
+/* A member that is an array of arms or ids; left out when empty, since [] and absent differ for candidates. */
 static void put_list(struct lc_text *out, const char *name, const char *const *items, size_t n)
 {
     if (n == 0)
@@ -54,6 +55,7 @@ static void put_list(struct lc_text *out, const char *name, const char *const *i
     lc_text_puts(out, "]");
 }
 
+/* An optional member that is a string. */
 static void put_string(struct lc_text *out, const char *name, const char *value)
 {
     if (value == NULL)
@@ -62,6 +64,7 @@ static void put_string(struct lc_text *out, const char *name, const char *value)
     lc_text_json(out, value);
 }
 
+/* POST and print: the end of every command of this file. The path without its slash names it in errors. */
 static int send_body(const struct lc_session *s, const char *path, const char *type, const struct lc_text *body)
 {
     struct lc_client *c = lc_client_new(s, s->tenant);
@@ -70,6 +73,7 @@ static int send_body(const struct lc_session *s, const char *path, const char *t
     return status;
 }
 
+/* The same with a body that somebody else wrote; the server checks it, not we. */
 static int send_file(const struct lc_session *s, const char *path, const char *type, const char *file)
 {
     char why[LC_WHY];
@@ -92,6 +96,7 @@ struct select_options {
     bool is_explained, is_dry, is_deferred;
 };
 
+/* Only what was asked for goes into the body: the server's defaults stay the server's. */
 static int select_body(const struct select_options *o, const struct lc_words *w, struct lc_text *out)
 {
     lc_text_puts(out, "{\"user\":");
@@ -155,6 +160,7 @@ const struct lc_command lc_cmd_select = {
 
 /* --- reward ----------------------------------------------------------------------------------------- */
 
+/* A value may be negative: "-0.5" is a word here, not an option (args.c). */
 static int run_reward(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     const char *arm = NULL, *file = NULL;
@@ -199,6 +205,7 @@ struct observe_options {
     double propensity;
 };
 
+/* A propensity of 0 cannot be observed, so 0 stands for "not given". */
 static int observe_body(const struct observe_options *o, const struct lc_words *w, struct lc_text *out)
 {
     lc_text_puts(out, "{\"user\":");
@@ -255,6 +262,7 @@ const struct lc_command lc_cmd_observe = {
 
 /* --- activate --------------------------------------------------------------------------------------- */
 
+/* Idempotent on the server: a second activation answers duplicate. */
 static int run_activate(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_words w;

@@ -7,6 +7,7 @@
 
 #define DEFAULT_BETA 1.0
 
+/* Limits that a later failure would not explain; 0 or 2 (printed). */
 static int check(const struct lc_demo_options *o)
 {
     if (o->n_seeds < 1 || o->n_seeds > 1000) {
@@ -20,6 +21,7 @@ static int check(const struct lc_demo_options *o)
     return 0;
 }
 
+/* Any hint of a file makes it the demo with real people. */
 static int run_demo(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_demo_options o = {.seed = 1, .n_seeds = 1, .beta = DEFAULT_BETA};

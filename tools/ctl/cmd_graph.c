@@ -41,6 +41,7 @@ static bool produce(struct stream *st)
     return true;
 }
 
+/* Fills buf with as many lines as fit; a line may be handed out in pieces. */
 static size_t read_edges(void *arg, char *buf, size_t n)
 {
     struct stream *st = arg;
@@ -58,6 +59,7 @@ static size_t read_edges(void *arg, char *buf, size_t n)
     return st->has_failed ? LC_READ_FAILED : filled;
 }
 
+/* A fault in the file is told instead of the transport error that it causes. */
 static int put_csv(const struct lc_session *s, struct lc_client *c, const char *path, const char *file,
                    enum lc_header header)
 {
@@ -78,6 +80,7 @@ static int put_csv(const struct lc_session *s, struct lc_client *c, const char *
 
 /* --- files that are JSON already -------------------------------------------------------------------- */
 
+/* Whether s ends with tail. */
 static bool ends_with(const char *s, const char *tail)
 {
     size_t n = strlen(s), m = strlen(tail);
@@ -94,6 +97,7 @@ static const char *type_of(const char *file, const char *format)
     return ends_with(file, ".json") ? LC_JSON_TYPE : NULL;
 }
 
+/* A file that is in the server's own format goes as it is. */
 static int send_file(const struct lc_session *s, struct lc_client *c, const char *method, const char *path,
                      const char *file, const char *type)
 {
@@ -114,6 +118,7 @@ struct graph_options {
     const char *header, *format;
 };
 
+/* patch always takes JSON: edits are small, and CSV has no way to say "remove". */
 static int load(const struct lc_session *s, const struct graph_options *o, const char *verb, const char *file,
                 int header)
 {
@@ -135,6 +140,7 @@ static int load(const struct lc_session *s, const struct graph_options *o, const
     return status;
 }
 
+/* get, put and patch; anything else is a usage error. */
 static int run_graph(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct graph_options o = {.header = "auto"};

@@ -14,6 +14,7 @@
 #include "http_client.h"
 #include "json.h"
 
+/* Sleeps through signals that are handled elsewhere (a resized terminal). */
 static void sleep_s(double s)
 {
     struct timespec ts = {.tv_sec = (time_t)s, .tv_nsec = (long)((s - (double)(time_t)s) * 1e9)};
@@ -54,6 +55,7 @@ static int print_line(struct tail *t, const char *line, size_t n)
     return 0;
 }
 
+/* All lines of one answer. Flushed at its end, so that a pipe sees events as they come. */
 static int print_lines(struct tail *t, const struct lc_text *body)
 {
     const char *p = body->data, *end = body->data + body->n;
@@ -87,6 +89,7 @@ static int fetch_batch(struct tail *t)
     return status;
 }
 
+/* Until nothing is left (or for ever): asks again at once while lines come, else waits. */
 static int print_events(struct tail *t, bool follows, double interval_s)
 {
     for (;;) {
@@ -101,6 +104,7 @@ static int print_events(struct tail *t, bool follows, double interval_s)
     }
 }
 
+/* With --type lines are filtered here: the server has no such query. */
 static int run_events(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_words w;
@@ -185,6 +189,7 @@ const struct lc_command lc_cmd_stats = {
 
 /* --- health ----------------------------------------------------------------------------------------- */
 
+/* Prints the answer, so that a failing health check leaves a reason in the log. */
 static int run_health(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_words w;

@@ -14,6 +14,7 @@ static const char *const quantile_names[] = {"p50", "p90", "p99", "p99.9", "max"
 
 #define N_QUANTILES (sizeof quantiles / sizeof quantiles[0])
 
+/* One row of the table; operations that did not happen have none. */
 static void print_latency(const char *what, const struct lc_histogram *h)
 {
     if (h->count == 0)
@@ -24,6 +25,7 @@ static void print_latency(const char *what, const struct lc_histogram *h)
     puts("");
 }
 
+/* States which loop was run: the two kinds of latency must not be compared. */
 static void print_report(const struct lc_replay_options *o, const struct lc_source *src,
                          const struct lc_replay_result *r)
 {
@@ -47,6 +49,7 @@ static void print_report(const struct lc_replay_options *o, const struct lc_sour
                lc_thousands(r->n_earned));
 }
 
+/* All three operations appear, with 0 requests when unused: readers need no special case. */
 static void json_latency(struct lc_text *t, const char *what, const struct lc_histogram *h)
 {
     lc_text_printf(t, ",\"%s\":{\"requests\":%llu", what, (unsigned long long)h->count);
@@ -55,6 +58,7 @@ static void json_latency(struct lc_text *t, const char *what, const struct lc_hi
     lc_text_printf(t, ",\"mean_ms\":%.6f}", lc_histogram_mean(h) * 1e-6);
 }
 
+/* The same numbers as the report, unrounded. */
 static void print_json(const struct lc_replay_options *o, const struct lc_source *src, const struct lc_replay_result *r)
 {
     struct lc_text t = {0};
@@ -86,6 +90,7 @@ static void print_json(const struct lc_replay_options *o, const struct lc_source
 
 /* --- command ---------------------------------------------------------------------------------------- */
 
+/* A faulty line ends the replay, but what was measured until then is still reported. */
 static int replay_file(const struct lc_session *s, const struct lc_replay_options *o, const char *file, const char *ids,
                        bool is_quiet)
 {

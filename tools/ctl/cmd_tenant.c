@@ -11,11 +11,13 @@
 #include "http_client.h"
 #include "json.h"
 
+/* The name the server uses when the header is missing. */
 const char *lc_tenant_name(const struct lc_session *s)
 {
     return s->tenant != NULL ? s->tenant : "default";
 }
 
+/* The path serves as the name of what failed. */
 int lc_get_and_print(const struct lc_session *s, const char *rest)
 {
     struct lc_client *c = lc_client_new(s, s->tenant);
@@ -31,6 +33,7 @@ int lc_get_and_print(const struct lc_session *s, const char *rest)
 
 /* --- list ------------------------------------------------------------------------------------------- */
 
+/* Numbers are counts, printed without decimals. */
 static void print_row(const struct lc_json *t)
 {
     static const char *const columns[] = {"version", "events", "decisions"};
@@ -45,6 +48,7 @@ static void print_row(const struct lc_json *t)
     puts("");
 }
 
+/* A table for people; the server's answer with --json. */
 static int list_tenants(const struct lc_session *s)
 {
     char why[LC_WHY];
@@ -83,6 +87,7 @@ static int apply_set(struct lc_json *config, const char *item)
     return 1;
 }
 
+/* The parsed file, or NULL after a printed error. */
 static struct lc_json *config_from_file(const char *file)
 {
     struct lc_text text = {0};
@@ -121,6 +126,7 @@ struct put_options {
     bool keeps;
 };
 
+/* Sources in this order: the file, with --keep what is in force, else nothing but --set. */
 static int put_tenant(const struct lc_session *s, const struct put_options *o, const char *path, const char *file)
 {
     struct lc_client *c = lc_client_new(s, NULL);
@@ -145,6 +151,7 @@ static int put_tenant(const struct lc_session *s, const struct put_options *o, c
 
 /* --- get, delete ------------------------------------------------------------------------------------ */
 
+/* A request without a body, its answer printed. */
 static int plain(const struct lc_session *s, const char *method, const char *path)
 {
     struct lc_client *c = lc_client_new(s, NULL);
@@ -159,6 +166,7 @@ static int unknown_verb(const struct lc_command *self)
     return 2;
 }
 
+/* The verbs that need a tenant's name; delete wants it said, lest `default` goes by a slip. */
 static int run_named(const struct lc_command *self, const struct lc_session *s, const struct put_options *o,
                      const struct lc_words *w)
 {

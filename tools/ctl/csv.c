@@ -29,6 +29,7 @@ int lc_csv_fail(struct lc_csv *csv, const char *fmt, ...)
     return -1;
 }
 
+/* Bytes that were read too early come first. */
 static int raw_char(struct lc_csv *csv)
 {
     if (csv->n_ahead == 0)
@@ -58,6 +59,7 @@ static void skip_mark(struct lc_csv *csv)
         ungetc(c, csv->file);
 }
 
+/* The stream stays the caller's. */
 void lc_csv_open_stream(struct lc_csv *csv, FILE *file, const char *name)
 {
     *csv = (struct lc_csv){.path = name, .file = file, .next_line = 1};
@@ -108,6 +110,7 @@ static int next_char(struct lc_csv *csv)
     return c;
 }
 
+/* Decides the separator of the file when it meets the first one. */
 static bool is_separator(struct lc_csv *csv, int c)
 {
     if (csv->separator != '\0')
@@ -118,6 +121,7 @@ static bool is_separator(struct lc_csv *csv, int c)
     return true;
 }
 
+/* Appends to the field that starts at `start`; 0 or -1 with why. */
 static int put_char(struct lc_csv *csv, size_t start, int c)
 {
     char byte = (char)c;
@@ -190,6 +194,7 @@ static int read_field(struct lc_csv *csv, int c, int *end)
 
 /* --- rows ------------------------------------------------------------------------------------------- */
 
+/* To the end of a comment line. */
 static void skip_line(struct lc_csv *csv, int c)
 {
     while (c != EOF && c != '\n')
@@ -211,6 +216,7 @@ static int start_of_row(struct lc_csv *csv)
     }
 }
 
+/* Pointers only now: the buffer moves while it grows. */
 static void point_fields(struct lc_csv *csv)
 {
     void *fields = csv->fields;
@@ -220,6 +226,7 @@ static void point_fields(struct lc_csv *csv)
         csv->fields[i] = csv->bytes.data + csv->starts[i];
 }
 
+/* Offsets are collected while the row is read and turned into pointers at its end. */
 int lc_csv_next(struct lc_csv *csv)
 {
     int end = '\0';
@@ -244,6 +251,7 @@ int lc_csv_next(struct lc_csv *csv)
 
 /* --- numbers ---------------------------------------------------------------------------------------- */
 
+/* strtod also takes hexadecimal and surrounding text; the latter is refused here. */
 static bool to_number(const char *text, double *out)
 {
     char *end = NULL;

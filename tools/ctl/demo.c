@@ -13,6 +13,7 @@
 static const int colours[LC_MAX_POLICIES] = {32, 33, 36, 35, 34, 31, 37, 37};
 static const char marks[LC_MAX_POLICIES] = {'*', 'o', '+', '.', 'x', '#', '%', '@'};
 
+/* Asks before anything is computed: the most likely failure is that no server runs. */
 int lc_demo_check(const struct lc_session *s)
 {
     struct lc_client *c = lc_client_new(s, NULL);
@@ -28,6 +29,7 @@ int lc_demo_check(const struct lc_session *s)
 
 /* --- one race --------------------------------------------------------------------------------------- */
 
+/* Only what the demo decides for all is said; the rest is the preset's. */
 static void set_config(struct lc_text *out, const struct lc_policy *p, const struct lc_demo_options *o, size_t arm_dim,
                        size_t seed)
 {
@@ -47,6 +49,7 @@ static void set_config(struct lc_text *out, const struct lc_policy *p, const str
     lc_text_printf(out, "},\"seed\":%zu}", seed);
 }
 
+/* Tenants are made one after another, before the clock of the progress line starts. */
 int lc_demo_race(const struct lc_session *s, const struct lc_policy *policies, size_t n, const struct lc_game *game,
                  const struct lc_world *world, const struct lc_demo_options *o, size_t arm_dim, const char *unit,
                  bool is_rate, size_t seed_ix, struct lc_runner *runners, struct lc_scores *scores)
@@ -76,6 +79,7 @@ int lc_demo_race(const struct lc_session *s, const struct lc_policy *policies, s
 
 /* --- the end of the show ---------------------------------------------------------------------------- */
 
+/* Braille needs colours to be told apart and UTF-8 to be seen; else letters. */
 void lc_demo_chart(const struct lc_runner *runners, size_t n, size_t base, size_t n_rounds, const char *x_label)
 {
     struct lc_series series[LC_MAX_POLICIES];
@@ -95,6 +99,7 @@ void lc_demo_chart(const struct lc_runner *runners, size_t n, size_t base, size_
     free(y);
 }
 
+/* Commands that can be pasted: the tenants of the demo are still there. */
 void lc_demo_epilogue(const struct lc_session *s, const char *tenant, const char *user)
 {
     const char *key = s->key != NULL ? " -H \"Authorization: Bearer $LAPLACED_KEY\"" : "";

@@ -34,11 +34,13 @@ static bool ends_with(const char *s, const char *tail)
     return n >= m && strcmp(s + n - m, tail) == 0;
 }
 
+/* Names of files as data sets in the wild have them: RO_edges.csv, edges.csv, my_edges.csv. */
 static bool is_edges(const char *name)
 {
     return strstr(name, "edges") != NULL && ends_with(name, ".csv");
 }
 
+/* RO_genres.json, likes.csv, user_likes.json. */
 static bool is_likes(const char *name)
 {
     return (strstr(name, "genres") != NULL || strstr(name, "likes") != NULL) &&
@@ -72,6 +74,7 @@ struct files {
     struct lc_likes likes;
 };
 
+/* Options win over names found in the folder; 0 or 1 (printed). */
 static int read_files(const struct lc_demo_options *o, struct files *f)
 {
     char why[LC_WHY] = "";
@@ -91,6 +94,7 @@ static int read_files(const struct lc_demo_options *o, struct files *f)
     return rc == 0 ? 0 : 1;
 }
 
+/* Also after a failure in the middle: everything starts as zero. */
 static void close_files(struct files *f)
 {
     lc_likes_close(&f->likes);
@@ -100,6 +104,7 @@ static void close_files(struct files *f)
 
 /* --- the people as a game --------------------------------------------------------------------------- */
 
+/* The user's own id from the files: the tenant speaks their language. */
 static const char *member_name(const struct lc_people *p, size_t member)
 {
     return kb_ids_str(p->users, p->member[member]);
@@ -122,6 +127,7 @@ static const char *arm_of(const void *state, size_t arm)
     return kb_ids_str(&p->likes->arms, p->arm[arm]);
 }
 
+/* Reward and score are one thing here: 1 for a held-out like. */
 static double hit_of(const void *state, size_t t, size_t arm)
 {
     const struct lc_people *p = state;
@@ -130,6 +136,8 @@ static double hit_of(const void *state, size_t t, size_t arm)
 
 /* --- bodies ----------------------------------------------------------------------------------------- */
 
+/* All members are named, so that those without a friend in the sample are in the graph as well; has_edges false
+ * is the ablation. */
 static void put_graph(const struct lc_people *p, bool has_edges, struct lc_text *out)
 {
     lc_text_puts(out, "{\"users\":[");
@@ -150,6 +158,7 @@ static void put_graph(const struct lc_people *p, bool has_edges, struct lc_text 
     lc_text_puts(out, "]}");
 }
 
+/* Without features the catalogue holds ids alone. */
 static void put_arms(const struct lc_people *p, bool has_features, struct lc_text *out)
 {
     lc_text_puts(out, "{\"arms\":[");
@@ -167,6 +176,7 @@ static void put_arms(const struct lc_people *p, bool has_features, struct lc_tex
 
 /* --- the show --------------------------------------------------------------------------------------- */
 
+/* Everything a reader needs to judge the numbers, and the two bounds no policy can escape. */
 static void print_settings(const struct files *f, const struct lc_people *p, const struct lc_demo_options *o)
 {
     double best, chance;
@@ -190,6 +200,7 @@ static void print_settings(const struct files *f, const struct lc_people *p, con
         chance, best, o->lambda, o->beta, o->rho);
 }
 
+/* Every seed draws its own sample, split and rounds; the chart comes with the last one. */
 static int play_seed(const struct lc_session *s, const struct lc_demo_options *o, const struct files *f,
                      const struct lc_people_options *base, size_t ix, struct lc_scores *scores)
 {
@@ -229,6 +240,7 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
     return rc;
 }
 
+/* Three pairs matter: what the graph adds, what the whole adds, and that anything was learned at all. */
 static void print_result(const struct lc_session *s, const struct lc_demo_options *o,
                          const struct lc_people_options *po, const struct lc_scores *scores)
 {
@@ -253,6 +265,7 @@ static void print_result(const struct lc_session *s, const struct lc_demo_option
     lc_text_close(&out);
 }
 
+/* Rounds grow with the sample, so that each user is seen about ten times whatever N is. */
 int lc_demo_people(const struct lc_session *s, const struct lc_demo_options *given)
 {
     struct lc_demo_options o = *given;

@@ -52,6 +52,7 @@ static double regret_of(const void *state, size_t t, size_t arm)
     return lc_town_regret(&((const struct stage *)state)->town, t, arm);
 }
 
+/* Builds the town and gives its users and items names. */
 static int stage_open(struct stage *st, const struct lc_town_options *o)
 {
     char why[LC_WHY];
@@ -77,6 +78,7 @@ static void stage_close(struct stage *st)
 
 /* --- bodies ----------------------------------------------------------------------------------------- */
 
+/* JSON of all friendships; every user has one, so users need not be listed. */
 static void put_graph(const struct stage *st, struct lc_text *out)
 {
     lc_text_puts(out, "{\"edges\":[");
@@ -87,6 +89,7 @@ static void put_graph(const struct stage *st, struct lc_text *out)
     lc_text_puts(out, "]}");
 }
 
+/* The catalogue, with features or as bare names (for the policy that ignores them). */
 static void put_arms(const struct stage *st, bool has_features, struct lc_text *out)
 {
     size_t d = st->town.o.dim;
@@ -104,6 +107,7 @@ static void put_arms(const struct stage *st, bool has_features, struct lc_text *
 
 /* --- the show --------------------------------------------------------------------------------------- */
 
+/* What is simulated and what each policy knows, before the first number. */
 static void print_settings(const struct lc_town *town, const struct lc_demo_options *o)
 {
     printf("A town of %zu users in %zu neighbourhoods, %zu friendships; %zu items with %zu features.\n"
@@ -153,6 +157,7 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
     return rc;
 }
 
+/* Table and difference, or the same as JSON. */
 static void print_result(const struct lc_session *s, const struct lc_demo_options *o,
                          const struct lc_town_options *town, const struct lc_scores *scores)
 {
@@ -177,6 +182,7 @@ static void print_result(const struct lc_session *s, const struct lc_demo_option
         lc_demo_epilogue(s, policies[0].tenant, "u000");
 }
 
+/* lambda is the true noise variance: every policy knows it, none has to guess. */
 int lc_demo_town(const struct lc_session *s, const struct lc_demo_options *given)
 {
     struct lc_demo_options o = *given;

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
+/* Order of names = order of enum lc_header. */
 int lc_header_from_name(const char *name)
 {
     static const char *const names[] = {"auto", "yes", "no"};
@@ -23,6 +24,7 @@ int lc_header_from_name(const char *name)
     return -1;
 }
 
+/* Column names of the public data sets we have met; compared without case. */
 static bool is_customary(const char *name)
 {
     static const char *const names[] = {"u",       "v",      "source",    "target",   "src",     "dst",    "from",
@@ -54,6 +56,7 @@ void lc_edges_close(struct lc_edge_reader *r)
 
 /* --- one row ---------------------------------------------------------------------------------------- */
 
+/* A file with two and three columns mixed is more likely broken than meant. */
 static int check_columns(struct lc_edge_reader *r)
 {
     size_t n = r->csv.n_fields;
@@ -65,6 +68,7 @@ static int check_columns(struct lc_edge_reader *r)
     return 0;
 }
 
+/* The current row of the CSV as an edge: 1, or -1 with why. */
 static int to_edge(struct lc_edge_reader *r, struct lc_edge_row *out)
 {
     if (check_columns(r) != 0)
@@ -95,6 +99,7 @@ static void keep_first(struct lc_edge_reader *r)
         r->first[i] = lc_copy(r->csv.fields[i]);
 }
 
+/* The rules of the file header, in their order. */
 static bool first_is_header(const struct lc_edge_reader *r)
 {
     if (r->header != LC_HEADER_AUTO)
@@ -141,6 +146,7 @@ static int start(struct lc_edge_reader *r, struct lc_edge_row *out)
     return first_is_header(r) ? 0 : first_edge(r, out);
 }
 
+/* Three states: both first rows are read at once, then given out one by one, then all others. */
 int lc_edges_next(struct lc_edge_reader *r, struct lc_edge_row *out)
 {
     int rc;

@@ -15,11 +15,13 @@
 #define SUB (1u << LC_HISTOGRAM_SUB_BITS)
 #define LARGEST ((UINT64_C(1) << LC_HISTOGRAM_MAX_BITS) - 1u)
 
+/* Floor of the binary logarithm; v > 0. */
 static unsigned exponent_of(uint64_t v)
 {
     return 63u - (unsigned)__builtin_clzll(v);
 }
 
+/* Cell of a value; below 2^(S+1) the cells are the values themselves. */
 static size_t cell_of(uint64_t v)
 {
     if (v < SUB)
@@ -44,6 +46,7 @@ void lc_histogram_clear(struct lc_histogram *h)
     h->min = UINT64_MAX;
 }
 
+/* The extremes and the sum are kept from the value itself, not from its cell. */
 void lc_histogram_add(struct lc_histogram *h, uint64_t value)
 {
     if (h->count == 0 || value < h->min)
@@ -55,6 +58,7 @@ void lc_histogram_add(struct lc_histogram *h, uint64_t value)
     h->cell[cell_of(value < LARGEST ? value : LARGEST)]++;
 }
 
+/* Exact: the merged cells are those of one histogram over all values. */
 void lc_histogram_merge(struct lc_histogram *into, const struct lc_histogram *from)
 {
     if (from->count == 0)
@@ -69,6 +73,7 @@ void lc_histogram_merge(struct lc_histogram *into, const struct lc_histogram *fr
         into->cell[i] += from->cell[i];
 }
 
+/* Keeps a cell's middle within what was really seen. */
 static uint64_t clamp(uint64_t v, uint64_t low, uint64_t high)
 {
     if (v < low)

@@ -32,6 +32,7 @@ void lc_http_global_init(void)
 
 /* --- set-up ----------------------------------------------------------------------------------------- */
 
+/* "Name: value", malloc'd. */
 static char *header(const char *name, const char *value)
 {
     struct lc_text t = {0};
@@ -39,6 +40,7 @@ static char *header(const char *name, const char *value)
     return t.data;
 }
 
+/* NULL lines are skipped; on no memory the list stays as it is and the server will complain. */
 static void append_header(struct curl_slist **list, const char *line)
 {
     struct curl_slist *next = line != NULL ? curl_slist_append(*list, line) : *list;
@@ -59,6 +61,7 @@ static struct curl_slist *make_headers(const struct lc_client *c, const char *ty
     return list;
 }
 
+/* libcurl: a piece of the answer. */
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct lc_client *c = arg;
@@ -66,6 +69,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     return size * n;
 }
 
+/* libcurl: wants the next piece of a streamed body. */
 static size_t on_read(char *buf, size_t size, size_t n, void *arg)
 {
     struct lc_client *c = arg;
@@ -73,6 +77,7 @@ static size_t on_read(char *buf, size_t size, size_t n, void *arg)
     return got == LC_READ_FAILED ? CURL_READFUNC_ABORT : got;
 }
 
+/* By the text of the URL: names that resolve to loopback otherwise are the user's own affair. */
 static bool is_loopback(const char *url)
 {
     return strstr(url, "://127.") != NULL || strstr(url, "://localhost") != NULL || strstr(url, "://[::1]") != NULL;
@@ -93,6 +98,7 @@ static void base_options(struct lc_client *c)
         curl_easy_setopt(c->curl, CURLOPT_PROXY, "");
 }
 
+/* Header lists are made here once; libcurl borrows them on every request. */
 struct lc_client *lc_client_new(const struct lc_session *s, const char *tenant)
 {
     struct lc_client *c = lc_alloc(1, sizeof *c);
@@ -133,6 +139,7 @@ void lc_client_free(struct lc_client *c)
 
 /* --- requests --------------------------------------------------------------------------------------- */
 
+/* Sends what was prepared; transport errors become a sentence that names the server. */
 static const struct lc_reply *perform(struct lc_client *c)
 {
     char detail[CURL_ERROR_SIZE] = "";
@@ -153,6 +160,7 @@ static const struct lc_reply *perform(struct lc_client *c)
     return &c->reply;
 }
 
+/* The handle is reset before each request, so that nothing of the last one (body, upload) is left over. */
 static void prepare(struct lc_client *c, const char *method, const char *path, const char *type)
 {
     size_t kind = type == NULL ? 0u : strcmp(type, LC_JSON_TYPE) == 0 ? 1u : 2u;
@@ -163,6 +171,7 @@ static void prepare(struct lc_client *c, const char *method, const char *path, c
     curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
 }
 
+/* POSTFIELDS makes libcurl think of POST; the method is set after it by CUSTOMREQUEST in `prepare`. */
 const struct lc_reply *lc_client_send(struct lc_client *c, const char *method, const char *path, const char *type,
                                       const char *body, size_t n)
 {
@@ -185,6 +194,7 @@ const struct lc_reply *lc_client_json(struct lc_client *c, const char *method, c
     return lc_client_send(c, method, path, LC_JSON_TYPE, body->data, body->n);
 }
 
+/* Length unknown: libcurl sends it chunked. */
 const struct lc_reply *lc_client_stream(struct lc_client *c, const char *method, const char *path, const char *type,
                                         size_t (*read)(void *arg, char *buf, size_t n), void *arg)
 {
@@ -216,6 +226,7 @@ static void explain_errors(const struct lc_json *errors, struct lc_text *out)
     }
 }
 
+/* detail, else title, else the bare status; then the faults by pointer. */
 void lc_reply_explain(const struct lc_reply *r, struct lc_text *out)
 {
     char why[LC_WHY];
@@ -243,6 +254,7 @@ int lc_reply_fail(const struct lc_reply *r, const char *what)
     return 1;
 }
 
+/* An answer that is not JSON (events) goes out as it came. */
 int lc_reply_print(const struct lc_session *s, const struct lc_reply *r, const char *what)
 {
     char why[LC_WHY];
@@ -259,6 +271,7 @@ int lc_reply_print(const struct lc_session *s, const struct lc_reply *r, const c
     return fflush(stdout) == 0 ? 0 : 1;
 }
 
+/* Unreserved characters of RFC 3986 pass, all others are encoded. */
 void lc_path_segment(struct lc_text *out, const char *segment)
 {
     for (const char *p = segment; *p != '\0'; p++) {

@@ -9,16 +9,19 @@
 #include <stdio.h>
 #include <string.h>
 
+/* To jansson ... */
 static const json_t *in(const struct lc_json *v)
 {
     return (const json_t *)v;
 }
 
+/* ... and back. */
 static const struct lc_json *out_of(const json_t *v)
 {
     return (const struct lc_json *)v;
 }
 
+/* DECODE_ANY: a --set value may be a bare number. */
 struct lc_json *lc_json_parse(const char *text, size_t n, char *why)
 {
     json_error_t err;
@@ -53,6 +56,7 @@ const struct lc_json *lc_json_at(const struct lc_json *v, size_t i)
     return v != NULL ? out_of(json_array_get(in(v), i)) : NULL;
 }
 
+/* json_object_size answers 0 for what is no object. */
 size_t lc_json_length(const struct lc_json *v)
 {
     if (v == NULL)
@@ -107,6 +111,7 @@ int lc_json_each(const struct lc_json *v, int (*fn)(void *arg, const char *key, 
 
 /* --- writers ---------------------------------------------------------------------------------------- */
 
+/* Callback of json_dump_callback; arg is the lc_text. */
 static int append(const char *buffer, size_t size, void *arg)
 {
     lc_text_put(arg, buffer, size);
@@ -120,6 +125,7 @@ void lc_json_write(const struct lc_json *v, bool is_pretty, struct lc_text *out)
         json_dump_callback(in(v), append, out, flags);
 }
 
+/* "0.5" is a number, "true" a truth value, "lk-gp-ucb" no JSON and hence a string. */
 static json_t *value_of(const char *text)
 {
     json_t *v = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);

@@ -30,6 +30,7 @@ static void add_pair(struct pairs *p, uint32_t user, uint32_t arm)
 
 /* --- CSV -------------------------------------------------------------------------------------------- */
 
+/* Ids of rows with a count of 0 are not interned: a user who only disliked is no user of this file. */
 static int read_csv(struct pairs *p, struct kb_ids *users, struct kb_ids *arms, const char *path, char *why)
 {
     struct lc_edge_reader reader;
@@ -61,6 +62,7 @@ struct json_reader {
     char *why;
 };
 
+/* A message with the file and the user; returns -1. */
 static int fail_user(struct json_reader *r, const char *user, const char *what)
 {
     snprintf(r->why, LC_WHY, "%.120s: user \"%.40s\": %s", r->path, user, what);
@@ -86,6 +88,7 @@ static int read_member(void *arg, const char *user, const struct lc_json *list)
     return 0;
 }
 
+/* The whole text is parsed at once: some 60 bytes of memory a like. */
 static int read_json(struct pairs *p, struct kb_ids *users, struct kb_ids *arms, const char *path, char *why)
 {
     struct json_reader r = {p, users, arms, path, why};
@@ -108,6 +111,7 @@ static int read_json(struct pairs *p, struct kb_ids *users, struct kb_ids *arms,
 
 /* --- building --------------------------------------------------------------------------------------- */
 
+/* Brings repeats together. */
 static int by_user_and_arm(const void *a, const void *b)
 {
     const struct pair *x = a, *y = b;
@@ -116,6 +120,7 @@ static int by_user_and_arm(const void *a, const void *b)
     return x->arm < y->arm ? -1 : x->arm > y->arm;
 }
 
+/* CSR by counting; start[u + 1] holds the count of u until the sums are taken. */
 static void build(struct lc_likes *l, struct pairs *p)
 {
     if (p->n > 0)
@@ -144,6 +149,7 @@ static bool is_json(const char *path)
     return n > 5 && strcmp(path + n - 5, ".json") == 0;
 }
 
+/* Users who are known from elsewhere and like nothing have an empty range. */
 int lc_likes_read(struct lc_likes *l, struct kb_ids *users, const char *path, char *why)
 {
     struct pairs p = {0};
@@ -181,6 +187,7 @@ struct ranked {
     size_t at;
 };
 
+/* Equal hashes (2^-64) fall back to the position, so the order is total. */
 static int by_hash(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
@@ -189,6 +196,7 @@ static int by_hash(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
+/* The user's hash is taken once and continued by each arm. O(n log n). */
 void lc_likes_split(const struct lc_likes *l, const struct kb_ids *users, uint64_t seed, bool *is_training)
 {
     struct ranked *r = lc_alloc(l->arms.n, sizeof *r);

@@ -31,6 +31,7 @@ static void print_help(void)
          "To see it work: start `laplaced`, then run `laplacectl demo`.");
 }
 
+/* The command's row, or NULL. */
 static const struct lc_command *find(const char *name)
 {
     for (size_t i = 0; i < N_COMMANDS; i++)

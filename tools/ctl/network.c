@@ -99,6 +99,7 @@ void lc_network_build(struct lc_network *net, size_t n_users, const struct kb_ed
 
 /* --- reading ---------------------------------------------------------------------------------------- */
 
+/* Errors of the reader carry file and line; those found here are given the same form. */
 int lc_network_read(struct lc_network *net, struct kb_ids *users, const char *path, char *why)
 {
     struct lc_edge_reader reader;
@@ -175,6 +176,7 @@ static size_t largest_component(const struct lc_network *net, uint32_t *mark, ui
     return best > 0 ? search(net, root, mark, 2, net->n_users, queue) : 0;
 }
 
+/* O(n + e) twice: once to find the largest component, once for the ball. */
 size_t lc_network_ball(const struct lc_network *net, uint64_t seed, size_t n, uint32_t *out)
 {
     uint32_t *mark = lc_alloc(net->n_users, sizeof *mark);

@@ -21,6 +21,7 @@
 
 enum purpose { SAMPLE = 1, SPLIT, PLAYER, CANDIDATES };
 
+/* Independent streams for each purpose from the one seed. */
 static uint64_t key_of(const struct lc_people *p, enum purpose what)
 {
     return kb_hash_u64(kb_hash_u64(KB_HASH_INIT, p->o.seed), (uint64_t)what);
@@ -33,6 +34,7 @@ static double uniform(uint64_t key, uint64_t i)
 
 /* --- sample ----------------------------------------------------------------------------------------- */
 
+/* All users, or the ball around a random centre. */
 static void take_members(struct lc_people *p, const struct lc_network *net)
 {
     size_t want = p->o.n_users > 0 && p->o.n_users < net->n_users ? p->o.n_users : net->n_users;
@@ -68,6 +70,7 @@ struct ranked {
     uint32_t arm;
 };
 
+/* Most liked first; the order of the file decides among equals. */
 static int by_fans(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
@@ -76,6 +79,7 @@ static int by_fans(const void *a, const void *b)
     return x->arm < y->arm ? -1 : x->arm > y->arm;
 }
 
+/* "Less than the share of those who like anything": counted over the whole file, not over the sample. */
 static void take_arms(struct lc_people *p)
 {
     const struct lc_likes *l = p->likes;
@@ -125,6 +129,8 @@ static void take_side(const struct lc_people *p, const uint32_t *kept, const boo
     }
 }
 
+/* The split ranks all likes of a user, also those of arms that are not kept: whether an arm is rare says nothing
+ * about the half it falls into. */
 static void take_likes(struct lc_people *p)
 {
     uint32_t *kept = lc_alloc(p->likes->arms.n, sizeof *kept);
@@ -139,6 +145,7 @@ static void take_likes(struct lc_people *p)
     free(is_training);
 }
 
+/* A player needs something to find and a choice. */
 static void take_players(struct lc_people *p)
 {
     p->player = lc_alloc(p->n_members, sizeof *p->player);
@@ -149,6 +156,7 @@ static void take_players(struct lc_people *p)
     }
 }
 
+/* Counts over training halves: O(sum of squares of their sizes), then the eigenvectors. */
 static void make_features(struct lc_people *p)
 {
     size_t m = p->n_arms;
@@ -205,6 +213,7 @@ uint32_t lc_people_player(const struct lc_people *p, size_t t)
     return p->player[(size_t)(uniform(key_of(p, PLAYER), t) * (double)p->n_players)];
 }
 
+/* Binary search in a member's sorted likes. */
 static bool is_in(const uint32_t *sorted, size_t n, uint32_t v)
 {
     return n > 0 && bsearch(&v, sorted, n, sizeof v, by_value) != NULL;
@@ -236,6 +245,7 @@ size_t lc_people_candidates(const struct lc_people *p, size_t t, size_t *arms)
     return take;
 }
 
+/* By going through all rounds: O(rounds (arms + C log likes)). */
 void lc_people_bounds(const struct lc_people *p, size_t n_rounds, double *best, double *chance)
 {
     size_t *arms = lc_alloc(p->o.n_candidates, sizeof *arms);

@@ -30,6 +30,7 @@ void lc_sleep_until_ns(uint64_t when)
         continue;
 }
 
+/* Asked once: a terminal that is resized in between shows a wrapped line at worst. */
 static int terminal_width(void)
 {
     struct winsize size;
@@ -38,6 +39,7 @@ static int terminal_width(void)
     return 80;
 }
 
+/* The clock of the time left starts here. */
 void lc_progress_init(struct lc_progress *p, bool is_quiet)
 {
     p->is_live = !is_quiet && isatty(STDERR_FILENO);
@@ -46,6 +48,7 @@ void lc_progress_init(struct lc_progress *p, bool is_quiet)
     p->width = terminal_width();
 }
 
+/* Rounded to seconds; hours only when there are any. */
 const char *lc_clock(double seconds, char *buf)
 {
     unsigned long s = seconds > 0.0 && seconds < 1e9 ? (unsigned long)(seconds + 0.5) : 0;
@@ -56,6 +59,7 @@ const char *lc_clock(double seconds, char *buf)
     return buf;
 }
 
+/* Twenty cells and the percentage. */
 static void put_bar(struct lc_text *line, double fraction)
 {
     int full = (int)(fraction * BAR_CELLS + 0.5);

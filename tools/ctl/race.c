@@ -29,6 +29,7 @@ static int step(struct lc_client *c, const char *method, const char *tenant, con
     return rc;
 }
 
+/* The old tenant goes first: decision ids repeat from run to run, and the server would answer from its log. */
 int lc_race_prepare(const struct lc_session *s, struct lc_runner *r, const struct lc_world *world)
 {
     static const struct lc_text nothing = {0};
@@ -53,6 +54,7 @@ void lc_runner_close(struct lc_runner *r)
 
 /* --- one round -------------------------------------------------------------------------------------- */
 
+/* Candidates by id alone: their features are in the catalogue. */
 static void put_select(const struct lc_game *g, size_t t, const size_t *arms, size_t n, struct lc_text *out)
 {
     lc_text_clear(out);
@@ -67,6 +69,7 @@ static void put_select(const struct lc_game *g, size_t t, const size_t *arms, si
     lc_text_printf(out, "],\"decision\":\"%s-%zu\"}", g->id_prefix, t);
 }
 
+/* Keeps the reason for the main thread to print; returns -1. */
 static int fail(struct lc_runner *r, size_t t, const struct lc_reply *reply)
 {
     struct lc_text text = {0};
@@ -76,6 +79,7 @@ static int fail(struct lc_runner *r, size_t t, const struct lc_reply *reply)
     return -1;
 }
 
+/* Latency as the caller sees it, failed requests included. */
 static const struct lc_reply *timed(struct lc_client *c, const char *path, const struct lc_text *body,
                                     struct lc_histogram *h)
 {
@@ -105,6 +109,7 @@ static int read_choice(struct lc_runner *r, size_t t, const struct lc_reply *rep
     return rc;
 }
 
+/* select, then reward: the next round begins when the reward is durable. */
 static int play_round(struct lc_runner *r, struct lc_client *c, size_t t, size_t *arms, struct lc_text *body)
 {
     const struct lc_game *g = r->game;
@@ -128,6 +133,7 @@ static int play_round(struct lc_runner *r, struct lc_client *c, size_t t, size_t
     return 0;
 }
 
+/* The thread of one policy; leaves at the end, at a failure of its own, or when another has failed. */
 static void *play(void *arg)
 {
     struct lc_runner *r = arg;
@@ -149,6 +155,7 @@ static void *play(void *arg)
 
 /* --- watching --------------------------------------------------------------------------------------- */
 
+/* Rounds that all policies have finished. */
 static size_t slowest(struct lc_runner *runners, size_t n)
 {
     size_t least = SIZE_MAX;
@@ -186,6 +193,7 @@ static void show(struct lc_progress *p, const struct lc_game *g, struct lc_runne
     lc_text_close(&line);
 }
 
+/* Fifty looks a second, ten redraws (progress.c). */
 static void watch(struct lc_progress *p, const struct lc_game *g, struct lc_runner *runners, size_t n, const char *unit,
                   bool is_rate, const _Atomic bool *is_stopped)
 {
@@ -196,6 +204,7 @@ static void watch(struct lc_progress *p, const struct lc_game *g, struct lc_runn
     lc_progress_clear(p);
 }
 
+/* When a thread cannot start, those that run are stopped and waited for. */
 int lc_race_run(const struct lc_session *s, const struct lc_game *game, struct lc_runner *runners, size_t n,
                 struct lc_progress *progress, const char *unit, bool is_rate)
 {

@@ -44,6 +44,7 @@ struct worker {
 
 /* --- one request ------------------------------------------------------------------------------------ */
 
+/* Counts; only the first reason of each thread is kept, the others are usually the same. */
 static void note_error(struct worker *w, const char *what, size_t line, const struct lc_reply *r)
 {
     struct lc_text t = {0};
@@ -72,6 +73,7 @@ static const struct lc_reply *post(struct worker *w, const char *path, size_t li
     return r;
 }
 
+/* Rewards the server has acknowledged. */
 static void earn(struct worker *w, double reward)
 {
     w->result.n_earned++;
@@ -146,6 +148,7 @@ static bool take(struct driver *d, struct lc_task *task, uint64_t *due_ns)
     return has_task;
 }
 
+/* The thread of one connection. */
 static void *work(void *arg)
 {
     struct worker *w = arg;
@@ -182,6 +185,7 @@ static void merge(struct lc_replay_result *into, const struct lc_replay_result *
         memcpy(into->first_error, from->first_error, sizeof into->first_error);
 }
 
+/* By bytes of the file or by --limit, whichever is further; negative (no bar) for a pipe. */
 static double fraction_done(const struct driver *d)
 {
     size_t limit = d->options->limit, total = d->source->total_bytes;
@@ -192,6 +196,7 @@ static double fraction_done(const struct driver *d)
     return by_bytes > by_lines ? by_bytes : by_lines;
 }
 
+/* The main thread only looks at atomic counters: it takes no lock of the workers. */
 static void show_until_done(struct driver *d, struct lc_progress *p)
 {
     while (atomic_load(&d->n_running) > 0) {
@@ -206,6 +211,7 @@ static void show_until_done(struct driver *d, struct lc_progress *p)
     lc_progress_clear(p);
 }
 
+/* Histograms need more than zeros: their minimum starts at the largest value. */
 static void clear_result(struct lc_replay_result *r)
 {
     memset(r, 0, sizeof *r);
@@ -214,6 +220,7 @@ static void clear_result(struct lc_replay_result *r)
     lc_histogram_clear(&r->observe);
 }
 
+/* Connections that could not be started are missing from the count of threads, not from the work. */
 int lc_replay_run(const struct lc_session *s, const struct lc_replay_options *o, struct lc_source *src,
                   struct lc_progress *progress, struct lc_replay_result *out)
 {

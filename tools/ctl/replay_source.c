@@ -28,6 +28,7 @@ const char lc_source_help[] =
     "  our own log       as `laplacectl events` prints it: decided lines with their rewarded (or expired, with a\n"
     "                    default reward) lines, and observed lines, sent to /observe; other lines are skipped.\n";
 
+/* "file:line: text" into s->why; returns -1. */
 static int fail(struct lc_source *s, const char *text)
 {
     snprintf(s->why, sizeof s->why, "%.100s:%zu: %.120s", s->path, s->line, text);
@@ -80,6 +81,7 @@ void lc_task_close(struct lc_task *task)
 
 /* --- bodies ----------------------------------------------------------------------------------------- */
 
+/* Appends "name": value unless absent; knows from the length whether a comma is due. */
 static void put_member(struct lc_text *out, const char *name, const struct lc_json *v)
 {
     if (v == NULL)
@@ -95,6 +97,7 @@ static void put_context(struct lc_text *out, const struct lc_json *v)
         put_member(out, "context", v);
 }
 
+/* The names of a rewards object, as candidates. */
 static int put_key(void *arg, const char *key, const struct lc_json *item)
 {
     struct lc_text *out = arg;
@@ -105,6 +108,7 @@ static int put_key(void *arg, const char *key, const struct lc_json *item)
     return 0;
 }
 
+/* Rewards stay in the parsed line, which the task keeps until its decision is back. */
 static int select_task(struct lc_source *s, struct lc_task *task)
 {
     const struct lc_json *doc = task->doc, *rewards = lc_json_get(doc, "rewards");
@@ -157,6 +161,7 @@ static int observe_task(struct lc_task *task, const struct lc_json *from, const 
     return 1;
 }
 
+/* Features may stand inside the arm or, as in our own log, beside it. */
 static int logged_task(struct lc_task *task)
 {
     const struct lc_json *doc = task->doc;
@@ -166,6 +171,7 @@ static int logged_task(struct lc_task *task)
 
 /* --- our own log ------------------------------------------------------------------------------------ */
 
+/* Keeps the line as compact text: a fifth of the memory of its parsed form. */
 static int remember_decided(struct lc_source *s, const struct lc_json *doc)
 {
     const char *id = lc_json_string(lc_json_get(doc, "decision"));
@@ -219,6 +225,7 @@ static int rewarded_task(struct lc_source *s, struct lc_task *task, const struct
     return rc;
 }
 
+/* 1 with a task, 0 to skip, -1. */
 static int log_task(struct lc_source *s, struct lc_task *task, const char *type)
 {
     if (strcmp(type, "decided") == 0)
@@ -232,6 +239,7 @@ static int log_task(struct lc_source *s, struct lc_task *task, const char *type)
 
 /* --- lines ------------------------------------------------------------------------------------------ */
 
+/* Tells the three kinds apart; 1 with a task, 0 to skip, -1 with why. */
 static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
 {
     char why[LC_WHY];
@@ -251,6 +259,7 @@ static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
     return fail(s, "neither \"rewards\" (full information) nor \"arm\" and \"reward\" (logged)");
 }
 
+/* Lines that ask for nothing are skipped here, so that the caller's clock counts requests only. */
 int lc_source_next(struct lc_source *s, struct lc_task *task)
 {
     *task = (struct lc_task){0};

@@ -33,6 +33,7 @@ void lc_scores_close(struct lc_scores *s)
     s->n_policies = 0;
 }
 
+/* The last tenth shows where a policy ends up, when its total still carries what learning has cost. */
 void lc_scores_add(struct lc_scores *s, size_t policy, size_t seed, const double *curve, size_t n_rounds, bool is_rate)
 {
     size_t last = n_rounds / 10 > 0 ? n_rounds / 10 : 1;
@@ -42,6 +43,7 @@ void lc_scores_add(struct lc_scores *s, size_t policy, size_t seed, const double
     s->tail[policy][seed] = (total - before) / (double)last;
 }
 
+/* Two passes: the deviations are summed after the mean is known. */
 struct lc_estimate lc_estimate_of(const double *v, size_t n)
 {
     struct lc_estimate e = {0.0, NAN};
@@ -67,6 +69,7 @@ struct lc_estimate lc_estimate_paired(const double *a, const double *b, size_t n
 
 /* --- text ------------------------------------------------------------------------------------------- */
 
+/* "12.3 +- 0.4", or "12.3" when there is one seed only. */
 static void put_estimate(struct lc_text *out, struct lc_estimate e, int digits)
 {
     lc_text_printf(out, "%.*f", digits, e.mean);
@@ -79,6 +82,7 @@ static double ms(const struct lc_histogram *h, double q)
     return (double)lc_histogram_quantile(h, q) * 1e-6;
 }
 
+/* Latencies are over all seeds. */
 void lc_scores_print(const struct lc_scores *s, const char *what, int digits, struct lc_text *out)
 {
     lc_text_printf(out, "%-20s %22s %16s %12s %12s %12s\n", "policy", what, "last tenth/round", "select p50",
@@ -93,6 +97,7 @@ void lc_scores_print(const struct lc_scores *s, const char *what, int digits, st
     }
 }
 
+/* The percentage is of the other policy's mean. */
 void lc_scores_print_pair(const struct lc_scores *s, size_t a, size_t b, const char *what, int digits,
                           struct lc_text *out)
 {
@@ -109,6 +114,7 @@ void lc_scores_print_pair(const struct lc_scores *s, size_t a, size_t b, const c
 
 /* --- JSON ------------------------------------------------------------------------------------------- */
 
+/* A missing standard error is null: NaN is no JSON. */
 static void json_estimate(struct lc_text *out, struct lc_estimate e)
 {
     lc_text_puts(out, "\"mean\":");
@@ -147,6 +153,7 @@ static void json_pair(const struct lc_scores *s, size_t a, size_t b, struct lc_t
     lc_text_puts(out, "}");
 }
 
+/* Pairs (a, b) with a < b in the order of the policies. */
 void lc_scores_json(const struct lc_scores *s, const char *what, struct lc_text *out)
 {
     lc_text_puts(out, "\"policies\":[");

@@ -25,6 +25,7 @@ void *lc_alloc(size_t n, size_t size)
     return p;
 }
 
+/* realloc of 0 bytes may free; one byte is asked for instead. */
 void *lc_regrow(void *ptr, size_t n, size_t size)
 {
     void *p = NULL;
@@ -43,6 +44,7 @@ char *lc_copy(const char *s)
     return out;
 }
 
+/* Doubling keeps appending O(1) on average. */
 void lc_reserve(void **ptr, size_t *cap, size_t need, size_t size)
 {
     size_t next = *cap > 0 ? *cap : 16;
@@ -62,6 +64,7 @@ void lc_text_close(struct lc_text *t)
     *t = (struct lc_text){0};
 }
 
+/* Room for `more` bytes and the terminating NUL. */
 static void reserve_text(struct lc_text *t, size_t more)
 {
     void *data = t->data;
@@ -90,6 +93,7 @@ void lc_text_puts(struct lc_text *t, const char *s)
     lc_text_put(t, s, strlen(s));
 }
 
+/* Measures first, then writes: two passes over the format. */
 void lc_text_printf(struct lc_text *t, const char *fmt, ...)
 {
     va_list args, again;
@@ -123,6 +127,7 @@ void lc_text_json(struct lc_text *t, const char *s)
     lc_text_puts(t, "\"");
 }
 
+/* Not for NaN or infinity, which JSON does not know. */
 void lc_text_number(struct lc_text *t, double v)
 {
     char buf[40];
@@ -145,6 +150,7 @@ void lc_text_vector(struct lc_text *t, const double *v, size_t n)
     lc_text_puts(t, "]");
 }
 
+/* Written from the right; a turn of eight buffers is enough for one printf. */
 const char *lc_thousands(unsigned long long v)
 {
     static _Thread_local char bufs[8][32];

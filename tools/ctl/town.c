@@ -31,6 +31,7 @@
 
 enum purpose { EDGES = 1, BRIDGES, FEATURES, TRUTH, USERS, CANDIDATES, NOISE };
 
+/* Independent streams for each purpose from the one seed. */
 static uint64_t key_of(uint64_t seed, enum purpose p)
 {
     return kb_hash_u64(kb_hash_u64(KB_HASH_INIT, seed), (uint64_t)p);
@@ -55,6 +56,7 @@ struct lc_town_options lc_town_defaults(void)
 
 /* --- graph ------------------------------------------------------------------------------------------ */
 
+/* Weight 1 throughout. */
 static void add_edge(struct lc_town *town, size_t *cap, size_t u, size_t v)
 {
     void *edges = town->edges;
@@ -63,6 +65,7 @@ static void add_edge(struct lc_town *town, size_t *cap, size_t u, size_t v)
     town->edges[town->n_edges++] = (struct kb_edge){(uint32_t)u, (uint32_t)v, 1.0};
 }
 
+/* Union-find with path halving. */
 static size_t root_of(size_t *parent, size_t i)
 {
     while (parent[i] != i)
@@ -92,6 +95,7 @@ static void connect(struct lc_town *town, size_t *cap)
     free(parent);
 }
 
+/* Every pair is tossed for by its own keyed number: O(n^2). */
 static void make_graph(struct lc_town *town)
 {
     size_t n = town->o.n_users, cap = 0;
@@ -111,6 +115,7 @@ static void make_graph(struct lc_town *town)
 
 /* --- arms and truth --------------------------------------------------------------------------------- */
 
+/* Normal vectors scaled to length 1 are uniform on the sphere. */
 static void make_features(struct lc_town *town)
 {
     size_t m = town->o.n_arms, d = town->o.dim;
@@ -146,6 +151,7 @@ static enum kb_err factor_arms(const struct lc_town *town, struct kb_chol *out)
     return rc;
 }
 
+/* Cholesky factor of L + rho I, dense: O(n^3 / 3). */
 static enum kb_err factor_users(const struct lc_town *town, struct kb_chol *out, struct kb_errmsg *msg)
 {
     size_t n = town->o.n_users;
@@ -182,6 +188,7 @@ static void draw_truth(struct lc_town *town, const struct kb_chol *users, const 
     free(z);
 }
 
+/* Both factors, then the draw. */
 static enum kb_err make_truth(struct lc_town *town, struct kb_errmsg *msg)
 {
     struct kb_chol users, arms;
@@ -252,6 +259,7 @@ double lc_town_reward(const struct lc_town *town, size_t t, size_t arm)
     return town->truth[lc_town_user(town, t) * m + arm] + town->o.noise * z;
 }
 
+/* Against the best of the candidates, not of all arms: what was on offer is not the policy's fault. */
 double lc_town_regret(const struct lc_town *town, size_t t, size_t chosen)
 {
     const double *f = town->truth + lc_town_user(town, t) * town->o.n_arms;
