@@ -22,14 +22,14 @@ struct lc_opt {
     const char *name; /* without the dashes */
     enum lc_opt_kind kind;
     void *value;
-    const char *arg;   /* what --help shows as its value; NULL for flags */
+    const char *arg; /* what --help shows as its value; NULL for flags */
     const char *about;
 };
 
 /* What every command knows: where the server is, and how to print. */
 struct lc_session {
     const char *server, *key, *tenant;
-    bool is_json;     /* --json: machine output */
+    bool is_json; /* --json: machine output */
     bool wants_help;
     double timeout_s; /* of one request */
 };
@@ -51,8 +51,8 @@ enum { LC_GO = -1 }; /* lc_args_parse: carry on; other values are the exit statu
 /* Reads options (those of the command, then the session's) and positional words; at least `min` and at most
  * `max` of these. "--" ends the options; "-" is a word. Returns LC_GO, 0 after --help was printed, or 2 after a
  * usage error was printed. */
-int lc_args_parse(const struct lc_command *cmd, struct lc_session *s, const struct lc_opt *opts, size_t n_opts, int argc,
-                  char **argv, struct lc_words *words, size_t min, size_t max);
+int lc_args_parse(const struct lc_command *cmd, struct lc_session *s, const struct lc_opt *opts, size_t n_opts,
+                  int argc, char **argv, struct lc_words *words, size_t min, size_t max);
 
 /* Session options at the front of a command line; returns how many arguments were read, or -1 (printed). */
 int lc_args_session(struct lc_session *s, int argc, char **argv);

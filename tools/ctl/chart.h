@@ -11,8 +11,8 @@ struct lc_series {
     const char *label;
     const double *y; /* n values at 1, 2, ..., n */
     size_t n;
-    char mark;      /* without colours: what the curve is drawn with */
-    int colour;     /* ANSI colour, 31 to 37 */
+    char mark;  /* without colours: what the curve is drawn with */
+    int colour; /* ANSI colour, 31 to 37 */
 };
 
 struct lc_chart {

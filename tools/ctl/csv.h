@@ -9,11 +9,11 @@
 #include "text.h"
 
 struct lc_csv {
-    const char *path;     /* for messages; borrowed */
+    const char *path; /* for messages; borrowed */
     FILE *file;
-    size_t line;          /* line on which the current row starts, from 1 */
-    size_t next_line;     /* line of the next byte to be read */
-    char separator;       /* found in the first row; '\0' before */
+    size_t line;            /* line on which the current row starts, from 1 */
+    size_t next_line;       /* line of the next byte to be read */
+    char separator;         /* found in the first row; '\0' before */
     unsigned char ahead[2]; /* read too early, while looking for a byte order mark */
     size_t n_ahead;
     bool is_owned;        /* close the file with the reader */

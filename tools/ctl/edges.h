@@ -12,13 +12,13 @@ int lc_header_from_name(const char *name);
 struct lc_edge_reader {
     struct lc_csv csv;
     enum lc_header header;
-    bool allows_zero;  /* weight 0 (and below) passes: the caller skips such rows */
-    size_t n_edges;    /* given out so far */
-    size_t n_columns;  /* of the first edge; every row must have as many */
-    char *first[3];    /* first row, held back until the second is seen */
+    bool allows_zero; /* weight 0 (and below) passes: the caller skips such rows */
+    size_t n_edges;   /* given out so far */
+    size_t n_columns; /* of the first edge; every row must have as many */
+    char *first[3];   /* first row, held back until the second is seen */
     size_t n_first, first_line;
     enum { LC_EDGES_START, LC_EDGES_SECOND, LC_EDGES_REST } state;
-    int second;        /* what lc_csv_next said about the second row */
+    int second; /* what lc_csv_next said about the second row */
 };
 
 struct lc_edge_row {

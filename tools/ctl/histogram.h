@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LC_HISTOGRAM_SUB_BITS 7u /* 128 linear cells for each power of two */
+#define LC_HISTOGRAM_SUB_BITS 7u  /* 128 linear cells for each power of two */
 #define LC_HISTOGRAM_MAX_BITS 44u /* values up to 2^44 ns = 4.9 hours; larger ones count as that */
 #define LC_HISTOGRAM_CELLS ((LC_HISTOGRAM_MAX_BITS - LC_HISTOGRAM_SUB_BITS + 1u) << LC_HISTOGRAM_SUB_BITS)
 

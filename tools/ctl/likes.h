@@ -11,9 +11,9 @@
 
 struct lc_likes {
     struct kb_ids arms;
-    size_t n_users;     /* ids of *users when reading ended */
-    size_t *start;      /* [n_users + 1] */
-    uint32_t *arm;      /* [n] distinct and ascending within a user */
+    size_t n_users; /* ids of *users when reading ended */
+    size_t *start;  /* [n_users + 1] */
+    uint32_t *arm;  /* [n] distinct and ascending within a user */
     size_t n, n_repeats;
     size_t n_fans_total; /* users with at least one like */
     size_t *n_fans;      /* [arms.n] users who like it */

@@ -28,9 +28,9 @@ struct lc_people {
     size_t n_edges;
     uint32_t *arm; /* [n_arms] kept arms (ids) */
     size_t n_arms;
-    size_t *train_start, *held_start;    /* [n_members + 1] */
-    uint32_t *train, *held;              /* kept-arm indices, ascending within a member */
-    uint32_t *player;                    /* [n_players] members who have a held-out like and enough other arms */
+    size_t *train_start, *held_start; /* [n_members + 1] */
+    uint32_t *train, *held;           /* kept-arm indices, ascending within a member */
+    uint32_t *player;                 /* [n_players] members who have a held-out like and enough other arms */
     size_t n_players;
     double *features; /* [n_arms x dim] or NULL */
 };

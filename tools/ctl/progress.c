@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #define REDRAW_NS 100000000u
-#define BAR_CELLS 20
+#define BAR_CELLS 10
+#define WIDE 110 /* columns from which on there is room for the bar */
 
 uint64_t lc_now_ns(void)
 {
@@ -59,14 +60,15 @@ const char *lc_clock(double seconds, char *buf)
     return buf;
 }
 
-/* Twenty cells and the percentage. */
-static void put_bar(struct lc_text *line, double fraction)
+/* The bar, where the terminal is wide enough for it, and the percentage. */
+static void put_bar(struct lc_text *line, double fraction, bool has_cells)
 {
     int full = (int)(fraction * BAR_CELLS + 0.5);
-    lc_text_puts(line, "[");
-    for (int i = 0; i < BAR_CELLS; i++)
+    if (has_cells)
+        lc_text_puts(line, "[");
+    for (int i = 0; has_cells && i < BAR_CELLS; i++)
         lc_text_puts(line, i < full ? "#" : ".");
-    lc_text_printf(line, "] %3.0f %%  ", 100.0 * fraction);
+    lc_text_printf(line, "%s%3.0f %%  ", has_cells ? "] " : "", 100.0 * fraction);
 }
 
 void lc_progress_show(struct lc_progress *p, double fraction, const char *text)
@@ -80,11 +82,11 @@ void lc_progress_show(struct lc_progress *p, double fraction, const char *text)
     if (fraction > 1.0)
         fraction = 1.0;
     if (fraction >= 0.0)
-        put_bar(&line, fraction);
-    lc_text_puts(&line, text);
+        put_bar(&line, fraction, p->width >= WIDE);
     double elapsed = (double)(now - p->start_ns) * 1e-9;
     if (fraction > 0.01)
-        lc_text_printf(&line, "  %s left", lc_clock(elapsed * (1.0 - fraction) / fraction, clock));
+        lc_text_printf(&line, "%s left  ", lc_clock(elapsed * (1.0 - fraction) / fraction, clock));
+    lc_text_puts(&line, text);
     /* a line as wide as the terminal would wrap and could not be redrawn in place */
     fprintf(stderr, "\r\033[K%.*s", p->width - 1, line.data != NULL ? line.data : "");
     fflush(stderr);

@@ -8,20 +8,20 @@
 
 #include "text.h"
 
-uint64_t lc_now_ns(void);               /* monotonic */
-void lc_sleep_until_ns(uint64_t when);  /* returns at once when it has passed */
+uint64_t lc_now_ns(void);              /* monotonic */
+void lc_sleep_until_ns(uint64_t when); /* returns at once when it has passed */
 
 struct lc_progress {
-    bool is_live;       /* standard error is a terminal: redraw one line */
+    bool is_live; /* standard error is a terminal: redraw one line */
     uint64_t start_ns;
-    uint64_t last_ns;   /* of the last line that was shown */
-    int width;          /* columns of the terminal */
+    uint64_t last_ns; /* of the last line that was shown */
+    int width;        /* columns of the terminal */
 };
 
 void lc_progress_init(struct lc_progress *p, bool is_quiet);
 
-/* Shows `text` behind a bar and before the time left, at most ten times a second; fraction in [0, 1], negative
- * when unknown. On anything but a terminal it does nothing. */
+/* Shows the share done and the time left, then `text` (cut at the edge of the terminal), at most ten times a second;
+ * fraction in [0, 1], negative when unknown. On anything but a terminal it does nothing. */
 void lc_progress_show(struct lc_progress *p, double fraction, const char *text);
 void lc_progress_clear(struct lc_progress *p);
 

@@ -181,13 +181,13 @@ static void show(struct lc_progress *p, const struct lc_game *g, struct lc_runne
 {
     struct lc_text line = {0};
     size_t t = slowest(runners, n);
-    lc_text_printf(&line, "round %s/%s  %s:", lc_thousands(t), lc_thousands(g->n_rounds), unit);
+    lc_text_printf(&line, "%s/%s  %s:", lc_thousands(t), lc_thousands(g->n_rounds), unit);
     for (size_t i = 0; i < n; i++) {
         double v = t > 0 ? runners[i].curve[t - 1] : 0.0;
         if (is_rate)
             lc_text_printf(&line, " %s %.3f", runners[i].label, t > 0 ? v / (double)t : 0.0);
         else
-            lc_text_printf(&line, " %s %.1f", runners[i].label, v);
+            lc_text_printf(&line, " %s %.0f", runners[i].label, v);
     }
     lc_progress_show(p, fraction_done(runners, n, g->n_rounds), line.data);
     lc_text_close(&line);

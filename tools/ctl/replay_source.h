@@ -27,9 +27,9 @@ struct lc_source {
     FILE *file;
     char *buffer; /* of getline */
     size_t cap_buffer;
-    size_t line, bytes; /* read so far */
-    size_t total_bytes; /* 0: unknown (a pipe) */
-    size_t n_skipped;   /* lines that ask for nothing: configured, late, a second reward, ... */
+    size_t line, bytes;      /* read so far */
+    size_t total_bytes;      /* 0: unknown (a pipe) */
+    size_t n_skipped;        /* lines that ask for nothing: configured, late, a second reward, ... */
     struct kb_ids decisions; /* of our own log, with the decided line until it is rewarded */
     char **decided;
     size_t cap_decided;

@@ -37,7 +37,8 @@ struct lc_estimate lc_estimate_paired(const double *a, const double *b, size_t n
 /* The table, one row per policy; `what` heads the column of the score, %.*f with `digits`. */
 void lc_scores_print(const struct lc_scores *s, const char *what, int digits, struct lc_text *out);
 /* One line: "a - b = mean +- se (...)". */
-void lc_scores_print_pair(const struct lc_scores *s, size_t a, size_t b, const char *what, int digits, struct lc_text *out);
+void lc_scores_print_pair(const struct lc_scores *s, size_t a, size_t b, const char *what, int digits,
+                          struct lc_text *out);
 
 /* "policies":[...],"paired":[...] (no braces around): every policy against every later one. */
 void lc_scores_json(const struct lc_scores *s, const char *what, struct lc_text *out);

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-void *lc_alloc(size_t n, size_t size);            /* zeroed, never NULL; sizes multiply checked */
+void *lc_alloc(size_t n, size_t size);             /* zeroed, never NULL; sizes multiply checked */
 void *lc_regrow(void *ptr, size_t n, size_t size); /* realloc; new part not zeroed */
 void lc_out_of_memory(size_t n, size_t size) __attribute__((noreturn));
 char *lc_copy(const char *s);
