@@ -49,6 +49,20 @@ def test_what_is_not_said_comes_from_the_preset(api, name):
     assert conf["context_kernel"]["type"] == "ones" and conf["arm_kernel"]["lengthscale"] == 1
 
 
+def test_the_default_row_is_made_for_rewards_between_0_and_1(api, name):
+    conf = api.put_tenant(name)["configuration"]
+    assert (conf["algorithm"], conf["representation"]["type"]) == ("laplaced", "kors")
+    assert conf["representation"]["lambda"] == conf["representation"]["mu"] == 0.25
+    assert conf["user_kernel"] == {"type": "laplacian", "rho": 0.01, "population": 1, "normalize": True}
+
+
+def test_mu_follows_lambda_unless_it_is_told(api, name):
+    told = ({"lambda": 0.5}, {"lambda": 0.5, "mu": 2}, {"mu": 3})
+    got = [api.call("PUT", f"/tenants/{name}", {"algorithm": "ek-ucb", "representation": r}, expect=(200, 201)).json for r in told]
+    assert [(g["configuration"]["representation"]["lambda"], g["configuration"]["representation"]["mu"]) for g in got] == [
+        (0.5, 0.5), (0.5, 2), (1, 3)]
+
+
 def test_the_version_rises_with_every_change_and_only_then(api, name):
     first = api.put_tenant(name, algorithm="ucb")
     assert api.put_tenant(name, expect=200, algorithm="ucb") == first

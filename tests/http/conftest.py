@@ -24,10 +24,13 @@ def pytest_sessionstart(session):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """One server for the module's tests; each takes a tenant of its own."""
+    """One server for the module's tests; each takes a tenant of its own. It must end well (leaks count under ASan)."""
     running = Server(tmp_path_factory.mktemp("laplaced")).start()
     yield running
-    running.close()
+    try:
+        assert running.terminate() == 0, running.log()[-3000:]
+    finally:
+        running.close()
 
 
 @pytest.fixture
