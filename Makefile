@@ -116,11 +116,18 @@ tsan: ## C tests of the server under ThreadSanitizer
 layers: ## prove by includes who may know whom
 	sh tools/layers.sh
 lint: layers format-check ## layers, formatting, cppcheck
-	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -Icore -Iserver core server tools/ctl
+	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 core server tools/ctl
 format: ## clang-format every C file
 	clang-format -i core/*.[ch] server/*.[ch] tools/ctl/*.[ch] tests/*/*.[ch]
 format-check:
 	clang-format --dry-run --Werror core/*.[ch] server/*.[ch] tools/ctl/*.[ch] tests/*/*.[ch]
+bench: all $(OUT)/tests/bench/bench_core ## figures of the core's hot calls and of HTTP, as JSON lines in build/bench/
+	@mkdir -p $(BUILD)/bench
+	$(OUT)/tests/bench/bench_core | tee $(BUILD)/bench/core.jsonl
+	sh tests/bench/http.sh $(OUT) $(BUILD)/bench/http.jsonl
+$(OUT)/tests/bench/bench_core: tests/bench/bench_core.c $(OUT)/libkb.a
+	@mkdir -p $(@D)
+	$(CC) $(TEST_FLAGS) $(LDFLAGS_ALL) -o $@ $< $(OUT)/libkb.a $(CORE_LIBS)
 docker: ## build the container image
 	docker build -t laplaced .
 install: all ## install below PREFIX (default /usr/local)
