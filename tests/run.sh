@@ -11,6 +11,9 @@ OUT=$1
 PART=${2:-all}
 PYTHON=${PYTHON:-/usr/bin/python3}
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
+# A case may take longer than libcheck's 4 seconds on a busy machine or under a sanitizer.
+CK_DEFAULT_TIMEOUT=${CK_DEFAULT_TIMEOUT:-60}
+export CK_DEFAULT_TIMEOUT
 passed=0
 failed=0
 log=$(mktemp)
