@@ -32,6 +32,8 @@ static void tick(void *arg, int64_t now_ms)
 {
     struct ld_app *app = arg;
     ld_tenants_each(app->tenants, tick_tenant, &now_ms);
+    if (app->http != NULL)
+        ld_http_drop_vanished(app->http);
     if (!atomic_load(&app->is_draining) || app->http == NULL)
         return;
     size_t n = ld_http_in_flight(app->http);

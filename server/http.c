@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -282,6 +283,30 @@ int ld_http_port(const struct ld_http *h)
 size_t ld_http_in_flight(const struct ld_http *h)
 {
     return atomic_load(&h->n_in_flight);
+}
+
+/* Whether the client has closed its side, with nothing left to read. */
+static bool is_closed(struct MHD_Connection *c, int *fd)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    char byte;
+    if (info == NULL)
+        return false;
+    *fd = (int)info->connect_fd;
+    return recv(*fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* The library's edge-triggered epoll overlooks an end of stream that arrives together with a part of a body, and would
+ * keep such a request until its idle timeout. Closing both sides raises the event that it does see. Seen twice, so
+ * that a whole body whose client has shut down its side has been handed over by then. */
+void ld_http_drop_vanished(struct ld_http *h)
+{
+    int fd;
+    pthread_mutex_lock(&h->lock);
+    for (struct ld_request *r = h->newest; r != NULL; r = r->older)
+        if (!r->is_handed && is_closed(r->connection, &fd) && ++r->n_seen_closed == 2)
+            shutdown(fd, SHUT_RDWR);
+    pthread_mutex_unlock(&h->lock);
 }
 
 /* The library gives the listening socket back, to be closed by us: from then on the kernel refuses connections.

@@ -43,6 +43,7 @@ struct ld_request {
     atomic_bool is_claimed; /* somebody replies */
     bool is_handed;         /* the handler holds a reference */
     bool is_discarding;     /* the rest of the body is read and thrown away: the reply stands already */
+    int n_seen_closed;      /* by ld_http_drop_vanished */
     int route, status;
     int64_t started_us;
     struct MHD_Response *response;

@@ -91,3 +91,14 @@ def test_readiness_ends_before_the_listener(boot):
             pass  # an idle connection may be closed and no new one taken: not ready either
         slow.close()
     assert server._reap() == 0
+
+
+def test_clients_that_vanish_within_a_body_do_not_hold_up_a_stop(boot):
+    """Their last bytes and the end of the stream arrive together."""
+    server = boot()
+    host, port = server.url[len("http://"):].split(":")
+    for _ in range(10):
+        with socket.create_connection((host, int(port))) as conn:
+            conn.sendall(b"PUT /tenants/default/graph HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+    started = time.monotonic()
+    assert server.terminate() == 0 and time.monotonic() - started < 5
