@@ -1,8 +1,9 @@
 /* The live tenants, in order of name. folder.h has the files.
  *
  * Creation makes the file first and the registry row last; a file without a row is therefore either an unfinished
- * creation or was copied here from elsewhere, and is taken in at start. Removal writes the marker first, then drops
- * the row, then the files once nobody holds the tenant. A row without a file is refused: it would start empty.
+ * creation or was copied here from elsewhere, and is taken in at start, unless it has no event. Removal writes the
+ * marker first, then drops the row, then the files once nobody holds the tenant. A row without a file is refused: it
+ * would start empty.
  *
  * Lookups take the read lock of the table for a binary search; creation and removal are serial among themselves. */
 #include "registry.h"
@@ -20,6 +21,7 @@
 #include "log.h"
 
 #define DELETE_WAIT_MS 2000
+#define FIRST_TENANT "default"
 
 struct ld_tenants {
     const struct ld_world *world;
@@ -159,18 +161,17 @@ static int default_settings(struct ld_settings *out)
     return kb_spec_preset(&out->spec, "laplaced", 0, 0) == KB_OK ? 0 : -1;
 }
 
-/* Opens one tenant into the table. initial NULL: its log must not be empty. */
+/* Opens one tenant into the table; LD_STORE_*. initial NULL: its log must not be empty. */
 static int open_tenant(struct ld_tenants *r, const char *name, const struct ld_settings *initial, char *why)
 {
     struct ld_tenant *t = NULL;
+    const int rc = ld_tenant_open(&t, r->world, name, initial, why);
 
-    if (ld_tenant_open(&t, r->world, name, initial, why) != LD_STORE_OK)
-        return -1;
-    if (insert(r, t) == 0)
-        return 0;
+    if (rc != LD_STORE_OK || insert(r, t) == 0)
+        return rc;
     ld_tenant_release(t);
     snprintf(why, 512, "%s: out of memory", name);
-    return -1;
+    return LD_STORE_NOMEM;
 }
 
 struct opening {
@@ -184,22 +185,30 @@ static int open_registered(void *arg, const char *name)
 {
     struct opening *o = arg;
 
-    return open_tenant(o->r, name, NULL, o->why);
+    return open_tenant(o->r, name, NULL, o->why) == LD_STORE_OK ? 0 : -1;
 }
 
-/* A file without a row. One that cannot be opened is not ours to judge: it is left alone, and logged. */
+/* A file without a row. A whole one without an event is a creation that was cut off before anybody was answered: what
+ * was asked for is not known, so it goes. One that cannot be opened is not ours to judge: it is left alone, and logged.
+ */
 static int adopt_unregistered(void *arg, const char *name)
 {
     struct ld_tenants *r = arg;
     struct ld_tenant *t = ld_tenants_find(r, name);
-    struct ld_settings initial;
     char why[512];
+    int rc;
 
     if (t != NULL) {
         ld_tenant_release(t);
         return 0;
     }
-    if (default_settings(&initial) != 0 || open_tenant(r, name, &initial, why) != 0) {
+    rc = open_tenant(r, name, NULL, why);
+    if (rc == LD_STORE_EMPTY) {
+        ld_folder_remove(r->world->data_dir, name);
+        ld_log(LD_LOG_INFO, "tenant %s: its creation was cut off and is undone", name);
+        return 0;
+    }
+    if (rc != LD_STORE_OK) {
         ld_log(LD_LOG_ERROR, "tenant %s is not registered and cannot be taken in: %s", name, why);
         return 0;
     }
@@ -207,28 +216,48 @@ static int adopt_unregistered(void *arg, const char *name)
     return add_row(r, name);
 }
 
-/* Removals first, then rows, then files without rows; `default` only into a folder that was never used. */
+/* Removals first, then rows, then files without rows. */
 static int open_all(struct ld_tenants *r, char *why)
 {
     const char *data_dir = r->world->data_dir;
     struct opening o = {.r = r, .why = why};
-    struct ld_settings initial;
 
     snprintf(why, 512, "%.300s: the data folder cannot be read or written", data_dir);
     if (ld_folder_scan(data_dir, ".db.deleted", finish_removal, r) != 0)
         return -1;
     if (ld_registry_list(r->file, open_registered, &o) != 0)
         return -1;
-    if (ld_folder_scan(data_dir, ".db", adopt_unregistered, r) != 0)
-        return -1;
-    if (!ld_registry_was_created(r->file) || r->n > 0)
-        return 0;
-    if (default_settings(&initial) != 0 || open_tenant(r, "default", &initial, why) != 0)
-        return -1;
-    return add_row(r, "default");
+    return ld_folder_scan(data_dir, ".db", adopt_unregistered, r);
 }
 
-/* The lock comes first and goes last. */
+/* For ld_folder_scan: stops it at a file of any other tenant. */
+static int is_other(void *arg, const char *name)
+{
+    (void)arg;
+    return strcmp(name, FIRST_TENANT) != 0;
+}
+
+/* Whether nobody has used this folder. A first start that was killed may have left a file of FIRST_TENANT. */
+static bool is_unused(const char *data_dir, const char *registry_path)
+{
+    return access(registry_path, F_OK) != 0 && ld_folder_scan(data_dir, ".db.deleted", is_other, NULL) == 0 &&
+           ld_folder_scan(data_dir, ".db", is_other, NULL) == 0;
+}
+
+/* Makes FIRST_TENANT with its first event. It is closed again: open_all takes it in like any file without a row. */
+static int make_first(struct ld_tenants *r, char *why)
+{
+    struct ld_tenant *t = NULL;
+    struct ld_settings initial;
+
+    if (default_settings(&initial) != 0 || ld_tenant_open(&t, r->world, FIRST_TENANT, &initial, why) != LD_STORE_OK)
+        return -1;
+    ld_tenant_release(t);
+    return 0;
+}
+
+/* The lock comes first and goes last. The first tenant stands before the registry does: a registry without rows then
+ * always means that somebody deleted the tenants, never that a first start was cut off. */
 static int open_folder(struct ld_tenants *r, char *why)
 {
     char path[LD_PATH_MAX];
@@ -236,6 +265,8 @@ static int open_folder(struct ld_tenants *r, char *why)
     if (ld_folder_open(r->world->data_dir, &r->lock_fd, why) != 0)
         return -1;
     snprintf(path, sizeof path, "%s/registry.db", r->world->data_dir);
+    if (is_unused(r->world->data_dir, path) && make_first(r, why) != 0)
+        return -1;
     return ld_registry_open(&r->file, path, why) == LD_STORE_OK ? open_all(r, why) : -1;
 }
 
@@ -299,7 +330,7 @@ static int create(struct ld_tenants *r, const char *name, const struct ld_settin
     } else if (ld_folder_has(r->world->data_dir, name)) {
         ld_problem_set(p, 409, "files of a tenant '%s' are in the data folder: it is being deleted, or not taken in",
                        name);
-    } else if (open_tenant(r, name, settings, why) != 0) {
+    } else if (open_tenant(r, name, settings, why) != LD_STORE_OK) {
         ld_problem_set(p, 503, "the tenant's file cannot be created");
         ld_log(LD_LOG_ERROR, "tenant %s: %s", name, why);
     } else if (add_row(r, name) != 0) {

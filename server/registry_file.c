@@ -18,7 +18,6 @@
 struct ld_registry_file {
     pthread_mutex_t lock;
     struct sqlite3 *db;
-    bool was_created;
 };
 
 static const struct ld_migration migrations[] = {{1, ld_embed_registry_0001_sql}};
@@ -35,12 +34,13 @@ static const struct ld_db_format format = {
 int ld_registry_open(struct ld_registry_file **out, const char *path, char *why)
 {
     struct ld_registry_file *r = calloc(1, sizeof *r);
+    bool was_created;
     if (r == NULL) {
         (void)snprintf(why, LD_WHY_BYTES, "%s: out of memory", path);
         return LD_STORE_NOMEM;
     }
     (void)pthread_mutex_init(&r->lock, NULL);
-    int status = ld_db_open(&r->db, path, &format, true, &r->was_created, why);
+    int status = ld_db_open(&r->db, path, &format, true, &was_created, why);
     if (status != LD_STORE_OK) {
         ld_registry_close(r);
         return status;
@@ -102,10 +102,4 @@ int ld_registry_list(struct ld_registry_file *r, int (*fn)(void *arg, const char
     if (status != LD_STORE_OK)
         return status;
     return answer != 0 ? answer : ld_sql_status(rc);
-}
-
-/* Then the caller owes it the tenant `default`. */
-bool ld_registry_was_created(const struct ld_registry_file *r)
-{
-    return r->was_created;
 }

@@ -18,7 +18,8 @@ enum ld_store_status {
     LD_STORE_FOREIGN = -2, /* not a file of ours */
     LD_STORE_NEWER = -3,   /* schema newer than this program */
     LD_STORE_CORRUPT = -4, /* damaged */
-    LD_STORE_NOMEM = -5
+    LD_STORE_NOMEM = -5,
+    LD_STORE_EMPTY = -6 /* a whole file of ours without an event, where some were expected */
 };
 
 /* Opens (creating and migrating when needed) the file. Header (magic, application_id, user_version) and integrity
@@ -34,7 +35,7 @@ struct ld_row {
     int type; /* enum kb_event_type */
     const char *decision, *user, *arm;
     double reward;
-    bool is_reset;      /* dictionary reset, see kb_engine_fold_quietly_until */
+    bool is_reset; /* dictionary reset, see kb_engine_fold_quietly_until */
     const char *text;
     size_t n_text;
     const char *answer; /* the /select answer, kept when the caller named the decision; else NULL */
@@ -58,10 +59,10 @@ int ld_store_tip(struct ld_store *s, uint64_t *last, uint64_t *last_reset);
 /* What the log says of a decision id, for answers after it was closed. */
 struct ld_decision_record {
     bool is_decided, is_expired, is_activated;
-    char *answer;      /* malloc'd or NULL */
+    char *answer; /* malloc'd or NULL */
     size_t n_rewards;
-    char *arm;         /* slot 0, malloc'd */
-    bool has_reward;   /* last reward told for `arm_wanted` (NULL: slot 0) */
+    char *arm;       /* slot 0, malloc'd */
+    bool has_reward; /* last reward told for `arm_wanted` (NULL: slot 0) */
     double reward;
 };
 int ld_store_decision(struct ld_store *s, const char *decision, const char *arm_wanted, struct ld_decision_record *out);
@@ -72,9 +73,9 @@ void ld_decision_record_close(struct ld_decision_record *r);
  * out->seconds is the caller's to set. O(rows in the window). */
 int ld_store_window(struct ld_store *s, int64_t since_ms, struct ld_window_stats *out, struct ld_arm_stats **arms);
 
-int64_t ld_store_bytes(struct ld_store *s); /* file + WAL */
+int64_t ld_store_bytes(struct ld_store *s);     /* file + WAL */
 int64_t ld_store_wal_bytes(struct ld_store *s); /* committed, not yet known to be checkpointed */
-int ld_store_checkpoint(struct ld_store *s); /* WAL checkpoint, PASSIVE; called off the hot path */
+int ld_store_checkpoint(struct ld_store *s);    /* WAL checkpoint, PASSIVE; called off the hot path */
 
 /* The registry: names of tenants. Same refusals as ld_store_open. */
 struct ld_registry_file;
@@ -82,8 +83,7 @@ int ld_registry_open(struct ld_registry_file **out, const char *path, char *why)
 void ld_registry_close(struct ld_registry_file *r);
 int ld_registry_add(struct ld_registry_file *r, const char *name, int64_t at_ms);
 int ld_registry_remove(struct ld_registry_file *r, const char *name);
-/* fn for each tenant name, ascending. *was_created tells a fresh registry. */
+/* fn for each tenant name, ascending. */
 int ld_registry_list(struct ld_registry_file *r, int (*fn)(void *arg, const char *name), void *arg);
-bool ld_registry_was_created(const struct ld_registry_file *r);
 
 #endif

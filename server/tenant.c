@@ -133,7 +133,7 @@ int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const c
     adopt(t, &recovered);
     if (t->seq == 0 && initial == NULL) {
         snprintf(why, 512, "%.400s: the log is empty", t->db_path);
-        rc = LD_STORE_CORRUPT;
+        rc = LD_STORE_EMPTY;
         goto out;
     }
     if (t->seq == 0 && (rc = write_first_event(t, initial, why)) != LD_STORE_OK)
@@ -212,6 +212,11 @@ void ld_tenant_read_unlock(struct ld_tenant *t)
 struct ld_store *ld_tenant_store(struct ld_tenant *t)
 {
     return t->store;
+}
+
+bool ld_tenant_is_rebuilding(const struct ld_tenant *t)
+{
+    return atomic_load(&t->is_rebuilding);
 }
 
 /* Set and cleared by the commit cycle; readiness asks. */

@@ -1,0 +1,95 @@
+"""The judge itself: it finds each kind of broken promise in forged logs, and nothing in honest ones."""
+import json
+
+import pytest
+
+from ledger import ACKED, DOUBT, REFUSED, UNNAMED, Ledger, judge
+
+
+def line(seq, kind, **fields):
+    return {"seq": seq, "type": kind, **fields}
+
+
+HONEST = [line(1, "decided", decision="d1", arm="a"), line(2, "rewarded", decision="d1", reward=0.25),
+          line(3, "dictionary", reset=False, points=[]), line(4, "decided", decision="d2", arm="b"),
+          line(5, "observed", user="u", reward=0.5), line(6, "expired", decision="d2")]
+
+
+def told():
+    """What the clients of HONEST know: d2 died on the way, and so did a reward that never arrived."""
+    ledger = Ledger()
+    ledger.note(("decided", "d1"), ACKED, 0, arm="a")
+    ledger.note(("reward", 0.25), ACKED, 0, decision="d1")
+    ledger.note(("decided", "d2"), DOUBT, 1)
+    ledger.note(("observed", 0.5), ACKED, 1)
+    ledger.note(("reward", 0.75), DOUBT, 1)
+    ledger.note(("reward", 0.875), REFUSED, 1)
+    return ledger
+
+
+def text_of(events):
+    return "".join(json.dumps(e) + "\n" for e in events).encode()
+
+
+def faults(events, ledger=None):
+    return judge(ledger or told(), text_of(events), events)
+
+
+def renumbered(events):
+    return [{**e, "seq": i + 1} for i, e in enumerate(events)]
+
+
+def test_an_honest_log_has_no_faults():
+    assert faults(HONEST) == []
+
+
+@pytest.mark.parametrize("gone", [0, 1, 4])
+def test_an_acknowledged_event_that_is_lost_is_found(gone):
+    assert any("is lost" in f for f in faults(renumbered(HONEST[:gone] + HONEST[gone + 1:])))
+
+
+def test_an_unacknowledged_event_may_be_lost():
+    assert faults(renumbered(HONEST[:3] + HONEST[4:5])) == []
+
+
+@pytest.mark.parametrize("twice", [0, 1, 3, 4, 5])
+def test_an_event_that_stands_twice_is_found(twice):
+    assert any("stands 2 times" in f for f in faults(renumbered(HONEST + [HONEST[twice]])))
+
+
+def test_a_gap_in_the_numbers_is_found():
+    assert any("comes" in f for f in faults(HONEST[:3] + [{**e, "seq": e["seq"] + 1} for e in HONEST[3:]]))
+
+
+def test_a_refused_event_in_the_log_is_found():
+    assert any("refused" in f for f in faults(HONEST + [line(7, "rewarded", decision="d2", reward=0.875)]))
+
+
+def test_an_event_that_nobody_asked_for_is_found():
+    assert any("nobody" in f for f in faults(HONEST + [line(7, "rewarded", decision="d2", reward=0.3)]))
+    assert any("nobody" in f for f in faults(HONEST + [line(7, "decided", decision="d9", arm="a")]))
+
+
+def test_an_unnamed_decision_in_flight_may_be_in_the_log():
+    ledger = told()
+    ledger.note(UNNAMED, DOUBT, 2)
+    assert faults(HONEST + [line(7, "decided", decision="d9", arm="a")], ledger) == []
+
+
+def test_another_arm_than_the_one_answered_is_found():
+    assert any("the log says" in f for f in faults([{**HONEST[0], "arm": "b"}] + HONEST[1:]))
+
+
+def test_a_line_before_what_its_client_knew_earlier_is_found():
+    swapped = renumbered([HONEST[1], HONEST[0]] + HONEST[2:])
+    assert any("told later" in f for f in faults(swapped))
+
+
+def test_what_a_recovered_log_has_decided_stays_decided():
+    ledger = told()
+    assert faults(HONEST, ledger) == []
+    late = [line(7, "rewarded", decision="d2", reward=0.75)]
+    assert any("absent before" in f for f in judge(ledger, text_of(HONEST + late), late))
+    other = told()
+    assert faults(HONEST, other) == []
+    assert any("have changed" in f for f in judge(other, text_of(HONEST[:5]), []))

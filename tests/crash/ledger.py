@@ -1,0 +1,134 @@
+"""What clients were told, set against what the log says.
+
+Every change that a client asks for carries a mark that no other change carries: a decision its id, a reward or an
+observation its value, a graph the weight of an edge, a catalogue the id of an arm, a configuration its seed. So each
+line of the log can be traced to the one request that asked for it.
+
+    state      the client has                        the log must hold the mark
+    acked      an answer of success                  once
+    doubt      asked; the connection died            at most once
+    refused    an answer that nothing was recorded   never
+    settled    doubt that a later look has decided   as it was found then
+"""
+import collections
+import dataclasses
+
+ACKED, DOUBT, REFUSED = "acked", "doubt", "refused"
+UNNAMED = ("decided", None)  # a decision whose id the server would have told
+
+
+@dataclasses.dataclass
+class Entry:
+    """One mark. `order` rises with a writer's answers: what it was told earlier stands earlier in the log."""
+    state: str
+    writer: int = 0
+    order: int = 0
+    facts: dict = dataclasses.field(default_factory=dict)  # what the line must say besides the mark
+
+
+class Ledger:
+    """One tenant's. Writers write to marks of their own, so no lock is needed; judging is for when they rest."""
+
+    def __init__(self, is_relaxed=False):
+        self.entries, self.unnamed_doubts, self.orders = {}, collections.Counter(), collections.Counter()
+        self.is_relaxed, self.text, self.last_seq = is_relaxed, b"", 0
+        self.seen = collections.Counter()
+
+    def note(self, mark, state, writer, **facts):
+        """An answer, or the lack of one. A mark that was acknowledged stays so."""
+        if mark == UNNAMED:
+            self.unnamed_doubts[writer] += state == DOUBT
+            return
+        old = self.entries.get(mark)
+        if old is not None and old.state == ACKED:
+            return
+        if state == ACKED:
+            self.orders[writer] += 1
+        self.entries[mark] = Entry(state, writer, self.orders[writer], facts)
+
+    def count(self, state):
+        return sum(e.state == state for e in self.entries.values())
+
+
+def mark_of(event):
+    """The mark of a line of the log; None for lines that the server adds by itself."""
+    kind = event["type"]
+    if kind in ("decided", "activated", "expired"):
+        return kind, event["decision"]
+    if kind in ("rewarded", "late", "observed"):
+        return "observed" if kind == "observed" else "reward", event["reward"]
+    if kind == "graph":
+        return kind, event["add"][0][2] if event["add"] else None
+    if kind == "arms":
+        return kind, next((arm["id"] for arm in event["put"] if arm["id"].startswith("mark")), None)
+    return (kind, event["configuration"]["seed"]) if kind == "configured" else None
+
+
+def judge(ledger, text, events):
+    """Faults of the log as sentences; none: the promise was kept. `events` are the lines behind the part that was
+    judged before, `text` is all of it. Afterwards what was in doubt is settled by what was found."""
+    faults = []
+    if not text.startswith(ledger.text):
+        faults.append("lines that stood in the log have changed")
+    found = {}
+    for event in events:
+        if event["seq"] != ledger.last_seq + 1:
+            faults.append(f"after seq {ledger.last_seq} comes {event['seq']}")
+        ledger.last_seq = event["seq"]
+        mark = mark_of(event)
+        if mark is not None:
+            ledger.seen[mark] += 1
+            found[mark] = event
+    faults += strangers(ledger, found) + misses(ledger) + slips(ledger, found)
+    settle(ledger)
+    ledger.text = text
+    return faults
+
+
+def strangers(ledger, found):
+    """Lines that nobody asked for. The ids of unnamed decisions that were never answered are not known."""
+    unknown = [m for m in found if m not in ledger.entries and m[0] != "expired"]
+    unnamed = [m for m in unknown if m[0] == "decided"]
+    allowed = sum(ledger.unnamed_doubts.values())
+    faults = [f"nobody asked for {m}" for m in unknown if m[0] != "decided"]
+    if len(unnamed) > allowed:
+        faults.append(f"{len(unnamed)} decisions that nobody knows, where {allowed} were in flight: {unnamed[:3]}")
+    for mark in unnamed:
+        ledger.entries[mark] = Entry(DOUBT)
+    ledger.unnamed_doubts.clear()
+    return faults + [f"{m} stands {n} times" for m, n in ledger.seen.items() if n > 1]
+
+
+def misses(ledger):
+    """Marks whose number in the log is not that of their state."""
+    faults = []
+    for mark, entry in ledger.entries.items():
+        n = ledger.seen[mark]
+        if entry.state == ACKED and n == 0:
+            faults.append(f"{mark} was acknowledged and is lost")
+        elif entry.state == REFUSED and n > 0:
+            faults.append(f"{mark} was refused, or absent before, and is in the log")
+    return faults
+
+
+def slips(ledger, found):
+    """Lines that say something else than the answer did, or stand before what the same client was told earlier."""
+    faults, latest = [], {}
+    for mark, event in found.items():
+        entry = ledger.entries.get(mark)
+        if entry is None or entry.state != ACKED:
+            continue
+        wrong = {k: event.get(k) for k, v in entry.facts.items() if event.get(k) != v}
+        if wrong:
+            faults.append(f"{mark}: the log says {wrong}, the answer {entry.facts}")
+        if entry.order < latest.get(entry.writer, 0):
+            faults.append(f"{mark} stands behind what its writer was told later")
+        latest[entry.writer] = max(latest.get(entry.writer, 0), entry.order)
+    return faults
+
+
+def settle(ledger):
+    """A recovered log has decided: what is in it stays, what is not never comes."""
+    for mark, entry in ledger.entries.items():
+        if entry.state == DOUBT:
+            entry.state = ACKED if ledger.seen[mark] else REFUSED
