@@ -1,4 +1,11 @@
-/* Tenants: list, configure, show, delete. They run on the work pool: creating and deleting wait for the disk. */
+/* Tenants: list, configure, show, delete. They run on the work pool: creating and deleting wait for the disk.
+ *
+ * Creation is a matter of the registry (files and rows); configuring a tenant that exists is an event like any other
+ * and goes through its queue. PUT joins the two and is idempotent: sent twice, the second finds nothing to change. In
+ * the answers, `settings` are what was asked for and `in_force` what the model uses, since a dictionary reset may
+ * have put other lengthscales in force (docs/decisions/0007-dictionary-resets.md).
+ *
+ * Names are checked in PUT alone: in the other calls one that no tenant can have is not found. */
 #include "api.h"
 
 #include <stdlib.h>
@@ -12,15 +19,18 @@ struct row {
     struct ld_settings settings;
     struct kb_spec in_force;
     struct kb_engine_counts counts;
+    bool is_rebuilding;
 };
 
+/* Grows by doubling; is_failed remembers that some tenant could not be added. */
 struct rows {
     struct row *row;
     size_t n, cap;
     bool is_failed;
 };
 
-/* Copies under the read lock; settings and spec are plain values, so a struct assignment is a deep copy. */
+/* Copies under the read lock; settings and spec are plain values, so a struct assignment is a deep copy. The lock is
+ * held for the copy only. Names of 64 bytes fit with their NUL; the row was zeroed by the caller. */
 static void read_row(struct row *row, struct ld_tenant *t)
 {
     const struct ld_settings *settings;
@@ -29,14 +39,17 @@ static void read_row(struct row *row, struct ld_tenant *t)
     row->settings = *settings;
     row->in_force = *kb_engine_spec(e);
     kb_engine_counts(e, &row->counts);
+    row->is_rebuilding = ld_tenant_is_rebuilding(t);
     ld_tenant_read_unlock(t);
 }
 
-/* The row as the encoder wants it; borrows from the row. */
+/* The row as the encoder wants it; borrows from the row. Rows move when their array grows, so views are made after
+ * the last row. */
 static struct ld_tenant_view view_of(const struct row *row)
 {
     return (struct ld_tenant_view){
-        .name = row->name, .settings = &row->settings, .in_force = &row->in_force, .counts = &row->counts};
+        .name = row->name, .settings = &row->settings, .in_force = &row->in_force, .counts = &row->counts,
+        .is_rebuilding = row->is_rebuilding};
 }
 
 /* Called with the tenant held; a failed growth is remembered and ends in a 503. */
@@ -58,7 +71,8 @@ static void add_row(void *arg, struct ld_tenant *t)
     read_row(row, t);
 }
 
-/* GET /tenants, ascending by name. Each row is consistent in itself; the list is of no single moment. */
+/* GET /tenants, ascending by name. Each row is consistent in itself; the list is of no single moment. O(tenants),
+ * each held up for one copy of its settings and counters; a NULL text is answered 503. */
 void api_tenant_list(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     struct rows rows = {.row = NULL};
@@ -77,7 +91,8 @@ void api_tenant_list(struct ld_app *app, struct ld_request *r, const char *tenan
     ld_reply_json(r, 200, text, n);
 }
 
-/* Answers with the tenant's view; takes the caller's hold. */
+/* Answers with the tenant's view; takes the caller's hold. The tenant is let go before encoding: nothing of it is
+ * borrowed by then. */
 static void reply_view(struct ld_request *r, int status, struct ld_tenant *t)
 {
     struct row row = {.counts = {0}};
@@ -98,7 +113,9 @@ void api_tenant_get(struct ld_app *app, struct ld_request *r, const char *tenant
 }
 
 /* Makes the tenant unless it exists (possibly since a moment ago, by another request). The held tenant, *is_new
- * telling, or NULL with op->problem filled. */
+ * telling, or NULL with op->problem filled. A 409 of the creation has two causes: another request was faster, and its
+ * tenant is found here; or files of a removal are still being taken away, and there is none: then 503, since a moment
+ * later the name is free. */
 static struct ld_tenant *find_or_create(struct ld_app *app, const char *name, struct ld_op *op, bool *is_new)
 {
     struct ld_tenant *t = ld_tenants_find(app->tenants, name);
@@ -120,7 +137,9 @@ static struct ld_tenant *find_or_create(struct ld_app *app, const char *name, st
 
 /* PUT /tenants/{t}. 201 for a new tenant; 200 for a change, which the tenant's writer validates against what it has
  * learned (409 when the dimensions cannot change any more) and puts in the log. The same configuration again changes
- * nothing. Two requests that create one name at a time: one makes it, the other configures it. */
+ * nothing. Two requests that create one name at a time: one makes it, the other configures it. The body is decoded
+ * before the tenant is looked for: a faulty one creates nothing. The settings of a new tenant are its first event,
+ * durable before the 201. */
 void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     bool is_new = false;
@@ -144,7 +163,8 @@ void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant
     }
 }
 
-/* DELETE /tenants/{t}. 204. Requests that hold the tenant finish or answer 404; then its files go. */
+/* DELETE /tenants/{t}. 204. Requests that hold the tenant finish or answer 404; then its files go. It waits up to two
+ * seconds for them, so that the name can be used again when it answers (registry.c: let_go). */
 void api_tenant_delete(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     struct ld_problem p;

@@ -147,6 +147,7 @@ static void settle(struct ld_tenant *t, bool is_ok)
     b->n = b->n_current = b->n_decided = 0;
     b->is_closed = false;
     b->first = b->last = NULL;
+    atomic_store(&t->is_rebuilding, false);
     while (op != NULL) {
         struct ld_op *next = op->next;
 
@@ -197,6 +198,8 @@ static enum kb_err push_entry(struct ld_tenant *t, const struct ld_entry *from, 
     struct ld_entry *entry = &b->entry[b->n];
     enum kb_err rc;
 
+    if (is_alone(from->ev.type) || (from->ev.type == KB_EV_DICTIONARY && from->ev.as.dictionary.is_reset))
+        atomic_store(&t->is_rebuilding, true);
     *entry = *from;
     entry->ev.seq = t->seq + b->n + 1;
     entry->ev.at_ms = t->now_ms;

@@ -24,7 +24,6 @@ static void put_configuration(struct ld_text *t, const struct ld_tenant_view *v)
     ld_text_parameters(t, v->in_force);
 }
 
-/* `rebuilding` is always false: a rebuild ends before the PUT that asked for it is answered. */
 char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n)
 {
     struct ld_text t;
@@ -34,7 +33,7 @@ char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n)
     put_configuration(&t, v);
     ld_text_put_count(&t, "seq", v->counts->seq);
     ld_text_put_count(&t, "events", v->counts->learned);
-    ld_text_put_bool(&t, "rebuilding", false);
+    ld_text_put_bool(&t, "rebuilding", v->is_rebuilding);
     ld_text_lit(&t, "}");
     return ld_text_take(&t, n);
 }

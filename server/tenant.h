@@ -96,7 +96,8 @@ const struct kb_engine *ld_tenant_read_lock(struct ld_tenant *t, const struct ld
 void ld_tenant_read_unlock(struct ld_tenant *t);
 struct ld_store *ld_tenant_store(struct ld_tenant *t);
 
-bool ld_tenant_is_failing(const struct ld_tenant *t); /* the last commit failed */
+bool ld_tenant_is_failing(const struct ld_tenant *t);    /* the last commit failed */
+bool ld_tenant_is_rebuilding(const struct ld_tenant *t); /* the writer builds a new model; the old one serves */
 size_t ld_tenant_queue_depth(const struct ld_tenant *t);
 
 /* For the scheduler: one turn of the writer (runs on the work pool), whether more waits afterwards; the expiry

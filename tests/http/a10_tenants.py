@@ -1,7 +1,12 @@
 """Tenants: created from presets, replaced whole, versioned, deleted."""
+import json
+import random
+import threading
+
 import pytest
 
 from contract import CONTRACT
+from harness import Client
 
 PRESETS = CONTRACT.doc["components"]["schemas"]["Algorithm"]["enum"]
 
@@ -142,3 +147,25 @@ def test_names_outside_of_the_rule_are_refused(api, bad):
 def test_the_last_allowed_names_work(api):
     for good in ("x" * 64, "9", "A.b_c-d"):
         assert api.put_tenant(good)["name"] == good
+
+
+def test_the_old_model_serves_while_a_new_one_is_built(api, name):
+    """A rebuild over 3,000 distinct points takes a while; GET says so, and decisions go on."""
+    api.put_tenant(name, algorithm="k-ucb", arm_dim=4)
+    rng = random.Random(1)
+    lines = [json.dumps({"user": "u", "arm": {"id": f"a{i}", "features": [rng.gauss(0, 2) for _ in range(4)]}, "reward": rng.random()})
+             for i in range(3000)]
+    api.call("POST", "/observe", raw="\n".join(lines), kind="application/x-ndjson", tenant=name)
+    other = Client(api.server)
+    change = threading.Thread(target=lambda: other.put_tenant(name, expect=200, algorithm="k-ucb", arm_dim=4,
+                                                              representation={"type": "exact", "lambda": 0.5}))
+    assert not api.call("GET", f"/tenants/{name}").json["rebuilding"]
+    change.start()
+    seen, asked = 0, [{"id": "x", "features": [0, 0, 0, 1]}]
+    while change.is_alive():
+        if api.call("GET", f"/tenants/{name}").json["rebuilding"]:
+            seen += 1
+            assert api.select("u", candidates=asked, dry_run=True, tenant=name)["arm"] == "x"
+    change.join()
+    view = api.call("GET", f"/tenants/{name}").json
+    assert seen > 0 and not view["rebuilding"] and view["parameters"]["representation"]["lambda"] == 0.5
