@@ -31,6 +31,7 @@ void api_openapi(struct ld_app *app, struct ld_request *r, const char *tenant);
 
 /* --- shared (api_common.c) -------------------------------------------------------------------------- */
 
+/* Everything below that replies has then answered the request: the handler returns and touches it no more. */
 /* The media type of a body. */
 enum ld_media { LD_MEDIA_JSON, LD_MEDIA_NDJSON, LD_MEDIA_OTHER };
 enum ld_media ld_request_media(const struct ld_request *r); /* see api_common.c on absent types */

@@ -1,14 +1,18 @@
 /* What the handlers share: finding the tenant, parsing a body into an op, and turning an op's outcome into a reply.
  *
  * An op lives from the handler to its done(): the handler fills it, the tenant's writer answers it, done() replies and
- * frees it. The request is kept by the HTTP server until that reply, whether or not its client is still there. */
+ * frees it. The request is kept by the HTTP server until that reply, whether or not its client is still there.
+ *
+ * Faults of one request are all told together where that is possible: the decoders collect them in op->problem, and
+ * ld_api_refuse sends them as one document. Memory that is short answers 503 and never a half-made op. */
 #include "api.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-/* Whether the header's media type is `type`, parameters such as charset aside. */
+/* Whether the header's media type is `type`, parameters such as charset aside. "application/jsonx" is another type:
+ * what follows the name must end it. */
 static bool is_media(const char *header, const char *type)
 {
     size_t n = strlen(type);
@@ -27,8 +31,9 @@ static bool is_unlabelled(const struct ld_request *r, const char *header)
     return is_loose && ld_request_header(r, "Origin") == NULL;
 }
 
-/* What the header says the body is. Types are compared without case; parameters do not matter, since JSON is UTF-8
- * by its own rule (RFC 8259) and a wrong charset shows as bad UTF-8 in the decoder. */
+/* What the header says the body is. Types are compared without case; parameters do not matter, since JSON is UTF-8 by
+ * its own rule (RFC 8259) and a wrong charset shows as bad UTF-8 in the decoder. The one answer for both who ask:
+ * dispatch.c for the route's own list and its cap, ld_api_op for how to parse. */
 enum ld_media ld_request_media(const struct ld_request *r)
 {
     const char *header = ld_request_header(r, "Content-Type");
@@ -41,8 +46,9 @@ enum ld_media ld_request_media(const struct ld_request *r)
     return is_media(header, "application/x-ndjson") ? LD_MEDIA_NDJSON : LD_MEDIA_OTHER;
 }
 
-/* The name in the path goes before the header, the header before `default`. The hold outlives a deletion: ops submitted
- * afterwards are answered 404 by the tenant itself. */
+/* The name in the path goes before the header, the header before `default`. The hold outlives a deletion: ops
+ * submitted afterwards are answered 404 by the tenant itself. A name that no tenant can have is simply not found; in
+ * the text it is cut to what a valid one may have. */
 struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name)
 {
     if (name[0] == '\0') {
@@ -59,8 +65,9 @@ struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const 
     return t;
 }
 
-/* The doc keeps what the decoders point into, so it belongs to the op and dies with it; the body itself may go as soon
- * as it is parsed. Cost: the parse, about 30 ns a byte. */
+/* The doc keeps what the decoders point into, so it belongs to the op and dies with it; the body itself may go as
+ * soon as it is parsed. Cost: the parse, about 30 ns a byte. A NULL has been answered: 503 for memory, 400 with
+ * pointers for a text that is not JSON. */
 struct ld_op *ld_api_op(struct ld_request *r, enum ld_op_type type)
 {
     struct ld_op *op = ld_op_new(type);
@@ -76,14 +83,16 @@ struct ld_op *ld_api_op(struct ld_request *r, enum ld_op_type type)
     return NULL;
 }
 
-/* A decoder fills op->problem with every fault that it found, each by its pointer. */
+/* A decoder fills op->problem with every fault that it found, each by its pointer. The tenant stays the caller's to
+ * release. */
 void ld_api_refuse(struct ld_request *r, struct ld_op *op)
 {
     ld_reply_problem(r, &op->problem);
     ld_op_free(op);
 }
 
-/* Runs in the writer's thread, or in the submitting one when the queue refuses. */
+/* Runs in the writer's thread, or in the submitting one when the queue refuses. A status of 0 in a successful op
+ * means 200; only the writer's own answers set another. */
 static void reply_op(struct ld_op *op)
 {
     struct ld_request *r = op->arg;
@@ -106,7 +115,8 @@ void ld_api_submit(struct ld_request *r, struct ld_tenant *t, struct ld_op *op)
     ld_tenant_release(t); /* the queue has its own hold */
 }
 
-/* Strict: no sign, no blanks, no second spelling of a number; 18 digits cannot overflow. */
+/* Strict: no sign, no blanks, no second spelling of a number; 18 digits cannot overflow. A parameter without a value
+ * counts as a wrong one, not as absent. */
 int ld_api_number(struct ld_request *r, const char *name, uint64_t preset, uint64_t min, uint64_t max, uint64_t *out)
 {
     const char *text = ld_request_query(r, name);

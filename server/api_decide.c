@@ -2,14 +2,18 @@
  *
  * /select computes in the thread that serves the connection, under the tenant's read lock, so that one hot tenant uses
  * every core; only its record goes through the tenant's queue. The others are queued whole: what they mean depends on
- * the order of the log. Nothing here changes a model. */
+ * the order of the log. Nothing here changes a model.
+ *
+ * Holds: a handler takes the tenant first and lets go of it once, either by ld_api_submit, which does it, or on its
+ * own way out. Ops are freed by done(), or here when they never reach the queue. */
 #include "api.h"
 
 #include <string.h>
 
 #include "ulid.h"
 
-/* The id under which the decision is recorded: the caller's, or a new one in the op's memory. NULL: no memory. */
+/* The id under which the decision is recorded: the caller's, or a new one in the op's memory. NULL: no memory. The
+ * new id takes its first ten characters from the server's clock, so ids sort by the time of the request. */
 static const char *decision_id(struct ld_app *app, struct ld_op *op, const char *callers)
 {
     if (callers != NULL)
@@ -22,7 +26,9 @@ static const char *decision_id(struct ld_app *app, struct ld_op *op, const char 
     return id;
 }
 
-/* Decodes and computes; 0, or -1 with op->problem filled. */
+/* Decodes and computes; 0, or -1 with op->problem filled. The dimensions are read before the body is decoded against
+ * them and looked at again under the lock (dims_epoch): a configuration that changes in between makes a 409, never a
+ * vector of the wrong length. */
 static int decide(struct ld_app *app, struct ld_tenant *t, struct ld_op *op, struct ld_select *select)
 {
     uint32_t context_dim, arm_dim;
@@ -36,9 +42,10 @@ static int decide(struct ld_app *app, struct ld_tenant *t, struct ld_op *op, str
     return ld_tenant_select(t, select, id, op);
 }
 
-/* POST /select. 200 with the decision: the first answer when the caller's id is known (the writer looks), 400 with the
- * faults of the body, 404, 409 when the dimensions changed under way, 503 when the queue or the pending list is full.
- */
+/* POST /select. 200 with the decision: the first answer when the caller's id is known (the writer looks), 400 with
+ * the faults of the body, 404, 409 when the dimensions changed under way, 503 when the queue or the pending list is
+ * full. A dry run ends here: it leaves no record, needs no queue, and is answered while the writer is busy or the
+ * disk full. */
 void api_select(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
@@ -62,7 +69,8 @@ out:
         ld_tenant_release(t);
 }
 
-/* The common way of what is only queued: decode() fills the op from its doc. */
+/* The common way of what is only queued: decode() fills the op from its doc. The handler's thread pays for parsing
+ * alone; all that depends on the model is left to the writer. */
 static void queue_decoded(struct ld_app *app, struct ld_request *r, const char *tenant, enum ld_op_type type,
                           int (*decode)(struct ld_request *r, struct ld_tenant *t, struct ld_op *op))
 {
@@ -96,7 +104,8 @@ static int decode_activate(struct ld_request *r, struct ld_tenant *t, struct ld_
     return ld_decode_activate(op->doc, &op->event.as.activated.decision, &op->problem);
 }
 
-/* An NDJSON body is learned whole or not at all: every line is decoded before anything is queued. */
+/* An NDJSON body is learned whole or not at all: every line is decoded before anything is queued. One line or ten
+ * thousand, it is one op and answered once. */
 static int decode_observe(struct ld_request *r, struct ld_tenant *t, struct ld_op *op)
 {
     uint32_t context_dim, arm_dim;

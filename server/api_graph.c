@@ -2,7 +2,8 @@
  * work pool; what they decode becomes one event of the log. */
 #include "api.h"
 
-/* The event of the body, by the decoder of graph or arms. */
+/* The event of the body, by the decoder of graph or arms. A graph names users only, so its op is never outdated by
+ * new dimensions; arms carry features and may be. */
 static int decode(struct ld_tenant *t, struct ld_op *op, bool is_graph, bool is_patch)
 {
     uint32_t context_dim, arm_dim;
@@ -29,7 +30,8 @@ static void change(struct ld_app *app, struct ld_request *r, const char *tenant,
     ld_tenant_release(t);
 }
 
-/* Answers with what encode() writes of the engine, under the read lock. */
+/* Answers with what encode() writes of the engine, under the read lock. A NULL of the encoder (no memory) becomes a
+ * 503 in ld_reply_json. */
 static void show(struct ld_app *app, struct ld_request *r, const char *tenant,
                  char *(*encode)(const struct kb_engine *e, size_t *n))
 {

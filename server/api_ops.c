@@ -1,4 +1,11 @@
-/* What a tenant knows (model, stats, events) and what machines ask (probes, metrics, the contract). */
+/* What a tenant knows (model, stats, events) and what machines ask (probes, metrics, the contract).
+ *
+ * None of these go through a tenant's queue: they read the engine under its read lock, or the log by a connection of
+ * their own, so they answer while commits fail. What they report of one tenant is of one moment; over several
+ * tenants, or engine and log together, it is not.
+ *
+ * /healthz, /readyz and /openapi.yaml need no key and run in the thread that serves HTTP, hence they neither wait for
+ * a tenant's lock nor read a file. The others run on the work pool. */
 #include "api.h"
 
 #include <stdlib.h>
@@ -7,10 +14,12 @@
 #include "embed.h"
 #include "text.h"
 
+/* The answer is built in memory: this is what one client may make it cost. */
 #define EVENTS_MAX_BYTES ((size_t)64 << 20)
 #define YEAR_S 31536000u
 
-/* GET /model. Facts and digest cost O(m^3 / 3) under the read lock: decisions go on beside it, changes wait. */
+/* GET /model. Facts and digest cost O(m^3 / 3) under the read lock: decisions go on beside it, changes wait. The view
+ * borrows from the engine, so the text is finished before the lock goes. */
 void api_model(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
@@ -29,7 +38,9 @@ void api_model(struct ld_app *app, struct ld_request *r, const char *tenant)
     ld_reply_json(r, 200, text, n);
 }
 
-/* The counters of the engine with those of the window; NULL with p filled. */
+/* The counters of the engine with those of the window; NULL with p filled. The log is asked first and without the
+ * lock: a window of a million rows must not hold up the writer. The names of arms live in the block that is freed
+ * after encoding. */
 static char *encode_stats(struct ld_tenant *t, int64_t now_ms, int64_t seconds, size_t *n, struct ld_problem *p)
 {
     struct ld_window_stats window;
@@ -49,8 +60,9 @@ static char *encode_stats(struct ld_tenant *t, int64_t now_ms, int64_t seconds, 
     return text;
 }
 
-/* GET /stats. The totals come from the engine, the window from the log: they may differ by the events of the moment in
- * between. */
+/* GET /stats. The totals come from the engine, the window from the log: they may differ by the events of the moment
+ * in between. window_s: the last hour unless told otherwise, at most a year. O(rows in the window), by the index on
+ * time. */
 void api_stats(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     uint64_t seconds;
@@ -70,7 +82,8 @@ void api_stats(struct ld_app *app, struct ld_request *r, const char *tenant)
         ld_reply_problem(r, &p);
 }
 
-/* Collects log lines; stops before the answer grows past EVENTS_MAX_BYTES (the client asks on from the last seq). */
+/* Collects log lines; stops before the answer grows past EVENTS_MAX_BYTES (the client asks on from the last seq). The
+ * first line always fits, so that whoever asks on makes progress. A failure of memory sticks in the text. */
 static int add_line(void *arg, const struct ld_row *row)
 {
     struct ld_text *text = arg;
@@ -81,7 +94,9 @@ static int add_line(void *arg, const struct ld_row *row)
     return 0;
 }
 
-/* GET /events. Rows are those committed when the read began; it holds no lock that the writer wants (WAL). */
+/* GET /events. Rows are those committed when the read began; it holds no lock that the writer wants (WAL). after: the
+ * last seq that the client has, 0 for the beginning; limit: lines in one answer. Each line is the log's own text,
+ * byte for byte, so an export can be folded again. */
 void api_events(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     uint64_t after, limit;
@@ -108,7 +123,7 @@ void api_events(struct ld_app *app, struct ld_request *r, const char *tenant)
     }
 }
 
-/* Replies with a copy of constant text. */
+/* Replies with a copy of constant text. The reply takes over what it sends, hence the copy. */
 static void reply_constant(struct ld_request *r, const char *content_type, const char *text)
 {
     size_t n = strlen(text);
@@ -121,7 +136,8 @@ static void reply_constant(struct ld_request *r, const char *content_type, const
     ld_reply(r, 200, content_type, copy, n);
 }
 
-/* GET /healthz. That this can be answered is the whole answer: a failing disk is no reason to kill the process. */
+/* GET /healthz. That this can be answered is the whole answer: a failing disk is no reason to kill the process. No
+ * tenant, no lock, no file: it says that threads still serve. */
 void api_healthz(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     (void)app;
@@ -129,7 +145,8 @@ void api_healthz(struct ld_app *app, struct ld_request *r, const char *tenant)
     reply_constant(r, "application/json", "{\"status\":\"ok\"}");
 }
 
-/* Keeps the first failing tenant's name; arg is a buffer of 65 bytes, empty at first. */
+/* Keeps the first failing tenant's name; arg is a buffer of 65 bytes, empty at first. Reads one atomic of each
+ * tenant; one name is enough to send somebody to the log. */
 static void find_failing(void *arg, struct ld_tenant *t)
 {
     char *name = arg;
@@ -137,8 +154,8 @@ static void find_failing(void *arg, struct ld_tenant *t)
         strncpy(name, ld_tenant_name(t), 64);
 }
 
-/* GET /readyz. 503 while draining, so that a balancer sends its traffic elsewhere, and while some tenant cannot commit.
- */
+/* GET /readyz. 503 while draining, so that a balancer sends its traffic elsewhere, and while some tenant cannot
+ * commit. The server heals by itself (upkeep.c), so Retry-After is a second. */
 void api_readyz(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     char failing[65] = "";
@@ -157,7 +174,8 @@ void api_readyz(struct ld_app *app, struct ld_request *r, const char *tenant)
         reply_constant(r, "application/json", "{\"ready\":true}");
 }
 
-/* GET /metrics. On the work pool, since it waits for each tenant's read lock in turn. */
+/* GET /metrics. On the work pool, since it waits for each tenant's read lock in turn. The gauge of requests in flight
+ * is kept by the HTTP server and copied at each scrape; this very request is one of them. */
 void api_metrics(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     size_t n = 0;
@@ -170,7 +188,8 @@ void api_metrics(struct ld_app *app, struct ld_request *r, const char *tenant)
         ld_reply_status(r, 503, "no memory for the answer");
 }
 
-/* GET /openapi.yaml: the contract that this program was built with. */
+/* GET /openapi.yaml: the contract that this program was built with. Its examples and limits are therefore those of
+ * the running version, whatever stands on a web page. */
 void api_openapi(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     (void)app;

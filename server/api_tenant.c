@@ -2,8 +2,8 @@
  *
  * Creation is a matter of the registry (files and rows); configuring a tenant that exists is an event like any other
  * and goes through its queue. PUT joins the two and is idempotent: sent twice, the second finds nothing to change. In
- * the answers, `settings` are what was asked for and `in_force` what the model uses, since a dictionary reset may
- * have put other lengthscales in force (docs/decisions/0007-dictionary-resets.md).
+ * a view, `settings` are what was asked for and `in_force` what the model uses: a dictionary reset may have put other
+ * lengthscales in force (docs/decisions/0007-dictionary-resets.md).
  *
  * Names are checked in PUT alone: in the other calls one that no tenant can have is not found. */
 #include "api.h"

@@ -7,7 +7,10 @@
  *   stop    the loop ends when no job is in flight; then snapshots, and the files are closed
  *
  * A request in flight is answered or told 503, and what was answered is on disk: a deadline that cuts a drain short
- * loses nothing that a client was promised. */
+ * loses nothing that a client was promised.
+ *
+ * Threads: everything here runs in the main thread, before, on, or after the loop. Handlers on other threads read
+ * is_draining, which is atomic, and what was set before HTTP started. */
 #include "app.h"
 
 #include <inttypes.h>
@@ -27,7 +30,8 @@ static void tick_tenant(void *arg, struct ld_tenant *t)
     ld_tenant_tick(t, *(const int64_t *)arg);
 }
 
-/* Every 250 ms: the tenants' timers, and the end of a drain. */
+/* Every 250 ms: the tenants' timers, and the end of a drain. A tick costs little when nothing is due: a comparison a
+ * tenant. It waits for no tenant's writer, so a slow writer does not hold up the timers of others. */
 static void tick(void *arg, int64_t now_ms)
 {
     struct ld_app *app = arg;
@@ -46,7 +50,8 @@ static void tick(void *arg, int64_t now_ms)
     ld_sched_stop(app->sched);
 }
 
-/* SIGTERM or SIGINT, on the loop. The line stops accepting at once; what was accepted is answered. */
+/* SIGTERM or SIGINT, on the loop. The line stops accepting at once; what was accepted is answered. New clients are
+ * refused by the kernel and know that nothing happened; on connections that are open /readyz fails. */
 static void terminate(void *arg)
 {
     struct ld_app *app = arg;
@@ -59,7 +64,8 @@ static void terminate(void *arg)
     ld_log(LD_LOG_INFO, "stopping: %zu requests in flight", ld_http_in_flight(app->http));
 }
 
-/* SIGHUP, on the loop. A broken file is no reason to lock everyone out: the old keys stay. */
+/* SIGHUP, on the loop. A broken file is no reason to lock everyone out: the old keys stay. Connections that are open
+ * stay open; each of their next requests is judged by the new keys. */
 static void reload(void *arg)
 {
     struct ld_app *app = arg;
@@ -70,7 +76,8 @@ static void reload(void *arg)
         ld_log(LD_LOG_ERROR, "the old keys stay in force: %s", why);
 }
 
-/* Room for the connections and the tenants' files; a lower hard limit shows as refused connections later. */
+/* Room for the connections and the tenants' files; a lower hard limit shows as refused connections later. A tenant
+ * has its log, the WAL and its index open, and a few reading connections besides. Failure changes nothing. */
 static void raise_file_limit(void)
 {
     struct rlimit limit;
@@ -80,7 +87,8 @@ static void raise_file_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* What all tenants share, from the options. The folder's name is borrowed from app->options. */
+/* What all tenants share, from the options. The folder's name is borrowed from app->options. The world is const to
+ * the tenants; it must outlive the last of them, which is why it is part of the app. */
 static void make_world(struct ld_app *app)
 {
     const struct ld_options *o = &app->options;
@@ -94,8 +102,9 @@ static void make_world(struct ld_app *app)
                                    .verify_on_start = o->is_verifying};
 }
 
-/* The last step of the start: from here on clients are served. Prints the one line that scripts wait for, with the port
- * that the kernel gave when 0 was asked for. */
+/* The last step of the start: from here on clients are served. Prints the one line that scripts wait for, with the
+ * port that the kernel gave when 0 was asked for. stdout carries this line and nothing else; everything for people
+ * goes to stderr. */
 static int start_http(struct ld_app *app, char *why)
 {
     struct ld_endpoint e;
@@ -119,7 +128,8 @@ static int start_http(struct ld_app *app, char *why)
     return 0;
 }
 
-/* The parts in order; on failure why says which and those started are closed by the caller. */
+/* The parts in order; on failure why says which and those started are closed by the caller. Recovery of all tenants
+ * comes before the socket: a client that can connect finds every tenant there. */
 static int start(struct ld_app *app, char *why)
 {
     const struct ld_sched_hooks hooks = {.tick = tick, .terminate = terminate, .reload = reload, .arg = app};
@@ -138,7 +148,8 @@ static int start(struct ld_app *app, char *why)
 }
 
 /* Parts are closed in the reverse order of their start: HTTP first, so that nobody asks any more; tenants before the
- * scheduler, whose wakes their last ops may use. */
+ * scheduler, whose wakes their last ops may use. After a drain HTTP is stopped already (NULL is fine); after a failed
+ * start some parts were never made. */
 int ld_app_run(const struct ld_options *options)
 {
     struct ld_app *app = calloc(1, sizeof *app);

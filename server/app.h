@@ -15,6 +15,7 @@
 #include "tenant.h"
 
 struct ld_app {
+    /* In the order of their start; the tenants borrow world, metrics and the folder's name from here. */
     struct ld_options options;
     struct ld_metrics metrics;
     struct ld_world world;
@@ -22,6 +23,7 @@ struct ld_app {
     struct ld_sched *sched;
     struct ld_tenants *tenants;
     struct ld_http *http;
+    /* Set once, by the first signal; handlers read it from any thread. */
     atomic_bool is_draining;
     int64_t drain_until_us; /* monotonic; of the loop's thread */
 };
@@ -30,7 +32,7 @@ struct ld_app {
  * the reason on stderr. */
 int ld_app_run(const struct ld_options *options);
 
-/* What the HTTP server calls (dispatch.c); arg is the app. */
+/* What the HTTP server calls (dispatch.c); arg is the app. The route is found in admit and kept in the request. */
 size_t ld_app_admit(void *arg, struct ld_request *r);
 void ld_app_handle(void *arg, struct ld_request *r);
 

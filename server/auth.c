@@ -2,7 +2,10 @@
  * stored one over the whole length, without leaving early: what a client can time is the number of keys, not their
  * bytes. Cost: 256 byte operations a key.
  *
- * A reload swaps the whole set under a lock, so that no request ever sees half of a file. */
+ * A reload swaps the whole set under a lock, so that no request ever sees half of a file.
+ *
+ * There is one kind of key and no tenant behind it: whoever shows any of them may use everything (routes marked
+ * public need none). Keys are not hashed, since the file holds them in the clear as well. */
 #include "auth.h"
 
 #include <errno.h>
@@ -20,18 +23,23 @@
 #define MAX_KEYS 64
 #define SHORT_KEY 16 /* bytes below which a key is complained about */
 
+/* Never changed once it is in force: a reload makes another. 16 KiB. */
 struct key_set {
     size_t n;
     unsigned char key[MAX_KEYS][KEY_BYTES];
 };
 
+/* The path says whether keys are asked for and never changes; the lock guards the pointer alone, for as long as a
+ * request compares. */
 struct ld_auth {
     pthread_rwlock_t lock;
     struct key_set *keys; /* NULL: no key is asked for */
     char path[];
 };
 
-/* Adds the key on a line (cut at the line's end); -1 with why about the line. */
+/* Adds the key on a line (cut at the line's end); -1 with why about the line. Blanks at the end go, since editors
+ * leave them; one anywhere else is a fault, and so is a byte beyond ASCII: a header could not carry it. The warning
+ * tells the key's number and length, never the key. */
 static int add_key(struct key_set *set, const char *line, char *why)
 {
     size_t n = strcspn(line, "\r\n");
@@ -54,7 +62,9 @@ static int add_key(struct key_set *set, const char *line, char *why)
     return 0;
 }
 
-/* All lines into the set; a file without a key is a fault, or a slip of an editor would let nobody in. */
+/* All lines into the set; a file without a key is a fault, or a slip of an editor would let nobody in. Lines come in
+ * pieces of 1,023 bytes. A key of that length is refused by its first piece; a comment of that length would have its
+ * rest read as a line of its own, and should be broken by whoever writes it. */
 static int read_lines(struct key_set *set, FILE *f, const char *path, char *why)
 {
     char line[1024], reason[128];
@@ -70,7 +80,8 @@ static int read_lines(struct key_set *set, FILE *f, const char *path, char *why)
     return 0;
 }
 
-/* The file as a set of its own (free); NULL with why. Warns of a file that every user of the machine can read. */
+/* The file as a set of its own (free); NULL with why. Warns of a file that every user of the machine can read. A
+ * reload opens it again, so the server's user must keep the right to read it. */
 static struct key_set *read_keys(const char *path, char *why)
 {
     struct stat st;
@@ -92,7 +103,8 @@ static struct key_set *read_keys(const char *path, char *why)
     return set;
 }
 
-/* The path is copied: a reload may come long after. */
+/* The path is copied: a reload may come long after. All or nothing: *out is set on success alone, and a faulty file
+ * keeps the server from starting. */
 int ld_auth_open(struct ld_auth **out, const char *path, char *why)
 {
     size_t n = strlen(path) + 1;
@@ -121,7 +133,9 @@ void ld_auth_close(struct ld_auth *a)
     free(a);
 }
 
-/* Reads outside the lock; requests wait for a pointer to change, not for the disk. */
+/* Reads outside the lock; requests wait for a pointer to change, not for the disk. Requests that are being compared
+ * finish with the old set, which is freed when the last of them has let go of the lock. Without a key file there is
+ * nothing to read, and that is no failure. */
 int ld_auth_reload(struct ld_auth *a, char *why)
 {
     if (a->path[0] == '\0')
@@ -137,7 +151,8 @@ int ld_auth_reload(struct ld_auth *a, char *why)
     return 0;
 }
 
-/* 1 when the blocks are equal. Every byte is looked at. */
+/* 1 when the blocks are equal. Every byte is looked at. No branch depends on a byte. Padding takes part: a key that
+ * is the beginning of another differs from it in its zeros. */
 static unsigned equal_blocks(const unsigned char *a, const unsigned char *b)
 {
     unsigned difference = 0;
@@ -146,7 +161,9 @@ static unsigned equal_blocks(const unsigned char *a, const unsigned char *b)
     return (difference - 1) >> 31; /* borrows only from 0 */
 }
 
-/* The token of "Bearer TOKEN" in a zeroed block; -1 for another scheme or a token that no key can equal. */
+/* The token of "Bearer TOKEN" in a zeroed block; -1 for another scheme or a token that no key can equal. The scheme
+ * is compared without case (RFC 9110, 11.1), the token with it. The block has room for the longest key and is not a
+ * string. */
 static int read_token(const char *authorization, unsigned char block[KEY_BYTES])
 {
     memset(block, 0, KEY_BYTES);
@@ -160,7 +177,8 @@ static int read_token(const char *authorization, unsigned char block[KEY_BYTES])
     return 0;
 }
 
-/* Looks at every key, also after a match. */
+/* Looks at every key, also after a match. Cost: 64 keys at most, 256 bytes each, under the read lock. The answer says
+ * nothing about which key it was. */
 bool ld_auth_allows(struct ld_auth *a, const char *authorization)
 {
     unsigned char block[KEY_BYTES];

@@ -55,7 +55,8 @@ bool ld_blas_core_is_wrong(const char *now, const char *best, const char *chosen
     return best != NULL && chosen == NULL && corrected == NULL && ld_blas_core_class(now) < ld_blas_core_class(best);
 }
 
-/* Runs the program again with the better core type; returns only when it cannot. */
+/* Runs the program again with the better core type; returns only when it cannot. The arguments are handed on as they
+ * came; the process keeps its id, so a supervisor sees nothing. */
 static void run_again(char *const *argv, const char *now, const char *best)
 {
     if (setenv(GUARD, now, 1) == 0 && setenv("OPENBLAS_CORETYPE", best, 1) == 0)

@@ -5,6 +5,7 @@
 
 #include "metrics.h"
 
+/* For what is written down and for deadlines that outlive the process: `at` of events, windows of decisions. */
 int64_t ld_now_ms(void)
 {
     struct timespec t;
@@ -12,6 +13,7 @@ int64_t ld_now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* Since some moment in the past, usually the boot: only differences mean something. */
 int64_t ld_monotonic_us(void)
 {
     struct timespec t;
