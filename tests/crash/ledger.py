@@ -24,6 +24,7 @@ class Entry:
     writer: int = 0
     order: int = 0
     facts: dict = dataclasses.field(default_factory=dict)  # what the line must say besides the mark
+    is_checked: bool = False
 
 
 class Ledger:
@@ -32,7 +33,7 @@ class Ledger:
     def __init__(self, is_relaxed=False):
         self.entries, self.unnamed_doubts, self.orders = {}, collections.Counter(), collections.Counter()
         self.is_relaxed, self.text, self.last_seq = is_relaxed, b"", 0
-        self.seen = collections.Counter()
+        self.seen, self.lines = collections.Counter(), {}
 
     def note(self, mark, state, writer, **facts):
         """An answer, or the lack of one. A mark that was acknowledged stays so."""
@@ -78,7 +79,7 @@ def judge(ledger, text, events):
         mark = mark_of(event)
         if mark is not None:
             ledger.seen[mark] += 1
-            found[mark] = event
+            found[mark] = ledger.lines[mark] = event
     faults += strangers(ledger, found) + misses(ledger) + slips(ledger, found)
     settle(ledger)
     ledger.text = text
@@ -113,17 +114,18 @@ def misses(ledger):
 
 def slips(ledger, found):
     """Lines that say something else than the answer did, or stand before what the same client was told earlier."""
-    faults, latest = [], {}
-    for mark, event in found.items():
+    faults, latest = [], collections.Counter()
+    for mark, entry in ledger.entries.items():
+        if entry.state == ACKED and not entry.is_checked and mark in ledger.lines:
+            line, entry.is_checked = ledger.lines[mark], True
+            if any(line.get(k) != v for k, v in entry.facts.items()):
+                faults.append(f"{mark}: the log says {line}, the answer {entry.facts}")
+    for mark in found:
         entry = ledger.entries.get(mark)
-        if entry is None or entry.state != ACKED:
-            continue
-        wrong = {k: event.get(k) for k, v in entry.facts.items() if event.get(k) != v}
-        if wrong:
-            faults.append(f"{mark}: the log says {wrong}, the answer {entry.facts}")
-        if entry.order < latest.get(entry.writer, 0):
-            faults.append(f"{mark} stands behind what its writer was told later")
-        latest[entry.writer] = max(latest.get(entry.writer, 0), entry.order)
+        if entry is not None and entry.state == ACKED:
+            if entry.order < latest[entry.writer]:
+                faults.append(f"{mark} stands behind what its writer was told later")
+            latest[entry.writer] = max(latest[entry.writer], entry.order)
     return faults
 
 

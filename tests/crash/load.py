@@ -1,0 +1,307 @@
+"""Four clients that ask for changes until the server dies under them, and remember what they were told.
+
+They speak through http.client and not through the checked client of tests/http: more requests are then in flight when
+the server dies. A writer alone touches the decisions that it opened, so it knows what each answer has to be."""
+import collections
+import http.client
+import json
+import random
+import threading
+import urllib.parse
+
+from ledger import ACKED, DOUBT, REFUSED, UNNAMED
+
+USERS, ARMS, WRITERS = 8, 6, 4
+KEPT_ANSWERS = 200
+
+# Each row is a way in which the fold of the log could differ from what was served: a factor that grows, chance in the
+# log, sums and corrections, lengthscales that move and a hand-over (events of the server's own), windows that close,
+# answers before the commit.
+TENANTS = {
+    "exact": dict(algorithm="lk-gp-ucb", arm_dim=1, context_dim=1),
+    "kors": dict(algorithm="laplaced", arm_dim=1, context_dim=1, aggregation="sum",
+                 representation={"type": "kors", "lambda": 0.2, "max_dictionary": 12}),
+    "thompson": dict(algorithm="ts", aggregation="last"),
+    "median": dict(algorithm="gp-ucb", arm_dim=1, arm_kernel={"type": "rbf", "lengthscale": "median"},
+                   representation={"type": "exact", "exact_limit": 20}),
+    "window": dict(algorithm="laplaced", reward_window_s=0.5, default_reward=0.0),
+    "relaxed": dict(algorithm="laplaced", durability="relaxed"),
+}
+# Where an open decision may be gone: its window has closed, or it was answered before the commit and is lost.
+PATIENCE = {"window": (200, 410), "relaxed": (200, 404)}
+
+
+class Dead(Exception):
+    """The connection ended: whether the request was heard, only the log knows."""
+
+
+class Wire:
+    """One connection, kept alive as long as the server is."""
+
+    def __init__(self, url):
+        self.connection = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=60)
+
+    def call(self, method, path, body=None, tenant=None, is_ndjson=False):
+        """(status, bytes of the answer)."""
+        headers = {"Content-Type": "application/x-ndjson" if is_ndjson else "application/json"}
+        if tenant:
+            headers["Laplaced-Tenant"] = tenant
+        data = None if body is None else ("".join(json.dumps(x) + "\n" for x in body) if is_ndjson else json.dumps(body))
+        try:
+            self.connection.request(method, path, data, headers)
+            answer = self.connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, http.client.HTTPException) as fault:
+            raise Dead from fault
+
+    def close(self):
+        self.connection.close()
+
+
+class Writer:
+    """A client with its own open decisions; it outlives the servers that it talks to."""
+
+    def __init__(self, number, seed, ledgers):
+        self.number, self.ledgers, self.rng = number, ledgers, random.Random(f"{seed}/{number}")
+        self.wire, self.n_marks, self.n_requests, self.n_answers = None, 0, 0, 0
+        self.opened = {name: [] for name in TENANTS}  # (decision, arms not rewarded yet)
+        self.deferred = {name: [] for name in TENANTS}
+        self.answers = collections.deque(maxlen=KEPT_ANSWERS)  # (tenant, body, answer) of named decisions
+        self.rewards = collections.deque(maxlen=KEPT_ANSWERS)  # (tenant, body) of rewards that were taken
+        self.doubts, self.surprises = [], []
+
+    def mark(self):
+        """A number that no other change of this campaign carries, exact in binary and small."""
+        self.n_marks += 1
+        return (self.n_marks * WRITERS + self.number) / 2**20
+
+    def name(self, prefix):
+        return f"{prefix}{self.mark() * 2**20:.0f}"
+
+    def ask(self, tenant, method, path, body, marks, retry=None, is_ndjson=False, expect=(200,)):
+        """Sends; notes the marks as the answer says. The answer of success, else None. retry() is called once a new
+        server is there when the connection dies, for what a client may send again."""
+        ledger = self.ledgers[tenant]
+        # An answer to a second attempt says nothing about what the first one, which was not answered, has left.
+        is_first = {mark: mark not in ledger.entries for mark, _ in marks}
+        for mark, facts in marks:
+            if mark != UNNAMED:
+                ledger.note(mark, DOUBT, self.number, **facts)
+        self.n_requests += 1
+        try:
+            status, answer = self.wire.call(method, path, body, tenant, is_ndjson)
+        except Dead:
+            for mark, _ in marks:
+                if mark == UNNAMED:
+                    ledger.note(mark, DOUBT, self.number)
+            if retry:
+                self.doubts.append(retry)
+            raise
+        self.n_answers += 1
+        if status not in expect:
+            if status != 503:
+                self.surprises.append(f"{tenant}: {method} {path} {json.dumps(body)[:300]}: {status} {answer[:300]}")
+            for mark, _ in marks:
+                if is_first[mark]:
+                    ledger.note(mark, REFUSED, self.number)
+            return None
+        is_early = ledger.is_relaxed and path in ("/select", "/reward", "/observe")
+        for mark, facts in marks:
+            if mark != UNNAMED and not is_early:
+                ledger.note(mark, ACKED, self.number, **facts)
+        return status, answer
+
+    # ---- what a client asks for
+
+    def select(self, tenant):
+        config, rng = TENANTS[tenant], self.rng
+        body = {"user": f"u{rng.randrange(USERS)}"}
+        if config.get("context_dim"):
+            body["context"] = [rng.randrange(9) / 8]
+        if rng.random() < 0.2:
+            body["top"] = 2
+        if rng.random() < 0.1:
+            body["defer"] = True
+        if rng.random() < 0.6:
+            body["decision"] = self.name("d")
+        self.send_select(tenant, body)
+
+    def send_select(self, tenant, body):
+        named = body.get("decision")
+        marks = [(("decided", named), {"user": body["user"]})] if named else [(UNNAMED, {})]
+        got = self.ask(tenant, "POST", "/select", body, marks, retry=named and (lambda: self.send_select(tenant, body)))
+        if got:
+            self.keep_decision(tenant, body, got[1])
+
+    def keep_decision(self, tenant, body, text):
+        answer = json.loads(text)
+        is_early = self.ledgers[tenant].is_relaxed
+        facts = dict(user=body["user"], arm=answer["arm"], propensity=answer["propensity"])
+        mark = ("decided", answer["decision"])
+        if is_early:
+            self.ledgers[tenant].note(mark, DOUBT, self.number)
+        else:
+            entry = self.ledgers[tenant].entries.get(mark)
+            if entry is None:
+                self.ledgers[tenant].note(mark, ACKED, self.number, **facts)
+            else:
+                entry.facts, entry.is_checked = facts, False
+            if "decision" in body:
+                self.answers.append((tenant, body, text))
+        arms = [r["arm"] for r in answer["ranking"]] if body.get("top") else [None]
+        (self.deferred if body.get("defer") else self.opened)[tenant].append((answer["decision"], arms))
+
+    def reward(self, tenant):
+        """One reward, or some at once; a slot is named by its arm in a slate only."""
+        items = [self.next_reward(tenant) for _ in range(self.rng.choice((1, 1, 1, 3)))]
+        items = [item for item in items if item]
+        if len(items) == 1:
+            self.send_reward(tenant, items[0])
+        elif items:
+            self.send_rewards(tenant, items)
+
+    def next_reward(self, tenant):
+        opened = self.opened[tenant]
+        if not opened:
+            return None
+        i = self.rng.randrange(len(opened))
+        decision, arms = opened[i]
+        item = {"decision": decision, "reward": self.mark(), **({"arm": arms[0]} if arms[0] else {})}
+        del arms[0]
+        # Sums and corrections may come more than once for a slot.
+        if not arms or self.rng.random() < 0.3:
+            del opened[i]
+        if TENANTS[tenant].get("aggregation") and self.rng.random() < 0.3:
+            opened.append((decision, [item.get("arm")]))
+        return item
+
+    def send_reward(self, tenant, item):
+        """A sum must not be sent twice: a client cannot know whether the first one counted."""
+        is_sum = TENANTS[tenant].get("aggregation") == "sum"
+        retry = None if is_sum else (lambda: self.send_reward(tenant, item))
+        expect = PATIENCE.get(tenant, (200,))
+        got = self.ask(tenant, "POST", "/reward", item, [reward_mark(item)], retry=retry, expect=expect)
+        if got and got[0] == 200 and not is_sum and tenant not in ("window", "relaxed", "thompson"):
+            self.rewards.append((tenant, item))
+
+    def send_rewards(self, tenant, items):
+        """An array is answered in place: each item is its own promise."""
+        ledger = self.ledgers[tenant]
+        for item in items:
+            ledger.note(reward_mark(item)[0], DOUBT, self.number)
+        got = self.ask(tenant, "POST", "/reward", items, [])
+        for item, result in zip(items, json.loads(got[1]) if got else []):
+            if not result["applied"] and result.get("status") not in (503, *PATIENCE.get(tenant, (200,))):
+                self.surprises.append(f"{tenant}: {item}: {result}")
+            if not ledger.is_relaxed:
+                is_kept = result["applied"] or result.get("status") == 410
+                mark, facts = reward_mark(item)
+                ledger.note(mark, ACKED if is_kept else REFUSED, self.number, **facts)
+
+    def observe(self, tenant):
+        lines = [self.observation(tenant) for _ in range(self.rng.choice((1, 1, 4)))]
+        marks = [(("observed", x["reward"]), {"user": x["user"]}) for x in lines]
+        self.ask(tenant, "POST", "/observe", lines if len(lines) > 1 else lines[0], marks, is_ndjson=len(lines) > 1)
+
+    def observation(self, tenant):
+        config, rng = TENANTS[tenant], self.rng
+        arm = {"id": f"o{rng.randrange(5)}", "features": [rng.randrange(32) / 32]} if config.get("arm_dim") else f"a{rng.randrange(5)}"
+        context = {"context": [rng.randrange(9) / 8]} if config.get("context_dim") else {}
+        return {"user": f"u{rng.randrange(USERS)}", "arm": arm, "reward": self.mark(), **context}
+
+    def activate(self, tenant):
+        if self.deferred[tenant]:
+            decision, arms = self.deferred[tenant].pop()
+            self.send_activate(tenant, decision, arms)
+
+    def send_activate(self, tenant, decision, arms):
+        expect = PATIENCE.get(tenant, (200,))
+        mark = ("activated", decision)
+        got = self.ask(tenant, "POST", "/activate", {"decision": decision}, [] if len(expect) > 1 else [(mark, {})],
+                       retry=lambda: self.send_activate(tenant, decision, arms), expect=expect)
+        if len(expect) > 1 and got and got[0] == 200:
+            self.ledgers[tenant].note(mark, ACKED, self.number)
+        if got and got[0] == 200:
+            self.opened[tenant].append((decision, arms))
+
+    def patch_graph(self, tenant):
+        a, b = self.rng.sample(range(USERS), 2)
+        weight = 0.5 + self.mark()
+        edge = [f"u{min(a, b)}", f"u{max(a, b)}", weight]
+        self.ask(tenant, "PATCH", f"/tenants/{tenant}/graph", {"add": [edge]}, [(("graph", weight), {})])
+
+    def put_graph(self, tenant):
+        edges = [[f"u{i}", f"u{i + 1}", 0.5 + self.mark()] for i in range(self.rng.randrange(1, USERS))]
+        self.ask(tenant, "PUT", f"/tenants/{tenant}/graph", {"edges": edges}, [(("graph", edges[0][2]), {})])
+
+    def change_arms(self, tenant):
+        verb, arm = self.rng.choice((("PATCH", 1), ("PATCH", 1), ("PUT", ARMS))), self.name("mark")
+        ids = [arm] + [f"a{i}" for i in range(verb[1] - 1)]
+        arms = [{"id": x, **({"features": [self.rng.randrange(32) / 32]} if TENANTS[tenant].get("arm_dim") else {})} for x in ids]
+        self.ask(tenant, verb[0], f"/tenants/{tenant}/arms", {"arms": arms}, [(("arms", arm), {})])
+
+    def configure(self, tenant):
+        seed = round(self.mark() * 2**20)
+        body = {**TENANTS[tenant], "seed": seed, "confidence": {"beta": self.rng.choice((0.5, 1, 2))}}
+        self.ask(tenant, "PUT", f"/tenants/{tenant}", body, [(("configured", seed), {})])
+
+    def ask_again(self, tenant):
+        """What was answered is answered again, word for word, and taken no second time."""
+        if self.answers and self.rng.random() < 0.6:
+            name, body, text = self.rng.choice(self.answers)
+            got = self.ask(name, "POST", "/select", body, [])
+            if got and got[1] != text:
+                self.surprises.append(f"{name}: {body['decision']} was {text[:400]} and is {got[1][:400]}")
+        elif self.rewards:
+            name, item = self.rng.choice(self.rewards)
+            got = self.ask(name, "POST", "/reward", item, [])
+            if got and json.loads(got[1]) != {"applied": False, "duplicate": True}:
+                self.surprises.append(f"{name}: {item} sent again: {got[1]}")
+
+    SHARES = {select: 40, reward: 34, observe: 10, activate: 5, ask_again: 6, patch_graph: 1.5, put_graph: 0.5,
+              change_arms: 1.5, configure: 1.0}
+
+    # ---- its life
+
+    def retry(self):
+        """Sends again what was in flight, or half of the time leaves it in doubt."""
+        while self.doubts:
+            again = self.doubts.pop()
+            if self.rng.random() < 0.6:
+                again()
+
+    def run(self, url, stop):
+        """Until the server dies, or stop is set."""
+        self.wire = Wire(url)
+        kinds, shares, names = list(self.SHARES), list(self.SHARES.values()), list(TENANTS)
+        try:
+            self.retry()
+            while not stop.is_set():
+                self.rng.choices(kinds, shares)[0](self, self.rng.choice(names))
+        except Dead:
+            pass
+        except Exception as fault:  # a thread that dies silently would be a test that asks for nothing
+            self.surprises.append(f"writer {self.number}: {fault!r}")
+        finally:
+            self.wire.close()
+
+
+def reward_mark(item):
+    facts = {"decision": item["decision"], **({"arm": item["arm"]} if "arm" in item else {})}
+    return ("reward", item["reward"]), facts
+
+
+class Load:
+    """All writers on one server."""
+
+    def __init__(self, writers, url):
+        self.stop = threading.Event()
+        self.threads = [threading.Thread(target=w.run, args=(url, self.stop), daemon=True) for w in writers]
+        for thread in self.threads:
+            thread.start()
+
+    def join(self):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join(90)
+            assert not thread.is_alive(), "a request hangs"
