@@ -3,14 +3,21 @@
  * A handler looks at the applied state and stages events; it returns KB_EBUSY when an event depends on one that is
  * staged but not applied, and is then called again with everything applied: up to its first staged event it has no
  * side effect. Refusals go into op->problem. Answers that show the state (graph, arms, settings) are made after apply.
- */
+ *
+ * Three moments of an op, all in the writer's thread: expand stages its events, lose tells it that a commit took some
+ * of them away, answer fills the reply and calls done. Each kind is a row of KINDS at the end; the two that carry
+ * many items have files of their own.
+ *
+ * Memory: what an event names must live until its commit, hence in the op's document. Cost: a look into the log is
+ * O(log n) and happens only for ids of the caller's and for decisions that are closed. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "hash.h"
 #include "tenant_impl.h"
 
-/* Takes text over. NULL (no memory) cannot undo what is durable, so the problem says so. */
+/* Takes text over. NULL (no memory) cannot undo what is durable, so the problem says so. The status must not invite a
+ * retry, as 503 would. */
 void ld_op_reply_text(struct ld_op *op, char *text, size_t n)
 {
     op->reply = text;
@@ -20,7 +27,7 @@ void ld_op_reply_text(struct ld_op *op, char *text, size_t n)
         ld_problem_set(&op->problem, 500, "out of memory for the answer; what it tells of has been recorded");
 }
 
-/* For answers that are constants or live on the stack. */
+/* For answers that are constants or live on the stack. A failed copy becomes the problem of ld_op_reply_text. */
 void ld_op_reply_copy(struct ld_op *op, const char *text)
 {
     char *copy = strdup(text);
@@ -28,7 +35,8 @@ void ld_op_reply_copy(struct ld_op *op, const char *text)
     ld_op_reply_text(op, copy, strlen(text));
 }
 
-/* The writer alone moves the epoch, so this needs no lock here. */
+/* The writer alone moves the epoch, so this needs no lock here. Nothing is decoded again here: the client has the
+ * body, and may want to look at the new configuration first. */
 bool ld_op_is_outdated(const struct ld_tenant *t, struct ld_op *op)
 {
     if (op->dims_epoch == t->dims_epoch)
@@ -37,7 +45,8 @@ bool ld_op_is_outdated(const struct ld_tenant *t, struct ld_op *op)
     return true;
 }
 
-/* The end of a handler: what the engine refused becomes the problem. */
+/* The end of a handler: what the engine refused becomes the problem. Of LD_LOST the op was told already, by its lose
+ * function. Returns what ld_op_expand returns. */
 static int conclude(struct ld_op *op, int rc, const struct kb_errmsg *msg)
 {
     if (rc == KB_EBUSY)
@@ -49,7 +58,9 @@ static int conclude(struct ld_op *op, int rc, const struct kb_errmsg *msg)
 
 /* ---- decided --------------------------------------------------------------------------------------- */
 
-/* Whether the caller's decision id is in the log; if so, op is answered as it was then. */
+/* Whether the caller's decision id is in the log; if so, op is answered as it was then. A decision without a kept
+ * answer was not named by a caller: the id was the server's own, and guessing it is a conflict. A log that cannot be
+ * read answers 503: to decide again would make two decisions of one id. */
 static bool is_answered_before(struct ld_tenant *t, struct ld_op *op)
 {
     struct ld_decision_record record = {0};
@@ -71,8 +82,10 @@ static bool is_answered_before(struct ld_tenant *t, struct ld_op *op)
     return is_known;
 }
 
-/* The arm was drawn in the serving thread; here the decision is only recorded. A retry of the caller's id may meet its
- * first attempt in the log (answered from there) or in this very batch (KB_EBUSY, and then in the log). */
+/* The arm was drawn in the serving thread; here the decision is only recorded. A retry of the caller's id may meet
+ * its first attempt in the log (answered from there) or in this very batch (KB_EBUSY, and then in the log). The bound
+ * on open decisions counts those staged as well; it bounds the engine's memory. The answer is kept in the row only
+ * when the caller can ask again, that is when the id was the caller's. */
 static int expand_decided(struct ld_tenant *t, struct ld_op *op)
 {
     struct ld_entry entry = {.ev = op->event};
@@ -104,7 +117,8 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
 
 /* ---- graph, arms ----------------------------------------------------------------------------------- */
 
-/* Graph and catalogue: the engine checks ids, weights and features; the codec has checked the rest. */
+/* Graph and catalogue: the engine checks ids, weights and features; the codec has checked the rest. The event stands
+ * alone in its batch (is_alone in commit.c), so what it is checked against is applied. */
 static int expand_event(struct ld_tenant *t, struct ld_op *op)
 {
     const struct ld_entry entry = {.ev = op->event};
@@ -117,7 +131,8 @@ static int expand_event(struct ld_tenant *t, struct ld_op *op)
     return conclude(op, ld_batch_stage(t, &entry, &msg), &msg);
 }
 
-/* A decision brought its answer along; graph and arms show the state after the event. */
+/* A decision brought its answer along; graph and arms show the state after the event. O(users + edges) for a graph's
+ * summary, outside the write lock: the writer reads what only it can change. */
 static void answer_event(struct ld_tenant *t, struct ld_op *op)
 {
     char *text;
@@ -132,14 +147,16 @@ static void answer_event(struct ld_tenant *t, struct ld_op *op)
 
 /* ---- settings -------------------------------------------------------------------------------------- */
 
-/* Every value that the log keeps of a configuration. */
+/* Every value that the log keeps of a configuration. The digest covers the numbers; the name of the algorithm is
+ * compared besides, since two presets may resolve to the same values. */
 static bool same_settings(const struct ld_settings *a, const struct ld_settings *b)
 {
     return a->is_relaxed == b->is_relaxed && strcmp(a->spec.algorithm, b->spec.algorithm) == 0 &&
            kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT);
 }
 
-/* Dimensions are part of every vector in the log: they may move only while there is none. */
+/* Dimensions are part of every vector in the log: they may move only while there is none. Before the first
+ * configuration, and as long as nothing was decided or learned, any dimensions will do. */
 static bool refuse_dims(const struct ld_tenant *t, const struct kb_engine_counts *counts, struct ld_op *op)
 {
     const struct kb_spec *now = &t->settings.spec, *next = &op->settings.spec;
@@ -156,7 +173,9 @@ static bool refuse_dims(const struct ld_tenant *t, const struct kb_engine_counts
     return true;
 }
 
-/* Settings equal to those in force are answered like a change and leave no event: PUT is idempotent. */
+/* Settings equal to those in force are answered like a change and leave no event: PUT is idempotent. Versions count
+ * the configurations in the log, without gaps. A change of the model's parts may bring a dictionary reset behind it,
+ * which the engine draws up and commit.c stages. */
 static int expand_settings(struct ld_tenant *t, struct ld_op *op)
 {
     struct ld_entry entry = {.ev = {.type = KB_EV_CONFIGURED}, .settings = &op->settings};
@@ -174,7 +193,7 @@ static int expand_settings(struct ld_tenant *t, struct ld_op *op)
     return conclude(op, ld_batch_stage(t, &entry, &msg), &msg);
 }
 
-/* The tenant as GET would show it. */
+/* The tenant as GET would show it. No lock: the writer is the one who could change it. */
 static void answer_settings(struct ld_tenant *t, struct ld_op *op)
 {
     struct kb_engine_counts counts;
@@ -192,7 +211,8 @@ static void answer_settings(struct ld_tenant *t, struct ld_op *op)
 
 #define DUPLICATE_ACTIVATION "{\"activated\":false,\"duplicate\":true}"
 
-/* The engine does not know the decision: closed, or never made. */
+/* The engine does not know the decision: closed, or never made. A decision that was closed by its rewards was shown,
+ * whatever it was called: the activation comes too late to matter. */
 static void answer_closed_activation(struct ld_tenant *t, struct ld_op *op, const char *decision)
 {
     struct ld_decision_record record = {0};
@@ -208,7 +228,8 @@ static void answer_closed_activation(struct ld_tenant *t, struct ld_op *op, cons
     ld_decision_record_close(&record);
 }
 
-/* Every outcome but success is decided by what the engine says of the decision: already active, or not open. */
+/* Every outcome but success is decided by what the engine says of the decision: already active, or not open. Only a
+ * decision made with `defer` waits to be activated; for all others it is a duplicate. */
 static int expand_activate(struct ld_tenant *t, struct ld_op *op)
 {
     struct ld_entry entry = {.ev = op->event};
@@ -236,7 +257,8 @@ static void answer_activate(struct ld_tenant *t, struct ld_op *op)
 
 /* ---- expiry ---------------------------------------------------------------------------------------- */
 
-/* Ids are copied: those of the engine go with the next apply, and a batch may end in the middle. */
+/* Ids are copied: those of the engine go with the next apply, and a batch may end in the middle. Returns how many it
+ * copied: short of memory, the rest waits for the next tick. */
 static size_t copy_expired(struct ld_tenant *t, struct ld_op *op, const char **ids)
 {
     const size_t n = kb_engine_expired(t->engine, t->now_ms, ids, LD_EXPIRE_EVENTS);
@@ -251,7 +273,9 @@ static size_t copy_expired(struct ld_tenant *t, struct ld_op *op, const char **i
     return n;
 }
 
-/* Closes up to LD_EXPIRE_EVENTS windows; what is left over waits for another op. */
+/* Closes up to LD_EXPIRE_EVENTS windows; what is left over waits for another op. A tenant that fails tries the disk
+ * first: this op, sent by the timer, is its way back when no other traffic comes. The default reward is learned for
+ * decisions that were shown; a deferred one that never was teaches nothing. */
 static int expand_expire(struct ld_tenant *t, struct ld_op *op)
 {
     const struct kb_spec *spec = &t->settings.spec;
@@ -280,6 +304,7 @@ static int expand_expire(struct ld_tenant *t, struct ld_op *op)
 
 /* ---- table ----------------------------------------------------------------------------------------- */
 
+/* By type of op. A kind that cannot lose anything but itself has no lose function. */
 static const struct {
     int (*expand)(struct ld_tenant *t, struct ld_op *op);
     void (*answer)(struct ld_tenant *t, struct ld_op *op); /* NULL: nothing to add */
@@ -293,7 +318,8 @@ static const struct {
     [LD_OP_SETTINGS] = {expand_settings, answer_settings, NULL},
 };
 
-/* A doomed tenant has nothing to say any more, whatever was asked. */
+/* A doomed tenant has nothing to say any more, whatever was asked. 0 means that the op is through with staging,
+ * whether or not it went well. */
 int ld_op_expand(struct ld_tenant *t, struct ld_op *op)
 {
     if (!atomic_load(&t->is_doomed))
@@ -302,7 +328,8 @@ int ld_op_expand(struct ld_tenant *t, struct ld_op *op)
     return 0;
 }
 
-/* The last thing that happens to an op here: done may free it. */
+/* The last thing that happens to an op here: done may free it. Under relaxed durability this may come before the
+ * commit; a failure after it is told to nobody but the log and metrics. */
 void ld_op_answer(struct ld_tenant *t, struct ld_op *op)
 {
     if (op->problem.status == 0 && KINDS[op->type].answer != NULL)
@@ -311,7 +338,7 @@ void ld_op_answer(struct ld_tenant *t, struct ld_op *op)
 }
 
 /* May be called twice for an op (once for its batch, once for what it wanted to stage next); the second changes
- * nothing. */
+ * nothing. The reply of a decision was taken from op->answer when it was staged, and goes with the batch. */
 void ld_op_lose(struct ld_op *op)
 {
     if (KINDS[op->type].lose != NULL) {

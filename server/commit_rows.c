@@ -2,14 +2,18 @@
  *
  * The line is the truth and is read back by recovery; the columns repeat what queries need (which decision, which arm,
  * which reward), so that none of them has to parse the lines of a long log. A column that an event has no value for
- * stays NULL, which also keeps the row out of the partial index on it. */
+ * stays NULL, which also keeps the row out of the partial index on it.
+ *
+ * The columns are the ones of schema/0001_tenant.sql. Cost: the text, 0.5 us for each number that is not whole
+ * (text.c), beside 1.5 us a row in SQLite. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "alloc.h"
 #include "tenant_impl.h"
 
-/* The columns that queries need, beside the line itself. */
+/* The columns that queries need, beside the line itself. Configured, graph and arms are found by type or not at all.
+ * NaN is how a NULL reward is spelled (store.h); a late reward keeps its type, so that no sum of rewards counts it. */
 static void index_row(struct ld_row *row, const struct kb_event *ev)
 {
     row->reward = (double)NAN;
@@ -49,7 +53,7 @@ static void index_row(struct ld_row *row, const struct kb_event *ev)
     }
 }
 
-/* Texts are the rows' only memory; columns borrow from the events. */
+/* Texts are the rows' only memory; columns borrow from the events. NULL after an empty batch is fine. */
 static void free_texts(struct ld_row *row, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -57,7 +61,8 @@ static void free_texts(struct ld_row *row, size_t n)
 }
 
 /* One row for each event, in order; borrowed columns live as long as the batch. Vectors have the lengths in force,
- * which no batch can change before its end (is_alone in commit.c). */
+ * which no batch can change before its end (is_alone in commit.c). A text that cannot be written counts as memory
+ * that is short. */
 enum kb_err ld_batch_build_rows(struct ld_tenant *t)
 {
     struct ld_batch *b = &t->batch;
@@ -81,7 +86,7 @@ enum kb_err ld_batch_build_rows(struct ld_tenant *t)
     return KB_OK;
 }
 
-/* After the append, whatever its result. */
+/* After the append, whatever its result. The array itself is kept for the next batch. */
 void ld_batch_free_rows(struct ld_tenant *t)
 {
     free_texts(t->batch.row, t->batch.n);

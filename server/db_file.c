@@ -8,7 +8,12 @@
  * Whatever inspect or check refuse keeps its bytes. A file is made as NAME.new in rollback-journal mode, closed,
  * renamed, and the directory synced: a power cut leaves either no file or a whole one, and an empty or short
  * file at the path is damage, not a beginning. Files of a name that is made anew go first (.new, -wal, -shm):
- * a WAL without its database belongs to one that was deleted, and must not be replayed into the next. */
+ * a WAL without its database belongs to one that was deleted, and must not be replayed into the next.
+ *
+ * Every failure is a LD_STORE_* code and a sentence that begins with the path. What an operator may do about it: IO
+ * wants room or permissions, NEWER the newer program, FOREIGN another folder, CORRUPT a backup.
+ *
+ * A file belongs to one process (the folder's lock sees to that), so between these steps nobody else changes it. */
 #include "sqlite_util.h"
 
 #include <errno.h>
@@ -33,7 +38,7 @@ static int name_with(char *out, const char *path, const char *suffix)
 }
 
 /* Puts the file's name before the sentence. Which file it is about is the first thing that whoever reads the log
- * wants to know. */
+ * wants to know. The sentence is cut to half of the buffer, so that a long path leaves room for it. */
 static int name_file(const char *path, char *why, int status)
 {
     char text[LD_WHY_BYTES];
@@ -45,7 +50,8 @@ static int name_file(const char *path, char *why, int status)
 }
 
 /* NOMUTEX: a connection of ours has one thread at a time. Waiting for another's lock is bounded; past it the call
- * fails as busy, which is an I/O failure to the caller. */
+ * fails as busy, which is an I/O failure to the caller. SQLite gives a connection even when opening fails, for its
+ * message; it is closed here. */
 static int connect_to(struct sqlite3 **out, const char *name, int flags, char *why)
 {
     int rc = sqlite3_open_v2(name, out, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
@@ -61,8 +67,8 @@ static int connect_to(struct sqlite3 **out, const char *name, int flags, char *w
 
 /* --- check ------------------------------------------------------------------------------------------- */
 
-/* file:PATH?immutable=1, with what has a meaning in a URI escaped. file:PATH?immutable=1, with what has a meaning
- * in a URI escaped. -1 when it does not fit. */
+/* file:PATH?immutable=1, with what has a meaning in a URI escaped. -1 when it does not fit. Immutable is a promise to
+ * SQLite that the file does not change: it then takes no locks and makes no -shm beside it. */
 static int immutable_uri(char *out, size_t cap, const char *path)
 {
     size_t n = (size_t)snprintf(out, cap, "file:");
@@ -76,8 +82,9 @@ static int immutable_uri(char *out, size_t cap, const char *path)
     return *path == '\0' ? 0 : -1;
 }
 
-/* quick_check reads every page and checks each one's structure, not whether indexes match their rows: a tenth of
- * the time of integrity_check. Then our own question about the rows. */
+/* quick_check reads every page and checks each one's structure, not whether indexes match their rows: a tenth of the
+ * time of integrity_check. Then our own question about the rows. 1 asks for the first fault only. O(file): this is
+ * what the limit of 64 MiB is about. */
 static int check_contents(struct sqlite3 *db, const struct ld_db_format *f, char *why)
 {
     char verdict[256];
@@ -97,7 +104,8 @@ static int check_contents(struct sqlite3 *db, const struct ld_db_format *f, char
     return status;
 }
 
-/* Again, and now through the WAL: a newer program may have died before its version reached the file's header. */
+/* Again, and now through the WAL: a newer program may have died before its version reached the file's header. The
+ * header that migrate.c has read may be older than what the WAL holds. */
 static int check_version(struct sqlite3 *db, const struct ld_db_format *f, char *why)
 {
     int64_t version = 0;
@@ -111,8 +119,9 @@ static int check_version(struct sqlite3 *db, const struct ld_db_format *f, char 
     return status;
 }
 
-/* Read-only from first to last; whatever it finds, the file and its WAL keep their bytes. O(file), or O(1) for
- * large files. */
+/* Read-only from first to last; whatever it finds, the file and its WAL keep their bytes. O(file), or O(1) for large
+ * files. The first query makes SQLite read the schema: a file that is no database fails there and not in the middle.
+ * With a WAL SQLite may write the -shm index beside the file, which holds nothing of its own. */
 static int check(const char *path, const struct ld_db_format *f, bool is_thorough, char *why)
 {
     char name[NAME_BYTES * 3 + 64], wal[NAME_BYTES];
@@ -139,7 +148,8 @@ static int check(const char *path, const struct ld_db_format *f, bool is_thoroug
 
 /* --- make -------------------------------------------------------------------------------------------- */
 
-/* What a creation or a deletion that was cut off left behind. */
+/* What a creation or a deletion that was cut off left behind. Only called when there is no file at path: nothing here
+ * can belong to a living tenant. */
 static int remove_leftovers(const char *path, char *why)
 {
     static const char *const suffixes[] = {".new", ".new-journal", "-wal", "-shm", "-journal"};
@@ -154,7 +164,8 @@ static int remove_leftovers(const char *path, char *why)
 }
 
 /* synchronous=EXTRA also syncs the directory after the journal is gone, so that the renamed file cannot be rolled
- * back by a journal that a crash brings back. */
+ * back by a journal that a crash brings back. The first migration runs before the rename, so whoever sees the file
+ * sees its tables, version and application id. What a failure leaves under the name .new, the next attempt removes. */
 static int make(const char *path, const struct ld_db_format *f, char *why)
 {
     char name[NAME_BYTES];
@@ -179,7 +190,8 @@ static int make(const char *path, const struct ld_db_format *f, char *why)
 
 /* --- open -------------------------------------------------------------------------------------------- */
 
-/* What the promise of durability rests on is read back, not assumed. */
+/* What the promise of durability rests on is read back, not assumed. wal_autocheckpoint=0: SQLite would otherwise
+ * checkpoint inside a commit (upkeep.c does it instead). */
 static int set_durable(struct sqlite3 *db, char *why)
 {
     char mode[16] = "";
@@ -198,7 +210,7 @@ static int set_durable(struct sqlite3 *db, char *why)
 }
 
 /* A connection that SQLite could only open for reading (no permission to write) is refused here, not at the first
- * commit. */
+ * commit. *out is set on success alone; a failed migration was rolled back and is tried again at the next start. */
 static int open_checked(struct sqlite3 **out, const char *path, const struct ld_db_format *f, char *why)
 {
     struct sqlite3 *db = NULL;
@@ -227,6 +239,8 @@ static int open_checked(struct sqlite3 **out, const char *path, const struct ld_
     return LD_STORE_OK;
 }
 
+/* Inspect, check or make, open: in this order, and the first failure ends it. Nothing but the leftovers of a file
+ * that is not there is removed. */
 int ld_db_open(struct sqlite3 **out, const char *path, const struct ld_db_format *format, bool is_thorough,
                bool *was_created, char *why)
 {
@@ -241,7 +255,8 @@ int ld_db_open(struct sqlite3 **out, const char *path, const struct ld_db_format
     return name_file(path, why, status);
 }
 
-/* query_only keeps a slip in a query from writing; checkpoints are still allowed. */
+/* query_only keeps a slip in a query from writing; checkpoints are still allowed. Several of them may be open at
+ * once; each has its own view of the last commit. */
 int ld_db_connect(struct sqlite3 **out, const char *path, char *why)
 {
     int status = connect_to(out, path, SQLITE_OPEN_READWRITE, why);

@@ -2,13 +2,18 @@
  *
  * admit() sees the headers only, so that a body is not even read for a client that has no key or asks for what does
  * not exist. handle() has the body. Handlers that wait for the disk or compute for long, and bodies whose decoding
- * alone takes long, go to the work pool; the others run in the thread that serves the connection. */
+ * alone takes long, go to the work pool; the others run in the thread that serves the connection.
+ *
+ * Two calls a request, both in the library's thread: admit with the headers, handle with the body; a request refused
+ * by the first never reaches the second. The route found in admit is kept in the request as its row, which is also
+ * its label in the metrics. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "api.h"
 #include "route.h"
 
+/* Bodies up to this are decoded in the thread that read them; longer ones would hold up its other connections. */
 #define INLINE_BODY_BYTES ((size_t)256 << 10) /* about 20 ms of decoding */
 
 /* A request on its way through the work pool. */
@@ -18,7 +23,8 @@ struct job {
     const struct ld_route *route;
 };
 
-/* 404, 405, or what OPTIONS asks for. allow: the methods that the path has. */
+/* 404, 405, or what OPTIONS asks for. allow: the methods that the path has. OPTIONS is answered here for every path,
+ * so that no row of the table needs it. */
 static void refuse_route(struct ld_request *r, const char *allow)
 {
     if (allow[0] == '\0')
@@ -35,7 +41,8 @@ static bool takes_lines(enum ld_body body)
     return body == LD_BODY_OBSERVE || body == LD_BODY_BULK;
 }
 
-/* Whether the media type fits the route; replies 415 when not. */
+/* Whether the media type fits the route; replies 415 when not. Without a body there is nothing to check: routes that
+ * take none are not asked. */
 static bool check_media(struct ld_request *r, enum ld_body body)
 {
     enum ld_media media = ld_request_media(r);
@@ -47,7 +54,8 @@ static bool check_media(struct ld_request *r, enum ld_body body)
     return false;
 }
 
-/* The cap in bytes that the options put on this route and media type. */
+/* The cap in bytes that the options put on this route and media type. A graph is sent once and large, a decision
+ * often and small: one cap for both would fit neither. */
 static size_t limit_of(const struct ld_options *o, const struct ld_request *r, enum ld_body body)
 {
     if (body == LD_BODY_BULK || body == LD_BODY_PATCH)
@@ -57,8 +65,9 @@ static size_t limit_of(const struct ld_options *o, const struct ld_request *r, e
     return (size_t)o->max_body;
 }
 
-/* The order matters: a client without a key learns nothing of which routes exist; one with a key gets 404 or 405 before
- * its body is looked at. */
+/* The order matters: a client without a key learns nothing of which routes exist; one with a key gets 404 or 405
+ * before its body is looked at. Public routes are answered before the key is looked at, since probes and readers of
+ * the contract have none. After a refusal the number only adds to what is thrown away of the body. */
 size_t ld_app_admit(void *arg, struct ld_request *r)
 {
     struct ld_app *app = arg;
@@ -81,7 +90,8 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
     return limit_of(&app->options, r, route->body);
 }
 
-/* The tenant's name of the path lives on this stack: handlers copy it where they keep it. */
+/* The tenant's name of the path lives on this stack: handlers copy it where they keep it. In the thread that serves
+ * HTTP, or on the pool. */
 static void call(struct ld_app *app, struct ld_request *r, const struct ld_route *route)
 {
     char tenant[LD_PATH_TENANT_BYTES];
@@ -89,7 +99,7 @@ static void call(struct ld_app *app, struct ld_request *r, const struct ld_route
     route->handle(app, r, tenant);
 }
 
-/* On the work pool. */
+/* On the work pool. The pool waits for it at shutdown, so it always finds the app. */
 static void run_job(void *arg)
 {
     struct job job = *(struct job *)arg;
@@ -97,7 +107,8 @@ static void run_job(void *arg)
     call(job.app, job.request, job.route);
 }
 
-/* Owns the job until the pool has it; a pool that cannot take it means 503, not a lost request. */
+/* Owns the job until the pool has it; a pool that cannot take it means 503, not a lost request. The connection is
+ * suspended meanwhile (http.c) and costs no thread. */
 static void put_on_pool(struct ld_app *app, struct ld_request *r, const struct ld_route *route)
 {
     struct job *job = malloc(sizeof *job);
@@ -110,7 +121,8 @@ static void put_on_pool(struct ld_app *app, struct ld_request *r, const struct l
     ld_reply_status(r, 503, "the server cannot take more work now");
 }
 
-/* In a thread that serves HTTP: what takes long here holds up every connection of that thread. */
+/* In a thread that serves HTTP: what takes long here holds up every connection of that thread. A body of a route that
+ * takes none was read up to its cap and is ignored. */
 void ld_app_handle(void *arg, struct ld_request *r)
 {
     struct ld_app *app = arg;

@@ -2,6 +2,7 @@
 #ifndef LD_EMBED_H
 #define LD_EMBED_H
 
+/* Named after the file, with dots and dashes as underscores; read-only, for the life of the process. */
 extern const char ld_embed_0001_tenant_sql[];
 extern const char ld_embed_registry_0001_sql[];
 extern const char ld_embed_openapi_yaml[];

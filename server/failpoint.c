@@ -1,5 +1,9 @@
 /* Failpoints: see failpoint.h. The table of names makes a misspelt one an error at the first passage instead of a
- * crash test that never crashes. Cost when none is set: a pthread_once and one comparison. */
+ * crash test that never crashes. Cost when none is set: a pthread_once and one comparison.
+ *
+ * The tests in tests/crash/ start the server with one armed, let it die, start it again and ask what it still knows.
+ * In production the variable is not set, and a point costs what is said above; it is part of every build, so that
+ * what is tested is what is shipped. */
 #include "failpoint.h"
 
 #include <pthread.h>
@@ -18,7 +22,8 @@ static const char *armed;
 static int armed_length;
 static atomic_long passages_left;
 
-/* Whether the first n bytes of text are a failpoint's name. */
+/* Whether the first n bytes of text are a failpoint's name. The table must name every point of failpoint.h; a name in
+ * the code that is missing here can never be armed. */
 static bool is_known(const char *text, size_t n)
 {
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
@@ -27,7 +32,8 @@ static bool is_known(const char *text, size_t n)
     return false;
 }
 
-/* Strict on purpose: a count that does not parse would otherwise be a test of nothing. */
+/* Strict on purpose: a count that does not parse would otherwise be a test of nothing. Depends on nothing but the
+ * text: the tests try spellings without a process to kill. */
 bool ld_failpoint_parse(const char *text, int *name_length, long *count)
 {
     const size_t n = strcspn(text, ":");
@@ -43,7 +49,8 @@ bool ld_failpoint_parse(const char *text, int *name_length, long *count)
     return end != text + n + 1 && *end == '\0' && *count >= 1;
 }
 
-/* Once in a process. A failpoint that does not exist ends it at once, and loudly: whoever set it wanted a death. */
+/* Once in a process. A failpoint that does not exist ends it at once, and loudly: whoever set it wanted a death.
+ * pthread_once makes the three variables visible to every thread that asks afterwards. */
 static void arm(void)
 {
     const char *text = getenv("LAPLACED_FAILPOINT");
@@ -61,7 +68,8 @@ static void arm(void)
 }
 
 /* Passages are counted over all tenants and threads; only the one that takes the counter from 1 to 0 dies, and it
- * takes everybody along. */
+ * takes everybody along. SIGKILL cannot be caught: no buffer is flushed, no lock released, as in a power cut, but
+ * that what was written has reached the kernel. */
 void ld_failpoint(const char *name)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

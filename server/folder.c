@@ -1,7 +1,11 @@
 /* The data folder: see folder.h. All paths are built here.
  *
  * A removal is made certain by a marker file whose directory entry is synced before anything else is touched; from
- * then on every start finishes it. File by file the marker goes last, so an interruption anywhere is only a delay. */
+ * then on every start finishes it. File by file the marker goes last, so an interruption anywhere is only a delay.
+ *
+ * Failure: functions return -1 with the reason in why or in errno; nothing here ends the process. Apart from the lock
+ * no state is kept, and what is done to one name never touches another's files, so calls for different names may run
+ * side by side (the registry serialises those for one name). */
 #include "folder.h"
 
 #include <dirent.h>
@@ -16,7 +20,8 @@
 #include "log.h"
 #include "registry.h"
 
-/* Readable by the owner alone: logs hold what users did. */
+/* Readable by the owner alone: logs hold what users did. Parents are not made: a mistyped path should not grow a
+ * tree. */
 static int make_dir(const char *path, char *why)
 {
     if (mkdir(path, 0700) == 0 || errno == EEXIST)
@@ -26,7 +31,8 @@ static int make_dir(const char *path, char *why)
 }
 
 /* The lock belongs to the open file, so it goes with the process however that ends; the file itself stays. A second
- * server would append events with the same numbers. */
+ * server would append events with the same numbers. flock, not fcntl: the latter would be lost when any descriptor of
+ * the file is closed. On network file systems it is as good as the server's support for it. */
 static int lock_folder(const char *data_dir, int *fd, char *why)
 {
     char path[LD_PATH_MAX];
@@ -43,7 +49,8 @@ static int lock_folder(const char *data_dir, int *fd, char *why)
     return -1;
 }
 
-/* Order matters: nothing below the folder is touched before the lock is held. */
+/* Order matters: nothing below the folder is touched before the lock is held. 128 bytes are kept free for what is
+ * added to the path: a name, a suffix, and what SQLite appends. */
 int ld_folder_open(const char *data_dir, int *fd, char *why)
 {
     char path[LD_PATH_MAX];
@@ -58,7 +65,8 @@ int ld_folder_open(const char *data_dir, int *fd, char *why)
     return make_dir(path, why);
 }
 
-/* Names are checked where they enter (ld_tenant_name_is_valid); none of them can leave the folder. */
+/* Names are checked where they enter (ld_tenant_name_is_valid); none of them can leave the folder. The path is not
+ * looked at: it may or may not exist. */
 int ld_folder_path(const char *data_dir, const char *name, const char *suffix, char *path)
 {
     const int n = snprintf(path, LD_PATH_MAX, "%s/tenants/%s%s", data_dir, name, suffix);
@@ -66,7 +74,8 @@ int ld_folder_path(const char *data_dir, const char *name, const char *suffix, c
     return n > 0 && n < LD_PATH_MAX ? 0 : -1;
 }
 
-/* The marker counts as well: while a removal is under way, a new tenant of that name would lose its files to it. */
+/* The marker counts as well: while a removal is under way, a new tenant of that name would lose its files to it. A
+ * snapshot alone does not count, since it says nothing without its log. */
 bool ld_folder_has(const char *data_dir, const char *name)
 {
     static const char *const suffixes[] = {".db", ".db.deleted"};
@@ -78,7 +87,8 @@ bool ld_folder_has(const char *data_dir, const char *name)
     return false;
 }
 
-/* Makes the entries of DATA/tenants durable: a new file's own fsync does not cover its name. */
+/* Makes the entries of DATA/tenants durable: a new file's own fsync does not cover its name. Costs an fsync of the
+ * directory; called for removals only. */
 static int sync_folder(const char *data_dir)
 {
     char path[LD_PATH_MAX];
@@ -92,7 +102,9 @@ static int sync_folder(const char *data_dir)
     return rc;
 }
 
-/* Doing it twice is fine. After 0 the tenant is gone for every later start, whatever happens to this one. */
+/* Doing it twice is fine. After 0 the tenant is gone for every later start, whatever happens to this one. The marker
+ * is empty: its name says all. A failure before the sync may still leave it there, and the next start would finish a
+ * removal that this one has refused. */
 int ld_folder_mark_deleted(const char *data_dir, const char *name)
 {
     char path[LD_PATH_MAX];
@@ -107,7 +119,9 @@ int ld_folder_mark_deleted(const char *data_dir, const char *name)
     return sync_folder(data_dir);
 }
 
-/* In this order: the log after everything that is only a copy of it, the marker when nothing else is left. */
+/* In this order: the log after everything that is only a copy of it, the marker when nothing else is left. Not
+ * synced: where a file system keeps the order of such changes, files that come back after a power cut come back with
+ * their marker, and the next start removes them again. */
 void ld_folder_remove(const char *data_dir, const char *name)
 {
     static const char *const suffixes[] = {".snapshot", ".db-wal", ".db-shm", ".db", ".db.deleted"};
@@ -118,7 +132,8 @@ void ld_folder_remove(const char *data_dir, const char *name)
             ld_log(LD_LOG_WARN, "%s: %s", path, strerror(errno));
 }
 
-/* The tenant's name when file is a valid name with the suffix. */
+/* The tenant's name when file is a valid name with the suffix. Files of other programs, and the temporary ones of
+ * ours, do not end this way or make no valid name. */
 static bool name_of(const char *file, const char *suffix, char *name)
 {
     const size_t n = strlen(file), n_suffix = strlen(suffix);
@@ -130,7 +145,8 @@ static bool name_of(const char *file, const char *suffix, char *name)
     return ld_tenant_name_is_valid(name) != 0;
 }
 
-/* Order is the file system's; callers that need another sort for themselves. Other files are passed over in silence. */
+/* Order is the file system's; callers that need another sort for themselves. Other files are passed over in silence.
+ * fn may remove files of the name that it is given: readdir then goes on with the others. */
 int ld_folder_scan(const char *data_dir, const char *suffix, int (*fn)(void *arg, const char *name), void *arg)
 {
     char path[LD_PATH_MAX], name[LD_NAME_MAX + 1];
