@@ -14,6 +14,7 @@
 
 #include "clock.h"
 
+/* Enough for what a client with default settings sends by mistake; reading more than that helps nobody. */
 #define DISCARD_MAX ((uint64_t)64 << 20)
 #define MIN_BYTES_PER_S 1024
 #define FIRST_BODY_BYTES ((size_t)4096)
@@ -27,7 +28,8 @@ static uint64_t announced(const struct ld_request *r)
     return length != NULL ? strtoull(length, NULL, 10) : 0; /* the library has checked the digits */
 }
 
-/* 413, to be sent when the rest of the body is out of the way. */
+/* 413, to be sent when the rest of the body is out of the way. The reply is set now and queued when the body has
+ * ended, see ld_request_begin. */
 static void refuse_size(struct ld_request *r)
 {
     struct ld_problem p;
@@ -52,7 +54,7 @@ enum MHD_Result ld_request_begin(struct ld_request *r)
     return is_asking || (n != UINT64_MAX && n > DISCARD_MAX) ? ld_request_queue(r) : MHD_YES;
 }
 
-/* Room for n more bytes and a NUL. */
+/* Room for n more bytes and a NUL. Doubling keeps the copying linear in the length of the body. */
 static int grow_body(struct ld_request *r, size_t n)
 {
     size_t need = r->n_body + n + 1, cap = r->cap > 0 ? r->cap : FIRST_BODY_BYTES;
@@ -68,7 +70,9 @@ static int grow_body(struct ld_request *r, size_t n)
     return 0;
 }
 
-/* Over the whole time since the headers, so that a burst is not held against a later pause. */
+/* Over the whole time since the headers, so that a burst is not held against a later pause. r->started_us is the
+ * moment of the headers. Checked when bytes come: a body that stops altogether ends by the library's timeout for idle
+ * connections. */
 static bool is_too_slow(const struct ld_request *r)
 {
     int64_t allowed_s = (int64_t)r->http->timeout_s + (int64_t)(r->n_received / MIN_BYTES_PER_S);

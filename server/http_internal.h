@@ -20,13 +20,14 @@
 
 enum request_state { REQUEST_RUNNING, REQUEST_SUSPENDED, REQUEST_REPLIED };
 
+/* One server. Fields that neither the lock guards nor are atomic do not change once the daemon runs. */
 struct ld_http {
     struct MHD_Daemon *daemon;
     struct ld_http_hooks hooks;
     struct ld_metrics *metrics;
     unsigned timeout_s;
     int port;
-    int listen_fd; /* given back by quiescing; -1 afterwards */
+    int listen_fd; /* the library's until quiescing gives it back; -1 when it does not */
     atomic_bool is_quiescing;
     atomic_size_t n_in_flight;
     atomic_size_t n_suspended;
@@ -35,6 +36,8 @@ struct ld_http {
     bool is_stopping;
 };
 
+/* One request. Until it is handed over it belongs to the library's thread; then status and response belong to whoever
+ * claims the reply, until the state is REPLIED, and to the library's thread again afterwards. */
 struct ld_request {
     struct ld_http *http;
     struct MHD_Connection *connection;

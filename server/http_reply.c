@@ -44,7 +44,8 @@ static void deliver(struct ld_request *r, int status, struct MHD_Response *respo
 }
 
 /* Takes text over, whatever happens. The library has no memory left when it returns NULL: the process cannot answer
- * any more, and the log is safe, so that dying is the honest way out. */
+ * any more, and the log is safe, so that dying is the honest way out. n is the length without a NUL; the library
+ * frees text when the response goes. */
 static struct MHD_Response *response_of(const char *content_type, char *text, size_t n)
 {
     struct MHD_Response *response =
@@ -57,7 +58,8 @@ static struct MHD_Response *response_of(const char *content_type, char *text, si
     return response;
 }
 
-/* The handler's own reply: delivers and drops the handler's reference. */
+/* The handler's own reply: delivers and drops the handler's reference. is_handed is read before the delivery, after
+ * which the request may be gone if nobody else refers to it. */
 static void finish(struct ld_request *r, int status, struct MHD_Response *response)
 {
     bool is_handed = r->is_handed;
@@ -103,7 +105,7 @@ void ld_reply_problem(struct ld_request *r, const struct ld_problem *p)
     finish(r, p->status, problem_response(p));
 }
 
-/* For refusals that have no fields to name. */
+/* For refusals that have no fields to name. Every 503 asks for another try after a second. */
 void ld_reply_status(struct ld_request *r, int status, const char *detail)
 {
     struct ld_problem p;

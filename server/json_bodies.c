@@ -3,7 +3,11 @@
  *
  * What is judged here is the form: types, lengths, limits, dimensions. Whether a user, an arm or a decision
  * exists is for the engine and the log to say, under the tenant's lock. Limits bound what one request can cost:
- * 1,024 candidates, 1,000 rewards, 10,000 observations; ids of 256 bytes, decision ids of 128. */
+ * 1,024 candidates, 1,000 rewards, 10,000 observations; ids of 256 bytes, decision ids of 128.
+ *
+ * Each function is one body: it names the members that may stand in it, reads them all, and reports by -1 whether any
+ * was at fault. Cost: O(members), next to nothing beside the parse. No function here knows a tenant; dimensions come
+ * as arguments, and the caller looks again whether they still hold (dims_epoch). */
 #include "json_in.h"
 
 #include <jansson.h>
@@ -12,13 +16,15 @@
 #include "ids.h"
 #include "json_util.h"
 
+/* The first two stand in openapi.yaml as well (maxItems). */
 #define MAX_CANDIDATES 1024u
 #define MAX_REWARDS 1000u
 #define MAX_OBSERVATIONS 10000u
 
 /* --- /select ----------------------------------------------------------------------------------------- */
 
-/* An arm as "id" or {"id", "features"?}. */
+/* An arm as "id" or {"id", "features"?}. One spelling for candidates and observations: the catalogue's own list has
+ * `active` besides (json_graph.c). */
 static void read_arm(struct ld_in *in, const json_t *v, uint32_t arm_dim, const char **id, const double **features)
 {
     static const char *const names[] = {"id", "features", NULL};
@@ -33,8 +39,8 @@ static void read_arm(struct ld_in *in, const json_t *v, uint32_t arm_dim, const 
     }
 }
 
-/* Left out, every active arm of the catalogue is meant, which is why an empty list is a fault and not the same
- * thing. */
+/* Left out, every active arm of the catalogue is meant, which is why an empty list is a fault and not the same thing.
+ * Whether two of them are the same arm is for the engine to say, which looks ids up anyway. */
 static void read_candidates(struct ld_in *in, const json_t *obj, uint32_t arm_dim, struct kb_query *q)
 {
     json_t *array = ld_in_array(in, obj, "candidates", 1, MAX_CANDIDATES, false);
@@ -55,7 +61,8 @@ static void read_candidates(struct ld_in *in, const json_t *obj, uint32_t arm_di
     q->n_candidates = n;
 }
 
-/* Reads all members even after a fault, so that one answer names every one of them. O(candidates x arm_dim). */
+/* Reads all members even after a fault, so that one answer names every one of them. O(candidates x arm_dim).
+ * `explain` only widens the ranking in the answer; `top` is also how many arms count as put before the user. */
 int ld_decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct ld_select *out,
                      struct ld_problem *p)
 {
@@ -81,7 +88,8 @@ int ld_decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim,
 
 /* --- /reward, /activate ------------------------------------------------------------------------------ */
 
-/* Shared by the single reward and by the items of an array. The reward must be there: null is not 0. */
+/* Shared by the single reward and by the items of an array. The reward must be there: null is not 0. Any finite
+ * number is a reward; scaling is the sender's affair. Without an arm the one drawn is meant. */
 static void read_reward(struct ld_in *in, const json_t *v, struct ld_reward *out)
 {
     static const char *const names[] = {"decision", "reward", "arm", NULL};
@@ -92,8 +100,8 @@ static void read_reward(struct ld_in *in, const json_t *v, struct ld_reward *out
     out->arm = ld_in_id(in, v, "arm", KB_ID_MAX_BYTES, false);
 }
 
-/* An array with one bad item is refused whole: half of a malformed body may be another body than the sender
- * meant. */
+/* An array with one bad item is refused whole: half of a malformed body may be another body than the sender meant.
+ * *out and *n hold the rewards in the order of the body, which is the order in which they count. */
 int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, bool *is_array, struct ld_problem *p)
 {
     struct ld_in in;
@@ -115,7 +123,8 @@ int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, boo
     return ld_in_done(&in);
 }
 
-/* *decision is left alone when the body is refused. */
+/* *decision is left alone when the body is refused. Whether the decision is open, deferred or known at all: the
+ * writer looks. */
 int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_problem *p)
 {
     static const char *const names[] = {"decision", NULL};
@@ -128,8 +137,8 @@ int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_prob
 
 /* --- /observe ---------------------------------------------------------------------------------------- */
 
-/* The features of a bare id are left NULL, for the engine to take from the catalogue. A propensity that was not
- * told is NaN. */
+/* The features of a bare id are left NULL, for the engine to take from the catalogue. A propensity that was not told
+ * is NaN. The type is set even when the rest is at fault, and seq and time are given by the writer. */
 static void read_observation(struct ld_in *in, const json_t *v, uint32_t context_dim, uint32_t arm_dim,
                              struct kb_event *ev)
 {
@@ -149,7 +158,8 @@ static void read_observation(struct ld_in *in, const json_t *v, uint32_t context
     ld_in_leave(in, mark);
 }
 
-/* All lines or none: the events are only handed out when every line is good. O(lines x dimensions). */
+/* All lines or none: the events are only handed out when every line is good. O(lines x dimensions). A blank line is
+ * no item; pointers count it all the same. */
 int ld_decode_observe(struct ld_doc *doc, bool is_ndjson, uint32_t context_dim, uint32_t arm_dim, struct kb_event **out,
                       size_t *n, struct ld_problem *p)
 {

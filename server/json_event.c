@@ -5,7 +5,10 @@
  * Each type has one function, which reads what it has beyond seq, type and at, and one row of the table at the
  * end, which names its members; adding a type is adding both. Faults do not stop a function: it fills the event
  * with what it can, and the caller of ld_decode_event gets -1 and all of them. An event that was refused is not
- * to be looked at. */
+ * to be looked at.
+ *
+ * Logs outlive versions: a member that is added to a type later has to be optional here, and one that is there today
+ * cannot be taken away. Lines are written in full, so nothing depends on the presets of the version that reads them. */
 #include "json_util.h"
 
 #include <jansson.h>
@@ -14,13 +17,16 @@
 #include "ids.h"
 #include "json_out.h"
 
+/* Sequence numbers and versions pass through doubles on their way; up to here none is rounded. */
 #define MAX_COUNT UINT64_C(9007199254740991) /* 2^53 - 1: what a double counts */
 
+/* Lengths of the vectors that the line may hold: those in force where the line stands in the log. */
 struct dims {
     uint32_t context, arm;
 };
 
-/* Milliseconds since 1970; 0 with a fault. */
+/* Milliseconds since 1970; 0 with a fault. One spelling only (ld_parse_time), so that a log line written again is the
+ * same line. */
 static int64_t read_time(struct ld_in *in, const json_t *o, const char *key)
 {
     const json_t *v = ld_in_get(in, o, key, true);
@@ -39,7 +45,8 @@ static const char *read_decision(struct ld_in *in, const json_t *o)
 /* --- one function a type ------------------------------------------------------------------------------ */
 
 /* The settings stand in the document whole, since the server needs back what the engine's spec does not hold; the
- * event points to the spec, their first member. */
+ * event points to the spec, their first member. On a fault the spec stays NULL, and the caller of ld_decode_event has
+ * been told. */
 static void read_configured(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
@@ -54,7 +61,8 @@ static void read_configured(struct ld_in *in, const json_t *o, struct dims d, st
     ev->as.configured.spec = &settings->spec;
 }
 
-/* All three lists must be there, if empty: a line that lost a member must not pass for one that never had it. */
+/* All three lists must be there, if empty: a line that lost a member must not pass for one that never had it. In the
+ * engine's terms this is the same for a PUT and a PATCH, told apart by `replace`. */
 static void read_graph(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
@@ -64,7 +72,7 @@ static void read_graph(struct ld_in *in, const json_t *o, struct dims d, struct 
     ev->as.graph.remove = ld_in_edges_at(in, o, "remove", true, true, &ev->as.graph.n_remove);
 }
 
-/* As in the graph: lists are present or the line is refused. */
+/* As in the graph: lists are present or the line is refused. Within `put` an arm may stand once, as in a body. */
 static void read_arms(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     const json_t *put = ld_in_array(in, o, "put", 0, SIZE_MAX, true);
@@ -75,7 +83,8 @@ static void read_arms(struct ld_in *in, const json_t *o, struct dims d, struct k
     ld_in_leave(in, mark);
 }
 
-/* The arms of a slate; the first is the one drawn. */
+/* The arms of a slate; the first is the one drawn. A slate of one is not written, and refused here: one decision has
+ * one spelling. */
 static void read_slate(struct ld_in *in, const json_t *slate, struct dims d, struct kb_ev_slot *slots)
 {
     static const char *const names[] = {"arm", "features", NULL};
@@ -92,7 +101,9 @@ static void read_slate(struct ld_in *in, const json_t *slate, struct dims d, str
     ld_in_leave(in, mark);
 }
 
-/* Slot 0 is given by the line's own `arm` and `features`, also when a slate repeats them. */
+/* Slot 0 is given by the line's own `arm` and `features`, also when a slate repeats them. The propensity and mean of
+ * the time are kept as told: a fold does not decide again, and could not, since the kernels of another machine round
+ * otherwise. */
 static void read_decided(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     const json_t *slate = ld_in_array(in, o, "slate", 2, KB_MAX_SLOTS, false);
@@ -132,7 +143,8 @@ static void read_rewarded(struct ld_in *in, const json_t *o, struct dims d, stru
     }
 }
 
-/* Without a propensity the observation is as good to the model; NaN says that none was told. */
+/* Without a propensity the observation is as good to the model; NaN says that none was told. Features are null in a
+ * tenant whose arms have none. */
 static void read_observed(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     ev->as.observed.user = ld_in_id(in, o, "user", KB_ID_MAX_BYTES, true);
@@ -143,7 +155,8 @@ static void read_observed(struct ld_in *in, const json_t *o, struct dims d, stru
     ev->as.observed.propensity = ld_in_propensity(in, o, "propensity", NAN, false);
 }
 
-/* A reward is there only when the tenant had a default one to learn when the window closed. */
+/* A reward is there only when the tenant had a default one to learn when the window closed. 0 with has_reward false
+ * is a window that closed and taught nothing. */
 static void read_expired(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
@@ -152,13 +165,15 @@ static void read_expired(struct ld_in *in, const json_t *o, struct dims d, struc
     ev->as.expired.reward = ld_in_number(in, o, "reward", 0, false);
 }
 
+/* Nothing but the id: what is activated stands in the decided event. */
 static void read_activated(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
     ev->as.activated.decision = read_decision(in, o);
 }
 
-/* Points name the event that first taught them, so they mean the same in every fold of the log. */
+/* Points name the event that first taught them, so they mean the same in every fold of the log. The probability is
+ * that of the point's inclusion, as it was when it was drawn. */
 static const struct kb_ev_atom *read_points(struct ld_in *in, const json_t *array, size_t *n)
 {
     static const char *const names[] = {"event", "probability", NULL};
@@ -180,7 +195,8 @@ static const struct kb_ev_atom *read_points(struct ld_in *in, const json_t *arra
     return atoms;
 }
 
-/* Any positive finite number: medians of real data are not confined to what a configuration may ask for. */
+/* Any positive finite number: medians of real data are not confined to what a configuration may ask for. `median`
+ * never stands in this event: it is the number that the median was at the reset. */
 static double read_lengthscale(struct ld_in *in, const json_t *o, const char *key)
 {
     double x = ld_in_number(in, o, key, 1, true);
@@ -189,7 +205,9 @@ static double read_lengthscale(struct ld_in *in, const json_t *o, const char *ke
     return x;
 }
 
-/* What a reset puts in force must all be in the line, since nothing of it is drawn or measured again in a fold. */
+/* What a reset puts in force must all be in the line, since nothing of it is drawn or measured again in a fold. A
+ * change without `reset` adds its points to the dictionary in force. An unknown representation is a fault of the
+ * line, and the value put in its place is never used. */
 static void read_dictionary(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
@@ -209,9 +227,11 @@ static void read_dictionary(struct ld_in *in, const json_t *o, struct dims d, st
 
 /* --- the table of types ------------------------------------------------------------------------------- */
 
+/* The members that every line begins with. */
 #define COMMON "seq", "type", "at"
 
-/* By type; type 0 is none. */
+/* By type; type 0 is none. Indexed by the number of the type, as stored. The lists end by the NULLs behind them: 16
+ * has room for that. */
 static const struct row {
     void (*read)(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev);
     const char *names[16];
@@ -231,7 +251,9 @@ static const struct row {
     [KB_EV_LATE] = {read_rewarded, {COMMON, "decision", "reward", "arm"}},
 };
 
-/* The type comes first, since it says which members may stand beside it. O(length). */
+/* The type comes first, since it says which members may stand beside it. O(length). A line without a known type is
+ * refused with that one fault: nothing else in it could be judged. -1 also for a seq of 0 or beyond 2^53 - 1; whether
+ * it is the next one is the caller's question. */
 int ld_decode_event(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct kb_event *out,
                     struct ld_problem *p)
 {

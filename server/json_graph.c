@@ -5,7 +5,10 @@
  *
  *   edge   ["u", "v"] or ["u", "v", weight]; weight > 0, 1 when left out; u and v differ
  *   pair   ["u", "v"], in removals
- *   arm    "id" or {"id", "features"?, "active"?}; features have arm_dim numbers; active unless told otherwise */
+ *   arm    "id" or {"id", "features"?, "active"?}; features have arm_dim numbers; active unless told otherwise
+ *
+ * Both resources are large (hundreds of thousands of items), so every function is linear, and memory is that of the
+ * items: 24 bytes an edge or arm and 8 a feature, besides the parsed document that their strings are borrowed from. */
 #include "json_util.h"
 
 #include <jansson.h>
@@ -15,7 +18,8 @@
 
 /* --- edges ------------------------------------------------------------------------------------------- */
 
-/* ["u", "v", w?] or, in removals, ["u", "v"]. */
+/* ["u", "v", w?] or, in removals, ["u", "v"]. The graph is undirected: ["u", "v"] and ["v", "u"] are one edge, which
+ * the engine sees to. A faulty edge keeps what was read of it; the fault keeps the list from being used. */
 static void read_edge(struct ld_in *in, const json_t *v, bool is_removal, struct kb_ev_edge *out)
 {
     size_t n = json_array_size(v), most = is_removal ? 2 : 3;
@@ -40,7 +44,8 @@ static void read_edge(struct ld_in *in, const json_t *v, bool is_removal, struct
     ld_in_leave(in, mark);
 }
 
-/* The items of an array of edges; array NULL holds none. O(n). */
+/* The items of an array of edges; array NULL holds none. O(n). The place in hand is the array's own; each item adds
+ * its index while it is read. */
 static const struct kb_ev_edge *read_edges(struct ld_in *in, const struct json_t *array, bool is_removal, size_t *n)
 {
     *n = json_array_size(array);
@@ -57,8 +62,8 @@ static const struct kb_ev_edge *read_edges(struct ld_in *in, const struct json_t
     return edges;
 }
 
-/* The member `key` of obj as edges; NULL and *n = 0 when it is absent (a fault when is_required), empty or
- * faulty. */
+/* The member `key` of obj as edges; NULL and *n = 0 when it is absent (a fault when is_required), empty or faulty.
+ * The caller's body or log line decides what the member is called. */
 const struct kb_ev_edge *ld_in_edges_at(struct ld_in *in, const struct json_t *obj, const char *key, bool is_removal,
                                         bool is_required, size_t *n)
 {
@@ -69,7 +74,8 @@ const struct kb_ev_edge *ld_in_edges_at(struct ld_in *in, const struct json_t *o
     return edges;
 }
 
-/* Users who have no edge, and so stand in no pair, are named by `users`; those in pairs need not be. */
+/* Users who have no edge, and so stand in no pair, are named by `users`; those in pairs need not be. An NDJSON body
+ * has edges only. seq and time of the event are given by the writer. */
 int ld_decode_graph(struct ld_doc *doc, bool is_patch, struct kb_event *out, struct ld_problem *p)
 {
     static const char *const put_names[] = {"users", "edges", NULL};
@@ -93,7 +99,8 @@ int ld_decode_graph(struct ld_doc *doc, bool is_patch, struct kb_event *out, str
 
 /* --- arms -------------------------------------------------------------------------------------------- */
 
-/* A string is short for {"id": string}: an active arm without features. */
+/* A string is short for {"id": string}: an active arm without features. Unknown members are faults here as elsewhere,
+ * so that a misspelt "feature" is not an arm without any. */
 static void read_arm(struct ld_in *in, const json_t *v, uint32_t arm_dim, struct kb_ev_arm *out)
 {
     static const char *const names[] = {"id", "features", "active", NULL};
@@ -112,7 +119,7 @@ static void read_arm(struct ld_in *in, const json_t *v, uint32_t arm_dim, struct
     out->is_active = ld_in_bool(in, v, "active", true, false);
 }
 
-/* seen: a set of ids. */
+/* seen: a set of ids. The fault is told at the second of the two. The set borrows nothing: jansson copies its keys. */
 static void refuse_repeat(struct ld_in *in, json_t *seen, const char *id)
 {
     if (id == NULL)
@@ -123,7 +130,8 @@ static void refuse_repeat(struct ld_in *in, json_t *seen, const char *id)
         ld_problem_set(in->p, 503, "out of memory");
 }
 
-/* Within one list an id may stand once: of two features for one arm neither is more true. O(n) by a hash set. */
+/* Within one list an id may stand once: of two features for one arm neither is more true. O(n) by a hash set. The
+ * items are in the document's memory; NULL and *n = 0 for an empty list. */
 const struct kb_ev_arm *ld_in_arms(struct ld_in *in, const struct json_t *array, uint32_t arm_dim, size_t *n)
 {
     *n = json_array_size(array);
@@ -141,7 +149,8 @@ const struct kb_ev_arm *ld_in_arms(struct ld_in *in, const struct json_t *array,
     return arms;
 }
 
-/* Of a patch both members may be missing: it then changes nothing, and is no fault. */
+/* Of a patch both members may be missing: it then changes nothing, and is no fault. An id in both `arms` and `remove`
+ * is not judged here; the engine applies or refuses the event as one. */
 int ld_decode_arms(struct ld_doc *doc, bool is_patch, uint32_t arm_dim, struct kb_event *out, struct ld_problem *p)
 {
     static const char *const put_names[] = {"arms", NULL};
