@@ -4,7 +4,17 @@
  *
  * The library ends connections idle for timeout_s (suspended ones are not idle). Bodies: http_body.c; replies:
  * http_reply.c. Cost of a request outside the handler: about 10 us of CPU, and one lock taken three times for a few
- * instructions each. */
+ * instructions each.
+ *
+ * Life of a request in the library's callbacks, all in the connection's thread:
+ *
+ *   serve      first call: the headers; request_new, then admission (ld_request_begin)
+ *   serve      once for each piece of the body: ld_request_collect
+ *   serve      no data left: complete hands it over; the same call again after a resume
+ *   completed  the answer is sent or the client gone: out of the list, counted, the connection's reference dropped
+ *
+ * Whatever ends a connection early (timeout, reset, MHD_NO) leads to completed as well, so nothing is cleaned up
+ * twice. */
 #include "http_internal.h"
 
 #include <stdio.h>
@@ -31,13 +41,13 @@ const char *ld_request_path(const struct ld_request *r)
     return r->path;
 }
 
-/* The first one of that name, without regard to case. */
+/* The first one of that name, without regard to case. Borrowed from the connection: valid until the reply. */
 const char *ld_request_header(const struct ld_request *r, const char *name)
 {
     return MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, name);
 }
 
-/* Decoded like the path; "+" is a blank. */
+/* Decoded like the path; "+" is a blank. A name without "=" counts as an empty value. */
 const char *ld_request_query(const struct ld_request *r, const char *name)
 {
     const char *value = NULL;
@@ -53,6 +63,7 @@ const char *ld_request_body(const struct ld_request *r, size_t *n)
     return r->body != NULL ? r->body : "";
 }
 
+/* A plain int: set in admit, read in handle and completed, which the library calls one after the other. */
 void ld_request_set_route(struct ld_request *r, int route)
 {
     r->route = route;
@@ -66,7 +77,9 @@ int ld_request_route(const struct ld_request *r)
 /* --- life of a request ------------------------------------------------------------------------------ */
 
 /* Path and method are copied behind the struct: they are read by other threads while the connection is suspended.
- * NULL: no memory, and the connection is ended. */
+ * NULL: no memory, and the connection is ended. The clock starts here: what the histogram of durations shows begins
+ * with the complete headers. The list is for ld_http_stop and ld_http_drop_vanished, who must find requests that
+ * nobody calls back for. */
 static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *c, const char *method, const char *path)
 {
     size_t n_method = strlen(method) + 1, n_path = strlen(path) + 1;
@@ -105,7 +118,8 @@ static void unlink_request(struct ld_http *h, struct ld_request *r)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* Counts the answer under its route; requests that reached no route share the last row. */
+/* Counts the answer under its route; requests that reached no route share the last row. Relaxed atomics: a counter
+ * orders nothing. */
 static void record(struct ld_metrics *m, const struct ld_request *r)
 {
     if (m == NULL || r->status == 0)
@@ -116,7 +130,8 @@ static void record(struct ld_metrics *m, const struct ld_request *r)
     ld_histogram_add(&m->request_time[route], ld_monotonic_us() - r->started_us);
 }
 
-/* The library is through with the request: answered, or its client gone. */
+/* The library is through with the request: answered, or its client gone. n_in_flight goes last: a drain that sees 0
+ * knows that no callback of ours is at work on a request. */
 static void completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD_RequestTerminationCode why)
 {
     struct ld_http *h = arg;
@@ -134,7 +149,10 @@ static void completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD
 
 /* --- serving -------------------------------------------------------------------------------------------- */
 
-/* Calls the handler with a reference of its own, unless the server is about to end. */
+/* Calls the handler with a reference of its own, unless the server is about to end. The flag and the reference are
+ * set under the lock that ld_http_stop takes: it either sees the request as handed over and forces its reply, or has
+ * told us before that it is stopping. The handler itself runs without the lock, and may have replied, from whatever
+ * thread, before it returns. */
 static void hand_over(struct ld_http *h, struct ld_request *r)
 {
     pthread_mutex_lock(&h->lock);
@@ -150,8 +168,9 @@ static void hand_over(struct ld_http *h, struct ld_request *r)
         h->hooks.handle(h->hooks.arg, r);
 }
 
-/* The body is complete: hands the request over, and waits when the reply is not there yet. Called again by the library
- * after a resume. */
+/* The body is complete: hands the request over, and waits when the reply is not there yet. Called again by the
+ * library after a resume. The suspension is counted before it is offered to the replier, who takes the count back
+ * when it resumes: n_suspended never falls below zero. */
 static enum MHD_Result complete(struct ld_http *h, struct ld_request *r)
 {
     if (!r->is_handed && atomic_load(&r->state) == REQUEST_RUNNING)
@@ -168,6 +187,8 @@ static enum MHD_Result complete(struct ld_http *h, struct ld_request *r)
     return MHD_YES;
 }
 
+/* The library's one callback for everything that arrives. *n is set to 0 to say that the piece was taken; MHD_NO ends
+ * the connection without an answer. */
 static enum MHD_Result serve(void *arg, struct MHD_Connection *c, const char *url, const char *method,
                              const char *version, const char *data, size_t *n, void **slot)
 {
@@ -197,7 +218,7 @@ static int hex_digit(char c)
 }
 
 /* Percent-decoding in place. "%00" and malformed escapes stay as they stand: a NUL would cut the path short and let
- * one name pass for another. */
+ * one name pass for another. Used for the path and for names and values of the query. Returns the new length. */
 static size_t unescape(void *arg, struct MHD_Connection *c, char *s)
 {
     (void)arg;
@@ -217,7 +238,8 @@ static size_t unescape(void *arg, struct MHD_Connection *c, char *s)
     return (size_t)(to - s);
 }
 
-/* The library's own messages are about broken clients, mostly. */
+/* The library's own messages are about broken clients, mostly. At level debug, therefore: they would fill the log on
+ * any day that somebody scans the port. */
 static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const char *fmt, va_list args)
 {
     char text[512];
@@ -227,8 +249,10 @@ static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const c
     ld_log(LD_LOG_DEBUG, "http: %s", text);
 }
 
-/* The pool is left out for one thread, which the library serves without one. The logger stands first: it gets what the
- * options after it have to say. 64 KiB per connection bound the headers; bodies are kept by us. */
+/* The pool is left out for one thread, which the library serves without one. The logger stands first: it gets what
+ * the options after it have to say. 64 KiB per connection bound the headers; bodies are kept by us. Every thread of
+ * the pool polls the one listening socket and keeps the connections that it accepts. The library divides
+ * max_connections among the threads. */
 static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_options *o)
 {
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
@@ -243,7 +267,8 @@ static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_o
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_ARRAY, pool, MHD_OPTION_END);
 }
 
-/* The socket is made first, so that its errors come with their reason; the library takes it over. */
+/* The socket is made first, so that its errors come with their reason; the library takes it over. On failure nothing
+ * is left: neither socket nor thread. When it returns 0, requests may be in the hooks already. */
 int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const struct ld_http_hooks *hooks, char *why)
 {
     struct ld_endpoint e = {.port = o->port, .is_ipv6 = strchr(o->host, ':') != NULL};
@@ -285,7 +310,8 @@ size_t ld_http_in_flight(const struct ld_http *h)
     return atomic_load(&h->n_in_flight);
 }
 
-/* Whether the client has closed its side, with nothing left to read. */
+/* Whether the client has closed its side, with nothing left to read. A look at the socket without taking a byte from
+ * the library; false as long as there is something to read. */
 static bool is_closed(struct MHD_Connection *c, int *fd)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -296,9 +322,11 @@ static bool is_closed(struct MHD_Connection *c, int *fd)
     return recv(*fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
-/* The library's edge-triggered epoll overlooks an end of stream that arrives together with a part of a body, and would
- * keep such a request until its idle timeout. Closing both sides raises the event that it does see. Seen twice, so
- * that a whole body whose client has shut down its side has been handed over by then. */
+/* The library's edge-triggered epoll overlooks an end of stream that arrives together with a part of a body, and
+ * would keep such a request until its idle timeout. Closing both sides raises the event that it does see. Seen twice,
+ * so that a whole body whose client has shut down its side has been handed over by then. Called by the timer.
+ * O(requests in flight), one system call for each whose body is still coming; the lock keeps them from completing
+ * meanwhile, hence their sockets from being closed and used again. */
 void ld_http_drop_vanished(struct ld_http *h)
 {
     int fd;
@@ -309,18 +337,20 @@ void ld_http_drop_vanished(struct ld_http *h)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* The library gives the listening socket back, to be closed by us: from then on the kernel refuses connections.
- * Connections that it had accepted but we had not are reset; nothing was promised to them. */
+/* The library gives the listening socket back. Shutting it down makes the kernel refuse connections from here on, and
+ * resets those that it had accepted but we had not; nothing was promised to them. It is closed only when the
+ * library's threads have ended: one of them may just be taking it out of its epoll set, and would panic over a number
+ * that is closed, or belongs to another file by then. Called twice it does nothing; ld_http_stop calls it again. */
 void ld_http_quiesce(struct ld_http *h)
 {
     if (atomic_exchange(&h->is_quiescing, true))
         return;
-    MHD_socket fd = MHD_quiesce_daemon(h->daemon);
-    if (fd != MHD_INVALID_SOCKET)
-        close(fd);
+    h->listen_fd = MHD_quiesce_daemon(h->daemon);
+    if (h->listen_fd != MHD_INVALID_SOCKET)
+        shutdown(h->listen_fd, SHUT_RDWR);
 }
 
-/* Waits up to `ms` until *n is 0. */
+/* Waits up to `ms` until *n is 0. Polls, since stopping happens once and nothing else runs in this thread. */
 static void wait_for_zero(const atomic_size_t *n, int ms)
 {
     const struct timespec tick = {.tv_nsec = 1000000};
@@ -328,8 +358,9 @@ static void wait_for_zero(const atomic_size_t *n, int ms)
         nanosleep(&tick, NULL);
 }
 
-/* Nobody may start a request while this runs, except those already in the library's hands: is_stopping turns them away.
- */
+/* Nobody may start a request while this runs, except those already in the library's hands: is_stopping turns them
+ * away. Forced replies are sent by the library's threads; a second is given for that, and clients that do not read in
+ * that time lose their answer. Replies of handlers that come later find the request claimed and are dropped. */
 void ld_http_stop(struct ld_http *h)
 {
     if (h == NULL)
@@ -344,6 +375,8 @@ void ld_http_stop(struct ld_http *h)
     wait_for_zero(&h->n_in_flight, 1000);
     wait_for_zero(&h->n_suspended, 1000); /* the library refuses to stop with suspended connections */
     MHD_stop_daemon(h->daemon);
+    if (h->listen_fd != MHD_INVALID_SOCKET)
+        close(h->listen_fd);
     pthread_mutex_destroy(&h->lock);
     free(h);
 }
