@@ -23,6 +23,7 @@
 #define LARGEST_BLOCK (1u << 20)
 #define ALIGNMENT 16u
 
+/* Its bytes follow the struct; `used` of them are handed out, from the front. */
 struct ld_block {
     struct ld_block *next;
     size_t used, cap;
@@ -31,8 +32,8 @@ struct ld_block {
 /* Bytes after the block's head, kept aligned. */
 #define HEAD ((sizeof(struct ld_block) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
 
-/* A block of at least `need` bytes becomes the newest. Blocks double up to 1 MiB, so the number of them is small
- * and the unused end of the last one is bounded. */
+/* A block of at least `need` bytes becomes the newest. Blocks double up to 1 MiB, so the number of them is small and
+ * the unused end of the last one is bounded. A request beyond the largest block gets one of its own size. */
 static struct ld_block *add_block(struct ld_doc *doc, size_t need)
 {
     size_t cap = doc->blocks == NULL ? FIRST_BLOCK : doc->blocks->cap * 2;
@@ -49,7 +50,7 @@ static struct ld_block *add_block(struct ld_doc *doc, size_t need)
 }
 
 /* What is left of the newest block is given up when a request does not fit: requests are of like size within one
- * body. */
+ * body. n * size = 0 is a pointer as well, to no bytes. The bound on n keeps sums far from wrapping. */
 void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size)
 {
     if (size != 0 && n > SIZE_MAX / 4 / size)
@@ -66,7 +67,8 @@ void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size)
     return memory;
 }
 
-/* Strings are borrowed from the tree, so tree and blocks go together. */
+/* Strings are borrowed from the tree, so tree and blocks go together. Nothing decoded from it may be looked at
+ * afterwards; NULL is fine. */
 void ld_doc_free(struct ld_doc *doc)
 {
     if (doc == NULL)
@@ -81,7 +83,8 @@ void ld_doc_free(struct ld_doc *doc)
     free(doc);
 }
 
-/* The line's prefix of pointers: "/17", or "" for a text that is one value. */
+/* The line's prefix of pointers: "/17", or "" for a text that is one value. The first bad line makes the detail,
+ * every one an entry of the list. */
 static void fault_at(struct ld_problem *p, const char *prefix, const char *text, size_t n, size_t at,
                      const char *detail)
 {
@@ -92,7 +95,8 @@ static void fault_at(struct ld_problem *p, const char *prefix, const char *text,
     ld_problem_add(p, pointer, "%s", detail);
 }
 
-/* One value. NULL with a fault when the text is none. */
+/* One value. NULL with a fault when the text is none. Out of memory is the one failure that is no fault of the text.
+ * Line and column count within this value; which line of an NDJSON body it was, the pointer says. */
 static json_t *parse_value(const char *text, size_t n, const char *prefix, struct ld_problem *p)
 {
     size_t deep = ld_json_too_deep(text, n, LD_MAX_DEPTH);
@@ -122,7 +126,8 @@ static bool is_blank(const char *text, size_t n)
     return true;
 }
 
-/* Appends v (taken over) as the item that stands on `line`. */
+/* Appends v (taken over) as the item that stands on `line`. doc->line grows beside the array by doubling. False: no
+ * memory, and v is let go. */
 static bool add_line(struct ld_doc *doc, json_t *v, size_t line, size_t *cap)
 {
     size_t n = json_array_size(doc->root);
@@ -140,7 +145,8 @@ static bool add_line(struct ld_doc *doc, json_t *v, size_t line, size_t *cap)
     return json_array_append_new(doc->root, v) == 0;
 }
 
-/* Goes on after a bad line, so that all of them are named. */
+/* Goes on after a bad line, so that all of them are named. `line` counts from 0, as pointers do. O(n) besides the
+ * parsing: every line is looked at once. */
 static void parse_lines(struct ld_doc *doc, const char *text, size_t n, struct ld_problem *p)
 {
     size_t cap = 0, line = 0, start = 0;
@@ -159,7 +165,8 @@ static void parse_lines(struct ld_doc *doc, const char *text, size_t n, struct l
     }
 }
 
-/* *out is set on success alone; on failure nothing is left allocated and p tells the line and column. */
+/* *out is set on success alone; on failure nothing is left allocated and p tells the line and column. The text is not
+ * needed afterwards: jansson copies its strings. p must have been initialised, and holds no problem yet. */
 int ld_doc_parse(struct ld_doc **out, const char *text, size_t n, bool is_ndjson, struct ld_problem *p)
 {
     struct ld_doc *doc = calloc(1, sizeof *doc);

@@ -8,7 +8,10 @@
  * seq, type and at come first in every line, so that a person can read a log by its left edge. A line holds no
  * newline: strings are escaped.
  *
- * Times are proleptic Gregorian UTC with milliseconds; leap seconds do not exist, as in Unix time. */
+ * Times are proleptic Gregorian UTC with milliseconds; leap seconds do not exist, as in Unix time.
+ *
+ * Written by the tenant's writer when a batch is appended, once for an event, and never again: exports and recovery
+ * use the stored text. */
 #include "json_out.h"
 
 #include <math.h>
@@ -21,7 +24,9 @@
 
 /* --- time -------------------------------------------------------------------------------------------- */
 
-/* Remainders of times before 1970 are made positive first, so that the fraction counts forward there too. */
+/* Remainders of times before 1970 are made positive first, so that the fraction counts forward there too. A time that
+ * the calendar cannot hold prints as the day 1900-01-00, which ld_parse_time refuses; the remainders bound each part
+ * to its digits, whatever the input. */
 void ld_format_time(int64_t at_ms, char *out)
 {
     int64_t s = at_ms / 1000, ms = at_ms % 1000;
@@ -38,7 +43,7 @@ void ld_format_time(int64_t at_ms, char *out)
                    (unsigned)tm.tm_min % 100, (unsigned)tm.tm_sec % 100, (unsigned)ms % 1000);
 }
 
-/* n digits at s as a number, -1 when they are not digits. */
+/* n digits at s as a number, -1 when they are not digits. n is at most 4 here. */
 static int digits(const char *s, int n)
 {
     int value = 0;
@@ -50,7 +55,8 @@ static int digits(const char *s, int n)
     return value;
 }
 
-/* Exactly the form that is written, and nothing else of ISO 8601: one instant has one spelling in a log. */
+/* Exactly the form that is written, and nothing else of ISO 8601: one instant has one spelling in a log. The shape is
+ * checked first, so that digits() sees digits only; *at_ms is set on success alone. */
 int ld_parse_time(const char *text, int64_t *at_ms)
 {
     static const char shape[] = "dddd-dd-ddTdd:dd:dd.dddZ";
@@ -75,6 +81,7 @@ int ld_parse_time(const char *text, int64_t *at_ms)
     return 0;
 }
 
+/* Any time of the log, in the one form that ld_parse_time takes. */
 static void put_time(struct ld_text *t, const char *name, int64_t at_ms)
 {
     char text[32];
@@ -84,13 +91,15 @@ static void put_time(struct ld_text *t, const char *name, int64_t at_ms)
 
 /* --- parts ------------------------------------------------------------------------------------------- */
 
-/* Features are null for arms that have none; a context of dimension 0 is []. */
+/* Features are null for arms that have none; a context of dimension 0 is []. dim values, or null when there is no
+ * array behind a dimension > 0. */
 static void put_vector(struct ld_text *t, const char *name, const double *x, uint32_t dim)
 {
     ld_text_key(t, name);
     ld_text_vector(t, x, dim);
 }
 
+/* null, and not [], for an arm without features, whatever the dimension. */
 static void put_features(struct ld_text *t, const double *x, uint32_t dim)
 {
     ld_text_key(t, "features");
@@ -100,6 +109,7 @@ static void put_features(struct ld_text *t, const double *x, uint32_t dim)
         ld_text_vector(t, x, dim);
 }
 
+/* In the order of the event, which is that of the request: ids are numbered by their first appearance. */
 static void put_ids(struct ld_text *t, const char *name, const char *const *ids, size_t n)
 {
     ld_text_key(t, name);
@@ -111,7 +121,8 @@ static void put_ids(struct ld_text *t, const char *name, const char *const *ids,
     ld_text_lit(t, "]");
 }
 
-/* Weights of removals mean nothing and are not written. */
+/* Weights of removals mean nothing and are not written. Pairs in the order of the request; the weight is written even
+ * where it is 1. */
 static void put_edges(struct ld_text *t, const char *name, const struct kb_ev_edge *edges, size_t n, bool is_removal)
 {
     ld_text_key(t, name);
@@ -131,7 +142,7 @@ static void put_edges(struct ld_text *t, const char *name, const struct kb_ev_ed
     ld_text_lit(t, "]");
 }
 
-/* An arm without features has no such member, which is how it was put. */
+/* An arm without features has no such member, which is how it was put. `active` is always there. */
 static void put_arms(struct ld_text *t, const struct kb_ev_arm *arms, size_t n, uint32_t arm_dim)
 {
     ld_text_key(t, "put");
@@ -148,8 +159,8 @@ static void put_arms(struct ld_text *t, const struct kb_ev_arm *arms, size_t n, 
     ld_text_lit(t, "]");
 }
 
-/* All slots, the one drawn first; `arm` and `features` of the line repeat that one for readers who know no
- * slates. */
+/* All slots, the one drawn first; `arm` and `features` of the line repeat that one for readers who know no slates.
+ * Only written for two slots or more. */
 static void put_slate(struct ld_text *t, const struct kb_ev_slot *slots, size_t n, uint32_t arm_dim)
 {
     ld_text_key(t, "slate");
@@ -166,7 +177,8 @@ static void put_slate(struct ld_text *t, const struct kb_ev_slot *slots, size_t 
 
 /* --- one function a type that is more than a line ------------------------------------------------------- */
 
-/* In full: presets may change between versions, a log may not. */
+/* In full: presets may change between versions, a log may not. `version` counts configurations. Without memory the
+ * text fails like any other (t->is_failed). */
 static void put_configured(struct ld_text *t, const struct kb_event *ev, const struct ld_settings *settings)
 {
     size_t n;
@@ -179,7 +191,8 @@ static void put_configured(struct ld_text *t, const struct kb_event *ev, const s
     free(configuration);
 }
 
-/* The propensity is that of slot 0 at the time; offline estimators need nothing else from the model. */
+/* The propensity is that of slot 0 at the time; offline estimators need nothing else from the model. `deferred` is
+ * written when it is true only; `expires_at` is the end of the window for its reward. */
 static void put_decided(struct ld_text *t, const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim)
 {
     const struct kb_ev_slot *slots = ev->as.decided.slots;
@@ -197,7 +210,8 @@ static void put_decided(struct ld_text *t, const struct kb_event *ev, uint32_t c
         put_slate(t, slots, ev->as.decided.n_slots, arm_dim);
 }
 
-/* Shared by `rewarded` and `late`. Without an arm, slot 0 was meant. */
+/* Shared by `rewarded` and `late`. Without an arm, slot 0 was meant. The type alone says whether the reward was
+ * learned. */
 static void put_rewarded(struct ld_text *t, const char *decision, const char *arm, double reward)
 {
     ld_text_put_string(t, "decision", decision);
@@ -206,7 +220,8 @@ static void put_rewarded(struct ld_text *t, const char *decision, const char *ar
         ld_text_put_string(t, "arm", arm);
 }
 
-/* NaN stands for a propensity that was not told, and is not written. */
+/* NaN stands for a propensity that was not told, and is not written. Features are those that were learned from, taken
+ * from the catalogue where the request left them out (commit_observe.c). */
 static void put_observed(struct ld_text *t, const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim)
 {
     ld_text_put_string(t, "user", ev->as.observed.user);
@@ -218,7 +233,8 @@ static void put_observed(struct ld_text *t, const struct kb_event *ev, uint32_t 
         ld_text_put_number(t, "propensity", ev->as.observed.propensity);
 }
 
-/* The fields of a reset come before the points, of which there may be thousands. */
+/* The fields of a reset come before the points, of which there may be thousands. A point names the event that first
+ * taught it and its probability of inclusion; a fold reads both instead of drawing. */
 static void put_dictionary(struct ld_text *t, const struct kb_event *ev)
 {
     ld_text_put_bool(t, "reset", ev->as.dictionary.is_reset);
@@ -239,8 +255,8 @@ static void put_dictionary(struct ld_text *t, const struct kb_event *ev)
     ld_text_lit(t, "]");
 }
 
-/* What a type has beyond seq, type and at. No default: a new type without its line does not compile without
- * warning. */
+/* What a type has beyond seq, type and at. No default: a new type without its line does not compile without warning.
+ * The members are those of schema/event.schema.json. */
 static void put_body(struct ld_text *t, const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim,
                      const struct ld_settings *settings)
 {
@@ -287,8 +303,8 @@ static void put_body(struct ld_text *t, const struct kb_event *ev, uint32_t cont
     }
 }
 
-/* NULL when a number is not finite: the caller refuses the event then, so it is never logged. O(length of the
- * line). */
+/* NULL when a number is not finite: the caller refuses the event then, so it is never logged. O(length of the line).
+ * Ids in ev must be NUL-terminated UTF-8, as the decoders leave them. */
 char *ld_encode_event(const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim,
                       const struct ld_settings *settings, size_t *n)
 {

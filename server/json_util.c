@@ -9,7 +9,11 @@
  * pushed on the way in and cost a few bytes copied, so that the pointer is there when a fault needs it. It is cut at
  * its end when keys are long; the mark that undoes a step is a length and holds in that case too.
  *
- * None of the functions keeps state but the reader's own; two threads may decode two documents at once. */
+ * None of the functions keeps state but the reader's own; two threads may decode two documents at once.
+ *
+ * Reading functions that take (obj, key) step into the member, read the value there and step back, so that a fault in
+ * a value names the member without the value's reader knowing it. `is_required` says whether absence is a fault; a
+ * wrong type always is one. Cost: a hash look-up and some bytes of pointer a member. */
 #include "json_util.h"
 
 #include <jansson.h>
@@ -20,6 +24,7 @@
 
 #include "ids.h"
 
+/* The problem may not hold anything yet: ld_in_done judges by it. */
 void ld_in_init(struct ld_in *in, struct ld_doc *doc, struct ld_problem *p)
 {
     in->doc = doc;
@@ -28,7 +33,7 @@ void ld_in_init(struct ld_in *in, struct ld_doc *doc, struct ld_problem *p)
     in->n_path = 0;
 }
 
-/* Decoders end with it: whatever was reported on the way decides. */
+/* Decoders end with it: whatever was reported on the way decides. That includes memory that ran out. */
 int ld_in_done(const struct ld_in *in)
 {
     return in->p->status == 0 ? 0 : -1;
@@ -36,14 +41,15 @@ int ld_in_done(const struct ld_in *in)
 
 /* --- where the reader stands ------------------------------------------------------------------------- */
 
-/* Appends c; what does not fit is cut (the pointer is for people then). */
+/* Appends c; what does not fit is cut (the pointer is for people then). 160 bytes are room for any place that the
+ * contract has; only keys that a client made up are longer. */
 static void push(struct ld_in *in, char c)
 {
     if (in->n_path + 1 < sizeof in->path)
         in->path[in->n_path++] = c;
 }
 
-/* A JSON pointer (RFC 6901) spells ~ as ~0 and / as ~1. */
+/* A JSON pointer (RFC 6901) spells ~ as ~0 and / as ~1. Returns the mark that ld_in_leave wants. */
 size_t ld_in_key(struct ld_in *in, const char *key)
 {
     size_t mark = in->n_path;
@@ -60,7 +66,8 @@ size_t ld_in_key(struct ld_in *in, const char *key)
     return mark;
 }
 
-/* array tells whether i counts the lines of an NDJSON document, blank ones included, or just items. */
+/* array tells whether i counts the lines of an NDJSON document, blank ones included, or just items. Only the root of
+ * such a document has lines; arrays inside a line count as usual. */
 size_t ld_in_item(struct ld_in *in, const struct json_t *array, size_t i)
 {
     char number[24];
@@ -70,14 +77,15 @@ size_t ld_in_item(struct ld_in *in, const struct json_t *array, size_t i)
     return ld_in_key(in, number);
 }
 
-/* Back to where the mark was taken. */
+/* Back to where the mark was taken. Marks are left in the reverse order of their taking. */
 void ld_in_leave(struct ld_in *in, size_t mark)
 {
     in->n_path = mark;
     in->path[mark] = '\0';
 }
 
-/* Formats first: the path it is added to may be the one that the text was made from. */
+/* Formats first: the path it is added to may be the one that the text was made from. key NULL: the value in hand. Cut
+ * to 255 bytes. */
 void ld_in_fault(struct ld_in *in, const char *key, const char *fmt, ...)
 {
     char text[256];
@@ -90,7 +98,8 @@ void ld_in_fault(struct ld_in *in, const char *key, const char *fmt, ...)
     ld_in_leave(in, mark);
 }
 
-/* The status must be set before the fault, which would make it 400; if another fault came first, 400 it stays. */
+/* The status must be set before the fault, which would make it 400; if another fault came first, 400 it stays. The
+ * value is well formed and in the contract, hence 422 and not 400. */
 void ld_in_refuse(struct ld_in *in, const char *key, const char *fmt, ...)
 {
     char text[256];
@@ -102,6 +111,7 @@ void ld_in_refuse(struct ld_in *in, const char *key, const char *fmt, ...)
     ld_in_fault(in, key, "%s", text);
 }
 
+/* Zeroed; NULL has been reported. n = 0 is fine. */
 void *ld_in_alloc(struct ld_in *in, size_t n, size_t size)
 {
     void *memory = ld_doc_alloc(in->doc, n, size);
@@ -113,7 +123,8 @@ void *ld_in_alloc(struct ld_in *in, size_t n, size_t size)
 /* --- values ------------------------------------------------------------------------------------------ */
 
 /* Bytes, not characters: what is bounded is memory. Control characters are refused because ids go into logs,
- * terminals and metric labels. */
+ * terminals and metric labels. The string is the document's own, NUL-terminated; jansson has checked its UTF-8 and
+ * refused NULs inside. */
 const char *ld_in_id_value(struct ld_in *in, const struct json_t *v, size_t max_bytes)
 {
     const char *s = json_string_value(v);
@@ -131,6 +142,7 @@ const char *ld_in_id_value(struct ld_in *in, const struct json_t *v, size_t max_
     return s;
 }
 
+/* Every number of JSON is finite here (see above); *out is left alone on a fault. */
 bool ld_in_number_value(struct ld_in *in, const struct json_t *v, double *out)
 {
     if (!json_is_number(v)) {
@@ -141,7 +153,9 @@ bool ld_in_number_value(struct ld_in *in, const struct json_t *v, double *out)
     return true;
 }
 
-/* Unknown members are faults: a misspelt `candidate` would otherwise mean `all arms`. */
+/* Unknown members are faults: a misspelt `candidate` would otherwise mean `all arms`. False only when v is no object:
+ * unknown members are reported, and the known ones can be read all the same. O(members x names), of which there are a
+ * handful. */
 bool ld_in_object(struct ld_in *in, const struct json_t *v, const char *const *names)
 {
     if (!json_is_object(v)) {
@@ -164,7 +178,8 @@ bool ld_in_object(struct ld_in *in, const struct json_t *v, const char *const *n
 
 /* --- members ----------------------------------------------------------------------------------------- */
 
-/* Required means present; whether it has the right type is for the reader of the value to say. */
+/* Required means present; whether it has the right type is for the reader of the value to say. null counts as
+ * present. */
 struct json_t *ld_in_get(struct ld_in *in, const struct json_t *obj, const char *key, bool is_required)
 {
     json_t *v = json_object_get(obj, key);
@@ -185,7 +200,8 @@ const char *ld_in_id(struct ld_in *in, const struct json_t *obj, const char *key
     return s;
 }
 
-/* null is not a number: members that may be null are read by functions of their own. */
+/* null is not a number: members that may be null are read by functions of their own. `otherwise` is returned for an
+ * absent member and for a faulty one. */
 double ld_in_number(struct ld_in *in, const struct json_t *obj, const char *key, double otherwise, bool is_required)
 {
     json_t *v = ld_in_get(in, obj, key, is_required);
@@ -198,6 +214,7 @@ double ld_in_number(struct ld_in *in, const struct json_t *obj, const char *key,
     return x;
 }
 
+/* 0 is refused, since estimators divide by it. */
 double ld_in_propensity(struct ld_in *in, const struct json_t *obj, const char *key, double otherwise, bool is_required)
 {
     json_t *v = ld_in_get(in, obj, key, is_required);
@@ -210,7 +227,8 @@ double ld_in_propensity(struct ld_in *in, const struct json_t *obj, const char *
     return otherwise;
 }
 
-/* 1.0 and 1e0 are whole. Bounds are at most 2^53, where doubles still count one by one. */
+/* 1.0 and 1e0 are whole. Bounds are at most 2^53, where doubles still count one by one. lo and hi belong to the
+ * range. */
 uint64_t ld_in_whole(struct ld_in *in, const struct json_t *obj, const char *key, uint64_t lo, uint64_t hi,
                      uint64_t otherwise, bool is_required)
 {
@@ -239,7 +257,8 @@ bool ld_in_bool(struct ld_in *in, const struct json_t *obj, const char *key, boo
     return json_is_true(v);
 }
 
-/* hi = SIZE_MAX: as many as the body can hold; its size is bounded elsewhere. */
+/* hi = SIZE_MAX: as many as the body can hold; its size is bounded elsewhere. The bounds are on the number of items,
+ * and belong to the range. */
 struct json_t *ld_in_array(struct ld_in *in, const struct json_t *obj, const char *key, size_t lo, size_t hi,
                            bool is_required)
 {
@@ -256,7 +275,8 @@ struct json_t *ld_in_array(struct ld_in *in, const struct json_t *obj, const cha
     return NULL;
 }
 
-/* The dimension is the tenant's, so a vector of another length is a fault and never padded or cut. O(dim). */
+/* The dimension is the tenant's, so a vector of another length is a fault and never padded or cut. O(dim). Where arm
+ * or context has dimension 0, an empty array is as good as none. */
 const double *ld_in_vector(struct ld_in *in, const struct json_t *obj, const char *key, uint32_t dim, bool is_required)
 {
     json_t *v = ld_in_get(in, obj, key, is_required && dim > 0);
@@ -279,7 +299,8 @@ const double *ld_in_vector(struct ld_in *in, const struct json_t *obj, const cha
     return x;
 }
 
-/* Faulty items stay NULL in the result; the fault keeps it from being used. */
+/* Faulty items stay NULL in the result; the fault keeps it from being used. The strings are borrowed from the
+ * document, the array of pointers lives in its memory. Repeats are not looked for. */
 const char *const *ld_in_ids(struct ld_in *in, const struct json_t *obj, const char *key, size_t max, size_t *n,
                              bool is_required)
 {

@@ -2,7 +2,10 @@
  *
  * A parser knows a line and a column; a person with a body of a thousand rewards wants "/517/reward". The scan
  * below follows brackets, keys and commas without judging the text, since it runs only on texts that have
- * just been refused. Keys are given as they stand in the text, escapes included. Cost: O(at). */
+ * just been refused. Keys are given as they stand in the text, escapes included. Cost: O(at).
+ *
+ * The two functions that use the scan of strings share its rule: a quote ends a string unless a backslash stands
+ * before it. A text cut off inside a string ends there. */
 #include "json_util.h"
 
 #include <stdio.h>
@@ -10,6 +13,7 @@
 
 #define MAX_LEVELS 64u /* deeper ones are left out of the pointer */
 
+/* One bracket that is open at the place in question. */
 struct level {
     bool is_object;
     bool wants_key;  /* object: the next string is a key */
@@ -18,18 +22,21 @@ struct level {
     size_t index; /* array: commas so far */
 };
 
+/* 2 KiB on the stack; nothing is allocated. */
 struct scan {
     struct level level[MAX_LEVELS];
     size_t depth; /* may exceed MAX_LEVELS; then only counted */
 };
 
-/* The innermost level, unless it is too deep to be kept (or there is none). */
+/* The innermost level, unless it is too deep to be kept (or there is none). Callers do nothing for such levels but
+ * count them. */
 static struct level *top(struct scan *s)
 {
     return s->depth > 0 && s->depth <= MAX_LEVELS ? &s->level[s->depth - 1] : NULL;
 }
 
-/* End of the string that starts at text[i] == '"': the index after its closing quote, or n. */
+/* End of the string that starts at text[i] == '"': the index after its closing quote, or n. i is past n when the text
+ * ends in a backslash, hence the comparison. */
 static size_t skip_string(const char *text, size_t n, size_t i)
 {
     for (i++; i < n && text[i] != '"'; i++)
@@ -38,7 +45,7 @@ static size_t skip_string(const char *text, size_t n, size_t i)
     return i < n ? i + 1 : n;
 }
 
-/* A value begins that has values inside. */
+/* A value begins that has values inside. An array starts at index 0, an object before its first key. */
 static void open_level(struct scan *s, bool is_object)
 {
     s->depth++;
@@ -46,7 +53,8 @@ static void open_level(struct scan *s, bool is_object)
         *top(s) = (struct level){.is_object = is_object, .wants_key = is_object};
 }
 
-/* In an object the next string is a key again; in an array the next value has the next index. */
+/* In an object the next string is a key again; in an array the next value has the next index. NULL: between levels
+ * that are not kept. */
 static void see_comma(struct level *l)
 {
     if (l == NULL)
@@ -59,8 +67,9 @@ static void see_comma(struct level *l)
     }
 }
 
-/* The byte at which the parser stopped opens or names something, but closes nothing: `[1,]` is refused
- * inside the array. */
+/* The byte at which the parser stopped opens or names something, but closes nothing: `[1,]` is refused inside the
+ * array. A comma right before the place is not followed either. A key counts once its closing quote lies before the
+ * place. */
 static void scan_to(struct scan *s, const char *text, size_t n, size_t at)
 {
     size_t i = 0;
@@ -87,7 +96,8 @@ static void scan_to(struct scan *s, const char *text, size_t n, size_t at)
     }
 }
 
-/* Bytes of a key or an index, escaped for a pointer, as long as there is room. */
+/* Bytes of a key or an index, escaped for a pointer, as long as there is room. Three bytes are kept free: an escape
+ * of two, and the NUL. */
 static void append(char *pointer, size_t cap, size_t *n, const char *bytes, size_t n_bytes)
 {
     for (size_t i = 0; i < n_bytes && *n + 3 < cap; i++) {
@@ -101,7 +111,8 @@ static void append(char *pointer, size_t cap, size_t *n, const char *bytes, size
     pointer[*n] = '\0';
 }
 
-/* An object whose key is not known yet ends the pointer: the fault is in the object itself. */
+/* An object whose key is not known yet ends the pointer: the fault is in the object itself. `pointer` may hold a
+ * prefix (the line of an NDJSON body) and stays NUL-terminated; it is cut at a whole byte when it does not fit. */
 void ld_json_where(const char *text, size_t n, size_t at, char *pointer, size_t cap)
 {
     struct scan s = {.depth = 0};
@@ -118,7 +129,8 @@ void ld_json_where(const char *text, size_t n, size_t at, char *pointer, size_t 
     }
 }
 
-/* One pass before parsing, without memory: brackets inside strings do not count. O(n). */
+/* One pass before parsing, without memory: brackets inside strings do not count. O(n). Unbalanced brackets are the
+ * parser's to refuse. */
 size_t ld_json_too_deep(const char *text, size_t n, size_t max_depth)
 {
     size_t depth = 0;

@@ -3,7 +3,10 @@
  *
  * Names are not resolved: an address that may change its meaning between two starts is no address to check the
  * loopback rule on. SO_REUSEADDR lets a restarted server have its port back while old connections are in TIME_WAIT;
- * on Linux it does not let two servers share a port. */
+ * on Linux it does not let two servers share a port.
+ *
+ * An endpoint is a plain value, parsed when the options are checked and again when the server starts; the socket
+ * belongs to whoever called ld_endpoint_listen. */
 #include "listen.h"
 
 #include <arpa/inet.h>
@@ -15,13 +18,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Large enough for both families; the kernel wants the length of the one that is meant. */
 union address {
     struct sockaddr any;
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
 };
 
-/* Decimal port at text, nothing behind it. -1 when malformed. */
+/* Decimal port at text, nothing behind it. -1 when malformed. Signs and blanks are refused, and with five digits atoi
+ * cannot overflow. */
 static int parse_port(const char *text)
 {
     size_t n = strspn(text, "0123456789");
@@ -31,7 +36,8 @@ static int parse_port(const char *text)
     return port <= 65535 ? port : -1;
 }
 
-/* Fills *a from the endpoint; its length, or 0 when the host is not numeric. */
+/* Fills *a from the endpoint; its length, or 0 when the host is not numeric. inet_pton takes no names, no scopes
+ * (%eth0) and no short forms such as 127.1. */
 static socklen_t make_address(const struct ld_endpoint *e, union address *a)
 {
     memset(a, 0, sizeof *a);
@@ -46,7 +52,8 @@ static socklen_t make_address(const struct ld_endpoint *e, union address *a)
 }
 
 /* Brackets tell IPv6, whose colons would otherwise be taken for the port's. All or nothing: *out is set on success
- * only. */
+ * only. Without brackets the last colon is the port's, so an IPv6 address without them fails as a host. The copy is
+ * NUL-terminated by the zeroes of e. */
 int ld_endpoint_parse(const char *text, struct ld_endpoint *out)
 {
     struct ld_endpoint e = {.is_ipv6 = text[0] == '['};
@@ -68,7 +75,7 @@ int ld_endpoint_parse(const char *text, struct ld_endpoint *out)
     return 0;
 }
 
-/* Inverse of the parser. */
+/* Inverse of the parser. 80 bytes hold the longest host with brackets and port. */
 void ld_endpoint_format(const struct ld_endpoint *e, char *out)
 {
     snprintf(out, 80, e->is_ipv6 ? "[%s]:%d" : "%s:%d", e->host, e->port);
@@ -86,7 +93,8 @@ bool ld_endpoint_is_loopback(const struct ld_endpoint *e)
     return IN6_IS_ADDR_LOOPBACK(ip) || (IN6_IS_ADDR_V4MAPPED(ip) && ip->s6_addr[12] == 127);
 }
 
-/* Reads back the port that the socket has. */
+/* Reads back the port that the socket has. -1 cannot happen for a socket that listens; it would show in the line that
+ * is printed. */
 static int bound_port(int fd)
 {
     union address a;
@@ -96,8 +104,9 @@ static int bound_port(int fd)
     return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
 }
 
-/* Makes, binds, listens; `step` remembers where it failed. IPv6 sockets take IPv6 only: "[::]" beside "0.0.0.0" is two
- * decisions, not one. */
+/* Makes, binds, listens; `step` remembers where it failed. IPv6 sockets take IPv6 only: "[::]" beside "0.0.0.0" is
+ * two decisions, not one. Non-blocking, since several threads wait for the same connection and only one gets it;
+ * closed on exec. */
 int ld_endpoint_listen(struct ld_endpoint *e, int backlog, char *why)
 {
     union address a;

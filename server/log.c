@@ -18,7 +18,7 @@ static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
 static _Atomic int threshold = LD_LOG_INFO;
 
-/* Takes effect for lines begun after it. */
+/* Takes effect for lines begun after it. Called at the start and by tests. */
 void ld_log_set_level(enum ld_log_level level)
 {
     atomic_store_explicit(&threshold, (int)level, memory_order_relaxed);
@@ -39,7 +39,8 @@ int ld_log_level_from_name(const char *name)
     return -1;
 }
 
-/* Appends text to line[*n..cap) with quotes, backslashes and control characters escaped; stops before overrunning. */
+/* Appends text to line[*n..cap) with quotes, backslashes and control characters escaped; stops before overrunning.
+ * Five bytes are kept free: the longest escape has four, and snprintf wants room for its NUL. UTF-8 passes as it is. */
 static void append_escaped(char *line, size_t cap, size_t *n, const char *text)
 {
     for (const unsigned char *p = (const unsigned char *)text; *p != '\0' && *n + 5 < cap; p++) {
@@ -55,7 +56,8 @@ static void append_escaped(char *line, size_t cap, size_t *n, const char *text)
 }
 
 /* The whole line must leave in one call where possible; a short write (full pipe) is finished, an error dropped:
- * there is nowhere to report that the log itself cannot be written. */
+ * there is nowhere to report that the log itself cannot be written. An interrupted write counts as an error too: a
+ * line may be lost, the program goes on. */
 static void write_all(const char *line, size_t n)
 {
     while (n > 0) {
@@ -67,7 +69,8 @@ static void write_all(const char *line, size_t n)
     }
 }
 
-/* Formats nothing when the line is dropped. No allocation: it may be called when memory is out. */
+/* Formats nothing when the line is dropped. No allocation: it may be called when memory is out. The text is cut at
+ * 767 bytes, the line at 1,024. */
 void ld_log(enum ld_log_level level, const char *fmt, ...)
 {
     if ((int)level < atomic_load_explicit(&threshold, memory_order_relaxed))

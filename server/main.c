@@ -1,4 +1,7 @@
-/* laplaced: options, kernels, server. Everything else has a file of its own. */
+/* laplaced: options, kernels, server. Everything else has a file of its own.
+ *
+ * Exit statuses: 0 after an orderly stop and for --help and the like, 1 when the server could not start, 2 when the
+ * options do not make sense. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +23,8 @@ static int fail(int status, const char *why)
     return status;
 }
 
-/* --check-config: what would be in force, keys included. */
+/* --check-config: what would be in force, keys included. Keys are read as a start would read them. Nothing is opened
+ * for writing, so it can run beside a server. */
 static int check(const struct ld_options *options)
 {
     struct ld_auth *auth;
@@ -33,7 +37,8 @@ static int check(const struct ld_options *options)
 }
 
 /* Options first: --help must work on a machine where nothing else does. The kernels are settled before any thread
- * exists, since that may start the program anew. */
+ * exists, since that may start the program anew. The level of the log is set before the first line that may be
+ * logged. Everything that follows belongs to app.c. */
 int main(int argc, char **argv)
 {
     struct ld_options options;
