@@ -2,7 +2,10 @@
  *
  * Buckets double from 16 us to 8.4 s. Counters are relaxed atomics: a scrape sees each of them at some recent moment,
  * not all at the same one, so that the text recomputes a histogram's count from its buckets (Prometheus wants them to
- * agree). Labels come from the route table and from tenants' names, whose characters need no escaping. */
+ * agree). Labels come from the route table and from tenants' names, whose characters need no escaping.
+ *
+ * The text is built in memory, some 25 lines for each route in use and 11 for each tenant: below a megabyte for a
+ * thousand tenants. Names and help stand beside each other here and nowhere else. */
 #include "metrics.h"
 
 #include <inttypes.h>
@@ -18,9 +21,11 @@
 #include "text.h"
 #include "version.h"
 
+/* Bounds are inclusive above, as `le` says: bucket i holds what is over 16 << (i - 1) us and up to 16 << i. */
 #define FIRST_BUCKET_US 16
 
-/* Negative durations (a clock that stepped back) count as 0. Three relaxed additions. */
+/* Negative durations (a clock that stepped back) count as 0. Three relaxed additions. From any thread. The three need
+ * not be seen together: a scrape in between is off by one request. */
 void ld_histogram_add(struct ld_histogram *h, int64_t us)
 {
     uint64_t value = us > 0 ? (uint64_t)us : 0;
@@ -38,7 +43,7 @@ static uint64_t load(const _Atomic uint64_t *x)
     return atomic_load_explicit(x, memory_order_relaxed);
 }
 
-/* Appends a formatted line; our lines stay far below 512 bytes. */
+/* Appends a formatted line; our lines stay far below 512 bytes. A failure of memory sticks in the text. */
 static __attribute__((format(printf, 2, 3))) void put(struct ld_text *t, const char *fmt, ...)
 {
     char line[512];
@@ -49,7 +54,7 @@ static __attribute__((format(printf, 2, 3))) void put(struct ld_text *t, const c
     ld_text_raw(t, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
 }
 
-/* HELP and TYPE stand once before all series of a name. */
+/* HELP and TYPE stand once before all series of a name. Prometheus refuses a text in which a name has two of them. */
 static void put_head(struct ld_text *t, const char *name, const char *type, const char *help)
 {
     put(t, "# HELP laplaced_%s %s\n# TYPE laplaced_%s %s\n", name, help, name, type);
@@ -62,7 +67,8 @@ static void put_counter(struct ld_text *t, const char *name, const char *help, u
     put(t, "laplaced_%s %" PRIu64 "\n", name, value);
 }
 
-/* One histogram's series. labels: "" or "a=\"b\"". */
+/* One histogram's series. labels: "" or "a=\"b\"". Buckets are cumulative in the text, not in memory. Times go out in
+ * seconds, the base unit that Prometheus asks for. */
 static void put_histogram(struct ld_text *t, const char *name, const char *labels, const struct ld_histogram *h)
 {
     const char *comma = labels[0] != '\0' ? "," : "";
@@ -79,7 +85,8 @@ static void put_histogram(struct ld_text *t, const char *name, const char *label
     put(t, "laplaced_%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close, count);
 }
 
-/* Method and pattern of the row, as label pairs. */
+/* Method and pattern of the row, as label pairs. The pattern and not the path: {t} keeps the number of series
+ * independent of the number of tenants. */
 static void route_labels(size_t route, char out[128])
 {
     if (route < ld_n_routes)
@@ -88,13 +95,15 @@ static void route_labels(size_t route, char out[128])
         snprintf(out, 128, "method=\"\",route=\"none\"");
 }
 
-/* Rows between the table's end and the last one are never used. */
+/* Rows between the table's end and the last one are never used. The last row belongs to requests that reached no
+ * route. */
 static bool is_counted(size_t route)
 {
     return route < ld_n_routes || route == LD_MAX_ROUTES - 1;
 }
 
-/* Only what has happened: an unused route costs no series. */
+/* Only what has happened: an unused route costs no series. Status classes, not statuses, keep the series few; the
+ * exact ones are a question for the log of a proxy. */
 static void put_requests(struct ld_text *t, const struct ld_metrics *m)
 {
     char labels[128];
@@ -114,7 +123,7 @@ static void put_requests(struct ld_text *t, const struct ld_metrics *m)
         }
 }
 
-/* What the process is and since when. */
+/* What the process is and since when. build_info is always 1: its labels are the information. */
 static void put_process(struct ld_text *t, const struct ld_metrics *m)
 {
     put_head(t, "build_info", "gauge", "Version, and the kernels that OpenBLAS runs on this processor.");
@@ -125,7 +134,8 @@ static void put_process(struct ld_text *t, const struct ld_metrics *m)
     put(t, "laplaced_http_requests_in_flight %" PRIu64 "\n", load(&m->in_flight));
 }
 
-/* The commit cycle over all tenants. */
+/* The commit cycle over all tenants. Events by commits is the size of a group; commit_duration against the disk's own
+ * time shows what SQLite adds. */
 static void put_commits(struct ld_text *t, const struct ld_metrics *m)
 {
     put_counter(t, "commits_total", "Transactions committed.", load(&m->commits));
@@ -142,6 +152,7 @@ static void put_commits(struct ld_text *t, const struct ld_metrics *m)
 
 /* --- tenants ---------------------------------------------------------------------------------------- */
 
+/* All fields after the name are uint64_t: the table in put_tenants reads them by offset. */
 struct sample {
     char name[65];
     uint64_t decided, rewarded, observed, expired, late;
@@ -149,13 +160,16 @@ struct sample {
     uint64_t is_failing;
 };
 
+/* Grows by doubling; a failure is remembered and makes the whole scrape fail rather than look as if tenants were
+ * gone. */
 struct samples {
     struct sample *sample;
     size_t n, cap;
     bool is_failed;
 };
 
-/* Counters of one tenant, at one moment, under its read lock. */
+/* Counters of one tenant, at one moment, under its read lock. The queue's depth and the failing flag are read after
+ * the lock and may be a moment younger. */
 static void take_sample(struct sample *s, struct ld_tenant *t)
 {
     struct kb_engine_counts c;
@@ -176,7 +190,7 @@ static void take_sample(struct sample *s, struct ld_tenant *t)
     strncpy(s->name, ld_tenant_name(t), sizeof s->name - 1);
 }
 
-/* Called with the tenant held. */
+/* Called with the tenant held. Waits for the tenant's read lock, hence at most for one apply of its writer. */
 static void add_sample(void *arg, struct ld_tenant *t)
 {
     struct samples *all = arg;
@@ -193,7 +207,8 @@ static void add_sample(void *arg, struct ld_tenant *t)
     take_sample(&all->sample[all->n++], t);
 }
 
-/* One metric after the other, each over all tenants, as the format wants its lines grouped. */
+/* One metric after the other, each over all tenants, as the format wants its lines grouped. Counters of events
+ * survive a restart, since they are part of the model that the log gives back. */
 static void put_tenants(struct ld_text *t, const struct samples *all)
 {
     static const struct {
@@ -223,7 +238,8 @@ static void put_tenants(struct ld_text *t, const struct samples *all)
     }
 }
 
-/* Walks the tenants once for all their series: each name is consistent with the others of its tenant. */
+/* Walks the tenants once for all their series: each name is consistent with the others of its tenant. O(tenants +
+ * routes in use). */
 char *ld_metrics_text(const struct ld_metrics *m, struct ld_tenants *tenants, size_t *n)
 {
     struct ld_text t;

@@ -8,6 +8,7 @@
 
 #define LD_HIST_BUCKETS 20 /* powers of two from 16 us */
 
+/* Count and sum are kept besides the buckets; readers trust the buckets (metrics.c). */
 struct ld_histogram {
     _Atomic uint64_t bucket[LD_HIST_BUCKETS + 1]; /* the last is +Inf */
     _Atomic uint64_t count, sum_us;
@@ -16,6 +17,7 @@ struct ld_histogram {
 #define LD_MAX_ROUTES 40    /* the last row counts requests without a route */
 #define LD_STATUS_CLASSES 6 /* 1xx..5xx at 1..5 */
 
+/* One for the process, part of the app. Rows of routes are those of ld_routes. */
 struct ld_metrics {
     _Atomic uint64_t requests[LD_MAX_ROUTES][LD_STATUS_CLASSES];
     struct ld_histogram request_time[LD_MAX_ROUTES];
@@ -27,6 +29,7 @@ struct ld_metrics {
     int64_t started_ms;
 };
 
+/* A duration in microseconds; from any thread. */
 void ld_histogram_add(struct ld_histogram *h, int64_t us);
 int64_t ld_monotonic_us(void);
 

@@ -7,7 +7,10 @@
  * mode, so they stand in the file itself even when later work is still in the WAL.
  *
  * The look is by read(2) and not through SQLite, because opening a database is not innocent: a journal or a WAL
- * that lies beside a foreign file would be replayed into it. */
+ * that lies beside a foreign file would be replayed into it.
+ *
+ * A migration is never changed once it is released: files carry its number, not its text. A new one is added to the
+ * list of its kind of file (store_sqlite.c, registry_file.c) and may rely on all before it. */
 #include "migrate.h"
 
 #include <errno.h>
@@ -22,6 +25,7 @@
 #include "sqlite_util.h"
 #include "store.h"
 
+/* A database has at least one page, so a file with less than its header is not whole. */
 #define HEADER_BYTES 100
 
 static const char magic[] = "SQLite format 3";
@@ -34,6 +38,7 @@ static uint32_t big_endian(const unsigned char *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
+/* Writes "PATH: reason" into why and returns the status, so that a check is one line. Cut at LD_WHY_BYTES. */
 __attribute__((format(printf, 4, 5))) static int refuse(int status, char *why, const char *path, const char *fmt, ...)
 {
     va_list args;
@@ -46,7 +51,8 @@ __attribute__((format(printf, 4, 5))) static int refuse(int status, char *why, c
     return status;
 }
 
-/* Up to HEADER_BYTES of the file and its size. LD_STORE_*; *exists false when there is no file. */
+/* Up to HEADER_BYTES of the file and its size. LD_STORE_*; *exists false when there is no file. A file that is there
+ * but cannot be opened is a failure, not an absence: it must not be made anew over it. */
 static int read_header(const char *path, unsigned char *header, ssize_t *n, off_t *size, int *exists, char *why)
 {
     struct stat st;
@@ -64,7 +70,8 @@ static int read_header(const char *path, unsigned char *header, ssize_t *n, off_
     return LD_STORE_OK;
 }
 
-/* A WAL with something in it; SQLite may leave an empty one behind. */
+/* A WAL with something in it; SQLite may leave an empty one behind. Its contents are not judged; SQLite checks each
+ * frame. */
 static bool has_wal(const char *path)
 {
     char name[4096];
@@ -73,8 +80,9 @@ static bool has_wal(const char *path)
     return n > 0 && (size_t)n < sizeof name && stat(name, &st) == 0 && st.st_size > 0;
 }
 
-/* Whether pages that the header counts are missing. With a WAL beside it the file may rightly be short: a
- * checkpoint that was cut off writes the first page before the last. */
+/* Whether pages that the header counts are missing. With a WAL beside it the file may rightly be short: a checkpoint
+ * that was cut off writes the first page before the last. The count of pages is right only when the program that
+ * wrote last kept it so, which the two change counters tell. */
 static bool is_truncated(const char *path, const unsigned char *header, off_t size)
 {
     uint32_t page = (uint32_t)header[16] << 8 | header[17];
@@ -85,8 +93,9 @@ static bool is_truncated(const char *path, const unsigned char *header, off_t si
     return is_count_valid && !has_wal(path) && (off_t)page * (off_t)pages > size;
 }
 
-/* From the outside in: is it a database, is it whole enough to ask, is it ours, do we know its version, is all of
- * it there. The first no is the answer. */
+/* From the outside in: is it a database, is it whole enough to ask, is it ours, do we know its version, is all of it
+ * there. The first no is the answer. An empty file matches the beginning of the magic and is found truncated, hence
+ * damaged and never taken for new. O(1). */
 int ld_migrate_inspect(const char *path, int last_version, uint32_t application_id, int *exists, char *why)
 {
     unsigned char header[HEADER_BYTES] = {0};
@@ -117,7 +126,8 @@ int ld_migrate_inspect(const char *path, int last_version, uint32_t application_
 
 /* --- migrations -------------------------------------------------------------------------------------- */
 
-/* Schema and number change in one transaction: a cut in between leaves the version before it, whole. */
+/* Schema and number change in one transaction: a cut in between leaves the version before it, whole. PRAGMAs take no
+ * parameters, so the numbers are printed into the text. The id is set with the first one only. */
 static int apply(struct sqlite3 *db, const struct ld_migration *m, bool is_first, uint32_t application_id, char *why)
 {
     char set_version[64], set_id[64];
@@ -138,7 +148,8 @@ static int apply(struct sqlite3 *db, const struct ld_migration *m, bool is_first
     return status;
 }
 
-/* Only what comes after the file's version is run; a file at the last version is not written to. */
+/* Only what comes after the file's version is run; a file at the last version is not written to. A failure in the
+ * middle of several leaves the file at the last version that was reached. */
 int ld_migrate(struct sqlite3 *db, const struct ld_migration *list, int n, uint32_t application_id, char *why)
 {
     int64_t version = 0;

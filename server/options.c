@@ -5,7 +5,13 @@
  * Sources are applied from the weakest to the strongest, so that the last one wins: default, file, environment, flag.
  * The file itself is named by --config or LAPLACED_CONFIG. An empty variable counts as unset, so that a container can
  * take back what its image sets. Unknown names are errors in the file and among the flags; in the environment they are
- * left alone, since other programs share the prefix. */
+ * left alone, since other programs share the prefix.
+ *
+ * The three sources share one parser of values (set), so a value means the same wherever it stands. Every failure is
+ * one sentence that names its source: the flag, the variable, or file and line.
+ *
+ * Adding an option is adding a field in options.h and a row here; --help, --check-config, the environment and the
+ * file follow by themselves. */
 #include "options.h"
 
 #include <ctype.h>
@@ -18,6 +24,8 @@
 #include "log.h"
 #include "version.h"
 
+/* What a value looks like: a text, a numeric HOST:PORT, a whole number, one with an optional unit, a boolean, a
+ * level's name. All but the first two end up in a number. */
 enum kind { TEXT, ADDRESS, COUNT, SIZE, FLAG, LEVEL };
 
 struct row {
@@ -63,7 +71,8 @@ _Static_assert(N_ROWS <= LD_MAX_OPTIONS, "sources have a slot for every option")
 
 /* --- values ----------------------------------------------------------------------------------------- */
 
-/* Decimal digits with an optional k, M or G (powers of 1024) when is_size. -1 when malformed or too large. */
+/* Decimal digits with an optional k, M or G (powers of 1024) when is_size. -1 when malformed or too large. No sign
+ * and no blank passes, which strtoull alone would take. kMG are for sizes only: "1k threads" is a slip. */
 static int parse_number(const char *text, bool is_size, uint64_t *out)
 {
     static const char units[] = "kMG";
@@ -80,7 +89,8 @@ static int parse_number(const char *text, bool is_size, uint64_t *out)
     return 0;
 }
 
-/* Words that people write in environments and files. */
+/* Words that people write in environments and files. False and true words stand in turn, so the parity of the index
+ * is the value. Case counts. */
 static int parse_flag(const char *text, uint64_t *out)
 {
     static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
@@ -92,7 +102,9 @@ static int parse_flag(const char *text, uint64_t *out)
     return -1;
 }
 
-/* Copies the text into its field of row->bytes bytes; nothing is cut silently. */
+/* Copies the text into its field of row->bytes bytes; nothing is cut silently. min and bytes - 1 are the bounds on
+ * the length. An address is checked here for its form; whether it may be listened on without keys is
+ * ld_options_check's. */
 static int set_text(char *field, const struct row *row, const char *text, char *why)
 {
     struct ld_endpoint e;
@@ -109,7 +121,8 @@ static int set_text(char *field, const struct row *row, const char *text, char *
     return 0;
 }
 
-/* Every kind but texts, as a number that fits the field. */
+/* Every kind but texts, as a number that fits the field. why gets 256 bytes at most, about the value alone: who calls
+ * knows where it came from. */
 static int parse_value(const struct row *row, const char *text, uint64_t *out, char *why)
 {
     int level;
@@ -135,7 +148,8 @@ static int parse_value(const struct row *row, const char *text, uint64_t *out, c
     }
 }
 
-/* Sets the field of row i. -1 with why about the value alone. */
+/* Sets the field of row i. -1 with why about the value alone. All kinds but FLAG and the texts have fields of type
+ * uint64_t, which memcpy relies on. */
 static int set(struct ld_options *o, size_t i, const char *text, enum ld_option_source source, char *why)
 {
     const struct row *row = &table[i];
@@ -156,7 +170,8 @@ static int set(struct ld_options *o, size_t i, const char *text, enum ld_option_
     return 0;
 }
 
-/* Row of a name of n bytes, or N_ROWS. */
+/* Row of a name of n bytes, or N_ROWS. Exact spelling; no abbreviations, so that a new option cannot change what an
+ * old script means. */
 static size_t find_row(const char *name, size_t n)
 {
     size_t i = 0;
@@ -167,7 +182,7 @@ static size_t find_row(const char *name, size_t n)
 
 /* --- sources ---------------------------------------------------------------------------------------- */
 
-/* "max-body" -> "LAPLACED_MAX_BODY". */
+/* "max-body" -> "LAPLACED_MAX_BODY". Names are far below the buffer's 64 bytes. */
 static void env_name(const struct row *row, char out[64])
 {
     snprintf(out, 64, "LAPLACED_%s", row->name);
@@ -175,7 +190,8 @@ static void env_name(const struct row *row, char out[64])
         *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
 }
 
-/* Row i from its variable. -1 with why. */
+/* Row i from its variable. -1 with why. The value is shown in the message, cut: none of our options is a secret, keys
+ * stand in a file of their own. */
 static int read_environment(struct ld_options *o, size_t i, char *(*env_of)(const char *), char *why)
 {
     char name[64], reason[256];
@@ -187,7 +203,7 @@ static int read_environment(struct ld_options *o, size_t i, char *(*env_of)(cons
     return -1;
 }
 
-/* Cuts blanks off both ends, in place. */
+/* Cuts blanks off both ends, in place. Returns the first byte that is left. */
 static char *trim(char *s)
 {
     s += strspn(s, " \t\r\n");
@@ -197,7 +213,8 @@ static char *trim(char *s)
     return s;
 }
 
-/* One line of the file; -1 with why about the line. */
+/* One line of the file; -1 with why about the line. A # begins a comment only at the start of a line, since paths may
+ * hold one. `config` in a file would be read too late to mean anything, and counts as unknown. */
 static int read_line(struct ld_options *o, char *line, char *why)
 {
     char *text = trim(line), *equals = strchr(text, '=');
@@ -221,7 +238,8 @@ static int read_line(struct ld_options *o, char *line, char *why)
     return -1;
 }
 
-/* All lines of the configuration file, if one is named; stops at the first fault. */
+/* All lines of the configuration file, if one is named; stops at the first fault. A file that is named and not there
+ * is an error: starting with defaults instead would serve another folder. */
 static int read_file(struct ld_options *o, char *why)
 {
     if (o->config[0] == '\0')
@@ -244,7 +262,7 @@ static int read_file(struct ld_options *o, char *why)
     return rc;
 }
 
-/* Flags that are an action and take no value. */
+/* Flags that are an action and take no value. The last one given wins. */
 static bool is_action(const char *arg, enum ld_options_action *out)
 {
     static const struct {
@@ -261,7 +279,8 @@ static bool is_action(const char *arg, enum ld_options_action *out)
 }
 
 /* The option at argv[*i], as --NAME VALUE, --NAME=VALUE or --FLAG; moves *i over what it used. Only row `only` is set
- * unless that is N_ROWS, so that --config can be looked for first. */
+ * unless that is N_ROWS, so that --config can be looked for first. A value that begins with dashes is taken as one
+ * when it follows its flag. FLAG kinds take a value by = only. */
 static int read_flag(struct ld_options *o, int argc, char *const *argv, int *i, size_t only, char *why)
 {
     const char *arg = argv[*i];
@@ -288,7 +307,8 @@ static int read_flag(struct ld_options *o, int argc, char *const *argv, int *i, 
     return -1;
 }
 
-/* All flags in order; a flag given twice counts as given last. */
+/* All flags in order; a flag given twice counts as given last. There are no positional arguments: a stray word is an
+ * unknown option. */
 static int read_flags(struct ld_options *o, int argc, char *const *argv, size_t only, char *why)
 {
     for (int i = 1; i < argc; i++)
@@ -298,7 +318,9 @@ static int read_flags(struct ld_options *o, int argc, char *const *argv, size_t 
 }
 
 /* Twice over the flags: once for --config and the actions, once, after file and environment, for the rest. An action
- * that only prints does not want the other sources to be right. */
+ * that only prints does not want the other sources to be right. The order of the calls is the order of precedence,
+ * weakest first, so each simply overwrites. `threads` 0 is resolved here and not in the server, so that
+ * --check-config shows what will run. */
 int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*env_of)(const char *name), char *why)
 {
     memset(o, 0, sizeof *o);
@@ -322,7 +344,8 @@ int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*
     return 0;
 }
 
-/* Apart from parsing, so that --help and --version work with any configuration. */
+/* Apart from parsing, so that --help and --version work with any configuration. This is the one rule that keeps a
+ * server without keys from being open to a network; there is no flag to lift it. */
 int ld_options_check(const struct ld_options *o, char *why)
 {
     struct ld_endpoint e;
@@ -342,7 +365,8 @@ int ld_options_check(const struct ld_options *o, char *why)
 
 /* --- printing --------------------------------------------------------------------------------------- */
 
-/* From the table alone: an option cannot be forgotten here. */
+/* From the table alone: an option cannot be forgotten here. Each option on a line of its own, its variable and
+ * default below. */
 void ld_options_help(FILE *out)
 {
     fprintf(out, "laplaced " LD_VERSION ": bandit decisions over a graph of users, by HTTP\n\n"
@@ -361,7 +385,7 @@ void ld_options_help(FILE *out)
                  "SIGTERM and SIGINT finish the requests in flight and stop; SIGHUP reads the keys again.\n");
 }
 
-/* The value in force, spelled so that the parser reads it back. */
+/* The value in force, spelled so that the parser reads it back. Sizes are printed in bytes, without a unit. */
 static void print_value(const struct ld_options *o, const struct row *row, FILE *out)
 {
     const char *field = (const char *)o + row->at;
@@ -378,7 +402,8 @@ static void print_value(const struct ld_options *o, const struct row *row, FILE 
         fprintf(out, "%llu", (unsigned long long)value);
 }
 
-/* --config itself is left out: the output can stand in its place. */
+/* --config itself is left out: the output can stand in its place. Keys are not among the options, so the output may
+ * be shown to others. */
 void ld_options_print(const struct ld_options *o, FILE *out)
 {
     static const char *const sources[] = {"default", "file", "environment", "flag"};

@@ -15,6 +15,8 @@ enum ld_option_source { LD_FROM_DEFAULT, LD_FROM_FILE, LD_FROM_ENVIRONMENT, LD_F
 
 enum ld_options_action { LD_DO_SERVE, LD_DO_HELP, LD_DO_VERSION, LD_DO_CHECK };
 
+/* Values in force after parsing. Texts are copied and NUL-terminated; whole numbers are uint64_t, whatever they
+ * count. */
 struct ld_options {
     enum ld_options_action action;
     char config[512], data[512], listen[80], admin_key_file[512];

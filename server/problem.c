@@ -5,7 +5,10 @@
  *  "errors": [{"pointer": "/context/1", "detail": "expected a finite number"}], "more_errors": 3}
  *
  * `type` tells apart what a program may want to act on: a fault of the body, a conflict, a window that has passed, a
- * configuration that this version refuses, a service that asks for patience. For all else the status says enough. */
+ * configuration that this version refuses, a service that asks for patience. For all else the status says enough.
+ *
+ * The tables are short and searched from the front: problems are not the hot path. Nothing here allocates but
+ * ld_problem_json, so that a problem can be set when memory is out. */
 #include "problem.h"
 
 #include <stdarg.h>
@@ -15,6 +18,7 @@
 
 #include "text.h"
 
+/* KB_ENOTPD, KB_ECORRUPT and KB_EVERSION are ours to have prevented, hence 500; those that time may cure are 503. */
 static const struct {
     int rc, status;
 } status_of[] = {
@@ -53,7 +57,8 @@ static const struct {
     {505, "HTTP Version Not Supported", NULL},
 };
 
-/* The error list is left as it is: its 13 KiB are written only when faults are found. */
+/* The error list is left as it is: its 13 KiB are written only when faults are found. n_errors says how many slots
+ * are valid. */
 void ld_problem_init(struct ld_problem *p)
 {
     p->status = 0;
@@ -63,7 +68,9 @@ void ld_problem_init(struct ld_problem *p)
     p->n_more = 0;
 }
 
-/* Takes away the start of a character that was cut off at the end of s. */
+/* Takes away the start of a character that was cut off at the end of s. Looks at three bytes at most, since no
+ * character of UTF-8 has more than three after its first. Text that is no UTF-8 anyway stays as it is, and is mended
+ * when it is written (text.c). */
 static void trim_cut_character(char *s)
 {
     size_t n = strlen(s), back = 0;
@@ -77,6 +84,7 @@ static void trim_cut_character(char *s)
         s[n - 1 - back] = '\0';
 }
 
+/* vsnprintf returns what it would have written: more than fits means that it was cut. */
 __attribute__((format(printf, 3, 0))) static void print_cut(char *out, size_t cap, const char *fmt, va_list args)
 {
     int n = vsnprintf(out, cap, fmt, args);
@@ -84,8 +92,9 @@ __attribute__((format(printf, 3, 0))) static void print_cut(char *out, size_t ca
         trim_cut_character(out);
 }
 
-/* Every 503 asks for another try in a second: commits that failed and queues that are full both pass in about
- * that time. */
+/* Every 503 asks for another try in a second: commits that failed and queues that are full both pass in about that
+ * time. A later 503 does not replace an earlier 400: what was wrong with the body stays wrong when memory comes back.
+ */
 void ld_problem_set(struct ld_problem *p, int status, const char *fmt, ...)
 {
     if (p->status != 0)
@@ -99,7 +108,9 @@ void ld_problem_set(struct ld_problem *p, int status, const char *fmt, ...)
         p->retry_after_s = 1;
 }
 
-/* The pointer is cut like a text when a body nests long keys: it is for people to find the place. */
+/* The pointer is cut like a text when a body nests long keys: it is for people to find the place. A status that was
+ * set before stays, and so does its detail: the fault is listed below it. Beyond the 32 that are kept, faults are
+ * counted, so that the sender knows how much is left. */
 void ld_problem_add(struct ld_problem *p, const char *pointer, const char *fmt, ...)
 {
     ld_problem_set(p, 400, "the body does not fit the schema");
@@ -117,7 +128,8 @@ void ld_problem_add(struct ld_problem *p, const char *pointer, const char *fmt, 
     va_end(args);
 }
 
-/* A code that the table does not know is a fault of ours: 500. The test walks KB_ERR_MAP, so none is missing. */
+/* A code that the table does not know is a fault of ours: 500. The test walks KB_ERR_MAP, so none is missing.
+ * KB_EBUSY reaches it only when waiting for the batch did not help. */
 int ld_problem_status(int rc)
 {
     for (size_t i = 0; i < sizeof status_of / sizeof *status_of; i++)
@@ -126,7 +138,9 @@ int ld_problem_status(int rc)
     return 500;
 }
 
-/* The message becomes both the detail and, when it names a place, the one entry of the list. */
+/* The message becomes both the detail and, when it names a place, the one entry of the list. Pointers of the core are
+ * taken for pointers into the body; where the body is an array, the caller puts the item's index before them or
+ * leaves them out. */
 void ld_problem_from_core(struct ld_problem *p, int rc, const struct kb_errmsg *msg)
 {
     const char *pointer = msg != NULL ? msg->pointer : "";
@@ -136,8 +150,8 @@ void ld_problem_from_core(struct ld_problem *p, int rc, const struct kb_errmsg *
         ld_problem_add(p, pointer, "%s", text);
 }
 
-/* Reason phrases of RFC 9110; the wording of a problem's title must not vary between occurrences (RFC 9457,
- * 3.1.3). */
+/* Reason phrases of RFC 9110; the wording of a problem's title must not vary between occurrences (RFC 9457, 3.1.3).
+ * Static text, never NULL. */
 const char *ld_status_title(int status)
 {
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
@@ -146,7 +160,8 @@ const char *ld_status_title(int status)
     return "Unknown Status";
 }
 
-/* A relative reference, resolved against the server's own address. */
+/* A relative reference, resolved against the server's own address. RFC 9457, 4.2.1: about:blank means that the title
+ * is that of the status. */
 static const char *type_of(int status)
 {
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
@@ -155,6 +170,7 @@ static const char *type_of(int status)
     return "about:blank";
 }
 
+/* Those that were kept, in the order in which they were found. */
 static void put_errors(struct ld_text *t, const struct ld_problem *p)
 {
     ld_text_key(t, "errors");
@@ -170,7 +186,7 @@ static void put_errors(struct ld_text *t, const struct ld_problem *p)
 }
 
 /* Members in the order of RFC 9457; `errors` and `more_errors` are our extension, present only when there is
- * something to say. */
+ * something to say. The caller frees; NULL makes the reply one without a body (http_reply.c). */
 char *ld_problem_json(const struct ld_problem *p, size_t *n)
 {
     struct ld_text t;

@@ -1,7 +1,10 @@
 /* Ops and the line in which they wait for their tenant's writer: many threads push, one takes.
  *
  * A bounded list under a mutex: a push is a few stores, far below the cost of the commit that follows, and the list
- * keeps arrival order, which is the order of the log. Refusals are answered in the pushing thread. */
+ * keeps arrival order, which is the order of the log. Refusals are answered in the pushing thread.
+ *
+ * Ops are intrusive (op->next), so queueing allocates nothing and cannot fail for want of memory; an op is in one
+ * list at a time: this one, then a batch's. */
 #include <stdlib.h>
 
 #include "metrics.h"
@@ -18,7 +21,8 @@ struct ld_op *ld_op_new(enum ld_op_type type)
     return op;
 }
 
-/* Frees the op and everything it owns; what it only borrows (dimensions, names) belongs to its document. */
+/* Frees the op and everything it owns; what it only borrows (dimensions, names) belongs to its document. Not thread
+ * safe: the op has one owner at any time, whoever holds the pointer. */
 void ld_op_free(struct ld_op *op)
 {
     if (op == NULL)
@@ -29,7 +33,8 @@ void ld_op_free(struct ld_op *op)
     free(op);
 }
 
-/* Replaces whatever the op said so far: the request may be sent again, unchanged, after a second. */
+/* Replaces whatever the op said so far: the request may be sent again, unchanged, after a second. For states that
+ * pass: a full line, a failing disk, too many open decisions. */
 void ld_op_refuse_busy(struct ld_op *op, const char *why)
 {
     ld_problem_init(&op->problem);
@@ -37,7 +42,8 @@ void ld_op_refuse_busy(struct ld_op *op, const char *why)
     op->problem.retry_after_s = 1;
 }
 
-/* The timer's own ops pass when the line is full: they are what makes room. */
+/* The timer's own ops pass when the line is full: they are what makes room. At most one of them is on its way
+ * (is_ticking in upkeep.c), so the bound is exceeded by one. */
 static bool push(struct ld_tenant *t, struct ld_op *op)
 {
     bool is_in;
@@ -58,8 +64,8 @@ static bool push(struct ld_tenant *t, struct ld_op *op)
 }
 
 /* A doomed tenant refuses here, so that nothing is put in a line that nobody will empty; the writer checks again for
- * what was in the line already. The line is filled before the scheduler is woken: a wake that finds the writer running
- * makes it run once more. */
+ * what was in the line already. The line is filled before the scheduler is woken: a wake that finds the writer
+ * running makes it run once more. Without a scheduler (tests) the op waits until somebody runs the writer. */
 void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
 {
     if (atomic_load(&t->is_doomed)) {
@@ -78,7 +84,8 @@ void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
         ld_sched_wake(t->world->sched, t);
 }
 
-/* Cuts the line off after max ops; the rest keeps its order. The ops belong to the caller, linked by next. */
+/* Cuts the line off after max ops; the rest keeps its order. The ops belong to the caller, linked by next. NULL when
+ * nothing waits. max bounds a turn, so that one tenant cannot keep a thread of the pool for itself. */
 struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max)
 {
     struct ld_op *first, *last = NULL;
