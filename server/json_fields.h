@@ -8,6 +8,7 @@
 
 #include "json_in.h"
 
+/* How a value is spelled in JSON and what it becomes in the struct. */
 enum ld_field_kind {
     LD_ALGORITHM,      /* read before all others */
     LD_DIMENSION,      /* uint32_t; read before all others */
@@ -33,6 +34,8 @@ struct ld_choice {
     const char *later[9];
 };
 
+/* One field of the configuration: where it stands in JSON, where in struct ld_settings (offset), and what it may be.
+ * lo and hi bound numbers; choice is set for LD_CHOICE alone. */
 struct ld_field {
     const char *group, *key; /* group "" = the configuration itself */
     enum ld_field_kind kind;

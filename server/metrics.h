@@ -24,7 +24,7 @@ struct ld_metrics {
     struct ld_histogram commit_time; /* one transaction */
     struct ld_histogram write_lock;  /* holds of a tenant's write lock */
     _Atomic uint64_t commits, committed_rows, commit_failures, snapshots, snapshot_failures;
-    _Atomic uint64_t refused_busy; /* queue full or draining */
+    _Atomic uint64_t refused_busy; /* a queue was full */
     _Atomic uint64_t in_flight;    /* requests accepted, not yet answered */
     int64_t started_ms;
 };

@@ -15,6 +15,7 @@
 
 #define REGISTRY_APPLICATION_ID 0x6c707267u /* "lprg" */
 
+/* The connection is used under the lock by whichever thread comes. */
 struct ld_registry_file {
     pthread_mutex_t lock;
     struct sqlite3 *db;
@@ -30,7 +31,7 @@ static const struct ld_db_format format = {
     .contents_broken = "a tenant's name is none",
 };
 
-/* Always checked in full: the file is small, and a lost name is a lost tenant. */
+/* Always checked in full: the file is small, and a lost name is a lost tenant. On failure nothing is left open. */
 int ld_registry_open(struct ld_registry_file **out, const char *path, char *why)
 {
     struct ld_registry_file *r = calloc(1, sizeof *r);
@@ -59,7 +60,8 @@ void ld_registry_close(struct ld_registry_file *r)
     free(r);
 }
 
-/* Runs a statement that gives no rows. at_ms is bound when the statement has a second parameter. */
+/* Runs a statement that gives no rows. at_ms is bound when the statement has a second parameter. LD_STORE_* of the
+ * step; in autocommit the row is durable when it returns. NULL for why: the caller's sentence is enough. */
 static int change(struct ld_registry_file *r, const char *sql, const char *name, int64_t at_ms)
 {
     sqlite3_stmt *stmt = NULL;
@@ -76,7 +78,7 @@ static int change(struct ld_registry_file *r, const char *sql, const char *name,
     return status;
 }
 
-/* Adding a name that is there already changes nothing. */
+/* Adding a name that is there already changes nothing. The time of creation is for people; nothing reads it back. */
 int ld_registry_add(struct ld_registry_file *r, const char *name, int64_t at_ms)
 {
     return change(r, "INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING", name, at_ms);
@@ -88,7 +90,8 @@ int ld_registry_remove(struct ld_registry_file *r, const char *name)
     return change(r, "DELETE FROM tenants WHERE name = ?1", name, 0);
 }
 
-/* Under the lock: fn must not call back into the registry. */
+/* Under the lock: fn must not call back into the registry. The name is valid during the call of fn. A result of fn
+ * other than 0 ends the list and is returned. */
 int ld_registry_list(struct ld_registry_file *r, int (*fn)(void *arg, const char *name), void *arg)
 {
     sqlite3_stmt *stmt = NULL;

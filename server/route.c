@@ -9,6 +9,7 @@
 #include "api.h"
 
 /* clang-format off */
+/* The first four find their tenant by the header Laplaced-Tenant; the others by the path. */
 const struct ld_route ld_routes[] = {
     /* method   path                    body             public  blocking  handler */
     {"POST",   "/select",               LD_BODY_JSON,    false,  false,    api_select},
@@ -36,7 +37,8 @@ const struct ld_route ld_routes[] = {
 /* clang-format on */
 const size_t ld_n_routes = sizeof ld_routes / sizeof *ld_routes;
 
-/* Whether path fits the pattern, in which {t} takes one non-empty segment. */
+/* Whether path fits the pattern, in which {t} takes one non-empty segment. The path is decoded already, so an escaped
+ * slash separates segments like any other. */
 static bool fits(const char *pattern, const char *path)
 {
     const char *hole = strstr(pattern, "{t}");
@@ -49,7 +51,8 @@ static bool fits(const char *pattern, const char *path)
     return segment > 0 && strcmp(hole + 3, path + before + segment) == 0;
 }
 
-/* Cut rather than overrun; LD_ALLOW_BYTES holds all methods that there are. */
+/* Cut rather than overrun; LD_ALLOW_BYTES holds all methods that there are. Each is added once, since a path has one
+ * row a method. */
 static void add_method(char allow[LD_ALLOW_BYTES], const char *method)
 {
     size_t n = strlen(allow);
@@ -58,7 +61,8 @@ static void add_method(char allow[LD_ALLOW_BYTES], const char *method)
         strcat(strcat(allow, comma), method);
 }
 
-/* Goes on after a path that fits with another method, so that `allow` is complete. */
+/* Goes on after a path that fits with another method, so that `allow` is complete. OPTIONS has no row: it is always
+ * answered from `allow` (dispatch.c). */
 int ld_route_find(const char *method, const char *path, char allow[LD_ALLOW_BYTES])
 {
     const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
@@ -77,7 +81,8 @@ int ld_route_find(const char *method, const char *path, char allow[LD_ALLOW_BYTE
     return -1;
 }
 
-/* Long names are cut to 65 bytes, one more than any valid name: they stay invalid instead of becoming another's. */
+/* Long names are cut to 65 bytes, one more than any valid name: they stay invalid instead of becoming another's. The
+ * path has been found to fit the route. */
 void ld_route_tenant(const struct ld_route *route, const char *path, char out[LD_PATH_TENANT_BYTES])
 {
     const char *hole = strstr(route->path, "{t}");

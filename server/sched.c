@@ -9,7 +9,11 @@
  * So a tenant has at most one job, is held exactly while its slot is not idle, and a wake is never lost: it is either
  * seen by the running job's end or starts another. Tenants that have more to do go to the end of the line.
  *
- * Other threads only append to the two lists and send the async; all uv calls but that are made on the loop. */
+ * Other threads only append to the two lists and send the async; all uv calls but that are made on the loop.
+ *
+ * Jobs run on libuv's pool in the order in which the loop hands them over. The lock guards the two lists, the slots
+ * of tenants and is_stopping, and is held for an allocation at most. Cost of a wake: the lock, a small allocation,
+ * and a system call. */
 #include "sched.h"
 
 #include <pthread.h>
@@ -27,6 +31,8 @@
 
 #define TICK_MS 250
 
+/* One turn of a tenant's writer, or one call of fn. A tenant's job is used again as long as its tenant has more to
+ * do. */
 struct ld_sched_job {
     uv_work_t work;
     struct ld_sched *sched;
@@ -37,6 +43,7 @@ struct ld_sched_job {
     void *arg;
 };
 
+/* Made and freed in the main thread, which also runs the loop. */
 struct ld_sched {
     uv_loop_t loop;
     uv_async_t async;
@@ -65,7 +72,7 @@ static void append_job(struct ld_sched *s, struct ld_sched_job *job)
     s->tail = job;
 }
 
-/* uv keeps its request inside, so a job stays where it is until end_job. */
+/* uv keeps its request inside, so a job stays where it is until end_job. NULL: no memory. */
 static struct ld_sched_job *job_new(struct ld_sched *s)
 {
     struct ld_sched_job *job = calloc(1, sizeof *job);
@@ -93,7 +100,7 @@ static void add_turn(struct ld_sched *s, struct ld_tenant *t, struct ld_sched_sl
 }
 
 /* Called after the op is in the tenant's line. A slot that waits already will see it; one that runs may have looked
- * into the line too early, and runs again. */
+ * into the line too early, and runs again. Without the second wake an op could wait until the next one comes. */
 void ld_sched_wake(struct ld_sched *s, struct ld_tenant *t)
 {
     struct ld_sched_slot *slot = ld_tenant_slot(t);
@@ -111,7 +118,8 @@ void ld_sched_wake(struct ld_sched *s, struct ld_tenant *t)
         uv_async_send(&s->async);
 }
 
-/* Work shares the pool with writers; the order among jobs is that of arrival. */
+/* Work shares the pool with writers; the order among jobs is that of arrival. 0, or -1 without memory: the caller
+ * answers 503. Once accepted it is run, also while stopping. */
 int ld_sched_work(struct ld_sched *s, void (*fn)(void *arg), void *arg)
 {
     struct ld_sched_job *job = job_new(s);
@@ -131,7 +139,7 @@ int ld_sched_work(struct ld_sched *s, void (*fn)(void *arg), void *arg)
 
 static void start_jobs(struct ld_sched *s);
 
-/* On the pool. */
+/* On the pool. A slot is RUNNING or AGAIN here; the writer knows nothing of slots. */
 static void run_job(uv_work_t *work)
 {
     struct ld_sched_job *job = work->data;
@@ -142,7 +150,8 @@ static void run_job(uv_work_t *work)
         job->fn(job->arg);
 }
 
-/* Whether the tenant's job goes to the line again. */
+/* Whether the tenant's job goes to the line again. State and line change in one critical section, so that a wake sees
+ * the one or the other. */
 static bool requeue(struct ld_sched *s, struct ld_sched_job *job)
 {
     struct ld_sched_slot *slot = ld_tenant_slot(job->tenant);
@@ -157,7 +166,7 @@ static bool requeue(struct ld_sched *s, struct ld_sched_job *job)
     return is_again;
 }
 
-/* On the loop. */
+/* On the loop. The hold is let go when the slot is idle again; start_jobs then takes what has come meanwhile. */
 static void end_job(uv_work_t *work, int status)
 {
     struct ld_sched_job *job = work->data;
@@ -172,7 +181,7 @@ static void end_job(uv_work_t *work, int status)
     start_jobs(s);
 }
 
-/* uv_run returns when the last handle is closed. */
+/* uv_run returns when the last handle is closed. On the loop, once. */
 static void close_handles(struct ld_sched *s)
 {
     s->is_closing = true;
@@ -182,7 +191,8 @@ static void close_handles(struct ld_sched *s)
         uv_close((uv_handle_t *)&s->signal[i], NULL);
 }
 
-/* Hands the line to the pool; ends the loop when it is stopping and nothing is left. */
+/* Hands the line to the pool; ends the loop when it is stopping and nothing is left. The whole list goes over at
+ * once: libuv's own queue is the line from there on, and its order is kept. */
 static void start_jobs(struct ld_sched *s)
 {
     struct ld_sched_job *job;
@@ -216,7 +226,8 @@ static void on_async(uv_async_t *async)
     start_jobs(async->data);
 }
 
-/* Wall-clock time, since windows are deadlines on the wall clock; missed ticks are not made up for. */
+/* Wall-clock time, since windows are deadlines on the wall clock; missed ticks are not made up for. On the loop,
+ * hence never two at a time. */
 static void on_tick(uv_timer_t *timer)
 {
     struct ld_sched *s = timer->data;
@@ -236,7 +247,7 @@ static void on_signal(uv_signal_t *signal, int signum)
 }
 
 /* libuv reads UV_THREADPOOL_SIZE at the first use of the pool. Writers wait for the disk more than they compute, so
- * there are at least four. */
+ * there are at least four. A value that is set in the environment stays. */
 static void size_pool(void)
 {
     const long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -246,7 +257,8 @@ static void size_pool(void)
     setenv("UV_THREADPOOL_SIZE", text, 0);
 }
 
-/* Starting a handle fails only for want of descriptors or memory, at start: there is no way to go on then. */
+/* Starting a handle fails only for want of descriptors or memory, at start: there is no way to go on then. The codes
+ * are negative or 0, so joining them by OR keeps any failure. */
 static int init_handles(struct ld_sched *s)
 {
     int rc = uv_async_init(&s->loop, &s->async, on_async);
@@ -263,7 +275,7 @@ static int init_handles(struct ld_sched *s)
     return rc;
 }
 
-/* Before any thread is started: it sets an environment variable. */
+/* Before any thread is started: it sets an environment variable. -1: no memory or no descriptor for the loop. */
 int ld_sched_new(struct ld_sched **out, const struct ld_sched_hooks *hooks)
 {
     struct ld_sched *s = calloc(1, sizeof *s);

@@ -6,7 +6,10 @@
  * anything else with probability 1 - 2^-64. Cost: about 1 ns per byte, and two fsyncs.
  *
  * Order: temporary name, fsync, rename, fsync of the directory. Without the first fsync a power cut may leave the new
- * name with old or no contents; without the second, the old snapshot, which is merely older. */
+ * name with old or no contents; without the second, the old snapshot, which is merely older.
+ *
+ * Nothing here knows what the body says: recover.c and the engine do. A tenant's snapshot is written by its writer,
+ * at shutdown by the main thread, and read at the start only. */
 #include "snapshot.h"
 
 #include <errno.h>
@@ -43,7 +46,8 @@ static uint64_t get(const unsigned char *at, size_t n)
     return value;
 }
 
-/* -1, with the file's name before the reason. */
+/* -1, with the file's name before the reason. The errno of the moment is turned into text by the caller, before
+ * anything else can change it. */
 static int fail(char *why, const char *path, const char *what)
 {
     (void)snprintf(why, LD_WHY_BYTES, "%s: %s", path, what);
@@ -52,7 +56,8 @@ static int fail(char *why, const char *path, const char *what)
 
 /* --- writing ----------------------------------------------------------------------------------------- */
 
-/* The header's own checksum comes last and covers all before it. */
+/* The header's own checksum comes last and covers all before it. Offsets are those of the table in
+ * schema/snapshot.md. */
 static void make_header(unsigned char *h, uint64_t seq, const void *body, size_t n)
 {
     memcpy(h, magic, sizeof magic);
@@ -64,7 +69,8 @@ static void make_header(unsigned char *h, uint64_t seq, const void *body, size_t
     put(h + 40, kb_hash_bytes(KB_HASH_INIT, h, 40), 8);
 }
 
-/* write(2) may take less than it was given, or be interrupted by a signal. */
+/* write(2) may take less than it was given, or be interrupted by a signal. -1 with errno; a disk that is full shows
+ * here or at the fsync. */
 static int write_all(int fd, const void *data, size_t n)
 {
     const unsigned char *at = data;
@@ -80,7 +86,8 @@ static int write_all(int fd, const void *data, size_t n)
     return 0;
 }
 
-/* The whole file under its temporary name, on the disk. */
+/* The whole file under its temporary name, on the disk. The errno of the first failure survives the close, which may
+ * fail by itself on network file systems. */
 static int write_file(const char *name, uint64_t seq, const void *body, size_t n)
 {
     unsigned char header[HEADER_BYTES];
@@ -102,7 +109,8 @@ static int write_file(const char *name, uint64_t seq, const void *body, size_t n
     return rc;
 }
 
-/* On failure the old snapshot is still there, and the temporary file is gone unless the process dies. */
+/* On failure the old snapshot is still there, and the temporary file is gone unless the process dies. Blocks for as
+ * long as the disk takes for n bytes. */
 int ld_snapshot_write(const char *path, uint64_t seq, const void *body, size_t n, char *why)
 {
     char name[4096];
@@ -124,7 +132,8 @@ int ld_snapshot_write(const char *path, uint64_t seq, const void *body, size_t n
 
 /* --- reading ----------------------------------------------------------------------------------------- */
 
-/* The file may shrink between fstat and read: that is a failure, not an endless loop. */
+/* The file may shrink between fstat and read: that is a failure, not an endless loop. 0 bytes from read(2) is the end
+ * of the file. */
 static int read_all(int fd, void *data, size_t n)
 {
     unsigned char *at = data;
@@ -140,7 +149,8 @@ static int read_all(int fd, void *data, size_t n)
     return 0;
 }
 
-/* NULL when the header is one that this program wrote, for a file of this size. */
+/* NULL when the header is one that this program wrote, for a file of this size. The checksum is looked at before the
+ * version: of a damaged header no field says anything. */
 static const char *judge_header(const unsigned char *h, uint64_t size)
 {
     if (memcmp(h, magic, sizeof magic) != 0)
@@ -154,7 +164,7 @@ static const char *judge_header(const unsigned char *h, uint64_t size)
     return NULL;
 }
 
-/* body is filled, or NULL and the fault returned. */
+/* body is filled, or NULL and the fault returned. A body of 0 bytes gets a block of 1, so that NULL means failure. */
 static const char *read_body(int fd, const unsigned char *header, void **body, size_t n)
 {
     const char *fault = NULL;
@@ -173,8 +183,9 @@ static const char *read_body(int fd, const unsigned char *header, void **body, s
     return fault;
 }
 
-/* The length is compared with the file's own before a byte of memory is asked for, so damage cannot make it ask
- * for much. */
+/* The length is compared with the file's own before a byte of memory is asked for, so damage cannot make it ask for
+ * much. No file is no failure: a tenant that has never been snapshotted is folded from its log. Faults are static
+ * texts. */
 int ld_snapshot_read(const char *path, uint64_t *seq, void **body, size_t *n, char *why)
 {
     unsigned char header[HEADER_BYTES];

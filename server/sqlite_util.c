@@ -2,7 +2,9 @@
  *
  * SQLite has some thirty result codes and ten times as many extended ones. What a caller can do about them comes
  * down to three: wait for better times (LD_STORE_IO), stop trusting the file (LD_STORE_CORRUPT), or get memory
- * (LD_STORE_NOMEM). The sentence beside the code keeps SQLite's own words. */
+ * (LD_STORE_NOMEM). The sentence beside the code keeps SQLite's own words.
+ *
+ * Everything takes a connection that the caller owns and uses in one thread. */
 #include "sqlite_util.h"
 
 #include <fcntl.h>
@@ -46,21 +48,23 @@ int ld_sql_fail(struct sqlite3 *db, int rc, const char *what, char *why)
     return status != LD_STORE_OK ? status : LD_STORE_IO;
 }
 
-/* For statements without parameters and without rows that matter. */
+/* For statements without parameters and without rows that matter. Several statements may stand in sql; the first
+ * failure ends it. */
 int ld_sql_exec(struct sqlite3 *db, const char *sql, char *why)
 {
     int rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
     return rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(db, rc, "statement failed", why);
 }
 
-/* Kept for long: SQLite takes its memory from the heap then instead of from the connection's small slots. */
+/* Kept for long: SQLite takes its memory from the heap then instead of from the connection's small slots. The caller
+ * finalizes; *out is NULL on failure. */
 int ld_sql_prepare(struct sqlite3 *db, const char *sql, struct sqlite3_stmt **out, char *why)
 {
     int rc = sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
     return rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(db, rc, "statement refused", why);
 }
 
-/* Runs sql up to its first row; *stmt is to be finalized in any case. */
+/* Runs sql up to its first row; *stmt is to be finalized in any case. No row at all is a failure. */
 static int first_row(struct sqlite3 *db, const char *sql, sqlite3_stmt **stmt, char *why)
 {
     int status = ld_sql_prepare(db, sql, stmt, why);
@@ -70,7 +74,7 @@ static int first_row(struct sqlite3 *db, const char *sql, sqlite3_stmt **stmt, c
     return rc == SQLITE_ROW ? LD_STORE_OK : ld_sql_fail(db, rc, "no answer", why);
 }
 
-/* One number, as most pragmas are. */
+/* One number, as most pragmas are. *out is left alone on failure. */
 int ld_sql_int(struct sqlite3 *db, const char *sql, int64_t *out, char *why)
 {
     sqlite3_stmt *stmt = NULL;
@@ -94,7 +98,8 @@ int ld_sql_text(struct sqlite3 *db, const char *sql, char *out, int cap, char *w
     return status;
 }
 
-/* A new or renamed file is not durable before its directory is. */
+/* A new or renamed file is not durable before its directory is. A name without a slash is in the current directory,
+ * one whose only slash comes first in the root. */
 int ld_sync_directory_of(const char *path)
 {
     char folder[4096];

@@ -8,6 +8,7 @@
 #include "sqlite_util.h"
 #include "store.h"
 
+/* The reading statements; their texts are in store_query.c, one a row. */
 enum ld_query {
     LD_QUERY_READ,
     LD_QUERY_TIP,
@@ -26,6 +27,7 @@ struct ld_conn {
     struct sqlite3_stmt *stmt[LD_N_QUERIES];
 };
 
+/* One tenant's file. db and insert belong to the writer's thread; reading threads borrow connections. */
 struct ld_store {
     char *path;
     struct sqlite3 *db; /* the writer's */
@@ -38,6 +40,7 @@ struct ld_store {
 };
 
 /* A reading connection of one's own until given back. NULL on failure, *status says which. */
+/* For one query or one checkpoint at a time. */
 struct ld_conn *ld_store_borrow(struct ld_store *s, int *status);
 void ld_store_give_back(struct ld_store *s, struct ld_conn *c);
 

@@ -6,7 +6,10 @@
  * On failure the transaction is rolled back; SQLite then leaves in the WAL at most frames that no reader
  * counts and that the next transaction overwrites.
  *
- * Nothing checkpoints by itself: that is a burst of writes in the middle of a commit. The tenant asks for it. */
+ * Nothing checkpoints by itself: that is a burst of writes in the middle of a commit. The tenant asks for it.
+ *
+ * Threads: append and probe are the writer's; everything else may be called beside it. The lock guards the pool of
+ * connections alone and is never held while SQLite works. */
 #include "store_impl.h"
 
 #include <assert.h>
@@ -21,6 +24,7 @@
 #define TENANT_APPLICATION_ID 0x6c706c64u /* "lpld" */
 #define MAX_IDLE 4
 
+/* By version, ascending; a new schema is a new file in schema/ and a row here. */
 static const struct ld_migration migrations[] = {{1, ld_embed_0001_tenant_sql}};
 
 static const struct ld_db_format format = {
@@ -33,7 +37,7 @@ static const struct ld_db_format format = {
 
 /* --- life -------------------------------------------------------------------------------------------- */
 
-/* Called by SQLite after each commit with the WAL's length. */
+/* Called by SQLite after each commit with the WAL's length. In the committing thread. */
 static int note_wal(void *store, struct sqlite3 *db, const char *name, int pages)
 {
     struct ld_store *s = store;
@@ -43,10 +47,12 @@ static int note_wal(void *store, struct sqlite3 *db, const char *name, int pages
     return SQLITE_OK;
 }
 
+/* Parameters are bound by number in insert_row, in this order. */
 static const char insert_sql[] = "INSERT INTO events (seq, at, type, decision, user, arm, reward, reset, text, answer)"
                                  " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
-/* Statements are prepared here, so that a table that is missing shows at the start and not at the first reward. */
+/* Statements are prepared here, so that a table that is missing shows at the start and not at the first reward. On
+ * failure nothing is left open and *out is not set. */
 int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, char *why)
 {
     bool was_created;
@@ -80,7 +86,8 @@ static void close_conn(struct ld_conn *c)
     free(c);
 }
 
-/* The last connection to close moves the WAL into the file and removes it. */
+/* The last connection to close moves the WAL into the file and removes it. No connection may be lent out. A WAL that
+ * could not be moved stays beside the file and is read at the next start. */
 void ld_store_close(struct ld_store *s)
 {
     if (s == NULL)
@@ -105,7 +112,7 @@ static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
     (void)(text != NULL ? sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC) : sqlite3_bind_null(stmt, at));
 }
 
-/* One row through the one prepared INSERT; about 1.5 us of CPU. */
+/* One row through the one prepared INSERT; about 1.5 us of CPU. Returns SQLite's code. */
 static int insert_row(struct ld_store *s, const struct ld_row *row)
 {
     sqlite3_stmt *stmt = s->insert;
@@ -143,8 +150,9 @@ static int insert_all(struct ld_store *s, const struct ld_row *rows, size_t n)
     return rc;
 }
 
-/* BEGIN IMMEDIATE takes the write lock first, so that a lock held by a person with a shell is found before any
- * row is made. COMMIT writes the frames and syncs the WAL; only then is LD_STORE_OK returned. */
+/* BEGIN IMMEDIATE takes the write lock first, so that a lock held by a person with a shell is found before any row is
+ * made. COMMIT writes the frames and syncs the WAL; only then is LD_STORE_OK returned. The rollback is skipped where
+ * SQLite has done it by itself, as it may for a full disk. */
 int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, char *why)
 {
     int rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
@@ -177,14 +185,14 @@ int64_t ld_store_bytes(struct ld_store *s)
     return size_of(s->path, "") + size_of(s->path, "-wal");
 }
 
-/* From the last commit's own count, without touching the file. */
+/* From the last commit's own count, without touching the file. Pages alone: the 24 bytes before each are left out. */
 int64_t ld_store_wal_bytes(struct ld_store *s)
 {
     return atomic_load(&s->wal_pages) * s->page_bytes;
 }
 
-/* PASSIVE moves what no reader still needs and waits for nobody. It runs on a reading connection, so the writer
- * may append meanwhile. */
+/* PASSIVE moves what no reader still needs and waits for nobody. It runs on a reading connection, so the writer may
+ * append meanwhile. It includes an fsync of the file, outside of every commit. */
 int ld_store_checkpoint(struct ld_store *s)
 {
     int status, in_wal = 0, moved = 0;
@@ -202,7 +210,8 @@ int ld_store_checkpoint(struct ld_store *s)
 
 /* --- reading connections -------------------------------------------------------------------------------- */
 
-/* Opens a new one only when all are lent out; opening costs about 100 us. */
+/* Opens a new one only when all are lent out; opening costs about 100 us. Given back by ld_store_give_back, whatever
+ * became of the query. */
 struct ld_conn *ld_store_borrow(struct ld_store *s, int *status)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -224,7 +233,8 @@ struct ld_conn *ld_store_borrow(struct ld_store *s, int *status)
     return c;
 }
 
-/* A few are kept for the next reader; after a burst the rest are closed, outside the lock. */
+/* A few are kept for the next reader; after a burst the rest are closed, outside the lock. Its read transaction must
+ * be over. */
 void ld_store_give_back(struct ld_store *s, struct ld_conn *c)
 {
     (void)pthread_mutex_lock(&s->lock);

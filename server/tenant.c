@@ -3,7 +3,15 @@
  * The lock prefers the writer: with readers preferred, a stream of /select would keep a reward from being applied for
  * ever. Readers hold it for one decision, the writer for one apply.
  *
- * Files: DATA/tenants/NAME.db (the log) and NAME.snapshot (a cache of the model; may be deleted at will). */
+ * Files: DATA/tenants/NAME.db (the log) and NAME.snapshot (a cache of the model; may be deleted at will).
+ *
+ * Holds: the registry has one, each request that a handler works on another, the scheduler one while a job waits or
+ * runs, which covers the ops in the line. Whoever lets go last closes the file; of a doomed tenant that removes it,
+ * too. So a tenant is never freed under anybody, and nobody waits for others to let go (but the registry a little,
+ * registry.c).
+ *
+ * A tenant is open exactly when it is in memory: there is no half-open state, and no call here fails later because
+ * opening was put off. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +22,8 @@
 #include "recover.h"
 #include "tenant_impl.h"
 
-/* The attribute is glibc's; non-recursive means that a reader must not take the lock twice, and none does. */
+/* The attribute is glibc's; non-recursive means that a reader must not take the lock twice, and none does.
+ * Initialisation cannot fail on Linux, so results are not looked at. */
 static void init_locks(struct ld_tenant *t)
 {
     pthread_rwlockattr_t attr;
@@ -27,7 +36,8 @@ static void init_locks(struct ld_tenant *t)
     pthread_mutex_init(&t->pool_lock, NULL);
 }
 
-/* Nobody holds t. Its line is empty: who waits there holds it. */
+/* Nobody holds t. Its line is empty: who waits there holds it. The file is closed before it is removed. NULL parts,
+ * of an opening that failed, are fine. */
 static void tenant_free(struct ld_tenant *t)
 {
     ld_store_close(t->store);
@@ -44,7 +54,8 @@ static void tenant_free(struct ld_tenant *t)
     free(t);
 }
 
-/* Memory, locks and paths; no file is touched. NULL: no memory, or a path that does not fit. */
+/* Memory, locks and paths; no file is touched. NULL: no memory, or a path that does not fit. The caller has the first
+ * hold. */
 static struct ld_tenant *tenant_new(const struct ld_world *world, const char *name)
 {
     struct ld_tenant *t = calloc(1, sizeof *t);
@@ -64,7 +75,8 @@ static struct ld_tenant *tenant_new(const struct ld_world *world, const char *na
     return t;
 }
 
-/* Takes over what recovery found. */
+/* Takes over what recovery found. The epoch starts at 1, so that an op whose dims_epoch nobody set (0) is never
+ * current. */
 static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
 {
     struct kb_engine_counts counts;
@@ -79,14 +91,16 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
 }
 
-/* done() of the first event: it is answered in the thread that asked, which waits for nothing else. */
+/* done() of the first event: it is answered in the thread that asked, which waits for nothing else. arg is a struct
+ * ld_problem on that thread's stack. */
 static void keep_problem(struct ld_op *op)
 {
     *(struct ld_problem *)op->arg = op->problem;
     ld_op_free(op);
 }
 
-/* The first event, on the path of every other one. The tenant is not yet known to anybody else. */
+/* The first event, on the path of every other one. The tenant is not yet known to anybody else. LD_STORE_OK means
+ * that the configuration is durable. */
 static int write_first_event(struct ld_tenant *t, const struct ld_settings *initial, char *why)
 {
     struct ld_op *op = ld_op_new(LD_OP_SETTINGS);
@@ -107,8 +121,9 @@ static int write_first_event(struct ld_tenant *t, const struct ld_settings *init
     return LD_STORE_IO;
 }
 
-/* `initial` NULL wants a log that is there and not empty: a tenant that lost its file must not come back as a new one.
- * Nobody else knows the tenant yet, so nothing here takes a lock. */
+/* `initial` NULL wants a log that is there and not empty: a tenant that lost its file must not come back as a new
+ * one. Nobody else knows the tenant yet, so nothing here takes a lock. On failure nothing is left open; a file that
+ * was made stays, and is adopted or undone by the next start (registry.c). */
 int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const char *name,
                    const struct ld_settings *initial, char *why)
 {
@@ -145,14 +160,15 @@ out:
     return rc;
 }
 
-/* Only from somebody who holds it, or under the registry's lock. */
+/* Only from somebody who holds it, or under the registry's lock. Returns t, for use in expressions. */
 struct ld_tenant *ld_tenant_hold(struct ld_tenant *t)
 {
     atomic_fetch_add(&t->n_holders, 1);
     return t;
 }
 
-/* The last one closes the file and, of a doomed tenant, removes it: some tens of milliseconds at worst. */
+/* The last one closes the file and, of a doomed tenant, removes it: some tens of milliseconds at worst. NULL is fine.
+ */
 void ld_tenant_release(struct ld_tenant *t)
 {
     if (t != NULL && atomic_fetch_sub(&t->n_holders, 1) == 1)
@@ -165,12 +181,14 @@ size_t ld_tenant_n_holders(const struct ld_tenant *t)
     return atomic_load(&t->n_holders);
 }
 
-/* Irrevocable. What is in the line is answered 404 by the writer, what comes after by ld_tenant_submit. */
+/* Irrevocable. What is in the line is answered 404 by the writer, what comes after by ld_tenant_submit. Decisions
+ * that are being computed finish; their ops are refused like all others. */
 void ld_tenant_doom(struct ld_tenant *t)
 {
     atomic_store(&t->is_doomed, true);
 }
 
+/* The same for the life of the tenant: it may be read without a lock and kept while t is held. */
 const char *ld_tenant_name(const struct ld_tenant *t)
 {
     return t->name;
@@ -181,7 +199,8 @@ struct ld_sched_slot *ld_tenant_slot(struct ld_tenant *t)
     return &t->slot;
 }
 
-/* The epoch travels with the op: a body decoded for other dimensions is found out under the lock, not trusted. */
+/* The epoch travels with the op: a body decoded for other dimensions is found out under the lock, not trusted.
+ * Returns the epoch. Waits for an apply at most. */
 uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *arm_dim)
 {
     uint32_t epoch;
@@ -194,7 +213,8 @@ uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *ar
     return epoch;
 }
 
-/* Keep it short: the writer waits for every reader, and new readers wait for the writer. */
+/* Keep it short: the writer waits for every reader, and new readers wait for the writer. Never in a thread that holds
+ * the lock already: a writer waiting in between would block both for ever. */
 const struct kb_engine *ld_tenant_read_lock(struct ld_tenant *t, const struct ld_settings **settings)
 {
     pthread_rwlock_rdlock(&t->lock);

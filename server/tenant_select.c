@@ -5,13 +5,17 @@
  * ids and features of the catalogue may change as soon as the lock is let go.
  *
  * Chance: the draw is keyed by a hash of the decision id and the tenant's seed, so it depends on nothing that another
- * request does, and the arm drawn stands in the event. */
+ * request does, and the arm drawn stands in the event.
+ *
+ * Cost of the lock: one pair of atomic operations, shared by all readers of a tenant. Failure: op->problem, and the
+ * op is the caller's as before; nothing was recorded, so the request may be sent again. */
 #include <string.h>
 
 #include "hash.h"
 #include "tenant_impl.h"
 
-/* As many scratches exist as decisions ever ran at the same time. NULL: no memory. */
+/* As many scratches exist as decisions ever ran at the same time. NULL: no memory. A scratch is one reader's for one
+ * decision; its contents mean nothing to the next. */
 static struct kb_scratch *take_scratch(struct ld_tenant *t)
 {
     struct kb_scratch *s = NULL;
@@ -39,7 +43,7 @@ static void give_scratch(struct ld_tenant *t, struct kb_scratch *s)
         kb_engine_scratch_free(s);
 }
 
-/* Copies n bytes into the document. */
+/* Copies n bytes into the document. NULL: no memory. */
 static void *copy(struct ld_doc *doc, const void *from, size_t n)
 {
     void *to = ld_doc_alloc(doc, n, 1);
@@ -47,7 +51,8 @@ static void *copy(struct ld_doc *doc, const void *from, size_t n)
     return to != NULL ? memcpy(to, from, n) : NULL;
 }
 
-/* Candidate i of the decision as a slot whose id and features are the document's. False: no memory. */
+/* Candidate i of the decision as a slot whose id and features are the document's. False: no memory. In a tenant whose
+ * arms have features, a slot without any cannot be: the engine has refused it. */
 static bool copy_slot(struct ld_doc *doc, const struct kb_decision *d, size_t i, uint32_t arm_dim,
                       struct kb_ev_slot *out)
 {
@@ -58,7 +63,9 @@ static bool copy_slot(struct ld_doc *doc, const struct kb_decision *d, size_t i,
     return out->arm != NULL && (arm_dim == 0 || out->features != NULL);
 }
 
-/* The event of a decision with the slots put before the user: the arm drawn, and of a slate those that follow it. */
+/* The event of a decision with the slots put before the user: the arm drawn, and of a slate those that follow it.
+ * User and context stay borrowed: they are the request's own, in the same document. seq and time are the writer's to
+ * give; the window for the reward begins now. */
 static enum kb_err build_event(struct ld_tenant *t, const struct ld_select *q, const struct kb_decision *d,
                                const char *decision, struct ld_op *op)
 {
@@ -87,7 +94,8 @@ static enum kb_err build_event(struct ld_tenant *t, const struct ld_select *q, c
     return KB_OK;
 }
 
-/* Under the read lock: decide, and put event and answer (of a dry run: the reply) into op. */
+/* Under the read lock: decide, and put event and answer (of a dry run: the reply) into op. The answer is made before
+ * the event is durable and shown after (unless durability is relaxed): the writer drops it when the commit fails. */
 static enum kb_err decide(struct ld_tenant *t, const struct ld_select *q, const char *decision, struct ld_op *op,
                           struct kb_scratch *scratch, struct kb_errmsg *msg)
 {

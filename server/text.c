@@ -11,7 +11,9 @@
  * an answer of ours is valid JSON whatever it is about. Slashes and characters beyond ASCII stand as they are.
  *
  * Failure sticks (is_failed): a text is put together by many small calls, and one check at the end is hard to forget.
- */
+ *
+ * A number that is not finite fails the whole text: JSON has none, and leaving it out or writing null would say
+ * something else. */
 #include "text.h"
 
 #include <math.h>
@@ -19,11 +21,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Allocates nothing: a text that nothing is put into costs nothing. */
 void ld_text_init(struct ld_text *t)
 {
     *t = (struct ld_text){0};
 }
 
+/* Closing twice is fine. */
 void ld_text_close(struct ld_text *t)
 {
     free(t->data);
@@ -45,7 +49,8 @@ char *ld_text_take(struct ld_text *t, size_t *n)
     return data;
 }
 
-/* Room for `more` bytes; doubles. */
+/* Room for `more` bytes; doubles. The first block has 256 bytes, enough for most answers. Once it has failed it
+ * refuses for ever. */
 static bool fit(struct ld_text *t, size_t more)
 {
     if (t->is_failed)
@@ -78,13 +83,15 @@ void ld_text_raw(struct ld_text *t, const char *bytes, size_t n)
     t->n += n;
 }
 
+/* Text of ours, already valid JSON. */
 void ld_text_lit(struct ld_text *t, const char *s)
 {
     ld_text_raw(t, s, strlen(s));
 }
 
-/* Length of the UTF-8 sequence at s (NUL-terminated), 0 when it is none: over-long forms, surrogates and
- * values beyond U+10FFFF are refused (RFC 3629). */
+/* Length of the UTF-8 sequence at s (NUL-terminated), 0 when it is none: over-long forms, surrogates and values
+ * beyond U+10FFFF are refused (RFC 3629). The rows are those of RFC 3629, section 4: only the second byte has ranges
+ * of its own. */
 static size_t utf8_length(const unsigned char *s)
 {
     static const struct {
@@ -105,7 +112,8 @@ static size_t utf8_length(const unsigned char *s)
     return 0;
 }
 
-/* What must not stand in a JSON string as it is. */
+/* What must not stand in a JSON string as it is. RFC 8259, section 7: quote, backslash and what is below 0x20 must be
+ * escaped. */
 static void put_escaped(struct ld_text *t, unsigned char c)
 {
     char code[8];
@@ -131,8 +139,8 @@ static void put_escaped(struct ld_text *t, unsigned char c)
     }
 }
 
-/* Runs of plain ASCII, which is what ids are made of nearly always, are copied whole; only what stands between
- * them is looked at byte by byte. O(length). */
+/* Runs of plain ASCII, which is what ids are made of nearly always, are copied whole; only what stands between them
+ * is looked at byte by byte. O(length). 0x7f is escaped as well, since terminals act on it. */
 void ld_text_string(struct ld_text *t, const char *s)
 {
     const unsigned char *at = (const unsigned char *)s;
@@ -156,7 +164,8 @@ void ld_text_string(struct ld_text *t, const char *s)
     ld_text_raw(t, "\"", 1);
 }
 
-/* Whatever the locale put between whole and fraction becomes a point. Returns the new length. */
+/* Whatever the locale put between whole and fraction becomes a point. Returns the new length. A sign of several bytes
+ * becomes one point. */
 static size_t fix_point(char *buf)
 {
     size_t n = 0;
@@ -170,8 +179,9 @@ static size_t fix_point(char *buf)
     return n;
 }
 
-/* Not finite: the text fails, since JSON has no word for it and a line that cannot be read back must not be
- * written. Minus zero takes the long way, because an integer has no sign to keep for it. */
+/* Not finite: the text fails, since JSON has no word for it and a line that cannot be read back must not be written.
+ * Minus zero takes the long way, because an integer has no sign to keep for it. strtod rounds correctly in glibc, so
+ * the first length that reads back is the double itself. */
 void ld_text_number(struct ld_text *t, double x)
 {
     char buf[48];
@@ -200,12 +210,13 @@ void ld_text_count(struct ld_text *t, uint64_t x)
     ld_text_raw(t, buf, (size_t)snprintf(buf, sizeof buf, "%llu", (unsigned long long)x));
 }
 
+/* JSON's words, not 0 and 1. */
 void ld_text_bool(struct ld_text *t, bool x)
 {
     ld_text_lit(t, x ? "true" : "false");
 }
 
-/* An empty vector is [], whether or not there is an array behind it. */
+/* An empty vector is [], whether or not there is an array behind it. O(n); values that are not finite fail the text. */
 void ld_text_vector(struct ld_text *t, const double *x, size_t n)
 {
     if (x == NULL && n > 0) {
@@ -221,13 +232,14 @@ void ld_text_vector(struct ld_text *t, const double *x, size_t n)
 }
 
 /* The first item is known by the bracket, or the colon, that stands before it. A string ends in a quote, so its
- * contents cannot be mistaken for one. */
+ * contents cannot be mistaken for one. The comma before the very first value of a text is left out as well. */
 void ld_text_item(struct ld_text *t)
 {
     if (t->n > 0 && strchr("{[:", t->data[t->n - 1]) == NULL)
         ld_text_raw(t, ",", 1);
 }
 
+/* The colon at its end tells ld_text_item that a value follows without a comma. */
 void ld_text_key(struct ld_text *t, const char *name)
 {
     ld_text_item(t);

@@ -27,6 +27,7 @@ static void put_base32(char *out, int n, uint64_t value)
     }
 }
 
+/* The random part is not counted up within a millisecond, so ids of one millisecond have no order among themselves. */
 void ld_ulid(int64_t now_ms, char out[LD_ULID_BYTES])
 {
     unsigned char r[10];

@@ -3,7 +3,10 @@
  * still under it and readers go on.
  *
  * A snapshot costs O(model) and saves a fold of the rows since the last one, so it is due after snapshot_events rows,
- * or a quarter of what the model has learned when that is more: the total spent on snapshots stays linear. */
+ * or a quarter of what the model has learned when that is more: the total spent on snapshots stays linear.
+ *
+ * Nothing here may keep the tenant from serving: a snapshot that fails is a warning, a checkpoint that fails makes
+ * the WAL longer, a probe that fails is tried again at the next tick. Only the commit cycle sets is_failing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,13 +20,15 @@
 #include "snapshot.h"
 #include "tenant_impl.h"
 
+/* Bytes of the WAL after which it is moved into the file; the next commit then begins it anew, so it stays about this
+ * long. */
 #define WAL_LIMIT (8 << 20)
 #define PROBE_BYTES 65536u
 
 /* ---- snapshots ------------------------------------------------------------------------------------- */
 
-/* The engine stands still (this is its only writer) and readers do not disturb it: no lock. The whole body is built in
- * memory, as large as the model, before a byte is written. */
+/* The engine stands still (this is its only writer) and readers do not disturb it: no lock. The whole body is built
+ * in memory, as large as the model, before a byte is written. The mark says which log it belongs to (recover.h). */
 static bool write_snapshot(struct ld_tenant *t, char *why)
 {
     struct kb_writer w;
@@ -73,7 +78,8 @@ static bool is_snapshot_due(const struct ld_tenant *t)
     return rows >= counts.learned / 4;
 }
 
-/* Here and not inside a commit, where SQLite would do it at the cost of somebody's answer. */
+/* Here and not inside a commit, where SQLite would do it at the cost of somebody's answer. A reader of long standing
+ * keeps it from moving all; the next turn tries again. */
 static void checkpoint_wal(struct ld_tenant *t)
 {
     if (ld_store_checkpoint(t->store) != LD_STORE_OK)
@@ -81,7 +87,8 @@ static void checkpoint_wal(struct ld_tenant *t)
 }
 
 /* At the end of a turn, after everybody has been answered. A backlog of closed windows asks for another turn rather
- * than making this one longer. */
+ * than making this one longer. A failing disk gets no snapshot, which would only fail as well, and a doomed tenant
+ * needs none. */
 void ld_tenant_upkeep(struct ld_tenant *t)
 {
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
@@ -97,7 +104,7 @@ void ld_tenant_upkeep(struct ld_tenant *t)
     }
 }
 
-/* At shutdown: the next start then has nothing to fold. */
+/* At shutdown: the next start then has nothing to fold. In the main thread, when no writer runs any more. */
 void ld_tenant_checkpoint(struct ld_tenant *t)
 {
     if (atomic_load(&t->is_doomed))
@@ -118,7 +125,9 @@ static void tick_done(struct ld_op *op)
     ld_op_free(op);
 }
 
-/* Asks the writer to close windows that are due, or to try the disk again. One such op is on its way at a time. */
+/* Asks the writer to close windows that are due, or to try the disk again. One such op is on its way at a time. Runs
+ * on the loop, or in the writer's turn: two atomic loads when nothing is due. Without memory the next tick tries
+ * again. */
 void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms)
 {
     struct ld_problem problem;
@@ -143,7 +152,7 @@ void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms)
 /* ---- healing --------------------------------------------------------------------------------------- */
 
 /* Whether a file beside the log takes bytes: the store's own probe writes into a WAL that has its blocks already, and
- * would not see a full disk. */
+ * would not see a full disk. 64 KiB, written and synced, then removed. */
 static bool takes_bytes(const char *path)
 {
     static const char bytes[4096];
