@@ -29,6 +29,7 @@ void api_model(struct ld_app *app, struct ld_request *r, const char *tenant)
     struct kb_engine_counts counts;
     const struct kb_engine *e = ld_tenant_read_lock(t, &settings);
     kb_engine_counts(e, &counts);
+    /* Everything in it is borrowed, until the lock goes. */
     struct ld_tenant_view view = {
         .name = ld_tenant_name(t), .settings = settings, .in_force = kb_engine_spec(e), .counts = &counts};
     size_t n = 0;
@@ -108,6 +109,7 @@ void api_events(struct ld_app *app, struct ld_request *r, const char *tenant)
         return;
     struct ld_text text;
     size_t n = 0;
+    /* The tenant is held while its file is read; the text outlives it. */
     ld_text_init(&text);
     int rc = ld_store_read(ld_tenant_store(t), after, (size_t)limit, add_line, &text);
     ld_tenant_release(t);

@@ -47,6 +47,7 @@ static int add_key(struct key_set *set, const char *line, char *why)
         n--;
     if (n == 0 || line[0] == '#')
         return 0;
+    /* Refused whole, not cut: a key that is cut would let in whoever knows its beginning. */
     if (n > KEY_BYTES || set->n == MAX_KEYS) {
         snprintf(why, 128, n > KEY_BYTES ? "the key is longer than 256 bytes" : "more than 64 keys");
         return -1;
@@ -144,6 +145,7 @@ int ld_auth_reload(struct ld_auth *a, char *why)
     if (fresh == NULL)
         return -1;
     pthread_rwlock_wrlock(&a->lock);
+    /* Freed below, outside the lock: no reader can hold it once the write lock was had. */
     struct key_set *old = a->keys;
     a->keys = fresh;
     pthread_rwlock_unlock(&a->lock);
@@ -185,6 +187,7 @@ bool ld_auth_allows(struct ld_auth *a, const char *authorization)
     unsigned is_known = 0;
     if (a->path[0] == '\0')
         return true;
+    /* Nothing secret was looked at yet: this may return early. */
     if (read_token(authorization, block) != 0)
         return false;
     pthread_rwlock_rdlock(&a->lock);

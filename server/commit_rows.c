@@ -76,6 +76,7 @@ enum kb_err ld_batch_build_rows(struct ld_tenant *t)
 
         *row = (struct ld_row){.seq = entry->ev.seq, .at_ms = entry->ev.at_ms, .type = (int)entry->ev.type};
         index_row(row, &entry->ev);
+        /* NULL unless the caller named the decision. */
         row->answer = entry->answer;
         row->text = ld_encode_event(&entry->ev, spec->context_dim, spec->arm_dim, entry->settings, &row->n_text);
         if (row->text == NULL) {

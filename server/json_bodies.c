@@ -44,6 +44,7 @@ static void read_arm(struct ld_in *in, const json_t *v, uint32_t arm_dim, const 
 static void read_candidates(struct ld_in *in, const json_t *obj, uint32_t arm_dim, struct kb_query *q)
 {
     json_t *array = ld_in_array(in, obj, "candidates", 1, MAX_CANDIDATES, false);
+    /* Absent, or a fault that has been told. */
     if (array == NULL)
         return;
     size_t n = json_array_size(array);
@@ -150,6 +151,7 @@ static void read_observation(struct ld_in *in, const json_t *v, uint32_t context
     ev->as.observed.context = ld_in_vector(in, v, "context", context_dim, true);
     ev->as.observed.reward = ld_in_number(in, v, "reward", NAN, true);
     ev->as.observed.propensity = ld_in_propensity(in, v, "propensity", NAN, false);
+    /* An arm may be a string or an object, so it is read at its own place in the pointer. */
     const json_t *arm = ld_in_get(in, v, "arm", true);
     if (arm == NULL)
         return;

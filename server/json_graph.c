@@ -28,6 +28,7 @@ static void read_edge(struct ld_in *in, const json_t *v, bool is_removal, struct
         ld_in_fault(in, NULL, is_removal ? "expected [user, user]" : "expected [user, user] or [user, user, weight]");
         return;
     }
+    /* Both ends are read the same way, each under its own index in the pointer. */
     const char **ends[] = {&out->u, &out->v};
     for (size_t i = 0; i < 2; i++) {
         size_t mark = ld_in_item(in, v, i);
@@ -36,6 +37,7 @@ static void read_edge(struct ld_in *in, const json_t *v, bool is_removal, struct
     }
     if (out->u != NULL && out->v != NULL && strcmp(out->u, out->v) == 0)
         ld_in_fault(in, NULL, "a user cannot be tied to itself");
+    /* No weight was given: 1. */
     if (n < 3)
         return;
     size_t mark = ld_in_item(in, v, 2);
@@ -84,6 +86,7 @@ int ld_decode_graph(struct ld_doc *doc, bool is_patch, struct kb_event *out, str
     const json_t *v = doc->root;
     ld_in_init(&in, doc, p);
     *out = (struct kb_event){.type = KB_EV_GRAPH, .as.graph = {.is_replace = !is_patch}};
+    /* A bare array, or the one that NDJSON makes: edges, nothing else. */
     if (!is_patch && json_is_array(v)) {
         out->as.graph.add = read_edges(&in, v, false, &out->as.graph.n_add);
         return ld_in_done(&in);
@@ -159,6 +162,7 @@ int ld_decode_arms(struct ld_doc *doc, bool is_patch, uint32_t arm_dim, struct k
     const json_t *v = doc->root;
     ld_in_init(&in, doc, p);
     *out = (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.is_replace = !is_patch}};
+    /* A bare array, or the one that NDJSON makes: arms, nothing else. */
     if (!is_patch && json_is_array(v)) {
         out->as.arms.put = ld_in_arms(&in, v, arm_dim, &out->as.arms.n_put);
         return ld_in_done(&in);

@@ -37,6 +37,7 @@ struct ld_block {
 static struct ld_block *add_block(struct ld_doc *doc, size_t need)
 {
     size_t cap = doc->blocks == NULL ? FIRST_BLOCK : doc->blocks->cap * 2;
+    /* Bounds what the unused end of a block can waste. */
     if (cap > LARGEST_BLOCK)
         cap = LARGEST_BLOCK;
     if (cap < need)
@@ -55,6 +56,7 @@ void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size)
 {
     if (size != 0 && n > SIZE_MAX / 4 / size)
         return NULL;
+    /* Rounded up, so that the next one is aligned for any type. */
     size_t bytes = (n * size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     struct ld_block *b = doc->blocks;
     if (b == NULL || b->cap - b->used < bytes)
@@ -99,6 +101,7 @@ static void fault_at(struct ld_problem *p, const char *prefix, const char *text,
  * Line and column count within this value; which line of an NDJSON body it was, the pointer says. */
 static json_t *parse_value(const char *text, size_t n, const char *prefix, struct ld_problem *p)
 {
+    /* Before the parser, which recurses. */
     size_t deep = ld_json_too_deep(text, n, LD_MAX_DEPTH);
     char detail[JSON_ERROR_TEXT_LENGTH + 64];
     if (deep != SIZE_MAX) {

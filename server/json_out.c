@@ -79,6 +79,7 @@ char *ld_encode_rewards(const struct ld_reward_result *r, size_t n_results, size
         ld_text_item(&t);
         ld_text_lit(&t, "{");
         ld_text_put_bool(&t, "applied", r[i].status == 200);
+        /* See DUPLICATE in commit_reward.c. */
         if (r[i].status == 208) {
             ld_text_put_bool(&t, "duplicate", true);
         } else if (r[i].status != 200) {
@@ -95,6 +96,7 @@ char *ld_encode_rewards(const struct ld_reward_result *r, size_t n_results, size
 
 /* Weighted degrees: sums of the weights of a user's edges. */
 struct degrees {
+    /* Of all users of the graph, those without an edge included. */
     double min, mean, max;
 };
 
@@ -143,6 +145,7 @@ char *ld_encode_arms(const struct kb_engine *e, size_t *n)
     ld_text_lit(&t, "{\"arms\":[");
     for (size_t i = 0; i < kb_engine_n_arms(e); i++) {
         struct kb_arm_view arm = kb_engine_arm(e, i);
+        /* Arms that were removed, or only observed, keep their statistics and are not shown here. */
         if (!arm.is_in_catalogue)
             continue;
         ld_text_item(&t);

@@ -30,6 +30,7 @@
 void ld_format_time(int64_t at_ms, char *out)
 {
     int64_t s = at_ms / 1000, ms = at_ms % 1000;
+    /* C rounds towards zero; times before 1970 want the floor. */
     if (ms < 0) {
         ms += 1000;
         s--;
@@ -66,6 +67,7 @@ int ld_parse_time(const char *text, int64_t *at_ms)
     for (size_t i = 0; shape[i] != '\0'; i++)
         if (shape[i] == 'd' ? digits(text + i, 1) < 0 : text[i] != shape[i])
             return -1;
+    /* Months count from 0 and years from 1900, as struct tm has it. */
     struct tm tm = {.tm_year = digits(text, 4) - 1900,
                     .tm_mon = digits(text + 5, 2) - 1,
                     .tm_mday = digits(text + 8, 2),
@@ -182,6 +184,7 @@ static void put_slate(struct ld_text *t, const struct kb_ev_slot *slots, size_t 
 static void put_configured(struct ld_text *t, const struct kb_event *ev, const struct ld_settings *settings)
 {
     size_t n;
+    /* The same text that a GET of the tenant shows under `configuration`. */
     char *configuration = ld_encode_settings(settings, &n);
     ld_text_put_count(t, "version", ev->as.configured.version);
     ld_text_key(t, "configuration");
@@ -229,6 +232,7 @@ static void put_observed(struct ld_text *t, const struct kb_event *ev, uint32_t 
     ld_text_put_string(t, "arm", ev->as.observed.arm.arm);
     put_features(t, ev->as.observed.arm.features, arm_dim);
     ld_text_put_number(t, "reward", ev->as.observed.reward);
+    /* The model does not use it; offline estimators do. */
     if (!isnan(ev->as.observed.propensity))
         ld_text_put_number(t, "propensity", ev->as.observed.propensity);
 }
@@ -238,6 +242,7 @@ static void put_observed(struct ld_text *t, const struct kb_event *ev, uint32_t 
 static void put_dictionary(struct ld_text *t, const struct kb_event *ev)
 {
     ld_text_put_bool(t, "reset", ev->as.dictionary.is_reset);
+    /* An admission changes none of these. */
     if (ev->as.dictionary.is_reset) {
         ld_text_put_string(t, "representation", kb_repr_name((int)ev->as.dictionary.repr));
         ld_text_put_number(t, "context_lengthscale", ev->as.dictionary.context_lengthscale);
@@ -298,6 +303,7 @@ static void put_body(struct ld_text *t, const struct kb_event *ev, uint32_t cont
     case KB_EV_DICTIONARY:
         put_dictionary(t, ev);
         break;
+    /* Never logged: the engine has refused it. */
     case KB_EV_NONE:
         break;
     }

@@ -71,6 +71,7 @@ size_t ld_in_key(struct ld_in *in, const char *key)
 size_t ld_in_item(struct ld_in *in, const struct json_t *array, size_t i)
 {
     char number[24];
+    /* Only an NDJSON document has lines. */
     if (array == in->doc->root && in->doc->line != NULL)
         i = in->doc->line[i];
     (void)snprintf(number, sizeof number, "%zu", i);
@@ -133,6 +134,7 @@ const char *ld_in_id_value(struct ld_in *in, const struct json_t *v, size_t max_
         ld_in_fault(in, NULL, "expected a string of 1 to %zu bytes", max_bytes);
         return NULL;
     }
+    /* Bytes from 0x80 on belong to characters beyond ASCII, which ids may have. */
     for (size_t i = 0; i < n; i++) {
         if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f) {
             ld_in_fault(in, NULL, "expected no control characters");
@@ -235,6 +237,7 @@ uint64_t ld_in_whole(struct ld_in *in, const struct json_t *obj, const char *key
     json_t *v = ld_in_get(in, obj, key, is_required);
     if (v == NULL)
         return otherwise;
+    /* -1 lies outside every range that is asked for. */
     double x = json_is_number(v) ? json_number_value(v) : -1;
     if (x < (double)lo || x > (double)hi || x != floor(x)) {
         ld_in_fault(in, key, "expected a whole number from %llu to %llu", (unsigned long long)lo,
@@ -286,6 +289,7 @@ const double *ld_in_vector(struct ld_in *in, const struct json_t *obj, const cha
         ld_in_fault(in, key, "expected an array of %u numbers", (unsigned)dim);
         return NULL;
     }
+    /* One block a vector, in the document. */
     double *x = dim > 0 ? ld_in_alloc(in, dim, sizeof *x) : NULL;
     if (x == NULL)
         return NULL;

@@ -66,6 +66,7 @@ int ld_endpoint_parse(const char *text, struct ld_endpoint *out)
         return -1;
     e.port = parse_port(colon + 1);
     memcpy(e.host, host, (size_t)(end - host));
+    /* The one name that is taken: it means loopback wherever it is written. */
     if (strcmp(e.host, "localhost") == 0)
         strcpy(e.host, "127.0.0.1");
     union address a;
@@ -115,6 +116,7 @@ int ld_endpoint_listen(struct ld_endpoint *e, int backlog, char *why)
     const char *step = "address";
     socklen_t n = make_address(e, &a);
     ld_endpoint_format(e, name);
+    /* What the failure of a host that is not numeric is told as; system calls set their own. */
     errno = EINVAL;
     if (n == 0)
         goto fail;

@@ -49,6 +49,7 @@ static __attribute__((format(printf, 2, 3))) void put(struct ld_text *t, const c
     char line[512];
     va_list args;
     va_start(args, fmt);
+    /* Cut rather than overrun, should a route's pattern ever be that long. */
     int n = vsnprintf(line, sizeof line, fmt, args);
     va_end(args);
     ld_text_raw(t, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
@@ -77,6 +78,7 @@ static void put_histogram(struct ld_text *t, const char *name, const char *label
         char bound[32] = "+Inf";
         if (i < LD_HIST_BUCKETS)
             snprintf(bound, sizeof bound, "%.9g", (double)((uint64_t)FIRST_BUCKET_US << i) / 1e6);
+        /* The sum of what was just read, not h->count, which may have moved on. */
         count += load(&h->bucket[i]);
         put(t, "laplaced_%s_bucket{%s%sle=\"%s\"} %" PRIu64 "\n", name, labels, comma, bound, count);
     }
@@ -211,6 +213,7 @@ static void add_sample(void *arg, struct ld_tenant *t)
  * survive a restart, since they are part of the model that the log gives back. */
 static void put_tenants(struct ld_text *t, const struct samples *all)
 {
+    /* One row a series: name, type, help, and where the sample has its number. */
     static const struct {
         const char *name, *type, *help;
         size_t at;
@@ -231,6 +234,7 @@ static void put_tenants(struct ld_text *t, const struct samples *all)
     for (size_t k = 0; k < sizeof series / sizeof *series; k++) {
         put_head(t, series[k].name, series[k].type, series[k].help);
         for (size_t i = 0; i < all->n; i++) {
+            /* memcpy instead of a cast: the table knows an offset, not a type. */
             uint64_t value;
             memcpy(&value, (const char *)&all->sample[i] + series[k].at, sizeof value);
             put(t, "laplaced_%s{tenant=\"%s\"} %" PRIu64 "\n", series[k].name, all->sample[i].name, value);
@@ -253,6 +257,7 @@ char *ld_metrics_text(const struct ld_metrics *m, struct ld_tenants *tenants, si
         put_tenants(&t, &all);
     }
     free(all.sample);
+    /* Half a list would look as if tenants had vanished: no text at all is better. */
     if (all.is_failed) {
         ld_text_close(&t);
         return NULL;

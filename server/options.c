@@ -28,6 +28,7 @@
  * level's name. All but the first two end up in a number. */
 enum kind { TEXT, ADDRESS, COUNT, SIZE, FLAG, LEVEL };
 
+/* One option. `preset` is parsed like any other value, so a default cannot be out of its own range unnoticed. */
 struct row {
     const char *name, *value; /* value: what --help calls the argument */
     enum kind kind;
@@ -39,6 +40,9 @@ struct row {
 #define FIELD(f) offsetof(struct ld_options, f), sizeof((struct ld_options *)0)->f
 
 /* clang-format off */
+/* Columns: name, argument in --help, kind, field and its size, smallest and largest value (of a text: length),
+ * default, help. Caps on bodies bound what one request can cost; caps per tenant bound what one tenant can cost the
+ * others. */
 static const struct row table[] = {
     {"config", "FILE", TEXT, FIELD(config), 0, 0, "", "read options from FILE: lines of NAME = VALUE, # comments"},
     {"data", "DIR", TEXT, FIELD(data), 1, 0, "./data", "folder of the tenants' files; made when missing"},
@@ -80,9 +84,11 @@ static int parse_number(const char *text, bool is_size, uint64_t *out)
     errno = 0;
     if (!isdigit((unsigned char)text[0]))
         return -1;
+    /* The digit is checked above, since strtoull would take a sign and turn "-1" into the largest number. */
     unsigned long long n = strtoull(text, &end, 10);
     const char *unit = *end != '\0' && is_size ? strchr(units, *end) : NULL;
     int shift = unit != NULL ? 10 * (int)(unit - units + 1) : 0;
+    /* Whatever follows the number, or its unit, makes it malformed; the shift must not lose a bit. */
     if (errno != 0 || end[unit != NULL] != '\0' || n > UINT64_MAX >> shift)
         return -1;
     *out = (uint64_t)n << shift;
@@ -225,6 +231,7 @@ static int read_line(struct ld_options *o, char *line, char *why)
         return -1;
     }
     *equals = '\0';
+    /* The value may hold further equals signs: only the first one separates. */
     char *name = trim(text), *value = trim(equals + 1);
     size_t i = find_row(name, strlen(name));
     if (i == N_ROWS || i == CONFIG_ROW) {
@@ -287,6 +294,7 @@ static int read_flag(struct ld_options *o, int argc, char *const *argv, int *i, 
     if (is_action(arg, &o->action))
         return 0;
     size_t n = strcspn(arg, "=");
+    /* The name ends at the first = or with the argument. */
     size_t row = strncmp(arg, "--", 2) == 0 ? find_row(arg + 2, n - 2) : N_ROWS;
     if (row == N_ROWS) {
         snprintf(why, LD_WHY_BYTES, "unknown option \"%.80s\" (--help lists them)", arg);
@@ -298,6 +306,7 @@ static int read_flag(struct ld_options *o, int argc, char *const *argv, int *i, 
     else if (table[row].kind != FLAG)
         value = *i + 1 < argc ? argv[++*i] : NULL;
     char reason[256] = "a value must follow";
+    /* Not looked for in this pass; its value was stepped over all the same. */
     if (value != NULL && (only != N_ROWS && only != row))
         return 0;
     if (value != NULL && set(o, row, value, LD_FROM_FLAG, reason) == 0)
@@ -338,6 +347,7 @@ int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*
             return -1;
     if (read_flags(o, argc, argv, N_ROWS, why) != 0)
         return -1;
+    /* Cores that are online, not those a container may use: set --threads where that differs. */
     long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
     if (o->threads == 0)
         o->threads = n_cores > 0 ? (uint64_t)n_cores : 1;

@@ -21,8 +21,10 @@ struct ld_registry_file {
     struct sqlite3 *db;
 };
 
+/* By version; a new schema is a new file in schema/ and a row here. */
 static const struct ld_migration migrations[] = {{1, ld_embed_registry_0001_sql}};
 
+/* The question about the contents: every row has a name that could be one. */
 static const struct ld_db_format format = {
     .migrations = migrations,
     .n_migrations = sizeof migrations / sizeof *migrations,

@@ -65,6 +65,7 @@ static void add_method(char allow[LD_ALLOW_BYTES], const char *method)
  * answered from `allow` (dispatch.c). */
 int ld_route_find(const char *method, const char *path, char allow[LD_ALLOW_BYTES])
 {
+    /* The library leaves out the body of an answer to HEAD. */
     const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
     allow[0] = '\0';
     for (size_t i = 0; i < ld_n_routes; i++) {

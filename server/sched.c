@@ -107,6 +107,7 @@ void ld_sched_wake(struct ld_sched *s, struct ld_tenant *t)
     bool is_new = false;
 
     pthread_mutex_lock(&s->lock);
+    /* WAITING and AGAIN need nothing: a turn is to come that starts after this. */
     if (slot->state == LD_SLOT_IDLE) {
         add_turn(s, t, slot);
         is_new = true;
@@ -158,6 +159,7 @@ static bool requeue(struct ld_sched *s, struct ld_sched_job *job)
     bool is_again;
 
     pthread_mutex_lock(&s->lock);
+    /* has_more was written on the pool; the end of the job orders it before this. */
     is_again = job->has_more || slot->state == LD_SLOT_AGAIN;
     slot->state = is_again ? LD_SLOT_WAITING : LD_SLOT_IDLE;
     if (is_again)
@@ -203,6 +205,7 @@ static void start_jobs(struct ld_sched *s)
     s->head = s->tail = NULL;
     for (struct ld_sched_job *j = job; j != NULL; j = j->next)
         if (j->tenant != NULL)
+            /* Under the lock and before the pool can run it: a wake from here on makes it AGAIN. */
             ld_tenant_slot(j->tenant)->state = LD_SLOT_RUNNING;
     is_stopping = s->is_stopping;
     pthread_mutex_unlock(&s->lock);
@@ -214,6 +217,7 @@ static void start_jobs(struct ld_sched *s)
         uv_queue_work(&s->loop, &job->work, run_job, end_job); /* fails only without a callback */
         job = next;
     }
+    /* Jobs that ended may have put others in the line, so this is asked after the line was emptied. */
     if (is_stopping && s->n_running == 0 && !s->is_closing)
         close_handles(s);
 }

@@ -125,6 +125,7 @@ int ld_snapshot_write(const char *path, uint64_t seq, const void *body, size_t n
         rc = ld_sync_directory_of(path);
     if (rc == 0)
         return 0;
+    /* unlink may change errno. */
     int error = errno;
     (void)unlink(name);
     return fail(why, path, strerror(error));
@@ -159,6 +160,7 @@ static const char *judge_header(const unsigned char *h, uint64_t size)
         return "the header is damaged";
     if (get(h + 8, 4) != VERSION || get(h + 12, 4) != HEADER_BYTES)
         return "another version of the format";
+    /* size is at least HEADER_BYTES here: the caller has read that many. */
     if (get(h + 24, 8) != size - HEADER_BYTES)
         return "the length is not that of the body";
     return NULL;
@@ -192,6 +194,7 @@ int ld_snapshot_read(const char *path, uint64_t *seq, void **body, size_t *n, ch
     struct stat st;
     const char *fault = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* Any other failure to open is told: a snapshot that is there and unreadable is worth a warning. */
     if (fd < 0 && errno == ENOENT)
         return 1;
     if (fd < 0)

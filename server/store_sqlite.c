@@ -22,6 +22,7 @@
 #include "embed.h"
 
 #define TENANT_APPLICATION_ID 0x6c706c64u /* "lpld" */
+/* Connections kept for the next reader; each costs two descriptors and some cache. */
 #define MAX_IDLE 4
 
 /* By version, ascending; a new schema is a new file in schema/ and a row here. */
@@ -72,6 +73,7 @@ int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, cha
         ld_store_close(s);
         return status;
     }
+    /* Replaces SQLite's own hook, which would checkpoint by itself. */
     (void)sqlite3_wal_hook(s->db, note_wal, s);
     *out = s;
     return LD_STORE_OK;
@@ -138,6 +140,7 @@ static int insert_all(struct ld_store *s, const struct ld_row *rows, size_t n)
     if (n == 0) {
         char sql[64];
         int64_t version = 0;
+        /* A failure to read leaves 0, and the probe fails. */
         (void)ld_sql_int(s->db, "PRAGMA user_version", &version, NULL);
         (void)snprintf(sql, sizeof sql, "PRAGMA user_version = %lld", (long long)version);
         return version > 0 ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_IOERR;
@@ -163,6 +166,7 @@ int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, cha
     if (rc == SQLITE_OK)
         return LD_STORE_OK;
     int status = ld_sql_fail(s->db, rc, s->path, why);
+    /* Autocommit is off while a transaction is open. */
     if (sqlite3_get_autocommit(s->db) == 0)
         (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     return status;
@@ -199,6 +203,7 @@ int ld_store_checkpoint(struct ld_store *s)
     struct ld_conn *c = ld_store_borrow(s, &status);
     if (c == NULL)
         return status;
+    /* Read before the checkpoint: what a commit adds meanwhile must not be taken for moved. */
     int64_t before = atomic_load(&s->wal_pages);
     int rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_wal, &moved);
     ld_store_give_back(s, c);

@@ -57,6 +57,7 @@ static bool fit(struct ld_text *t, size_t more)
         return false;
     if (t->cap - t->n >= more)
         return true;
+    /* Keeps the doubling below from wrapping. */
     if (more > SIZE_MAX / 4 || t->n > SIZE_MAX / 4) {
         t->is_failed = true;
         return false;
@@ -102,6 +103,7 @@ static size_t utf8_length(const unsigned char *s)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (s[0] < rows[i].lo || s[0] > rows[i].hi)
             continue;
+        /* The NUL at the end is no continuation byte, so a sequence that was cut off ends here. */
         if (rows[i].length > 1 && (s[1] < rows[i].second_lo || s[1] > rows[i].second_hi))
             return 0;
         for (size_t k = 2; k < rows[i].length; k++)
@@ -146,6 +148,7 @@ void ld_text_string(struct ld_text *t, const char *s)
     const unsigned char *at = (const unsigned char *)s;
     ld_text_raw(t, "\"", 1);
     while (*at != '\0') {
+        /* The common case: one memcpy for the whole string. */
         const unsigned char *run = at;
         while (*at >= 0x20 && *at < 0x7f && *at != '"' && *at != '\\')
             at++;
@@ -159,6 +162,7 @@ void ld_text_string(struct ld_text *t, const char *s)
             put_escaped(t, *at);
         else
             ld_text_lit(t, "\\ufffd");
+        /* A byte that begins no character is replaced alone, and reading goes on behind it. */
         at += length > 0 ? length : 1;
     }
     ld_text_raw(t, "\"", 1);
@@ -189,10 +193,12 @@ void ld_text_number(struct ld_text *t, double x)
         t->is_failed = true;
         return;
     }
+    /* Below 2^53, so the cast is exact and the digits are the number. */
     if (fabs(x) < 1e15 && x == trunc(x) && !(signbit(x) && fpclassify(x) == FP_ZERO)) {
         ld_text_raw(t, buf, (size_t)snprintf(buf, sizeof buf, "%lld", (long long)x));
         return;
     }
+    /* 17 always suffice for a binary64; 15 are enough for whatever was typed with at most 15. */
     for (int digits = 15; digits <= 17; digits++) {
         (void)snprintf(buf, sizeof buf, "%.*g", digits, x);
         if (strtod(buf, NULL) == x)
