@@ -18,7 +18,14 @@
  * of K_ZZ (features.c). For kors that matters, since importance weights let tau stay large inside the span.
  *
  * Numerical notes. M >= mu I and its pivots are sqrt(Schur complement) >= sqrt(mu), so nothing is divided by
- * anything small; q is >= r >= 0 in exact arithmetic and floored there. Cost: O(m^2) per query and admission. */
+ * anything small; q is >= r >= 0 in exact arithmetic and floored there. Cost: O(m^2) per query and admission.
+ *
+ * Place: after a reward the engine asks whether its point enters (kb_posterior_admits), compares the
+ * probability with a number keyed by (seed, seq), and puts a `dictionary` event with that probability behind
+ * the reward. A fold reads the event and draws nothing; append then sees the logged probability, not one
+ * computed anew.
+ *
+ * A new rule is one row of functions and one line in `rules`. */
 #include "admission.h"
 
 #include <assert.h>
@@ -32,6 +39,7 @@
 #include "linalg.h"
 
 struct kb_admission_ops {
+    /* within [0, 1], without the limits common to all rules; `work`: n doubles */
     double (*probability)(const struct kb_admission *a, const struct kb_admission_query *q, double *work);
     /* All NULL for a rule without state. */
     enum kb_err (*reserve)(struct kb_admission *a, size_t n);
@@ -56,11 +64,14 @@ static double kors_probability(const struct kb_admission *a, const struct kb_adm
     return fmin(1.0, a->spec.gamma * tau);
 }
 
+/* M grows with the dictionary, one row per admission. */
 static enum kb_err kors_reserve(struct kb_admission *a, size_t n)
 {
     return kb_chol_reserve(&a->m, n);
 }
 
+/* The diagonal of M for s is k / p + mu, its row S_old k_Z / sqrt(p),
+ * since S scales rows and columns. */
 static void kors_append(struct kb_admission *a, const struct kb_admission_query *q, double probability, double *work)
 {
     kors_solve(a, q, work);
@@ -78,6 +89,7 @@ static const struct kb_admission_ops kors = {
 
 /* --- threshold ------------------------------------------------------------------------------------------- */
 
+/* No state and no draw: the log still carries the probability 1. */
 static double threshold_probability(const struct kb_admission *a, const struct kb_admission_query *q, double *work)
 {
     (void)work;
@@ -121,6 +133,7 @@ out:
     return rc;
 }
 
+/* The limits common to all rules, in the order of their cost. */
 double kb_admission_probability(const struct kb_admission *a, const struct kb_admission_query *q, double *work)
 {
     if (a->n >= a->spec.max_dictionary)
@@ -154,6 +167,7 @@ void kb_admission_save(const struct kb_admission *a, struct kb_writer *w)
         kb_factor_save(&a->m, w);
 }
 
+/* Probabilities outside (0, 1] are damage: append would divide by them. */
 enum kb_err kb_admission_load(struct kb_admission *a, size_t n, struct kb_reader *r)
 {
     enum kb_err rc = KB_OK;

@@ -12,7 +12,9 @@
 struct kb_admission_ops;
 
 struct kb_admission {
+    /* the rule's functions, by spec.type */
     const struct kb_admission_ops *ops;
+    /* a copy: gamma, epsilon, mu, threshold, max_dictionary */
     struct kb_repr_spec spec;
     double *probability; /* [n] of the points admitted */
     size_t n, cap;
@@ -27,6 +29,7 @@ struct kb_admission_query {
 
 void kb_admission_init(struct kb_admission *a, const struct kb_repr_spec *spec);
 void kb_admission_close(struct kb_admission *a);
+/* Room for n admitted points. KB_ENOMEM changes nothing that is seen. */
 enum kb_err kb_admission_reserve(struct kb_admission *a, size_t n);
 
 /* Probability in [0, 1]; 0 for a residual below KB_RESIDUAL_MIN k(s,s) and when the dictionary is full. work: n
@@ -37,6 +40,7 @@ double kb_admission_probability(const struct kb_admission *a, const struct kb_ad
 void kb_admission_append(struct kb_admission *a, const struct kb_admission_query *q, double probability, double *work);
 
 uint64_t kb_admission_digest(const struct kb_admission *a, uint64_t h);
+/* The number of points is the dictionary's size, which the caller saves. */
 void kb_admission_save(const struct kb_admission *a, struct kb_writer *w);
 enum kb_err kb_admission_load(struct kb_admission *a, size_t n, struct kb_reader *r);
 size_t kb_admission_bytes(const struct kb_admission *a);

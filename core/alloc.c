@@ -26,6 +26,8 @@ static bool multiply(size_t a, size_t b, size_t *out)
     return !__builtin_mul_overflow(a, b, out);
 }
 
+/* The only call of hook.realloc: a NULL ptr asks for a new block, else the block is resized with its contents
+ * kept. On NULL the old block is untouched, as with realloc. */
 static void *obtain(void *ptr, size_t bytes)
 {
     /* Beyond PTRDIFF_MAX pointer differences are undefined; the C library refuses such sizes, a hook may not. */
@@ -39,6 +41,7 @@ void *kb_malloc(size_t bytes)
     return obtain(NULL, bytes);
 }
 
+/* Zeroed, so that a struct made here is in its state of rest: no pointers, counts of 0, and 0.0 in doubles. */
 void *kb_array(size_t n, size_t m, size_t size)
 {
     size_t bytes;
@@ -50,12 +53,14 @@ void *kb_array(size_t n, size_t m, size_t size)
     return ptr;
 }
 
+/* The new part is not zeroed: callers write an item before they count it. */
 void *kb_regrow(void *ptr, size_t n, size_t size)
 {
     size_t bytes;
     return multiply(n, size, &bytes) ? obtain(ptr, bytes) : NULL;
 }
 
+/* The hook never sees NULL, so one that counts live blocks needs no special case. */
 void kb_free(void *ptr)
 {
     if (ptr != NULL)

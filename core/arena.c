@@ -2,7 +2,10 @@
  *
  * Every piece starts on a 64-byte boundary (one cache line, one AVX-512 register) and takes a whole number of
  * lines, so that what a caller draws is the sum of kb_arena_need() over its pieces, in any order. The block
- * itself is only aligned as malloc gives it, hence one spare line at its end. */
+ * itself is only aligned as malloc gives it, hence one spare line at its end.
+ *
+ * Why not malloc: a decision draws a dozen arrays whose sizes are known before it starts, must not fail in
+ * its middle, and should not meet the allocator's locks. KB_ENOMEM is possible in kb_arena_fit alone. */
 #include "arena.h"
 
 #include <assert.h>
@@ -30,6 +33,7 @@ void kb_arena_init(struct kb_arena *a)
     *a = (struct kb_arena){0};
 }
 
+/* Back to the state of init: kb_arena_fit may follow. */
 void kb_arena_close(struct kb_arena *a)
 {
     kb_free(a->base);
@@ -70,6 +74,7 @@ double *kb_arena_doubles(struct kb_arena *a, size_t n)
     return kb_arena_bytes(a, n * sizeof(double));
 }
 
+/* Marks nest like calls: a function takes one, draws, and resets to it before it returns. */
 size_t kb_arena_mark(const struct kb_arena *a)
 {
     return a->used;

@@ -1,5 +1,8 @@
 /* Scratch memory with mark and reset: sized once, then handed out without calling an allocator.
- * Overrunning it is a bug (asserted): callers size it from the same formulas they draw with. */
+ * Overrunning it is a bug (asserted): callers size it from the same formulas they draw with.
+ *
+ * One arena serves one thread at a time. The engine's scratch (kernel.h) holds one; the server keeps a
+ * pool of scratches per tenant, so that decisions run side by side without an allocator between them. */
 #ifndef KB_ARENA_H
 #define KB_ARENA_H
 

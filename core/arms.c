@@ -1,4 +1,14 @@
-/* The catalogue of arms and their counts. Arrays grow only in kb_arms_reserve; everything else is O(1). */
+/* The catalogue of arms and their counts. Arrays grow only in kb_arms_reserve; everything else is O(1).
+ *
+ * In the engine (engine_impl.h) an `arms` event writes the flags and features, and the events of the traffic
+ * write the counts; both happen in `apply`, under the tenant's write lock. Decisions read them under the read
+ * lock.
+ *
+ *   in catalogue, active      offered when a request names no candidates
+ *   in catalogue, inactive    kept with its features, offered only by name
+ *   not in the catalogue      seen in the traffic or removed: counts only
+ *
+ * n_catalogue and n_active are derived from the flags and kept by count_arm, so that neither needs a scan. */
 #include "arms.h"
 
 #include <assert.h>
@@ -11,6 +21,7 @@ void kb_arms_init(struct kb_arms *a)
     *a = (struct kb_arms){0};
 }
 
+/* Frees all features; ready for use again, as after init. */
 void kb_arms_close(struct kb_arms *a)
 {
     for (size_t i = 0; i < a->n; i++)
@@ -19,11 +30,13 @@ void kb_arms_close(struct kb_arms *a)
     kb_arms_init(a);
 }
 
+/* The one function besides load that allocates: called in `grow`, where a failure can still be undone. */
 enum kb_err kb_arms_reserve(struct kb_arms *a, size_t n_more)
 {
     return kb_grow((void **)&a->arm, &a->cap, a->n + n_more, 16, sizeof *a->arm) == 0 ? KB_OK : KB_ENOMEM;
 }
 
+/* Never shrinks; n may be less than what is known, and then nothing happens. */
 void kb_arms_extend(struct kb_arms *a, size_t n)
 {
     assert(n <= a->cap);
@@ -31,7 +44,8 @@ void kb_arms_extend(struct kb_arms *a, size_t n)
         a->arm[a->n++] = (struct kb_arm){0};
 }
 
-/* Keeps n_catalogue and n_active in step with one arm's flags. */
+/* Keeps n_catalogue and n_active in step with one arm's flags. Called with -1 before a change of the flags
+ * and with 1 after it. */
 static void count_arm(struct kb_arms *a, const struct kb_arm *arm, int sign)
 {
     if (!arm->is_in_catalogue)
@@ -41,6 +55,8 @@ static void count_arm(struct kb_arms *a, const struct kb_arm *arm, int sign)
         a->n_active = sign > 0 ? a->n_active + 1 : a->n_active - 1;
 }
 
+/* Off the counts with the old flags, on again with the new ones: the same path for a new arm and a changed
+ * one. */
 void kb_arms_put(struct kb_arms *a, uint32_t ix, double *features, bool is_active)
 {
     struct kb_arm *arm = &a->arm[ix];
@@ -54,6 +70,7 @@ void kb_arms_put(struct kb_arms *a, uint32_t ix, double *features, bool is_activ
     count_arm(a, arm, 1);
 }
 
+/* The row stays, because history rows, open decisions and the log name the arm by its index. */
 void kb_arms_remove(struct kb_arms *a, uint32_t ix)
 {
     struct kb_arm *arm = &a->arm[ix];
@@ -65,6 +82,8 @@ void kb_arms_remove(struct kb_arms *a, uint32_t ix)
     arm->is_in_catalogue = arm->is_active = false;
 }
 
+/* In the order of the indices, hence of the log. Counts are in it too: a fold must reproduce what /stats
+ * shows. */
 uint64_t kb_arms_digest(const struct kb_arms *a, size_t dim, uint64_t h)
 {
     for (size_t i = 0; i < a->n; i++) {
@@ -80,6 +99,9 @@ uint64_t kb_arms_digest(const struct kb_arms *a, size_t dim, uint64_t h)
     return h;
 }
 
+/* Per arm: one word of flags (bit 0 in the catalogue, bit 1 active, bit 2 has features), three words of
+ * counts, and the features when bit 2 is set. The number of arms is that of the interned ids and is not
+ * written again. */
 void kb_arms_save(const struct kb_arms *a, size_t dim, struct kb_writer *w)
 {
     for (size_t i = 0; i < a->n; i++) {
@@ -95,6 +117,8 @@ void kb_arms_save(const struct kb_arms *a, size_t dim, struct kb_writer *w)
     }
 }
 
+/* n arms as kb_arms_save wrote them. After a failure some rows may be filled: kb_arms_close frees them. The
+ * derived counts are made again, not read. */
 enum kb_err kb_arms_load(struct kb_arms *a, size_t dim, size_t n, struct kb_reader *r)
 {
     if (kb_arms_reserve(a, n) != KB_OK)

@@ -12,11 +12,15 @@
 
 struct kb_arm {
     double *features; /* arm_dim values, owned; NULL when it has none */
+    /* active implies in the catalogue */
     bool is_in_catalogue, is_active;
+    /* times shown, times rewarded, and the sum of those rewards: over all users, for /stats */
     uint64_t decided, rewarded;
     double reward_sum;
 };
 
+/* One row per interned arm id, in the order of kb_ids: the row number is the arm's index everywhere in the
+ * core. */
 struct kb_arms {
     struct kb_arm *arm; /* [n], one per interned arm id */
     size_t n, cap;
@@ -26,6 +30,7 @@ struct kb_arms {
 void kb_arms_init(struct kb_arms *a);
 void kb_arms_close(struct kb_arms *a);
 
+/* Room for n_more arms behind those known. KB_ENOMEM changes nothing that is seen. */
 enum kb_err kb_arms_reserve(struct kb_arms *a, size_t n_more);
 
 /* Makes arms 0..n-1 known (room reserved); new ones are outside the catalogue. */
@@ -33,8 +38,10 @@ void kb_arms_extend(struct kb_arms *a, size_t n);
 
 /* Puts arm ix into the catalogue; takes *features over (may be NULL) and frees the old ones. */
 void kb_arms_put(struct kb_arms *a, uint32_t ix, double *features, bool is_active);
+/* Takes arm ix out of the catalogue and frees its features; its counts stay. No-op for one that is not in it. */
 void kb_arms_remove(struct kb_arms *a, uint32_t ix);
 
+/* dim is the tenant's arm_dim, the length of every features array; it is not stored here. */
 uint64_t kb_arms_digest(const struct kb_arms *a, size_t dim, uint64_t h);
 void kb_arms_save(const struct kb_arms *a, size_t dim, struct kb_writer *w);
 enum kb_err kb_arms_load(struct kb_arms *a, size_t dim, size_t n, struct kb_reader *r); /* a fresh from init */

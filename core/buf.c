@@ -5,7 +5,10 @@
  * makes one store of it where it may).
  *
  * Errors are sticky on both sides, so that a codec reads as a list of fields and asks once at the end. The
- * reader trusts nothing: every length is compared with what is left before it is used. */
+ * reader trusts nothing: every length is compared with what is left before it is used.
+ *
+ * Nothing in the format says what a field is: reader and writer agree by the order of their calls, and by the
+ * version that the snapshot's header carries. Cost: O(bytes), one pass, no allocation in the reader. */
 #include "buf.h"
 
 #include <string.h>
@@ -30,18 +33,22 @@ static uint64_t load_le(const unsigned char *at, size_t n_bytes)
 
 /* --- writer ---------------------------------------------------------------------------------------- */
 
+/* Nothing is allocated before the first put. */
 void kb_writer_init(struct kb_writer *w)
 {
     *w = (struct kb_writer){0};
 }
 
+/* After a failed growth the old buffer is still here and is freed like any other. */
 void kb_writer_close(struct kb_writer *w)
 {
     kb_free(w->data);
     kb_writer_init(w);
 }
 
-/* Room for n items of `size` bytes behind what is written, counted as written; NULL after a failure. */
+/* Room for n items of `size` bytes behind what is written, counted as written; NULL after a failure. Grows by
+ * doubling from 4 KiB, so a body of n bytes is copied O(1) times per byte. `n` counts the bytes as written at
+ * once: the caller must fill them before the next put. */
 static unsigned char *extend(struct kb_writer *w, size_t n, size_t size)
 {
     size_t bytes;
@@ -57,6 +64,7 @@ static unsigned char *extend(struct kb_writer *w, size_t n, size_t size)
     return at;
 }
 
+/* The unit of the format: counts, indices, flags and sequence numbers are all 64-bit words. */
 void kb_put_u64(struct kb_writer *w, uint64_t v)
 {
     unsigned char *at = extend(w, 1, 8);
@@ -72,6 +80,7 @@ void kb_put_double(struct kb_writer *w, double v)
     kb_put_u64(w, bits);
 }
 
+/* Without a length before: for a field whose size the reader knows. */
 void kb_put_bytes(struct kb_writer *w, const void *data, size_t n)
 {
     unsigned char *at = extend(w, n, 1);
@@ -79,7 +88,7 @@ void kb_put_bytes(struct kb_writer *w, const void *data, size_t n)
         memcpy(at, data, n);
 }
 
-/* Without the NUL: the length stands before. */
+/* Without the NUL: the length stands before. For ids: bytes as they came, no terminator in the file. */
 void kb_put_str(struct kb_writer *w, const char *s)
 {
     size_t n = strlen(s);
@@ -87,7 +96,8 @@ void kb_put_str(struct kb_writer *w, const char *s)
     kb_put_bytes(w, s, n);
 }
 
-/* Arrays grow the buffer once, then store item by item. */
+/* Arrays grow the buffer once, then store item by item. The count comes first, so the reader can tell a wrong
+ * length from wrong numbers. */
 void kb_put_doubles(struct kb_writer *w, const double *v, size_t n)
 {
     kb_put_u64(w, n);
@@ -99,6 +109,7 @@ void kb_put_doubles(struct kb_writer *w, const double *v, size_t n)
     }
 }
 
+/* Four bytes an item: interned indices are 32-bit everywhere. */
 void kb_put_u32s(struct kb_writer *w, const uint32_t *v, size_t n)
 {
     kb_put_u64(w, n);
@@ -117,13 +128,15 @@ void kb_put_u64s(struct kb_writer *w, const uint64_t *v, size_t n)
 
 /* --- reader ---------------------------------------------------------------------------------------- */
 
-/* The data is borrowed and may be at any alignment: it is only read byte by byte. */
+/* The data is borrowed and may be at any alignment: it is only read byte by byte. Nothing is copied or
+ * checked here; an empty reader answers zeros and KB_ECORRUPT. */
 void kb_reader_init(struct kb_reader *r, const void *data, size_t n)
 {
     *r = (struct kb_reader){.data = data, .n = n};
 }
 
-/* The next n items of `size` bytes, taken; NULL (and a sticky error) when fewer are left. */
+/* The next n items of `size` bytes, taken; NULL (and a sticky error) when fewer are left. The division keeps
+ * n * size from wrapping: a forged n can be as large as 2^64 - 1. */
 static const unsigned char *take(struct kb_reader *r, size_t n, size_t size)
 {
     if (r->rc != KB_OK)
@@ -137,12 +150,15 @@ static const unsigned char *take(struct kb_reader *r, size_t n, size_t size)
     return at;
 }
 
+/* 0 after an error, which is a harmless count. */
 uint64_t kb_get_u64(struct kb_reader *r)
 {
     const unsigned char *at = take(r, 1, 8);
     return at != NULL ? load_le(at, 8) : 0;
 }
 
+/* 0.0 after an error. Any bit pattern passes, NaN too: whether a value makes sense is for its owner to
+ * check. memcpy instead of a cast: reading a word as a double through a pointer is undefined in C. */
 double kb_get_double(struct kb_reader *r)
 {
     uint64_t bits = kb_get_u64(r);
@@ -151,7 +167,8 @@ double kb_get_double(struct kb_reader *r)
     return v;
 }
 
-/* Checked against what is left before anything is used: a giant length is an error, not a read. */
+/* Checked against what is left before anything is used: a giant length is an error, not a read. *len is set
+ * in every case; NULL comes with 0. */
 const char *kb_get_str(struct kb_reader *r, size_t *len)
 {
     uint64_t n = kb_get_u64(r);
@@ -181,6 +198,7 @@ static const unsigned char *take_array(struct kb_reader *r, size_t n, size_t siz
     return take(r, n, size);
 }
 
+/* The caller's n is the expected count, so a file cannot make this write past `out`. */
 void kb_get_doubles(struct kb_reader *r, double *out, size_t n)
 {
     const unsigned char *at = take_array(r, n, 8);
@@ -190,6 +208,7 @@ void kb_get_doubles(struct kb_reader *r, double *out, size_t n)
     }
 }
 
+/* Four bytes an item; zeros after an error. */
 void kb_get_u32s(struct kb_reader *r, uint32_t *out, size_t n)
 {
     const unsigned char *at = take_array(r, n, 4);
@@ -197,6 +216,7 @@ void kb_get_u32s(struct kb_reader *r, uint32_t *out, size_t n)
         out[i] = at != NULL ? (uint32_t)load_le(at + 4 * i, 4) : 0;
 }
 
+/* As kb_get_doubles: zeros after an error, and the stored count must be n. */
 void kb_get_u64s(struct kb_reader *r, uint64_t *out, size_t n)
 {
     const unsigned char *at = take_array(r, n, 8);

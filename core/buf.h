@@ -1,4 +1,6 @@
-/* Byte buffers of the snapshot codec: a growing little-endian writer and a bounds-checked reader. */
+/* Byte buffers of the snapshot codec: a growing little-endian writer and a bounds-checked reader. The
+ * engine's codec (engine_codec.c) writes a snapshot body with it and reads it back; checksum, header and file
+ * are the server's. schema/snapshot.md lists the fields. */
 #ifndef KB_BUF_H
 #define KB_BUF_H
 
@@ -8,11 +10,13 @@
 #include "err.h"
 
 struct kb_writer {
+    /* owned; freed by close */
     unsigned char *data;
     size_t n, cap;
     enum kb_err rc; /* sticky: KB_ENOMEM once a growth has failed; later puts do nothing */
 };
 
+/* Puts append one field each. None of them returns an error: look at w->rc once, at the end. */
 void kb_writer_init(struct kb_writer *w);
 void kb_writer_close(struct kb_writer *w);
 void kb_put_u64(struct kb_writer *w, uint64_t v);
@@ -24,15 +28,19 @@ void kb_put_u32s(struct kb_writer *w, const uint32_t *v, size_t n);
 void kb_put_u64s(struct kb_writer *w, const uint64_t *v, size_t n);
 
 struct kb_reader {
+    /* borrowed, for as long as the reader and every string got from it are in use */
     const unsigned char *data;
     size_t n, pos;
     enum kb_err rc; /* sticky: KB_ECORRUPT once a read went past the end; later gets return zeros */
 };
 
+/* Gets take one field each, in the order of the puts. Look at r->rc before anything is done with the values. */
 void kb_reader_init(struct kb_reader *r, const void *data, size_t n);
 uint64_t kb_get_u64(struct kb_reader *r);
 double kb_get_double(struct kb_reader *r);
+/* Borrowed from the reader's data, which must outlive it. */
 const char *kb_get_str(struct kb_reader *r, size_t *len);         /* borrowed, not NUL-terminated; NULL on error */
+/* Exactly n bytes, without a stored length. */
 void kb_get_bytes(struct kb_reader *r, void *out, size_t n);
 void kb_get_doubles(struct kb_reader *r, double *out, size_t n);  /* the stored n must match, else KB_ECORRUPT */
 void kb_get_u32s(struct kb_reader *r, uint32_t *out, size_t n);

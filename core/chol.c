@@ -18,7 +18,10 @@
  * columns (LIMITS.md 0.3). Measured for 20 columns, kernels SkylakeX: 47 -> 26 us at n = 256, 139 -> 76 at 512; with
  * kernels Haswell the two are level. Blocks of 16 to 64 differ by 15 %.
  *
- * [dchdd] Dongarra, Moler, Bunch, Stewart: LINPACK Users' Guide, ch. 10. */
+ * [dchdd] Dongarra, Moler, Bunch, Stewart: LINPACK Users' Guide, ch. 10.
+ *
+ * Who keeps one: features.c A (K_ZZ = A A^T), ridge.c R (V = R R^T), admission.c that of M, post_exact.c that
+ * of its own matrix. They change it under exclusion; solves are const and run in any number of threads. */
 #include "chol.h"
 
 #include <assert.h>
@@ -41,6 +44,7 @@ static int blas_int(size_t n)
     return (int)n;
 }
 
+/* Order 0 and no memory; solves and functions of the factor take that as it is. */
 void kb_chol_init(struct kb_chol *c)
 {
     *c = (struct kb_chol){0};
@@ -59,7 +63,8 @@ static size_t leading_dimension(size_t n)
     return ((n + 7) & ~(size_t)7) | 8;
 }
 
-/* Copies the lower triangle of an n x n matrix. */
+/* Copies the lower triangle of an n x n matrix. The upper triangle of the target is left as it is: nobody
+ * reads it. */
 static void copy_lower(size_t n, const double *from, size_t ld_from, double *to, size_t ld_to)
 {
     for (size_t j = 0; j < n; j++)
@@ -102,6 +107,7 @@ static enum kb_err factor_lower(size_t n, double *l, size_t ld)
     return KB_OK;
 }
 
+/* For builders that gather S in the factor's own memory (ridge.c): no second matrix of order n. */
 enum kb_err kb_chol_factor_in_place(struct kb_chol *c, size_t n)
 {
     assert(n <= c->cap);
@@ -141,6 +147,7 @@ void kb_chol_append_row(struct kb_chol *c, const double *row, double pivot)
 
 /* --- solves ---------------------------------------------------------------------------------------- */
 
+/* One right-hand side. The loop over columns of L reads n^2 / 2 entries once, so it is bound by memory. */
 void kb_chol_solve_l(const struct kb_chol *c, double *x)
 {
     if (c->n > 0)
@@ -148,6 +155,7 @@ void kb_chol_solve_l(const struct kb_chol *c, double *x)
                     1);
 }
 
+/* The second half of a solve with S: S^-1 x = L^-T L^-1 x. */
 void kb_chol_solve_lt(const struct kb_chol *c, double *x)
 {
     if (c->n > 0)
@@ -173,7 +181,8 @@ KB_HOT static void solve_four(size_t n, const double *l, size_t ld, double *rest
     }
 }
 
-/* X = D^-1 X for one diagonal block D of order n <= BLOCK. */
+/* X = D^-1 X for one diagonal block D of order n <= BLOCK. Columns left over after the groups of four go one
+ * by one; at most three of them. */
 static void solve_block(size_t n, const double *d, size_t ld_d, double *x, size_t ld, size_t n_rhs)
 {
     size_t j = 0;
@@ -199,7 +208,8 @@ void kb_chol_solve_l_many(const struct kb_chol *c, double *x, size_t ld, size_t 
 
 /* --- rank-one changes ------------------------------------------------------------------------------ */
 
-/* (column, x) <- (c column + s x, c x - s column). */
+/* (column, x) <- (c column + s x, c x - s column). One Givens rotation of a column of L against x; both are
+ * read and written once. */
 KB_HOT static void rotate(size_t n, double c, double s, double *restrict column, double *restrict x)
 {
     for (size_t i = 0; i < n; i++) {

@@ -9,8 +9,10 @@
 
 #include "err.h"
 
+/* Entry (i, j), i >= j, is l[j * cap + i]; what stands above the diagonal is never read. */
 struct kb_chol {
     double *l;   /* cap x cap, column-major, lower triangle used */
+    /* order <= cap; the rows and columns beyond it hold nothing */
     size_t n;    /* order in force */
     size_t cap;  /* leading dimension */
 };

@@ -1,12 +1,17 @@
 /* Texts of the error codes and the message builder (err.h): the only file of the core that formats text.
  *
  * The table is made from KB_ERR_MAP, so a code without a text cannot exist. A message longer than its field
- * is cut at a byte that keeps it NUL-terminated; nothing here allocates or prints. */
+ * is cut at a byte that keeps it NUL-terminated; nothing here allocates or prints.
+ *
+ * Codes travel up through the engine; the server turns them into HTTP statuses and the message into the
+ * faults of a problem document. */
 #include "err.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
+/* A switch and no array: codes are negative and need not be without gaps. Takes an int, so that any number
+ * can be asked for. */
 const char *kb_strerror(int rc)
 {
     switch (rc) {
@@ -22,6 +27,7 @@ const char *kb_strerror(int rc)
     }
 }
 
+/* `pointer` NULL stands for the whole body, as "" does. */
 enum kb_err kb_fail(enum kb_err rc, struct kb_errmsg *msg, const char *pointer, const char *fmt, ...)
 {
     if (msg == NULL)
@@ -35,6 +41,7 @@ enum kb_err kb_fail(enum kb_err rc, struct kb_errmsg *msg, const char *pointer, 
     return rc;
 }
 
+/* The same with the pointer made from its three parts; prefix and suffix are never NULL here. */
 enum kb_err kb_fail_item(enum kb_err rc, struct kb_errmsg *msg, const char *prefix, size_t index, const char *suffix,
                          const char *fmt, ...)
 {

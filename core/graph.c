@@ -12,7 +12,15 @@
  * The product with A keeps, for every column, one fixed order of operations whatever the number of columns
  * beside it: conjugate gradients give the same bits alone or in a block (laplacian_cg.c relies on it).
  *
- * Memory: 16 e (edge list) + 24 e (both directions) + 16 n bytes. */
+ * Memory: 16 e (edge list) + 24 e (both directions) + 16 n bytes.
+ *
+ * Who uses it: user_graph.c builds one per edit, user_kernel_*.c and laplacian_cg.c multiply by A or take it
+ * dense. Building is the writer's work in `reserve`; the finished graph is immutable and read by any number
+ * of threads. Nothing here allocates after kb_graph_new, except the count of components.
+ *
+ * The virtual node is a matter of the product, not of the arrays: it would add a neighbour to every run, and
+ * its weight can change without a new graph. It joins all components, so that the crowd's average reaches
+ * everybody. */
 #include "graph.h"
 
 #include <assert.h>
@@ -35,7 +43,8 @@ struct kb_graph {
 
 /* --- building -------------------------------------------------------------------------------------- */
 
-/* What an edge must satisfy alone; repeats are looked at once the edges are sorted. */
+/* What an edge must satisfy alone; repeats are looked at once the edges are sorted. Also refuses NaN: the
+ * comparison with 0 is written so that it is false for one. */
 static enum kb_err check_edge(const struct kb_edge *edge, size_t i, size_t n_nodes, struct kb_errmsg *msg)
 {
     if (edge->u >= n_nodes || edge->v >= n_nodes)
@@ -58,7 +67,8 @@ static uint32_t upper_end(const struct kb_edge *edge)
     return edge->u < edge->v ? edge->v : edge->u;
 }
 
-/* Stable counting sort of the indices in `from` by an end of their edges. start: n_nodes + 1 counters. */
+/* Stable counting sort of the indices in `from` by an end of their edges. start: n_nodes + 1 counters. `from`
+ * and `to` must not overlap: an index is written before all of `from` has been read. O(n + e). */
 static void sort_by_end(const struct kb_edge *edges, size_t n_edges, uint32_t (*end)(const struct kb_edge *),
                         size_t n_nodes, size_t *start, const size_t *from, size_t *to)
 {
@@ -71,7 +81,9 @@ static void sort_by_end(const struct kb_edge *edges, size_t n_edges, uint32_t (*
         to[start[end(&edges[from[i]])]++] = from[i];
 }
 
-/* Copies the edges in the given order into g->edge with u < v; equal repeats are merged, others refused. */
+/* Copies the edges in the given order into g->edge with u < v; equal repeats are merged, others refused.
+ * Repeats stand side by side by now. Which of two unequal ones is named in the message is the later in the
+ * request, because the sort is stable. */
 static enum kb_err merge_edges(struct kb_graph *g, const struct kb_edge *edges, size_t n_edges, const size_t *order,
                                struct kb_errmsg *msg)
 {
@@ -88,7 +100,8 @@ static enum kb_err merge_edges(struct kb_graph *g, const struct kb_edge *edges, 
     return KB_OK;
 }
 
-/* Sorted, merged edge list of the graph. */
+/* Sorted, merged edge list of the graph. By v first, then by u: the second pass is stable and keeps the order
+ * of the first within equal u. */
 static enum kb_err sort_edges(struct kb_graph *g, const struct kb_edge *edges, size_t n_edges, struct kb_errmsg *msg)
 {
     enum kb_err rc = KB_ENOMEM;
@@ -118,7 +131,8 @@ static void add_neighbour(struct kb_graph *g, size_t *fill, uint32_t node, uint3
 }
 
 /* Both directions of every edge, by node. The list is walked twice so that each run comes out ascending: first
- * the neighbours below a node (edges sorted by u), then those above it. */
+ * the neighbours below a node (edges sorted by u), then those above it. Degrees are sums in ascending order
+ * of the neighbour, so their last bits do not depend on the input's order. */
 static void fill_adjacency(struct kb_graph *g, size_t *fill)
 {
     for (size_t i = 0; i < g->e; i++) {
@@ -182,6 +196,8 @@ out:
     return rc;
 }
 
+/* NULL and a half-built graph are fine: what was not made is NULL. The caller makes sure that nobody
+ * reads it any more; the engine frees the old graph under exclusion. */
 void kb_graph_free(struct kb_graph *g)
 {
     if (g == NULL)
@@ -206,25 +222,29 @@ size_t kb_graph_n_edges(const struct kb_graph *g)
     return g->e;
 }
 
+/* For those who need all edges in order: patches (user_graph.c) and the snapshot. */
 struct kb_edge kb_graph_edge(const struct kb_graph *g, size_t i)
 {
     assert(i < g->e);
     return g->edge[i];
 }
 
+/* d_i = L_ii. 0 for a user without edges: isolated nodes are allowed, rho keeps A definite. */
 double kb_graph_degree(const struct kb_graph *g, uint32_t node)
 {
     assert(node < g->n);
     return g->degree[node];
 }
 
+/* Length of the node's run; the unweighted degree. */
 size_t kb_graph_n_neighbours(const struct kb_graph *g, uint32_t node)
 {
     assert(node < g->n);
     return g->start[node + 1] - g->start[node];
 }
 
-/* Representative of a node's component. */
+/* Representative of a node's component. Writes to `parent` while it looks: shorter paths for those who come
+ * later. */
 static uint32_t find_root(uint32_t *parent, uint32_t node)
 {
     while (parent[node] != node) {
@@ -234,7 +254,8 @@ static uint32_t find_root(uint32_t *parent, uint32_t node)
     return node;
 }
 
-/* Union-find over the edge list, the smaller root wins: near O(n + e). */
+/* Union-find over the edge list, the smaller root wins: near O(n + e). Reported to people only (GET graph),
+ * never used by the model. */
 size_t kb_graph_n_components(const struct kb_graph *g)
 {
     uint32_t *parent = kb_array(g->n, 1, sizeof *parent);
@@ -252,7 +273,9 @@ size_t kb_graph_n_components(const struct kb_graph *g)
     return n_components;
 }
 
-/* Over the sorted list, so equal graphs have equal digests however their edges came in. */
+/* Over the sorted list, so equal graphs have equal digests however their edges came in. h is the digest so
+ * far; the counts go first, so that lists of different lengths never run into each other. Loops over u < v
+ * only: each edge once. O(e). */
 uint64_t kb_graph_digest(const struct kb_graph *g, uint64_t h)
 {
     h = kb_hash_u64(kb_hash_u64(h, g->n), g->e);
@@ -263,6 +286,7 @@ uint64_t kb_graph_digest(const struct kb_graph *g, uint64_t h)
     return h;
 }
 
+/* For the figures of memory that /model and the metrics show; start has one entry more than there are nodes. */
 size_t kb_graph_bytes(const struct kb_graph *g)
 {
     size_t per_edge = sizeof *g->edge + 2 * (sizeof *g->neighbour + sizeof *g->weight);
@@ -276,7 +300,10 @@ size_t kb_graph_bytes(const struct kb_graph *g)
 #define MAX_WIDTH 16
 
 /* y = A x over the n nodes for `width` interleaved columns; inlined with a constant width where it matters. The
- * virtual node's part is taken off afterwards by apply_virtual. */
+ * virtual node's part is taken off afterwards by apply_virtual. `shift` is what stands on the diagonal
+ * besides the degree: rho, plus the weight to the virtual node. x and y are interleaved, so one neighbour's
+ * values for all columns share cache lines. Rows are independent of each other; the sum over a row runs in
+ * ascending order of the neighbour. */
 static inline __attribute__((always_inline)) void apply_rows(const struct kb_graph *g, double shift, size_t width,
                                                              const double *restrict x, double *restrict y)
 {
@@ -295,12 +322,14 @@ static inline __attribute__((always_inline)) void apply_rows(const struct kb_gra
     }
 }
 
+/* Compiled for several instruction sets (clones.h); the loader picks one. */
 KB_HOT static void apply_rows_16(const struct kb_graph *g, double shift, const double *restrict x, double *restrict y)
 {
     apply_rows(g, shift, MAX_WIDTH, x, y);
 }
 
-/* Row and column of the virtual node: y_i -= w x_p, y_p = (n w + rho) x_p - w sum_i x_i. */
+/* Row and column of the virtual node: y_i -= w x_p, y_p = (n w + rho) x_p - w sum_i x_i. O(n width), beside
+ * O(e width) for the edges. */
 static void apply_virtual(const struct kb_graph *g, double rho, double population, size_t width, const double *x,
                           double *y)
 {
@@ -315,7 +344,8 @@ static void apply_virtual(const struct kb_graph *g, double rho, double populatio
         }
 }
 
-/* A constant width lets the compiler keep a row of sums in registers; other widths are for tests. */
+/* A constant width lets the compiler keep a row of sums in registers; other widths are for tests. With
+ * population > 0 both x and y have a row n for the virtual node, else n rows. */
 void kb_graph_apply(const struct kb_graph *g, double rho, double population, size_t width, const double *x, double *y)
 {
     assert(width <= MAX_WIDTH);
@@ -329,7 +359,8 @@ void kb_graph_apply(const struct kb_graph *g, double rho, double population, siz
         apply_virtual(g, rho, population, width, x, y);
 }
 
-/* Lower triangle only: u < v, hence entry (v, u). */
+/* Lower triangle only: u < v, hence entry (v, u). For graphs small enough to be inverted once
+ * (user_kernel.c). Edges are distinct, so entries are set, not added. */
 void kb_graph_dense(const struct kb_graph *g, double rho, double population, double *a)
 {
     size_t order = g->n + (population > 0.0);

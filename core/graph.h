@@ -11,6 +11,7 @@
 
 #include "err.h"
 
+/* An undirected edge; (u, v) and (v, u) are the same one. */
 struct kb_edge {
     uint32_t u, v;
     double weight;

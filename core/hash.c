@@ -9,6 +9,7 @@
 
 #define FNV_PRIME 0x100000001b3u
 
+/* Arrays of numbers given here are hashed in the machine's own byte order, unlike those of kb_hash_u64. */
 uint64_t kb_hash_bytes(uint64_t h, const void *data, size_t n)
 {
     const unsigned char *byte = data;

@@ -1,4 +1,5 @@
-/* 64-bit FNV-1a: the model's digest and the hash tables of the core. Not a cryptographic hash. */
+/* 64-bit FNV-1a: the model's digest and the hash tables of the core. Not a cryptographic hash. h is the hash
+ * so far: calls chain, beginning with KB_HASH_INIT. */
 #ifndef KB_HASH_H
 #define KB_HASH_H
 
@@ -7,7 +8,9 @@
 
 #define KB_HASH_INIT 0xcbf29ce484222325u
 
+/* By memory: for arrays of one machine's own byte order; no length is mixed in. */
 uint64_t kb_hash_bytes(uint64_t h, const void *data, size_t n);
+/* Eight bytes, least significant first: the same on every machine. */
 uint64_t kb_hash_u64(uint64_t h, uint64_t value);
 uint64_t kb_hash_double(uint64_t h, double value); /* by bits; -0.0 and 0.0 differ */
 uint64_t kb_hash_str(uint64_t h, const char *s);   /* length, then bytes */

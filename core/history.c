@@ -9,7 +9,17 @@
  * derived from the rows and neither digested nor saved. Equality of coordinates is that of numbers: 0.0 and
  * -0.0 are one point, so the hash adds 0.0 to each of them first.
  *
- * Cost: add and find O(dim) expected, reserve amortised O(1) per row, by_seq O(log n). */
+ * Cost: add and find O(dim) expected, reserve amortised O(1) per row, by_seq O(log n).
+ *
+ * Place: `apply` teaches the posterior and adds here, so that the posterior can be built again from these
+ * rows for another kernel, graph, dictionary or lengthscale (dictionary events; kb_posterior_fill). An event
+ * reserves its row before it is appended to the log; a reservation that is not used costs memory, nothing
+ * else.
+ *
+ * Writers hold the tenant's write lock; the long passes over the rows run beside readers, as nothing moves
+ * then.
+ *
+ * Sums of rewards are kept in double in the order of the log: a fold adds the same numbers in the same order. */
 #include "history.h"
 
 #include <assert.h>
@@ -28,6 +38,7 @@ void kb_history_init(struct kb_history *h, size_t dim)
     *h = (struct kb_history){.dim = dim};
 }
 
+/* Keeps dim, so that the history can be filled again. */
 void kb_history_close(struct kb_history *h)
 {
     kb_free(h->user);
@@ -41,7 +52,7 @@ void kb_history_close(struct kb_history *h)
 }
 
 /* Hash of a point that agrees with row_is. Folded, since the table takes low bits and FNV carries a difference in a
- * byte's high bits upwards only. */
+ * byte's high bits upwards only. -0.0 + 0.0 is 0.0 in the default rounding mode, which nobody changes. */
 static uint64_t row_hash(uint32_t user, uint32_t arm, const double *x, size_t dim)
 {
     uint64_t hash = kb_hash_u64(kb_hash_u64(KB_HASH_INIT, user), arm);
@@ -50,7 +61,8 @@ static uint64_t row_hash(uint32_t user, uint32_t arm, const double *x, size_t di
     return hash ^ (hash >> 32);
 }
 
-/* Whether the row holds this point: equal indices, coordinates equal as numbers. */
+/* Whether the row holds this point: equal indices, coordinates equal as numbers. NaN never gets here:
+ * requests with one are refused. */
 static bool row_is(const struct kb_history *h, size_t row, uint32_t user, uint32_t arm, const double *x)
 {
     if (h->user[row] != user || h->arm[row] != arm)
@@ -62,7 +74,8 @@ static bool row_is(const struct kb_history *h, size_t row, uint32_t user, uint32
     return true;
 }
 
-/* The slot that holds the point, or the empty one where it belongs. Needs n_slots > n. */
+/* The slot that holds the point, or the empty one where it belongs. Needs n_slots > n. One half of the slots
+ * is empty, so an unsuccessful probe sees two slots on average. */
 static size_t find_slot(const struct kb_history *h, uint32_t user, uint32_t arm, const double *x)
 {
     size_t mask = h->n_slots - 1;
@@ -74,7 +87,8 @@ static size_t find_slot(const struct kb_history *h, uint32_t user, uint32_t arm,
 
 /* --- memory ----------------------------------------------------------------------------------------- */
 
-/* Refills a table of n_slots entries (all EMPTY) from the rows. */
+/* Refills a table of n_slots entries (all EMPTY) from the rows. Rows are distinct, so no comparison is
+ * needed: the first free slot is the right one. O(rows dim). */
 static void fill_slots(struct kb_history *h)
 {
     for (size_t row = 0; row < h->n; row++) {
@@ -85,7 +99,8 @@ static void fill_slots(struct kb_history *h)
     }
 }
 
-/* A table for n_rows at a load of one half; the old one stays in force until the new one stands. */
+/* A table for n_rows at a load of one half; the old one stays in force until the new one stands. n_slots is a
+ * power of two and only grows. Readers look rows up here, so the table changes under exclusion only. */
 static enum kb_err reserve_slots(struct kb_history *h, size_t n_rows)
 {
     size_t n_slots = h->n_slots > 0 ? h->n_slots : 2 * FIRST_ROWS;
@@ -105,7 +120,8 @@ static enum kb_err reserve_slots(struct kb_history *h, size_t n_rows)
 }
 
 /* The arrays grow one after the other and `cap` last: after a failure some are larger than they need be, which
- * nobody sees, and all rows are where they were. */
+ * nobody sees, and all rows are where they were. KB_ELIMIT beyond 2^32 - 2 rows: row numbers are 32-bit, and
+ * the largest one marks an empty slot. */
 enum kb_err kb_history_reserve(struct kb_history *h, size_t n)
 {
     enum kb_err rc;
@@ -128,6 +144,7 @@ out:
     return rc;
 }
 
+/* What is allocated, not what is used: this is for the memory figures. */
 size_t kb_history_bytes(const struct kb_history *h)
 {
     size_t per_row = 2 * sizeof(uint32_t) + (h->dim + 2) * sizeof(double) + sizeof(uint64_t);
@@ -136,6 +153,7 @@ size_t kb_history_bytes(const struct kb_history *h)
 
 /* --- rows ------------------------------------------------------------------------------------------- */
 
+/* A history of no rows may have no table yet, hence the first test. */
 size_t kb_history_find(const struct kb_history *h, uint32_t user, uint32_t arm, const double *x)
 {
     if (h->n == 0)
@@ -160,6 +178,7 @@ static size_t push_row(struct kb_history *h, uint32_t user, uint32_t arm, const 
     return row;
 }
 
+/* d_count is 1 for an observation, 0 for a correction. `seq` counts only when the row is new. */
 size_t kb_history_add(struct kb_history *h, uint32_t user, uint32_t arm, const double *x, double d_count, double d_sum,
                       uint64_t seq)
 {
@@ -190,7 +209,8 @@ size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq)
 
 /* --- digest and snapshot ------------------------------------------------------------------------------ */
 
-/* Runs over the stored bytes of every field; the hash table and t are derived and left out. */
+/* Runs over the stored bytes of every field; the hash table and t are derived and left out. In the machine's
+ * byte order: digests of the model are compared on one machine (MATH.md 7). */
 uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash)
 {
     hash = kb_hash_u64(kb_hash_u64(hash, h->n), h->dim);

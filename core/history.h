@@ -12,6 +12,7 @@
 #include "buf.h"
 #include "err.h"
 
+/* Structure of arrays: the sweep over all rows (post_nystrom.c) reads x, count and sum in unit stride. */
 struct kb_history {
     size_t dim;          /* of x: context_dim + arm_dim */
     size_t n, cap;       /* distinct rows */
@@ -31,7 +32,7 @@ void kb_history_close(struct kb_history *h);
 /* Room for n more rows. */
 enum kb_err kb_history_reserve(struct kb_history *h, size_t n);
 
-/* Row of the point, or SIZE_MAX. */
+/* Row of the point, or SIZE_MAX. x: dim values. Expected O(dim). [shared] */
 size_t kb_history_find(const struct kb_history *h, uint32_t user, uint32_t arm, const double *x);
 
 /* Adds d_count observations with rewards summing to d_sum; a new row when new (room reserved). Returns the row. */
@@ -42,6 +43,7 @@ size_t kb_history_add(struct kb_history *h, uint32_t user, uint32_t arm, const d
 size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq);
 
 uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash);
+/* Rows in their order; the hash table is made anew by load. */
 void kb_history_save(const struct kb_history *h, struct kb_writer *w);
 enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r); /* h initialised with the right dim */
 size_t kb_history_bytes(const struct kb_history *h);

@@ -4,7 +4,12 @@
  * linear probe ends after about two steps. Nothing is ever removed, hence no tombstones. Memory is obtained in
  * `reserve` alone, which keeps the promise that `add` cannot fail after an event has been logged.
  *
- * Cost: find and add O(length of the id); reserve amortised O(1) per id, O(n) when the table is rebuilt. */
+ * Cost: find and add O(length of the id); reserve amortised O(1) per id, O(n) when the table is rebuilt.
+ *
+ * The engine keeps one for users and one for arms, and two small ones for ids that a batch brings (staged).
+ * An index is the name of a user or an arm in every other structure of the core; the string comes back in
+ * answers only. Readers look ids up under the tenant's read lock; `reserve` moves the arrays and needs
+ * exclusion. */
 #include "ids.h"
 
 #include <assert.h>
@@ -20,6 +25,7 @@ void kb_ids_init(struct kb_ids *ids)
     *ids = (struct kb_ids){0};
 }
 
+/* Empty again, as after init. */
 void kb_ids_close(struct kb_ids *ids)
 {
     kb_free(ids->bytes);
@@ -28,7 +34,9 @@ void kb_ids_close(struct kb_ids *ids)
     kb_ids_init(ids);
 }
 
-/* Slot of the table where id stands, or the empty one where it would go. Needs a table with a free slot. */
+/* Slot of the table where id stands, or the empty one where it would go. Needs a table with a free slot.
+ * Folded before the mask: FNV carries a difference in a byte's high bits upwards only, and the mask takes low
+ * bits. */
 static size_t probe(const uint32_t *slot, size_t n_slots, const struct kb_ids *ids, const char *id)
 {
     uint64_t h = kb_hash_str(KB_HASH_INIT, id);
@@ -44,7 +52,8 @@ uint32_t kb_ids_find(const struct kb_ids *ids, const char *id)
     return ids->n_slots == 0 ? KB_ID_NONE : ids->slot[probe(ids->slot, ids->n_slots, ids, id)];
 }
 
-/* A table of at least 2 n slots with the present ids in it. */
+/* A table of at least 2 n slots with the present ids in it. The old table stays in force until the new one is
+ * filled. Doubling makes this O(1) per id over a life. */
 static enum kb_err rebuild_slots(struct kb_ids *ids, size_t n)
 {
     size_t want = ids->n_slots > 0 ? ids->n_slots : FIRST_SLOTS;
@@ -64,7 +73,8 @@ static enum kb_err rebuild_slots(struct kb_ids *ids, size_t n)
     return KB_OK;
 }
 
-/* A failure part way leaves some array larger than it was: invisible, and of use to the next attempt. */
+/* A failure part way leaves some array larger than it was: invisible, and of use to the next attempt. Counts
+ * add to what is there, so reserving twice without adding in between asks for no more than once. */
 enum kb_err kb_ids_reserve(struct kb_ids *ids, size_t n, size_t n_bytes)
 {
     if (n >= KB_ID_NONE - ids->n)
@@ -93,6 +103,7 @@ uint32_t kb_ids_add(struct kb_ids *ids, const char *id)
     return (uint32_t)ids->n++;
 }
 
+/* Points into the pool, which kb_ids_reserve may move. */
 const char *kb_ids_str(const struct kb_ids *ids, uint32_t ix)
 {
     assert(ix < ids->n);

@@ -11,6 +11,7 @@
 #define KB_ID_NONE UINT32_MAX
 #define KB_ID_MAX_BYTES 256u
 
+/* Three arrays that grow apart from each other; all derive from the sequence of ids added. */
 struct kb_ids {
     char *bytes;        /* all ids, each NUL-terminated */
     size_t n_bytes, cap_bytes;
@@ -20,6 +21,7 @@ struct kb_ids {
     size_t n_slots;
 };
 
+/* An empty table owns no memory; find, close and reserve take it as it is. */
 void kb_ids_init(struct kb_ids *ids);
 void kb_ids_close(struct kb_ids *ids);
 

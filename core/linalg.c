@@ -4,7 +4,11 @@
  * result (reference BLAS returns early and would leave y as it was); beta = 0 writes without reading, so the
  * result may be uninitialised memory that holds a NaN.
  *
- * Cost: that of the call; the checks are a few nanoseconds. */
+ * Cost: that of the call; the checks are a few nanoseconds.
+ *
+ * Why a wrapper at all: the rest of the core knows no BLAS header, so another library means two files, and
+ * every product meets the same rules on empty shapes. Threads: BLAS is called from many at once, each call
+ * single-threaded. */
 #include "linalg.h"
 
 #include <assert.h>
@@ -37,17 +41,20 @@ void kb_blas_single_thread(void)
     openblas_set_num_threads(1);
 }
 
+/* Also 0 for n = 0, where x and y may be NULL. */
 double kb_dot(size_t n, const double *x, const double *y)
 {
     return cblas_ddot(blas_int(n), x, 1, y, 1);
 }
 
+/* x and y must not overlap, as in all calls below where one operand is written. */
 void kb_axpy(size_t n, double a, const double *x, double *y)
 {
     cblas_daxpy(blas_int(n), a, x, 1, y, 1);
 }
 
-/* y = beta y, without reading y when beta is 0. */
+/* y = beta y, without reading y when beta is 0. BLAS's own dscal by 0 would turn a NaN in uninitialised
+ * memory into the result. */
 static void scale(size_t n, double beta, double *y)
 {
     if (beta == 0.0)

@@ -2,7 +2,17 @@
  *
  * Deadlines are few per second against many entries, so expiry scans the table. `next_expiry_ms` is a lower
  * bound that removals leave alone and a scan makes exact, so that idle ticks cost O(1); it is atomic because the
- * writer refreshes it while readers may ask for it. */
+ * writer refreshes it while readers may ask for it.
+ *
+ * Linear probing at a load of at most one half; removal shifts the rest of the run back, so there are no
+ * tombstones and a search ends at the first empty slot. The table's layout depends on its history and is
+ * neither digested nor saved: entries are saved in the order of the slots, and the digest is a sum over
+ * entries, in which order is lost.
+ *
+ * An entry is one block (struct, slots, vectors, id in this order, which is also that of falling alignment):
+ * made in `reserve`, outside any table, put in by `apply`, freed when the decision closes.
+ *
+ * Cost: find, insert, remove O(1) expected; expiry O(table) when something is due, else O(1). */
 #include "pending.h"
 
 #include <assert.h>
@@ -14,11 +24,14 @@
 
 #define PENDING_ID_MAX 4096u
 
+/* An empty table owns no memory; the first reserve makes one of at least 64 slots. */
 void kb_pending_init(struct kb_pending *p)
 {
     *p = (struct kb_pending){.next_expiry_ms = INT64_MAX};
 }
 
+/* Frees the entries too, reserved or not. Ready for use again. The entries of staged events are not in
+ * the table and are not freed here. */
 void kb_pending_close(struct kb_pending *p)
 {
     for (size_t i = 0; i < p->n_slots; i++)
@@ -27,11 +40,14 @@ void kb_pending_close(struct kb_pending *p)
     kb_pending_init(p);
 }
 
+/* Needs a table. The low bits of the hash. Not folded, unlike the tables of ids.c and history.c. */
 static size_t home_of(const struct kb_pending *p, const char *id)
 {
     return (size_t)kb_hash_str(KB_HASH_INIT, id) & (p->n_slots - 1);
 }
 
+/* Puts the entry into the first free slot from its home on. Room is the caller's business. No comparison
+ * with what stands there: ids are distinct. */
 static void place(struct kb_pending *p, struct kb_pending_entry *entry)
 {
     size_t i = home_of(p, entry->id);
@@ -41,12 +57,14 @@ static void place(struct kb_pending *p, struct kb_pending_entry *entry)
     p->slot[i] = entry;
 }
 
+/* The entries stay where they are, only the table of pointers is made anew. KB_ENOMEM changes nothing. */
 enum kb_err kb_pending_reserve(struct kb_pending *p, size_t n)
 {
     size_t want = p->n_slots > 0 ? p->n_slots : 64;
     struct kb_pending_entry **old = p->slot;
     const size_t n_old = p->n_slots;
 
+    /* at most half full after n more */
     while (want / 2 < p->n + n)
         want *= 2;
     if (want == n_old)
@@ -56,6 +74,7 @@ enum kb_err kb_pending_reserve(struct kb_pending *p, size_t n)
         return KB_ENOMEM;
     p->slot = slot;
     p->n_slots = want;
+    /* the old table is only read from here on: entries change places, not addresses */
     for (size_t i = 0; i < n_old; i++)
         if (old[i] != NULL)
             place(p, old[i]);
@@ -63,12 +82,15 @@ enum kb_err kb_pending_reserve(struct kb_pending *p, size_t n)
     return KB_OK;
 }
 
+/* All fields but id, counts and pointers are zero: the caller fills them. n_slots is at most 16 and dim
+ * bounded by the spec, so the sizes cannot wrap. kb_free gives all of it back at once. */
 struct kb_pending_entry *kb_pending_entry_new(const char *id, size_t n_slots, size_t dim)
 {
     const size_t id_bytes = strlen(id) + 1;
     const size_t slots_bytes = n_slots * sizeof(struct kb_pending_slot);
     const size_t x_bytes = n_slots * dim * sizeof(double);
     const size_t bytes = sizeof(struct kb_pending_entry) + slots_bytes + x_bytes + id_bytes;
+    /* One allocation: an entry cannot be made halfway. */
     unsigned char *block = kb_array(bytes, 1, 1);
 
     assert(n_slots <= KB_MAX_SLOTS);
@@ -85,6 +107,7 @@ struct kb_pending_entry *kb_pending_entry_new(const char *id, size_t n_slots, si
     return entry;
 }
 
+/* The bound is lowered at once, so that no deadline is missed between two scans. */
 void kb_pending_insert(struct kb_pending *p, struct kb_pending_entry *entry)
 {
     assert(p->n < p->n_slots / 2);
@@ -95,6 +118,7 @@ void kb_pending_insert(struct kb_pending *p, struct kb_pending_entry *entry)
         p->next_expiry_ms = entry->expires_at_ms;
 }
 
+/* A table without entries may not exist, hence the first test. */
 struct kb_pending_entry *kb_pending_find(const struct kb_pending *p, const char *id)
 {
     if (p->n == 0)
@@ -105,7 +129,8 @@ struct kb_pending_entry *kb_pending_find(const struct kb_pending *p, const char 
     return NULL;
 }
 
-/* Deadline bound from scratch: after the entry that set it has gone. */
+/* Deadline bound from scratch: after the entry that set it has gone. O(table). Called when a scan for due
+ * entries has found none, hence at most once per deadline that moved the bound. */
 static int64_t scan_next(const struct kb_pending *p)
 {
     int64_t next = INT64_MAX;
@@ -116,7 +141,10 @@ static int64_t scan_next(const struct kb_pending *p)
     return next;
 }
 
-/* Removal by shifting the run back (no tombstones). The bound is kept as it is: a low bound only costs a scan. */
+/* Removal by shifting the run back (no tombstones). The bound is kept as it is: a low bound only costs a
+ * scan. `entry` must be in the table: the search for it does not end otherwise. Every entry of the run behind
+ * the hole is placed anew, so that no search stops at the hole before it has come to its entry. The run is
+ * short at a load of one half. */
 void kb_pending_remove(struct kb_pending *p, struct kb_pending_entry *entry)
 {
     size_t hole = home_of(p, entry->id);
@@ -137,6 +165,8 @@ void kb_pending_remove(struct kb_pending *p, struct kb_pending_entry *entry)
         p->next_expiry_ms = INT64_MAX;
 }
 
+/* In the order of the table, hence of the hash: among those due none is first. When fewer than `max` came
+ * back the caller has seen all of them; once none is left the next call makes the bound exact. */
 size_t kb_pending_expired(struct kb_pending *p, int64_t now_ms, const char **ids, size_t max)
 {
     size_t n = 0;
@@ -146,16 +176,20 @@ size_t kb_pending_expired(struct kb_pending *p, int64_t now_ms, const char **ids
     for (size_t i = 0; i < p->n_slots && n < max; i++)
         if (p->slot[i] != NULL && p->slot[i]->expires_at_ms <= now_ms)
             ids[n++] = p->slot[i]->id;
+    /* nothing was due: the entry that had set the bound is gone, so look where the next one lies */
     if (n == 0)
         p->next_expiry_ms = scan_next(p);
     return n;
 }
 
+/* A lower bound: the nearest deadline may be later than it says, never earlier. INT64_MAX when nothing is
+ * open. */
 int64_t kb_pending_next_expiry(const struct kb_pending *p)
 {
     return p->next_expiry_ms;
 }
 
+/* is_reserved is left out: it belongs to the batch in hand, not to what the log says. */
 static uint64_t entry_digest(const struct kb_pending_entry *entry, size_t dim)
 {
     uint64_t h = kb_hash_str(KB_HASH_INIT, entry->id);
@@ -171,6 +205,9 @@ static uint64_t entry_digest(const struct kb_pending_entry *entry, size_t dim)
     return kb_hash_bytes(h, entry->x, entry->n_slots * dim * sizeof(double));
 }
 
+/* The sum of the entries' own hashes, so that a table grown in another order has the same digest. Loops over
+ * slots, not over entries: O(table + entries * dim). Equal states have equal sums; different ones differ
+ * but for a chance of 2^-64. */
 uint64_t kb_pending_digest(const struct kb_pending *p, size_t dim, uint64_t h)
 {
     uint64_t sum = 0;
@@ -181,6 +218,9 @@ uint64_t kb_pending_digest(const struct kb_pending *p, size_t dim, uint64_t h)
     return kb_hash_u64(kb_hash_u64(h, p->n), sum);
 }
 
+/* n, then per entry: id, number of slots, user, deadline, deferred, the slots, the vectors
+ * (schema/snapshot.md). Fields of 64 bits throughout, flags too: entries are few, and a plain format is
+ * easier to check by hand. */
 void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w)
 {
     kb_put_u64(w, p->n);
@@ -203,6 +243,9 @@ void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w
     }
 }
 
+/* Room for it is reserved. An id of 4 KiB or more is no id of ours and means a damaged file. The id is
+ * copied to the stack because the reader's bytes have no NUL behind them. Whether users and arms exist is
+ * for the engine's codec to check. [writer] */
 static enum kb_err load_entry(struct kb_pending *p, size_t dim, struct kb_reader *r)
 {
     char id[PENDING_ID_MAX];
@@ -230,6 +273,7 @@ static enum kb_err load_entry(struct kb_pending *p, size_t dim, struct kb_reader
     return r->rc;
 }
 
+/* p fresh from init. After a failure some entries are in; kb_pending_close frees them. */
 enum kb_err kb_pending_load(struct kb_pending *p, size_t dim, struct kb_reader *r)
 {
     const size_t n = kb_get_count(r, r->n);

@@ -1,4 +1,9 @@
-/* Open decisions: made, and waiting for a reward until their window closes. */
+/* Open decisions: made, and waiting for a reward until their window closes. A decision without a reward is
+ * kept here with the vectors it was made with, so that its reward teaches what was shown then, whatever the
+ * catalogue says by now.
+ *
+ * Written in `apply` under the tenant's write lock; found under the read lock. An entry's address is stable
+ * for its life: reserved events and the engine's staging keep pointers to it. */
 #ifndef KB_PENDING_H
 #define KB_PENDING_H
 
@@ -10,6 +15,7 @@
 #include "err.h"
 
 struct kb_pending_slot {
+    /* interned */
     uint32_t arm;
     bool has_reward;
     double reward;   /* the value in force: last told, or the sum */
@@ -18,11 +24,16 @@ struct kb_pending_slot {
 
 /* One block of memory holds the entry, its slots, its vectors and its id. */
 struct kb_pending_entry {
+    /* the decision's id, at the end of the block */
     const char *id;
+    /* interned */
     uint32_t user;
+    /* milliseconds of the Unix epoch, as the `decided` event says; the core reads no clock */
     int64_t expires_at_ms;
+    /* learns nothing before an `activated` event */
     bool is_deferred;
     bool is_reserved; /* a reserved event waits to be applied to it */
+    /* slots: 1 without a slate; bytes: of the whole block, for the memory figures */
     size_t n_slots, bytes;
     struct kb_pending_slot *slot;
     double *x; /* [n_slots][dim] */
@@ -30,6 +41,7 @@ struct kb_pending_entry {
 
 struct kb_pending {
     struct kb_pending_entry **slot; /* open addressing by id; NULL = empty */
+    /* power of two, or 0; entries; sum of their bytes */
     size_t n_slots, n, bytes;
     _Atomic int64_t next_expiry_ms; /* lower bound of the deadlines, INT64_MAX when empty */
 };
@@ -43,11 +55,14 @@ enum kb_err kb_pending_reserve(struct kb_pending *p, size_t n);
 /* A new entry with room for its vectors (x zeroed), outside any table; kb_free releases it. NULL: no memory. */
 struct kb_pending_entry *kb_pending_entry_new(const char *id, size_t n_slots, size_t dim);
 
+/* Room must be reserved. Cannot fail. */
 void kb_pending_insert(struct kb_pending *p, struct kb_pending_entry *entry); /* takes it; id not yet in */
+/* NULL when there is no such open decision: never made, or closed. Expected O(length of id). */
 struct kb_pending_entry *kb_pending_find(const struct kb_pending *p, const char *id);
 void kb_pending_remove(struct kb_pending *p, struct kb_pending_entry *entry); /* frees it */
 
-/* Up to max ids whose deadline is <= now; refreshes next_expiry_ms when it finds fewer. O(table). */
+/* Up to max ids whose deadline is <= now; refreshes next_expiry_ms when it finds fewer. O(table). The ids are
+ * borrowed from the entries: valid until they are removed. */
 size_t kb_pending_expired(struct kb_pending *p, int64_t now_ms, const char **ids, size_t max);
 int64_t kb_pending_next_expiry(const struct kb_pending *p);
 

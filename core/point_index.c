@@ -7,7 +7,10 @@
  * What counts as the same point is the kernel's business (kb_kernel_same, kb_kernel_hash): under `ones` all users
  * are one, under an rbf kernel on arms two names with equal features are one.
  *
- * Only the writer comes here; readers predict from the support. */
+ * Only the writer comes here; readers predict from the support.
+ *
+ * Why: a reward at a point that is known is a rank-one change of counts, one at a new point is a new row of
+ * the factor, O(n^2). post_exact.c asks here which of the two it is, once per reward. */
 #include "point_index.h"
 
 #include <assert.h>
@@ -43,6 +46,8 @@ static size_t find_slot(const struct kb_point_index *ix, const struct kb_kernel 
     return i;
 }
 
+/* Only larger tables are made; all points of s are entered again, O(n dim). The old table is freed after the
+ * new one is there. */
 enum kb_err kb_point_index_reserve(struct kb_point_index *ix, size_t n, const struct kb_kernel *k,
                                    const struct kb_support *s)
 {
@@ -61,6 +66,7 @@ enum kb_err kb_point_index_reserve(struct kb_point_index *ix, size_t n, const st
     return KB_OK;
 }
 
+/* Adding nothing (first == s->n) is allowed on an index without a table. */
 void kb_point_index_add(struct kb_point_index *ix, const struct kb_kernel *k, const struct kb_support *s, size_t first)
 {
     assert(2 * s->n <= ix->n_slots || s->n == first);

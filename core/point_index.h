@@ -14,6 +14,7 @@ struct kb_point_index {
     size_t n_slots;
 };
 
+/* No memory; find on it answers KB_POINT_NONE. */
 void kb_point_index_init(struct kb_point_index *ix);
 void kb_point_index_close(struct kb_point_index *ix);
 

@@ -20,7 +20,11 @@
  * - Point masses (d_j = 0): the highest (lowest index among equals) wins when everything else is below it, which
  *   is the product of the F_j there; the other arms' integrals start at it. Others never win.
  *
- * Cost: about 30 spans of 15 nodes for arms of like scale; 0.1 ms at 10 arms, a few ms at 100. No allocation. */
+ * Cost: about 30 spans of 15 nodes for arms of like scale; 0.1 ms at 10 arms, a few ms at 100. No allocation.
+ *
+ * Called once per decision of a Thompson rule (policy.c), in the thread of the request, from its scratch. The
+ * propensities are logged with the decision, so they have to be the probabilities of the draw that is made,
+ * not an estimate of them: 1e-12 is far below what importance weights need. */
 #include "policy.h"
 
 #include <assert.h>
@@ -34,6 +38,7 @@
 #define N_MARKS 9u /* per arm */
 #define ROOT_2PI 2.50662827463100050242
 
+/* A position: mean[arm] + offset. */
 struct mark {
     size_t arm;
     double offset;
@@ -52,6 +57,7 @@ struct quad {
     size_t *active, n_active;
     struct mark *mark;
     size_t n_marks;
+    /* [n_active] */
     double *gap; /* mean of the span's arm - m_j */
     double *log_cdf, *half_z2;
     double *gauss, *kronrod; /* sums over the span in hand */
@@ -59,7 +65,8 @@ struct quad {
 
 /* --- one node ----------------------------------------------------------------------------------------- */
 
-/* ln Phi(z), finite for every z that is not NaN. */
+/* ln Phi(z), finite for every z that is not NaN. Three branches: log1p where the value is near 0, erfc where
+ * it is a normal number, else the first terms of the asymptotic series of the tail. */
 static double log_normal_cdf(double z)
 {
     if (z > 0)
@@ -70,7 +77,8 @@ static double log_normal_cdf(double z)
     return -0.5 * far * far - log(-far * ROOT_2PI) + log1p(-1.0 / (far * far));
 }
 
-/* Fills log_cdf and half_z2 of the active arms at the span's arm + offset; returns the sum of log_cdf. */
+/* Fills log_cdf and half_z2 of the active arms at the span's arm + offset; returns the sum of log_cdf. Beyond
+ * TAIL ln F is below 1e-16 in size and counts as 0, which spares the erfc. */
 static double evaluate(struct quad *q, double offset)
 {
     double sum = 0;
@@ -83,7 +91,9 @@ static double evaluate(struct quad *q, double offset)
     return sum;
 }
 
-/* Adds the node to both sums. The weights are for an interval of length 2; `half` is half the span's length. */
+/* Adds the node to both sums. The weights are for an interval of length 2; `half` is half the span's length.
+ * The product is put together in logarithms, since the F_j of arms far above the node underflow one by one.
+ * Exponents below -700 add less than 1e-300. */
 static void add_node(struct quad *q, double offset, double half, double w_kronrod, double w_gauss)
 {
     double sum = evaluate(q, offset);
@@ -111,7 +121,8 @@ static const double kronrod_weights[8] = {0.022935322010529224963732008058970, 0
 static const double gauss_weights[8] = {0, 0.129484966168869693270611432679082, 0, 0.279705391489276667901467771423780,
                                         0, 0.381830050505118944950369775488975, 0, 0.417959183673469387755102040816327};
 
-/* Both sums over the span; true when they agree for every arm. */
+/* Both sums over the span; true when they agree for every arm. The worst arm decides: one arm's narrow peak
+ * would be lost in an average over many. */
 static bool integrate(struct quad *q, const struct span *s)
 {
     double half = 0.5 * (s->hi - s->lo), centre = s->lo + half, worst = 0;
@@ -129,7 +140,8 @@ static bool integrate(struct quad *q, const struct span *s)
     return worst <= TOLERANCE;
 }
 
-/* Halves the span until both rules agree everywhere; depth first, so the stack holds one span per depth. */
+/* Halves the span until both rules agree everywhere; depth first, so the stack holds one span per depth. A
+ * span too short to be halved in double is taken as it is; MAX_DEPTH bounds the work for hopeless integrands. */
 static void integrate_adaptively(struct quad *q, struct span whole)
 {
     struct span stack[MAX_DEPTH + 1];
@@ -157,7 +169,8 @@ static double distance(const struct quad *q, struct mark a, struct mark b)
     return (q->mean[b.arm] - q->mean[a.arm]) + (b.offset - a.offset);
 }
 
-/* Where the integrals start; point_mass is SIZE_MAX when there is none. Needs at least one arm of sd > 0. */
+/* Where the integrals start; point_mass is SIZE_MAX when there is none. Needs at least one arm of sd > 0. It
+ * is the highest of all lower ends m_j - TAIL d_j and of the point mass. */
 static struct mark find_start(const struct quad *q, size_t n, size_t point_mass)
 {
     struct mark start = {.arm = point_mass};
@@ -169,7 +182,8 @@ static struct mark find_start(const struct quad *q, size_t n, size_t point_mass)
     return start;
 }
 
-/* The arms that reach beyond start, and their marks there. */
+/* The arms that reach beyond start, and their marks there. The tails at both ends are marks themselves, so
+ * the last mark is the end of the integral. */
 static void collect(struct quad *q, size_t n, struct mark start)
 {
     static const double multiples[N_MARKS] = {-TAIL, -6, -3, -1, 0, 1, 3, 6, TAIL};
@@ -231,7 +245,8 @@ static struct span span_between(const struct quad *q, struct mark a, struct mark
 
 /* --- the whole ----------------------------------------------------------------------------------------- */
 
-/* Highest arm of sd 0, lowest index among equals; SIZE_MAX when there is none. */
+/* Highest arm of sd 0, lowest index among equals; SIZE_MAX when there is none. sd that is not above 0 counts
+ * as 0, NaN included. */
 static size_t find_point_mass(size_t n, const double *mean, const double *sd)
 {
     size_t best = SIZE_MAX;
@@ -253,6 +268,7 @@ static double probability_all_below(size_t n, const double *mean, const double *
     return exp(sum);
 }
 
+/* What kb_quad_argmax draws: five arrays of doubles, the marks, and the indices of the active arms. */
 size_t kb_quad_bytes(size_t n)
 {
     size_t marks = N_MARKS * n + 1; /* a mark and an index take no more than two doubles and one */

@@ -43,6 +43,8 @@ void kb_ridge_close(struct kb_ridge *v)
     kb_ridge_init(v, v->lambda);
 }
 
+/* Grows the factor first: it is the large one, and b and w that lag behind are no harm while cap is what it
+ * was. */
 enum kb_err kb_ridge_reserve(struct kb_ridge *v, size_t n)
 {
     enum kb_err rc = KB_OK;
@@ -56,7 +58,7 @@ out:
     return rc;
 }
 
-/* w = R^-1 b. */
+/* w = R^-1 b. O(m^2), like the change that made it necessary; predictions then need one solve, not two. */
 static void refresh(struct kb_ridge *v)
 {
     if (v->r.n == 0)
@@ -67,7 +69,8 @@ static void refresh(struct kb_ridge *v)
 
 /* --- learning ----------------------------------------------------------------------------------------- */
 
-/* Rank-one update with sqrt(d_count) z; b and w follow. */
+/* Rank-one update with sqrt(d_count) z; b and w follow. d_count = 0 is a correction: the reward sum changes,
+ * V does not. */
 void kb_ridge_learn(struct kb_ridge *v, double *z, double d_count, double d_sum)
 {
     size_t m = v->r.n;
@@ -124,6 +127,8 @@ void kb_ridge_accumulate(struct kb_ridge *v, size_t m, double *z, size_t ld, siz
     kb_syrk_lower(m, n_c, 1.0, z, ld, 1.0, v->r.l, v->r.cap);
 }
 
+/* lambda goes onto the diagonal last; without it V0 is singular as long as there are fewer rows than
+ * coordinates. */
 enum kb_err kb_ridge_factor(struct kb_ridge *v, size_t m)
 {
     for (size_t i = 0; i < m; i++)
@@ -136,6 +141,7 @@ enum kb_err kb_ridge_factor(struct kb_ridge *v, size_t m)
 
 /* --- prediction ---------------------------------------------------------------------------------------- */
 
+/* One solve for all columns, then dot products. The variance is then r(s) + lambda spread. */
 void kb_ridge_predict(const struct kb_ridge *v, double *z, size_t ld, size_t n_c, double *mean, double *spread)
 {
     size_t m = v->r.n;
@@ -156,6 +162,7 @@ double kb_ridge_effective_dimension(const struct kb_ridge *v, double *scratch)
     return (double)v->r.n - v->lambda * kb_chol_inverse_trace(&v->r, scratch);
 }
 
+/* ln det(V / lambda) = ln det V - m ln lambda. */
 double kb_ridge_information_gain(const struct kb_ridge *v)
 {
     return 0.5 * (kb_chol_logdet(&v->r) - (double)v->r.n * log(v->lambda));
@@ -181,6 +188,7 @@ void kb_ridge_save(const struct kb_ridge *v, struct kb_writer *w)
     kb_put_doubles(w, v->w, v->r.n);
 }
 
+/* b and w are not looked at: they are sums, and any number is possible in them. */
 enum kb_err kb_ridge_load(struct kb_ridge *v, size_t m, struct kb_reader *r)
 {
     assert(m <= v->cap);

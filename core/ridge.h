@@ -1,5 +1,8 @@
 /* Ridge regression on features: V = sum n_j z_j z_j^T + lambda I = R R^T, b = sum S_j z_j, w = R^-1 b, with
- * n_j observations and reward sum S_j at point j (MATH.md 1 and 2). */
+ * n_j observations and reward sum S_j at point j (MATH.md 1 and 2).
+ *
+ * The posterior over a dictionary (post_nystrom.c) is this on z = A^-1 k_Z (features.h). Changes need
+ * exclusion, prediction is const and runs in any number of threads. */
 #ifndef KB_RIDGE_H
 #define KB_RIDGE_H
 
@@ -11,7 +14,9 @@
 #include "chol.h"
 
 struct kb_ridge {
+    /* R, of order m */
     struct kb_chol r;
+    /* [cap], m in use; w follows b and R at every change */
     double *b, *w;
     size_t cap; /* of b and w */
     double lambda;
@@ -19,6 +24,7 @@ struct kb_ridge {
 
 void kb_ridge_init(struct kb_ridge *v, double lambda);
 void kb_ridge_close(struct kb_ridge *v);
+/* Room for m = n coordinates, what is there kept. KB_ENOMEM changes nothing that is seen. */
 enum kb_err kb_ridge_reserve(struct kb_ridge *v, size_t n);
 
 /* Adds d_count observations with rewards summing to d_sum at the feature z (destroyed). O(m^2). */

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+/* Streams keep draws for different purposes apart under one key; a stream's number enters the formula, so
+ * changing it changes every draw. */
 enum kb_stream { KB_STREAM_ARM = 1, KB_STREAM_DICTIONARY = 2, KB_STREAM_SIMULATION = 3 };
 
 uint64_t kb_rng_bits(uint64_t key, enum kb_stream stream, uint64_t index);

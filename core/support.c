@@ -22,6 +22,7 @@
 
 KB_DEFINE_GROW(grow_users, struct kb_user)
 
+/* dim is fixed for the support's life: context and arm dimensions of the spec. */
 void kb_support_init(struct kb_support *s, size_t dim)
 {
     *s = (struct kb_support){.dim = dim};
@@ -36,6 +37,7 @@ void kb_support_close(struct kb_support *s)
     kb_support_init(s, s->dim);
 }
 
+/* Only moves arrays when they grow; kb_point values handed out before are then stale. */
 enum kb_err kb_support_reserve(struct kb_support *s, size_t n_more)
 {
     enum kb_err rc = KB_OK;
@@ -71,6 +73,7 @@ void kb_support_push(struct kb_support *s, const struct kb_point *p, uint32_t an
     s->n++;
 }
 
+/* Also for points that are put and not yet counted. x is borrowed until the next reserve. */
 struct kb_point kb_support_point(const struct kb_support *s, size_t i)
 {
     assert(i < s->cap);

@@ -2,7 +2,21 @@
  *
  * The edit collects the nodes in order (a table from future user index to node), then the edges: for a patch
  * the old ones less the removed, with weights replaced where the event names them again. Cost O(n + e) with one
- * hash look-up per name; a patch of a large graph costs as much as a new one. */
+ * hash look-up per name; a patch of a large graph costs as much as a new one.
+ *
+ * Place: engine_model.c calls the edit in the reserve step of a `graph` event, beside readers of the old
+ * graph; apply swaps the new one in and frees the old. Nothing of the engine is changed before: new users go
+ * into `fresh` (the engine's staging), and a refused edit leaves nothing behind but names there, which the
+ * rollback throws away.
+ *
+ *   user index   of the engine (kb_ids), for all users that ever appeared; here also "to come": fresh ones
+ *                count on from users->n in their order in `fresh`
+ *   node         0..n-1, of the users in the graph only; user_of[node] is the way back
+ *
+ * The order of nodes is part of the model: it fixes the order of every sum over neighbours, hence the bits.
+ * It is a function of the old graph and the event alone, so a fold makes the same one.
+ *
+ * Patch: remove is carried out before add, and an added pair that is there already gets the new weight. */
 #include "user_graph.h"
 
 #include <assert.h>
@@ -14,12 +28,16 @@
 
 /* Work state of one edit. */
 struct edit {
+    /* as they are in force; not changed */
     const struct kb_ids *users;
+    /* the staged new users, appended to */
     struct kb_ids *fresh;
     uint32_t *node_of; /* [cap] by user index to come, KB_ID_NONE = no node */
     size_t cap;
+    /* becomes the result's own on success */
     uint32_t *user_of; /* [n] */
     size_t n, cap_nodes;
+    /* room for the old edges and the added ones */
     struct kb_edge *edge;
     size_t n_edges;
 };
@@ -36,7 +54,8 @@ void kb_user_graph_close(struct kb_user_graph *g)
     kb_user_graph_init(g);
 }
 
-/* The node of a user index, made when new. */
+/* The node of a user index, made when new. The table grows to the largest user index that takes part, not to
+ * the number of nodes: O(users) memory for the time of the edit. */
 static enum kb_err node_at(struct edit *x, uint32_t user, uint32_t *node)
 {
     const size_t old_cap = x->cap;
@@ -55,6 +74,9 @@ static enum kb_err node_at(struct edit *x, uint32_t user, uint32_t *node)
     return KB_OK;
 }
 
+/* The node of a name: known users first, then those this batch has already brought, else a new one. KB_ENOMEM
+ * may leave the name in `fresh`. The index of a fresh one is that which apply will give it: users->n plus its
+ * place. */
 static enum kb_err node_named(struct edit *x, const char *name, uint32_t *node)
 {
     uint32_t user = kb_ids_find(x->users, name);
@@ -67,7 +89,9 @@ static enum kb_err node_named(struct edit *x, const char *name, uint32_t *node)
     return node_at(x, user, node);
 }
 
-/* The node of a user that must have one already. */
+/* The node of a user that must have one already. KB_ID_NONE when there is none: an unknown name, or a user
+ * outside the graph. Adds nothing, since to remove an edge of a stranger is an error and no reason to make a
+ * user. */
 static uint32_t node_known(const struct edit *x, const char *name)
 {
     uint32_t user = kb_ids_find(x->users, name);
@@ -77,11 +101,13 @@ static uint32_t node_known(const struct edit *x, const char *name)
     return user == KB_ID_NONE || user >= x->cap ? KB_ID_NONE : x->node_of[user];
 }
 
+/* With u < v, as kb_graph lists its edges. */
 static struct kb_edge ordered(uint32_t u, uint32_t v, double weight)
 {
     return u < v ? (struct kb_edge){u, v, weight} : (struct kb_edge){v, u, weight};
 }
 
+/* By the pair alone: the weight of a search key does not matter. */
 static int compare_edges(const void *a, const void *b)
 {
     const struct kb_edge *x = a, *y = b;
@@ -91,7 +117,10 @@ static int compare_edges(const void *a, const void *b)
     return x->v < y->v ? -1 : x->v > y->v;
 }
 
-/* Marks a removed edge by a negative weight in the sorted copy of the old edges. */
+/* Marks a removed edge by a negative weight in the sorted copy of the old edges. KB_ECONFLICT with
+ * "/remove/<i>" for an edge that is not there, or that the same event has removed before. Node numbers of the
+ * old graph are those of the new one, because the old nodes come first: the copy stays sorted. The mark is
+ * undone by nobody: keep_old drops what carries it. */
 static enum kb_err remove_edges(struct edit *x, size_t n_old, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     for (size_t i = 0; i < ev->as.graph.n_remove; i++) {
@@ -110,7 +139,9 @@ static enum kb_err remove_edges(struct edit *x, size_t n_old, const struct kb_ev
     return KB_OK;
 }
 
-/* Old edges in force, with what the patch replaces marked: added edges win over old ones of the same pair. */
+/* Old edges in force, with what the patch replaces marked: added edges win over old ones of the same pair.
+ * Compacts what is left to the front of x->edge and counts it. Naming the ends of the added edges here makes
+ * their nodes in the order of the event, before add_edges asks for them again. */
 static enum kb_err keep_old(struct edit *x, const struct kb_user_graph *old, const struct kb_event *ev,
                             struct kb_errmsg *msg)
 {
@@ -138,6 +169,7 @@ static enum kb_err keep_old(struct edit *x, const struct kb_user_graph *old, con
     return KB_OK;
 }
 
+/* Appends the event's edges behind those kept. Loops, bad weights and repeats are found by kb_graph_new. */
 static enum kb_err add_edges(struct edit *x, const struct kb_event *ev)
 {
     for (size_t i = 0; i < ev->as.graph.n_add; i++) {
@@ -151,7 +183,9 @@ static enum kb_err add_edges(struct edit *x, const struct kb_event *ev)
     return KB_OK;
 }
 
-/* kb_graph_new speaks of "/edges/<position>": positions before the event's own edges are the kept ones. */
+/* kb_graph_new speaks of "/edges/<position>": positions before the event's own edges are the kept ones. A
+ * client knows its own array only, so the position is moved to "/edges/<i>" of a PUT or "/add/<i>" of a
+ * PATCH. */
 static void point_at_event(const struct kb_event *ev, size_t n_kept, struct kb_errmsg *msg)
 {
     size_t position = 0;
@@ -161,10 +195,13 @@ static void point_at_event(const struct kb_event *ev, size_t n_kept, struct kb_e
     position = (size_t)strtoul(msg->pointer + 7, NULL, 10);
     if (position < n_kept)
         return;
+    /* a copy, since the text is read while the message is written anew */
     struct kb_errmsg told = *msg;
     kb_fail_item(KB_EINVAL, msg, ev->as.graph.is_replace ? "/edges" : "/add", position - n_kept, "", "%s", told.text);
 }
 
+/* Nodes first, in the order that the header promises: the old ones, the event's users, the ends of edges. One
+ * item is allocated beyond the need, so that an empty list is no special case. */
 static enum kb_err collect(struct edit *x, const struct kb_user_graph *old, const struct kb_event *ev,
                            struct kb_errmsg *msg)
 {
@@ -187,9 +224,12 @@ out:
     return rc;
 }
 
+/* *out is written on success only and owns its memory. An event that leaves no node gives "no graph" (NULL),
+ * as at the start of a tenant; user_of may be NULL then. */
 enum kb_err kb_user_graph_edit(const struct kb_user_graph *old, const struct kb_ids *users, struct kb_ids *fresh,
                                const struct kb_event *ev, struct kb_user_graph *out, struct kb_errmsg *msg)
 {
+    /* `old` may be the empty graph, with which a patch begins like a PUT */
     struct edit x = {.users = users, .fresh = fresh};
     struct kb_graph *graph = NULL;
     enum kb_err rc = collect(&x, old, ev, msg);
@@ -210,6 +250,7 @@ enum kb_err kb_user_graph_edit(const struct kb_user_graph *old, const struct kb_
     return KB_OK;
 }
 
+/* Which user stands at which node belongs to it: the same shape under other names is another model. */
 uint64_t kb_user_graph_digest(const struct kb_user_graph *g, uint64_t h)
 {
     h = kb_hash_u64(h, g->n);
@@ -219,6 +260,8 @@ uint64_t kb_user_graph_digest(const struct kb_user_graph *g, uint64_t h)
     return kb_graph_digest(g->graph, h);
 }
 
+/* n, the user of each node, number of edges, then a word (u in the upper half, v in the lower) and a weight
+ * for each. */
 void kb_user_graph_save(const struct kb_user_graph *g, struct kb_writer *w)
 {
     const size_t n_edges = g->graph != NULL ? kb_graph_n_edges(g->graph) : 0;
@@ -234,6 +277,9 @@ void kb_user_graph_save(const struct kb_user_graph *g, struct kb_writer *w)
     }
 }
 
+/* Everything is read before it is judged; the checks of kb_graph_new (range, loops, weights) apply to what a
+ * file says as well, and any refusal counts as damage. An edge takes 16 bytes, which bounds the allocation by
+ * the file's size. */
 enum kb_err kb_user_graph_load(struct kb_user_graph *g, size_t n_users, struct kb_reader *r)
 {
     const size_t n = kb_get_count(r, n_users);
@@ -271,6 +317,7 @@ out:
     return rc;
 }
 
+/* For the memory figures. */
 size_t kb_user_graph_bytes(const struct kb_user_graph *g)
 {
     return g->n * sizeof *g->user_of + (g->graph != NULL ? kb_graph_bytes(g->graph) : 0);

@@ -18,16 +18,20 @@ struct kb_user_graph {
 };
 
 void kb_user_graph_init(struct kb_user_graph *g);
+/* Frees the graph and the names' table; equal to a graph that was never given. */
 void kb_user_graph_close(struct kb_user_graph *g);
 
 /* Applies a KB_EV_GRAPH to `old`, giving *out. Users not in `users` are added to `fresh` (their index to come is
  * users->n plus theirs in fresh). Nodes: the old ones (patch), then the event's users, then edge ends, in order.
- * Errors: KB_EINVAL / KB_ENOTFOUND / KB_EEXIST with pointers "/edges/3", "/add/3", "/remove/0"; KB_ENOMEM. */
+ * Errors: KB_EINVAL at "/edges/3" or "/add/3", KB_ECONFLICT at "/remove/0" (no such edge), KB_ELIMIT, KB_ENOMEM. */
 enum kb_err kb_user_graph_edit(const struct kb_user_graph *old, const struct kb_ids *users, struct kb_ids *fresh,
                                const struct kb_event *ev, struct kb_user_graph *out, struct kb_errmsg *msg);
 
+/* Nodes with their users, then the edges. h is the digest so far. */
 uint64_t kb_user_graph_digest(const struct kb_user_graph *g, uint64_t h);
 void kb_user_graph_save(const struct kb_user_graph *g, struct kb_writer *w);
+/* g fresh from init; n_users bounds the indices. A failure leaves no graph
+ * behind; close g before it is used again. */
 enum kb_err kb_user_graph_load(struct kb_user_graph *g, size_t n_users, struct kb_reader *r);
 size_t kb_user_graph_bytes(const struct kb_user_graph *g);
 

@@ -10,7 +10,13 @@
  * dictionary rely. Four partial sums break the dependency chain; their order is fixed, so that a value does not
  * depend on the block it was computed in (tests: value_is_bitwise_independent_of_the_block).
  *
- * Cost: O(dim) per point and one exp for stationary kernels. */
+ * Cost: O(dim) per point and one exp for stationary kernels.
+ *
+ * In the product kernel (kernel.c) this is the context factor and the arm factor: a kernel column over the
+ * support starts as a row of the user kernel and is multiplied by each factor in turn. That is why the entry
+ * point scales `out` in place instead of writing it. `delta` on arms never comes here: kernel.c compares ids.
+ *
+ * All functions but the last are const and allocate nothing; readers call them side by side. */
 #include "vec_kernel.h"
 
 #include <assert.h>
@@ -22,7 +28,7 @@
 #define BLOCK 64u
 #define MAX_MEDIAN_POINTS 512u
 
-/* |x - y|^2 in four partial sums. */
+/* |x - y|^2 in four partial sums. A remainder of up to three coordinates goes into the first sum. */
 static double squared_distance(size_t dim, const double *x, const double *y)
 {
     double s[4] = {0, 0, 0, 0};
@@ -36,7 +42,7 @@ static double squared_distance(size_t dim, const double *x, const double *y)
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-/* x.y in four partial sums. */
+/* x.y in four partial sums. Not kb_dot: BLAS may order the sum differently for another machine or alignment. */
 static double dot(size_t dim, const double *x, const double *y)
 {
     double s[4] = {0, 0, 0, 0};
@@ -60,7 +66,8 @@ static double is_equal(size_t dim, const double *x, const double *y)
     return 1.0;
 }
 
-/* t[i] for n points: what the kernel's shape is a function of. */
+/* t[i] for n points: what the kernel's shape is a function of. One branch on the type per block, none per
+ * point. */
 static void arguments(enum kb_vec_kernel_type type, size_t dim, const double *x, size_t stride, size_t n,
                       const double *y, double *t)
 {
@@ -73,7 +80,8 @@ static void arguments(enum kb_vec_kernel_type type, size_t dim, const double *x,
         t[i] = pair(dim, x + i * stride, y);
 }
 
-/* (t + offset)^degree by repeated multiplication: the same bits on every machine, unlike pow. */
+/* (t + offset)^degree by repeated multiplication: the same bits on every machine, unlike pow. degree >= 1.
+ * With offset >= 0, which the spec demands, the kernel is positive definite. */
 static void polynomial(size_t n, int degree, double offset, double *t)
 {
     for (size_t i = 0; i < n; i++) {
@@ -84,7 +92,8 @@ static void polynomial(size_t n, int degree, double offset, double *t)
     }
 }
 
-/* Matern of half-integer order on squared distances: poly(s) exp(-s), s = root |x - y| / l. */
+/* Matern of half-integer order on squared distances: poly(s) exp(-s), s = root |x - y| / l. `linear` and
+ * `quadratic` are the coefficients of the polynomial 1 + linear s + quadratic s^2 (vec_kernel.h). */
 static void matern(size_t n, double root, double linear, double quadratic, double lengthscale, double *t)
 {
     for (size_t i = 0; i < n; i++) {
@@ -101,7 +110,8 @@ static void rbf(size_t n, double lengthscale, double *t)
         t[i] = exp(factor * t[i]);
 }
 
-/* t[i] <- k at argument t[i]. */
+/* t[i] <- k at argument t[i]. The lengthscale in force comes with the spec: a median one was put in before
+ * (engine_lengthscale.c). */
 static void shape(const struct kb_vec_kernel_spec *k, size_t n, double *t)
 {
     switch (k->type) {
@@ -129,7 +139,8 @@ static void shape(const struct kb_vec_kernel_spec *k, size_t n, double *t)
     }
 }
 
-/* The arguments stand on the stack: 64 points are enough for the loops to run at speed. */
+/* The arguments stand on the stack: 64 points are enough for the loops to run at speed. `ones` is 1
+ * everywhere and is left out. Blocks of points do not change any value. */
 void kb_vec_kernel_scale(const struct kb_vec_kernel_spec *k, size_t dim, const double *x, size_t stride, size_t n,
                          const double *y, double *out)
 {
@@ -145,6 +156,7 @@ void kb_vec_kernel_scale(const struct kb_vec_kernel_spec *k, size_t dim, const d
     }
 }
 
+/* Through the same code as the columns, so that k(s, s) and a column's own entry agree to the bit. */
 double kb_vec_kernel_value(const struct kb_vec_kernel_spec *k, size_t dim, const double *x, const double *y)
 {
     double out = 1.0;
@@ -161,7 +173,9 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Positive distances among `n_used` vectors spread evenly over the n given; returns how many. */
+/* Positive distances among `n_used` vectors spread evenly over the n given; returns how many. Zero distances
+ * are left out: they come from repeated contexts and say nothing about scale. Vector i of those used is
+ * number floor(i n / n_used) of those given, so the subsample needs no chance. */
 static size_t positive_distances(size_t n, size_t n_used, size_t dim, const double *x, size_t stride, double *out)
 {
     size_t n_out = 0;
@@ -176,7 +190,8 @@ static size_t positive_distances(size_t n, size_t n_used, size_t dim, const doub
     return n_out;
 }
 
-/* Quadratic in the vectors used, at most 130,816 distances. The mean of the two middle ones when there is no middle. */
+/* Quadratic in the vectors used, at most 130,816 distances. The mean of the two middle ones when there is no
+ * middle. Called by the writer when lengthscales are looked at again, not on the path of a decision. */
 enum kb_err kb_median_distance(size_t n, size_t dim, const double *x, size_t stride, double *out)
 {
     size_t n_used = n < MAX_MEDIAN_POINTS ? n : MAX_MEDIAN_POINTS;

@@ -1,7 +1,13 @@
 /* Parser of command lines, and --help from the same tables.
  *
  * An option is --name VALUE or --name=VALUE; options and words may be mixed. Precedence of what a session knows:
- * option, then environment (LAPLACED_URL, LAPLACED_KEY, LAPLACED_TENANT), then the default. */
+ * option, then environment (LAPLACED_URL, LAPLACED_KEY, LAPLACED_TENANT), then the default.
+ *
+ * A command declares its options as a local table whose rows point at its variables; the defaults are what
+ * those variables hold before. Nothing is copied: texts point into argv, which lives as long as the program.
+ *
+ * Every fault of a command line is printed here, with the command's synopsis, and ends with status 2. Values
+ * are checked for their type only; ranges and combinations are the command's own business. */
 #include "args.h"
 
 #include <errno.h>
@@ -13,13 +19,15 @@
 #define DEFAULT_SERVER "http://127.0.0.1:8080"
 #define N_SESSION_OPTS 6u
 
-/* An empty variable counts as not set, as with most tools. */
+/* An empty variable counts as not set, as with most tools. `fallback` may be NULL. Borrowed from the
+ * environment, which this program never changes. */
 static const char *from_env(const char *name, const char *fallback)
 {
     const char *v = getenv(name);
     return v != NULL && *v != '\0' ? v : fallback;
 }
 
+/* Without a key no Authorization header is sent; without a tenant the server takes `default`. */
 void lc_args_session_init(struct lc_session *s)
 {
     *s = (struct lc_session){.timeout_s = 60.0};
@@ -28,7 +36,8 @@ void lc_args_session_init(struct lc_session *s)
     s->tenant = from_env("LAPLACED_TENANT", NULL);
 }
 
-/* The options every command has, bound to s (which may be NULL for printing). */
+/* The options every command has, bound to s (which may be NULL for printing). Made anew for each call: the
+ * rows hold pointers into one session. out: N_SESSION_OPTS rows. */
 static void session_opts(struct lc_session *s, struct lc_opt *out)
 {
     static struct lc_session none;
@@ -46,7 +55,8 @@ static void session_opts(struct lc_session *s, struct lc_opt *out)
 
 /* --- printing --------------------------------------------------------------------------------------- */
 
-/* One line per option; the value, where there is one, beside its name. */
+/* One line per option; the value, where there is one, beside its name. A name longer than its column pushes
+ * its text to the right, no line is broken. */
 static void print_opts(const struct lc_opt *opts, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -57,6 +67,7 @@ static void print_opts(const struct lc_opt *opts, size_t n)
     }
 }
 
+/* For the general --help as well as for that of a command. */
 void lc_args_print_session(void)
 {
     struct lc_opt opts[N_SESSION_OPTS];
@@ -65,7 +76,9 @@ void lc_args_print_session(void)
     print_opts(opts, N_SESSION_OPTS);
 }
 
-/* The whole --help of a command, from its row and its table: nothing is written down twice. */
+/* The whole --help of a command, from its row and its table: nothing is written down twice. `text` brings its
+ * own line breaks. `opts` is the command's own table; the session's is printed behind it by every command
+ * alike. */
 static void print_help(const struct lc_command *cmd, const struct lc_opt *opts, size_t n_opts)
 {
     printf("laplacectl %s: %s\n\nusage: laplacectl %s\n\n", cmd->name, cmd->about, cmd->synopsis);
@@ -79,7 +92,9 @@ static void print_help(const struct lc_command *cmd, const struct lc_opt *opts, 
         printf("\n%s", cmd->text);
 }
 
-/* Prints what is wrong, and how the command is used when it is known; the exit status of all usage errors. */
+/* Prints what is wrong, and how the command is used when it is known; the exit status of all usage errors.
+ * `which` is the argument in question, or "". cmd is NULL in front of the command's name. Always 2, so
+ * that a caller can write `return usage_error(...)`. */
 static int usage_error(const struct lc_command *cmd, const char *what, const char *which)
 {
     fprintf(stderr, "laplacectl: %s%s\n", what, which);
@@ -90,7 +105,8 @@ static int usage_error(const struct lc_command *cmd, const char *what, const cha
 
 /* --- values ----------------------------------------------------------------------------------------- */
 
-/* strtoull takes "-1" for a large number, hence the look for a minus sign. */
+/* strtoull takes "-1" for a large number, hence the look for a minus sign. Decimal; a size_t has 64 bits
+ * wherever this runs. Overflow is refused through errno. */
 static bool set_count(size_t *out, const char *text)
 {
     char *end = NULL;
@@ -102,7 +118,9 @@ static bool set_count(size_t *out, const char *text)
     return true;
 }
 
-/* Every real option is a rate, a time or a scale: negative values have no meaning anywhere. */
+/* Every real option is a rate, a time or a scale: negative values have no meaning anywhere. NaN and infinity
+ * are refused, whatever spelling strtod knows for them. The C locale's decimal point, whatever the user's
+ * language. */
 static bool set_real(double *out, const char *text)
 {
     char *end = NULL;
@@ -113,7 +131,8 @@ static bool set_real(double *out, const char *text)
     return true;
 }
 
-/* Stores text as the option's type; false when it is not one. */
+/* Stores text as the option's type; false when it is not one. A list takes 64 values; more are "not a good
+ * value". *o->value keeps its default on failure. */
 static bool set_value(const struct lc_opt *o, const char *text)
 {
     struct lc_list *list = o->value;
@@ -135,7 +154,8 @@ static bool set_value(const struct lc_opt *o, const char *text)
     }
 }
 
-/* Names match in full: abbreviations would break when an option is added. */
+/* Names match in full: abbreviations would break when an option is added. NULL when there is none. `name`
+ * is not NUL-terminated at len when the argument has the form --name=VALUE. */
 static const struct lc_opt *find_opt(const struct lc_opt *opts, size_t n, const char *name, size_t len)
 {
     for (size_t i = 0; i < n; i++)
@@ -146,11 +166,14 @@ static const struct lc_opt *find_opt(const struct lc_opt *opts, size_t n, const 
 
 /* --- parsing ---------------------------------------------------------------------------------------- */
 
-/* One option at argv[*i] ("--name", "--name=value" or "--name value"); *i is moved past its value. */
+/* One option at argv[*i] ("--name", "--name=value" or "--name value"); *i is moved past its value. The
+ * command's own options come first, so one of them could shadow one of the session's. LC_GO or the status
+ * 2. The value of an option may begin with a dash ("--exclude --x"): whatever follows is its value. */
 static int take_option(const struct lc_command *cmd, const struct lc_opt *opts, size_t n_opts,
                        const struct lc_opt *more, int argc, char **argv, int *i)
 {
     const char *name = argv[*i] + 2;
+    /* the first "=" splits: values may hold more of them ("--set a.b=c" as --set=a.b=c) */
     const char *value = strchr(name, '=');
     size_t len = value != NULL ? (size_t)(value - name) : strlen(name);
     const struct lc_opt *o = find_opt(opts, n_opts, name, len);
@@ -170,13 +193,15 @@ static int take_option(const struct lc_command *cmd, const struct lc_opt *opts, 
     return set_value(o, text) ? LC_GO : usage_error(cmd, "not a good value: ", text);
 }
 
-/* "-" is standard input and "--" ends the options, so both are no option. */
+/* "-" is standard input and "--" ends the options, so both are no option. A single dash with something
+ * behind it is a word: negative numbers, and file names as people have them. */
 static bool is_option(const char *arg)
 {
     return arg[0] == '-' && arg[1] == '-' && arg[2] != '\0';
 }
 
-/* -h is the one short form, and "-5" must stay a word (a reward). */
+/* -h is the one short form, and "-5" must stay a word (a reward). LC_GO, or the status of a usage error when
+ * there are more words than any command knows. */
 static int take_word(const struct lc_command *cmd, struct lc_session *s, const char *arg, struct lc_words *words)
 {
     if (strcmp(arg, "-h") == 0) {
@@ -189,7 +214,9 @@ static int take_word(const struct lc_command *cmd, struct lc_session *s, const c
     return LC_GO;
 }
 
-/* One pass from left to right; the first fault ends it, so that the message names what was typed first. */
+/* One pass from left to right; the first fault ends it, so that the message names what was typed first.
+ * --help is obeyed before missing arguments are complained about. On LC_GO all options have their values
+ * and `words` holds min to max words. */
 int lc_args_parse(const struct lc_command *cmd, struct lc_session *s, const struct lc_opt *opts, size_t n_opts,
                   int argc, char **argv, struct lc_words *words, size_t min, size_t max)
 {
@@ -221,7 +248,9 @@ int lc_args_parse(const struct lc_command *cmd, struct lc_session *s, const stru
     return LC_GO;
 }
 
-/* Only session options may stand before the command: what follows belongs to its own table. */
+/* Only session options may stand before the command: what follows belongs to its own table. Stops at the
+ * first word, which is the command. The options are the same ones that may stand behind it. Returns how
+ * many arguments were read. -h counts as one of them; what it asks for is done by main.c. */
 int lc_args_session(struct lc_session *s, int argc, char **argv)
 {
     struct lc_opt more[N_SESSION_OPTS];

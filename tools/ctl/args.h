@@ -13,6 +13,7 @@ enum lc_opt_kind {
     LC_OPT_LIST   /* struct lc_list: may be given several times */
 };
 
+/* Values of an option that may be repeated, in their order; borrowed from argv. */
 struct lc_list {
     const char *item[64];
     size_t n;
@@ -21,6 +22,7 @@ struct lc_list {
 struct lc_opt {
     const char *name; /* without the dashes */
     enum lc_opt_kind kind;
+    /* where the value goes: of the type that `kind` names, holding its default before */
     void *value;
     const char *arg; /* what --help shows as its value; NULL for flags */
     const char *about;
@@ -34,13 +36,15 @@ struct lc_session {
     double timeout_s; /* of one request */
 };
 
+/* One row per command: main.c finds it by its name and calls run with what follows the name. run returns the
+ * exit status of the program. */
 struct lc_command {
     const char *name, *synopsis, *about; /* about: one line of the list of commands */
     const char *text;                    /* the rest of its --help: formats and examples */
     int (*run)(const struct lc_command *self, struct lc_session *s, int argc, char **argv);
 };
 
-/* Parsed positional arguments. */
+/* Parsed positional arguments. Borrowed from argv. */
 struct lc_words {
     const char *word[64];
     size_t n;

@@ -4,7 +4,11 @@
  *
  *   dot (dx, dy) of a cell, dx in 0..1, dy in 0..3 from the top, is bit  {0 3; 1 4; 2 5; 6 7}[dy][dx]  of U+2800
  *
- * Consecutive points are joined by vertical runs, so that steep curves stay connected. Cost: O(width height series). */
+ * Consecutive points are joined by vertical runs, so that steep curves stay connected. Cost: O(width height series).
+ *
+ * Order of work: the range of all curves gives the scale, each curve sets its dots in a canvas of cells, then
+ * the lines are put together with ticks on the left and labels on the right. Everything is freed before the
+ * return; the text alone goes out, and the caller prints it. */
 #include "chart.h"
 
 #include <math.h>
@@ -13,16 +17,21 @@
 #include <string.h>
 
 struct canvas {
+    /* borrowed */
     const struct lc_chart *chart;
     size_t dots_x, dots_y; /* resolution */
+    /* values at the bottom and the top row of dots */
     double low, high;
+    /* bits in the order of U+2800, or 1 in plain mode */
     uint8_t *dots; /* braille bits by cell */
     int8_t *owner; /* series by cell, -1 = none */
 };
 
 /* --- scale ------------------------------------------------------------------------------------------ */
 
-/* The axis always holds 0: curves are totals, and a cut axis would lie about their ratio. */
+/* The axis always holds 0: curves are totals, and a cut axis would lie about their ratio. A constant of 0
+ * alone would have no height: the range is then 0 to 1. NaN is passed over by fmin and fmax. n_series
+ * curves of any lengths; empty ones add nothing. */
 static void find_range(struct canvas *v, const struct lc_series *series, size_t n_series)
 {
     v->low = 0.0;
@@ -36,7 +45,8 @@ static void find_range(struct canvas *v, const struct lc_series *series, size_t 
         v->high = v->low + 1.0;
 }
 
-/* Dot row of a value, 0 at the top. */
+/* Dot row of a value, 0 at the top. Rounded to the nearest row and kept inside, as rounding may step over the
+ * edge by one. high is row 0. The sum of 0.5 rounds to the nearest dot. */
 static size_t row_of(const struct canvas *v, double y)
 {
     double share = (v->high - y) / (v->high - v->low);
@@ -46,7 +56,8 @@ static size_t row_of(const struct canvas *v, double y)
     return row > (double)(v->dots_y - 1) ? v->dots_y - 1 : (size_t)row;
 }
 
-/* Value of a series at dot column x. */
+/* Value of a series at dot column x. Curves of different lengths are stretched to the full width each; here
+ * all have the same n. The nearest earlier value is taken, no mean: a jump stays a jump. */
 static double value_at(const struct canvas *v, const struct lc_series *s, size_t x)
 {
     size_t i = v->dots_x > 1 ? (s->n - 1) * x / (v->dots_x - 1) : 0;
@@ -55,7 +66,8 @@ static double value_at(const struct canvas *v, const struct lc_series *s, size_t
 
 /* --- drawing ---------------------------------------------------------------------------------------- */
 
-/* Sets one point; the cell now belongs to this series. In plain mode a cell is one point. */
+/* Sets one point; the cell now belongs to this series. In plain mode a cell is one point. Dots of different
+ * series add up within a cell, but the last one gives it its colour. */
 static void put_dot(struct canvas *v, size_t x, size_t y, size_t series)
 {
     static const uint8_t bit[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
@@ -65,7 +77,8 @@ static void put_dot(struct canvas *v, size_t x, size_t y, size_t series)
     v->owner[cell] = (int8_t)series;
 }
 
-/* Column by column; what lies between two neighbouring columns is filled, so that jumps stay visible. */
+/* Column by column; what lies between two neighbouring columns is filled, so that jumps stay visible. The run
+ * is drawn in the new column, from the old row (without it) to the new one. */
 static void draw_series(struct canvas *v, const struct lc_series *s, size_t index)
 {
     size_t before = 0;
@@ -83,14 +96,15 @@ static void draw_series(struct canvas *v, const struct lc_series *s, size_t inde
     }
 }
 
-/* U+2800 + bits as UTF-8. */
+/* U+2800 + bits as UTF-8. Three bytes for U+2800 to U+28FF: 0xE2, then 0xA0 to 0xA3, then the lower six bits. */
 static void put_braille(struct lc_text *out, uint8_t bits)
 {
     char utf8[3] = {(char)0xE2, (char)(0xA0 | (bits >> 6)), (char)(0x80 | (bits & 0x3F))};
     lc_text_put(out, utf8, 3);
 }
 
-/* One character of the picture, coloured by the series it belongs to. */
+/* One character of the picture, coloured by the series it belongs to. The colour is reset after each cell: a
+ * cut line leaves no coloured terminal behind. */
 static void put_cell(const struct canvas *v, const struct lc_series *series, size_t cell, struct lc_text *out)
 {
     int owner = v->owner[cell];
@@ -105,7 +119,9 @@ static void put_cell(const struct canvas *v, const struct lc_series *series, siz
     }
 }
 
-/* The label of the series that ends in this line of the chart; at most one, the one drawn last. */
+/* The label of the series that ends in this line of the chart; at most one, the one drawn last. Labels
+ * stand right of the drawing, outside its width, in the colour or with the mark of their curve.
+ * label_line: from place_labels. n_series is small, so all are looked at in every line. */
 static void put_label(const struct canvas *v, const struct lc_series *series, size_t n_series, size_t line,
                       const size_t *label_line, struct lc_text *out)
 {
@@ -119,7 +135,9 @@ static void put_label(const struct canvas *v, const struct lc_series *series, si
     }
 }
 
-/* A line of its own for every label: where its curve ends, moved down or up while that is taken. */
+/* A line of its own for every label: where its curve ends, moved down or up while that is taken. Searches
+ * outwards from the wanted line: 0, 1 down, 1 up, 2 down, ... With more curves than lines some go
+ * without. line: [n_series] for the result; `height` means that the series has no label. taken: [height]. */
 static void place_labels(const struct canvas *v, const struct lc_series *series, size_t n_series, size_t *line)
 {
     size_t height = v->chart->height;
@@ -144,7 +162,9 @@ static void place_labels(const struct canvas *v, const struct lc_series *series,
     free(taken);
 }
 
-/* All lines: a tick at the top, the middle and the bottom, the cells, and the label of who ends there. */
+/* All lines: a tick at the top, the middle and the bottom, the cells, and the label of who ends there. Ticks
+ * run from the highest value in the first line to the lowest in the last. Ten characters stand left of the
+ * axis, here and in put_axis. The picture has exactly `height` lines; the axis adds two more. */
 static void put_lines(const struct canvas *v, const struct lc_series *series, size_t n_series, struct lc_text *out)
 {
     size_t w = v->chart->width, h = v->chart->height;
@@ -165,7 +185,7 @@ static void put_lines(const struct canvas *v, const struct lc_series *series, si
     free(label_line);
 }
 
-/* The horizontal axis from 1 to n. */
+/* The horizontal axis from 1 to n. The label of the axis and its end value stand flush right. */
 static void put_axis(const struct lc_chart *c, size_t n, struct lc_text *out)
 {
     const char *end = lc_thousands(n);
@@ -177,7 +197,7 @@ static void put_axis(const struct lc_chart *c, size_t n, struct lc_text *out)
                    c->x_label, end);
 }
 
-/* Memory: two bytes per cell. */
+/* Memory: two bytes per cell. Series may be empty; n_series is at most 127 because of `owner`. */
 void lc_chart_draw(const struct lc_chart *c, const struct lc_series *series, size_t n_series, struct lc_text *out)
 {
     struct canvas v = {.chart = c, .dots_x = c->width, .dots_y = c->height};

@@ -1,4 +1,5 @@
-/* Curves in a terminal. */
+/* Curves in a terminal. For the demos: several running totals over the same rounds, drawn with characters
+ * alone, so that they show in a terminal, over ssh and in a log. */
 #ifndef LC_CHART_H
 #define LC_CHART_H
 
@@ -7,6 +8,7 @@
 
 #include "text.h"
 
+/* One curve; all pointers are borrowed for the call. */
 struct lc_series {
     const char *label;
     const double *y; /* n values at 1, 2, ..., n */
@@ -21,7 +23,8 @@ struct lc_chart {
     const char *x_label;
 };
 
-/* Draws all series over a common axis; later series lie over earlier ones. Appends height + 2 lines. */
+/* Draws all series over a common axis; later series lie over earlier ones. Appends height + 2 lines. An empty
+ * list of series gives empty axes. Cannot fail. */
 void lc_chart_draw(const struct lc_chart *c, const struct lc_series *series, size_t n_series, struct lc_text *out);
 
 #endif

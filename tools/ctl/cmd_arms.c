@@ -1,7 +1,10 @@
 /* laplacectl arms: load the catalogue from CSV `id,f1,f2,...` or NDJSON, or show it.
  *
  * A CSV file becomes one JSON body {"arms":[...]}; the catalogue is small beside a graph (thousands of arms), so it
- * is built in memory. Every row must have as many features as the first. */
+ * is built in memory. Every row must have as many features as the first.
+ *
+ * The file is read to its end before anything is sent: a fault in its last row changes nothing on the server.
+ * The server checks again, and its faults come back by pointer. */
 #include "commands.h"
 
 #include <stdio.h>
@@ -15,7 +18,11 @@
 
 /* --- CSV -> JSON ------------------------------------------------------------------------------------ */
 
-/* A header row is one whose features are not all numbers, or, without features, whose only cell reads "id" or "arm". */
+/* A header row is one whose features are not all numbers, or, without features, whose only cell reads "id" or
+ * "arm". Only the first row that counts is asked. A catalogue of one arm called "id" needs --header no.
+ * With features the header's names are words: one cell that is no number is enough. A missing feature (an
+ * empty cell) in the first row therefore reads as a header; --header no then names the cell. Numbers are
+ * what lc_is_number takes: finite, decimal point, nothing behind. */
 static bool looks_like_header(const struct lc_csv *csv)
 {
     if (csv->n_fields == 1)
@@ -26,7 +33,9 @@ static bool looks_like_header(const struct lc_csv *csv)
     return false;
 }
 
-/* Column 1 up may be called "active": then it is no feature but true/false/1/0. Returns its index or 0. */
+/* Column 1 up may be called "active": then it is no feature but true/false/1/0. Returns its index or 0. The
+ * first column is the id and cannot be it. Without a header there is none. Asked of a header row only.
+ * The name is compared as it is written. */
 static size_t active_column(const struct lc_csv *csv)
 {
     for (size_t i = 1; i < csv->n_fields; i++)
@@ -35,7 +44,8 @@ static size_t active_column(const struct lc_csv *csv)
     return 0;
 }
 
-/* The member "active" of one arm; 0 or -1 with csv->why. */
+/* The member "active" of one arm; 0 or -1 with csv->why. Exactly these four spellings: anything else is more
+ * likely a shifted column. The value is written as JSON true or false, whichever spelling the file has. */
 static int put_active(struct lc_csv *csv, size_t i, struct lc_text *out)
 {
     const char *v = csv->fields[i];
@@ -46,7 +56,9 @@ static int put_active(struct lc_csv *csv, size_t i, struct lc_text *out)
     return 0;
 }
 
-/* The member "features", left out when the row has no feature column: arms without features are plain ids. */
+/* The member "features", left out when the row has no feature column: arms without features are plain ids.
+ * Order of the columns is order of the features; numbers go out bit for bit (text.c). Members are written
+ * as they are checked, so after an error `out` holds half an object; the caller drops it. */
 static int put_features(struct lc_csv *csv, size_t active, struct lc_text *out)
 {
     size_t n = 0;
@@ -64,7 +76,8 @@ static int put_features(struct lc_csv *csv, size_t active, struct lc_text *out)
     return 0;
 }
 
-/* One row as a JSON item; 0 or -1 with csv->why. */
+/* One row as a JSON item; 0 or -1 with csv->why. `active` 0 means that there is no such column. Columns
+ * are checked against the first row, so a shifted row is found here and not by the server. */
 static int put_arm(struct lc_csv *csv, size_t n_columns, size_t active, struct lc_text *out)
 {
     if (csv->n_fields != n_columns)
@@ -81,13 +94,17 @@ static int put_arm(struct lc_csv *csv, size_t n_columns, size_t active, struct l
     return 0;
 }
 
-/* The whole file; 0 or -1 with csv->why. */
+/* The whole file; 0 or -1 with csv->why. An empty file makes an empty catalogue: it is what the file
+ * says. n_columns is 0 until the first row: that row decides how many there are, header or not. Rows are
+ * written in their order, which is the order in which the server numbers arms that it has not seen. rc is
+ * 0 at the end of the file and -1 after a bad row, which is what the caller wants to know. */
 static int arms_from_csv(struct lc_csv *csv, enum lc_header header, struct lc_text *out)
 {
     size_t n_columns = 0, active = 0, n = 0;
     int rc;
     lc_text_puts(out, "{\"arms\":[");
     while ((rc = lc_csv_next(csv)) == 1) {
+        /* the first row decides the number of columns, header or not */
         bool is_first = n_columns == 0;
         if (is_first)
             n_columns = csv->n_fields;
@@ -106,14 +123,17 @@ static int arms_from_csv(struct lc_csv *csv, enum lc_header header, struct lc_te
 
 /* --- command ---------------------------------------------------------------------------------------- */
 
-/* Formats are told by the name of the file alone. */
+/* Formats are told by the name of the file alone. The same test as in cmd_graph.c; case counts. */
 static bool has_suffix(const char *s, const char *tail)
 {
     size_t n = strlen(s), m = strlen(tail);
     return n >= m && strcmp(s + n - m, tail) == 0;
 }
 
-/* Reads FILE into body and says its content type; NULL after a printed error. */
+/* Reads FILE into body and says its content type; NULL after a printed error. Anything that is not called
+ * .json, .ndjson or .jsonl is read as CSV, standard input too. The type is a constant of http_client.h.
+ * Nothing was sent yet when this fails, and the message says so. The reader is closed on every way; its
+ * message is printed first, since it is part of the reader. */
 static const char *read_body(const char *file, enum lc_header header, struct lc_text *body)
 {
     struct lc_csv csv;
@@ -134,7 +154,9 @@ static const char *read_body(const char *file, enum lc_header header, struct lc_
     return rc == 0 ? LC_JSON_TYPE : NULL;
 }
 
-/* One request to the catalogue of the session's tenant; the exit status. */
+/* One request to the catalogue of the session's tenant; the exit status. The tenant stands in the path; the
+ * header says the same. `body` stays the caller's. The path is percent-encoded and serves as the
+ * request's name in errors. */
 static int send_arms(const struct lc_session *s, const char *method, const char *type, const struct lc_text *body)
 {
     struct lc_client *c = lc_client_new(s, s->tenant);
@@ -148,7 +170,8 @@ static int send_arms(const struct lc_session *s, const char *method, const char 
     return status;
 }
 
-/* arms remove ID...: a PATCH with the ids. */
+/* arms remove ID...: a PATCH with the ids. Words from the second on are ids; the server says which of them it
+ * does not know. The client of a removal needs no features, so this is the one change that takes no file. */
 static int remove_arms(const struct lc_session *s, const struct lc_words *w)
 {
     struct lc_text body = {0};
@@ -164,7 +187,8 @@ static int remove_arms(const struct lc_session *s, const struct lc_words *w)
     return status;
 }
 
-/* PUT or PATCH of a file. */
+/* PUT or PATCH of a file. 1 after an error of the file, which was printed. PUT makes the file the whole
+ * catalogue: arms that are not in it leave, but keep their history. */
 static int load_arms(const struct lc_session *s, const char *method, const char *file, enum lc_header header)
 {
     struct lc_text body = {0};
@@ -176,7 +200,9 @@ static int load_arms(const struct lc_session *s, const char *method, const char 
     return status;
 }
 
-/* Verbs are few and differ in their words, so they are told apart here and not by a table. */
+/* Verbs are few and differ in their words, so they are told apart here and not by a table. A wrong --header
+ * falls through to the usage line, as a wrong verb does. The exit status is that of the request, 2 for
+ * words that fit no verb. */
 static int run_arms(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     const char *header_name = "auto";
@@ -200,6 +226,7 @@ static int run_arms(const struct lc_command *self, struct lc_session *s, int arg
     return 2;
 }
 
+/* The row that main.c finds; `text` is what --help shows behind the options. */
 const struct lc_command lc_cmd_arms = {
     .name = "arms",
     .synopsis = "arms get | put FILE | patch FILE | remove ID... [--header auto|yes|no]",

@@ -1,6 +1,11 @@
 /* laplacectl select, reward, observe, activate: one decision by hand, for a first look and for shell scripts.
  *
- * Bodies are written here field by field; what needs more than the options offer goes in whole with --body. */
+ * Bodies are written here field by field; what needs more than the options offer goes in whole with --body.
+ *
+ * The commands differ in their bodies only: words and options become one JSON object, one request is sent,
+ * and the answer is printed as the server gave it (indented, unless --json). Exit status 0 or 1 as the server
+ * decides; 2 for words that make no request. Nothing is repeated on failure: a select with --decision may be
+ * repeated by hand. */
 #include "commands.h"
 
 #include <stdio.h>
@@ -12,11 +17,15 @@
 
 /* --- parts of bodies -------------------------------------------------------------------------------- */
 
-/* "0.1,0.7" as a JSON array; 0 or 2 (printed). */
+/* "0.1,0.7" as a JSON array; 0 or 2 (printed). At most 4096 numbers, far above what a tenant's context may
+ * have. strtok_r drops empty items: "1,,2" is 1,2. The list is copied because strtok_r writes into it.
+ * lc_is_number has checked each item, so sscanf cannot stop in its middle; both conditions stand in one
+ * test for one message. On an error `out` holds a beginning that is not sent. */
 static int put_vector(struct lc_text *out, const char *name, const char *list)
 {
     double v[4096];
     size_t n = 0;
+    /* a copy, as strtok_r writes into its text */
     char *copy = lc_copy(list), *save = NULL;
     for (char *p = strtok_r(copy, ",", &save); p != NULL; p = strtok_r(NULL, ",", &save)) {
         if (n >= 4096 || !lc_is_number(p) || sscanf(p, "%lf", &v[n]) != 1) {
@@ -32,7 +41,8 @@ static int put_vector(struct lc_text *out, const char *name, const char *list)
     return 0;
 }
 
-/* An arm as typed: an id, or a JSON object with features. */
+/* An arm as typed: an id, or a JSON object with features. An object is passed on unread: the server tells
+ * what is wrong with it. An id that begins with "{" cannot be typed here; --body takes it. */
 static void put_arm(struct lc_text *out, const char *word)
 {
     if (word[0] == '{')
@@ -41,7 +51,8 @@ static void put_arm(struct lc_text *out, const char *word)
         lc_text_json(out, word);
 }
 
-/* A member that is an array of arms or ids; left out when empty, since [] and absent differ for candidates. */
+/* A member that is an array of arms or ids; left out when empty, since [] and absent differ for candidates.
+ * `items` are arms as typed. The member's name is a constant of the contract and needs no escapes. */
 static void put_list(struct lc_text *out, const char *name, const char *const *items, size_t n)
 {
     if (n == 0)
@@ -55,7 +66,8 @@ static void put_list(struct lc_text *out, const char *name, const char *const *i
     lc_text_puts(out, "]");
 }
 
-/* An optional member that is a string. */
+/* An optional member that is a string. NULL: not given, left out. Written with its escapes; a leading
+ * comma, as "user" or "decision" always stands before. */
 static void put_string(struct lc_text *out, const char *name, const char *value)
 {
     if (value == NULL)
@@ -64,7 +76,10 @@ static void put_string(struct lc_text *out, const char *name, const char *value)
     lc_text_json(out, value);
 }
 
-/* POST and print: the end of every command of this file. The path without its slash names it in errors. */
+/* POST and print: the end of every command of this file. The path without its slash names it in errors. One
+ * connection per command. The tenant goes by header, as these routes have no tenant in their path. The
+ * reply belongs to the client and is printed before the client is freed. path begins with "/". 0, or 1
+ * after a printed error. */
 static int send_body(const struct lc_session *s, const char *path, const char *type, const struct lc_text *body)
 {
     struct lc_client *c = lc_client_new(s, s->tenant);
@@ -73,7 +88,9 @@ static int send_body(const struct lc_session *s, const char *path, const char *t
     return status;
 }
 
-/* The same with a body that somebody else wrote; the server checks it, not we. */
+/* The same with a body that somebody else wrote; the server checks it, not we. NDJSON and JSON alike; the
+ * whole file is held in memory. Neither the words nor the other options of the command are mixed into
+ * such a body. A file that cannot be read ends with status 1. */
 static int send_file(const struct lc_session *s, const char *path, const char *type, const char *file)
 {
     char why[LC_WHY];
@@ -89,6 +106,8 @@ static int send_file(const struct lc_session *s, const char *path, const char *t
 
 /* --- select ----------------------------------------------------------------------------------------- */
 
+/* What the options of `select` fill; NULL, 0 and false mean "not given", and top is 1. exclude: arms to
+ * be left out, in any order */
 struct select_options {
     const char *context, *decision, *body;
     struct lc_list exclude;
@@ -96,7 +115,9 @@ struct select_options {
     bool is_explained, is_dry, is_deferred;
 };
 
-/* Only what was asked for goes into the body: the server's defaults stay the server's. */
+/* Only what was asked for goes into the body: the server's defaults stay the server's. 0, or 2 after a
+ * printed error. `user` goes first, so every other member may begin with a comma. Candidates that are
+ * left out mean the whole catalogue to the server, which is why no empty array is sent. */
 static int select_body(const struct select_options *o, const struct lc_words *w, struct lc_text *out)
 {
     lc_text_puts(out, "{\"user\":");
@@ -106,6 +127,7 @@ static int select_body(const struct select_options *o, const struct lc_words *w,
     put_list(out, "candidates", w->word + 1, w->n - 1);
     put_list(out, "exclude", o->exclude.item, o->exclude.n);
     put_string(out, "decision", o->decision);
+    /* 1 is the server's default as well */
     if (o->top != 1)
         lc_text_printf(out, ",\"top\":%zu", o->top);
     if (o->is_explained)
@@ -118,6 +140,9 @@ static int select_body(const struct select_options *o, const struct lc_words *w,
     return 0;
 }
 
+/* Words: the user, then the candidates. With --body they are not looked at. --top above 1 asks for a
+ * slate; the answer then names its arms in order, each rewarded by --arm. The answer names the arm, its
+ * propensity and the decision's id; with --explain every candidate's numbers as well. */
 static int run_select(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct select_options o = {.top = 1};
@@ -136,6 +161,7 @@ static int run_select(const struct lc_command *self, struct lc_session *s, int a
     int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof opts[0], argc, argv, &w, 0, 64);
     if (rc != LC_GO)
         return rc;
+    /* the words are not needed then, which is why none is demanded above */
     if (o.body != NULL)
         return send_file(s, "/select", LC_JSON_TYPE, o.body);
     if (w.n == 0) {
@@ -149,6 +175,7 @@ static int run_select(const struct lc_command *self, struct lc_session *s, int a
     return rc;
 }
 
+/* One decision; its id, in the answer, is what `reward` and `activate` take. */
 const struct lc_command lc_cmd_select = {
     .name = "select",
     .synopsis = "select USER [ARM...] [options]",
@@ -160,7 +187,9 @@ const struct lc_command lc_cmd_select = {
 
 /* --- reward ----------------------------------------------------------------------------------------- */
 
-/* A value may be negative: "-0.5" is a word here, not an option (args.c). */
+/* A value may be negative: "-0.5" is a word here, not an option (args.c). Words: the decision's id and the
+ * value; --arm tells the slots of a slate apart. lc_is_number has looked at the value, so strtod reads all of
+ * it. The arm is checked by the server. With --body several rewards go in one request. */
 static int run_reward(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     const char *arm = NULL, *file = NULL;
@@ -190,6 +219,7 @@ static int run_reward(const struct lc_command *self, struct lc_session *s, int a
     return rc;
 }
 
+/* Later than the tenant's window the server answers 410, which ends with status 1. */
 const struct lc_command lc_cmd_reward = {
     .name = "reward",
     .synopsis = "reward DECISION VALUE [--arm ID] | reward --body FILE",
@@ -200,12 +230,16 @@ const struct lc_command lc_cmd_reward = {
 
 /* --- observe ---------------------------------------------------------------------------------------- */
 
+/* context and file: NULL when not given. propensity: 0 when not given. With `file` the others play no
+ * part. */
 struct observe_options {
     const char *context, *file;
     double propensity;
 };
 
-/* A propensity of 0 cannot be observed, so 0 stands for "not given". */
+/* A propensity of 0 cannot be observed, so 0 stands for "not given". As select_body. --propensity above 1
+ * is refused by the server. The arm may bring its features (JSON), for arms that are not in the
+ * catalogue. */
 static int observe_body(const struct observe_options *o, const struct lc_words *w, struct lc_text *out)
 {
     lc_text_puts(out, "{\"user\":");
@@ -216,6 +250,7 @@ static int observe_body(const struct observe_options *o, const struct lc_words *
     put_arm(out, w->word[1]);
     lc_text_puts(out, ",\"reward\":");
     lc_text_number(out, strtod(w->word[2], NULL));
+    /* left out otherwise: the server then knows of no propensity */
     if (o->propensity > 0.0) {
         lc_text_puts(out, ",\"propensity\":");
         lc_text_number(out, o->propensity);
@@ -224,6 +259,9 @@ static int observe_body(const struct observe_options *o, const struct lc_words *
     return 0;
 }
 
+/* Words: user, arm, reward. With --file they are not looked at. For rewards that another system has
+ * earned; the propensity, where it is known, is kept in the log for evaluation. Status 2 when the value
+ * is no number; nothing is sent then. */
 static int run_observe(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct observe_options o = {0};
@@ -250,6 +288,7 @@ static int run_observe(const struct lc_command *self, struct lc_session *s, int 
     return rc;
 }
 
+/* A batch by --file is one commit: one refused line refuses all of them. */
 const struct lc_command lc_cmd_observe = {
     .name = "observe",
     .synopsis = "observe USER ARM VALUE [--context X1,X2,...] [--propensity P] | observe --file FILE",
@@ -262,7 +301,9 @@ const struct lc_command lc_cmd_observe = {
 
 /* --- activate --------------------------------------------------------------------------------------- */
 
-/* Idempotent on the server: a second activation answers duplicate. */
+/* Idempotent on the server: a second activation answers duplicate. For decisions made with --defer: from here
+ * on their reward teaches. An unknown decision ends with status 1 and the server's reason. Takes exactly one
+ * word. */
 static int run_activate(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_words w;
@@ -278,6 +319,7 @@ static int run_activate(const struct lc_command *self, struct lc_session *s, int
     return rc;
 }
 
+/* The one command here that takes no options of its own. */
 const struct lc_command lc_cmd_activate = {
     .name = "activate",
     .synopsis = "activate DECISION",

@@ -1,13 +1,23 @@
-/* laplacectl demo: options of both demos, the town (simulated) and people (--data). */
+/* laplacectl demo: options of both demos, the town (simulated) and people (--data).
+ *
+ * The demos are clients like any other: they need a running server, make tenants called demo-*, and speak
+ * HTTP with it. Everything they do can be seen in those tenants' logs afterwards.
+ *
+ *   options  ->  check  ->  is a server there?  ->  demo_town.c or demo_people.c
+ *
+ * Numbers that were not given stay 0 here and get their default in the demo that is played, since the two
+ * differ. */
 #include "commands.h"
 
 #include <stdio.h>
 
 #include "demo.h"
 
+/* one width for all policies, so that none wins by being tuned */
 #define DEFAULT_BETA 1.0
 
-/* Limits that a later failure would not explain; 0 or 2 (printed). */
+/* Limits that a later failure would not explain; 0 or 2 (printed). One candidate would leave nothing to
+ * choose; the upper ends keep a slip of the finger from running for days. */
 static int check(const struct lc_demo_options *o)
 {
     if (o->n_seeds < 1 || o->n_seeds > 1000) {
@@ -21,7 +31,8 @@ static int check(const struct lc_demo_options *o)
     return 0;
 }
 
-/* Any hint of a file makes it the demo with real people. */
+/* Any hint of a file makes it the demo with real people. Exit status: that of the demo, 2 for bad options, 1
+ * when no server answers. */
 static int run_demo(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_demo_options o = {.seed = 1, .n_seeds = 1, .beta = DEFAULT_BETA};
@@ -43,6 +54,7 @@ static int run_demo(const struct lc_command *self, struct lc_session *s, int arg
         {"no-features", LC_OPT_FLAG, &o.has_no_features, NULL, "people: arms without features"},
         {"quiet", LC_OPT_FLAG, &o.is_quiet, NULL, "no live line"},
     };
+    /* the defaults above are what holds when an option is missing */
     int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof opts[0], argc, argv, &w, 0, 0);
     if (rc != LC_GO)
         return rc;
@@ -55,6 +67,7 @@ static int run_demo(const struct lc_command *self, struct lc_session *s, int arg
     return is_people ? lc_demo_people(s, &o) : lc_demo_town(s, &o);
 }
 
+/* Decision ids repeat from run to run, which is why the tenants are made anew (race.c). */
 const struct lc_command lc_cmd_demo = {
     .name = "demo",
     .synopsis = "demo [--seed S] [--seeds K] [--rounds T] [--users N] [--json] | demo --data DIR [--rare] [--users N]",

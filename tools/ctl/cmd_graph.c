@@ -1,7 +1,14 @@
 /* laplacectl graph: load the user graph from an edge list, or show its summary.
  *
  * A CSV file is turned into NDJSON lines ["u","v",w] while it is being sent, so the client's memory does not grow
- * with the file; a fault in the file breaks the request off, and the server applies nothing. */
+ * with the file; a fault in the file breaks the request off, and the server applies nothing.
+ *
+ * Flow of a CSV upload: file -> csv.c (rows) -> edges.c (checked edges) -> produce (one NDJSON line) ->
+ * read_edges (pieces of the size libcurl asks for) -> the wire, chunked. All of it runs in the one thread of
+ * the program.
+ *
+ * The graph is the server's: it names nodes as it meets them, merges equal repeats, and refuses loops and
+ * unequal repeats with the number of the edge. put replaces the graph, patch edits it. */
 #include "commands.h"
 
 #include <stdio.h>
@@ -12,14 +19,17 @@
 
 /* --- CSV -> NDJSON, on the fly ---------------------------------------------------------------------- */
 
+/* The state between two calls of libcurl for more bytes. */
 struct stream {
     struct lc_edge_reader edges;
     struct lc_text line; /* produced and not yet handed out, from `taken` on */
     size_t taken;
+    /* over: no more rows; failed: csv.why says why */
     bool is_over, has_failed;
 };
 
-/* Puts the next edge into line; false at the end or after a failure. */
+/* Puts the next edge into line; false at the end or after a failure. A failure is remembered, since the
+ * reader behind libcurl must answer for it after the fact. */
 static bool produce(struct stream *st)
 {
     struct lc_edge_row e;
@@ -41,16 +51,19 @@ static bool produce(struct stream *st)
     return true;
 }
 
-/* Fills buf with as many lines as fit; a line may be handed out in pieces. */
+/* Fills buf with as many lines as fit; a line may be handed out in pieces. 0 ends the body. After a failure
+ * the request is broken off even when some lines were ready: half a graph must not arrive as a whole one. */
 static size_t read_edges(void *arg, char *buf, size_t n)
 {
     struct stream *st = arg;
     size_t filled = 0;
     while (filled < n) {
+        /* what of the current line has not been handed out yet */
         size_t left = st->line.n - st->taken;
         if (left == 0 && !produce(st))
             break;
         left = st->line.n - st->taken;
+        /* a piece of the line, since libcurl's buffer ends where it ends */
         size_t take = left < n - filled ? left : n - filled;
         memcpy(buf + filled, st->line.data + st->taken, take);
         st->taken += take;
@@ -59,7 +72,8 @@ static size_t read_edges(void *arg, char *buf, size_t n)
     return st->has_failed ? LC_READ_FAILED : filled;
 }
 
-/* A fault in the file is told instead of the transport error that it causes. */
+/* A fault in the file is told instead of the transport error that it causes. 1 after any error. `path` names
+ * the request in the message of a refusal. */
 static int put_csv(const struct lc_session *s, struct lc_client *c, const char *path, const char *file,
                    enum lc_header header)
 {
@@ -80,14 +94,16 @@ static int put_csv(const struct lc_session *s, struct lc_client *c, const char *
 
 /* --- files that are JSON already -------------------------------------------------------------------- */
 
-/* Whether s ends with tail. */
+/* Whether s ends with tail. Case counts. */
 static bool ends_with(const char *s, const char *tail)
 {
     size_t n = strlen(s), m = strlen(tail);
     return n >= m && strcmp(s + n - m, tail) == 0;
 }
 
-/* Content type by the file's name; NULL: read it as CSV. */
+/* Content type by the file's name; NULL: read it as CSV. `format` wins over the name; any other word for it
+ * than json and ndjson means CSV. The answer is a constant; standard input ("-") is CSV unless --format
+ * says otherwise. */
 static const char *type_of(const char *file, const char *format)
 {
     if (format != NULL)
@@ -97,7 +113,8 @@ static const char *type_of(const char *file, const char *format)
     return ends_with(file, ".json") ? LC_JSON_TYPE : NULL;
 }
 
-/* A file that is in the server's own format goes as it is. */
+/* A file that is in the server's own format goes as it is. Held in memory as a whole; for large graphs CSV is
+ * the lighter way. */
 static int send_file(const struct lc_session *s, struct lc_client *c, const char *method, const char *path,
                      const char *file, const char *type)
 {
@@ -114,11 +131,13 @@ static int send_file(const struct lc_session *s, struct lc_client *c, const char
 
 /* --- command ---------------------------------------------------------------------------------------- */
 
+/* header: auto, yes or no; format: NULL when not given */
 struct graph_options {
     const char *header, *format;
 };
 
-/* patch always takes JSON: edits are small, and CSV has no way to say "remove". */
+/* patch always takes JSON: edits are small, and CSV has no way to say "remove". The header option matters to
+ * CSV alone. Usage has been checked; the client is made here, once, for whichever way the file goes. */
 static int load(const struct lc_session *s, const struct graph_options *o, const char *verb, const char *file,
                 int header)
 {
@@ -140,7 +159,8 @@ static int load(const struct lc_session *s, const struct graph_options *o, const
     return status;
 }
 
-/* get, put and patch; anything else is a usage error. */
+/* get, put and patch; anything else is a usage error. A wrong --header is found before anything is sent:
+ * `header` is -1 then. */
 static int run_graph(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct graph_options o = {.header = "auto"};
@@ -152,6 +172,7 @@ static int run_graph(const struct lc_command *self, struct lc_session *s, int ar
     int rc = lc_args_parse(self, s, opts, 2, argc, argv, &w, 1, 2);
     if (rc != LC_GO)
         return rc;
+    /* -1 for a word that is none of the three */
     int header = lc_header_from_name(o.header);
     if (strcmp(w.word[0], "get") == 0 && w.n == 1)
         return lc_get_and_print(s, "/graph");
@@ -161,6 +182,7 @@ static int run_graph(const struct lc_command *self, struct lc_session *s, int ar
     return 2;
 }
 
+/* The server's body limit holds for what is sent, not for the CSV file. */
 const struct lc_command lc_cmd_graph = {
     .name = "graph",
     .synopsis = "graph get | put FILE [--header auto|yes|no] [--format csv|ndjson|json] | patch FILE",

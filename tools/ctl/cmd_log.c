@@ -1,7 +1,14 @@
 /* laplacectl events, model, stats, health: what a tenant knows and has done.
  *
  * `events --follow` polls GET /events?after=N and prints what is new until it is interrupted; the sequence number
- * of the last line printed is all the state there is, so nothing is lost or printed twice when the server restarts. */
+ * of the last line printed is all the state there is, so nothing is lost or printed twice when the server restarts.
+ *
+ * Reading is all these commands do. model and stats print the server's JSON; health is for scripts and
+ * containers, which look at the exit status; events is the way to take a tenant's log out, for replay or for
+ * other programs.
+ *
+ * At most 10,000 lines are asked for at a time, so a log of any length passes in constant memory. When a
+ * request fails the command ends with status 1; started again with --after it goes on where it was. */
 #include "commands.h"
 
 #include <errno.h>
@@ -14,7 +21,8 @@
 #include "http_client.h"
 #include "json.h"
 
-/* Sleeps through signals that are handled elsewhere (a resized terminal). */
+/* Sleeps through signals that are handled elsewhere (a resized terminal). nanosleep gives back what was left,
+ * and goes on with that. Any s >= 0; 0 returns at once. */
 static void sleep_s(double s)
 {
     struct timespec ts = {.tv_sec = (time_t)s, .tv_nsec = (long)((s - (double)(time_t)s) * 1e9)};
@@ -24,6 +32,7 @@ static void sleep_s(double s)
 
 /* --- events ----------------------------------------------------------------------------------------- */
 
+/* Where the reading stands. */
 struct tail {
     struct lc_client *client;
     const char *base; /* "/tenants/x/events" */
@@ -33,7 +42,10 @@ struct tail {
     size_t last; /* lines of the last batch, before filtering */
 };
 
-/* "seq" and, when asked for, "type" of one line. Lines come from the server: one that is not JSON is an error. */
+/* "seq" and, when asked for, "type" of one line. Lines come from the server: one that is not JSON is an
+ * error. 0, or 1 after a printed error. The line goes out as it came, byte for byte; only matching lines
+ * count against --limit. Numbers of events fit into a double exactly up to 2^53. "seq" moves on for lines
+ * that are filtered out as well: they have been read. `line` is not NUL-terminated. */
 static int print_line(struct tail *t, const char *line, size_t n)
 {
     char why[LC_WHY];
@@ -44,6 +56,7 @@ static int print_line(struct tail *t, const char *line, size_t n)
         lc_json_free(doc);
         return 1;
     }
+    /* only needed for the filter */
     const char *type = lc_json_string(lc_json_get(doc, "type"));
     if (t->type == NULL || (type != NULL && strcmp(type, t->type) == 0)) {
         fwrite(line, 1, n, stdout);
@@ -55,7 +68,9 @@ static int print_line(struct tail *t, const char *line, size_t n)
     return 0;
 }
 
-/* All lines of one answer. Flushed at its end, so that a pipe sees events as they come. */
+/* All lines of one answer. Flushed at its end, so that a pipe sees events as they come. Stops at the limit,
+ * even in the middle of a batch. A full disk or a closed pipe ends the command. Empty lines are passed
+ * over. `last` counts lines that were read, so print_events knows whether there may be more. */
 static int print_lines(struct tail *t, const struct lc_text *body)
 {
     const char *p = body->data, *end = body->data + body->n;
@@ -77,7 +92,9 @@ static int print_lines(struct tail *t, const struct lc_text *body)
     return 0;
 }
 
-/* One request; 0, or an exit status after a printed error. */
+/* One request; 0, or an exit status after a printed error. With a filter the number of lines wanted says
+ * nothing about how many must be read, hence the full batch. The body is the client's and is printed
+ * before the next request. A refusal (an unknown tenant, a wrong key) is printed with the path. */
 static int fetch_batch(struct tail *t)
 {
     struct lc_text path = {0};
@@ -89,14 +106,19 @@ static int fetch_batch(struct tail *t)
     return status;
 }
 
-/* Until nothing is left (or for ever): asks again at once while lines come, else waits. */
+/* Until nothing is left (or for ever): asks again at once while lines come, else waits. A batch that had
+ * lines, matching or not, is followed by another at once: there may be more. Without --follow the first
+ * empty batch is the end of the log. With it, each look costs one request; an event is seen at most one
+ * interval after its commit. */
 static int print_events(struct tail *t, bool follows, double interval_s)
 {
     for (;;) {
+        /* one failure ends the loop: a script that follows decides itself whether to start again */
         int status = fetch_batch(t);
         if (status != 0 || t->left == 0)
             return status;
         if (t->last == 0) {
+            /* the end of the log */
             if (!follows)
                 return 0;
             sleep_s(interval_s);
@@ -104,7 +126,9 @@ static int print_events(struct tail *t, bool follows, double interval_s)
     }
 }
 
-/* With --type lines are filtered here: the server has no such query. */
+/* With --type lines are filtered here: the server has no such query. --limit 0 and no --limit are the same:
+ * all. The base path outlives the loop, as `tail` borrows it. Interrupting the command is the normal end
+ * of --follow. */
 static int run_events(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_words w;
@@ -149,6 +173,8 @@ const struct lc_command lc_cmd_events = {
 
 /* --- model, stats ----------------------------------------------------------------------------------- */
 
+/* No options of its own. The answer is printed as JSON, indented unless --json. Computed by the server on
+ * demand, which may take a moment for a large dictionary. */
 static int run_model(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_words w;
@@ -156,6 +182,7 @@ static int run_model(const struct lc_command *self, struct lc_session *s, int ar
     return rc != LC_GO ? rc : lc_get_and_print(s, "/model");
 }
 
+/* The digest in the answer tells whether two servers hold the same model (on one kind of machine). */
 const struct lc_command lc_cmd_model = {
     .name = "model",
     .synopsis = "model [--tenant NAME]",
@@ -163,6 +190,7 @@ const struct lc_command lc_cmd_model = {
     .run = run_model,
 };
 
+/* The window is the server's to check. */
 static int run_stats(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_words w;
@@ -180,6 +208,7 @@ static int run_stats(const struct lc_command *self, struct lc_session *s, int ar
     return rc;
 }
 
+/* Counters, and mean rewards by arm; --window is how far the window looks back. */
 const struct lc_command lc_cmd_stats = {
     .name = "stats",
     .synopsis = "stats [--window SECONDS]",
@@ -189,7 +218,9 @@ const struct lc_command lc_cmd_stats = {
 
 /* --- health ----------------------------------------------------------------------------------------- */
 
-/* Prints the answer, so that a failing health check leaves a reason in the log. */
+/* Prints the answer, so that a failing health check leaves a reason in the log. Needs no tenant. Not ready is
+ * an answer, too: printed as an error and told by status 1. For containers: --live is for the check that
+ * restarts, without it for the one that keeps traffic away. */
 static int run_health(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_words w;
@@ -207,6 +238,7 @@ static int run_health(const struct lc_command *self, struct lc_session *s, int a
     return rc;
 }
 
+/* Exit status 0 or 1; the body says why. */
 const struct lc_command lc_cmd_health = {
     .name = "health",
     .synopsis = "health [--live]",

@@ -2,7 +2,13 @@
  *
  * A configuration is built from a JSON file, or from nothing, and then from --set path=value options in their
  * order; the server fills what is left out from the preset and answers with the whole. A PUT replaces the whole
- * configuration: to change one field and keep the others, use --keep, which starts from what is in force. */
+ * configuration: to change one field and keep the others, use --keep, which starts from what is in force.
+ *
+ * delete removes a tenant with its log for good; the server asks no question, and neither do we. This file
+ * also holds the two helpers that the other commands share (commands.h).
+ *
+ * Unknown members, wrong types and combinations that are not supported are the server's to refuse: it names
+ * each by pointer, and this client would only be a second, older copy of its rules. */
 #include "commands.h"
 
 #include <stdio.h>
@@ -11,13 +17,14 @@
 #include "http_client.h"
 #include "json.h"
 
-/* The name the server uses when the header is missing. */
+/* The name the server uses when the header is missing. Borrowed from the session. */
 const char *lc_tenant_name(const struct lc_session *s)
 {
     return s->tenant != NULL ? s->tenant : "default";
 }
 
-/* The path serves as the name of what failed. */
+/* The path serves as the name of what failed. rest: what follows the tenant's name, with its slash and any
+ * query. Used by graph, arms, model and stats. The status is 1 when the server refuses. */
 int lc_get_and_print(const struct lc_session *s, const char *rest)
 {
     struct lc_client *c = lc_client_new(s, s->tenant);
@@ -33,7 +40,8 @@ int lc_get_and_print(const struct lc_session *s, const char *rest)
 
 /* --- list ------------------------------------------------------------------------------------------- */
 
-/* Numbers are counts, printed without decimals. */
+/* Numbers are counts, printed without decimals. A member that is missing shows as "?" or 0: an older server
+ * should still make a table. */
 static void print_row(const struct lc_json *t)
 {
     static const char *const columns[] = {"version", "events", "decisions"};
@@ -48,7 +56,8 @@ static void print_row(const struct lc_json *t)
     puts("");
 }
 
-/* A table for people; the server's answer with --json. */
+/* A table for people; the server's answer with --json. The session's tenant plays no part. 0 or 1.
+ * Columns are padded for names of usual length; longer ones push the row to the right. */
 static int list_tenants(const struct lc_session *s)
 {
     char why[LC_WHY];
@@ -71,7 +80,9 @@ static int list_tenants(const struct lc_session *s)
 
 /* --- put -------------------------------------------------------------------------------------------- */
 
-/* Applies "path=value"; 0 or 1 (printed). */
+/* Applies "path=value"; 0 or 1 (printed). The path ends at the first "=", so values may hold more of them.
+ * Paths are dotted: "user_kernel.rho". The value is JSON where it parses as JSON (json.c), so quotes are
+ * needed for a string like "1". */
 static int apply_set(struct lc_json *config, const char *item)
 {
     char path[256], why[LC_WHY];
@@ -87,7 +98,9 @@ static int apply_set(struct lc_json *config, const char *item)
     return 1;
 }
 
-/* The parsed file, or NULL after a printed error. */
+/* The parsed file, or NULL after a printed error. Any JSON value passes here; lc_json_set or the server
+ * refuses what is no object. To be freed by the caller. The message has the line and column of a syntax
+ * error. */
 static struct lc_json *config_from_file(const char *file)
 {
     struct lc_text text = {0};
@@ -101,7 +114,9 @@ static struct lc_json *config_from_file(const char *file)
     return doc;
 }
 
-/* The configuration in force, copied out of the tenant's view. */
+/* The configuration in force, copied out of the tenant's view. NULL after a printed error. Written out and
+ * parsed again, because readers borrow from their root. This GET and the PUT behind it are two requests:
+ * a change by somebody else in between is overwritten. */
 static struct lc_json *config_in_force(struct lc_client *c, const char *path)
 {
     char why[LC_WHY];
@@ -121,12 +136,16 @@ static struct lc_json *config_in_force(struct lc_client *c, const char *path)
     return config;
 }
 
+/* set: in the order of the command line; a later one wins */
 struct put_options {
     struct lc_list set;
     bool keeps;
 };
 
-/* Sources in this order: the file, with --keep what is in force, else nothing but --set. */
+/* Sources in this order: the file, with --keep what is in force, else nothing but --set. 0 or 1. With a file
+ * --keep plays no part. The answer is the whole configuration, defaults included. `path` also names the
+ * request in errors. Nothing is sent when the file or one of the --set is faulty. The server answers 4xx
+ * for a configuration it does not like, and the old one stays in force. */
 static int put_tenant(const struct lc_session *s, const struct put_options *o, const char *path, const char *file)
 {
     struct lc_client *c = lc_client_new(s, NULL);
@@ -135,6 +154,7 @@ static int put_tenant(const struct lc_session *s, const struct put_options *o, c
     struct lc_json *config = file != NULL ? config_from_file(file)
                              : o->keeps   ? config_in_force(c, path)
                                           : lc_json_object();
+    /* the reason was printed */
     if (config == NULL)
         status = 1;
     for (size_t i = 0; status == 0 && i < o->set.n; i++)
@@ -151,7 +171,8 @@ static int put_tenant(const struct lc_session *s, const struct put_options *o, c
 
 /* --- get, delete ------------------------------------------------------------------------------------ */
 
-/* A request without a body, its answer printed. */
+/* A request without a body, its answer printed. For GET and DELETE. path: as the server knows it,
+ * encoded. DELETE answers without a body, then nothing is printed and the status tells. */
 static int plain(const struct lc_session *s, const char *method, const char *path)
 {
     struct lc_client *c = lc_client_new(s, NULL);
@@ -160,13 +181,17 @@ static int plain(const struct lc_session *s, const char *method, const char *pat
     return status;
 }
 
+/* All usage errors of this command end here: status 2. */
 static int unknown_verb(const struct lc_command *self)
 {
     fprintf(stderr, "usage: laplacectl %s\n", self->synopsis);
     return 2;
 }
 
-/* The verbs that need a tenant's name; delete wants it said, lest `default` goes by a slip. */
+/* The verbs that need a tenant's name; delete wants it said, lest `default` goes by a slip. put without a
+ * name works on the session's tenant, or on `default`; FILE needs the name before it. The path is made
+ * here, once, for all three verbs. w holds at least the verb. One word too many is a usage error for get
+ * and delete. */
 static int run_named(const struct lc_command *self, const struct lc_session *s, const struct put_options *o,
                      const struct lc_words *w)
 {
@@ -187,6 +212,7 @@ static int run_named(const struct lc_command *self, const struct lc_session *s, 
     return status;
 }
 
+/* --set and --keep are taken with every verb and used by put alone. */
 static int run_tenant(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct put_options o = {0};
@@ -203,6 +229,7 @@ static int run_tenant(const struct lc_command *self, struct lc_session *s, int a
     return run_named(self, s, &o, &w);
 }
 
+/* The preset's defaults come from the server: `get` shows what was made of a configuration. */
 const struct lc_command lc_cmd_tenant = {
     .name = "tenant",
     .synopsis = "tenant list | put NAME [FILE] [--keep] [--set PATH=VALUE]... | get [NAME] | delete NAME",

@@ -18,6 +18,9 @@
 
 #define MAX_FIELD (1u << 20)
 
+/* `line` is where the row starts, which for a quoted field with line breaks may be some lines up. Long paths
+ * are cut. The reader cannot go on after it. vsnprintf cuts a message that is too long; it always ends
+ * with a NUL. */
 int lc_csv_fail(struct lc_csv *csv, const char *fmt, ...)
 {
     va_list args;
@@ -29,7 +32,8 @@ int lc_csv_fail(struct lc_csv *csv, const char *fmt, ...)
     return -1;
 }
 
-/* Bytes that were read too early come first. */
+/* Bytes that were read too early come first. EOF at the end of the file or after a read error; ferror tells
+ * which. */
 static int raw_char(struct lc_csv *csv)
 {
     if (csv->n_ahead == 0)
@@ -40,7 +44,9 @@ static int raw_char(struct lc_csv *csv)
     return c;
 }
 
-/* Skips a byte order mark at the start; other bytes that were read on the way are kept in `ahead`. */
+/* Skips a byte order mark at the start; other bytes that were read on the way are kept in `ahead`. One byte
+ * can be pushed back by ungetc for certain, three may have been read: hence `ahead` for those before. A
+ * file that begins with only part of the mark gets those bytes back and reads them as text. */
 static void skip_mark(struct lc_csv *csv)
 {
     static const int mark[3] = {0xEF, 0xBB, 0xBF};
@@ -59,13 +65,14 @@ static void skip_mark(struct lc_csv *csv)
         ungetc(c, csv->file);
 }
 
-/* The stream stays the caller's. */
+/* The stream stays the caller's. `name` stands in messages and is borrowed. */
 void lc_csv_open_stream(struct lc_csv *csv, FILE *file, const char *name)
 {
     *csv = (struct lc_csv){.path = name, .file = file, .next_line = 1};
     skip_mark(csv);
 }
 
+/* A folder opens on Linux and fails at the first read; lc_csv_next then tells. */
 int lc_csv_open(struct lc_csv *csv, const char *path)
 {
     bool is_stdin = strcmp(path, "-") == 0;
@@ -80,6 +87,8 @@ int lc_csv_open(struct lc_csv *csv, const char *path)
     return 0;
 }
 
+/* why is kept: the caller may still want to print it. A stream that was lent is left open. The reader may
+ * be opened again. */
 void lc_csv_close(struct lc_csv *csv)
 {
     if (csv->is_owned && csv->file != NULL)
@@ -95,7 +104,9 @@ void lc_csv_close(struct lc_csv *csv)
 
 /* --- characters ------------------------------------------------------------------------------------- */
 
-/* Next character with CRLF folded into LF; counts lines. */
+/* Next character with CRLF folded into LF; counts lines. A lone CR ends a line, too (old Macintosh files).
+ * The character after it is put back. EOF counts no line, so the last line without a line break has the
+ * right number. */
 static int next_char(struct lc_csv *csv)
 {
     int c = raw_char(csv);
@@ -110,7 +121,8 @@ static int next_char(struct lc_csv *csv)
     return c;
 }
 
-/* Decides the separator of the file when it meets the first one. */
+/* Decides the separator of the file when it meets the first one. Called for characters outside quotes
+ * only. A file of one column never decides, and then all three characters would still do. */
 static bool is_separator(struct lc_csv *csv, int c)
 {
     if (csv->separator != '\0')
@@ -121,7 +133,9 @@ static bool is_separator(struct lc_csv *csv, int c)
     return true;
 }
 
-/* Appends to the field that starts at `start`; 0 or -1 with why. */
+/* Appends to the field that starts at `start`; 0 or -1 with why. The limit stops a file whose quote never
+ * closes from being read into one field. `start` is needed for the length alone; bytes go to the end of
+ * csv->bytes. */
 static int put_char(struct lc_csv *csv, size_t start, int c)
 {
     char byte = (char)c;
@@ -133,6 +147,7 @@ static int put_char(struct lc_csv *csv, size_t start, int c)
     return 0;
 }
 
+/* A tab gets here only when it is not the separator. */
 static bool is_blank(int c)
 {
     return c == ' ' || c == '\t';
@@ -140,7 +155,9 @@ static bool is_blank(int c)
 
 /* --- fields ----------------------------------------------------------------------------------------- */
 
-/* After the opening quote. Leaves the character that ends the field (separator, LF or EOF) in *end. */
+/* After the opening quote. Leaves the character that ends the field (separator, LF or EOF) in *end. Spaces
+ * between the closing quote and the separator are allowed. A doubled quote falls through to put_char as
+ * one. Line breaks inside are kept, CRLF as LF. The row's first line is what an error names. */
 static int quoted_field(struct lc_csv *csv, size_t start, int *end)
 {
     for (;;) {
@@ -163,7 +180,8 @@ static int quoted_field(struct lc_csv *csv, size_t start, int *end)
     }
 }
 
-/* First character c of the field was read already. */
+/* First character c of the field was read already. Trailing blanks are cut; a quote in the middle of a plain
+ * field is a character like any other. */
 static int plain_field(struct lc_csv *csv, size_t start, int c, int *end)
 {
     for (; c != EOF && c != '\n' && !is_separator(csv, c); c = next_char(csv))
@@ -175,9 +193,12 @@ static int plain_field(struct lc_csv *csv, size_t start, int c, int *end)
     return 0;
 }
 
-/* One field into bytes, NUL included; *end as above. */
+/* One field into bytes, NUL included; *end as above. Leading spaces are passed over before it is known
+ * whether a quote follows. c: the field's first character. The offset is stored last: a field that failed
+ * is not counted. Adds one to n_fields on success. `end` is what stopped the field: separator, LF or EOF. */
 static int read_field(struct lc_csv *csv, int c, int *end)
 {
+    /* an offset: the buffer moves while it grows */
     size_t start = csv->bytes.n;
     void *starts = csv->starts;
     lc_reserve(&starts, &csv->cap_starts, csv->n_fields + 1, sizeof *csv->starts);
@@ -194,14 +215,15 @@ static int read_field(struct lc_csv *csv, int c, int *end)
 
 /* --- rows ------------------------------------------------------------------------------------------- */
 
-/* To the end of a comment line. */
+/* To the end of a comment line. The LF is taken with it. */
 static void skip_line(struct lc_csv *csv, int c)
 {
     while (c != EOF && c != '\n')
         c = next_char(csv);
 }
 
-/* First character of the next row that counts, or EOF. */
+/* First character of the next row that counts, or EOF. A line of spaces alone counts as blank. Sets csv->line
+ * for the messages about this row. */
 static int start_of_row(struct lc_csv *csv)
 {
     for (;;) {
@@ -216,7 +238,9 @@ static int start_of_row(struct lc_csv *csv)
     }
 }
 
-/* Pointers only now: the buffer moves while it grows. */
+/* Pointers only now: the buffer moves while it grows. Every field ends with a NUL of its own in the buffer,
+ * so they are C strings side by side. Room in `fields` only grows, as that in `bytes` and `starts`: after
+ * a few rows nothing is allocated any more. */
 static void point_fields(struct lc_csv *csv)
 {
     void *fields = csv->fields;
@@ -226,7 +250,8 @@ static void point_fields(struct lc_csv *csv)
         csv->fields[i] = csv->bytes.data + csv->starts[i];
 }
 
-/* Offsets are collected while the row is read and turned into pointers at its end. */
+/* Offsets are collected while the row is read and turned into pointers at its end. A separator at the end of
+ * a row makes one more, empty field. */
 int lc_csv_next(struct lc_csv *csv)
 {
     int end = '\0';
@@ -251,7 +276,9 @@ int lc_csv_next(struct lc_csv *csv)
 
 /* --- numbers ---------------------------------------------------------------------------------------- */
 
-/* strtod also takes hexadecimal and surrounding text; the latter is refused here. */
+/* strtod also takes hexadecimal and surrounding text; the latter is refused here. *out is set in any case
+ * where there was text; it counts only with true. Reads with the C locale's point. An empty field is no
+ * number, so a missing weight is an error and not 0. */
 static bool to_number(const char *text, double *out)
 {
     char *end = NULL;
@@ -261,6 +288,7 @@ static bool to_number(const char *text, double *out)
     return end != text && *end == '\0' && isfinite(*out);
 }
 
+/* For guessing headers: no message, no reader. */
 bool lc_is_number(const char *text)
 {
     double v;

@@ -1,4 +1,8 @@
-/* CSV reader (RFC 4180, with comma, semicolon or tab): rows of fields, errors with file and line. */
+/* CSV reader (RFC 4180, with comma, semicolon or tab): rows of fields, errors with file and line.
+ *
+ * One row is in memory at a time, so files of any size can be read. Errors are final: after -1 the reader is
+ * only good for closing. No function ends the program, except that there is no way on without memory
+ * (text.h). */
 #ifndef LC_CSV_H
 #define LC_CSV_H
 
@@ -10,6 +14,7 @@
 
 struct lc_csv {
     const char *path; /* for messages; borrowed */
+    /* NULL before open and after close */
     FILE *file;
     size_t line;            /* line on which the current row starts, from 1 */
     size_t next_line;       /* line of the next byte to be read */
@@ -19,7 +24,9 @@ struct lc_csv {
     bool is_owned;        /* close the file with the reader */
     struct lc_text bytes; /* the row's fields, each NUL-terminated */
     const char **fields;  /* [n_fields], valid until the next row */
+    /* of the current row; room in `fields` */
     size_t n_fields, cap_fields;
+    /* offsets of the fields in `bytes` while the row is being read */
     size_t *starts, cap_starts;
     char why[LC_WHY]; /* "file:line: ..." after an error */
 };
@@ -32,7 +39,8 @@ void lc_csv_close(struct lc_csv *csv);
 /* Next row that is not blank and does not start with '#': 1, 0 at the end, -1 with csv->why filled. */
 int lc_csv_next(struct lc_csv *csv);
 
-/* Field i as a finite number. False with csv->why = "file:line: field 3: ... is not a number". */
+/* Field i as a finite number. False with csv->why = "file:line: field 3: ... is not a number". i counts from
+ * 0, the message from 1. A missing field is no number. */
 bool lc_csv_number(struct lc_csv *csv, size_t i, double *out);
 
 /* Fills csv->why with "file:line: " and the message; returns -1. */

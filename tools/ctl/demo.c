@@ -1,5 +1,9 @@
 /* Common ground of the demos. All policies get the same lambda, beta and noise and keep every other setting of their
- * presets: the demo shows the presets, not somebody's tuning of one of them. */
+ * presets: the demo shows the presets, not somebody's tuning of one of them.
+ *
+ * A demo is fair when nothing but the policy differs: one world for all, the same rounds in the same order
+ * (race.h), noise keyed by round and arm, and the same lambda and beta. `random` has no model and shows what
+ * chance earns. */
 #include "demo.h"
 
 #include <math.h>
@@ -10,10 +14,13 @@
 #include "chart.h"
 #include "http_client.h"
 
+/* ANSI colours and, for terminals without, letters; one per policy in the order of the table. */
 static const int colours[LC_MAX_POLICIES] = {32, 33, 36, 35, 34, 31, 37, 37};
 static const char marks[LC_MAX_POLICIES] = {'*', 'o', '+', '.', 'x', '#', '%', '@'};
 
-/* Asks before anything is computed: the most likely failure is that no server runs. */
+/* Asks before anything is computed: the most likely failure is that no server runs. /readyz and not /healthz:
+ * one that drains or whose disk fails would answer the latter and then refuse the demo. The hint about
+ * starting a server goes to standard error, like the error itself. */
 int lc_demo_check(const struct lc_session *s)
 {
     struct lc_client *c = lc_client_new(s, NULL);
@@ -29,7 +36,9 @@ int lc_demo_check(const struct lc_session *s)
 
 /* --- one race --------------------------------------------------------------------------------------- */
 
-/* Only what the demo decides for all is said; the rest is the preset's. */
+/* Only what the demo decides for all is said; the rest is the preset's. JSON body of PUT tenant. The policy's
+ * tenant learns with noise = sqrt(lambda), its standard deviation. rho is set for the policies that have
+ * a graph; the others' user kernel has none. */
 static void set_config(struct lc_text *out, const struct lc_policy *p, const struct lc_demo_options *o, size_t arm_dim,
                        size_t seed)
 {
@@ -49,7 +58,10 @@ static void set_config(struct lc_text *out, const struct lc_policy *p, const str
     lc_text_printf(out, "},\"seed\":%zu}", seed);
 }
 
-/* Tenants are made one after another, before the clock of the progress line starts. */
+/* Tenants are made one after another, before the clock of the progress line starts. `seed_ix` counts from 0
+ * and selects the column of `scores`; the tenants' seed is that of the options plus it. On failure the scores
+ * of this seed are left as they were. What is merged into `scores` are copies: the runners may be closed
+ * right after. A failure of one policy fails the seed, and the demo ends with it. */
 int lc_demo_race(const struct lc_session *s, const struct lc_policy *policies, size_t n, const struct lc_game *game,
                  const struct lc_world *world, const struct lc_demo_options *o, size_t arm_dim, const char *unit,
                  bool is_rate, size_t seed_ix, struct lc_runner *runners, struct lc_scores *scores)
@@ -79,7 +91,9 @@ int lc_demo_race(const struct lc_session *s, const struct lc_policy *policies, s
 
 /* --- the end of the show ---------------------------------------------------------------------------- */
 
-/* Braille needs colours to be told apart and UTF-8 to be seen; else letters. */
+/* Braille needs colours to be told apart and UTF-8 to be seen; else letters. Curves have n_rounds values
+ * each. y: copies, because the base is taken off. base = n draws the curves as they are. For hits the
+ * curve of `random` is taken off, since all of them rise. */
 void lc_demo_chart(const struct lc_runner *runners, size_t n, size_t base, size_t n_rounds, const char *x_label)
 {
     struct lc_series series[LC_MAX_POLICIES];
@@ -99,7 +113,8 @@ void lc_demo_chart(const struct lc_runner *runners, size_t n, size_t base, size_
     free(y);
 }
 
-/* Commands that can be pasted: the tenants of the demo are still there. */
+/* Commands that can be pasted: the tenants of the demo are still there. The key is not printed: the command
+ * line names the variable that holds it. Printed behind the town's report, not with --json. */
 void lc_demo_epilogue(const struct lc_session *s, const char *tenant, const char *user)
 {
     const char *key = s->key != NULL ? " -H \"Authorization: Bearer $LAPLACED_KEY\"" : "";

@@ -1,4 +1,8 @@
-/* What the two demos share: options, the policies, and the end of the show. */
+/* What the two demos share: options, the policies, and the end of the show.
+ *
+ * cmd_demo.c reads the options and calls one of the two demos. Each makes its game (town.c, people.c), lets
+ * the policies race over HTTP (race.c) once per seed, collects the numbers (scores.c) and draws the last race
+ * (chart.c). */
 #ifndef LC_DEMO_H
 #define LC_DEMO_H
 
@@ -7,6 +11,7 @@
 #include "scores.h"
 #include "town.h"
 
+/* As given on the command line; the demo fills in its own for what is 0. */
 struct lc_demo_options {
     size_t seed, n_seeds, n_rounds; /* n_rounds 0: the demo's own */
     size_t n_users, n_candidates;   /* 0: the demo's own */
@@ -14,13 +19,15 @@ struct lc_demo_options {
     double rho;                     /* of the policies with a graph; 0: the preset's (people: 1 / users) */
     bool is_quiet;
     const char *data, *edges, *likes; /* people */
+    /* people only: see --help */
     bool is_rare, has_no_features, is_all;
 };
 
+/* Both: exit status, 0 or 1 after a printed error. The session's tenant is not used. */
 int lc_demo_town(const struct lc_session *s, const struct lc_demo_options *o);
 int lc_demo_people(const struct lc_session *s, const struct lc_demo_options *o);
 
-/* One policy of a demo. */
+/* One policy of a demo. Static rows; the tenant's name is fixed, so that a second demo replaces the first. */
 struct lc_policy {
     const char *label, *tenant, *algorithm;
     enum lc_graph_use graph;

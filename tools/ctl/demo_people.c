@@ -1,4 +1,15 @@
-/* laplacectl demo --data DIR: real people, four policies, share of recommendations that hit a held-out like. */
+/* laplacectl demo --data DIR: real people, four policies, share of recommendations that hit a held-out like.
+ *
+ * Does the graph help? Two policies differ in nothing but that: `laplaced` knows who is whose friend, `no
+ * friendships` knows the same users without edges. gp-ucb has one model for everybody, random none. What is
+ * played is told in people.c; docs/DATA.md says how files must look and what the demo does with them.
+ *
+ *   files   -> users, network, likes          read once
+ *   seed    -> people (sample, split, arms)   one per seed, freed after its race
+ *           -> bodies of PUT graph and arms   JSON, held in memory for the race
+ *           -> race -> scores
+ *
+ * Numbers are hit rates: the share of rounds in which the chosen arm was a held-out like. */
 #include "demo.h"
 
 #include <dirent.h>
@@ -7,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* sizes when the options say nothing */
 #define DEFAULT_USERS 2000u
 #define DEFAULT_CANDIDATES 20u
 #define ROUNDS_PER_USER 10u
@@ -16,7 +28,9 @@
 #define RARE 0.02
 #define LAMBDA 0.25 /* a reward of 0 or 1 has a variance of at most 1/4 */
 
-/* Without friendships the same users hang on the virtual node alone: the same kernel, only nobody has friends. */
+/* Without friendships the same users hang on the virtual node alone: the same kernel, only nobody has
+ * friends. The first is the one that the others are compared with; the last, random, is the base of the
+ * chart. */
 static const struct lc_policy policies[] = {
     {"laplaced", "demo-laplaced", "laplaced", LC_WHOLE_GRAPH, true},
     {"no friendships", "demo-no-graph", "laplaced", LC_USERS_ONLY, true},
@@ -28,26 +42,31 @@ static const struct lc_policy policies[] = {
 
 /* --- files ------------------------------------------------------------------------------------------ */
 
+/* Case counts, as in the names of files. */
 static bool ends_with(const char *s, const char *tail)
 {
     size_t n = strlen(s), m = strlen(tail);
     return n >= m && strcmp(s + n - m, tail) == 0;
 }
 
-/* Names of files as data sets in the wild have them: RO_edges.csv, edges.csv, my_edges.csv. */
+/* Names of files as data sets in the wild have them: RO_edges.csv, edges.csv, my_edges.csv. The folder may
+ * hold both files under any prefix. */
 static bool is_edges(const char *name)
 {
     return strstr(name, "edges") != NULL && ends_with(name, ".csv");
 }
 
-/* RO_genres.json, likes.csv, user_likes.json. */
+/* RO_genres.json, likes.csv, user_likes.json. Deezer's data call them genres. CSV and JSON are both fine;
+ * likes.c tells them apart by the same suffix. */
 static bool is_likes(const char *name)
 {
     return (strstr(name, "genres") != NULL || strstr(name, "likes") != NULL) &&
            (ends_with(name, ".json") || ends_with(name, ".csv"));
 }
 
-/* The first name in the folder (by the alphabet) that fits; malloc'd path or NULL. */
+/* The first name in the folder (by the alphabet) that fits; malloc'd path or NULL. A folder that cannot be
+ * read has no file that fits. readdir has no order, hence the comparison: the same folder gives the same
+ * file on every machine. Freed by the caller. */
 static char *find_file(const char *dir, bool (*fits)(const char *name))
 {
     struct lc_text path = {0};
@@ -68,13 +87,16 @@ static char *find_file(const char *dir, bool (*fits)(const char *name))
     return path.data;
 }
 
+/* What all seeds share; people borrow from it. Users known from the network come first among the ids. */
 struct files {
     struct kb_ids users;
     struct lc_network net;
     struct lc_likes likes;
 };
 
-/* Options win over names found in the folder; 0 or 1 (printed). */
+/* Options win over names found in the folder; 0 or 1 (printed). f must be zero before. The network is read
+ * first, because it decides which ids are users with friends. `why` stays empty only on success; one line
+ * on standard error tells what is missing and which option names it. */
 static int read_files(const struct lc_demo_options *o, struct files *f)
 {
     char why[LC_WHY] = "";
@@ -94,7 +116,8 @@ static int read_files(const struct lc_demo_options *o, struct files *f)
     return rc == 0 ? 0 : 1;
 }
 
-/* Also after a failure in the middle: everything starts as zero. */
+/* Also after a failure in the middle: everything starts as zero. The likes borrow nothing from the users, so
+ * the order is free. */
 static void close_files(struct files *f)
 {
     lc_likes_close(&f->likes);
@@ -104,30 +127,35 @@ static void close_files(struct files *f)
 
 /* --- the people as a game --------------------------------------------------------------------------- */
 
-/* The user's own id from the files: the tenant speaks their language. */
+/* The user's own id from the files: the tenant speaks their language. `member` is an index into the sample. */
 static const char *member_name(const struct lc_people *p, size_t member)
 {
     return kb_ids_str(p->users, p->member[member]);
 }
 
+/* The five functions of struct lc_game (race.h): state is the struct lc_people of the seed. */
 static const char *user_of(const void *state, size_t t)
 {
     const struct lc_people *p = state;
     return member_name(p, lc_people_player(p, t));
 }
 
+/* arms: room for n_candidates indices into the kept arms. */
 static size_t candidates_of(const void *state, size_t t, size_t *arms)
 {
     return lc_people_candidates(state, t, arms);
 }
 
+/* The id from the file, under which the catalogue has it. `arm` is an index into the kept arms, the most
+ * liked first (people.c). */
 static const char *arm_of(const void *state, size_t arm)
 {
     const struct lc_people *p = state;
     return kb_ids_str(&p->likes->arms, p->arm[arm]);
 }
 
-/* Reward and score are one thing here: 1 for a held-out like. */
+/* Reward and score are one thing here: 1 for a held-out like. Pure, so every policy that chooses this arm in
+ * this round sees the same reward. */
 static double hit_of(const void *state, size_t t, size_t arm)
 {
     const struct lc_people *p = state;
@@ -137,7 +165,8 @@ static double hit_of(const void *state, size_t t, size_t arm)
 /* --- bodies ----------------------------------------------------------------------------------------- */
 
 /* All members are named, so that those without a friend in the sample are in the graph as well; has_edges false
- * is the ablation. */
+ * is the ablation. Weights of the file go along; files without weights have 1 everywhere (edges.c). Edges
+ * are held by index in the sample and written by name. The body is made once per seed. */
 static void put_graph(const struct lc_people *p, bool has_edges, struct lc_text *out)
 {
     lc_text_puts(out, "{\"users\":[");
@@ -158,7 +187,8 @@ static void put_graph(const struct lc_people *p, bool has_edges, struct lc_text 
     lc_text_puts(out, "]}");
 }
 
-/* Without features the catalogue holds ids alone. */
+/* Without features the catalogue holds ids alone. The features are rows of length 1, or zero for an arm
+ * without co-likes. */
 static void put_arms(const struct lc_people *p, bool has_features, struct lc_text *out)
 {
     lc_text_puts(out, "{\"arms\":[");
@@ -176,7 +206,10 @@ static void put_arms(const struct lc_people *p, bool has_features, struct lc_tex
 
 /* --- the show --------------------------------------------------------------------------------------- */
 
-/* Everything a reader needs to judge the numbers, and the two bounds no policy can escape. */
+/* Everything a reader needs to judge the numbers, and the two bounds no policy can escape. Only once, for the
+ * first seed: later ones differ in the draw and not in the settings. The bounds are computed from the
+ * rounds themselves, before any is played. Numbers of the network are those of the whole file, those of
+ * the sample are of this seed. */
 static void print_settings(const struct files *f, const struct lc_people *p, const struct lc_demo_options *o)
 {
     double best, chance;
@@ -200,7 +233,10 @@ static void print_settings(const struct files *f, const struct lc_people *p, con
         chance, best, o->lambda, o->beta, o->rho);
 }
 
-/* Every seed draws its own sample, split and rounds; the chart comes with the last one. */
+/* Every seed draws its own sample, split and rounds; the chart comes with the last one. 0, or 1 after a
+ * printed error. Everything made here is freed here; the tenants stay on the server. The four bodies:
+ * graph with edges, the same users without, arms with features, arms as names. Runners are zero until the
+ * race fills them, so that closing them is right on every way out. */
 static int play_seed(const struct lc_session *s, const struct lc_demo_options *o, const struct files *f,
                      const struct lc_people_options *base, size_t ix, struct lc_scores *scores)
 {
@@ -211,6 +247,7 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
     struct lc_text graph = {0}, users = {0}, arms = {0}, names = {0};
     struct lc_game game = {&people, o->n_rounds, po.n_candidates, "", user_of, candidates_of, arm_of, hit_of, hit_of};
     int rc = 1;
+    /* sample, split and rounds follow from it; the tenants get the same seed */
     po.seed = o->seed + ix;
     snprintf(game.id_prefix, sizeof game.id_prefix, "demo-%zu", o->seed + ix);
     if (lc_people_new(&people, &f->net, &f->users, &f->likes, &po, why) != 0) {
@@ -240,7 +277,8 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
     return rc;
 }
 
-/* Three pairs matter: what the graph adds, what the whole adds, and that anything was learned at all. */
+/* Three pairs matter: what the graph adds, what the whole adds, and that anything was learned at all. One
+ * JSON object, or a table and the differences of the first policy to each other one. */
 static void print_result(const struct lc_session *s, const struct lc_demo_options *o,
                          const struct lc_people_options *po, const struct lc_scores *scores)
 {
@@ -265,7 +303,10 @@ static void print_result(const struct lc_session *s, const struct lc_demo_option
     lc_text_close(&out);
 }
 
-/* Rounds grow with the sample, so that each user is seen about ten times whatever N is. */
+/* Rounds grow with the sample, so that each user is seen about ten times whatever N is. rho = 1 / users gives
+ * the crowd's average a prior variance of 1, whatever N is. All options that were not given are filled in
+ * here, before the first number is printed, so that the report says what was really used. A sample larger
+ * than the network is the network. */
 int lc_demo_people(const struct lc_session *s, const struct lc_demo_options *given)
 {
     struct lc_demo_options o = *given;
@@ -278,6 +319,7 @@ int lc_demo_people(const struct lc_session *s, const struct lc_demo_options *giv
         po.n_users = po.n_users < f.net.n_users ? po.n_users : f.net.n_users;
         po.n_candidates = o.n_candidates > 0 ? o.n_candidates : DEFAULT_CANDIDATES;
         po.dim = o.has_no_features ? 0 : FEATURES;
+        /* ten a user, but no more than MAX_ROUNDS */
         size_t rounds = po.n_users * ROUNDS_PER_USER < MAX_ROUNDS ? po.n_users * ROUNDS_PER_USER : MAX_ROUNDS;
         o.n_rounds = o.n_rounds > 0 ? o.n_rounds : rounds;
         o.lambda = o.lambda > 0.0 ? o.lambda : LAMBDA;

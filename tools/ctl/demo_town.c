@@ -1,12 +1,22 @@
-/* laplacectl demo: the simulated town, four policies, cumulative regret. */
+/* laplacectl demo: the simulated town, four policies, cumulative regret.
+ *
+ * The truth is drawn from the model that `laplaced` assumes (town.c), so this demo shows what is gained when
+ * the assumption holds; demo_people.c asks whether it holds. gp-ucb sees arms and features but no users,
+ * lin-ucb is linear in the features, random chooses uniformly.
+ *
+ * Regret of a round: truth of the best candidate less truth of the chosen one, without noise. Its running
+ * total is what is drawn and compared; it flattens for a policy that has learned. */
 #include "demo.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* 25 rounds a user with 120 users */
 #define DEFAULT_ROUNDS 3000u
 
+/* The first is the one that is compared; every one has a tenant of its own, so that no log mixes two
+ * policies. */
 static const struct lc_policy policies[] = {
     {"laplaced", "demo-laplaced", "laplaced", LC_WHOLE_GRAPH, true},
     {"gp-ucb", "demo-gp-ucb", "gp-ucb", LC_NO_GRAPH, true},
@@ -18,18 +28,22 @@ static const struct lc_policy policies[] = {
 
 /* --- the town as a game ----------------------------------------------------------------------------- */
 
+/* The town and the names its users and items have on the server; state of struct lc_game. Names are made
+ * once, since the race asks for them in every round and from every thread. */
 struct stage {
     struct lc_town town;
     char (*user)[32]; /* "u007" */
     char (*arm)[32];
 };
 
+/* The functions of struct lc_game (race.h); all are const and called from several threads at once. */
 static const char *user_of(const void *state, size_t t)
 {
     const struct stage *st = state;
     return st->user[lc_town_user(&st->town, t)];
 }
 
+/* Distinct arms, as many in every round. arms: room for n_candidates. */
 static size_t candidates_of(const void *state, size_t t, size_t *arms)
 {
     const struct stage *st = state;
@@ -37,22 +51,27 @@ static size_t candidates_of(const void *state, size_t t, size_t *arms)
     return st->town.o.n_candidates;
 }
 
+/* "item07". */
 static const char *arm_of(const void *state, size_t arm)
 {
     return ((const struct stage *)state)->arm[arm];
 }
 
+/* What the server is told: truth plus noise. The same for every policy that chooses this arm in this
+ * round: the noise hangs on round and arm alone. */
 static double reward_of(const void *state, size_t t, size_t arm)
 {
     return lc_town_reward(&((const struct stage *)state)->town, t, arm);
 }
 
+/* What the curve adds up; the server never learns it. */
 static double regret_of(const void *state, size_t t, size_t arm)
 {
     return lc_town_regret(&((const struct stage *)state)->town, t, arm);
 }
 
-/* Builds the town and gives its users and items names. */
+/* Builds the town and gives its users and items names. 0, or 1 after a printed error; stage_close is safe
+ * either way. Names are numbers with a letter in front, in the order of the town's own indices. */
 static int stage_open(struct stage *st, const struct lc_town_options *o)
 {
     char why[LC_WHY];
@@ -69,6 +88,7 @@ static int stage_open(struct stage *st, const struct lc_town_options *o)
     return 0;
 }
 
+/* Everything is NULL in a stage that was never opened, so nothing is freed twice or by mistake. */
 static void stage_close(struct stage *st)
 {
     lc_town_close(&st->town);
@@ -78,7 +98,8 @@ static void stage_close(struct stage *st)
 
 /* --- bodies ----------------------------------------------------------------------------------------- */
 
-/* JSON of all friendships; every user has one, so users need not be listed. */
+/* JSON of all friendships; every user has one, so users need not be listed. Weights are 1. Written in the
+ * order of the town's edges; the server sorts them anyway. */
 static void put_graph(const struct stage *st, struct lc_text *out)
 {
     lc_text_puts(out, "{\"edges\":[");
@@ -89,7 +110,9 @@ static void put_graph(const struct stage *st, struct lc_text *out)
     lc_text_puts(out, "]}");
 }
 
-/* The catalogue, with features or as bare names (for the policy that ignores them). */
+/* The catalogue, with features or as bare names (for the policy that ignores them). Ids are plain ASCII, so
+ * they need no escapes. Features are rows of length 1 (town.c). Made twice per seed: one body for the
+ * policies that see features. */
 static void put_arms(const struct stage *st, bool has_features, struct lc_text *out)
 {
     size_t d = st->town.o.dim;
@@ -107,7 +130,9 @@ static void put_arms(const struct stage *st, bool has_features, struct lc_text *
 
 /* --- the show --------------------------------------------------------------------------------------- */
 
-/* What is simulated and what each policy knows, before the first number. */
+/* What is simulated and what each policy knows, before the first number. For the first seed only.
+ * Everything is in it that a reader needs to run the same town through another program: the prior, its
+ * parameters and the rules of a round. */
 static void print_settings(const struct lc_town *town, const struct lc_demo_options *o)
 {
     printf("A town of %zu users in %zu neighbourhoods, %zu friendships; %zu items with %zu features.\n"
@@ -121,7 +146,9 @@ static void print_settings(const struct lc_town *town, const struct lc_demo_opti
            town->o.n_candidates, o->lambda, o->beta);
 }
 
-/* One seed; the chart and the epilogue come with the last. */
+/* One seed; the chart and the epilogue come with the last. All that is made here is freed here; the tenants
+ * stay on the server. 0, or 1 after a printed error. There is no body for users without edges: no policy
+ * of this demo asks for one. */
 static int play_seed(const struct lc_session *s, const struct lc_demo_options *o, const struct lc_town_options *base,
                      size_t ix, struct lc_scores *scores)
 {
@@ -133,6 +160,7 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
                            candidates_of, arm_of,      reward_of,         regret_of};
     town.seed = o->seed + ix;
     snprintf(game.id_prefix, sizeof game.id_prefix, "demo-%zu", o->seed + ix);
+    /* everything below is skipped after a failure, and closing is right all the same */
     int rc = stage_open(&st, &town);
     if (rc == 0) {
         if (ix == 0 && !s->is_json)
@@ -157,7 +185,9 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
     return rc;
 }
 
-/* Table and difference, or the same as JSON. */
+/* Table and difference, or the same as JSON. The pair that is printed is laplaced against gp-ucb: the same
+ * kernel on arms, with and without the users. The epilogue's commands use the first policy's tenant and a
+ * user that every town has. */
 static void print_result(const struct lc_session *s, const struct lc_demo_options *o,
                          const struct lc_town_options *town, const struct lc_scores *scores)
 {
@@ -182,7 +212,9 @@ static void print_result(const struct lc_session *s, const struct lc_demo_option
         lc_demo_epilogue(s, policies[0].tenant, "u000");
 }
 
-/* lambda is the true noise variance: every policy knows it, none has to guess. */
+/* lambda is the true noise variance: every policy knows it, none has to guess. Numbers that were not given
+ * (0) get the town's own. --seeds repeats everything with the seeds S, S+1, ...: other towns, not other
+ * rounds in one town. */
 int lc_demo_town(const struct lc_session *s, const struct lc_demo_options *given)
 {
     struct lc_demo_options o = *given;

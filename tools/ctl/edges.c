@@ -7,7 +7,9 @@
  * so a list of numeric ids with a header, and a list of named users without one, are both read right; the one
  * undecidable case (named users, named and unusual header) needs the option.
  *
- * Weights must be positive and finite here already, since the server would refuse the whole upload for one of them. */
+ * Weights must be positive and finite here already, since the server would refuse the whole upload for one of them.
+ *
+ * No state beyond two rows: memory does not grow with the file. */
 #include "edges.h"
 
 #include <stdlib.h>
@@ -24,7 +26,9 @@ int lc_header_from_name(const char *name)
     return -1;
 }
 
-/* Column names of the public data sets we have met; compared without case. */
+/* Column names of the public data sets we have met; compared without case. Both first names must be in this
+ * list, so one user called "u" is no header. A wrong guess loses or invents one edge, which the summary
+ * after an upload shows; --header settles it. */
 static bool is_customary(const char *name)
 {
     static const char *const names[] = {"u",       "v",      "source",    "target",   "src",     "dst",    "from",
@@ -38,6 +42,7 @@ static bool is_customary(const char *name)
     return false;
 }
 
+/* The reader can be closed after a failure, too. */
 int lc_edges_open(struct lc_edge_reader *r, const char *path, enum lc_header header)
 {
     memset(r, 0, sizeof *r);
@@ -45,6 +50,7 @@ int lc_edges_open(struct lc_edge_reader *r, const char *path, enum lc_header hea
     return lc_csv_open(&r->csv, path);
 }
 
+/* csv.why is kept for the caller's message. */
 void lc_edges_close(struct lc_edge_reader *r)
 {
     for (size_t i = 0; i < 3; i++) {
@@ -68,7 +74,8 @@ static int check_columns(struct lc_edge_reader *r)
     return 0;
 }
 
-/* The current row of the CSV as an edge: 1, or -1 with why. */
+/* The current row of the CSV as an edge: 1, or -1 with why. u and v borrow from the row. Loops and repeats
+ * pass. */
 static int to_edge(struct lc_edge_reader *r, struct lc_edge_row *out)
 {
     if (check_columns(r) != 0)
@@ -90,7 +97,8 @@ static int to_edge(struct lc_edge_reader *r, struct lc_edge_row *out)
 
 /* --- the header ------------------------------------------------------------------------------------- */
 
-/* Holds the first row back; the reader then moves on to the second. */
+/* Holds the first row back; the reader then moves on to the second. Copied, since reading the second row
+ * overwrites the fields. At most three fields: rows with more were refused before. */
 static void keep_first(struct lc_edge_reader *r)
 {
     r->n_first = r->csv.n_fields < 3 ? r->csv.n_fields : 3;
@@ -99,7 +107,7 @@ static void keep_first(struct lc_edge_reader *r)
         r->first[i] = lc_copy(r->csv.fields[i]);
 }
 
-/* The rules of the file header, in their order. */
+/* The rules of the file header, in their order. The second row stands in csv.fields when this is asked. */
 static bool first_is_header(const struct lc_edge_reader *r)
 {
     if (r->header != LC_HEADER_AUTO)
@@ -112,7 +120,8 @@ static bool first_is_header(const struct lc_edge_reader *r)
            !lc_is_number(r->first[0]) && !lc_is_number(r->first[1]);
 }
 
-/* Gives out the first row as an edge, through the same checks as every other row. */
+/* Gives out the first row as an edge, through the same checks as every other row. The held row is put in
+ * the place of the current one for the time of the check, so that its errors name its own line. */
 static int first_edge(struct lc_edge_reader *r, struct lc_edge_row *out)
 {
     const char *held[3] = {r->first[0], r->first[1], r->first[2]};
@@ -128,7 +137,8 @@ static int first_edge(struct lc_edge_reader *r, struct lc_edge_row *out)
     return rc;
 }
 
-/* Reads two rows to judge the first. 1: *out is the first row; 0: go on with the second; -1. */
+/* Reads two rows to judge the first. 1: *out is the first row; 0: go on with the second; -1. A file of one
+ * row has r->second = 0 and is judged by that row alone. */
 static int start(struct lc_edge_reader *r, struct lc_edge_row *out)
 {
     int rc = lc_csv_next(&r->csv);
@@ -146,7 +156,8 @@ static int start(struct lc_edge_reader *r, struct lc_edge_row *out)
     return first_is_header(r) ? 0 : first_edge(r, out);
 }
 
-/* Three states: both first rows are read at once, then given out one by one, then all others. */
+/* Three states: both first rows are read at once, then given out one by one, then all others. A row that
+ * fails ends the reading. `out` borrows from the row and, for the first one, from the copies. */
 int lc_edges_next(struct lc_edge_reader *r, struct lc_edge_row *out)
 {
     int rc;
@@ -156,6 +167,7 @@ int lc_edges_next(struct lc_edge_reader *r, struct lc_edge_row *out)
             return rc;
     }
     if (r->state == LC_EDGES_SECOND) {
+        /* the second row was read together with the first */
         r->state = LC_EDGES_REST;
         return r->second == 1 ? to_edge(r, out) : r->second;
     }

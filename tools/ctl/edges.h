@@ -1,4 +1,7 @@
-/* Edge lists: CSV `u,v[,w]` with or without a header row, one edge at a time. */
+/* Edge lists: CSV `u,v[,w]` with or without a header row, one edge at a time.
+ *
+ * Used for graphs (graph put), networks (network.c) and likes, which are edges from users to arms (likes.c).
+ * Checks of the row are done here; what the graph as a whole must satisfy is left to the caller. */
 #ifndef LC_EDGES_H
 #define LC_EDGES_H
 
@@ -26,6 +29,7 @@ struct lc_edge_row {
     double weight;     /* 1 when the file has no third column */
 };
 
+/* Opening an edge list reads nothing yet but a byte order mark. */
 int lc_edges_open(struct lc_edge_reader *r, const char *path, enum lc_header header); /* 0 or -1, r->csv.why */
 void lc_edges_close(struct lc_edge_reader *r);
 

@@ -21,7 +21,8 @@ static unsigned exponent_of(uint64_t v)
     return 63u - (unsigned)__builtin_clzll(v);
 }
 
-/* Cell of a value; below 2^(S+1) the cells are the values themselves. */
+/* Cell of a value; below 2^(S+1) the cells are the values themselves. Cells grow with the value, so the
+ * relative width stays: that is the log in log-linear. */
 static size_t cell_of(uint64_t v)
 {
     if (v < SUB)
@@ -73,7 +74,8 @@ void lc_histogram_merge(struct lc_histogram *into, const struct lc_histogram *fr
         into->cell[i] += from->cell[i];
 }
 
-/* Keeps a cell's middle within what was really seen. */
+/* Keeps a cell's middle within what was really seen. The middle of the first or last cell may lie
+ * outside. */
 static uint64_t clamp(uint64_t v, uint64_t low, uint64_t high)
 {
     if (v < low)
@@ -81,7 +83,8 @@ static uint64_t clamp(uint64_t v, uint64_t low, uint64_t high)
     return v > high ? high : v;
 }
 
-/* Rank of the quantile: ceil(q n), at least 1. */
+/* Rank of the quantile: ceil(q n), at least 1. The last rank is answered by the exact maximum, which is what
+ * one looks for at the end of a tail. */
 uint64_t lc_histogram_quantile(const struct lc_histogram *h, double q)
 {
     if (h->count == 0)
@@ -98,6 +101,7 @@ uint64_t lc_histogram_quantile(const struct lc_histogram *h, double q)
     return h->max;
 }
 
+/* From the exact sum, not from the cells. 0 when empty. */
 double lc_histogram_mean(const struct lc_histogram *h)
 {
     return h->count > 0 ? h->sum / (double)h->count : 0.0;

@@ -1,4 +1,7 @@
-/* Log-linear histogram of durations in nanoseconds: constant memory, relative error of a quantile <= 1/256. */
+/* Log-linear histogram of durations in nanoseconds: constant memory, relative error of a quantile <= 1/256.
+ *
+ * Why not a list of samples: a replay may send millions of requests, and every thread records without a lock.
+ * Why not fixed cells: latencies span microseconds to minutes. */
 #ifndef LC_HISTOGRAM_H
 #define LC_HISTOGRAM_H
 
@@ -15,6 +18,7 @@ struct lc_histogram {
     uint64_t cell[LC_HISTOGRAM_CELLS];
 };
 
+/* Needed before the first add: a zeroed struct has the wrong minimum. No memory is owned. */
 void lc_histogram_clear(struct lc_histogram *h);
 void lc_histogram_add(struct lc_histogram *h, uint64_t value);
 void lc_histogram_merge(struct lc_histogram *into, const struct lc_histogram *from);

@@ -2,7 +2,14 @@
  * one write and one read on a warm socket; headers are made once per client and content type.
  *
  * Requests are never repeated by themselves: select and reward are only safe to repeat with the caller's own ids,
- * which is for the caller to know. Proxies of the environment are left aside for loopback addresses. */
+ * which is for the caller to know. Proxies of the environment are left aside for loopback addresses.
+ *
+ * Errors come in two kinds. No answer at all (no server, a broken connection, a timeout): status 0 and a
+ * sentence in `why`. An answer that refuses: its status, and a problem document (RFC 9457) from which
+ * lc_reply_explain makes a sentence with the faults by pointer. Nothing here ends the program, except that
+ * libcurl cannot start or memory is gone.
+ *
+ * A client and its reply belong to one thread. The reply's body is overwritten by the client's next request. */
 #include "http_client.h"
 
 #include <ctype.h>
@@ -13,6 +20,7 @@
 
 #include "json.h"
 
+/* headers, key_header, tenant_header and base are made once and live as long as the client. */
 struct lc_client {
     CURL *curl;
     char *base; /* server URL without a trailing slash */
@@ -25,6 +33,7 @@ struct lc_client {
     void *read_arg;
 };
 
+/* libcurl asks for this before threads start. */
 void lc_http_global_init(void)
 {
     curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -32,7 +41,7 @@ void lc_http_global_init(void)
 
 /* --- set-up ----------------------------------------------------------------------------------------- */
 
-/* "Name: value", malloc'd. */
+/* "Name: value", malloc'd. libcurl copies what it is given, so the caller frees it. */
 static char *header(const char *name, const char *value)
 {
     struct lc_text t = {0};
@@ -40,7 +49,9 @@ static char *header(const char *name, const char *value)
     return t.data;
 }
 
-/* NULL lines are skipped; on no memory the list stays as it is and the server will complain. */
+/* NULL lines are skipped; on no memory the list stays as it is and the server will complain. The list
+ * copies the line. Without memory the server misses a header and says so, which is good enough for a
+ * tool. */
 static void append_header(struct curl_slist **list, const char *line)
 {
     struct curl_slist *next = line != NULL ? curl_slist_append(*list, line) : *list;
@@ -48,7 +59,8 @@ static void append_header(struct curl_slist **list, const char *line)
         *list = next;
 }
 
-/* "Expect:" without a value switches off the 100-continue round trip. */
+/* "Expect:" without a value switches off the 100-continue round trip. "Content-Type:" without a value keeps
+ * libcurl from adding its own. Freed with the client. */
 static struct curl_slist *make_headers(const struct lc_client *c, const char *type)
 {
     struct curl_slist *list = NULL;
@@ -61,7 +73,8 @@ static struct curl_slist *make_headers(const struct lc_client *c, const char *ty
     return list;
 }
 
-/* libcurl: a piece of the answer. */
+/* libcurl: a piece of the answer. Called for each piece; a return other than size * n would break the
+ * transfer off, which never happens here. */
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct lc_client *c = arg;
@@ -69,7 +82,8 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     return size * n;
 }
 
-/* libcurl: wants the next piece of a streamed body. */
+/* libcurl: wants the next piece of a streamed body. 0 ends the body, CURL_READFUNC_ABORT breaks the request
+ * off. */
 static size_t on_read(char *buf, size_t size, size_t n, void *arg)
 {
     struct lc_client *c = arg;
@@ -77,13 +91,16 @@ static size_t on_read(char *buf, size_t size, size_t n, void *arg)
     return got == LC_READ_FAILED ? CURL_READFUNC_ABORT : got;
 }
 
-/* By the text of the URL: names that resolve to loopback otherwise are the user's own affair. */
+/* By the text of the URL: names that resolve to loopback otherwise are the user's own affair. A proxy in
+ * front of one's own machine is never meant. */
 static bool is_loopback(const char *url)
 {
     return strstr(url, "://127.") != NULL || strstr(url, "://localhost") != NULL || strstr(url, "://[::1]") != NULL;
 }
 
-/* What holds for every request; curl_easy_reset brings the handle back here (the connection survives). */
+/* What holds for every request; curl_easy_reset brings the handle back here (the connection survives).
+ * NOSIGNAL: timeouts must not come as signals in a program with threads. Only http and https are spoken,
+ * whatever the URL says. The time limit covers the whole request, connecting included. */
 static void base_options(struct lc_client *c)
 {
     curl_easy_reset(c->curl);
@@ -98,7 +115,8 @@ static void base_options(struct lc_client *c)
         curl_easy_setopt(c->curl, CURLOPT_PROXY, "");
 }
 
-/* Header lists are made here once; libcurl borrows them on every request. */
+/* Header lists are made here once; libcurl borrows them on every request. s is only read and its texts
+ * are copied: the client may outlive it. No connection is made before the first request. */
 struct lc_client *lc_client_new(const struct lc_session *s, const char *tenant)
 {
     struct lc_client *c = lc_alloc(1, sizeof *c);
@@ -122,6 +140,7 @@ struct lc_client *lc_client_new(const struct lc_session *s, const char *tenant)
     return c;
 }
 
+/* Closes the connection. NULL is fine. */
 void lc_client_free(struct lc_client *c)
 {
     if (c == NULL)
@@ -139,7 +158,10 @@ void lc_client_free(struct lc_client *c)
 
 /* --- requests --------------------------------------------------------------------------------------- */
 
-/* Sends what was prepared; transport errors become a sentence that names the server. */
+/* Sends what was prepared; transport errors become a sentence that names the server. `detail` lives in this
+ * frame, so libcurl is made to forget it before the return. The body grows piece by piece in memory that
+ * the next request uses again. A status of 0 stays when no answer came, and whether the server has
+ * carried the request out is then not known. */
 static const struct lc_reply *perform(struct lc_client *c)
 {
     char detail[CURL_ERROR_SIZE] = "";
@@ -160,7 +182,9 @@ static const struct lc_reply *perform(struct lc_client *c)
     return &c->reply;
 }
 
-/* The handle is reset before each request, so that nothing of the last one (body, upload) is left over. */
+/* The handle is reset before each request, so that nothing of the last one (body, upload) is left over. type
+ * must be one of the two of http_client.h, or NULL for a request without a body. reset keeps the
+ * connection and drops all options. */
 static void prepare(struct lc_client *c, const char *method, const char *path, const char *type)
 {
     size_t kind = type == NULL ? 0u : strcmp(type, LC_JSON_TYPE) == 0 ? 1u : 2u;
@@ -171,7 +195,8 @@ static void prepare(struct lc_client *c, const char *method, const char *path, c
     curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
 }
 
-/* POSTFIELDS makes libcurl think of POST; the method is set after it by CUSTOMREQUEST in `prepare`. */
+/* POSTFIELDS makes libcurl think of POST; the method is set after it by CUSTOMREQUEST in `prepare`. The body
+ * is borrowed until the return and not copied. */
 const struct lc_reply *lc_client_send(struct lc_client *c, const char *method, const char *path, const char *type,
                                       const char *body, size_t n)
 {
@@ -194,7 +219,9 @@ const struct lc_reply *lc_client_json(struct lc_client *c, const char *method, c
     return lc_client_send(c, method, path, LC_JSON_TYPE, body->data, body->n);
 }
 
-/* Length unknown: libcurl sends it chunked. */
+/* Length unknown: libcurl sends it chunked. `read` runs inside this call, in this thread. CUSTOMREQUEST
+ * is set again because UPLOAD makes libcurl think of PUT. A stream cannot be sent twice, so a connection
+ * that the server has closed meanwhile shows as an error. */
 const struct lc_reply *lc_client_stream(struct lc_client *c, const char *method, const char *path, const char *type,
                                         size_t (*read)(void *arg, char *buf, size_t n), void *arg)
 {
@@ -215,7 +242,8 @@ bool lc_reply_ok(const struct lc_reply *r)
     return r->status >= 200 && r->status < 300;
 }
 
-/* The faults of a problem document: "; /user: expected a string". */
+/* The faults of a problem document: "; /user: expected a string". At most eight: after them a reader has seen
+ * the pattern. */
 static void explain_errors(const struct lc_json *errors, struct lc_text *out)
 {
     for (size_t i = 0; i < lc_json_length(errors) && i < 8; i++) {
@@ -226,7 +254,9 @@ static void explain_errors(const struct lc_json *errors, struct lc_text *out)
     }
 }
 
-/* detail, else title, else the bare status; then the faults by pointer. */
+/* detail, else title, else the bare status; then the faults by pointer. A body that is no problem document
+ * (from a proxy, say) leaves the bare status. Texts of the server are passed on as they are: they name
+ * the field by JSON pointer and say what was expected. */
 void lc_reply_explain(const struct lc_reply *r, struct lc_text *out)
 {
     char why[LC_WHY];
@@ -245,6 +275,7 @@ void lc_reply_explain(const struct lc_reply *r, struct lc_text *out)
     lc_json_free(doc);
 }
 
+/* Safe for status 0, too. */
 int lc_reply_fail(const struct lc_reply *r, const char *what)
 {
     struct lc_text t = {0};
@@ -254,7 +285,9 @@ int lc_reply_fail(const struct lc_reply *r, const char *what)
     return 1;
 }
 
-/* An answer that is not JSON (events) goes out as it came. */
+/* An answer that is not JSON (events) goes out as it came. A disk or pipe that takes no more output makes the
+ * status 1. Indenting goes through a parse, so an answer that is no JSON shows as it came. An empty body
+ * prints nothing. */
 int lc_reply_print(const struct lc_session *s, const struct lc_reply *r, const char *what)
 {
     char why[LC_WHY];
@@ -271,7 +304,8 @@ int lc_reply_print(const struct lc_session *s, const struct lc_reply *r, const c
     return fflush(stdout) == 0 ? 0 : 1;
 }
 
-/* Unreserved characters of RFC 3986 pass, all others are encoded. */
+/* Unreserved characters of RFC 3986 pass, all others are encoded. isalnum in the C locale or in UTF-8 knows
+ * only ASCII for single bytes. */
 void lc_path_segment(struct lc_text *out, const char *segment)
 {
     for (const char *p = segment; *p != '\0'; p++) {

@@ -1,7 +1,13 @@
 /* Owner of jansson in the client. struct lc_json is json_t by another name: the cast happens here and nowhere
  * else, so that no command depends on the library.
  *
- * Numerical note: reals are written with 17 digits, which read back bit for bit; integers keep their digits. */
+ * Numerical note: reals are written with 17 digits, which read back bit for bit; integers keep their digits.
+ *
+ * Who needs it: configurations (cmd_tenant.c), answers (http_client.c, race.c), lines to be replayed and
+ * files of likes. Bodies that the client writes itself are text (text.c) and need no tree.
+ *
+ * Ownership: lc_json_parse and lc_json_object give roots, to be freed by lc_json_free; everything got from a
+ * root is borrowed. A root belongs to one thread. */
 #include "json.h"
 
 #include <jansson.h>
@@ -9,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* To jansson ... */
+/* To jansson ... Both casts change nothing but the name of the type. */
 static const json_t *in(const struct lc_json *v)
 {
     return (const json_t *)v;
@@ -21,7 +27,8 @@ static const struct lc_json *out_of(const json_t *v)
     return (const struct lc_json *)v;
 }
 
-/* DECODE_ANY: a --set value may be a bare number. */
+/* DECODE_ANY: a --set value may be a bare number. Trailing text is refused by jansson's default;
+ * duplicate keys by the flag, as the server does. `why` is LC_WHY bytes. */
 struct lc_json *lc_json_parse(const char *text, size_t n, char *why)
 {
     json_error_t err;
@@ -31,6 +38,7 @@ struct lc_json *lc_json_parse(const char *text, size_t n, char *why)
     return (struct lc_json *)v;
 }
 
+/* Empty; ends the program without memory. */
 struct lc_json *lc_json_object(void)
 {
     json_t *v = json_object();
@@ -39,6 +47,7 @@ struct lc_json *lc_json_object(void)
     return (struct lc_json *)v;
 }
 
+/* NULL is fine. */
 void lc_json_free(struct lc_json *root)
 {
     json_decref((json_t *)root);
@@ -46,11 +55,13 @@ void lc_json_free(struct lc_json *root)
 
 /* --- readers ---------------------------------------------------------------------------------------- */
 
+/* NULL for what is absent and for what is no object. */
 const struct lc_json *lc_json_get(const struct lc_json *v, const char *key)
 {
     return v != NULL ? out_of(json_object_get(in(v), key)) : NULL;
 }
 
+/* NULL beyond the end and for what is no array. */
 const struct lc_json *lc_json_at(const struct lc_json *v, size_t i)
 {
     return v != NULL ? out_of(json_array_get(in(v), i)) : NULL;
@@ -74,11 +85,13 @@ bool lc_json_is_object(const struct lc_json *v)
     return v != NULL && json_is_object(in(v));
 }
 
+/* UTF-8, NUL-terminated; a string with an escaped NUL in it was refused by the parser. */
 const char *lc_json_string(const struct lc_json *v)
 {
     return v != NULL ? json_string_value(in(v)) : NULL;
 }
 
+/* Integers and reals alike; integers beyond 2^53 are rounded. *out is kept when it is no number. */
 bool lc_json_number(const struct lc_json *v, double *out)
 {
     if (v == NULL || !json_is_number(in(v)))
@@ -87,11 +100,13 @@ bool lc_json_number(const struct lc_json *v, double *out)
     return true;
 }
 
+/* False for everything else, "true" in quotes and 1 included. */
 bool lc_json_is_true(const struct lc_json *v)
 {
     return v != NULL && json_is_true(in(v));
 }
 
+/* The visitor must not change the object. What it returns, if not 0, ends the walk and is handed on. */
 int lc_json_each(const struct lc_json *v, int (*fn)(void *arg, const char *key, const struct lc_json *item), void *arg)
 {
     const char *key;
@@ -111,13 +126,14 @@ int lc_json_each(const struct lc_json *v, int (*fn)(void *arg, const char *key, 
 
 /* --- writers ---------------------------------------------------------------------------------------- */
 
-/* Callback of json_dump_callback; arg is the lc_text. */
+/* Callback of json_dump_callback; arg is the lc_text. Cannot fail: lc_text ends the program without memory. */
 static int append(const char *buffer, size_t size, void *arg)
 {
     lc_text_put(arg, buffer, size);
     return 0;
 }
 
+/* Members come in the order in which they were read or set. */
 void lc_json_write(const struct lc_json *v, bool is_pretty, struct lc_text *out)
 {
     size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(17) | (is_pretty ? JSON_INDENT(2) : JSON_COMPACT);
@@ -125,14 +141,18 @@ void lc_json_write(const struct lc_json *v, bool is_pretty, struct lc_text *out)
         json_dump_callback(in(v), append, out, flags);
 }
 
-/* "0.5" is a number, "true" a truth value, "lk-gp-ucb" no JSON and hence a string. */
+/* "0.5" is a number, "true" a truth value, "lk-gp-ucb" no JSON and hence a string. A new reference. NULL
+ * only when the text is no UTF-8, which lc_json_set reports. */
 static json_t *value_of(const char *text)
 {
     json_t *v = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
     return v != NULL ? v : json_string(text);
 }
 
-/* The object that holds the last name of the path, made on the way; *name points at that last name. */
+/* The object that holds the last name of the path, made on the way; *name points at that last name. Borrowed,
+ * as is *name. NULL with `why` when a name on the way holds something else than an object. Names are cut
+ * at 127 bytes, far beyond any of a configuration. Objects made on the way stay even when the last step
+ * fails; the caller then gives the whole up. */
 static json_t *descend(json_t *at, const char *path, const char **name, char *why)
 {
     const char *dot;
@@ -155,6 +175,7 @@ static json_t *descend(json_t *at, const char *path, const char **name, char *wh
     return at;
 }
 
+/* An existing member is replaced. Names with a dot in them cannot be reached. */
 int lc_json_set(struct lc_json *root, const char *path, const char *value, char *why)
 {
     const char *name = NULL;

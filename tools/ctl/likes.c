@@ -1,5 +1,12 @@
 /* Reading likes. Both formats become pairs of indices, sorted by user and arm, with repeats merged: a like is a fact,
- * not a number of plays. Cost: O(n log n). */
+ * not a number of plays. Cost: O(n log n).
+ *
+ * Order of work: pairs as they come -> sort -> CSR with repeats merged, and counts of fans per arm -> split
+ * when a seed is known. Users are interned behind those of the network (network.c), so a user of both files
+ * is one user.
+ *
+ * Errors carry the file and the line (CSV) or the user (JSON). After an error *l is empty but for the
+ * interned arms; lc_likes_close frees it. */
 #include "likes.h"
 
 #include <stdio.h>
@@ -11,15 +18,18 @@
 #include "json.h"
 #include "network.h"
 
+/* 8 bytes a like while reading, 4 afterwards */
 struct pair {
     uint32_t user, arm;
 };
 
+/* All likes as read, repeats included; freed when the CSR stands. */
 struct pairs {
     struct pair *item;
     size_t n, cap;
 };
 
+/* Amortised O(1). */
 static void add_pair(struct pairs *p, uint32_t user, uint32_t arm)
 {
     void *item = p->item;
@@ -30,7 +40,10 @@ static void add_pair(struct pairs *p, uint32_t user, uint32_t arm)
 
 /* --- CSV -------------------------------------------------------------------------------------------- */
 
-/* Ids of rows with a count of 0 are not interned: a user who only disliked is no user of this file. */
+/* Ids of rows with a count of 0 are not interned: a user who only disliked is no user of this file. The edge
+ * reader checks the rows: two or three columns, no empty id, a number where there is a third. A third
+ * column is a count of plays: more than 0 means "likes", how often does not matter. Both ids are interned
+ * only after that test. */
 static int read_csv(struct pairs *p, struct kb_ids *users, struct kb_ids *arms, const char *path, char *why)
 {
     struct lc_edge_reader reader;
@@ -55,6 +68,7 @@ static int read_csv(struct pairs *p, struct kb_ids *users, struct kb_ids *arms, 
 
 /* --- JSON ------------------------------------------------------------------------------------------- */
 
+/* What read_member needs besides its member. */
 struct json_reader {
     struct pairs *pairs;
     struct kb_ids *users, *arms;
@@ -62,14 +76,16 @@ struct json_reader {
     char *why;
 };
 
-/* A message with the file and the user; returns -1. */
+/* A message with the file and the user; returns -1. Names are cut, so that the message fits. `what` says
+ * what was expected. The path goes first, as in the messages of csv.c. */
 static int fail_user(struct json_reader *r, const char *user, const char *what)
 {
     snprintf(r->why, LC_WHY, "%.120s: user \"%.40s\": %s", r->path, user, what);
     return -1;
 }
 
-/* One member: "user": ["arm", ...]. */
+/* One member: "user": ["arm", ...]. An array may be empty: the user is then known and likes nothing.
+ * Called for each user in the order of the file, which fixes the order of the indices. */
 static int read_member(void *arg, const char *user, const struct lc_json *list)
 {
     struct json_reader *r = arg;
@@ -88,7 +104,8 @@ static int read_member(void *arg, const char *user, const struct lc_json *list)
     return 0;
 }
 
-/* The whole text is parsed at once: some 60 bytes of memory a like. */
+/* The whole text is parsed at once: some 60 bytes of memory a like. Errors of the parser are put behind the
+ * file's name; those of a member come complete. */
 static int read_json(struct pairs *p, struct kb_ids *users, struct kb_ids *arms, const char *path, char *why)
 {
     struct json_reader r = {p, users, arms, path, why};
@@ -111,7 +128,8 @@ static int read_json(struct pairs *p, struct kb_ids *users, struct kb_ids *arms,
 
 /* --- building --------------------------------------------------------------------------------------- */
 
-/* Brings repeats together. */
+/* Brings repeats together. A total order up to true repeats, so qsort's freedom among equals changes
+ * nothing. */
 static int by_user_and_arm(const void *a, const void *b)
 {
     const struct pair *x = a, *y = b;
@@ -120,7 +138,10 @@ static int by_user_and_arm(const void *a, const void *b)
     return x->arm < y->arm ? -1 : x->arm > y->arm;
 }
 
-/* CSR by counting; start[u + 1] holds the count of u until the sums are taken. */
+/* CSR by counting; start[u + 1] holds the count of u until the sums are taken. n_users is set by now. Items
+ * are sorted, so repeats stand side by side and each user's arms come out ascending. start: users known
+ * from elsewhere are in it as well, so it is indexed by any user. n_fans counts users, as repeats are
+ * skipped before it. */
 static void build(struct lc_likes *l, struct pairs *p)
 {
     if (p->n > 0)
@@ -143,13 +164,16 @@ static void build(struct lc_likes *l, struct pairs *p)
         l->start[u + 1] += l->start[u];
 }
 
+/* By the name alone; standard input is CSV. At least one character must stand before the suffix. */
 static bool is_json(const char *path)
 {
     size_t n = strlen(path);
     return n > 5 && strcmp(path + n - 5, ".json") == 0;
 }
 
-/* Users who are known from elsewhere and like nothing have an empty range. */
+/* Users who are known from elsewhere and like nothing have an empty range. A file without any like is an
+ * error: nothing could be played. Users beyond those of the network stay among the ids, but belong to no
+ * sample. */
 int lc_likes_read(struct lc_likes *l, struct kb_ids *users, const char *path, char *why)
 {
     struct pairs p = {0};
@@ -168,6 +192,7 @@ int lc_likes_read(struct lc_likes *l, struct kb_ids *users, const char *path, ch
     return rc;
 }
 
+/* Safe on what lc_likes_read left behind, and twice. */
 void lc_likes_close(struct lc_likes *l)
 {
     kb_ids_close(&l->arms);
@@ -182,12 +207,13 @@ void lc_likes_close(struct lc_likes *l)
 
 /* --- split ------------------------------------------------------------------------------------------ */
 
+/* A like of the user in hand, and its place in l->arm. */
 struct ranked {
     uint64_t hash;
     size_t at;
 };
 
-/* Equal hashes (2^-64) fall back to the position, so the order is total. */
+/* Equal hashes (2^-64) fall back to the position, so the order is total. Ascending. */
 static int by_hash(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
@@ -196,7 +222,10 @@ static int by_hash(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* The user's hash is taken once and continued by each arm. O(n log n). */
+/* The user's hash is taken once and continued by each arm. O(n log n). By the ids' bytes, not by their
+ * indices: the order in which files were read cannot matter. r is room for one user's likes, of which
+ * there are at most as many as arms. Each user's part is independent of all others, so a sample of users
+ * does not change it. */
 void lc_likes_split(const struct lc_likes *l, const struct kb_ids *users, uint64_t seed, bool *is_training)
 {
     struct ranked *r = lc_alloc(l->arms.n, sizeof *r);

@@ -2,7 +2,13 @@
  *
  *   laplacectl [session options] COMMAND [arguments and options]
  *
- * Exit status: 0 done; 1 the server refused, could not be reached or the input is faulty; 2 a usage error. */
+ * Exit status: 0 done; 1 the server refused, could not be reached or the input is faulty; 2 a usage error.
+ *
+ * Order of work: process-wide settings -> session from the environment -> options in front of the command ->
+ * the command's own parser (args.c) -> its run. A new command is a row in its file, a line in commands.h and
+ * one here.
+ *
+ * Threads exist in replay and demo alone; what is set here is set before them. */
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +18,7 @@
 #include "http_client.h"
 #include "linalg.h"
 
+/* in the order of --help */
 static const struct lc_command *const commands[] = {
     &lc_cmd_tenant, &lc_cmd_graph, &lc_cmd_arms,  &lc_cmd_select, &lc_cmd_reward, &lc_cmd_observe, &lc_cmd_activate,
     &lc_cmd_events, &lc_cmd_model, &lc_cmd_stats, &lc_cmd_health, &lc_cmd_replay, &lc_cmd_demo,
@@ -19,6 +26,7 @@ static const struct lc_command *const commands[] = {
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 
+/* One line per command, from its row. */
 static void print_help(void)
 {
     puts("laplacectl: command line of laplaced, the bandit service over a graph of users\n\n"
@@ -31,7 +39,7 @@ static void print_help(void)
          "To see it work: start `laplaced`, then run `laplacectl demo`.");
 }
 
-/* The command's row, or NULL. */
+/* The command's row, or NULL. Names match in full. */
 static const struct lc_command *find(const char *name)
 {
     for (size_t i = 0; i < N_COMMANDS; i++)
@@ -40,7 +48,8 @@ static const struct lc_command *find(const char *name)
     return NULL;
 }
 
-/* Without a command: help when it was asked for, else a usage error. */
+/* Without a command: help when it was asked for, else a usage error. Help goes to standard output, the error
+ * to standard error. */
 static int no_command(const struct lc_session *s)
 {
     if (s->wants_help) {
@@ -51,7 +60,8 @@ static int no_command(const struct lc_session *s)
     return 2;
 }
 
-/* The command at argv[0] with its arguments; `help COMMAND` is COMMAND --help. */
+/* The command at argv[0] with its arguments; `help COMMAND` is COMMAND --help. argc >= 1. The exit
+ * status; unknown commands end with 2, as all usage errors. */
 static int run_command(struct lc_session *s, int argc, char **argv)
 {
     if (strcmp(argv[0], "help") == 0) {
@@ -79,6 +89,7 @@ static int flush_output(int status)
     return status;
 }
 
+/* SIGPIPE is ignored so that a closed pipe shows as a failed write and status 1, not as a silent death. */
 int main(int argc, char **argv)
 {
     struct lc_session session;

@@ -1,7 +1,10 @@
 /* Time and progress. The line goes to standard error, so that standard output stays clean for what is asked for;
  * it is redrawn in place with a carriage return and cleared at the end.
  *
- * The time left is elapsed (1 - fraction) / fraction: no smoothing, since the fraction advances evenly here. */
+ * The time left is elapsed (1 - fraction) / fraction: no smoothing, since the fraction advances evenly here.
+ *
+ * Three ways to be silent: --quiet, --json, and a standard error that is no terminal; the work is the
+ * same with each. Nothing here is shared between threads. */
 #include "progress.h"
 
 #include <errno.h>
@@ -17,6 +20,7 @@
 #define BAR_CELLS 10
 #define WIDE 110 /* columns from which on there is room for the bar */
 
+/* Cannot fail on Linux. */
 uint64_t lc_now_ns(void)
 {
     struct timespec ts;
@@ -24,6 +28,7 @@ uint64_t lc_now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* To an absolute time, so that signals and delays do not add up over many calls. */
 void lc_sleep_until_ns(uint64_t when)
 {
     struct timespec ts = {.tv_sec = (time_t)(when / 1000000000u), .tv_nsec = (long)(when % 1000000000u)};
@@ -31,7 +36,9 @@ void lc_sleep_until_ns(uint64_t when)
         continue;
 }
 
-/* Asked once: a terminal that is resized in between shows a wrapped line at worst. */
+/* Asked once: a terminal that is resized in between shows a wrapped line at worst. 80 when nobody knows, and
+ * for terminals too narrow to be true. Of standard error, where the line goes, even when standard output
+ * is a file. */
 static int terminal_width(void)
 {
     struct winsize size;
@@ -40,7 +47,7 @@ static int terminal_width(void)
     return 80;
 }
 
-/* The clock of the time left starts here. */
+/* The clock of the time left starts here. last_ns = 0 makes the first call of show draw at once. */
 void lc_progress_init(struct lc_progress *p, bool is_quiet)
 {
     p->is_live = !is_quiet && isatty(STDERR_FILENO);
@@ -49,7 +56,8 @@ void lc_progress_init(struct lc_progress *p, bool is_quiet)
     p->width = terminal_width();
 }
 
-/* Rounded to seconds; hours only when there are any. */
+/* Rounded to seconds; hours only when there are any. Returns buf. Nonsense (negative, NaN, 30 years) shows as
+ * 0:00. */
 const char *lc_clock(double seconds, char *buf)
 {
     unsigned long s = seconds > 0.0 && seconds < 1e9 ? (unsigned long)(seconds + 0.5) : 0;
@@ -60,7 +68,8 @@ const char *lc_clock(double seconds, char *buf)
     return buf;
 }
 
-/* The bar, where the terminal is wide enough for it, and the percentage. */
+/* The bar, where the terminal is wide enough for it, and the percentage. fraction in [0, 1]. The
+ * percentage has a fixed width, so the text behind it does not dance. */
 static void put_bar(struct lc_text *line, double fraction, bool has_cells)
 {
     int full = (int)(fraction * BAR_CELLS + 0.5);
@@ -71,6 +80,8 @@ static void put_bar(struct lc_text *line, double fraction, bool has_cells)
     lc_text_printf(line, "%s%3.0f %%  ", has_cells ? "] " : "", 100.0 * fraction);
 }
 
+/* Nothing is estimated in the first percent, where the estimate would jump. Calls that come too early
+ * cost a look at the clock; callers may come as often as they like. */
 void lc_progress_show(struct lc_progress *p, double fraction, const char *text)
 {
     char clock[24];
@@ -93,12 +104,14 @@ void lc_progress_show(struct lc_progress *p, double fraction, const char *text)
     lc_text_close(&line);
 }
 
+/* To be called before anything else is printed on the terminal. */
 void lc_progress_clear(struct lc_progress *p)
 {
     if (p->is_live)
         fputs("\r\033[K", stderr);
 }
 
+/* https://no-color.org: any value that is not empty switches colours off. */
 bool lc_stdout_has_colours(void)
 {
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
@@ -107,6 +120,8 @@ bool lc_stdout_has_colours(void)
     return isatty(STDOUT_FILENO) && (term == NULL || strcmp(term, "dumb") != 0);
 }
 
+/* Needs setlocale(LC_CTYPE, "") before (main.c). Without UTF-8 braille would come out as three odd
+ * characters a cell. */
 bool lc_is_utf8(void)
 {
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;

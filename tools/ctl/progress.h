@@ -8,9 +8,11 @@
 
 #include "text.h"
 
+/* CLOCK_MONOTONIC: only differences mean something */
 uint64_t lc_now_ns(void);              /* monotonic */
 void lc_sleep_until_ns(uint64_t when); /* returns at once when it has passed */
 
+/* Used by one thread, the one that watches. */
 struct lc_progress {
     bool is_live; /* standard error is a terminal: redraw one line */
     uint64_t start_ns;

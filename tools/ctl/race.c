@@ -2,7 +2,10 @@
  * every run whatever the others do: select -> reward -> next round. The main thread only watches and draws.
  *
  * Progress is published by one atomic counter per policy: curve[i] is written before `done` becomes i + 1 (release),
- * and the watcher reads curve[done - 1] after loading `done` (acquire). */
+ * and the watcher reads curve[done - 1] after loading `done` (acquire).
+ *
+ * Failures: the first one of any policy is kept in its runner, all threads stop after the round in hand, and
+ * the race counts as failed: a comparison of policies that played different rounds would be worth nothing. */
 #include "race.h"
 
 #include <stdio.h>
@@ -14,7 +17,9 @@
 
 /* --- before the start ------------------------------------------------------------------------------- */
 
-/* One request of the set-up; 0, or 1 after a printed error. */
+/* One request of the set-up; 0, or 1 after a printed error. 404 on DELETE is fine: there was no tenant from
+ * an earlier run. PUT and DELETE alike; body->data NULL sends none. The client is one without a tenant
+ * header, since these paths name the tenant. Printed errors name the path that failed. */
 static int step(struct lc_client *c, const char *method, const char *tenant, const char *rest,
                 const struct lc_text *body)
 {
@@ -23,13 +28,16 @@ static int step(struct lc_client *c, const char *method, const char *tenant, con
     lc_path_segment(&path, tenant);
     lc_text_puts(&path, rest);
     const struct lc_reply *r = lc_client_json(c, method, path.data, body);
+    /* the first run of a demo has nothing to delete */
     bool is_absent = r->status == 404 && strcmp(method, "DELETE") == 0;
     int rc = lc_reply_ok(r) || is_absent ? 0 : lc_reply_fail(r, path.data);
     lc_text_close(&path);
     return rc;
 }
 
-/* The old tenant goes first: decision ids repeat from run to run, and the server would answer from its log. */
+/* The old tenant goes first: decision ids repeat from run to run, and the server would answer from its log. A
+ * policy without a graph gets none at all; its preset's user kernel does not ask for one. Order matters:
+ * the graph and the arms need the tenant, and its configuration says how many features an arm has. */
 int lc_race_prepare(const struct lc_session *s, struct lc_runner *r, const struct lc_world *world)
 {
     static const struct lc_text nothing = {0};
@@ -45,6 +53,7 @@ int lc_race_prepare(const struct lc_session *s, struct lc_runner *r, const struc
     return rc;
 }
 
+/* The labels and names are borrowed. Safe on a runner that never ran. Not while its thread runs. */
 void lc_runner_close(struct lc_runner *r)
 {
     lc_text_close(&r->config);
@@ -54,7 +63,9 @@ void lc_runner_close(struct lc_runner *r)
 
 /* --- one round -------------------------------------------------------------------------------------- */
 
-/* Candidates by id alone: their features are in the catalogue. */
+/* Candidates by id alone: their features are in the catalogue. The decision's id is the caller's, hence a
+ * function of seed and round. The context is left out: both demos have none. `out` is used again in every
+ * round. */
 static void put_select(const struct lc_game *g, size_t t, const size_t *arms, size_t n, struct lc_text *out)
 {
     lc_text_clear(out);
@@ -69,7 +80,8 @@ static void put_select(const struct lc_game *g, size_t t, const size_t *arms, si
     lc_text_printf(out, "],\"decision\":\"%s-%zu\"}", g->id_prefix, t);
 }
 
-/* Keeps the reason for the main thread to print; returns -1. */
+/* Keeps the reason for the main thread to print; returns -1. Rounds are counted from 1 for people. The
+ * reply's sentence is cut to fit beside the label. */
 static int fail(struct lc_runner *r, size_t t, const struct lc_reply *reply)
 {
     struct lc_text text = {0};
@@ -79,7 +91,8 @@ static int fail(struct lc_runner *r, size_t t, const struct lc_reply *reply)
     return -1;
 }
 
-/* Latency as the caller sees it, failed requests included. */
+/* Latency as the caller sees it, failed requests included. Nanoseconds on the client's side: both ways on the
+ * socket, queueing and the commit. h is the thread's own, so adding takes no lock. */
 static const struct lc_reply *timed(struct lc_client *c, const char *path, const struct lc_text *body,
                                     struct lc_histogram *h)
 {
@@ -89,7 +102,10 @@ static const struct lc_reply *timed(struct lc_client *c, const char *path, const
     return reply;
 }
 
-/* Which of the candidates the answer names; 0, or -1 with r->why. */
+/* Which of the candidates the answer names; 0, or -1 with r->why. The arm's id is looked up among the round's
+ * candidates: C string comparisons, beside a request of network time. The server may answer with nothing
+ * but a candidate, so another answer is a fault worth stopping for. `arms` are this round's n candidates;
+ * *chosen is one of them. */
 static int read_choice(struct lc_runner *r, size_t t, const struct lc_reply *reply, const size_t *arms, size_t n,
                        size_t *chosen)
 {
@@ -109,7 +125,9 @@ static int read_choice(struct lc_runner *r, size_t t, const struct lc_reply *rep
     return rc;
 }
 
-/* select, then reward: the next round begins when the reward is durable. */
+/* select, then reward: the next round begins when the reward is durable. arms and body are the thread's
+ * scratch. 0, or -1 with r->why; a failed round adds nothing to the curve. The order of the two requests
+ * in the tenant's log is the same in every run, hence so is the model. */
 static int play_round(struct lc_runner *r, struct lc_client *c, size_t t, size_t *arms, struct lc_text *body)
 {
     const struct lc_game *g = r->game;
@@ -133,7 +151,9 @@ static int play_round(struct lc_runner *r, struct lc_client *c, size_t t, size_t
     return 0;
 }
 
-/* The thread of one policy; leaves at the end, at a failure of its own, or when another has failed. */
+/* The thread of one policy; leaves at the end, at a failure of its own, or when another has failed. The
+ * client is made in its thread and never shared. is_stopped is looked at once a round: a stop takes
+ * effect within one round of the slowest request. */
 static void *play(void *arg)
 {
     struct lc_runner *r = arg;
@@ -155,7 +175,8 @@ static void *play(void *arg)
 
 /* --- watching --------------------------------------------------------------------------------------- */
 
-/* Rounds that all policies have finished. */
+/* Rounds that all policies have finished. Rounds below it are written in every curve. Acquire: what was
+ * written before `done` is seen after it. */
 static size_t slowest(struct lc_runner *runners, size_t n)
 {
     size_t least = SIZE_MAX;
@@ -166,7 +187,9 @@ static size_t slowest(struct lc_runner *runners, size_t n)
     return least;
 }
 
-/* Fraction of all rounds of all policies: the time left follows the total work. */
+/* Fraction of all rounds of all policies: the time left follows the total work. In [0, 1]. Rounds of a
+ * fast policy count as much as those of a slow one, though they take less time: near the end the estimate
+ * of the time left is the slow policy's. */
 static double fraction_done(struct lc_runner *runners, size_t n, size_t n_rounds)
 {
     double sum = 0.0;
@@ -175,7 +198,9 @@ static double fraction_done(struct lc_runner *runners, size_t n, size_t n_rounds
     return sum / ((double)n * (double)n_rounds);
 }
 
-/* Every policy at its own round would not compare: all are shown at the round that the slowest has reached. */
+/* Every policy at its own round would not compare: all are shown at the round that the slowest has reached.
+ * Only curve[t - 1] with t <= done of each runner is read, which no thread writes any more. A label and a
+ * number for each policy; progress.c cuts what does not fit. */
 static void show(struct lc_progress *p, const struct lc_game *g, struct lc_runner *runners, size_t n, const char *unit,
                  bool is_rate)
 {
@@ -183,6 +208,7 @@ static void show(struct lc_progress *p, const struct lc_game *g, struct lc_runne
     size_t t = slowest(runners, n);
     lc_text_printf(&line, "%s/%s  %s:", lc_thousands(t), lc_thousands(g->n_rounds), unit);
     for (size_t i = 0; i < n; i++) {
+        /* before the first common round there is nothing to show */
         double v = t > 0 ? runners[i].curve[t - 1] : 0.0;
         if (is_rate)
             lc_text_printf(&line, " %s %.3f", runners[i].label, t > 0 ? v / (double)t : 0.0);
@@ -193,7 +219,8 @@ static void show(struct lc_progress *p, const struct lc_game *g, struct lc_runne
     lc_text_close(&line);
 }
 
-/* Fifty looks a second, ten redraws (progress.c). */
+/* Fifty looks a second, ten redraws (progress.c). Returns at the end or at a failure; the threads are joined
+ * by the caller. It does no work of its own, so the main thread takes no time from the players. */
 static void watch(struct lc_progress *p, const struct lc_game *g, struct lc_runner *runners, size_t n, const char *unit,
                   bool is_rate, const _Atomic bool *is_stopped)
 {
@@ -204,7 +231,9 @@ static void watch(struct lc_progress *p, const struct lc_game *g, struct lc_runn
     lc_progress_clear(p);
 }
 
-/* When a thread cannot start, those that run are stopped and waited for. */
+/* When a thread cannot start, those that run are stopped and waited for. Results are valid after the joins,
+ * which order the threads' writes before the caller's reads. All clients use the same session. is_stopped
+ * lives in this frame, which the joins keep alive for the threads. */
 int lc_race_run(const struct lc_session *s, const struct lc_game *game, struct lc_runner *runners, size_t n,
                 struct lc_progress *progress, const char *unit, bool is_rate)
 {

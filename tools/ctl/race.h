@@ -1,4 +1,7 @@
-/* Several policies play the same game over HTTP, each in its own tenant and thread. */
+/* Several policies play the same game over HTTP, each in its own tenant and thread.
+ *
+ * demo.c fills runners, lc_race_prepare makes each one's tenant, lc_race_run plays. Every round is a real
+ * decision: POST /select, then POST /reward, each answered when it is durable. */
 #ifndef LC_RACE_H
 #define LC_RACE_H
 
@@ -24,6 +27,8 @@ struct lc_game {
 
 enum lc_graph_use { LC_NO_GRAPH, LC_USERS_ONLY, LC_WHOLE_GRAPH };
 
+/* One policy in the race. The caller fills what stands before the results; threads write the results, the
+ * caller reads them after lc_race_run, or `curve` up to `done` while it runs. */
 struct lc_runner {
     const char *label, *tenant;
     struct lc_text config; /* JSON */
@@ -53,7 +58,8 @@ struct lc_world {
 /* Deletes and recreates the runner's tenant and loads the world. 0, or 1 after a printed error. */
 int lc_race_prepare(const struct lc_session *s, struct lc_runner *r, const struct lc_world *world);
 
-/* Runs all; `unit` names the score in the live line, divided by the rounds when is_rate. 0 or 1 (printed). */
+/* Runs all; `unit` names the score in the live line, divided by the rounds when is_rate. 0 or 1 (printed).
+ * Blocks until the last thread is done. Each runner's curve is allocated here and freed by lc_runner_close. */
 int lc_race_run(const struct lc_session *s, const struct lc_game *game, struct lc_runner *runners, size_t n,
                 struct lc_progress *progress, const char *unit, bool is_rate);
 

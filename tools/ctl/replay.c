@@ -8,7 +8,14 @@
  * it is free of coordinated omission. The reward of a line is due when its decision has come back.
  *
  * Lines keep their order as far as one line is taken before the next; with more than one connection two of them
- * may overtake each other on the way. Cost on the client: two JSON parses a line. */
+ * may overtake each other on the way. Cost on the client: two JSON parses a line.
+ *
+ * Errors: a refused request is counted and the replay goes on, up to max_errors; a faulty line ends it, since
+ * nobody knows what the lines behind it are worth. Either way the requests in flight are finished and
+ * counted.
+ *
+ * Locks: one mutex around the source. It is held for reading and parsing a line, which bounds the rate that
+ * one client can drive; everything else is the thread's own or atomic. */
 #include "replay.h"
 
 #include <pthread.h>
@@ -19,6 +26,7 @@
 
 #include "http_client.h"
 
+/* Shared by all threads of one run. */
 struct driver {
     const struct lc_session *session;
     const struct lc_replay_options *options;
@@ -34,6 +42,7 @@ struct driver {
     _Atomic int n_running;
 };
 
+/* One connection; touched by its own thread only, until that is joined. */
 struct worker {
     struct driver *driver;
     struct lc_client *client;
@@ -44,7 +53,9 @@ struct worker {
 
 /* --- one request ------------------------------------------------------------------------------------ */
 
-/* Counts; only the first reason of each thread is kept, the others are usually the same. */
+/* Counts; only the first reason of each thread is kept, the others are usually the same. The limit is looked
+ * at when the next line is taken (take). what: the route without its slash. Errors of the transport (no
+ * server) count like refusals. */
 static void note_error(struct worker *w, const char *what, size_t line, const struct lc_reply *r)
 {
     struct lc_text t = {0};
@@ -57,7 +68,9 @@ static void note_error(struct worker *w, const char *what, size_t line, const st
     lc_text_close(&t);
 }
 
-/* POSTs and records the latency since `due_ns`. NULL when it failed (counted). */
+/* POSTs and records the latency since `due_ns`. NULL when it failed (counted). The reply is valid until this
+ * worker's next request. due_ns is the moment from which the caller would count: the line's due time in
+ * the open loop, else when it was taken. */
 static const struct lc_reply *post(struct worker *w, const char *path, size_t line, const struct lc_text *body,
                                    uint64_t due_ns, struct lc_histogram *h)
 {
@@ -73,14 +86,17 @@ static const struct lc_reply *post(struct worker *w, const char *path, size_t li
     return r;
 }
 
-/* Rewards the server has acknowledged. */
+/* Rewards the server has acknowledged. Added up in the order of this thread; the sum over threads may differ
+ * in its last bits from run to run. A reward that was refused is not counted as earned. */
 static void earn(struct worker *w, double reward)
 {
     w->result.n_earned++;
     w->result.earned += reward;
 }
 
-/* Rewards what the server has chosen; the answer of /select is in r. */
+/* Rewards what the server has chosen; the answer of /select is in r. The answer is parsed before the next
+ * request overwrites it. Latency counts from here: the reward has no due time. w->body is used for this
+ * request alone; the task's own body is no longer needed by then. */
 static void tell_reward(struct worker *w, const struct lc_task *task, const struct lc_reply *r)
 {
     char why[LC_WHY];
@@ -104,6 +120,8 @@ static void tell_reward(struct worker *w, const struct lc_task *task, const stru
     lc_json_free(answer);
 }
 
+/* observe: the reward is read back from the body, as it was read from the line. One line is one observe,
+ * or one select and then its reward, over the same connection. */
 static void perform(struct worker *w, const struct lc_task *task, uint64_t due_ns)
 {
     if (task->kind == LC_TASK_SELECT) {
@@ -124,7 +142,9 @@ static void perform(struct worker *w, const struct lc_task *task, uint64_t due_n
 
 /* --- threads ---------------------------------------------------------------------------------------- */
 
-/* Takes the next line. False when there is none or when it is time to stop. *due_ns: when it should be sent. */
+/* Takes the next line. False when there is none or when it is time to stop. *due_ns: when it should be sent.
+ * The due time follows from the number of the line, so a late line does not delay those behind it. Once
+ * d->is_over is set no thread takes a line again, though others may still be at work on theirs. */
 static bool take(struct driver *d, struct lc_task *task, uint64_t *due_ns)
 {
     const struct lc_replay_options *o = d->options;
@@ -139,6 +159,7 @@ static bool take(struct driver *d, struct lc_task *task, uint64_t *due_ns)
         d->is_over = !has_task;
         d->rc = rc < 0 ? -1 : 0;
         if (has_task) {
+            /* nanoseconds from the start, computed from the line's number so that no error adds up */
             double offset = o->rate > 0.0 ? (double)d->n_taken / o->rate * 1e9 : 0.0;
             *due_ns = o->rate > 0.0 ? d->start_ns + (uint64_t)offset : 0;
             atomic_store(&d->n_lines, ++d->n_taken);
@@ -148,7 +169,8 @@ static bool take(struct driver *d, struct lc_task *task, uint64_t *due_ns)
     return has_task;
 }
 
-/* The thread of one connection. */
+/* The thread of one connection. Without a rate a line is due when it is taken. Sleeping is done here,
+ * outside the lock, so other threads may take the lines behind. */
 static void *work(void *arg)
 {
     struct worker *w = arg;
@@ -170,6 +192,8 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* After the joins, in the main thread. Only the first error that any thread met, in the order of the
+ * threads, is kept. */
 static void merge(struct lc_replay_result *into, const struct lc_replay_result *from)
 {
     lc_histogram_merge(&into->select, &from->select);
@@ -185,18 +209,23 @@ static void merge(struct lc_replay_result *into, const struct lc_replay_result *
         memcpy(into->first_error, from->first_error, sizeof into->first_error);
 }
 
-/* By bytes of the file or by --limit, whichever is further; negative (no bar) for a pipe. */
+/* By bytes of the file or by --limit, whichever is further; negative (no bar) for a pipe. More than 1 is
+ * possible for a moment when a file grows; the progress line cuts it. Read without the lock; the counters
+ * are atomic and may be a line apart. */
 static double fraction_done(const struct driver *d)
 {
     size_t limit = d->options->limit, total = d->source->total_bytes;
     if (total == 0)
         return -1.0;
+    /* lines differ in length, so this is only about right */
     double by_bytes = (double)atomic_load(&d->bytes) / (double)total;
     double by_lines = limit > 0 ? (double)atomic_load(&d->n_lines) / (double)limit : 0.0;
     return by_bytes > by_lines ? by_bytes : by_lines;
 }
 
-/* The main thread only looks at atomic counters: it takes no lock of the workers. */
+/* The main thread only looks at atomic counters: it takes no lock of the workers. Fifty looks a second;
+ * progress.c draws ten of them. Returns when the last worker has counted itself off; the joins that
+ * follow wait for next to nothing. */
 static void show_until_done(struct driver *d, struct lc_progress *p)
 {
     while (atomic_load(&d->n_running) > 0) {
@@ -211,7 +240,8 @@ static void show_until_done(struct driver *d, struct lc_progress *p)
     lc_progress_clear(p);
 }
 
-/* Histograms need more than zeros: their minimum starts at the largest value. */
+/* Histograms need more than zeros: their minimum starts at the largest value. For the total as for each
+ * worker's part. memset first: counts, sums and the text of the first error. */
 static void clear_result(struct lc_replay_result *r)
 {
     memset(r, 0, sizeof *r);
@@ -220,7 +250,8 @@ static void clear_result(struct lc_replay_result *r)
     lc_histogram_clear(&r->observe);
 }
 
-/* Connections that could not be started are missing from the count of threads, not from the work. */
+/* Connections that could not be started are missing from the count of threads, not from the work. When not
+ * one could be started, that is an error. Blocks until all threads have ended. */
 int lc_replay_run(const struct lc_session *s, const struct lc_replay_options *o, struct lc_source *src,
                   struct lc_progress *progress, struct lc_replay_result *out)
 {
@@ -242,6 +273,7 @@ int lc_replay_run(const struct lc_session *s, const struct lc_replay_options *o,
         }
         n_started++;
     }
+    /* the threads run already; this one watches */
     if (n_started > 0)
         show_until_done(&d, progress);
     for (size_t i = 0; i < n_started; i++) {

@@ -1,4 +1,6 @@
-/* Drives replayed traffic through the HTTP API with several connections, and measures it. */
+/* Drives replayed traffic through the HTTP API with several connections, and measures it.
+ *
+ * cmd_replay.c reads the options and prints the report; replay_source.c makes requests of lines. */
 #ifndef LC_REPLAY_H
 #define LC_REPLAY_H
 
@@ -7,6 +9,7 @@
 #include "progress.h"
 #include "replay_source.h"
 
+/* Checked by cmd_replay.c: 1 to 1024 connections, max_errors at least 1. */
 struct lc_replay_options {
     size_t concurrency; /* connections, one thread each */
     double rate;        /* lines a second, open loop; 0: closed loop */
@@ -14,6 +17,7 @@ struct lc_replay_options {
     size_t max_errors;  /* stop after so many */
 };
 
+/* Filled by each thread for itself and added up at the end; big, so it lives on the heap. */
 struct lc_replay_result {
     struct lc_histogram select, reward, observe; /* nanoseconds; failed requests are not in them */
     uint64_t n_requests, n_errors;
@@ -25,7 +29,8 @@ struct lc_replay_result {
     char first_error[LC_WHY];
 };
 
-/* Runs until the source ends or errors pile up. 0, or -1 with src->why when a line is faulty. */
+/* Runs until the source ends or errors pile up. 0, or -1 with src->why when a line is faulty. Refused
+ * requests do not make it fail: they are counted, up to max_errors. */
 int lc_replay_run(const struct lc_session *s, const struct lc_replay_options *o, struct lc_source *src,
                   struct lc_progress *progress, struct lc_replay_result *out);
 

@@ -9,7 +9,11 @@
  *
  * Own log: the decided line is kept until its reward comes; a slate's until the end, since each slot has its own.
  * A second reward of the same decision (aggregation sum or last) is skipped. Memory: one line per open decision,
- * and the ids of all decisions. */
+ * and the ids of all decisions.
+ *
+ * What a line asks for is decided from its fields alone; values go through unread where the server will check
+ * them, so that a refusal names the server's reason. A line that is no JSON object of these kinds is an
+ * error. */
 #include "replay_source.h"
 
 #include <errno.h>
@@ -28,7 +32,7 @@ const char lc_source_help[] =
     "  our own log       as `laplacectl events` prints it: decided lines with their rewarded (or expired, with a\n"
     "                    default reward) lines, and observed lines, sent to /observe; other lines are skipped.\n";
 
-/* "file:line: text" into s->why; returns -1. */
+/* "file:line: text" into s->why; returns -1. An error is final: nothing is read after it. */
 static int fail(struct lc_source *s, const char *text)
 {
     snprintf(s->why, sizeof s->why, "%.100s:%zu: %.120s", s->path, s->line, text);
@@ -37,12 +41,14 @@ static int fail(struct lc_source *s, const char *text)
 
 /* --- opening ---------------------------------------------------------------------------------------- */
 
+/* The stream is closed by lc_source_close, except standard input. total_bytes stays 0: no bar. */
 void lc_source_open_stream(struct lc_source *s, FILE *file, const char *name, const char *id_prefix)
 {
     *s = (struct lc_source){.path = name, .file = file, .id_prefix = id_prefix};
     kb_ids_init(&s->decisions);
 }
 
+/* The size is asked for the progress line only; a pipe has none. */
 int lc_source_open(struct lc_source *s, const char *path, const char *id_prefix)
 {
     struct stat st;
@@ -58,6 +64,7 @@ int lc_source_open(struct lc_source *s, const char *path, const char *id_prefix)
     return 0;
 }
 
+/* Decided lines still open are dropped: nobody rewarded them. */
 void lc_source_close(struct lc_source *s)
 {
     if (s->file != NULL && s->file != stdin)
@@ -72,6 +79,7 @@ void lc_source_close(struct lc_source *s)
     s->buffer = NULL;
 }
 
+/* An empty task is fine. */
 void lc_task_close(struct lc_task *task)
 {
     lc_text_close(&task->body);
@@ -81,7 +89,8 @@ void lc_task_close(struct lc_task *task)
 
 /* --- bodies ----------------------------------------------------------------------------------------- */
 
-/* Appends "name": value unless absent; knows from the length whether a comma is due. */
+/* Appends "name": value unless absent; knows from the length whether a comma is due. out holds "{" or more. v
+ * may be any JSON value. The value is written compactly; numbers read back bit for bit (json.c). */
 static void put_member(struct lc_text *out, const char *name, const struct lc_json *v)
 {
     if (v == NULL)
@@ -90,14 +99,15 @@ static void put_member(struct lc_text *out, const char *name, const struct lc_js
     lc_json_write(v, false, out);
 }
 
-/* A context of dimension 0 is left out of bodies, whether the log spells it [] or null. */
+/* A context of dimension 0 is left out of bodies, whether the log spells it [] or null. What is no array is
+ * left out as well. */
 static void put_context(struct lc_text *out, const struct lc_json *v)
 {
     if (lc_json_is_array(v) && lc_json_length(v) > 0)
         put_member(out, "context", v);
 }
 
-/* The names of a rewards object, as candidates. */
+/* The names of a rewards object, as candidates. Callback of lc_json_each, in the order of the text. */
 static int put_key(void *arg, const char *key, const struct lc_json *item)
 {
     struct lc_text *out = arg;
@@ -108,7 +118,9 @@ static int put_key(void *arg, const char *key, const struct lc_json *item)
     return 0;
 }
 
-/* Rewards stay in the parsed line, which the task keeps until its decision is back. */
+/* Rewards stay in the parsed line, which the task keeps until its decision is back. 1, or -1 with why.
+ * "default" and "rewards" are not sent: the server must not know what it did not choose. The id, when
+ * asked for, hangs on the line's number alone, so a repeated run repeats its decisions. */
 static int select_task(struct lc_source *s, struct lc_task *task)
 {
     const struct lc_json *doc = task->doc, *rewards = lc_json_get(doc, "rewards");
@@ -132,7 +144,9 @@ static int select_task(struct lc_source *s, struct lc_task *task)
     return 1;
 }
 
-/* arm may be an id, or an object {"id","features"}, in which a null features is left out. */
+/* arm may be an id, or an object {"id","features"}, in which a null features is left out. An arm that is an
+ * object already carries its features itself. With features the arm becomes an object; the member's name
+ * is written here because a comma is always due by then. */
 static void put_arm(struct lc_text *out, const struct lc_json *arm, const struct lc_json *features)
 {
     if (!lc_json_is_array(features) || lc_json_length(features) == 0) {
@@ -146,7 +160,8 @@ static void put_arm(struct lc_text *out, const struct lc_json *arm, const struct
     lc_text_puts(out, "}");
 }
 
-/* {"user","context","arm","reward","propensity"} from where each of them stands. */
+/* {"user","context","arm","reward","propensity"} from where each of them stands. NULL members are left out.
+ * Always 1. */
 static int observe_task(struct lc_task *task, const struct lc_json *from, const struct lc_json *arm,
                         const struct lc_json *features, const struct lc_json *reward, const struct lc_json *propensity)
 {
@@ -161,7 +176,8 @@ static int observe_task(struct lc_task *task, const struct lc_json *from, const 
     return 1;
 }
 
-/* Features may stand inside the arm or, as in our own log, beside it. */
+/* Features may stand inside the arm or, as in our own log, beside it. The same fields as the server's
+ * `observed` event. */
 static int logged_task(struct lc_task *task)
 {
     const struct lc_json *doc = task->doc;
@@ -171,7 +187,9 @@ static int logged_task(struct lc_task *task)
 
 /* --- our own log ------------------------------------------------------------------------------------ */
 
-/* Keeps the line as compact text: a fifth of the memory of its parsed form. */
+/* Keeps the line as compact text: a fifth of the memory of its parsed form. A decision that stands twice
+ * would be learned twice: the file is no log of ours. The table of texts is indexed like the ids. Ids are
+ * kept for good, so that a repeat is noticed however late. */
 static int remember_decided(struct lc_source *s, const struct lc_json *doc)
 {
     const char *id = lc_json_string(lc_json_get(doc, "decision"));
@@ -191,7 +209,9 @@ static int remember_decided(struct lc_source *s, const struct lc_json *doc)
     return 0;
 }
 
-/* The slot called arm of a decided line; the decision itself when it has no slate. NULL: there is no such slot. */
+/* The slot called arm of a decided line; the decision itself when it has no slate. NULL: there is no such
+ * slot. arm may be NULL in lines of decisions without a slate. A slate's slots are told apart by arm,
+ * which is distinct within it. */
 static const struct lc_json *find_slot(const struct lc_json *decided, const char *arm)
 {
     const struct lc_json *slate = lc_json_get(decided, "slate");
@@ -203,7 +223,10 @@ static const struct lc_json *find_slot(const struct lc_json *decided, const char
     return arm == NULL || lc_json_length(slate) == 0 ? decided : NULL;
 }
 
-/* A reward closes the loop: 1 with a task, 0 when there is nothing (any more) to be learned. */
+/* A reward closes the loop: 1 with a task, 0 when there is nothing (any more) to be learned. The context and
+ * user come from the decided line, the reward from this one. A slot of a slate has no propensity. Lines
+ * of decisions that were made before the file begins are skipped: without the decided line nothing is
+ * known of their context. */
 static int rewarded_task(struct lc_source *s, struct lc_task *task, const struct lc_json *doc)
 {
     const char *id = lc_json_string(lc_json_get(doc, "decision"));
@@ -225,7 +248,8 @@ static int rewarded_task(struct lc_source *s, struct lc_task *task, const struct
     return rc;
 }
 
-/* 1 with a task, 0 to skip, -1. */
+/* 1 with a task, 0 to skip, -1. `configured`, `graph`, `arms`, `dictionary`, `late` and `activated` ask for
+ * nothing: the other tenant has its own. */
 static int log_task(struct lc_source *s, struct lc_task *task, const char *type)
 {
     if (strcmp(type, "decided") == 0)
@@ -239,7 +263,9 @@ static int log_task(struct lc_source *s, struct lc_task *task, const char *type)
 
 /* --- lines ------------------------------------------------------------------------------------------ */
 
-/* Tells the three kinds apart; 1 with a task, 0 to skip, -1 with why. */
+/* Tells the three kinds apart; 1 with a task, 0 to skip, -1 with why. A line of our own log is known by "seq"
+ * and "type" together; a logged line might have a member "type" of its own. The line is `n` bytes of
+ * s->buffer. task->doc is the caller's to close in every case. */
 static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
 {
     char why[LC_WHY];
@@ -259,7 +285,10 @@ static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
     return fail(s, "neither \"rewards\" (full information) nor \"arm\" and \"reward\" (logged)");
 }
 
-/* Lines that ask for nothing are skipped here, so that the caller's clock counts requests only. */
+/* Lines that ask for nothing are skipped here, so that the caller's clock counts requests only. Blank lines
+ * are passed over and not counted as skipped. The buffer of getline grows to the longest line and is used
+ * again; a task holds no pointer into it. bytes counts what was read, blank lines and skipped ones
+ * included, for the progress line. */
 int lc_source_next(struct lc_source *s, struct lc_task *task)
 {
     *task = (struct lc_task){0};
@@ -284,6 +313,7 @@ int lc_source_next(struct lc_source *s, struct lc_task *task)
     }
 }
 
+/* 0 when neither is a number. */
 double lc_task_reward(const struct lc_task *task, const char *arm)
 {
     double v = 0.0;

@@ -14,6 +14,7 @@ enum lc_task_kind {
     LC_TASK_OBSERVE /* POST /observe */
 };
 
+/* One request to be sent. Owned by who asked for it; lc_task_close frees it. */
 struct lc_task {
     enum lc_task_kind kind;
     size_t line;         /* of the file, from 1 */
@@ -21,30 +22,35 @@ struct lc_task {
     struct lc_json *doc; /* select: the line, which holds its rewards */
 };
 
+/* Not thread safe: replay.c reads it under its lock. */
 struct lc_source {
     const char *path;
     const char *id_prefix; /* decision ids "<prefix>-<line>"; NULL: the server makes them */
     FILE *file;
     char *buffer; /* of getline */
     size_t cap_buffer;
-    size_t line, bytes;      /* read so far */
-    size_t total_bytes;      /* 0: unknown (a pipe) */
-    size_t n_skipped;        /* lines that ask for nothing: configured, late, a second reward, ... */
+    size_t line, bytes; /* read so far */
+    size_t total_bytes; /* 0: unknown (a pipe) */
+    size_t n_skipped;   /* lines that ask for nothing: configured, late, a second reward, ... */
+    /* an index of it is one of `decided`; NULL there: rewarded, and not kept any more */
     struct kb_ids decisions; /* of our own log, with the decided line until it is rewarded */
     char **decided;
     size_t cap_decided;
     char why[LC_WHY];
 };
 
+/* path and id_prefix are borrowed. */
 int lc_source_open(struct lc_source *s, const char *path, const char *id_prefix); /* "-": standard input; 0 or -1 */
 void lc_source_open_stream(struct lc_source *s, FILE *file, const char *name, const char *id_prefix);
 void lc_source_close(struct lc_source *s);
 
-/* Next request: 1 with *task filled, 0 at the end, -1 with s->why = "file:line: ...". */
+/* Next request: 1 with *task filled, 0 at the end, -1 with s->why = "file:line: ...". The task is the
+ * caller's to close after a 1, and empty otherwise. */
 int lc_source_next(struct lc_source *s, struct lc_task *task);
 void lc_task_close(struct lc_task *task);
 
-/* What `arm` earns in a select task: rewards[arm], else "default" of the line, else 0. */
+/* What `arm` earns in a select task: rewards[arm], else "default" of the line, else 0. For select tasks
+ * only; valid while the task is open. */
 double lc_task_reward(const struct lc_task *task, const char *arm);
 
 /* The formats in words, for --help. */

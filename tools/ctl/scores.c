@@ -4,13 +4,16 @@
  *   se     sqrt( sum (v - mean)^2 / (n - 1) / n )
  *
  * Differences between policies are taken seed by seed (paired): the luck of a seed, which is most of the spread, is
- * the same for both and cancels. With one seed there is no standard error, and none is shown. */
+ * the same for both and cancels. With one seed there is no standard error, and none is shown.
+ *
+ * A demo with K seeds makes K values per policy; --seeds 1 is for looking, more are for claims. */
 #include "scores.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Histograms collect over all seeds: latency does not pair. */
 void lc_scores_init(struct lc_scores *s, size_t n_policies, size_t n_seeds)
 {
     memset(s, 0, sizeof *s);
@@ -24,6 +27,7 @@ void lc_scores_init(struct lc_scores *s, size_t n_policies, size_t n_seeds)
     }
 }
 
+/* Also on a struct that is all zero. The labels are not freed, as they are borrowed. */
 void lc_scores_close(struct lc_scores *s)
 {
     for (size_t i = 0; i < s->n_policies; i++) {
@@ -33,17 +37,22 @@ void lc_scores_close(struct lc_scores *s)
     s->n_policies = 0;
 }
 
-/* The last tenth shows where a policy ends up, when its total still carries what learning has cost. */
+/* The last tenth shows where a policy ends up, when its total still carries what learning has cost. n_rounds
+ * >= 1. The tail is per round in both cases, also where the score is a total. So the tail says what a round
+ * is worth once a policy has learned. */
 void lc_scores_add(struct lc_scores *s, size_t policy, size_t seed, const double *curve, size_t n_rounds, bool is_rate)
 {
+    /* at least one round */
     size_t last = n_rounds / 10 > 0 ? n_rounds / 10 : 1;
     double total = curve[n_rounds - 1];
+    /* the total before the last tenth began */
     double before = last < n_rounds ? curve[n_rounds - 1 - last] : 0.0;
     s->value[policy][seed] = is_rate ? total / (double)n_rounds : total;
     s->tail[policy][seed] = (total - before) / (double)last;
 }
 
-/* Two passes: the deviations are summed after the mean is known. */
+/* Two passes: the deviations are summed after the mean is known. The usual estimator with n - 1; one
+ * value has a mean and a standard error of NaN. */
 struct lc_estimate lc_estimate_of(const double *v, size_t n)
 {
     struct lc_estimate e = {0.0, NAN};
@@ -57,6 +66,8 @@ struct lc_estimate lc_estimate_of(const double *v, size_t n)
     return e;
 }
 
+/* The same as the estimate of the differences; O(n) memory. a[i] and b[i] come from the same seed. The
+ * standard error is that of the differences, most often much below that of either policy. */
 struct lc_estimate lc_estimate_paired(const double *a, const double *b, size_t n)
 {
     double *d = lc_alloc(n, sizeof *d);
@@ -69,7 +80,8 @@ struct lc_estimate lc_estimate_paired(const double *a, const double *b, size_t n
 
 /* --- text ------------------------------------------------------------------------------------------- */
 
-/* "12.3 +- 0.4", or "12.3" when there is one seed only. */
+/* "12.3 +- 0.4", or "12.3" when there is one seed only. digits: decimals, the same for mean and standard
+ * error. */
 static void put_estimate(struct lc_text *out, struct lc_estimate e, int digits)
 {
     lc_text_printf(out, "%.*f", digits, e.mean);
@@ -77,12 +89,14 @@ static void put_estimate(struct lc_text *out, struct lc_estimate e, int digits)
         lc_text_printf(out, " +- %.*f", digits, e.se);
 }
 
+/* Nanoseconds to milliseconds. A quantile of an empty histogram is 0. */
 static double ms(const struct lc_histogram *h, double q)
 {
     return (double)lc_histogram_quantile(h, q) * 1e-6;
 }
 
-/* Latencies are over all seeds. */
+/* Latencies are over all seeds. Columns are wide enough for "12345.6 +- 123.4". The column "last
+ * tenth/round" is a mean over the seeds. Labels longer than 20 characters push their row. */
 void lc_scores_print(const struct lc_scores *s, const char *what, int digits, struct lc_text *out)
 {
     lc_text_printf(out, "%-20s %22s %16s %12s %12s %12s\n", "policy", what, "last tenth/round", "select p50",
@@ -97,7 +111,8 @@ void lc_scores_print(const struct lc_scores *s, const char *what, int digits, st
     }
 }
 
-/* The percentage is of the other policy's mean. */
+/* The percentage is of the other policy's mean. A mean of 0 has no percentage. Significance is left to
+ * the reader: a difference of less than two standard errors says little. */
 void lc_scores_print_pair(const struct lc_scores *s, size_t a, size_t b, const char *what, int digits,
                           struct lc_text *out)
 {
@@ -114,7 +129,8 @@ void lc_scores_print_pair(const struct lc_scores *s, size_t a, size_t b, const c
 
 /* --- JSON ------------------------------------------------------------------------------------------- */
 
-/* A missing standard error is null: NaN is no JSON. */
+/* A missing standard error is null: NaN is no JSON. Both members, without braces, to stand within an
+ * object. */
 static void json_estimate(struct lc_text *out, struct lc_estimate e)
 {
     lc_text_puts(out, "\"mean\":");
@@ -126,6 +142,8 @@ static void json_estimate(struct lc_text *out, struct lc_estimate e)
         lc_text_number(out, e.se);
 }
 
+/* All values are there, so that a reader can make statistics of his own. One object. `what` is the
+ * member's name: "regret" or "hit_rate". */
 static void json_policy(const struct lc_scores *s, size_t i, const char *what, struct lc_text *out)
 {
     lc_text_puts(out, "{\"policy\":");
@@ -142,6 +160,7 @@ static void json_policy(const struct lc_scores *s, size_t i, const char *what, s
                    ms(&s->select[i], 0.5), ms(&s->select[i], 0.99), ms(&s->reward[i], 0.5));
 }
 
+/* "of" minus "minus". */
 static void json_pair(const struct lc_scores *s, size_t a, size_t b, struct lc_text *out)
 {
     lc_text_puts(out, "{\"of\":");
@@ -153,7 +172,8 @@ static void json_pair(const struct lc_scores *s, size_t a, size_t b, struct lc_t
     lc_text_puts(out, "}");
 }
 
-/* Pairs (a, b) with a < b in the order of the policies. */
+/* Pairs (a, b) with a < b in the order of the policies. a + b > 1 is false for the pair (0, 1) alone, which
+ * is the first. For n policies there are n (n - 1) / 2 pairs. */
 void lc_scores_json(const struct lc_scores *s, const char *what, struct lc_text *out)
 {
     lc_text_puts(out, "\"policies\":[");

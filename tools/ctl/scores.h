@@ -18,11 +18,13 @@ struct lc_scores {
     size_t n_policies, n_seeds;
     const char *label[LC_MAX_POLICIES];
     const char *tenant[LC_MAX_POLICIES];
+    /* both owned; indexed by policy, then by seed */
     double *value[LC_MAX_POLICIES]; /* [n_seeds] the final score */
     double *tail[LC_MAX_POLICIES];  /* [n_seeds] score per round over the last tenth of the rounds */
     struct lc_histogram select[LC_MAX_POLICIES], reward[LC_MAX_POLICIES];
 };
 
+/* n_policies <= LC_MAX_POLICIES. Labels and tenants are set by the caller and borrowed. */
 void lc_scores_init(struct lc_scores *s, size_t n_policies, size_t n_seeds);
 void lc_scores_close(struct lc_scores *s);
 
@@ -30,6 +32,7 @@ void lc_scores_close(struct lc_scores *s);
  * total divided by the rounds. */
 void lc_scores_add(struct lc_scores *s, size_t policy, size_t seed, const double *curve, size_t n_rounds, bool is_rate);
 
+/* n >= 1 for a mean that means something. */
 struct lc_estimate lc_estimate_of(const double *v, size_t n);
 /* Mean and standard error of a[i] - b[i]: the seeds pair the two policies. */
 struct lc_estimate lc_estimate_paired(const double *a, const double *b, size_t n);

@@ -1,7 +1,15 @@
 /* Memory and text of the client.
  *
  * Numbers are printed with the fewest of 15 to 17 significant digits that read back to the same double, so that
- * features and rewards reach the server bit for bit and files stay readable. Cost: one or two strtod per number. */
+ * features and rewards reach the server bit for bit and files stay readable. Cost: one or two strtod per number.
+ *
+ * Everything here is for one thread at a time per object; lc_thousands has its buffers per thread.
+ *
+ * The tools keep no pools: every block is calloc's or realloc's and goes back by free, so leak checkers
+ * see all.
+ *
+ * lc_reserve is the one growth rule of all arrays in the client; texts are arrays of bytes with a NUL
+ * behind. */
 #include "text.h"
 
 #include <errno.h>
@@ -11,12 +19,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* n and size say what was asked for. Threads that run are ended with the program. One line on standard
+ * error, status 1. Files and sockets are closed by the system. */
 void lc_out_of_memory(size_t n, size_t size)
 {
     fprintf(stderr, "laplacectl: out of memory (%zu x %zu bytes)\n", n, size);
     exit(1);
 }
 
+/* To be freed by free. For arrays: zeroed, so that a half-filled one can be closed. A count of 0 gives a
+ * block of one item, so NULL has one meaning. */
 void *lc_alloc(size_t n, size_t size)
 {
     void *p = calloc(n > 0 ? n : 1, size > 0 ? size : 1); /* calloc checks the product */
@@ -25,7 +37,8 @@ void *lc_alloc(size_t n, size_t size)
     return p;
 }
 
-/* realloc of 0 bytes may free; one byte is asked for instead. */
+/* realloc of 0 bytes may free; one byte is asked for instead. The old block is gone in any case: moved,
+ * or the program ends. n * size is computed again, as it cannot wrap here. */
 void *lc_regrow(void *ptr, size_t n, size_t size)
 {
     void *p = NULL;
@@ -36,6 +49,7 @@ void *lc_regrow(void *ptr, size_t n, size_t size)
     return p;
 }
 
+/* To be freed by free. Never NULL. */
 char *lc_copy(const char *s)
 {
     size_t n = strlen(s) + 1;
@@ -44,7 +58,8 @@ char *lc_copy(const char *s)
     return out;
 }
 
-/* Doubling keeps appending O(1) on average. */
+/* Doubling keeps appending O(1) on average. The pointer goes through a void *: callers copy theirs in and
+ * out, since C does not let a T ** pass for a void **. */
 void lc_reserve(void **ptr, size_t *cap, size_t need, size_t size)
 {
     size_t next = *cap > 0 ? *cap : 16;
@@ -58,13 +73,15 @@ void lc_reserve(void **ptr, size_t *cap, size_t need, size_t size)
 
 /* --- growing text ----------------------------------------------------------------------------------- */
 
+/* An empty text is fine. Called on every way out, so a text needs no flag for whether it was ever used. */
 void lc_text_close(struct lc_text *t)
 {
     free(t->data);
     *t = (struct lc_text){0};
 }
 
-/* Room for `more` bytes and the terminating NUL. */
+/* Room for `more` bytes and the terminating NUL. n + more + 1 cannot wrap for texts that fit into memory.
+ * Only grows; the bytes in use stay. */
 static void reserve_text(struct lc_text *t, size_t more)
 {
     void *data = t->data;
@@ -72,6 +89,8 @@ static void reserve_text(struct lc_text *t, size_t more)
     t->data = data;
 }
 
+/* Allocates, so that data is "" and never NULL afterwards. For texts that are used again and again, like
+ * the body of a thread. */
 void lc_text_clear(struct lc_text *t)
 {
     reserve_text(t, 0);
@@ -79,6 +98,7 @@ void lc_text_clear(struct lc_text *t)
     t->data[0] = '\0';
 }
 
+/* bytes must not point into t: growing may move it. NULs pass. n bytes, appended. */
 void lc_text_put(struct lc_text *t, const void *bytes, size_t n)
 {
     reserve_text(t, n);
@@ -88,12 +108,14 @@ void lc_text_put(struct lc_text *t, const void *bytes, size_t n)
     t->data[t->n] = '\0';
 }
 
+/* For C strings. The NUL is not counted and is put behind the new end. */
 void lc_text_puts(struct lc_text *t, const char *s)
 {
     lc_text_put(t, s, strlen(s));
 }
 
-/* Measures first, then writes: two passes over the format. */
+/* Measures first, then writes: two passes over the format. A format that vsnprintf refuses adds nothing.
+ * Arguments may not point into t. */
 void lc_text_printf(struct lc_text *t, const char *fmt, ...)
 {
     va_list args, again;
@@ -111,7 +133,8 @@ void lc_text_printf(struct lc_text *t, const char *fmt, ...)
 
 /* --- JSON values ------------------------------------------------------------------------------------ */
 
-/* Only the quote, the backslash and control characters need an escape (RFC 8259, 7); UTF-8 passes as it is. */
+/* Only the quote, the backslash and control characters need an escape (RFC 8259, 7); UTF-8 passes as it
+ * is. With its quotes. Bytes that are no UTF-8 pass too, and the server refuses them. */
 void lc_text_json(struct lc_text *t, const char *s)
 {
     lc_text_puts(t, "\"");
@@ -127,7 +150,8 @@ void lc_text_json(struct lc_text *t, const char *s)
     lc_text_puts(t, "\"");
 }
 
-/* Not for NaN or infinity, which JSON does not know. */
+/* Not for NaN or infinity, which JSON does not know. strtod of the text decides, so that no rule about
+ * digits has to be trusted; 17 always do. */
 void lc_text_number(struct lc_text *t, double v)
 {
     char buf[40];
@@ -139,6 +163,8 @@ void lc_text_number(struct lc_text *t, double v)
     lc_text_puts(t, buf);
 }
 
+/* n may be 0: "[]". Each number as lc_text_number writes it; no spaces, since bodies are read by
+ * machines. */
 void lc_text_vector(struct lc_text *t, const double *v, size_t n)
 {
     lc_text_puts(t, "[");
@@ -150,7 +176,8 @@ void lc_text_vector(struct lc_text *t, const double *v, size_t n)
     lc_text_puts(t, "]");
 }
 
-/* Written from the right; a turn of eight buffers is enough for one printf. */
+/* Written from the right; a turn of eight buffers is enough for one printf. Borrowed; overwritten by the
+ * eighth call after it. Not for numbers that a program reads: JSON prints them without commas. */
 const char *lc_thousands(unsigned long long v)
 {
     static _Thread_local char bufs[8][32];
@@ -168,6 +195,8 @@ const char *lc_thousands(unsigned long long v)
     return end;
 }
 
+/* Until the end, so pipes and standard input work. After an error out may hold what came before. The text
+ * is NUL-terminated, though the file may hold NULs. `why` is LC_WHY bytes and names the path. */
 int lc_read_file(const char *path, struct lc_text *out, char *why)
 {
     char chunk[65536];

@@ -13,7 +13,8 @@ char *lc_copy(const char *s);
 /* Makes *ptr, an array of *cap items, hold at least `need`, by doubling. */
 void lc_reserve(void **ptr, size_t *cap, size_t need, size_t size);
 
-/* Growing text; data is NUL-terminated once something was put. Zero-initialised = empty. */
+/* Growing text; data is NUL-terminated once something was put. Zero-initialised = empty. n counts without the
+ * NUL. After close it is empty again and may be used again. */
 struct lc_text {
     char *data;
     size_t n, cap;
@@ -25,7 +26,8 @@ void lc_text_put(struct lc_text *t, const void *bytes, size_t n);
 void lc_text_puts(struct lc_text *t, const char *s);
 void lc_text_printf(struct lc_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* JSON values: a quoted string with its escapes; a number that reads back bit for bit; an array of numbers. */
+/* JSON values: a quoted string with its escapes; a number that reads back bit for bit; an array of numbers. s
+ * is UTF-8; it is not checked here. */
 void lc_text_json(struct lc_text *t, const char *s);
 void lc_text_number(struct lc_text *t, double v);
 void lc_text_vector(struct lc_text *t, const double *v, size_t n);
