@@ -70,8 +70,7 @@ static enum kb_err kors_reserve(struct kb_admission *a, size_t n)
     return kb_chol_reserve(&a->m, n);
 }
 
-/* The diagonal of M for s is k / p + mu, its row S_old k_Z / sqrt(p),
- * since S scales rows and columns. */
+/* The diagonal of M for s is k / p + mu, its row S_old k_Z / sqrt(p), since S scales rows and columns. */
 static void kors_append(struct kb_admission *a, const struct kb_admission_query *q, double probability, double *work)
 {
     kors_solve(a, q, work);

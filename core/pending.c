@@ -5,8 +5,8 @@
  * writer refreshes it while readers may ask for it.
  *
  * Linear probing at a load of at most one half; removal shifts the rest of the run back, so there are no
- * tombstones and a search ends at the first empty slot. The table's layout depends on its history and is
- * neither digested nor saved: entries are saved in the order of the slots, and the digest is a sum over
+ * tombstones and a search ends at the first empty slot. The table's layout depends on its history and is no
+ * part of the state: entries are saved in whatever order the slots have, and the digest is a sum over
  * entries, in which order is lost.
  *
  * An entry is one block (struct, slots, vectors, id in this order, which is also that of falling alignment):
@@ -129,8 +129,8 @@ struct kb_pending_entry *kb_pending_find(const struct kb_pending *p, const char 
     return NULL;
 }
 
-/* Deadline bound from scratch: after the entry that set it has gone. O(table). Called when a scan for due
- * entries has found none, hence at most once per deadline that moved the bound. */
+/* Deadline bound from scratch: after the entry that set it has gone. O(table). Called by load, and when a
+ * scan for due entries has found none. */
 static int64_t scan_next(const struct kb_pending *p)
 {
     int64_t next = INT64_MAX;
@@ -206,8 +206,7 @@ static uint64_t entry_digest(const struct kb_pending_entry *entry, size_t dim)
 }
 
 /* The sum of the entries' own hashes, so that a table grown in another order has the same digest. Loops over
- * slots, not over entries: O(table + entries * dim). Equal states have equal sums; different ones differ
- * but for a chance of 2^-64. */
+ * slots, not over entries: O(table + entries * dim). Equal states have equal sums. */
 uint64_t kb_pending_digest(const struct kb_pending *p, size_t dim, uint64_t h)
 {
     uint64_t sum = 0;
@@ -243,9 +242,8 @@ void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w
     }
 }
 
-/* Room for it is reserved. An id of 4 KiB or more is no id of ours and means a damaged file. The id is
- * copied to the stack because the reader's bytes have no NUL behind them. Whether users and arms exist is
- * for the engine's codec to check. [writer] */
+/* Room for it is reserved. An id of 4 KiB or more is no id of ours and means a damaged file. The id is copied
+ * to the stack because the reader's bytes have no NUL behind them. */
 static enum kb_err load_entry(struct kb_pending *p, size_t dim, struct kb_reader *r)
 {
     char id[PENDING_ID_MAX];
