@@ -303,7 +303,7 @@ static void put_body(struct ld_text *t, const struct kb_event *ev, uint32_t cont
     case KB_EV_DICTIONARY:
         put_dictionary(t, ev);
         break;
-    /* Never logged: the engine has refused it. */
+    /* No such event is ever staged. */
     case KB_EV_NONE:
         break;
     }

@@ -5,7 +5,11 @@
  * marker first, then drops the row, then the files once nobody holds the tenant. A row without a file is refused: it
  * would start empty.
  *
- * Lookups take the read lock of the table for a binary search; creation and removal are serial among themselves. */
+ * Lookups take the read lock of the table for a binary search; creation and removal are serial among themselves.
+ *
+ * Failure modes: a start that cannot open everything it should opens nothing and names the file; a creation or
+ * removal that fails answers 503 and is finished or undone by the next start. Cost of a start: the recovery of each
+ * tenant in turn. */
 #include "registry.h"
 
 #include <ctype.h>
@@ -23,6 +27,7 @@
 #define DELETE_WAIT_MS 2000
 #define FIRST_TENANT "default"
 
+/* The table holds each of its tenants once; every pointer that leaves it is a hold of its own. */
 struct ld_tenants {
     const struct ld_world *world;
     int lock_fd;
@@ -33,7 +38,8 @@ struct ld_tenants {
     size_t n, cap;
 };
 
-/* Names become file names: no separator, no leading dot or dash, and nothing that a shell would look at twice. */
+/* Names become file names: no separator, no leading dot or dash, and nothing that a shell would look at twice. Case
+ * counts, as it does in file names here. ASCII only: the server sets no locale. */
 int ld_tenant_name_is_valid(const char *name)
 {
     const size_t n = strlen(name);
@@ -48,7 +54,7 @@ int ld_tenant_name_is_valid(const char *name)
 
 /* ---- table ----------------------------------------------------------------------------------------- */
 
-/* Index of the first tenant not before name. Some lock held. */
+/* Index of the first tenant not before name. Some lock held. r->n when all come before it. */
 static size_t lower_bound(const struct ld_tenants *r, const char *name)
 {
     size_t lo = 0, hi = r->n;
@@ -70,7 +76,8 @@ static bool is_at(const struct ld_tenants *r, size_t i, const char *name)
     return i < r->n && strcmp(ld_tenant_name(r->item[i]), name) == 0;
 }
 
-/* Takes t over; -1 (no memory) leaves it to the caller. */
+/* Takes t over; -1 (no memory) leaves it to the caller. The hold of whoever opened the tenant becomes the table's.
+ * O(n) moves of a pointer. */
 static int insert(struct ld_tenants *r, struct ld_tenant *t)
 {
     int rc;
@@ -88,7 +95,7 @@ static int insert(struct ld_tenants *r, struct ld_tenant *t)
     return rc;
 }
 
-/* The table's hold goes to the caller. */
+/* The table's hold goes to the caller. NULL when it is not there. Requests that found it before go on holding it. */
 static struct ld_tenant *take_out(struct ld_tenants *r, const char *name)
 {
     struct ld_tenant *t = NULL;
@@ -103,7 +110,8 @@ static struct ld_tenant *take_out(struct ld_tenants *r, const char *name)
     return t;
 }
 
-/* O(log n) under the read lock, and one atomic increment. */
+/* O(log n) under the read lock, and one atomic increment. The hold is taken under the lock, so the tenant cannot be
+ * freed in between. */
 struct ld_tenant *ld_tenants_find(struct ld_tenants *r, const char *name)
 {
     struct ld_tenant *t = NULL;
@@ -116,7 +124,8 @@ struct ld_tenant *ld_tenants_find(struct ld_tenants *r, const char *name)
     return t;
 }
 
-/* fn runs outside the lock, on a held copy of the table: it may take its time. */
+/* fn runs outside the lock, on a held copy of the table: it may take its time. Without memory for the copy fn is not
+ * called at all. Tenants made or taken out meanwhile may be missed or still visited. */
 void ld_tenants_each(struct ld_tenants *r, void (*fn)(void *arg, struct ld_tenant *t), void *arg)
 {
     struct ld_tenant **copy;
@@ -136,7 +145,7 @@ void ld_tenants_each(struct ld_tenants *r, void (*fn)(void *arg, struct ld_tenan
 
 /* ---- start ----------------------------------------------------------------------------------------- */
 
-/* Finishes a removal that was interrupted. */
+/* Finishes a removal that was interrupted. The row first: a row whose file is gone would stop the next start. */
 static int finish_removal(void *arg, const char *name)
 {
     struct ld_tenants *r = arg;
@@ -154,14 +163,16 @@ static int add_row(struct ld_tenants *r, const char *name)
     return ld_registry_add(r->file, name, r->world->now_ms());
 }
 
-/* What a newcomer's first curl meets: arms without features, no contexts. */
+/* What a newcomer's first curl meets: arms without features, no contexts. The preset bears the program's name;
+ * dimensions are 0. */
 static int default_settings(struct ld_settings *out)
 {
     *out = (struct ld_settings){.is_relaxed = false};
     return kb_spec_preset(&out->spec, "laplaced", 0, 0) == KB_OK ? 0 : -1;
 }
 
-/* Opens one tenant into the table; LD_STORE_*. initial NULL: its log must not be empty. */
+/* Opens one tenant into the table; LD_STORE_*. initial NULL: its log must not be empty. On success the table holds
+ * it; on failure it is closed and why says what happened. */
 static int open_tenant(struct ld_tenants *r, const char *name, const struct ld_settings *initial, char *why)
 {
     struct ld_tenant *t = NULL;
@@ -189,8 +200,8 @@ static int open_registered(void *arg, const char *name)
 }
 
 /* A file without a row. A whole one without an event is a creation that was cut off before anybody was answered: what
- * was asked for is not known, so it goes. One that cannot be opened is not ours to judge: it is left alone, and logged.
- */
+ * was asked for is not known, so it goes. One that cannot be opened is not ours to judge: it is left alone, and
+ * logged. Returns 0 to go on with the next file; only a registry that cannot be written stops the scan. */
 static int adopt_unregistered(void *arg, const char *name)
 {
     struct ld_tenants *r = arg;
@@ -270,7 +281,8 @@ static int open_folder(struct ld_tenants *r, char *why)
     return ld_registry_open(&r->file, path, why) == LD_STORE_OK ? open_all(r, why) : -1;
 }
 
-/* Releases everything; the files stay as the last commits left them. */
+/* Releases everything; the files stay as the last commits left them. The folder's lock is let go after the last file
+ * is closed. */
 static void tenants_free(struct ld_tenants *r)
 {
     for (size_t i = 0; i < r->n; i++)
@@ -305,7 +317,7 @@ int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, char 
     return 0;
 }
 
-/* No request may be in flight. */
+/* No request may be in flight. Each gets a last snapshot first, so that the next start folds nothing. */
 void ld_tenants_close(struct ld_tenants *r)
 {
     if (r == NULL)
@@ -342,6 +354,7 @@ static int create(struct ld_tenants *r, const char *name, const struct ld_settin
     return p->status == 0 ? 0 : -1;
 }
 
+/* The name is checked before any lock. A creation waits for the disk several times (file, first event, row). */
 int ld_tenants_create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p)
 {
     int rc;
@@ -358,7 +371,9 @@ int ld_tenants_create(struct ld_tenants *r, const char *name, const struct ld_se
     return rc;
 }
 
-/* Lets go of a doomed tenant; waits a little for others to do so, that its name is free again when this returns. */
+/* Lets go of a doomed tenant; waits a little for others to do so, that its name is free again when this returns. When
+ * others hold on for longer, the last of them removes the files in its own time, and a creation of the name is
+ * refused meanwhile (ld_folder_has). */
 static void let_go(struct ld_tenant *t)
 {
     const struct timespec ms = {.tv_nsec = 1000000};
@@ -368,7 +383,8 @@ static void let_go(struct ld_tenant *t)
     ld_tenant_release(t);
 }
 
-/* The marker decides: once it is durable the tenant is gone, even if the row or a file outlives this process. */
+/* The marker decides: once it is durable the tenant is gone, even if the row or a file outlives this process. A
+ * failure after the marker leaves the tenant serving until the next start removes it; the caller is told 503. */
 int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem *p)
 {
     struct ld_tenant *t;

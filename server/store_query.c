@@ -4,7 +4,11 @@
  * see the last commit at their start and do not wait for the writer. Statements are prepared once a connection.
  *
  * Costs: reading in order about 1 us a row; a decision, the tip and the last configuration O(log n) by partial
- * indexes; a window O(its rows log n), since each reward looks up its decision. */
+ * indexes; a window O(its rows log n), since each reward looks up its decision.
+ *
+ * Failure: LD_STORE_* as SQLite's code says; a file that a query finds damaged is told as such and left alone. A
+ * callback runs inside the read transaction: it holds up no one, but pages that it may still see cannot be
+ * checkpointed away. */
 #include "store_impl.h"
 
 #include <math.h>
@@ -14,6 +18,7 @@
 
 #include "event.h"
 
+/* In the order in which row_of reads them. */
 #define COLUMNS "seq, at, type, decision, user, arm, reward, reset, text, answer"
 
 /* Types are written as numbers because partial indexes are chosen by literals: 1 configured, 4 decided, 5
@@ -52,12 +57,14 @@ static const char *const statements[LD_N_QUERIES] = {
 
 /* --- borrowed statements -------------------------------------------------------------------------------- */
 
+/* A statement in use with the connection that it belongs to. */
 struct query {
     struct ld_conn *conn;
     sqlite3_stmt *stmt;
 };
 
-/* A connection with its statement ready to be bound. On failure nothing is held. */
+/* A connection with its statement ready to be bound. On failure nothing is held. Every begin that succeeds is
+ * followed by one end. */
 static int begin(struct ld_store *s, enum ld_query which, struct query *q)
 {
     int status;
@@ -75,7 +82,8 @@ static int begin(struct ld_store *s, enum ld_query which, struct query *q)
     return LD_STORE_OK;
 }
 
-/* Resetting ends the read transaction, so that checkpoints can move past it. */
+/* Resetting ends the read transaction, so that checkpoints can move past it. A reset cannot fail in a way that
+ * matters: the step has told. */
 static void end(struct ld_store *s, struct query *q)
 {
     (void)sqlite3_reset(q->stmt);
@@ -83,6 +91,7 @@ static void end(struct ld_store *s, struct query *q)
     ld_store_give_back(s, q->conn);
 }
 
+/* Borrowed from the row; NULL for a NULL, or when SQLite has no memory to convert. */
 static const char *text_of(sqlite3_stmt *stmt, int column)
 {
     return (const char *)sqlite3_column_text(stmt, column);
@@ -96,7 +105,7 @@ static double number_of(sqlite3_stmt *stmt, int column)
 
 /* --- the log ----------------------------------------------------------------------------------------- */
 
-/* Valid until the next step. */
+/* Valid until the next step. n_text is asked after the text, as SQLite wants it, so that both are of one encoding. */
 static struct ld_row row_of(sqlite3_stmt *stmt)
 {
     struct ld_row row = {.seq = (uint64_t)sqlite3_column_int64(stmt, 0),
@@ -113,7 +122,8 @@ static struct ld_row row_of(sqlite3_stmt *stmt)
     return row;
 }
 
-/* Steps through the rows. */
+/* Steps through the rows. Ends at the first non-zero answer of fn, which is returned. `text` is NOT NULL in the
+ * schema, so its absence is memory. */
 static int each_row(struct query *q, int (*fn)(void *arg, const struct ld_row *row), void *arg)
 {
     int rc, answer = 0;
@@ -126,7 +136,8 @@ static int each_row(struct query *q, int (*fn)(void *arg, const struct ld_row *r
     return answer != 0 ? answer : ld_sql_status(rc);
 }
 
-/* One read transaction from first row to last: what is appended meanwhile is not seen. Memory of one row. */
+/* One read transaction from first row to last: what is appended meanwhile is not seen. Memory of one row. Numbers
+ * beyond what SQLite counts are cut to its largest. */
 int ld_store_read(struct ld_store *s, uint64_t after, size_t limit, int (*fn)(void *arg, const struct ld_row *row),
                   void *arg)
 {
@@ -153,7 +164,7 @@ int ld_store_last_configured(struct ld_store *s, int (*fn)(void *arg, const stru
     return status;
 }
 
-/* Both by an index's last entry: O(log n). */
+/* Both by an index's last entry: O(log n). One row always comes, also from an empty log. */
 int ld_store_tip(struct ld_store *s, uint64_t *last, uint64_t *last_reset)
 {
     struct query q;
@@ -171,13 +182,14 @@ int ld_store_tip(struct ld_store *s, uint64_t *last, uint64_t *last_reset)
 
 /* --- a decision -------------------------------------------------------------------------------------- */
 
-/* NULL stays NULL. */
+/* NULL stays NULL. Without memory it is NULL as well; ld_store_decision finds that out by the arm. */
 static char *copy_of(const char *text)
 {
     return text != NULL ? strdup(text) : NULL;
 }
 
-/* One row of the decision's story. wanted NULL: slot 0, by whatever name the reward has for it. */
+/* One row of the decision's story. wanted NULL: slot 0, by whatever name the reward has for it. Rows come in the
+ * order of the log, so the last reward that fits is the one that stays. */
 static void note_row(struct ld_decision_record *r, sqlite3_stmt *stmt, const char *wanted)
 {
     const char *arm = text_of(stmt, 1);
@@ -199,7 +211,7 @@ static void note_row(struct ld_decision_record *r, sqlite3_stmt *stmt, const cha
     }
 }
 
-/* By the index on decision: its few rows, in order of the log. */
+/* By the index on decision: its few rows, in order of the log. On failure *out holds nothing. O(log n + its rows). */
 int ld_store_decision(struct ld_store *s, const char *decision, const char *arm_wanted, struct ld_decision_record *out)
 {
     struct query q;
@@ -237,7 +249,7 @@ struct window {
     size_t n_names, cap_names;
 };
 
-/* Room for one more arm whose name takes n bytes. */
+/* Room for one more arm whose name takes n bytes. On failure what is there stays valid. */
 static int fit(struct window *w, size_t n)
 {
     if (w->n == w->cap) {
@@ -259,7 +271,8 @@ static int fit(struct window *w, size_t n)
     return LD_STORE_OK;
 }
 
-/* A row of the result. Pointers to names are set when the block has stopped moving. */
+/* A row of the result. Pointers to names are set when the block has stopped moving. Totals of the window grow with
+ * it, but for the decisions, which are counted apart. */
 static int add_arm(struct window *w, sqlite3_stmt *stmt, struct ld_window_stats *sum)
 {
     const char *name = text_of(stmt, 0);
@@ -279,7 +292,8 @@ static int add_arm(struct window *w, sqlite3_stmt *stmt, struct ld_window_stats 
     return LD_STORE_OK;
 }
 
-/* Arms and their names in one block, which is what the caller frees. */
+/* Arms and their names in one block, which is what the caller frees. The names stand behind the array, in its order.
+ * NULL: no memory. */
 static struct ld_arm_stats *joined(struct window *w)
 {
     struct ld_arm_stats *arms = malloc(w->n * sizeof *arms + w->n_names + 1);
@@ -297,7 +311,7 @@ static struct ld_arm_stats *joined(struct window *w)
     return arms;
 }
 
-/* A slate is one decision here, whatever the number of its arms. */
+/* A slate is one decision here, whatever the number of its arms. By the index on time: O(rows in the window). */
 static int count_decisions(struct ld_store *s, int64_t since_ms, uint64_t *n)
 {
     struct query q;
@@ -311,7 +325,8 @@ static int count_decisions(struct ld_store *s, int64_t since_ms, uint64_t *n)
     return ld_sql_status(rc);
 }
 
-/* Whether rewards of a slot replace each other in the configuration in force. */
+/* Whether rewards of a slot replace each other in the configuration in force. The log is asked, since the store knows
+ * no engine. */
 static int is_aggregating_last(struct ld_store *s, bool *is_last)
 {
     struct query q;
