@@ -255,6 +255,8 @@ static enum kb_err load_entry(struct kb_pending *p, size_t dim, struct kb_reader
         return KB_ECORRUPT;
     memcpy(id, text, len);
     id[len] = '\0';
+    if (kb_pending_find(p, id) != NULL)
+        return KB_ECORRUPT;
     struct kb_pending_entry *entry = kb_pending_entry_new(id, n_slots, dim);
     if (entry == NULL)
         return KB_ENOMEM;

@@ -305,16 +305,19 @@ enum kb_err kb_user_graph_load(struct kb_user_graph *g, size_t n_users, struct k
         if (user_of[i] >= n_users)
             r->rc = KB_ECORRUPT;
     KB_TRY(r->rc);
-    if (n > 0 && kb_graph_new(&g->graph, n, edge, n_edges, NULL) != KB_OK)
+    if (n > 0)
+        rc = kb_graph_new(&g->graph, n, edge, n_edges, NULL);
+    if (rc != KB_OK && rc != KB_ENOMEM)
         rc = KB_ECORRUPT;
-    g->n = n;
 out:
     kb_free(edge);
-    if (rc == KB_OK)
-        g->user_of = user_of;
-    else
+    if (rc != KB_OK) {
         kb_free(user_of);
-    return rc;
+        return rc;
+    }
+    g->user_of = user_of;
+    g->n = n;
+    return KB_OK;
 }
 
 /* For the memory figures. */
