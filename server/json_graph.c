@@ -140,6 +140,8 @@ const struct kb_ev_arm *ld_in_arms(struct ld_in *in, const struct json_t *array,
     *n = json_array_size(array);
     json_t *seen = json_object();
     struct kb_ev_arm *arms = *n > 0 ? ld_in_alloc(in, *n, sizeof *arms) : NULL;
+    if (seen == NULL)
+        ld_problem_set(in->p, 503, "out of memory"); /* an empty list must not pass for what was sent */
     if (arms == NULL || seen == NULL)
         *n = 0;
     for (size_t i = 0; i < *n; i++) {
