@@ -6,7 +6,7 @@
  *     open                   another value       first: 409; sum, last: applied
  *     open, deferred         -                   409
  *     closed                 the same value      duplicate (sum: as the next lines)
- *     closed by its window   -                   410, kept as a `late` event
+ *     closed by its window   -                   410, kept as a `late` event; first, last: not twice in a row
  *     closed                 another value       409
  *     unknown                -                   404
  *
@@ -26,6 +26,7 @@
 #include "tenant_impl.h"
 
 #define DUPLICATE 208 /* never an HTTP answer: see ld_reward_result */
+#define LATE "the decision's window has passed; the reward was kept, not learned"
 
 /* detail lives as long as the op: a constant, or the document's. */
 static void tell(struct ld_reward_result *result, int status, const char *detail)
@@ -54,7 +55,7 @@ static int stage_late(struct ld_tenant *t, const struct ld_reward *reward, struc
     entry.ev.as.late.reward = reward->reward;
     rc = ld_batch_stage(t, &entry, NULL);
     if (rc == KB_OK)
-        tell(result, 410, "the decision's window has passed; the reward was kept, not learned");
+        tell(result, 410, LATE);
     else if (rc != KB_EBUSY)
         tell(result, 503, "the commit failed");
     return rc == KB_EBUSY ? KB_EBUSY : KB_OK;
@@ -74,6 +75,8 @@ static int judge_closed(struct ld_tenant *t, const struct ld_reward *reward, str
         tell(result, 404, "no such decision");
     else if (record.has_reward && record.reward == reward->reward && !is_sum)
         tell(result, DUPLICATE, NULL);
+    else if (record.is_expired && record.has_late && record.late == reward->reward && !is_sum)
+        tell(result, 410, LATE); /* sent again, by a client that did not get the first answer */
     else if (record.is_expired)
         rc = stage_late(t, reward, result);
     else if (record.has_reward)

@@ -163,3 +163,19 @@ int ld_folder_scan(const char *data_dir, const char *suffix, int (*fn)(void *arg
     closedir(dir);
     return rc;
 }
+
+/* For ld_folder_scan: stops it at the file of any other tenant than arg's. */
+static int is_other(void *arg, const char *name)
+{
+    return strcmp(name, arg) != 0;
+}
+
+/* A folder that cannot be read counts as one with others in it. */
+bool ld_folder_has_others(const char *data_dir, const char *name)
+{
+    char copy[LD_NAME_MAX + 1];
+
+    snprintf(copy, sizeof copy, "%s", name);
+    return ld_folder_scan(data_dir, ".db", is_other, copy) != 0 ||
+           ld_folder_scan(data_dir, ".db.deleted", is_other, copy) != 0;
+}

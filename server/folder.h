@@ -31,4 +31,7 @@ void ld_folder_remove(const char *data_dir, const char *name);
  * the folder cannot be read. */
 int ld_folder_scan(const char *data_dir, const char *suffix, int (*fn)(void *arg, const char *name), void *arg);
 
+/* Whether DATA/tenants has the log, or the marker of a removal, of any tenant but `name`. */
+bool ld_folder_has_others(const char *data_dir, const char *name);
+
 #endif

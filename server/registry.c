@@ -2,8 +2,7 @@
  *
  * Creation makes the file first and the registry row last; a file without a row is therefore either an unfinished
  * creation or was copied here from elsewhere, and is taken in at start, unless it has no event. Removal writes the
- * marker first, then drops the row, then the files once nobody holds the tenant. A row without a file is refused: it
- * would start empty.
+ * marker first, then drops the row, then the files once nobody holds the tenant. A row without a file is refused.
  *
  * Lookups take the read lock of the table for a binary search; creation and removal are serial among themselves.
  *
@@ -214,48 +213,32 @@ static int adopt_unregistered(void *arg, const char *name)
         return 0;
     }
     rc = open_tenant(r, name, NULL, why);
+    if (rc == LD_STORE_OK) {
+        ld_log(LD_LOG_INFO, "tenant %s: its file was not registered and is taken in", name);
+        return add_row(r, name);
+    }
     if (rc == LD_STORE_EMPTY) {
         ld_folder_remove(r->world->data_dir, name);
         ld_log(LD_LOG_INFO, "tenant %s: its creation was cut off and is undone", name);
-        return 0;
-    }
-    if (rc != LD_STORE_OK) {
+    } else {
         ld_log(LD_LOG_ERROR, "tenant %s is not registered and cannot be taken in: %s", name, why);
-        return 0;
     }
-    ld_log(LD_LOG_INFO, "tenant %s: its file was not registered and is taken in", name);
-    return add_row(r, name);
+    return 0;
 }
 
-/* Removals first, then rows, then files without rows. */
+/* Removals first, then rows, then files without rows; why stands already. */
 static int open_all(struct ld_tenants *r, char *why)
 {
-    const char *data_dir = r->world->data_dir;
     struct opening o = {.r = r, .why = why};
 
-    snprintf(why, 512, "%.300s: the data folder cannot be read or written", data_dir);
-    if (ld_folder_scan(data_dir, ".db.deleted", finish_removal, r) != 0)
+    if (ld_folder_scan(r->world->data_dir, ".db.deleted", finish_removal, r) != 0)
         return -1;
     if (ld_registry_list(r->file, open_registered, &o) != 0)
         return -1;
-    return ld_folder_scan(data_dir, ".db", adopt_unregistered, r);
+    return ld_folder_scan(r->world->data_dir, ".db", adopt_unregistered, r);
 }
 
-/* For ld_folder_scan: stops it at a file of any other tenant. */
-static int is_other(void *arg, const char *name)
-{
-    (void)arg;
-    return strcmp(name, FIRST_TENANT) != 0;
-}
-
-/* Whether nobody has used this folder. A first start that was killed may have left a file of FIRST_TENANT. */
-static bool is_unused(const char *data_dir, const char *registry_path)
-{
-    return access(registry_path, F_OK) != 0 && ld_folder_scan(data_dir, ".db.deleted", is_other, NULL) == 0 &&
-           ld_folder_scan(data_dir, ".db", is_other, NULL) == 0;
-}
-
-/* Makes FIRST_TENANT with its first event. It is closed again: open_all takes it in like any file without a row. */
+/* Makes FIRST_TENANT with its first event, and closes it again: open_all opens it like any other. */
 static int make_first(struct ld_tenants *r, char *why)
 {
     struct ld_tenant *t = NULL;
@@ -268,17 +251,24 @@ static int make_first(struct ld_tenants *r, char *why)
 }
 
 /* The lock comes first and goes last. The first tenant stands before the registry does: a registry without rows then
- * always means that somebody deleted the tenants, never that a first start was cut off. */
+ * means that somebody deleted the tenants, never that a first start was cut off. */
 static int open_folder(struct ld_tenants *r, char *why)
 {
     char path[LD_PATH_MAX];
+    bool is_first;
 
     if (ld_folder_open(r->world->data_dir, &r->lock_fd, why) != 0)
         return -1;
     snprintf(path, sizeof path, "%s/registry.db", r->world->data_dir);
-    if (is_unused(r->world->data_dir, path) && make_first(r, why) != 0)
+    is_first = access(path, F_OK) != 0 && !ld_folder_has_others(r->world->data_dir, FIRST_TENANT);
+    if (is_first && make_first(r, why) != 0)
         return -1;
-    return ld_registry_open(&r->file, path, why) == LD_STORE_OK ? open_all(r, why) : -1;
+    if (ld_registry_open(&r->file, path, why) != LD_STORE_OK)
+        return -1;
+    snprintf(why, 512, "%.300s: the data folder cannot be read or written", r->world->data_dir);
+    if (is_first && add_row(r, FIRST_TENANT) != 0)
+        return -1;
+    return open_all(r, why);
 }
 
 /* Releases everything; the files stay as the last commits left them. The folder's lock is let go after the last file

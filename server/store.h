@@ -64,6 +64,8 @@ struct ld_decision_record {
     char *arm;       /* slot 0, malloc'd */
     bool has_reward; /* last reward told for `arm_wanted` (NULL: slot 0) */
     double reward;
+    bool has_late; /* the same for rewards after the window */
+    double late;
 };
 int ld_store_decision(struct ld_store *s, const char *decision, const char *arm_wanted, struct ld_decision_record *out);
 void ld_decision_record_close(struct ld_decision_record *r);

@@ -188,8 +188,14 @@ static char *copy_of(const char *text)
     return text != NULL ? strdup(text) : NULL;
 }
 
-/* One row of the decision's story. wanted NULL: slot 0, by whatever name the reward has for it. Rows come in the
- * order of the log, so the last reward that fits is the one that stays. */
+/* Whether a reward's arm names the slot wanted; NULL is slot 0, whichever of the two it is. */
+static bool is_of_slot(const struct ld_decision_record *r, const char *arm, const char *wanted)
+{
+    return r->arm != NULL && strcmp(arm != NULL ? arm : r->arm, wanted != NULL ? wanted : r->arm) == 0;
+}
+
+/* One row of the decision's story, in order of the log. Rows come in the order of the log, so the last reward that
+ * fits is the one that stays. */
 static void note_row(struct ld_decision_record *r, sqlite3_stmt *stmt, const char *wanted)
 {
     const char *arm = text_of(stmt, 1);
@@ -202,12 +208,15 @@ static void note_row(struct ld_decision_record *r, sqlite3_stmt *stmt, const cha
         r->is_expired = true;
     } else if (type == KB_EV_ACTIVATED) {
         r->is_activated = true;
-    } else if (type == KB_EV_REWARDED && r->arm != NULL) {
+    } else if (type == KB_EV_REWARDED) {
         r->n_rewards++;
-        if (strcmp(arm != NULL ? arm : r->arm, wanted != NULL ? wanted : r->arm) == 0) {
+        if (is_of_slot(r, arm, wanted)) {
             r->has_reward = true;
             r->reward = sqlite3_column_double(stmt, 2);
         }
+    } else if (type == KB_EV_LATE && is_of_slot(r, arm, wanted)) {
+        r->has_late = true;
+        r->late = sqlite3_column_double(stmt, 2);
     }
 }
 

@@ -216,12 +216,14 @@ class Writer:
 
     def send_activate(self, tenant, decision, arms):
         expect = PATIENCE.get(tenant, (200,))
-        mark = ("activated", decision)
+        mark, ledger = ("activated", decision), self.ledgers[tenant]
+        # Where the answer may be that the decision is gone, a success is noted when it is seen.
+        if len(expect) > 1:
+            ledger.note(mark, DOUBT, self.number)
         got = self.ask(tenant, "POST", "/activate", {"decision": decision}, [] if len(expect) > 1 else [(mark, {})],
                        retry=lambda: self.send_activate(tenant, decision, arms), expect=expect)
-        if len(expect) > 1 and got and got[0] == 200:
-            self.ledgers[tenant].note(mark, ACKED, self.number)
         if got and got[0] == 200:
+            ledger.note(mark, ACKED, self.number)
             self.opened[tenant].append((decision, arms))
 
     def patch_graph(self, tenant):
