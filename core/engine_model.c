@@ -17,7 +17,7 @@ const struct kb_spec *kb_engine_coming_spec(const struct kb_engine *e)
 
 const struct kb_graph *kb_engine_coming_graph(const struct kb_engine *e, const struct kb_spec *spec)
 {
-    if (spec->user_kernel.type != KB_USER_LAPLACIAN)
+    if (!kb_user_kernel_reads_graph(spec->user_kernel.type))
         return NULL;
     return e->staged.has_graph ? e->staged.graph.graph : e->graph.graph;
 }
@@ -32,7 +32,7 @@ bool kb_engine_changes_model(const struct kb_engine *e)
     const struct kb_staged *s = &e->staged;
 
     if (s->has_graph)
-        return e->spec.user_kernel.type == KB_USER_LAPLACIAN;
+        return kb_user_kernel_reads_graph(e->spec.user_kernel.type);
     return s->has_spec && (!e->is_configured || !kb_spec_same_model(&e->configured, &s->configured));
 }
 
@@ -112,6 +112,7 @@ static enum kb_err reserve_configured(struct kb_engine *e, const struct kb_event
     KB_TRY(rc);
     KB_TRY(check_dimensions(e, ev->as.configured.spec, msg));
     KB_TRY(begin_heavy(e));
+    KB_TRY(kb_user_kernel_check(&ev->as.configured.spec->user_kernel, e->graph.n, "/user_kernel/type", msg));
     s->has_spec = true;
     s->configured = s->spec = *ev->as.configured.spec;
     if (!kb_engine_changes_model(e)) { /* what resets have moved stays in force */
@@ -168,6 +169,7 @@ static enum kb_err reserve_graph(struct kb_engine *e, const struct kb_event *ev,
     KB_TRY(begin_heavy(e));
     KB_TRY(kb_user_graph_edit(&e->graph, &e->users, &s->fresh_users, ev, &s->graph, msg));
     s->has_graph = true;
+    KB_TRY(kb_user_kernel_check(&e->spec.user_kernel, s->graph.n, "", msg));
     KB_TRY(stage_nodes(e));
     KB_TRY(build_empty(e, ev));
 out:

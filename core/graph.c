@@ -254,22 +254,28 @@ static uint32_t find_root(uint32_t *parent, uint32_t node)
     return node;
 }
 
-/* Union-find over the edge list, the smaller root wins: near O(n + e). Reported to people only (GET graph),
- * never used by the model. */
-size_t kb_graph_n_components(const struct kb_graph *g)
+/* Union-find over the edge list, the smaller root wins, so that a root is the least node: near O(n + e). */
+size_t kb_graph_components(const struct kb_graph *g, uint32_t *label)
 {
-    uint32_t *parent = kb_array(g->n, 1, sizeof *parent);
-    if (parent == NULL)
-        return 0;
     for (uint32_t i = 0; i < g->n; i++)
-        parent[i] = i;
+        label[i] = i;
     size_t n_components = g->n;
     for (size_t i = 0; i < g->e; i++) {
-        uint32_t a = find_root(parent, g->edge[i].u), b = find_root(parent, g->edge[i].v);
+        uint32_t a = find_root(label, g->edge[i].u), b = find_root(label, g->edge[i].v);
         n_components -= a != b;
-        parent[a > b ? a : b] = a > b ? b : a;
+        label[a > b ? a : b] = a > b ? b : a;
     }
-    kb_free(parent);
+    for (uint32_t i = 0; i < g->n; i++)
+        label[i] = find_root(label, i);
+    return n_components;
+}
+
+/* Reported to people only (GET graph), never used by the model. */
+size_t kb_graph_n_components(const struct kb_graph *g)
+{
+    uint32_t *label = kb_array(g->n, 1, sizeof *label);
+    size_t n_components = label != NULL ? kb_graph_components(g, label) : 0;
+    kb_free(label);
     return n_components;
 }
 

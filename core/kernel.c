@@ -27,6 +27,7 @@
 enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_graph *graph)
 {
     struct kb_user_kernel *user = NULL;
+    const bool reads_graph = kb_user_kernel_reads_graph(spec->user_kernel.type);
     enum kb_err rc = kb_user_kernel_new(&user, &spec->user_kernel, graph);
     if (rc != KB_OK)
         return rc;
@@ -37,8 +38,8 @@ enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, cons
         .context_dim = spec->context_dim,
         .arm_dim = spec->arm_dim,
         .n_nodes = graph != NULL ? kb_graph_n_nodes(graph) : 0,
-        .reads_nodes = spec->user_kernel.type == KB_USER_LAPLACIAN,
-        .is_user_normalized = spec->user_kernel.type == KB_USER_LAPLACIAN && spec->user_kernel.is_normalized,
+        .reads_nodes = reads_graph,
+        .is_user_normalized = reads_graph && spec->user_kernel.is_normalized,
     };
     return KB_OK;
 }

@@ -7,13 +7,17 @@
  *   k-ucb      [EK, Alg. 1]       ones            rbf       rbf          exact             ucb
  *   gp-ucb     [LK, baselines]    ones            rbf       rbf          exact             ucb
  *   lin-ucb    [LK, baselines]    ones, identity  linear    linear       exact             ucb
+ *   gob-lin    [LK, baselines]    laplacian 1     linear    linear       exact             ucb
+ *   graph-ucb  [LK, baselines]    laplacian       linear    linear       exact             ucb
+ *   coop-kernel-ucb [LK, baselines] laplacian     rbf       rbf          exact             ucb
  *   ucb ts random                 ones            ones      delta        exact             ucb, thompson, uniform
  *   laplaced   (ours)             laplacian + p   rbf       rbf          kors              ucb
  *
  * What a row leaves at zero is filled by `fill_defaults`; where arms have no features their kernel is `delta`,
  * and where there is no context its kernel is `ones`, in every row. Deviation: `k-ucb` and `gp-ucb` are the same
  * model under two names, because a joint kernel over context and arm is what GP-UCB gets once contexts exist
- * (test: presets_k_ucb_and_gp_ucb_are_one_model).
+ * (test: presets_k_ucb_and_gp_ucb_are_one_model). `coop-kernel-ucb` is a family over the user kernel (laplacian, heat,
+ * spectral_rbf, ones); on its default it is the model of `lk-gp-ucb`.
  *
  * The default row's own values: lambda 1/4 bounds the noise variance of rewards in [0, 1], and mu = lambda keeps the
  * sketch finer than the noise; rho 0.01 lets what everybody likes weigh as much as what friends like (the crowd's
@@ -113,6 +117,32 @@ static const struct preset presets[] = {
      .repr = KB_REPR_EXACT,
      .rule = KB_RULE_UCB,
      .beta = 2.0},
+    {.name = "gob-lin",
+     .about = "LK's baseline (GOB.Lin): users coupled by (I + L)^-1, linear in the arm's features, exact, UCB.",
+     .user = KB_USER_LAPLACIAN,
+     .rho = 1.0,
+     .context = KB_VEC_LINEAR,
+     .arm = KB_VEC_LINEAR,
+     .repr = KB_REPR_EXACT,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0},
+    {.name = "graph-ucb",
+     .about = "LK's baseline (GraphUCB): graph Laplacian user kernel, linear in the arm's features, exact, UCB.",
+     .user = KB_USER_LAPLACIAN,
+     .context = KB_VEC_LINEAR,
+     .arm = KB_VEC_LINEAR,
+     .repr = KB_REPR_EXACT,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0},
+    {.name = "coop-kernel-ucb",
+     .about =
+         "LK's baseline: a kernel between users (laplacian; or heat, spectral_rbf, ones), RBF on arms, exact, UCB.",
+     .user = KB_USER_LAPLACIAN,
+     .context = KB_VEC_RBF,
+     .arm = KB_VEC_RBF,
+     .repr = KB_REPR_EXACT,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0},
     {.name = "ucb",
      .about = "Plain A/B routing: one mean per arm, the same for all users and contexts, UCB.",
      .user = KB_USER_ONES,
@@ -166,7 +196,7 @@ static void fill_defaults(struct kb_spec *spec)
 {
     const struct kb_vec_kernel_spec vec = {.lengthscale = 1.0, .degree = 2, .offset = 1.0};
     *spec = (struct kb_spec){
-        .user_kernel = {.rho = 0.1},
+        .user_kernel = {.rho = 0.1, .power = 1.0, .tau = 1.0, .n_vectors = 8},
         .context_kernel = vec,
         .arm_kernel = vec,
         .repr = {.lambda = 1.0,

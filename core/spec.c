@@ -22,13 +22,14 @@
 #define MAX_DICTIONARY 4096u
 #define MAX_EXACT 16384u
 #define MAX_DEGREE 8
+#define MAX_POWER 4
+#define MAX_VECTORS 2048u /* as many as a dense graph can have */
 #define MAX_WINDOW_MS (INT64_C(10) * 366 * 24 * 3600 * 1000)
 #define MAX_SEED (UINT64_C(1) << 53)
 
 static const char *const user_kernel_names[KB_USER_N] = {
-    [KB_USER_LAPLACIAN] = "laplacian",
-    [KB_USER_IDENTITY] = "identity",
-    [KB_USER_ONES] = "ones",
+    [KB_USER_LAPLACIAN] = "laplacian", [KB_USER_IDENTITY] = "identity",         [KB_USER_ONES] = "ones",
+    [KB_USER_HEAT] = "heat",           [KB_USER_SPECTRAL_RBF] = "spectral_rbf",
 };
 static const char *const vec_kernel_names[KB_VEC_N] = {
     [KB_VEC_RBF] = "rbf",           [KB_VEC_MATERN12] = "matern12", [KB_VEC_MATERN32] = "matern32",
@@ -145,6 +146,9 @@ struct range {
 static const struct range ranges[] = {
     {FIELD(user_kernel.rho), "/user_kernel/rho", TINY, HUGE_VALUE, false},
     {FIELD(user_kernel.population), "/user_kernel/population", 0, HUGE_VALUE, false},
+    {FIELD(user_kernel.power), "/user_kernel/power", TINY, MAX_POWER, false},
+    {FIELD(user_kernel.tau), "/user_kernel/tau", TINY, HUGE_VALUE, false},
+    {FIELD(user_kernel.lengthscale), "/user_kernel/lengthscale", 0, HUGE_VALUE, false},
     {FIELD(context_kernel.lengthscale), "/context_kernel/lengthscale", TINY, HUGE_VALUE, false},
     {FIELD(context_kernel.offset), "/context_kernel/offset", 0, HUGE_VALUE, false},
     {FIELD(arm_kernel.lengthscale), "/arm_kernel/lengthscale", TINY, HUGE_VALUE, false},
@@ -183,6 +187,8 @@ static enum kb_err check_counts(const struct kb_spec *spec, struct kb_errmsg *ms
         return kb_fail(KB_EINVAL, msg, "/context_dim", "expected 0 to %u", MAX_DIM);
     if (spec->arm_dim > MAX_DIM)
         return kb_fail(KB_EINVAL, msg, "/arm_dim", "expected 0 to %u", MAX_DIM);
+    if (spec->user_kernel.n_vectors < 1 || spec->user_kernel.n_vectors > MAX_VECTORS)
+        return kb_fail(KB_EINVAL, msg, "/user_kernel/k", "expected 1 to %u", MAX_VECTORS);
     if (spec->repr.max_dictionary < 1 || spec->repr.max_dictionary > MAX_DICTIONARY)
         return kb_fail(KB_EINVAL, msg, "/representation/max_dictionary", "expected 1 to %u", MAX_DICTIONARY);
     if (spec->repr.exact_limit < 1 || spec->repr.exact_limit > MAX_EXACT)
@@ -205,6 +211,8 @@ static const unsigned repr_provides[KB_REPR_N] = {
     [KB_REPR_KORS] = CAP_INFO_GAIN,
     [KB_REPR_THRESHOLD] = CAP_INFO_GAIN | CAP_PROJECTION_ERROR, /* every residual is <= threshold k(s,s) */
 };
+static const bool user_reads_graph[KB_USER_N] = {
+    [KB_USER_LAPLACIAN] = true, [KB_USER_HEAT] = true, [KB_USER_SPECTRAL_RBF] = true};
 static const unsigned conf_needs[KB_CONF_N] = {[KB_CONF_FIXED] = 0};
 
 /* Enums read from a snapshot or filled by a caller: nothing below may index a table with one unchecked. */
@@ -243,6 +251,28 @@ static enum kb_err check_degree(const struct kb_vec_kernel_spec *k, const char *
     return KB_OK;
 }
 
+bool kb_user_kernel_reads_graph(enum kb_user_kernel_type type)
+{
+    return user_reads_graph[type];
+}
+
+/* The virtual node has a place in (L + rho I)^-1 and in nothing else here. rho^-power is the prior variance of an
+ * isolated user, which has to stay within the range of every other positive parameter. */
+static enum kb_err check_user_kernel(const struct kb_user_kernel_spec *u, struct kb_errmsg *msg)
+{
+    bool is_inverse = u->type == KB_USER_LAPLACIAN && u->power == 1.0;
+    if (!user_reads_graph[u->type] || is_inverse)
+        return KB_OK;
+    if (u->population > 0)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/user_kernel/population",
+                       "a population needs the kernel laplacian with power 1: set it to 0");
+    double variance = u->type == KB_USER_LAPLACIAN ? pow(u->rho, -u->power) : 1.0;
+    if (variance < TINY || variance > HUGE_VALUE)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/user_kernel/power", "rho to this power is beyond %g to %g", TINY,
+                       HUGE_VALUE);
+    return KB_OK;
+}
+
 /* Without coordinates there is nothing but identity to compare arms by, and nothing at all for contexts. */
 static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errmsg *msg)
 {
@@ -272,6 +302,7 @@ enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg)
     KB_TRY(check_doubles(spec, msg));
     KB_TRY(check_degree(&spec->context_kernel, "/context_kernel/degree", msg));
     KB_TRY(check_degree(&spec->arm_kernel, "/arm_kernel/degree", msg));
+    KB_TRY(check_user_kernel(&spec->user_kernel, msg));
     KB_TRY(check_combination(spec, msg));
 out:
     return rc;
@@ -289,13 +320,20 @@ static bool same_vec_kernel(const struct kb_vec_kernel_spec *a, const struct kb_
     return a->type != KB_VEC_POLYNOMIAL || (a->degree == b->degree && a->offset == b->offset);
 }
 
-/* Likewise for the users; rho, population and normalisation belong to the graph kernel. */
+/* Likewise for the users; normalisation belongs to the kernels over the graph. */
 static bool same_user_kernel(const struct kb_user_kernel_spec *a, const struct kb_user_kernel_spec *b)
 {
     if (a->type != b->type)
         return false;
-    return a->type != KB_USER_LAPLACIAN ||
-           (a->rho == b->rho && a->population == b->population && a->is_normalized == b->is_normalized);
+    if (!user_reads_graph[a->type])
+        return true;
+    if (a->is_normalized != b->is_normalized)
+        return false;
+    if (a->type == KB_USER_HEAT)
+        return a->tau == b->tau;
+    if (a->type == KB_USER_SPECTRAL_RBF)
+        return a->n_vectors == b->n_vectors && a->lengthscale == b->lengthscale;
+    return a->rho == b->rho && a->population == b->population && a->power == b->power;
 }
 
 /* Fields of the other representations are not read; exact_limit is the engine's, not the posterior's. */
@@ -335,6 +373,7 @@ uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h)
                               spec->arm_dim,
                               (uint64_t)spec->user_kernel.type,
                               spec->user_kernel.is_normalized,
+                              spec->user_kernel.n_vectors,
                               (uint64_t)spec->repr.type,
                               spec->repr.max_dictionary,
                               spec->repr.exact_limit,

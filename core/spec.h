@@ -9,7 +9,9 @@
 
 #include "err.h"
 
-enum kb_user_kernel_type { KB_USER_LAPLACIAN, KB_USER_IDENTITY, KB_USER_ONES, KB_USER_N };
+enum kb_user_kernel_type {
+    KB_USER_LAPLACIAN, KB_USER_IDENTITY, KB_USER_ONES, KB_USER_HEAT, KB_USER_SPECTRAL_RBF, KB_USER_N
+};
 enum kb_vec_kernel_type {
     KB_VEC_RBF, KB_VEC_MATERN12, KB_VEC_MATERN32, KB_VEC_MATERN52,
     KB_VEC_LINEAR, KB_VEC_POLYNOMIAL, KB_VEC_DELTA, KB_VEC_ONES, KB_VEC_N
@@ -24,6 +26,10 @@ struct kb_user_kernel_spec {
     double rho;         /* ridge of the Laplacian, > 0 [LK, Thm 2.1] */
     double population;  /* weight of the virtual node tied to every user, >= 0; 0 = none */
     bool is_normalized; /* divide by sqrt(G_uu G_vv) */
+    double power;       /* laplacian: (L + rho I)^-power, in (0, 4]; other than 1: dense graphs, no population */
+    double tau;         /* heat: exp(-tau L), > 0 */
+    size_t n_vectors;   /* spectral_rbf: lowest non-trivial eigenvectors of L that make the coordinates, >= 1 */
+    double lengthscale; /* spectral_rbf: of the coordinates, > 0; 0 = the median distance */
 };
 
 struct kb_vec_kernel_spec {
@@ -86,6 +92,9 @@ int kb_repr_from_name(const char *name);
 int kb_conf_from_name(const char *name);
 int kb_rule_from_name(const char *name);
 int kb_aggregation_from_name(const char *name);
+
+/* Whether the values of a user kernel come from the graph; the others do not look at it. */
+bool kb_user_kernel_reads_graph(enum kb_user_kernel_type type);
 
 /* The i-th preset's name (NULL past the end): for listings and for tests that walk every row. */
 const char *kb_preset_name(size_t i);

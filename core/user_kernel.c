@@ -12,6 +12,8 @@
  * Deviation: [LK] has every user in the graph; a stranger who joined the graph as a node would move G_pp a little.
  * Here p does not feel strangers, so the kernel stays fixed (test: unknown_users_do_not_move_the_kernel).
  *
+ * Powers other than 1, heat and spectral_rbf: G comes from user_spectral.c, c = 0 and v is an isolated user's G_uu.
+ *
  * Three ways to hold G:
  *   trivial   ones, identity: nothing is held
  *   dense     n <= KB_GRAPH_DENSE_MAX: the whole inverse, once; O(n^3) time, 8 n^2 bytes
@@ -30,6 +32,7 @@
 #include "alloc.h"
 #include "chol.h"
 #include "user_kernel_impl.h"
+#include "user_spectral.h"
 
 /* --- making ---------------------------------------------------------------------------------------- */
 
@@ -71,6 +74,22 @@ out:
     return rc;
 }
 
+/* Kernels made from eigenvectors rather than by solving with L + rho I. */
+static bool is_spectral(const struct kb_user_kernel_spec *spec)
+{
+    return kb_user_kernel_reads_graph(spec->type) && (spec->type != KB_USER_LAPLACIAN || spec->power != 1.0);
+}
+
+enum kb_err kb_user_kernel_check(const struct kb_user_kernel_spec *spec, size_t n, const char *pointer,
+                                 struct kb_errmsg *msg)
+{
+    if (n <= KB_GRAPH_DENSE_MAX || !is_spectral(spec))
+        return KB_OK;
+    return kb_fail(KB_EUNSUPPORTED, msg, pointer,
+                   "the user kernel %s (power %g) needs a graph of at most %u users; this one has %zu",
+                   kb_user_kernel_name((int)spec->type), spec->power, KB_GRAPH_DENSE_MAX, n);
+}
+
 /* The only place where the size of the graph decides how G is held. */
 static enum kb_user_form choose_form(const struct kb_user_kernel_spec *spec, size_t n)
 {
@@ -78,7 +97,16 @@ static enum kb_user_form choose_form(const struct kb_user_kernel_spec *spec, siz
         return KB_FORM_ONES;
     if (spec->type == KB_USER_IDENTITY)
         return KB_FORM_IDENTITY;
-    return n <= KB_GRAPH_DENSE_MAX ? KB_FORM_DENSE : KB_FORM_COLUMNS;
+    return n <= KB_GRAPH_DENSE_MAX || is_spectral(spec) ? KB_FORM_DENSE : KB_FORM_COLUMNS;
+}
+
+/* A stranger is an isolated user: c = 0. */
+static enum kb_err build_spectral(struct kb_user_kernel *k, const struct kb_graph *graph)
+{
+    k->order = k->n;
+    k->v = kb_user_spectral_isolated(&k->spec);
+    k->g = kb_array(k->order, k->order, sizeof *k->g);
+    return k->g != NULL ? kb_user_spectral(&k->spec, graph, k->g) : KB_ENOMEM;
 }
 
 /* Constants of strangers, then G, then the row of the virtual node for them. */
@@ -100,16 +128,19 @@ static enum kb_err build_laplacian(struct kb_user_kernel *k, const struct kb_gra
 enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user_kernel_spec *spec,
                                const struct kb_graph *graph)
 {
-    enum kb_err rc = KB_OK;
+    size_t n = graph != NULL ? kb_graph_n_nodes(graph) : 0;
+    enum kb_err rc = kb_user_kernel_check(spec, n, "", NULL);
+    if (rc != KB_OK)
+        return rc;
     struct kb_user_kernel *k = kb_array(1, 1, sizeof *k);
     if (k == NULL)
         return KB_ENOMEM;
     k->spec = *spec;
-    k->n = graph != NULL ? kb_graph_n_nodes(graph) : 0;
+    k->n = n;
     k->form = choose_form(spec, k->n);
     kb_anchors_init(&k->anchors, k->n);
-    if (k->form == KB_FORM_DENSE || k->form == KB_FORM_COLUMNS)
-        KB_TRY(build_laplacian(k, graph));
+    if (kb_user_kernel_reads_graph(spec->type))
+        KB_TRY(is_spectral(spec) ? build_spectral(k, graph) : build_laplacian(k, graph));
     *out = k;
     k = NULL;
 out:

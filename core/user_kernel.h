@@ -1,9 +1,14 @@
-/* User kernel G over user indices: (L + rho I)^-1 of the graph [LK, Thm 2.1], identity, or ones.
+/* User kernel G over user indices: (L + rho I)^-1 of the graph [LK, Thm 2.1], its powers, heat, RBF on spectral
+ * coordinates, identity, or ones.
  *
  * A user is an interned index with its graph node (KB_ID_NONE = unknown to the graph). Up to KB_GRAPH_DENSE_MAX nodes the inverse is dense; beyond, columns of *anchors* (users in the
  * posterior's support) are solved by conjugate gradients, kept whole, and other users read their row of them.
  *
- * Unknown users: without `population` they are isolated, G_uu = 1/rho. With population weight w they hang
+ * Kernels other than power 1 of (L + rho I)^-1 come from the whole spectrum of L (user_spectral.h): dense only, and
+ * without population.
+ *
+ * Unknown users: without `population` they are isolated, G_uu = rho^-power (heat, spectral_rbf: 1). With population
+ * weight w they hang
  * on the virtual node p alone: f(u) | f(p) ~ N(c f(p), 1/(w + rho)), c = w/(w + rho), hence G_uv = c G_pv,
  * G_uu = c^2 G_pp + 1/(w + rho), and for two of them c^2 G_pp.
  * Deviation: p's own prior does not feel those who hang on it so, hence the kernel stays fixed while
@@ -28,8 +33,14 @@
 struct kb_user_kernel;
 struct kb_user_scratch; /* one per concurrent reader: work vectors of a single solve */
 
+/* Whether a graph of n nodes is small enough for the kernel: KB_EUNSUPPORTED, with `pointer` in the message, when it
+ * has no form but the dense one and n is beyond KB_GRAPH_DENSE_MAX. */
+enum kb_err kb_user_kernel_check(const struct kb_user_kernel_spec *spec, size_t n, const char *pointer,
+                                 struct kb_errmsg *msg);
+
 /* graph may be NULL (no graph: every user is unknown); it is borrowed and must outlive the kernel.
  * Dense: O(n^3). Beyond KB_GRAPH_DENSE_MAX nodes only the virtual node's column is solved here, with population.
+ * KB_EUNSUPPORTED when kb_user_kernel_check refuses.
  * KB_ENOTPD when the graph's weights and rho are too far apart to be solved in double precision. */
 enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user_kernel_spec *spec,
                                const struct kb_graph *graph);

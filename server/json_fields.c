@@ -9,8 +9,7 @@
 
 #define MAX_WINDOW_S (10.0 * 366 * 24 * 3600)
 
-static const struct ld_choice user_kernels = {
-    kb_user_kernel_name, kb_user_kernel_from_name, {"heat", "spectral_rbf", "mmd"}};
+static const struct ld_choice user_kernels = {kb_user_kernel_name, kb_user_kernel_from_name, {"mmd"}};
 static const struct ld_choice vec_kernels = {kb_vec_kernel_name, kb_vec_kernel_from_name, {NULL}};
 static const struct ld_choice reprs = {kb_repr_name, kb_repr_from_name, {"bkb", "bbkb"}};
 static const struct ld_choice confs = {
@@ -42,7 +41,10 @@ const struct ld_field ld_fields[] = {
     {"user_kernel", "rho", LD_NUMBER, AT(spec.user_kernel.rho), POSITIVE, NULL},
     {"user_kernel", "population", LD_NUMBER, AT(spec.user_kernel.population), NOT_NEGATIVE, NULL},
     {"user_kernel", "normalize", LD_FLAG, AT(spec.user_kernel.is_normalized), 0, 0, false, NULL},
-    {"user_kernel", "power", LD_POWER, 0, 1, 1, false, NULL},
+    {"user_kernel", "power", LD_NUMBER, AT(spec.user_kernel.power), TINY, 4, false, NULL},
+    {"user_kernel", "tau", LD_NUMBER, AT(spec.user_kernel.tau), POSITIVE, NULL},
+    {"user_kernel", "k", LD_SIZE, AT(spec.user_kernel.n_vectors), 1, 2048, false, NULL},
+    {"user_kernel", "lengthscale", LD_OR_MEDIAN, AT(spec.user_kernel.lengthscale), POSITIVE, NULL},
     VECTOR_KERNEL(context_kernel),
     VECTOR_KERNEL(arm_kernel),
     {"representation", "type", LD_CHOICE, AT(spec.repr.type), 0, 0, false, &reprs},
@@ -55,7 +57,7 @@ const struct ld_field ld_fields[] = {
     {"representation", "exact_limit", LD_SIZE, AT(spec.repr.exact_limit), 1, 16384, false, NULL},
     {"confidence", "type", LD_CHOICE, AT(spec.conf.type), 0, 0, false, &confs},
     {"confidence", "beta", LD_NUMBER, AT(spec.conf.beta), NOT_NEGATIVE, NULL},
-    {"confidence", "norm_bound", LD_NORM_BOUND, AT(spec.conf.norm_bound), POSITIVE, NULL},
+    {"confidence", "norm_bound", LD_OR_AUTO, AT(spec.conf.norm_bound), POSITIVE, NULL},
     {"confidence", "noise", LD_NUMBER, AT(spec.conf.noise), POSITIVE, NULL},
     {"confidence", "delta", LD_NUMBER, AT(spec.conf.delta), INSIDE_UNIT, NULL},
     {"rule", "type", LD_CHOICE, AT(spec.rule.type), 0, 0, false, &rules},

@@ -19,12 +19,12 @@ enum ld_field_kind {
     LD_FLAG,           /* bool */
     LD_CHOICE,         /* enum, by names */
     LD_LENGTHSCALE,    /* a number or "median"; the row gives the kernel's offset */
-    LD_NORM_BOUND,     /* a number or "auto" (0) */
+    LD_OR_AUTO,        /* a number or "auto" (0) */
+    LD_OR_MEDIAN,      /* a number or "median" (0) */
     LD_WINDOW,         /* seconds <-> int64_t milliseconds */
     LD_DEFAULT_REWARD, /* number or null */
     LD_PENDING,        /* "ignore" */
-    LD_DURABILITY,     /* "commit" or "relaxed" */
-    LD_POWER           /* 1; never written */
+    LD_DURABILITY      /* "commit" or "relaxed" */
 };
 
 /* Names of an enum, and those of the contract that this version does not serve yet. */

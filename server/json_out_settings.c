@@ -28,7 +28,8 @@ static void write_choice(struct ld_text *t, const struct ld_field *f, const void
     ld_text_string(t, f->choice->name(type));
 }
 
-/* A word for the value that means none (null) or ours to choose (auto). */
+/* A word for the value that means none (null), ours to choose (auto) or the graph's (median, a function of the graph
+ * alone, so `parameters` may leave it as a word). */
 static void write_or(struct ld_text *t, bool is_named, const char *name, double x)
 {
     if (is_named)
@@ -69,8 +70,11 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
     case LD_LENGTHSCALE:
         write_lengthscale(t, at, is_in_force);
         break;
-    case LD_NORM_BOUND:
+    case LD_OR_AUTO:
         write_or(t, *(const double *)at <= 0, "\"auto\"", *(const double *)at);
+        break;
+    case LD_OR_MEDIAN:
+        write_or(t, *(const double *)at <= 0, "\"median\"", *(const double *)at);
         break;
     case LD_WINDOW:
         ld_text_number(t, (double)*(const int64_t *)at / 1000);
@@ -84,8 +88,6 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
     case LD_DURABILITY:
         ld_text_string(t, s->is_relaxed ? "relaxed" : "commit");
         break;
-    case LD_POWER:
-        break;
     }
 }
 
@@ -96,7 +98,7 @@ static void write_fields(struct ld_text *t, const struct ld_settings *s, bool is
     ld_text_lit(t, "{");
     for (size_t i = 0; i < ld_n_fields; i++) {
         const struct ld_field *f = &ld_fields[i];
-        if (f->kind == LD_POWER || (is_in_force && f->group[0] == '\0'))
+        if (is_in_force && f->group[0] == '\0')
             continue;
         if (strcmp(f->group, group) != 0) {
             ld_text_lit(t, group[0] != '\0' ? "}" : "");

@@ -82,13 +82,15 @@ static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const j
         read_number(in, f, v, &k->lengthscale, ", or \"median\"");
 }
 
-/* 0 inside the program means that the rule chooses. */
-static void read_norm_bound(struct ld_in *in, const struct ld_field *f, const json_t *v, double *out)
+/* 0 inside the program means what the word says: that the rule chooses ("auto"), or the graph ("median"). */
+static void read_or(struct ld_in *in, const struct ld_field *f, const json_t *v, double *out, const char *word)
 {
-    if (is_text(v, "auto"))
+    char other[24];
+    (void)snprintf(other, sizeof other, ", or \"%s\"", word);
+    if (is_text(v, word))
         *out = 0;
     else
-        read_number(in, f, v, out, ", or \"auto\"");
+        read_number(in, f, v, out, other);
 }
 
 /* Rounded to the millisecond, so that what is written reads back the same. */
@@ -126,15 +128,6 @@ static void read_durability(struct ld_in *in, const json_t *v, bool *is_relaxed)
         ld_in_fault(in, NULL, "expected one of commit, relaxed");
 }
 
-/* Taken for the sake of configurations written for a version that has more; 1 is what this one computes. */
-static void read_power(struct ld_in *in, const json_t *v)
-{
-    if (!json_is_number(v))
-        ld_in_fault(in, NULL, "expected a finite number");
-    else if (json_number_value(v) != 1)
-        ld_in_refuse(in, NULL, "only 1 is available in this version");
-}
-
 /* One member, by the kind of its row. The path already points at it. */
 static void read_field(struct ld_in *in, const struct ld_field *f, const json_t *v, struct ld_settings *out)
 {
@@ -166,8 +159,11 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const json_t 
     case LD_LENGTHSCALE:
         read_lengthscale(in, f, v, at);
         break;
-    case LD_NORM_BOUND:
-        read_norm_bound(in, f, v, at);
+    case LD_OR_AUTO:
+        read_or(in, f, v, at, "auto");
+        break;
+    case LD_OR_MEDIAN:
+        read_or(in, f, v, at, "median");
         break;
     case LD_WINDOW:
         read_window(in, f, v, at);
@@ -180,9 +176,6 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const json_t 
         break;
     case LD_DURABILITY:
         read_durability(in, v, at);
-        break;
-    case LD_POWER:
-        read_power(in, v);
         break;
     }
 }

@@ -22,16 +22,57 @@ def user_gram(spec, graph, users):
         return np.ones((n, n))
     if spec["type"] == "identity":
         return np.array([[float(a == b) for b in users] for a in users])
-    assert spec["type"] == "laplacian"
-    full, place = laplacian_block(spec, graph, users)
-    g = np.empty((n, n))
-    for i, a in enumerate(users):
-        for j, b in enumerate(users):
-            g[i, j] = pair_value(spec, full, place, a, b)
+    if spec["type"] == "laplacian" and spec["power"] == 1:
+        full, place = laplacian_block(spec, graph, users)
+        g = np.array([[pair_value(spec, full, place, a, b) for b in users] for a in users])
+    else:
+        g = spectral_gram(spec, graph, users)
     if spec["normalize"]:
-        d = np.sqrt([pair_value(spec, full, place, u, u) for u in users])
+        d = np.sqrt(np.diag(g))
         g = g / np.outer(d, d)
     return g
+
+
+def laplacian(nodes, edges):
+    """L = D - W."""
+    at = {u: i for i, u in enumerate(nodes)}
+    l = np.zeros((len(nodes), len(nodes)))
+    for (u, v), w in edges.items():
+        l[at[u], at[v]] -= w
+        l[at[v], at[u]] -= w
+    return l - np.diag(l.sum(axis=1))
+
+
+def spectral_gram(spec, graph, users):
+    """Powers of L + rho I, heat and spectral_rbf over the given users, by numpy's eigendecomposition. A user outside
+    of the graph is one more node without edges."""
+    nodes = list(graph[0]) + [u for u in dict.fromkeys(users) if u not in set(graph[0])]
+    known = list(graph[0])
+    e, q = np.linalg.eigh(laplacian(nodes, graph[1]))
+    e = np.maximum(e, 0.0)
+    if spec["type"] == "spectral_rbf":
+        full = coordinates_rbf(spec, laplacian(nodes, graph[1]), len(known))
+    else:
+        f = np.exp(-spec["tau"] * e) if spec["type"] == "heat" else (e + spec["rho"]) ** -spec["power"]
+        full = (q * f) @ q.T
+    at = [nodes.index(u) for u in users]
+    return full[np.ix_(at, at)]
+
+
+def coordinates_rbf(spec, l, n_known):
+    """RBF on the k lowest non-trivial eigenvectors of the graph's own Laplacian (its first n_known nodes), within
+    components; those who are not in the graph are components of their own. Eigenvalues are taken to be simple."""
+    e, q = np.linalg.eigh(l[:n_known, :n_known])
+    first = int((e <= 1e-9 * e[-1]).sum())
+    x = q[:, first:first + spec["k"]]
+    x = np.where(np.abs(x) > 1e-12, x, 0.0)
+    d = np.sqrt(((x[:, None, :] - x[None, :, :]) ** 2).sum(axis=2))
+    pairs = d[np.triu_indices(n_known, 1)]
+    scale = np.median(pairs[pairs > 0]) if spec["lengthscale"] == "median" else spec["lengthscale"]
+    reach = np.linalg.matrix_power((l[:n_known, :n_known] != 0).astype(float) + np.eye(n_known), n_known) > 0
+    full = np.eye(len(l))
+    full[:n_known, :n_known] = np.where(reach, np.exp(-0.5 * (d / scale) ** 2), 0.0)
+    return full
 
 
 def laplacian_block(spec, graph, users):

@@ -21,7 +21,7 @@ CORE_PUBLIC='alloc arena buf chol confidence engine err event graph hash history
 
 # Owners, as shell patterns: header|files that may include it.
 OWNERS='cblas.h|core/linalg.c core/chol.c
-lapacke.h|core/linalg.c core/chol.c
+lapacke.h|core/linalg.c core/chol.c core/eigen.c
 microhttpd.h|server/http*.c server/http_internal.h
 uv.h|server/sched.c
 jansson.h|server/json_*.c tools/ctl/json.c

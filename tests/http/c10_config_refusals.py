@@ -7,9 +7,11 @@ from contract import CONTRACT
 from harness import Client
 
 REFUSED = [
-    ({"user_kernel": {"type": "heat"}}, "/user_kernel/type"), ({"user_kernel": {"type": "spectral_rbf"}}, "/user_kernel/type"),
-    ({"user_kernel": {"type": "mmd"}}, "/user_kernel/type"), ({"user_kernel": {"power": 0.5}}, "/user_kernel/power"),
-    ({"user_kernel": {"power": 2}}, "/user_kernel/power"),
+    ({"user_kernel": {"type": "mmd"}}, "/user_kernel/type"),
+    *[({"user_kernel": {**kind, "population": 0.5}}, "/user_kernel/population")  # the virtual user is (L + rho I)^-1's
+      for kind in ({"type": "heat"}, {"type": "spectral_rbf"}, {"power": 0.5}, {"power": 2})],
+    ({"user_kernel": {"type": "heat"}}, "/user_kernel/population"),  # the default row has one
+    ({"user_kernel": {"power": 4, "rho": 1e-6, "population": 0}}, "/user_kernel/power"),
     ({"representation": {"type": "bkb"}}, "/representation/type"), ({"representation": {"type": "bbkb"}}, "/representation/type"),
     ({"pending": "hallucinate"}, "/pending"),
     *[({"confidence": {"type": kind}}, "/confidence/type") for kind in ("lk", "ek", "ay", "igp", "bkb", "amm", "dmm", "cmm")],
@@ -39,7 +41,7 @@ def test_what_is_not_supported_is_refused_by_field(fixed, configuration, pointer
 
 
 def test_the_defaults_spelled_out_are_accepted(fixed):
-    for configuration in ({"user_kernel": {"power": 1}}, {"confidence": {"type": "fixed", "norm_bound": "auto"}}, {"pending": "ignore"},
+    for configuration in ({"user_kernel": {"power": 1, "tau": 1, "k": 8, "lengthscale": "median"}}, {"confidence": {"type": "fixed", "norm_bound": "auto"}}, {"pending": "ignore"},
                           {"arm_kernel": {"type": "delta"}}, {"context_kernel": {"type": "ones"}}, {"default_reward": None}):
         fixed.call("PUT", "/tenants/spelled", configuration, expect=(200, 201))
 

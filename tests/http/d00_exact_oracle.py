@@ -91,7 +91,12 @@ def test_every_vector_kernel_agrees(api, name, where, kernel):
 @pytest.mark.parametrize("kernel", [{"type": "laplacian", "rho": 0.5}, {"type": "laplacian", "rho": 0.05, "normalize": True},
                                     {"type": "laplacian", "rho": 0.1, "population": 0.7},
                                     {"type": "laplacian", "rho": 0.1, "population": 2.0, "normalize": True},
-                                    {"type": "identity"}, {"type": "ones"}],
+                                    {"type": "identity"}, {"type": "ones"},
+                                    {"type": "laplacian", "rho": 0.1, "power": 0.5}, {"type": "laplacian", "rho": 0.5, "power": 2},
+                                    {"type": "laplacian", "rho": 0.3, "power": 3.5, "normalize": True},
+                                    {"type": "heat"}, {"type": "heat", "tau": 0.2, "normalize": True},
+                                    {"type": "spectral_rbf"}, {"type": "spectral_rbf", "k": 3, "lengthscale": 0.3},
+                                    {"type": "spectral_rbf", "k": 100, "normalize": True}],
                          ids=lambda k: "-".join(f"{v}" for v in k.values()))
 def test_every_user_kernel_agrees(api, name, kernel):
     rng = np.random.default_rng(6)
@@ -101,6 +106,48 @@ def test_every_user_kernel_agrees(api, name, kernel):
         user = f"u{rng.integers(12)}" if t % 4 else f"new{rng.integers(4)}"
         decision, point = session.step(user, [], list("abc"))
         session.reward(decision, point, float(rng.normal() + (point[2] == "b")))
+
+
+@pytest.mark.parametrize("preset", ["gob-lin", "graph-ucb", "coop-kernel-ucb"])
+def test_the_baselines_over_a_graph_agree(api, name, preset):
+    rng = np.random.default_rng(12)
+    graph = weighted_graph(rng, 10)
+    arms = [{"id": f"a{i}", "features": [float(x) for x in rng.normal(size=3)]} for i in range(5)]
+    session = Session(api, name, rng, {"algorithm": preset, "arm_dim": 3}, graph, arms)
+    kernel = session.view["configuration"]["user_kernel"]
+    assert (kernel["type"], kernel["rho"], kernel["power"]) == ("laplacian", {"gob-lin": 1}.get(preset, 0.1), 1)
+    for t in range(40):
+        decision, point = session.step(f"u{rng.integers(10)}" if t % 5 else "new", [], [f"a{i}" for i in rng.permutation(5)])
+        session.reward(decision, point, float(rng.normal()))
+
+
+def test_a_change_of_the_user_kernel_rebuilds_and_survives_a_kill(boot):
+    """One history under every kernel over users in turn; the digest after a restart is the live one."""
+    rng = np.random.default_rng(13)
+    server = boot()
+    client = Client(server, tenant="kernels")
+    nodes, edges = weighted_graph(rng, 14)
+    client.put_tenant("kernels", algorithm="coop-kernel-ucb")
+    client.put_graph("kernels", [[u, v, w] for (u, v), w in edges.items()], users=nodes)
+    learned = []
+    for t in range(40):
+        user, value = f"u{rng.integers(14)}", float(rng.normal())
+        client.observe(user, "ab"[t % 2], value)
+        learned.append(((user, [], "ab"[t % 2], None), value))
+    for kernel in ({"type": "heat", "tau": 0.5}, {"type": "heat", "tau": 0.6}, {"type": "spectral_rbf"},
+                   {"type": "spectral_rbf", "k": 2}, {"type": "spectral_rbf", "k": 2, "lengthscale": 0.5},
+                   {"type": "laplacian", "power": 0.5}, {"type": "laplacian", "power": 0.75}, {"type": "ones"}):
+        before = client.digest("kernels")
+        view = client.put_tenant("kernels", expect=200, algorithm="coop-kernel-ucb", user_kernel=kernel)
+        assert client.digest("kernels") != before
+        oracle = Model(view["parameters"], (nodes, edges))
+        for user in ("u0", "u7", "u13", "stranger"):
+            got = by_arm(client.select(user, candidates=["a", "b"], explain=True, dry_run=True))
+            mean, sd = oracle.exact(learned, [(user, [], "a", None), (user, [], "b", None)])
+            assert close([got["a"][0], got["b"][0]], mean, TOLERANCE) and close([got["a"][1], got["b"][1]], sd, TOLERANCE)
+        digest = client.digest("kernels")
+        server.restart()
+        assert client.digest("kernels") == digest
 
 
 def test_a_median_lengthscale_is_the_median_distance_and_agrees(api, name):

@@ -60,3 +60,32 @@ def test_means_and_deviations_agree_with_the_dense_solve(boot, big, population, 
     client.observe("u77", "a", 1.5)
     learned.append((("u77", [], "a", None), 1.5))
     agree()
+
+
+SPECTRAL = [{"type": "heat"}, {"type": "spectral_rbf"}, {"type": "laplacian", "power": 0.5}]
+
+
+@pytest.mark.parametrize("kernel", SPECTRAL, ids=lambda k: k["type"])
+def test_kernels_of_the_whole_spectrum_refuse_large_graphs_and_change_nothing(api, name, kernel):
+    """2,048 users are the dense form's limit: beyond, 422 at the graph, at its patch and at the configuration."""
+    ring = [[f"u{i}", f"u{(i + 1) % 2049}"] for i in range(2049)]
+    small = [["u0", "u1"], ["u1", "u2"]]
+    api.put_tenant(name, algorithm="coop-kernel-ucb", user_kernel=kernel)
+    api.put_graph(name, small)
+    api.observe("u0", "a", 1.0, tenant=name)
+    before = (api.digest(name), api.call("GET", f"/tenants/{name}/graph").json)
+    refused = api.call("PUT", f"/tenants/{name}/graph", {"edges": ring}, expect=422).json
+    assert "2048" in refused["detail"] and "2049" in refused["detail"] and kernel["type"] in refused["detail"]
+    api.call("PATCH", f"/tenants/{name}/graph", {"add": ring[2:]}, expect=422)
+    assert (api.digest(name), api.call("GET", f"/tenants/{name}/graph").json) == before
+    api.observe("u1", "a", 0.5, tenant=name)  # and it goes on
+    other = name + ".large"
+    view = api.put_tenant(other, algorithm="lk-gp-ucb")
+    api.put_graph(other, ring)
+    for history in (0, 1):
+        before = (api.digest(other), api.call("GET", f"/tenants/{other}").json)
+        answer = api.call("PUT", f"/tenants/{other}", {"algorithm": "lk-gp-ucb", "user_kernel": kernel}, expect=422)
+        assert answer.pointers == ["/user_kernel/type"] and "2049" in answer.json["errors"][0]["detail"]
+        assert (api.digest(other), api.call("GET", f"/tenants/{other}").json) == before
+        api.observe("u0", "a", 1.0, tenant=other)
+    assert view["configuration"]["user_kernel"]["power"] == 1

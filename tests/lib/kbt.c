@@ -173,6 +173,44 @@ double kbt_logdet(size_t n, const double *a)
     return logdet;
 }
 
+/* Rotates rows and columns p, q of a so that a_pq vanishes, and the columns of v with them. */
+static void jacobi_rotate(size_t n, double *a, double *v, size_t p, size_t q)
+{
+    if (a[q * n + p] == 0.0)
+        return;
+    double theta = (a[q * n + q] - a[p * n + p]) / (2.0 * a[q * n + p]);
+    double t = (theta < 0.0 ? -1.0 : 1.0) / (fabs(theta) + sqrt(theta * theta + 1.0));
+    double c = 1.0 / sqrt(t * t + 1.0), s = t * c;
+    for (size_t i = 0; i < n; i++) {
+        double x = a[p * n + i], y = a[q * n + i], vx = v[p * n + i], vy = v[q * n + i];
+        a[p * n + i] = c * x - s * y;
+        a[q * n + i] = s * x + c * y;
+        v[p * n + i] = c * vx - s * vy;
+        v[q * n + i] = s * vx + c * vy;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double x = a[i * n + p], y = a[i * n + q];
+        a[i * n + p] = c * x - s * y;
+        a[i * n + q] = s * x + c * y;
+    }
+}
+
+/* Converges quadratically; a dozen sweeps are more than orders of a hundred need. */
+void kbt_eigen(size_t n, const double *a, double *values, double *vectors)
+{
+    double *work = kbt_array(n * n + 1);
+    memcpy(work, a, n * n * sizeof *work);
+    for (size_t i = 0; i < n * n; i++)
+        vectors[i] = i % (n + 1) == 0 ? 1.0 : 0.0;
+    for (int sweep = 0; sweep < 14; sweep++)
+        for (size_t p = 0; p < n; p++)
+            for (size_t q = p + 1; q < n; q++)
+                jacobi_rotate(n, work, vectors, p, q);
+    for (size_t i = 0; i < n; i++)
+        values[i] = work[i * n + i];
+    free(work);
+}
+
 void kbt_multiply_t(size_t n, size_t k, const double *a, const double *b, double *c)
 {
     for (size_t j = 0; j < n; j++)

@@ -38,6 +38,8 @@ bool kbt_close_relative(double a, double b, double tol);
 void kbt_solve(size_t n, const double *a, const double *b, double *x); /* x = a^-1 b */
 void kbt_inverse(size_t n, const double *a, double *inverse);
 double kbt_logdet(size_t n, const double *a); /* ln |det a| */
+/* a = vectors diag(values) vectors^T for a symmetric a, by Jacobi's cyclic rotations; values in no order. */
+void kbt_eigen(size_t n, const double *a, double *values, double *vectors);
 /* c = a b^T for n x k matrices. */
 void kbt_multiply_t(size_t n, size_t k, const double *a, const double *b, double *c);
 

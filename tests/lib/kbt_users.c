@@ -45,8 +45,19 @@ void kbt_users_tear_down(void)
 
 void kbt_open_kernel(enum kb_user_kernel_type type, double population, bool is_normalized, const struct kb_graph *graph)
 {
-    struct kb_user_kernel_spec spec = {type, KBT_RHO, population, is_normalized};
-    ck_assert_int_eq(kb_user_kernel_new(&kbt_users_kernel, &spec, graph), KB_OK);
+    struct kb_user_kernel_spec spec = {.type = type,
+                                       .rho = KBT_RHO,
+                                       .population = population,
+                                       .is_normalized = is_normalized,
+                                       .power = 1.0,
+                                       .tau = 1.0,
+                                       .n_vectors = 8};
+    kbt_open_spec(&spec, graph);
+}
+
+void kbt_open_spec(const struct kb_user_kernel_spec *spec, const struct kb_graph *graph)
+{
+    ck_assert_int_eq(kb_user_kernel_new(&kbt_users_kernel, spec, graph), KB_OK);
     ck_assert_int_eq(kb_user_scratch_new(&kbt_users_scratch, kbt_users_kernel), KB_OK);
 }
 

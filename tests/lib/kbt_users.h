@@ -21,6 +21,7 @@ extern struct kb_user_kernel *kbt_users_kernel;
 extern struct kb_user_scratch *kbt_users_scratch;
 void kbt_open_kernel(enum kb_user_kernel_type type, double population, bool is_normalized,
                      const struct kb_graph *graph);
+void kbt_open_spec(const struct kb_user_kernel_spec *spec, const struct kb_graph *graph);
 void kbt_close_kernel(void);
 
 /* Users: interned index 1000 + node for nodes, i for strangers. */

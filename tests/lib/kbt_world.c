@@ -1,9 +1,7 @@
 /* Worlds for tests of posteriors (kbt_world.h): users on a graph, arms with features, contexts from a pool.
  *
- * The oracles go back to definitions. The users' Gram matrix is the inverse, by elimination, of a dense matrix
- * written entry by entry from the edge list, with the virtual node as one more row when there is a population;
- * users unknown to the graph are handled by the conditional distribution of user_kernel.h. Nothing of core/ is
- * called but the keyed random numbers. */
+ * The oracles go back to definitions; the users' Gram matrix is in kbt_user_gram.c. Nothing of core/ is called but the
+ * keyed random numbers. */
 #include "kbt_world.h"
 
 #include <math.h>
@@ -16,72 +14,6 @@
 
 #define N_CONTEXTS 5u
 #define N_STRANGERS 2u
-
-/* --- the users' Gram matrix ------------------------------------------------------------------------------ */
-
-/* Inverse of L + rho I over the nodes (and the virtual node, last), order *order. malloc'ed. */
-static double *node_gram(const struct kbt_world *w, size_t *order)
-{
-    double rho = w->spec.user_kernel.rho, population = w->spec.user_kernel.population;
-    size_t n = w->n_nodes + (population > 0);
-    double *a = kbt_array(n * n + 1), *inverse = kbt_array(n * n + 1);
-    for (size_t i = 0; i < n; i++)
-        a[i * n + i] = rho;
-    for (size_t e = 0; e < w->n_edges; e++) {
-        size_t u = w->edges[e].u, v = w->edges[e].v;
-        a[u * n + u] += w->edges[e].weight;
-        a[v * n + v] += w->edges[e].weight;
-        a[u * n + v] -= w->edges[e].weight;
-        a[v * n + u] -= w->edges[e].weight;
-    }
-    for (size_t i = 0; population > 0 && i < w->n_nodes; i++) {
-        a[i * n + i] += population;
-        a[(n - 1) * n + n - 1] += population;
-        a[i * n + n - 1] = a[(n - 1) * n + i] = -population;
-    }
-    /* padding hangs on the virtual node alone and is eliminated from the system: population - population^2 / (...) */
-    if (population > 0)
-        a[n * n - 1] += (double)w->n_padding * (population - population * population / (population + rho));
-    kbt_inverse(n, a, inverse);
-    free(a);
-    *order = n;
-    return inverse;
-}
-
-/* G_uv before normalisation. */
-static double laplacian_value(const struct kbt_world *w, const double *g, size_t order, size_t u, size_t v)
-{
-    double rho = w->spec.user_kernel.rho, population = w->spec.user_kernel.population;
-    double c = population / (population + rho), own = u == v ? 1 / (population + rho) : 0;
-    bool u_known = w->node_of[u] != KB_ID_NONE, v_known = w->node_of[v] != KB_ID_NONE;
-    if (u_known && v_known)
-        return g[w->node_of[u] * order + w->node_of[v]];
-    if (population <= 0)
-        return own;
-    size_t p = order - 1;
-    if (!u_known && !v_known)
-        return c * c * g[p * order + p] + own;
-    return c * g[w->node_of[u_known ? u : v] * order + p];
-}
-
-static void fill_user_gram(struct kbt_world *w)
-{
-    size_t n = w->n_users, order;
-    double *g = node_gram(w, &order);
-    for (size_t u = 0; u < n; u++) {
-        for (size_t v = 0; v < n; v++) {
-            double value = laplacian_value(w, g, order, u, v);
-            if (w->spec.user_kernel.is_normalized)
-                value /= sqrt(laplacian_value(w, g, order, u, u)) * sqrt(laplacian_value(w, g, order, v, v));
-            if (w->spec.user_kernel.type == KB_USER_IDENTITY)
-                value = u == v;
-            if (w->spec.user_kernel.type == KB_USER_ONES)
-                value = 1;
-            w->user_gram[u * n + v] = value;
-        }
-    }
-    free(g);
-}
 
 /* Leaves one edge per pair: the graph merges equal repeats, and the oracle must not count them twice. */
 static void drop_repeats(struct kbt_world *w)
@@ -118,7 +50,7 @@ static void open_padded(struct kbt_world *w, const struct kb_spec *spec, size_t 
     w->arm_features = kbt_array(n_arms * spec->arm_dim + 1);
     kbt_random_normal(n_arms * spec->arm_dim, key + 1, w->arm_features);
     w->user_gram = kbt_array(n_users * n_users);
-    fill_user_gram(w);
+    kbt_world_fill_user_gram(w);
     kb_history_init(&w->history, w->dim);
     kb_scratch_init(&w->scratch);
     ck_assert_int_eq(kb_posterior_new(&w->posterior, spec, w->graph), KB_OK);

@@ -38,6 +38,9 @@ void kbt_world_open(struct kbt_world *w, const struct kb_spec *spec, size_t n_us
                     uint64_t key);
 /* The same over a graph too large to be held dense: padded with nodes that have no edges. */
 void kbt_world_open_large(struct kbt_world *w, const struct kb_spec *spec, size_t n_users, size_t n_arms, uint64_t key);
+/* Fills user_gram from the edges and spec.user_kernel alone (kbt_user_gram.c). */
+void kbt_world_fill_user_gram(struct kbt_world *w);
+
 void kbt_world_close(struct kbt_world *w);
 
 /* An observation drawn by key and index: contexts come from a pool of five, so points repeat. */

@@ -12,9 +12,34 @@
 #define N_EVENTS 70u
 #define N_QUERIES 40u
 
-/* Calls fn(spec) for every preset in every pair of dimensions. */
+/* User kernels that no preset has by itself. n_vectors 3 of the 6 non-trivial vectors of a world's graph. */
+static const struct kb_user_kernel_spec more_user_kernels[] = {
+    {.type = KB_USER_LAPLACIAN, .rho = 0.1, .power = 0.5, .tau = 1, .n_vectors = 8},
+    {.type = KB_USER_LAPLACIAN, .rho = 0.7, .power = 2, .tau = 1, .n_vectors = 8, .is_normalized = true},
+    {.type = KB_USER_HEAT, .rho = 0.1, .power = 1, .tau = 0.4, .n_vectors = 8},
+    {.type = KB_USER_HEAT, .rho = 0.1, .power = 1, .tau = 1, .n_vectors = 8, .is_normalized = true},
+    {.type = KB_USER_SPECTRAL_RBF, .rho = 0.1, .power = 1, .tau = 1, .n_vectors = 3},
+    {.type = KB_USER_SPECTRAL_RBF, .rho = 0.1, .power = 1, .tau = 1, .n_vectors = 2, .lengthscale = 0.4},
+};
+
+/* The exact baseline and the default row, with each of them. */
+static void for_each_user_kernel(void (*fn)(const struct kb_spec *spec))
+{
+    static const char *const rows[] = {"coop-kernel-ucb", "laplaced"};
+    for (size_t i = 0; i < 2 * sizeof more_user_kernels / sizeof more_user_kernels[0]; i++) {
+        struct kb_spec spec;
+        ck_assert_int_eq(kb_spec_preset(&spec, rows[i % 2], 0, 2), KB_OK);
+        spec.user_kernel = more_user_kernels[i / 2];
+        ck_assert_int_eq(kb_spec_check(&spec, NULL), KB_OK);
+        spec.repr.lambda = 0.3;
+        fn(&spec);
+    }
+}
+
+/* Calls fn(spec) for every preset in every pair of dimensions, and for every user kernel. */
 static void for_each_preset(void (*fn)(const struct kb_spec *spec))
 {
+    for_each_user_kernel(fn);
     static const uint32_t dims[][2] = {{0, 0}, {2, 3}, {0, 2}, {3, 0}};
     for (size_t i = 0; kb_preset_name(i) != NULL; i++) {
         for (size_t d = 0; d < sizeof dims / sizeof dims[0]; d++) {

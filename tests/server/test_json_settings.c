@@ -77,7 +77,8 @@ START_TEST(every_field_can_be_overridden)
 {
     struct ld_settings s = settings_of(
         "{\"algorithm\":\"gp-ucb\",\"context_dim\":2,\"arm_dim\":3,"
-        "\"user_kernel\":{\"type\":\"laplacian\",\"rho\":0.25,\"population\":1.5,\"normalize\":true,\"power\":1},"
+        "\"user_kernel\":{\"type\":\"laplacian\",\"rho\":0.25,\"population\":1.5,\"normalize\":true,\"power\":1,"
+        "\"tau\":0.5,\"k\":5,\"lengthscale\":0.75},"
         "\"context_kernel\":{\"type\":\"matern32\",\"lengthscale\":\"median\"},"
         "\"arm_kernel\":{\"type\":\"polynomial\",\"degree\":3,\"offset\":0.5},"
         "\"representation\":{\"type\":\"threshold\",\"lambda\":0.04,\"mu\":2,\"gamma\":3,\"epsilon\":0.25,"
@@ -89,6 +90,8 @@ START_TEST(every_field_can_be_overridden)
     const struct kb_spec *p = &s.spec;
     ck_assert(p->user_kernel.type == KB_USER_LAPLACIAN && p->user_kernel.rho == 0.25);
     ck_assert(p->user_kernel.population == 1.5 && p->user_kernel.is_normalized);
+    ck_assert(p->user_kernel.power == 1 && p->user_kernel.tau == 0.5 && p->user_kernel.n_vectors == 5);
+    ck_assert(p->user_kernel.lengthscale == 0.75);
     ck_assert(p->context_kernel.type == KB_VEC_MATERN32 && p->context_kernel.is_median);
     ck_assert(p->arm_kernel.type == KB_VEC_POLYNOMIAL && p->arm_kernel.degree == 3 && p->arm_kernel.offset == 0.5);
     ck_assert(p->repr.type == KB_REPR_THRESHOLD && p->repr.lambda == 0.04 && p->repr.mu == 2 && p->repr.gamma == 3);
@@ -106,7 +109,9 @@ START_TEST(auto_null_and_median_undo_numbers)
 {
     struct ld_settings s =
         settings_of("{\"arm_dim\":1,\"confidence\":{\"norm_bound\":\"auto\"},\"default_reward\":null,"
+                    "\"user_kernel\":{\"lengthscale\":\"median\"},"
                     "\"arm_kernel\":{\"type\":\"rbf\",\"lengthscale\":2.5}}");
+    ck_assert(s.spec.user_kernel.lengthscale == 0);
     ck_assert(s.spec.conf.norm_bound == 0 && !s.spec.has_default_reward);
     ck_assert(!s.spec.arm_kernel.is_median && s.spec.arm_kernel.lengthscale == 2.5);
     assert_round_trip(&s);
@@ -129,6 +134,10 @@ static const struct {
     {"{\"user_kernel\":{\"type\":1}}", 400, "/user_kernel/type"},
     {"{\"user_kernel\":{\"rho\":0,\"population\":-1,\"normalize\":1,\"power\":\"1\"}}", 400,
      "/user_kernel/rho /user_kernel/population /user_kernel/normalize /user_kernel/power"},
+    {"{\"user_kernel\":{\"power\":4.5,\"tau\":0,\"k\":0,\"lengthscale\":\"mean\"}}", 400,
+     "/user_kernel/power /user_kernel/tau /user_kernel/k /user_kernel/lengthscale"},
+    {"{\"user_kernel\":{\"power\":0,\"tau\":\"1\",\"k\":2.5,\"lengthscale\":0}}", 400,
+     "/user_kernel/power /user_kernel/tau /user_kernel/k /user_kernel/lengthscale"},
     {"{\"arm_dim\":2,\"arm_kernel\":{\"lengthscale\":0,\"degree\":9,\"offset\":-1}}", 400,
      "/arm_kernel/lengthscale /arm_kernel/degree /arm_kernel/offset"},
     {"{\"arm_dim\":2,\"arm_kernel\":{\"lengthscale\":\"mean\",\"degree\":2.5}}", 400,
@@ -149,10 +158,7 @@ static const struct {
     {"{\"reward_window_s\":1e10}", 400, "/reward_window_s"},
     {"{\"seed\":9007199254740993}", 400, "/seed"},
     /* of the contract, but not served by this version */
-    {"{\"user_kernel\":{\"type\":\"heat\"}}", 422, "/user_kernel/type"},
-    {"{\"user_kernel\":{\"type\":\"spectral_rbf\"}}", 422, "/user_kernel/type"},
     {"{\"user_kernel\":{\"type\":\"mmd\"}}", 422, "/user_kernel/type"},
-    {"{\"user_kernel\":{\"power\":2}}", 422, "/user_kernel/power"},
     {"{\"representation\":{\"type\":\"bkb\"}}", 422, "/representation/type"},
     {"{\"representation\":{\"type\":\"bbkb\"}}", 422, "/representation/type"},
     {"{\"confidence\":{\"type\":\"lk\"}}", 422, "/confidence/type"},
@@ -164,8 +170,12 @@ static const struct {
     {"{\"confidence\":{\"type\":\"dmm\"}}", 422, "/confidence/type"},
     {"{\"confidence\":{\"type\":\"cmm\"}}", 422, "/confidence/type"},
     {"{\"pending\":\"hallucinate\"}", 422, "/pending"},
-    {"{\"pending\":\"hallucinate\",\"user_kernel\":{\"power\":3}}", 422, "/pending /user_kernel/power"},
-    /* combinations */
+    {"{\"pending\":\"hallucinate\",\"user_kernel\":{\"type\":\"mmd\"}}", 422, "/pending /user_kernel/type"},
+    /* combinations; the default row has a population */
+    {"{\"user_kernel\":{\"type\":\"heat\"}}", 422, "/user_kernel/population"},
+    {"{\"user_kernel\":{\"type\":\"spectral_rbf\"}}", 422, "/user_kernel/population"},
+    {"{\"user_kernel\":{\"power\":2}}", 422, "/user_kernel/population"},
+    {"{\"user_kernel\":{\"power\":4,\"rho\":1e-6,\"population\":0}}", 422, "/user_kernel/power"},
     {"{\"arm_kernel\":{\"type\":\"rbf\"}}", 422, "/arm_kernel/type"},
     {"{\"context_kernel\":{\"type\":\"linear\"}}", 422, "/context_kernel/type"},
     {"{\"arm_dim\":2,\"arm_kernel\":{\"type\":\"linear\",\"lengthscale\":\"median\"}}", 422, "/arm_kernel/lengthscale"},

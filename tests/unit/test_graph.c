@@ -208,6 +208,10 @@ START_TEST(components_are_counted)
     const struct kb_edge edges[] = {{0, 1, 1.0}, {4, 5, 1.0}, {1, 2, 1.0}, {2, 0, 1.0}, {5, 6, 1.0}};
     ck_assert_int_eq(kb_graph_new(&g, 9, edges, 5, &msg), KB_OK);
     ck_assert_uint_eq(kb_graph_n_components(g), 5); /* {0,1,2} {3} {4,5,6} {7} {8} */
+    uint32_t label[9];
+    const uint32_t want[] = {0, 0, 0, 3, 4, 4, 4, 7, 8};
+    ck_assert_uint_eq(kb_graph_components(g, label), 5);
+    ck_assert_mem_eq(label, want, sizeof want);
     kbt_alloc_watch(1);
     ck_assert_uint_eq(kb_graph_n_components(g), 0); /* no memory */
     kbt_alloc_unwatch();

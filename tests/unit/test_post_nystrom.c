@@ -217,6 +217,7 @@ START_TEST(often_seen_points_are_chosen_more_often)
     struct kbt_world w;
     struct kb_spec spec = nystrom_spec(KB_REPR_KORS, 0.3);
     size_t often = 0, once = 0;
+    spec.repr.mu = 1.0;
     spec.repr.gamma = 0.05; /* tau <= 1.5 / 2: probability below 4 % per chance */
     spec.repr.mu = 1;
     kbt_world_open(&w, &spec, 9, 6, true, 9);

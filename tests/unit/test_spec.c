@@ -69,7 +69,7 @@ START_TEST(every_preset_passes_its_own_check_in_all_dimensions)
         }
         ck_assert_uint_gt(strlen(kb_preset_about(n)), 10);
     }
-    ck_assert_uint_eq(n, 11);
+    ck_assert_uint_eq(n, 14);
     ck_assert_ptr_null(kb_preset_about(n));
 }
 END_TEST
@@ -142,6 +142,9 @@ START_TEST(numbers_out_of_range_are_named)
     } fields[] = {
         {&s.user_kernel.rho, "/user_kernel/rho", 0, INFINITY},
         {&s.user_kernel.population, "/user_kernel/population", -0.1, INFINITY},
+        {&s.user_kernel.power, "/user_kernel/power", 0, 4.001},
+        {&s.user_kernel.tau, "/user_kernel/tau", 0, INFINITY},
+        {&s.user_kernel.lengthscale, "/user_kernel/lengthscale", -1, INFINITY},
         {&s.context_kernel.lengthscale, "/context_kernel/lengthscale", 0, INFINITY},
         {&s.context_kernel.offset, "/context_kernel/offset", -1, INFINITY},
         {&s.arm_kernel.lengthscale, "/arm_kernel/lengthscale", -1, INFINITY},
@@ -182,6 +185,11 @@ START_TEST(counts_out_of_range_are_named)
     expect_refused(&s, KB_EINVAL, "/representation/max_dictionary");
     s.repr.max_dictionary = 4097;
     expect_refused(&s, KB_EINVAL, "/representation/max_dictionary");
+    s = preset("laplaced", 2, 3);
+    s.user_kernel.n_vectors = 0;
+    expect_refused(&s, KB_EINVAL, "/user_kernel/k");
+    s.user_kernel.n_vectors = 2049;
+    expect_refused(&s, KB_EINVAL, "/user_kernel/k");
     s = preset("k-ucb", 2, 3);
     s.repr.exact_limit = 0;
     expect_refused(&s, KB_EINVAL, "/representation/exact_limit");
@@ -249,6 +257,84 @@ START_TEST(median_wants_a_kernel_with_a_lengthscale)
     s = preset("k-ucb", 2, 3);
     s.arm_kernel.is_median = s.context_kernel.is_median = true;
     ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+}
+END_TEST
+
+/* The virtual node is a node of (L + rho I)^-1 only. */
+START_TEST(a_population_needs_the_laplacian_at_power_one)
+{
+    for (int type = 0; type < KB_USER_N; type++)
+        for (int p = 1; p <= 2; p++) {
+            struct kb_spec s = preset("laplaced", 0, 0);
+            s.user_kernel.type = (enum kb_user_kernel_type)type;
+            s.user_kernel.power = p;
+            bool is_inverse = type == KB_USER_LAPLACIAN && p == 1;
+            if (is_inverse || !kb_user_kernel_reads_graph(s.user_kernel.type))
+                ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+            else
+                expect_refused(&s, KB_EUNSUPPORTED, "/user_kernel/population");
+            s.user_kernel.population = 0;
+            ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+        }
+}
+END_TEST
+
+START_TEST(variances_of_isolated_users_stay_in_range)
+{
+    struct kb_spec s = preset("lk-gp-ucb", 0, 0);
+    s.user_kernel.rho = 1e-4;
+    s.user_kernel.power = 3;
+    ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+    s.user_kernel.power = 3.1;
+    expect_refused(&s, KB_EUNSUPPORTED, "/user_kernel/power");
+    s.user_kernel.rho = 1e4;
+    expect_refused(&s, KB_EUNSUPPORTED, "/user_kernel/power");
+    s.user_kernel.type = KB_USER_HEAT; /* reads neither */
+    ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+}
+END_TEST
+
+START_TEST(user_kernels_read_their_own_parameters_only)
+{
+    enum { LAPLACIAN = 1 << KB_USER_LAPLACIAN, HEAT = 1 << KB_USER_HEAT, RBF = 1 << KB_USER_SPECTRAL_RBF };
+    struct kb_spec a = preset("coop-kernel-ucb", 0, 2), b;
+    const struct {
+        double *field;
+        int readers;
+    } fields[] = {{&b.user_kernel.rho, LAPLACIAN},
+                  {&b.user_kernel.power, LAPLACIAN},
+                  {&b.user_kernel.tau, HEAT},
+                  {&b.user_kernel.lengthscale, RBF}};
+    for (int type = 0; type < KB_USER_N; type++) {
+        a.user_kernel.type = (enum kb_user_kernel_type)type;
+        for (size_t f = 0; f < 4; f++) {
+            b = a;
+            *fields[f].field += 0.5;
+            ck_assert_int_eq(kb_spec_same_model(&a, &b), (fields[f].readers & 1 << type) == 0);
+            ck_assert_uint_ne(kb_spec_digest(&a, 1), kb_spec_digest(&b, 1));
+        }
+        b = a;
+        b.user_kernel.n_vectors++;
+        ck_assert_int_eq(kb_spec_same_model(&a, &b), type != KB_USER_SPECTRAL_RBF);
+        ck_assert_uint_ne(kb_spec_digest(&a, 1), kb_spec_digest(&b, 1));
+        b = a;
+        b.user_kernel.is_normalized = true;
+        ck_assert_int_eq(kb_spec_same_model(&a, &b), !kb_user_kernel_reads_graph(a.user_kernel.type));
+    }
+}
+END_TEST
+
+START_TEST(the_graph_baselines_are_what_the_paper_says)
+{
+    struct kb_spec gob = preset("gob-lin", 0, 3), graph = preset("graph-ucb", 0, 3);
+    struct kb_spec coop = preset("coop-kernel-ucb", 2, 3), lk = preset("lk-gp-ucb", 2, 3);
+    ck_assert(gob.user_kernel.type == KB_USER_LAPLACIAN && gob.user_kernel.rho == 1.0);
+    ck_assert(graph.user_kernel.type == KB_USER_LAPLACIAN && graph.user_kernel.rho == 0.1);
+    ck_assert(gob.arm_kernel.type == KB_VEC_LINEAR && graph.arm_kernel.type == KB_VEC_LINEAR);
+    ck_assert(!kb_spec_same_model(&gob, &graph));
+    gob.user_kernel.rho = 0.1;
+    ck_assert(kb_spec_same_model(&gob, &graph));
+    ck_assert(kb_spec_same_model(&coop, &lk));
 }
 END_TEST
 
@@ -333,7 +419,9 @@ int main(void)
                    every_preset_passes_its_own_check_in_all_dimensions, the_default_row_is_laplaced,
                    documented_defaults_hold, presets_k_ucb_and_gp_ucb_are_one_model, unknown_presets_are_not_found,
                    numbers_out_of_range_are_named, counts_out_of_range_are_named, types_past_the_end_are_refused,
-                   kernels_of_coordinates_need_coordinates, median_wants_a_kernel_with_a_lengthscale,
+                   kernels_of_coordinates_need_coordinates, a_population_needs_the_laplacian_at_power_one,
+                   variances_of_isolated_users_stay_in_range, user_kernels_read_their_own_parameters_only,
+                   the_graph_baselines_are_what_the_paper_says, median_wants_a_kernel_with_a_lengthscale,
                    only_what_moves_a_kernel_value_or_a_feature_makes_another_model,
                    exact_models_do_not_depend_on_dictionary_settings, digest_sees_each_setting);
 }

@@ -119,7 +119,8 @@ END_TEST
 
 static enum kb_err life(void *arg)
 {
-    struct kb_user_kernel_spec spec = {KB_USER_LAPLACIAN, KBT_RHO, 0.8, true};
+    struct kb_user_kernel_spec spec = {
+        .type = KB_USER_LAPLACIAN, .rho = KBT_RHO, .population = 0.8, .is_normalized = true, .power = 1.0};
     struct kb_user users[20];
     uint32_t slots[20], slot;
     enum kb_err rc;
