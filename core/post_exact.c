@@ -106,12 +106,24 @@ out:
 
 /* --- factor -------------------------------------------------------------------------------------------- */
 
-/* w = F^-1 ybar, after every change of F, S or n. O(|U|^2). */
+/* ln det(I + K_t / lambda) by the file header. O(|U|). */
+static double log_det(const struct exact *e)
+{
+    double log_counts = 0;
+    if (e->f.n == 0)
+        return 0;
+    for (size_t i = 0; i < e->f.n; i++)
+        log_counts += log(e->count[i]);
+    return kb_chol_logdet(&e->f) + log_counts - (double)e->f.n * log(e->base.lambda);
+}
+
+/* w = F^-1 ybar and the log determinant, after every change of F, S or n. O(|U|^2). */
 static void refresh(struct exact *e)
 {
     for (size_t i = 0; i < e->f.n; i++)
         e->w[i] = e->sum[i] / e->count[i];
     kb_chol_solve_l(&e->f, e->w);
+    e->base.log_det = log_det(e);
 }
 
 /* What a squared pivot cannot lie below: the noise by theory, JITTER diag where the noise drowns in rounding. */
@@ -286,6 +298,33 @@ static void exact_predict_block(const struct kb_posterior *p, double *block, siz
     }
 }
 
+/* --- spectrum --------------------------------------------------------------------------------------------- */
+
+/* From the kernel values themselves: taking K_UU out of F F^T - lambda N^-1 would cost it the digits below lambda.
+ * Writes nothing that readers see. */
+static enum kb_err exact_decompose(const struct kb_posterior *p, struct kb_scratch *s, struct kb_spectrum **out)
+{
+    enum kb_err rc;
+    const struct exact *e = exact_of_const(p);
+    size_t n = p->support.n, mark = kb_arena_mark(&s->arena);
+    struct kb_spectrum *sp = NULL;
+    KB_TRY(kb_spectrum_new(&sp, n));
+    double *row = kb_arena_doubles(&s->arena, n);
+    for (size_t i = 0; i < n; i++) {
+        struct kb_point pt = kb_support_point(&p->support, i);
+        kb_posterior_column(p, i + 1, &pt, s, row);
+        for (size_t j = 0; j <= i; j++)
+            sp->basis[j * n + i] = row[j];
+    }
+    KB_TRY(kb_spectrum_decompose(sp, e->count, e->sum));
+    *out = sp;
+    sp = NULL;
+out:
+    kb_spectrum_free(sp);
+    kb_arena_reset(&s->arena, mark);
+    return rc;
+}
+
 /* --- facts, digest, snapshot ------------------------------------------------------------------------------- */
 
 /* |U| - lambda tr (N^1/2 F F^T N^1/2)^-1, by the factor with its rows scaled. */
@@ -316,10 +355,7 @@ static enum kb_err exact_facts(const struct kb_posterior *p, struct kb_posterior
     const struct exact *e = exact_of_const(p);
     if (e->f.n == 0)
         return KB_OK;
-    double log_counts = 0;
-    for (size_t i = 0; i < e->f.n; i++)
-        log_counts += log(e->count[i]);
-    out->information_gain = 0.5 * (kb_chol_logdet(&e->f) + log_counts - (double)e->f.n * log(p->lambda));
+    out->information_gain = 0.5 * p->log_det;
     return effective_dimension(e, &out->effective_dimension);
 }
 
@@ -359,7 +395,10 @@ static enum kb_err exact_load(struct kb_posterior *p, struct kb_reader *r)
             return KB_ECORRUPT;
     }
     kb_point_index_add(&e->index, &p->kernel, &p->support, 0);
-    return kb_factor_load(&e->f, n, r);
+    enum kb_err rc = kb_factor_load(&e->f, n, r);
+    if (rc == KB_OK)
+        p->log_det = log_det(e); /* of the same bits as before the snapshot, hence the same */
+    return rc;
 }
 
 const struct kb_posterior_ops kb_posterior_exact_ops = {
@@ -369,6 +408,7 @@ const struct kb_posterior_ops kb_posterior_exact_ops = {
     .held_bytes = exact_held_bytes,
     .reserve = exact_reserve,
     .predict_block = exact_predict_block,
+    .decompose = exact_decompose,
     .learn_adds_point = exact_learn_adds_point,
     .learn = exact_learn,
     .fill = exact_fill,

@@ -21,10 +21,12 @@
 #include "alloc.h"
 #include "grow.h"
 #include "hash.h"
+#include "linalg.h"
 #include "posterior_ops.h"
 
 #define FIRST_SUPPORT 64u
 #define ROUNDING 1e-8
+#define SPECTRAL_VECTORS 6u /* what confidence rules draw besides projections, in vectors of the spectrum */
 
 static const struct kb_posterior_ops *const representations[KB_REPR_N] = {
     [KB_REPR_EXACT] = &kb_posterior_exact_ops,
@@ -44,9 +46,12 @@ enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *sp
         return KB_ENOMEM;
     p->ops = ops;
     p->lambda = spec->repr.lambda;
+    p->reads_spectrum = ops->decompose != NULL && kb_conf_reads_spectrum(spec->conf.type);
     kb_support_init(&p->support, (size_t)spec->context_dim + spec->arm_dim);
     KB_TRY(kb_kernel_init(&p->kernel, spec, graph));
     KB_TRY(ops->init(p, spec));
+    if (p->reads_spectrum)
+        KB_TRY(kb_spectrum_new(&p->spectrum, 0));
     *out = p;
     p = NULL;
 out:
@@ -59,6 +64,8 @@ void kb_posterior_free(struct kb_posterior *p)
     if (p == NULL)
         return;
     p->ops->close(p);
+    kb_spectrum_free(p->spectrum);
+    kb_spectrum_free(p->settled);
     kb_support_close(&p->support);
     kb_kernel_close(&p->kernel);
     kb_free(p);
@@ -80,11 +87,13 @@ void kb_scratch_close(struct kb_scratch *s)
 }
 
 /* A block of columns, the user and context factors of a decision, and five vectors (features, rows of a factor,
- * diagonals and new coordinates of a block). */
-static size_t scratch_bytes(size_t n)
+ * diagonals and new coordinates of a block); and where a
+ * spectrum is read, a block of projections and the rules' vectors. */
+static size_t scratch_bytes(size_t n, bool reads_spectrum)
 {
+    size_t spectral = kb_arena_need(KB_BLOCK * kb_block_ld(n)) + SPECTRAL_VECTORS * kb_arena_need(n);
     return kb_arena_need(KB_BLOCK * kb_block_ld(n)) + kb_kernel_block_bytes(n) + 3 * kb_arena_need(n) +
-           4 * kb_arena_need(KB_BLOCK);
+           4 * kb_arena_need(KB_BLOCK) + (reads_spectrum ? spectral : 0);
 }
 
 double *kb_posterior_block(struct kb_scratch *s, size_t n)
@@ -95,7 +104,7 @@ double *kb_posterior_block(struct kb_scratch *s, size_t n)
 /* A scratch may have served another graph before: its solver is replaced when it does not fit. */
 enum kb_err kb_posterior_fit_for(const struct kb_posterior *p, struct kb_scratch *s, size_t n, size_t extra_bytes)
 {
-    size_t bytes = scratch_bytes(n > p->cap ? n : p->cap) + extra_bytes;
+    size_t bytes = scratch_bytes(n > p->cap ? n : p->cap, p->reads_spectrum) + extra_bytes;
     if (!kb_user_scratch_fits(s->user, p->kernel.user)) {
         struct kb_user_scratch *user = NULL;
         enum kb_err rc = kb_user_scratch_new(&user, p->kernel.user);
@@ -231,6 +240,7 @@ void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
     assert(d_count >= 0 && isfinite(d_sum));
     size_t mark = kb_arena_mark(&s->arena);
     p->ops->learn(p, pt, d_count, d_sum, s);
+    p->is_unsettled = true;
     kb_arena_reset(&s->arena, mark);
     use_staged(p);
 }
@@ -295,7 +305,80 @@ enum kb_err kb_posterior_choose(struct kb_posterior *p, const struct kb_history 
 enum kb_err kb_posterior_fill(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
                               const struct kb_atom *atoms, size_t n, struct kb_scratch *s)
 {
-    return p->ops->fill(p, h, node_of, atoms, n, s);
+    enum kb_err rc;
+    KB_TRY(p->ops->fill(p, h, node_of, atoms, n, s));
+    p->is_unsettled = true;
+    KB_TRY(kb_posterior_settle(p, s));
+    kb_posterior_publish(p);
+out:
+    return rc;
+}
+
+/* --- what confidence rules read ---------------------------------------------------------------------------- */
+
+enum kb_err kb_posterior_settle(struct kb_posterior *p, struct kb_scratch *s)
+{
+    enum kb_err rc = KB_OK;
+    struct kb_spectrum *sp = NULL;
+    if (!p->reads_spectrum || !p->is_unsettled)
+        return KB_OK;
+    KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
+    KB_TRY(p->ops->decompose(p, s, &sp));
+    kb_spectrum_free(p->settled);
+    p->settled = sp;
+    p->is_unsettled = false;
+out:
+    return rc;
+}
+
+bool kb_posterior_has_settled(const struct kb_posterior *p)
+{
+    return p->settled != NULL;
+}
+
+void kb_posterior_publish(struct kb_posterior *p)
+{
+    if (p->settled == NULL)
+        return;
+    kb_spectrum_free(p->spectrum);
+    p->spectrum = p->settled;
+    p->settled = NULL;
+}
+
+double kb_posterior_lambda(const struct kb_posterior *p)
+{
+    return p->lambda;
+}
+
+double kb_posterior_log_det(const struct kb_posterior *p)
+{
+    return p->log_det;
+}
+
+const struct kb_spectrum *kb_posterior_spectrum(const struct kb_posterior *p)
+{
+    return p->spectrum;
+}
+
+/* The support only grows, in order, so the spectrum's points are the first rows of the block, whatever came since. */
+const double *kb_posterior_project(const struct kb_posterior *p, const struct kb_candidates *cand, size_t c0,
+                                   size_t n_c, struct kb_scratch *s, size_t *ld, const double **prior)
+{
+    const struct kb_spectrum *sp = p->spectrum;
+    assert(sp != NULL && sp->n <= p->support.n && n_c <= KB_BLOCK);
+    *ld = kb_block_ld(p->support.n);
+    double *block = kb_posterior_block(s, p->support.n), *w = kb_posterior_block(s, p->support.n);
+    double *diag = kb_arena_doubles(&s->arena, KB_BLOCK);
+    kb_kernel_block(&p->kernel, &p->support, cand, c0, n_c, s, block, *ld, diag);
+    if (sp->n > 0)
+        kb_gemm_tn(sp->n, n_c, sp->n, 1, sp->basis, sp->n, block, *ld, 0, w, *ld);
+    *prior = diag;
+    return w;
+}
+
+void kb_posterior_count_empty(const struct kb_posterior *p)
+{
+    atomic_fetch_add_explicit(&((struct kb_posterior *)p)->n_empty, 1, memory_order_relaxed);
 }
 
 /* --- facts ------------------------------------------------------------------------------------------------ */
@@ -314,7 +397,8 @@ struct kb_point kb_posterior_support_point(const struct kb_posterior *p, size_t 
 size_t kb_posterior_bytes(const struct kb_posterior *p)
 {
     size_t point = sizeof(struct kb_user) + 2 * sizeof(uint32_t) + p->support.dim * sizeof(double);
-    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point + p->ops->held_bytes(p);
+    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point + p->ops->held_bytes(p) +
+           kb_spectrum_bytes(p->spectrum) + kb_spectrum_bytes(p->settled);
 }
 
 enum kb_err kb_posterior_facts(const struct kb_posterior *p, struct kb_posterior_facts *out)
@@ -322,6 +406,7 @@ enum kb_err kb_posterior_facts(const struct kb_posterior *p, struct kb_posterior
     *out = (struct kb_posterior_facts){
         .n_support = p->support.n,
         .n_clamped = atomic_load_explicit(&((struct kb_posterior *)p)->n_clamped, memory_order_relaxed),
+        .n_empty = atomic_load_explicit(&((struct kb_posterior *)p)->n_empty, memory_order_relaxed),
         .bytes = kb_posterior_bytes(p),
     };
     return p->ops->facts(p, out);
