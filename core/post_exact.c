@@ -84,6 +84,13 @@ static size_t exact_held_bytes(const struct kb_posterior *p)
 
 /* --- room and lookup ------------------------------------------------------------------------------------- */
 
+/* What the spectrum is made of, besides the kernel. */
+static void exact_weights(const struct kb_posterior *p, const double **count, const double **sum)
+{
+    *count = exact_of_const(p)->count;
+    *sum = exact_of_const(p)->sum;
+}
+
 /* Number of the point, or KB_POINT_NONE. */
 static uint32_t find_point(const struct exact *e, const struct kb_point *pt)
 {
@@ -298,33 +305,6 @@ static void exact_predict_block(const struct kb_posterior *p, double *block, siz
     }
 }
 
-/* --- spectrum --------------------------------------------------------------------------------------------- */
-
-/* From the kernel values themselves: taking K_UU out of F F^T - lambda N^-1 would cost it the digits below lambda.
- * Writes nothing that readers see. */
-static enum kb_err exact_decompose(const struct kb_posterior *p, struct kb_scratch *s, struct kb_spectrum **out)
-{
-    enum kb_err rc;
-    const struct exact *e = exact_of_const(p);
-    size_t n = p->support.n, mark = kb_arena_mark(&s->arena);
-    struct kb_spectrum *sp = NULL;
-    KB_TRY(kb_spectrum_new(&sp, n));
-    double *row = kb_arena_doubles(&s->arena, n);
-    for (size_t i = 0; i < n; i++) {
-        struct kb_point pt = kb_support_point(&p->support, i);
-        kb_posterior_column(p, i + 1, &pt, s, row);
-        for (size_t j = 0; j <= i; j++)
-            sp->basis[j * n + i] = row[j];
-    }
-    KB_TRY(kb_spectrum_decompose(sp, e->count, e->sum));
-    *out = sp;
-    sp = NULL;
-out:
-    kb_spectrum_free(sp);
-    kb_arena_reset(&s->arena, mark);
-    return rc;
-}
-
 /* --- facts, digest, snapshot ------------------------------------------------------------------------------- */
 
 /* |U| - lambda tr (N^1/2 F F^T N^1/2)^-1, by the factor with its rows scaled. */
@@ -408,7 +388,7 @@ const struct kb_posterior_ops kb_posterior_exact_ops = {
     .held_bytes = exact_held_bytes,
     .reserve = exact_reserve,
     .predict_block = exact_predict_block,
-    .decompose = exact_decompose,
+    .weights = exact_weights,
     .learn_adds_point = exact_learn_adds_point,
     .learn = exact_learn,
     .fill = exact_fill,

@@ -21,7 +21,6 @@
 #include "alloc.h"
 #include "grow.h"
 #include "hash.h"
-#include "linalg.h"
 #include "posterior_ops.h"
 
 #define FIRST_SUPPORT 64u
@@ -46,7 +45,7 @@ enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *sp
         return KB_ENOMEM;
     p->ops = ops;
     p->lambda = spec->repr.lambda;
-    p->reads_spectrum = ops->decompose != NULL && kb_conf_reads_spectrum(spec->conf.type);
+    p->reads_spectrum = ops->weights != NULL && kb_conf_reads_spectrum(spec->conf.type);
     kb_support_init(&p->support, (size_t)spec->context_dim + spec->arm_dim);
     KB_TRY(kb_kernel_init(&p->kernel, spec, graph));
     KB_TRY(ops->init(p, spec));
@@ -314,73 +313,6 @@ out:
     return rc;
 }
 
-/* --- what confidence rules read ---------------------------------------------------------------------------- */
-
-enum kb_err kb_posterior_settle(struct kb_posterior *p, struct kb_scratch *s)
-{
-    enum kb_err rc = KB_OK;
-    struct kb_spectrum *sp = NULL;
-    if (!p->reads_spectrum || !p->is_unsettled)
-        return KB_OK;
-    KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
-    KB_TRY(p->ops->decompose(p, s, &sp));
-    kb_spectrum_free(p->settled);
-    p->settled = sp;
-    p->is_unsettled = false;
-out:
-    return rc;
-}
-
-bool kb_posterior_has_settled(const struct kb_posterior *p)
-{
-    return p->settled != NULL;
-}
-
-void kb_posterior_publish(struct kb_posterior *p)
-{
-    if (p->settled == NULL)
-        return;
-    kb_spectrum_free(p->spectrum);
-    p->spectrum = p->settled;
-    p->settled = NULL;
-}
-
-double kb_posterior_lambda(const struct kb_posterior *p)
-{
-    return p->lambda;
-}
-
-double kb_posterior_log_det(const struct kb_posterior *p)
-{
-    return p->log_det;
-}
-
-const struct kb_spectrum *kb_posterior_spectrum(const struct kb_posterior *p)
-{
-    return p->spectrum;
-}
-
-/* The support only grows, in order, so the spectrum's points are the first rows of the block, whatever came since. */
-const double *kb_posterior_project(const struct kb_posterior *p, const struct kb_candidates *cand, size_t c0,
-                                   size_t n_c, struct kb_scratch *s, size_t *ld, const double **prior)
-{
-    const struct kb_spectrum *sp = p->spectrum;
-    assert(sp != NULL && sp->n <= p->support.n && n_c <= KB_BLOCK);
-    *ld = kb_block_ld(p->support.n);
-    double *block = kb_posterior_block(s, p->support.n), *w = kb_posterior_block(s, p->support.n);
-    double *diag = kb_arena_doubles(&s->arena, KB_BLOCK);
-    kb_kernel_block(&p->kernel, &p->support, cand, c0, n_c, s, block, *ld, diag);
-    if (sp->n > 0)
-        kb_gemm_tn(sp->n, n_c, sp->n, 1, sp->basis, sp->n, block, *ld, 0, w, *ld);
-    *prior = diag;
-    return w;
-}
-
-void kb_posterior_count_empty(const struct kb_posterior *p)
-{
-    atomic_fetch_add_explicit(&((struct kb_posterior *)p)->n_empty, 1, memory_order_relaxed);
-}
-
 /* --- facts ------------------------------------------------------------------------------------------------ */
 
 size_t kb_posterior_n_support(const struct kb_posterior *p)
@@ -398,7 +330,7 @@ size_t kb_posterior_bytes(const struct kb_posterior *p)
 {
     size_t point = sizeof(struct kb_user) + 2 * sizeof(uint32_t) + p->support.dim * sizeof(double);
     return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point + p->ops->held_bytes(p) +
-           kb_spectrum_bytes(p->spectrum) + kb_spectrum_bytes(p->settled);
+           2 * kb_spectrum_bytes(p->spectrum); /* the next one is the writer's: readers may not look at it */
 }
 
 enum kb_err kb_posterior_facts(const struct kb_posterior *p, struct kb_posterior_facts *out)

@@ -28,8 +28,9 @@ struct kb_posterior_ops {
     void (*predict_block)(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
                           double *mean, double *variance);
 
-    /* Decomposition of what is learned so far; NULL in a representation without one. May run beside readers. */
-    enum kb_err (*decompose)(const struct kb_posterior *p, struct kb_scratch *s, struct kb_spectrum **out);
+    /* Counts and sums of the support points, for a spectrum over them. NULL in a representation that does not hold all
+     * distinct points. */
+    void (*weights)(const struct kb_posterior *p, const double **count, const double **sum);
 
     /* Whether learning at pt would need one more support point. */
     bool (*learn_adds_point)(const struct kb_posterior *p, const struct kb_point *pt);
