@@ -1,39 +1,121 @@
-/* Confidence rules: from posterior mean and standard deviation to lower, upper and score, per arm.
+/* Confidence rules: the table, what the rules are told, blocks of candidates, and what happens to an empty set.
  *
- *   fixed   mean -+ beta sd, score = upper                                        MATH.md 4
+ * A rule is a row of `rules`. Most are mean -+ radius sd with one radius for all candidates; the others minimise over
+ * the ridge candidate by candidate and read the spectrum (spectrum.h). Rules are told sigma (noise), delta, beta, the
+ * ridge lambda, ln det(I + K/lambda), and B, the bound on the norm of f.
  *
- * beta is the width in units of the posterior's own standard deviation (GP scale): EK's width beta_EK sigma is
- * (beta_EK / sqrt(lambda)) sd here [EK, Prop. 4.2]. `fixed` is not a bound with a stated level; it is the width to
- * act on (NUMERICS.md 10 and 11: acting on rigorous widths costs an order of magnitude in regret).
+ *   c = noise^2 / lambda   scale of the prior in the TC rules, so that their a0 = sigma^2 / c is the posterior's lambda
+ *   B "auto"               max(1, 1.2 B_min) where the rule computes B_min, and 1 where not (NUMERICS, section 3)
+ *   B < B_min              no function of norm B agrees with the data at level delta: the confidence set is empty. The
+ *                          bounds are then those of `fixed`, and the decision is counted (kb_posterior_facts.n_empty)
  *
- * A rule is one function in `rules`; the interface hands it whole arrays, so that a rule which minimises over
- * the ridge arm by arm needs no other interface. O(n). */
+ * Which rule can be had from which representation is refused or not in spec.c. The spectrum may be a little older than
+ * the posterior (kb_posterior_settle). A confidence set that held at an earlier time holds ever after, so bounds that
+ * come from the spectrum alone stay valid; they are never mixed with newer numbers.
+ *
+ * Cost: O(n) per candidate and ridge, plus O(n^2) per candidate for the projection where the spectrum is read. */
 #include "confidence.h"
 
 #include <assert.h>
+#include <math.h>
 
-/* What a rule computes: lower[i], upper[i] and score[i] for n arms. */
-typedef void bounds_fn(const struct kb_conf_spec *conf, size_t n, const double *mean, const double *sd, double *lower,
-                       double *upper, double *score);
+#include "alloc.h"
+#include "spectrum.h"
 
-static bounds_fn fixed_bounds;
+#define AUTO_NORM 1.0   /* where the rule cannot find one, and its least value where it can */
+#define AUTO_MARGIN 1.2 /* B_min is a lower bound: NUMERICS 3 found .77 to .94 of the true norm after 100 points */
 
-static void fixed_bounds(const struct kb_conf_spec *conf, size_t n, const double *mean, const double *sd, double *lower,
-                         double *upper, double *score)
+static const struct kb_conf_ops *const rules[KB_CONF_N] = {
+    [KB_CONF_FIXED] = &kb_conf_fixed, [KB_CONF_LK] = &kb_conf_lk,   [KB_CONF_EK] = &kb_conf_ek,
+    [KB_CONF_AY] = &kb_conf_ay,       [KB_CONF_IGP] = &kb_conf_igp, [KB_CONF_AMM] = &kb_conf_amm,
+    [KB_CONF_DMM] = &kb_conf_dmm,     [KB_CONF_CMM] = &kb_conf_cmm,
+};
+
+/* The rule's row; which rows read the spectrum is known to spec.c, too, because posteriors are made by specs. */
+static const struct kb_conf_ops *rule_of(const struct kb_conf_spec *conf)
 {
-    for (size_t i = 0; i < n; i++) {
-        double half_width = conf->beta * sd[i];
-        lower[i] = mean[i] - half_width;
-        upper[i] = mean[i] + half_width;
-        score[i] = upper[i];
+    assert((int)conf->type >= 0 && conf->type < KB_CONF_N);
+    assert(rules[conf->type]->reads_spectrum == kb_conf_reads_spectrum(conf->type));
+    return rules[conf->type];
+}
+
+/* B in force, by the file header. */
+static double norm_in_force(const struct kb_conf_ops *rule, const struct kb_conf_view *v)
+{
+    if (v->conf->norm_bound > 0)
+        return v->conf->norm_bound;
+    return rule->finds_norm ? fmax(AUTO_NORM, AUTO_MARGIN * v->norm_least) : AUTO_NORM;
+}
+
+/* What the rule is told. `work`: as many doubles as the spectrum has points. */
+static struct kb_conf_view look(const struct kb_posterior *p, const struct kb_conf_spec *conf, double *work)
+{
+    const struct kb_conf_ops *rule = rule_of(conf);
+    struct kb_conf_view v = {
+        .conf = conf,
+        .lambda = kb_posterior_lambda(p),
+        .log_det = kb_posterior_log_det(p),
+        .spectrum = rule->reads_spectrum ? kb_posterior_spectrum(p) : NULL,
+    };
+    assert(!rule->reads_spectrum || v.spectrum != NULL);
+    if (rule->finds_norm) {
+        v.radius_sq = kb_conf_radius_sq(&v, work);
+        v.norm_least = kb_conf_norm_least(&v, work);
+    }
+    v.norm_bound = norm_in_force(rule, &v);
+    return v;
+}
+
+/* KB_CONF_BLOCK candidates at a time, projected on the spectrum where the rule reads it. */
+static void bound_blocks(const struct kb_posterior *p, const struct kb_conf_view *v, const struct kb_candidates *cand,
+                         struct kb_scratch *s, const double *mean, const double *sd, double *lower, double *upper)
+{
+    const struct kb_conf_ops *rule = rule_of(v->conf);
+    for (size_t c0 = 0; c0 < cand->n; c0 += KB_CONF_BLOCK) {
+        size_t mark = kb_arena_mark(&s->arena);
+        struct kb_conf_block b = {
+            .n = cand->n - c0 < KB_CONF_BLOCK ? cand->n - c0 : KB_CONF_BLOCK,
+            .mean = mean + c0,
+            .sd = sd + c0,
+            .lower = lower + c0,
+            .upper = upper + c0,
+        };
+        if (v->spectrum != NULL)
+            b.w = kb_posterior_project(p, cand, c0, b.n, s, &b.ld, &b.prior);
+        rule->bounds(v, &b, &s->arena);
+        kb_arena_reset(&s->arena, mark);
     }
 }
 
-static bounds_fn *const rules[KB_CONF_N] = {[KB_CONF_FIXED] = fixed_bounds};
-
-void kb_confidence_bounds(const struct kb_conf_spec *conf, size_t n, const double *mean, const double *sd,
+void kb_confidence_bounds(const struct kb_posterior *p, const struct kb_conf_spec *conf,
+                          const struct kb_candidates *cand, struct kb_scratch *s, const double *mean, const double *sd,
                           double *lower, double *upper, double *score)
 {
-    assert(conf->type >= 0 && conf->type < KB_CONF_N);
-    rules[conf->type](conf, n, mean, sd, lower, upper, score);
+    size_t mark = kb_arena_mark(&s->arena);
+    const struct kb_spectrum *sp = kb_posterior_spectrum(p);
+    struct kb_conf_spec fallback = *conf;
+    struct kb_conf_view v = look(p, conf, kb_arena_doubles(&s->arena, sp != NULL ? sp->n : 0));
+    if (v.norm_bound < v.norm_least) {
+        kb_posterior_count_empty(p);
+        fallback.type = KB_CONF_FIXED;
+        v = look(p, &fallback, NULL);
+    }
+    bound_blocks(p, &v, cand, s, mean, sd, lower, upper);
+    for (size_t i = 0; i < cand->n; i++)
+        score[i] = upper[i];
+    kb_arena_reset(&s->arena, mark);
+}
+
+enum kb_err kb_confidence_norm(const struct kb_posterior *p, const struct kb_conf_spec *conf, double *norm_bound,
+                               double *norm_least)
+{
+    const struct kb_spectrum *sp = kb_posterior_spectrum(p);
+    double *work = kb_array(sp != NULL ? sp->n + 1 : 1, 1, sizeof *work);
+    if (work == NULL)
+        return KB_ENOMEM;
+    struct kb_conf_view v = look(p, conf, work);
+    *norm_bound = v.norm_bound;
+    *norm_least = v.norm_least;
+    kb_free(work);
+    return KB_OK;
 }

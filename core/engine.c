@@ -305,6 +305,22 @@ void kb_engine_rollback(struct kb_engine *e)
     clear_stage(e);
 }
 
+enum kb_err kb_engine_settle(struct kb_engine *e)
+{
+    return e->posterior != NULL ? kb_posterior_settle(e->posterior, &e->scratch) : KB_OK;
+}
+
+bool kb_engine_has_settled(const struct kb_engine *e)
+{
+    return e->posterior != NULL && kb_posterior_has_settled(e->posterior);
+}
+
+void kb_engine_publish(struct kb_engine *e)
+{
+    if (e->posterior != NULL)
+        kb_posterior_publish(e->posterior);
+}
+
 enum kb_err kb_engine_fold(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     enum kb_err rc = kb_engine_reserve(e, ev, msg);

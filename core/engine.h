@@ -55,6 +55,13 @@ void kb_engine_prepare(struct kb_engine *e, const struct kb_event *ev);
 void kb_engine_apply(struct kb_engine *e, const struct kb_event *ev); /* exclusive */
 void kb_engine_rollback(struct kb_engine *e);
 
+/* After a batch, where the confidence rule reads an eigendecomposition: settle makes it anew for all that is applied
+ * (beside readers; O(n^3), so once a batch and not once an event), publish shows it to them. Bounds rest on the last
+ * one published, which stays valid; a failed settle costs nothing but freshness, and the next one makes up for it. */
+enum kb_err kb_engine_settle(struct kb_engine *e);
+bool kb_engine_has_settled(const struct kb_engine *e); /* something waits for publish */
+void kb_engine_publish(struct kb_engine *e);           /* exclusive, O(1) */
+
 /* reserve, grow, prepare, apply in one call: for folds without readers. On failure nothing has changed. */
 enum kb_err kb_engine_fold(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);
 

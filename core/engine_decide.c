@@ -174,7 +174,7 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
     size_t *order = kb_arena_bytes(&s->arena, p->n * sizeof *order);
 
     kb_posterior_predict(e->posterior, &cand, s, mean, sd);
-    kb_confidence_bounds(&e->spec.conf, p->n, mean, sd, lower, upper, score);
+    kb_confidence_bounds(e->posterior, &e->spec.conf, &cand, s, mean, sd, lower, upper, score);
     kb_policy_propensities(&e->spec.rule, e->spec.conf.beta, p->n, mean, sd, score, propensity, &s->arena);
     const size_t chosen = kb_policy_draw(p->n, propensity, kb_rng_uniform(q->key, KB_STREAM_ARM, e->spec.seed));
     order_by_score(p->n, chosen, score, order);

@@ -119,6 +119,7 @@ static enum kb_err reserve_configured(struct kb_engine *e, const struct kb_event
         s->spec.repr.type = e->spec.repr.type;
         s->spec.context_kernel.lengthscale = e->spec.context_kernel.lengthscale;
         s->spec.arm_kernel.lengthscale = e->spec.arm_kernel.lengthscale;
+        kb_spec_drop_unserved_confidence(&s->spec);
     }
     KB_TRY(build_empty(e, ev));
 out:

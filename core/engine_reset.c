@@ -162,6 +162,7 @@ static enum kb_err build_for(struct kb_engine *e, struct kb_spec *spec, struct k
         kb_posterior_free(*out);
         *out = NULL;
         spec->repr.type = KB_REPR_KORS;
+        kb_spec_drop_unserved_confidence(spec);
         KB_TRY(kb_posterior_new(out, spec, graph));
     }
 out:
@@ -287,6 +288,7 @@ static struct kb_spec spec_of_reset(const struct kb_engine *e, const struct kb_e
     spec.repr.type = ev->as.dictionary.repr;
     spec.context_kernel.lengthscale = ev->as.dictionary.context_lengthscale;
     spec.arm_kernel.lengthscale = ev->as.dictionary.arm_lengthscale;
+    kb_spec_drop_unserved_confidence(&spec);
     return spec;
 }
 

@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include "err.h"
+
 /* Name of the kernel set OpenBLAS runs on ("Haswell", "SkylakeX", ...). Static storage. */
 const char *kb_blas_core_name(void);
 
@@ -15,9 +17,11 @@ double kb_dot(size_t n, const double *x, const double *y);
 void kb_axpy(size_t n, double a, const double *x, double *y); /* y += a x */
 
 /* y = beta y + alpha A x (A: rows x cols, ld >= rows). */
-void kb_gemv(size_t rows, size_t cols, double alpha, const double *a, size_t ld, const double *x, double beta, double *y);
+void kb_gemv(size_t rows, size_t cols, double alpha, const double *a, size_t ld, const double *x, double beta,
+             double *y);
 /* y = beta y + alpha A^T x. */
-void kb_gemv_t(size_t rows, size_t cols, double alpha, const double *a, size_t ld, const double *x, double beta, double *y);
+void kb_gemv_t(size_t rows, size_t cols, double alpha, const double *a, size_t ld, const double *x, double beta,
+               double *y);
 /* C = beta C + alpha A B (C: m x n, A: m x k, B: k x n). */
 void kb_gemm(size_t m, size_t n, size_t k, double alpha, const double *a, size_t lda, const double *b, size_t ldb,
              double beta, double *c, size_t ldc);
@@ -26,5 +30,9 @@ void kb_gemm_tn(size_t m, size_t n, size_t k, double alpha, const double *a, siz
                 double beta, double *c, size_t ldc);
 /* Lower triangle of C = beta C + alpha A A^T (C: n x n, A: n x k). */
 void kb_syrk_lower(size_t n, size_t k, double alpha, const double *a, size_t lda, double beta, double *c, size_t ldc);
+
+/* a = Q, value = ascending eigenvalues of the symmetric n x n matrix a (lower triangle read, ld = n), n >= 1, by divide
+ * and conquer. KB_ENOMEM leaves a as it was, KB_ENOTPD (no convergence: not seen with finite entries) spoils it. */
+enum kb_err kb_sym_eigen(size_t n, double *a, double *value);
 
 #endif

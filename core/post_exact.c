@@ -84,6 +84,13 @@ static size_t exact_held_bytes(const struct kb_posterior *p)
 
 /* --- room and lookup ------------------------------------------------------------------------------------- */
 
+/* What the spectrum is made of, besides the kernel. */
+static void exact_weights(const struct kb_posterior *p, const double **count, const double **sum)
+{
+    *count = exact_of_const(p)->count;
+    *sum = exact_of_const(p)->sum;
+}
+
 /* Number of the point, or KB_POINT_NONE. */
 static uint32_t find_point(const struct exact *e, const struct kb_point *pt)
 {
@@ -106,12 +113,24 @@ out:
 
 /* --- factor -------------------------------------------------------------------------------------------- */
 
-/* w = F^-1 ybar, after every change of F, S or n. O(|U|^2). */
+/* ln det(I + K_t / lambda) by the file header. O(|U|). */
+static double log_det(const struct exact *e)
+{
+    double log_counts = 0;
+    if (e->f.n == 0)
+        return 0;
+    for (size_t i = 0; i < e->f.n; i++)
+        log_counts += log(e->count[i]);
+    return kb_chol_logdet(&e->f) + log_counts - (double)e->f.n * log(e->base.lambda);
+}
+
+/* w = F^-1 ybar and the log determinant, after every change of F, S or n. O(|U|^2). */
 static void refresh(struct exact *e)
 {
     for (size_t i = 0; i < e->f.n; i++)
         e->w[i] = e->sum[i] / e->count[i];
     kb_chol_solve_l(&e->f, e->w);
+    e->base.log_det = log_det(e);
 }
 
 /* What a squared pivot cannot lie below: the noise by theory, JITTER diag where the noise drowns in rounding. */
@@ -316,10 +335,7 @@ static enum kb_err exact_facts(const struct kb_posterior *p, struct kb_posterior
     const struct exact *e = exact_of_const(p);
     if (e->f.n == 0)
         return KB_OK;
-    double log_counts = 0;
-    for (size_t i = 0; i < e->f.n; i++)
-        log_counts += log(e->count[i]);
-    out->information_gain = 0.5 * (kb_chol_logdet(&e->f) + log_counts - (double)e->f.n * log(p->lambda));
+    out->information_gain = 0.5 * p->log_det;
     return effective_dimension(e, &out->effective_dimension);
 }
 
@@ -359,7 +375,10 @@ static enum kb_err exact_load(struct kb_posterior *p, struct kb_reader *r)
             return KB_ECORRUPT;
     }
     kb_point_index_add(&e->index, &p->kernel, &p->support, 0);
-    return kb_factor_load(&e->f, n, r);
+    enum kb_err rc = kb_factor_load(&e->f, n, r);
+    if (rc == KB_OK)
+        p->log_det = log_det(e); /* of the same bits as before the snapshot, hence the same */
+    return rc;
 }
 
 const struct kb_posterior_ops kb_posterior_exact_ops = {
@@ -369,6 +388,7 @@ const struct kb_posterior_ops kb_posterior_exact_ops = {
     .held_bytes = exact_held_bytes,
     .reserve = exact_reserve,
     .predict_block = exact_predict_block,
+    .weights = exact_weights,
     .learn_adds_point = exact_learn_adds_point,
     .learn = exact_learn,
     .fill = exact_fill,

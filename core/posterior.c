@@ -25,6 +25,7 @@
 
 #define FIRST_SUPPORT 64u
 #define ROUNDING 1e-8
+#define SPECTRAL_VECTORS 6u /* what confidence rules draw besides projections, in vectors of the spectrum */
 
 static const struct kb_posterior_ops *const representations[KB_REPR_N] = {
     [KB_REPR_EXACT] = &kb_posterior_exact_ops,
@@ -44,9 +45,12 @@ enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *sp
         return KB_ENOMEM;
     p->ops = ops;
     p->lambda = spec->repr.lambda;
+    p->reads_spectrum = ops->weights != NULL && kb_conf_reads_spectrum(spec->conf.type);
     kb_support_init(&p->support, (size_t)spec->context_dim + spec->arm_dim);
     KB_TRY(kb_kernel_init(&p->kernel, spec, graph));
     KB_TRY(ops->init(p, spec));
+    if (p->reads_spectrum)
+        KB_TRY(kb_spectrum_new(&p->spectrum, 0));
     *out = p;
     p = NULL;
 out:
@@ -59,6 +63,8 @@ void kb_posterior_free(struct kb_posterior *p)
     if (p == NULL)
         return;
     p->ops->close(p);
+    kb_spectrum_free(p->spectrum);
+    kb_spectrum_free(p->settled);
     kb_support_close(&p->support);
     kb_kernel_close(&p->kernel);
     kb_free(p);
@@ -80,11 +86,13 @@ void kb_scratch_close(struct kb_scratch *s)
 }
 
 /* A block of columns, the user and context factors of a decision, and five vectors (features, rows of a factor,
- * diagonals and new coordinates of a block). */
-static size_t scratch_bytes(size_t n)
+ * diagonals and new coordinates of a block); and where a
+ * spectrum is read, a block of projections and the rules' vectors. */
+static size_t scratch_bytes(size_t n, bool reads_spectrum)
 {
+    size_t spectral = kb_arena_need(KB_BLOCK * kb_block_ld(n)) + SPECTRAL_VECTORS * kb_arena_need(n);
     return kb_arena_need(KB_BLOCK * kb_block_ld(n)) + kb_kernel_block_bytes(n) + 3 * kb_arena_need(n) +
-           4 * kb_arena_need(KB_BLOCK);
+           4 * kb_arena_need(KB_BLOCK) + (reads_spectrum ? spectral : 0);
 }
 
 double *kb_posterior_block(struct kb_scratch *s, size_t n)
@@ -95,7 +103,7 @@ double *kb_posterior_block(struct kb_scratch *s, size_t n)
 /* A scratch may have served another graph before: its solver is replaced when it does not fit. */
 enum kb_err kb_posterior_fit_for(const struct kb_posterior *p, struct kb_scratch *s, size_t n, size_t extra_bytes)
 {
-    size_t bytes = scratch_bytes(n > p->cap ? n : p->cap) + extra_bytes;
+    size_t bytes = scratch_bytes(n > p->cap ? n : p->cap, p->reads_spectrum) + extra_bytes;
     if (!kb_user_scratch_fits(s->user, p->kernel.user)) {
         struct kb_user_scratch *user = NULL;
         enum kb_err rc = kb_user_scratch_new(&user, p->kernel.user);
@@ -231,6 +239,7 @@ void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
     assert(d_count >= 0 && isfinite(d_sum));
     size_t mark = kb_arena_mark(&s->arena);
     p->ops->learn(p, pt, d_count, d_sum, s);
+    p->is_unsettled = true;
     kb_arena_reset(&s->arena, mark);
     use_staged(p);
 }
@@ -295,7 +304,13 @@ enum kb_err kb_posterior_choose(struct kb_posterior *p, const struct kb_history 
 enum kb_err kb_posterior_fill(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
                               const struct kb_atom *atoms, size_t n, struct kb_scratch *s)
 {
-    return p->ops->fill(p, h, node_of, atoms, n, s);
+    enum kb_err rc;
+    KB_TRY(p->ops->fill(p, h, node_of, atoms, n, s));
+    p->is_unsettled = true;
+    KB_TRY(kb_posterior_settle(p, s));
+    kb_posterior_publish(p);
+out:
+    return rc;
 }
 
 /* --- facts ------------------------------------------------------------------------------------------------ */
@@ -314,7 +329,8 @@ struct kb_point kb_posterior_support_point(const struct kb_posterior *p, size_t 
 size_t kb_posterior_bytes(const struct kb_posterior *p)
 {
     size_t point = sizeof(struct kb_user) + 2 * sizeof(uint32_t) + p->support.dim * sizeof(double);
-    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point + p->ops->held_bytes(p);
+    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point + p->ops->held_bytes(p) +
+           2 * kb_spectrum_bytes(p->spectrum); /* the next one is the writer's: readers may not look at it */
 }
 
 enum kb_err kb_posterior_facts(const struct kb_posterior *p, struct kb_posterior_facts *out)
@@ -322,6 +338,7 @@ enum kb_err kb_posterior_facts(const struct kb_posterior *p, struct kb_posterior
     *out = (struct kb_posterior_facts){
         .n_support = p->support.n,
         .n_clamped = atomic_load_explicit(&((struct kb_posterior *)p)->n_clamped, memory_order_relaxed),
+        .n_empty = atomic_load_explicit(&((struct kb_posterior *)p)->n_empty, memory_order_relaxed),
         .bytes = kb_posterior_bytes(p),
     };
     return p->ops->facts(p, out);

@@ -20,6 +20,7 @@
 #include "kernel.h"
 
 struct kb_posterior; /* opaque; owns its kernel */
+struct kb_spectrum;
 
 /* A dictionary point by the history row that holds it, with its inclusion probability (1 under `threshold`). */
 struct kb_atom {
@@ -57,6 +58,26 @@ void kb_posterior_discard(struct kb_posterior *p); /* forgets everything staged 
 void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                         struct kb_scratch *s);
 
+/* --- what confidence rules read --------------------------------------------------------------------------- */
+
+/* Where the spec's rule reads a spectrum, `settle` makes that of all that is learned so far, and `publish` shows it to
+ * readers; until then they see the last one. Nothing to do otherwise, or when nothing was learned since. After new,
+ * fill and load the spectrum is current. KB_ENOMEM, KB_ENOTPD leave the last one in force. [shared] O(n^3) */
+enum kb_err kb_posterior_settle(struct kb_posterior *p, struct kb_scratch *s);
+bool kb_posterior_has_settled(const struct kb_posterior *p); /* something waits for publish */
+void kb_posterior_publish(struct kb_posterior *p);           /* [exclusive] O(1) */
+
+double kb_posterior_lambda(const struct kb_posterior *p);
+double kb_posterior_log_det(const struct kb_posterior *p); /* exact: ln det(I + K / lambda); 0 otherwise. O(1) */
+const struct kb_spectrum *kb_posterior_spectrum(const struct kb_posterior *p); /* NULL when no rule reads it */
+
+/* Candidates c0..c0+n_c-1 (n_c <= 64) on the spectrum: column c of the result (leading dimension *ld) is w(c) of
+ * spectrum.h,
+ * (*prior)[c] = k(c, c). Both live in the scratch. O(n_c n (n + dim)). */
+const double *kb_posterior_project(const struct kb_posterior *p, const struct kb_candidates *cand, size_t c0,
+                                   size_t n_c, struct kb_scratch *s, size_t *ld, const double **prior);
+void kb_posterior_count_empty(const struct kb_posterior *p); /* a decision whose confidence set was empty */
+
 /* --- dictionary (representations that grow one; the exact one answers "no") ---------------------------- */
 
 /* Whether pt enters the dictionary: probability by the admission rule, compared with `uniform` in [0,1).
@@ -75,8 +96,8 @@ void kb_posterior_commit_atom(struct kb_posterior *p, struct kb_scratch *s);
 /* Chooses a dictionary for the whole history under spec p: rows in order, one chance per observation
  * (1 - (1-prob)^count), uniform numbers keyed by (key, row). *atoms is allocated (kb_free), may be NULL when
  * *n is 0. p must be empty and is left with the dictionary's A factor only; follow with kb_posterior_fill. */
-enum kb_err kb_posterior_choose(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of, uint64_t key,
-                                struct kb_scratch *s, struct kb_atom **atoms, size_t *n);
+enum kb_err kb_posterior_choose(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
+                                uint64_t key, struct kb_scratch *s, struct kb_atom **atoms, size_t *n);
 
 /* Teaches an empty posterior the whole history with the given dictionary (exact: atoms ignored, all rows).
  * Deterministic: the same history, atoms and spec give the same bits, after choose or not. KB_ENOMEM, KB_ENOTPD
@@ -90,6 +111,7 @@ struct kb_posterior_facts {
     size_t n_support;           /* dictionary size m, or distinct points */
     double effective_dimension; /* tr V0 (V0 + lambda I)^-1 */
     double information_gain;    /* 1/2 ln det(I + K/lambda) of the representation */
+    uint64_t n_empty;           /* decisions with an empty confidence set since the posterior was made */
     uint64_t n_clamped;         /* pivots or residuals lifted to their floor: degradation, not an error */
     size_t bytes;
 };

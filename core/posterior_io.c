@@ -122,7 +122,10 @@ enum kb_err kb_posterior_load(struct kb_posterior *p, struct kb_reader *r, struc
     KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
     KB_TRY(kb_posterior_anchor_support(p, 0, s));
     KB_TRY(p->ops->load(p, r));
-    rc = r->rc;
+    KB_TRY(r->rc);
+    p->is_unsettled = true;
+    KB_TRY(kb_posterior_settle(p, s));
+    kb_posterior_publish(p);
 out:
     return rc;
 }

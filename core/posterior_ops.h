@@ -11,6 +11,7 @@
 #include "chol.h"
 #include "ids.h"
 #include "posterior.h"
+#include "spectrum.h"
 
 /* Candidates of one predict block, history rows of one sweep block. */
 #define KB_BLOCK 64u
@@ -26,6 +27,10 @@ struct kb_posterior_ops {
     /* block: support x n_c kernel values, destroyed; diag: k(c, c); mean and variance out. */
     void (*predict_block)(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
                           double *mean, double *variance);
+
+    /* Counts and sums of the support points, for a spectrum over them. NULL in a representation that does not hold all
+     * distinct points. */
+    void (*weights)(const struct kb_posterior *p, const double **count, const double **sum);
 
     /* Whether learning at pt would need one more support point. */
     bool (*learn_adds_point)(const struct kb_posterior *p, const struct kb_point *pt);
@@ -60,6 +65,13 @@ struct kb_posterior {
     size_t n_staged_points; /* support points they may add */
     /* Pivots or residuals lifted to their floor. Readers count too, hence atomic; not part of the model. */
     _Atomic uint64_t n_clamped;
+    _Atomic uint64_t n_empty; /* decisions whose confidence set was empty, since the posterior was made; likewise */
+
+    /* What confidence rules read. Derived from the rest: neither digested nor saved. */
+    double log_det; /* ln det(I + K / lambda), kept current by the representation */
+    bool reads_spectrum, is_unsettled;
+    struct kb_spectrum *spectrum; /* what readers see, perhaps of an earlier moment; NULL when nobody reads it */
+    struct kb_spectrum *settled;  /* newer, waits for publish */
 };
 
 extern const struct kb_posterior_ops kb_posterior_exact_ops, kb_posterior_nystrom_ops;

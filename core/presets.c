@@ -10,6 +10,8 @@
  *   gob-lin    [LK, baselines]    laplacian 1     linear    linear       exact             ucb
  *   graph-ucb  [LK, baselines]    laplacian       linear    linear       exact             ucb
  *   coop-kernel-ucb [LK, baselines] laplacian     rbf       rbf          exact             ucb
+ *   cmm-ucb dmm-ucb amm-ucb ay-gp-ucb igp-ucb  [TC]
+ *                                 ones            rbf       rbf          exact             ucb, with the named bound
  *   ucb ts random                 ones            ones      delta        exact             ucb, thompson, uniform
  *   laplaced   (ours)             laplacian + p   rbf       rbf          kors              ucb
  *
@@ -18,6 +20,10 @@
  * model under two names, because a joint kernel over context and arm is what GP-UCB gets once contexts exist
  * (test: presets_k_ucb_and_gp_ucb_are_one_model). `coop-kernel-ucb` is a family over the user kernel (laplacian, heat,
  * spectral_rbf, ones); on its default it is the model of `lk-gp-ucb`.
+ *
+ * The rows of TC have a0 = sigma^2/c = lambda at c = 1 and sigma = 0.1, hence lambda 0.01; igp has its own
+ * a = 1 + 2/T at TC's T = 1,000. Who changes `noise` should change lambda with it. Their limit is lower where every
+ * batch of rewards costs an eigendecomposition.
  *
  * The default row's own values: lambda 1/4 bounds the noise variance of rewards in [0, 1], and mu = lambda keeps the
  * sketch finer than the noise; rho 0.01 lets what everybody likes weigh as much as what friends like (the crowd's
@@ -30,6 +36,9 @@
 /* Sizes that are common to most rows (docs: the API's defaults). */
 #define DEFAULT_DICTIONARY 1024u
 #define DEFAULT_EXACT_LIMIT 4096u
+#define TC_EXACT_LIMIT 2048u /* an eigendecomposition of this order takes seconds */
+#define TC_LAMBDA 0.01
+#define IGP_LAMBDA (1 + 2.0 / 1000)
 #define LK_EXACT_LIMIT 1500u /* beyond it LK's O(t^2) per decision is no longer interactive */
 
 struct preset {
@@ -43,6 +52,7 @@ struct preset {
     size_t max_dictionary, exact_limit; /* 0: the default */
     enum kb_rule_type rule;
     double beta;
+    enum kb_conf_type conf; /* fixed, unless the row says otherwise */
 };
 
 static const struct preset presets[] = {
@@ -143,6 +153,58 @@ static const struct preset presets[] = {
      .repr = KB_REPR_EXACT,
      .rule = KB_RULE_UCB,
      .beta = 2.0},
+    {.name = "cmm-ucb",
+     .about = "TC: one population, exact, the convex martingale mixture bound by its one-dimensional dual, UCB.",
+     .user = KB_USER_ONES,
+     .context = KB_VEC_RBF,
+     .arm = KB_VEC_RBF,
+     .repr = KB_REPR_EXACT,
+     .lambda = TC_LAMBDA,
+     .exact_limit = TC_EXACT_LIMIT,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0,
+     .conf = KB_CONF_CMM},
+    {.name = "dmm-ucb",
+     .about = "TC: one population, exact, the best of five ridges of that dual, UCB.",
+     .user = KB_USER_ONES,
+     .context = KB_VEC_RBF,
+     .arm = KB_VEC_RBF,
+     .repr = KB_REPR_EXACT,
+     .lambda = TC_LAMBDA,
+     .exact_limit = TC_EXACT_LIMIT,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0,
+     .conf = KB_CONF_DMM},
+    {.name = "amm-ucb",
+     .about = "TC: one population, exact, the analytic bound at the ridge of the model itself, UCB.",
+     .user = KB_USER_ONES,
+     .context = KB_VEC_RBF,
+     .arm = KB_VEC_RBF,
+     .repr = KB_REPR_EXACT,
+     .lambda = TC_LAMBDA,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0,
+     .conf = KB_CONF_AMM},
+    {.name = "ay-gp-ucb",
+     .about = "TC's baseline: one population, exact, Abbasi-Yadkori's radius, UCB.",
+     .user = KB_USER_ONES,
+     .context = KB_VEC_RBF,
+     .arm = KB_VEC_RBF,
+     .repr = KB_REPR_EXACT,
+     .lambda = TC_LAMBDA,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0,
+     .conf = KB_CONF_AY},
+    {.name = "igp-ucb",
+     .about = "TC's baseline: one population, exact, the radius of improved GP-UCB, UCB.",
+     .user = KB_USER_ONES,
+     .context = KB_VEC_RBF,
+     .arm = KB_VEC_RBF,
+     .repr = KB_REPR_EXACT,
+     .lambda = IGP_LAMBDA,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0,
+     .conf = KB_CONF_IGP},
     {.name = "ucb",
      .about = "Plain A/B routing: one mean per arm, the same for all users and contexts, UCB.",
      .user = KB_USER_ONES,
@@ -206,7 +268,7 @@ static void fill_defaults(struct kb_spec *spec)
                  .threshold = 0.01,
                  .max_dictionary = DEFAULT_DICTIONARY,
                  .exact_limit = DEFAULT_EXACT_LIMIT},
-        .conf = {.type = KB_CONF_FIXED, .noise = 0.1, .delta = 0.01},
+        .conf = {.noise = 0.1, .delta = 0.01},
         .aggregation = KB_AGG_FIRST,
         .reward_window_ms = INT64_C(3600) * 1000,
         .seed = 1,
@@ -239,6 +301,7 @@ enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t cont
     if (p->exact_limit > 0)
         spec->repr.exact_limit = p->exact_limit;
     spec->rule.type = p->rule;
+    spec->conf.type = p->conf;
     spec->conf.beta = p->beta;
     return KB_OK;
 }

@@ -41,7 +41,10 @@ static const char *const repr_names[KB_REPR_N] = {
     [KB_REPR_KORS] = "kors",
     [KB_REPR_THRESHOLD] = "threshold",
 };
-static const char *const conf_names[KB_CONF_N] = {[KB_CONF_FIXED] = "fixed"};
+static const char *const conf_names[KB_CONF_N] = {
+    [KB_CONF_FIXED] = "fixed", [KB_CONF_LK] = "lk",   [KB_CONF_EK] = "ek",   [KB_CONF_AY] = "ay",
+    [KB_CONF_IGP] = "igp",     [KB_CONF_AMM] = "amm", [KB_CONF_DMM] = "dmm", [KB_CONF_CMM] = "cmm",
+};
 static const char *const rule_names[KB_RULE_N] = {
     [KB_RULE_UCB] = "ucb",
     [KB_RULE_THOMPSON] = "thompson",
@@ -204,16 +207,42 @@ static enum kb_err check_counts(const struct kb_spec *spec, struct kb_errmsg *ms
 
 /* --- types and combinations --------------------------------------------------------------------------- */
 
-enum capability { CAP_EXACT_GRAM = 1u, CAP_INFO_GAIN = 2u, CAP_PROJECTION_ERROR = 4u };
+enum capability { CAP_EXACT_GRAM = 1u, CAP_INFO_GAIN = 2u, CAP_PROJECTION_ERROR = 4u, CAP_SPECTRUM = 8u };
 
 static const unsigned repr_provides[KB_REPR_N] = {
-    [KB_REPR_EXACT] = CAP_EXACT_GRAM | CAP_INFO_GAIN,
+    [KB_REPR_EXACT] = CAP_EXACT_GRAM | CAP_INFO_GAIN | CAP_SPECTRUM,
     [KB_REPR_KORS] = CAP_INFO_GAIN,
     [KB_REPR_THRESHOLD] = CAP_INFO_GAIN | CAP_PROJECTION_ERROR, /* every residual is <= threshold k(s,s) */
 };
 static const bool user_reads_graph[KB_USER_N] = {
     [KB_USER_LAPLACIAN] = true, [KB_USER_HEAT] = true, [KB_USER_SPECTRAL_RBF] = true};
-static const unsigned conf_needs[KB_CONF_N] = {[KB_CONF_FIXED] = 0};
+/* The closed forms hold for the exact posterior; their forms on a dictionary need its projection error as well. */
+static const unsigned conf_needs[KB_CONF_N] = {
+    [KB_CONF_FIXED] = 0,
+    [KB_CONF_LK] = CAP_EXACT_GRAM | CAP_INFO_GAIN,
+    [KB_CONF_EK] = CAP_EXACT_GRAM | CAP_SPECTRUM,
+    [KB_CONF_AY] = CAP_EXACT_GRAM | CAP_INFO_GAIN,
+    [KB_CONF_IGP] = CAP_EXACT_GRAM | CAP_INFO_GAIN,
+    [KB_CONF_AMM] = CAP_EXACT_GRAM | CAP_INFO_GAIN,
+    [KB_CONF_DMM] = CAP_EXACT_GRAM | CAP_SPECTRUM,
+    [KB_CONF_CMM] = CAP_EXACT_GRAM | CAP_SPECTRUM,
+};
+
+bool kb_conf_reads_spectrum(enum kb_conf_type type)
+{
+    return (conf_needs[type] & CAP_SPECTRUM) != 0;
+}
+
+static bool is_served(const struct kb_spec *spec)
+{
+    return (conf_needs[spec->conf.type] & ~repr_provides[spec->repr.type]) == 0;
+}
+
+void kb_spec_drop_unserved_confidence(struct kb_spec *spec)
+{
+    if (!is_served(spec))
+        spec->conf.type = KB_CONF_FIXED;
+}
 
 /* Enums read from a snapshot or filled by a caller: nothing below may index a table with one unchecked. */
 static enum kb_err check_types(const struct kb_spec *spec, struct kb_errmsg *msg)
@@ -287,8 +316,9 @@ static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errms
         return kb_fail(KB_EUNSUPPORTED, msg, "/context_kernel/lengthscale", "this kernel has no lengthscale");
     if (spec->arm_kernel.is_median && !has_lengthscale(arm))
         return kb_fail(KB_EUNSUPPORTED, msg, "/arm_kernel/lengthscale", "this kernel has no lengthscale");
-    if (conf_needs[spec->conf.type] & ~repr_provides[spec->repr.type])
-        return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type", "%s cannot be computed from representation %s",
+    if (!is_served(spec))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type",
+                       "%s needs representation exact; it cannot be computed from %s yet",
                        kb_conf_name((int)spec->conf.type), kb_repr_name((int)spec->repr.type));
     return KB_OK;
 }
@@ -355,7 +385,8 @@ bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)
     return a->context_dim == b->context_dim && a->arm_dim == b->arm_dim &&
            same_user_kernel(&a->user_kernel, &b->user_kernel) &&
            same_vec_kernel(&a->context_kernel, &b->context_kernel) && same_vec_kernel(&a->arm_kernel, &b->arm_kernel) &&
-           same_repr(&a->repr, &b->repr);
+           same_repr(&a->repr, &b->repr) &&
+           kb_conf_reads_spectrum(a->conf.type) == kb_conf_reads_spectrum(b->conf.type);
 }
 
 /* The part of a vector kernel that is not a double. */

@@ -17,7 +17,10 @@ enum kb_vec_kernel_type {
     KB_VEC_LINEAR, KB_VEC_POLYNOMIAL, KB_VEC_DELTA, KB_VEC_ONES, KB_VEC_N
 };
 enum kb_repr_type { KB_REPR_EXACT, KB_REPR_KORS, KB_REPR_THRESHOLD, KB_REPR_N };
-enum kb_conf_type { KB_CONF_FIXED, KB_CONF_N };
+enum kb_conf_type {
+    KB_CONF_FIXED, KB_CONF_LK, KB_CONF_EK, KB_CONF_AY, KB_CONF_IGP,
+    KB_CONF_AMM, KB_CONF_DMM, KB_CONF_CMM, KB_CONF_N
+};
 enum kb_rule_type { KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM, KB_RULE_N };
 enum kb_aggregation { KB_AGG_FIRST, KB_AGG_SUM, KB_AGG_LAST, KB_AGG_N };
 
@@ -54,8 +57,8 @@ struct kb_repr_spec {
 struct kb_conf_spec {
     enum kb_conf_type type;
     double beta;        /* fixed: score = mean + beta sd, >= 0; Thompson's scale nu */
-    double norm_bound;  /* B; 0 = automatic; kept for rules that use it */
-    double noise;       /* sigma, > 0 */
+    double norm_bound;  /* B, the bound on the norm of f; 0 = automatic (confidence.c says what that is) */
+    double noise;       /* sigma, > 0: the noise is sigma-sub-Gaussian; c of the TC rules is sigma^2 / lambda */
     double delta;       /* in (0, 1) */
 };
 
@@ -108,7 +111,15 @@ enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t cont
  * a combination; *msg points at the field ("/representation/lambda"). */
 enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg);
 
-/* Whether going from a to b keeps every kernel value and feature, so that no rebuild is due. */
+/* Whether the rule reads an eigendecomposition of the posterior (spectrum.h). */
+bool kb_conf_reads_spectrum(enum kb_conf_type type);
+
+/* `fixed` in place of a confidence rule that the representation in force cannot serve: for a reset that has moved an
+ * exact model to a dictionary. Configurations are never changed by this; they are refused (kb_spec_check). */
+void kb_spec_drop_unserved_confidence(struct kb_spec *spec);
+
+/* Whether going from a to b keeps every kernel value and feature, and what confidence rules read, so that no rebuild
+ * is due. */
 bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b);
 
 uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h);

@@ -4,6 +4,7 @@
  *     grow     let the engine's visible arrays grow                                write lock       (fails: undone)
  *     append   all rows of the batch in one transaction                                             (fails: undone)
  *     apply    prepare without the lock, then apply, event by event                write lock       cannot fail
+ *     settle   what confidence rules read of the model, where they read more than mean and sd (swap: write lock)
  *     answer   the ops whose last event was in the batch
  *
  * A batch ends when it is full, when an event must stand alone or last (is_alone; dictionary events), when an event
@@ -97,6 +98,22 @@ static void apply_batch(struct ld_tenant *t)
     ld_failpoint("after_apply");
 }
 
+/* Bounds that take in the batch, where the rule needs heavy work for that; done before the answers, so that who was
+ * told that a reward is applied finds it in the bounds, and once a batch, so that a busy tenant pays for it once.
+ * Without memory the last ones stay in force, which are valid, only wider. */
+static void refresh_bounds(struct ld_tenant *t)
+{
+    const enum kb_err rc = kb_engine_settle(t->engine);
+
+    if (rc != KB_OK)
+        ld_log(LD_LOG_WARN, "tenant %s: bounds are those of an earlier event: %s", t->name, kb_strerror(rc));
+    if (!kb_engine_has_settled(t->engine))
+        return;
+    pthread_rwlock_wrlock(&t->lock);
+    kb_engine_publish(t->engine);
+    pthread_rwlock_unlock(&t->lock);
+}
+
 /* ---- batches --------------------------------------------------------------------------------------- */
 
 /* Readers are kept out only when some array really has to move. On failure the caller rolls back. */
@@ -173,10 +190,12 @@ bool ld_batch_flush(struct ld_tenant *t)
     is_ok = grow(t) == KB_OK && append_batch(t, why);
     count_commit(t, is_ok, why);
     t->has_failed |= !is_ok;
-    if (is_ok)
+    if (is_ok) {
         apply_batch(t);
-    else
+        refresh_bounds(t);
+    } else {
         kb_engine_rollback(t->engine);
+    }
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
     settle(t, is_ok);

@@ -12,8 +12,7 @@
 static const struct ld_choice user_kernels = {kb_user_kernel_name, kb_user_kernel_from_name, {"mmd"}};
 static const struct ld_choice vec_kernels = {kb_vec_kernel_name, kb_vec_kernel_from_name, {NULL}};
 static const struct ld_choice reprs = {kb_repr_name, kb_repr_from_name, {"bkb", "bbkb"}};
-static const struct ld_choice confs = {
-    kb_conf_name, kb_conf_from_name, {"lk", "ek", "ay", "igp", "bkb", "amm", "dmm", "cmm"}};
+static const struct ld_choice confs = {kb_conf_name, kb_conf_from_name, {"bkb"}};
 static const struct ld_choice rules = {kb_rule_name, kb_rule_from_name, {NULL}};
 static const struct ld_choice aggregations = {kb_aggregation_name, kb_aggregation_from_name, {NULL}};
 

@@ -230,6 +230,9 @@ int ld_recover(struct ld_recovered *out, struct ld_store *store, const char *db_
         kb_engine_free(r.engine);
         return rc;
     }
+    if (kb_engine_settle(r.engine) != KB_OK) /* the bounds then rest on fewer events until the next one */
+        ld_log(LD_LOG_WARN, "%s: no memory for the confidence bounds of all events", db_path);
+    kb_engine_publish(r.engine);
     *out = r;
     return LD_STORE_OK;
 }

@@ -273,3 +273,89 @@ def close(got, want, tolerance):
     """Relative to the size of the wanted values, as one number over the arrays."""
     got, want = np.asarray(got, dtype=float), np.asarray(want, dtype=float)
     return float(np.max(np.abs(got - want) / np.maximum(np.abs(want), tolerance))) <= tolerance if got.size else True
+
+
+# --- confidence ------------------------------------------------------------------------------------------------------
+
+GRID = (1, 3, 10, 30, 100)
+
+
+class Bounds:
+    """Confidence rules on all t observations, one row of the t x t Gram matrix each: nothing is merged, so what the server
+    does with repeated points is checked and not repeated. a0 = lambda, B the norm bound, sigma the noise."""
+
+    def __init__(self, model, history, query, norm_bound):
+        conf = model.p["confidence"]
+        self.sigma, self.level, self.b, self.a0 = conf["noise"], 2 * math.log(1 / conf["delta"]), norm_bound, model.ridge
+        past, self.y = [h[0] for h in history], np.array([h[1] for h in history])
+        self.prior = model.diag(query)
+        self.k = model.gram(past, past) if past else np.zeros((0, 0))
+        self.cross = model.gram(past, query) if past else np.zeros((0, len(query)))
+        self.beta = conf["beta"]
+        self.eig = np.maximum(np.linalg.eigvalsh(self.k), 0) if len(past) else np.zeros(0)
+
+    def at(self, a):
+        """mean, sd and y^T (K + a I)^-1 y at ridge a."""
+        if not len(self.y):
+            return np.zeros(len(self.prior)), np.sqrt(self.prior), 0.0
+        solved = np.linalg.solve(self.k + a * np.eye(len(self.y)), np.column_stack([self.y, self.cross]))
+        variance = self.prior - (self.cross * solved[:, 1:]).sum(axis=0)
+        return self.cross.T @ solved[:, 0], np.sqrt(np.maximum(variance, 0)), float(self.y @ solved[:, 0])
+
+    def log_det(self):
+        return float(np.log1p(self.eig / self.a0).sum())
+
+    def radius_sq(self):
+        """R^2 [TC, eq. 8]."""
+        return self.a0 * self.at(self.a0)[2] + self.sigma ** 2 * (self.log_det() + self.level)
+
+    def norm_least(self):
+        """The largest of (a y^T (K + a I)^-1 y - R^2) / a over a fine grid, as a norm; 0 when it is negative."""
+        r = self.radius_sq()
+        return math.sqrt(max(0.0, max(self.at(a)[2] - r / a for a in self.a0 * np.logspace(-5, 8, 400))))
+
+    def dual(self, a):
+        """lower, upper at ridge a [TC, eq. 12]."""
+        mean, sd, energy = self.at(a)
+        half = math.sqrt(max(0.0, self.radius_sq() / a + self.b ** 2 - energy)) * sd
+        return mean - half, mean + half
+
+    def best(self, ridges):
+        lower, upper = zip(*[self.dual(a) for a in ridges])
+        return np.max(lower, axis=0), np.min(upper, axis=0)
+
+    def closed(self, radius):
+        mean, sd, _ = self.at(self.a0)
+        return mean - radius * sd, mean + radius * sd
+
+    def of(self, kind):
+        """lower, upper of a rule by its formula."""
+        c = self.sigma ** 2 / self.a0
+        if kind == "fixed":
+            return self.closed(self.beta)
+        if kind in ("lk", "ay"):
+            return self.closed(self.b + math.sqrt(c * (self.log_det() + self.level)))
+        if kind == "igp":
+            return self.closed(self.b + self.sigma * math.sqrt(self.log_det() + 2 + self.level))
+        if kind == "ek":
+            t, kappa = len(self.y), self.k.diagonal().max(initial=0)
+            growth = math.log(math.e + math.e * t * kappa / self.a0) * (self.eig / (self.eig + self.a0)).sum()
+            return self.closed(self.b + math.sqrt(c * (self.level + growth)))
+        if kind == "amm":
+            return self.dual(self.a0)
+        if kind == "dmm":
+            return self.best([g * self.a0 for g in GRID])
+        assert kind == "cmm"
+        return self.fine(self.a0 * np.logspace(-6, 10, 40000))
+
+    def fine(self, ridges):
+        """The same as `best` for very many ridges, by the eigenvectors of the t x t Gram matrix."""
+        if not len(self.y):
+            return -self.b * np.sqrt(self.prior), self.b * np.sqrt(self.prior)
+        e, q = np.linalg.eigh(self.k)
+        share = 1 / (np.maximum(e, 0)[None, :] + ridges[:, None])
+        w, target, r = q.T @ self.cross, q.T @ self.y, self.radius_sq()
+        width = np.sqrt(np.maximum(0, r / ridges + self.b ** 2 - share @ target ** 2))[:, None]
+        half = width * np.sqrt(np.maximum(1e-13 * self.prior, self.prior - share @ w ** 2))
+        mean = share @ (w * target[:, None])
+        return (mean - half).max(axis=0), (mean + half).min(axis=0)

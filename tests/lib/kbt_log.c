@@ -168,6 +168,8 @@ static void commit(struct kbt_log *log, size_t first)
         kb_engine_prepare(log->live, &log->event[i]);
         kb_engine_apply(log->live, &log->event[i]);
     }
+    ck_assert_int_eq(kb_engine_settle(log->live), KB_OK);
+    kb_engine_publish(log->live);
 }
 
 /* Reserves the event's follow-up, if any; true when it closes the batch. */
@@ -262,6 +264,8 @@ struct kb_engine *kbt_log_fold(const struct kbt_log *log, struct kb_engine *from
         ck_assert_msg(rc == KB_OK, "event %zu (%s): %s %s %s", i + 1, kb_event_name(log->event[i].type),
                       kb_strerror(rc), msg.pointer, msg.text);
     }
+    ck_assert_int_eq(kb_engine_settle(e), KB_OK);
+    kb_engine_publish(e);
     return e;
 }
 

@@ -222,6 +222,47 @@ START_TEST(a_snapshot_of_any_moment_with_its_tail_equals_the_live_model)
 }
 END_TEST
 
+/* Bounds of the whole catalogue for one user. */
+static void read_bounds(const struct kb_engine *e, const char *user, double lower[N_ARMS], double upper[N_ARMS])
+{
+    struct kb_scratch *s = NULL;
+    struct kb_decision d;
+    const double context[2] = {0.3, -0.2};
+    const struct kb_query q = {.user = user, .context = context, .key = 7};
+
+    ck_assert_int_eq(kb_engine_scratch_new(&s), KB_OK);
+    ck_assert_int_eq(kb_engine_fit_scratch(e, s, 0, 0), KB_OK);
+    ck_assert_int_eq(kb_engine_decide(e, &q, s, &d, NULL), KB_OK);
+    memcpy(lower, d.lower, d.n * sizeof *lower);
+    memcpy(upper, d.upper, d.n * sizeof *upper);
+    kb_engine_scratch_free(s);
+}
+
+START_TEST(bounds_after_a_fold_or_a_reload_are_those_of_the_live_model)
+{
+    struct kbt_log log;
+    double lower[3][N_ARMS], upper[3][N_ARMS];
+
+    run_session(&log, spec_of((size_t)_i), 14 + (uint64_t)_i);
+    struct kb_engine *fold = kbt_log_fold(&log, NULL, 0, _i % 2 == 0), *copy = kbt_log_reload(log.live);
+    for (size_t user = 0; user < N_USERS; user++) {
+        char id[8];
+        snprintf(id, sizeof id, "u%zu", user);
+        read_bounds(log.live, id, lower[0], upper[0]);
+        read_bounds(fold, id, lower[1], upper[1]);
+        read_bounds(copy, id, lower[2], upper[2]);
+        for (size_t i = 0; i < N_ARMS - 1; i++) {
+            ck_assert_double_lt(lower[0][i], upper[0][i]);
+            ck_assert(lower[0][i] == lower[1][i] && upper[0][i] == upper[1][i]);
+            ck_assert(lower[0][i] == lower[2][i] && upper[0][i] == upper[2][i]);
+        }
+    }
+    kb_engine_free(fold);
+    kb_engine_free(copy);
+    kbt_log_close(&log);
+}
+END_TEST
+
 START_TEST(events_in_batches_equal_events_one_by_one)
 {
     struct kbt_log one, many;
@@ -448,6 +489,7 @@ int main(void)
     tcase_add_loop_test(each, a_fresh_fold_equals_the_live_model, 0, n);
     tcase_add_loop_test(each, quiet_fold_equals_plain_fold, 0, n);
     tcase_add_loop_test(each, a_snapshot_of_any_moment_with_its_tail_equals_the_live_model, 0, n);
+    tcase_add_loop_test(each, bounds_after_a_fold_or_a_reload_are_those_of_the_live_model, 0, n);
     tcase_add_loop_test(each, events_in_batches_equal_events_one_by_one, 0, n);
     tcase_add_loop_test(each, a_failing_allocation_changes_nothing_and_the_next_try_goes_on, 0, n);
     tcase_add_test(some, refused_events_change_nothing);

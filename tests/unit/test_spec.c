@@ -69,7 +69,7 @@ START_TEST(every_preset_passes_its_own_check_in_all_dimensions)
         }
         ck_assert_uint_gt(strlen(kb_preset_about(n)), 10);
     }
-    ck_assert_uint_eq(n, 14);
+    ck_assert_uint_eq(n, 19);
     ck_assert_ptr_null(kb_preset_about(n));
 }
 END_TEST
@@ -324,6 +324,25 @@ START_TEST(user_kernels_read_their_own_parameters_only)
 }
 END_TEST
 
+START_TEST(rules_that_need_the_exact_posterior_are_refused_on_dictionaries)
+{
+    for (int type = 0; type < KB_CONF_N; type++) {
+        for (int repr = 0; repr < KB_REPR_N; repr++) {
+            struct kb_spec s = preset("k-ucb", 2, 3);
+            s.conf.type = (enum kb_conf_type)type;
+            s.repr.type = (enum kb_repr_type)repr;
+            if (type == KB_CONF_FIXED || repr == KB_REPR_EXACT)
+                ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+            else
+                expect_refused(&s, KB_EUNSUPPORTED, "/confidence/type");
+            kb_spec_drop_unserved_confidence(&s);
+            ck_assert_int_eq(s.conf.type, repr == KB_REPR_EXACT ? type : KB_CONF_FIXED);
+            ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+        }
+    }
+}
+END_TEST
+
 START_TEST(the_graph_baselines_are_what_the_paper_says)
 {
     struct kb_spec gob = preset("gob-lin", 0, 3), graph = preset("graph-ucb", 0, 3);
@@ -335,6 +354,21 @@ START_TEST(the_graph_baselines_are_what_the_paper_says)
     gob.user_kernel.rho = 0.1;
     ck_assert(kb_spec_same_model(&gob, &graph));
     ck_assert(kb_spec_same_model(&coop, &lk));
+}
+END_TEST
+
+START_TEST(rules_that_read_a_spectrum_make_another_model_than_those_that_do_not)
+{
+    const struct kb_spec a = preset("k-ucb", 2, 3);
+    struct kb_spec b = a;
+    b.conf = (struct kb_conf_spec){.type = KB_CONF_AMM, .norm_bound = 3, .noise = 2, .delta = 0.5};
+    ck_assert(kb_spec_same_model(&a, &b));
+    b.conf.type = KB_CONF_CMM;
+    ck_assert(!kb_spec_same_model(&a, &b));
+    struct kb_spec c = b;
+    c.conf.type = KB_CONF_DMM;
+    c.conf.noise = 1;
+    ck_assert(kb_spec_same_model(&b, &c));
 }
 END_TEST
 
@@ -422,6 +456,8 @@ int main(void)
                    kernels_of_coordinates_need_coordinates, a_population_needs_the_laplacian_at_power_one,
                    variances_of_isolated_users_stay_in_range, user_kernels_read_their_own_parameters_only,
                    the_graph_baselines_are_what_the_paper_says, median_wants_a_kernel_with_a_lengthscale,
+                   rules_that_need_the_exact_posterior_are_refused_on_dictionaries,
+                   rules_that_read_a_spectrum_make_another_model_than_those_that_do_not,
                    only_what_moves_a_kernel_value_or_a_feature_makes_another_model,
                    exact_models_do_not_depend_on_dictionary_settings, digest_sees_each_setting);
 }

@@ -1,0 +1,42 @@
+/* Eigendecomposition of what an exact posterior has seen: every ridge at once, in O(n) per ridge.
+ *
+ *   M = N^1/2 K_UU N^1/2 = Q diag(e) Q^T,   yt = Q^T N^-1/2 S,   w(s) = Q^T N^1/2 k_U(s)
+ *   mean_a(s) = sum w_i yt_i / (e_i + a),   sd_a^2(s) = k(s,s) - sum w_i^2 / (e_i + a)          [TC, eq. 2-3]
+ *
+ * n distinct points with counts n_i and reward sums S_i stand for all t observations: M has the non-zero eigenvalues
+ * of the t x t matrix K_t, and what y has outside of the span of M's eigenvectors is the scatter of repeated
+ * rewards around their means, y.y - sum S_i^2 / n_i, which no ridge changes. Immutable once made. */
+#ifndef KB_SPECTRUM_H
+#define KB_SPECTRUM_H
+
+#include <stddef.h>
+
+#include "err.h"
+
+struct kb_spectrum {
+    size_t n;
+    double n_observed;   /* t */
+    double largest_diag; /* kappa^2: largest k(s,s) among the points */
+    double *basis;       /* n x n, column-major: N^1/2 Q */
+    double *value;       /* [n] e_i >= 0 */
+    double *target;      /* [n] yt_i */
+};
+
+/* n points, all zero; basis is for the caller to fill with the lower triangle of K_UU. KB_ENOMEM. */
+enum kb_err kb_spectrum_new(struct kb_spectrum **out, size_t n);
+void kb_spectrum_free(struct kb_spectrum *sp);
+size_t kb_spectrum_bytes(const struct kb_spectrum *sp); /* 0 for NULL */
+
+/* Turns the Gram matrix in basis into the decomposition, given counts n_i > 0 and sums S_i. KB_ENOMEM, KB_ENOTPD
+ * (no convergence) leave it useless. About 9 n^3 flops. */
+enum kb_err kb_spectrum_decompose(struct kb_spectrum *sp, const double *count, const double *sum);
+
+/* reciprocal[i] = 1 / (e_i + a). */
+void kb_spectrum_reciprocals(const struct kb_spectrum *sp, double a, double *reciprocal);
+
+double kb_spectrum_log_det(const struct kb_spectrum *sp, double a);             /* ln det(I + K_t / a) */
+double kb_spectrum_effective_dimension(const struct kb_spectrum *sp, double a); /* tr K_t (K_t + a I)^-1 */
+/* sum yt_i^2 / (e_i + a): y^T (K_t + a I)^-1 y less the scatter's own share, scatter / a. */
+double kb_spectrum_energy(const struct kb_spectrum *sp, const double *reciprocal);
+
+#endif

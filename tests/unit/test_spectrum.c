@@ -1,0 +1,152 @@
+/* The spectrum against plain elimination on all t observations, at ridges from far below the eigenvalues to far above.
+ */
+#include "spectrum.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "kbt.h"
+#include "linalg.h"
+#include "rng.h"
+
+#define N 9u
+#define T 21u
+
+/* n points with counts 1 to 4 and a random Gram matrix; the t observations say their point and reward. */
+struct world {
+    double k[N * N], count[N], sum[N], scatter;
+    size_t of[T];
+    double y[T];
+};
+
+static void make_world(struct world *w)
+{
+    *w = (struct world){0};
+    kbt_random_spd(N, 4, 0.01, w->k);
+    for (size_t i = 0; i < T; i++) {
+        w->of[i] = i < N ? i : (i * i) % N;
+        w->y[i] = kb_rng_normal(3, KB_STREAM_SIMULATION, i);
+        w->count[w->of[i]]++;
+        w->sum[w->of[i]] += w->y[i];
+        w->scatter += w->y[i] * w->y[i];
+    }
+    for (size_t i = 0; i < N; i++)
+        w->scatter -= w->sum[i] * w->sum[i] / w->count[i];
+}
+
+static struct kb_spectrum *decompose(const struct world *w)
+{
+    struct kb_spectrum *sp = NULL;
+    ck_assert_int_eq(kb_spectrum_new(&sp, N), KB_OK);
+    for (size_t j = 0; j < N; j++) {
+        for (size_t i = j; i < N; i++)
+            sp->basis[j * N + i] = w->k[j * N + i];
+    }
+    ck_assert_int_eq(kb_spectrum_decompose(sp, w->count, w->sum), KB_OK);
+    return sp;
+}
+
+/* K_t + a I. */
+static void dense(const struct world *w, double a, double *m)
+{
+    for (size_t i = 0; i < T; i++) {
+        for (size_t j = 0; j < T; j++)
+            m[j * T + i] = w->k[w->of[j] * N + w->of[i]] + (i == j ? a : 0);
+    }
+}
+
+static const double ridges[] = {1e-3, 0.1, 1, 30, 1e5};
+
+START_TEST(energy_and_determinant_are_those_of_all_observations_at_every_ridge)
+{
+    struct world w;
+    double m[T * T], x[T], reciprocal[N];
+    make_world(&w);
+    struct kb_spectrum *sp = decompose(&w);
+    for (size_t r = 0; r < sizeof ridges / sizeof ridges[0]; r++) {
+        double a = ridges[r];
+        dense(&w, a, m);
+        kbt_solve(T, m, w.y, x);
+        kb_spectrum_reciprocals(sp, a, reciprocal);
+        ck_assert(kbt_close(kb_spectrum_energy(sp, reciprocal) + w.scatter / a, kb_dot(T, x, w.y), 1e-9));
+        ck_assert(kbt_close(kb_spectrum_log_det(sp, a), kbt_logdet(T, m) - T * log(a), 1e-9));
+    }
+    kb_spectrum_free(sp);
+}
+END_TEST
+
+START_TEST(mean_and_variance_are_those_of_all_observations_at_every_ridge)
+{
+    struct world w;
+    double m[T * T], x[T], solved[T], column[T], k[N], projected[N], reciprocal[N];
+    make_world(&w);
+    struct kb_spectrum *sp = decompose(&w);
+    kbt_random_normal(N, 8, k);
+    for (size_t i = 0; i < T; i++)
+        column[i] = k[w.of[i]];
+    kb_gemv_t(N, N, 1, sp->basis, N, k, 0, projected);
+    for (size_t r = 0; r < sizeof ridges / sizeof ridges[0]; r++) {
+        double a = ridges[r], mean = 0, explained = 0;
+        dense(&w, a, m);
+        kbt_solve(T, m, w.y, x);
+        kbt_solve(T, m, column, solved);
+        kb_spectrum_reciprocals(sp, a, reciprocal);
+        for (size_t i = 0; i < N; i++) {
+            mean += projected[i] * sp->target[i] * reciprocal[i];
+            explained += projected[i] * projected[i] * reciprocal[i];
+        }
+        ck_assert(kbt_close(mean, kb_dot(T, column, x), 1e-9));
+        ck_assert(kbt_close(explained, kb_dot(T, column, solved), 1e-9));
+    }
+    kb_spectrum_free(sp);
+}
+END_TEST
+
+START_TEST(facts_of_the_points_are_counted)
+{
+    struct world w;
+    double m[T * T], inverse[T * T], trace = 0, largest = 0;
+    make_world(&w);
+    struct kb_spectrum *sp = decompose(&w);
+    for (size_t i = 0; i < N; i++)
+        largest = fmax(largest, w.k[i * N + i]);
+    ck_assert_double_eq(sp->n_observed, T);
+    ck_assert_double_eq(sp->largest_diag, largest);
+    dense(&w, 0.7, m);
+    kbt_inverse(T, m, inverse);
+    for (size_t i = 0; i < T; i++)
+        trace += 1 - 0.7 * inverse[i * T + i];
+    ck_assert(kbt_close(kb_spectrum_effective_dimension(sp, 0.7), trace, 1e-10));
+    kb_spectrum_free(sp);
+}
+END_TEST
+
+START_TEST(no_points_and_singular_points_are_fine)
+{
+    struct kb_spectrum *sp = NULL;
+    const double count[2] = {3, 5}, sum[2] = {3, 10};
+    double reciprocal[2];
+    ck_assert_int_eq(kb_spectrum_new(&sp, 0), KB_OK);
+    ck_assert_int_eq(kb_spectrum_decompose(sp, NULL, NULL), KB_OK);
+    ck_assert_double_eq(kb_spectrum_log_det(sp, 1) + kb_spectrum_energy(sp, NULL), 0);
+    kb_spectrum_free(sp);
+    ck_assert_int_eq(kb_spectrum_new(&sp, 2), KB_OK);
+    sp->basis[0] = sp->basis[1] = sp->basis[3] = 2; /* two points with one row: rank one */
+    ck_assert_int_eq(kb_spectrum_decompose(sp, count, sum), KB_OK);
+    ck_assert_double_ge(sp->value[0], 0);
+    ck_assert(kbt_close(kb_spectrum_log_det(sp, 1), log(17), 1e-12));
+    kb_spectrum_reciprocals(sp, 1, reciprocal);
+    /* y^T (K + I)^-1 y = y.y - S^2 2 / (1 + 2 t), with the scatter 3 * 0 + 5 * 0 */
+    ck_assert(kbt_close(kb_spectrum_energy(sp, reciprocal), 3 + 20 - 2.0 * 169 / 17, 1e-12));
+    kb_spectrum_free(sp);
+    kb_spectrum_free(NULL);
+    ck_assert_uint_eq(kb_spectrum_bytes(NULL), 0);
+}
+END_TEST
+
+int main(void)
+{
+    return KBT_RUN("spectrum", energy_and_determinant_are_those_of_all_observations_at_every_ridge,
+                   mean_and_variance_are_those_of_all_observations_at_every_ridge, facts_of_the_points_are_counted,
+                   no_points_and_singular_points_are_fine);
+}
