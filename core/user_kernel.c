@@ -3,21 +3,29 @@
  *   letter    shape           meaning
  *   n                         nodes of the graph
  *   w, rho                    `population` weight of the virtual node p, ridge
- *   G         order x order   (L + rho I)^-1, order = n, or n + 1 with p
+ *   B         n x n           L + (rho + w) I
+ *   G         n x n           the nodes' part of (L + rho I)^-1 over the graph with p
  *   c, v                      of a user hung on p alone:  c = w / (w + rho),  v = 1 / (w + rho)
+ *   s                         c^2 G_pp, what any two users share through p
+ *
+ * p needs no solving. Eliminating it from A = [B, -w 1; -w 1^T, n w + rho] leaves G = B^-1 + G_pp (w B^-1 1)(w B^-1
+ * 1)^T, and B 1 = (rho + w) 1 because L 1 = 0. Hence w B^-1 1 = c 1 and G = B^-1 + s 1 1^T,   s = c^2 G_pp,   G_pp = 1
+ * / (n w + rho - n w c) = (rho + w) / (rho (n w + w + rho)). Both terms are positive, so nothing cancels, and B is far
+ * better conditioned than A: in the default row its ridge is 1.01 where A's is 0.01 (test:
+ * dense_form_equals_the_joint_covariance_with_strangers, which has p as a node).
  *
  * A stranger u (unknown to the graph) given f(p) is N(c f(p), v), independent of everybody else. Hence
- *     G_uu = c^2 G_pp + v,   G_uz = c^2 G_pp for another stranger z,   G_uj = c G_pj for a node j;
- * without population c = 0 and v = 1 / rho, and the same lines give an isolated node.
+ *     G_uu = s + v,   G_uz = s for another stranger z,   G_uj = c G_pj = c^2 G_pp = s for a node j:
+ * an isolated node of B, no more. Without population s = 0 and v = 1 / rho.
  * Deviation: [LK] has every user in the graph; a stranger who joined the graph as a node would move G_pp a little.
  * Here p does not feel strangers, so the kernel stays fixed (test: unknown_users_do_not_move_the_kernel).
  *
- * Powers other than 1, heat and spectral_rbf: G comes from user_spectral.c, c = 0 and v is an isolated user's G_uu.
+ * Powers other than 1, heat and spectral_rbf: G comes from user_spectral.c, s = 0 and v is an isolated user's G_uu.
  *
  * Three ways to hold G:
  *   trivial   ones, identity: nothing is held
  *   dense     n <= KB_GRAPH_DENSE_MAX: the whole inverse, once; O(n^3) time, 8 n^2 bytes
- *   columns   larger: a column of n doubles for each anchor and one for p, by conjugate gradients; diagonal entries
+ *   columns   larger: a column of n doubles for each anchor, by conjugate gradients on B; diagonal entries
  *             of other users are solved when asked for and cached
  *
  * Determinism: a diagonal entry is a function of its node alone, whoever asks first and in whatever company
@@ -36,42 +44,32 @@
 
 /* --- making ---------------------------------------------------------------------------------------- */
 
-/* The whole inverse. Without a graph only the virtual node may be left, with G_pp = 1 / rho. */
+/* B^-1 whole, then s on every entry. */
 static enum kb_err build_dense(struct kb_user_kernel *k, const struct kb_graph *graph)
 {
-    k->g = kb_array(k->order, k->order, sizeof *k->g);
+    enum kb_err rc = KB_OK;
+    k->g = kb_array(k->n, k->n, sizeof *k->g);
     if (k->g == NULL)
         return KB_ENOMEM;
-    if (graph != NULL)
-        kb_graph_dense(graph, k->spec.rho, k->spec.population, k->g);
-    else if (k->order == 1)
-        k->g[0] = k->spec.rho; /* the virtual node alone */
-    return kb_spd_inverse(k->order, k->g);
+    if (graph != NULL) {
+        kb_graph_dense(graph, k->spec.rho + k->spec.population, 0.0, k->g);
+        rc = kb_spd_inverse(k->n, k->g);
+    }
+    for (size_t i = 0; rc == KB_OK && i < k->n * k->n; i++)
+        k->g[i] += k->shared;
+    return rc;
 }
 
-/* Prepares the solver; with population it solves p's column, the one that strangers share. */
+/* Prepares the solver; columns come with anchors. */
 static enum kb_err build_columns(struct kb_user_kernel *k, const struct kb_graph *graph)
 {
-    struct kb_cg_work work = {0};
-    uint32_t virtual_node = (uint32_t)k->n;
-    enum kb_err rc;
-    KB_TRY(kb_cg_init(&k->cg, graph, k->spec.rho, k->spec.population));
+    enum kb_err rc = kb_cg_init(&k->cg, graph, k->spec.rho + k->spec.population, 0.0);
+    if (rc != KB_OK)
+        return rc;
     k->diag = kb_array(k->n, 1, sizeof *k->diag);
-    rc = k->diag != NULL ? KB_OK : KB_ENOMEM;
-    for (size_t i = 0; rc == KB_OK && i < k->n; i++)
+    for (size_t i = 0; k->diag != NULL && i < k->n; i++)
         atomic_init(&k->diag[i], (double)NAN);
-    if (rc != KB_OK || k->order == k->n)
-        goto out;
-    k->g = kb_array(k->order, 1, sizeof *k->g);
-    rc = k->g != NULL ? KB_OK : KB_ENOMEM;
-    KB_TRY(rc);
-    KB_TRY(kb_cg_work_init(&work, k->order, 1));
-    KB_TRY(kb_cg_columns(&k->cg, &work, &virtual_node, 1, &k->crowd_diag));
-    memcpy(k->g, work.x, k->order * sizeof *k->g);
-    k->g[k->n] = k->crowd_diag;
-out:
-    kb_cg_work_close(&work);
-    return rc;
+    return k->diag != NULL ? KB_OK : KB_ENOMEM;
 }
 
 /* Kernels made from eigenvectors rather than by solving with L + rho I. */
@@ -100,29 +98,22 @@ static enum kb_user_form choose_form(const struct kb_user_kernel_spec *spec, siz
     return n <= KB_GRAPH_DENSE_MAX || is_spectral(spec) ? KB_FORM_DENSE : KB_FORM_COLUMNS;
 }
 
-/* A stranger is an isolated user: c = 0. */
+/* A stranger is an isolated user, and nobody shares through p. */
 static enum kb_err build_spectral(struct kb_user_kernel *k, const struct kb_graph *graph)
 {
-    k->order = k->n;
-    k->v = kb_user_spectral_isolated(&k->spec);
-    k->g = kb_array(k->order, k->order, sizeof *k->g);
+    k->own = kb_user_spectral_isolated(&k->spec);
+    k->g = kb_array(k->n, k->n, sizeof *k->g);
     return k->g != NULL ? kb_user_spectral(&k->spec, graph, k->g) : KB_ENOMEM;
 }
 
-/* Constants of strangers, then G, then the row of the virtual node for them. */
+/* Constants of strangers, then G. */
 static enum kb_err build_laplacian(struct kb_user_kernel *k, const struct kb_graph *graph)
 {
-    double w = k->spec.population, rho = k->spec.rho;
+    double w = k->spec.population, rho = k->spec.rho, c = w / (w + rho);
     assert(rho > 0.0 && w >= 0.0);
-    k->order = k->n + (w > 0.0);
-    k->c = w / (w + rho);
-    k->v = 1.0 / (w + rho);
-    enum kb_err rc = k->form == KB_FORM_DENSE ? build_dense(k, graph) : build_columns(k, graph);
-    if (rc == KB_OK && w > 0.0) {
-        k->crowd = k->form == KB_FORM_DENSE ? k->g + k->n * k->order : k->g;
-        k->crowd_diag = k->crowd[k->n];
-    }
-    return rc;
+    k->own = 1.0 / (w + rho);
+    k->shared = c * c * (w + rho) / (rho * ((double)k->n * w + w + rho));
+    return k->form == KB_FORM_DENSE ? build_dense(k, graph) : build_columns(k, graph);
 }
 
 enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user_kernel_spec *spec,
@@ -165,7 +156,7 @@ enum kb_err kb_user_scratch_new(struct kb_user_scratch **out, const struct kb_us
     struct kb_user_scratch *s = kb_array(1, 1, sizeof *s);
     if (s == NULL)
         return KB_ENOMEM;
-    enum kb_err rc = k->form == KB_FORM_COLUMNS ? kb_cg_work_init(&s->work, k->order, 1) : KB_OK;
+    enum kb_err rc = k->form == KB_FORM_COLUMNS ? kb_cg_work_init(&s->work, k->n, 1) : KB_OK;
     if (rc != KB_OK)
         kb_free(s);
     else
@@ -183,7 +174,7 @@ void kb_user_scratch_free(struct kb_user_scratch *s)
 
 bool kb_user_scratch_fits(const struct kb_user_scratch *s, const struct kb_user_kernel *k)
 {
-    return s != NULL && (k->form != KB_FORM_COLUMNS || s->work.order == k->order);
+    return s != NULL && (k->form != KB_FORM_COLUMNS || s->work.order == k->n);
 }
 
 /* --- diagonal -------------------------------------------------------------------------------------- */
@@ -196,10 +187,10 @@ uint32_t kb_user_kernel_row(const struct kb_user_kernel *k, struct kb_user u)
 double kb_user_kernel_known_diag(const struct kb_user_kernel *k, struct kb_user u)
 {
     if (is_stranger(u))
-        return k->c * k->c * k->crowd_diag + k->v;
+        return k->shared + k->own;
     assert(u.node < k->n);
     if (k->form == KB_FORM_DENSE)
-        return k->g[(size_t)u.node * (k->order + 1)];
+        return k->g[(size_t)u.node * (k->n + 1)];
     return atomic_load_explicit(&k->diag[u.node], memory_order_relaxed);
 }
 
@@ -211,7 +202,7 @@ double kb_user_kernel_diag(const struct kb_user_kernel *k, struct kb_user u, str
     double diag = kb_user_kernel_known_diag(k, u);
     if (isnan(diag)) {
         assert(kb_user_scratch_fits(s, k));
-        diag = kb_cg_diagonal(&k->cg, &s->work, u.node);
+        diag = kb_cg_diagonal(&k->cg, &s->work, u.node) + k->shared;
         /* Two readers who meet here store the same bits. */
         atomic_store_explicit(&k->diag[u.node], diag, memory_order_relaxed);
     }
@@ -239,12 +230,10 @@ void kb_user_kernel_set_diag_cache(struct kb_user_kernel *k, const double *value
 
 /* --- values ---------------------------------------------------------------------------------------- */
 
-/* G_uv, u and v of which at least one is a stranger. */
+/* G_uv, u and v of which at least one is a stranger: the same index is then the same stranger. */
 static double stranger_value(const struct kb_user_kernel *k, struct kb_user u, struct kb_user v)
 {
-    if (is_stranger(u) && is_stranger(v))
-        return k->c * k->c * k->crowd_diag + (u.index == v.index ? k->v : 0.0);
-    return k->crowd != NULL ? k->c * k->crowd[is_stranger(u) ? v.node : u.node] : 0.0;
+    return k->shared + (u.index == v.index ? k->own : 0.0);
 }
 
 /* Value before normalisation against the k-th anchor of a panel. */
@@ -263,7 +252,7 @@ static double raw_value(const struct kb_user_kernel *k, struct kb_user u, const 
     }
     if (is_stranger(u) || is_stranger(v))
         return stranger_value(k, u, v);
-    return k->form == KB_FORM_DENSE ? k->g[(size_t)u.node * k->order + v.node]
+    return k->form == KB_FORM_DENSE ? k->g[(size_t)u.node * k->n + v.node]
                                     : panel->column[(size_t)u.node * KB_CG_PANEL + at];
 }
 
@@ -288,9 +277,8 @@ size_t kb_user_kernel_bytes(const struct kb_user_kernel *k)
 {
     size_t bytes = sizeof *k + kb_anchors_bytes(&k->anchors);
     if (k->form == KB_FORM_DENSE)
-        bytes += k->order * k->order * sizeof *k->g;
+        bytes += k->n * k->n * sizeof *k->g;
     if (k->form == KB_FORM_COLUMNS)
-        bytes += k->n * sizeof *k->diag + k->order * sizeof *k->cg.inverse_diagonal +
-                 (k->g != NULL ? k->order * sizeof *k->g : 0);
+        bytes += k->n * (sizeof *k->diag + sizeof *k->cg.inverse_diagonal);
     return bytes;
 }

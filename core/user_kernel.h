@@ -39,7 +39,8 @@ enum kb_err kb_user_kernel_check(const struct kb_user_kernel_spec *spec, size_t 
                                  struct kb_errmsg *msg);
 
 /* graph may be NULL (no graph: every user is unknown); it is borrowed and must outlive the kernel.
- * Dense: O(n^3). Beyond KB_GRAPH_DENSE_MAX nodes only the virtual node's column is solved here, with population.
+ * Dense: O(n^3). Beyond KB_GRAPH_DENSE_MAX nodes nothing is solved here, O(n). The virtual node is never a node of a
+ * system: what it adds is one constant (user_kernel.c).
  * KB_EUNSUPPORTED when kb_user_kernel_check refuses.
  * KB_ENOTPD when the graph's weights and rho are too far apart to be solved in double precision. */
 enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user_kernel_spec *spec,

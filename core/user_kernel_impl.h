@@ -16,12 +16,10 @@ enum kb_user_form { KB_FORM_ONES, KB_FORM_IDENTITY, KB_FORM_DENSE, KB_FORM_COLUM
 struct kb_user_kernel {
     struct kb_user_kernel_spec spec;
     enum kb_user_form form;
-    size_t n, order;
-    double c, v;          /* of strangers, see user_kernel.c */
-    double *g;            /* dense: order x order; columns with population: the column of p, length order */
-    const double *crowd;  /* G_p. [n], NULL without population (borrowed from g) */
-    double crowd_diag;    /* G_pp, 0 without population */
-    struct kb_cg cg;      /* columns */
+    size_t n;             /* nodes of the graph */
+    double shared, own;   /* s and v of strangers, see user_kernel.c */
+    double *g;            /* dense: n x n */
+    struct kb_cg cg;      /* columns: the solver of B */
     _Atomic double *diag; /* columns: [n] known diagonal entries, NaN = not known */
     struct kb_anchors anchors;
 };

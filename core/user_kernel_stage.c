@@ -7,7 +7,8 @@
  * The solver's bits do not depend on the company of a column, so `add` may cut its work into blocks of KB_CG_PANEL
  * and still give what `stage` gives one by one (test: blocks_of_anchors_equal_single_ones).
  *
- * Cost on the 41,773-node Deezer graph: 30-45 ms for a column alone, 6-11 ms each in a block of 16. */
+ * Cost on the 41,773-node Deezer graph: 30-45 ms for a column alone, 6-11 ms each in a block of 16; with a population
+ * about 0.6 of that, since B's ridge is rho + w (decisions/0009). */
 #include <assert.h>
 
 #include "alloc.h"
@@ -23,7 +24,7 @@ uint32_t kb_user_kernel_find_anchor(const struct kb_user_kernel *k, struct kb_us
     return kb_anchors_find(&k->anchors, kb_user_kernel_row(k, u));
 }
 
-/* Strangers are told by the virtual node's column; the dense form has every column. */
+/* Strangers are told by two constants; the dense form has every column. */
 static bool needs_column(const struct kb_user_kernel *k, struct kb_user u)
 {
     return k->form == KB_FORM_COLUMNS && !is_stranger(u);
@@ -37,7 +38,7 @@ static uint32_t push(struct kb_user_kernel *k, struct kb_user u)
                            is_trivial ? 1.0 : kb_user_kernel_known_diag(k, u));
 }
 
-/* Solves the columns of n <= work->width slots (pushed, with room for columns) and stores them. */
+/* Solves the columns of n <= work->width slots (pushed, with room for columns), adds what all share, stores them. */
 static enum kb_err solve_slots(struct kb_user_kernel *k, struct kb_cg_work *work, const uint32_t *slots, size_t n)
 {
     uint32_t nodes[KB_CG_PANEL] = {0};
@@ -46,6 +47,9 @@ static enum kb_err solve_slots(struct kb_user_kernel *k, struct kb_cg_work *work
         nodes[i] = k->anchors.panel[slots[i] / KB_CG_PANEL]->user[slots[i] % KB_CG_PANEL].node;
     enum kb_err rc = kb_cg_columns(&k->cg, work, nodes, n, diag);
     for (size_t i = 0; rc == KB_OK && i < n; i++) {
+        diag[i] += k->shared;
+        for (size_t row = 0; row < k->n; row++)
+            work->x[row * work->width + i] += k->shared;
         work->x[(size_t)nodes[i] * work->width + i] = diag[i];
         k->anchors.panel[slots[i] / KB_CG_PANEL]->diag[slots[i] % KB_CG_PANEL] = diag[i];
         atomic_store_explicit(&k->diag[nodes[i]], diag[i], memory_order_relaxed);
@@ -93,7 +97,7 @@ static enum kb_err solve_all(struct kb_user_kernel *k, const uint32_t *slots, si
     struct kb_cg_work block = {0};
     enum kb_err rc = KB_OK;
     if (n >= BLOCK_PAYS_FROM)
-        KB_TRY(kb_cg_work_init(&block, k->order, KB_CG_WIDTH));
+        KB_TRY(kb_cg_work_init(&block, k->n, KB_CG_WIDTH));
     for (size_t i = 0; i < n;) {
         size_t left = n - i, step = left < KB_CG_WIDTH ? left : KB_CG_WIDTH;
         step = left < BLOCK_PAYS_FROM ? 1 : step;

@@ -314,6 +314,28 @@ START_TEST(components_do_not_share)
 }
 END_TEST
 
+/* Nodes of two paths in turn, with weights that make rounding differ: what comes out of Q f(E) Q^T is not 0 then. */
+START_TEST(zeros_between_components_are_exact)
+{
+    enum { N = 80 };
+    struct kb_edge edges[N - 2];
+    for (uint32_t i = 0; i + 2 < N; i++)
+        edges[i] = (struct kb_edge){i, i + 2, 0.3 + 0.01 * (double)(i * i % 37)};
+    struct kb_graph *graph = graph_of(N, edges, N - 2);
+    struct kb_user_kernel_spec specs[] = {plain, plain};
+    specs[0].power = 0.5;
+    specs[1].type = KB_USER_HEAT;
+    for (size_t s = 0; s < 2; s++) {
+        double *g = gram(&specs[s], graph);
+        for (size_t i = 0; i < N; i++)
+            for (size_t j = 0; j < i; j++)
+                ck_assert((i - j) % 2 == 0 || g[j * N + i] == 0.0);
+        free(g);
+    }
+    kb_graph_free(graph);
+}
+END_TEST
+
 /* The same graph with its nodes numbered backwards gives the same kernel, eigenvalues that coincide included. */
 START_TEST(spectral_kernels_do_not_depend_on_the_numbering)
 {
@@ -466,12 +488,12 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN_WITH("user_spectral", kbt_users_set_up, kbt_users_tear_down, integer_powers_are_products_of_inverses,
-                        half_and_quarter_powers_multiply_to_the_inverse, powers_near_one_meet_the_inverse_by_cholesky,
-                        heat_equals_its_taylor_series, heat_keeps_what_there_is_to_share,
-                        spectral_rbf_equals_the_definition_by_jacobi, eigenvalues_that_coincide_come_together,
-                        components_do_not_share, spectral_kernels_do_not_depend_on_the_numbering,
-                        strangers_are_isolated_users, normalized_kernels_have_ones_on_the_diagonal,
-                        gram_matrices_are_symmetric_and_positive_semidefinite, graphs_beyond_the_dense_form_are_refused,
-                        weights_far_above_rho_are_refused, each_allocation_may_fail);
+    return KBT_RUN_WITH(
+        "user_spectral", kbt_users_set_up, kbt_users_tear_down, integer_powers_are_products_of_inverses,
+        half_and_quarter_powers_multiply_to_the_inverse, powers_near_one_meet_the_inverse_by_cholesky,
+        heat_equals_its_taylor_series, heat_keeps_what_there_is_to_share, spectral_rbf_equals_the_definition_by_jacobi,
+        eigenvalues_that_coincide_come_together, components_do_not_share, zeros_between_components_are_exact,
+        spectral_kernels_do_not_depend_on_the_numbering, strangers_are_isolated_users,
+        normalized_kernels_have_ones_on_the_diagonal, gram_matrices_are_symmetric_and_positive_semidefinite,
+        graphs_beyond_the_dense_form_are_refused, weights_far_above_rho_are_refused, each_allocation_may_fail);
 }
