@@ -183,17 +183,36 @@ START_TEST(amm_is_the_ridge_lambda_of_the_dual)
 }
 END_TEST
 
-START_TEST(dmm_is_the_best_of_its_five_ridges)
+/* Norms from just above what the data prove upwards: the smaller, the larger the ridge that wins. */
+START_TEST(dmm_is_the_best_of_its_five_ridges_and_each_wins_somewhere)
 {
     const double a[] = {LAMBDA, 3 * LAMBDA, 10 * LAMBDA, 30 * LAMBDA, 100 * LAMBDA};
     struct kbt_world w;
-    double lower, upper;
-    open_world(&w, KB_CONF_DMM, 45);
-    for (size_t q = 0; q < N_QUERIES; q++) {
-        struct kbt_observation o = kbt_world_draw(&w, 99, q);
-        dense_minimum(&w, &o, a, 5, &lower, &upper);
-        expect_bounds(&w, &o, lower, upper, 1e-9);
+    double lower, upper, one_lower, one_upper, norm, least;
+    size_t n_won[5] = {0};
+    open_world(&w, KB_CONF_DMM, 0);
+    for (uint64_t i = 0; i < 30; i++) { /* small rewards: small norms are possible, too */
+        struct kbt_observation o = kbt_world_draw(&w, 17, i);
+        o.reward *= 0.1;
+        kbt_world_learn(&w, &o);
     }
+    ck_assert_int_eq(kb_posterior_settle(w.posterior, &w.scratch), KB_OK);
+    kb_posterior_publish(w.posterior);
+    ck_assert_int_eq(kb_confidence_norm(w.posterior, &w.spec.conf, &norm, &least), KB_OK);
+    for (double b = fmax(0.05, 1.01 * least); b < 20; b *= 1.7) {
+        w.spec.conf.norm_bound = b;
+        for (size_t q = 0; q < N_QUERIES; q++) {
+            struct kbt_observation o = kbt_world_draw(&w, 99, q);
+            dense_minimum(&w, &o, a, 5, &lower, &upper);
+            expect_bounds(&w, &o, lower, upper, 1e-9);
+            for (size_t i = 0; i < 5; i++) {
+                dense_minimum(&w, &o, &a[i], 1, &one_lower, &one_upper);
+                n_won[i] += one_upper == upper;
+            }
+        }
+    }
+    for (size_t i = 0; i < 5; i++)
+        ck_assert_msg(n_won[i] > 0, "the ridge %g lambda never wins", a[i] / LAMBDA);
     kbt_world_close(&w);
 }
 END_TEST
@@ -377,13 +396,13 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN("confidence", closed_forms_equal_their_formulas_on_repeated_points,
-                   ek_is_lemma_3_1_on_the_observed_points, amm_is_the_ridge_lambda_of_the_dual,
-                   dmm_is_the_best_of_its_five_ridges, cmm_is_the_minimum_over_a_fine_grid_of_ridges,
-                   widths_fall_from_ay_over_amm_and_dmm_to_cmm, without_data_the_bound_is_the_prior_of_norm_b,
-                   no_candidates_are_fine, a_norm_below_what_the_data_prove_falls_back_to_fixed_and_is_counted,
-                   the_least_norm_is_where_the_dual_turns_negative,
-                   auto_follows_the_least_norm_where_the_rule_finds_one,
-                   bounds_are_those_of_the_last_published_spectrum,
-                   without_memory_the_last_spectrum_stays_and_the_next_try_goes_on);
+    return KBT_RUN(
+        "confidence", closed_forms_equal_their_formulas_on_repeated_points, ek_is_lemma_3_1_on_the_observed_points,
+        amm_is_the_ridge_lambda_of_the_dual, dmm_is_the_best_of_its_five_ridges_and_each_wins_somewhere,
+        cmm_is_the_minimum_over_a_fine_grid_of_ridges, widths_fall_from_ay_over_amm_and_dmm_to_cmm,
+        without_data_the_bound_is_the_prior_of_norm_b, no_candidates_are_fine,
+        a_norm_below_what_the_data_prove_falls_back_to_fixed_and_is_counted,
+        the_least_norm_is_where_the_dual_turns_negative, auto_follows_the_least_norm_where_the_rule_finds_one,
+        bounds_are_those_of_the_last_published_spectrum,
+        without_memory_the_last_spectrum_stays_and_the_next_try_goes_on);
 }
