@@ -3,7 +3,8 @@
 #
 #   sh tests/crash/run.sh [KILLS]     default 40, in about 90 s; LAPLACED_BIN: the server; CRASH_SEED: the first seed
 #
-# Each failure names the seed of its campaign: CRASH_SEED=17 sh tests/crash/run.sh 10 runs that one alone.
+# Each failure names the seed of its campaign: CRASH_SEED=17 sh tests/crash/run.sh 10 runs that one alone. The seed fixes
+# what is asked and the kind of each death; the moment is the machine's, so a rare fault may need more than one run.
 set -u
 HERE=$(cd "$(dirname "$0")" && pwd)
 PYTHON=${PYTHON:-/usr/bin/python3}
