@@ -107,6 +107,8 @@ test-property: core-tests ## property tests over every preset
 	sh tests/run.sh $(OUT) property
 test-http: all ## tests over HTTP against openapi.yaml and dense oracles
 	sh tests/run.sh $(OUT) http
+test-crash: all ## 200 kills under load: every acknowledged change stands once, the model equals a fresh fold
+	LAPLACED_BIN=$(abspath $(OUT))/laplaced sh tests/crash/run.sh 200
 asan: ## C tests and the HTTP tests under AddressSanitizer and UBSan
 	$(MAKE) MODE=asan all c-tests
 	sh tests/run.sh $(BUILD)/asan
@@ -115,7 +117,8 @@ tsan: ## C tests of the server under ThreadSanitizer
 	sh tests/run.sh $(BUILD)/tsan server
 layers: ## prove by includes who may know whom
 	sh tools/layers.sh
-lint: layers format-check ## layers, formatting, cppcheck
+lint: layers format-check ## layers, formatting, cppcheck, shellcheck (sh tools/setup.sh --lint)
+	shellcheck tools/*.sh tests/*.sh tests/*/*.sh .ci/run
 	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 core server tools/ctl
 format: ## clang-format every C file
 	clang-format -i core/*.[ch] server/*.[ch] tools/ctl/*.[ch] tests/*/*.[ch]

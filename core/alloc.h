@@ -14,10 +14,10 @@ struct kb_alloc_hook {
  * before any other thread uses the core (tests only). */
 void kb_alloc_set_hook(const struct kb_alloc_hook *hook);
 
-void *kb_malloc(size_t bytes);                      /* uninitialised */
-void *kb_array(size_t n, size_t m, size_t size);    /* n*m*size bytes, zeroed; NULL on overflow */
-void *kb_regrow(void *ptr, size_t n, size_t size);  /* realloc to n*size; old block kept on failure */
-void kb_free(void *ptr);                            /* NULL is fine */
+void *kb_malloc(size_t bytes);                     /* uninitialised */
+void *kb_array(size_t n, size_t m, size_t size);   /* n*m*size bytes, zeroed; NULL on overflow */
+void *kb_regrow(void *ptr, size_t n, size_t size); /* realloc to n*size; old block kept on failure */
+void kb_free(void *ptr);                           /* NULL is fine */
 
 /* Makes *ptr (an array of *cap items) hold at least `need` items, by doubling from `first`. 0 or -1 (no
  * memory, nothing changed). */

@@ -11,10 +11,10 @@
 
 /* Entry (i, j), i >= j, is l[j * cap + i]; what stands above the diagonal is never read. */
 struct kb_chol {
-    double *l;   /* cap x cap, column-major, lower triangle used */
+    double *l; /* cap x cap, column-major, lower triangle used */
     /* order <= cap; the rows and columns beyond it hold nothing */
-    size_t n;    /* order in force */
-    size_t cap;  /* leading dimension */
+    size_t n;   /* order in force */
+    size_t cap; /* leading dimension */
 };
 
 void kb_chol_init(struct kb_chol *c);
@@ -49,7 +49,7 @@ void kb_chol_update(struct kb_chol *c, double *x, size_t first);
  * positive definite; the factor is then as it was. */
 enum kb_err kb_chol_downdate(struct kb_chol *c, double *x, size_t first);
 
-double kb_chol_logdet(const struct kb_chol *c);      /* ln det S */
+double kb_chol_logdet(const struct kb_chol *c);                         /* ln det S */
 double kb_chol_inverse_trace(const struct kb_chol *c, double *scratch); /* tr S^-1; scratch: n doubles; O(n^3/3) */
 
 /* a = a^-1 for a symmetric positive definite n x n matrix (lower triangle read, ld = n; both triangles written).

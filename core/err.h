@@ -8,18 +8,18 @@
 
 #include <stddef.h>
 
-#define KB_ERR_MAP(X)                                              \
-    X(KB_ENOMEM, -1, "out of memory")                              \
-    X(KB_EINVAL, -2, "invalid value")                              \
-    X(KB_ENOTPD, -3, "matrix is not positive definite")            \
-    X(KB_ENOTFOUND, -4, "not found")                               \
-    X(KB_EEXIST, -5, "already exists")                             \
-    X(KB_ECONFLICT, -6, "conflicts with what is recorded")         \
-    X(KB_EUNSUPPORTED, -7, "combination is not supported")         \
-    X(KB_ELIMIT, -8, "a limit was reached")                        \
-    X(KB_EGONE, -9, "the reward window has passed")                \
-    X(KB_EBUSY, -10, "touches an event that is not yet applied")   \
-    X(KB_ECORRUPT, -11, "snapshot is damaged")                     \
+#define KB_ERR_MAP(X)                                                                                                  \
+    X(KB_ENOMEM, -1, "out of memory")                                                                                  \
+    X(KB_EINVAL, -2, "invalid value")                                                                                  \
+    X(KB_ENOTPD, -3, "matrix is not positive definite")                                                                \
+    X(KB_ENOTFOUND, -4, "not found")                                                                                   \
+    X(KB_EEXIST, -5, "already exists")                                                                                 \
+    X(KB_ECONFLICT, -6, "conflicts with what is recorded")                                                             \
+    X(KB_EUNSUPPORTED, -7, "combination is not supported")                                                             \
+    X(KB_ELIMIT, -8, "a limit was reached")                                                                            \
+    X(KB_EGONE, -9, "the reward window has passed")                                                                    \
+    X(KB_EBUSY, -10, "touches an event that is not yet applied")                                                       \
+    X(KB_ECORRUPT, -11, "snapshot is damaged")                                                                         \
     X(KB_EVERSION, -12, "snapshot has another version")
 
 enum kb_err {
@@ -48,10 +48,10 @@ enum kb_err kb_fail_item(enum kb_err rc, struct kb_errmsg *msg, const char *pref
                          const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
 /* Runs expr, stores its code in the local `rc`, and leaves by the local label `out` on failure. */
-#define KB_TRY(expr)                       \
-    do {                                   \
-        if ((rc = (expr)) != KB_OK)        \
-            goto out;                      \
+#define KB_TRY(expr)                                                                                                   \
+    do {                                                                                                               \
+        if ((rc = (expr)) != KB_OK)                                                                                    \
+            goto out;                                                                                                  \
     } while (0)
 
 #endif

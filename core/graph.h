@@ -27,11 +27,11 @@ enum kb_err kb_graph_new(struct kb_graph **out, size_t n_nodes, const struct kb_
 void kb_graph_free(struct kb_graph *g);
 
 size_t kb_graph_n_nodes(const struct kb_graph *g);
-size_t kb_graph_n_edges(const struct kb_graph *g);                       /* distinct undirected */
-struct kb_edge kb_graph_edge(const struct kb_graph *g, size_t i);        /* i-th with u < v, sorted; O(1) */
-double kb_graph_degree(const struct kb_graph *g, uint32_t node);         /* weighted */
+size_t kb_graph_n_edges(const struct kb_graph *g);                /* distinct undirected */
+struct kb_edge kb_graph_edge(const struct kb_graph *g, size_t i); /* i-th with u < v, sorted; O(1) */
+double kb_graph_degree(const struct kb_graph *g, uint32_t node);  /* weighted */
 size_t kb_graph_n_neighbours(const struct kb_graph *g, uint32_t node);
-size_t kb_graph_n_components(const struct kb_graph *g);                  /* O(n + e), allocates O(n); 0 on no memory */
+size_t kb_graph_n_components(const struct kb_graph *g); /* O(n + e), allocates O(n); 0 on no memory */
 /* label[i] = the least node of i's component (n labels); returns the number of components. O(n + e). */
 size_t kb_graph_components(const struct kb_graph *g, uint32_t *label);
 uint64_t kb_graph_digest(const struct kb_graph *g, uint64_t h);

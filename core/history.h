@@ -14,16 +14,16 @@
 
 /* Structure of arrays: the sweep over all rows (post_nystrom.c) reads x, count and sum in unit stride. */
 struct kb_history {
-    size_t dim;          /* of x: context_dim + arm_dim */
-    size_t n, cap;       /* distinct rows */
-    uint32_t *user, *arm;  /* [n] interned indices */
-    double *x;           /* [n][dim] context, then features */
-    double *count;       /* [n] observations (a correction leaves it, an expiry of a guess may lower it) */
-    double *sum;         /* [n] sum of rewards */
-    uint64_t *first_seq; /* [n] ascending */
-    uint32_t *slot;      /* hash table over rows */
+    size_t dim;           /* of x: context_dim + arm_dim */
+    size_t n, cap;        /* distinct rows */
+    uint32_t *user, *arm; /* [n] interned indices */
+    double *x;            /* [n][dim] context, then features */
+    double *count;        /* [n] observations (a correction leaves it, an expiry of a guess may lower it) */
+    double *sum;          /* [n] sum of rewards */
+    uint64_t *first_seq;  /* [n] ascending */
+    uint32_t *slot;       /* hash table over rows */
     size_t n_slots;
-    double n_observed;   /* sum of count: t */
+    double n_observed; /* sum of count: t */
 };
 
 void kb_history_init(struct kb_history *h, size_t dim);

@@ -13,11 +13,11 @@
 
 /* Three arrays that grow apart from each other; all derive from the sequence of ids added. */
 struct kb_ids {
-    char *bytes;        /* all ids, each NUL-terminated */
+    char *bytes; /* all ids, each NUL-terminated */
     size_t n_bytes, cap_bytes;
-    size_t *offset;     /* [n] start of id i in bytes */
+    size_t *offset; /* [n] start of id i in bytes */
     size_t n, cap;
-    uint32_t *slot;     /* open addressing, KB_ID_NONE = empty; n_slots is a power of two */
+    uint32_t *slot; /* open addressing, KB_ID_NONE = empty; n_slots is a power of two */
     size_t n_slots;
 };
 

@@ -23,7 +23,7 @@ struct kb_point {
 /* Candidates of one decision: one user and context, n arms. */
 struct kb_candidates {
     struct kb_user user;
-    const double *context;         /* context_dim; may be NULL when 0 */
+    const double *context; /* context_dim; may be NULL when 0 */
     size_t n;
     const uint32_t *arms;          /* [n] interned arm, KB_ID_NONE = never seen (differs from every other) */
     const double *const *features; /* [n] arm_dim doubles each; may be NULL when arm_dim is 0 */

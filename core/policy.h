@@ -13,8 +13,8 @@
 
 /* Fills propensity[0..n-1] (sums to 1 within 1e-9; renormalised). scale = nu. Draws its work space from the
  * arena (kb_policy_bytes). n >= 1. */
-void kb_policy_propensities(const struct kb_rule_spec *rule, double scale, size_t n, const double *mean, const double *sd,
-                            const double *score, double *propensity, struct kb_arena *arena);
+void kb_policy_propensities(const struct kb_rule_spec *rule, double scale, size_t n, const double *mean,
+                            const double *sd, const double *score, double *propensity, struct kb_arena *arena);
 size_t kb_policy_bytes(const struct kb_rule_spec *rule, size_t n);
 
 /* The arm drawn by one uniform number in [0,1): smallest i whose cumulative propensity exceeds it; never one

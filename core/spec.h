@@ -10,16 +10,35 @@
 #include "err.h"
 
 enum kb_user_kernel_type {
-    KB_USER_LAPLACIAN, KB_USER_IDENTITY, KB_USER_ONES, KB_USER_HEAT, KB_USER_SPECTRAL_RBF, KB_USER_N
+    KB_USER_LAPLACIAN,
+    KB_USER_IDENTITY,
+    KB_USER_ONES,
+    KB_USER_HEAT,
+    KB_USER_SPECTRAL_RBF,
+    KB_USER_N
 };
 enum kb_vec_kernel_type {
-    KB_VEC_RBF, KB_VEC_MATERN12, KB_VEC_MATERN32, KB_VEC_MATERN52,
-    KB_VEC_LINEAR, KB_VEC_POLYNOMIAL, KB_VEC_DELTA, KB_VEC_ONES, KB_VEC_N
+    KB_VEC_RBF,
+    KB_VEC_MATERN12,
+    KB_VEC_MATERN32,
+    KB_VEC_MATERN52,
+    KB_VEC_LINEAR,
+    KB_VEC_POLYNOMIAL,
+    KB_VEC_DELTA,
+    KB_VEC_ONES,
+    KB_VEC_N
 };
 enum kb_repr_type { KB_REPR_EXACT, KB_REPR_KORS, KB_REPR_THRESHOLD, KB_REPR_N };
 enum kb_conf_type {
-    KB_CONF_FIXED, KB_CONF_LK, KB_CONF_EK, KB_CONF_AY, KB_CONF_IGP,
-    KB_CONF_AMM, KB_CONF_DMM, KB_CONF_CMM, KB_CONF_N
+    KB_CONF_FIXED,
+    KB_CONF_LK,
+    KB_CONF_EK,
+    KB_CONF_AY,
+    KB_CONF_IGP,
+    KB_CONF_AMM,
+    KB_CONF_DMM,
+    KB_CONF_CMM,
+    KB_CONF_N
 };
 enum kb_rule_type { KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM, KB_RULE_N };
 enum kb_aggregation { KB_AGG_FIRST, KB_AGG_SUM, KB_AGG_LAST, KB_AGG_N };
@@ -45,21 +64,21 @@ struct kb_vec_kernel_spec {
 
 struct kb_repr_spec {
     enum kb_repr_type type;
-    double lambda;          /* ridge a of the regression = noise variance in reward units, > 0 */
-    double mu;              /* KORS, > 0 [EK, eq. 41] */
-    double gamma;           /* KORS oversampling, > 0 */
-    double epsilon;         /* KORS accuracy, in (0, 1) */
-    double threshold;       /* threshold: admit when r(s) > threshold k(s,s), in (0, 1) */
-    size_t max_dictionary;  /* 1..4096 */
-    size_t exact_limit;     /* exact: distinct points held before the model moves to KORS, 1..16384 */
+    double lambda;         /* ridge a of the regression = noise variance in reward units, > 0 */
+    double mu;             /* KORS, > 0 [EK, eq. 41] */
+    double gamma;          /* KORS oversampling, > 0 */
+    double epsilon;        /* KORS accuracy, in (0, 1) */
+    double threshold;      /* threshold: admit when r(s) > threshold k(s,s), in (0, 1) */
+    size_t max_dictionary; /* 1..4096 */
+    size_t exact_limit;    /* exact: distinct points held before the model moves to KORS, 1..16384 */
 };
 
 struct kb_conf_spec {
     enum kb_conf_type type;
-    double beta;        /* fixed: score = mean + beta sd, >= 0; Thompson's scale nu */
-    double norm_bound;  /* B, the bound on the norm of f; 0 = automatic (confidence.c says what that is) */
-    double noise;       /* sigma, > 0: the noise is sigma-sub-Gaussian; c of the TC rules is sigma^2 / lambda */
-    double delta;       /* in (0, 1) */
+    double beta;       /* fixed: score = mean + beta sd, >= 0; Thompson's scale nu */
+    double norm_bound; /* B, the bound on the norm of f; 0 = automatic (confidence.c says what that is) */
+    double noise;      /* sigma, > 0: the noise is sigma-sub-Gaussian; c of the TC rules is sigma^2 / lambda */
+    double delta;      /* in (0, 1) */
 };
 
 struct kb_rule_spec {
@@ -68,7 +87,7 @@ struct kb_rule_spec {
 };
 
 struct kb_spec {
-    char algorithm[32];  /* the preset's name, for display only: no code tests it */
+    char algorithm[32];            /* the preset's name, for display only: no code tests it */
     uint32_t context_dim, arm_dim; /* 0..4096 */
     struct kb_user_kernel_spec user_kernel;
     struct kb_vec_kernel_spec context_kernel, arm_kernel;

@@ -1,8 +1,9 @@
 /* User kernel G over user indices: (L + rho I)^-1 of the graph [LK, Thm 2.1], its powers, heat, RBF on spectral
  * coordinates, identity, or ones.
  *
- * A user is an interned index with its graph node (KB_ID_NONE = unknown to the graph). Up to KB_GRAPH_DENSE_MAX nodes the inverse is dense; beyond, columns of *anchors* (users in the
- * posterior's support) are solved by conjugate gradients, kept whole, and other users read their row of them.
+ * A user is an interned index with its graph node (KB_ID_NONE = unknown to the graph). Up to KB_GRAPH_DENSE_MAX nodes
+ * the inverse is dense; beyond, columns of *anchors* (users in the posterior's support) are solved by conjugate
+ * gradients, kept whole, and other users read their row of them.
  *
  * Kernels other than power 1 of (L + rho I)^-1 come from the whole spectrum of L (user_spectral.h): dense only, and
  * without population.
@@ -74,7 +75,8 @@ double kb_user_kernel_diag(const struct kb_user_kernel *k, struct kb_user u, str
  * needs exclusion); `discard` forgets all that are staged. For building before the kernel is shared, stage
  * and commit in one go by `add`, which solves blocks of KB_CG_PANEL columns with the same bits as one by one. */
 uint32_t kb_user_kernel_find_anchor(const struct kb_user_kernel *k, struct kb_user u);
-enum kb_err kb_user_kernel_stage_anchor(struct kb_user_kernel *k, struct kb_user u, struct kb_user_scratch *s, uint32_t *slot);
+enum kb_err kb_user_kernel_stage_anchor(struct kb_user_kernel *k, struct kb_user u, struct kb_user_scratch *s,
+                                        uint32_t *slot);
 void kb_user_kernel_commit_anchor(struct kb_user_kernel *k, uint32_t slot);
 void kb_user_kernel_discard_anchors(struct kb_user_kernel *k);
 enum kb_err kb_user_kernel_add_anchors(struct kb_user_kernel *k, const struct kb_user *users, size_t n, uint32_t *slots,
@@ -82,8 +84,8 @@ enum kb_err kb_user_kernel_add_anchors(struct kb_user_kernel *k, const struct kb
 
 /* out[i] = G[u, anchor slots[i]], normalised when asked (needs diag(u): pass it). Staged slots may be
  * read by the writer. O(n). */
-void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, double diag, const uint32_t *slots, size_t n,
-                           double *out);
+void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, double diag, const uint32_t *slots,
+                           size_t n, double *out);
 
 /* Known diagonal values as a cache for snapshots: n_nodes doubles (NaN = not known), or 0 when dense or not
  * a graph kernel. */

@@ -47,9 +47,11 @@ static void read_row(struct row *row, struct ld_tenant *t)
  * the last row. */
 static struct ld_tenant_view view_of(const struct row *row)
 {
-    return (struct ld_tenant_view){
-        .name = row->name, .settings = &row->settings, .in_force = &row->in_force, .counts = &row->counts,
-        .is_rebuilding = row->is_rebuilding};
+    return (struct ld_tenant_view){.name = row->name,
+                                   .settings = &row->settings,
+                                   .in_force = &row->in_force,
+                                   .counts = &row->counts,
+                                   .is_rebuilding = row->is_rebuilding};
 }
 
 /* Called with the tenant held; a failed growth is remembered and ends in a 503. */

@@ -12,13 +12,14 @@
 
 /* A log line without the newline: seq, type, at, then the fields of its type (schema/event.schema.json).
  * arm_dim and context_dim give the length of vectors. For KB_EV_CONFIGURED `settings` is the whole configuration. */
-char *ld_encode_event(const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim, const struct ld_settings *settings,
-                      size_t *n);
+char *ld_encode_event(const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim,
+                      const struct ld_settings *settings, size_t *n);
 
 /* A configuration with every field, as PUT /tenants/{t} would take it. */
 char *ld_encode_settings(const struct ld_settings *settings, size_t *n);
 
-/* ISO 8601 UTC with milliseconds, "2026-11-21T10:00:00.123Z" (buffer of at least 32; years 1970 to 9999), and back (-1 when malformed). */
+/* ISO 8601 UTC with milliseconds, "2026-11-21T10:00:00.123Z" (buffer of at least 32; years 1970 to 9999), and back (-1
+ * when malformed). */
 void ld_format_time(int64_t at_ms, char *out);
 int ld_parse_time(const char *text, int64_t *at_ms);
 

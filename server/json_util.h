@@ -18,7 +18,7 @@ struct json_t;
 
 struct ld_doc {
     struct json_t *root;
-    size_t *line;          /* NDJSON: line of each item, from 0; else NULL */
+    size_t *line;            /* NDJSON: line of each item, from 0; else NULL */
     struct ld_block *blocks; /* memory of what was decoded, newest first */
 };
 
@@ -56,7 +56,8 @@ struct json_t *ld_in_get(struct ld_in *in, const struct json_t *obj, const char 
 const char *ld_in_id(struct ld_in *in, const struct json_t *obj, const char *key, size_t max_bytes, bool is_required);
 double ld_in_number(struct ld_in *in, const struct json_t *obj, const char *key, double otherwise, bool is_required);
 /* A number in (0, 1]. */
-double ld_in_propensity(struct ld_in *in, const struct json_t *obj, const char *key, double otherwise, bool is_required);
+double ld_in_propensity(struct ld_in *in, const struct json_t *obj, const char *key, double otherwise,
+                        bool is_required);
 uint64_t ld_in_whole(struct ld_in *in, const struct json_t *obj, const char *key, uint64_t lo, uint64_t hi,
                      uint64_t otherwise, bool is_required);
 bool ld_in_bool(struct ld_in *in, const struct json_t *obj, const char *key, bool otherwise, bool is_required);

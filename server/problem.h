@@ -15,7 +15,7 @@ struct ld_problem_error {
 };
 
 struct ld_problem {
-    int status;        /* 0: no problem */
+    int status; /* 0: no problem */
     char detail[512];
     int retry_after_s; /* > 0: sent as Retry-After */
     size_t n_errors;   /* faults found; those beyond LD_PROBLEM_MAX_ERRORS are counted in n_more */
@@ -29,7 +29,8 @@ void ld_problem_init(struct ld_problem *p);
 void ld_problem_set(struct ld_problem *p, int status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Adds a fault in the body; sets status 400 and a general detail when none is set yet. */
-void ld_problem_add(struct ld_problem *p, const char *pointer, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void ld_problem_add(struct ld_problem *p, const char *pointer, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* From a core error: status by code, pointer and text from msg (may be NULL). */
 void ld_problem_from_core(struct ld_problem *p, int rc, const struct kb_errmsg *msg);

@@ -15,9 +15,9 @@ struct ld_sched_slot {
 };
 
 struct ld_sched_hooks {
-    void (*tick)(void *arg, int64_t now_ms);   /* every 250 ms, on the loop */
-    void (*terminate)(void *arg);              /* SIGTERM or SIGINT, on the loop */
-    void (*reload)(void *arg);                 /* SIGHUP */
+    void (*tick)(void *arg, int64_t now_ms); /* every 250 ms, on the loop */
+    void (*terminate)(void *arg);            /* SIGTERM or SIGINT, on the loop */
+    void (*reload)(void *arg);               /* SIGHUP */
     void *arg;
 };
 
@@ -30,7 +30,8 @@ void ld_sched_wake(struct ld_sched *s, struct ld_tenant *t);
 /* From any thread: runs fn(arg) on the work pool. */
 int ld_sched_work(struct ld_sched *s, void (*fn)(void *arg), void *arg);
 
-/* Runs the loop in this thread until ld_sched_stop, which may come from any thread; returns when no job is in flight. */
+/* Runs the loop in this thread until ld_sched_stop, which may come from any thread; returns when no job is in flight.
+ */
 void ld_sched_run(struct ld_sched *s);
 void ld_sched_stop(struct ld_sched *s);
 

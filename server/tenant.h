@@ -26,23 +26,23 @@ enum ld_op_type { LD_OP_EVENT, LD_OP_REWARDS, LD_OP_OBSERVE, LD_OP_ACTIVATE, LD_
 struct ld_op {
     struct ld_op *next;
     enum ld_op_type type;
-    struct ld_doc *doc;              /* owned by the op */
-    uint32_t dims_epoch;             /* of the tenant when vectors were decoded */
-    struct kb_event event;           /* EVENT: decided, graph, arms */
-    char *answer;                    /* EVENT decided: the answer to give (owned) */
+    struct ld_doc *doc;    /* owned by the op */
+    uint32_t dims_epoch;   /* of the tenant when vectors were decoded */
+    struct kb_event event; /* EVENT: decided, graph, arms */
+    char *answer;          /* EVENT decided: the answer to give (owned) */
     size_t n_answer;
-    bool is_named;                   /* decided with the caller's id: look for an earlier one, keep the answer */
-    struct ld_settings settings;     /* SETTINGS */
-    struct ld_reward *rewards;       /* REWARDS */
-    struct kb_event *events;         /* OBSERVE */
-    size_t n;                        /* of rewards or events */
+    bool is_named;               /* decided with the caller's id: look for an earlier one, keep the answer */
+    struct ld_settings settings; /* SETTINGS */
+    struct ld_reward *rewards;   /* REWARDS */
+    struct kb_event *events;     /* OBSERVE */
+    size_t n;                    /* of rewards or events */
     bool is_array;
     /* Filled by the writer: */
-    struct ld_problem problem;       /* status 0: success */
-    char *reply;                     /* JSON text, owned; NULL: no content */
+    struct ld_problem problem; /* status 0: success */
+    char *reply;               /* JSON text, owned; NULL: no content */
     size_t n_reply;
     int reply_status;
-    void (*done)(struct ld_op *op);  /* called once, from the writer's thread, which frees nothing: op is the callee's */
+    void (*done)(struct ld_op *op); /* called once, from the writer's thread, which frees nothing: op is the callee's */
     void *arg;
     /* The writer's own: */
     struct ld_reward_result *results; /* REWARDS: one per reward, in doc */
@@ -57,11 +57,11 @@ struct ld_world {
     struct ld_sched *sched;
     struct ld_metrics *metrics;
     const char *data_dir;
-    int64_t (*now_ms)(void);   /* wall clock, replaceable in tests */
-    size_t max_queue;          /* ops waiting per tenant before 503 */
-    size_t max_pending;        /* open decisions per tenant before 503 */
-    uint64_t snapshot_events;  /* log rows between snapshots */
-    bool verify_on_start;      /* compare the snapshot's digest with a fresh fold */
+    int64_t (*now_ms)(void);  /* wall clock, replaceable in tests */
+    size_t max_queue;         /* ops waiting per tenant before 503 */
+    size_t max_pending;       /* open decisions per tenant before 503 */
+    uint64_t snapshot_events; /* log rows between snapshots */
+    bool verify_on_start;     /* compare the snapshot's digest with a fresh fold */
 };
 
 /* Opens DATA/tenants/NAME.db, recovering snapshot + tail; a new file starts with `initial` as its first event.

@@ -28,7 +28,7 @@ struct ld_tenant {
     char name[LD_NAME_MAX + 1];
     char db_path[LD_PATH_MAX], snapshot_path[LD_PATH_MAX];
     atomic_size_t n_holders;
-    atomic_bool is_rebuilding; /* from the staging of a model change to the end of its batch */
+    atomic_bool is_rebuilding;                     /* from the staging of a model change to the end of its batch */
     atomic_bool is_doomed, is_failing, is_ticking; /* is_ticking: an expire op of the timer is on its way */
     _Atomic int64_t next_expiry_ms;
     struct ld_store *store;

@@ -174,7 +174,7 @@ static enum kb_err factor_users(const struct lc_town *town, struct kb_chol *out,
     size_t n = town->o.n_users;
     struct kb_graph *graph = NULL;
     double *dense = lc_alloc(n * n, sizeof *dense);
-    enum kb_err rc;
+    enum kb_err rc = KB_OK;
     KB_TRY(kb_graph_new(&graph, n, town->edges, town->n_edges, msg));
     kb_graph_dense(graph, town->o.rho, 0.0, dense);
     KB_TRY(kb_chol_factor(out, dense, n, n));
@@ -211,7 +211,7 @@ static void draw_truth(struct lc_town *town, const struct kb_chol *users, const 
 static enum kb_err make_truth(struct lc_town *town, struct kb_errmsg *msg)
 {
     struct kb_chol users, arms;
-    enum kb_err rc;
+    enum kb_err rc = KB_OK;
     kb_chol_init(&users);
     kb_chol_init(&arms);
     KB_TRY(factor_arms(town, &arms));

@@ -1,0 +1,102 @@
+/* The options' table, and what is printed from it: --help and --check-config. Adding an option is adding a field in
+ * options.h and a row here; parsing, the environment and the file follow by themselves. */
+#include "option_table.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "log.h"
+#include "version.h"
+
+#define FIELD(f) offsetof(struct ld_options, f), sizeof((struct ld_options *)0)->f
+
+/* clang-format off */
+/* Columns: name, argument in --help, kind, field and its size, smallest and largest value (of a text: length),
+ * default, help. Caps on bodies bound what one request can cost; caps per tenant bound what one tenant can cost the
+ * others. */
+const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
+    {"config", "FILE", LD_OPTION_TEXT, FIELD(config), 0, 0, "", "read options from FILE: lines of NAME = VALUE, # comments"},
+    {"data", "DIR", LD_OPTION_TEXT, FIELD(data), 1, 0, "./data", "folder of the tenants' files; made when missing"},
+    {"listen", "HOST:PORT", LD_OPTION_ADDRESS, FIELD(listen), 0, 0, "127.0.0.1:8080",
+     "numeric address, [::1]:8080 for IPv6; port 0 takes any free one"},
+    {"admin-key-file", "FILE", LD_OPTION_TEXT, FIELD(admin_key_file), 0, 0, "",
+     "keys that clients must show, one a line; needed off loopback"},
+    {"threads", "N", LD_OPTION_COUNT, FIELD(threads), 0, 256, "0", "threads that serve HTTP; 0: one per core"},
+    {"max-body", "BYTES", LD_OPTION_SIZE, FIELD(max_body), 1024, 1u << 30, "1M", "largest body of ordinary requests"},
+    {"max-observe-body", "BYTES", LD_OPTION_SIZE, FIELD(max_observe_body), 1024, 1u << 30, "16M",
+     "largest NDJSON body of /observe"},
+    {"max-bulk-body", "BYTES", LD_OPTION_SIZE, FIELD(max_bulk_body), 1024, 4ull << 30, "256M", "largest body of graphs and arms"},
+    {"timeout", "SECONDS", LD_OPTION_COUNT, FIELD(timeout_s), 1, 3600, "30", "end connections idle for so long"},
+    {"max-connections", "N", LD_OPTION_COUNT, FIELD(max_connections), 4, 1000000, "1024", "open connections at a time"},
+    {"max-queue", "N", LD_OPTION_COUNT, FIELD(max_queue), 1, 1u << 20, "4096",
+     "changes waiting per tenant before it answers 503"},
+    {"max-pending", "N", LD_OPTION_COUNT, FIELD(max_pending), 1, 1u << 30, "1000000",
+     "open decisions per tenant before it answers 503"},
+    {"snapshot-events", "N", LD_OPTION_COUNT, FIELD(snapshot_events), 1, 1ull << 40, "10000", "log rows between snapshots"},
+    {"verify", NULL, LD_OPTION_FLAG, FIELD(is_verifying), 0, 1, "false",
+     "at start, compare snapshots with a fresh fold of the log"},
+    {"log-level", "LD_OPTION_LEVEL", LD_OPTION_LEVEL, FIELD(log_level), 0, 0, "info", "debug, info, warn or error"},
+    {"drain-timeout", "SECONDS", LD_OPTION_COUNT, FIELD(drain_timeout_s), 0, 3600, "30",
+     "how long a stopping server waits for requests in flight"},
+};
+/* clang-format on */
+
+/* "max-body" -> "LAPLACED_MAX_BODY". Names are far below the buffer's 64 bytes. */
+void ld_option_env_name(const struct ld_option_row *row, char out[64])
+{
+    snprintf(out, 64, "LAPLACED_%s", row->name);
+    for (char *p = out; *p != '\0'; p++)
+        *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+}
+
+/* --- printing --------------------------------------------------------------------------------------- */
+
+/* From the table alone: an option cannot be forgotten here. Each option on a line of its own, its variable and
+ * default below. */
+void ld_options_help(FILE *out)
+{
+    fprintf(out, "laplaced " LD_VERSION ": bandit decisions over a graph of users, by HTTP\n\n"
+                 "usage: laplaced [OPTIONS]\n\n");
+    for (size_t i = 0; i < LD_N_OPTIONS; i++) {
+        char left[64], env[64];
+        snprintf(left, sizeof left, "--%s %s", ld_option_table[i].name,
+                 ld_option_table[i].value != NULL ? ld_option_table[i].value : "");
+        ld_option_env_name(&ld_option_table[i], env);
+        fprintf(out, "  %-26s %s\n  %-26s (%s; default %s)\n", left, ld_option_table[i].help, "", env,
+                ld_option_table[i].preset[0] != '\0' ? ld_option_table[i].preset : "none");
+    }
+    fprintf(out, "  %-26s print the options in force and where each comes from\n", "--check-config");
+    fprintf(out, "  %-26s print the version\n", "--version");
+    fprintf(out, "  %-26s print this\n\n", "--help");
+    fprintf(out, "A flag goes before its environment variable, that before a line of the configuration file.\n"
+                 "SIGTERM and SIGINT finish the requests in flight and stop; SIGHUP reads the keys again.\n");
+}
+
+/* The value in force, spelled so that the parser reads it back. Sizes are printed in bytes, without a unit. */
+static void print_value(const struct ld_options *o, const struct ld_option_row *row, FILE *out)
+{
+    const char *field = (const char *)o + row->at;
+    uint64_t value = 0;
+    if (row->kind == LD_OPTION_COUNT || row->kind == LD_OPTION_SIZE || row->kind == LD_OPTION_LEVEL)
+        memcpy(&value, field, sizeof value);
+    if (row->kind == LD_OPTION_TEXT || row->kind == LD_OPTION_ADDRESS)
+        fputs(field, out);
+    else if (row->kind == LD_OPTION_FLAG)
+        fputs(*(const bool *)field ? "true" : "false", out);
+    else if (row->kind == LD_OPTION_LEVEL)
+        fputs(ld_log_level_name((int)value), out);
+    else
+        fprintf(out, "%llu", (unsigned long long)value);
+}
+
+/* --config itself is left out: the output can stand in its place. Keys are not among the options, so the output may
+ * be shown to others. */
+void ld_options_print(const struct ld_options *o, FILE *out)
+{
+    static const char *const sources[] = {"default", "file", "environment", "flag"};
+    for (size_t i = LD_CONFIG_ROW + 1; i < LD_N_OPTIONS; i++) {
+        fprintf(out, "# %s\n%s = ", sources[o->source[i]], ld_option_table[i].name);
+        print_value(o, &ld_option_table[i], out);
+        fputc('\n', out);
+    }
+}

@@ -1,0 +1,36 @@
+/* The table behind the options: how each is spelled, what it takes, its default and its help. For options.c (parsing)
+ * and option_table.c (the table itself, and what is printed from it). */
+#ifndef LD_OPTION_TABLE_H
+#define LD_OPTION_TABLE_H
+
+#include "options.h"
+
+/* What a value looks like: a text, a numeric HOST:PORT, a whole number, one with an optional unit, a boolean, a
+ * level's name. All but the first two end up in a number. */
+enum ld_option_kind {
+    LD_OPTION_TEXT,
+    LD_OPTION_ADDRESS,
+    LD_OPTION_COUNT,
+    LD_OPTION_SIZE,
+    LD_OPTION_FLAG,
+    LD_OPTION_LEVEL
+};
+
+/* One option. `preset` is parsed like any other value, so a default cannot be out of its own range unnoticed. */
+struct ld_option_row {
+    const char *name, *value; /* value: what --help calls the argument */
+    enum ld_option_kind kind;
+    size_t at, bytes; /* of the field in struct ld_options; bytes of a text */
+    uint64_t min, max;
+    const char *preset, *help;
+};
+
+/* Row LD_CONFIG_ROW names the file that the others may come from. */
+enum { LD_N_OPTIONS = 16, LD_CONFIG_ROW = 0 };
+_Static_assert(LD_N_OPTIONS <= LD_MAX_OPTIONS, "sources have a slot for every option");
+extern const struct ld_option_row ld_option_table[LD_N_OPTIONS];
+
+/* LAPLACED_NAME, capitals and underscores. */
+void ld_option_env_name(const struct ld_option_row *row, char out[64]);
+
+#endif
