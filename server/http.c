@@ -304,10 +304,11 @@ int ld_http_port(const struct ld_http *h)
     return h->port;
 }
 
-/* Exact at the moment of reading; a drain calls it until it is 0. */
+/* Exact at the moment of reading; a drain calls it until it is 0. None for a server that is not there yet or no more,
+ * which a job left over from a forced stop may meet. */
 size_t ld_http_in_flight(const struct ld_http *h)
 {
-    return atomic_load(&h->n_in_flight);
+    return h != NULL ? atomic_load(&h->n_in_flight) : 0;
 }
 
 /* Whether the client has closed its side, with nothing left to read. A look at the socket without taking a byte from
