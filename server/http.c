@@ -17,6 +17,8 @@
  * twice. */
 #include "http_internal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -338,17 +340,19 @@ void ld_http_drop_vanished(struct ld_http *h)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* The library gives the listening socket back. Shutting it down makes the kernel refuse connections from here on, and
- * resets those that it had accepted but we had not; nothing was promised to them. It is closed only when the
- * library's threads have ended: one of them may just be taking it out of its epoll set, and would panic over a number
- * that is closed, or belongs to another file by then. Called twice it does nothing; ld_http_stop calls it again. */
+/* Puts a socket that never listens in the listening one's place, in one step: its number stays the library's, the
+ * kernel refuses connections from here on, and resets those that it had accepted but we had not; nothing was promised
+ * to them. MHD_quiesce_daemon would give the socket back, but it races with the library's own threads over who takes it
+ * out of their epoll sets (0.9.75), and the loser ends the process. Called twice it does nothing. */
 void ld_http_quiesce(struct ld_http *h)
 {
     if (atomic_exchange(&h->is_quiescing, true))
         return;
-    h->listen_fd = MHD_quiesce_daemon(h->daemon);
-    if (h->listen_fd != MHD_INVALID_SOCKET)
-        shutdown(h->listen_fd, SHUT_RDWR);
+    const int deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (deaf < 0 || dup3(deaf, h->listen_fd, O_CLOEXEC) < 0)
+        ld_log(LD_LOG_WARN, "the listening socket stays open until the end: %s", strerror(errno));
+    if (deaf >= 0)
+        close(deaf);
 }
 
 /* Waits up to `ms` until *n is 0. Polls, since stopping happens once and nothing else runs in this thread. */
@@ -375,9 +379,7 @@ void ld_http_stop(struct ld_http *h)
     pthread_mutex_unlock(&h->lock);
     wait_for_zero(&h->n_in_flight, 1000);
     wait_for_zero(&h->n_suspended, 1000); /* the library refuses to stop with suspended connections */
-    MHD_stop_daemon(h->daemon);
-    if (h->listen_fd != MHD_INVALID_SOCKET)
-        close(h->listen_fd);
+    MHD_stop_daemon(h->daemon);           /* closes listen_fd */
     pthread_mutex_destroy(&h->lock);
     free(h);
 }

@@ -27,7 +27,7 @@ struct ld_http {
     struct ld_metrics *metrics;
     unsigned timeout_s;
     int port;
-    int listen_fd; /* the library's until quiescing gives it back; -1 when it does not */
+    int listen_fd; /* the library's, which closes it at the end */
     atomic_bool is_quiescing;
     atomic_size_t n_in_flight;
     atomic_size_t n_suspended;
