@@ -403,6 +403,43 @@ START_TEST(stopping_answers_those_who_wait_and_drops_the_late_reply)
 }
 END_TEST
 
+/* Knocks on the port without a pause until told to end: the library's threads wake up all the time. */
+static atomic_int knocking_port;
+
+static void *knock(void *arg)
+{
+    (void)arg;
+    for (int port; (port = atomic_load(&knocking_port)) != 0;) {
+        int fd = kbt_connect(port);
+        if (fd >= 0)
+            close(fd);
+    }
+    return NULL;
+}
+
+/* The library's threads and the one that stops must not both try to take the listening socket out of their epoll sets:
+ * the process would end. */
+START_TEST(stopping_while_clients_knock_never_ends_the_process)
+{
+    const struct ld_http_options o = {.host = "127.0.0.1", .threads = 8, .timeout_s = 1, .max_connections = 64};
+    char why[256];
+    for (int i = 0; i < 60; i++) {
+        struct ld_http *knocked;
+        pthread_t client[2];
+        ck_assert_msg(ld_http_start(&knocked, &o, &hooks, why) == 0, "%s", why);
+        atomic_store(&knocking_port, ld_http_port(knocked));
+        for (int k = 0; k < 2; k++)
+            ck_assert_int_eq(pthread_create(&client[k], NULL, knock, NULL), 0);
+        pause_ms(2);
+        ld_http_quiesce(knocked);
+        ld_http_stop(knocked);
+        atomic_store(&knocking_port, 0);
+        for (int k = 0; k < 2; k++)
+            pthread_join(client[k], NULL);
+    }
+}
+END_TEST
+
 START_TEST(port_in_use_is_told_by_name)
 {
     char why[256];
@@ -455,6 +492,7 @@ static Suite *make_suite(void)
         connection_is_kept_until_the_client_says_close,
         quiescing_finishes_what_was_accepted_and_takes_no_more,
         stopping_answers_those_who_wait_and_drops_the_late_reply,
+        stopping_while_clients_knock_never_ends_the_process,
         port_in_use_is_told_by_name,
         ipv6_is_served,
     };
