@@ -17,8 +17,6 @@
  * twice. */
 #include "http_internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,6 +249,15 @@ static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const c
     ld_log(LD_LOG_DEBUG, "http: %s", text);
 }
 
+/* Asked by the library before it reads from a new connection. */
+static enum MHD_Result may_enter(void *arg, const struct sockaddr *address, socklen_t n)
+{
+    struct ld_http *h = arg;
+    (void)address;
+    (void)n;
+    return atomic_load(&h->is_quiescing) ? MHD_NO : MHD_YES;
+}
+
 /* The pool is left out for one thread, which the library serves without one. The logger stands first: it gets what
  * the options after it have to say. 64 KiB per connection bound the headers; bodies are kept by us. Every thread of
  * the pool polls the one listening socket and keeps the connections that it accepts. The library divides
@@ -262,7 +269,7 @@ static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_o
                                     {MHD_OPTION_END, 0, NULL}};
     if (o->threads <= 1)
         pool[0].option = MHD_OPTION_END;
-    return MHD_start_daemon(flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
+    return MHD_start_daemon(flags, 0, may_enter, h, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
                             MHD_OPTION_LISTEN_SOCKET, h->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
                             MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_CONNECTION_LIMIT,
                             o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, o->timeout_s,
@@ -340,19 +347,12 @@ void ld_http_drop_vanished(struct ld_http *h)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* Puts a socket that never listens in the listening one's place, in one step: its number stays the library's, the
- * kernel refuses connections from here on, and resets those that it had accepted but we had not; nothing was promised
- * to them. MHD_quiesce_daemon would give the socket back, but it races with the library's own threads over who takes it
- * out of their epoll sets (0.9.75), and the loser ends the process. Called twice it does nothing. */
+/* From here on new connections are closed unread: nothing was promised to them. The socket itself goes on listening
+ * until the end, since taking it from the library's threads is a race in which the loser ends the process
+ * (MHD_quiesce_daemon of 0.9.75; a socket put in its place fares no better). Called twice it does nothing. */
 void ld_http_quiesce(struct ld_http *h)
 {
-    if (atomic_exchange(&h->is_quiescing, true))
-        return;
-    const int deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (deaf < 0 || dup3(deaf, h->listen_fd, O_CLOEXEC) < 0)
-        ld_log(LD_LOG_WARN, "the listening socket stays open until the end: %s", strerror(errno));
-    if (deaf >= 0)
-        close(deaf);
+    atomic_store(&h->is_quiescing, true);
 }
 
 /* Waits up to `ms` until *n is 0. Polls, since stopping happens once and nothing else runs in this thread. */
