@@ -50,8 +50,8 @@ static void tick(void *arg, int64_t now_ms)
     ld_sched_stop(app->sched);
 }
 
-/* SIGTERM or SIGINT, on the loop. What was accepted is answered. New connections are closed
- * unread, so that their clients know that nothing happened; on connections that are open /readyz fails. */
+/* SIGTERM or SIGINT, on the loop. What was accepted is answered. New clients are refused by
+ * the kernel and know that nothing happened; on connections that are open /readyz fails. */
 static void terminate(void *arg)
 {
     struct ld_app *app = arg;

@@ -249,15 +249,6 @@ static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const c
     ld_log(LD_LOG_DEBUG, "http: %s", text);
 }
 
-/* Asked by the library before it reads from a new connection. */
-static enum MHD_Result may_enter(void *arg, const struct sockaddr *address, socklen_t n)
-{
-    struct ld_http *h = arg;
-    (void)address;
-    (void)n;
-    return atomic_load(&h->is_quiescing) ? MHD_NO : MHD_YES;
-}
-
 /* The pool is left out for one thread, which the library serves without one. The logger stands first: it gets what
  * the options after it have to say. 64 KiB per connection bound the headers; bodies are kept by us. Every thread of
  * the pool polls the one listening socket and keeps the connections that it accepts. The library divides
@@ -269,7 +260,7 @@ static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_o
                                     {MHD_OPTION_END, 0, NULL}};
     if (o->threads <= 1)
         pool[0].option = MHD_OPTION_END;
-    return MHD_start_daemon(flags, 0, may_enter, h, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
+    return MHD_start_daemon(flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
                             MHD_OPTION_LISTEN_SOCKET, h->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
                             MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_CONNECTION_LIMIT,
                             o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, o->timeout_s,
@@ -347,12 +338,15 @@ void ld_http_drop_vanished(struct ld_http *h)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* From here on new connections are closed unread: nothing was promised to them. The socket itself goes on listening
- * until the end, since taking it from the library's threads is a race in which the loser ends the process
- * (MHD_quiesce_daemon of 0.9.75; a socket put in its place fares no better). Called twice it does nothing. */
+/* From here on the kernel refuses connections, and resets those that it had accepted but we had not; nothing was
+ * promised to them. The socket stays open in the library's hands until the end: taking it away from its threads is a
+ * race in which the loser ends the process (MHD_quiesce_daemon of 0.9.75; a socket put in its place fares no better).
+ * The price is that they poll a socket that is always ready, hence spin while the drain lasts. Called twice it does
+ * nothing. */
 void ld_http_quiesce(struct ld_http *h)
 {
-    atomic_store(&h->is_quiescing, true);
+    if (!atomic_exchange(&h->is_quiescing, true))
+        shutdown(h->listen_fd, SHUT_RDWR);
 }
 
 /* Waits up to `ms` until *n is 0. Polls, since stopping happens once and nothing else runs in this thread. */

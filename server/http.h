@@ -36,10 +36,9 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
 int ld_http_port(const struct ld_http *h);
 
 /* Stops listening; open connections finish the request they have, told "Connection: close". */
-void ld_http_drop_vanished(
-    struct ld_http *h); /* now and then: ends requests whose client left in the middle of a body */
-void ld_http_quiesce(
-    struct ld_http *h); /* new connections are closed unread; open ones finish their request, then close */
+void ld_http_quiesce(struct ld_http *h);
+/* Now and then: ends requests whose client left in the middle of a body. */
+void ld_http_drop_vanished(struct ld_http *h);
 size_t ld_http_in_flight(const struct ld_http *h); /* from the headers read to the last byte sent */
 
 /* Ends all connections and threads. Requests still waiting for their reply are answered 503; replies that come later
