@@ -15,7 +15,7 @@
  * MATH.md 2 is about inverses that are *updated*; this one never is.
  *
  * The solve for many right-hand sides goes by blocks of 32 whose bulk is dgemm: OpenBLAS's own dtrsm is poor for few
- * columns (LIMITS.md 0.3). Measured for 20 columns, kernels SkylakeX: 47 -> 26 us at n = 256, 139 -> 76 at 512; with
+ * columns. Measured for 20 columns, kernels SkylakeX: 47 -> 26 us at n = 256, 139 -> 76 at 512; with
  * kernels Haswell the two are level. Blocks of 16 to 64 differ by 15 %.
  *
  * [dchdd] Dongarra, Moler, Bunch, Stewart: LINPACK Users' Guide, ch. 10.

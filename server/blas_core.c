@@ -1,5 +1,5 @@
 /* OpenBLAS of Debian 12 (0.3.21) picks the core type "Prescott" (SSE3) on Intel models newer than itself: a fifth of
- * the machine's speed (LIMITS: dgemm 12-15 instead of 60-70 GFlop/s). It reads OPENBLAS_CORETYPE before main, so that
+ * the machine's speed (measured: dgemm 12-15 instead of 60-70 GFlop/s). It reads OPENBLAS_CORETYPE before main, so that
  * the one clean way to correct it is to set the variable and run again. The choice follows what the processor says,
  * never a fixed name: kernels that it lacks would end the process by SIGILL.
  *

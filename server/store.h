@@ -1,5 +1,5 @@
 /* A tenant's file: the ordered log of events, durable by group commit. SQLite, WAL, synchronous=FULL (checked at
- * open). One writer (the tenant's commit job) and any number of readers through ld_store_reader. */
+ * open). One writer (the tenant's commit job) and any number of readers, each on a connection of its own. */
 #ifndef LD_STORE_H
 #define LD_STORE_H
 
