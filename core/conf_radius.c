@@ -8,15 +8,25 @@
  *   ay      the same number, under the name and with the ridge sigma^2/c that TC gives it                  [TC, sec. 5]
  *   igp     B + sigma sqrt( L + 2 + 2 ln 1/delta ), meant for a = 1 + 2/T                                  [TC, sec. 5]
  *   ek      B + (sigma/sqrt(a)) sqrt( 2 ln 1/delta + ln(e + e t kappa^2/a) d_eff )                     [EK, Lemma 3.1]
+ *           over a dictionary  (1 + sqrt(e_t/a)) B + (sigma/sqrt(a)) sqrt( 4 ln 1/delta + 2 ln(..) d_eff ) [EK,
+ * Lemma 4.1] bkb     (2 sigma/sqrt(a)) sqrt( alpha ln(kappa^2 t) sum sd^2/a + ln 1/delta ) + (1 + 1/sqrt(1 - eps)) B
+ * [BKB, Thm 2] alpha = (1 + eps)/(1 - eps), eps the representation's epsilon ek_plus B (sqrt(e_t/a) + sqrt(e_t/a +
+ * 4))/2 + (sigma/sqrt(a)) sqrt( 2 ln 1/delta + L )      docs/decisions/0011
  *
  * sd is on the scale of the Gaussian process: EK's sigma_EK is sd / sqrt(a) [EK, Prop. 4.2], which is where the
- * division comes from. EK states the noise with scale 1; the root is multiplied by sigma here. Deviation: kappa^2 is
- * the largest k(s,s) among the points observed instead of a bound for all points; the lemma uses it only to bound ln
- * det(I + K_t/a) by the trace of K_t (test: ek_is_lemma_3_1_on_the_observed_points). The lemma's `beta^(1/2)` in eq. 6
- * is a slip for this radius (docs/PAPERS.md).
+ * divisions come from. EK states the noise with scale 1; the root is multiplied by sigma here. Deviations: kappa^2 is
+ * the largest k(s,s) among the points observed instead of a bound for all points; the lemmas use it only to bound ln
+ * det(I + K_t/a) by the trace of K_t (test: ek_is_lemma_3_1_on_the_observed_points). Lemma 4.1 has mu, which the
+ * sampler keeps above e_t with high probability; the e_t computed here holds for certain and for every admission rule.
+ * The lemma's `beta^(1/2)` in eq. 6 is a slip for this radius (docs/PAPERS.md). BKB's ln(kappa^2 t) is taken as zero
+ * where it is negative.
  *
- * `ek` needs d_eff, an O(n^3) quantity, and takes it with mean and sd from one spectrum, so that the three belong to
- * the same moment. The others cost O(1) per candidate. */
+ * Of a dictionary, with F F^T its part of K_t and tr the trace of the rest (projection_error.h), what a rule asks of
+ * K_t is bounded from above: L <= ln det(I + F F^T/a) + tr/a, and d_eff <= d_eff(F F^T) + tr/a, x/(x + a) being
+ * subadditive and below x/a. sum sd^2/a under the dictionary in force is exactly d_eff(F F^T) + tr/a.
+ *
+ * These need O(n^3) quantities and take them with mean and sd from one spectrum, so that all belong to the same moment.
+ * The others cost O(1) per candidate. */
 #include <math.h>
 
 #include "confidence.h"
@@ -53,30 +63,82 @@ static void igp_bounds(const struct kb_conf_view *v, const struct kb_conf_block 
     band(b, v->norm_bound + v->conf->noise * sqrt(v->log_det + 2 - 2 * log(v->conf->delta)));
 }
 
-/* [EK, Lemma 3.1] in units of sd. */
+/* What these rules ask of K_t, by the file header. */
+static double trace_share(const struct kb_conf_view *v)
+{
+    return v->spectrum->is_sketch ? v->spectrum->sketch.trace / v->lambda : 0;
+}
+
+static double effective_dimension(const struct kb_conf_view *v)
+{
+    return kb_spectrum_effective_dimension(v->spectrum, v->lambda) + trace_share(v);
+}
+
+/* sqrt(e_t / a). */
+static double error_root(const struct kb_conf_view *v)
+{
+    return v->spectrum->is_sketch ? sqrt(v->spectrum->sketch.error / v->lambda) : 0;
+}
+
+/* [EK, Lemma 3.1], over a dictionary [EK, Lemma 4.1], in units of sd. */
 static double ek_radius(const struct kb_conf_view *v)
 {
     const struct kb_spectrum *sp = v->spectrum;
     double growth = log(exp(1) * (1 + sp->n_observed * sp->largest_diag / v->lambda));
-    double root = sqrt(-2 * log(v->conf->delta) + growth * kb_spectrum_effective_dimension(sp, v->lambda));
-    return v->norm_bound + v->conf->noise / sqrt(v->lambda) * root;
+    double root = sqrt((sp->is_sketch ? 2 : 1) * (-2 * log(v->conf->delta) + growth * effective_dimension(v)));
+    return (1 + error_root(v)) * v->norm_bound + v->conf->noise / sqrt(v->lambda) * root;
 }
 
-/* Mean and sd at lambda from the spectrum: of the same moment as d_eff. */
-static void ek_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
+/* [BKB, Thm 2] in units of sd. */
+static double bkb_radius(const struct kb_conf_view *v)
+{
+    const struct kb_spectrum *sp = v->spectrum;
+    double alpha = (1 + v->accuracy) / (1 - v->accuracy);
+    double growth = alpha * fmax(0, log(fmax(1, sp->largest_diag * sp->n_observed)));
+    double root = sqrt(growth * effective_dimension(v) - log(v->conf->delta));
+    return 2 * v->conf->noise / sqrt(v->lambda) * root + (1 + 1 / sqrt(1 - v->accuracy)) * v->norm_bound;
+}
+
+/* The tightened Lemma 4.1: one bias term, and the log determinant itself. */
+static double ek_plus_radius(const struct kb_conf_view *v)
+{
+    double miss = error_root(v), log_det = kb_spectrum_log_det(v->spectrum, v->lambda) + trace_share(v);
+    double root = sqrt(log_det - 2 * log(v->conf->delta));
+    return v->norm_bound * (miss + sqrt(miss * miss + 4)) / 2 + v->conf->noise / sqrt(v->lambda) * root;
+}
+
+/* Mean -+ radius sd, with mean and sd at lambda from the spectrum: of the same moment as the radius. */
+static void spectral_band(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena,
+                          double radius)
 {
     size_t n = v->spectrum->n;
-    double radius = ek_radius(v), *reciprocal = kb_arena_doubles(arena, n), *scaled = kb_arena_doubles(arena, n);
+    double *reciprocal = kb_arena_doubles(arena, n), *scaled = kb_arena_doubles(arena, n);
     kb_spectrum_reciprocals(v->spectrum, v->lambda, reciprocal);
     for (size_t c = 0; c < b->n; c++) {
         const double *w = b->w + c * b->ld;
         for (size_t i = 0; i < n; i++)
             scaled[i] = w[i] * reciprocal[i];
-        double mean = kb_dot(n, scaled, v->spectrum->target);
-        double half_width = radius * sqrt(fmax(0, b->prior[c] - kb_dot(n, scaled, w)));
-        b->lower[c] = mean - half_width;
-        b->upper[c] = mean + half_width;
+        double mean = kb_dot(n, scaled, v->spectrum->target), known = kb_dot(n, scaled, w);
+        double variance = v->spectrum->is_sketch ? fmax(0, b->prior[c] - kb_dot(n, w, w)) + v->lambda * known
+                                                 : fmax(0, b->prior[c] - known);
+        b->lower[c] = mean - radius * sqrt(variance);
+        b->upper[c] = mean + radius * sqrt(variance);
     }
+}
+
+static void ek_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
+{
+    spectral_band(v, b, arena, ek_radius(v));
+}
+
+static void bkb_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
+{
+    spectral_band(v, b, arena, bkb_radius(v));
+}
+
+static void ek_plus_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
+{
+    spectral_band(v, b, arena, ek_plus_radius(v));
 }
 
 const struct kb_conf_ops kb_conf_fixed = {.bounds = fixed_bounds};
@@ -84,3 +146,5 @@ const struct kb_conf_ops kb_conf_lk = {.bounds = self_normalised_bounds};
 const struct kb_conf_ops kb_conf_ay = {.bounds = self_normalised_bounds};
 const struct kb_conf_ops kb_conf_igp = {.bounds = igp_bounds};
 const struct kb_conf_ops kb_conf_ek = {.reads_spectrum = true, .bounds = ek_bounds};
+const struct kb_conf_ops kb_conf_bkb = {.reads_spectrum = true, .bounds = bkb_bounds};
+const struct kb_conf_ops kb_conf_ek_plus = {.reads_spectrum = true, .bounds = ek_plus_bounds};

@@ -5,9 +5,13 @@
  * ridge lambda, ln det(I + K/lambda), and B, the bound on the norm of f.
  *
  *   c = noise^2 / lambda   scale of the prior in the TC rules, so that their a0 = sigma^2 / c is the posterior's lambda
- *   B "auto"               max(1, 1.2 B_min) where the rule computes B_min, and 1 where not (NUMERICS, section 3)
+ *   B "auto"               max(1, 1.2 B_min) where the rule computes B_min, and 1 where not (docs/decisions/0011)
  *   B < B_min              no function of norm B agrees with the data at level delta: the confidence set is empty. The
- *                          bounds are then those of `fixed`, and the decision is counted (kb_posterior_facts.n_empty)
+ *                          bounds are then those of `fixed`, and the decision is counted (kb_posterior_facts.n_empty);
+ *                          likewise where a dictionary's ball was told rewards that have changed since
+ *
+ * B_min is that of the moment and keeps no memory of earlier ones, though the largest of them would be valid, too: a
+ * restart must find the same bounds.
  *
  * Which rule can be had from which representation is refused or not in spec.c. The spectrum may be a little older than
  * the posterior (kb_posterior_settle). A confidence set that held at an earlier time holds ever after, so bounds that
@@ -23,20 +27,28 @@
 #include "spectrum.h"
 
 #define AUTO_NORM 1.0   /* where the rule cannot find one, and its least value where it can */
-#define AUTO_MARGIN 1.2 /* B_min is a lower bound: NUMERICS 3 found .77 to .94 of the true norm after 100 points */
+#define AUTO_MARGIN 1.2 /* B_min is a lower bound: .77 to .94 of the true norm after 100 points */
 
-static const struct kb_conf_ops *const rules[KB_CONF_N] = {
-    [KB_CONF_FIXED] = &kb_conf_fixed, [KB_CONF_LK] = &kb_conf_lk,   [KB_CONF_EK] = &kb_conf_ek,
-    [KB_CONF_AY] = &kb_conf_ay,       [KB_CONF_IGP] = &kb_conf_igp, [KB_CONF_AMM] = &kb_conf_amm,
-    [KB_CONF_DMM] = &kb_conf_dmm,     [KB_CONF_CMM] = &kb_conf_cmm,
+/* A rule on the exact posterior, and on a dictionary. */
+static const struct kb_conf_ops *const rules[KB_CONF_N][2] = {
+    [KB_CONF_FIXED] = {&kb_conf_fixed, &kb_conf_fixed},
+    [KB_CONF_LK] = {&kb_conf_lk, NULL},
+    [KB_CONF_EK] = {&kb_conf_ek, &kb_conf_ek},
+    [KB_CONF_AY] = {&kb_conf_ay, NULL},
+    [KB_CONF_IGP] = {&kb_conf_igp, NULL},
+    [KB_CONF_AMM] = {&kb_conf_amm, &kb_conf_sketched_amm},
+    [KB_CONF_DMM] = {&kb_conf_dmm, &kb_conf_sketched_dmm},
+    [KB_CONF_CMM] = {&kb_conf_cmm, &kb_conf_sketched_cmm},
+    [KB_CONF_BKB] = {&kb_conf_bkb, &kb_conf_bkb},
+    [KB_CONF_EK_PLUS] = {&kb_conf_ek_plus, &kb_conf_ek_plus},
 };
 
 /* The rule's row; which rows read the spectrum is known to spec.c, too, because posteriors are made by specs. */
-static const struct kb_conf_ops *rule_of(const struct kb_conf_spec *conf)
+static const struct kb_conf_ops *rule_of(const struct kb_conf_spec *conf, bool is_sketch)
 {
-    assert((int)conf->type >= 0 && conf->type < KB_CONF_N);
-    assert(rules[conf->type]->reads_spectrum == kb_conf_reads_spectrum(conf->type));
-    return rules[conf->type];
+    assert((int)conf->type >= 0 && conf->type < KB_CONF_N && rules[conf->type][is_sketch] != NULL);
+    assert(rules[conf->type][is_sketch]->reads_spectrum == kb_conf_reads_spectrum(conf->type, is_sketch));
+    return rules[conf->type][is_sketch];
 }
 
 /* B in force, by the file header. */
@@ -44,24 +56,23 @@ static double norm_in_force(const struct kb_conf_ops *rule, const struct kb_conf
 {
     if (v->conf->norm_bound > 0)
         return v->conf->norm_bound;
-    return rule->finds_norm ? fmax(AUTO_NORM, AUTO_MARGIN * v->norm_least) : AUTO_NORM;
+    return rule->look != NULL ? fmax(AUTO_NORM, AUTO_MARGIN * v->norm_least) : AUTO_NORM;
 }
 
-/* What the rule is told. `work`: as many doubles as the spectrum has points. */
+/* What the rule is told. `work`: as many doubles as the spectrum has entries. */
 static struct kb_conf_view look(const struct kb_posterior *p, const struct kb_conf_spec *conf, double *work)
 {
-    const struct kb_conf_ops *rule = rule_of(conf);
+    const struct kb_conf_ops *rule = rule_of(conf, kb_posterior_is_sketch(p));
     struct kb_conf_view v = {
         .conf = conf,
         .lambda = kb_posterior_lambda(p),
         .log_det = kb_posterior_log_det(p),
+        .accuracy = kb_posterior_accuracy(p),
         .spectrum = rule->reads_spectrum ? kb_posterior_spectrum(p) : NULL,
     };
     assert(!rule->reads_spectrum || v.spectrum != NULL);
-    if (rule->finds_norm) {
-        v.radius_sq = kb_conf_radius_sq(&v, work);
-        v.norm_least = kb_conf_norm_least(&v, work);
-    }
+    if (rule->look != NULL)
+        rule->look(&v, work);
     v.norm_bound = norm_in_force(rule, &v);
     return v;
 }
@@ -70,7 +81,7 @@ static struct kb_conf_view look(const struct kb_posterior *p, const struct kb_co
 static void bound_blocks(const struct kb_posterior *p, const struct kb_conf_view *v, const struct kb_candidates *cand,
                          struct kb_scratch *s, const double *mean, const double *sd, double *lower, double *upper)
 {
-    const struct kb_conf_ops *rule = rule_of(v->conf);
+    const struct kb_conf_ops *rule = rule_of(v->conf, kb_posterior_is_sketch(p));
     for (size_t c0 = 0; c0 < cand->n; c0 += KB_CONF_BLOCK) {
         size_t mark = kb_arena_mark(&s->arena);
         struct kb_conf_block b = {
@@ -95,14 +106,14 @@ void kb_confidence_bounds(const struct kb_posterior *p, const struct kb_conf_spe
     const struct kb_spectrum *sp = kb_posterior_spectrum(p);
     struct kb_conf_spec fallback = *conf;
     struct kb_conf_view v = look(p, conf, kb_arena_doubles(&s->arena, sp != NULL ? sp->n : 0));
-    if (v.norm_bound < v.norm_least) {
+    if (v.is_void || v.norm_bound < v.norm_least) {
         kb_posterior_count_empty(p);
         fallback.type = KB_CONF_FIXED;
         v = look(p, &fallback, NULL);
     }
     bound_blocks(p, &v, cand, s, mean, sd, lower, upper);
     for (size_t i = 0; i < cand->n; i++)
-        score[i] = upper[i];
+        score[i] = conf->score == KB_SCORE_FIXED ? mean[i] + conf->beta * sd[i] : upper[i];
     kb_arena_reset(&s->arena, mark);
 }
 

@@ -1,5 +1,6 @@
 /* Confidence rules: lower, upper and score of every candidate from the posterior, behind one table of functions.
- * Types and their names: spec.[ch]. Families: conf_radius.c (mean -+ radius sd), conf_amm.c (minima over the ridge). */
+ * Types and their names: spec.[ch]. Families: conf_radius.c (mean -+ radius sd), conf_amm.c (minima over the ridge,
+ * exact posterior), conf_sketch.c (the same over a dictionary). */
 #ifndef KB_CONFIDENCE_H
 #define KB_CONFIDENCE_H
 
@@ -14,9 +15,14 @@ struct kb_conf_view {
     const struct kb_conf_spec *conf;
     double lambda;     /* the ridge a0 of the posterior's own mean and sd */
     double log_det;    /* ln det(I + K / lambda) */
+    double accuracy;   /* epsilon of the representation, for bkb */
     double norm_bound; /* B in force: as configured, or found by the rule under "auto" */
     double norm_least; /* B_min: the data prove, at level delta, that |f| is at least this; 0 unknown */
-    double radius_sq;  /* R^2 of TC eq. 8 less the scatter of repeated rewards; with a spectrum */
+    /* Written by the rule's `look`: */
+    double radius_sq; /* R^2 of TC eq. 8; on the exact posterior less the scatter of repeated rewards */
+    double cross;     /* h of conf_sketch.c */
+    double error;     /* e_t of the dictionary */
+    bool is_void;     /* what the ball rests on was changed after it was told: no bound is to be had */
     const struct kb_spectrum *spectrum; /* NULL unless the rule reads it */
 };
 
@@ -32,18 +38,19 @@ struct kb_conf_block {
 
 struct kb_conf_ops {
     bool reads_spectrum; /* must agree with kb_spec_reads_spectrum; asserted */
-    bool finds_norm;     /* "auto" follows B_min instead of meaning 1 */
+    /* Finds what the bounds need besides candidates, B_min with it: "auto" then follows B_min instead of meaning 1.
+     * NULL: nothing. work: as many doubles as the spectrum has entries. */
+    void (*look)(struct kb_conf_view *v, double *work);
     void (*bounds)(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena);
 };
 
 extern const struct kb_conf_ops kb_conf_fixed, kb_conf_lk, kb_conf_ek, kb_conf_ay, kb_conf_igp; /* conf_radius.c */
-extern const struct kb_conf_ops kb_conf_amm, kb_conf_dmm, kb_conf_cmm;                          /* conf_amm.c */
+extern const struct kb_conf_ops kb_conf_bkb, kb_conf_ek_plus;
+extern const struct kb_conf_ops kb_conf_amm, kb_conf_dmm, kb_conf_cmm;                            /* conf_amm.c */
+extern const struct kb_conf_ops kb_conf_sketched_amm, kb_conf_sketched_dmm, kb_conf_sketched_cmm; /* conf_sketch.c */
 
-/* R^2 and B_min of a spectrum (conf_amm.c). `work`: n doubles. O(n) per ridge tried, about thirty. */
-double kb_conf_radius_sq(const struct kb_conf_view *v, double *work);
-double kb_conf_norm_least(const struct kb_conf_view *v, double *work);
-
-/* lower[i], upper[i], score[i] = upper[i] for the n candidates whose posterior mean and sd are given. When the
+/* lower[i], upper[i], score[i] (the upper bound, or mean + beta sd where conf->score says so) for the n candidates
+ * whose posterior mean and sd are given. When the
  * confidence set is empty (norm_bound or noise are too small for the data) the bounds are those of `fixed`, and it is
  * counted. No allocation: the scratch fits by kb_posterior_fit_scratch. */
 void kb_confidence_bounds(const struct kb_posterior *p, const struct kb_conf_spec *conf,

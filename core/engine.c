@@ -163,7 +163,7 @@ uint32_t kb_engine_intern_arm(struct kb_engine *e, const char *id)
 }
 
 void kb_engine_teach(struct kb_engine *e, uint64_t seq, uint32_t user, uint32_t arm, const double *x, double d_count,
-                     double d_sum)
+                     double d_sum, double d_square)
 {
     const struct kb_point pt = {.user = kb_engine_user_at(e, user), .arm = arm, .x = x};
 
@@ -173,7 +173,7 @@ void kb_engine_teach(struct kb_engine *e, uint64_t seq, uint32_t user, uint32_t 
     if (d_count > 0)
         e->arms.arm[arm].rewarded++;
     if (!kb_engine_is_quiet(e, seq))
-        kb_posterior_learn(e->posterior, &pt, d_count, d_sum, &e->scratch);
+        kb_posterior_learn(e->posterior, &pt, d_count, d_sum, d_square, &e->scratch);
 }
 
 /* ---- the path of an event -------------------------------------------------------------------------- */

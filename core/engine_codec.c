@@ -8,7 +8,7 @@
 
 #include "alloc.h"
 
-#define ENGINE_FORMAT 2u
+#define ENGINE_FORMAT 3u
 
 static void put_vec_kernel(struct kb_writer *w, const struct kb_vec_kernel_spec *k)
 {
@@ -55,6 +55,9 @@ static void put_spec(struct kb_writer *w, const struct kb_spec *s)
     kb_put_double(w, s->conf.norm_bound);
     kb_put_double(w, s->conf.noise);
     kb_put_double(w, s->conf.delta);
+    kb_put_u64(w, (uint64_t)s->conf.form);
+    kb_put_u64(w, s->conf.is_mixture);
+    kb_put_u64(w, (uint64_t)s->conf.score);
     kb_put_u64(w, (uint64_t)s->rule.type);
     kb_put_double(w, s->rule.epsilon);
     kb_put_u64(w, (uint64_t)s->aggregation);
@@ -95,6 +98,9 @@ static void get_spec(struct kb_reader *r, struct kb_spec *s)
     s->conf.norm_bound = kb_get_double(r);
     s->conf.noise = kb_get_double(r);
     s->conf.delta = kb_get_double(r);
+    s->conf.form = (enum kb_sketch_form)kb_get_u64(r);
+    s->conf.is_mixture = kb_get_u64(r) != 0;
+    s->conf.score = (enum kb_score)kb_get_u64(r);
     s->rule.type = (enum kb_rule_type)kb_get_u64(r);
     s->rule.epsilon = kb_get_double(r);
     s->aggregation = (enum kb_aggregation)kb_get_u64(r);

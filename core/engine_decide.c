@@ -5,6 +5,7 @@
 #include "engine_impl.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "alloc.h"
@@ -35,7 +36,7 @@ static size_t table_size(size_t n)
 /* Doubles that decide draws for n candidates and n_exclude names, besides posterior and policy. */
 static size_t pool_bytes(size_t n, size_t n_exclude)
 {
-    return 10 * kb_arena_need(n + 1) + kb_arena_need(table_size(n + n_exclude) + 1);
+    return 18 * kb_arena_need(n + 1) + kb_arena_need(table_size(n + n_exclude) + 1);
 }
 
 enum kb_err kb_engine_scratch_new(struct kb_scratch **out)
@@ -162,6 +163,35 @@ static void order_by_score(size_t n, size_t chosen, const double *score, size_t 
         }
 }
 
+/* Bounds of the first n_shown arms of the order alone: where they do not decide, the others cost nothing. */
+static void bound_shown(const struct kb_engine *e, const struct kb_candidates *all, const size_t *order, size_t n_shown,
+                        struct kb_scratch *s, const double *mean, const double *sd, double *lower, double *upper)
+{
+    const size_t mark = kb_arena_mark(&s->arena);
+    const double **features = kb_arena_bytes(&s->arena, n_shown * sizeof *features);
+    uint32_t *arms = kb_arena_bytes(&s->arena, n_shown * sizeof *arms);
+    double *of[5]; /* mean, sd, lower, upper, score of the arms shown */
+
+    for (size_t i = 0; i < 5; i++)
+        of[i] = kb_arena_doubles(&s->arena, n_shown);
+    for (size_t i = 0; i < n_shown; i++) {
+        arms[i] = all->arms[order[i]];
+        features[i] = all->features[order[i]];
+        of[0][i] = mean[order[i]];
+        of[1][i] = sd[order[i]];
+    }
+    const struct kb_candidates shown = {
+        .user = all->user, .context = all->context, .n = n_shown, .arms = arms, .features = features};
+    kb_confidence_bounds(e->posterior, &e->spec.conf, &shown, s, of[0], of[1], of[2], of[3], of[4]);
+    for (size_t i = 0; i < all->n; i++)
+        lower[i] = upper[i] = (double)NAN;
+    for (size_t i = 0; i < n_shown; i++) {
+        lower[order[i]] = of[2][i];
+        upper[order[i]] = of[3][i];
+    }
+    kb_arena_reset(&s->arena, mark);
+}
+
 static void weigh(const struct kb_engine *e, const struct kb_query *q, const struct pool *p, struct kb_scratch *s,
                   struct kb_decision *out)
 {
@@ -173,11 +203,22 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
     double *score = kb_arena_doubles(&s->arena, p->n), *propensity = kb_arena_doubles(&s->arena, p->n);
     size_t *order = kb_arena_bytes(&s->arena, p->n * sizeof *order);
 
+    size_t n_bounded = p->n;
+    const bool is_fixed = e->spec.conf.score == KB_SCORE_FIXED;
+
     kb_posterior_predict(e->posterior, &cand, s, mean, sd);
-    kb_confidence_bounds(e->posterior, &e->spec.conf, &cand, s, mean, sd, lower, upper, score);
+    if (is_fixed)
+        for (size_t i = 0; i < p->n; i++)
+            score[i] = mean[i] + e->spec.conf.beta * sd[i];
+    else
+        kb_confidence_bounds(e->posterior, &e->spec.conf, &cand, s, mean, sd, lower, upper, score);
     kb_policy_propensities(&e->spec.rule, e->spec.conf.beta, p->n, mean, sd, score, propensity, &s->arena);
     const size_t chosen = kb_policy_draw(p->n, propensity, kb_rng_uniform(q->key, KB_STREAM_ARM, e->spec.seed));
     order_by_score(p->n, chosen, score, order);
+    if (is_fixed) {
+        n_bounded = q->n_shown > 0 && q->n_shown < p->n ? q->n_shown : p->n;
+        bound_shown(e, &cand, order, n_bounded, s, mean, sd, lower, upper);
+    }
     *out = (struct kb_decision){.n = p->n,
                                 .chosen = chosen,
                                 .arm = p->id,
@@ -189,6 +230,7 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
                                 .score = score,
                                 .propensity = propensity,
                                 .order = order,
+                                .n_bounded = n_bounded,
                                 .n_learned = (uint64_t)e->history.n_observed,
                                 .n_support = kb_posterior_n_support(e->posterior)};
 }

@@ -127,7 +127,7 @@ uint32_t kb_engine_intern_arm(struct kb_engine *e, const char *id);
 /* Teaching: stage in reserve, teach in apply. x: dim values that live until apply. */
 enum kb_err kb_engine_stage_point(struct kb_engine *e, uint64_t seq, uint32_t user, uint32_t arm, const double *x);
 void kb_engine_teach(struct kb_engine *e, uint64_t seq, uint32_t user, uint32_t arm, const double *x, double d_count,
-                     double d_sum);
+                     double d_sum, double d_square);
 
 /* The staged point of an event, or NULL. */
 const struct kb_staged_point *kb_engine_staged_point(const struct kb_engine *e, uint64_t seq);

@@ -155,10 +155,13 @@ static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
     struct kb_pending_entry *entry = kb_pending_find(&e->pending, ev->as.rewarded.decision);
     struct kb_pending_slot *slot = find_slot(e, entry, ev->as.rewarded.arm);
     const double y = ev->as.rewarded.reward;
-    const double d_sum = slot->has_reward && e->spec.aggregation == KB_AGG_LAST ? y - slot->reward : y;
+    const double old = slot->has_reward ? slot->reward : 0;
+    const double now = slot->has_reward && e->spec.aggregation == KB_AGG_SUM ? old + y : y;
+    const double d_sum = slot->has_reward && e->spec.aggregation == KB_AGG_LAST ? y - old : y;
 
-    kb_engine_teach(e, ev->seq, entry->user, slot->arm, slot->x, slot->has_reward ? 0 : 1, d_sum);
-    slot->reward = slot->has_reward && e->spec.aggregation == KB_AGG_SUM ? slot->reward + y : y;
+    kb_engine_teach(e, ev->seq, entry->user, slot->arm, slot->x, slot->has_reward ? 0 : 1, d_sum,
+                    now * now - old * old);
+    slot->reward = now;
     slot->has_reward = true;
     entry->is_reserved = false;
     e->n_rewarded++;
@@ -202,7 +205,8 @@ static void apply_observed(struct kb_engine *e, const struct kb_event *ev)
     assert(pt != NULL);
     kb_engine_intern_user(e, ev->as.observed.user);
     kb_engine_intern_arm(e, ev->as.observed.arm.arm);
-    kb_engine_teach(e, ev->seq, pt->user, pt->arm, pt->x, 1, ev->as.observed.reward);
+    kb_engine_teach(e, ev->seq, pt->user, pt->arm, pt->x, 1, ev->as.observed.reward,
+                    ev->as.observed.reward * ev->as.observed.reward);
     e->n_observed++;
 }
 
@@ -233,7 +237,8 @@ static void apply_expired(struct kb_engine *e, const struct kb_event *ev)
 
     for (size_t i = 0; i < entry->n_slots; i++)
         if (takes_default(ev, entry, i))
-            kb_engine_teach(e, ev->seq, entry->user, entry->slot[i].arm, entry->slot[i].x, 1, ev->as.expired.reward);
+            kb_engine_teach(e, ev->seq, entry->user, entry->slot[i].arm, entry->slot[i].x, 1, ev->as.expired.reward,
+                            ev->as.expired.reward * ev->as.expired.reward);
     kb_pending_remove(&e->pending, entry);
     e->n_expired++;
 }

@@ -169,6 +169,29 @@ out:
     return rc;
 }
 
+/* What the model in force has proved goes on under the next one. */
+static void put_evidence(const struct kb_engine *e, struct kb_event *next)
+{
+    struct kb_evidence evidence;
+
+    kb_posterior_evidence(e->posterior, &evidence);
+    next->as.dictionary.has_evidence = !evidence.is_void;
+    next->as.dictionary.square = evidence.square;
+    next->as.dictionary.energy = evidence.energy[0];
+    next->as.dictionary.log_det = evidence.log_det[0];
+}
+
+static struct kb_evidence evidence_of(const struct kb_event *ev)
+{
+    struct kb_evidence evidence = {.is_void = !ev->as.dictionary.has_evidence};
+
+    if (ev->as.dictionary.has_evidence) {
+        evidence.square = ev->as.dictionary.square;
+        kb_evidence_share(&evidence, ev->as.dictionary.energy, ev->as.dictionary.log_det);
+    }
+    return evidence;
+}
+
 /* Chooses the dictionary for `spec` over the history and describes the reset in *next; keeps the posterior. */
 static enum kb_err plan_reset(struct kb_engine *e, struct kb_spec spec, uint64_t seq, struct kb_event *next)
 {
@@ -199,6 +222,7 @@ static enum kb_err plan_reset(struct kb_engine *e, struct kb_spec spec, uint64_t
     next->as.dictionary.arm_lengthscale = spec.arm_kernel.lengthscale;
     next->as.dictionary.atoms = s->atoms;
     next->as.dictionary.n_atoms = n;
+    put_evidence(e, next);
 out:
     kb_free(rows);
     return rc;
@@ -308,11 +332,14 @@ static enum kb_err reserve_reset(struct kb_engine *e, const struct kb_event *ev,
     }
     KB_TRY(resolve_atoms(e, ev, rows, msg));
     if (!kb_engine_is_quiet(e, ev->seq)) {
+        const struct kb_evidence evidence = evidence_of(ev);
+
         if (s->posterior == NULL || !s->is_planned) {
             kb_posterior_free(s->posterior);
             s->posterior = NULL;
             KB_TRY(kb_posterior_new(&s->posterior, &spec, kb_engine_coming_graph(e, &spec)));
         }
+        kb_posterior_set_evidence(s->posterior, &evidence);
         KB_TRY(kb_posterior_fit_scratch(s->posterior, &e->scratch, 0));
         KB_TRY(kb_posterior_fill(s->posterior, &e->history, kb_engine_coming_nodes(e), rows, n, &e->scratch));
     }

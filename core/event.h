@@ -114,6 +114,10 @@ struct kb_event {
             bool is_reset;
             enum kb_repr_type repr;                      /* reset: in force from here on */
             double context_lengthscale, arm_lengthscale; /* reset: in force from here on */
+            /* reset: what the rewards before it have proved (evidence.h: square, energy_0, log_det_0), so that a fold
+             * that starts here knows it; false when nothing is known */
+            bool has_evidence;
+            double square, energy, log_det;
             const struct kb_ev_atom *atoms;
             size_t n_atoms;
         } dictionary;

@@ -93,6 +93,15 @@ double kb_kernel_diag(const struct kb_kernel *k, const struct kb_point *p, struc
     return value * arm_diag(k, p->x + k->context_dim);
 }
 
+double kb_kernel_pair(const struct kb_kernel *k, const struct kb_point *a, const struct kb_point *b)
+{
+    double value = kb_user_kernel_pair(k->user, a->user, b->user);
+    value *= kb_vec_kernel_value(&k->context, k->context_dim, a->x, b->x);
+    if (compares_arm_ids(k))
+        return a->arm == b->arm ? value : 0.0;
+    return value * kb_vec_kernel_value(&k->arm, k->arm_dim, a->x + k->context_dim, b->x + k->context_dim);
+}
+
 /* Equal as numbers, in step with hash_coordinates. */
 static bool same_coordinates(size_t n, const double *a, const double *b)
 {

@@ -50,6 +50,9 @@ void kb_kernel_close(struct kb_kernel *k);
 /* k(s, s). */
 double kb_kernel_diag(const struct kb_kernel *k, const struct kb_point *p, struct kb_scratch *s);
 
+/* k(a, b) of any two points; only where kb_user_kernel_has_pairs. O(dim). */
+double kb_kernel_pair(const struct kb_kernel *k, const struct kb_point *a, const struct kb_point *b);
+
 /* Whether two points are the same to the kernel (equal rows), and a hash that agrees with it. */
 bool kb_kernel_same(const struct kb_kernel *k, const struct kb_point *a, const struct kb_point *b);
 uint64_t kb_kernel_hash(const struct kb_kernel *k, const struct kb_point *p);

@@ -6,12 +6,16 @@
 #include "admission.h"
 #include "features.h"
 #include "posterior_ops.h"
+#include "projection_error.h"
 #include "ridge.h"
 
 struct kb_nystrom {
     struct kb_posterior base;
     struct kb_features features;
-    struct kb_ridge ridge;
+    /* ridge[0] is the model; under a mixture the others foretell rewards at other ridges (evidence.h) */
+    struct kb_ridge ridge[KB_N_MIXTURE];
+    size_t n_ridges;
+    struct kb_projection_error error;
     struct kb_admission admission;
     /* The point about to enter: its kernel column, its border of A, and what borders V and b. [cap] each. */
     double *k_z, *cross;

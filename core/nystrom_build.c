@@ -112,12 +112,18 @@ static void fill_block(struct kb_nystrom *n, const struct kb_history *h, const u
                        size_t n_rows, struct kb_scratch *s, double *block)
 {
     size_t m = n->base.support.n, ld = kb_block_ld(m);
+    struct kb_point points[KB_BLOCK];
+    double diag[KB_BLOCK], residual[KB_BLOCK];
     for (size_t i = 0; i < n_rows; i++) {
-        struct kb_point pt = kb_history_point(h, node_of, first + i);
-        kb_posterior_column(&n->base, m, &pt, s, block + i * ld);
+        points[i] = kb_history_point(h, node_of, first + i);
+        diag[i] = kb_kernel_diag(&n->base.kernel, &points[i], s);
+        kb_posterior_column(&n->base, m, &points[i], s, block + i * ld);
     }
     kb_features_map_many(&n->features, block, ld, n_rows);
-    kb_ridge_accumulate(&n->ridge, m, block, ld, n_rows, h->count + first, h->sum + first);
+    kb_features_residuals(&n->features, block, ld, n_rows, diag, residual);
+    kb_projection_error_add_block(&n->error, &n->base.kernel, points, n_rows, block, ld, m, diag, residual,
+                                  h->count + first, &s->arena);
+    kb_ridge_accumulate(&n->ridge[0], m, block, ld, n_rows, h->count + first, h->sum + first);
 }
 
 enum kb_err kb_nystrom_fill(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
@@ -129,16 +135,18 @@ enum kb_err kb_nystrom_fill(struct kb_posterior *p, const struct kb_history *h, 
     if (p->support.n == 0)
         KB_TRY(build_dictionary(n, h, node_of, atoms, n_atoms, s));
     size_t m = p->support.n;
-    if (m == 0)
-        return KB_OK;
     KB_TRY(kb_posterior_fit_for(p, s, m, 0));
     size_t mark = kb_arena_mark(&s->arena);
     double *block = kb_posterior_block(s, m);
-    kb_ridge_clear(&n->ridge, m);
+    for (size_t i = 0; i < n->n_ridges; i++)
+        kb_ridge_clear(&n->ridge[i], m);
     for (size_t first = 0; first < h->n; first += KB_BLOCK)
         fill_block(n, h, node_of, first, h->n - first < KB_BLOCK ? h->n - first : KB_BLOCK, s, block);
     kb_arena_reset(&s->arena, mark);
-    KB_TRY(kb_ridge_factor(&n->ridge, m));
+    for (size_t i = 1; i < n->n_ridges; i++)
+        kb_ridge_gather_from(&n->ridge[i], &n->ridge[0], m);
+    for (size_t i = 0; i < n->n_ridges && m > 0; i++)
+        KB_TRY(kb_ridge_factor(&n->ridge[i], m));
 out:
     return rc;
 }

@@ -84,13 +84,6 @@ static size_t exact_held_bytes(const struct kb_posterior *p)
 
 /* --- room and lookup ------------------------------------------------------------------------------------- */
 
-/* What the spectrum is made of, besides the kernel. */
-static void exact_weights(const struct kb_posterior *p, const double **count, const double **sum)
-{
-    *count = exact_of_const(p)->count;
-    *sum = exact_of_const(p)->sum;
-}
-
 /* Number of the point, or KB_POINT_NONE. */
 static uint32_t find_point(const struct exact *e, const struct kb_point *pt)
 {
@@ -305,6 +298,43 @@ static void exact_predict_block(const struct kb_posterior *p, double *block, siz
     }
 }
 
+/* --- what confidence rules read ---------------------------------------------------------------------------- */
+
+/* The kernel values are evaluated anew: taking K_UU out of F F^T - lambda N^-1 would cost the digits below lambda.
+ * O(n^2 dim) and the decomposition. */
+static enum kb_err exact_decompose(const struct kb_posterior *p, struct kb_scratch *s, struct kb_spectrum *sp)
+{
+    size_t n = sp->n, mark = kb_arena_mark(&s->arena);
+    double *row = kb_arena_doubles(&s->arena, n);
+    for (size_t i = 0; i < n; i++) {
+        struct kb_point pt = kb_support_point(&p->support, i);
+        kb_posterior_column(p, i + 1, &pt, s, row);
+        for (size_t j = 0; j <= i; j++)
+            sp->basis[j * n + i] = row[j];
+    }
+    kb_arena_reset(&s->arena, mark);
+    return kb_spectrum_decompose(sp, exact_of_const(p)->count, exact_of_const(p)->sum);
+}
+
+static void exact_project_block(const struct kb_posterior *p, const struct kb_spectrum *sp, double *block, size_t ld,
+                                size_t n_c, double *w)
+{
+    (void)p;
+    kb_gemm_tn(sp->n, n_c, sp->n, 1, sp->basis, sp->n, block, ld, 0, w, ld);
+}
+
+/* lambda y^T (K_t + lambda I)^-1 y = lambda |w|^2 + scatter of repeated rewards (spectrum.c), and the log determinant.
+ */
+static void exact_evidence(const struct kb_posterior *p, double square, double *energy, double *log_det_out)
+{
+    const struct exact *e = exact_of_const(p);
+    double between = 0;
+    for (size_t i = 0; i < e->f.n; i++)
+        between += e->sum[i] * e->sum[i] / e->count[i];
+    *energy = p->lambda * kb_dot(e->f.n, e->w, e->w) + fmax(0, square - between);
+    *log_det_out = p->log_det;
+}
+
 /* --- facts, digest, snapshot ------------------------------------------------------------------------------- */
 
 /* |U| - lambda tr (N^1/2 F F^T N^1/2)^-1, by the factor with its rows scaled. */
@@ -388,7 +418,9 @@ const struct kb_posterior_ops kb_posterior_exact_ops = {
     .held_bytes = exact_held_bytes,
     .reserve = exact_reserve,
     .predict_block = exact_predict_block,
-    .weights = exact_weights,
+    .decompose = exact_decompose,
+    .project_block = exact_project_block,
+    .closed_evidence = exact_evidence,
     .learn_adds_point = exact_learn_adds_point,
     .learn = exact_learn,
     .fill = exact_fill,

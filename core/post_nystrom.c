@@ -3,6 +3,8 @@
  *   Z, m           dictionary = support          z(s) = A^-1 k_Z(s)      features.c
  *   V, b, lambda   regression on the features    mean = z.V^-1 b         ridge.c      [EK, Prop. 4.2]
  *   p              admission probability         kors, threshold         admission.c  [EK, eq. 41]
+ *   e_t            what Z misses of the points   blocks of 64            projection_error.c
+ *   energy, ...    sums of the prequential radius                        evidence.c
  *
  *   mean(s) = z.V^-1 b       sd^2(s) = r(s) + lambda z.V^-1 z       r = k(s,s) - z.z       MATH.md 2
  *
@@ -30,17 +32,22 @@ static enum kb_err nystrom_init(struct kb_posterior *p, const struct kb_spec *sp
 {
     struct kb_nystrom *n = kb_nystrom_of(p);
     kb_features_init(&n->features);
-    kb_ridge_init(&n->ridge, spec->repr.lambda);
+    n->n_ridges = spec->conf.is_mixture ? KB_N_MIXTURE : 1;
+    for (size_t i = 0; i < n->n_ridges; i++)
+        kb_ridge_init(&n->ridge[i], spec->repr.lambda * kb_mixture_ridge[i]);
     kb_admission_init(&n->admission, &spec->repr);
     p->max_support = spec->repr.max_dictionary;
-    return KB_OK;
+    return kb_projection_error_init(&n->error, p->support.dim,
+                                    p->reads_spectrum && kb_user_kernel_has_pairs(p->kernel.user));
 }
 
 static void nystrom_close(struct kb_posterior *p)
 {
     struct kb_nystrom *n = kb_nystrom_of(p);
     kb_features_close(&n->features);
-    kb_ridge_close(&n->ridge);
+    for (size_t i = 0; i < n->n_ridges; i++)
+        kb_ridge_close(&n->ridge[i]);
+    kb_projection_error_close(&n->error);
     kb_admission_close(&n->admission);
     kb_free(n->k_z);
     kb_free(n->cross);
@@ -54,7 +61,9 @@ static enum kb_err nystrom_reserve(struct kb_posterior *p, size_t n_points)
     enum kb_err rc;
     struct kb_nystrom *n = kb_nystrom_of(p);
     KB_TRY(kb_features_reserve(&n->features, n_points));
-    KB_TRY(kb_ridge_reserve(&n->ridge, n_points));
+    for (size_t i = 0; i < n->n_ridges; i++)
+        KB_TRY(kb_ridge_reserve(&n->ridge[i], n_points));
+    KB_TRY(kb_projection_error_reserve(&n->error, n_points));
     KB_TRY(kb_admission_reserve(&n->admission, n_points));
     KB_TRY(kb_grow_doubles(&n->k_z, n_points));
     KB_TRY(kb_grow_doubles(&n->cross, n_points));
@@ -69,7 +78,8 @@ static size_t nystrom_held_bytes(const struct kb_posterior *p)
 {
     const struct kb_nystrom *n = kb_nystrom_of_const(p);
     size_t a = n->features.a.cap;
-    return (a * a + 4 * p->cap) * sizeof(double) + kb_ridge_bytes(&n->ridge) + kb_admission_bytes(&n->admission);
+    return (a * a + 4 * p->cap) * sizeof(double) + n->n_ridges * kb_ridge_bytes(&n->ridge[0]) +
+           kb_projection_error_bytes(&n->error) + kb_admission_bytes(&n->admission);
 }
 
 /* --- prediction and learning ------------------------------------------------------------------------------ */
@@ -82,7 +92,7 @@ static void nystrom_predict_block(const struct kb_posterior *p, double *block, s
     double spread[KB_BLOCK];
     kb_features_map_many(&n->features, block, ld, n_c);
     kb_features_residuals(&n->features, block, ld, n_c, diag, variance);
-    kb_ridge_predict(&n->ridge, block, ld, n_c, mean, spread);
+    kb_ridge_predict(&n->ridge[0], block, ld, n_c, mean, spread);
     for (size_t c = 0; c < n_c; c++)
         variance[c] += p->lambda * spread[c];
 }
@@ -93,17 +103,41 @@ static bool nystrom_learn_adds_point(const struct kb_posterior *p, const struct 
     return false;
 }
 
-/* One rank-one step of the regression at z(s); d_count 0 is a correction: only b moves. */
+/* What each ridge foretells at the feature z with residual r: mean and s2 = r / a + z.V_a^-1 z. work: m doubles. */
+static void foretell(const struct kb_nystrom *n, const double *z, double r, double *work, struct kb_foretold *out)
+{
+    size_t m = n->base.support.n;
+    for (size_t i = 0; i < n->n_ridges; i++) {
+        memcpy(work, z, m * sizeof *z);
+        kb_ridge_predict(&n->ridge[i], work, m, 1, &out[i].mean, &out[i].s2);
+        out[i].s2 += r / n->ridge[i].lambda;
+    }
+}
+
+/* The reward is foretold, then taught: one rank-one step of each regression at z(s). d_count 0 is a correction: only b
+ * moves, and what was foretold is void (posterior.c). The history has what comes before the first admission, which
+ * sweeps it up. */
 static void nystrom_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                           struct kb_scratch *s)
 {
     struct kb_nystrom *n = kb_nystrom_of(p);
-    double *z = kb_arena_doubles(&s->arena, p->support.n);
-    if (p->support.n == 0)
-        return; /* the history has it; the first admission sweeps it up */
-    kb_posterior_column(p, p->support.n, pt, s, z);
-    kb_features_map(&n->features, z);
-    kb_ridge_learn(&n->ridge, z, d_count, d_sum);
+    size_t m = p->support.n;
+    double *z = kb_arena_doubles(&s->arena, m + 1), *work = kb_arena_doubles(&s->arena, m + 1);
+    double diag = kb_kernel_diag(&p->kernel, pt, s), residual;
+    struct kb_foretold foretold[KB_N_MIXTURE];
+    kb_posterior_column(p, m, pt, s, z);
+    if (m > 0)
+        kb_features_map(&n->features, z);
+    kb_features_residuals(&n->features, z, m, 1, &diag, &residual);
+    if (d_count > 0) {
+        foretell(n, z, residual, work, foretold);
+        kb_evidence_add(&p->evidence, d_sum, foretold, n->n_ridges);
+        kb_projection_error_add(&n->error, &p->kernel, pt, z, m, diag, residual, &s->arena);
+    }
+    for (size_t i = 0; i < n->n_ridges && m > 0; i++) {
+        memcpy(work, z, m * sizeof *z);
+        kb_ridge_learn(&n->ridge[i], work, d_count, d_sum);
+    }
 }
 
 /* --- admission --------------------------------------------------------------------------------------------- */
@@ -187,15 +221,29 @@ static void nystrom_sweep_atom(struct kb_posterior *p, const struct kb_history *
         kb_features_map(&n->features, n->cross);
 }
 
+/* The new coordinate in every regression. */
+static void append_ridges(struct kb_nystrom *n, struct kb_scratch *s)
+{
+    size_t m = n->base.support.n;
+    double *cross = kb_arena_doubles(&s->arena, m + 1);
+    for (size_t i = 0; i < n->n_ridges; i++) {
+        memcpy(cross, n->cross, m * sizeof *cross);
+        if (kb_ridge_append(&n->ridge[i], cross, n->square, n->target))
+            kb_posterior_count_clamp(&n->base);
+    }
+}
+
 /* Makes what the sweep prepared part of the model: borders, support, the user's column. */
 static void nystrom_commit_atom(struct kb_posterior *p, struct kb_scratch *s)
 {
     struct kb_nystrom *n = kb_nystrom_of(p);
     assert(p->support.n < p->cap);
     kb_user_kernel_commit_anchor(p->kernel.user, p->support.anchor[p->support.n]);
+    struct kb_point pt = kb_support_point(&p->support, p->support.n);
+    kb_projection_error_append(&n->error, &p->kernel, &pt, n->border.l, p->support.n, n->border.pivot, n->square,
+                               &s->arena);
     kb_nystrom_enter_point(n, n->probability, s);
-    if (kb_ridge_append(&n->ridge, n->cross, n->square, n->target))
-        kb_posterior_count_clamp(p);
+    append_ridges(n, s);
     p->support.n++; /* put there by the sweep */
 }
 
@@ -210,8 +258,8 @@ static enum kb_err nystrom_facts(const struct kb_posterior *p, struct kb_posteri
     double *work = kb_array(p->support.n, 1, sizeof *work);
     if (work == NULL)
         return KB_ENOMEM;
-    out->effective_dimension = kb_ridge_effective_dimension(&n->ridge, work);
-    out->information_gain = kb_ridge_information_gain(&n->ridge);
+    out->effective_dimension = kb_ridge_effective_dimension(&n->ridge[0], work);
+    out->information_gain = kb_ridge_information_gain(&n->ridge[0]);
     kb_free(work);
     return KB_OK;
 }
@@ -220,16 +268,20 @@ static uint64_t nystrom_digest(const struct kb_posterior *p, uint64_t h)
 {
     const struct kb_nystrom *n = kb_nystrom_of_const(p);
     h = kb_features_digest(&n->features, h);
-    h = kb_ridge_digest(&n->ridge, h);
+    for (size_t i = 0; i < n->n_ridges; i++)
+        h = kb_ridge_digest(&n->ridge[i], h);
+    h = kb_projection_error_digest(&n->error, p->support.n, h);
     return kb_admission_digest(&n->admission, h);
 }
 
-/* A, then V and b, then the rule's state; each knows its own format. */
+/* A, then V and b of each ridge, the projection error, the rule's state; each knows its own format. */
 static void nystrom_save(const struct kb_posterior *p, struct kb_writer *w)
 {
     const struct kb_nystrom *n = kb_nystrom_of_const(p);
     kb_features_save(&n->features, w);
-    kb_ridge_save(&n->ridge, w);
+    for (size_t i = 0; i < n->n_ridges; i++)
+        kb_ridge_save(&n->ridge[i], w);
+    kb_projection_error_save(&n->error, p->support.n, w);
     kb_admission_save(&n->admission, w);
 }
 
@@ -239,10 +291,41 @@ static enum kb_err nystrom_load(struct kb_posterior *p, struct kb_reader *r)
     struct kb_nystrom *n = kb_nystrom_of(p);
     size_t m = p->support.n;
     KB_TRY(kb_features_load(&n->features, m, r));
-    KB_TRY(kb_ridge_load(&n->ridge, m, r));
+    for (size_t i = 0; i < n->n_ridges; i++)
+        KB_TRY(kb_ridge_load(&n->ridge[i], m, r));
+    KB_TRY(kb_projection_error_load(&n->error, m, &p->kernel, r));
     KB_TRY(kb_admission_load(&n->admission, m, r));
 out:
     return rc;
+}
+
+/* --- what confidence rules read ---------------------------------------------------------------------------- */
+
+/* Eigenvectors of V0 as they stand; candidates are projected by U^T A^-1 k_Z. A is nested: its leading block stays the
+ * one of the spectrum's moment. */
+static enum kb_err nystrom_decompose(const struct kb_posterior *p, struct kb_scratch *s, struct kb_spectrum *sp)
+{
+    const struct kb_nystrom *n = kb_nystrom_of_const(p);
+    size_t mark = kb_arena_mark(&s->arena);
+    if (sp->n > 0)
+        kb_ridge_gram(&n->ridge[0], sp->basis, kb_posterior_block(s, sp->n));
+    kb_arena_reset(&s->arena, mark);
+    sp->sketch = (struct kb_sketch_facts){
+        .evidence = p->evidence,
+        .n_mixture = n->n_ridges,
+        .trace = n->error.trace,
+        .error = kb_projection_error_value(&n->error),
+    };
+    sp->n_observed = n->error.count;
+    sp->largest_diag = n->error.largest_diag;
+    return kb_spectrum_decompose_features(sp, n->ridge[0].b);
+}
+
+static void nystrom_project_block(const struct kb_posterior *p, const struct kb_spectrum *sp, double *block, size_t ld,
+                                  size_t n_c, double *w)
+{
+    kb_features_map_many(&kb_nystrom_of_const(p)->features, block, ld, n_c);
+    kb_gemm_tn(sp->n, n_c, sp->n, 1, sp->basis, sp->n, block, ld, 0, w, ld);
 }
 
 const struct kb_posterior_ops kb_posterior_nystrom_ops = {
@@ -252,6 +335,9 @@ const struct kb_posterior_ops kb_posterior_nystrom_ops = {
     .held_bytes = nystrom_held_bytes,
     .reserve = nystrom_reserve,
     .predict_block = nystrom_predict_block,
+    .is_sketch = true,
+    .decompose = nystrom_decompose,
+    .project_block = nystrom_project_block,
     .learn_adds_point = nystrom_learn_adds_point,
     .learn = nystrom_learn,
     .fill = kb_nystrom_fill,

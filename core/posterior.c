@@ -22,6 +22,7 @@
 #include "grow.h"
 #include "hash.h"
 #include "posterior_ops.h"
+#include "projection_error.h"
 
 #define FIRST_SUPPORT 64u
 #define ROUNDING 1e-8
@@ -45,7 +46,9 @@ enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *sp
         return KB_ENOMEM;
     p->ops = ops;
     p->lambda = spec->repr.lambda;
-    p->reads_spectrum = ops->weights != NULL && kb_conf_reads_spectrum(spec->conf.type);
+    p->accuracy = spec->repr.epsilon;
+    p->reads_spectrum = kb_spec_reads_spectrum(spec);
+    p->settles_lazily = spec->conf.score == KB_SCORE_FIXED;
     kb_support_init(&p->support, (size_t)spec->context_dim + spec->arm_dim);
     KB_TRY(kb_kernel_init(&p->kernel, spec, graph));
     KB_TRY(ops->init(p, spec));
@@ -87,10 +90,11 @@ void kb_scratch_close(struct kb_scratch *s)
 
 /* A block of columns, the user and context factors of a decision, and five vectors (features, rows of a factor,
  * diagonals and new coordinates of a block); and where a
- * spectrum is read, a block of projections and the rules' vectors. */
+ * spectrum is read, a block of projections, the rules' vectors, and what the projection error works with. */
 static size_t scratch_bytes(size_t n, bool reads_spectrum)
 {
-    size_t spectral = kb_arena_need(KB_BLOCK * kb_block_ld(n)) + SPECTRAL_VECTORS * kb_arena_need(n);
+    size_t spectral =
+        kb_arena_need(KB_BLOCK * kb_block_ld(n)) + SPECTRAL_VECTORS * kb_arena_need(n) + kb_projection_error_work();
     return kb_arena_need(KB_BLOCK * kb_block_ld(n)) + kb_kernel_block_bytes(n) + 3 * kb_arena_need(n) +
            4 * kb_arena_need(KB_BLOCK) + (reads_spectrum ? spectral : 0);
 }
@@ -203,7 +207,10 @@ static enum kb_err stage(struct kb_posterior *p, const struct kb_point *pt, bool
     KB_TRY(kb_posterior_fit_for(p, s, p->support.n + n_points, 0));
     if (adds_point)
         KB_TRY(kb_user_kernel_stage_anchor(p->kernel.user, pt->user, s->user, &slot));
-    kb_posterior_user_diag(p, pt->user, s); /* solved here, so that nothing is solved under exclusion */
+    /* solved here, so that nothing is solved under exclusion; a dictionary also asks for k(s,s) when it learns */
+    kb_posterior_user_diag(p, pt->user, s);
+    if (p->ops->is_sketch)
+        kb_user_kernel_diag(p->kernel.user, pt->user, s->user);
     p->n_staged_points = n_points;
     p->n_staged++;
 out:
@@ -214,6 +221,21 @@ out:
 enum kb_err kb_posterior_stage_learn(struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
 {
     return stage(p, pt, p->ops->learn_adds_point(p, pt), s);
+}
+
+void kb_posterior_evidence(const struct kb_posterior *p, struct kb_evidence *out)
+{
+    *out = p->evidence;
+    if (p->ops->closed_evidence == NULL)
+        return;
+    double energy, log_det;
+    p->ops->closed_evidence(p, p->evidence.square, &energy, &log_det);
+    kb_evidence_share(out, energy, log_det);
+}
+
+void kb_posterior_set_evidence(struct kb_posterior *p, const struct kb_evidence *e)
+{
+    p->evidence = *e;
 }
 
 bool kb_posterior_needs_growth(const struct kb_posterior *p)
@@ -232,14 +254,18 @@ void kb_posterior_discard(struct kb_posterior *p)
     p->n_staged = p->n_staged_points = 0;
 }
 
-/* Counts of observations only grow here; a correction (d_count 0) changes the sum. */
+/* Counts of observations only grow here; a correction (d_count 0) changes the sum, and what a dictionary has foretold
+ * about the first value bounds nothing any more. */
 void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
-                        struct kb_scratch *s)
+                        double d_square, struct kb_scratch *s)
 {
     assert(d_count >= 0 && isfinite(d_sum));
     size_t mark = kb_arena_mark(&s->arena);
+    p->evidence.square += d_square;
+    p->evidence.is_void |= p->ops->closed_evidence == NULL && d_count == 0;
     p->ops->learn(p, pt, d_count, d_sum, s);
     p->is_unsettled = true;
+    p->n_learned += 1;
     kb_arena_reset(&s->arena, mark);
     use_staged(p);
 }
@@ -358,5 +384,6 @@ uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h)
         h = kb_hash_u64(h, p->support.arm[i]);
         h = kb_hash_bytes(h, p->support.x + i * p->support.dim, p->support.dim * sizeof(double));
     }
+    h = kb_evidence_digest(&p->evidence, h);
     return p->ops->digest(p, h);
 }

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "evidence.h"
 #include "kernel.h"
 
 struct kb_posterior; /* opaque; owns its kernel */
@@ -53,22 +54,30 @@ bool kb_posterior_needs_growth(const struct kb_posterior *p);
 enum kb_err kb_posterior_grow(struct kb_posterior *p);
 void kb_posterior_discard(struct kb_posterior *p); /* forgets everything staged [shared] */
 
-/* d_count more observations at pt with rewards summing to d_sum. d_count is 0 (correction) or 1. Cannot
- * fail after staging. [exclusive] */
+/* d_count more observations at pt with rewards summing to d_sum, and their squares to d_square. d_count is 0
+ * (correction) or 1. Cannot fail after staging. [exclusive] */
 void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
-                        struct kb_scratch *s);
+                        double d_square, struct kb_scratch *s);
+
+/* What the rewards have proved so far (evidence.h), for a posterior that goes on from here: the running sums of a
+ * dictionary; of an exact posterior, which needs none itself, what they amount to [TC, eq. 8]. O(n). And back. */
+void kb_posterior_evidence(const struct kb_posterior *p, struct kb_evidence *out);
+void kb_posterior_set_evidence(struct kb_posterior *p, const struct kb_evidence *e); /* before fill */
 
 /* --- what confidence rules read --------------------------------------------------------------------------- */
 
 /* Where the spec's rule reads a spectrum, `settle` makes that of all that is learned so far, and `publish` shows it to
- * readers; until then they see the last one. Nothing to do otherwise, or when nothing was learned since. After new,
- * fill and load the spectrum is current. KB_ENOMEM, KB_ENOTPD leave the last one in force. [shared] O(n^3) */
+ * readers; until then they see the last one. Nothing to do otherwise, or when nothing was learned since; and not before
+ * the observations have grown by a sixteenth where candidates are not ranked by the bounds (kb_conf_spec.score). After
+ * new, fill and load the spectrum is current. KB_ENOMEM, KB_ENOTPD leave the last one in force. [shared] O(n^3) */
 enum kb_err kb_posterior_settle(struct kb_posterior *p, struct kb_scratch *s);
 bool kb_posterior_has_settled(const struct kb_posterior *p); /* something waits for publish */
 void kb_posterior_publish(struct kb_posterior *p);           /* [exclusive] O(1) */
 
 double kb_posterior_lambda(const struct kb_posterior *p);
-double kb_posterior_log_det(const struct kb_posterior *p); /* exact: ln det(I + K / lambda); 0 otherwise. O(1) */
+double kb_posterior_accuracy(const struct kb_posterior *p); /* epsilon of the spec's representation */
+double kb_posterior_log_det(const struct kb_posterior *p);  /* exact: ln det(I + K / lambda); 0 otherwise. O(1) */
+bool kb_posterior_is_sketch(const struct kb_posterior *p);  /* whether it holds a dictionary instead of all points */
 const struct kb_spectrum *kb_posterior_spectrum(const struct kb_posterior *p); /* NULL when no rule reads it */
 
 /* Candidates c0..c0+n_c-1 (n_c <= 64) on the spectrum: column c of the result (leading dimension *ld) is w(c) of

@@ -53,6 +53,7 @@ void kb_posterior_save(const struct kb_posterior *p, struct kb_writer *w)
     save_points(&p->support, w);
     save_diagonal(&p->kernel, w);
     kb_put_u64(w, atomic_load_explicit(&((struct kb_posterior *)p)->n_clamped, memory_order_relaxed));
+    kb_evidence_save(&p->evidence, w);
     p->ops->save(p, w);
 }
 
@@ -121,6 +122,7 @@ enum kb_err kb_posterior_load(struct kb_posterior *p, struct kb_reader *r, struc
     atomic_store_explicit(&p->n_clamped, kb_get_u64(r), memory_order_relaxed);
     KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
     KB_TRY(kb_posterior_anchor_support(p, 0, s));
+    KB_TRY(kb_evidence_load(&p->evidence, r));
     KB_TRY(p->ops->load(p, r));
     KB_TRY(r->rc);
     p->is_unsettled = true;

@@ -28,9 +28,15 @@ struct kb_posterior_ops {
     void (*predict_block)(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
                           double *mean, double *variance);
 
-    /* Counts and sums of the support points, for a spectrum over them. NULL in a representation that does not hold all
-     * distinct points. */
-    void (*weights)(const struct kb_posterior *p, const double **count, const double **sum);
+    /* What confidence rules read. decompose: an all-zero spectrum of order support.n is filled. project_block: block
+     * (support x n_c kernel values, destroyed) to w, both of leading dimension ld. */
+    bool is_sketch;
+    enum kb_err (*decompose)(const struct kb_posterior *p, struct kb_scratch *s, struct kb_spectrum *sp);
+    void (*project_block)(const struct kb_posterior *p, const struct kb_spectrum *sp, double *block, size_t ld,
+                          size_t n_c, double *w);
+
+    /* energy_0 and log_det_0 of evidence.h in closed form; NULL where running sums are kept. */
+    void (*closed_evidence)(const struct kb_posterior *p, double square, double *energy, double *log_det);
 
     /* Whether learning at pt would need one more support point. */
     bool (*learn_adds_point)(const struct kb_posterior *p, const struct kb_point *pt);
@@ -58,18 +64,22 @@ struct kb_posterior {
     const struct kb_posterior_ops *ops;
     struct kb_kernel kernel;
     struct kb_support support; /* dictionary, or all distinct points */
-    double lambda;
-    size_t max_support;     /* growth by doubling stops here; more is reserved only when needed */
-    size_t cap;             /* support points that every array has room for */
-    size_t n_staged;        /* learning steps and atoms staged and not used yet */
-    size_t n_staged_points; /* support points they may add */
+    double lambda, accuracy;   /* a and epsilon of the spec */
+    size_t max_support;        /* growth by doubling stops here; more is reserved only when needed */
+    size_t cap;                /* support points that every array has room for */
+    size_t n_staged;           /* learning steps and atoms staged and not used yet */
+    size_t n_staged_points;    /* support points they may add */
     /* Pivots or residuals lifted to their floor. Readers count too, hence atomic; not part of the model. */
     _Atomic uint64_t n_clamped;
     _Atomic uint64_t n_empty; /* decisions whose confidence set was empty, since the posterior was made; likewise */
 
+    struct kb_evidence evidence; /* its square always; its sums where the representation keeps them */
+
     /* What confidence rules read. Derived from the rest: neither digested nor saved. */
     double log_det; /* ln det(I + K / lambda), kept current by the representation */
     bool reads_spectrum, is_unsettled;
+    bool settles_lazily; /* bounds are for reading: the spectrum may lag behind by a SETTLE_SHARE of the observations */
+    double n_learned;    /* since the spectrum was made */
     struct kb_spectrum *spectrum; /* what readers see, perhaps of an earlier moment; NULL when nobody reads it */
     struct kb_spectrum *settled;  /* newer, waits for publish */
 };

@@ -1,48 +1,40 @@
 /* What confidence rules read of a posterior: its spectrum, made beside readers and swapped in; projections on it; and
  * the scalars that cost nothing.
  *
- * A representation that holds all distinct points gives their counts and sums (ops->weights); the kernel values are
- * evaluated anew, since taking K_UU out of the factor's F F^T - lambda N^-1 would cost the digits below lambda.
+ * How it is made, and how candidates are projected on it, is the representation's (decompose, project_block).
  *
  * Who may see what. `spectrum` is the readers' and changes in publish alone; `settled` and `is_unsettled` are the
  * writer's, who works on them while decisions run, so no reader looks at them.
  *
- * Cost: n^2 / 2 kernel values and about 9 n^3 flops to settle, n^2 flops per candidate to project. */
+ * Cost: about 9 n^3 flops to settle, n^2 flops per candidate to project (a dictionary: 2 n^2). */
 #include <assert.h>
 
-#include "linalg.h"
 #include "posterior_ops.h"
 
-/* Lower triangle of K_UU into the spectrum's basis. Writes nothing that readers see. O(n^2 dim). */
-static void write_gram(const struct kb_posterior *p, struct kb_scratch *s, struct kb_spectrum *sp)
+#define SETTLE_SHARE (1.0 / 16)
+
+/* Where the bounds decide, at every call after learning; where they are only read, when enough was learned since. A set
+ * that held at an earlier time holds ever after, so that costs width alone. */
+static bool is_due(const struct kb_posterior *p)
 {
-    size_t n = sp->n, mark = kb_arena_mark(&s->arena);
-    double *row = kb_arena_doubles(&s->arena, n);
-    for (size_t i = 0; i < n; i++) {
-        struct kb_point pt = kb_support_point(&p->support, i);
-        kb_posterior_column(p, i + 1, &pt, s, row);
-        for (size_t j = 0; j <= i; j++)
-            sp->basis[j * n + i] = row[j];
-    }
-    kb_arena_reset(&s->arena, mark);
+    const struct kb_spectrum *last = p->settled != NULL ? p->settled : p->spectrum;
+    return p->is_unsettled && (!p->settles_lazily || p->n_learned >= SETTLE_SHARE * last->n_observed);
 }
 
 enum kb_err kb_posterior_settle(struct kb_posterior *p, struct kb_scratch *s)
 {
     enum kb_err rc = KB_OK;
     struct kb_spectrum *sp = NULL;
-    const double *count, *sum;
-    if (!p->reads_spectrum || !p->is_unsettled)
+    if (!p->reads_spectrum || !is_due(p))
         return KB_OK;
     KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
     KB_TRY(kb_spectrum_new(&sp, p->support.n));
-    write_gram(p, s, sp);
-    p->ops->weights(p, &count, &sum);
-    KB_TRY(kb_spectrum_decompose(sp, count, sum));
+    KB_TRY(p->ops->decompose(p, s, sp));
     kb_spectrum_free(p->settled);
     p->settled = sp;
     sp = NULL;
     p->is_unsettled = false;
+    p->n_learned = 0;
 out:
     kb_spectrum_free(sp);
     return rc;
@@ -67,9 +59,19 @@ double kb_posterior_lambda(const struct kb_posterior *p)
     return p->lambda;
 }
 
+double kb_posterior_accuracy(const struct kb_posterior *p)
+{
+    return p->accuracy;
+}
+
 double kb_posterior_log_det(const struct kb_posterior *p)
 {
     return p->log_det;
+}
+
+bool kb_posterior_is_sketch(const struct kb_posterior *p)
+{
+    return p->ops->is_sketch;
 }
 
 const struct kb_spectrum *kb_posterior_spectrum(const struct kb_posterior *p)
@@ -88,7 +90,7 @@ const double *kb_posterior_project(const struct kb_posterior *p, const struct kb
     double *diag = kb_arena_doubles(&s->arena, KB_BLOCK);
     kb_kernel_block(&p->kernel, &p->support, cand, c0, n_c, s, block, *ld, diag);
     if (sp->n > 0)
-        kb_gemm_tn(sp->n, n_c, sp->n, 1, sp->basis, sp->n, block, *ld, 0, w, *ld);
+        p->ops->project_block(p, sp, block, *ld, n_c, w);
     *prior = diag;
     return w;
 }

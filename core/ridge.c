@@ -127,6 +127,32 @@ void kb_ridge_accumulate(struct kb_ridge *v, size_t m, double *z, size_t ld, siz
     kb_syrk_lower(m, n_c, 1.0, z, ld, 1.0, v->r.l, v->r.cap);
 }
 
+void kb_ridge_gather_from(struct kb_ridge *v, const struct kb_ridge *from, size_t m)
+{
+    assert(m <= v->cap && v->r.n == 0);
+    for (size_t j = 0; j < m; j++) {
+        memcpy(v->r.l + j * v->r.cap + j, from->r.l + j * from->r.cap + j, (m - j) * sizeof *v->r.l);
+        v->b[j] = from->b[j];
+    }
+}
+
+/* R R^T panel by panel of columns, then the ridge off. What rounding leaves below zero is of the order of eps V: the
+ * reader of the eigenvalues clips it. What stands above the diagonal of R is not to be read, hence the copy. */
+void kb_ridge_gram(const struct kb_ridge *v, double *a, double *work)
+{
+    size_t m = v->r.n;
+    memset(a, 0, m * m * sizeof *a);
+    for (size_t first = 0; first < m; first += KB_RIDGE_PANEL) {
+        size_t rows = m - first, width = rows < KB_RIDGE_PANEL ? rows : KB_RIDGE_PANEL;
+        memset(work, 0, rows * width * sizeof *work);
+        for (size_t j = 0; j < width; j++)
+            memcpy(work + j * rows + j, v->r.l + (first + j) * v->r.cap + first + j, (rows - j) * sizeof *work);
+        kb_syrk_lower(rows, width, 1, work, rows, 1, a + first * (m + 1), m);
+    }
+    for (size_t j = 0; j < m; j++)
+        a[j * (m + 1)] = fmax(0, a[j * (m + 1)] - v->lambda);
+}
+
 /* lambda goes onto the diagonal last; without it V0 is singular as long as there are fewer rows than
  * coordinates. */
 enum kb_err kb_ridge_factor(struct kb_ridge *v, size_t m)

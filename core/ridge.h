@@ -41,6 +41,12 @@ void kb_ridge_clear(struct kb_ridge *v, size_t m);
 void kb_ridge_accumulate(struct kb_ridge *v, size_t m, double *z, size_t ld, size_t n_c, const double *count,
                          const double *sum);
 enum kb_err kb_ridge_factor(struct kb_ridge *v, size_t m);
+/* Takes over what `from` has gathered since its clear, before it is factored: the same sums under another lambda. */
+void kb_ridge_gather_from(struct kb_ridge *v, const struct kb_ridge *from, size_t m);
+
+/* V0 = V - lambda I into a (m x m, leading dimension m, lower triangle). work: m KB_RIDGE_PANEL doubles. O(m^3 / 3). */
+#define KB_RIDGE_PANEL 64u
+void kb_ridge_gram(const struct kb_ridge *v, double *a, double *work);
 
 /* mean[c] = z_c.V^-1 b and spread[c] = z_c.V^-1 z_c for n_c columns of z (destroyed). O(m^2) per column. */
 void kb_ridge_predict(const struct kb_ridge *v, double *z, size_t ld, size_t n_c, double *mean, double *spread);

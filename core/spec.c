@@ -100,30 +100,50 @@ static enum kb_err check_counts(const struct kb_spec *spec, struct kb_errmsg *ms
 
 /* --- types and combinations --------------------------------------------------------------------------- */
 
-enum capability { CAP_EXACT_GRAM = 1u, CAP_INFO_GAIN = 2u, CAP_PROJECTION_ERROR = 4u, CAP_SPECTRUM = 8u };
+enum capability { CAP_EXACT_GRAM = 1u, CAP_SPECTRUM = 2u };
 
 static const unsigned repr_provides[KB_REPR_N] = {
-    [KB_REPR_EXACT] = CAP_EXACT_GRAM | CAP_INFO_GAIN | CAP_SPECTRUM,
-    [KB_REPR_KORS] = CAP_INFO_GAIN,
-    [KB_REPR_THRESHOLD] = CAP_INFO_GAIN | CAP_PROJECTION_ERROR, /* every residual is <= threshold k(s,s) */
+    [KB_REPR_EXACT] = CAP_EXACT_GRAM | CAP_SPECTRUM,
+    [KB_REPR_KORS] = CAP_SPECTRUM,
+    [KB_REPR_THRESHOLD] = CAP_SPECTRUM,
 };
 static const bool user_reads_graph[KB_USER_N] = {
     [KB_USER_LAPLACIAN] = true, [KB_USER_HEAT] = true, [KB_USER_SPECTRAL_RBF] = true};
-/* The closed forms hold for the exact posterior; their forms on a dictionary need its projection error as well. */
+/* lk, ay, igp are proved for the exact posterior alone; ek_plus is what they become on a dictionary. */
 static const unsigned conf_needs[KB_CONF_N] = {
     [KB_CONF_FIXED] = 0,
-    [KB_CONF_LK] = CAP_EXACT_GRAM | CAP_INFO_GAIN,
-    [KB_CONF_EK] = CAP_EXACT_GRAM | CAP_SPECTRUM,
-    [KB_CONF_AY] = CAP_EXACT_GRAM | CAP_INFO_GAIN,
-    [KB_CONF_IGP] = CAP_EXACT_GRAM | CAP_INFO_GAIN,
-    [KB_CONF_AMM] = CAP_EXACT_GRAM | CAP_INFO_GAIN,
-    [KB_CONF_DMM] = CAP_EXACT_GRAM | CAP_SPECTRUM,
-    [KB_CONF_CMM] = CAP_EXACT_GRAM | CAP_SPECTRUM,
+    [KB_CONF_LK] = CAP_EXACT_GRAM,
+    [KB_CONF_EK] = CAP_SPECTRUM,
+    [KB_CONF_AY] = CAP_EXACT_GRAM,
+    [KB_CONF_IGP] = CAP_EXACT_GRAM,
+    [KB_CONF_AMM] = CAP_SPECTRUM,
+    [KB_CONF_DMM] = CAP_SPECTRUM,
+    [KB_CONF_CMM] = CAP_SPECTRUM,
+    [KB_CONF_BKB] = CAP_SPECTRUM,
+    [KB_CONF_EK_PLUS] = CAP_SPECTRUM,
 };
 
-bool kb_conf_reads_spectrum(enum kb_conf_type type)
+/* amm on all points has a closed form in numbers that the exact posterior keeps. */
+bool kb_conf_reads_spectrum(enum kb_conf_type type, bool is_sketch)
 {
-    return (conf_needs[type] & CAP_SPECTRUM) != 0;
+    return (conf_needs[type] & CAP_SPECTRUM) != 0 && (is_sketch || type != KB_CONF_AMM);
+}
+
+bool kb_spec_reads_spectrum(const struct kb_spec *spec)
+{
+    return kb_conf_reads_spectrum(spec->conf.type, spec->repr.type != KB_REPR_EXACT);
+}
+
+/* Rules that come from a ball around the rewards [TC]. */
+static bool has_ball(enum kb_conf_type type)
+{
+    return type == KB_CONF_AMM || type == KB_CONF_DMM || type == KB_CONF_CMM;
+}
+
+/* The ball around the rewards is told to a dictionary reward by reward, so none of them may change later. */
+static bool needs_first_rewards(const struct kb_spec *spec)
+{
+    return spec->repr.type != KB_REPR_EXACT && has_ball(spec->conf.type);
 }
 
 static bool is_served(const struct kb_spec *spec)
@@ -133,8 +153,9 @@ static bool is_served(const struct kb_spec *spec)
 
 void kb_spec_drop_unserved_confidence(struct kb_spec *spec)
 {
-    if (!is_served(spec))
+    if (!is_served(spec) || (needs_first_rewards(spec) && spec->aggregation != KB_AGG_FIRST))
         spec->conf.type = KB_CONF_FIXED;
+    spec->conf.is_mixture = spec->conf.is_mixture && spec->conf.type != KB_CONF_FIXED;
 }
 
 /* Enums read from a snapshot or filled by a caller: nothing below may index a table with one unchecked. */
@@ -149,6 +170,8 @@ static enum kb_err check_types(const struct kb_spec *spec, struct kb_errmsg *msg
         {"/arm_kernel/type", (int)spec->arm_kernel.type, KB_VEC_N},
         {"/representation/type", (int)spec->repr.type, KB_REPR_N},
         {"/confidence/type", (int)spec->conf.type, KB_CONF_N},
+        {"/confidence/form", (int)spec->conf.form, KB_SKETCH_N},
+        {"/confidence/score", (int)spec->conf.score, KB_SCORE_N},
         {"/rule/type", (int)spec->rule.type, KB_RULE_N},
         {"/aggregation", (int)spec->aggregation, KB_AGG_N},
     };
@@ -211,7 +234,14 @@ static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errms
         return kb_fail(KB_EUNSUPPORTED, msg, "/arm_kernel/lengthscale", "this kernel has no lengthscale");
     if (!is_served(spec))
         return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type",
-                       "%s needs representation exact; it cannot be computed from %s yet",
+                       "%s needs representation exact; on %s take ek_plus, amm, dmm or cmm",
+                       kb_conf_name((int)spec->conf.type), kb_repr_name((int)spec->repr.type));
+    if (spec->conf.is_mixture && (!has_ball(spec->conf.type) || !kb_spec_reads_spectrum(spec)))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/mixture",
+                       "a mixture is the radius of dmm and cmm, and of amm on a dictionary");
+    if (needs_first_rewards(spec) && spec->aggregation != KB_AGG_FIRST)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/aggregation",
+                       "%s on %s needs aggregation first: its radius counts each reward as it was first told",
                        kb_conf_name((int)spec->conf.type), kb_repr_name((int)spec->repr.type));
     return KB_OK;
 }
@@ -278,8 +308,8 @@ bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)
     return a->context_dim == b->context_dim && a->arm_dim == b->arm_dim &&
            same_user_kernel(&a->user_kernel, &b->user_kernel) &&
            same_vec_kernel(&a->context_kernel, &b->context_kernel) && same_vec_kernel(&a->arm_kernel, &b->arm_kernel) &&
-           same_repr(&a->repr, &b->repr) &&
-           kb_conf_reads_spectrum(a->conf.type) == kb_conf_reads_spectrum(b->conf.type);
+           same_repr(&a->repr, &b->repr) && kb_spec_reads_spectrum(a) == kb_spec_reads_spectrum(b) &&
+           (!kb_spec_reads_spectrum(a) || a->conf.score == b->conf.score) && a->conf.is_mixture == b->conf.is_mixture;
 }
 
 /* The part of a vector kernel that is not a double. */
@@ -302,6 +332,9 @@ uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h)
                               spec->repr.max_dictionary,
                               spec->repr.exact_limit,
                               (uint64_t)spec->conf.type,
+                              (uint64_t)spec->conf.form,
+                              spec->conf.is_mixture,
+                              (uint64_t)spec->conf.score,
                               (uint64_t)spec->rule.type,
                               (uint64_t)spec->aggregation,
                               spec->has_default_reward,

@@ -38,8 +38,14 @@ enum kb_conf_type {
     KB_CONF_AMM,
     KB_CONF_DMM,
     KB_CONF_CMM,
+    KB_CONF_BKB,
+    KB_CONF_EK_PLUS,
     KB_CONF_N
 };
+/* How AMM, DMM and CMM account for what a dictionary misses (conf_sketch.c). */
+enum kb_sketch_form { KB_SKETCH_CROSS, KB_SKETCH_SPLIT, KB_SKETCH_SIMPLE, KB_SKETCH_N };
+/* What candidates are ranked by: the upper bound of the rule, or mean + beta sd, where the bounds are for reading. */
+enum kb_score { KB_SCORE_UPPER, KB_SCORE_FIXED, KB_SCORE_N };
 enum kb_rule_type { KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM, KB_RULE_N };
 enum kb_aggregation { KB_AGG_FIRST, KB_AGG_SUM, KB_AGG_LAST, KB_AGG_N };
 
@@ -75,10 +81,13 @@ struct kb_repr_spec {
 
 struct kb_conf_spec {
     enum kb_conf_type type;
-    double beta;       /* fixed: score = mean + beta sd, >= 0; Thompson's scale nu */
-    double norm_bound; /* B, the bound on the norm of f; 0 = automatic (confidence.c says what that is) */
-    double noise;      /* sigma, > 0: the noise is sigma-sub-Gaussian; c of the TC rules is sigma^2 / lambda */
-    double delta;      /* in (0, 1) */
+    double beta;              /* fixed: score = mean + beta sd, >= 0; Thompson's scale nu */
+    double norm_bound;        /* B, the bound on the norm of f; 0 = automatic (confidence.c says what that is) */
+    double noise;             /* sigma, > 0: the noise is sigma-sub-Gaussian; c of the TC rules is sigma^2 / lambda */
+    double delta;             /* in (0, 1) */
+    enum kb_sketch_form form; /* amm, dmm, cmm on a dictionary */
+    bool is_mixture;          /* amm, dmm, cmm: the radius mixes four scales c of the prior (evidence.h) */
+    enum kb_score score;
 };
 
 struct kb_rule_spec {
@@ -106,12 +115,16 @@ const char *kb_user_kernel_name(int type);
 const char *kb_vec_kernel_name(int type);
 const char *kb_repr_name(int type);
 const char *kb_conf_name(int type);
+const char *kb_sketch_form_name(int type);
+const char *kb_score_name(int type);
 const char *kb_rule_name(int type);
 const char *kb_aggregation_name(int type);
 int kb_user_kernel_from_name(const char *name);
 int kb_vec_kernel_from_name(const char *name);
 int kb_repr_from_name(const char *name);
 int kb_conf_from_name(const char *name);
+int kb_sketch_form_from_name(const char *name);
+int kb_score_from_name(const char *name);
 int kb_rule_from_name(const char *name);
 int kb_aggregation_from_name(const char *name);
 
@@ -130,8 +143,9 @@ enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t cont
  * a combination; *msg points at the field ("/representation/lambda"). */
 enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg);
 
-/* Whether the rule reads an eigendecomposition of the posterior (spectrum.h). */
-bool kb_conf_reads_spectrum(enum kb_conf_type type);
+/* Whether the rule reads an eigendecomposition of the representation's posterior (spectrum.h). */
+bool kb_spec_reads_spectrum(const struct kb_spec *spec);
+bool kb_conf_reads_spectrum(enum kb_conf_type type, bool is_sketch);
 
 /* `fixed` in place of a confidence rule that the representation in force cannot serve: for a reset that has moved an
  * exact model to a dictionary. Configurations are never changed by this; they are refused (kb_spec_check). */

@@ -20,9 +20,13 @@ static const char *const repr_names[KB_REPR_N] = {
     [KB_REPR_THRESHOLD] = "threshold",
 };
 static const char *const conf_names[KB_CONF_N] = {
-    [KB_CONF_FIXED] = "fixed", [KB_CONF_LK] = "lk",   [KB_CONF_EK] = "ek",   [KB_CONF_AY] = "ay",
-    [KB_CONF_IGP] = "igp",     [KB_CONF_AMM] = "amm", [KB_CONF_DMM] = "dmm", [KB_CONF_CMM] = "cmm",
+    [KB_CONF_FIXED] = "fixed", [KB_CONF_LK] = "lk",           [KB_CONF_EK] = "ek",   [KB_CONF_AY] = "ay",
+    [KB_CONF_IGP] = "igp",     [KB_CONF_AMM] = "amm",         [KB_CONF_DMM] = "dmm", [KB_CONF_CMM] = "cmm",
+    [KB_CONF_BKB] = "bkb",     [KB_CONF_EK_PLUS] = "ek_plus",
 };
+static const char *const form_names[KB_SKETCH_N] = {
+    [KB_SKETCH_CROSS] = "cross", [KB_SKETCH_SPLIT] = "split", [KB_SKETCH_SIMPLE] = "simple"};
+static const char *const score_names[KB_SCORE_N] = {[KB_SCORE_UPPER] = "upper", [KB_SCORE_FIXED] = "fixed"};
 static const char *const rule_names[KB_RULE_N] = {
     [KB_RULE_UCB] = "ucb",
     [KB_RULE_THOMPSON] = "thompson",
@@ -70,6 +74,16 @@ const char *kb_conf_name(int type)
     return name_of(conf_names, KB_CONF_N, type);
 }
 
+const char *kb_sketch_form_name(int type)
+{
+    return name_of(form_names, KB_SKETCH_N, type);
+}
+
+const char *kb_score_name(int type)
+{
+    return name_of(score_names, KB_SCORE_N, type);
+}
+
 const char *kb_rule_name(int type)
 {
     return name_of(rule_names, KB_RULE_N, type);
@@ -98,6 +112,16 @@ int kb_repr_from_name(const char *name)
 int kb_conf_from_name(const char *name)
 {
     return from_name(conf_names, KB_CONF_N, name);
+}
+
+int kb_sketch_form_from_name(const char *name)
+{
+    return from_name(form_names, KB_SKETCH_N, name);
+}
+
+int kb_score_from_name(const char *name)
+{
+    return from_name(score_names, KB_SCORE_N, name);
 }
 
 int kb_rule_from_name(const char *name)

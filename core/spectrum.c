@@ -101,6 +101,20 @@ out:
     return rc;
 }
 
+enum kb_err kb_spectrum_decompose_features(struct kb_spectrum *sp, const double *b)
+{
+    enum kb_err rc = KB_OK;
+    sp->is_sketch = true;
+    if (sp->n == 0)
+        return KB_OK;
+    KB_TRY(kb_sym_eigen(sp->n, sp->basis, sp->value));
+    kb_gemv_t(sp->n, sp->n, 1, sp->basis, sp->n, b, 0, sp->target);
+    for (size_t j = 0; j < sp->n; j++)
+        sp->value[j] = fmax(sp->value[j], 0);
+out:
+    return rc;
+}
+
 void kb_spectrum_reciprocals(const struct kb_spectrum *sp, double a, double *reciprocal)
 {
     for (size_t i = 0; i < sp->n; i++)

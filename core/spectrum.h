@@ -1,17 +1,36 @@
-/* Eigendecomposition of what an exact posterior has seen: every ridge at once, in O(n) per ridge.
+/* Eigendecomposition of what a posterior has seen: every ridge at once, in O(n) per ridge.
+ *
+ * Of an exact posterior, over its distinct points:
  *
  *   M = N^1/2 K_UU N^1/2 = Q diag(e) Q^T,   yt = Q^T N^-1/2 S,   w(s) = Q^T N^1/2 k_U(s)
  *   mean_a(s) = sum w_i yt_i / (e_i + a),   sd_a^2(s) = k(s,s) - sum w_i^2 / (e_i + a)          [TC, eq. 2-3]
  *
  * n distinct points with counts n_i and reward sums S_i stand for all t observations: M has the non-zero eigenvalues
  * of the t x t matrix K_t, and what y has outside of the span of M's eigenvectors is the scatter of repeated
- * rewards around their means, y.y - sum S_i^2 / n_i, which no ridge changes. Immutable once made. */
+ * rewards around their means, y.y - sum S_i^2 / n_i, which no ridge changes.
+ *
+ * Of a dictionary posterior, over its m features z(s):
+ *
+ *   V0 = sum n_j z_j z_j^T = Q diag(e) Q^T,   yt = Q^T b,   w(s) = Q^T z(s),   r(s) = k(s,s) - |w|^2
+ *   mean_a(s) = sum w_i yt_i / (e_i + a),   sd_a^2(s) = r(s) + a sum w_i^2 / (e_i + a)         [EK, Prop. 4.2]
+ *
+ * with what the moment knows of rewards and of the projection beside it (kb_sketch_facts). Immutable once made. */
 #ifndef KB_SPECTRUM_H
 #define KB_SPECTRUM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "err.h"
+#include "evidence.h"
+
+/* Of a dictionary posterior, at the spectrum's moment. */
+struct kb_sketch_facts {
+    struct kb_evidence evidence;
+    size_t n_mixture; /* components of the evidence that were foretold on their own */
+    double trace;     /* sum of residuals over all observations */
+    double error;     /* e_t, see projection_error.h */
+};
 
 struct kb_spectrum {
     size_t n;
@@ -20,6 +39,8 @@ struct kb_spectrum {
     double *basis;       /* n x n, column-major: N^1/2 Q */
     double *value;       /* [n] e_i >= 0 */
     double *target;      /* [n] yt_i */
+    bool is_sketch;
+    struct kb_sketch_facts sketch; /* of a sketch */
 };
 
 /* n points, all zero; basis is for the caller to fill with the lower triangle of K_UU. KB_ENOMEM. */
@@ -30,6 +51,10 @@ size_t kb_spectrum_bytes(const struct kb_spectrum *sp); /* 0 for NULL */
 /* Turns the Gram matrix in basis into the decomposition, given counts n_i > 0 and sums S_i. KB_ENOMEM, KB_ENOTPD
  * (no convergence) leave it useless. About 9 n^3 flops. */
 enum kb_err kb_spectrum_decompose(struct kb_spectrum *sp, const double *count, const double *sum);
+
+/* Likewise for V0 in basis (lower triangle) and b of a dictionary posterior; the basis becomes Q, is_sketch is set.
+ * n_observed and largest_diag are the caller's. */
+enum kb_err kb_spectrum_decompose_features(struct kb_spectrum *sp, const double *b);
 
 /* reciprocal[i] = 1 / (e_i + a). */
 void kb_spectrum_reciprocals(const struct kb_spectrum *sp, double a, double *reciprocal);

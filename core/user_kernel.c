@@ -256,6 +256,23 @@ static double raw_value(const struct kb_user_kernel *k, struct kb_user u, const 
                                     : panel->column[(size_t)u.node * KB_CG_PANEL + at];
 }
 
+bool kb_user_kernel_has_pairs(const struct kb_user_kernel *k)
+{
+    return k->form != KB_FORM_COLUMNS;
+}
+
+double kb_user_kernel_pair(const struct kb_user_kernel *k, struct kb_user u, struct kb_user v)
+{
+    assert(kb_user_kernel_has_pairs(k));
+    if (k->form == KB_FORM_ONES)
+        return 1.0;
+    if (k->form == KB_FORM_IDENTITY)
+        return u.index == v.index ? 1.0 : 0.0;
+    double value = is_stranger(u) || is_stranger(v) ? stranger_value(k, u, v) : k->g[(size_t)u.node * k->n + v.node];
+    return k->spec.is_normalized ? value / sqrt(kb_user_kernel_known_diag(k, u) * kb_user_kernel_known_diag(k, v))
+                                 : value;
+}
+
 /* `diag` proves that the caller has asked for it: that is what puts the value a normalised row divides by into
  * the cache. */
 void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, double diag, const uint32_t *slots,

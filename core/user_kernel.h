@@ -87,6 +87,11 @@ enum kb_err kb_user_kernel_add_anchors(struct kb_user_kernel *k, const struct kb
 void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, double diag, const uint32_t *slots,
                            size_t n, double *out);
 
+/* Whether G[u, v] of any two users is at hand, anchors or not; else (a graph too large to be held) it would take a
+ * system. And that value, normalised when asked. O(1). */
+bool kb_user_kernel_has_pairs(const struct kb_user_kernel *k);
+double kb_user_kernel_pair(const struct kb_user_kernel *k, struct kb_user u, struct kb_user v);
+
 /* Known diagonal values as a cache for snapshots: n_nodes doubles (NaN = not known), or 0 when dense or not
  * a graph kernel. */
 size_t kb_user_kernel_diag_cache(const struct kb_user_kernel *k, double *out, size_t max);

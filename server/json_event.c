@@ -205,6 +205,23 @@ static double read_lengthscale(struct ld_in *in, const json_t *o, const char *ke
     return x;
 }
 
+/* Left out where nothing is known, as in logs of versions that kept no such sums. */
+static void read_evidence(struct ld_in *in, const json_t *o, struct kb_event *ev)
+{
+    static const char *const names[] = {"square", "energy", "log_det", NULL};
+    const json_t *evidence = json_object_get(o, "evidence");
+    if (evidence == NULL)
+        return;
+    size_t mark = ld_in_key(in, "evidence");
+    if (ld_in_object(in, evidence, names)) {
+        ev->as.dictionary.has_evidence = true;
+        ev->as.dictionary.square = ld_in_number(in, evidence, "square", 0, true);
+        ev->as.dictionary.energy = ld_in_number(in, evidence, "energy", 0, true);
+        ev->as.dictionary.log_det = ld_in_number(in, evidence, "log_det", 0, true);
+    }
+    ld_in_leave(in, mark);
+}
+
 /* What a reset puts in force must all be in the line, since nothing of it is drawn or measured again in a fold. A
  * change without `reset` adds its points to the dictionary in force. An unknown representation is a fault of the
  * line, and the value put in its place is never used. */
@@ -223,6 +240,7 @@ static void read_dictionary(struct ld_in *in, const json_t *o, struct dims d, st
     ev->as.dictionary.repr = repr < 0 ? KB_REPR_EXACT : (enum kb_repr_type)repr;
     ev->as.dictionary.context_lengthscale = read_lengthscale(in, o, "context_lengthscale");
     ev->as.dictionary.arm_lengthscale = read_lengthscale(in, o, "arm_lengthscale");
+    read_evidence(in, o, ev);
 }
 
 /* --- the table of types ------------------------------------------------------------------------------- */
@@ -247,7 +265,8 @@ static const struct row {
     [KB_EV_EXPIRED] = {read_expired, {COMMON, "decision", "reward"}},
     [KB_EV_ACTIVATED] = {read_activated, {COMMON, "decision"}},
     [KB_EV_DICTIONARY] = {read_dictionary,
-                          {COMMON, "reset", "points", "representation", "context_lengthscale", "arm_lengthscale"}},
+                          {COMMON, "reset", "points", "representation", "context_lengthscale", "arm_lengthscale",
+                           "evidence"}},
     [KB_EV_LATE] = {read_rewarded, {COMMON, "decision", "reward", "arm"}},
 };
 

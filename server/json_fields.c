@@ -12,7 +12,9 @@
 static const struct ld_choice user_kernels = {kb_user_kernel_name, kb_user_kernel_from_name, {"mmd"}};
 static const struct ld_choice vec_kernels = {kb_vec_kernel_name, kb_vec_kernel_from_name, {NULL}};
 static const struct ld_choice reprs = {kb_repr_name, kb_repr_from_name, {"bkb", "bbkb"}};
-static const struct ld_choice confs = {kb_conf_name, kb_conf_from_name, {"bkb"}};
+static const struct ld_choice confs = {kb_conf_name, kb_conf_from_name, {NULL}};
+static const struct ld_choice forms = {kb_sketch_form_name, kb_sketch_form_from_name, {NULL}};
+static const struct ld_choice scores = {kb_score_name, kb_score_from_name, {NULL}};
 static const struct ld_choice rules = {kb_rule_name, kb_rule_from_name, {NULL}};
 static const struct ld_choice aggregations = {kb_aggregation_name, kb_aggregation_from_name, {NULL}};
 
@@ -59,6 +61,9 @@ const struct ld_field ld_fields[] = {
     {"confidence", "norm_bound", LD_OR_AUTO, AT(spec.conf.norm_bound), POSITIVE, NULL},
     {"confidence", "noise", LD_NUMBER, AT(spec.conf.noise), POSITIVE, NULL},
     {"confidence", "delta", LD_NUMBER, AT(spec.conf.delta), INSIDE_UNIT, NULL},
+    {"confidence", "form", LD_CHOICE, AT(spec.conf.form), 0, 0, false, &forms},
+    {"confidence", "mixture", LD_FLAG, AT(spec.conf.is_mixture), 0, 0, false, NULL},
+    {"confidence", "score", LD_CHOICE, AT(spec.conf.score), 0, 0, false, &scores},
     {"rule", "type", LD_CHOICE, AT(spec.rule.type), 0, 0, false, &rules},
     {"rule", "epsilon", LD_NUMBER, AT(spec.rule.epsilon), 0, 1, false, NULL},
     {"", "pending", LD_PENDING, 0, 0, 0, false, NULL},

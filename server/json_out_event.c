@@ -237,6 +237,18 @@ static void put_observed(struct ld_text *t, const struct kb_event *ev, uint32_t 
         ld_text_put_number(t, "propensity", ev->as.observed.propensity);
 }
 
+static void put_evidence(struct ld_text *t, const struct kb_event *ev)
+{
+    if (!ev->as.dictionary.has_evidence)
+        return;
+    ld_text_key(t, "evidence");
+    ld_text_lit(t, "{");
+    ld_text_put_number(t, "square", ev->as.dictionary.square);
+    ld_text_put_number(t, "energy", ev->as.dictionary.energy);
+    ld_text_put_number(t, "log_det", ev->as.dictionary.log_det);
+    ld_text_lit(t, "}");
+}
+
 /* The fields of a reset come before the points, of which there may be thousands. A point names the event that first
  * taught it and its probability of inclusion; a fold reads both instead of drawing. */
 static void put_dictionary(struct ld_text *t, const struct kb_event *ev)
@@ -247,6 +259,7 @@ static void put_dictionary(struct ld_text *t, const struct kb_event *ev)
         ld_text_put_string(t, "representation", kb_repr_name((int)ev->as.dictionary.repr));
         ld_text_put_number(t, "context_lengthscale", ev->as.dictionary.context_lengthscale);
         ld_text_put_number(t, "arm_lengthscale", ev->as.dictionary.arm_lengthscale);
+        put_evidence(t, ev);
     }
     ld_text_key(t, "points");
     ld_text_lit(t, "[");

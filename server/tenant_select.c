@@ -105,6 +105,7 @@ static enum kb_err decide(struct ld_tenant *t, const struct ld_select *q, const 
 
     /* The seed makes two tenants with the same ids draw differently, and one tenant the same again. */
     query.key = kb_hash_str(kb_hash_u64(KB_HASH_INIT, t->settings.spec.seed), decision);
+    query.n_shown = q->is_explained ? 0 : q->top;
     KB_TRY(kb_engine_fit_scratch(t->engine, scratch, query.n_candidates, query.n_exclude));
     KB_TRY(kb_engine_decide(t->engine, &query, scratch, &d, msg));
     op->answer = ld_encode_select(decision, &d, q->is_explained ? d.n : q->top, &op->n_answer);

@@ -14,9 +14,12 @@ REFUSED = [
     ({"user_kernel": {"power": 4, "rho": 1e-6, "population": 0}}, "/user_kernel/power"),
     ({"representation": {"type": "bkb"}}, "/representation/type"), ({"representation": {"type": "bbkb"}}, "/representation/type"),
     ({"pending": "hallucinate"}, "/pending"),
-    ({"confidence": {"type": "bkb"}}, "/confidence/type"),
     *[({"confidence": {"type": kind}, "representation": {"type": representation}}, "/confidence/type")
-      for kind in ("lk", "ek", "ay", "igp", "amm", "dmm", "cmm") for representation in ("kors", "threshold")],
+      for kind in ("lk", "ay", "igp") for representation in ("kors", "threshold")],
+    *[({"confidence": {"type": kind}, "representation": {"type": representation}, "aggregation": aggregation}, "/aggregation")
+      for kind in ("amm", "dmm", "cmm") for representation in ("kors", "threshold") for aggregation in ("sum", "last")],
+    *[({"confidence": {"type": kind, "mixture": True}}, "/confidence/mixture") for kind in ("fixed", "ek", "ek_plus", "bkb")],
+    ({"confidence": {"type": "amm", "mixture": True}, "representation": {"type": "exact"}}, "/confidence/mixture"),
     ({"arm_dim": 0, "arm_kernel": {"type": "rbf"}}, "/arm_kernel/type"),
     ({"arm_dim": 0, "arm_kernel": {"type": "linear"}}, "/arm_kernel/type"),
     ({"context_dim": 0, "context_kernel": {"type": "rbf"}}, "/context_kernel/type"),

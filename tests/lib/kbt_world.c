@@ -104,7 +104,7 @@ struct kb_point kbt_point(const struct kbt_world *w, const struct kbt_observatio
     return (struct kb_point){.user = {.index = o->user, .node = w->node_of[o->user]}, .arm = o->arm, .x = o->x};
 }
 
-static void teach(struct kbt_world *w, const struct kbt_observation *o, double d_count, double d_sum)
+static void teach(struct kbt_world *w, const struct kbt_observation *o, double d_count, double d_sum, double d_square)
 {
     struct kb_point pt = kbt_point(w, o);
     uint64_t seq = w->n_seen + 1;
@@ -113,12 +113,12 @@ static void teach(struct kbt_world *w, const struct kbt_observation *o, double d
     if (kb_posterior_needs_growth(w->posterior))
         ck_assert_int_eq(kb_posterior_grow(w->posterior), KB_OK);
     kb_history_add(&w->history, o->user, o->arm, o->x, d_count, d_sum, seq);
-    kb_posterior_learn(w->posterior, &pt, d_count, d_sum, &w->scratch);
+    kb_posterior_learn(w->posterior, &pt, d_count, d_sum, d_square, &w->scratch);
 }
 
 void kbt_world_learn(struct kbt_world *w, const struct kbt_observation *o)
 {
-    teach(w, o, 1, o->reward);
+    teach(w, o, 1, o->reward, o->reward * o->reward);
     if (w->n_seen == w->cap_seen) {
         w->cap_seen = 2 * w->cap_seen + 64;
         w->seen = realloc(w->seen, w->cap_seen * sizeof *w->seen);
@@ -128,7 +128,7 @@ void kbt_world_learn(struct kbt_world *w, const struct kbt_observation *o)
 
 void kbt_world_correct(struct kbt_world *w, const struct kbt_observation *o, double d_sum)
 {
-    teach(w, o, 0, d_sum);
+    teach(w, o, 0, d_sum, 0);
 }
 
 bool kbt_world_admit(struct kbt_world *w, const struct kbt_observation *o, double uniform)

@@ -121,6 +121,12 @@ static void make_dictionary(struct dice *d, struct room *r, struct kb_event *ev)
         ev->as.dictionary.repr = (enum kb_repr_type)(roll(d) % KB_REPR_N);
         ev->as.dictionary.context_lengthscale = any_probability(d);
         ev->as.dictionary.arm_lengthscale = 1 / any_probability(d);
+        ev->as.dictionary.has_evidence = roll(d) % 2;
+        if (ev->as.dictionary.has_evidence) {
+            ev->as.dictionary.square = any_double(d);
+            ev->as.dictionary.energy = any_double(d);
+            ev->as.dictionary.log_det = any_double(d);
+        }
     }
 }
 
@@ -269,7 +275,12 @@ static bool same_dictionary(const struct kb_event *a, const struct kb_event *b)
     if (is_same && a->as.dictionary.is_reset)
         is_same = a->as.dictionary.repr == b->as.dictionary.repr &&
                   same_double(a->as.dictionary.context_lengthscale, b->as.dictionary.context_lengthscale) &&
-                  same_double(a->as.dictionary.arm_lengthscale, b->as.dictionary.arm_lengthscale);
+                  same_double(a->as.dictionary.arm_lengthscale, b->as.dictionary.arm_lengthscale) &&
+                  a->as.dictionary.has_evidence == b->as.dictionary.has_evidence;
+    if (is_same && a->as.dictionary.is_reset && a->as.dictionary.has_evidence)
+        is_same = same_double(a->as.dictionary.square, b->as.dictionary.square) &&
+                  same_double(a->as.dictionary.energy, b->as.dictionary.energy) &&
+                  same_double(a->as.dictionary.log_det, b->as.dictionary.log_det);
     for (size_t i = 0; is_same && i < a->as.dictionary.n_atoms; i++)
         is_same = a->as.dictionary.atoms[i].event == b->as.dictionary.atoms[i].event &&
                   same_double(a->as.dictionary.atoms[i].probability, b->as.dictionary.atoms[i].probability);
@@ -412,6 +423,10 @@ static const struct {
     {"{\"seq\":1,\"type\":\"dictionary\",\"at\":\"2026-11-21T10:00:00.123Z\",\"reset\":true,\"points\":[{\"event\":0,"
      "\"probability\":0}]}",
      "/points/0/event /points/0/probability /representation /context_lengthscale /arm_lengthscale"},
+    {"{\"seq\":1,\"type\":\"dictionary\",\"at\":\"2026-11-21T10:00:00.123Z\",\"reset\":true,\"points\":[],"
+     "\"representation\":\"kors\",\"context_lengthscale\":1,\"arm_lengthscale\":1,\"evidence\":{\"square\":\"1\","
+     "\"energy\":1,\"sum\":2}}",
+     "/evidence/sum /evidence/square /evidence/log_det"},
     {"{\"seq\":1,\"type\":\"configured\",\"at\":\"2026-11-21T10:00:00.123Z\",\"version\":1,\"configuration\":{\"arm_"
      "dim\":-1,"
      "\"rule\":{\"epsilon\":2}}}",

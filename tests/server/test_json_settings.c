@@ -84,7 +84,8 @@ START_TEST(every_field_can_be_overridden)
         "\"representation\":{\"type\":\"threshold\",\"lambda\":0.04,\"mu\":2,\"gamma\":3,\"epsilon\":0.25,"
         "\"threshold\":0.02,"
         "\"max_dictionary\":77,\"exact_limit\":99},"
-        "\"confidence\":{\"type\":\"fixed\",\"beta\":1.5,\"norm_bound\":4,\"noise\":0.2,\"delta\":0.05},"
+        "\"confidence\":{\"type\":\"fixed\",\"beta\":1.5,\"norm_bound\":4,\"noise\":0.2,\"delta\":0.05,"
+        "\"form\":\"split\",\"score\":\"fixed\"},"
         "\"rule\":{\"type\":\"thompson\",\"epsilon\":0.125},\"pending\":\"ignore\",\"reward_window_s\":0.25,"
         "\"default_reward\":-1,\"aggregation\":\"last\",\"durability\":\"relaxed\",\"seed\":9007199254740991}");
     const struct kb_spec *p = &s.spec;
@@ -98,6 +99,7 @@ START_TEST(every_field_can_be_overridden)
     ck_assert(p->repr.epsilon == 0.25 && p->repr.threshold == 0.02);
     ck_assert(p->repr.max_dictionary == 77 && p->repr.exact_limit == 99);
     ck_assert(p->conf.beta == 1.5 && p->conf.norm_bound == 4 && p->conf.noise == 0.2 && p->conf.delta == 0.05);
+    ck_assert(p->conf.form == KB_SKETCH_SPLIT && p->conf.score == KB_SCORE_FIXED && !p->conf.is_mixture);
     ck_assert(p->rule.type == KB_RULE_THOMPSON && p->rule.epsilon == 0.125);
     ck_assert(p->reward_window_ms == 250 && p->has_default_reward && p->default_reward == -1);
     ck_assert(p->aggregation == KB_AGG_LAST && s.is_relaxed && p->seed == 9007199254740991u);
@@ -161,7 +163,6 @@ static const struct {
     {"{\"user_kernel\":{\"type\":\"mmd\"}}", 422, "/user_kernel/type"},
     {"{\"representation\":{\"type\":\"bkb\"}}", 422, "/representation/type"},
     {"{\"representation\":{\"type\":\"bbkb\"}}", 422, "/representation/type"},
-    {"{\"confidence\":{\"type\":\"bkb\"}}", 422, "/confidence/type"},
     {"{\"pending\":\"hallucinate\"}", 422, "/pending"},
     {"{\"pending\":\"hallucinate\",\"user_kernel\":{\"type\":\"mmd\"}}", 422, "/pending /user_kernel/type"},
     /* combinations; the default row has a population */
@@ -170,12 +171,12 @@ static const struct {
     {"{\"user_kernel\":{\"power\":2}}", 422, "/user_kernel/population"},
     {"{\"user_kernel\":{\"power\":4,\"rho\":1e-6,\"population\":0}}", 422, "/user_kernel/power"},
     {"{\"representation\":{\"type\":\"kors\"},\"confidence\":{\"type\":\"lk\"}}", 422, "/confidence/type"},
-    {"{\"representation\":{\"type\":\"kors\"},\"confidence\":{\"type\":\"ek\"}}", 422, "/confidence/type"},
     {"{\"representation\":{\"type\":\"kors\"},\"confidence\":{\"type\":\"ay\"}}", 422, "/confidence/type"},
     {"{\"representation\":{\"type\":\"kors\"},\"confidence\":{\"type\":\"igp\"}}", 422, "/confidence/type"},
-    {"{\"representation\":{\"type\":\"kors\"},\"confidence\":{\"type\":\"amm\"}}", 422, "/confidence/type"},
-    {"{\"representation\":{\"type\":\"kors\"},\"confidence\":{\"type\":\"dmm\"}}", 422, "/confidence/type"},
-    {"{\"representation\":{\"type\":\"kors\"},\"confidence\":{\"type\":\"cmm\"}}", 422, "/confidence/type"},
+    {"{\"confidence\":{\"type\":\"cmm\"},\"aggregation\":\"sum\"}", 422, "/aggregation"},
+    {"{\"confidence\":{\"type\":\"ek\",\"mixture\":true}}", 422, "/confidence/mixture"},
+    {"{\"confidence\":{\"form\":\"double\",\"mixture\":1,\"score\":\"lower\"}}", 400,
+     "/confidence/form /confidence/mixture /confidence/score"},
     {"{\"arm_kernel\":{\"type\":\"rbf\"}}", 422, "/arm_kernel/type"},
     {"{\"context_kernel\":{\"type\":\"linear\"}}", 422, "/context_kernel/type"},
     {"{\"arm_dim\":2,\"arm_kernel\":{\"type\":\"linear\",\"lengthscale\":\"median\"}}", 422, "/arm_kernel/lengthscale"},

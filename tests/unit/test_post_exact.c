@@ -93,7 +93,7 @@ START_TEST(a_batch_staged_at_once_equals_one_by_one)
             ck_assert_int_eq(kb_posterior_grow(v.posterior), KB_OK);
         for (size_t i = 0; i < 20; i++) {
             struct kb_point pt = kbt_point(&v, &o[i]);
-            kb_posterior_learn(v.posterior, &pt, 1, o[i].reward, &v.scratch);
+            kb_posterior_learn(v.posterior, &pt, 1, o[i].reward, o[i].reward * o[i].reward, &v.scratch);
         }
         ck_assert_uint_eq(kb_posterior_digest(v.posterior, 1), kb_posterior_digest(w.posterior, 1));
     }

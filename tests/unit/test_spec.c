@@ -331,15 +331,43 @@ START_TEST(rules_that_need_the_exact_posterior_are_refused_on_dictionaries)
             struct kb_spec s = preset("k-ucb", 2, 3);
             s.conf.type = (enum kb_conf_type)type;
             s.repr.type = (enum kb_repr_type)repr;
-            if (type == KB_CONF_FIXED || repr == KB_REPR_EXACT)
+            const bool is_served =
+                repr == KB_REPR_EXACT || (type != KB_CONF_LK && type != KB_CONF_AY && type != KB_CONF_IGP);
+            if (is_served)
                 ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
             else
                 expect_refused(&s, KB_EUNSUPPORTED, "/confidence/type");
             kb_spec_drop_unserved_confidence(&s);
-            ck_assert_int_eq(s.conf.type, repr == KB_REPR_EXACT ? type : KB_CONF_FIXED);
+            ck_assert_int_eq(s.conf.type, is_served ? type : KB_CONF_FIXED);
             ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
         }
     }
+}
+END_TEST
+
+START_TEST(a_ball_over_a_dictionary_needs_rewards_that_stay_as_they_were_told)
+{
+    for (int type = 0; type < KB_CONF_N; type++) {
+        struct kb_spec s = preset("ek-ucb", 2, 3);
+        const bool has_ball = type == KB_CONF_AMM || type == KB_CONF_DMM || type == KB_CONF_CMM;
+        s.conf.type = (enum kb_conf_type)type;
+        s.aggregation = KB_AGG_LAST;
+        if (has_ball)
+            expect_refused(&s, KB_EUNSUPPORTED, "/aggregation");
+        s.repr.type = KB_REPR_EXACT;
+        ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+        s.repr.type = KB_REPR_KORS;
+        kb_spec_drop_unserved_confidence(&s);
+        ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+        s = preset("ek-ucb", 2, 3);
+        s.conf.type = (enum kb_conf_type)type;
+        s.conf.is_mixture = true;
+        if (!has_ball && type != KB_CONF_LK && type != KB_CONF_AY && type != KB_CONF_IGP)
+            expect_refused(&s, KB_EUNSUPPORTED, "/confidence/mixture");
+    }
+    struct kb_spec amm = preset("amm-ucb", 2, 3);
+    amm.conf.is_mixture = true;
+    expect_refused(&amm, KB_EUNSUPPORTED, "/confidence/mixture");
 }
 END_TEST
 
@@ -457,6 +485,7 @@ int main(void)
                    variances_of_isolated_users_stay_in_range, user_kernels_read_their_own_parameters_only,
                    the_graph_baselines_are_what_the_paper_says, median_wants_a_kernel_with_a_lengthscale,
                    rules_that_need_the_exact_posterior_are_refused_on_dictionaries,
+                   a_ball_over_a_dictionary_needs_rewards_that_stay_as_they_were_told,
                    rules_that_read_a_spectrum_make_another_model_than_those_that_do_not,
                    only_what_moves_a_kernel_value_or_a_feature_makes_another_model,
                    exact_models_do_not_depend_on_dictionary_settings, digest_sees_each_setting);
