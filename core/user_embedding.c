@@ -93,7 +93,9 @@ static int compare_candidates(const void *a, const void *b)
     return x->user < y->user ? -1 : x->user > y->user;
 }
 
-/* Gives places, by ascending index, to the users who have seen enough; *n of them. */
+/* Ascending places let a user be found by halving and make the digest a function of who is in, not of the sort. Beyond
+ * the limit a sort tells who goes; below it, which is every tenant of a size for this kernel, nothing is sorted.
+ * Gives places, by ascending index, to the users who have seen enough; *n of them. */
 static enum kb_err choose_users(struct census *c, double least, size_t *n)
 {
     struct candidate *list = kb_array(c->n_users + 1, 1, sizeof *list);
@@ -120,7 +122,8 @@ static enum kb_err choose_users(struct census *c, double least, size_t *n)
 
 /* --- features ----------------------------------------------------------------------------------------------- */
 
-/* Rows of dim frequencies and a phase, n_features of them. */
+/* Rows of dim frequencies and a phase, n_features of them. Index and word numbers are those of the file header: they
+ * are part of what a snapshot's embeddings mean, so changing them is changing the model. */
 static void draw_features(uint64_t seed, double lengthscale, size_t dim, size_t n_features, double *w)
 {
     for (size_t j = 0; j < n_features; j++) {
@@ -131,7 +134,8 @@ static void draw_features(uint64_t seed, double lengthscale, size_t dim, size_t 
     }
 }
 
-/* sum += weight phi(x). */
+/* sum += weight phi(x). Nearly all of the time of a refresh goes here, half of it into cosines; a refresh runs beside
+ * readers and stands next to a rebuild of the posterior, so plain loops will do. */
 static void add_features(const double *w, size_t dim, size_t n_features, const double *x, double weight, double *sum)
 {
     double scale = weight * sqrt(2.0 / (double)n_features);
@@ -144,7 +148,8 @@ static void add_features(const double *w, size_t dim, size_t n_features, const d
     }
 }
 
-/* mu of everybody who has a place: one pass over the rows, then the division. */
+/* mu of everybody who has a place: one pass over the rows in their order, then the division. The count of a user is the
+ * sum of his rows' counts, so that mu is a mean over observations and not over distinct points. */
 static void fill_means(struct kb_user_embedding *m, const struct census *c, const double *w, size_t dim,
                        const struct kb_history *h)
 {
@@ -159,7 +164,7 @@ static void fill_means(struct kb_user_embedding *m, const struct census *c, cons
             m->mean[i * m->n_features + j] /= c->count[m->user[i]];
 }
 
-/* The value that was given, or the median distance of n vectors. */
+/* The value that was given, or the median distance of n vectors: 1 where there are not two that differ. */
 static enum kb_err scale_or_median(double given, size_t n, size_t dim, const double *x, size_t stride, double *out)
 {
     *out = given;
@@ -210,6 +215,7 @@ out:
 
 /* --- values -------------------------------------------------------------------------------------------------- */
 
+/* Halving: at most eleven steps, once for a row of the kernel and once for an anchor. */
 uint32_t kb_user_embedding_find(const struct kb_user_embedding *m, uint32_t user)
 {
     size_t lo = 0, hi = m->n;
@@ -237,6 +243,7 @@ void kb_user_embedding_gram(const struct kb_user_embedding *m, double *g)
 
 /* --- digest and snapshots ---------------------------------------------------------------------------------- */
 
+/* Bits of all that G is computed from. */
 uint64_t kb_user_embedding_digest(const struct kb_user_embedding *m, uint64_t h)
 {
     h = kb_hash_double(kb_hash_u64(h, m->n), m->bandwidth);
@@ -244,6 +251,7 @@ uint64_t kb_user_embedding_digest(const struct kb_user_embedding *m, uint64_t h)
     return kb_hash_bytes(h, m->mean, m->n * m->n_features * sizeof *m->mean);
 }
 
+/* Embeddings and not G: 2 kB a user at 256 features, and G follows from them to the bit. */
 void kb_user_embedding_save(const struct kb_user_embedding *m, struct kb_writer *w)
 {
     kb_put_u64(w, m->n);

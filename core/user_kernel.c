@@ -299,6 +299,8 @@ static enum kb_err take_learned(struct kb_user_kernel *k, struct kb_user_embeddi
     return KB_OK;
 }
 
+/* Into a copy first: a posterior whose kernel has half learned could not be told from one that has. Anchors carry the
+ * places of their users, hence none may be there yet. */
 enum kb_err kb_user_kernel_learn(struct kb_user_kernel *k, uint64_t seed, size_t dim, const struct kb_history *h)
 {
     struct kb_user_embedding m = {0};
@@ -313,11 +315,13 @@ out:
     return rc;
 }
 
+/* Kernels over a graph are functions of what the engine digests anyway. */
 uint64_t kb_user_kernel_digest(const struct kb_user_kernel *k, uint64_t h)
 {
     return kb_user_kernel_is_learned(k->spec.type) ? kb_user_embedding_digest(&k->learned, h) : h;
 }
 
+/* Other kernels write nothing, not even a count: the type stands in the specification. */
 void kb_user_kernel_save(const struct kb_user_kernel *k, struct kb_writer *w)
 {
     if (kb_user_kernel_is_learned(k->spec.type))
