@@ -188,6 +188,9 @@ static enum kb_err check_order(const struct kb_engine *e, const struct kb_event 
         return kb_fail(KB_EINVAL, msg, "/type", "the first event must be 'configured'");
     if (e->staged.awaits_reset && (ev->type != KB_EV_DICTIONARY || !ev->as.dictionary.is_reset))
         return kb_fail(KB_EINVAL, msg, "/type", "a dictionary reset must follow a change of the model");
+    /* A refresh falls between two batches: one that has earned it ends here, however the events came. */
+    if (e->staged.n_points > 0 && ev->type != KB_EV_DICTIONARY && kb_engine_is_refresh_due(e, e->staged.n_points))
+        return KB_EBUSY;
     if (e->staged.is_closed || (e->staged.is_heavy && ev->type != KB_EV_DICTIONARY))
         return KB_EBUSY;
     return KB_OK;

@@ -40,6 +40,10 @@ static void put_spec(struct kb_writer *w, const struct kb_spec *s)
     kb_put_double(w, s->user_kernel.tau);
     kb_put_u64(w, s->user_kernel.n_vectors);
     kb_put_double(w, s->user_kernel.lengthscale);
+    kb_put_double(w, s->user_kernel.bandwidth);
+    kb_put_u64(w, s->user_kernel.n_features);
+    kb_put_u64(w, s->user_kernel.refresh);
+    kb_put_u64(w, s->user_kernel.min_observations);
     put_vec_kernel(w, &s->context_kernel);
     put_vec_kernel(w, &s->arm_kernel);
     kb_put_u64(w, (uint64_t)s->repr.type);
@@ -83,6 +87,10 @@ static void get_spec(struct kb_reader *r, struct kb_spec *s)
     s->user_kernel.tau = kb_get_double(r);
     s->user_kernel.n_vectors = (size_t)kb_get_u64(r);
     s->user_kernel.lengthscale = kb_get_double(r);
+    s->user_kernel.bandwidth = kb_get_double(r);
+    s->user_kernel.n_features = (size_t)kb_get_u64(r);
+    s->user_kernel.refresh = (size_t)kb_get_u64(r);
+    s->user_kernel.min_observations = (size_t)kb_get_u64(r);
     get_vec_kernel(r, &s->context_kernel);
     get_vec_kernel(r, &s->arm_kernel);
     s->repr.type = (enum kb_repr_type)kb_get_u64(r);
@@ -156,6 +164,7 @@ enum kb_err kb_engine_save(const struct kb_engine *e, struct kb_writer *w)
     kb_put_u64(w, e->n_expired);
     kb_put_u64(w, e->n_late);
     kb_put_u64(w, e->reset_rows);
+    kb_put_double(w, e->reset_count);
     kb_put_double(w, e->reward_sum);
     kb_posterior_save(e->posterior, w);
     return w->rc;
@@ -198,6 +207,7 @@ static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
     e->n_expired = kb_get_u64(r);
     e->n_late = kb_get_u64(r);
     e->reset_rows = (size_t)kb_get_u64(r);
+    e->reset_count = kb_get_double(r);
     e->reward_sum = kb_get_double(r);
     rc = r->rc;
 out:

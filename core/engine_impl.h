@@ -74,6 +74,7 @@ struct kb_engine {
     uint64_t n_decided, n_rewarded, n_observed, n_expired, n_late;
     double reward_sum;
     size_t reset_rows;   /* history rows at the last reset */
+    double reset_count;  /* and its observations, from which a learned user kernel counts to its next refresh */
     size_t checked_rows; /* and when median lengthscales were last looked at; not part of the state */
     struct kb_staged staged;
 };
@@ -116,6 +117,10 @@ void kb_engine_install_graph(
 
 /* Whether the coming values make another model than the one in force. */
 bool kb_engine_changes_model(const struct kb_engine *e);
+
+/* Whether a learned user kernel will have seen enough since the last reset to look again, n_more observations from now.
+ */
+bool kb_engine_is_refresh_due(const struct kb_engine *e, size_t n_more);
 
 /* Memory kept until the batch is applied or rolled back. NULL: no memory. */
 void *kb_engine_stage_block(struct kb_engine *e, size_t n, size_t size);

@@ -144,6 +144,6 @@ uint64_t kb_engine_digest(const struct kb_engine *e)
     h = kb_pending_digest(&e->pending, kb_engine_dim(e), h);
     h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_decided), e->n_rewarded), e->n_observed);
     h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_expired), e->n_late), e->reset_rows);
-    h = kb_hash_double(h, e->reward_sum);
+    h = kb_hash_double(kb_hash_double(h, e->reset_count), e->reward_sum);
     return e->posterior != NULL ? kb_posterior_digest(e->posterior, h) : h;
 }

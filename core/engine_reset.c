@@ -2,7 +2,9 @@
  *
  * Chance enters here alone (besides the arm drawn): follow_up and due draw with numbers keyed by (seed, seq), and what
  * came out is written into the event; a fold takes it from there. Admission: KORS [EK, eq. 41] or threshold, see
- * admission.h. A reset chooses the dictionary over the whole history in order, then teaches it all. */
+ * admission.h. A reset chooses the dictionary over the whole history in order, then teaches it all. A learned user
+ * kernel (mmd) learns from the history at every reset and at no other time, so that the log says when: a fold stops at
+ * the same event and finds the same history. Its own resets fall due every `refresh` learned rewards. */
 #include "engine_impl.h"
 
 #include <assert.h>
@@ -148,12 +150,19 @@ static enum kb_err count_distinct(const struct kb_engine *e, const struct kb_ker
     return KB_OK;
 }
 
+/* An empty posterior for spec, its user kernel learned from the history where it is one of those. */
+static enum kb_err open_posterior(const struct kb_engine *e, const struct kb_spec *spec, struct kb_posterior **out)
+{
+    enum kb_err rc = kb_posterior_new(out, spec, kb_engine_coming_graph(e, spec));
+
+    return rc == KB_OK ? kb_posterior_learn_users(*out, &e->history) : rc;
+}
+
 /* An empty posterior for spec in *out; an exact one that would pass its limit becomes KORS in *spec. */
 static enum kb_err build_for(struct kb_engine *e, struct kb_spec *spec, struct kb_posterior **out)
 {
-    const struct kb_graph *graph = kb_engine_coming_graph(e, spec);
     size_t n = 0;
-    enum kb_err rc = kb_posterior_new(out, spec, graph);
+    enum kb_err rc = open_posterior(e, spec, out);
 
     if (rc != KB_OK || spec->repr.type != KB_REPR_EXACT || e->history.n <= spec->repr.exact_limit)
         return rc;
@@ -163,7 +172,7 @@ static enum kb_err build_for(struct kb_engine *e, struct kb_spec *spec, struct k
         *out = NULL;
         spec->repr.type = KB_REPR_KORS;
         kb_spec_drop_unserved_confidence(spec);
-        KB_TRY(kb_posterior_new(out, spec, graph));
+        KB_TRY(open_posterior(e, spec, out));
     }
 out:
     return rc;
@@ -224,6 +233,10 @@ static enum kb_err plan_reset(struct kb_engine *e, struct kb_spec spec, uint64_t
     next->as.dictionary.n_atoms = n;
     put_evidence(e, next);
 out:
+    if (rc != KB_OK) { /* a half-built one must not be taken for what some other event has staged */
+        kb_posterior_free(s->posterior);
+        s->posterior = NULL;
+    }
     kb_free(rows);
     return rc;
 }
@@ -269,6 +282,14 @@ static bool is_median_due(const struct kb_engine *e)
            e->history.n >= MEDIAN_FIRST_ROWS && e->history.n >= MEDIAN_GROWTH * seen;
 }
 
+bool kb_engine_is_refresh_due(const struct kb_engine *e, size_t n_more)
+{
+    const struct kb_user_kernel_spec *user = &e->spec.user_kernel;
+
+    return kb_user_kernel_is_learned(user->type) &&
+           e->history.n_observed + (double)n_more >= e->reset_count + (double)user->refresh;
+}
+
 enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *next)
 {
     struct kb_spec spec = e->spec;
@@ -285,6 +306,7 @@ enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *ne
         e->checked_rows = e->history.n;
         is_due |= has_moved;
     }
+    is_due |= kb_engine_is_refresh_due(e, 0);
     if (is_due)
         KB_TRY(plan_reset(e, spec, seq, next));
 out:
@@ -337,7 +359,7 @@ static enum kb_err reserve_reset(struct kb_engine *e, const struct kb_event *ev,
         if (s->posterior == NULL || !s->is_planned) {
             kb_posterior_free(s->posterior);
             s->posterior = NULL;
-            KB_TRY(kb_posterior_new(&s->posterior, &spec, kb_engine_coming_graph(e, &spec)));
+            KB_TRY(open_posterior(e, &spec, &s->posterior));
         }
         kb_posterior_set_evidence(s->posterior, &evidence);
         KB_TRY(kb_posterior_fit_scratch(s->posterior, &e->scratch, 0));
@@ -363,6 +385,7 @@ static void apply_reset(struct kb_engine *e)
         kb_engine_install_graph(e);
     e->spec = s->reset_spec;
     e->reset_rows = e->history.n;
+    e->reset_count = e->history.n_observed;
     s->awaits_reset = false;
 }
 

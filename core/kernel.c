@@ -37,6 +37,7 @@ enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, cons
         .arm = spec->arm_kernel,
         .context_dim = spec->context_dim,
         .arm_dim = spec->arm_dim,
+        .seed = spec->seed,
         .n_nodes = graph != NULL ? kb_graph_n_nodes(graph) : 0,
         .reads_nodes = reads_graph,
         .is_user_normalized = reads_graph && spec->user_kernel.is_normalized,
@@ -48,6 +49,12 @@ void kb_kernel_close(struct kb_kernel *k)
 {
     kb_user_kernel_free(k->user);
     k->user = NULL;
+}
+
+/* Contexts stand first in a row of the history, so either way it is the row's beginning. */
+enum kb_err kb_kernel_learn_users(struct kb_kernel *k, const struct kb_history *h)
+{
+    return kb_user_kernel_learn(k->user, k->seed, k->context_dim > 0 ? k->context_dim : k->arm_dim, h);
 }
 
 /* --- factors ----------------------------------------------------------------------------------------- */

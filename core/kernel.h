@@ -33,6 +33,7 @@ struct kb_kernel {
     struct kb_user_kernel *user; /* owned */
     struct kb_vec_kernel_spec context, arm;
     size_t context_dim, arm_dim;
+    uint64_t seed;           /* keys what a learned user kernel draws */
     size_t n_nodes;          /* of the user graph; 0 without one */
     bool reads_nodes;        /* whether users are looked up by graph node */
     bool is_user_normalized; /* whether every kernel value needs the users' diagonal */
@@ -46,6 +47,10 @@ struct kb_scratch {
 
 enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_graph *graph);
 void kb_kernel_close(struct kb_kernel *k);
+
+/* Lets a learned user kernel learn from h, by its contexts, or its features where there are no contexts; nothing for
+ * the others (kb_user_kernel_learn). */
+enum kb_err kb_kernel_learn_users(struct kb_kernel *k, const struct kb_history *h);
 
 /* k(s, s). */
 double kb_kernel_diag(const struct kb_kernel *k, const struct kb_point *p, struct kb_scratch *s);

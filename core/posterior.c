@@ -73,6 +73,13 @@ void kb_posterior_free(struct kb_posterior *p)
     kb_free(p);
 }
 
+/* Anchors rest on the kernel's values, so there must be none yet. */
+enum kb_err kb_posterior_learn_users(struct kb_posterior *p, const struct kb_history *h)
+{
+    assert(p->support.n == 0);
+    return kb_kernel_learn_users(&p->kernel, h);
+}
+
 /* --- scratch ------------------------------------------------------------------------------------------- */
 
 void kb_scratch_init(struct kb_scratch *s)
@@ -378,6 +385,7 @@ const struct kb_kernel *kb_posterior_kernel(const struct kb_posterior *p)
 /* Points by what identifies them in the log, then the representation's numbers; n_clamped and caches are left out. */
 uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h)
 {
+    h = kb_user_kernel_digest(p->kernel.user, h);
     h = kb_hash_u64(h, p->support.n);
     for (size_t i = 0; i < p->support.n; i++) {
         h = kb_hash_u64(h, p->support.user[i].index);

@@ -32,6 +32,9 @@ struct kb_atom {
 /* Empty posterior for spec over the graph (borrowed; may be NULL). Takes O(n^3) for dense graphs. [building] */
 enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph);
 void kb_posterior_free(struct kb_posterior *p);
+/* Lets a learned user kernel (mmd) learn from the history, right after `new` and before choose or fill; nothing for
+ * the others. KB_ENOMEM. [building] */
+enum kb_err kb_posterior_learn_users(struct kb_posterior *p, const struct kb_history *h);
 
 /* --- readers --------------------------------------------------------------------------------------- */
 

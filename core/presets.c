@@ -19,7 +19,7 @@
  * and where there is no context its kernel is `ones`, in every row. Deviation: `k-ucb` and `gp-ucb` are the same
  * model under two names, because a joint kernel over context and arm is what GP-UCB gets once contexts exist
  * (test: presets_k_ucb_and_gp_ucb_are_one_model). `coop-kernel-ucb` is a family over the user kernel (laplacian, heat,
- * spectral_rbf, ones); on its default it is the model of `lk-gp-ucb`.
+ * spectral_rbf, ones, mmd); on its default it is the model of `lk-gp-ucb`.
  *
  * The rows of TC have a0 = sigma^2/c = lambda at c = 1 and sigma = 0.1, hence lambda 0.01; igp has its own
  * a = 1 + 2/T at TC's T = 1,000. Who changes `noise` should change lambda with it. Their limit is lower where every
@@ -145,8 +145,8 @@ static const struct preset presets[] = {
      .rule = KB_RULE_UCB,
      .beta = 2.0},
     {.name = "coop-kernel-ucb",
-     .about =
-         "LK's baseline: a kernel between users (laplacian; or heat, spectral_rbf, ones), RBF on arms, exact, UCB.",
+     .about = "LK's baseline: a kernel between users (laplacian; or heat, spectral_rbf, ones, mmd), RBF on arms, "
+              "exact, UCB.",
      .user = KB_USER_LAPLACIAN,
      .context = KB_VEC_RBF,
      .arm = KB_VEC_RBF,
@@ -258,7 +258,13 @@ static void fill_defaults(struct kb_spec *spec)
 {
     const struct kb_vec_kernel_spec vec = {.lengthscale = 1.0, .degree = 2, .offset = 1.0};
     *spec = (struct kb_spec){
-        .user_kernel = {.rho = 0.1, .power = 1.0, .tau = 1.0, .n_vectors = 8},
+        .user_kernel = {.rho = 0.1,
+                        .power = 1.0,
+                        .tau = 1.0,
+                        .n_vectors = 8,
+                        .n_features = 256,
+                        .refresh = 200,
+                        .min_observations = 5},
         .context_kernel = vec,
         .arm_kernel = vec,
         .repr = {.lambda = 1.0,

@@ -24,6 +24,8 @@
 #define MAX_DEGREE 8
 #define MAX_POWER 4
 #define MAX_VECTORS 2048u /* as many as a dense graph can have */
+#define MAX_FEATURES 4096u
+#define MAX_OBSERVATIONS 1000000u
 #define MAX_WINDOW_MS (INT64_C(10) * 366 * 24 * 3600 * 1000)
 #define MAX_SEED (UINT64_C(1) << 53)
 
@@ -45,6 +47,7 @@ static const struct range ranges[] = {
     {FIELD(user_kernel.power), "/user_kernel/power", TINY, MAX_POWER, false},
     {FIELD(user_kernel.tau), "/user_kernel/tau", TINY, HUGE_VALUE, false},
     {FIELD(user_kernel.lengthscale), "/user_kernel/lengthscale", 0, HUGE_VALUE, false},
+    {FIELD(user_kernel.bandwidth), "/user_kernel/bandwidth", 0, HUGE_VALUE, false},
     {FIELD(context_kernel.lengthscale), "/context_kernel/lengthscale", TINY, HUGE_VALUE, false},
     {FIELD(context_kernel.offset), "/context_kernel/offset", 0, HUGE_VALUE, false},
     {FIELD(arm_kernel.lengthscale), "/arm_kernel/lengthscale", TINY, HUGE_VALUE, false},
@@ -73,6 +76,18 @@ static enum kb_err check_doubles(const struct kb_spec *spec, struct kb_errmsg *m
             return kb_fail(KB_EINVAL, msg, r->pointer, "expected a number %s %g and %s %g",
                            r->is_open ? ">" : ">=", r->lo, r->is_open ? "<" : "<=", r->hi);
     }
+    return KB_OK;
+}
+
+/* Of a learned kernel between users; checked for every kernel, as its other parameters are. */
+static enum kb_err check_learning(const struct kb_user_kernel_spec *u, struct kb_errmsg *msg)
+{
+    if (u->n_features < 1 || u->n_features > MAX_FEATURES)
+        return kb_fail(KB_EINVAL, msg, "/user_kernel/features", "expected 1 to %u", MAX_FEATURES);
+    if (u->refresh < 1 || u->refresh > MAX_OBSERVATIONS)
+        return kb_fail(KB_EINVAL, msg, "/user_kernel/refresh", "expected 1 to %u", MAX_OBSERVATIONS);
+    if (u->min_observations < 1 || u->min_observations > MAX_OBSERVATIONS)
+        return kb_fail(KB_EINVAL, msg, "/user_kernel/min_observations", "expected 1 to %u", MAX_OBSERVATIONS);
     return KB_OK;
 }
 
@@ -201,6 +216,11 @@ bool kb_user_kernel_reads_graph(enum kb_user_kernel_type type)
     return user_reads_graph[type];
 }
 
+bool kb_user_kernel_is_learned(enum kb_user_kernel_type type)
+{
+    return type == KB_USER_MMD;
+}
+
 /* The virtual node has a place in (L + rho I)^-1 and in nothing else here. rho^-power is the prior variance of an
  * isolated user, which has to stay within the range of every other positive parameter. */
 static enum kb_err check_user_kernel(const struct kb_user_kernel_spec *u, struct kb_errmsg *msg)
@@ -215,6 +235,23 @@ static enum kb_err check_user_kernel(const struct kb_user_kernel_spec *u, struct
     if (variance < TINY || variance > HUGE_VALUE)
         return kb_fail(KB_EUNSUPPORTED, msg, "/user_kernel/power", "rho to this power is beyond %g to %g", TINY,
                        HUGE_VALUE);
+    return KB_OK;
+}
+
+/* What a learned kernel is learned from, and what it has no place for: a virtual node, variances to even out. */
+static enum kb_err check_learned(const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    const struct kb_user_kernel_spec *u = &spec->user_kernel;
+    const char *name = kb_user_kernel_name((int)u->type);
+    if (!kb_user_kernel_is_learned(u->type))
+        return KB_OK;
+    if (spec->context_dim == 0 && spec->arm_dim == 0)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/user_kernel/type", "%s needs contexts or arms with features", name);
+    if (u->population > 0)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/user_kernel/population", "%s reads no graph: set it to 0", name);
+    if (u->is_normalized)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/user_kernel/normalize", "%s has variance 1 already: set it to false",
+                       name);
     return KB_OK;
 }
 
@@ -255,7 +292,9 @@ enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg)
     KB_TRY(check_doubles(spec, msg));
     KB_TRY(check_degree(&spec->context_kernel, "/context_kernel/degree", msg));
     KB_TRY(check_degree(&spec->arm_kernel, "/arm_kernel/degree", msg));
+    KB_TRY(check_learning(&spec->user_kernel, msg));
     KB_TRY(check_user_kernel(&spec->user_kernel, msg));
+    KB_TRY(check_learned(spec, msg));
     KB_TRY(check_combination(spec, msg));
 out:
     return rc;
@@ -278,6 +317,9 @@ static bool same_user_kernel(const struct kb_user_kernel_spec *a, const struct k
 {
     if (a->type != b->type)
         return false;
+    if (kb_user_kernel_is_learned(a->type))
+        return a->lengthscale == b->lengthscale && a->bandwidth == b->bandwidth && a->n_features == b->n_features &&
+               a->min_observations == b->min_observations;
     if (!user_reads_graph[a->type])
         return true;
     if (a->is_normalized != b->is_normalized)
@@ -328,6 +370,9 @@ uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h)
                               (uint64_t)spec->user_kernel.type,
                               spec->user_kernel.is_normalized,
                               spec->user_kernel.n_vectors,
+                              spec->user_kernel.n_features,
+                              spec->user_kernel.refresh,
+                              spec->user_kernel.min_observations,
                               (uint64_t)spec->repr.type,
                               spec->repr.max_dictionary,
                               spec->repr.exact_limit,

@@ -15,6 +15,7 @@ enum kb_user_kernel_type {
     KB_USER_ONES,
     KB_USER_HEAT,
     KB_USER_SPECTRAL_RBF,
+    KB_USER_MMD,
     KB_USER_N
 };
 enum kb_vec_kernel_type {
@@ -57,7 +58,12 @@ struct kb_user_kernel_spec {
     double power;       /* laplacian: (L + rho I)^-power, in (0, 4]; other than 1: dense graphs, no population */
     double tau;         /* heat: exp(-tau L), > 0 */
     size_t n_vectors;   /* spectral_rbf: lowest non-trivial eigenvectors of L that make the coordinates, >= 1 */
-    double lengthscale; /* spectral_rbf: of the coordinates, > 0; 0 = the median distance */
+    double lengthscale; /* spectral_rbf: of the coordinates; mmd: of the vectors; > 0; 0 = the median distance */
+    double bandwidth;   /* mmd: of the users' embeddings, > 0; 0 = the median distance */
+    size_t n_features;  /* mmd: random Fourier features, 1..4096 */
+    size_t refresh;     /* mmd: learned rewards between two looks at the history, >= 1 */
+    /* mmd: users of fewer stand alone, >= 1 */
+    size_t min_observations;
 };
 
 struct kb_vec_kernel_spec {
@@ -130,6 +136,8 @@ int kb_aggregation_from_name(const char *name);
 
 /* Whether the values of a user kernel come from the graph; the others do not look at it. */
 bool kb_user_kernel_reads_graph(enum kb_user_kernel_type type);
+/* Whether they come from the history as it stood at the last dictionary reset (kb_user_kernel_learn). */
+bool kb_user_kernel_is_learned(enum kb_user_kernel_type type);
 
 /* The i-th preset's name (NULL past the end): for listings and for tests that walk every row. */
 const char *kb_preset_name(size_t i);

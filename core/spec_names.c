@@ -7,7 +7,7 @@
 
 static const char *const user_kernel_names[KB_USER_N] = {
     [KB_USER_LAPLACIAN] = "laplacian", [KB_USER_IDENTITY] = "identity",         [KB_USER_ONES] = "ones",
-    [KB_USER_HEAT] = "heat",           [KB_USER_SPECTRAL_RBF] = "spectral_rbf",
+    [KB_USER_HEAT] = "heat",           [KB_USER_SPECTRAL_RBF] = "spectral_rbf", [KB_USER_MMD] = "mmd",
 };
 static const char *const vec_kernel_names[KB_VEC_N] = {
     [KB_VEC_RBF] = "rbf",           [KB_VEC_MATERN12] = "matern12", [KB_VEC_MATERN32] = "matern32",

@@ -22,6 +22,9 @@
  *
  * Powers other than 1, heat and spectral_rbf: G comes from user_spectral.c, s = 0 and v is an isolated user's G_uu.
  *
+ * mmd: G over the users embedded (user_embedding.c), each at his place as if it were his node; everybody else is a
+ * stranger of s = 0, v = 1. Until it has learned from a history, that is everybody.
+ *
  * Three ways to hold G:
  *   trivial   ones, identity: nothing is held
  *   dense     n <= KB_GRAPH_DENSE_MAX: the whole inverse, once; O(n^3) time, 8 n^2 bytes
@@ -95,6 +98,8 @@ static enum kb_user_form choose_form(const struct kb_user_kernel_spec *spec, siz
         return KB_FORM_ONES;
     if (spec->type == KB_USER_IDENTITY)
         return KB_FORM_IDENTITY;
+    if (kb_user_kernel_is_learned(spec->type))
+        return KB_FORM_DENSE;
     return n <= KB_GRAPH_DENSE_MAX || is_spectral(spec) ? KB_FORM_DENSE : KB_FORM_COLUMNS;
 }
 
@@ -119,7 +124,7 @@ static enum kb_err build_laplacian(struct kb_user_kernel *k, const struct kb_gra
 enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user_kernel_spec *spec,
                                const struct kb_graph *graph)
 {
-    size_t n = graph != NULL ? kb_graph_n_nodes(graph) : 0;
+    size_t n = graph != NULL && !kb_user_kernel_is_learned(spec->type) ? kb_graph_n_nodes(graph) : 0;
     enum kb_err rc = kb_user_kernel_check(spec, n, "", NULL);
     if (rc != KB_OK)
         return rc;
@@ -128,6 +133,7 @@ enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user
         return KB_ENOMEM;
     k->spec = *spec;
     k->n = n;
+    k->own = 1.0;
     k->form = choose_form(spec, k->n);
     kb_anchors_init(&k->anchors, k->n);
     if (kb_user_kernel_reads_graph(spec->type))
@@ -145,6 +151,7 @@ void kb_user_kernel_free(struct kb_user_kernel *k)
         return;
     kb_anchors_close(&k->anchors);
     kb_cg_close(&k->cg);
+    kb_user_embedding_close(&k->learned);
     kb_free((void *)k->diag);
     kb_free(k->g);
     kb_free(k);
@@ -199,7 +206,7 @@ double kb_user_kernel_diag(const struct kb_user_kernel *k, struct kb_user u, str
 {
     if (k->form == KB_FORM_ONES || k->form == KB_FORM_IDENTITY)
         return 1.0;
-    double diag = kb_user_kernel_known_diag(k, u);
+    double diag = kb_user_kernel_known_diag(k, kb_user_placed(k, u));
     if (isnan(diag)) {
         assert(kb_user_scratch_fits(s, k));
         diag = kb_cg_diagonal(&k->cg, &s->work, u.node) + k->shared;
@@ -268,6 +275,7 @@ double kb_user_kernel_pair(const struct kb_user_kernel *k, struct kb_user u, str
         return 1.0;
     if (k->form == KB_FORM_IDENTITY)
         return u.index == v.index ? 1.0 : 0.0;
+    u = kb_user_placed(k, u), v = kb_user_placed(k, v);
     double value = is_stranger(u) || is_stranger(v) ? stranger_value(k, u, v) : k->g[(size_t)u.node * k->n + v.node];
     return k->spec.is_normalized ? value / sqrt(kb_user_kernel_known_diag(k, u) * kb_user_kernel_known_diag(k, v))
                                  : value;
@@ -279,6 +287,7 @@ void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, dou
                            size_t n, double *out)
 {
     assert(diag > 0.0);
+    u = kb_user_placed(k, u);
     bool is_scaled = k->spec.is_normalized && (k->form == KB_FORM_DENSE || k->form == KB_FORM_COLUMNS);
     double own = is_scaled ? kb_user_kernel_known_diag(k, u) : 1.0;
     assert(own > 0.0);
@@ -290,9 +299,72 @@ void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, dou
     }
 }
 
+/* --- learned kernels --------------------------------------------------------------------------------- */
+
+/* Takes the embeddings over with G of them, or leaves both alone. */
+static enum kb_err take_learned(struct kb_user_kernel *k, struct kb_user_embedding *m)
+{
+    double *g = kb_array(m->n + 1, m->n + 1, sizeof *g);
+    if (g == NULL)
+        return KB_ENOMEM;
+    kb_user_embedding_gram(m, g);
+    kb_free(k->g);
+    kb_user_embedding_close(&k->learned);
+    k->g = g;
+    k->n = m->n;
+    k->learned = *m;
+    *m = (struct kb_user_embedding){0};
+    return KB_OK;
+}
+
+/* Into a copy first: a posterior whose kernel has half learned could not be told from one that has. Anchors carry the
+ * places of their users, hence none may be there yet. */
+enum kb_err kb_user_kernel_learn(struct kb_user_kernel *k, uint64_t seed, size_t dim, const struct kb_history *h)
+{
+    struct kb_user_embedding m = {0};
+    enum kb_err rc = KB_OK;
+    if (!kb_user_kernel_is_learned(k->spec.type))
+        return KB_OK;
+    assert(k->anchors.n == 0 && k->anchors.n_staged == 0);
+    KB_TRY(kb_user_embedding_learn(&m, &k->spec, seed, dim, h));
+    KB_TRY(take_learned(k, &m));
+out:
+    kb_user_embedding_close(&m);
+    return rc;
+}
+
+/* Kernels over a graph are functions of what the engine digests anyway. */
+uint64_t kb_user_kernel_digest(const struct kb_user_kernel *k, uint64_t h)
+{
+    return kb_user_kernel_is_learned(k->spec.type) ? kb_user_embedding_digest(&k->learned, h) : h;
+}
+
+/* Other kernels write nothing, not even a count: the type stands in the specification. */
+void kb_user_kernel_save(const struct kb_user_kernel *k, struct kb_writer *w)
+{
+    if (kb_user_kernel_is_learned(k->spec.type))
+        kb_user_embedding_save(&k->learned, w);
+}
+
+/* G is a function of the embeddings and is computed again. */
+enum kb_err kb_user_kernel_load(struct kb_user_kernel *k, struct kb_reader *r)
+{
+    struct kb_user_embedding m = {0};
+    enum kb_err rc = KB_OK;
+    if (!kb_user_kernel_is_learned(k->spec.type))
+        return KB_OK;
+    assert(k->anchors.n == 0);
+    KB_TRY(kb_user_embedding_load(&m, k->spec.n_features, r));
+    KB_TRY(take_learned(k, &m));
+out:
+    kb_user_embedding_close(&m);
+    return rc;
+}
+
 size_t kb_user_kernel_bytes(const struct kb_user_kernel *k)
 {
     size_t bytes = sizeof *k + kb_anchors_bytes(&k->anchors);
+    bytes += k->learned.n * (sizeof *k->learned.user + k->learned.n_features * sizeof *k->learned.mean);
     if (k->form == KB_FORM_DENSE)
         bytes += k->n * k->n * sizeof *k->g;
     if (k->form == KB_FORM_COLUMNS)

@@ -1,5 +1,5 @@
 /* User kernel G over user indices: (L + rho I)^-1 of the graph [LK, Thm 2.1], its powers, heat, RBF on spectral
- * coordinates, identity, or ones.
+ * coordinates, identity, ones, or mmd, which is learned from the history (user_embedding.h).
  *
  * A user is an interned index with its graph node (KB_ID_NONE = unknown to the graph). Up to KB_GRAPH_DENSE_MAX nodes
  * the inverse is dense; beyond, columns of *anchors* (users in the posterior's support) are solved by conjugate
@@ -25,7 +25,9 @@
 #include <stdint.h>
 
 #include "err.h"
+#include "buf.h"
 #include "graph.h"
+#include "history.h"
 #include "spec.h"
 
 #define KB_GRAPH_DENSE_MAX 2048u
@@ -96,6 +98,15 @@ double kb_user_kernel_pair(const struct kb_user_kernel *k, struct kb_user u, str
  * a graph kernel. */
 size_t kb_user_kernel_diag_cache(const struct kb_user_kernel *k, double *out, size_t max);
 void kb_user_kernel_set_diag_cache(struct kb_user_kernel *k, const double *values, size_t n);
+
+/* Learned kernels (mmd); the others have nothing to learn, to digest or to write. A new one has everybody alone, G = I;
+ * `learn` takes G from the history as it stands (vectors: the first `dim` coordinates of its rows, features keyed by
+ * seed), for a kernel without anchors that no reader has yet. `save` and `load` are for snapshots, `load` wants the
+ * same. A failure leaves the kernel as it was. KB_ENOMEM; load also KB_ECORRUPT. */
+enum kb_err kb_user_kernel_learn(struct kb_user_kernel *k, uint64_t seed, size_t dim, const struct kb_history *h);
+uint64_t kb_user_kernel_digest(const struct kb_user_kernel *k, uint64_t h);
+void kb_user_kernel_save(const struct kb_user_kernel *k, struct kb_writer *w);
+enum kb_err kb_user_kernel_load(struct kb_user_kernel *k, struct kb_reader *r);
 
 size_t kb_user_kernel_bytes(const struct kb_user_kernel *k);
 

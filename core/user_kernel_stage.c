@@ -34,6 +34,7 @@ static bool needs_column(const struct kb_user_kernel *k, struct kb_user u)
 static uint32_t push(struct kb_user_kernel *k, struct kb_user u)
 {
     bool is_trivial = k->form == KB_FORM_ONES || k->form == KB_FORM_IDENTITY;
+    u = kb_user_placed(k, u);
     return kb_anchors_push(&k->anchors, kb_user_kernel_row(k, u), u,
                            is_trivial ? 1.0 : kb_user_kernel_known_diag(k, u));
 }

@@ -9,7 +9,7 @@
 
 #define MAX_WINDOW_S (10.0 * 366 * 24 * 3600)
 
-static const struct ld_choice user_kernels = {kb_user_kernel_name, kb_user_kernel_from_name, {"mmd"}};
+static const struct ld_choice user_kernels = {kb_user_kernel_name, kb_user_kernel_from_name, {NULL}};
 static const struct ld_choice vec_kernels = {kb_vec_kernel_name, kb_vec_kernel_from_name, {NULL}};
 static const struct ld_choice reprs = {kb_repr_name, kb_repr_from_name, {"bkb", "bbkb"}};
 static const struct ld_choice confs = {kb_conf_name, kb_conf_from_name, {NULL}};
@@ -46,6 +46,10 @@ const struct ld_field ld_fields[] = {
     {"user_kernel", "tau", LD_NUMBER, AT(spec.user_kernel.tau), POSITIVE, NULL},
     {"user_kernel", "k", LD_SIZE, AT(spec.user_kernel.n_vectors), 1, 2048, false, NULL},
     {"user_kernel", "lengthscale", LD_OR_MEDIAN, AT(spec.user_kernel.lengthscale), POSITIVE, NULL},
+    {"user_kernel", "bandwidth", LD_OR_MEDIAN, AT(spec.user_kernel.bandwidth), POSITIVE, NULL},
+    {"user_kernel", "features", LD_SIZE, AT(spec.user_kernel.n_features), 1, 4096, false, NULL},
+    {"user_kernel", "refresh", LD_SIZE, AT(spec.user_kernel.refresh), 1, 1000000, false, NULL},
+    {"user_kernel", "min_observations", LD_SIZE, AT(spec.user_kernel.min_observations), 1, 1000000, false, NULL},
     VECTOR_KERNEL(context_kernel),
     VECTOR_KERNEL(arm_kernel),
     {"representation", "type", LD_CHOICE, AT(spec.repr.type), 0, 0, false, &reprs},

@@ -28,8 +28,8 @@ static void write_choice(struct ld_text *t, const struct ld_field *f, const void
     ld_text_string(t, f->choice->name(type));
 }
 
-/* A word for the value that means none (null), ours to choose (auto) or the graph's (median, a function of the graph
- * alone, so `parameters` may leave it as a word). */
+/* A word for the value that means none (null), ours to choose (auto) or the data's (median, a function of the graph
+ * alone or of the log up to the last reset, so `parameters` may leave it as a word). */
 static void write_or(struct ld_text *t, bool is_named, const char *name, double x)
 {
     if (is_named)

@@ -82,7 +82,7 @@ static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const j
         read_number(in, f, v, &k->lengthscale, ", or \"median\"");
 }
 
-/* 0 inside the program means what the word says: that the rule chooses ("auto"), or the graph ("median"). */
+/* 0 inside the program means what the word says: that the rule chooses ("auto"), or the data ("median"). */
 static void read_or(struct ld_in *in, const struct ld_field *f, const json_t *v, double *out, const char *word)
 {
     char other[24];

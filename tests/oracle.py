@@ -15,9 +15,12 @@ import numpy as np
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
-def user_gram(spec, graph, users):
-    """G over the given users (ids). graph: (nodes, {(u, v): weight}); users outside of it are unknown."""
+def user_gram(spec, graph, users, seen=None):
+    """G over the given users (ids). graph: (nodes, {(u, v): weight}); users outside of it are unknown. seen: of mmd, see
+    learned_gram."""
     n = len(users)
+    if spec["type"] == "mmd":
+        return learned_gram(spec, seen, users)
     if spec["type"] == "ones":
         return np.ones((n, n))
     if spec["type"] == "identity":
@@ -30,6 +33,54 @@ def user_gram(spec, graph, users):
     if spec["normalize"]:
         d = np.sqrt(np.diag(g))
         g = g / np.outer(d, d)
+    return g
+
+
+def keyed_uniform(key, stream, index):
+    """The server's keyed random numbers (core/rng.c): three rounds of SplitMix64's finaliser, upper 53 bits."""
+    golden, mask, z = 0x9E3779B97F4A7C15, 2**64 - 1, key
+    for part in (1, stream, index):
+        z = (z + part * golden) & mask
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        z ^= z >> 31
+    return (z >> 11) * 2.0**-53
+
+
+def keyed_normal(key, stream, index):
+    return math.sqrt(-2 * math.log(1 - keyed_uniform(key, stream, 2 * index))) * \
+        math.cos(2 * math.pi * keyed_uniform(key, stream, 2 * index + 1))
+
+
+def median_distance(x):
+    """Of the positive distances among the rows (of which there are at most 512)."""
+    d = np.sqrt(((x[:, None, :] - x[None, :, :]) ** 2).sum(axis=2))[np.triu_indices(len(x), 1)]
+    return np.median(d[d > 0])
+
+
+def learned_gram(spec, seen, users):
+    """mmd: RBF of mean embeddings. seen: None before the first refresh, else (seed, points taught up to the last one);
+    the random features are core/user_embedding.c's, number by number."""
+    g = np.eye(len(users))
+    if seen is None:
+        return g
+    seed, points = seen
+    vectors = [tuple(p[1] or p[3]) for p in points]
+    rows = {(p[0], tuple(p[1] or ()), p[2], tuple(p[3] or ())): v for p, v in zip(points, vectors)}  # distinct points
+    scale = spec["lengthscale"] if spec["lengthscale"] != "median" else median_distance(np.array(list(rows.values())))
+    dim, n = len(vectors[0]), spec["features"]
+    w = np.array([[keyed_normal(seed, 6, j * (dim + 1) + d) / scale for d in range(dim)] for j in range(n)])
+    b = 2 * math.pi * np.array([keyed_uniform(seed, 6, 2 * (j * (dim + 1) + dim)) for j in range(n)])
+    by_user = {}
+    for p, v in zip(points, vectors):
+        by_user.setdefault(p[0], []).append(v)
+    mean = {u: math.sqrt(2 / n) * np.cos(np.array(x) @ w.T + b).mean(axis=0) for u, x in by_user.items()
+            if len(x) >= spec["min_observations"]}
+    s = spec["bandwidth"] if spec["bandwidth"] != "median" else median_distance(np.array(list(mean.values())))
+    for i, u in enumerate(users):
+        for j, v in enumerate(users):
+            if u in mean and v in mean:
+                g[i, j] = math.exp(-0.5 * ((mean[u] - mean[v]) ** 2).sum() / s**2)
     return g
 
 
@@ -132,10 +183,11 @@ def vector_gram(spec, x, y):
 
 
 class Model:
-    """A tenant's kernel: `parameters` as /model serves them, and the graph as (nodes, edges)."""
+    """A tenant's kernel: `parameters` as /model serves them, the graph as (nodes, edges), and what mmd learned from."""
 
-    def __init__(self, parameters, graph=((), {})):
+    def __init__(self, parameters, graph=((), {}), seen=None):
         self.p = parameters
+        self.seen = seen
         self.graph = (list(graph[0]), dict(graph[1]))
         self.ridge = parameters["representation"]["lambda"]
         self._users, self._gram = {}, np.zeros((0, 0))
@@ -145,7 +197,7 @@ class Model:
         if new:
             users = list(self._users) + new
             self._users = {u: i for i, u in enumerate(users)}
-            self._gram = user_gram(self.p["user_kernel"], self.graph, users)
+            self._gram = user_gram(self.p["user_kernel"], self.graph, users, self.seen)
         return self._gram[np.ix_([self._users[u] for u in a], [self._users[u] for u in b])]
 
     def gram(self, s, t):

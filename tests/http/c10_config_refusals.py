@@ -7,7 +7,9 @@ from contract import CONTRACT
 from harness import Client
 
 REFUSED = [
-    ({"user_kernel": {"type": "mmd"}}, "/user_kernel/type"),
+    ({"user_kernel": {"type": "mmd"}}, "/user_kernel/type"),  # no contexts, no features: nothing to learn from
+    ({"arm_dim": 1, "user_kernel": {"type": "mmd"}}, "/user_kernel/population"),  # the default row has one
+    ({"arm_dim": 1, "user_kernel": {"type": "mmd", "population": 0}}, "/user_kernel/normalize"),  # and normalises
     *[({"user_kernel": {**kind, "population": 0.5}}, "/user_kernel/population")  # the virtual user is (L + rho I)^-1's
       for kind in ({"type": "heat"}, {"type": "spectral_rbf"}, {"power": 0.5}, {"power": 2})],
     ({"user_kernel": {"type": "heat"}}, "/user_kernel/population"),  # the default row has one
@@ -46,7 +48,8 @@ def test_what_is_not_supported_is_refused_by_field(fixed, configuration, pointer
 
 
 def test_the_defaults_spelled_out_are_accepted(fixed):
-    for configuration in ({"user_kernel": {"power": 1, "tau": 1, "k": 8, "lengthscale": "median"}}, {"confidence": {"type": "fixed", "norm_bound": "auto"}}, {"pending": "ignore"},
+    for configuration in ({"user_kernel": {"power": 1, "tau": 1, "k": 8, "lengthscale": "median", "bandwidth": "median", "features": 256, "refresh": 200,
+                                           "min_observations": 5}}, {"confidence": {"type": "fixed", "norm_bound": "auto"}}, {"pending": "ignore"},
                           {"arm_kernel": {"type": "delta"}}, {"context_kernel": {"type": "ones"}}, {"default_reward": None}):
         fixed.call("PUT", "/tenants/spelled", configuration, expect=(200, 201))
 

@@ -1,4 +1,6 @@
 """The exact representation against dense algebra, over HTTP, with kill -9 in the middle."""
+import json
+
 import numpy as np
 import pytest
 
@@ -148,6 +150,65 @@ def test_a_change_of_the_user_kernel_rebuilds_and_survives_a_kill(boot):
         digest = client.digest("kernels")
         server.restart()
         assert client.digest("kernels") == digest
+
+
+def draw_observations(rng, n, context_dim):
+    """n observations of users whose contexts lie around places of their own; u8 is seen four times, u9 once."""
+    users = ["u8"] * 4 + ["u9"] + [f"u{i}" for i in rng.integers(8, size=n - 5)]
+    lines = []
+    for user in rng.permutation(users):
+        place = int(user[1:]) / 4
+        x, f = (place + rng.normal(size=2) / 2).tolist(), (place * (context_dim == 0) + rng.normal(size=2)).tolist()
+        lines.append({"user": str(user), **({"context": x} if context_dim else {}), "arm": {"id": f"a{len(lines) % 30}", "features": f},
+                      "reward": float(np.sin(place + x[0]) + 0.1 * rng.normal())})
+    return lines
+
+
+@pytest.mark.parametrize("context_dim, extra", [(2, {}), (0, {"lengthscale": 0.8, "bandwidth": 0.5, "features": 64})],
+                         ids=["contexts", "features"])
+def test_a_learned_user_kernel_refreshes_by_the_log_agrees_and_survives_a_kill(boot, context_dim, extra):
+    """250 observations in one body: nobody shares until the 200th, the refresh stands right behind it, and from there on
+    the kernel is that of those 200, whatever comes later."""
+    rng = np.random.default_rng(14)
+    server = boot("--snapshot-events", "60")
+    client = Client(server, tenant="learned")
+    view = client.put_tenant("learned", algorithm="coop-kernel-ucb", context_dim=context_dim, arm_dim=2, seed=5,
+                             user_kernel={"type": "mmd", **extra}, representation={"lambda": 0.1})
+    lines = draw_observations(rng, 450, context_dim)
+    probes = [[user, [0.3, 0.6] if context_dim else []] for user in ("u0", "u3", "u7", "u8", "u9", "stranger")]
+    candidates = [{"id": "a1", "features": [0.2, 0.1]}, {"id": "fresh", "features": [1.0, -0.5]}]
+
+    def send(some):
+        answer = client.call("POST", "/observe", raw="\n".join(json.dumps(line) for line in some), kind="application/x-ndjson")
+        assert answer.json == {"observed": len(some)}
+
+    def check(seen):
+        learned = history(client.events("learned"))
+        oracle = Model(view["parameters"], seen=(5, [p for p, _ in learned[:seen]]) if seen else None)
+        for user, x in probes:
+            got = by_arm(client.select(user, context=x, candidates=candidates, explain=True, dry_run=True))
+            mean, sd = oracle.exact(learned, [(user, x, c["id"], c["features"]) for c in candidates])
+            assert close([got[c["id"]][0] for c in candidates], mean, TOLERANCE), (user, mean, got)
+            assert close([got[c["id"]][1] for c in candidates], sd, TOLERANCE), (user, sd, got)
+
+    send(lines[:150])
+    check(0)
+    send(lines[150:400])  # 400 learned: one refresh behind the 200th, the next one is due but waits for an event
+    events = client.events("learned")
+    resets = [i for i, e in enumerate(events) if e["type"] == "dictionary" and e["reset"]]
+    assert len(resets) == 1 and sum(e["type"] == "observed" for e in events[:resets[0]]) == 200
+    check(200)
+    send(lines[400:])
+    check(400)
+    events = client.events("learned")
+    resets = [i for i, e in enumerate(events) if e["type"] == "dictionary" and e["reset"]]
+    assert len(resets) == 2 and sum(e["type"] == "observed" for e in events[:resets[1]]) == 400
+    before = (client.model("learned"), [client.select(u, context=x, candidates=candidates, explain=True, dry_run=True, decision="d") for u, x in probes])
+    for args in ([], ["--verify"]):
+        server.args = args
+        server.restart()
+        assert before == (client.model("learned"), [client.select(u, context=x, candidates=candidates, explain=True, dry_run=True, decision="d")
+                                                    for u, x in probes])
 
 
 def test_a_median_lengthscale_is_the_median_distance_and_agrees(api, name):

@@ -175,7 +175,7 @@ void kbt_world_fill_user_gram(struct kbt_world *w)
             double value = raw[u * n + v];
             if (k->is_normalized)
                 value /= sqrt(raw[u * n + u]) * sqrt(raw[v * n + v]);
-            if (k->type == KB_USER_IDENTITY)
+            if (k->type == KB_USER_IDENTITY || k->type == KB_USER_MMD) /* which has learned nothing in a world */
                 value = u == v;
             if (k->type == KB_USER_ONES)
                 value = 1;

@@ -1,6 +1,8 @@
 /* The engine as a fold: over every preset, a live run of random traffic ends in the same state, bit for bit, as a fresh
  * fold of its log, as a quiet fold, as a snapshot of the middle with the tail folded on, and as a run whose events came
- * in batches. Failures of any allocation, and refused events, change nothing. */
+ * in batches; and over models with a learned user kernel. Failures of any allocation, and refused events, change
+ * nothing. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,11 +138,57 @@ static void observe(struct kbt_log *log, const struct names *names, uint64_t see
     ck_assert_int_eq(kbt_log_live(log, ev, NULL), KB_OK);
 }
 
+static size_t n_presets(void)
+{
+    size_t n = 0;
+
+    while (kb_preset_name(n) != NULL)
+        n++;
+    return n;
+}
+
+/* Models that no preset has by itself, walked behind the presets. */
+#define N_EXTRA 5
+
+/* mmd, refreshed often: by contexts on an exact posterior, by features on one, by contexts over a dictionary. */
+/* Bounds over a dictionary: of the beginning, and taken over from an exact model that outgrows its limit. */
+static struct kb_spec bounded_spec(bool is_handed_over)
+{
+    struct kb_spec spec;
+
+    ck_assert_int_eq(kb_spec_preset(&spec, is_handed_over ? "cmm-ucb" : "lk-gp-ucb", 2, 3), KB_OK);
+    spec.repr.exact_limit = 15;
+    if (!is_handed_over)
+        spec.repr.type = KB_REPR_THRESHOLD;
+    spec.conf.type = is_handed_over ? KB_CONF_DMM : KB_CONF_CMM;
+    spec.conf.is_mixture = true;
+    return spec;
+}
+
+static struct kb_spec extra_spec(size_t i)
+{
+    struct kb_spec spec;
+
+    if (i >= 3)
+        return bounded_spec(i == 4);
+    ck_assert_int_eq(kb_spec_preset(&spec, "coop-kernel-ucb", i == 1 ? 0 : 2, 3), KB_OK);
+    spec.user_kernel.type = KB_USER_MMD;
+    spec.user_kernel.n_features = 16;
+    spec.user_kernel.refresh = 13;
+    spec.user_kernel.min_observations = 2;
+    spec.aggregation = (enum kb_aggregation)(i % KB_AGG_N);
+    if (i == 2)
+        spec.repr.type = KB_REPR_KORS;
+    return spec;
+}
+
 static struct kb_spec spec_of(size_t preset)
 {
     struct kb_spec spec;
     const bool is_plain = preset % 2 == 1;
 
+    if (preset >= n_presets())
+        return extra_spec(preset - n_presets());
     ck_assert_int_eq(kb_spec_preset(&spec, kb_preset_name(preset), is_plain ? 0 : 2, is_plain ? 0 : 3), KB_OK);
     spec.aggregation = (enum kb_aggregation)(preset % KB_AGG_N);
     return spec;
@@ -164,15 +212,6 @@ static void run_session(struct kbt_log *log, struct kb_spec spec, uint64_t seed)
     spec.conf.beta = 1;
     ck_assert_int_eq(kbt_log_live(log, kbt_configured(&spec, 2), NULL), KB_OK);
     run_traffic(log, &names, seed, N_STEPS / 2, N_STEPS);
-}
-
-static size_t n_presets(void)
-{
-    size_t n = 0;
-
-    while (kb_preset_name(n) != NULL)
-        n++;
-    return n;
 }
 
 START_TEST(a_fresh_fold_equals_the_live_model)
@@ -479,9 +518,107 @@ START_TEST(median_lengthscales_follow_the_catalogue_and_are_logged)
 }
 END_TEST
 
+static size_t n_resets(const struct kbt_log *log)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < log->n; i++)
+        n += log->event[i].type == KB_EV_DICTIONARY && log->event[i].as.dictionary.is_reset;
+    return n;
+}
+
+/* mean of one arm for one user, by a decision that is not recorded. */
+static double mean_of(const struct kb_engine *e, const char *user)
+{
+    struct kb_scratch *s = NULL;
+    struct kb_decision d;
+    const double context[2] = {0.1, 0}, features[3] = {0.2, 0.1, -0.3};
+    const struct kb_candidate arm = {"a0", features};
+    const struct kb_query q = {.user = user, .context = context, .candidates = &arm, .n_candidates = 1};
+
+    ck_assert_int_eq(kb_engine_scratch_new(&s), KB_OK);
+    ck_assert_int_eq(kb_engine_fit_scratch(e, s, 1, 0), KB_OK);
+    ck_assert_int_eq(kb_engine_decide(e, &q, s, &d, NULL), KB_OK);
+    const double mean = d.mean[0];
+    kb_engine_scratch_free(s);
+    return mean;
+}
+
+/* Every 13 learned rewards, counted from the last reset whatever its reason, and never by decisions. Until the first
+ * one nobody shares anything; after it the users who were seen do, and those who were not still do not. */
+START_TEST(a_learned_kernel_is_refreshed_exactly_when_due)
+{
+    struct kbt_log log;
+    struct names names;
+    struct kb_event next;
+    struct kb_spec spec = extra_spec(0);
+
+    make_names(&names, 4);
+    kbt_log_open(&log);
+    ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
+    for (size_t i = 0; i < 13; i++) {
+        ck_assert_int_eq(kb_engine_due(log.live, log.n + 1, &next), KB_OK);
+        ck_assert_int_eq(next.type, KB_EV_NONE);
+        ck_assert(mean_of(log.live, "u9") == 0);
+        observe(&log, &names, 4, i % 6);
+    }
+    ck_assert_uint_eq(n_resets(&log), 0);
+    ck_assert(mean_of(log.live, "u5") != 0 && mean_of(log.live, "u9") == 0);
+    put_arms(&log, &names); /* any event lets the reset be had first */
+    ck_assert_uint_eq(n_resets(&log), 1);
+    ck_assert_int_eq(log.event[log.n - 2].type, KB_EV_DICTIONARY);
+    ck_assert(mean_of(log.live, "u5") != 0 && mean_of(log.live, "u9") == 0);
+    spec.repr.lambda = 0.7;
+    for (size_t i = 0; i < 5; i++)
+        observe(&log, &names, 4, i);
+    ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 2), NULL), KB_OK);
+    ck_assert_uint_eq(n_resets(&log), 2);
+    for (size_t i = 0; i < 12; i++)
+        observe(&log, &names, 4, i);
+    decide(&log, &names, 4, 1, 1);
+    ck_assert_uint_eq(n_resets(&log), 2);
+    observe(&log, &names, 4, 12);
+    decide(&log, &names, 4, 2, 1);
+    ck_assert_uint_eq(n_resets(&log), 3);
+    kbt_log_close(&log);
+}
+END_TEST
+
+/* Users of equal tastes in what they see share after a refresh what one of them was told alone before it. */
+START_TEST(users_who_see_alike_share_after_a_refresh)
+{
+    struct kbt_log log;
+    struct kb_spec spec = extra_spec(0);
+    const double features[3] = {0.2, 0.1, -0.3};
+
+    spec.user_kernel.bandwidth = 0.3; /* the median of three distances is no scale */
+    kbt_log_open(&log);
+    ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
+    for (size_t i = 0; i < 13; i++) { /* two see one place, the third another; only the first is ever rewarded */
+        const double context[2] = {i % 3 == 2 ? 5 : 0.1 * (double)(i / 3), 0};
+        const struct kb_event ev = {.type = KB_EV_OBSERVED,
+                                    .as.observed = {.user = i % 3 == 0   ? "one"
+                                                            : i % 3 == 1 ? "two"
+                                                                         : "other",
+                                                    .context = context,
+                                                    .arm = {"a0", features},
+                                                    .reward = i % 3 == 0}};
+        if (i == 12)
+            ck_assert(mean_of(log.live, "two") == 0);
+        ck_assert_int_eq(kbt_log_live(&log, ev, NULL), KB_OK);
+    }
+    ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 2), NULL), KB_OK);
+    ck_assert_uint_eq(n_resets(&log), 1);
+    ck_assert_double_gt(mean_of(log.live, "two"), 0.1);
+    ck_assert_double_lt(fabs(mean_of(log.live, "other")), 0.05);
+    ck_assert(mean_of(log.live, "nobody") == 0);
+    kbt_log_close(&log);
+}
+END_TEST
+
 int main(void)
 {
-    const int n = (int)n_presets();
+    const int n = (int)n_presets() + N_EXTRA;
     Suite *suite = suite_create("engine");
     TCase *each = tcase_create("every preset"), *some = tcase_create("cases");
 
@@ -496,6 +633,8 @@ int main(void)
     tcase_add_test(some, last_equals_a_log_that_only_saw_the_last_value);
     tcase_add_test(some, exact_hands_over_to_kors_beyond_its_limit);
     tcase_add_test(some, median_lengthscales_follow_the_catalogue_and_are_logged);
+    tcase_add_test(some, a_learned_kernel_is_refreshed_exactly_when_due);
+    tcase_add_test(some, users_who_see_alike_share_after_a_refresh);
     suite_add_tcase(suite, each);
     suite_add_tcase(suite, some);
     SRunner *runner = srunner_create(suite);

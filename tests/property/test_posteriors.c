@@ -12,7 +12,8 @@
 #define N_EVENTS 70u
 #define N_QUERIES 40u
 
-/* User kernels that no preset has by itself. n_vectors 3 of the 6 non-trivial vectors of a world's graph. */
+/* User kernels that no preset has by itself. n_vectors 3 of the 6 non-trivial vectors of a world's graph; mmd has
+ * learned nothing (tests/property/test_engine.c has it learn). */
 static const struct kb_user_kernel_spec more_user_kernels[] = {
     {.type = KB_USER_LAPLACIAN, .rho = 0.1, .power = 0.5, .tau = 1, .n_vectors = 8},
     {.type = KB_USER_LAPLACIAN, .rho = 0.7, .power = 2, .tau = 1, .n_vectors = 8, .is_normalized = true},
@@ -20,6 +21,7 @@ static const struct kb_user_kernel_spec more_user_kernels[] = {
     {.type = KB_USER_HEAT, .rho = 0.1, .power = 1, .tau = 1, .n_vectors = 8, .is_normalized = true},
     {.type = KB_USER_SPECTRAL_RBF, .rho = 0.1, .power = 1, .tau = 1, .n_vectors = 3},
     {.type = KB_USER_SPECTRAL_RBF, .rho = 0.1, .power = 1, .tau = 1, .n_vectors = 2, .lengthscale = 0.4},
+    {.type = KB_USER_MMD, .rho = 0.1, .power = 1, .tau = 1, .n_vectors = 8},
 };
 
 /* The exact baseline and the default row, with each of them. */
@@ -30,6 +32,7 @@ static void for_each_user_kernel(void (*fn)(const struct kb_spec *spec))
         struct kb_spec spec;
         ck_assert_int_eq(kb_spec_preset(&spec, rows[i % 2], 0, 2), KB_OK);
         spec.user_kernel = more_user_kernels[i / 2];
+        spec.user_kernel.n_features = spec.user_kernel.refresh = spec.user_kernel.min_observations = 20;
         ck_assert_int_eq(kb_spec_check(&spec, NULL), KB_OK);
         spec.repr.lambda = 0.3;
         fn(&spec);

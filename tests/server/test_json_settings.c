@@ -78,7 +78,8 @@ START_TEST(every_field_can_be_overridden)
     struct ld_settings s = settings_of(
         "{\"algorithm\":\"gp-ucb\",\"context_dim\":2,\"arm_dim\":3,"
         "\"user_kernel\":{\"type\":\"laplacian\",\"rho\":0.25,\"population\":1.5,\"normalize\":true,\"power\":1,"
-        "\"tau\":0.5,\"k\":5,\"lengthscale\":0.75},"
+        "\"tau\":0.5,\"k\":5,\"lengthscale\":0.75,\"bandwidth\":0.5,\"features\":31,\"refresh\":17,"
+        "\"min_observations\":3},"
         "\"context_kernel\":{\"type\":\"matern32\",\"lengthscale\":\"median\"},"
         "\"arm_kernel\":{\"type\":\"polynomial\",\"degree\":3,\"offset\":0.5},"
         "\"representation\":{\"type\":\"threshold\",\"lambda\":0.04,\"mu\":2,\"gamma\":3,\"epsilon\":0.25,"
@@ -92,7 +93,8 @@ START_TEST(every_field_can_be_overridden)
     ck_assert(p->user_kernel.type == KB_USER_LAPLACIAN && p->user_kernel.rho == 0.25);
     ck_assert(p->user_kernel.population == 1.5 && p->user_kernel.is_normalized);
     ck_assert(p->user_kernel.power == 1 && p->user_kernel.tau == 0.5 && p->user_kernel.n_vectors == 5);
-    ck_assert(p->user_kernel.lengthscale == 0.75);
+    ck_assert(p->user_kernel.lengthscale == 0.75 && p->user_kernel.bandwidth == 0.5);
+    ck_assert(p->user_kernel.n_features == 31 && p->user_kernel.refresh == 17 && p->user_kernel.min_observations == 3);
     ck_assert(p->context_kernel.type == KB_VEC_MATERN32 && p->context_kernel.is_median);
     ck_assert(p->arm_kernel.type == KB_VEC_POLYNOMIAL && p->arm_kernel.degree == 3 && p->arm_kernel.offset == 0.5);
     ck_assert(p->repr.type == KB_REPR_THRESHOLD && p->repr.lambda == 0.04 && p->repr.mu == 2 && p->repr.gamma == 3);
@@ -160,11 +162,12 @@ static const struct {
     {"{\"reward_window_s\":1e10}", 400, "/reward_window_s"},
     {"{\"seed\":9007199254740993}", 400, "/seed"},
     /* of the contract, but not served by this version */
-    {"{\"user_kernel\":{\"type\":\"mmd\"}}", 422, "/user_kernel/type"},
+    {"{\"user_kernel\":{\"type\":\"mmd\"}}", 422, "/user_kernel/type"}, /* dimensions 0: nothing to learn from */
+    {"{\"user_kernel\":{\"features\":0,\"refresh\":1.5,\"min_observations\":0,\"bandwidth\":\"auto\"}}", 400,
+     "/user_kernel/features /user_kernel/refresh /user_kernel/min_observations /user_kernel/bandwidth"},
     {"{\"representation\":{\"type\":\"bkb\"}}", 422, "/representation/type"},
     {"{\"representation\":{\"type\":\"bbkb\"}}", 422, "/representation/type"},
     {"{\"pending\":\"hallucinate\"}", 422, "/pending"},
-    {"{\"pending\":\"hallucinate\",\"user_kernel\":{\"type\":\"mmd\"}}", 422, "/pending /user_kernel/type"},
     /* combinations; the default row has a population */
     {"{\"user_kernel\":{\"type\":\"heat\"}}", 422, "/user_kernel/population"},
     {"{\"user_kernel\":{\"type\":\"spectral_rbf\"}}", 422, "/user_kernel/population"},

@@ -147,6 +147,7 @@ START_TEST(numbers_out_of_range_are_named)
         {&s.user_kernel.lengthscale, "/user_kernel/lengthscale", -1, INFINITY},
         {&s.context_kernel.lengthscale, "/context_kernel/lengthscale", 0, INFINITY},
         {&s.context_kernel.offset, "/context_kernel/offset", -1, INFINITY},
+        {&s.user_kernel.bandwidth, "/user_kernel/bandwidth", -1, INFINITY},
         {&s.arm_kernel.lengthscale, "/arm_kernel/lengthscale", -1, INFINITY},
         {&s.arm_kernel.offset, "/arm_kernel/offset", -1, INFINITY},
         {&s.repr.lambda, "/representation/lambda", 0, INFINITY},
@@ -190,6 +191,21 @@ START_TEST(counts_out_of_range_are_named)
     expect_refused(&s, KB_EINVAL, "/user_kernel/k");
     s.user_kernel.n_vectors = 2049;
     expect_refused(&s, KB_EINVAL, "/user_kernel/k");
+    s = preset("coop-kernel-ucb", 2, 3);
+    const struct {
+        size_t *field, most;
+        const char *pointer;
+    } learning[] = {{&s.user_kernel.n_features, 4096, "/user_kernel/features"},
+                    {&s.user_kernel.refresh, 1000000, "/user_kernel/refresh"},
+                    {&s.user_kernel.min_observations, 1000000, "/user_kernel/min_observations"}};
+    for (size_t i = 0; i < 3; i++) {
+        *learning[i].field = 0;
+        expect_refused(&s, KB_EINVAL, learning[i].pointer);
+        *learning[i].field = learning[i].most + 1;
+        expect_refused(&s, KB_EINVAL, learning[i].pointer);
+        *learning[i].field = learning[i].most;
+        ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+    }
     s = preset("k-ucb", 2, 3);
     s.repr.exact_limit = 0;
     expect_refused(&s, KB_EINVAL, "/representation/exact_limit");
@@ -265,17 +281,36 @@ START_TEST(a_population_needs_the_laplacian_at_power_one)
 {
     for (int type = 0; type < KB_USER_N; type++)
         for (int p = 1; p <= 2; p++) {
-            struct kb_spec s = preset("laplaced", 0, 0);
+            struct kb_spec s = preset("laplaced", 0, 1);
             s.user_kernel.type = (enum kb_user_kernel_type)type;
             s.user_kernel.power = p;
+            s.user_kernel.is_normalized = false;
             bool is_inverse = type == KB_USER_LAPLACIAN && p == 1;
-            if (is_inverse || !kb_user_kernel_reads_graph(s.user_kernel.type))
+            if (is_inverse || type == KB_USER_IDENTITY || type == KB_USER_ONES)
                 ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
             else
                 expect_refused(&s, KB_EUNSUPPORTED, "/user_kernel/population");
             s.user_kernel.population = 0;
             ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
         }
+}
+END_TEST
+
+START_TEST(a_learned_kernel_needs_vectors_and_neither_population_nor_normalisation)
+{
+    for (uint32_t dims = 0; dims < 4; dims++) {
+        struct kb_spec s = preset("coop-kernel-ucb", dims & 1, dims >> 1);
+        s.user_kernel.type = KB_USER_MMD;
+        if (dims == 0) {
+            expect_refused(&s, KB_EUNSUPPORTED, "/user_kernel/type");
+            continue;
+        }
+        ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+        s.user_kernel.is_normalized = true;
+        expect_refused(&s, KB_EUNSUPPORTED, "/user_kernel/normalize");
+        s.user_kernel.population = 0.1;
+        expect_refused(&s, KB_EUNSUPPORTED, "/user_kernel/population");
+    }
 }
 END_TEST
 
@@ -296,7 +331,12 @@ END_TEST
 
 START_TEST(user_kernels_read_their_own_parameters_only)
 {
-    enum { LAPLACIAN = 1 << KB_USER_LAPLACIAN, HEAT = 1 << KB_USER_HEAT, RBF = 1 << KB_USER_SPECTRAL_RBF };
+    enum {
+        LAPLACIAN = 1 << KB_USER_LAPLACIAN,
+        HEAT = 1 << KB_USER_HEAT,
+        RBF = 1 << KB_USER_SPECTRAL_RBF,
+        MMD = 1 << KB_USER_MMD
+    };
     struct kb_spec a = preset("coop-kernel-ucb", 0, 2), b;
     const struct {
         double *field;
@@ -304,19 +344,29 @@ START_TEST(user_kernels_read_their_own_parameters_only)
     } fields[] = {{&b.user_kernel.rho, LAPLACIAN},
                   {&b.user_kernel.power, LAPLACIAN},
                   {&b.user_kernel.tau, HEAT},
-                  {&b.user_kernel.lengthscale, RBF}};
+                  {&b.user_kernel.lengthscale, RBF | MMD},
+                  {&b.user_kernel.bandwidth, MMD}};
+    const struct {
+        size_t *field;
+        int readers;
+    } counts[] = {{&b.user_kernel.n_vectors, RBF},
+                  {&b.user_kernel.n_features, MMD},
+                  {&b.user_kernel.min_observations, MMD},
+                  {&b.user_kernel.refresh, 0}}; /* says when to look, not what is seen */
     for (int type = 0; type < KB_USER_N; type++) {
         a.user_kernel.type = (enum kb_user_kernel_type)type;
-        for (size_t f = 0; f < 4; f++) {
+        for (size_t f = 0; f < sizeof fields / sizeof fields[0]; f++) {
             b = a;
             *fields[f].field += 0.5;
             ck_assert_int_eq(kb_spec_same_model(&a, &b), (fields[f].readers & 1 << type) == 0);
             ck_assert_uint_ne(kb_spec_digest(&a, 1), kb_spec_digest(&b, 1));
         }
-        b = a;
-        b.user_kernel.n_vectors++;
-        ck_assert_int_eq(kb_spec_same_model(&a, &b), type != KB_USER_SPECTRAL_RBF);
-        ck_assert_uint_ne(kb_spec_digest(&a, 1), kb_spec_digest(&b, 1));
+        for (size_t f = 0; f < sizeof counts / sizeof counts[0]; f++) {
+            b = a;
+            ++*counts[f].field;
+            ck_assert_int_eq(kb_spec_same_model(&a, &b), (counts[f].readers & 1 << type) == 0);
+            ck_assert_uint_ne(kb_spec_digest(&a, 1), kb_spec_digest(&b, 1));
+        }
         b = a;
         b.user_kernel.is_normalized = true;
         ck_assert_int_eq(kb_spec_same_model(&a, &b), !kb_user_kernel_reads_graph(a.user_kernel.type));
@@ -477,16 +527,17 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN("spec", names_and_values_are_each_others_inverse,
-                   every_preset_passes_its_own_check_in_all_dimensions, the_default_row_is_laplaced,
-                   documented_defaults_hold, presets_k_ucb_and_gp_ucb_are_one_model, unknown_presets_are_not_found,
-                   numbers_out_of_range_are_named, counts_out_of_range_are_named, types_past_the_end_are_refused,
-                   kernels_of_coordinates_need_coordinates, a_population_needs_the_laplacian_at_power_one,
-                   variances_of_isolated_users_stay_in_range, user_kernels_read_their_own_parameters_only,
-                   the_graph_baselines_are_what_the_paper_says, median_wants_a_kernel_with_a_lengthscale,
-                   rules_that_need_the_exact_posterior_are_refused_on_dictionaries,
-                   a_ball_over_a_dictionary_needs_rewards_that_stay_as_they_were_told,
-                   rules_that_read_a_spectrum_make_another_model_than_those_that_do_not,
-                   only_what_moves_a_kernel_value_or_a_feature_makes_another_model,
-                   exact_models_do_not_depend_on_dictionary_settings, digest_sees_each_setting);
+    return KBT_RUN(
+        "spec", names_and_values_are_each_others_inverse, every_preset_passes_its_own_check_in_all_dimensions,
+        the_default_row_is_laplaced, documented_defaults_hold, presets_k_ucb_and_gp_ucb_are_one_model,
+        unknown_presets_are_not_found, numbers_out_of_range_are_named, counts_out_of_range_are_named,
+        types_past_the_end_are_refused, kernels_of_coordinates_need_coordinates,
+        a_learned_kernel_needs_vectors_and_neither_population_nor_normalisation,
+        a_population_needs_the_laplacian_at_power_one, variances_of_isolated_users_stay_in_range,
+        user_kernels_read_their_own_parameters_only, the_graph_baselines_are_what_the_paper_says,
+        median_wants_a_kernel_with_a_lengthscale, rules_that_need_the_exact_posterior_are_refused_on_dictionaries,
+        a_ball_over_a_dictionary_needs_rewards_that_stay_as_they_were_told,
+        rules_that_read_a_spectrum_make_another_model_than_those_that_do_not,
+        only_what_moves_a_kernel_value_or_a_feature_makes_another_model,
+        exact_models_do_not_depend_on_dictionary_settings, digest_sees_each_setting);
 }
