@@ -96,6 +96,7 @@ struct kb_decision {
     const size_t *order; /* [n] the chosen one, then by score descending, ties by index */
     uint64_t n_learned;  /* t: rewards learned */
     size_t n_support;    /* dictionary size (exact: distinct points) */
+    uint32_t level;      /* that the arm's reward will teach; 0: none, or the rule has no levels */
 };
 
 /* Reader memory; one per concurrent decide. */

@@ -40,7 +40,7 @@ enum kb_conf_type {
     KB_CONF_CMM,
     KB_CONF_N
 };
-enum kb_rule_type { KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM, KB_RULE_N };
+enum kb_rule_type { KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM, KB_RULE_SUP_KERNEL, KB_RULE_N };
 enum kb_aggregation { KB_AGG_FIRST, KB_AGG_SUM, KB_AGG_LAST, KB_AGG_N };
 
 struct kb_user_kernel_spec {
@@ -84,6 +84,7 @@ struct kb_conf_spec {
 struct kb_rule_spec {
     enum kb_rule_type type;
     double epsilon; /* share of uniform exploration mixed in, [0, 1] */
+    double scale;   /* sup_kernel: widths are compared with scale 2^-level, in reward units, > 0 */
 };
 
 struct kb_spec {
@@ -117,6 +118,9 @@ int kb_aggregation_from_name(const char *name);
 
 /* Whether the values of a user kernel come from the graph; the others do not look at it. */
 bool kb_user_kernel_reads_graph(enum kb_user_kernel_type type);
+
+/* Whether the rule eliminates by levels, each of which learns from its own decisions alone (elimination.h). */
+bool kb_rule_reads_levels(enum kb_rule_type type);
 
 /* The i-th preset's name (NULL past the end): for listings and for tests that walk every row. */
 const char *kb_preset_name(size_t i);
