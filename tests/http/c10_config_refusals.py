@@ -17,6 +17,11 @@ REFUSED = [
     ({"confidence": {"type": "bkb"}}, "/confidence/type"),
     *[({"confidence": {"type": kind}, "representation": {"type": representation}}, "/confidence/type")
       for kind in ("lk", "ek", "ay", "igp", "amm", "dmm", "cmm") for representation in ("kors", "threshold")],
+    *[({"rule": {"type": "sup_kernel"}, "representation": {"type": representation}}, "/representation/type")
+      for representation in ("kors", "threshold")],
+    ({"rule": {"type": "sup_kernel"}}, "/representation/type"),  # the default row has a dictionary
+    *[({"algorithm": "sup-kernel-ucb", "confidence": {"type": kind}}, "/confidence/type")
+      for kind in ("lk", "ek", "ay", "igp", "amm", "dmm", "cmm")],
     ({"arm_dim": 0, "arm_kernel": {"type": "rbf"}}, "/arm_kernel/type"),
     ({"arm_dim": 0, "arm_kernel": {"type": "linear"}}, "/arm_kernel/type"),
     ({"context_dim": 0, "context_kernel": {"type": "rbf"}}, "/context_kernel/type"),

@@ -11,6 +11,7 @@ CONFIGS = {
     "exact": dict(algorithm="lk-gp-ucb", arm_dim=1, context_dim=1),
     "kors": dict(algorithm="laplaced", arm_dim=1, context_dim=1, representation={"lambda": 0.2}),
     "thompson": dict(algorithm="ts", aggregation="sum"),
+    "levels": dict(algorithm="sup-kernel-ucb", arm_dim=1, context_dim=1, confidence={"beta": 0.5}),
     "median": dict(algorithm="gp-ucb", arm_dim=1, arm_kernel={"type": "rbf", "lengthscale": "median"}),
 }
 
