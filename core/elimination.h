@@ -1,7 +1,9 @@
 /* The rule of SupKernelUCB: candidates are narrowed level by level, and each level learns from its own decisions
  * alone, so that its rewards are independent given its arms. [VK, SupKernelUCB], [EK, baselines]
  *
- * The data of all levels stand in one exact posterior whose kernel has the factor [level == level'] (kernel.h). */
+ * The data of all levels stand in one exact posterior whose kernel has the factor [level == level'] (kernel.h). There
+ * is no dictionary for such a model to move to: at exact_limit its decisions begin to exploit only
+ * (docs/decisions/0015). */
 #ifndef KB_ELIMINATION_H
 #define KB_ELIMINATION_H
 

@@ -70,7 +70,7 @@ struct kb_repr_spec {
     double epsilon;        /* KORS accuracy, in (0, 1) */
     double threshold;      /* threshold: admit when r(s) > threshold k(s,s), in (0, 1) */
     size_t max_dictionary; /* 1..4096 */
-    size_t exact_limit;    /* exact: distinct points held before the model moves to KORS, 1..16384 */
+    size_t exact_limit;    /* exact: distinct points held before the model moves to KORS, 1..16384; see elimination.h */
 };
 
 struct kb_conf_spec {

@@ -307,6 +307,7 @@ START_TEST(an_arm_that_exploration_draws_teaches_no_level)
         const bool is_best = d.propensity[d.chosen] > 0.5;
         ck_assert_double_eq_tol(d.propensity[d.chosen], is_best ? 0.6 : 0.1, 1e-12);
         ck_assert_uint_eq(d.level, is_best ? 1 : 0);
+        ck_assert(!is_best || d.chosen == 0); /* all are equally wide: the lowest index */
         n_taught += is_best;
         n_drawn += !is_best;
     }
