@@ -111,19 +111,24 @@ void *kb_engine_stage_block(struct kb_engine *e, size_t n, size_t size)
     return block;
 }
 
-enum kb_err kb_engine_stage_point(struct kb_engine *e, uint64_t seq, uint32_t user, uint32_t arm, const double *x)
+static struct kb_point kernel_point(const struct kb_engine *e, const struct kb_staged_point *pt)
+{
+    return (struct kb_point){.user = kb_engine_user_at(e, pt->user), .arm = pt->arm, .x = pt->x, .level = pt->level};
+}
+
+enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_point *pt)
 {
     struct kb_staged *s = &e->staged;
-    const struct kb_point pt = {.user = kb_engine_user_at(e, user), .arm = arm, .x = x};
+    const struct kb_point point = kernel_point(e, pt);
     enum kb_err rc = KB_OK;
 
     if (kb_grow((void **)&s->point, &s->cap_points, s->n_points + 1, 16, sizeof *s->point) != 0)
         return KB_ENOMEM;
-    if (!kb_engine_is_quiet(e, seq)) {
+    if (!kb_engine_is_quiet(e, pt->seq)) {
         KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
-        KB_TRY(kb_posterior_stage_learn(e->posterior, &pt, &e->scratch));
+        KB_TRY(kb_posterior_stage_learn(e->posterior, &point, &e->scratch));
     }
-    s->point[s->n_points++] = (struct kb_staged_point){.seq = seq, .user = user, .arm = arm, .x = x};
+    s->point[s->n_points++] = *pt;
 out:
     return rc;
 }
@@ -162,18 +167,18 @@ uint32_t kb_engine_intern_arm(struct kb_engine *e, const char *id)
     return ix;
 }
 
-void kb_engine_teach(struct kb_engine *e, uint64_t seq, uint32_t user, uint32_t arm, const double *x, double d_count,
-                     double d_sum, double d_square)
+void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, double d_count, double d_sum,
+                     double d_square)
 {
-    const struct kb_point pt = {.user = kb_engine_user_at(e, user), .arm = arm, .x = x};
+    const struct kb_point point = kernel_point(e, pt);
 
-    kb_history_add(&e->history, user, arm, x, d_count, d_sum, seq);
+    kb_history_add_at(&e->history, pt->user, pt->arm, pt->level, pt->x, d_count, d_sum, pt->seq);
     e->reward_sum += d_sum;
-    e->arms.arm[arm].reward_sum += d_sum;
+    e->arms.arm[pt->arm].reward_sum += d_sum;
     if (d_count > 0)
-        e->arms.arm[arm].rewarded++;
-    if (!kb_engine_is_quiet(e, seq))
-        kb_posterior_learn(e->posterior, &pt, d_count, d_sum, d_square, &e->scratch);
+        e->arms.arm[pt->arm].rewarded++;
+    if (!kb_engine_is_quiet(e, pt->seq))
+        kb_posterior_learn(e->posterior, &point, d_count, d_sum, d_square, &e->scratch);
 }
 
 /* ---- the path of an event -------------------------------------------------------------------------- */

@@ -99,6 +99,7 @@ struct kb_decision {
     size_t n_bounded;    /* arms in this order whose lower and upper are there; those of the others are NaN */
     uint64_t n_learned;  /* t: rewards learned */
     size_t n_support;    /* dictionary size (exact: distinct points) */
+    uint32_t level;      /* that the arm's reward will teach; 0: none, or the rule has no levels */
 };
 
 /* Reader memory; one per concurrent decide. */

@@ -64,6 +64,7 @@ static void put_spec(struct kb_writer *w, const struct kb_spec *s)
     kb_put_u64(w, (uint64_t)s->conf.score);
     kb_put_u64(w, (uint64_t)s->rule.type);
     kb_put_double(w, s->rule.epsilon);
+    kb_put_double(w, s->rule.scale);
     kb_put_u64(w, (uint64_t)s->aggregation);
     kb_put_u64(w, s->has_default_reward);
     kb_put_double(w, s->default_reward);
@@ -111,6 +112,7 @@ static void get_spec(struct kb_reader *r, struct kb_spec *s)
     s->conf.score = (enum kb_score)kb_get_u64(r);
     s->rule.type = (enum kb_rule_type)kb_get_u64(r);
     s->rule.epsilon = kb_get_double(r);
+    s->rule.scale = kb_get_double(r);
     s->aggregation = (enum kb_aggregation)kb_get_u64(r);
     s->has_default_reward = kb_get_u64(r) != 0;
     s->default_reward = kb_get_double(r);

@@ -1,5 +1,7 @@
 /* The decision: candidates -> posterior -> confidence -> policy -> an arm with its true propensity.
  *
+ * Under a rule that learns by levels the posterior is asked level after level (elimination.c) instead of once.
+ *
  * Everything lives in the caller's scratch: no allocation, no state changed. Cost: the posterior's O(C m (d + m)), plus
  * O(C) hash look-ups for names and O(C log C) for the order of display. */
 #include "engine_impl.h"
@@ -10,6 +12,7 @@
 
 #include "alloc.h"
 #include "confidence.h"
+#include "elimination.h"
 #include "hash.h"
 #include "policy.h"
 #include "rng.h"
@@ -64,7 +67,9 @@ enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *
     const size_t n = n_candidates > 0 ? n_candidates : e->arms.n;
 
     kb_arena_reset(&s->arena, 0);
-    return kb_posterior_fit_scratch(e->posterior, s, pool_bytes(n, n_exclude) + kb_policy_bytes(&e->spec.rule, n));
+    return kb_posterior_fit_scratch(e->posterior, s,
+                                    pool_bytes(n, n_exclude) + kb_policy_bytes(&e->spec.rule, n) +
+                                        kb_elimination_bytes(&e->spec.rule, n));
 }
 
 static void init_pool(struct pool *p, size_t n, size_t n_exclude, struct kb_arena *arena)
@@ -163,9 +168,49 @@ static void order_by_score(size_t n, size_t chosen, const double *score, size_t 
         }
 }
 
+/* What the rule makes of the candidates. */
+struct verdict {
+    double *mean, *sd, *lower, *upper, *score, *propensity;
+    size_t chosen;
+    uint32_t level;
+};
+
+/* One prediction for all, then the rule on what it says. */
+static void judge_at_once(const struct kb_engine *e, const struct kb_candidates *cand, double uniform,
+                          struct kb_scratch *s, struct verdict *v)
+{
+    kb_posterior_predict(e->posterior, cand, s, v->mean, v->sd);
+    if (e->spec.conf.score == KB_SCORE_FIXED)
+        for (size_t i = 0; i < cand->n; i++)
+            v->score[i] = v->mean[i] + e->spec.conf.beta * v->sd[i];
+    else
+        kb_confidence_bounds(e->posterior, &e->spec.conf, cand, s, v->mean, v->sd, v->lower, v->upper, v->score);
+    kb_policy_propensities(&e->spec.rule, e->spec.conf.beta, cand->n, v->mean, v->sd, v->score, v->propensity,
+                           &s->arena);
+    v->chosen = kb_policy_draw(cand->n, v->propensity, uniform);
+}
+
+/* By levels: every candidate as the last level that looked at it sees it. A model at its limit takes no more points, so
+ * its decisions exploit. An arm that exploration has put in the elimination's place teaches no level: no level
+ * asked for it. */
+static void judge_by_levels(const struct kb_engine *e, const struct kb_candidates *cand, double uniform,
+                            struct kb_scratch *s, struct verdict *v)
+{
+    const struct kb_elimination how = {.beta = e->spec.conf.beta,
+                                       .scale = e->spec.rule.scale,
+                                       .round = e->history.n_observed + 1,
+                                       .may_explore = kb_posterior_n_support(e->posterior) < e->spec.repr.exact_limit};
+    const struct kb_survivor best = kb_eliminate(e->posterior, &how, cand, s, v->mean, v->sd);
+
+    kb_confidence_bounds(e->posterior, &e->spec.conf, cand, s, v->mean, v->sd, v->lower, v->upper, v->score);
+    kb_policy_point(&e->spec.rule, cand->n, best.index, v->propensity);
+    v->chosen = kb_policy_draw(cand->n, v->propensity, uniform);
+    v->level = v->chosen == best.index ? best.level : 0;
+}
+
 /* Bounds of the first n_shown arms of the order alone: where they do not decide, the others cost nothing. */
 static void bound_shown(const struct kb_engine *e, const struct kb_candidates *all, const size_t *order, size_t n_shown,
-                        struct kb_scratch *s, const double *mean, const double *sd, double *lower, double *upper)
+                        struct kb_scratch *s, struct verdict *v)
 {
     const size_t mark = kb_arena_mark(&s->arena);
     const double **features = kb_arena_bytes(&s->arena, n_shown * sizeof *features);
@@ -177,17 +222,17 @@ static void bound_shown(const struct kb_engine *e, const struct kb_candidates *a
     for (size_t i = 0; i < n_shown; i++) {
         arms[i] = all->arms[order[i]];
         features[i] = all->features[order[i]];
-        of[0][i] = mean[order[i]];
-        of[1][i] = sd[order[i]];
+        of[0][i] = v->mean[order[i]];
+        of[1][i] = v->sd[order[i]];
     }
     const struct kb_candidates shown = {
         .user = all->user, .context = all->context, .n = n_shown, .arms = arms, .features = features};
     kb_confidence_bounds(e->posterior, &e->spec.conf, &shown, s, of[0], of[1], of[2], of[3], of[4]);
     for (size_t i = 0; i < all->n; i++)
-        lower[i] = upper[i] = (double)NAN;
+        v->lower[i] = v->upper[i] = (double)NAN;
     for (size_t i = 0; i < n_shown; i++) {
-        lower[order[i]] = of[2][i];
-        upper[order[i]] = of[3][i];
+        v->lower[order[i]] = of[2][i];
+        v->upper[order[i]] = of[3][i];
     }
     kb_arena_reset(&s->arena, mark);
 }
@@ -198,39 +243,38 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
     const uint32_t user = kb_ids_find(&e->users, q->user);
     const struct kb_candidates cand = {
         .user = kb_engine_user_at(e, user), .context = q->context, .n = p->n, .arms = p->arm, .features = p->features};
-    double *mean = kb_arena_doubles(&s->arena, p->n), *sd = kb_arena_doubles(&s->arena, p->n);
-    double *lower = kb_arena_doubles(&s->arena, p->n), *upper = kb_arena_doubles(&s->arena, p->n);
-    double *score = kb_arena_doubles(&s->arena, p->n), *propensity = kb_arena_doubles(&s->arena, p->n);
-    size_t *order = kb_arena_bytes(&s->arena, p->n * sizeof *order);
+    const double uniform = kb_rng_uniform(q->key, KB_STREAM_ARM, e->spec.seed);
+    struct kb_arena *a = &s->arena;
+    struct verdict v = {kb_arena_doubles(a, p->n),
+                        kb_arena_doubles(a, p->n),
+                        kb_arena_doubles(a, p->n),
+                        kb_arena_doubles(a, p->n),
+                        kb_arena_doubles(a, p->n),
+                        kb_arena_doubles(a, p->n),
+                        0,
+                        0};
+    size_t *order = kb_arena_bytes(a, p->n * sizeof *order);
 
+    (kb_rule_reads_levels(e->spec.rule.type) ? judge_by_levels : judge_at_once)(e, &cand, uniform, s, &v);
+    order_by_score(p->n, v.chosen, v.score, order);
     size_t n_bounded = p->n;
-    const bool is_fixed = e->spec.conf.score == KB_SCORE_FIXED;
-
-    kb_posterior_predict(e->posterior, &cand, s, mean, sd);
-    if (is_fixed)
-        for (size_t i = 0; i < p->n; i++)
-            score[i] = mean[i] + e->spec.conf.beta * sd[i];
-    else
-        kb_confidence_bounds(e->posterior, &e->spec.conf, &cand, s, mean, sd, lower, upper, score);
-    kb_policy_propensities(&e->spec.rule, e->spec.conf.beta, p->n, mean, sd, score, propensity, &s->arena);
-    const size_t chosen = kb_policy_draw(p->n, propensity, kb_rng_uniform(q->key, KB_STREAM_ARM, e->spec.seed));
-    order_by_score(p->n, chosen, score, order);
-    if (is_fixed) {
+    if (e->spec.conf.score == KB_SCORE_FIXED) {
         n_bounded = q->n_shown > 0 && q->n_shown < p->n ? q->n_shown : p->n;
-        bound_shown(e, &cand, order, n_bounded, s, mean, sd, lower, upper);
+        bound_shown(e, &cand, order, n_bounded, s, &v);
     }
     *out = (struct kb_decision){.n = p->n,
-                                .chosen = chosen,
+                                .chosen = v.chosen,
                                 .arm = p->id,
                                 .features = p->features,
-                                .mean = mean,
-                                .sd = sd,
-                                .lower = lower,
-                                .upper = upper,
-                                .score = score,
-                                .propensity = propensity,
+                                .mean = v.mean,
+                                .sd = v.sd,
+                                .lower = v.lower,
+                                .upper = v.upper,
+                                .score = v.score,
+                                .propensity = v.propensity,
                                 .order = order,
                                 .n_bounded = n_bounded,
+                                .level = v.level,
                                 .n_learned = (uint64_t)e->history.n_observed,
                                 .n_support = kb_posterior_n_support(e->posterior)};
 }

@@ -25,6 +25,7 @@
 struct kb_staged_point {
     uint64_t seq;
     uint32_t user, arm; /* indices to come */
+    uint32_t level;     /* that it teaches: 0 without a rule that reads levels */
     const double *x;
 };
 
@@ -129,10 +130,10 @@ void *kb_engine_stage_block(struct kb_engine *e, size_t n, size_t size);
 uint32_t kb_engine_intern_user(struct kb_engine *e, const char *id);
 uint32_t kb_engine_intern_arm(struct kb_engine *e, const char *id);
 
-/* Teaching: stage in reserve, teach in apply. x: dim values that live until apply. */
-enum kb_err kb_engine_stage_point(struct kb_engine *e, uint64_t seq, uint32_t user, uint32_t arm, const double *x);
-void kb_engine_teach(struct kb_engine *e, uint64_t seq, uint32_t user, uint32_t arm, const double *x, double d_count,
-                     double d_sum, double d_square);
+/* Teaching: stage in reserve, teach in apply. pt->x: dim values that live until apply. */
+enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_point *pt);
+void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, double d_count, double d_sum,
+                     double d_square);
 
 /* The staged point of an event, or NULL. */
 const struct kb_staged_point *kb_engine_staged_point(const struct kb_engine *e, uint64_t seq);

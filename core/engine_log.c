@@ -51,6 +51,18 @@ static struct kb_pending_slot *find_slot(const struct kb_engine *e, struct kb_pe
     return NULL;
 }
 
+/* What slot i of an open decision will teach. Only slot 0 was chosen at the decision's level: the rest of a slate was
+ * put beside it and is kept like what any other rule has shown, at level 0. */
+static struct kb_staged_point point_of_slot(const struct kb_pending_entry *entry, const struct kb_pending_slot *slot,
+                                            uint64_t seq)
+{
+    return (struct kb_staged_point){.seq = seq,
+                                    .user = entry->user,
+                                    .arm = slot->arm,
+                                    .level = slot == entry->slot ? entry->level : 0,
+                                    .x = slot->x};
+}
+
 /* ---- decided --------------------------------------------------------------------------------------- */
 
 static enum kb_err check_decided(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
@@ -66,6 +78,8 @@ static enum kb_err check_decided(const struct kb_engine *e, const struct kb_even
     for (size_t i = 0; i < ev->as.decided.n_slots; i++)
         if (e->spec.arm_dim > 0 && ev->as.decided.slots[i].features == NULL)
             return kb_fail(KB_EINVAL, msg, "/features", "expected %u numbers", e->spec.arm_dim);
+    if (ev->as.decided.level > KB_MAX_LEVEL)
+        return kb_fail(KB_EINVAL, msg, "/level", "expected 0 to %u", KB_MAX_LEVEL);
     if (e->spec.context_dim > 0 && ev->as.decided.context == NULL)
         return kb_fail(KB_EINVAL, msg, "/context", "expected %u numbers", e->spec.context_dim);
     return KB_OK;
@@ -87,6 +101,7 @@ static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *e
         return KB_ENOMEM;
     entry->expires_at_ms = ev->as.decided.expires_at_ms;
     entry->is_deferred = ev->as.decided.is_deferred;
+    entry->level = ev->as.decided.level;
     KB_TRY(kb_engine_stage_user(e, ev->as.decided.user, &entry->user));
     for (size_t i = 0; i < entry->n_slots; i++) {
         KB_TRY(kb_engine_stage_arm(e, ev->as.decided.slots[i].arm, &entry->slot[i].arm));
@@ -132,7 +147,8 @@ static enum kb_err reserve_rewarded(struct kb_engine *e, const struct kb_event *
         return kb_fail(KB_ECONFLICT, msg, "/decision", "the decision is deferred and has not been activated");
     if (slot->has_reward && e->spec.aggregation == KB_AGG_FIRST)
         return kb_fail(KB_ECONFLICT, msg, "/reward", "the decision has a reward already");
-    rc = kb_engine_stage_point(e, ev->seq, entry->user, slot->arm, slot->x);
+    const struct kb_staged_point pt = point_of_slot(entry, slot, ev->seq);
+    rc = kb_engine_stage_point(e, &pt);
     if (rc == KB_OK)
         entry->is_reserved = true;
     return rc;
@@ -159,8 +175,9 @@ static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
     const double now = slot->has_reward && e->spec.aggregation == KB_AGG_SUM ? old + y : y;
     const double d_sum = slot->has_reward && e->spec.aggregation == KB_AGG_LAST ? y - old : y;
 
-    kb_engine_teach(e, ev->seq, entry->user, slot->arm, slot->x, slot->has_reward ? 0 : 1, d_sum,
-                    now * now - old * old);
+    const struct kb_staged_point pt = point_of_slot(entry, slot, ev->seq);
+
+    kb_engine_teach(e, &pt, slot->has_reward ? 0 : 1, d_sum, now * now - old * old);
     slot->reward = now;
     slot->has_reward = true;
     entry->is_reserved = false;
@@ -170,6 +187,13 @@ static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
 }
 
 /* ---- observed -------------------------------------------------------------------------------------- */
+
+/* Observations have no decision of ours: they are the first level's, as if it had asked for them. Under a rule without
+ * levels they are level 0, like all it learns. */
+static uint32_t observed_level(const struct kb_engine *e)
+{
+    return kb_rule_reads_levels(e->spec.rule.type) ? 1 : 0;
+}
 
 static enum kb_err reserve_observed(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
@@ -193,7 +217,8 @@ static enum kb_err reserve_observed(struct kb_engine *e, const struct kb_event *
                  x);
     KB_TRY(kb_engine_stage_user(e, ev->as.observed.user, &user));
     KB_TRY(kb_engine_stage_arm(e, ev->as.observed.arm.arm, &arm));
-    KB_TRY(kb_engine_stage_point(e, ev->seq, user, arm, x));
+    KB_TRY(kb_engine_stage_point(
+        e, &(struct kb_staged_point){.seq = ev->seq, .user = user, .arm = arm, .level = observed_level(e), .x = x}));
 out:
     return rc;
 }
@@ -205,8 +230,7 @@ static void apply_observed(struct kb_engine *e, const struct kb_event *ev)
     assert(pt != NULL);
     kb_engine_intern_user(e, ev->as.observed.user);
     kb_engine_intern_arm(e, ev->as.observed.arm.arm);
-    kb_engine_teach(e, ev->seq, pt->user, pt->arm, pt->x, 1, ev->as.observed.reward,
-                    ev->as.observed.reward * ev->as.observed.reward);
+    kb_engine_teach(e, pt, 1, ev->as.observed.reward, ev->as.observed.reward * ev->as.observed.reward);
     e->n_observed++;
 }
 
@@ -223,9 +247,12 @@ static enum kb_err reserve_expired(struct kb_engine *e, const struct kb_event *e
     struct kb_pending_entry *entry = NULL;
     enum kb_err rc = find_open(e, ev->as.expired.decision, &entry, msg);
 
-    for (size_t i = 0; rc == KB_OK && i < entry->n_slots; i++)
+    for (size_t i = 0; rc == KB_OK && i < entry->n_slots; i++) {
+        const struct kb_staged_point pt = point_of_slot(entry, &entry->slot[i], ev->seq);
+
         if (takes_default(ev, entry, i))
-            rc = kb_engine_stage_point(e, ev->seq, entry->user, entry->slot[i].arm, entry->slot[i].x);
+            rc = kb_engine_stage_point(e, &pt);
+    }
     if (rc == KB_OK)
         entry->is_reserved = true;
     return rc;
@@ -235,10 +262,12 @@ static void apply_expired(struct kb_engine *e, const struct kb_event *ev)
 {
     struct kb_pending_entry *entry = kb_pending_find(&e->pending, ev->as.expired.decision);
 
-    for (size_t i = 0; i < entry->n_slots; i++)
+    for (size_t i = 0; i < entry->n_slots; i++) {
+        const struct kb_staged_point pt = point_of_slot(entry, &entry->slot[i], ev->seq);
+
         if (takes_default(ev, entry, i))
-            kb_engine_teach(e, ev->seq, entry->user, entry->slot[i].arm, entry->slot[i].x, 1, ev->as.expired.reward,
-                            ev->as.expired.reward * ev->as.expired.reward);
+            kb_engine_teach(e, &pt, 1, ev->as.expired.reward, ev->as.expired.reward * ev->as.expired.reward);
+    }
     kb_pending_remove(&e->pending, entry);
     e->n_expired++;
 }

@@ -25,14 +25,14 @@
 /* The log event that first taught the point, or will have. */
 static uint64_t first_event(const struct kb_engine *e, const struct kb_staged_point *pt)
 {
-    const size_t row = kb_history_find(&e->history, pt->user, pt->arm, pt->x);
+    const size_t row = kb_history_find_at(&e->history, pt->user, pt->arm, pt->level, pt->x);
 
     if (row != SIZE_MAX)
         return e->history.first_seq[row];
     for (size_t i = 0; i < e->staged.n_points; i++) {
         const struct kb_staged_point *other = &e->staged.point[i];
 
-        if (other->user == pt->user && other->arm == pt->arm &&
+        if (other->user == pt->user && other->arm == pt->arm && other->level == pt->level &&
             memcmp(other->x, pt->x, e->history.dim * sizeof(double)) == 0)
             return other->seq;
     }
@@ -42,7 +42,7 @@ static uint64_t first_event(const struct kb_engine *e, const struct kb_staged_po
 /* An expiry may teach several points by one event; the log can only name the first of them. */
 static bool is_nameable(const struct kb_engine *e, const struct kb_staged_point *pt, uint64_t first)
 {
-    const size_t row = kb_history_find(&e->history, pt->user, pt->arm, pt->x);
+    const size_t row = kb_history_find_at(&e->history, pt->user, pt->arm, pt->level, pt->x);
 
     return row == SIZE_MAX || kb_history_by_seq(&e->history, first) == row;
 }
@@ -158,16 +158,23 @@ static enum kb_err open_posterior(const struct kb_engine *e, const struct kb_spe
     return rc == KB_OK ? kb_posterior_learn_users(*out, &e->history) : rc;
 }
 
+/* Whether an exact model of n points has to become a dictionary. Under a rule that learns by levels it cannot: its
+ * decisions teach nothing beyond the limit instead (engine_decide.c). */
+static bool outgrows(const struct kb_spec *spec, size_t n)
+{
+    return spec->repr.type == KB_REPR_EXACT && n > spec->repr.exact_limit && !kb_rule_reads_levels(spec->rule.type);
+}
+
 /* An empty posterior for spec in *out; an exact one that would pass its limit becomes KORS in *spec. */
 static enum kb_err build_for(struct kb_engine *e, struct kb_spec *spec, struct kb_posterior **out)
 {
     size_t n = 0;
     enum kb_err rc = open_posterior(e, spec, out);
 
-    if (rc != KB_OK || spec->repr.type != KB_REPR_EXACT || e->history.n <= spec->repr.exact_limit)
+    if (rc != KB_OK || !outgrows(spec, e->history.n))
         return rc;
     KB_TRY(count_distinct(e, kb_posterior_kernel(*out), &n));
-    if (n > spec->repr.exact_limit) {
+    if (outgrows(spec, n)) {
         kb_posterior_free(*out);
         *out = NULL;
         spec->repr.type = KB_REPR_KORS;
@@ -293,8 +300,7 @@ bool kb_engine_is_refresh_due(const struct kb_engine *e, size_t n_more)
 enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *next)
 {
     struct kb_spec spec = e->spec;
-    bool is_due = e->posterior != NULL && spec.repr.type == KB_REPR_EXACT &&
-                  kb_posterior_n_support(e->posterior) > spec.repr.exact_limit;
+    bool is_due = e->posterior != NULL && outgrows(&spec, kb_posterior_n_support(e->posterior));
     enum kb_err rc = KB_OK;
 
     assert(e->staged.n_events == 0);

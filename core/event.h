@@ -57,6 +57,7 @@ struct kb_ev_atom {
 };
 
 #define KB_MAX_SLOTS 16u
+#define KB_MAX_LEVEL 16u /* of a decision under a rule that learns by levels (elimination.h) */
 
 struct kb_event {
     enum kb_event_type type;
@@ -89,6 +90,7 @@ struct kb_event {
             double propensity, mean; /* of slot 0, when decided */
             int64_t expires_at_ms;
             bool is_deferred; /* not learned from until activated */
+            uint32_t level;   /* that slot 0 teaches, 0..KB_MAX_LEVEL; 0: none, or the rule has no levels */
         } decided;
         struct {
             const char *decision;

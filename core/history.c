@@ -1,4 +1,4 @@
-/* The history: one row per distinct (user, context, arm, features), with count and sum of rewards.
+/* The history: one row per distinct (user, context, arm, features, level), with count and sum of rewards.
  *
  * Letters: n_j count, S_j sum of the rewards of row j, t = sum of all n_j.
  * The posteriors of MATH.md 2 see the observations only through n_j and S_j: V = sum n_j z_j z_j^T,
@@ -43,6 +43,7 @@ void kb_history_close(struct kb_history *h)
 {
     kb_free(h->user);
     kb_free(h->arm);
+    kb_free(h->level);
     kb_free(h->x);
     kb_free(h->count);
     kb_free(h->sum);
@@ -53,9 +54,9 @@ void kb_history_close(struct kb_history *h)
 
 /* Hash of a point that agrees with row_is. Folded, since the table takes low bits and FNV carries a difference in a
  * byte's high bits upwards only. -0.0 + 0.0 is 0.0 in the default rounding mode, which nobody changes. */
-static uint64_t row_hash(uint32_t user, uint32_t arm, const double *x, size_t dim)
+static uint64_t row_hash(uint32_t user, uint32_t arm, uint32_t level, const double *x, size_t dim)
 {
-    uint64_t hash = kb_hash_u64(kb_hash_u64(KB_HASH_INIT, user), arm);
+    uint64_t hash = kb_hash_u64(kb_hash_u64(KB_HASH_INIT, user), (uint64_t)level << 32 | arm);
     for (size_t d = 0; d < dim; d++)
         hash = kb_hash_double(hash, x[d] + 0.0);
     return hash ^ (hash >> 32);
@@ -63,9 +64,9 @@ static uint64_t row_hash(uint32_t user, uint32_t arm, const double *x, size_t di
 
 /* Whether the row holds this point: equal indices, coordinates equal as numbers. NaN never gets here:
  * requests with one are refused. */
-static bool row_is(const struct kb_history *h, size_t row, uint32_t user, uint32_t arm, const double *x)
+static bool row_is(const struct kb_history *h, size_t row, uint32_t user, uint32_t arm, uint32_t level, const double *x)
 {
-    if (h->user[row] != user || h->arm[row] != arm)
+    if (h->user[row] != user || h->arm[row] != arm || h->level[row] != level)
         return false;
     for (size_t d = 0; d < h->dim; d++) {
         if (h->x[row * h->dim + d] != x[d])
@@ -76,11 +77,11 @@ static bool row_is(const struct kb_history *h, size_t row, uint32_t user, uint32
 
 /* The slot that holds the point, or the empty one where it belongs. Needs n_slots > n. One half of the slots
  * is empty, so an unsuccessful probe sees two slots on average. */
-static size_t find_slot(const struct kb_history *h, uint32_t user, uint32_t arm, const double *x)
+static size_t find_slot(const struct kb_history *h, uint32_t user, uint32_t arm, uint32_t level, const double *x)
 {
     size_t mask = h->n_slots - 1;
-    size_t i = (size_t)row_hash(user, arm, x, h->dim) & mask;
-    while (h->slot[i] != EMPTY && !row_is(h, h->slot[i], user, arm, x))
+    size_t i = (size_t)row_hash(user, arm, level, x, h->dim) & mask;
+    while (h->slot[i] != EMPTY && !row_is(h, h->slot[i], user, arm, level, x))
         i = (i + 1) & mask;
     return i;
 }
@@ -92,7 +93,8 @@ static size_t find_slot(const struct kb_history *h, uint32_t user, uint32_t arm,
 static void fill_slots(struct kb_history *h)
 {
     for (size_t row = 0; row < h->n; row++) {
-        size_t i = (size_t)row_hash(h->user[row], h->arm[row], h->x + row * h->dim, h->dim) & (h->n_slots - 1);
+        const double *x = h->x + row * h->dim;
+        size_t i = (size_t)row_hash(h->user[row], h->arm[row], h->level[row], x, h->dim) & (h->n_slots - 1);
         while (h->slot[i] != EMPTY)
             i = (i + 1) & (h->n_slots - 1);
         h->slot[i] = (uint32_t)row;
@@ -135,6 +137,7 @@ enum kb_err kb_history_reserve(struct kb_history *h, size_t n)
         return KB_ENOMEM;
     KB_TRY(kb_grow_u32s(&h->user, cap));
     KB_TRY(kb_grow_u32s(&h->arm, cap));
+    KB_TRY(kb_grow_u32s(&h->level, cap));
     KB_TRY(kb_grow_doubles(&h->x, cap * h->dim));
     KB_TRY(kb_grow_doubles(&h->count, cap));
     KB_TRY(kb_grow_doubles(&h->sum, cap));
@@ -147,29 +150,35 @@ out:
 /* What is allocated, not what is used: this is for the memory figures. */
 size_t kb_history_bytes(const struct kb_history *h)
 {
-    size_t per_row = 2 * sizeof(uint32_t) + (h->dim + 2) * sizeof(double) + sizeof(uint64_t);
+    size_t per_row = 3 * sizeof(uint32_t) + (h->dim + 2) * sizeof(double) + sizeof(uint64_t);
     return h->cap * per_row + h->n_slots * sizeof(uint32_t);
 }
 
 /* --- rows ------------------------------------------------------------------------------------------- */
 
 /* A history of no rows may have no table yet, hence the first test. */
-size_t kb_history_find(const struct kb_history *h, uint32_t user, uint32_t arm, const double *x)
+size_t kb_history_find_at(const struct kb_history *h, uint32_t user, uint32_t arm, uint32_t level, const double *x)
 {
     if (h->n == 0)
         return SIZE_MAX;
-    uint32_t row = h->slot[find_slot(h, user, arm, x)];
+    uint32_t row = h->slot[find_slot(h, user, arm, level, x)];
     return row == EMPTY ? SIZE_MAX : row;
 }
 
+size_t kb_history_find(const struct kb_history *h, uint32_t user, uint32_t arm, const double *x)
+{
+    return kb_history_find_at(h, user, arm, 0, x);
+}
+
 /* Appends the point without observations. Sequence numbers never fall, which is what kb_history_by_seq needs. */
-static size_t push_row(struct kb_history *h, uint32_t user, uint32_t arm, const double *x, uint64_t seq)
+static size_t push_row(struct kb_history *h, uint32_t user, uint32_t arm, uint32_t level, const double *x, uint64_t seq)
 {
     assert(h->n < h->cap);
     assert(h->n == 0 || h->first_seq[h->n - 1] <= seq);
     size_t row = h->n++;
     h->user[row] = user;
     h->arm[row] = arm;
+    h->level[row] = level;
     if (h->dim > 0)
         memcpy(h->x + row * h->dim, x, h->dim * sizeof *x);
     h->count[row] = 0;
@@ -179,18 +188,24 @@ static size_t push_row(struct kb_history *h, uint32_t user, uint32_t arm, const 
 }
 
 /* d_count is 1 for an observation, 0 for a correction. `seq` counts only when the row is new. */
-size_t kb_history_add(struct kb_history *h, uint32_t user, uint32_t arm, const double *x, double d_count, double d_sum,
-                      uint64_t seq)
+size_t kb_history_add_at(struct kb_history *h, uint32_t user, uint32_t arm, uint32_t level, const double *x,
+                         double d_count, double d_sum, uint64_t seq)
 {
     assert(h->n_slots > 0);
-    size_t i = find_slot(h, user, arm, x);
+    size_t i = find_slot(h, user, arm, level, x);
     if (h->slot[i] == EMPTY)
-        h->slot[i] = (uint32_t)push_row(h, user, arm, x, seq);
+        h->slot[i] = (uint32_t)push_row(h, user, arm, level, x, seq);
     size_t row = h->slot[i];
     h->count[row] += d_count;
     h->sum[row] += d_sum;
     h->n_observed += d_count;
     return row;
+}
+
+size_t kb_history_add(struct kb_history *h, uint32_t user, uint32_t arm, const double *x, double d_count, double d_sum,
+                      uint64_t seq)
+{
+    return kb_history_add_at(h, user, arm, 0, x, d_count, d_sum, seq);
 }
 
 /* Binary search; one event can teach several rows (a slate whose window closes), then the first of them is found. */
@@ -218,6 +233,7 @@ uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash)
         return hash;
     hash = kb_hash_bytes(hash, h->user, h->n * sizeof *h->user);
     hash = kb_hash_bytes(hash, h->arm, h->n * sizeof *h->arm);
+    hash = kb_hash_bytes(hash, h->level, h->n * sizeof *h->level);
     hash = kb_hash_bytes(hash, h->x, h->n * h->dim * sizeof *h->x);
     hash = kb_hash_bytes(hash, h->count, h->n * sizeof *h->count);
     hash = kb_hash_bytes(hash, h->sum, h->n * sizeof *h->sum);
@@ -231,6 +247,7 @@ void kb_history_save(const struct kb_history *h, struct kb_writer *w)
     kb_put_u64(w, h->n);
     kb_put_u32s(w, h->user, h->n);
     kb_put_u32s(w, h->arm, h->n);
+    kb_put_u32s(w, h->level, h->n);
     kb_put_doubles(w, h->x, h->n * h->dim);
     kb_put_doubles(w, h->count, h->n);
     kb_put_doubles(w, h->sum, h->n);
@@ -244,12 +261,13 @@ enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r)
     assert(h->n == 0);
     if (kb_get_u64(r) != h->dim)
         return r->rc != KB_OK ? r->rc : KB_ECORRUPT;
-    /* a row takes at least 32 bytes of what is left: no allocation larger than the snapshot deserves */
-    size_t n = kb_get_count(r, (r->n - r->pos) / 32);
+    /* a row takes at least 36 bytes of what is left: no allocation larger than the snapshot deserves */
+    size_t n = kb_get_count(r, (r->n - r->pos) / 36);
     KB_TRY(r->rc);
     KB_TRY(kb_history_reserve(h, n));
     kb_get_u32s(r, h->user, n);
     kb_get_u32s(r, h->arm, n);
+    kb_get_u32s(r, h->level, n);
     kb_get_doubles(r, h->x, n * h->dim);
     kb_get_doubles(r, h->count, n);
     kb_get_doubles(r, h->sum, n);

@@ -1,6 +1,8 @@
-/* What the model has been taught: one row per distinct (user, context, arm, features), with the number of
+/* What the model has been taught: one row per distinct (user, context, arm, features, level), with the number of
  * observations and the sum of their rewards. Rows are in order of first appearance in the log and are never
  * moved or removed, so a dictionary point is named by the log sequence number that first taught it.
+ *
+ * The level is that of the decision under a rule that learns by levels (elimination.h), and 0 under every other rule.
  *
  * Rewards of equal points enter every posterior of MATH.md 2 only through count and sum. */
 #ifndef KB_HISTORY_H
@@ -17,6 +19,7 @@ struct kb_history {
     size_t dim;           /* of x: context_dim + arm_dim */
     size_t n, cap;        /* distinct rows */
     uint32_t *user, *arm; /* [n] interned indices */
+    uint32_t *level;      /* [n] */
     double *x;            /* [n][dim] context, then features */
     double *count;        /* [n] observations (a correction leaves it, an expiry of a guess may lower it) */
     double *sum;          /* [n] sum of rewards */
@@ -33,11 +36,14 @@ void kb_history_close(struct kb_history *h);
 enum kb_err kb_history_reserve(struct kb_history *h, size_t n);
 
 /* Row of the point, or SIZE_MAX. x: dim values. Expected O(dim). [shared] */
-size_t kb_history_find(const struct kb_history *h, uint32_t user, uint32_t arm, const double *x);
+size_t kb_history_find(const struct kb_history *h, uint32_t user, uint32_t arm, const double *x); /* at level 0 */
+size_t kb_history_find_at(const struct kb_history *h, uint32_t user, uint32_t arm, uint32_t level, const double *x);
 
 /* Adds d_count observations with rewards summing to d_sum; a new row when new (room reserved). Returns the row. */
 size_t kb_history_add(struct kb_history *h, uint32_t user, uint32_t arm, const double *x, double d_count, double d_sum,
-                      uint64_t seq);
+                      uint64_t seq); /* at level 0 */
+size_t kb_history_add_at(struct kb_history *h, uint32_t user, uint32_t arm, uint32_t level, const double *x,
+                         double d_count, double d_sum, uint64_t seq);
 
 /* Row first taught by the event `seq`, or SIZE_MAX. O(log n). */
 size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq);

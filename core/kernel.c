@@ -10,6 +10,9 @@
  * features are one point to an rbf kernel and two points to delta. `kb_kernel_same` and `kb_kernel_hash` follow
  * suit, so the exact posterior recognises as one whatever the kernel cannot tell apart.
  *
+ * Under a rule that learns by levels the level is one more factor, [level == level']: one posterior then holds the
+ * independent data of all levels, and a prediction is made at a level.
+ *
  * Under a normalised user kernel every value needs the users' own diagonal G_uu, which for large graphs is a
  * linear system per user not met before (kb_user_kernel_diag caches it).
  *
@@ -41,6 +44,7 @@ enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, cons
         .n_nodes = graph != NULL ? kb_graph_n_nodes(graph) : 0,
         .reads_nodes = reads_graph,
         .is_user_normalized = reads_graph && spec->user_kernel.is_normalized,
+        .has_levels = kb_rule_reads_levels(spec->rule.type),
     };
     return KB_OK;
 }
@@ -91,6 +95,15 @@ static void scale_arms(const struct kb_kernel *k, const struct kb_support *s, si
         out[i] = s->arm[i] == arm ? out[i] : 0.0;
 }
 
+/* out[i] *= [level_i == level]: the data of a level know nothing of another's. */
+static void scale_levels(const struct kb_kernel *k, const struct kb_support *s, size_t n, uint32_t level, double *out)
+{
+    if (!k->has_levels)
+        return;
+    for (size_t i = 0; i < n; i++)
+        out[i] = s->level[i] == level ? out[i] : 0.0;
+}
+
 /* --- points ------------------------------------------------------------------------------------------ */
 
 double kb_kernel_diag(const struct kb_kernel *k, const struct kb_point *p, struct kb_scratch *s)
@@ -119,10 +132,17 @@ static bool same_coordinates(size_t n, const double *a, const double *b)
     return true;
 }
 
+bool kb_kernel_ignores(const struct kb_kernel *k, const struct kb_point *p)
+{
+    return k->has_levels && p->level == 0;
+}
+
 /* A factor that does not look at a coordinate does not tell points apart by it. */
 bool kb_kernel_same(const struct kb_kernel *k, const struct kb_point *a, const struct kb_point *b)
 {
     if (kb_user_kernel_row(k->user, a->user) != kb_user_kernel_row(k->user, b->user))
+        return false;
+    if (k->has_levels && a->level != b->level)
         return false;
     if (k->context.type != KB_VEC_ONES && !same_coordinates(k->context_dim, a->x, b->x))
         return false;
@@ -142,6 +162,8 @@ static uint64_t hash_coordinates(uint64_t h, size_t n, const double *x)
 uint64_t kb_kernel_hash(const struct kb_kernel *k, const struct kb_point *p)
 {
     uint64_t h = kb_hash_u64(KB_HASH_INIT, kb_user_kernel_row(k->user, p->user));
+    if (k->has_levels)
+        h = kb_hash_u64(h, p->level);
     if (k->context.type != KB_VEC_ONES)
         h = hash_coordinates(h, k->context_dim, p->x);
     if (compares_arm_ids(k))
@@ -156,6 +178,7 @@ void kb_kernel_column(const struct kb_kernel *k, const struct kb_support *s, siz
 {
     assert(n <= s->cap);
     kb_user_kernel_row_at(k->user, p->user, diag_user, s->anchor, n, out);
+    scale_levels(k, s, n, p->level, out);
     scale_contexts(k, s, n, p->x, out);
     scale_arms(k, s, n, p->arm, p->x + k->context_dim, out);
 }
@@ -171,6 +194,7 @@ void kb_kernel_block(const struct kb_kernel *k, const struct kb_support *s, cons
 
     assert(n_c == 0 || c0 + n_c <= cand->n);
     kb_user_kernel_row_at(k->user, cand->user, diag_user, s->anchor, n, base);
+    scale_levels(k, s, n, cand->level, base);
     scale_contexts(k, s, n, cand->context, base);
     if (k->context.type != KB_VEC_ONES)
         diag_base *= kb_vec_kernel_value(&k->context, k->context_dim, cand->context, cand->context);

@@ -1,5 +1,6 @@
 /* The product kernel on points s = (user, context, arm):
  *   k(s, s') = G[u, u'] kc(c, c') kx(x, x')                                   (MATH.md 1)
+ *   times [level == level'] under a rule that learns by levels (elimination.h),
  * and the support sets (dictionary, or all distinct points) it is evaluated against. */
 #ifndef KB_KERNEL_H
 #define KB_KERNEL_H
@@ -18,6 +19,7 @@ struct kb_point {
     struct kb_user user;
     uint32_t arm;
     const double *x;
+    uint32_t level; /* of the decision that it was taught by; 0 where no rule reads levels */
 };
 
 /* Candidates of one decision: one user and context, n arms. */
@@ -27,6 +29,7 @@ struct kb_candidates {
     size_t n;
     const uint32_t *arms;          /* [n] interned arm, KB_ID_NONE = never seen (differs from every other) */
     const double *const *features; /* [n] arm_dim doubles each; may be NULL when arm_dim is 0 */
+    uint32_t level;                /* the level that is asked, where the kernel has levels */
 };
 
 struct kb_kernel {
@@ -37,6 +40,7 @@ struct kb_kernel {
     size_t n_nodes;          /* of the user graph; 0 without one */
     bool reads_nodes;        /* whether users are looked up by graph node */
     bool is_user_normalized; /* whether every kernel value needs the users' diagonal */
+    bool has_levels;         /* one more factor: [level == level'], and level 0 teaches nothing */
 };
 
 /* Memory of a reader: an arena and the user kernel's work vectors. */
@@ -62,11 +66,14 @@ double kb_kernel_pair(const struct kb_kernel *k, const struct kb_point *a, const
 bool kb_kernel_same(const struct kb_kernel *k, const struct kb_point *a, const struct kb_point *b);
 uint64_t kb_kernel_hash(const struct kb_kernel *k, const struct kb_point *p);
 
+/* Whether nothing is learned from the point: level 0 where the kernel has levels. */
+bool kb_kernel_ignores(const struct kb_kernel *k, const struct kb_point *p);
+
 /* Points that others are evaluated against, stored by value; each knows its user's anchor. */
 struct kb_support {
     size_t dim, n, cap;
     struct kb_user *user;
-    uint32_t *anchor, *arm;
+    uint32_t *anchor, *arm, *level;
     double *x; /* [cap][dim] */
 };
 

@@ -196,7 +196,7 @@ static uint64_t entry_digest(const struct kb_pending_entry *entry, size_t dim)
 
     h = kb_hash_u64(h, entry->user);
     h = kb_hash_u64(h, (uint64_t)entry->expires_at_ms);
-    h = kb_hash_u64(h, entry->is_deferred);
+    h = kb_hash_u64(h, (uint64_t)entry->level << 1 | entry->is_deferred);
     for (size_t i = 0; i < entry->n_slots; i++) {
         h = kb_hash_u64(h, entry->slot[i].arm);
         h = kb_hash_u64(h, entry->slot[i].has_reward);
@@ -217,7 +217,7 @@ uint64_t kb_pending_digest(const struct kb_pending *p, size_t dim, uint64_t h)
     return kb_hash_u64(kb_hash_u64(h, p->n), sum);
 }
 
-/* n, then per entry: id, number of slots, user, deadline, deferred, the slots, the vectors
+/* n, then per entry: id, number of slots, user, deadline, deferred, level, the slots, the vectors
  * (schema/snapshot.md). Fields of 64 bits throughout, flags too: entries are few, and a plain format is
  * easier to check by hand. */
 void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w)
@@ -233,6 +233,7 @@ void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w
         kb_put_u64(w, entry->user);
         kb_put_u64(w, (uint64_t)entry->expires_at_ms);
         kb_put_u64(w, entry->is_deferred);
+        kb_put_u64(w, entry->level);
         for (size_t k = 0; k < entry->n_slots; k++) {
             kb_put_u64(w, entry->slot[k].arm);
             kb_put_u64(w, entry->slot[k].has_reward);
@@ -263,6 +264,7 @@ static enum kb_err load_entry(struct kb_pending *p, size_t dim, struct kb_reader
     entry->user = (uint32_t)kb_get_u64(r);
     entry->expires_at_ms = (int64_t)kb_get_u64(r);
     entry->is_deferred = kb_get_u64(r) != 0;
+    entry->level = (uint32_t)kb_get_count(r, KB_MAX_LEVEL);
     for (size_t k = 0; k < n_slots; k++) {
         entry->slot[k].arm = (uint32_t)kb_get_u64(r);
         entry->slot[k].has_reward = kb_get_u64(r) != 0;

@@ -35,6 +35,7 @@ struct kb_pending_entry {
     bool is_reserved; /* a reserved event waits to be applied to it */
     /* slots: 1 without a slate; bytes: of the whole block, for the memory figures */
     size_t n_slots, bytes;
+    uint32_t level; /* that slot 0 teaches; the others of a slate teach level 0 */
     struct kb_pending_slot *slot;
     double *x; /* [n_slots][dim] */
 };

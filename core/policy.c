@@ -3,6 +3,7 @@
  *   ucb       p_i = (1 - eps) [i = argmax score] + eps / C
  *   thompson  p_i = (1 - eps) P(z_i is the largest) + eps / C,  z_i ~ N(mean_i, (nu sd_i)^2) independent [LK, eq. 7]
  *   uniform   p_i = 1 / C
+ *   a rule that names its arm itself (elimination.h)  p_i = (1 - eps) [i = that arm] + eps / C
  *
  * The arm is then drawn from the propensities by one keyed uniform number. The logged propensity is thus the
  * true one by construction, whatever the rule; a replay that is handed the same number draws the same arm.
@@ -66,13 +67,26 @@ static shares_fn *const rules[KB_RULE_N] = {
     [KB_RULE_UNIFORM] = uniform_shares,
 };
 
+static void mix_exploration(const struct kb_rule_spec *rule, size_t n, double *propensity)
+{
+    for (size_t i = 0; i < n; i++)
+        propensity[i] = (1 - rule->epsilon) * propensity[i] + rule->epsilon / (double)n;
+}
+
 void kb_policy_propensities(const struct kb_rule_spec *rule, double scale, size_t n, const double *mean,
                             const double *sd, const double *score, double *propensity, struct kb_arena *arena)
 {
-    assert(n >= 1 && rule->type < KB_RULE_N);
+    assert(n >= 1 && rule->type < KB_RULE_N && rules[rule->type] != NULL);
     rules[rule->type](scale, n, mean, sd, score, propensity, arena);
+    mix_exploration(rule, n, propensity);
+}
+
+void kb_policy_point(const struct kb_rule_spec *rule, size_t n, size_t chosen, double *propensity)
+{
+    assert(chosen < n);
     for (size_t i = 0; i < n; i++)
-        propensity[i] = (1 - rule->epsilon) * propensity[i] + rule->epsilon / (double)n;
+        propensity[i] = i == chosen;
+    mix_exploration(rule, n, propensity);
 }
 
 size_t kb_policy_bytes(const struct kb_rule_spec *rule, size_t n)

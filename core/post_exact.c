@@ -8,7 +8,7 @@
  *
  * This is the Gaussian-process posterior of LK eq. 3 and TC eq. 2-3 on all t observations: repeats of a point carry
  * the information of their mean with noise lambda / n_i (tests/property/test_posteriors.c compares with the dense
- * t x t solve). Points are distinct to the kernel, so under `ones` users share one.
+ * t x t solve). Points are distinct to the kernel, so under `ones` users share one; what it ignores is not held.
  *
  *   a new point     appends a row to F
  *   one more at i   lowers the i-th diagonal by delta = lambda (1/n - 1/(n+1)): a rank-one downdate by
@@ -61,7 +61,7 @@ static enum kb_err exact_init(struct kb_posterior *p, const struct kb_spec *spec
 {
     kb_chol_init(&exact_of(p)->f);
     kb_point_index_init(&exact_of(p)->index);
-    p->max_support = spec->repr.exact_limit;
+    p->max_support = p->kernel.has_levels ? SIZE_MAX : spec->repr.exact_limit;
     return KB_OK;
 }
 
@@ -249,7 +249,7 @@ static enum kb_err collect(struct exact *e, const struct kb_history *h, const ui
     enum kb_err rc = KB_OK;
     for (size_t row = 0; row < h->n; row++) {
         struct kb_point pt = kb_history_point(h, node_of, row);
-        if (!(h->count[row] > 0))
+        if (!(h->count[row] > 0) || kb_kernel_ignores(&e->base.kernel, &pt))
             continue;
         uint32_t i = find_point(e, &pt);
         if (i == KB_POINT_NONE) {

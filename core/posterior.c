@@ -227,7 +227,7 @@ out:
 /* An exact posterior wants room when the point is new to it; a dictionary grows by atoms alone. */
 enum kb_err kb_posterior_stage_learn(struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
 {
-    return stage(p, pt, p->ops->learn_adds_point(p, pt), s);
+    return stage(p, pt, !kb_kernel_ignores(&p->kernel, pt) && p->ops->learn_adds_point(p, pt), s);
 }
 
 void kb_posterior_evidence(const struct kb_posterior *p, struct kb_evidence *out)
@@ -268,9 +268,11 @@ void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
 {
     assert(d_count >= 0 && isfinite(d_sum));
     size_t mark = kb_arena_mark(&s->arena);
-    p->evidence.square += d_square;
-    p->evidence.is_void |= p->ops->closed_evidence == NULL && d_count == 0;
-    p->ops->learn(p, pt, d_count, d_sum, s);
+    if (!kb_kernel_ignores(&p->kernel, pt)) {
+        p->evidence.square += d_square;
+        p->evidence.is_void |= p->ops->closed_evidence == NULL && d_count == 0;
+        p->ops->learn(p, pt, d_count, d_sum, s);
+    }
     p->is_unsettled = true;
     p->n_learned += 1;
     kb_arena_reset(&s->arena, mark);
@@ -361,7 +363,7 @@ struct kb_point kb_posterior_support_point(const struct kb_posterior *p, size_t 
 
 size_t kb_posterior_bytes(const struct kb_posterior *p)
 {
-    size_t point = sizeof(struct kb_user) + 2 * sizeof(uint32_t) + p->support.dim * sizeof(double);
+    size_t point = sizeof(struct kb_user) + 3 * sizeof(uint32_t) + p->support.dim * sizeof(double);
     return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point + p->ops->held_bytes(p) +
            2 * kb_spectrum_bytes(p->spectrum); /* the next one is the writer's: readers may not look at it */
 }
@@ -389,7 +391,7 @@ uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h)
     h = kb_hash_u64(h, p->support.n);
     for (size_t i = 0; i < p->support.n; i++) {
         h = kb_hash_u64(h, p->support.user[i].index);
-        h = kb_hash_u64(h, p->support.arm[i]);
+        h = kb_hash_u64(h, (uint64_t)p->support.level[i] << 32 | p->support.arm[i]);
         h = kb_hash_bytes(h, p->support.x + i * p->support.dim, p->support.dim * sizeof(double));
     }
     h = kb_evidence_digest(&p->evidence, h);

@@ -1,8 +1,8 @@
 /* Snapshots of a posterior: the support's points here, the numbers of its factors by the representation.
  *
- * Format (schema/snapshot.md): number of points; their user indices, graph nodes and arms; their coordinates; the
- * known part of the user kernel's diagonal (NaN where unknown; empty for small graphs); what a learned user kernel has
- * learned; the count of clamped values; then what the representation writes.
+ * Format (schema/snapshot.md): number of points; their user indices, graph nodes, arms and levels; their
+ * coordinates; the known part of the user kernel's diagonal (NaN where unknown; empty for small graphs); what a learned
+ * user kernel has learned; the count of clamped values; then what the representation writes.
  *
  * The user kernel's columns are not written: they are a function of the graph alone and are solved anew, sixteen
  * at a time, with the bits they had (user_kernel.h). The diagonal is, since every user who was ever shown
@@ -18,7 +18,7 @@
 #include "posterior_ops.h"
 
 /* Least number of bytes that a support point takes in a snapshot: bounds what a count may claim. */
-#define POINT_BYTES 12u
+#define POINT_BYTES 16u
 
 /* --- out -------------------------------------------------------------------------------------------------- */
 
@@ -31,6 +31,7 @@ static void save_points(const struct kb_support *s, struct kb_writer *w)
         kb_put_u64(w, s->user[i].node);
     }
     kb_put_u32s(w, s->arm, s->n);
+    kb_put_u32s(w, s->level, s->n);
     kb_put_doubles(w, s->x, s->n * s->dim);
 }
 
@@ -86,6 +87,7 @@ static enum kb_err load_points(struct kb_posterior *p, struct kb_reader *r)
         s->user[i] = (struct kb_user){.index = (uint32_t)index, .node = (uint32_t)node};
     }
     kb_get_u32s(r, s->arm, n);
+    kb_get_u32s(r, s->level, n);
     kb_get_doubles(r, s->x, n * s->dim);
     KB_TRY(r->rc);
     for (size_t i = 0; i < n * s->dim; i++) {

@@ -124,6 +124,7 @@ static inline struct kb_point kb_history_point(const struct kb_history *h, const
         .user = {.index = user, .node = node_of != NULL ? node_of[user] : KB_ID_NONE},
         .arm = h->arm[row],
         .x = h->x + row * h->dim,
+        .level = h->level[row],
     };
 }
 

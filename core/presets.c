@@ -10,6 +10,7 @@
  *   gob-lin    [LK, baselines]    laplacian 1     linear    linear       exact             ucb
  *   graph-ucb  [LK, baselines]    laplacian       linear    linear       exact             ucb
  *   coop-kernel-ucb [LK, baselines] laplacian     rbf       rbf          exact             ucb
+ *   sup-kernel-ucb [EK, baselines] ones           rbf       rbf          exact             sup_kernel
  *   cmm-ucb dmm-ucb amm-ucb ay-gp-ucb igp-ucb  [TC]
  *                                 ones            rbf       rbf          exact             ucb, with the named bound
  *   ucb ts random                 ones            ones      delta        exact             ucb, thompson, uniform
@@ -102,6 +103,15 @@ static const struct preset presets[] = {
      .arm = KB_VEC_RBF,
      .repr = KB_REPR_EXACT,
      .rule = KB_RULE_UCB,
+     .beta = 2.0},
+    {.name = "sup-kernel-ucb",
+     .about =
+         "EK's baseline (SupKernelUCB): one population, joint kernel, exact by levels, elimination in place of UCB.",
+     .user = KB_USER_ONES,
+     .context = KB_VEC_RBF,
+     .arm = KB_VEC_RBF,
+     .repr = KB_REPR_EXACT,
+     .rule = KB_RULE_SUP_KERNEL,
      .beta = 2.0},
     {.name = "gp-ucb",
      .about = "LK's baseline: one population, RBF kernel, exact, UCB.",
@@ -275,6 +285,7 @@ static void fill_defaults(struct kb_spec *spec)
                  .max_dictionary = DEFAULT_DICTIONARY,
                  .exact_limit = DEFAULT_EXACT_LIMIT},
         .conf = {.noise = 0.1, .delta = 0.01},
+        .rule = {.scale = 1.0},
         .aggregation = KB_AGG_FIRST,
         .reward_window_ms = INT64_C(3600) * 1000,
         .seed = 1,

@@ -286,6 +286,7 @@ enum kb_err kb_projection_error_load(struct kb_projection_error *e, size_t m, co
                    (node == KB_ID_NONE || node < (k->reads_nodes ? k->n_nodes : KB_ID_NONE));
         s->user[j] = (struct kb_user){.index = (uint32_t)user, .node = (uint32_t)node};
         s->anchor[j] = KB_ID_NONE;
+        s->level[j] = 0; /* levels are a matter of the exact representation */
         s->arm[j] = (uint32_t)arm;
         is_valid = get_finite(r, &e->residual[j], 1, 1) && is_valid;
         is_valid = get_finite(r, s->x + j * s->dim, s->dim, 1) && is_valid;

@@ -62,6 +62,7 @@ static const struct range ranges[] = {
     {FIELD(conf.noise), "/confidence/noise", TINY, HUGE_VALUE, false},
     {FIELD(conf.delta), "/confidence/delta", 0, 1, true},
     {FIELD(rule.epsilon), "/rule/epsilon", 0, 1, false},
+    {FIELD(rule.scale), "/rule/scale", TINY, HUGE_VALUE, false},
 };
 
 /* Walks `ranges`. NaN fails every comparison and so is outside of every range. */
@@ -137,6 +138,13 @@ static const unsigned conf_needs[KB_CONF_N] = {
     [KB_CONF_BKB] = CAP_SPECTRUM,
     [KB_CONF_EK_PLUS] = CAP_SPECTRUM,
 };
+
+static const bool rule_reads_levels[KB_RULE_N] = {[KB_RULE_SUP_KERNEL] = true};
+
+bool kb_rule_reads_levels(enum kb_rule_type type)
+{
+    return rule_reads_levels[type];
+}
 
 /* amm on all points has a closed form in numbers that the exact posterior keeps. */
 bool kb_conf_reads_spectrum(enum kb_conf_type type, bool is_sketch)
@@ -283,6 +291,24 @@ static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errms
     return KB_OK;
 }
 
+/* Levels are a factor of the kernel that only the exact posterior keeps apart, and the elimination is stated for one
+ * width beta sd: the other bounds hold for the whole of the data, not for a level's share of it. */
+static enum kb_err check_rule(const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    const char *rule = kb_rule_name((int)spec->rule.type);
+    if (!rule_reads_levels[spec->rule.type])
+        return KB_OK;
+    if (spec->repr.type != KB_REPR_EXACT)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/representation/type",
+                       "the rule %s learns by levels and needs representation exact, not %s", rule,
+                       kb_repr_name((int)spec->repr.type));
+    if (spec->conf.type != KB_CONF_FIXED)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type",
+                       "the rule %s compares widths beta sd and needs confidence fixed, not %s", rule,
+                       kb_conf_name((int)spec->conf.type));
+    return KB_OK;
+}
+
 /* Types first: what follows indexes tables with them. */
 enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg)
 {
@@ -296,6 +322,7 @@ enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg)
     KB_TRY(check_user_kernel(&spec->user_kernel, msg));
     KB_TRY(check_learned(spec, msg));
     KB_TRY(check_combination(spec, msg));
+    KB_TRY(check_rule(spec, msg));
 out:
     return rc;
 }
@@ -351,7 +378,8 @@ bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)
            same_user_kernel(&a->user_kernel, &b->user_kernel) &&
            same_vec_kernel(&a->context_kernel, &b->context_kernel) && same_vec_kernel(&a->arm_kernel, &b->arm_kernel) &&
            same_repr(&a->repr, &b->repr) && kb_spec_reads_spectrum(a) == kb_spec_reads_spectrum(b) &&
-           (!kb_spec_reads_spectrum(a) || a->conf.score == b->conf.score) && a->conf.is_mixture == b->conf.is_mixture;
+           (!kb_spec_reads_spectrum(a) || a->conf.score == b->conf.score) && a->conf.is_mixture == b->conf.is_mixture &&
+           rule_reads_levels[a->rule.type] == rule_reads_levels[b->rule.type];
 }
 
 /* The part of a vector kernel that is not a double. */

@@ -47,7 +47,7 @@ enum kb_conf_type {
 enum kb_sketch_form { KB_SKETCH_CROSS, KB_SKETCH_SPLIT, KB_SKETCH_SIMPLE, KB_SKETCH_N };
 /* What candidates are ranked by: the upper bound of the rule, or mean + beta sd, where the bounds are for reading. */
 enum kb_score { KB_SCORE_UPPER, KB_SCORE_FIXED, KB_SCORE_N };
-enum kb_rule_type { KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM, KB_RULE_N };
+enum kb_rule_type { KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM, KB_RULE_SUP_KERNEL, KB_RULE_N };
 enum kb_aggregation { KB_AGG_FIRST, KB_AGG_SUM, KB_AGG_LAST, KB_AGG_N };
 
 struct kb_user_kernel_spec {
@@ -82,7 +82,7 @@ struct kb_repr_spec {
     double epsilon;        /* KORS accuracy, in (0, 1) */
     double threshold;      /* threshold: admit when r(s) > threshold k(s,s), in (0, 1) */
     size_t max_dictionary; /* 1..4096 */
-    size_t exact_limit;    /* exact: distinct points held before the model moves to KORS, 1..16384 */
+    size_t exact_limit;    /* exact: distinct points held before the model moves to KORS, 1..16384; see elimination.h */
 };
 
 struct kb_conf_spec {
@@ -99,6 +99,7 @@ struct kb_conf_spec {
 struct kb_rule_spec {
     enum kb_rule_type type;
     double epsilon; /* share of uniform exploration mixed in, [0, 1] */
+    double scale;   /* sup_kernel: widths are compared with scale 2^-level, in reward units, > 0 */
 };
 
 struct kb_spec {
@@ -138,6 +139,9 @@ int kb_aggregation_from_name(const char *name);
 bool kb_user_kernel_reads_graph(enum kb_user_kernel_type type);
 /* Whether they come from the history as it stood at the last dictionary reset (kb_user_kernel_learn). */
 bool kb_user_kernel_is_learned(enum kb_user_kernel_type type);
+
+/* Whether the rule eliminates by levels, each of which learns from its own decisions alone (elimination.h). */
+bool kb_rule_reads_levels(enum kb_rule_type type);
 
 /* The i-th preset's name (NULL past the end): for listings and for tests that walk every row. */
 const char *kb_preset_name(size_t i);

@@ -31,6 +31,7 @@ static const char *const rule_names[KB_RULE_N] = {
     [KB_RULE_UCB] = "ucb",
     [KB_RULE_THOMPSON] = "thompson",
     [KB_RULE_UNIFORM] = "uniform",
+    [KB_RULE_SUP_KERNEL] = "sup_kernel",
 };
 static const char *const aggregation_names[KB_AGG_N] = {
     [KB_AGG_FIRST] = "first",

@@ -4,6 +4,7 @@
  *   user[i]    the user, for saving and for telling points apart
  *   anchor[i]  the slot under which the user kernel keeps that user's column
  *   arm[i]     interned arm, for kernels that compare arms by identity
+ *   level[i]   for kernels with levels (elimination.h); else 0
  *   x[i]       context, then features: dim doubles, copied
  *
  * `put` writes behind the points in force, where readers do not look: a staged dictionary point can be evaluated
@@ -33,6 +34,7 @@ void kb_support_close(struct kb_support *s)
     kb_free(s->user);
     kb_free(s->anchor);
     kb_free(s->arm);
+    kb_free(s->level);
     kb_free(s->x);
     kb_support_init(s, s->dim);
 }
@@ -51,6 +53,7 @@ enum kb_err kb_support_reserve(struct kb_support *s, size_t n_more)
     KB_TRY(grow_users(&s->user, cap));
     KB_TRY(kb_grow_u32s(&s->anchor, cap));
     KB_TRY(kb_grow_u32s(&s->arm, cap));
+    KB_TRY(kb_grow_u32s(&s->level, cap));
     KB_TRY(kb_grow_doubles(&s->x, cap * s->dim));
     s->cap = cap;
 out:
@@ -63,6 +66,7 @@ void kb_support_put(struct kb_support *s, size_t i, const struct kb_point *p, ui
     s->user[i] = p->user;
     s->anchor[i] = anchor;
     s->arm[i] = p->arm;
+    s->level[i] = p->level;
     if (s->dim > 0)
         memcpy(s->x + i * s->dim, p->x, s->dim * sizeof *p->x);
 }
@@ -77,5 +81,5 @@ void kb_support_push(struct kb_support *s, const struct kb_point *p, uint32_t an
 struct kb_point kb_support_point(const struct kb_support *s, size_t i)
 {
     assert(i < s->cap);
-    return (struct kb_point){.user = s->user[i], .arm = s->arm[i], .x = s->x + i * s->dim};
+    return (struct kb_point){.user = s->user[i], .arm = s->arm[i], .x = s->x + i * s->dim, .level = s->level[i]};
 }

@@ -116,6 +116,7 @@ static void read_decided(struct ld_in *in, const json_t *o, struct dims d, struc
     ev->as.decided.mean = ld_in_number(in, o, "mean", NAN, true);
     ev->as.decided.expires_at_ms = read_time(in, o, "expires_at");
     ev->as.decided.is_deferred = ld_in_bool(in, o, "deferred", false, false);
+    ev->as.decided.level = (uint32_t)ld_in_whole(in, o, "level", 1, KB_MAX_LEVEL, 0, false);
     if (slots == NULL)
         return;
     if (slate != NULL)
@@ -259,7 +260,7 @@ static const struct row {
     [KB_EV_ARMS] = {read_arms, {COMMON, "replace", "put", "remove"}},
     [KB_EV_DECIDED] = {read_decided,
                        {COMMON, "decision", "user", "context", "arm", "features", "propensity", "mean", "expires_at",
-                        "deferred", "slate"}},
+                        "deferred", "level", "slate"}},
     [KB_EV_REWARDED] = {read_rewarded, {COMMON, "decision", "reward", "arm"}},
     [KB_EV_OBSERVED] = {read_observed, {COMMON, "user", "context", "arm", "features", "reward", "propensity"}},
     [KB_EV_EXPIRED] = {read_expired, {COMMON, "decision", "reward"}},

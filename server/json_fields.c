@@ -70,6 +70,7 @@ const struct ld_field ld_fields[] = {
     {"confidence", "score", LD_CHOICE, AT(spec.conf.score), 0, 0, false, &scores},
     {"rule", "type", LD_CHOICE, AT(spec.rule.type), 0, 0, false, &rules},
     {"rule", "epsilon", LD_NUMBER, AT(spec.rule.epsilon), 0, 1, false, NULL},
+    {"rule", "scale", LD_NUMBER, AT(spec.rule.scale), POSITIVE, NULL},
     {"", "pending", LD_PENDING, 0, 0, 0, false, NULL},
     {"", "reward_window_s", LD_WINDOW, AT(spec.reward_window_ms), 0.001, MAX_WINDOW_S, false, NULL},
     {"", "default_reward", LD_DEFAULT_REWARD, AT(spec.default_reward), 0, 0, false, NULL},

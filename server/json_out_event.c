@@ -195,7 +195,7 @@ static void put_configured(struct ld_text *t, const struct kb_event *ev, const s
 }
 
 /* The propensity is that of slot 0 at the time; offline estimators need nothing else from the model. `deferred` is
- * written when it is true only; `expires_at` is the end of the window for its reward. */
+ * written when it is true only, and `level` when there is one; `expires_at` is the end of the window for its reward. */
 static void put_decided(struct ld_text *t, const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim)
 {
     const struct kb_ev_slot *slots = ev->as.decided.slots;
@@ -209,6 +209,8 @@ static void put_decided(struct ld_text *t, const struct kb_event *ev, uint32_t c
     put_time(t, "expires_at", ev->as.decided.expires_at_ms);
     if (ev->as.decided.is_deferred)
         ld_text_put_bool(t, "deferred", true);
+    if (ev->as.decided.level > 0)
+        ld_text_put_count(t, "level", ev->as.decided.level);
     if (ev->as.decided.n_slots > 1)
         put_slate(t, slots, ev->as.decided.n_slots, arm_dim);
 }

@@ -91,6 +91,7 @@ static enum kb_err build_event(struct ld_tenant *t, const struct ld_select *q, c
     ev->as.decided.mean = d->mean[d->chosen];
     ev->as.decided.expires_at_ms = t->world->now_ms() + spec->reward_window_ms;
     ev->as.decided.is_deferred = q->is_deferred;
+    ev->as.decided.level = d->level;
     return KB_OK;
 }
 

@@ -22,6 +22,11 @@ REFUSED = [
       for kind in ("amm", "dmm", "cmm") for representation in ("kors", "threshold") for aggregation in ("sum", "last")],
     *[({"confidence": {"type": kind, "mixture": True}}, "/confidence/mixture") for kind in ("fixed", "ek", "ek_plus", "bkb")],
     ({"confidence": {"type": "amm", "mixture": True}, "representation": {"type": "exact"}}, "/confidence/mixture"),
+    *[({"rule": {"type": "sup_kernel"}, "representation": {"type": representation}}, "/representation/type")
+      for representation in ("kors", "threshold")],
+    ({"rule": {"type": "sup_kernel"}}, "/representation/type"),  # the default row has a dictionary
+    *[({"algorithm": "sup-kernel-ucb", "confidence": {"type": kind}}, "/confidence/type")
+      for kind in ("lk", "ek", "ay", "igp", "amm", "dmm", "cmm")],
     ({"arm_dim": 0, "arm_kernel": {"type": "rbf"}}, "/arm_kernel/type"),
     ({"arm_dim": 0, "arm_kernel": {"type": "linear"}}, "/arm_kernel/type"),
     ({"context_dim": 0, "context_kernel": {"type": "rbf"}}, "/context_kernel/type"),

@@ -12,6 +12,7 @@ CONFIGS = {
     "kors": dict(algorithm="laplaced", arm_dim=1, context_dim=1, representation={"lambda": 0.2}),
     "thompson": dict(algorithm="ts", aggregation="sum"),
     "learned": dict(algorithm="coop-kernel-ucb", arm_dim=1, context_dim=1, user_kernel={"type": "mmd", "refresh": 13, "min_observations": 2}),
+    "levels": dict(algorithm="sup-kernel-ucb", arm_dim=1, context_dim=1, confidence={"beta": 0.5}),
     "median": dict(algorithm="gp-ucb", arm_dim=1, arm_kernel={"type": "rbf", "lengthscale": "median"}),
 }
 

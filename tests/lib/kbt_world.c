@@ -99,9 +99,16 @@ struct kbt_observation kbt_world_draw(const struct kbt_world *w, uint64_t key, u
     return o;
 }
 
+/* All that a world learns is of one level, which to a kernel with levels is the only one there is. */
+static uint32_t level_of(const struct kbt_world *w)
+{
+    return kb_rule_reads_levels(w->spec.rule.type) ? 1 : 0;
+}
+
 struct kb_point kbt_point(const struct kbt_world *w, const struct kbt_observation *o)
 {
-    return (struct kb_point){.user = {.index = o->user, .node = w->node_of[o->user]}, .arm = o->arm, .x = o->x};
+    return (struct kb_point){
+        .user = {.index = o->user, .node = w->node_of[o->user]}, .arm = o->arm, .x = o->x, .level = level_of(w)};
 }
 
 static void teach(struct kbt_world *w, const struct kbt_observation *o, double d_count, double d_sum, double d_square)
@@ -112,7 +119,7 @@ static void teach(struct kbt_world *w, const struct kbt_observation *o, double d
     ck_assert_int_eq(kb_history_reserve(&w->history, 1), KB_OK);
     if (kb_posterior_needs_growth(w->posterior))
         ck_assert_int_eq(kb_posterior_grow(w->posterior), KB_OK);
-    kb_history_add(&w->history, o->user, o->arm, o->x, d_count, d_sum, seq);
+    kb_history_add_at(&w->history, o->user, o->arm, pt.level, o->x, d_count, d_sum, seq);
     kb_posterior_learn(w->posterior, &pt, d_count, d_sum, d_square, &w->scratch);
 }
 
@@ -134,7 +141,7 @@ void kbt_world_correct(struct kbt_world *w, const struct kbt_observation *o, dou
 bool kbt_world_admit(struct kbt_world *w, const struct kbt_observation *o, double uniform)
 {
     struct kb_point pt = kbt_point(w, o);
-    struct kb_atom atom = {.row = kb_history_find(&w->history, o->user, o->arm, o->x)};
+    struct kb_atom atom = {.row = kb_history_find_at(&w->history, o->user, o->arm, pt.level, o->x)};
     if (!kb_posterior_admits(w->posterior, &pt, uniform, &w->scratch, &atom.probability))
         return false;
     ck_assert_int_eq(kb_posterior_stage_atom(w->posterior, &pt, &w->scratch), KB_OK);
@@ -166,7 +173,8 @@ void kbt_predict(const struct kb_posterior *p, struct kb_scratch *s, const struc
                  const struct kbt_observation *o, double *mean, double *sd)
 {
     const double *features = o->x + w->spec.context_dim;
-    struct kb_candidates cand = {.user = {.index = o->user, .node = w->node_of[o->user]},
+    struct kb_candidates cand = {.level = level_of(w),
+                                 .user = {.index = o->user, .node = w->node_of[o->user]},
                                  .context = o->x,
                                  .n = 1,
                                  .arms = &o->arm,

@@ -91,7 +91,8 @@ static void decide(struct kbt_log *log, const struct names *names, uint64_t seed
                                                .propensity = d.propensity[d.chosen],
                                                .mean = d.mean[d.chosen],
                                                .expires_at_ms = log->now_ms + 50,
-                                               .is_deferred = i % 17 == 3}};
+                                               .is_deferred = i % 17 == 3,
+                                               .level = d.level}};
     ck_assert_int_eq(kbt_log_live(log, ev, NULL), KB_OK);
     kb_engine_scratch_free(s);
 }

@@ -108,6 +108,7 @@ static void make_decided(struct dice *d, struct room *r, struct kb_event *ev)
     ev->as.decided.mean = any_double(d);
     ev->as.decided.expires_at_ms = (int64_t)(roll(d) % 253402300800000u);
     ev->as.decided.is_deferred = roll(d) % 2;
+    ev->as.decided.level = (uint32_t)(roll(d) % (KB_MAX_LEVEL + 1));
 }
 
 static void make_dictionary(struct dice *d, struct room *r, struct kb_event *ev)
@@ -262,7 +263,7 @@ static bool same_decided(const struct kb_event *a, const struct kb_event *b)
                    same_double(a->as.decided.propensity, b->as.decided.propensity) &&
                    same_double(a->as.decided.mean, b->as.decided.mean) &&
                    a->as.decided.expires_at_ms == b->as.decided.expires_at_ms &&
-                   a->as.decided.is_deferred == b->as.decided.is_deferred;
+                   a->as.decided.is_deferred == b->as.decided.is_deferred && a->as.decided.level == b->as.decided.level;
     for (size_t i = 0; is_same && i < a->as.decided.n_slots; i++)
         is_same = same_slot(&a->as.decided.slots[i], &b->as.decided.slots[i]);
     return is_same;

@@ -99,6 +99,26 @@ START_TEST(negative_zero_is_zero)
 }
 END_TEST
 
+/* As many as make neighbours in the table meet. */
+START_TEST(levels_keep_equal_points_apart)
+{
+    struct kb_history h;
+    const double x[2] = {0.5, -1};
+    kb_history_init(&h, 2);
+    ck_assert_int_eq(kb_history_reserve(&h, 500), KB_OK);
+    for (uint32_t level = 0; level < 500; level++)
+        ck_assert_uint_eq(kb_history_add_at(&h, 1, 2, level, x, 1, level, level + 1), level);
+    for (uint32_t level = 0; level < 500; level++) {
+        ck_assert_uint_eq(kb_history_find_at(&h, 1, 2, level, x), level);
+        ck_assert(h.sum[level] == level && h.level[level] == level);
+    }
+    ck_assert_uint_eq(kb_history_find(&h, 1, 2, x), 0);
+    ck_assert_uint_eq(kb_history_add(&h, 1, 2, x, 1, 1, 501), 0);
+    ck_assert_uint_eq(kb_history_find_at(&h, 1, 2, 500, x), SIZE_MAX);
+    kb_history_close(&h);
+}
+END_TEST
+
 START_TEST(corrections_change_the_sum_alone)
 {
     struct kb_history h;
@@ -230,8 +250,8 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN("history", rows_hold_counts_and_sums_of_equal_points, unseen_points_are_not_found,
-                   negative_zero_is_zero, corrections_change_the_sum_alone,
+    return KBT_RUN("history", levels_keep_equal_points_apart, rows_hold_counts_and_sums_of_equal_points,
+                   unseen_points_are_not_found, negative_zero_is_zero, corrections_change_the_sum_alone,
                    rows_are_found_by_the_event_that_first_taught_them, snapshot_keeps_rows_digest_and_lookups,
                    every_cut_of_a_snapshot_is_refused, digest_sees_every_field, failed_reservations_change_nothing);
 }

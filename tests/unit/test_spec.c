@@ -69,7 +69,7 @@ START_TEST(every_preset_passes_its_own_check_in_all_dimensions)
         }
         ck_assert_uint_gt(strlen(kb_preset_about(n)), 10);
     }
-    ck_assert_uint_eq(n, 19);
+    ck_assert_uint_eq(n, 20);
     ck_assert_ptr_null(kb_preset_about(n));
 }
 END_TEST
@@ -450,6 +450,39 @@ START_TEST(rules_that_read_a_spectrum_make_another_model_than_those_that_do_not)
 }
 END_TEST
 
+START_TEST(a_rule_that_learns_by_levels_needs_exact_and_fixed)
+{
+    struct kb_spec s = preset("sup-kernel-ucb", 2, 3);
+    ck_assert(kb_rule_reads_levels(s.rule.type) && s.rule.scale == 1);
+    s.repr.type = KB_REPR_KORS;
+    expect_refused(&s, KB_EUNSUPPORTED, "/representation/type");
+    s.repr.type = KB_REPR_THRESHOLD;
+    expect_refused(&s, KB_EUNSUPPORTED, "/representation/type");
+    s.repr.type = KB_REPR_EXACT;
+    for (int conf = 0; conf < KB_CONF_N; conf++) {
+        s.conf.type = (enum kb_conf_type)conf;
+        if (conf == KB_CONF_FIXED)
+            ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+        else
+            expect_refused(&s, KB_EUNSUPPORTED, "/confidence/type");
+    }
+    s = preset("sup-kernel-ucb", 2, 3);
+    s.rule.scale = 0;
+    expect_refused(&s, KB_EINVAL, "/rule/scale");
+}
+END_TEST
+
+START_TEST(levels_make_another_model)
+{
+    struct kb_spec a = preset("sup-kernel-ucb", 2, 3), b = a;
+    b.rule.scale = 2;
+    ck_assert(kb_spec_same_model(&a, &b));
+    ck_assert_uint_ne(kb_spec_digest(&a, 1), kb_spec_digest(&b, 1));
+    b.rule.type = KB_RULE_UCB;
+    ck_assert(!kb_spec_same_model(&a, &b));
+}
+END_TEST
+
 /* --- same model, digest ---------------------------------------------------------------------------------------- */
 
 START_TEST(only_what_moves_a_kernel_value_or_a_feature_makes_another_model)
@@ -538,6 +571,7 @@ int main(void)
         median_wants_a_kernel_with_a_lengthscale, rules_that_need_the_exact_posterior_are_refused_on_dictionaries,
         a_ball_over_a_dictionary_needs_rewards_that_stay_as_they_were_told,
         rules_that_read_a_spectrum_make_another_model_than_those_that_do_not,
+        a_rule_that_learns_by_levels_needs_exact_and_fixed, levels_make_another_model,
         only_what_moves_a_kernel_value_or_a_feature_makes_another_model,
         exact_models_do_not_depend_on_dictionary_settings, digest_sees_each_setting);
 }
