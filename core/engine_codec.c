@@ -8,7 +8,7 @@
 
 #include "alloc.h"
 
-#define ENGINE_FORMAT 2u
+#define ENGINE_FORMAT 3u
 
 static void put_vec_kernel(struct kb_writer *w, const struct kb_vec_kernel_spec *k)
 {
@@ -48,6 +48,8 @@ static void put_spec(struct kb_writer *w, const struct kb_spec *s)
     kb_put_double(w, s->repr.gamma);
     kb_put_double(w, s->repr.epsilon);
     kb_put_double(w, s->repr.threshold);
+    kb_put_double(w, s->repr.q);
+    kb_put_double(w, s->repr.batch_ratio);
     kb_put_u64(w, s->repr.max_dictionary);
     kb_put_u64(w, s->repr.exact_limit);
     kb_put_u64(w, (uint64_t)s->conf.type);
@@ -88,6 +90,8 @@ static void get_spec(struct kb_reader *r, struct kb_spec *s)
     s->repr.gamma = kb_get_double(r);
     s->repr.epsilon = kb_get_double(r);
     s->repr.threshold = kb_get_double(r);
+    s->repr.q = kb_get_double(r);
+    s->repr.batch_ratio = kb_get_double(r);
     s->repr.max_dictionary = (size_t)kb_get_u64(r);
     s->repr.exact_limit = (size_t)kb_get_u64(r);
     s->conf.type = (enum kb_conf_type)kb_get_u64(r);

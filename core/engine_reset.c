@@ -2,11 +2,13 @@
  *
  * Chance enters here alone (besides the arm drawn): follow_up and due draw with numbers keyed by (seed, seq), and what
  * came out is written into the event; a fold takes it from there. Admission: KORS [EK, eq. 41] or threshold, see
- * admission.h. A reset chooses the dictionary over the whole history in order, then teaches it all. */
+ * admission.h. A reset chooses the dictionary over the whole history in order, then teaches it all.
+ *
+ * Resampled representations [BKB, Alg. 1] are never admitted to; they come with a reset whenever the posterior says
+ * that its dictionary is outdated (kb_engine_due), so at most once a batch, and a fold of such a log only teaches. */
 #include "engine_impl.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "alloc.h"
@@ -117,58 +119,6 @@ out:
 
 /* ---- resets ----------------------------------------------------------------------------------------- */
 
-static int compare_hashes(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/* Points of the history that differ to the kernel (by 64-bit hash): what an exact posterior would hold. */
-static enum kb_err count_distinct(const struct kb_engine *e, const struct kb_kernel *kernel, size_t *n)
-{
-    const uint32_t *node_of = kb_engine_coming_nodes(e);
-    uint64_t *hash = kb_array(e->history.n + 1, 1, sizeof *hash);
-
-    if (hash == NULL)
-        return KB_ENOMEM;
-    for (size_t i = 0; i < e->history.n; i++) {
-        const uint32_t user = e->history.user[i];
-        const struct kb_point pt = {.user = {.index = user, .node = node_of[user]},
-                                    .arm = e->history.arm[i],
-                                    .x = e->history.x + i * e->history.dim};
-
-        hash[i] = kb_kernel_hash(kernel, &pt);
-    }
-    qsort(hash, e->history.n, sizeof *hash, compare_hashes);
-    *n = e->history.n > 0;
-    for (size_t i = 1; i < e->history.n; i++)
-        *n += hash[i] != hash[i - 1];
-    kb_free(hash);
-    return KB_OK;
-}
-
-/* An empty posterior for spec in *out; an exact one that would pass its limit becomes KORS in *spec. */
-static enum kb_err build_for(struct kb_engine *e, struct kb_spec *spec, struct kb_posterior **out)
-{
-    const struct kb_graph *graph = kb_engine_coming_graph(e, spec);
-    size_t n = 0;
-    enum kb_err rc = kb_posterior_new(out, spec, graph);
-
-    if (rc != KB_OK || spec->repr.type != KB_REPR_EXACT || e->history.n <= spec->repr.exact_limit)
-        return rc;
-    KB_TRY(count_distinct(e, kb_posterior_kernel(*out), &n));
-    if (n > spec->repr.exact_limit) {
-        kb_posterior_free(*out);
-        *out = NULL;
-        spec->repr.type = KB_REPR_KORS;
-        kb_spec_drop_unserved_confidence(spec);
-        KB_TRY(kb_posterior_new(out, spec, graph));
-    }
-out:
-    return rc;
-}
-
 /* Chooses the dictionary for `spec` over the history and describes the reset in *next; keeps the posterior. */
 static enum kb_err plan_reset(struct kb_engine *e, struct kb_spec spec, uint64_t seq, struct kb_event *next)
 {
@@ -179,10 +129,9 @@ static enum kb_err plan_reset(struct kb_engine *e, struct kb_spec spec, uint64_t
 
     kb_posterior_free(s->posterior);
     s->posterior = NULL;
-    KB_TRY(build_for(e, &spec, &s->posterior));
+    KB_TRY(kb_engine_build_for(e, &spec, seq, &s->posterior));
     KB_TRY(kb_posterior_fit_scratch(s->posterior, &e->scratch, 0));
-    KB_TRY(kb_posterior_choose(s->posterior, &e->history, kb_engine_coming_nodes(e), kb_hash_u64(spec.seed, seq),
-                               &e->scratch, &rows, &n));
+    KB_TRY(kb_engine_choose_rows(e, &spec, seq, &rows, &n));
     kb_free(s->atoms);
     s->atoms = kb_array(n + 1, 1, sizeof *s->atoms);
     if (s->atoms == NULL) {
@@ -248,8 +197,9 @@ static bool is_median_due(const struct kb_engine *e)
 enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *next)
 {
     struct kb_spec spec = e->spec;
-    bool is_due = e->posterior != NULL && spec.repr.type == KB_REPR_EXACT &&
-                  kb_posterior_n_support(e->posterior) > spec.repr.exact_limit;
+    bool is_due = e->posterior != NULL &&
+                  (kb_posterior_is_outdated(e->posterior) ||
+                   (spec.repr.type == KB_REPR_EXACT && kb_posterior_n_support(e->posterior) > spec.repr.exact_limit));
     enum kb_err rc = KB_OK;
 
     assert(e->staged.n_events == 0);
@@ -311,7 +261,7 @@ static enum kb_err reserve_reset(struct kb_engine *e, const struct kb_event *ev,
         if (s->posterior == NULL || !s->is_planned) {
             kb_posterior_free(s->posterior);
             s->posterior = NULL;
-            KB_TRY(kb_posterior_new(&s->posterior, &spec, kb_engine_coming_graph(e, &spec)));
+            KB_TRY(kb_engine_new_posterior(e, &spec, ev->seq, &s->posterior));
         }
         KB_TRY(kb_posterior_fit_scratch(s->posterior, &e->scratch, 0));
         KB_TRY(kb_posterior_fill(s->posterior, &e->history, kb_engine_coming_nodes(e), rows, n, &e->scratch));
@@ -323,9 +273,11 @@ out:
     return rc;
 }
 
+/* A resampling changes nothing that median lengthscales follow, so it does not put off their next look. */
 static void apply_reset(struct kb_engine *e)
 {
     struct kb_staged *s = &e->staged;
+    const bool is_resampling = !s->awaits_reset && kb_spec_same_model(&s->reset_spec, &e->spec);
 
     if (s->posterior != NULL) {
         kb_posterior_free(e->posterior);
@@ -335,7 +287,8 @@ static void apply_reset(struct kb_engine *e)
     if (s->has_graph)
         kb_engine_install_graph(e);
     e->spec = s->reset_spec;
-    e->reset_rows = e->history.n;
+    if (!is_resampling)
+        e->reset_rows = e->history.n;
     s->awaits_reset = false;
 }
 

@@ -259,6 +259,7 @@ const struct kb_posterior_ops kb_posterior_nystrom_ops = {
     .sweep_atom = nystrom_sweep_atom,
     .commit_atom = nystrom_commit_atom,
     .choose = kb_nystrom_choose,
+    .resample = kb_nystrom_resample,
     .facts = nystrom_facts,
     .digest = nystrom_digest,
     .save = nystrom_save,

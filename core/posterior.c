@@ -28,15 +28,16 @@
 #define SPECTRAL_VECTORS 6u /* what confidence rules draw besides projections, in vectors of the spectrum */
 
 static const struct kb_posterior_ops *const representations[KB_REPR_N] = {
-    [KB_REPR_EXACT] = &kb_posterior_exact_ops,
-    [KB_REPR_KORS] = &kb_posterior_nystrom_ops,
-    [KB_REPR_THRESHOLD] = &kb_posterior_nystrom_ops,
+    [KB_REPR_EXACT] = &kb_posterior_exact_ops,       [KB_REPR_KORS] = &kb_posterior_nystrom_ops,
+    [KB_REPR_THRESHOLD] = &kb_posterior_nystrom_ops, [KB_REPR_BKB] = &kb_posterior_nystrom_ops,
+    [KB_REPR_BBKB] = &kb_posterior_nystrom_ops,
 };
 
 /* --- life -------------------------------------------------------------------------------------------- */
 
 /* The whole struct of the representation is one zeroed block, so that `close` works on a half-built one. */
-enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph)
+static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph,
+                        const struct kb_posterior *other)
 {
     enum kb_err rc;
     const struct kb_posterior_ops *ops = representations[spec->repr.type];
@@ -45,9 +46,13 @@ enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *sp
         return KB_ENOMEM;
     p->ops = ops;
     p->lambda = spec->repr.lambda;
+    p->is_resampled = kb_repr_is_resampled(spec->repr.type);
+    p->q = spec->repr.q;
+    p->batch_ratio = spec->repr.type == KB_REPR_BBKB ? spec->repr.batch_ratio : 1.0;
     p->reads_spectrum = ops->weights != NULL && kb_conf_reads_spectrum(spec->conf.type);
     kb_support_init(&p->support, (size_t)spec->context_dim + spec->arm_dim);
-    KB_TRY(kb_kernel_init(&p->kernel, spec, graph));
+    KB_TRY(other != NULL ? kb_kernel_init_like(&p->kernel, spec, &other->kernel)
+                         : kb_kernel_init(&p->kernel, spec, graph));
     KB_TRY(ops->init(p, spec));
     if (p->reads_spectrum)
         KB_TRY(kb_spectrum_new(&p->spectrum, 0));
@@ -56,6 +61,17 @@ enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *sp
 out:
     kb_posterior_free(p);
     return rc;
+}
+
+enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph)
+{
+    return make(out, spec, graph, NULL);
+}
+
+enum kb_err kb_posterior_new_like(struct kb_posterior **out, const struct kb_spec *spec,
+                                  const struct kb_posterior *other)
+{
+    return make(out, spec, NULL, other);
 }
 
 void kb_posterior_free(struct kb_posterior *p)
@@ -129,11 +145,11 @@ void kb_posterior_count_clamp(const struct kb_posterior *p)
 }
 
 /* Keeps a variance inside [0, k(s,s)]; see the file header. */
-static double standard_deviation(const struct kb_posterior *p, double variance, double diag)
+static double bounded(const struct kb_posterior *p, double variance, double diag)
 {
     if (variance < -ROUNDING * diag || variance > (1 + ROUNDING) * diag)
         kb_posterior_count_clamp(p);
-    return sqrt(fmin(fmax(variance, 0.0), fmax(diag, 0.0)));
+    return fmin(fmax(variance, 0.0), fmax(diag, 0.0));
 }
 
 /* KB_BLOCK candidates at a time: kernel values first, then the representation's solves on the whole block. */
@@ -148,8 +164,25 @@ void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidat
         kb_kernel_block(&p->kernel, &p->support, cand, c0, n_c, s, block, ld, diag);
         p->ops->predict_block(p, block, ld, n_c, diag, mean + c0, sd + c0);
         for (size_t c = 0; c < n_c; c++)
-            sd[c0 + c] = standard_deviation(p, sd[c0 + c], diag[c]);
+            sd[c0 + c] = sqrt(bounded(p, sd[c0 + c], diag[c]));
     }
+    kb_arena_reset(&s->arena, mark);
+}
+
+/* Points of any users, where a decision has one: columns one by one, then the same solves. */
+void kb_posterior_variances(const struct kb_posterior *p, const struct kb_point *pts, size_t n, struct kb_scratch *s,
+                            double *variance)
+{
+    size_t mark = kb_arena_mark(&s->arena), ld = kb_block_ld(p->support.n);
+    double *block = kb_posterior_block(s, p->support.n), diag[KB_BLOCK], mean[KB_BLOCK];
+    assert(n <= KB_BLOCK);
+    for (size_t i = 0; i < n; i++) {
+        diag[i] = kb_kernel_diag(&p->kernel, &pts[i], s);
+        kb_posterior_column(p, p->support.n, &pts[i], s, block + i * ld);
+    }
+    p->ops->predict_block(p, block, ld, n, diag, mean, variance);
+    for (size_t i = 0; i < n; i++)
+        variance[i] = bounded(p, variance[i], diag[i]);
     kb_arena_reset(&s->arena, mark);
 }
 
@@ -204,6 +237,8 @@ static enum kb_err stage(struct kb_posterior *p, const struct kb_point *pt, bool
     if (adds_point)
         KB_TRY(kb_user_kernel_stage_anchor(p->kernel.user, pt->user, s->user, &slot));
     kb_posterior_user_diag(p, pt->user, s); /* solved here, so that nothing is solved under exclusion */
+    if (p->is_resampled)
+        kb_kernel_diag(&p->kernel, pt, s); /* learning asks for it */
     p->n_staged_points = n_points;
     p->n_staged++;
 out:
@@ -238,6 +273,11 @@ void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
 {
     assert(d_count >= 0 && isfinite(d_sum));
     size_t mark = kb_arena_mark(&s->arena);
+    if (p->is_resampled && d_count > 0) {
+        double variance;
+        kb_posterior_variances(p, pt, 1, s, &variance);
+        p->accumulated += d_count * variance / p->lambda;
+    }
     p->ops->learn(p, pt, d_count, d_sum, s);
     p->is_unsettled = true;
     kb_arena_reset(&s->arena, mark);
@@ -260,7 +300,7 @@ bool kb_posterior_admits(struct kb_posterior *p, const struct kb_point *pt, doub
                          double *probability)
 {
     *probability = 0;
-    if (p->ops->admission == NULL)
+    if (p->ops->admission == NULL || p->is_resampled)
         return false;
     size_t mark = kb_arena_mark(&s->arena);
     *probability = p->ops->admission(p, pt, s);
@@ -299,6 +339,27 @@ enum kb_err kb_posterior_choose(struct kb_posterior *p, const struct kb_history 
     *atoms = NULL;
     *n = 0;
     return p->ops->choose != NULL ? p->ops->choose(p, h, node_of, key, s, atoms, n) : KB_OK;
+}
+
+double kb_posterior_accumulated(const struct kb_posterior *p)
+{
+    return p->accumulated;
+}
+
+/* A reward always brings some variance, so that bkb, whose ratio is 1, is outdated after each. */
+bool kb_posterior_is_outdated(const struct kb_posterior *p)
+{
+    return p->is_resampled && 1.0 + p->accumulated > p->batch_ratio;
+}
+
+enum kb_err kb_posterior_resample(struct kb_posterior *p, const struct kb_posterior *from, const struct kb_history *h,
+                                  const uint32_t *node_of, uint64_t key, struct kb_scratch *s, struct kb_atom **atoms,
+                                  size_t *n)
+{
+    assert(p->support.n == 0 && p->is_resampled);
+    *atoms = NULL;
+    *n = 0;
+    return p->ops->resample(p, from, h, node_of, key, s, atoms, n);
 }
 
 enum kb_err kb_posterior_fill(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
@@ -358,5 +419,5 @@ uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h)
         h = kb_hash_u64(h, p->support.arm[i]);
         h = kb_hash_bytes(h, p->support.x + i * p->support.dim, p->support.dim * sizeof(double));
     }
-    return p->ops->digest(p, h);
+    return p->ops->digest(p, kb_hash_double(h, p->accumulated));
 }

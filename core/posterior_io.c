@@ -2,7 +2,7 @@
  *
  * Format (schema/snapshot.md): number of points; their user indices, graph nodes and arms; their coordinates; the
  * known part of the user kernel's diagonal (NaN where unknown; empty for small graphs); the count of clamped
- * values; then what the representation writes.
+ * values; the variance learned since a resampled dictionary was drawn (else 0); then what the representation writes.
  *
  * The user kernel's columns are not written: they are a function of the graph alone and are solved anew, sixteen
  * at a time, with the bits they had (user_kernel.h). The diagonal is, since every user who was ever shown
@@ -53,6 +53,7 @@ void kb_posterior_save(const struct kb_posterior *p, struct kb_writer *w)
     save_points(&p->support, w);
     save_diagonal(&p->kernel, w);
     kb_put_u64(w, atomic_load_explicit(&((struct kb_posterior *)p)->n_clamped, memory_order_relaxed));
+    kb_put_double(w, p->accumulated);
     p->ops->save(p, w);
 }
 
@@ -119,6 +120,9 @@ enum kb_err kb_posterior_load(struct kb_posterior *p, struct kb_reader *r, struc
     KB_TRY(load_points(p, r));
     KB_TRY(load_diagonal(&p->kernel, r));
     atomic_store_explicit(&p->n_clamped, kb_get_u64(r), memory_order_relaxed);
+    p->accumulated = kb_get_double(r);
+    if (!(p->accumulated >= 0 && isfinite(p->accumulated)))
+        return KB_ECORRUPT;
     KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
     KB_TRY(kb_posterior_anchor_support(p, 0, s));
     KB_TRY(p->ops->load(p, r));

@@ -28,7 +28,7 @@ enum kb_vec_kernel_type {
     KB_VEC_ONES,
     KB_VEC_N
 };
-enum kb_repr_type { KB_REPR_EXACT, KB_REPR_KORS, KB_REPR_THRESHOLD, KB_REPR_N };
+enum kb_repr_type { KB_REPR_EXACT, KB_REPR_KORS, KB_REPR_THRESHOLD, KB_REPR_BKB, KB_REPR_BBKB, KB_REPR_N };
 enum kb_conf_type {
     KB_CONF_FIXED,
     KB_CONF_LK,
@@ -69,6 +69,8 @@ struct kb_repr_spec {
     double gamma;          /* KORS oversampling, > 0 */
     double epsilon;        /* KORS accuracy, in (0, 1) */
     double threshold;      /* threshold: admit when r(s) > threshold k(s,s), in (0, 1) */
+    double q;              /* bkb, bbkb: a row enters with min(1, q sd^2 / lambda) per pull, > 0 [BKB, Alg. 1] */
+    double batch_ratio;    /* bbkb: C; resampled when 1 + sum sd^2 / lambda passes it, >= 1 */
     size_t max_dictionary; /* 1..4096 */
     size_t exact_limit;    /* exact: distinct points held before the model moves to KORS, 1..16384 */
 };
@@ -129,6 +131,9 @@ enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t cont
 /* Checks ranges and combinations (needs / provides). KB_EINVAL for a value out of range, KB_EUNSUPPORTED for
  * a combination; *msg points at the field ("/representation/lambda"). */
 enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg);
+
+/* Whether the dictionary is drawn anew from posterior variances now and then, and does not grow in between. */
+bool kb_repr_is_resampled(enum kb_repr_type type);
 
 /* Whether the rule reads an eigendecomposition of the posterior (spectrum.h). */
 bool kb_conf_reads_spectrum(enum kb_conf_type type);

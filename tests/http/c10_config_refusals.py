@@ -12,11 +12,10 @@ REFUSED = [
       for kind in ({"type": "heat"}, {"type": "spectral_rbf"}, {"power": 0.5}, {"power": 2})],
     ({"user_kernel": {"type": "heat"}}, "/user_kernel/population"),  # the default row has one
     ({"user_kernel": {"power": 4, "rho": 1e-6, "population": 0}}, "/user_kernel/power"),
-    ({"representation": {"type": "bkb"}}, "/representation/type"), ({"representation": {"type": "bbkb"}}, "/representation/type"),
     ({"pending": "hallucinate"}, "/pending"),
     ({"confidence": {"type": "bkb"}}, "/confidence/type"),
     *[({"confidence": {"type": kind}, "representation": {"type": representation}}, "/confidence/type")
-      for kind in ("lk", "ek", "ay", "igp", "amm", "dmm", "cmm") for representation in ("kors", "threshold")],
+      for kind in ("lk", "ek", "ay", "igp", "amm", "dmm", "cmm") for representation in ("kors", "threshold", "bkb", "bbkb")],
     ({"arm_dim": 0, "arm_kernel": {"type": "rbf"}}, "/arm_kernel/type"),
     ({"arm_dim": 0, "arm_kernel": {"type": "linear"}}, "/arm_kernel/type"),
     ({"context_dim": 0, "context_kernel": {"type": "rbf"}}, "/context_kernel/type"),

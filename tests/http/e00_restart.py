@@ -10,6 +10,8 @@ from harness import Client
 CONFIGS = {
     "exact": dict(algorithm="lk-gp-ucb", arm_dim=1, context_dim=1),
     "kors": dict(algorithm="laplaced", arm_dim=1, context_dim=1, representation={"lambda": 0.2}),
+    "bkb": dict(algorithm="bkb", arm_dim=1, context_dim=1, representation={"lambda": 0.1}),
+    "bbkb": dict(algorithm="bbkb", arm_dim=1, context_dim=1, representation={"lambda": 0.1, "batch_ratio": 3}),
     "thompson": dict(algorithm="ts", aggregation="sum"),
     "median": dict(algorithm="gp-ucb", arm_dim=1, arm_kernel={"type": "rbf", "lengthscale": "median"}),
 }

@@ -159,8 +159,10 @@ static const struct {
     {"{\"seed\":9007199254740993}", 400, "/seed"},
     /* of the contract, but not served by this version */
     {"{\"user_kernel\":{\"type\":\"mmd\"}}", 422, "/user_kernel/type"},
-    {"{\"representation\":{\"type\":\"bkb\"}}", 422, "/representation/type"},
-    {"{\"representation\":{\"type\":\"bbkb\"}}", 422, "/representation/type"},
+    {"{\"representation\":{\"type\":\"bkb\"},\"confidence\":{\"type\":\"lk\"}}", 422, "/confidence/type"},
+    {"{\"representation\":{\"q\":0}}", 400, "/representation/q"},
+    {"{\"representation\":{\"q\":\"5\"}}", 400, "/representation/q"},
+    {"{\"representation\":{\"batch_ratio\":0.99}}", 400, "/representation/batch_ratio"},
     {"{\"confidence\":{\"type\":\"bkb\"}}", 422, "/confidence/type"},
     {"{\"pending\":\"hallucinate\"}", 422, "/pending"},
     {"{\"pending\":\"hallucinate\",\"user_kernel\":{\"type\":\"mmd\"}}", 422, "/pending /user_kernel/type"},
