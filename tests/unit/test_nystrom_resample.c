@@ -2,6 +2,7 @@
  * when a draw is due, and BKB's Fig. 1. Oracles are dense (tests/lib/kbt_world.c) and share no code with the core. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "alloc.h"
 #include "kbt_world.h"
@@ -338,6 +339,37 @@ START_TEST(bbkb_draws_when_the_sum_of_variances_passes_its_ratio)
 }
 END_TEST
 
+/* The sum's bytes are found in the snapshot by their value, which stands there once. */
+START_TEST(snapshots_keep_the_sum_and_refuse_one_that_cannot_be)
+{
+    static const double bad[] = {-1, (double)NAN, (double)INFINITY};
+    struct kbt_world w;
+    struct kb_spec spec = spec_of("bbkb", 0, 2);
+    struct kb_writer out;
+    struct kb_reader in;
+    kbt_world_open(&w, &spec, N_USERS, N_ARMS, true, 5);
+    kbt_world_run(&w, 9, 6);
+    const double sum = kb_posterior_accumulated(w.posterior);
+    kb_writer_init(&out);
+    kb_posterior_save(w.posterior, &out);
+    ck_assert_int_eq(out.rc, KB_OK);
+    unsigned char *at = memmem(out.data, out.n, &sum, sizeof sum);
+    ck_assert(sum > 1 && at != NULL);
+    for (size_t i = 0; i < 4; i++) {
+        struct kb_posterior *copy = NULL;
+        ck_assert_int_eq(kb_posterior_new_like(&copy, &spec, w.posterior), KB_OK);
+        memcpy(at, i > 0 ? &bad[i - 1] : &sum, sizeof sum);
+        kb_reader_init(&in, out.data, out.n);
+        ck_assert_int_eq(kb_posterior_load(copy, &in, &w.scratch), i > 0 ? KB_ECORRUPT : KB_OK);
+        if (i == 0)
+            ck_assert_double_eq(kb_posterior_accumulated(copy), sum);
+        kb_posterior_free(copy);
+    }
+    kb_writer_close(&out);
+    kbt_world_close(&w);
+}
+END_TEST
+
 /* --- BKB's Fig. 1 ------------------------------------------------------------------------------------------ */
 
 /* lambda k_Z^T (K_Zt K_tZ + lambda K_ZZ)^-1 k_Z: the variance of the subset of regressors, which lacks the residual. */
@@ -416,6 +448,7 @@ int main(void)
     tcase_add_test(draws, a_shared_user_kernel_gives_the_bits_of_its_own);
     tcase_add_test(draws, bkb_draws_after_every_reward);
     tcase_add_test(draws, bbkb_draws_when_the_sum_of_variances_passes_its_ratio);
+    tcase_add_test(draws, snapshots_keep_the_sum_and_refuse_one_that_cannot_be);
     tcase_add_loop_test(draws, variances_do_not_starve_where_nothing_was_seen, 0, 2);
     suite_add_tcase(suite, draws);
     SRunner *runner = srunner_create(suite);
