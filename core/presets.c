@@ -5,7 +5,7 @@
  *   lk-gp-ts   [LK, eq. 7]        laplacian       rbf       rbf          exact             thompson
  *   ek-ucb     [EK, Alg. 2]       ones            rbf       rbf          kors              ucb
  *   k-ucb      [EK, Alg. 1]       ones            rbf       rbf          exact             ucb
- *   bkb bbkb   [BKB; EK, sec. 5]  ones            rbf       rbf          bkb, bbkb         ucb
+ *   bkb bbkb   [BKB, Alg. 1]      ones            rbf       rbf          bkb, bbkb         ucb
  *   gp-ucb     [LK, baselines]    ones            rbf       rbf          exact             ucb
  *   lin-ucb    [LK, baselines]    ones, identity  linear    linear       exact             ucb
  *   gob-lin    [LK, baselines]    laplacian 1     linear    linear       exact             ucb

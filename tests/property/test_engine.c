@@ -529,6 +529,42 @@ START_TEST(a_batched_resampling_waits_for_its_ratio)
 }
 END_TEST
 
+static void expect_fold(const struct kbt_log *log)
+{
+    struct kb_engine *fold = kbt_log_fold(log, NULL, 0, false);
+
+    ck_assert_uint_eq(kb_engine_digest(fold), kb_engine_digest(log->live));
+    kb_engine_free(fold);
+}
+
+/* Draws share the user kernel with the posterior before; a live engine and a fold must both see when they may not. */
+START_TEST(a_changed_graph_or_kernel_reaches_the_dictionaries_drawn_after_it)
+{
+    struct kbt_log log;
+    struct names names;
+    struct kb_spec spec = resampled_over_graph(_i % 2 == 0);
+
+    make_names(&names, 4);
+    kbt_log_open(&log);
+    ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
+    put_graph(&log, &names, 1);
+    for (size_t i = 0; i < 15; i++)
+        observe(&log, &names, 8, i);
+    put_graph(&log, &names, 3);
+    expect_fold(&log);
+    for (size_t i = 15; i < 20; i++)
+        observe(&log, &names, 8, i);
+    expect_fold(&log);
+    spec.user_kernel.rho = 0.5;
+    ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 2), NULL), KB_OK);
+    expect_fold(&log);
+    for (size_t i = 20; i < 25; i++)
+        observe(&log, &names, 8, i);
+    expect_fold(&log);
+    kbt_log_close(&log);
+}
+END_TEST
+
 /* Its resets come all the time; those of the medians are counted from the last one of theirs. */
 START_TEST(resampling_does_not_put_off_median_lengthscales)
 {
@@ -649,6 +685,7 @@ int main(void)
     tcase_add_test(some, exact_hands_over_to_kors_beyond_its_limit);
     tcase_add_test(some, a_resampling_stands_in_the_log_before_the_next_event);
     tcase_add_test(some, a_batched_resampling_waits_for_its_ratio);
+    tcase_add_loop_test(some, a_changed_graph_or_kernel_reaches_the_dictionaries_drawn_after_it, 0, 2);
     tcase_add_test(some, resampling_does_not_put_off_median_lengthscales);
     tcase_add_test(some, a_resampling_without_memory_leaves_the_last_dictionary);
     tcase_add_test(some, median_lengthscales_follow_the_catalogue_and_are_logged);
