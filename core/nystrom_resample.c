@@ -103,3 +103,26 @@ out:
     kb_free(chosen);
     return rc;
 }
+
+/* --- the posterior's side of it ------------------------------------------------------------------------------ */
+
+double kb_posterior_accumulated(const struct kb_posterior *p)
+{
+    return p->accumulated;
+}
+
+/* A reward always brings some variance, so that bkb, whose ratio is 1, is outdated after each. */
+bool kb_posterior_is_outdated(const struct kb_posterior *p)
+{
+    return p->is_resampled && 1.0 + p->accumulated > p->batch_ratio;
+}
+
+enum kb_err kb_posterior_resample(struct kb_posterior *p, const struct kb_posterior *from, const struct kb_history *h,
+                                  const uint32_t *node_of, uint64_t key, struct kb_scratch *s, struct kb_atom **atoms,
+                                  size_t *n)
+{
+    assert(p->support.n == 0 && p->is_resampled);
+    *atoms = NULL;
+    *n = 0;
+    return p->ops->resample(p, from, h, node_of, key, s, atoms, n);
+}
