@@ -102,8 +102,7 @@ void kb_scratch_close(struct kb_scratch *s)
 }
 
 /* A block of columns, the user and context factors of a decision, and five vectors (features, rows of a factor,
- * diagonals and new coordinates of a block); and where a
- * spectrum is read, a block of projections and the rules' vectors. */
+ * diagonals and new coordinates of a block); and where a spectrum is read, projections and the rules' vectors. */
 static size_t scratch_bytes(size_t n, bool reads_spectrum)
 {
     size_t spectral = kb_arena_need(KB_BLOCK * kb_block_ld(n)) + SPECTRAL_VECTORS * kb_arena_need(n);
@@ -175,7 +174,6 @@ void kb_posterior_variances(const struct kb_posterior *p, const struct kb_point 
 {
     size_t mark = kb_arena_mark(&s->arena), ld = kb_block_ld(p->support.n);
     double *block = kb_posterior_block(s, p->support.n), diag[KB_BLOCK], mean[KB_BLOCK];
-    assert(n <= KB_BLOCK);
     for (size_t i = 0; i < n; i++) {
         diag[i] = kb_kernel_diag(&p->kernel, &pts[i], s);
         kb_posterior_column(p, p->support.n, &pts[i], s, block + i * ld);
@@ -274,9 +272,9 @@ void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
     assert(d_count >= 0 && isfinite(d_sum));
     size_t mark = kb_arena_mark(&s->arena);
     if (p->is_resampled && d_count > 0) {
-        double variance;
-        kb_posterior_variances(p, pt, 1, s, &variance);
-        p->accumulated += d_count * variance / p->lambda;
+        double variance[1];
+        kb_posterior_variances(p, pt, 1, s, variance);
+        p->accumulated += d_count * variance[0] / p->lambda;
     }
     p->ops->learn(p, pt, d_count, d_sum, s);
     p->is_unsettled = true;
