@@ -3,6 +3,7 @@
  *   kors       p = min(1, gamma tau),  tau = (1 + eps) q / (q + mu)                         [EK, eq. 41]; MATH.md 3
  *              q = k(s,s) - w^T M^-1 w,  w = S k_Z(s),  M = S K_ZZ S + mu I,  S = diag(1 / sqrt(p_z))
  *   threshold  p = 1 when r(s) > threshold k(s,s), else 0: no chance involved (ours)
+ *   resampled  p = 1: whatever adds a direction may enter; what does is drawn by nystrom_resample.c  [BKB, Alg. 1]
  *
  *   p_z   probability with which dictionary point z was admitted      r(s)   residual over the dictionary
  *
@@ -97,11 +98,25 @@ static double threshold_probability(const struct kb_admission *a, const struct k
 
 static const struct kb_admission_ops threshold = {.probability = threshold_probability};
 
+/* --- resampled ------------------------------------------------------------------------------------------- */
+
+/* Asked while a drawn dictionary is built, never online (kb_posterior_admits): the limits below are all that it takes.
+ */
+static double resampled_probability(const struct kb_admission *a, const struct kb_admission_query *q, double *work)
+{
+    (void)a, (void)q, (void)work;
+    return 1.0;
+}
+
+static const struct kb_admission_ops resampled = {.probability = resampled_probability};
+
 /* --- the interface --------------------------------------------------------------------------------------- */
 
 static const struct kb_admission_ops *const rules[KB_REPR_N] = {
     [KB_REPR_KORS] = &kors,
     [KB_REPR_THRESHOLD] = &threshold,
+    [KB_REPR_BKB] = &resampled,
+    [KB_REPR_BBKB] = &resampled,
 };
 
 void kb_admission_init(struct kb_admission *a, const struct kb_repr_spec *spec)

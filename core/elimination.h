@@ -3,7 +3,7 @@
  *
  * The data of all levels stand in one exact posterior whose kernel has the factor [level == level'] (kernel.h). There
  * is no dictionary for such a model to move to: at exact_limit its decisions begin to exploit only
- * (docs/decisions/0015). */
+ * (docs/decisions/0014). */
 #ifndef KB_ELIMINATION_H
 #define KB_ELIMINATION_H
 

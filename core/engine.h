@@ -45,8 +45,8 @@ void kb_engine_free(struct kb_engine *e);
 enum kb_err kb_engine_follow_up(struct kb_engine *e, const struct kb_event *ev, struct kb_event *next);
 
 /* A dictionary reset that the engine's own state calls for (exact_limit passed; a median lengthscale
- * moved; a learned user kernel wants a refresh), to be handled as a batch of its own before new events. next->type
- * KB_EV_NONE when nothing is due. */
+ * moved; a learned user kernel wants a refresh; a dictionary is to be resampled), to be handled as a batch of its own
+ * before new events. next->type KB_EV_NONE when nothing is due. */
 enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *next);
 
 enum kb_err kb_engine_reserve(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);

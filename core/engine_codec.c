@@ -52,6 +52,8 @@ static void put_spec(struct kb_writer *w, const struct kb_spec *s)
     kb_put_double(w, s->repr.gamma);
     kb_put_double(w, s->repr.epsilon);
     kb_put_double(w, s->repr.threshold);
+    kb_put_double(w, s->repr.q);
+    kb_put_double(w, s->repr.batch_ratio);
     kb_put_u64(w, s->repr.max_dictionary);
     kb_put_u64(w, s->repr.exact_limit);
     kb_put_u64(w, (uint64_t)s->conf.type);
@@ -100,6 +102,8 @@ static void get_spec(struct kb_reader *r, struct kb_spec *s)
     s->repr.gamma = kb_get_double(r);
     s->repr.epsilon = kb_get_double(r);
     s->repr.threshold = kb_get_double(r);
+    s->repr.q = kb_get_double(r);
+    s->repr.batch_ratio = kb_get_double(r);
     s->repr.max_dictionary = (size_t)kb_get_u64(r);
     s->repr.exact_limit = (size_t)kb_get_u64(r);
     s->conf.type = (enum kb_conf_type)kb_get_u64(r);

@@ -4,6 +4,7 @@
  *   engine_log.c    events of the traffic: decided, rewarded, observed, expired, activated, late
  *   engine_model.c  events that change the model: configured, graph, arms
  *   engine_reset.c  dictionary events: admissions and resets
+ *   engine_build.c  the posterior and the dictionary that a reset puts in force
  *   engine_lengthscale.c  median lengthscales
  *   engine_decide.c decide and its scratch
  *   engine_read.c   getters, counts, digest
@@ -140,6 +141,17 @@ const struct kb_staged_point *kb_engine_staged_point(const struct kb_engine *e, 
 
 /* Frees all that is staged for model changes (rollback, and when nothing waits for it any more). */
 void kb_engine_drop_model_stage(struct kb_engine *e);
+
+/* For the reset at `seq` (engine_build.c): an empty posterior for spec; the same, where an exact one that would pass
+ * its limit becomes KORS in *spec; and the dictionary's rows, put into the staged posterior (*rows: kb_free). */
+enum kb_err kb_engine_new_posterior(const struct kb_engine *e, const struct kb_spec *spec, uint64_t seq,
+                                    struct kb_posterior **out);
+/* Whether an exact model of n points has to become a dictionary. Under a rule that learns by levels it cannot: its
+ * decisions teach nothing beyond the limit instead (engine_decide.c). */
+bool kb_engine_outgrows_exact(const struct kb_spec *spec, size_t n);
+enum kb_err kb_engine_build_for(struct kb_engine *e, struct kb_spec *spec, uint64_t seq, struct kb_posterior **out);
+enum kb_err kb_engine_choose_rows(struct kb_engine *e, const struct kb_spec *spec, uint64_t seq, struct kb_atom **rows,
+                                  size_t *n);
 
 /* Median lengthscales (engine_lengthscale.c): moves those of *spec that follow the data to what the history, and the
  * catalogue as `arms_event` (may be NULL) will leave it, say. *has_moved: by more than 5 %. KB_ENOMEM. */

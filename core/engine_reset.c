@@ -4,11 +4,13 @@
  * came out is written into the event; a fold takes it from there. Admission: KORS [EK, eq. 41] or threshold, see
  * admission.h. A reset chooses the dictionary over the whole history in order, then teaches it all. A learned user
  * kernel (mmd) learns from the history at every reset and at no other time, so that the log says when: a fold stops at
- * the same event and finds the same history. Its own resets fall due every `refresh` learned rewards. */
+ * the same event and finds the same history. Its own resets fall due every `refresh` learned rewards.
+ *
+ * Resampled representations [BKB, Alg. 1] are never admitted to; they come with a reset whenever the posterior says
+ * that its dictionary is outdated (kb_engine_due), so at most once a batch, and a fold of such a log only teaches. */
 #include "engine_impl.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "alloc.h"
@@ -119,72 +121,6 @@ out:
 
 /* ---- resets ----------------------------------------------------------------------------------------- */
 
-static int compare_hashes(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/* Points of the history that differ to the kernel (by 64-bit hash): what an exact posterior would hold. */
-static enum kb_err count_distinct(const struct kb_engine *e, const struct kb_kernel *kernel, size_t *n)
-{
-    const uint32_t *node_of = kb_engine_coming_nodes(e);
-    uint64_t *hash = kb_array(e->history.n + 1, 1, sizeof *hash);
-
-    if (hash == NULL)
-        return KB_ENOMEM;
-    for (size_t i = 0; i < e->history.n; i++) {
-        const uint32_t user = e->history.user[i];
-        const struct kb_point pt = {.user = {.index = user, .node = node_of[user]},
-                                    .arm = e->history.arm[i],
-                                    .x = e->history.x + i * e->history.dim};
-
-        hash[i] = kb_kernel_hash(kernel, &pt);
-    }
-    qsort(hash, e->history.n, sizeof *hash, compare_hashes);
-    *n = e->history.n > 0;
-    for (size_t i = 1; i < e->history.n; i++)
-        *n += hash[i] != hash[i - 1];
-    kb_free(hash);
-    return KB_OK;
-}
-
-/* An empty posterior for spec, its user kernel learned from the history where it is one of those. */
-static enum kb_err open_posterior(const struct kb_engine *e, const struct kb_spec *spec, struct kb_posterior **out)
-{
-    enum kb_err rc = kb_posterior_new(out, spec, kb_engine_coming_graph(e, spec));
-
-    return rc == KB_OK ? kb_posterior_learn_users(*out, &e->history) : rc;
-}
-
-/* Whether an exact model of n points has to become a dictionary. Under a rule that learns by levels it cannot: its
- * decisions teach nothing beyond the limit instead (engine_decide.c). */
-static bool outgrows(const struct kb_spec *spec, size_t n)
-{
-    return spec->repr.type == KB_REPR_EXACT && n > spec->repr.exact_limit && !kb_rule_reads_levels(spec->rule.type);
-}
-
-/* An empty posterior for spec in *out; an exact one that would pass its limit becomes KORS in *spec. */
-static enum kb_err build_for(struct kb_engine *e, struct kb_spec *spec, struct kb_posterior **out)
-{
-    size_t n = 0;
-    enum kb_err rc = open_posterior(e, spec, out);
-
-    if (rc != KB_OK || !outgrows(spec, e->history.n))
-        return rc;
-    KB_TRY(count_distinct(e, kb_posterior_kernel(*out), &n));
-    if (outgrows(spec, n)) {
-        kb_posterior_free(*out);
-        *out = NULL;
-        spec->repr.type = KB_REPR_KORS;
-        kb_spec_drop_unserved_confidence(spec);
-        KB_TRY(open_posterior(e, spec, out));
-    }
-out:
-    return rc;
-}
-
 /* What the model in force has proved goes on under the next one. */
 static void put_evidence(const struct kb_engine *e, struct kb_event *next)
 {
@@ -218,10 +154,9 @@ static enum kb_err plan_reset(struct kb_engine *e, struct kb_spec spec, uint64_t
 
     kb_posterior_free(s->posterior);
     s->posterior = NULL;
-    KB_TRY(build_for(e, &spec, &s->posterior));
+    KB_TRY(kb_engine_build_for(e, &spec, seq, &s->posterior));
     KB_TRY(kb_posterior_fit_scratch(s->posterior, &e->scratch, 0));
-    KB_TRY(kb_posterior_choose(s->posterior, &e->history, kb_engine_coming_nodes(e), kb_hash_u64(spec.seed, seq),
-                               &e->scratch, &rows, &n));
+    KB_TRY(kb_engine_choose_rows(e, &spec, seq, &rows, &n));
     kb_free(s->atoms);
     s->atoms = kb_array(n + 1, 1, sizeof *s->atoms);
     if (s->atoms == NULL) {
@@ -300,7 +235,8 @@ bool kb_engine_is_refresh_due(const struct kb_engine *e, size_t n_more)
 enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *next)
 {
     struct kb_spec spec = e->spec;
-    bool is_due = e->posterior != NULL && outgrows(&spec, kb_posterior_n_support(e->posterior));
+    bool is_due = e->posterior != NULL && (kb_posterior_is_outdated(e->posterior) ||
+                                           kb_engine_outgrows_exact(&spec, kb_posterior_n_support(e->posterior)));
     enum kb_err rc = KB_OK;
 
     assert(e->staged.n_events == 0);
@@ -365,7 +301,7 @@ static enum kb_err reserve_reset(struct kb_engine *e, const struct kb_event *ev,
         if (s->posterior == NULL || !s->is_planned) {
             kb_posterior_free(s->posterior);
             s->posterior = NULL;
-            KB_TRY(open_posterior(e, &spec, &s->posterior));
+            KB_TRY(kb_engine_new_posterior(e, &spec, ev->seq, &s->posterior));
         }
         kb_posterior_set_evidence(s->posterior, &evidence);
         KB_TRY(kb_posterior_fit_scratch(s->posterior, &e->scratch, 0));
@@ -378,9 +314,11 @@ out:
     return rc;
 }
 
+/* A resampling changes nothing that median lengthscales follow, so it does not put off their next look. */
 static void apply_reset(struct kb_engine *e)
 {
     struct kb_staged *s = &e->staged;
+    const bool is_resampling = !s->awaits_reset && kb_spec_same_model(&s->reset_spec, &e->spec);
 
     if (s->posterior != NULL) {
         kb_posterior_free(e->posterior);
@@ -390,8 +328,9 @@ static void apply_reset(struct kb_engine *e)
     if (s->has_graph)
         kb_engine_install_graph(e);
     e->spec = s->reset_spec;
-    e->reset_rows = e->history.n;
     e->reset_count = e->history.n_observed;
+    if (!is_resampling)
+        e->reset_rows = e->history.n;
     s->awaits_reset = false;
 }
 

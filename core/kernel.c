@@ -49,6 +49,20 @@ enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, cons
     return KB_OK;
 }
 
+/* Dimensions never differ within a history, so only the vectors' kernels are taken from the spec. */
+enum kb_err kb_kernel_init_like(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_kernel *other)
+{
+    struct kb_user_kernel *user = NULL;
+    enum kb_err rc = kb_user_kernel_new_like(&user, other->user);
+    if (rc != KB_OK)
+        return rc;
+    *k = *other;
+    k->user = user;
+    k->context = spec->context_kernel;
+    k->arm = spec->arm_kernel;
+    return KB_OK;
+}
+
 void kb_kernel_close(struct kb_kernel *k)
 {
     kb_user_kernel_free(k->user);

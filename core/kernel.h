@@ -50,6 +50,8 @@ struct kb_scratch {
 };
 
 enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_graph *graph);
+/* The same, with the user kernel's values shared with `other`, whose user kernel and graph spec must have. */
+enum kb_err kb_kernel_init_like(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_kernel *other);
 void kb_kernel_close(struct kb_kernel *k);
 
 /* Lets a learned user kernel learn from h, by its contexts, or its features where there are no contexts; nothing for

@@ -1,5 +1,5 @@
 /* Inside of the dictionary posterior: its state, shared by post_nystrom.c (learning and admissions while it serves)
- * and nystrom_build.c (choosing and filling before it does). Only these two include this. */
+ * nystrom_build.c (choosing and filling before it does) and nystrom_resample.c. Only these include this. */
 #ifndef KB_NYSTROM_H
 #define KB_NYSTROM_H
 
@@ -43,6 +43,16 @@ void kb_nystrom_prepare_point(struct kb_nystrom *n, struct kb_scratch *s);
 /* Appends the prepared point to A and to the admission rule's state. Room reserved. O(m^2). */
 void kb_nystrom_enter_point(struct kb_nystrom *n, double probability, struct kb_scratch *s);
 
+/* What choosing and resampling share: the admission probability with the arena left as it was; whether an event names
+ * the row; one more point behind the dictionary. [building] */
+double kb_nystrom_probability(const struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s);
+bool kb_nystrom_can_name(const struct kb_history *h, size_t row);
+enum kb_err kb_nystrom_build_point(struct kb_nystrom *n, const struct kb_point *pt, double probability,
+                                   struct kb_scratch *s);
+
+enum kb_err kb_nystrom_resample(struct kb_posterior *p, const struct kb_posterior *from, const struct kb_history *h,
+                                const uint32_t *node_of, uint64_t key, struct kb_scratch *s, struct kb_atom **atoms,
+                                size_t *n_atoms);
 enum kb_err kb_nystrom_choose(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of, uint64_t key,
                               struct kb_scratch *s, struct kb_atom **atoms, size_t *n_atoms);
 enum kb_err kb_nystrom_fill(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,

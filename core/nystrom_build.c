@@ -25,8 +25,8 @@
 /* --- choosing -------------------------------------------------------------------------------------------- */
 
 /* Pushes a point as the next of the dictionary and enters it. [building] */
-static enum kb_err build_point(struct kb_nystrom *n, const struct kb_point *pt, double probability,
-                               struct kb_scratch *s)
+enum kb_err kb_nystrom_build_point(struct kb_nystrom *n, const struct kb_point *pt, double probability,
+                                   struct kb_scratch *s)
 {
     enum kb_err rc;
     size_t m = n->base.support.n;
@@ -40,7 +40,7 @@ out:
 }
 
 /* The admission probability, with the arena left as it was. */
-static double probability_of(const struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
+double kb_nystrom_probability(const struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
 {
     size_t mark = kb_arena_mark(&s->arena);
     double probability = kb_nystrom_admission(p, pt, s);
@@ -50,7 +50,7 @@ static double probability_of(const struct kb_posterior *p, const struct kb_point
 
 /* The log names a dictionary point by the event that first taught it. When one event taught several rows (a slate
  * whose window closed) only the first of them has a name, and the others are never chosen. */
-static bool can_be_named(const struct kb_history *h, size_t row)
+bool kb_nystrom_can_name(const struct kb_history *h, size_t row)
 {
     return h->count[row] > 0 && (row == 0 || h->first_seq[row - 1] != h->first_seq[row]);
 }
@@ -60,20 +60,22 @@ enum kb_err kb_nystrom_choose(struct kb_posterior *p, const struct kb_history *h
 {
     enum kb_err rc;
     struct kb_nystrom *n = kb_nystrom_of(p);
+    if (p->is_resampled)
+        return kb_nystrom_resample(p, p, h, node_of, key, s, atoms, n_atoms); /* from the prior: p is empty */
     size_t most = h->n < p->max_support ? h->n : p->max_support, count = 0;
     struct kb_atom *chosen = kb_array(most + 1, 1, sizeof *chosen);
     rc = chosen != NULL ? kb_posterior_fit_for(p, s, most, 0) : KB_ENOMEM;
     KB_TRY(rc);
     for (size_t row = 0; row < h->n && count < most; row++) {
-        if (!can_be_named(h, row))
+        if (!kb_nystrom_can_name(h, row))
             continue;
         struct kb_point pt = kb_history_point(h, node_of, row);
-        double probability = probability_of(p, &pt, s);
+        double probability = kb_nystrom_probability(p, &pt, s);
         /* 1 - (1 - p)^count, without cancellation for small p */
         double chance = -expm1(h->count[row] * log1p(-probability));
         if (!(chance > 0) || kb_rng_uniform(key, KB_STREAM_DICTIONARY, row) >= chance)
             continue;
-        KB_TRY(build_point(n, &pt, probability, s));
+        KB_TRY(kb_nystrom_build_point(n, &pt, probability, s));
         chosen[count++] = (struct kb_atom){.row = row, .probability = probability};
     }
     *atoms = chosen;

@@ -132,6 +132,8 @@ static void nystrom_learn(struct kb_posterior *p, const struct kb_point *pt, dou
     if (d_count > 0) {
         foretell(n, z, residual, work, foretold);
         kb_evidence_add(&p->evidence, d_sum, foretold, n->n_ridges);
+        if (p->is_resampled)
+            p->accumulated += foretold[0].s2; /* sd^2 / lambda before the step [BKB, Alg. 1] */
         kb_projection_error_add(&n->error, &p->kernel, pt, z, m, diag, residual, &s->arena);
     }
     for (size_t i = 0; i < n->n_ridges && m > 0; i++) {
@@ -345,6 +347,7 @@ const struct kb_posterior_ops kb_posterior_nystrom_ops = {
     .sweep_atom = nystrom_sweep_atom,
     .commit_atom = nystrom_commit_atom,
     .choose = kb_nystrom_choose,
+    .resample = kb_nystrom_resample,
     .facts = nystrom_facts,
     .digest = nystrom_digest,
     .save = nystrom_save,

@@ -29,15 +29,16 @@
 #define SPECTRAL_VECTORS 6u /* what confidence rules draw besides projections, in vectors of the spectrum */
 
 static const struct kb_posterior_ops *const representations[KB_REPR_N] = {
-    [KB_REPR_EXACT] = &kb_posterior_exact_ops,
-    [KB_REPR_KORS] = &kb_posterior_nystrom_ops,
-    [KB_REPR_THRESHOLD] = &kb_posterior_nystrom_ops,
+    [KB_REPR_EXACT] = &kb_posterior_exact_ops,       [KB_REPR_KORS] = &kb_posterior_nystrom_ops,
+    [KB_REPR_THRESHOLD] = &kb_posterior_nystrom_ops, [KB_REPR_BKB] = &kb_posterior_nystrom_ops,
+    [KB_REPR_BBKB] = &kb_posterior_nystrom_ops,
 };
 
 /* --- life -------------------------------------------------------------------------------------------- */
 
 /* The whole struct of the representation is one zeroed block, so that `close` works on a half-built one. */
-enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph)
+static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph,
+                        const struct kb_posterior *other)
 {
     enum kb_err rc;
     const struct kb_posterior_ops *ops = representations[spec->repr.type];
@@ -49,8 +50,12 @@ enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *sp
     p->accuracy = spec->repr.epsilon;
     p->reads_spectrum = kb_spec_reads_spectrum(spec);
     p->settles_lazily = spec->conf.score == KB_SCORE_FIXED;
+    p->is_resampled = kb_repr_is_resampled(spec->repr.type);
+    p->q = spec->repr.q;
+    p->batch_ratio = spec->repr.type == KB_REPR_BBKB ? spec->repr.batch_ratio : 1.0;
     kb_support_init(&p->support, (size_t)spec->context_dim + spec->arm_dim);
-    KB_TRY(kb_kernel_init(&p->kernel, spec, graph));
+    KB_TRY(other != NULL ? kb_kernel_init_like(&p->kernel, spec, &other->kernel)
+                         : kb_kernel_init(&p->kernel, spec, graph));
     KB_TRY(ops->init(p, spec));
     if (p->reads_spectrum)
         KB_TRY(kb_spectrum_new(&p->spectrum, 0));
@@ -59,6 +64,17 @@ enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *sp
 out:
     kb_posterior_free(p);
     return rc;
+}
+
+enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph)
+{
+    return make(out, spec, graph, NULL);
+}
+
+enum kb_err kb_posterior_new_like(struct kb_posterior **out, const struct kb_spec *spec,
+                                  const struct kb_posterior *other)
+{
+    return make(out, spec, NULL, other);
 }
 
 void kb_posterior_free(struct kb_posterior *p)
@@ -140,11 +156,11 @@ void kb_posterior_count_clamp(const struct kb_posterior *p)
 }
 
 /* Keeps a variance inside [0, k(s,s)]; see the file header. */
-static double standard_deviation(const struct kb_posterior *p, double variance, double diag)
+static double bounded(const struct kb_posterior *p, double variance, double diag)
 {
     if (variance < -ROUNDING * diag || variance > (1 + ROUNDING) * diag)
         kb_posterior_count_clamp(p);
-    return sqrt(fmin(fmax(variance, 0.0), fmax(diag, 0.0)));
+    return fmin(fmax(variance, 0.0), fmax(diag, 0.0));
 }
 
 /* KB_BLOCK candidates at a time: kernel values first, then the representation's solves on the whole block. */
@@ -159,8 +175,24 @@ void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidat
         kb_kernel_block(&p->kernel, &p->support, cand, c0, n_c, s, block, ld, diag);
         p->ops->predict_block(p, block, ld, n_c, diag, mean + c0, sd + c0);
         for (size_t c = 0; c < n_c; c++)
-            sd[c0 + c] = standard_deviation(p, sd[c0 + c], diag[c]);
+            sd[c0 + c] = sqrt(bounded(p, sd[c0 + c], diag[c]));
     }
+    kb_arena_reset(&s->arena, mark);
+}
+
+/* Points of any users, where a decision has one: columns one by one, then the same solves. */
+void kb_posterior_variances(const struct kb_posterior *p, const struct kb_point *pts, size_t n, struct kb_scratch *s,
+                            double *variance)
+{
+    size_t mark = kb_arena_mark(&s->arena), ld = kb_block_ld(p->support.n);
+    double *block = kb_posterior_block(s, p->support.n), diag[KB_BLOCK], mean[KB_BLOCK];
+    for (size_t i = 0; i < n; i++) {
+        diag[i] = kb_kernel_diag(&p->kernel, &pts[i], s);
+        kb_posterior_column(p, p->support.n, &pts[i], s, block + i * ld);
+    }
+    p->ops->predict_block(p, block, ld, n, diag, mean, variance);
+    for (size_t i = 0; i < n; i++)
+        variance[i] = bounded(p, variance[i], diag[i]);
     kb_arena_reset(&s->arena, mark);
 }
 
@@ -295,7 +327,7 @@ bool kb_posterior_admits(struct kb_posterior *p, const struct kb_point *pt, doub
                          double *probability)
 {
     *probability = 0;
-    if (p->ops->admission == NULL)
+    if (p->ops->admission == NULL || p->is_resampled)
         return false;
     size_t mark = kb_arena_mark(&s->arena);
     *probability = p->ops->admission(p, pt, s);
@@ -395,5 +427,5 @@ uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h)
         h = kb_hash_bytes(h, p->support.x + i * p->support.dim, p->support.dim * sizeof(double));
     }
     h = kb_evidence_digest(&p->evidence, h);
-    return p->ops->digest(p, h);
+    return p->ops->digest(p, kb_hash_double(h, p->accumulated));
 }

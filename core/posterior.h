@@ -4,7 +4,8 @@
  *                              is the GP posterior of LK eq. 3 and TC eq. 2-3 on the full history; O(|U|^2) per event
  *   nystrom  (post_nystrom.c)  features z(s) = A^-1 k_Z(s) over a dictionary Z, V = sum z z^T + lambda I = R R^T
  *                              [EK, Prop. 4.2]; O(m^2) per event and C m^2 per decision. The dictionary grows by
- *                              an admission rule (admission.h): KORS [EK, eq. 41] or residual threshold.
+ *                              an admission rule (admission.h): KORS [EK, eq. 41] or residual threshold; or it is
+ *                              drawn anew from the variances now and then (nystrom_resample.c) [BKB, Alg. 1].
  *
  *   mean(s) = z.V^-1 b,   sd^2(s) = r(s) + lambda z.V^-1 z,   r = k(s,s) - z.z     (MATH.md 2; GP scale, reward units)
  *
@@ -31,6 +32,9 @@ struct kb_atom {
 
 /* Empty posterior for spec over the graph (borrowed; may be NULL). Takes O(n^3) for dense graphs. [building] */
 enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph);
+/* The same for a spec and a graph whose user kernel is that of `other`: its values are shared, not computed. */
+enum kb_err kb_posterior_new_like(struct kb_posterior **out, const struct kb_spec *spec,
+                                  const struct kb_posterior *other);
 void kb_posterior_free(struct kb_posterior *p);
 /* Lets a learned user kernel (mmd) learn from the history, right after `new` and before choose or fill; nothing for
  * the others. KB_ENOMEM. [building] */
@@ -110,6 +114,20 @@ void kb_posterior_commit_atom(struct kb_posterior *p, struct kb_scratch *s);
  * *n is 0. p must be empty and is left with the dictionary's A factor only; follow with kb_posterior_fill. */
 enum kb_err kb_posterior_choose(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
                                 uint64_t key, struct kb_scratch *s, struct kb_atom **atoms, size_t *n);
+
+/* --- resampled dictionaries (bkb, bbkb)  [BKB, Alg. 1] --- */
+
+/* Sum of sd^2 / lambda over the rewards learned since the dictionary was drawn, each as it was before its step; and
+ * whether it is time to draw another: 1 + sum > C, where bkb's C is 1. Never for other representations. O(1). */
+double kb_posterior_accumulated(const struct kb_posterior *p);
+bool kb_posterior_is_outdated(const struct kb_posterior *p);
+
+/* Like choose, with p_j = min(1, q sd^2(s_j) / lambda) per observation from the variances under `from`: another
+ * posterior of the same kernel, or p itself (empty: the prior's). Independent of the order of rows, but for ties: a row
+ * that adds no direction to those before it is left out. Never empty where some k(s,s) > 0. */
+enum kb_err kb_posterior_resample(struct kb_posterior *p, const struct kb_posterior *from, const struct kb_history *h,
+                                  const uint32_t *node_of, uint64_t key, struct kb_scratch *s, struct kb_atom **atoms,
+                                  size_t *n);
 
 /* Teaches an empty posterior the whole history with the given dictionary (exact: atoms ignored, all rows).
  * Deterministic: the same history, atoms and spec give the same bits, after choose or not. KB_ENOMEM, KB_ENOTPD

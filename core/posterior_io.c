@@ -56,6 +56,7 @@ void kb_posterior_save(const struct kb_posterior *p, struct kb_writer *w)
     kb_user_kernel_save(p->kernel.user, w);
     kb_put_u64(w, atomic_load_explicit(&((struct kb_posterior *)p)->n_clamped, memory_order_relaxed));
     kb_evidence_save(&p->evidence, w);
+    kb_put_double(w, p->accumulated);
     p->ops->save(p, w);
 }
 
@@ -124,9 +125,12 @@ enum kb_err kb_posterior_load(struct kb_posterior *p, struct kb_reader *r, struc
     KB_TRY(load_diagonal(&p->kernel, r));
     KB_TRY(kb_user_kernel_load(p->kernel.user, r));
     atomic_store_explicit(&p->n_clamped, kb_get_u64(r), memory_order_relaxed);
+    KB_TRY(kb_evidence_load(&p->evidence, r));
+    p->accumulated = kb_get_double(r);
+    if (!(p->accumulated >= 0 && isfinite(p->accumulated)))
+        return KB_ECORRUPT;
     KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
     KB_TRY(kb_posterior_anchor_support(p, 0, s));
-    KB_TRY(kb_evidence_load(&p->evidence, r));
     KB_TRY(p->ops->load(p, r));
     KB_TRY(r->rc);
     p->is_unsettled = true;

@@ -52,6 +52,9 @@ struct kb_posterior_ops {
     void (*commit_atom)(struct kb_posterior *p, struct kb_scratch *s);
     enum kb_err (*choose)(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of, uint64_t key,
                           struct kb_scratch *s, struct kb_atom **atoms, size_t *n);
+    enum kb_err (*resample)(struct kb_posterior *p, const struct kb_posterior *from, const struct kb_history *h,
+                            const uint32_t *node_of, uint64_t key, struct kb_scratch *s, struct kb_atom **atoms,
+                            size_t *n);
 
     /* Fills effective_dimension and information_gain. */
     enum kb_err (*facts)(const struct kb_posterior *p, struct kb_posterior_facts *out);
@@ -65,6 +68,9 @@ struct kb_posterior {
     struct kb_kernel kernel;
     struct kb_support support; /* dictionary, or all distinct points */
     double lambda, accuracy;   /* a and epsilon of the spec */
+    bool is_resampled;         /* the dictionary is drawn anew, and does not grow in between */
+    double q, batch_ratio;     /* of the draw, when it is */
+    double accumulated;        /* sum of sd^2 / lambda, each before its step, since the dictionary was drawn */
     size_t max_support;        /* growth by doubling stops here; more is reserved only when needed */
     size_t cap;                /* support points that every array has room for */
     size_t n_staged;           /* learning steps and atoms staged and not used yet */
@@ -98,6 +104,10 @@ static inline size_t kb_block_ld(size_t n)
 {
     return ((n + 7) & ~(size_t)7) | 8;
 }
+
+/* variance[i] = sd^2 of point i <= KB_BLOCK of them; a block from the arena. [shared] */
+void kb_posterior_variances(const struct kb_posterior *p, const struct kb_point *pts, size_t n, struct kb_scratch *s,
+                            double *variance);
 
 /* A block for n support points, KB_BLOCK columns of kb_block_ld(n), from the arena. */
 double *kb_posterior_block(struct kb_scratch *s, size_t n);

@@ -5,6 +5,7 @@
  *   lk-gp-ts   [LK, eq. 7]        laplacian       rbf       rbf          exact             thompson
  *   ek-ucb     [EK, Alg. 2]       ones            rbf       rbf          kors              ucb
  *   k-ucb      [EK, Alg. 1]       ones            rbf       rbf          exact             ucb
+ *   bkb bbkb   [BKB, Alg. 1]      ones            rbf       rbf          bkb, bbkb         ucb
  *   gp-ucb     [LK, baselines]    ones            rbf       rbf          exact             ucb
  *   lin-ucb    [LK, baselines]    ones, identity  linear    linear       exact             ucb
  *   gob-lin    [LK, baselines]    laplacian 1     linear    linear       exact             ucb
@@ -112,6 +113,22 @@ static const struct preset presets[] = {
      .arm = KB_VEC_RBF,
      .repr = KB_REPR_EXACT,
      .rule = KB_RULE_SUP_KERNEL,
+     .beta = 2.0},
+    {.name = "bkb",
+     .about = "BKB (CBKB): one population, joint kernel, a dictionary drawn anew after every batch of rewards, UCB.",
+     .user = KB_USER_ONES,
+     .context = KB_VEC_RBF,
+     .arm = KB_VEC_RBF,
+     .repr = KB_REPR_BKB,
+     .rule = KB_RULE_UCB,
+     .beta = 2.0},
+    {.name = "bbkb",
+     .about = "BBKB (CBBKB): as bkb, but drawn anew only once enough posterior variance has been learned, UCB.",
+     .user = KB_USER_ONES,
+     .context = KB_VEC_RBF,
+     .arm = KB_VEC_RBF,
+     .repr = KB_REPR_BBKB,
+     .rule = KB_RULE_UCB,
      .beta = 2.0},
     {.name = "gp-ucb",
      .about = "LK's baseline: one population, RBF kernel, exact, UCB.",
@@ -282,6 +299,8 @@ static void fill_defaults(struct kb_spec *spec)
                  .gamma = 1.0,
                  .epsilon = 0.5,
                  .threshold = 0.01,
+                 .q = 5.0,
+                 .batch_ratio = 10.0,
                  .max_dictionary = DEFAULT_DICTIONARY,
                  .exact_limit = DEFAULT_EXACT_LIMIT},
         .conf = {.noise = 0.1, .delta = 0.01},

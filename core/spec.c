@@ -57,6 +57,8 @@ static const struct range ranges[] = {
     {FIELD(repr.gamma), "/representation/gamma", TINY, HUGE_VALUE, false},
     {FIELD(repr.epsilon), "/representation/epsilon", 0, 1, true},
     {FIELD(repr.threshold), "/representation/threshold", 0, 1, true},
+    {FIELD(repr.q), "/representation/q", TINY, HUGE_VALUE, false},
+    {FIELD(repr.batch_ratio), "/representation/batch_ratio", 1, HUGE_VALUE, false},
     {FIELD(conf.beta), "/confidence/beta", 0, HUGE_VALUE, false},
     {FIELD(conf.norm_bound), "/confidence/norm_bound", 0, HUGE_VALUE, false},
     {FIELD(conf.noise), "/confidence/noise", TINY, HUGE_VALUE, false},
@@ -122,6 +124,8 @@ static const unsigned repr_provides[KB_REPR_N] = {
     [KB_REPR_EXACT] = CAP_EXACT_GRAM | CAP_SPECTRUM,
     [KB_REPR_KORS] = CAP_SPECTRUM,
     [KB_REPR_THRESHOLD] = CAP_SPECTRUM,
+    [KB_REPR_BKB] = CAP_SPECTRUM,
+    [KB_REPR_BBKB] = CAP_SPECTRUM,
 };
 static const bool user_reads_graph[KB_USER_N] = {
     [KB_USER_LAPLACIAN] = true, [KB_USER_HEAT] = true, [KB_USER_SPECTRAL_RBF] = true};
@@ -138,6 +142,11 @@ static const unsigned conf_needs[KB_CONF_N] = {
     [KB_CONF_BKB] = CAP_SPECTRUM,
     [KB_CONF_EK_PLUS] = CAP_SPECTRUM,
 };
+
+bool kb_repr_is_resampled(enum kb_repr_type type)
+{
+    return type == KB_REPR_BKB || type == KB_REPR_BBKB;
+}
 
 static const bool rule_reads_levels[KB_RULE_N] = {[KB_RULE_SUP_KERNEL] = true};
 
@@ -369,6 +378,8 @@ static bool same_repr(const struct kb_repr_spec *a, const struct kb_repr_spec *b
         return false;
     if (a->type == KB_REPR_THRESHOLD)
         return a->threshold == b->threshold;
+    if (kb_repr_is_resampled(a->type))
+        return a->q == b->q && (a->type == KB_REPR_BKB || a->batch_ratio == b->batch_ratio);
     return a->mu == b->mu && a->gamma == b->gamma && a->epsilon == b->epsilon;
 }
 

@@ -29,7 +29,7 @@ enum kb_vec_kernel_type {
     KB_VEC_ONES,
     KB_VEC_N
 };
-enum kb_repr_type { KB_REPR_EXACT, KB_REPR_KORS, KB_REPR_THRESHOLD, KB_REPR_N };
+enum kb_repr_type { KB_REPR_EXACT, KB_REPR_KORS, KB_REPR_THRESHOLD, KB_REPR_BKB, KB_REPR_BBKB, KB_REPR_N };
 enum kb_conf_type {
     KB_CONF_FIXED,
     KB_CONF_LK,
@@ -81,6 +81,8 @@ struct kb_repr_spec {
     double gamma;          /* KORS oversampling, > 0 */
     double epsilon;        /* KORS accuracy, in (0, 1) */
     double threshold;      /* threshold: admit when r(s) > threshold k(s,s), in (0, 1) */
+    double q;              /* bkb, bbkb: a row enters with min(1, q sd^2 / lambda) per pull, > 0 [BKB, Alg. 1] */
+    double batch_ratio;    /* bbkb: C; resampled when 1 + sum sd^2 / lambda passes it, >= 1 */
     size_t max_dictionary; /* 1..4096 */
     size_t exact_limit;    /* exact: distinct points held before the model moves to KORS, 1..16384; see elimination.h */
 };
@@ -158,6 +160,8 @@ enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg);
 /* Whether the rule reads an eigendecomposition of the representation's posterior (spectrum.h). */
 bool kb_spec_reads_spectrum(const struct kb_spec *spec);
 bool kb_conf_reads_spectrum(enum kb_conf_type type, bool is_sketch);
+/* Whether the dictionary is drawn anew from posterior variances now and then, and does not grow in between. */
+bool kb_repr_is_resampled(enum kb_repr_type type);
 
 /* `fixed` in place of a confidence rule that the representation in force cannot serve: for a reset that has moved an
  * exact model to a dictionary. Configurations are never changed by this; they are refused (kb_spec_check). */

@@ -15,9 +15,8 @@ static const char *const vec_kernel_names[KB_VEC_N] = {
     [KB_VEC_DELTA] = "delta",       [KB_VEC_ONES] = "ones",
 };
 static const char *const repr_names[KB_REPR_N] = {
-    [KB_REPR_EXACT] = "exact",
-    [KB_REPR_KORS] = "kors",
-    [KB_REPR_THRESHOLD] = "threshold",
+    [KB_REPR_EXACT] = "exact", [KB_REPR_KORS] = "kors", [KB_REPR_THRESHOLD] = "threshold",
+    [KB_REPR_BKB] = "bkb",     [KB_REPR_BBKB] = "bbkb",
 };
 static const char *const conf_names[KB_CONF_N] = {
     [KB_CONF_FIXED] = "fixed", [KB_CONF_LK] = "lk",           [KB_CONF_EK] = "ek",   [KB_CONF_AY] = "ay",

@@ -136,6 +136,10 @@ enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user
     k->own = 1.0;
     k->form = choose_form(spec, k->n);
     kb_anchors_init(&k->anchors, k->n);
+    k->n_owners = kb_array(1, 1, sizeof *k->n_owners);
+    rc = k->n_owners != NULL ? KB_OK : KB_ENOMEM;
+    KB_TRY(rc);
+    *k->n_owners = 1;
     if (kb_user_kernel_reads_graph(spec->type))
         KB_TRY(is_spectral(spec) ? build_spectral(k, graph) : build_laplacian(k, graph));
     *out = k;
@@ -145,15 +149,33 @@ out:
     return rc;
 }
 
+/* Everything but the anchors is the same memory. The count is the writer's alone, hence no atomic. */
+enum kb_err kb_user_kernel_new_like(struct kb_user_kernel **out, const struct kb_user_kernel *other)
+{
+    struct kb_user_kernel *k = kb_array(1, 1, sizeof *k);
+    if (k == NULL)
+        return KB_ENOMEM;
+    assert(!kb_user_kernel_is_learned(other->spec.type)); /* what a kernel has learned has one owner */
+    *k = *other;
+    kb_anchors_init(&k->anchors, k->n);
+    ++*k->n_owners;
+    *out = k;
+    return KB_OK;
+}
+
+/* Works on a half-built kernel, which has no count when that was what could not be had. */
 void kb_user_kernel_free(struct kb_user_kernel *k)
 {
     if (k == NULL)
         return;
     kb_anchors_close(&k->anchors);
-    kb_cg_close(&k->cg);
     kb_user_embedding_close(&k->learned);
-    kb_free((void *)k->diag);
-    kb_free(k->g);
+    if (k->n_owners != NULL && --*k->n_owners == 0) {
+        kb_cg_close(&k->cg);
+        kb_free((void *)k->diag);
+        kb_free(k->g);
+        kb_free(k->n_owners);
+    }
     kb_free(k);
 }
 

@@ -48,6 +48,10 @@ enum kb_err kb_user_kernel_check(const struct kb_user_kernel_spec *spec, size_t 
  * KB_ENOTPD when the graph's weights and rho are too far apart to be solved in double precision. */
 enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user_kernel_spec *spec,
                                const struct kb_graph *graph);
+/* Another kernel of the same values, which it shares with `other` and outlives it with; its anchors are its own, none
+ * yet. For the writer, who also frees: readers of `other` are not disturbed. Dense: O(1). Columns: what is known of the
+ * diagonal is shared, columns are not. */
+enum kb_err kb_user_kernel_new_like(struct kb_user_kernel **out, const struct kb_user_kernel *other);
 void kb_user_kernel_free(struct kb_user_kernel *k);
 
 /* A user as the kernel sees it. */

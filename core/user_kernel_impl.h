@@ -22,6 +22,7 @@ struct kb_user_kernel {
     double *g;            /* dense: n x n */
     struct kb_cg cg;      /* columns: the solver of B */
     _Atomic double *diag; /* columns: [n] known diagonal entries, NaN = not known */
+    size_t *n_owners;     /* kernels that share g, cg and diag; the last one frees them (the writer counts) */
     struct kb_anchors anchors;
     /* mmd: who has which place in g; empty otherwise */
     struct kb_user_embedding learned;

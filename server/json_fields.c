@@ -11,7 +11,7 @@
 
 static const struct ld_choice user_kernels = {kb_user_kernel_name, kb_user_kernel_from_name, {NULL}};
 static const struct ld_choice vec_kernels = {kb_vec_kernel_name, kb_vec_kernel_from_name, {NULL}};
-static const struct ld_choice reprs = {kb_repr_name, kb_repr_from_name, {"bkb", "bbkb"}};
+static const struct ld_choice reprs = {kb_repr_name, kb_repr_from_name, {NULL}};
 static const struct ld_choice confs = {kb_conf_name, kb_conf_from_name, {NULL}};
 static const struct ld_choice forms = {kb_sketch_form_name, kb_sketch_form_from_name, {NULL}};
 static const struct ld_choice scores = {kb_score_name, kb_score_from_name, {NULL}};
@@ -58,6 +58,8 @@ const struct ld_field ld_fields[] = {
     {"representation", "gamma", LD_NUMBER, AT(spec.repr.gamma), POSITIVE, NULL},
     {"representation", "epsilon", LD_NUMBER, AT(spec.repr.epsilon), INSIDE_UNIT, NULL},
     {"representation", "threshold", LD_NUMBER, AT(spec.repr.threshold), INSIDE_UNIT, NULL},
+    {"representation", "q", LD_NUMBER, AT(spec.repr.q), POSITIVE, NULL},
+    {"representation", "batch_ratio", LD_NUMBER, AT(spec.repr.batch_ratio), 1, HUGE_NUMBER, false, NULL},
     {"representation", "max_dictionary", LD_SIZE, AT(spec.repr.max_dictionary), 1, 4096, false, NULL},
     {"representation", "exact_limit", LD_SIZE, AT(spec.repr.exact_limit), 1, 16384, false, NULL},
     {"confidence", "type", LD_CHOICE, AT(spec.conf.type), 0, 0, false, &confs},

@@ -14,16 +14,15 @@ REFUSED = [
       for kind in ({"type": "heat"}, {"type": "spectral_rbf"}, {"power": 0.5}, {"power": 2})],
     ({"user_kernel": {"type": "heat"}}, "/user_kernel/population"),  # the default row has one
     ({"user_kernel": {"power": 4, "rho": 1e-6, "population": 0}}, "/user_kernel/power"),
-    ({"representation": {"type": "bkb"}}, "/representation/type"), ({"representation": {"type": "bbkb"}}, "/representation/type"),
     ({"pending": "hallucinate"}, "/pending"),
     *[({"confidence": {"type": kind}, "representation": {"type": representation}}, "/confidence/type")
-      for kind in ("lk", "ay", "igp") for representation in ("kors", "threshold")],
+      for kind in ("lk", "ay", "igp") for representation in ("kors", "threshold", "bkb", "bbkb")],
     *[({"confidence": {"type": kind}, "representation": {"type": representation}, "aggregation": aggregation}, "/aggregation")
-      for kind in ("amm", "dmm", "cmm") for representation in ("kors", "threshold") for aggregation in ("sum", "last")],
+      for kind in ("amm", "dmm", "cmm") for representation in ("kors", "threshold", "bkb", "bbkb") for aggregation in ("sum", "last")],
     *[({"confidence": {"type": kind, "mixture": True}}, "/confidence/mixture") for kind in ("fixed", "ek", "ek_plus", "bkb")],
     ({"confidence": {"type": "amm", "mixture": True}, "representation": {"type": "exact"}}, "/confidence/mixture"),
     *[({"rule": {"type": "sup_kernel"}, "representation": {"type": representation}}, "/representation/type")
-      for representation in ("kors", "threshold")],
+      for representation in ("kors", "threshold", "bkb", "bbkb")],
     ({"rule": {"type": "sup_kernel"}}, "/representation/type"),  # the default row has a dictionary
     *[({"algorithm": "sup-kernel-ucb", "confidence": {"type": kind}}, "/confidence/type")
       for kind in ("lk", "ek", "ay", "igp", "amm", "dmm", "cmm")],

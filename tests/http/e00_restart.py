@@ -10,6 +10,8 @@ from harness import Client
 CONFIGS = {
     "exact": dict(algorithm="lk-gp-ucb", arm_dim=1, context_dim=1),
     "kors": dict(algorithm="laplaced", arm_dim=1, context_dim=1, representation={"lambda": 0.2}),
+    "bkb": dict(algorithm="bkb", arm_dim=1, context_dim=1, representation={"lambda": 0.1}),
+    "bbkb": dict(algorithm="bbkb", arm_dim=1, context_dim=1, representation={"lambda": 0.1, "batch_ratio": 3}),
     "thompson": dict(algorithm="ts", aggregation="sum"),
     "learned": dict(algorithm="coop-kernel-ucb", arm_dim=1, context_dim=1, user_kernel={"type": "mmd", "refresh": 13, "min_observations": 2}),
     "levels": dict(algorithm="sup-kernel-ucb", arm_dim=1, context_dim=1, confidence={"beta": 0.5}),

@@ -158,7 +158,36 @@ void kbt_world_run(struct kbt_world *w, size_t n_events, uint64_t key)
         struct kbt_observation o = kbt_world_draw(w, key, i);
         kbt_world_learn(w, &o);
         kbt_world_admit(w, &o, kb_rng_uniform(key, KB_STREAM_DICTIONARY, i));
+        if (kb_posterior_is_outdated(w->posterior))
+            kbt_world_resample(w, kb_rng_bits(key, KB_STREAM_DICTIONARY, i));
     }
+}
+
+void kbt_world_resample(struct kbt_world *w, uint64_t key)
+{
+    struct kb_posterior *p = NULL;
+    struct kb_atom *atoms;
+    size_t n;
+    ck_assert_int_eq(kb_posterior_new_like(&p, &w->spec, w->posterior), KB_OK);
+    ck_assert_int_eq(kb_posterior_resample(p, w->posterior, &w->history, w->node_of, key, &w->scratch, &atoms, &n),
+                     KB_OK);
+    ck_assert_int_eq(kb_posterior_fill(p, &w->history, w->node_of, atoms, n, &w->scratch), KB_OK);
+    kb_free(atoms);
+    kb_posterior_free(w->posterior);
+    w->posterior = p;
+}
+
+void kbt_world_take_dictionary(struct kbt_world *w, const struct kbt_observation *points, size_t n)
+{
+    struct kb_atom *atoms = calloc(n + 1, sizeof *atoms);
+    for (size_t i = 0; i < n; i++) {
+        size_t row = kb_history_find(&w->history, points[i].user, points[i].arm, points[i].x);
+        ck_assert_uint_ne(row, SIZE_MAX);
+        atoms[i] = (struct kb_atom){.row = row, .probability = 1};
+    }
+    kb_posterior_free(w->posterior);
+    w->posterior = kbt_world_fill(w, atoms, n);
+    free(atoms);
 }
 
 struct kb_posterior *kbt_world_fill(struct kbt_world *w, const struct kb_atom *atoms, size_t n)

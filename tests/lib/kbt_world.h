@@ -54,7 +54,11 @@ void kbt_world_learn(struct kbt_world *w, const struct kbt_observation *o);
 void kbt_world_correct(struct kbt_world *w, const struct kbt_observation *o, double d_sum);
 /* Offers o's point for admission with a uniform number, and admits it when the posterior says so. */
 bool kbt_world_admit(struct kbt_world *w, const struct kbt_observation *o, double uniform);
-/* learn, then admit with a keyed uniform number. */
+/* Draws the dictionary anew from the posterior's own variances (resampled representations). */
+void kbt_world_resample(struct kbt_world *w, uint64_t key);
+/* Replaces the posterior by one over the dictionary of these points, all of them seen. */
+void kbt_world_take_dictionary(struct kbt_world *w, const struct kbt_observation *points, size_t n);
+/* learn, then admit with a keyed uniform number, or resample when that is due. */
 void kbt_world_run(struct kbt_world *w, size_t n_events, uint64_t key);
 
 /* The same history in a fresh posterior: chosen or given atoms, then filled. Close with kb_posterior_free. */

@@ -165,8 +165,10 @@ static const struct {
     {"{\"user_kernel\":{\"type\":\"mmd\"}}", 422, "/user_kernel/type"}, /* dimensions 0: nothing to learn from */
     {"{\"user_kernel\":{\"features\":0,\"refresh\":1.5,\"min_observations\":0,\"bandwidth\":\"auto\"}}", 400,
      "/user_kernel/features /user_kernel/refresh /user_kernel/min_observations /user_kernel/bandwidth"},
-    {"{\"representation\":{\"type\":\"bkb\"}}", 422, "/representation/type"},
-    {"{\"representation\":{\"type\":\"bbkb\"}}", 422, "/representation/type"},
+    {"{\"representation\":{\"type\":\"bkb\"},\"confidence\":{\"type\":\"lk\"}}", 422, "/confidence/type"},
+    {"{\"representation\":{\"q\":0}}", 400, "/representation/q"},
+    {"{\"representation\":{\"q\":\"5\"}}", 400, "/representation/q"},
+    {"{\"representation\":{\"batch_ratio\":0.99}}", 400, "/representation/batch_ratio"},
     {"{\"pending\":\"hallucinate\"}", 422, "/pending"},
     /* combinations; the default row has a population */
     {"{\"user_kernel\":{\"type\":\"heat\"}}", 422, "/user_kernel/population"},

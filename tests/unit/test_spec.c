@@ -69,7 +69,7 @@ START_TEST(every_preset_passes_its_own_check_in_all_dimensions)
         }
         ck_assert_uint_gt(strlen(kb_preset_about(n)), 10);
     }
-    ck_assert_uint_eq(n, 20);
+    ck_assert_uint_eq(n, 22);
     ck_assert_ptr_null(kb_preset_about(n));
 }
 END_TEST
@@ -98,6 +98,8 @@ START_TEST(documented_defaults_hold)
     ck_assert_double_eq(spec.repr.gamma, 1);
     ck_assert_double_eq(spec.repr.epsilon, 0.5);
     ck_assert_double_eq(spec.repr.threshold, 0.01);
+    ck_assert_double_eq(spec.repr.q, 5);
+    ck_assert_double_eq(spec.repr.batch_ratio, 10);
     ck_assert_uint_eq(spec.repr.max_dictionary, 1024);
     ck_assert_uint_eq(spec.repr.exact_limit, 4096);
     ck_assert_uint_eq(preset("lk-gp-ts", 0, 0).repr.exact_limit, 1500);
@@ -485,6 +487,27 @@ END_TEST
 
 /* --- same model, digest ---------------------------------------------------------------------------------------- */
 
+START_TEST(resampled_models_differ_by_what_their_draw_reads)
+{
+    const struct kb_spec bkb = preset("bkb", 2, 3), bbkb = preset("bbkb", 2, 3);
+    struct kb_spec b = bkb;
+    ck_assert(kb_repr_is_resampled(bkb.repr.type) && kb_repr_is_resampled(bbkb.repr.type));
+    ck_assert(!kb_repr_is_resampled(KB_REPR_EXACT) && !kb_repr_is_resampled(KB_REPR_KORS));
+    ck_assert(!kb_spec_same_model(&bkb, &bbkb));
+    b.repr.batch_ratio = 3; /* of the batched one */
+    b.repr.mu = 7;
+    ck_assert(kb_spec_same_model(&bkb, &b));
+    b.repr.q = 4;
+    ck_assert(!kb_spec_same_model(&bkb, &b));
+    b = bbkb;
+    b.repr.batch_ratio = 3;
+    ck_assert(!kb_spec_same_model(&bbkb, &b));
+    b = bbkb;
+    b.repr.max_dictionary = 3;
+    ck_assert(!kb_spec_same_model(&bbkb, &b));
+}
+END_TEST
+
 START_TEST(only_what_moves_a_kernel_value_or_a_feature_makes_another_model)
 {
     const struct kb_spec a = preset("laplaced", 2, 3);
@@ -498,6 +521,9 @@ START_TEST(only_what_moves_a_kernel_value_or_a_feature_makes_another_model)
     b.repr.threshold = 0.5;     /* not read under kors */
     b.arm_kernel.degree = 5;    /* not read under rbf */
     b.arm_kernel.offset = 0.25; /* likewise */
+    ck_assert(kb_spec_same_model(&a, &b));
+    b.repr.q = 2; /* of resampled dictionaries alone */
+    b.repr.batch_ratio = 3;
     ck_assert(kb_spec_same_model(&a, &b));
     b.repr.mu = 0.5;
     ck_assert(!kb_spec_same_model(&a, &b));
@@ -571,7 +597,7 @@ int main(void)
         median_wants_a_kernel_with_a_lengthscale, rules_that_need_the_exact_posterior_are_refused_on_dictionaries,
         a_ball_over_a_dictionary_needs_rewards_that_stay_as_they_were_told,
         rules_that_read_a_spectrum_make_another_model_than_those_that_do_not,
-        a_rule_that_learns_by_levels_needs_exact_and_fixed, levels_make_another_model,
-        only_what_moves_a_kernel_value_or_a_feature_makes_another_model,
+        resampled_models_differ_by_what_their_draw_reads, a_rule_that_learns_by_levels_needs_exact_and_fixed,
+        levels_make_another_model, only_what_moves_a_kernel_value_or_a_feature_makes_another_model,
         exact_models_do_not_depend_on_dictionary_settings, digest_sees_each_setting);
 }

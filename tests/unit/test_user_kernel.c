@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "chol.h"
+#include "ids.h"
 #include "kbt.h"
 #include "kbt_users.h"
 
@@ -259,6 +260,40 @@ START_TEST(scratch_fits_kernels_of_its_size)
 }
 END_TEST
 
+/* Rows and diagonals of the copy have the first one's bits, and it goes on when the first one is gone. */
+static void check_sharing(const struct kb_graph *graph, bool is_normalized)
+{
+    struct kb_user_kernel *first, *copy = NULL;
+    double want[3], got[3];
+    uint32_t slots[3];
+    kbt_open_kernel(KB_USER_LAPLACIAN, 0.5, is_normalized, graph);
+    first = kbt_users_kernel;
+    const struct kb_user users[] = {kbt_node_user(3), kbt_node_user(1), kbt_stranger(0)}, u = kbt_node_user(2);
+    for (size_t i = 0; i < 3; i++)
+        slots[i] = kbt_add_anchor(users[i]);
+    double diag = kb_user_kernel_diag(first, u, kbt_users_scratch);
+    kb_user_kernel_row_at(first, u, diag, slots, 3, want);
+    ck_assert_int_eq(kb_user_kernel_new_like(&copy, first), KB_OK);
+    ck_assert_uint_eq(kb_user_kernel_find_anchor(copy, users[0]), KB_ID_NONE); /* anchors are its own */
+    kb_user_kernel_free(first);
+    kbt_users_kernel = copy;
+    for (size_t i = 0; i < 3; i++)
+        slots[i] = kbt_add_anchor(users[i]);
+    ck_assert(kb_user_kernel_diag(copy, u, kbt_users_scratch) == diag);
+    kb_user_kernel_row_at(copy, u, diag, slots, 3, got);
+    ck_assert_mem_eq(got, want, sizeof want);
+    kbt_close_kernel();
+}
+
+START_TEST(kernels_may_share_their_values_and_go_in_any_order)
+{
+    for (int i = 0; i < 2; i++) {
+        check_sharing(kbt_small_graph, i > 0);
+        check_sharing(kbt_large_graph, i > 0);
+    }
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN_WITH("user_kernel", kbt_users_set_up, kbt_users_tear_down,
@@ -267,5 +302,6 @@ int main(void)
                         unknown_users_do_not_move_the_kernel, normalized_diagonal_is_exactly_one,
                         gram_matrix_of_users_and_strangers_is_positive_definite,
                         ones_shares_everything_and_identity_nothing, without_a_graph_everybody_is_a_stranger,
-                        diagonal_cache_survives_a_snapshot, scratch_fits_kernels_of_its_size);
+                        diagonal_cache_survives_a_snapshot, scratch_fits_kernels_of_its_size,
+                        kernels_may_share_their_values_and_go_in_any_order);
 }
