@@ -23,10 +23,10 @@ struct pb_round {
     const char *user;
     const double *context; /* context_dim values */
     size_t n_arms;
-    const char *const *arm;         /* [n_arms] ids; environments with fresh arms reuse "a0", "a1", ... */
-    const double *const *features;  /* [n_arms], arm_dim values each; NULL when arm_dim is 0 */
-    const double *mean;             /* [n_arms] f: what regret is measured on; learners never see it */
-    double best;                    /* what the round's regret compares with: max mean, unless the paper says otherwise */
+    const char *const *arm;        /* [n_arms] ids; environments with fresh arms reuse "a0", "a1", ... */
+    const double *const *features; /* [n_arms], arm_dim values each; NULL when arm_dim is 0 */
+    const double *mean;            /* [n_arms] f: what regret is measured on; learners never see it */
+    double best; /* what the round's regret compares with: max mean, unless the paper says otherwise */
 };
 
 struct pb_env {
@@ -69,6 +69,7 @@ struct pb_algorithm {
      * the engine, as a tenant's PUT would be. May be NULL. */
     bool (*schedule)(struct kb_spec *spec, const struct pb_env *env, size_t t, size_t rounds, const double *value);
     bool first_is_uniform; /* the first action is drawn uniformly, as TC has it */
+    bool is_by_decision; /* learns by decided + rewarded events in place of observed ones: rules that read decisions */
 };
 
 /* --- a run ----------------------------------------------------------------------------------------------- */
@@ -78,12 +79,12 @@ struct pb_record {
     const char *experiment, *setting, *algorithm;
     uint64_t seed;
     size_t rounds, n_checkpoints;
-    size_t at[PB_MAX_CHECKPOINTS];        /* rounds done */
-    double regret[PB_MAX_CHECKPOINTS];    /* cumulative pseudo-regret at each */
-    double seconds[PB_MAX_CHECKPOINTS];   /* CPU seconds in decide + learn + settle at each */
+    size_t at[PB_MAX_CHECKPOINTS];      /* rounds done */
+    double regret[PB_MAX_CHECKPOINTS];  /* cumulative pseudo-regret at each */
+    double seconds[PB_MAX_CHECKPOINTS]; /* CPU seconds in decide + learn + settle at each */
     size_t dictionary[PB_MAX_CHECKPOINTS];
-    uint64_t n_empty;                     /* decisions with an empty confidence set */
-    double decide_seconds, learn_seconds; /* CPU, totals */
+    uint64_t n_empty;                                     /* decisions with an empty confidence set */
+    double decide_seconds, learn_seconds, settle_seconds; /* CPU, totals; their sum is the last of `seconds` */
     char blas_core[32];
 };
 
@@ -116,6 +117,24 @@ struct pb_experiment {
     enum kb_err (*custom)(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *out_dir);
 };
 
-extern const struct pb_experiment *const pb_experiments[]; /* NULL-terminated; main.c */
+/* NULL-terminated, one list per exp_*.c family; experiments.c walks them. */
+extern const struct pb_experiment *const pb_lk_experiments[];
+extern const struct pb_experiment *const pb_tc_experiments[];
+extern const struct pb_experiment *const pb_ek_experiments[];
+extern const struct pb_experiment *const pb_bkb_experiments[];
+
+/* The i-th experiment of all lists, NULL past the end. */
+const struct pb_experiment *pb_experiment_at(size_t i);
+
+/* --- for custom experiments ---------------------------------------------------------------------------------- */
+
+/* CPU seconds of this process so far. */
+double pb_cpu_seconds(void);
+
+/* Makes the folder and those above it. KB_EINVAL, said on stderr. */
+enum kb_err pb_make_dir(const char *dir);
+
+/* Runs gnuplot on a script, inside `dir`; says so and goes on when there is no gnuplot. */
+void pb_gnuplot(const char *dir, const char *script);
 
 #endif
