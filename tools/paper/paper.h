@@ -36,8 +36,9 @@ struct pb_env {
     const struct kb_ev_edge *edges;
     const char *const *users;
     size_t n_edges;
-    double noise;       /* sigma */
-    double norm;        /* |f| in the kernel's space where the environment fixes it, else 0 */
+    double noise;                   /* sigma */
+    double norm;                    /* |f| in the kernel's space where the environment fixes it, else 0 */
+    enum kb_vec_kernel_type kernel; /* of the environment's f over arms, where learners are told it */
     double lengthscale; /* of the environment's kernel, or the median heuristic where the paper's learners use that */
 };
 
