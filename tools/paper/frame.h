@@ -20,8 +20,8 @@ struct pb_task {
 /* All runs of an experiment that were asked for. */
 struct pb_results {
     const struct pb_experiment *experiment;
-    const char *dir;
-    struct pb_task *task; /* [n], settings outermost, then algorithms, then seeds */
+    const char *dir;      /* --out */
+    struct pb_task *task; /* [n] */
     size_t n, n_failed;
 };
 

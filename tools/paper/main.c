@@ -129,15 +129,21 @@ static bool is_wanted(const struct options *o, const struct pb_setting *s, const
     return o->only == NULL || strstr(cell, o->only) != NULL;
 }
 
-static void add_tasks(struct pb_results *r, const struct options *o, const struct pb_setting *s,
-                      const struct pb_algorithm *a, size_t reps)
+/* All cells for one seed. */
+static void add_tasks(struct pb_results *r, const struct options *o, uint64_t seed)
 {
-    const size_t rounds = o->rounds > 0 ? o->rounds : r->experiment->rounds;
+    const struct pb_experiment *x = r->experiment;
+    const size_t rounds = o->rounds > 0 ? o->rounds : x->rounds;
 
-    for (size_t i = 0; i < reps && is_wanted(o, s, a); i++)
-        r->task[r->n++] = (struct pb_task){.setting = s, .algorithm = a, .seed = o->seed + i, .rounds = rounds};
+    for (size_t i = 0; i < x->n_settings; i++)
+        for (size_t k = 0; k < x->n_algorithms; k++)
+            if (is_wanted(o, &x->settings[i], &x->algorithms[k]))
+                r->task[r->n++] = (struct pb_task){
+                    .setting = &x->settings[i], .algorithm = &x->algorithms[k], .seed = seed, .rounds = rounds};
 }
 
+/* Seed by seed, so that an experiment that is stopped halfway has something of every cell, and the time left can be
+ * told early. */
 static enum kb_err list_tasks(struct pb_results *r, const struct options *o)
 {
     const struct pb_experiment *x = r->experiment;
@@ -146,9 +152,8 @@ static enum kb_err list_tasks(struct pb_results *r, const struct options *o)
     r->task = kb_array(x->n_settings * x->n_algorithms, reps, sizeof *r->task);
     if (r->task == NULL)
         return KB_ENOMEM;
-    for (size_t i = 0; i < x->n_settings; i++)
-        for (size_t k = 0; k < x->n_algorithms; k++)
-            add_tasks(r, o, &x->settings[i], &x->algorithms[k], reps);
+    for (size_t i = 0; i < reps; i++)
+        add_tasks(r, o, o->seed + i);
     return KB_OK;
 }
 

@@ -1,4 +1,5 @@
-/* Plots: data files and a gnuplot script, one panel per setting, one line per algorithm with its standard errors.
+/* Plots: data files and a gnuplot script, one panel per setting, one line per algorithm with a band of one standard
+ * error.
  *
  *   DIR/NAME-SETTING.dat   a block per algorithm (gnuplot's "index"): round, mean, standard error
  *   DIR/NAME.gp            draws all of them into DIR/NAME.svg
@@ -91,32 +92,74 @@ static bool has_runs(const struct pb_results *r, const struct pb_setting *s)
     return false;
 }
 
+/* Readable side by side for most eyes and on paper; algorithm k has line type k + 1. */
+static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
+                                      "#000000", "#7f3c8d", "#80ba5a", "#999999", "#a4262c", "#4b4b8f"};
+
+/* Where the vertical axis of a panel ends: an algorithm that is far above all others (the uniform one, as a rule) runs
+ * out of the picture at twice the next one's height. 0: let gnuplot choose. */
+static double axis_end(const struct pb_results *r, const struct pb_setting *s)
+{
+    const struct pb_experiment *x = r->experiment;
+    double first = 0, second = 0;
+
+    for (size_t k = 0; k < x->n_algorithms; k++) {
+        const struct pb_record *any = any_record(r, s, &x->algorithms[k]);
+
+        if (any == NULL)
+            continue;
+        const double v = pb_stat_at(r, s, &x->algorithms[k], PB_REGRET, any->at[any->n_checkpoints - 1]).mean;
+        second = v > first ? first : v > second ? v : second;
+        first = v > first ? v : first;
+    }
+    return second > 0 && first > 2 * second ? 2 * second : 0;
+}
+
+static void put_range(FILE *f, const struct pb_results *r, const struct pb_setting *s)
+{
+    const double end = r->experiment->plot == PB_PLOT_REGRET ? axis_end(r, s) : 0;
+
+    if (r->experiment->plot == PB_PLOT_SECONDS)
+        return;
+    if (end > 0)
+        fprintf(f, "set yrange [0:%g]\n", end);
+    else
+        fputs("set yrange [0:*]\n", f);
+}
+
+/* Standard errors are bands behind the lines. */
 static void put_panel(FILE *f, const struct pb_results *r, const struct pb_setting *s)
 {
     const struct pb_experiment *x = r->experiment;
     const char *separator = "plot";
 
     fprintf(f, "set title \"%s\" noenhanced\n", s->name);
+    put_range(f, r, s);
     for (size_t k = 0; k < x->n_algorithms; k++) {
         if (any_record(r, s, &x->algorithms[k]) == NULL)
             continue;
-        fprintf(f,
-                "%s \"%s-%s.dat\" index %zu using 1:2 with lines lw 2 lc %zu title \"%s\" noenhanced, \\\n"
-                "  \"\" index %zu using 1:2:3 every 4 with yerrorbars pt 0 lc %zu notitle",
-                separator, x->name, s->name, k, k + 1, x->algorithms[k].name, k, k + 1);
+        fprintf(
+            f,
+            "%s \"%s-%s.dat\" index %zu using 1:($2-$3):($2+$3) with filledcurves fs transparent solid 0.15 "
+            "noborder lt %zu notitle, \\\n  \"\" index %zu using 1:2 with lines lw 2 lt %zu title \"%s\" noenhanced",
+            separator, x->name, s->name, k, k + 1, k, k + 1, x->algorithms[k].name);
         separator = ", \\\n ";
     }
     fputs("\n", f);
 }
 
-static void put_axes(FILE *f, const struct pb_experiment *x)
+static void put_style(FILE *f, const struct pb_experiment *x)
 {
     const char *label = x->plot == PB_PLOT_SECONDS      ? "milliseconds per round"
                         : x->plot == PB_PLOT_DICTIONARY ? "dictionary points"
                                                         : "regret";
 
-    fprintf(f, "set xlabel \"round\"\nset ylabel \"%s\"\nset key top left\nset grid\n", label);
-    fputs(x->plot == PB_PLOT_SECONDS ? "set logscale y\n" : "set yrange [0:*]\n", f);
+    for (size_t i = 0; i < sizeof colours / sizeof *colours; i++)
+        fprintf(f, "set linetype %zu lc rgb \"%s\"\n", i + 1, colours[i]);
+    fprintf(f, "set xlabel \"round\"\nset ylabel \"%s\"\nset grid\nset xtics rotate by -30\n", label);
+    fputs("set key top left samplen 1.5 spacing 0.9 font \",10\"\n", f);
+    if (x->plot == PB_PLOT_SECONDS)
+        fputs("set logscale y\n", f);
 }
 
 static enum kb_err write_script(const struct pb_results *r)
@@ -129,11 +172,11 @@ static enum kb_err write_script(const struct pb_results *r)
         return KB_EINVAL;
     for (size_t i = 0; i < x->n_settings; i++)
         n += has_runs(r, &x->settings[i]);
-    const size_t columns = n < 3 ? n : 3, rows = (n + columns - 1) / columns;
+    const size_t columns = n < 3 ? n : n == 4 ? 2 : 3, rows = (n + columns - 1) / columns;
     fprintf(f, "set terminal svg size %zu,%zu dynamic background rgb \"white\"\n", columns * PANEL_WIDTH,
             rows * PANEL_HEIGHT);
     fprintf(f, "set output \"%s.svg\"\nset multiplot layout %zu,%zu\n", x->name, rows, columns);
-    put_axes(f, x);
+    put_style(f, x);
     for (size_t i = 0; i < x->n_settings; i++)
         if (has_runs(r, &x->settings[i]))
             put_panel(f, r, &x->settings[i]);
