@@ -180,12 +180,12 @@ START_TEST(another_seed_gives_another_f_and_other_arms)
 }
 END_TEST
 
-START_TEST(noise_has_mean_zero_and_the_settings_variance)
+START_TEST(noise_is_white_with_the_settings_variance)
 {
     struct pb_tc_env *e = open_env((size_t)_i, 13);
     const size_t n = 4000;
     const double sigma = settings[_i].value[3];
-    double sum = 0, sum_sq = 0;
+    double sum = 0, sum_sq = 0, sum_lag = 0, last = 0;
     struct pb_round r;
 
     for (size_t t = 0; t < n; t++) {
@@ -193,9 +193,12 @@ START_TEST(noise_has_mean_zero_and_the_settings_variance)
         const double noise = e->base.ops->reward(&e->base, t % 100) - r.mean[t % 100];
         sum += noise;
         sum_sq += noise * noise;
+        sum_lag += noise * last;
+        last = noise;
     }
     ck_assert_double_lt(fabs(sum / (double)n), 4 * sigma / sqrt((double)n));
     ck_assert_double_lt(fabs(sum_sq / (double)n / (sigma * sigma) - 1), 4 * sqrt(2 / (double)n));
+    ck_assert_double_lt(fabs(sum_lag / (double)n / (sigma * sigma)), 4 / sqrt((double)n));
     close_env(e);
 }
 END_TEST
@@ -217,7 +220,7 @@ int main(void)
     tcase_add_loop_test(each, the_norm_of_f_is_the_settings_norm, 0, N_SETTINGS);
     tcase_add_loop_test(each, means_are_f_at_the_arms_and_best_is_their_maximum, 0, N_SETTINGS);
     tcase_add_loop_test(each, arms_are_fresh_and_uniform_in_the_cube, 0, N_SETTINGS);
-    tcase_add_loop_test(each, noise_has_mean_zero_and_the_settings_variance, 0, N_SETTINGS);
+    tcase_add_loop_test(each, noise_is_white_with_the_settings_variance, 0, N_SETTINGS);
     tcase_add_test(once, arms_of_a_round_have_names_of_their_own);
     tcase_add_test(once, a_seed_gives_the_same_rounds_whatever_is_chosen);
     tcase_add_test(once, another_seed_gives_another_f_and_other_arms);
