@@ -193,11 +193,11 @@ static enum kb_err write_plot(const struct bench *b, const struct series *s, siz
     FILE *f = create(b, ".gp");
     if (f == NULL)
         return KB_EINVAL;
-    fprintf(
-        f,
-        "set terminal svg size 840,340 dynamic background rgb \"white\"\nset output \"%s.svg\"\n"
-        "set multiplot layout 1,2\nset logscale xy\nset grid\nset key top left\nset ylabel \"milliseconds per step\"\n",
-        NAME);
+    fprintf(f,
+            "set terminal svg size 840,340 dynamic background rgb \"white\"\nset output \"%s.svg\"\n"
+            "set multiplot layout 1,2\nset logscale xy\nset grid\nset key top left Left reverse samplen 1\nset ylabel "
+            "\"milliseconds per step\"\n",
+            NAME);
     put_panel(f, s, n, false);
     put_panel(f, s, n, true);
     fputs("unset multiplot\n", f);
