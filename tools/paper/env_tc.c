@@ -24,16 +24,19 @@
 /* Which key is for what: indices into the seed's simulation stream. */
 enum { CENTRE_KEY, WEIGHT_KEY, ARM_KEY, NOISE_KEY };
 
+/* Independent keys of one seed. */
 static uint64_t key_of(uint64_t seed, uint64_t what)
 {
     return kb_rng_bits(seed, KB_STREAM_SIMULATION, what);
 }
 
+/* The struct around the interface: it begins with it. */
 static struct pb_tc_env *tc_of(struct pb_env *env)
 {
     return (struct pb_tc_env *)env;
 }
 
+/* f(x), or its multiple while the weights are not scaled yet. */
 static double value(const struct pb_tc_env *e, const double *x)
 {
     double sum = 0;
@@ -45,6 +48,8 @@ static double value(const struct pb_tc_env *e, const double *x)
 
 /* ---- f ---------------------------------------------------------------------------------------------------- */
 
+/* Centres and unscaled weights. Places are numbered by PB_TC_MAX_DIM, so that the first coordinates of a centre are the
+ * same in every dimension. */
 static void draw_function(struct pb_tc_env *e, uint64_t seed)
 {
     const size_t d = e->base.arm_dim;
@@ -75,6 +80,7 @@ static const char *const arm_ids[PB_TC_ARMS] = {
 #undef TEN
 };
 
+/* The noise is drawn with the round, not with the reward: no choice can shift it. */
 static void tc_round(struct pb_env *env, size_t t, struct pb_round *out)
 {
     struct pb_tc_env *e = tc_of(env);
@@ -103,6 +109,7 @@ static void tc_close(struct pb_env *env)
 
 static const struct pb_env_ops tc_ops = {.round = tc_round, .reward = tc_reward, .close = tc_close};
 
+/* `rounds` does not matter: rounds are keyed, not stored. */
 enum kb_err pb_tc_open(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out)
 {
     struct pb_tc_env *e;

@@ -19,6 +19,7 @@ static const struct pb_experiment *walk(const struct pb_experiment *const *list,
     return NULL;
 }
 
+/* In the order of the papers below, which is the order of `paperbench list` and `all`. */
 const struct pb_experiment *pb_experiment_at(size_t i)
 {
     const struct pb_experiment *const *const lists[] = {pb_lk_experiments, pb_tc_experiments, pb_ek_experiments,

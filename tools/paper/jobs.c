@@ -27,6 +27,7 @@ struct job {
 
 /* ---- the child -------------------------------------------------------------------------------------------- */
 
+/* A pipe takes a record in one piece as long as it is empty, but nothing promises it. */
 static bool write_all(int fd, const void *data, size_t n)
 {
     for (size_t done = 0; done < n;) {
@@ -56,6 +57,8 @@ static void run_child(const struct pb_results *results, const struct pb_task *ta
 
 /* ---- the parent ------------------------------------------------------------------------------------------- */
 
+/* KB_ELIMIT when the system gives no pipe or process. What is buffered is flushed before the fork, or the child would
+ * hold a second copy of it. */
 static enum kb_err start(struct job *job, const struct pb_results *results, size_t task)
 {
     int fds[2];
@@ -85,6 +88,7 @@ static void explain(const struct pb_task *task, int status)
                 (unsigned long long)task->seed, strsignal(WTERMSIG(status)));
 }
 
+/* The child has closed its end: takes its exit status, and its record when that is whole. */
 static void finish(struct job *job, struct pb_results *results)
 {
     struct pb_task *task = &results->task[job->task];
@@ -160,6 +164,7 @@ static void stop_all(struct job *job, size_t n)
     }
 }
 
+/* Order of starting is the order of tasks; order of ending is chance. Nothing that is reported depends on it. */
 enum kb_err pb_jobs_run(struct pb_results *results, size_t n_parallel,
                         void (*done)(void *arg, const struct pb_task *task), void (*tick)(void *arg), void *arg)
 {

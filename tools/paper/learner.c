@@ -45,6 +45,7 @@ double pb_cpu_seconds(void)
 
 /* ---- events --------------------------------------------------------------------------------------------- */
 
+/* Says what the engine said, with the round, and hands the code on. */
 static enum kb_err complain(const struct pb_learner *l, enum kb_err rc, const struct kb_errmsg *msg)
 {
     fprintf(stderr, "paperbench: %s, round %zu: %s%s%s %s\n", l->algorithm->name, l->t, kb_strerror(rc),
@@ -88,6 +89,7 @@ out:
     return complain(l, rc, &msg);
 }
 
+/* A representation or lengthscale that the engine itself wants changed; nothing before the first configuration. */
 static enum kb_err commit_due(struct pb_learner *l)
 {
     struct kb_event next = {.type = KB_EV_NONE};
@@ -113,6 +115,7 @@ out:
     return rc;
 }
 
+/* The spec as it is now, in force from the next round on. An empty model costs nothing; a taught one is rebuilt. */
 static enum kb_err configure(struct pb_learner *l)
 {
     const struct kb_event ev = {.type = KB_EV_CONFIGURED, .as.configured = {.spec = &l->spec, .version = ++l->version}};
@@ -134,6 +137,8 @@ static enum kb_err tell_graph(struct pb_learner *l)
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
+/* Preset, then the experiment's changes, then the checks that a PUT would make: no experiment runs what the service
+ * would refuse. */
 static enum kb_err fill_spec(struct pb_learner *l)
 {
     const struct pb_algorithm *a = l->algorithm;
@@ -151,6 +156,7 @@ static enum kb_err fill_spec(struct pb_learner *l)
     return rc == KB_OK ? rc : complain(l, rc, &msg);
 }
 
+/* Configuration first, graph second, as a tenant comes to be; the time of both is in times.learn. */
 enum kb_err pb_learner_new(struct pb_learner **out, const struct pb_algorithm *algorithm, const struct pb_env *env,
                            uint64_t seed, size_t rounds)
 {
@@ -193,6 +199,7 @@ static enum kb_err follow_schedule(struct pb_learner *l)
     return has_changed ? configure(l) : KB_OK;
 }
 
+/* Candidates and room for the decision: the part of deciding that may allocate. */
 static enum kb_err fill_candidates(struct pb_learner *l, const struct pb_round *round)
 {
     if (kb_grow((void **)&l->candidate, &l->cap_candidates, round->n_arms, 16, sizeof *l->candidate) != KB_OK)
@@ -222,6 +229,7 @@ static enum kb_err choose(struct pb_learner *l, const struct pb_round *round, si
     return KB_OK;
 }
 
+/* Outside of the engine, whose rules would all take the first arm or the one of largest prior. */
 static size_t draw_first(struct pb_learner *l, size_t n)
 {
     l->mean = 0;
@@ -229,6 +237,7 @@ static size_t draw_first(struct pb_learner *l, size_t n)
     return (size_t)(kb_rng_uniform(l->seed, KB_STREAM_ARM, FIRST_ACTION) * (double)n);
 }
 
+/* Counts the round; a schedule's rebuild is learning, not deciding. */
 enum kb_err pb_learner_decide(struct pb_learner *l, const struct pb_round *round, size_t *chosen)
 {
     enum kb_err rc;
@@ -269,6 +278,7 @@ out:
     return rc;
 }
 
+/* The arrays of the round are the environment's and are copied by the engine. */
 enum kb_err pb_learner_learn(struct pb_learner *l, const struct pb_round *round, size_t chosen, double reward)
 {
     const struct kb_ev_slot slot = {round->arm[chosen], round->features != NULL ? round->features[chosen] : NULL};

@@ -64,6 +64,7 @@ static bool read_number(const char *text, uint64_t least, uint64_t *out)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && *out >= least;
 }
 
+/* One option into *o; false, said on stderr, when its value is none. */
 static bool take_option(struct options *o, int c)
 {
     uint64_t n = 0;
@@ -102,6 +103,7 @@ static bool take_option(struct options *o, int c)
     return is_right;
 }
 
+/* Long options only: nobody remembers what -n means. False without an experiment's name. */
 static bool read_options(struct options *o, int argc, char **argv)
 {
     static const struct option longs[] = {
@@ -121,6 +123,7 @@ static bool read_options(struct options *o, int argc, char **argv)
 
 /* ---- an experiment -------------------------------------------------------------------------------------------- */
 
+/* --only. */
 static bool is_wanted(const struct options *o, const struct pb_setting *s, const struct pb_algorithm *a)
 {
     char cell[256];
@@ -157,12 +160,13 @@ static enum kb_err list_tasks(struct pb_results *r, const struct options *o)
     return KB_OK;
 }
 
-/* What the callbacks of the jobs need. */
+/* What the callbacks of the jobs need; they run in the parent, one at a time. */
 struct watch {
     FILE *records;
     struct pb_progress progress;
 };
 
+/* In the parent, as each run ends: a line in the records, at once. */
 static void on_done(void *arg, const struct pb_task *task)
 {
     struct watch *w = arg;
@@ -197,6 +201,7 @@ static enum kb_err make_runs(struct pb_results *r, const struct options *o)
     return rc;
 }
 
+/* Runs, tables, plots. Failed runs do not keep the others from being reported, and show in the exit status. */
 static enum kb_err run_experiment(const struct pb_experiment *x, const struct options *o)
 {
     struct pb_results r = {.experiment = x, .dir = o->dir};
@@ -216,6 +221,7 @@ out:
 
 /* ---- names ------------------------------------------------------------------------------------------------------ */
 
+/* `paperbench list`. */
 static void list_experiments(void)
 {
     for (size_t i = 0; pb_experiment_at(i) != NULL; i++) {
@@ -225,6 +231,7 @@ static void list_experiments(void)
     }
 }
 
+/* "all" names every experiment. */
 static bool is_named(const struct pb_experiment *x, char *const *names)
 {
     for (; *names != NULL; names++)
@@ -250,6 +257,7 @@ static bool names_are_known(char *const *names)
     return true;
 }
 
+/* Names are looked at before anything runs: a slip in the last one should not show after an hour. */
 int main(int argc, char **argv)
 {
     struct options o;

@@ -21,6 +21,7 @@
 
 extern char **environ;
 
+/* DIR/NAME followed by the suffix, for writing; NULL, said on stderr. */
 static FILE *create(const struct pb_results *r, const char *suffix)
 {
     char path[MAX_PATH];
@@ -44,6 +45,7 @@ static const struct pb_record *any_record(const struct pb_results *r, const stru
     return NULL;
 }
 
+/* One line of a data file. Time per round has no error column: it is a difference of means over seeds. */
 static void put_point(FILE *f, const struct pb_results *r, const struct pb_setting *s, const struct pb_algorithm *a,
                       const struct pb_record *any, size_t i)
 {
@@ -84,6 +86,7 @@ static enum kb_err write_data(const struct pb_results *r, const struct pb_settin
 
 /* ---- script --------------------------------------------------------------------------------------------------- */
 
+/* Settings that --only left out get no panel. */
 static bool has_runs(const struct pb_results *r, const struct pb_setting *s)
 {
     for (size_t i = 0; i < r->n; i++)
@@ -115,6 +118,7 @@ static double axis_end(const struct pb_results *r, const struct pb_setting *s)
     return second > 0 && first > 2 * second ? 2 * second : 0;
 }
 
+/* Times are on a logarithmic axis, which has no zero to start from. */
 static void put_range(FILE *f, const struct pb_results *r, const struct pb_setting *s)
 {
     const double end = r->experiment->plot == PB_PLOT_REGRET ? axis_end(r, s) : 0;
@@ -148,6 +152,7 @@ static void put_panel(FILE *f, const struct pb_results *r, const struct pb_setti
     fputs("\n", f);
 }
 
+/* What all panels share. */
 static void put_style(FILE *f, const struct pb_experiment *x)
 {
     const char *label = x->plot == PB_PLOT_SECONDS      ? "milliseconds per round"
@@ -162,6 +167,7 @@ static void put_style(FILE *f, const struct pb_experiment *x)
         fputs("set logscale y\n", f);
 }
 
+/* Panels in a grid of at most three columns; four make a square. */
 static enum kb_err write_script(const struct pb_results *r)
 {
     const struct pb_experiment *x = r->experiment;
@@ -218,6 +224,7 @@ enum kb_err pb_make_dir(const char *dir)
     return KB_EINVAL;
 }
 
+/* Nothing is drawn of an experiment without a done run, which gnuplot would call an error. */
 enum kb_err pb_plot(const struct pb_results *results)
 {
     const struct pb_experiment *x = results->experiment;

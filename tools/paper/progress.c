@@ -12,6 +12,7 @@
 #define SECONDS_BETWEEN_LINES 30.0
 #define SECONDS_BETWEEN_REDRAWS 0.2
 
+/* Seconds on a clock that nobody sets. Wall time: waiting for the machine is part of waiting. */
 static double now(void)
 {
     struct timespec ts;
@@ -20,6 +21,7 @@ static double now(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
+/* `name` is borrowed. The first line comes after an interval, so that a quick experiment says nothing. */
 void pb_progress_init(struct pb_progress *p, const char *name, size_t n_all)
 {
     *p = (struct pb_progress){.name = name, .n_all = n_all, .is_terminal = isatty(STDERR_FILENO) == 1};
@@ -38,6 +40,7 @@ static const char *clock_text(double seconds, char *buf, size_t size)
     return buf;
 }
 
+/* Back to the start of the line, which is erased first: a shorter text leaves nothing of a longer one. */
 static void put_bar(double share)
 {
     fputs("\r\033[K[", stderr);
@@ -46,6 +49,7 @@ static void put_bar(double share)
     fputs("] ", stderr);
 }
 
+/* Called as often as one likes; a look at the clock when it is too early. n_all > 0. */
 void pb_progress_show(struct pb_progress *p)
 {
     const double t = now(), elapsed = t - p->start;
@@ -66,6 +70,7 @@ void pb_progress_show(struct pb_progress *p)
     fflush(stderr);
 }
 
+/* Tables and messages begin on an empty line. */
 void pb_progress_clear(struct pb_progress *p)
 {
     if (p->is_terminal)

@@ -14,6 +14,8 @@
 
 /* ---- writing --------------------------------------------------------------------------------------------- */
 
+/* `,"key":[...]`: nothing is rounded, infinities and NaN do not occur (regrets and seconds are sums of finite numbers).
+ */
 static void put_doubles(FILE *f, const char *key, const double *value, size_t n)
 {
     fprintf(f, ",\"%s\":[", key);
@@ -22,6 +24,7 @@ static void put_doubles(FILE *f, const char *key, const double *value, size_t n)
     fputc(']', f);
 }
 
+/* The same for counts, which are below 2^53 and so come back through a double. */
 static void put_sizes(FILE *f, const char *key, const size_t *value, size_t n)
 {
     fprintf(f, ",\"%s\":[", key);
@@ -30,6 +33,7 @@ static void put_sizes(FILE *f, const char *key, const size_t *value, size_t n)
     fputc(']', f);
 }
 
+/* Flushed at once: what is on disk when the program is killed is what is kept. */
 void pb_record_write(FILE *f, const struct pb_record *r)
 {
     fprintf(f, "{\"experiment\":\"%s\",\"setting\":\"%s\",\"algorithm\":\"%s\",\"seed\":%llu,\"rounds\":%zu",
@@ -57,6 +61,7 @@ static const char *value_of(const char *line, const char *key)
     return at != NULL ? at + strlen(quoted) : "";
 }
 
+/* Whether the key's value is the string `want`, all of it: "lk" is not "lk-gp-ucb". */
 static bool is_text(const char *line, const char *key, const char *want)
 {
     const char *v = value_of(line, key);
@@ -83,6 +88,7 @@ static size_t read_doubles(const char *line, const char *key, double *out)
     return n;
 }
 
+/* Likewise; out has room for PB_MAX_CHECKPOINTS. */
 static size_t read_sizes(const char *line, const char *key, size_t *out)
 {
     double value[PB_MAX_CHECKPOINTS];
@@ -93,6 +99,7 @@ static size_t read_sizes(const char *line, const char *key, size_t *out)
     return n;
 }
 
+/* Copies a string value, cut at size - 1; empty when the key is missing. */
 static void read_text(const char *line, const char *key, char *out, size_t size)
 {
     const char *v = value_of(line, key);
@@ -157,11 +164,13 @@ static bool take_line(struct pb_results *results, const char *line)
     return true;
 }
 
+/* path: MAX_PATH bytes. A longer one is cut, and then fails to open, which is said. */
 static void path_of(const struct pb_results *results, char *path)
 {
     snprintf(path, MAX_PATH, "%s/%s.jsonl", results->dir, results->experiment->name);
 }
 
+/* O(lines x tasks), both in the thousands at most: small beside a single run. */
 size_t pb_records_read(struct pb_results *results)
 {
     char path[MAX_PATH], *line = NULL;
@@ -191,8 +200,9 @@ FILE *pb_records_append(const struct pb_results *results, bool is_fresh)
         fprintf(stderr, "paperbench: cannot write %s: %s\n", path, strerror(errno));
         return NULL;
     }
-    if (fseek(f, -1, SEEK_END) == 0 && fgetc(f) != '\n')
+    const bool is_cut = fseek(f, -1, SEEK_END) == 0 && fgetc(f) != '\n';
+    fseek(f, 0, SEEK_END); /* C wants a seek between reading and writing */
+    if (is_cut)
         fputc('\n', f);
-    fseek(f, 0, SEEK_END);
     return f;
 }

@@ -16,6 +16,7 @@
 
 /* ---- statistics ------------------------------------------------------------------------------------------- */
 
+/* Of checkpoint i. */
 static double quantity_of(const struct pb_record *r, enum pb_quantity q, size_t i)
 {
     return q == PB_REGRET ? r->regret[i] : q == PB_SECONDS ? r->seconds[i] : (double)r->dictionary[i];
@@ -63,6 +64,7 @@ struct table {
     bool is_markdown;
 };
 
+/* Column heads; "points" are dictionary points, or the distinct points of an exact model. */
 static void put_head(const struct table *t)
 {
     if (t->is_markdown)
@@ -87,6 +89,7 @@ static void printed_text(const struct pb_printed *p, char *text, size_t size)
         snprintf(text, size, "%.1f", p->mean);
 }
 
+/* Nothing where no run reached that checkpoint. p may be NULL: nothing was printed for this cell. */
 static void put_row(const struct table *t, const struct pb_setting *s, const struct pb_algorithm *a, size_t at,
                     const struct pb_printed *p)
 {
@@ -129,6 +132,7 @@ static const struct pb_printed *put_early_rows(const struct table *t, const stru
     return last;
 }
 
+/* Settings outermost, in the order of the experiment's rows, which is that of the paper. */
 static void put_table(const struct table *t, size_t rounds)
 {
     const struct pb_experiment *x = t->results->experiment;
@@ -159,6 +163,7 @@ static void put_notes(const struct table *t)
             (unsigned long long)n_empty, r->n_failed);
 }
 
+/* Text first: it is there even when DIR cannot be written. */
 enum kb_err pb_report(const struct pb_results *results)
 {
     const struct pb_experiment *x = results->experiment;

@@ -11,6 +11,7 @@
 
 #define CHECKPOINTS 40u /* divides 1,000, 2,000 and 3,000 rounds evenly */
 
+/* A checkpoint after `done` rounds. */
 static void note(struct pb_record *r, size_t done, double regret, const struct pb_learner *l)
 {
     const struct pb_times times = pb_learner_times(l);
@@ -38,6 +39,7 @@ static enum kb_err note_totals(struct pb_record *r, const struct pb_learner *l)
     return KB_OK;
 }
 
+/* All rounds. Checkpoint i of n comes after the round (i + 1) T / n, rounded down: the last one is the end, always. */
 static enum kb_err play(struct pb_env *env, struct pb_learner *l, struct pb_record *r)
 {
     const size_t n = r->rounds < CHECKPOINTS ? r->rounds : CHECKPOINTS;
@@ -59,6 +61,7 @@ out:
     return rc;
 }
 
+/* Environment and learner live for this run only, which is why nothing of a record depends on other runs. */
 enum kb_err pb_run(const struct pb_setting *setting, const struct pb_algorithm *algorithm, uint64_t seed, size_t rounds,
                    struct pb_record *out)
 {
