@@ -1,4 +1,4 @@
-/* EK's environments Bump, Chessboard and Step Diagonal [EK, sec. 5, App. F], draw by draw as the authors ran them.
+/* EK's environments Bump, Chessboard and Step Diagonal [EK, App. F], draw by draw as the authors ran them.
  *
  *   x          context, uniform on [0,1]^p: p = 5 (Bump), 1 (the others)
  *   a          arm in [0,1]: the ten anchors, drawn once from {0, .01, ..., .99}, the same in all three
@@ -16,7 +16,7 @@
  * no regret (`best` is its own mean). Deviation: regret compares with the best mean over the ten anchors. The authors'
  * script compares with a noisy best reward, which on two environments is 1 in contexts where no arm pays it: that part
  * is out of anybody's reach and the same for all. pb_ek_best_reward gives theirs (test:
- * reported_regret_is_the_authors).
+ * exact_k_ucb_gets_the_authors_regrets_on_every_environment).
  *
  * On Bump a* is the best arm in every context. O(p + 10) per round. */
 #include "env_ek.h"

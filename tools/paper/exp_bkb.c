@@ -1,14 +1,15 @@
 /* bkb-starvation: BKB's Figure 1, and in numbers what it shows.
  *
- *   ratio      dictionary's variance (DTC) / exact variance, over the grid on [0,1]: BKB's theory wants it within [1/3,
- * 3] at epsilon = 1/2, for q of about 6 * 3 * log(4T/delta) / epsilon^2, hundreds; small q show where it breaks unseen
- * the three variances at x = 3/4, a quarter away from the last observation: near 1 they must stay size, rank points
- * drawn, and those of them that add a direction
+ *   ratio   the dictionary's variance (DTC) / the exact one, over the grid on [0,1]; BKB's theory wants it within
+ *           [1/3, 3] at epsilon = 1/2, for q in the hundreds; small q show where it breaks
+ *   unseen  the three variances at x = 3/4, a quarter away from the last observation: they must stay near 1
+ *   size    points drawn
+ *   rank    those of them that add a direction
  *
- * The figure states neither lambda nor q nor the noise: starvation.c says what stands here, q is 1, 2 and 5.
+ * The figure states neither lambda nor q nor the noise: starvation.c says what stands here; q is 1, 2 and 5.
  *
  * Files: bkb-starvation.jsonl (a line per seed, q and t), .md (ranges over the seeds), .dat, .gp and .svg (the first
- * seed: mean -+ 3 sd, a column for each t, a row for each q). A second per seed. */
+ * seed: mean -+ 3 sd, a column for each t, a row for each q). A second for ten seeds. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,6 +43,7 @@ struct report {
 
 /* --- numbers ------------------------------------------------------------------------------------------------------ */
 
+/* Over the whole interval: where nothing was observed both are near 1, where much was, a lost point shows. */
 static struct range ratio_range(const struct pb_starvation *v)
 {
     struct range r = {INFINITY, 0};
@@ -59,6 +61,7 @@ static void widen(struct range *r, double least, double most)
     r->most = fmax(r->most, most);
 }
 
+/* Takes one seed's numbers into the ranges of its q and t. */
 static void summarise(struct summary *s, const struct pb_starvation *v)
 {
     struct range ratio = ratio_range(v);
@@ -70,6 +73,7 @@ static void summarise(struct summary *s, const struct pb_starvation *v)
     widen(&s->rank, (double)v->rank, (double)v->rank);
 }
 
+/* One JSON object with all digits: what the table's ranges are made of. */
 static void put_line(FILE *f, uint64_t seed, double q, const struct pb_starvation *v)
 {
     struct range ratio = ratio_range(v);
@@ -80,9 +84,9 @@ static void put_line(FILE *f, uint64_t seed, double q, const struct pb_starvatio
             v->dtc[UNSEEN], v->regressors[UNSEEN]);
 }
 
-/* --- files ---------------------------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------------------------ */
 
+/* dir/bkb-starvation + suffix. NULL, said on stderr. */
 static FILE *create(const char *dir, const char *suffix)
 {
     char path[MAX_PATH];
@@ -107,6 +111,7 @@ static void put_curves(FILE *f, double q, const struct pb_starvation *v)
     fputs("\n\n", f);
 }
 
+/* Exact as a grey band; the other two as the edges of theirs, so that all three can be told apart where they agree. */
 static void put_panel(FILE *f, size_t iq, size_t it)
 {
     size_t curves = 2 * (iq * N_T + it);
@@ -122,6 +127,7 @@ static void put_panel(FILE *f, size_t iq, size_t it)
             oversampling[iq], times[it], curves, curves, curves, curves, curves, curves, curves + 1);
 }
 
+/* Paths in the script are relative: pb_gnuplot runs inside dir. */
 static enum kb_err write_plot(const char *dir)
 {
     FILE *f = create(dir, ".gp");
@@ -141,6 +147,7 @@ static enum kb_err write_plot(const char *dir)
     return KB_OK;
 }
 
+/* Markdown, which is as readable on a terminal. */
 static void put_table(FILE *f, const struct report *r)
 {
     fputs(
@@ -169,9 +176,10 @@ static enum kb_err write_report(const struct report *r, const struct pb_experime
     return fclose(f) == 0 ? KB_OK : KB_EINVAL;
 }
 
-/* --- the experiment --------------------------------------------------------------------------------------------------
- */
+/* --- the experiment --------------------------------------------------------------------------------------------- */
 
+/* All q and t of a seed: the same observations for every q, since those are keyed by the seed alone. The curves are
+ * large, hence on the heap; drawn for one seed only. */
 static enum kb_err play_seed(struct report *r, uint64_t seed, bool is_drawn)
 {
     enum kb_err rc = KB_OK;
@@ -192,6 +200,7 @@ out:
     return rc;
 }
 
+/* The `custom` of the experiment. Files are written as far as things go well. */
 static enum kb_err run_starvation(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *out_dir)
 {
     enum kb_err rc = KB_EINVAL;

@@ -1,18 +1,20 @@
-/* EK's experiments: regret and time of EK-UCB beside exact K-UCB on Bump, Chessboard and Step Diagonal [EK, sec. 5,
- * App. F].
+/* EK's experiments: regret and time of EK-UCB beside exact K-UCB on Bump, Chessboard and Step Diagonal [EK, App. F].
  *
- *   lambda       ridge                 gamma   KORS oversampling; at gamma >= lambda the bound 12 ln(T/delta) of EK's
- *   mu           KORS accuracy                 Prop. 4.1 changes nothing any more (p is 1 or the point adds nothing)
- *   l            lengthscale .1: the joint kernel exp(-|s - s'|^2 / 2 l^2) on s = (x, a) is the product of an RBF on
- * the context and one on the arm width        .1 sigma_EK for every lambda, sigma_EK = sd / sqrt(lambda), hence `fixed`
- * beta = .1 / sqrt(lambda)
+ *   lambda  ridge
+ *   mu      KORS accuracy; lambda, where the row's name says nothing else
+ *   gamma   KORS oversampling; at lambda every action on the two-dimensional environments is exact K-UCB's for lambda
+ *           10 and 100, and the bound 12 ln(T/delta) of EK's Prop. 4.1 changes nothing more
+ *   l       lengthscale .1: the joint kernel exp(-|s - s'|^2 / 2 l^2) on s = (x, a) is the product of one on the
+ * context and one on the arm width   .1 sigma_EK for every lambda; sigma_EK = sd / sqrt(lambda), hence `fixed` beta =
+ * .1 / sqrt(lambda)
  *
  * EK prints curves only. The figures set beside ours are what the authors' published programs give on these very random
  * numbers, three seeds (env_ek.c), pseudo-regret as here. For K-UCB they must come out to the digit. For EK-UCB they
  * are not a target: those programs sample by an inverted leverage score, so that their dictionary misses what is new
  * (docs/PAPERS.md); gamma = lambda / 10 is the row nearest to their setting.
  *
- * A run of the paper's T has T + 2 rounds; tables at 1,002 and 2,002 (--rounds 1002 for the former). */
+ * A run of the paper's T has T + 2 rounds; tables at 1,002 and 2,002 (--rounds 1002 for the former). Cost: a minute for
+ * either two-dimensional environment; on Bump rows at gamma = lambda keep nearly every point, a minute or two each. */
 #include "exp_ek.h"
 
 #include <math.h>
@@ -98,7 +100,7 @@ static const struct pb_setting step_setting = {.name = "step", .open = pb_ek_ste
 
 static const struct pb_experiment bump = {
     .name = "ek-bump",
-    .about = "EK Fig. 1 and App. F, Bump; beside ours: the authors' programs on the same random numbers",
+    .about = "EK App. F, Bump; beside ours: the authors' programs on the same random numbers",
     .settings = &bump_setting,
     .n_settings = 1,
     .algorithms = algorithms,

@@ -1,8 +1,8 @@
 /* How the time of a step grows: with the rounds t at a fixed dictionary, and with the dictionary's size m.
  *
  *   step       decide among ten arms, learn, settle: CPU seconds of the learner (pb_record.seconds)
- *   over t     at most M points, filled in the first rounds; EK says the cost of a step then does not depend on t, and
- *              that of exact K-UCB grows with t^2 [EK, sec. 4.3]
+ *   over t     at most M points, filled in the first rounds; EK's cost of a step then does not depend on t, and that
+ *              of exact K-UCB grows with t^2 [EK, Alg. 1, 2]
  *   over m     m = 64 ... 1,024 points, timed once the dictionary is full; EK: m^2
  *   exponent   slope of ln(seconds) over ln(t or m) by least squares, each point the mean over the runs
  *
@@ -10,7 +10,7 @@
  * dictionary fills in about as many rounds as it has places. Runs follow one another in this process: two at a time
  * would slow each other down. The first intervals are left out of fits over t: admissions stand in them.
  *
- * Files: ek-time.jsonl (the runs' records), ek-time.md (table), ek-time-*.dat, ek-time.gp, ek-time.svg. Two minutes. */
+ * Files: ek-time.jsonl (the runs' records), ek-time.md (table), ek-time.dat, ek-time.gp, ek-time.svg. Two minutes. */
 #include "exp_ek.h"
 
 #include <errno.h>
@@ -95,6 +95,7 @@ static double seconds_when_full(const struct pb_record *r, size_t points)
     return first == last ? (double)NAN : (r->seconds[last] - r->seconds[first]) / (double)(r->at[last] - r->at[first]);
 }
 
+/* Twice as many rounds as points and 500 more: half of them or more are timed. */
 static enum kb_err time_over_points(const struct bench *b, struct series *s)
 {
     static const size_t points[] = {64, 128, 256, 512, 1024};
@@ -125,6 +126,7 @@ static double fitted_exponent(const struct series *s, double from)
     return (n * sxy - sx * sy) / (n * sxx - sx * sx);
 }
 
+/* Measures the curve and fits it. */
 static enum kb_err time_series(const struct bench *b, struct series *s)
 {
     enum kb_err rc = s->is_over_points ? time_over_points(b, s) : time_over_rounds(b, s);
@@ -146,6 +148,7 @@ static FILE *create(const struct bench *b, const char *suffix)
     return f;
 }
 
+/* A row per curve, as Markdown, which is as readable on a terminal; what the fit leaves out is left out here, too. */
 static void put_rows(FILE *f, const struct series *s, size_t n)
 {
     fputs("| curve | from | to | ms/step at the ends | exponent | EK |\n|---|---|---|---|---|---|\n", f);
@@ -174,6 +177,7 @@ static enum kb_err write_data(const struct bench *b, const struct series *s, siz
     return fclose(f) == 0 ? KB_OK : KB_EINVAL;
 }
 
+/* The curves over t, or those over m, on logarithmic axes: an exponent is a slope. */
 static void put_panel(FILE *f, const struct series *s, size_t n, bool is_over_points)
 {
     const char *separator = "plot";
@@ -188,6 +192,7 @@ static void put_panel(FILE *f, const struct series *s, size_t n, bool is_over_po
     fputs("\n", f);
 }
 
+/* Paths in the script are relative: pb_gnuplot runs inside dir. */
 static enum kb_err write_plot(const struct bench *b, const struct series *s, size_t n)
 {
     FILE *f = create(b, ".gp");
@@ -207,6 +212,7 @@ static enum kb_err write_plot(const struct bench *b, const struct series *s, siz
     return KB_OK;
 }
 
+/* The same table on stdout and in dir. */
 static enum kb_err write_report(const struct bench *b, const struct pb_experiment *x, const struct series *s, size_t n)
 {
     FILE *f = create(b, ".md");
@@ -218,9 +224,10 @@ static enum kb_err write_report(const struct bench *b, const struct pb_experimen
     return fclose(f) == 0 ? KB_OK : KB_EINVAL;
 }
 
-/* --- the experiment ------------------------------------------------------------------------------------------------
- */
+/* --- the experiment --------------------------------------------------------------------------------------------- */
 
+/* The `custom` of the experiment: curves one after the other, then the files. k-ucb stops at 4,000 rounds, where a step
+ * costs a hundred times EK-UCB's and its slope is clear. */
 static enum kb_err run_time(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *out_dir)
 {
     struct series s[] = {
@@ -253,7 +260,7 @@ out:
 
 const struct pb_experiment pb_ek_time = {
     .name = NAME,
-    .about = "EK sec. 4.3: time of a step against rounds at a fixed dictionary, and against the dictionary's size",
+    .about = "EK: time of a step against rounds at a fixed dictionary, and against the dictionary's size",
     .rounds = 10000,
     .reps = 3,
     .custom = run_time,

@@ -56,6 +56,7 @@ uint32_t pb_numpy_bits(struct pb_numpy_rng *r)
     return y ^ (y >> 18);
 }
 
+/* Two declarations in this order: the first word makes the high bits. */
 double pb_numpy_double(struct pb_numpy_rng *r)
 {
     uint32_t high = pb_numpy_bits(r) >> 5, low = pb_numpy_bits(r) >> 6;
@@ -91,6 +92,7 @@ double pb_numpy_normal(struct pb_numpy_rng *r, double mean, double sd)
     return mean + sd * standard_normal(r);
 }
 
+/* Fewer than two words on average: the mask is less than twice n. */
 uint32_t pb_numpy_below(struct pb_numpy_rng *r, uint32_t n)
 {
     assert(n >= 1);
@@ -105,6 +107,7 @@ uint32_t pb_numpy_below(struct pb_numpy_rng *r, uint32_t n)
     return value;
 }
 
+/* i = 0 would draw from one value: numpy stops before it, and it would take no word. */
 void pb_numpy_permutation(struct pb_numpy_rng *r, uint32_t n, uint32_t *order)
 {
     for (uint32_t i = 0; i < n; i++)

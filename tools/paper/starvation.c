@@ -5,8 +5,8 @@
  *   x_1..x_t  uniform on [0, 1/2];  y = f(x) + N(0, a),  a = lambda = .01
  *   S, Z      points drawn at a step; those of them that add a direction (residual above 1e-6 k), in order
  *   exact     k(s,s) - k_t^T (K_t + a I)^-1 k_t
- *   DTC       k(s,s) - z.z + a z^T V^-1 z         z = A^-1 k_Z(s), V = sum z z^T + a I      [BKB, eq. 4-5; EK,
- * Prop. 4.2] subset of regressors                a z^T V^-1 z: what is outside the span of Z counts as known
+ *   DTC       k(s,s) - z.z + a z^T V^-1 z, z = A^-1 k_Z(s), V = sum z z^T + a I           [BKB, eq. 4; EK, Prop. 4.2]
+ *   SoR       a z^T V^-1 z, the subset of regressors: what is outside the span of Z counts as known
  *
  *   draw      after observation t every x_i, i <= t, enters with p = min(1, q sd^2(x_i) / a), sd^2 of the step before
  *             [BKB, Alg. 1]
@@ -50,6 +50,7 @@ struct play {
     size_t rank, n_chosen;
 };
 
+/* A number keyed by (seed, purpose, i): purposes have keys of their own. */
 static double uniform(const struct play *p, uint64_t purpose, uint64_t i)
 {
     return kb_rng_uniform(p->seed * 8 + purpose, KB_STREAM_SIMULATION, i);
@@ -125,9 +126,9 @@ static double map(const struct play *p, double x, double *z)
     return fmax(0, residual);
 }
 
-/* --- steps ---------------------------------------------------------------------------------------------------------
- */
+/* --- steps ------------------------------------------------------------------------------------------------------ */
 
+/* The next x, y into the history. Rewards are noisy with variance lambda, as the posterior supposes. */
 static enum kb_err observe(struct play *p)
 {
     double x = uniform(p, KEY_X, p->t) / 2;
@@ -215,6 +216,7 @@ out:
     return rc;
 }
 
+/* Both specs and everything that holds memory; close is safe after a failure. No context, one feature: an arm is x. */
 static enum kb_err set_up(struct play *p)
 {
     enum kb_err rc;
