@@ -92,15 +92,15 @@ static const struct pb_setting laplaced_settings[] = {
 #define EXACT_ROW                                                                                                      \
     {                                                                                                                  \
         .name = "lk-gp-ucb", .preset = "lk-gp-ucb", .tune = pb_lk_tune_kernel, .schedule = pb_lk_schedule, .value = {  \
-            [PB_LK_ROW_BETA] = 4,                                                                                      \
-            [PB_LK_ROW_LAMBDA] = .1                                                                                    \
+            [PB_LK_ROW_BETA] = PB_LK_BETA,                                                                             \
+            [PB_LK_ROW_LAMBDA] = PB_LK_BASE                                                                            \
         }                                                                                                              \
     }
 #define DICTIONARY_ROW(name_, tune_, share, gamma_)                                                                    \
     {                                                                                                                  \
         .name = name_, .preset = "laplaced", .tune = tune_, .schedule = pb_lk_schedule, .value = {                     \
-            [PB_LK_ROW_BETA] = 4,                                                                                      \
-            [PB_LK_ROW_LAMBDA] = .1,                                                                                   \
+            [PB_LK_ROW_BETA] = PB_LK_BETA,                                                                             \
+            [PB_LK_ROW_LAMBDA] = PB_LK_BASE,                                                                           \
             [PB_LK_ROW_SHARE] = share,                                                                                 \
             [PB_LK_ROW_GAMMA] = gamma_                                                                                 \
         }                                                                                                              \
@@ -132,6 +132,7 @@ const struct pb_experiment pb_lk_laplaced = {
 static const struct pb_algorithm dictionary_rows[] = {
     EXACT_ROW,
     THRESHOLD_ROW(".01", .01),
+    THRESHOLD_ROW(".03", .03),
     THRESHOLD_ROW(".05", .05),
     THRESHOLD_ROW(".1", .1),
     THRESHOLD_ROW(".2", .2),

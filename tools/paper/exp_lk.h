@@ -4,6 +4,10 @@
 
 #include "env_lk.h"
 
+/* Width of UCB and base of the schedule in every row with an SE kernel; how they were chosen: exp_lk_rows.c. */
+#define PB_LK_BETA 2
+#define PB_LK_BASE .1
+
 /* Places in pb_algorithm.value of LK's rows. */
 enum pb_lk_row_value {
     PB_LK_ROW_BETA,   /* width of UCB, nu of Thompson */
