@@ -32,10 +32,12 @@
 #define ID_BYTES 12u
 #define APART 1e-7 /* moves k by 1e-14: a numerical twin that is not bitwise equal */
 
+/* [LK, sec. 5]; n_shown is the printed number, which a reading may replace by half of the pool. */
 static const struct {
     size_t n_items, dim, n_shown;
 } tasks[PB_LK_N_TASKS] = {[PB_LK_EASY] = {10, 5, 5}, [PB_LK_MEDIUM] = {20, 10, 5}, [PB_LK_HARD] = {50, 20, 5}};
 
+/* The readings of the header. */
 static const struct {
     double rho, power;
     bool is_normalized, shows_half;
@@ -64,6 +66,7 @@ struct lk_env {
     double *mean;           /* [C] */
 };
 
+/* A place of `value` as an index below its limit; clears *is_valid otherwise (NaN fails both comparisons). */
 static size_t index_below(const double *value, enum pb_lk_value at, size_t limit, bool *is_valid)
 {
     const bool fits = value[at] >= 0.0 && value[at] < (double)limit;
@@ -71,6 +74,7 @@ static size_t index_below(const double *value, enum pb_lk_value at, size_t limit
     return fits ? (size_t)value[at] : 0;
 }
 
+/* All faults end in the one answer: settings are tables in this program, so a bad one is found by the first test. */
 enum kb_err pb_lk_shape_of(const double *value, struct pb_lk_shape *out)
 {
     bool is_valid = value[PB_LK_AT_USERS] >= 2.0;
@@ -95,6 +99,7 @@ enum kb_err pb_lk_shape_of(const double *value, struct pb_lk_shape *out)
 
 /* --- rounds ----------------------------------------------------------------------------------------------- */
 
+/* On [0, 1), the i-th of its key. */
 static double uniform(uint64_t key, uint64_t i)
 {
     return kb_rng_uniform(key, KB_STREAM_SIMULATION, i);
@@ -127,6 +132,7 @@ static const double *features_of(struct lk_env *e, size_t slot)
     return e->moved + slot * shape->dim;
 }
 
+/* The best of the items shown, not of the pool: what a round's regret compares with. */
 static void lk_round(struct pb_env *env, size_t t, struct pb_round *out)
 {
     struct lk_env *e = (struct lk_env *)env;
@@ -149,6 +155,7 @@ static void lk_round(struct pb_env *env, size_t t, struct pb_round *out)
                              .best = best};
 }
 
+/* One draw of noise a round, whichever arm: learners that differ in one choice stay comparable in all others. */
 static double lk_reward(struct pb_env *env, size_t chosen)
 {
     const struct lk_env *e = (const struct lk_env *)env;
@@ -156,6 +163,7 @@ static double lk_reward(struct pb_env *env, size_t chosen)
     return e->mean[chosen] + e->world.noise * kb_rng_normal(e->noise_key, KB_STREAM_SIMULATION, e->t);
 }
 
+/* Also for an environment that was opened halfway: everything it has not got is NULL. */
 static void lk_close(struct pb_env *env)
 {
     struct lk_env *e = (struct lk_env *)env;
@@ -182,6 +190,8 @@ const struct pb_lk_world *pb_lk_world_of(const struct pb_env *env)
 
 /* --- opening ------------------------------------------------------------------------------------------------ */
 
+/* Everything but the world, of the sizes that its shape says; what was allocated before a failure is left to lk_close.
+ */
 static enum kb_err allocate(struct lk_env *e)
 {
     const struct pb_lk_shape *shape = &e->world.shape;
@@ -234,6 +244,7 @@ static void describe(struct lk_env *e, uint64_t seed)
     e->apart_key = pb_lk_key(seed, PB_LK_KEY_APART);
 }
 
+/* *out is written last: on failure the caller holds nothing. */
 enum kb_err pb_lk_open(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out)
 {
     struct pb_lk_shape shape;

@@ -42,16 +42,19 @@
 #define JITTER 1e-10
 #define NO_EIGENVALUE 1e-9 /* of the largest: the kernel of L */
 
+/* Purposes have keys of their own, so that a change in one draw (a larger pool, say) leaves all others as they were. */
 uint64_t pb_lk_key(uint64_t seed, enum pb_lk_purpose purpose)
 {
     return kb_hash_u64(kb_hash_u64(KB_HASH_INIT, seed), (uint64_t)purpose);
 }
 
+/* On [0, 1), the i-th of its key. */
 static double uniform(uint64_t key, size_t i)
 {
     return kb_rng_uniform(key, KB_STREAM_SIMULATION, i);
 }
 
+/* Standard normal, the i-th of its key. */
 static double normal(uint64_t key, size_t i)
 {
     return kb_rng_normal(key, KB_STREAM_SIMULATION, i);
@@ -102,6 +105,7 @@ static double pair_weight(const struct pb_lk_shape *shape, uint64_t seed, size_t
     return 0.0;
 }
 
+/* Both triangles: the degrees below are column sums, and edges are read by rows. O(n^2). */
 static void draw_graph(struct pb_lk_world *w, uint64_t seed)
 {
     const size_t n = w->shape.n_users;
@@ -121,7 +125,9 @@ static double spectral_ratio(const double *eigenvalue, size_t n)
     return 1.0;
 }
 
-/* L = D - W into `basis`, then its eigenvectors. */
+/* L = D - W into `basis`, then its eigenvectors. One decomposition serves every use of L: the draw of f, the schedule's
+ * ratio, any power of (L + rho I). Vectors of eigenvalues that coincide are some basis of their common space, which no
+ * function of L depends on. KB_ENOMEM. O(n^3). */
 static enum kb_err decompose(struct pb_lk_world *w)
 {
     const size_t n = w->shape.n_users;
@@ -144,6 +150,9 @@ static enum kb_err decompose(struct pb_lk_world *w)
 
 /* --- items -------------------------------------------------------------------------------------------- */
 
+/* Scaled, the items are uniform on the sphere and at most 2 apart, so that l = 1 ties them together; as drawn they are
+ * about sqrt(2 d) apart, and the environment's kernel between two of them is nearly 0. That is what the readings differ
+ * in most. */
 static void draw_items(struct pb_lk_world *w, uint64_t seed)
 {
     const size_t d = w->shape.dim;
@@ -159,6 +168,7 @@ static void draw_items(struct pb_lk_world *w, uint64_t seed)
     }
 }
 
+/* For qsort. */
 static int ascending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -182,6 +192,7 @@ static enum kb_err median_distance(struct pb_lk_world *w)
     return KB_OK;
 }
 
+/* O(d). Callers need M^2 values once, so nothing is kept. */
 double pb_lk_item_kernel(const struct pb_lk_world *w, size_t i, size_t j, double lengthscale)
 {
     const size_t d = w->shape.dim;
@@ -190,7 +201,8 @@ double pb_lk_item_kernel(const struct pb_lk_world *w, size_t i, size_t j, double
 
 /* --- f ------------------------------------------------------------------------------------------------ */
 
-/* h of the header's table at one eigenvalue of L. */
+/* h of the header's table at one eigenvalue of L. A GP draw takes the root of the covariance's spectrum, the
+ * representer the spectrum itself, since there H stands for the kernel and not for a factor of it. */
 static double user_share(const struct pb_lk_shape *shape, double e)
 {
     switch (shape->regime) {
@@ -205,7 +217,8 @@ static double user_share(const struct pb_lk_shape *shape, double e)
     return pow(e + shape->rho, -shape->power);
 }
 
-/* The items' Gram at the environment's own lengthscale, M x M, into f; its lower factor for a GP draw. */
+/* The items' Gram at the environment's own lengthscale, M x M, into f; its lower factor for a GP draw. Entries above
+ * the diagonal are written, too: what the factor leaves there is not 0. KB_ENOMEM, KB_ENOTPD. O(M^2 (d + M)). */
 static enum kb_err gram_factor(const struct pb_lk_world *w, double *f)
 {
     const size_t m = w->shape.n_items;
@@ -224,7 +237,8 @@ static enum kb_err gram_factor(const struct pb_lk_world *w, double *f)
     return rc;
 }
 
-/* F^T of the header's table: k x M, column i belongs to item i. */
+/* F^T of the header's table: k x M, column i belongs to item i. Transposed, so that the linear regime's is the pool as
+ * it lies in memory. */
 static enum kb_err item_factor(const struct pb_lk_world *w, size_t k, double *ft)
 {
     const size_t m = w->shape.n_items;
@@ -243,7 +257,7 @@ static enum kb_err item_factor(const struct pb_lk_world *w, size_t k, double *ft
     return rc;
 }
 
-/* y = H x for n x k matrices: Q diag(h) Q^T x. work: n x k. */
+/* y = H x for n x k matrices: Q diag(h) Q^T x. work: n x k; y may be x. O(n^2 k). */
 static void apply_users(const struct pb_lk_world *w, size_t k, const double *x, double *work, double *y)
 {
     const size_t n = w->shape.n_users;
@@ -254,7 +268,8 @@ static void apply_users(const struct pb_lk_world *w, size_t k, const double *x, 
     kb_gemm(n, k, n, 1.0, w->basis, n, work, n, 0.0, y, n);
 }
 
-/* Z is keyed by (user, column), so a user's part of it does not move when others join. */
+/* f = H Z F^T into `truth`, user by user, as rounds read it. Z is keyed by (user, column), so a user's part of it does
+ * not move when others join. KB_ENOMEM, KB_ENOTPD. */
 static enum kb_err draw_truth(struct pb_lk_world *w, uint64_t seed)
 {
     const size_t n = w->shape.n_users, m = w->shape.n_items, k = w->shape.regime == PB_LK_LINEAR ? w->shape.dim : m;
@@ -292,6 +307,7 @@ static double range_of(const double *x, size_t n)
     return most - least;
 }
 
+/* From the spectrum that is there already; a second way to the same matrix than core/user_kernel.c takes. */
 enum kb_err pb_lk_user_covariance(const struct pb_lk_world *w, double rho, double power, double *g)
 {
     const size_t n = w->shape.n_users;
@@ -319,6 +335,8 @@ void pb_lk_world_close(struct pb_lk_world *w)
     *w = (struct pb_lk_world){0};
 }
 
+/* The order of the draws does not matter: each has its own key. f comes last since it needs all others, and the noise
+ * is measured on it. */
 enum kb_err pb_lk_world_open(struct pb_lk_world *w, const struct pb_lk_shape *shape, uint64_t seed)
 {
     const size_t n = shape->n_users, m = shape->n_items;

@@ -29,11 +29,13 @@
 #define RANK_SHARE 0.01
 #define MAX_PATH 512
 
+/* From one cluster to none. */
 static const struct {
     const char *name;
     enum pb_lk_graph graph;
 } graphs[] = {{"complete", PB_LK_COMPLETE}, {"er", PB_LK_ER}, {"sbm", PB_LK_SBM}, {"alone", PB_LK_ALONE}};
 static const size_t users[] = {10, 20, 50, 100, 200}, horizons[] = {100, 200, 500, 1000};
+/* The longest horizon sets the memory; rounds of a shorter one are its beginning. */
 #define N_GRAPHS COUNT(graphs)
 #define N_USERS COUNT(users)
 #define N_HORIZONS COUNT(horizons)
@@ -52,6 +54,8 @@ struct ranks {
     struct figures sum[N_GRAPHS][N_USERS][N_HORIZONS];
 };
 
+/* Fresh in every round, since a pool of M items would bound the rank of K_T by n M and hide what T does to it. The same
+ * contexts for all graphs and n of a seed: differences between cells are then those of the users alone. */
 static void draw_contexts(double *x, uint64_t seed)
 {
     const uint64_t key = pb_lk_key(seed, PB_LK_KEY_ITEMS);
@@ -66,6 +70,7 @@ static void draw_contexts(double *x, uint64_t seed)
     }
 }
 
+/* k(x, x) = 1, so K_max is the largest prior variance of a user. */
 static double context_kernel(const double *x, const double *y)
 {
     double r2 = 0.0;
@@ -74,6 +79,7 @@ static double context_kernel(const double *x, const double *y)
     return exp(-r2 / (2.0 * LENGTHSCALE * LENGTHSCALE));
 }
 
+/* Uniform; one number a round scaled to n, so that user 3 of 10 is users 6 and 7 of 20. */
 static size_t user_at(uint64_t seed, size_t n, size_t t)
 {
     return (size_t)(kb_rng_uniform(pb_lk_key(seed, PB_LK_KEY_USERS), KB_STREAM_SIMULATION, t) * (double)n);
@@ -93,7 +99,8 @@ static double fill_gram(const struct ranks *r, const double *g, size_t n, size_t
     return most;
 }
 
-/* How many of n ascending values are above their share of the largest. */
+/* How many of n ascending values are above their share of the largest: a numerical rank that small rounding in an
+ * eigenvalue near 0 cannot move. */
 static double rank_of(const double *value, size_t n)
 {
     size_t rank = 0;
@@ -160,6 +167,7 @@ out:
 
 /* --- output ----------------------------------------------------------------------------------------------- */
 
+/* DIR/NAME for writing; NULL, said on stderr. */
 static FILE *create(const char *dir, const char *name)
 {
     char path[MAX_PATH];
@@ -193,7 +201,8 @@ static enum kb_err write_data(const struct ranks *r, const char *dir, size_t rep
     return fclose(f) == 0 ? KB_OK : KB_EINVAL;
 }
 
-/* A panel: lines of the rows where column `at` equals `value`, a line per graph. */
+/* A panel: y over x in the rows where column `at` equals `value`, a line per graph. 1/0 is gnuplot's way to leave a row
+ * out. */
 static void put_panel(FILE *f, const char *title, const char *x_label, int x, int y, int at, size_t value)
 {
     fprintf(f, "set title \"%s\"\nset xlabel \"%s\"\n", title, x_label);
@@ -203,6 +212,7 @@ static void put_panel(FILE *f, const char *title, const char *x_label, int x, in
                 g == 0 ? "plot" : "", g, at, value, x, y, graphs[g].name, g + 1 < N_GRAPHS ? ", \\\n" : "\n");
 }
 
+/* Logarithmic in both: falling as 1 / n (one cluster) and growing as n (alone) are straight lines then. */
 static enum kb_err write_script(const char *dir)
 {
     FILE *f = create(dir, "lk-rank.gp");
@@ -219,6 +229,7 @@ static enum kb_err write_script(const char *dir)
     return fclose(f) == 0 ? KB_OK : KB_EINVAL;
 }
 
+/* Seeds outermost, cells inside, so that contexts are drawn once a seed. `x` is this experiment itself. */
 static enum kb_err run_rank(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *out_dir)
 {
     enum kb_err rc = KB_ENOMEM;

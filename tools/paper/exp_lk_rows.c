@@ -13,7 +13,7 @@
  *
  * rho, the median heuristic and the schedule are F.5's. Widths and base are from F.5's grids, {.5, 1, 2, 4} and {.001,
  * .., .1}: one value for all n, that which comes nearest to Table 1 under the fitted reading (beta 4 has less regret at
- * n = 20 and the same from n = 100 on; alpha 1 has less everywhere). lambda is the ridge: K_t + lambda I.
+ * n = 20 and 50 and the same from n = 100 on; alpha 1 has less everywhere). lambda is the ridge: K_t + lambda I.
  *
  * Schedule [LK, F.5]: lambda_t = clip(base S T / (T + t), 1e-6, 1e-1), looked at before rounds 200, 400, 800, ... and
  * changed, with a rebuild of the model from the history, only where it has moved by more than 20 %. The exact models
