@@ -6,6 +6,10 @@
  *   lambda     sigma^2 / c; for IGP 1 + 2/T
  *   delta      0.01
  *
+ * Learners know B, sigma and the kernel, as in the paper; delta = 0.01 is theirs, too. Settings of one seed share all
+ * draws (env_tc.c), so differences between algorithms have smaller errors than the columns beside the means suggest,
+ * and so have those between kernels.
+ *
  * The first action is uniform in every algorithm, and counted. DMM's grid of ridges is ours, {1, 3, 10, 30, 100} times
  * lambda (docs/decisions/0010): the paper's lies too low. */
 #include <math.h>

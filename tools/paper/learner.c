@@ -8,6 +8,14 @@
  * and dictionary points are keyed by the spec's seed, which is the run's. A schedule becomes a new `configured` event
  * and thereby a rebuild from the history, as a PUT of the tenant's configuration would.
  *
+ *   seq, version    of the last event and configuration; the log itself is kept by nobody
+ *   t               rounds decided so far; also the time of events, in milliseconds, since the engine asks for one
+ *   is_by_decision  a reward then finds its decision pending, as over HTTP; otherwise it is an observation, half the
+ * events
+ *
+ * What the server does and this does not: append and commit, locks, more than one event in a batch (so spectra are
+ * settled after each reward here, which is the dearest way to run such a rule and the one that the papers describe).
+ *
  * Cost: the engine's; CPU time is read four times a round (a system call, about 0.3 us). */
 #include "learner.h"
 

@@ -2,6 +2,10 @@
  *
  *   paperbench [options] EXPERIMENT...|all|list
  *
+ *   list      names and what they reproduce         all     every experiment, one after the other
+ *   --only    "tc-rbf-0.5-d3/cmm" is one cell; "/cmm" that algorithm everywhere; "d3" those settings
+ *   --rounds  fewer rounds are other runs: they stand beside the full ones in the records and take no printed figure
+ *
  * Each experiment's runs are settings x algorithms x seeds; records, tables and plots go to --out. Exit status: 0 all
  * well, 1 a run or a file failed, 2 a wrong call. */
 #include "frame.h"

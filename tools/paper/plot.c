@@ -4,6 +4,9 @@
  *   DIR/NAME-SETTING.dat   a block per algorithm (gnuplot's "index"): round, mean, standard error
  *   DIR/NAME.gp            draws all of them into DIR/NAME.svg
  *
+ * Data and script stay beside the picture, so that it can be drawn differently without running anything again; without
+ * gnuplot they are all there is. File names in the script are relative to DIR, which may be moved.
+ *
  * Regret and dictionary sizes are drawn as they are; seconds as milliseconds a round between two checkpoints, on a
  * logarithmic axis, since algorithms differ by powers of ten. */
 #include "frame.h"

@@ -1,6 +1,8 @@
 /* How far an experiment is: a line that is redrawn on a terminal, a line every half minute elsewhere (a log of a long
  * run should not be a log of its progress). On stderr, so that stdout holds the tables only.
  *
+ * A run has no progress of its own here: it is a child, and what it sends is its record. So the line counts runs.
+ *
  * Time left: elapsed time for each run done, times the runs left. Runs differ in length, so it is a guess until
  * every algorithm has had its turn; runs that were read from an earlier call do not count. */
 #include "frame.h"

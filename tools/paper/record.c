@@ -1,6 +1,12 @@
 /* Records on disk: one JSON object per line and run, appended as runs end, so that an interrupted experiment keeps what
  * it has and goes on where it was.
  *
+ *   experiment, setting, algorithm, seed, rounds     which run; what a later call looks for
+ *   blas_core                                        kernels of OpenBLAS: times compare only under one of them
+ *   n_empty                                          decisions with an empty confidence set
+ *   decide_seconds, learn_seconds, settle_seconds    CPU, whole run
+ *   at, regret, seconds, dictionary                  arrays over checkpoints: rounds done, sums up to there, points
+ *
  * Doubles are written with 17 digits, which come back as the same bits. Reading understands only lines written here
  * (keys in any order, no escapes: names are ours); a line that was cut off, or of another experiment's run, is passed
  * over. Two records of one run: the last one counts. */

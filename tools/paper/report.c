@@ -4,8 +4,11 @@
  *   ratio          our mean / the printed mean
  *   ms/round       CPU of decide + learn + settle at the last round, divided by the rounds
  *
- * Printed figures at a round before the last get rows of their own; those at a round that was not run, or that is no
- * checkpoint, are left out, since comparing other rounds would mean nothing. */
+ *   points         support of the model at that round: dictionary points, or distinct points when exact
+ *
+ * A paper prints either a standard deviation or a standard error; which one is said, and neither is turned into the
+ * other. Printed figures at a round before the last get rows of their own; those at a round that was not run, or that
+ * is no checkpoint, are left out, since comparing other rounds would mean nothing. */
 #include "frame.h"
 
 #include <errno.h>

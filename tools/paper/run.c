@@ -1,5 +1,7 @@
 /* One run: an environment, a learner, and what came of it at evenly spread rounds.
  *
+ *   round -> decide -> reward -> learn, T times; 40 checkpoints, or one a round in shorter runs
+ *
  * Regret is measured on means (pb_round.mean against pb_round.best): rewards carry noise that no algorithm answers for.
  * Seconds are CPU seconds of the learner alone, so that neither the environment nor other processes count. */
 #include "learner.h"
