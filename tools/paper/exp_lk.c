@@ -148,7 +148,6 @@ static const struct pb_algorithm dictionary_rows[] = {
     THRESHOLD_ROW(".4", .4),
     KORS_ROW("1", 1), /* mu in units of lambda */
     KORS_ROW("10", 10),
-    KORS_ROW("30", 30),
     KORS_ROW("100", 100),
     KORS_ROW("300", 300),
     KORS_ROW("1000", 1000),

@@ -219,7 +219,7 @@ static enum kb_err write_script(const char *dir)
     if (f == NULL)
         return KB_EINVAL;
     fputs("set terminal svg size 1260,340 dynamic background rgb \"white\"\nset output \"lk-rank.svg\"\n"
-          "set datafile missing \"NaN\"\nset multiplot layout 1,3\nset grid\nset key top left\nset logscale x\n"
+          "set datafile missing \"NaN\"\nset multiplot layout 1,3\nset grid\nset key below\nset logscale x\n"
           "set logscale y\n",
           f);
     put_panel(f, "information gain, T = 1000", "users", 1, 3, 2, 1000);
