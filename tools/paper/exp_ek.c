@@ -4,9 +4,9 @@
  *   mu      KORS accuracy; lambda, where the row's name says nothing else
  *   gamma   KORS oversampling; at lambda every action on the two-dimensional environments is exact K-UCB's for lambda
  *           10 and 100, and the bound 12 ln(T/delta) of EK's Prop. 4.1 changes nothing more
- *   l       lengthscale .1: the joint kernel exp(-|s - s'|^2 / 2 l^2) on s = (x, a) is the product of one on the
- * context and one on the arm width   .1 sigma_EK for every lambda; sigma_EK = sd / sqrt(lambda), hence `fixed` beta =
- * .1 / sqrt(lambda)
+ *   l       lengthscale .1: the joint kernel exp(-|s - s'|^2 / 2 l^2) on s = (x, a) is the product of one on
+ *           the context and one on the arm
+ *   width   .1 sigma_EK for every lambda; sigma_EK = sd / sqrt(lambda), hence `fixed` beta = .1 / sqrt(lambda)
  *
  * EK prints curves only. The figures set beside ours are what the authors' published programs give on these very random
  * numbers, three seeds (env_ek.c), pseudo-regret as here. For K-UCB they must come out to the digit. For EK-UCB they
