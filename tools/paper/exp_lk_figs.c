@@ -11,9 +11,9 @@
  *   6       medium          3,000  the same as 2                 SBM (ablation)  the eight systems, random
  *
  * n = 20 in all. Deviation: the hard task has T = 3,000 [LK, F.1], where sec. 5 says 5,000 (--rounds 5000). The reading
- * is the one that gives Table 1 (env_lk.c, "fitted"). No values are printed in the paper for these figures; what is
- * claimed for them, and hence to look at, is an order: the kernel methods first under GP and representer draws, the
- * linear ones that know the graph first under linear rewards with LK close behind. */
+ * is the one that gives Table 1 (env_lk.c, "fitted"). No values are printed in the paper for these figures; what it
+ * claims [LK, abstract], and hence what to look for, is an order: LK's two systems before the linear ones and before
+ * those that do not know the graph where rewards are not linear, and close to the linear ones where they are. */
 #include "exp_lk.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
