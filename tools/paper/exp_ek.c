@@ -2,7 +2,7 @@
  *
  *   lambda  ridge
  *   mu      KORS accuracy; lambda, where the row's name says nothing else
- *   gamma   KORS oversampling; at lambda every action on the two-dimensional environments is exact K-UCB's for lambda
+ *   gamma   KORS oversampling; at lambda the regrets on the two-dimensional environments are exact K-UCB's for lambda
  *           10 and 100, and the bound 12 ln(T/delta) of EK's Prop. 4.1 changes nothing more
  *   l       lengthscale .1: the joint kernel exp(-|s - s'|^2 / 2 l^2) on s = (x, a) is the product of one on
  *           the context and one on the arm
