@@ -1,6 +1,6 @@
 # laplaced: one Makefile, non-recursive. `make help` lists the targets.
-# MODE=release|debug|asan|tsan selects a build below build/MODE/; release binaries are also linked as build/laplaced
-# and build/laplacectl.
+# MODE=release|debug|asan|tsan selects a build below build/MODE/; release binaries are also linked as build/laplaced,
+# build/laplacectl and build/paperbench.
 
 MODE ?= release
 BUILD ?= build
@@ -26,21 +26,26 @@ TOOL_LIBS := -lcurl $(SERVER_LIBS)
 CORE_SRC := $(wildcard core/*.c)
 SERVER_SRC := $(filter-out server/main.c,$(wildcard server/*.c))
 CTL_SRC := $(wildcard tools/ctl/*.c)
+PAPER_SRC := $(wildcard tools/paper/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(OUT)/%.o)
 SERVER_OBJ := $(SERVER_SRC:%.c=$(OUT)/%.o) $(OUT)/embed.o
 CTL_OBJ := $(CTL_SRC:%.c=$(OUT)/%.o)
 CTL_LIB_OBJ := $(filter-out %/main.o,$(CTL_OBJ))
+PAPER_OBJ := $(PAPER_SRC:%.c=$(OUT)/%.o)
+PAPER_LIB_OBJ := $(filter-out %/main.o,$(PAPER_OBJ))
 
 CORE_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c tests/property/test_*.c))
 SERVER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/server/test_*.c))
 TOOL_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/tools/test_*.c))
+PAPER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/paper/test_*.c))
 TEST_LIB_OBJ := $(patsubst %.c,$(OUT)/%.o,$(wildcard tests/lib/*.c))
 
 .PHONY: all
-all: $(OUT)/laplaced $(OUT)/laplacectl ## build build/laplaced and build/laplacectl
+all: $(OUT)/laplaced $(OUT)/laplacectl $(OUT)/paperbench ## build build/laplaced, build/laplacectl and build/paperbench
 ifeq ($(MODE),release)
 	@ln -sf $(MODE)/laplaced $(BUILD)/laplaced
 	@ln -sf $(MODE)/laplacectl $(BUILD)/laplacectl
+	@ln -sf $(MODE)/paperbench $(BUILD)/paperbench
 endif
 
 $(OUT)/libkb.a: $(CORE_OBJ)
@@ -53,6 +58,8 @@ $(OUT)/laplaced: $(OUT)/server/main.o $(OUT)/libld.a $(OUT)/libkb.a
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(SERVER_LIBS)
 $(OUT)/laplacectl: $(CTL_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(TOOL_LIBS)
+$(OUT)/paperbench: $(PAPER_OBJ) $(OUT)/libkb.a
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(CORE_LIBS)
 
 $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
@@ -81,23 +88,31 @@ $(SERVER_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 $(TOOL_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(CTL_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	@mkdir -p $(@D)
 	$(CC) $(TEST_FLAGS) -iquote server -iquote tools/ctl $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(CTL_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(TOOL_LIBS)
+$(PAPER_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a
+	@mkdir -p $(@D)
+	$(CC) $(TEST_FLAGS) -iquote tools/paper $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a $(CHECK_LIBS) $(CORE_LIBS)
 
-.PHONY: core-tests server-tests tool-tests c-tests
+.PHONY: core-tests server-tests tool-tests paper-tests c-tests
 core-tests: $(CORE_TESTS)
 server-tests: $(SERVER_TESTS)
 tool-tests: $(TOOL_TESTS)
-c-tests: core-tests server-tests tool-tests
+paper-tests: $(PAPER_TESTS)
+c-tests: core-tests server-tests tool-tests paper-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
-.PHONY: setup run test test-unit test-property test-http test-crash asan tsan lint layers format format-check bench docker install clean help
+.PHONY: setup run paper test test-unit test-property test-http test-crash asan tsan lint layers format format-check bench docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	sh tools/setup.sh
 run: ## install what is missing, build, start the server on ./data and show it learning
 	sh tools/setup.sh
 	$(MAKE) all
 	sh tools/run.sh
-test: ## all tests: unit, property, server, tools, HTTP; ends with "N passed, N failed"
+paper: ## the papers' tables and figures into build/paper/: make paper ARGS="tc-table1 --reps 3" (ARGS=list names them)
+	sh tools/setup.sh --paper
+	$(MAKE) all
+	$(OUT)/paperbench --out $(BUILD)/paper $(ARGS)
+test: ## all tests: unit, property, server, tools, paper, HTTP; ends with "N passed, N failed"
 	sh tools/setup.sh --test
 	$(MAKE) all c-tests
 	sh tests/run.sh $(OUT)
@@ -120,10 +135,11 @@ layers: ## prove by includes who may know whom
 lint: layers format-check ## layers, formatting, cppcheck, shellcheck (sh tools/setup.sh --lint)
 	shellcheck tools/*.sh tests/*.sh tests/*/*.sh .ci/run
 	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 core server tools/ctl
+	cppcheck --quiet --std=c11 -I core --enable=warning,performance,portability --inline-suppr --error-exitcode=1 tools/paper
 format: ## clang-format every C file
-	clang-format -i core/*.[ch] server/*.[ch] tools/ctl/*.[ch] tests/*/*.[ch]
+	clang-format -i core/*.[ch] server/*.[ch] tools/*/*.[ch] tests/*/*.[ch]
 format-check:
-	clang-format --dry-run --Werror core/*.[ch] server/*.[ch] tools/ctl/*.[ch] tests/*/*.[ch]
+	clang-format --dry-run --Werror core/*.[ch] server/*.[ch] tools/*/*.[ch] tests/*/*.[ch]
 bench: all $(OUT)/tests/bench/bench_core ## figures of the core's hot calls and of HTTP, as JSON lines in build/bench/
 	@mkdir -p $(BUILD)/bench
 	$(OUT)/tests/bench/bench_core | tee $(BUILD)/bench/core.jsonl
@@ -142,5 +158,5 @@ clean: ## remove build/
 help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 20
 
--include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(CTL_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d)
--include $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d)
+-include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(CTL_OBJ:.o=.d) $(PAPER_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d)
+-include $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d)

@@ -1,0 +1,17 @@
+/* EK's three synthetic environments: what they show and pay is in env_ek.c. */
+#ifndef PB_ENV_EK_H
+#define PB_ENV_EK_H
+
+#include "paper.h"
+
+/* `open` of settings; they read no values. Seeds are those of numpy's RandomState, < 2^32. T of the paper is T + 2
+ * rounds here: one forced arm, then t = 0..T. */
+enum kb_err pb_ek_bump_open(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out);
+enum kb_err pb_ek_chessboard_open(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out);
+enum kb_err pb_ek_step_open(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out);
+
+/* The noisy best reward of the round shown last, which the paper's own regret is counted against; on Chessboard and
+ * Step Diagonal 1 + noise, whether an arm reaches 1 or not. */
+double pb_ek_best_reward(const struct pb_env *env);
+
+#endif

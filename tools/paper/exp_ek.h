@@ -1,0 +1,14 @@
+/* What EK's experiments share. */
+#ifndef PB_EXP_EK_H
+#define PB_EXP_EK_H
+
+#include "paper.h"
+
+#define PB_EK_MAX_POINTS 4096 /* more than there are rounds: what is exact stays exact, what is admitted gets in */
+
+/* EK's kernel and width for any of the presets. value: lambda, mu, gamma, largest dictionary (0: PB_EK_MAX_POINTS). */
+void pb_ek_tune(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value);
+
+extern const struct pb_experiment pb_ek_time; /* exp_ek_time.c */
+
+#endif

@@ -1,0 +1,267 @@
+/* How the time of a step grows: with the rounds t at a fixed dictionary, and with the dictionary's size m.
+ *
+ *   step       decide among ten arms, learn, settle: CPU seconds of the learner (pb_record.seconds)
+ *   over t     at most M points, filled in the first rounds; EK's cost of a step then does not depend on t, and that
+ *              of exact K-UCB grows with t^2 [EK, Alg. 1, 2]
+ *   over m     m = 64 ... 1,024 points, timed once the dictionary is full; EK: m^2
+ *   exponent   slope of ln(seconds) over ln(t or m) by least squares, each point the mean over the runs
+ *
+ * On Bump, since its kernel in six dimensions is close to the identity: every point is worth admitting, so that any
+ * dictionary fills in about as many rounds as it has places. Runs follow one another in this process: two at a time
+ * would slow each other down. The first intervals are left out of fits over t: admissions stand in them.
+ *
+ * Files: ek-time.jsonl (the runs' records), ek-time.md (table), ek-time.dat, ek-time.gp, ek-time.svg. Two minutes. */
+#include "exp_ek.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "env_ek.h"
+#include "frame.h"
+
+#define NAME "ek-time"
+#define MAX_PATH 512
+#define LAMBDA 10.0
+#define FIXED_POINTS 256
+#define FIT_FROM 1000 /* rounds */
+
+/* A curve: seconds per step over t or over m. */
+struct series {
+    char name[32];
+    const char *preset;
+    bool is_over_points;
+    size_t rounds;         /* over t: of a run */
+    size_t largest;        /* over t: the dictionary's places; 0: as many as come */
+    const char *predicted; /* the exponent that EK gives */
+    size_t n;
+    double x[PB_MAX_CHECKPOINTS], y[PB_MAX_CHECKPOINTS];
+    double exponent;
+};
+
+/* What a call works with. */
+struct bench {
+    const char *dir;
+    uint64_t seed;
+    size_t reps;
+    FILE *records;
+};
+
+static const struct pb_setting bump = {.name = "bump", .open = pb_ek_bump_open};
+
+/* --- runs -------------------------------------------------------------------------------------------------------- */
+
+/* One run at gamma = mu = lambda: everything that adds a direction is admitted while there is room. */
+static enum kb_err run_once(const struct bench *b, const struct series *s, size_t rep, size_t rounds, size_t largest,
+                            struct pb_record *out)
+{
+    char name[48];
+    snprintf(name, sizeof name, largest > 0 ? "%s-p%zu" : "%s", s->preset, largest);
+    const struct pb_algorithm algorithm = {
+        .name = name, .preset = s->preset, .tune = pb_ek_tune, .value = {LAMBDA, LAMBDA, LAMBDA, (double)largest}};
+    enum kb_err rc = pb_run(&bump, &algorithm, b->seed + rep, rounds, out);
+    if (rc != KB_OK)
+        return rc;
+    out->experiment = NAME;
+    pb_record_write(b->records, out);
+    out->algorithm = s->preset; /* the name does not outlive this call */
+    return KB_OK;
+}
+
+/* Seconds per step between checkpoints, at the middle of each interval. */
+static enum kb_err time_over_rounds(const struct bench *b, struct series *s)
+{
+    struct pb_record r;
+    for (size_t rep = 0; rep < b->reps; rep++) {
+        enum kb_err rc = run_once(b, s, rep, s->rounds, s->largest, &r);
+        if (rc != KB_OK)
+            return rc;
+        s->n = r.n_checkpoints - 1;
+        for (size_t i = 0; i < s->n; i++) {
+            s->x[i] = (double)(r.at[i] + r.at[i + 1]) / 2;
+            s->y[i] += (r.seconds[i + 1] - r.seconds[i]) / (double)(r.at[i + 1] - r.at[i]) / (double)b->reps;
+        }
+    }
+    return KB_OK;
+}
+
+/* Seconds per step from the first checkpoint with a full dictionary on. NaN when it never filled. */
+static double seconds_when_full(const struct pb_record *r, size_t points)
+{
+    size_t first = 0, last = r->n_checkpoints - 1;
+    while (first < last && r->dictionary[first] < points)
+        first++;
+    return first == last ? (double)NAN : (r->seconds[last] - r->seconds[first]) / (double)(r->at[last] - r->at[first]);
+}
+
+/* Twice as many rounds as points and 500 more: half of them or more are timed. */
+static enum kb_err time_over_points(const struct bench *b, struct series *s)
+{
+    static const size_t points[] = {64, 128, 256, 512, 1024};
+    struct pb_record r;
+    s->n = sizeof points / sizeof points[0];
+    for (size_t i = 0; i < s->n; i++) {
+        s->x[i] = (double)points[i];
+        for (size_t rep = 0; rep < b->reps; rep++) {
+            enum kb_err rc = run_once(b, s, rep, 2 * points[i] + 500, points[i], &r);
+            if (rc != KB_OK)
+                return rc;
+            s->y[i] += seconds_when_full(&r, points[i]) / (double)b->reps;
+        }
+    }
+    return KB_OK;
+}
+
+/* Slope of ln y over ln x for x >= from. */
+static double fitted_exponent(const struct series *s, double from)
+{
+    double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->x[i] < from)
+            continue;
+        double x = log(s->x[i]), y = log(s->y[i]);
+        n++, sx += x, sy += y, sxx += x * x, sxy += x * y;
+    }
+    return (n * sxy - sx * sy) / (n * sxx - sx * sx);
+}
+
+/* Measures the curve and fits it. */
+static enum kb_err time_series(const struct bench *b, struct series *s)
+{
+    enum kb_err rc = s->is_over_points ? time_over_points(b, s) : time_over_rounds(b, s);
+    if (rc == KB_OK)
+        s->exponent = fitted_exponent(s, s->is_over_points ? 0 : FIT_FROM);
+    return rc;
+}
+
+/* --- files ------------------------------------------------------------------------------------------------------- */
+
+/* dir/ek-time + suffix. NULL, said on stderr. */
+static FILE *create(const struct bench *b, const char *suffix)
+{
+    char path[MAX_PATH];
+    snprintf(path, sizeof path, "%s/%s%s", b->dir, NAME, suffix);
+    FILE *f = fopen(path, "w");
+    if (f == NULL)
+        fprintf(stderr, "paperbench: cannot write %s: %s\n", path, strerror(errno));
+    return f;
+}
+
+/* A row per curve, as Markdown, which is as readable on a terminal; what the fit leaves out is left out here, too. */
+static void put_rows(FILE *f, const struct series *s, size_t n)
+{
+    fputs("| curve | from | to | ms/step at the ends | exponent | EK |\n|---|---|---|---|---|---|\n", f);
+    for (size_t k = 0; k < n; k++) {
+        size_t first = 0, last = s[k].n - 1;
+        while (!s[k].is_over_points && s[k].x[first] < FIT_FROM)
+            first++;
+        fprintf(f, "| %s over %c | %.0f | %.0f | %.3f, %.3f | %.3f | %s |\n", s[k].name,
+                s[k].is_over_points ? 'm' : 't', s[k].x[first], s[k].x[last], 1e3 * s[k].y[first], 1e3 * s[k].y[last],
+                s[k].exponent, s[k].predicted);
+    }
+}
+
+/* One block per curve. */
+static enum kb_err write_data(const struct bench *b, const struct series *s, size_t n)
+{
+    FILE *f = create(b, ".dat");
+    if (f == NULL)
+        return KB_EINVAL;
+    for (size_t k = 0; k < n; k++) {
+        fprintf(f, "# %s\n", s[k].name);
+        for (size_t i = 0; i < s[k].n; i++)
+            fprintf(f, "%.10g %.10g\n", s[k].x[i], 1e3 * s[k].y[i]);
+        fputs("\n\n", f);
+    }
+    return fclose(f) == 0 ? KB_OK : KB_EINVAL;
+}
+
+/* The curves over t, or those over m, on logarithmic axes: an exponent is a slope. */
+static void put_panel(FILE *f, const struct series *s, size_t n, bool is_over_points)
+{
+    const char *separator = "plot";
+    fprintf(f, "set xlabel \"%s\"\n", is_over_points ? "dictionary points" : "round");
+    for (size_t k = 0; k < n; k++) {
+        if (s[k].is_over_points != is_over_points)
+            continue;
+        fprintf(f, "%s \"%s.dat\" index %zu with linespoints lw 2 pt 7 ps 0.4 title \"%s, exponent %.2f\" noenhanced",
+                separator, NAME, k, s[k].name, s[k].exponent);
+        separator = ", \\\n ";
+    }
+    fputs("\n", f);
+}
+
+/* Paths in the script are relative: pb_gnuplot runs inside dir. */
+static enum kb_err write_plot(const struct bench *b, const struct series *s, size_t n)
+{
+    FILE *f = create(b, ".gp");
+    if (f == NULL)
+        return KB_EINVAL;
+    fprintf(f,
+            "set terminal svg size 840,340 dynamic background rgb \"white\"\nset output \"%s.svg\"\n"
+            "set multiplot layout 1,2\nset logscale xy\nset grid\nset key top left Left reverse samplen 1\nset ylabel "
+            "\"milliseconds per step\"\n",
+            NAME);
+    put_panel(f, s, n, false);
+    put_panel(f, s, n, true);
+    fputs("unset multiplot\n", f);
+    if (fclose(f) != 0)
+        return KB_EINVAL;
+    pb_gnuplot(b->dir, NAME ".gp");
+    return KB_OK;
+}
+
+/* The same table on stdout and in dir. */
+static enum kb_err write_report(const struct bench *b, const struct pb_experiment *x, const struct series *s, size_t n)
+{
+    FILE *f = create(b, ".md");
+    if (f == NULL)
+        return KB_EINVAL;
+    fprintf(f, "## %s\n\n%s\n\n", x->name, x->about);
+    put_rows(f, s, n);
+    put_rows(stdout, s, n);
+    return fclose(f) == 0 ? KB_OK : KB_EINVAL;
+}
+
+/* --- the experiment --------------------------------------------------------------------------------------------- */
+
+/* The `custom` of the experiment: curves one after the other, then the files. k-ucb stops at 4,000 rounds, where a step
+ * costs a hundred times EK-UCB's and its slope is clear. */
+static enum kb_err run_time(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *out_dir)
+{
+    struct series s[] = {
+        {.name = "ek-ucb, 256 points",
+         .preset = "ek-ucb",
+         .rounds = x->rounds,
+         .largest = FIXED_POINTS,
+         .predicted = "0"},
+        {.name = "k-ucb", .preset = "k-ucb", .rounds = 4000, .predicted = "2"},
+        {.name = "ek-ucb", .preset = "ek-ucb", .is_over_points = true, .predicted = "2"},
+    };
+    size_t n = sizeof s / sizeof s[0];
+    struct bench b = {.dir = out_dir, .seed = seed, .reps = reps};
+    enum kb_err rc = KB_OK;
+    printf("\n%s: %s\n\n", x->name, x->about);
+    b.records = create(&b, ".jsonl");
+    if (b.records == NULL)
+        return KB_EINVAL;
+    for (size_t k = 0; k < n; k++) {
+        fprintf(stderr, "%s: %s over %s\n", x->name, s[k].name, s[k].is_over_points ? "points" : "rounds");
+        KB_TRY(time_series(&b, &s[k]));
+    }
+    KB_TRY(write_report(&b, x, s, n));
+    KB_TRY(write_data(&b, s, n));
+    KB_TRY(write_plot(&b, s, n));
+out:
+    fclose(b.records);
+    return rc;
+}
+
+const struct pb_experiment pb_ek_time = {
+    .name = NAME,
+    .about = "EK: time of a step against rounds at a fixed dictionary, and against the dictionary's size",
+    .rounds = 10000,
+    .reps = 3,
+    .custom = run_time,
+};

@@ -1,0 +1,309 @@
+/* A learner: the engine of core/ under the events that a tenant's writer would give it.
+ *
+ *   due -> (reset)   before each event, as in server/commit.c
+ *   reserve -> follow_up -> reserve -> grow -> prepare -> apply     an event and the dictionary change behind it
+ *   settle -> publish                                               after each batch; a batch is one event here
+ *
+ * So what an experiment measures is what a tenant with the same configuration does, chance included: the draws of arms
+ * and dictionary points are keyed by the spec's seed, which is the run's. A schedule becomes a new `configured` event
+ * and thereby a rebuild from the history, as a PUT of the tenant's configuration would.
+ *
+ *   seq, version    of the last event and configuration; the log itself is kept by nobody
+ *   t               rounds decided so far; also the time of events, in milliseconds, since the engine asks for one
+ *   is_by_decision  a reward then finds its decision pending, as over HTTP; otherwise it is an observation, half the
+ * events
+ *
+ * What the server does and this does not: append and commit, locks, more than one event in a batch (so spectra are
+ * settled after each reward here, which is the dearest way to run such a rule and the one that the papers describe).
+ *
+ * Cost: the engine's; CPU time is read four times a round (a system call, about 0.3 us). */
+#include "learner.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "alloc.h"
+#include "rng.h"
+
+#define FIRST_ACTION UINT64_MAX /* index of the draw of the uniform first action: no round has it */
+
+struct pb_learner {
+    const struct pb_algorithm *algorithm;
+    const struct pb_env *env;
+    struct kb_engine *engine;
+    struct kb_scratch *scratch;
+    struct kb_spec spec;
+    struct kb_candidate *candidate; /* [cap_candidates] */
+    size_t cap_candidates;
+    uint64_t seed, seq, version;
+    size_t t, rounds;
+    double mean, propensity; /* of the arm chosen last */
+    struct pb_times times;
+};
+
+double pb_cpu_seconds(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+/* ---- events --------------------------------------------------------------------------------------------- */
+
+/* Says what the engine said, with the round, and hands the code on. */
+static enum kb_err complain(const struct pb_learner *l, enum kb_err rc, const struct kb_errmsg *msg)
+{
+    fprintf(stderr, "paperbench: %s, round %zu: %s%s%s %s\n", l->algorithm->name, l->t, kb_strerror(rc),
+            msg->pointer[0] != '\0' ? " at " : "", msg->pointer, msg->text);
+    return rc;
+}
+
+/* Reserves the event as the next of the log. */
+static enum kb_err reserve(struct pb_learner *l, struct kb_event *ev, size_t offset, struct kb_errmsg *msg)
+{
+    ev->seq = l->seq + 1 + offset;
+    ev->at_ms = (int64_t)l->t;
+    return kb_engine_reserve(l->engine, ev, msg);
+}
+
+/* One event and what follows from it. A reset that is due has no follow-up. After a failure nothing has changed. */
+static enum kb_err commit(struct pb_learner *l, const struct kb_event *ev)
+{
+    struct kb_event batch[2] = {*ev, {.type = KB_EV_NONE}};
+    struct kb_errmsg msg = {0};
+    size_t n = 1;
+    enum kb_err rc;
+
+    KB_TRY(reserve(l, &batch[0], 0, &msg));
+    if (ev->type != KB_EV_DICTIONARY)
+        KB_TRY(kb_engine_follow_up(l->engine, &batch[0], &batch[1]));
+    if (batch[1].type != KB_EV_NONE) {
+        KB_TRY(reserve(l, &batch[1], 1, &msg));
+        n = 2;
+    }
+    if (kb_engine_needs_growth(l->engine))
+        KB_TRY(kb_engine_grow(l->engine));
+    for (size_t i = 0; i < n; i++) {
+        kb_engine_prepare(l->engine, &batch[i]);
+        kb_engine_apply(l->engine, &batch[i]);
+    }
+    l->seq += n;
+    return KB_OK;
+out:
+    kb_engine_rollback(l->engine);
+    return complain(l, rc, &msg);
+}
+
+/* A representation or lengthscale that the engine itself wants changed; nothing before the first configuration. */
+static enum kb_err commit_due(struct pb_learner *l)
+{
+    struct kb_event next = {.type = KB_EV_NONE};
+    enum kb_err rc = l->seq > 0 ? kb_engine_due(l->engine, l->seq + 1, &next) : KB_OK;
+
+    return rc == KB_OK && next.type != KB_EV_NONE ? commit(l, &next) : rc;
+}
+
+/* The whole way of one event; adds to the times. */
+static enum kb_err feed(struct pb_learner *l, const struct kb_event *ev)
+{
+    const double start = pb_cpu_seconds();
+    enum kb_err rc;
+
+    KB_TRY(commit_due(l));
+    KB_TRY(commit(l, ev));
+    const double learned = pb_cpu_seconds();
+    KB_TRY(kb_engine_settle(l->engine));
+    kb_engine_publish(l->engine);
+    l->times.learn += learned - start;
+    l->times.settle += pb_cpu_seconds() - learned;
+out:
+    return rc;
+}
+
+/* The spec as it is now, in force from the next round on. An empty model costs nothing; a taught one is rebuilt. */
+static enum kb_err configure(struct pb_learner *l)
+{
+    const struct kb_event ev = {.type = KB_EV_CONFIGURED, .as.configured = {.spec = &l->spec, .version = ++l->version}};
+    return feed(l, &ev);
+}
+
+/* The environment's graph; nothing where it has none. */
+static enum kb_err tell_graph(struct pb_learner *l)
+{
+    const struct pb_env *env = l->env;
+    const struct kb_event ev = {.type = KB_EV_GRAPH,
+                                .as.graph = {.is_replace = true,
+                                             .users = env->users,
+                                             .n_users = env->n_users,
+                                             .add = env->edges,
+                                             .n_add = env->n_edges}};
+    return env->n_users > 0 ? feed(l, &ev) : KB_OK;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------ */
+
+/* Preset, then the experiment's changes, then the checks that a PUT would make: no experiment runs what the service
+ * would refuse. */
+static enum kb_err fill_spec(struct pb_learner *l)
+{
+    const struct pb_algorithm *a = l->algorithm;
+    struct kb_errmsg msg = {0};
+    enum kb_err rc = kb_spec_preset(&l->spec, a->preset, l->env->context_dim, l->env->arm_dim);
+
+    if (rc != KB_OK) {
+        fprintf(stderr, "paperbench: no preset '%s'\n", a->preset);
+        return rc;
+    }
+    l->spec.seed = l->seed & ((UINT64_C(1) << 53) - 1); /* the range that a spec allows */
+    if (a->tune != NULL)
+        a->tune(&l->spec, l->env, l->rounds, a->value);
+    rc = kb_spec_check(&l->spec, &msg);
+    return rc == KB_OK ? rc : complain(l, rc, &msg);
+}
+
+/* Configuration first, graph second, as a tenant comes to be; the time of both is in times.learn. */
+enum kb_err pb_learner_new(struct pb_learner **out, const struct pb_algorithm *algorithm, const struct pb_env *env,
+                           uint64_t seed, size_t rounds)
+{
+    struct pb_learner *l = kb_array(1, 1, sizeof *l);
+    enum kb_err rc;
+
+    if (l == NULL)
+        return KB_ENOMEM;
+    *l = (struct pb_learner){.algorithm = algorithm, .env = env, .seed = seed, .rounds = rounds};
+    KB_TRY(kb_engine_new(&l->engine));
+    KB_TRY(kb_engine_scratch_new(&l->scratch));
+    KB_TRY(fill_spec(l));
+    KB_TRY(configure(l));
+    KB_TRY(tell_graph(l));
+    *out = l;
+    return KB_OK;
+out:
+    pb_learner_free(l);
+    return rc;
+}
+
+void pb_learner_free(struct pb_learner *l)
+{
+    if (l == NULL)
+        return;
+    kb_engine_scratch_free(l->scratch);
+    kb_engine_free(l->engine);
+    kb_free(l->candidate);
+    kb_free(l);
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------------------- */
+
+/* A schedule's change reaches the engine as a configuration of its own. */
+static enum kb_err follow_schedule(struct pb_learner *l)
+{
+    const struct pb_algorithm *a = l->algorithm;
+    const bool has_changed = a->schedule != NULL && a->schedule(&l->spec, l->env, l->t, l->rounds, a->value);
+
+    return has_changed ? configure(l) : KB_OK;
+}
+
+/* Candidates and room for the decision: the part of deciding that may allocate. */
+static enum kb_err fill_candidates(struct pb_learner *l, const struct pb_round *round)
+{
+    if (kb_grow((void **)&l->candidate, &l->cap_candidates, round->n_arms, 16, sizeof *l->candidate) != KB_OK)
+        return KB_ENOMEM;
+    for (size_t i = 0; i < round->n_arms; i++)
+        l->candidate[i] = (struct kb_candidate){round->arm[i], round->features != NULL ? round->features[i] : NULL};
+    return kb_engine_fit_scratch(l->engine, l->scratch, round->n_arms, 0);
+}
+
+/* The engine's choice; the draw is keyed by seed and round. Candidates come back in the order given. */
+static enum kb_err choose(struct pb_learner *l, const struct pb_round *round, size_t *chosen)
+{
+    struct kb_decision d;
+    struct kb_errmsg msg = {0};
+    const struct kb_query q = {.user = round->user,
+                               .context = round->context,
+                               .candidates = l->candidate,
+                               .n_candidates = round->n_arms,
+                               .key = kb_rng_bits(l->seed, KB_STREAM_ARM, l->t)};
+    const enum kb_err rc = kb_engine_decide(l->engine, &q, l->scratch, &d, &msg);
+
+    if (rc != KB_OK)
+        return complain(l, rc, &msg);
+    *chosen = d.chosen;
+    l->mean = d.mean[d.chosen];
+    l->propensity = d.propensity[d.chosen];
+    return KB_OK;
+}
+
+/* Outside of the engine, whose rules would all take the first arm or the one of largest prior. */
+static size_t draw_first(struct pb_learner *l, size_t n)
+{
+    l->mean = 0;
+    l->propensity = 1 / (double)n;
+    return (size_t)(kb_rng_uniform(l->seed, KB_STREAM_ARM, FIRST_ACTION) * (double)n);
+}
+
+/* Counts the round; a schedule's rebuild is learning, not deciding. */
+enum kb_err pb_learner_decide(struct pb_learner *l, const struct pb_round *round, size_t *chosen)
+{
+    enum kb_err rc;
+
+    KB_TRY(follow_schedule(l));
+    const double start = pb_cpu_seconds();
+    KB_TRY(fill_candidates(l, round));
+    KB_TRY(choose(l, round, chosen));
+    if (l->t == 0 && l->algorithm->first_is_uniform)
+        *chosen = draw_first(l, round->n_arms);
+    l->times.decide += pb_cpu_seconds() - start;
+    l->t++;
+out:
+    return rc;
+}
+
+/* Decided and rewarded: two events, for rules that keep something of a decision until its reward comes. */
+static enum kb_err learn_by_decision(struct pb_learner *l, const struct pb_round *round, struct kb_ev_slot slot,
+                                     double reward)
+{
+    char id[32];
+    enum kb_err rc;
+
+    snprintf(id, sizeof id, "d%zu", l->t);
+    const struct kb_event decided = {.type = KB_EV_DECIDED,
+                                     .as.decided = {.decision = id,
+                                                    .user = round->user,
+                                                    .context = round->context,
+                                                    .slots = &slot,
+                                                    .n_slots = 1,
+                                                    .propensity = l->propensity,
+                                                    .mean = l->mean,
+                                                    .expires_at_ms = (int64_t)l->t + l->spec.reward_window_ms}};
+    const struct kb_event rewarded = {.type = KB_EV_REWARDED, .as.rewarded = {.decision = id, .reward = reward}};
+    KB_TRY(feed(l, &decided));
+    KB_TRY(feed(l, &rewarded));
+out:
+    return rc;
+}
+
+/* The arrays of the round are the environment's and are copied by the engine. */
+enum kb_err pb_learner_learn(struct pb_learner *l, const struct pb_round *round, size_t chosen, double reward)
+{
+    const struct kb_ev_slot slot = {round->arm[chosen], round->features != NULL ? round->features[chosen] : NULL};
+    const struct kb_event observed = {
+        .type = KB_EV_OBSERVED,
+        .as.observed = {
+            .user = round->user, .context = round->context, .arm = slot, .reward = reward, .propensity = (double)NAN}};
+
+    return l->algorithm->is_by_decision ? learn_by_decision(l, round, slot, reward) : feed(l, &observed);
+}
+
+const struct kb_engine *pb_learner_engine(const struct pb_learner *l)
+{
+    return l->engine;
+}
+
+struct pb_times pb_learner_times(const struct pb_learner *l)
+{
+    return l->times;
+}

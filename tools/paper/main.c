@@ -1,0 +1,287 @@
+/* paperbench: the papers' tables and figures from the engine of core/.
+ *
+ *   paperbench [options] EXPERIMENT...|all|list
+ *
+ *   list      names and what they reproduce         all     every experiment, one after the other
+ *   --only    "tc-rbf-0.5-d3/cmm" is one cell; "/cmm" that algorithm everywhere; "d3" those settings
+ *   --rounds  fewer rounds are other runs: they stand beside the full ones in the records and take no printed figure
+ *
+ * Each experiment's runs are settings x algorithms x seeds; records, tables and plots go to --out. Exit status: 0 all
+ * well, 1 a run or a file failed, 2 a wrong call. */
+#include "frame.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alloc.h"
+#include "linalg.h"
+
+struct options {
+    const char *only, *dir;
+    size_t reps, rounds, jobs; /* 0: the experiment's, the experiment's, one per processor */
+    uint64_t seed;
+    bool is_fresh;
+};
+
+static const char usage[] =
+    "usage: paperbench [options] EXPERIMENT...|all|list\n"
+    "  --reps N      runs of each algorithm in each setting (default: the experiment's)\n"
+    "  --seed S      seeds S, S+1, ... (default 0)\n"
+    "  --rounds T    rounds of a run (default: the experiment's)\n"
+    "  --jobs N      runs at a time (default: one per processor)\n"
+    "  --only TEXT   only cells whose \"setting/algorithm\" contains TEXT\n"
+    "  --out DIR     records, tables, plots (default build/paper); runs recorded there are not made again\n"
+    "  --fresh       forget the experiment's records in DIR first\n";
+
+/* ---- the kernels of OpenBLAS ------------------------------------------------------------------------------- */
+
+/* OpenBLAS falls back to SSE3 ("Prescott") on processors that it does not know, which makes every time printed here
+ * five times too long. It reads its variable before main, so the program is run again with it, once. */
+static void settle_blas(char *const *argv)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool is_slow = strcmp(kb_blas_core_name(), "Prescott") == 0;
+
+    if (is_slow && has_avx2 && getenv("OPENBLAS_CORETYPE") == NULL) {
+        setenv("OPENBLAS_CORETYPE", has_avx512 ? "SkylakeX" : "Haswell", 1);
+        execv("/proc/self/exe", argv);
+        fprintf(stderr, "paperbench: OpenBLAS runs Prescott kernels: times are too long\n");
+    }
+#endif
+    kb_blas_single_thread();
+}
+
+/* ---- options ------------------------------------------------------------------------------------------------- */
+
+/* False unless text is a whole number of at least `least`. */
+static bool read_number(const char *text, uint64_t least, uint64_t *out)
+{
+    char *end;
+
+    *out = strtoull(text, &end, 10);
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && *out >= least;
+}
+
+/* One option into *o; false, said on stderr, when its value is none. */
+static bool take_option(struct options *o, int c)
+{
+    uint64_t n = 0;
+    bool is_right = true;
+
+    switch (c) {
+    case 'n':
+        is_right = read_number(optarg, 1, &n);
+        o->reps = n;
+        break;
+    case 's':
+        is_right = read_number(optarg, 0, &o->seed);
+        break;
+    case 't':
+        is_right = read_number(optarg, 1, &n);
+        o->rounds = n;
+        break;
+    case 'j':
+        is_right = read_number(optarg, 1, &n);
+        o->jobs = n;
+        break;
+    case 'k':
+        o->only = optarg;
+        break;
+    case 'o':
+        o->dir = optarg;
+        break;
+    case 'f':
+        o->is_fresh = true;
+        break;
+    default:
+        return false;
+    }
+    if (!is_right)
+        fprintf(stderr, "paperbench: '%s' is no such number\n", optarg);
+    return is_right;
+}
+
+/* Long options only: nobody remembers what -n means. False without an experiment's name. */
+static bool read_options(struct options *o, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"reps", required_argument, NULL, 'n'},   {"seed", required_argument, NULL, 's'},
+        {"rounds", required_argument, NULL, 't'}, {"jobs", required_argument, NULL, 'j'},
+        {"only", required_argument, NULL, 'k'},   {"out", required_argument, NULL, 'o'},
+        {"fresh", no_argument, NULL, 'f'},        {NULL, 0, NULL, 0}};
+    const long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int c;
+
+    *o = (struct options){.dir = "build/paper", .jobs = n_processors > 0 ? (size_t)n_processors : 1};
+    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
+        if (!take_option(o, c))
+            return false;
+    return optind < argc;
+}
+
+/* ---- an experiment -------------------------------------------------------------------------------------------- */
+
+/* --only. */
+static bool is_wanted(const struct options *o, const struct pb_setting *s, const struct pb_algorithm *a)
+{
+    char cell[256];
+
+    snprintf(cell, sizeof cell, "%s/%s", s->name, a->name);
+    return o->only == NULL || strstr(cell, o->only) != NULL;
+}
+
+/* All cells for one seed. */
+static void add_tasks(struct pb_results *r, const struct options *o, uint64_t seed)
+{
+    const struct pb_experiment *x = r->experiment;
+    const size_t rounds = o->rounds > 0 ? o->rounds : x->rounds;
+
+    for (size_t i = 0; i < x->n_settings; i++)
+        for (size_t k = 0; k < x->n_algorithms; k++)
+            if (is_wanted(o, &x->settings[i], &x->algorithms[k]))
+                r->task[r->n++] = (struct pb_task){
+                    .setting = &x->settings[i], .algorithm = &x->algorithms[k], .seed = seed, .rounds = rounds};
+}
+
+/* Seed by seed, so that an experiment that is stopped halfway has something of every cell, and the time left can be
+ * told early. */
+static enum kb_err list_tasks(struct pb_results *r, const struct options *o)
+{
+    const struct pb_experiment *x = r->experiment;
+    const size_t reps = o->reps > 0 ? o->reps : x->reps;
+
+    r->task = kb_array(x->n_settings * x->n_algorithms, reps, sizeof *r->task);
+    if (r->task == NULL)
+        return KB_ENOMEM;
+    for (size_t i = 0; i < reps; i++)
+        add_tasks(r, o, o->seed + i);
+    return KB_OK;
+}
+
+/* What the callbacks of the jobs need; they run in the parent, one at a time. */
+struct watch {
+    FILE *records;
+    struct pb_progress progress;
+};
+
+/* In the parent, as each run ends: a line in the records, at once. */
+static void on_done(void *arg, const struct pb_task *task)
+{
+    struct watch *w = arg;
+
+    w->progress.n_done++;
+    if (task->is_done)
+        pb_record_write(w->records, &task->record);
+}
+
+static void on_tick(void *arg)
+{
+    struct watch *w = arg;
+
+    pb_progress_show(&w->progress);
+}
+
+/* Makes the runs that the records lack. */
+static enum kb_err make_runs(struct pb_results *r, const struct options *o)
+{
+    struct watch w;
+    const size_t n_read = o->is_fresh ? 0 : pb_records_read(r);
+
+    w.records = pb_records_append(r, o->is_fresh);
+    if (w.records == NULL)
+        return KB_EINVAL;
+    if (n_read > 0)
+        fprintf(stderr, "%s: %zu of %zu runs stand in %s already\n", r->experiment->name, n_read, r->n, r->dir);
+    pb_progress_init(&w.progress, r->experiment->name, r->n - n_read);
+    const enum kb_err rc = pb_jobs_run(r, o->jobs, on_done, on_tick, &w);
+    pb_progress_clear(&w.progress);
+    fclose(w.records);
+    return rc;
+}
+
+/* Runs, tables, plots. Failed runs do not keep the others from being reported, and show in the exit status. */
+static enum kb_err run_experiment(const struct pb_experiment *x, const struct options *o)
+{
+    struct pb_results r = {.experiment = x, .dir = o->dir};
+    enum kb_err rc;
+
+    if (x->custom != NULL)
+        return x->custom(x, o->seed, o->reps > 0 ? o->reps : x->reps, o->dir);
+    KB_TRY(list_tasks(&r, o));
+    KB_TRY(make_runs(&r, o));
+    KB_TRY(pb_report(&r));
+    KB_TRY(pb_plot(&r));
+    rc = r.n_failed > 0 ? KB_EINVAL : KB_OK;
+out:
+    kb_free(r.task);
+    return rc;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------ */
+
+/* `paperbench list`. */
+static void list_experiments(void)
+{
+    for (size_t i = 0; pb_experiment_at(i) != NULL; i++) {
+        const struct pb_experiment *x = pb_experiment_at(i);
+
+        printf("%-16s %s\n", x->name, x->about);
+    }
+}
+
+/* "all" names every experiment. */
+static bool is_named(const struct pb_experiment *x, char *const *names)
+{
+    for (; *names != NULL; names++)
+        if (strcmp(*names, x->name) == 0 || strcmp(*names, "all") == 0)
+            return true;
+    return false;
+}
+
+/* False, said on stderr, when a name is nobody's. */
+static bool names_are_known(char *const *names)
+{
+    for (; *names != NULL; names++) {
+        char *const one[] = {*names, NULL};
+        bool is_known = false;
+
+        for (size_t i = 0; pb_experiment_at(i) != NULL; i++)
+            is_known = is_known || is_named(pb_experiment_at(i), one);
+        if (!is_known) {
+            fprintf(stderr, "paperbench: no experiment '%s'; 'paperbench list' names them\n", *names);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Names are looked at before anything runs: a slip in the last one should not show after an hour. */
+int main(int argc, char **argv)
+{
+    struct options o;
+    int status = 0;
+
+    settle_blas(argv);
+    if (!read_options(&o, argc, argv)) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    if (strcmp(argv[optind], "list") == 0) {
+        list_experiments();
+        return 0;
+    }
+    if (!names_are_known(argv + optind))
+        return 2;
+    if (pb_make_dir(o.dir) != KB_OK)
+        return 1;
+    for (size_t i = 0; pb_experiment_at(i) != NULL; i++)
+        if (is_named(pb_experiment_at(i), argv + optind) && run_experiment(pb_experiment_at(i), &o) != KB_OK)
+            status = 1;
+    return status;
+}

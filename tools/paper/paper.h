@@ -1,0 +1,141 @@
+/* paperbench: the experiments of the papers, run through the engine of core/ (docs/REPRODUCTION.md).
+ *
+ *   environment   env_*.c   what a round shows and what it pays; all its randomness comes from one seed
+ *   algorithm     a row: preset, changes to its spec, perhaps a schedule; becomes a learner (learner.c)
+ *   run           environment x algorithm x seed -> one record, a JSON line (run.c)
+ *   experiment    exp_*.c   environments x algorithms x seeds, the printed figures to set beside them, plots
+ *
+ * One run is one child process (jobs.c), so runs share nothing and a crash is one failed run. Letters: t round, T
+ * rounds, n users, d dimension, C arms shown. Errors are enum kb_err as everywhere; a failed run says why on stderr. */
+#ifndef PB_PAPER_H
+#define PB_PAPER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine.h"
+
+/* --- environments ------------------------------------------------------------------------------------- */
+
+/* What a round shows; arrays belong to the environment until its next round. */
+struct pb_round {
+    const char *user;
+    const double *context; /* context_dim values */
+    size_t n_arms;
+    const char *const *arm;        /* [n_arms] ids; environments with fresh arms reuse "a0", "a1", ... */
+    const double *const *features; /* [n_arms], arm_dim values each; NULL when arm_dim is 0 */
+    const double *mean;            /* [n_arms] f: what regret is measured on; learners never see it */
+    double best; /* what the round's regret compares with: max mean, unless the paper says otherwise */
+};
+
+struct pb_env {
+    const struct pb_env_ops *ops;
+    uint32_t context_dim, arm_dim;
+    size_t n_users; /* of the graph; 0: no graph, one user */
+    const struct kb_ev_edge *edges;
+    const char *const *users;
+    size_t n_edges;
+    double noise;                   /* sigma */
+    double norm;                    /* |f| in the kernel's space where the environment fixes it, else 0 */
+    enum kb_vec_kernel_type kernel; /* of the environment's f over arms, where learners are told it */
+    double lengthscale; /* of the environment's kernel, or the median heuristic where the paper's learners use that */
+};
+
+struct pb_env_ops {
+    /* Round t = 0, 1, ...; to be called in order. Must not depend on what was chosen. */
+    void (*round)(struct pb_env *env, size_t t, struct pb_round *out);
+    /* Noisy reward of arm `chosen` of the round shown last. */
+    double (*reward)(struct pb_env *env, size_t chosen);
+    void (*close)(struct pb_env *env);
+};
+
+/* A named setting of an environment, with its parameters in `value` (each env_*.c says which). */
+#define PB_MAX_VALUES 8
+struct pb_setting {
+    const char *name; /* in records: "lk-medium-er-n50" */
+    enum kb_err (*open)(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out);
+    double value[PB_MAX_VALUES];
+};
+
+/* --- algorithms ---------------------------------------------------------------------------------------- */
+
+struct pb_algorithm {
+    const char *name;   /* in records: "lk-gp-ucb" */
+    const char *preset; /* row of core/presets.c */
+    /* Values the experiment gives the preset for this environment; may be NULL. `value` is the row's own. */
+    void (*tune)(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value);
+    double value[PB_MAX_VALUES];
+    /* Called before round t; true when *spec was changed (a schedule): the learner is then configured anew through
+     * the engine, as a tenant's PUT would be. May be NULL. */
+    bool (*schedule)(struct kb_spec *spec, const struct pb_env *env, size_t t, size_t rounds, const double *value);
+    bool first_is_uniform; /* the first action is drawn uniformly, as TC has it */
+    bool is_by_decision; /* learns by decided + rewarded events in place of observed ones: rules that read decisions */
+};
+
+/* --- a run ----------------------------------------------------------------------------------------------- */
+
+#define PB_MAX_CHECKPOINTS 64
+struct pb_record {
+    const char *experiment, *setting, *algorithm;
+    uint64_t seed;
+    size_t rounds, n_checkpoints;
+    size_t at[PB_MAX_CHECKPOINTS];      /* rounds done */
+    double regret[PB_MAX_CHECKPOINTS];  /* cumulative pseudo-regret at each */
+    double seconds[PB_MAX_CHECKPOINTS]; /* CPU seconds in decide + learn + settle at each */
+    size_t dictionary[PB_MAX_CHECKPOINTS];
+    uint64_t n_empty;                                     /* decisions with an empty confidence set */
+    double decide_seconds, learn_seconds, settle_seconds; /* CPU, totals; their sum is the last of `seconds` */
+    char blas_core[32];
+};
+
+/* Runs one algorithm on one environment; fills all of *out but `experiment`. */
+enum kb_err pb_run(const struct pb_setting *setting, const struct pb_algorithm *algorithm, uint64_t seed, size_t rounds,
+                   struct pb_record *out);
+
+/* --- experiments ------------------------------------------------------------------------------------------- */
+
+/* A figure that a paper prints, to be set beside ours. sd or se is 0 where none is printed. */
+struct pb_printed {
+    const char *setting, *algorithm;
+    size_t at; /* round */
+    double mean, sd, se;
+};
+
+struct pb_experiment {
+    const char *name;  /* "tc-table1" */
+    const char *about; /* one line: paper, table or figure */
+    const struct pb_setting *settings;
+    size_t n_settings;
+    const struct pb_algorithm *algorithms;
+    size_t n_algorithms;
+    size_t rounds, reps; /* the paper's, or ours where it would take hours; --rounds and --reps override */
+    const struct pb_printed *printed;
+    size_t n_printed;
+    /* How it is drawn: regret over rounds, or seconds over rounds, or a table only. */
+    enum { PB_PLOT_REGRET, PB_PLOT_SECONDS, PB_PLOT_DICTIONARY, PB_PLOT_NONE } plot;
+    /* An experiment that is not runs (lk-rank, bkb-starvation) does its own work instead and writes its own lines. */
+    enum kb_err (*custom)(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *out_dir);
+};
+
+/* NULL-terminated, one list per exp_*.c family; experiments.c walks them. */
+extern const struct pb_experiment *const pb_lk_experiments[];
+extern const struct pb_experiment *const pb_tc_experiments[];
+extern const struct pb_experiment *const pb_ek_experiments[];
+extern const struct pb_experiment *const pb_bkb_experiments[];
+
+/* The i-th experiment of all lists, NULL past the end. */
+const struct pb_experiment *pb_experiment_at(size_t i);
+
+/* --- for custom experiments ---------------------------------------------------------------------------------- */
+
+/* CPU seconds of this process so far. */
+double pb_cpu_seconds(void);
+
+/* Makes the folder and those above it. KB_EINVAL, said on stderr. */
+enum kb_err pb_make_dir(const char *dir);
+
+/* Runs gnuplot on a script, inside `dir`; says so and goes on when there is no gnuplot. */
+void pb_gnuplot(const char *dir, const char *script);
+
+#endif

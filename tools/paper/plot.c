@@ -1,0 +1,250 @@
+/* Plots: data files and a gnuplot script, one panel per setting, one line per algorithm with a band of one standard
+ * error.
+ *
+ *   DIR/NAME-SETTING.dat   a block per algorithm (gnuplot's "index"): round, mean, standard error
+ *   DIR/NAME.gp            draws all of them into DIR/NAME.svg
+ *
+ * Data and script stay beside the picture, so that it can be drawn differently without running anything again; without
+ * gnuplot they are all there is. File names in the script are relative to DIR, which may be moved.
+ *
+ * Regret and dictionary sizes are drawn as they are; seconds as milliseconds a round between two checkpoints, on a
+ * logarithmic axis, since algorithms differ by powers of ten. */
+#include "frame.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MAX_PATH 512
+#define PANEL_WIDTH 420
+#define PANEL_HEIGHT 340
+
+extern char **environ;
+
+/* DIR/NAME followed by the suffix, for writing; NULL, said on stderr. */
+static FILE *create(const struct pb_results *r, const char *suffix)
+{
+    char path[MAX_PATH];
+
+    snprintf(path, sizeof path, "%s/%s%s", r->dir, r->experiment->name, suffix);
+    FILE *f = fopen(path, "w");
+    if (f == NULL)
+        fprintf(stderr, "paperbench: cannot write %s: %s\n", path, strerror(errno));
+    return f;
+}
+
+/* ---- data --------------------------------------------------------------------------------------------------- */
+
+/* Any done run of the cell: all of them have the same checkpoints. NULL when there is none. */
+static const struct pb_record *any_record(const struct pb_results *r, const struct pb_setting *s,
+                                          const struct pb_algorithm *a)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->task[i].is_done && r->task[i].setting == s && r->task[i].algorithm == a)
+            return &r->task[i].record;
+    return NULL;
+}
+
+/* One line of a data file. Time per round has no error column: it is a difference of means over seeds. */
+static void put_point(FILE *f, const struct pb_results *r, const struct pb_setting *s, const struct pb_algorithm *a,
+                      const struct pb_record *any, size_t i)
+{
+    const enum pb_quantity q = r->experiment->plot == PB_PLOT_DICTIONARY ? PB_DICTIONARY : PB_REGRET;
+    const size_t at = any->at[i], before = i > 0 ? any->at[i - 1] : 0;
+
+    if (r->experiment->plot != PB_PLOT_SECONDS) {
+        const struct pb_stat stat = pb_stat_at(r, s, a, q, at);
+        fprintf(f, "%zu %.10g %.10g\n", at, stat.mean, stat.se);
+        return;
+    }
+    const double spent = pb_stat_at(r, s, a, PB_SECONDS, at).mean - pb_stat_at(r, s, a, PB_SECONDS, before).mean;
+    fprintf(f, "%zu %.10g 0\n", at, 1e3 * spent / (double)(at - before));
+}
+
+/* A block for every algorithm, empty ones with a comment, so that an algorithm's index is its number. */
+static enum kb_err write_data(const struct pb_results *r, const struct pb_setting *s)
+{
+    const struct pb_experiment *x = r->experiment;
+    char suffix[MAX_PATH];
+
+    snprintf(suffix, sizeof suffix, "-%s.dat", s->name);
+    FILE *f = create(r, suffix);
+    if (f == NULL)
+        return KB_EINVAL;
+    for (size_t k = 0; k < x->n_algorithms; k++) {
+        const struct pb_record *any = any_record(r, s, &x->algorithms[k]);
+
+        fprintf(f, "# %s\n", x->algorithms[k].name);
+        for (size_t i = 0; any != NULL && i < any->n_checkpoints; i++)
+            put_point(f, r, s, &x->algorithms[k], any, i);
+        if (any == NULL)
+            fputs("NaN NaN NaN\n", f);
+        fputs("\n\n", f);
+    }
+    return fclose(f) == 0 ? KB_OK : KB_EINVAL;
+}
+
+/* ---- script --------------------------------------------------------------------------------------------------- */
+
+/* Settings that --only left out get no panel. */
+static bool has_runs(const struct pb_results *r, const struct pb_setting *s)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->task[i].is_done && r->task[i].setting == s)
+            return true;
+    return false;
+}
+
+/* Readable side by side for most eyes and on paper; algorithm k has line type k + 1. */
+static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
+                                      "#000000", "#7f3c8d", "#80ba5a", "#999999", "#a4262c", "#4b4b8f"};
+
+/* Where the vertical axis of a panel ends: an algorithm that is far above all others (the uniform one, as a rule) runs
+ * out of the picture at twice the next one's height. 0: let gnuplot choose. */
+static double axis_end(const struct pb_results *r, const struct pb_setting *s)
+{
+    const struct pb_experiment *x = r->experiment;
+    double first = 0, second = 0;
+
+    for (size_t k = 0; k < x->n_algorithms; k++) {
+        const struct pb_record *any = any_record(r, s, &x->algorithms[k]);
+
+        if (any == NULL)
+            continue;
+        const double v = pb_stat_at(r, s, &x->algorithms[k], PB_REGRET, any->at[any->n_checkpoints - 1]).mean;
+        second = v > first ? first : v > second ? v : second;
+        first = v > first ? v : first;
+    }
+    return second > 0 && first > 2 * second ? 2 * second : 0;
+}
+
+/* Times are on a logarithmic axis, which has no zero to start from. */
+static void put_range(FILE *f, const struct pb_results *r, const struct pb_setting *s)
+{
+    const double end = r->experiment->plot == PB_PLOT_REGRET ? axis_end(r, s) : 0;
+
+    if (r->experiment->plot == PB_PLOT_SECONDS)
+        return;
+    if (end > 0)
+        fprintf(f, "set yrange [0:%g]\n", end);
+    else
+        fputs("set yrange [0:*]\n", f);
+}
+
+/* Standard errors are bands behind the lines. */
+static void put_panel(FILE *f, const struct pb_results *r, const struct pb_setting *s)
+{
+    const struct pb_experiment *x = r->experiment;
+    const char *separator = "plot";
+
+    fprintf(f, "set title \"%s\" noenhanced\n", s->name);
+    put_range(f, r, s);
+    for (size_t k = 0; k < x->n_algorithms; k++) {
+        if (any_record(r, s, &x->algorithms[k]) == NULL)
+            continue;
+        fprintf(
+            f,
+            "%s \"%s-%s.dat\" index %zu using 1:($2-$3):($2+$3) with filledcurves fs transparent solid 0.15 "
+            "noborder lt %zu notitle, \\\n  \"\" index %zu using 1:2 with lines lw 2 lt %zu title \"%s\" noenhanced",
+            separator, x->name, s->name, k, k + 1, k, k + 1, x->algorithms[k].name);
+        separator = ", \\\n ";
+    }
+    fputs("\n", f);
+}
+
+/* What all panels share. */
+static void put_style(FILE *f, const struct pb_experiment *x)
+{
+    const char *label = x->plot == PB_PLOT_SECONDS      ? "milliseconds per round"
+                        : x->plot == PB_PLOT_DICTIONARY ? "dictionary points"
+                                                        : "regret";
+
+    for (size_t i = 0; i < sizeof colours / sizeof *colours; i++)
+        fprintf(f, "set linetype %zu lc rgb \"%s\"\n", i + 1, colours[i]);
+    fprintf(f, "set xlabel \"round\"\nset ylabel \"%s\"\nset grid\nset xtics rotate by -30\n", label);
+    fputs("set key top left samplen 1.5 spacing 0.9 font \",10\"\n", f);
+    if (x->plot == PB_PLOT_SECONDS)
+        fputs("set logscale y\n", f);
+}
+
+/* Panels in a grid of at most three columns; four make a square. */
+static enum kb_err write_script(const struct pb_results *r)
+{
+    const struct pb_experiment *x = r->experiment;
+    size_t n = 0;
+    FILE *f = create(r, ".gp");
+
+    if (f == NULL)
+        return KB_EINVAL;
+    for (size_t i = 0; i < x->n_settings; i++)
+        n += has_runs(r, &x->settings[i]);
+    const size_t columns = n < 3 ? n : n == 4 ? 2 : 3, rows = (n + columns - 1) / columns;
+    fprintf(f, "set terminal svg size %zu,%zu dynamic background rgb \"white\"\n", columns * PANEL_WIDTH,
+            rows * PANEL_HEIGHT);
+    fprintf(f, "set output \"%s.svg\"\nset multiplot layout %zu,%zu\n", x->name, rows, columns);
+    put_style(f, x);
+    for (size_t i = 0; i < x->n_settings; i++)
+        if (has_runs(r, &x->settings[i]))
+            put_panel(f, r, &x->settings[i]);
+    fputs("unset multiplot\n", f);
+    return fclose(f) == 0 ? KB_OK : KB_EINVAL;
+}
+
+/* ---- gnuplot --------------------------------------------------------------------------------------------------- */
+
+/* posix_spawnp says ENOENT when there is no gnuplot; scripts name files relative to dir, hence env's -C. */
+void pb_gnuplot(const char *dir, const char *script)
+{
+    char *const argv[] = {"env", "-C", (char *)(uintptr_t)dir, "gnuplot", (char *)(uintptr_t)script, NULL};
+    pid_t pid;
+    int status = 127 << 8; /* what env exits with when it finds no gnuplot */
+
+    if (posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ) == 0)
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            continue;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fprintf(stderr, "paperbench: no plot from %s/%s: is gnuplot there? (sh tools/setup.sh --paper)\n", dir, script);
+}
+
+/* One mkdir for each part of the path; those that are there already are fine. */
+enum kb_err pb_make_dir(const char *dir)
+{
+    char path[MAX_PATH];
+
+    snprintf(path, sizeof path, "%s", dir);
+    for (char *at = path + 1; *at != '\0'; at++)
+        if (*at == '/') {
+            *at = '\0';
+            mkdir(path, 0777);
+            *at = '/';
+        }
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return KB_OK;
+    fprintf(stderr, "paperbench: cannot make %s: %s\n", path, strerror(errno));
+    return KB_EINVAL;
+}
+
+/* Nothing is drawn of an experiment without a done run, which gnuplot would call an error. */
+enum kb_err pb_plot(const struct pb_results *results)
+{
+    const struct pb_experiment *x = results->experiment;
+    char script[MAX_PATH];
+    bool is_empty = true;
+    enum kb_err rc = KB_OK;
+
+    for (size_t i = 0; i < results->n; i++)
+        is_empty = is_empty && !results->task[i].is_done;
+    if (is_empty || x->plot == PB_PLOT_NONE)
+        return KB_OK;
+    for (size_t i = 0; i < x->n_settings; i++)
+        if (has_runs(results, &x->settings[i]))
+            KB_TRY(write_data(results, &x->settings[i]));
+    KB_TRY(write_script(results));
+    snprintf(script, sizeof script, "%s.gp", x->name);
+    pb_gnuplot(results->dir, script);
+out:
+    return rc;
+}
