@@ -12,7 +12,8 @@
  * Eliminating s from the bordered system gives k - k_*^T S (...)^-1 S k_* = mu q / (q + mu), hence the form above:
  * one triangular solve with the factor of M, which grows by a row per admission,
  *   row  w_i / sqrt(p),  diagonal  k / p + mu        (weights 1/p from then on).
- * Deviation: the sign is that of the paper's eq. 41; the authors' code inverts it (REFERENCES.md 1.2; test:
+ * The first point enters for certain: EK's Alg. 2 starts from it, and without one nothing that is learned shows.
+ * Deviation: the sign is that of the paper's eq. 41; the authors' code inverts it (test:
  * kors_matches_the_bordered_definition).
  *
  * No rule admits a residual below KB_RESIDUAL_MIN k(s,s): it adds no direction and would spoil the conditioning
@@ -60,6 +61,8 @@ static double kors_solve(const struct kb_admission *a, const struct kb_admission
 
 static double kors_probability(const struct kb_admission *a, const struct kb_admission_query *query, double *work)
 {
+    if (a->n == 0)
+        return 1.0;
     double q = kors_solve(a, query, work);
     double tau = (1 + a->spec.epsilon) * q / (q + a->spec.mu);
     return fmin(1.0, a->spec.gamma * tau);

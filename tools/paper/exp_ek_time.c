@@ -2,7 +2,8 @@
  *
  *   step       decide among ten arms, learn, settle: CPU seconds of the learner (pb_record.seconds)
  *   over t     at most M points, filled in the first rounds; EK's cost of a step then does not depend on t, and that
- *              of exact K-UCB grows with t^2 [EK, Alg. 1, 2]
+ *              of exact K-UCB grows with t^2 [EK, Alg. 1, 2];
+ *              CBBKB redraws over the history now and then
  *   over m     m = 64 ... 1,024 points, timed once the dictionary is full; EK: m^2
  *   exponent   slope of ln(seconds) over ln(t or m) by least squares, each point the mean over the runs
  *
@@ -25,6 +26,7 @@
 #define MAX_PATH 512
 #define LAMBDA 10.0
 #define FIXED_POINTS 256
+#define BATCH 10      /* C of CBBKB; q = 10 C */
 #define FIT_FROM 1000 /* rounds */
 
 /* A curve: seconds per step over t or over m. */
@@ -58,8 +60,10 @@ static enum kb_err run_once(const struct bench *b, const struct series *s, size_
 {
     char name[48];
     snprintf(name, sizeof name, largest > 0 ? "%s-p%zu" : "%s", s->preset, largest);
-    const struct pb_algorithm algorithm = {
-        .name = name, .preset = s->preset, .tune = pb_ek_tune, .value = {LAMBDA, LAMBDA, LAMBDA, (double)largest}};
+    const struct pb_algorithm algorithm = {.name = name,
+                                           .preset = s->preset,
+                                           .tune = pb_ek_tune,
+                                           .value = {LAMBDA, LAMBDA, LAMBDA, (double)largest, 10 * BATCH, BATCH}};
     enum kb_err rc = pb_run(&bump, &algorithm, b->seed + rep, rounds, out);
     if (rc != KB_OK)
         return rc;
@@ -236,6 +240,7 @@ static enum kb_err run_time(const struct pb_experiment *x, uint64_t seed, size_t
          .rounds = x->rounds,
          .largest = FIXED_POINTS,
          .predicted = "0"},
+        {.name = "cbbkb, 256 points", .preset = "bbkb", .rounds = x->rounds, .largest = FIXED_POINTS, .predicted = "-"},
         {.name = "k-ucb", .preset = "k-ucb", .rounds = 4000, .predicted = "2"},
         {.name = "ek-ucb", .preset = "ek-ucb", .is_over_points = true, .predicted = "2"},
     };

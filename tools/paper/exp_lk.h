@@ -30,7 +30,7 @@ double pb_lk_lambda(const struct pb_env *env, size_t t, size_t rounds, double ba
 
 /* The systems of LK's Table 1 and `random`; and COOP's user kernels beside LK-GP-UCB. */
 #define PB_LK_N_SYSTEMS 9u
-#define PB_LK_N_COOP 6u
+#define PB_LK_N_COOP 7u
 extern const struct pb_algorithm pb_lk_systems[PB_LK_N_SYSTEMS];
 extern const struct pb_algorithm pb_lk_coop[PB_LK_N_COOP];
 

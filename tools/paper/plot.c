@@ -7,8 +7,9 @@
  * Data and script stay beside the picture, so that it can be drawn differently without running anything again; without
  * gnuplot they are all there is. File names in the script are relative to DIR, which may be moved.
  *
- * Regret and dictionary sizes are drawn as they are; seconds as milliseconds a round between two checkpoints, on a
- * logarithmic axis, since algorithms differ by powers of ten. */
+ * Regret is drawn as it is; seconds as milliseconds a round between two checkpoints, on a logarithmic axis, since
+ * algorithms differ by powers of ten. A dictionary plot has a point per algorithm: regret against dictionary size, at
+ * the last round; its first column is the size. */
 #include "frame.h"
 
 #include <errno.h>
@@ -52,14 +53,15 @@ static const struct pb_record *any_record(const struct pb_results *r, const stru
 static void put_point(FILE *f, const struct pb_results *r, const struct pb_setting *s, const struct pb_algorithm *a,
                       const struct pb_record *any, size_t i)
 {
-    const enum pb_quantity q = r->experiment->plot == PB_PLOT_DICTIONARY ? PB_DICTIONARY : PB_REGRET;
     const size_t at = any->at[i], before = i > 0 ? any->at[i - 1] : 0;
+    const struct pb_stat regret = pb_stat_at(r, s, a, PB_REGRET, at);
 
-    if (r->experiment->plot != PB_PLOT_SECONDS) {
-        const struct pb_stat stat = pb_stat_at(r, s, a, q, at);
-        fprintf(f, "%zu %.10g %.10g\n", at, stat.mean, stat.se);
+    if (r->experiment->plot == PB_PLOT_REGRET)
+        fprintf(f, "%zu %.10g %.10g\n", at, regret.mean, regret.se);
+    if (r->experiment->plot == PB_PLOT_DICTIONARY && i + 1 == any->n_checkpoints)
+        fprintf(f, "%.10g %.10g %.10g\n", pb_stat_at(r, s, a, PB_DICTIONARY, at).mean, regret.mean, regret.se);
+    if (r->experiment->plot != PB_PLOT_SECONDS)
         return;
-    }
     const double spent = pb_stat_at(r, s, a, PB_SECONDS, at).mean - pb_stat_at(r, s, a, PB_SECONDS, before).mean;
     fprintf(f, "%zu %.10g 0\n", at, 1e3 * spent / (double)(at - before));
 }
@@ -134,7 +136,22 @@ static void put_range(FILE *f, const struct pb_results *r, const struct pb_setti
         fputs("set yrange [0:*]\n", f);
 }
 
-/* Standard errors are bands behind the lines. */
+/* The parts of a plot command for algorithm k: standard errors are bands behind lines, and bars on points. */
+static void put_curve(FILE *f, const struct pb_experiment *x, const struct pb_setting *s, size_t k)
+{
+    const char *style = " with lines lw 2";
+
+    fprintf(f, "\"%s-%s.dat\" index %zu using ", x->name, s->name, k);
+    if (x->plot == PB_PLOT_DICTIONARY)
+        style = ":3 with yerrorbars pt 7";
+    else
+        fprintf(f,
+                "1:($2-$3):($2+$3) with filledcurves fs transparent solid 0.15 noborder lt %zu notitle, \\\n"
+                "  \"\" index %zu using ",
+                k + 1, k);
+    fprintf(f, "1:2%s lt %zu title \"%s\" noenhanced", style, k + 1, x->algorithms[k].name);
+}
+
 static void put_panel(FILE *f, const struct pb_results *r, const struct pb_setting *s)
 {
     const struct pb_experiment *x = r->experiment;
@@ -145,12 +162,9 @@ static void put_panel(FILE *f, const struct pb_results *r, const struct pb_setti
     for (size_t k = 0; k < x->n_algorithms; k++) {
         if (any_record(r, s, &x->algorithms[k]) == NULL)
             continue;
-        fprintf(
-            f,
-            "%s \"%s-%s.dat\" index %zu using 1:($2-$3):($2+$3) with filledcurves fs transparent solid 0.15 "
-            "noborder lt %zu notitle, \\\n  \"\" index %zu using 1:2 with lines lw 2 lt %zu title \"%s\" noenhanced",
-            separator, x->name, s->name, k, k + 1, k, k + 1, x->algorithms[k].name);
-        separator = ", \\\n ";
+        fprintf(f, "%s ", separator);
+        put_curve(f, x, s, k);
+        separator = ", \\\n";
     }
     fputs("\n", f);
 }
@@ -158,14 +172,14 @@ static void put_panel(FILE *f, const struct pb_results *r, const struct pb_setti
 /* What all panels share. */
 static void put_style(FILE *f, const struct pb_experiment *x)
 {
-    const char *label = x->plot == PB_PLOT_SECONDS      ? "milliseconds per round"
-                        : x->plot == PB_PLOT_DICTIONARY ? "dictionary points"
-                                                        : "regret";
+    const char *y = x->plot == PB_PLOT_SECONDS ? "milliseconds per round" : "regret";
+    const char *over = x->plot == PB_PLOT_DICTIONARY ? "dictionary points" : "round";
 
     for (size_t i = 0; i < sizeof colours / sizeof *colours; i++)
         fprintf(f, "set linetype %zu lc rgb \"%s\"\n", i + 1, colours[i]);
-    fprintf(f, "set xlabel \"round\"\nset ylabel \"%s\"\nset grid\nset xtics rotate by -30\n", label);
-    fputs("set key top left samplen 1.5 spacing 0.9 font \",10\"\n", f);
+    fprintf(f, "set xlabel \"%s\"\nset ylabel \"%s\"\nset grid\nset xtics rotate by -30\n", over, y);
+    fprintf(f, "set key %s samplen 1.5 spacing 0.9 font \",10\"\n",
+            x->plot == PB_PLOT_DICTIONARY ? "outside right" : "top left");
     if (x->plot == PB_PLOT_SECONDS)
         fputs("set logscale y\n", f);
 }
