@@ -39,8 +39,8 @@
 #define N_CROSS 8 /* a' = lambda 10^-2 ... lambda 10^5 */
 #define CROSS_FIRST 1e-2
 #define NORM_FIRST 0.1 /* ridges that B_min is looked for at: lambda times this, and up by the step */
-#define NORM_STEP 1.5848931924611136
-#define N_NORM 41
+#define NORM_STEP 2.5118864315095801
+#define N_NORM 21
 
 /* From one ridge, which is the analytic bound, to what misfit asks for: the minimiser grows with e. */
 static const double grid[] = {

@@ -117,16 +117,19 @@ void kb_confidence_bounds(const struct kb_posterior *p, const struct kb_conf_spe
     kb_arena_reset(&s->arena, mark);
 }
 
-enum kb_err kb_confidence_norm(const struct kb_posterior *p, const struct kb_conf_spec *conf, double *norm_bound,
-                               double *norm_least)
+enum kb_err kb_confidence_facts(const struct kb_posterior *p, const struct kb_conf_spec *conf,
+                                struct kb_conf_facts *out)
 {
     const struct kb_spectrum *sp = kb_posterior_spectrum(p);
     double *work = kb_array(sp != NULL ? sp->n + 1 : 1, 1, sizeof *work);
     if (work == NULL)
         return KB_ENOMEM;
     struct kb_conf_view v = look(p, conf, work);
-    *norm_bound = v.norm_bound;
-    *norm_least = v.norm_least;
+    *out = (struct kb_conf_facts){.norm_bound = v.norm_bound, .norm_least = v.norm_least};
+    if (v.spectrum != NULL && v.spectrum->is_sketch) {
+        out->radius = v.is_void ? 0 : sqrt(v.radius_sq);
+        out->projection_error = v.spectrum->sketch.error;
+    }
     kb_free(work);
     return KB_OK;
 }

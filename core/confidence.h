@@ -57,8 +57,14 @@ void kb_confidence_bounds(const struct kb_posterior *p, const struct kb_conf_spe
                           const struct kb_candidates *cand, struct kb_scratch *s, const double *mean, const double *sd,
                           double *lower, double *upper, double *score);
 
-/* B in force and B_min, for diagnostics. KB_ENOMEM. */
-enum kb_err kb_confidence_norm(const struct kb_posterior *p, const struct kb_conf_spec *conf, double *norm_bound,
-                               double *norm_least);
+/* What the rule works with, for diagnostics. */
+struct kb_conf_facts {
+    double norm_bound, norm_least;   /* B in force, and B_min: 0 where the rule finds none */
+    double radius, projection_error; /* R and e_t of a rule over a dictionary, else 0 */
+};
+
+/* KB_ENOMEM. O(n) per ridge tried. */
+enum kb_err kb_confidence_facts(const struct kb_posterior *p, const struct kb_conf_spec *conf,
+                                struct kb_conf_facts *out);
 
 #endif

@@ -75,7 +75,8 @@ void kb_posterior_set_evidence(struct kb_posterior *p, const struct kb_evidence 
 
 /* Where the spec's rule reads a spectrum, `settle` makes that of all that is learned so far, and `publish` shows it to
  * readers; until then they see the last one. Nothing to do otherwise, or when nothing was learned since; and not before
- * the observations have grown by a sixteenth where candidates are not ranked by the bounds (kb_conf_spec.score). After
+ * the observations have grown by a sixteenth where candidates are not ranked by the bounds (kb_conf_spec.score) and the
+ * support is large. After
  * new, fill and load the spectrum is current. KB_ENOMEM, KB_ENOTPD leave the last one in force. [shared] O(n^3) */
 enum kb_err kb_posterior_settle(struct kb_posterior *p, struct kb_scratch *s);
 bool kb_posterior_has_settled(const struct kb_posterior *p); /* something waits for publish */

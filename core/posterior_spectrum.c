@@ -12,13 +12,17 @@
 #include "posterior_ops.h"
 
 #define SETTLE_SHARE (1.0 / 16)
+#define EAGER_MOST 64u  /* up to it a decomposition takes a quarter of a millisecond */
+#define LAZY_MOST 1500u /* beyond it a decomposition takes a second: bounds that are only read keep the last one */
 
-/* Where the bounds decide, at every call after learning; where they are only read, when enough was learned since. A set
- * that held at an earlier time holds ever after, so that costs width alone. */
+/* Where the bounds decide, or where it costs little, at every call after learning; where they are only read, when
+ * enough was learned since. A set that held at an earlier time holds ever after, so that costs width alone. */
 static bool is_due(const struct kb_posterior *p)
 {
     const struct kb_spectrum *last = p->settled != NULL ? p->settled : p->spectrum;
-    return p->is_unsettled && (!p->settles_lazily || p->n_learned >= SETTLE_SHARE * last->n_observed);
+    if (!p->is_unsettled || !p->settles_lazily || p->support.n <= EAGER_MOST)
+        return p->is_unsettled;
+    return p->support.n <= LAZY_MOST && p->n_learned >= SETTLE_SHARE * last->n_observed;
 }
 
 enum kb_err kb_posterior_settle(struct kb_posterior *p, struct kb_scratch *s)

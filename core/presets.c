@@ -29,7 +29,8 @@
  *
  * The default row's own values: lambda 1/4 bounds the noise variance of rewards in [0, 1], and mu = lambda keeps the
  * sketch finer than the noise; rho 0.01 lets what everybody likes weigh as much as what friends like (the crowd's
- * share of the prior variance falls with n rho); normalisation gives every user the prior variance 1. */
+ * share of the prior variance falls with n rho); normalisation gives every user the prior variance 1. It acts on mean +
+ * beta sd and shows the bounds of CMM over its dictionary, for rewards in [0, 1] whose noise is 1/2-sub-Gaussian. */
 #include "spec.h"
 
 #include <assert.h>
@@ -55,6 +56,8 @@ struct preset {
     enum kb_rule_type rule;
     double beta;
     enum kb_conf_type conf; /* fixed, unless the row says otherwise */
+    enum kb_score score;
+    double noise; /* 0: the default */
 };
 
 static const struct preset presets[] = {
@@ -70,7 +73,10 @@ static const struct preset presets[] = {
      .lambda = 0.25,
      .max_dictionary = 1024,
      .rule = KB_RULE_UCB,
-     .beta = 2.0},
+     .beta = 2.0,
+     .conf = KB_CONF_CMM,
+     .score = KB_SCORE_FIXED,
+     .noise = 0.5},
     {.name = "lk-gp-ucb",
      .about = "LK: graph Laplacian user kernel, exact Gaussian process, UCB.",
      .user = KB_USER_LAPLACIAN,
@@ -339,5 +345,8 @@ enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t cont
     spec->rule.type = p->rule;
     spec->conf.type = p->conf;
     spec->conf.beta = p->beta;
+    spec->conf.score = p->score;
+    if (p->noise > 0)
+        spec->conf.noise = p->noise;
     return KB_OK;
 }

@@ -20,6 +20,8 @@
 #include "alloc.h"
 #include "linalg.h"
 
+#define LARGE_PRODUCT 1e200 /* times one more factor it is finite: e / a < 1e100 */
+
 enum kb_err kb_spectrum_new(struct kb_spectrum **out, size_t n)
 {
     struct kb_spectrum *sp = kb_array(1, 1, sizeof *sp);
@@ -121,12 +123,19 @@ void kb_spectrum_reciprocals(const struct kb_spectrum *sp, double a, double *rec
         reciprocal[i] = 1 / (sp->value[i] + a);
 }
 
+/* A logarithm for a product of many factors instead of one for each: decisions ask for this at several ridges. Factors
+ * that round to 1 are lost, n eps in all. */
 double kb_spectrum_log_det(const struct kb_spectrum *sp, double a)
 {
-    double sum = 0;
-    for (size_t i = 0; i < sp->n; i++)
-        sum += log1p(sp->value[i] / a);
-    return sum;
+    double sum = 0, product = 1, inverse = 1 / a;
+    for (size_t i = 0; i < sp->n; i++) {
+        product *= 1 + sp->value[i] * inverse;
+        if (product > LARGE_PRODUCT) {
+            sum += log(product);
+            product = 1;
+        }
+    }
+    return sum + log(product);
 }
 
 double kb_spectrum_effective_dimension(const struct kb_spectrum *sp, double a)

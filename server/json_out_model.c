@@ -92,17 +92,14 @@ static void put_dictionary(struct ld_text *t, const struct kb_engine *e, const s
     ld_text_lit(t, "]");
 }
 
-/* Of the function's norm: the bound that the confidence rule works with, and the least that the data leave possible. */
-struct norm {
-    double bound, least;
-};
-
-static void put_confidence(struct ld_text *t, const struct norm *norm, uint64_t n_empty)
+static void put_confidence(struct ld_text *t, const struct kb_conf_facts *facts, uint64_t n_empty)
 {
     ld_text_key(t, "confidence");
     ld_text_lit(t, "{");
-    ld_text_put_number(t, "norm_bound", norm->bound);
-    ld_text_put_number(t, "norm_least", norm->least);
+    ld_text_put_number(t, "norm_bound", facts->norm_bound);
+    ld_text_put_number(t, "norm_least", facts->norm_least);
+    ld_text_put_number(t, "radius", facts->radius);
+    ld_text_put_number(t, "projection_error", facts->projection_error);
     ld_text_put_count(t, "empty_sets", n_empty);
     ld_text_lit(t, "}");
 }
@@ -112,12 +109,11 @@ char *ld_encode_model(const struct ld_tenant_view *v, const struct kb_engine *e,
 {
     const struct kb_posterior *posterior = kb_engine_posterior(e);
     struct kb_posterior_facts facts = {0};
-    struct norm norm = {0};
+    struct kb_conf_facts confidence = {0};
     char digest[24];
     *n = 0;
-    if (posterior != NULL &&
-        (kb_posterior_facts(posterior, &facts) != KB_OK ||
-         kb_confidence_norm(posterior, &kb_engine_spec(e)->conf, &norm.bound, &norm.least) != KB_OK))
+    if (posterior != NULL && (kb_posterior_facts(posterior, &facts) != KB_OK ||
+                              kb_confidence_facts(posterior, &kb_engine_spec(e)->conf, &confidence) != KB_OK))
         return NULL;
     (void)snprintf(digest, sizeof digest, "%016llx", (unsigned long long)kb_engine_digest(e));
     struct ld_text t;
@@ -133,7 +129,7 @@ char *ld_encode_model(const struct ld_tenant_view *v, const struct kb_engine *e,
     ld_text_put_number(&t, "information_gain", facts.information_gain);
     ld_text_put_string(&t, "digest", digest);
     ld_text_put_count(&t, "clamped", facts.n_clamped);
-    put_confidence(&t, &norm, facts.n_empty);
+    put_confidence(&t, &confidence, facts.n_empty);
     ld_text_lit(&t, "}");
     return ld_text_take(&t, n);
 }

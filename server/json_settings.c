@@ -187,6 +187,15 @@ static void follow_lambda(const json_t *representation, struct ld_settings *out)
         out->spec.repr.mu = out->spec.repr.lambda;
 }
 
+/* Bounds over a dictionary cannot be had of rewards that change (spec.c): who asks for those without naming a
+ * confidence rule gets `fixed`, and who names one is told. */
+static void follow_aggregation(const json_t *object, struct ld_settings *out)
+{
+    if (json_object_get(json_object_get(object, "confidence"), "type") == NULL &&
+        out->spec.aggregation != KB_AGG_FIRST && out->spec.conf.score == KB_SCORE_FIXED)
+        kb_spec_drop_unserved_confidence(&out->spec);
+}
+
 /* The members of one group; groups inside the configuration itself are read by a call for each. */
 static void read_group(struct ld_in *in, const char *group, const json_t *object, struct ld_settings *out)
 {
@@ -248,6 +257,7 @@ void ld_in_settings(struct ld_in *in, const struct json_t *v, struct ld_settings
     read_group(in, "", v, out);
     if (ld_in_done(in) != 0)
         return;
+    follow_aggregation(v, out);
     enum kb_err rc = kb_spec_check(&out->spec, &msg);
     if (rc == KB_OK)
         return;

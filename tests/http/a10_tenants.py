@@ -46,7 +46,8 @@ def test_every_preset_works_without_features_and_contexts(api, name, preset):
 def test_what_is_not_said_comes_from_the_preset(api, name):
     view = api.put_tenant(name, algorithm="lk-gp-ucb", arm_dim=2, confidence={"beta": 3})
     conf = view["configuration"]
-    assert conf["confidence"] == {"type": "fixed", "beta": 3, "norm_bound": "auto", "noise": 0.1, "delta": 0.01}
+    assert conf["confidence"] == {"type": "fixed", "beta": 3, "norm_bound": "auto", "noise": 0.1, "delta": 0.01,
+                                  "form": "cross", "mixture": False, "score": "upper"}
     assert conf["representation"]["exact_limit"] == 1500 and conf["representation"]["type"] == "exact"
     assert conf["user_kernel"]["type"] == "laplacian" and conf["user_kernel"]["rho"] == 0.1
     assert conf["reward_window_s"] == 3600 and conf["default_reward"] is None and conf["aggregation"] == "first"

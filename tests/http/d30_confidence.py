@@ -137,12 +137,12 @@ def test_a_change_of_the_rule_alone_is_answered_with_the_new_bounds(api, name):
 
 def test_beyond_the_exact_limit_the_bounds_are_fixed_and_say_so(api, name):
     rng = np.random.default_rng(36)
-    api.put_tenant(name, algorithm="cmm-ucb", arm_dim=1, representation={"exact_limit": 20}, arm_kernel={"type": "rbf", "lengthscale": 0.3})
+    api.put_tenant(name, algorithm="ay-gp-ucb", arm_dim=1, representation={"exact_limit": 20}, arm_kernel={"type": "rbf", "lengthscale": 0.3})
     for t in range(40):
         x = float(rng.uniform())
         api.observe("u", {"id": f"x{t}", "features": [x]}, float(np.sin(6 * x)), tenant=name)
     model = api.model(name)
-    assert model["configuration"]["confidence"]["type"] == "cmm" and model["parameters"]["confidence"]["type"] == "fixed"
+    assert model["configuration"]["confidence"]["type"] == "ay" and model["parameters"]["confidence"]["type"] == "fixed"
     assert model["parameters"]["representation"]["type"] == "kors"
     row = api.select("u", candidates=[{"id": "n", "features": [0.5]}], explain=True, dry_run=True, tenant=name)["ranking"][0]
     assert row["upper"] == pytest.approx(row["mean"] + 2 * row["sd"], rel=1e-12)

@@ -307,6 +307,11 @@ START_TEST(bounds_after_a_fold_or_a_reload_are_those_of_the_live_model)
         read_bounds(copy, id, lower[2], upper[2]);
         for (size_t i = 0; i < N_ARMS - 1; i++) {
             ck_assert_double_lt(lower[0][i], upper[0][i]);
+            if (kb_engine_spec(log.live)->conf.score ==
+                KB_SCORE_FIXED) { /* only read, so they may be of another moment */
+                ck_assert(lower[1][i] < upper[1][i] && lower[2][i] < upper[2][i]);
+                continue;
+            }
             ck_assert(lower[0][i] == lower[1][i] && upper[0][i] == upper[1][i]);
             ck_assert(lower[0][i] == lower[2][i] && upper[0][i] == upper[2][i]);
         }

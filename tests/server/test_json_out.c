@@ -241,7 +241,7 @@ START_TEST(models_show_every_point_with_its_coordinates)
     ck_assert_str_eq(text_at(v, "algorithm"), "lk-gp-ucb");
     const json_t *confidence = json_object_get(v, "confidence");
     ck_assert(number_at(confidence, "norm_bound") == 1 && number_at(confidence, "norm_least") == 0);
-    ck_assert(number_at(confidence, "empty_sets") == 0 && json_object_size(confidence) == 3);
+    ck_assert(number_at(confidence, "empty_sets") == 0 && json_object_size(confidence) == 5);
     ck_assert_uint_eq(json_object_size(v), 13);
     json_decref(v);
 }
