@@ -101,7 +101,7 @@ c-tests: core-tests server-tests tool-tests paper-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
-.PHONY: setup run paper test test-unit test-property test-http test-crash asan tsan lint layers format format-check bench docker install clean help
+.PHONY: setup run paper test test-unit test-property test-http test-crash asan tsan lint layers format format-check bench bench-algorithms docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	sh tools/setup.sh
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -140,13 +140,16 @@ format: ## clang-format every C file
 	clang-format -i core/*.[ch] server/*.[ch] tools/*/*.[ch] tests/*/*.[ch]
 format-check:
 	clang-format --dry-run --Werror core/*.[ch] server/*.[ch] tools/*/*.[ch] tests/*/*.[ch]
-bench: all $(OUT)/tests/bench/bench_core ## figures of the core's hot calls and of HTTP, as JSON lines in build/bench/
-	@mkdir -p $(BUILD)/bench
+BENCH_LIB := $(patsubst %,$(OUT)/tests/bench/bench_%.o,machine subject flops)
+bench: all $(OUT)/tests/bench/bench_core bench-algorithms ## figures of the core's hot calls and of HTTP, as JSON lines in build/bench/
 	$(OUT)/tests/bench/bench_core | tee $(BUILD)/bench/core.jsonl
 	sh tests/bench/http.sh $(OUT) $(BUILD)/bench/http.jsonl
-$(OUT)/tests/bench/bench_core: tests/bench/bench_core.c $(OUT)/libkb.a
+bench-algorithms: $(OUT)/tests/bench/bench_algorithms ## each preset's decisions and updates beside dgemm and dtrsm (docs/SPEED.md)
+	@mkdir -p $(BUILD)/bench
+	$(OUT)/tests/bench/bench_algorithms $(BUILD)/bench/algorithms.jsonl
+$(OUT)/tests/bench/bench_%: tests/bench/bench_%.c $(BENCH_LIB) $(OUT)/libkb.a
 	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) $(LDFLAGS_ALL) -o $@ $< $(OUT)/libkb.a $(CORE_LIBS)
+	$(CC) $(TEST_FLAGS) $(LDFLAGS_ALL) -o $@ $< $(BENCH_LIB) $(OUT)/libkb.a $(CORE_LIBS)
 docker: ## build the container image
 	docker build -t laplaced .
 install: all ## install below PREFIX (default /usr/local)
@@ -159,4 +162,4 @@ help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 20
 
 -include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(CTL_OBJ:.o=.d) $(PAPER_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d)
--include $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d)
+-include $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d) $(BENCH_LIB:.o=.d)

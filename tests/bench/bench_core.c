@@ -3,10 +3,9 @@
  * triangular solves of C columns; one rank-one Cholesky update). One JSON line per figure on standard output, with the
  * BLAS core name. Thread CPU time, the best of several batches. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 
 #include "alloc.h"
+#include "bench_machine.h"
 #include "chol.h"
 #include "engine.h"
 #include "linalg.h"
@@ -16,18 +15,9 @@
 #define DIM 16
 #define BATCHES 7
 
-static double cpu_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
-
 static void die(const char *what)
 {
-    fprintf(stderr, "bench_core: %s failed\n", what);
-    exit(1);
+    bench_die("bench_core", what);
 }
 
 /* An engine whose KORS dictionary has m points of DIM features (independent enough that every one is admitted). */
@@ -86,12 +76,12 @@ static double time_decide(const struct kb_engine *e, const double *features)
     if (kb_engine_scratch_new(&s) != KB_OK || kb_engine_fit_scratch(e, s, N_CANDIDATES, 0) != KB_OK)
         die("scratch");
     for (int b = 0; b < BATCHES; b++) {
-        const double t0 = cpu_us();
+        const double t0 = bench_cpu_us();
 
         for (int i = 0; i < 200; i++)
             if (kb_engine_decide(e, &q, s, &d, NULL) != KB_OK)
                 die("decide");
-        const double us = (cpu_us() - t0) / 200;
+        const double us = (bench_cpu_us() - t0) / 200;
         best = us < best ? us : best;
     }
     kb_engine_scratch_free(s);
@@ -103,7 +93,7 @@ static double time_learn(struct kb_engine *e, const double *features, uint64_t s
     double best = 1e300;
 
     for (int b = 0; b < BATCHES; b++) {
-        const double t0 = cpu_us();
+        const double t0 = bench_cpu_us();
 
         for (int i = 0; i < 200; i++) {
             const struct kb_event ev = {
@@ -113,7 +103,7 @@ static double time_learn(struct kb_engine *e, const double *features, uint64_t s
             if (kb_engine_fold(e, &ev, NULL) != KB_OK)
                 die("fold");
         }
-        const double us = (cpu_us() - t0) / 200;
+        const double us = (bench_cpu_us() - t0) / 200;
         best = us < best ? us : best;
     }
     return best;
@@ -132,32 +122,33 @@ static void time_floor(size_t m, double *solves, double *update)
         die("floor");
     *solves = *update = 1e300;
     for (int b = 0; b < BATCHES; b++) {
-        double t0 = cpu_us();
+        double t0 = bench_cpu_us();
 
         for (int i = 0; i < 100; i++) {
             kb_chol_solve_l_many(&c, x, m, N_CANDIDATES);
             kb_chol_solve_l_many(&c, x, m, N_CANDIDATES);
         }
-        *solves = (cpu_us() - t0) / 100 < *solves ? (cpu_us() - t0) / 100 : *solves;
-        t0 = cpu_us();
+        *solves = (bench_cpu_us() - t0) / 100 < *solves ? (bench_cpu_us() - t0) / 100 : *solves;
+        t0 = bench_cpu_us();
         for (int i = 0; i < 100; i++) {
             for (size_t k = 0; k < m; k++)
                 x[k] = 1e-3;
             kb_chol_update(&c, x, 0);
         }
-        *update = (cpu_us() - t0) / 100 < *update ? (cpu_us() - t0) / 100 : *update;
+        *update = (bench_cpu_us() - t0) / 100 < *update ? (bench_cpu_us() - t0) / 100 : *update;
     }
     kb_chol_close(&c);
     kb_free(x);
     kb_free(a);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const size_t sizes[] = {64, 256, 512};
     double x[DIM], *features = kb_array(N_CANDIDATES, DIM, sizeof *features);
 
-    kb_blas_single_thread();
+    (void)argc;
+    bench_settle_blas(argv);
     for (size_t i = 0; i < N_CANDIDATES * DIM; i++)
         features[i] = kb_rng_normal(9, KB_STREAM_SIMULATION, i);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
