@@ -8,6 +8,7 @@
 #include "posterior_ops.h"
 #include "projection_error.h"
 #include "ridge.h"
+#include "sweep_cache.h"
 
 struct kb_nystrom {
     struct kb_posterior base;
@@ -16,6 +17,8 @@ struct kb_nystrom {
     struct kb_ridge ridge[KB_N_MIXTURE];
     size_t n_ridges;
     struct kb_projection_error error;
+    struct kb_sweep_cache sweep; /* derived: neither digested nor saved; the writer's alone */
+    size_t sweep_bytes;          /* what it takes, as of the last commit, for readers */
     struct kb_admission admission;
     /* The point about to enter: its kernel column, its border of A, and what borders V and b. [cap] each. */
     double *k_z, *cross;

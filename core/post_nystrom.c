@@ -12,13 +12,14 @@
  * rows of the history (n_j observations, reward sum S_j). With u = sum n_j z_new,j k_Z(s_j), gathered over blocks,
  *   sum n_j z_new,j z_j = A^-1 u,    sum n_j z_new,j^2,    sum S_j z_new,j
  * border V and b (ridge.c), so that the posterior is always the one of EK Prop. 4.2 for the present dictionary on the
- * *whole* history, not only from the admission on. Kernel columns are computed anew in that pass; storing the
- * features would take m doubles per row and save the O(n m dim) of the kernel only.
+ * *whole* history, not only from the admission on. Features are never stored; kernel values between rows and dictionary
+ * are kept while they are few (sweep_cache.h), and computed anew in that pass where not.
  *
  * The pass (sweep) writes to the side (`border`, `k_z`, `cross`, and the support's place behind the points in force),
  * where readers do not look; commit makes it visible in O(m^2).
  *
- * Cost: learn O(m (dim + m)); predict the same per candidate; sweep O(n m dim). Building: nystrom_build.c. */
+ * Cost: learn O(m (dim + m)); predict the same per candidate; sweep O(n (m + dim)), O(n m dim) without
+ * kept values. Building: nystrom_build.c. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -26,6 +27,8 @@
 #include "grow.h"
 #include "linalg.h"
 #include "nystrom.h"
+
+#define SPARE 4 /* a cache of the sweep grows by this share of its width */
 
 /* Three parts, each with its own state; empty. */
 static enum kb_err nystrom_init(struct kb_posterior *p, const struct kb_spec *spec)
@@ -48,6 +51,7 @@ static void nystrom_close(struct kb_posterior *p)
     for (size_t i = 0; i < n->n_ridges; i++)
         kb_ridge_close(&n->ridge[i]);
     kb_projection_error_close(&n->error);
+    kb_sweep_cache_close(&n->sweep);
     kb_admission_close(&n->admission);
     kb_free(n->k_z);
     kb_free(n->cross);
@@ -79,7 +83,7 @@ static size_t nystrom_held_bytes(const struct kb_posterior *p)
     const struct kb_nystrom *n = kb_nystrom_of_const(p);
     size_t a = n->features.a.cap;
     return (a * a + 4 * p->cap) * sizeof(double) + n->n_ridges * kb_ridge_bytes(&n->ridge[0]) +
-           kb_projection_error_bytes(&n->error) + kb_admission_bytes(&n->admission);
+           kb_projection_error_bytes(&n->error) + n->sweep_bytes + kb_admission_bytes(&n->admission);
 }
 
 /* --- prediction and learning ------------------------------------------------------------------------------ */
@@ -182,16 +186,31 @@ void kb_nystrom_enter_point(struct kb_nystrom *n, double probability, struct kb_
     kb_arena_reset(&s->arena, mark);
 }
 
-/* Adds rows first..first + n_rows - 1 of the history to cross (still before A^-1), square and target. */
-static void sweep_block(struct kb_nystrom *n, const struct kb_history *h, const uint32_t *node_of, size_t first,
-                        size_t n_rows, struct kb_scratch *s, double *block)
+/* Kernel values of rows first..first + n_rows - 1 over the dictionary and the point behind it. Values that an earlier
+ * sweep has left in the block are taken as they are: they are the same function of the same points. */
+static void fill_columns(const struct kb_nystrom *n, const struct kb_history *h, const uint32_t *node_of, size_t first,
+                         size_t n_rows, struct kb_scratch *s, double *block, size_t ld)
 {
-    size_t m = n->features.a.n, ld = kb_block_ld(m + 1);
-    double z_new[KB_BLOCK], weighted[KB_BLOCK];
+    size_t m = n->features.a.n;
+    struct kb_support last = n->base.support; /* the point behind the dictionary, as a support of one */
+    last.user += m, last.anchor += m, last.arm += m, last.level += m, last.x += m * last.dim;
+    last.n = last.cap = 1;
     for (size_t i = 0; i < n_rows; i++) {
         struct kb_point pt = kb_history_point(h, node_of, first + i);
-        kb_posterior_column(&n->base, m + 1, &pt, s, block + i * ld);
+        if (first + i >= n->sweep.rows)
+            kb_posterior_column(&n->base, m + 1, &pt, s, block + i * ld);
+        else
+            kb_kernel_column(&n->base.kernel, &last, 1, &pt, kb_posterior_user_diag(&n->base, pt.user, s),
+                             block + i * ld + m);
     }
+}
+
+/* Adds rows first..first + n_rows - 1 of the history to cross (still before A^-1), square and target. */
+static void sweep_block(struct kb_nystrom *n, const struct kb_history *h, size_t first, size_t n_rows,
+                        const double *block, size_t ld)
+{
+    size_t m = n->features.a.n;
+    double z_new[KB_BLOCK], weighted[KB_BLOCK];
     kb_features_new_coordinates(&n->features, &n->border, block, ld, n_rows, z_new);
     for (size_t i = 0; i < n_rows; i++) {
         weighted[i] = h->count[first + i] * z_new[i];
@@ -200,6 +219,24 @@ static void sweep_block(struct kb_nystrom *n, const struct kb_history *h, const 
     }
     if (m > 0)
         kb_gemv(m, n_rows, 1.0, block, ld, weighted, 1.0, n->cross);
+}
+
+/* Every block of the history, in the cache where there is one and else in the scratch. */
+static void sweep_history(struct kb_nystrom *n, const struct kb_history *h, const uint32_t *node_of,
+                          struct kb_scratch *s)
+{
+    size_t m = n->features.a.n, stride = kb_block_ld(m + 1 + (m + 1) / SPARE);
+    bool is_cached = kb_sweep_cache_fit(&n->sweep, h->n, stride);
+    double *block = is_cached ? NULL : kb_posterior_block(s, m + 1);
+    for (size_t first = 0; first < h->n; first += KB_BLOCK) {
+        size_t n_rows = h->n - first < KB_BLOCK ? h->n - first : KB_BLOCK;
+        size_t ld = is_cached ? n->sweep.stride : kb_block_ld(m + 1);
+        double *rows = is_cached ? n->sweep.k + first * ld : block;
+        fill_columns(n, h, node_of, first, n_rows, s, rows, ld);
+        sweep_block(n, h, first, n_rows, rows, ld);
+    }
+    if (is_cached)
+        n->sweep.rows = h->n;
 }
 
 /* Puts the point behind the dictionary in force and gathers what will border A, V and b (file header). */
@@ -216,9 +253,7 @@ static void nystrom_sweep_atom(struct kb_posterior *p, const struct kb_history *
     n->probability = atom.probability;
     n->square = n->target = 0;
     memset(n->cross, 0, p->cap * sizeof *n->cross);
-    double *block = kb_posterior_block(s, m + 1);
-    for (size_t first = 0; first < h->n; first += KB_BLOCK)
-        sweep_block(n, h, node_of, first, h->n - first < KB_BLOCK ? h->n - first : KB_BLOCK, s, block);
+    sweep_history(n, h, node_of, s);
     if (m > 0)
         kb_features_map(&n->features, n->cross);
 }
@@ -246,6 +281,7 @@ static void nystrom_commit_atom(struct kb_posterior *p, struct kb_scratch *s)
                                &s->arena);
     kb_nystrom_enter_point(n, n->probability, s);
     append_ridges(n, s);
+    n->sweep_bytes = kb_sweep_cache_bytes(&n->sweep);
     p->support.n++; /* put there by the sweep */
 }
 

@@ -18,6 +18,7 @@
 #include <math.h>
 
 #include "alloc.h"
+#include "clones.h"
 #include "linalg.h"
 
 #define LARGE_PRODUCT 1e200 /* times one more factor it is finite: e / a < 1e100 */
@@ -117,6 +118,8 @@ out:
     return rc;
 }
 
+/* A search over ridges spends most of its time here. */
+KB_HOT
 void kb_spectrum_reciprocals(const struct kb_spectrum *sp, double a, double *reciprocal)
 {
     for (size_t i = 0; i < sp->n; i++)

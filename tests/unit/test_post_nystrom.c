@@ -5,6 +5,7 @@
 
 #include "alloc.h"
 #include "kbt_world.h"
+#include "nystrom.h"
 #include "rng.h"
 
 #define N_QUERIES 30u
@@ -508,9 +509,29 @@ START_TEST(a_snapshot_that_names_a_node_outside_the_graph_is_refused)
 }
 END_TEST
 
+START_TEST(sweeps_with_and_without_kept_kernel_values_agree_in_every_bit)
+{
+    struct kbt_world w[2];
+    uint64_t digest[2];
+    for (int is_kept = 0; is_kept < 2; is_kept++) {
+        struct kb_spec spec = nystrom_spec(KB_REPR_THRESHOLD, 1e-4);
+        spec.context_kernel.lengthscale = spec.arm_kernel.lengthscale = 0.3;
+        kbt_world_open(&w[is_kept], &spec, 12, 12, true, 9);
+        kb_nystrom_of(w[is_kept].posterior)->sweep.is_off = !is_kept;
+        kbt_world_run(&w[is_kept], 260, 17);
+        ck_assert_uint_gt(kb_posterior_n_support(w[is_kept].posterior), 130);
+        ck_assert((kb_nystrom_of(w[is_kept].posterior)->sweep.rows > 130) == is_kept);
+        digest[is_kept] = kb_posterior_digest(w[is_kept].posterior, 1);
+        kbt_world_close(&w[is_kept]);
+    }
+    ck_assert_uint_eq(digest[0], digest[1]);
+}
+END_TEST
+
 int main(void)
 {
-    return KBT_RUN("post_nystrom", learning_without_a_dictionary_waits_in_the_history,
+    return KBT_RUN("post_nystrom", sweeps_with_and_without_kept_kernel_values_agree_in_every_bit,
+                   learning_without_a_dictionary_waits_in_the_history,
                    what_is_learned_between_staging_and_sweeping_is_caught_up,
                    readers_see_nothing_of_an_admission_before_its_commit,
                    a_full_dictionary_admits_no_more_and_learns_on, a_point_of_the_dictionary_is_never_admitted_again,
