@@ -1,6 +1,6 @@
 /* Admission rules of the dictionary.
  *
- *   kors       p = min(1, gamma tau),  tau = (1 + eps) q / (q + mu)                         [EK, eq. 41]; MATH.md 3
+ *   kors       p = min(1, gamma tau),  tau = (1 + eps) q / (q + mu)                         [EK, eq. 41]
  *              q = k(s,s) - w^T M^-1 w,  w = S k_Z(s),  M = S K_ZZ S + mu I,  S = diag(1 / sqrt(p_z))
  *   threshold  p = 1 when r(s) > threshold k(s,s), else 0: no chance involved (ours)
  *   resampled  p = 1: whatever adds a direction may enter; what does is drawn by nystrom_resample.c  [BKB, Alg. 1]

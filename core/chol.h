@@ -1,7 +1,7 @@
 /* A growing lower Cholesky factor L L^T = S, column-major in a square buffer of leading dimension `cap`.
  *
  * Rows are appended (border), and the factor follows rank-one changes of S; no explicit inverse is ever
- * kept (MATH.md 2 and NUMERICS.md 9: the papers' inverse updates lose all digits on near-duplicates). */
+ * kept: the papers' inverse updates lose all digits on near-duplicates. */
 #ifndef KB_CHOL_H
 #define KB_CHOL_H
 

@@ -9,10 +9,10 @@
  * 0
  *
  *   amm   a = a0 alone. y drops out: R_a0^2 = a0 B^2 + sigma^2 ln det + 2 sigma^2 ln 1/delta
- *   dmm   the best of a in {1, 3, 10, 30, 100} a0 (NUMERICS 4: TC's own grid lies too low)
+ *   dmm   the best of a in {1, 3, 10, 30, 100} a0 (TC's own grid lies too low: docs/decisions/0010)
  *   cmm   the best of all a > 0: the dual of TC's cone program (eq. 10) in one variable. The dual is quasi-convex in a
- *         (NUMERICS 4), so golden section in ln a finds it; any a gives a valid bound, so a search stopped early is
- *         wide, never wrong.
+ *         (docs/decisions/0011), so golden section in ln a finds it; any a gives a valid bound, so a search stopped
+ * early is wide, never wrong.
  *
  * Repeated points. y^T (K + a I)^-1 y = sum yt_i^2/(e_i + a) + scatter/a (spectrum.c), hence the scatter enters R^2 and
  * a y^T (K + a I)^-1 y alike and cancels in R_a^2 for every a: what is needed of the rewards are the sums by point, and

@@ -7,14 +7,14 @@
  *
  * z.z' is the Nystrom approximation of k(s, s') [EK, sec. 4.1]; it is the kernel itself on the span of Z. Features
  * are nested: a new dictionary point adds a coordinate behind the others and leaves those as they are, which is
- * what makes growing cheap (NUMERICS.md 1).
+ * what makes growing cheap.
  *
  *   z_new,j = (k(new, s_j) - l.z_j) / pivot,   l.z_j = l.A^-1 k_Z(s_j) = q.k_Z(s_j)
  *
  * so the pass over the history needs the kernel columns only, O(m) per row, and stores no features.
  *
  * Numerical notes. The error of everything downstream goes with 1 / min(pivot)^2, the conditioning of K_ZZ, not
- * with the number of updates (NUMERICS.md 9). Hence points of r < 1e-6 k(s,s) are refused by the admission; one
+ * with the number of updates. Hence points of r < 1e-6 k(s,s) are refused by the admission; one
  * that the log names all the same (written on another machine, where its residual came out differently) gets its
  * pivot lifted to FLOOR k(s,s): A A^T is then K_ZZ with a little more on that diagonal entry, which lowers z.z
  * and errs to the side of a larger r. Counted, never silent. No explicit inverse is formed.

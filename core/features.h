@@ -1,4 +1,4 @@
-/* Nystrom features over a dictionary Z: K_ZZ = A A^T, z(s) = A^-1 k_Z(s), r(s) = k(s,s) - z.z (MATH.md 1).
+/* Nystrom features over a dictionary Z: K_ZZ = A A^T, z(s) = A^-1 k_Z(s), r(s) = k(s,s) - z.z.
  * The dictionary's points live in the posterior's support; this is the factor A and what is done with it. */
 #ifndef KB_FEATURES_H
 #define KB_FEATURES_H

@@ -1,7 +1,7 @@
 /* The history: one row per distinct (user, context, arm, features, level), with count and sum of rewards.
  *
  * Letters: n_j count, S_j sum of the rewards of row j, t = sum of all n_j.
- * The posteriors of MATH.md 2 see the observations only through n_j and S_j: V = sum n_j z_j z_j^T,
+ * The posteriors see the observations only through n_j and S_j: V = sum n_j z_j z_j^T,
  * b = sum S_j z_j, and the sum of squares of y enters nothing that is served. Hence a correction of a reward is a
  * change of S_j with n_j kept, and the model is then the one that only ever saw the last value.
  *
@@ -225,7 +225,7 @@ size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq)
 /* --- digest and snapshot ------------------------------------------------------------------------------ */
 
 /* Runs over the stored bytes of every field; the hash table and t are derived and left out. In the machine's
- * byte order: digests of the model are compared on one machine (MATH.md 7). */
+ * byte order: digests of the model are compared on one machine. */
 uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash)
 {
     hash = kb_hash_u64(kb_hash_u64(hash, h->n), h->dim);

@@ -4,7 +4,7 @@
  *
  * The level is that of the decision under a rule that learns by levels (elimination.h), and 0 under every other rule.
  *
- * Rewards of equal points enter every posterior of MATH.md 2 only through count and sum. */
+ * Rewards of equal points enter every posterior only through count and sum. */
 #ifndef KB_HISTORY_H
 #define KB_HISTORY_H
 

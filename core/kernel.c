@@ -1,6 +1,6 @@
 /* The product kernel on points s = (user u, context c, arm x).
  *
- *   k(s, s') = G[u, u'] kc(c, c') kx(x, x')                                        MATH.md 1; [LK, sec. 2]
+ *   k(s, s') = G[u, u'] kc(c, c') kx(x, x')                                        [LK, sec. 2]
  *
  * A column of kernel values starts as the user row G[u, anchors] and is multiplied by the context factor and then
  * by the arm factor, each in one pass over the support. In a decision all candidates share user and context, so

@@ -1,5 +1,5 @@
 /* The product kernel on points s = (user, context, arm):
- *   k(s, s') = G[u, u'] kc(c, c') kx(x, x')                                   (MATH.md 1)
+ *   k(s, s') = G[u, u'] kc(c, c') kx(x, x')
  *   times [level == level'] under a rule that learns by levels (elimination.h),
  * and the support sets (dictionary, or all distinct points) it is evaluated against. */
 #ifndef KB_KERNEL_H

@@ -25,7 +25,7 @@ size_t kb_policy_bytes(const struct kb_rule_spec *rule, size_t n);
 size_t kb_policy_draw(size_t n, const double *propensity, double uniform);
 
 /* P(z_i = max) for independent normals, sd_i >= 0; equal point masses go to the lowest index. Thompson's
- * integral over v of phi(v) prod_j Phi(...) (MATH.md 6), absolute error <= 1e-10. Not renormalised. */
+ * integral over v of phi(v) prod_j Phi(...), absolute error <= 1e-10. Not renormalised. */
 void kb_quad_argmax(size_t n, const double *mean, const double *sd, double *probability, struct kb_arena *arena);
 size_t kb_quad_bytes(size_t n); /* arena bytes one call may draw */
 

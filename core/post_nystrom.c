@@ -6,7 +6,7 @@
  *   e_t            what Z misses of the points   blocks of 64            projection_error.c
  *   energy, ...    sums of the prequential radius                        evidence.c
  *
- *   mean(s) = z.V^-1 b       sd^2(s) = r(s) + lambda z.V^-1 z       r = k(s,s) - z.z       MATH.md 2
+ *   mean(s) = z.V^-1 b       sd^2(s) = r(s) + lambda z.V^-1 z       r = k(s,s) - z.z
  *
  * When a point enters the dictionary every past observation gains a coordinate, found by one pass over the distinct
  * rows of the history (n_j observations, reward sum S_j). With u = sum n_j z_new,j k_Z(s_j), gathered over blocks,

@@ -7,7 +7,7 @@
  *                              an admission rule (admission.h): KORS [EK, eq. 41] or residual threshold; or it is
  *                              drawn anew from the variances now and then (nystrom_resample.c) [BKB, Alg. 1].
  *
- *   mean(s) = z.V^-1 b,   sd^2(s) = r(s) + lambda z.V^-1 z,   r = k(s,s) - z.z     (MATH.md 2; GP scale, reward units)
+ *   mean(s) = z.V^-1 b,   sd^2(s) = r(s) + lambda z.V^-1 z,   r = k(s,s) - z.z     (GP scale, reward units)
  *
  * Writer calls come from one thread at a time. Those marked [shared] may run beside readers (predict),
  * those marked [exclusive] may not. */

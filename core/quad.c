@@ -1,6 +1,6 @@
 /* Thompson's propensities by quadrature: P(z_i = max_j z_j) for independent z_j ~ N(m_j, d_j^2).
  *
- *   P_i = int f_i(x) prod_{j != i} F_j(x) dx            [LK, eq. 7], MATH.md 6
+ *   P_i = int f_i(x) prod_{j != i} F_j(x) dx            [LK, eq. 7]
  *
  *   m_j, d_j   mean[j], sd[j]              f_j, F_j   density and distribution function of z_j
  *   mark       a position m_k + offset     span       an interval between two marks

@@ -3,7 +3,7 @@
  *   V = sum n_j z_j z_j^T + lambda I = R R^T   m x m      b = sum S_j z_j   m      w = R^-1 b   m
  *   V0 = V - lambda I
  *
- *   mean = z.V^-1 b = (R^-1 z).w          spread = z.V^-1 z = |R^-1 z|^2          [EK, Prop. 4.2]; MATH.md 2
+ *   mean = z.V^-1 b = (R^-1 z).w          spread = z.V^-1 z = |R^-1 z|^2          [EK, Prop. 4.2]
  *
  * Learning is a rank-one update of R. A new coordinate borders V by
  *
@@ -12,7 +12,7 @@
  *
  * Numerical notes. pivot^2 is the Schur complement of a matrix >= lambda I, hence >= lambda; when rounding says
  * otherwise lambda is the nearer value and is taken, and counted when the gap is more than rounding explains. The
- * papers' Sherman-Morrison and Schur updates of the inverse lose every digit on near-duplicates (NUMERICS.md 9);
+ * papers' Sherman-Morrison and Schur updates of the inverse lose every digit on near-duplicates;
  * rotations do not.
  *
  * Cost: learn, append O(m^2); bulk O(m^2) per row and O(m^3 / 3) once; predict O(m^2) per candidate. */

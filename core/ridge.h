@@ -1,5 +1,5 @@
 /* Ridge regression on features: V = sum n_j z_j z_j^T + lambda I = R R^T, b = sum S_j z_j, w = R^-1 b, with
- * n_j observations and reward sum S_j at point j (MATH.md 1 and 2).
+ * n_j observations and reward sum S_j at point j.
  *
  * The posterior over a dictionary (post_nystrom.c) is this on z = A^-1 k_Z (features.h). Changes need
  * exclusion, prediction is const and runs in any number of threads. */

@@ -1,5 +1,5 @@
 /* What a tenant's model is made of: plain values, every one of them with a default, filled from a preset.
- * The JSON of DESIGN.md maps onto this one to one; names live in spec.c so that codecs need no other table. */
+ * The JSON of openapi.yaml maps onto this one to one; names live in spec.c so that codecs need no other table. */
 #ifndef KB_SPEC_H
 #define KB_SPEC_H
 

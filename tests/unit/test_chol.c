@@ -192,7 +192,7 @@ START_TEST(downdate_beyond_definiteness_is_refused_and_changes_nothing)
 }
 END_TEST
 
-/* [NUMERICS.md 9] The error follows the conditioning, not the number of updates. */
+/* The error follows the conditioning, not the number of updates. */
 START_TEST(ten_thousand_changes_leave_twelve_digits)
 {
     make_factor(15, 1.0);

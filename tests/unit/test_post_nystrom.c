@@ -343,7 +343,7 @@ START_TEST(graphs_too_large_for_a_dense_inverse_give_the_dense_answer_and_equal_
 }
 END_TEST
 
-/* NUMERICS.md 9: thousands of near-duplicates at a small ridge, where updated inverses lose every digit. */
+/* Thousands of near-duplicates at a small ridge, where updated inverses lose every digit. */
 START_TEST(near_duplicates_do_not_wear_the_factor_out)
 {
     struct kbt_world w;
