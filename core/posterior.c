@@ -262,21 +262,6 @@ enum kb_err kb_posterior_stage_learn(struct kb_posterior *p, const struct kb_poi
     return stage(p, pt, !kb_kernel_ignores(&p->kernel, pt) && p->ops->learn_adds_point(p, pt), s);
 }
 
-void kb_posterior_evidence(const struct kb_posterior *p, struct kb_evidence *out)
-{
-    *out = p->evidence;
-    if (p->ops->closed_evidence == NULL)
-        return;
-    double energy, log_det;
-    p->ops->closed_evidence(p, p->evidence.square, &energy, &log_det);
-    kb_evidence_share(out, energy, log_det);
-}
-
-void kb_posterior_set_evidence(struct kb_posterior *p, const struct kb_evidence *e)
-{
-    p->evidence = *e;
-}
-
 bool kb_posterior_needs_growth(const struct kb_posterior *p)
 {
     return p->support.n + p->n_staged_points > p->cap;
@@ -414,18 +399,4 @@ enum kb_err kb_posterior_facts(const struct kb_posterior *p, struct kb_posterior
 const struct kb_kernel *kb_posterior_kernel(const struct kb_posterior *p)
 {
     return &p->kernel;
-}
-
-/* Points by what identifies them in the log, then the representation's numbers; n_clamped and caches are left out. */
-uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h)
-{
-    h = kb_user_kernel_digest(p->kernel.user, h);
-    h = kb_hash_u64(h, p->support.n);
-    for (size_t i = 0; i < p->support.n; i++) {
-        h = kb_hash_u64(h, p->support.user[i].index);
-        h = kb_hash_u64(h, (uint64_t)p->support.level[i] << 32 | p->support.arm[i]);
-        h = kb_hash_bytes(h, p->support.x + i * p->support.dim, p->support.dim * sizeof(double));
-    }
-    h = kb_evidence_digest(&p->evidence, h);
-    return p->ops->digest(p, kb_hash_double(h, p->accumulated));
 }

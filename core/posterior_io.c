@@ -15,6 +15,7 @@
 
 #include "alloc.h"
 #include "grow.h"
+#include "hash.h"
 #include "posterior_ops.h"
 
 /* Least number of bytes that a support point takes in a snapshot: bounds what a count may claim. */
@@ -138,4 +139,20 @@ enum kb_err kb_posterior_load(struct kb_posterior *p, struct kb_reader *r, struc
     kb_posterior_publish(p);
 out:
     return rc;
+}
+
+/* --- digest ------------------------------------------------------------------------------------------------ */
+
+/* Points by what identifies them in the log, then the representation's numbers; n_clamped and caches are left out. */
+uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h)
+{
+    h = kb_user_kernel_digest(p->kernel.user, h);
+    h = kb_hash_u64(h, p->support.n);
+    for (size_t i = 0; i < p->support.n; i++) {
+        h = kb_hash_u64(h, p->support.user[i].index);
+        h = kb_hash_u64(h, (uint64_t)p->support.level[i] << 32 | p->support.arm[i]);
+        h = kb_hash_bytes(h, p->support.x + i * p->support.dim, p->support.dim * sizeof(double));
+    }
+    h = kb_evidence_digest(&p->evidence, h);
+    return p->ops->digest(p, kb_hash_double(h, p->accumulated));
 }

@@ -99,6 +99,21 @@ const double *kb_posterior_project(const struct kb_posterior *p, const struct kb
     return w;
 }
 
+void kb_posterior_evidence(const struct kb_posterior *p, struct kb_evidence *out)
+{
+    *out = p->evidence;
+    if (p->ops->closed_evidence == NULL)
+        return;
+    double energy, log_det;
+    p->ops->closed_evidence(p, p->evidence.square, &energy, &log_det);
+    kb_evidence_share(out, energy, log_det);
+}
+
+void kb_posterior_set_evidence(struct kb_posterior *p, const struct kb_evidence *e)
+{
+    p->evidence = *e;
+}
+
 void kb_posterior_count_empty(const struct kb_posterior *p)
 {
     atomic_fetch_add_explicit(&((struct kb_posterior *)p)->n_empty, 1, memory_order_relaxed);

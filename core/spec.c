@@ -1,4 +1,4 @@
-/* The specification of a model: ranges of its parts, combinations, equality and digest.
+/* The specification of a model: ranges of its parts, combinations and digest. Equality: spec_same.c.
  *
  * Everything here is a table walked by a short loop. Adding a kernel, rule or representation is an enum value,
  * a name in spec_names.c, and (where it has parameters) rows in `ranges`.
@@ -215,7 +215,7 @@ static enum kb_err check_types(const struct kb_spec *spec, struct kb_errmsg *msg
 }
 
 /* The stationary kernels: functions of |x - y| / lengthscale. */
-static bool has_lengthscale(enum kb_vec_kernel_type type)
+bool kb_vec_kernel_has_lengthscale(enum kb_vec_kernel_type type)
 {
     return type == KB_VEC_RBF || type == KB_VEC_MATERN12 || type == KB_VEC_MATERN32 || type == KB_VEC_MATERN52;
 }
@@ -282,9 +282,9 @@ static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errms
     if (spec->context_dim == 0 && spec->context_kernel.type != KB_VEC_ONES)
         return kb_fail(KB_EUNSUPPORTED, msg, "/context_kernel/type", "%s needs contexts; context_dim is 0",
                        kb_vec_kernel_name((int)spec->context_kernel.type));
-    if (spec->context_kernel.is_median && !has_lengthscale(spec->context_kernel.type))
+    if (spec->context_kernel.is_median && !kb_vec_kernel_has_lengthscale(spec->context_kernel.type))
         return kb_fail(KB_EUNSUPPORTED, msg, "/context_kernel/lengthscale", "this kernel has no lengthscale");
-    if (spec->arm_kernel.is_median && !has_lengthscale(arm))
+    if (spec->arm_kernel.is_median && !kb_vec_kernel_has_lengthscale(arm))
         return kb_fail(KB_EUNSUPPORTED, msg, "/arm_kernel/lengthscale", "this kernel has no lengthscale");
     if (!is_served(spec))
         return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type",
@@ -336,62 +336,7 @@ out:
     return rc;
 }
 
-/* --- equality and digest ------------------------------------------------------------------------------- */
-
-/* Equal values for all arguments; parameters that the type does not read are not compared. */
-static bool same_vec_kernel(const struct kb_vec_kernel_spec *a, const struct kb_vec_kernel_spec *b)
-{
-    if (a->type != b->type)
-        return false;
-    if (has_lengthscale(a->type))
-        return a->lengthscale == b->lengthscale && a->is_median == b->is_median;
-    return a->type != KB_VEC_POLYNOMIAL || (a->degree == b->degree && a->offset == b->offset);
-}
-
-/* Likewise for the users; normalisation belongs to the kernels over the graph. */
-static bool same_user_kernel(const struct kb_user_kernel_spec *a, const struct kb_user_kernel_spec *b)
-{
-    if (a->type != b->type)
-        return false;
-    if (kb_user_kernel_is_learned(a->type))
-        return a->lengthscale == b->lengthscale && a->bandwidth == b->bandwidth && a->n_features == b->n_features &&
-               a->min_observations == b->min_observations;
-    if (!user_reads_graph[a->type])
-        return true;
-    if (a->is_normalized != b->is_normalized)
-        return false;
-    if (a->type == KB_USER_HEAT)
-        return a->tau == b->tau;
-    if (a->type == KB_USER_SPECTRAL_RBF)
-        return a->n_vectors == b->n_vectors && a->lengthscale == b->lengthscale;
-    return a->rho == b->rho && a->population == b->population && a->power == b->power;
-}
-
-/* Fields of the other representations are not read; exact_limit is the engine's, not the posterior's. */
-static bool same_repr(const struct kb_repr_spec *a, const struct kb_repr_spec *b)
-{
-    if (a->type != b->type || a->lambda != b->lambda)
-        return false;
-    if (a->type == KB_REPR_EXACT)
-        return true;
-    if (a->max_dictionary != b->max_dictionary)
-        return false;
-    if (a->type == KB_REPR_THRESHOLD)
-        return a->threshold == b->threshold;
-    if (kb_repr_is_resampled(a->type))
-        return a->q == b->q && (a->type == KB_REPR_BKB || a->batch_ratio == b->batch_ratio);
-    return a->mu == b->mu && a->gamma == b->gamma && a->epsilon == b->epsilon;
-}
-
-bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)
-{
-    return a->context_dim == b->context_dim && a->arm_dim == b->arm_dim &&
-           same_user_kernel(&a->user_kernel, &b->user_kernel) &&
-           same_vec_kernel(&a->context_kernel, &b->context_kernel) && same_vec_kernel(&a->arm_kernel, &b->arm_kernel) &&
-           same_repr(&a->repr, &b->repr) && kb_spec_reads_spectrum(a) == kb_spec_reads_spectrum(b) &&
-           (!kb_spec_reads_spectrum(a) || a->conf.score == b->conf.score) && a->conf.is_mixture == b->conf.is_mixture &&
-           rule_reads_levels[a->rule.type] == rule_reads_levels[b->rule.type];
-}
+/* --- digest ------------------------------------------------------------------------------------------------ */
 
 /* The part of a vector kernel that is not a double. */
 static uint64_t digest_vec_kernel(uint64_t h, const struct kb_vec_kernel_spec *k)

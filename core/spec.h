@@ -137,6 +137,8 @@ int kb_score_from_name(const char *name);
 int kb_rule_from_name(const char *name);
 int kb_aggregation_from_name(const char *name);
 
+/* Whether it is a function of |x - y| / lengthscale. */
+bool kb_vec_kernel_has_lengthscale(enum kb_vec_kernel_type type);
 /* Whether the values of a user kernel come from the graph; the others do not look at it. */
 bool kb_user_kernel_reads_graph(enum kb_user_kernel_type type);
 /* Whether they come from the history as it stood at the last dictionary reset (kb_user_kernel_learn). */
