@@ -122,6 +122,20 @@ START_TEST(auto_null_and_median_undo_numbers)
 }
 END_TEST
 
+START_TEST(bounds_that_need_rewards_to_stay_give_way_to_fixed_when_nobody_asked_for_them)
+{
+    struct ld_settings s = settings_of("{}");
+    ck_assert(s.spec.conf.type == KB_CONF_CMM && s.spec.conf.score == KB_SCORE_FIXED);
+    s = settings_of("{\"aggregation\":\"last\",\"confidence\":{\"beta\":1}}");
+    ck_assert(s.spec.conf.type == KB_CONF_FIXED && s.spec.conf.beta == 1);
+    assert_round_trip(&s);
+    s = settings_of("{\"aggregation\":\"sum\",\"representation\":{\"type\":\"exact\"}}");
+    ck_assert(s.spec.conf.type == KB_CONF_CMM); /* all points are held: nothing to give way to */
+    s = settings_of("{\"aggregation\":\"sum\",\"confidence\":{\"type\":\"ek_plus\"}}");
+    ck_assert(s.spec.conf.type == KB_CONF_EK_PLUS);
+}
+END_TEST
+
 static const struct {
     const char *text;
     int status;
@@ -260,6 +274,7 @@ int main(void)
     tcase_add_test(tc, nothing_means_the_default_preset);
     tcase_add_test(tc, every_field_can_be_overridden);
     tcase_add_test(tc, auto_null_and_median_undo_numbers);
+    tcase_add_test(tc, bounds_that_need_rewards_to_stay_give_way_to_fixed_when_nobody_asked_for_them);
     tcase_add_loop_test(tc, wrong_configurations_are_refused_by_pointer, 0, sizeof refused / sizeof *refused);
     tcase_add_test(tc, the_written_form_has_every_field_of_the_contract);
     tcase_add_test(tc, parameters_in_force_show_the_lengthscale);
