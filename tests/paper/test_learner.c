@@ -97,6 +97,18 @@ START_TEST(learning_by_decisions_teaches_what_observing_does)
 }
 END_TEST
 
+/* Elimination explores by levels, and what it explores is in its model. */
+START_TEST(the_level_of_a_decision_is_what_its_reward_teaches)
+{
+    const struct pb_algorithm a = {.name = "sup", .preset = "sup-kernel-ucb", .is_by_decision = true};
+    size_t choices[ROUNDS];
+    struct pb_learner *l = play(&toy_plain, &a, 3, ROUNDS, choices);
+
+    ck_assert_uint_gt(kb_posterior_n_support(kb_engine_posterior(pb_learner_engine(l))), 0);
+    pb_learner_free(l);
+}
+END_TEST
+
 /* Only follow-ups make a dictionary; without them it would stay empty. */
 START_TEST(a_dictionary_grows_by_what_follows_from_the_events)
 {
@@ -223,10 +235,10 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN("learner", an_exact_learner_is_a_fold_of_what_it_was_shown,
-                   learning_by_decisions_teaches_what_observing_does,
-                   a_dictionary_grows_by_what_follows_from_the_events, a_reset_that_is_due_is_made,
-                   a_schedule_puts_its_spec_in_force, the_first_action_is_uniform_where_the_row_says_so,
-                   a_seed_is_a_course_of_things, times_tell_deciding_learning_and_settling_apart,
-                   rows_that_make_no_spec_are_refused);
+    return KBT_RUN(
+        "learner", an_exact_learner_is_a_fold_of_what_it_was_shown, learning_by_decisions_teaches_what_observing_does,
+        the_level_of_a_decision_is_what_its_reward_teaches, a_dictionary_grows_by_what_follows_from_the_events,
+        a_reset_that_is_due_is_made, a_schedule_puts_its_spec_in_force,
+        the_first_action_is_uniform_where_the_row_says_so, a_seed_is_a_course_of_things,
+        times_tell_deciding_learning_and_settling_apart, rows_that_make_no_spec_are_refused);
 }

@@ -45,6 +45,7 @@ void pb_ek_tune(struct kb_spec *spec, const struct pb_env *env, size_t rounds, c
     spec->repr.max_dictionary = value[3] > 0 ? (size_t)value[3] : PB_EK_MAX_POINTS;
     spec->repr.exact_limit = PB_EK_MAX_POINTS;
     spec->conf.beta = WIDTH / sqrt(value[0]);
+    spec->rule.scale = WIDTH;
     if (value[4] > 0) {
         spec->repr.q = value[4];
         spec->repr.batch_ratio = value[5];
@@ -82,7 +83,11 @@ static const struct pb_algorithm algorithms[] = {
     EK_UCB("l100-g10", 100, 100, 10),
     EK_UCB("l10-m1-g1", 10, 1, 1),
     EK_UCB("l10-m100-g1", 10, 100, 1),
-    {.name = "sup-kernel-ucb-l10", .preset = "sup-kernel-ucb", .tune = pb_ek_tune, .value = {10, 1, 1}},
+    {.name = "sup-kernel-ucb-l10",
+     .preset = "sup-kernel-ucb",
+     .tune = pb_ek_tune,
+     .value = {10, 1, 1},
+     .is_by_decision = true}, /* the level of a decision is what its reward teaches */
     BKB("cbbkb-l10-c3", "bbkb", 10, 3),
     BKB("cbbkb-l10-c10", "bbkb", 10, 10),
     BKB("cbbkb-l10-c30", "bbkb", 10, 30),

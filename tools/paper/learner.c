@@ -40,6 +40,7 @@ struct pb_learner {
     uint64_t seed, seq, version;
     size_t t, rounds;
     double mean, propensity; /* of the arm chosen last */
+    uint32_t level;          /* that its reward teaches, under a rule with levels */
     struct pb_times times;
 };
 
@@ -233,6 +234,7 @@ static enum kb_err choose(struct pb_learner *l, const struct pb_round *round, si
         return complain(l, rc, &msg);
     *chosen = d.chosen;
     l->mean = d.mean[d.chosen];
+    l->level = d.level;
     l->propensity = d.propensity[d.chosen];
     return KB_OK;
 }
@@ -241,6 +243,7 @@ static enum kb_err choose(struct pb_learner *l, const struct pb_round *round, si
 static size_t draw_first(struct pb_learner *l, size_t n)
 {
     l->mean = 0;
+    l->level = 0;
     l->propensity = 1 / (double)n;
     return (size_t)(kb_rng_uniform(l->seed, KB_STREAM_ARM, FIRST_ACTION) * (double)n);
 }
@@ -278,6 +281,7 @@ static enum kb_err learn_by_decision(struct pb_learner *l, const struct pb_round
                                                     .n_slots = 1,
                                                     .propensity = l->propensity,
                                                     .mean = l->mean,
+                                                    .level = l->level,
                                                     .expires_at_ms = (int64_t)l->t + l->spec.reward_window_ms}};
     const struct kb_event rewarded = {.type = KB_EV_REWARDED, .as.rewarded = {.decision = id, .reward = reward}};
     KB_TRY(feed(l, &decided));

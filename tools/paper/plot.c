@@ -100,9 +100,10 @@ static bool has_runs(const struct pb_results *r, const struct pb_setting *s)
     return false;
 }
 
-/* Readable side by side for most eyes and on paper; algorithm k has line type k + 1. */
+/* Readable side by side for most eyes and on paper; they follow the algorithms' order. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
                                       "#000000", "#7f3c8d", "#80ba5a", "#999999", "#a4262c", "#4b4b8f"};
+#define N_COLOURS (sizeof colours / sizeof *colours)
 
 /* Where the vertical axis of a panel ends: an algorithm that is far above all others (the uniform one, as a rule) runs
  * out of the picture at twice the next one's height. 0: let gnuplot choose. */
@@ -136,22 +137,36 @@ static void put_range(FILE *f, const struct pb_results *r, const struct pb_setti
         fputs("set yrange [0:*]\n", f);
 }
 
-/* The parts of a plot command for algorithm k: standard errors are bands behind lines, and bars on points. */
-static void put_curve(FILE *f, const struct pb_experiment *x, const struct pb_setting *s, size_t k)
+/* Colours come round again as dashed lines. */
+static size_t line_type(size_t k)
 {
-    const char *style = " with lines lw 2";
-
-    fprintf(f, "\"%s-%s.dat\" index %zu using ", x->name, s->name, k);
-    if (x->plot == PB_PLOT_DICTIONARY)
-        style = ":3 with yerrorbars pt 7";
-    else
-        fprintf(f,
-                "1:($2-$3):($2+$3) with filledcurves fs transparent solid 0.15 noborder lt %zu notitle, \\\n"
-                "  \"\" index %zu using ",
-                k + 1, k);
-    fprintf(f, "1:2%s lt %zu title \"%s\" noenhanced", style, k + 1, x->algorithms[k].name);
+    return k % N_COLOURS + 1;
 }
 
+/* Standard errors of algorithm k as a band. */
+static void put_band(FILE *f, const struct pb_experiment *x, const struct pb_setting *s, size_t k)
+{
+    fprintf(
+        f,
+        "\"%s-%s.dat\" index %zu using 1:($2-$3):($2+$3) with filledcurves fs transparent solid 0.15 noborder lt %zu "
+        "notitle",
+        x->name, s->name, k, line_type(k));
+}
+
+/* Its mean: a line over rounds, or points with error bars over dictionary sizes. */
+static void put_curve(FILE *f, const struct pb_experiment *x, const struct pb_setting *s, size_t k)
+{
+    char style[64];
+
+    if (x->plot == PB_PLOT_DICTIONARY)
+        snprintf(style, sizeof style, ":3 with yerrorbars pt 7");
+    else
+        snprintf(style, sizeof style, " with lines lw 2 dt %zu", k / N_COLOURS + 1);
+    fprintf(f, "\"%s-%s.dat\" index %zu using 1:2%s lt %zu title \"%s\" noenhanced", x->name, s->name, k, style,
+            line_type(k), x->algorithms[k].name);
+}
+
+/* All bands lie behind all lines. */
 static void put_panel(FILE *f, const struct pb_results *r, const struct pb_setting *s)
 {
     const struct pb_experiment *x = r->experiment;
@@ -159,13 +174,14 @@ static void put_panel(FILE *f, const struct pb_results *r, const struct pb_setti
 
     fprintf(f, "set title \"%s\" noenhanced\n", s->name);
     put_range(f, r, s);
-    for (size_t k = 0; k < x->n_algorithms; k++) {
-        if (any_record(r, s, &x->algorithms[k]) == NULL)
-            continue;
-        fprintf(f, "%s ", separator);
-        put_curve(f, x, s, k);
-        separator = ", \\\n";
-    }
+    for (int is_line = x->plot == PB_PLOT_DICTIONARY; is_line < 2; is_line++)
+        for (size_t k = 0; k < x->n_algorithms; k++) {
+            if (any_record(r, s, &x->algorithms[k]) == NULL)
+                continue;
+            fprintf(f, "%s ", separator);
+            (is_line ? put_curve : put_band)(f, x, s, k);
+            separator = ", \\\n";
+        }
     fputs("\n", f);
 }
 
@@ -175,11 +191,12 @@ static void put_style(FILE *f, const struct pb_experiment *x)
     const char *y = x->plot == PB_PLOT_SECONDS ? "milliseconds per round" : "regret";
     const char *over = x->plot == PB_PLOT_DICTIONARY ? "dictionary points" : "round";
 
-    for (size_t i = 0; i < sizeof colours / sizeof *colours; i++)
+    for (size_t i = 0; i < N_COLOURS; i++)
         fprintf(f, "set linetype %zu lc rgb \"%s\"\n", i + 1, colours[i]);
-    fprintf(f, "set xlabel \"%s\"\nset ylabel \"%s\"\nset grid\nset xtics rotate by -30\n", over, y);
+    fprintf(f, "set xlabel \"%s\"\nset ylabel \"%s\"\nset grid\nset xtics rotate by -30\nset autoscale xfix\n", over,
+            y);
     fprintf(f, "set key %s samplen 1.5 spacing 0.9 font \",10\"\n",
-            x->plot == PB_PLOT_DICTIONARY ? "outside right" : "top left");
+            x->plot == PB_PLOT_DICTIONARY ? "outside right" : "top left Left reverse");
     if (x->plot == PB_PLOT_SECONDS)
         fputs("set logscale y\n", f);
 }
