@@ -227,6 +227,7 @@ static enum kb_err choose(struct pb_learner *l, const struct pb_round *round, si
                                .context = round->context,
                                .candidates = l->candidate,
                                .n_candidates = round->n_arms,
+                               .n_shown = 1,
                                .key = kb_rng_bits(l->seed, KB_STREAM_ARM, l->t)};
     const enum kb_err rc = kb_engine_decide(l->engine, &q, l->scratch, &d, &msg);
 
