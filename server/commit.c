@@ -223,8 +223,11 @@ static enum kb_err push_entry(struct ld_tenant *t, const struct ld_entry *from, 
     entry->ev.seq = t->seq + b->n + 1;
     entry->ev.at_ms = t->now_ms;
     rc = kb_engine_reserve(t->engine, &entry->ev, msg);
-    if (rc != KB_OK)
+    if (rc != KB_OK) {
+        if (b->n == 0) /* whoever is told of the refusal may look at once */
+            atomic_store(&t->is_rebuilding, false);
         return rc;
+    }
     b->n++;
     b->n_decided += entry->ev.type == KB_EV_DECIDED;
     b->is_closed |= is_alone(entry->ev.type) || entry->ev.type == KB_EV_DICTIONARY;

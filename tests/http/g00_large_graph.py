@@ -89,3 +89,11 @@ def test_kernels_of_the_whole_spectrum_refuse_large_graphs_and_change_nothing(ap
         assert (api.digest(other), api.call("GET", f"/tenants/{other}").json) == before
         api.observe("u0", "a", 1.0, tenant=other)
     assert view["configuration"]["user_kernel"]["power"] == 1
+
+
+def test_who_is_told_of_a_refusal_finds_no_rebuild_going_on(api, name):
+    api.put_tenant(name, algorithm="lk-gp-ucb")
+    api.put_graph(name, [[f"u{i}", f"u{(i + 1) % 2049}"] for i in range(2049)])
+    for _ in range(40):
+        api.call("PUT", f"/tenants/{name}", {"algorithm": "lk-gp-ucb", "user_kernel": {"type": "heat"}}, expect=422)
+        assert api.call("GET", f"/tenants/{name}").json["rebuilding"] is False
