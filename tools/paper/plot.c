@@ -193,10 +193,10 @@ static void put_style(FILE *f, const struct pb_experiment *x)
 
     for (size_t i = 0; i < N_COLOURS; i++)
         fprintf(f, "set linetype %zu lc rgb \"%s\"\n", i + 1, colours[i]);
-    fprintf(f, "set xlabel \"%s\"\nset ylabel \"%s\"\nset grid\nset xtics rotate by -30\nset autoscale xfix\n", over,
-            y);
+    fprintf(f, "set xlabel \"%s\"\nset ylabel \"%s\"\nset grid\nset xtics rotate by -30\n", over, y);
     fprintf(f, "set key %s samplen 1.5 spacing 0.9 font \",10\"\n",
             x->plot == PB_PLOT_DICTIONARY ? "outside right" : "top left Left reverse");
+    fputs(x->plot == PB_PLOT_DICTIONARY ? "set offsets graph 0.05, graph 0.05, 0, 0\n" : "set autoscale xfix\n", f);
     if (x->plot == PB_PLOT_SECONDS)
         fputs("set logscale y\n", f);
 }
@@ -213,7 +213,9 @@ static enum kb_err write_script(const struct pb_results *r)
     for (size_t i = 0; i < x->n_settings; i++)
         n += has_runs(r, &x->settings[i]);
     const size_t columns = n < 3 ? n : n == 4 ? 2 : 3, rows = (n + columns - 1) / columns;
-    fprintf(f, "set terminal svg size %zu,%zu dynamic background rgb \"white\"\n", columns * PANEL_WIDTH,
+    const size_t width = x->plot == PB_PLOT_DICTIONARY ? 2 * PANEL_WIDTH : PANEL_WIDTH; /* room for the key beside it */
+
+    fprintf(f, "set terminal svg size %zu,%zu dynamic background rgb \"white\"\n", columns * width,
             rows * PANEL_HEIGHT);
     fprintf(f, "set output \"%s.svg\"\nset multiplot layout %zu,%zu\n", x->name, rows, columns);
     put_style(f, x);
