@@ -1,4 +1,4 @@
-/* The symmetric eigenproblem A = Q diag(e) Q^T, whole, dense. Private to the core; the one owner of LAPACK's solver. */
+/* The symmetric eigenproblem A = Q diag(e) Q^T, whole, dense: the one owner of LAPACK's solver. */
 #ifndef KB_EIGEN_H
 #define KB_EIGEN_H
 

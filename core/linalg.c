@@ -13,11 +13,8 @@
 
 #include <assert.h>
 #include <cblas.h>
-#include <lapacke.h>
 #include <limits.h>
 #include <string.h>
-
-#include "alloc.h"
 
 /* BLAS counts in int. A dimension beyond that is a bug of the caller: tenants are bounded far below it. */
 static int blas_int(size_t n)
@@ -129,23 +126,4 @@ void kb_syrk_lower(size_t n, size_t k, double alpha, const double *a, size_t lda
         cblas_dsyrk(CblasColMajor, CblasLower, CblasNoTrans, blas_int(n), blas_int(k), alpha, a, blas_ld(lda), beta, c,
                     blas_ld(ldc));
     }
-}
-
-/* Work space comes from kb_array, so that tests can let it fail; LAPACK is asked for its sizes first. */
-enum kb_err kb_sym_eigen(size_t n, double *a, double *value)
-{
-    double size = 0, *work;
-    lapack_int i_size = 0, *i_work, order = blas_int(n);
-    lapack_int info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', order, a, order, value, &size, -1, &i_size, -1);
-    assert(info == 0);
-    work = kb_array((size_t)size, 1, sizeof *work);
-    i_work = kb_array((size_t)i_size, 1, sizeof *i_work);
-    if (work != NULL && i_work != NULL)
-        info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', order, a, order, value, work, (lapack_int)size, i_work,
-                                   i_size);
-    enum kb_err rc = work == NULL || i_work == NULL ? KB_ENOMEM : info == 0 ? KB_OK : KB_ENOTPD;
-    assert(info >= 0);
-    kb_free(work);
-    kb_free(i_work);
-    return rc;
 }

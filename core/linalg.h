@@ -31,8 +31,4 @@ void kb_gemm_tn(size_t m, size_t n, size_t k, double alpha, const double *a, siz
 /* Lower triangle of C = beta C + alpha A A^T (C: n x n, A: n x k). */
 void kb_syrk_lower(size_t n, size_t k, double alpha, const double *a, size_t lda, double beta, double *c, size_t ldc);
 
-/* a = Q, value = ascending eigenvalues of the symmetric n x n matrix a (lower triangle read, ld = n), n >= 1, by divide
- * and conquer. KB_ENOMEM leaves a as it was, KB_ENOTPD (no convergence: not seen with finite entries) spoils it. */
-enum kb_err kb_sym_eigen(size_t n, double *a, double *value);
-
 #endif

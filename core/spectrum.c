@@ -19,6 +19,7 @@
 
 #include "alloc.h"
 #include "clones.h"
+#include "eigen.h"
 #include "linalg.h"
 
 #define LARGE_PRODUCT 1e200 /* times one more factor it is finite: e / a < 1e100 */
@@ -94,7 +95,7 @@ enum kb_err kb_spectrum_decompose(struct kb_spectrum *sp, const double *count, c
     if (sp->n == 0)
         return KB_OK;
     weigh_points(sp, count, sum);
-    KB_TRY(kb_sym_eigen(sp->n, sp->basis, sp->value));
+    KB_TRY(kb_eigen_symmetric(sp->n, sp->basis, sp->value));
     work = kb_array(sp->n, 1, sizeof *work);
     rc = work != NULL ? KB_OK : KB_ENOMEM;
     if (rc == KB_OK)
@@ -110,7 +111,7 @@ enum kb_err kb_spectrum_decompose_features(struct kb_spectrum *sp, const double 
     sp->is_sketch = true;
     if (sp->n == 0)
         return KB_OK;
-    KB_TRY(kb_sym_eigen(sp->n, sp->basis, sp->value));
+    KB_TRY(kb_eigen_symmetric(sp->n, sp->basis, sp->value));
     kb_gemv_t(sp->n, sp->n, 1, sp->basis, sp->n, b, 0, sp->target);
     for (size_t j = 0; j < sp->n; j++)
         sp->value[j] = fmax(sp->value[j], 0);

@@ -27,6 +27,7 @@
 
 #include "alloc.h"
 #include "chol.h"
+#include "eigen.h"
 #include "hash.h"
 #include "linalg.h"
 #include "rng.h"
@@ -139,7 +140,7 @@ static enum kb_err decompose(struct pb_lk_world *w)
         }
         w->basis[v * n + v] = degree;
     }
-    const enum kb_err rc = kb_sym_eigen(n, w->basis, w->eigenvalue);
+    const enum kb_err rc = kb_eigen_symmetric(n, w->basis, w->eigenvalue);
     if (rc != KB_OK)
         return rc;
     for (size_t i = 0; i < n; i++)

@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "alloc.h"
+#include "eigen.h"
 #include "linalg.h"
 #include "rng.h"
 
@@ -123,7 +124,7 @@ static enum kb_err measure(const struct ranks *r, const struct pb_lk_world *w, c
                            uint64_t seed, struct figures *out)
 {
     const double most = fill_gram(r, g, w->shape.n_users, rounds, seed);
-    const enum kb_err rc = kb_sym_eigen(rounds, r->gram, r->value);
+    const enum kb_err rc = kb_eigen_symmetric(rounds, r->gram, r->value);
     if (rc != KB_OK)
         return rc;
     *out = (struct figures){.user_rank = user_rank(w), .gram_rank = rank_of(r->value, rounds)};
