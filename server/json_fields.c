@@ -2,21 +2,21 @@
  *
  * Ranges stand here so that one answer names every fault of a body; kb_spec_check, which has the last word,
  * stops at the first and adds the combinations. Rows are in the order in which a configuration is written, and
- * rows of a group stand together. `later` are names that the contract has and this version does not serve. */
+ * rows of a group stand together. */
 #include "json_fields.h"
 
 #include <string.h>
 
 #define MAX_WINDOW_S (10.0 * 366 * 24 * 3600)
 
-static const struct ld_choice user_kernels = {kb_user_kernel_name, kb_user_kernel_from_name, {NULL}};
-static const struct ld_choice vec_kernels = {kb_vec_kernel_name, kb_vec_kernel_from_name, {NULL}};
-static const struct ld_choice reprs = {kb_repr_name, kb_repr_from_name, {NULL}};
-static const struct ld_choice confs = {kb_conf_name, kb_conf_from_name, {NULL}};
-static const struct ld_choice forms = {kb_sketch_form_name, kb_sketch_form_from_name, {NULL}};
-static const struct ld_choice scores = {kb_score_name, kb_score_from_name, {NULL}};
-static const struct ld_choice rules = {kb_rule_name, kb_rule_from_name, {NULL}};
-static const struct ld_choice aggregations = {kb_aggregation_name, kb_aggregation_from_name, {NULL}};
+static const struct ld_choice user_kernels = {kb_user_kernel_name, kb_user_kernel_from_name};
+static const struct ld_choice vec_kernels = {kb_vec_kernel_name, kb_vec_kernel_from_name};
+static const struct ld_choice reprs = {kb_repr_name, kb_repr_from_name};
+static const struct ld_choice confs = {kb_conf_name, kb_conf_from_name};
+static const struct ld_choice forms = {kb_sketch_form_name, kb_sketch_form_from_name};
+static const struct ld_choice scores = {kb_score_name, kb_score_from_name};
+static const struct ld_choice rules = {kb_rule_name, kb_rule_from_name};
+static const struct ld_choice aggregations = {kb_aggregation_name, kb_aggregation_from_name};
 
 #define AT(member) offsetof(struct ld_settings, member)
 #define TINY 1e-12

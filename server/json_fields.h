@@ -27,11 +27,10 @@ enum ld_field_kind {
     LD_DURABILITY      /* "commit" or "relaxed" */
 };
 
-/* Names of an enum, and those of the contract that this version does not serve yet. */
+/* Names of an enum. */
 struct ld_choice {
     const char *(*name)(int type);
     int (*from_name)(const char *name);
-    const char *later[9];
 };
 
 /* One field of the configuration: where it stands in JSON, where in struct ld_settings (offset), and what it may be.

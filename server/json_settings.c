@@ -49,7 +49,6 @@ static void fault_choice(struct ld_in *in, const char *(*name)(int))
     ld_in_fault(in, NULL, "expected one of %s", list);
 }
 
-/* A name of the contract that waits for a later version is told apart from one that is none: 422 against 400. */
 static void read_choice(struct ld_in *in, const struct ld_field *f, const json_t *v, void *out)
 {
     const char *s = json_string_value(v);
@@ -57,12 +56,6 @@ static void read_choice(struct ld_in *in, const struct ld_field *f, const json_t
     if (type >= 0) {
         memcpy(out, &type, sizeof type);
         return;
-    }
-    for (size_t i = 0; s != NULL && f->choice->later[i] != NULL; i++) {
-        if (strcmp(f->choice->later[i], s) == 0) {
-            ld_in_refuse(in, NULL, "%s is not available in this version", s);
-            return;
-        }
     }
     fault_choice(in, f->choice->name);
 }
