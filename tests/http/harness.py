@@ -185,6 +185,16 @@ def by_arm(answer):
     return {r["arm"]: (r["mean"], r["sd"]) for r in answer["ranking"]}
 
 
+def may_lag(model):
+    """Bounds that are only to read may be older than the model over many points, until a restart."""
+    return model["parameters"]["confidence"]["score"] == "fixed" and len(model["dictionary"]) > 64
+
+
+def steady(model):
+    """What /model shows, less bounds that may lag."""
+    return {k: v for k, v in model.items() if k != "confidence"} if may_lag(model) else model
+
+
 def run_ctl(server, *args, timeout=120, expect=0, stdin=None):
     done = subprocess.run([CTL, "--server", server.url, *args], capture_output=True, timeout=timeout, input=stdin)
     out, err = done.stdout.decode(), done.stderr.decode()
