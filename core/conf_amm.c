@@ -5,14 +5,13 @@
  *
  *   |f_t - y|^2 <= R^2 = a0 y^T (K + a0 I)^-1 y + sigma^2 ln det(I + K/a0) + 2 sigma^2 ln 1/delta          [TC, eq. 8]
  *   R_a^2 = R^2 + a B^2 - a y^T (K + a I)^-1 y                                                           [TC, eq. 12]
- *   upper_a = mean_a + sqrt(R_a^2 / a) sd_a,  lower_a = mean_a - sqrt(R_a^2 / a) sd_a                     for every a >
- * 0
+ *   upper_a = mean_a + sqrt(R_a^2 / a) sd_a,  lower_a = mean_a - sqrt(R_a^2 / a) sd_a                  for every a > 0
  *
  *   amm   a = a0 alone. y drops out: R_a0^2 = a0 B^2 + sigma^2 ln det + 2 sigma^2 ln 1/delta
  *   dmm   the best of a in {1, 3, 10, 30, 100} a0 (TC's own grid lies too low: docs/decisions/0010)
  *   cmm   the best of all a > 0: the dual of TC's cone program (eq. 10) in one variable. The dual is quasi-convex in a
  *         (docs/decisions/0011), so golden section in ln a finds it; any a gives a valid bound, so a search stopped
- * early is wide, never wrong.
+ *         early is wide, never wrong.
  *
  * Repeated points. y^T (K + a I)^-1 y = sum yt_i^2/(e_i + a) + scatter/a (spectrum.c), hence the scatter enters R^2 and
  * a y^T (K + a I)^-1 y alike and cancels in R_a^2 for every a: what is needed of the rewards are the sums by point, and
@@ -89,10 +88,7 @@ static void amm_bounds(const struct kb_conf_view *v, const struct kb_conf_block 
     double c = v->conf->noise * v->conf->noise / v->lambda;
     double radius = sqrt(v->norm_bound * v->norm_bound + c * (v->log_det - 2 * log(v->conf->delta)));
     (void)arena;
-    for (size_t i = 0; i < b->n; i++) {
-        b->lower[i] = b->mean[i] - radius * b->sd[i];
-        b->upper[i] = b->mean[i] + radius * b->sd[i];
-    }
+    kb_conf_band(b, radius);
 }
 
 static double value_at(const void *data, double a)

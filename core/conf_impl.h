@@ -1,10 +1,14 @@
-/* Shared by the confidence rules that minimise over the ridge (conf_amm.c, conf_sketch.c): the searches. */
+/* Shared by the families of confidence rules: bounds of one radius, and searches over the ridge (conf_amm.c,
+ * conf_sketch.c). */
 #ifndef KB_CONF_IMPL_H
 #define KB_CONF_IMPL_H
 
 #include <stddef.h>
 
 #include "confidence.h"
+
+/* mean -+ radius sd by the posterior's own numbers (conf_radius.c). */
+void kb_conf_band(const struct kb_conf_block *b, double radius);
 
 /* A quasi-convex function of the ridge, with what it needs. */
 typedef double kb_ridge_fn(const void *data, double a);

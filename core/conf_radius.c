@@ -8,10 +8,11 @@
  *   ay      the same number, under the name and with the ridge sigma^2/c that TC gives it                  [TC, sec. 5]
  *   igp     B + sigma sqrt( L + 2 + 2 ln 1/delta ), meant for a = 1 + 2/T                                  [TC, sec. 5]
  *   ek      B + (sigma/sqrt(a)) sqrt( 2 ln 1/delta + ln(e + e t kappa^2/a) d_eff )                     [EK, Lemma 3.1]
- *           over a dictionary  (1 + sqrt(e_t/a)) B + (sigma/sqrt(a)) sqrt( 4 ln 1/delta + 2 ln(..) d_eff ) [EK,
- * Lemma 4.1] bkb     (2 sigma/sqrt(a)) sqrt( alpha ln(kappa^2 t) sum sd^2/a + ln 1/delta ) + (1 + 1/sqrt(1 - eps)) B
- * [BKB, Thm 2] alpha = (1 + eps)/(1 - eps), eps the representation's epsilon ek_plus B (sqrt(e_t/a) + sqrt(e_t/a +
- * 4))/2 + (sigma/sqrt(a)) sqrt( 2 ln 1/delta + L )      docs/decisions/0011
+ *   ek over a dictionary                                                                               [EK, Lemma 4.1]
+ *           (1 + sqrt(e_t/a)) B + (sigma/sqrt(a)) sqrt( 4 ln 1/delta + 2 ln(e + e t kappa^2/a) d_eff )
+ *   bkb     (1 + 1/sqrt(1 - eps)) B + (2 sigma/sqrt(a)) sqrt( alpha ln(kappa^2 t) sum sd^2/a + ln 1/delta )
+ *           alpha = (1 + eps)/(1 - eps), eps the representation's epsilon                                  [BKB, Thm 2]
+ *   ek_plus B (sqrt(e_t/a) + sqrt(e_t/a + 4))/2 + (sigma/sqrt(a)) sqrt( 2 ln 1/delta + L )           decisions/0011
  *
  * sd is on the scale of the Gaussian process: EK's sigma_EK is sd / sqrt(a) [EK, Prop. 4.2], which is where the
  * divisions come from. EK states the noise with scale 1; the root is multiplied by sigma here. Deviations: kappa^2 is
@@ -29,12 +30,11 @@
  * The others cost O(1) per candidate. */
 #include <math.h>
 
-#include "confidence.h"
+#include "conf_impl.h"
 #include "linalg.h"
 #include "spectrum.h"
 
-/* mean -+ radius sd by the posterior's own numbers. */
-static void band(const struct kb_conf_block *b, double radius)
+void kb_conf_band(const struct kb_conf_block *b, double radius)
 {
     for (size_t i = 0; i < b->n; i++) {
         b->lower[i] = b->mean[i] - radius * b->sd[i];
@@ -45,7 +45,7 @@ static void band(const struct kb_conf_block *b, double radius)
 static void fixed_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
 {
     (void)arena;
-    band(b, v->conf->beta);
+    kb_conf_band(b, v->conf->beta);
 }
 
 /* [LK, Thm 4.1]; with lambda = sigma^2/c also Abbasi-Yadkori's radius as TC states it. */
@@ -53,14 +53,14 @@ static void self_normalised_bounds(const struct kb_conf_view *v, const struct kb
 {
     double c = v->conf->noise * v->conf->noise / v->lambda;
     (void)arena;
-    band(b, v->norm_bound + sqrt(c * (v->log_det - 2 * log(v->conf->delta))));
+    kb_conf_band(b, v->norm_bound + sqrt(c * (v->log_det - 2 * log(v->conf->delta))));
 }
 
 /* [TC, sec. 5], improved GP-UCB. */
 static void igp_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
 {
     (void)arena;
-    band(b, v->norm_bound + v->conf->noise * sqrt(v->log_det + 2 - 2 * log(v->conf->delta)));
+    kb_conf_band(b, v->norm_bound + v->conf->noise * sqrt(v->log_det + 2 - 2 * log(v->conf->delta)));
 }
 
 /* What these rules ask of K_t, by the file header. */

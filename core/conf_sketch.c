@@ -9,20 +9,21 @@
  * For every a > 0 and beta, completing the square in |p_t - y|^2 + a |p|^2 bounds p(s) = z.p around mean_a(s), and
  * |q(s)| <= sqrt(r) beta. With |p_t - y|^2 <= R^2 + 2 h beta + e beta^2 and |p|^2 <= B^2 - beta^2 that is
  *
- *   upper_a = mean_a + max over beta in [0, B] of  sqrt(r) beta + sqrt(w2) sqrt(R^2 + 2 h beta - (a - e) beta^2 + a B^2
- * - SSE_a)
+ *   upper_a = mean_a + max over beta in [0, B] of  sqrt(r) beta + sqrt(w2) sqrt(Q(beta))
+ *   Q(beta) = R^2 + 2 h beta - (a - e) beta^2 + a B^2 - SSE_a
  *
- *   a > e:   beta* = h/(a-e) + sqrt(A1) sqrt(r) / ((a-e) T),   A1 = R^2 + a B^2 - SSE_a + h^2/(a-e),  T = sqrt(w2 +
- * r/(a-e)) beta* <= B: width = sqrt(r) h/(a-e) + sqrt(A1) T;   else, and for a <= e: beta = B
+ *   a > e    A1 = R^2 + a B^2 - SSE_a + h^2/(a-e),  T = sqrt(w2 + r/(a-e)),  beta* = h/(a-e) + sqrt(A1 r) / ((a-e) T)
+ *            beta* <= B: the maximum is sqrt(r) h/(a-e) + sqrt(A1) T
+ *   else, and for a <= e: it is at beta = B
  *
  *   split    h = R sqrt(e), since |eps_t| <= R on the same event
- *   cross    R at delta/2 and h = N sqrt(e + a'), N^2 = sigma^2 (2 ln(2 n'/delta) + ln det(I + F F^T/a') + trace/a'),
- * the least over n' = 8 fixed a': a self-normalised bound on <eps, q_t>; ln det(I + K/a') <= ln det + trace/a' simple
- * |p_t - y| <= R + B sqrt(e), and beta = B in both places: (R + B sqrt(e))^2 + a B^2 - SSE_a for the radicand, times
- * sqrt(w2 + r/a)
+ *   cross    R at delta/2 and h = N sqrt(e + a'), the least over n' = 8 fixed a': a self-normalised bound on <eps, q_t>
+ *            N^2 = sigma^2 (2 ln(2 n'/delta) + ln det(I + F F^T/a') + trace/a'),  ln det(I + K/a') <= ln det + trace/a'
+ *   simple   |p_t - y| <= R + B sqrt(e), and beta = B in both places:
+ *            width = sqrt((R + B sqrt(e))^2 + a B^2 - SSE_a) sqrt(w2 + r/a)
  *
  * Proofs: docs/decisions/0011. All hold at once for all t, s and a with probability 1 - delta. e may not be taken for
- * zero: more than half of the runs are violated then (tests/property/test_coverage.c).
+ * zero: more than a quarter of the runs are violated then (tests/property/test_coverage.c).
  *
  * B_min: the least B whose set is not empty, for each ridge of a grid in closed form; the largest of them counts.
  *

@@ -113,7 +113,7 @@ void kb_confidence_bounds(const struct kb_posterior *p, const struct kb_conf_spe
     }
     bound_blocks(p, &v, cand, s, mean, sd, lower, upper);
     for (size_t i = 0; i < cand->n; i++)
-        score[i] = conf->score == KB_SCORE_FIXED ? mean[i] + conf->beta * sd[i] : upper[i];
+        score[i] = upper[i];
     kb_arena_reset(&s->arena, mark);
 }
 

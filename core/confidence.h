@@ -49,7 +49,7 @@ extern const struct kb_conf_ops kb_conf_bkb, kb_conf_ek_plus;
 extern const struct kb_conf_ops kb_conf_amm, kb_conf_dmm, kb_conf_cmm;                            /* conf_amm.c */
 extern const struct kb_conf_ops kb_conf_sketched_amm, kb_conf_sketched_dmm, kb_conf_sketched_cmm; /* conf_sketch.c */
 
-/* lower[i], upper[i], score[i] (the upper bound, or mean + beta sd where conf->score says so) for the n candidates
+/* lower[i], upper[i], score[i] = upper[i] for the n candidates
  * whose posterior mean and sd are given. When the
  * confidence set is empty (norm_bound or noise are too small for the data) the bounds are those of `fixed`, and it is
  * counted. No allocation: the scratch fits by kb_posterior_fit_scratch. */

@@ -85,7 +85,8 @@ struct kb_query {
     const char *const *exclude; /* arm ids left out */
     size_t n_exclude;
     uint64_t key;   /* keys the draw: a hash of the decision id */
-    size_t n_shown; /* how many of the best arms will be shown, 0: all. Where bounds do not decide, others get none */
+    size_t n_shown; /* how many of the best arms will be shown, 0: all. Where bounds do not decide, those of others are
+                       NaN */
 };
 
 /* Result of decide; arrays live in the scratch until its next use. */
@@ -96,7 +97,6 @@ struct kb_decision {
     const double *const *features;                                /* [n], NULL pointers when arm_dim is 0 */
     const double *mean, *sd, *lower, *upper, *score, *propensity; /* [n] */
     const size_t *order; /* [n] the chosen one, then by score descending, ties by index */
-    size_t n_bounded;    /* arms in this order whose lower and upper are there; those of the others are NaN */
     uint64_t n_learned;  /* t: rewards learned */
     size_t n_support;    /* dictionary size (exact: distinct points) */
     uint32_t level;      /* that the arm's reward will teach; 0: none, or the rule has no levels */

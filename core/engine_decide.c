@@ -257,11 +257,8 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
 
     (kb_rule_reads_levels(e->spec.rule.type) ? judge_by_levels : judge_at_once)(e, &cand, uniform, s, &v);
     order_by_score(p->n, v.chosen, v.score, order);
-    size_t n_bounded = p->n;
-    if (e->spec.conf.score == KB_SCORE_FIXED) {
-        n_bounded = q->n_shown > 0 && q->n_shown < p->n ? q->n_shown : p->n;
-        bound_shown(e, &cand, order, n_bounded, s, &v);
-    }
+    if (e->spec.conf.score == KB_SCORE_FIXED)
+        bound_shown(e, &cand, order, q->n_shown > 0 && q->n_shown < p->n ? q->n_shown : p->n, s, &v);
     *out = (struct kb_decision){.n = p->n,
                                 .chosen = v.chosen,
                                 .arm = p->id,
@@ -273,7 +270,6 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
                                 .score = v.score,
                                 .propensity = v.propensity,
                                 .order = order,
-                                .n_bounded = n_bounded,
                                 .level = v.level,
                                 .n_learned = (uint64_t)e->history.n_observed,
                                 .n_support = kb_posterior_n_support(e->posterior)};

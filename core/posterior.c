@@ -112,8 +112,8 @@ void kb_scratch_close(struct kb_scratch *s)
 }
 
 /* A block of columns, the user and context factors of a decision, and five vectors (features, rows of a factor,
- * diagonals and new coordinates of a block); and where a
- * spectrum is read, a block of projections, the rules' vectors, and what the projection error works with. */
+ * diagonals and new coordinates of a block); and where a spectrum is read, a block of projections, the rules' vectors,
+ * and what the projection error works with. */
 static size_t scratch_bytes(size_t n, bool reads_spectrum)
 {
     size_t spectral =
@@ -247,8 +247,7 @@ static enum kb_err stage(struct kb_posterior *p, const struct kb_point *pt, bool
     if (adds_point)
         KB_TRY(kb_user_kernel_stage_anchor(p->kernel.user, pt->user, s->user, &slot));
     /* solved here, so that nothing is solved under exclusion; a dictionary also asks for k(s,s) when it learns */
-    kb_posterior_user_diag(p, pt->user, s);
-    if (p->ops->is_sketch)
+    if (p->kernel.is_user_normalized || p->ops->is_sketch)
         kb_user_kernel_diag(p->kernel.user, pt->user, s->user);
     p->n_staged_points = n_points;
     p->n_staged++;
