@@ -44,7 +44,7 @@ struct kb_admission_ops {
     /* within [0, 1], without the limits common to all rules; `work`: n doubles */
     double (*probability)(const struct kb_admission *a, const struct kb_admission_query *q, double *work);
     /* All NULL for a rule without state. */
-    enum kb_err (*reserve)(struct kb_admission *a, size_t n);
+    enum kb_err (*grow)(struct kb_admission *a, size_t n, struct kb_moves *m);
     void (*append)(struct kb_admission *a, const struct kb_admission_query *q, double probability, double *work);
 };
 
@@ -69,9 +69,9 @@ static double kors_probability(const struct kb_admission *a, const struct kb_adm
 }
 
 /* M grows with the dictionary, one row per admission. */
-static enum kb_err kors_reserve(struct kb_admission *a, size_t n)
+static enum kb_err kors_grow(struct kb_admission *a, size_t n, struct kb_moves *m)
 {
-    return kb_chol_reserve(&a->m, n);
+    return kb_chol_grow(&a->m, n, m);
 }
 
 /* The diagonal of M for s is k / p + mu, its row S_old k_Z / sqrt(p), since S scales rows and columns. */
@@ -86,7 +86,7 @@ static void kors_append(struct kb_admission *a, const struct kb_admission_query 
 
 static const struct kb_admission_ops kors = {
     .probability = kors_probability,
-    .reserve = kors_reserve,
+    .grow = kors_grow,
     .append = kors_append,
 };
 
@@ -137,15 +137,14 @@ void kb_admission_close(struct kb_admission *a)
     a->n = a->cap = 0;
 }
 
-enum kb_err kb_admission_reserve(struct kb_admission *a, size_t n)
+enum kb_err kb_admission_grow(struct kb_admission *a, size_t n, struct kb_moves *m)
 {
     enum kb_err rc = KB_OK;
     if (n <= a->cap)
         return KB_OK;
-    if (a->ops->reserve != NULL)
-        KB_TRY(a->ops->reserve(a, n));
-    KB_TRY(kb_grow_doubles(&a->probability, n));
-    a->cap = n;
+    if (a->ops->grow != NULL)
+        KB_TRY(a->ops->grow(a, n, m));
+    KB_TRY(kb_moves_add(m, &a->probability, a->n, n, sizeof *a->probability, &a->cap));
 out:
     return rc;
 }

@@ -29,8 +29,8 @@ struct kb_admission_query {
 
 void kb_admission_init(struct kb_admission *a, const struct kb_repr_spec *spec);
 void kb_admission_close(struct kb_admission *a);
-/* Room for n admitted points. KB_ENOMEM changes nothing that is seen. */
-enum kb_err kb_admission_reserve(struct kb_admission *a, size_t n);
+/* Room for n admitted points after the swap of m (moves.h). KB_ENOMEM. */
+enum kb_err kb_admission_grow(struct kb_admission *a, size_t n, struct kb_moves *m);
 
 /* Probability in [0, 1]; 0 for a residual below KB_RESIDUAL_MIN k(s,s) and when the dictionary is full. work: n
  * doubles. kors O(n^2), threshold O(1). */

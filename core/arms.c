@@ -1,4 +1,4 @@
-/* The catalogue of arms and their counts. Arrays grow only in kb_arms_reserve; everything else is O(1).
+/* The catalogue of arms and their counts. The array grows only in kb_arms_grow; everything else is O(1).
  *
  * In the engine (engine_impl.h) an `arms` event writes the flags and features, and the events of the traffic
  * write the counts; both happen in `apply`, under the tenant's write lock. Decisions read them under the read
@@ -14,7 +14,10 @@
 #include <assert.h>
 
 #include "alloc.h"
+#include "grow.h"
 #include "hash.h"
+
+#define FIRST_ARMS 16u
 
 void kb_arms_init(struct kb_arms *a)
 {
@@ -30,10 +33,20 @@ void kb_arms_close(struct kb_arms *a)
     kb_arms_init(a);
 }
 
-/* The one function besides load that allocates: called in `grow`, where a failure can still be undone. */
+/* Called in the engine's `grow`, where a failure can still be undone. */
+enum kb_err kb_arms_grow(struct kb_arms *a, size_t n_more, struct kb_moves *m)
+{
+    if (a->n + n_more <= a->cap)
+        return KB_OK;
+    return kb_moves_add(m, &a->arm, a->n, kb_grown_cap(a->cap, a->n + n_more, FIRST_ARMS), sizeof *a->arm, &a->cap);
+}
+
 enum kb_err kb_arms_reserve(struct kb_arms *a, size_t n_more)
 {
-    return kb_grow((void **)&a->arm, &a->cap, a->n + n_more, 16, sizeof *a->arm) == 0 ? KB_OK : KB_ENOMEM;
+    struct kb_moves m;
+
+    kb_moves_init(&m);
+    return kb_moves_finish(&m, kb_arms_grow(a, n_more, &m));
 }
 
 /* Never shrinks; n may be less than what is known, and then nothing happens. */
@@ -57,29 +70,31 @@ static void count_arm(struct kb_arms *a, const struct kb_arm *arm, int sign)
 
 /* Off the counts with the old flags, on again with the new ones: the same path for a new arm and a changed
  * one. */
-void kb_arms_put(struct kb_arms *a, uint32_t ix, double *features, bool is_active)
+double *kb_arms_put(struct kb_arms *a, uint32_t ix, double *features, bool is_active)
 {
     struct kb_arm *arm = &a->arm[ix];
 
     assert(ix < a->n);
     count_arm(a, arm, -1);
-    kb_free(arm->features);
+    double *old = arm->features;
     arm->features = features;
     arm->is_in_catalogue = true;
     arm->is_active = is_active;
     count_arm(a, arm, 1);
+    return old;
 }
 
 /* The row stays, because history rows, open decisions and the log name the arm by its index. */
-void kb_arms_remove(struct kb_arms *a, uint32_t ix)
+double *kb_arms_remove(struct kb_arms *a, uint32_t ix)
 {
     struct kb_arm *arm = &a->arm[ix];
 
     assert(ix < a->n);
     count_arm(a, arm, -1);
-    kb_free(arm->features);
+    double *old = arm->features;
     arm->features = NULL;
     arm->is_in_catalogue = arm->is_active = false;
+    return old;
 }
 
 /* In the order of the indices, hence of the log. Counts are in it too: a fold must reproduce what /stats

@@ -9,6 +9,7 @@
 
 #include "buf.h"
 #include "err.h"
+#include "moves.h"
 
 struct kb_arm {
     double *features; /* arm_dim values, owned; NULL when it has none */
@@ -32,14 +33,17 @@ void kb_arms_close(struct kb_arms *a);
 
 /* Room for n_more arms behind those known. KB_ENOMEM changes nothing that is seen. */
 enum kb_err kb_arms_reserve(struct kb_arms *a, size_t n_more);
+/* The same beside readers: a larger array is added to m when one is needed (moves.h). */
+enum kb_err kb_arms_grow(struct kb_arms *a, size_t n_more, struct kb_moves *m);
 
 /* Makes arms 0..n-1 known (room reserved); new ones are outside the catalogue. */
 void kb_arms_extend(struct kb_arms *a, size_t n);
 
-/* Puts arm ix into the catalogue; takes *features over (may be NULL) and frees the old ones. */
-void kb_arms_put(struct kb_arms *a, uint32_t ix, double *features, bool is_active);
-/* Takes arm ix out of the catalogue and frees its features; its counts stay. No-op for one that is not in it. */
-void kb_arms_remove(struct kb_arms *a, uint32_t ix);
+/* Puts arm ix into the catalogue; takes *features over (may be NULL). Returns the old ones, which are the caller's. */
+double *kb_arms_put(struct kb_arms *a, uint32_t ix, double *features, bool is_active);
+/* Takes arm ix out of the catalogue; its counts stay. Returns its features, which are the caller's. No-op for one that
+ * is not in it. */
+double *kb_arms_remove(struct kb_arms *a, uint32_t ix);
 
 /* dim is the tenant's arm_dim, the length of every features array; it is not stored here. */
 uint64_t kb_arms_digest(const struct kb_arms *a, size_t dim, uint64_t h);

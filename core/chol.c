@@ -71,8 +71,8 @@ static void copy_lower(size_t n, const double *from, size_t ld_from, double *to,
         memcpy(to + j * ld_to + j, from + j * ld_from + j, (n - j) * sizeof *to);
 }
 
-/* At least doubles, so that n appends copy O(n^2) entries in all. The old buffer lives until the copy is made. */
-enum kb_err kb_chol_reserve(struct kb_chol *c, size_t n)
+/* At least doubles, so that n appends copy O(n^2) entries in all. */
+enum kb_err kb_chol_grow(struct kb_chol *c, size_t n, struct kb_moves *m)
 {
     if (n <= c->cap)
         return KB_OK;
@@ -80,13 +80,17 @@ enum kb_err kb_chol_reserve(struct kb_chol *c, size_t n)
         return KB_ENOMEM;
     size_t cap = leading_dimension(n > 2 * c->cap ? n : 2 * c->cap);
     double *l = kb_array(cap, cap, sizeof *l);
-    if (l == NULL)
-        return KB_ENOMEM;
-    copy_lower(c->n, c->l, c->cap, l, cap);
-    kb_free(c->l);
-    c->l = l;
-    c->cap = cap;
-    return KB_OK;
+    if (l != NULL)
+        copy_lower(c->n, c->l, c->cap, l, cap);
+    return kb_moves_take(m, &c->l, l, &c->cap, cap);
+}
+
+enum kb_err kb_chol_reserve(struct kb_chol *c, size_t n)
+{
+    struct kb_moves m;
+
+    kb_moves_init(&m);
+    return kb_moves_finish(&m, kb_chol_grow(c, n, &m));
 }
 
 /* --- factorization --------------------------------------------------------------------------------- */

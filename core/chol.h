@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "err.h"
+#include "moves.h"
 
 /* Entry (i, j), i >= j, is l[j * cap + i]; what stands above the diagonal is never read. */
 struct kb_chol {
@@ -22,6 +23,8 @@ void kb_chol_close(struct kb_chol *c);
 
 /* Room for order n; the factor is kept. KB_ENOMEM changes nothing. */
 enum kb_err kb_chol_reserve(struct kb_chol *c, size_t n);
+/* The same beside readers: a larger buffer is added to m when one is needed (moves.h). O(n^2) or nothing. */
+enum kb_err kb_chol_grow(struct kb_chol *c, size_t n, struct kb_moves *m);
 
 /* Replaces the factor by that of the symmetric n x n matrix a (lower triangle read, ld >= n). O(n^3/3).
  * KB_ENOTPD or KB_ENOMEM changes nothing. */

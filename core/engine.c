@@ -2,9 +2,10 @@
  *
  * Letters: e engine, ev event, ix interned index, seq log sequence number.
  *
- * reserve gets what an event needs into `staged` without touching what readers see; grow enlarges the visible
- * arrays; apply moves staged things over. Staged counts are dropped when the last event of the batch has been
- * applied, or by rollback. */
+ * reserve gets what an event needs into `staged` without touching what readers see; grow makes larger copies of the
+ * visible arrays and swap puts them in place; apply moves staged things over. Nothing large is allocated, copied,
+ * cleared or freed where readers wait: what is replaced goes onto a list (`retired`), which collect empties. Staged
+ * counts are dropped when the last event of the batch has been applied, or by rollback. */
 #include "engine_impl.h"
 
 #include <assert.h>
@@ -23,6 +24,7 @@ static const struct kb_event_ops *const OPS[] = {
     [KB_EV_ACTIVATED] = &kb_ops_activated,
     [KB_EV_DICTIONARY] = &kb_ops_dictionary,
     [KB_EV_LATE] = &kb_ops_late,
+    [KB_EV_REDACTED] = &kb_ops_redacted,
 };
 
 enum kb_err kb_engine_new(struct kb_engine **out)
@@ -40,6 +42,9 @@ enum kb_err kb_engine_new(struct kb_engine **out)
     kb_history_init(&e->history, 0);
     kb_pending_init(&e->pending);
     kb_scratch_init(&e->scratch);
+    e->inline_work = KB_INLINE_WORK;
+    kb_moves_init(&e->moves);
+    kb_retired_init(&e->retired);
     *out = e;
     return KB_OK;
 }
@@ -58,11 +63,15 @@ void kb_engine_free(struct kb_engine *e)
     kb_ids_close(&e->arm_ids);
     kb_arms_close(&e->arms);
     kb_posterior_free(e->posterior);
-    kb_user_graph_close(&e->graph);
+    if (e->build != NULL)
+        kb_engine_release_retired(e);
+    kb_build_free(e->build);
+    kb_graph_ref_release(e->graph_ref);
     kb_free(e->node_of);
     kb_history_close(&e->history);
     kb_pending_close(&e->pending);
     kb_scratch_close(&e->scratch);
+    kb_retired_close(&e->retired);
     kb_free(e);
 }
 
@@ -119,6 +128,7 @@ static struct kb_point kernel_point(const struct kb_engine *e, const struct kb_s
 enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_point *pt)
 {
     struct kb_staged *s = &e->staged;
+    struct kb_build *b = kb_engine_is_rebuilding(e) ? e->build : NULL;
     const struct kb_point point = kernel_point(e, pt);
     enum kb_err rc = KB_OK;
 
@@ -128,6 +138,8 @@ enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_po
         KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
         KB_TRY(kb_posterior_stage_learn(e->posterior, &point, &e->scratch));
     }
+    if (b != NULL && kb_grow((void **)&b->fresh, &b->cap_fresh, b->n_fresh + s->n_points + 1, 64, sizeof *b->fresh) != 0)
+        return KB_ENOMEM;
     s->point[s->n_points++] = *pt;
 out:
     return rc;
@@ -171,9 +183,13 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
                      double d_square)
 {
     const struct kb_point point = kernel_point(e, pt);
+    const size_t row =
+        kb_history_add_at(&e->history, pt->user, pt->arm, pt->level, pt->x, d_count, d_sum, pt->seq);
 
-    kb_history_add_at(&e->history, pt->user, pt->arm, pt->level, pt->x, d_count, d_sum, pt->seq);
+    if (kb_engine_is_rebuilding(e))
+        e->build->fresh[e->build->n_fresh++] = (struct kb_delta){row, d_count, d_sum, d_square};
     e->reward_sum += d_sum;
+    e->square_sum += d_square;
     e->arms.arm[pt->arm].reward_sum += d_sum;
     if (d_count > 0)
         e->arms.arm[pt->arm].rewarded++;
@@ -185,7 +201,7 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
 
 static enum kb_err check_order(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
-    if (ev->type <= KB_EV_NONE || (size_t)ev->type >= sizeof OPS / sizeof OPS[0])
+    if (ev->type <= KB_EV_NONE || (size_t)ev->type >= sizeof OPS / sizeof OPS[0] || OPS[ev->type] == NULL)
         return kb_fail(KB_EINVAL, msg, "/type", "unknown event type %d", (int)ev->type);
     if (ev->seq != e->seq + e->staged.n_events + 1)
         return kb_fail(KB_EINVAL, msg, "/seq", "expected %llu", (unsigned long long)(e->seq + e->staged.n_events + 1));
@@ -207,6 +223,8 @@ enum kb_err kb_engine_reserve(struct kb_engine *e, const struct kb_event *ev, st
     enum kb_err rc = check_order(e, ev, msg);
 
     if (rc == KB_OK)
+        rc = kb_retired_reserve(&e->retired, KB_RETIRED_PER_EVENT * (e->staged.n_events + 1));
+    if (rc == KB_OK)
         rc = OPS[ev->type]->reserve(e, ev, msg);
     if (rc == KB_OK) {
         e->staged.n_events++;
@@ -218,44 +236,6 @@ enum kb_err kb_engine_reserve(struct kb_engine *e, const struct kb_event *ev, st
         kb_engine_rollback(e);
     else if (e->staged.fresh_users.n + e->staged.fresh_arms.n != n_fresh)
         e->staged.is_closed = true; /* indices to come no longer agree: let the batch end here */
-    return rc;
-}
-
-bool kb_engine_needs_growth(const struct kb_engine *e)
-{
-    const struct kb_staged *s = &e->staged;
-
-    return s->fresh_users.n > 0 || s->fresh_arms.n > 0 || s->n_entries > 0 || s->n_points > 0 || s->is_heavy ||
-           (e->posterior != NULL && kb_posterior_needs_growth(e->posterior));
-}
-
-static enum kb_err grow_nodes(struct kb_engine *e, size_t n_users)
-{
-    const size_t old = e->cap_nodes;
-
-    if (kb_grow((void **)&e->node_of, &e->cap_nodes, n_users, 64, sizeof *e->node_of) != 0)
-        return KB_ENOMEM;
-    for (size_t i = old; i < e->cap_nodes; i++)
-        e->node_of[i] = KB_ID_NONE;
-    return KB_OK;
-}
-
-enum kb_err kb_engine_grow(struct kb_engine *e)
-{
-    struct kb_staged *s = &e->staged;
-    enum kb_err rc = KB_OK;
-
-    KB_TRY(kb_ids_reserve(&e->users, s->fresh_users.n, s->fresh_users.n_bytes));
-    KB_TRY(kb_ids_reserve(&e->arm_ids, s->fresh_arms.n, s->fresh_arms.n_bytes));
-    KB_TRY(grow_nodes(e, e->users.n + s->fresh_users.n));
-    KB_TRY(kb_arms_reserve(&e->arms, s->fresh_arms.n));
-    KB_TRY(kb_pending_reserve(&e->pending, s->n_entries));
-    KB_TRY(kb_history_reserve(&e->history, s->n_points));
-    if (e->posterior != NULL && kb_posterior_needs_growth(e->posterior))
-        KB_TRY(kb_posterior_grow(e->posterior));
-    if (e->posterior != NULL)
-        KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
-out:
     return rc;
 }
 
@@ -291,8 +271,11 @@ void kb_engine_apply(struct kb_engine *e, const struct kb_event *ev)
     assert(e->staged.n_events > 0 && ev->seq == e->seq + 1);
     OPS[ev->type]->apply(e, ev);
     e->seq = ev->seq;
-    if (--e->staged.n_events == 0)
-        clear_stage(e);
+    if (--e->staged.n_events > 0)
+        return;
+    kb_engine_retire_ids(e, &e->staged.fresh_users);
+    kb_engine_retire_ids(e, &e->staged.fresh_arms);
+    clear_stage(e);
 }
 
 /* Marks of reserved events on open decisions. */
@@ -305,6 +288,7 @@ static void unmark(struct kb_engine *e)
 
 void kb_engine_rollback(struct kb_engine *e)
 {
+    kb_moves_drop(&e->moves);
     if (e->staged.n_events > 0)
         unmark(e);
     if (e->posterior != NULL)
@@ -333,13 +317,15 @@ enum kb_err kb_engine_fold(struct kb_engine *e, const struct kb_event *ev, struc
 {
     enum kb_err rc = kb_engine_reserve(e, ev, msg);
 
-    if (rc == KB_OK && kb_engine_needs_growth(e))
+    if (rc == KB_OK)
         rc = kb_engine_grow(e);
     if (rc != KB_OK) {
         kb_engine_rollback(e);
         return rc;
     }
+    kb_engine_swap(e);
     kb_engine_prepare(e, ev);
     kb_engine_apply(e, ev);
+    kb_engine_collect(e);
     return KB_OK;
 }

@@ -5,10 +5,12 @@
  *
  *     follow_up (live only: draws the dictionary change an event brings with it)
  *     reserve   validates the event, gets its memory, builds what is heavy           may fail
- *     grow      lets visible arrays grow for all that is reserved                    may fail, exclusive
+ *     grow      makes the larger arrays that all that is reserved needs              may fail
  *       -- the caller appends the events to the log and commits --
+ *     swap      puts them in place, when there are any                               O(1), exclusive
  *     prepare   heavy work that cannot fail (the sweep over the history)
  *     apply     makes the event visible                                              cannot fail, exclusive
+ *     collect   frees what swap and apply have replaced
  *     rollback  instead of prepare/apply: forgets everything reserved
  *
  * A failed reserve leaves the events reserved before it as they were; the batch may go on with other events.
@@ -49,12 +51,33 @@ enum kb_err kb_engine_follow_up(struct kb_engine *e, const struct kb_event *ev, 
  * before new events. next->type KB_EV_NONE when nothing is due. */
 enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *next);
 
+/* The reset that somebody asks for: the posterior built anew from the history, under the values in force. KB_EV_NONE
+ * when nothing has been learned yet, or when a reset is on its way. */
+enum kb_err kb_engine_rebuild(struct kb_engine *e, uint64_t seq, struct kb_event *next);
+
+/* Taking data out of a model (server/erase.c): `begin` is a reset that is begun in every case, under the values to come.
+ * Another engine folds the log, without what is to go and quietly, over that event and to the end; its build is run;
+ * and `finish` is called on it for the event that puts it in force. The evidence is that of `served`, the engine that
+ * it takes the place of: it bounds a sum over more observations, and each term of that sum is positive. */
+enum kb_err kb_engine_begin_erasure(struct kb_engine *served, struct kb_event *next);
+enum kb_err kb_engine_finish_erasure(struct kb_engine *e, const struct kb_engine *served, struct kb_event *next);
+
 enum kb_err kb_engine_reserve(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);
-bool kb_engine_needs_growth(const struct kb_engine *e);
-enum kb_err kb_engine_grow(struct kb_engine *e); /* exclusive */
+/* After grow, for the same batch. Only copies, and only what the events have no room in: O(history) once in so many
+ * rows as there are. A failure leaves the batch reserved; roll it back. */
+enum kb_err kb_engine_grow(struct kb_engine *e);
+bool kb_engine_has_grown(const struct kb_engine *e); /* something waits for swap */
+void kb_engine_swap(struct kb_engine *e);            /* exclusive, O(1) */
 void kb_engine_prepare(struct kb_engine *e, const struct kb_event *ev);
 void kb_engine_apply(struct kb_engine *e, const struct kb_event *ev); /* exclusive */
 void kb_engine_rollback(struct kb_engine *e);
+
+/* Frees what is no longer in force: arrays that have moved, a posterior or a graph that was replaced. Without the lock,
+ * after a batch. Work of long standing that looks at such arrays (rows of the history never change their place within
+ * them) holds them back: between hold and release nothing is freed. Counted; the writer's calls. */
+void kb_engine_collect(struct kb_engine *e);
+void kb_engine_hold_retired(struct kb_engine *e);
+void kb_engine_release_retired(struct kb_engine *e);
 
 /* After a batch, where the confidence rule reads an eigendecomposition: settle makes it anew for all that is applied
  * (beside readers; O(n^3), so once a batch and not once an event), publish shows it to them. Bounds rest on the last
@@ -63,7 +86,34 @@ enum kb_err kb_engine_settle(struct kb_engine *e);
 bool kb_engine_has_settled(const struct kb_engine *e); /* something waits for publish */
 void kb_engine_publish(struct kb_engine *e);           /* exclusive, O(1) */
 
-/* reserve, grow, prepare, apply in one call: for folds without readers. On failure nothing has changed. */
+/* Long work beside the engine (build.h). Where a change of the model takes more multiply-adds than `work` (from the
+ * start: KB_INLINE_WORK), its event only begins it, and a build is open until a second event finishes it. In between
+ * the writer, after a batch: lends the build (NULL: nothing to do for a worker now), has it run by any one thread, without
+ * any lock, takes it back, and asks kb_engine_due, which tells the event that finishes it once all is done; while much was
+ * learned meanwhile there is more to lend. A run ends with KB_OK, KB_ECANCELLED, or KB_ENOMEM and the like, after which
+ * the build may be lent again. An engine with an open build cannot be saved (KB_EBUSY); folding its log up to here
+ * opens the same build. */
+#define KB_INLINE_WORK 2e7
+void kb_engine_set_inline_work(struct kb_engine *e, double work);
+struct kb_build;
+struct kb_build *kb_engine_lend_build(struct kb_engine *e);
+enum kb_err kb_build_run(struct kb_build *b); /* any thread */
+void kb_build_cancel(struct kb_build *b);     /* any thread: the run ends early */
+void kb_engine_return_build(struct kb_engine *e, struct kb_build *b);
+bool kb_engine_is_building(const struct kb_engine *e);   /* whether a build is open */
+bool kb_engine_is_rebuilding(const struct kb_engine *e); /* and it is a whole posterior */
+
+struct kb_build_state {
+    bool is_open, is_reset; /* else one more point of the dictionary */
+    uint64_t from;          /* event that began it */
+    uint64_t rows;          /* of the history that it passes over */
+    double progress;        /* 0 to 1 */
+    bool is_done;           /* it waits for the event that finishes it */
+};
+void kb_engine_build_state(const struct kb_engine *e, struct kb_build_state *out); /* for readers */
+
+/* reserve, grow, swap, prepare, apply and collect in one call: for folds without readers. On failure nothing has
+ * changed. */
 enum kb_err kb_engine_fold(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);
 
 /* Before a fold from the beginning: events before `seq` teach only the history, since a reset at `seq` builds
@@ -157,12 +207,17 @@ const struct kb_spec *kb_engine_spec(const struct kb_engine *e);
 const struct kb_graph *kb_engine_graph(const struct kb_engine *e); /* NULL when none */
 const char *kb_engine_graph_user(const struct kb_engine *e, uint32_t node);
 const char *kb_engine_user(const struct kb_engine *e, uint32_t user);
+bool kb_engine_knows_user(const struct kb_engine *e, const char *id); /* by any event, or from the graph */
 const char *kb_engine_arm_id(const struct kb_engine *e, uint32_t arm);
 const struct kb_posterior *kb_engine_posterior(const struct kb_engine *e); /* NULL before the first configured */
 
 /* 64-bit digest of everything that decides future answers: spec, graph, catalogue, history, pending,
  * counters, posterior bits. Equal after a restart and after a fresh fold on one machine. */
 uint64_t kb_engine_digest(const struct kb_engine *e);
+
+/* The same without what depends on the way to it: numbers and times of events, open decisions, evidence. Equal for two
+ * engines that hold the same users, arms, graph, history and model, in the same order. */
+uint64_t kb_engine_content_digest(const struct kb_engine *e);
 
 /* Snapshot body (schema/snapshot.md) and back; load wants a new engine. KB_EVERSION, KB_ECORRUPT, KB_ENOMEM. */
 enum kb_err kb_engine_save(const struct kb_engine *e, struct kb_writer *w);

@@ -9,12 +9,15 @@
  * A resampling comes with every batch of rewards under bkb, so what it can keep it keeps: the values of the user kernel
  * are shared with the posterior in force, which costs O(1) where a dense graph would cost O(n^3). Only live engines
  * choose; a fold is told by the event and comes for the empty posterior alone. */
-#include "engine_impl.h"
+#include "build.h"
 
 #include <stdlib.h>
 
 #include "alloc.h"
 #include "hash.h"
+
+#define KERNEL_WORK 20.0 /* a kernel value's exponential, in multiply-adds */
+#define LEAST_SUPPORT 64u
 
 static int compare_hashes(const void *a, const void *b)
 {
@@ -24,74 +27,69 @@ static int compare_hashes(const void *a, const void *b)
 }
 
 /* Points of the history that differ to the kernel (by 64-bit hash): what an exact posterior would hold. */
-static enum kb_err count_distinct(const struct kb_engine *e, const struct kb_kernel *kernel, size_t *n)
+static enum kb_err count_distinct(const struct kb_site *site, const struct kb_kernel *kernel, size_t *n)
 {
-    const uint32_t *node_of = kb_engine_coming_nodes(e);
-    uint64_t *hash = kb_array(e->history.n + 1, 1, sizeof *hash);
+    const struct kb_history *h = site->history;
+    uint64_t *hash = kb_array(h->n + 1, 1, sizeof *hash);
 
     if (hash == NULL)
         return KB_ENOMEM;
-    for (size_t i = 0; i < e->history.n; i++) {
-        const uint32_t user = e->history.user[i];
-        const struct kb_point pt = {.user = {.index = user, .node = node_of[user]},
-                                    .arm = e->history.arm[i],
-                                    .x = e->history.x + i * e->history.dim};
+    for (size_t i = 0; i < h->n; i++) {
+        const uint32_t user = h->user[i];
+        const struct kb_point pt = {
+            .user = {.index = user, .node = site->node_of[user]}, .arm = h->arm[i], .x = h->x + i * h->dim};
 
         hash[i] = kb_kernel_hash(kernel, &pt);
     }
-    qsort(hash, e->history.n, sizeof *hash, compare_hashes);
-    *n = e->history.n > 0;
-    for (size_t i = 1; i < e->history.n; i++)
+    qsort(hash, h->n, sizeof *hash, compare_hashes);
+    *n = h->n > 0;
+    for (size_t i = 1; i < h->n; i++)
         *n += hash[i] != hash[i - 1];
     kb_free(hash);
     return KB_OK;
 }
 
-bool kb_engine_outgrows_exact(const struct kb_spec *spec, size_t n)
+bool kb_spec_outgrows_exact(const struct kb_spec *spec, size_t n)
 {
     return spec->repr.type == KB_REPR_EXACT && n > spec->repr.exact_limit && !kb_rule_reads_levels(spec->rule.type);
 }
 
 /* An empty posterior for spec, its user kernel learned from the history where it is one of those. */
-static enum kb_err open_posterior(const struct kb_engine *e, const struct kb_spec *spec, struct kb_posterior **out)
+static enum kb_err open_new(const struct kb_site *site, const struct kb_spec *spec, struct kb_posterior **out)
 {
-    enum kb_err rc = kb_posterior_new(out, spec, kb_engine_coming_graph(e, spec));
+    const struct kb_graph *graph = kb_user_kernel_reads_graph(spec->user_kernel.type) ? site->graph : NULL;
+    enum kb_err rc = kb_posterior_new(out, spec, graph);
 
-    return rc == KB_OK ? kb_posterior_learn_users(*out, &e->history) : rc;
+    if (rc == KB_OK)
+        rc = kb_posterior_learn_users(*out, site->history);
+    if (rc == KB_OK)
+        return KB_OK;
+    kb_posterior_free(*out);
+    *out = NULL;
+    return rc;
 }
 
-/* Whether a resampled dictionary for spec may be drawn from the posterior in force, and its user kernel kept: it has
- * the same kernel, which no reset learns anew, and the fold has not run ahead of it. */
-static bool serves_resampling(const struct kb_engine *e, const struct kb_spec *spec, uint64_t seq)
+/* A mere resampling computes no user kernel: over a dense graph that is O(n^3). */
+enum kb_err kb_site_open_as(const struct kb_site *site, const struct kb_spec *spec, struct kb_posterior **out)
 {
-    return kb_repr_is_resampled(spec->repr.type) && !kb_user_kernel_is_learned(spec->user_kernel.type) &&
-           e->posterior != NULL && seq > e->quiet_until && !e->staged.has_graph && !e->staged.awaits_reset &&
-           kb_spec_same_model(spec, &e->spec);
+    *out = NULL;
+    return site->like != NULL ? kb_posterior_new_like(out, spec, site->like) : open_new(site, spec, out);
 }
 
-/* An empty posterior for spec. A mere resampling computes no user kernel: over a dense graph that is O(n^3). */
-enum kb_err kb_engine_new_posterior(const struct kb_engine *e, const struct kb_spec *spec, uint64_t seq,
-                                    struct kb_posterior **out)
-{
-    return serves_resampling(e, spec, seq) ? kb_posterior_new_like(out, spec, e->posterior)
-                                           : open_posterior(e, spec, out);
-}
-
-/* An empty posterior for spec in *out; an exact one that would pass its limit becomes KORS in *spec. */
-enum kb_err kb_engine_build_for(struct kb_engine *e, struct kb_spec *spec, uint64_t seq, struct kb_posterior **out)
+enum kb_err kb_site_open(const struct kb_site *site, struct kb_spec *spec, struct kb_posterior **out)
 {
     size_t n = 0;
-    enum kb_err rc = kb_engine_new_posterior(e, spec, seq, out);
+    enum kb_err rc = kb_site_open_as(site, spec, out);
 
-    if (rc != KB_OK || !kb_engine_outgrows_exact(spec, e->history.n))
+    if (rc != KB_OK || !kb_spec_outgrows_exact(spec, site->history->n))
         return rc;
-    KB_TRY(count_distinct(e, kb_posterior_kernel(*out), &n));
-    if (kb_engine_outgrows_exact(spec, n)) {
+    KB_TRY(count_distinct(site, kb_posterior_kernel(*out), &n));
+    if (kb_spec_outgrows_exact(spec, n)) {
         kb_posterior_free(*out);
         *out = NULL;
         spec->repr.type = KB_REPR_KORS;
         kb_spec_drop_unserved_confidence(spec);
-        KB_TRY(open_posterior(e, spec, out));
+        KB_TRY(open_new(site, spec, out));
     }
 out:
     return rc;
@@ -99,35 +97,52 @@ out:
 
 /* Where the variances of the posterior in force are those of another kernel: a pilot dictionary is drawn from the
  * prior's, which are never too small, and the one that stays from what the pilot knows. */
-static enum kb_err resample_by_pilot(struct kb_engine *e, const struct kb_spec *spec, uint64_t key,
+static enum kb_err resample_by_pilot(const struct kb_site *site, const struct kb_spec *spec, struct kb_posterior *p,
                                      struct kb_atom **rows, size_t *n)
 {
-    const uint32_t *nodes = kb_engine_coming_nodes(e);
     struct kb_posterior *pilot = NULL;
     enum kb_err rc = KB_OK;
 
-    KB_TRY(kb_user_kernel_is_learned(spec->user_kernel.type)
-               ? open_posterior(e, spec, &pilot)
-               : kb_posterior_new_like(&pilot, spec, e->staged.posterior));
-    KB_TRY(kb_posterior_resample(pilot, pilot, &e->history, nodes, ~key, &e->scratch, rows, n));
-    KB_TRY(kb_posterior_fill(pilot, &e->history, nodes, *rows, *n, &e->scratch));
+    KB_TRY(kb_user_kernel_is_learned(spec->user_kernel.type) ? open_new(site, spec, &pilot)
+                                                             : kb_posterior_new_like(&pilot, spec, p));
+    KB_TRY(kb_posterior_resample(pilot, pilot, site->history, site->node_of, ~site->key, site->scratch, rows, n));
+    KB_TRY(kb_posterior_fill(pilot, site->history, site->node_of, *rows, *n, site->scratch));
     kb_free(*rows);
-    KB_TRY(kb_posterior_resample(e->staged.posterior, pilot, &e->history, nodes, key, &e->scratch, rows, n));
+    *rows = NULL;
+    KB_TRY(kb_posterior_resample(p, pilot, site->history, site->node_of, site->key, site->scratch, rows, n));
 out:
     kb_posterior_free(pilot);
     return rc;
 }
 
-/* The rows of the dictionary to come, put into the staged posterior. *rows is allocated. */
-enum kb_err kb_engine_choose_rows(struct kb_engine *e, const struct kb_spec *spec, uint64_t seq, struct kb_atom **rows,
-                                  size_t *n)
+enum kb_err kb_site_choose(const struct kb_site *site, const struct kb_spec *spec, struct kb_posterior *p,
+                           struct kb_atom **rows, size_t *n)
 {
-    const uint64_t key = kb_hash_u64(spec->seed, seq);
-    const uint32_t *nodes = kb_engine_coming_nodes(e);
+    enum kb_err rc = kb_posterior_fit_scratch(p, site->scratch, 0);
 
-    if (serves_resampling(e, spec, seq))
-        return kb_posterior_resample(e->staged.posterior, e->posterior, &e->history, nodes, key, &e->scratch, rows, n);
-    if (kb_repr_is_resampled(spec->repr.type))
-        return resample_by_pilot(e, spec, key, rows, n);
-    return kb_posterior_choose(e->staged.posterior, &e->history, nodes, key, &e->scratch, rows, n);
+    if (rc != KB_OK)
+        return rc;
+    if (!kb_repr_is_resampled(spec->repr.type))
+        return kb_posterior_choose(p, site->history, site->node_of, site->key, site->scratch, rows, n);
+    if (site->like == NULL)
+        return resample_by_pilot(site, spec, p, rows, n);
+    return kb_posterior_resample(p, site->like, site->history, site->node_of, site->key, site->scratch, rows, n);
+}
+
+/* An exact model factors its points; a dictionary maps and adds every row; a dense graph is inverted. */
+double kb_site_work(const struct kb_site *site, const struct kb_spec *spec, size_t n_support)
+{
+    const double n = (double)site->history->n, value = (double)site->history->dim + KERNEL_WORK;
+    const size_t n_users = site->graph != NULL && site->like == NULL &&
+                                   kb_user_kernel_reads_graph(spec->user_kernel.type)
+                               ? kb_graph_n_nodes(site->graph)
+                               : 0;
+    const double users = n_users <= KB_GRAPH_DENSE_MAX ? (double)n_users : 0;
+    double m = n_support > LEAST_SUPPORT ? (double)n_support : LEAST_SUPPORT;
+
+    if (spec->repr.type == KB_REPR_EXACT && n <= (double)spec->repr.exact_limit)
+        return users * users * users + n * n * (n / 3 + value);
+    m = m > (double)spec->repr.max_dictionary ? (double)spec->repr.max_dictionary : m;
+    m = m > n ? n : m;
+    return users * users * users + n * m * (3 * m + value);
 }

@@ -153,6 +153,8 @@ static enum kb_err get_ids(struct kb_reader *r, struct kb_ids *ids)
 
 enum kb_err kb_engine_save(const struct kb_engine *e, struct kb_writer *w)
 {
+    if (e->build != NULL)
+        return KB_EBUSY;
     kb_put_u64(w, ENGINE_FORMAT);
     kb_put_u64(w, e->seq);
     kb_put_u64(w, e->version);
@@ -188,6 +190,21 @@ static enum kb_err link_nodes(struct kb_engine *e)
     return KB_OK;
 }
 
+static enum kb_err load_graph(struct kb_engine *e, struct kb_reader *r)
+{
+    enum kb_err rc = kb_user_graph_load(&e->graph, e->users.n, r);
+
+    if (rc != KB_OK || e->graph.graph == NULL)
+        return rc;
+    e->graph_ref = kb_graph_ref_new(&e->graph);
+    if (e->graph_ref == NULL) {
+        kb_user_graph_close(&e->graph);
+        return KB_ENOMEM;
+    }
+    e->graph = e->graph_ref->graph;
+    return KB_OK;
+}
+
 static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
 {
     enum kb_err rc = KB_OK;
@@ -202,7 +219,7 @@ static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
     KB_TRY(get_ids(r, &e->users));
     KB_TRY(get_ids(r, &e->arm_ids));
     KB_TRY(kb_arms_load(&e->arms, e->spec.arm_dim, e->arm_ids.n, r));
-    KB_TRY(kb_user_graph_load(&e->graph, e->users.n, r));
+    KB_TRY(load_graph(e, r));
     KB_TRY(link_nodes(e));
     kb_history_init(&e->history, kb_engine_dim(e));
     KB_TRY(kb_history_load(&e->history, r));

@@ -1,10 +1,13 @@
 /* Inside of the engine, shared by the engine_*.c files only.
  *
- *   engine.c        life, the table of event types, reserve / grow / prepare / apply / rollback
+ *   engine.c        life, the table of event types, reserve / prepare / apply / rollback
+ *   engine_grow.c   grow / swap / collect: room for a batch, and the end of what it replaces
  *   engine_log.c    events of the traffic: decided, rewarded, observed, expired, activated, late
  *   engine_model.c  events that change the model: configured, graph, arms
- *   engine_reset.c  dictionary events: admissions and resets
- *   engine_build.c  the posterior and the dictionary that a reset puts in force
+ *   engine_reset.c  dictionary events that build the posterior anew, at once or in the background
+ *   engine_admit.c  dictionary events that let one point in, likewise
+ *   engine_work.c   what the background is given and gives back
+ *   engine_build.c, build.c  the posterior and the dictionary that a reset puts in force; builds
  *   engine_lengthscale.c  median lengthscales
  *   engine_decide.c decide and its scratch
  *   engine_read.c   getters, counts, digest
@@ -15,10 +18,13 @@
 #define KB_ENGINE_IMPL_H
 
 #include "arms.h"
+#include "build.h"
 #include "engine.h"
 #include "history.h"
 #include "ids.h"
+#include "moves.h"
 #include "pending.h"
+#include "retired.h"
 #include "user_graph.h"
 
 /* A learning step that is reserved: where it will teach, for follow-ups within the batch. x is borrowed from the
@@ -45,19 +51,22 @@ struct kb_staged {
     bool is_heavy;  /* a model-changing event is reserved: nothing else may join the batch */
     bool is_closed; /* a dictionary event is reserved: nothing may follow */
     /* Model changes: */
-    bool has_spec, has_graph;
+    bool has_spec;
     struct kb_spec configured;  /* has_spec: the configured values to come */
     struct kb_spec spec;        /* has_spec: those in force to come */
-    struct kb_user_graph graph; /* has_graph */
-    uint32_t *node_of;          /* has_graph: [n_node_of] nodes of users for the graph to come */
+    struct kb_graph_ref *graph; /* to come; NULL: no change of the graph */
+    uint32_t *node_of;          /* graph: [n_node_of] nodes of users for it */
     size_t n_node_of;
     struct kb_posterior *posterior; /* built for a reset or for an empty history */
     bool is_planned;                /* it was built by a plan for the reset that follows */
     struct kb_spec reset_spec;      /* the values that the reset puts in force */
     bool awaits_reset;              /* applied, but what it changes waits for the reset that must come next */
+    struct kb_build *build;         /* begun: to be open once the event is applied */
     /* Follow-up returned last: */
     struct kb_ev_atom *atoms; /* owned */
 };
+
+#define KB_MAX_WAITING 64u
 
 struct kb_engine {
     bool is_configured;
@@ -66,19 +75,28 @@ struct kb_engine {
     uint64_t version, seq, quiet_until;
     struct kb_ids users, arm_ids;
     struct kb_arms arms;
-    struct kb_user_graph graph;
+    struct kb_graph_ref *graph_ref; /* holds the graph in force; NULL: none */
+    struct kb_user_graph graph;     /* the same, borrowed */
     uint32_t *node_of; /* [cap_nodes] node of each user index, KB_ID_NONE = unknown to the graph */
     size_t cap_nodes;
     struct kb_history history;
     struct kb_pending pending;
     struct kb_posterior *posterior;
+    struct kb_build *build;   /* open: between its two events in the log. NULL: none */
+    struct kb_build *lent;    /* with a worker; the open one, or one that was superseded meanwhile */
+    struct kb_ev_atom waiting[KB_MAX_WAITING]; /* points drawn while a build was open; no part of the state */
+    size_t n_waiting;
+    double inline_work; /* work that a change of the model may do at once; no part of the state */
     struct kb_scratch scratch; /* the writer's */
     uint64_t n_decided, n_rewarded, n_observed, n_expired, n_late;
     double reward_sum;
+    double square_sum;   /* of the rewards in force: what a reset starts its evidence with when nothing else knows */
     size_t reset_rows;   /* history rows at the last reset */
     double reset_count;  /* and its observations, from which a learned user kernel counts to its next refresh */
     size_t checked_rows; /* and when median lengthscales were last looked at; not part of the state */
     struct kb_staged staged;
+    struct kb_moves moves;     /* arrays that have grown and wait for the swap */
+    struct kb_retired retired; /* what was replaced, until kb_engine_collect */
 };
 
 /* What an event type does at each step; reserve may fail, the others may not. NULL: nothing to do. */
@@ -90,8 +108,9 @@ struct kb_event_ops {
 
 extern const struct kb_event_ops kb_ops_configured, kb_ops_graph, kb_ops_arms,
     kb_ops_dictionary; /* engine_model.c, engine_reset.c */
+extern const struct kb_event_ops kb_admission_ops, kb_begun_point_ops, kb_entered_point_ops; /* engine_admit.c */
 extern const struct kb_event_ops kb_ops_decided, kb_ops_rewarded, kb_ops_observed, kb_ops_expired, kb_ops_activated,
-    kb_ops_late; /* engine_log.c */
+    kb_ops_late, kb_ops_redacted; /* engine_log.c */
 
 static inline size_t kb_engine_dim(const struct kb_engine *e)
 {
@@ -113,9 +132,10 @@ enum kb_err kb_engine_stage_arm(struct kb_engine *e, const char *id, uint32_t *i
 /* What will be in force once the batch is applied. */
 const struct kb_spec *kb_engine_coming_spec(const struct kb_engine *e);
 const struct kb_graph *kb_engine_coming_graph(const struct kb_engine *e, const struct kb_spec *spec);
-const uint32_t *kb_engine_coming_nodes(const struct kb_engine *e);
-void kb_engine_install_graph(
-    struct kb_engine *e); /* the staged graph, under exclusion, after its old users are freed */
+/* The graph as the last event has it, whether or not a model rests on it yet. */
+const struct kb_user_graph *kb_engine_last_graph(const struct kb_engine *e);
+/* The graph in force from here on, held once more; every user gets its node. Exclusive. */
+void kb_engine_install_graph(struct kb_engine *e, struct kb_graph_ref *graph);
 
 /* Whether the coming values make another model than the one in force. */
 bool kb_engine_changes_model(const struct kb_engine *e);
@@ -126,6 +146,13 @@ bool kb_engine_is_refresh_due(const struct kb_engine *e, size_t n_more);
 
 /* Memory kept until the batch is applied or rolled back. NULL: no memory. */
 void *kb_engine_stage_block(struct kb_engine *e, size_t n, size_t size);
+
+/* For apply: what is no longer in force, freed by kb_engine_collect when the lock is given back. Takes ptr over (NULL
+ * is fine). Up to KB_RETIRED_PER_EVENT calls per event, whose room `reserve` has made. */
+#define KB_RETIRED_PER_EVENT 16u
+void kb_engine_retire(struct kb_engine *e, void *ptr, void (*free_it)(void *));
+void kb_engine_retire_posterior(struct kb_engine *e, struct kb_posterior *p);
+void kb_engine_retire_ids(struct kb_engine *e, struct kb_ids *ids); /* *ids is empty then */
 
 /* Interns at apply time: the room was reserved by grow. */
 uint32_t kb_engine_intern_user(struct kb_engine *e, const char *id);
@@ -142,16 +169,26 @@ const struct kb_staged_point *kb_engine_staged_point(const struct kb_engine *e, 
 /* Frees all that is staged for model changes (rollback, and when nothing waits for it any more). */
 void kb_engine_drop_model_stage(struct kb_engine *e);
 
-/* For the reset at `seq` (engine_build.c): an empty posterior for spec; the same, where an exact one that would pass
- * its limit becomes KORS in *spec; and the dictionary's rows, put into the staged posterior (*rows: kb_free). */
-enum kb_err kb_engine_new_posterior(const struct kb_engine *e, const struct kb_spec *spec, uint64_t seq,
-                                    struct kb_posterior **out);
-/* Whether an exact model of n points has to become a dictionary. Under a rule that learns by levels it cannot: its
- * decisions teach nothing beyond the limit instead (engine_decide.c). */
-bool kb_engine_outgrows_exact(const struct kb_spec *spec, size_t n);
-enum kb_err kb_engine_build_for(struct kb_engine *e, struct kb_spec *spec, uint64_t seq, struct kb_posterior **out);
-enum kb_err kb_engine_choose_rows(struct kb_engine *e, const struct kb_spec *spec, uint64_t seq, struct kb_atom **rows,
-                                  size_t *n);
+/* Where a reset at `seq` finds what it builds from, in the writer's own turn: the history, graph and nodes to come. */
+struct kb_site kb_engine_site(struct kb_engine *e, const struct kb_spec *spec, uint64_t seq);
+/* Keys the draws of a reset: by what was learned, not by the number of an event, so that two logs that teach the same
+ * choose the same dictionary. */
+uint64_t kb_engine_draw_key(const struct kb_engine *e, const struct kb_spec *spec);
+/* A build with room for a view of the history as it will stand after the batch. NULL: no memory. */
+struct kb_build *kb_engine_new_build(struct kb_engine *e, uint64_t seq);
+/* Opens a build in place of the one that is open; takes the open one away. What is replaced is freed by collect, or when
+ * it comes back from its worker. For apply. */
+void kb_engine_open_build(struct kb_engine *e, struct kb_build *b);
+void kb_engine_close_build(struct kb_engine *e);
+
+/* A reset that the present values call for, into *next: planned in full, or only begun when it is long work. */
+enum kb_err kb_engine_plan_reset(struct kb_engine *e, struct kb_spec spec, uint64_t seq, struct kb_event *next);
+/* The event that puts a finished build in force. */
+enum kb_err kb_engine_plan_finish(struct kb_engine *e, struct kb_event *next);
+/* The event that begins what waits for a build to end, if anything does. */
+enum kb_err kb_engine_plan_waiting(struct kb_engine *e, struct kb_event *next);
+/* The dictionary event that a learning event brings with it. */
+enum kb_err kb_engine_follow_learning(struct kb_engine *e, const struct kb_event *ev, struct kb_event *next);
 
 /* Median lengthscales (engine_lengthscale.c): moves those of *spec that follow the data to what the history, and the
  * catalogue as `arms_event` (may be NULL) will leave it, say. *has_moved: by more than 5 %. KB_ENOMEM. */

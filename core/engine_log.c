@@ -291,6 +291,7 @@ static void apply_activated(struct kb_engine *e, const struct kb_event *ev)
     entry->is_deferred = entry->is_reserved = false;
 }
 
+/* Nothing to get ready. */
 static enum kb_err reserve_late(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     (void)e;
@@ -305,9 +306,19 @@ static void apply_late(struct kb_engine *e, const struct kb_event *ev)
     e->n_late++;
 }
 
+/* ---- redacted --------------------------------------------------------------------------------------- */
+
+/* An event that was taken out of the log: only its number is left. */
+static void apply_redacted(struct kb_engine *e, const struct kb_event *ev)
+{
+    (void)e;
+    (void)ev;
+}
+
 const struct kb_event_ops kb_ops_decided = {.reserve = reserve_decided, .apply = apply_decided};
 const struct kb_event_ops kb_ops_rewarded = {.reserve = reserve_rewarded, .apply = apply_rewarded};
 const struct kb_event_ops kb_ops_observed = {.reserve = reserve_observed, .apply = apply_observed};
 const struct kb_event_ops kb_ops_expired = {.reserve = reserve_expired, .apply = apply_expired};
 const struct kb_event_ops kb_ops_activated = {.reserve = reserve_activated, .apply = apply_activated};
 const struct kb_event_ops kb_ops_late = {.reserve = reserve_late, .apply = apply_late};
+const struct kb_event_ops kb_ops_redacted = {.reserve = reserve_late, .apply = apply_redacted};

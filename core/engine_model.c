@@ -12,26 +12,30 @@
 
 const struct kb_spec *kb_engine_coming_spec(const struct kb_engine *e)
 {
-    return e->staged.has_spec ? &e->staged.spec : &e->spec;
+    if (e->staged.has_spec)
+        return &e->staged.spec;
+    return kb_engine_is_rebuilding(e) ? &e->build->spec : &e->spec;
 }
 
 const struct kb_graph *kb_engine_coming_graph(const struct kb_engine *e, const struct kb_spec *spec)
 {
     if (!kb_user_kernel_reads_graph(spec->user_kernel.type))
         return NULL;
-    return e->staged.has_graph ? e->staged.graph.graph : e->graph.graph;
+    return e->staged.graph != NULL ? e->staged.graph->graph.graph : e->graph.graph;
 }
 
-const uint32_t *kb_engine_coming_nodes(const struct kb_engine *e)
+const struct kb_user_graph *kb_engine_last_graph(const struct kb_engine *e)
 {
-    return e->staged.has_graph ? e->staged.node_of : e->node_of;
+    return kb_engine_is_rebuilding(e) && e->build->has_graph ? &e->build->graph->graph : &e->graph;
 }
 
 bool kb_engine_changes_model(const struct kb_engine *e)
 {
     const struct kb_staged *s = &e->staged;
 
-    if (s->has_graph)
+    if (kb_engine_is_rebuilding(e) && (s->graph != NULL || s->has_spec))
+        return true; /* what is on its way begins anew with it */
+    if (s->graph != NULL)
         return kb_user_kernel_reads_graph(e->spec.user_kernel.type);
     return s->has_spec && (!e->is_configured || !kb_spec_same_model(&e->configured, &s->configured));
 }
@@ -42,13 +46,16 @@ void kb_engine_drop_model_stage(struct kb_engine *e)
 
     kb_posterior_free(s->posterior);
     s->posterior = NULL;
-    kb_user_graph_close(&s->graph);
+    kb_graph_ref_release(s->graph);
+    s->graph = NULL;
+    kb_build_free(s->build);
+    s->build = NULL;
     kb_free(s->node_of);
     s->node_of = NULL;
     s->n_node_of = 0;
     kb_free(s->atoms);
     s->atoms = NULL;
-    s->has_spec = s->has_graph = s->is_planned = false;
+    s->has_spec = s->is_planned = false;
 }
 
 /* A model change wants the batch to itself. */
@@ -70,21 +77,21 @@ static enum kb_err build_empty(struct kb_engine *e, const struct kb_event *ev)
     return kb_posterior_new(&e->staged.posterior, spec, kb_engine_coming_graph(e, spec));
 }
 
-/* Swaps the staged empty posterior in, and the graph with it; or leaves both to the reset that follows. */
-static void install_or_wait(struct kb_engine *e)
+/* Swaps the staged empty posterior in, and the graph with it; or leaves both to the reset that follows: true. */
+static bool install_or_wait(struct kb_engine *e)
 {
     struct kb_staged *s = &e->staged;
     const bool waits = e->history.n > 0 && kb_engine_changes_model(e);
 
     if (s->posterior != NULL && !waits) {
-        kb_posterior_free(e->posterior);
+        kb_engine_retire_posterior(e, e->posterior);
         e->posterior = s->posterior;
         s->posterior = NULL;
     }
-    if (s->has_graph && !waits)
-        kb_engine_install_graph(e);
-    if (waits)
-        s->awaits_reset = true;
+    if (s->graph != NULL && !waits)
+        kb_engine_install_graph(e, s->graph);
+    s->awaits_reset |= waits;
+    return waits;
 }
 
 /* ---- configured ------------------------------------------------------------------------------------ */
@@ -112,7 +119,8 @@ static enum kb_err reserve_configured(struct kb_engine *e, const struct kb_event
     KB_TRY(rc);
     KB_TRY(check_dimensions(e, ev->as.configured.spec, msg));
     KB_TRY(begin_heavy(e));
-    KB_TRY(kb_user_kernel_check(&ev->as.configured.spec->user_kernel, e->graph.n, "/user_kernel/type", msg));
+    KB_TRY(kb_user_kernel_check(&ev->as.configured.spec->user_kernel, kb_engine_last_graph(e)->n, "/user_kernel/type",
+                                msg));
     s->has_spec = true;
     s->configured = s->spec = *ev->as.configured.spec;
     if (!kb_engine_changes_model(e)) { /* what resets have moved stays in force */
@@ -136,9 +144,11 @@ static void apply_configured(struct kb_engine *e, const struct kb_event *ev)
         kb_history_close(&e->history);
         kb_history_init(&e->history, dim);
     }
-    install_or_wait(e);
+    if (install_or_wait(e))
+        kb_spec_take_books(&e->spec, &s->spec); /* the rest is in force with the new model */
+    else
+        e->spec = s->spec;
     e->configured = s->configured;
-    e->spec = s->spec;
     e->version = ev->as.configured.version;
     e->is_configured = true;
 }
@@ -149,6 +159,7 @@ static void apply_configured(struct kb_engine *e, const struct kb_event *ev)
 static enum kb_err stage_nodes(struct kb_engine *e)
 {
     struct kb_staged *s = &e->staged;
+    const struct kb_user_graph *g = &s->graph->graph;
     const size_t n = e->users.n + s->fresh_users.n;
 
     s->node_of = kb_array(n + 1, 1, sizeof *s->node_of);
@@ -157,37 +168,49 @@ static enum kb_err stage_nodes(struct kb_engine *e)
     s->n_node_of = n;
     for (size_t i = 0; i < n; i++)
         s->node_of[i] = KB_ID_NONE;
-    for (size_t i = 0; i < s->graph.n; i++)
-        s->node_of[s->graph.user_of[i]] = (uint32_t)i;
+    for (size_t i = 0; i < g->n; i++)
+        s->node_of[g->user_of[i]] = (uint32_t)i;
     return KB_OK;
 }
 
 static enum kb_err reserve_graph(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     struct kb_staged *s = &e->staged;
+    struct kb_user_graph graph;
     enum kb_err rc = KB_OK;
 
+    kb_user_graph_init(&graph);
     KB_TRY(begin_heavy(e));
-    KB_TRY(kb_user_graph_edit(&e->graph, &e->users, &s->fresh_users, ev, &s->graph, msg));
-    s->has_graph = true;
-    KB_TRY(kb_user_kernel_check(&e->spec.user_kernel, s->graph.n, "", msg));
+    KB_TRY(kb_user_graph_edit(kb_engine_last_graph(e), &e->users, &s->fresh_users, ev, &graph, msg));
+    s->graph = kb_graph_ref_new(&graph);
+    if (s->graph == NULL) {
+        rc = KB_ENOMEM;
+        goto out;
+    }
+    KB_TRY(kb_user_kernel_check(&kb_engine_coming_spec(e)->user_kernel, s->graph->graph.n, "", msg));
     KB_TRY(stage_nodes(e));
     KB_TRY(build_empty(e, ev));
 out:
+    kb_user_graph_close(&graph);
     return rc;
 }
 
-void kb_engine_install_graph(struct kb_engine *e)
+static void release_graph(void *graph)
 {
-    struct kb_staged *s = &e->staged;
+    kb_graph_ref_release(graph);
+}
 
-    assert(s->n_node_of <= e->cap_nodes);
+void kb_engine_install_graph(struct kb_engine *e, struct kb_graph_ref *graph)
+{
+    struct kb_graph_ref *old = e->graph_ref;
+
+    e->graph_ref = kb_graph_ref_hold(graph);
+    e->graph = graph->graph;
     for (size_t i = 0; i < e->cap_nodes; i++)
-        e->node_of[i] = i < s->n_node_of ? s->node_of[i] : KB_ID_NONE;
-    kb_user_graph_close(&e->graph);
-    e->graph = s->graph;
-    kb_user_graph_init(&s->graph);
-    s->has_graph = false;
+        e->node_of[i] = KB_ID_NONE;
+    for (size_t i = 0; i < e->graph.n; i++)
+        e->node_of[e->graph.user_of[i]] = (uint32_t)i;
+    kb_engine_retire(e, old, release_graph);
 }
 
 static void apply_graph(struct kb_engine *e, const struct kb_event *ev)
@@ -263,6 +286,7 @@ static enum kb_err reserve_arms(struct kb_engine *e, const struct kb_event *ev, 
     for (size_t i = 0; i < ev->as.arms.n_put; i++)
         KB_TRY(kb_engine_stage_arm(e, ev->as.arms.put[i].id, &ix));
     KB_TRY(stage_features(e, ev));
+    KB_TRY(kb_retired_reserve(&e->retired, KB_RETIRED_PER_EVENT + e->arms.n_catalogue + ev->as.arms.n_put));
 out:
     kb_ids_close(&seen);
     return rc;
@@ -272,13 +296,13 @@ static void apply_arms(struct kb_engine *e, const struct kb_event *ev)
 {
     for (uint32_t i = 0; ev->as.arms.is_replace && i < e->arms.n; i++)
         if (e->arms.arm[i].is_in_catalogue)
-            kb_arms_remove(&e->arms, i);
+            kb_engine_retire(e, kb_arms_remove(&e->arms, i), kb_free);
     for (size_t i = 0; i < ev->as.arms.n_remove; i++)
-        kb_arms_remove(&e->arms, kb_ids_find(&e->arm_ids, ev->as.arms.remove[i]));
+        kb_engine_retire(e, kb_arms_remove(&e->arms, kb_ids_find(&e->arm_ids, ev->as.arms.remove[i])), kb_free);
     for (size_t i = 0; i < ev->as.arms.n_put; i++) {
         const uint32_t ix = kb_engine_intern_arm(e, ev->as.arms.put[i].id);
 
-        kb_arms_put(&e->arms, ix, e->staged.features[i], ev->as.arms.put[i].is_active);
+        kb_engine_retire(e, kb_arms_put(&e->arms, ix, e->staged.features[i], ev->as.arms.put[i].is_active), kb_free);
         e->staged.features[i] = NULL;
     }
 }

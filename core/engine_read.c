@@ -102,18 +102,25 @@ const struct kb_spec *kb_engine_spec(const struct kb_engine *e)
 
 const struct kb_graph *kb_engine_graph(const struct kb_engine *e)
 {
-    return e->graph.graph;
+    return kb_engine_last_graph(e)->graph;
 }
 
 const char *kb_engine_graph_user(const struct kb_engine *e, uint32_t node)
 {
-    assert(node < e->graph.n);
-    return kb_ids_str(&e->users, e->graph.user_of[node]);
+    const struct kb_user_graph *g = kb_engine_last_graph(e);
+
+    assert(node < g->n);
+    return kb_ids_str(&e->users, g->user_of[node]);
 }
 
 const char *kb_engine_user(const struct kb_engine *e, uint32_t user)
 {
     return kb_ids_str(&e->users, user);
+}
+
+bool kb_engine_knows_user(const struct kb_engine *e, const char *id)
+{
+    return kb_ids_find(&e->users, id) != KB_ID_NONE;
 }
 
 const char *kb_engine_arm_id(const struct kb_engine *e, uint32_t arm)
@@ -131,6 +138,19 @@ static uint64_t ids_digest(const struct kb_ids *ids, uint64_t h)
     return kb_hash_bytes(kb_hash_u64(h, ids->n), ids->bytes, ids->n_bytes);
 }
 
+uint64_t kb_engine_content_digest(const struct kb_engine *e)
+{
+    uint64_t h = kb_spec_digest(&e->spec, kb_spec_digest(&e->configured, KB_HASH_INIT));
+
+    h = ids_digest(&e->arm_ids, ids_digest(&e->users, h));
+    h = kb_arms_digest(&e->arms, e->spec.arm_dim, h);
+    h = kb_user_graph_digest(&e->graph, h);
+    h = kb_history_content_digest(&e->history, h);
+    h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_decided), e->n_rewarded), e->n_observed);
+    h = kb_hash_double(kb_hash_u64(h, e->n_expired), e->reward_sum);
+    return e->posterior != NULL ? kb_posterior_content_digest(e->posterior, h) : h;
+}
+
 uint64_t kb_engine_digest(const struct kb_engine *e)
 {
     uint64_t h = kb_spec_digest(&e->configured, KB_HASH_INIT);
@@ -145,5 +165,7 @@ uint64_t kb_engine_digest(const struct kb_engine *e)
     h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_decided), e->n_rewarded), e->n_observed);
     h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_expired), e->n_late), e->reset_rows);
     h = kb_hash_double(kb_hash_double(h, e->reset_count), e->reward_sum);
+    if (e->build != NULL)
+        h = kb_hash_u64(kb_hash_u64(h, e->build->from), e->build->is_point);
     return e->posterior != NULL ? kb_posterior_digest(e->posterior, h) : h;
 }

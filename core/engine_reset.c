@@ -1,13 +1,18 @@
-/* Dictionary events: admissions of one point, and resets that build the posterior anew from the history.
+/* Dictionary events that build the posterior anew from the history: resets.
  *
- * Chance enters here alone (besides the arm drawn): follow_up and due draw with numbers keyed by (seed, seq), and what
- * came out is written into the event; a fold takes it from there. Admission: KORS [EK, eq. 41] or threshold, see
- * admission.h. A reset chooses the dictionary over the whole history in order, then teaches it all. A learned user
- * kernel (mmd) learns from the history at every reset and at no other time, so that the log says when: a fold stops at
- * the same event and finds the same history. Its own resets fall due every `refresh` learned rewards.
+ * A reset chooses the dictionary over the whole history in order, then teaches it all; what chance had to say in that is
+ * written into the event. A learned user kernel (mmd) learns from the history at every reset and at no other time, so
+ * that the log says when: a fold stops at the same event and finds the same history. Its own resets fall due every
+ * `refresh` learned rewards.
+ *
+ * Little work is done at once, in the writer's turn, and is one event. Much of it is two: `begun` fixes the history that
+ * is built from and opens a build (build.h), the model in force goes on serving and learning, and the second event, which
+ * names the first in `from`, puts the new one in force, with all that was learned in between. Whatever changes the model
+ * once more in between begins anew and takes over what was to come.
  *
  * Resampled representations [BKB, Alg. 1] are never admitted to; they come with a reset whenever the posterior says
- * that its dictionary is outdated (kb_engine_due), so at most once a batch, and a fold of such a log only teaches. */
+ * that its dictionary is outdated (kb_engine_due), so at most once a batch, and a fold of such a log only teaches. They
+ * draw from the variances in force, which must stand still for that: such a reset is done at once, however long. */
 #include "engine_impl.h"
 
 #include <assert.h>
@@ -15,111 +20,13 @@
 
 #include "alloc.h"
 #include "hash.h"
-#include "rng.h"
 
 /* Resets by the history's own size: median lengthscales are looked at when the distinct points have grown this much. */
 #define MEDIAN_FIRST_ROWS 32u
 #define MEDIAN_GROWTH 4u
 #define MEDIAN_LAST_ROWS 8192u
 
-/* ---- admissions ------------------------------------------------------------------------------------- */
-
-/* The log event that first taught the point, or will have. */
-static uint64_t first_event(const struct kb_engine *e, const struct kb_staged_point *pt)
-{
-    const size_t row = kb_history_find_at(&e->history, pt->user, pt->arm, pt->level, pt->x);
-
-    if (row != SIZE_MAX)
-        return e->history.first_seq[row];
-    for (size_t i = 0; i < e->staged.n_points; i++) {
-        const struct kb_staged_point *other = &e->staged.point[i];
-
-        if (other->user == pt->user && other->arm == pt->arm && other->level == pt->level &&
-            memcmp(other->x, pt->x, e->history.dim * sizeof(double)) == 0)
-            return other->seq;
-    }
-    return pt->seq;
-}
-
-/* An expiry may teach several points by one event; the log can only name the first of them. */
-static bool is_nameable(const struct kb_engine *e, const struct kb_staged_point *pt, uint64_t first)
-{
-    const size_t row = kb_history_find_at(&e->history, pt->user, pt->arm, pt->level, pt->x);
-
-    return row == SIZE_MAX || kb_history_by_seq(&e->history, first) == row;
-}
-
-static struct kb_point point_of(const struct kb_engine *e, uint32_t user, uint32_t arm, const double *x)
-{
-    return (struct kb_point){.user = kb_engine_user_at(e, user), .arm = arm, .x = x};
-}
-
-/* A correction tells nothing new of where rewards are had, so it gives its point no further chance. */
-static bool is_correction(const struct kb_engine *e, const struct kb_event *ev)
-{
-    bool has_reward = false;
-    double reward = 0;
-
-    return ev->type == KB_EV_REWARDED &&
-           kb_engine_slot_reward(e, ev->as.rewarded.decision, ev->as.rewarded.arm, &has_reward, &reward) == KB_OK &&
-           has_reward;
-}
-
-static enum kb_err follow_learning(struct kb_engine *e, const struct kb_event *ev, struct kb_event *next)
-{
-    const struct kb_staged_point *pt = kb_engine_staged_point(e, ev->seq);
-    double probability = 1;
-    enum kb_err rc = KB_OK;
-
-    if (pt == NULL || kb_engine_is_quiet(e, ev->seq) || is_correction(e, ev))
-        return KB_OK;
-    const struct kb_point point = point_of(e, pt->user, pt->arm, pt->x);
-    const double uniform = kb_rng_uniform(e->spec.seed, KB_STREAM_DICTIONARY, ev->seq);
-    const uint64_t first = first_event(e, pt);
-    if (!is_nameable(e, pt, first))
-        return KB_OK;
-    KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
-    if (!kb_posterior_admits(e->posterior, &point, uniform, &e->scratch, &probability))
-        return KB_OK;
-    kb_free(e->staged.atoms);
-    e->staged.atoms = kb_array(1, 1, sizeof *e->staged.atoms);
-    if (e->staged.atoms == NULL)
-        return KB_ENOMEM;
-    e->staged.atoms[0] = (struct kb_ev_atom){.event = first, .probability = probability};
-    next->type = KB_EV_DICTIONARY;
-    next->as.dictionary.atoms = e->staged.atoms;
-    next->as.dictionary.n_atoms = 1;
-out:
-    return rc;
-}
-
-static enum kb_err reserve_admission(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
-{
-    const struct kb_ev_atom *atom = ev->as.dictionary.atoms;
-    const size_t row = ev->as.dictionary.n_atoms == 1 ? kb_history_by_seq(&e->history, atom->event) : SIZE_MAX;
-    const struct kb_staged_point *pt = NULL;
-    struct kb_point point;
-    enum kb_err rc = KB_OK;
-
-    if (ev->as.dictionary.n_atoms != 1)
-        return kb_fail(KB_EINVAL, msg, "/points", "expected one point");
-    if (row == SIZE_MAX && (pt = kb_engine_staged_point(e, atom->event)) == NULL)
-        return kb_fail(KB_EINVAL, msg, "/points/0/event", "no event %llu has taught a point",
-                       (unsigned long long)atom->event);
-    if (row != SIZE_MAX)
-        point = point_of(e, e->history.user[row], e->history.arm[row], e->history.x + row * e->history.dim);
-    else
-        point = point_of(e, pt->user, pt->arm, pt->x);
-    if (!kb_engine_is_quiet(e, ev->seq)) {
-        KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
-        KB_TRY(kb_posterior_stage_atom(e->posterior, &point, &e->scratch));
-    }
-    e->staged.is_closed = true;
-out:
-    return rc;
-}
-
-/* ---- resets ----------------------------------------------------------------------------------------- */
+/* ---- planning --------------------------------------------------------------------------------------- */
 
 /* What the model in force has proved goes on under the next one. */
 static void put_evidence(const struct kb_engine *e, struct kb_event *next)
@@ -144,8 +51,34 @@ static struct kb_evidence evidence_of(const struct kb_event *ev)
     return evidence;
 }
 
+static void put_values(const struct kb_spec *spec, struct kb_event *next)
+{
+    next->type = KB_EV_DICTIONARY;
+    next->as.dictionary.is_reset = true;
+    next->as.dictionary.repr = spec->repr.type;
+    next->as.dictionary.context_lengthscale = spec->context_kernel.lengthscale;
+    next->as.dictionary.arm_lengthscale = spec->arm_kernel.lengthscale;
+}
+
+/* Rows of h as the log names them. */
+static enum kb_err put_points(struct kb_engine *e, const struct kb_history *h, const struct kb_atom *rows, size_t n,
+                              struct kb_event *next)
+{
+    struct kb_staged *s = &e->staged;
+
+    kb_free(s->atoms);
+    s->atoms = kb_array(n + 1, 1, sizeof *s->atoms);
+    if (s->atoms == NULL)
+        return KB_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        s->atoms[i] = (struct kb_ev_atom){h->first_seq[rows[i].row], rows[i].probability};
+    next->as.dictionary.atoms = s->atoms;
+    next->as.dictionary.n_atoms = n;
+    return KB_OK;
+}
+
 /* Chooses the dictionary for `spec` over the history and describes the reset in *next; keeps the posterior. */
-static enum kb_err plan_reset(struct kb_engine *e, struct kb_spec spec, uint64_t seq, struct kb_event *next)
+static enum kb_err plan_now(struct kb_engine *e, struct kb_spec spec, const struct kb_site *site, struct kb_event *next)
 {
     struct kb_staged *s = &e->staged;
     struct kb_atom *rows = NULL;
@@ -154,25 +87,11 @@ static enum kb_err plan_reset(struct kb_engine *e, struct kb_spec spec, uint64_t
 
     kb_posterior_free(s->posterior);
     s->posterior = NULL;
-    KB_TRY(kb_engine_build_for(e, &spec, seq, &s->posterior));
-    KB_TRY(kb_posterior_fit_scratch(s->posterior, &e->scratch, 0));
-    KB_TRY(kb_engine_choose_rows(e, &spec, seq, &rows, &n));
-    kb_free(s->atoms);
-    s->atoms = kb_array(n + 1, 1, sizeof *s->atoms);
-    if (s->atoms == NULL) {
-        rc = KB_ENOMEM;
-        goto out;
-    }
-    for (size_t i = 0; i < n; i++)
-        s->atoms[i] = (struct kb_ev_atom){e->history.first_seq[rows[i].row], rows[i].probability};
+    KB_TRY(kb_site_open(site, &spec, &s->posterior));
+    KB_TRY(kb_site_choose(site, &spec, s->posterior, &rows, &n));
+    KB_TRY(put_points(e, &e->history, rows, n, next));
     s->is_planned = true;
-    next->type = KB_EV_DICTIONARY;
-    next->as.dictionary.is_reset = true;
-    next->as.dictionary.repr = spec.repr.type;
-    next->as.dictionary.context_lengthscale = spec.context_kernel.lengthscale;
-    next->as.dictionary.arm_lengthscale = spec.arm_kernel.lengthscale;
-    next->as.dictionary.atoms = s->atoms;
-    next->as.dictionary.n_atoms = n;
+    put_values(&spec, next);
     put_evidence(e, next);
 out:
     if (rc != KB_OK) { /* a half-built one must not be taken for what some other event has staged */
@@ -182,6 +101,79 @@ out:
     kb_free(rows);
     return rc;
 }
+
+/* At once or begun. While a reset is on its way the next one begins anew, since it takes over what was to come. */
+static enum kb_err plan(struct kb_engine *e, struct kb_spec spec, const struct kb_site *site, struct kb_event *next)
+{
+    const double work = kb_site_work(site, &spec, kb_posterior_n_support(e->posterior));
+
+    if (!kb_engine_is_rebuilding(e) && (site->like != NULL || work <= e->inline_work))
+        return plan_now(e, spec, site, next);
+    put_values(&spec, next);
+    next->as.dictionary.is_begun = true;
+    return KB_OK;
+}
+
+enum kb_err kb_engine_plan_reset(struct kb_engine *e, struct kb_spec spec, uint64_t seq, struct kb_event *next)
+{
+    const struct kb_site site = kb_engine_site(e, &spec, seq);
+
+    return plan(e, spec, &site, next);
+}
+
+enum kb_err kb_engine_plan_finish(struct kb_engine *e, struct kb_event *next)
+{
+    const struct kb_build *b = e->build;
+    enum kb_err rc = KB_OK;
+
+    if (b->is_point) {
+        kb_free(e->staged.atoms);
+        e->staged.atoms = NULL;
+        next->type = KB_EV_DICTIONARY;
+        next->as.dictionary.atoms = &b->atom;
+        next->as.dictionary.n_atoms = 1;
+    } else {
+        KB_TRY(put_points(e, &b->rows, b->atoms, b->n_atoms, next));
+        put_values(&b->spec, next);
+        put_evidence(e, next);
+    }
+    next->as.dictionary.from = b->from;
+out:
+    return rc;
+}
+
+enum kb_err kb_engine_begin_erasure(struct kb_engine *served, struct kb_event *next)
+{
+    struct kb_spec spec = *kb_engine_coming_spec(served);
+    bool has_moved = false;
+    enum kb_err rc = kb_engine_follow_medians(served, NULL, &spec, &has_moved);
+
+    *next = (struct kb_event){.type = KB_EV_NONE};
+    if (rc != KB_OK)
+        return rc;
+    put_values(&spec, next);
+    next->as.dictionary.is_begun = true;
+    return KB_OK;
+}
+
+enum kb_err kb_engine_finish_erasure(struct kb_engine *e, const struct kb_engine *served, struct kb_event *next)
+{
+    struct kb_build *b = e->build;
+    enum kb_err rc = KB_OK;
+
+    *next = (struct kb_event){.type = KB_EV_NONE};
+    assert(b != NULL && !b->is_point && !b->is_lent && kb_build_is_done(b));
+    KB_TRY(put_points(e, &b->rows, b->atoms, b->n_atoms, next));
+    put_values(&b->spec, next);
+    put_evidence(served, next);
+    next->as.dictionary.square = e->square_sum;
+    next->as.dictionary.from = b->from;
+    kb_engine_fold_quietly_until(e, 0); /* the reset itself is not to be quiet */
+out:
+    return rc;
+}
+
+/* ---- when -------------------------------------------------------------------------------------------- */
 
 static enum kb_err follow_model(struct kb_engine *e, const struct kb_event *ev, struct kb_event *next)
 {
@@ -193,7 +185,7 @@ static enum kb_err follow_model(struct kb_engine *e, const struct kb_event *ev, 
     if (ev->type != KB_EV_GRAPH)
         KB_TRY(kb_engine_follow_medians(e, ev->type == KB_EV_ARMS ? ev : NULL, &spec, &has_moved));
     if (is_rebuilt || has_moved)
-        KB_TRY(plan_reset(e, spec, ev->seq, next));
+        KB_TRY(kb_engine_plan_reset(e, spec, ev->seq, next));
 out:
     return rc;
 }
@@ -205,7 +197,7 @@ enum kb_err kb_engine_follow_up(struct kb_engine *e, const struct kb_event *ev, 
     case KB_EV_REWARDED:
     case KB_EV_OBSERVED:
     case KB_EV_EXPIRED:
-        return follow_learning(e, ev, next);
+        return kb_engine_follow_learning(e, ev, next);
     case KB_EV_CONFIGURED:
     case KB_EV_GRAPH:
     case KB_EV_ARMS:
@@ -228,19 +220,25 @@ bool kb_engine_is_refresh_due(const struct kb_engine *e, size_t n_more)
 {
     const struct kb_user_kernel_spec *user = &e->spec.user_kernel;
 
-    return kb_user_kernel_is_learned(user->type) &&
+    return kb_user_kernel_is_learned(user->type) && !kb_engine_is_rebuilding(e) &&
            e->history.n_observed + (double)n_more >= e->reset_count + (double)user->refresh;
 }
 
+/* What is finished goes first; while a reset is on its way the model in force is let alone. */
 enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *next)
 {
     struct kb_spec spec = e->spec;
-    bool is_due = e->posterior != NULL && (kb_posterior_is_outdated(e->posterior) ||
-                                           kb_engine_outgrows_exact(&spec, kb_posterior_n_support(e->posterior)));
+    bool is_due = false;
     enum kb_err rc = KB_OK;
 
     assert(e->staged.n_events == 0);
     *next = (struct kb_event){.type = KB_EV_NONE};
+    if (e->build != NULL && !e->build->is_lent && kb_build_is_done(e->build))
+        return kb_engine_plan_finish(e, next);
+    if (e->posterior == NULL || kb_engine_is_rebuilding(e))
+        return KB_OK;
+    is_due =
+        kb_posterior_is_outdated(e->posterior) || kb_spec_outgrows_exact(&spec, kb_posterior_n_support(e->posterior));
     if (is_median_due(e)) {
         bool has_moved = false;
 
@@ -250,23 +248,31 @@ enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *ne
     }
     is_due |= kb_engine_is_refresh_due(e, 0);
     if (is_due)
-        KB_TRY(plan_reset(e, spec, seq, next));
+        KB_TRY(kb_engine_plan_reset(e, spec, seq, next));
+    else if (e->build == NULL)
+        KB_TRY(kb_engine_plan_waiting(e, next));
 out:
     return rc;
 }
 
-static enum kb_err resolve_atoms(const struct kb_engine *e, const struct kb_event *ev, struct kb_atom *rows,
-                                 struct kb_errmsg *msg)
+enum kb_err kb_engine_rebuild(struct kb_engine *e, uint64_t seq, struct kb_event *next)
 {
-    for (size_t i = 0; i < ev->as.dictionary.n_atoms; i++) {
-        const size_t row = kb_history_by_seq(&e->history, ev->as.dictionary.atoms[i].event);
+    struct kb_spec spec = *kb_engine_coming_spec(e);
+    bool has_moved = false;
+    enum kb_err rc = KB_OK;
 
-        if (row == SIZE_MAX)
-            return kb_fail_item(KB_EINVAL, msg, "/points", i, "/event", "no such point has been taught");
-        rows[i] = (struct kb_atom){row, ev->as.dictionary.atoms[i].probability};
-    }
-    return KB_OK;
+    *next = (struct kb_event){.type = KB_EV_NONE};
+    if (e->posterior == NULL || e->history.n == 0 || kb_engine_is_rebuilding(e))
+        return KB_OK;
+    KB_TRY(kb_engine_follow_medians(e, NULL, &spec, &has_moved));
+    struct kb_site site = kb_engine_site(e, &spec, seq);
+    site.like = NULL; /* afresh: not even a resampling draws from what is in force */
+    KB_TRY(plan(e, spec, &site, next));
+out:
+    return rc;
 }
+
+/* ---- the event: begun ---------------------------------------------------------------------------------- */
 
 /* The values that the reset puts in force. */
 static struct kb_spec spec_of_reset(const struct kb_engine *e, const struct kb_event *ev)
@@ -280,33 +286,147 @@ static struct kb_spec spec_of_reset(const struct kb_engine *e, const struct kb_e
     return spec;
 }
 
+/* The graph that the build rests on: one that comes with it, from this event's cause or from the build that it takes
+ * the place of, or the one in force. */
+static void choose_graph(struct kb_engine *e, struct kb_build *b)
+{
+    const struct kb_staged *s = &e->staged;
+    const bool is_taken_over = s->graph == NULL && kb_engine_is_rebuilding(e) && e->build->has_graph;
+
+    b->has_graph = s->graph != NULL || is_taken_over;
+    b->graph = kb_graph_ref_hold(s->graph != NULL ? s->graph : is_taken_over ? e->build->graph : e->graph_ref);
+}
+
+/* Even in a quiet fold: the reset that ends it may be this build's. */
+static enum kb_err reserve_begun(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    struct kb_staged *s = &e->staged;
+    struct kb_build *b = NULL;
+
+    if (s->n_events > 0 && !s->is_heavy)
+        return KB_EBUSY;
+    if (ev->as.dictionary.n_atoms > 0)
+        return kb_fail(KB_EINVAL, msg, "/points", "expected none before the reset is done");
+    b = kb_engine_new_build(e, ev->seq);
+    if (b == NULL)
+        return KB_ENOMEM;
+    b->spec = spec_of_reset(e, ev);
+    b->key = kb_engine_draw_key(e, &b->spec);
+    choose_graph(e, b);
+    kb_build_free(s->build);
+    s->build = b;
+    s->is_heavy = s->is_closed = true;
+    return KB_OK;
+}
+
+/* The nodes of users under the graph to come; they are in force already, so that later users are counted. */
+static void prepare_begun(struct kb_engine *e, const struct kb_event *ev)
+{
+    struct kb_build *b = e->staged.build;
+
+    (void)ev;
+    kb_build_take_view(b, &e->history, e->node_of, e->users.n);
+    if (!b->has_graph)
+        return;
+    const struct kb_user_graph *g = &b->graph->graph;
+    for (size_t i = 0; i < b->n_nodes; i++)
+        b->node_of[i] = KB_ID_NONE;
+    for (size_t i = 0; i < g->n; i++)
+        b->node_of[g->user_of[i]] = (uint32_t)i;
+}
+
+/* From here on the values to come are the build's. */
+static void apply_begun(struct kb_engine *e, const struct kb_event *ev)
+{
+    struct kb_staged *s = &e->staged;
+
+    (void)ev;
+    kb_engine_open_build(e, s->build);
+    s->build = NULL;
+    s->awaits_reset = false;
+    e->n_waiting = 0;
+}
+
+/* ---- the event: done at once, or at last ----------------------------------------------------------------- */
+
+static enum kb_err resolve_atoms(const struct kb_history *h, const struct kb_event *ev, struct kb_atom *rows,
+                                 struct kb_errmsg *msg)
+{
+    for (size_t i = 0; i < ev->as.dictionary.n_atoms; i++) {
+        const size_t row = kb_history_by_seq(h, ev->as.dictionary.atoms[i].event);
+
+        if (row == SIZE_MAX)
+            return kb_fail_item(KB_EINVAL, msg, "/points", i, "/event", "no such point has been taught");
+        rows[i] = (struct kb_atom){row, ev->as.dictionary.atoms[i].probability};
+    }
+    return KB_OK;
+}
+
+/* Into s->posterior. */
+static enum kb_err fill_now(struct kb_engine *e, const struct kb_event *ev, const struct kb_spec *spec,
+                            const struct kb_atom *rows)
+{
+    const struct kb_evidence evidence = evidence_of(ev);
+    const struct kb_site site = kb_engine_site(e, spec, ev->seq);
+    struct kb_staged *s = &e->staged;
+    enum kb_err rc = KB_OK;
+
+    if (s->posterior == NULL || !s->is_planned) {
+        kb_posterior_free(s->posterior);
+        s->posterior = NULL;
+        KB_TRY(kb_site_open_as(&site, spec, &s->posterior));
+    }
+    kb_posterior_set_evidence(s->posterior, &evidence);
+    KB_TRY(kb_posterior_fit_scratch(s->posterior, &e->scratch, 0));
+    KB_TRY(kb_posterior_fill(s->posterior, &e->history, site.node_of, rows, ev->as.dictionary.n_atoms, &e->scratch));
+out:
+    return rc;
+}
+
+/* Into the build's own posterior: a commit that fails must not lose it. */
+static enum kb_err complete(struct kb_engine *e, const struct kb_event *ev, const struct kb_spec *spec,
+                            const struct kb_atom *rows)
+{
+    const struct kb_evidence evidence = evidence_of(ev);
+    struct kb_build *b = e->build;
+    enum kb_err rc = KB_OK;
+
+    b->spec = *spec;
+    KB_TRY(kb_build_complete(b, &e->history, rows, ev->as.dictionary.n_atoms));
+    kb_posterior_set_evidence(b->posterior, &evidence);
+    KB_TRY(kb_posterior_settle(b->posterior, &b->scratch));
+    kb_posterior_publish(b->posterior);
+    KB_TRY(kb_posterior_fit_scratch(b->posterior, &e->scratch, 0));
+out:
+    return rc;
+}
+
+static enum kb_err check_from(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    const uint64_t from = ev->as.dictionary.from;
+
+    if (kb_engine_is_rebuilding(e) ? e->build->from == from : from == 0)
+        return KB_OK;
+    return kb_fail(KB_EINVAL, msg, "/from", "not the event that began the reset which is under way, if any");
+}
+
 static enum kb_err reserve_reset(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     struct kb_staged *s = &e->staged;
-    const size_t n = ev->as.dictionary.n_atoms;
-    struct kb_atom *rows = kb_array(n + 1, 1, sizeof *rows);
-    const struct kb_spec spec = spec_of_reset(e, ev);
-    enum kb_err rc = KB_OK;
+    const bool is_last_step = ev->as.dictionary.from > 0;
+    struct kb_atom *rows = NULL;
+    enum kb_err rc = check_from(e, ev, msg);
 
+    KB_TRY(rc);
+    if (s->n_events > 0 && !s->is_heavy)
+        return KB_EBUSY;
+    rows = kb_array(ev->as.dictionary.n_atoms + 1, 1, sizeof *rows);
     if (rows == NULL)
         return KB_ENOMEM;
-    if (s->n_events > 0 && !s->is_heavy) {
-        rc = KB_EBUSY;
-        goto out;
-    }
-    KB_TRY(resolve_atoms(e, ev, rows, msg));
-    if (!kb_engine_is_quiet(e, ev->seq)) {
-        const struct kb_evidence evidence = evidence_of(ev);
-
-        if (s->posterior == NULL || !s->is_planned) {
-            kb_posterior_free(s->posterior);
-            s->posterior = NULL;
-            KB_TRY(kb_engine_new_posterior(e, &spec, ev->seq, &s->posterior));
-        }
-        kb_posterior_set_evidence(s->posterior, &evidence);
-        KB_TRY(kb_posterior_fit_scratch(s->posterior, &e->scratch, 0));
-        KB_TRY(kb_posterior_fill(s->posterior, &e->history, kb_engine_coming_nodes(e), rows, n, &e->scratch));
-    }
+    const struct kb_spec spec = spec_of_reset(e, ev);
+    KB_TRY(resolve_atoms(is_last_step ? &e->build->rows : &e->history, ev, rows, msg));
+    if (!kb_engine_is_quiet(e, ev->seq))
+        KB_TRY(is_last_step ? complete(e, ev, &spec, rows) : fill_now(e, ev, &spec, rows));
     s->reset_spec = spec;
     s->is_heavy = s->is_closed = true;
 out:
@@ -318,47 +438,63 @@ out:
 static void apply_reset(struct kb_engine *e)
 {
     struct kb_staged *s = &e->staged;
-    const bool is_resampling = !s->awaits_reset && kb_spec_same_model(&s->reset_spec, &e->spec);
+    struct kb_build *b = kb_engine_is_rebuilding(e) ? e->build : NULL;
+    const bool is_resampling = !s->awaits_reset && b == NULL && kb_spec_same_model(&s->reset_spec, &e->spec);
 
+    if (s->posterior == NULL && b != NULL) {
+        s->posterior = b->posterior;
+        b->posterior = NULL;
+    }
     if (s->posterior != NULL) {
-        kb_posterior_free(e->posterior);
+        kb_engine_retire_posterior(e, e->posterior);
         e->posterior = s->posterior;
         s->posterior = NULL;
     }
-    if (s->has_graph)
-        kb_engine_install_graph(e);
+    if (s->graph != NULL)
+        kb_engine_install_graph(e, s->graph);
+    else if (b != NULL && b->has_graph)
+        kb_engine_install_graph(e, b->graph);
     e->spec = s->reset_spec;
     e->reset_count = e->history.n_observed;
     if (!is_resampling)
         e->reset_rows = e->history.n;
     s->awaits_reset = false;
+    e->n_waiting = 0;
+    kb_engine_close_build(e);
 }
 
 /* ---- the event --------------------------------------------------------------------------------------- */
 
+static const struct kb_event_ops begun_ops = {.reserve = reserve_begun, .prepare = prepare_begun, .apply = apply_begun};
+static const struct kb_event_ops reset_ops = {.reserve = reserve_reset};
+
+/* NULL: the reset, whose apply looks at no event. */
+static const struct kb_event_ops *ops_of(const struct kb_event *ev)
+{
+    if (ev->as.dictionary.is_reset)
+        return ev->as.dictionary.is_begun ? &begun_ops : &reset_ops;
+    if (ev->as.dictionary.is_begun)
+        return &kb_begun_point_ops;
+    return ev->as.dictionary.from > 0 ? &kb_entered_point_ops : &kb_admission_ops;
+}
+
 static enum kb_err reserve_dictionary(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
-    return ev->as.dictionary.is_reset ? reserve_reset(e, ev, msg) : reserve_admission(e, ev, msg);
+    return ops_of(ev)->reserve(e, ev, msg);
 }
 
 static void prepare_dictionary(struct kb_engine *e, const struct kb_event *ev)
 {
-    if (ev->as.dictionary.is_reset || kb_engine_is_quiet(e, ev->seq))
-        return;
-    const struct kb_ev_atom *atom = ev->as.dictionary.atoms;
-    const size_t row = kb_history_by_seq(&e->history, atom->event);
-
-    assert(row != SIZE_MAX);
-    kb_posterior_sweep_atom(e->posterior, &e->history, e->node_of, (struct kb_atom){row, atom->probability},
-                            &e->scratch);
+    if (ops_of(ev)->prepare != NULL)
+        ops_of(ev)->prepare(e, ev);
 }
 
 static void apply_dictionary(struct kb_engine *e, const struct kb_event *ev)
 {
-    if (ev->as.dictionary.is_reset)
+    if (ops_of(ev)->apply != NULL)
+        ops_of(ev)->apply(e, ev);
+    else
         apply_reset(e);
-    else if (!kb_engine_is_quiet(e, ev->seq))
-        kb_posterior_commit_atom(e->posterior, &e->scratch);
 }
 
 const struct kb_event_ops kb_ops_dictionary = {

@@ -20,7 +20,8 @@
     X(KB_EGONE, -9, "the reward window has passed")                                                                    \
     X(KB_EBUSY, -10, "touches an event that is not yet applied")                                                       \
     X(KB_ECORRUPT, -11, "snapshot is damaged")                                                                         \
-    X(KB_EVERSION, -12, "snapshot has another version")
+    X(KB_EVERSION, -12, "snapshot has another version")                                                                \
+    X(KB_ECANCELLED, -13, "cancelled")
 
 enum kb_err {
     KB_OK = 0,

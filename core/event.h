@@ -21,7 +21,8 @@
     X(KB_EV_EXPIRED, 7, "expired")                                                                                     \
     X(KB_EV_ACTIVATED, 8, "activated")                                                                                 \
     X(KB_EV_DICTIONARY, 9, "dictionary")                                                                               \
-    X(KB_EV_LATE, 10, "late")
+    X(KB_EV_LATE, 10, "late")                                                                                          \
+    X(KB_EV_REDACTED, 12, "redacted")
 
 enum kb_event_type {
     KB_EV_NONE = 0,
@@ -114,8 +115,13 @@ struct kb_event {
         } activated;
         struct { /* reset: the representation is built anew from the history with these points */
             bool is_reset;
-            enum kb_repr_type repr;                      /* reset: in force from here on */
-            double context_lengthscale, arm_lengthscale; /* reset: in force from here on */
+            /* Long work is two events. `begun`: what follows is made from the history as it stands here, and taught
+             * what is learned meanwhile; no points of a reset yet. The event that puts it in force has the number of
+             * that one in `from`. Neither: done at once, from the history as it stands. */
+            bool is_begun;
+            uint64_t from;
+            enum kb_repr_type repr;                      /* reset: in force from here on, or once it is done */
+            double context_lengthscale, arm_lengthscale; /* the same */
             /* reset: what the rewards before it have proved (evidence.h: square, energy_0, log_det_0), so that a fold
              * that starts here knows it; false when nothing is known */
             bool has_evidence;

@@ -40,9 +40,9 @@ void kb_features_close(struct kb_features *f)
     kb_chol_close(&f->a);
 }
 
-enum kb_err kb_features_reserve(struct kb_features *f, size_t n)
+enum kb_err kb_features_grow(struct kb_features *f, size_t n, struct kb_moves *m)
 {
-    return kb_chol_reserve(&f->a, n);
+    return kb_chol_grow(&f->a, n, m);
 }
 
 /* --- the map ------------------------------------------------------------------------------------------ */

@@ -27,8 +27,8 @@ struct kb_feature_border {
 
 void kb_features_init(struct kb_features *f);
 void kb_features_close(struct kb_features *f);
-/* Room for a dictionary of n points, the factor kept. KB_ENOMEM changes nothing. */
-enum kb_err kb_features_reserve(struct kb_features *f, size_t n);
+/* Room for a dictionary of n points after the swap of m (moves.h), the factor kept. KB_ENOMEM. */
+enum kb_err kb_features_grow(struct kb_features *f, size_t n, struct kb_moves *m);
 
 /* In place: k_Z(s) becomes z(s); for n_c columns of leading dimension ld likewise. O(m^2) per column. */
 void kb_features_map(const struct kb_features *f, double *k_z);

@@ -16,8 +16,8 @@
  * reserves its row before it is appended to the log; a reservation that is not used costs memory, nothing
  * else.
  *
- * Writers hold the tenant's write lock; the long passes over the rows run beside readers, as nothing moves
- * then.
+ * Writers hold the tenant's write lock while they add. Growing runs beside readers, as do the long passes over the
+ * rows; what has grown is swapped in under the lock (moves.h).
  *
  * Sums of rewards are kept in double in the order of the log: a fold adds the same numbers in the same order. */
 #include "history.h"
@@ -88,63 +88,72 @@ static size_t find_slot(const struct kb_history *h, uint32_t user, uint32_t arm,
 
 /* --- memory ----------------------------------------------------------------------------------------- */
 
-/* Refills a table of n_slots entries (all EMPTY) from the rows. Rows are distinct, so no comparison is
- * needed: the first free slot is the right one. O(rows dim). */
-static void fill_slots(struct kb_history *h)
+/* Fills a table of n_slots entries (all EMPTY) from the rows. Rows are distinct, so no comparison is needed: the
+ * first free slot is the right one. O(rows dim). */
+static void fill_slots(const struct kb_history *h, uint32_t *slot, size_t n_slots)
 {
     for (size_t row = 0; row < h->n; row++) {
         const double *x = h->x + row * h->dim;
-        size_t i = (size_t)row_hash(h->user[row], h->arm[row], h->level[row], x, h->dim) & (h->n_slots - 1);
-        while (h->slot[i] != EMPTY)
-            i = (i + 1) & (h->n_slots - 1);
-        h->slot[i] = (uint32_t)row;
+        size_t i = (size_t)row_hash(h->user[row], h->arm[row], h->level[row], x, h->dim) & (n_slots - 1);
+        while (slot[i] != EMPTY)
+            i = (i + 1) & (n_slots - 1);
+        slot[i] = (uint32_t)row;
     }
 }
 
-/* A table for n_rows at a load of one half; the old one stays in force until the new one stands. n_slots is a
- * power of two and only grows. Readers look rows up here, so the table changes under exclusion only. */
-static enum kb_err reserve_slots(struct kb_history *h, size_t n_rows)
+/* A table for n_rows at a load of one half, with the rows in it. n_slots is a power of two and only grows. */
+static enum kb_err grow_slots(struct kb_history *h, size_t n_rows, struct kb_moves *m)
 {
     size_t n_slots = h->n_slots > 0 ? h->n_slots : 2 * FIRST_ROWS;
     while (n_slots < 2 * n_rows)
         n_slots *= 2;
     if (n_slots == h->n_slots)
         return KB_OK;
-    uint32_t *slot = kb_array(n_slots, 1, sizeof *slot);
+    uint32_t *slot = kb_regrow(NULL, n_slots, sizeof *slot);
     if (slot == NULL)
         return KB_ENOMEM;
     memset(slot, 0xff, n_slots * sizeof *slot);
-    kb_free(h->slot);
-    h->slot = slot;
-    h->n_slots = n_slots;
-    fill_slots(h);
-    return KB_OK;
+    fill_slots(h, slot, n_slots);
+    return kb_moves_take(m, &h->slot, slot, &h->n_slots, n_slots);
 }
 
-/* The arrays grow one after the other and `cap` last: after a failure some are larger than they need be, which
- * nobody sees, and all rows are where they were. KB_ELIMIT beyond 2^32 - 2 rows: row numbers are 32-bit, and
- * the largest one marks an empty slot. */
-enum kb_err kb_history_reserve(struct kb_history *h, size_t n)
+/* Every array has room for cap rows; the last one brings the new cap. */
+static enum kb_err grow_rows(struct kb_history *h, size_t cap, struct kb_moves *m)
+{
+    enum kb_err rc;
+    if (h->dim > 0 && cap > SIZE_MAX / sizeof(double) / h->dim)
+        return KB_ENOMEM;
+    KB_TRY(kb_moves_add(m, &h->user, h->n, cap, sizeof *h->user, NULL));
+    KB_TRY(kb_moves_add(m, &h->arm, h->n, cap, sizeof *h->arm, NULL));
+    KB_TRY(kb_moves_add(m, &h->level, h->n, cap, sizeof *h->level, NULL));
+    KB_TRY(kb_moves_add(m, &h->x, h->n * h->dim, cap * h->dim, sizeof *h->x, NULL));
+    KB_TRY(kb_moves_add(m, &h->count, h->n, cap, sizeof *h->count, NULL));
+    KB_TRY(kb_moves_add(m, &h->sum, h->n, cap, sizeof *h->sum, NULL));
+    KB_TRY(kb_moves_add(m, &h->first_seq, h->n, cap, sizeof *h->first_seq, &h->cap));
+out:
+    return rc;
+}
+
+/* KB_ELIMIT beyond 2^32 - 2 rows: row numbers are 32-bit, and the largest one marks an empty slot. */
+enum kb_err kb_history_grow(struct kb_history *h, size_t n, struct kb_moves *m)
 {
     enum kb_err rc;
     if (n > MAX_ROWS - h->n)
         return KB_ELIMIT;
-    size_t cap = kb_grown_cap(h->cap, h->n + n, FIRST_ROWS);
-    KB_TRY(reserve_slots(h, h->n + n));
-    if (cap == h->cap)
-        goto out;
-    if (h->dim > 0 && cap > SIZE_MAX / sizeof(double) / h->dim)
-        return KB_ENOMEM;
-    KB_TRY(kb_grow_u32s(&h->user, cap));
-    KB_TRY(kb_grow_u32s(&h->arm, cap));
-    KB_TRY(kb_grow_u32s(&h->level, cap));
-    KB_TRY(kb_grow_doubles(&h->x, cap * h->dim));
-    KB_TRY(kb_grow_doubles(&h->count, cap));
-    KB_TRY(kb_grow_doubles(&h->sum, cap));
-    KB_TRY(kb_grow_u64s(&h->first_seq, cap));
-    h->cap = cap;
+    KB_TRY(grow_slots(h, h->n + n, m));
+    if (h->n + n > h->cap)
+        KB_TRY(grow_rows(h, kb_grown_cap(h->cap, h->n + n, FIRST_ROWS), m));
 out:
     return rc;
+}
+
+/* For who reads no history yet. */
+enum kb_err kb_history_reserve(struct kb_history *h, size_t n)
+{
+    struct kb_moves m;
+
+    kb_moves_init(&m);
+    return kb_moves_finish(&m, kb_history_grow(h, n, &m));
 }
 
 /* What is allocated, not what is used: this is for the memory figures. */
@@ -228,6 +237,12 @@ size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq)
  * byte order: digests of the model are compared on one machine. */
 uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash)
 {
+    hash = kb_history_content_digest(h, hash);
+    return h->n > 0 ? kb_hash_bytes(hash, h->first_seq, h->n * sizeof *h->first_seq) : hash;
+}
+
+uint64_t kb_history_content_digest(const struct kb_history *h, uint64_t hash)
+{
     hash = kb_hash_u64(kb_hash_u64(hash, h->n), h->dim);
     if (h->n == 0)
         return hash;
@@ -236,8 +251,7 @@ uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash)
     hash = kb_hash_bytes(hash, h->level, h->n * sizeof *h->level);
     hash = kb_hash_bytes(hash, h->x, h->n * h->dim * sizeof *h->x);
     hash = kb_hash_bytes(hash, h->count, h->n * sizeof *h->count);
-    hash = kb_hash_bytes(hash, h->sum, h->n * sizeof *h->sum);
-    return kb_hash_bytes(hash, h->first_seq, h->n * sizeof *h->first_seq);
+    return kb_hash_bytes(hash, h->sum, h->n * sizeof *h->sum);
 }
 
 /* Format: dim, n, then one array per field (schema/snapshot.md). */
@@ -274,7 +288,7 @@ enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r)
     kb_get_u64s(r, h->first_seq, n);
     KB_TRY(r->rc);
     h->n = n;
-    fill_slots(h);
+    fill_slots(h, h->slot, h->n_slots);
     for (size_t i = 0; i < n; i++)
         h->n_observed += h->count[i];
 out:

@@ -13,6 +13,7 @@
 
 #include "buf.h"
 #include "err.h"
+#include "moves.h"
 
 /* Structure of arrays: the sweep over all rows (post_nystrom.c) reads x, count and sum in unit stride. */
 struct kb_history {
@@ -32,8 +33,11 @@ struct kb_history {
 void kb_history_init(struct kb_history *h, size_t dim);
 void kb_history_close(struct kb_history *h);
 
-/* Room for n more rows. */
+/* Room for n more rows. KB_ENOMEM and KB_ELIMIT (2^32 - 2 rows) change nothing. */
 enum kb_err kb_history_reserve(struct kb_history *h, size_t n);
+/* The same beside readers: what has to move is added to m, and the room is there after the swap (moves.h). O(rows dim)
+ * once in so many rows as there are, else nothing. */
+enum kb_err kb_history_grow(struct kb_history *h, size_t n, struct kb_moves *m);
 
 /* Row of the point, or SIZE_MAX. x: dim values. Expected O(dim). [shared] */
 size_t kb_history_find(const struct kb_history *h, uint32_t user, uint32_t arm, const double *x); /* at level 0 */
@@ -49,6 +53,7 @@ size_t kb_history_add_at(struct kb_history *h, uint32_t user, uint32_t arm, uint
 size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq);
 
 uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash);
+uint64_t kb_history_content_digest(const struct kb_history *h, uint64_t hash); /* without the numbers of events */
 /* Rows in their order; the hash table is made anew by load. */
 void kb_history_save(const struct kb_history *h, struct kb_writer *w);
 enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r); /* h initialised with the right dim */

@@ -8,14 +8,15 @@
  *
  * The engine keeps one for users and one for arms, and two small ones for ids that a batch brings (staged).
  * An index is the name of a user or an arm in every other structure of the core; the string comes back in
- * answers only. Readers look ids up under the tenant's read lock; `reserve` moves the arrays and needs
- * exclusion. */
+ * answers only. Readers look ids up under the tenant's read lock; `reserve` moves the arrays at once and needs
+ * exclusion, `grow` makes the new ones beside readers and leaves a swap to be done (moves.h). */
 #include "ids.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "alloc.h"
+#include "grow.h"
 #include "hash.h"
 
 #define FIRST_SLOTS ((size_t)16)
@@ -52,9 +53,9 @@ uint32_t kb_ids_find(const struct kb_ids *ids, const char *id)
     return ids->n_slots == 0 ? KB_ID_NONE : ids->slot[probe(ids->slot, ids->n_slots, ids, id)];
 }
 
-/* A table of at least 2 n slots with the present ids in it. The old table stays in force until the new one is
- * filled. Doubling makes this O(1) per id over a life. */
-static enum kb_err rebuild_slots(struct kb_ids *ids, size_t n)
+/* A table of at least 2 n slots with the present ids in it. The old one stays in force until the swap. Doubling makes
+ * this O(1) per id over a life. */
+static enum kb_err grow_slots(struct kb_ids *ids, size_t n, struct kb_moves *m)
 {
     size_t want = ids->n_slots > 0 ? ids->n_slots : FIRST_SLOTS;
     while (want < 2 * n)
@@ -67,24 +68,35 @@ static enum kb_err rebuild_slots(struct kb_ids *ids, size_t n)
     memset(slot, 0xff, want * sizeof *slot); /* KB_ID_NONE is all ones */
     for (uint32_t ix = 0; ix < ids->n; ix++)
         slot[probe(slot, want, ids, kb_ids_str(ids, ix))] = ix;
-    kb_free(ids->slot);
-    ids->slot = slot;
-    ids->n_slots = want;
-    return KB_OK;
+    return kb_moves_take(m, &ids->slot, slot, &ids->n_slots, want);
 }
 
-/* A failure part way leaves some array larger than it was: invisible, and of use to the next attempt. Counts
- * add to what is there, so reserving twice without adding in between asks for no more than once. */
-enum kb_err kb_ids_reserve(struct kb_ids *ids, size_t n, size_t n_bytes)
+/* Counts add to what is there, so growing twice without adding in between asks for no more than once. */
+enum kb_err kb_ids_grow(struct kb_ids *ids, size_t n, size_t n_bytes, struct kb_moves *m)
 {
+    enum kb_err rc;
     if (n >= KB_ID_NONE - ids->n)
         return KB_ELIMIT;
-    if (n_bytes > SIZE_MAX - ids->n_bytes)
+    if (n_bytes > SIZE_MAX / 2 - ids->n_bytes)
         return KB_ENOMEM;
-    if (kb_grow((void **)&ids->bytes, &ids->cap_bytes, ids->n_bytes + n_bytes, 256, 1) != 0 ||
-        kb_grow((void **)&ids->offset, &ids->cap, ids->n + n, 16, sizeof *ids->offset) != 0)
-        return KB_ENOMEM;
-    return rebuild_slots(ids, ids->n + n);
+    KB_TRY(grow_slots(ids, ids->n + n, m));
+    if (ids->n_bytes + n_bytes > ids->cap_bytes)
+        KB_TRY(kb_moves_add(m, &ids->bytes, ids->n_bytes, kb_grown_cap(ids->cap_bytes, ids->n_bytes + n_bytes, 256), 1,
+                            &ids->cap_bytes));
+    if (ids->n + n > ids->cap)
+        KB_TRY(kb_moves_add(m, &ids->offset, ids->n, kb_grown_cap(ids->cap, ids->n + n, FIRST_SLOTS),
+                            sizeof *ids->offset, &ids->cap));
+out:
+    return rc;
+}
+
+/* All arrays or none. */
+enum kb_err kb_ids_reserve(struct kb_ids *ids, size_t n, size_t n_bytes)
+{
+    struct kb_moves m;
+
+    kb_moves_init(&m);
+    return kb_moves_finish(&m, kb_ids_grow(ids, n, n_bytes, &m));
 }
 
 /* Cannot fail: the assertion says that the caller forgot to reserve. */

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "err.h"
+#include "moves.h"
 
 #define KB_ID_NONE UINT32_MAX
 #define KB_ID_MAX_BYTES 256u
@@ -30,6 +31,9 @@ uint32_t kb_ids_find(const struct kb_ids *ids, const char *id);
 
 /* Memory for n more ids with n_bytes in all (NULs included): the next n kb_ids_add cannot fail. */
 enum kb_err kb_ids_reserve(struct kb_ids *ids, size_t n, size_t n_bytes);
+/* The same beside readers: what has to move is added to m, and the room is there after the swap (moves.h). Nothing is
+ * added when there is room. KB_ELIMIT, KB_ENOMEM. O(n), or nothing. */
+enum kb_err kb_ids_grow(struct kb_ids *ids, size_t n, size_t n_bytes, struct kb_moves *m);
 
 /* Index of id, added when new. Needs a reservation when new (asserted). */
 uint32_t kb_ids_add(struct kb_ids *ids, const char *id);

@@ -5,6 +5,7 @@
 #ifndef KB_KERNEL_H
 #define KB_KERNEL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 #include "arena.h"
 #include "buf.h"
 #include "history.h"
+#include "ids.h"
 #include "user_kernel.h"
 
 /* A point; x (context, then features: dim doubles) is borrowed. */
@@ -43,11 +45,27 @@ struct kb_kernel {
     bool has_levels;         /* one more factor: [level == level'], and level 0 teaches nothing */
 };
 
+/* Of a long pass over the history, for other threads to look at it: rows passed so far, and whether it is to end. */
+struct kb_watch {
+    _Atomic uint64_t done;
+    _Atomic bool is_cancelled;
+};
+
 /* Memory of a reader: an arena and the user kernel's work vectors. */
 struct kb_scratch {
     struct kb_arena arena;
     struct kb_user_scratch *user;
+    struct kb_watch *watch; /* NULL: nobody looks */
 };
+
+/* Called by long passes for every n rows; false once they are to end. */
+static inline bool kb_scratch_goes_on(struct kb_scratch *s, size_t n)
+{
+    if (s->watch == NULL)
+        return true;
+    atomic_fetch_add_explicit(&s->watch->done, n, memory_order_relaxed);
+    return !atomic_load_explicit(&s->watch->is_cancelled, memory_order_relaxed);
+}
 
 enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_graph *graph);
 /* The same, with the user kernel's values shared with `other`, whose user kernel and graph spec must have. */
@@ -82,6 +100,8 @@ struct kb_support {
 void kb_support_init(struct kb_support *s, size_t dim);
 void kb_support_close(struct kb_support *s);
 enum kb_err kb_support_reserve(struct kb_support *s, size_t n_more);
+/* The same beside readers: what has to move is added to m (moves.h). */
+enum kb_err kb_support_grow(struct kb_support *s, size_t n_more, struct kb_moves *m);
 void kb_support_push(struct kb_support *s, const struct kb_point *p, uint32_t anchor); /* room reserved */
 struct kb_point kb_support_point(const struct kb_support *s, size_t i);
 
@@ -100,5 +120,17 @@ void kb_kernel_block(const struct kb_kernel *k, const struct kb_support *s, cons
 
 /* Arena bytes that one kb_kernel_block call may draw. */
 size_t kb_kernel_block_bytes(size_t n_support);
+
+/* Row of the history as a point; borrowed. */
+static inline struct kb_point kb_history_point(const struct kb_history *h, const uint32_t *node_of, size_t row)
+{
+    uint32_t user = h->user[row];
+    return (struct kb_point){
+        .user = {.index = user, .node = node_of != NULL ? node_of[user] : KB_ID_NONE},
+        .arm = h->arm[row],
+        .x = h->x + row * h->dim,
+        .level = h->level[row],
+    };
+}
 
 #endif

@@ -1,5 +1,6 @@
-/* Inside of the dictionary posterior: its state, shared by post_nystrom.c (learning and admissions while it serves)
- * nystrom_build.c (choosing and filling before it does) and nystrom_resample.c. Only these include this. */
+/* Inside of the dictionary posterior: its state, shared by post_nystrom.c and nystrom_admit.c (learning and admissions
+ * while it serves), nystrom_build.c (choosing and filling before it does) and nystrom_resample.c. Only these include
+ * this. */
 #ifndef KB_NYSTROM_H
 #define KB_NYSTROM_H
 
@@ -21,9 +22,11 @@ struct kb_nystrom {
     size_t sweep_bytes;          /* what it takes, as of the last commit, for readers */
     struct kb_admission admission;
     /* The point about to enter: its kernel column, its border of A, and what borders V and b. [cap] each. */
-    double *k_z, *cross;
+    double *k_z, *cross, *late_cross;
     struct kb_feature_border border;
     double diag, square, target, probability;
+    double late_square, late_target; /* of what is learned while the point is on its way in, as late_cross */
+    bool is_entering;
 };
 
 /* The struct behind the interface: it begins with its kb_posterior. */
@@ -45,6 +48,18 @@ void kb_nystrom_prepare_point(struct kb_nystrom *n, struct kb_scratch *s);
 
 /* Appends the prepared point to A and to the admission rule's state. Room reserved. O(m^2). */
 void kb_nystrom_enter_point(struct kb_nystrom *n, double probability, struct kb_scratch *s);
+
+/* The steps of an admission, and what learning owes a point on its way in (nystrom_admit.c). sweep: false when it was
+ * told to end. */
+void kb_nystrom_put_atom(struct kb_posterior *p, const struct kb_point *pt, double probability, struct kb_scratch *s);
+void kb_nystrom_open_atom(struct kb_posterior *p);
+bool kb_nystrom_sweep(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
+                      struct kb_scratch *s);
+double kb_nystrom_sweep_work(const struct kb_posterior *p, size_t n_rows);
+void kb_nystrom_learn_entering(struct kb_nystrom *n, const double *k, double d_count, double d_sum);
+void kb_nystrom_close_atom(struct kb_posterior *p);
+void kb_nystrom_abandon_atom(struct kb_posterior *p);
+void kb_nystrom_commit_atom(struct kb_posterior *p, struct kb_scratch *s);
 
 /* What choosing and resampling share: the admission probability with the arena left as it was; whether an event names
  * the row; one more point behind the dictionary. [building] */

@@ -67,6 +67,10 @@ enum kb_err kb_nystrom_choose(struct kb_posterior *p, const struct kb_history *h
     rc = chosen != NULL ? kb_posterior_fit_for(p, s, most, 0) : KB_ENOMEM;
     KB_TRY(rc);
     for (size_t row = 0; row < h->n && count < most; row++) {
+        if (row % KB_BLOCK == 0 && !kb_scratch_goes_on(s, KB_BLOCK)) {
+            rc = KB_ECANCELLED;
+            goto out;
+        }
         if (!kb_nystrom_can_name(h, row))
             continue;
         struct kb_point pt = kb_history_point(h, node_of, row);
@@ -142,9 +146,13 @@ enum kb_err kb_nystrom_fill(struct kb_posterior *p, const struct kb_history *h, 
     double *block = kb_posterior_block(s, m);
     for (size_t i = 0; i < n->n_ridges; i++)
         kb_ridge_clear(&n->ridge[i], m);
-    for (size_t first = 0; first < h->n; first += KB_BLOCK)
+    for (size_t first = 0; first < h->n && rc == KB_OK; first += KB_BLOCK) {
         fill_block(n, h, node_of, first, h->n - first < KB_BLOCK ? h->n - first : KB_BLOCK, s, block);
+        if (!kb_scratch_goes_on(s, KB_BLOCK))
+            rc = KB_ECANCELLED;
+    }
     kb_arena_reset(&s->arena, mark);
+    KB_TRY(rc);
     for (size_t i = 1; i < n->n_ridges; i++)
         kb_ridge_gather_from(&n->ridge[i], &n->ridge[0], m);
     for (size_t i = 0; i < n->n_ridges && m > 0; i++)

@@ -27,7 +27,7 @@
 #include "rng.h"
 
 /* p_j of every row, 0 for those that no event names. Asked for before p is built, since `from` may be p. */
-static void probabilities(const struct kb_posterior *from, const struct kb_history *h, const uint32_t *node_of,
+static enum kb_err probabilities(const struct kb_posterior *from, const struct kb_history *h, const uint32_t *node_of,
                           double q, struct kb_scratch *s, double *probability)
 {
     struct kb_point block[KB_BLOCK];
@@ -36,9 +36,12 @@ static void probabilities(const struct kb_posterior *from, const struct kb_histo
         for (size_t i = 0; i < n; i++)
             block[i] = kb_history_point(h, node_of, first + i);
         kb_posterior_variances(from, block, n, s, probability + first);
+        if (!kb_scratch_goes_on(s, n))
+            return KB_ECANCELLED;
     }
     for (size_t row = 0; row < h->n; row++)
         probability[row] = kb_nystrom_can_name(h, row) ? fmin(1.0, q * probability[row] / from->lambda) : 0.0;
+    return KB_OK;
 }
 
 /* Whether one of the row's pulls succeeds: 1 - (1 - p)^n without cancellation for small p. A p of 1 gives -expm1(-inf),
@@ -86,7 +89,7 @@ enum kb_err kb_nystrom_resample(struct kb_posterior *p, const struct kb_posterio
         goto out;
     KB_TRY(kb_posterior_fit_scratch(from, s, 0));
     KB_TRY(kb_posterior_fit_for(p, s, most, 0));
-    probabilities(from, h, node_of, p->q, s, probability);
+    KB_TRY(probabilities(from, h, node_of, p->q, s, probability));
     for (size_t row = 0; row < h->n && count < most; row++) {
         struct kb_atom atom = {.row = row, .probability = probability[row]};
         if (is_drawn(probability[row], h->count[row], key, row))

@@ -40,46 +40,55 @@ void kb_pending_close(struct kb_pending *p)
     kb_pending_init(p);
 }
 
-/* Needs a table. The low bits of the hash. Not folded, unlike the tables of ids.c and history.c. */
+/* Of a table of n_slots. The low bits of the hash. Not folded, unlike the tables of ids.c and history.c. */
+static size_t home_in(size_t n_slots, const char *id)
+{
+    return (size_t)kb_hash_str(KB_HASH_INIT, id) & (n_slots - 1);
+}
+
+/* Needs a table. */
 static size_t home_of(const struct kb_pending *p, const char *id)
 {
-    return (size_t)kb_hash_str(KB_HASH_INIT, id) & (p->n_slots - 1);
+    return home_in(p->n_slots, id);
 }
 
-/* Puts the entry into the first free slot from its home on. Room is the caller's business. No comparison
+/* Puts the entry into the first free slot of a table from its home on. Room is the caller's business. No comparison
  * with what stands there: ids are distinct. */
-static void place(struct kb_pending *p, struct kb_pending_entry *entry)
+static void place(struct kb_pending_entry **slot, size_t n_slots, struct kb_pending_entry *entry)
 {
-    size_t i = home_of(p, entry->id);
+    size_t i = home_in(n_slots, entry->id);
 
-    while (p->slot[i] != NULL)
-        i = (i + 1) & (p->n_slots - 1);
-    p->slot[i] = entry;
+    while (slot[i] != NULL)
+        i = (i + 1) & (n_slots - 1);
+    slot[i] = entry;
 }
 
-/* The entries stay where they are, only the table of pointers is made anew. KB_ENOMEM changes nothing. */
-enum kb_err kb_pending_reserve(struct kb_pending *p, size_t n)
+/* The entries stay where they are, only the table of pointers is made anew. */
+enum kb_err kb_pending_grow(struct kb_pending *p, size_t n, struct kb_moves *m)
 {
     size_t want = p->n_slots > 0 ? p->n_slots : 64;
-    struct kb_pending_entry **old = p->slot;
-    const size_t n_old = p->n_slots;
 
     /* at most half full after n more */
     while (want / 2 < p->n + n)
         want *= 2;
-    if (want == n_old)
+    if (want == p->n_slots)
         return KB_OK;
     struct kb_pending_entry **slot = kb_array(want, 1, sizeof(struct kb_pending_entry *));
     if (slot == NULL)
         return KB_ENOMEM;
-    p->slot = slot;
-    p->n_slots = want;
-    /* the old table is only read from here on: entries change places, not addresses */
-    for (size_t i = 0; i < n_old; i++)
-        if (old[i] != NULL)
-            place(p, old[i]);
-    kb_free(old);
-    return KB_OK;
+    for (size_t i = 0; i < p->n_slots; i++)
+        if (p->slot[i] != NULL)
+            place(slot, want, p->slot[i]);
+    return kb_moves_take(m, &p->slot, slot, &p->n_slots, want);
+}
+
+/* KB_ENOMEM changes nothing. */
+enum kb_err kb_pending_reserve(struct kb_pending *p, size_t n)
+{
+    struct kb_moves m;
+
+    kb_moves_init(&m);
+    return kb_moves_finish(&m, kb_pending_grow(p, n, &m));
 }
 
 /* All fields but id, counts and pointers are zero: the caller fills them. n_slots is at most 16 and dim
@@ -111,7 +120,7 @@ struct kb_pending_entry *kb_pending_entry_new(const char *id, size_t n_slots, si
 void kb_pending_insert(struct kb_pending *p, struct kb_pending_entry *entry)
 {
     assert(p->n < p->n_slots / 2);
-    place(p, entry);
+    place(p->slot, p->n_slots, entry);
     p->n++;
     p->bytes += entry->bytes;
     if (entry->expires_at_ms < p->next_expiry_ms)
@@ -156,7 +165,7 @@ void kb_pending_remove(struct kb_pending *p, struct kb_pending_entry *entry)
         struct kb_pending_entry *moved = p->slot[i];
 
         p->slot[i] = NULL;
-        place(p, moved);
+        place(p->slot, p->n_slots, moved);
     }
     p->n--;
     p->bytes -= entry->bytes;

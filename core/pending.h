@@ -13,6 +13,7 @@
 
 #include "buf.h"
 #include "err.h"
+#include "moves.h"
 
 struct kb_pending_slot {
     /* interned */
@@ -52,6 +53,8 @@ void kb_pending_close(struct kb_pending *p);
 
 /* Room in the table for n more entries. */
 enum kb_err kb_pending_reserve(struct kb_pending *p, size_t n);
+/* The same beside readers: a larger table is added to m when one is needed (moves.h). */
+enum kb_err kb_pending_grow(struct kb_pending *p, size_t n, struct kb_moves *m);
 
 /* A new entry with room for its vectors (x zeroed), outside any table; kb_free releases it. NULL: no memory. */
 struct kb_pending_entry *kb_pending_entry_new(const char *id, size_t n_slots, size_t dim);

@@ -30,7 +30,7 @@
 #include <string.h>
 
 #include "factor_io.h"
-#include "grow.h"
+#include "alloc.h"
 #include "hash.h"
 #include "linalg.h"
 #include "point_index.h"
@@ -90,15 +90,15 @@ static uint32_t find_point(const struct exact *e, const struct kb_point *pt)
     return kb_point_index_find(&e->index, &e->base.kernel, &e->base.support, pt);
 }
 
-/* All or nothing is the caller's: arrays that have grown already stay larger, which nobody sees. */
-static enum kb_err exact_reserve(struct kb_posterior *p, size_t n)
+/* The index is the writer's alone and grows in place. */
+static enum kb_err exact_grow(struct kb_posterior *p, size_t n, struct kb_moves *m)
 {
     enum kb_err rc;
     struct exact *e = exact_of(p);
-    KB_TRY(kb_chol_reserve(&e->f, n));
-    KB_TRY(kb_grow_doubles(&e->count, n));
-    KB_TRY(kb_grow_doubles(&e->sum, n));
-    KB_TRY(kb_grow_doubles(&e->w, n));
+    KB_TRY(kb_chol_grow(&e->f, n, m));
+    KB_TRY(kb_moves_add(m, &e->count, p->support.n, n, sizeof *e->count, NULL));
+    KB_TRY(kb_moves_add(m, &e->sum, p->support.n, n, sizeof *e->sum, NULL));
+    KB_TRY(kb_moves_add(m, &e->w, p->support.n, n, sizeof *e->w, NULL));
     KB_TRY(kb_point_index_reserve(&e->index, n, &p->kernel, &p->support));
 out:
     return rc;
@@ -416,7 +416,7 @@ const struct kb_posterior_ops kb_posterior_exact_ops = {
     .init = exact_init,
     .close = exact_close,
     .held_bytes = exact_held_bytes,
-    .reserve = exact_reserve,
+    .grow = exact_grow,
     .predict_block = exact_predict_block,
     .decompose = exact_decompose,
     .project_block = exact_project_block,

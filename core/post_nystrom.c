@@ -8,27 +8,15 @@
  *
  *   mean(s) = z.V^-1 b       sd^2(s) = r(s) + lambda z.V^-1 z       r = k(s,s) - z.z
  *
- * When a point enters the dictionary every past observation gains a coordinate, found by one pass over the distinct
- * rows of the history (n_j observations, reward sum S_j). With u = sum n_j z_new,j k_Z(s_j), gathered over blocks,
- *   sum n_j z_new,j z_j = A^-1 u,    sum n_j z_new,j^2,    sum S_j z_new,j
- * border V and b (ridge.c), so that the posterior is always the one of EK Prop. 4.2 for the present dictionary on the
- * *whole* history, not only from the admission on. Features are never stored; kernel values between rows and dictionary
- * are kept while they are few (sweep_cache.h), and computed anew in that pass where not.
- *
- * The pass (sweep) writes to the side (`border`, `k_z`, `cross`, and the support's place behind the points in force),
- * where readers do not look; commit makes it visible in O(m^2).
- *
- * Cost: learn O(m (dim + m)); predict the same per candidate; sweep O(n (m + dim)), O(n m dim) without
- * kept values. Building: nystrom_build.c. */
+ * Cost: learn O(m (dim + m)); predict the same per candidate. How a point enters: nystrom_admit.c; building from a
+ * history: nystrom_build.c. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-#include "grow.h"
+#include "alloc.h"
 #include "linalg.h"
 #include "nystrom.h"
-
-#define SPARE 4 /* a cache of the sweep grows by this share of its width */
 
 /* Three parts, each with its own state; empty. */
 static enum kb_err nystrom_init(struct kb_posterior *p, const struct kb_spec *spec)
@@ -55,24 +43,26 @@ static void nystrom_close(struct kb_posterior *p)
     kb_admission_close(&n->admission);
     kb_free(n->k_z);
     kb_free(n->cross);
+    kb_free(n->late_cross);
     kb_free(n->border.l);
     kb_free(n->border.q);
 }
 
-/* All or nothing is the caller's: what has grown already stays larger, which nobody sees. */
-static enum kb_err nystrom_reserve(struct kb_posterior *p, size_t n_points)
+/* What the writer alone works in moves with the rest; nothing in it outlives a step. */
+static enum kb_err nystrom_grow(struct kb_posterior *p, size_t n_points, struct kb_moves *m)
 {
     enum kb_err rc;
     struct kb_nystrom *n = kb_nystrom_of(p);
-    KB_TRY(kb_features_reserve(&n->features, n_points));
+    KB_TRY(kb_features_grow(&n->features, n_points, m));
     for (size_t i = 0; i < n->n_ridges; i++)
-        KB_TRY(kb_ridge_reserve(&n->ridge[i], n_points));
-    KB_TRY(kb_projection_error_reserve(&n->error, n_points));
-    KB_TRY(kb_admission_reserve(&n->admission, n_points));
-    KB_TRY(kb_grow_doubles(&n->k_z, n_points));
-    KB_TRY(kb_grow_doubles(&n->cross, n_points));
-    KB_TRY(kb_grow_doubles(&n->border.l, n_points));
-    KB_TRY(kb_grow_doubles(&n->border.q, n_points));
+        KB_TRY(kb_ridge_grow(&n->ridge[i], n_points, m));
+    KB_TRY(kb_projection_error_grow(&n->error, n_points, m));
+    KB_TRY(kb_admission_grow(&n->admission, n_points, m));
+    KB_TRY(kb_moves_add(m, &n->k_z, 0, n_points, sizeof *n->k_z, NULL));
+    KB_TRY(kb_moves_add(m, &n->cross, 0, n_points, sizeof *n->cross, NULL));
+    KB_TRY(kb_moves_add(m, &n->late_cross, 0, n_points, sizeof *n->late_cross, NULL));
+    KB_TRY(kb_moves_add(m, &n->border.l, 0, n_points, sizeof *n->border.l, NULL));
+    KB_TRY(kb_moves_add(m, &n->border.q, 0, n_points, sizeof *n->border.q, NULL));
 out:
     return rc;
 }
@@ -82,7 +72,7 @@ static size_t nystrom_held_bytes(const struct kb_posterior *p)
 {
     const struct kb_nystrom *n = kb_nystrom_of_const(p);
     size_t a = n->features.a.cap;
-    return (a * a + 4 * p->cap) * sizeof(double) + n->n_ridges * kb_ridge_bytes(&n->ridge[0]) +
+    return (a * a + 5 * p->cap) * sizeof(double) + n->n_ridges * kb_ridge_bytes(&n->ridge[0]) +
            kb_projection_error_bytes(&n->error) + n->sweep_bytes + kb_admission_bytes(&n->admission);
 }
 
@@ -129,7 +119,9 @@ static void nystrom_learn(struct kb_posterior *p, const struct kb_point *pt, dou
     double *z = kb_arena_doubles(&s->arena, m + 1), *work = kb_arena_doubles(&s->arena, m + 1);
     double diag = kb_kernel_diag(&p->kernel, pt, s), residual;
     struct kb_foretold foretold[KB_N_MIXTURE];
-    kb_posterior_column(p, m, pt, s, z);
+    kb_posterior_column(p, m + n->is_entering, pt, s, z);
+    if (n->is_entering)
+        kb_nystrom_learn_entering(n, z, d_count, d_sum);
     if (m > 0)
         kb_features_map(&n->features, z);
     kb_features_residuals(&n->features, z, m, 1, &diag, &residual);
@@ -144,145 +136,6 @@ static void nystrom_learn(struct kb_posterior *p, const struct kb_point *pt, dou
         memcpy(work, z, m * sizeof *z);
         kb_ridge_learn(&n->ridge[i], work, d_count, d_sum);
     }
-}
-
-/* --- admission --------------------------------------------------------------------------------------------- */
-
-double kb_nystrom_admission(const struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
-{
-    const struct kb_nystrom *n = kb_nystrom_of_const(p);
-    size_t m = p->support.n;
-    double *k_z = kb_arena_doubles(&s->arena, m), *z = kb_arena_doubles(&s->arena, m);
-    struct kb_admission_query q = {.k_z = k_z, .diag = kb_kernel_diag(&p->kernel, pt, s)};
-    q.residual = q.diag;
-    if (m > 0) {
-        kb_posterior_column(p, m, pt, s, k_z);
-        memcpy(z, k_z, m * sizeof *z);
-        kb_features_map(&n->features, z);
-        kb_features_residuals(&n->features, z, m, 1, &q.diag, &q.residual);
-    }
-    return kb_admission_probability(&n->admission, &q, z);
-}
-
-void kb_nystrom_prepare_point(struct kb_nystrom *n, struct kb_scratch *s)
-{
-    struct kb_posterior *p = &n->base;
-    size_t m = n->features.a.n;
-    struct kb_point pt = kb_support_point(&p->support, m);
-    kb_posterior_column(p, m, &pt, s, n->k_z);
-    n->diag = kb_kernel_diag(&p->kernel, &pt, s);
-    kb_features_border(&n->features, n->k_z, n->diag, &n->border);
-}
-
-void kb_nystrom_enter_point(struct kb_nystrom *n, double probability, struct kb_scratch *s)
-{
-    size_t mark = kb_arena_mark(&s->arena);
-    double *work = kb_arena_doubles(&s->arena, n->features.a.n + 1);
-    struct kb_admission_query q = {.k_z = n->k_z, .diag = n->diag, .residual = n->border.pivot * n->border.pivot};
-    if (n->border.is_clamped)
-        kb_posterior_count_clamp(&n->base);
-    kb_admission_append(&n->admission, &q, probability, work);
-    kb_features_append(&n->features, &n->border);
-    kb_arena_reset(&s->arena, mark);
-}
-
-/* Kernel values of rows first..first + n_rows - 1 over the dictionary and the point behind it. Values that an earlier
- * sweep has left in the block are taken as they are: they are the same function of the same points. */
-static void fill_columns(const struct kb_nystrom *n, const struct kb_history *h, const uint32_t *node_of, size_t first,
-                         size_t n_rows, struct kb_scratch *s, double *block, size_t ld)
-{
-    size_t m = n->features.a.n;
-    struct kb_support last = n->base.support; /* the point behind the dictionary, as a support of one */
-    last.user += m, last.anchor += m, last.arm += m, last.level += m, last.x += m * last.dim;
-    last.n = last.cap = 1;
-    for (size_t i = 0; i < n_rows; i++) {
-        struct kb_point pt = kb_history_point(h, node_of, first + i);
-        if (first + i >= n->sweep.rows)
-            kb_posterior_column(&n->base, m + 1, &pt, s, block + i * ld);
-        else
-            kb_kernel_column(&n->base.kernel, &last, 1, &pt, kb_posterior_user_diag(&n->base, pt.user, s),
-                             block + i * ld + m);
-    }
-}
-
-/* Adds rows first..first + n_rows - 1 of the history to cross (still before A^-1), square and target. */
-static void sweep_block(struct kb_nystrom *n, const struct kb_history *h, size_t first, size_t n_rows,
-                        const double *block, size_t ld)
-{
-    size_t m = n->features.a.n;
-    double z_new[KB_BLOCK], weighted[KB_BLOCK];
-    kb_features_new_coordinates(&n->features, &n->border, block, ld, n_rows, z_new);
-    for (size_t i = 0; i < n_rows; i++) {
-        weighted[i] = h->count[first + i] * z_new[i];
-        n->square += weighted[i] * z_new[i];
-        n->target += h->sum[first + i] * z_new[i];
-    }
-    if (m > 0)
-        kb_gemv(m, n_rows, 1.0, block, ld, weighted, 1.0, n->cross);
-}
-
-/* Every block of the history, in the cache where there is one and else in the scratch. */
-static void sweep_history(struct kb_nystrom *n, const struct kb_history *h, const uint32_t *node_of,
-                          struct kb_scratch *s)
-{
-    size_t m = n->features.a.n, stride = kb_block_ld(m + 1 + (m + 1) / SPARE);
-    bool is_cached = kb_sweep_cache_fit(&n->sweep, h->n, stride);
-    double *block = is_cached ? NULL : kb_posterior_block(s, m + 1);
-    for (size_t first = 0; first < h->n; first += KB_BLOCK) {
-        size_t n_rows = h->n - first < KB_BLOCK ? h->n - first : KB_BLOCK;
-        size_t ld = is_cached ? n->sweep.stride : kb_block_ld(m + 1);
-        double *rows = is_cached ? n->sweep.k + first * ld : block;
-        fill_columns(n, h, node_of, first, n_rows, s, rows, ld);
-        sweep_block(n, h, first, n_rows, rows, ld);
-    }
-    if (is_cached)
-        n->sweep.rows = h->n;
-}
-
-/* Puts the point behind the dictionary in force and gathers what will border A, V and b (file header). */
-static void nystrom_sweep_atom(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
-                               struct kb_atom atom, struct kb_scratch *s)
-{
-    struct kb_nystrom *n = kb_nystrom_of(p);
-    size_t m = p->support.n;
-    struct kb_point pt = kb_history_point(h, node_of, atom.row);
-    uint32_t anchor = kb_user_kernel_find_anchor(p->kernel.user, pt.user);
-    assert(anchor != KB_ID_NONE);
-    kb_support_put(&p->support, m, &pt, anchor);
-    kb_nystrom_prepare_point(n, s);
-    n->probability = atom.probability;
-    n->square = n->target = 0;
-    memset(n->cross, 0, p->cap * sizeof *n->cross);
-    sweep_history(n, h, node_of, s);
-    if (m > 0)
-        kb_features_map(&n->features, n->cross);
-}
-
-/* The new coordinate in every regression. */
-static void append_ridges(struct kb_nystrom *n, struct kb_scratch *s)
-{
-    size_t m = n->base.support.n;
-    double *cross = kb_arena_doubles(&s->arena, m + 1);
-    for (size_t i = 0; i < n->n_ridges; i++) {
-        memcpy(cross, n->cross, m * sizeof *cross);
-        if (kb_ridge_append(&n->ridge[i], cross, n->square, n->target))
-            kb_posterior_count_clamp(&n->base);
-    }
-}
-
-/* Makes what the sweep prepared part of the model: borders, support, the user's column. */
-static void nystrom_commit_atom(struct kb_posterior *p, struct kb_scratch *s)
-{
-    struct kb_nystrom *n = kb_nystrom_of(p);
-    assert(p->support.n < p->cap);
-    kb_user_kernel_commit_anchor(p->kernel.user, p->support.anchor[p->support.n]);
-    struct kb_point pt = kb_support_point(&p->support, p->support.n);
-    kb_projection_error_append(&n->error, &p->kernel, &pt, n->border.l, p->support.n, n->border.pivot, n->square,
-                               &s->arena);
-    kb_nystrom_enter_point(n, n->probability, s);
-    append_ridges(n, s);
-    n->sweep_bytes = kb_sweep_cache_bytes(&n->sweep);
-    p->support.n++; /* put there by the sweep */
 }
 
 /* --- facts, digest, snapshot --------------------------------------------------------------------------------- */
@@ -371,7 +224,7 @@ const struct kb_posterior_ops kb_posterior_nystrom_ops = {
     .init = nystrom_init,
     .close = nystrom_close,
     .held_bytes = nystrom_held_bytes,
-    .reserve = nystrom_reserve,
+    .grow = nystrom_grow,
     .predict_block = nystrom_predict_block,
     .is_sketch = true,
     .decompose = nystrom_decompose,
@@ -380,8 +233,13 @@ const struct kb_posterior_ops kb_posterior_nystrom_ops = {
     .learn = nystrom_learn,
     .fill = kb_nystrom_fill,
     .admission = kb_nystrom_admission,
-    .sweep_atom = nystrom_sweep_atom,
-    .commit_atom = nystrom_commit_atom,
+    .put_atom = kb_nystrom_put_atom,
+    .open_atom = kb_nystrom_open_atom,
+    .sweep = kb_nystrom_sweep,
+    .close_atom = kb_nystrom_close_atom,
+    .abandon_atom = kb_nystrom_abandon_atom,
+    .commit_atom = kb_nystrom_commit_atom,
+    .sweep_work = kb_nystrom_sweep_work,
     .choose = kb_nystrom_choose,
     .resample = kb_nystrom_resample,
     .facts = nystrom_facts,

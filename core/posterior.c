@@ -6,8 +6,8 @@
  *
  * Account of staged work. Each stage call adds one to n_staged, and one to n_staged_points when it may add a
  * support point. A learning step or a commit takes one off; when none are left the points are forgotten too,
- * since a point staged twice is added once. `grow` makes room for support.n + n_staged_points and is the only
- * place, besides building, where what readers see may move.
+ * since a point staged twice is added once. `grow` makes room for support.n + n_staged_points, beside readers, and
+ * what they see moves in the swap that follows it (moves.h), or while a posterior is built that nobody reads.
  *
  * Variances are kept inside [0, k(s,s)], where they lie in exact arithmetic; leaving it by more than rounding
  * explains is counted (n_clamped), so a degraded model shows in its facts and not as a NaN that wins an argmax.
@@ -147,6 +147,11 @@ enum kb_err kb_posterior_fit_scratch(const struct kb_posterior *p, struct kb_scr
     return kb_posterior_fit_for(p, s, p->cap, extra_bytes);
 }
 
+enum kb_err kb_posterior_fit_staged(const struct kb_posterior *p, struct kb_scratch *s)
+{
+    return kb_posterior_fit_for(p, s, p->support.n + p->n_staged_points, 0);
+}
+
 /* --- readers ------------------------------------------------------------------------------------------- */
 
 void kb_posterior_count_clamp(const struct kb_posterior *p)
@@ -211,21 +216,34 @@ void kb_posterior_column(const struct kb_posterior *p, size_t n, const struct kb
 
 /* --- staging and learning ------------------------------------------------------------------------------- */
 
-/* Doubles, but not past max_support, where doubling a factor would only waste a square. `cap` is set last: after a
- * failure some arrays are larger than it says, and nothing else has changed. */
-enum kb_err kb_posterior_reserve(struct kb_posterior *p, size_t n)
+/* Doubles, but not past max_support, where doubling a factor would only waste a square. */
+static size_t coming_cap(const struct kb_posterior *p, size_t n)
+{
+    if (n <= p->cap)
+        return p->cap;
+    size_t cap = kb_grown_cap(p->cap, n, FIRST_SUPPORT);
+    return cap <= p->max_support ? cap : n > p->max_support ? n : p->max_support;
+}
+
+/* `cap` goes with the last array. */
+static enum kb_err grow_to(struct kb_posterior *p, size_t n, struct kb_moves *m)
 {
     enum kb_err rc;
-    if (n <= p->cap)
+    const size_t cap = coming_cap(p, n);
+    if (cap == p->cap)
         return KB_OK;
-    size_t cap = kb_grown_cap(p->cap, n, FIRST_SUPPORT);
-    if (cap > p->max_support)
-        cap = n > p->max_support ? n : p->max_support;
-    KB_TRY(p->ops->reserve(p, cap));
-    KB_TRY(kb_support_reserve(&p->support, cap - p->support.n));
-    p->cap = cap;
+    KB_TRY(p->ops->grow(p, cap, m));
+    KB_TRY(kb_support_grow(&p->support, cap - p->support.n, m));
+    KB_TRY(kb_moves_number(m, &p->cap, cap));
 out:
     return rc;
+}
+
+enum kb_err kb_posterior_reserve(struct kb_posterior *p, size_t n)
+{
+    struct kb_moves m;
+    kb_moves_init(&m);
+    return kb_moves_finish(&m, grow_to(p, n, &m));
 }
 
 /* One staged step has been used; points staged twice are forgotten with the last of them. */
@@ -261,14 +279,11 @@ enum kb_err kb_posterior_stage_learn(struct kb_posterior *p, const struct kb_poi
     return stage(p, pt, !kb_kernel_ignores(&p->kernel, pt) && p->ops->learn_adds_point(p, pt), s);
 }
 
-bool kb_posterior_needs_growth(const struct kb_posterior *p)
+enum kb_err kb_posterior_grow(struct kb_posterior *p, struct kb_scratch *s, struct kb_moves *m)
 {
-    return p->support.n + p->n_staged_points > p->cap;
-}
-
-enum kb_err kb_posterior_grow(struct kb_posterior *p)
-{
-    return kb_posterior_reserve(p, p->support.n + p->n_staged_points);
+    const size_t n = p->support.n + p->n_staged_points;
+    const enum kb_err rc = grow_to(p, n, m);
+    return rc == KB_OK ? kb_posterior_fit_for(p, s, coming_cap(p, n), 0) : rc;
 }
 
 void kb_posterior_discard(struct kb_posterior *p)
@@ -325,13 +340,39 @@ enum kb_err kb_posterior_stage_atom(struct kb_posterior *p, const struct kb_poin
     return stage(p, pt, true, s);
 }
 
-void kb_posterior_sweep_atom(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
-                             struct kb_atom atom, struct kb_scratch *s)
+void kb_posterior_put_atom(struct kb_posterior *p, const struct kb_point *pt, double probability,
+                           struct kb_scratch *s)
 {
-    assert(p->ops->sweep_atom != NULL && p->support.n < p->cap && atom.row < h->n);
+    assert(p->ops->put_atom != NULL && p->support.n < p->cap);
     size_t mark = kb_arena_mark(&s->arena);
-    p->ops->sweep_atom(p, h, node_of, atom, s);
+    p->ops->put_atom(p, pt, probability, s);
     kb_arena_reset(&s->arena, mark);
+}
+
+void kb_posterior_open_atom(struct kb_posterior *p)
+{
+    p->ops->open_atom(p);
+    use_staged(p);
+}
+
+bool kb_posterior_sweep(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
+                        struct kb_scratch *s)
+{
+    size_t mark = kb_arena_mark(&s->arena);
+    bool is_done = p->ops->sweep(p, h, node_of, s);
+    kb_arena_reset(&s->arena, mark);
+    return is_done;
+}
+
+void kb_posterior_close_atom(struct kb_posterior *p)
+{
+    p->ops->close_atom(p);
+}
+
+void kb_posterior_abandon_atom(struct kb_posterior *p)
+{
+    if (p->ops->abandon_atom != NULL)
+        p->ops->abandon_atom(p);
 }
 
 void kb_posterior_commit_atom(struct kb_posterior *p, struct kb_scratch *s)
@@ -340,7 +381,11 @@ void kb_posterior_commit_atom(struct kb_posterior *p, struct kb_scratch *s)
     size_t mark = kb_arena_mark(&s->arena);
     p->ops->commit_atom(p, s);
     kb_arena_reset(&s->arena, mark);
-    use_staged(p);
+}
+
+double kb_posterior_sweep_work(const struct kb_posterior *p, size_t n_rows)
+{
+    return p->ops->sweep_work != NULL ? p->ops->sweep_work(p, n_rows) : 0;
 }
 
 enum kb_err kb_posterior_choose(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,

@@ -20,6 +20,7 @@
 
 #include "evidence.h"
 #include "kernel.h"
+#include "moves.h"
 
 struct kb_posterior; /* opaque; owns its kernel */
 struct kb_spectrum;
@@ -44,6 +45,8 @@ enum kb_err kb_posterior_learn_users(struct kb_posterior *p, const struct kb_his
 
 /* Room in *s for predictions (arena and solver). [shared] */
 enum kb_err kb_posterior_fit_scratch(const struct kb_posterior *p, struct kb_scratch *s, size_t extra_bytes);
+/* The same once everything staged has come. */
+enum kb_err kb_posterior_fit_staged(const struct kb_posterior *p, struct kb_scratch *s);
 void kb_scratch_init(struct kb_scratch *s);
 void kb_scratch_close(struct kb_scratch *s);
 
@@ -56,9 +59,10 @@ void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidat
 /* Memory, and user columns, for one more learning step at point pt; adds up over calls until they are used
  * or discarded. [shared] May solve for a user column. */
 enum kb_err kb_posterior_stage_learn(struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s);
-/* Grows what readers see, for all that is staged. [exclusive] Short: only copies. */
-bool kb_posterior_needs_growth(const struct kb_posterior *p);
-enum kb_err kb_posterior_grow(struct kb_posterior *p);
+/* Room in what readers see for all that is staged: what has to move is added to m, and the room is there after the
+ * swap (moves.h); with memory in *s for work on that many points. Nothing is added when there is room. KB_ENOMEM.
+ * [shared] O(n^2) once in so many points as there are. */
+enum kb_err kb_posterior_grow(struct kb_posterior *p, struct kb_scratch *s, struct kb_moves *m);
 void kb_posterior_discard(struct kb_posterior *p); /* forgets everything staged [shared] */
 
 /* d_count more observations at pt with rewards summing to d_sum, and their squares to d_square. d_count is 0
@@ -69,7 +73,7 @@ void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
 /* What the rewards have proved so far (evidence.h), for a posterior that goes on from here: the running sums of a
  * dictionary; of an exact posterior, which needs none itself, what they amount to [TC, eq. 8]. O(n). And back. */
 void kb_posterior_evidence(const struct kb_posterior *p, struct kb_evidence *out);
-void kb_posterior_set_evidence(struct kb_posterior *p, const struct kb_evidence *e); /* before fill */
+void kb_posterior_set_evidence(struct kb_posterior *p, const struct kb_evidence *e); /* then fill or settle */
 
 /* --- what confidence rules read --------------------------------------------------------------------------- */
 
@@ -102,13 +106,25 @@ void kb_posterior_count_empty(const struct kb_posterior *p); /* a decision whose
 bool kb_posterior_admits(struct kb_posterior *p, const struct kb_point *pt, double uniform, struct kb_scratch *s,
                          double *probability);
 
-/* Admission in three steps, so that nothing long runs under exclusion:
- * stage: memory and the user's column [shared]; sweep: the new coordinate of every past point, and the
- * borders of A, V and b, by one pass over the history [shared, cannot fail, O(n m)]; commit [exclusive, O(m^2)]. */
+/* Admission in steps, so that nothing long runs under exclusion or keeps the model from learning (nystrom_admit.c):
+ *   stage   memory and the user's column, as for a learning step                                     [shared]
+ *   put     the point, with its probability, where readers do not look                               [shared]
+ *   open    what is learned from here on counts for the point, too                                   [exclusive, O(1)]
+ *   sweep   the new coordinate of every row of the history as it was at `open`; false: it was told to end through
+ *           s->watch and is to be made again. Beside readers and beside learning, by any thread.     [O(n m)]
+ *   close   the sweep and what was learned since make the borders of V and b; once                   [shared]
+ *   commit  the point is in the dictionary                                                           [exclusive]
+ * node_of: of every user in the history. sweep_work: multiply-adds that a sweep over n rows would take, roughly. */
 enum kb_err kb_posterior_stage_atom(struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s);
-void kb_posterior_sweep_atom(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
-                             struct kb_atom atom, struct kb_scratch *s);
+void kb_posterior_put_atom(struct kb_posterior *p, const struct kb_point *pt, double probability,
+                           struct kb_scratch *s);
+void kb_posterior_open_atom(struct kb_posterior *p);
+bool kb_posterior_sweep(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
+                        struct kb_scratch *s);
+void kb_posterior_close_atom(struct kb_posterior *p);
+void kb_posterior_abandon_atom(struct kb_posterior *p); /* instead of close and commit: nothing has entered */
 void kb_posterior_commit_atom(struct kb_posterior *p, struct kb_scratch *s);
+double kb_posterior_sweep_work(const struct kb_posterior *p, size_t n_rows);
 
 /* Chooses a dictionary for the whole history under spec p: rows in order, one chance per observation
  * (1 - (1-prob)^count), uniform numbers keyed by (key, row). *atoms is allocated (kb_free), may be NULL when
@@ -156,6 +172,7 @@ enum kb_err kb_posterior_facts(const struct kb_posterior *p, struct kb_posterior
 const struct kb_kernel *kb_posterior_kernel(const struct kb_posterior *p);
 
 uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h);
+uint64_t kb_posterior_content_digest(const struct kb_posterior *p, uint64_t h); /* without the evidence */
 
 /* Exact bits out and in; load wants a posterior fresh from kb_posterior_new with the same spec and graph. */
 void kb_posterior_save(const struct kb_posterior *p, struct kb_writer *w);

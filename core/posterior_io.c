@@ -146,6 +146,11 @@ out:
 /* Points by what identifies them in the log, then the representation's numbers; n_clamped and caches are left out. */
 uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h)
 {
+    return kb_posterior_content_digest(p, kb_evidence_digest(&p->evidence, h));
+}
+
+uint64_t kb_posterior_content_digest(const struct kb_posterior *p, uint64_t h)
+{
     h = kb_user_kernel_digest(p->kernel.user, h);
     h = kb_hash_u64(h, p->support.n);
     for (size_t i = 0; i < p->support.n; i++) {
@@ -153,6 +158,5 @@ uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h)
         h = kb_hash_u64(h, (uint64_t)p->support.level[i] << 32 | p->support.arm[i]);
         h = kb_hash_bytes(h, p->support.x + i * p->support.dim, p->support.dim * sizeof(double));
     }
-    h = kb_evidence_digest(&p->evidence, h);
     return p->ops->digest(p, kb_hash_double(h, p->accumulated));
 }

@@ -21,8 +21,8 @@ struct kb_posterior_ops {
     enum kb_err (*init)(struct kb_posterior *p, const struct kb_spec *spec);
     void (*close)(struct kb_posterior *p);
     size_t (*held_bytes)(const struct kb_posterior *p);
-    /* Room for n support points in everything but the support itself. Keeps contents; may move arrays. */
-    enum kb_err (*reserve)(struct kb_posterior *p, size_t n);
+    /* Room for n support points in everything but the support itself, after the swap of m (moves.h). Keeps contents. */
+    enum kb_err (*grow)(struct kb_posterior *p, size_t n, struct kb_moves *m);
 
     /* block: support x n_c kernel values, destroyed; diag: k(c, c); mean and variance out. */
     void (*predict_block)(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
@@ -47,9 +47,13 @@ struct kb_posterior_ops {
 
     /* Dictionary; all NULL in a representation that grows none. */
     double (*admission)(const struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s);
-    void (*sweep_atom)(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of, struct kb_atom atom,
-                       struct kb_scratch *s);
+    void (*put_atom)(struct kb_posterior *p, const struct kb_point *pt, double probability, struct kb_scratch *s);
+    void (*open_atom)(struct kb_posterior *p);
+    bool (*sweep)(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of, struct kb_scratch *s);
+    void (*close_atom)(struct kb_posterior *p);
+    void (*abandon_atom)(struct kb_posterior *p);
     void (*commit_atom)(struct kb_posterior *p, struct kb_scratch *s);
+    double (*sweep_work)(const struct kb_posterior *p, size_t n_rows);
     enum kb_err (*choose)(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of, uint64_t key,
                           struct kb_scratch *s, struct kb_atom **atoms, size_t *n);
     enum kb_err (*resample)(struct kb_posterior *p, const struct kb_posterior *from, const struct kb_history *h,
@@ -95,7 +99,7 @@ extern const struct kb_posterior_ops kb_posterior_exact_ops, kb_posterior_nystro
 /* A pivot or variance below its floor by more than rounding explains is counted. */
 void kb_posterior_count_clamp(const struct kb_posterior *p);
 
-/* Makes room for n support points in everything, growing to `n` exactly or by doubling. */
+/* Makes room for n support points in everything, growing to `n` exactly or by doubling. [building] */
 enum kb_err kb_posterior_reserve(struct kb_posterior *p, size_t n);
 
 /* Leading dimension of a block with n rows: whole cache lines, an odd number of them, so that the entries of a
@@ -125,17 +129,5 @@ void kb_posterior_column(const struct kb_posterior *p, size_t n, const struct kb
 
 /* Anchors the users of support points first..n-1 in force (pushed with any anchor). [building] */
 enum kb_err kb_posterior_anchor_support(struct kb_posterior *p, size_t first, struct kb_scratch *s);
-
-/* Row of the history as a point; borrowed. */
-static inline struct kb_point kb_history_point(const struct kb_history *h, const uint32_t *node_of, size_t row)
-{
-    uint32_t user = h->user[row];
-    return (struct kb_point){
-        .user = {.index = user, .node = node_of != NULL ? node_of[user] : KB_ID_NONE},
-        .arm = h->arm[row],
-        .x = h->x + row * h->dim,
-        .level = h->level[row],
-    };
-}
 
 #endif

@@ -8,6 +8,7 @@
  *
  * Cost: about 9 n^3 flops to settle, n^2 flops per candidate to project (a dictionary: 2 n^2). */
 #include <assert.h>
+#include <math.h>
 
 #include "posterior_ops.h"
 
@@ -112,6 +113,8 @@ void kb_posterior_evidence(const struct kb_posterior *p, struct kb_evidence *out
 void kb_posterior_set_evidence(struct kb_posterior *p, const struct kb_evidence *e)
 {
     p->evidence = *e;
+    p->is_unsettled = true; /* bounds rest on it: the next settle makes them anew, however little was learned */
+    p->n_learned = (double)INFINITY;
 }
 
 void kb_posterior_count_empty(const struct kb_posterior *p)

@@ -47,14 +47,11 @@ void kb_projection_error_close(struct kb_projection_error *e)
     kb_free(e->residual);
 }
 
-enum kb_err kb_projection_error_reserve(struct kb_projection_error *e, size_t m)
+enum kb_err kb_projection_error_grow(struct kb_projection_error *e, size_t n, struct kb_moves *m)
 {
-    if (!e->has_blocks || m <= e->cap)
+    if (!e->has_blocks || n <= e->cap)
         return KB_OK;
-    enum kb_err rc = kb_grow_doubles(&e->z, m * BLOCK);
-    if (rc == KB_OK)
-        e->cap = m;
-    return rc;
+    return kb_moves_add(m, &e->z, e->cap, n, BLOCK * sizeof *e->z, &e->cap);
 }
 
 size_t kb_projection_error_bytes(const struct kb_projection_error *e)

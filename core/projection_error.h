@@ -31,7 +31,8 @@ struct kb_projection_error {
 
 enum kb_err kb_projection_error_init(struct kb_projection_error *e, size_t dim, bool has_blocks);
 void kb_projection_error_close(struct kb_projection_error *e);
-enum kb_err kb_projection_error_reserve(struct kb_projection_error *e, size_t m); /* coordinates */
+/* Room for n coordinates after the swap of m (moves.h). KB_ENOMEM. */
+enum kb_err kb_projection_error_grow(struct kb_projection_error *e, size_t n, struct kb_moves *m);
 size_t kb_projection_error_bytes(const struct kb_projection_error *e);
 size_t kb_projection_error_work(void); /* bytes of arena that the calls below draw */
 

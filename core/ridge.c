@@ -23,7 +23,7 @@
 #include <string.h>
 
 #include "factor_io.h"
-#include "grow.h"
+#include "alloc.h"
 #include "hash.h"
 #include "linalg.h"
 
@@ -43,17 +43,14 @@ void kb_ridge_close(struct kb_ridge *v)
     kb_ridge_init(v, v->lambda);
 }
 
-/* Grows the factor first: it is the large one, and b and w that lag behind are no harm while cap is what it
- * was. */
-enum kb_err kb_ridge_reserve(struct kb_ridge *v, size_t n)
+enum kb_err kb_ridge_grow(struct kb_ridge *v, size_t n, struct kb_moves *m)
 {
     enum kb_err rc = KB_OK;
     if (n <= v->cap && v->b != NULL)
         return KB_OK;
-    KB_TRY(kb_chol_reserve(&v->r, n));
-    KB_TRY(kb_grow_doubles(&v->b, n));
-    KB_TRY(kb_grow_doubles(&v->w, n));
-    v->cap = n;
+    KB_TRY(kb_chol_grow(&v->r, n, m));
+    KB_TRY(kb_moves_add(m, &v->b, v->cap, n, sizeof *v->b, NULL));
+    KB_TRY(kb_moves_add(m, &v->w, v->cap, n, sizeof *v->w, &v->cap));
 out:
     return rc;
 }

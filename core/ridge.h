@@ -24,8 +24,8 @@ struct kb_ridge {
 
 void kb_ridge_init(struct kb_ridge *v, double lambda);
 void kb_ridge_close(struct kb_ridge *v);
-/* Room for m = n coordinates, what is there kept. KB_ENOMEM changes nothing that is seen. */
-enum kb_err kb_ridge_reserve(struct kb_ridge *v, size_t n);
+/* Room for n coordinates after the swap of m (moves.h), what is there kept. KB_ENOMEM. */
+enum kb_err kb_ridge_grow(struct kb_ridge *v, size_t n, struct kb_moves *m);
 
 /* Adds d_count observations with rewards summing to d_sum at the feature z (destroyed). O(m^2). */
 void kb_ridge_learn(struct kb_ridge *v, double *z, double d_count, double d_sum);

@@ -173,6 +173,9 @@ void kb_spec_drop_unserved_confidence(struct kb_spec *spec);
  * is due. */
 bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b);
 
+/* Copies from `from` what is read while the model in force is still that of `to`: how rewards are booked. */
+void kb_spec_take_books(struct kb_spec *to, const struct kb_spec *from);
+
 uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h);
 
 #endif

@@ -60,3 +60,11 @@ bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)
            (!kb_spec_reads_spectrum(a) || a->conf.score == b->conf.score) && a->conf.is_mixture == b->conf.is_mixture &&
            kb_rule_reads_levels(a->rule.type) == kb_rule_reads_levels(b->rule.type);
 }
+
+void kb_spec_take_books(struct kb_spec *to, const struct kb_spec *from)
+{
+    to->aggregation = from->aggregation;
+    to->has_default_reward = from->has_default_reward;
+    to->default_reward = from->default_reward;
+    to->reward_window_ms = from->reward_window_ms;
+}

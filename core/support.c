@@ -9,7 +9,7 @@
  *
  * `put` writes behind the points in force, where readers do not look: a staged dictionary point can be evaluated
  * against the whole history while decisions go on. `push` puts and counts. Neither allocates: `reserve` does, and
- * it may move the arrays, so it needs exclusion.
+ * it moves the arrays at once, so it needs exclusion; `grow` leaves a swap to be done (moves.h).
  *
  * Cost: push and put O(dim); reserve amortised O(dim) per point. */
 #include "kernel.h"
@@ -20,8 +20,6 @@
 #include "grow.h"
 
 #define FIRST_POINTS 16u
-
-KB_DEFINE_GROW(grow_users, struct kb_user)
 
 /* dim is fixed for the support's life: context and arm dimensions of the spec. */
 void kb_support_init(struct kb_support *s, size_t dim)
@@ -39,8 +37,8 @@ void kb_support_close(struct kb_support *s)
     kb_support_init(s, s->dim);
 }
 
-/* Only moves arrays when they grow; kb_point values handed out before are then stale. */
-enum kb_err kb_support_reserve(struct kb_support *s, size_t n_more)
+/* Only the points in force are copied: what was put behind them is for a step that is over. */
+enum kb_err kb_support_grow(struct kb_support *s, size_t n_more, struct kb_moves *m)
 {
     enum kb_err rc = KB_OK;
     if (n_more > UINT32_MAX - s->n)
@@ -50,14 +48,22 @@ enum kb_err kb_support_reserve(struct kb_support *s, size_t n_more)
         return KB_OK;
     if (s->dim > 0 && cap > SIZE_MAX / sizeof(double) / s->dim)
         return KB_ENOMEM;
-    KB_TRY(grow_users(&s->user, cap));
-    KB_TRY(kb_grow_u32s(&s->anchor, cap));
-    KB_TRY(kb_grow_u32s(&s->arm, cap));
-    KB_TRY(kb_grow_u32s(&s->level, cap));
-    KB_TRY(kb_grow_doubles(&s->x, cap * s->dim));
-    s->cap = cap;
+    KB_TRY(kb_moves_add(m, &s->user, s->n, cap, sizeof *s->user, NULL));
+    KB_TRY(kb_moves_add(m, &s->anchor, s->n, cap, sizeof *s->anchor, NULL));
+    KB_TRY(kb_moves_add(m, &s->arm, s->n, cap, sizeof *s->arm, NULL));
+    KB_TRY(kb_moves_add(m, &s->x, s->n * s->dim, cap * s->dim, sizeof *s->x, NULL));
+    KB_TRY(kb_moves_add(m, &s->level, s->n, cap, sizeof *s->level, &s->cap));
 out:
     return rc;
+}
+
+/* Only moves arrays when they grow; kb_point values handed out before are then stale. */
+enum kb_err kb_support_reserve(struct kb_support *s, size_t n_more)
+{
+    struct kb_moves m;
+
+    kb_moves_init(&m);
+    return kb_moves_finish(&m, kb_support_grow(s, n_more, &m));
 }
 
 void kb_support_put(struct kb_support *s, size_t i, const struct kb_point *p, uint32_t anchor)

@@ -41,8 +41,7 @@ static struct kb_engine *engine_of(size_t m, double *x)
             x[k] = kb_rng_normal(7, KB_STREAM_SIMULATION, i * DIM + k);
         ev = (struct kb_event){
             .type = KB_EV_OBSERVED, .seq = ++seq, .as.observed = {.user = "u", .arm = {"a", x}, .reward = x[0]}};
-        if (kb_engine_reserve(e, &ev, NULL) != KB_OK || kb_engine_follow_up(e, &ev, &next) != KB_OK ||
-            kb_engine_grow(e) != KB_OK)
+        if (kb_engine_reserve(e, &ev, NULL) != KB_OK || kb_engine_follow_up(e, &ev, &next) != KB_OK)
             die("observe");
         struct kb_event atom = next;
         atom.seq = seq + 1;
@@ -50,12 +49,14 @@ static struct kb_engine *engine_of(size_t m, double *x)
             die("dictionary");
         if (kb_engine_grow(e) != KB_OK)
             die("grow");
+        kb_engine_swap(e);
         kb_engine_apply(e, &ev);
         if (atom.type != KB_EV_NONE) {
             kb_engine_prepare(e, &atom);
             kb_engine_apply(e, &atom);
             seq++;
         }
+        kb_engine_collect(e);
     }
     return e;
 }

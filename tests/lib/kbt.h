@@ -9,6 +9,7 @@
 
 #include "err.h"
 #include "graph.h"
+#include "moves.h"
 
 /* --- allocations ----------------------------------------------------------------------------------- */
 
@@ -51,6 +52,16 @@ void kbt_random_normal(size_t n, uint64_t key, double *x);
 void kbt_random_spd(size_t n, uint64_t key, double ridge, double *a);
 /* A path over all nodes when is_connected, plus n_extra random edges; weights in (0.1, 2.1). *edges is malloc'ed. */
 size_t kbt_random_edges(size_t n_nodes, size_t n_extra, bool is_connected, uint64_t key, struct kb_edge **edges);
+
+/* --- room ------------------------------------------------------------------------------------------- */
+
+/* Lets an array grow that nobody reads: `call` is a growing function that is handed &room (moves.h). */
+#define KBT_ROOM(call)                                                                                                 \
+    do {                                                                                                               \
+        struct kb_moves room;                                                                                          \
+        kb_moves_init(&room);                                                                                          \
+        ck_assert_int_eq(kb_moves_finish(&room, call), KB_OK);                                                         \
+    } while (0)
 
 /* --- runner ---------------------------------------------------------------------------------------- */
 

@@ -9,7 +9,15 @@ struct kbt_log {
     struct kb_event *event; /* deep copies, in order */
     size_t n, cap;
     int64_t now_ms;
+    struct kb_build *lent; /* to a worker that takes kbt_delay events */
+    size_t lent_at, n_builds;
 };
+
+/* Logs that are opened while it is not 0 do every change of the model in the background: a build is lent, and is run
+ * and returned when so many events have come since. */
+extern size_t kbt_delay;
+/* Runs what is open to its end, without an event from outside. */
+void kbt_log_finish_builds(struct kbt_log *log);
 
 void kbt_log_open(struct kbt_log *log);
 void kbt_log_close(struct kbt_log *log);

@@ -111,14 +111,30 @@ struct kb_point kbt_point(const struct kbt_world *w, const struct kbt_observatio
         .user = {.index = o->user, .node = w->node_of[o->user]}, .arm = o->arm, .x = o->x, .level = level_of(w)};
 }
 
+enum kb_err kbt_grow(struct kb_posterior *p, struct kb_scratch *s)
+{
+    struct kb_moves m;
+    kb_moves_init(&m);
+    return kb_moves_finish(&m, kb_posterior_grow(p, s, &m));
+}
+
+bool kbt_needs_growth(struct kb_posterior *p, struct kb_scratch *s)
+{
+    struct kb_moves m;
+    kb_moves_init(&m);
+    ck_assert_int_eq(kb_posterior_grow(p, s, &m), KB_OK);
+    bool needs = m.n > 0;
+    kb_moves_drop(&m);
+    return needs;
+}
+
 static void teach(struct kbt_world *w, const struct kbt_observation *o, double d_count, double d_sum, double d_square)
 {
     struct kb_point pt = kbt_point(w, o);
     uint64_t seq = w->n_seen + 1;
     ck_assert_int_eq(kb_posterior_stage_learn(w->posterior, &pt, &w->scratch), KB_OK);
     ck_assert_int_eq(kb_history_reserve(&w->history, 1), KB_OK);
-    if (kb_posterior_needs_growth(w->posterior))
-        ck_assert_int_eq(kb_posterior_grow(w->posterior), KB_OK);
+    ck_assert_int_eq(kbt_grow(w->posterior, &w->scratch), KB_OK);
     kb_history_add_at(&w->history, o->user, o->arm, pt.level, o->x, d_count, d_sum, seq);
     kb_posterior_learn(w->posterior, &pt, d_count, d_sum, d_square, &w->scratch);
 }
@@ -138,17 +154,31 @@ void kbt_world_correct(struct kbt_world *w, const struct kbt_observation *o, dou
     teach(w, o, 0, d_sum, 0);
 }
 
-bool kbt_world_admit(struct kbt_world *w, const struct kbt_observation *o, double uniform)
+bool kbt_world_begin(struct kbt_world *w, const struct kbt_observation *o, double uniform)
 {
     struct kb_point pt = kbt_point(w, o);
-    struct kb_atom atom = {.row = kb_history_find_at(&w->history, o->user, o->arm, pt.level, o->x)};
-    if (!kb_posterior_admits(w->posterior, &pt, uniform, &w->scratch, &atom.probability))
+    double probability;
+    if (!kb_posterior_admits(w->posterior, &pt, uniform, &w->scratch, &probability))
         return false;
     ck_assert_int_eq(kb_posterior_stage_atom(w->posterior, &pt, &w->scratch), KB_OK);
-    if (kb_posterior_needs_growth(w->posterior))
-        ck_assert_int_eq(kb_posterior_grow(w->posterior), KB_OK);
-    kb_posterior_sweep_atom(w->posterior, &w->history, w->node_of, atom, &w->scratch);
+    ck_assert_int_eq(kbt_grow(w->posterior, &w->scratch), KB_OK);
+    kb_posterior_put_atom(w->posterior, &pt, probability, &w->scratch);
+    kb_posterior_open_atom(w->posterior);
+    return true;
+}
+
+void kbt_world_end(struct kbt_world *w, const struct kb_history *rows)
+{
+    ck_assert(kb_posterior_sweep(w->posterior, rows, w->node_of, &w->scratch));
+    kb_posterior_close_atom(w->posterior);
     kb_posterior_commit_atom(w->posterior, &w->scratch);
+}
+
+bool kbt_world_admit(struct kbt_world *w, const struct kbt_observation *o, double uniform)
+{
+    if (!kbt_world_begin(w, o, uniform))
+        return false;
+    kbt_world_end(w, &w->history);
     return true;
 }
 

@@ -54,12 +54,19 @@ void kbt_world_learn(struct kbt_world *w, const struct kbt_observation *o);
 void kbt_world_correct(struct kbt_world *w, const struct kbt_observation *o, double d_sum);
 /* Offers o's point for admission with a uniform number, and admits it when the posterior says so. */
 bool kbt_world_admit(struct kbt_world *w, const struct kbt_observation *o, double uniform);
+/* The same in two: `end` sweeps over the rows as they were at `begin`; others may be learned in between. */
+bool kbt_world_begin(struct kbt_world *w, const struct kbt_observation *o, double uniform);
+void kbt_world_end(struct kbt_world *w, const struct kb_history *rows);
 /* Draws the dictionary anew from the posterior's own variances (resampled representations). */
 void kbt_world_resample(struct kbt_world *w, uint64_t key);
 /* Replaces the posterior by one over the dictionary of these points, all of them seen. */
 void kbt_world_take_dictionary(struct kbt_world *w, const struct kbt_observation *points, size_t n);
 /* learn, then admit with a keyed uniform number, or resample when that is due. */
 void kbt_world_run(struct kbt_world *w, size_t n_events, uint64_t key);
+
+/* Room for all that is staged in a posterior that nobody reads beside; and whether there is none. */
+enum kb_err kbt_grow(struct kb_posterior *p, struct kb_scratch *s);
+bool kbt_needs_growth(struct kb_posterior *p, struct kb_scratch *s);
 
 /* The same history in a fresh posterior: chosen or given atoms, then filled. Close with kb_posterior_free. */
 struct kb_posterior *kbt_world_fill(struct kbt_world *w, const struct kb_atom *atoms, size_t n);

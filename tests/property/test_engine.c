@@ -799,6 +799,110 @@ START_TEST(users_who_see_alike_share_after_a_refresh)
 }
 END_TEST
 
+/* ---- in the background ------------------------------------------------------------------------------- */
+
+/* Traffic goes on while points enter and new models are built, each of them for 7 events. A fold ends where the live
+ * model is, at the end and at moments when something is still under way. */
+START_TEST(what_is_built_beside_traffic_equals_a_fold)
+{
+    struct kbt_log log, part;
+
+    kbt_delay = 7;
+    run_session(&log, spec_of((size_t)_i), 15 + (uint64_t)_i);
+    struct kb_engine *fold = kbt_log_fold(&log, NULL, 0, false), *quiet = kbt_log_fold(&log, NULL, 0, true);
+    ck_assert_uint_eq(kb_engine_digest(fold), kb_engine_digest(log.live));
+    ck_assert_uint_eq(kb_engine_digest(quiet), kb_engine_digest(log.live));
+    kb_engine_free(quiet);
+    for (size_t cut = 3; cut < log.n; cut += log.n / 5) {
+        part = log;
+        part.n = cut;
+        struct kb_engine *early = kbt_log_fold(&part, NULL, 0, false);
+        if (!kb_engine_is_building(early)) {
+            struct kb_engine *copy = kbt_log_reload(early);
+            kb_engine_free(early);
+            early = copy;
+        }
+        early = kbt_log_fold(&log, early, part.n, false);
+        ck_assert_uint_eq(kb_engine_digest(early), kb_engine_digest(log.live));
+        kb_engine_free(early);
+    }
+    ck_assert_uint_gt(log.n_builds, 0);
+    kbt_log_finish_builds(&log);
+    kb_engine_free(fold);
+    fold = kbt_log_fold(&log, NULL, 0, true);
+    ck_assert_uint_eq(kb_engine_digest(fold), kb_engine_digest(log.live));
+    kb_engine_free(fold);
+    kbt_log_close(&log);
+    kbt_delay = 0;
+}
+END_TEST
+
+/* The swap takes everything with it that was learned meanwhile: an exact model built so predicts what one predicts that
+ * was built at once, over the same events. */
+START_TEST(a_model_built_beside_traffic_predicts_what_one_built_at_once_does)
+{
+    struct kbt_log log, at_once;
+    double lower[2][N_ARMS], upper[2][N_ARMS];
+    struct kb_spec spec;
+
+    ck_assert_int_eq(kb_spec_preset(&spec, "lk-gp-ucb", 2, 3), KB_OK);
+    kbt_delay = 23;
+    run_session(&log, spec, 16);
+    kbt_log_finish_builds(&log);
+    kbt_delay = 0;
+    kbt_log_open(&at_once);
+    for (size_t i = 0; i < log.n; i++)
+        if (log.event[i].type != KB_EV_DICTIONARY)
+            ck_assert_int_eq(kbt_log_live(&at_once, log.event[i], NULL), KB_OK);
+    read_bounds(log.live, "u3", lower[0], upper[0]);
+    read_bounds(at_once.live, "u3", lower[1], upper[1]);
+    ck_assert_uint_gt(log.n_builds, 0);
+    for (size_t a = 0; a < N_ARMS; a++) {
+        ck_assert_double_eq_tol(lower[0][a], lower[1][a], 1e-9);
+        ck_assert_double_eq_tol(upper[0][a], upper[1][a], 1e-9);
+    }
+    kb_engine_free(at_once.live);
+    free(at_once.event);
+    kbt_log_close(&log); /* with the copies of both */
+}
+END_TEST
+
+/* A build that a later change supersedes while its worker has it, and one that is told to end and lent again. */
+START_TEST(superseded_and_cancelled_builds_leave_no_trace)
+{
+    struct kbt_log log;
+    struct names names;
+    struct kb_spec spec;
+
+    kbt_delay = 1000;
+    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced", 2, 3), KB_OK);
+    make_names(&names, 17);
+    kbt_log_open(&log);
+    ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
+    put_arms(&log, &names);
+    for (size_t i = 0; i < 12; i++)
+        observe(&log, &names, 17, i);
+    ck_assert(kb_engine_is_building(log.live) && !kb_engine_is_rebuilding(log.live));
+    put_graph(&log, &names, 1); /* a reset takes the place of the point that is on its way */
+    ck_assert(kb_engine_is_rebuilding(log.live));
+    spec.repr.lambda = 0.7;
+    ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 2), NULL), KB_OK);
+    for (size_t i = 12; i < 20; i++)
+        observe(&log, &names, 17, i);
+    ck_assert_ptr_nonnull(log.lent);
+    kb_build_cancel(log.lent);
+    ck_assert_int_eq(kb_build_run(log.lent), KB_ECANCELLED);
+    kb_engine_return_build(log.live, log.lent);
+    log.lent = NULL;
+    kbt_log_finish_builds(&log);
+    ck_assert_double_eq(kb_engine_spec(log.live)->repr.lambda, 0.7);
+    ck_assert_ptr_nonnull(kb_engine_graph(log.live));
+    expect_fold(&log);
+    kbt_log_close(&log);
+    kbt_delay = 0;
+}
+END_TEST
+
 int main(void)
 {
     const int n = (int)n_presets() + N_EXTRA;
@@ -823,6 +927,9 @@ int main(void)
     tcase_add_test(some, median_lengthscales_follow_the_catalogue_and_are_logged);
     tcase_add_test(some, a_learned_kernel_is_refreshed_exactly_when_due);
     tcase_add_test(some, users_who_see_alike_share_after_a_refresh);
+    tcase_add_loop_test(each, what_is_built_beside_traffic_equals_a_fold, 0, n);
+    tcase_add_test(some, a_model_built_beside_traffic_predicts_what_one_built_at_once_does);
+    tcase_add_test(some, superseded_and_cancelled_builds_leave_no_trace);
     suite_add_tcase(suite, each);
     suite_add_tcase(suite, some);
     SRunner *runner = srunner_create(suite);

@@ -76,7 +76,7 @@ START_TEST(kors_matches_the_bordered_definition)
     for (size_t i = 0; i < N * N; i++)
         k[i] *= 0.01; /* leverages below 1 */
     kb_admission_init(&a, &spec);
-    ck_assert_int_eq(kb_admission_reserve(&a, N), KB_OK);
+    KBT_ROOM(kb_admission_grow(&a, N, &room));
     for (size_t n = 0; n < N; n++) {
         struct kb_admission_query q = query_of(k, n);
         double want = n == 0 ? 1 : fmin(1, spec.gamma * bordered_tau(k, probability, n, &spec));
@@ -97,7 +97,7 @@ START_TEST(threshold_compares_the_residual_share)
     struct kb_admission a;
     draw(k, probability);
     kb_admission_init(&a, &spec);
-    ck_assert_int_eq(kb_admission_reserve(&a, N), KB_OK);
+    KBT_ROOM(kb_admission_grow(&a, N, &room));
     struct kb_admission_query q = query_of(k, 0);
     for (double share = 0.01; share < 1; share += 0.01) {
         q.residual = share * q.diag;
@@ -121,7 +121,7 @@ START_TEST(no_rule_admits_what_lies_inside_the_span)
         spec.threshold = 1e-12;
         spec.gamma = 1e9;
         kb_admission_init(&a, &spec);
-        ck_assert_int_eq(kb_admission_reserve(&a, N), KB_OK);
+        KBT_ROOM(kb_admission_grow(&a, N, &room));
         struct kb_admission_query q = query_of(k, 0);
         q.residual = 0.99 * KB_RESIDUAL_MIN * q.diag;
         ck_assert_double_eq(kb_admission_probability(&a, &q, work), 0);
@@ -142,7 +142,7 @@ START_TEST(a_full_dictionary_admits_nothing)
     draw(k, probability);
     spec.max_dictionary = 3;
     kb_admission_init(&a, &spec);
-    ck_assert_int_eq(kb_admission_reserve(&a, 3), KB_OK);
+    KBT_ROOM(kb_admission_grow(&a, 3, &room));
     for (size_t n = 0; n < 3; n++) {
         struct kb_admission_query q = query_of(k, n);
         ck_assert_double_gt(kb_admission_probability(&a, &q, work), 0);
@@ -163,7 +163,7 @@ START_TEST(kors_probabilities_fall_as_the_dictionary_grows)
     draw(k, probability);
     spec.gamma = 1e-3;
     kb_admission_init(&a, &spec);
-    ck_assert_int_eq(kb_admission_reserve(&a, N), KB_OK);
+    KBT_ROOM(kb_admission_grow(&a, N, &room));
     for (size_t n = 0; n + 1 < N; n++) {
         struct kb_admission_query fixed = {
             .k_z = k + (N - 1) * N, .diag = k[N * N - 1], .residual = 0.01 * k[N * N - 1]};
@@ -182,7 +182,7 @@ static void fill(struct kb_admission *a, const struct kb_repr_spec *spec)
     double k[N * N], probability[N], work[N];
     draw(k, probability);
     kb_admission_init(a, spec);
-    ck_assert_int_eq(kb_admission_reserve(a, N), KB_OK);
+    KBT_ROOM(kb_admission_grow(a, N, &room));
     for (size_t n = 0; n + 1 < N; n++) {
         struct kb_admission_query q = query_of(k, n);
         kb_admission_append(a, &q, probability[n], work);
@@ -201,7 +201,7 @@ START_TEST(snapshot_keeps_every_bit)
         kb_writer_init(&w);
         kb_admission_save(&a, &w);
         kb_admission_init(&copy, &spec);
-        ck_assert_int_eq(kb_admission_reserve(&copy, N), KB_OK);
+        KBT_ROOM(kb_admission_grow(&copy, N, &room));
         kb_reader_init(&r, w.data, w.n);
         ck_assert_int_eq(kb_admission_load(&copy, a.n, &r), KB_OK);
         ck_assert_uint_eq(r.pos, r.n);
@@ -226,7 +226,7 @@ START_TEST(a_probability_of_zero_in_a_snapshot_is_refused)
     kb_writer_init(&w);
     kb_admission_save(&a, &w);
     kb_admission_init(&copy, &spec);
-    ck_assert_int_eq(kb_admission_reserve(&copy, N), KB_OK);
+    KBT_ROOM(kb_admission_grow(&copy, N, &room));
     kb_reader_init(&r, w.data, w.n);
     ck_assert_int_eq(kb_admission_load(&copy, a.n, &r), KB_ECORRUPT);
     kb_admission_close(&copy);

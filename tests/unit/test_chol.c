@@ -300,7 +300,7 @@ static void factor_is_whole(void *arg)
 START_TEST(no_memory_changes_nothing)
 {
     kbt_random_spd(N, 20, 0.5, s);
-    ck_assert_uint_eq(kbt_brutal(factor_then_grow, factor_is_whole, NULL), 3);
+    ck_assert_uint_eq(kbt_brutal(factor_then_grow, factor_is_whole, NULL), 6);
 }
 END_TEST
 

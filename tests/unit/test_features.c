@@ -20,7 +20,7 @@ static void open(struct fixture *x, size_t m)
 {
     kbt_random_spd(N, 5, 0.3, x->k);
     kb_features_init(&x->f);
-    ck_assert_int_eq(kb_features_reserve(&x->f, M + 1), KB_OK);
+    KBT_ROOM(kb_features_grow(&x->f, M + 1, &room));
     x->border = (struct kb_feature_border){.l = x->l, .q = x->q};
     for (size_t i = 0; i < m; i++) {
         kb_features_border(&x->f, x->k + i * N, x->k[i * N + i], &x->border);
@@ -174,7 +174,7 @@ START_TEST(snapshot_keeps_every_bit)
     kb_writer_init(&w);
     kb_features_save(&x.f, &w);
     kb_features_init(&copy);
-    ck_assert_int_eq(kb_features_reserve(&copy, M), KB_OK);
+    KBT_ROOM(kb_features_grow(&copy, M, &room));
     kb_reader_init(&r, w.data, w.n);
     ck_assert_int_eq(kb_features_load(&copy, M, &r), KB_OK);
     ck_assert_uint_eq(kb_features_digest(&copy, 1), kb_features_digest(&x.f, 1));

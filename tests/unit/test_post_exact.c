@@ -89,8 +89,7 @@ START_TEST(a_batch_staged_at_once_equals_one_by_one)
             ck_assert_int_eq(kb_posterior_stage_learn(v.posterior, &pt, &v.scratch), KB_OK);
             kbt_world_learn(&w, &o[i]);
         }
-        if (kb_posterior_needs_growth(v.posterior))
-            ck_assert_int_eq(kb_posterior_grow(v.posterior), KB_OK);
+        ck_assert_int_eq(kbt_grow(v.posterior, &v.scratch), KB_OK);
         for (size_t i = 0; i < 20; i++) {
             struct kb_point pt = kbt_point(&v, &o[i]);
             kb_posterior_learn(v.posterior, &pt, 1, o[i].reward, o[i].reward * o[i].reward, &v.scratch);
@@ -115,9 +114,9 @@ START_TEST(discarded_work_leaves_no_trace)
         struct kb_point pt = kbt_point(&w, &o);
         ck_assert_int_eq(kb_posterior_stage_learn(w.posterior, &pt, &w.scratch), KB_OK);
     }
-    ck_assert(kb_posterior_needs_growth(w.posterior));
+    ck_assert(kbt_needs_growth(w.posterior, &w.scratch));
     kb_posterior_discard(w.posterior);
-    ck_assert(!kb_posterior_needs_growth(w.posterior));
+    ck_assert(!kbt_needs_growth(w.posterior, &w.scratch));
     ck_assert_uint_eq(kb_posterior_digest(w.posterior, 1), digest);
     kbt_world_run(&w, 30, 6);
     expect_dense(&w, w.posterior, 1e-9);
@@ -133,7 +132,7 @@ START_TEST(staging_a_known_point_again_and_again_asks_for_no_room)
     kbt_world_run(&w, 2000, 4); /* at most 54 distinct points */
     ck_assert_uint_le(kb_posterior_n_support(w.posterior), 54);
     ck_assert_uint_lt(kb_posterior_bytes(w.posterior), 200000);
-    ck_assert(!kb_posterior_needs_growth(w.posterior));
+    ck_assert(!kbt_needs_growth(w.posterior, &w.scratch));
     kbt_world_close(&w);
 }
 END_TEST
@@ -322,8 +321,8 @@ START_TEST(staging_and_growing_without_memory_change_nothing)
         uint64_t digest = kb_posterior_digest(w.posterior, 1);
         kbt_alloc_watch(1 + i % 3);
         enum kb_err rc = kb_posterior_stage_learn(w.posterior, &pt, &w.scratch);
-        if (rc == KB_OK && kb_posterior_needs_growth(w.posterior))
-            rc = kb_posterior_grow(w.posterior);
+        if (rc == KB_OK)
+            rc = kbt_grow(w.posterior, &w.scratch);
         kbt_alloc_unwatch();
         ck_assert_uint_eq(kb_posterior_digest(w.posterior, 1), digest);
         kb_posterior_discard(w.posterior);

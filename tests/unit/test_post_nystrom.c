@@ -66,15 +66,16 @@ START_TEST(what_is_learned_between_staging_and_sweeping_is_caught_up)
         o.x[0] += 0.1 * (double)i; /* a new point */
         kbt_world_learn(&w, &o);
         struct kb_point pt = kbt_point(&w, &o);
-        struct kb_atom atom = {.row = kb_history_find(&w.history, o.user, o.arm, o.x), .probability = 0.5};
         ck_assert_int_eq(kb_posterior_stage_atom(w.posterior, &pt, &w.scratch), KB_OK);
         for (uint64_t j = 0; j < 5; j++) {
             struct kbt_observation later = kbt_world_draw(&w, 3, 5 * i + j);
             kbt_world_learn(&w, &later);
         }
-        if (kb_posterior_needs_growth(w.posterior))
-            ck_assert_int_eq(kb_posterior_grow(w.posterior), KB_OK);
-        kb_posterior_sweep_atom(w.posterior, &w.history, w.node_of, atom, &w.scratch);
+        ck_assert_int_eq(kbt_grow(w.posterior, &w.scratch), KB_OK);
+        kb_posterior_put_atom(w.posterior, &pt, 0.5, &w.scratch);
+        kb_posterior_open_atom(w.posterior);
+        ck_assert(kb_posterior_sweep(w.posterior, &w.history, w.node_of, &w.scratch));
+        kb_posterior_close_atom(w.posterior);
         kb_posterior_commit_atom(w.posterior, &w.scratch);
         expect_dense(&w, w.posterior, 1e-9);
     }
@@ -97,9 +98,11 @@ START_TEST(readers_see_nothing_of_an_admission_before_its_commit)
     uint64_t digest = kb_posterior_digest(w.posterior, 1);
     kbt_predict(w.posterior, &w.scratch, &w, &o, &before[0], &before[1]);
     ck_assert_int_eq(kb_posterior_stage_atom(w.posterior, &pt, &w.scratch), KB_OK);
-    if (kb_posterior_needs_growth(w.posterior))
-        ck_assert_int_eq(kb_posterior_grow(w.posterior), KB_OK);
-    kb_posterior_sweep_atom(w.posterior, &w.history, w.node_of, atom, &w.scratch);
+    ck_assert_int_eq(kbt_grow(w.posterior, &w.scratch), KB_OK);
+    kb_posterior_put_atom(w.posterior, &pt, atom.probability, &w.scratch);
+    kb_posterior_open_atom(w.posterior);
+    ck_assert(kb_posterior_sweep(w.posterior, &w.history, w.node_of, &w.scratch));
+    kb_posterior_close_atom(w.posterior);
     kbt_predict(w.posterior, &w.scratch, &w, &o, &during[0], &during[1]);
     ck_assert_mem_eq(before, during, sizeof before);
     ck_assert_uint_eq(kb_posterior_digest(w.posterior, 1), digest);
@@ -430,8 +433,8 @@ START_TEST(staging_an_atom_without_memory_changes_nothing)
         uint64_t digest = kb_posterior_digest(w.posterior, 1);
         kbt_alloc_watch(1 + i % 4);
         enum kb_err rc = kb_posterior_stage_atom(w.posterior, &pt, &w.scratch);
-        if (rc == KB_OK && kb_posterior_needs_growth(w.posterior))
-            rc = kb_posterior_grow(w.posterior);
+        if (rc == KB_OK)
+            rc = kbt_grow(w.posterior, &w.scratch);
         kbt_alloc_unwatch();
         ck_assert_uint_eq(kb_posterior_digest(w.posterior, 1), digest);
         kb_posterior_discard(w.posterior);

@@ -61,7 +61,7 @@ static void expect_dense(const struct kb_ridge *r, const struct data *d, size_t 
 static void open(struct kb_ridge *r)
 {
     kb_ridge_init(r, LAMBDA);
-    ck_assert_int_eq(kb_ridge_reserve(r, M), KB_OK);
+    KBT_ROOM(kb_ridge_grow(r, M, &room));
 }
 
 /* All rows in blocks of 25 over m coordinates. */
@@ -182,7 +182,7 @@ START_TEST(snapshot_keeps_every_bit)
     kb_writer_init(&w);
     kb_ridge_save(&r, &w);
     kb_ridge_init(&copy, LAMBDA);
-    ck_assert_int_eq(kb_ridge_reserve(&copy, 3 * M), KB_OK); /* another leading dimension */
+    KBT_ROOM(kb_ridge_grow(&copy, 3 * M, &room)); /* another leading dimension */
     kb_reader_init(&in, w.data, w.n);
     ck_assert_int_eq(kb_ridge_load(&copy, M, &in), KB_OK);
     ck_assert_uint_eq(kb_ridge_digest(&copy, 1), kb_ridge_digest(&r, 1));

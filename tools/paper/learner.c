@@ -85,12 +85,13 @@ static enum kb_err commit(struct pb_learner *l, const struct kb_event *ev)
         KB_TRY(reserve(l, &batch[1], 1, &msg));
         n = 2;
     }
-    if (kb_engine_needs_growth(l->engine))
-        KB_TRY(kb_engine_grow(l->engine));
+    KB_TRY(kb_engine_grow(l->engine));
+    kb_engine_swap(l->engine);
     for (size_t i = 0; i < n; i++) {
         kb_engine_prepare(l->engine, &batch[i]);
         kb_engine_apply(l->engine, &batch[i]);
     }
+    kb_engine_collect(l->engine);
     l->seq += n;
     return KB_OK;
 out:

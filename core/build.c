@@ -1,0 +1,267 @@
+/* Builds: their view of the history, what a worker does, and what is taught afterwards. See build.h.
+ *
+ *     step      does                                                              cost
+ *     OPEN      the empty posterior: its user kernel                              O(N^3) for a dense graph
+ *     CHOOSE    the rows of its dictionary                                        O(n m (dim + m))
+ *     FILL      the regression over the view                                      O(n m (dim + m) + m^3)
+ *     TEACH     what was learned since `from`, one by one, in the order of the log
+ *
+ * A run that is told to end, or has no memory, leaves the step that it was in undone: OPEN to FILL begin again at OPEN,
+ * since a half-chosen dictionary is worth nothing; what was taught stays taught. Points that are taught get no chance
+ * to enter the new dictionary: chances are drawn by the model in force, and after the swap that is this one. */
+#include "build.h"
+
+#include <string.h>
+
+#include "alloc.h"
+#include "moves.h"
+
+/* ---- graphs ----------------------------------------------------------------------------------------- */
+
+struct kb_graph_ref *kb_graph_ref_new(struct kb_user_graph *taken)
+{
+    struct kb_graph_ref *g = kb_array(1, 1, sizeof *g);
+
+    if (g == NULL)
+        return NULL;
+    g->n_holders = 1;
+    g->graph = *taken;
+    kb_user_graph_init(taken);
+    return g;
+}
+
+struct kb_graph_ref *kb_graph_ref_hold(struct kb_graph_ref *g)
+{
+    if (g != NULL)
+        g->n_holders++;
+    return g;
+}
+
+void kb_graph_ref_release(struct kb_graph_ref *g)
+{
+    if (g == NULL || --g->n_holders > 0)
+        return;
+    kb_user_graph_close(&g->graph);
+    kb_free(g);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------- */
+
+static void drop_result(struct kb_build *b)
+{
+    kb_posterior_free(b->posterior);
+    kb_free(b->atoms);
+    b->posterior = NULL;
+    b->atoms = NULL;
+    b->n_atoms = 0;
+    b->step = KB_BUILD_OPEN;
+}
+
+void kb_build_free(struct kb_build *b)
+{
+    if (b == NULL)
+        return;
+    drop_result(b);
+    kb_scratch_close(&b->scratch);
+    kb_graph_ref_release(b->graph); /* after the posteriors that rest on it */
+    kb_free(b->rows.count);
+    kb_free(b->rows.sum);
+    kb_free(b->node_of);
+    kb_free(b->fresh);
+    kb_free(b->taken);
+    kb_free(b);
+}
+
+enum kb_err kb_build_reserve(struct kb_build *b, size_t n_rows, size_t n_users)
+{
+    b->rows.count = kb_malloc((n_rows + 1) * sizeof *b->rows.count);
+    b->rows.sum = kb_malloc((n_rows + 1) * sizeof *b->rows.sum);
+    b->node_of = kb_malloc((n_users + 1) * sizeof *b->node_of);
+    b->scratch.watch = &b->watch;
+    return b->rows.count != NULL && b->rows.sum != NULL && b->node_of != NULL ? KB_OK : KB_ENOMEM;
+}
+
+/* Rows are never moved in their arrays or changed, so the arrays can be shared; a table of their places is not needed:
+ * a build finds rows by their first event alone. */
+static void borrow_arrays(struct kb_history *rows, const struct kb_history *h)
+{
+    rows->dim = h->dim;
+    rows->user = h->user;
+    rows->arm = h->arm;
+    rows->level = h->level;
+    rows->x = h->x;
+    rows->first_seq = h->first_seq;
+}
+
+void kb_build_take_view(struct kb_build *b, const struct kb_history *h, const uint32_t *node_of, size_t n_users)
+{
+    borrow_arrays(&b->rows, h);
+    b->rows.n = h->n;
+    b->rows.n_observed = h->n_observed;
+    if (h->n > 0) {
+        memcpy(b->rows.count, h->count, h->n * sizeof *h->count);
+        memcpy(b->rows.sum, h->sum, h->n * sizeof *h->sum);
+    }
+    if (n_users > 0)
+        memcpy(b->node_of, node_of, n_users * sizeof *node_of);
+    b->n_nodes = n_users;
+}
+
+/* ---- what is taught afterwards ------------------------------------------------------------------------ */
+
+static enum kb_err grow(struct kb_build *b)
+{
+    struct kb_moves moves;
+
+    kb_moves_init(&moves);
+    return kb_moves_finish(&moves, kb_posterior_grow(b->posterior, &b->scratch, &moves));
+}
+
+static enum kb_err teach(struct kb_build *b, const struct kb_delta *d)
+{
+    struct kb_point pt = kb_history_point(&b->rows, NULL, d->row);
+    enum kb_err rc = KB_OK;
+
+    if (pt.user.index < b->n_nodes)
+        pt.user.node = b->node_of[pt.user.index];
+    KB_TRY(kb_posterior_stage_learn(b->posterior, &pt, &b->scratch));
+    KB_TRY(grow(b));
+    kb_posterior_learn(b->posterior, &pt, d->d_count, d->d_sum, d->d_square, &b->scratch);
+out:
+    if (rc != KB_OK)
+        kb_posterior_discard(b->posterior);
+    return rc;
+}
+
+static enum kb_err teach_taken(struct kb_build *b)
+{
+    enum kb_err rc = KB_OK;
+
+    while (rc == KB_OK && b->n_taught < b->n_taken) {
+        rc = teach(b, &b->taken[b->n_taught]);
+        b->n_taught += rc == KB_OK;
+        if (rc == KB_OK && !kb_scratch_goes_on(&b->scratch, 1))
+            rc = KB_ECANCELLED;
+    }
+    return rc;
+}
+
+/* The two lists change places: the worker's is empty, and the writer goes on with it. */
+void kb_build_hand_over(struct kb_build *b, const struct kb_history *h)
+{
+    borrow_arrays(&b->rows, h); /* they may have moved, and rows taught may be new */
+    if (b->n_taught < b->n_taken)
+        return;
+    struct kb_delta *list = b->taken;
+    const size_t cap = b->cap_taken;
+
+    b->taken = b->fresh;
+    b->n_taken = b->n_fresh;
+    b->cap_taken = b->cap_fresh;
+    b->fresh = list;
+    b->cap_fresh = cap;
+    b->n_fresh = b->n_taught = 0;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------ */
+
+static struct kb_site site_of(struct kb_build *b)
+{
+    return (struct kb_site){.history = &b->rows,
+                            .node_of = b->node_of,
+                            .graph = b->graph != NULL ? b->graph->graph.graph : NULL,
+                            .key = b->key,
+                            .scratch = &b->scratch};
+}
+
+static enum kb_err run_reset(struct kb_build *b)
+{
+    const struct kb_site site = site_of(b);
+    enum kb_err rc = KB_OK;
+
+    if (b->step < KB_BUILD_TEACH) {
+        drop_result(b);
+        atomic_store_explicit(&b->watch.done, 0, memory_order_relaxed);
+        KB_TRY(kb_site_open(&site, &b->spec, &b->posterior));
+        b->step = KB_BUILD_CHOOSE;
+        KB_TRY(kb_site_choose(&site, &b->spec, b->posterior, &b->atoms, &b->n_atoms));
+        b->step = KB_BUILD_FILL;
+        KB_TRY(kb_posterior_fill(b->posterior, &b->rows, b->node_of, b->atoms, b->n_atoms, &b->scratch));
+        b->step = KB_BUILD_TEACH;
+    }
+    KB_TRY(teach_taken(b));
+out:
+    if (rc != KB_OK && b->step < KB_BUILD_TEACH)
+        drop_result(b);
+    return rc;
+}
+
+enum kb_err kb_build_run(struct kb_build *b)
+{
+    if (!b->is_point)
+        return run_reset(b);
+    if (b->is_swept)
+        return KB_OK;
+    atomic_store_explicit(&b->watch.done, 0, memory_order_relaxed);
+    b->is_swept = kb_posterior_sweep(b->target, &b->rows, b->node_of, &b->scratch);
+    return b->is_swept ? KB_OK : KB_ECANCELLED;
+}
+
+void kb_build_cancel(struct kb_build *b)
+{
+    atomic_store_explicit(&b->watch.is_cancelled, true, memory_order_relaxed);
+}
+
+bool kb_build_is_done(const struct kb_build *b)
+{
+    return b->is_point ? b->is_swept : b->step == KB_BUILD_TEACH && b->n_taught == b->n_taken;
+}
+
+/* ---- finishing ---------------------------------------------------------------------------------------- */
+
+static bool has_atoms(const struct kb_build *b, const struct kb_atom *atoms, size_t n)
+{
+    if (b->step != KB_BUILD_TEACH || b->n_atoms != n)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (b->atoms[i].row != atoms[i].row || b->atoms[i].probability != atoms[i].probability)
+            return false;
+    return true;
+}
+
+/* From the event's own points: nothing is chosen. */
+static enum kb_err fill_as_told(struct kb_build *b, const struct kb_atom *atoms, size_t n)
+{
+    const struct kb_site site = site_of(b);
+    enum kb_err rc = KB_OK;
+
+    drop_result(b);
+    b->n_taught = 0;
+    b->atoms = kb_array(n + 1, 1, sizeof *b->atoms);
+    if (b->atoms == NULL)
+        return KB_ENOMEM;
+    memcpy(b->atoms, atoms, n * sizeof *atoms);
+    b->n_atoms = n;
+    KB_TRY(kb_site_open_as(&site, &b->spec, &b->posterior));
+    KB_TRY(kb_posterior_fit_scratch(b->posterior, &b->scratch, 0));
+    KB_TRY(kb_posterior_fill(b->posterior, &b->rows, b->node_of, atoms, n, &b->scratch));
+    b->step = KB_BUILD_TEACH;
+out:
+    if (rc != KB_OK)
+        drop_result(b);
+    return rc;
+}
+
+enum kb_err kb_build_complete(struct kb_build *b, const struct kb_history *h, const struct kb_atom *atoms, size_t n)
+{
+    enum kb_err rc = KB_OK;
+
+    if (!has_atoms(b, atoms, n))
+        KB_TRY(fill_as_told(b, atoms, n));
+    borrow_arrays(&b->rows, h);
+    KB_TRY(teach_taken(b));
+    kb_build_hand_over(b, h);
+    KB_TRY(teach_taken(b));
+out:
+    return rc;
+}

@@ -1,0 +1,218 @@
+/* How a point enters the dictionary while the posterior serves.
+ *
+ * When a point enters, every past observation gains a coordinate, found by one pass over the distinct rows of the
+ * history (n_j observations, reward sum S_j). With u = sum n_j z_new,j k_Z(s_j), gathered over blocks,
+ *   sum n_j z_new,j z_j = A^-1 u,    sum n_j z_new,j^2,    sum S_j z_new,j
+ * border V and b (ridge.c), so that the posterior is always the one of EK Prop. 4.2 for the present dictionary on the
+ * *whole* history, not only from the admission on. Features are never stored; kernel values between rows and dictionary
+ * are kept while they are few (sweep_cache.h), and computed anew in that pass where not.
+ *
+ * Five steps, so that the pass may take its time while the model goes on learning:
+ *
+ *     put      the point behind the points in force, its border of A       [shared]
+ *     open     from here on learning keeps the point's sums as well        [exclusive, O(1)]
+ *     sweep    the pass over the history as it stood at `open`             [beside readers and learning]
+ *     close    adds what was learned since, in one sum                     [shared, O(m^2)]
+ *     commit   shows the point                                             [exclusive, O(m^2)]
+ *
+ * What is learned between open and close has its own sums (`late`), so the bits do not depend on how far the sweep was
+ * when it came: the sweep over the old rows plus the late ones, added once. An admission over a short history does all
+ * five at once, and its late sums are zero.
+ *
+ * The pass writes to the side (`border`, `k_z`, `cross`, and the support's place behind the points in force), where
+ * readers do not look.
+ *
+ * Cost: sweep O(n (m + dim)), O(n m dim) without kept values; learning while a point enters O(m) more. */
+#include <assert.h>
+#include <string.h>
+
+#include "linalg.h"
+#include "nystrom.h"
+
+#define SPARE 4 /* a cache of the sweep grows by this share of its width */
+#define KERNEL_WORK 20u /* a kernel value's exponential, in multiply-adds */
+
+double kb_nystrom_admission(const struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
+{
+    const struct kb_nystrom *n = kb_nystrom_of_const(p);
+    size_t m = p->support.n;
+    double *k_z = kb_arena_doubles(&s->arena, m), *z = kb_arena_doubles(&s->arena, m);
+    struct kb_admission_query q = {.k_z = k_z, .diag = kb_kernel_diag(&p->kernel, pt, s)};
+    q.residual = q.diag;
+    if (m > 0) {
+        kb_posterior_column(p, m, pt, s, k_z);
+        memcpy(z, k_z, m * sizeof *z);
+        kb_features_map(&n->features, z);
+        kb_features_residuals(&n->features, z, m, 1, &q.diag, &q.residual);
+    }
+    return kb_admission_probability(&n->admission, &q, z);
+}
+
+void kb_nystrom_prepare_point(struct kb_nystrom *n, struct kb_scratch *s)
+{
+    struct kb_posterior *p = &n->base;
+    size_t m = n->features.a.n;
+    struct kb_point pt = kb_support_point(&p->support, m);
+    kb_posterior_column(p, m, &pt, s, n->k_z);
+    n->diag = kb_kernel_diag(&p->kernel, &pt, s);
+    kb_features_border(&n->features, n->k_z, n->diag, &n->border);
+}
+
+void kb_nystrom_enter_point(struct kb_nystrom *n, double probability, struct kb_scratch *s)
+{
+    size_t mark = kb_arena_mark(&s->arena);
+    double *work = kb_arena_doubles(&s->arena, n->features.a.n + 1);
+    struct kb_admission_query q = {.k_z = n->k_z, .diag = n->diag, .residual = n->border.pivot * n->border.pivot};
+    if (n->border.is_clamped)
+        kb_posterior_count_clamp(&n->base);
+    kb_admission_append(&n->admission, &q, probability, work);
+    kb_features_append(&n->features, &n->border);
+    kb_arena_reset(&s->arena, mark);
+}
+
+/* Kernel values of rows first..first + n_rows - 1 over the dictionary and the point behind it. Values that an earlier
+ * sweep has left in the block are taken as they are: they are the same function of the same points. */
+static void fill_columns(const struct kb_nystrom *n, const struct kb_history *h, const uint32_t *node_of, size_t first,
+                         size_t n_rows, struct kb_scratch *s, double *block, size_t ld)
+{
+    size_t m = n->features.a.n;
+    struct kb_support last = n->base.support; /* the point behind the dictionary, as a support of one */
+    last.user += m, last.anchor += m, last.arm += m, last.level += m, last.x += m * last.dim;
+    last.n = last.cap = 1;
+    for (size_t i = 0; i < n_rows; i++) {
+        struct kb_point pt = kb_history_point(h, node_of, first + i);
+        if (first + i >= n->sweep.rows)
+            kb_posterior_column(&n->base, m + 1, &pt, s, block + i * ld);
+        else
+            kb_kernel_column(&n->base.kernel, &last, 1, &pt, kb_posterior_user_diag(&n->base, pt.user, s),
+                             block + i * ld + m);
+    }
+}
+
+/* Adds rows first..first + n_rows - 1 of the history to cross (still before A^-1), square and target. */
+static void sweep_block(struct kb_nystrom *n, const struct kb_history *h, size_t first, size_t n_rows,
+                        const double *block, size_t ld)
+{
+    size_t m = n->features.a.n;
+    double z_new[KB_BLOCK], weighted[KB_BLOCK];
+    kb_features_new_coordinates(&n->features, &n->border, block, ld, n_rows, z_new);
+    for (size_t i = 0; i < n_rows; i++) {
+        weighted[i] = h->count[first + i] * z_new[i];
+        n->square += weighted[i] * z_new[i];
+        n->target += h->sum[first + i] * z_new[i];
+    }
+    if (m > 0)
+        kb_gemv(m, n_rows, 1.0, block, ld, weighted, 1.0, n->cross);
+}
+
+/* Every block of the history, in the cache where there is one and else in the scratch. */
+bool kb_nystrom_sweep(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of, struct kb_scratch *s)
+{
+    struct kb_nystrom *n = kb_nystrom_of(p);
+    size_t m = n->features.a.n, stride = kb_block_ld(m + 1 + (m + 1) / SPARE);
+    bool is_cached = kb_sweep_cache_fit(&n->sweep, h->n, stride);
+    double *block = is_cached ? NULL : kb_posterior_block(s, m + 1);
+    n->square = n->target = 0;
+    memset(n->cross, 0, p->cap * sizeof *n->cross);
+    for (size_t first = 0; first < h->n; first += KB_BLOCK) {
+        size_t n_rows = h->n - first < KB_BLOCK ? h->n - first : KB_BLOCK;
+        size_t ld = is_cached ? n->sweep.stride : kb_block_ld(m + 1);
+        double *rows = is_cached ? n->sweep.k + first * ld : block;
+        fill_columns(n, h, node_of, first, n_rows, s, rows, ld);
+        sweep_block(n, h, first, n_rows, rows, ld);
+        if (!kb_scratch_goes_on(s, n_rows))
+            return false;
+    }
+    if (is_cached)
+        n->sweep.rows = h->n;
+    return true;
+}
+
+/* Kernel values to compute, and the pass itself; what the cache will hold is not computed twice. */
+double kb_nystrom_sweep_work(const struct kb_posterior *p, size_t n_rows)
+{
+    const struct kb_nystrom *n = kb_nystrom_of_const(p);
+    double m = (double)n->features.a.n + 1, value = (double)p->support.dim + KERNEL_WORK;
+    bool is_cached = !n->sweep.is_off && (double)n_rows * m * (1 + 1.0 / SPARE) < (double)KB_SWEEP_CACHE_MAX;
+    double fresh = is_cached && n_rows > n->sweep.rows ? (double)(n_rows - n->sweep.rows) : 0;
+    return (double)n_rows * (m + value) + (is_cached ? fresh : (double)n_rows) * m * value;
+}
+
+/* --- the steps ------------------------------------------------------------------------------------------- */
+
+void kb_nystrom_put_atom(struct kb_posterior *p, const struct kb_point *pt, double probability, struct kb_scratch *s)
+{
+    struct kb_nystrom *n = kb_nystrom_of(p);
+    uint32_t anchor = kb_user_kernel_find_anchor(p->kernel.user, pt->user);
+    assert(anchor != KB_ID_NONE && !n->is_entering);
+    kb_support_put(&p->support, p->support.n, pt, anchor);
+    kb_nystrom_prepare_point(n, s);
+    n->probability = probability;
+    n->late_square = n->late_target = 0;
+    memset(n->late_cross, 0, p->cap * sizeof *n->late_cross);
+}
+
+/* The user's column is put in force already, so that no failed batch takes it away; nobody's support names it yet. */
+void kb_nystrom_open_atom(struct kb_posterior *p)
+{
+    struct kb_nystrom *n = kb_nystrom_of(p);
+    kb_user_kernel_commit_anchor(p->kernel.user, p->support.anchor[p->support.n]);
+    n->is_entering = true;
+}
+
+/* k: the kernel column over the dictionary and the point behind it. */
+void kb_nystrom_learn_entering(struct kb_nystrom *n, const double *k, double d_count, double d_sum)
+{
+    size_t m = n->features.a.n;
+    double z_new;
+    kb_features_new_coordinates(&n->features, &n->border, k, m + 1, 1, &z_new);
+    for (size_t i = 0; i < m; i++)
+        n->late_cross[i] += d_count * z_new * k[i];
+    n->late_square += d_count * z_new * z_new;
+    n->late_target += d_sum * z_new;
+}
+
+void kb_nystrom_close_atom(struct kb_posterior *p)
+{
+    struct kb_nystrom *n = kb_nystrom_of(p);
+    size_t m = p->support.n;
+    for (size_t i = 0; i < m; i++)
+        n->cross[i] += n->late_cross[i];
+    n->square += n->late_square;
+    n->target += n->late_target;
+    if (m > 0)
+        kb_features_map(&n->features, n->cross);
+}
+
+/* The new coordinate in every regression. */
+static void append_ridges(struct kb_nystrom *n, struct kb_scratch *s)
+{
+    size_t m = n->base.support.n;
+    double *cross = kb_arena_doubles(&s->arena, m + 1);
+    for (size_t i = 0; i < n->n_ridges; i++) {
+        memcpy(cross, n->cross, m * sizeof *cross);
+        if (kb_ridge_append(&n->ridge[i], cross, n->square, n->target))
+            kb_posterior_count_clamp(&n->base);
+    }
+}
+
+/* A sweep may still be under way: it writes what nobody reads. */
+void kb_nystrom_abandon_atom(struct kb_posterior *p)
+{
+    kb_nystrom_of(p)->is_entering = false;
+}
+
+/* Makes what the sweep prepared part of the model: borders, support, the user's column. */
+void kb_nystrom_commit_atom(struct kb_posterior *p, struct kb_scratch *s)
+{
+    struct kb_nystrom *n = kb_nystrom_of(p);
+    assert(p->support.n < p->cap && n->is_entering);
+    n->is_entering = false;
+    struct kb_point pt = kb_support_point(&p->support, p->support.n);
+    kb_projection_error_append(&n->error, &p->kernel, &pt, n->border.l, p->support.n, n->border.pivot, n->square,
+                               &s->arena);
+    kb_nystrom_enter_point(n, n->probability, s);
+    append_ridges(n, s);
+    n->sweep_bytes = kb_sweep_cache_bytes(&n->sweep);
+    p->support.n++;
+}

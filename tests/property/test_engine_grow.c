@@ -1,0 +1,231 @@
+/* What readers wait for: over every representation, events of many new users, arms, decisions and points are taken
+ * while the core's allocator is watched. Between grow and collect, which is where the tenant's lock is held, nothing is
+ * allocated and nothing large is freed; a batch that is taken back leaves every array where it was; arrays that were
+ * replaced stay for who holds them. */
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "engine_impl.h"
+#include "kbt.h"
+#include "rng.h"
+
+#define LARGE 4096u /* bytes; a decision's entry is smaller */
+#define N_EVENTS 900u
+
+/* Calls of the allocator since the last reset. */
+static size_t n_allocated, n_large_freed;
+
+static void *counting_realloc(void *ptr, size_t bytes)
+{
+    n_allocated++;
+    return realloc(ptr, bytes);
+}
+
+static void counting_free(void *ptr)
+{
+    n_large_freed += malloc_usable_size(ptr) > LARGE;
+    free(ptr);
+}
+
+static const struct kb_alloc_hook counting = {counting_realloc, counting_free};
+
+/* Growing dictionary, dictionary by chance, all points. */
+static const char *const presets[] = {"laplaced", "ek-ucb", "lk-gp-ucb"};
+
+static struct kb_engine *open_engine(size_t which, uint64_t *seq)
+{
+    struct kb_engine *e;
+    struct kb_spec spec;
+    ck_assert_int_eq(kb_engine_new(&e), KB_OK);
+    ck_assert_int_eq(kb_spec_preset(&spec, presets[which], 2, 0), KB_OK);
+    spec.context_kernel.lengthscale = 0.3;
+    spec.repr.max_dictionary = 100;
+    spec.repr.exact_limit = 2000;
+    const struct kb_event ev = {.type = KB_EV_CONFIGURED, .seq = ++*seq, .as.configured = {.spec = &spec}};
+    ck_assert_int_eq(kb_engine_fold(e, &ev, NULL), KB_OK);
+    return e;
+}
+
+/* Storage of one event. */
+struct traffic {
+    char user[16], arm[16], decision[16];
+    double x[2];
+    struct kb_ev_slot slot;
+};
+
+/* Every third event is a decision; users, arms and points are new now and then. */
+static struct kb_event make_event(struct traffic *t, uint64_t seq)
+{
+    struct kb_event ev = {.seq = seq};
+    snprintf(t->user, sizeof t->user, "u%u", (unsigned)(seq / 2));
+    snprintf(t->arm, sizeof t->arm, "a%u", (unsigned)(seq / 4));
+    snprintf(t->decision, sizeof t->decision, "d%u", (unsigned)seq);
+    for (size_t i = 0; i < 2; i++)
+        t->x[i] = kb_rng_uniform(5, KB_STREAM_SIMULATION, 2 * seq + i);
+    t->slot = (struct kb_ev_slot){.arm = t->arm};
+    if (seq % 3 == 0) {
+        ev.type = KB_EV_DECIDED;
+        ev.as.decided.decision = t->decision;
+        ev.as.decided.user = t->user;
+        ev.as.decided.context = t->x;
+        ev.as.decided.slots = &t->slot;
+        ev.as.decided.n_slots = 1;
+        ev.as.decided.expires_at_ms = INT64_MAX;
+    } else {
+        ev.type = KB_EV_OBSERVED;
+        ev.as.observed.user = t->user;
+        ev.as.observed.context = t->x;
+        ev.as.observed.arm = t->slot;
+        ev.as.observed.reward = t->x[0];
+    }
+    return ev;
+}
+
+/* Reserves the event and what follows from it; the number of events. */
+static size_t reserve(struct kb_engine *e, struct kb_event batch[2])
+{
+    ck_assert_int_eq(kb_engine_reserve(e, &batch[0], NULL), KB_OK);
+    ck_assert_int_eq(kb_engine_follow_up(e, &batch[0], &batch[1]), KB_OK);
+    if (batch[1].type == KB_EV_NONE)
+        return 1;
+    batch[1].seq = batch[0].seq + 1;
+    ck_assert_int_eq(kb_engine_reserve(e, &batch[1], NULL), KB_OK);
+    return 2;
+}
+
+static void apply(struct kb_engine *e, const struct kb_event batch[2], size_t n, bool is_watched)
+{
+    if (kb_engine_has_grown(e))
+        kb_engine_swap(e);
+    for (size_t i = 0; i < n; i++) {
+        kb_engine_prepare(e, &batch[i]); /* not under the lock */
+        n_allocated = n_large_freed = 0;
+        kb_engine_apply(e, &batch[i]);
+        if (is_watched) {
+            ck_assert_uint_eq(n_allocated, 0);
+            ck_assert_uint_eq(n_large_freed, 0);
+        }
+    }
+}
+
+START_TEST(nothing_is_allocated_or_freed_where_readers_wait)
+{
+    uint64_t seq = 0;
+    size_t n_grown = 0;
+    struct kb_engine *e = open_engine((size_t)_i, &seq);
+    struct traffic t;
+    kb_alloc_set_hook(&counting);
+    for (size_t i = 0; i < N_EVENTS; i++) {
+        struct kb_event batch[2] = {make_event(&t, seq + 1), {.type = KB_EV_NONE}};
+        const size_t n = reserve(e, batch);
+        ck_assert_int_eq(kb_engine_grow(e), KB_OK);
+        n_grown += kb_engine_has_grown(e);
+        n_allocated = n_large_freed = 0;
+        kb_engine_swap(e);
+        ck_assert_uint_eq(n_allocated + n_large_freed, 0);
+        apply(e, batch, n, true);
+        kb_engine_collect(e);
+        seq += n;
+    }
+    kb_alloc_set_hook(NULL);
+    ck_assert_uint_gt(n_grown, 10);           /* the test has seen arrays move */
+    ck_assert_uint_lt(n_grown, N_EVENTS / 5); /* and a lock is asked for only then */
+    kb_engine_free(e);
+}
+END_TEST
+
+/* Where every array of the engine's own containers is. */
+struct places {
+    const void *at[16];
+};
+
+static struct places places_of(const struct kb_engine *e)
+{
+    return (struct places){{e->users.bytes, e->users.offset, e->users.slot, e->arm_ids.bytes, e->arm_ids.offset,
+                            e->arm_ids.slot, e->arms.arm, e->node_of, e->history.user, e->history.x, e->history.count,
+                            e->history.first_seq, e->history.slot, e->pending.slot, kb_posterior_kernel(e->posterior)}};
+}
+
+static void expect_places(const struct kb_engine *e, const struct places *want)
+{
+    const struct places now = places_of(e);
+    ck_assert_mem_eq(&now, want, sizeof now);
+}
+
+START_TEST(a_batch_that_is_taken_back_moves_nothing)
+{
+    uint64_t seq = 0;
+    size_t n_grown = 0;
+    struct kb_engine *e = open_engine((size_t)_i, &seq);
+    struct traffic t;
+    for (size_t i = 0; i < 300; i++) {
+        const uint64_t digest = kb_engine_digest(e);
+        const struct places places = places_of(e);
+        struct kb_event batch[2] = {make_event(&t, seq + 1), {.type = KB_EV_NONE}};
+        size_t n = reserve(e, batch);
+        ck_assert_int_eq(kb_engine_grow(e), KB_OK);
+        n_grown += kb_engine_has_grown(e);
+        expect_places(e, &places);
+        kb_engine_rollback(e);
+        ck_assert(!kb_engine_has_grown(e));
+        expect_places(e, &places);
+        ck_assert_uint_eq(kb_engine_digest(e), digest);
+        batch[0] = make_event(&t, seq + 1);
+        n = reserve(e, batch);
+        ck_assert_int_eq(kb_engine_grow(e), KB_OK);
+        apply(e, batch, n, false);
+        kb_engine_collect(e);
+        seq += n;
+    }
+    ck_assert_uint_gt(n_grown, 5);
+    kb_engine_free(e);
+}
+END_TEST
+
+START_TEST(rows_that_are_held_stay_where_they_were)
+{
+    uint64_t seq = 0;
+    struct kb_engine *e = open_engine(0, &seq);
+    struct traffic t;
+    double x[2] = {0, 0};
+    struct kb_history old = {0};
+    for (size_t i = 0; i < N_EVENTS; i++) {
+        struct kb_event batch[2] = {make_event(&t, seq + 1), {.type = KB_EV_NONE}};
+        const size_t n = reserve(e, batch);
+        ck_assert_int_eq(kb_engine_grow(e), KB_OK);
+        apply(e, batch, n, false);
+        kb_engine_collect(e);
+        seq += n;
+        if (old.n == 0 && e->history.n > 10) {
+            kb_engine_hold_retired(e);
+            old = e->history;
+            memcpy(x, old.x + 2 * (old.n - 1), sizeof x);
+        }
+    }
+    ck_assert_ptr_ne(e->history.x, old.x);                        /* they have moved since */
+    ck_assert_mem_eq(old.x + 2 * (old.n - 1), x, sizeof x);       /* and can still be read (AddressSanitizer looks) */
+    ck_assert_mem_eq(e->history.x, old.x, 2 * old.n * sizeof *x); /* a row keeps its number */
+    kb_engine_release_retired(e);
+    kb_engine_collect(e);
+    kb_engine_free(e);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("engine_grow");
+    TCase *tc = tcase_create("engine_grow");
+    const int n = (int)(sizeof presets / sizeof presets[0]);
+    tcase_add_loop_test(tc, nothing_is_allocated_or_freed_where_readers_wait, 0, n);
+    tcase_add_loop_test(tc, a_batch_that_is_taken_back_moves_nothing, 0, n);
+    tcase_add_test(tc, rows_that_are_held_stay_where_they_were);
+    suite_add_tcase(s, tc);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    const int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}
