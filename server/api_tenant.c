@@ -20,6 +20,7 @@ struct row {
     struct kb_spec in_force;
     struct kb_engine_counts counts;
     bool is_rebuilding;
+    struct kb_build_state build;
 };
 
 /* Grows by doubling; is_failed remembers that some tenant could not be added. */
@@ -40,6 +41,7 @@ static void read_row(struct row *row, struct ld_tenant *t)
     row->in_force = *kb_engine_spec(e);
     kb_engine_counts(e, &row->counts);
     row->is_rebuilding = ld_tenant_is_rebuilding(t);
+    kb_engine_build_state(e, &row->build);
     ld_tenant_read_unlock(t);
 }
 
@@ -51,7 +53,8 @@ static struct ld_tenant_view view_of(const struct row *row)
                                    .settings = &row->settings,
                                    .in_force = &row->in_force,
                                    .counts = &row->counts,
-                                   .is_rebuilding = row->is_rebuilding};
+                                   .is_rebuilding = row->is_rebuilding,
+                                   .build = row->build};
 }
 
 /* Called with the tenant held; a failed growth is remembered and ends in a 503. */
@@ -162,6 +165,38 @@ void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant
         reply_view(r, 201, t);
     } else {
         ld_api_submit(r, t, op);
+    }
+}
+
+/* POST /tenants/{t}/rebuild: the tenant, once the rebuild, or its beginning, is durable. There is no body to parse. */
+void api_tenant_rebuild(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
+    struct ld_op *op = t != NULL ? ld_op_new(LD_OP_REBUILD) : NULL;
+    if (op != NULL) {
+        ld_api_submit(r, t, op);
+    } else if (t != NULL) {
+        ld_tenant_release(t);
+        ld_reply_status(r, 503, "out of memory");
+    }
+}
+
+/* DELETE /tenants/{t}/users/{u}: answered when nothing of the user is left, which takes a fold of the whole log. */
+void api_user_delete(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    const char *user = ld_route_user(&ld_routes[ld_request_route(r)], ld_request_path(r));
+    if (strlen(user) > KB_ID_MAX_BYTES) {
+        ld_reply_status(r, 404, "the tenant has no data of such a user: ids have at most 256 bytes");
+        return;
+    }
+    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
+    struct ld_op *op = t != NULL ? ld_op_new(LD_OP_ERASE) : NULL;
+    if (op != NULL) {
+        strcpy(op->user, user);
+        ld_api_submit(r, t, op);
+    } else if (t != NULL) {
+        ld_tenant_release(t);
+        ld_reply_status(r, 503, "out of memory");
     }
 }
 

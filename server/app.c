@@ -30,6 +30,12 @@ static void tick_tenant(void *arg, struct ld_tenant *t)
     ld_tenant_tick(t, *(const int64_t *)arg);
 }
 
+static void halt_tenant(void *arg, struct ld_tenant *t)
+{
+    (void)arg;
+    ld_tenant_halt(t);
+}
+
 /* Every 250 ms: the tenants' timers, and the end of a drain. A tick costs little when nothing is due: a comparison a
  * tenant. It waits for no tenant's writer, so a slow writer does not hold up the timers of others. */
 static void tick(void *arg, int64_t now_ms)
@@ -47,6 +53,7 @@ static void tick(void *arg, int64_t now_ms)
         ld_log(LD_LOG_WARN, "stopping with %zu requests in flight", n);
     ld_http_stop(app->http);
     app->http = NULL;
+    ld_tenants_each(app->tenants, halt_tenant, NULL);
     ld_sched_stop(app->sched);
 }
 
@@ -99,6 +106,7 @@ static void make_world(struct ld_app *app)
                                    .max_queue = (size_t)o->max_queue,
                                    .max_pending = (size_t)o->max_pending,
                                    .snapshot_events = o->snapshot_events,
+                                   .inline_work = (double)o->inline_work,
                                    .verify_on_start = o->is_verifying};
 }
 

@@ -1,8 +1,9 @@
 /* The commit cycle: the one path by which a tenant's model changes while it serves.
  *
  *     stage    reserve the event in the engine; with the dictionary change that follows from it     (fails: refused)
- *     grow     let the engine's visible arrays grow                                write lock       (fails: undone)
+ *     grow     larger copies of the arrays that are too small                                       (fails: undone)
  *     append   all rows of the batch in one transaction                                             (fails: undone)
+ *     swap     the copies, where there are any                                     write lock       cannot fail
  *     apply    prepare without the lock, then apply, event by event                write lock       cannot fail
  *     settle   what confidence rules read of the model, where they read more than mean and sd (swap: write lock)
  *     answer   the ops whose last event was in the batch
@@ -75,12 +76,25 @@ static void apply_entry(struct ld_tenant *t, const struct ld_entry *entry)
     t->settings = *entry->settings;
 }
 
+/* What has grown beside readers is put in place; they are kept out only when there is any. */
+static void swap_grown(struct ld_tenant *t)
+{
+    if (!kb_engine_has_grown(t->engine))
+        return;
+    pthread_rwlock_wrlock(&t->lock);
+    const int64_t start_us = ld_monotonic_us();
+    kb_engine_swap(t->engine);
+    pthread_rwlock_unlock(&t->lock);
+    ld_histogram_add(&t->world->metrics->write_lock, ld_monotonic_us() - start_us);
+}
+
 /* Prepare runs without the lock, beside readers, except inside a run of light events, where there is nothing to
  * prepare. Events are applied in the order of the log: the next prepare may rest on this apply. */
 static void apply_batch(struct ld_tenant *t)
 {
     struct ld_batch *b = &t->batch;
 
+    swap_grown(t);
     for (size_t i = 0; i < b->n;) {
         const size_t first = i;
 
@@ -95,6 +109,7 @@ static void apply_batch(struct ld_tenant *t)
         pthread_rwlock_unlock(&t->lock);
         ld_histogram_add(&t->world->metrics->write_lock, ld_monotonic_us() - start_us);
     }
+    kb_engine_collect(t->engine);
     ld_failpoint("after_apply");
 }
 
@@ -115,21 +130,6 @@ static void refresh_bounds(struct ld_tenant *t)
 }
 
 /* ---- batches --------------------------------------------------------------------------------------- */
-
-/* Readers are kept out only when some array really has to move. On failure the caller rolls back. */
-static enum kb_err grow(struct ld_tenant *t)
-{
-    enum kb_err rc;
-
-    if (!kb_engine_needs_growth(t->engine))
-        return KB_OK;
-    pthread_rwlock_wrlock(&t->lock);
-    const int64_t start_us = ld_monotonic_us();
-    rc = kb_engine_grow(t->engine);
-    pthread_rwlock_unlock(&t->lock);
-    ld_histogram_add(&t->world->metrics->write_lock, ld_monotonic_us() - start_us);
-    return rc;
-}
 
 /* Logs the two edges only: a disk that refuses for an hour is two lines, not one for each request. */
 static void count_commit(struct ld_tenant *t, bool is_ok, const char *why)
@@ -187,7 +187,7 @@ bool ld_batch_flush(struct ld_tenant *t)
         settle(t, true);
         return true;
     }
-    is_ok = grow(t) == KB_OK && append_batch(t, why);
+    is_ok = kb_engine_grow(t->engine) == KB_OK && append_batch(t, why);
     count_commit(t, is_ok, why);
     t->has_failed |= !is_ok;
     if (is_ok) {
@@ -234,12 +234,14 @@ static enum kb_err push_entry(struct ld_tenant *t, const struct ld_entry *from, 
     return KB_OK;
 }
 
-/* The dictionary reset that the engine's own state calls for, in a batch of its own, before new events. It is not
- * urgent: when it cannot be had now, the next batch asks again. */
-static void commit_due(struct ld_tenant *t)
+/* Before new events: a dictionary reset, or the end of one that was begun. It is not urgent: when it cannot be had now,
+ * the next batch asks again. */
+void ld_batch_commit_due(struct ld_tenant *t)
 {
     struct ld_entry next = {0};
 
+    if (t->has_failed || kb_grow((void **)&t->batch.entry, &t->batch.cap, 2, 64, sizeof *t->batch.entry) != 0)
+        return;
     if (kb_engine_due(t->engine, t->seq + 1, &next.ev) != KB_OK || next.ev.type == KB_EV_NONE)
         return;
     if (push_entry(t, &next, NULL) == KB_OK)
@@ -276,8 +278,8 @@ int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_
         ld_batch_flush(t);
     if (kb_grow((void **)&b->entry, &b->cap, b->n + 2, 64, sizeof *b->entry) != 0)
         return KB_ENOMEM;
-    if (b->n == 0 && !t->has_failed)
-        commit_due(t);
+    if (b->n == 0)
+        ld_batch_commit_due(t);
     if (t->has_failed) {
         ld_op_lose(b->current);
         return LD_LOST;
@@ -287,6 +289,40 @@ int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_
         return rc;
     b->n_current++; /* from here on a failure is the op's: see settle */
     return push_follow_up(t);
+}
+
+/* A batch of its own for an event that the engine plans: nothing may come between the plan and the event. */
+static int stage_planned(struct ld_tenant *t, bool is_erasure)
+{
+    struct ld_batch *b = &t->batch;
+    struct ld_entry next = {0};
+    int rc;
+
+    ld_batch_flush(t);
+    ld_batch_commit_due(t);
+    if (t->has_failed) {
+        ld_op_lose(b->current);
+        return LD_LOST;
+    }
+    if (kb_grow((void **)&b->entry, &b->cap, 2, 64, sizeof *b->entry) != 0)
+        return KB_ENOMEM;
+    rc = is_erasure ? kb_engine_begin_erasure(t->engine, &next.ev)
+                    : kb_engine_rebuild(t->engine, t->seq + 1, &next.ev);
+    if (rc != KB_OK || next.ev.type == KB_EV_NONE)
+        return rc;
+    rc = push_entry(t, &next, NULL);
+    b->n_current += rc == KB_OK;
+    return rc;
+}
+
+int ld_batch_stage_rebuild(struct ld_tenant *t)
+{
+    return stage_planned(t, false);
+}
+
+int ld_batch_begin_erasure(struct ld_tenant *t)
+{
+    return stage_planned(t, true);
 }
 
 /* For observations and expiries, whose meaning does not depend on what the batch before does to the state. */
@@ -343,12 +379,15 @@ static void run_op(struct ld_tenant *t, struct ld_op *op)
         ld_batch_flush(t);
     t->batch.current = op;
     t->batch.n_current = 0;
-    if (ld_op_expand(t, op) == KB_EBUSY) {
+    int rc = ld_op_expand(t, op);
+    if (rc == KB_EBUSY) {
         ld_batch_flush(t);
-        if (ld_op_expand(t, op) == KB_EBUSY)
-            ld_op_refuse_busy(op, "the tenant is busy with what this depends on");
+        rc = ld_op_expand(t, op);
     }
-    finish(t, op);
+    if (rc == KB_EBUSY)
+        ld_op_refuse_busy(op, "the tenant is busy with what this depends on");
+    if (rc != LD_KEPT)
+        finish(t, op);
 }
 
 /* For a tenant that nobody else knows yet: a turn of one op, without the line. */

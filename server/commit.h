@@ -12,6 +12,9 @@
  */
 #define LD_LOST (-1000)
 
+/* Returned by an op's expand: it is answered later, by whoever has kept it. */
+#define LD_KEPT (-1001)
+
 /* An event of the open batch with what its row needs besides. */
 struct ld_entry {
     struct kb_event ev;
@@ -40,6 +43,12 @@ int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_
 int ld_batch_stage_again(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg);
 /* Commits, applies, answers. False when the append failed: the batch is undone, its ops have been answered 503. */
 bool ld_batch_flush(struct ld_tenant *t);
+/* What the engine's own state calls for, in a batch of its own; the batch must be empty. */
+void ld_batch_commit_due(struct ld_tenant *t);
+/* The same for a reset that somebody asks for: 0 also when there is nothing to do, or LD_LOST, or the engine's refusal. */
+int ld_batch_stage_rebuild(struct ld_tenant *t);
+/* Likewise the beginning of a reset that erases (erase.c). */
+int ld_batch_begin_erasure(struct ld_tenant *t);
 /* Undoes the open batch, which holds events of the current op only. */
 void ld_batch_drop(struct ld_tenant *t);
 
@@ -62,6 +71,11 @@ void ld_op_reply_text(struct ld_op *op, char *text, size_t n);
 void ld_op_reply_copy(struct ld_op *op, const char *text);
 /* Vectors were decoded for other dimensions than those in force: a problem then. */
 bool ld_op_is_outdated(const struct ld_tenant *t, struct ld_op *op);
+
+/* erase.c */
+int ld_erase_expand(struct ld_tenant *t, struct ld_op *op);
+int ld_erased_expand(struct ld_tenant *t, struct ld_op *op);
+bool ld_erasure_is_waiting(const struct ld_tenant *t); /* for the tenant's build to come back from its job */
 
 /* commit_observe.c */
 int ld_observe_expand(struct ld_tenant *t, struct ld_op *op);

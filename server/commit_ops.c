@@ -202,6 +202,7 @@ static void answer_settings(struct ld_tenant *t, struct ld_op *op)
     char *text;
 
     kb_engine_counts(t->engine, &counts);
+    kb_engine_build_state(t->engine, &view.build);
     view.in_force = kb_engine_spec(t->engine);
     text = ld_encode_tenant(&view, &n);
     ld_op_reply_text(op, text, n);
@@ -302,6 +303,27 @@ static int expand_expire(struct ld_tenant *t, struct ld_op *op)
     return 0;
 }
 
+/* ---- models built beside the writer ------------------------------------------------------------------------ */
+
+/* Where one is on its way already, or nothing has been learned, there is nothing to begin. */
+static int expand_rebuild(struct ld_tenant *t, struct ld_op *op)
+{
+    struct kb_errmsg msg = {.text = ""};
+
+    return conclude(op, ld_batch_stage_rebuild(t), &msg);
+}
+
+/* What is finished goes into the log at once; the rest is lent again at the end of the turn. */
+static int expand_built(struct ld_tenant *t, struct ld_op *op)
+{
+    ld_batch_flush(t);
+    if (ld_tenant_take_build(t))
+        ld_batch_commit_due(t);
+    if (ld_erasure_is_waiting(t))
+        ld_erased_expand(t, op);
+    return 0;
+}
+
 /* ---- table ----------------------------------------------------------------------------------------- */
 
 /* By type of op. A kind that cannot lose anything but itself has no lose function. */
@@ -316,13 +338,17 @@ static const struct {
     [LD_OP_ACTIVATE] = {expand_activate, answer_activate, NULL},
     [LD_OP_EXPIRE] = {expand_expire, NULL, NULL},
     [LD_OP_SETTINGS] = {expand_settings, answer_settings, NULL},
+    [LD_OP_REBUILD] = {expand_rebuild, answer_settings, NULL},
+    [LD_OP_BUILT] = {expand_built, NULL, NULL},
+    [LD_OP_ERASE] = {ld_erase_expand, NULL, NULL},
+    [LD_OP_ERASED] = {ld_erased_expand, NULL, NULL},
 };
 
 /* A doomed tenant has nothing to say any more, whatever was asked. 0 means that the op is through with staging,
  * whether or not it went well. */
 int ld_op_expand(struct ld_tenant *t, struct ld_op *op)
 {
-    if (!atomic_load(&t->is_doomed))
+    if (!atomic_load(&t->is_doomed) || op->type == LD_OP_ERASED)
         return KINDS[op->type].expand(t, op);
     ld_problem_set(&op->problem, 404, "the tenant has been deleted");
     return 0;

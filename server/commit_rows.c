@@ -46,7 +46,7 @@ static void index_row(struct ld_row *row, const struct kb_event *ev)
         row->decision = ev->as.activated.decision;
         break;
     case KB_EV_DICTIONARY:
-        row->is_reset = ev->as.dictionary.is_reset;
+        row->is_reset = ev->as.dictionary.is_reset && !ev->as.dictionary.is_begun;
         break;
     default:
         break;

@@ -231,6 +231,11 @@ static void read_dictionary(struct ld_in *in, const json_t *o, struct dims d, st
     (void)d;
     const json_t *points = ld_in_array(in, o, "points", 0, SIZE_MAX, true);
     ev->as.dictionary.is_reset = ld_in_bool(in, o, "reset", false, true);
+    ev->as.dictionary.is_begun = ld_in_bool(in, o, "begun", false, false);
+    if (json_object_get(o, "from") != NULL)
+        ev->as.dictionary.from = ld_in_whole(in, o, "from", 1, MAX_COUNT, 1, true);
+    if (ev->as.dictionary.is_begun && ev->as.dictionary.from > 0)
+        ld_in_fault(in, "from", "expected only where something that was begun is done");
     ev->as.dictionary.atoms = read_points(in, points, &ev->as.dictionary.n_atoms);
     if (!ev->as.dictionary.is_reset)
         return;
@@ -242,6 +247,11 @@ static void read_dictionary(struct ld_in *in, const json_t *o, struct dims d, st
     ev->as.dictionary.context_lengthscale = read_lengthscale(in, o, "context_lengthscale");
     ev->as.dictionary.arm_lengthscale = read_lengthscale(in, o, "arm_lengthscale");
     read_evidence(in, o, ev);
+}
+
+static void read_nothing(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+{
+    (void)in, (void)o, (void)d, (void)ev;
 }
 
 /* --- the table of types ------------------------------------------------------------------------------- */
@@ -266,9 +276,10 @@ static const struct row {
     [KB_EV_EXPIRED] = {read_expired, {COMMON, "decision", "reward"}},
     [KB_EV_ACTIVATED] = {read_activated, {COMMON, "decision"}},
     [KB_EV_DICTIONARY] = {read_dictionary,
-                          {COMMON, "reset", "points", "representation", "context_lengthscale", "arm_lengthscale",
+                          {COMMON, "reset", "begun", "from", "points", "representation", "context_lengthscale", "arm_lengthscale",
                            "evidence"}},
     [KB_EV_LATE] = {read_rewarded, {COMMON, "decision", "reward", "arm"}},
+    [KB_EV_REDACTED] = {read_nothing, {COMMON}},
 };
 
 /* The type comes first, since it says which members may stand beside it. O(length). A line without a known type is
@@ -286,7 +297,7 @@ int ld_decode_event(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, 
     }
     const char *name = ld_in_id(&in, doc->root, "type", 32, true);
     int type = name != NULL ? kb_event_from_name(name) : KB_EV_NONE;
-    if (type <= KB_EV_NONE || (size_t)type >= sizeof rows / sizeof *rows) {
+    if (type <= KB_EV_NONE || (size_t)type >= sizeof rows / sizeof *rows || rows[type].read == NULL) {
         if (name != NULL)
             ld_in_fault(&in, "type", "unknown type of event");
         return -1;

@@ -37,7 +37,8 @@ struct ld_tenant_view {
     const struct ld_settings *settings;
     const struct kb_spec *in_force;
     const struct kb_engine_counts *counts;
-    bool is_rebuilding;
+    bool is_rebuilding;          /* in this very turn of the writer */
+    struct kb_build_state build; /* or beside it */
 };
 char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n);
 char *ld_encode_tenants(const struct ld_tenant_view *v, size_t n_tenants, size_t *n);

@@ -256,12 +256,17 @@ static void put_evidence(struct ld_text *t, const struct kb_event *ev)
 static void put_dictionary(struct ld_text *t, const struct kb_event *ev)
 {
     ld_text_put_bool(t, "reset", ev->as.dictionary.is_reset);
+    if (ev->as.dictionary.is_begun)
+        ld_text_put_bool(t, "begun", true);
+    if (ev->as.dictionary.from > 0)
+        ld_text_put_count(t, "from", ev->as.dictionary.from);
     /* An admission changes none of these. */
     if (ev->as.dictionary.is_reset) {
         ld_text_put_string(t, "representation", kb_repr_name((int)ev->as.dictionary.repr));
         ld_text_put_number(t, "context_lengthscale", ev->as.dictionary.context_lengthscale);
         ld_text_put_number(t, "arm_lengthscale", ev->as.dictionary.arm_lengthscale);
-        put_evidence(t, ev);
+        if (!ev->as.dictionary.is_begun)
+            put_evidence(t, ev);
     }
     ld_text_key(t, "points");
     ld_text_lit(t, "[");
@@ -317,6 +322,8 @@ static void put_body(struct ld_text *t, const struct kb_event *ev, uint32_t cont
         break;
     case KB_EV_DICTIONARY:
         put_dictionary(t, ev);
+        break;
+    case KB_EV_REDACTED: /* its number and time are all that is left */
         break;
     /* No such event is ever staged. */
     case KB_EV_NONE:

@@ -25,6 +25,19 @@ static void put_configuration(struct ld_text *t, const struct ld_tenant_view *v)
     ld_text_parameters(t, v->in_force);
 }
 
+/* How far a new model is, while one is built beside the writer. */
+static void put_rebuild(struct ld_text *t, const struct kb_build_state *build)
+{
+    if (!build->is_open || !build->is_reset)
+        return;
+    ld_text_key(t, "rebuild");
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "from", build->from);
+    ld_text_put_count(t, "points", build->rows);
+    ld_text_put_number(t, "progress", build->progress);
+    ld_text_lit(t, "}");
+}
+
 char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n)
 {
     struct ld_text t;
@@ -34,7 +47,8 @@ char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n)
     put_configuration(&t, v);
     ld_text_put_count(&t, "seq", v->counts->seq);
     ld_text_put_count(&t, "events", v->counts->learned);
-    ld_text_put_bool(&t, "rebuilding", v->is_rebuilding);
+    ld_text_put_bool(&t, "rebuilding", v->is_rebuilding || (v->build.is_open && v->build.is_reset));
+    put_rebuild(&t, &v->build);
     ld_text_lit(&t, "}");
     return ld_text_take(&t, n);
 }
@@ -110,12 +124,13 @@ char *ld_encode_model(const struct ld_tenant_view *v, const struct kb_engine *e,
     const struct kb_posterior *posterior = kb_engine_posterior(e);
     struct kb_posterior_facts facts = {0};
     struct kb_conf_facts confidence = {0};
-    char digest[24];
+    char digest[24], content[24];
     *n = 0;
     if (posterior != NULL && (kb_posterior_facts(posterior, &facts) != KB_OK ||
                               kb_confidence_facts(posterior, &kb_engine_spec(e)->conf, &confidence) != KB_OK))
         return NULL;
     (void)snprintf(digest, sizeof digest, "%016llx", (unsigned long long)kb_engine_digest(e));
+    (void)snprintf(content, sizeof content, "%016llx", (unsigned long long)kb_engine_content_digest(e));
     struct ld_text t;
     ld_text_init(&t);
     ld_text_lit(&t, "{");
@@ -128,6 +143,7 @@ char *ld_encode_model(const struct ld_tenant_view *v, const struct kb_engine *e,
     ld_text_put_number(&t, "effective_dimension", facts.effective_dimension);
     ld_text_put_number(&t, "information_gain", facts.information_gain);
     ld_text_put_string(&t, "digest", digest);
+    ld_text_put_string(&t, "content_digest", content);
     ld_text_put_count(&t, "clamped", facts.n_clamped);
     put_confidence(&t, &confidence, facts.n_empty);
     ld_text_lit(&t, "}");

@@ -150,6 +150,12 @@ static void put_commits(struct ld_text *t, const struct ld_metrics *m)
     put_histogram(t, "commit_duration_seconds", "", &m->commit_time);
     put_head(t, "write_lock_seconds", "histogram", "How long a tenant's decisions were held up by a change.");
     put_histogram(t, "write_lock_seconds", "", &m->write_lock);
+    put_head(t, "build_seconds", "histogram", "Work on a tenant's model beside its writer, by run.");
+    put_histogram(t, "build_seconds", "", &m->build_time);
+    put_head(t, "builds_running", "gauge", "Such runs under way.");
+    put(t, "laplaced_builds_running %" PRIu64 "\n", load(&m->builds_running));
+    put_counter(t, "build_failures_total", "Such runs that failed, mostly for want of memory; tried again.",
+                load(&m->build_failures));
 }
 
 /* --- tenants ---------------------------------------------------------------------------------------- */

@@ -33,6 +33,8 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
     {"max-pending", "N", LD_OPTION_COUNT, FIELD(max_pending), 1, 1u << 30, "1000000",
      "open decisions per tenant before it answers 503"},
     {"snapshot-events", "N", LD_OPTION_COUNT, FIELD(snapshot_events), 1, 1ull << 40, "10000", "log rows between snapshots"},
+    {"inline-work", "N", LD_OPTION_COUNT, FIELD(inline_work), 0, 1ull << 50, "20000000",
+     "multiply-adds that a change of a model may take at once; more is done in the background"},
     {"verify", NULL, LD_OPTION_FLAG, FIELD(is_verifying), 0, 1, "false",
      "at start, compare snapshots with a fresh fold of the log"},
     {"log-level", "LD_OPTION_LEVEL", LD_OPTION_LEVEL, FIELD(log_level), 0, 0, "info", "debug, info, warn or error"},

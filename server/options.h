@@ -23,7 +23,7 @@ struct ld_options {
     uint64_t threads; /* in force: never 0 after parsing */
     uint64_t max_body, max_observe_body, max_bulk_body;
     uint64_t timeout_s, max_connections;
-    uint64_t max_queue, max_pending, snapshot_events;
+    uint64_t max_queue, max_pending, snapshot_events, inline_work;
     uint64_t log_level; /* enum ld_log_level */
     uint64_t drain_timeout_s;
     bool is_verifying;

@@ -42,14 +42,14 @@ void ld_op_refuse_busy(struct ld_op *op, const char *why)
     op->problem.retry_after_s = 1;
 }
 
-/* The timer's own ops pass when the line is full: they are what makes room. At most one of them is on its way
- * (is_ticking in upkeep.c), so the bound is exceeded by one. */
+/* The tenant's own ops pass when the line is full: the timer's are what makes room, and the end of a build must be
+ * heard. At most one of each is on its way, so the bound is exceeded by two. */
 static bool push(struct ld_tenant *t, struct ld_op *op)
 {
     bool is_in;
 
     pthread_mutex_lock(&t->queue_lock);
-    is_in = t->depth < t->world->max_queue || op->type == LD_OP_EXPIRE;
+    is_in = t->depth < t->world->max_queue || op->type >= LD_OP_BUILT || op->type == LD_OP_EXPIRE;
     if (is_in) {
         op->next = NULL;
         if (t->head == NULL)
@@ -68,7 +68,7 @@ static bool push(struct ld_tenant *t, struct ld_op *op)
  * running makes it run once more. Without a scheduler (tests) the op waits until somebody runs the writer. */
 void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
 {
-    if (atomic_load(&t->is_doomed)) {
+    if (atomic_load(&t->is_doomed) && op->type != LD_OP_ERASED) {
         ld_problem_init(&op->problem);
         ld_problem_set(&op->problem, 404, "the tenant has been deleted");
         op->done(op);

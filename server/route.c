@@ -26,6 +26,8 @@ const struct ld_route ld_routes[] = {
     {"PUT",    "/tenants/{t}/arms",     LD_BODY_BULK,    false,  true,     api_arms_put},
     {"PATCH",  "/tenants/{t}/arms",     LD_BODY_PATCH,   false,  true,     api_arms_patch},
     {"GET",    "/tenants/{t}/arms",     LD_BODY_NONE,    false,  true,     api_arms_get},
+    {"POST",   "/tenants/{t}/rebuild",  LD_BODY_NONE,    false,  false,    api_tenant_rebuild},
+    {"DELETE", "/tenants/{t}/users/{u}", LD_BODY_NONE,   false,  false,    api_user_delete},
     {"GET",    "/tenants/{t}/model",    LD_BODY_NONE,    false,  true,     api_model},
     {"GET",    "/tenants/{t}/stats",    LD_BODY_NONE,    false,  true,     api_stats},
     {"GET",    "/tenants/{t}/events",   LD_BODY_NONE,    false,  true,     api_events},
@@ -37,7 +39,7 @@ const struct ld_route ld_routes[] = {
 /* clang-format on */
 const size_t ld_n_routes = sizeof ld_routes / sizeof *ld_routes;
 
-/* Whether path fits the pattern, in which {t} takes one non-empty segment. The path is decoded already, so an escaped
+/* Whether path fits the pattern, in which {t} takes one non-empty segment, and {u} the rest. The path is decoded already, so an escaped
  * slash separates segments like any other. */
 static bool fits(const char *pattern, const char *path)
 {
@@ -48,7 +50,23 @@ static bool fits(const char *pattern, const char *path)
     if (strncmp(pattern, path, before) != 0)
         return false;
     size_t segment = strcspn(path + before, "/");
-    return segment > 0 && strcmp(hole + 3, path + before + segment) == 0;
+    if (segment == 0)
+        return false;
+    const char *rest = hole + 3, *user = strstr(rest, "{u}");
+    path += before + segment;
+    if (user == NULL)
+        return strcmp(rest, path) == 0;
+    return strncmp(rest, path, (size_t)(user - rest)) == 0 && path[user - rest] != '\0';
+}
+
+/* What stands at {u} goes to the end of the path, slashes and all: a user's id may have them. */
+const char *ld_route_user(const struct ld_route *route, const char *path)
+{
+    const char *user = strstr(route->path, "{u}"), *tenant = strstr(route->path, "{t}");
+    if (user == NULL || tenant == NULL)
+        return "";
+    const char *rest = path + (tenant - route->path);
+    return rest + strcspn(rest, "/") + (user - (tenant + 3));
 }
 
 /* Cut rather than overrun; LD_ALLOW_BYTES holds all methods that there are. Each is added once, since a path has one

@@ -22,7 +22,7 @@ enum ld_body {
 
 struct ld_route {
     const char *method;
-    const char *path; /* {t} stands for one segment, the tenant's name */
+    const char *path; /* {t} stands for one segment, the tenant's name; {u}, at the end, for the rest, a user's id */
     enum ld_body body;
     bool is_public;   /* served without a key */
     bool is_blocking; /* runs on the work pool, not in the thread that serves HTTP */
@@ -38,6 +38,9 @@ extern const size_t ld_n_routes;
 /* Row of ld_routes for the request, or -1: then allow lists the methods of the path ("" when there is none). HEAD
  * finds the row of GET. */
 int ld_route_find(const char *method, const char *path, char allow[LD_ALLOW_BYTES]);
+
+/* What stands at {u} of the route's path; borrowed from path. "" without one. */
+const char *ld_route_user(const struct ld_route *route, const char *path);
 
 /* The segment at {t} of the route's path. */
 void ld_route_tenant(const struct ld_route *route, const char *path, char out[LD_PATH_TENANT_BYTES]);

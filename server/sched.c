@@ -27,6 +27,7 @@
 
 #include "clock.h"
 #include "log.h"
+#include "long_work.h"
 #include "tenant.h"
 
 #define TICK_MS 250
@@ -50,10 +51,12 @@ struct ld_sched {
     uv_timer_t timer;
     uv_signal_t signal[3];
     struct ld_sched_hooks hooks;
+    struct ld_long_work *long_work;
     size_t n_running; /* jobs on the pool; loop only */
     bool is_closing;  /* handles are being closed; loop only */
     pthread_mutex_t lock;
     struct ld_sched_job *head, *tail; /* waiting for the loop */
+    size_t n_long;                    /* jobs of long_work, given and not ended */
     bool is_stopping;
 };
 
@@ -136,6 +139,30 @@ int ld_sched_work(struct ld_sched *s, void (*fn)(void *arg), void *arg)
     return 0;
 }
 
+/* A job that has ended may be what a stopping loop waits for. In the worker's thread. */
+static void end_long_work(void *arg)
+{
+    struct ld_sched *s = arg;
+
+    pthread_mutex_lock(&s->lock);
+    s->n_long--;
+    uv_async_send(&s->async); /* under the lock: the loop closes the handle only after it has seen the count */
+    pthread_mutex_unlock(&s->lock);
+}
+
+int ld_sched_long_work(struct ld_sched *s, void (*fn)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&s->lock);
+    s->n_long++;
+    pthread_mutex_unlock(&s->lock);
+    if (ld_long_work_add(s->long_work, fn, arg) == 0)
+        return 0;
+    pthread_mutex_lock(&s->lock);
+    s->n_long--;
+    pthread_mutex_unlock(&s->lock);
+    return -1;
+}
+
 /* ---- jobs ------------------------------------------------------------------------------------------ */
 
 static void start_jobs(struct ld_sched *s);
@@ -198,7 +225,7 @@ static void close_handles(struct ld_sched *s)
 static void start_jobs(struct ld_sched *s)
 {
     struct ld_sched_job *job;
-    bool is_stopping;
+    bool is_ending;
 
     pthread_mutex_lock(&s->lock);
     job = s->head;
@@ -207,7 +234,7 @@ static void start_jobs(struct ld_sched *s)
         if (j->tenant != NULL)
             /* Under the lock and before the pool can run it: a wake from here on makes it AGAIN. */
             ld_tenant_slot(j->tenant)->state = LD_SLOT_RUNNING;
-    is_stopping = s->is_stopping;
+    is_ending = s->is_stopping && s->n_long == 0;
     pthread_mutex_unlock(&s->lock);
     while (job != NULL) {
         struct ld_sched_job *next = job->next;
@@ -218,7 +245,7 @@ static void start_jobs(struct ld_sched *s)
         job = next;
     }
     /* Jobs that ended may have put others in the line, so this is asked after the line was emptied. */
-    if (is_stopping && s->n_running == 0 && !s->is_closing)
+    if (is_ending && s->n_running == 0 && !s->is_closing)
         close_handles(s);
 }
 
@@ -261,6 +288,14 @@ static void size_pool(void)
     setenv("UV_THREADPOOL_SIZE", text, 0);
 }
 
+/* Half of the cores: the other half is always there for those who wait. */
+static unsigned n_long_threads(void)
+{
+    const long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n_cores < 4 ? 1 : (unsigned)(n_cores / 2);
+}
+
 /* Starting a handle fails only for want of descriptors or memory, at start: there is no way to go on then. The codes
  * are negative or 0, so joining them by OR keeps any failure. */
 static int init_handles(struct ld_sched *s)
@@ -285,7 +320,12 @@ int ld_sched_new(struct ld_sched **out, const struct ld_sched_hooks *hooks)
     struct ld_sched *s = calloc(1, sizeof *s);
 
     size_pool();
-    if (s == NULL || uv_loop_init(&s->loop) != 0) {
+    if (s == NULL || ld_long_work_new(&s->long_work, n_long_threads(), end_long_work, s) != 0) {
+        free(s);
+        return -1;
+    }
+    if (uv_loop_init(&s->loop) != 0) {
+        ld_long_work_free(s->long_work);
         free(s);
         return -1;
     }
@@ -321,6 +361,7 @@ void ld_sched_free(struct ld_sched *s)
         ld_sched_stop(s);
         ld_sched_run(s);
     }
+    ld_long_work_free(s->long_work);
     uv_loop_close(&s->loop);
     pthread_mutex_destroy(&s->lock);
     free(s);

@@ -29,6 +29,8 @@ void ld_sched_wake(struct ld_sched *s, struct ld_tenant *t);
 
 /* From any thread: runs fn(arg) on the work pool. */
 int ld_sched_work(struct ld_sched *s, void (*fn)(void *arg), void *arg);
+/* The same for work that takes seconds: in threads of its own, behind the pool's at the processor (long_work.h). */
+int ld_sched_long_work(struct ld_sched *s, void (*fn)(void *arg), void *arg);
 
 /* Runs the loop in this thread until ld_sched_stop, which may come from any thread; returns when no job is in flight.
  */

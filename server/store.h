@@ -45,6 +45,19 @@ struct ld_row {
  * rows it is a probe: one page is written as it is, to learn whether the disk takes writes again. */
 int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, char *why);
 
+/* A line of the log that is to read otherwise. `redacted` ones lose their columns as well. */
+struct ld_rewrite {
+    uint64_t seq;
+    int type;
+    char *text; /* owned by whoever owns the list */
+    size_t n_text;
+};
+/* Rewrites lines and appends the next row, in one transaction; what they held before is overwritten with zeros, in the
+ * write-ahead log once ld_store_scrub has run. On failure nothing has changed. O(n log rows). */
+int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row, char *why);
+/* Moves the write-ahead log into the file and cuts it. With readers at work some of it may stay until the next one. */
+void ld_store_scrub(struct ld_store *s);
+
 /* Calls fn for each row with seq > after, ascending, until it returns non-zero (which is returned) or limit rows.
  * Uses a connection of its own (safe beside the writer). LD_STORE_* on failure. */
 int ld_store_read(struct ld_store *s, uint64_t after, size_t limit, int (*fn)(void *arg, const struct ld_row *row),

@@ -172,6 +172,52 @@ int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, cha
     return status;
 }
 
+/* --- rewriting ---------------------------------------------------------------------------------------- */
+
+static int rewrite_line(sqlite3_stmt *stmt, const struct ld_rewrite *line)
+{
+    (void)sqlite3_bind_int64(stmt, 1, (sqlite3_int64)line->seq);
+    (void)sqlite3_bind_int(stmt, 2, line->type);
+    (void)sqlite3_bind_text64(stmt, 3, line->text, line->n_text, SQLITE_STATIC, SQLITE_UTF8);
+    (void)sqlite3_bind_int(stmt, 4, line->type == KB_EV_REDACTED);
+    int rc = sqlite3_step(stmt);
+    (void)sqlite3_reset(stmt);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int rewrite_all(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row)
+{
+    static const char sql[] =
+        "UPDATE events SET type = ?2, text = ?3, decision = iif(?4, NULL, decision), user = iif(?4, NULL, user),"
+        " arm = iif(?4, NULL, arm), reward = iif(?4, NULL, reward), answer = iif(?4, NULL, answer) WHERE seq = ?1";
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(s->db, sql, -1, &stmt, NULL);
+    for (size_t i = 0; i < n && rc == SQLITE_OK; i++)
+        rc = rewrite_line(stmt, &lines[i]);
+    (void)sqlite3_finalize(stmt);
+    return rc == SQLITE_OK ? insert_row(s, row) : rc;
+}
+
+int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row, char *why)
+{
+    int rc = sqlite3_exec(s->db, "PRAGMA secure_delete = ON; BEGIN IMMEDIATE", NULL, NULL, NULL);
+    if (rc == SQLITE_OK)
+        rc = rewrite_all(s, lines, n, row);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
+    int status = rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(s->db, rc, s->path, why);
+    if (sqlite3_get_autocommit(s->db) == 0)
+        (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
+/* On the writer's own connection: no commit can come in between. */
+void ld_store_scrub(struct ld_store *s)
+{
+    if (sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) == SQLITE_OK)
+        atomic_store(&s->wal_pages, 0);
+}
+
 /* --- size and checkpoints ------------------------------------------------------------------------------- */
 
 /* 0 when there is no such file. */

@@ -41,6 +41,8 @@ static void init_locks(struct ld_tenant *t)
 static void tenant_free(struct ld_tenant *t)
 {
     ld_store_close(t->store);
+    ld_tenant_take_build(t);
+    ld_erasure_drop(t);
     if (atomic_load(&t->is_doomed))
         ld_folder_remove(t->world->data_dir, t->name);
     kb_engine_free(t->engine);
@@ -65,6 +67,7 @@ static struct ld_tenant *tenant_new(const struct ld_world *world, const char *na
     t->world = world;
     atomic_init(&t->n_holders, 1);
     atomic_init(&t->next_expiry_ms, INT64_MAX);
+    atomic_init(&t->next_build_ms, INT64_MIN);
     snprintf(t->name, sizeof t->name, "%s", name);
     if (ld_folder_path(world->data_dir, name, ".db", t->db_path) != 0 ||
         ld_folder_path(world->data_dir, name, ".snapshot", t->snapshot_path) != 0) {
@@ -89,6 +92,9 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
+    kb_engine_set_inline_work(t->engine, t->world->inline_work);
+    if (kb_engine_is_building(t->engine)) /* the last run did not come to its end: the timer's first turn lends it */
+        atomic_store(&t->next_build_ms, INT64_MIN + 1);
 }
 
 /* done() of the first event: it is answered in the thread that asked, which waits for nothing else. arg is a struct
@@ -186,6 +192,7 @@ size_t ld_tenant_n_holders(const struct ld_tenant *t)
 void ld_tenant_doom(struct ld_tenant *t)
 {
     atomic_store(&t->is_doomed, true);
+    ld_tenant_halt(t);
 }
 
 /* The same for the life of the tenant: it may be read without a lock and kept while t is held. */

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "engine.h"
+#include "ids.h"
 #include "json_in.h"
 #include "problem.h"
 #include "store.h"
@@ -20,7 +21,18 @@ struct ld_sched;
 struct ld_sched_slot;
 struct ld_metrics;
 
-enum ld_op_type { LD_OP_EVENT, LD_OP_REWARDS, LD_OP_OBSERVE, LD_OP_ACTIVATE, LD_OP_EXPIRE, LD_OP_SETTINGS };
+enum ld_op_type {
+    LD_OP_EVENT,
+    LD_OP_REWARDS,
+    LD_OP_OBSERVE,
+    LD_OP_ACTIVATE,
+    LD_OP_EXPIRE,
+    LD_OP_SETTINGS,
+    LD_OP_REBUILD, /* the model anew from the history; answered when that has begun */
+    LD_OP_BUILT,   /* the tenant's own: a build has come back from its job */
+    LD_OP_ERASE,   /* a user's data; answered when they are gone */
+    LD_OP_ERASED   /* the tenant's own: the job of that has ended */
+};
 
 /* A unit of work for the writer, answered once by done(). The doc holds all memory of what it names. */
 struct ld_op {
@@ -33,6 +45,7 @@ struct ld_op {
     size_t n_answer;
     bool is_named;               /* decided with the caller's id: look for an earlier one, keep the answer */
     struct ld_settings settings; /* SETTINGS */
+    char user[KB_ID_MAX_BYTES + 1]; /* ERASE */
     struct ld_reward *rewards;   /* REWARDS */
     struct kb_event *events;     /* OBSERVE */
     size_t n;                    /* of rewards or events */
@@ -62,6 +75,7 @@ struct ld_world {
     size_t max_pending;       /* open decisions per tenant before 503 */
     uint64_t snapshot_events; /* log rows between snapshots */
     bool verify_on_start;     /* compare the snapshot's digest with a fresh fold */
+    double inline_work;       /* multiply-adds that a change of the model may take in the writer's turn */
 };
 
 /* Opens DATA/tenants/NAME.db, recovering snapshot + tail; a new file starts with `initial` as its first event.
@@ -103,6 +117,8 @@ size_t ld_tenant_queue_depth(const struct ld_tenant *t);
 /* For the scheduler: one turn of the writer (runs on the work pool), whether more waits afterwards; the expiry
  * timer's tick; the last snapshot and closing at shutdown (no op may be in flight). */
 bool ld_tenant_run_writer(struct ld_tenant *t);
+/* Before the scheduler stops: models that are being built are left as they are, to be begun again at the next start. */
+void ld_tenant_halt(struct ld_tenant *t);
 void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms);
 void ld_tenant_checkpoint(struct ld_tenant *t);
 

@@ -6,6 +6,8 @@
  *   commit.c            batches: stage, append, apply, answer (commit_rows.c: their rows)
  *   commit_ops.c        what each kind of op stages (commit_observe.c, commit_reward.c: two of them)
  *   upkeep.c            snapshots, WAL, expiry, healing
+ *   background.c        models built beside the writer
+ *   erase.c             a user's data taken out
  *
  * Who may touch what: `lock` guards what readers see (engine, settings, dims_epoch) and is taken for writing by the
  * writer only; `queue_lock` guards the line; all below "the writer's own" belongs to the one writer job. */
@@ -30,7 +32,9 @@ struct ld_tenant {
     atomic_size_t n_holders;
     atomic_bool is_rebuilding;                     /* from the staging of a model change to the end of its batch */
     atomic_bool is_doomed, is_failing, is_ticking; /* is_ticking: an expire op of the timer is on its way */
+    atomic_bool is_halting;                        /* no job of a build is to start any more */
     _Atomic int64_t next_expiry_ms;
+    _Atomic int64_t next_build_ms; /* a build waits for a turn from then on; INT64_MIN: none waits for the timer */
     struct ld_store *store;
     struct ld_sched_slot slot;
 
@@ -42,6 +46,8 @@ struct ld_tenant {
     pthread_mutex_t queue_lock;
     struct ld_op *head, *tail;
     size_t depth;
+    struct kb_build *erasing_build; /* likewise, of an erasure */
+    struct kb_build *build; /* with a job; set by the writer, who alone reads it without the lock */
 
     pthread_mutex_t pool_lock;
     struct kb_scratch *scratch[LD_POOL_SCRATCHES];
@@ -53,12 +59,21 @@ struct ld_tenant {
     uint64_t seq;          /* last applied */
     uint64_t snapshot_seq; /* of the last snapshot, or of the last attempt */
     size_t n_pending;
+    enum kb_err build_rc; /* the job's, until its op */
+    struct ld_erasure *erasure; /* under way; the job's while it runs. NULL: none */
     bool has_failed;  /* a commit of this turn did: the rest of the turn does not wait for the disk again */
     bool has_backlog; /* more windows have closed than one expire op takes */
 };
 
 /* queue.c: up to max ops in order of arrival, linked. */
 struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max);
+
+/* background.c: after a turn, lends the engine's open build to a job; takes it back, true when its run went well. */
+void ld_tenant_start_build(struct ld_tenant *t);
+bool ld_tenant_take_build(struct ld_tenant *t);
+
+/* erase.c: an erasure whose end the writer did not come to, with the tenant. */
+void ld_erasure_drop(struct ld_tenant *t);
 
 /* upkeep.c: after a turn of the writer. */
 void ld_tenant_upkeep(struct ld_tenant *t);

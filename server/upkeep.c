@@ -72,8 +72,8 @@ static bool is_snapshot_due(const struct ld_tenant *t)
     const uint64_t rows = t->seq - t->snapshot_seq;
     struct kb_engine_counts counts;
 
-    if (rows < t->world->snapshot_events)
-        return false;
+    if (rows < t->world->snapshot_events || kb_engine_is_building(t->engine))
+        return false; /* what is on its way stands in the log alone, and is begun again from there */
     kb_engine_counts(t->engine, &counts);
     return rows >= counts.learned / 4;
 }
@@ -92,6 +92,7 @@ static void checkpoint_wal(struct ld_tenant *t)
 void ld_tenant_upkeep(struct ld_tenant *t)
 {
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
+    ld_tenant_start_build(t);
     if (!atomic_load(&t->is_failing) && !atomic_load(&t->is_doomed)) {
         if (is_snapshot_due(t))
             take_snapshot(t);
@@ -109,7 +110,7 @@ void ld_tenant_checkpoint(struct ld_tenant *t)
 {
     if (atomic_load(&t->is_doomed))
         return;
-    if (t->seq > t->snapshot_seq)
+    if (t->seq > t->snapshot_seq && !kb_engine_is_building(t->engine))
         take_snapshot(t);
     checkpoint_wal(t);
 }
@@ -125,6 +126,14 @@ static void tick_done(struct ld_op *op)
     ld_op_free(op);
 }
 
+/* A turn is enough: it lends the build at its end. */
+static bool is_build_waiting(const struct ld_tenant *t, int64_t now_ms)
+{
+    const int64_t next_ms = atomic_load(&t->next_build_ms);
+
+    return next_ms != INT64_MIN && next_ms <= now_ms;
+}
+
 /* Asks the writer to close windows that are due, or to try the disk again. One such op is on its way at a time. Runs
  * on the loop, or in the writer's turn: two atomic loads when nothing is due. Without memory the next tick tries
  * again. */
@@ -133,7 +142,7 @@ void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms)
     struct ld_problem problem;
     struct ld_op *op;
 
-    if (atomic_load(&t->next_expiry_ms) > now_ms && !atomic_load(&t->is_failing))
+    if (atomic_load(&t->next_expiry_ms) > now_ms && !atomic_load(&t->is_failing) && !is_build_waiting(t, now_ms))
         return;
     if (atomic_exchange(&t->is_ticking, true))
         return;

@@ -152,23 +152,38 @@ def test_the_last_allowed_names_work(api):
         assert api.put_tenant(good)["name"] == good
 
 
-def test_the_old_model_serves_while_a_new_one_is_built(api, name):
-    """A rebuild over 3,000 distinct points takes a while; GET says so, and decisions go on."""
+def test_the_old_model_serves_and_learns_while_a_new_one_is_built(api, name):
+    """A rebuild over 3,000 distinct points takes a while; GET says how far it is, decisions and rewards go on, and what
+    they teach is in the new model."""
     api.put_tenant(name, algorithm="k-ucb", arm_dim=4)
     rng = random.Random(1)
     lines = [json.dumps({"user": "u", "arm": {"id": f"a{i}", "features": [rng.gauss(0, 2) for _ in range(4)]}, "reward": rng.random()})
              for i in range(3000)]
     api.call("POST", "/observe", raw="\n".join(lines), kind="application/x-ndjson", tenant=name)
-    other = Client(api.server)
-    change = threading.Thread(target=lambda: other.put_tenant(name, expect=200, algorithm="k-ucb", arm_dim=4,
-                                                              representation={"type": "exact", "lambda": 0.5}))
-    assert not api.call("GET", f"/tenants/{name}").json["rebuilding"]
-    change.start()
-    seen, asked = 0, [{"id": "x", "features": [0, 0, 0, 1]}]
-    while change.is_alive():
-        if api.call("GET", f"/tenants/{name}").json["rebuilding"]:
-            seen += 1
-            assert api.select("u", candidates=asked, dry_run=True, tenant=name)["arm"] == "x"
-    change.join()
-    view = api.call("GET", f"/tenants/{name}").json
-    assert seen > 0 and not view["rebuilding"] and view["parameters"]["representation"]["lambda"] == 0.5
+    change = {"algorithm": "k-ucb", "arm_dim": 4, "representation": {"type": "exact", "lambda": 0.5}}
+    view = api.call("PUT", f"/tenants/{name}", change).json
+    assert view["rebuilding"] and view["parameters"]["representation"]["lambda"] != 0.5
+    asked, learned = [{"id": "x", "features": [0, 0, 0, 1]}], 0
+    while view["rebuilding"]:
+        assert view["rebuild"]["points"] == 3000 and 0 <= view["rebuild"]["progress"] <= 1
+        decision = api.select("u", candidates=asked, tenant=name)["decision"]
+        assert api.call("POST", "/reward", {"decision": decision, "reward": 1}, tenant=name).json["applied"]
+        learned += 1
+        view = api.call("GET", f"/tenants/{name}").json
+    assert learned > 0 and view["parameters"]["representation"]["lambda"] == 0.5 and view["events"] == 3000 + learned
+    changes = [e for e in api.events(name) if e["type"] == "dictionary"]
+    assert [e.get("begun", False) for e in changes] == [True, False] and changes[1]["from"] == changes[0]["seq"]
+    assert api.select("u", candidates=asked, tenant=name, dry_run=True, explain=True)["ranking"][0]["mean"] > 0.5
+
+
+def test_a_rebuild_on_request_is_logged_once_and_waits_for_something_learned(api, name):
+    api.put_tenant(name, algorithm="laplaced", arm_dim=1)
+    view = api.call("POST", f"/tenants/{name}/rebuild").json
+    assert view["seq"] == 1 and not view["rebuilding"]
+    for i in range(30):
+        api.call("POST", "/observe", {"user": f"u{i % 3}", "arm": {"id": "a", "features": [i / 30]}, "reward": i % 2}, tenant=name)
+    before = api.call("GET", f"/tenants/{name}").json["seq"]
+    view = api.call("POST", f"/tenants/{name}/rebuild").json
+    assert view["seq"] == before + 1
+    assert api.events(name)[-1]["type"] == "dictionary" and api.events(name)[-1]["reset"]
+    api.call("POST", "/tenants/nobody/rebuild", expect=404)

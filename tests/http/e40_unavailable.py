@@ -9,7 +9,7 @@ WRITES = [("POST", "/select", {"user": "u", "candidates": ["a", "b"]}), ("POST",
           ("POST", "/activate", {"decision": "deferred"}), ("POST", "/observe", {"user": "u", "arm": "a", "reward": 1}),
           ("PUT", "/tenants/t", {"algorithm": "ucb", "confidence": {"beta": 9}}), ("PUT", "/tenants/t/graph", {"edges": [["a", "b"]]}),
           ("PATCH", "/tenants/t/graph", {"add": [["x", "y"]]}), ("PUT", "/tenants/t/arms", {"arms": ["q"]}),
-          ("PATCH", "/tenants/t/arms", {"arms": ["r"]})]
+          ("PATCH", "/tenants/t/arms", {"arms": ["r"]}), ("POST", "/tenants/t/rebuild", None)]
 
 
 def test_a_commit_that_fails_answers_503_changes_nothing_and_heals(boot):
@@ -17,6 +17,7 @@ def test_a_commit_that_fails_answers_503_changes_nothing_and_heals(boot):
     client = Client(server, tenant="t")
     client.put_tenant("t", algorithm="ucb")
     client.put_graph("t", [["u", "v", 1]])
+    client.call("POST", "/observe", {"user": "v", "arm": "b", "reward": 0})
     client.select("u", candidates=["a", "b"], decision="open")
     client.select("u", candidates=["a", "b"], decision="deferred", defer=True)
     before = (client.model("t"), client.events("t"))

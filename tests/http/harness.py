@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import threading
+import time
 import urllib.parse
 
 import requests
@@ -143,11 +144,27 @@ class Client:
 
     # tenants
     def put_tenant(self, name, expect=201, **configuration):
-        return self.call("PUT", tenant_path(name), configuration, expect=expect).json
+        view = self.call("PUT", tenant_path(name), configuration, expect=expect).json
+        if view.get("rebuilding"):
+            view = self.wait_rebuilt(name)
+        return view
+
+    def wait_rebuilt(self, name, seconds=60):
+        """The tenant's view once the model that its log asks for is in force."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            view = self.call("GET", tenant_path(name)).json
+            if not view["rebuilding"]:
+                return view
+            time.sleep(0.02)
+        raise AssertionError(f"{name} is still rebuilding after {seconds} s")
 
     def put_graph(self, name, edges, users=None, expect=200):
         body = {"edges": [list(e) for e in edges]}
-        return self.call("PUT", tenant_path(name, "graph"), {**body, "users": users} if users else body, expect=expect).json
+        answer = self.call("PUT", tenant_path(name, "graph"), {**body, "users": users} if users else body, expect=expect).json
+        if expect == 200:
+            self.wait_rebuilt(name)
+        return answer
 
     def put_arms(self, name, arms, expect=200):
         return self.call("PUT", tenant_path(name, "arms"), {"arms": arms}, expect=expect).json

@@ -63,7 +63,8 @@ static inline void fixture_world(struct fixture *f)
                                  .now_ms = fixture_now,
                                  .max_queue = 100000,
                                  .max_pending = 100000,
-                                 .snapshot_events = UINT64_MAX};
+                                 .snapshot_events = UINT64_MAX,
+                                 .inline_work = KB_INLINE_WORK};
 }
 
 static inline void fixture_start(struct fixture *f)

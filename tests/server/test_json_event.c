@@ -170,6 +170,8 @@ static void make_event(enum kb_event_type type, struct dice *d, struct room *r, 
         ev->as.rewarded.arm = roll(d) % 2 ? any_id(d) : NULL;
         ev->as.rewarded.reward = any_double(d);
         break;
+    case KB_EV_REDACTED:
+        break;
     case KB_EV_LATE:
         ev->as.late.decision = any_id(d);
         ev->as.late.arm = roll(d) % 2 ? any_id(d) : NULL;
@@ -314,6 +316,8 @@ static bool same_event(const struct kb_event *a, const struct kb_event *b)
         return same_text(a->as.rewarded.decision, b->as.rewarded.decision) &&
                same_text(a->as.rewarded.arm, b->as.rewarded.arm) &&
                same_double(a->as.rewarded.reward, b->as.rewarded.reward);
+    case KB_EV_REDACTED:
+        return true;
     case KB_EV_LATE:
         return same_text(a->as.late.decision, b->as.late.decision) && same_text(a->as.late.arm, b->as.late.arm) &&
                same_double(a->as.late.reward, b->as.late.reward);

@@ -1,0 +1,135 @@
+/* Long work of a tenant beside its writer: new models after a change of kernel, graph or dictionary, and points that
+ * enter a dictionary over a long history (core/build.h).
+ *
+ *     writer, after a turn     lends the engine's open build to a thread for long work
+ *     job                      runs it, without any lock; the writer goes on with its turns
+ *     job, at its end          puts an op into the tenant's line
+ *     writer, at that op       takes the build back, and commits the event that puts it in force; or lends it again,
+ *                              while much was learned in the meantime
+ *
+ * The log has the beginning and the end, so a server that dies in between finds the build open when it folds, and its
+ * first turn lends it anew. A run that fails for want of memory is tried again later; the model in force serves on.
+ *
+ * At shutdown, and when a tenant is deleted, the run is told to end (the core looks at that every few rows), and no
+ * other is started. The job holds the tenant, so neither goes away under it. Without a scheduler (tests) the work is
+ * done in the turn itself. */
+#include <stdlib.h>
+
+#include "log.h"
+#include "metrics.h"
+#include "tenant_impl.h"
+
+#define RETRY_MS 5000
+
+/* ---- the job ------------------------------------------------------------------------------------------ */
+
+static void returned(struct ld_op *op)
+{
+    ld_op_free(op);
+}
+
+/* A failure to tell would leave the build lent for ever: like the scheduler's own, it ends the process, which
+ * recovers. */
+static void tell_writer(struct ld_tenant *t)
+{
+    struct ld_op *op = ld_op_new(LD_OP_BUILT);
+
+    if (op == NULL) {
+        ld_log(LD_LOG_ERROR, "out of memory for the end of a build");
+        abort();
+    }
+    op->done = returned;
+    ld_tenant_submit(t, op);
+}
+
+/* In a thread for long work. The result is read by the writer after the op, which orders the two. */
+static void run(void *arg)
+{
+    struct ld_tenant *t = arg;
+    struct ld_metrics *m = t->world->metrics;
+    const int64_t start_us = ld_monotonic_us();
+
+    atomic_fetch_add_explicit(&m->builds_running, 1, memory_order_relaxed);
+    t->build_rc = kb_build_run(t->build);
+    atomic_fetch_sub_explicit(&m->builds_running, 1, memory_order_relaxed);
+    ld_histogram_add(&m->build_time, ld_monotonic_us() - start_us);
+    tell_writer(t);
+    ld_tenant_release(t);
+}
+
+/* ---- the writer's side --------------------------------------------------------------------------------- */
+
+/* From another thread the build may be cancelled as long as it stands here. */
+static void show_build(struct ld_tenant *t, struct kb_build *b)
+{
+    pthread_mutex_lock(&t->queue_lock);
+    t->build = b;
+    pthread_mutex_unlock(&t->queue_lock);
+}
+
+/* Back to the engine. Whether the run did what it could. */
+bool ld_tenant_take_build(struct ld_tenant *t)
+{
+    struct kb_build *b = t->build;
+
+    if (b == NULL)
+        return false;
+    show_build(t, NULL);
+    kb_engine_return_build(t->engine, b);
+    if (t->build_rc == KB_OK || t->build_rc == KB_ECANCELLED)
+        return t->build_rc == KB_OK;
+    atomic_fetch_add_explicit(&t->world->metrics->build_failures, 1, memory_order_relaxed);
+    ld_log(LD_LOG_WARN, "tenant %s: the new model cannot be built now: %s", t->name, kb_strerror(t->build_rc));
+    atomic_store(&t->next_build_ms, t->now_ms + RETRY_MS);
+    return false;
+}
+
+/* Without a scheduler, in this very turn. */
+static void run_here(struct ld_tenant *t)
+{
+    t->build_rc = kb_build_run(t->build);
+    if (ld_tenant_take_build(t))
+        ld_batch_commit_due(t);
+}
+
+/* At the end of a turn. One job at a time; none when the tenant is about to go, or a failed run is to wait. */
+void ld_tenant_start_build(struct ld_tenant *t)
+{
+    struct kb_build *b = NULL;
+
+    if (t->build != NULL || t->erasure != NULL || atomic_load(&t->is_halting) || atomic_load(&t->is_doomed) ||
+        atomic_load(&t->next_build_ms) > t->now_ms)
+        return;
+    atomic_store(&t->next_build_ms, INT64_MIN);
+    if (t->world->sched == NULL) {
+        while (kb_engine_is_building(t->engine) && (b = kb_engine_lend_build(t->engine)) != NULL) {
+            show_build(t, b);
+            run_here(t);
+        }
+        return;
+    }
+    b = kb_engine_lend_build(t->engine);
+    if (b == NULL)
+        return;
+    show_build(t, b);
+    ld_tenant_hold(t);
+    if (ld_sched_long_work(t->world->sched, run, t) == 0)
+        return;
+    t->build_rc = KB_ENOMEM;
+    ld_tenant_take_build(t);
+    ld_tenant_release(t);
+}
+
+/* ---- from outside -------------------------------------------------------------------------------------- */
+
+/* From any thread: the job under way ends soon, and no other starts. */
+void ld_tenant_halt(struct ld_tenant *t)
+{
+    atomic_store(&t->is_halting, true);
+    pthread_mutex_lock(&t->queue_lock);
+    if (t->build != NULL)
+        kb_build_cancel(t->build);
+    if (t->erasing_build != NULL)
+        kb_build_cancel(t->erasing_build);
+    pthread_mutex_unlock(&t->queue_lock);
+}

@@ -1,0 +1,25 @@
+/* Taking one user out of a log, line by line: what has to change in each, and how. */
+#ifndef LD_REDACT_H
+#define LD_REDACT_H
+
+#include "ids.h"
+#include "json_in.h"
+#include "store.h"
+
+struct ld_redactor {
+    const char *user;      /* borrowed */
+    struct kb_ids decisions; /* of the user, as far as the log was read */
+    struct ld_rewrite *item; /* [n] in the order of the log; texts owned */
+    size_t n, cap;
+    uint64_t n_events; /* of the user's own, gone */
+};
+
+void ld_redactor_open(struct ld_redactor *r, const char *user);
+void ld_redactor_close(struct ld_redactor *r);
+
+/* Looks at the next event of the log, decoded into doc, and changes *ev in place to what the line is to say without
+ * the user; remembers the line when it differs. Dimensions and settings as for ld_encode_event. KB_ENOMEM. */
+enum kb_err ld_redact(struct ld_redactor *r, struct ld_doc *doc, struct kb_event *ev, uint32_t context_dim,
+                      uint32_t arm_dim);
+
+#endif

@@ -1,0 +1,203 @@
+/* Models built beside the writer, and users erased beside it: real threads, a real pool; under ThreadSanitizer as well. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "sched.h"
+#include "tenant_fixture.h"
+
+#define N_CLIENTS 3
+#define N_ROUNDS 400
+#define N_CHANGES 12
+
+static struct ld_sched *sched;
+static struct fixture f;
+static atomic_int n_answered, n_failed, n_erased;
+
+static void on_tick(void *arg, int64_t now_ms)
+{
+    (void)arg;
+    ld_tenant_tick(f.t, now_ms);
+}
+
+static void *run_loop(void *arg)
+{
+    (void)arg;
+    ld_sched_run(sched);
+    return NULL;
+}
+
+static void start_pool(pthread_t *loop)
+{
+    const struct ld_sched_hooks hooks = {.tick = on_tick};
+
+    ck_assert_int_eq(ld_sched_new(&sched, &hooks), 0);
+    f.world.sched = sched;
+    ck_assert_int_eq(pthread_create(loop, NULL, run_loop, NULL), 0);
+}
+
+static void stop_pool(pthread_t loop)
+{
+    ld_tenant_halt(f.t);
+    ld_sched_stop(sched);
+    pthread_join(loop, NULL);
+    f.world.sched = NULL;
+    ck_assert_uint_eq(ld_tenant_n_holders(f.t), 1);
+    ld_sched_free(sched);
+}
+
+static void open_tenant(double inline_work)
+{
+    fixture_world(&f);
+    f.settings = fixture_settings("{\"algorithm\":\"laplaced\",\"context_dim\":1}");
+    f.world.inline_work = inline_work;
+    fixture_start(&f);
+}
+
+static void count(struct ld_op *op)
+{
+    if (op->problem.status != 0 && op->problem.status != 404)
+        atomic_fetch_add(&n_failed, 1);
+    if (op->problem.status == 0 && op->type == LD_OP_ERASE)
+        atomic_fetch_add(&n_erased, 1);
+    ld_op_free(op);
+    atomic_fetch_add(&n_answered, 1);
+}
+
+static void submit(struct ld_op *op)
+{
+    op->done = count;
+    ld_tenant_submit(f.t, op);
+}
+
+static bool wait_for(int want)
+{
+    for (int i = 0; i < 60000 && atomic_load(&n_answered) < want; i++)
+        usleep(1000);
+    return atomic_load(&n_answered) >= want;
+}
+
+/* Decisions at points of their own, so that the dictionary has reason to grow, and their rewards. */
+static void *be_client(void *arg)
+{
+    const int client = *(int *)arg;
+    char text[256], id[32];
+
+    for (int i = 0; i < N_ROUNDS; i++) {
+        struct kb_build_state state;
+
+        snprintf(id, sizeof id, "c%d-%d", client, i);
+        snprintf(text, sizeof text, "{\"user\":\"u%d\",\"context\":[%.3f],\"candidates\":[\"a\",\"b\"]}", (client + i) % 5,
+                 0.37 * i * (client + 1));
+        submit(op_select(f.t, text, id));
+        snprintf(text, sizeof text, "{\"decision\":\"%s\",\"reward\":%.2f}", id, (i % 7) / 7.0);
+        submit(op_rewards(f.t, text));
+        kb_engine_build_state(ld_tenant_read_lock(f.t, NULL), &state);
+        ld_tenant_read_unlock(f.t);
+        ck_assert(state.progress >= 0 && state.progress <= 1);
+        usleep(1000);
+    }
+    return NULL;
+}
+
+/* Every kind of change that begins a build, one on top of the other. */
+static void *be_operator(void *arg)
+{
+    char text[160];
+
+    (void)arg;
+    for (int i = 0; i < N_CHANGES; i++) {
+        struct ld_op *op = NULL;
+
+        if (i % 4 == 0) {
+            snprintf(text, sizeof text,
+                     "{\"algorithm\":\"laplaced\",\"context_dim\":1,\"representation\":{\"lambda\":%.2f}}", 0.3 + 0.05 * i);
+            op = op_settings(text);
+        } else if (i % 4 == 1) {
+            snprintf(text, sizeof text, "{\"edges\":[[\"u0\",\"u1\",%d],[\"u1\",\"u2\",1]]}", 1 + i);
+            op = op_graph(f.t, text);
+        } else {
+            op = ld_op_new(i % 4 == 2 ? LD_OP_REBUILD : LD_OP_ERASE);
+            snprintf(op->user, sizeof op->user, "u%d", i % 5);
+        }
+        submit(op);
+        usleep(40000);
+    }
+    return NULL;
+}
+
+START_TEST(traffic_changes_and_erasures_side_by_side_leave_what_a_fold_finds)
+{
+    pthread_t loop, client[N_CLIENTS], operator_thread;
+    int number[N_CLIENTS];
+
+    open_tenant(0);
+    start_pool(&loop);
+    for (int c = 0; c < N_CLIENTS; c++) {
+        number[c] = c;
+        ck_assert_int_eq(pthread_create(&client[c], NULL, be_client, &number[c]), 0);
+    }
+    ck_assert_int_eq(pthread_create(&operator_thread, NULL, be_operator, NULL), 0);
+    for (int c = 0; c < N_CLIENTS; c++)
+        pthread_join(client[c], NULL);
+    pthread_join(operator_thread, NULL);
+    ck_assert(wait_for(2 * N_CLIENTS * N_ROUNDS + N_CHANGES));
+    stop_pool(loop);
+    ck_assert_int_ge(atomic_load(&n_erased), 1);
+    ck_assert_uint_gt(atomic_load(&f.metrics.build_time.count), 0);
+    const uint64_t digest = digest_of(f.t);
+    f.world.verify_on_start = true;
+    fixture_restart(&f);
+    ck_assert_uint_eq(digest_of(f.t), digest);
+    fixture_close(&f);
+}
+END_TEST
+
+static bool is_building(void)
+{
+    const bool is = kb_engine_is_building(ld_tenant_read_lock(f.t, NULL));
+
+    ld_tenant_read_unlock(f.t);
+    return is;
+}
+
+/* The process ends in the middle: the next one finds the build open in the log, and ends it. */
+START_TEST(a_build_that_was_cut_off_is_done_by_the_next_start)
+{
+    pthread_t loop;
+    char text[128];
+
+    open_tenant(KB_INLINE_WORK);
+    for (int i = 0; i < 200; i++) {
+        snprintf(text, sizeof text, "{\"user\":\"u%d\",\"context\":[%.2f],\"arm\":\"a\",\"reward\":%d}", i % 9, 0.11 * i, i % 2);
+        ck_assert_int_eq(settle_op(f.t, op_observe(f.t, text, false)), 200);
+    }
+    f.world.inline_work = 0;
+    fixture_restart(&f);
+    f.world.sched = NULL;
+    ld_tenant_halt(f.t); /* no job is to start */
+    ck_assert_int_eq(settle_op(f.t, op_settings("{\"algorithm\":\"laplaced\",\"context_dim\":1,\"representation\":"
+                                                "{\"lambda\":0.9}}")), 200);
+    ck_assert(is_building());
+    const uint64_t digest = digest_of(f.t);
+    fixture_restart(&f);
+    ck_assert(is_building());
+    ck_assert_uint_eq(digest_of(f.t), digest);
+    start_pool(&loop);
+    for (int i = 0; i < 10000 && is_building(); i++)
+        usleep(1000);
+    ck_assert(!is_building());
+    stop_pool(loop);
+    ck_assert_double_eq(kb_engine_spec(ld_tenant_read_lock(f.t, NULL))->repr.lambda, 0.9);
+    ld_tenant_read_unlock(f.t);
+    const uint64_t done = digest_of(f.t);
+    fixture_restart(&f);
+    ck_assert_uint_eq(digest_of(f.t), done);
+    fixture_close(&f);
+}
+END_TEST
+
+int main(void)
+{
+    return KBT_RUN("background", traffic_changes_and_erasures_side_by_side_leave_what_a_fold_finds,
+                   a_build_that_was_cut_off_is_done_by_the_next_start);
+}
