@@ -78,7 +78,6 @@ struct kb_build {
     struct kb_graph_ref *graph; /* that the posterior rests on; held */
     struct kb_scratch scratch;
     struct kb_watch watch;
-    bool is_lent;
     /* A reset: */
     struct kb_spec spec; /* to come; `open` may turn exact to KORS */
     bool has_graph;      /* `graph` comes with it */
