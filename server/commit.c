@@ -306,8 +306,7 @@ static int stage_planned(struct ld_tenant *t, bool is_erasure)
     }
     if (kb_grow((void **)&b->entry, &b->cap, 2, 64, sizeof *b->entry) != 0)
         return KB_ENOMEM;
-    rc = is_erasure ? kb_engine_begin_erasure(t->engine, &next.ev)
-                    : kb_engine_rebuild(t->engine, t->seq + 1, &next.ev);
+    rc = is_erasure ? kb_engine_begin_erasure(t->engine, &next.ev) : kb_engine_rebuild(t->engine, t->seq + 1, &next.ev);
     if (rc != KB_OK || next.ev.type == KB_EV_NONE)
         return rc;
     rc = push_entry(t, &next, NULL);
@@ -400,18 +399,23 @@ void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op)
 }
 
 /* One turn. The time is read once: all events of a turn carry the same, and a long turn does not let windows close
- * under its own ops. Returns whether more ops wait, so that the scheduler can let other tenants go first. */
+ * under its own ops. Ops that come while others are staged go into the same commit: the disk is what they would wait
+ * for. Returns whether more ops wait, so that the scheduler can let other tenants go first. */
 bool ld_tenant_run_writer(struct ld_tenant *t)
 {
-    struct ld_op *op = ld_queue_take(t, LD_TURN_OPS);
+    size_t n_left = LD_TURN_OPS;
+    struct ld_op *op;
 
     t->now_ms = t->world->now_ms();
     t->has_failed = false;
-    while (op != NULL) {
-        struct ld_op *next = op->next;
+    while (n_left > 0 && (op = ld_queue_take(t, n_left)) != NULL) {
+        while (op != NULL) {
+            struct ld_op *next = op->next;
 
-        run_op(t, op);
-        op = next;
+            run_op(t, op);
+            n_left--;
+            op = next;
+        }
     }
     ld_batch_flush(t);
     ld_tenant_upkeep(t);
