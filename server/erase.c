@@ -12,7 +12,8 @@
  * log will not, is removed before.
  *
  * SQLite is told to write zeros over what it frees (store_sqlite.c), and the write-ahead log is moved into the file and
- * cut afterwards. Copies that were made before - backups, exports - are the operator's to remove.
+ * cut before the answer; where somebody reads the log just then, soon after it (upkeep.c), and after a crash in between by
+ * the next start. Copies that were made before - backups, exports - are the operator's to remove.
  *
  * Cost: a fold of the whole log beside the traffic, 10 us a line, and the memory of a second engine. */
 #include <math.h>
@@ -356,11 +357,11 @@ int ld_erased_expand(struct ld_tenant *t, struct ld_op *op)
             return 0;
     }
     is_ok = is_ok && commit(x);
+    if (is_ok)
+        atomic_store(&t->must_scrub, !ld_store_scrub(t->store));
     t->erasure = NULL;
     answer(x, is_ok);
     erasure_free(x);
-    if (is_ok)
-        ld_store_scrub(t->store);
     return 0;
 }
 

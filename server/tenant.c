@@ -94,6 +94,7 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
+    atomic_store(&t->must_scrub, ld_store_wal_bytes(t->store) > 0); /* of a process that died */
     kb_engine_set_inline_work(t->engine, t->world->inline_work);
     if (kb_engine_is_building(t->engine)) /* the last run did not come to its end: the timer's first turn lends it */
         atomic_store(&t->next_build_ms, INT64_MIN + 1);
