@@ -152,10 +152,10 @@ static void swap_engines(struct ld_erasure *x, const struct kb_event *reset)
     kb_engine_apply(x->fold.engine, reset);
     kb_engine_collect(x->fold.engine);
     kb_engine_set_inline_work(x->fold.engine, t->world->inline_work);
-    pthread_rwlock_wrlock(&t->lock);
+    ld_tenant_write_lock(t);
     t->engine = x->fold.engine;
     t->seq = reset->seq;
-    pthread_rwlock_unlock(&t->lock);
+    ld_tenant_write_unlock(t);
     x->fold.engine = old;
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
