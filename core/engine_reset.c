@@ -233,7 +233,7 @@ enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *ne
 
     assert(e->staged.n_events == 0);
     *next = (struct kb_event){.type = KB_EV_NONE};
-    if (e->build != NULL && e->lent != e->build && kb_build_is_done(e->build))
+    if (e->build != NULL && e->lent != e->build && kb_build_is_ripe(e->build))
         return kb_engine_plan_finish(e, next);
     if (e->posterior == NULL || kb_engine_is_rebuilding(e))
         return KB_OK;

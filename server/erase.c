@@ -8,8 +8,8 @@
  *
  * Until the transaction nothing is changed but that a rebuild has begun, so a server that dies, a disk that fails or a
  * tenant that is deleted in between leaves the user where they were, and the answer that the caller did not get tells
- * them to ask again. What the user does while it goes on is erased with the rest. The snapshot, which holds what the log
- * will not, is removed before.
+ * them to ask again. What the user does while it goes on is erased with the rest. The snapshot, which holds what the
+ * log will not, is removed before.
  *
  * SQLite is told to write zeros over what it frees (store_sqlite.c), and the write-ahead log is moved into the file and
  * cut before the answer; where somebody reads the log just then, soon after it (upkeep.c), and after a crash in between by
@@ -267,10 +267,10 @@ static void swap_engines(struct ld_erasure *x, const struct kb_event *reset)
     kb_engine_apply(x->engine, reset);
     kb_engine_collect(x->engine);
     kb_engine_set_inline_work(x->engine, t->world->inline_work);
-    pthread_rwlock_wrlock(&t->lock);
+    ld_tenant_write_lock(t);
     t->engine = x->engine;
     t->seq = reset->seq;
-    pthread_rwlock_unlock(&t->lock);
+    ld_tenant_write_unlock(t);
     x->engine = old;
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
