@@ -82,6 +82,13 @@ static int immutable_uri(char *out, size_t cap, const char *path)
     return *path == '\0' ? 0 : -1;
 }
 
+/* A page that the disk did not give is told among the faults of the file, by SQLite's code, and is none of them. */
+static bool is_read_failure(const char *verdict)
+{
+    const char *code = strstr(verdict, "error code=");
+    return code != NULL && (atoi(code + strlen("error code=")) & 0xff) == SQLITE_IOERR;
+}
+
 /* quick_check reads every page and checks each one's structure, not whether indexes match their rows: a tenth of the
  * time of integrity_check. Then our own question about the rows. 1 asks for the first fault only. O(file): this is
  * what the limit of 64 MiB is about. */
@@ -93,8 +100,9 @@ static int check_contents(struct sqlite3 *db, const struct ld_db_format *f, char
     if (status != LD_STORE_OK)
         return status;
     if (strcmp(verdict, "ok") != 0) {
-        (void)snprintf(why, LD_WHY_BYTES, "damaged: %s", verdict);
-        return LD_STORE_CORRUPT;
+        bool is_unread = is_read_failure(verdict);
+        (void)snprintf(why, LD_WHY_BYTES, "%s: %s", is_unread ? "cannot be read" : "damaged", verdict);
+        return is_unread ? LD_STORE_IO : LD_STORE_CORRUPT;
     }
     status = ld_sql_int(db, f->contents, &is_sound, why);
     if (status == LD_STORE_OK && !is_sound) {

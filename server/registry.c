@@ -333,6 +333,7 @@ static int create(struct ld_tenants *r, const char *name, const struct ld_settin
         ld_problem_set(p, 409, "files of a tenant '%s' are in the data folder: it is being deleted, or not taken in",
                        name);
     } else if (open_tenant(r, name, settings, why) != LD_STORE_OK) {
+        ld_folder_remove(r->world->data_dir, name); /* what was made of it: the caller is to try again */
         ld_problem_set(p, 503, "the tenant's file cannot be created");
         ld_log(LD_LOG_ERROR, "tenant %s: %s", name, why);
     } else if (add_row(r, name) != 0) {

@@ -76,6 +76,8 @@ static int change(struct ld_registry_file *r, const char *sql, const char *name,
         status = ld_sql_status(sqlite3_step(stmt));
     }
     (void)sqlite3_finalize(stmt);
+    if (status != LD_STORE_OK)
+        ld_sql_undo(r->db);
     (void)pthread_mutex_unlock(&r->lock);
     return status;
 }

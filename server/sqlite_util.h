@@ -25,6 +25,14 @@ int ld_sql_prepare(struct sqlite3 *db, const char *sql, struct sqlite3_stmt **ou
 int ld_sql_int(struct sqlite3 *db, const char *sql, int64_t *out, char *why); /* first column of the first row */
 int ld_sql_text(struct sqlite3 *db, const char *sql, char *out, int cap, char *why);
 
+/* Writes the first page as it is, in a transaction: a probe, whether the disk takes writes. SQLite's code. */
+int ld_sql_touch(struct sqlite3 *db);
+
+/* After a commit that failed: ends the transaction, and takes care that no crash brings it back. Where only the sync has
+ * failed, the write-ahead log holds the transaction whole, with its commit mark; this process does not count it, but the
+ * next one, which reads the log anew, would. So something else is written in its place, synced or not. */
+void ld_sql_undo(struct sqlite3 *db);
+
 /* fsync of the directory that holds path. 0 or -1 (errno). */
 int ld_sync_directory_of(const char *path);
 
