@@ -42,8 +42,8 @@ void ld_op_refuse_busy(struct ld_op *op, const char *why)
     op->problem.retry_after_s = 1;
 }
 
-/* The tenant's own ops pass when the line is full: the timer's are what makes room, and the end of a build must be
- * heard. At most one of each is on its way, so the bound is exceeded by two. */
+/* The tenant's own ops pass when the line is full: the timer's are what makes room, and the end of a job must be
+ * heard. At most one of each is on its way, so the bound is exceeded by four. */
 static bool push(struct ld_tenant *t, struct ld_op *op)
 {
     bool is_in;

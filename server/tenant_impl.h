@@ -5,7 +5,8 @@
  *   queue.c             ops and their waiting line
  *   commit.c            batches: stage, append, apply, answer (commit_rows.c: their rows)
  *   commit_ops.c        what each kind of op stages (commit_observe.c, commit_reward.c: two of them)
- *   upkeep.c            snapshots, WAL, expiry, healing
+ *   upkeep.c            WAL, expiry, healing
+ *   saving.c            snapshots, written beside the writer
  *   background.c        models built beside the writer
  *   erase.c             a user's data taken out
  *
@@ -19,6 +20,7 @@
 
 #include "commit.h"
 #include "folder.h"
+#include "saving.h"
 #include "sched.h"
 #include "tenant.h"
 
@@ -48,7 +50,7 @@ struct ld_tenant {
     struct ld_op *head, *tail;
     size_t depth;
     struct kb_build *erasing_build; /* likewise, of an erasure */
-    struct kb_build *build; /* with a job; set by the writer, who alone reads it without the lock */
+    struct kb_build *build;         /* with a job; set by the writer, who alone reads it without the lock */
 
     pthread_mutex_t pool_lock;
     struct kb_scratch *scratch[LD_POOL_SCRATCHES];
@@ -57,12 +59,13 @@ struct ld_tenant {
     /* The writer's own: */
     struct ld_batch batch;
     int64_t now_ms;
-    uint64_t seq;          /* last applied */
-    uint64_t snapshot_seq; /* of the last snapshot, or of the last attempt */
+    uint64_t seq;            /* last applied */
+    struct ld_saving saving; /* its job is a thread's for long work, until its op has come */
     size_t n_pending;
     int64_t locked_us, locked_cpu_us; /* since when the write lock is held */
-    enum kb_err build_rc; /* the job's, until its op */
-    struct ld_erasure *erasure; /* under way; the job's while it runs. NULL: none */
+    enum kb_err build_rc;             /* the job's, until its op */
+    int64_t build_us;                 /* likewise: how long it ran */
+    struct ld_erasure *erasure;       /* under way; the job's while it runs. NULL: none */
     bool has_failed;  /* a commit of this turn did: the rest of the turn does not wait for the disk again */
     bool has_backlog; /* more windows have closed than one expire op takes */
 };
