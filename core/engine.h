@@ -223,13 +223,13 @@ uint64_t kb_engine_content_digest(const struct kb_engine *e);
 enum kb_err kb_engine_save(const struct kb_engine *e, struct kb_writer *w);
 enum kb_err kb_engine_load(struct kb_engine *e, const void *data, size_t n);
 
-/* The same for another thread to write, beside a writer that goes on. A draft holds the state as it stood when it was
- * made: what still changes is copied (O(rows) at the speed of memory, and the posterior), what does not is shared, and
- * held back from being freed until the writer drops the draft. Drop it before the engine is freed. KB_EBUSY, KB_ENOMEM.
+/* The same for another thread to write, beside a writer that goes on. It holds the state as it stood when it was
+ * taken: what still changes is copied (O(rows) at the speed of memory, and the posterior), what does not is shared, and
+ * held back from being freed until the writer drops it. Drop it before the engine is freed. KB_EBUSY, KB_ENOMEM.
  */
-struct kb_draft;
-enum kb_err kb_engine_draft(struct kb_engine *e, struct kb_draft **out);  /* writer */
-enum kb_err kb_draft_save(const struct kb_draft *d, struct kb_writer *w); /* any thread */
-void kb_engine_drop_draft(struct kb_engine *e, struct kb_draft *d);       /* writer; NULL is fine */
+struct kb_snapshot;
+enum kb_err kb_engine_take_snapshot(struct kb_engine *e, struct kb_snapshot **out);  /* writer */
+enum kb_err kb_snapshot_save(const struct kb_snapshot *d, struct kb_writer *w); /* any thread */
+void kb_engine_drop_snapshot(struct kb_engine *e, struct kb_snapshot *d);       /* writer; NULL is fine */
 
 #endif

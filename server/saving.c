@@ -1,9 +1,9 @@
 /* Snapshots of a tenant beside its writer.
  *
- *     writer, after a turn    makes a draft of the model as it stands (core: kb_engine_draft), with the log's mark
+ *     writer, after a turn    takes a snapshot in memory (core: kb_engine_take_snapshot) and the log's mark
  *     job                     encodes it, writes the file, syncs, renames; the writer goes on with its turns
  *     job, at its end         puts an op into the tenant's line
- *     writer, at that op      lets the draft go
+ *     writer, at that op      lets it go
  *
  * A snapshot costs O(model) and saves a fold of what came since the last one. It is due after snapshot_events rows, or
  * a sixteenth of what the model has learned when that is more, or when what came since took LONG_TAIL_US to apply,
@@ -36,8 +36,7 @@
 
 struct ld_snapshot_job {
     struct ld_tenant *t;
-    struct kb_draft *draft;
-    struct ld_op *op; /* that tells the writer; made before the job, so that its end cannot fail */
+    struct kb_snapshot *model;
     uint64_t seq, mark;
     int64_t took_us;
     bool is_ok;
@@ -47,14 +46,14 @@ struct ld_snapshot_job {
 /* ---- the job ----------------------------------------------------------------------------------------- */
 
 /* The whole body is built in memory, as large as the model. */
-static void write_draft(struct ld_snapshot_job *j)
+static void write_file(struct ld_snapshot_job *j)
 {
     const int64_t start_us = ld_monotonic_us();
     struct kb_writer w;
 
     kb_writer_init(&w);
     kb_put_u64(&w, j->mark);
-    if (kb_draft_save(j->draft, &w) == KB_OK)
+    if (kb_snapshot_save(j->model, &w) == KB_OK)
         j->is_ok = ld_snapshot_write(j->t->snapshot_path, j->seq, w.data, w.n, j->why) == 0;
     else
         snprintf(j->why, sizeof j->why, "out of memory");
@@ -66,27 +65,18 @@ static void write_draft(struct ld_snapshot_job *j)
 static void run(void *arg)
 {
     struct ld_tenant *t = arg;
-    struct ld_snapshot_job *j = t->saving.job;
-    struct ld_op *op = j->op;
 
-    j->op = NULL;
     if (!atomic_load(&t->is_doomed))
-        write_draft(j);
-    ld_tenant_submit(t, op);
+        write_file(t->saving.job);
+    ld_tenant_tell_writer(t, LD_OP_SAVED);
     ld_tenant_release(t);
 }
 
 /* ---- the writer's side --------------------------------------------------------------------------------- */
 
-static void told(struct ld_op *op)
-{
-    ld_op_free(op);
-}
-
 static void job_free(struct ld_snapshot_job *j)
 {
-    kb_engine_drop_draft(j->t->engine, j->draft);
-    ld_op_free(j->op);
+    kb_engine_drop_snapshot(j->t->engine, j->model);
     free(j);
 }
 
@@ -100,12 +90,9 @@ static struct ld_snapshot_job *job_new(struct ld_tenant *t, const char **why)
         return NULL;
     j->t = t;
     j->seq = t->seq;
-    j->op = ld_op_new(LD_OP_SAVED);
-    if (j->op != NULL)
-        j->op->done = told;
     if (ld_log_mark(t->store, t->seq, &j->mark) != LD_STORE_OK)
         *why = "the log cannot be read";
-    else if (j->op != NULL && kb_engine_draft(t->engine, &j->draft) == KB_OK)
+    else if (kb_engine_take_snapshot(t->engine, &j->model) == KB_OK)
         return j;
     job_free(j);
     return NULL;
@@ -180,7 +167,7 @@ void ld_saving_start(struct ld_tenant *t)
             return;
         ld_tenant_release(t);
     }
-    write_draft(t->saving.job);
+    write_file(t->saving.job);
     ld_saving_finish(t);
 }
 
@@ -189,6 +176,6 @@ void ld_saving_now(struct ld_tenant *t)
     ld_saving_finish(t);
     if (t->seq == t->saving.seq || kb_engine_is_building(t->engine) || !begin(t))
         return;
-    write_draft(t->saving.job);
+    write_file(t->saving.job);
     ld_saving_finish(t);
 }

@@ -32,6 +32,8 @@ enum ld_op_type {
     LD_OP_BUILT,   /* the tenant's own: a build has come back from its job */
     LD_OP_ERASE,   /* a user's data; answered when they are gone */
     LD_OP_ERASED,  /* the tenant's own: the job of that has ended */
+    LD_OP_VERIFY,  /* the model against a fold of the log; answered with what came of it */
+    LD_OP_VERIFIED, /* the tenant's own: the job of that has ended */
     LD_OP_SAVED    /* the tenant's own: a snapshot's job has ended */
 };
 

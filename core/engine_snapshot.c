@@ -1,4 +1,4 @@
-/* A snapshot body in two steps: the writer makes a draft between two events, any thread turns it into bytes.
+/* A snapshot body in two steps: the writer takes it between two events, any thread turns it into bytes.
  *
  *   copied    counts and sums of the rows, which corrections change; encoded: spec, catalogue, open decisions, counters
  *             and posterior
@@ -7,7 +7,7 @@
  *
  * So the writer's share is O(rows) words of copying and O(m^2) of encoding, and a million rows cost it some
  * milliseconds; checksum, file and disk are somebody else's time. The bytes are those of kb_engine_save at that moment
- * (test: a_draft_is_the_snapshot_of_its_moment). */
+ * (test: a_snapshot_is_of_its_moment). */
 #include "engine_impl.h"
 
 #include <string.h>
@@ -15,14 +15,14 @@
 #include "alloc.h"
 #include "buf.h"
 
-struct kb_draft {
+struct kb_snapshot {
     struct kb_writer head, arms, tail; /* encoded */
     struct kb_ids users, arm_ids;      /* borrowed arrays */
     struct kb_graph_ref *graph;        /* held; NULL: none */
     struct kb_history rows;            /* a view: count and sum are its own */
 };
 
-static void draft_free(struct kb_draft *d)
+static void snapshot_free(struct kb_snapshot *d)
 {
     kb_writer_close(&d->head);
     kb_writer_close(&d->arms);
@@ -33,7 +33,7 @@ static void draft_free(struct kb_draft *d)
     kb_free(d);
 }
 
-static enum kb_err copy_rows(struct kb_draft *d, const struct kb_history *h)
+static enum kb_err copy_rows(struct kb_snapshot *d, const struct kb_history *h)
 {
     d->rows.count = kb_malloc((h->n + 1) * sizeof *d->rows.count);
     d->rows.sum = kb_malloc((h->n + 1) * sizeof *d->rows.sum);
@@ -48,12 +48,12 @@ static enum kb_err copy_rows(struct kb_draft *d, const struct kb_history *h)
     return KB_OK;
 }
 
-enum kb_err kb_engine_draft(struct kb_engine *e, struct kb_draft **out)
+enum kb_err kb_engine_take_snapshot(struct kb_engine *e, struct kb_snapshot **out)
 {
-    struct kb_draft *d = NULL;
+    struct kb_snapshot *d = NULL;
     enum kb_err rc = KB_OK;
 
-    if (e->build != NULL)
+    if (e->build != NULL || e->draft != NULL)
         return KB_EBUSY;
     d = kb_array(1, 1, sizeof *d);
     if (d == NULL)
@@ -76,11 +76,11 @@ enum kb_err kb_engine_draft(struct kb_engine *e, struct kb_draft **out)
     d = NULL;
 out:
     if (d != NULL)
-        draft_free(d);
+        snapshot_free(d);
     return rc;
 }
 
-enum kb_err kb_draft_save(const struct kb_draft *d, struct kb_writer *w)
+enum kb_err kb_snapshot_save(const struct kb_snapshot *d, struct kb_writer *w)
 {
     const struct kb_user_graph none = {0};
 
@@ -94,11 +94,11 @@ enum kb_err kb_draft_save(const struct kb_draft *d, struct kb_writer *w)
     return w->rc;
 }
 
-void kb_engine_drop_draft(struct kb_engine *e, struct kb_draft *d)
+void kb_engine_drop_snapshot(struct kb_engine *e, struct kb_snapshot *d)
 {
     if (d == NULL)
         return;
-    draft_free(d);
+    snapshot_free(d);
     kb_engine_release_retired(e);
     kb_engine_collect(e);
 }
