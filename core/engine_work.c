@@ -110,6 +110,7 @@ struct kb_build *kb_engine_lend_build(struct kb_engine *e)
         return NULL;
     atomic_store_explicit(&b->watch.is_cancelled, false, memory_order_relaxed);
     atomic_store_explicit(&b->watch.is_done, false, memory_order_relaxed);
+    b->n_rounds++;
     e->lent = b;
     return b;
 }

@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "clock.h"
+#include "metrics.h"
 #include "recover.h"
 #include "tenant_impl.h"
 
@@ -43,6 +45,7 @@ static void tenant_free(struct ld_tenant *t)
     ld_store_close(t->store);
     ld_tenant_take_build(t);
     ld_erasure_drop(t);
+    ld_verification_drop(t);
     if (atomic_load(&t->is_doomed))
         ld_folder_remove(t->world->data_dir, t->name);
     kb_engine_free(t->engine);
@@ -89,6 +92,8 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
     t->seq = r->seq;
     t->snapshot_seq = r->snapshot_seq;
     t->dims_epoch = 1;
+    if (r->is_snapshot_refused)
+        atomic_fetch_add_explicit(&t->world->metrics->snapshots_refused, 1, memory_order_relaxed);
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
@@ -234,6 +239,25 @@ const struct kb_engine *ld_tenant_read_lock(struct ld_tenant *t, const struct ld
 void ld_tenant_read_unlock(struct ld_tenant *t)
 {
     pthread_rwlock_unlock(&t->lock);
+}
+
+/* The time that this thread spent at the processor is counted beside the clock's: a hold that is long by the clock
+ * alone was one whose thread the machine had no room for. */
+void ld_tenant_write_lock(struct ld_tenant *t)
+{
+    pthread_rwlock_wrlock(&t->lock);
+    t->locked_us = ld_monotonic_us();
+    t->locked_cpu_us = ld_thread_cpu_us();
+}
+
+void ld_tenant_write_unlock(struct ld_tenant *t)
+{
+    struct ld_metrics *m = t->world->metrics;
+    const int64_t us = ld_monotonic_us() - t->locked_us, cpu_us = ld_thread_cpu_us() - t->locked_cpu_us;
+
+    pthread_rwlock_unlock(&t->lock);
+    ld_histogram_add(&m->write_lock, us);
+    ld_raise(&m->write_lock_cpu_max_us, cpu_us);
 }
 
 /* Any thread may read through it; only the writer appends. */

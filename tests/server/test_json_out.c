@@ -227,7 +227,9 @@ START_TEST(models_show_every_point_with_its_coordinates)
     struct ld_tenant_view view = {"town", &settings, kb_engine_spec(town.live), &counts, false, {false}};
     size_t n;
     char digest[24];
-    json_t *v = parsed(ld_encode_model(&view, town.live, &n), &n);
+    struct ld_model_text model;
+    ck_assert_int_eq(ld_begin_model(&view, town.live, &model), 0);
+    json_t *v = parsed(ld_end_model(&model, &n), &n);
     const json_t *points = json_object_get(v, "dictionary"), *p = json_array_get(points, 2);
     ck_assert_uint_eq(json_array_size(points), 3);
     ck_assert_str_eq(text_at(p, "user"), "ann");
