@@ -9,6 +9,7 @@
 #define N_CLIENTS 3
 #define N_ROUNDS 400
 #define N_CHANGES 12
+#define N_AUDITS 6
 
 static struct ld_sched *sched;
 static struct fixture f;
@@ -141,7 +142,7 @@ static void count_verified(struct ld_op *op)
 static void *be_auditor(void *arg)
 {
     (void)arg;
-    for (int i = 0; i < N_CHANGES; i++) {
+    for (int i = 0; i < N_AUDITS; i++) {
         struct ld_op *op = ld_op_new(LD_OP_VERIFY);
 
         op->done = count_verified;
@@ -152,12 +153,30 @@ static void *be_auditor(void *arg)
     return NULL;
 }
 
+static bool is_building(void)
+{
+    const bool is = kb_engine_is_building(ld_tenant_read_lock(f.t, NULL));
+
+    ld_tenant_read_unlock(f.t);
+    return is;
+}
+
+/* One that nothing else is in the way of: those before may have waited for erasures all the time. */
+static void rebuild_to_its_end(int n_before)
+{
+    submit(ld_op_new(LD_OP_REBUILD));
+    ck_assert(wait_for(n_before + 1));
+    for (int i = 0; i < 60000 && is_building(); i++)
+        usleep(1000);
+}
+
 START_TEST(traffic_changes_and_erasures_side_by_side_leave_what_a_fold_finds)
 {
     pthread_t loop, client[N_CLIENTS], operator_thread, auditor;
     int number[N_CLIENTS];
 
     open_tenant(0);
+    f.world.snapshot_events = 10;
     start_pool(&loop);
     for (int c = 0; c < N_CLIENTS; c++) {
         number[c] = c;
@@ -170,13 +189,18 @@ START_TEST(traffic_changes_and_erasures_side_by_side_leave_what_a_fold_finds)
     pthread_join(operator_thread, NULL);
     pthread_join(auditor, NULL);
     ck_assert(wait_for(2 * N_CLIENTS * N_ROUNDS + N_CHANGES));
+    rebuild_to_its_end(2 * N_CLIENTS * N_ROUNDS + N_CHANGES);
     stop_pool(loop);
     ck_assert_int_ge(atomic_load(&n_erased), 1);
-    ck_assert_int_eq(atomic_load(&n_verified), N_CHANGES);
+    ck_assert_int_eq(atomic_load(&n_verified), N_AUDITS);
     ck_assert_int_ge(atomic_load(&n_equal), 1);
     ck_assert_uint_eq(f.metrics.verifications, (uint64_t)atomic_load(&n_equal));
     ck_assert_uint_gt(atomic_load(&f.metrics.build_time.count), 0);
     const uint64_t digest = digest_of(f.t);
+    ck_assert_uint_gt(atomic_load(&f.metrics.snapshots), 0);
+    ck_assert_uint_eq(atomic_load(&f.metrics.snapshot_failures), 0);
+    fixture_restart(&f);
+    ck_assert_uint_eq(digest_of(f.t), digest);
     f.world.verify_on_start = true;
     fixture_restart(&f);
     ck_assert_uint_eq(digest_of(f.t), digest);
@@ -184,13 +208,65 @@ START_TEST(traffic_changes_and_erasures_side_by_side_leave_what_a_fold_finds)
 }
 END_TEST
 
-static bool is_building(void)
+static void observe_some(int n)
 {
-    const bool is = kb_engine_is_building(ld_tenant_read_lock(f.t, NULL));
+    char text[128];
 
-    ld_tenant_read_unlock(f.t);
-    return is;
+    for (int i = 0; i < n; i++) {
+        snprintf(text, sizeof text, "{\"user\":\"u%d\",\"context\":[%.2f],\"arm\":\"a\",\"reward\":%d}", i % 9, 0.11 * i,
+                 i % 2);
+        struct ld_op *op = op_observe(f.t, text, false);
+
+        submit(op);
+    }
 }
+
+/* Snapshots follow one another while the tenant learns; the last of them and the tail make the model that was served. */
+START_TEST(snapshots_beside_the_writer_are_of_one_moment)
+{
+    pthread_t loop;
+
+    atomic_store(&n_answered, 0);
+    open_tenant(1e300);
+    f.world.snapshot_events = 5;
+    start_pool(&loop);
+    for (int i = 0; i < 20; i++) {
+        observe_some(30);
+        ck_assert(wait_for(30 * (i + 1)));
+        usleep(2000);
+    }
+    stop_pool(loop);
+    ck_assert_uint_gt(atomic_load(&f.metrics.snapshots), 0);
+    ck_assert_uint_eq(atomic_load(&f.metrics.snapshots), atomic_load(&f.metrics.snapshot_time.count));
+    const uint64_t digest = digest_of(f.t);
+    ck_assert(fixture_has_file(&f, "tenants/t.snapshot"));
+    ck_assert(!fixture_has_file(&f, "tenants/t.snapshot.tmp"));
+    fixture_restart(&f);
+    ck_assert_uint_eq(digest_of(f.t), digest);
+    fixture_close(&f);
+}
+END_TEST
+
+START_TEST(a_tenant_that_is_deleted_while_its_snapshot_is_written_leaves_nothing)
+{
+    pthread_t loop;
+
+    for (int i = 0; i < 5; i++) {
+        atomic_store(&n_answered, 0);
+        open_tenant(1e300);
+        f.world.snapshot_events = 1;
+        start_pool(&loop);
+        observe_some(50);
+        ck_assert(wait_for(50 - 10 * i));
+        ld_tenant_doom(f.t);
+        stop_pool(loop);
+        ld_tenant_release(f.t);
+        ck_assert(!fixture_has_file(&f, "tenants/t.snapshot"));
+        ck_assert(!fixture_has_file(&f, "tenants/t.db"));
+        remove_dir(f.dir);
+    }
+}
+END_TEST
 
 /* The process ends in the middle: the next one finds the build open in the log, and ends it. */
 START_TEST(a_build_that_was_cut_off_is_done_by_the_next_start)
@@ -233,5 +309,7 @@ END_TEST
 int main(void)
 {
     return KBT_RUN("background", traffic_changes_and_erasures_side_by_side_leave_what_a_fold_finds,
-                   a_build_that_was_cut_off_is_done_by_the_next_start);
+                   a_build_that_was_cut_off_is_done_by_the_next_start,
+                   snapshots_beside_the_writer_are_of_one_moment,
+                   a_tenant_that_is_deleted_while_its_snapshot_is_written_leaves_nothing);
 }
