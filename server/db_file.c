@@ -337,6 +337,37 @@ int ld_db_check_schema(struct sqlite3 *db, const struct ld_db_format *format, ch
     return status;
 }
 
+/* --- place ------------------------------------------------------------------------------------------- */
+
+static void identify(const char *path, const char *suffix, uint64_t id[2])
+{
+    char name[NAME_BYTES];
+    struct stat st;
+    bool is_there = name_with(name, path, suffix) == 0 && stat(name, &st) == 0;
+    id[0] = is_there ? (uint64_t)st.st_dev : 0;
+    id[1] = is_there ? (uint64_t)st.st_ino : 0;
+}
+
+/* The write-ahead log is there since the version was read. */
+void ld_db_note_place(const char *path, struct ld_db_place *place)
+{
+    identify(path, "", place->file);
+    identify(path, "-wal", place->wal);
+}
+
+bool ld_db_is_in_place(const char *path, const struct ld_db_place *place, char *why)
+{
+    struct ld_db_place now;
+    ld_db_note_place(path, &now);
+    if (memcmp(&now, place, sizeof now) == 0)
+        return true;
+    if (why != NULL)
+        (void)snprintf(why, LD_WHY_BYTES, "%s: it, or its write-ahead log, is not in its place any more", path);
+    return false;
+}
+
+/* --- more connections -------------------------------------------------------------------------------- */
+
 /* query_only keeps a slip in a query from writing; checkpoints are still allowed. Several of them may be open at
  * once; each has its own view of the last commit. */
 int ld_db_connect(struct sqlite3 **out, const char *path, char *why)

@@ -8,6 +8,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "embed.h"
 #include "sqlite_util.h"
@@ -19,6 +20,8 @@
 struct ld_registry_file {
     pthread_mutex_t lock;
     struct sqlite3 *db;
+    char *path;
+    struct ld_db_place place;
 };
 
 /* By version; a new schema is a new file in schema/ and a row here. */
@@ -38,7 +41,8 @@ int ld_registry_open(struct ld_registry_file **out, const char *path, char *why)
 {
     struct ld_registry_file *r = calloc(1, sizeof *r);
     bool was_created;
-    if (r == NULL) {
+    if (r == NULL || (r->path = strdup(path)) == NULL) {
+        free(r);
         (void)snprintf(why, LD_WHY_BYTES, "%s: out of memory", path);
         return LD_STORE_NOMEM;
     }
@@ -48,6 +52,7 @@ int ld_registry_open(struct ld_registry_file **out, const char *path, char *why)
         ld_registry_close(r);
         return status;
     }
+    ld_db_note_place(path, &r->place);
     *out = r;
     return LD_STORE_OK;
 }
@@ -59,6 +64,7 @@ void ld_registry_close(struct ld_registry_file *r)
         return;
     (void)sqlite3_close(r->db);
     (void)pthread_mutex_destroy(&r->lock);
+    free(r->path);
     free(r);
 }
 
@@ -67,6 +73,8 @@ void ld_registry_close(struct ld_registry_file *r)
 static int change(struct ld_registry_file *r, const char *sql, const char *name, int64_t at_ms)
 {
     sqlite3_stmt *stmt = NULL;
+    if (!ld_db_is_in_place(r->path, &r->place, NULL))
+        return LD_STORE_IO;
     (void)pthread_mutex_lock(&r->lock);
     int status = ld_sql_prepare(r->db, sql, &stmt, NULL);
     if (status == LD_STORE_OK) {

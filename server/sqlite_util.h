@@ -60,6 +60,17 @@ int ld_db_connect_readonly(struct sqlite3 **out, const char *path, char *why);
 /* Whether the schema is what the migrations make: LD_STORE_FOREIGN when not. */
 int ld_db_check_schema(struct sqlite3 *db, const struct ld_db_format *format, char *why);
 
+/* Which files stand at the path and at that of its write-ahead log: device and inode, 0 where there is none. */
+struct ld_db_place {
+    uint64_t file[2], wal[2];
+};
+
+/* Of a database that has just been opened. A file that is removed, moved or replaced later takes commits for as long as
+ * it is open, and nobody will ever read them: what is acknowledged has to be where the next start looks. So this is asked
+ * before each commit: two system calls. False with why (may be NULL). */
+void ld_db_note_place(const char *path, struct ld_db_place *place);
+bool ld_db_is_in_place(const char *path, const struct ld_db_place *place, char *why);
+
 /* One more connection to a file that ld_db_open holds, for reading and checkpoints. */
 int ld_db_connect(struct sqlite3 **out, const char *path, char *why);
 

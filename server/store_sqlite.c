@@ -105,6 +105,7 @@ int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, cha
         ld_store_close(s);
         return status;
     }
+    ld_db_note_place(path, &s->place);
     /* Replaces SQLite's own hook, which would checkpoint by itself. */
     (void)sqlite3_wal_hook(s->db, note_wal, s);
     atomic_init(&s->wal_pages, size_of(path, "-wal") / s->page_bytes); /* what a process that died has left */
@@ -187,6 +188,8 @@ static int insert_all(struct ld_store *s, const struct ld_row *rows, size_t n)
  * made. COMMIT writes the frames and syncs the WAL; only then is LD_STORE_OK returned. */
 int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, char *why)
 {
+    if (!ld_db_is_in_place(s->path, &s->place, why))
+        return LD_STORE_IO;
     int rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
     if (rc != SQLITE_OK)
         return ld_sql_fail(s->db, rc, s->path, why);
@@ -228,6 +231,8 @@ static int rewrite_all(struct ld_store *s, const struct ld_rewrite *lines, size_
 
 int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row, char *why)
 {
+    if (!ld_db_is_in_place(s->path, &s->place, why))
+        return LD_STORE_IO;
     int rc = sqlite3_exec(s->db, "PRAGMA secure_delete = ON; BEGIN IMMEDIATE", NULL, NULL, NULL);
     if (rc != SQLITE_OK)
         return ld_sql_fail(s->db, rc, s->path, why);
