@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "embed.h"
+#include "failpoint.h"
 
 #define TENANT_APPLICATION_ID 0x6c706c64u /* "lpld" */
 /* Connections kept for the next reader; each costs two descriptors and some cache. */
@@ -194,6 +195,8 @@ int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, cha
     if (rc != SQLITE_OK)
         return ld_sql_fail(s->db, rc, s->path, why);
     rc = insert_all(s, rows, n);
+    if (n > 0)
+        ld_failpoint("after_append");
     if (rc == SQLITE_OK)
         rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
     if (rc == SQLITE_OK)
@@ -237,6 +240,7 @@ int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t 
     if (rc != SQLITE_OK)
         return ld_sql_fail(s->db, rc, s->path, why);
     rc = rewrite_all(s, lines, n, row);
+    ld_failpoint("after_append");
     if (rc == SQLITE_OK)
         rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
     if (rc == SQLITE_OK)
