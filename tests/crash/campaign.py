@@ -211,7 +211,8 @@ class Campaign:
         client = Client(self.server)
         for writer in self.writers:
             for name in ("exact", "kors", "thompson", "median"):
-                if writer.opened[name]:
+                # A correction before a reward in doubt is sent again would make of that another correction.
+                if writer.opened[name] and not (name == "thompson" and writer.doubts):
                     decision, arms = writer.opened[name].pop(0)
                     item = {"decision": decision, "reward": writer.mark(), **({"arm": arms[0]} if arms[0] else {})}
                     assert client.call("POST", "/reward", item, tenant=name).json == {"applied": True}, (self.seed, name, item)
