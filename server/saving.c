@@ -134,8 +134,10 @@ static bool is_due(const struct ld_tenant *t)
         return false;
     if (s->tail_us >= LONG_TAIL_US && s->tail_us >= WORTH * s->took_us)
         return true;
+    if (rows < t->world->snapshot_events)
+        return false;
     kb_engine_counts(t->engine, &counts);
-    return rows >= t->world->snapshot_events && rows >= counts.learned / LEARNED_SHARE;
+    return rows >= counts.learned / LEARNED_SHARE;
 }
 
 /* From here on the tail is counted anew, whatever becomes of the snapshot. False: none is possible now. */
