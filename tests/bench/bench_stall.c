@@ -340,8 +340,10 @@ static void restart(const char *kind, int signal)
     const double seconds = bench_server_start(&server);
     bench_client_open(&c, &server, "stall");
     const double first_us = decide(&c, 1, true, NULL);
-    fprintf(out, "{\"bench\":\"start\",\"after\":\"%s\",\"ready_s\":%.3f,\"first_select_us\":%.0f,\"points\":%zu}\n",
-            kind, seconds, first_us, n_points(&c));
+    fprintf(out,
+            "{\"bench\":\"start\",\"after\":\"%s\",\"ready_s\":%.3f,\"cpu_s\":%.2f,\"first_select_us\":%.0f,\"points\":"
+            "%zu}\n",
+            kind, seconds, server.start_cpu_s, first_us, n_points(&c));
     fflush(out);
     bench_client_close(&c);
 }
