@@ -286,7 +286,7 @@ START_TEST(a_build_that_was_cut_off_is_done_by_the_next_start)
     f.world.sched = NULL;
     ld_tenant_halt(f.t); /* no job is to start */
     ck_assert_int_eq(settle_op(f.t, op_settings("{\"algorithm\":\"laplaced\",\"context_dim\":1,\"representation\":"
-                                                 "{\"lambda\":0.9}}")),
+                                                "{\"lambda\":0.9}}")),
                      200);
     ck_assert(is_building());
     const uint64_t digest = digest_of(f.t);
