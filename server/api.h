@@ -27,6 +27,9 @@ void api_arms_get(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_model(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_stats(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_events(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_keys_post(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_keys_get(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_key_delete(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_healthz(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_readyz(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_metrics(struct ld_app *app, struct ld_request *r, const char *tenant);
@@ -39,7 +42,8 @@ void api_openapi(struct ld_app *app, struct ld_request *r, const char *tenant);
 enum ld_media { LD_MEDIA_JSON, LD_MEDIA_NDJSON, LD_MEDIA_OTHER };
 enum ld_media ld_request_media(const struct ld_request *r); /* see api_common.c on absent types */
 
-/* The held tenant of that name, or NULL after a 404. name "": that of the header Laplaced-Tenant, else `default`. */
+/* The held tenant of that name, or NULL after a 404. name "": that of the header Laplaced-Tenant, else the
+ * key's own, else `default`. */
 struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name);
 
 /* A new op of the type with the parsed body as its doc, or NULL after a reply. The decoders read op->doc. */

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "access.h"
+
 /* Whether the header's media type is `type`, parameters such as charset aside. "application/jsonx" is another type:
  * what follows the name must end it. */
 static bool is_media(const char *header, const char *type)
@@ -46,22 +48,16 @@ enum ld_media ld_request_media(const struct ld_request *r)
     return is_media(header, "application/x-ndjson") ? LD_MEDIA_NDJSON : LD_MEDIA_OTHER;
 }
 
-/* The name in the path goes before the header, the header before `default`. The hold outlives a deletion: ops
- * submitted afterwards are answered 404 by the tenant itself. A name that no tenant can have is simply not found; in
- * the text it is cut to what a valid one may have. */
+/* The name in the path goes before the header, the header before the key's own tenant, that before `default`. The hold
+ * outlives a deletion: ops submitted afterwards are answered 404 by the tenant itself. A name that no tenant can have
+ * is simply not found. */
 struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name)
 {
-    if (name[0] == '\0') {
-        const char *header = ld_request_header(r, "Laplaced-Tenant");
-        name = header != NULL ? header : "default";
-    }
+    if (name[0] == '\0')
+        name = ld_access_tenant(r);
     struct ld_tenant *t = ld_tenants_find(app->tenants, name);
-    if (t == NULL) {
-        struct ld_problem p;
-        ld_problem_init(&p);
-        ld_problem_set(&p, 404, "there is no tenant \"%.64s\"", name);
-        ld_reply_problem(r, &p);
-    }
+    if (t == NULL)
+        ld_access_no_tenant(r, name);
     return t;
 }
 

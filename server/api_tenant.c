@@ -25,6 +25,7 @@ struct row {
 
 /* Grows by doubling; is_failed remembers that some tenant could not be added. */
 struct rows {
+    const char *only; /* "": all tenants */
     struct row *row;
     size_t n, cap;
     bool is_failed;
@@ -61,6 +62,8 @@ static struct ld_tenant_view view_of(const struct row *row)
 static void add_row(void *arg, struct ld_tenant *t)
 {
     struct rows *rows = arg;
+    if (rows->only[0] != '\0' && strcmp(rows->only, ld_tenant_name(t)) != 0)
+        return;
     if (rows->n == rows->cap) {
         size_t cap = rows->cap > 0 ? 2 * rows->cap : 16;
         struct row *grown = realloc(rows->row, cap * sizeof *grown);
@@ -76,11 +79,12 @@ static void add_row(void *arg, struct ld_tenant *t)
     read_row(row, t);
 }
 
-/* GET /tenants, ascending by name. Each row is consistent in itself; the list is of no single moment. O(tenants),
- * each held up for one copy of its settings and counters; a NULL text is answered 503. */
+/* GET /tenants, ascending by name; for a tenant's key that tenant alone. Each row is consistent in itself; the list is
+ * of no single moment. O(tenants), each held up for one copy of its settings and counters; a NULL text is answered 503.
+ */
 void api_tenant_list(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
-    struct rows rows = {.row = NULL};
+    struct rows rows = {.only = ld_request_caller(r)->tenant};
     char *text = NULL;
     size_t n = 0;
     (void)tenant;
@@ -121,12 +125,17 @@ void api_tenant_get(struct ld_app *app, struct ld_request *r, const char *tenant
  * telling, or NULL with op->problem filled. A 409 of the creation has two causes: another request was faster, and its
  * tenant is found here; or files of a removal are still being taken away, and there is none: then 503, since a moment
  * later the name is free. */
-static struct ld_tenant *find_or_create(struct ld_app *app, const char *name, struct ld_op *op, bool *is_new)
+static struct ld_tenant *find_or_create(struct ld_app *app, const char *name, const struct ld_caller *caller,
+                                        struct ld_op *op, bool *is_new)
 {
     struct ld_tenant *t = ld_tenants_find(app->tenants, name);
     *is_new = false;
     if (t != NULL)
         return t;
+    if ((caller->roles & LD_ROLE_ADMIN) == 0) { /* deleted since the key was checked */
+        ld_problem_set(&op->problem, 404, "there is no tenant \"%.64s\"", name);
+        return NULL;
+    }
     *is_new = ld_tenants_create(app->tenants, name, &op->settings, &op->problem) == 0;
     if (!*is_new && op->problem.status != 409)
         return NULL;
@@ -140,11 +149,11 @@ static struct ld_tenant *find_or_create(struct ld_app *app, const char *name, st
     return t;
 }
 
-/* PUT /tenants/{t}. 201 for a new tenant; 200 for a change, which the tenant's writer validates against what it has
- * learned (409 when the dimensions cannot change any more) and puts in the log. The same configuration again changes
- * nothing. Two requests that create one name at a time: one makes it, the other configures it. The body is decoded
- * before the tenant is looked for: a faulty one creates nothing. The settings of a new tenant are its first event,
- * durable before the 201. */
+/* PUT /tenants/{t}. 201 for a new tenant, which only an admin may make; 200 for a change, which the tenant's writer
+ * validates against what it has learned (409 when the dimensions cannot change any more) and puts in the log. The same
+ * configuration again changes nothing. Two requests that create one name at a time: one makes it, the other configures
+ * it. The body is decoded before the tenant is looked for: a faulty one creates nothing. The settings of a new tenant
+ * are its first event, durable before the 201. */
 void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     bool is_new = false;
@@ -157,7 +166,7 @@ void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant
                        "the first a letter or digit");
     struct ld_tenant *t = NULL;
     if (op->problem.status == 0 && ld_decode_settings(op->doc, &op->settings, &op->problem) == 0)
-        t = find_or_create(app, tenant, op, &is_new);
+        t = find_or_create(app, tenant, ld_request_caller(r), op, &is_new);
     if (t == NULL) {
         ld_api_refuse(r, op);
     } else if (is_new) {
@@ -196,7 +205,7 @@ void api_tenant_verify(struct ld_app *app, struct ld_request *r, const char *ten
 /* DELETE /tenants/{t}/users/{u}: answered when nothing of the user is left, which takes a fold of the whole log. */
 void api_user_delete(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
-    const char *user = ld_route_user(&ld_routes[ld_request_route(r)], ld_request_path(r));
+    const char *user = ld_route_rest(&ld_routes[ld_request_route(r)], ld_request_path(r));
     if (strlen(user) > KB_ID_MAX_BYTES) {
         ld_reply_status(r, 404, "the tenant has no data of such a user: ids have at most 256 bytes");
         return;

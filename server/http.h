@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "problem.h"
+#include "roles.h"
 
 struct ld_http;
 struct ld_request; /* one request in progress */
@@ -55,6 +56,10 @@ const char *ld_request_body(const struct ld_request *r, size_t *n);          /* 
 /* Row of the route table, for metrics and for finding it again in `handle`; -1 until set. */
 void ld_request_set_route(struct ld_request *r, int route);
 int ld_request_route(const struct ld_request *r);
+
+/* Who sent it; nobody until set. Copied; the answer is borrowed until the reply. */
+void ld_request_set_caller(struct ld_request *r, const struct ld_caller *caller);
+const struct ld_caller *ld_request_caller(const struct ld_request *r);
 
 /* `text` is malloc'd and taken over; NULL text = empty body. content_type is static, NULL when there is no body. */
 void ld_reply(struct ld_request *r, int status, const char *content_type, char *text, size_t n);

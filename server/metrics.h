@@ -14,7 +14,7 @@ struct ld_histogram {
     _Atomic uint64_t count, sum_us, max_us;
 };
 
-#define LD_MAX_ROUTES 40    /* the last row counts requests without a route */
+#define LD_MAX_ROUTES 64    /* the last row counts requests without a route */
 #define LD_STATUS_CLASSES 6 /* 1xx..5xx at 1..5 */
 
 /* One for the process, part of the app. Rows of routes are those of ld_routes. */

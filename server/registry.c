@@ -33,7 +33,9 @@ struct ld_tenants {
     struct ld_registry_file *file;
     pthread_mutex_t change_lock; /* one creation or removal at a time; guards file */
     pthread_rwlock_t lock;       /* guards the table */
-    struct ld_tenant **item;     /* [n] ascending by name, held */
+    void (*on_removal)(void *arg, const char *name);
+    void *on_removal_arg;
+    struct ld_tenant **item; /* [n] ascending by name, held */
     size_t n, cap;
 };
 
@@ -140,6 +142,17 @@ void ld_tenants_each(struct ld_tenants *r, void (*fn)(void *arg, struct ld_tenan
         ld_tenant_release(copy[i]);
     }
     kb_free(copy);
+}
+
+void ld_tenants_on_removal(struct ld_tenants *r, void (*fn)(void *arg, const char *name), void *arg)
+{
+    r->on_removal = fn;
+    r->on_removal_arg = arg;
+}
+
+struct ld_registry_file *ld_tenants_registry(struct ld_tenants *r)
+{
+    return r->file;
 }
 
 /* ---- start ----------------------------------------------------------------------------------------- */
@@ -386,6 +399,8 @@ int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem 
     } else if (ld_folder_mark_deleted(r->world->data_dir, name) != 0 || ld_registry_remove(r->file, name) != 0) {
         ld_problem_set(p, 503, "the data folder cannot be written");
     } else {
+        if (r->on_removal != NULL)
+            r->on_removal(r->on_removal_arg, name);
         ld_tenant_doom(t);
         ld_tenant_release(take_out(r, name));
     }

@@ -23,6 +23,13 @@ int ld_tenants_create(struct ld_tenants *r, const char *name, const struct ld_se
 /* Takes the tenant out and removes its files once nobody holds it. 0 or -1 (404). From the work pool. */
 int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem *p);
 
+/* Whoever must know of a removal: fn is called once the tenant's row is gone and before its name can be used again, one
+ * at a time. Before requests are served. */
+void ld_tenants_on_removal(struct ld_tenants *r, void (*fn)(void *arg, const char *name), void *arg);
+
+/* The registry's file, for the keys in it; borrowed until ld_tenants_close. */
+struct ld_registry_file *ld_tenants_registry(struct ld_tenants *r);
+
 /* fn for each tenant in order of name (held during the call). */
 void ld_tenants_each(struct ld_tenants *r, void (*fn)(void *arg, struct ld_tenant *t), void *arg);
 
