@@ -186,6 +186,8 @@ static int start(struct ld_app *app, char *why)
     make_world(app);
     if (ld_tenants_open(&app->tenants, &app->world, why) != 0 || start_keys(app, why) != 0)
         return -1;
+    if (ld_spool_open(&app->spool, app->options.data, why) != 0)
+        return -1;
     return start_http(app, why);
 }
 
@@ -210,6 +212,7 @@ int ld_app_run(const struct ld_options *options)
         ld_sched_run(app->sched);
     ld_http_stop(app->http);
     ld_keys_close(app->keys);
+    ld_spool_close(app->spool);
     if (app->tenants != NULL)
         ld_tenants_close(app->tenants);
     if (app->sched != NULL)
