@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "embed.h"
-#include "registry_impl.h"
+#include "registry_file.h"
 #include "sqlite_util.h"
 #include "store.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "key_rows.h"
-#include "registry_impl.h"
+#include "registry_file.h"
 #include "sqlite_util.h"
 
 /* 0 is `never` in memory and NULL in the file. */

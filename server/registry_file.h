@@ -1,6 +1,6 @@
 /* The registry file's connection, for the two who use it: registry_file.c (tenants) and registry_keys.c (keys). */
-#ifndef LD_REGISTRY_IMPL_H
-#define LD_REGISTRY_IMPL_H
+#ifndef LD_REGISTRY_FILE_H
+#define LD_REGISTRY_FILE_H
 
 #include <pthread.h>
 
