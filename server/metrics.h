@@ -24,7 +24,9 @@ struct ld_metrics {
     struct ld_histogram commit_time; /* one transaction */
     struct ld_histogram write_lock;  /* holds of a tenant's write lock */
     struct ld_histogram build_time;  /* runs beside the writer: models, points that enter a dictionary */
+    struct ld_histogram open_time;   /* of tenants, failed ones included */
     _Atomic uint64_t builds_running, build_failures;
+    _Atomic uint64_t opens, open_failures, evictions; /* of tenants */
     _Atomic uint64_t commits, committed_rows, commit_failures, snapshots, snapshot_failures;
     _Atomic uint64_t refused_busy; /* a queue was full */
     _Atomic uint64_t in_flight;    /* requests accepted, not yet answered */
@@ -37,8 +39,8 @@ int64_t ld_monotonic_us(void);
 
 struct ld_tenants;
 
-/* Everything in the Prometheus text format 0.0.4, malloc'd; NULL on no memory. tenants may be NULL. Takes each
- * tenant's read lock for a moment. */
+/* Everything in the Prometheus text format 0.0.4, malloc'd; NULL on no memory. tenants may be NULL. Takes the
+ * read lock of each tenant in memory for a moment, and opens none. */
 char *ld_metrics_text(const struct ld_metrics *m, struct ld_tenants *tenants, size_t *n);
 
 #endif

@@ -9,32 +9,32 @@
 #include "api.h"
 
 /* clang-format off */
-/* The first four find their tenant by the header Laplaced-Tenant; the others by the path. */
+/* A tenant that does not exist is the handler's to answer: PUT creates it. */
 const struct ld_route ld_routes[] = {
-    /* method   path                    body             public  blocking  handler */
-    {"POST",   "/select",               LD_BODY_JSON,    false,  false,    api_select},
-    {"POST",   "/reward",               LD_BODY_JSON,    false,  false,    api_reward},
-    {"POST",   "/activate",             LD_BODY_JSON,    false,  false,    api_activate},
-    {"POST",   "/observe",              LD_BODY_OBSERVE, false,  false,    api_observe},
-    {"GET",    "/tenants",              LD_BODY_NONE,    false,  true,     api_tenant_list},
-    {"PUT",    "/tenants/{t}",          LD_BODY_JSON,    false,  true,     api_tenant_put},
-    {"GET",    "/tenants/{t}",          LD_BODY_NONE,    false,  true,     api_tenant_get},
-    {"DELETE", "/tenants/{t}",          LD_BODY_NONE,    false,  true,     api_tenant_delete},
-    {"PUT",    "/tenants/{t}/graph",    LD_BODY_BULK,    false,  true,     api_graph_put},
-    {"PATCH",  "/tenants/{t}/graph",    LD_BODY_PATCH,   false,  true,     api_graph_patch},
-    {"GET",    "/tenants/{t}/graph",    LD_BODY_NONE,    false,  true,     api_graph_get},
-    {"PUT",    "/tenants/{t}/arms",     LD_BODY_BULK,    false,  true,     api_arms_put},
-    {"PATCH",  "/tenants/{t}/arms",     LD_BODY_PATCH,   false,  true,     api_arms_patch},
-    {"GET",    "/tenants/{t}/arms",     LD_BODY_NONE,    false,  true,     api_arms_get},
-    {"POST",   "/tenants/{t}/rebuild",  LD_BODY_NONE,    false,  false,    api_tenant_rebuild},
-    {"DELETE", "/tenants/{t}/users/{u}", LD_BODY_NONE,   false,  false,    api_user_delete},
-    {"GET",    "/tenants/{t}/model",    LD_BODY_NONE,    false,  true,     api_model},
-    {"GET",    "/tenants/{t}/stats",    LD_BODY_NONE,    false,  true,     api_stats},
-    {"GET",    "/tenants/{t}/events",   LD_BODY_NONE,    false,  true,     api_events},
-    {"GET",    "/healthz",              LD_BODY_NONE,    true,   false,    api_healthz},
-    {"GET",    "/readyz",               LD_BODY_NONE,    true,   false,    api_readyz},
-    {"GET",    "/metrics",              LD_BODY_NONE,    false,  true,     api_metrics},
-    {"GET",    "/openapi.yaml",         LD_BODY_NONE,    true,   false,    api_openapi},
+    /* method   path                    body             public  blocking  opens                 handler */
+    {"POST",   "/select",               LD_BODY_JSON,    false,  false,    LD_TENANT_OF_HEADER,  api_select},
+    {"POST",   "/reward",               LD_BODY_JSON,    false,  false,    LD_TENANT_OF_HEADER,  api_reward},
+    {"POST",   "/activate",             LD_BODY_JSON,    false,  false,    LD_TENANT_OF_HEADER,  api_activate},
+    {"POST",   "/observe",              LD_BODY_OBSERVE, false,  false,    LD_TENANT_OF_HEADER,  api_observe},
+    {"GET",    "/tenants",              LD_BODY_NONE,    false,  true,     LD_TENANT_NOT_OPENED, api_tenant_list},
+    {"PUT",    "/tenants/{t}",          LD_BODY_JSON,    false,  true,     LD_TENANT_OF_PATH,    api_tenant_put},
+    {"GET",    "/tenants/{t}",          LD_BODY_NONE,    false,  true,     LD_TENANT_OF_PATH,    api_tenant_get},
+    {"DELETE", "/tenants/{t}",          LD_BODY_NONE,    false,  true,     LD_TENANT_NOT_OPENED, api_tenant_delete},
+    {"PUT",    "/tenants/{t}/graph",    LD_BODY_BULK,    false,  true,     LD_TENANT_OF_PATH,    api_graph_put},
+    {"PATCH",  "/tenants/{t}/graph",    LD_BODY_PATCH,   false,  true,     LD_TENANT_OF_PATH,    api_graph_patch},
+    {"GET",    "/tenants/{t}/graph",    LD_BODY_NONE,    false,  true,     LD_TENANT_OF_PATH,    api_graph_get},
+    {"PUT",    "/tenants/{t}/arms",     LD_BODY_BULK,    false,  true,     LD_TENANT_OF_PATH,    api_arms_put},
+    {"PATCH",  "/tenants/{t}/arms",     LD_BODY_PATCH,   false,  true,     LD_TENANT_OF_PATH,    api_arms_patch},
+    {"GET",    "/tenants/{t}/arms",     LD_BODY_NONE,    false,  true,     LD_TENANT_OF_PATH,    api_arms_get},
+    {"POST",   "/tenants/{t}/rebuild",  LD_BODY_NONE,    false,  false,    LD_TENANT_OF_PATH,    api_tenant_rebuild},
+    {"DELETE", "/tenants/{t}/users/{u}", LD_BODY_NONE,   false,  false,    LD_TENANT_OF_PATH,    api_user_delete},
+    {"GET",    "/tenants/{t}/model",    LD_BODY_NONE,    false,  true,     LD_TENANT_OF_PATH,    api_model},
+    {"GET",    "/tenants/{t}/stats",    LD_BODY_NONE,    false,  true,     LD_TENANT_OF_PATH,    api_stats},
+    {"GET",    "/tenants/{t}/events",   LD_BODY_NONE,    false,  true,     LD_TENANT_OF_PATH,    api_events},
+    {"GET",    "/healthz",              LD_BODY_NONE,    true,   false,    LD_TENANT_NOT_OPENED, api_healthz},
+    {"GET",    "/readyz",               LD_BODY_NONE,    true,   false,    LD_TENANT_NOT_OPENED, api_readyz},
+    {"GET",    "/metrics",              LD_BODY_NONE,    false,  true,     LD_TENANT_NOT_OPENED, api_metrics},
+    {"GET",    "/openapi.yaml",         LD_BODY_NONE,    true,   false,    LD_TENANT_NOT_OPENED, api_openapi},
 };
 /* clang-format on */
 const size_t ld_n_routes = sizeof ld_routes / sizeof *ld_routes;

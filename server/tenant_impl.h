@@ -33,6 +33,7 @@ struct ld_tenant {
     atomic_bool is_rebuilding;                     /* from the staging of a model change to the end of its batch */
     atomic_bool is_doomed, is_failing, is_ticking; /* is_ticking: an expire op of the timer is on its way */
     atomic_bool is_halting;                        /* no job of a build is to start any more */
+    atomic_size_t bytes;                           /* after the writer's last turn */
     _Atomic int64_t next_expiry_ms;
     _Atomic int64_t next_build_ms; /* a build waits for a turn from then on; INT64_MIN: none waits for the timer */
     struct ld_store *store;
@@ -74,6 +75,9 @@ bool ld_tenant_take_build(struct ld_tenant *t);
 
 /* erase.c: an erasure whose end the writer did not come to, with the tenant. */
 void ld_erasure_drop(struct ld_tenant *t);
+
+/* tenant.c: after a turn of the writer, and when the tenant is opened. */
+void ld_tenant_weigh(struct ld_tenant *t);
 
 /* upkeep.c: after a turn of the writer. */
 void ld_tenant_upkeep(struct ld_tenant *t);
