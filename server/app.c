@@ -35,6 +35,8 @@ static void tick_tenant(void *arg, struct ld_tenant *t)
 static void tick(void *arg, int64_t now_ms)
 {
     struct ld_app *app = arg;
+    if (app->tenants == NULL) /* the loop's last round, after a start that failed */
+        return;
     ld_tenants_each(app->tenants, tick_tenant, &now_ms);
     ld_tenants_tick(app->tenants);
     if (app->http != NULL)
@@ -172,8 +174,8 @@ int ld_app_run(const struct ld_options *options)
     else
         ld_sched_run(app->sched);
     ld_http_stop(app->http);
-    if (app->tenants != NULL)
-        ld_tenants_close(app->tenants);
+    ld_tenants_close(app->tenants);
+    app->tenants = NULL;
     if (app->sched != NULL)
         ld_sched_free(app->sched);
     ld_auth_close(app->auth);
