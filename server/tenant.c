@@ -297,10 +297,10 @@ size_t ld_tenant_bytes(const struct ld_tenant *t)
 }
 
 /* The one hold is the table's, so nobody works with it, in whatever thread, and nothing waits: the scheduler and jobs
- * hold it, too. What is left is what memory alone knows (a failing disk) and what a snapshot cannot hold (an open
- * build). */
+ * hold it, too. What is left is what memory alone knows (a failing disk, a write-ahead log that is to be cut) and
+ * what a snapshot cannot hold (an open build). */
 bool ld_tenant_is_idle(const struct ld_tenant *t)
 {
-    return atomic_load(&t->n_holders) == 1 && !atomic_load(&t->is_failing) && t->folds == NULL &&
+    return atomic_load(&t->n_holders) == 1 && !atomic_load(&t->is_failing) && !atomic_load(&t->must_scrub) &&
            !kb_engine_is_building(t->engine);
 }
