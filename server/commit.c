@@ -400,7 +400,7 @@ void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op)
 /* A build that no job has yet: it is lent at the end of a turn, which a stream of ops must not put off. */
 static bool is_build_waiting(const struct ld_tenant *t)
 {
-    return t->build == NULL && t->erasure == NULL && kb_engine_is_building(t->engine);
+    return t->world->sched != NULL && t->build == NULL && t->erasure == NULL && kb_engine_is_building(t->engine);
 }
 
 /* One turn. The time is read once: all events of a turn carry the same, and a long turn does not let windows close
