@@ -1,7 +1,7 @@
 /* The tenants of a server, in order of name: life, the table, look-ups. registry_impl.h has the other parts, folder.h
  * the files.
  *
- * A look-up takes the read lock for a binary search; whatever changes a place takes the write lock for a few
+ * A look-up takes the read lock for a binary search; whatever changes a member takes the write lock for a few
  * instructions. Nobody waits for a disk under either.
  *
  * Failure modes: a start that cannot read the registry opens nothing and names the file. A tenant that cannot be opened
@@ -40,7 +40,7 @@ const char *ld_tenant_state_name(enum ld_tenant_state state)
 
 /* ---- table ----------------------------------------------------------------------------------------- */
 
-/* Index of the first place not before name. Some lock held. r->n when all come before it. */
+/* Index of the first member not before name. Some lock held. r->n when all come before it. */
 static size_t lower_bound(const struct ld_tenants *r, const char *name)
 {
     size_t lo = 0, hi = r->n;
@@ -56,7 +56,7 @@ static size_t lower_bound(const struct ld_tenants *r, const char *name)
     return lo;
 }
 
-struct ld_place *ld_place_find(struct ld_tenants *r, const char *name)
+struct ld_member *ld_member_find(struct ld_tenants *r, const char *name)
 {
     const size_t i = lower_bound(r, name);
 
@@ -64,57 +64,57 @@ struct ld_place *ld_place_find(struct ld_tenants *r, const char *name)
 }
 
 /* O(n) moves of a pointer. An open tenant enters as such: nobody may open its file a second time. */
-struct ld_place *ld_place_add(struct ld_tenants *r, const char *name, struct ld_tenant *t)
+struct ld_member *ld_member_add(struct ld_tenants *r, const char *name, struct ld_tenant *t)
 {
-    struct ld_place *place = calloc(1, sizeof *place);
+    struct ld_member *member = calloc(1, sizeof *member);
     bool is_in = false;
 
-    if (place == NULL)
+    if (member == NULL)
         return NULL;
-    snprintf(place->name, sizeof place->name, "%s", name);
-    place->state = t != NULL ? LD_TENANT_OPEN : LD_TENANT_CLOSED;
-    ld_place_use(r, place);
+    snprintf(member->name, sizeof member->name, "%s", name);
+    member->state = t != NULL ? LD_TENANT_OPEN : LD_TENANT_CLOSED;
+    ld_member_use(r, member);
     pthread_rwlock_wrlock(&r->lock);
-    if (ld_place_find(r, name) == NULL &&
-        kb_grow((void **)&r->item, &r->cap, r->n + 1, 16, sizeof(struct ld_place *)) == 0) {
+    if (ld_member_find(r, name) == NULL &&
+        kb_grow((void **)&r->item, &r->cap, r->n + 1, 16, sizeof(struct ld_member *)) == 0) {
         const size_t i = lower_bound(r, name);
 
-        memmove(r->item + i + 1, r->item + i, (r->n - i) * sizeof(struct ld_place *));
-        place->tenant = t;
-        r->item[i] = place;
+        memmove(r->item + i + 1, r->item + i, (r->n - i) * sizeof(struct ld_member *));
+        member->tenant = t;
+        r->item[i] = member;
         r->n++;
         is_in = true;
     }
     pthread_rwlock_unlock(&r->lock);
     if (is_in)
-        return place;
-    ld_place_free(place);
+        return member;
+    ld_member_free(member);
     return NULL;
 }
 
-void ld_place_take_out(struct ld_tenants *r, struct ld_place *place)
+void ld_member_take_out(struct ld_tenants *r, struct ld_member *member)
 {
-    const size_t i = lower_bound(r, place->name);
+    const size_t i = lower_bound(r, member->name);
 
-    memmove(r->item + i, r->item + i + 1, (--r->n - i) * sizeof(struct ld_place *));
-    place->is_removed = true;
+    memmove(r->item + i, r->item + i + 1, (--r->n - i) * sizeof(struct ld_member *));
+    member->is_removed = true;
 }
 
 /* Out of the table or at its end; nobody waits there. Its tenant is let go. */
-void ld_place_free(struct ld_place *place)
+void ld_member_free(struct ld_member *member)
 {
-    ld_tenant_release(place->tenant);
-    free(place->why);
-    free(place);
+    ld_tenant_release(member->tenant);
+    free(member->why);
+    free(member);
 }
 
-/* Some lock held. Written only when it changes: a busy tenant's place stays in every core's cache. */
-void ld_place_use(struct ld_tenants *r, struct ld_place *place)
+/* Some lock held. Written only when it changes: a busy tenant's member stays in every core's cache. */
+void ld_member_use(struct ld_tenants *r, struct ld_member *member)
 {
     const uint64_t now = atomic_load_explicit(&r->tick, memory_order_relaxed);
 
-    if (atomic_load_explicit(&place->used_at, memory_order_relaxed) != now)
-        atomic_store_explicit(&place->used_at, now, memory_order_relaxed);
+    if (atomic_load_explicit(&member->used_at, memory_order_relaxed) != now)
+        atomic_store_explicit(&member->used_at, now, memory_order_relaxed);
 }
 
 /* ---- look-ups --------------------------------------------------------------------------------------- */
@@ -126,13 +126,21 @@ struct ld_tenant *ld_tenants_find_open(struct ld_tenants *r, const char *name)
     struct ld_tenant *t = NULL;
 
     pthread_rwlock_rdlock(&r->lock);
-    struct ld_place *place = ld_place_find(r, name);
-    if (place != NULL && place->state == LD_TENANT_OPEN) {
-        t = ld_tenant_hold(place->tenant);
-        ld_place_use(r, place);
+    struct ld_member *member = ld_member_find(r, name);
+    if (member != NULL && member->state == LD_TENANT_OPEN) {
+        t = ld_tenant_hold(member->tenant);
+        ld_member_use(r, member);
     }
     pthread_rwlock_unlock(&r->lock);
     return t;
+}
+
+bool ld_tenants_has(struct ld_tenants *r, const char *name)
+{
+    pthread_rwlock_rdlock(&r->lock);
+    const bool is_there = ld_member_find(r, name) != NULL;
+    pthread_rwlock_unlock(&r->lock);
+    return is_there;
 }
 
 /* fn runs outside the lock, on a held copy of the table: it may take its time. Without memory for the copy fn is not
@@ -163,15 +171,15 @@ struct row {
 };
 
 /* Some lock held. A reason that cannot be copied is left out. */
-static struct row row_of(const struct ld_place *place)
+static struct row row_of(const struct ld_member *member)
 {
-    struct row row = {.state = place->state};
+    struct row row = {.state = member->state};
 
-    snprintf(row.name, sizeof row.name, "%s", place->name);
-    if (place->state == LD_TENANT_OPEN)
-        row.t = ld_tenant_hold(place->tenant);
-    if (place->state == LD_TENANT_FAILED && place->why != NULL)
-        row.why = strdup(place->why);
+    snprintf(row.name, sizeof row.name, "%s", member->name);
+    if (member->state == LD_TENANT_OPEN)
+        row.t = ld_tenant_hold(member->tenant);
+    if (member->state == LD_TENANT_FAILED && member->why != NULL)
+        row.why = strdup(member->why);
     return row;
 }
 
@@ -219,7 +227,7 @@ void ld_tenants_count(struct ld_tenants *r, struct ld_tenants_counts *out)
 static void tenants_free(struct ld_tenants *r)
 {
     for (size_t i = 0; i < r->n; i++)
-        ld_place_free(r->item[i]);
+        ld_member_free(r->item[i]);
     kb_free(r->item);
     ld_registry_close(r->file);
     if (r->lock_fd >= 0)

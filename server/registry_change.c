@@ -20,34 +20,34 @@ struct removed {
     bool is_free;                 /* nobody works at it: its files may go */
 };
 
-/* From the table; the place itself is freed, here or by the thread that opens or closes the tenant. False: there was
+/* From the table; the member itself is freed, here or by the thread that opens or closes the tenant. False: there was
  * none.
  */
 static bool take_out(struct ld_tenants *r, const char *name, struct removed *out)
 {
-    struct ld_place *place;
+    struct ld_member *member;
     bool is_busy = false;
 
     *out = (struct removed){.t = NULL};
     pthread_rwlock_wrlock(&r->lock);
-    place = ld_place_find(r, name);
-    if (place != NULL) {
-        is_busy = place->state == LD_TENANT_OPENING || place->state == LD_TENANT_CLOSING;
-        if (place->state == LD_TENANT_WAITING)
-            ld_place_step_out(r, place);
+    member = ld_member_find(r, name);
+    if (member != NULL) {
+        is_busy = member->state == LD_TENANT_OPENING || member->state == LD_TENANT_CLOSING;
+        if (member->state == LD_TENANT_WAITING)
+            ld_member_step_out(r, member);
         if (!is_busy) {
-            out->t = place->tenant;
-            out->first = place->first;
+            out->t = member->tenant;
+            out->first = member->first;
             out->is_free = out->t == NULL;
-            place->tenant = NULL;
-            place->first = NULL;
+            member->tenant = NULL;
+            member->first = NULL;
         }
-        ld_place_take_out(r, place);
+        ld_member_take_out(r, member);
     }
     pthread_rwlock_unlock(&r->lock);
-    if (place != NULL && !is_busy)
-        ld_place_free(place);
-    return place != NULL;
+    if (member != NULL && !is_busy)
+        ld_member_free(member);
+    return member != NULL;
 }
 
 /* Waits a little for those who work with the tenant, that its name is free again when this returns. When they hold on
@@ -81,12 +81,7 @@ static void let_go(const struct ld_tenants *r, const char *name, struct removed 
  */
 static int mark(struct ld_tenants *r, const char *name, struct ld_problem *p)
 {
-    bool is_there;
-
-    pthread_rwlock_rdlock(&r->lock);
-    is_there = ld_place_find(r, name) != NULL;
-    pthread_rwlock_unlock(&r->lock);
-    if (!is_there)
+    if (!ld_tenants_has(r, name))
         ld_problem_set(p, 404, "there is no tenant \"%.64s\"", name);
     else if (ld_folder_mark_deleted(r->world->data_dir, name) != 0 || ld_registry_remove(r->file, name) != 0)
         ld_problem_set(p, 503, "the data folder cannot be written");
@@ -109,60 +104,92 @@ int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem 
 
 /* ---- creation --------------------------------------------------------------------------------------- */
 
-/* Opens the new file with its first event, and shows it. A failure leaves a file without a row: if it has its event the
- * next start takes it in, though nobody was told that it is there. */
-static int make(struct ld_tenants *r, const char *name, const struct ld_settings *settings, char *why)
+/* Whether a tenant of that name may be made now; the problem tells why not. */
+static bool is_free(struct ld_tenants *r, const char *name, struct ld_problem *p)
+{
+    if (!ld_tenant_name_is_valid(name))
+        ld_problem_set(p, 400,
+                       "a tenant's name has 1 to 64 characters of A-Z a-z 0-9 . _ - and starts with one of the "
+                       "first three kinds");
+    else if (ld_tenants_has(r, name))
+        ld_problem_set(p, 409, "tenant '%s' exists", name);
+    else if (ld_folder_has(r->world->data_dir, name))
+        ld_problem_set(p, 409, "files of a tenant '%s' are in the data folder: it is being deleted, or not taken in",
+                       name);
+    return p->status == 0;
+}
+
+/* Opens the file, a new one with its first event, and shows the tenant. A failure to show it leaves a file without a
+ * row: the next start takes it in, though nobody was told that it is there. */
+static int open_and_show(struct ld_tenants *r, const char *name, const struct ld_settings *initial, char *why)
 {
     struct ld_tenant *t = NULL;
-    const int rc = ld_tenant_open(&t, r->world, name, settings, why);
+    const int rc = ld_tenant_open(&t, r->world, name, initial, why);
 
-    if (rc != LD_STORE_OK || ld_place_add(r, name, t) != NULL)
+    if (rc != LD_STORE_OK || ld_member_add(r, name, t) != NULL)
         return rc;
     ld_tenant_release(t);
     snprintf(why, 512, "%s: out of memory", name);
     return LD_STORE_NOMEM;
 }
 
-/* change_lock held. File and first event, then the row, then the answer: an interruption leaves a file that the next
- * start takes in. */
-static int create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p)
+/* A tenant without a row goes again. */
+static void register_or_remove(struct ld_tenants *r, const char *name, struct ld_problem *p)
 {
     struct removed removed;
-    char why[512];
-    bool is_there;
 
-    pthread_rwlock_rdlock(&r->lock);
-    is_there = ld_place_find(r, name) != NULL;
-    pthread_rwlock_unlock(&r->lock);
-    if (is_there) {
-        ld_problem_set(p, 409, "tenant '%s' exists", name);
-    } else if (ld_folder_has(r->world->data_dir, name)) {
-        ld_problem_set(p, 409, "files of a tenant '%s' are in the data folder: it is being deleted, or not taken in",
-                       name);
-    } else if (make(r, name, settings, why) != LD_STORE_OK) {
+    if (ld_registry_add(r->file, name, r->world->now_ms()) == 0)
+        return;
+    if (take_out(r, name, &removed))
+        let_go(r, name, &removed);
+    ld_problem_set(p, 503, "the registry cannot be written");
+}
+
+/* File and first event, then the row, then the answer: an interruption leaves a file that the next start takes in. A
+ * creation waits for the disk several times (file, first event, row). */
+static void create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p)
+{
+    char why[512];
+
+    if (open_and_show(r, name, settings, why) == LD_STORE_OK) {
+        register_or_remove(r, name, p);
+    } else {
         ld_problem_set(p, 503, "the tenant's file cannot be created");
         ld_log(LD_LOG_ERROR, "tenant %s: %s", name, why);
-    } else if (ld_registry_add(r->file, name, r->world->now_ms()) != 0) {
-        if (take_out(r, name, &removed))
-            let_go(r, name, &removed);
-        ld_problem_set(p, 503, "the registry cannot be written");
     }
+}
+
+int ld_tenants_create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p)
+{
+    pthread_mutex_lock(&r->change_lock);
+    if (is_free(r, name, p))
+        create(r, name, settings, p);
+    pthread_mutex_unlock(&r->change_lock);
     return p->status == 0 ? 0 : -1;
 }
 
-/* The name is checked before any lock. A creation waits for the disk several times (file, first event, row). */
-int ld_tenants_create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p)
+/* Moved into place whole, so that a death in between leaves nothing or what the next start takes in. */
+static void adopt(struct ld_tenants *r, const char *name, const char *file, const char *snapshot, struct ld_problem *p)
 {
-    int rc;
+    char why[512];
 
-    if (!ld_tenant_name_is_valid(name)) {
-        ld_problem_set(p, 400,
-                       "a tenant's name has 1 to 64 characters of A-Z a-z 0-9 . _ - and starts with one of the "
-                       "first three kinds");
-        return -1;
+    if (ld_folder_place(r->world->data_dir, name, file, snapshot) != 0) {
+        ld_problem_set(p, 507, "the tenant's file cannot be put into the data folder");
+    } else if (open_and_show(r, name, NULL, why) == LD_STORE_OK) {
+        register_or_remove(r, name, p);
+    } else {
+        ld_folder_remove(r->world->data_dir, name);
+        ld_problem_set(p, 503, "the tenant's file cannot be opened");
+        ld_log(LD_LOG_ERROR, "tenant %s: %s", name, why);
     }
+}
+
+int ld_tenants_adopt(struct ld_tenants *r, const char *name, const char *file, const char *snapshot,
+                     struct ld_problem *p)
+{
     pthread_mutex_lock(&r->change_lock);
-    rc = create(r, name, settings, p);
+    if (is_free(r, name, p))
+        adopt(r, name, file, snapshot, p);
     pthread_mutex_unlock(&r->change_lock);
-    return rc;
+    return p->status == 0 ? 0 : -1;
 }

@@ -2,7 +2,7 @@
  *
  * A tenant is idle when the table's hold is the only one: no request works with it, nothing waits in its line, its
  * writer does not run, no build or erasure is under way. Holds are taken under the table's lock, so that what is idle
- * under the write lock stays so while its place says CLOSING. It gets a snapshot when its log is longer than the last
+ * under the write lock stays so while its member says CLOSING. It gets a snapshot when its log is longer than the last
  * one, and its file is closed. Who asks for it meanwhile waits, and has it opened again by the same thread.
  *
  * A tenant that fails to commit stays: it is tried again by the timer (upkeep.c), and readiness asks about it. So does
@@ -17,17 +17,17 @@
 #include "sched.h"
 
 /* The idle tenant that was used longest ago goes to CLOSING. NULL when there is none. O(tenants). */
-static struct ld_place *take_least_used(struct ld_tenants *r, struct ld_tenant **t)
+static struct ld_member *take_least_used(struct ld_tenants *r, struct ld_tenant **t)
 {
-    struct ld_place *least = NULL;
+    struct ld_member *least = NULL;
 
     pthread_rwlock_wrlock(&r->lock);
     for (size_t i = 0; i < r->n; i++) {
-        struct ld_place *place = r->item[i];
+        struct ld_member *member = r->item[i];
 
-        if (place->state == LD_TENANT_OPEN && (least == NULL || place->used_at < least->used_at) &&
-            ld_tenant_is_idle(place->tenant))
-            least = place;
+        if (member->state == LD_TENANT_OPEN && (least == NULL || member->used_at < least->used_at) &&
+            ld_tenant_is_idle(member->tenant))
+            least = member;
     }
     if (least != NULL) {
         least->state = LD_TENANT_CLOSING;
@@ -39,17 +39,17 @@ static struct ld_place *take_least_used(struct ld_tenants *r, struct ld_tenant *
 }
 
 /* The file is closed. Who has asked for it meanwhile gets it back; a removal is finished. */
-static void settle(struct ld_tenants *r, struct ld_place *place)
+static void settle(struct ld_tenants *r, struct ld_member *member)
 {
     struct ld_problem p;
     bool is_removed, is_wanted;
 
     pthread_rwlock_wrlock(&r->lock);
-    is_removed = place->is_removed;
-    is_wanted = place->first != NULL && !is_removed;
-    place->state = LD_TENANT_CLOSED;
+    is_removed = member->is_removed;
+    is_wanted = member->first != NULL && !is_removed;
+    member->state = LD_TENANT_CLOSED;
     if (is_wanted)
-        ld_place_line_up(r, place);
+        ld_member_line_up(r, member);
     pthread_rwlock_unlock(&r->lock);
     if (is_wanted)
         while (ld_tenants_open_next(r))
@@ -58,18 +58,18 @@ static void settle(struct ld_tenants *r, struct ld_place *place)
         return;
     ld_problem_init(&p);
     ld_problem_set(&p, 404, "the tenant has been deleted");
-    ld_tenant_waits_end(place->first, NULL, &p);
-    ld_folder_remove(r->world->data_dir, place->name);
-    ld_place_free(place);
+    ld_tenant_waits_end(member->first, NULL, &p);
+    ld_folder_remove(r->world->data_dir, member->name);
+    ld_member_free(member);
 }
 
-static void close_one(struct ld_tenants *r, struct ld_place *place, struct ld_tenant *t)
+static void close_one(struct ld_tenants *r, struct ld_member *member, struct ld_tenant *t)
 {
-    ld_log(LD_LOG_DEBUG, "tenant %s is closed to make room", place->name);
+    ld_log(LD_LOG_DEBUG, "tenant %s is closed to make room", member->name);
     atomic_fetch_add_explicit(&r->world->metrics->evictions, 1, memory_order_relaxed);
     ld_tenant_checkpoint(t);
     ld_tenant_release(t);
-    settle(r, place);
+    settle(r, member);
 }
 
 static bool is_over_cap(struct ld_tenants *r)
@@ -85,13 +85,13 @@ static bool is_over_cap(struct ld_tenants *r)
 /* By one thread at a time; another that comes meanwhile leaves it to that one, or to the next tick. */
 void ld_tenants_trim(struct ld_tenants *r)
 {
-    struct ld_place *place;
+    struct ld_member *member;
     struct ld_tenant *t;
 
     if (!is_over_cap(r) || atomic_exchange(&r->is_trimming, true))
         return;
-    while (is_over_cap(r) && (place = take_least_used(r, &t)) != NULL)
-        close_one(r, place, t);
+    while (is_over_cap(r) && (member = take_least_used(r, &t)) != NULL)
+        close_one(r, member, t);
     atomic_store(&r->is_trimming, false);
 }
 

@@ -1,6 +1,6 @@
 /* Opening tenants at their first use.
  *
- * Opening folds the end of a log, or all of it: milliseconds or minutes. So places that are asked for stand in a line,
+ * Opening folds the end of a log, or all of it: milliseconds or minutes. So members that are asked for stand in a line,
  * and a few jobs of the pool take from it: never all of the pool's threads, which are the other tenants' writers.
  * Whoever asks in a thread of the pool (ld_tenants_get) works at the line as well instead of waiting for it, so that a
  * pool full of those who ask still moves. All who ask for one tenant wait for one opening.
@@ -61,71 +61,71 @@ static void set_failure(struct ld_problem *p, const char *name, int failure, con
 
 /* ---- the line (lock held for writing) ----------------------------------------------------------------- */
 
-void ld_place_line_up(struct ld_tenants *r, struct ld_place *place)
+void ld_member_line_up(struct ld_tenants *r, struct ld_member *member)
 {
-    place->state = LD_TENANT_WAITING;
-    place->next = NULL;
+    member->state = LD_TENANT_WAITING;
+    member->next = NULL;
     if (r->head == NULL)
-        r->head = place;
+        r->head = member;
     else
-        r->tail->next = place;
-    r->tail = place;
+        r->tail->next = member;
+    r->tail = member;
 }
 
 /* O(line). Who waits is the caller's to tell. */
-void ld_place_step_out(struct ld_tenants *r, struct ld_place *place)
+void ld_member_step_out(struct ld_tenants *r, struct ld_member *member)
 {
-    struct ld_place *before = NULL;
+    struct ld_member *before = NULL;
 
-    for (struct ld_place *p = r->head; p != place; p = p->next)
+    for (struct ld_member *p = r->head; p != member; p = p->next)
         before = p;
     if (before == NULL)
-        r->head = place->next;
+        r->head = member->next;
     else
-        before->next = place->next;
-    if (r->tail == place)
+        before->next = member->next;
+    if (r->tail == member)
         r->tail = before;
-    place->state = LD_TENANT_CLOSED;
+    member->state = LD_TENANT_CLOSED;
 }
 
 /* ---- opening ------------------------------------------------------------------------------------------ */
 
-/* What the place remembers of an opening; still this thread's. A line in the log for each new reason: the same one
+/* What the member remembers of an opening; still this thread's. A line in the log for each new reason: the same one
  * again is no news. */
-static void note(struct ld_tenants *r, struct ld_place *place, int rc, const char *why, int64_t took_us)
+static void note(struct ld_tenants *r, struct ld_member *member, int rc, const char *why, int64_t took_us)
 {
     struct ld_metrics *m = r->world->metrics;
 
     ld_histogram_add(&m->open_time, took_us);
     if (rc == LD_STORE_OK) {
         atomic_fetch_add_explicit(&m->opens, 1, memory_order_relaxed);
-        free(place->why);
-        place->why = NULL;
+        free(member->why);
+        member->why = NULL;
         return;
     }
     atomic_fetch_add_explicit(&m->open_failures, 1, memory_order_relaxed);
-    if (place->why == NULL || strcmp(place->why, why) != 0)
-        ld_log(LD_LOG_ERROR, "tenant %s cannot be opened: %s", place->name, why);
-    free(place->why);
-    place->why = strdup(why);
-    place->failure = rc;
-    place->retry_us = ld_monotonic_us() + (RETRY_FACTOR * took_us > RETRY_US ? RETRY_FACTOR * took_us : RETRY_US);
+    if (member->why == NULL || strcmp(member->why, why) != 0)
+        ld_log(LD_LOG_ERROR, "tenant %s cannot be opened: %s", member->name, why);
+    free(member->why);
+    member->why = strdup(why);
+    member->failure = rc;
+    member->retry_us = ld_monotonic_us() + (RETRY_FACTOR * took_us > RETRY_US ? RETRY_FACTOR * took_us : RETRY_US);
 }
 
 /* It was deleted while it was opened: the files are this thread's to remove. */
-static void drop_removed(struct ld_tenants *r, struct ld_place *place, struct ld_tenant *t)
+static void drop_removed(struct ld_tenants *r, struct ld_member *member, struct ld_tenant *t)
 {
     if (t != NULL)
         ld_tenant_doom(t);
     else
-        ld_folder_remove(r->world->data_dir, place->name);
+        ld_folder_remove(r->world->data_dir, member->name);
     ld_tenant_release(t);
-    ld_place_free(place);
+    ld_member_free(member);
 }
 
-/* Puts what came of it into the place, and tells who waited. While the server stops they are told that, since their
+/* Puts what came of it into the member, and tells who waited. While the server stops they are told that, since their
  * connections may be gone. */
-static void settle(struct ld_tenants *r, struct ld_place *place, struct ld_tenant *t, int rc, const char *why,
+static void settle(struct ld_tenants *r, struct ld_member *member, struct ld_tenant *t, int rc, const char *why,
                    int64_t took_us)
 {
     struct ld_tenant_wait *first;
@@ -133,67 +133,67 @@ static void settle(struct ld_tenants *r, struct ld_place *place, struct ld_tenan
     bool is_removed, is_halting;
 
     ld_problem_init(&p);
-    note(r, place, rc, why, took_us);
+    note(r, member, rc, why, took_us);
     pthread_rwlock_wrlock(&r->lock);
-    first = place->first;
-    place->first = place->last = NULL;
-    is_removed = place->is_removed;
+    first = member->first;
+    member->first = member->last = NULL;
+    is_removed = member->is_removed;
     is_halting = r->is_halting;
     if (is_removed)
-        set_absent(&p, place->name);
+        set_absent(&p, member->name);
     else if (t == NULL)
-        set_failure(&p, place->name, rc, why);
+        set_failure(&p, member->name, rc, why);
     else if (is_halting)
         set_stopping(&p);
     if (!is_removed) {
-        place->state = t != NULL ? LD_TENANT_OPEN : LD_TENANT_FAILED;
-        place->tenant = t != NULL ? ld_tenant_hold(t) : NULL;
-        ld_place_use(r, place);
+        member->state = t != NULL ? LD_TENANT_OPEN : LD_TENANT_FAILED;
+        member->tenant = t != NULL ? ld_tenant_hold(t) : NULL;
+        ld_member_use(r, member);
     }
     pthread_rwlock_unlock(&r->lock);
     if (t != NULL && is_halting) /* too late for ld_tenants_halt to see it */
         ld_tenant_halt(t);
     ld_tenant_waits_end(first, p.status == 0 ? t : NULL, &p);
     if (is_removed)
-        drop_removed(r, place, t);
+        drop_removed(r, member, t);
     else
         ld_tenant_release(t);
 }
 
-static struct ld_place *take_first(struct ld_tenants *r)
+static struct ld_member *take_first(struct ld_tenants *r)
 {
-    struct ld_place *place;
+    struct ld_member *member;
 
     pthread_rwlock_wrlock(&r->lock);
-    place = r->head;
-    if (place != NULL) {
-        ld_place_step_out(r, place);
-        place->state = LD_TENANT_OPENING;
+    member = r->head;
+    if (member != NULL) {
+        ld_member_step_out(r, member);
+        member->state = LD_TENANT_OPENING;
     }
     pthread_rwlock_unlock(&r->lock);
-    return place;
+    return member;
 }
 
 bool ld_tenants_open_next(struct ld_tenants *r)
 {
-    struct ld_place *place = take_first(r);
+    struct ld_member *member = take_first(r);
     struct ld_tenant *t = NULL;
     char why[512] = "";
 
-    if (place == NULL)
+    if (member == NULL)
         return false;
     const int64_t start_us = ld_monotonic_us();
-    const int rc = ld_tenant_open(&t, r->world, place->name, NULL, why);
+    const int rc = ld_tenant_open(&t, r->world, member->name, NULL, why);
     if (rc == LD_STORE_OK)
         ld_tenant_tick(t, r->world->now_ms());
-    settle(r, place, t, rc, why, ld_monotonic_us() - start_us);
+    settle(r, member, t, rc, why, ld_monotonic_us() - start_us);
     ld_tenants_trim(r);
     return true;
 }
 
 /* ---- openers ------------------------------------------------------------------------------------------ */
 
-/* Whether the job goes on: the line and the count of those who work at it change together, so that no place is left
+/* Whether the job goes on: the line and the count of those who work at it change together, so that no member is left
  * behind by the last of them. */
 static bool has_line(struct ld_tenants *r)
 {
@@ -234,28 +234,28 @@ static void start_opener(struct ld_tenants *r)
 
 /* Lock held for writing. The tenant, held; or NULL: p tells why not, or, with no status, wait stands with those who are
  * to be told. */
-static struct ld_tenant *ask(struct ld_tenants *r, struct ld_place *place, struct ld_tenant_wait *wait,
+static struct ld_tenant *ask(struct ld_tenants *r, struct ld_member *member, struct ld_tenant_wait *wait,
                              struct ld_problem *p)
 {
-    ld_place_use(r, place);
-    if (place->state == LD_TENANT_OPEN)
-        return ld_tenant_hold(place->tenant);
+    ld_member_use(r, member);
+    if (member->state == LD_TENANT_OPEN)
+        return ld_tenant_hold(member->tenant);
     if (r->is_halting) {
         set_stopping(p);
         return NULL;
     }
-    if (place->state == LD_TENANT_FAILED && ld_monotonic_us() < place->retry_us) {
-        set_failure(p, place->name, place->failure, place->why);
+    if (member->state == LD_TENANT_FAILED && ld_monotonic_us() < member->retry_us) {
+        set_failure(p, member->name, member->failure, member->why);
         return NULL;
     }
     wait->next = NULL;
-    if (place->first == NULL)
-        place->first = wait;
+    if (member->first == NULL)
+        member->first = wait;
     else
-        place->last->next = wait;
-    place->last = wait;
-    if (place->state == LD_TENANT_CLOSED || place->state == LD_TENANT_FAILED)
-        ld_place_line_up(r, place);
+        member->last->next = wait;
+    member->last = wait;
+    if (member->state == LD_TENANT_CLOSED || member->state == LD_TENANT_FAILED)
+        ld_member_line_up(r, member);
     return NULL;
 }
 
@@ -266,11 +266,11 @@ bool ld_tenants_await(struct ld_tenants *r, const char *name, struct ld_tenant_w
 
     ld_problem_init(&p);
     pthread_rwlock_wrlock(&r->lock);
-    struct ld_place *place = ld_place_find(r, name);
-    if (place != NULL)
-        t = ask(r, place, wait, &p);
+    struct ld_member *member = ld_member_find(r, name);
+    if (member != NULL)
+        t = ask(r, member, wait, &p);
     pthread_rwlock_unlock(&r->lock);
-    if (place == NULL)
+    if (member == NULL)
         return false;
     if (t != NULL || p.status != 0)
         wait->done(wait, t, &p);
@@ -365,11 +365,11 @@ void ld_tenants_halt(struct ld_tenants *r)
     pthread_rwlock_wrlock(&r->lock);
     r->is_halting = true;
     while (r->head != NULL) {
-        struct ld_place *place = r->head;
-        struct ld_tenant_wait *first = place->first;
+        struct ld_member *member = r->head;
+        struct ld_tenant_wait *first = member->first;
 
-        ld_place_step_out(r, place);
-        place->first = place->last = NULL;
+        ld_member_step_out(r, member);
+        member->first = member->last = NULL;
         pthread_rwlock_unlock(&r->lock);
         ld_tenant_waits_end(first, NULL, &p);
         pthread_rwlock_wrlock(&r->lock);

@@ -41,7 +41,7 @@ static int add_registered(void *arg, const char *name)
 
     if (!ld_folder_has(r->world->data_dir, name))
         ld_log(LD_LOG_ERROR, "tenant %s: its file is missing; its requests are answered 503", name);
-    return ld_place_add(r, name, NULL) != NULL ? 0 : -1;
+    return ld_member_add(r, name, NULL) != NULL ? 0 : -1;
 }
 
 /* LD_STORE_OK: a file of ours with events in it. Its log is not folded. */
@@ -70,12 +70,12 @@ static int adopt_unregistered(void *arg, const char *name)
     char why[512] = "it cannot be read";
     int rc;
 
-    if (ld_place_find(r, name) != NULL)
+    if (ld_member_find(r, name) != NULL)
         return 0;
     rc = look_into(r, name, why);
     if (rc == LD_STORE_OK) {
         ld_log(LD_LOG_INFO, "tenant %s: its file was not registered and is taken in", name);
-        return add_row(r, name) == 0 && ld_place_add(r, name, NULL) != NULL ? 0 : -1;
+        return add_row(r, name) == 0 && ld_member_add(r, name, NULL) != NULL ? 0 : -1;
     }
     if (rc == LD_STORE_EMPTY) {
         ld_folder_remove(r->world->data_dir, name);
