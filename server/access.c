@@ -60,7 +60,7 @@ static const char *tenant_of(const struct ld_request *r, const struct ld_route *
     ld_route_tenant(route, ld_request_path(r), name);
     if (name[0] != '\0')
         return name;
-    return route->role == LD_ROLE_DECIDE ? ld_access_tenant(r) : NULL;
+    return route->opens == LD_TENANT_OF_HEADER ? ld_access_tenant(r) : NULL;
 }
 
 /* Names the roles that would do, so that whoever made the key knows what to add. */

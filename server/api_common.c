@@ -55,17 +55,22 @@ bool ld_request_has_label(const struct ld_request *r)
     return !is_unlabelled(r, ld_request_header(r, "Content-Type"));
 }
 
-/* The name in the path goes before the header, the header before the key's own tenant, that before `default`. The hold
- * outlives a deletion: ops submitted afterwards are answered 404 by the tenant itself. A name that no tenant can have
- * is simply not found. */
+/* The name in the path goes before the header, the header before the key's own tenant, that before `default`. */
+const char *ld_api_tenant_name(const struct ld_request *r, const char *name)
+{
+    return name[0] != '\0' ? name : ld_access_tenant(r);
+}
+
+/* Dispatch has found it, and opened it where it was not in memory. The hold outlives a deletion: ops submitted
+ * afterwards are answered 404 by the tenant itself. A name that no tenant can have is simply not found. */
 struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name)
 {
-    if (name[0] == '\0')
-        name = ld_access_tenant(r);
-    struct ld_tenant *t = ld_tenants_find(app->tenants, name);
-    if (t == NULL)
-        ld_access_no_tenant(r, name);
-    return t;
+    struct ld_tenant *t = ld_request_context(r);
+    (void)app;
+    if (t != NULL)
+        return ld_tenant_hold(t);
+    ld_access_no_tenant(r, ld_api_tenant_name(r, name));
+    return NULL;
 }
 
 /* The doc keeps what the decoders point into, so it belongs to the op and dies with it; the body itself may go as

@@ -49,6 +49,7 @@ struct ld_request {
     int n_seen_closed;      /* by ld_http_drop_vanished */
     int route, status;
     struct ld_caller caller;
+    void *context;
     int64_t started_us;
     struct MHD_Response *response;
     char *body; /* NULL until the first byte */
