@@ -399,12 +399,6 @@ void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op)
     ld_batch_flush(t);
 }
 
-/* A build that no job has yet: it is lent at the end of a turn, which a stream of ops must not put off. */
-static bool is_build_waiting(const struct ld_tenant *t)
-{
-    return t->world->sched != NULL && t->build == NULL && t->erasure == NULL && kb_engine_is_building(t->engine);
-}
-
 /* One turn. The time is read once: all events of a turn carry the same, and a long turn does not let windows close
  * under its own ops. Ops that come while others are staged go into the same commit: the disk is what they would wait
  * for. Returns whether more ops wait, so that the scheduler can let other tenants go first. */
@@ -415,7 +409,7 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
 
     t->now_ms = t->world->now_ms();
     t->has_failed = false;
-    while (n_left > 0 && !(n_left < LD_TURN_OPS && is_build_waiting(t)) && (op = ld_queue_take(t, n_left)) != NULL) {
+    while (n_left > 0 && (op = ld_queue_take(t, n_left)) != NULL) {
         while (op != NULL) {
             struct ld_op *next = op->next;
 
