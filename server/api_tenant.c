@@ -28,7 +28,6 @@ struct row {
 
 /* Grows by doubling; is_failed remembers that some tenant could not be added. */
 struct rows {
-    const char *only; /* "": all tenants */
     struct row *row;
     size_t n, cap;
     bool is_failed;
@@ -68,8 +67,6 @@ static struct ld_tenant_view view_of(const struct row *row)
 static void add_row(void *arg, const char *name, enum ld_tenant_state state, struct ld_tenant *t, const char *why)
 {
     struct rows *rows = arg;
-    if (rows->only[0] != '\0' && strcmp(rows->only, name) != 0)
-        return;
     if (rows->n == rows->cap) {
         size_t cap = rows->cap > 0 ? 2 * rows->cap : 16;
         struct row *grown = realloc(rows->row, cap * sizeof *grown);
@@ -94,11 +91,11 @@ static void add_row(void *arg, const char *name, enum ld_tenant_state state, str
  * for one copy of its settings and counters; a NULL text is answered 503. */
 void api_tenant_list(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
-    struct rows rows = {.only = ld_request_caller(r)->tenant};
+    struct rows rows = {.row = NULL};
     char *text = NULL;
     size_t n = 0;
     (void)tenant;
-    rows.is_failed |= !ld_tenants_list(app->tenants, add_row, &rows);
+    rows.is_failed |= !ld_tenants_list(app->tenants, ld_request_caller(r)->tenant, add_row, &rows);
     struct ld_tenant_view *views = calloc(rows.n + 1, sizeof *views);
     if (views != NULL && !rows.is_failed) {
         for (size_t i = 0; i < rows.n; i++)

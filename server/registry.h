@@ -81,9 +81,9 @@ enum ld_tenant_state {
 };
 const char *ld_tenant_state_name(enum ld_tenant_state state);
 
-/* Every tenant with its state, in order of name: t is held during the call and NULL unless it is in memory, why is the
- * reason of LD_TENANT_FAILED. Opens none. False: no memory. */
-bool ld_tenants_list(struct ld_tenants *r,
+/* Every tenant, or the one of that name unless it is "", with its state, in order of name: t is held during the call
+ * and NULL unless it is in memory, why is the reason of LD_TENANT_FAILED. Opens none. False: no memory. */
+bool ld_tenants_list(struct ld_tenants *r, const char *only,
                      void (*fn)(void *arg, const char *name, enum ld_tenant_state state, struct ld_tenant *t,
                                 const char *why),
                      void *arg);

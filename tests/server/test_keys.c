@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -421,6 +422,47 @@ START_TEST(requests_go_on_while_keys_change)
 }
 END_TEST
 
+/* Keys are made while their tenant goes and its name is used again: none of before opens what comes after. */
+static atomic_bool is_gone;
+
+static void *make_many(void *arg)
+{
+    struct ld_key key, old_wish = {.roles = LD_ROLE_READ, .tenant = "shop"};
+    struct ld_problem p;
+    char(*texts)[LD_KEY_TEXT_BYTES] = arg;
+    for (int i = 0; i < 50 && !atomic_load(&is_gone); i++) {
+        ld_problem_init(&p);
+        (void)ld_keys_create(keys, &old_wish, true, T0, &key, texts[i], &p);
+    }
+    return NULL;
+}
+
+START_TEST(a_name_that_is_used_again_has_no_key_of_before)
+{
+    static char texts[50][LD_KEY_TEXT_BYTES];
+    const struct timespec ms = {.tv_nsec = 1000000};
+    start();
+    for (int round = 0; round < 10; round++) {
+        pthread_t maker;
+        memset(texts, 0, sizeof texts);
+        atomic_store(&is_gone, false);
+        ck_assert_int_eq(pthread_create(&maker, NULL, make_many, texts), 0);
+        nanosleep(&ms, NULL);
+        ck_assert_int_eq(ld_registry_remove(file, "shop"), LD_STORE_OK);
+        ld_keys_forget_tenant(keys, "shop");
+        atomic_store(&is_gone, true);
+        pthread_join(maker, NULL);
+        for (int i = 0; i < 50; i++)
+            ck_assert(!allows(texts[i]));
+        ck_assert_int_eq(ld_registry_add(file, "shop", T0), LD_STORE_OK);
+        ck_assert_uint_eq(n_keys("shop"), 0);
+        restart();
+        ck_assert_uint_eq(n_keys("shop"), 0);
+    }
+    finish();
+}
+END_TEST
+
 /* --- bodies ------------------------------------------------------------------------------------------- */
 
 static struct ld_problem problem;
@@ -488,12 +530,12 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN("keys", a_key_opens_what_it_was_made_for_and_survives_a_restart, nothing_else_opens,
-                   a_secret_of_one_key_does_not_open_by_the_id_of_another, the_file_has_the_hash_and_not_the_key,
-                   a_revoked_key_opens_nothing_at_once_and_after_a_restart, an_expired_key_opens_nothing,
-                   an_admin_can_always_get_in, a_tenant_takes_its_keys_along,
-                   keys_are_found_among_many_and_their_number_is_bounded,
-                   the_last_use_is_kept_and_written_down_now_and_then, a_full_disk_changes_nothing,
-                   a_registry_without_keys_gets_their_table, requests_go_on_while_keys_change,
-                   bodies_say_roles_label_and_expiry, faults_of_a_body_are_named);
+    return KBT_RUN(
+        "keys", a_key_opens_what_it_was_made_for_and_survives_a_restart, nothing_else_opens,
+        a_secret_of_one_key_does_not_open_by_the_id_of_another, the_file_has_the_hash_and_not_the_key,
+        a_revoked_key_opens_nothing_at_once_and_after_a_restart, an_expired_key_opens_nothing,
+        an_admin_can_always_get_in, a_tenant_takes_its_keys_along,
+        keys_are_found_among_many_and_their_number_is_bounded, the_last_use_is_kept_and_written_down_now_and_then,
+        a_full_disk_changes_nothing, a_registry_without_keys_gets_their_table, requests_go_on_while_keys_change,
+        a_name_that_is_used_again_has_no_key_of_before, bodies_say_roles_label_and_expiry, faults_of_a_body_are_named);
 }
