@@ -1,0 +1,17 @@
+/* The registry file's connection, for the two who use it: registry_file.c (tenants) and registry_keys.c (keys). */
+#ifndef LD_REGISTRY_FILE_H
+#define LD_REGISTRY_FILE_H
+
+#include <pthread.h>
+
+#include "sqlite_util.h"
+
+/* The connection is used under the lock by whichever thread comes. */
+struct ld_registry_file {
+    pthread_mutex_t lock;
+    struct sqlite3 *db;
+    char *path;
+    struct ld_db_place place;
+};
+
+#endif
