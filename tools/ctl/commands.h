@@ -6,6 +6,8 @@
 
 /* cmd_tenant.c */
 extern const struct lc_command lc_cmd_tenant;
+/* cmd_key.c */
+extern const struct lc_command lc_cmd_key;
 /* cmd_graph.c */
 extern const struct lc_command lc_cmd_graph;
 /* cmd_arms.c */
