@@ -66,6 +66,7 @@ void kb_build_free(struct kb_build *b)
     kb_graph_ref_release(b->graph); /* after the posteriors that rest on it */
     kb_free(b->rows.count);
     kb_free(b->rows.sum);
+    kb_free(b->rows.halvings);
     kb_free(b->node_of);
     kb_free(b->fresh);
     kb_free(b->taken);
@@ -76,9 +77,11 @@ enum kb_err kb_build_reserve(struct kb_build *b, size_t n_rows, size_t n_users)
 {
     b->rows.count = kb_malloc((n_rows + 1) * sizeof *b->rows.count);
     b->rows.sum = kb_malloc((n_rows + 1) * sizeof *b->rows.sum);
+    b->rows.halvings = kb_malloc((n_rows + 1) * sizeof *b->rows.halvings);
     b->node_of = kb_malloc((n_users + 1) * sizeof *b->node_of);
     b->scratch.watch = &b->watch;
-    return b->rows.count != NULL && b->rows.sum != NULL && b->node_of != NULL ? KB_OK : KB_ENOMEM;
+    return b->rows.count != NULL && b->rows.sum != NULL && b->rows.halvings != NULL && b->node_of != NULL ? KB_OK
+                                                                                                          : KB_ENOMEM;
 }
 
 /* Rows are never moved in their arrays or changed, so the arrays can be shared; a table of their places is not needed:
@@ -98,9 +101,11 @@ void kb_build_take_view(struct kb_build *b, const struct kb_history *h, const ui
     borrow_arrays(&b->rows, h);
     b->rows.n = h->n;
     b->rows.n_observed = h->n_observed;
+    b->rows.unit = h->unit;
     if (h->n > 0) {
         memcpy(b->rows.count, h->count, h->n * sizeof *h->count);
         memcpy(b->rows.sum, h->sum, h->n * sizeof *h->sum);
+        memcpy(b->rows.halvings, h->halvings, h->n * sizeof *h->halvings);
     }
     if (n_users > 0)
         memcpy(b->node_of, node_of, n_users * sizeof *node_of);
@@ -117,6 +122,18 @@ static enum kb_err grow(struct kb_build *b)
     return kb_moves_finish(&moves, kb_posterior_grow(b->posterior, &b->scratch, &moves));
 }
 
+/* What was forgotten before the step, at the same steps as the model in force. */
+static enum kb_err forget(struct kb_build *b, double unit)
+{
+    const enum kb_err rc = unit > kb_posterior_unit(b->posterior) ? kb_posterior_reserve_spare(b->posterior) : KB_OK;
+
+    if (rc != KB_OK || !(unit > kb_posterior_unit(b->posterior)))
+        return rc;
+    kb_posterior_prepare_unit(b->posterior, unit, &b->scratch);
+    kb_posterior_take_unit(b->posterior, &b->scratch);
+    return KB_OK;
+}
+
 static enum kb_err teach(struct kb_build *b, const struct kb_delta *d)
 {
     struct kb_point pt = kb_history_point(&b->rows, NULL, d->row);
@@ -126,6 +143,7 @@ static enum kb_err teach(struct kb_build *b, const struct kb_delta *d)
         pt.user.node = b->node_of[pt.user.index];
     KB_TRY(kb_posterior_stage_learn(b->posterior, &pt, &b->scratch));
     KB_TRY(grow(b));
+    KB_TRY(forget(b, d->unit));
     kb_posterior_learn(b->posterior, &pt, d->d_count, d->d_sum, d->d_square, &b->scratch);
 out:
     if (rc != KB_OK)

@@ -13,6 +13,12 @@
  *   a new point     appends a row to F
  *   one more at i   lowers the i-th diagonal by delta = lambda (1/n - 1/(n+1)): a rank-one downdate by
  *                   e_i sqrt(delta), from column i on
+ *   forgetting      n_i becomes left n_i for all i: the factor anew, to the side
+ *
+ * Under forgetting counts are sums of weights. A point of which nothing is left keeps KB_LEAST_COUNT, so that its noise is
+ * finite; a fill leaves it out. One more observation there replaces a noise that drowns all else in row and column i, and a
+ * downdate would be left with rounding: column i is computed from the kernel instead, and its difference taken off what
+ * is below (revive).
  *
  * Numerical notes. The downdate is harmless: F F^T >= (lambda / n) e_i e_i^T, so |F^-1 e_i sqrt(delta)|^2 <=
  * delta n / lambda = 1/(n+1) <= 1/2, far from 1 where downdates lose digits. A pivot^2 is the Schur complement of a
@@ -37,11 +43,12 @@
 #include "posterior_ops.h"
 
 #define ROUNDING 1e-6
+#define FADED 1e-4   /* of an observation: less of it is revived rather than downdated */
 #define JITTER 1e-12 /* of the diagonal: a pivot below is made of rounding errors */
 
 struct exact {
     struct kb_posterior base;
-    struct kb_chol f;
+    struct kb_chol f, spare; /* spare: the writer's, what f will be when all has lost weight */
     double *count, *sum, *w; /* [|U|] n_i, S_i, F^-1 ybar */
     struct kb_point_index index;
 };
@@ -60,6 +67,7 @@ static const struct exact *exact_of_const(const struct kb_posterior *p)
 static enum kb_err exact_init(struct kb_posterior *p, const struct kb_spec *spec)
 {
     kb_chol_init(&exact_of(p)->f);
+    kb_chol_init(&exact_of(p)->spare);
     kb_point_index_init(&exact_of(p)->index);
     p->max_support = p->kernel.has_levels ? SIZE_MAX : spec->repr.exact_limit;
     return KB_OK;
@@ -69,6 +77,7 @@ static void exact_close(struct kb_posterior *p)
 {
     struct exact *e = exact_of(p);
     kb_chol_close(&e->f);
+    kb_chol_close(&e->spare);
     kb_free(e->count);
     kb_free(e->sum);
     kb_free(e->w);
@@ -126,68 +135,122 @@ static void refresh(struct exact *e)
     e->base.log_det = log_det(e);
 }
 
-/* What a squared pivot cannot lie below: the noise by theory, JITTER diag where the noise drowns in rounding. */
-static double pivot_floor(const struct exact *e, size_t i, double diag)
+/* What is left of a count. */
+static double left_of(double count, double left)
 {
-    return fmax(e->base.lambda / e->count[i], JITTER * diag);
+    return fmax(left * count, KB_LEAST_COUNT);
+}
+
+/* What a squared pivot cannot lie below: the noise by theory, JITTER diag where the noise drowns in rounding. */
+static double pivot_floor(double noise, double diag)
+{
+    return fmax(noise, JITTER * diag);
+}
+
+/* The factor f in the making, e->f or the spare one, and the share of the counts that it is for. */
+struct making {
+    struct kb_chol *f;
+    double left;
+};
+
+static double noise_of(const struct exact *e, const struct making *m, size_t i)
+{
+    return e->base.lambda / (m->left < 1 ? left_of(e->count[i], m->left) : e->count[i]);
 }
 
 /* Appends the row of support point i = f.n, lifting its pivot where rounding has eaten it. */
-static void append_row(struct exact *e, struct kb_scratch *s)
+static void append_row(struct exact *e, const struct making *m, struct kb_scratch *s)
 {
-    size_t i = e->f.n, mark = kb_arena_mark(&s->arena);
+    size_t i = m->f->n, mark = kb_arena_mark(&s->arena);
     double *row = kb_arena_doubles(&s->arena, i + 1);
     struct kb_point pt = kb_support_point(&e->base.support, i);
     kb_posterior_column(&e->base, i + 1, &pt, s, row);
-    double diag = row[i] + e->base.lambda / e->count[i], floor = pivot_floor(e, i, diag);
-    kb_chol_solve_l(&e->f, row);
+    double noise = noise_of(e, m, i), diag = row[i] + noise, floor = pivot_floor(noise, diag);
+    kb_chol_solve_l(m->f, row);
     double schur = diag - kb_dot(i, row, row);
     if (!(schur >= (1 - ROUNDING) * floor))
         kb_posterior_count_clamp(&e->base);
-    kb_chol_append_row(&e->f, row, sqrt(schur >= floor ? schur : floor));
+    kb_chol_append_row(m->f, row, sqrt(schur >= floor ? schur : floor));
     kb_arena_reset(&s->arena, mark);
 }
 
-/* Writes the lower triangle of K_UU + lambda N^-1 where the factor will stand; returns its largest diagonal. */
-static double write_gram(struct exact *e, struct kb_scratch *s)
+/* Writes the lower triangle of K_UU + lambda N^-1 where the factor will stand; returns the largest k(s,s): rounding is of
+ * the order of a row's own diagonal, so noise on others does not count. */
+static double write_gram(struct exact *e, const struct making *m, struct kb_scratch *s)
 {
     size_t n = e->base.support.n, mark = kb_arena_mark(&s->arena);
     double *row = kb_arena_doubles(&s->arena, n), largest = 0;
     for (size_t i = 0; i < n; i++) {
         struct kb_point pt = kb_support_point(&e->base.support, i);
         kb_posterior_column(&e->base, i + 1, &pt, s, row);
-        row[i] += e->base.lambda / e->count[i];
         largest = fmax(largest, row[i]);
+        row[i] += noise_of(e, m, i);
         for (size_t j = 0; j <= i; j++)
-            e->f.l[j * e->f.cap + i] = row[j];
+            m->f->l[j * m->f->cap + i] = row[j];
     }
     kb_arena_reset(&s->arena, mark);
     return largest;
 }
 
 /* Whether every pivot is above what rounding alone could have left there. */
-static bool is_healthy(const struct exact *e, double largest)
+static bool is_healthy(const struct exact *e, const struct making *m, double largest)
 {
-    for (size_t i = 0; i < e->f.n; i++) {
-        double pivot = e->f.l[i * (e->f.cap + 1)];
-        if (!(pivot * pivot >= (1 - ROUNDING) * pivot_floor(e, i, largest)))
+    for (size_t i = 0; i < m->f->n; i++) {
+        double pivot = m->f->l[i * (m->f->cap + 1)];
+        if (!(pivot * pivot >= (1 - ROUNDING) * pivot_floor(noise_of(e, m, i), largest)))
             return false;
     }
     return true;
 }
 
 /* The factor anew from the support, in one go where that is sound and row by row where not; cannot fail. */
-static void factor(struct exact *e, struct kb_scratch *s)
+static void make_factor(struct exact *e, const struct making *m, struct kb_scratch *s)
 {
-    e->f.n = 0;
+    m->f->n = 0;
     if (e->base.support.n == 0)
         return;
-    double largest = write_gram(e, s);
-    if (kb_chol_factor_in_place(&e->f, e->base.support.n) == KB_OK && is_healthy(e, largest))
+    double largest = write_gram(e, m, s);
+    if (kb_chol_factor_in_place(m->f, e->base.support.n) == KB_OK && is_healthy(e, m, largest))
         return;
-    e->f.n = 0;
-    while (e->f.n < e->base.support.n)
-        append_row(e, s);
+    m->f->n = 0;
+    while (m->f->n < e->base.support.n)
+        append_row(e, m, s);
+}
+
+static void factor(struct exact *e, struct kb_scratch *s)
+{
+    make_factor(e, &(struct making){.f = &e->f, .left = 1}, s);
+}
+
+/* --- forgetting ------------------------------------------------------------------------------------------ */
+
+static enum kb_err exact_reserve_spare(struct kb_posterior *p, size_t n)
+{
+    exact_of(p)->spare.n = 0;
+    return kb_chol_reserve(&exact_of(p)->spare, n);
+}
+
+static void exact_prepare_left(struct kb_posterior *p, double left, struct kb_scratch *s)
+{
+    assert(exact_of(p)->spare.cap >= p->support.n);
+    make_factor(exact_of(p), &(struct making){.f = &exact_of(p)->spare, .left = left}, s);
+}
+
+/* Means of rewards stay what they are. */
+static void exact_take_left(struct kb_posterior *p, double left, struct kb_scratch *s)
+{
+    struct exact *e = exact_of(p);
+    struct kb_chol old = e->f;
+    (void)s;
+    e->f = e->spare;
+    e->spare = old;
+    for (size_t i = 0; i < e->f.n; i++) {
+        double count = left_of(e->count[i], left);
+        e->sum[i] *= count / e->count[i];
+        e->count[i] = count;
+    }
+    refresh(e);
+    p->spare_bytes = e->spare.cap * e->spare.cap * sizeof(double);
 }
 
 /* --- learning ------------------------------------------------------------------------------------------- */
@@ -201,15 +264,51 @@ static void push_point(struct exact *e, const struct kb_point *pt, uint32_t anch
     kb_point_index_add(&e->index, &e->base.kernel, &e->base.support, i);
 }
 
+/* Column i of the factor for the count that point i has by now, computed anew; then what is below it takes the old column
+ * back and gives the new one. O(n^2). */
+static enum kb_err revive(struct exact *e, size_t i, struct kb_scratch *s)
+{
+    size_t n = e->f.n, below = n - i - 1, cap = e->f.cap;
+    double *column = kb_arena_doubles(&s->arena, n), *row = kb_arena_doubles(&s->arena, n), *at = e->f.l + i * (cap + 1);
+    struct kb_point pt = kb_support_point(&e->base.support, i);
+    kb_posterior_column(&e->base, n, &pt, s, column);
+    for (size_t j = 0; j < i; j++)
+        row[j] = e->f.l[j * cap + i];
+    double noise = e->base.lambda / e->count[i], diag = column[i] + noise, schur = diag - kb_dot(i, row, row);
+    double pivot = sqrt(fmax(schur, pivot_floor(noise, diag)));
+    if (i > 0 && below > 0)
+        kb_gemv(below, i, -1, e->f.l + i + 1, cap, row, 1, column + i + 1);
+    memset(row, 0, n * sizeof *row);
+    memcpy(row + i + 1, at + 1, below * sizeof *row);
+    kb_chol_update(&e->f, row, i + 1);
+    at[0] = pivot;
+    for (size_t k = 1; k <= below; k++)
+        at[k] = column[i + k] /= pivot;
+    memset(column, 0, (i + 1) * sizeof *column);
+    return kb_chol_downdate(&e->f, column, i + 1);
+}
+
 /* n_i grows to n_i + d: the downdate of the file header. */
-static void raise_count(struct exact *e, size_t i, double d, struct kb_scratch *s)
+static enum kb_err lower_noise(struct exact *e, size_t i, double d, struct kb_scratch *s)
 {
     double delta = e->base.lambda * (1 / e->count[i] - 1 / (e->count[i] + d));
     double *x = kb_arena_doubles(&s->arena, e->f.n);
     memset(x, 0, e->f.n * sizeof *x);
     x[i] = sqrt(delta);
     e->count[i] += d;
-    if (kb_chol_downdate(&e->f, x, i) != KB_OK) {
+    return kb_chol_downdate(&e->f, x, i);
+}
+
+static void raise_count(struct exact *e, size_t i, double d, struct kb_scratch *s)
+{
+    enum kb_err rc;
+    if (e->count[i] >= FADED * d) {
+        rc = lower_noise(e, i, d, s);
+    } else {
+        e->count[i] += d;
+        rc = revive(e, i, s);
+    }
+    if (rc != KB_OK) {
         kb_posterior_count_clamp(&e->base);
         factor(e, s);
     }
@@ -234,7 +333,7 @@ static void exact_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
         push_point(e, pt, anchor);
         e->count[e->f.n] = d_count;
         e->sum[e->f.n] = d_sum;
-        append_row(e, s);
+        append_row(e, &(struct making){.f = &e->f, .left = 1}, s);
     } else {
         e->sum[i] += d_sum;
         if (d_count > 0)
@@ -249,7 +348,8 @@ static enum kb_err collect(struct exact *e, const struct kb_history *h, const ui
     enum kb_err rc = KB_OK;
     for (size_t row = 0; row < h->n; row++) {
         struct kb_point pt = kb_history_point(h, node_of, row);
-        if (!(h->count[row] > 0) || kb_kernel_ignores(&e->base.kernel, &pt))
+        double count = kb_history_count(h, row);
+        if (!(count >= KB_LEAST_COUNT) || kb_kernel_ignores(&e->base.kernel, &pt))
             continue;
         uint32_t i = find_point(e, &pt);
         if (i == KB_POINT_NONE) {
@@ -257,8 +357,8 @@ static enum kb_err collect(struct exact *e, const struct kb_history *h, const ui
             KB_TRY(kb_posterior_reserve(&e->base, i + (size_t)1));
             push_point(e, &pt, KB_ID_NONE);
         }
-        e->count[i] += h->count[row];
-        e->sum[i] += h->sum[row];
+        e->count[i] += count;
+        e->sum[i] += kb_history_sum(h, row);
     }
 out:
     return rc;
@@ -423,6 +523,9 @@ const struct kb_posterior_ops kb_posterior_exact_ops = {
     .closed_evidence = exact_evidence,
     .learn_adds_point = exact_learn_adds_point,
     .learn = exact_learn,
+    .reserve_spare = exact_reserve_spare,
+    .prepare_left = exact_prepare_left,
+    .take_left = exact_take_left,
     .fill = exact_fill,
     .facts = exact_facts,
     .digest = exact_digest,
