@@ -101,7 +101,7 @@ c-tests: core-tests server-tests tool-tests paper-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
-.PHONY: setup run paper test test-unit test-property test-http test-crash asan tsan lint layers format format-check bench bench-algorithms docker install clean help
+.PHONY: setup run paper test test-unit test-property test-http test-crash asan tsan lint layers format format-check bench bench-algorithms bench-stall docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	sh tools/setup.sh
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -140,16 +140,20 @@ format: ## clang-format every C file
 	clang-format -i core/*.[ch] server/*.[ch] tools/*/*.[ch] tests/*/*.[ch]
 format-check:
 	clang-format --dry-run --Werror core/*.[ch] server/*.[ch] tools/*/*.[ch] tests/*/*.[ch]
-BENCH_LIB := $(patsubst %,$(OUT)/tests/bench/bench_%.o,machine subject flops)
+BENCH_LIB := $(patsubst %,$(OUT)/tests/bench/bench_%.o,machine subject flops http)
 bench: all $(OUT)/tests/bench/bench_core bench-algorithms ## figures of the core's hot calls and of HTTP, as JSON lines in build/bench/
 	$(OUT)/tests/bench/bench_core | tee $(BUILD)/bench/core.jsonl
 	sh tests/bench/http.sh $(OUT) $(BUILD)/bench/http.jsonl
 bench-algorithms: $(OUT)/tests/bench/bench_algorithms ## each preset's decisions and updates beside dgemm and dtrsm (docs/SPEED.md)
 	@mkdir -p $(BUILD)/bench
 	$(OUT)/tests/bench/bench_algorithms $(BUILD)/bench/algorithms.jsonl
+bench-stall: all $(OUT)/tests/bench/bench_stall ## decisions beside updates over a history of a million events (docs/SPEED.md)
+	@mkdir -p $(BUILD)/bench
+	folder=$$(mktemp -d) && $(OUT)/tests/bench/bench_stall $(OUT)/laplaced $$folder/data $(BUILD)/bench/stall.json $(ARGS); \
+		status=$$?; rm -rf $$folder; cat $(BUILD)/bench/stall.json; exit $$status
 $(OUT)/tests/bench/bench_%: tests/bench/bench_%.c $(BENCH_LIB) $(OUT)/libkb.a
 	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) $(LDFLAGS_ALL) -o $@ $< $(BENCH_LIB) $(OUT)/libkb.a $(CORE_LIBS)
+	$(CC) $(TEST_FLAGS) $(LDFLAGS_ALL) -o $@ $< $(BENCH_LIB) $(OUT)/libkb.a $(CORE_LIBS) -lpthread
 docker: ## build the container image
 	docker build -t laplaced .
 install: all ## install below PREFIX (default /usr/local)

@@ -16,6 +16,9 @@
 #include "alloc.h"
 #include "moves.h"
 
+#define TAIL_STEPS 256u /* that the writer teaches in its own turn */
+#define MOST_ROUNDS 16u
+
 /* ---- graphs ----------------------------------------------------------------------------------------- */
 
 struct kb_graph_ref *kb_graph_ref_new(struct kb_user_graph *taken)
@@ -233,6 +236,11 @@ void kb_build_cancel(struct kb_build *b)
 bool kb_build_is_done(const struct kb_build *b)
 {
     return b->is_point ? b->is_swept : b->step == KB_BUILD_TEACH && b->n_taught == b->n_taken;
+}
+
+bool kb_build_is_ripe(const struct kb_build *b)
+{
+    return kb_build_is_done(b) && (b->n_fresh <= TAIL_STEPS || b->n_rounds >= MOST_ROUNDS);
 }
 
 /* ---- finishing ---------------------------------------------------------------------------------------- */

@@ -79,7 +79,6 @@ struct kb_build {
     struct kb_graph_ref *graph; /* that the posterior rests on; held */
     struct kb_scratch scratch;
     struct kb_watch watch;
-    bool is_lent;
     /* A reset: */
     struct kb_spec spec; /* to come; `open` may turn exact to KORS */
     bool has_graph;      /* `graph` comes with it */
@@ -92,6 +91,7 @@ struct kb_build {
     size_t n_fresh, cap_fresh;
     struct kb_delta *taken; /* the worker's */
     size_t n_taken, cap_taken, n_taught;
+    unsigned n_rounds; /* times that it was lent */
     /* A point: */
     struct kb_posterior *target; /* whose dictionary it enters; borrowed */
     struct kb_ev_atom atom;
@@ -114,5 +114,8 @@ void kb_build_hand_over(struct kb_build *b, const struct kb_history *h);
 
 /* Whether all is done but what was learned since it was last lent. */
 bool kb_build_is_done(const struct kb_build *b);
+/* And that is so little that the writer may teach it in its own turn; or, under traffic that a worker does not catch up
+ * with, it has been lent often enough. */
+bool kb_build_is_ripe(const struct kb_build *b);
 
 #endif

@@ -138,6 +138,13 @@ out:
     return rc;
 }
 
+void kb_chol_copy(struct kb_chol *to, const struct kb_chol *from)
+{
+    assert(to->cap >= from->n);
+    copy_lower(from->n, from->l, from->cap, to->l, to->cap);
+    to->n = from->n;
+}
+
 /* Row n of a column-major factor is strided: n cache lines, once per admission. */
 void kb_chol_append_row(struct kb_chol *c, const double *row, double pivot)
 {

@@ -26,6 +26,9 @@ enum kb_err kb_chol_reserve(struct kb_chol *c, size_t n);
 /* The same beside readers: a larger buffer is added to m when one is needed (moves.h). O(n^2) or nothing. */
 enum kb_err kb_chol_grow(struct kb_chol *c, size_t n, struct kb_moves *m);
 
+/* The factor of another, into room that is there. O(n^2 / 2). */
+void kb_chol_copy(struct kb_chol *to, const struct kb_chol *from);
+
 /* Replaces the factor by that of the symmetric n x n matrix a (lower triangle read, ld >= n). O(n^3/3).
  * KB_ENOTPD or KB_ENOMEM changes nothing. */
 enum kb_err kb_chol_factor(struct kb_chol *c, const double *a, size_t ld, size_t n);

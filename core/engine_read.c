@@ -135,7 +135,7 @@ const struct kb_posterior *kb_engine_posterior(const struct kb_engine *e)
 
 static uint64_t ids_digest(const struct kb_ids *ids, uint64_t h)
 {
-    return kb_hash_bytes(kb_hash_u64(h, ids->n), ids->bytes, ids->n_bytes);
+    return kb_hash_array(kb_hash_u64(h, ids->n), ids->bytes, ids->n_bytes);
 }
 
 uint64_t kb_engine_content_digest(const struct kb_engine *e)

@@ -162,7 +162,7 @@ enum kb_err kb_engine_finish_erasure(struct kb_engine *e, const struct kb_engine
     enum kb_err rc = KB_OK;
 
     *next = (struct kb_event){.type = KB_EV_NONE};
-    assert(b != NULL && !b->is_point && !b->is_lent && kb_build_is_done(b));
+    assert(b != NULL && !b->is_point && e->lent != b && kb_build_is_done(b));
     KB_TRY(put_points(e, &b->rows, b->atoms, b->n_atoms, next));
     put_values(&b->spec, next);
     put_evidence(served, next);
@@ -233,7 +233,7 @@ enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *ne
 
     assert(e->staged.n_events == 0);
     *next = (struct kb_event){.type = KB_EV_NONE};
-    if (e->build != NULL && !e->build->is_lent && kb_build_is_done(e->build))
+    if (e->build != NULL && e->lent != e->build && kb_build_is_ripe(e->build))
         return kb_engine_plan_finish(e, next);
     if (e->posterior == NULL || kb_engine_is_rebuilding(e))
         return KB_OK;

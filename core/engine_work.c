@@ -109,7 +109,8 @@ struct kb_build *kb_engine_lend_build(struct kb_engine *e)
     if (kb_build_is_done(b))
         return NULL;
     atomic_store_explicit(&b->watch.is_cancelled, false, memory_order_relaxed);
-    b->is_lent = true;
+    atomic_store_explicit(&b->watch.is_done, false, memory_order_relaxed);
+    b->n_rounds++;
     e->lent = b;
     return b;
 }
@@ -117,7 +118,7 @@ struct kb_build *kb_engine_lend_build(struct kb_engine *e)
 void kb_engine_return_build(struct kb_engine *e, struct kb_build *b)
 {
     e->lent = NULL;
-    b->is_lent = false;
+    atomic_store_explicit(&b->watch.is_done, kb_build_is_done(b), memory_order_relaxed);
     if (b == e->build)
         return;
     kb_engine_release_retired(e);
@@ -127,20 +128,21 @@ void kb_engine_return_build(struct kb_engine *e, struct kb_build *b)
 
 /* ---- what is said of it ---------------------------------------------------------------------------------- */
 
-/* Choosing and filling pass over all rows each; a sweep passes once. */
+/* Choosing and filling pass over all rows each; a sweep passes once. The writer lends and takes back beside readers, so
+ * this reads what stands still while a build is open, and the watch. */
 void kb_engine_build_state(const struct kb_engine *e, struct kb_build_state *out)
 {
-    const struct kb_build *b = e->build;
+    struct kb_build *b = e->build;
 
     *out = (struct kb_build_state){.is_open = b != NULL};
     if (b == NULL)
         return;
     const double total = (double)b->rows.n * (b->is_point ? 1 : 2) + 1;
-    const double done = (double)atomic_load_explicit(&((struct kb_build *)b)->watch.done, memory_order_relaxed);
+    const double done = (double)atomic_load_explicit(&b->watch.done, memory_order_relaxed);
 
     out->is_reset = !b->is_point;
     out->from = b->from;
     out->rows = b->rows.n;
-    out->is_done = !b->is_lent && kb_build_is_done(b);
+    out->is_done = atomic_load_explicit(&b->watch.is_done, memory_order_relaxed);
     out->progress = done < total ? done / total : 1;
 }

@@ -53,6 +53,6 @@ uint64_t kb_factor_digest(const struct kb_chol *c, uint64_t h)
 {
     h = kb_hash_u64(h, c->n);
     for (size_t j = 0; j < c->n; j++)
-        h = kb_hash_bytes(h, c->l + j * c->cap + j, (c->n - j) * sizeof *c->l);
+        h = kb_hash_array(h, c->l + j * c->cap + j, (c->n - j) * sizeof *c->l);
     return h;
 }

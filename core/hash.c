@@ -2,12 +2,16 @@
  *
  * Numbers are hashed as little-endian bytes whatever the machine, so a digest written on one machine can be
  * checked on another. Not keyed: whoever chooses ids can make them collide, which costs time, never truth.
- * Cost: one multiplication per byte, about 1 GB/s. */
+ * Cost: one multiplication per byte, about 1 GB/s; of arrays two for eight bytes, at the speed of memory. */
 #include "hash.h"
 
 #include <string.h>
 
 #define FNV_PRIME 0x100000001b3u
+#define N_LANES 4
+/* Odd, with bits as good as random: 2^64 over the golden ratio, and a prime. */
+#define MULTIPLIER 0x9e3779b97f4a7c15u
+#define MULTIPLIER_2 0xd6e8feb86659fd93u
 
 /* Arrays of numbers given here are hashed in the machine's own byte order, unlike those of kb_hash_u64. */
 uint64_t kb_hash_bytes(uint64_t h, const void *data, size_t n)
@@ -16,6 +20,34 @@ uint64_t kb_hash_bytes(uint64_t h, const void *data, size_t n)
     for (size_t i = 0; i < n; i++)
         h = (h ^ byte[i]) * FNV_PRIME;
     return h;
+}
+
+/* A product moves bits upwards only, so a rotation stands between two of them: else two doubles of one lane that change
+ * their signs would leave the hash as it was. */
+static uint64_t mix(uint64_t lane, uint64_t word)
+{
+    lane += word * MULTIPLIER;
+    return (lane << 31 | lane >> 33) * MULTIPLIER_2;
+}
+
+/* Lanes do not wait for each other's products. */
+uint64_t kb_hash_array(uint64_t h, const void *data, size_t n)
+{
+    const unsigned char *at = data;
+    uint64_t lane[N_LANES], word[N_LANES];
+
+    if (n >= sizeof word) {
+        for (size_t i = 0; i < N_LANES; i++)
+            lane[i] = h + i * MULTIPLIER;
+        for (; n >= sizeof word; n -= sizeof word, at += sizeof word) {
+            memcpy(word, at, sizeof word);
+            for (size_t i = 0; i < N_LANES; i++)
+                lane[i] = mix(lane[i], word[i]);
+        }
+        for (size_t i = 0; i < N_LANES; i++)
+            h = kb_hash_u64(h, lane[i]);
+    }
+    return kb_hash_bytes(h, at, n);
 }
 
 uint64_t kb_hash_u64(uint64_t h, uint64_t value)

@@ -1,4 +1,4 @@
-/* 64-bit FNV-1a: the model's digest and the hash tables of the core. Not a cryptographic hash. h is the hash
+/* 64-bit FNV-1a, and a faster one for long arrays: the model's digest and the hash tables of the core. Not a cryptographic hash. h is the hash
  * so far: calls chain, beginning with KB_HASH_INIT. */
 #ifndef KB_HASH_H
 #define KB_HASH_H
@@ -10,6 +10,8 @@
 
 /* By memory: for arrays of one machine's own byte order; no length is mixed in. */
 uint64_t kb_hash_bytes(uint64_t h, const void *data, size_t n);
+/* The same purpose for long arrays, ten times faster: not FNV-1a, and the hash of pieces is not that of the whole. */
+uint64_t kb_hash_array(uint64_t h, const void *data, size_t n);
 /* Eight bytes, least significant first: the same on every machine. */
 uint64_t kb_hash_u64(uint64_t h, uint64_t value);
 uint64_t kb_hash_double(uint64_t h, double value); /* by bits; -0.0 and 0.0 differ */

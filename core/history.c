@@ -262,7 +262,7 @@ size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq)
 uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash)
 {
     hash = kb_history_content_digest(h, hash);
-    return h->n > 0 ? kb_hash_bytes(hash, h->first_seq, h->n * sizeof *h->first_seq) : hash;
+    return h->n > 0 ? kb_hash_array(hash, h->first_seq, h->n * sizeof *h->first_seq) : hash;
 }
 
 uint64_t kb_history_content_digest(const struct kb_history *h, uint64_t hash)
@@ -270,13 +270,13 @@ uint64_t kb_history_content_digest(const struct kb_history *h, uint64_t hash)
     hash = kb_hash_u64(kb_hash_u64(hash, h->n), h->dim);
     if (h->n == 0)
         return hash;
-    hash = kb_hash_bytes(hash, h->user, h->n * sizeof *h->user);
-    hash = kb_hash_bytes(hash, h->arm, h->n * sizeof *h->arm);
-    hash = kb_hash_bytes(hash, h->level, h->n * sizeof *h->level);
-    hash = kb_hash_bytes(hash, h->x, h->n * h->dim * sizeof *h->x);
-    hash = kb_hash_bytes(hash, h->count, h->n * sizeof *h->count);
-    hash = kb_hash_bytes(hash, h->sum, h->n * sizeof *h->sum);
-    hash = kb_hash_bytes(hash, h->halvings, h->n * sizeof *h->halvings);
+    hash = kb_hash_array(hash, h->user, h->n * sizeof *h->user);
+    hash = kb_hash_array(hash, h->arm, h->n * sizeof *h->arm);
+    hash = kb_hash_array(hash, h->level, h->n * sizeof *h->level);
+    hash = kb_hash_array(hash, h->x, h->n * h->dim * sizeof *h->x);
+    hash = kb_hash_array(hash, h->count, h->n * sizeof *h->count);
+    hash = kb_hash_array(hash, h->sum, h->n * sizeof *h->sum);
+    hash = kb_hash_array(hash, h->halvings, h->n * sizeof *h->halvings);
     return kb_hash_double(kb_hash_double(hash, h->n_observed), h->unit);
 }
 

@@ -48,7 +48,7 @@ struct kb_kernel {
 /* Of a long pass over the history, for other threads to look at it: rows passed so far, and whether it is to end. */
 struct kb_watch {
     _Atomic uint64_t done;
-    _Atomic bool is_cancelled;
+    _Atomic bool is_cancelled, is_done; /* done: all that was asked for, as of the end of the last run */
 };
 
 /* Memory of a reader: an arena and the user kernel's work vectors. */

@@ -437,36 +437,16 @@ static void exact_evidence(const struct kb_posterior *p, double square, double *
 
 /* --- facts, digest, snapshot ------------------------------------------------------------------------------- */
 
-/* |U| - lambda tr (N^1/2 F F^T N^1/2)^-1, by the factor with its rows scaled. */
-static enum kb_err effective_dimension(const struct exact *e, double *out)
-{
-    enum kb_err rc;
-    size_t n = e->f.n;
-    struct kb_chol scaled;
-    double *work = kb_array(n, 1, sizeof *work);
-    kb_chol_init(&scaled);
-    rc = work != NULL ? kb_chol_reserve(&scaled, n) : KB_ENOMEM;
-    KB_TRY(rc);
-    for (size_t j = 0; j < n; j++) {
-        for (size_t i = j; i < n; i++)
-            scaled.l[j * scaled.cap + i] = e->f.l[j * e->f.cap + i] * sqrt(e->count[i]);
-    }
-    scaled.n = n;
-    *out = (double)n - e->base.lambda * kb_chol_inverse_trace(&scaled, work);
-out:
-    kb_chol_close(&scaled);
-    kb_free(work);
-    return rc;
-}
-
-/* Both facts of the file header; an empty posterior has none. */
-static enum kb_err exact_facts(const struct kb_posterior *p, struct kb_posterior_facts *out)
+/* The factor with its rows scaled. */
+static double exact_look(const struct kb_posterior *p, struct kb_chol *to)
 {
     const struct exact *e = exact_of_const(p);
-    if (e->f.n == 0)
-        return KB_OK;
-    out->information_gain = 0.5 * p->log_det;
-    return effective_dimension(e, &out->effective_dimension);
+
+    for (size_t j = 0; j < e->f.n; j++)
+        for (size_t i = j; i < e->f.n; i++)
+            to->l[j * to->cap + i] = e->f.l[j * e->f.cap + i] * sqrt(e->count[i]);
+    to->n = e->f.n;
+    return 0.5 * p->log_det;
 }
 
 static uint64_t exact_digest(const struct kb_posterior *p, uint64_t h)
@@ -475,9 +455,9 @@ static uint64_t exact_digest(const struct kb_posterior *p, uint64_t h)
     h = kb_factor_digest(&e->f, h);
     if (e->f.n == 0)
         return h;
-    h = kb_hash_bytes(h, e->count, e->f.n * sizeof *e->count);
-    h = kb_hash_bytes(h, e->sum, e->f.n * sizeof *e->sum);
-    return kb_hash_bytes(h, e->w, e->f.n * sizeof *e->w);
+    h = kb_hash_array(h, e->count, e->f.n * sizeof *e->count);
+    h = kb_hash_array(h, e->sum, e->f.n * sizeof *e->sum);
+    return kb_hash_array(h, e->w, e->f.n * sizeof *e->w);
 }
 
 /* Counts, sums, w and F; w is saved rather than recomputed, so that not a bit hangs on the solve. */
@@ -527,7 +507,7 @@ const struct kb_posterior_ops kb_posterior_exact_ops = {
     .prepare_left = exact_prepare_left,
     .take_left = exact_take_left,
     .fill = exact_fill,
-    .facts = exact_facts,
+    .look = exact_look,
     .digest = exact_digest,
     .save = exact_save,
     .load = exact_load,

@@ -177,19 +177,13 @@ static void nystrom_take_left(struct kb_posterior *p, double left, struct kb_scr
 
 /* --- facts, digest, snapshot --------------------------------------------------------------------------------- */
 
-/* Both are the regression's; without a dictionary there are none. */
-static enum kb_err nystrom_facts(const struct kb_posterior *p, struct kb_posterior_facts *out)
+/* Both are the regression's. */
+static double nystrom_look(const struct kb_posterior *p, struct kb_chol *to)
 {
-    const struct kb_nystrom *n = kb_nystrom_of_const(p);
-    if (p->support.n == 0)
-        return KB_OK;
-    double *work = kb_array(p->support.n, 1, sizeof *work);
-    if (work == NULL)
-        return KB_ENOMEM;
-    out->effective_dimension = kb_ridge_effective_dimension(&n->ridge[0], work);
-    out->information_gain = kb_ridge_information_gain(&n->ridge[0]);
-    kb_free(work);
-    return KB_OK;
+    const struct kb_ridge *v = &kb_nystrom_of_const(p)->ridge[0];
+
+    kb_chol_copy(to, &v->r);
+    return kb_ridge_information_gain(v);
 }
 
 static uint64_t nystrom_digest(const struct kb_posterior *p, uint64_t h)
@@ -282,7 +276,7 @@ const struct kb_posterior_ops kb_posterior_nystrom_ops = {
     .sweep_work = kb_nystrom_sweep_work,
     .choose = kb_nystrom_choose,
     .resample = kb_nystrom_resample,
-    .facts = nystrom_facts,
+    .look = nystrom_look,
     .digest = nystrom_digest,
     .save = nystrom_save,
     .load = nystrom_load,

@@ -461,15 +461,58 @@ size_t kb_posterior_bytes(const struct kb_posterior *p)
            p->spare_bytes + 2 * kb_spectrum_bytes(p->spectrum); /* the next one is the writer's: readers may not look at it */
 }
 
-enum kb_err kb_posterior_facts(const struct kb_posterior *p, struct kb_posterior_facts *out)
+struct kb_facts_work {
+    struct kb_posterior_facts facts;
+    double lambda;
+    struct kb_chol factor; /* of S, where the effective dimension is n - lambda tr S^-1 */
+};
+
+enum kb_err kb_posterior_look(const struct kb_posterior *p, struct kb_facts_work **work)
 {
-    *out = (struct kb_posterior_facts){
+    struct kb_facts_work *w = kb_array(1, 1, sizeof *w);
+
+    if (w == NULL)
+        return KB_ENOMEM;
+    w->lambda = p->lambda;
+    w->facts = (struct kb_posterior_facts){
         .n_support = p->support.n,
         .n_clamped = atomic_load_explicit(&((struct kb_posterior *)p)->n_clamped, memory_order_relaxed),
         .n_empty = atomic_load_explicit(&((struct kb_posterior *)p)->n_empty, memory_order_relaxed),
         .bytes = kb_posterior_bytes(p),
     };
-    return p->ops->facts(p, out);
+    kb_chol_init(&w->factor);
+    if (p->support.n > 0 && kb_chol_reserve(&w->factor, p->support.n) != KB_OK) {
+        kb_free(w);
+        return KB_ENOMEM;
+    }
+    if (p->support.n > 0)
+        w->facts.information_gain = p->ops->look(p, &w->factor);
+    *work = w;
+    return KB_OK;
+}
+
+enum kb_err kb_facts_finish(struct kb_facts_work *w, struct kb_posterior_facts *out)
+{
+    const size_t n = w->factor.n;
+    double *scratch = kb_array(n + 1, 1, sizeof *scratch);
+    const enum kb_err rc = scratch != NULL || out == NULL ? KB_OK : KB_ENOMEM;
+
+    if (scratch != NULL && out != NULL && n > 0)
+        w->facts.effective_dimension = (double)n - w->lambda * kb_chol_inverse_trace(&w->factor, scratch);
+    if (out != NULL)
+        *out = w->facts;
+    kb_free(scratch);
+    kb_chol_close(&w->factor);
+    kb_free(w);
+    return rc;
+}
+
+enum kb_err kb_posterior_facts(const struct kb_posterior *p, struct kb_posterior_facts *out)
+{
+    struct kb_facts_work *work = NULL;
+    const enum kb_err rc = kb_posterior_look(p, &work);
+
+    return rc == KB_OK ? kb_facts_finish(work, out) : rc;
 }
 
 const struct kb_kernel *kb_posterior_kernel(const struct kb_posterior *p)

@@ -175,11 +175,17 @@ struct kb_posterior_facts {
     size_t bytes;
 };
 
+/* For a served model in two steps, so that nobody waits for the long one: `look` copies what it takes [shared, O(m^2)],
+ * `finish` works without the posterior, O(m^3 / 3), and frees the copy (NULL out: only that). */
+struct kb_facts_work;
+enum kb_err kb_posterior_look(const struct kb_posterior *p, struct kb_facts_work **work);
+enum kb_err kb_facts_finish(struct kb_facts_work *work, struct kb_posterior_facts *out);
+
 size_t kb_posterior_bytes(const struct kb_posterior *p); /* O(1) */
 /* Distinct points held (exact) or dictionary size. O(1). */
 size_t kb_posterior_n_support(const struct kb_posterior *p);
 struct kb_point kb_posterior_support_point(const struct kb_posterior *p, size_t i);
-/* The rest costs O(m^3 / 3); allocates scratch. [shared] */
+/* Both steps below in one call. [shared] */
 enum kb_err kb_posterior_facts(const struct kb_posterior *p, struct kb_posterior_facts *out);
 const struct kb_kernel *kb_posterior_kernel(const struct kb_posterior *p);
 

@@ -66,7 +66,9 @@ struct kb_posterior_ops {
                             size_t *n);
 
     /* Fills effective_dimension and information_gain. */
-    enum kb_err (*facts)(const struct kb_posterior *p, struct kb_posterior_facts *out);
+    /* The information gain, and into *to, which has room, a copy of the factor of V; exact: of that of
+     * N^1/2 (K + lambda N^-1) N^1/2. The support is not empty. O(n^2). */
+    double (*look)(const struct kb_posterior *p, struct kb_chol *to);
     uint64_t (*digest)(const struct kb_posterior *p, uint64_t h);
     void (*save)(const struct kb_posterior *p, struct kb_writer *w);
     enum kb_err (*load)(struct kb_posterior *p, struct kb_reader *r); /* the support is loaded before */

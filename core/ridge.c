@@ -234,12 +234,6 @@ void kb_ridge_predict(const struct kb_ridge *v, double *z, size_t ld, size_t n_c
 
 /* --- facts --------------------------------------------------------------------------------------------- */
 
-double kb_ridge_effective_dimension(const struct kb_ridge *v, double *scratch)
-{
-    /* tr V0 V^-1 = tr (I - lambda V^-1) */
-    return (double)v->r.n - v->lambda * kb_chol_inverse_trace(&v->r, scratch);
-}
-
 /* ln det(V / lambda) = ln det V - m ln lambda. */
 double kb_ridge_information_gain(const struct kb_ridge *v)
 {
@@ -254,8 +248,8 @@ uint64_t kb_ridge_digest(const struct kb_ridge *v, uint64_t h)
     h = kb_factor_digest(&v->r, h);
     if (v->r.n == 0)
         return h;
-    h = kb_hash_bytes(h, v->b, v->r.n * sizeof *v->b);
-    return kb_hash_bytes(h, v->w, v->r.n * sizeof *v->w);
+    h = kb_hash_array(h, v->b, v->r.n * sizeof *v->b);
+    return kb_hash_array(h, v->w, v->r.n * sizeof *v->w);
 }
 
 /* R, b and w; w so that not a bit hangs on solving it anew. */

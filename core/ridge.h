@@ -61,7 +61,6 @@ void kb_ridge_gram(const struct kb_ridge *v, double *a, double *work);
 void kb_ridge_predict(const struct kb_ridge *v, double *z, size_t ld, size_t n_c, double *mean, double *spread);
 
 /* tr V0 V^-1 and 1/2 ln det(V / lambda), V0 = V - lambda I; scratch of m doubles. O(m^3 / 3). */
-double kb_ridge_effective_dimension(const struct kb_ridge *v, double *scratch);
 double kb_ridge_information_gain(const struct kb_ridge *v);
 
 uint64_t kb_ridge_digest(const struct kb_ridge *v, uint64_t h);

@@ -247,8 +247,8 @@ void kb_user_embedding_gram(const struct kb_user_embedding *m, double *g)
 uint64_t kb_user_embedding_digest(const struct kb_user_embedding *m, uint64_t h)
 {
     h = kb_hash_double(kb_hash_u64(h, m->n), m->bandwidth);
-    h = kb_hash_bytes(h, m->user, m->n * sizeof *m->user);
-    return kb_hash_bytes(h, m->mean, m->n * m->n_features * sizeof *m->mean);
+    h = kb_hash_array(h, m->user, m->n * sizeof *m->user);
+    return kb_hash_array(h, m->mean, m->n * m->n_features * sizeof *m->mean);
 }
 
 /* Embeddings and not G: 2 kB a user at 256 features, and G follows from them to the bit. */

@@ -256,7 +256,7 @@ uint64_t kb_user_graph_digest(const struct kb_user_graph *g, uint64_t h)
     h = kb_hash_u64(h, g->n);
     if (g->graph == NULL)
         return h;
-    h = kb_hash_bytes(h, g->user_of, g->n * sizeof *g->user_of);
+    h = kb_hash_array(h, g->user_of, g->n * sizeof *g->user_of);
     return kb_graph_digest(g->graph, h);
 }
 

@@ -18,8 +18,8 @@
 #define EVENTS_MAX_BYTES ((size_t)64 << 20)
 #define YEAR_S 31536000u
 
-/* GET /model. Facts and digest cost O(m^3 / 3) under the read lock: decisions go on beside it, changes wait. The view
- * borrows from the engine, so the text is finished before the lock goes. */
+/* GET /model. The view borrows from the engine, so all of it is written before the lock goes; what takes long is
+ * computed afterwards, from a copy. */
 void api_model(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
@@ -33,9 +33,11 @@ void api_model(struct ld_app *app, struct ld_request *r, const char *tenant)
     struct ld_tenant_view view = {
         .name = ld_tenant_name(t), .settings = settings, .in_force = kb_engine_spec(e), .counts = &counts};
     size_t n = 0;
-    char *text = ld_encode_model(&view, e, &n);
+    struct ld_model_text model;
+    const bool has_begun = ld_begin_model(&view, e, &model) == 0;
     ld_tenant_read_unlock(t);
     ld_tenant_release(t);
+    char *text = has_begun ? ld_end_model(&model, &n) : NULL;
     ld_reply_json(r, 200, text, n);
 }
 

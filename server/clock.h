@@ -1,11 +1,12 @@
-/* The two clocks of the server, each read in this one place. The core never reads a clock: time reaches it in
+/* The clocks of the server, each read in this one place. The core never reads a clock: time reaches it in
  * events. Tests replace the wall clock through ld_world.now_ms. */
 #ifndef LD_CLOCK_H
 #define LD_CLOCK_H
 
 #include <stdint.h>
 
-int64_t ld_now_ms(void);       /* wall clock, milliseconds since 1970 UTC */
-int64_t ld_monotonic_us(void); /* for durations; also declared in metrics.h, whose histograms it feeds */
+int64_t ld_now_ms(void);        /* wall clock, milliseconds since 1970 UTC */
+int64_t ld_monotonic_us(void);  /* for durations; also declared in metrics.h, whose histograms it feeds */
+int64_t ld_thread_cpu_us(void); /* that the calling thread has had of a processor */
 
 #endif

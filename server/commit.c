@@ -81,11 +81,9 @@ static void swap_grown(struct ld_tenant *t)
 {
     if (!kb_engine_has_grown(t->engine))
         return;
-    pthread_rwlock_wrlock(&t->lock);
-    const int64_t start_us = ld_monotonic_us();
+    ld_tenant_write_lock(t);
     kb_engine_swap(t->engine);
-    pthread_rwlock_unlock(&t->lock);
-    ld_histogram_add(&t->world->metrics->write_lock, ld_monotonic_us() - start_us);
+    ld_tenant_write_unlock(t);
 }
 
 /* Prepare runs without the lock, beside readers, except inside a run of light events, where there is nothing to
@@ -99,15 +97,13 @@ static void apply_batch(struct ld_tenant *t)
         const size_t first = i;
 
         kb_engine_prepare(t->engine, &b->entry[i].ev);
-        pthread_rwlock_wrlock(&t->lock);
-        const int64_t start_us = ld_monotonic_us();
+        ld_tenant_write_lock(t);
         apply_entry(t, &b->entry[i++]);
         while (is_light(&b->entry[i - 1].ev) && i < b->n && is_light(&b->entry[i].ev) && i - first < LIGHT_RUN) {
             kb_engine_prepare(t->engine, &b->entry[i].ev);
             apply_entry(t, &b->entry[i++]);
         }
-        pthread_rwlock_unlock(&t->lock);
-        ld_histogram_add(&t->world->metrics->write_lock, ld_monotonic_us() - start_us);
+        ld_tenant_write_unlock(t);
     }
     kb_engine_collect(t->engine);
     ld_failpoint("after_apply");
@@ -124,9 +120,9 @@ static void refresh_bounds(struct ld_tenant *t)
         ld_log(LD_LOG_WARN, "tenant %s: bounds are those of an earlier event: %s", t->name, kb_strerror(rc));
     if (!kb_engine_has_settled(t->engine))
         return;
-    pthread_rwlock_wrlock(&t->lock);
+    ld_tenant_write_lock(t);
     kb_engine_publish(t->engine);
-    pthread_rwlock_unlock(&t->lock);
+    ld_tenant_write_unlock(t);
 }
 
 /* ---- batches --------------------------------------------------------------------------------------- */
@@ -306,8 +302,7 @@ static int stage_planned(struct ld_tenant *t, bool is_erasure)
     }
     if (kb_grow((void **)&b->entry, &b->cap, 2, 64, sizeof *b->entry) != 0)
         return KB_ENOMEM;
-    rc = is_erasure ? kb_engine_begin_erasure(t->engine, &next.ev)
-                    : kb_engine_rebuild(t->engine, t->seq + 1, &next.ev);
+    rc = is_erasure ? kb_engine_begin_erasure(t->engine, &next.ev) : kb_engine_rebuild(t->engine, t->seq + 1, &next.ev);
     if (rc != KB_OK || next.ev.type == KB_EV_NONE)
         return rc;
     rc = push_entry(t, &next, NULL);

@@ -8,11 +8,12 @@
  *
  * Until the transaction nothing is changed but that a rebuild has begun, so a server that dies, a disk that fails or a
  * tenant that is deleted in between leaves the user where they were, and the answer that the caller did not get tells
- * them to ask again. What the user does while it goes on is erased with the rest. The snapshot, which holds what the log
- * will not, is removed before.
+ * them to ask again. What the user does while it goes on is erased with the rest. The snapshot, which holds what the
+ * log will not, is removed before.
  *
  * SQLite is told to write zeros over what it frees (store_sqlite.c), and the write-ahead log is moved into the file and
- * cut afterwards. Copies that were made before - backups, exports - are the operator's to remove.
+ * cut before the answer; where somebody reads the log just then, soon after it (upkeep.c), and after a crash in between by
+ * the next start. Copies that were made before - backups, exports - are the operator's to remove.
  *
  * Cost: a fold of the whole log beside the traffic, 10 us a line, and the memory of a second engine. */
 #include <math.h>
@@ -266,10 +267,10 @@ static void swap_engines(struct ld_erasure *x, const struct kb_event *reset)
     kb_engine_apply(x->engine, reset);
     kb_engine_collect(x->engine);
     kb_engine_set_inline_work(x->engine, t->world->inline_work);
-    pthread_rwlock_wrlock(&t->lock);
+    ld_tenant_write_lock(t);
     t->engine = x->engine;
     t->seq = reset->seq;
-    pthread_rwlock_unlock(&t->lock);
+    ld_tenant_write_unlock(t);
     x->engine = old;
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
@@ -356,11 +357,11 @@ int ld_erased_expand(struct ld_tenant *t, struct ld_op *op)
             return 0;
     }
     is_ok = is_ok && commit(x);
+    if (is_ok)
+        atomic_store(&t->must_scrub, !ld_store_scrub(t->store));
     t->erasure = NULL;
     answer(x, is_ok);
     erasure_free(x);
-    if (is_ok)
-        ld_store_scrub(t->store);
     return 0;
 }
 

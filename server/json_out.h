@@ -7,8 +7,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "confidence.h"
 #include "engine.h"
 #include "json_in.h"
+#include "text.h"
 
 /* A log line without the newline: seq, type, at, then the fields of its type (schema/event.schema.json).
  * arm_dim and context_dim give the length of vectors. For KB_EV_CONFIGURED `settings` is the whole configuration. */
@@ -45,8 +47,15 @@ char *ld_encode_tenants(const struct ld_tenant_view *v, size_t n_tenants, size_t
 char *ld_encode_graph_summary(const struct kb_engine *e, size_t *n);
 char *ld_encode_arms(const struct kb_engine *e, size_t *n);
 char *ld_encode_arms_summary(const struct kb_engine *e, size_t *n);
-/* Computes facts and digest: O(m^3 / 3). */
-char *ld_encode_model(const struct ld_tenant_view *v, const struct kb_engine *e, size_t *n);
+/* The model in two steps: what is taken from the engine, O(m^2) and a pass over the history, and what is computed from
+ * that, O(m^3 / 3), when nobody has to wait any more. 0, or -1 without memory: then nothing is to be ended. */
+struct ld_model_text {
+    struct ld_text text;
+    struct kb_facts_work *work;
+    struct kb_conf_facts confidence;
+};
+int ld_begin_model(const struct ld_tenant_view *v, const struct kb_engine *e, struct ld_model_text *m);
+char *ld_end_model(struct ld_model_text *m, size_t *n);
 
 struct ld_arm_stats { /* over a time window, from the store */
     const char *arm;

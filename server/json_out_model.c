@@ -1,7 +1,7 @@
 /* What a tenant is and has learned: views of tenants, the model, statistics. Schemas: openapi.yaml.
  *
- * Called under the tenant's read lock: the engine does not move. The model's facts cost O(m^3 / 3) for m points and
- * its digest a pass over the history, which is why they are asked for by name and not part of every view.
+ * Called under the tenant's read lock: the engine does not move. Only ld_end_model, whose facts cost O(m^3 / 3) for m
+ * points, wants none; the digest is a pass over the history, so both are asked for by name and not part of every view.
  *
  * The configuration is shown twice: as it was given, defaults filled in, and as it is in force, where a median
  * lengthscale is a number and an exact representation may have become a dictionary. */
@@ -9,9 +9,7 @@
 
 #include <stdio.h>
 
-#include "confidence.h"
 #include "json_util.h"
-#include "text.h"
 
 /* --- tenants ----------------------------------------------------------------------------------------- */
 
@@ -118,36 +116,44 @@ static void put_confidence(struct ld_text *t, const struct kb_conf_facts *facts,
     ld_text_lit(t, "}");
 }
 
-/* NULL also when the facts cannot be computed, which takes memory for a copy of the factor. */
-char *ld_encode_model(const struct ld_tenant_view *v, const struct kb_engine *e, size_t *n)
+/* What takes long is left to ld_end_model. */
+int ld_begin_model(const struct ld_tenant_view *v, const struct kb_engine *e, struct ld_model_text *m)
 {
     const struct kb_posterior *posterior = kb_engine_posterior(e);
-    struct kb_posterior_facts facts = {0};
-    struct kb_conf_facts confidence = {0};
     char digest[24], content[24];
-    *n = 0;
-    if (posterior != NULL && (kb_posterior_facts(posterior, &facts) != KB_OK ||
-                              kb_confidence_facts(posterior, &kb_engine_spec(e)->conf, &confidence) != KB_OK))
-        return NULL;
+
+    *m = (struct ld_model_text){.work = NULL};
+    if (posterior != NULL && (kb_confidence_facts(posterior, &kb_engine_spec(e)->conf, &m->confidence) != KB_OK ||
+                              kb_posterior_look(posterior, &m->work) != KB_OK))
+        return -1;
     (void)snprintf(digest, sizeof digest, "%016llx", (unsigned long long)kb_engine_digest(e));
     (void)snprintf(content, sizeof content, "%016llx", (unsigned long long)kb_engine_content_digest(e));
-    struct ld_text t;
-    ld_text_init(&t);
-    ld_text_lit(&t, "{");
-    ld_text_put_string(&t, "tenant", v->name);
-    ld_text_put_string(&t, "algorithm", v->settings->spec.algorithm);
-    put_configuration(&t, v);
-    ld_text_put_count(&t, "events", v->counts->learned);
-    ld_text_put_count(&t, "seq", v->counts->seq);
-    put_dictionary(&t, e, posterior);
-    ld_text_put_number(&t, "effective_dimension", facts.effective_dimension);
-    ld_text_put_number(&t, "information_gain", facts.information_gain);
-    ld_text_put_string(&t, "digest", digest);
-    ld_text_put_string(&t, "content_digest", content);
-    ld_text_put_count(&t, "clamped", facts.n_clamped);
-    put_confidence(&t, &confidence, facts.n_empty);
-    ld_text_lit(&t, "}");
-    return ld_text_take(&t, n);
+    struct ld_text *t = &m->text;
+    ld_text_init(t);
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "tenant", v->name);
+    ld_text_put_string(t, "algorithm", v->settings->spec.algorithm);
+    put_configuration(t, v);
+    ld_text_put_count(t, "events", v->counts->learned);
+    ld_text_put_count(t, "seq", v->counts->seq);
+    put_dictionary(t, e, posterior);
+    ld_text_put_string(t, "digest", digest);
+    ld_text_put_string(t, "content_digest", content);
+    return 0;
+}
+
+char *ld_end_model(struct ld_model_text *m, size_t *n)
+{
+    struct kb_posterior_facts facts = {0};
+
+    if (m->work != NULL && kb_facts_finish(m->work, &facts) != KB_OK)
+        m->text.is_failed = true;
+    ld_text_put_number(&m->text, "effective_dimension", facts.effective_dimension);
+    ld_text_put_number(&m->text, "information_gain", facts.information_gain);
+    ld_text_put_count(&m->text, "clamped", facts.n_clamped);
+    put_confidence(&m->text, &m->confidence, facts.n_empty);
+    ld_text_lit(&m->text, "}");
+    return ld_text_take(&m->text, n);
 }
 
 /* --- statistics -------------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* Metrics: adding to a histogram, and the Prometheus text.
  *
- * Buckets double from 16 us to 8.4 s. Counters are relaxed atomics: a scrape sees each of them at some recent moment,
- * not all at the same one, so that the text recomputes a histogram's count from its buckets (Prometheus wants them to
- * agree). Labels come from the route table and from tenants' names, whose characters need no escaping.
+ * Buckets go by 1, 2 and 5 from 10 us to 20 s. Counters are relaxed atomics: a scrape sees each of them at some recent
+ * moment, not all at the same one, so that the text recomputes a histogram's count from its buckets (Prometheus wants
+ * them to agree). Labels come from the route table and from tenants' names, whose characters need no escaping.
  *
  * The text is built in memory, some 25 lines for each route in use and 11 for each tenant: below a megabyte for a
  * thousand tenants. Names and help stand beside each other here and nowhere else. */
@@ -21,17 +21,31 @@
 #include "text.h"
 #include "version.h"
 
-/* Bounds are inclusive above, as `le` says: bucket i holds what is over 16 << (i - 1) us and up to 16 << i. */
-#define FIRST_BUCKET_US 16
+/* Bounds are inclusive above, as `le` says: bucket i holds what is over bound i - 1 and up to bound i. */
+static const uint64_t bound_us[LD_HIST_BUCKETS] = {
+    10,    20,    50,     100,    200,    500,     1000,    2000,    5000,     10000,
+    20000, 50000, 100000, 200000, 500000, 1000000, 2000000, 5000000, 10000000, 20000000,
+};
 
-/* Negative durations (a clock that stepped back) count as 0. Three relaxed additions. From any thread. The three need
- * not be seen together: a scrape in between is off by one request. */
+/* It never falls. Negative values count as 0. */
+void ld_raise(_Atomic uint64_t *max, int64_t value)
+{
+    uint64_t seen = atomic_load_explicit(max, memory_order_relaxed);
+    while (
+        value > 0 && (uint64_t)value > seen &&
+        !atomic_compare_exchange_weak_explicit(max, &seen, (uint64_t)value, memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+/* Negative durations (a clock that stepped back) count as 0. Relaxed operations. From any thread. They need not be seen
+ * together: a scrape in between is off by one request. */
 void ld_histogram_add(struct ld_histogram *h, int64_t us)
 {
     uint64_t value = us > 0 ? (uint64_t)us : 0;
     size_t i = 0;
-    while (i < LD_HIST_BUCKETS && value > (uint64_t)FIRST_BUCKET_US << i)
+    while (i < LD_HIST_BUCKETS && value > bound_us[i])
         i++;
+    ld_raise(&h->max_us, us);
     atomic_fetch_add_explicit(&h->bucket[i], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&h->count, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&h->sum_us, value, memory_order_relaxed);
@@ -77,7 +91,7 @@ static void put_histogram(struct ld_text *t, const char *name, const char *label
     for (size_t i = 0; i <= LD_HIST_BUCKETS; i++) {
         char bound[32] = "+Inf";
         if (i < LD_HIST_BUCKETS)
-            snprintf(bound, sizeof bound, "%.9g", (double)((uint64_t)FIRST_BUCKET_US << i) / 1e6);
+            snprintf(bound, sizeof bound, "%.9g", (double)bound_us[i] / 1e6);
         /* The sum of what was just read, not h->count, which may have moved on. */
         count += load(&h->bucket[i]);
         put(t, "laplaced_%s_bucket{%s%sle=\"%s\"} %" PRIu64 "\n", name, labels, comma, bound, count);
@@ -150,6 +164,10 @@ static void put_commits(struct ld_text *t, const struct ld_metrics *m)
     put_histogram(t, "commit_duration_seconds", "", &m->commit_time);
     put_head(t, "write_lock_seconds", "histogram", "How long a tenant's decisions were held up by a change.");
     put_histogram(t, "write_lock_seconds", "", &m->write_lock);
+    put_head(t, "write_lock_max_seconds", "gauge", "The longest of them since the start.");
+    put(t, "laplaced_write_lock_max_seconds %.6f\n", (double)load(&m->write_lock.max_us) / 1e6);
+    put_head(t, "write_lock_cpu_max_seconds", "gauge", "The most that one of them took at the processor.");
+    put(t, "laplaced_write_lock_cpu_max_seconds %.6f\n", (double)load(&m->write_lock_cpu_max_us) / 1e6);
     put_head(t, "build_seconds", "histogram", "Work on a tenant's model beside its writer, by run.");
     put_histogram(t, "build_seconds", "", &m->build_time);
     put_head(t, "builds_running", "gauge", "Such runs under way.");

@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LD_HIST_BUCKETS 20 /* powers of two from 16 us */
+#define LD_HIST_BUCKETS 20 /* 1, 2 and 5 of each decade, from 10 us to 20 s */
 
 /* Count and sum are kept besides the buckets; readers trust the buckets (metrics.c). */
 struct ld_histogram {
     _Atomic uint64_t bucket[LD_HIST_BUCKETS + 1]; /* the last is +Inf */
-    _Atomic uint64_t count, sum_us;
+    _Atomic uint64_t count, sum_us, max_us;
 };
 
 #define LD_MAX_ROUTES 40    /* the last row counts requests without a route */
@@ -24,6 +24,7 @@ struct ld_metrics {
     struct ld_histogram commit_time; /* one transaction */
     struct ld_histogram write_lock;  /* holds of a tenant's write lock */
     struct ld_histogram build_time;  /* runs beside the writer: models, points that enter a dictionary */
+    _Atomic uint64_t write_lock_cpu_max_us;
     _Atomic uint64_t builds_running, build_failures;
     _Atomic uint64_t commits, committed_rows, commit_failures, snapshots, snapshot_failures;
     _Atomic uint64_t refused_busy; /* a queue was full */
@@ -34,6 +35,8 @@ struct ld_metrics {
 /* A duration in microseconds; from any thread. */
 void ld_histogram_add(struct ld_histogram *h, int64_t us);
 int64_t ld_monotonic_us(void);
+/* The largest value so far. */
+void ld_raise(_Atomic uint64_t *max, int64_t value);
 
 struct ld_tenants;
 

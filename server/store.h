@@ -55,8 +55,8 @@ struct ld_rewrite {
 /* Rewrites lines and appends the next row, in one transaction; what they held before is overwritten with zeros, in the
  * write-ahead log once ld_store_scrub has run. On failure nothing has changed. O(n log rows). */
 int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row, char *why);
-/* Moves the write-ahead log into the file and cuts it. With readers at work some of it may stay until the next one. */
-void ld_store_scrub(struct ld_store *s);
+/* Moves the write-ahead log into the file and cuts it. False when a reader that is at work keeps some of it: try again. */
+bool ld_store_scrub(struct ld_store *s);
 
 /* Calls fn for each row with seq > after, ascending, until it returns non-zero (which is returned) or limit rows.
  * Uses a connection of its own (safe beside the writer). LD_STORE_* on failure. */

@@ -38,6 +38,15 @@ static const struct ld_db_format format = {
 
 /* --- life -------------------------------------------------------------------------------------------- */
 
+/* 0 when there is no such file. */
+static int64_t size_of(const char *path, const char *suffix)
+{
+    char name[4096];
+    struct stat st;
+    int n = snprintf(name, sizeof name, "%s%s", path, suffix);
+    return n > 0 && (size_t)n < sizeof name && stat(name, &st) == 0 ? st.st_size : 0;
+}
+
 /* Called by SQLite after each commit with the WAL's length. In the committing thread. */
 static int note_wal(void *store, struct sqlite3 *db, const char *name, int pages)
 {
@@ -75,6 +84,7 @@ int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, cha
     }
     /* Replaces SQLite's own hook, which would checkpoint by itself. */
     (void)sqlite3_wal_hook(s->db, note_wal, s);
+    atomic_init(&s->wal_pages, size_of(path, "-wal") / s->page_bytes); /* what a process that died has left */
     *out = s;
     return LD_STORE_OK;
 }
@@ -212,22 +222,16 @@ int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t 
 }
 
 /* On the writer's own connection: no commit can come in between. */
-void ld_store_scrub(struct ld_store *s)
+bool ld_store_scrub(struct ld_store *s)
 {
-    if (sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) == SQLITE_OK)
+    const bool is_ok = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) == SQLITE_OK;
+
+    if (is_ok)
         atomic_store(&s->wal_pages, 0);
+    return is_ok;
 }
 
 /* --- size and checkpoints ------------------------------------------------------------------------------- */
-
-/* 0 when there is no such file. */
-static int64_t size_of(const char *path, const char *suffix)
-{
-    char name[4096];
-    struct stat st;
-    int n = snprintf(name, sizeof name, "%s%s", path, suffix);
-    return n > 0 && (size_t)n < sizeof name && stat(name, &st) == 0 ? st.st_size : 0;
-}
 
 /* By stat, without asking SQLite: for metrics. */
 int64_t ld_store_bytes(struct ld_store *s)

@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "clock.h"
+#include "metrics.h"
 #include "recover.h"
 #include "tenant_impl.h"
 
@@ -92,6 +94,7 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
+    atomic_store(&t->must_scrub, ld_store_wal_bytes(t->store) > 0); /* of a process that died */
     kb_engine_set_inline_work(t->engine, t->world->inline_work);
     if (kb_engine_is_building(t->engine)) /* the last run did not come to its end: the timer's first turn lends it */
         atomic_store(&t->next_build_ms, INT64_MIN + 1);
@@ -233,6 +236,25 @@ const struct kb_engine *ld_tenant_read_lock(struct ld_tenant *t, const struct ld
 void ld_tenant_read_unlock(struct ld_tenant *t)
 {
     pthread_rwlock_unlock(&t->lock);
+}
+
+/* The time that this thread spent at the processor is counted beside the clock's: a hold that is long by the clock
+ * alone was one whose thread the machine had no room for. */
+void ld_tenant_write_lock(struct ld_tenant *t)
+{
+    pthread_rwlock_wrlock(&t->lock);
+    t->locked_us = ld_monotonic_us();
+    t->locked_cpu_us = ld_thread_cpu_us();
+}
+
+void ld_tenant_write_unlock(struct ld_tenant *t)
+{
+    struct ld_metrics *m = t->world->metrics;
+    const int64_t us = ld_monotonic_us() - t->locked_us, cpu_us = ld_thread_cpu_us() - t->locked_cpu_us;
+
+    pthread_rwlock_unlock(&t->lock);
+    ld_histogram_add(&m->write_lock, us);
+    ld_raise(&m->write_lock_cpu_max_us, cpu_us);
 }
 
 /* Any thread may read through it; only the writer appends. */

@@ -32,6 +32,7 @@ struct ld_tenant {
     atomic_size_t n_holders;
     atomic_bool is_rebuilding;                     /* from the staging of a model change to the end of its batch */
     atomic_bool is_doomed, is_failing, is_ticking; /* is_ticking: an expire op of the timer is on its way */
+    atomic_bool must_scrub;                        /* the write-ahead log may hold what was erased */
     atomic_bool is_halting;                        /* no job of a build is to start any more */
     _Atomic int64_t next_expiry_ms;
     _Atomic int64_t next_build_ms; /* a build waits for a turn from then on; INT64_MIN: none waits for the timer */
@@ -59,11 +60,16 @@ struct ld_tenant {
     uint64_t seq;          /* last applied */
     uint64_t snapshot_seq; /* of the last snapshot, or of the last attempt */
     size_t n_pending;
+    int64_t locked_us, locked_cpu_us; /* since when the write lock is held */
     enum kb_err build_rc; /* the job's, until its op */
     struct ld_erasure *erasure; /* under way; the job's while it runs. NULL: none */
     bool has_failed;  /* a commit of this turn did: the rest of the turn does not wait for the disk again */
     bool has_backlog; /* more windows have closed than one expire op takes */
 };
+
+/* tenant.c: what changes what readers see, by the writer. How long it lasts is counted. */
+void ld_tenant_write_lock(struct ld_tenant *t);
+void ld_tenant_write_unlock(struct ld_tenant *t);
 
 /* queue.c: up to max ops in order of arrival, linked. */
 struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max);

@@ -96,7 +96,9 @@ void ld_tenant_upkeep(struct ld_tenant *t)
     if (!atomic_load(&t->is_failing) && !atomic_load(&t->is_doomed)) {
         if (is_snapshot_due(t))
             take_snapshot(t);
-        if (ld_store_wal_bytes(t->store) > WAL_LIMIT)
+        if (atomic_load(&t->must_scrub))
+            atomic_store(&t->must_scrub, !ld_store_scrub(t->store));
+        else if (ld_store_wal_bytes(t->store) > WAL_LIMIT)
             checkpoint_wal(t);
     }
     if (t->has_backlog) {
@@ -134,7 +136,7 @@ static bool is_build_waiting(const struct ld_tenant *t, int64_t now_ms)
     return next_ms != INT64_MIN && next_ms <= now_ms;
 }
 
-/* Asks the writer to close windows that are due, or to try the disk again. One such op is on its way at a time. Runs
+/* Asks the writer to close windows that are due, to try the disk again, or to cut the write-ahead log. One such op is on its way at a time. Runs
  * on the loop, or in the writer's turn: two atomic loads when nothing is due. Without memory the next tick tries
  * again. */
 void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms)
@@ -142,7 +144,8 @@ void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms)
     struct ld_problem problem;
     struct ld_op *op;
 
-    if (atomic_load(&t->next_expiry_ms) > now_ms && !atomic_load(&t->is_failing) && !is_build_waiting(t, now_ms))
+    if (atomic_load(&t->next_expiry_ms) > now_ms && !atomic_load(&t->is_failing) && !atomic_load(&t->must_scrub) &&
+        !is_build_waiting(t, now_ms))
         return;
     if (atomic_exchange(&t->is_ticking, true))
         return;

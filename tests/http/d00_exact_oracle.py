@@ -199,10 +199,12 @@ def test_a_learned_user_kernel_refreshes_by_the_log_agrees_and_survives_a_kill(b
     assert len(resets) == 1 and sum(e["type"] == "observed" for e in events[:resets[0]]) == 200
     check(200)
     send(lines[400:])
+    client.wait_rebuilt("learned")
     check(400)
     events = client.events("learned")
-    resets = [i for i, e in enumerate(events) if e["type"] == "dictionary" and e["reset"]]
-    assert len(resets) == 2 and sum(e["type"] == "observed" for e in events[:resets[1]]) == 400
+    resets = [e for e in events if e["type"] == "dictionary" and e["reset"] and not e.get("begun")]
+    begun = [i + 1 for i in (e.get("from", e["seq"]) - 1 for e in resets)]  # where what they build from ends
+    assert len(resets) == 2 and sum(e["type"] == "observed" for e in events[:begun[1]]) == 400
     before = (client.model("learned"), [client.select(u, context=x, candidates=candidates, explain=True, dry_run=True, decision="d") for u, x in probes])
     for args in ([], ["--verify"]):
         server.args = args

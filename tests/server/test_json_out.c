@@ -227,7 +227,9 @@ START_TEST(models_show_every_point_with_its_coordinates)
     struct ld_tenant_view view = {"town", &settings, kb_engine_spec(town.live), &counts, false, {false}};
     size_t n;
     char digest[24];
-    json_t *v = parsed(ld_encode_model(&view, town.live, &n), &n);
+    struct ld_model_text model;
+    ck_assert_int_eq(ld_begin_model(&view, town.live, &model), 0);
+    json_t *v = parsed(ld_end_model(&model, &n), &n);
     const json_t *points = json_object_get(v, "dictionary"), *p = json_array_get(points, 2);
     ck_assert_uint_eq(json_array_size(points), 3);
     ck_assert_str_eq(text_at(p, "user"), "ann");
@@ -238,11 +240,13 @@ START_TEST(models_show_every_point_with_its_coordinates)
     ck_assert(number_at(v, "effective_dimension") > 0 && number_at(v, "information_gain") > 0);
     (void)snprintf(digest, sizeof digest, "%016llx", (unsigned long long)kb_engine_digest(town.live));
     ck_assert_str_eq(text_at(v, "digest"), digest);
+    (void)snprintf(digest, sizeof digest, "%016llx", (unsigned long long)kb_engine_content_digest(town.live));
+    ck_assert_str_eq(text_at(v, "content_digest"), digest);
     ck_assert_str_eq(text_at(v, "algorithm"), "lk-gp-ucb");
     const json_t *confidence = json_object_get(v, "confidence");
     ck_assert(number_at(confidence, "norm_bound") == 1 && number_at(confidence, "norm_least") == 0);
     ck_assert(number_at(confidence, "empty_sets") == 0 && json_object_size(confidence) == 5);
-    ck_assert_uint_eq(json_object_size(v), 13);
+    ck_assert_uint_eq(json_object_size(v), 14);
     json_decref(v);
 }
 END_TEST

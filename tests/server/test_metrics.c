@@ -20,11 +20,11 @@ static double value_of(const char *text, const char *name)
     return 0.0 / 0.0;
 }
 
-START_TEST(durations_fall_into_doubling_buckets)
+START_TEST(durations_fall_into_buckets)
 {
     struct ld_histogram h;
     memset(&h, 0, sizeof h);
-    static const int64_t us[] = {-5, 0, 16, 17, 32, 33, 8388608, 8388609, INT64_MAX / 2};
+    static const int64_t us[] = {-5, 0, 10, 11, 20, 21, 20000000, 20000001, INT64_MAX / 2};
     for (size_t i = 0; i < sizeof us / sizeof *us; i++)
         ld_histogram_add(&h, us[i]);
     ck_assert_uint_eq(h.bucket[0], 3);
@@ -33,6 +33,12 @@ START_TEST(durations_fall_into_doubling_buckets)
     ck_assert_uint_eq(h.bucket[LD_HIST_BUCKETS - 1], 1);
     ck_assert_uint_eq(h.bucket[LD_HIST_BUCKETS], 2);
     ck_assert_uint_eq(h.count, 9);
+    ck_assert_uint_eq(h.max_us, INT64_MAX / 2);
+    ld_histogram_add(&h, 4999);
+    ld_histogram_add(&h, 5001);
+    ck_assert_uint_eq(h.bucket[8], 1); /* up to 5 ms, which is what the write lock is held against */
+    ck_assert_uint_eq(h.bucket[9], 1);
+    ck_assert_uint_eq(h.max_us, INT64_MAX / 2);
 }
 END_TEST
 
@@ -51,6 +57,8 @@ START_TEST(text_tells_what_was_counted)
     ld_histogram_add(&m.request_time[route], 100);
     ld_histogram_add(&m.request_time[route], 3000000);
     ld_histogram_add(&m.commit_time, 20);
+    ld_histogram_add(&m.write_lock, 70);
+    ld_histogram_add(&m.write_lock, 30);
     char *text = ld_metrics_text(&m, NULL, &n);
     ck_assert_ptr_nonnull(text);
     ck_assert_uint_eq(strlen(text), n);
@@ -62,12 +70,13 @@ START_TEST(text_tells_what_was_counted)
         {"laplaced_http_requests_total{" GRAPH ",status=\"2xx\"}", 7},
         {"laplaced_http_requests_total{" GRAPH ",status=\"4xx\"}", 2},
         {"laplaced_http_requests_total{method=\"\",route=\"none\",status=\"4xx\"}", 5},
-        {"laplaced_http_request_duration_seconds_bucket{" GRAPH ",le=\"6.4e-05\"}", 0},
-        {"laplaced_http_request_duration_seconds_bucket{" GRAPH ",le=\"0.000128\"}", 1},
+        {"laplaced_http_request_duration_seconds_bucket{" GRAPH ",le=\"5e-05\"}", 0},
+        {"laplaced_http_request_duration_seconds_bucket{" GRAPH ",le=\"0.0001\"}", 1},
         {"laplaced_http_request_duration_seconds_bucket{" GRAPH ",le=\"+Inf\"}", 2},
         {"laplaced_http_request_duration_seconds_sum{" GRAPH "}", 3.0001},
         {"laplaced_http_request_duration_seconds_count{" GRAPH "}", 2},
         {"laplaced_commit_duration_seconds_count", 1},
+        {"laplaced_write_lock_max_seconds", 7e-5},
         {"laplaced_commits_total", 11},
         {"laplaced_committed_events_total", 44},
         {"laplaced_http_requests_in_flight", 3},
@@ -128,6 +137,6 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN("metrics", durations_fall_into_doubling_buckets, text_tells_what_was_counted,
+    return KBT_RUN("metrics", durations_fall_into_buckets, text_tells_what_was_counted,
                    text_keeps_to_the_exposition_format);
 }

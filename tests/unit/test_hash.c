@@ -44,8 +44,42 @@ START_TEST(pieces_hash_like_the_whole)
 }
 END_TEST
 
+/* Any one bit, two signs at once, the order of words, and what hangs over at the end. */
+START_TEST(arrays_of_any_length_tell_their_changes)
+{
+    double x[37];
+    unsigned char *bytes = (unsigned char *)x;
+
+    for (size_t i = 0; i < 37; i++)
+        x[i] = (double)i - 11.5;
+    for (size_t n = 1; n <= sizeof x; n += n < 80 ? 1 : 24) {
+        const uint64_t h = kb_hash_array(KB_HASH_INIT, x, n);
+        for (size_t bit = 0; bit < 8 * n; bit++) {
+            bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+            ck_assert_uint_ne(kb_hash_array(KB_HASH_INIT, x, n), h);
+            bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        }
+        ck_assert_uint_eq(kb_hash_array(KB_HASH_INIT, x, n), h);
+        ck_assert_uint_ne(kb_hash_array(KB_HASH_INIT + 1, x, n), h);
+    }
+    const uint64_t h = kb_hash_array(KB_HASH_INIT, x, sizeof x);
+    for (size_t i = 0; i < 37; i++)
+        for (size_t j = i + 1; j < 37; j++) {
+            const double a = x[i], b = x[j];
+            x[i] = -a;
+            x[j] = -b;
+            ck_assert_uint_ne(kb_hash_array(KB_HASH_INIT, x, sizeof x), h);
+            x[i] = b;
+            x[j] = a;
+            ck_assert_uint_ne(kb_hash_array(KB_HASH_INIT, x, sizeof x), h);
+            x[i] = a;
+            x[j] = b;
+        }
+}
+END_TEST
+
 int main(void)
 {
-    return KBT_RUN("hash", bytes_match_the_published_vectors, words_are_hashed_as_little_endian_bytes,
+    return KBT_RUN("hash", arrays_of_any_length_tell_their_changes, bytes_match_the_published_vectors, words_are_hashed_as_little_endian_bytes,
                    doubles_are_hashed_by_their_bits, strings_carry_their_length, pieces_hash_like_the_whole);
 }
