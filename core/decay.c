@@ -56,6 +56,11 @@ bool kb_forgetting_is_same(const struct kb_forgetting_spec *a, const struct kb_f
     return a->type != KB_FORGET_HALF_LIFE || a->half_life_s == b->half_life_s;
 }
 
+bool kb_decay_is_valid(const struct kb_decay *d)
+{
+    return d->base >= 0 && isfinite(d->base) && d->last_ms >= d->first_ms;
+}
+
 uint64_t kb_decay_digest(const struct kb_decay *d, uint64_t h)
 {
     h = kb_hash_u64(kb_hash_double(h, d->base), d->steps);
@@ -81,5 +86,5 @@ enum kb_err kb_decay_load(struct kb_decay *d, struct kb_reader *r)
     d->has_begun = kb_get_u64(r) != 0;
     if (r->rc != KB_OK)
         return r->rc;
-    return d->base >= 0 && isfinite(d->base) && d->last_ms >= d->first_ms ? KB_OK : KB_ECORRUPT;
+    return kb_decay_is_valid(d) ? KB_OK : KB_ECORRUPT;
 }

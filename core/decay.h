@@ -43,6 +43,7 @@ void kb_decay_change(struct kb_decay *d, const struct kb_forgetting_spec *from);
 
 bool kb_forgetting_is_same(const struct kb_forgetting_spec *a, const struct kb_forgetting_spec *b);
 
+bool kb_decay_is_valid(const struct kb_decay *d);
 uint64_t kb_decay_digest(const struct kb_decay *d, uint64_t h);
 void kb_decay_save(const struct kb_decay *d, struct kb_writer *w);
 enum kb_err kb_decay_load(struct kb_decay *d, struct kb_reader *r); /* KB_ECORRUPT */

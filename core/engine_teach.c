@@ -98,6 +98,7 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
         e->build->fresh[e->build->n_fresh++] = delta;
     e->reward_sum += d_sum;
     e->square_sum += d_square;
+    e->square_of[pt->user] += d_square;
     e->arms.arm[pt->arm].reward_sum += d_sum;
     if (d_count > 0)
         e->arms.arm[pt->arm].rewarded++;
