@@ -67,9 +67,7 @@ void kb_build_free(struct kb_build *b)
     drop_result(b);
     kb_scratch_close(&b->scratch);
     kb_graph_ref_release(b->graph); /* after the posteriors that rest on it */
-    kb_free(b->rows.count);
-    kb_free(b->rows.sum);
-    kb_free(b->rows.halvings);
+    kb_history_view_close(&b->rows);
     kb_free(b->node_of);
     kb_free(b->fresh);
     kb_free(b->taken);
@@ -78,38 +76,14 @@ void kb_build_free(struct kb_build *b)
 
 enum kb_err kb_build_reserve(struct kb_build *b, size_t n_rows, size_t n_users)
 {
-    b->rows.count = kb_malloc((n_rows + 1) * sizeof *b->rows.count);
-    b->rows.sum = kb_malloc((n_rows + 1) * sizeof *b->rows.sum);
-    b->rows.halvings = kb_malloc((n_rows + 1) * sizeof *b->rows.halvings);
     b->node_of = kb_malloc((n_users + 1) * sizeof *b->node_of);
     b->scratch.watch = &b->watch;
-    return b->rows.count != NULL && b->rows.sum != NULL && b->rows.halvings != NULL && b->node_of != NULL ? KB_OK
-                                                                                                          : KB_ENOMEM;
-}
-
-/* Rows are never moved in their arrays or changed, so the arrays can be shared; a table of their places is not needed:
- * a build finds rows by their first event alone. */
-static void borrow_arrays(struct kb_history *rows, const struct kb_history *h)
-{
-    rows->dim = h->dim;
-    rows->user = h->user;
-    rows->arm = h->arm;
-    rows->level = h->level;
-    rows->x = h->x;
-    rows->first_seq = h->first_seq;
+    return b->node_of != NULL ? kb_history_view_reserve(&b->rows, n_rows) : KB_ENOMEM;
 }
 
 void kb_build_take_view(struct kb_build *b, const struct kb_history *h, const uint32_t *node_of, size_t n_users)
 {
-    borrow_arrays(&b->rows, h);
-    b->rows.n = h->n;
-    b->rows.n_observed = h->n_observed;
-    b->rows.unit = h->unit;
-    if (h->n > 0) {
-        memcpy(b->rows.count, h->count, h->n * sizeof *h->count);
-        memcpy(b->rows.sum, h->sum, h->n * sizeof *h->sum);
-        memcpy(b->rows.halvings, h->halvings, h->n * sizeof *h->halvings);
-    }
+    kb_history_view_take(&b->rows, h);
     if (n_users > 0)
         memcpy(b->node_of, node_of, n_users * sizeof *node_of);
     b->n_nodes = n_users;
@@ -170,7 +144,7 @@ static enum kb_err teach_taken(struct kb_build *b)
 /* The two lists change places: the worker's is empty, and the writer goes on with it. */
 void kb_build_hand_over(struct kb_build *b, const struct kb_history *h)
 {
-    borrow_arrays(&b->rows, h); /* they may have moved, and rows taught may be new */
+    kb_history_view_borrow(&b->rows, h); /* arrays may have moved, and rows taught may be new */
     if (b->n_taught < b->n_taken)
         return;
     struct kb_delta *list = b->taken;
@@ -284,7 +258,7 @@ enum kb_err kb_build_complete(struct kb_build *b, const struct kb_history *h, co
 
     if (!has_atoms(b, atoms, n))
         KB_TRY(fill_as_told(b, atoms, n));
-    borrow_arrays(&b->rows, h);
+    kb_history_view_borrow(&b->rows, h);
     KB_TRY(teach_taken(b));
     kb_build_hand_over(b, h);
     KB_TRY(teach_taken(b));

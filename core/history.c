@@ -255,6 +255,46 @@ size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq)
     return lo < h->n && h->first_seq[lo] == seq ? lo : SIZE_MAX;
 }
 
+/* Rows are never moved within their arrays, and larger arrays take their place (grow), so who keeps the old ones from
+ * being freed may go on reading them. */
+void kb_history_view_borrow(struct kb_history *view, const struct kb_history *h)
+{
+    view->dim = h->dim;
+    view->user = h->user;
+    view->arm = h->arm;
+    view->level = h->level;
+    view->x = h->x;
+    view->first_seq = h->first_seq;
+}
+
+enum kb_err kb_history_view_reserve(struct kb_history *view, size_t n)
+{
+    view->count = kb_malloc((n + 1) * sizeof *view->count);
+    view->sum = kb_malloc((n + 1) * sizeof *view->sum);
+    view->halvings = kb_malloc((n + 1) * sizeof *view->halvings);
+    return view->count != NULL && view->sum != NULL && view->halvings != NULL ? KB_OK : KB_ENOMEM;
+}
+
+void kb_history_view_take(struct kb_history *view, const struct kb_history *h)
+{
+    kb_history_view_borrow(view, h);
+    view->n = h->n;
+    view->n_observed = h->n_observed;
+    view->unit = h->unit;
+    if (h->n == 0)
+        return;
+    memcpy(view->count, h->count, h->n * sizeof *h->count);
+    memcpy(view->sum, h->sum, h->n * sizeof *h->sum);
+    memcpy(view->halvings, h->halvings, h->n * sizeof *h->halvings);
+}
+
+void kb_history_view_close(struct kb_history *view)
+{
+    kb_free(view->count);
+    kb_free(view->sum);
+    kb_free(view->halvings);
+}
+
 /* --- digest and snapshot ------------------------------------------------------------------------------ */
 
 /* Runs over the stored bytes of every field; the hash table is derived and left out. In the machine's
