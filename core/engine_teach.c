@@ -6,9 +6,9 @@
  *   prepare   halvings as they will be; where that moves the unit, the factor in the new one        beside readers
  *   apply     the step is taken: halvings, unit, factor; then the event's points are taught, by their weight
  *
- * A correction is no step. It changes the reward of an observation that stays where it was in time: the difference comes
- * with the weight that the observation has by now, and the model is that of a log which had the last reward there at
- * once.
+ * A correction is no step. It changes the reward of an observation that stays where it was in time: the difference
+ * comes with the weight that the observation has by now, and the model is that of a log which had the last reward there
+ * at once.
  *
  * The quiet part of a fold counts halvings and teaches the history alone. */
 #include "engine_impl.h"
@@ -35,7 +35,8 @@ enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_po
         KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
         KB_TRY(kb_posterior_stage_learn(e->posterior, &point, &e->scratch));
     }
-    if (b != NULL && kb_grow((void **)&b->fresh, &b->cap_fresh, b->n_fresh + s->n_points + 1, 64, sizeof *b->fresh) != 0)
+    if (b != NULL &&
+        kb_grow((void **)&b->fresh, &b->cap_fresh, b->n_fresh + s->n_points + 1, 64, sizeof *b->fresh) != 0)
         return KB_ENOMEM;
     s->point[s->n_points++] = *pt;
 out:
@@ -86,8 +87,8 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
 {
     const struct kb_point point = kernel_point(e, pt);
     const double weight = halvings == e->history.unit ? 1 : exp2(halvings - e->history.unit);
-    const size_t row = kb_history_add_then(&e->history, pt->user, pt->arm, pt->level, pt->x, d_count, d_sum, halvings,
-                                           pt->seq);
+    const size_t row =
+        kb_history_add_then(&e->history, pt->user, pt->arm, pt->level, pt->x, d_count, d_sum, halvings, pt->seq);
     const struct kb_delta delta = {.row = row,
                                    .d_count = weight * d_count,
                                    .d_sum = weight * d_sum,
