@@ -211,8 +211,8 @@ START_TEST(a_model_built_at_once_is_the_one_that_has_learned)
 }
 END_TEST
 
-/* A pause after which nothing is left: the prior, but for what is learned from then on; points that had faded away learn
- * again. */
+/* A pause after which nothing is left: the prior, but for what is learned from then on; points that had faded away
+ * learn again. */
 START_TEST(what_has_faded_away_learns_again)
 {
     static const double pauses[] = {14, 40, 300, 5000};
