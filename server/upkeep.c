@@ -34,6 +34,7 @@ static void checkpoint_wal(struct ld_tenant *t)
 void ld_tenant_upkeep(struct ld_tenant *t)
 {
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
+    ld_tenant_weigh(t);
     ld_tenant_start_build(t);
     ld_saving_start(t);
     if (!atomic_load(&t->is_failing) && !atomic_load(&t->is_doomed)) {
