@@ -461,6 +461,42 @@ size_t kb_posterior_bytes(const struct kb_posterior *p)
            p->spare_bytes + 2 * kb_spectrum_bytes(p->spectrum); /* the next one is the writer's: readers may not look at it */
 }
 
+/* Two of the order n where rules read one: that in force, and the one that takes its place. Counted whether or not they
+ * have been made yet. */
+static size_t spectra_bytes(const struct kb_posterior *p, size_t n)
+{
+    return p->reads_spectrum ? 2 * (sizeof(struct kb_spectrum) + (n + 2) * n * sizeof(double)) : 0;
+}
+
+/* Nothing that a posterior holds grows faster than the square of its room. */
+static size_t bytes_of(const struct kb_posterior *p, size_t cap, size_t n)
+{
+    const size_t point = sizeof(struct kb_user) + 3 * sizeof(uint32_t) + p->support.dim * sizeof(double);
+    const double scale = (double)cap / (double)(p->cap > 0 ? p->cap : 1);
+    const size_t held = p->cap > 0 ? p->ops->held_bytes(p) : 4 * sizeof(double);
+
+    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + cap * point +
+           (size_t)((double)held * scale * scale) + spectra_bytes(p, n);
+}
+
+size_t kb_posterior_bytes_for(const struct kb_posterior *p, size_t n)
+{
+    return bytes_of(p, n, n);
+}
+
+size_t kb_posterior_bytes_with(const struct kb_posterior *p, size_t n_more)
+{
+    const size_t n = p->support.n + p->n_staged_points + n_more;
+
+    return bytes_of(p, coming_cap(p, n), n);
+}
+
+size_t kb_posterior_scratch_with(const struct kb_posterior *p, size_t n_more)
+{
+    return scratch_bytes(coming_cap(p, p->support.n + p->n_staged_points + n_more), p->reads_spectrum) +
+           kb_arena_need(0);
+}
+
 struct kb_facts_work {
     struct kb_posterior_facts facts;
     double lambda;

@@ -182,6 +182,10 @@ enum kb_err kb_posterior_look(const struct kb_posterior *p, struct kb_facts_work
 enum kb_err kb_facts_finish(struct kb_facts_work *work, struct kb_posterior_facts *out);
 
 size_t kb_posterior_bytes(const struct kb_posterior *p); /* O(1) */
+/* At most: of one like p with room for n support points; and of p with n_more than are staged. For the writer. O(1) */
+size_t kb_posterior_bytes_for(const struct kb_posterior *p, size_t n);
+size_t kb_posterior_bytes_with(const struct kb_posterior *p, size_t n_more);
+size_t kb_posterior_scratch_with(const struct kb_posterior *p, size_t n_more); /* of the writer's scratch, then */
 /* Distinct points held (exact) or dictionary size. O(1). */
 size_t kb_posterior_n_support(const struct kb_posterior *p);
 struct kb_point kb_posterior_support_point(const struct kb_posterior *p, size_t i);
