@@ -111,7 +111,7 @@ c-tests: core-tests server-tests tool-tests paper-tests fuzz-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
-.PHONY: setup run paper test test-unit test-property test-http test-crash fuzz asan tsan lint layers format format-check bench bench-algorithms bench-stall docker install clean help
+.PHONY: setup run paper test test-unit test-property test-http test-crash fuzz asan tsan lint layers format format-check bench bench-algorithms bench-stall bench-commit docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	sh tools/setup.sh
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -143,6 +143,7 @@ tsan: ## C tests of the server under ThreadSanitizer
 TARGET ?= bodies
 SECONDS ?= 60
 fuzz: ## fuzz one target under clang's libFuzzer: make fuzz TARGET=bodies|log|snapshot|route SECONDS=60
+	sh tools/setup.sh --test --fuzz
 	$(MAKE) fuzz-tests
 	$(MAKE) MODE=fuzz CC=clang $(BUILD)/fuzz/fuzz_$(TARGET)
 	sh tests/fuzz/run.sh $(BUILD) $(TARGET) $(SECONDS)
@@ -163,6 +164,12 @@ bench: all $(OUT)/tests/bench/bench_core bench-algorithms ## figures of the core
 bench-algorithms: $(OUT)/tests/bench/bench_algorithms ## each preset's decisions and updates beside dgemm and dtrsm (docs/SPEED.md)
 	@mkdir -p $(BUILD)/bench
 	$(OUT)/tests/bench/bench_algorithms $(BUILD)/bench/algorithms.jsonl
+bench-commit: all $(OUT)/tests/bench/nosync.so ## durable throughput over clients, beside bare fdatasync and a server without fsync (docs/SPEED.md)
+	@mkdir -p $(BUILD)/bench
+	$(PYTHON) tests/bench/commit.py $(OUT) $(BUILD)/bench/commit.json $(ARGS)
+$(OUT)/tests/bench/nosync.so: tests/bench/nosync.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -fPIC -shared -o $@ $<
 bench-stall: all $(OUT)/tests/bench/bench_stall ## decisions beside updates over a history of a million events (docs/SPEED.md)
 	@mkdir -p $(BUILD)/bench
 	folder=$$(mktemp -d) && $(OUT)/tests/bench/bench_stall $(OUT)/laplaced $$folder/data $(BUILD)/bench/stall.json $(ARGS); \

@@ -24,6 +24,7 @@ static const struct kb_event_ops *const OPS[] = {
     [KB_EV_ACTIVATED] = &kb_ops_activated,
     [KB_EV_DICTIONARY] = &kb_ops_dictionary,
     [KB_EV_LATE] = &kb_ops_late,
+    [KB_EV_SUMMARY] = &kb_ops_summary,
     [KB_EV_REDACTED] = &kb_ops_redacted,
 };
 
@@ -68,6 +69,8 @@ void kb_engine_free(struct kb_engine *e)
     kb_build_free(e->build);
     kb_graph_ref_release(e->graph_ref);
     kb_free(e->node_of);
+    kb_free(e->square_of);
+    kb_draft_free(e->draft);
     kb_history_close(&e->history);
     kb_pending_close(&e->pending);
     kb_scratch_close(&e->scratch);
@@ -190,6 +193,7 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
         e->build->fresh[e->build->n_fresh++] = (struct kb_delta){row, d_count, d_sum, d_square};
     e->reward_sum += d_sum;
     e->square_sum += d_square;
+    e->square_of[pt->user] += d_square;
     e->arms.arm[pt->arm].reward_sum += d_sum;
     if (d_count > 0)
         e->arms.arm[pt->arm].rewarded++;
@@ -199,10 +203,20 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
 
 /* ---- the path of an event -------------------------------------------------------------------------- */
 
+/* A log may begin with a summary, which has the numbers of events that it stands for. */
+static bool is_first_part(const struct kb_engine *e, const struct kb_event *ev)
+{
+    return !e->is_configured && e->seq == 0 && ev->type == KB_EV_SUMMARY && ev->as.summary->part == KB_PART_BEGIN;
+}
+
 static enum kb_err check_order(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     if (ev->type <= KB_EV_NONE || (size_t)ev->type >= sizeof OPS / sizeof OPS[0] || OPS[ev->type] == NULL)
         return kb_fail(KB_EINVAL, msg, "/type", "unknown event type %d", (int)ev->type);
+    if (is_first_part(e, ev))
+        return e->staged.n_events > 0 ? KB_EBUSY : KB_OK;
+    if (e->draft != NULL && ev->type != KB_EV_SUMMARY && ev->type != KB_EV_REDACTED)
+        return kb_fail(KB_EINVAL, msg, "/type", "a summary must come to its end first");
     if (ev->seq != e->seq + e->staged.n_events + 1)
         return kb_fail(KB_EINVAL, msg, "/seq", "expected %llu", (unsigned long long)(e->seq + e->staged.n_events + 1));
     if (!e->is_configured && ev->type != KB_EV_CONFIGURED)
@@ -268,7 +282,7 @@ static void clear_stage(struct kb_engine *e)
 
 void kb_engine_apply(struct kb_engine *e, const struct kb_event *ev)
 {
-    assert(e->staged.n_events > 0 && ev->seq == e->seq + 1);
+    assert(e->staged.n_events > 0 && (ev->seq == e->seq + 1 || is_first_part(e, ev)));
     OPS[ev->type]->apply(e, ev);
     e->seq = ev->seq;
     if (--e->staged.n_events > 0)

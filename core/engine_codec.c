@@ -153,7 +153,7 @@ static enum kb_err get_ids(struct kb_reader *r, struct kb_ids *ids)
 
 enum kb_err kb_engine_save(const struct kb_engine *e, struct kb_writer *w)
 {
-    if (e->build != NULL)
+    if (e->build != NULL || e->draft != NULL)
         return KB_EBUSY;
     kb_put_u64(w, ENGINE_FORMAT);
     kb_put_u64(w, e->seq);
@@ -182,6 +182,10 @@ enum kb_err kb_engine_save(const struct kb_engine *e, struct kb_writer *w)
 static enum kb_err link_nodes(struct kb_engine *e)
 {
     if (kb_grow((void **)&e->node_of, &e->cap_nodes, e->users.n + 1, 64, sizeof *e->node_of) != 0)
+        return KB_ENOMEM;
+    kb_free(e->square_of); /* not saved: who needs them folds the log */
+    e->square_of = kb_array(e->cap_nodes, 1, sizeof *e->square_of);
+    if (e->square_of == NULL)
         return KB_ENOMEM;
     for (size_t i = 0; i < e->cap_nodes; i++)
         e->node_of[i] = KB_ID_NONE;

@@ -25,8 +25,13 @@ static enum kb_err grow_nodes(struct kb_engine *e, size_t n_users)
     if (n_users <= e->cap_nodes)
         return KB_OK;
     const size_t cap = kb_grown_cap(e->cap_nodes, n_users, 64);
-    uint32_t *node_of = kb_regrow(NULL, cap, sizeof *node_of);
+    double *square_of = kb_array(cap, 1, sizeof *square_of);
 
+    if (square_of != NULL && e->cap_nodes > 0)
+        memcpy(square_of, e->square_of, e->cap_nodes * sizeof *square_of);
+    if (kb_moves_take(&e->moves, &e->square_of, square_of, NULL, 0) != KB_OK)
+        return KB_ENOMEM;
+    uint32_t *node_of = kb_regrow(NULL, cap, sizeof *node_of);
     if (node_of == NULL)
         return KB_ENOMEM;
     if (e->cap_nodes > 0)

@@ -9,6 +9,7 @@
  *   engine_work.c   what the background is given and gives back
  *   engine_build.c, build.c  the posterior and the dictionary that a reset puts in force; builds
  *   engine_lengthscale.c  median lengthscales
+ *   engine_summary.c  summaries folded (summary.c writes them)
  *   engine_decide.c decide and its scratch
  *   engine_read.c   getters, counts, digest
  *   engine_codec.c  snapshot body
@@ -66,6 +67,15 @@ struct kb_staged {
     struct kb_ev_atom *atoms; /* owned */
 };
 
+/* A summary of which parts are still to come: what can be put in place only when all is there. */
+struct kb_draft {
+    uint32_t *node; /* [n_nodes] user of each */
+    size_t n_nodes, cap_nodes;
+    struct kb_ev_link *link; /* [n_links] */
+    size_t n_links, cap_links;
+    size_t n_arms; /* that rows and decisions have named: the largest number + 1 */
+};
+
 #define KB_MAX_WAITING 64u
 
 struct kb_engine {
@@ -78,6 +88,7 @@ struct kb_engine {
     struct kb_graph_ref *graph_ref; /* holds the graph in force; NULL: none */
     struct kb_user_graph graph;     /* the same, borrowed */
     uint32_t *node_of; /* [cap_nodes] node of each user index, KB_ID_NONE = unknown to the graph */
+    double *square_of; /* [cap_nodes] sum of squares of each user's rewards, as square_sum counts them */
     size_t cap_nodes;
     struct kb_history history;
     struct kb_pending pending;
@@ -93,6 +104,8 @@ struct kb_engine {
     double square_sum;   /* of the rewards in force: what a reset starts its evidence with when nothing else knows */
     size_t reset_rows;   /* history rows at the last reset */
     double reset_count;  /* and its observations, from which a learned user kernel counts to its next refresh */
+    struct kb_draft *draft; /* a summary is being folded. NULL: none */
+    bool is_summarized;     /* the log begins with a summary: there is no posterior until a reset behind it */
     size_t checked_rows; /* and when median lengthscales were last looked at; not part of the state */
     struct kb_staged staged;
     struct kb_moves moves;     /* arrays that have grown and wait for the swap */
@@ -111,16 +124,18 @@ extern const struct kb_event_ops kb_ops_configured, kb_ops_graph, kb_ops_arms,
 extern const struct kb_event_ops kb_admission_ops, kb_begun_point_ops, kb_entered_point_ops; /* engine_admit.c */
 extern const struct kb_event_ops kb_ops_decided, kb_ops_rewarded, kb_ops_observed, kb_ops_expired, kb_ops_activated,
     kb_ops_late, kb_ops_redacted; /* engine_log.c */
+extern const struct kb_event_ops kb_ops_summary; /* engine_summary.c */
 
 static inline size_t kb_engine_dim(const struct kb_engine *e)
 {
     return (size_t)e->spec.context_dim + e->spec.arm_dim;
 }
 
-/* True while a fold runs ahead of a reset that will build the posterior anew. */
+/* True while a fold runs ahead of a reset that will build the posterior anew: one that it was told of, or the first
+ * behind a summary. */
 static inline bool kb_engine_is_quiet(const struct kb_engine *e, uint64_t seq)
 {
-    return seq < e->quiet_until;
+    return seq < e->quiet_until || (e->is_summarized && e->posterior == NULL);
 }
 
 struct kb_user kb_engine_user_at(const struct kb_engine *e, uint32_t user);
@@ -165,6 +180,8 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
 
 /* The staged point of an event, or NULL. */
 const struct kb_staged_point *kb_engine_staged_point(const struct kb_engine *e, uint64_t seq);
+
+void kb_draft_free(struct kb_draft *d);
 
 /* Frees all that is staged for model changes (rollback, and when nothing waits for it any more). */
 void kb_engine_drop_model_stage(struct kb_engine *e);

@@ -425,7 +425,7 @@ static enum kb_err reserve_reset(struct kb_engine *e, const struct kb_event *ev,
         return KB_ENOMEM;
     const struct kb_spec spec = spec_of_reset(e, ev);
     KB_TRY(resolve_atoms(is_last_step ? &e->build->rows : &e->history, ev, rows, msg));
-    if (!kb_engine_is_quiet(e, ev->seq))
+    if (ev->seq >= e->quiet_until)
         KB_TRY(is_last_step ? complete(e, ev, &spec, rows) : fill_now(e, ev, &spec, rows));
     s->reset_spec = spec;
     s->is_heavy = s->is_closed = true;

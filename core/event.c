@@ -1,4 +1,4 @@
-/* Names of event types, from the one list in event.h. */
+/* Names of event types and of the parts of a summary, from the lists in event.h. */
 #include "event.h"
 
 #include <string.h>
@@ -24,4 +24,27 @@ int kb_event_from_name(const char *name)
     KB_EVENT_MAP(KB_EVENT_MATCH)
 #undef KB_EVENT_MATCH
     return KB_EV_NONE;
+}
+
+const char *kb_part_name(int part)
+{
+    switch (part) {
+#define KB_PART_CASE(name, text)                                                                                       \
+    case name:                                                                                                         \
+        return text;
+        KB_PART_MAP(KB_PART_CASE)
+#undef KB_PART_CASE
+    default:
+        return NULL;
+    }
+}
+
+int kb_part_from_name(const char *name)
+{
+#define KB_PART_MATCH(symbol, text)                                                                                    \
+    if (strcmp(name, text) == 0)                                                                                       \
+        return symbol;
+    KB_PART_MAP(KB_PART_MATCH)
+#undef KB_PART_MATCH
+    return -1;
 }

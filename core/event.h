@@ -22,6 +22,7 @@
     X(KB_EV_ACTIVATED, 8, "activated")                                                                                 \
     X(KB_EV_DICTIONARY, 9, "dictionary")                                                                               \
     X(KB_EV_LATE, 10, "late")                                                                                          \
+    X(KB_EV_SUMMARY, 11, "summary")                                                                                    \
     X(KB_EV_REDACTED, 12, "redacted")
 
 enum kb_event_type {
@@ -55,6 +56,87 @@ struct kb_ev_slot {
 struct kb_ev_atom {
     uint64_t event;
     double probability;
+};
+
+/* Parts of a summary (summary.h), in their order in the log. X(enum, name in the log) */
+#define KB_PART_MAP(X)                                                                                                 \
+    X(KB_PART_BEGIN, "begin")                                                                                          \
+    X(KB_PART_USERS, "users")                                                                                          \
+    X(KB_PART_GRAPH, "graph")                                                                                          \
+    X(KB_PART_POINTS, "points")                                                                                        \
+    X(KB_PART_DECISION, "decision")                                                                                    \
+    X(KB_PART_ARMS, "arms")                                                                                            \
+    X(KB_PART_END, "end")
+
+enum kb_summary_part {
+#define KB_PART_ENUM(name, text) name,
+    KB_PART_MAP(KB_PART_ENUM)
+#undef KB_PART_ENUM
+        KB_PART_N
+};
+
+const char *kb_part_name(int part);      /* NULL when unknown */
+int kb_part_from_name(const char *name); /* -1 when unknown */
+
+/* An edge between users by their numbers. */
+struct kb_ev_link {
+    uint32_t u, v;
+    double weight;
+};
+
+/* Rows of the history by columns; x holds n vectors of context and features joined. */
+struct kb_ev_points {
+    size_t n;
+    const uint32_t *user, *arm, *level;
+    const uint64_t *event; /* that first taught the row */
+    const double *count, *sum, *x;
+};
+
+struct kb_ev_known_arm {
+    const char *id;
+    const double *features; /* NULL: none */
+    bool is_in_catalogue, is_active;
+    uint64_t decided, rewarded;
+    double reward_sum;
+};
+
+struct kb_ev_open_slot {
+    uint32_t arm;
+    bool has_reward;
+    double reward;   /* in force: the last told, or the sum */
+    const double *x; /* context, then features */
+};
+
+struct kb_ev_totals {
+    uint64_t decided, rewarded, observed, expired, late;
+    double reward_sum, square_sum;
+    uint64_t reset_rows; /* rows and observations at the last reset */
+    double reset_count;
+};
+
+/* One part: the members of its kind are read, the others are not. */
+struct kb_ev_summary {
+    enum kb_summary_part part;
+    const struct kb_spec *spec; /* begin: as configured */
+    uint64_t version;
+    enum kb_repr_type repr; /* begin: in force */
+    double context_lengthscale, arm_lengthscale;
+    const char *const *users; /* [n_users] */
+    const double *squares;    /* [n_users] */
+    size_t n_users;
+    const uint32_t *nodes; /* [n_nodes] users of the graph's nodes */
+    const struct kb_ev_link *links;
+    size_t n_nodes, n_links;
+    struct kb_ev_points points;
+    const char *decision;
+    uint32_t user, level;
+    int64_t expires_at_ms;
+    bool is_deferred;
+    const struct kb_ev_open_slot *slots;
+    size_t n_slots;
+    const struct kb_ev_known_arm *arms;
+    size_t n_arms;
+    struct kb_ev_totals totals;
 };
 
 #define KB_MAX_SLOTS 16u
@@ -134,6 +216,7 @@ struct kb_event {
             const char *arm;
             double reward;
         } late;
+        const struct kb_ev_summary *summary;
     } as;
 };
 

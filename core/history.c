@@ -24,6 +24,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <math.h>
 #include <string.h>
 
 #include "grow.h"
@@ -269,6 +270,14 @@ void kb_history_save(const struct kb_history *h, struct kb_writer *w)
 }
 
 /* A failure leaves room behind but no rows. */
+static bool all_finite(const double *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
 enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r)
 {
     enum kb_err rc;
@@ -289,8 +298,12 @@ enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r)
     KB_TRY(r->rc);
     h->n = n;
     fill_slots(h, h->slot, h->n_slots);
+    if (!all_finite(h->x, n * h->dim) || !all_finite(h->count, n) || !all_finite(h->sum, n))
+        return KB_ECORRUPT;
     for (size_t i = 0; i < n; i++)
         h->n_observed += h->count[i];
+    if (!(h->n_observed >= 0 && h->n_observed < 0x1p53))
+        return KB_ECORRUPT;
 out:
     return rc;
 }

@@ -342,13 +342,15 @@ static const struct {
     [LD_OP_BUILT] = {expand_built, NULL, NULL},
     [LD_OP_ERASE] = {ld_erase_expand, NULL, NULL},
     [LD_OP_ERASED] = {ld_erased_expand, NULL, NULL},
+    [LD_OP_VERIFY] = {ld_verify_expand, NULL, NULL},
+    [LD_OP_VERIFIED] = {ld_verified_expand, NULL, NULL},
 };
 
 /* A doomed tenant has nothing to say any more, whatever was asked. 0 means that the op is through with staging,
  * whether or not it went well. */
 int ld_op_expand(struct ld_tenant *t, struct ld_op *op)
 {
-    if (!atomic_load(&t->is_doomed) || op->type == LD_OP_ERASED)
+    if (!atomic_load(&t->is_doomed) || op->type == LD_OP_ERASED || op->type == LD_OP_VERIFIED)
         return KINDS[op->type].expand(t, op);
     ld_problem_set(&op->problem, 404, "the tenant has been deleted");
     return 0;

@@ -65,6 +65,25 @@ int ld_folder_open(const char *data_dir, int *fd, char *why)
     return make_dir(path, why);
 }
 
+/* Without a lock file no server was ever here; the folder itself is then what is held. */
+int ld_folder_open_readonly(const char *data_dir, int *fd, char *why)
+{
+    char path[LD_PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/lock", data_dir);
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0 && errno == ENOENT)
+        *fd = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd >= 0 && flock(*fd, LOCK_SH | LOCK_NB) == 0)
+        return 0;
+    snprintf(why, 512, "%.400s: %s", data_dir,
+             errno == EWOULDBLOCK ? "a server uses this data folder" : strerror(errno));
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+    return -1;
+}
+
 /* Names are checked where they enter (ld_tenant_name_is_valid); none of them can leave the folder. The path is not
  * looked at: it may or may not exist. */
 int ld_folder_path(const char *data_dir, const char *name, const char *suffix, char *path)

@@ -14,6 +14,8 @@
 
 /* Makes the folder where it is missing and locks it: *fd keeps the lock until it is closed. 0 or -1 with why. */
 int ld_folder_open(const char *data_dir, int *fd, char *why);
+/* For reading: keeps servers out, not other readers, and makes nothing. */
+int ld_folder_open_readonly(const char *data_dir, int *fd, char *why);
 
 /* DATA/tenants/NAME + suffix into path (LD_PATH_MAX); -1 when it does not fit. */
 int ld_folder_path(const char *data_dir, const char *name, const char *suffix, char *path);

@@ -25,9 +25,8 @@ struct dims {
     uint32_t context, arm;
 };
 
-/* Milliseconds since 1970; 0 with a fault. One spelling only (ld_parse_time), so that a log line written again is the
- * same line. */
-static int64_t read_time(struct ld_in *in, const json_t *o, const char *key)
+/* One spelling only (ld_parse_time), so that a log line written again is the same line. */
+int64_t ld_in_time(struct ld_in *in, const struct json_t *o, const char *key)
 {
     const json_t *v = ld_in_get(in, o, key, true);
     int64_t at_ms = 0;
@@ -114,7 +113,7 @@ static void read_decided(struct ld_in *in, const json_t *o, struct dims d, struc
     ev->as.decided.context = ld_in_vector(in, o, "context", d.context, true);
     ev->as.decided.propensity = ld_in_propensity(in, o, "propensity", NAN, true);
     ev->as.decided.mean = ld_in_number(in, o, "mean", NAN, true);
-    ev->as.decided.expires_at_ms = read_time(in, o, "expires_at");
+    ev->as.decided.expires_at_ms = ld_in_time(in, o, "expires_at");
     ev->as.decided.is_deferred = ld_in_bool(in, o, "deferred", false, false);
     ev->as.decided.level = (uint32_t)ld_in_whole(in, o, "level", 1, KB_MAX_LEVEL, 0, false);
     if (slots == NULL)
@@ -249,6 +248,12 @@ static void read_dictionary(struct ld_in *in, const json_t *o, struct dims d, st
     read_evidence(in, o, ev);
 }
 
+/* Each part has members of its own. */
+static void read_summary(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+{
+    ld_in_summary(in, o, d.context, d.arm, ev);
+}
+
 static void read_nothing(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
 {
     (void)in, (void)o, (void)d, (void)ev;
@@ -279,6 +284,7 @@ static const struct row {
                           {COMMON, "reset", "begun", "from", "points", "representation", "context_lengthscale", "arm_lengthscale",
                            "evidence"}},
     [KB_EV_LATE] = {read_rewarded, {COMMON, "decision", "reward", "arm"}},
+    [KB_EV_SUMMARY] = {read_summary, {NULL}},
     [KB_EV_REDACTED] = {read_nothing, {COMMON}},
 };
 
@@ -304,8 +310,9 @@ int ld_decode_event(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, 
     }
     *out = (struct kb_event){.type = (enum kb_event_type)type};
     out->seq = ld_in_whole(&in, doc->root, "seq", 1, MAX_COUNT, 1, true);
-    out->at_ms = read_time(&in, doc->root, "at");
-    (void)ld_in_object(&in, doc->root, rows[type].names);
+    out->at_ms = ld_in_time(&in, doc->root, "at");
+    if (rows[type].names[0] != NULL)
+        (void)ld_in_object(&in, doc->root, rows[type].names);
     rows[type].read(&in, doc->root, d, out);
     return ld_in_done(&in);
 }

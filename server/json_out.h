@@ -13,7 +13,8 @@
 #include "text.h"
 
 /* A log line without the newline: seq, type, at, then the fields of its type (schema/event.schema.json).
- * arm_dim and context_dim give the length of vectors. For KB_EV_CONFIGURED `settings` is the whole configuration. */
+ * arm_dim and context_dim give the length of vectors. For KB_EV_CONFIGURED, and for the beginning of a
+ * summary, `settings` is the whole configuration. */
 char *ld_encode_event(const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim,
                       const struct ld_settings *settings, size_t *n);
 

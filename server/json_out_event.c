@@ -20,6 +20,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "json_util.h"
 #include "text.h"
 
 /* --- time -------------------------------------------------------------------------------------------- */
@@ -322,6 +323,9 @@ static void put_body(struct ld_text *t, const struct kb_event *ev, uint32_t cont
         break;
     case KB_EV_DICTIONARY:
         put_dictionary(t, ev);
+        break;
+    case KB_EV_SUMMARY:
+        ld_text_summary(t, ev->as.summary, context_dim, arm_dim, settings);
         break;
     case KB_EV_REDACTED: /* its number and time are all that is left */
         break;

@@ -83,6 +83,15 @@ void ld_in_settings(struct ld_in *in, const struct json_t *v, struct ld_settings
 void ld_text_settings(struct ld_text *t, const struct ld_settings *settings);
 void ld_text_parameters(struct ld_text *t, const struct kb_spec *in_force);
 
+/* Milliseconds since 1970 of a member in the log's one spelling; 0 with a fault. */
+int64_t ld_in_time(struct ld_in *in, const struct json_t *obj, const char *key);
+
+/* A part of a summary (json_summary.c, json_out_summary.c), without seq, type and at. */
+void ld_in_summary(struct ld_in *in, const struct json_t *line, uint32_t context_dim, uint32_t arm_dim,
+                   struct kb_event *ev);
+void ld_text_summary(struct ld_text *t, const struct kb_ev_summary *s, uint32_t context_dim, uint32_t arm_dim,
+                     const struct ld_settings *settings);
+
 /* Lists that request bodies and log lines share (json_graph.c): the edges of a member; arms, of which array NULL
  * holds none. */
 const struct kb_ev_edge *ld_in_edges_at(struct ld_in *in, const struct json_t *obj, const char *key, bool is_removal,

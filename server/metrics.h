@@ -27,6 +27,8 @@ struct ld_metrics {
     _Atomic uint64_t write_lock_cpu_max_us;
     _Atomic uint64_t builds_running, build_failures;
     _Atomic uint64_t commits, committed_rows, commit_failures, snapshots, snapshot_failures;
+    _Atomic uint64_t snapshots_refused; /* at a start */
+    _Atomic uint64_t verifications, verifications_different;
     _Atomic uint64_t refused_busy; /* a queue was full */
     _Atomic uint64_t in_flight;    /* requests accepted, not yet answered */
     int64_t started_ms;

@@ -26,6 +26,9 @@ enum ld_store_status {
  * are checked read-only before anything is written; a refused file keeps its bytes. `why` (>= 512 bytes) receives
  * a sentence that names the file. Integrity: PRAGMA quick_check when the file is below 64 MiB or `is_thorough`. */
 int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, char *why);
+/* The same for reading alone, of a file that nobody else has open; nothing is written, migrated or checkpointed. Only
+ * what reads may be called. */
+int ld_store_open_readonly(struct ld_store **out, const char *path, char *why);
 void ld_store_close(struct ld_store *s);
 
 /* A row of the log. text is the event's JSON line. The index columns may be NULL / NaN. */

@@ -30,6 +30,7 @@ struct ld_conn {
 /* One tenant's file. db and insert belong to the writer's thread; reading threads borrow connections. */
 struct ld_store {
     char *path;
+    bool is_readonly;   /* of what follows there are only the lock and the idle connections */
     struct sqlite3 *db; /* the writer's */
     struct sqlite3_stmt *insert;
     _Atomic int64_t wal_pages; /* in the WAL, not yet known to be in the file */

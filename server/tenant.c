@@ -45,6 +45,7 @@ static void tenant_free(struct ld_tenant *t)
     ld_store_close(t->store);
     ld_tenant_take_build(t);
     ld_erasure_drop(t);
+    ld_verification_drop(t);
     if (atomic_load(&t->is_doomed))
         ld_folder_remove(t->world->data_dir, t->name);
     kb_engine_free(t->engine);
@@ -91,6 +92,8 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
     t->seq = r->seq;
     t->snapshot_seq = r->snapshot_seq;
     t->dims_epoch = 1;
+    if (r->is_snapshot_refused)
+        atomic_fetch_add_explicit(&t->world->metrics->snapshots_refused, 1, memory_order_relaxed);
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));

@@ -7,7 +7,9 @@
  *   commit_ops.c        what each kind of op stages (commit_observe.c, commit_reward.c: two of them)
  *   upkeep.c            snapshots, WAL, expiry, healing
  *   background.c        models built beside the writer
+ *   fold.c              the log folded once more, beside the traffic
  *   erase.c             a user's data taken out
+ *   verify.c            the model compared with a fold of the log
  *
  * Who may touch what: `lock` guards what readers see (engine, settings, dims_epoch) and is taken for writing by the
  * writer only; `queue_lock` guards the line; all below "the writer's own" belongs to the one writer job. */
@@ -47,7 +49,7 @@ struct ld_tenant {
     pthread_mutex_t queue_lock;
     struct ld_op *head, *tail;
     size_t depth;
-    struct kb_build *erasing_build; /* likewise, of an erasure */
+    struct ld_fold *folds;  /* under way beside the traffic (fold.h) */
     struct kb_build *build; /* with a job; set by the writer, who alone reads it without the lock */
 
     pthread_mutex_t pool_lock;
@@ -63,6 +65,8 @@ struct ld_tenant {
     int64_t locked_us, locked_cpu_us; /* since when the write lock is held */
     enum kb_err build_rc; /* the job's, until its op */
     struct ld_erasure *erasure; /* under way; the job's while it runs. NULL: none */
+    struct ld_verification *verification; /* likewise */
+    uint64_t n_rewrites; /* times that lines of the log were changed or removed */
     bool has_failed;  /* a commit of this turn did: the rest of the turn does not wait for the disk again */
     bool has_backlog; /* more windows have closed than one expire op takes */
 };
@@ -78,8 +82,13 @@ struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max);
 void ld_tenant_start_build(struct ld_tenant *t);
 bool ld_tenant_take_build(struct ld_tenant *t);
 
-/* erase.c: an erasure whose end the writer did not come to, with the tenant. */
+/* From a job that has ended: an op for the writer, which frees it. Without memory the process ends, and recovers: the
+ * writer would wait for the job for ever. */
+void ld_tenant_tell_writer(struct ld_tenant *t, enum ld_op_type type);
+
+/* erase.c, verify.c: one whose end the writer did not come to, with the tenant. */
 void ld_erasure_drop(struct ld_tenant *t);
+void ld_verification_drop(struct ld_tenant *t);
 
 /* upkeep.c: after a turn of the writer. */
 void ld_tenant_upkeep(struct ld_tenant *t);

@@ -1,6 +1,6 @@
 /* A log: each line is decoded under the dimensions in force and folded. A line that was taken reads the same when it is
- * written and read again; one that was refused has left the engine as it was; and a snapshot of what came of it all is the
- * same engine. */
+ * written and read again; one that was refused has left the engine as it was; and a snapshot of what came of it all is
+ * the same engine. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* The body of a snapshot whose checksum is right and whose content is anything: refused, or an engine that can be asked,
- * saved and read again. */
+/* The body of a snapshot whose checksum is right and whose content is anything: refused, or an engine that can be
+ * asked, saved and read again. */
 #include <stdlib.h>
 
 #include "buf.h"

@@ -1,6 +1,6 @@
 /* What is fuzzed: functions that take bytes and find fault only with the program. A broken promise aborts; memory and
- * arithmetic are the sanitizers' business. Each runs under libFuzzer (`make fuzz TARGET=log`), and over its corpus, with
- * mutations of it, in `make test` (test_corpus.c). */
+ * arithmetic are the sanitizers' business. Each runs under libFuzzer (`make fuzz TARGET=log`), and over its corpus,
+ * with mutations of it, in `make test` (test_corpus.c). */
 #ifndef FUZZ_TARGETS_H
 #define FUZZ_TARGETS_H
 

@@ -175,6 +175,9 @@ class Client:
     def digest(self, name):
         return self.model(name)["digest"]
 
+    def verify(self, name, **options):
+        return self.call("POST", tenant_path(name, "verify"), **options).json
+
     def stats(self, name, **query):
         return self.call("GET", tenant_path(name, "stats"), query=query).json
 

@@ -64,6 +64,7 @@ struct room {
     struct kb_ev_atom atoms[3];
     const char *ids[3];
     struct ld_settings settings;
+    struct kb_ev_summary summary;
 };
 
 static void make_graph(struct dice *d, struct room *r, struct kb_event *ev)
@@ -194,6 +195,12 @@ static void make_event(enum kb_event_type type, struct dice *d, struct room *r, 
         break;
     case KB_EV_DICTIONARY:
         make_dictionary(d, r, ev);
+        break;
+    case KB_EV_SUMMARY: /* the other parts are test_json_summary.c's */
+        r->summary = (struct kb_ev_summary){
+            .part = KB_PART_END,
+            .totals = {.decided = roll(d) >> 12, .reward_sum = any_double(d), .square_sum = any_double(d)}};
+        ev->as.summary = &r->summary;
         break;
     case KB_EV_NONE:
         break;
@@ -335,6 +342,11 @@ static bool same_event(const struct kb_event *a, const struct kb_event *b)
         return same_text(a->as.activated.decision, b->as.activated.decision);
     case KB_EV_DICTIONARY:
         return same_dictionary(a, b);
+    case KB_EV_SUMMARY:
+        return a->as.summary->part == b->as.summary->part &&
+               a->as.summary->totals.decided == b->as.summary->totals.decided &&
+               same_double(a->as.summary->totals.reward_sum, b->as.summary->totals.reward_sum) &&
+               same_double(a->as.summary->totals.square_sum, b->as.summary->totals.square_sum);
     case KB_EV_NONE:
         break;
     }
