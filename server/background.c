@@ -34,7 +34,8 @@ static void run(void *arg)
     atomic_fetch_add_explicit(&m->builds_running, 1, memory_order_relaxed);
     t->build_rc = kb_build_run(t->build);
     atomic_fetch_sub_explicit(&m->builds_running, 1, memory_order_relaxed);
-    ld_histogram_add(&m->build_time, ld_monotonic_us() - start_us);
+    t->build_us = ld_monotonic_us() - start_us;
+    ld_histogram_add(&m->build_time, t->build_us);
     ld_tenant_tell_writer(t, LD_OP_BUILT);
     ld_tenant_release(t);
 }
@@ -58,6 +59,8 @@ bool ld_tenant_take_build(struct ld_tenant *t)
         return false;
     show_build(t, NULL);
     kb_engine_return_build(t->engine, b);
+    t->saving.tail_us += t->build_us; /* a fold does it again */
+    t->build_us = 0;
     if (t->build_rc == KB_OK || t->build_rc == KB_ECANCELLED)
         return t->build_rc == KB_OK;
     atomic_fetch_add_explicit(&t->world->metrics->build_failures, 1, memory_order_relaxed);

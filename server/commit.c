@@ -187,8 +187,11 @@ bool ld_batch_flush(struct ld_tenant *t)
     count_commit(t, is_ok, why);
     t->has_failed |= !is_ok;
     if (is_ok) {
+        const int64_t start_us = ld_monotonic_us();
+
         apply_batch(t);
         refresh_bounds(t);
+        t->saving.tail_us += ld_monotonic_us() - start_us;
     } else {
         kb_engine_rollback(t->engine);
     }

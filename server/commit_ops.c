@@ -324,6 +324,15 @@ static int expand_built(struct ld_tenant *t, struct ld_op *op)
     return 0;
 }
 
+/* What waited for the file may go on. */
+static int expand_saved(struct ld_tenant *t, struct ld_op *op)
+{
+    ld_saving_finish(t);
+    if (ld_erasure_is_waiting(t))
+        ld_erased_expand(t, op);
+    return 0;
+}
+
 /* ---- table ----------------------------------------------------------------------------------------- */
 
 /* By type of op. A kind that cannot lose anything but itself has no lose function. */
@@ -344,6 +353,7 @@ static const struct {
     [LD_OP_ERASED] = {ld_erased_expand, NULL, NULL},
     [LD_OP_VERIFY] = {ld_verify_expand, NULL, NULL},
     [LD_OP_VERIFIED] = {ld_verified_expand, NULL, NULL},
+    [LD_OP_SAVED] = {expand_saved, NULL, NULL},
 };
 
 /* A doomed tenant has nothing to say any more, whatever was asked. 0 means that the op is through with staging,

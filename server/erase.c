@@ -32,7 +32,7 @@ struct ld_erasure {
     struct ld_op *op;    /* the caller's, to be answered */
     struct ld_fold fold; /* its engine is the one to come */
     struct ld_redactor redactor;
-    bool is_ok, is_waiting; /* waiting: for a build of the old engine to come back from its job */
+    bool is_ok, is_waiting; /* waiting: for a build or a snapshot of the old engine to come back from its job */
 };
 
 /* ---- the job ------------------------------------------------------------------------------------------ */
@@ -159,8 +159,19 @@ static void swap_engines(struct ld_erasure *x, const struct kb_event *reset)
     x->fold.engine = old;
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
-    t->snapshot_seq = 0; /* there is none */
+    t->saving.seq = 0; /* there is none */
     t->n_rewrites++;
+}
+
+/* And what a process that died while it wrote one has left of it. */
+static bool remove_snapshot(const struct ld_tenant *t)
+{
+    char unfinished[LD_PATH_MAX + 8];
+
+    snprintf(unfinished, sizeof unfinished, "%s.tmp", t->snapshot_path);
+    unlink(unfinished);
+    unlink(t->snapshot_path);
+    return access(t->snapshot_path, F_OK) != 0 && access(unfinished, F_OK) != 0;
 }
 
 static bool commit(struct ld_erasure *x)
@@ -172,7 +183,7 @@ static bool commit(struct ld_erasure *x)
 
     if (!is_ok)
         snprintf(x->fold.why, sizeof x->fold.why, "out of memory");
-    if (is_ok && unlink(t->snapshot_path) != 0 && access(t->snapshot_path, F_OK) == 0) {
+    if (is_ok && !remove_snapshot(t)) {
         snprintf(x->fold.why, sizeof x->fold.why, "the snapshot cannot be removed");
         is_ok = false;
     }
@@ -233,7 +244,7 @@ int ld_erased_expand(struct ld_tenant *t, struct ld_op *op)
 
     (void)op;
     ld_batch_flush(t);
-    x->is_waiting = t->build != NULL;
+    x->is_waiting = t->build != NULL || t->saving.job != NULL;
     if (x->is_waiting)
         return 0;
     is_ok = x->is_ok && ld_fold_tail(&x->fold);

@@ -143,7 +143,7 @@ int ld_folder_mark_deleted(const char *data_dir, const char *name)
  * their marker, and the next start removes them again. */
 void ld_folder_remove(const char *data_dir, const char *name)
 {
-    static const char *const suffixes[] = {".snapshot", ".db-wal", ".db-shm", ".db", ".db.deleted"};
+    static const char *const suffixes[] = {".snapshot", ".snapshot.tmp", ".db-wal", ".db-shm", ".db", ".db.deleted"};
     char path[LD_PATH_MAX];
 
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)

@@ -173,6 +173,8 @@ static void put_commits(struct ld_text *t, const struct ld_metrics *m)
     put(t, "laplaced_write_lock_max_seconds %.6f\n", (double)load(&m->write_lock.max_us) / 1e6);
     put_head(t, "write_lock_cpu_max_seconds", "gauge", "The most that one of them took at the processor.");
     put(t, "laplaced_write_lock_cpu_max_seconds %.6f\n", (double)load(&m->write_lock_cpu_max_us) / 1e6);
+    put_head(t, "snapshot_seconds", "histogram", "Writing a snapshot beside the tenant's writer.");
+    put_histogram(t, "snapshot_seconds", "", &m->snapshot_time);
     put_head(t, "build_seconds", "histogram", "Work on a tenant's model beside its writer, by run.");
     put_histogram(t, "build_seconds", "", &m->build_time);
     put_head(t, "builds_running", "gauge", "Such runs under way.");

@@ -23,6 +23,7 @@ struct ld_metrics {
     struct ld_histogram request_time[LD_MAX_ROUTES];
     struct ld_histogram commit_time; /* one transaction */
     struct ld_histogram write_lock;  /* holds of a tenant's write lock */
+    struct ld_histogram snapshot_time; /* writing one, beside the writer */
     struct ld_histogram build_time;  /* runs beside the writer: models, points that enter a dictionary */
     _Atomic uint64_t write_lock_cpu_max_us;
     _Atomic uint64_t builds_running, build_failures;

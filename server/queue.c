@@ -46,7 +46,8 @@ void ld_op_refuse_busy(struct ld_op *op, const char *why)
 /* From the timer, or from a job that has ended. */
 static bool is_own(enum ld_op_type type)
 {
-    return type == LD_OP_EXPIRE || type == LD_OP_BUILT || type == LD_OP_ERASED || type == LD_OP_VERIFIED;
+    return type == LD_OP_EXPIRE || type == LD_OP_BUILT || type == LD_OP_ERASED || type == LD_OP_VERIFIED ||
+           type == LD_OP_SAVED;
 }
 
 /* The tenant's own ops pass when the line is full: the timer's are what makes room, and the end of a job must be

@@ -5,7 +5,8 @@
  *   queue.c             ops and their waiting line
  *   commit.c            batches: stage, append, apply, answer (commit_rows.c: their rows)
  *   commit_ops.c        what each kind of op stages (commit_observe.c, commit_reward.c: two of them)
- *   upkeep.c            snapshots, WAL, expiry, healing
+ *   upkeep.c            WAL, expiry, healing
+ *   saving.c            snapshots, written beside the writer
  *   background.c        models built beside the writer
  *   fold.c              the log folded once more, beside the traffic
  *   erase.c             a user's data taken out
@@ -21,6 +22,7 @@
 
 #include "commit.h"
 #include "folder.h"
+#include "saving.h"
 #include "sched.h"
 #include "tenant.h"
 
@@ -59,11 +61,12 @@ struct ld_tenant {
     /* The writer's own: */
     struct ld_batch batch;
     int64_t now_ms;
-    uint64_t seq;          /* last applied */
-    uint64_t snapshot_seq; /* of the last snapshot, or of the last attempt */
+    uint64_t seq;            /* last applied */
+    struct ld_saving saving; /* its job is a thread's for long work, until its op has come */
     size_t n_pending;
     int64_t locked_us, locked_cpu_us; /* since when the write lock is held */
     enum kb_err build_rc; /* the job's, until its op */
+    int64_t build_us;     /* likewise: how long it ran */
     struct ld_erasure *erasure; /* under way; the job's while it runs. NULL: none */
     struct ld_verification *verification; /* likewise */
     uint64_t n_rewrites; /* times that lines of the log were changed or removed */

@@ -158,6 +158,7 @@ START_TEST(traffic_changes_and_erasures_side_by_side_leave_what_a_fold_finds)
     int number[N_CLIENTS];
 
     open_tenant(0);
+    f.world.snapshot_events = 10;
     start_pool(&loop);
     for (int c = 0; c < N_CLIENTS; c++) {
         number[c] = c;
@@ -177,10 +178,74 @@ START_TEST(traffic_changes_and_erasures_side_by_side_leave_what_a_fold_finds)
     ck_assert_uint_eq(f.metrics.verifications, (uint64_t)atomic_load(&n_equal));
     ck_assert_uint_gt(atomic_load(&f.metrics.build_time.count), 0);
     const uint64_t digest = digest_of(f.t);
+    ck_assert_uint_gt(atomic_load(&f.metrics.snapshots), 0);
+    ck_assert_uint_eq(atomic_load(&f.metrics.snapshot_failures), 0);
+    fixture_restart(&f);
+    ck_assert_uint_eq(digest_of(f.t), digest);
     f.world.verify_on_start = true;
     fixture_restart(&f);
     ck_assert_uint_eq(digest_of(f.t), digest);
     fixture_close(&f);
+}
+END_TEST
+
+static void observe_some(int n)
+{
+    char text[128];
+
+    for (int i = 0; i < n; i++) {
+        snprintf(text, sizeof text, "{\"user\":\"u%d\",\"context\":[%.2f],\"arm\":\"a\",\"reward\":%d}", i % 9, 0.11 * i,
+                 i % 2);
+        struct ld_op *op = op_observe(f.t, text, false);
+
+        submit(op);
+    }
+}
+
+/* Snapshots follow one another while the tenant learns; the last of them and the tail make the model that was served. */
+START_TEST(snapshots_beside_the_writer_are_of_one_moment)
+{
+    pthread_t loop;
+
+    atomic_store(&n_answered, 0);
+    open_tenant(1e300);
+    f.world.snapshot_events = 5;
+    start_pool(&loop);
+    for (int i = 0; i < 20; i++) {
+        observe_some(30);
+        ck_assert(wait_for(30 * (i + 1)));
+        usleep(2000);
+    }
+    stop_pool(loop);
+    ck_assert_uint_gt(atomic_load(&f.metrics.snapshots), 0);
+    ck_assert_uint_eq(atomic_load(&f.metrics.snapshots), atomic_load(&f.metrics.snapshot_time.count));
+    const uint64_t digest = digest_of(f.t);
+    ck_assert(fixture_has_file(&f, "tenants/t.snapshot"));
+    ck_assert(!fixture_has_file(&f, "tenants/t.snapshot.tmp"));
+    fixture_restart(&f);
+    ck_assert_uint_eq(digest_of(f.t), digest);
+    fixture_close(&f);
+}
+END_TEST
+
+START_TEST(a_tenant_that_is_deleted_while_its_snapshot_is_written_leaves_nothing)
+{
+    pthread_t loop;
+
+    for (int i = 0; i < 5; i++) {
+        atomic_store(&n_answered, 0);
+        open_tenant(1e300);
+        f.world.snapshot_events = 1;
+        start_pool(&loop);
+        observe_some(50);
+        ck_assert(wait_for(50 - 10 * i));
+        ld_tenant_doom(f.t);
+        stop_pool(loop);
+        ld_tenant_release(f.t);
+        ck_assert(!fixture_has_file(&f, "tenants/t.snapshot"));
+        ck_assert(!fixture_has_file(&f, "tenants/t.db"));
+        remove_dir(f.dir);
+    }
 }
 END_TEST
 
@@ -233,5 +298,7 @@ END_TEST
 int main(void)
 {
     return KBT_RUN("background", traffic_changes_and_erasures_side_by_side_leave_what_a_fold_finds,
-                   a_build_that_was_cut_off_is_done_by_the_next_start);
+                   a_build_that_was_cut_off_is_done_by_the_next_start,
+                   snapshots_beside_the_writer_are_of_one_moment,
+                   a_tenant_that_is_deleted_while_its_snapshot_is_written_leaves_nothing);
 }
