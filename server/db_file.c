@@ -291,6 +291,44 @@ int ld_db_open_readonly(struct sqlite3 **out, const char *path, const struct ld_
     return name_file(path, why, status);
 }
 
+/* The schema as one text, malloc'd; NULL: no memory. SQLite's own tables and automatic indexes are left out. */
+static char *schema_of(struct sqlite3 *db)
+{
+    static const char sql[] = "SELECT group_concat(type || ' ' || name || ' ' || tbl_name || ' ' || sql, char(10))"
+                              " FROM (SELECT * FROM sqlite_schema WHERE name NOT LIKE 'sqlite~_%' ESCAPE '~'"
+                              " ORDER BY type, name)";
+    sqlite3_stmt *stmt = NULL;
+    char *text = NULL;
+    if (ld_sql_prepare(db, sql, &stmt, NULL) == LD_STORE_OK && sqlite3_step(stmt) == SQLITE_ROW) {
+        const char *column = (const char *)sqlite3_column_text(stmt, 0);
+        text = strdup(column != NULL ? column : "");
+    }
+    (void)sqlite3_finalize(stmt);
+    return text;
+}
+
+/* Compared with a database in memory that the same migrations have made. */
+int ld_db_check_schema(struct sqlite3 *db, const struct ld_db_format *format, char *why)
+{
+    struct sqlite3 *fresh = NULL;
+    char *ours = NULL, *theirs = NULL;
+    int status = connect_to(&fresh, ":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, why);
+    if (status == LD_STORE_OK)
+        status = ld_migrate(fresh, format->migrations, format->n_migrations, format->application_id, why);
+    if (status == LD_STORE_OK) {
+        ours = schema_of(fresh);
+        theirs = schema_of(db);
+        (void)snprintf(why, LD_WHY_BYTES, "its tables are not those of this program");
+        status = ours == NULL || theirs == NULL ? LD_STORE_NOMEM
+                 : strcmp(ours, theirs) == 0    ? LD_STORE_OK
+                                                : LD_STORE_FOREIGN;
+    }
+    (void)sqlite3_close(fresh);
+    free(ours);
+    free(theirs);
+    return status;
+}
+
 /* query_only keeps a slip in a query from writing; checkpoints are still allowed. Several of them may be open at
  * once; each has its own view of the last commit. */
 int ld_db_connect(struct sqlite3 **out, const char *path, char *why)

@@ -121,6 +121,23 @@ static int sync_folder(const char *data_dir)
     return rc;
 }
 
+/* What a deletion has left of the name goes first: a write-ahead log must not be replayed into another database. The
+ * log comes last, as it goes last: a snapshot alone says nothing. */
+int ld_folder_place(const char *data_dir, const char *name, const char *file, const char *snapshot)
+{
+    char path[LD_PATH_MAX];
+
+    ld_folder_remove(data_dir, name);
+    if (ld_folder_path(data_dir, name, ".snapshot", path) != 0 || (rename(snapshot, path) != 0 && errno != ENOENT))
+        return -1;
+    if (ld_folder_path(data_dir, name, ".db", path) == 0 && rename(file, path) == 0 && sync_folder(data_dir) == 0)
+        return 0;
+    const int error = errno;
+    ld_folder_remove(data_dir, name);
+    errno = error;
+    return -1;
+}
+
 /* Doing it twice is fine. After 0 the tenant is gone for every later start, whatever happens to this one. The marker
  * is empty: its name says all. A failure before the sync may still leave it there, and the next start would finish a
  * removal that this one has refused. */

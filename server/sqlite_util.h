@@ -49,6 +49,8 @@ int ld_db_open(struct sqlite3 **out, const char *path, const struct ld_db_format
 int ld_db_open_readonly(struct sqlite3 **out, const char *path, const struct ld_db_format *format, char *why);
 /* One more of those. */
 int ld_db_connect_readonly(struct sqlite3 **out, const char *path, char *why);
+/* Whether the schema is what the migrations make: LD_STORE_FOREIGN when not. */
+int ld_db_check_schema(struct sqlite3 *db, const struct ld_db_format *format, char *why);
 
 /* One more connection to a file that ld_db_open holds, for reading and checkpoints. */
 int ld_db_connect(struct sqlite3 **out, const char *path, char *why);

@@ -40,6 +40,10 @@ struct ld_store {
     int n_idle;
 };
 
+/* In the order in which ld_store_row_of reads them; the row borrows from the statement until its next step. */
+#define LD_ROW_COLUMNS "seq, at, type, decision, user, arm, reward, reset, text, answer"
+struct ld_row ld_store_row_of(struct sqlite3_stmt *stmt);
+
 /* A reading connection of one's own until given back. NULL on failure, *status says which. */
 /* For one query or one checkpoint at a time. */
 struct ld_conn *ld_store_borrow(struct ld_store *s, int *status);

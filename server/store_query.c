@@ -18,8 +18,7 @@
 
 #include "event.h"
 
-/* In the order in which row_of reads them. */
-#define COLUMNS "seq, at, type, decision, user, arm, reward, reset, text, answer"
+#define COLUMNS LD_ROW_COLUMNS
 
 /* Types are written as numbers because partial indexes are chosen by literals: 1 configured, 4 decided, 5
  * rewarded, 7 expired, 8 activated (event.h; stored, hence never renumbered). */
@@ -106,7 +105,7 @@ static double number_of(sqlite3_stmt *stmt, int column)
 /* --- the log ----------------------------------------------------------------------------------------- */
 
 /* Valid until the next step. n_text is asked after the text, as SQLite wants it, so that both are of one encoding. */
-static struct ld_row row_of(sqlite3_stmt *stmt)
+struct ld_row ld_store_row_of(sqlite3_stmt *stmt)
 {
     struct ld_row row = {.seq = (uint64_t)sqlite3_column_int64(stmt, 0),
                          .at_ms = sqlite3_column_int64(stmt, 1),
@@ -128,7 +127,7 @@ static int each_row(struct query *q, int (*fn)(void *arg, const struct ld_row *r
 {
     int rc, answer = 0;
     while (answer == 0 && (rc = sqlite3_step(q->stmt)) == SQLITE_ROW) {
-        struct ld_row row = row_of(q->stmt);
+        struct ld_row row = ld_store_row_of(q->stmt);
         if (row.text == NULL)
             return LD_STORE_NOMEM;
         answer = fn(arg, &row);

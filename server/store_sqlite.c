@@ -140,6 +140,11 @@ void ld_store_close(struct ld_store *s)
     free(s);
 }
 
+int ld_store_check_schema(struct ld_store *s, char *why)
+{
+    return ld_db_check_schema(s->db, &format, why);
+}
+
 /* --- writing ----------------------------------------------------------------------------------------- */
 
 /* Borrowed: rows live until the step, and bindings are cleared after it. */
