@@ -70,30 +70,42 @@ static struct ld_erasure *erasure_new(struct ld_tenant *t, struct ld_op *op)
     return x;
 }
 
-/* The old engine's build stays open in the log, for the new engine; here nobody works on it. */
-static int start(struct ld_tenant *t, struct ld_op *op)
+static bool give_job(struct ld_tenant *t)
 {
-    t->erasure = erasure_new(t, op);
-    if (t->erasure == NULL)
-        return KB_ENOMEM;
     if (t->world->sched == NULL) {
         t->erasure->is_ok = ld_fold_catch_up(&t->erasure->fold);
         ld_tenant_tell_writer(t, LD_OP_ERASED);
-        return KB_OK;
+        return true;
     }
     ld_tenant_hold(t);
     if (ld_sched_long_work(t->world->sched, run, t) == 0)
-        return KB_OK;
+        return true;
     ld_tenant_release(t);
-    erasure_free(t->erasure);
-    t->erasure = NULL;
-    return KB_ENOMEM;
+    return false;
+}
+
+/* NULL, or what stood in the way. The build that is begun stays open in the log, for the new engine: from before it is
+ * begun there is an erasure under way, so nobody works on it here. */
+static const char *start(struct ld_tenant *t, struct ld_op *op)
+{
+    const char *why = NULL;
+
+    t->erasure = erasure_new(t, op);
+    if (t->erasure == NULL)
+        return "out of memory; nothing was erased";
+    if (ld_batch_begin_erasure(t) != KB_OK || !ld_batch_flush(t))
+        why = "the commit failed; nothing was erased";
+    else if (!give_job(t))
+        why = "out of memory; nothing was erased";
+    if (why != NULL) {
+        erasure_free(t->erasure);
+        t->erasure = NULL;
+    }
+    return why;
 }
 
 int ld_erase_expand(struct ld_tenant *t, struct ld_op *op)
 {
-    int rc;
-
     ld_batch_flush(t);
     if (t->erasure != NULL) {
         ld_op_refuse_busy(op, "another user of the tenant is being erased");
@@ -103,14 +115,10 @@ int ld_erase_expand(struct ld_tenant *t, struct ld_op *op)
         ld_problem_set(&op->problem, 404, "the tenant has no data of user '%.100s'", op->user);
         return 0;
     }
-    if (ld_batch_begin_erasure(t) != KB_OK || !ld_batch_flush(t)) {
-        ld_op_refuse_busy(op, "the commit failed; nothing was erased");
-        return 0;
-    }
-    rc = start(t, op);
-    if (rc == KB_OK)
+    const char *why = start(t, op);
+    if (why == NULL)
         return LD_KEPT;
-    ld_op_refuse_busy(op, "out of memory; nothing was erased");
+    ld_op_refuse_busy(op, why);
     return 0;
 }
 
@@ -212,13 +220,18 @@ static void answer(struct ld_erasure *x, bool is_ok)
     x->op->done(x->op);
 }
 
-/* A change of the model that came in between has begun its own build: one more round. */
+/* A change of the model that came in between has begun its own build: one more round. Without an open build there is
+ * nothing to finish, and never will be. */
 static bool needs_round(struct ld_erasure *x)
 {
     struct kb_build_state state;
 
     kb_engine_build_state(x->fold.engine, &state);
-    return !state.is_done;
+    if (!state.is_open) {
+        snprintf(x->fold.why, sizeof x->fold.why, "the rebuild that was begun for it is gone from the log");
+        x->is_ok = false;
+    }
+    return state.is_open && !state.is_done;
 }
 
 static bool run_again(struct ld_tenant *t)
@@ -253,7 +266,7 @@ int ld_erased_expand(struct ld_tenant *t, struct ld_op *op)
         if (run_again(t))
             return 0;
     }
-    is_ok = is_ok && commit(x);
+    is_ok = is_ok && x->is_ok && commit(x);
     if (is_ok)
         atomic_store(&t->must_scrub, !ld_store_scrub(t->store));
     t->erasure = NULL;
