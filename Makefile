@@ -189,4 +189,4 @@ help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 20
 
 -include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(OUT)/server/main.d $(CTL_OBJ:.o=.d) $(PAPER_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d)
--include $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d) $(BENCH_LIB:.o=.d)
+-include $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d) $(FUZZ_TESTS:=.d) $(FUZZ_OBJ:.o=.d) $(BENCH_LIB:.o=.d)

@@ -148,6 +148,7 @@ int main(int argc, char **argv)
     Suite *suite = suite_create("corpus");
     TCase *each = tcase_create("every target");
 
+    tcase_set_timeout(each, 300); /* under a sanitizer, on a busy machine */
     tcase_add_loop_test(each, the_corpus_and_its_mutants_find_nothing, 0, (int)N_TARGETS);
     suite_add_tcase(suite, each);
     SRunner *runner = srunner_create(suite);
