@@ -11,6 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "access.h"
+
 /* Whether the header's media type is `type`, parameters such as charset aside. "application/jsonx" is another type:
  * what follows the name must end it. */
 static bool is_media(const char *header, const char *type)
@@ -53,23 +55,22 @@ bool ld_request_has_label(const struct ld_request *r)
     return !is_unlabelled(r, ld_request_header(r, "Content-Type"));
 }
 
-/* The name in the path goes before the header, the header before `default`. The hold outlives a deletion: ops
- * submitted afterwards are answered 404 by the tenant itself. A name that no tenant can have is simply not found; in
- * the text it is cut to what a valid one may have. */
+/* The name in the path goes before the header, the header before the key's own tenant, that before `default`. */
+const char *ld_api_tenant_name(const struct ld_request *r, const char *name)
+{
+    return name[0] != '\0' ? name : ld_access_tenant(r);
+}
+
+/* Dispatch has found it, and opened it where it was not in memory. The hold outlives a deletion: ops submitted
+ * afterwards are answered 404 by the tenant itself. A name that no tenant can have is simply not found. */
 struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name)
 {
-    if (name[0] == '\0') {
-        const char *header = ld_request_header(r, "Laplaced-Tenant");
-        name = header != NULL ? header : "default";
-    }
-    struct ld_tenant *t = ld_tenants_find(app->tenants, name);
-    if (t == NULL) {
-        struct ld_problem p;
-        ld_problem_init(&p);
-        ld_problem_set(&p, 404, "there is no tenant \"%.64s\"", name);
-        ld_reply_problem(r, &p);
-    }
-    return t;
+    struct ld_tenant *t = ld_request_context(r);
+    (void)app;
+    if (t != NULL)
+        return ld_tenant_hold(t);
+    ld_access_no_tenant(r, ld_api_tenant_name(r, name));
+    return NULL;
 }
 
 /* The doc keeps what the decoders point into, so it belongs to the op and dies with it; the body itself may go as

@@ -20,7 +20,7 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
     {"listen", "HOST:PORT", LD_OPTION_ADDRESS, FIELD(listen), 0, 0, "127.0.0.1:8080",
      "numeric address, [::1]:8080 for IPv6; port 0 takes any free one"},
     {"admin-key-file", "FILE", LD_OPTION_TEXT, FIELD(admin_key_file), 0, 0, "",
-     "keys that clients must show, one a line; needed off loopback"},
+     "admin keys, one a line; off loopback a key is needed, there or made by the API"},
     {"threads", "N", LD_OPTION_COUNT, FIELD(threads), 0, 256, "0", "threads that serve HTTP; 0: one per core"},
     {"max-body", "BYTES", LD_OPTION_SIZE, FIELD(max_body), 1024, 1u << 30, "1M", "largest body of ordinary requests"},
     {"max-observe-body", "BYTES", LD_OPTION_SIZE, FIELD(max_observe_body), 1024, 1u << 30, "16M",
@@ -37,8 +37,12 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
     {"snapshot-events", "N", LD_OPTION_COUNT, FIELD(snapshot_events), 1, 1ull << 40, "10000", "log rows between snapshots"},
     {"inline-work", "N", LD_OPTION_COUNT, FIELD(inline_work), 0, 1ull << 50, "20000000",
      "multiply-adds that a change of a model may take at once; more is done in the background"},
+    {"memory-cap", "BYTES", LD_OPTION_SIZE, FIELD(memory_cap), 0, 1ull << 50, "0",
+     "memory of tenants beyond which idle ones are closed until their next request; 0: none"},
+    {"open-all", NULL, LD_OPTION_FLAG, FIELD(is_opening_all), 0, 1, "false",
+     "open every tenant at start, and refuse to start when one cannot be opened"},
     {"verify", NULL, LD_OPTION_FLAG, FIELD(is_verifying), 0, 1, "false",
-     "at start, compare snapshots with a fresh fold of the log"},
+     "compare snapshots with a fresh fold of the log; opens every tenant at start"},
     {"log-level", "LD_OPTION_LEVEL", LD_OPTION_LEVEL, FIELD(log_level), 0, 0, "info", "debug, info, warn or error"},
     {"drain-timeout", "SECONDS", LD_OPTION_COUNT, FIELD(drain_timeout_s), 0, 3600, "30",
      "how long a stopping server waits for requests in flight"},
@@ -73,7 +77,7 @@ void ld_options_help(FILE *out)
     fprintf(out, "  %-26s print the version\n", "--version");
     fprintf(out, "  %-26s print this\n\n", "--help");
     fprintf(out, "A flag goes before its environment variable, that before a line of the configuration file.\n"
-                 "SIGTERM and SIGINT finish the requests in flight and stop; SIGHUP reads the keys again.\n");
+                 "SIGTERM and SIGINT finish the requests in flight and stop; SIGHUP reads the key file again.\n");
 }
 
 /* The value in force, spelled so that the parser reads it back. Sizes are printed in bytes, without a unit. */

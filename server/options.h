@@ -26,7 +26,8 @@ struct ld_options {
     uint64_t max_queue, max_pending, snapshot_events, inline_work;
     uint64_t log_level; /* enum ld_log_level */
     uint64_t drain_timeout_s;
-    bool is_verifying;
+    uint64_t memory_cap; /* 0: none */
+    bool is_verifying, is_opening_all;
     enum ld_option_source source[LD_MAX_OPTIONS]; /* by row of the table */
 };
 
@@ -35,6 +36,7 @@ int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*
 
 /* The rules between options: an address that others can reach wants keys. 0 or -1 with why. */
 int ld_options_check(const struct ld_options *o, char *why);
+void ld_options_refuse_keyless(const struct ld_options *o, char *why); /* why that address is refused */
 
 void ld_options_help(FILE *out);
 /* The options in force with their sources, as a configuration file would have them. */

@@ -28,13 +28,13 @@ enum ld_op_type {
     LD_OP_ACTIVATE,
     LD_OP_EXPIRE,
     LD_OP_SETTINGS,
-    LD_OP_REBUILD, /* the model anew from the history; answered when that has begun */
-    LD_OP_BUILT,   /* the tenant's own: a build has come back from its job */
-    LD_OP_ERASE,   /* a user's data; answered when they are gone */
-    LD_OP_ERASED,  /* the tenant's own: the job of that has ended */
-    LD_OP_VERIFY,  /* the model against a fold of the log; answered with what came of it */
+    LD_OP_REBUILD,  /* the model anew from the history; answered when that has begun */
+    LD_OP_BUILT,    /* the tenant's own: a build has come back from its job */
+    LD_OP_ERASE,    /* a user's data; answered when they are gone */
+    LD_OP_ERASED,   /* the tenant's own: the job of that has ended */
+    LD_OP_VERIFY,   /* the model against a fold of the log; answered with what came of it */
     LD_OP_VERIFIED, /* the tenant's own: the job of that has ended */
-    LD_OP_SAVED    /* the tenant's own: a snapshot's job has ended */
+    LD_OP_SAVED     /* the tenant's own: a snapshot's job has ended */
 };
 
 /* A unit of work for the writer, answered once by done(). The doc holds all memory of what it names. */
@@ -77,7 +77,9 @@ struct ld_world {
     size_t max_queue;         /* ops waiting per tenant before 503 */
     size_t max_pending;       /* open decisions per tenant before 503 */
     uint64_t snapshot_events; /* log rows between snapshots */
-    bool verify_on_start;     /* compare the snapshot's digest with a fresh fold */
+    bool verify_on_start;     /* compare the snapshot's digest with a fresh fold, whenever a tenant is opened */
+    bool open_on_start;       /* every tenant, and not at its first use */
+    size_t memory_cap;        /* of all tenants together: beyond it idle ones are closed; 0: none */
     double inline_work;       /* multiply-adds that a change of the model may take in the writer's turn */
 };
 
@@ -116,6 +118,11 @@ struct ld_store *ld_tenant_store(struct ld_tenant *t);
 bool ld_tenant_is_failing(const struct ld_tenant *t);    /* the last commit failed */
 bool ld_tenant_is_rebuilding(const struct ld_tenant *t); /* the writer builds a new model; the old one serves */
 size_t ld_tenant_queue_depth(const struct ld_tenant *t);
+
+/* Memory of the model, of the file's connections and of what waits, as of the writer's last turn. */
+size_t ld_tenant_bytes(const struct ld_tenant *t);
+/* Whether it may be closed: only for who has its one hold, and while nobody can get another. */
+bool ld_tenant_is_idle(const struct ld_tenant *t);
 
 /* For the scheduler: one turn of the writer (runs on the work pool), whether more waits afterwards; the expiry
  * timer's tick; the last snapshot and closing at shutdown (no op may be in flight). */

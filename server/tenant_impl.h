@@ -38,6 +38,7 @@ struct ld_tenant {
     atomic_bool is_doomed, is_failing, is_ticking; /* is_ticking: an expire op of the timer is on its way */
     atomic_bool must_scrub;                        /* the write-ahead log may hold what was erased */
     atomic_bool is_halting;                        /* no job of a build is to start any more */
+    atomic_size_t bytes;                           /* after the writer's last turn */
     _Atomic int64_t next_expiry_ms;
     _Atomic int64_t next_build_ms; /* a build waits for a turn from then on; INT64_MIN: none waits for the timer */
     struct ld_store *store;
@@ -64,12 +65,12 @@ struct ld_tenant {
     uint64_t seq;            /* last applied */
     struct ld_saving saving; /* its job is a thread's for long work, until its op has come */
     size_t n_pending;
-    int64_t locked_us, locked_cpu_us; /* since when the write lock is held */
-    enum kb_err build_rc; /* the job's, until its op */
-    int64_t build_us;     /* likewise: how long it ran */
-    struct ld_erasure *erasure; /* under way; the job's while it runs. NULL: none */
+    int64_t locked_us, locked_cpu_us;     /* since when the write lock is held */
+    enum kb_err build_rc;                 /* the job's, until its op */
+    int64_t build_us;                     /* likewise: how long it ran */
+    struct ld_erasure *erasure;           /* under way; the job's while it runs. NULL: none */
     struct ld_verification *verification; /* likewise */
-    uint64_t n_rewrites; /* times that lines of the log were changed or removed */
+    uint64_t n_rewrites;                  /* times that lines of the log were changed or removed */
     bool has_failed;  /* a commit of this turn did: the rest of the turn does not wait for the disk again */
     bool has_backlog; /* more windows have closed than one expire op takes */
 };
@@ -92,6 +93,9 @@ void ld_tenant_tell_writer(struct ld_tenant *t, enum ld_op_type type);
 /* erase.c, verify.c: one whose end the writer did not come to, with the tenant. */
 void ld_erasure_drop(struct ld_tenant *t);
 void ld_verification_drop(struct ld_tenant *t);
+
+/* tenant.c: after a turn of the writer, and when the tenant is opened. */
+void ld_tenant_weigh(struct ld_tenant *t);
 
 /* upkeep.c: after a turn of the writer. */
 void ld_tenant_upkeep(struct ld_tenant *t);
