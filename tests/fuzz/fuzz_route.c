@@ -1,4 +1,4 @@
-/* Method and path to a row of the table: what stands at {t} and {u} is cut right, and a path that is not served tells
+/* Method and path to a row of the table: what stands at {t}, {u} and {k} is cut right, and a path that is not served tells
  * its methods or none. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,12 @@
 static void check_row(const struct ld_route *route, const char *path)
 {
     char tenant[LD_PATH_TENANT_BYTES];
-    const char *user = ld_route_user(route, path);
+    const char *rest = ld_route_rest(route, path);
 
     ld_route_tenant(route, path, tenant);
     FUZZ_EXPECT(strlen(tenant) < sizeof tenant && strchr(tenant, '/') == NULL);
-    FUZZ_EXPECT((strstr(route->path, "{u}") == NULL) == (user[0] == '\0') || user >= path);
-    FUZZ_EXPECT(strlen(user) <= strlen(path));
+    FUZZ_EXPECT(strlen(rest) <= strlen(path) && (rest[0] == '\0' || rest > path));
+    FUZZ_EXPECT((strstr(route->path, "{u}") != NULL || strstr(route->path, "{k}") != NULL) == (rest[0] != '\0'));
 }
 
 int fuzz_route(const uint8_t *data, size_t n)
