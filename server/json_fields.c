@@ -16,6 +16,7 @@ static const struct ld_choice confs = {kb_conf_name, kb_conf_from_name};
 static const struct ld_choice forms = {kb_sketch_form_name, kb_sketch_form_from_name};
 static const struct ld_choice scores = {kb_score_name, kb_score_from_name};
 static const struct ld_choice rules = {kb_rule_name, kb_rule_from_name};
+static const struct ld_choice forgettings = {kb_forgetting_name, kb_forgetting_from_name};
 static const struct ld_choice aggregations = {kb_aggregation_name, kb_aggregation_from_name};
 
 #define AT(member) offsetof(struct ld_settings, member)
@@ -73,6 +74,9 @@ const struct ld_field ld_fields[] = {
     {"rule", "type", LD_CHOICE, AT(spec.rule.type), 0, 0, false, &rules},
     {"rule", "epsilon", LD_NUMBER, AT(spec.rule.epsilon), 0, 1, false, NULL},
     {"rule", "scale", LD_NUMBER, AT(spec.rule.scale), POSITIVE, NULL},
+    {"forgetting", "type", LD_CHOICE, AT(spec.forgetting.type), 0, 0, false, &forgettings},
+    {"forgetting", "discount", LD_NUMBER, AT(spec.forgetting.discount), INSIDE_UNIT, NULL},
+    {"forgetting", "half_life_s", LD_NUMBER, AT(spec.forgetting.half_life_s), 0.001, 1e9, false, NULL},
     {"", "pending", LD_PENDING, 0, 0, 0, false, NULL},
     {"", "reward_window_s", LD_WINDOW, AT(spec.reward_window_ms), 0.001, MAX_WINDOW_S, false, NULL},
     {"", "default_reward", LD_DEFAULT_REWARD, AT(spec.default_reward), 0, 0, false, NULL},

@@ -80,6 +80,7 @@ struct ld_world {
     bool verify_on_start;     /* compare the snapshot's digest with a fresh fold, whenever a tenant is opened */
     bool open_on_start;       /* every tenant, and not at its first use */
     size_t memory_cap;        /* of all tenants together: beyond it idle ones are closed; 0: none */
+    size_t tenant_quota;      /* bytes of one tenant's model, beyond which what would take more is refused; 0: none */
     double inline_work;       /* multiply-adds that a change of the model may take in the writer's turn */
 };
 
@@ -113,6 +114,8 @@ void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op);
 /* Consistent reading: the engine and settings are stable between lock and unlock. */
 const struct kb_engine *ld_tenant_read_lock(struct ld_tenant *t, const struct ld_settings **settings);
 void ld_tenant_read_unlock(struct ld_tenant *t);
+/* Under the read lock: a number that changes when the catalogue of arms does. */
+uint32_t ld_tenant_arms_epoch(const struct ld_tenant *t);
 struct ld_store *ld_tenant_store(struct ld_tenant *t);
 
 bool ld_tenant_is_failing(const struct ld_tenant *t);    /* the last commit failed */
