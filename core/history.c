@@ -368,7 +368,7 @@ enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r)
     h->n_observed = kb_get_double(r);
     h->unit = kb_get_double(r);
     KB_TRY(r->rc);
-    if (!(h->n_observed >= 0 && h->n_observed < 0x1p53 && isfinite(h->unit)) || !all_finite(h->x, n * h->dim) ||
+    if (!(h->n_observed > -1 && h->n_observed < 0x1p53 && isfinite(h->unit)) || !all_finite(h->x, n * h->dim) ||
         !all_finite(h->count, n) || !all_finite(h->sum, n) || !all_finite(h->halvings, n))
         return KB_ECORRUPT;
     h->n = n;

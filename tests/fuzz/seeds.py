@@ -17,6 +17,8 @@ MODELS = {
     "learned": {"algorithm": "coop-kernel-ucb", **DIMS, "user_kernel": {"type": "mmd", "features": 4, "refresh": 10}},
     "spectral": {"algorithm": "coop-kernel-ucb", **DIMS, "user_kernel": {"type": "spectral_rbf", "k": 2}},
     "last": {"algorithm": "gp-ucb", **DIMS, "aggregation": "last", "default_reward": 0.25, "reward_window_s": 1},
+    "fading": {"algorithm": "lk-gp-ucb", **DIMS, "forgetting": {"type": "discount", "discount": 0.9}},
+    "halving": {"algorithm": "ek-ucb", **DIMS, "forgetting": {"type": "half_life", "half_life_s": 0.01}},
     "median": {"algorithm": "gp-ucb", "arm_dim": 2, "arm_kernel": {"type": "rbf", "lengthscale": "median"}},
 }
 
