@@ -192,6 +192,7 @@ static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
     slot->reward = now;
     slot->has_reward = true;
     entry->is_reserved = false;
+    kb_pending_changed(&e->pending, entry);
     e->n_rewarded++;
     if (is_complete(e, entry))
         kb_pending_remove(&e->pending, entry);
@@ -318,6 +319,7 @@ static void apply_activated(struct kb_engine *e, const struct kb_event *ev)
     struct kb_pending_entry *entry = kb_pending_find(&e->pending, ev->as.activated.decision);
 
     entry->is_deferred = entry->is_reserved = false;
+    kb_pending_changed(&e->pending, entry);
 }
 
 /* Nothing to get ready. */

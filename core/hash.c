@@ -24,10 +24,29 @@ uint64_t kb_hash_bytes(uint64_t h, const void *data, size_t n)
 
 /* A product moves bits upwards only, so a rotation stands between two of them: else two doubles of one lane that change
  * their signs would leave the hash as it was. */
-static uint64_t mix(uint64_t lane, uint64_t word)
+uint64_t kb_hash_mix(uint64_t lane, uint64_t word)
 {
     lane += word * MULTIPLIER;
     return (lane << 31 | lane >> 33) * MULTIPLIER_2;
+}
+
+uint64_t kb_hash_mix_doubles(uint64_t h, const double *x, size_t n)
+{
+    uint64_t bits;
+
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&bits, &x[i], sizeof bits);
+        h = kb_hash_mix(h, bits);
+    }
+    return h;
+}
+
+/* Down as well as up, so that sums of such hashes differ in every bit. */
+uint64_t kb_hash_finish(uint64_t h)
+{
+    h = (h ^ h >> 32) * MULTIPLIER;
+    h = (h ^ h >> 29) * MULTIPLIER_2;
+    return h ^ h >> 32;
 }
 
 /* Lanes do not wait for each other's products. */
@@ -42,7 +61,7 @@ uint64_t kb_hash_array(uint64_t h, const void *data, size_t n)
         for (; n >= sizeof word; n -= sizeof word, at += sizeof word) {
             memcpy(word, at, sizeof word);
             for (size_t i = 0; i < N_LANES; i++)
-                lane[i] = mix(lane[i], word[i]);
+                lane[i] = kb_hash_mix(lane[i], word[i]);
         }
         for (size_t i = 0; i < N_LANES; i++)
             h = kb_hash_u64(h, lane[i]);

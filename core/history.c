@@ -182,6 +182,23 @@ size_t kb_history_find(const struct kb_history *h, uint32_t user, uint32_t arm, 
     return kb_history_find_at(h, user, arm, 0, x);
 }
 
+/* A row's part of the digest: kept with every change, so that a digest does not pass over a million rows. */
+static uint64_t row_digest(const struct kb_history *h, size_t row)
+{
+    const double value[3] = {h->count[row], h->sum[row], h->halvings[row]};
+    uint64_t k = kb_hash_mix(KB_HASH_INIT, row);
+
+    k = kb_hash_mix(k, (uint64_t)h->user[row] << 32 | h->arm[row]);
+    k = kb_hash_mix(k, h->level[row]);
+    k = kb_hash_mix_doubles(k, value, 3);
+    return kb_hash_finish(kb_hash_mix_doubles(k, h->x + row * h->dim, h->dim));
+}
+
+static uint64_t order_digest(const struct kb_history *h, size_t row)
+{
+    return kb_hash_finish(kb_hash_mix(kb_hash_mix(KB_HASH_INIT, row), h->first_seq[row]));
+}
+
 /* Appends the point without observations. Sequence numbers never fall, which is what kb_history_by_seq needs. */
 static size_t push_row(struct kb_history *h, uint32_t user, uint32_t arm, uint32_t level, const double *x, uint64_t seq)
 {
@@ -197,6 +214,8 @@ static size_t push_row(struct kb_history *h, uint32_t user, uint32_t arm, uint32
     h->sum[row] = 0;
     h->halvings[row] = 0;
     h->first_seq[row] = seq;
+    h->content += row_digest(h, row);
+    h->order += order_digest(h, row);
     return row;
 }
 
@@ -223,9 +242,11 @@ size_t kb_history_add_then(struct kb_history *h, uint32_t user, uint32_t arm, ui
     if (h->slot[i] == EMPTY)
         h->slot[i] = (uint32_t)push_row(h, user, arm, level, x, seq);
     size_t row = h->slot[i];
+    h->content -= row_digest(h, row);
     double weight = weight_then(h, row, halvings);
     h->count[row] += weight * d_count;
     h->sum[row] += weight * d_sum;
+    h->content += row_digest(h, row);
     h->n_observed += d_count;
     return row;
 }
@@ -298,12 +319,10 @@ void kb_history_view_close(struct kb_history *view)
 
 /* --- digest and snapshot ------------------------------------------------------------------------------ */
 
-/* Runs over the stored bytes of every field; the hash table is derived and left out. In the machine's
- * byte order: digests of the model are compared on one machine. */
+/* The hash table is derived and left out. By the bits of the machine: digests of the model are compared on one. */
 uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash)
 {
-    hash = kb_history_content_digest(h, hash);
-    return h->n > 0 ? kb_hash_array(hash, h->first_seq, h->n * sizeof *h->first_seq) : hash;
+    return kb_hash_u64(kb_history_content_digest(h, hash), h->order);
 }
 
 uint64_t kb_history_content_digest(const struct kb_history *h, uint64_t hash)
@@ -311,14 +330,7 @@ uint64_t kb_history_content_digest(const struct kb_history *h, uint64_t hash)
     hash = kb_hash_u64(kb_hash_u64(hash, h->n), h->dim);
     if (h->n == 0)
         return hash;
-    hash = kb_hash_array(hash, h->user, h->n * sizeof *h->user);
-    hash = kb_hash_array(hash, h->arm, h->n * sizeof *h->arm);
-    hash = kb_hash_array(hash, h->level, h->n * sizeof *h->level);
-    hash = kb_hash_array(hash, h->x, h->n * h->dim * sizeof *h->x);
-    hash = kb_hash_array(hash, h->count, h->n * sizeof *h->count);
-    hash = kb_hash_array(hash, h->sum, h->n * sizeof *h->sum);
-    hash = kb_hash_array(hash, h->halvings, h->n * sizeof *h->halvings);
-    return kb_hash_double(kb_hash_double(hash, h->n_observed), h->unit);
+    return kb_hash_double(kb_hash_double(kb_hash_u64(hash, h->content), h->n_observed), h->unit);
 }
 
 /* Format: dim, n, then one array per field (schema/snapshot.md). */
@@ -338,7 +350,6 @@ void kb_history_save(const struct kb_history *h, struct kb_writer *w)
     kb_put_double(w, h->unit);
 }
 
-/* A failure leaves room behind but no rows. */
 static bool all_finite(const double *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -347,6 +358,7 @@ static bool all_finite(const double *x, size_t n)
     return true;
 }
 
+/* A failure leaves room behind, and rows that are not to be read. */
 enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r)
 {
     enum kb_err rc;
@@ -372,6 +384,10 @@ enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r)
         !all_finite(h->count, n) || !all_finite(h->sum, n) || !all_finite(h->halvings, n))
         return KB_ECORRUPT;
     h->n = n;
+    for (size_t i = 0; i < n; i++) {
+        h->content += row_digest(h, i);
+        h->order += order_digest(h, i);
+    }
     fill_slots(h, h->slot, h->n_slots);
 out:
     return rc;

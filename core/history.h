@@ -31,8 +31,9 @@ struct kb_history {
     uint64_t *first_seq;  /* [n] ascending */
     uint32_t *slot;       /* hash table over rows */
     size_t n_slots;
-    double n_observed; /* t: observations, whatever is left of them */
-    double unit;       /* halvings at which weights are counted as 1; 0 without forgetting */
+    double n_observed;       /* t: observations, whatever is left of them */
+    uint64_t content, order; /* the digest: sums of hashes of the rows, and of the numbers of their events */
+    double unit;             /* halvings at which weights are counted as 1; 0 without forgetting */
 };
 
 void kb_history_init(struct kb_history *h, size_t dim);

@@ -110,10 +110,35 @@ struct kb_pending_entry *kb_pending_entry_new(const char *id, size_t n_slots, si
     entry->x = (void *)(block + sizeof *entry + slots_bytes);
     entry->id = memcpy(block + sizeof *entry + slots_bytes + x_bytes, id, id_bytes);
     entry->n_slots = n_slots;
+    entry->n_x = n_slots * dim;
     entry->bytes = bytes;
     for (size_t i = 0; i < n_slots; i++)
         entry->slot[i].x = entry->x + i * dim;
     return entry;
+}
+
+/* is_reserved is left out: it belongs to the batch in hand, not to what the log says. */
+static uint64_t entry_hash(const struct kb_pending_entry *entry)
+{
+    uint64_t h = kb_hash_str(KB_HASH_INIT, entry->id);
+
+    h = kb_hash_mix(h, entry->user);
+    h = kb_hash_mix(h, (uint64_t)entry->expires_at_ms);
+    h = kb_hash_mix(h, (uint64_t)entry->level << 1 | entry->is_deferred);
+    for (size_t i = 0; i < entry->n_slots; i++) {
+        const double value[2] = {entry->slot[i].reward, entry->slot[i].halvings};
+
+        h = kb_hash_mix(h, (uint64_t)entry->slot[i].arm << 1 | entry->slot[i].has_reward);
+        h = kb_hash_mix_doubles(h, value, 2);
+    }
+    return kb_hash_finish(kb_hash_mix_doubles(h, entry->x, entry->n_x));
+}
+
+void kb_pending_changed(struct kb_pending *p, struct kb_pending_entry *entry)
+{
+    p->digest -= entry->hash;
+    entry->hash = entry_hash(entry);
+    p->digest += entry->hash;
 }
 
 /* The bound is lowered at once, so that no deadline is missed between two scans. */
@@ -123,6 +148,8 @@ void kb_pending_insert(struct kb_pending *p, struct kb_pending_entry *entry)
     place(p->slot, p->n_slots, entry);
     p->n++;
     p->bytes += entry->bytes;
+    entry->hash = entry_hash(entry);
+    p->digest += entry->hash;
     if (entry->expires_at_ms < p->next_expiry_ms)
         p->next_expiry_ms = entry->expires_at_ms;
 }
@@ -169,6 +196,7 @@ void kb_pending_remove(struct kb_pending *p, struct kb_pending_entry *entry)
     }
     p->n--;
     p->bytes -= entry->bytes;
+    p->digest -= entry->hash;
     kb_free(entry);
     if (p->n == 0)
         p->next_expiry_ms = INT64_MAX;
@@ -198,33 +226,9 @@ int64_t kb_pending_next_expiry(const struct kb_pending *p)
     return p->next_expiry_ms;
 }
 
-/* is_reserved is left out: it belongs to the batch in hand, not to what the log says. */
-static uint64_t entry_digest(const struct kb_pending_entry *entry, size_t dim)
+uint64_t kb_pending_digest(const struct kb_pending *p, uint64_t h)
 {
-    uint64_t h = kb_hash_str(KB_HASH_INIT, entry->id);
-
-    h = kb_hash_u64(h, entry->user);
-    h = kb_hash_u64(h, (uint64_t)entry->expires_at_ms);
-    h = kb_hash_u64(h, (uint64_t)entry->level << 1 | entry->is_deferred);
-    for (size_t i = 0; i < entry->n_slots; i++) {
-        h = kb_hash_u64(h, entry->slot[i].arm);
-        h = kb_hash_u64(h, entry->slot[i].has_reward);
-        h = kb_hash_double(h, entry->slot[i].reward);
-        h = kb_hash_double(h, entry->slot[i].halvings);
-    }
-    return kb_hash_bytes(h, entry->x, entry->n_slots * dim * sizeof(double));
-}
-
-/* The sum of the entries' own hashes, so that a table grown in another order has the same digest. Loops over
- * slots, not over entries: O(table + entries * dim). Equal states have equal sums. */
-uint64_t kb_pending_digest(const struct kb_pending *p, size_t dim, uint64_t h)
-{
-    uint64_t sum = 0;
-
-    for (size_t i = 0; i < p->n_slots; i++)
-        if (p->slot[i] != NULL)
-            sum += entry_digest(p->slot[i], dim);
-    return kb_hash_u64(kb_hash_u64(h, p->n), sum);
+    return kb_hash_u64(kb_hash_u64(h, p->n), p->digest);
 }
 
 /* n, then per entry: id, number of slots, user, deadline, deferred, level, the slots, the vectors

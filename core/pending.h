@@ -37,6 +37,8 @@ struct kb_pending_entry {
     bool is_reserved; /* a reserved event waits to be applied to it */
     /* slots: 1 without a slate; bytes: of the whole block, for the memory figures */
     size_t n_slots, bytes;
+    size_t n_x;     /* length of x */
+    uint64_t hash;  /* its part of the digest */
     uint32_t level; /* that slot 0 teaches; the others of a slate teach level 0 */
     struct kb_pending_slot *slot;
     double *x; /* [n_slots][dim] */
@@ -46,6 +48,7 @@ struct kb_pending {
     struct kb_pending_entry **slot; /* open addressing by id; NULL = empty */
     /* power of two, or 0; entries; sum of their bytes */
     size_t n_slots, n, bytes;
+    uint64_t digest;                /* sum of the entries' hashes: the order of insertion is irrelevant */
     _Atomic int64_t next_expiry_ms; /* lower bound of the deadlines, INT64_MAX when empty */
 };
 
@@ -71,7 +74,10 @@ void kb_pending_remove(struct kb_pending *p, struct kb_pending_entry *entry); /*
 size_t kb_pending_expired(struct kb_pending *p, int64_t now_ms, const char **ids, size_t max);
 int64_t kb_pending_next_expiry(const struct kb_pending *p);
 
-uint64_t kb_pending_digest(const struct kb_pending *p, size_t dim, uint64_t h); /* order of insertion is irrelevant */
+/* After every change of an entry that is in the table. */
+void kb_pending_changed(struct kb_pending *p, struct kb_pending_entry *entry);
+
+uint64_t kb_pending_digest(const struct kb_pending *p, uint64_t h); /* O(1) */
 void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w);
 enum kb_err kb_pending_load(struct kb_pending *p, size_t dim, struct kb_reader *r);
 

@@ -52,7 +52,7 @@ char *ld_encode_arms(const struct kb_engine *e, size_t *n);
  * SIZE_MAX after the last. */
 size_t ld_put_arms(const struct kb_engine *e, size_t from, size_t most, struct ld_text *t);
 char *ld_encode_arms_summary(const struct kb_engine *e, size_t *n);
-/* The model in two steps: what is taken from the engine, O(m^2) and a pass over the history, and what is computed from
+/* The model in two steps: what is taken from the engine, O(m^2 + arms), and what is computed from
  * that, O(m^3 / 3), when nobody has to wait any more. 0, or -1 without memory: then nothing is to be ended. */
 struct ld_model_text {
     struct ld_text text;

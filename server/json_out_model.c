@@ -1,7 +1,8 @@
 /* What a tenant is and has learned: views of tenants, the model, statistics. Schemas: openapi.yaml.
  *
  * Called under the tenant's read lock: the engine does not move. Only ld_end_model, whose facts cost O(m^3 / 3) for m
- * points, wants none; the digest is a pass over the history, so both are asked for by name and not part of every view.
+ * points, wants none. The digest passes over the posterior and the catalogue; what it says of rows, open decisions and
+ * the graph is kept with every change.
  *
  * The configuration is shown twice: as it was given, defaults filled in, and as it is in force, where a median
  * lengthscale is a number and an exact representation may have become a dictionary. */
