@@ -181,6 +181,23 @@ void api_tenant_rebuild(struct ld_app *app, struct ld_request *r, const char *te
     }
 }
 
+/* POST /tenants/{t}/compact: answered when the log starts with a summary, which takes a fold of what goes. */
+void api_tenant_compact(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    struct ld_op *op = ld_api_op(r, LD_OP_COMPACT);
+    if (op == NULL)
+        return;
+    if (ld_decode_compact(op->doc, &op->keep_events, &op->problem) != 0) {
+        ld_api_refuse(r, op);
+        return;
+    }
+    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
+    if (t != NULL)
+        ld_api_submit(r, t, op);
+    else
+        ld_op_free(op);
+}
+
 /* DELETE /tenants/{t}/users/{u}: answered when nothing of the user is left, which takes a fold of the whole log. */
 void api_user_delete(struct ld_app *app, struct ld_request *r, const char *tenant)
 {

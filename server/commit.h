@@ -77,6 +77,10 @@ int ld_erase_expand(struct ld_tenant *t, struct ld_op *op);
 int ld_erased_expand(struct ld_tenant *t, struct ld_op *op);
 bool ld_erasure_is_waiting(const struct ld_tenant *t); /* for the tenant's build to come back from its job */
 
+/* compact.c */
+int ld_compact_expand(struct ld_tenant *t, struct ld_op *op);
+int ld_compacted_expand(struct ld_tenant *t, struct ld_op *op);
+
 /* commit_observe.c */
 int ld_observe_expand(struct ld_tenant *t, struct ld_op *op);
 void ld_observe_answer(struct ld_tenant *t, struct ld_op *op);

@@ -342,6 +342,8 @@ static const struct {
     [LD_OP_BUILT] = {expand_built, NULL, NULL},
     [LD_OP_ERASE] = {ld_erase_expand, NULL, NULL},
     [LD_OP_ERASED] = {ld_erased_expand, NULL, NULL},
+    [LD_OP_COMPACT] = {ld_compact_expand, NULL, NULL},
+    [LD_OP_COMPACTED] = {ld_compacted_expand, NULL, NULL},
 };
 
 /* A doomed tenant has nothing to say any more, whatever was asked. 0 means that the op is through with staging,

@@ -218,6 +218,7 @@ int ld_erase_expand(struct ld_tenant *t, struct ld_op *op)
         ld_problem_set(&op->problem, 404, "the tenant has no data of user '%.100s'", op->user);
         return 0;
     }
+    ld_compaction_cancel(t); /* it would bring back what goes */
     if (ld_batch_begin_erasure(t) != KB_OK || !ld_batch_flush(t)) {
         ld_op_refuse_busy(op, "the commit failed; nothing was erased");
         return 0;
@@ -288,6 +289,10 @@ static bool commit(struct ld_erasure *x)
         snprintf(x->why, sizeof x->why, "out of memory");
     if (is_ok && unlink(t->snapshot_path) != 0 && access(t->snapshot_path, F_OK) == 0) {
         snprintf(x->why, sizeof x->why, "the snapshot cannot be removed");
+        is_ok = false;
+    }
+    if (is_ok && !ld_compaction_clear(t)) { /* rows that a compaction has left may be the user's */
+        snprintf(x->why, sizeof x->why, "what was compacted cannot be deleted");
         is_ok = false;
     }
     if (is_ok)

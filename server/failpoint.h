@@ -4,7 +4,8 @@
  *   before_append   a batch is reserved, nothing is in the file
  *   after_commit    the batch is durable, not applied, not answered
  *   after_apply     applied, not answered
- *   mid_snapshot    the temporary snapshot file is written, not renamed */
+ *   mid_snapshot    the temporary snapshot file is written, not renamed
+ *   mid_compaction  after each step that changes the file: lines staged, the log's start moved, rows trimmed */
 #ifndef LD_FAILPOINT_H
 #define LD_FAILPOINT_H
 

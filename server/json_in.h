@@ -45,6 +45,8 @@ int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, boo
 
 int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_problem *p);
 
+int ld_decode_compact(struct ld_doc *doc, uint64_t *keep_events, struct ld_problem *p);
+
 /* One object, or the array that NDJSON makes. Events of type KB_EV_OBSERVED (seq and at_ms left 0). */
 int ld_decode_observe(struct ld_doc *doc, bool is_ndjson, uint32_t context_dim, uint32_t arm_dim, struct kb_event **out,
                       size_t *n, struct ld_problem *p);

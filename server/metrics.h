@@ -25,6 +25,7 @@ struct ld_metrics {
     struct ld_histogram write_lock;  /* holds of a tenant's write lock */
     struct ld_histogram build_time;  /* runs beside the writer: models, points that enter a dictionary */
     _Atomic uint64_t write_lock_cpu_max_us;
+    _Atomic uint64_t compactions;
     _Atomic uint64_t builds_running, build_failures;
     _Atomic uint64_t commits, committed_rows, commit_failures, snapshots, snapshot_failures;
     _Atomic uint64_t refused_busy; /* a queue was full */

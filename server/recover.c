@@ -15,6 +15,7 @@
 #include "hash.h"
 #include "log.h"
 #include "snapshot.h"
+#include "summary.h"
 
 #define MARK_LINES 16u
 
@@ -33,12 +34,18 @@ static void fail(struct fold *f, int rc, uint64_t seq, const char *what, const c
     snprintf(f->why, 512, "%.200s: event %llu %s: %.200s", f->db_path, (unsigned long long)seq, what, detail);
 }
 
-/* The configured event's spec is the first member of the settings it was decoded into (json_in.h). */
+/* The spec of a configured event, or of a summary's beginning, is the first member of the settings it was decoded into
+ * (json_in.h). */
 static void keep_settings(struct ld_recovered *to, const struct kb_event *ev)
 {
-    const void *spec = ev->as.configured.spec;
+    const void *spec = NULL;
 
-    to->settings = *(const struct ld_settings *)spec;
+    if (ev->type == KB_EV_CONFIGURED)
+        spec = ev->as.configured.spec;
+    else if (ev->type == KB_EV_SUMMARY && ev->as.summary->part == KB_PART_BEGIN)
+        spec = ev->as.summary->spec;
+    if (spec != NULL)
+        to->settings = *(const struct ld_settings *)spec;
 }
 
 /* The line's own number must be that of the row. Dimensions are those that the fold has reached. */
@@ -88,7 +95,7 @@ static int settings_row(void *arg, const struct ld_row *row)
     struct ld_doc *doc = NULL;
     struct kb_event ev;
 
-    if (decode_row(f, row, &doc, &ev) == 0 && ev.type == KB_EV_CONFIGURED)
+    if (decode_row(f, row, &doc, &ev) == 0)
         keep_settings(f->to, &ev);
     ld_doc_free(doc);
     return f->rc != 0;
@@ -106,6 +113,10 @@ static int fold_tail(struct ld_recovered *to, struct ld_store *store, const char
         return f.rc;
     if (rc != LD_STORE_OK)
         snprintf(why, 512, "%.400s: the log cannot be read", db_path);
+    if (rc == LD_STORE_OK && to->seq > 0 && !kb_engine_is_whole(to->engine)) {
+        snprintf(why, 512, "%.400s: the log begins with a summary that has no end, or no reset behind it", db_path);
+        rc = LD_STORE_CORRUPT;
+    }
     return rc;
 }
 

@@ -27,6 +27,7 @@ const struct ld_route ld_routes[] = {
     {"PATCH",  "/tenants/{t}/arms",     LD_BODY_PATCH,   false,  true,     api_arms_patch},
     {"GET",    "/tenants/{t}/arms",     LD_BODY_NONE,    false,  true,     api_arms_get},
     {"POST",   "/tenants/{t}/rebuild",  LD_BODY_NONE,    false,  false,    api_tenant_rebuild},
+    {"POST",   "/tenants/{t}/compact",  LD_BODY_JSON,    false,  false,    api_tenant_compact},
     {"DELETE", "/tenants/{t}/users/{u}", LD_BODY_NONE,   false,  false,    api_user_delete},
     {"GET",    "/tenants/{t}/model",    LD_BODY_NONE,    false,  true,     api_model},
     {"GET",    "/tenants/{t}/stats",    LD_BODY_NONE,    false,  true,     api_stats},

@@ -45,6 +45,7 @@ static void tenant_free(struct ld_tenant *t)
     ld_store_close(t->store);
     ld_tenant_take_build(t);
     ld_erasure_drop(t);
+    ld_compaction_drop(t);
     if (atomic_load(&t->is_doomed))
         ld_folder_remove(t->world->data_dir, t->name);
     kb_engine_free(t->engine);
@@ -94,6 +95,9 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
+    if (ld_store_has_leftovers(t->store, &t->has_leftovers) != LD_STORE_OK)
+        t->has_leftovers = false; /* the next compaction finds them */
+    atomic_store(&t->has_chores, t->has_leftovers);
     atomic_store(&t->must_scrub, ld_store_wal_bytes(t->store) > 0); /* of a process that died */
     kb_engine_set_inline_work(t->engine, t->world->inline_work);
     if (kb_engine_is_building(t->engine)) /* the last run did not come to its end: the timer's first turn lends it */

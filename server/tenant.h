@@ -31,7 +31,9 @@ enum ld_op_type {
     LD_OP_REBUILD, /* the model anew from the history; answered when that has begun */
     LD_OP_BUILT,   /* the tenant's own: a build has come back from its job */
     LD_OP_ERASE,   /* a user's data; answered when they are gone */
-    LD_OP_ERASED   /* the tenant's own: the job of that has ended */
+    LD_OP_ERASED,  /* the tenant's own: the job of that has ended */
+    LD_OP_COMPACT, /* the log; answered when it starts with a summary */
+    LD_OP_COMPACTED /* the tenant's own: the job of that has ended */
 };
 
 /* A unit of work for the writer, answered once by done(). The doc holds all memory of what it names. */
@@ -46,6 +48,7 @@ struct ld_op {
     bool is_named;               /* decided with the caller's id: look for an earlier one, keep the answer */
     struct ld_settings settings; /* SETTINGS */
     char user[KB_ID_MAX_BYTES + 1]; /* ERASE */
+    uint64_t keep_events;           /* COMPACT: of the last ones, so many stay as they are */
     struct ld_reward *rewards;   /* REWARDS */
     struct kb_event *events;     /* OBSERVE */
     size_t n;                    /* of rewards or events */

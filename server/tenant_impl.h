@@ -8,6 +8,7 @@
  *   upkeep.c            snapshots, WAL, expiry, healing
  *   background.c        models built beside the writer
  *   erase.c             a user's data taken out
+ *   compact.c           the log's beginning summarized (compact_fold.c: its job)
  *
  * Who may touch what: `lock` guards what readers see (engine, settings, dims_epoch) and is taken for writing by the
  * writer only; `queue_lock` guards the line; all below "the writer's own" belongs to the one writer job. */
@@ -32,6 +33,7 @@ struct ld_tenant {
     atomic_size_t n_holders;
     atomic_bool is_rebuilding;                     /* from the staging of a model change to the end of its batch */
     atomic_bool is_doomed, is_failing, is_ticking; /* is_ticking: an expire op of the timer is on its way */
+    atomic_bool has_chores;                        /* upkeep wants one more turn */
     atomic_bool must_scrub;                        /* the write-ahead log may hold what was erased */
     atomic_bool is_halting;                        /* no job of a build is to start any more */
     _Atomic int64_t next_expiry_ms;
@@ -63,6 +65,8 @@ struct ld_tenant {
     int64_t locked_us, locked_cpu_us; /* since when the write lock is held */
     enum kb_err build_rc; /* the job's, until its op */
     struct ld_erasure *erasure; /* under way; the job's while it runs. NULL: none */
+    struct ld_compaction *compaction; /* under way; partly the job's while that runs. NULL: none */
+    bool has_leftovers; /* the file has rows that are no part of the log any more */
     bool has_failed;  /* a commit of this turn did: the rest of the turn does not wait for the disk again */
     bool has_backlog; /* more windows have closed than one expire op takes */
 };
@@ -80,6 +84,16 @@ bool ld_tenant_take_build(struct ld_tenant *t);
 
 /* erase.c: an erasure whose end the writer did not come to, with the tenant. */
 void ld_erasure_drop(struct ld_tenant *t);
+
+/* compact.c. What upkeep does next about the log's length: whether it wants another turn. */
+enum ld_chore { LD_CHORE_NONE, LD_CHORE_NOW, LD_CHORE_LATER };
+enum ld_chore ld_compaction_step(struct ld_tenant *t);
+/* Events up to `wanted` are to go, for op (NULL: nobody waits). No other is under way. False: no memory. */
+bool ld_compaction_begin(struct ld_tenant *t, struct ld_op *op, uint64_t wanted);
+/* Something that cannot go on beside it is about to begin: it ends without effect, now or when its job comes back. */
+void ld_compaction_cancel(struct ld_tenant *t);
+bool ld_compaction_clear(struct ld_tenant *t); /* deletes all that is no part of the log; false: the disk refused */
+void ld_compaction_drop(struct ld_tenant *t);  /* with the tenant */
 
 /* upkeep.c: after a turn of the writer. */
 void ld_tenant_upkeep(struct ld_tenant *t);
