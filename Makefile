@@ -101,7 +101,7 @@ c-tests: core-tests server-tests tool-tests paper-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
-.PHONY: setup run paper test test-unit test-property test-http test-crash asan tsan lint layers format format-check bench bench-algorithms bench-stall docker install clean help
+.PHONY: setup run paper test test-unit test-property test-http test-crash asan tsan lint layers format format-check bench bench-algorithms bench-stall bench-commit docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	sh tools/setup.sh
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -147,6 +147,12 @@ bench: all $(OUT)/tests/bench/bench_core bench-algorithms ## figures of the core
 bench-algorithms: $(OUT)/tests/bench/bench_algorithms ## each preset's decisions and updates beside dgemm and dtrsm (docs/SPEED.md)
 	@mkdir -p $(BUILD)/bench
 	$(OUT)/tests/bench/bench_algorithms $(BUILD)/bench/algorithms.jsonl
+bench-commit: all $(OUT)/tests/bench/nosync.so ## durable throughput over clients, beside bare fdatasync and a server without fsync (docs/SPEED.md)
+	@mkdir -p $(BUILD)/bench
+	$(PYTHON) tests/bench/commit.py $(OUT) $(BUILD)/bench/commit.json $(ARGS)
+$(OUT)/tests/bench/nosync.so: tests/bench/nosync.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -fPIC -shared -o $@ $<
 bench-stall: all $(OUT)/tests/bench/bench_stall ## decisions beside updates over a history of a million events (docs/SPEED.md)
 	@mkdir -p $(BUILD)/bench
 	folder=$$(mktemp -d) && $(OUT)/tests/bench/bench_stall $(OUT)/laplaced $$folder/data $(BUILD)/bench/stall.json $(ARGS); \
@@ -165,5 +171,5 @@ clean: ## remove build/
 help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 20
 
--include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(CTL_OBJ:.o=.d) $(PAPER_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d)
+-include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(OUT)/server/main.d $(CTL_OBJ:.o=.d) $(PAPER_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d)
 -include $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d) $(BENCH_LIB:.o=.d)

@@ -31,6 +31,24 @@ static uint64_t load_le(const unsigned char *at, size_t n_bytes)
     return v;
 }
 
+/* Arrays of n items of `size` bytes, to the format and from it: on a little-endian machine they stand in memory as they
+ * stand in the file. Neither may be NULL unless n is 0. */
+static void store_items(unsigned char *at, const void *items, size_t n, size_t size)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (n > 0)
+        memcpy(at, items, n * size);
+#else
+    for (size_t i = 0; i < n * size; i++)
+        at[i] = ((const unsigned char *)items)[i / size * size + (size - 1 - i % size)];
+#endif
+}
+
+static void load_items(void *items, const unsigned char *at, size_t n, size_t size)
+{
+    store_items(items, at, n, size); /* its own inverse */
+}
+
 /* --- writer ---------------------------------------------------------------------------------------- */
 
 /* Nothing is allocated before the first put. */
@@ -102,11 +120,8 @@ void kb_put_doubles(struct kb_writer *w, const double *v, size_t n)
 {
     kb_put_u64(w, n);
     unsigned char *at = extend(w, n, 8);
-    for (size_t i = 0; at != NULL && i < n; i++) {
-        uint64_t bits;
-        memcpy(&bits, &v[i], sizeof bits);
-        store_le(at + 8 * i, bits, 8);
-    }
+    if (at != NULL)
+        store_items(at, v, n, 8);
 }
 
 /* Four bytes an item: interned indices are 32-bit everywhere. */
@@ -114,16 +129,16 @@ void kb_put_u32s(struct kb_writer *w, const uint32_t *v, size_t n)
 {
     kb_put_u64(w, n);
     unsigned char *at = extend(w, n, 4);
-    for (size_t i = 0; at != NULL && i < n; i++)
-        store_le(at + 4 * i, v[i], 4);
+    if (at != NULL)
+        store_items(at, v, n, 4);
 }
 
 void kb_put_u64s(struct kb_writer *w, const uint64_t *v, size_t n)
 {
     kb_put_u64(w, n);
     unsigned char *at = extend(w, n, 8);
-    for (size_t i = 0; at != NULL && i < n; i++)
-        store_le(at + 8 * i, v[i], 8);
+    if (at != NULL)
+        store_items(at, v, n, 8);
 }
 
 /* --- reader ---------------------------------------------------------------------------------------- */
@@ -198,30 +213,32 @@ static const unsigned char *take_array(struct kb_reader *r, size_t n, size_t siz
     return take(r, n, size);
 }
 
+/* Such an array, or zeros after an error. */
+static void take_items(struct kb_reader *r, void *out, size_t n, size_t size)
+{
+    const unsigned char *at = take_array(r, n, size);
+    if (at != NULL)
+        load_items(out, at, n, size);
+    else if (n > 0)
+        memset(out, 0, n * size);
+}
+
 /* The caller's n is the expected count, so a file cannot make this write past `out`. */
 void kb_get_doubles(struct kb_reader *r, double *out, size_t n)
 {
-    const unsigned char *at = take_array(r, n, 8);
-    for (size_t i = 0; i < n; i++) {
-        uint64_t bits = at != NULL ? load_le(at + 8 * i, 8) : 0;
-        memcpy(&out[i], &bits, sizeof bits);
-    }
+    take_items(r, out, n, 8);
 }
 
 /* Four bytes an item; zeros after an error. */
 void kb_get_u32s(struct kb_reader *r, uint32_t *out, size_t n)
 {
-    const unsigned char *at = take_array(r, n, 4);
-    for (size_t i = 0; i < n; i++)
-        out[i] = at != NULL ? (uint32_t)load_le(at + 4 * i, 4) : 0;
+    take_items(r, out, n, 4);
 }
 
 /* As kb_get_doubles: zeros after an error, and the stored count must be n. */
 void kb_get_u64s(struct kb_reader *r, uint64_t *out, size_t n)
 {
-    const unsigned char *at = take_array(r, n, 8);
-    for (size_t i = 0; i < n; i++)
-        out[i] = at != NULL ? load_le(at + 8 * i, 8) : 0;
+    take_items(r, out, n, 8);
 }
 
 /* The bound is the caller's knowledge of what is possible: a damaged count must not become an allocation. */

@@ -84,21 +84,9 @@ enum kb_err kb_build_reserve(struct kb_build *b, size_t n_rows, size_t n_users)
     return b->rows.count != NULL && b->rows.sum != NULL && b->node_of != NULL ? KB_OK : KB_ENOMEM;
 }
 
-/* Rows are never moved in their arrays or changed, so the arrays can be shared; a table of their places is not needed:
- * a build finds rows by their first event alone. */
-static void borrow_arrays(struct kb_history *rows, const struct kb_history *h)
-{
-    rows->dim = h->dim;
-    rows->user = h->user;
-    rows->arm = h->arm;
-    rows->level = h->level;
-    rows->x = h->x;
-    rows->first_seq = h->first_seq;
-}
-
 void kb_build_take_view(struct kb_build *b, const struct kb_history *h, const uint32_t *node_of, size_t n_users)
 {
-    borrow_arrays(&b->rows, h);
+    kb_history_borrow(&b->rows, h);
     b->rows.n = h->n;
     b->rows.n_observed = h->n_observed;
     if (h->n > 0) {
@@ -152,7 +140,7 @@ static enum kb_err teach_taken(struct kb_build *b)
 /* The two lists change places: the worker's is empty, and the writer goes on with it. */
 void kb_build_hand_over(struct kb_build *b, const struct kb_history *h)
 {
-    borrow_arrays(&b->rows, h); /* they may have moved, and rows taught may be new */
+    kb_history_borrow(&b->rows, h); /* arrays may have moved, and rows taught may be new */
     if (b->n_taught < b->n_taken)
         return;
     struct kb_delta *list = b->taken;
@@ -266,7 +254,7 @@ enum kb_err kb_build_complete(struct kb_build *b, const struct kb_history *h, co
 
     if (!has_atoms(b, atoms, n))
         KB_TRY(fill_as_told(b, atoms, n));
-    borrow_arrays(&b->rows, h);
+    kb_history_borrow(&b->rows, h);
     KB_TRY(teach_taken(b));
     kb_build_hand_over(b, h);
     KB_TRY(teach_taken(b));

@@ -55,10 +55,10 @@ enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *ne
  * when nothing has been learned yet, or when a reset is on its way. */
 enum kb_err kb_engine_rebuild(struct kb_engine *e, uint64_t seq, struct kb_event *next);
 
-/* Taking data out of a model (server/erase.c): `begin` is a reset that is begun in every case, under the values to come.
- * Another engine folds the log, without what is to go and quietly, over that event and to the end; its build is run;
- * and `finish` is called on it for the event that puts it in force. The evidence is that of `served`, the engine that
- * it takes the place of: it bounds a sum over more observations, and each term of that sum is positive. */
+/* Taking data out of a model (server/erase.c): `begin` is a reset that is begun in every case, under the values to
+ * come. Another engine folds the log, without what is to go and quietly, over that event and to the end; its build is
+ * run; and `finish` is called on it for the event that puts it in force. The evidence is that of `served`, the engine
+ * that it takes the place of: it bounds a sum over more observations, and each term of that sum is positive. */
 enum kb_err kb_engine_begin_erasure(struct kb_engine *served, struct kb_event *next);
 enum kb_err kb_engine_finish_erasure(struct kb_engine *e, const struct kb_engine *served, struct kb_event *next);
 
@@ -88,11 +88,11 @@ void kb_engine_publish(struct kb_engine *e);           /* exclusive, O(1) */
 
 /* Long work beside the engine (build.h). Where a change of the model takes more multiply-adds than `work` (from the
  * start: KB_INLINE_WORK), its event only begins it, and a build is open until a second event finishes it. In between
- * the writer, after a batch: lends the build (NULL: nothing to do for a worker now), has it run by any one thread, without
- * any lock, takes it back, and asks kb_engine_due, which tells the event that finishes it once all is done; while much was
- * learned meanwhile there is more to lend. A run ends with KB_OK, KB_ECANCELLED, or KB_ENOMEM and the like, after which
- * the build may be lent again. An engine with an open build cannot be saved (KB_EBUSY); folding its log up to here
- * opens the same build. */
+ * the writer, after a batch: lends the build (NULL: nothing to do for a worker now), has it run by any one thread,
+ * without any lock, takes it back, and asks kb_engine_due, which tells the event that finishes it once all is done;
+ * while much was learned meanwhile there is more to lend. A run ends with KB_OK, KB_ECANCELLED, or KB_ENOMEM and the
+ * like, after which the build may be lent again. An engine with an open build cannot be saved (KB_EBUSY); folding its
+ * log up to here opens the same build. */
 #define KB_INLINE_WORK 2e7
 void kb_engine_set_inline_work(struct kb_engine *e, double work);
 struct kb_build;
@@ -222,5 +222,14 @@ uint64_t kb_engine_content_digest(const struct kb_engine *e);
 /* Snapshot body (schema/snapshot.md) and back; load wants a new engine. KB_EVERSION, KB_ECORRUPT, KB_ENOMEM. */
 enum kb_err kb_engine_save(const struct kb_engine *e, struct kb_writer *w);
 enum kb_err kb_engine_load(struct kb_engine *e, const void *data, size_t n);
+
+/* The same for another thread to write, beside a writer that goes on. It holds the state as it stood when it was
+ * taken: what still changes is copied (O(rows) at the speed of memory, and the posterior), what does not is shared, and
+ * held back from being freed until the writer drops it. Drop it before the engine is freed. KB_EBUSY, KB_ENOMEM.
+ */
+struct kb_snapshot;
+enum kb_err kb_engine_take_snapshot(struct kb_engine *e, struct kb_snapshot **out);  /* writer */
+enum kb_err kb_snapshot_save(const struct kb_snapshot *d, struct kb_writer *w); /* any thread */
+void kb_engine_drop_snapshot(struct kb_engine *e, struct kb_snapshot *d);       /* writer; NULL is fine */
 
 #endif

@@ -124,7 +124,7 @@ static void get_spec(struct kb_reader *r, struct kb_spec *s)
     s->seed = kb_get_u64(r);
 }
 
-static void put_ids(struct kb_writer *w, const struct kb_ids *ids)
+void kb_engine_put_ids(const struct kb_ids *ids, struct kb_writer *w)
 {
     kb_put_u64(w, ids->n);
     kb_put_u64(w, ids->n_bytes);
@@ -151,20 +151,17 @@ static enum kb_err get_ids(struct kb_reader *r, struct kb_ids *ids)
     return rc != KB_OK ? rc : r->rc;
 }
 
-enum kb_err kb_engine_save(const struct kb_engine *e, struct kb_writer *w)
+void kb_engine_put_head(const struct kb_engine *e, struct kb_writer *w)
 {
-    if (e->build != NULL || e->draft != NULL)
-        return KB_EBUSY;
     kb_put_u64(w, ENGINE_FORMAT);
     kb_put_u64(w, e->seq);
     kb_put_u64(w, e->version);
     put_spec(w, &e->configured);
     put_spec(w, &e->spec);
-    put_ids(w, &e->users);
-    put_ids(w, &e->arm_ids);
-    kb_arms_save(&e->arms, e->spec.arm_dim, w);
-    kb_user_graph_save(&e->graph, w);
-    kb_history_save(&e->history, w);
+}
+
+void kb_engine_put_tail(const struct kb_engine *e, struct kb_writer *w)
+{
     kb_pending_save(&e->pending, kb_engine_dim(e), w);
     kb_put_u64(w, e->n_decided);
     kb_put_u64(w, e->n_rewarded);
@@ -175,6 +172,19 @@ enum kb_err kb_engine_save(const struct kb_engine *e, struct kb_writer *w)
     kb_put_double(w, e->reset_count);
     kb_put_double(w, e->reward_sum);
     kb_posterior_save(e->posterior, w);
+}
+
+enum kb_err kb_engine_save(const struct kb_engine *e, struct kb_writer *w)
+{
+    if (e->build != NULL || e->draft != NULL)
+        return KB_EBUSY;
+    kb_engine_put_head(e, w);
+    kb_engine_put_ids(&e->users, w);
+    kb_engine_put_ids(&e->arm_ids, w);
+    kb_arms_save(&e->arms, e->spec.arm_dim, w);
+    kb_user_graph_save(&e->graph, w);
+    kb_history_save(&e->history, w);
+    kb_engine_put_tail(e, w);
     return w->rc;
 }
 

@@ -13,6 +13,7 @@
  *   engine_decide.c decide and its scratch
  *   engine_read.c   getters, counts, digest
  *   engine_codec.c  snapshot body
+ *   engine_snapshot.c  the same for another thread to write
  *
  * State is what the log says; `staged` is what reserve has got ready for events not yet applied. */
 #ifndef KB_ENGINE_IMPL_H
@@ -73,7 +74,7 @@ struct kb_draft {
     size_t n_nodes, cap_nodes;
     struct kb_ev_link *link; /* [n_links] */
     size_t n_links, cap_links;
-    size_t n_arms; /* that rows and decisions have named: the largest number + 1 */
+    size_t n_arms; /* that rows have named: the largest number + 1 */
 };
 
 #define KB_MAX_WAITING 64u
@@ -206,6 +207,11 @@ enum kb_err kb_engine_plan_finish(struct kb_engine *e, struct kb_event *next);
 enum kb_err kb_engine_plan_waiting(struct kb_engine *e, struct kb_event *next);
 /* The dictionary event that a learning event brings with it. */
 enum kb_err kb_engine_follow_learning(struct kb_engine *e, const struct kb_event *ev, struct kb_event *next);
+
+/* Parts of the snapshot body (engine_codec.c), which kb_snapshot_save puts together as kb_engine_save does. */
+void kb_engine_put_head(const struct kb_engine *e, struct kb_writer *w);
+void kb_engine_put_ids(const struct kb_ids *ids, struct kb_writer *w);
+void kb_engine_put_tail(const struct kb_engine *e, struct kb_writer *w);
 
 /* Median lengthscales (engine_lengthscale.c): moves those of *spec that follow the data to what the history, and the
  * catalogue as `arms_event` (may be NULL) will leave it, say. *has_moved: by more than 5 %. KB_ENOMEM. */

@@ -231,6 +231,18 @@ size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq)
     return lo < h->n && h->first_seq[lo] == seq ? lo : SIZE_MAX;
 }
 
+/* Rows are never moved within their arrays, and larger arrays take their place (grow), so who keeps the old ones from
+ * being freed may go on reading them. */
+void kb_history_borrow(struct kb_history *view, const struct kb_history *h)
+{
+    view->dim = h->dim;
+    view->user = h->user;
+    view->arm = h->arm;
+    view->level = h->level;
+    view->x = h->x;
+    view->first_seq = h->first_seq;
+}
+
 /* --- digest and snapshot ------------------------------------------------------------------------------ */
 
 /* Runs over the stored bytes of every field; the hash table and t are derived and left out. In the machine's

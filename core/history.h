@@ -52,6 +52,10 @@ size_t kb_history_add_at(struct kb_history *h, uint32_t user, uint32_t arm, uint
 /* Row first taught by the event `seq`, or SIZE_MAX. O(log n). */
 size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq);
 
+/* Lets a view look at the arrays that never change once a row stands in them: all but count and sum. A table of the
+ * rows' places is not among them: the view finds rows by their first event alone. */
+void kb_history_borrow(struct kb_history *view, const struct kb_history *h);
+
 uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash);
 uint64_t kb_history_content_digest(const struct kb_history *h, uint64_t hash); /* without the numbers of events */
 /* Rows in their order; the hash table is made anew by load. */

@@ -18,6 +18,7 @@ void api_tenant_delete(struct ld_app *app, struct ld_request *r, const char *ten
 void api_user_delete(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_tenant_rebuild(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_tenant_compact(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_tenant_verify(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_graph_put(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_graph_patch(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_graph_get(struct ld_app *app, struct ld_request *r, const char *tenant);
@@ -27,6 +28,10 @@ void api_arms_get(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_model(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_stats(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_events(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_export(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_import(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_snapshot_post(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_snapshot_put(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_healthz(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_readyz(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_metrics(struct ld_app *app, struct ld_request *r, const char *tenant);
@@ -36,7 +41,8 @@ void api_openapi(struct ld_app *app, struct ld_request *r, const char *tenant);
 
 /* Everything below that replies has then answered the request: the handler returns and touches it no more. */
 /* The media type of a body. */
-enum ld_media { LD_MEDIA_JSON, LD_MEDIA_NDJSON, LD_MEDIA_OTHER };
+enum ld_media { LD_MEDIA_JSON, LD_MEDIA_NDJSON, LD_MEDIA_DATABASE, LD_MEDIA_OTHER };
+bool ld_request_has_label(const struct ld_request *r);      /* the media type was told, and is not that of a form */
 enum ld_media ld_request_media(const struct ld_request *r); /* see api_common.c on absent types */
 
 /* The held tenant of that name, or NULL after a 404. name "": that of the header Laplaced-Tenant, else `default`. */

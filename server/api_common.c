@@ -43,7 +43,14 @@ enum ld_media ld_request_media(const struct ld_request *r)
         return LD_MEDIA_OTHER;
     if (is_media(header, "application/json"))
         return LD_MEDIA_JSON;
+    if (is_media(header, "application/vnd.sqlite3") || is_media(header, "application/octet-stream"))
+        return LD_MEDIA_DATABASE;
     return is_media(header, "application/x-ndjson") ? LD_MEDIA_NDJSON : LD_MEDIA_OTHER;
+}
+
+bool ld_request_has_label(const struct ld_request *r)
+{
+    return !is_unlabelled(r, ld_request_header(r, "Content-Type"));
 }
 
 /* The name in the path goes before the header, the header before `default`. The hold outlives a deletion: ops

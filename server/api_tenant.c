@@ -168,11 +168,11 @@ void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant
     }
 }
 
-/* POST /tenants/{t}/rebuild: the tenant, once the rebuild, or its beginning, is durable. There is no body to parse. */
-void api_tenant_rebuild(struct ld_app *app, struct ld_request *r, const char *tenant)
+/* An op without a body. */
+static void submit_plain(struct ld_app *app, struct ld_request *r, const char *tenant, enum ld_op_type type)
 {
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
-    struct ld_op *op = t != NULL ? ld_op_new(LD_OP_REBUILD) : NULL;
+    struct ld_op *op = t != NULL ? ld_op_new(type) : NULL;
     if (op != NULL) {
         ld_api_submit(r, t, op);
     } else if (t != NULL) {
@@ -196,6 +196,18 @@ void api_tenant_compact(struct ld_app *app, struct ld_request *r, const char *te
         ld_api_submit(r, t, op);
     else
         ld_op_free(op);
+}
+
+/* POST /tenants/{t}/rebuild: the tenant, once the rebuild, or its beginning, is durable. */
+void api_tenant_rebuild(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    submit_plain(app, r, tenant, LD_OP_REBUILD);
+}
+
+/* POST /tenants/{t}/verify: answered when the log has been folded, which takes its time. */
+void api_tenant_verify(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    submit_plain(app, r, tenant, LD_OP_VERIFY);
 }
 
 /* DELETE /tenants/{t}/users/{u}: answered when nothing of the user is left, which takes a fold of the whole log. */

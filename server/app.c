@@ -150,6 +150,8 @@ static int start(struct ld_app *app, char *why)
     make_world(app);
     if (ld_tenants_open(&app->tenants, &app->world, why) != 0)
         return -1;
+    if (ld_spool_open(&app->spool, app->options.data, why) != 0)
+        return -1;
     if (app->options.admin_key_file[0] == '\0')
         ld_log(LD_LOG_WARN, "no keys: whoever can run programs on this machine may use the server");
     return start_http(app, why);
@@ -175,6 +177,7 @@ int ld_app_run(const struct ld_options *options)
     else
         ld_sched_run(app->sched);
     ld_http_stop(app->http);
+    ld_spool_close(app->spool);
     if (app->tenants != NULL)
         ld_tenants_close(app->tenants);
     if (app->sched != NULL)

@@ -12,6 +12,7 @@
 #include "options.h"
 #include "registry.h"
 #include "sched.h"
+#include "spool.h"
 #include "tenant.h"
 
 struct ld_app {
@@ -22,6 +23,7 @@ struct ld_app {
     struct ld_auth *auth;
     struct ld_sched *sched;
     struct ld_tenants *tenants;
+    struct ld_spool *spool;
     struct ld_http *http;
     /* Set once, by the first signal; handlers read it from any thread. */
     atomic_bool is_draining;

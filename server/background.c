@@ -15,6 +15,7 @@
  * done in the turn itself. */
 #include <stdlib.h>
 
+#include "fold.h"
 #include "log.h"
 #include "metrics.h"
 #include "tenant_impl.h"
@@ -22,25 +23,6 @@
 #define RETRY_MS 5000
 
 /* ---- the job ------------------------------------------------------------------------------------------ */
-
-static void returned(struct ld_op *op)
-{
-    ld_op_free(op);
-}
-
-/* A failure to tell would leave the build lent for ever: like the scheduler's own, it ends the process, which
- * recovers. */
-static void tell_writer(struct ld_tenant *t)
-{
-    struct ld_op *op = ld_op_new(LD_OP_BUILT);
-
-    if (op == NULL) {
-        ld_log(LD_LOG_ERROR, "out of memory for the end of a build");
-        abort();
-    }
-    op->done = returned;
-    ld_tenant_submit(t, op);
-}
 
 /* In a thread for long work. The result is read by the writer after the op, which orders the two. */
 static void run(void *arg)
@@ -52,8 +34,9 @@ static void run(void *arg)
     atomic_fetch_add_explicit(&m->builds_running, 1, memory_order_relaxed);
     t->build_rc = kb_build_run(t->build);
     atomic_fetch_sub_explicit(&m->builds_running, 1, memory_order_relaxed);
-    ld_histogram_add(&m->build_time, ld_monotonic_us() - start_us);
-    tell_writer(t);
+    t->build_us = ld_monotonic_us() - start_us;
+    ld_histogram_add(&m->build_time, t->build_us);
+    ld_tenant_tell_writer(t, LD_OP_BUILT);
     ld_tenant_release(t);
 }
 
@@ -76,6 +59,8 @@ bool ld_tenant_take_build(struct ld_tenant *t)
         return false;
     show_build(t, NULL);
     kb_engine_return_build(t->engine, b);
+    t->saving.tail_us += t->build_us; /* a fold does it again */
+    t->build_us = 0;
     if (t->build_rc == KB_OK || t->build_rc == KB_ECANCELLED)
         return t->build_rc == KB_OK;
     atomic_fetch_add_explicit(&t->world->metrics->build_failures, 1, memory_order_relaxed);
@@ -129,7 +114,6 @@ void ld_tenant_halt(struct ld_tenant *t)
     pthread_mutex_lock(&t->queue_lock);
     if (t->build != NULL)
         kb_build_cancel(t->build);
-    if (t->erasing_build != NULL)
-        kb_build_cancel(t->erasing_build);
+    ld_folds_cancel(t);
     pthread_mutex_unlock(&t->queue_lock);
 }

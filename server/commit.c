@@ -187,14 +187,19 @@ bool ld_batch_flush(struct ld_tenant *t)
     count_commit(t, is_ok, why);
     t->has_failed |= !is_ok;
     if (is_ok) {
+        const int64_t start_us = ld_monotonic_us();
+
         apply_batch(t);
         refresh_bounds(t);
+        t->saving.tail_us += ld_monotonic_us() - start_us;
     } else {
         kb_engine_rollback(t->engine);
     }
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
     settle(t, is_ok);
+    if (t->world->sched != NULL) /* a busy turn is long: what was begun is not to wait for its end */
+        ld_tenant_start_build(t);
     return is_ok;
 }
 
@@ -395,18 +400,23 @@ void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op)
 }
 
 /* One turn. The time is read once: all events of a turn carry the same, and a long turn does not let windows close
- * under its own ops. Returns whether more ops wait, so that the scheduler can let other tenants go first. */
+ * under its own ops. Ops that come while others are staged go into the same commit: the disk is what they would wait
+ * for. Returns whether more ops wait, so that the scheduler can let other tenants go first. */
 bool ld_tenant_run_writer(struct ld_tenant *t)
 {
-    struct ld_op *op = ld_queue_take(t, LD_TURN_OPS);
+    size_t n_left = LD_TURN_OPS;
+    struct ld_op *op;
 
     t->now_ms = t->world->now_ms();
     t->has_failed = false;
-    while (op != NULL) {
-        struct ld_op *next = op->next;
+    while (n_left > 0 && (op = ld_queue_take(t, n_left)) != NULL) {
+        while (op != NULL) {
+            struct ld_op *next = op->next;
 
-        run_op(t, op);
-        op = next;
+            run_op(t, op);
+            n_left--;
+            op = next;
+        }
     }
     ld_batch_flush(t);
     ld_tenant_upkeep(t);

@@ -81,6 +81,10 @@ bool ld_erasure_is_waiting(const struct ld_tenant *t); /* for the tenant's build
 int ld_compact_expand(struct ld_tenant *t, struct ld_op *op);
 int ld_compacted_expand(struct ld_tenant *t, struct ld_op *op);
 
+/* verify.c */
+int ld_verify_expand(struct ld_tenant *t, struct ld_op *op);
+int ld_verified_expand(struct ld_tenant *t, struct ld_op *op);
+
 /* commit_observe.c */
 int ld_observe_expand(struct ld_tenant *t, struct ld_op *op);
 void ld_observe_answer(struct ld_tenant *t, struct ld_op *op);

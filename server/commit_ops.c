@@ -59,8 +59,8 @@ static int conclude(struct ld_op *op, int rc, const struct kb_errmsg *msg)
 /* ---- decided --------------------------------------------------------------------------------------- */
 
 /* Whether the caller's decision id is in the log; if so, op is answered as it was then. A decision without a kept
- * answer was not named by a caller: the id was the server's own, and guessing it is a conflict. A log that cannot be
- * read answers 503: to decide again would make two decisions of one id. */
+ * answer was not named by a caller (the id was the server's own), or came here without it (api_copy.c): a conflict. A
+ * log that cannot be read answers 503: to decide again would make two decisions of one id. */
 static bool is_answered_before(struct ld_tenant *t, struct ld_op *op)
 {
     struct ld_decision_record record = {0};
@@ -75,8 +75,9 @@ static bool is_answered_before(struct ld_tenant *t, struct ld_op *op)
         ld_op_reply_text(op, record.answer, strlen(record.answer));
         record.answer = NULL;
     } else if (is_known) {
-        ld_problem_add(&op->problem, "/decision", "this id was given by the server to another decision");
-        op->problem.status = 409;
+        ld_problem_set(&op->problem, 409, "the decision's id is taken");
+        ld_problem_add(&op->problem, "/decision",
+                       "a decision has this id already, and the log keeps no answer to repeat");
     }
     ld_decision_record_close(&record);
     return is_known;
@@ -324,6 +325,15 @@ static int expand_built(struct ld_tenant *t, struct ld_op *op)
     return 0;
 }
 
+/* What waited for the file may go on. */
+static int expand_saved(struct ld_tenant *t, struct ld_op *op)
+{
+    ld_saving_finish(t);
+    if (ld_erasure_is_waiting(t))
+        ld_erased_expand(t, op);
+    return 0;
+}
+
 /* ---- table ----------------------------------------------------------------------------------------- */
 
 /* By type of op. A kind that cannot lose anything but itself has no lose function. */
@@ -344,13 +354,16 @@ static const struct {
     [LD_OP_ERASED] = {ld_erased_expand, NULL, NULL},
     [LD_OP_COMPACT] = {ld_compact_expand, NULL, NULL},
     [LD_OP_COMPACTED] = {ld_compacted_expand, NULL, NULL},
+    [LD_OP_VERIFY] = {ld_verify_expand, NULL, NULL},
+    [LD_OP_VERIFIED] = {ld_verified_expand, NULL, NULL},
+    [LD_OP_SAVED] = {expand_saved, NULL, NULL},
 };
 
 /* A doomed tenant has nothing to say any more, whatever was asked. 0 means that the op is through with staging,
  * whether or not it went well. */
 int ld_op_expand(struct ld_tenant *t, struct ld_op *op)
 {
-    if (!atomic_load(&t->is_doomed) || op->type == LD_OP_ERASED)
+    if (!atomic_load(&t->is_doomed) || op->type == LD_OP_ERASED || op->type == LD_OP_VERIFIED)
         return KINDS[op->type].expand(t, op);
     ld_problem_set(&op->problem, 404, "the tenant has been deleted");
     return 0;

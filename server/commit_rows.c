@@ -12,10 +12,23 @@
 #include "alloc.h"
 #include "tenant_impl.h"
 
+/* A decision that was open is found like one that was made; its reward so far stands in the same row. */
+static void index_summary(struct ld_row *row, const struct kb_ev_summary *s)
+{
+    if (s->part != KB_PART_DECISION)
+        return;
+    row->decision = s->decision;
+    row->user = s->user;
+    row->arm = s->slots[0].arm;
+    if (s->slots[0].has_reward)
+        row->reward = s->slots[0].reward;
+}
+
 /* The columns that queries need, beside the line itself. Configured, graph and arms are found by type or not at all.
  * NaN is how a NULL reward is spelled (store.h); a late reward keeps its type, so that no sum of rewards counts it. */
-static void index_row(struct ld_row *row, const struct kb_event *ev)
+void ld_row_index(struct ld_row *row, const struct kb_event *ev)
 {
+    *row = (struct ld_row){.seq = ev->seq, .at_ms = ev->at_ms, .type = (int)ev->type};
     row->reward = (double)NAN;
     switch (ev->type) {
     case KB_EV_DECIDED:
@@ -44,6 +57,9 @@ static void index_row(struct ld_row *row, const struct kb_event *ev)
         break;
     case KB_EV_ACTIVATED:
         row->decision = ev->as.activated.decision;
+        break;
+    case KB_EV_SUMMARY:
+        index_summary(row, ev->as.summary);
         break;
     case KB_EV_DICTIONARY:
         row->is_reset = ev->as.dictionary.is_reset && !ev->as.dictionary.is_begun;
@@ -74,8 +90,7 @@ enum kb_err ld_batch_build_rows(struct ld_tenant *t)
         const struct ld_entry *entry = &b->entry[i];
         struct ld_row *row = &b->row[i];
 
-        *row = (struct ld_row){.seq = entry->ev.seq, .at_ms = entry->ev.at_ms, .type = (int)entry->ev.type};
-        index_row(row, &entry->ev);
+        ld_row_index(row, &entry->ev);
         /* NULL unless the caller named the decision. */
         row->answer = entry->answer;
         row->text = ld_encode_event(&entry->ev, spec->context_dim, spec->arm_dim, entry->settings, &row->n_text);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "failpoint.h"
+#include "fold.h"
 #include "log.h"
 #include "metrics.h"
 
@@ -125,7 +126,7 @@ int ld_compact_expand(struct ld_tenant *t, struct ld_op *op)
 /* ---- waiting -------------------------------------------------------------------------------------------- */
 
 struct reset {
-    const struct kb_spec *spec;
+    const struct kb_engine *engine;
     uint64_t from;
 };
 
@@ -134,13 +135,10 @@ static int read_from(void *arg, const struct ld_row *row)
 {
     struct reset *reset = arg;
     struct ld_doc *doc = NULL;
-    struct ld_problem problem;
     struct kb_event ev;
+    char why[512];
 
-    ld_problem_init(&problem);
-    if (ld_doc_parse(&doc, row->text, row->n_text, false, &problem) == 0 &&
-        ld_decode_event(doc, reset->spec->context_dim, reset->spec->arm_dim, &ev, &problem) == 0 &&
-        ev.type == KB_EV_DICTIONARY)
+    if (ld_decode_line(reset->engine, row, &doc, &ev, why) == 0 && ev.type == KB_EV_DICTIONARY)
         reset->from = ev.as.dictionary.from > 0 ? ev.as.dictionary.from : ev.seq;
     ld_doc_free(doc);
     return 0;
@@ -149,7 +147,7 @@ static int read_from(void *arg, const struct ld_row *row)
 /* Whether a fold of what follows `wanted` finds a reset that was begun there, or needs none. */
 static bool has_reset_behind(struct ld_tenant *t, uint64_t wanted)
 {
-    struct reset reset = {.spec = &t->settings.spec};
+    struct reset reset = {.engine = t->engine};
     struct kb_engine_counts counts;
     uint64_t last = 0, last_reset = 0;
 
@@ -161,29 +159,12 @@ static bool has_reset_behind(struct ld_tenant *t, uint64_t wanted)
     return ld_store_read(t->store, last_reset - 1, 1, read_from, &reset) == LD_STORE_OK && reset.from > wanted;
 }
 
-static void told(struct ld_op *op)
-{
-    ld_op_free(op);
-}
-
-static void tell_writer(struct ld_tenant *t)
-{
-    struct ld_op *op = ld_op_new(LD_OP_COMPACTED);
-
-    if (op == NULL) {
-        ld_log(LD_LOG_ERROR, "out of memory for the end of a compaction");
-        abort();
-    }
-    op->done = told;
-    ld_tenant_submit(t, op);
-}
-
 static void run(void *arg)
 {
     struct ld_tenant *t = arg;
 
     ld_compaction_fold(t->compaction);
-    tell_writer(t);
+    ld_tenant_tell_writer(t, LD_OP_COMPACTED);
     ld_tenant_release(t);
 }
 
@@ -242,8 +223,8 @@ int ld_compacted_expand(struct ld_tenant *t, struct ld_op *op)
 /* A snapshot that rests on lines which have gone is no use any more: the next is due at once. */
 static void forget_snapshot(struct ld_tenant *t, uint64_t last)
 {
-    if (t->snapshot_seq < last + MARK_LINES)
-        t->snapshot_seq = 0;
+    if (t->saving.seq < last + MARK_LINES)
+        t->saving.seq = 0;
 }
 
 static enum ld_chore stage(struct ld_tenant *t)
@@ -268,6 +249,7 @@ static enum ld_chore stage(struct ld_tenant *t)
         return LD_CHORE_LATER;
     }
     ld_failpoint("mid_compaction");
+    t->n_rewrites++;
     forget_snapshot(t, x->last);
     finish(t, true);
     return LD_CHORE_NOW;

@@ -6,13 +6,13 @@
  * of the model is not made.
  *
  * Cost: 10 us a line and as much for each point, beside the traffic; the memory of two engines without posteriors. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "alloc.h"
 #include "compact.h"
+#include "fold.h"
 #include "json_out.h"
 #include "summary.h"
 
@@ -55,29 +55,23 @@ static void keep_settings(struct ld_settings *settings, const struct kb_event *e
         *settings = *(const struct ld_settings *)spec;
 }
 
-/* One line of text into the engine. */
-static bool fold_text(struct ld_compaction *x, struct kb_engine *e, uint64_t seq, const char *text, size_t n,
+/* One line into the engine. */
+static bool fold_line(struct ld_compaction *x, struct kb_engine *e, const struct ld_row *row,
                       struct ld_settings *settings)
 {
-    const struct kb_spec *spec = kb_engine_spec(e);
     struct kb_errmsg msg = {.text = ""};
     struct ld_doc *doc = NULL;
-    struct ld_problem problem;
     struct kb_event ev;
-    bool is_ok = false;
 
-    ld_problem_init(&problem);
-    if (ld_doc_parse(&doc, text, n, false, &problem) != 0 ||
-        ld_decode_event(doc, spec->context_dim, spec->arm_dim, &ev, &problem) != 0)
-        give_up(x, seq, "cannot be read");
-    else if (kb_engine_fold(e, &ev, &msg) != KB_OK)
-        give_up(x, seq, msg.text[0] != '\0' ? msg.text : "cannot be folded");
-    else
-        is_ok = true;
-    if (is_ok)
+    if (ld_decode_line(e, row, &doc, &ev, x->why) != 0)
+        return false;
+    const enum kb_err rc = kb_engine_fold(e, &ev, &msg);
+    if (rc == KB_OK)
         keep_settings(settings, &ev);
+    else
+        give_up(x, row->seq, msg.text[0] != '\0' ? msg.text : kb_strerror((int)rc));
     ld_doc_free(doc);
-    return is_ok;
+    return rc == KB_OK;
 }
 
 /* For ld_store_read. 1 ends it, in success or failure: `safe` and `why` tell. */
@@ -93,7 +87,7 @@ static int fold_row(void *arg, const struct ld_row *row)
     }
     if (f->first == 0)
         f->first = row->seq;
-    if (!fold_text(f->x, f->engine, row->seq, row->text, row->n_text, &f->settings))
+    if (!fold_line(f->x, f->engine, row, &f->settings))
         return 1;
     if (kb_engine_can_be_summarized(f->engine)) {
         f->safe = row->seq;
@@ -127,25 +121,29 @@ static const char *keep_name(struct ld_compaction *x, char *text)
     return x->name[x->n_names++] = text;
 }
 
-/* Columns by which an open decision is found when it has closed, and the answer that a retry is given. */
-static bool index_decision(struct fold *f, const struct kb_ev_summary *s, struct ld_row *row)
+/* A copy that lasts, of what the engine has. NULL stays NULL. */
+static bool keep_column(struct ld_compaction *x, const char **column)
+{
+    if (*column != NULL && (*column = keep_name(x, strdup(*column))) == NULL)
+        return false;
+    return true;
+}
+
+/* The answer that a retry of an open decision is given: its row goes. */
+static bool keep_answer(struct fold *f, struct ld_row *row)
 {
     struct ld_decision_record record = {0};
-    const char *user = kb_engine_user(f->engine, s->user), *arm = kb_engine_arm_id(f->engine, s->slots[0].arm);
+    bool is_ok = true;
 
-    row->decision = keep_name(f->x, strdup(s->decision));
-    row->user = keep_name(f->x, strdup(user));
-    row->arm = keep_name(f->x, strdup(arm));
-    if (s->slots[0].has_reward)
-        row->reward = s->slots[0].reward;
-    if (ld_store_decision(f->x->t->store, s->decision, NULL, &record) != LD_STORE_OK)
+    if (ld_store_decision(f->x->t->store, row->decision, NULL, &record) != LD_STORE_OK)
         return false;
     if (record.answer != NULL) {
         row->answer = keep_name(f->x, record.answer);
         record.answer = NULL;
+        is_ok = row->answer != NULL;
     }
     ld_decision_record_close(&record);
-    return row->decision != NULL && row->user != NULL && row->arm != NULL;
+    return is_ok;
 }
 
 static bool add_line(struct fold *f, struct kb_event *ev, uint64_t seq)
@@ -156,10 +154,11 @@ static bool add_line(struct fold *f, struct kb_event *ev, uint64_t seq)
     if (kb_grow((void **)&x->row, &x->cap, x->n + 1, 64, sizeof *x->row) != 0)
         return false;
     struct ld_row *row = &x->row[x->n];
-    *row = (struct ld_row){.seq = seq, .at_ms = f->at_ms, .type = KB_EV_SUMMARY, .reward = (double)NAN};
     ev->seq = seq;
     ev->at_ms = f->at_ms;
-    if (ev->as.summary->part == KB_PART_DECISION && !index_decision(f, ev->as.summary, row))
+    ld_row_index(row, ev);
+    if (!keep_column(x, &row->decision) || !keep_column(x, &row->user) || !keep_column(x, &row->arm) ||
+        (row->decision != NULL && !keep_answer(f, row)))
         return false;
     row->text = ld_encode_event(ev, spec->context_dim, spec->arm_dim, &f->settings, &row->n_text);
     x->n += row->text != NULL;
@@ -210,7 +209,7 @@ static bool folds_to_the_same(struct fold *f)
     bool is_ok = e != NULL;
 
     for (size_t i = 0; i < x->n && is_ok; i++)
-        is_ok = fold_text(x, e, x->row[i].seq, x->row[i].text, x->row[i].n_text, &settings);
+        is_ok = fold_line(x, e, &x->row[i], &settings);
     if (is_ok && kb_engine_digest(e) != kb_engine_digest(f->engine)) {
         give_up(x, f->safe, "the summary is another state than the events leave: it is not used");
         is_ok = false;

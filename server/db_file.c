@@ -123,24 +123,36 @@ static int check_version(struct sqlite3 *db, const struct ld_db_format *f, char 
     return status;
 }
 
-/* Read-only from first to last; whatever it finds, the file and its WAL keep their bytes. O(file), or O(1) for large
- * files. The first query makes SQLite read the schema: a file that is no database fails there and not in the middle.
- * With a WAL SQLite may write the -shm index beside the file, which holds nothing of its own. */
-static int check(const char *path, const struct ld_db_format *f, bool is_thorough, char *why)
+/* With a WAL SQLite may write the -shm index beside the file, which holds nothing of its own. */
+int ld_db_connect_readonly(struct sqlite3 **out, const char *path, char *why)
 {
     char name[NAME_BYTES * 3 + 64], wal[NAME_BYTES];
-    struct stat st, wal_st;
+    struct stat st;
+    if (name_with(wal, path, "-wal") != 0 || immutable_uri(name, sizeof name, path) != 0) {
+        (void)snprintf(why, LD_WHY_BYTES, "the path is too long");
+        return LD_STORE_IO;
+    }
+    bool has_wal = stat(wal, &st) == 0 && st.st_size > 0;
+    int status = connect_to(out, has_wal ? path : name, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, why);
+    if (status == LD_STORE_OK)
+        (void)sqlite3_db_config(*out, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    return status;
+}
+
+/* Read-only from first to last; whatever it finds, the file and its WAL keep their bytes. O(file), or O(1) for large
+ * files. The first query makes SQLite read the schema: a file that is no database fails there and not in the middle. */
+static int check(const char *path, const struct ld_db_format *f, bool is_thorough, char *why)
+{
+    struct stat st;
     struct sqlite3 *db = NULL;
     int64_t n_tables;
-    if (stat(path, &st) != 0 || name_with(wal, path, "-wal") != 0 || immutable_uri(name, sizeof name, path) != 0) {
+    if (stat(path, &st) != 0) {
         (void)snprintf(why, LD_WHY_BYTES, "cannot be read: %s", strerror(errno));
         return LD_STORE_IO;
     }
-    bool has_wal = stat(wal, &wal_st) == 0 && wal_st.st_size > 0;
-    int status = connect_to(&db, has_wal ? path : name, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, why);
+    int status = ld_db_connect_readonly(&db, path, why);
     if (status != LD_STORE_OK)
         return status;
-    (void)sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     status = ld_sql_int(db, "SELECT count(*) FROM sqlite_schema", &n_tables, why);
     if (status == LD_STORE_OK)
         status = check_version(db, f, why);
@@ -257,6 +269,68 @@ int ld_db_open(struct sqlite3 **out, const char *path, const struct ld_db_format
         status = open_checked(out, path, format, why);
     *was_created = !exists;
     return name_file(path, why, status);
+}
+
+int ld_db_open_readonly(struct sqlite3 **out, const char *path, const struct ld_db_format *format, char *why)
+{
+    int exists = 0, last = format->migrations[format->n_migrations - 1].version;
+    int64_t version = 0;
+    struct sqlite3 *db = NULL;
+    int status = ld_migrate_inspect(path, last, format->application_id, &exists, why);
+    if (status == LD_STORE_OK)
+        status = check(path, format, true, why); /* a file that is not there is told by it */
+    if (status == LD_STORE_OK)
+        status = ld_db_connect_readonly(&db, path, why);
+    if (status == LD_STORE_OK)
+        status = ld_sql_int(db, "PRAGMA user_version", &version, why);
+    if (status == LD_STORE_OK && version < last) {
+        (void)snprintf(why, LD_WHY_BYTES, "schema version %lld: a start of the server brings it to %d",
+                       (long long)version, last);
+        status = LD_STORE_IO;
+    }
+    if (status == LD_STORE_OK)
+        *out = db;
+    else if (db != NULL)
+        (void)sqlite3_close(db);
+    return name_file(path, why, status);
+}
+
+/* The schema as one text, malloc'd; NULL: no memory. SQLite's own tables and automatic indexes are left out. */
+static char *schema_of(struct sqlite3 *db)
+{
+    static const char sql[] = "SELECT group_concat(type || ' ' || name || ' ' || tbl_name || ' ' || sql, char(10))"
+                              " FROM (SELECT * FROM sqlite_schema WHERE name NOT LIKE 'sqlite~_%' ESCAPE '~'"
+                              " ORDER BY type, name)";
+    sqlite3_stmt *stmt = NULL;
+    char *text = NULL;
+    if (ld_sql_prepare(db, sql, &stmt, NULL) == LD_STORE_OK && sqlite3_step(stmt) == SQLITE_ROW) {
+        const char *column = (const char *)sqlite3_column_text(stmt, 0);
+        text = strdup(column != NULL ? column : "");
+    }
+    (void)sqlite3_finalize(stmt);
+    return text;
+}
+
+/* Compared with a database in memory that the same migrations have made. */
+int ld_db_check_schema(struct sqlite3 *db, const struct ld_db_format *format, char *why)
+{
+    struct sqlite3 *fresh = NULL;
+    char *ours = NULL, *theirs = NULL;
+    int status = connect_to(&fresh, ":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, why);
+    if (status == LD_STORE_OK)
+        status = ld_migrate(fresh, format->migrations, format->n_migrations, format->application_id, why);
+    if (status == LD_STORE_OK) {
+        ours = schema_of(fresh);
+        theirs = schema_of(db);
+        (void)snprintf(why, LD_WHY_BYTES, "its tables are not those of this program");
+        status = ours == NULL || theirs == NULL ? LD_STORE_NOMEM
+                 : strcmp(ours, theirs) == 0    ? LD_STORE_OK
+                                                : LD_STORE_FOREIGN;
+    }
+    (void)sqlite3_close(fresh);
+    free(ours);
+    free(theirs);
+    return status;
 }
 
 /* query_only keeps a slip in a query from writing; checkpoints are still allowed. Several of them may be open at

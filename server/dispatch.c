@@ -41,11 +41,32 @@ static bool takes_lines(enum ld_body body)
     return body == LD_BODY_OBSERVE || body == LD_BODY_BULK;
 }
 
+/* Too long for memory. */
+static bool is_spooled(enum ld_body body)
+{
+    return body == LD_BODY_LOG || body == LD_BODY_DATABASE;
+}
+
+/* The type told must be the one; none told is taken for it. */
+static bool check_file_media(struct ld_request *r, enum ld_body body, enum ld_media media)
+{
+    if (media == (body == LD_BODY_LOG ? LD_MEDIA_NDJSON : LD_MEDIA_DATABASE) ||
+        (media == LD_MEDIA_JSON && !ld_request_has_label(r)))
+        return true;
+    ld_reply_status(r, 415,
+                    body == LD_BODY_LOG
+                        ? "the body is to be application/x-ndjson (Content-Type)"
+                        : "the body is to be application/vnd.sqlite3 or application/octet-stream (Content-Type)");
+    return false;
+}
+
 /* Whether the media type fits the route; replies 415 when not. Without a body there is nothing to check: routes that
  * take none are not asked. */
 static bool check_media(struct ld_request *r, enum ld_body body)
 {
     enum ld_media media = ld_request_media(r);
+    if (is_spooled(body))
+        return check_file_media(r, body, media);
     if (media == LD_MEDIA_JSON || (media == LD_MEDIA_NDJSON && takes_lines(body)))
         return true;
     ld_reply_status(r, 415,
@@ -58,6 +79,8 @@ static bool check_media(struct ld_request *r, enum ld_body body)
  * often and small: one cap for both would fit neither. */
 static size_t limit_of(const struct ld_options *o, const struct ld_request *r, enum ld_body body)
 {
+    if (is_spooled(body))
+        return (size_t)o->max_import_body;
     if (body == LD_BODY_BULK || body == LD_BODY_PATCH)
         return (size_t)o->max_bulk_body;
     if (body == LD_BODY_OBSERVE && ld_request_media(r) == LD_MEDIA_NDJSON)
@@ -87,6 +110,11 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
     }
     if (route->body != LD_BODY_NONE && !check_media(r, route->body))
         return 0;
+    if (is_spooled(route->body)) {
+        char path[LD_PATH_MAX];
+        ld_spool_path(app->spool, path);
+        ld_request_spool(r, path);
+    }
     return limit_of(&app->options, r, route->body);
 }
 
@@ -114,7 +142,7 @@ static void put_on_pool(struct ld_app *app, struct ld_request *r, const struct l
     struct job *job = malloc(sizeof *job);
     if (job != NULL) {
         *job = (struct job){app, r, route};
-        if (ld_sched_work(app->sched, run_job, job) == 0)
+        if ((route->place == LD_AS_TRANSFER ? ld_sched_transfer : ld_sched_work)(app->sched, run_job, job) == 0)
             return;
         free(job);
     }
@@ -130,8 +158,8 @@ void ld_app_handle(void *arg, struct ld_request *r)
     size_t n;
     ld_request_body(r, &n);
     if (route->body != LD_BODY_NONE && n == 0)
-        ld_reply_status(r, 400, "the body is empty; JSON is expected");
-    else if (route->is_blocking || (route->body != LD_BODY_NONE && n > INLINE_BODY_BYTES))
+        ld_reply_status(r, 400, is_spooled(route->body) ? "the body is empty" : "the body is empty; JSON is expected");
+    else if (route->place != LD_IN_SERVING || (route->body != LD_BODY_NONE && n > INLINE_BODY_BYTES))
         put_on_pool(app, r, route);
     else
         call(app, r, route);

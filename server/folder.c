@@ -65,6 +65,25 @@ int ld_folder_open(const char *data_dir, int *fd, char *why)
     return make_dir(path, why);
 }
 
+/* Without a lock file no server was ever here; the folder itself is then what is held. */
+int ld_folder_open_readonly(const char *data_dir, int *fd, char *why)
+{
+    char path[LD_PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/lock", data_dir);
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0 && errno == ENOENT)
+        *fd = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd >= 0 && flock(*fd, LOCK_SH | LOCK_NB) == 0)
+        return 0;
+    snprintf(why, 512, "%.400s: %s", data_dir,
+             errno == EWOULDBLOCK ? "a server uses this data folder" : strerror(errno));
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+    return -1;
+}
+
 /* Names are checked where they enter (ld_tenant_name_is_valid); none of them can leave the folder. The path is not
  * looked at: it may or may not exist. */
 int ld_folder_path(const char *data_dir, const char *name, const char *suffix, char *path)
@@ -102,6 +121,23 @@ static int sync_folder(const char *data_dir)
     return rc;
 }
 
+/* What a deletion has left of the name goes first: a write-ahead log must not be replayed into another database. The
+ * log comes last, as it goes last: a snapshot alone says nothing. */
+int ld_folder_place(const char *data_dir, const char *name, const char *file, const char *snapshot)
+{
+    char path[LD_PATH_MAX];
+
+    ld_folder_remove(data_dir, name);
+    if (ld_folder_path(data_dir, name, ".snapshot", path) != 0 || (rename(snapshot, path) != 0 && errno != ENOENT))
+        return -1;
+    if (ld_folder_path(data_dir, name, ".db", path) == 0 && rename(file, path) == 0 && sync_folder(data_dir) == 0)
+        return 0;
+    const int error = errno;
+    ld_folder_remove(data_dir, name);
+    errno = error;
+    return -1;
+}
+
 /* Doing it twice is fine. After 0 the tenant is gone for every later start, whatever happens to this one. The marker
  * is empty: its name says all. A failure before the sync may still leave it there, and the next start would finish a
  * removal that this one has refused. */
@@ -124,7 +160,7 @@ int ld_folder_mark_deleted(const char *data_dir, const char *name)
  * their marker, and the next start removes them again. */
 void ld_folder_remove(const char *data_dir, const char *name)
 {
-    static const char *const suffixes[] = {".snapshot", ".db-wal", ".db-shm", ".db", ".db.deleted"};
+    static const char *const suffixes[] = {".snapshot", ".snapshot.tmp", ".db-wal", ".db-shm", ".db", ".db.deleted"};
     char path[LD_PATH_MAX];
 
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)

@@ -2,6 +2,7 @@
  *
  *     DATA/lock                    held (flock) by the one server that uses the folder
  *     DATA/registry.db             names of tenants
+ *     DATA/spool/                  files on their way in or out (spool.h)
  *     DATA/tenants/NAME.db         a tenant's log; NAME.snapshot is a cache of its model
  *     DATA/tenants/NAME.db.deleted the tenant's removal has begun; the next start finishes it */
 #ifndef LD_FOLDER_H
@@ -14,9 +15,15 @@
 
 /* Makes the folder where it is missing and locks it: *fd keeps the lock until it is closed. 0 or -1 with why. */
 int ld_folder_open(const char *data_dir, int *fd, char *why);
+/* For reading: keeps servers out, not other readers, and makes nothing. */
+int ld_folder_open_readonly(const char *data_dir, int *fd, char *why);
 
 /* DATA/tenants/NAME + suffix into path (LD_PATH_MAX); -1 when it does not fit. */
 int ld_folder_path(const char *data_dir, const char *name, const char *suffix, char *path);
+
+/* Moves a tenant's closed file (and its snapshot, when there is one) from where it was made into place, where nothing
+ * of the name may be (ld_folder_has); durable when it returns. 0 or -1 (errno), and then nothing is there. */
+int ld_folder_place(const char *data_dir, const char *name, const char *file, const char *snapshot);
 
 /* Whether a log or the marker of an unfinished removal is there. */
 bool ld_folder_has(const char *data_dir, const char *name);

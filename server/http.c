@@ -63,6 +63,12 @@ const char *ld_request_body(const struct ld_request *r, size_t *n)
     return r->body != NULL ? r->body : "";
 }
 
+/* Complete and closed once `handle` is called; nothing of it has been synced. */
+const char *ld_request_body_file(const struct ld_request *r)
+{
+    return r->spool;
+}
+
 /* A plain int: set in admit, read in handle and completed, which the library calls one after the other. */
 void ld_request_set_route(struct ld_request *r, int route)
 {
@@ -89,6 +95,7 @@ static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *
     r->http = h;
     r->connection = c;
     r->route = -1;
+    r->spool_fd = -1;
     r->started_us = ld_monotonic_us();
     atomic_init(&r->refs, 1);
     atomic_init(&r->state, REQUEST_RUNNING);
@@ -155,6 +162,7 @@ static void completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD
  * thread, before it returns. */
 static void hand_over(struct ld_http *h, struct ld_request *r)
 {
+    ld_request_close_spool(r);
     pthread_mutex_lock(&h->lock);
     bool is_stopping = h->is_stopping;
     if (!is_stopping) {

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "problem.h"
 
@@ -52,6 +53,11 @@ const char *ld_request_header(const struct ld_request *r, const char *name); /* 
 const char *ld_request_query(const struct ld_request *r, const char *name);  /* "" without a value, NULL when absent */
 const char *ld_request_body(const struct ld_request *r, size_t *n);          /* NUL-terminated, never NULL */
 
+/* In `admit`: the body goes into a new file at path, not into memory. The file goes with the reply, unless somebody
+ * has renamed it. ld_request_body tells its bytes, ld_request_body_file where it is (NULL without one). */
+void ld_request_spool(struct ld_request *r, const char *path);
+const char *ld_request_body_file(const struct ld_request *r);
+
 /* Row of the route table, for metrics and for finding it again in `handle`; -1 until set. */
 void ld_request_set_route(struct ld_request *r, int route);
 int ld_request_route(const struct ld_request *r);
@@ -61,6 +67,23 @@ void ld_reply(struct ld_request *r, int status, const char *content_type, char *
 void ld_reply_json(struct ld_request *r, int status, char *text, size_t n); /* NULL text: answers 503, no memory */
 void ld_reply_problem(struct ld_request *r, const struct ld_problem *p);
 void ld_reply_status(struct ld_request *r, int status, const char *detail); /* a problem of one sentence */
+
+/* An answer from a file: read as it is sent, closed when it is sent or the client is gone; done(arg), in whatever
+ * thread that happens, may not call back into HTTP. Names and values of headers are copied; content_type is static. */
+struct ld_header {
+    const char *name, *value;
+};
+struct ld_body_file {
+    const char *content_type;
+    int fd; /* taken over */
+    uint64_t bytes;
+    const struct ld_header *headers;
+    size_t n_headers;
+    void (*done)(void *arg);
+    void *arg;
+};
+void ld_reply_file(struct ld_request *r, const struct ld_body_file *file);
+
 /* 405, or 204 to OPTIONS, with the methods in `Allow`. */
 void ld_reply_allow(struct ld_request *r, int status, const char *allow);
 

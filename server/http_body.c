@@ -5,12 +5,19 @@
  * see the reset instead of the answer. Clients that ask first (Expect: 100-continue) and those that announce more than
  * that are answered at once.
  *
+ * A spooled body (ld_request_spool) goes to a file piece by piece as it comes: whole logs and databases do not fit into
+ * memory. The pieces are written in the thread that reads them; they land in the page cache, so a slow disk is felt by
+ * the connections of that thread only when the cache is full.
+ *
  * Memory follows what has arrived, not what was announced. A body must arrive at MIN_BYTES_PER_S on the whole, after
  * timeout_s of grace: the library's own timeout counts idle time only, which a byte now and then defeats. */
 #include "http_internal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 
@@ -28,6 +35,13 @@ static uint64_t announced(const struct ld_request *r)
     return length != NULL ? strtoull(length, NULL, 10) : 0; /* the library has checked the digits */
 }
 
+/* What comes from here on is thrown away; the reply stands. */
+static void discard_rest(struct ld_request *r)
+{
+    r->is_discarding = true;
+    r->n_wanted = r->n_received;
+}
+
 /* 413, to be sent when the rest of the body is out of the way. The reply is set now and queued when the body has
  * ended, see ld_request_begin. */
 static void refuse_size(struct ld_request *r)
@@ -36,7 +50,7 @@ static void refuse_size(struct ld_request *r)
     ld_problem_init(&p);
     ld_problem_set(&p, MHD_HTTP_CONTENT_TOO_LARGE, "the body is larger than the %zu bytes taken here", r->limit);
     ld_reply_problem(r, &p);
-    r->is_discarding = true;
+    discard_rest(r);
 }
 
 /* A reply made here is queued now when nothing is to be discarded first, else by the call that ends the body. */
@@ -70,6 +84,68 @@ static int grow_body(struct ld_request *r, size_t n)
     return 0;
 }
 
+/* --- to a file ------------------------------------------------------------------------------------------- */
+
+/* Without memory for the path the body stays in memory, up to its limit, and the handler finds no file. */
+void ld_request_spool(struct ld_request *r, const char *path)
+{
+    r->spool = strdup(path);
+}
+
+/* Before the handler sees it, who may open it as a database: closing any descriptor of a file takes away the process's
+ * locks on it. */
+void ld_request_close_spool(struct ld_request *r)
+{
+    if (r->spool_fd >= 0)
+        (void)close(r->spool_fd);
+    r->spool_fd = -1;
+}
+
+/* A file that was renamed is not there any more, which is fine. */
+void ld_request_drop_spool(struct ld_request *r)
+{
+    ld_request_close_spool(r);
+    if (r->spool != NULL)
+        (void)unlink(r->spool);
+    free(r->spool);
+    r->spool = NULL;
+}
+
+/* 0 or an errno. Readable by the owner alone, as the tenants' files. */
+static int write_piece(struct ld_request *r, const char *data, size_t n)
+{
+    if (r->spool_fd < 0)
+        r->spool_fd = open(r->spool, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (r->spool_fd < 0)
+        return errno;
+    while (n > 0) {
+        ssize_t written = write(r->spool_fd, data, n);
+        if (written < 0 && errno != EINTR)
+            return errno;
+        if (written > 0) {
+            data += written;
+            n -= (size_t)written;
+            r->n_body += (size_t)written;
+        }
+    }
+    return 0;
+}
+
+/* A disk that is full is told as such; what has been written goes now, not when the client has sent the rest. */
+static void spool_piece(struct ld_request *r, const char *data, size_t n)
+{
+    int error = write_piece(r, data, n);
+    if (error == 0)
+        return;
+    bool is_full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+    ld_reply_status(r, is_full ? MHD_HTTP_INSUFFICIENT_STORAGE : MHD_HTTP_SERVICE_UNAVAILABLE,
+                    is_full ? "the disk has no room for the body" : "the body cannot be written to the disk");
+    ld_request_drop_spool(r);
+    discard_rest(r);
+}
+
+/* --- as it comes ----------------------------------------------------------------------------------------- */
+
 /* Over the whole time since the headers, so that a burst is not held against a later pause. r->started_us is the
  * moment of the headers. Checked when bytes come: a body that stops altogether ends by the library's timeout for idle
  * connections. */
@@ -79,7 +155,7 @@ static bool is_too_slow(const struct ld_request *r)
     return ld_monotonic_us() - r->started_us > allowed_s * 1000000;
 }
 
-/* A chunked body is measured as it comes. What exceeds limit + DISCARD_MAX ends the connection without an answer: the
+/* A chunked body is measured as it comes. DISCARD_MAX after its refusal the connection ends without an answer: the
  * library takes none in the middle of a body. */
 enum MHD_Result ld_request_collect(struct ld_request *r, const char *data, size_t n)
 {
@@ -89,10 +165,14 @@ enum MHD_Result ld_request_collect(struct ld_request *r, const char *data, size_
     if (!r->is_discarding && n > r->limit - r->n_body)
         refuse_size(r);
     if (r->is_discarding)
-        return r->n_received <= r->limit + DISCARD_MAX ? MHD_YES : MHD_NO;
+        return r->n_received <= r->n_wanted + DISCARD_MAX ? MHD_YES : MHD_NO;
+    if (r->spool != NULL) {
+        spool_piece(r, data, n);
+        return MHD_YES;
+    }
     if (grow_body(r, n) != 0) {
         ld_reply_status(r, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the body");
-        r->is_discarding = true;
+        discard_rest(r);
         return MHD_YES;
     }
     memcpy(r->body + r->n_body, data, n);

@@ -52,8 +52,11 @@ struct ld_request {
     struct MHD_Response *response;
     char *body; /* NULL until the first byte */
     size_t n_body, cap, limit, n_received;
-    char *path;    /* behind the method in `text` */
-    char method[]; /* then path */
+    size_t n_wanted; /* of n_received: before the rest was refused */
+    char *spool;     /* path of the body's file, NULL: in memory */
+    int spool_fd;    /* -1 until the first byte */
+    char *path;      /* behind the method in `text` */
+    char method[];   /* then path */
 };
 
 void ld_request_unref(struct ld_request *r);
@@ -66,6 +69,10 @@ enum MHD_Result ld_request_begin(struct ld_request *r);
 
 /* A piece of the body. MHD_NO ends the connection. */
 enum MHD_Result ld_request_collect(struct ld_request *r, const char *data, size_t n);
+
+/* The body's file, when there is one: complete; closed and removed. */
+void ld_request_close_spool(struct ld_request *r);
+void ld_request_drop_spool(struct ld_request *r);
 
 /* Hands the response of a REPLIED request to the library. In the library's thread only. */
 enum MHD_Result ld_request_queue(struct ld_request *r);

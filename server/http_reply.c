@@ -12,8 +12,10 @@
 #include "http_internal.h"
 
 #include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The last of the two references frees; it may be either side's. */
 void ld_request_unref(struct ld_request *r)
@@ -23,6 +25,7 @@ void ld_request_unref(struct ld_request *r)
     if (r->response != NULL)
         MHD_destroy_response(r->response);
     free(r->body);
+    ld_request_drop_spool(r);
     free(r);
 }
 
@@ -63,6 +66,8 @@ static struct MHD_Response *response_of(const char *content_type, char *text, si
 static void finish(struct ld_request *r, int status, struct MHD_Response *response)
 {
     bool is_handed = r->is_handed;
+    if (is_handed)
+        ld_request_drop_spool(r); /* so that whoever is answered finds nothing of it */
     deliver(r, status, response);
     if (is_handed)
         ld_request_unref(r);
@@ -115,6 +120,56 @@ void ld_reply_status(struct ld_request *r, int status, const char *detail)
         p.retry_after_s = 1;
     ld_reply_problem(r, &p);
 }
+
+/* --- from a file ------------------------------------------------------------------------------------------- */
+
+#define FILE_PIECE_BYTES ((size_t)64 << 10)
+
+/* A response that reads its file as the client takes it. */
+struct sent_file {
+    int fd;
+    void (*done)(void *arg);
+    void *arg;
+};
+
+/* In the library's thread, which waits for the disk meanwhile. A file that ends early ends the connection: the client
+ * has been told another length, and sees that it is not whole. */
+static ssize_t read_piece(void *arg, uint64_t at, char *out, size_t n)
+{
+    const struct sent_file *f = arg;
+    ssize_t got;
+    do
+        got = pread(f->fd, out, n, (off_t)at);
+    while (got < 0 && errno == EINTR);
+    return got > 0 ? got : MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
+/* The response is gone: sent, or its client is. */
+static void close_file(void *arg)
+{
+    struct sent_file *f = arg;
+    (void)close(f->fd);
+    f->done(f->arg);
+    free(f);
+}
+
+void ld_reply_file(struct ld_request *r, const struct ld_body_file *file)
+{
+    struct sent_file *f = malloc(sizeof *f);
+    if (f == NULL)
+        abort(); /* as in response_of */
+    *f = (struct sent_file){.fd = file->fd, .done = file->done, .arg = file->arg};
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(file->bytes, FILE_PIECE_BYTES, read_piece, f, close_file);
+    if (response == NULL)
+        abort();
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, file->content_type);
+    for (size_t i = 0; i < file->n_headers; i++)
+        MHD_add_response_header(response, file->headers[i].name, file->headers[i].value);
+    finish(r, MHD_HTTP_OK, response);
+}
+
+/* --- without a body ---------------------------------------------------------------------------------------- */
 
 /* RFC 9110 wants Allow in every 405, and OPTIONS answers with the same header and no body. */
 void ld_reply_allow(struct ld_request *r, int status, const char *allow)

@@ -61,4 +61,9 @@ int ld_decode_arms(struct ld_doc *doc, bool is_patch, uint32_t arm_dim, struct k
 int ld_decode_event(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct kb_event *out,
                     struct ld_problem *p);
 
+/* Before ld_decode_event, for a line of an export (json_export.c): takes the member `answer` out of the document.
+ * *answer lives in it; NULL: there is none. Where there is one, the log's line is the first *n bytes of `line`, the
+ * last of which is to be a closing brace. 0, or -1 with the fault in p. */
+int ld_split_export(struct ld_doc *doc, const char *line, size_t *n, const char **answer, struct ld_problem *p);
+
 #endif

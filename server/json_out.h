@@ -72,6 +72,10 @@ struct ld_window_stats {
 };
 char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w, size_t *n);
 
+/* A line of an export with its newline (json_export.c); answer NULL: none is kept. 0, or -1 without memory. */
+struct ld_text;
+int ld_text_export(struct ld_text *out, const char *line, size_t n, const char *answer);
+
 /* {"key":value} answers: "{\"activated\":true}" and the like are written by the handlers themselves. */
 
 #endif

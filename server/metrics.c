@@ -159,6 +159,11 @@ static void put_commits(struct ld_text *t, const struct ld_metrics *m)
     put_counter(t, "commit_failures_total", "Transactions that the disk refused.", load(&m->commit_failures));
     put_counter(t, "snapshots_total", "Snapshots written.", load(&m->snapshots));
     put_counter(t, "snapshot_failures_total", "Snapshots that could not be written.", load(&m->snapshot_failures));
+    put_counter(t, "snapshots_refused_total", "Snapshots not believed at a start: the log was folded instead.",
+                load(&m->snapshots_refused));
+    put_counter(t, "verifications_total", "Models compared with a fold of their log.", load(&m->verifications));
+    put_counter(t, "verifications_different_total", "Those that differed: the server's log names the tenant.",
+                load(&m->verifications_different));
     put_counter(t, "refused_busy_total", "Requests refused because a queue was full.", load(&m->refused_busy));
     put_head(t, "commit_duration_seconds", "histogram", "One transaction, fsync included.");
     put_histogram(t, "commit_duration_seconds", "", &m->commit_time);
@@ -168,6 +173,8 @@ static void put_commits(struct ld_text *t, const struct ld_metrics *m)
     put(t, "laplaced_write_lock_max_seconds %.6f\n", (double)load(&m->write_lock.max_us) / 1e6);
     put_head(t, "write_lock_cpu_max_seconds", "gauge", "The most that one of them took at the processor.");
     put(t, "laplaced_write_lock_cpu_max_seconds %.6f\n", (double)load(&m->write_lock_cpu_max_us) / 1e6);
+    put_head(t, "snapshot_seconds", "histogram", "Writing a snapshot beside the tenant's writer.");
+    put_histogram(t, "snapshot_seconds", "", &m->snapshot_time);
     put_head(t, "build_seconds", "histogram", "Work on a tenant's model beside its writer, by run.");
     put_histogram(t, "build_seconds", "", &m->build_time);
     put_head(t, "builds_running", "gauge", "Such runs under way.");

@@ -23,11 +23,14 @@ struct ld_metrics {
     struct ld_histogram request_time[LD_MAX_ROUTES];
     struct ld_histogram commit_time; /* one transaction */
     struct ld_histogram write_lock;  /* holds of a tenant's write lock */
+    struct ld_histogram snapshot_time; /* writing one, beside the writer */
     struct ld_histogram build_time;  /* runs beside the writer: models, points that enter a dictionary */
     _Atomic uint64_t write_lock_cpu_max_us;
     _Atomic uint64_t compactions;
     _Atomic uint64_t builds_running, build_failures;
     _Atomic uint64_t commits, committed_rows, commit_failures, snapshots, snapshot_failures;
+    _Atomic uint64_t snapshots_refused; /* at a start */
+    _Atomic uint64_t verifications, verifications_different;
     _Atomic uint64_t refused_busy; /* a queue was full */
     _Atomic uint64_t in_flight;    /* requests accepted, not yet answered */
     int64_t started_ms;

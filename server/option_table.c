@@ -26,6 +26,8 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
     {"max-observe-body", "BYTES", LD_OPTION_SIZE, FIELD(max_observe_body), 1024, 1u << 30, "16M",
      "largest NDJSON body of /observe"},
     {"max-bulk-body", "BYTES", LD_OPTION_SIZE, FIELD(max_bulk_body), 1024, 4ull << 30, "256M", "largest body of graphs and arms"},
+    {"max-import-body", "BYTES", LD_OPTION_SIZE, FIELD(max_import_body), 1024, 1ull << 50, "16G",
+     "largest log or file that a tenant is made from; kept on the disk"},
     {"timeout", "SECONDS", LD_OPTION_COUNT, FIELD(timeout_s), 1, 3600, "30", "end connections idle for so long"},
     {"max-connections", "N", LD_OPTION_COUNT, FIELD(max_connections), 4, 1000000, "1024", "open connections at a time"},
     {"max-queue", "N", LD_OPTION_COUNT, FIELD(max_queue), 1, 1u << 20, "4096",

@@ -54,6 +54,7 @@ static const struct {
     {500, "Internal Server Error", NULL},
     {501, "Not Implemented", NULL},
     {503, "Service Unavailable", "/problems/unavailable"},
+    {507, "Insufficient Storage", NULL},
     {505, "HTTP Version Not Supported", NULL},
 };
 

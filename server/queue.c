@@ -7,6 +7,7 @@
  * list at a time: this one, then a batch's. */
 #include <stdlib.h>
 
+#include "log.h"
 #include "metrics.h"
 #include "tenant_impl.h"
 
@@ -42,14 +43,21 @@ void ld_op_refuse_busy(struct ld_op *op, const char *why)
     op->problem.retry_after_s = 1;
 }
 
-/* The tenant's own ops pass when the line is full: the timer's are what makes room, and the end of a build must be
- * heard. At most one of each is on its way, so the bound is exceeded by two. */
+/* From the timer, or from a job that has ended. */
+static bool is_own(enum ld_op_type type)
+{
+    return type == LD_OP_EXPIRE || type == LD_OP_BUILT || type == LD_OP_ERASED || type == LD_OP_VERIFIED ||
+           type == LD_OP_SAVED;
+}
+
+/* The tenant's own ops pass when the line is full: the timer's are what makes room, and the end of a job must be
+ * heard. At most one of each is on its way, so the bound is exceeded by a few. */
 static bool push(struct ld_tenant *t, struct ld_op *op)
 {
     bool is_in;
 
     pthread_mutex_lock(&t->queue_lock);
-    is_in = t->depth < t->world->max_queue || op->type >= LD_OP_BUILT || op->type == LD_OP_EXPIRE;
+    is_in = t->depth < t->world->max_queue || is_own(op->type);
     if (is_in) {
         op->next = NULL;
         if (t->head == NULL)
@@ -68,7 +76,7 @@ static bool push(struct ld_tenant *t, struct ld_op *op)
  * running makes it run once more. Without a scheduler (tests) the op waits until somebody runs the writer. */
 void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
 {
-    if (atomic_load(&t->is_doomed) && op->type != LD_OP_ERASED) {
+    if (atomic_load(&t->is_doomed) && op->type != LD_OP_ERASED && op->type != LD_OP_VERIFIED) {
         ld_problem_init(&op->problem);
         ld_problem_set(&op->problem, 404, "the tenant has been deleted");
         op->done(op);
@@ -82,6 +90,23 @@ void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
     }
     if (t->world->sched != NULL)
         ld_sched_wake(t->world->sched, t);
+}
+
+static void told(struct ld_op *op)
+{
+    ld_op_free(op);
+}
+
+void ld_tenant_tell_writer(struct ld_tenant *t, enum ld_op_type type)
+{
+    struct ld_op *op = ld_op_new(type);
+
+    if (op == NULL) {
+        ld_log(LD_LOG_ERROR, "out of memory for the end of a job");
+        abort();
+    }
+    op->done = told;
+    ld_tenant_submit(t, op);
 }
 
 /* Cuts the line off after max ops; the rest keeps its order. The ops belong to the caller, linked by next. NULL when

@@ -1,7 +1,7 @@
 /* Recovery as a fold over the log: see recover.h.
  *
- * Every line passes through ld_decode_event and kb_engine_fold, the path that live events take, so a recovered model
- * is the model that was served. From the first line on, events before the last dictionary reset teach only the history
+ * Every line passes through ld_fold_line, the path that live events take, so a recovered model is the model that was
+ * served. From the first line on, events before the last dictionary reset teach only the history
  * (kb_engine_fold_quietly_until): the reset builds the posterior from it anyway.
  *
  * Cost: one JSON parse and one fold a line; with a snapshot only for the tail. */
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "buf.h"
+#include "fold.h"
 #include "hash.h"
 #include "log.h"
 #include "snapshot.h"
@@ -27,11 +28,12 @@ struct fold {
     int rc;
 };
 
-/* The sentence that the operator will read: which file, which event, what about it. rc ends the fold. */
-static void fail(struct fold *f, int rc, uint64_t seq, const char *what, const char *detail)
+/* The sentence that the operator will read, after the file's name. rc ends the fold. */
+static int fail(struct fold *f, int rc, const char *what)
 {
     f->rc = rc;
-    snprintf(f->why, 512, "%.200s: event %llu %s: %.200s", f->db_path, (unsigned long long)seq, what, detail);
+    snprintf(f->why, 512, "%.200s: %.300s", f->db_path, what);
+    return rc;
 }
 
 /* The spec of a configured event, or of a summary's beginning, is the first member of the settings it was decoded into
@@ -48,57 +50,33 @@ static void keep_settings(struct ld_recovered *to, const struct kb_event *ev)
         to->settings = *(const struct ld_settings *)spec;
 }
 
-/* The line's own number must be that of the row. Dimensions are those that the fold has reached. */
-static int decode_row(struct fold *f, const struct ld_row *row, struct ld_doc **doc, struct kb_event *ev)
-{
-    const struct kb_spec *spec = kb_engine_spec(f->to->engine);
-    struct ld_problem problem;
-
-    ld_problem_init(&problem);
-    if (ld_doc_parse(doc, row->text, row->n_text, false, &problem) == 0 &&
-        ld_decode_event(*doc, spec->context_dim, spec->arm_dim, ev, &problem) == 0 && ev->seq == row->seq)
-        return 0;
-    fail(f, problem.status >= 500 ? LD_STORE_NOMEM : LD_STORE_CORRUPT, row->seq, "cannot be read",
-         problem.n_errors > 0  ? problem.errors[0].detail
-         : problem.status != 0 ? problem.detail
-                               : "wrong number");
-    return -1;
-}
-
 /* One step of the fold: for ld_store_read, which stops at the first non-zero. */
 static int fold_row(void *arg, const struct ld_row *row)
 {
     struct fold *f = arg;
-    struct ld_doc *doc = NULL;
-    struct kb_event ev;
-    struct kb_errmsg msg = {.text = ""};
-    enum kb_err rc;
+    char why[512];
+    const int rc = ld_fold_line(f->to->engine, row, NULL, why);
 
-    if (decode_row(f, row, &doc, &ev) != 0)
-        goto out;
-    rc = kb_engine_fold(f->to->engine, &ev, &msg);
-    if (rc != KB_OK) {
-        fail(f, rc == KB_ENOMEM ? LD_STORE_NOMEM : LD_STORE_CORRUPT, row->seq, "was refused",
-             msg.text[0] != '\0' ? msg.text : kb_strerror((int)rc));
-        goto out;
-    }
+    if (rc != 0)
+        return fail(f, rc, why);
     f->to->seq = row->seq;
-out:
-    ld_doc_free(doc);
-    return f->rc != 0;
+    return 0;
 }
 
 /* The settings stand in the log alone: the engine keeps no more than the spec. */
 static int settings_row(void *arg, const struct ld_row *row)
 {
     struct fold *f = arg;
-    struct ld_doc *doc = NULL;
+    struct ld_doc *doc;
     struct kb_event ev;
+    char why[512];
+    const int rc = ld_decode_line(f->to->engine, row, &doc, &ev, why);
 
-    if (decode_row(f, row, &doc, &ev) == 0)
-        keep_settings(f->to, &ev);
+    if (rc != 0)
+        return fail(f, rc, why);
+    keep_settings(f->to, &ev);
     ld_doc_free(doc);
-    return f->rc != 0;
+    return 0;
 }
 
 /* Folds what follows to->seq, and finds the settings in force at its end. */
@@ -175,7 +153,8 @@ static bool load_snapshot(struct ld_recovered *to, struct ld_store *store, const
     if (found == 0 && seq > 0 && seq <= last)
         is_loaded = load_body(to, store, seq, body, n, why);
     /* None (1) is the ordinary state of a young tenant; anything else deserves a line. */
-    if (found != 1 && !is_loaded)
+    to->is_snapshot_refused = found != 1 && !is_loaded;
+    if (to->is_snapshot_refused)
         ld_log(LD_LOG_WARN, "%s: not used, the log is folded from its start: %s", path, why);
     free(body);
     return is_loaded;
@@ -186,8 +165,10 @@ static bool load_snapshot(struct ld_recovered *to, struct ld_store *store, const
 /* An empty engine in *r, in place of what was there. */
 static enum kb_err start_over(struct ld_recovered *r)
 {
+    const bool is_refused = r->is_snapshot_refused;
+
     kb_engine_free(r->engine);
-    *r = (struct ld_recovered){0};
+    *r = (struct ld_recovered){.is_snapshot_refused = is_refused};
     return kb_engine_new(&r->engine);
 }
 
@@ -212,6 +193,7 @@ static int verify(struct ld_recovered *out, struct ld_store *store, uint64_t las
     if (rc == LD_STORE_OK && kb_engine_digest(fresh.engine) != kb_engine_digest(out->engine)) {
         const struct ld_recovered wrong = *out;
 
+        fresh.is_snapshot_refused = true;
         ld_log(LD_LOG_ERROR, "%s: the snapshot's digest differs from that of a fresh fold, which is used", db_path);
         *out = fresh;
         fresh = wrong;

@@ -16,6 +16,7 @@ struct ld_recovered {
     struct ld_settings settings; /* as the last configured event says */
     uint64_t seq;                /* last event; 0: the log is empty */
     uint64_t snapshot_seq;       /* 0: none was used */
+    bool is_snapshot_refused;    /* there is one, and the log was folded all the same */
 };
 
 /* 0 or an LD_STORE_* code with a sentence in why (>= 512 bytes) that names the file and the line. `is_verified`: also

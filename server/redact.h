@@ -8,7 +8,7 @@
 
 /* What the user had in the sums of an arm, as far as a summary tells. */
 struct ld_gone {
-    uint64_t decided, rewarded;
+    uint64_t rewarded;
     double reward_sum;
 };
 
@@ -23,7 +23,6 @@ struct ld_redactor {
     uint64_t n_users, n_arms; /* read so far */
     struct ld_gone *gone;     /* [cap_gone] by arm */
     size_t cap_gone;
-    uint64_t n_decided;
     double reward_sum, square;
 };
 

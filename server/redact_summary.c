@@ -167,28 +167,16 @@ static enum kb_err redact_points(struct ld_redactor *r, struct ld_doc *doc, stru
     return KB_OK;
 }
 
-static enum kb_err redact_decision(struct ld_redactor *r, struct ld_doc *doc, struct kb_event *ev)
+static enum kb_err redact_decision(struct ld_redactor *r, struct kb_event *ev, bool *is_changed)
 {
-    const struct kb_ev_summary *part = ev->as.summary;
-    struct ld_gone *gone = NULL;
+    const char *id = ev->as.summary->decision;
 
-    if (part->user != r->number) {
-        struct kb_ev_summary *copy = copy_part(doc, ev);
-
-        if (copy == NULL)
-            return KB_ENOMEM;
-        copy->user = moved_up(r, part->user);
+    *is_changed = strcmp(ev->as.summary->user, r->user) == 0;
+    if (!*is_changed)
         return KB_OK;
-    }
-    if (kb_ids_reserve(&r->decisions, 1, strlen(part->decision) + 1) != KB_OK)
+    if (kb_ids_reserve(&r->decisions, 1, strlen(id) + 1) != KB_OK)
         return KB_ENOMEM;
-    kb_ids_add(&r->decisions, part->decision);
-    for (size_t i = 0; i < part->n_slots; i++) {
-        if (find_gone(r, part->slots[i].arm, &gone) != KB_OK)
-            return KB_ENOMEM;
-        gone->decided++;
-    }
-    r->n_decided++;
+    kb_ids_add(&r->decisions, id);
     r->n_events++;
     ev->type = KB_EV_REDACTED;
     return KB_OK;
@@ -212,7 +200,6 @@ static enum kb_err redact_arms(struct ld_redactor *r, struct ld_doc *doc, struct
         const struct ld_gone gone = arm < r->cap_gone ? r->gone[arm] : (struct ld_gone){0};
 
         arms[i] = part->arms[i];
-        arms[i].decided = less(arms[i].decided, gone.decided);
         arms[i].rewarded = less(arms[i].rewarded, gone.rewarded);
         arms[i].reward_sum -= gone.reward_sum;
     }
@@ -227,7 +214,6 @@ static enum kb_err redact_end(struct ld_redactor *r, struct ld_doc *doc, struct 
 
     if (copy == NULL)
         return KB_ENOMEM;
-    copy->totals.decided = less(copy->totals.decided, r->n_decided);
     copy->totals.reward_sum -= r->reward_sum;
     copy->totals.square_sum = copy->totals.square_sum > r->square ? copy->totals.square_sum - r->square : 0;
     return KB_OK;
@@ -250,7 +236,7 @@ enum kb_err ld_redact_summary(struct ld_redactor *r, struct ld_doc *doc, struct 
         rc = redact_points(r, doc, ev, dim);
         break;
     case KB_PART_DECISION:
-        rc = redact_decision(r, doc, ev);
+        rc = redact_decision(r, ev, is_changed);
         break;
     case KB_PART_ARMS:
         return redact_arms(r, doc, ev);

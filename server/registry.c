@@ -319,46 +319,84 @@ void ld_tenants_close(struct ld_tenants *r)
 
 /* ---- creation and removal --------------------------------------------------------------------------- */
 
-/* change_lock held. File and first event, then the row, then the answer: an interruption leaves a file that the next
- * start takes in. */
-static int create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p)
+/* Whether a tenant of that name may be made now; the problem tells why not. */
+static bool is_free(struct ld_tenants *r, const char *name, struct ld_problem *p)
 {
     struct ld_tenant *t = ld_tenants_find(r, name);
-    char why[512];
 
-    if (t != NULL) {
-        ld_tenant_release(t);
-        ld_problem_set(p, 409, "tenant '%s' exists", name);
-    } else if (ld_folder_has(r->world->data_dir, name)) {
-        ld_problem_set(p, 409, "files of a tenant '%s' are in the data folder: it is being deleted, or not taken in",
-                       name);
-    } else if (open_tenant(r, name, settings, why) != LD_STORE_OK) {
-        ld_problem_set(p, 503, "the tenant's file cannot be created");
-        ld_log(LD_LOG_ERROR, "tenant %s: %s", name, why);
-    } else if (add_row(r, name) != 0) {
-        t = take_out(r, name);
-        ld_tenant_doom(t);
-        ld_tenant_release(t);
-        ld_problem_set(p, 503, "the registry cannot be written");
-    }
-    return p->status == 0 ? 0 : -1;
-}
-
-/* The name is checked before any lock. A creation waits for the disk several times (file, first event, row). */
-int ld_tenants_create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p)
-{
-    int rc;
-
-    if (!ld_tenant_name_is_valid(name)) {
+    ld_tenant_release(t);
+    if (!ld_tenant_name_is_valid(name))
         ld_problem_set(p, 400,
                        "a tenant's name has 1 to 64 characters of A-Z a-z 0-9 . _ - and starts with one of the "
                        "first three kinds");
-        return -1;
+    else if (t != NULL)
+        ld_problem_set(p, 409, "tenant '%s' exists", name);
+    else if (ld_folder_has(r->world->data_dir, name))
+        ld_problem_set(p, 409, "files of a tenant '%s' are in the data folder: it is being deleted, or not taken in",
+                       name);
+    return p->status == 0;
+}
+
+/* change_lock held. A tenant without a row goes again. */
+static void register_or_remove(struct ld_tenants *r, const char *name, struct ld_problem *p)
+{
+    if (add_row(r, name) == 0)
+        return;
+    struct ld_tenant *t = take_out(r, name);
+
+    ld_tenant_doom(t);
+    ld_tenant_release(t);
+    ld_problem_set(p, 503, "the registry cannot be written");
+}
+
+/* change_lock held. File and first event, then the row, then the answer: an interruption leaves a file that the next
+ * start takes in. A creation waits for the disk several times (file, first event, row). */
+static void create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p)
+{
+    char why[512];
+
+    if (open_tenant(r, name, settings, why) == LD_STORE_OK) {
+        register_or_remove(r, name, p);
+    } else {
+        ld_problem_set(p, 503, "the tenant's file cannot be created");
+        ld_log(LD_LOG_ERROR, "tenant %s: %s", name, why);
     }
+}
+
+int ld_tenants_create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p)
+{
     pthread_mutex_lock(&r->change_lock);
-    rc = create(r, name, settings, p);
+    if (is_free(r, name, p))
+        create(r, name, settings, p);
     pthread_mutex_unlock(&r->change_lock);
-    return rc;
+    return p->status == 0 ? 0 : -1;
+}
+
+/* change_lock held. Moved into place whole, so that a death in between leaves nothing or what the next start takes in.
+ */
+static void adopt(struct ld_tenants *r, const char *name, const char *file, const char *snapshot, struct ld_problem *p)
+{
+    char why[512];
+
+    if (ld_folder_place(r->world->data_dir, name, file, snapshot) != 0) {
+        ld_problem_set(p, 507, "the tenant's file cannot be put into the data folder");
+    } else if (open_tenant(r, name, NULL, why) == LD_STORE_OK) {
+        register_or_remove(r, name, p);
+    } else {
+        ld_folder_remove(r->world->data_dir, name);
+        ld_problem_set(p, 503, "the tenant's file cannot be opened");
+        ld_log(LD_LOG_ERROR, "tenant %s: %s", name, why);
+    }
+}
+
+int ld_tenants_adopt(struct ld_tenants *r, const char *name, const char *file, const char *snapshot,
+                     struct ld_problem *p)
+{
+    pthread_mutex_lock(&r->change_lock);
+    if (is_free(r, name, p))
+        adopt(r, name, file, snapshot, p);
+    pthread_mutex_unlock(&r->change_lock);
+    return p->status == 0 ? 0 : -1;
 }
 
 /* Lets go of a doomed tenant; waits a little for others to do so, that its name is free again when this returns. When

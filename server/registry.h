@@ -20,6 +20,11 @@ struct ld_tenant *ld_tenants_find(struct ld_tenants *r, const char *name);
  * exists: the caller then submits LD_OP_SETTINGS to it). Blocks on fsyncs: call it from the work pool. */
 int ld_tenants_create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p);
 
+/* The same from a file that has been made elsewhere in the data folder, closed and synced (and a snapshot of its model
+ * at `snapshot`, when there is one): all or nothing. */
+int ld_tenants_adopt(struct ld_tenants *r, const char *name, const char *file, const char *snapshot,
+                     struct ld_problem *p);
+
 /* Takes the tenant out and removes its files once nobody holds it. 0 or -1 (404). From the work pool. */
 int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem *p);
 

@@ -14,7 +14,16 @@ enum ld_body {
     LD_BODY_JSON,    /* --max-body */
     LD_BODY_OBSERVE, /* JSON, or NDJSON up to --max-observe-body */
     LD_BODY_BULK,    /* JSON or NDJSON, --max-bulk-body */
-    LD_BODY_PATCH    /* JSON only, --max-bulk-body */
+    LD_BODY_PATCH,   /* JSON only, --max-bulk-body */
+    LD_BODY_LOG,     /* NDJSON in a file, --max-import-body */
+    LD_BODY_DATABASE /* a tenant's file, likewise */
+};
+
+/* Where a handler runs. */
+enum ld_place {
+    LD_IN_SERVING,  /* the thread that serves HTTP; bodies that are long, on the pool */
+    LD_ON_POOL,     /* it waits for the disk, or computes for long */
+    LD_AS_TRANSFER, /* it may take minutes (ld_sched_transfer) */
 };
 
 /* Name of the tenant in the path, cut to one byte more than a valid name may have. */
@@ -24,8 +33,8 @@ struct ld_route {
     const char *method;
     const char *path; /* {t} stands for one segment, the tenant's name; {u}, at the end, for the rest, a user's id */
     enum ld_body body;
-    bool is_public;   /* served without a key */
-    bool is_blocking; /* runs on the work pool, not in the thread that serves HTTP */
+    bool is_public; /* served without a key */
+    enum ld_place place;
     /* Replies exactly once, now or later. tenant: of the path, "" without {t}; valid during the call. */
     void (*handle)(struct ld_app *app, struct ld_request *r, const char *tenant);
 };

@@ -31,6 +31,7 @@
 #include "tenant.h"
 
 #define TICK_MS 250
+#define TRANSFER_THREADS 2
 
 /* One turn of a tenant's writer, or one call of fn. A tenant's job is used again as long as its tenant has more to
  * do. */
@@ -51,12 +52,12 @@ struct ld_sched {
     uv_timer_t timer;
     uv_signal_t signal[3];
     struct ld_sched_hooks hooks;
-    struct ld_long_work *long_work;
+    struct ld_long_work *long_work, *transfers;
     size_t n_running; /* jobs on the pool; loop only */
     bool is_closing;  /* handles are being closed; loop only */
     pthread_mutex_t lock;
     struct ld_sched_job *head, *tail; /* waiting for the loop */
-    size_t n_long;                    /* jobs of long_work, given and not ended */
+    size_t n_long;                    /* jobs of the two, given and not ended */
     bool is_stopping;
 };
 
@@ -150,17 +151,28 @@ static void end_long_work(void *arg)
     pthread_mutex_unlock(&s->lock);
 }
 
-int ld_sched_long_work(struct ld_sched *s, void (*fn)(void *arg), void *arg)
+/* Counted before it is given, since it may end before this returns. */
+static int give(struct ld_sched *s, struct ld_long_work *to, void (*fn)(void *arg), void *arg)
 {
     pthread_mutex_lock(&s->lock);
     s->n_long++;
     pthread_mutex_unlock(&s->lock);
-    if (ld_long_work_add(s->long_work, fn, arg) == 0)
+    if (ld_long_work_add(to, fn, arg) == 0)
         return 0;
     pthread_mutex_lock(&s->lock);
     s->n_long--;
     pthread_mutex_unlock(&s->lock);
     return -1;
+}
+
+int ld_sched_long_work(struct ld_sched *s, void (*fn)(void *arg), void *arg)
+{
+    return give(s, s->long_work, fn, arg);
+}
+
+int ld_sched_transfer(struct ld_sched *s, void (*fn)(void *arg), void *arg)
+{
+    return give(s, s->transfers, fn, arg);
 }
 
 /* ---- jobs ------------------------------------------------------------------------------------------ */
@@ -296,6 +308,12 @@ static unsigned n_long_threads(void)
     return n_cores < 4 ? 1 : (unsigned)(n_cores / 2);
 }
 
+static void free_threads(struct ld_sched *s)
+{
+    ld_long_work_free(s->long_work);
+    ld_long_work_free(s->transfers);
+}
+
 /* Starting a handle fails only for want of descriptors or memory, at start: there is no way to go on then. The codes
  * are negative or 0, so joining them by OR keeps any failure. */
 static int init_handles(struct ld_sched *s)
@@ -320,12 +338,11 @@ int ld_sched_new(struct ld_sched **out, const struct ld_sched_hooks *hooks)
     struct ld_sched *s = calloc(1, sizeof *s);
 
     size_pool();
-    if (s == NULL || ld_long_work_new(&s->long_work, n_long_threads(), end_long_work, s) != 0) {
-        free(s);
+    if (s == NULL)
         return -1;
-    }
-    if (uv_loop_init(&s->loop) != 0) {
-        ld_long_work_free(s->long_work);
+    if (ld_long_work_new(&s->long_work, n_long_threads(), end_long_work, s) != 0 ||
+        ld_long_work_new(&s->transfers, TRANSFER_THREADS, end_long_work, s) != 0 || uv_loop_init(&s->loop) != 0) {
+        free_threads(s);
         free(s);
         return -1;
     }
@@ -361,7 +378,7 @@ void ld_sched_free(struct ld_sched *s)
         ld_sched_stop(s);
         ld_sched_run(s);
     }
-    ld_long_work_free(s->long_work);
+    free_threads(s);
     uv_loop_close(&s->loop);
     pthread_mutex_destroy(&s->lock);
     free(s);

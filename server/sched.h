@@ -32,6 +32,10 @@ int ld_sched_work(struct ld_sched *s, void (*fn)(void *arg), void *arg);
 /* The same for work that takes seconds: in threads of its own, behind the pool's at the processor (long_work.h). */
 int ld_sched_long_work(struct ld_sched *s, void (*fn)(void *arg), void *arg);
 
+/* Likewise for what a person has asked for and waits for: logs and files that are copied, taken in or given out. Apart
+ * from the former, so that neither keeps the other waiting. */
+int ld_sched_transfer(struct ld_sched *s, void (*fn)(void *arg), void *arg);
+
 /* Runs the loop in this thread until ld_sched_stop, which may come from any thread; returns when no job is in flight.
  */
 void ld_sched_run(struct ld_sched *s);

@@ -45,6 +45,14 @@ struct ld_db_format {
 int ld_db_open(struct sqlite3 **out, const char *path, const struct ld_db_format *format, bool is_thorough,
                bool *was_created, char *why);
 
+/* A connection that writes nothing, to a file that nobody else has open: header, version, structure and contents are
+ * looked at as by ld_db_open. A file that wants migrating is refused. */
+int ld_db_open_readonly(struct sqlite3 **out, const char *path, const struct ld_db_format *format, char *why);
+/* One more of those. */
+int ld_db_connect_readonly(struct sqlite3 **out, const char *path, char *why);
+/* Whether the schema is what the migrations make: LD_STORE_FOREIGN when not. */
+int ld_db_check_schema(struct sqlite3 *db, const struct ld_db_format *format, char *why);
+
 /* One more connection to a file that ld_db_open holds, for reading and checkpoints. */
 int ld_db_connect(struct sqlite3 **out, const char *path, char *why);
 

@@ -26,6 +26,9 @@ enum ld_store_status {
  * are checked read-only before anything is written; a refused file keeps its bytes. `why` (>= 512 bytes) receives
  * a sentence that names the file. Integrity: PRAGMA quick_check when the file is below 64 MiB or `is_thorough`. */
 int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, char *why);
+/* The same for reading alone, of a file that nobody else has open; nothing is written, migrated or checkpointed. Only
+ * what reads may be called. */
+int ld_store_open_readonly(struct ld_store **out, const char *path, char *why);
 void ld_store_close(struct ld_store *s);
 
 /* A row of the log. text is the event's JSON line. The index columns may be NULL / NaN. */
@@ -55,7 +58,8 @@ struct ld_rewrite {
 /* Rewrites lines and appends the next row, in one transaction; what they held before is overwritten with zeros, in the
  * write-ahead log once ld_store_scrub has run. On failure nothing has changed. O(n log rows). */
 int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row, char *why);
-/* Moves the write-ahead log into the file and cuts it. False when a reader that is at work keeps some of it: try again. */
+/* Moves the write-ahead log into the file and cuts it. False when a reader that is at work keeps some of it: try again.
+ */
 bool ld_store_scrub(struct ld_store *s);
 
 /* Compaction (store_summary.c). The writer stages the lines of a summary, some at a time, and then lets the log start with
@@ -80,6 +84,25 @@ int ld_store_last_configured(struct ld_store *s, int (*fn)(void *arg, const stru
 
 /* Last seq (0 when empty), and the seq of the last dictionary reset (0 when none). */
 int ld_store_tip(struct ld_store *s, uint64_t *last, uint64_t *last_reset);
+
+/* One moment of the log, for as long as it takes to copy it (store_copy.c): commits go on beside it, but the
+ * write-ahead log cannot be cut meanwhile. *seq: its last event. */
+struct ld_store_view;
+int ld_store_view_open(struct ld_store_view **out, struct ld_store *s, uint64_t *seq);
+void ld_store_view_close(struct ld_store_view *v);
+/* fn for each row of that moment, as ld_store_read. */
+int ld_store_view_read(struct ld_store_view *v, int (*fn)(void *arg, const struct ld_row *row), void *arg);
+/* The file as it was at that moment, into a new file at path, a few pages at a time; is_over(arg) ends it early, with
+ * LD_STORE_IO. Not synced. What was begun is the caller's to remove. */
+int ld_store_view_copy(struct ld_store_view *v, const char *path, bool (*is_over)(void *arg), void *arg, char *why);
+
+/* Whether the file's tables and indexes are those that this program makes, and nothing besides: a file from elsewhere
+ * may bring triggers along. LD_STORE_FOREIGN when not. */
+int ld_store_check_schema(struct ld_store *s, char *why);
+
+/* The columns of an event's row (commit_rows.c); seq, at_ms and type are among them, text and answer are not. Borrowed.
+ */
+void ld_row_index(struct ld_row *row, const struct kb_event *ev);
 
 /* What the log says of a decision id, for answers after it was closed. */
 struct ld_decision_record {

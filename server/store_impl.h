@@ -30,6 +30,7 @@ struct ld_conn {
 /* One tenant's file. db and insert belong to the writer's thread; reading threads borrow connections. */
 struct ld_store {
     char *path;
+    bool is_readonly;   /* of what follows there are only the lock and the idle connections */
     struct sqlite3 *db; /* the writer's */
     struct sqlite3_stmt *insert;
     _Atomic int64_t wal_pages; /* in the WAL, not yet known to be in the file */
@@ -38,6 +39,13 @@ struct ld_store {
     struct ld_conn *idle;
     int n_idle;
 };
+
+/* The number of the last event, 0 when there is none: a log may end with its summary. */
+#define LD_LAST_SEQ "SELECT max(coalesce((SELECT max(seq) FROM events), 0), (SELECT kept - 1 FROM log_start))"
+
+/* In the order in which ld_store_row_of reads them; the row borrows from the statement until its next step. */
+#define LD_ROW_COLUMNS "seq, at, type, decision, user, arm, reward, reset, text, answer"
+struct ld_row ld_store_row_of(struct sqlite3_stmt *stmt);
 
 /* A reading connection of one's own until given back. NULL on failure, *status says which. */
 /* For one query or one checkpoint at a time. */

@@ -18,8 +18,7 @@
 
 #include "event.h"
 
-/* In the order in which row_of reads them. */
-#define COLUMNS "seq, at, type, decision, user, arm, reward, reset, text, answer"
+#define COLUMNS LD_ROW_COLUMNS
 
 /* A log without a configured event begins with a summary, whose first line has the configuration. */
 #define CONFIGURED_SEQ                                                                                                 \
@@ -35,7 +34,7 @@ _Static_assert(KB_EV_CONFIGURED == 1 && KB_EV_DECIDED == 4 && KB_EV_REWARDED == 
  * not make two of one. */
 static const char *const statements[LD_N_QUERIES] = {
     [LD_QUERY_READ] = "SELECT " COLUMNS " FROM log WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-    [LD_QUERY_TIP] = "SELECT coalesce((SELECT max(seq) FROM events), 0),"
+    [LD_QUERY_TIP] = LD_LAST_SEQ ","
                      " coalesce((SELECT max(seq) FROM events WHERE reset = 1 AND seq >= (SELECT kept FROM log_start)), 0)",
     [LD_QUERY_CONFIGURED] = "SELECT " COLUMNS " FROM log WHERE seq = " CONFIGURED_SEQ,
     [LD_QUERY_DECISION] = "SELECT type, arm, reward, answer FROM log WHERE decision = ?1 ORDER BY seq",
@@ -114,7 +113,7 @@ static double number_of(sqlite3_stmt *stmt, int column)
 /* --- the log ----------------------------------------------------------------------------------------- */
 
 /* Valid until the next step. n_text is asked after the text, as SQLite wants it, so that both are of one encoding. */
-static struct ld_row row_of(sqlite3_stmt *stmt)
+struct ld_row ld_store_row_of(sqlite3_stmt *stmt)
 {
     struct ld_row row = {.seq = (uint64_t)sqlite3_column_int64(stmt, 0),
                          .at_ms = sqlite3_column_int64(stmt, 1),
@@ -136,7 +135,7 @@ static int each_row(struct query *q, int (*fn)(void *arg, const struct ld_row *r
 {
     int rc, answer = 0;
     while (answer == 0 && (rc = sqlite3_step(q->stmt)) == SQLITE_ROW) {
-        struct ld_row row = row_of(q->stmt);
+        struct ld_row row = ld_store_row_of(q->stmt);
         if (row.text == NULL)
             return LD_STORE_NOMEM;
         answer = fn(arg, &row);

@@ -71,18 +71,42 @@ static int note_wal(void *store, struct sqlite3 *db, const char *name, int pages
 static const char insert_sql[] = "INSERT INTO events (seq, at, type, decision, user, arm, reward, reset, text, answer)"
                                  " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
+/* Closed, so far. NULL: no memory. */
+static struct ld_store *store_new(const char *path, char *why)
+{
+    struct ld_store *s = calloc(1, sizeof *s);
+    if (s == NULL || (s->path = strdup(path)) == NULL) {
+        free(s);
+        (void)snprintf(why, LD_WHY_BYTES, "%s: out of memory", path);
+        return NULL;
+    }
+    (void)pthread_mutex_init(&s->lock, NULL);
+    return s;
+}
+
+/* The first connection has looked at the file; it is kept open, so that nothing of it is undone meanwhile. */
+int ld_store_open_readonly(struct ld_store **out, const char *path, char *why)
+{
+    struct ld_store *s = store_new(path, why);
+    if (s == NULL)
+        return LD_STORE_NOMEM;
+    s->is_readonly = true;
+    int status = ld_db_open_readonly(&s->db, path, &format, why);
+    if (status == LD_STORE_OK)
+        *out = s;
+    else
+        ld_store_close(s);
+    return status;
+}
+
 /* Statements are prepared here, so that a table that is missing shows at the start and not at the first reward. On
  * failure nothing is left open and *out is not set. */
 int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, char *why)
 {
     bool was_created;
-    struct ld_store *s = calloc(1, sizeof *s);
-    if (s == NULL || (s->path = strdup(path)) == NULL) {
-        free(s);
-        (void)snprintf(why, LD_WHY_BYTES, "%s: out of memory", path);
+    struct ld_store *s = store_new(path, why);
+    if (s == NULL)
         return LD_STORE_NOMEM;
-    }
-    (void)pthread_mutex_init(&s->lock, NULL);
     int status = ld_db_open(&s->db, path, &format, is_thorough, &was_created, why);
     if (status == LD_STORE_OK)
         status = ld_sql_prepare(s->db, insert_sql, &s->insert, why);
@@ -124,6 +148,11 @@ void ld_store_close(struct ld_store *s)
     (void)pthread_mutex_destroy(&s->lock);
     free(s->path);
     free(s);
+}
+
+int ld_store_check_schema(struct ld_store *s, char *why)
+{
+    return ld_db_check_schema(s->db, &format, why);
 }
 
 /* --- writing ----------------------------------------------------------------------------------------- */
@@ -301,7 +330,9 @@ struct ld_conn *ld_store_borrow(struct ld_store *s, int *status)
     if (c != NULL)
         return c;
     c = calloc(1, sizeof *c);
-    *status = c == NULL ? LD_STORE_NOMEM : ld_db_connect(&c->db, s->path, NULL);
+    *status = c == NULL        ? LD_STORE_NOMEM
+              : s->is_readonly ? ld_db_connect_readonly(&c->db, s->path, NULL)
+                               : ld_db_connect(&c->db, s->path, NULL);
     if (*status != LD_STORE_OK) {
         free(c);
         return NULL;

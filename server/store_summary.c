@@ -83,7 +83,9 @@ int ld_store_before(struct ld_store *s, int64_t at_ms, uint64_t *last)
     while (status == LD_STORE_OK && low < high) {
         const int64_t middle = low + (high - low + 1) / 2;
 
-        (void)snprintf(sql, sizeof sql, "SELECT at FROM events WHERE seq = %lld", (long long)middle);
+        /* a log that was brought from elsewhere may begin later than its first row could */
+        (void)snprintf(sql, sizeof sql, "SELECT coalesce((SELECT at FROM events WHERE seq = %lld), 0)",
+                       (long long)middle);
         status = ask(s, sql, &at, 1);
         if (at < at_ms)
             low = middle;

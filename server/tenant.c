@@ -44,8 +44,10 @@ static void tenant_free(struct ld_tenant *t)
 {
     ld_store_close(t->store);
     ld_tenant_take_build(t);
+    ld_saving_finish(t);
     ld_erasure_drop(t);
     ld_compaction_drop(t);
+    ld_verification_drop(t);
     if (atomic_load(&t->is_doomed))
         ld_folder_remove(t->world->data_dir, t->name);
     kb_engine_free(t->engine);
@@ -90,8 +92,10 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
     t->engine = r->engine;
     t->settings = r->settings;
     t->seq = r->seq;
-    t->snapshot_seq = r->snapshot_seq;
+    t->saving.seq = r->snapshot_seq;
     t->dims_epoch = 1;
+    if (r->is_snapshot_refused)
+        atomic_fetch_add_explicit(&t->world->metrics->snapshots_refused, 1, memory_order_relaxed);
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
@@ -155,10 +159,12 @@ int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const c
     }
     if ((rc = ld_store_open(&t->store, t->db_path, world->verify_on_start, why)) != LD_STORE_OK)
         goto out;
+    const int64_t start_us = ld_monotonic_us();
     if ((rc = ld_recover(&recovered, t->store, t->db_path, t->snapshot_path, world->verify_on_start, why)) !=
         LD_STORE_OK)
         goto out;
     adopt(t, &recovered);
+    t->saving.tail_us = t->seq > t->saving.seq ? ld_monotonic_us() - start_us : 0;
     if (t->seq == 0 && initial == NULL) {
         snprintf(why, 512, "%.400s: the log is empty", t->db_path);
         rc = LD_STORE_EMPTY;

@@ -33,7 +33,10 @@ enum ld_op_type {
     LD_OP_ERASE,   /* a user's data; answered when they are gone */
     LD_OP_ERASED,  /* the tenant's own: the job of that has ended */
     LD_OP_COMPACT, /* the log; answered when it starts with a summary */
-    LD_OP_COMPACTED /* the tenant's own: the job of that has ended */
+    LD_OP_COMPACTED, /* the tenant's own: the job of that has ended */
+    LD_OP_VERIFY,  /* the model against a fold of the log; answered with what came of it */
+    LD_OP_VERIFIED, /* the tenant's own: the job of that has ended */
+    LD_OP_SAVED    /* the tenant's own: a snapshot's job has ended */
 };
 
 /* A unit of work for the writer, answered once by done(). The doc holds all memory of what it names. */
@@ -45,13 +48,13 @@ struct ld_op {
     struct kb_event event; /* EVENT: decided, graph, arms */
     char *answer;          /* EVENT decided: the answer to give (owned) */
     size_t n_answer;
-    bool is_named;               /* decided with the caller's id: look for an earlier one, keep the answer */
-    struct ld_settings settings; /* SETTINGS */
+    bool is_named;                  /* decided with the caller's id: look for an earlier one, keep the answer */
+    struct ld_settings settings;    /* SETTINGS */
     char user[KB_ID_MAX_BYTES + 1]; /* ERASE */
     uint64_t keep_events;           /* COMPACT: of the last ones, so many stay as they are */
-    struct ld_reward *rewards;   /* REWARDS */
-    struct kb_event *events;     /* OBSERVE */
-    size_t n;                    /* of rewards or events */
+    struct ld_reward *rewards;      /* REWARDS */
+    struct kb_event *events;        /* OBSERVE */
+    size_t n;                       /* of rewards or events */
     bool is_array;
     /* Filled by the writer: */
     struct ld_problem problem; /* status 0: success */

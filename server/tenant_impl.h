@@ -5,10 +5,13 @@
  *   queue.c             ops and their waiting line
  *   commit.c            batches: stage, append, apply, answer (commit_rows.c: their rows)
  *   commit_ops.c        what each kind of op stages (commit_observe.c, commit_reward.c: two of them)
- *   upkeep.c            snapshots, WAL, expiry, healing
+ *   upkeep.c            WAL, expiry, healing
+ *   saving.c            snapshots, written beside the writer
  *   background.c        models built beside the writer
+ *   fold.c              the log folded once more, beside the traffic
  *   erase.c             a user's data taken out
  *   compact.c           the log's beginning summarized (compact_fold.c: its job)
+ *   verify.c            the model compared with a fold of the log
  *
  * Who may touch what: `lock` guards what readers see (engine, settings, dims_epoch) and is taken for writing by the
  * writer only; `queue_lock` guards the line; all below "the writer's own" belongs to the one writer job. */
@@ -20,6 +23,7 @@
 
 #include "commit.h"
 #include "folder.h"
+#include "saving.h"
 #include "sched.h"
 #include "tenant.h"
 
@@ -49,7 +53,7 @@ struct ld_tenant {
     pthread_mutex_t queue_lock;
     struct ld_op *head, *tail;
     size_t depth;
-    struct kb_build *erasing_build; /* likewise, of an erasure */
+    struct ld_fold *folds;  /* under way beside the traffic (fold.h) */
     struct kb_build *build; /* with a job; set by the writer, who alone reads it without the lock */
 
     pthread_mutex_t pool_lock;
@@ -59,14 +63,17 @@ struct ld_tenant {
     /* The writer's own: */
     struct ld_batch batch;
     int64_t now_ms;
-    uint64_t seq;          /* last applied */
-    uint64_t snapshot_seq; /* of the last snapshot, or of the last attempt */
+    uint64_t seq;            /* last applied */
+    struct ld_saving saving; /* its job is a thread's for long work, until its op has come */
     size_t n_pending;
     int64_t locked_us, locked_cpu_us; /* since when the write lock is held */
     enum kb_err build_rc; /* the job's, until its op */
+    int64_t build_us;     /* likewise: how long it ran */
     struct ld_erasure *erasure; /* under way; the job's while it runs. NULL: none */
     struct ld_compaction *compaction; /* under way; partly the job's while that runs. NULL: none */
     bool has_leftovers; /* the file has rows that are no part of the log any more */
+    struct ld_verification *verification; /* likewise */
+    uint64_t n_rewrites; /* times that lines of the log were changed or removed */
     bool has_failed;  /* a commit of this turn did: the rest of the turn does not wait for the disk again */
     bool has_backlog; /* more windows have closed than one expire op takes */
 };
@@ -82,8 +89,13 @@ struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max);
 void ld_tenant_start_build(struct ld_tenant *t);
 bool ld_tenant_take_build(struct ld_tenant *t);
 
-/* erase.c: an erasure whose end the writer did not come to, with the tenant. */
+/* From a job that has ended: an op for the writer, which frees it. Without memory the process ends, and recovers: the
+ * writer would wait for the job for ever. */
+void ld_tenant_tell_writer(struct ld_tenant *t, enum ld_op_type type);
+
+/* erase.c, verify.c: one whose end the writer did not come to, with the tenant. */
 void ld_erasure_drop(struct ld_tenant *t);
+void ld_verification_drop(struct ld_tenant *t);
 
 /* compact.c. What upkeep does next about the log's length: whether it wants another turn. */
 enum ld_chore { LD_CHORE_NONE, LD_CHORE_NOW, LD_CHORE_LATER };

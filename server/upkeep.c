@@ -1,23 +1,16 @@
-/* Upkeep of a tenant: snapshots of the model, checkpoints of the WAL, the expiry timer, and the way back from a disk
- * that refused. All of it runs in the writer's turn (the timer only puts an op in the line), so the engine stands
- * still under it and readers go on.
+/* Upkeep of a tenant: when snapshots are begun (saving.c), checkpoints of the WAL, the expiry timer, and the way back
+ * from a disk that refused. All of it runs in the writer's turn (the timer only puts an op in the line), so the engine
+ * stands still under it and readers go on.
  *
- * A snapshot costs O(model) and saves a fold of the rows since the last one, so it is due after snapshot_events rows,
- * or a quarter of what the model has learned when that is more: the total spent on snapshots stays linear.
- *
- * Nothing here may keep the tenant from serving: a snapshot that fails is a warning, a checkpoint that fails makes
- * the WAL longer, a probe that fails is tried again at the next tick. Only the commit cycle sets is_failing. */
+ * Nothing here may keep the tenant from serving: a checkpoint that fails makes the WAL longer, a probe that fails is
+ * tried again at the next tick. Only the commit cycle sets is_failing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "buf.h"
 #include "log.h"
-#include "metrics.h"
-#include "recover.h"
-#include "snapshot.h"
 #include "tenant_impl.h"
 
 /* Bytes of the WAL after which it is moved into the file; the next commit then begins it anew, so it stays about this
@@ -25,58 +18,7 @@
 #define WAL_LIMIT (8 << 20)
 #define PROBE_BYTES 65536u
 
-/* ---- snapshots ------------------------------------------------------------------------------------- */
-
-/* The engine stands still (this is its only writer) and readers do not disturb it: no lock. The whole body is built
- * in memory, as large as the model, before a byte is written. The mark says which log it belongs to (recover.h). */
-static bool write_snapshot(struct ld_tenant *t, char *why)
-{
-    struct kb_writer w;
-    uint64_t mark;
-    bool is_ok;
-
-    if (ld_log_mark(t->store, t->seq, &mark) != LD_STORE_OK) {
-        snprintf(why, 512, "the log cannot be read");
-        return false;
-    }
-    kb_writer_init(&w);
-    kb_put_u64(&w, mark);
-    is_ok = kb_engine_save(t->engine, &w) == KB_OK && w.rc == KB_OK;
-    if (is_ok)
-        is_ok = ld_snapshot_write(t->snapshot_path, t->seq, w.data, w.n, why) == 0;
-    else
-        snprintf(why, 512, "out of memory");
-    kb_writer_close(&w);
-    return is_ok;
-}
-
-/* A failed one is tried again when the next is due: the log has everything. */
-static void take_snapshot(struct ld_tenant *t)
-{
-    struct ld_metrics *m = t->world->metrics;
-    char why[512];
-
-    if (write_snapshot(t, why)) {
-        atomic_fetch_add_explicit(&m->snapshots, 1, memory_order_relaxed);
-    } else {
-        atomic_fetch_add_explicit(&m->snapshot_failures, 1, memory_order_relaxed);
-        ld_log(LD_LOG_WARN, "tenant %s: no snapshot: %s", t->name, why);
-    }
-    t->snapshot_seq = t->seq;
-}
-
-/* Rows and learned rewards are both counted since the beginning; the last attempt counts as well as the last success.
- */
-static bool is_snapshot_due(const struct ld_tenant *t)
-{
-    const uint64_t rows = t->seq - t->snapshot_seq;
-    struct kb_engine_counts counts;
-
-    if (rows < t->world->snapshot_events || kb_engine_is_building(t->engine))
-        return false; /* what is on its way stands in the log alone, and is begun again from there */
-    kb_engine_counts(t->engine, &counts);
-    return rows >= counts.learned / 4;
-}
+/* ---- files ----------------------------------------------------------------------------------------- */
 
 /* Here and not inside a commit, where SQLite would do it at the cost of somebody's answer. A reader of long standing
  * keeps it from moving all; the next turn tries again. */
@@ -97,8 +39,7 @@ void ld_tenant_upkeep(struct ld_tenant *t)
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
     ld_tenant_start_build(t);
     if (!atomic_load(&t->is_failing) && !atomic_load(&t->is_doomed)) {
-        if (is_snapshot_due(t))
-            take_snapshot(t);
+        ld_saving_start(t);
         if (atomic_load(&t->must_scrub))
             atomic_store(&t->must_scrub, !ld_store_scrub(t->store));
         else if (ld_store_wal_bytes(t->store) > WAL_LIMIT)
@@ -115,8 +56,7 @@ void ld_tenant_checkpoint(struct ld_tenant *t)
 {
     if (atomic_load(&t->is_doomed))
         return;
-    if (t->seq > t->snapshot_seq && !kb_engine_is_building(t->engine))
-        take_snapshot(t);
+    ld_saving_now(t);
     checkpoint_wal(t);
 }
 

@@ -96,7 +96,8 @@ class Server:
 class Answer:
     def __init__(self, response):
         self.status, self.headers = response.status_code, response.headers
-        self.text = response.content.decode("utf-8")
+        self.content = response.content
+        self.text = response.content.decode("utf-8", errors="replace")
         kind = response.headers.get("Content-Type", "")
         self.json = json.loads(self.text) if self.text and kind.split(";")[0].endswith("json") and NDJSON not in kind else None
 
@@ -128,7 +129,7 @@ class Client:
         wanted = expect if isinstance(expect, tuple) else (expect,)
         assert answer.status in wanted, f"{method} {path}: {answer.status}, not {expect}: {answer.text[:1000]}"
         if data is not None and answer.status < 300:
-            faults = CONTRACT.request_errors(method, path, kind or "application/json", data.decode("utf-8"))
+            faults = CONTRACT.request_errors(method, path, kind or "application/json", data.decode("utf-8", errors="replace"))
             assert not faults, f"the server took what the contract refuses: {faults[:3]}"
         return answer
 
@@ -174,6 +175,9 @@ class Client:
 
     def digest(self, name):
         return self.model(name)["digest"]
+
+    def verify(self, name, **options):
+        return self.call("POST", tenant_path(name, "verify"), **options).json
 
     def stats(self, name, **query):
         return self.call("GET", tenant_path(name, "stats"), query=query).json

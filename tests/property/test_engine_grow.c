@@ -214,6 +214,46 @@ START_TEST(rows_that_are_held_stay_where_they_were)
 }
 END_TEST
 
+/* What a snapshot holds is not moved by anything that comes after it: more rows and ids, corrections, arrays that grow. */
+START_TEST(a_snapshot_is_of_its_moment)
+{
+    uint64_t seq = 0;
+    struct kb_engine *e = open_engine((size_t)_i, &seq), *copy;
+    struct traffic t;
+    struct kb_snapshot *snapshot = NULL;
+    struct kb_writer then, later;
+    uint64_t digest = 0;
+    kb_writer_init(&then);
+    kb_writer_init(&later);
+    kb_engine_set_inline_work(e, 1e300);
+    for (size_t i = 0; i < N_EVENTS; i++) {
+        struct kb_event batch[2] = {make_event(&t, seq + 1), {.type = KB_EV_NONE}};
+        const size_t n = reserve(e, batch);
+        ck_assert_int_eq(kb_engine_grow(e), KB_OK);
+        apply(e, batch, n, false);
+        kb_engine_collect(e);
+        seq += n;
+        if (i == 300) {
+            ck_assert_int_eq(kb_engine_save(e, &then), KB_OK);
+            ck_assert_int_eq(kb_engine_take_snapshot(e, &snapshot), KB_OK);
+            digest = kb_engine_digest(e);
+        }
+    }
+    ck_assert_int_eq(kb_snapshot_save(snapshot, &later), KB_OK);
+    kb_engine_drop_snapshot(e, snapshot);
+    ck_assert_uint_eq(later.n, then.n);
+    ck_assert_mem_eq(later.data, then.data, then.n);
+    ck_assert_int_eq(kb_engine_new(&copy), KB_OK);
+    ck_assert_int_eq(kb_engine_load(copy, later.data, later.n), KB_OK);
+    ck_assert_uint_eq(kb_engine_digest(copy), digest);
+    ck_assert_uint_ne(kb_engine_digest(e), digest);
+    kb_writer_close(&then);
+    kb_writer_close(&later);
+    kb_engine_free(copy);
+    kb_engine_free(e);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("engine_grow");
@@ -222,6 +262,7 @@ int main(void)
     tcase_add_loop_test(tc, nothing_is_allocated_or_freed_where_readers_wait, 0, n);
     tcase_add_loop_test(tc, a_batch_that_is_taken_back_moves_nothing, 0, n);
     tcase_add_test(tc, rows_that_are_held_stay_where_they_were);
+    tcase_add_loop_test(tc, a_snapshot_is_of_its_moment, 0, n);
     suite_add_tcase(s, tc);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

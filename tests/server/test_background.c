@@ -1,4 +1,5 @@
-/* Models built beside the writer, and users erased beside it: real threads, a real pool; under ThreadSanitizer as well. */
+/* Models built beside the writer, users erased and models verified beside it: real threads, a real pool; under
+ * ThreadSanitizer as well. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -8,10 +9,11 @@
 #define N_CLIENTS 3
 #define N_ROUNDS 400
 #define N_CHANGES 12
+#define N_AUDITS 6
 
 static struct ld_sched *sched;
 static struct fixture f;
-static atomic_int n_answered, n_failed, n_erased;
+static atomic_int n_answered, n_failed, n_erased, n_equal, n_verified;
 
 static void on_tick(void *arg, int64_t now_ms)
 {
@@ -86,8 +88,8 @@ static void *be_client(void *arg)
         struct kb_build_state state;
 
         snprintf(id, sizeof id, "c%d-%d", client, i);
-        snprintf(text, sizeof text, "{\"user\":\"u%d\",\"context\":[%.3f],\"candidates\":[\"a\",\"b\"]}", (client + i) % 5,
-                 0.37 * i * (client + 1));
+        snprintf(text, sizeof text, "{\"user\":\"u%d\",\"context\":[%.3f],\"candidates\":[\"a\",\"b\"]}",
+                 (client + i) % 5, 0.37 * i * (client + 1));
         submit(op_select(f.t, text, id));
         snprintf(text, sizeof text, "{\"decision\":\"%s\",\"reward\":%.2f}", id, (i % 7) / 7.0);
         submit(op_rewards(f.t, text));
@@ -110,7 +112,8 @@ static void *be_operator(void *arg)
 
         if (i % 4 == 0) {
             snprintf(text, sizeof text,
-                     "{\"algorithm\":\"laplaced\",\"context_dim\":1,\"representation\":{\"lambda\":%.2f}}", 0.3 + 0.05 * i);
+                     "{\"algorithm\":\"laplaced\",\"context_dim\":1,\"representation\":{\"lambda\":%.2f}}",
+                     0.3 + 0.05 * i);
             op = op_settings(text);
         } else if (i % 4 == 1) {
             snprintf(text, sizeof text, "{\"edges\":[[\"u0\",\"u1\",%d],[\"u1\",\"u2\",1]]}", 1 + i);
@@ -125,32 +128,30 @@ static void *be_operator(void *arg)
     return NULL;
 }
 
-START_TEST(traffic_changes_and_erasures_side_by_side_leave_what_a_fold_finds)
+static void count_verified(struct ld_op *op)
 {
-    pthread_t loop, client[N_CLIENTS], operator_thread;
-    int number[N_CLIENTS];
-
-    open_tenant(0);
-    start_pool(&loop);
-    for (int c = 0; c < N_CLIENTS; c++) {
-        number[c] = c;
-        ck_assert_int_eq(pthread_create(&client[c], NULL, be_client, &number[c]), 0);
+    if (op->problem.status == 0) {
+        ck_assert_msg(strstr(op->reply, "\"equal\":true") != NULL, "%s", op->reply);
+        atomic_fetch_add(&n_equal, 1);
     }
-    ck_assert_int_eq(pthread_create(&operator_thread, NULL, be_operator, NULL), 0);
-    for (int c = 0; c < N_CLIENTS; c++)
-        pthread_join(client[c], NULL);
-    pthread_join(operator_thread, NULL);
-    ck_assert(wait_for(2 * N_CLIENTS * N_ROUNDS + N_CHANGES));
-    stop_pool(loop);
-    ck_assert_int_ge(atomic_load(&n_erased), 1);
-    ck_assert_uint_gt(atomic_load(&f.metrics.build_time.count), 0);
-    const uint64_t digest = digest_of(f.t);
-    f.world.verify_on_start = true;
-    fixture_restart(&f);
-    ck_assert_uint_eq(digest_of(f.t), digest);
-    fixture_close(&f);
+    ld_op_free(op);
+    atomic_fetch_add(&n_verified, 1);
 }
-END_TEST
+
+/* One after the other; an erasure in between makes one worthless, which it says. */
+static void *be_auditor(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < N_AUDITS; i++) {
+        struct ld_op *op = ld_op_new(LD_OP_VERIFY);
+
+        op->done = count_verified;
+        ld_tenant_submit(f.t, op);
+        for (int ms = 0; ms < 60000 && atomic_load(&n_verified) <= i; ms++)
+            usleep(1000);
+    }
+    return NULL;
+}
 
 static bool is_building(void)
 {
@@ -160,6 +161,113 @@ static bool is_building(void)
     return is;
 }
 
+/* One that nothing else is in the way of: those before may have waited for erasures all the time. */
+static void rebuild_to_its_end(int n_before)
+{
+    submit(ld_op_new(LD_OP_REBUILD));
+    ck_assert(wait_for(n_before + 1));
+    for (int i = 0; i < 60000 && is_building(); i++)
+        usleep(1000);
+}
+
+START_TEST(traffic_changes_and_erasures_side_by_side_leave_what_a_fold_finds)
+{
+    pthread_t loop, client[N_CLIENTS], operator_thread, auditor;
+    int number[N_CLIENTS];
+
+    open_tenant(0);
+    f.world.snapshot_events = 10;
+    start_pool(&loop);
+    for (int c = 0; c < N_CLIENTS; c++) {
+        number[c] = c;
+        ck_assert_int_eq(pthread_create(&client[c], NULL, be_client, &number[c]), 0);
+    }
+    ck_assert_int_eq(pthread_create(&operator_thread, NULL, be_operator, NULL), 0);
+    ck_assert_int_eq(pthread_create(&auditor, NULL, be_auditor, NULL), 0);
+    for (int c = 0; c < N_CLIENTS; c++)
+        pthread_join(client[c], NULL);
+    pthread_join(operator_thread, NULL);
+    pthread_join(auditor, NULL);
+    ck_assert(wait_for(2 * N_CLIENTS * N_ROUNDS + N_CHANGES));
+    rebuild_to_its_end(2 * N_CLIENTS * N_ROUNDS + N_CHANGES);
+    stop_pool(loop);
+    ck_assert_int_ge(atomic_load(&n_erased), 1);
+    ck_assert_int_eq(atomic_load(&n_verified), N_AUDITS);
+    ck_assert_int_ge(atomic_load(&n_equal), 1);
+    ck_assert_uint_eq(f.metrics.verifications, (uint64_t)atomic_load(&n_equal));
+    ck_assert_uint_gt(atomic_load(&f.metrics.build_time.count), 0);
+    const uint64_t digest = digest_of(f.t);
+    ck_assert_uint_gt(atomic_load(&f.metrics.snapshots), 0);
+    ck_assert_uint_eq(atomic_load(&f.metrics.snapshot_failures), 0);
+    fixture_restart(&f);
+    ck_assert_uint_eq(digest_of(f.t), digest);
+    f.world.verify_on_start = true;
+    fixture_restart(&f);
+    ck_assert_uint_eq(digest_of(f.t), digest);
+    fixture_close(&f);
+}
+END_TEST
+
+static void observe_some(int n)
+{
+    char text[128];
+
+    for (int i = 0; i < n; i++) {
+        snprintf(text, sizeof text, "{\"user\":\"u%d\",\"context\":[%.2f],\"arm\":\"a\",\"reward\":%d}", i % 9, 0.11 * i,
+                 i % 2);
+        struct ld_op *op = op_observe(f.t, text, false);
+
+        submit(op);
+    }
+}
+
+/* Snapshots follow one another while the tenant learns; the last of them and the tail make the model that was served. */
+START_TEST(snapshots_beside_the_writer_are_of_one_moment)
+{
+    pthread_t loop;
+
+    atomic_store(&n_answered, 0);
+    open_tenant(1e300);
+    f.world.snapshot_events = 5;
+    start_pool(&loop);
+    for (int i = 0; i < 20; i++) {
+        observe_some(30);
+        ck_assert(wait_for(30 * (i + 1)));
+        usleep(2000);
+    }
+    stop_pool(loop);
+    ck_assert_uint_gt(atomic_load(&f.metrics.snapshots), 0);
+    ck_assert_uint_eq(atomic_load(&f.metrics.snapshots), atomic_load(&f.metrics.snapshot_time.count));
+    const uint64_t digest = digest_of(f.t);
+    ck_assert(fixture_has_file(&f, "tenants/t.snapshot"));
+    ck_assert(!fixture_has_file(&f, "tenants/t.snapshot.tmp"));
+    fixture_restart(&f);
+    ck_assert_uint_eq(digest_of(f.t), digest);
+    fixture_close(&f);
+}
+END_TEST
+
+START_TEST(a_tenant_that_is_deleted_while_its_snapshot_is_written_leaves_nothing)
+{
+    pthread_t loop;
+
+    for (int i = 0; i < 5; i++) {
+        atomic_store(&n_answered, 0);
+        open_tenant(1e300);
+        f.world.snapshot_events = 1;
+        start_pool(&loop);
+        observe_some(50);
+        ck_assert(wait_for(50 - 10 * i));
+        ld_tenant_doom(f.t);
+        stop_pool(loop);
+        ld_tenant_release(f.t);
+        ck_assert(!fixture_has_file(&f, "tenants/t.snapshot"));
+        ck_assert(!fixture_has_file(&f, "tenants/t.db"));
+        remove_dir(f.dir);
+    }
+}
+END_TEST
+
 /* The process ends in the middle: the next one finds the build open in the log, and ends it. */
 START_TEST(a_build_that_was_cut_off_is_done_by_the_next_start)
 {
@@ -168,7 +276,8 @@ START_TEST(a_build_that_was_cut_off_is_done_by_the_next_start)
 
     open_tenant(KB_INLINE_WORK);
     for (int i = 0; i < 200; i++) {
-        snprintf(text, sizeof text, "{\"user\":\"u%d\",\"context\":[%.2f],\"arm\":\"a\",\"reward\":%d}", i % 9, 0.11 * i, i % 2);
+        snprintf(text, sizeof text, "{\"user\":\"u%d\",\"context\":[%.2f],\"arm\":\"a\",\"reward\":%d}", i % 9,
+                 0.11 * i, i % 2);
         ck_assert_int_eq(settle_op(f.t, op_observe(f.t, text, false)), 200);
     }
     f.world.inline_work = 0;
@@ -176,7 +285,8 @@ START_TEST(a_build_that_was_cut_off_is_done_by_the_next_start)
     f.world.sched = NULL;
     ld_tenant_halt(f.t); /* no job is to start */
     ck_assert_int_eq(settle_op(f.t, op_settings("{\"algorithm\":\"laplaced\",\"context_dim\":1,\"representation\":"
-                                                "{\"lambda\":0.9}}")), 200);
+                                                "{\"lambda\":0.9}}")),
+                     200);
     ck_assert(is_building());
     const uint64_t digest = digest_of(f.t);
     fixture_restart(&f);
@@ -199,5 +309,7 @@ END_TEST
 int main(void)
 {
     return KBT_RUN("background", traffic_changes_and_erasures_side_by_side_leave_what_a_fold_finds,
-                   a_build_that_was_cut_off_is_done_by_the_next_start);
+                   a_build_that_was_cut_off_is_done_by_the_next_start,
+                   snapshots_beside_the_writer_are_of_one_moment,
+                   a_tenant_that_is_deleted_while_its_snapshot_is_written_leaves_nothing);
 }

@@ -101,6 +101,69 @@ START_TEST(ops_of_one_turn_share_one_commit)
 }
 END_TEST
 
+/* An op's end in the middle of a turn brings the next one into the line. */
+static struct ld_op *late_comer;
+static struct ld_tenant *late_tenant;
+
+static void submit_late_comer(struct ld_op *op)
+{
+    mark_done(op);
+    ld_tenant_submit(late_tenant, late_comer);
+}
+
+START_TEST(what_comes_while_others_are_staged_shares_their_commit)
+{
+    struct fixture f;
+
+    fixture_open(&f, PLAIN);
+    struct ld_op *first = op_select(f.t, SELECT_AB, "first"),
+                 *unknown = op_rewards(f.t, "{\"decision\":\"nobody\",\"reward\":1}");
+    late_comer = op_select(f.t, SELECT_AB, "late");
+    late_tenant = f.t;
+    unknown->done = submit_late_comer;
+    ld_tenant_submit(f.t, first);
+    ld_tenant_submit(f.t, unknown);
+    const uint64_t before = f.metrics.commits;
+    ck_assert(!ld_tenant_run_writer(f.t));
+    ck_assert_int_eq(unknown->problem.status, 404);
+    ck_assert_ptr_eq(first->arg, first);
+    ck_assert_ptr_eq(late_comer->arg, late_comer);
+    ck_assert_uint_eq(f.metrics.commits, before + 1);
+    ck_assert_uint_eq(counts_of(f.t).pending, 2);
+    ld_op_free(first);
+    ld_op_free(unknown);
+    ld_op_free(late_comer);
+    fixture_close(&f);
+}
+END_TEST
+
+/* LD_TURN_OPS of them (tenant_impl.h); the rest waits for the next turn. */
+START_TEST(a_turn_takes_no_more_than_its_share)
+{
+    enum { N = 2500 };
+    static struct ld_op *op[N];
+    struct fixture f;
+    size_t n_turns = 1;
+    char id[16];
+
+    fixture_open(&f, PLAIN);
+    for (int i = 0; i < N; i++) {
+        snprintf(id, sizeof id, "d%d", i);
+        op[i] = op_select(f.t, SELECT_AB, id);
+        ld_tenant_submit(f.t, op[i]);
+    }
+    while (ld_tenant_run_writer(f.t))
+        n_turns++;
+    ck_assert_uint_eq(n_turns, 3);
+    ck_assert_uint_eq(counts_of(f.t).pending, N);
+    for (int i = 0; i < N; i++) {
+        ck_assert_ptr_eq(op[i]->arg, op[i]);
+        ld_op_free(op[i]);
+    }
+    fixture_close(&f);
+}
+END_TEST
+
 START_TEST(a_reward_behind_its_decision_in_one_turn_is_applied)
 {
     struct fixture f;
@@ -701,6 +764,7 @@ int main(void)
 {
     return KBT_RUN(
         "commit", a_batch_of_selects_and_rewards_equals_one_by_one, ops_of_one_turn_share_one_commit,
+        what_comes_while_others_are_staged_shares_their_commit, a_turn_takes_no_more_than_its_share,
         a_reward_behind_its_decision_in_one_turn_is_applied, a_full_queue_refuses_at_once, open_decisions_are_bounded,
         a_named_select_is_answered_once_and_for_all, an_id_that_the_server_gave_is_refused_to_callers,
         a_dry_run_leaves_no_trace, slots_of_a_slate_are_rewarded_by_arm, first_keeps_the_first_reward,

@@ -14,6 +14,8 @@ extern const struct lc_command lc_cmd_arms;
 extern const struct lc_command lc_cmd_select, lc_cmd_reward, lc_cmd_observe, lc_cmd_activate;
 /* cmd_log.c */
 extern const struct lc_command lc_cmd_events, lc_cmd_model, lc_cmd_stats, lc_cmd_health;
+/* cmd_verify.c */
+extern const struct lc_command lc_cmd_verify;
 /* cmd_replay.c, cmd_demo.c */
 extern const struct lc_command lc_cmd_replay, lc_cmd_demo;
 

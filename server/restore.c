@@ -1,0 +1,400 @@
+/* Restoring and importing: see restore.h.
+ *
+ * Both end in a fold of the whole log into an engine of their own, one line at a time:
+ *
+ *     a file    opened as any tenant's (db_file.c refuses what is foreign, newer or damaged), its tables compared with
+ *               ours, each line decoded and folded, the columns beside it compared with what the line says
+ *     lines     read from the spooled body, decoded and folded, and appended to a new file in bounded transactions
+ *
+ * Whether a line may stand where it stands (its number, its type, what it refers to) is the engine's to say. A fold of
+ * lines teaches everything on its way, since nobody has told yet where the last reset of the dictionary is; the model
+ * is the same bit for bit. Memory: the model, and a batch of lines. */
+#include "restore.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "buf.h"
+#include "engine.h"
+#include "folder.h"
+#include "log.h"
+#include "recover.h"
+#include "snapshot.h"
+#include "summary.h"
+
+#define BATCH_ROWS 1000
+#define BATCH_BYTES ((size_t)4 << 20)
+#define WAL_BYTES ((int64_t)64 << 20)
+
+/* A restore in progress. */
+struct job {
+    const struct ld_restore *how;
+    struct ld_problem *p;
+    struct kb_engine *engine;
+    struct ld_store *store;
+    uint64_t line;   /* of the body, from 0 */
+    uint64_t n, seq; /* events folded; the last one's number */
+    /* The open batch; each row borrows from its document. */
+    struct ld_row *row;
+    struct ld_doc **doc;
+    size_t n_rows, n_bytes;
+};
+
+/* --- faults ------------------------------------------------------------------------------------------------- */
+
+/* Which line: as the body's own, or as the event of a file. */
+static void blame(struct job *j, uint64_t seq)
+{
+    if (j->how->lines != NULL)
+        ld_problem_set(j->p, 400, "line %llu of the log is refused", (unsigned long long)j->line + 1);
+    else
+        ld_problem_set(j->p, 400, "event %llu of the file is refused", (unsigned long long)seq);
+}
+
+/* In a body of lines pointers begin with the line, as everywhere; in a file there is only the event. */
+static void add_fault(struct job *j, uint64_t seq, const char *pointer, const char *detail)
+{
+    char place[192];
+
+    blame(j, seq);
+    if (j->how->lines != NULL)
+        snprintf(place, sizeof place, "/%llu%.160s", (unsigned long long)j->line, pointer);
+    else
+        snprintf(place, sizeof place, "%.160s", pointer);
+    ld_problem_add(j->p, place, "%s", detail);
+}
+
+static int fail_line(struct job *j, uint64_t seq, const struct ld_problem *fault)
+{
+    if (fault->status >= 500)
+        ld_problem_set(j->p, 503, "out of memory");
+    for (size_t i = 0; i < fault->n_errors && fault->status < 500; i++)
+        add_fault(j, seq, fault->errors[i].pointer, fault->errors[i].detail);
+    return -1;
+}
+
+/* What the store says: the file's fault, or the surroundings'. The sentence begins with the path, which is ours. */
+static int fail_store(struct job *j, int rc, const char *why)
+{
+    const size_t n = strlen(j->how->path);
+    const char *text = strncmp(why, j->how->path, n) == 0 && strncmp(why + n, ": ", 2) == 0 ? why + n + 2 : why;
+
+    if (rc == LD_STORE_NOMEM)
+        ld_problem_set(j->p, 503, "out of memory");
+    else if (rc == LD_STORE_IO)
+        ld_problem_set(j->p, 507, "the tenant's file cannot be written; the disk may be full");
+    else
+        ld_problem_set(j->p, 400, "the file is refused: %s", text);
+    ld_log(LD_LOG_WARN, "a tenant was not taken in: %s", why);
+    return -1;
+}
+
+static bool is_stopped(struct job *j)
+{
+    if (j->how->is_over(j->how->arg))
+        ld_problem_set(j->p, 503, "the server is stopping");
+    return j->p->status != 0;
+}
+
+/* --- the fold ------------------------------------------------------------------------------------------------ */
+
+/* One line into the engine. *doc is the caller's also after a failure; *n is cut to the log's own line. */
+static int fold_line(struct job *j, uint64_t seq, const char *text, size_t *n, struct ld_doc **doc, struct kb_event *ev,
+                     const char **answer)
+{
+    const struct kb_spec *spec = kb_engine_spec(j->engine);
+    struct kb_errmsg msg = {.text = ""};
+    struct ld_problem fault;
+
+    ld_problem_init(&fault);
+    *answer = NULL;
+    if (ld_doc_parse(doc, text, *n, false, &fault) != 0 ||
+        (j->how->lines != NULL && ld_split_export(*doc, text, n, answer, &fault) != 0) ||
+        ld_decode_event(*doc, spec->context_dim, spec->arm_dim, ev, &fault) != 0)
+        return fail_line(j, seq, &fault);
+    const enum kb_err rc = kb_engine_fold(j->engine, ev, &msg);
+    if (rc == KB_ENOMEM)
+        ld_problem_set(j->p, 503, "out of memory");
+    else if (rc != KB_OK)
+        add_fault(j, seq, msg.pointer, msg.text[0] != '\0' ? msg.text : kb_strerror((int)rc));
+    if (rc != KB_OK)
+        return -1;
+    j->n++;
+    j->seq = ev->seq;
+    return 0;
+}
+
+/* --- from a file ------------------------------------------------------------------------------------------- */
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+/* The columns are what queries go by, and only repeat the line. */
+static bool has_columns_of(const struct ld_row *row, const struct kb_event *ev)
+{
+    struct ld_row want;
+
+    ld_row_index(&want, ev);
+    return row->seq == want.seq && row->at_ms == want.at_ms && row->type == want.type &&
+           is_same_text(row->decision, want.decision) && is_same_text(row->user, want.user) &&
+           is_same_text(row->arm, want.arm) && row->is_reset == want.is_reset &&
+           (row->reward == want.reward || (isnan(row->reward) && isnan(want.reward)));
+}
+
+/* For ld_store_read; not 0 ends it, with the problem set. */
+static int check_row(void *arg, const struct ld_row *row)
+{
+    struct job *j = arg;
+    struct ld_doc *doc = NULL;
+    struct kb_event ev;
+    const char *answer;
+    size_t n = row->n_text;
+    int rc = is_stopped(j) ? -1 : fold_line(j, row->seq, row->text, &n, &doc, &ev, &answer);
+
+    if (rc == 0 && !has_columns_of(row, &ev)) {
+        add_fault(j, row->seq, "", "its columns do not repeat its line");
+        rc = -1;
+    }
+    ld_doc_free(doc);
+    return rc != 0;
+}
+
+static int restore_file(struct job *j)
+{
+    char why[512] = "";
+    uint64_t last = 0, last_reset = 0;
+    int rc = ld_store_open(&j->store, j->how->path, true, why);
+
+    if (rc == LD_STORE_OK)
+        rc = ld_store_check_schema(j->store, why);
+    if (rc == LD_STORE_OK)
+        rc = ld_store_tip(j->store, &last, &last_reset);
+    if (rc != LD_STORE_OK)
+        return fail_store(j, rc, why);
+    kb_engine_fold_quietly_until(j->engine, last_reset);
+    rc = ld_store_read(j->store, 0, SIZE_MAX, check_row, j);
+    if (rc != LD_STORE_OK && j->p->status == 0)
+        return fail_store(j, rc, "the log cannot be read");
+    return j->p->status == 0 ? 0 : -1;
+}
+
+/* --- from lines -------------------------------------------------------------------------------------------- */
+
+static void drop_batch(struct job *j)
+{
+    for (size_t i = 0; i < j->n_rows; i++)
+        ld_doc_free(j->doc[i]);
+    j->n_rows = 0;
+    j->n_bytes = 0;
+}
+
+/* One transaction. The write-ahead log is cut where it grows, so that the log is not on the disk three times. */
+static int write_batch(struct job *j)
+{
+    char why[512] = "";
+    const int rc = j->n_rows > 0 ? ld_store_append(j->store, j->row, j->n_rows, why) : LD_STORE_OK;
+
+    drop_batch(j);
+    if (rc != LD_STORE_OK)
+        return fail_store(j, rc, why);
+    if (ld_store_wal_bytes(j->store) > WAL_BYTES)
+        ld_store_scrub(j->store);
+    return 0;
+}
+
+/* The row of a folded line. Its text is copied: the buffer is the next line's. */
+static int add_row(struct job *j, struct ld_doc *doc, const struct kb_event *ev, const char *text, size_t n,
+                   const char *answer)
+{
+    char *copy = ld_doc_alloc(doc, n + 1, 1);
+    struct ld_row *row = &j->row[j->n_rows];
+
+    if (copy == NULL) {
+        ld_problem_set(j->p, 503, "out of memory");
+        return -1;
+    }
+    memcpy(copy, text, n);
+    copy[n - 1] = '}'; /* what an answer stood behind has lost it */
+    ld_row_index(row, ev);
+    row->text = copy;
+    row->n_text = n;
+    row->answer = answer;
+    j->doc[j->n_rows++] = doc;
+    j->n_bytes += n;
+    return 0;
+}
+
+static int take_line(struct job *j, const char *text, size_t n)
+{
+    struct ld_doc *doc = NULL;
+    struct kb_event ev;
+    const char *answer;
+
+    if (is_stopped(j) || fold_line(j, 0, text, &n, &doc, &ev, &answer) != 0 ||
+        add_row(j, doc, &ev, text, n, answer) != 0) {
+        ld_doc_free(doc);
+        return -1;
+    }
+    return j->n_rows == BATCH_ROWS || j->n_bytes >= BATCH_BYTES ? write_batch(j) : 0;
+}
+
+/* The next line without its end, in a buffer that is used again. 1, 0 at the end of the file, -1 with the problem. */
+static int read_line(struct job *j, FILE *from, char **text, size_t *cap, size_t *n)
+{
+    int c = getc_unlocked(from);
+
+    *n = 0;
+    if (c == EOF)
+        return 0;
+    for (; c != EOF && c != '\n'; c = getc_unlocked(from)) {
+        if (*n == *cap) {
+            const size_t more = *cap > 0 ? 2 * *cap : 65536;
+            char *grown = *cap < j->how->max_line ? realloc(*text, more) : NULL;
+
+            if (grown == NULL) {
+                add_fault(j, 0, "", "the line is longer than this server takes");
+                return -1;
+            }
+            *text = grown;
+            *cap = more;
+        }
+        (*text)[(*n)++] = (char)c;
+    }
+    return 1;
+}
+
+/* Bytes without the blanks at the end: the carriage returns of other systems. */
+static size_t trimmed(const char *text, size_t n)
+{
+    while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t' || text[n - 1] == '\r'))
+        n--;
+    return n;
+}
+
+static int take_lines(struct job *j, FILE *from)
+{
+    char *text = NULL;
+    size_t cap = 0, n = 0;
+    int rc;
+
+    while ((rc = read_line(j, from, &text, &cap, &n)) == 1) {
+        n = trimmed(text, n);
+        if (n > 0 && take_line(j, text, n) != 0) {
+            rc = -1;
+            break;
+        }
+        j->line++;
+    }
+    free(text);
+    if (rc == 0 && ferror(from)) {
+        ld_problem_set(j->p, 503, "the body cannot be read back from the disk");
+        rc = -1;
+    }
+    return rc == 0 ? write_batch(j) : -1;
+}
+
+static int restore_lines(struct job *j)
+{
+    char why[512] = "";
+    FILE *from = fopen(j->how->lines, "rbe");
+    int rc;
+
+    j->row = calloc(BATCH_ROWS, sizeof *j->row);
+    j->doc = calloc(BATCH_ROWS, sizeof *j->doc);
+    if (from == NULL || j->row == NULL || j->doc == NULL) {
+        ld_problem_set(j->p, 503, from == NULL ? "the body cannot be read back from the disk" : "out of memory");
+        rc = -1;
+    } else if ((rc = ld_store_open(&j->store, j->how->path, false, why)) != LD_STORE_OK) {
+        rc = fail_store(j, rc, why);
+    } else {
+        rc = take_lines(j, from);
+    }
+    if (from != NULL)
+        (void)fclose(from);
+    drop_batch(j);
+    return rc;
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------- */
+
+/* Spares the opening of the tenant a second fold. Without it, as with a build under way, there is that fold. */
+static void save_model(struct job *j)
+{
+    struct kb_writer w;
+    char path[LD_PATH_MAX + 16], why[512] = "out of memory";
+    uint64_t mark;
+
+    if (kb_engine_is_building(j->engine) || ld_log_mark(j->store, j->seq, &mark) != LD_STORE_OK)
+        return;
+    snprintf(path, sizeof path, "%s" LD_RESTORE_SNAPSHOT, j->how->path);
+    kb_writer_init(&w);
+    kb_put_u64(&w, mark);
+    if (kb_engine_save(j->engine, &w) != KB_OK || w.rc != KB_OK ||
+        ld_snapshot_write(path, j->seq, w.data, w.n, why) != 0)
+        ld_log(LD_LOG_WARN, "no snapshot of a tenant that is taken in: %s", why);
+    kb_writer_close(&w);
+}
+
+/* Closing moves the write-ahead log into the file. Where that failed the log is still there, and the file not whole. */
+static int close_whole(struct job *j)
+{
+    char wal[LD_PATH_MAX + 16];
+    struct stat st;
+
+    ld_store_scrub(j->store);
+    ld_store_close(j->store);
+    j->store = NULL;
+    snprintf(wal, sizeof wal, "%s-wal", j->how->path);
+    const int fd = open(j->how->path, O_RDONLY | O_CLOEXEC);
+    const bool is_whole = fd >= 0 && (stat(wal, &st) != 0 || st.st_size == 0) && fsync(fd) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is_whole ? 0 : fail_store(j, LD_STORE_IO, strerror(errno));
+}
+
+/* As at the end of a recovery: bounds that rest on all events. */
+static int finish(struct job *j, struct ld_restored *out)
+{
+    if (j->n == 0) {
+        ld_problem_set(j->p, 400, "the log has no event");
+        return -1;
+    }
+    if (!kb_engine_is_whole(j->engine)) {
+        ld_problem_set(j->p, 400, "the log begins with a summary that has no end, or no reset behind it");
+        return -1;
+    }
+    if (kb_engine_settle(j->engine) != KB_OK) {
+        ld_problem_set(j->p, 503, "out of memory");
+        return -1;
+    }
+    kb_engine_publish(j->engine);
+    *out = (struct ld_restored){.events = j->n, .seq = j->seq, .digest = kb_engine_digest(j->engine)};
+    save_model(j);
+    return close_whole(j);
+}
+
+int ld_restore(const struct ld_restore *how, struct ld_restored *out, struct ld_problem *p)
+{
+    struct job j = {.how = how, .p = p};
+    int rc = -1;
+
+    if (kb_engine_new(&j.engine) != KB_OK)
+        ld_problem_set(p, 503, "out of memory");
+    else
+        rc = how->lines != NULL ? restore_lines(&j) : restore_file(&j);
+    if (rc == 0)
+        rc = finish(&j, out);
+    ld_store_close(j.store);
+    kb_engine_free(j.engine);
+    free(j.row);
+    free(j.doc);
+    return rc;
+}

@@ -1,0 +1,99 @@
+/* laplacectl verify: whether models are what their logs say, asked of a server or found out from the files of a stopped
+ * one (verify_files.c). One line a tenant; with --json one JSON object a line.
+ *
+ * Exit status 0 means that every tenant was compared and every one was equal. */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "http_client.h"
+#include "json.h"
+#include "verify_files.h"
+
+/* The answer of one tenant. 0 when its model equals its log. */
+static int print_answer(const struct lc_session *s, const char *name, const struct lc_reply *r)
+{
+    char why[LC_WHY];
+    double seq = 0.0, events = 0.0;
+    if (!lc_reply_ok(r))
+        return lc_reply_fail(r, name);
+    struct lc_json *doc = lc_json_parse(r->body.data, r->body.n, why);
+    const bool is_equal = lc_json_is_true(lc_json_get(doc, "equal"));
+    const char *digest = lc_json_string(lc_json_get(doc, "digest"));
+    const char *folded = lc_json_string(lc_json_get(doc, "folded_digest"));
+    const char *fault = lc_json_string(lc_json_get(doc, "fault"));
+    lc_json_number(lc_json_get(doc, "seq"), &seq);
+    lc_json_number(lc_json_get(doc, "events"), &events);
+    if (s->is_json)
+        printf("%s\n", r->body.data);
+    else if (is_equal)
+        printf("%-24s equal      event %.0f, %.0f lines, digest %s\n", name, seq, events, digest);
+    else
+        printf("%-24s DIFFERENT  event %.0f, %.0f lines, digest %s, of the fold: %s\n", name, seq, events, digest,
+               fault != NULL    ? fault
+               : folded != NULL ? folded
+                                : "?");
+    lc_json_free(doc);
+    return is_equal ? 0 : 1;
+}
+
+static int verify_one(const struct lc_session *s, struct lc_client *c, const char *name)
+{
+    struct lc_text path = {0};
+    lc_text_puts(&path, "/tenants/");
+    lc_path_segment(&path, name);
+    lc_text_puts(&path, "/verify");
+    int status = print_answer(s, name, lc_client_send(c, "POST", path.data, NULL, NULL, 0));
+    lc_text_close(&path);
+    return status;
+}
+
+/* All tenants that the server has, one after the other: each costs the memory of a second model. */
+static int verify_all(const struct lc_session *s, struct lc_client *c)
+{
+    char why[LC_WHY];
+    int status = 0;
+    const struct lc_reply *r = lc_client_get(c, "/tenants");
+    if (!lc_reply_ok(r))
+        return lc_reply_fail(r, "list of tenants");
+    struct lc_json *doc = lc_json_parse(r->body.data, r->body.n, why);
+    const struct lc_json *rows = lc_json_get(doc, "tenants");
+    for (size_t i = 0; i < lc_json_length(rows); i++) {
+        const char *name = lc_json_string(lc_json_get(lc_json_at(rows, i), "name"));
+        status |= name != NULL ? verify_one(s, c, name) : 1;
+    }
+    lc_json_free(doc);
+    return status;
+}
+
+static int run_verify(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
+{
+    const char *data = NULL;
+    struct lc_words w;
+    const struct lc_opt opts[] = {
+        {"data", LC_OPT_TEXT, &data, "DIR", "read the data folder of a stopped server instead of asking one"},
+    };
+    int rc = lc_args_parse(self, s, opts, 1, argc, argv, &w, 0, 1);
+    if (rc != LC_GO)
+        return rc;
+    const char *name = w.n > 0 ? w.word[0] : s->tenant;
+    if (data != NULL)
+        return lc_verify_files(s, data, name);
+    struct lc_client *c = lc_client_new(s, NULL);
+    rc = name != NULL ? verify_one(s, c, name) : verify_all(s, c);
+    lc_client_free(c);
+    return rc;
+}
+
+const struct lc_command lc_cmd_verify = {
+    .name = "verify",
+    .synopsis = "verify [NAME] [--data DIR]",
+    .about = "compare models with a fold of their logs",
+    .text = "Folds the log of the tenant, or of every tenant, from its first line and compares digests, bit for bit:\n"
+            "on a server beside its traffic, or in the data folder of a stopped one, where the snapshot with the\n"
+            "lines after it is compared and nothing is written. One line a tenant; exit status 1 when one differs\n"
+            "or cannot be read. Folders are compared on the machine, and with the BLAS kernels, that served them.\n\n"
+            "  laplacectl verify shop\n"
+            "  laplacectl verify --data /var/lib/laplaced\n",
+    .run = run_verify,
+};
