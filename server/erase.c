@@ -70,14 +70,7 @@ static struct ld_erasure *erasure_new(struct ld_tenant *t, struct ld_op *op)
     return x;
 }
 
-static void drop(struct ld_tenant *t)
-{
-    erasure_free(t->erasure);
-    t->erasure = NULL;
-}
-
-/* The old engine's build stays open in the log, for the new engine; here nobody works on it. */
-static bool start(struct ld_tenant *t)
+static bool give_job(struct ld_tenant *t)
 {
     if (t->world->sched == NULL) {
         t->erasure->is_ok = ld_fold_catch_up(&t->erasure->fold);
@@ -91,8 +84,26 @@ static bool start(struct ld_tenant *t)
     return false;
 }
 
-/* The erasure is there before its beginning is committed: what has begun would be lent at once otherwise
- * (background.c). */
+/* NULL, or what stood in the way. The build that is begun stays open in the log, for the new engine: from before it is
+ * begun there is an erasure under way, so nobody works on it here. */
+static const char *start(struct ld_tenant *t, struct ld_op *op)
+{
+    const char *why = NULL;
+
+    t->erasure = erasure_new(t, op);
+    if (t->erasure == NULL)
+        return "out of memory; nothing was erased";
+    if (ld_batch_begin_erasure(t) != KB_OK || !ld_batch_flush(t))
+        why = "the commit failed; nothing was erased";
+    else if (!give_job(t))
+        why = "out of memory; nothing was erased";
+    if (why != NULL) {
+        erasure_free(t->erasure);
+        t->erasure = NULL;
+    }
+    return why;
+}
+
 int ld_erase_expand(struct ld_tenant *t, struct ld_op *op)
 {
     ld_batch_flush(t);
@@ -105,12 +116,10 @@ int ld_erase_expand(struct ld_tenant *t, struct ld_op *op)
         return 0;
     }
     ld_compaction_cancel(t); /* it would bring back what goes */
-    t->erasure = erasure_new(t, op);
-    if (t->erasure != NULL && ld_batch_begin_erasure(t) == KB_OK && ld_batch_flush(t) && start(t))
+    const char *why = start(t, op);
+    if (why == NULL)
         return LD_KEPT;
-    if (t->erasure != NULL)
-        drop(t);
-    ld_op_refuse_busy(op, "the commit failed, or memory is out; nothing was erased");
+    ld_op_refuse_busy(op, why);
     return 0;
 }
 
@@ -216,13 +225,18 @@ static void answer(struct ld_erasure *x, bool is_ok)
     x->op->done(x->op);
 }
 
-/* A change of the model that came in between has begun its own build: one more round. */
+/* A change of the model that came in between has begun its own build: one more round. Without an open build there is
+ * nothing to finish, and never will be. */
 static bool needs_round(struct ld_erasure *x)
 {
     struct kb_build_state state;
 
     kb_engine_build_state(x->fold.engine, &state);
-    return !state.is_done;
+    if (!state.is_open) {
+        snprintf(x->fold.why, sizeof x->fold.why, "the rebuild that was begun for it is gone from the log");
+        x->is_ok = false;
+    }
+    return state.is_open && !state.is_done;
 }
 
 static bool run_again(struct ld_tenant *t)
@@ -257,7 +271,7 @@ int ld_erased_expand(struct ld_tenant *t, struct ld_op *op)
         if (run_again(t))
             return 0;
     }
-    is_ok = is_ok && commit(x);
+    is_ok = is_ok && x->is_ok && commit(x);
     if (is_ok)
         atomic_store(&t->must_scrub, !ld_store_scrub(t->store));
     t->erasure = NULL;
