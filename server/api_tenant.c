@@ -21,6 +21,7 @@ struct row {
     struct kb_engine_counts counts;
     bool is_rebuilding;
     struct kb_build_state build;
+    struct ld_log_view log;
 };
 
 /* Grows by doubling; is_failed remembers that some tenant could not be added. */
@@ -43,6 +44,7 @@ static void read_row(struct row *row, struct ld_tenant *t)
     row->is_rebuilding = ld_tenant_is_rebuilding(t);
     kb_engine_build_state(e, &row->build);
     ld_tenant_read_unlock(t);
+    ld_tenant_log(t, &row->log);
 }
 
 /* The row as the encoder wants it; borrows from the row. Rows move when their array grows, so views are made after
@@ -54,7 +56,8 @@ static struct ld_tenant_view view_of(const struct row *row)
                                    .in_force = &row->in_force,
                                    .counts = &row->counts,
                                    .is_rebuilding = row->is_rebuilding,
-                                   .build = row->build};
+                                   .build = row->build,
+                                   .log = row->log};
 }
 
 /* Called with the tenant held; a failed growth is remembered and ends in a 503. */

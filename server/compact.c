@@ -45,6 +45,7 @@ static void finish(struct ld_tenant *t, bool is_done)
     struct ld_compaction *x = t->compaction;
 
     t->compaction = NULL;
+    atomic_store(&t->is_compacting, false);
     if (is_done)
         ld_log(LD_LOG_INFO, "tenant %s: events %llu to %llu are now a summary of %zu lines", t->name,
                (unsigned long long)x->first, (unsigned long long)x->last, x->n);
@@ -91,6 +92,17 @@ void ld_compaction_drop(struct ld_tenant *t)
 
 /* ---- begin ---------------------------------------------------------------------------------------------- */
 
+/* A failure leaves what was known: it is for people to read. */
+void ld_tenant_note_start(struct ld_tenant *t)
+{
+    uint64_t first, kept;
+
+    if (ld_store_start(t->store, &first, &kept) != LD_STORE_OK)
+        return;
+    atomic_store(&t->log_first, first);
+    atomic_store(&t->log_kept, kept);
+}
+
 bool ld_compaction_begin(struct ld_tenant *t, struct ld_op *op, uint64_t wanted)
 {
     struct ld_compaction *x = calloc(1, sizeof *x);
@@ -101,6 +113,7 @@ bool ld_compaction_begin(struct ld_tenant *t, struct ld_op *op, uint64_t wanted)
     x->op = op;
     x->wanted = wanted;
     t->compaction = x;
+    atomic_store(&t->is_compacting, true);
     return true;
 }
 
@@ -250,6 +263,7 @@ static enum ld_chore stage(struct ld_tenant *t)
     }
     ld_failpoint("mid_compaction");
     t->n_rewrites++;
+    ld_tenant_note_start(t);
     forget_snapshot(t, x->last);
     finish(t, true);
     return LD_CHORE_NOW;
@@ -295,6 +309,8 @@ static enum ld_chore step(struct ld_tenant *t)
         return stage(t);
     if (t->has_leftovers)
         return trim(t);
+    if (t->compaction == NULL)
+        ld_retain(t);
     if (t->compaction != NULL && t->compaction->state == LD_COMPACT_WAITING)
         return wait_for_reset(t);
     return LD_CHORE_NONE;

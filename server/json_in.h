@@ -24,6 +24,8 @@ void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size); /* zeroed, lives 
 struct ld_settings {
     struct kb_spec spec;
     bool is_relaxed; /* durability: answer before the commit */
+    size_t keep_events;  /* retention: of the last ones so many, 0: not by number */
+    int64_t keep_age_ms; /* and those that are younger than this, 0: not by age; neither: all */
 };
 int ld_decode_settings(struct ld_doc *doc, struct ld_settings *out, struct ld_problem *p);
 

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "alloc.h"
@@ -73,6 +74,9 @@ static struct ld_tenant *tenant_new(const struct ld_world *world, const char *na
     atomic_init(&t->n_holders, 1);
     atomic_init(&t->next_expiry_ms, INT64_MAX);
     atomic_init(&t->next_build_ms, INT64_MIN);
+    atomic_init(&t->next_look_ms, INT64_MAX);
+    atomic_init(&t->log_first, 1);
+    atomic_init(&t->log_kept, 1);
     snprintf(t->name, sizeof t->name, "%s", name);
     if (ld_folder_path(world->data_dir, name, ".db", t->db_path) != 0 ||
         ld_folder_path(world->data_dir, name, ".snapshot", t->snapshot_path) != 0) {
@@ -99,6 +103,9 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
+    ld_tenant_note_start(t);
+    if (t->settings.keep_events > 0 || t->settings.keep_age_ms > 0)
+        atomic_store(&t->next_look_ms, 0);
     if (ld_store_has_leftovers(t->store, &t->has_leftovers) != LD_STORE_OK)
         t->has_leftovers = false; /* the next compaction finds them */
     atomic_store(&t->has_chores, t->has_leftovers);
@@ -265,6 +272,19 @@ void ld_tenant_write_unlock(struct ld_tenant *t)
     pthread_rwlock_unlock(&t->lock);
     ld_histogram_add(&m->write_lock, us);
     ld_raise(&m->write_lock_cpu_max_us, cpu_us);
+}
+
+/* By stat, and from what was noted when the log's start last changed. */
+void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out)
+{
+    struct stat st;
+
+    *out = (struct ld_log_view){.first = atomic_load(&t->log_first),
+                                .summarized = atomic_load(&t->log_kept) - 1,
+                                .bytes = (uint64_t)ld_store_bytes(t->store),
+                                .is_compacting = atomic_load(&t->is_compacting)};
+    if (stat(t->snapshot_path, &st) == 0)
+        out->bytes += (uint64_t)st.st_size;
 }
 
 /* Any thread may read through it; only the writer appends. */

@@ -115,6 +115,8 @@ void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op);
 const struct kb_engine *ld_tenant_read_lock(struct ld_tenant *t, const struct ld_settings **settings);
 void ld_tenant_read_unlock(struct ld_tenant *t);
 struct ld_store *ld_tenant_store(struct ld_tenant *t);
+/* How long its log is, and its files. No lock. */
+void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);
 
 bool ld_tenant_is_failing(const struct ld_tenant *t);    /* the last commit failed */
 bool ld_tenant_is_rebuilding(const struct ld_tenant *t); /* the writer builds a new model; the old one serves */

@@ -10,6 +10,7 @@
  *   background.c        models built beside the writer
  *   fold.c              the log folded once more, beside the traffic
  *   erase.c             a user's data taken out
+ *   retain.c            when by itself
  *   compact.c           the log's beginning summarized (compact_fold.c: its job)
  *   verify.c            the model compared with a fold of the log
  *
@@ -41,6 +42,9 @@ struct ld_tenant {
     atomic_bool must_scrub;                        /* the write-ahead log may hold what was erased */
     atomic_bool is_halting;                        /* no job of a build is to start any more */
     _Atomic int64_t next_expiry_ms;
+    _Atomic int64_t next_look_ms; /* at what the log may lose by its retention; INT64_MAX: none is set */
+    _Atomic uint64_t log_first, log_kept; /* numbers of the log's first line, and of the first event behind a summary */
+    atomic_bool is_compacting;
     _Atomic int64_t next_build_ms; /* a build waits for a turn from then on; INT64_MIN: none waits for the timer */
     struct ld_store *store;
     struct ld_sched_slot slot;
@@ -97,7 +101,9 @@ void ld_tenant_tell_writer(struct ld_tenant *t, enum ld_op_type type);
 void ld_erasure_drop(struct ld_tenant *t);
 void ld_verification_drop(struct ld_tenant *t);
 
-/* compact.c. What upkeep does next about the log's length: whether it wants another turn. */
+/* compact.c. Reads where the log starts. */
+void ld_tenant_note_start(struct ld_tenant *t);
+/* What upkeep does next about the log's length: whether it wants another turn. */
 enum ld_chore { LD_CHORE_NONE, LD_CHORE_NOW, LD_CHORE_LATER };
 enum ld_chore ld_compaction_step(struct ld_tenant *t);
 /* Events up to `wanted` are to go, for op (NULL: nobody waits). No other is under way. False: no memory. */
@@ -106,6 +112,9 @@ bool ld_compaction_begin(struct ld_tenant *t, struct ld_op *op, uint64_t wanted)
 void ld_compaction_cancel(struct ld_tenant *t);
 bool ld_compaction_clear(struct ld_tenant *t); /* deletes all that is no part of the log; false: the disk refused */
 void ld_compaction_drop(struct ld_tenant *t);  /* with the tenant */
+
+/* retain.c: begins a compaction where the tenant's retention asks for one. None is under way. */
+void ld_retain(struct ld_tenant *t);
 
 /* upkeep.c: after a turn of the writer. */
 void ld_tenant_upkeep(struct ld_tenant *t);

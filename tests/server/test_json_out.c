@@ -114,8 +114,8 @@ START_TEST(lists_of_tenants_may_be_empty)
     struct ld_settings settings = {.is_relaxed = false};
     struct kb_engine_counts counts = {.version = 3, .learned = 5, .decided = 9};
     ck_assert_int_eq(kb_spec_preset(&settings.spec, "ucb", 0, 0), KB_OK);
-    struct ld_tenant_view views[] = {{"a", &settings, &settings.spec, &counts, false, {false}},
-                                     {"b", &settings, &settings.spec, &counts, false, {false}}};
+    struct ld_tenant_view views[] = {{"a", &settings, &settings.spec, &counts, false, {false}, {0}},
+                                     {"b", &settings, &settings.spec, &counts, false, {false}, {0}}};
     size_t n;
     char *text = ld_encode_tenants(views, 0, &n);
     ck_assert_str_eq(text, "{\"tenants\":[]}");
@@ -224,7 +224,7 @@ START_TEST(models_show_every_point_with_its_coordinates)
 {
     struct kb_engine_counts counts;
     kb_engine_counts(town.live, &counts);
-    struct ld_tenant_view view = {"town", &settings, kb_engine_spec(town.live), &counts, false, {false}};
+    struct ld_tenant_view view = {"town", &settings, kb_engine_spec(town.live), &counts, false, {false}, {0}};
     size_t n;
     char digest[24];
     struct ld_model_text model;

@@ -221,7 +221,8 @@ START_TEST(the_written_form_has_every_field_of_the_contract)
     static const char *const names[] = {
         "algorithm",       "context_dim",    "arm_dim",     "user_kernel", "context_kernel",
         "arm_kernel",      "representation", "confidence",  "rule",        "pending",
-        "reward_window_s", "default_reward", "aggregation", "durability",  "seed"};
+        "reward_window_s", "default_reward", "aggregation", "durability",  "seed",
+        "retention"};
     struct ld_settings s = settings_of("{\"arm_dim\":2,\"arm_kernel\":{\"lengthscale\":\"median\"}}");
     size_t n;
     char *text = ld_encode_settings(&s, &n);
@@ -243,7 +244,7 @@ START_TEST(parameters_in_force_show_the_lengthscale)
     struct ld_settings s = settings_of("{\"arm_dim\":2,\"arm_kernel\":{\"lengthscale\":\"median\"}}");
     struct kb_spec in_force = s.spec;
     struct kb_engine_counts counts = {.seq = 9, .version = 2, .learned = 5};
-    struct ld_tenant_view view = {"t", &s, &in_force, &counts, false, {false}};
+    struct ld_tenant_view view = {"t", &s, &in_force, &counts, false, {false}, {0}};
     size_t n;
     in_force.arm_kernel.lengthscale = 0.75;
     in_force.repr.type = KB_REPR_EXACT;
