@@ -275,7 +275,10 @@ static void clear_stage(struct kb_engine *e)
     s->n_entries = s->next_entry = s->n_points = s->n_blocks = s->n_features = s->n_events = 0;
     kb_ids_close(&s->fresh_users);
     kb_ids_close(&s->fresh_arms);
-    s->is_heavy = s->is_closed = false;
+    kb_catalogue_free(s->change);
+    s->change = NULL;
+    kb_moves_drop(&s->moves);
+    s->is_heavy = s->is_closed = s->has_users = false;
     if (!s->awaits_reset)
         kb_engine_drop_model_stage(e);
 }

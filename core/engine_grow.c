@@ -47,10 +47,13 @@ enum kb_err kb_engine_grow(struct kb_engine *e)
     enum kb_err rc = KB_OK;
 
     assert(e->moves.n == 0);
-    KB_TRY(kb_ids_grow(&e->users, s->fresh_users.n, s->fresh_users.n_bytes, &e->moves));
-    KB_TRY(kb_ids_grow(&e->arm_ids, s->fresh_arms.n, s->fresh_arms.n_bytes, &e->moves));
+    if (!s->has_users) /* else they are in copies already */
+        KB_TRY(kb_ids_grow(&e->users, s->fresh_users.n, s->fresh_users.n_bytes, &e->moves));
+    if (s->change == NULL) {
+        KB_TRY(kb_ids_grow(&e->arm_ids, s->fresh_arms.n, s->fresh_arms.n_bytes, &e->moves));
+        KB_TRY(kb_arms_grow(&e->arms, s->fresh_arms.n, &e->moves));
+    }
     KB_TRY(grow_nodes(e, e->users.n + s->fresh_users.n));
-    KB_TRY(kb_arms_grow(&e->arms, s->fresh_arms.n, &e->moves));
     KB_TRY(kb_pending_grow(&e->pending, s->n_entries, &e->moves));
     KB_TRY(kb_history_grow(&e->history, s->n_points, &e->moves));
     if (e->posterior != NULL)

@@ -3,7 +3,8 @@
  *   engine.c        life, the table of event types, reserve / prepare / apply / rollback
  *   engine_grow.c   grow / swap / collect: room for a batch, and the end of what it replaces
  *   engine_log.c    events of the traffic: decided, rewarded, observed, expired, activated, late
- *   engine_model.c  events that change the model: configured, graph, arms
+ *   engine_model.c  events that change the model: configured, graph
+ *   engine_arms.c   and the catalogue
  *   engine_reset.c  dictionary events that build the posterior anew, at once or in the background
  *   engine_admit.c  dictionary events that let one point in, likewise
  *   engine_work.c   what the background is given and gives back
@@ -57,8 +58,11 @@ struct kb_staged {
     struct kb_spec configured;  /* has_spec: the configured values to come */
     struct kb_spec spec;        /* has_spec: those in force to come */
     struct kb_graph_ref *graph; /* to come; NULL: no change of the graph */
-    uint32_t *node_of;          /* graph: [n_node_of] nodes of users for it */
-    size_t n_node_of;
+    uint32_t *node_of;          /* [cap_nodes] nodes of all users for the graph that is to be installed */
+    size_t cap_nodes;
+    bool has_users;              /* the graph's new users are in `moves`: there are many */
+    struct kb_catalogue *change; /* of arms, when it is large (engine_arms.c); new ones are in `moves` */
+    struct kb_moves moves;       /* what apply swaps: arrays with many new ids in them */
     struct kb_posterior *posterior; /* built for a reset or for an empty history */
     bool is_planned;                /* it was built by a plan for the reset that follows */
     struct kb_spec reset_spec;      /* the values that the reset puts in force */
@@ -150,8 +154,17 @@ const struct kb_spec *kb_engine_coming_spec(const struct kb_engine *e);
 const struct kb_graph *kb_engine_coming_graph(const struct kb_engine *e, const struct kb_spec *spec);
 /* The graph as the last event has it, whether or not a model rests on it yet. */
 const struct kb_user_graph *kb_engine_last_graph(const struct kb_engine *e);
-/* The graph in force from here on, held once more; every user gets its node. Exclusive. */
+/* The graph in force from here on, held once more; every user gets its node: O(1) when those are staged. Exclusive. */
 void kb_engine_install_graph(struct kb_engine *e, struct kb_graph_ref *graph);
+
+/* Large changes are made beside readers, in copies that apply swaps in; small ones where they are, in apply. */
+#define KB_SMALL_CHANGE 256u
+enum kb_err kb_engine_begin_heavy(struct kb_engine *e); /* such a change wants the batch to itself: KB_EBUSY */
+/* Nodes of all users to come, for install. */
+enum kb_err kb_engine_stage_nodes(struct kb_engine *e, const struct kb_user_graph *g);
+/* For apply: swaps `moves`, and retires what they replace. */
+void kb_engine_swap_staged(struct kb_engine *e);
+void kb_catalogue_free(void *change);
 
 /* Whether the coming values make another model than the one in force. */
 bool kb_engine_changes_model(const struct kb_engine *e);

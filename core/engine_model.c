@@ -1,4 +1,4 @@
-/* Events that change the model: configured, graph, arms.
+/* Events that change the model: configured, graph (and arms, in engine_arms.c).
  *
  * While the history is empty they install a new, empty posterior themselves. Otherwise the posterior must be built
  * anew from the history, with a dictionary that chance had a hand in: the event is then followed in the log by a
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "grow.h"
 
 const struct kb_spec *kb_engine_coming_spec(const struct kb_engine *e)
 {
@@ -52,14 +53,13 @@ void kb_engine_drop_model_stage(struct kb_engine *e)
     s->build = NULL;
     kb_free(s->node_of);
     s->node_of = NULL;
-    s->n_node_of = 0;
+    s->cap_nodes = 0;
     kb_free(s->atoms);
     s->atoms = NULL;
     s->has_spec = s->is_planned = false;
 }
 
-/* A model change wants the batch to itself. */
-static enum kb_err begin_heavy(struct kb_engine *e)
+enum kb_err kb_engine_begin_heavy(struct kb_engine *e)
 {
     if (e->staged.n_events > 0)
         return KB_EBUSY;
@@ -118,7 +118,7 @@ static enum kb_err reserve_configured(struct kb_engine *e, const struct kb_event
 
     KB_TRY(rc);
     KB_TRY(check_dimensions(e, ev->as.configured.spec, msg));
-    KB_TRY(begin_heavy(e));
+    KB_TRY(kb_engine_begin_heavy(e));
     KB_TRY(kb_user_kernel_check(&ev->as.configured.spec->user_kernel, kb_engine_last_graph(e)->n, "/user_kernel/type",
                                 msg));
     s->has_spec = true;
@@ -155,19 +155,18 @@ static void apply_configured(struct kb_engine *e, const struct kb_event *ev)
 
 /* ---- graph ----------------------------------------------------------------------------------------- */
 
-/* Nodes of all users to come under the staged graph. */
-static enum kb_err stage_nodes(struct kb_engine *e)
+/* As many as there is room for after `grow`. */
+enum kb_err kb_engine_stage_nodes(struct kb_engine *e, const struct kb_user_graph *g)
 {
     struct kb_staged *s = &e->staged;
-    const struct kb_user_graph *g = &s->graph->graph;
-    const size_t n = e->users.n + s->fresh_users.n;
+    const size_t cap = kb_grown_cap(e->cap_nodes, e->users.n + s->fresh_users.n + 1, 64);
 
-    s->node_of = kb_array(n + 1, 1, sizeof *s->node_of);
+    kb_free(s->node_of);
+    s->node_of = kb_regrow(NULL, cap, sizeof *s->node_of);
     if (s->node_of == NULL)
         return KB_ENOMEM;
-    s->n_node_of = n;
-    for (size_t i = 0; i < n; i++)
-        s->node_of[i] = KB_ID_NONE;
+    s->cap_nodes = cap;
+    memset(s->node_of, 0xff, cap * sizeof *s->node_of); /* KB_ID_NONE is all ones */
     for (size_t i = 0; i < g->n; i++)
         s->node_of[g->user_of[i]] = (uint32_t)i;
     return KB_OK;
@@ -180,7 +179,7 @@ static enum kb_err reserve_graph(struct kb_engine *e, const struct kb_event *ev,
     enum kb_err rc = KB_OK;
 
     kb_user_graph_init(&graph);
-    KB_TRY(begin_heavy(e));
+    KB_TRY(kb_engine_begin_heavy(e));
     KB_TRY(kb_user_graph_edit(kb_engine_last_graph(e), &e->users, &s->fresh_users, ev, &graph, msg));
     s->graph = kb_graph_ref_new(&graph);
     if (s->graph == NULL) {
@@ -188,7 +187,10 @@ static enum kb_err reserve_graph(struct kb_engine *e, const struct kb_event *ev,
         goto out;
     }
     KB_TRY(kb_user_kernel_check(&kb_engine_coming_spec(e)->user_kernel, s->graph->graph.n, "", msg));
-    KB_TRY(stage_nodes(e));
+    KB_TRY(kb_engine_stage_nodes(e, &s->graph->graph));
+    s->has_users = s->fresh_users.n > KB_SMALL_CHANGE;
+    if (s->has_users)
+        KB_TRY(kb_ids_join(&e->users, &s->fresh_users, &s->moves));
     KB_TRY(build_empty(e, ev));
 out:
     kb_user_graph_close(&graph);
@@ -202,15 +204,34 @@ static void release_graph(void *graph)
 
 void kb_engine_install_graph(struct kb_engine *e, struct kb_graph_ref *graph)
 {
+    struct kb_staged *s = &e->staged;
     struct kb_graph_ref *old = e->graph_ref;
 
     e->graph_ref = kb_graph_ref_hold(graph);
     e->graph = graph->graph;
+    kb_engine_retire(e, old, release_graph);
+    if (s->node_of != NULL) {
+        assert(s->cap_nodes >= e->users.n);
+        kb_engine_retire(e, e->node_of, kb_free);
+        e->node_of = s->node_of;
+        e->cap_nodes = s->cap_nodes;
+        s->node_of = NULL;
+        return;
+    }
     for (size_t i = 0; i < e->cap_nodes; i++)
         e->node_of[i] = KB_ID_NONE;
     for (size_t i = 0; i < e->graph.n; i++)
         e->node_of[e->graph.user_of[i]] = (uint32_t)i;
-    kb_engine_retire(e, old, release_graph);
+}
+
+void kb_engine_swap_staged(struct kb_engine *e)
+{
+    struct kb_moves *m = &e->staged.moves;
+
+    kb_moves_swap(m);
+    for (size_t i = 0; i < m->n; i++)
+        kb_engine_retire(e, m->move[i].block, kb_free);
+    m->n = 0;
 }
 
 static void apply_graph(struct kb_engine *e, const struct kb_event *ev)
@@ -218,95 +239,13 @@ static void apply_graph(struct kb_engine *e, const struct kb_event *ev)
     const struct kb_ids *fresh = &e->staged.fresh_users;
 
     (void)ev;
-    for (size_t i = 0; i < fresh->n; i++)
+    if (e->staged.has_users)
+        kb_engine_swap_staged(e);
+    for (size_t i = 0; i < fresh->n && !e->staged.has_users; i++)
         kb_engine_intern_user(e, kb_ids_str(fresh, (uint32_t)i));
+    e->staged.has_users = false;
     install_or_wait(e);
-}
-
-/* ---- arms ------------------------------------------------------------------------------------------ */
-
-static enum kb_err check_put(const struct kb_engine *e, const struct kb_event *ev, struct kb_ids *seen,
-                             struct kb_errmsg *msg)
-{
-    for (size_t i = 0; i < ev->as.arms.n_put; i++) {
-        const struct kb_ev_arm *arm = &ev->as.arms.put[i];
-
-        if (e->spec.arm_dim > 0 && arm->features == NULL)
-            return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/features", "expected %u numbers", e->spec.arm_dim);
-        if (kb_ids_find(seen, arm->id) != KB_ID_NONE)
-            return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/id", "'%.100s' stands twice", arm->id);
-        if (kb_ids_reserve(seen, 1, strlen(arm->id) + 1) != KB_OK)
-            return KB_ENOMEM;
-        kb_ids_add(seen, arm->id);
-    }
-    return KB_OK;
-}
-
-static enum kb_err check_remove(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
-{
-    for (size_t i = 0; i < ev->as.arms.n_remove; i++) {
-        const uint32_t ix = kb_ids_find(&e->arm_ids, ev->as.arms.remove[i]);
-
-        if (ix == KB_ID_NONE || !e->arms.arm[ix].is_in_catalogue)
-            return kb_fail_item(KB_ECONFLICT, msg, "/remove", i, "", "'%.100s' is not in the catalogue",
-                                ev->as.arms.remove[i]);
-    }
-    return KB_OK;
-}
-
-static enum kb_err stage_features(struct kb_engine *e, const struct kb_event *ev)
-{
-    struct kb_staged *s = &e->staged;
-    const size_t dim = e->spec.arm_dim;
-
-    s->features = kb_array(ev->as.arms.n_put + 1, 1, sizeof(double *));
-    if (s->features == NULL)
-        return KB_ENOMEM;
-    for (size_t i = 0; i < ev->as.arms.n_put; i++, s->n_features++) {
-        if (dim == 0)
-            continue;
-        s->features[i] = kb_array(dim, 1, sizeof(double));
-        if (s->features[i] == NULL)
-            return KB_ENOMEM;
-        memcpy(s->features[i], ev->as.arms.put[i].features, dim * sizeof(double));
-    }
-    return KB_OK;
-}
-
-static enum kb_err reserve_arms(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
-{
-    struct kb_ids seen;
-    uint32_t ix = 0;
-    enum kb_err rc = KB_OK;
-
-    kb_ids_init(&seen);
-    KB_TRY(check_put(e, ev, &seen, msg));
-    KB_TRY(check_remove(e, ev, msg));
-    KB_TRY(begin_heavy(e));
-    for (size_t i = 0; i < ev->as.arms.n_put; i++)
-        KB_TRY(kb_engine_stage_arm(e, ev->as.arms.put[i].id, &ix));
-    KB_TRY(stage_features(e, ev));
-    KB_TRY(kb_retired_reserve(&e->retired, KB_RETIRED_PER_EVENT + e->arms.n_catalogue + ev->as.arms.n_put));
-out:
-    kb_ids_close(&seen);
-    return rc;
-}
-
-static void apply_arms(struct kb_engine *e, const struct kb_event *ev)
-{
-    for (uint32_t i = 0; ev->as.arms.is_replace && i < e->arms.n; i++)
-        if (e->arms.arm[i].is_in_catalogue)
-            kb_engine_retire(e, kb_arms_remove(&e->arms, i), kb_free);
-    for (size_t i = 0; i < ev->as.arms.n_remove; i++)
-        kb_engine_retire(e, kb_arms_remove(&e->arms, kb_ids_find(&e->arm_ids, ev->as.arms.remove[i])), kb_free);
-    for (size_t i = 0; i < ev->as.arms.n_put; i++) {
-        const uint32_t ix = kb_engine_intern_arm(e, ev->as.arms.put[i].id);
-
-        kb_engine_retire(e, kb_arms_put(&e->arms, ix, e->staged.features[i], ev->as.arms.put[i].is_active), kb_free);
-        e->staged.features[i] = NULL;
-    }
 }
 
 const struct kb_event_ops kb_ops_configured = {.reserve = reserve_configured, .apply = apply_configured};
 const struct kb_event_ops kb_ops_graph = {.reserve = reserve_graph, .apply = apply_graph};
-const struct kb_event_ops kb_ops_arms = {.reserve = reserve_arms, .apply = apply_arms};

@@ -427,6 +427,8 @@ static enum kb_err reserve_reset(struct kb_engine *e, const struct kb_event *ev,
     KB_TRY(resolve_atoms(is_last_step ? &e->build->rows : &e->history, ev, rows, msg));
     if (ev->seq >= e->quiet_until)
         KB_TRY(is_last_step ? complete(e, ev, &spec, rows) : fill_now(e, ev, &spec, rows));
+    if (is_last_step && e->build->has_graph)
+        KB_TRY(kb_engine_stage_nodes(e, &e->build->graph->graph));
     s->reset_spec = spec;
     s->is_heavy = s->is_closed = true;
 out:

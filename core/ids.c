@@ -90,6 +90,63 @@ out:
     return rc;
 }
 
+/* --- many at once --------------------------------------------------------------------------------------- */
+
+/* Distinct ids: the first free slot is the right one. */
+static void place_all(uint32_t *slot, size_t n_slots, const struct kb_ids *ids, size_t first)
+{
+    for (uint32_t ix = 0; ix < ids->n; ix++) {
+        uint64_t h = kb_hash_str(KB_HASH_INIT, kb_ids_str(ids, ix));
+        size_t at = (size_t)(h ^ (h >> 32)) & (n_slots - 1);
+        while (slot[at] != KB_ID_NONE)
+            at = (at + 1) & (n_slots - 1);
+        slot[at] = (uint32_t)first + ix;
+    }
+}
+
+static enum kb_err join_strings(struct kb_ids *ids, const struct kb_ids *fresh, struct kb_moves *m)
+{
+    const size_t n = ids->n + fresh->n, cap = kb_grown_cap(ids->cap, n, FIRST_SLOTS);
+    const size_t n_bytes = ids->n_bytes + fresh->n_bytes, cap_bytes = kb_grown_cap(ids->cap_bytes, n_bytes, 256);
+    char *bytes = kb_regrow(NULL, cap_bytes, 1);
+    size_t *offset = kb_regrow(NULL, cap, sizeof *offset);
+    if (bytes != NULL && offset != NULL) {
+        if (ids->n > 0) {
+            memcpy(bytes, ids->bytes, ids->n_bytes);
+            memcpy(offset, ids->offset, ids->n * sizeof *offset);
+        }
+        memcpy(bytes + ids->n_bytes, fresh->bytes, fresh->n_bytes);
+        for (size_t i = 0; i < fresh->n; i++)
+            offset[ids->n + i] = ids->n_bytes + fresh->offset[i];
+    }
+    const enum kb_err rc = kb_moves_take(m, &ids->bytes, bytes, &ids->cap_bytes, cap_bytes);
+    const enum kb_err rc_offset = kb_moves_take(m, &ids->offset, offset, &ids->cap, cap);
+    return rc != KB_OK ? rc : rc_offset;
+}
+
+/* The numbers move with the arrays. */
+enum kb_err kb_ids_join(struct kb_ids *ids, const struct kb_ids *fresh, struct kb_moves *m)
+{
+    enum kb_err rc = KB_OK;
+    size_t n_slots = ids->n_slots > 0 ? ids->n_slots : FIRST_SLOTS;
+    if (fresh->n >= KB_ID_NONE - ids->n)
+        return KB_ELIMIT;
+    while (n_slots < 2 * (ids->n + fresh->n))
+        n_slots *= 2;
+    uint32_t *slot = kb_array(n_slots, 1, sizeof *slot);
+    if (slot == NULL)
+        return KB_ENOMEM;
+    memset(slot, 0xff, n_slots * sizeof *slot);
+    place_all(slot, n_slots, ids, 0);
+    place_all(slot, n_slots, fresh, ids->n);
+    KB_TRY(kb_moves_take(m, &ids->slot, slot, &ids->n_slots, n_slots));
+    KB_TRY(join_strings(ids, fresh, m));
+    KB_TRY(kb_moves_number(m, &ids->n_bytes, ids->n_bytes + fresh->n_bytes));
+    KB_TRY(kb_moves_number(m, &ids->n, ids->n + fresh->n));
+out:
+    return rc;
+}
+
 /* All arrays or none. */
 enum kb_err kb_ids_reserve(struct kb_ids *ids, size_t n, size_t n_bytes)
 {

@@ -35,6 +35,10 @@ enum kb_err kb_ids_reserve(struct kb_ids *ids, size_t n, size_t n_bytes);
  * added when there is room. KB_ELIMIT, KB_ENOMEM. O(n), or nothing. */
 enum kb_err kb_ids_grow(struct kb_ids *ids, size_t n, size_t n_bytes, struct kb_moves *m);
 
+/* The same with the ids of `fresh`, none of which is in ids, added already: O(1) in the swap, however many they are.
+ * Nothing else may be added before it. O(n) for all ids. */
+enum kb_err kb_ids_join(struct kb_ids *ids, const struct kb_ids *fresh, struct kb_moves *m);
+
 /* Index of id, added when new. Needs a reservation when new (asserted). */
 uint32_t kb_ids_add(struct kb_ids *ids, const char *id);
 

@@ -45,7 +45,10 @@ enum ld_media { LD_MEDIA_JSON, LD_MEDIA_NDJSON, LD_MEDIA_DATABASE, LD_MEDIA_OTHE
 bool ld_request_has_label(const struct ld_request *r);      /* the media type was told, and is not that of a form */
 enum ld_media ld_request_media(const struct ld_request *r); /* see api_common.c on absent types */
 
-/* The held tenant of that name, or NULL after a 404. name "": that of the header Laplaced-Tenant, else `default`. */
+/* Which tenant the request means; name: of its path, or "": then that of the header Laplaced-Tenant, else `default`.
+ * Borrowed. */
+const char *ld_api_tenant_name(const struct ld_request *r, const char *name);
+/* That tenant, held, or NULL after a 404. For routes that open it (route.h). */
 struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name);
 
 /* A new op of the type with the parsed body as its doc, or NULL after a reply. The decoders read op->doc. */

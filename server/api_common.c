@@ -53,23 +53,29 @@ bool ld_request_has_label(const struct ld_request *r)
     return !is_unlabelled(r, ld_request_header(r, "Content-Type"));
 }
 
-/* The name in the path goes before the header, the header before `default`. The hold outlives a deletion: ops
- * submitted afterwards are answered 404 by the tenant itself. A name that no tenant can have is simply not found; in
- * the text it is cut to what a valid one may have. */
+/* The name in the path goes before the header, the header before `default`. */
+const char *ld_api_tenant_name(const struct ld_request *r, const char *name)
+{
+    if (name[0] != '\0')
+        return name;
+    const char *header = ld_request_header(r, "Laplaced-Tenant");
+    return header != NULL ? header : "default";
+}
+
+/* Dispatch has found it, and opened it where it was not in memory. The hold outlives a deletion: ops submitted
+ * afterwards are answered 404 by the tenant itself. A name that no tenant can have is simply not found; in the text it
+ * is cut to what a valid one may have. */
 struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name)
 {
-    if (name[0] == '\0') {
-        const char *header = ld_request_header(r, "Laplaced-Tenant");
-        name = header != NULL ? header : "default";
-    }
-    struct ld_tenant *t = ld_tenants_find(app->tenants, name);
-    if (t == NULL) {
-        struct ld_problem p;
-        ld_problem_init(&p);
-        ld_problem_set(&p, 404, "there is no tenant \"%.64s\"", name);
-        ld_reply_problem(r, &p);
-    }
-    return t;
+    struct ld_tenant *t = ld_request_context(r);
+    struct ld_problem p;
+    (void)app;
+    if (t != NULL)
+        return ld_tenant_hold(t);
+    ld_problem_init(&p);
+    ld_problem_set(&p, 404, "there is no tenant \"%.64s\"", ld_api_tenant_name(r, name));
+    ld_reply_problem(r, &p);
+    return NULL;
 }
 
 /* The doc keeps what the decoders point into, so it belongs to the op and dies with it; the body itself may go as

@@ -126,13 +126,11 @@ static char *encode_restored(const char *tenant, const struct ld_restored *resto
 /* Known before any work is done, and asked again by ld_tenants_adopt, which alone decides. */
 static bool may_be_made(struct ld_app *app, const char *tenant, struct ld_problem *p)
 {
-    struct ld_tenant *t = ld_tenants_find(app->tenants, tenant);
-    ld_tenant_release(t);
     if (!ld_tenant_name_is_valid(tenant))
         ld_problem_set(p, 400,
                        "a tenant's name is 1 to 64 letters, digits, dots, underscores and dashes, "
                        "the first a letter or digit");
-    else if (t != NULL)
+    else if (ld_tenants_has(app->tenants, tenant))
         ld_problem_set(p, 409, "there is a tenant \"%s\": delete it first, or take another name", tenant);
     return p->status == 0;
 }

@@ -16,6 +16,9 @@
 /* A view of one tenant that outlives its lock: the list is encoded after the last one was read. */
 struct row {
     char name[LD_PATH_TENANT_BYTES];
+    enum ld_tenant_state state;
+    char why[512];     /* of one that cannot be opened */
+    bool is_in_memory; /* else there is nothing but the above */
     struct ld_settings settings;
     struct kb_spec in_force;
     struct kb_engine_counts counts;
@@ -38,6 +41,7 @@ static void read_row(struct row *row, struct ld_tenant *t)
     const struct ld_settings *settings;
     const struct kb_engine *e = ld_tenant_read_lock(t, &settings);
     strncpy(row->name, ld_tenant_name(t), sizeof row->name - 1);
+    row->is_in_memory = true;
     row->settings = *settings;
     row->in_force = *kb_engine_spec(e);
     kb_engine_counts(e, &row->counts);
@@ -52,7 +56,9 @@ static void read_row(struct row *row, struct ld_tenant *t)
 static struct ld_tenant_view view_of(const struct row *row)
 {
     return (struct ld_tenant_view){.name = row->name,
-                                   .settings = &row->settings,
+                                   .state = ld_tenant_state_name(row->state),
+                                   .detail = row->why,
+                                   .settings = row->is_in_memory ? &row->settings : NULL,
                                    .in_force = &row->in_force,
                                    .counts = &row->counts,
                                    .is_rebuilding = row->is_rebuilding,
@@ -60,8 +66,8 @@ static struct ld_tenant_view view_of(const struct row *row)
                                    .log = row->log};
 }
 
-/* Called with the tenant held; a failed growth is remembered and ends in a 503. */
-static void add_row(void *arg, struct ld_tenant *t)
+/* t is NULL for a tenant that is not in memory. A failed growth is remembered and ends in a 503. */
+static void add_row(void *arg, const char *name, enum ld_tenant_state state, struct ld_tenant *t, const char *why)
 {
     struct rows *rows = arg;
     if (rows->n == rows->cap) {
@@ -76,18 +82,23 @@ static void add_row(void *arg, struct ld_tenant *t)
     }
     struct row *row = &rows->row[rows->n++];
     memset(row, 0, sizeof *row);
-    read_row(row, t);
+    row->state = state;
+    strncpy(row->name, name, sizeof row->name - 1);
+    strncpy(row->why, why, sizeof row->why - 1);
+    if (t != NULL)
+        read_row(row, t);
 }
 
-/* GET /tenants, ascending by name. Each row is consistent in itself; the list is of no single moment. O(tenants),
- * each held up for one copy of its settings and counters; a NULL text is answered 503. */
+/* GET /tenants, ascending by name. Each row is consistent in itself; the list is of no single moment. Opens no tenant:
+ * of those that are not in memory it has name and state. O(tenants), each held up for one copy of its settings and
+ * counters; a NULL text is answered 503. */
 void api_tenant_list(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     struct rows rows = {.row = NULL};
     char *text = NULL;
     size_t n = 0;
     (void)tenant;
-    ld_tenants_each(app->tenants, add_row, &rows);
+    rows.is_failed |= !ld_tenants_list(app->tenants, add_row, &rows);
     struct ld_tenant_view *views = calloc(rows.n + 1, sizeof *views);
     if (views != NULL && !rows.is_failed) {
         for (size_t i = 0; i < rows.n; i++)
@@ -123,23 +134,22 @@ void api_tenant_get(struct ld_app *app, struct ld_request *r, const char *tenant
 /* Makes the tenant unless it exists (possibly since a moment ago, by another request). The held tenant, *is_new
  * telling, or NULL with op->problem filled. A 409 of the creation has two causes: another request was faster, and its
  * tenant is found here; or files of a removal are still being taken away, and there is none: then 503, since a moment
- * later the name is free. */
-static struct ld_tenant *find_or_create(struct ld_app *app, const char *name, struct ld_op *op, bool *is_new)
+ * later the name is free. On the pool, so that the tenant may be opened here if it was closed again already. */
+static struct ld_tenant *find_or_create(struct ld_app *app, struct ld_tenant *t, const char *name, struct ld_op *op,
+                                        bool *is_new)
 {
-    struct ld_tenant *t = ld_tenants_find(app->tenants, name);
     *is_new = false;
     if (t != NULL)
-        return t;
+        return ld_tenant_hold(t);
     *is_new = ld_tenants_create(app->tenants, name, &op->settings, &op->problem) == 0;
     if (!*is_new && op->problem.status != 409)
         return NULL;
-    t = ld_tenants_find(app->tenants, name);
-    if (t == NULL) { /* made and deleted meanwhile */
+    ld_problem_init(&op->problem);
+    t = ld_tenants_get(app->tenants, name, &op->problem);
+    if (t == NULL && op->problem.status == 404) { /* made and deleted meanwhile */
         ld_problem_init(&op->problem);
         ld_problem_set(&op->problem, 503, "the tenant was deleted while it was configured");
-        return NULL;
     }
-    ld_problem_init(&op->problem);
     return t;
 }
 
@@ -160,7 +170,7 @@ void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant
                        "the first a letter or digit");
     struct ld_tenant *t = NULL;
     if (op->problem.status == 0 && ld_decode_settings(op->doc, &op->settings, &op->problem) == 0)
-        t = find_or_create(app, tenant, op, &is_new);
+        t = find_or_create(app, ld_request_context(r), tenant, op, &is_new);
     if (t == NULL) {
         ld_api_refuse(r, op);
     } else if (is_new) {

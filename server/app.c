@@ -30,18 +30,15 @@ static void tick_tenant(void *arg, struct ld_tenant *t)
     ld_tenant_tick(t, *(const int64_t *)arg);
 }
 
-static void halt_tenant(void *arg, struct ld_tenant *t)
-{
-    (void)arg;
-    ld_tenant_halt(t);
-}
-
 /* Every 250 ms: the tenants' timers, and the end of a drain. A tick costs little when nothing is due: a comparison a
  * tenant. It waits for no tenant's writer, so a slow writer does not hold up the timers of others. */
 static void tick(void *arg, int64_t now_ms)
 {
     struct ld_app *app = arg;
+    if (app->tenants == NULL) /* the loop's last round, after a start that failed */
+        return;
     ld_tenants_each(app->tenants, tick_tenant, &now_ms);
+    ld_tenants_tick(app->tenants);
     if (app->http != NULL)
         ld_http_drop_vanished(app->http);
     if (!atomic_load(&app->is_draining) || app->http == NULL)
@@ -51,9 +48,9 @@ static void tick(void *arg, int64_t now_ms)
         return;
     if (n > 0)
         ld_log(LD_LOG_WARN, "stopping with %zu requests in flight", n);
+    ld_tenants_halt(app->tenants);
     ld_http_stop(app->http);
     app->http = NULL;
-    ld_tenants_each(app->tenants, halt_tenant, NULL);
     ld_sched_stop(app->sched);
 }
 
@@ -107,7 +104,9 @@ static void make_world(struct ld_app *app)
                                    .max_pending = (size_t)o->max_pending,
                                    .snapshot_events = o->snapshot_events,
                                    .inline_work = (double)o->inline_work,
-                                   .verify_on_start = o->is_verifying};
+                                   .verify_on_start = o->is_verifying,
+                                   .open_on_start = o->is_opening_all,
+                                   .memory_cap = (size_t)o->memory_cap};
 }
 
 /* The last step of the start: from here on clients are served. Prints the one line that scripts wait for, with the
@@ -136,8 +135,8 @@ static int start_http(struct ld_app *app, char *why)
     return 0;
 }
 
-/* The parts in order; on failure why says which and those started are closed by the caller. Recovery of all tenants
- * comes before the socket: a client that can connect finds every tenant there. */
+/* The parts in order; on failure why says which and those started are closed by the caller. The names of all tenants
+ * come before the socket: a client that can connect finds every tenant there, if not yet in memory. */
 static int start(struct ld_app *app, char *why)
 {
     const struct ld_sched_hooks hooks = {.tick = tick, .terminate = terminate, .reload = reload, .arg = app};
@@ -178,8 +177,8 @@ int ld_app_run(const struct ld_options *options)
         ld_sched_run(app->sched);
     ld_http_stop(app->http);
     ld_spool_close(app->spool);
-    if (app->tenants != NULL)
-        ld_tenants_close(app->tenants);
+    ld_tenants_close(app->tenants);
+    app->tenants = NULL;
     if (app->sched != NULL)
         ld_sched_free(app->sched);
     ld_auth_close(app->auth);

@@ -4,6 +4,9 @@
  * not exist. handle() has the body. Handlers that wait for the disk or compute for long, and bodies whose decoding
  * alone takes long, go to the work pool; the others run in the thread that serves the connection.
  *
+ * A tenant that is not in memory is opened before the handler is called (registry_opening.c); the request waits for it
+ * suspended, like one that waits for a commit. So handlers find their tenant at once, in whatever thread.
+ *
  * Two calls a request, both in the library's thread: admit with the headers, handle with the body; a request refused
  * by the first never reaches the second. The route found in admit is kept in the request as its row, which is also
  * its label in the metrics. */
@@ -16,11 +19,13 @@
 /* Bodies up to this are decoded in the thread that read them; longer ones would hold up its other connections. */
 #define INLINE_BODY_BYTES ((size_t)256 << 10) /* about 20 ms of decoding */
 
-/* A request on its way through the work pool. */
+/* A request on its way through the work pool, or waiting for its tenant to be opened. */
 struct job {
+    struct ld_tenant_wait wait; /* the first: see opened() */
     struct ld_app *app;
     struct ld_request *request;
     const struct ld_route *route;
+    struct ld_tenant *tenant; /* held; NULL: none is needed, or there is none */
 };
 
 /* 404, 405, or what OPTIONS asks for. allow: the methods that the path has. OPTIONS is answered here for every path,
@@ -118,13 +123,16 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
     return limit_of(&app->options, r, route->body);
 }
 
-/* The tenant's name of the path lives on this stack: handlers copy it where they keep it. In the thread that serves
- * HTTP, or on the pool. */
-static void call(struct ld_app *app, struct ld_request *r, const struct ld_route *route)
+/* The tenant's name of the path lives on this stack: handlers copy it where they keep it. The tenant is held until the
+ * handler returns, by which it has a hold of its own or is through with it. In the thread that serves HTTP, or on the
+ * pool. */
+static void call(struct ld_app *app, struct ld_request *r, const struct ld_route *route, struct ld_tenant *t)
 {
     char tenant[LD_PATH_TENANT_BYTES];
     ld_route_tenant(route, ld_request_path(r), tenant);
+    ld_request_set_context(r, t);
     route->handle(app, r, tenant);
+    ld_tenant_release(t);
 }
 
 /* On the work pool. The pool waits for it at shutdown, so it always finds the app. */
@@ -132,21 +140,73 @@ static void run_job(void *arg)
 {
     struct job job = *(struct job *)arg;
     free(arg);
-    call(job.app, job.request, job.route);
+    call(job.app, job.request, job.route, job.tenant);
+}
+
+/* NULL after a 503. */
+static struct job *job_new(struct ld_app *app, struct ld_request *r, const struct ld_route *route)
+{
+    struct job *job = calloc(1, sizeof *job);
+    if (job == NULL)
+        ld_reply_status(r, 503, "the server cannot take more work now");
+    else
+        *job = (struct job){.app = app, .request = r, .route = route};
+    return job;
 }
 
 /* Owns the job until the pool has it; a pool that cannot take it means 503, not a lost request. The connection is
  * suspended meanwhile (http.c) and costs no thread. */
-static void put_on_pool(struct ld_app *app, struct ld_request *r, const struct ld_route *route)
+static void put_on_pool(struct job *job)
 {
-    struct job *job = malloc(sizeof *job);
-    if (job != NULL) {
-        *job = (struct job){app, r, route};
-        if ((route->place == LD_AS_TRANSFER ? ld_sched_transfer : ld_sched_work)(app->sched, run_job, job) == 0)
-            return;
-        free(job);
+    if ((job->route->place == LD_AS_TRANSFER ? ld_sched_transfer : ld_sched_work)(job->app->sched, run_job, job) == 0)
+        return;
+    ld_reply_status(job->request, 503, "the server cannot take more work now");
+    ld_tenant_release(job->tenant);
+    free(job);
+}
+
+/* In the thread that opened the tenant, which has others to open: the handler runs in another. */
+static void opened(struct ld_tenant_wait *wait, struct ld_tenant *t, const struct ld_problem *p)
+{
+    struct job *job = (struct job *)(void *)wait;
+    job->tenant = t;
+    if (t != NULL) {
+        put_on_pool(job);
+        return;
     }
-    ld_reply_status(r, 503, "the server cannot take more work now");
+    ld_reply_problem(job->request, p);
+    free(job);
+}
+
+/* Handlers that wait, and large bodies, go to the pool; t is the job's hold from here on. */
+static void go_on(struct ld_app *app, struct ld_request *r, const struct ld_route *route, struct ld_tenant *t)
+{
+    size_t n;
+    ld_request_body(r, &n);
+    if (route->place == LD_IN_SERVING && (route->body == LD_BODY_NONE || n <= INLINE_BODY_BYTES)) {
+        call(app, r, route, t);
+        return;
+    }
+    struct job *job = job_new(app, r, route);
+    if (job == NULL) {
+        ld_tenant_release(t);
+        return;
+    }
+    job->tenant = t;
+    put_on_pool(job);
+}
+
+/* The request waits for its tenant without a thread; of one that does not exist the handler knows what to say. */
+static void wait_for_tenant(struct ld_app *app, struct ld_request *r, const struct ld_route *route, const char *name)
+{
+    struct job *job = job_new(app, r, route);
+    if (job == NULL)
+        return;
+    job->wait.done = opened;
+    if (ld_tenants_await(app->tenants, name, &job->wait))
+        return;
+    free(job);
+    go_on(app, r, route, NULL);
 }
 
 /* In a thread that serves HTTP: what takes long here holds up every connection of that thread. A body of a route that
@@ -155,12 +215,22 @@ void ld_app_handle(void *arg, struct ld_request *r)
 {
     struct ld_app *app = arg;
     const struct ld_route *route = &ld_routes[ld_request_route(r)]; /* admitted: it has one */
+    char tenant[LD_PATH_TENANT_BYTES];
+    struct ld_tenant *t;
     size_t n;
     ld_request_body(r, &n);
-    if (route->body != LD_BODY_NONE && n == 0)
+    if (route->body != LD_BODY_NONE && n == 0) {
         ld_reply_status(r, 400, is_spooled(route->body) ? "the body is empty" : "the body is empty; JSON is expected");
-    else if (route->place != LD_IN_SERVING || (route->body != LD_BODY_NONE && n > INLINE_BODY_BYTES))
-        put_on_pool(app, r, route);
+        return;
+    }
+    if (route->opens == LD_TENANT_NOT_OPENED) {
+        go_on(app, r, route, NULL);
+        return;
+    }
+    ld_route_tenant(route, ld_request_path(r), tenant);
+    const char *name = ld_api_tenant_name(r, tenant);
+    if ((t = ld_tenants_find_open(app->tenants, name)) != NULL)
+        go_on(app, r, route, t);
     else
-        call(app, r, route);
+        wait_for_tenant(app, r, route, name);
 }

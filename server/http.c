@@ -80,6 +80,16 @@ int ld_request_route(const struct ld_request *r)
     return r->route;
 }
 
+void ld_request_set_context(struct ld_request *r, void *context)
+{
+    r->context = context;
+}
+
+void *ld_request_context(const struct ld_request *r)
+{
+    return r->context;
+}
+
 /* --- life of a request ------------------------------------------------------------------------------ */
 
 /* Path and method are copied behind the struct: they are read by other threads while the connection is suspended.

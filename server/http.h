@@ -62,6 +62,10 @@ const char *ld_request_body_file(const struct ld_request *r);
 void ld_request_set_route(struct ld_request *r, int route);
 int ld_request_route(const struct ld_request *r);
 
+/* Whatever the handler's caller keeps with it; NULL until set. Not read here. */
+void ld_request_set_context(struct ld_request *r, void *context);
+void *ld_request_context(const struct ld_request *r);
+
 /* `text` is malloc'd and taken over; NULL text = empty body. content_type is static, NULL when there is no body. */
 void ld_reply(struct ld_request *r, int status, const char *content_type, char *text, size_t n);
 void ld_reply_json(struct ld_request *r, int status, char *text, size_t n); /* NULL text: answers 503, no memory */

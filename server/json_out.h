@@ -44,7 +44,8 @@ struct ld_log_view {
 
 struct ld_tenant_view {
     const char *name;
-    const struct ld_settings *settings;
+    const char *state, *detail;         /* in a list: whether it is in memory, and why it cannot be ("": it can) */
+    const struct ld_settings *settings; /* NULL, in a list: not in memory */
     const struct kb_spec *in_force;
     const struct kb_engine_counts *counts;
     bool is_rebuilding;          /* in this very turn of the writer */

@@ -63,21 +63,31 @@ char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n)
     return ld_text_take(&t, n);
 }
 
-/* One row a tenant: what a list on a screen shows. */
+static void put_list_row(struct ld_text *t, const struct ld_tenant_view *v)
+{
+    ld_text_item(t);
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "name", v->name);
+    ld_text_put_string(t, "state", v->state);
+    if (v->detail[0] != '\0')
+        ld_text_put_string(t, "detail", v->detail);
+    if (v->settings != NULL) {
+        ld_text_put_string(t, "algorithm", v->settings->spec.algorithm);
+        ld_text_put_count(t, "version", v->counts->version);
+        ld_text_put_count(t, "events", v->counts->learned);
+        ld_text_put_count(t, "decisions", v->counts->decided);
+    }
+    ld_text_lit(t, "}");
+}
+
+/* One row a tenant: what a list on a screen shows, as far as it is known without opening the tenant. */
 char *ld_encode_tenants(const struct ld_tenant_view *v, size_t n_tenants, size_t *n)
 {
     struct ld_text t;
     ld_text_init(&t);
     ld_text_lit(&t, "{\"tenants\":[");
     for (size_t i = 0; i < n_tenants; i++) {
-        ld_text_item(&t);
-        ld_text_lit(&t, "{");
-        ld_text_put_string(&t, "name", v[i].name);
-        ld_text_put_string(&t, "algorithm", v[i].settings->spec.algorithm);
-        ld_text_put_count(&t, "version", v[i].counts->version);
-        ld_text_put_count(&t, "events", v[i].counts->learned);
-        ld_text_put_count(&t, "decisions", v[i].counts->decided);
-        ld_text_lit(&t, "}");
+        put_list_row(&t, &v[i]);
     }
     ld_text_lit(&t, "]}");
     return ld_text_take(&t, n);

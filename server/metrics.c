@@ -186,6 +186,23 @@ static void put_commits(struct ld_text *t, const struct ld_metrics *m)
 
 /* --- tenants ---------------------------------------------------------------------------------------- */
 
+/* Those that are not in memory are counted here and nowhere else: a scrape opens none. */
+static void put_registry(struct ld_text *t, const struct ld_metrics *m, struct ld_tenants *tenants)
+{
+    struct ld_tenants_counts counts;
+    ld_tenants_count(tenants, &counts);
+    put_head(t, "tenants", "gauge", "Tenants, by whether they are in memory.");
+    for (int i = 0; i < LD_N_TENANT_STATES; i++)
+        put(t, "laplaced_tenants{state=\"%s\"} %zu\n", ld_tenant_state_name((enum ld_tenant_state)i), counts.n[i]);
+    put_head(t, "tenants_bytes", "gauge", "Memory of the tenants that are open: models, connections, queues.");
+    put(t, "laplaced_tenants_bytes %zu\n", counts.bytes);
+    put_counter(t, "tenant_opens_total", "Tenants opened at a use.", load(&m->opens));
+    put_counter(t, "tenant_open_failures_total", "Openings that failed.", load(&m->open_failures));
+    put_counter(t, "tenant_evictions_total", "Tenants closed to make room.", load(&m->evictions));
+    put_head(t, "tenant_open_seconds", "histogram", "From the file to a model that serves.");
+    put_histogram(t, "tenant_open_seconds", "", &m->open_time);
+}
+
 /* All fields after the name are uint64_t: the table in put_tenants reads them by offset. */
 struct sample {
     char name[65];
@@ -294,6 +311,7 @@ char *ld_metrics_text(const struct ld_metrics *m, struct ld_tenants *tenants, si
     put_requests(&t, m);
     put_commits(&t, m);
     if (tenants != NULL) {
+        put_registry(&t, m, tenants);
         ld_tenants_each(tenants, add_sample, &all);
         put_tenants(&t, &all);
     }

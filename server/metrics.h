@@ -25,9 +25,11 @@ struct ld_metrics {
     struct ld_histogram write_lock;  /* holds of a tenant's write lock */
     struct ld_histogram snapshot_time; /* writing one, beside the writer */
     struct ld_histogram build_time;  /* runs beside the writer: models, points that enter a dictionary */
+    struct ld_histogram open_time;   /* of tenants, failed ones included */
     _Atomic uint64_t write_lock_cpu_max_us;
     _Atomic uint64_t compactions;
     _Atomic uint64_t builds_running, build_failures;
+    _Atomic uint64_t opens, open_failures, evictions; /* of tenants */
     _Atomic uint64_t commits, committed_rows, commit_failures, snapshots, snapshot_failures;
     _Atomic uint64_t snapshots_refused; /* at a start */
     _Atomic uint64_t verifications, verifications_different;
@@ -44,8 +46,8 @@ void ld_raise(_Atomic uint64_t *max, int64_t value);
 
 struct ld_tenants;
 
-/* Everything in the Prometheus text format 0.0.4, malloc'd; NULL on no memory. tenants may be NULL. Takes each
- * tenant's read lock for a moment. */
+/* Everything in the Prometheus text format 0.0.4, malloc'd; NULL on no memory. tenants may be NULL. Takes the
+ * read lock of each tenant in memory for a moment, and opens none. */
 char *ld_metrics_text(const struct ld_metrics *m, struct ld_tenants *tenants, size_t *n);
 
 #endif

@@ -1,4 +1,9 @@
-/* The live tenants: name -> tenant, with the registry file behind it. Thread safe. */
+/* The tenants: name -> tenant, with the registry file behind it. Thread safe.
+ *
+ * A start reads names alone. A tenant is opened when it is first asked for, which folds the end of its log, and closed
+ * again when memory is short and nobody needs it; whoever asks for it then waits a moment longer and sees no other
+ * difference. Opening and closing are work for the pool: the threads that serve HTTP use ld_tenants_find_open and
+ * ld_tenants_await, which never wait. */
 #ifndef LD_REGISTRY_H
 #define LD_REGISTRY_H
 
@@ -8,13 +13,34 @@
 
 struct ld_tenants;
 
-/* Locks the data folder (one server at a time), opens registry.db and every tenant in it; a new folder gets the
- * tenant `default`. 0 or -1 with why naming the file and the reason. */
+/* Locks the data folder (one server at a time), opens registry.db and reads which tenants there are; a new folder gets
+ * the tenant `default`. With world->open_on_start every tenant is opened, too. 0 or -1 with why naming the file and the
+ * reason. */
 int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, char *why);
 void ld_tenants_close(struct ld_tenants *r); /* snapshots and closes all */
 
-/* Held tenant or NULL. */
+/* Before the HTTP server stops for good: who still waits for a tenant is told 503, no other opening begins, and models
+ * that are being built are left as they are (ld_tenant_halt). */
+void ld_tenants_halt(struct ld_tenants *r);
+
+/* Held tenant, opened in this thread when it is not in memory, or NULL with *p filled (404, or why it cannot be
+ * opened). May take as long as a fold of the log: from the work pool. */
+struct ld_tenant *ld_tenants_get(struct ld_tenants *r, const char *name, struct ld_problem *p);
+/* The same without the reason. */
 struct ld_tenant *ld_tenants_find(struct ld_tenants *r, const char *name);
+
+/* Held tenant when it is in memory, else NULL. */
+struct ld_tenant *ld_tenants_find_open(struct ld_tenants *r, const char *name);
+
+/* Somebody who waits for a tenant; part of a struct of the caller's. done is called once, from any thread: with the
+ * tenant, held for the callee, or with NULL and the reason. */
+struct ld_tenant_wait {
+    struct ld_tenant_wait *next;
+    void (*done)(struct ld_tenant_wait *wait, struct ld_tenant *t, const struct ld_problem *p);
+};
+/* Has the tenant opened; all who wait for it wait for one opening. done may be called before this returns. False: there
+ * is no such tenant, and done is not called. */
+bool ld_tenants_await(struct ld_tenants *r, const char *name, struct ld_tenant_wait *wait);
 
 /* Creates the tenant (file, registry row, first configured event). 0, or -1 with the problem filled (409 when it
  * exists: the caller then submits LD_OP_SETTINGS to it). Blocks on fsyncs: call it from the work pool. */
@@ -25,11 +51,41 @@ int ld_tenants_create(struct ld_tenants *r, const char *name, const struct ld_se
 int ld_tenants_adopt(struct ld_tenants *r, const char *name, const char *file, const char *snapshot,
                      struct ld_problem *p);
 
-/* Takes the tenant out and removes its files once nobody holds it. 0 or -1 (404). From the work pool. */
+/* Whether there is a tenant of that name, in memory or not. */
+bool ld_tenants_has(struct ld_tenants *r, const char *name);
+
+/* Takes the tenant out and removes its files once nobody holds it; opens nothing. 0 or -1 (404). From the work pool. */
 int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem *p);
 
-/* fn for each tenant in order of name (held during the call). */
+/* Now and then, from the loop: time passes for the order of use, and tenants are closed when memory is over the cap. */
+void ld_tenants_tick(struct ld_tenants *r);
+
+/* fn for each tenant that is in memory, in order of name (held during the call). */
 void ld_tenants_each(struct ld_tenants *r, void (*fn)(void *arg, struct ld_tenant *t), void *arg);
+
+enum ld_tenant_state {
+    LD_TENANT_CLOSED,
+    LD_TENANT_WAITING, /* to be opened */
+    LD_TENANT_OPENING,
+    LD_TENANT_OPEN,
+    LD_TENANT_CLOSING,
+    LD_TENANT_FAILED, /* the last opening did */
+    LD_N_TENANT_STATES
+};
+const char *ld_tenant_state_name(enum ld_tenant_state state);
+
+/* Every tenant with its state, in order of name: t is held during the call and NULL unless it is in memory, why is the
+ * reason of LD_TENANT_FAILED. Opens none. False: no memory. */
+bool ld_tenants_list(struct ld_tenants *r,
+                     void (*fn)(void *arg, const char *name, enum ld_tenant_state state, struct ld_tenant *t,
+                                const char *why),
+                     void *arg);
+
+/* How many tenants are in each state, and the bytes of those in memory. */
+struct ld_tenants_counts {
+    size_t n[LD_N_TENANT_STATES], bytes;
+};
+void ld_tenants_count(struct ld_tenants *r, struct ld_tenants_counts *out);
 
 int ld_tenant_name_is_valid(const char *name); /* [A-Za-z0-9][A-Za-z0-9._-]{0,63} */
 

@@ -26,6 +26,13 @@ enum ld_place {
     LD_AS_TRANSFER, /* it may take minutes (ld_sched_transfer) */
 };
 
+/* The tenant that is in memory before the handler is called. */
+enum ld_route_tenant {
+    LD_TENANT_NOT_OPENED, /* none, or one that is not needed there */
+    LD_TENANT_OF_PATH,
+    LD_TENANT_OF_HEADER /* Laplaced-Tenant, else `default` */
+};
+
 /* Name of the tenant in the path, cut to one byte more than a valid name may have. */
 #define LD_PATH_TENANT_BYTES 66
 
@@ -35,6 +42,7 @@ struct ld_route {
     enum ld_body body;
     bool is_public; /* served without a key */
     enum ld_place place;
+    enum ld_route_tenant opens;
     /* Replies exactly once, now or later. tenant: of the path, "" without {t}; valid during the call. */
     void (*handle)(struct ld_app *app, struct ld_request *r, const char *tenant);
 };

@@ -31,8 +31,7 @@
 
 #define LONG_TAIL_US 500000
 #define LEARNED_SHARE 16u
-#define REST 10
-#define SHORT_US 20000 /* what takes less needs no rest */
+#define WORTH 2 /* times as long as the last one took */
 
 struct ld_snapshot_job {
     struct ld_tenant *t;
@@ -116,7 +115,6 @@ void ld_saving_finish(struct ld_tenant *t)
     if (j == NULL)
         return;
     s->job = NULL;
-    s->end_us = ld_monotonic_us();
     s->took_us = j->took_us;
     if (!atomic_load(&t->is_doomed)) {
         count(t, j->is_ok, j->why);
@@ -134,12 +132,12 @@ static bool is_due(const struct ld_tenant *t)
 
     if (rows == 0 || t->world->snapshot_events == UINT64_MAX) /* never: tests */
         return false;
-    if (s->took_us > SHORT_US && ld_monotonic_us() - s->end_us < REST * s->took_us)
-        return false;
-    if (s->tail_us >= LONG_TAIL_US)
+    if (s->tail_us >= LONG_TAIL_US && s->tail_us >= WORTH * s->took_us)
         return true;
+    if (rows < t->world->snapshot_events)
+        return false;
     kb_engine_counts(t->engine, &counts);
-    return rows >= t->world->snapshot_events && rows >= counts.learned / LEARNED_SHARE;
+    return rows >= counts.learned / LEARNED_SHARE;
 }
 
 /* From here on the tail is counted anew, whatever becomes of the snapshot. False: none is possible now. */
@@ -156,10 +154,17 @@ static bool begin(struct ld_tenant *t)
     return s->job != NULL;
 }
 
+/* Nothing is staged, and the tenant's state may be kept: a failing disk would refuse the snapshot as well. */
+static bool may_begin(const struct ld_tenant *t)
+{
+    return t->batch.n == 0 && t->saving.job == NULL && t->erasure == NULL && !kb_engine_is_building(t->engine) &&
+           !atomic_load(&t->is_failing) && !atomic_load(&t->is_doomed);
+}
+
 /* Without a scheduler (tests) it is written in the turn itself. */
 void ld_saving_start(struct ld_tenant *t)
 {
-    if (t->saving.job != NULL || t->erasure != NULL || kb_engine_is_building(t->engine) || !is_due(t) || !begin(t))
+    if (!may_begin(t) || !is_due(t) || !begin(t))
         return;
     if (t->world->sched != NULL) {
         ld_tenant_hold(t);

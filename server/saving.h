@@ -12,10 +12,10 @@ struct ld_saving {
     struct ld_snapshot_job *job; /* on its way to the file; NULL: none */
     uint64_t seq;                /* of the last snapshot, or of the last attempt */
     int64_t tail_us;             /* what folding the log since then would take, roughly: what applying it took */
-    int64_t end_us, took_us;     /* of the last attempt; 0: none yet */
+    int64_t took_us;             /* the last attempt; 0: none yet */
 };
 
-/* At the end of a turn: begins one when it is due and may be had. */
+/* At the end of a turn, and when a build has ended: begins one when it is due and may be had. */
 void ld_saving_start(struct ld_tenant *t);
 /* The job's op has come: its result is counted, what it held is let go. Nothing to do without a job. */
 void ld_saving_finish(struct ld_tenant *t);

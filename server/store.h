@@ -124,6 +124,7 @@ void ld_decision_record_close(struct ld_decision_record *r);
 int ld_store_window(struct ld_store *s, int64_t since_ms, struct ld_window_stats *out, struct ld_arm_stats **arms);
 
 int64_t ld_store_bytes(struct ld_store *s);     /* file + WAL */
+size_t ld_store_memory(struct ld_store *s);     /* of SQLite's connections */
 int64_t ld_store_wal_bytes(struct ld_store *s); /* committed, not yet known to be checkpointed */
 int ld_store_checkpoint(struct ld_store *s);    /* WAL checkpoint, PASSIVE; called off the hot path */
 

@@ -11,7 +11,7 @@
  * registry.c).
  *
  * A tenant is open exactly when it is in memory: there is no half-open state, and no call here fails later because
- * opening was put off. */
+ * opening was put off. When that is, is the registry's business (registry_opening.c, registry_closing.c). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,6 +179,7 @@ int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const c
     }
     if (t->seq == 0 && (rc = write_first_event(t, initial, why)) != LD_STORE_OK)
         goto out;
+    ld_tenant_weigh(t);
     *out = t;
     return LD_STORE_OK;
 out:
@@ -302,4 +303,29 @@ bool ld_tenant_is_rebuilding(const struct ld_tenant *t)
 bool ld_tenant_is_failing(const struct ld_tenant *t)
 {
     return atomic_load(&t->is_failing);
+}
+
+/* The writer's: the engine stands still under it. */
+void ld_tenant_weigh(struct ld_tenant *t)
+{
+    struct kb_engine_counts counts;
+
+    kb_engine_counts(t->engine, &counts);
+    atomic_store(&t->bytes, sizeof *t + counts.bytes + ld_store_memory(t->store) +
+                                t->batch.cap * sizeof *t->batch.entry + t->batch.cap_rows * sizeof *t->batch.row);
+}
+
+size_t ld_tenant_bytes(const struct ld_tenant *t)
+{
+    return atomic_load_explicit(&t->bytes, memory_order_relaxed);
+}
+
+/* The one hold is the table's, so nobody works with it, in whatever thread, and nothing waits: the scheduler and jobs
+ * hold it, too. What is left is what memory alone knows (a failing disk, a write-ahead log that is to be cut) and
+ * what a snapshot cannot hold (an open build). */
+bool ld_tenant_is_idle(const struct ld_tenant *t)
+{
+    return atomic_load(&t->n_holders) == 1 && !atomic_load(&t->is_failing) && !atomic_load(&t->must_scrub) &&
+           !atomic_load(&t->has_chores) && !atomic_load(&t->is_compacting) &&
+           !kb_engine_is_building(t->engine);
 }

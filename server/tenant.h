@@ -80,7 +80,9 @@ struct ld_world {
     size_t max_queue;         /* ops waiting per tenant before 503 */
     size_t max_pending;       /* open decisions per tenant before 503 */
     uint64_t snapshot_events; /* log rows between snapshots */
-    bool verify_on_start;     /* compare the snapshot's digest with a fresh fold */
+    bool verify_on_start;     /* compare the snapshot's digest with a fresh fold, whenever a tenant is opened */
+    bool open_on_start;       /* every tenant, and not at its first use */
+    size_t memory_cap;        /* of all tenants together: beyond it idle ones are closed; 0: none */
     double inline_work;       /* multiply-adds that a change of the model may take in the writer's turn */
 };
 
@@ -121,6 +123,11 @@ void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);
 bool ld_tenant_is_failing(const struct ld_tenant *t);    /* the last commit failed */
 bool ld_tenant_is_rebuilding(const struct ld_tenant *t); /* the writer builds a new model; the old one serves */
 size_t ld_tenant_queue_depth(const struct ld_tenant *t);
+
+/* Memory of the model, of the file's connections and of what waits, as of the writer's last turn. */
+size_t ld_tenant_bytes(const struct ld_tenant *t);
+/* Whether it may be closed: only for who has its one hold, and while nobody can get another. */
+bool ld_tenant_is_idle(const struct ld_tenant *t);
 
 /* For the scheduler: one turn of the writer (runs on the work pool), whether more waits afterwards; the expiry
  * timer's tick; the last snapshot and closing at shutdown (no op may be in flight). */

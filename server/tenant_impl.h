@@ -41,6 +41,7 @@ struct ld_tenant {
     atomic_bool has_chores;                        /* upkeep wants one more turn */
     atomic_bool must_scrub;                        /* the write-ahead log may hold what was erased */
     atomic_bool is_halting;                        /* no job of a build is to start any more */
+    atomic_size_t bytes;                           /* after the writer's last turn */
     _Atomic int64_t next_expiry_ms;
     _Atomic int64_t next_look_ms; /* at what the log may lose by its retention; INT64_MAX: none is set */
     _Atomic uint64_t log_first, log_kept; /* numbers of the log's first line, and of the first event behind a summary */
@@ -115,6 +116,9 @@ void ld_compaction_drop(struct ld_tenant *t);  /* with the tenant */
 
 /* retain.c: begins a compaction where the tenant's retention asks for one. None is under way. */
 void ld_retain(struct ld_tenant *t);
+
+/* tenant.c: after a turn of the writer, and when the tenant is opened. */
+void ld_tenant_weigh(struct ld_tenant *t);
 
 /* upkeep.c: after a turn of the writer. */
 void ld_tenant_upkeep(struct ld_tenant *t);

@@ -37,9 +37,10 @@ void ld_tenant_upkeep(struct ld_tenant *t)
 
     atomic_store(&t->has_chores, chore != LD_CHORE_NONE);
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
+    ld_tenant_weigh(t);
     ld_tenant_start_build(t);
+    ld_saving_start(t);
     if (!atomic_load(&t->is_failing) && !atomic_load(&t->is_doomed)) {
-        ld_saving_start(t);
         if (atomic_load(&t->must_scrub))
             atomic_store(&t->must_scrub, !ld_store_scrub(t->store));
         else if (ld_store_wal_bytes(t->store) > WAL_LIMIT)

@@ -12,6 +12,7 @@ struct bench_server {
     const char *option[3]; /* up to two words more, NULL at the end */
     pid_t pid;
     int port;
+    double start_cpu_s; /* processor time that it had had when it answered */
 };
 
 /* Returns when the server answers; the seconds that took. Ends the process when it does not start. */

@@ -49,7 +49,7 @@
 static struct bench_server server;
 static FILE *out;
 static atomic_bool is_over;
-static const char *core_name = "";
+static char core_name[32]; /* of the server's linear algebra */
 
 /* --- traffic -------------------------------------------------------------------------------------------------- */
 
@@ -165,12 +165,22 @@ static size_t n_points(struct bench_client *c)
     return (size_t)number_after(c->body, "\nlaplaced_dictionary_points{tenant=\"stall\"} ");
 }
 
+static void ask_core_name(struct bench_client *c)
+{
+    expect(c, bench_call(c, "GET", "/metrics", NULL, "", 0));
+    const char *at = strstr(c->body, "blas_core=\"");
+
+    if (at == NULL || sscanf(at, "blas_core=\"%31[^\"]", core_name) != 1)
+        bench_die("bench_stall", "the BLAS core's name");
+}
+
 static void fill(uint64_t n_events)
 {
     struct bench_client c;
     const double start = bench_now_us();
 
     bench_client_open(&c, &server, "stall");
+    ask_core_name(&c);
     put(&c, "PUT", "/tenants/stall", FILLING);
     put_arms(&c, "/tenants/stall/arms", N_CATALOGUE);
     put_graph(&c);
@@ -340,8 +350,10 @@ static void restart(const char *kind, int signal)
     const double seconds = bench_server_start(&server);
     bench_client_open(&c, &server, "stall");
     const double first_us = decide(&c, 1, true, NULL);
-    fprintf(out, "{\"bench\":\"start\",\"after\":\"%s\",\"ready_s\":%.3f,\"first_select_us\":%.0f,\"points\":%zu}\n",
-            kind, seconds, first_us, n_points(&c));
+    fprintf(out,
+            "{\"bench\":\"start\",\"after\":\"%s\",\"ready_s\":%.3f,\"cpu_s\":%.2f,\"first_select_us\":%.0f,\"points\":"
+            "%zu}\n",
+            kind, seconds, server.start_cpu_s, first_us, n_points(&c));
     fflush(out);
     bench_client_close(&c);
 }
@@ -369,7 +381,6 @@ int main(int argc, char **argv)
         return 1;
     }
     server = (struct bench_server){.program = argv[1], .folder = argv[2]};
-    core_name = getenv("OPENBLAS_CORETYPE") != NULL ? getenv("OPENBLAS_CORETYPE") : "auto";
     /* The model of the fill is built at once and at full priority. */
     server.option[0] = "--inline-work";
     server.option[1] = "1000000000000000";

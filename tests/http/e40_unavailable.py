@@ -43,7 +43,7 @@ def test_a_commit_that_fails_answers_503_changes_nothing_and_heals(boot):
 
 def test_a_file_held_by_another_writer_is_waited_for_and_then_503(boot):
     """One tenant's trouble is not another's, and readiness comes back by itself."""
-    server = boot()
+    server = boot("--open-all")
     client = Client(server)
     other = sqlite3.connect(server.data / "tenants" / "default.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

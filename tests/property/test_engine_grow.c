@@ -214,7 +214,8 @@ START_TEST(rows_that_are_held_stay_where_they_were)
 }
 END_TEST
 
-/* What a snapshot holds is not moved by anything that comes after it: more rows and ids, corrections, arrays that grow. */
+/* What a snapshot holds is not moved by anything that comes after it: more rows and ids, corrections, arrays that grow.
+ */
 START_TEST(a_snapshot_is_of_its_moment)
 {
     uint64_t seq = 0;
@@ -254,6 +255,156 @@ START_TEST(a_snapshot_is_of_its_moment)
 }
 END_TEST
 
+/* --- large changes of catalogue and graph ------------------------------------------------------------------- */
+
+#define N_LARGE 600u /* beyond KB_SMALL_CHANGE */
+
+/* Arms and edges by number; features and weights differ by round. */
+struct change {
+    char arm_id[N_LARGE][8], user_id[N_LARGE + 1][8];
+    double features[N_LARGE][2];
+    struct kb_ev_arm put[N_LARGE];
+    const char *remove[N_LARGE];
+    struct kb_ev_edge edge[N_LARGE];
+};
+
+static struct change *make_change(unsigned round)
+{
+    struct change *c = calloc(1, sizeof *c);
+    for (unsigned i = 0; i <= N_LARGE; i++)
+        snprintf(c->user_id[i], sizeof c->user_id[i], "w%u", i);
+    for (unsigned i = 0; i < N_LARGE; i++) {
+        snprintf(c->arm_id[i], sizeof c->arm_id[i], "b%u", i);
+        c->features[i][0] = kb_rng_uniform(round, KB_STREAM_SIMULATION, 2 * i);
+        c->features[i][1] = kb_rng_uniform(round, KB_STREAM_SIMULATION, 2 * i + 1);
+        c->put[i] = (struct kb_ev_arm){.id = c->arm_id[i], .features = c->features[i], .is_active = i % 3 > 0};
+        c->remove[i] = c->arm_id[i];
+        c->edge[i] = (struct kb_ev_edge){.u = c->user_id[i], .v = c->user_id[i + 1], .weight = 1 + round};
+    }
+    return c;
+}
+
+static struct kb_engine *open_with_arms(uint64_t *seq)
+{
+    struct kb_engine *e;
+    struct kb_spec spec;
+    ck_assert_int_eq(kb_engine_new(&e), KB_OK);
+    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced", 0, 2), KB_OK);
+    spec.arm_kernel.lengthscale = 0.3;
+    spec.arm_kernel.is_median = false;
+    const struct kb_event ev = {.type = KB_EV_CONFIGURED, .seq = ++*seq, .as.configured = {.spec = &spec}};
+    ck_assert_int_eq(kb_engine_fold(e, &ev, NULL), KB_OK);
+    return e;
+}
+
+static struct kb_event arms_event(bool is_replace, const struct kb_ev_arm *put, size_t n_put, const char *const *remove,
+                                  size_t n_remove)
+{
+    return (struct kb_event){
+        .type = KB_EV_ARMS,
+        .as.arms = {.is_replace = is_replace, .put = put, .n_put = n_put, .remove = remove, .n_remove = n_remove}};
+}
+
+static struct kb_event graph_event(bool is_replace, const struct kb_ev_edge *add, size_t n)
+{
+    return (struct kb_event){.type = KB_EV_GRAPH, .as.graph = {.is_replace = is_replace, .add = add, .n_add = n}};
+}
+
+/* Taken back once, then for good, with the allocator watched where the lock is held; and what follows from it. */
+static void take(struct kb_engine *e, struct kb_event ev, uint64_t *seq)
+{
+    struct kb_event batch[2] = {ev, {.type = KB_EV_NONE}};
+    const uint64_t digest = kb_engine_digest(e);
+    batch[0].seq = *seq + 1;
+    size_t n = reserve(e, batch);
+    ck_assert_int_eq(kb_engine_grow(e), KB_OK);
+    kb_engine_rollback(e);
+    ck_assert_uint_eq(kb_engine_digest(e), digest);
+    n = reserve(e, batch);
+    kb_alloc_set_hook(&counting);
+    ck_assert_int_eq(kb_engine_grow(e), KB_OK);
+    apply(e, batch, n, true);
+    kb_alloc_set_hook(NULL);
+    kb_engine_collect(e);
+    *seq += n;
+}
+
+static void take_in_parts(struct kb_engine *e, const struct kb_event *whole, uint64_t *seq)
+{
+    for (size_t i = 0; i < N_LARGE; i += N_LARGE / 4) {
+        struct kb_event part = *whole;
+        if (part.type == KB_EV_GRAPH) {
+            part.as.graph.add += i;
+            part.as.graph.n_add = N_LARGE / 4;
+        } else if (part.as.arms.n_put > 0) {
+            part.as.arms.put += i;
+            part.as.arms.n_put = N_LARGE / 4;
+        } else {
+            part.as.arms.remove += i;
+            part.as.arms.n_remove = N_LARGE / 4;
+        }
+        take(e, part, seq);
+    }
+}
+
+static void expect_equal_and_reloadable(struct kb_engine *a, const struct kb_engine *b)
+{
+    struct kb_engine *copy;
+    struct kb_writer w;
+    ck_assert_uint_eq(kb_engine_content_digest(a), kb_engine_content_digest(b));
+    kb_writer_init(&w);
+    ck_assert_int_eq(kb_engine_save(a, &w), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&copy), KB_OK);
+    ck_assert_int_eq(kb_engine_load(copy, w.data, w.n), KB_OK);
+    ck_assert_uint_eq(kb_engine_digest(copy), kb_engine_digest(a));
+    kb_writer_close(&w);
+    kb_engine_free(copy);
+}
+
+/* `history`: with something learned, so that a graph is installed by the reset that follows it. */
+START_TEST(a_large_change_equals_many_small_ones)
+{
+    const bool has_history = _i > 0;
+    uint64_t seq[2] = {0, 0};
+    struct kb_engine *e[2] = {open_with_arms(&seq[0]), open_with_arms(&seq[1])};
+    struct change *first = make_change(1), *second = make_change(2);
+    const struct kb_ev_slot slot = {"b7", first->features[7]};
+    const struct kb_event events[] = {
+        arms_event(false, first->put, N_LARGE, NULL, 0),    graph_event(false, first->edge, N_LARGE),
+        arms_event(false, second->put, N_LARGE, NULL, 0),   graph_event(false, second->edge, N_LARGE),
+        arms_event(false, NULL, 0, first->remove, N_LARGE), arms_event(false, first->put, N_LARGE, NULL, 0),
+    };
+    for (size_t k = 0; k < 2; k++) {
+        kb_engine_set_inline_work(e[k], 1e300);
+        for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
+            if (k == 0)
+                take(e[k], events[i], &seq[k]);
+            else
+                take_in_parts(e[k], &events[i], &seq[k]);
+            if (has_history && i == 0) {
+                const struct kb_event seen = {.type = KB_EV_OBSERVED,
+                                              .as.observed = {.user = "w3", .arm = slot, .reward = 1}};
+                take(e[k], seen, &seq[k]);
+            }
+        }
+    }
+    ck_assert_uint_eq(kb_engine_n_arms(e[0]), N_LARGE);
+    expect_equal_and_reloadable(e[0], e[1]);
+    /* A replaced catalogue: all that is not named is gone from it, with its counts kept. */
+    const struct kb_event replaced = arms_event(true, second->put + 100, 300, NULL, 0);
+    take(e[0], replaced, &seq[0]);
+    take(e[1], arms_event(false, NULL, 0, first->remove, 100), &seq[1]);
+    take(e[1], arms_event(false, NULL, 0, first->remove + 400, 200), &seq[1]);
+    take(e[1], arms_event(false, second->put + 100, 150, NULL, 0), &seq[1]);
+    take(e[1], arms_event(false, second->put + 250, 150, NULL, 0), &seq[1]);
+    expect_equal_and_reloadable(e[0], e[1]);
+    for (size_t k = 0; k < 2; k++)
+        kb_engine_free(e[k]);
+    free(first);
+    free(second);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("engine_grow");
@@ -263,6 +414,8 @@ int main(void)
     tcase_add_loop_test(tc, a_batch_that_is_taken_back_moves_nothing, 0, n);
     tcase_add_test(tc, rows_that_are_held_stay_where_they_were);
     tcase_add_loop_test(tc, a_snapshot_is_of_its_moment, 0, n);
+    tcase_add_loop_test(tc, a_large_change_equals_many_small_ones, 0, 2);
+    tcase_set_timeout(tc, 60);
     suite_add_tcase(s, tc);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

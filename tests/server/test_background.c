@@ -213,15 +213,16 @@ static void observe_some(int n)
     char text[128];
 
     for (int i = 0; i < n; i++) {
-        snprintf(text, sizeof text, "{\"user\":\"u%d\",\"context\":[%.2f],\"arm\":\"a\",\"reward\":%d}", i % 9, 0.11 * i,
-                 i % 2);
+        snprintf(text, sizeof text, "{\"user\":\"u%d\",\"context\":[%.2f],\"arm\":\"a\",\"reward\":%d}", i % 9,
+                 0.11 * i, i % 2);
         struct ld_op *op = op_observe(f.t, text, false);
 
         submit(op);
     }
 }
 
-/* Snapshots follow one another while the tenant learns; the last of them and the tail make the model that was served. */
+/* Snapshots follow one another while the tenant learns; the last of them and the tail make the model that was served.
+ */
 START_TEST(snapshots_beside_the_writer_are_of_one_moment)
 {
     pthread_t loop;
@@ -309,7 +310,6 @@ END_TEST
 int main(void)
 {
     return KBT_RUN("background", traffic_changes_and_erasures_side_by_side_leave_what_a_fold_finds,
-                   a_build_that_was_cut_off_is_done_by_the_next_start,
-                   snapshots_beside_the_writer_are_of_one_moment,
+                   a_build_that_was_cut_off_is_done_by_the_next_start, snapshots_beside_the_writer_are_of_one_moment,
                    a_tenant_that_is_deleted_while_its_snapshot_is_written_leaves_nothing);
 }

@@ -114,14 +114,21 @@ START_TEST(lists_of_tenants_may_be_empty)
     struct ld_settings settings = {.is_relaxed = false};
     struct kb_engine_counts counts = {.version = 3, .learned = 5, .decided = 9};
     ck_assert_int_eq(kb_spec_preset(&settings.spec, "ucb", 0, 0), KB_OK);
-    struct ld_tenant_view views[] = {{"a", &settings, &settings.spec, &counts, false, {false}, {0}},
-                                     {"b", &settings, &settings.spec, &counts, false, {false}, {0}}};
+    struct ld_tenant_view views[] = {
+        {.name = "a", .state = "failed", .detail = "it is not a database"},
+        {.name = "b", .state = "open", .detail = "", .settings = &settings, .counts = &counts}};
     size_t n;
     char *text = ld_encode_tenants(views, 0, &n);
     ck_assert_str_eq(text, "{\"tenants\":[]}");
     free(text);
     json_t *v = parsed(ld_encode_tenants(views, 2, &n), &n);
+    const json_t *first = json_array_get(json_object_get(v, "tenants"), 0);
     const json_t *second = json_array_get(json_object_get(v, "tenants"), 1);
+    ck_assert_uint_eq(json_object_size(first), 3); /* of a tenant that is not in memory nothing else is known */
+    ck_assert_str_eq(text_at(first, "state"), "failed");
+    ck_assert_str_eq(text_at(first, "detail"), "it is not a database");
+    ck_assert_str_eq(text_at(second, "state"), "open");
+    ck_assert_ptr_null(json_object_get(second, "detail"));
     ck_assert_str_eq(text_at(second, "name"), "b");
     ck_assert_str_eq(text_at(second, "algorithm"), "ucb");
     ck_assert(number_at(second, "version") == 3 && number_at(second, "events") == 5 &&
@@ -224,7 +231,8 @@ START_TEST(models_show_every_point_with_its_coordinates)
 {
     struct kb_engine_counts counts;
     kb_engine_counts(town.live, &counts);
-    struct ld_tenant_view view = {"town", &settings, kb_engine_spec(town.live), &counts, false, {false}, {0}};
+    struct ld_tenant_view view = {
+        .name = "town", .settings = &settings, .in_force = kb_engine_spec(town.live), .counts = &counts};
     size_t n;
     char digest[24];
     struct ld_model_text model;

@@ -244,7 +244,7 @@ START_TEST(parameters_in_force_show_the_lengthscale)
     struct ld_settings s = settings_of("{\"arm_dim\":2,\"arm_kernel\":{\"lengthscale\":\"median\"}}");
     struct kb_spec in_force = s.spec;
     struct kb_engine_counts counts = {.seq = 9, .version = 2, .learned = 5};
-    struct ld_tenant_view view = {"t", &s, &in_force, &counts, false, {false}, {0}};
+    struct ld_tenant_view view = {.name = "t", .settings = &s, .in_force = &in_force, .counts = &counts};
     size_t n;
     in_force.arm_kernel.lengthscale = 0.75;
     in_force.repr.type = KB_REPR_EXACT;

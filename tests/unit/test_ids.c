@@ -132,11 +132,50 @@ START_TEST(more_ids_than_indices_are_refused)
 }
 END_TEST
 
+/* As if they had been added one by one; until the swap nothing is seen of it. */
+START_TEST(joining_equals_adding)
+{
+    static const size_t sizes[][2] = {{0, 1}, {0, 300}, {5, 300}, {300, 5}, {16, 16}, {1000, 3000}};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        struct kb_ids joined, added, fresh;
+        struct kb_moves m;
+        char id[24];
+        kb_ids_init(&joined);
+        kb_ids_init(&added);
+        kb_ids_init(&fresh);
+        kb_moves_init(&m);
+        for (size_t i = 0; i < sizes[k][0] + sizes[k][1]; i++) {
+            struct kb_ids *part = i < sizes[k][0] ? &joined : &fresh;
+            snprintf(id, sizeof id, "id-%zu", i * 7919);
+            ck_assert_int_eq(kb_ids_reserve(part, 1, strlen(id) + 1), KB_OK);
+            ck_assert_int_eq(kb_ids_reserve(&added, 1, strlen(id) + 1), KB_OK);
+            kb_ids_add(part, id);
+            kb_ids_add(&added, id);
+        }
+        ck_assert_int_eq(kb_ids_join(&joined, &fresh, &m), KB_OK);
+        ck_assert_uint_eq(joined.n, sizes[k][0]);
+        ck_assert_uint_eq(kb_ids_find(&joined, kb_ids_str(&fresh, 0)), KB_ID_NONE);
+        ck_assert_int_eq(kb_moves_finish(&m, KB_OK), KB_OK);
+        ck_assert_uint_eq(joined.n, added.n);
+        ck_assert_uint_eq(joined.n_bytes, added.n_bytes);
+        ck_assert_mem_eq(joined.bytes, added.bytes, added.n_bytes);
+        for (uint32_t i = 0; i < added.n; i++)
+            ck_assert_uint_eq(kb_ids_find(&joined, kb_ids_str(&added, i)), i);
+        ck_assert_uint_eq(kb_ids_find(&joined, "another"), KB_ID_NONE);
+        ck_assert_int_eq(kb_ids_reserve(&joined, 1, 8), KB_OK);
+        ck_assert_uint_eq(kb_ids_add(&joined, "another"), added.n);
+        kb_ids_close(&joined);
+        kb_ids_close(&added);
+        kb_ids_close(&fresh);
+    }
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN("ids", indices_follow_the_order_of_insertion, adding_again_gives_the_first_index,
                    nothing_is_found_in_an_empty_table, prefixes_and_the_empty_id_are_different_ids,
                    reserved_ids_need_no_more_memory, failed_reservation_changes_nothing,
-                   more_ids_than_indices_are_refused) |
+                   more_ids_than_indices_are_refused, joining_equals_adding) |
            KBT_RUN_ABORTING("ids, bugs", adding_without_a_reservation_is_a_bug);
 }

@@ -41,13 +41,21 @@ int lc_get_and_print(const struct lc_session *s, const char *rest)
 /* --- list ------------------------------------------------------------------------------------------- */
 
 /* Numbers are counts, printed without decimals. A member that is missing shows as "?" or 0: an older server
- * should still make a table. */
+ * should still make a table. Of a tenant that is not in memory there is its state to show, and the reason of one that
+ * cannot be opened. */
 static void print_row(const struct lc_json *t)
 {
     static const char *const columns[] = {"version", "events", "decisions"};
     const char *name = lc_json_string(lc_json_get(t, "name"));
     const char *algorithm = lc_json_string(lc_json_get(t, "algorithm"));
-    printf("%-24s %-18s", name != NULL ? name : "?", algorithm != NULL ? algorithm : "?");
+    const char *state = lc_json_string(lc_json_get(t, "state"));
+    const char *detail = lc_json_string(lc_json_get(t, "detail"));
+    printf("%-24s ", name != NULL ? name : "?");
+    if (algorithm == NULL && state != NULL) {
+        printf("(%s)%s%s\n", state, detail != NULL ? " " : "", detail != NULL ? detail : "");
+        return;
+    }
+    printf("%-18s", algorithm != NULL ? algorithm : "?");
     for (size_t i = 0; i < 3; i++) {
         double v = 0.0;
         lc_json_number(lc_json_get(t, columns[i]), &v);

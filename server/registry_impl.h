@@ -1,0 +1,81 @@
+/* Inside of the registry, shared by registry*.c only.
+ *
+ *   registry.c           life, the table, look-ups
+ *   registry_start.c     which tenants there are, from the folder
+ *   registry_opening.c   opening at the first use, and those who wait for it
+ *   registry_closing.c   memory: which tenant goes when there is too little
+ *   registry_change.c    creation and removal
+ *
+ * A tenant is a member of the table whether or not it is in memory:
+ *
+ *     CLOSED -- asked for --> WAITING -- taken by an opener --> OPENING --> OPEN, or FAILED
+ *     OPEN   -- least used, idle --> CLOSING --> CLOSED, or WAITING when somebody asked meanwhile
+ *     FAILED -- asked for, after a pause --> WAITING
+ *
+ * All of it moves under `lock`, held for writing. In OPENING and CLOSING the member belongs to the thread that does it:
+ * a removal then only marks it, and that thread frees it. Nothing is opened, closed or answered under the lock. */
+#ifndef LD_REGISTRY_IMPL_H
+#define LD_REGISTRY_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "folder.h"
+#include "registry.h"
+
+/* One tenant, in memory or not. */
+struct ld_member {
+    char name[LD_NAME_MAX + 1];
+    enum ld_tenant_state state;
+    bool is_removed;                     /* out of the table: whoever is at work on it frees it */
+    struct ld_tenant *tenant;            /* OPEN: held */
+    struct ld_tenant_wait *first, *last; /* WAITING, OPENING, CLOSING: who is to be told */
+    struct ld_member *next;              /* WAITING: in the line */
+    _Atomic uint64_t used_at;            /* the registry's tick of the last use */
+    /* FAILED: */
+    int failure;      /* LD_STORE_* */
+    char *why;        /* may be NULL, for want of memory */
+    int64_t retry_us; /* not to be tried again before */
+};
+
+/* The table owns its members; a member holds its tenant once, and every pointer that leaves it is a hold of its own. */
+struct ld_tenants {
+    const struct ld_world *world;
+    int lock_fd;
+    struct ld_registry_file *file;
+    pthread_mutex_t change_lock; /* one creation or removal at a time; guards file */
+    pthread_rwlock_t lock;       /* guards all below but the atomics */
+    struct ld_member **item;     /* [n] ascending by name */
+    size_t n, cap;
+    struct ld_member *head, *tail; /* the line of those to open */
+    size_t n_openers;              /* jobs that take from it */
+    bool is_halting;
+    atomic_bool is_trimming;
+    _Atomic uint64_t tick;
+};
+
+/* registry.c. With the lock held (for reading, or for writing where the table changes). */
+struct ld_member *ld_member_find(struct ld_tenants *r, const char *name);
+/* A new member, closed, or of an open tenant, whose hold it takes over; NULL: no memory, or the name is taken. Takes
+ * the lock. */
+struct ld_member *ld_member_add(struct ld_tenants *r, const char *name, struct ld_tenant *t);
+/* Takes it out of the table; it stays allocated. Lock held for writing. */
+void ld_member_take_out(struct ld_tenants *r, struct ld_member *member);
+void ld_member_free(struct ld_member *member);
+void ld_member_use(struct ld_tenants *r, struct ld_member *member);
+
+/* registry_start.c. Fills the table from the folder: 0, or -1 with why. */
+int ld_tenants_read_folder(struct ld_tenants *r, char *why);
+
+/* registry_opening.c. Opens the first in the line, in this thread; false when there is none. */
+bool ld_tenants_open_next(struct ld_tenants *r);
+/* With the lock held for writing: puts the member into the line, or takes it out. */
+void ld_member_line_up(struct ld_tenants *r, struct ld_member *member);
+void ld_member_step_out(struct ld_tenants *r, struct ld_member *member);
+/* Tells all who wait, from a list that no member has any more. */
+void ld_tenant_waits_end(struct ld_tenant_wait *first, struct ld_tenant *t, const struct ld_problem *p);
+
+/* registry_closing.c. Closes tenants until the rest fits the cap, in this thread. */
+void ld_tenants_trim(struct ld_tenants *r);
+
+#endif
