@@ -304,3 +304,27 @@ def test_a_death_in_any_step_leaves_the_same_model(boot, passage):
     wait_trimmed(server, name, 0)
     assert model(client, name) == before
     assert client.reward("d0", 0.25, tenant=name)["applied"]
+
+
+@pytest.mark.parametrize("name", ["usual", "bkb", "learned"])
+def test_a_compacted_log_is_verified_exported_and_imported(boot, name):
+    config, client = CONFIGS[name], Client(boot())
+    make(client, name, config)
+    traffic(client, name, config, 0, 60)
+    assert compact(client, name, 10)["compacted"]
+    traffic(client, name, config, 60, 20)
+    assert client.call("POST", f"/tenants/{name}/verify").json["equal"]
+    log = client.call("GET", f"/tenants/{name}/export").text
+    client.call("POST", "/tenants/again/import", raw=log, kind=NDJSON, expect=201)
+    assert model(client, "again") == model(client, name)
+    assert client.call("POST", "/tenants/again/verify").json["equal"]
+    assert client.call("GET", "/tenants/again/export").text == log
+    assert client.reward("d0", 0.25, tenant="again") == {"applied": True}
+    x = {"context": [0.4]} if config.get("context_dim") else {}
+    assert client.select("ann", decision="d4", tenant="again", **x) == client.select("ann", decision="d4", tenant=name, **x)
+    assert compact(client, "again", 0)["compacted"]
+    before = model(client, "again")
+    assert client.call("POST", "/tenants/again/verify").json["equal"] and model(client, "again") == before
+    begin = "".join(line + "\n" for line in log.splitlines()[:3])
+    client.call("POST", "/tenants/cut/import", raw=begin, kind=NDJSON, expect=400)
+    client.call("GET", "/tenants/cut", expect=404)
