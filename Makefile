@@ -20,7 +20,7 @@ CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(WARN) -ffp-contract=off -fno-math-errno $
 LDFLAGS_ALL := $(filter -fsanitize% -g,$(OPT_$(MODE))) $(LDFLAGS)
 
 CORE_LIBS := -llapacke -lopenblas -lm
-SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -luv $(CORE_LIBS) -lpthread
+SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -luv -lsodium $(CORE_LIBS) -lpthread
 TOOL_LIBS := -lcurl $(SERVER_LIBS)
 
 CORE_SRC := $(wildcard core/*.c)
@@ -69,7 +69,7 @@ $(OUT)/core/%.o: core/%.c
 	$(CC) $(CFLAGS_ALL) -c -o $@ $<
 
 # Migrations and the API contract, embedded as C strings (symbols in server/embed.h).
-EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/registry_0001.sql openapi.yaml
+EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/registry_0001.sql schema/registry_0002.sql openapi.yaml
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@

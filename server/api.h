@@ -28,6 +28,9 @@ void api_arms_get(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_model(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_stats(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_events(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_keys_post(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_keys_get(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_key_delete(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_export(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_import(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_snapshot_post(struct ld_app *app, struct ld_request *r, const char *tenant);
@@ -45,8 +48,8 @@ enum ld_media { LD_MEDIA_JSON, LD_MEDIA_NDJSON, LD_MEDIA_DATABASE, LD_MEDIA_OTHE
 bool ld_request_has_label(const struct ld_request *r);      /* the media type was told, and is not that of a form */
 enum ld_media ld_request_media(const struct ld_request *r); /* see api_common.c on absent types */
 
-/* Which tenant the request means; name: of its path, or "": then that of the header Laplaced-Tenant, else `default`.
- * Borrowed. */
+/* Which tenant the request means; name: of its path, or "": then that of the header Laplaced-Tenant, else the key's
+ * own, else `default`. Borrowed. */
 const char *ld_api_tenant_name(const struct ld_request *r, const char *name);
 /* That tenant, held, or NULL after a 404. For routes that open it (route.h). */
 struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name);

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "access.h"
+
 /* Whether the header's media type is `type`, parameters such as charset aside. "application/jsonx" is another type:
  * what follows the name must end it. */
 static bool is_media(const char *header, const char *type)
@@ -53,28 +55,21 @@ bool ld_request_has_label(const struct ld_request *r)
     return !is_unlabelled(r, ld_request_header(r, "Content-Type"));
 }
 
-/* The name in the path goes before the header, the header before `default`. */
+/* The name in the path goes before the header, the header before the key's own tenant, that before `default`. */
 const char *ld_api_tenant_name(const struct ld_request *r, const char *name)
 {
-    if (name[0] != '\0')
-        return name;
-    const char *header = ld_request_header(r, "Laplaced-Tenant");
-    return header != NULL ? header : "default";
+    return name[0] != '\0' ? name : ld_access_tenant(r);
 }
 
 /* Dispatch has found it, and opened it where it was not in memory. The hold outlives a deletion: ops submitted
- * afterwards are answered 404 by the tenant itself. A name that no tenant can have is simply not found; in the text it
- * is cut to what a valid one may have. */
+ * afterwards are answered 404 by the tenant itself. A name that no tenant can have is simply not found. */
 struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name)
 {
     struct ld_tenant *t = ld_request_context(r);
-    struct ld_problem p;
     (void)app;
     if (t != NULL)
         return ld_tenant_hold(t);
-    ld_problem_init(&p);
-    ld_problem_set(&p, 404, "there is no tenant \"%.64s\"", ld_api_tenant_name(r, name));
-    ld_reply_problem(r, &p);
+    ld_access_no_tenant(r, ld_api_tenant_name(r, name));
     return NULL;
 }
 

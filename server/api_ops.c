@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "access.h"
 #include "embed.h"
 #include "text.h"
 
@@ -169,7 +170,10 @@ void api_readyz(struct ld_app *app, struct ld_request *r, const char *tenant)
     if (atomic_load(&app->is_draining))
         ld_problem_set(&p, 503, "the server is stopping");
     ld_tenants_each(app->tenants, find_failing, failing);
-    if (failing[0] != '\0')
+    /* Everybody may ask: with keys in force nobody learns a name here. It stands in the log and in /metrics. */
+    if (failing[0] != '\0' && ld_access_wants_keys(app))
+        ld_problem_set(&p, 503, "the last commit of a tenant failed");
+    else if (failing[0] != '\0')
         ld_problem_set(&p, 503, "the last commit of tenant \"%s\" failed", failing);
     p.retry_after_s = 1;
     if (p.status != 0)

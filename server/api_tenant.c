@@ -89,16 +89,16 @@ static void add_row(void *arg, const char *name, enum ld_tenant_state state, str
         read_row(row, t);
 }
 
-/* GET /tenants, ascending by name. Each row is consistent in itself; the list is of no single moment. Opens no tenant:
- * of those that are not in memory it has name and state. O(tenants), each held up for one copy of its settings and
- * counters; a NULL text is answered 503. */
+/* GET /tenants, ascending by name; for a tenant's key that tenant alone. Each row is consistent in itself; the list is
+ * of no single moment. Opens no tenant: of those that are not in memory it has name and state. O(tenants), each held up
+ * for one copy of its settings and counters; a NULL text is answered 503. */
 void api_tenant_list(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     struct rows rows = {.row = NULL};
     char *text = NULL;
     size_t n = 0;
     (void)tenant;
-    rows.is_failed |= !ld_tenants_list(app->tenants, add_row, &rows);
+    rows.is_failed |= !ld_tenants_list(app->tenants, ld_request_caller(r)->tenant, add_row, &rows);
     struct ld_tenant_view *views = calloc(rows.n + 1, sizeof *views);
     if (views != NULL && !rows.is_failed) {
         for (size_t i = 0; i < rows.n; i++)
@@ -135,12 +135,16 @@ void api_tenant_get(struct ld_app *app, struct ld_request *r, const char *tenant
  * telling, or NULL with op->problem filled. A 409 of the creation has two causes: another request was faster, and its
  * tenant is found here; or files of a removal are still being taken away, and there is none: then 503, since a moment
  * later the name is free. On the pool, so that the tenant may be opened here if it was closed again already. */
-static struct ld_tenant *find_or_create(struct ld_app *app, struct ld_tenant *t, const char *name, struct ld_op *op,
-                                        bool *is_new)
+static struct ld_tenant *find_or_create(struct ld_app *app, struct ld_tenant *t, const char *name,
+                                        const struct ld_caller *caller, struct ld_op *op, bool *is_new)
 {
     *is_new = false;
     if (t != NULL)
         return ld_tenant_hold(t);
+    if ((caller->roles & LD_ROLE_ADMIN) == 0) { /* deleted since the key was checked */
+        ld_problem_set(&op->problem, 404, "there is no tenant \"%.64s\"", name);
+        return NULL;
+    }
     *is_new = ld_tenants_create(app->tenants, name, &op->settings, &op->problem) == 0;
     if (!*is_new && op->problem.status != 409)
         return NULL;
@@ -153,11 +157,11 @@ static struct ld_tenant *find_or_create(struct ld_app *app, struct ld_tenant *t,
     return t;
 }
 
-/* PUT /tenants/{t}. 201 for a new tenant; 200 for a change, which the tenant's writer validates against what it has
- * learned (409 when the dimensions cannot change any more) and puts in the log. The same configuration again changes
- * nothing. Two requests that create one name at a time: one makes it, the other configures it. The body is decoded
- * before the tenant is looked for: a faulty one creates nothing. The settings of a new tenant are its first event,
- * durable before the 201. */
+/* PUT /tenants/{t}. 201 for a new tenant, which only an admin may make; 200 for a change, which the tenant's writer
+ * validates against what it has learned (409 when the dimensions cannot change any more) and puts in the log. The same
+ * configuration again changes nothing. Two requests that create one name at a time: one makes it, the other configures
+ * it. The body is decoded before the tenant is looked for: a faulty one creates nothing. The settings of a new tenant
+ * are its first event, durable before the 201. */
 void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     bool is_new = false;
@@ -170,7 +174,7 @@ void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant
                        "the first a letter or digit");
     struct ld_tenant *t = NULL;
     if (op->problem.status == 0 && ld_decode_settings(op->doc, &op->settings, &op->problem) == 0)
-        t = find_or_create(app, ld_request_context(r), tenant, op, &is_new);
+        t = find_or_create(app, ld_request_context(r), tenant, ld_request_caller(r), op, &is_new);
     if (t == NULL) {
         ld_api_refuse(r, op);
     } else if (is_new) {
@@ -226,7 +230,7 @@ void api_tenant_verify(struct ld_app *app, struct ld_request *r, const char *ten
 /* DELETE /tenants/{t}/users/{u}: answered when nothing of the user is left, which takes a fold of the whole log. */
 void api_user_delete(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
-    const char *user = ld_route_user(&ld_routes[ld_request_route(r)], ld_request_path(r));
+    const char *user = ld_route_rest(&ld_routes[ld_request_route(r)], ld_request_path(r));
     if (strlen(user) > KB_ID_MAX_BYTES) {
         ld_reply_status(r, 404, "the tenant has no data of such a user: ids have at most 256 bytes");
         return;

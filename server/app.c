@@ -1,6 +1,6 @@
 /* Start, drain, stop.
  *
- *   start   keys, scheduler, tenants (recovery), HTTP; then the one line on stdout that says where
+ *   start   the key file, scheduler, tenants (recovery), keys, HTTP; then the one line on stdout that says where
  *   serve   the loop runs in the main thread until it is told to stop
  *   drain   SIGTERM, SIGINT: not ready any more, no new connections; when no request is in flight, or the time is up,
  *           HTTP stops (whoever still waits gets 503). A second signal ends the waiting.
@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "access.h"
 #include "clock.h"
 #include "listen.h"
 #include "log.h"
@@ -30,8 +31,22 @@ static void tick_tenant(void *arg, struct ld_tenant *t)
     ld_tenant_tick(t, *(const int64_t *)arg);
 }
 
-/* Every 250 ms: the tenants' timers, and the end of a drain. A tick costs little when nothing is due: a comparison a
- * tenant. It waits for no tenant's writer, so a slow writer does not hold up the timers of others. */
+/* On the work pool. */
+static void flush_keys(void *arg)
+{
+    (void)ld_keys_flush(arg);
+}
+
+/* A removed tenant's keys go before its name can be used again. */
+static void forget_keys(void *arg, const char *name)
+{
+    struct ld_app *app = arg;
+    ld_keys_forget_tenant(app->keys, name);
+}
+
+/* Every 250 ms: the tenants' timers, the last uses of keys, and the end of a drain. A tick costs little when nothing is
+ * due: a comparison a tenant. It waits for no tenant's writer, so a slow writer does not hold up the timers of others.
+ */
 static void tick(void *arg, int64_t now_ms)
 {
     struct ld_app *app = arg;
@@ -41,6 +56,8 @@ static void tick(void *arg, int64_t now_ms)
     ld_tenants_tick(app->tenants);
     if (app->http != NULL)
         ld_http_drop_vanished(app->http);
+    if (ld_keys_flush_is_due(app->keys, now_ms))
+        (void)ld_sched_work(app->sched, flush_keys, app->keys);
     if (!atomic_load(&app->is_draining) || app->http == NULL)
         return;
     size_t n = ld_http_in_flight(app->http);
@@ -135,8 +152,27 @@ static int start_http(struct ld_app *app, char *why)
     return 0;
 }
 
+/* Keys made by the API, and the one rule that keeps a server without keys from being open to a network; there is no
+ * flag to lift it. options.c has refused already where there cannot be any. */
+static int start_keys(struct ld_app *app, char *why)
+{
+    struct ld_endpoint e;
+    if (ld_keys_open(&app->keys, ld_tenants_registry(app->tenants), why) != 0)
+        return -1;
+    ld_tenants_on_removal(app->tenants, forget_keys, app);
+    ld_endpoint_parse(app->options.listen, &e);
+    if (ld_access_wants_keys(app))
+        return 0;
+    if (!ld_endpoint_is_loopback(&e)) {
+        ld_options_refuse_keyless(&app->options, why);
+        return -1;
+    }
+    ld_log(LD_LOG_WARN, "no keys, hence on loopback only: whoever can run programs on this machine may use the server");
+    return 0;
+}
+
 /* The parts in order; on failure why says which and those started are closed by the caller. The names of all tenants
- * come before the socket: a client that can connect finds every tenant there, if not yet in memory. */
+ * and the keys come before the socket: a client that can connect finds every tenant there, if not yet in memory. */
 static int start(struct ld_app *app, char *why)
 {
     const struct ld_sched_hooks hooks = {.tick = tick, .terminate = terminate, .reload = reload, .arg = app};
@@ -147,12 +183,10 @@ static int start(struct ld_app *app, char *why)
         return -1;
     }
     make_world(app);
-    if (ld_tenants_open(&app->tenants, &app->world, why) != 0)
+    if (ld_tenants_open(&app->tenants, &app->world, why) != 0 || start_keys(app, why) != 0)
         return -1;
     if (ld_spool_open(&app->spool, app->options.data, why) != 0)
         return -1;
-    if (app->options.admin_key_file[0] == '\0')
-        ld_log(LD_LOG_WARN, "no keys: whoever can run programs on this machine may use the server");
     return start_http(app, why);
 }
 
@@ -176,6 +210,7 @@ int ld_app_run(const struct ld_options *options)
     else
         ld_sched_run(app->sched);
     ld_http_stop(app->http);
+    ld_keys_close(app->keys);
     ld_spool_close(app->spool);
     ld_tenants_close(app->tenants);
     app->tenants = NULL;

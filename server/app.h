@@ -8,6 +8,7 @@
 
 #include "auth.h"
 #include "http.h"
+#include "keys.h"
 #include "metrics.h"
 #include "options.h"
 #include "registry.h"
@@ -23,6 +24,7 @@ struct ld_app {
     struct ld_auth *auth;
     struct ld_sched *sched;
     struct ld_tenants *tenants;
+    struct ld_keys *keys;
     struct ld_spool *spool;
     struct ld_http *http;
     /* Set once, by the first signal; handlers read it from any thread. */

@@ -1,11 +1,12 @@
-/* Admin keys. Keys lie zero-padded in fixed blocks; a shown key is copied into such a block and compared with every
- * stored one over the whole length, without leaving early: what a client can time is the number of keys, not their
- * bytes. Cost: 256 byte operations a key.
+/* Admin keys of a file. Keys lie zero-padded in fixed blocks; a shown key is copied into such a block and compared with
+ * every stored one over the whole length, without leaving early: what a client can time is the number of keys, not
+ * their bytes. Cost: 256 byte operations a key.
  *
  * A reload swaps the whole set under a lock, so that no request ever sees half of a file.
  *
- * There is one kind of key and no tenant behind it: whoever shows any of them may use everything (routes marked
- * public need none). Keys are not hashed, since the file holds them in the clear as well. */
+ * Whoever shows any of them is an admin. They are how a server gets its first keys, and the way back in when all others
+ * are lost (keys.c has those that the API makes). They are not hashed, since the file holds them in the clear as well.
+ */
 #include "auth.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ struct key_set {
  * request compares. */
 struct ld_auth {
     pthread_rwlock_t lock;
-    struct key_set *keys; /* NULL: no key is asked for */
+    struct key_set *keys; /* NULL: there is no file */
     char path[];
 };
 
@@ -163,20 +164,29 @@ static unsigned equal_blocks(const unsigned char *a, const unsigned char *b)
     return (difference - 1) >> 31; /* borrows only from 0 */
 }
 
-/* The token of "Bearer TOKEN" in a zeroed block; -1 for another scheme or a token that no key can equal. The scheme
- * is compared without case (RFC 9110, 11.1), the token with it. The block has room for the longest key and is not a
+/* The scheme is compared without case (RFC 9110, 11.1), the token with it. */
+const char *ld_auth_token(const char *authorization)
+{
+    if (authorization == NULL || strncasecmp(authorization, "Bearer ", 7) != 0)
+        return NULL;
+    return authorization + 7 + strspn(authorization + 7, " ");
+}
+
+/* The token in a zeroed block; -1 for one that no key can equal. The block has room for the longest key and is not a
  * string. */
-static int read_token(const char *authorization, unsigned char block[KEY_BYTES])
+static int read_token(const char *token, unsigned char block[KEY_BYTES])
 {
     memset(block, 0, KEY_BYTES);
-    if (authorization == NULL || strncasecmp(authorization, "Bearer ", 7) != 0)
-        return -1;
-    const char *token = authorization + 7 + strspn(authorization + 7, " ");
-    size_t n = strlen(token);
+    size_t n = token != NULL ? strlen(token) : 0;
     if (n == 0 || n > KEY_BYTES)
         return -1;
     memcpy(block, token, n);
     return 0;
+}
+
+bool ld_auth_has_file(const struct ld_auth *a)
+{
+    return a->path[0] != '\0';
 }
 
 /* Looks at every key, also after a match. Cost: 64 keys at most, 256 bytes each, under the read lock. The answer says
@@ -185,10 +195,8 @@ bool ld_auth_allows(struct ld_auth *a, const char *authorization)
 {
     unsigned char block[KEY_BYTES];
     unsigned is_known = 0;
-    if (a->path[0] == '\0')
-        return true;
     /* Nothing secret was looked at yet: this may return early. */
-    if (read_token(authorization, block) != 0)
+    if (!ld_auth_has_file(a) || read_token(ld_auth_token(authorization), block) != 0)
         return false;
     pthread_rwlock_rdlock(&a->lock);
     for (size_t i = 0; i < a->keys->n; i++)

@@ -45,7 +45,8 @@ int ld_batch_stage_again(struct ld_tenant *t, const struct ld_entry *entry, stru
 bool ld_batch_flush(struct ld_tenant *t);
 /* What the engine's own state calls for, in a batch of its own; the batch must be empty. */
 void ld_batch_commit_due(struct ld_tenant *t);
-/* The same for a reset that somebody asks for: 0 also when there is nothing to do, or LD_LOST, or the engine's refusal. */
+/* The same for a reset that somebody asks for: 0 also when there is nothing to do, or LD_LOST, or the engine's refusal.
+ */
 int ld_batch_stage_rebuild(struct ld_tenant *t);
 /* Likewise the beginning of a reset that erases (erase.c). */
 int ld_batch_begin_erasure(struct ld_tenant *t);

@@ -98,8 +98,8 @@ static int check_contents(struct sqlite3 *db, const struct ld_db_format *f, char
     }
     status = ld_sql_int(db, "PRAGMA user_version", &version, why);
     if (status == LD_STORE_OK) {
-        const bool is_last = version == f->migrations[f->n_migrations - 1].version;
-        status = ld_sql_int(db, is_last ? f->contents : f->contents_before, &is_sound, why);
+        const bool is_before = version < f->migrations[f->n_migrations - 1].version && f->contents_before != NULL;
+        status = ld_sql_int(db, is_before ? f->contents_before : f->contents, &is_sound, why);
     }
     if (status == LD_STORE_OK && !is_sound) {
         (void)snprintf(why, LD_WHY_BYTES, "damaged: %s", f->contents_broken);

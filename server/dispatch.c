@@ -1,4 +1,4 @@
-/* From a request to its handler: route, key, media type, size, thread.
+/* From a request to its handler: key, route, role, media type, size, thread.
  *
  * admit() sees the headers only, so that a body is not even read for a client that has no key or asks for what does
  * not exist. handle() has the body. Handlers that wait for the disk or compute for long, and bodies whose decoding
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "access.h"
 #include "api.h"
-#include "route.h"
 
 /* Bodies up to this are decoded in the thread that read them; longer ones would hold up its other connections. */
 #define INLINE_BODY_BYTES ((size_t)256 << 10) /* about 20 ms of decoding */
@@ -93,9 +93,10 @@ static size_t limit_of(const struct ld_options *o, const struct ld_request *r, e
     return (size_t)o->max_body;
 }
 
-/* The order matters: a client without a key learns nothing of which routes exist; one with a key gets 404 or 405
- * before its body is looked at. Public routes are answered before the key is looked at, since probes and readers of
- * the contract have none. After a refusal the number only adds to what is thrown away of the body. */
+/* The order matters: a client without a key learns nothing of which routes exist; one with a key gets 404 or 405, or
+ * hears that it may not, before its body is looked at. Public routes are answered before the key is looked at, since
+ * probes and readers of the contract have none. After a refusal the number only adds to what is thrown away of the
+ * body. */
 size_t ld_app_admit(void *arg, struct ld_request *r)
 {
     struct ld_app *app = arg;
@@ -103,17 +104,15 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
     int i = ld_route_find(ld_request_method(r), ld_request_path(r), allow);
     const struct ld_route *route = i >= 0 ? &ld_routes[i] : NULL;
     ld_request_set_route(r, i);
-    if (route != NULL && route->is_public)
+    if (route != NULL && route->role == LD_ROLE_PUBLIC)
         return (size_t)app->options.max_body;
-    if (!ld_auth_allows(app->auth, ld_request_header(r, "Authorization"))) {
-        ld_reply_status(r, 401, "this server asks for a key: Authorization: Bearer KEY");
+    if (!ld_access_identify(app, r))
         return 0;
-    }
     if (route == NULL) {
         refuse_route(r, allow);
         return 0;
     }
-    if (route->body != LD_BODY_NONE && !check_media(r, route->body))
+    if (!ld_access_allow(r, route) || (route->body != LD_BODY_NONE && !check_media(r, route->body)))
         return 0;
     if (is_spooled(route->body)) {
         char path[LD_PATH_MAX];
@@ -218,6 +217,9 @@ void ld_app_handle(void *arg, struct ld_request *r)
     char tenant[LD_PATH_TENANT_BYTES];
     struct ld_tenant *t;
     size_t n;
+    /* Asked again, since a body may have taken its time: a key that was revoked meanwhile opens nothing any more. */
+    if (route->role != LD_ROLE_PUBLIC && (!ld_access_identify(app, r) || !ld_access_allow(r, route)))
+        return;
     ld_request_body(r, &n);
     if (route->body != LD_BODY_NONE && n == 0) {
         ld_reply_status(r, 400, is_spooled(route->body) ? "the body is empty" : "the body is empty; JSON is expected");

@@ -80,6 +80,17 @@ int ld_request_route(const struct ld_request *r)
     return r->route;
 }
 
+/* Like the route: set before the handler runs, read by it. */
+void ld_request_set_caller(struct ld_request *r, const struct ld_caller *caller)
+{
+    r->caller = *caller;
+}
+
+const struct ld_caller *ld_request_caller(const struct ld_request *r)
+{
+    return &r->caller;
+}
+
 void ld_request_set_context(struct ld_request *r, void *context)
 {
     r->context = context;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "problem.h"
+#include "roles.h"
 
 struct ld_http;
 struct ld_request; /* one request in progress */
@@ -61,6 +62,10 @@ const char *ld_request_body_file(const struct ld_request *r);
 /* Row of the route table, for metrics and for finding it again in `handle`; -1 until set. */
 void ld_request_set_route(struct ld_request *r, int route);
 int ld_request_route(const struct ld_request *r);
+
+/* Who sent it; nobody until set. Copied; the answer is borrowed until the reply. */
+void ld_request_set_caller(struct ld_request *r, const struct ld_caller *caller);
+const struct ld_caller *ld_request_caller(const struct ld_request *r);
 
 /* Whatever the handler's caller keeps with it; NULL until set. Not read here. */
 void ld_request_set_context(struct ld_request *r, void *context);

@@ -48,6 +48,7 @@ struct ld_request {
     bool is_discarding;     /* the rest of the body is read and thrown away: the reply stands already */
     int n_seen_closed;      /* by ld_http_drop_vanished */
     int route, status;
+    struct ld_caller caller;
     void *context;
     int64_t started_us;
     struct MHD_Response *response;

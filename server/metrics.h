@@ -14,18 +14,18 @@ struct ld_histogram {
     _Atomic uint64_t count, sum_us, max_us;
 };
 
-#define LD_MAX_ROUTES 40    /* the last row counts requests without a route */
+#define LD_MAX_ROUTES 64    /* the last row counts requests without a route */
 #define LD_STATUS_CLASSES 6 /* 1xx..5xx at 1..5 */
 
 /* One for the process, part of the app. Rows of routes are those of ld_routes. */
 struct ld_metrics {
     _Atomic uint64_t requests[LD_MAX_ROUTES][LD_STATUS_CLASSES];
     struct ld_histogram request_time[LD_MAX_ROUTES];
-    struct ld_histogram commit_time; /* one transaction */
-    struct ld_histogram write_lock;  /* holds of a tenant's write lock */
+    struct ld_histogram commit_time;   /* one transaction */
+    struct ld_histogram write_lock;    /* holds of a tenant's write lock */
     struct ld_histogram snapshot_time; /* writing one, beside the writer */
-    struct ld_histogram build_time;  /* runs beside the writer: models, points that enter a dictionary */
-    struct ld_histogram open_time;   /* of tenants, failed ones included */
+    struct ld_histogram build_time;    /* runs beside the writer: models, points that enter a dictionary */
+    struct ld_histogram open_time;     /* of tenants, failed ones included */
     _Atomic uint64_t write_lock_cpu_max_us;
     _Atomic uint64_t compactions;
     _Atomic uint64_t builds_running, build_failures;

@@ -20,7 +20,7 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
     {"listen", "HOST:PORT", LD_OPTION_ADDRESS, FIELD(listen), 0, 0, "127.0.0.1:8080",
      "numeric address, [::1]:8080 for IPv6; port 0 takes any free one"},
     {"admin-key-file", "FILE", LD_OPTION_TEXT, FIELD(admin_key_file), 0, 0, "",
-     "keys that clients must show, one a line; needed off loopback"},
+     "admin keys, one a line; off loopback a key is needed, there or made by the API"},
     {"threads", "N", LD_OPTION_COUNT, FIELD(threads), 0, 256, "0", "threads that serve HTTP; 0: one per core"},
     {"max-body", "BYTES", LD_OPTION_SIZE, FIELD(max_body), 1024, 1u << 30, "1M", "largest body of ordinary requests"},
     {"max-observe-body", "BYTES", LD_OPTION_SIZE, FIELD(max_observe_body), 1024, 1u << 30, "16M",
@@ -77,7 +77,7 @@ void ld_options_help(FILE *out)
     fprintf(out, "  %-26s print the version\n", "--version");
     fprintf(out, "  %-26s print this\n\n", "--help");
     fprintf(out, "A flag goes before its environment variable, that before a line of the configuration file.\n"
-                 "SIGTERM and SIGINT finish the requests in flight and stop; SIGHUP reads the keys again.\n");
+                 "SIGTERM and SIGINT finish the requests in flight and stop; SIGHUP reads the key file again.\n");
 }
 
 /* The value in force, spelled so that the parser reads it back. Sizes are printed in bytes, without a unit. */

@@ -295,8 +295,25 @@ int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*
     return 0;
 }
 
-/* Apart from parsing, so that --help and --version work with any configuration. This is the one rule that keeps a
- * server without keys from being open to a network; there is no flag to lift it. */
+/* The sentence of the rule, for whoever finds that it is broken. */
+void ld_options_refuse_keyless(const struct ld_options *o, char *why)
+{
+    snprintf(why, LD_WHY_BYTES,
+             "refusing to listen on %s without keys: others can reach that address; give --admin-key-file FILE, or "
+             "listen on 127.0.0.1 (and make a key there: laplacectl key create)",
+             o->listen);
+}
+
+/* Whether keys may stand in the folder: only the start can tell, which opens it. */
+static bool may_have_keys(const struct ld_options *o)
+{
+    char path[sizeof o->data + 16];
+    snprintf(path, sizeof path, "%s/registry.db", o->data);
+    return o->admin_key_file[0] != '\0' || access(path, F_OK) == 0;
+}
+
+/* Apart from parsing, so that --help and --version work with any configuration. Refuses before anything is made where
+ * there can be no keys (app.c has the rest of the rule). */
 int ld_options_check(const struct ld_options *o, char *why)
 {
     struct ld_endpoint e;
@@ -304,11 +321,8 @@ int ld_options_check(const struct ld_options *o, char *why)
         snprintf(why, LD_WHY_BYTES, "--listen: \"%s\" is not an address", o->listen);
         return -1;
     }
-    if (!ld_endpoint_is_loopback(&e) && o->admin_key_file[0] == '\0') {
-        snprintf(why, LD_WHY_BYTES,
-                 "refusing to listen on %s without keys: others can reach that address; "
-                 "give --admin-key-file FILE, or listen on 127.0.0.1",
-                 o->listen);
+    if (!ld_endpoint_is_loopback(&e) && !may_have_keys(o)) {
+        ld_options_refuse_keyless(o, why);
         return -1;
     }
     return 0;

@@ -36,6 +36,7 @@ int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*
 
 /* The rules between options: an address that others can reach wants keys. 0 or -1 with why. */
 int ld_options_check(const struct ld_options *o, char *why);
+void ld_options_refuse_keyless(const struct ld_options *o, char *why); /* why that address is refused */
 
 void ld_options_help(FILE *out);
 /* The options in force with their sources, as a configuration file would have them. */

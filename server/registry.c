@@ -183,8 +183,9 @@ static struct row row_of(const struct ld_member *member)
     return row;
 }
 
-/* Like ld_tenants_each, on a copy. */
-bool ld_tenants_list(struct ld_tenants *r,
+/* Like ld_tenants_each, on a copy. Of one tenant alone it costs a look-up: how many others there are shows in no time.
+ */
+bool ld_tenants_list(struct ld_tenants *r, const char *only,
                      void (*fn)(void *arg, const char *name, enum ld_tenant_state state, struct ld_tenant *t,
                                 const char *why),
                      void *arg)
@@ -193,9 +194,11 @@ bool ld_tenants_list(struct ld_tenants *r,
     size_t n = 0;
 
     pthread_rwlock_rdlock(&r->lock);
-    copy = calloc(r->n > 0 ? r->n : 1, sizeof *copy);
-    for (; copy != NULL && n < r->n; n++)
-        copy[n] = row_of(r->item[n]);
+    const size_t first = only[0] != '\0' ? lower_bound(r, only) : 0;
+    const size_t end = only[0] == '\0' ? r->n : first + (ld_member_find(r, only) != NULL);
+    copy = calloc(end - first + 1, sizeof *copy);
+    for (; copy != NULL && first + n < end; n++)
+        copy[n] = row_of(r->item[first + n]);
     pthread_rwlock_unlock(&r->lock);
     for (size_t i = 0; i < n; i++) {
         fn(arg, copy[i].name, copy[i].state, copy[i].t, copy[i].why != NULL ? copy[i].why : "");
@@ -221,6 +224,17 @@ void ld_tenants_count(struct ld_tenants *r, struct ld_tenants_counts *out)
 }
 
 /* ---- life ------------------------------------------------------------------------------------------- */
+
+void ld_tenants_on_removal(struct ld_tenants *r, void (*fn)(void *arg, const char *name), void *arg)
+{
+    r->on_removal = fn;
+    r->on_removal_arg = arg;
+}
+
+struct ld_registry_file *ld_tenants_registry(struct ld_tenants *r)
+{
+    return r->file;
+}
 
 /* Releases everything; the files stay as the last commits left them. The folder's lock is let go after the last file
  * is closed. */

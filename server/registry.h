@@ -57,6 +57,13 @@ bool ld_tenants_has(struct ld_tenants *r, const char *name);
 /* Takes the tenant out and removes its files once nobody holds it; opens nothing. 0 or -1 (404). From the work pool. */
 int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem *p);
 
+/* Whoever must know of a removal: fn is called once the tenant's row is gone and before its name can be used again, one
+ * at a time. Before requests are served. */
+void ld_tenants_on_removal(struct ld_tenants *r, void (*fn)(void *arg, const char *name), void *arg);
+
+/* The registry's file, for the keys in it; borrowed until ld_tenants_close. */
+struct ld_registry_file *ld_tenants_registry(struct ld_tenants *r);
+
 /* Now and then, from the loop: time passes for the order of use, and tenants are closed when memory is over the cap. */
 void ld_tenants_tick(struct ld_tenants *r);
 
@@ -74,9 +81,9 @@ enum ld_tenant_state {
 };
 const char *ld_tenant_state_name(enum ld_tenant_state state);
 
-/* Every tenant with its state, in order of name: t is held during the call and NULL unless it is in memory, why is the
- * reason of LD_TENANT_FAILED. Opens none. False: no memory. */
-bool ld_tenants_list(struct ld_tenants *r,
+/* Every tenant, or the one of that name unless it is "", with its state, in order of name: t is held during the call
+ * and NULL unless it is in memory, why is the reason of LD_TENANT_FAILED. Opens none. False: no memory. */
+bool ld_tenants_list(struct ld_tenants *r, const char *only,
                      void (*fn)(void *arg, const char *name, enum ld_tenant_state state, struct ld_tenant *t,
                                 const char *why),
                      void *arg);

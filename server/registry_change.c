@@ -85,6 +85,8 @@ static int mark(struct ld_tenants *r, const char *name, struct ld_problem *p)
         ld_problem_set(p, 404, "there is no tenant \"%.64s\"", name);
     else if (ld_folder_mark_deleted(r->world->data_dir, name) != 0 || ld_registry_remove(r->file, name) != 0)
         ld_problem_set(p, 503, "the data folder cannot be written");
+    else if (r->on_removal != NULL)
+        r->on_removal(r->on_removal_arg, name);
     return p->status == 0 ? 0 : -1;
 }
 

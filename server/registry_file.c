@@ -1,5 +1,6 @@
-/* The registry file: which tenants there are. A few rows, changed by a person's request at a time, so every
- * change is its own transaction and every call prepares its statement. Same refusals as a tenant's file.
+/* The registry file: which tenants there are (registry_keys.c has the keys in it). A few rows, changed by a person's
+ * request at a time, so every change is its own transaction and every call prepares its statement. Same refusals as a
+ * tenant's file.
  *
  * What a tenant is stands in its own file, so that it can be moved as one; the registry only says that there is
  * one. A tenant is in being from the commit that adds its name until the one that takes it away: files without a
@@ -10,19 +11,14 @@
 #include <stdlib.h>
 
 #include "embed.h"
+#include "registry_file.h"
 #include "sqlite_util.h"
 #include "store.h"
 
 #define REGISTRY_APPLICATION_ID 0x6c707267u /* "lprg" */
 
-/* The connection is used under the lock by whichever thread comes. */
-struct ld_registry_file {
-    pthread_mutex_t lock;
-    struct sqlite3 *db;
-};
-
 /* By version; a new schema is a new file in schema/ and a row here. */
-static const struct ld_migration migrations[] = {{1, ld_embed_registry_0001_sql}};
+static const struct ld_migration migrations[] = {{1, ld_embed_registry_0001_sql}, {2, ld_embed_registry_0002_sql}};
 
 /* The question about the contents: every row has a name that could be one. */
 static const struct ld_db_format format = {

@@ -51,6 +51,8 @@ struct ld_tenants {
     size_t n_openers;              /* jobs that take from it */
     bool is_halting;
     atomic_bool is_trimming;
+    void (*on_removal)(void *arg, const char *name);
+    void *on_removal_arg;
     _Atomic uint64_t tick;
 };
 

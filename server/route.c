@@ -1,6 +1,6 @@
 /* The table of routes and the search in it.
  *
- * The search is linear: twenty rows of short strings, most of them refused at the first byte, cost less than a
+ * The search is linear: some thirty rows of short strings, most of them refused at the first byte, cost less than a
  * microsecond. Metrics name a route by its row, so that no client can invent labels. */
 #include "route.h"
 
@@ -9,70 +9,78 @@
 #include "api.h"
 
 /* clang-format off */
-/* A tenant that does not exist is the handler's to answer: PUT creates it. */
+/* The role is what a key must have; access.c says what else is asked. A tenant that does not exist is the handler's to
+ * answer: PUT creates it. */
 const struct ld_route ld_routes[] = {
-    /* method   path                    body              public  place           opens                 handler */
-    {"POST",   "/select",                LD_BODY_JSON,     false,  LD_IN_SERVING,  LD_TENANT_OF_HEADER,  api_select},
-    {"POST",   "/reward",                LD_BODY_JSON,     false,  LD_IN_SERVING,  LD_TENANT_OF_HEADER,  api_reward},
-    {"POST",   "/activate",              LD_BODY_JSON,     false,  LD_IN_SERVING,  LD_TENANT_OF_HEADER,  api_activate},
-    {"POST",   "/observe",               LD_BODY_OBSERVE,  false,  LD_IN_SERVING,  LD_TENANT_OF_HEADER,  api_observe},
-    {"GET",    "/tenants",               LD_BODY_NONE,     false,  LD_ON_POOL,     LD_TENANT_NOT_OPENED, api_tenant_list},
-    {"PUT",    "/tenants/{t}",           LD_BODY_JSON,     false,  LD_ON_POOL,     LD_TENANT_OF_PATH,    api_tenant_put},
-    {"GET",    "/tenants/{t}",           LD_BODY_NONE,     false,  LD_ON_POOL,     LD_TENANT_OF_PATH,    api_tenant_get},
-    {"DELETE", "/tenants/{t}",           LD_BODY_NONE,     false,  LD_ON_POOL,     LD_TENANT_NOT_OPENED, api_tenant_delete},
-    {"PUT",    "/tenants/{t}/graph",     LD_BODY_BULK,     false,  LD_ON_POOL,     LD_TENANT_OF_PATH,    api_graph_put},
-    {"PATCH",  "/tenants/{t}/graph",     LD_BODY_PATCH,    false,  LD_ON_POOL,     LD_TENANT_OF_PATH,    api_graph_patch},
-    {"GET",    "/tenants/{t}/graph",     LD_BODY_NONE,     false,  LD_ON_POOL,     LD_TENANT_OF_PATH,    api_graph_get},
-    {"PUT",    "/tenants/{t}/arms",      LD_BODY_BULK,     false,  LD_ON_POOL,     LD_TENANT_OF_PATH,    api_arms_put},
-    {"PATCH",  "/tenants/{t}/arms",      LD_BODY_PATCH,    false,  LD_ON_POOL,     LD_TENANT_OF_PATH,    api_arms_patch},
-    {"GET",    "/tenants/{t}/arms",      LD_BODY_NONE,     false,  LD_ON_POOL,     LD_TENANT_OF_PATH,    api_arms_get},
-    {"POST",   "/tenants/{t}/rebuild",   LD_BODY_NONE,     false,  LD_IN_SERVING,  LD_TENANT_OF_PATH,    api_tenant_rebuild},
-    {"POST",   "/tenants/{t}/compact",   LD_BODY_JSON,     false,  LD_IN_SERVING,  LD_TENANT_OF_PATH,    api_tenant_compact},
-    {"POST",   "/tenants/{t}/verify",    LD_BODY_NONE,     false,  LD_IN_SERVING,  LD_TENANT_OF_PATH,    api_tenant_verify},
-    {"DELETE", "/tenants/{t}/users/{u}", LD_BODY_NONE,     false,  LD_IN_SERVING,  LD_TENANT_OF_PATH,    api_user_delete},
-    {"GET",    "/tenants/{t}/model",     LD_BODY_NONE,     false,  LD_ON_POOL,     LD_TENANT_OF_PATH,    api_model},
-    {"GET",    "/tenants/{t}/stats",     LD_BODY_NONE,     false,  LD_ON_POOL,     LD_TENANT_OF_PATH,    api_stats},
-    {"GET",    "/tenants/{t}/events",    LD_BODY_NONE,     false,  LD_ON_POOL,     LD_TENANT_OF_PATH,    api_events},
-    {"GET",    "/tenants/{t}/export",    LD_BODY_NONE,     false,  LD_AS_TRANSFER, LD_TENANT_OF_PATH,    api_export},
-    {"POST",   "/tenants/{t}/import",    LD_BODY_LOG,      false,  LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, api_import},
-    {"POST",   "/tenants/{t}/snapshot",  LD_BODY_NONE,     false,  LD_AS_TRANSFER, LD_TENANT_OF_PATH,    api_snapshot_post},
-    {"PUT",    "/tenants/{t}/snapshot",  LD_BODY_DATABASE, false,  LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, api_snapshot_put},
-    {"GET",    "/healthz",               LD_BODY_NONE,     true,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, api_healthz},
-    {"GET",    "/readyz",                LD_BODY_NONE,     true,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, api_readyz},
-    {"GET",    "/metrics",               LD_BODY_NONE,     false,  LD_ON_POOL,     LD_TENANT_NOT_OPENED, api_metrics},
-    {"GET",    "/openapi.yaml",          LD_BODY_NONE,     true,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, api_openapi},
+    /* method   path                        body              role              place           opens                 handler */
+    {"POST",   "/select",                  LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  api_select},
+    {"POST",   "/reward",                  LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  api_reward},
+    {"POST",   "/activate",                LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  api_activate},
+    {"POST",   "/observe",                 LD_BODY_OBSERVE,  LD_ROLE_DECIDE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  api_observe},
+    {"GET",    "/tenants",                 LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_NOT_OPENED, api_tenant_list},
+    {"PUT",    "/tenants/{t}",             LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    api_tenant_put},
+    {"GET",    "/tenants/{t}",             LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    api_tenant_get},
+    {"DELETE", "/tenants/{t}",             LD_BODY_NONE,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, api_tenant_delete},
+    {"PUT",    "/tenants/{t}/graph",       LD_BODY_BULK,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    api_graph_put},
+    {"PATCH",  "/tenants/{t}/graph",       LD_BODY_PATCH,    LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    api_graph_patch},
+    {"GET",    "/tenants/{t}/graph",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    api_graph_get},
+    {"PUT",    "/tenants/{t}/arms",        LD_BODY_BULK,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    api_arms_put},
+    {"PATCH",  "/tenants/{t}/arms",        LD_BODY_PATCH,    LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    api_arms_patch},
+    {"GET",    "/tenants/{t}/arms",        LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    api_arms_get},
+    {"POST",   "/tenants/{t}/rebuild",     LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    api_tenant_rebuild},
+    {"POST",   "/tenants/{t}/compact",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    api_tenant_compact},
+    {"POST",   "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    api_tenant_verify},
+    {"DELETE", "/tenants/{t}/users/{u}",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    api_user_delete},
+    {"GET",    "/tenants/{t}/model",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    api_model},
+    {"GET",    "/tenants/{t}/stats",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    api_stats},
+    {"GET",    "/tenants/{t}/events",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    api_events},
+    {"GET",    "/tenants/{t}/export",      LD_BODY_NONE,     LD_ROLE_READ,     LD_AS_TRANSFER, LD_TENANT_OF_PATH,    api_export},
+    {"POST",   "/tenants/{t}/import",      LD_BODY_LOG,      LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, api_import},
+    {"POST",   "/tenants/{t}/snapshot",    LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_AS_TRANSFER, LD_TENANT_OF_PATH,    api_snapshot_post},
+    {"PUT",    "/tenants/{t}/snapshot",    LD_BODY_DATABASE, LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, api_snapshot_put},
+    {"POST",   "/keys",                    LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, api_keys_post},
+    {"GET",    "/keys",                    LD_BODY_NONE,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, api_keys_get},
+    {"DELETE", "/keys/{k}",                LD_BODY_NONE,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, api_key_delete},
+    {"POST",   "/tenants/{t}/keys",        LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, api_keys_post},
+    {"GET",    "/tenants/{t}/keys",        LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, api_keys_get},
+    {"DELETE", "/tenants/{t}/keys/{k}",    LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, api_key_delete},
+    {"GET",    "/healthz",                 LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, api_healthz},
+    {"GET",    "/readyz",                  LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, api_readyz},
+    {"GET",    "/metrics",                 LD_BODY_NONE,     LD_ROLE_METRICS,  LD_ON_POOL,     LD_TENANT_NOT_OPENED, api_metrics},
+    {"GET",    "/openapi.yaml",            LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, api_openapi},
 };
 /* clang-format on */
 const size_t ld_n_routes = sizeof ld_routes / sizeof *ld_routes;
 
-/* Whether path fits the pattern, in which {t} takes one non-empty segment, and {u} the rest. The path is decoded already, so an escaped
- * slash separates segments like any other. */
-static bool fits(const char *pattern, const char *path)
+/* Whether path fits the pattern, in which {t} takes one non-empty segment, and {u} or {k} at its end all that is left,
+ * slashes included: a user's id may have them. The path is decoded already, so an escaped slash separates segments like
+ * any other. *rest, unless NULL, is set to what is left. */
+static bool fits(const char *pattern, const char *path, const char **rest)
 {
-    const char *hole = strstr(pattern, "{t}");
-    if (hole == NULL)
-        return strcmp(pattern, path) == 0;
-    size_t before = (size_t)(hole - pattern);
-    if (strncmp(pattern, path, before) != 0)
-        return false;
-    size_t segment = strcspn(path + before, "/");
-    if (segment == 0)
-        return false;
-    const char *rest = hole + 3, *user = strstr(rest, "{u}");
-    path += before + segment;
-    if (user == NULL)
-        return strcmp(rest, path) == 0;
-    return strncmp(rest, path, (size_t)(user - rest)) == 0 && path[user - rest] != '\0';
+    while (*pattern != '\0') {
+        if (*pattern == '{' && pattern[1] == 't') {
+            size_t segment = strcspn(path, "/");
+            if (segment == 0)
+                return false;
+            path += segment;
+            pattern += strlen("{t}");
+        } else if (*pattern == '{') {
+            if (rest != NULL)
+                *rest = path;
+            return *path != '\0';
+        } else if (*pattern++ != *path++) {
+            return false;
+        }
+    }
+    return *path == '\0';
 }
 
-/* What stands at {u} goes to the end of the path, slashes and all: a user's id may have them. */
-const char *ld_route_user(const struct ld_route *route, const char *path)
+/* The path has been found to fit the route. */
+const char *ld_route_rest(const struct ld_route *route, const char *path)
 {
-    const char *user = strstr(route->path, "{u}"), *tenant = strstr(route->path, "{t}");
-    if (user == NULL || tenant == NULL)
-        return "";
-    const char *rest = path + (tenant - route->path);
-    return rest + strcspn(rest, "/") + (user - (tenant + 3));
+    const char *rest = "";
+    (void)fits(route->path, path, &rest);
+    return rest;
 }
 
 /* Cut rather than overrun; LD_ALLOW_BYTES holds all methods that there are. Each is added once, since a path has one
@@ -93,7 +101,7 @@ int ld_route_find(const char *method, const char *path, char allow[LD_ALLOW_BYTE
     const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
     allow[0] = '\0';
     for (size_t i = 0; i < ld_n_routes; i++) {
-        if (!fits(ld_routes[i].path, path))
+        if (!fits(ld_routes[i].path, path, NULL))
             continue;
         if (strcmp(ld_routes[i].method, wanted) == 0)
             return (int)i;

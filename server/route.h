@@ -1,9 +1,11 @@
-/* The routes: one const table of method, path, body and handler. */
+/* The routes: one const table of method, path, body, role and handler. */
 #ifndef LD_ROUTE_H
 #define LD_ROUTE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "roles.h"
 
 struct ld_app;
 struct ld_request;
@@ -38,9 +40,10 @@ enum ld_route_tenant {
 
 struct ld_route {
     const char *method;
-    const char *path; /* {t} stands for one segment, the tenant's name; {u}, at the end, for the rest, a user's id */
+    const char *path; /* {t} stands for one segment, the tenant's name; {u}, {k}, at the end, for the rest: a user's id,
+                         a key's */
     enum ld_body body;
-    bool is_public; /* served without a key */
+    enum ld_role role; /* that the caller's key must have */
     enum ld_place place;
     enum ld_route_tenant opens;
     /* Replies exactly once, now or later. tenant: of the path, "" without {t}; valid during the call. */
@@ -56,8 +59,8 @@ extern const size_t ld_n_routes;
  * finds the row of GET. */
 int ld_route_find(const char *method, const char *path, char allow[LD_ALLOW_BYTES]);
 
-/* What stands at {u} of the route's path; borrowed from path. "" without one. */
-const char *ld_route_user(const struct ld_route *route, const char *path);
+/* What stands at {u} or {k} of the route's path; borrowed from path. "" without one. */
+const char *ld_route_rest(const struct ld_route *route, const char *path);
 
 /* The segment at {t} of the route's path. */
 void ld_route_tenant(const struct ld_route *route, const char *path, char out[LD_PATH_TENANT_BYTES]);

@@ -71,14 +71,14 @@ struct ld_tenant {
     uint64_t seq;            /* last applied */
     struct ld_saving saving; /* its job is a thread's for long work, until its op has come */
     size_t n_pending;
-    int64_t locked_us, locked_cpu_us; /* since when the write lock is held */
-    enum kb_err build_rc; /* the job's, until its op */
-    int64_t build_us;     /* likewise: how long it ran */
-    struct ld_erasure *erasure; /* under way; the job's while it runs. NULL: none */
-    struct ld_compaction *compaction; /* under way; partly the job's while that runs. NULL: none */
+    int64_t locked_us, locked_cpu_us;     /* since when the write lock is held */
+    enum kb_err build_rc;                 /* the job's, until its op */
+    int64_t build_us;                     /* likewise: how long it ran */
+    struct ld_erasure *erasure;           /* under way; the job's while it runs. NULL: none */
+    struct ld_compaction *compaction;     /* under way; partly the job's while that runs. NULL: none */
     bool has_leftovers; /* the file has rows that are no part of the log any more */
     struct ld_verification *verification; /* likewise */
-    uint64_t n_rewrites; /* times that lines of the log were changed or removed */
+    uint64_t n_rewrites;                  /* times that lines of the log were changed or removed */
     bool has_failed;  /* a commit of this turn did: the rest of the turn does not wait for the disk again */
     bool has_backlog; /* more windows have closed than one expire op takes */
 };

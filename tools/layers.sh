@@ -25,7 +25,8 @@ lapacke.h|core/chol.c core/eigen.c
 microhttpd.h|server/http*.c server/http_internal.h
 uv.h|server/sched.c
 jansson.h|server/json_*.c tools/ctl/json.c
-sqlite3.h|server/store_*.c server/registry_file.c server/sqlite_util.[ch] server/db_file.c server/migrate.c
+sqlite3.h|server/store_*.c server/registry_file.c server/registry_keys.c server/sqlite_util.[ch] server/db_file.c server/migrate.c
+sodium.h|server/secret.c
 curl/curl.h|tools/ctl/http_client.c'
 
 is_in() { # word list...

@@ -174,3 +174,29 @@ def test_a_key_is_sent_when_told(boot, tmp_path):
     server = boot("--admin-key-file", str(tmp_path / "keys"))
     run_ctl(server, "tenant", "list", expect=1)
     assert "default" in run_ctl(server, "--key", "open-sesame-0123456789", "tenant", "list")
+
+
+def test_a_tenant_is_copied_and_made_again(api, server, ctl, name, tmp_path):
+    api.put_tenant(name, algorithm="ucb")
+    for i in range(30):
+        api.select("u", candidates=["a", "b"], decision=f"d{i}", tenant=name)
+        api.reward(f"d{i}", i % 2, tenant=name)
+    digest = api.digest(name)
+    for out, back in (("snapshot", "restore"), ("export", "import")):
+        file, other = tmp_path / out, f"{name}-{back}"
+        assert digest in ctl(out, name, str(file)) and not (tmp_path / (out + ".part")).exists()
+        assert json.loads(ctl(back, other, str(file), "--json"))["digest"] == digest == api.digest(other)
+        assert f'tenant "{other}"' in ctl(back, other, str(file), expect=1)
+        piped = subprocess.run([CTL, "--server", server.url, out, name], capture_output=True, check=True).stdout
+        assert piped == file.read_bytes()
+        ctl(back, other + "-2", "-", stdin=piped)
+        assert api.digest(other + "-2") == digest
+
+
+def test_a_copy_that_fails_leaves_the_older_one(ctl, name, tmp_path):
+    file = tmp_path / "copy"
+    file.write_text("an older copy")
+    assert "no tenant" in ctl("snapshot", name, str(file), expect=1)
+    assert file.read_text() == "an older copy" and [p.name for p in tmp_path.iterdir()] == ["copy"]
+    assert "No such file" in ctl("restore", name, str(tmp_path / "nowhere"), expect=1)
+    assert "application" not in ctl("import", name, str(file), expect=1)

@@ -204,8 +204,8 @@ def test_a_client_that_does_not_read_is_left_after_the_timeout(boot, head):
     client = Client(server)
     pad(client, "t")
     client = Client(server)  # the old connection has been idle for too long
-    with closing(raw(server, head)):
-        time.sleep(0.3)
+    with closing(raw(server, head)) as conn:
+        assert conn.recv(9) == b"HTTP/1.1 "  # it is being sent
         assert spooled(server) == []  # the copy has no name while it is sent
         copy(client, "t", expect=409)
         export(client, "t", expect=409)
@@ -223,10 +223,9 @@ def test_a_tenant_may_be_deleted_while_its_copy_is_sent(boot):
     client = Client(server)
     pad(client, "t")
     with closing(raw(server, "POST /tenants/t/snapshot HTTP/1.1")) as conn:
-        time.sleep(0.3)
+        got = conn.recv(9)
         client.call("DELETE", "/tenants/t", expect=204)
         client.put_tenant("t", algorithm="ucb")
-        got = b""
         conn.settimeout(10)
         while b"\r\n\r\n" not in got or len(got) < int(got.split(b"Content-Length: ")[1].split(b"\r\n")[0]):
             got += conn.recv(1 << 20)

@@ -134,13 +134,15 @@ START_TEST(too_many_or_too_long_keys_are_refused)
 }
 END_TEST
 
-START_TEST(no_file_means_no_key_is_asked_for)
+START_TEST(without_a_file_nobody_has_such_a_key)
 {
     struct ld_auth *a;
     ck_assert_int_eq(ld_auth_open(&a, "", why), 0);
-    ck_assert(ld_auth_allows(a, NULL));
+    ck_assert(!ld_auth_has_file(a));
+    ck_assert(!ld_auth_allows(a, NULL));
+    ck_assert(!ld_auth_allows(a, "Bearer x"));
     ck_assert_int_eq(ld_auth_reload(a, why), 0);
-    ck_assert(ld_auth_allows(a, NULL));
+    ck_assert(!ld_auth_allows(a, "Bearer x"));
     ld_auth_close(a);
 }
 END_TEST
@@ -165,6 +167,6 @@ int main(void)
 {
     return KBT_RUN("auth", keys_are_taken_line_by_line, anything_else_is_kept_out,
                    longest_keys_are_compared_to_the_last_byte, files_without_a_usable_key_are_refused,
-                   too_many_or_too_long_keys_are_refused, no_file_means_no_key_is_asked_for,
+                   too_many_or_too_long_keys_are_refused, without_a_file_nobody_has_such_a_key,
                    reload_swaps_all_keys_or_none);
 }

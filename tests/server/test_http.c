@@ -1,11 +1,14 @@
 /* The HTTP server over real loopback sockets: replies from other threads, clients that leave, bodies that are slow, too
  * large or unwanted, pipelines, and the end of the server. */
 #include <check.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +21,8 @@ static struct ld_metrics metrics;
 static atomic_int n_handled, n_workers;
 static _Atomic(struct ld_request *) kept; /* of "/never": replied to by the test itself */
 static struct kbt_response answer;
+static char spool_path[64];
+static atomic_int n_sent; /* files that were sent, or whose client has gone */
 
 static void pause_ms(int ms)
 {
@@ -51,8 +56,32 @@ static size_t admit(void *arg, struct ld_request *r)
     (void)arg;
     if (strcmp(ld_request_path(r), "/refused") == 0)
         ld_reply_status(r, 401, "no");
+    if (strcmp(ld_request_path(r), "/spooled") == 0)
+        ld_request_spool(r, spool_path);
     ld_request_set_route(r, 3);
     return strcmp(ld_request_path(r), "/small") == 0 ? 10 : 1 << 20;
+}
+
+static void count_sent(void *arg)
+{
+    (void)arg;
+    atomic_fetch_add(&n_sent, 1);
+}
+
+/* What is in the body's file, from a file that has no name any more. */
+static void reply_from_file(struct ld_request *r)
+{
+    size_t n;
+    const struct ld_header header = {"Laplaced-Seq", "7"};
+    ld_request_body(r, &n);
+    const int fd = open(ld_request_body_file(r), O_RDONLY);
+    ck_assert_int_ge(fd, 0);
+    ld_reply_file(r, &(struct ld_body_file){.content_type = "text/plain",
+                                            .fd = fd,
+                                            .bytes = n,
+                                            .headers = &header,
+                                            .n_headers = 1,
+                                            .done = count_sent});
 }
 
 static void handle(void *arg, struct ld_request *r)
@@ -62,6 +91,8 @@ static void handle(void *arg, struct ld_request *r)
     atomic_fetch_add(&n_handled, 1);
     if (strcmp(ld_request_path(r), "/never") == 0) {
         atomic_store(&kept, r);
+    } else if (strcmp(ld_request_path(r), "/spooled") == 0) {
+        reply_from_file(r);
     } else if (strcmp(ld_request_path(r), "/later") == 0) {
         atomic_fetch_add(&n_workers, 1);
         if (pthread_create(&worker, NULL, reply_later, r) != 0)
@@ -334,6 +365,92 @@ START_TEST(refusal_by_the_headers_never_reaches_the_handler)
 }
 END_TEST
 
+/* --- files -------------------------------------------------------------------------------------------- */
+
+/* The library lets go of an answer after it has told that the request is over. */
+static void wait_until_sent(void)
+{
+    for (int i = 0; i < 3000 && atomic_load(&n_sent) == 0; i++)
+        pause_ms(1);
+    ck_assert_int_eq(atomic_load(&n_sent), 1);
+}
+
+static void name_spool(void)
+{
+    snprintf(spool_path, sizeof spool_path, "/tmp/laplaced-test-%d", (int)getpid());
+    ck_assert_int_ne(access(spool_path, F_OK), 0);
+}
+
+START_TEST(spooled_body_is_a_file_until_the_reply)
+{
+    name_spool();
+    int fd = dial();
+    ask(fd, "PUT /spooled HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n7\r\n, "
+            "world\r\n0\r\n\r\n");
+    ck_assert_int_eq(answer.status, 200);
+    ck_assert_str_eq(answer.body, "hello, world");
+    ck_assert(kbt_has_header(&answer, "Laplaced-Seq", "7"));
+    ck_assert_int_ne(access(spool_path, F_OK), 0);
+    ask(fd, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+    ck_assert_int_eq(answer.status, 200);
+    close(fd);
+    wait_until_idle();
+    wait_until_sent();
+}
+END_TEST
+
+START_TEST(spooled_body_goes_with_the_client_that_leaves)
+{
+    name_spool();
+    int fd = dial();
+    kbt_send(fd, "PUT /spooled HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhello");
+    for (int i = 0; i < 3000 && access(spool_path, F_OK) != 0; i++)
+        pause_ms(1);
+    ck_assert_int_eq(access(spool_path, F_OK), 0);
+    close(fd);
+    wait_until_idle();
+    ck_assert_int_ne(access(spool_path, F_OK), 0);
+    ck_assert_int_eq(atomic_load(&n_handled), 0);
+}
+END_TEST
+
+START_TEST(spooled_body_that_has_no_room_is_refused_as_such)
+{
+    struct rlimit limit;
+    name_spool();
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = 3;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    int fd = dial();
+    kbt_send(fd, "PUT /spooled HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello");
+    pause_ms(50);
+    ask(fd, "world");
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    ck_assert_int_eq(answer.status, 507);
+    ck_assert_int_ne(access(spool_path, F_OK), 0);
+    ck_assert_int_eq(atomic_load(&n_handled), 0);
+    close(fd);
+}
+END_TEST
+
+/* A client that never reads: its file is let go when the connection has been idle for too long. */
+START_TEST(file_is_let_go_when_its_client_does_not_read)
+{
+    name_spool();
+    char *body = calloc(1, (1 << 20) - 1);
+    int fd = dial();
+    kbt_send(fd, "PUT /spooled HTTP/1.1\r\nHost: x\r\nContent-Length: 1048575\r\n\r\n");
+    kbt_send_bytes(fd, body, (1 << 20) - 1);
+    free(body);
+    wait_until_idle();
+    wait_until_sent();
+    ck_assert_int_ne(access(spool_path, F_OK), 0);
+    close(fd);
+}
+END_TEST
+
 /* --- connections ------------------------------------------------------------------------------------ */
 
 START_TEST(pipelined_requests_are_answered_in_order)
@@ -488,6 +605,10 @@ static Suite *make_suite(void)
         body_at_the_limit_arrives_whole,
         client_that_asks_before_sending_is_refused_at_once,
         refusal_by_the_headers_never_reaches_the_handler,
+        spooled_body_is_a_file_until_the_reply,
+        spooled_body_goes_with_the_client_that_leaves,
+        spooled_body_that_has_no_room_is_refused_as_such,
+        file_is_let_go_when_its_client_does_not_read,
         pipelined_requests_are_answered_in_order,
         connection_is_kept_until_the_client_says_close,
         quiescing_finishes_what_was_accepted_and_takes_no_more,

@@ -145,7 +145,7 @@ START_TEST(a_start_among_a_thousand_tenants_opens_none)
     ck_assert_int_eq(status_of("copy517"), 0);
     ck_assert_int_eq(status_of("copy9999"), 404);
     ck_assert_uint_eq(load(&f.metrics.opens), 1);
-    ck_assert(ld_tenants_list(tenants, add_closed, &n_closed));
+    ck_assert(ld_tenants_list(tenants, "", add_closed, &n_closed));
     ck_assert_int_eq(n_closed, N_MANY);
     ck_assert(is_open("copy517") && !is_open("copy516"));
     finish();

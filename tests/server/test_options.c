@@ -220,6 +220,21 @@ START_TEST(reachable_addresses_want_keys)
 }
 END_TEST
 
+/* Whether there are keys in a folder only the start can tell; where there is no registry there are none. */
+START_TEST(a_folder_that_may_have_keys_is_left_to_the_start)
+{
+    char dir[] = "/tmp/laplaced-options-XXXXXX", path[64];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/registry.db", dir);
+    ck_assert_int_eq(parse("--listen", "0.0.0.0:80", "--data", dir), 0);
+    ck_assert_int_eq(ld_options_check(&o, why), -1);
+    fclose(fopen(path, "w"));
+    ck_assert_int_eq(ld_options_check(&o, why), 0);
+    unlink(path);
+    rmdir(dir);
+}
+END_TEST
+
 /* What --check-config prints is a configuration file that gives the same options. */
 START_TEST(printed_options_read_back)
 {
@@ -260,5 +275,6 @@ int main(void)
                    flags_take_their_value_behind_a_blank_or_an_equals_sign, sizes_take_units,
                    empty_variable_counts_as_unset, bad_flags_are_named, bad_lines_are_named_by_file_and_number,
                    bad_variables_are_named, actions_are_recognised, reachable_addresses_want_keys,
-                   printed_options_read_back, help_tells_every_option_with_variable_and_default);
+                   a_folder_that_may_have_keys_is_left_to_the_start, printed_options_read_back,
+                   help_tells_every_option_with_variable_and_default);
 }

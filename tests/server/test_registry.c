@@ -66,13 +66,18 @@ static void add_name(void *arg, const char *name, enum ld_tenant_state state, st
     strcat(strcat(arg, name), " ");
 }
 
-static const char *names(void)
+static const char *names_of(const char *only)
 {
     static char text[512];
 
     text[0] = '\0';
-    ck_assert(ld_tenants_list(tenants, add_name, text));
+    ck_assert(ld_tenants_list(tenants, only, add_name, text));
     return text;
+}
+
+static const char *names(void)
+{
+    return names_of("");
 }
 
 static void decide(const char *name, const char *id)
@@ -121,6 +126,9 @@ START_TEST(tenants_are_listed_by_name_and_survive_restarts)
     decide("alpha", "d");
     restart();
     ck_assert_str_eq(names(), "a.b-c_9 alpha default zeta ");
+    ck_assert_str_eq(names_of("alpha"), "alpha ");
+    ck_assert_str_eq(names_of("alph"), "");
+    ck_assert_str_eq(names_of("zz"), "");
     ck_assert_uint_eq(n_decided("alpha"), 1);
     ck_assert_uint_eq(n_decided("zeta"), 0);
     ck_assert(!is_there("alph"));
@@ -323,6 +331,6 @@ int main(void)
                    a_tenant_deleted_while_held_stays_usable_until_released,
                    an_interrupted_removal_is_finished_by_the_next_start, a_file_copied_into_the_folder_is_taken_in,
                    a_tenant_without_its_file_stops_a_start_that_opens_all,
-                   a_damaged_file_stops_a_start_that_opens_all_and_keeps_its_bytes, a_folder_that_cannot_be_made_is_named,
-                   closing_leaves_a_snapshot_of_every_tenant_in_memory);
+                   a_damaged_file_stops_a_start_that_opens_all_and_keeps_its_bytes,
+                   a_folder_that_cannot_be_made_is_named, closing_leaves_a_snapshot_of_every_tenant_in_memory);
 }

@@ -1,8 +1,10 @@
 /* The table of routes, and the search in it. */
 #include <check.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "embed.h"
 #include "http.h"
 #include "kbt.h"
 #include "metrics.h"
@@ -96,8 +98,90 @@ START_TEST(only_probes_and_the_contract_are_public)
         const char *path = ld_routes[i].path;
         bool is_probe =
             strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0 || strcmp(path, "/openapi.yaml") == 0;
-        ck_assert_int_eq(ld_routes[i].is_public, is_probe);
+        ck_assert_int_eq(ld_routes[i].role == LD_ROLE_PUBLIC, is_probe);
     }
+}
+END_TEST
+
+/* The text between the line `head` and the next line with as little indentation; cut at 64 KiB. */
+static const char *section(const char *text, const char *head)
+{
+    static char out[2][65536];
+    static int turn;
+    char *copy = out[turn = 1 - turn];
+    const char *at = strstr(text, head);
+    copy[0] = '\0';
+    if (at == NULL)
+        return copy;
+    at += strlen(head);
+    size_t indent = strspn(head + 1, " "), n = 0;
+    while (at[n] != '\0' && n < sizeof out[0] - 1 &&
+           !(at[n] == '\n' && strspn(at + n + 1, " ") <= indent && at[n + 1] != '\n'))
+        n++;
+    memcpy(copy, at, n);
+    copy[n] = '\0';
+    return copy;
+}
+
+/* The role that openapi.yaml tells of the row; "public" without one; NULL when the contract has no such operation. */
+static const char *role_in_contract(const struct ld_route *route)
+{
+    static const char *const names[][2] = {{"{t}", "{tenant}"}, {"{u}", "{user}"}, {"{k}", "{key}"}};
+    static char role[32];
+    char head[256] = "\n  ", method[16] = "\n    ";
+    for (const char *p = route->path; *p != '\0'; p += *p == '{' ? 3 : 1) {
+        size_t k = 0;
+        while (k < 3 && strncmp(p, names[k][0], 3) != 0)
+            k++;
+        strncat(head, k < 3 ? names[k][1] : p, k < 3 ? 32 : 1);
+    }
+    strcat(head, ":");
+    for (size_t i = 0; route->method[i] != '\0'; i++)
+        method[5 + i] = (char)tolower((unsigned char)route->method[i]), method[6 + i] = '\0';
+    strcat(method, ":");
+    const char *path = section(ld_embed_openapi_yaml, head);
+    const char *operation = section(path, method);
+    if (operation[0] == '\0')
+        return NULL;
+    const char *at = strstr(operation, "\n      x-role: ");
+    if (at == NULL)
+        return "public";
+    snprintf(role, sizeof role, "%.*s", (int)strcspn(at + 15, "\n"), at + 15);
+    return role;
+}
+
+START_TEST(every_row_states_one_role_and_the_contract_the_same)
+{
+    for (size_t i = 0; i < ld_n_routes; i++) {
+        const char *name = NULL, *told = role_in_contract(&ld_routes[i]);
+        for (size_t k = 0; k < LD_N_ROLES; k++)
+            if (ld_routes[i].role == 1u << k)
+                name = ld_role_name(k);
+        if (ld_routes[i].role == LD_ROLE_PUBLIC)
+            name = "public";
+        ck_assert_msg(name != NULL, "%s %s has no role", ld_routes[i].method, ld_routes[i].path);
+        ck_assert_msg(told != NULL && strcmp(told, name) == 0, "%s %s: %s, openapi.yaml says %s", ld_routes[i].method,
+                      ld_routes[i].path, name, told != NULL ? told : "nothing");
+    }
+}
+END_TEST
+
+START_TEST(the_rest_of_a_path_is_the_last_name_in_it)
+{
+    static const struct {
+        const char *path, *rest;
+    } cases[] = {{"/tenants/a/users/u1", "u1"},
+                 {"/tenants/a/users/x/y/", "x/y/"},
+                 {"/tenants/a/keys/0123456789abcdef", "0123456789abcdef"},
+                 {"/keys/00", "00"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int row = ld_route_find("DELETE", cases[i].path, allow);
+        ck_assert_msg(row >= 0, "%s", cases[i].path);
+        ck_assert_str_eq(ld_route_rest(&ld_routes[row], cases[i].path), cases[i].rest);
+    }
+    ck_assert_ptr_null(found("DELETE", "/keys/"));
+    ck_assert_ptr_null(found("DELETE", "/tenants/a/users/"));
+    ck_assert_str_eq(ld_route_rest(&ld_routes[0], "/select"), "");
 }
 END_TEST
 
@@ -105,5 +189,6 @@ int main(void)
 {
     return KBT_RUN("route", every_row_finds_itself, tenant_is_one_segment_of_the_path,
                    overlong_tenant_stays_too_long_to_be_valid, unknown_paths_have_no_methods,
-                   other_methods_are_told_what_is_allowed, head_finds_get, only_probes_and_the_contract_are_public);
+                   other_methods_are_told_what_is_allowed, head_finds_get, only_probes_and_the_contract_are_public,
+                   every_row_states_one_role_and_the_contract_the_same, the_rest_of_a_path_is_the_last_name_in_it);
 }

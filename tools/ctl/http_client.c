@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "json.h"
 
@@ -25,10 +26,11 @@ struct lc_client {
     CURL *curl;
     char *base; /* server URL without a trailing slash */
     char *tenant_header, *key_header;
-    struct curl_slist *headers[3]; /* none, JSON, NDJSON */
+    struct curl_slist *headers[4]; /* none, JSON, NDJSON, a database */
     struct lc_reply reply;
     struct lc_text url;
-    double timeout_s;
+    double timeout_s; /* 0: none */
+    FILE *out;        /* of a fetch; NULL: into the reply */
     size_t (*read)(void *arg, char *buf, size_t n);
     void *read_arg;
 };
@@ -74,11 +76,43 @@ static struct curl_slist *make_headers(const struct lc_client *c, const char *ty
 }
 
 /* libcurl: a piece of the answer. Called for each piece; a return other than size * n would break the
- * transfer off, which never happens here. */
+ * transfer off, as it does when the file takes no more. */
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct lc_client *c = arg;
+    long status = 0;
+    curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (c->out != NULL && status >= 200 && status < 300)
+        return fwrite(data, 1, size * n, c->out);
     lc_text_put(&c->reply.body, data, size * n);
+    return size * n;
+}
+
+/* The value of a header line that begins with name, cut to the buffer. Lines come whole, with their end. */
+static void keep_header(const char *line, size_t n, const char *name, char value[24])
+{
+    size_t n_name = strlen(name);
+    if (n <= n_name || strncasecmp(line, name, n_name) != 0)
+        return;
+    line += n_name;
+    n -= n_name;
+    while (n > 0 && *line == ' ') {
+        line++;
+        n--;
+    }
+    size_t length = 0;
+    while (length < n && length < 23 && isalnum((unsigned char)line[length]))
+        length++;
+    memcpy(value, line, length);
+    value[length] = '\0';
+}
+
+/* libcurl: a header line of the answer. */
+static size_t on_header(char *line, size_t size, size_t n, void *arg)
+{
+    struct lc_client *c = arg;
+    keep_header(line, size * n, "Laplaced-Seq:", c->reply.seq);
+    keep_header(line, size * n, "Laplaced-Digest:", c->reply.digest);
     return size * n;
 }
 
@@ -111,6 +145,8 @@ static void base_options(struct lc_client *c)
     curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)(c->timeout_s * 1000.0));
     curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, (void *)c);
+    curl_easy_setopt(c->curl, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(c->curl, CURLOPT_HEADERDATA, (void *)c);
     if (is_loopback(c->base))
         curl_easy_setopt(c->curl, CURLOPT_PROXY, "");
 }
@@ -136,6 +172,7 @@ struct lc_client *lc_client_new(const struct lc_session *s, const char *tenant)
     c->headers[0] = make_headers(c, NULL);
     c->headers[1] = make_headers(c, LC_JSON_TYPE);
     c->headers[2] = make_headers(c, LC_NDJSON_TYPE);
+    c->headers[3] = make_headers(c, LC_DATABASE_TYPE);
     lc_text_close(&bearer);
     return c;
 }
@@ -145,7 +182,7 @@ void lc_client_free(struct lc_client *c)
 {
     if (c == NULL)
         return;
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 4; i++)
         curl_slist_free_all(c->headers[i]);
     curl_easy_cleanup(c->curl);
     lc_text_close(&c->reply.body);
@@ -167,7 +204,7 @@ static const struct lc_reply *perform(struct lc_client *c)
     char detail[CURL_ERROR_SIZE] = "";
     long status = 0;
     lc_text_clear(&c->reply.body);
-    c->reply.why[0] = '\0';
+    c->reply.why[0] = c->reply.seq[0] = c->reply.digest[0] = '\0';
     curl_easy_setopt(c->curl, CURLOPT_URL, c->url.data);
     curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, detail);
     CURLcode rc = curl_easy_perform(c->curl);
@@ -183,11 +220,14 @@ static const struct lc_reply *perform(struct lc_client *c)
 }
 
 /* The handle is reset before each request, so that nothing of the last one (body, upload) is left over. type
- * must be one of the two of http_client.h, or NULL for a request without a body. reset keeps the
+ * must be one of those of http_client.h, or NULL for a request without a body. reset keeps the
  * connection and drops all options. */
 static void prepare(struct lc_client *c, const char *method, const char *path, const char *type)
 {
-    size_t kind = type == NULL ? 0u : strcmp(type, LC_JSON_TYPE) == 0 ? 1u : 2u;
+    size_t kind = type == NULL                          ? 0u
+                  : strcmp(type, LC_JSON_TYPE) == 0     ? 1u
+                  : strcmp(type, LC_DATABASE_TYPE) == 0 ? 3u
+                                                        : 2u;
     base_options(c);
     lc_text_clear(&c->url);
     lc_text_printf(&c->url, "%s%s", c->base, path);
@@ -206,6 +246,21 @@ const struct lc_reply *lc_client_send(struct lc_client *c, const char *method, c
         curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, body);
     }
     return perform(c);
+}
+
+/* What a broken transfer has written stays in the file; the reply tells that it is not whole. */
+const struct lc_reply *lc_client_fetch(struct lc_client *c, const char *method, const char *path, FILE *out)
+{
+    prepare(c, method, path, NULL);
+    c->out = out;
+    const struct lc_reply *r = perform(c);
+    c->out = NULL;
+    return r;
+}
+
+void lc_client_be_patient(struct lc_client *c)
+{
+    c->timeout_s = 0;
 }
 
 const struct lc_reply *lc_client_get(struct lc_client *c, const char *path)

@@ -4,12 +4,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "args.h"
 #include "text.h"
 
 #define LC_JSON_TYPE "application/json"
 #define LC_NDJSON_TYPE "application/x-ndjson"
+#define LC_DATABASE_TYPE "application/vnd.sqlite3"
 
 struct lc_client; /* opaque */
 
@@ -17,6 +19,8 @@ struct lc_reply {
     int status;          /* HTTP status; 0: no answer came, see why */
     struct lc_text body; /* of the last request; reused */
     char why[LC_WHY];    /* transport error in plain words */
+    char seq[24];        /* of a copy: Laplaced-Seq and Laplaced-Digest; "" where the answer has none */
+    char digest[24];
 };
 
 void lc_http_global_init(void); /* once, before any thread */
@@ -37,6 +41,12 @@ const struct lc_reply *lc_client_json(struct lc_client *c, const char *method, c
 #define LC_READ_FAILED ((size_t)-1)
 const struct lc_reply *lc_client_stream(struct lc_client *c, const char *method, const char *path, const char *type,
                                         size_t (*read)(void *arg, char *buf, size_t n), void *arg);
+
+/* An answer of any length: the body of a 2xx goes to `out` as it comes, any other into the reply. */
+const struct lc_reply *lc_client_fetch(struct lc_client *c, const char *method, const char *path, FILE *out);
+
+/* From now on requests take as long as they take. */
+void lc_client_be_patient(struct lc_client *c);
 
 bool lc_reply_ok(const struct lc_reply *r); /* a 2xx status */
 

@@ -1,0 +1,45 @@
+/* Keys made by the API: the table that requests are checked against, and its changes, each durable before it counts.
+ * Thread safe. Times are milliseconds since 1970. */
+#ifndef LD_KEYS_H
+#define LD_KEYS_H
+
+#include "key_rows.h"
+#include "problem.h"
+#include "roles.h"
+
+#define LD_MAX_KEYS 100 /* of one tenant, and of the server itself */
+
+struct ld_keys;
+
+/* Reads all keys. The registry file is borrowed and must outlive the table. 0, or -1 with why (>= 512 bytes). */
+int ld_keys_open(struct ld_keys **out, struct ld_registry_file *file, char *why);
+void ld_keys_close(struct ld_keys *k); /* writes down when keys were last used */
+
+/* Whether there is a key, expired ones included, or was one since ld_keys_open. */
+bool ld_keys_exist(struct ld_keys *k);
+
+/* Whether the text is a key in force; *caller then says whose. */
+bool ld_keys_allow(struct ld_keys *k, const char *text, int64_t now_ms, struct ld_caller *caller);
+
+/* Makes a key of wish's tenant, roles, label and expiry. *made has all of it, text what is shown this once. has_other:
+ * an admin can get in without the keys of this table. 0, or -1 with *p: 404 no such tenant; 409 too many, or the first
+ * key and no lasting admin's; 503. */
+int ld_keys_create(struct ld_keys *k, const struct ld_key *wish, bool has_other, int64_t now_ms, struct ld_key *made,
+                   char text[LD_KEY_TEXT_BYTES], struct ld_problem *p);
+
+/* Revokes the key of that id and tenant ("": the server's own); from its return on nobody gets in by it. 0, or -1 with
+ * *p: 404; 409 the last admin's key that does not expire; 503. */
+int ld_keys_revoke(struct ld_keys *k, const char *tenant, const char *id, bool has_other, struct ld_problem *p);
+
+/* The tenant's row is gone, and with it those of its keys: they stop to count. Cannot fail. */
+void ld_keys_forget_tenant(struct ld_keys *k, const char *tenant);
+
+/* The keys of that tenant ("": the server's own), oldest first; *out is malloc'd. 0, or -1 without memory. */
+int ld_keys_list(struct ld_keys *k, const char *tenant, struct ld_key **out, size_t *n);
+
+/* Writes down when keys were last used, for those whose use is not yet in the file. Due once a minute, when there are
+ * any. LD_STORE_*; what failed stays due. */
+bool ld_keys_flush_is_due(struct ld_keys *k, int64_t now_ms);
+int ld_keys_flush(struct ld_keys *k);
+
+#endif

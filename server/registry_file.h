@@ -1,0 +1,15 @@
+/* The registry file's connection, for the two who use it: registry_file.c (tenants) and registry_keys.c (keys). */
+#ifndef LD_REGISTRY_FILE_H
+#define LD_REGISTRY_FILE_H
+
+#include <pthread.h>
+
+struct sqlite3;
+
+/* The connection is used under the lock by whichever thread comes. */
+struct ld_registry_file {
+    pthread_mutex_t lock;
+    struct sqlite3 *db;
+};
+
+#endif
