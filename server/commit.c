@@ -68,6 +68,7 @@ static void apply_entry(struct ld_tenant *t, const struct ld_entry *entry)
 {
     kb_engine_apply(t->engine, &entry->ev);
     t->seq = entry->ev.seq;
+    t->arms_epoch += entry->ev.type == KB_EV_ARMS;
     if (entry->ev.type != KB_EV_CONFIGURED)
         return;
     if (entry->settings->spec.context_dim != t->settings.spec.context_dim ||

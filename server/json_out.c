@@ -137,28 +137,40 @@ char *ld_encode_graph_summary(const struct kb_engine *e, size_t *n)
 
 /* In order of first appearance in the log, which is the engine's order; arms that were only ever candidates are left
  * out. Features are left out where there are none, so that the answer can be sent back as the body of a PUT. */
-char *ld_encode_arms(const struct kb_engine *e, size_t *n)
+size_t ld_put_arms(const struct kb_engine *e, size_t from, size_t most, struct ld_text *t)
 {
     const struct kb_spec *spec = kb_engine_spec(e);
-    struct ld_text t;
-    ld_text_init(&t);
-    ld_text_lit(&t, "{\"arms\":[");
-    for (size_t i = 0; i < kb_engine_n_arms(e); i++) {
-        struct kb_arm_view arm = kb_engine_arm(e, i);
+    const size_t n_arms = kb_engine_n_arms(e), end = n_arms - from > most ? from + most : n_arms;
+
+    if (from == 0)
+        ld_text_lit(t, "{\"arms\":[");
+    for (size_t i = from; i < end; i++) {
+        const struct kb_arm_view arm = kb_engine_arm(e, i);
         /* Arms that were removed, or only observed, keep their statistics and are not shown here. */
         if (!arm.is_in_catalogue)
             continue;
-        ld_text_item(&t);
-        ld_text_lit(&t, "{");
-        ld_text_put_string(&t, "id", arm.id);
+        ld_text_item(t);
+        ld_text_lit(t, "{");
+        ld_text_put_string(t, "id", arm.id);
         if (arm.features != NULL && spec->arm_dim > 0) {
-            ld_text_key(&t, "features");
-            ld_text_vector(&t, arm.features, spec->arm_dim);
+            ld_text_key(t, "features");
+            ld_text_vector(t, arm.features, spec->arm_dim);
         }
-        ld_text_put_bool(&t, "active", arm.is_active);
-        ld_text_lit(&t, "}");
+        ld_text_put_bool(t, "active", arm.is_active);
+        ld_text_lit(t, "}");
     }
-    ld_text_lit(&t, "]}");
+    if (end < n_arms)
+        return end;
+    ld_text_lit(t, "]}");
+    return SIZE_MAX;
+}
+
+char *ld_encode_arms(const struct kb_engine *e, size_t *n)
+{
+    struct ld_text t;
+
+    ld_text_init(&t);
+    ld_put_arms(e, 0, SIZE_MAX, &t);
     return ld_text_take(&t, n);
 }
 

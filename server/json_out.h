@@ -56,6 +56,9 @@ char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n);
 char *ld_encode_tenants(const struct ld_tenant_view *v, size_t n_tenants, size_t *n);
 char *ld_encode_graph_summary(const struct kb_engine *e, size_t *n);
 char *ld_encode_arms(const struct kb_engine *e, size_t *n);
+/* The same piece by piece: arms from..from + most - 1 of all that the engine has seen; where the next piece begins, or
+ * SIZE_MAX after the last. */
+size_t ld_put_arms(const struct kb_engine *e, size_t from, size_t most, struct ld_text *t);
 char *ld_encode_arms_summary(const struct kb_engine *e, size_t *n);
 /* The model in two steps: what is taken from the engine, O(m^2) and a pass over the history, and what is computed from
  * that, O(m^3 / 3), when nobody has to wait any more. 0, or -1 without memory: then nothing is to be ended. */

@@ -251,6 +251,11 @@ const struct kb_engine *ld_tenant_read_lock(struct ld_tenant *t, const struct ld
     return t->engine;
 }
 
+uint32_t ld_tenant_arms_epoch(const struct ld_tenant *t)
+{
+    return t->arms_epoch;
+}
+
 void ld_tenant_read_unlock(struct ld_tenant *t)
 {
     pthread_rwlock_unlock(&t->lock);

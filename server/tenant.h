@@ -116,6 +116,8 @@ void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op);
 /* Consistent reading: the engine and settings are stable between lock and unlock. */
 const struct kb_engine *ld_tenant_read_lock(struct ld_tenant *t, const struct ld_settings **settings);
 void ld_tenant_read_unlock(struct ld_tenant *t);
+/* Under the read lock: a number that changes when the catalogue of arms does. */
+uint32_t ld_tenant_arms_epoch(const struct ld_tenant *t);
 struct ld_store *ld_tenant_store(struct ld_tenant *t);
 /* How long its log is, and its files. No lock. */
 void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);

@@ -14,7 +14,7 @@
  *   compact.c           the log's beginning summarized (compact_fold.c: its job)
  *   verify.c            the model compared with a fold of the log
  *
- * Who may touch what: `lock` guards what readers see (engine, settings, dims_epoch) and is taken for writing by the
+ * Who may touch what: `lock` guards what readers see (engine, settings, epochs) and is taken for writing by the
  * writer only; `queue_lock` guards the line; all below "the writer's own" belongs to the one writer job. */
 #ifndef LD_TENANT_IMPL_H
 #define LD_TENANT_IMPL_H
@@ -53,7 +53,7 @@ struct ld_tenant {
     pthread_rwlock_t lock;
     struct kb_engine *engine;
     struct ld_settings settings;
-    uint32_t dims_epoch;
+    uint32_t dims_epoch, arms_epoch;
 
     pthread_mutex_t queue_lock;
     struct ld_op *head, *tail;

@@ -1,5 +1,8 @@
 """The catalogue of arms."""
+import threading
+
 from contract import NDJSON
+from harness import Client
 
 
 def listed(api, name):
@@ -58,3 +61,29 @@ def test_what_an_arm_taught_stays_when_its_features_change(api, name):
     api.put_arms(name, [{"id": "a", "features": [5]}, {"id": "b", "features": [0]}])
     mean = {r["arm"]: r["mean"] for r in api.select("u", explain=True, dry_run=True, tenant=name)["ranking"]}
     assert mean["b"] > 0.5 and abs(mean["a"]) < 1e-6
+
+
+def test_a_large_catalogue_is_shown_as_it_stood_at_one_moment(boot):
+    """It is written piece by piece beside changes; no answer mixes two catalogues."""
+    server = boot()
+    client = Client(server)
+    client.put_tenant("t", algorithm="ucb", arm_dim=1)
+    sets = [[{"id": f"{'ab'[k]}{i}", "features": [k + i / 4], "active": True} for i in range(1500)] for k in range(2)]
+    client.put_arms("t", sets[0])
+    assert client.call("GET", "/tenants/t/arms").json["arms"] == sets[0]
+    stop = threading.Event()
+
+    def change():
+        mine, k = Client(server), 1
+        while not stop.is_set():
+            mine.put_arms("t", sets[k])
+            k = 1 - k
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(25):
+            assert client.call("GET", "/tenants/t/arms").json["arms"] in sets
+    finally:
+        stop.set()
+        thread.join()
