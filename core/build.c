@@ -67,8 +67,7 @@ void kb_build_free(struct kb_build *b)
     drop_result(b);
     kb_scratch_close(&b->scratch);
     kb_graph_ref_release(b->graph); /* after the posteriors that rest on it */
-    kb_free(b->rows.count);
-    kb_free(b->rows.sum);
+    kb_history_view_close(&b->rows);
     kb_free(b->node_of);
     kb_free(b->fresh);
     kb_free(b->taken);
@@ -77,22 +76,14 @@ void kb_build_free(struct kb_build *b)
 
 enum kb_err kb_build_reserve(struct kb_build *b, size_t n_rows, size_t n_users)
 {
-    b->rows.count = kb_malloc((n_rows + 1) * sizeof *b->rows.count);
-    b->rows.sum = kb_malloc((n_rows + 1) * sizeof *b->rows.sum);
     b->node_of = kb_malloc((n_users + 1) * sizeof *b->node_of);
     b->scratch.watch = &b->watch;
-    return b->rows.count != NULL && b->rows.sum != NULL && b->node_of != NULL ? KB_OK : KB_ENOMEM;
+    return b->node_of != NULL ? kb_history_view_reserve(&b->rows, n_rows) : KB_ENOMEM;
 }
 
 void kb_build_take_view(struct kb_build *b, const struct kb_history *h, const uint32_t *node_of, size_t n_users)
 {
-    kb_history_borrow(&b->rows, h);
-    b->rows.n = h->n;
-    b->rows.n_observed = h->n_observed;
-    if (h->n > 0) {
-        memcpy(b->rows.count, h->count, h->n * sizeof *h->count);
-        memcpy(b->rows.sum, h->sum, h->n * sizeof *h->sum);
-    }
+    kb_history_view_take(&b->rows, h);
     if (n_users > 0)
         memcpy(b->node_of, node_of, n_users * sizeof *node_of);
     b->n_nodes = n_users;
@@ -108,6 +99,18 @@ static enum kb_err grow(struct kb_build *b)
     return kb_moves_finish(&moves, kb_posterior_grow(b->posterior, &b->scratch, &moves));
 }
 
+/* What was forgotten before the step, at the same steps as the model in force. */
+static enum kb_err forget(struct kb_build *b, double unit)
+{
+    const enum kb_err rc = unit > kb_posterior_unit(b->posterior) ? kb_posterior_reserve_spare(b->posterior) : KB_OK;
+
+    if (rc != KB_OK || !(unit > kb_posterior_unit(b->posterior)))
+        return rc;
+    kb_posterior_prepare_unit(b->posterior, unit, &b->scratch);
+    kb_posterior_take_unit(b->posterior, &b->scratch);
+    return KB_OK;
+}
+
 static enum kb_err teach(struct kb_build *b, const struct kb_delta *d)
 {
     struct kb_point pt = kb_history_point(&b->rows, NULL, d->row);
@@ -117,6 +120,7 @@ static enum kb_err teach(struct kb_build *b, const struct kb_delta *d)
         pt.user.node = b->node_of[pt.user.index];
     KB_TRY(kb_posterior_stage_learn(b->posterior, &pt, &b->scratch));
     KB_TRY(grow(b));
+    KB_TRY(forget(b, d->unit));
     kb_posterior_learn(b->posterior, &pt, d->d_count, d->d_sum, d->d_square, &b->scratch);
 out:
     if (rc != KB_OK)
@@ -140,7 +144,7 @@ static enum kb_err teach_taken(struct kb_build *b)
 /* The two lists change places: the worker's is empty, and the writer goes on with it. */
 void kb_build_hand_over(struct kb_build *b, const struct kb_history *h)
 {
-    kb_history_borrow(&b->rows, h); /* arrays may have moved, and rows taught may be new */
+    kb_history_view_borrow(&b->rows, h); /* arrays may have moved, and rows taught may be new */
     if (b->n_taught < b->n_taken)
         return;
     struct kb_delta *list = b->taken;
@@ -254,7 +258,7 @@ enum kb_err kb_build_complete(struct kb_build *b, const struct kb_history *h, co
 
     if (!has_atoms(b, atoms, n))
         KB_TRY(fill_as_told(b, atoms, n));
-    kb_history_borrow(&b->rows, h);
+    kb_history_view_borrow(&b->rows, h);
     KB_TRY(teach_taken(b));
     kb_build_hand_over(b, h);
     KB_TRY(teach_taken(b));

@@ -64,7 +64,8 @@ bool kb_spec_outgrows_exact(const struct kb_spec *spec, size_t n);
 /* One learning step that the build has still to take. */
 struct kb_delta {
     size_t row; /* of the engine's history */
-    double d_count, d_sum, d_square;
+    double d_count, d_sum, d_square; /* by their weights in `unit` (decay.h), where the model was then */
+    double unit;
 };
 
 enum kb_build_step { KB_BUILD_OPEN, KB_BUILD_CHOOSE, KB_BUILD_FILL, KB_BUILD_TEACH };

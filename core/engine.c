@@ -123,31 +123,6 @@ void *kb_engine_stage_block(struct kb_engine *e, size_t n, size_t size)
     return block;
 }
 
-static struct kb_point kernel_point(const struct kb_engine *e, const struct kb_staged_point *pt)
-{
-    return (struct kb_point){.user = kb_engine_user_at(e, pt->user), .arm = pt->arm, .x = pt->x, .level = pt->level};
-}
-
-enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_point *pt)
-{
-    struct kb_staged *s = &e->staged;
-    struct kb_build *b = kb_engine_is_rebuilding(e) ? e->build : NULL;
-    const struct kb_point point = kernel_point(e, pt);
-    enum kb_err rc = KB_OK;
-
-    if (kb_grow((void **)&s->point, &s->cap_points, s->n_points + 1, 16, sizeof *s->point) != 0)
-        return KB_ENOMEM;
-    if (!kb_engine_is_quiet(e, pt->seq)) {
-        KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
-        KB_TRY(kb_posterior_stage_learn(e->posterior, &point, &e->scratch));
-    }
-    if (b != NULL && kb_grow((void **)&b->fresh, &b->cap_fresh, b->n_fresh + s->n_points + 1, 64, sizeof *b->fresh) != 0)
-        return KB_ENOMEM;
-    s->point[s->n_points++] = *pt;
-out:
-    return rc;
-}
-
 /* Points are staged in order of seq; an event's first one is sought. */
 const struct kb_staged_point *kb_engine_staged_point(const struct kb_engine *e, uint64_t seq)
 {
@@ -180,25 +155,6 @@ uint32_t kb_engine_intern_arm(struct kb_engine *e, const char *id)
 
     kb_arms_extend(&e->arms, e->arm_ids.n);
     return ix;
-}
-
-void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, double d_count, double d_sum,
-                     double d_square)
-{
-    const struct kb_point point = kernel_point(e, pt);
-    const size_t row =
-        kb_history_add_at(&e->history, pt->user, pt->arm, pt->level, pt->x, d_count, d_sum, pt->seq);
-
-    if (kb_engine_is_rebuilding(e))
-        e->build->fresh[e->build->n_fresh++] = (struct kb_delta){row, d_count, d_sum, d_square};
-    e->reward_sum += d_sum;
-    e->square_sum += d_square;
-    e->square_of[pt->user] += d_square;
-    e->arms.arm[pt->arm].reward_sum += d_sum;
-    if (d_count > 0)
-        e->arms.arm[pt->arm].rewarded++;
-    if (!kb_engine_is_quiet(e, pt->seq))
-        kb_posterior_learn(e->posterior, &point, d_count, d_sum, d_square, &e->scratch);
 }
 
 /* ---- the path of an event -------------------------------------------------------------------------- */

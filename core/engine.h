@@ -182,6 +182,11 @@ int64_t kb_engine_next_expiry(const struct kb_engine *e);
  * O(pending), or O(1) when next_expiry is later. */
 size_t kb_engine_expired(struct kb_engine *e, int64_t now_ms, const char **ids, size_t max);
 
+/* Bytes that the engine takes, and at most would take once ev is applied with what it brings along, from sizes: nothing is
+ * taken, nothing changes. Equal where the event takes nothing. The writer's calls, before reserve. O(ids in the event). */
+size_t kb_engine_bytes(const struct kb_engine *e);
+size_t kb_engine_bytes_after(const struct kb_engine *e, const struct kb_event *ev);
+
 struct kb_engine_counts {
     uint64_t seq, version;
     uint64_t decided, rewarded, observed, expired, late, pending;

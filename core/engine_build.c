@@ -31,19 +31,22 @@ static enum kb_err count_distinct(const struct kb_site *site, const struct kb_ke
 {
     const struct kb_history *h = site->history;
     uint64_t *hash = kb_array(h->n + 1, 1, sizeof *hash);
+    size_t n_left = 0; /* rows of which anything is left */
 
     if (hash == NULL)
         return KB_ENOMEM;
     for (size_t i = 0; i < h->n; i++) {
+        if (!(kb_history_count(h, i) >= KB_LEAST_COUNT))
+            continue;
         const uint32_t user = h->user[i];
         const struct kb_point pt = {
             .user = {.index = user, .node = site->node_of[user]}, .arm = h->arm[i], .x = h->x + i * h->dim};
 
-        hash[i] = kb_kernel_hash(kernel, &pt);
+        hash[n_left++] = kb_kernel_hash(kernel, &pt);
     }
-    qsort(hash, h->n, sizeof *hash, compare_hashes);
-    *n = h->n > 0;
-    for (size_t i = 1; i < h->n; i++)
+    qsort(hash, n_left, sizeof *hash, compare_hashes);
+    *n = n_left > 0;
+    for (size_t i = 1; i < n_left; i++)
         *n += hash[i] != hash[i - 1];
     kb_free(hash);
     return KB_OK;

@@ -8,7 +8,7 @@
 
 #include "alloc.h"
 
-#define ENGINE_FORMAT 3u
+#define ENGINE_FORMAT 4u
 
 static void put_vec_kernel(struct kb_writer *w, const struct kb_vec_kernel_spec *k)
 {
@@ -67,6 +67,9 @@ static void put_spec(struct kb_writer *w, const struct kb_spec *s)
     kb_put_u64(w, (uint64_t)s->rule.type);
     kb_put_double(w, s->rule.epsilon);
     kb_put_double(w, s->rule.scale);
+    kb_put_u64(w, (uint64_t)s->forgetting.type);
+    kb_put_double(w, s->forgetting.discount);
+    kb_put_double(w, s->forgetting.half_life_s);
     kb_put_u64(w, (uint64_t)s->aggregation);
     kb_put_u64(w, s->has_default_reward);
     kb_put_double(w, s->default_reward);
@@ -117,6 +120,9 @@ static void get_spec(struct kb_reader *r, struct kb_spec *s)
     s->rule.type = (enum kb_rule_type)kb_get_u64(r);
     s->rule.epsilon = kb_get_double(r);
     s->rule.scale = kb_get_double(r);
+    s->forgetting.type = (enum kb_forgetting_type)kb_get_u64(r);
+    s->forgetting.discount = kb_get_double(r);
+    s->forgetting.half_life_s = kb_get_double(r);
     s->aggregation = (enum kb_aggregation)kb_get_u64(r);
     s->has_default_reward = kb_get_u64(r) != 0;
     s->default_reward = kb_get_double(r);
@@ -162,6 +168,7 @@ void kb_engine_put_head(const struct kb_engine *e, struct kb_writer *w)
 
 void kb_engine_put_tail(const struct kb_engine *e, struct kb_writer *w)
 {
+    kb_decay_save(&e->decay, w);
     kb_pending_save(&e->pending, kb_engine_dim(e), w);
     kb_put_u64(w, e->n_decided);
     kb_put_u64(w, e->n_rewarded);
@@ -241,6 +248,7 @@ static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
     KB_TRY(link_nodes(e));
     kb_history_init(&e->history, kb_engine_dim(e));
     KB_TRY(kb_history_load(&e->history, r));
+    KB_TRY(kb_decay_load(&e->decay, r));
     KB_TRY(kb_pending_load(&e->pending, kb_engine_dim(e), r));
     e->n_decided = kb_get_u64(r);
     e->n_rewarded = kb_get_u64(r);

@@ -58,6 +58,8 @@ enum kb_err kb_engine_grow(struct kb_engine *e)
     KB_TRY(kb_history_grow(&e->history, s->n_points, &e->moves));
     if (e->posterior != NULL)
         KB_TRY(kb_posterior_grow(e->posterior, &e->scratch, &e->moves));
+    if (e->posterior != NULL && s->n_points > 0 && e->spec.forgetting.type != KB_FORGET_NONE)
+        KB_TRY(kb_posterior_reserve_spare(e->posterior));
     KB_TRY(kb_retired_reserve(&e->retired, e->moves.n + KB_RETIRED_PER_EVENT * s->n_events));
 out:
     return rc;

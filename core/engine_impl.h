@@ -2,6 +2,7 @@
  *
  *   engine.c        life, the table of event types, reserve / prepare / apply / rollback
  *   engine_grow.c   grow / swap / collect: room for a batch, and the end of what it replaces
+ *   engine_teach.c  what a learning event does to history and model, and how they forget
  *   engine_log.c    events of the traffic: decided, rewarded, observed, expired, activated, late
  *   engine_model.c  events that change the model: configured, graph
  *   engine_arms.c   and the catalogue
@@ -22,6 +23,7 @@
 
 #include "arms.h"
 #include "build.h"
+#include "decay.h"
 #include "engine.h"
 #include "history.h"
 #include "ids.h"
@@ -96,6 +98,7 @@ struct kb_engine {
     double *square_of; /* [cap_nodes] sum of squares of each user's rewards, as square_sum counts them */
     size_t cap_nodes;
     struct kb_history history;
+    struct kb_decay decay;
     struct kb_pending pending;
     struct kb_posterior *posterior;
     struct kb_build *build;   /* open: between its two events in the log. NULL: none */
@@ -187,10 +190,16 @@ void kb_engine_retire_ids(struct kb_engine *e, struct kb_ids *ids); /* *ids is e
 uint32_t kb_engine_intern_user(struct kb_engine *e, const char *id);
 uint32_t kb_engine_intern_arm(struct kb_engine *e, const char *id);
 
-/* Teaching: stage in reserve, teach in apply. pt->x: dim values that live until apply. */
+/* Teaching: stage in reserve, teach in apply. pt->x: dim values that live until apply. An event that teaches anything but
+ * corrections is a step of forgetting: prepared before, and taken once before it teaches (engine_teach.c). */
 enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_point *pt);
+void kb_engine_prepare_step(struct kb_engine *e, const struct kb_event *ev);
+double kb_engine_take_step(struct kb_engine *e, const struct kb_event *ev); /* halvings that have passed by then */
+/* Of an observation that was learned when `halvings` had passed: now, or before when it is corrected. */
 void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, double d_count, double d_sum,
-                     double d_square);
+                     double d_square, double halvings);
+/* The spec in force from here on. Another setting of forgetting counts from here. */
+void kb_engine_put_spec(struct kb_engine *e, const struct kb_spec *spec);
 
 /* The staged point of an event, or NULL. */
 const struct kb_staged_point *kb_engine_staged_point(const struct kb_engine *e, uint64_t seq);

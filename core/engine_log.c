@@ -166,6 +166,15 @@ static bool is_complete(const struct kb_engine *e, const struct kb_pending_entry
     return true;
 }
 
+/* The first reward of a slot is a step of forgetting, a correction is none. */
+static void prepare_rewarded(struct kb_engine *e, const struct kb_event *ev)
+{
+    struct kb_pending_entry *entry = kb_pending_find(&e->pending, ev->as.rewarded.decision);
+
+    if (!find_slot(e, entry, ev->as.rewarded.arm)->has_reward)
+        kb_engine_prepare_step(e, ev);
+}
+
 static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
 {
     struct kb_pending_entry *entry = kb_pending_find(&e->pending, ev->as.rewarded.decision);
@@ -177,7 +186,9 @@ static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
 
     const struct kb_staged_point pt = point_of_slot(entry, slot, ev->seq);
 
-    kb_engine_teach(e, &pt, slot->has_reward ? 0 : 1, d_sum, now * now - old * old);
+    if (!slot->has_reward)
+        slot->halvings = kb_engine_take_step(e, ev);
+    kb_engine_teach(e, &pt, slot->has_reward ? 0 : 1, d_sum, now * now - old * old, slot->halvings);
     slot->reward = now;
     slot->has_reward = true;
     entry->is_reserved = false;
@@ -226,11 +237,12 @@ out:
 static void apply_observed(struct kb_engine *e, const struct kb_event *ev)
 {
     const struct kb_staged_point *pt = kb_engine_staged_point(e, ev->seq);
+    const double y = ev->as.observed.reward;
 
     assert(pt != NULL);
     kb_engine_intern_user(e, ev->as.observed.user);
     kb_engine_intern_arm(e, ev->as.observed.arm.arm);
-    kb_engine_teach(e, pt, 1, ev->as.observed.reward, ev->as.observed.reward * ev->as.observed.reward);
+    kb_engine_teach(e, pt, 1, y, y * y, kb_engine_take_step(e, ev));
     e->n_observed++;
 }
 
@@ -258,15 +270,32 @@ static enum kb_err reserve_expired(struct kb_engine *e, const struct kb_event *e
     return rc;
 }
 
+static bool teaches_default(const struct kb_event *ev, const struct kb_pending_entry *entry)
+{
+    for (size_t i = 0; i < entry->n_slots; i++)
+        if (takes_default(ev, entry, i))
+            return true;
+    return false;
+}
+
+static void prepare_expired(struct kb_engine *e, const struct kb_event *ev)
+{
+    if (teaches_default(ev, kb_pending_find(&e->pending, ev->as.expired.decision)))
+        kb_engine_prepare_step(e, ev);
+}
+
+/* One step, whatever the number of slots: they were shown, and are given up, together. */
 static void apply_expired(struct kb_engine *e, const struct kb_event *ev)
 {
     struct kb_pending_entry *entry = kb_pending_find(&e->pending, ev->as.expired.decision);
+    const double y = ev->as.expired.reward;
+    const double halvings = teaches_default(ev, entry) ? kb_engine_take_step(e, ev) : 0;
 
     for (size_t i = 0; i < entry->n_slots; i++) {
         const struct kb_staged_point pt = point_of_slot(entry, &entry->slot[i], ev->seq);
 
         if (takes_default(ev, entry, i))
-            kb_engine_teach(e, &pt, 1, ev->as.expired.reward, ev->as.expired.reward * ev->as.expired.reward);
+            kb_engine_teach(e, &pt, 1, y, y * y, halvings);
     }
     kb_pending_remove(&e->pending, entry);
     e->n_expired++;
@@ -316,9 +345,12 @@ static void apply_redacted(struct kb_engine *e, const struct kb_event *ev)
 }
 
 const struct kb_event_ops kb_ops_decided = {.reserve = reserve_decided, .apply = apply_decided};
-const struct kb_event_ops kb_ops_rewarded = {.reserve = reserve_rewarded, .apply = apply_rewarded};
-const struct kb_event_ops kb_ops_observed = {.reserve = reserve_observed, .apply = apply_observed};
-const struct kb_event_ops kb_ops_expired = {.reserve = reserve_expired, .apply = apply_expired};
+const struct kb_event_ops kb_ops_rewarded = {
+    .reserve = reserve_rewarded, .prepare = prepare_rewarded, .apply = apply_rewarded};
+const struct kb_event_ops kb_ops_observed = {
+    .reserve = reserve_observed, .prepare = kb_engine_prepare_step, .apply = apply_observed};
+const struct kb_event_ops kb_ops_expired = {
+    .reserve = reserve_expired, .prepare = prepare_expired, .apply = apply_expired};
 const struct kb_event_ops kb_ops_activated = {.reserve = reserve_activated, .apply = apply_activated};
 const struct kb_event_ops kb_ops_late = {.reserve = reserve_late, .apply = apply_late};
 const struct kb_event_ops kb_ops_redacted = {.reserve = reserve_late, .apply = apply_redacted};

@@ -111,6 +111,15 @@ static enum kb_err check_dimensions(const struct kb_engine *e, const struct kb_s
     return KB_OK;
 }
 
+/* Bounds count every reward in full, and what is forgotten does not come back. */
+static enum kb_err check_forgotten(const struct kb_engine *e, const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    if (spec->conf.type == KB_CONF_FIXED || !(kb_decay_halvings(&e->decay, &e->spec.forgetting) > 0))
+        return KB_OK;
+    return kb_fail(KB_ECONFLICT, msg, "/confidence/type",
+                   "rewards of this tenant have been forgotten in part, and bounds count them in full: take fixed");
+}
+
 static enum kb_err reserve_configured(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     struct kb_staged *s = &e->staged;
@@ -118,6 +127,7 @@ static enum kb_err reserve_configured(struct kb_engine *e, const struct kb_event
 
     KB_TRY(rc);
     KB_TRY(check_dimensions(e, ev->as.configured.spec, msg));
+    KB_TRY(check_forgotten(e, ev->as.configured.spec, msg));
     KB_TRY(kb_engine_begin_heavy(e));
     KB_TRY(kb_user_kernel_check(&ev->as.configured.spec->user_kernel, kb_engine_last_graph(e)->n, "/user_kernel/type",
                                 msg));
@@ -143,11 +153,12 @@ static void apply_configured(struct kb_engine *e, const struct kb_event *ev)
         assert(e->history.n == 0);
         kb_history_close(&e->history);
         kb_history_init(&e->history, dim);
+        e->decay = (struct kb_decay){0};
     }
     if (install_or_wait(e))
         kb_spec_take_books(&e->spec, &s->spec); /* the rest is in force with the new model */
     else
-        e->spec = s->spec;
+        kb_engine_put_spec(e, &s->spec);
     e->configured = s->configured;
     e->version = ev->as.configured.version;
     e->is_configured = true;

@@ -160,7 +160,7 @@ uint64_t kb_engine_digest(const struct kb_engine *e)
     h = ids_digest(&e->arm_ids, ids_digest(&e->users, h));
     h = kb_arms_digest(&e->arms, e->spec.arm_dim, h);
     h = kb_user_graph_digest(&e->graph, h);
-    h = kb_history_digest(&e->history, h);
+    h = kb_decay_digest(&e->decay, kb_history_digest(&e->history, h));
     h = kb_pending_digest(&e->pending, kb_engine_dim(e), h);
     h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_decided), e->n_rewarded), e->n_observed);
     h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_expired), e->n_late), e->reset_rows);

@@ -456,7 +456,7 @@ static void apply_reset(struct kb_engine *e)
         kb_engine_install_graph(e, s->graph);
     else if (b != NULL && b->has_graph)
         kb_engine_install_graph(e, b->graph);
-    e->spec = s->reset_spec;
+    kb_engine_put_spec(e, &s->reset_spec);
     e->reset_count = e->history.n_observed;
     if (!is_resampling)
         e->reset_rows = e->history.n;

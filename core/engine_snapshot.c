@@ -1,6 +1,6 @@
 /* A snapshot body in two steps: the writer takes it between two events, any thread turns it into bytes.
  *
- *   copied    counts and sums of the rows, which corrections change; encoded: spec, catalogue, open decisions, counters
+ *   copied    counts and sums of the rows and their halvings, which learning changes; encoded: spec, catalogue, open decisions, counters
  *             and posterior
  *   shared    the rows' other columns and the ids, which are only added to: arrays that have grown are held back
  *             (retired.h); the graph, which is immutable and counted
@@ -10,7 +10,6 @@
  * (test: a_snapshot_is_of_its_moment). */
 #include "engine_impl.h"
 
-#include <string.h>
 
 #include "alloc.h"
 #include "buf.h"
@@ -19,7 +18,7 @@ struct kb_snapshot {
     struct kb_writer head, arms, tail; /* encoded */
     struct kb_ids users, arm_ids;      /* borrowed arrays */
     struct kb_graph_ref *graph;        /* held; NULL: none */
-    struct kb_history rows;            /* a view: count and sum are its own */
+    struct kb_history rows;            /* a view */
 };
 
 static void snapshot_free(struct kb_snapshot *d)
@@ -28,24 +27,8 @@ static void snapshot_free(struct kb_snapshot *d)
     kb_writer_close(&d->arms);
     kb_writer_close(&d->tail);
     kb_graph_ref_release(d->graph);
-    kb_free(d->rows.count);
-    kb_free(d->rows.sum);
+    kb_history_view_close(&d->rows);
     kb_free(d);
-}
-
-static enum kb_err copy_rows(struct kb_snapshot *d, const struct kb_history *h)
-{
-    d->rows.count = kb_malloc((h->n + 1) * sizeof *d->rows.count);
-    d->rows.sum = kb_malloc((h->n + 1) * sizeof *d->rows.sum);
-    if (d->rows.count == NULL || d->rows.sum == NULL)
-        return KB_ENOMEM;
-    kb_history_borrow(&d->rows, h);
-    d->rows.n = h->n;
-    if (h->n > 0) {
-        memcpy(d->rows.count, h->count, h->n * sizeof *h->count);
-        memcpy(d->rows.sum, h->sum, h->n * sizeof *h->sum);
-    }
-    return KB_OK;
 }
 
 enum kb_err kb_engine_take_snapshot(struct kb_engine *e, struct kb_snapshot **out)
@@ -61,7 +44,8 @@ enum kb_err kb_engine_take_snapshot(struct kb_engine *e, struct kb_snapshot **ou
     kb_writer_init(&d->head);
     kb_writer_init(&d->arms);
     kb_writer_init(&d->tail);
-    KB_TRY(copy_rows(d, &e->history));
+    KB_TRY(kb_history_view_reserve(&d->rows, e->history.n));
+    kb_history_view_take(&d->rows, &e->history);
     kb_engine_put_head(e, &d->head);
     kb_arms_save(&e->arms, e->spec.arm_dim, &d->arms);
     kb_engine_put_tail(e, &d->tail);

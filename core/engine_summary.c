@@ -67,6 +67,7 @@ static void apply_begin(struct kb_engine *e, const struct kb_ev_summary *s)
     e->spec = spec_in_force(s);
     e->version = s->version;
     e->is_configured = e->is_summarized = true;
+    kb_history_close(&e->history); /* what the room for a first row has taken */
     kb_history_init(&e->history, kb_engine_dim(e));
 }
 
@@ -236,6 +237,8 @@ static enum kb_err check_point(const struct kb_engine *e, const struct kb_ev_poi
         return kb_fail_item(KB_EINVAL, msg, "/event", i, "", "expected ascending numbers");
     if (!(p->count[i] >= 0) || !isfinite(p->count[i]) || !isfinite(p->sum[i]))
         return kb_fail_item(KB_EINVAL, msg, "/count", i, "", "expected a finite number >= 0, and a finite sum");
+    if (p->halvings != NULL && !(p->halvings[i] >= 0 && isfinite(p->halvings[i])))
+        return kb_fail_item(KB_EINVAL, msg, "/halvings", i, "", "expected a finite number >= 0");
     return KB_OK;
 }
 
@@ -267,8 +270,8 @@ static void apply_points(struct kb_engine *e, const struct kb_ev_summary *s)
     const struct kb_ev_points *p = &s->points;
 
     for (size_t i = 0; i < p->n; i++) {
-        kb_history_add_at(&e->history, p->user[i], p->arm[i], p->level[i], p->x + i * e->history.dim, p->count[i],
-                          p->sum[i], p->event[i]);
+        kb_history_add_then(&e->history, p->user[i], p->arm[i], p->level[i], p->x + i * e->history.dim, p->count[i],
+                            p->sum[i], p->halvings != NULL ? p->halvings[i] : 0, p->event[i]);
         note_arm(e->draft, p->arm[i]);
     }
 }
@@ -310,6 +313,7 @@ static enum kb_err reserve_decision(struct kb_engine *e, const struct kb_ev_summ
         entry->slot[i].arm = kb_ids_find(&e->arm_ids, s->slots[i].arm);
         entry->slot[i].has_reward = s->slots[i].has_reward;
         entry->slot[i].reward = s->slots[i].has_reward ? s->slots[i].reward : 0;
+        entry->slot[i].halvings = s->slots[i].has_reward ? s->slots[i].halvings : 0;
         if (dim > 0)
             memcpy(entry->x + i * dim, s->slots[i].x, dim * sizeof *entry->x);
     }
@@ -330,7 +334,8 @@ static enum kb_err reserve_end(struct kb_engine *e, const struct kb_ev_summary *
 {
     enum kb_err rc = KB_OK;
 
-    (void)s;
+    if (!kb_decay_is_valid(&s->totals.decay) || !(s->totals.n_learned >= 0))
+        return kb_fail(KB_EINVAL, msg, "/forgetting", "times or numbers that cannot have been");
     if (e->draft->n_arms > e->arm_ids.n)
         return kb_fail(KB_EINVAL, msg, "/part", "a point is of an arm that is not there");
     if (e->draft->n_nodes > 0)
@@ -358,6 +363,11 @@ static void apply_end(struct kb_engine *e, const struct kb_ev_summary *s)
     e->square_sum = s->totals.square_sum;
     e->reset_rows = (size_t)s->totals.reset_rows;
     e->reset_count = s->totals.reset_count;
+    if (s->totals.decay.has_begun) {
+        e->decay = s->totals.decay;
+        e->history.n_observed = s->totals.n_learned;
+        e->history.unit = kb_decay_unit(kb_decay_halvings(&e->decay, &e->spec.forgetting));
+    }
     kb_draft_free(e->draft);
     e->draft = NULL;
 }

@@ -21,7 +21,8 @@
     X(KB_EBUSY, -10, "touches an event that is not yet applied")                                                       \
     X(KB_ECORRUPT, -11, "snapshot is damaged")                                                                         \
     X(KB_EVERSION, -12, "snapshot has another version")                                                                \
-    X(KB_ECANCELLED, -13, "cancelled")
+    X(KB_ECANCELLED, -13, "cancelled")                                                                                 \
+    X(KB_EFULL, -14, "the memory quota is used up")
 
 enum kb_err {
     KB_OK = 0,

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "decay.h"
 #include "spec.h"
 
 /* X(enum, value, name in the log). Values are stored: never renumber. */
@@ -90,6 +91,7 @@ struct kb_ev_points {
     const uint32_t *user, *arm, *level;
     const uint64_t *event; /* that first taught the row */
     const double *count, *sum, *x;
+    const double *halvings; /* NULL: none has passed for any of them */
 };
 
 struct kb_ev_known_arm {
@@ -104,6 +106,7 @@ struct kb_ev_open_slot {
     const char *arm;
     bool has_reward;
     double reward;   /* in force: the last told, or the sum */
+    double halvings; /* at the first one told */
     const double *x; /* context, then features */
 };
 
@@ -112,6 +115,8 @@ struct kb_ev_totals {
     double reward_sum, square_sum;
     uint64_t reset_rows; /* rows and observations at the last reset */
     double reset_count;
+    struct kb_decay decay;
+    double n_learned; /* when it has begun */
 };
 
 /* One part: the members of its kind are read, the others are not. */

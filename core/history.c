@@ -47,6 +47,7 @@ void kb_history_close(struct kb_history *h)
     kb_free(h->x);
     kb_free(h->count);
     kb_free(h->sum);
+    kb_free(h->halvings);
     kb_free(h->first_seq);
     kb_free(h->slot);
     *h = (struct kb_history){.dim = h->dim};
@@ -129,6 +130,7 @@ static enum kb_err grow_rows(struct kb_history *h, size_t cap, struct kb_moves *
     KB_TRY(kb_moves_add(m, &h->x, h->n * h->dim, cap * h->dim, sizeof *h->x, NULL));
     KB_TRY(kb_moves_add(m, &h->count, h->n, cap, sizeof *h->count, NULL));
     KB_TRY(kb_moves_add(m, &h->sum, h->n, cap, sizeof *h->sum, NULL));
+    KB_TRY(kb_moves_add(m, &h->halvings, h->n, cap, sizeof *h->halvings, NULL));
     KB_TRY(kb_moves_add(m, &h->first_seq, h->n, cap, sizeof *h->first_seq, &h->cap));
 out:
     return rc;
@@ -159,7 +161,7 @@ enum kb_err kb_history_reserve(struct kb_history *h, size_t n)
 /* What is allocated, not what is used: this is for the memory figures. */
 size_t kb_history_bytes(const struct kb_history *h)
 {
-    size_t per_row = 3 * sizeof(uint32_t) + (h->dim + 2) * sizeof(double) + sizeof(uint64_t);
+    size_t per_row = 3 * sizeof(uint32_t) + (h->dim + 3) * sizeof(double) + sizeof(uint64_t);
     return h->cap * per_row + h->n_slots * sizeof(uint32_t);
 }
 
@@ -192,23 +194,45 @@ static size_t push_row(struct kb_history *h, uint32_t user, uint32_t arm, uint32
         memcpy(h->x + row * h->dim, x, h->dim * sizeof *x);
     h->count[row] = 0;
     h->sum[row] = 0;
+    h->halvings[row] = 0;
     h->first_seq[row] = seq;
     return row;
 }
 
+/* What comes later makes less of what is there; what was earlier counts for less itself. */
+static double weight_then(struct kb_history *h, size_t row, double halvings)
+{
+    if (halvings == h->halvings[row])
+        return 1;
+    if (halvings < h->halvings[row])
+        return exp2(halvings - h->halvings[row]);
+    const double left = exp2(h->halvings[row] - halvings);
+    h->count[row] *= left;
+    h->sum[row] *= left;
+    h->halvings[row] = halvings;
+    return 1;
+}
+
 /* d_count is 1 for an observation, 0 for a correction. `seq` counts only when the row is new. */
-size_t kb_history_add_at(struct kb_history *h, uint32_t user, uint32_t arm, uint32_t level, const double *x,
-                         double d_count, double d_sum, uint64_t seq)
+size_t kb_history_add_then(struct kb_history *h, uint32_t user, uint32_t arm, uint32_t level, const double *x,
+                           double d_count, double d_sum, double halvings, uint64_t seq)
 {
     assert(h->n_slots > 0);
     size_t i = find_slot(h, user, arm, level, x);
     if (h->slot[i] == EMPTY)
         h->slot[i] = (uint32_t)push_row(h, user, arm, level, x, seq);
     size_t row = h->slot[i];
-    h->count[row] += d_count;
-    h->sum[row] += d_sum;
+    double weight = weight_then(h, row, halvings);
+    h->count[row] += weight * d_count;
+    h->sum[row] += weight * d_sum;
     h->n_observed += d_count;
     return row;
+}
+
+size_t kb_history_add_at(struct kb_history *h, uint32_t user, uint32_t arm, uint32_t level, const double *x,
+                         double d_count, double d_sum, uint64_t seq)
+{
+    return kb_history_add_then(h, user, arm, level, x, d_count, d_sum, 0, seq);
 }
 
 size_t kb_history_add(struct kb_history *h, uint32_t user, uint32_t arm, const double *x, double d_count, double d_sum,
@@ -233,7 +257,7 @@ size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq)
 
 /* Rows are never moved within their arrays, and larger arrays take their place (grow), so who keeps the old ones from
  * being freed may go on reading them. */
-void kb_history_borrow(struct kb_history *view, const struct kb_history *h)
+void kb_history_view_borrow(struct kb_history *view, const struct kb_history *h)
 {
     view->dim = h->dim;
     view->user = h->user;
@@ -243,9 +267,37 @@ void kb_history_borrow(struct kb_history *view, const struct kb_history *h)
     view->first_seq = h->first_seq;
 }
 
+enum kb_err kb_history_view_reserve(struct kb_history *view, size_t n)
+{
+    view->count = kb_malloc((n + 1) * sizeof *view->count);
+    view->sum = kb_malloc((n + 1) * sizeof *view->sum);
+    view->halvings = kb_malloc((n + 1) * sizeof *view->halvings);
+    return view->count != NULL && view->sum != NULL && view->halvings != NULL ? KB_OK : KB_ENOMEM;
+}
+
+void kb_history_view_take(struct kb_history *view, const struct kb_history *h)
+{
+    kb_history_view_borrow(view, h);
+    view->n = h->n;
+    view->n_observed = h->n_observed;
+    view->unit = h->unit;
+    if (h->n == 0)
+        return;
+    memcpy(view->count, h->count, h->n * sizeof *h->count);
+    memcpy(view->sum, h->sum, h->n * sizeof *h->sum);
+    memcpy(view->halvings, h->halvings, h->n * sizeof *h->halvings);
+}
+
+void kb_history_view_close(struct kb_history *view)
+{
+    kb_free(view->count);
+    kb_free(view->sum);
+    kb_free(view->halvings);
+}
+
 /* --- digest and snapshot ------------------------------------------------------------------------------ */
 
-/* Runs over the stored bytes of every field; the hash table and t are derived and left out. In the machine's
+/* Runs over the stored bytes of every field; the hash table is derived and left out. In the machine's
  * byte order: digests of the model are compared on one machine. */
 uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash)
 {
@@ -263,7 +315,9 @@ uint64_t kb_history_content_digest(const struct kb_history *h, uint64_t hash)
     hash = kb_hash_array(hash, h->level, h->n * sizeof *h->level);
     hash = kb_hash_array(hash, h->x, h->n * h->dim * sizeof *h->x);
     hash = kb_hash_array(hash, h->count, h->n * sizeof *h->count);
-    return kb_hash_array(hash, h->sum, h->n * sizeof *h->sum);
+    hash = kb_hash_array(hash, h->sum, h->n * sizeof *h->sum);
+    hash = kb_hash_array(hash, h->halvings, h->n * sizeof *h->halvings);
+    return kb_hash_double(kb_hash_double(hash, h->n_observed), h->unit);
 }
 
 /* Format: dim, n, then one array per field (schema/snapshot.md). */
@@ -277,7 +331,10 @@ void kb_history_save(const struct kb_history *h, struct kb_writer *w)
     kb_put_doubles(w, h->x, h->n * h->dim);
     kb_put_doubles(w, h->count, h->n);
     kb_put_doubles(w, h->sum, h->n);
+    kb_put_doubles(w, h->halvings, h->n);
     kb_put_u64s(w, h->first_seq, h->n);
+    kb_put_double(w, h->n_observed);
+    kb_put_double(w, h->unit);
 }
 
 /* A failure leaves room behind but no rows. */
@@ -287,8 +344,8 @@ enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r)
     assert(h->n == 0);
     if (kb_get_u64(r) != h->dim)
         return r->rc != KB_OK ? r->rc : KB_ECORRUPT;
-    /* a row takes at least 36 bytes of what is left: no allocation larger than the snapshot deserves */
-    size_t n = kb_get_count(r, (r->n - r->pos) / 36);
+    /* a row takes at least 44 bytes of what is left: no allocation larger than the snapshot deserves */
+    size_t n = kb_get_count(r, (r->n - r->pos) / 44);
     KB_TRY(r->rc);
     KB_TRY(kb_history_reserve(h, n));
     kb_get_u32s(r, h->user, n);
@@ -297,12 +354,15 @@ enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r)
     kb_get_doubles(r, h->x, n * h->dim);
     kb_get_doubles(r, h->count, n);
     kb_get_doubles(r, h->sum, n);
+    kb_get_doubles(r, h->halvings, n);
     kb_get_u64s(r, h->first_seq, n);
+    h->n_observed = kb_get_double(r);
+    h->unit = kb_get_double(r);
     KB_TRY(r->rc);
+    if (!(isfinite(h->n_observed) && isfinite(h->unit)))
+        return KB_ECORRUPT;
     h->n = n;
     fill_slots(h, h->slot, h->n_slots);
-    for (size_t i = 0; i < n; i++)
-        h->n_observed += h->count[i];
 out:
     return rc;
 }

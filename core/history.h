@@ -4,10 +4,13 @@
  *
  * The level is that of the decision under a rule that learns by levels (elimination.h), and 0 under every other rule.
  *
- * Rewards of equal points enter every posterior only through count and sum. */
+ * Rewards of equal points enter every posterior only through count and sum. Under forgetting (decay.h) each row holds
+ * them as they were when something was last learned there, and how many halvings had passed by then; what is left by
+ * now follows from that (kb_history_weight), so that forgetting touches no row. */
 #ifndef KB_HISTORY_H
 #define KB_HISTORY_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,12 +25,14 @@ struct kb_history {
     uint32_t *user, *arm; /* [n] interned indices */
     uint32_t *level;      /* [n] */
     double *x;            /* [n][dim] context, then features */
-    double *count;        /* [n] observations (a correction leaves it, an expiry of a guess may lower it) */
-    double *sum;          /* [n] sum of rewards */
+    double *count;        /* [n] observations (a correction leaves it), by their weights at `halvings` */
+    double *sum;          /* [n] sum of rewards, likewise */
+    double *halvings;     /* [n] that had passed when the row was last learned at; 0 without forgetting */
     uint64_t *first_seq;  /* [n] ascending */
     uint32_t *slot;       /* hash table over rows */
     size_t n_slots;
-    double n_observed; /* sum of count: t */
+    double n_observed; /* t: observations, whatever is left of them */
+    double unit;       /* halvings at which weights are counted as 1; 0 without forgetting */
 };
 
 void kb_history_init(struct kb_history *h, size_t dim);
@@ -48,13 +53,40 @@ size_t kb_history_add(struct kb_history *h, uint32_t user, uint32_t arm, const d
                       uint64_t seq); /* at level 0 */
 size_t kb_history_add_at(struct kb_history *h, uint32_t user, uint32_t arm, uint32_t level, const double *x,
                          double d_count, double d_sum, uint64_t seq);
+/* The same of an observation that was learned when `halvings` had passed: now, or earlier when it is corrected. */
+size_t kb_history_add_then(struct kb_history *h, uint32_t user, uint32_t arm, uint32_t level, const double *x,
+                           double d_count, double d_sum, double halvings, uint64_t seq);
+
+/* What is left of the row's count and sum, by the unit. */
+static inline double kb_history_weight(const struct kb_history *h, size_t row)
+{
+    return h->halvings[row] == h->unit ? 1.0 : exp2(h->halvings[row] - h->unit);
+}
+
+static inline double kb_history_count(const struct kb_history *h, size_t row)
+{
+    return h->count[row] * kb_history_weight(h, row);
+}
+
+static inline double kb_history_sum(const struct kb_history *h, size_t row)
+{
+    return h->sum[row] * kb_history_weight(h, row);
+}
+
+/* Less is nothing: an observation whose noise has grown beyond every other number. */
+#define KB_LEAST_COUNT 1e-12
 
 /* Row first taught by the event `seq`, or SIZE_MAX. O(log n). */
 size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq);
 
-/* Lets a view look at the arrays that never change once a row stands in them: all but count and sum. A table of the
- * rows' places is not among them: the view finds rows by their first event alone. */
-void kb_history_borrow(struct kb_history *view, const struct kb_history *h);
+/* A view of the rows as they stand, for who looks at them while others learn. What learning changes is copied into
+ * arrays of the view's own (count, sum, halvings); the others never change once a row stands in them and are borrowed.
+ * A table of the rows' places is not among them: the view finds rows by their first event alone. reserve   room for n
+ * rows; KB_ENOMEM        take   O(n), memory bandwidth borrow    the shared arrays again, after they have moved */
+enum kb_err kb_history_view_reserve(struct kb_history *view, size_t n);
+void kb_history_view_take(struct kb_history *view, const struct kb_history *h);
+void kb_history_view_borrow(struct kb_history *view, const struct kb_history *h);
+void kb_history_view_close(struct kb_history *view);
 
 uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash);
 uint64_t kb_history_content_digest(const struct kb_history *h, uint64_t hash); /* without the numbers of events */

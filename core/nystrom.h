@@ -27,6 +27,7 @@ struct kb_nystrom {
     double diag, square, target, probability;
     double late_square, late_target; /* of what is learned while the point is on its way in, as late_cross */
     bool is_entering;
+    double entering_unit; /* of the rows that its sweep adds up */
 };
 
 /* The struct behind the interface: it begins with its kb_posterior. */

@@ -17,13 +17,15 @@
  *
  * What is learned between open and close has its own sums (`late`), so the bits do not depend on how far the sweep was
  * when it came: the sweep over the old rows plus the late ones, added once. An admission over a short history does all
- * five at once, and its late sums are zero.
+ * five at once, and its late sums are zero. Where the model forgets meanwhile, late sums follow its unit step by step, and
+ * those of the sweep, which are in the unit of `put`, at `close`.
  *
  * The pass writes to the side (`border`, `k_z`, `cross`, and the support's place behind the points in force), where
  * readers do not look.
  *
  * Cost: sweep O(n (m + dim)), O(n m dim) without kept values; learning while a point enters O(m) more. */
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "linalg.h"
@@ -97,9 +99,9 @@ static void sweep_block(struct kb_nystrom *n, const struct kb_history *h, size_t
     double z_new[KB_BLOCK], weighted[KB_BLOCK];
     kb_features_new_coordinates(&n->features, &n->border, block, ld, n_rows, z_new);
     for (size_t i = 0; i < n_rows; i++) {
-        weighted[i] = h->count[first + i] * z_new[i];
+        weighted[i] = kb_history_count(h, first + i) * z_new[i];
         n->square += weighted[i] * z_new[i];
-        n->target += h->sum[first + i] * z_new[i];
+        n->target += kb_history_sum(h, first + i) * z_new[i];
     }
     if (m > 0)
         kb_gemv(m, n_rows, 1.0, block, ld, weighted, 1.0, n->cross);
@@ -148,6 +150,7 @@ void kb_nystrom_put_atom(struct kb_posterior *p, const struct kb_point *pt, doub
     kb_support_put(&p->support, p->support.n, pt, anchor);
     kb_nystrom_prepare_point(n, s);
     n->probability = probability;
+    n->entering_unit = p->unit;
     n->late_square = n->late_target = 0;
     memset(n->late_cross, 0, p->cap * sizeof *n->late_cross);
 }
@@ -176,10 +179,11 @@ void kb_nystrom_close_atom(struct kb_posterior *p)
 {
     struct kb_nystrom *n = kb_nystrom_of(p);
     size_t m = p->support.n;
+    double left = exp2(n->entering_unit - p->unit);
     for (size_t i = 0; i < m; i++)
-        n->cross[i] += n->late_cross[i];
-    n->square += n->late_square;
-    n->target += n->late_target;
+        n->cross[i] = left * n->cross[i] + n->late_cross[i];
+    n->square = left * n->square + n->late_square;
+    n->target = left * n->target + n->late_target;
     if (m > 0)
         kb_features_map(&n->features, n->cross);
 }

@@ -76,7 +76,7 @@ enum kb_err kb_nystrom_choose(struct kb_posterior *p, const struct kb_history *h
         struct kb_point pt = kb_history_point(h, node_of, row);
         double probability = kb_nystrom_probability(p, &pt, s);
         /* 1 - (1 - p)^count, without cancellation for small p */
-        double chance = -expm1(h->count[row] * log1p(-probability));
+        double chance = -expm1(kb_history_count(h, row) * log1p(-probability));
         if (!(chance > 0) || kb_rng_uniform(key, KB_STREAM_DICTIONARY, row) >= chance)
             continue;
         KB_TRY(kb_nystrom_build_point(n, &pt, probability, s));
@@ -119,17 +119,19 @@ static void fill_block(struct kb_nystrom *n, const struct kb_history *h, const u
 {
     size_t m = n->base.support.n, ld = kb_block_ld(m);
     struct kb_point points[KB_BLOCK];
-    double diag[KB_BLOCK], residual[KB_BLOCK];
+    double diag[KB_BLOCK], residual[KB_BLOCK], count[KB_BLOCK], sum[KB_BLOCK];
     for (size_t i = 0; i < n_rows; i++) {
         points[i] = kb_history_point(h, node_of, first + i);
+        count[i] = kb_history_count(h, first + i);
+        sum[i] = kb_history_sum(h, first + i);
         diag[i] = kb_kernel_diag(&n->base.kernel, &points[i], s);
         kb_posterior_column(&n->base, m, &points[i], s, block + i * ld);
     }
     kb_features_map_many(&n->features, block, ld, n_rows);
     kb_features_residuals(&n->features, block, ld, n_rows, diag, residual);
     kb_projection_error_add_block(&n->error, &n->base.kernel, points, n_rows, block, ld, m, diag, residual,
-                                  h->count + first, &s->arena);
-    kb_ridge_accumulate(&n->ridge[0], m, block, ld, n_rows, h->count + first, h->sum + first);
+                                  count, &s->arena);
+    kb_ridge_accumulate(&n->ridge[0], m, block, ld, n_rows, count, sum);
 }
 
 enum kb_err kb_nystrom_fill(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,

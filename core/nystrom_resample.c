@@ -92,7 +92,7 @@ enum kb_err kb_nystrom_resample(struct kb_posterior *p, const struct kb_posterio
     KB_TRY(probabilities(from, h, node_of, p->q, s, probability));
     for (size_t row = 0; row < h->n && count < most; row++) {
         struct kb_atom atom = {.row = row, .probability = probability[row]};
-        if (is_drawn(probability[row], h->count[row], key, row))
+        if (is_drawn(probability[row], kb_history_count(h, row), key, row))
             KB_TRY(enter(kb_nystrom_of(p), h, node_of, atom, s, chosen, &count));
     }
     size_t best = likeliest(probability, h->n);

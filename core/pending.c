@@ -210,6 +210,7 @@ static uint64_t entry_digest(const struct kb_pending_entry *entry, size_t dim)
         h = kb_hash_u64(h, entry->slot[i].arm);
         h = kb_hash_u64(h, entry->slot[i].has_reward);
         h = kb_hash_double(h, entry->slot[i].reward);
+        h = kb_hash_double(h, entry->slot[i].halvings);
     }
     return kb_hash_bytes(h, entry->x, entry->n_slots * dim * sizeof(double));
 }
@@ -247,6 +248,7 @@ void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w
             kb_put_u64(w, entry->slot[k].arm);
             kb_put_u64(w, entry->slot[k].has_reward);
             kb_put_double(w, entry->slot[k].reward);
+            kb_put_double(w, entry->slot[k].halvings);
         }
         kb_put_doubles(w, entry->x, entry->n_slots * dim);
     }
@@ -278,6 +280,7 @@ static enum kb_err load_entry(struct kb_pending *p, size_t dim, struct kb_reader
         entry->slot[k].arm = (uint32_t)kb_get_u64(r);
         entry->slot[k].has_reward = kb_get_u64(r) != 0;
         entry->slot[k].reward = kb_get_double(r);
+        entry->slot[k].halvings = kb_get_double(r);
     }
     kb_get_doubles(r, entry->x, n_slots * dim);
     kb_pending_insert(p, entry);

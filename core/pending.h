@@ -20,6 +20,7 @@ struct kb_pending_slot {
     uint32_t arm;
     bool has_reward;
     double reward;   /* the value in force: last told, or the sum */
+    double halvings; /* that had passed when its first reward was learned (decay.h) */
     const double *x; /* context, then the arm's features; inside the entry's block */
 };
 

@@ -10,16 +10,7 @@
  * the information of their mean with noise lambda / n_i (tests/property/test_posteriors.c compares with the dense
  * t x t solve). Points are distinct to the kernel, so under `ones` users share one; what it ignores is not held.
  *
- *   a new point     appends a row to F
- *   one more at i   lowers the i-th diagonal by delta = lambda (1/n - 1/(n+1)): a rank-one downdate by
- *                   e_i sqrt(delta), from column i on
- *
- * Numerical notes. The downdate is harmless: F F^T >= (lambda / n) e_i e_i^T, so |F^-1 e_i sqrt(delta)|^2 <=
- * delta n / lambda = 1/(n+1) <= 1/2, far from 1 where downdates lose digits. A pivot^2 is the Schur complement of a
- * matrix >= lambda N^-1, hence >= lambda / n_i; below it that is taken, or JITTER diag where even that drowns in
- * rounding (a smaller pivot would blow the errors of its row up, and those of the next rows in turn). Should a
- * factorisation or downdate fail all the same, the factor is built anew in place from the support, row by row with
- * lifted pivots, which cannot fail; counted in n_clamped.
+ * How F follows all that: exact_factor.c.
  *
  *   information gain     1/2 ln det(I + K_t / lambda) = 1/2 [ ln det(F F^T) + sum ln n_i - |U| ln lambda ]
  *   effective dimension  tr K_t (K_t + lambda I)^-1   = |U| - lambda tr (N^1/2 F F^T N^1/2)^-1
@@ -29,46 +20,26 @@
 #include <math.h>
 #include <string.h>
 
-#include "factor_io.h"
 #include "alloc.h"
+#include "exact.h"
+#include "factor_io.h"
 #include "hash.h"
 #include "linalg.h"
-#include "point_index.h"
-#include "posterior_ops.h"
-
-#define ROUNDING 1e-6
-#define JITTER 1e-12 /* of the diagonal: a pivot below is made of rounding errors */
-
-struct exact {
-    struct kb_posterior base;
-    struct kb_chol f;
-    double *count, *sum, *w; /* [|U|] n_i, S_i, F^-1 ybar */
-    struct kb_point_index index;
-};
-
-/* The struct behind the interface: it begins with its kb_posterior. */
-static struct exact *exact_of(struct kb_posterior *p)
-{
-    return (struct exact *)p;
-}
-
-static const struct exact *exact_of_const(const struct kb_posterior *p)
-{
-    return (const struct exact *)p;
-}
 
 static enum kb_err exact_init(struct kb_posterior *p, const struct kb_spec *spec)
 {
-    kb_chol_init(&exact_of(p)->f);
-    kb_point_index_init(&exact_of(p)->index);
+    kb_chol_init(&kb_exact_of(p)->f);
+    kb_chol_init(&kb_exact_of(p)->spare);
+    kb_point_index_init(&kb_exact_of(p)->index);
     p->max_support = p->kernel.has_levels ? SIZE_MAX : spec->repr.exact_limit;
     return KB_OK;
 }
 
 static void exact_close(struct kb_posterior *p)
 {
-    struct exact *e = exact_of(p);
+    struct kb_exact *e = kb_exact_of(p);
     kb_chol_close(&e->f);
+    kb_chol_close(&e->spare);
     kb_free(e->count);
     kb_free(e->sum);
     kb_free(e->w);
@@ -78,14 +49,14 @@ static void exact_close(struct kb_posterior *p)
 /* Bytes beyond what posterior.c counts. O(1). */
 static size_t exact_held_bytes(const struct kb_posterior *p)
 {
-    const struct exact *e = exact_of_const(p);
+    const struct kb_exact *e = kb_exact_of_const(p);
     return (e->f.cap * e->f.cap + 3 * p->cap) * sizeof(double) + e->index.n_slots * sizeof *e->index.slot;
 }
 
 /* --- room and lookup ------------------------------------------------------------------------------------- */
 
 /* Number of the point, or KB_POINT_NONE. */
-static uint32_t find_point(const struct exact *e, const struct kb_point *pt)
+static uint32_t find_point(const struct kb_exact *e, const struct kb_point *pt)
 {
     return kb_point_index_find(&e->index, &e->base.kernel, &e->base.support, pt);
 }
@@ -94,7 +65,7 @@ static uint32_t find_point(const struct exact *e, const struct kb_point *pt)
 static enum kb_err exact_grow(struct kb_posterior *p, size_t n, struct kb_moves *m)
 {
     enum kb_err rc;
-    struct exact *e = exact_of(p);
+    struct kb_exact *e = kb_exact_of(p);
     KB_TRY(kb_chol_grow(&e->f, n, m));
     KB_TRY(kb_moves_add(m, &e->count, p->support.n, n, sizeof *e->count, NULL));
     KB_TRY(kb_moves_add(m, &e->sum, p->support.n, n, sizeof *e->sum, NULL));
@@ -104,96 +75,10 @@ out:
     return rc;
 }
 
-/* --- factor -------------------------------------------------------------------------------------------- */
-
-/* ln det(I + K_t / lambda) by the file header. O(|U|). */
-static double log_det(const struct exact *e)
-{
-    double log_counts = 0;
-    if (e->f.n == 0)
-        return 0;
-    for (size_t i = 0; i < e->f.n; i++)
-        log_counts += log(e->count[i]);
-    return kb_chol_logdet(&e->f) + log_counts - (double)e->f.n * log(e->base.lambda);
-}
-
-/* w = F^-1 ybar and the log determinant, after every change of F, S or n. O(|U|^2). */
-static void refresh(struct exact *e)
-{
-    for (size_t i = 0; i < e->f.n; i++)
-        e->w[i] = e->sum[i] / e->count[i];
-    kb_chol_solve_l(&e->f, e->w);
-    e->base.log_det = log_det(e);
-}
-
-/* What a squared pivot cannot lie below: the noise by theory, JITTER diag where the noise drowns in rounding. */
-static double pivot_floor(const struct exact *e, size_t i, double diag)
-{
-    return fmax(e->base.lambda / e->count[i], JITTER * diag);
-}
-
-/* Appends the row of support point i = f.n, lifting its pivot where rounding has eaten it. */
-static void append_row(struct exact *e, struct kb_scratch *s)
-{
-    size_t i = e->f.n, mark = kb_arena_mark(&s->arena);
-    double *row = kb_arena_doubles(&s->arena, i + 1);
-    struct kb_point pt = kb_support_point(&e->base.support, i);
-    kb_posterior_column(&e->base, i + 1, &pt, s, row);
-    double diag = row[i] + e->base.lambda / e->count[i], floor = pivot_floor(e, i, diag);
-    kb_chol_solve_l(&e->f, row);
-    double schur = diag - kb_dot(i, row, row);
-    if (!(schur >= (1 - ROUNDING) * floor))
-        kb_posterior_count_clamp(&e->base);
-    kb_chol_append_row(&e->f, row, sqrt(schur >= floor ? schur : floor));
-    kb_arena_reset(&s->arena, mark);
-}
-
-/* Writes the lower triangle of K_UU + lambda N^-1 where the factor will stand; returns its largest diagonal. */
-static double write_gram(struct exact *e, struct kb_scratch *s)
-{
-    size_t n = e->base.support.n, mark = kb_arena_mark(&s->arena);
-    double *row = kb_arena_doubles(&s->arena, n), largest = 0;
-    for (size_t i = 0; i < n; i++) {
-        struct kb_point pt = kb_support_point(&e->base.support, i);
-        kb_posterior_column(&e->base, i + 1, &pt, s, row);
-        row[i] += e->base.lambda / e->count[i];
-        largest = fmax(largest, row[i]);
-        for (size_t j = 0; j <= i; j++)
-            e->f.l[j * e->f.cap + i] = row[j];
-    }
-    kb_arena_reset(&s->arena, mark);
-    return largest;
-}
-
-/* Whether every pivot is above what rounding alone could have left there. */
-static bool is_healthy(const struct exact *e, double largest)
-{
-    for (size_t i = 0; i < e->f.n; i++) {
-        double pivot = e->f.l[i * (e->f.cap + 1)];
-        if (!(pivot * pivot >= (1 - ROUNDING) * pivot_floor(e, i, largest)))
-            return false;
-    }
-    return true;
-}
-
-/* The factor anew from the support, in one go where that is sound and row by row where not; cannot fail. */
-static void factor(struct exact *e, struct kb_scratch *s)
-{
-    e->f.n = 0;
-    if (e->base.support.n == 0)
-        return;
-    double largest = write_gram(e, s);
-    if (kb_chol_factor_in_place(&e->f, e->base.support.n) == KB_OK && is_healthy(e, largest))
-        return;
-    e->f.n = 0;
-    while (e->f.n < e->base.support.n)
-        append_row(e, s);
-}
-
 /* --- learning ------------------------------------------------------------------------------------------- */
 
 /* A new last support point, without observations yet. Room reserved. */
-static void push_point(struct exact *e, const struct kb_point *pt, uint32_t anchor)
+static void push_point(struct kb_exact *e, const struct kb_point *pt, uint32_t anchor)
 {
     size_t i = e->base.support.n;
     kb_support_push(&e->base.support, pt, anchor);
@@ -201,31 +86,17 @@ static void push_point(struct exact *e, const struct kb_point *pt, uint32_t anch
     kb_point_index_add(&e->index, &e->base.kernel, &e->base.support, i);
 }
 
-/* n_i grows to n_i + d: the downdate of the file header. */
-static void raise_count(struct exact *e, size_t i, double d, struct kb_scratch *s)
-{
-    double delta = e->base.lambda * (1 / e->count[i] - 1 / (e->count[i] + d));
-    double *x = kb_arena_doubles(&s->arena, e->f.n);
-    memset(x, 0, e->f.n * sizeof *x);
-    x[i] = sqrt(delta);
-    e->count[i] += d;
-    if (kb_chol_downdate(&e->f, x, i) != KB_OK) {
-        kb_posterior_count_clamp(&e->base);
-        factor(e, s);
-    }
-}
-
 /* Asked while staging: a point seen before needs no room. */
 static bool exact_learn_adds_point(const struct kb_posterior *p, const struct kb_point *pt)
 {
-    return find_point(exact_of_const(p), pt) == KB_POINT_NONE;
+    return find_point(kb_exact_of_const(p), pt) == KB_POINT_NONE;
 }
 
 /* One step of the file header, then w. d_count 0 is a correction: the factor stays. */
 static void exact_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                         struct kb_scratch *s)
 {
-    struct exact *e = exact_of(p);
+    struct kb_exact *e = kb_exact_of(p);
     uint32_t i = find_point(e, pt);
     if (i == KB_POINT_NONE) {
         uint32_t anchor = kb_user_kernel_find_anchor(p->kernel.user, pt->user);
@@ -234,22 +105,23 @@ static void exact_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
         push_point(e, pt, anchor);
         e->count[e->f.n] = d_count;
         e->sum[e->f.n] = d_sum;
-        append_row(e, s);
+        kb_exact_append_row(e, s);
     } else {
         e->sum[i] += d_sum;
         if (d_count > 0)
-            raise_count(e, i, d_count, s);
+            kb_exact_raise_count(e, i, d_count, s);
     }
-    refresh(e);
+    kb_exact_refresh(e);
 }
 
 /* Distinct points of the history in order of first appearance, with counts and sums; anchors are still open. */
-static enum kb_err collect(struct exact *e, const struct kb_history *h, const uint32_t *node_of)
+static enum kb_err collect(struct kb_exact *e, const struct kb_history *h, const uint32_t *node_of)
 {
     enum kb_err rc = KB_OK;
     for (size_t row = 0; row < h->n; row++) {
         struct kb_point pt = kb_history_point(h, node_of, row);
-        if (!(h->count[row] > 0) || kb_kernel_ignores(&e->base.kernel, &pt))
+        double count = kb_history_count(h, row);
+        if (!(count >= KB_LEAST_COUNT) || kb_kernel_ignores(&e->base.kernel, &pt))
             continue;
         uint32_t i = find_point(e, &pt);
         if (i == KB_POINT_NONE) {
@@ -257,8 +129,8 @@ static enum kb_err collect(struct exact *e, const struct kb_history *h, const ui
             KB_TRY(kb_posterior_reserve(&e->base, i + (size_t)1));
             push_point(e, &pt, KB_ID_NONE);
         }
-        e->count[i] += h->count[row];
-        e->sum[i] += h->sum[row];
+        e->count[i] += count;
+        e->sum[i] += kb_history_sum(h, row);
     }
 out:
     return rc;
@@ -272,11 +144,11 @@ static enum kb_err exact_fill(struct kb_posterior *p, const struct kb_history *h
     enum kb_err rc;
     (void)atoms, (void)n; /* every point is held */
     assert(p->support.n == 0);
-    KB_TRY(collect(exact_of(p), h, node_of));
+    KB_TRY(collect(kb_exact_of(p), h, node_of));
     KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
     KB_TRY(kb_posterior_anchor_support(p, 0, s));
-    factor(exact_of(p), s);
-    refresh(exact_of(p));
+    kb_exact_factor(kb_exact_of(p), s);
+    kb_exact_refresh(kb_exact_of(p));
 out:
     return rc;
 }
@@ -287,7 +159,7 @@ out:
 static void exact_predict_block(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
                                 double *mean, double *variance)
 {
-    const struct exact *e = exact_of_const(p);
+    const struct kb_exact *e = kb_exact_of_const(p);
     size_t n = e->f.n;
     if (n > 0)
         kb_chol_solve_l_many(&e->f, block, ld, n_c);
@@ -313,7 +185,7 @@ static enum kb_err exact_decompose(const struct kb_posterior *p, struct kb_scrat
             sp->basis[j * n + i] = row[j];
     }
     kb_arena_reset(&s->arena, mark);
-    return kb_spectrum_decompose(sp, exact_of_const(p)->count, exact_of_const(p)->sum);
+    return kb_spectrum_decompose(sp, kb_exact_of_const(p)->count, kb_exact_of_const(p)->sum);
 }
 
 static void exact_project_block(const struct kb_posterior *p, const struct kb_spectrum *sp, double *block, size_t ld,
@@ -327,7 +199,7 @@ static void exact_project_block(const struct kb_posterior *p, const struct kb_sp
  */
 static void exact_evidence(const struct kb_posterior *p, double square, double *energy, double *log_det_out)
 {
-    const struct exact *e = exact_of_const(p);
+    const struct kb_exact *e = kb_exact_of_const(p);
     double between = 0;
     for (size_t i = 0; i < e->f.n; i++)
         between += e->sum[i] * e->sum[i] / e->count[i];
@@ -340,7 +212,7 @@ static void exact_evidence(const struct kb_posterior *p, double square, double *
 /* The factor with its rows scaled. */
 static double exact_look(const struct kb_posterior *p, struct kb_chol *to)
 {
-    const struct exact *e = exact_of_const(p);
+    const struct kb_exact *e = kb_exact_of_const(p);
 
     for (size_t j = 0; j < e->f.n; j++)
         for (size_t i = j; i < e->f.n; i++)
@@ -351,7 +223,7 @@ static double exact_look(const struct kb_posterior *p, struct kb_chol *to)
 
 static uint64_t exact_digest(const struct kb_posterior *p, uint64_t h)
 {
-    const struct exact *e = exact_of_const(p);
+    const struct kb_exact *e = kb_exact_of_const(p);
     h = kb_factor_digest(&e->f, h);
     if (e->f.n == 0)
         return h;
@@ -363,7 +235,7 @@ static uint64_t exact_digest(const struct kb_posterior *p, uint64_t h)
 /* Counts, sums, w and F; w is saved rather than recomputed, so that not a bit hangs on the solve. */
 static void exact_save(const struct kb_posterior *p, struct kb_writer *w)
 {
-    const struct exact *e = exact_of_const(p);
+    const struct kb_exact *e = kb_exact_of_const(p);
     kb_put_doubles(w, e->count, e->f.n);
     kb_put_doubles(w, e->sum, e->f.n);
     kb_put_doubles(w, e->w, e->f.n);
@@ -373,7 +245,7 @@ static void exact_save(const struct kb_posterior *p, struct kb_writer *w)
 /* The support is there already; what is read is checked before it is divided by or solved with. */
 static enum kb_err exact_load(struct kb_posterior *p, struct kb_reader *r)
 {
-    struct exact *e = exact_of(p);
+    struct kb_exact *e = kb_exact_of(p);
     size_t n = p->support.n;
     kb_get_doubles(r, e->count, n);
     kb_get_doubles(r, e->sum, n);
@@ -387,12 +259,12 @@ static enum kb_err exact_load(struct kb_posterior *p, struct kb_reader *r)
     kb_point_index_add(&e->index, &p->kernel, &p->support, 0);
     enum kb_err rc = kb_factor_load(&e->f, n, r);
     if (rc == KB_OK)
-        p->log_det = log_det(e); /* of the same bits as before the snapshot, hence the same */
+        p->log_det = kb_exact_log_det(e); /* of the same bits as before the snapshot, hence the same */
     return rc;
 }
 
 const struct kb_posterior_ops kb_posterior_exact_ops = {
-    .bytes = sizeof(struct exact),
+    .bytes = sizeof(struct kb_exact),
     .init = exact_init,
     .close = exact_close,
     .held_bytes = exact_held_bytes,
@@ -403,6 +275,9 @@ const struct kb_posterior_ops kb_posterior_exact_ops = {
     .closed_evidence = exact_evidence,
     .learn_adds_point = exact_learn_adds_point,
     .learn = exact_learn,
+    .reserve_spare = kb_exact_reserve_spare,
+    .prepare_left = kb_exact_prepare_left,
+    .take_left = kb_exact_take_left,
     .fill = exact_fill,
     .look = exact_look,
     .digest = exact_digest,

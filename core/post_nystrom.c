@@ -108,8 +108,8 @@ static void foretell(const struct kb_nystrom *n, const double *z, double r, doub
     }
 }
 
-/* The reward is foretold, then taught: one rank-one step of each regression at z(s). d_count 0 is a correction: only b
- * moves, and what was foretold is void (posterior.c). The history has what comes before the first admission, which
+/* The reward is foretold, then taught: one rank-one step of each regression at z(s), by its weight d_count. 0 is a
+ * correction: only b moves, and what was foretold is void (posterior.c). The history has what comes before the first admission, which
  * sweeps it up. */
 static void nystrom_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                           struct kb_scratch *s)
@@ -127,15 +127,52 @@ static void nystrom_learn(struct kb_posterior *p, const struct kb_point *pt, dou
     kb_features_residuals(&n->features, z, m, 1, &diag, &residual);
     if (d_count > 0) {
         foretell(n, z, residual, work, foretold);
-        kb_evidence_add(&p->evidence, d_sum, foretold, n->n_ridges);
+        kb_evidence_add(&p->evidence, d_sum / d_count, foretold, n->n_ridges);
         if (p->is_resampled)
             p->accumulated += foretold[0].s2; /* sd^2 / lambda before the step [BKB, Alg. 1] */
-        kb_projection_error_add(&n->error, &p->kernel, pt, z, m, diag, residual, &s->arena);
+        kb_projection_error_add(&n->error, &p->kernel, pt, z, m, diag, residual, d_count, &s->arena);
     }
     for (size_t i = 0; i < n->n_ridges && m > 0; i++) {
         memcpy(work, z, m * sizeof *z);
         kb_ridge_learn(&n->ridge[i], work, d_count, d_sum);
     }
+}
+
+/* --- forgetting ---------------------------------------------------------------------------------------------- */
+
+static enum kb_err nystrom_reserve_spare(struct kb_posterior *p, size_t n_points)
+{
+    enum kb_err rc = KB_OK;
+    struct kb_nystrom *n = kb_nystrom_of(p);
+    for (size_t i = 0; i < n->n_ridges; i++)
+        KB_TRY(kb_ridge_reserve_spare(&n->ridge[i], n_points));
+out:
+    return rc;
+}
+
+static void nystrom_prepare_left(struct kb_posterior *p, double left, struct kb_scratch *s)
+{
+    struct kb_nystrom *n = kb_nystrom_of(p);
+    double *work = kb_posterior_block(s, p->support.n);
+    for (size_t i = 0; i < n->n_ridges; i++)
+        if (kb_ridge_prepare_left(&n->ridge[i], left, work))
+            kb_posterior_count_clamp(p);
+}
+
+/* Everything that is a sum over observations; A and the admission rule are the dictionary's alone. What a point on its
+ * way in has learned late follows, too; its sweep looks at the rows as they were (nystrom_admit.c). */
+static void nystrom_take_left(struct kb_posterior *p, double left, struct kb_scratch *s)
+{
+    struct kb_nystrom *n = kb_nystrom_of(p);
+    (void)s;
+    for (size_t i = 0; i < n->n_ridges; i++)
+        kb_ridge_take_left(&n->ridge[i], left);
+    kb_projection_error_scale(&n->error, left);
+    for (size_t i = 0; n->is_entering && i < p->support.n; i++)
+        n->late_cross[i] *= left;
+    n->late_square *= left;
+    n->late_target *= left;
+    p->spare_bytes = n->n_ridges * n->ridge[0].spare.cap * n->ridge[0].spare.cap * sizeof(double);
 }
 
 /* --- facts, digest, snapshot --------------------------------------------------------------------------------- */
@@ -225,6 +262,9 @@ const struct kb_posterior_ops kb_posterior_nystrom_ops = {
     .project_block = nystrom_project_block,
     .learn_adds_point = nystrom_learn_adds_point,
     .learn = nystrom_learn,
+    .reserve_spare = nystrom_reserve_spare,
+    .prepare_left = nystrom_prepare_left,
+    .take_left = nystrom_take_left,
     .fill = kb_nystrom_fill,
     .admission = kb_nystrom_admission,
     .put_atom = kb_nystrom_put_atom,

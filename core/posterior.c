@@ -293,7 +293,7 @@ void kb_posterior_discard(struct kb_posterior *p)
 }
 
 /* Counts of observations only grow here; a correction (d_count 0) changes the sum, and what a dictionary has foretold
- * about the first value bounds nothing any more. */
+ * about the first value bounds nothing any more. Nor does it where rewards are weighted. */
 void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                         double d_square, struct kb_scratch *s)
 {
@@ -301,13 +301,44 @@ void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
     size_t mark = kb_arena_mark(&s->arena);
     if (!kb_kernel_ignores(&p->kernel, pt)) {
         p->evidence.square += d_square;
-        p->evidence.is_void |= p->ops->closed_evidence == NULL && d_count == 0;
+        p->evidence.is_void |= (p->ops->closed_evidence == NULL && d_count == 0) || (d_count > 0 && d_count != 1);
         p->ops->learn(p, pt, d_count, d_sum, s);
     }
     p->is_unsettled = true;
     p->n_learned += 1;
     kb_arena_reset(&s->arena, mark);
     use_staged(p);
+}
+
+/* --- forgetting ------------------------------------------------------------------------------------------ */
+
+double kb_posterior_unit(const struct kb_posterior *p)
+{
+    return p->unit;
+}
+
+enum kb_err kb_posterior_reserve_spare(struct kb_posterior *p)
+{
+    return p->ops->reserve_spare(p, coming_cap(p, p->support.n + p->n_staged_points));
+}
+
+void kb_posterior_prepare_unit(struct kb_posterior *p, double unit, struct kb_scratch *s)
+{
+    assert(unit > p->unit);
+    size_t mark = kb_arena_mark(&s->arena);
+    p->coming_unit = unit;
+    p->ops->prepare_left(p, exp2(p->unit - unit), s);
+    kb_arena_reset(&s->arena, mark);
+}
+
+void kb_posterior_take_unit(struct kb_posterior *p, struct kb_scratch *s)
+{
+    size_t mark = kb_arena_mark(&s->arena);
+    p->ops->take_left(p, exp2(p->unit - p->coming_unit), s);
+    p->unit = p->coming_unit;
+    p->evidence.is_void = true;
+    p->is_unsettled = true;
+    kb_arena_reset(&s->arena, mark);
 }
 
 /* Blocks of columns are solved together, with the bits they have one by one (user_kernel.h). */
@@ -401,6 +432,7 @@ enum kb_err kb_posterior_fill(struct kb_posterior *p, const struct kb_history *h
                               const struct kb_atom *atoms, size_t n, struct kb_scratch *s)
 {
     enum kb_err rc;
+    p->unit = p->coming_unit = h->unit;
     KB_TRY(p->ops->fill(p, h, node_of, atoms, n, s));
     p->is_unsettled = true;
     KB_TRY(kb_posterior_settle(p, s));
@@ -426,7 +458,43 @@ size_t kb_posterior_bytes(const struct kb_posterior *p)
 {
     size_t point = sizeof(struct kb_user) + 3 * sizeof(uint32_t) + p->support.dim * sizeof(double);
     return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point + p->ops->held_bytes(p) +
-           2 * kb_spectrum_bytes(p->spectrum); /* the next one is the writer's: readers may not look at it */
+           p->spare_bytes + 2 * kb_spectrum_bytes(p->spectrum); /* the next one is the writer's: readers may not look at it */
+}
+
+/* Two of the order n where rules read one: that in force, and the one that takes its place. Counted whether or not they
+ * have been made yet. */
+static size_t spectra_bytes(const struct kb_posterior *p, size_t n)
+{
+    return p->reads_spectrum ? 2 * (sizeof(struct kb_spectrum) + (n + 2) * n * sizeof(double)) : 0;
+}
+
+/* Nothing that a posterior holds grows faster than the square of its room. */
+static size_t bytes_of(const struct kb_posterior *p, size_t cap, size_t n)
+{
+    const size_t point = sizeof(struct kb_user) + 3 * sizeof(uint32_t) + p->support.dim * sizeof(double);
+    const double scale = (double)cap / (double)(p->cap > 0 ? p->cap : 1);
+    const size_t held = p->cap > 0 ? p->ops->held_bytes(p) : 4 * sizeof(double);
+
+    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + cap * point +
+           (size_t)((double)held * scale * scale) + spectra_bytes(p, n);
+}
+
+size_t kb_posterior_bytes_for(const struct kb_posterior *p, size_t n)
+{
+    return bytes_of(p, n, n);
+}
+
+size_t kb_posterior_bytes_with(const struct kb_posterior *p, size_t n_more)
+{
+    const size_t n = p->support.n + p->n_staged_points + n_more;
+
+    return bytes_of(p, coming_cap(p, n), n);
+}
+
+size_t kb_posterior_scratch_with(const struct kb_posterior *p, size_t n_more)
+{
+    return scratch_bytes(coming_cap(p, p->support.n + p->n_staged_points + n_more), p->reads_spectrum) +
+           kb_arena_need(0);
 }
 
 struct kb_facts_work {

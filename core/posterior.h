@@ -65,10 +65,22 @@ enum kb_err kb_posterior_stage_learn(struct kb_posterior *p, const struct kb_poi
 enum kb_err kb_posterior_grow(struct kb_posterior *p, struct kb_scratch *s, struct kb_moves *m);
 void kb_posterior_discard(struct kb_posterior *p); /* forgets everything staged [shared] */
 
-/* d_count more observations at pt with rewards summing to d_sum, and their squares to d_square. d_count is 0
- * (correction) or 1. Cannot fail after staging. [exclusive] */
+/* One more observation at pt, by its weight in the posterior's unit: d_count is the weight, d_sum the reward times it,
+ * d_square the reward's square; a correction has a d_count of 0 and the difference in d_sum. Without forgetting a weight is
+ * 1. Cannot fail after staging. [exclusive] */
 void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                         double d_square, struct kb_scratch *s);
+
+/* Forgetting (decay.h). An observation of weight 1 counts as 2^(its halvings - unit); when the unit moves on, all that is
+ * there loses weight by one factor, and the ridge, which in the meantime has been a little too small for what is left (up
+ * to a tenth), is lambda again. In steps, none of which can fail but the first:
+ *   reserve_spare   memory for a second factor, for all that is staged      [shared]
+ *   prepare_unit    that factor: O(n^3)                                     [shared]
+ *   take_unit       shows it: O(n^2)                                        [exclusive] */
+double kb_posterior_unit(const struct kb_posterior *p);
+enum kb_err kb_posterior_reserve_spare(struct kb_posterior *p);
+void kb_posterior_prepare_unit(struct kb_posterior *p, double unit, struct kb_scratch *s);
+void kb_posterior_take_unit(struct kb_posterior *p, struct kb_scratch *s);
 
 /* What the rewards have proved so far (evidence.h), for a posterior that goes on from here: the running sums of a
  * dictionary; of an exact posterior, which needs none itself, what they amount to [TC, eq. 8]. O(n). And back. */
@@ -170,6 +182,10 @@ enum kb_err kb_posterior_look(const struct kb_posterior *p, struct kb_facts_work
 enum kb_err kb_facts_finish(struct kb_facts_work *work, struct kb_posterior_facts *out);
 
 size_t kb_posterior_bytes(const struct kb_posterior *p); /* O(1) */
+/* At most: of one like p with room for n support points; and of p with n_more than are staged. For the writer. O(1) */
+size_t kb_posterior_bytes_for(const struct kb_posterior *p, size_t n);
+size_t kb_posterior_bytes_with(const struct kb_posterior *p, size_t n_more);
+size_t kb_posterior_scratch_with(const struct kb_posterior *p, size_t n_more); /* of the writer's scratch, then */
 /* Distinct points held (exact) or dictionary size. O(1). */
 size_t kb_posterior_n_support(const struct kb_posterior *p);
 struct kb_point kb_posterior_support_point(const struct kb_posterior *p, size_t i);

@@ -58,6 +58,7 @@ void kb_posterior_save(const struct kb_posterior *p, struct kb_writer *w)
     kb_put_u64(w, atomic_load_explicit(&((struct kb_posterior *)p)->n_clamped, memory_order_relaxed));
     kb_evidence_save(&p->evidence, w);
     kb_put_double(w, p->accumulated);
+    kb_put_double(w, p->unit);
     p->ops->save(p, w);
 }
 
@@ -130,6 +131,9 @@ enum kb_err kb_posterior_load(struct kb_posterior *p, struct kb_reader *r, struc
     p->accumulated = kb_get_double(r);
     if (!(p->accumulated >= 0 && isfinite(p->accumulated)))
         return KB_ECORRUPT;
+    p->unit = p->coming_unit = kb_get_double(r);
+    if (!(p->unit >= 0 && isfinite(p->unit)))
+        return KB_ECORRUPT;
     KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
     KB_TRY(kb_posterior_anchor_support(p, 0, s));
     KB_TRY(p->ops->load(p, r));
@@ -151,7 +155,7 @@ uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h)
 
 uint64_t kb_posterior_content_digest(const struct kb_posterior *p, uint64_t h)
 {
-    h = kb_user_kernel_digest(p->kernel.user, h);
+    h = kb_hash_double(kb_user_kernel_digest(p->kernel.user, h), p->unit);
     h = kb_hash_u64(h, p->support.n);
     for (size_t i = 0; i < p->support.n; i++) {
         h = kb_hash_u64(h, p->support.user[i].index);

@@ -42,6 +42,11 @@ struct kb_posterior_ops {
     bool (*learn_adds_point)(const struct kb_posterior *p, const struct kb_point *pt);
     void (*learn)(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                   struct kb_scratch *s);
+    /* Forgetting: all that was learned counts for `left` < 1 of what it did. reserve_spare: memory of the writer's own for
+     * n support points. prepare_left makes the factor of that to the side, take_left shows it. */
+    enum kb_err (*reserve_spare)(struct kb_posterior *p, size_t n);
+    void (*prepare_left)(struct kb_posterior *p, double left, struct kb_scratch *s);
+    void (*take_left)(struct kb_posterior *p, double left, struct kb_scratch *s);
     enum kb_err (*fill)(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
                         const struct kb_atom *atoms, size_t n, struct kb_scratch *s);
 
@@ -77,6 +82,8 @@ struct kb_posterior {
     bool is_resampled;         /* the dictionary is drawn anew, and does not grow in between */
     double q, batch_ratio;     /* of the draw, when it is */
     double accumulated;        /* sum of sd^2 / lambda, each before its step, since the dictionary was drawn */
+    double unit, coming_unit;  /* halvings at which an observation counts as 1 (decay.h); the one that is prepared */
+    size_t spare_bytes;        /* of the spare factor, as readers may know it */
     size_t max_support;        /* growth by doubling stops here; more is reserved only when needed */
     size_t cap;                /* support points that every array has room for */
     size_t n_staged;           /* learning steps and atoms staged and not used yet */

@@ -311,6 +311,7 @@ static void fill_defaults(struct kb_spec *spec)
                  .exact_limit = DEFAULT_EXACT_LIMIT},
         .conf = {.noise = 0.1, .delta = 0.01},
         .rule = {.scale = 1.0},
+        .forgetting = {.discount = 0.999, .half_life_s = 86400.0},
         .aggregation = KB_AGG_FIRST,
         .reward_window_ms = INT64_C(3600) * 1000,
         .seed = 1,

@@ -178,9 +178,10 @@ static void close_open(struct kb_projection_error *e, const struct kb_kernel *k,
 /* --- growth ------------------------------------------------------------------------------------------------- */
 
 void kb_projection_error_add(struct kb_projection_error *e, const struct kb_kernel *k, const struct kb_point *pt,
-                             const double *z, size_t m, double diag, double residual, struct kb_arena *arena)
+                             const double *z, size_t m, double diag, double residual, double count,
+                             struct kb_arena *arena)
 {
-    observe(e, 1, diag, residual);
+    observe(e, count, diag, residual);
     if (!e->has_blocks)
         return;
     size_t at = e->open.n;
@@ -190,6 +191,12 @@ void kb_projection_error_add(struct kb_projection_error *e, const struct kb_kern
         e->z[i * BLOCK + at] = z[i];
     if (e->open.n == BLOCK)
         close_open(e, k, m, arena);
+}
+
+void kb_projection_error_scale(struct kb_projection_error *e, double left)
+{
+    e->trace *= left;
+    e->count *= left;
 }
 
 void kb_projection_error_append(struct kb_projection_error *e, const struct kb_kernel *k, const struct kb_point *pt,

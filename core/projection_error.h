@@ -36,10 +36,14 @@ enum kb_err kb_projection_error_grow(struct kb_projection_error *e, size_t n, st
 size_t kb_projection_error_bytes(const struct kb_projection_error *e);
 size_t kb_projection_error_work(void); /* bytes of arena that the calls below draw */
 
-/* One observation of a point with feature z (m values) and residual r; may close the block. O(m), and now and then
+/* One observation of weight `count` (1 where there are blocks) of a point with feature z (m values) and residual r; may
+ * close the block. O(m), and now and then
  * O(KB_ERROR_BLOCK^2 (m + dim)). */
 void kb_projection_error_add(struct kb_projection_error *e, const struct kb_kernel *k, const struct kb_point *pt,
-                             const double *z, size_t m, double diag, double residual, struct kb_arena *arena);
+                             const double *z, size_t m, double diag, double residual, double count,
+                             struct kb_arena *arena);
+/* All observations so far count for `left` of what they did. No blocks (bounds that read them do not forget). */
+void kb_projection_error_scale(struct kb_projection_error *e, double left);
 
 /* n <= KB_ERROR_BLOCK points with counts as a closed block: features by column of leading dimension ld (m rows). */
 void kb_projection_error_add_block(struct kb_projection_error *e, const struct kb_kernel *k,

@@ -19,6 +19,7 @@
 #include "ridge.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -33,11 +34,13 @@ void kb_ridge_init(struct kb_ridge *v, double lambda)
 {
     *v = (struct kb_ridge){.lambda = lambda};
     kb_chol_init(&v->r);
+    kb_chol_init(&v->spare);
 }
 
 void kb_ridge_close(struct kb_ridge *v)
 {
     kb_chol_close(&v->r);
+    kb_chol_close(&v->spare);
     kb_free(v->b);
     kb_free(v->w);
     kb_ridge_init(v, v->lambda);
@@ -96,6 +99,65 @@ bool kb_ridge_append(struct kb_ridge *v, double *cross, double square, double ta
     return is_clamped;
 }
 
+/* --- forgetting ------------------------------------------------------------------------------------------- */
+
+/* scale R R^T into the lower triangle of a, panel by panel of columns. What stands above the diagonal of R is not to be
+ * read, hence the copy. */
+static void product(const struct kb_ridge *v, double scale, double *a, size_t ld, double *work)
+{
+    size_t m = v->r.n;
+    for (size_t j = 0; j < m; j++)
+        memset(a + j * ld + j, 0, (m - j) * sizeof *a);
+    for (size_t first = 0; first < m; first += KB_RIDGE_PANEL) {
+        size_t rows = m - first, width = rows < KB_RIDGE_PANEL ? rows : KB_RIDGE_PANEL;
+        memset(work, 0, rows * width * sizeof *work);
+        for (size_t j = 0; j < width; j++)
+            memcpy(work + j * rows + j, v->r.l + (first + j) * v->r.cap + first + j, (rows - j) * sizeof *work);
+        kb_syrk_lower(rows, width, scale, work, rows, 1, a + first * (ld + 1), ld);
+    }
+}
+
+/* Its contents are of no use between a take and the next prepare, so nothing is copied. */
+enum kb_err kb_ridge_reserve_spare(struct kb_ridge *v, size_t n)
+{
+    v->spare.n = 0;
+    return kb_chol_reserve(&v->spare, n);
+}
+
+/* sqrt(left) R, the factor of left V: its ridge is left lambda. */
+static void shrink(struct kb_ridge *v, double left)
+{
+    for (size_t j = 0; j < v->r.n; j++)
+        for (size_t i = j; i < v->r.n; i++)
+            v->spare.l[j * v->spare.cap + i] = sqrt(left) * v->r.l[j * v->r.cap + i];
+    v->spare.n = v->r.n;
+}
+
+/* left V0 + lambda I = left R R^T + (1 - left) lambda I: a sum of two positive matrices, so nothing cancels, and a
+ * factorisation that fails would mean an R that was lost in rounding before. */
+bool kb_ridge_prepare_left(struct kb_ridge *v, double left, double *work)
+{
+    size_t m = v->r.n;
+    assert(v->spare.cap >= m);
+    product(v, left, v->spare.l, v->spare.cap, work);
+    for (size_t i = 0; i < m; i++)
+        v->spare.l[i * (v->spare.cap + 1)] += (1 - left) * v->lambda;
+    if (kb_chol_factor_in_place(&v->spare, m) == KB_OK)
+        return false;
+    shrink(v, fmax(left, DBL_MIN));
+    return true;
+}
+
+void kb_ridge_take_left(struct kb_ridge *v, double left)
+{
+    struct kb_chol old = v->r;
+    v->r = v->spare;
+    v->spare = old;
+    for (size_t i = 0; i < v->r.n; i++)
+        v->b[i] *= left;
+    refresh(v);
+}
+
 /* --- building in bulk ------------------------------------------------------------------------------------ */
 
 /* V0 is gathered in the factor's own memory: no second matrix. */
@@ -133,19 +195,12 @@ void kb_ridge_gather_from(struct kb_ridge *v, const struct kb_ridge *from, size_
     }
 }
 
-/* R R^T panel by panel of columns, then the ridge off. What rounding leaves below zero is of the order of eps V: the
- * reader of the eigenvalues clips it. What stands above the diagonal of R is not to be read, hence the copy. */
+/* R R^T, then the ridge off. What rounding leaves below zero is of the order of eps V: the reader of the eigenvalues
+ * clips it. */
 void kb_ridge_gram(const struct kb_ridge *v, double *a, double *work)
 {
     size_t m = v->r.n;
-    memset(a, 0, m * m * sizeof *a);
-    for (size_t first = 0; first < m; first += KB_RIDGE_PANEL) {
-        size_t rows = m - first, width = rows < KB_RIDGE_PANEL ? rows : KB_RIDGE_PANEL;
-        memset(work, 0, rows * width * sizeof *work);
-        for (size_t j = 0; j < width; j++)
-            memcpy(work + j * rows + j, v->r.l + (first + j) * v->r.cap + first + j, (rows - j) * sizeof *work);
-        kb_syrk_lower(rows, width, 1, work, rows, 1, a + first * (m + 1), m);
-    }
+    product(v, 1, a, m, work);
     for (size_t j = 0; j < m; j++)
         a[j * (m + 1)] = fmax(0, a[j * (m + 1)] - v->lambda);
 }

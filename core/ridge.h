@@ -20,6 +20,7 @@ struct kb_ridge {
     double *b, *w;
     size_t cap; /* of b and w */
     double lambda;
+    struct kb_chol spare; /* the writer's: what R will be when all has lost weight */
 };
 
 void kb_ridge_init(struct kb_ridge *v, double lambda);
@@ -43,6 +44,14 @@ void kb_ridge_accumulate(struct kb_ridge *v, size_t m, double *z, size_t ld, siz
 enum kb_err kb_ridge_factor(struct kb_ridge *v, size_t m);
 /* Takes over what `from` has gathered since its clear, before it is factored: the same sums under another lambda. */
 void kb_ridge_gather_from(struct kb_ridge *v, const struct kb_ridge *from, size_t m);
+
+/* Forgetting: all observations so far count for `left` < 1 of what they did, in three steps. reserve_spare: room for n
+ * coordinates (KB_ENOMEM). prepare_left: the factor of left V0 + lambda I to the side, beside readers; true when rounding
+ * had the ridge left as it was, smaller by the same share. take_left shows it, b and w with it.
+ * work: m KB_RIDGE_PANEL doubles. O(m^3 / 3) twice to prepare, O(m^2) to take. */
+enum kb_err kb_ridge_reserve_spare(struct kb_ridge *v, size_t n);
+bool kb_ridge_prepare_left(struct kb_ridge *v, double left, double *work);
+void kb_ridge_take_left(struct kb_ridge *v, double left);
 
 /* V0 = V - lambda I into a (m x m, leading dimension m, lower triangle). work: m KB_RIDGE_PANEL doubles. O(m^3 / 3). */
 #define KB_RIDGE_PANEL 64u

@@ -28,6 +28,8 @@
 #define MAX_OBSERVATIONS 1000000u
 #define MAX_WINDOW_MS (INT64_C(10) * 366 * 24 * 3600 * 1000)
 #define MAX_SEED (UINT64_C(1) << 53)
+#define MIN_HALF_LIFE_S 0.001
+#define MAX_HALF_LIFE_S 1e9
 
 /* --- ranges ------------------------------------------------------------------------------------------ */
 
@@ -65,6 +67,8 @@ static const struct range ranges[] = {
     {FIELD(conf.delta), "/confidence/delta", 0, 1, true},
     {FIELD(rule.epsilon), "/rule/epsilon", 0, 1, false},
     {FIELD(rule.scale), "/rule/scale", TINY, HUGE_VALUE, false},
+    {FIELD(forgetting.discount), "/forgetting/discount", 0, 1, true},
+    {FIELD(forgetting.half_life_s), "/forgetting/half_life_s", MIN_HALF_LIFE_S, MAX_HALF_LIFE_S, false},
 };
 
 /* Walks `ranges`. NaN fails every comparison and so is outside of every range. */
@@ -185,7 +189,8 @@ static bool is_served(const struct kb_spec *spec)
 
 void kb_spec_drop_unserved_confidence(struct kb_spec *spec)
 {
-    if (!is_served(spec) || (needs_first_rewards(spec) && spec->aggregation != KB_AGG_FIRST))
+    if (!is_served(spec) || (needs_first_rewards(spec) && spec->aggregation != KB_AGG_FIRST) ||
+        spec->forgetting.type != KB_FORGET_NONE)
         spec->conf.type = KB_CONF_FIXED;
     spec->conf.is_mixture = spec->conf.is_mixture && spec->conf.type != KB_CONF_FIXED;
 }
@@ -206,6 +211,7 @@ static enum kb_err check_types(const struct kb_spec *spec, struct kb_errmsg *msg
         {"/confidence/score", (int)spec->conf.score, KB_SCORE_N},
         {"/rule/type", (int)spec->rule.type, KB_RULE_N},
         {"/aggregation", (int)spec->aggregation, KB_AGG_N},
+        {"/forgetting/type", (int)spec->forgetting.type, KB_FORGET_N},
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (types[i].value < 0 || types[i].value >= types[i].n)
@@ -318,6 +324,24 @@ static enum kb_err check_rule(const struct kb_spec *spec, struct kb_errmsg *msg)
     return KB_OK;
 }
 
+/* Every bound counts a reward as one observation of an f that stays as it is: with weights, and an f that moves, none of
+ * them holds as stated (docs/decisions/0015). Elimination throws arms away for good, which drift would bring
+ * back. */
+static enum kb_err check_forgetting(const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    if (spec->forgetting.type == KB_FORGET_NONE)
+        return KB_OK;
+    if (spec->conf.type != KB_CONF_FIXED)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/forgetting/type",
+                       "the bounds of %s count every reward in full and do not hold when some are forgotten: take "
+                       "confidence fixed",
+                       kb_conf_name((int)spec->conf.type));
+    if (rule_reads_levels[spec->rule.type])
+        return kb_fail(KB_EUNSUPPORTED, msg, "/forgetting/type", "the rule %s eliminates arms for good and cannot forget",
+                       kb_rule_name((int)spec->rule.type));
+    return KB_OK;
+}
+
 /* Types first: what follows indexes tables with them. */
 enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg)
 {
@@ -332,6 +356,7 @@ enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg)
     KB_TRY(check_learned(spec, msg));
     KB_TRY(check_combination(spec, msg));
     KB_TRY(check_rule(spec, msg));
+    KB_TRY(check_forgetting(spec, msg));
 out:
     return rc;
 }
@@ -366,6 +391,7 @@ uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h)
                               (uint64_t)spec->conf.score,
                               (uint64_t)spec->rule.type,
                               (uint64_t)spec->aggregation,
+                              (uint64_t)spec->forgetting.type,
                               spec->has_default_reward,
                               (uint64_t)spec->reward_window_ms,
                               spec->seed};

@@ -49,6 +49,7 @@ enum kb_sketch_form { KB_SKETCH_CROSS, KB_SKETCH_SPLIT, KB_SKETCH_SIMPLE, KB_SKE
 enum kb_score { KB_SCORE_UPPER, KB_SCORE_FIXED, KB_SCORE_N };
 enum kb_rule_type { KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM, KB_RULE_SUP_KERNEL, KB_RULE_N };
 enum kb_aggregation { KB_AGG_FIRST, KB_AGG_SUM, KB_AGG_LAST, KB_AGG_N };
+enum kb_forgetting_type { KB_FORGET_NONE, KB_FORGET_DISCOUNT, KB_FORGET_HALF_LIFE, KB_FORGET_N };
 
 struct kb_user_kernel_spec {
     enum kb_user_kernel_type type;
@@ -104,6 +105,13 @@ struct kb_rule_spec {
     double scale;   /* sup_kernel: widths are compared with scale 2^-level, in reward units, > 0 */
 };
 
+/* How much of an observation is left by what was learned since (decay.h). */
+struct kb_forgetting_spec {
+    enum kb_forgetting_type type;
+    double discount;    /* discount: what is left after one more learning event, in (0, 1) */
+    double half_life_s; /* half_life: seconds after which half is left, 0.001..1e9 */
+};
+
 struct kb_spec {
     char algorithm[32];            /* the preset's name, for display only: no code tests it */
     uint32_t context_dim, arm_dim; /* 0..4096 */
@@ -112,6 +120,7 @@ struct kb_spec {
     struct kb_repr_spec repr;
     struct kb_conf_spec conf;
     struct kb_rule_spec rule;
+    struct kb_forgetting_spec forgetting;
     enum kb_aggregation aggregation;
     bool has_default_reward;
     double default_reward;    /* learned when a window closes without a reward */
@@ -128,6 +137,7 @@ const char *kb_sketch_form_name(int type);
 const char *kb_score_name(int type);
 const char *kb_rule_name(int type);
 const char *kb_aggregation_name(int type);
+const char *kb_forgetting_name(int type);
 int kb_user_kernel_from_name(const char *name);
 int kb_vec_kernel_from_name(const char *name);
 int kb_repr_from_name(const char *name);
@@ -136,6 +146,7 @@ int kb_sketch_form_from_name(const char *name);
 int kb_score_from_name(const char *name);
 int kb_rule_from_name(const char *name);
 int kb_aggregation_from_name(const char *name);
+int kb_forgetting_from_name(const char *name);
 
 /* Whether it is a function of |x - y| / lengthscale. */
 bool kb_vec_kernel_has_lengthscale(enum kb_vec_kernel_type type);
@@ -165,8 +176,9 @@ bool kb_conf_reads_spectrum(enum kb_conf_type type, bool is_sketch);
 /* Whether the dictionary is drawn anew from posterior variances now and then, and does not grow in between. */
 bool kb_repr_is_resampled(enum kb_repr_type type);
 
-/* `fixed` in place of a confidence rule that the representation in force cannot serve: for a reset that has moved an
- * exact model to a dictionary. Configurations are never changed by this; they are refused (kb_spec_check). */
+/* `fixed` in place of a confidence rule that the representation in force, the aggregation or forgetting cannot serve:
+ * for a reset that has moved an exact model to a dictionary, and where none was asked for. Configurations are never
+ * changed by this; they are refused (kb_spec_check). */
 void kb_spec_drop_unserved_confidence(struct kb_spec *spec);
 
 /* Whether going from a to b keeps every kernel value and feature, and what confidence rules read, so that no rebuild

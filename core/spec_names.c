@@ -38,6 +38,12 @@ static const char *const aggregation_names[KB_AGG_N] = {
     [KB_AGG_LAST] = "last",
 };
 
+static const char *const forgetting_names[KB_FORGET_N] = {
+    [KB_FORGET_NONE] = "none",
+    [KB_FORGET_DISCOUNT] = "discount",
+    [KB_FORGET_HALF_LIFE] = "half_life",
+};
+
 /* Name of a value, NULL outside of 0..n-1: the caller may count up until then. */
 static const char *name_of(const char *const *names, int n, int type)
 {
@@ -132,4 +138,14 @@ int kb_rule_from_name(const char *name)
 int kb_aggregation_from_name(const char *name)
 {
     return from_name(aggregation_names, KB_AGG_N, name);
+}
+
+const char *kb_forgetting_name(int type)
+{
+    return name_of(forgetting_names, KB_FORGET_N, type);
+}
+
+int kb_forgetting_from_name(const char *name)
+{
+    return from_name(forgetting_names, KB_FORGET_N, name);
 }

@@ -45,7 +45,7 @@ static size_t at_most(size_t n, size_t most)
 }
 
 /* Squares of rewards may be too large for a double, which no line of a log can hold; nothing is proved by them then. */
-static double finite(double square)
+static double bounded(double square)
 {
     return square < DBL_MAX ? square : DBL_MAX;
 }
@@ -71,7 +71,7 @@ static bool put_users(struct kb_summarizer *s)
 
     for (size_t i = 0; i < n; i++) {
         s->user[i] = kb_ids_str(ids, (uint32_t)(s->next + i));
-        s->square[i] = finite(s->e->square_of[s->next + i]);
+        s->square[i] = bounded(s->e->square_of[s->next + i]);
     }
     s->out.users = s->user;
     s->out.squares = s->square;
@@ -119,6 +119,7 @@ static bool put_points(struct kb_summarizer *s)
                                           .event = h->first_seq + i,
                                           .count = h->count + i,
                                           .sum = h->sum + i,
+                                          .halvings = h->halvings + i,
                                           .x = h->x + i * h->dim};
     s->next += n;
     return true;
@@ -136,7 +137,7 @@ static bool put_decision(struct kb_summarizer *s)
     const struct kb_pending_entry *entry = p->slot[s->next++];
     for (size_t i = 0; i < entry->n_slots; i++)
         s->slot[i] = (struct kb_ev_open_slot){kb_ids_str(&s->e->arm_ids, entry->slot[i].arm), entry->slot[i].has_reward,
-                                              entry->slot[i].reward, entry->slot[i].x};
+                                              entry->slot[i].reward, entry->slot[i].halvings, entry->slot[i].x};
     s->out.decision = entry->id;
     s->out.user = kb_ids_str(&s->e->users, entry->user);
     s->out.level = entry->level;
@@ -178,9 +179,11 @@ static bool put_end(struct kb_summarizer *s)
                                           .expired = e->n_expired,
                                           .late = e->n_late,
                                           .reward_sum = e->reward_sum,
-                                          .square_sum = finite(e->square_sum),
+                                          .square_sum = bounded(e->square_sum),
                                           .reset_rows = e->reset_rows,
-                                          .reset_count = e->reset_count};
+                                          .reset_count = e->reset_count,
+                                          .decay = e->decay,
+                                          .n_learned = e->history.n_observed};
     return s->next++ == 0;
 }
 

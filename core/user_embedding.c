@@ -80,7 +80,7 @@ static enum kb_err census_open(struct census *c, const struct kb_history *h)
     for (size_t u = 0; u < c->n_users; u++)
         c->place[u] = KB_ID_NONE;
     for (size_t row = 0; row < h->n; row++)
-        c->count[h->user[row]] += h->count[row];
+        c->count[h->user[row]] += kb_history_count(h, row);
     return KB_OK;
 }
 
@@ -156,7 +156,7 @@ static void fill_means(struct kb_user_embedding *m, const struct census *c, cons
     for (size_t row = 0; row < h->n; row++) {
         uint32_t place = c->place[h->user[row]];
         if (place != KB_ID_NONE)
-            add_features(w, dim, m->n_features, h->x + row * h->dim, h->count[row],
+            add_features(w, dim, m->n_features, h->x + row * h->dim, kb_history_count(h, row),
                          m->mean + (size_t)place * m->n_features);
     }
     for (size_t i = 0; i < m->n; i++)

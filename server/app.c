@@ -123,7 +123,8 @@ static void make_world(struct ld_app *app)
                                    .inline_work = (double)o->inline_work,
                                    .verify_on_start = o->is_verifying,
                                    .open_on_start = o->is_opening_all,
-                                   .memory_cap = (size_t)o->memory_cap};
+                                   .memory_cap = (size_t)o->memory_cap,
+                                   .tenant_quota = (size_t)o->tenant_quota};
 }
 
 /* The last step of the start: from here on clients are served. Prints the one line that scripts wait for, with the

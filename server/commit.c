@@ -269,6 +269,24 @@ static int push_follow_up(struct ld_tenant *t)
     return LD_LOST;
 }
 
+/* Whether the tenant may take the memory that the event wants, computed before any of it is taken. Events that take
+ * nothing pass however full it is, and so do the tenant's own: a window that closes gives memory back. */
+static int check_quota(const struct ld_tenant *t, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    const size_t quota = t->world->tenant_quota;
+
+    if (quota == 0 || ev->type == KB_EV_EXPIRED || ev->type == KB_EV_LATE || ev->type == KB_EV_ACTIVATED)
+        return KB_OK;
+    const size_t after = kb_engine_bytes_after(t->engine, ev);
+    if (after <= quota)
+        return KB_OK;
+    const size_t now = kb_engine_bytes(t->engine);
+    if (after <= now)
+        return KB_OK;
+    return kb_fail(KB_EFULL, msg, "", "the tenant has a quota of %zu bytes and takes %zu; this may take it to %zu",
+                   quota, now, after);
+}
+
 /* Room for two entries is made before anything is reserved, so that a follow-up never fails for want of it. After a
  * failed commit the turn stages nothing more: the disk would make every op wait as long as the first. */
 int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg)
@@ -286,8 +304,7 @@ int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_
         ld_op_lose(b->current);
         return LD_LOST;
     }
-    rc = push_entry(t, entry, msg);
-    if (rc != KB_OK)
+    if ((rc = check_quota(t, &entry->ev, msg)) != KB_OK || (rc = push_entry(t, entry, msg)) != KB_OK)
         return rc;
     b->n_current++; /* from here on a failure is the op's: see settle */
     return push_follow_up(t);

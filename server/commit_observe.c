@@ -111,8 +111,8 @@ static void refuse_observation(struct ld_tenant *t, struct ld_op *op, int rc, co
         ld_batch_drop(t);
     point_at_item(op, op->n_done, msg->pointer, at.pointer, sizeof at.pointer);
     if (op->n_safe > 0)
-        ld_problem_set(&op->problem, 503, "the first %zu of %zu observations were recorded, the rest was not",
-                       op->n_safe, op->n);
+        ld_problem_set(&op->problem, ld_problem_status(rc) == 507 ? 507 : 503,
+                       "the first %zu of %zu observations were recorded, the rest was not", op->n_safe, op->n);
     ld_problem_from_core(&op->problem, rc, msg->text[0] != '\0' ? &at : NULL);
 }
 

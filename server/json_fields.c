@@ -17,6 +17,7 @@ static const struct ld_choice confs = {kb_conf_name, kb_conf_from_name};
 static const struct ld_choice forms = {kb_sketch_form_name, kb_sketch_form_from_name};
 static const struct ld_choice scores = {kb_score_name, kb_score_from_name};
 static const struct ld_choice rules = {kb_rule_name, kb_rule_from_name};
+static const struct ld_choice forgettings = {kb_forgetting_name, kb_forgetting_from_name};
 static const struct ld_choice aggregations = {kb_aggregation_name, kb_aggregation_from_name};
 
 #define AT(member) offsetof(struct ld_settings, member)
@@ -74,6 +75,9 @@ const struct ld_field ld_fields[] = {
     {"rule", "type", LD_CHOICE, AT(spec.rule.type), 0, 0, false, &rules},
     {"rule", "epsilon", LD_NUMBER, AT(spec.rule.epsilon), 0, 1, false, NULL},
     {"rule", "scale", LD_NUMBER, AT(spec.rule.scale), POSITIVE, NULL},
+    {"forgetting", "type", LD_CHOICE, AT(spec.forgetting.type), 0, 0, false, &forgettings},
+    {"forgetting", "discount", LD_NUMBER, AT(spec.forgetting.discount), INSIDE_UNIT, NULL},
+    {"forgetting", "half_life_s", LD_NUMBER, AT(spec.forgetting.half_life_s), 0.001, 1e9, false, NULL},
     {"retention", "events", LD_SIZE_OR_NULL, AT(keep_events), 1, 9007199254740991, false, NULL},
     {"retention", "age_s", LD_AGE_OR_NULL, AT(keep_age_ms), 0.001, MAX_AGE_S, false, NULL},
     {"", "pending", LD_PENDING, 0, 0, 0, false, NULL},

@@ -90,6 +90,11 @@ static void put_points(struct ld_text *t, const struct kb_ev_points *p, size_t d
     put_doubles(t, "count", p->count, p->n);
     put_doubles(t, "sum", p->sum, p->n);
     put_doubles(t, "x", p->x, p->n * dim);
+    bool has_halvings = false;
+    for (size_t i = 0; p->halvings != NULL && i < p->n; i++)
+        has_halvings |= p->halvings[i] > 0;
+    if (has_halvings)
+        put_doubles(t, "halvings", p->halvings, p->n);
 }
 
 static void put_decision(struct ld_text *t, const struct kb_ev_summary *s, size_t dim)
@@ -112,6 +117,8 @@ static void put_decision(struct ld_text *t, const struct kb_ev_summary *s, size_
         put_doubles(t, "x", s->slots[i].x, dim);
         if (s->slots[i].has_reward)
             ld_text_put_number(t, "reward", s->slots[i].reward);
+        if (s->slots[i].has_reward && s->slots[i].halvings > 0)
+            ld_text_put_number(t, "halvings", s->slots[i].halvings);
         ld_text_lit(t, "}");
     }
     ld_text_lit(t, "]");
@@ -142,6 +149,28 @@ static void put_arms(struct ld_text *t, const struct kb_ev_summary *s, uint32_t 
     ld_text_lit(t, "]");
 }
 
+static void put_time(struct ld_text *t, const char *name, int64_t ms)
+{
+    char at[32];
+
+    ld_format_time(ms, at);
+    ld_text_put_string(t, name, at);
+}
+
+static void put_forgetting(struct ld_text *t, const struct kb_ev_totals *totals)
+{
+    if (!totals->decay.has_begun)
+        return;
+    ld_text_key(t, "forgetting");
+    ld_text_lit(t, "{");
+    ld_text_put_number(t, "halvings", totals->decay.base);
+    ld_text_put_count(t, "events", totals->decay.steps);
+    put_time(t, "first", totals->decay.first_ms);
+    put_time(t, "latest", totals->decay.last_ms);
+    ld_text_put_number(t, "observations", totals->n_learned);
+    ld_text_lit(t, "}");
+}
+
 static void put_end(struct ld_text *t, const struct kb_ev_totals *totals)
 {
     ld_text_put_count(t, "decided", totals->decided);
@@ -153,6 +182,7 @@ static void put_end(struct ld_text *t, const struct kb_ev_totals *totals)
     ld_text_put_number(t, "square_sum", totals->square_sum);
     ld_text_put_count(t, "reset_rows", totals->reset_rows);
     ld_text_put_number(t, "reset_observations", totals->reset_count);
+    put_forgetting(t, totals);
 }
 
 void ld_text_summary(struct ld_text *t, const struct kb_ev_summary *s, uint32_t context_dim, uint32_t arm_dim,

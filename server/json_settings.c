@@ -195,12 +195,14 @@ static void follow_lambda(const json_t *representation, struct ld_settings *out)
         out->spec.repr.mu = out->spec.repr.lambda;
 }
 
-/* Bounds over a dictionary cannot be had of rewards that change (spec.c): who asks for those without naming a
- * confidence rule gets `fixed`, and who names one is told. */
-static void follow_aggregation(const json_t *object, struct ld_settings *out)
+/* Bounds cannot be had of rewards that change, over a dictionary, or that are forgotten (spec.c): who asks for that
+ * without naming a confidence rule gets `fixed` where bounds are for reading only, and who names one is told. */
+static void follow_bookkeeping(const json_t *object, struct ld_settings *out)
 {
-    if (json_object_get(json_object_get(object, "confidence"), "type") == NULL &&
-        out->spec.aggregation != KB_AGG_FIRST && out->spec.conf.score == KB_SCORE_FIXED)
+    const bool is_asked = out->spec.aggregation != KB_AGG_FIRST || out->spec.forgetting.type != KB_FORGET_NONE;
+
+    if (json_object_get(json_object_get(object, "confidence"), "type") == NULL && is_asked &&
+        out->spec.conf.score == KB_SCORE_FIXED)
         kb_spec_drop_unserved_confidence(&out->spec);
 }
 
@@ -274,7 +276,7 @@ void ld_in_settings(struct ld_in *in, const struct json_t *v, struct ld_settings
     read_group(in, "", v, out);
     if (ld_in_done(in) != 0)
         return;
-    follow_aggregation(v, out);
+    follow_bookkeeping(v, out);
     enum kb_err rc = kb_spec_check(&out->spec, &msg);
     if (rc == KB_OK)
         rc = check_retention(out, &msg);

@@ -162,13 +162,15 @@ static void read_points(struct part *p)
     points->count = read_doubles(p, "count", points->n);
     points->sum = read_doubles(p, "sum", points->n);
     points->x = read_doubles(p, "x", points->n * (p->context_dim + p->arm_dim));
+    if (json_object_get(p->line, "halvings") != NULL)
+        points->halvings = read_doubles(p, "halvings", points->n);
     if (points->n == 0)
         ld_in_fault(p->in, "user", "expected one point or more");
 }
 
 static void read_slot(struct part *p, const json_t *v, struct kb_ev_open_slot *out)
 {
-    static const char *const names[] = {"arm", "x", "reward", NULL};
+    static const char *const names[] = {"arm", "x", "reward", "halvings", NULL};
 
     if (!ld_in_object(p->in, v, names))
         return;
@@ -176,6 +178,7 @@ static void read_slot(struct part *p, const json_t *v, struct kb_ev_open_slot *o
     out->x = ld_in_vector(p->in, v, "x", p->context_dim + p->arm_dim, true);
     out->has_reward = json_object_get(v, "reward") != NULL;
     out->reward = ld_in_number(p->in, v, "reward", 0, false);
+    out->halvings = ld_in_number(p->in, v, "halvings", 0, false);
 }
 
 static void read_decision(struct part *p)
@@ -242,6 +245,26 @@ static void read_arms(struct part *p)
     p->out->n_arms = n;
 }
 
+/* Left out where nothing was learned. */
+static void read_forgetting(struct part *p, struct kb_ev_totals *t)
+{
+    static const char *const names[] = {"halvings", "events", "first", "latest", "observations", NULL};
+    const json_t *v = json_object_get(p->line, "forgetting");
+
+    if (v == NULL)
+        return;
+    const size_t mark = ld_in_key(p->in, "forgetting");
+    if (ld_in_object(p->in, v, names)) {
+        t->decay.has_begun = true;
+        t->decay.base = ld_in_number(p->in, v, "halvings", 0, true);
+        t->decay.steps = ld_in_whole(p->in, v, "events", 0, MAX_COUNT, 0, true);
+        t->decay.first_ms = ld_in_time(p->in, v, "first");
+        t->decay.last_ms = ld_in_time(p->in, v, "latest");
+        t->n_learned = ld_in_number(p->in, v, "observations", 0, true);
+    }
+    ld_in_leave(p->in, mark);
+}
+
 static void read_end(struct part *p)
 {
     struct kb_ev_totals *t = &p->out->totals;
@@ -255,6 +278,7 @@ static void read_end(struct part *p)
     t->square_sum = ld_in_number(p->in, p->line, "square_sum", 0, true);
     t->reset_rows = ld_in_whole(p->in, p->line, "reset_rows", 0, MAX_COUNT, 0, true);
     t->reset_count = ld_in_number(p->in, p->line, "reset_observations", 0, true);
+    read_forgetting(p, t);
 }
 
 /* ---- the table of parts ------------------------------------------------------------------------------------ */
@@ -270,12 +294,12 @@ static const struct row {
                         "configuration"}},
     [KB_PART_USERS] = {read_users, {COMMON, "users", "squares"}},
     [KB_PART_GRAPH] = {read_graph, {COMMON, "nodes", "edges"}},
-    [KB_PART_POINTS] = {read_points, {COMMON, "user", "arm", "level", "event", "count", "sum", "x"}},
+    [KB_PART_POINTS] = {read_points, {COMMON, "user", "arm", "level", "event", "count", "sum", "x", "halvings"}},
     [KB_PART_DECISION] = {read_decision, {COMMON, "decision", "user", "arm", "expires_at", "deferred", "level", "slots"}},
     [KB_PART_ARMS] = {read_arms, {COMMON, "arms"}},
     [KB_PART_END] = {read_end,
                      {COMMON, "decided", "rewarded", "observed", "expired", "late", "reward_sum", "square_sum",
-                      "reset_rows", "reset_observations"}},
+                      "reset_rows", "reset_observations", "forgetting"}},
 };
 
 void ld_in_summary(struct ld_in *in, const struct json_t *line, uint32_t context_dim, uint32_t arm_dim,

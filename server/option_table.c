@@ -39,6 +39,8 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
      "multiply-adds that a change of a model may take at once; more is done in the background"},
     {"memory-cap", "BYTES", LD_OPTION_SIZE, FIELD(memory_cap), 0, 1ull << 50, "0",
      "memory of tenants beyond which idle ones are closed until their next request; 0: none"},
+    {"tenant-quota", "BYTES", LD_OPTION_SIZE, FIELD(tenant_quota), 0, 1ull << 50, "0",
+     "memory of one tenant's model; what would take more is refused with 507; 0: none"},
     {"open-all", NULL, LD_OPTION_FLAG, FIELD(is_opening_all), 0, 1, "false",
      "open every tenant at start, and refuse to start when one cannot be opened"},
     {"verify", NULL, LD_OPTION_FLAG, FIELD(is_verifying), 0, 1, "false",

@@ -97,7 +97,7 @@ static enum kb_err redact_graph(struct ld_redactor *r, struct ld_doc *doc, struc
 struct columns {
     uint32_t *user, *arm, *level;
     uint64_t *event;
-    double *count, *sum, *x;
+    double *count, *sum, *x, *halvings;
 };
 
 static bool make_columns(struct ld_doc *doc, size_t n, size_t dim, struct columns *c)
@@ -108,9 +108,10 @@ static bool make_columns(struct ld_doc *doc, size_t n, size_t dim, struct column
                           .event = ld_doc_alloc(doc, n, sizeof *c->event),
                           .count = ld_doc_alloc(doc, n, sizeof *c->count),
                           .sum = ld_doc_alloc(doc, n, sizeof *c->sum),
-                          .x = ld_doc_alloc(doc, n * dim + 1, sizeof *c->x)};
+                          .x = ld_doc_alloc(doc, n * dim + 1, sizeof *c->x),
+                          .halvings = ld_doc_alloc(doc, n, sizeof *c->halvings)};
     return c->user != NULL && c->arm != NULL && c->level != NULL && c->event != NULL && c->count != NULL &&
-           c->sum != NULL && c->x != NULL;
+           c->sum != NULL && c->x != NULL && c->halvings != NULL;
 }
 
 static void keep_point(const struct ld_redactor *r, const struct kb_ev_points *p, size_t i, size_t dim,
@@ -122,20 +123,24 @@ static void keep_point(const struct ld_redactor *r, const struct kb_ev_points *p
     c->event[at] = p->event[i];
     c->count[at] = p->count[i];
     c->sum[at] = p->sum[i];
+    c->halvings[at] = p->halvings != NULL ? p->halvings[i] : 0;
     if (dim > 0)
         memcpy(c->x + at * dim, p->x + i * dim, dim * sizeof *c->x);
 }
 
+/* Sums that have been forgotten in part say nothing of the totals. */
 static enum kb_err note_point(struct ld_redactor *r, const struct kb_ev_points *p, size_t i)
 {
     struct ld_gone *gone = NULL;
 
+    r->n_events++;
+    if (p->halvings != NULL)
+        return KB_OK;
     if (find_gone(r, p->arm[i], &gone) != KB_OK)
         return KB_ENOMEM;
     gone->rewarded += (uint64_t)p->count[i];
     gone->reward_sum += p->sum[i];
     r->reward_sum += p->sum[i];
-    r->n_events++;
     return KB_OK;
 }
 
@@ -161,7 +166,8 @@ static enum kb_err redact_points(struct ld_redactor *r, struct ld_doc *doc, stru
                                          .event = c.event,
                                          .count = c.count,
                                          .sum = c.sum,
-                                         .x = c.x};
+                                         .x = c.x,
+                                         .halvings = p->halvings != NULL ? c.halvings : NULL};
     if (n == 0)
         ev->type = KB_EV_REDACTED;
     return KB_OK;

@@ -313,10 +313,7 @@ bool ld_tenant_is_failing(const struct ld_tenant *t)
 /* The writer's: the engine stands still under it. */
 void ld_tenant_weigh(struct ld_tenant *t)
 {
-    struct kb_engine_counts counts;
-
-    kb_engine_counts(t->engine, &counts);
-    atomic_store(&t->bytes, sizeof *t + counts.bytes + ld_store_memory(t->store) +
+    atomic_store(&t->bytes, sizeof *t + kb_engine_bytes(t->engine) + ld_store_memory(t->store) +
                                 t->batch.cap * sizeof *t->batch.entry + t->batch.cap_rows * sizeof *t->batch.row);
 }
 

@@ -83,6 +83,7 @@ struct ld_world {
     bool verify_on_start;     /* compare the snapshot's digest with a fresh fold, whenever a tenant is opened */
     bool open_on_start;       /* every tenant, and not at its first use */
     size_t memory_cap;        /* of all tenants together: beyond it idle ones are closed; 0: none */
+    size_t tenant_quota;      /* bytes of one tenant's model, beyond which what would take more is refused; 0: none */
     double inline_work;       /* multiply-adds that a change of the model may take in the writer's turn */
 };
 

@@ -8,6 +8,7 @@
 The server reaches the sketch by growing Cholesky factors; here it is an eigendecomposition of the served dictionary,
 so that agreement means something.
 """
+import datetime
 import math
 
 import numpy as np
@@ -212,19 +213,19 @@ class Model:
     def diag(self, s):
         return np.array([self.gram([p], [p])[0, 0] for p in s])
 
-    def exact(self, history, query):
-        """mean, sd of the query points given history [(point, reward)]."""
+    def exact(self, history, query, weight=None):
+        """mean, sd of the query points given history [(point, reward)], each with noise ridge / weight."""
         prior = self.diag(query)
         if not history:
             return np.zeros(len(query)), np.sqrt(prior)
         past, y = [h[0] for h in history], np.array([h[1] for h in history])
-        k = self.gram(past, past) + self.ridge * np.eye(len(past))
+        k = self.gram(past, past) + self.ridge * np.diag(1 / (np.ones(len(past)) if weight is None else np.asarray(weight)))
         cross = self.gram(past, query)
         solved = np.linalg.solve(k, np.column_stack([y, cross]))
         return cross.T @ solved[:, 0], np.sqrt(np.maximum(0.0, prior - (cross * solved[:, 1:]).sum(axis=0)))
 
-    def sketch(self, dictionary, history, query):
-        """mean, sd by EK Prop. 4.2 from the dictionary's points and the whole history."""
+    def sketch(self, dictionary, history, query, weight=None):
+        """mean, sd by EK Prop. 4.2 from the dictionary's points and the whole history, weighted."""
         prior = self.diag(query)
         if not dictionary:
             return np.zeros(len(query)), np.sqrt(prior)
@@ -233,8 +234,9 @@ class Model:
         z = root.T @ self.gram(dictionary, [h[0] for h in history])
         y = np.array([h[1] for h in history])
         zq = root.T @ self.gram(dictionary, query)
-        v = z @ z.T + self.ridge * np.eye(len(dictionary))
-        mean = zq.T @ np.linalg.solve(v, z @ y)
+        w = np.ones(len(history)) if weight is None else np.asarray(weight)
+        v = (z * w) @ z.T + self.ridge * np.eye(len(dictionary))
+        mean = zq.T @ np.linalg.solve(v, z @ (w * y))
         residual = np.maximum(0.0, prior - (zq * zq).sum(axis=0))
         return mean, np.sqrt(residual + self.ridge * (zq * np.linalg.solve(v, zq)).sum(axis=0))
 
@@ -265,6 +267,26 @@ def history(events):
         elif ev["type"] == "expired" and "reward" in ev:
             out.append((slots[ev["decision"], None], ev["reward"]))
     return out
+
+
+def at(event):
+    """The time of a log line in milliseconds."""
+    return round(datetime.datetime.fromisoformat(event["at"].replace("Z", "+00:00")).timestamp() * 1000)
+
+
+def weights(events, forgetting):
+    """What is left of each entry of history(events), as of the last learning event; and the halvings since the first one."""
+    halvings, out, last = 0.0, [], None
+    for ev in events:
+        if not (ev["type"] in ("rewarded", "observed") or (ev["type"] == "expired" and "reward" in ev)):
+            continue
+        if last is not None and forgetting["type"] == "discount":
+            halvings -= np.log2(forgetting["discount"])
+        elif last is not None and forgetting["type"] == "half_life":
+            halvings += max(0, at(ev) - last) / 1000 / forgetting["half_life_s"]
+        last = at(ev) if last is None else max(last, at(ev))
+        out.append(halvings)
+    return [2.0 ** (h - halvings) for h in out], halvings
 
 
 def follow_catalogue(catalogue, ev):

@@ -15,6 +15,11 @@ REFUSED = [
     ({"user_kernel": {"type": "heat"}}, "/user_kernel/population"),  # the default row has one
     ({"user_kernel": {"power": 4, "rho": 1e-6, "population": 0}}, "/user_kernel/power"),
     ({"pending": "hallucinate"}, "/pending"),
+    *[({"confidence": {"type": kind}, "representation": {"type": representation}, "forgetting": {"type": forgetting}}, "/forgetting/type")
+      for kind, representation in (("cmm", "kors"), ("ek_plus", "threshold"), ("bkb", "bbkb"), ("lk", "exact"), ("amm", "exact"))
+      for forgetting in ("discount", "half_life")],
+    ({"algorithm": "sup-kernel-ucb", "arm_dim": 1, "forgetting": {"type": "discount"}}, "/forgetting/type"),
+    ({"algorithm": "cmm-ucb", "forgetting": {"type": "half_life"}}, "/forgetting/type"),  # its bounds decide: they are not dropped
     *[({"confidence": {"type": kind}, "representation": {"type": representation}}, "/confidence/type")
       for kind in ("lk", "ay", "igp") for representation in ("kors", "threshold", "bkb", "bbkb")],
     *[({"confidence": {"type": kind}, "representation": {"type": representation}, "aggregation": aggregation}, "/aggregation")
@@ -54,6 +59,7 @@ def test_what_is_not_supported_is_refused_by_field(fixed, configuration, pointer
 def test_the_defaults_spelled_out_are_accepted(fixed):
     for configuration in ({"user_kernel": {"power": 1, "tau": 1, "k": 8, "lengthscale": "median", "bandwidth": "median", "features": 256, "refresh": 200,
                                            "min_observations": 5}}, {"confidence": {"type": "fixed", "norm_bound": "auto"}}, {"pending": "ignore"},
+                          {"forgetting": {"type": "none", "discount": 0.999, "half_life_s": 86400}},
                           {"arm_kernel": {"type": "delta"}}, {"context_kernel": {"type": "ones"}}, {"default_reward": None}):
         fixed.call("PUT", "/tenants/spelled", configuration, expect=(200, 201))
 

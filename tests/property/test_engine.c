@@ -149,7 +149,7 @@ static size_t n_presets(void)
 }
 
 /* Models that no preset has by itself, walked behind the presets. */
-#define N_EXTRA 7
+#define N_EXTRA 13
 
 /* Bounds over a dictionary: of the beginning, and taken over from an exact model that outgrows its limit. */
 static struct kb_spec bounded_spec(bool is_handed_over)
@@ -178,10 +178,34 @@ static struct kb_spec resampled_over_graph(bool is_batched)
     return spec;
 }
 
+/* Models that forget, quickly: every representation, by events and by time, with rewards that change later. A
+ * millisecond passes with each decision. */
+static struct kb_spec forgetful_spec(size_t i)
+{
+    static const enum kb_repr_type reprs[] = {KB_REPR_EXACT, KB_REPR_THRESHOLD, KB_REPR_KORS, KB_REPR_BBKB};
+    struct kb_spec spec;
+
+    ck_assert_int_eq(kb_spec_preset(&spec, "lk-gp-ucb", 2, 3), KB_OK);
+    spec.repr.type = reprs[i % 4];
+    spec.conf.type = KB_CONF_FIXED;
+    spec.conf.beta = 2;
+    spec.forgetting.type = i % 2 == 0 ? KB_FORGET_DISCOUNT : KB_FORGET_HALF_LIFE;
+    spec.forgetting.discount = 0.95;
+    spec.forgetting.half_life_s = 0.01;
+    spec.aggregation = (enum kb_aggregation)((i + 1) % KB_AGG_N);
+    if (i == 4)
+        spec.forgetting.discount = 0.01; /* exact, and next to nothing is left of the last event but one */
+    if (i == 5)
+        spec.user_kernel.type = KB_USER_MMD, spec.user_kernel.refresh = 13, spec.user_kernel.min_observations = 2;
+    return spec;
+}
+
 static struct kb_spec extra_spec(size_t i)
 {
     struct kb_spec spec;
 
+    if (i >= 7)
+        return forgetful_spec(i - 7);
     if (i >= 5)
         return resampled_over_graph(i == 6);
     if (i >= 3)

@@ -32,15 +32,21 @@ static void counting_free(void *ptr)
 
 static const struct kb_alloc_hook counting = {counting_realloc, counting_free};
 
-/* Growing dictionary, dictionary by chance, all points. */
+/* Growing dictionary, dictionary by chance, all points; and the same where all three forget. */
 static const char *const presets[] = {"laplaced", "ek-ucb", "lk-gp-ucb"};
+#define N_PRESETS 3u
 
 static struct kb_engine *open_engine(size_t which, uint64_t *seq)
 {
     struct kb_engine *e;
     struct kb_spec spec;
     ck_assert_int_eq(kb_engine_new(&e), KB_OK);
-    ck_assert_int_eq(kb_spec_preset(&spec, presets[which], 2, 0), KB_OK);
+    ck_assert_int_eq(kb_spec_preset(&spec, presets[which % N_PRESETS], 2, 0), KB_OK);
+    if (which >= N_PRESETS) {
+        spec.conf.type = KB_CONF_FIXED;
+        spec.forgetting.type = KB_FORGET_DISCOUNT;
+        spec.forgetting.discount = 0.98;
+    }
     spec.context_kernel.lengthscale = 0.3;
     spec.repr.max_dictionary = 100;
     spec.repr.exact_limit = 2000;
@@ -410,10 +416,10 @@ int main(void)
     Suite *s = suite_create("engine_grow");
     TCase *tc = tcase_create("engine_grow");
     const int n = (int)(sizeof presets / sizeof presets[0]);
-    tcase_add_loop_test(tc, nothing_is_allocated_or_freed_where_readers_wait, 0, n);
-    tcase_add_loop_test(tc, a_batch_that_is_taken_back_moves_nothing, 0, n);
+    tcase_add_loop_test(tc, nothing_is_allocated_or_freed_where_readers_wait, 0, 2 * n);
+    tcase_add_loop_test(tc, a_batch_that_is_taken_back_moves_nothing, 0, 2 * n);
     tcase_add_test(tc, rows_that_are_held_stay_where_they_were);
-    tcase_add_loop_test(tc, a_snapshot_is_of_its_moment, 0, n);
+    tcase_add_loop_test(tc, a_snapshot_is_of_its_moment, 0, 2 * n);
     tcase_add_loop_test(tc, a_large_change_equals_many_small_ones, 0, 2);
     tcase_set_timeout(tc, 60);
     suite_add_tcase(s, tc);

@@ -37,7 +37,7 @@ static size_t run(struct kbt_world *w, size_t late)
         }
         /* the arrays may have moved; the rows in them have not */
         view.user = w->history.user, view.arm = w->history.arm, view.level = w->history.level;
-        view.x = w->history.x;
+        view.x = w->history.x, view.halvings = w->history.halvings;
         kbt_world_end(w, &view);
         free(view.count);
         free(view.sum);

@@ -14,7 +14,7 @@
 #define N_USERS 9
 #define N_ARMS 5
 #define N_STEPS 90
-#define N_EXTRA 4 /* models that no preset has by itself */
+#define N_EXTRA 7 /* models that no preset has by itself */
 
 static double number(uint64_t seed, uint64_t i)
 {
@@ -131,6 +131,14 @@ static struct kb_spec spec_of(size_t i)
         return spec;
     }
     i -= n_presets();
+    if (i >= 4) { /* models that forget, with corrections */
+        ck_assert_int_eq(kb_spec_preset(&spec, i == 4 ? "coop-kernel-ucb" : "ek-ucb", 2, 3), KB_OK);
+        spec.forgetting.type = i == 5 ? KB_FORGET_HALF_LIFE : KB_FORGET_DISCOUNT;
+        spec.forgetting.discount = 0.9;
+        spec.forgetting.half_life_s = 0.01;
+        spec.aggregation = i == 6 ? KB_AGG_SUM : KB_AGG_LAST;
+        return spec;
+    }
     ck_assert_int_eq(kb_spec_preset(&spec, i == 1 ? "laplaced" : i == 3 ? "cmm-ucb" : "coop-kernel-ucb", 2, 3), KB_OK);
     spec.aggregation = i == 3 ? KB_AGG_FIRST : KB_AGG_LAST;
     if (i == 1 || i == 3)

@@ -760,10 +760,53 @@ START_TEST(a_deleted_tenant_answers_404_and_takes_its_files_along)
 }
 END_TEST
 
+/* ---- quota ---------------------------------------------------------------------------------------------- */
+
+#define QUOTA (1u << 20)
+
+START_TEST(what_would_take_memory_beyond_the_quota_is_refused_and_changes_nothing)
+{
+    struct fixture f;
+    int n = 0, status = 200;
+    char json[128];
+
+    fixture_world(&f);
+    f.world.tenant_quota = QUOTA;
+    f.settings = fixture_settings("{\"algorithm\":\"ucb\"}");
+    fixture_start(&f);
+    struct ld_op *op = NULL;
+    for (; n < 100000 && status == 200; n++) {
+        ld_op_free(op);
+        snprintf(json, sizeof json, "{\"user\":\"u%d\",\"arm\":\"a\",\"reward\":1}", n);
+        op = op_observe(f.t, json, false);
+        status = settle_op(f.t, op);
+    }
+    ck_assert_int_eq(status, 507);
+    ck_assert_msg(strstr(op->problem.detail, "1048576") != NULL, "%s", op->problem.detail);
+    ld_op_free(op);
+    const uint64_t digest = digest_of(f.t);
+    const size_t bytes = kb_engine_bytes(ld_tenant_read_lock(f.t, NULL));
+    ld_tenant_read_unlock(f.t);
+    ck_assert_uint_le(bytes, QUOTA);
+    expect_status(f.t, op_observe(f.t, json, false), 507);
+    expect_status(f.t, op_arms(f.t, "{\"arms\":[\"b\",\"c\"]}"), 200); /* arms are few: there is room for them */
+    ck_assert(digest_of(f.t) != digest);
+    /* What is known goes on: it takes nothing. */
+    expect_status(f.t, op_observe(f.t, "{\"user\":\"u1\",\"arm\":\"a\",\"reward\":0}", false), 200);
+    expect_status(f.t, op_select(f.t, "{\"user\":\"u1\",\"candidates\":[\"a\",\"b\"],\"dry_run\":true}", "x"), 200);
+    fixture_restart(&f);
+    expect_status(f.t, op_observe(f.t, json, false), 507);
+    f.world.tenant_quota = 0;
+    expect_status(f.t, op_observe(f.t, json, false), 200);
+    fixture_close(&f);
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN(
-        "commit", a_batch_of_selects_and_rewards_equals_one_by_one, ops_of_one_turn_share_one_commit,
+        "commit", what_would_take_memory_beyond_the_quota_is_refused_and_changes_nothing,
+        a_batch_of_selects_and_rewards_equals_one_by_one, ops_of_one_turn_share_one_commit,
         what_comes_while_others_are_staged_shares_their_commit, a_turn_takes_no_more_than_its_share,
         a_reward_behind_its_decision_in_one_turn_is_applied, a_full_queue_refuses_at_once, open_decisions_are_bounded,
         a_named_select_is_answered_once_and_for_all, an_id_that_the_server_gave_is_refused_to_callers,

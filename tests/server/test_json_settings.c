@@ -87,7 +87,8 @@ START_TEST(every_field_can_be_overridden)
         "\"max_dictionary\":77,\"exact_limit\":99},"
         "\"confidence\":{\"type\":\"fixed\",\"beta\":1.5,\"norm_bound\":4,\"noise\":0.2,\"delta\":0.05,"
         "\"form\":\"split\",\"score\":\"fixed\"},"
-        "\"rule\":{\"type\":\"thompson\",\"epsilon\":0.125},\"pending\":\"ignore\",\"reward_window_s\":0.25,"
+        "\"rule\":{\"type\":\"thompson\",\"epsilon\":0.125},"
+        "\"forgetting\":{\"type\":\"half_life\",\"discount\":0.75,\"half_life_s\":90.5},\"pending\":\"ignore\",\"reward_window_s\":0.25,"
         "\"default_reward\":-1,\"aggregation\":\"last\",\"durability\":\"relaxed\",\"seed\":9007199254740991}");
     const struct kb_spec *p = &s.spec;
     ck_assert(p->user_kernel.type == KB_USER_LAPLACIAN && p->user_kernel.rho == 0.25);
@@ -103,6 +104,8 @@ START_TEST(every_field_can_be_overridden)
     ck_assert(p->conf.beta == 1.5 && p->conf.norm_bound == 4 && p->conf.noise == 0.2 && p->conf.delta == 0.05);
     ck_assert(p->conf.form == KB_SKETCH_SPLIT && p->conf.score == KB_SCORE_FIXED && !p->conf.is_mixture);
     ck_assert(p->rule.type == KB_RULE_THOMPSON && p->rule.epsilon == 0.125);
+    ck_assert(p->forgetting.type == KB_FORGET_HALF_LIFE && p->forgetting.discount == 0.75);
+    ck_assert(p->forgetting.half_life_s == 90.5);
     ck_assert(p->reward_window_ms == 250 && p->has_default_reward && p->default_reward == -1);
     ck_assert(p->aggregation == KB_AGG_LAST && s.is_relaxed && p->seed == 9007199254740991u);
     assert_round_trip(&s);
@@ -221,7 +224,7 @@ START_TEST(the_written_form_has_every_field_of_the_contract)
     static const char *const names[] = {
         "algorithm",       "context_dim",    "arm_dim",     "user_kernel", "context_kernel",
         "arm_kernel",      "representation", "confidence",  "rule",        "pending",
-        "reward_window_s", "default_reward", "aggregation", "durability",  "seed",
+        "forgetting",      "reward_window_s", "default_reward", "aggregation", "durability",  "seed",
         "retention"};
     struct ld_settings s = settings_of("{\"arm_dim\":2,\"arm_kernel\":{\"lengthscale\":\"median\"}}");
     size_t n;
@@ -252,7 +255,7 @@ START_TEST(parameters_in_force_show_the_lengthscale)
     json_t *v = json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL);
     ck_assert_msg(v != NULL, "%s", text);
     const json_t *parameters = json_object_get(v, "parameters");
-    ck_assert_uint_eq(json_object_size(parameters), 6);
+    ck_assert_uint_eq(json_object_size(parameters), 7);
     ck_assert(json_real_value(json_object_get(json_object_get(parameters, "arm_kernel"), "lengthscale")) == 0.75);
     ck_assert_str_eq(json_string_value(json_object_get(json_object_get(parameters, "representation"), "type")),
                      "exact");

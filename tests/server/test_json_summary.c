@@ -32,6 +32,7 @@ static void fold(struct kb_engine *e, struct kb_event ev, uint64_t seq)
     struct kb_errmsg msg = {.text = ""};
 
     ev.seq = seq;
+    ev.at_ms = 1795255200123 + 7777777 * (int64_t)seq;
     ck_assert_msg(kb_engine_fold(e, &ev, &msg) == KB_OK, "%s %s", msg.pointer, msg.text);
 }
 
@@ -51,6 +52,10 @@ static struct ld_settings settings_of(uint64_t key)
     ck_assert_int_eq(kb_spec_preset(&settings.spec, key % 2 ? "lk-gp-ucb" : "coop-kernel-ucb", CONTEXT_DIM, ARM_DIM),
                      KB_OK);
     settings.spec.aggregation = KB_AGG_LAST;
+    settings.spec.conf.type = KB_CONF_FIXED;
+    settings.spec.forgetting.type = (enum kb_forgetting_type)(key % KB_FORGET_N);
+    settings.spec.forgetting.discount = 1.0 / 3;
+    settings.spec.forgetting.half_life_s = 1e5 / 3;
     return settings;
 }
 

@@ -35,6 +35,7 @@ static const struct {
     {kb_conf_name, kb_conf_from_name, KB_CONF_N},
     {kb_rule_name, kb_rule_from_name, KB_RULE_N},
     {kb_aggregation_name, kb_aggregation_from_name, KB_AGG_N},
+    {kb_forgetting_name, kb_forgetting_from_name, KB_FORGET_N},
 };
 
 START_TEST(names_and_values_are_each_others_inverse)
@@ -162,6 +163,8 @@ START_TEST(numbers_out_of_range_are_named)
         {&s.conf.noise, "/confidence/noise", 0, INFINITY},
         {&s.conf.delta, "/confidence/delta", 0, 1},
         {&s.rule.epsilon, "/rule/epsilon", -0.01, 1.01},
+        {&s.forgetting.discount, "/forgetting/discount", 0, 1},
+        {&s.forgetting.half_life_s, "/forgetting/half_life_s", 0.0009, 1.1e9},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         const double good = *fields[i].field, bad[] = {fields[i].below, fields[i].above, (double)NAN};
@@ -423,6 +426,28 @@ START_TEST(a_ball_over_a_dictionary_needs_rewards_that_stay_as_they_were_told)
 }
 END_TEST
 
+/* Bounds count every reward in full and elimination is for good: what forgets acts on mean and sd alone. */
+START_TEST(what_forgets_needs_confidence_fixed_and_no_elimination)
+{
+    for (int conf = 0; conf < KB_CONF_N; conf++) {
+        for (int forgetting = KB_FORGET_NONE; forgetting < KB_FORGET_N; forgetting++) {
+            struct kb_spec s = preset("lk-gp-ucb", 2, 3);
+            s.conf.type = (enum kb_conf_type)conf;
+            s.forgetting.type = (enum kb_forgetting_type)forgetting;
+            if (forgetting != KB_FORGET_NONE && conf != KB_CONF_FIXED)
+                expect_refused(&s, KB_EUNSUPPORTED, "/forgetting/type");
+            else
+                ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+            kb_spec_drop_unserved_confidence(&s);
+            ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+        }
+    }
+    struct kb_spec sup = preset("sup-kernel-ucb", 2, 3);
+    sup.forgetting.type = KB_FORGET_HALF_LIFE;
+    expect_refused(&sup, KB_EUNSUPPORTED, "/forgetting/type");
+}
+END_TEST
+
 START_TEST(the_graph_baselines_are_what_the_paper_says)
 {
     struct kb_spec gob = preset("gob-lin", 0, 3), graph = preset("graph-ucb", 0, 3);
@@ -581,6 +606,12 @@ START_TEST(digest_sees_each_setting)
     b = a;
     b.context_kernel.degree++;
     ck_assert_uint_ne(kb_spec_digest(&b, 1), digest);
+    b = a;
+    b.forgetting.type = KB_FORGET_DISCOUNT;
+    ck_assert_uint_ne(kb_spec_digest(&b, 1), digest);
+    b = a;
+    b.forgetting.half_life_s = 1;
+    ck_assert_uint_ne(kb_spec_digest(&b, 1), digest);
 }
 END_TEST
 
@@ -596,6 +627,7 @@ int main(void)
         user_kernels_read_their_own_parameters_only, the_graph_baselines_are_what_the_paper_says,
         median_wants_a_kernel_with_a_lengthscale, rules_that_need_the_exact_posterior_are_refused_on_dictionaries,
         a_ball_over_a_dictionary_needs_rewards_that_stay_as_they_were_told,
+        what_forgets_needs_confidence_fixed_and_no_elimination,
         rules_that_read_a_spectrum_make_another_model_than_those_that_do_not,
         resampled_models_differ_by_what_their_draw_reads, a_rule_that_learns_by_levels_needs_exact_and_fixed,
         levels_make_another_model, only_what_moves_a_kernel_value_or_a_feature_makes_another_model,
