@@ -23,7 +23,7 @@ struct ld_redactor {
     uint64_t n_users, n_arms; /* read so far */
     struct ld_gone *gone;     /* [cap_gone] by arm */
     size_t cap_gone;
-    double reward_sum, square;
+    double reward_sum, n_learned, square;
 };
 
 void ld_redactor_open(struct ld_redactor *r, const char *user);

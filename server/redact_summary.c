@@ -141,6 +141,7 @@ static enum kb_err note_point(struct ld_redactor *r, const struct kb_ev_points *
     gone->rewarded += (uint64_t)p->count[i];
     gone->reward_sum += p->sum[i];
     r->reward_sum += p->sum[i];
+    r->n_learned += p->count[i];
     return KB_OK;
 }
 
@@ -221,6 +222,7 @@ static enum kb_err redact_end(struct ld_redactor *r, struct ld_doc *doc, struct 
     if (copy == NULL)
         return KB_ENOMEM;
     copy->totals.reward_sum -= r->reward_sum;
+    copy->totals.n_learned = copy->totals.n_learned > r->n_learned ? copy->totals.n_learned - r->n_learned : 0;
     copy->totals.square_sum = copy->totals.square_sum > r->square ? copy->totals.square_sum - r->square : 0;
     return KB_OK;
 }
