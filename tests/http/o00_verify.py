@@ -153,6 +153,7 @@ def test_files_of_a_stopped_server_are_verified_and_left_alone(boot):
     assert all(0 < r["snapshot_seq"] < r["seq"] for r in rows if r["tenant"] != "default")
     assert len(offline(server, "two")[0].splitlines()) == 1
     server.start()
+    assert {t: Client(server).digest(t) for t in digests} == digests  # each is open now, so that the stop closes its file
     assert server.terminate() == 0
     before = files(server)
     offline(server)
