@@ -5,7 +5,7 @@
  * A real server (PROGRAM) on real files (below FOLDER, which must not exist) is filled over HTTP with EVENTS distinct
  * observations, and asked for a dictionary of about 512 points over them. Then, SECONDS each:
  *
- *   start    SIGTERM and a start: seconds until the server answers and is ready
+ *   start    SIGTERM and a start: seconds until the server is ready, and its first decision, which opens the tenant
  *   idle     closed loops of decisions alone: two connections durable, one dry (computed and answered, not recorded)
  *   load     the same, while another connection teaches: decisions with their rewards, and one observation in twenty at
  * a place that nobody has seen, which enters the dictionary by a sweep over the whole history; meanwhile the catalogue
