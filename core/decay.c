@@ -26,24 +26,26 @@ double kb_decay_unit(double halvings)
     return floor(halvings / KB_DECAY_STEP) * KB_DECAY_STEP;
 }
 
-/* The first event has nothing to forget. */
-void kb_decay_step(struct kb_decay *d, int64_t at_ms)
+/* The first event has nothing to forget. Each type counts what it reads, so that two logs which differ in nothing else
+ * come to the same state. */
+void kb_decay_step(struct kb_decay *d, const struct kb_forgetting_spec *f, int64_t at_ms)
 {
-    if (!d->has_begun) {
-        d->has_begun = true;
-        d->first_ms = d->last_ms = at_ms;
+    const bool is_first = !d->has_begun;
+
+    if (f->type == KB_FORGET_NONE)
         return;
-    }
-    d->steps++;
-    if (at_ms > d->last_ms)
+    d->has_begun = true;
+    if (f->type == KB_FORGET_DISCOUNT)
+        d->steps += !is_first;
+    else if (is_first)
+        d->first_ms = d->last_ms = at_ms;
+    else if (at_ms > d->last_ms)
         d->last_ms = at_ms;
 }
 
 void kb_decay_change(struct kb_decay *d, const struct kb_forgetting_spec *from)
 {
-    d->base = kb_decay_halvings(d, from);
-    d->steps = 0;
-    d->first_ms = d->last_ms;
+    *d = (struct kb_decay){.base = kb_decay_halvings(d, from)};
 }
 
 /* What a type does not read does not tell two of them apart. */
@@ -54,6 +56,11 @@ bool kb_forgetting_is_same(const struct kb_forgetting_spec *a, const struct kb_f
     if (a->type == KB_FORGET_DISCOUNT)
         return a->discount == b->discount;
     return a->type != KB_FORGET_HALF_LIFE || a->half_life_s == b->half_life_s;
+}
+
+bool kb_decay_is_none(const struct kb_decay *d)
+{
+    return !d->has_begun && !(d->base > 0);
 }
 
 bool kb_decay_is_valid(const struct kb_decay *d)

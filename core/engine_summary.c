@@ -363,7 +363,7 @@ static void apply_end(struct kb_engine *e, const struct kb_ev_summary *s)
     e->square_sum = s->totals.square_sum;
     e->reset_rows = (size_t)s->totals.reset_rows;
     e->reset_count = s->totals.reset_count;
-    if (s->totals.decay.has_begun) {
+    if (!kb_decay_is_none(&s->totals.decay)) {
         e->decay = s->totals.decay;
         e->history.n_observed = s->totals.n_learned;
         e->history.unit = kb_decay_unit(kb_decay_halvings(&e->decay, &e->spec.forgetting));

@@ -57,7 +57,7 @@ static double unit_after(const struct kb_engine *e, const struct kb_event *ev)
 {
     struct kb_decay decay = e->decay;
 
-    kb_decay_step(&decay, ev->at_ms);
+    kb_decay_step(&decay, &e->spec.forgetting, ev->at_ms);
     return kb_decay_unit(kb_decay_halvings(&decay, &e->spec.forgetting));
 }
 
@@ -71,7 +71,7 @@ void kb_engine_prepare_step(struct kb_engine *e, const struct kb_event *ev)
 
 double kb_engine_take_step(struct kb_engine *e, const struct kb_event *ev)
 {
-    kb_decay_step(&e->decay, ev->at_ms);
+    kb_decay_step(&e->decay, &e->spec.forgetting, ev->at_ms);
     const double halvings = kb_decay_halvings(&e->decay, &e->spec.forgetting);
 
     e->history.unit = kb_decay_unit(halvings);

@@ -116,7 +116,7 @@ struct kb_ev_totals {
     uint64_t reset_rows; /* rows and observations at the last reset */
     double reset_count;
     struct kb_decay decay;
-    double n_learned; /* when it has begun */
+    double n_learned; /* read when anything has been forgotten or counted */
 };
 
 /* One part: the members of its kind are read, the others are not. */

@@ -159,10 +159,11 @@ static void put_time(struct ld_text *t, const char *name, int64_t ms)
 
 static void put_forgetting(struct ld_text *t, const struct kb_ev_totals *totals)
 {
-    if (!totals->decay.has_begun)
+    if (kb_decay_is_none(&totals->decay))
         return;
     ld_text_key(t, "forgetting");
     ld_text_lit(t, "{");
+    ld_text_put_bool(t, "begun", totals->decay.has_begun);
     ld_text_put_number(t, "halvings", totals->decay.base);
     ld_text_put_count(t, "events", totals->decay.steps);
     put_time(t, "first", totals->decay.first_ms);

@@ -245,17 +245,17 @@ static void read_arms(struct part *p)
     p->out->n_arms = n;
 }
 
-/* Left out where nothing was learned. */
+/* Left out where nothing was forgotten. */
 static void read_forgetting(struct part *p, struct kb_ev_totals *t)
 {
-    static const char *const names[] = {"halvings", "events", "first", "latest", "observations", NULL};
+    static const char *const names[] = {"begun", "halvings", "events", "first", "latest", "observations", NULL};
     const json_t *v = json_object_get(p->line, "forgetting");
 
     if (v == NULL)
         return;
     const size_t mark = ld_in_key(p->in, "forgetting");
     if (ld_in_object(p->in, v, names)) {
-        t->decay.has_begun = true;
+        t->decay.has_begun = ld_in_bool(p->in, v, "begun", false, true);
         t->decay.base = ld_in_number(p->in, v, "halvings", 0, true);
         t->decay.steps = ld_in_whole(p->in, v, "events", 0, MAX_COUNT, 0, true);
         t->decay.first_ms = ld_in_time(p->in, v, "first");

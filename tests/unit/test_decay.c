@@ -13,7 +13,7 @@ START_TEST(a_discount_counts_events_and_the_first_forgets_nothing)
 {
     struct kb_decay d = {0};
     for (int i = 0; i < 1000; i++) {
-        kb_decay_step(&d, -i); /* times mean nothing */
+        kb_decay_step(&d, &discount, -i); /* times mean nothing */
         ck_assert(kbt_close(exp2(-kb_decay_halvings(&d, &discount)), pow(0.9, i), 1e-12));
         ck_assert_double_eq(kb_decay_halvings(&d, &none), 0);
     }
@@ -26,27 +26,43 @@ START_TEST(a_half_life_counts_time_and_waits_for_a_clock_that_was_set_back)
     static const double want[] = {0, 1, 2, 2, 2, 2, 3};
     struct kb_decay d = {0};
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
-        kb_decay_step(&d, at[i]);
+        kb_decay_step(&d, &half_life, at[i]);
         ck_assert_double_eq(kb_decay_halvings(&d, &half_life), want[i]);
     }
 }
 END_TEST
 
-START_TEST(another_setting_counts_from_where_it_is_made)
+START_TEST(another_setting_counts_from_its_first_event)
 {
     struct kb_decay d = {0};
-    kb_decay_step(&d, 1000);
-    kb_decay_step(&d, 5000); /* two halvings */
+    kb_decay_step(&d, &half_life, 1000);
+    kb_decay_step(&d, &half_life, 5000); /* two halvings */
     kb_decay_change(&d, &half_life);
     ck_assert_double_eq(kb_decay_halvings(&d, &discount), 2);
-    kb_decay_step(&d, 9000); /* one event */
+    kb_decay_step(&d, &discount, 9000);
+    ck_assert_double_eq(kb_decay_halvings(&d, &discount), 2);
+    kb_decay_step(&d, &discount, 9000);
     ck_assert(kbt_close(kb_decay_halvings(&d, &discount), 2 - log2(0.9), 1e-15));
     kb_decay_change(&d, &discount);
-    kb_decay_step(&d, 90000);
+    kb_decay_step(&d, &none, 90000);
     ck_assert(kbt_close(kb_decay_halvings(&d, &none), 2 - log2(0.9), 1e-15));
+    ck_assert(!kb_decay_is_none(&d) && !d.has_begun);
     kb_decay_change(&d, &none);
-    kb_decay_step(&d, 92000); /* elapsed since the last event, whatever the setting was then */
+    kb_decay_step(&d, &half_life, 92000);
+    kb_decay_step(&d, &half_life, 94000);
     ck_assert(kbt_close(kb_decay_halvings(&d, &half_life), 3 - log2(0.9), 1e-15));
+}
+END_TEST
+
+START_TEST(without_forgetting_nothing_is_counted)
+{
+    struct kb_decay d = {0}, other = {0};
+    kb_decay_step(&d, &none, 1000);
+    ck_assert(kb_decay_is_none(&d));
+    ck_assert_uint_eq(kb_decay_digest(&d, 1), kb_decay_digest(&other, 1));
+    kb_decay_step(&d, &discount, 1000);
+    kb_decay_step(&other, &discount, 5000); /* at another time */
+    ck_assert_uint_eq(kb_decay_digest(&d, 1), kb_decay_digest(&other, 1));
 }
 END_TEST
 
@@ -112,6 +128,7 @@ int main(void)
 {
     return KBT_RUN("decay", a_discount_counts_events_and_the_first_forgets_nothing,
                    a_half_life_counts_time_and_waits_for_a_clock_that_was_set_back,
-                   another_setting_counts_from_where_it_is_made, units_lie_on_a_grid_just_below,
-                   settings_differ_by_what_their_type_reads, a_snapshot_keeps_every_field_and_damage_is_refused);
+                   another_setting_counts_from_its_first_event, without_forgetting_nothing_is_counted,
+                   units_lie_on_a_grid_just_below, settings_differ_by_what_their_type_reads,
+                   a_snapshot_keeps_every_field_and_damage_is_refused);
 }
