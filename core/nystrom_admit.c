@@ -219,4 +219,5 @@ void kb_nystrom_commit_atom(struct kb_posterior *p, struct kb_scratch *s)
     append_ridges(n, s);
     n->sweep_bytes = kb_sweep_cache_bytes(&n->sweep);
     p->support.n++;
+    p->is_unsettled = true; /* what enters beside the writer comes with no reward that would say so */
 }

@@ -59,6 +59,7 @@ static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, c
     KB_TRY(ops->init(p, spec));
     if (p->reads_spectrum)
         KB_TRY(kb_spectrum_new(&p->spectrum, 0));
+    p->is_unsettled = true; /* bounds of a model that has learned nothing are bounds as well */
     *out = p;
     p = NULL;
 out:

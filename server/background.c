@@ -15,6 +15,7 @@
  * done in the turn itself. */
 #include <stdlib.h>
 
+#include "failpoint.h"
 #include "fold.h"
 #include "log.h"
 #include "metrics.h"
@@ -36,6 +37,7 @@ static void run(void *arg)
     atomic_fetch_sub_explicit(&m->builds_running, 1, memory_order_relaxed);
     t->build_us = ld_monotonic_us() - start_us;
     ld_histogram_add(&m->build_time, t->build_us);
+    ld_failpoint("mid_build");
     ld_tenant_tell_writer(t, LD_OP_BUILT);
     ld_tenant_release(t);
 }

@@ -82,6 +82,13 @@ static int immutable_uri(char *out, size_t cap, const char *path)
     return *path == '\0' ? 0 : -1;
 }
 
+/* A page that the disk did not give is told among the faults of the file, by SQLite's code, and is none of them. */
+static bool is_read_failure(const char *verdict)
+{
+    const char *code = strstr(verdict, "error code=");
+    return code != NULL && (atoi(code + strlen("error code=")) & 0xff) == SQLITE_IOERR;
+}
+
 /* quick_check reads every page and checks each one's structure, not whether indexes match their rows: a tenth of the
  * time of integrity_check. Then our own question about the rows. 1 asks for the first fault only. O(file): this is
  * what the limit of 64 MiB is about. */
@@ -93,8 +100,9 @@ static int check_contents(struct sqlite3 *db, const struct ld_db_format *f, char
     if (status != LD_STORE_OK)
         return status;
     if (strcmp(verdict, "ok") != 0) {
-        (void)snprintf(why, LD_WHY_BYTES, "damaged: %s", verdict);
-        return LD_STORE_CORRUPT;
+        bool is_unread = is_read_failure(verdict);
+        (void)snprintf(why, LD_WHY_BYTES, "%s: %s", is_unread ? "cannot be read" : "damaged", verdict);
+        return is_unread ? LD_STORE_IO : LD_STORE_CORRUPT;
     }
     status = ld_sql_int(db, "PRAGMA user_version", &version, why);
     if (status == LD_STORE_OK) {
@@ -332,6 +340,37 @@ int ld_db_check_schema(struct sqlite3 *db, const struct ld_db_format *format, ch
     free(theirs);
     return status;
 }
+
+/* --- place ------------------------------------------------------------------------------------------- */
+
+static void identify(const char *path, const char *suffix, uint64_t id[2])
+{
+    char name[NAME_BYTES];
+    struct stat st;
+    bool is_there = name_with(name, path, suffix) == 0 && stat(name, &st) == 0;
+    id[0] = is_there ? (uint64_t)st.st_dev : 0;
+    id[1] = is_there ? (uint64_t)st.st_ino : 0;
+}
+
+/* The write-ahead log is there since the version was read. */
+void ld_db_note_place(const char *path, struct ld_db_place *place)
+{
+    identify(path, "", place->file);
+    identify(path, "-wal", place->wal);
+}
+
+bool ld_db_is_in_place(const char *path, const struct ld_db_place *place, char *why)
+{
+    struct ld_db_place now;
+    ld_db_note_place(path, &now);
+    if (memcmp(&now, place, sizeof now) == 0)
+        return true;
+    if (why != NULL)
+        (void)snprintf(why, LD_WHY_BYTES, "%s: it, or its write-ahead log, is not in its place any more", path);
+    return false;
+}
+
+/* --- more connections -------------------------------------------------------------------------------- */
 
 /* query_only keeps a slip in a query from writing; checkpoints are still allowed. Several of them may be open at
  * once; each has its own view of the last commit. */

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "failpoint.h"
 #include "fold.h"
 #include "log.h"
 #include "redact.h"
@@ -201,6 +202,7 @@ static bool commit(struct ld_erasure *x)
         snprintf(x->fold.why, sizeof x->fold.why, "what was compacted cannot be deleted");
         is_ok = false;
     }
+    ld_failpoint("mid_erasure");
     if (is_ok)
         is_ok = ld_store_rewrite(t->store, x->redactor.item, x->redactor.n, &row, x->fold.why) == LD_STORE_OK;
     free((char *)row.text);

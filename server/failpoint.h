@@ -2,9 +2,13 @@
  * it with SIGKILL at the count-th passage (default: the first). Nothing is flushed and no handler runs.
  *
  *   before_append   a batch is reserved, nothing is in the file
+ *   after_append    its rows are written in the transaction, which is not committed
  *   after_commit    the batch is durable, not applied, not answered
  *   after_apply     applied, not answered
  *   mid_snapshot    the temporary snapshot file is written, not renamed
+ *   mid_migration   between two statements of a new schema
+ *   mid_build       a model built beside the writer is there, and not in force
+ *   mid_erasure     the snapshot is removed, the lines of the log are not rewritten
  *   mid_compaction  after each step that changes the file: lines staged, the log's start moved, rows trimmed */
 #ifndef LD_FAILPOINT_H
 #define LD_FAILPOINT_H

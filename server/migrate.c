@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "failpoint.h"
 #include "sqlite_util.h"
 #include "store.h"
 
@@ -126,6 +127,25 @@ int ld_migrate_inspect(const char *path, int last_version, uint32_t application_
 
 /* --- migrations -------------------------------------------------------------------------------------- */
 
+/* One statement after the other, as sqlite3_exec would; each may be the last thing that this process does. What stands
+ * behind the last one makes no statement. */
+static int run_script(struct sqlite3 *db, const char *sql, char *why)
+{
+    int rc = SQLITE_OK;
+    while (rc == SQLITE_OK && *sql != '\0') {
+        sqlite3_stmt *stmt = NULL;
+        rc = sqlite3_prepare_v2(db, sql, -1, &stmt, &sql);
+        if (rc != SQLITE_OK || stmt == NULL)
+            break;
+        while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
+            ;
+        (void)sqlite3_finalize(stmt);
+        rc = rc == SQLITE_DONE ? SQLITE_OK : rc;
+        ld_failpoint("mid_migration");
+    }
+    return rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(db, rc, "statement failed", why);
+}
+
 /* Schema and number change in one transaction: a cut in between leaves the version before it, whole. PRAGMAs take no
  * parameters, so the numbers are printed into the text. The id is set with the first one only. */
 static int apply(struct sqlite3 *db, const struct ld_migration *m, bool is_first, uint32_t application_id, char *why)
@@ -136,7 +156,7 @@ static int apply(struct sqlite3 *db, const struct ld_migration *m, bool is_first
     int status = ld_sql_exec(db, "BEGIN IMMEDIATE", why);
     if (status != LD_STORE_OK)
         return status;
-    status = ld_sql_exec(db, m->sql, why);
+    status = run_script(db, m->sql, why);
     if (status == LD_STORE_OK)
         status = ld_sql_exec(db, set_version, why);
     if (status == LD_STORE_OK && is_first)

@@ -156,6 +156,7 @@ static void create(struct ld_tenants *r, const char *name, const struct ld_setti
     if (open_and_show(r, name, settings, why) == LD_STORE_OK) {
         register_or_remove(r, name, p);
     } else {
+        ld_folder_remove(r->world->data_dir, name); /* what was made of it: the caller is to try again */
         ld_problem_set(p, 503, "the tenant's file cannot be created");
         ld_log(LD_LOG_ERROR, "tenant %s: %s", name, why);
     }

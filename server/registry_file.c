@@ -9,6 +9,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "embed.h"
 #include "registry_file.h"
@@ -34,7 +35,8 @@ int ld_registry_open(struct ld_registry_file **out, const char *path, char *why)
 {
     struct ld_registry_file *r = calloc(1, sizeof *r);
     bool was_created;
-    if (r == NULL) {
+    if (r == NULL || (r->path = strdup(path)) == NULL) {
+        free(r);
         (void)snprintf(why, LD_WHY_BYTES, "%s: out of memory", path);
         return LD_STORE_NOMEM;
     }
@@ -44,6 +46,7 @@ int ld_registry_open(struct ld_registry_file **out, const char *path, char *why)
         ld_registry_close(r);
         return status;
     }
+    ld_db_note_place(path, &r->place);
     *out = r;
     return LD_STORE_OK;
 }
@@ -55,6 +58,7 @@ void ld_registry_close(struct ld_registry_file *r)
         return;
     (void)sqlite3_close(r->db);
     (void)pthread_mutex_destroy(&r->lock);
+    free(r->path);
     free(r);
 }
 
@@ -63,6 +67,8 @@ void ld_registry_close(struct ld_registry_file *r)
 static int change(struct ld_registry_file *r, const char *sql, const char *name, int64_t at_ms)
 {
     sqlite3_stmt *stmt = NULL;
+    if (!ld_db_is_in_place(r->path, &r->place, NULL))
+        return LD_STORE_IO;
     (void)pthread_mutex_lock(&r->lock);
     int status = ld_sql_prepare(r->db, sql, &stmt, NULL);
     if (status == LD_STORE_OK) {
@@ -72,6 +78,8 @@ static int change(struct ld_registry_file *r, const char *sql, const char *name,
         status = ld_sql_status(sqlite3_step(stmt));
     }
     (void)sqlite3_finalize(stmt);
+    if (status != LD_STORE_OK)
+        ld_sql_undo(r->db);
     (void)pthread_mutex_unlock(&r->lock);
     return status;
 }

@@ -4,12 +4,14 @@
 
 #include <pthread.h>
 
-struct sqlite3;
+#include "sqlite_util.h"
 
 /* The connection is used under the lock by whichever thread comes. */
 struct ld_registry_file {
     pthread_mutex_t lock;
     struct sqlite3 *db;
+    char *path;
+    struct ld_db_place place;
 };
 
 #endif

@@ -32,6 +32,8 @@ int ld_key_rows_add(struct ld_registry_file *r, const struct ld_key *key, bool *
                               "WHERE ?2 IS NULL OR EXISTS (SELECT 1 FROM tenants WHERE name = ?2)";
     sqlite3_stmt *stmt = NULL;
     *is_added = false;
+    if (!ld_db_is_in_place(r->path, &r->place, NULL))
+        return LD_STORE_IO;
     (void)pthread_mutex_lock(&r->lock);
     int status = ld_sql_prepare(r->db, sql, &stmt, NULL);
     if (status == LD_STORE_OK) {
@@ -46,6 +48,8 @@ int ld_key_rows_add(struct ld_registry_file *r, const struct ld_key *key, bool *
         *is_added = status == LD_STORE_OK && sqlite3_changes(r->db) == 1;
     }
     (void)sqlite3_finalize(stmt);
+    if (status != LD_STORE_OK)
+        ld_sql_undo(r->db);
     (void)pthread_mutex_unlock(&r->lock);
     return status;
 }
@@ -63,6 +67,8 @@ static int run(struct ld_registry_file *r, const char *sql, const char *text, bo
         status = ld_sql_status(rc);
     }
     (void)sqlite3_finalize(stmt);
+    if (status != LD_STORE_OK && has_row == NULL)
+        ld_sql_undo(r->db);
     (void)pthread_mutex_unlock(&r->lock);
     if (has_row != NULL)
         *has_row = rc == SQLITE_ROW;
@@ -77,6 +83,8 @@ int ld_key_rows_has_tenant(struct ld_registry_file *r, const char *tenant, bool 
 /* Removing one that is not there changes nothing. */
 int ld_key_rows_remove(struct ld_registry_file *r, const char *id)
 {
+    if (!ld_db_is_in_place(r->path, &r->place, NULL))
+        return LD_STORE_IO;
     return run(r, "DELETE FROM keys WHERE id = ?1", id, NULL);
 }
 
@@ -104,7 +112,7 @@ int ld_key_rows_used(struct ld_registry_file *r, const struct ld_key *key, size_
         if (status == LD_STORE_OK)
             status = ld_sql_exec(r->db, "COMMIT", NULL);
         if (status != LD_STORE_OK)
-            (void)ld_sql_exec(r->db, "ROLLBACK", NULL);
+            ld_sql_undo(r->db);
     }
     (void)pthread_mutex_unlock(&r->lock);
     return status;

@@ -98,6 +98,26 @@ int ld_sql_text(struct sqlite3 *db, const char *sql, char *out, int cap, char *w
     return status;
 }
 
+/* A version that cannot be read leaves 0, and nothing is written. */
+int ld_sql_touch(struct sqlite3 *db)
+{
+    char sql[64];
+    int64_t version = 0;
+    (void)ld_sql_int(db, "PRAGMA user_version", &version, NULL);
+    (void)snprintf(sql, sizeof sql, "PRAGMA user_version = %lld", (long long)version);
+    return version > 0 ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_IOERR;
+}
+
+/* The rollback is skipped where SQLite has done it by itself, as it may for a full disk: autocommit is off while a
+ * transaction is open. A disk that does not even take the one page in a place that was just written is tried again by
+ * whoever probes it (upkeep.c). */
+void ld_sql_undo(struct sqlite3 *db)
+{
+    if (sqlite3_get_autocommit(db) == 0)
+        (void)sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+    (void)ld_sql_touch(db);
+}
+
 /* A new or renamed file is not durable before its directory is. A name without a slash is in the current directory,
  * one whose only slash comes first in the root. */
 int ld_sync_directory_of(const char *path)

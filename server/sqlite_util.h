@@ -25,6 +25,14 @@ int ld_sql_prepare(struct sqlite3 *db, const char *sql, struct sqlite3_stmt **ou
 int ld_sql_int(struct sqlite3 *db, const char *sql, int64_t *out, char *why); /* first column of the first row */
 int ld_sql_text(struct sqlite3 *db, const char *sql, char *out, int cap, char *why);
 
+/* Writes the first page as it is, in a transaction: a probe, whether the disk takes writes. SQLite's code. */
+int ld_sql_touch(struct sqlite3 *db);
+
+/* After a commit that failed: ends the transaction, and takes care that no crash brings it back. Where only the sync has
+ * failed, the write-ahead log holds the transaction whole, with its commit mark; this process does not count it, but the
+ * next one, which reads the log anew, would. So something else is written in its place, synced or not. */
+void ld_sql_undo(struct sqlite3 *db);
+
 /* fsync of the directory that holds path. 0 or -1 (errno). */
 int ld_sync_directory_of(const char *path);
 
@@ -52,6 +60,17 @@ int ld_db_open_readonly(struct sqlite3 **out, const char *path, const struct ld_
 int ld_db_connect_readonly(struct sqlite3 **out, const char *path, char *why);
 /* Whether the schema is what the migrations make: LD_STORE_FOREIGN when not. */
 int ld_db_check_schema(struct sqlite3 *db, const struct ld_db_format *format, char *why);
+
+/* Which files stand at the path and at that of its write-ahead log: device and inode, 0 where there is none. */
+struct ld_db_place {
+    uint64_t file[2], wal[2];
+};
+
+/* Of a database that has just been opened. A file that is removed, moved or replaced later takes commits for as long as
+ * it is open, and nobody will ever read them: what is acknowledged has to be where the next start looks. So this is asked
+ * before each commit: two system calls. False with why (may be NULL). */
+void ld_db_note_place(const char *path, struct ld_db_place *place);
+bool ld_db_is_in_place(const char *path, const struct ld_db_place *place, char *why);
 
 /* One more connection to a file that ld_db_open holds, for reading and checkpoints. */
 int ld_db_connect(struct sqlite3 **out, const char *path, char *why);

@@ -35,6 +35,7 @@ struct ld_store {
     struct sqlite3_stmt *insert;
     _Atomic int64_t wal_pages; /* in the WAL, not yet known to be in the file */
     int64_t page_bytes;
+    struct ld_db_place place;
     pthread_mutex_t lock; /* of the two below */
     struct ld_conn *idle;
     int n_idle;

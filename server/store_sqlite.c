@@ -3,8 +3,7 @@
  *
  * One row is one event. All rows of a batch go in one transaction, which is on the disk when ld_store_append
  * returns: one fdatasync of the WAL, whatever the number of rows (8 us of CPU for a row alone, 1.5 in hundreds).
- * On failure the transaction is rolled back; SQLite then leaves in the WAL at most frames that no reader
- * counts and that the next transaction overwrites.
+ * On failure the transaction is rolled back, and what it has left in the WAL written over (ld_sql_undo).
  *
  * Nothing checkpoints by itself: that is a burst of writes in the middle of a commit. The tenant asks for it.
  *
@@ -20,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "embed.h"
+#include "failpoint.h"
 
 #define TENANT_APPLICATION_ID 0x6c706c64u /* "lpld" */
 /* Connections kept for the next reader; each costs two descriptors and some cache. */
@@ -116,6 +116,7 @@ int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, cha
         ld_store_close(s);
         return status;
     }
+    ld_db_note_place(path, &s->place);
     /* Replaces SQLite's own hook, which would checkpoint by itself. */
     (void)sqlite3_wal_hook(s->db, note_wal, s);
     atomic_init(&s->wal_pages, size_of(path, "-wal") / s->page_bytes); /* what a process that died has left */
@@ -183,18 +184,10 @@ static int insert_row(struct ld_store *s, const struct ld_row *row)
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-/* No rows: a probe, whether the disk takes writes again. It writes the first page as it is. */
+/* No rows: a probe, whether the disk takes writes again. */
 static int insert_all(struct ld_store *s, const struct ld_row *rows, size_t n)
 {
-    if (n == 0) {
-        char sql[64];
-        int64_t version = 0;
-        /* A failure to read leaves 0, and the probe fails. */
-        (void)ld_sql_int(s->db, "PRAGMA user_version", &version, NULL);
-        (void)snprintf(sql, sizeof sql, "PRAGMA user_version = %lld", (long long)version);
-        return version > 0 ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_IOERR;
-    }
-    int rc = SQLITE_OK;
+    int rc = n == 0 ? ld_sql_touch(s->db) : SQLITE_OK;
     for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
         assert(i == 0 || rows[i].seq == rows[i - 1].seq + 1);
         rc = insert_row(s, &rows[i]);
@@ -203,21 +196,23 @@ static int insert_all(struct ld_store *s, const struct ld_row *rows, size_t n)
 }
 
 /* BEGIN IMMEDIATE takes the write lock first, so that a lock held by a person with a shell is found before any row is
- * made. COMMIT writes the frames and syncs the WAL; only then is LD_STORE_OK returned. The rollback is skipped where
- * SQLite has done it by itself, as it may for a full disk. */
+ * made. COMMIT writes the frames and syncs the WAL; only then is LD_STORE_OK returned. */
 int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, char *why)
 {
+    if (!ld_db_is_in_place(s->path, &s->place, why))
+        return LD_STORE_IO;
     int rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-    if (rc == SQLITE_OK)
-        rc = insert_all(s, rows, n);
+    if (rc != SQLITE_OK)
+        return ld_sql_fail(s->db, rc, s->path, why);
+    rc = insert_all(s, rows, n);
+    if (n > 0)
+        ld_failpoint("after_append");
     if (rc == SQLITE_OK)
         rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
     if (rc == SQLITE_OK)
         return LD_STORE_OK;
     int status = ld_sql_fail(s->db, rc, s->path, why);
-    /* Autocommit is off while a transaction is open. */
-    if (sqlite3_get_autocommit(s->db) == 0)
-        (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    ld_sql_undo(s->db);
     return status;
 }
 
@@ -260,14 +255,19 @@ static int rewrite_all(struct ld_store *s, const struct ld_rewrite *lines, size_
 
 int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row, char *why)
 {
+    if (!ld_db_is_in_place(s->path, &s->place, why))
+        return LD_STORE_IO;
     int rc = sqlite3_exec(s->db, "PRAGMA secure_delete = ON; BEGIN IMMEDIATE", NULL, NULL, NULL);
-    if (rc == SQLITE_OK)
-        rc = rewrite_all(s, lines, n, row);
+    if (rc != SQLITE_OK)
+        return ld_sql_fail(s->db, rc, s->path, why);
+    rc = rewrite_all(s, lines, n, row);
+    ld_failpoint("after_append");
     if (rc == SQLITE_OK)
         rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
-    int status = rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(s->db, rc, s->path, why);
-    if (sqlite3_get_autocommit(s->db) == 0)
-        (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    if (rc == SQLITE_OK)
+        return LD_STORE_OK;
+    int status = ld_sql_fail(s->db, rc, s->path, why);
+    ld_sql_undo(s->db);
     return status;
 }
 

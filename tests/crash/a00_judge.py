@@ -93,3 +93,65 @@ def test_what_a_recovered_log_has_decided_stays_decided():
     other = told()
     assert faults(HONEST, other) == []
     assert any("have changed" in f for f in judge(other, text_of(HONEST[:5]), []))
+
+
+# ---- users who were erased
+
+TWO = [line(1, "decided", decision="d1", user="ann", arm="a", at=1), line(2, "observed", user="bob", reward=0.5, at=2),
+       line(3, "rewarded", decision="d1", reward=0.25, at=3), line(4, "dictionary", reset=False, points=[1], at=4)]
+GONE = [line(1, "redacted", at=1), TWO[1], line(3, "redacted", at=3), line(4, "redacted", at=4), line(5, "dictionary", reset=True, points=[2], at=5)]
+
+
+def two_users():
+    ledger = Ledger()
+    ledger.note(("decided", "d1"), ACKED, 0, user="ann")
+    ledger.note(("observed", 0.5), ACKED, 1, user="bob")
+    ledger.note(("reward", 0.25), ACKED, 0, decision="d1", owner="ann")
+    assert judge(ledger, text_of(TWO), TWO) == []
+    return ledger
+
+
+def after_erasure(events, state=ACKED):
+    ledger = two_users()
+    ledger.note_erasure("ann", state)
+    new = [e for e in events if e["seq"] > ledger.begin()]
+    return ledger, judge(ledger, text_of(events), new)
+
+
+@pytest.mark.parametrize("state", [ACKED, DOUBT])
+def test_an_erasure_takes_its_users_lines(state):
+    ledger, found = after_erasure(GONE, state)
+    assert found == [] and ledger.n_erased == 1
+    back = GONE + [line(6, "rewarded", decision="d1", reward=0.25, at=6)]
+    assert any("was erased" in f for f in judge(ledger, text_of(back), back[5:]))
+
+
+def test_an_erasure_in_doubt_may_not_have_happened():
+    ledger, found = after_erasure(TWO, DOUBT)
+    assert found == [] and ledger.n_erased == 0
+    assert any("have changed" in f for f in judge(ledger, text_of(GONE), GONE[4:]))  # nobody has asked again
+
+
+def test_an_erasure_that_did_less_than_it_said_is_found():
+    assert any("was erased" in f for f in after_erasure(TWO)[1])
+    left = [GONE[0], *GONE[1:2], TWO[2], *GONE[3:]]
+    assert any("was erased" in f for f in after_erasure(left)[1])
+    named = GONE[:4] + [line(5, "graph", add=[["ann", "bob", 1.0]], at=5)]
+    assert any("ann was erased and is in the log" in f for f in after_erasure(named)[1])
+
+
+def test_an_erasure_in_part_is_found():
+    left = [GONE[0], *GONE[1:2], TWO[2], *GONE[3:]]
+    assert any("in part" in f for f in after_erasure(left, DOUBT)[1])
+
+
+def test_an_erasure_that_was_refused_takes_nothing():
+    assert any("have changed" in f for f in after_erasure(GONE, REFUSED)[1])
+
+
+def test_an_erasure_that_takes_the_lines_of_others_is_found():
+    more = [GONE[0], line(2, "redacted", at=2), *GONE[2:]]
+    assert any("is lost" in f for f in after_erasure(more)[1])
+    other = [GONE[0], {**TWO[1], "user": "eve"}, *GONE[2:]]
+    assert any("has become" in f for f in after_erasure(other)[1])
+    assert any("have changed" in f for f in after_erasure(GONE[:3])[1])

@@ -8,12 +8,17 @@ line of the log can be traced to the one request that asked for it.
     acked      an answer of success                  once
     doubt      asked; the connection died            at most once
     refused    an answer that nothing was recorded   never
+    erased     that its user is erased               never
     settled    doubt that a later look has decided   as it was found then
+
+An erasure changes lines that stood: those of the user become `redacted`, and points go from dictionaries. Where it is in
+doubt, because the connection died, all of the user's lines are gone or none.
 """
 import collections
 import dataclasses
+import json
 
-ACKED, DOUBT, REFUSED = "acked", "doubt", "refused"
+ACKED, DOUBT, REFUSED, ERASED = "acked", "doubt", "refused", "erased"
 UNNAMED = ("decided", None)  # a decision whose id the server would have told
 
 
@@ -22,9 +27,10 @@ class Entry:
     """One mark. `order` rises with a writer's answers: what it was told earlier stands earlier in the log."""
     state: str
     writer: int = 0
-    order: int = 0
+    order: int = 0  # None: not known
     facts: dict = dataclasses.field(default_factory=dict)  # what the line must say besides the mark
     is_checked: bool = False
+    owner: str = None  # whose data it is
 
 
 class Ledger:
@@ -34,6 +40,7 @@ class Ledger:
         self.entries, self.unnamed_doubts, self.orders = {}, collections.Counter(), collections.Counter()
         self.is_relaxed, self.text, self.last_seq = is_relaxed, b"", 0
         self.seen, self.lines = collections.Counter(), {}
+        self.erasures, self.n_erased = {}, 0  # user: what its client was told of the erasure, until it is judged
 
     def note(self, mark, state, writer, **facts):
         """An answer, or the lack of one. A mark that was acknowledged stays so."""
@@ -45,7 +52,21 @@ class Ledger:
             return
         if state == ACKED:
             self.orders[writer] += 1
-        self.entries[mark] = Entry(state, writer, self.orders[writer], facts)
+        owner = facts.pop("owner", facts.get("user"))
+        self.entries[mark] = Entry(state, writer, self.orders[writer], facts, owner=owner)
+
+    def note_erasure(self, user, state):
+        """ACKED, DOUBT, or REFUSED: nothing was changed. Nobody asks for anything of the user's afterwards."""
+        if state == REFUSED:
+            self.erasures.pop(user, None)
+        elif self.erasures.get(user) != ACKED:
+            self.erasures[user] = state
+
+    def begin(self):
+        """Before new lines are read: where a user may have been erased, all of them are read anew."""
+        if self.erasures:
+            self.last_seq = 0
+        return self.last_seq
 
     def count(self, state):
         return sum(e.state == state for e in self.entries.values())
@@ -68,9 +89,10 @@ def mark_of(event):
 def judge(ledger, text, events):
     """Faults of the log as sentences; none: the promise was kept. `events` are the lines behind the part that was
     judged before, `text` is all of it. Afterwards what was in doubt is settled by what was found."""
-    faults = []
-    if not text.startswith(ledger.text):
-        faults.append("lines that stood in the log have changed")
+    faults = changes(ledger, text)
+    if ledger.erasures:
+        ledger.seen.clear()
+        ledger.lines.clear()
     found = {}
     for event in events:
         if event["seq"] != ledger.last_seq + 1:
@@ -80,9 +102,46 @@ def judge(ledger, text, events):
         if mark is not None:
             ledger.seen[mark] += 1
             found[mark] = ledger.lines[mark] = event
+    faults += erased(ledger, text)
     faults += strangers(ledger, found) + misses(ledger) + slips(ledger, found)
     settle(ledger)
     ledger.text = text
+    return faults
+
+
+def changes(ledger, text):
+    """Lines that stood stay as they were, but for what an erasure does to them."""
+    if text.startswith(ledger.text):
+        return []
+    old, new = ledger.text.splitlines(), text.splitlines()
+    if not ledger.erasures or len(new) < len(old):
+        return ["lines that stood in the log have changed"]
+    return [f"{a[:200]} has become {b[:200]}" for a, b in zip(old, new) if a != b and not is_redaction(json.loads(a), json.loads(b))]
+
+
+def is_redaction(old, new):
+    if (old["seq"], old["at"]) != (new["seq"], new["at"]):
+        return False
+    return new["type"] == "redacted" or old["type"] == new["type"] == "dictionary" and new.get("points") == []
+
+
+def erased(ledger, text):
+    """What was erased is gone for good; an erasure in doubt took everything or nothing."""
+    faults = []
+    for user, state in ledger.erasures.items():
+        own = {m: e for m, e in ledger.entries.items() if e.owner == user}
+        there = [m for m, e in own.items() if ledger.seen[m]]
+        missing = [m for m, e in own.items() if e.state == ACKED and not ledger.seen[m]]
+        if state == DOUBT and there and missing:
+            faults.append(f"{user} is erased in part: {missing[:3]} are gone, {there[:3]} are not")
+        if state == DOUBT and there:
+            continue  # it did not happen
+        ledger.n_erased += 1
+        if json.dumps(user).encode() in text:
+            faults.append(f"{user} was erased and is in the log")
+        for entry in own.values():
+            entry.state = ERASED
+    ledger.erasures.clear()
     return faults
 
 
@@ -97,7 +156,7 @@ def strangers(ledger, found):
     for mark in unnamed:
         ledger.entries[mark] = Entry(DOUBT)
     ledger.unnamed_doubts.clear()
-    return faults + [f"{m} stands {n} times" for m, n in ledger.seen.items() if n > 1]
+    return faults + [f"{m} stands {n} times: {ledger.lines.get(m)}" for m, n in ledger.seen.items() if n > 1]
 
 
 def misses(ledger):
@@ -109,6 +168,8 @@ def misses(ledger):
             faults.append(f"{mark} was acknowledged and is lost")
         elif entry.state == REFUSED and n > 0:
             faults.append(f"{mark} was refused, or absent before, and is in the log")
+        elif entry.state == ERASED and n > 0:
+            faults.append(f"{mark} was erased and is in the log")
     return faults
 
 
@@ -122,7 +183,7 @@ def slips(ledger, found):
                 faults.append(f"{mark}: the log says {line}, the answer {entry.facts}")
     for mark in found:
         entry = ledger.entries.get(mark)
-        if entry is not None and entry.state == ACKED:
+        if entry is not None and entry.state == ACKED and entry.order is not None:
             if entry.order < latest[entry.writer]:
                 faults.append(f"{mark} stands behind what its writer was told later")
             latest[entry.writer] = max(latest[entry.writer], entry.order)
@@ -134,3 +195,4 @@ def settle(ledger):
     for mark, entry in ledger.entries.items():
         if entry.state == DOUBT:
             entry.state = ACKED if ledger.seen[mark] else REFUSED
+            entry.order = None  # no answer says what came before it

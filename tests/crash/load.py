@@ -59,7 +59,8 @@ class Wire:
 
 
 class Writer:
-    """A client with its own open decisions; it outlives the servers that it talks to."""
+    """A client with its own open decisions and a user of its own in each tenant, its ward, for whom nobody else acts and
+    who is erased now and then; it outlives the servers that it talks to."""
 
     def __init__(self, number, seed, ledgers):
         self.number, self.ledgers, self.rng = number, ledgers, random.Random(f"{seed}/{number}")
@@ -69,6 +70,8 @@ class Writer:
         self.answers = collections.deque(maxlen=KEPT_ANSWERS)  # (tenant, body, answer) of named decisions
         self.rewards = collections.deque(maxlen=KEPT_ANSWERS)  # (tenant, body) of rewards that were taken
         self.doubts, self.surprises = [], []
+        self.wards = {name: None for name in TENANTS}
+        self.n_erased = self.n_verified = 0
 
     def mark(self):
         """A number that no other change of this campaign carries, exact in binary and small."""
@@ -260,8 +263,67 @@ class Writer:
             if got and json.loads(got[1]) != {"applied": False, "duplicate": True}:
                 self.surprises.append(f"{name}: {item} sent again: {got[1]}")
 
+    # ---- users who go
+
+    def ward(self, tenant):
+        """A decision with its reward, and an observation, of the writer's own user."""
+        if self.wards[tenant] is None:
+            self.wards[tenant] = self.name("ward")
+        user, config = self.wards[tenant], TENANTS[tenant]
+        seen = {**self.observation(tenant), "user": user}
+        self.ask(tenant, "POST", "/observe", seen, [(("observed", seen["reward"]), {"user": user})])
+        decision = self.name("d")
+        body = {"user": user, "decision": decision, **({"context": [0.5]} if config.get("context_dim") else {})}
+        got = self.ask(tenant, "POST", "/select", body, [(("decided", decision), {"user": user})])
+        if got and self.rng.random() < 0.7:
+            item = {"decision": decision, "reward": self.mark()}
+            mark, facts = reward_mark(item)
+            self.ledgers[tenant].note(mark, DOUBT, self.number, owner=user)
+            if tenant in PATIENCE:  # a success is not told from what is gone by the status alone
+                self.ask(tenant, "POST", "/reward", item, [], expect=PATIENCE[tenant])
+            else:
+                self.ask(tenant, "POST", "/reward", item, [(mark, {**facts, "owner": user})])
+
+    def erase(self, tenant):
+        user = self.wards[tenant]
+        if user is not None:
+            self.send_erase(tenant, user)
+
+    def send_erase(self, tenant, user):
+        """Once asked, the user is left alone: what became of them is known when it is answered, or by the log."""
+        ledger, self.wards[tenant] = self.ledgers[tenant], None
+        was_asked = user in ledger.erasures
+        ledger.note_erasure(user, DOUBT)
+        got = self.ask(tenant, "DELETE", f"/tenants/{tenant}/users/{user}", None, [], retry=lambda: self.send_erase(tenant, user),
+                       expect=(200, 404))
+        if got:
+            ledger.note_erasure(user, ACKED)
+            self.n_erased += got[0] == 200
+        elif not was_asked:
+            ledger.note_erasure(user, REFUSED)
+            self.wards[tenant] = user
+
+    # ---- what changes nothing that a client was told
+
+    def rebuild(self, tenant):
+        self.ask(tenant, "POST", f"/tenants/{tenant}/rebuild", None, [])
+
+    def verify(self, tenant):
+        got = self.ask(tenant, "POST", f"/tenants/{tenant}/verify", None, [])
+        if got:
+            self.n_verified += 1
+            if not json.loads(got[1])["equal"]:
+                self.surprises.append(f"{tenant}: {got[1]}")
+
+    def come_and_go(self, tenant):
+        """A tenant of the writer's own, made and removed."""
+        path = f"/tenants/passing{self.number}"
+        self.ask(tenant, "PUT", path, {"algorithm": "ts", "seed": round(self.mark() * 2**20)}, [], expect=(200, 201, 409))
+        self.ask(tenant, "DELETE", path, None, [], expect=(204, 404))
+
+    # What is asked for, and how often: another operation is a function and a number here.
     SHARES = {select: 40, reward: 34, observe: 10, activate: 5, ask_again: 6, patch_graph: 1.5, put_graph: 0.5,
-              change_arms: 1.5, configure: 1.0}
+              change_arms: 1.5, configure: 1.0, ward: 4, erase: 0.7, rebuild: 0.5, verify: 0.5, come_and_go: 0.5}
 
     # ---- its life
 

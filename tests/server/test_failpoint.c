@@ -85,6 +85,66 @@ START_TEST(death_before_the_append_loses_only_the_unanswered)
 }
 END_TEST
 
+START_TEST(death_in_the_transaction_loses_only_the_unanswered)
+{
+    check_death("after_append:4", 2, 2);
+}
+END_TEST
+
+/* Whatever a first open has come to, the next one comes to its end. */
+START_TEST(death_between_the_statements_of_the_schema_leaves_a_tenant_that_starts)
+{
+    char point[32];
+
+    snprintf(point, sizeof point, "mid_migration:%d", _i + 1);
+    check_death(point, 0, 0);
+}
+END_TEST
+
+/* In a child; 5 of 20 observations are of u1. */
+static void erase_under(struct fixture *f, const char *failpoint)
+{
+    setenv("LAPLACED_FAILPOINT", failpoint, 1);
+    fixture_start(f);
+    for (int i = 0; i < 20; i++) {
+        char text[96];
+        snprintf(text, sizeof text, "{\"user\":\"u%d\",\"arm\":\"a%d\",\"reward\":%d}", i % 4, i % 3, i % 2);
+        expect_status(f->t, op_observe(f->t, text, false), 200);
+    }
+    struct ld_op *op = ld_op_new(LD_OP_ERASE);
+    strcpy(op->user, "u1");
+    op->done = mark_done;
+    ld_tenant_submit(f->t, op);
+    run_all(f->t);
+}
+
+START_TEST(death_in_an_erasure_leaves_the_user)
+{
+    struct fixture f;
+    int status;
+
+    fixture_world(&f);
+    f.settings = fixture_settings("{\"algorithm\":\"laplaced\"}");
+    const pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        erase_under(&f, "mid_erasure");
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "status %x", (unsigned)status);
+    fixture_start(&f);
+    ck_assert(kb_engine_knows_user(ld_tenant_read_lock(f.t, NULL), "u1"));
+    ld_tenant_read_unlock(f.t);
+    ck_assert_uint_eq(counts_of(f.t).learned, 20);
+    run_all(f.t); /* the reset that it has begun is built */
+    const uint64_t digest = digest_of(f.t);
+    fixture_restart(&f);
+    ck_assert_uint_eq(digest_of(f.t), digest);
+    fixture_close(&f);
+}
+END_TEST
+
 START_TEST(death_after_the_commit_keeps_the_unanswered)
 {
     check_death("after_commit:4", 2, 3);
@@ -117,8 +177,23 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN("failpoint", names_and_counts_are_parsed_strictly, death_before_the_append_loses_only_the_unanswered,
-                   death_after_the_commit_keeps_the_unanswered, death_after_the_apply_keeps_the_unanswered,
-                   death_before_the_first_event_leaves_a_tenant_that_starts,
-                   death_after_the_first_event_leaves_a_tenant_that_starts, death_in_a_snapshot_leaves_the_log);
+    Suite *suite = suite_create("failpoint");
+    TCase *tc = tcase_create("failpoint");
+
+    tcase_add_test(tc, names_and_counts_are_parsed_strictly);
+    tcase_add_test(tc, death_before_the_append_loses_only_the_unanswered);
+    tcase_add_test(tc, death_in_the_transaction_loses_only_the_unanswered);
+    tcase_add_test(tc, death_after_the_commit_keeps_the_unanswered);
+    tcase_add_test(tc, death_after_the_apply_keeps_the_unanswered);
+    tcase_add_test(tc, death_before_the_first_event_leaves_a_tenant_that_starts);
+    tcase_add_test(tc, death_after_the_first_event_leaves_a_tenant_that_starts);
+    tcase_add_test(tc, death_in_a_snapshot_leaves_the_log);
+    tcase_add_loop_test(tc, death_between_the_statements_of_the_schema_leaves_a_tenant_that_starts, 0, 5);
+    tcase_add_test(tc, death_in_an_erasure_leaves_the_user);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,9 +1,11 @@
 /* Migrations: each one whole or not at all; a file's header is judged without opening it as a database. */
 #include <check.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kbt.h"
@@ -70,6 +72,46 @@ START_TEST(a_new_file_gets_every_migration_in_order)
     (void)sqlite3_close(db);
     ck_assert_int_eq(inspect(3, &exists), LD_STORE_OK);
     ck_assert_int_eq(exists, 1);
+}
+END_TEST
+
+/* In a child, which dies at the n-th passage. False when it came to its end. */
+static bool migrate_and_die(int n)
+{
+    char point[32];
+    int status;
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        (void)snprintf(point, sizeof point, "mid_migration:%d", n);
+        (void)setenv("LAPLACED_FAILPOINT", point, 1);
+        _exit(ld_migrate(open_db(), list, 3, ID, why) == LD_STORE_OK ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
+    return WIFSIGNALED(status);
+}
+
+/* Each of the five statements, from each of the versions before: what was there stays, and the next one goes on. */
+START_TEST(a_death_between_statements_leaves_a_version_whole)
+{
+    for (int from = 1; from <= 2; from++)
+        for (int n = 1, has_died = 1; has_died; n++) {
+            sqlite3 *db = open_db();
+            ck_assert_int_eq(ld_migrate(db, list, from, ID, why), LD_STORE_OK);
+            (void)sqlite3_close(db);
+            has_died = migrate_and_die(n);
+            db = open_db();
+            int64_t version = value(db, "PRAGMA user_version");
+            ck_assert_int_ge(version, from);
+            ck_assert_int_le(version, has_died ? 2 : 3);
+            ck_assert_int_eq(value(db, "SELECT count(*) FROM sqlite_schema"), version < 3 ? 1 : 2);
+            ck_assert_int_eq(ld_migrate(db, list, 3, ID, why), LD_STORE_OK);
+            ck_assert_int_eq(value(db, "SELECT y FROM one"), 8);
+            (void)sqlite3_close(db);
+            remove_path();
+            ck_assert_int_le(n, 4);
+        }
 }
 END_TEST
 
@@ -178,6 +220,7 @@ int main(void)
     TCase *tc = tcase_create("migrate");
     tcase_add_checked_fixture(tc, make_path, remove_path);
     tcase_add_test(tc, a_new_file_gets_every_migration_in_order);
+    tcase_add_test(tc, a_death_between_statements_leaves_a_version_whole);
     tcase_add_test(tc, an_older_file_gets_what_it_lacks);
     tcase_add_test(tc, migrating_again_changes_nothing);
     tcase_add_test(tc, a_migration_that_fails_leaves_the_version_before_it);
