@@ -16,6 +16,7 @@ OPT_release := -O2 -ftree-vectorize -g
 OPT_debug := -O0 -g
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPT_tsan := -O1 -g -fsanitize=thread
+OPT_fuzz := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all -fno-omit-frame-pointer
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(WARN) -ffp-contract=off -fno-math-errno $(OPT_$(MODE)) -MMD -MP $(CFLAGS)
 LDFLAGS_ALL := $(filter -fsanitize% -g,$(OPT_$(MODE))) $(LDFLAGS)
 
@@ -38,6 +39,8 @@ CORE_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c
 SERVER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/server/test_*.c))
 TOOL_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/tools/test_*.c))
 PAPER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/paper/test_*.c))
+FUZZ_TESTS := $(OUT)/tests/fuzz/test_corpus
+FUZZ_OBJ := $(patsubst %.c,$(OUT)/%.o,$(wildcard tests/fuzz/fuzz_*.c) tests/fuzz/expect.c)
 TEST_LIB_OBJ := $(patsubst %.c,$(OUT)/%.o,$(wildcard tests/lib/*.c))
 
 .PHONY: all
@@ -91,17 +94,24 @@ $(TOOL_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(CTL_LIB_OBJ) $(OUT)/libld.a $(OUT
 $(PAPER_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a
 	@mkdir -p $(@D)
 	$(CC) $(TEST_FLAGS) -iquote tools/paper $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a $(CHECK_LIBS) $(CORE_LIBS)
+$(FUZZ_TESTS): $(OUT)/%: %.c $(FUZZ_OBJ) $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
+	@mkdir -p $(@D)
+	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $< $(FUZZ_OBJ) $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(SERVER_LIBS)
+# Under libFuzzer: MODE=fuzz CC=clang, by `make fuzz`.
+$(OUT)/fuzz_%: tests/fuzz/entry.c $(FUZZ_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
+	$(CC) $(CFLAGS_ALL) -DTARGET=fuzz_$* -fsanitize=fuzzer $(LDFLAGS_ALL) -o $@ $^ $(SERVER_LIBS)
 
-.PHONY: core-tests server-tests tool-tests paper-tests c-tests
+.PHONY: core-tests server-tests tool-tests paper-tests fuzz-tests c-tests
 core-tests: $(CORE_TESTS)
 server-tests: $(SERVER_TESTS)
 tool-tests: $(TOOL_TESTS)
 paper-tests: $(PAPER_TESTS)
-c-tests: core-tests server-tests tool-tests paper-tests
+fuzz-tests: $(FUZZ_TESTS)
+c-tests: core-tests server-tests tool-tests paper-tests fuzz-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
-.PHONY: setup run paper test test-unit test-property test-http test-crash asan tsan lint layers format format-check bench bench-algorithms bench-stall bench-commit docker install clean help
+.PHONY: setup run paper test test-unit test-property test-http test-crash fuzz asan tsan lint layers format format-check bench bench-algorithms bench-stall bench-commit docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	sh tools/setup.sh
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -130,6 +140,13 @@ asan: ## C tests and the HTTP tests under AddressSanitizer and UBSan
 tsan: ## C tests of the server under ThreadSanitizer
 	$(MAKE) MODE=tsan all server-tests
 	sh tests/run.sh $(BUILD)/tsan server
+TARGET ?= bodies
+SECONDS ?= 60
+fuzz: ## fuzz one target under clang's libFuzzer: make fuzz TARGET=bodies|log|snapshot|route SECONDS=60
+	sh tools/setup.sh --test --fuzz
+	$(MAKE) fuzz-tests
+	$(MAKE) MODE=fuzz CC=clang $(BUILD)/fuzz/fuzz_$(TARGET)
+	sh tests/fuzz/run.sh $(BUILD) $(TARGET) $(SECONDS)
 layers: ## prove by includes who may know whom
 	sh tools/layers.sh
 lint: layers format-check ## layers, formatting, cppcheck, shellcheck (sh tools/setup.sh --lint)
@@ -172,4 +189,4 @@ help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 20
 
 -include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(OUT)/server/main.d $(CTL_OBJ:.o=.d) $(PAPER_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d)
--include $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d) $(BENCH_LIB:.o=.d)
+-include $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d) $(FUZZ_TESTS:=.d) $(FUZZ_OBJ:.o=.d) $(BENCH_LIB:.o=.d)

@@ -215,11 +215,9 @@ static enum kb_err load_graph(struct kb_engine *e, struct kb_reader *r)
 {
     enum kb_err rc = kb_user_graph_load(&e->graph, e->users.n, r);
 
-    if (rc != KB_OK)
+    if (rc != KB_OK || e->graph.graph == NULL) {
+        kb_user_graph_close(&e->graph); /* what is not held by a reference is nobody's to free */
         return rc;
-    if (e->graph.graph == NULL) {
-        kb_user_graph_close(&e->graph);
-        return KB_OK;
     }
     e->graph_ref = kb_graph_ref_new(&e->graph);
     if (e->graph_ref == NULL) {

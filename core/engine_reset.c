@@ -274,8 +274,9 @@ out:
 
 /* ---- the event: begun ---------------------------------------------------------------------------------- */
 
-/* The values that the reset puts in force. */
-static struct kb_spec spec_of_reset(const struct kb_engine *e, const struct kb_event *ev)
+/* The values that the reset puts in force. KB_EINVAL, KB_EUNSUPPORTED: no model has them. */
+static enum kb_err spec_of_reset(const struct kb_engine *e, const struct kb_event *ev, struct kb_spec *out,
+                                 struct kb_errmsg *msg)
 {
     struct kb_spec spec = *kb_engine_coming_spec(e);
 
@@ -283,7 +284,8 @@ static struct kb_spec spec_of_reset(const struct kb_engine *e, const struct kb_e
     spec.context_kernel.lengthscale = ev->as.dictionary.context_lengthscale;
     spec.arm_kernel.lengthscale = ev->as.dictionary.arm_lengthscale;
     kb_spec_drop_unserved_confidence(&spec);
-    return spec;
+    *out = spec;
+    return kb_spec_check(&spec, msg);
 }
 
 /* The graph that the build rests on: one that comes with it, from this event's cause or from the build that it takes
@@ -302,6 +304,7 @@ static enum kb_err reserve_begun(struct kb_engine *e, const struct kb_event *ev,
 {
     struct kb_staged *s = &e->staged;
     struct kb_build *b = NULL;
+    enum kb_err rc;
 
     if (s->n_events > 0 && !s->is_heavy)
         return KB_EBUSY;
@@ -310,7 +313,11 @@ static enum kb_err reserve_begun(struct kb_engine *e, const struct kb_event *ev,
     b = kb_engine_new_build(e, ev->seq);
     if (b == NULL)
         return KB_ENOMEM;
-    b->spec = spec_of_reset(e, ev);
+    rc = spec_of_reset(e, ev, &b->spec, msg);
+    if (rc != KB_OK) {
+        kb_build_free(b);
+        return rc;
+    }
     b->key = kb_engine_draw_key(e, &b->spec);
     choose_graph(e, b);
     kb_build_free(s->build);
@@ -415,6 +422,7 @@ static enum kb_err reserve_reset(struct kb_engine *e, const struct kb_event *ev,
     struct kb_staged *s = &e->staged;
     const bool is_last_step = ev->as.dictionary.from > 0;
     struct kb_atom *rows = NULL;
+    struct kb_spec spec;
     enum kb_err rc = check_from(e, ev, msg);
 
     KB_TRY(rc);
@@ -423,7 +431,7 @@ static enum kb_err reserve_reset(struct kb_engine *e, const struct kb_event *ev,
     rows = kb_array(ev->as.dictionary.n_atoms + 1, 1, sizeof *rows);
     if (rows == NULL)
         return KB_ENOMEM;
-    const struct kb_spec spec = spec_of_reset(e, ev);
+    KB_TRY(spec_of_reset(e, ev, &spec, msg));
     KB_TRY(resolve_atoms(is_last_step ? &e->build->rows : &e->history, ev, rows, msg));
     if (ev->seq >= e->quiet_until)
         KB_TRY(is_last_step ? complete(e, ev, &spec, rows) : fill_now(e, ev, &spec, rows));

@@ -24,6 +24,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <math.h>
 #include <string.h>
 
 #include "grow.h"
@@ -338,6 +339,14 @@ void kb_history_save(const struct kb_history *h, struct kb_writer *w)
 }
 
 /* A failure leaves room behind but no rows. */
+static bool all_finite(const double *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
 enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r)
 {
     enum kb_err rc;
@@ -359,7 +368,8 @@ enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r)
     h->n_observed = kb_get_double(r);
     h->unit = kb_get_double(r);
     KB_TRY(r->rc);
-    if (!(isfinite(h->n_observed) && isfinite(h->unit)))
+    if (!(h->n_observed > -1 && h->n_observed < 0x1p53 && isfinite(h->unit)) || !all_finite(h->x, n * h->dim) ||
+        !all_finite(h->count, n) || !all_finite(h->sum, n) || !all_finite(h->halvings, n))
         return KB_ECORRUPT;
     h->n = n;
     fill_slots(h, h->slot, h->n_slots);

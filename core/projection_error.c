@@ -294,7 +294,8 @@ enum kb_err kb_projection_error_load(struct kb_projection_error *e, size_t m, co
         s->arm[j] = (uint32_t)arm;
         is_valid = get_finite(r, &e->residual[j], 1, 1) && is_valid;
         is_valid = get_finite(r, s->x + j * s->dim, s->dim, 1) && is_valid;
-        is_valid = get_finite(r, e->z + j, m, BLOCK) && is_valid;
+        if (m > 0) /* else there is no z yet */
+            is_valid = get_finite(r, e->z + j, m, BLOCK) && is_valid;
     }
     s->n = n;
     return r->rc != KB_OK ? r->rc : is_valid ? KB_OK : KB_ECORRUPT;

@@ -77,8 +77,8 @@ void ld_reply_json(struct ld_request *r, int status, char *text, size_t n); /* N
 void ld_reply_problem(struct ld_request *r, const struct ld_problem *p);
 void ld_reply_status(struct ld_request *r, int status, const char *detail); /* a problem of one sentence */
 
-/* An answer from a file: read as it is sent, closed when it is sent or the client is gone; done(arg), in whatever
- * thread that happens, may not call back into HTTP. Names and values of headers are copied; content_type is static. */
+/* An answer from a file: read as it is sent, closed when it is sent or the client is gone. done(arg) is called when its
+ * last piece has been read, or the client is gone, in whatever thread that happens; it may not call back into HTTP. Names and values of headers are copied; content_type is static. */
 struct ld_header {
     const char *name, *value;
 };

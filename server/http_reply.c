@@ -128,19 +128,31 @@ void ld_reply_status(struct ld_request *r, int status, const char *detail)
 /* A response that reads its file as the client takes it. */
 struct sent_file {
     int fd;
+    uint64_t bytes;
+    bool is_done; /* told */
     void (*done)(void *arg);
     void *arg;
 };
 
+static void tell_done(struct sent_file *f)
+{
+    if (!f->is_done)
+        f->done(f->arg);
+    f->is_done = true;
+}
+
 /* In the library's thread, which waits for the disk meanwhile. A file that ends early ends the connection: the client
- * has been told another length, and sees that it is not whole. */
+ * has been told another length, and sees that it is not whole. The last piece is the end of it for whoever waits: a
+ * client that has all of it may ask for the next before the library lets go of this one. */
 static ssize_t read_piece(void *arg, uint64_t at, char *out, size_t n)
 {
-    const struct sent_file *f = arg;
+    struct sent_file *f = arg;
     ssize_t got;
     do
         got = pread(f->fd, out, n, (off_t)at);
     while (got < 0 && errno == EINTR);
+    if (got > 0 && at + (uint64_t)got >= f->bytes)
+        tell_done(f);
     return got > 0 ? got : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
@@ -149,7 +161,7 @@ static void close_file(void *arg)
 {
     struct sent_file *f = arg;
     (void)close(f->fd);
-    f->done(f->arg);
+    tell_done(f);
     free(f);
 }
 
@@ -158,7 +170,7 @@ void ld_reply_file(struct ld_request *r, const struct ld_body_file *file)
     struct sent_file *f = malloc(sizeof *f);
     if (f == NULL)
         abort(); /* as in response_of */
-    *f = (struct sent_file){.fd = file->fd, .done = file->done, .arg = file->arg};
+    *f = (struct sent_file){.fd = file->fd, .bytes = file->bytes, .done = file->done, .arg = file->arg};
     struct MHD_Response *response =
         MHD_create_response_from_callback(file->bytes, FILE_PIECE_BYTES, read_piece, f, close_file);
     if (response == NULL)

@@ -2,7 +2,7 @@
 # Runs the tests that were built and sums them up in one last line: "N passed, N failed". Exit status 1 when one
 # failed, when a program did not report, or when nothing ran.
 #
-#   sh tests/run.sh OUT [c|unit|property|server|tools|paper|http]      OUT: a build folder such as build/release
+#   sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http]      OUT: a build folder such as build/release
 #
 # C programs report by libcheck's summary line, the HTTP suite by its JUnit file; a program that ends without a
 # report counts as one failure.
@@ -94,11 +94,11 @@ END
 }
 
 case $PART in
-all) parts='unit property server tools paper http' ;;
-c) parts='unit property server tools paper' ;;
-unit | property | server | tools | paper | http) parts=$PART ;;
+all) parts='unit property server tools paper fuzz http' ;;
+c) parts='unit property server tools paper fuzz' ;;
+unit | property | server | tools | paper | fuzz | http) parts=$PART ;;
 *)
-    echo "usage: sh tests/run.sh OUT [c|unit|property|server|tools|paper|http]" >&2
+    echo "usage: sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http]" >&2
     exit 2
     ;;
 esac

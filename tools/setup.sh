@@ -1,9 +1,9 @@
 #!/bin/sh
 # Installs what laplaced needs to be built (and with --test: to be tested; with --lint: to be linted; with
-# --paper: to draw the papers' figures) by apt.
+# --paper: to draw the papers' figures; with --fuzz: to be fuzzed) by apt.
 # Says first what it will do, does nothing when all is there, and needs root or sudo only when something is missing.
 #
-#   sh tools/setup.sh [--test] [--lint] [--paper] [--list]
+#   sh tools/setup.sh [--test] [--lint] [--paper] [--fuzz] [--list]
 set -eu
 
 # a|b: either will do; the first is installed when neither is there.
@@ -11,6 +11,7 @@ BUILD='gcc make libc6-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev libuv1
        libcurl4-openssl-dev|libcurl4-gnutls-dev|libcurl4-nss-dev'
 TEST='check libsubunit-dev python3 python3-pytest python3-jsonschema python3-numpy python3-yaml python3-requests'
 LINT='clang-format cppcheck shellcheck'
+FUZZ='clang'
 PAPER='gnuplot-nox|gnuplot-qt|gnuplot-x11'
 
 wanted=$BUILD
@@ -20,9 +21,10 @@ for arg in "$@"; do
     --test) wanted="$wanted $TEST" ;;
     --lint) wanted="$wanted $LINT" ;;
     --paper) wanted="$wanted $PAPER" ;;
+    --fuzz) wanted="$wanted $FUZZ" ;;
     --list) is_list=true ;;
     *)
-        echo "usage: sh tools/setup.sh [--test] [--lint] [--paper] [--list]" >&2
+        echo "usage: sh tools/setup.sh [--test] [--lint] [--paper] [--fuzz] [--list]" >&2
         exit 2
         ;;
     esac

@@ -328,6 +328,8 @@ static bool has(struct ld_tenants *tenants, const char *name)
 {
     struct ld_tenant *t = ld_tenants_find(tenants, name);
 
+    if (t != NULL)
+        run_all(t); /* an opening leaves the writer a first turn to do */
     ld_tenant_release(t);
     return t != NULL;
 }

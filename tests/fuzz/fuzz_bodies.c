@@ -1,0 +1,139 @@
+/* Bodies of requests: decoded or refused, never both, and what is refused says where and why. What a tenant would learn
+ * from is offered to an engine, which takes it or is left as it was. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "json_in.h"
+#include "targets.h"
+
+#define CONTEXT_DIM 1
+#define ARM_DIM 2
+
+static struct kb_engine *new_engine(void)
+{
+    struct kb_engine *e = NULL;
+    struct kb_spec spec;
+    struct kb_event ev = {.seq = 1, .at_ms = 1, .type = KB_EV_CONFIGURED};
+
+    FUZZ_EXPECT(kb_spec_preset(&spec, "laplaced", CONTEXT_DIM, ARM_DIM) == KB_OK);
+    ev.as.configured.spec = &spec;
+    ev.as.configured.version = 1;
+    FUZZ_EXPECT(kb_engine_new(&e) == KB_OK && kb_engine_fold(e, &ev, NULL) == KB_OK);
+    return e;
+}
+
+static void offer(const struct kb_event *events, size_t n)
+{
+    struct kb_engine *e = new_engine();
+
+    for (size_t i = 0; i < n; i++) {
+        struct kb_engine_counts counts;
+        struct kb_errmsg msg = {.text = ""};
+        struct kb_event ev = events[i];
+        const uint64_t before = kb_engine_digest(e);
+
+        kb_engine_counts(e, &counts);
+        ev.seq = counts.seq + 1;
+        ev.at_ms = 2;
+        const enum kb_err rc = kb_engine_fold(e, &ev, &msg);
+        FUZZ_EXPECT(rc == KB_OK || kb_engine_digest(e) == before);
+        FUZZ_EXPECT(rc != KB_EINVAL || msg.text[0] != '\0');
+    }
+    kb_engine_free(e);
+}
+
+static void choose(const struct ld_select *select)
+{
+    struct kb_engine *e = new_engine();
+    struct kb_scratch *s = NULL;
+    struct kb_decision d;
+    double sum = 0;
+
+    FUZZ_EXPECT(kb_engine_scratch_new(&s) == KB_OK);
+    FUZZ_EXPECT(kb_engine_fit_scratch(e, s, select->query.n_candidates, select->query.n_exclude) == KB_OK);
+    if (kb_engine_decide(e, &select->query, s, &d, NULL) == KB_OK) {
+        for (size_t i = 0; i < d.n; i++)
+            sum += d.propensity[i];
+        FUZZ_EXPECT(d.chosen < d.n && sum > 1 - 1e-9 && sum < 1 + 1e-9);
+    }
+    kb_engine_scratch_free(s);
+    kb_engine_free(e);
+}
+
+/* Which decoder, and whether it reads lines. */
+static int decode(unsigned kind, struct ld_doc *doc, struct ld_problem *p)
+{
+    struct ld_settings settings;
+    struct ld_select select;
+    struct ld_reward *rewards;
+    struct kb_event *events, ev = {.type = KB_EV_NONE};
+    const char *decision;
+    bool is_array;
+    size_t n = 0;
+    int rc = 0;
+
+    switch (kind) {
+    case 0:
+        rc = ld_decode_select(doc, CONTEXT_DIM, ARM_DIM, &select, p);
+        if (rc == 0)
+            choose(&select);
+        return rc;
+    case 1:
+        return ld_decode_rewards(doc, &rewards, &n, &is_array, p);
+    case 2:
+        return ld_decode_activate(doc, &decision, p);
+    case 3:
+    case 4:
+        rc = ld_decode_observe(doc, kind == 4, CONTEXT_DIM, ARM_DIM, &events, &n, p);
+        if (rc == 0)
+            offer(events, n);
+        return rc;
+    case 5:
+        return ld_decode_settings(doc, &settings, p);
+    case 6:
+    case 7:
+    case 8:
+        rc = ld_decode_graph(doc, kind == 7, &ev, p);
+        break;
+    default:
+        rc = ld_decode_arms(doc, kind == 10, ARM_DIM, &ev, p);
+        break;
+    }
+    if (rc == 0)
+        offer(&ev, 1);
+    return rc;
+}
+
+static void check_refusal(const struct ld_problem *p)
+{
+    size_t n = 0;
+    char *text = ld_problem_json(p, &n);
+
+    FUZZ_EXPECT(p->status >= 400 && p->status < 500 && p->detail[0] != '\0');
+    for (size_t i = 0; i < p->n_errors; i++)
+        FUZZ_EXPECT((p->errors[i].pointer[0] == '\0' || p->errors[i].pointer[0] == '/') &&
+                    p->errors[i].detail[0] != '\0');
+    FUZZ_EXPECT(text != NULL && strlen(text) == n);
+    free(text);
+}
+
+int fuzz_bodies(const uint8_t *data, size_t n)
+{
+    struct ld_doc *doc = NULL;
+    struct ld_problem p;
+
+    if (n == 0)
+        return 0;
+    const unsigned kind = data[0] % 12;
+    const bool is_lines = kind == 4 || kind == 8 || kind == 11;
+
+    ld_problem_init(&p);
+    int rc = ld_doc_parse(&doc, (const char *)data + 1, n - 1, is_lines, &p);
+    if (rc == 0)
+        rc = decode(kind, doc, &p);
+    FUZZ_EXPECT((rc == 0) == (p.status == 0));
+    if (rc != 0)
+        check_refusal(&p);
+    ld_doc_free(doc);
+    return 0;
+}

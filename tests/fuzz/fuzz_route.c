@@ -1,0 +1,39 @@
+/* Method and path to a row of the table: what stands at {t}, {u} and {k} is cut right, and a path that is not served tells
+ * its methods or none. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "route.h"
+#include "targets.h"
+
+static void check_row(const struct ld_route *route, const char *path)
+{
+    char tenant[LD_PATH_TENANT_BYTES];
+    const char *rest = ld_route_rest(route, path);
+
+    ld_route_tenant(route, path, tenant);
+    FUZZ_EXPECT(strlen(tenant) < sizeof tenant && strchr(tenant, '/') == NULL);
+    FUZZ_EXPECT(strlen(rest) <= strlen(path) && (rest[0] == '\0' || rest > path));
+    FUZZ_EXPECT((strstr(route->path, "{u}") != NULL || strstr(route->path, "{k}") != NULL) == (rest[0] != '\0'));
+}
+
+int fuzz_route(const uint8_t *data, size_t n)
+{
+    char *text = malloc(n + 1), allow[LD_ALLOW_BYTES];
+
+    FUZZ_EXPECT(text != NULL);
+    memcpy(text, data, n);
+    text[n] = '\0';
+    char *path = strchr(text, ' ');
+    if (path != NULL) {
+        *path++ = '\0';
+        const int row = ld_route_find(text, path, allow);
+        FUZZ_EXPECT(row >= -1 && row < (int)ld_n_routes);
+        if (row >= 0)
+            check_row(&ld_routes[row], path);
+        else
+            FUZZ_EXPECT(strlen(allow) < sizeof allow);
+    }
+    free(text);
+    return 0;
+}
