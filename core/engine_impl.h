@@ -80,7 +80,7 @@ struct kb_draft {
     size_t n_nodes, cap_nodes;
     struct kb_ev_link *link; /* [n_links] */
     size_t n_links, cap_links;
-    size_t n_arms; /* that rows and decisions have named: the largest number + 1 */
+    size_t n_arms; /* that rows have named: the largest number + 1 */
 };
 
 #define KB_MAX_WAITING 64u

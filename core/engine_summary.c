@@ -67,6 +67,7 @@ static void apply_begin(struct kb_engine *e, const struct kb_ev_summary *s)
     e->spec = spec_in_force(s);
     e->version = s->version;
     e->is_configured = e->is_summarized = true;
+    kb_history_close(&e->history); /* what the room for a first row has taken */
     kb_history_init(&e->history, kb_engine_dim(e));
 }
 
@@ -281,8 +282,11 @@ static enum kb_err check_decision(const struct kb_engine *e, const struct kb_ev_
         return kb_fail(KB_EINVAL, msg, "/slots", "expected 1 to %u arms", KB_MAX_SLOTS);
     if (kb_pending_find(&e->pending, s->decision) != NULL)
         return kb_fail(KB_EINVAL, msg, "/decision", "decision '%.100s' stands twice", s->decision);
-    if (s->user >= e->users.n)
+    if (kb_ids_find(&e->users, s->user) == KB_ID_NONE)
         return kb_fail(KB_EINVAL, msg, "/user", "no such user");
+    for (size_t i = 0; i < s->n_slots; i++)
+        if (kb_ids_find(&e->arm_ids, s->slots[i].arm) == KB_ID_NONE)
+            return kb_fail_item(KB_EINVAL, msg, "/slots", i, "/arm", "no such arm");
     if (s->level > KB_MAX_LEVEL)
         return kb_fail(KB_EINVAL, msg, "/level", "expected 0 to %u", KB_MAX_LEVEL);
     return KB_OK;
@@ -301,12 +305,12 @@ static enum kb_err reserve_decision(struct kb_engine *e, const struct kb_ev_summ
     struct kb_pending_entry *entry = kb_pending_entry_new(s->decision, s->n_slots, dim);
     if (entry == NULL)
         return KB_ENOMEM;
-    entry->user = s->user;
+    entry->user = kb_ids_find(&e->users, s->user);
     entry->level = s->level;
     entry->expires_at_ms = s->expires_at_ms;
     entry->is_deferred = s->is_deferred;
     for (size_t i = 0; i < s->n_slots; i++) {
-        entry->slot[i].arm = s->slots[i].arm;
+        entry->slot[i].arm = kb_ids_find(&e->arm_ids, s->slots[i].arm);
         entry->slot[i].has_reward = s->slots[i].has_reward;
         entry->slot[i].reward = s->slots[i].has_reward ? s->slots[i].reward : 0;
         entry->slot[i].halvings = s->slots[i].has_reward ? s->slots[i].halvings : 0;
@@ -319,9 +323,8 @@ static enum kb_err reserve_decision(struct kb_engine *e, const struct kb_ev_summ
 
 static void apply_decision(struct kb_engine *e, const struct kb_ev_summary *s)
 {
+    (void)s;
     kb_pending_insert(&e->pending, e->staged.entry[e->staged.next_entry++]);
-    for (size_t i = 0; i < s->n_slots; i++)
-        note_arm(e->draft, s->slots[i].arm);
 }
 
 /* ---- end ---------------------------------------------------------------------------------------------- */
@@ -334,7 +337,7 @@ static enum kb_err reserve_end(struct kb_engine *e, const struct kb_ev_summary *
     if (!kb_decay_is_valid(&s->totals.decay) || !(s->totals.n_learned >= 0))
         return kb_fail(KB_EINVAL, msg, "/forgetting", "times or numbers that cannot have been");
     if (e->draft->n_arms > e->arm_ids.n)
-        return kb_fail(KB_EINVAL, msg, "/part", "a point or decision is of an arm that is not there");
+        return kb_fail(KB_EINVAL, msg, "/part", "a point is of an arm that is not there");
     if (e->draft->n_nodes > 0)
         KB_TRY(make_graph(e, msg));
     const struct kb_graph *graph = kb_engine_coming_graph(e, &e->spec);

@@ -65,8 +65,8 @@ struct kb_ev_atom {
     X(KB_PART_USERS, "users")                                                                                          \
     X(KB_PART_GRAPH, "graph")                                                                                          \
     X(KB_PART_POINTS, "points")                                                                                        \
-    X(KB_PART_DECISION, "decision")                                                                                    \
     X(KB_PART_ARMS, "arms")                                                                                            \
+    X(KB_PART_DECISION, "decision")                                                                                    \
     X(KB_PART_END, "end")
 
 enum kb_summary_part {
@@ -103,7 +103,7 @@ struct kb_ev_known_arm {
 };
 
 struct kb_ev_open_slot {
-    uint32_t arm;
+    const char *arm;
     bool has_reward;
     double reward;   /* in force: the last told, or the sum */
     double halvings; /* at the first one told */
@@ -133,8 +133,8 @@ struct kb_ev_summary {
     const struct kb_ev_link *links;
     size_t n_nodes, n_links;
     struct kb_ev_points points;
-    const char *decision;
-    uint32_t user, level;
+    const char *decision, *user;
+    uint32_t level;
     int64_t expires_at_ms;
     bool is_deferred;
     const struct kb_ev_open_slot *slots;

@@ -136,10 +136,10 @@ static bool put_decision(struct kb_summarizer *s)
         return false;
     const struct kb_pending_entry *entry = p->slot[s->next++];
     for (size_t i = 0; i < entry->n_slots; i++)
-        s->slot[i] = (struct kb_ev_open_slot){entry->slot[i].arm, entry->slot[i].has_reward, entry->slot[i].reward,
-                                              entry->slot[i].halvings, entry->slot[i].x};
+        s->slot[i] = (struct kb_ev_open_slot){kb_ids_str(&s->e->arm_ids, entry->slot[i].arm), entry->slot[i].has_reward,
+                                              entry->slot[i].reward, entry->slot[i].halvings, entry->slot[i].x};
     s->out.decision = entry->id;
-    s->out.user = entry->user;
+    s->out.user = kb_ids_str(&s->e->users, entry->user);
     s->out.level = entry->level;
     s->out.expires_at_ms = entry->expires_at_ms;
     s->out.is_deferred = entry->is_deferred;

@@ -6,8 +6,8 @@
  *     users     ids in the order of their numbers, with the sum of squares of each one's rewards
  *     graph     nodes and edges, by users' numbers
  *     points    rows of the history, in their order: user, arm, level, vector, count, sum, first event
- *     decision  one that is open, with all that its reward needs
  *     arms      ids in the order of their numbers, with catalogue and counts
+ *     decision  one that is open, with all that its reward needs, by ids
  *     end       totals; from here on the engine is what the events before had made it
  *
  * Lists are cut into several parts of one kind, so that no line of the log grows without bound. The last part has the

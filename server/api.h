@@ -17,6 +17,7 @@ void api_tenant_get(struct ld_app *app, struct ld_request *r, const char *tenant
 void api_tenant_delete(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_user_delete(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_tenant_rebuild(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_tenant_compact(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_tenant_verify(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_graph_put(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_graph_patch(struct ld_app *app, struct ld_request *r, const char *tenant);

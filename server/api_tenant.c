@@ -24,6 +24,7 @@ struct row {
     struct kb_engine_counts counts;
     bool is_rebuilding;
     struct kb_build_state build;
+    struct ld_log_view log;
 };
 
 /* Grows by doubling; is_failed remembers that some tenant could not be added. */
@@ -47,6 +48,7 @@ static void read_row(struct row *row, struct ld_tenant *t)
     row->is_rebuilding = ld_tenant_is_rebuilding(t);
     kb_engine_build_state(e, &row->build);
     ld_tenant_read_unlock(t);
+    ld_tenant_log(t, &row->log);
 }
 
 /* The row as the encoder wants it; borrows from the row. Rows move when their array grows, so views are made after
@@ -60,7 +62,8 @@ static struct ld_tenant_view view_of(const struct row *row)
                                    .in_force = &row->in_force,
                                    .counts = &row->counts,
                                    .is_rebuilding = row->is_rebuilding,
-                                   .build = row->build};
+                                   .build = row->build,
+                                   .log = row->log};
 }
 
 /* t is NULL for a tenant that is not in memory. A failed growth is remembered and ends in a 503. */
@@ -193,6 +196,23 @@ static void submit_plain(struct ld_app *app, struct ld_request *r, const char *t
         ld_tenant_release(t);
         ld_reply_status(r, 503, "out of memory");
     }
+}
+
+/* POST /tenants/{t}/compact: answered when the log starts with a summary, which takes a fold of what goes. */
+void api_tenant_compact(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    struct ld_op *op = ld_api_op(r, LD_OP_COMPACT);
+    if (op == NULL)
+        return;
+    if (ld_decode_compact(op->doc, &op->keep_events, &op->problem) != 0) {
+        ld_api_refuse(r, op);
+        return;
+    }
+    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
+    if (t != NULL)
+        ld_api_submit(r, t, op);
+    else
+        ld_op_free(op);
 }
 
 /* POST /tenants/{t}/rebuild: the tenant, once the rebuild, or its beginning, is durable. */

@@ -78,6 +78,10 @@ int ld_erase_expand(struct ld_tenant *t, struct ld_op *op);
 int ld_erased_expand(struct ld_tenant *t, struct ld_op *op);
 bool ld_erasure_is_waiting(const struct ld_tenant *t); /* for the tenant's build to come back from its job */
 
+/* compact.c */
+int ld_compact_expand(struct ld_tenant *t, struct ld_op *op);
+int ld_compacted_expand(struct ld_tenant *t, struct ld_op *op);
+
 /* verify.c */
 int ld_verify_expand(struct ld_tenant *t, struct ld_op *op);
 int ld_verified_expand(struct ld_tenant *t, struct ld_op *op);

@@ -152,7 +152,8 @@ static void answer_event(struct ld_tenant *t, struct ld_op *op)
  * compared besides, since two presets may resolve to the same values. */
 static bool same_settings(const struct ld_settings *a, const struct ld_settings *b)
 {
-    return a->is_relaxed == b->is_relaxed && strcmp(a->spec.algorithm, b->spec.algorithm) == 0 &&
+    return a->is_relaxed == b->is_relaxed && a->keep_events == b->keep_events && a->keep_age_ms == b->keep_age_ms &&
+           strcmp(a->spec.algorithm, b->spec.algorithm) == 0 &&
            kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT);
 }
 
@@ -204,6 +205,7 @@ static void answer_settings(struct ld_tenant *t, struct ld_op *op)
 
     kb_engine_counts(t->engine, &counts);
     kb_engine_build_state(t->engine, &view.build);
+    ld_tenant_log(t, &view.log);
     view.in_force = kb_engine_spec(t->engine);
     text = ld_encode_tenant(&view, &n);
     ld_op_reply_text(op, text, n);
@@ -353,6 +355,8 @@ static const struct {
     [LD_OP_BUILT] = {expand_built, NULL, NULL},
     [LD_OP_ERASE] = {ld_erase_expand, NULL, NULL},
     [LD_OP_ERASED] = {ld_erased_expand, NULL, NULL},
+    [LD_OP_COMPACT] = {ld_compact_expand, NULL, NULL},
+    [LD_OP_COMPACTED] = {ld_compacted_expand, NULL, NULL},
     [LD_OP_VERIFY] = {ld_verify_expand, NULL, NULL},
     [LD_OP_VERIFIED] = {ld_verified_expand, NULL, NULL},
     [LD_OP_SAVED] = {expand_saved, NULL, NULL},

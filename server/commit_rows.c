@@ -12,6 +12,18 @@
 #include "alloc.h"
 #include "tenant_impl.h"
 
+/* A decision that was open is found like one that was made; its reward so far stands in the same row. */
+static void index_summary(struct ld_row *row, const struct kb_ev_summary *s)
+{
+    if (s->part != KB_PART_DECISION)
+        return;
+    row->decision = s->decision;
+    row->user = s->user;
+    row->arm = s->slots[0].arm;
+    if (s->slots[0].has_reward)
+        row->reward = s->slots[0].reward;
+}
+
 /* The columns that queries need, beside the line itself. Configured, graph and arms are found by type or not at all.
  * NaN is how a NULL reward is spelled (store.h); a late reward keeps its type, so that no sum of rewards counts it. */
 void ld_row_index(struct ld_row *row, const struct kb_event *ev)
@@ -45,6 +57,9 @@ void ld_row_index(struct ld_row *row, const struct kb_event *ev)
         break;
     case KB_EV_ACTIVATED:
         row->decision = ev->as.activated.decision;
+        break;
+    case KB_EV_SUMMARY:
+        index_summary(row, ev->as.summary);
         break;
     case KB_EV_DICTIONARY:
         row->is_reset = ev->as.dictionary.is_reset && !ev->as.dictionary.is_begun;

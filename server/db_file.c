@@ -95,7 +95,7 @@ static bool is_read_failure(const char *verdict)
 static int check_contents(struct sqlite3 *db, const struct ld_db_format *f, char *why)
 {
     char verdict[256];
-    int64_t is_sound = 0;
+    int64_t is_sound = 0, version = 0;
     int status = ld_sql_text(db, "PRAGMA quick_check(1)", verdict, sizeof verdict, why);
     if (status != LD_STORE_OK)
         return status;
@@ -104,7 +104,11 @@ static int check_contents(struct sqlite3 *db, const struct ld_db_format *f, char
         (void)snprintf(why, LD_WHY_BYTES, "%s: %s", is_unread ? "cannot be read" : "damaged", verdict);
         return is_unread ? LD_STORE_IO : LD_STORE_CORRUPT;
     }
-    status = ld_sql_int(db, f->contents, &is_sound, why);
+    status = ld_sql_int(db, "PRAGMA user_version", &version, why);
+    if (status == LD_STORE_OK) {
+        const bool is_before = version < f->migrations[f->n_migrations - 1].version && f->contents_before != NULL;
+        status = ld_sql_int(db, is_before ? f->contents_before : f->contents, &is_sound, why);
+    }
     if (status == LD_STORE_OK && !is_sound) {
         (void)snprintf(why, LD_WHY_BYTES, "damaged: %s", f->contents_broken);
         return LD_STORE_CORRUPT;
@@ -197,7 +201,7 @@ static int make(const char *path, const struct ld_db_format *f, char *why)
     status = connect_to(&db, name, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, why);
     if (status != LD_STORE_OK)
         return status;
-    status = ld_sql_exec(db, "PRAGMA journal_mode=DELETE; PRAGMA synchronous=EXTRA", why);
+    status = ld_sql_exec(db, "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=DELETE; PRAGMA synchronous=EXTRA", why);
     if (status == LD_STORE_OK)
         status = ld_migrate(db, f->migrations, f->n_migrations, f->application_id, why);
     (void)sqlite3_close(db);

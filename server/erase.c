@@ -116,6 +116,7 @@ int ld_erase_expand(struct ld_tenant *t, struct ld_op *op)
         ld_problem_set(&op->problem, 404, "the tenant has no data of user '%.100s'", op->user);
         return 0;
     }
+    ld_compaction_cancel(t); /* it would bring back what goes */
     const char *why = start(t, op);
     if (why == NULL)
         return LD_KEPT;
@@ -195,6 +196,10 @@ static bool commit(struct ld_erasure *x)
         snprintf(x->fold.why, sizeof x->fold.why, "out of memory");
     if (is_ok && !remove_snapshot(t)) {
         snprintf(x->fold.why, sizeof x->fold.why, "the snapshot cannot be removed");
+        is_ok = false;
+    }
+    if (is_ok && !ld_compaction_clear(t)) { /* rows that a compaction has left may be the user's */
+        snprintf(x->fold.why, sizeof x->fold.why, "what was compacted cannot be deleted");
         is_ok = false;
     }
     ld_failpoint("mid_erasure");

@@ -8,7 +8,8 @@
  *   mid_snapshot    the temporary snapshot file is written, not renamed
  *   mid_migration   between two statements of a new schema
  *   mid_build       a model built beside the writer is there, and not in force
- *   mid_erasure     the snapshot is removed, the lines of the log are not rewritten */
+ *   mid_erasure     the snapshot is removed, the lines of the log are not rewritten
+ *   mid_compaction  after each step that changes the file: lines staged, the log's start moved, rows trimmed */
 #ifndef LD_FAILPOINT_H
 #define LD_FAILPOINT_H
 

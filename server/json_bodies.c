@@ -136,6 +136,19 @@ int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_prob
     return ld_in_done(&in);
 }
 
+/* --- /tenants/{t}/compact ----------------------------------------------------------------------------- */
+
+/* How many of the last events stay must be said: it is what is lost otherwise. */
+int ld_decode_compact(struct ld_doc *doc, uint64_t *keep_events, struct ld_problem *p)
+{
+    static const char *const names[] = {"keep_events", NULL};
+    struct ld_in in;
+    ld_in_init(&in, doc, p);
+    if (ld_in_object(&in, doc->root, names))
+        *keep_events = ld_in_whole(&in, doc->root, "keep_events", 0, UINT64_C(9007199254740991), 0, true);
+    return ld_in_done(&in);
+}
+
 /* --- /observe ---------------------------------------------------------------------------------------- */
 
 /* The features of a bare id are left NULL, for the engine to take from the catalogue. A propensity that was not told

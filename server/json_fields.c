@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define MAX_WINDOW_S (10.0 * 366 * 24 * 3600)
+#define MAX_AGE_S (10 * MAX_WINDOW_S)
 
 static const struct ld_choice user_kernels = {kb_user_kernel_name, kb_user_kernel_from_name};
 static const struct ld_choice vec_kernels = {kb_vec_kernel_name, kb_vec_kernel_from_name};
@@ -77,6 +78,8 @@ const struct ld_field ld_fields[] = {
     {"forgetting", "type", LD_CHOICE, AT(spec.forgetting.type), 0, 0, false, &forgettings},
     {"forgetting", "discount", LD_NUMBER, AT(spec.forgetting.discount), INSIDE_UNIT, NULL},
     {"forgetting", "half_life_s", LD_NUMBER, AT(spec.forgetting.half_life_s), 0.001, 1e9, false, NULL},
+    {"retention", "events", LD_SIZE_OR_NULL, AT(keep_events), 1, 9007199254740991, false, NULL},
+    {"retention", "age_s", LD_AGE_OR_NULL, AT(keep_age_ms), 0.001, MAX_AGE_S, false, NULL},
     {"", "pending", LD_PENDING, 0, 0, 0, false, NULL},
     {"", "reward_window_s", LD_WINDOW, AT(spec.reward_window_ms), 0.001, MAX_WINDOW_S, false, NULL},
     {"", "default_reward", LD_DEFAULT_REWARD, AT(spec.default_reward), 0, 0, false, NULL},

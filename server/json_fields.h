@@ -24,7 +24,9 @@ enum ld_field_kind {
     LD_WINDOW,         /* seconds <-> int64_t milliseconds */
     LD_DEFAULT_REWARD, /* number or null */
     LD_PENDING,        /* "ignore" */
-    LD_DURABILITY      /* "commit" or "relaxed" */
+    LD_DURABILITY,     /* "commit" or "relaxed" */
+    LD_SIZE_OR_NULL,   /* size_t in [lo, hi], or null (0) */
+    LD_AGE_OR_NULL     /* seconds <-> int64_t milliseconds, or null (0) */
 };
 
 /* Names of an enum. */

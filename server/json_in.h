@@ -24,6 +24,8 @@ void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size); /* zeroed, lives 
 struct ld_settings {
     struct kb_spec spec;
     bool is_relaxed; /* durability: answer before the commit */
+    size_t keep_events;  /* retention: of the last ones so many, 0: not by number */
+    int64_t keep_age_ms; /* and those that are younger than this, 0: not by age; neither: all */
 };
 int ld_decode_settings(struct ld_doc *doc, struct ld_settings *out, struct ld_problem *p);
 
@@ -44,6 +46,8 @@ struct ld_reward {
 int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, bool *is_array, struct ld_problem *p);
 
 int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_problem *p);
+
+int ld_decode_compact(struct ld_doc *doc, uint64_t *keep_events, struct ld_problem *p);
 
 /* One object, or the array that NDJSON makes. Events of type KB_EV_OBSERVED (seq and at_ms left 0). */
 int ld_decode_observe(struct ld_doc *doc, bool is_ndjson, uint32_t context_dim, uint32_t arm_dim, struct kb_event **out,

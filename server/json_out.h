@@ -35,6 +35,13 @@ struct ld_reward_result {
 };
 char *ld_encode_rewards(const struct ld_reward_result *r, size_t n_results, size_t *n);
 
+struct ld_log_view {
+    uint64_t first;      /* number of the first line */
+    uint64_t summarized; /* the last event that a summary stands for, 0: none */
+    uint64_t bytes;      /* of the files: log, write-ahead log and snapshot */
+    bool is_compacting;
+};
+
 struct ld_tenant_view {
     const char *name;
     const char *state, *detail;         /* in a list: whether it is in memory, and why it cannot be ("": it can) */
@@ -43,6 +50,7 @@ struct ld_tenant_view {
     const struct kb_engine_counts *counts;
     bool is_rebuilding;          /* in this very turn of the writer */
     struct kb_build_state build; /* or beside it */
+    struct ld_log_view log;
 };
 char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n);
 char *ld_encode_tenants(const struct ld_tenant_view *v, size_t n_tenants, size_t *n);

@@ -37,6 +37,17 @@ static void put_rebuild(struct ld_text *t, const struct kb_build_state *build)
     ld_text_lit(t, "}");
 }
 
+static void put_log(struct ld_text *t, const struct ld_log_view *log)
+{
+    ld_text_key(t, "log");
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "first", log->first);
+    ld_text_put_count(t, "summarized", log->summarized);
+    ld_text_put_count(t, "bytes", log->bytes);
+    ld_text_put_bool(t, "compacting", log->is_compacting);
+    ld_text_lit(t, "}");
+}
+
 char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n)
 {
     struct ld_text t;
@@ -48,6 +59,7 @@ char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n)
     ld_text_put_count(&t, "events", v->counts->learned);
     ld_text_put_bool(&t, "rebuilding", v->is_rebuilding || (v->build.is_open && v->build.is_reset));
     put_rebuild(&t, &v->build);
+    put_log(&t, &v->log);
     ld_text_lit(&t, "}");
     return ld_text_take(&t, n);
 }

@@ -88,6 +88,12 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
     case LD_DURABILITY:
         ld_text_string(t, s->is_relaxed ? "relaxed" : "commit");
         break;
+    case LD_SIZE_OR_NULL:
+        write_or(t, *(const size_t *)at == 0, "null", (double)*(const size_t *)at);
+        break;
+    case LD_AGE_OR_NULL:
+        write_or(t, *(const int64_t *)at == 0, "null", (double)*(const int64_t *)at / 1000);
+        break;
     }
 }
 
@@ -98,8 +104,8 @@ static void write_fields(struct ld_text *t, const struct ld_settings *s, bool is
     ld_text_lit(t, "{");
     for (size_t i = 0; i < ld_n_fields; i++) {
         const struct ld_field *f = &ld_fields[i];
-        if (is_in_force && f->group[0] == '\0')
-            continue;
+        if (is_in_force && (f->group[0] == '\0' || f->offset >= sizeof(struct kb_spec)))
+            continue; /* no part of the model */
         if (strcmp(f->group, group) != 0) {
             ld_text_lit(t, group[0] != '\0' ? "}" : "");
             group = f->group;

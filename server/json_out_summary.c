@@ -103,7 +103,8 @@ static void put_decision(struct ld_text *t, const struct kb_ev_summary *s, size_
 
     ld_format_time(s->expires_at_ms, at);
     ld_text_put_string(t, "decision", s->decision);
-    ld_text_put_count(t, "user", s->user);
+    ld_text_put_string(t, "user", s->user);
+    ld_text_put_string(t, "arm", s->slots[0].arm); /* as in `decided` */
     ld_text_put_string(t, "expires_at", at);
     ld_text_put_bool(t, "deferred", s->is_deferred);
     ld_text_put_count(t, "level", s->level);
@@ -112,7 +113,7 @@ static void put_decision(struct ld_text *t, const struct kb_ev_summary *s, size_
     for (size_t i = 0; i < s->n_slots; i++) {
         ld_text_item(t);
         ld_text_lit(t, "{");
-        ld_text_put_count(t, "arm", s->slots[i].arm);
+        ld_text_put_string(t, "arm", s->slots[i].arm);
         put_doubles(t, "x", s->slots[i].x, dim);
         if (s->slots[i].has_reward)
             ld_text_put_number(t, "reward", s->slots[i].reward);

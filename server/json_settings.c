@@ -94,6 +94,15 @@ static void read_window(struct ld_in *in, const struct ld_field *f, const json_t
     *out = llround(seconds * 1000);
 }
 
+/* null, the default, is 0 in the struct: nothing is left out by this rule. */
+static void read_age(struct ld_in *in, const struct ld_field *f, const json_t *v, int64_t *out)
+{
+    double seconds = 0;
+    if (!json_is_null(v))
+        read_number(in, f, v, &seconds, ", or null");
+    *out = llround(seconds * 1000);
+}
+
 /* null, the default, teaches nothing when a window closes. */
 static void read_default_reward(struct ld_in *in, const json_t *v, struct kb_spec *spec)
 {
@@ -170,6 +179,12 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const json_t 
     case LD_DURABILITY:
         read_durability(in, v, at);
         break;
+    case LD_SIZE_OR_NULL:
+        *(size_t *)at = json_is_null(v) ? 0 : (size_t)read_whole(in, f, v, 0);
+        break;
+    case LD_AGE_OR_NULL:
+        read_age(in, f, v, at);
+        break;
     }
 }
 
@@ -239,6 +254,15 @@ static void read_identity(struct ld_in *in, const json_t *v, struct ld_settings 
     (void)kb_spec_preset(&out->spec, "laplaced", context_dim, arm_dim); /* to find the other faults */
 }
 
+/* What may still be asked about must not be gone. */
+static enum kb_err check_retention(const struct ld_settings *settings, struct kb_errmsg *msg)
+{
+    if (settings->keep_age_ms == 0 || settings->keep_age_ms >= settings->spec.reward_window_ms)
+        return KB_OK;
+    return kb_fail(KB_EUNSUPPORTED, msg, "/retention/age_s",
+                   "decisions must be kept for as long as their rewards may come (reward_window_s)");
+}
+
 /* kb_spec_check runs on a spec without faults only: it stops at its first, which would hide the list. */
 void ld_in_settings(struct ld_in *in, const struct json_t *v, struct ld_settings *out)
 {
@@ -254,6 +278,8 @@ void ld_in_settings(struct ld_in *in, const struct json_t *v, struct ld_settings
         return;
     follow_bookkeeping(v, out);
     enum kb_err rc = kb_spec_check(&out->spec, &msg);
+    if (rc == KB_OK)
+        rc = check_retention(out, &msg);
     if (rc == KB_OK)
         return;
     ld_problem_set(in->p, ld_problem_status(rc), "the configuration is refused: %s", msg.text);

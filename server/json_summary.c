@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <string.h>
 
 #include "ids.h"
 #include "json_out.h"
@@ -173,7 +174,7 @@ static void read_slot(struct part *p, const json_t *v, struct kb_ev_open_slot *o
 
     if (!ld_in_object(p->in, v, names))
         return;
-    out->arm = (uint32_t)ld_in_whole(p->in, v, "arm", 0, UINT32_MAX - 1, 0, true);
+    out->arm = ld_in_id(p->in, v, "arm", KB_ID_MAX_BYTES, true);
     out->x = ld_in_vector(p->in, v, "x", p->context_dim + p->arm_dim, true);
     out->has_reward = json_object_get(v, "reward") != NULL;
     out->reward = ld_in_number(p->in, v, "reward", 0, false);
@@ -187,7 +188,8 @@ static void read_decision(struct part *p)
     struct kb_ev_open_slot *slots = n > 0 ? ld_in_alloc(p->in, n, sizeof *slots) : NULL;
 
     p->out->decision = ld_in_id(p->in, p->line, "decision", LD_DECISION_MAX_BYTES, true);
-    p->out->user = (uint32_t)ld_in_whole(p->in, p->line, "user", 0, UINT32_MAX - 1, 0, true);
+    p->out->user = ld_in_id(p->in, p->line, "user", KB_ID_MAX_BYTES, true);
+    const char *arm = ld_in_id(p->in, p->line, "arm", KB_ID_MAX_BYTES, true);
     p->out->expires_at_ms = ld_in_time(p->in, p->line, "expires_at");
     p->out->is_deferred = ld_in_bool(p->in, p->line, "deferred", false, true);
     p->out->level = (uint32_t)ld_in_whole(p->in, p->line, "level", 0, KB_MAX_LEVEL, 0, true);
@@ -203,6 +205,8 @@ static void read_decision(struct part *p)
     ld_in_leave(p->in, mark);
     p->out->slots = slots;
     p->out->n_slots = n;
+    if (arm != NULL && slots[0].arm != NULL && strcmp(arm, slots[0].arm) != 0)
+        ld_in_fault(p->in, "arm", "expected that of the first slot");
 }
 
 static void read_arm(struct part *p, const json_t *v, struct kb_ev_known_arm *out)
@@ -291,7 +295,7 @@ static const struct row {
     [KB_PART_USERS] = {read_users, {COMMON, "users", "squares"}},
     [KB_PART_GRAPH] = {read_graph, {COMMON, "nodes", "edges"}},
     [KB_PART_POINTS] = {read_points, {COMMON, "user", "arm", "level", "event", "count", "sum", "x", "halvings"}},
-    [KB_PART_DECISION] = {read_decision, {COMMON, "decision", "user", "expires_at", "deferred", "level", "slots"}},
+    [KB_PART_DECISION] = {read_decision, {COMMON, "decision", "user", "arm", "expires_at", "deferred", "level", "slots"}},
     [KB_PART_ARMS] = {read_arms, {COMMON, "arms"}},
     [KB_PART_END] = {read_end,
                      {COMMON, "decided", "rewarded", "observed", "expired", "late", "reward_sum", "square_sum",

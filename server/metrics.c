@@ -179,6 +179,7 @@ static void put_commits(struct ld_text *t, const struct ld_metrics *m)
     put_histogram(t, "build_seconds", "", &m->build_time);
     put_head(t, "builds_running", "gauge", "Such runs under way.");
     put(t, "laplaced_builds_running %" PRIu64 "\n", load(&m->builds_running));
+    put_counter(t, "compactions_total", "Logs that were made to start with a summary.", load(&m->compactions));
     put_counter(t, "build_failures_total", "Such runs that failed, mostly for want of memory; tried again.",
                 load(&m->build_failures));
 }
@@ -208,6 +209,7 @@ struct sample {
     uint64_t decided, rewarded, observed, expired, late;
     uint64_t pending, learned, support, bytes, depth;
     uint64_t is_failing;
+    uint64_t file_bytes, log_events;
 };
 
 /* Grows by doubling; a failure is remembered and makes the whole scrape fail rather than look as if tenants were
@@ -223,9 +225,11 @@ struct samples {
 static void take_sample(struct sample *s, struct ld_tenant *t)
 {
     struct kb_engine_counts c;
+    struct ld_log_view log;
     const struct ld_settings *settings;
     kb_engine_counts(ld_tenant_read_lock(t, &settings), &c);
     ld_tenant_read_unlock(t);
+    ld_tenant_log(t, &log);
     *s = (struct sample){.decided = c.decided,
                          .rewarded = c.rewarded,
                          .observed = c.observed,
@@ -236,7 +240,9 @@ static void take_sample(struct sample *s, struct ld_tenant *t)
                          .support = c.n_support,
                          .bytes = c.bytes,
                          .depth = ld_tenant_queue_depth(t),
-                         .is_failing = ld_tenant_is_failing(t)};
+                         .is_failing = ld_tenant_is_failing(t),
+                         .file_bytes = log.bytes,
+                         .log_events = c.seq - log.summarized};
     strncpy(s->name, ld_tenant_name(t), sizeof s->name - 1);
 }
 
@@ -276,6 +282,10 @@ static void put_tenants(struct ld_text *t, const struct samples *all)
         {"learned_rewards", "gauge", "Rewards in the model.", offsetof(struct sample, learned)},
         {"dictionary_points", "gauge", "Points that represent the model.", offsetof(struct sample, support)},
         {"model_bytes", "gauge", "Memory of the model.", offsetof(struct sample, bytes)},
+        {"file_bytes", "gauge", "The tenant's files: log, write-ahead log and snapshot.",
+         offsetof(struct sample, file_bytes)},
+        {"log_events", "gauge", "Events in the log, behind its summary if there is one.",
+         offsetof(struct sample, log_events)},
         {"queue_depth", "gauge", "Changes waiting for the writer.", offsetof(struct sample, depth)},
         {"tenant_failing", "gauge", "1 when the last commit failed.", offsetof(struct sample, is_failing)},
     };

@@ -27,6 +27,7 @@ struct ld_metrics {
     struct ld_histogram build_time;    /* runs beside the writer: models, points that enter a dictionary */
     struct ld_histogram open_time;     /* of tenants, failed ones included */
     _Atomic uint64_t write_lock_cpu_max_us;
+    _Atomic uint64_t compactions;
     _Atomic uint64_t builds_running, build_failures;
     _Atomic uint64_t opens, open_failures, evictions; /* of tenants */
     _Atomic uint64_t commits, committed_rows, commit_failures, snapshots, snapshot_failures;

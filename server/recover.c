@@ -16,6 +16,7 @@
 #include "hash.h"
 #include "log.h"
 #include "snapshot.h"
+#include "summary.h"
 
 #define MARK_LINES 16u
 
@@ -35,12 +36,18 @@ static int fail(struct fold *f, int rc, const char *what)
     return rc;
 }
 
-/* The configured event's spec is the first member of the settings it was decoded into (json_in.h). */
+/* The spec of a configured event, or of a summary's beginning, is the first member of the settings it was decoded into
+ * (json_in.h). */
 static void keep_settings(struct ld_recovered *to, const struct kb_event *ev)
 {
-    const void *spec = ev->as.configured.spec;
+    const void *spec = NULL;
 
-    to->settings = *(const struct ld_settings *)spec;
+    if (ev->type == KB_EV_CONFIGURED)
+        spec = ev->as.configured.spec;
+    else if (ev->type == KB_EV_SUMMARY && ev->as.summary->part == KB_PART_BEGIN)
+        spec = ev->as.summary->spec;
+    if (spec != NULL)
+        to->settings = *(const struct ld_settings *)spec;
 }
 
 /* One step of the fold: for ld_store_read, which stops at the first non-zero. */
@@ -67,8 +74,7 @@ static int settings_row(void *arg, const struct ld_row *row)
 
     if (rc != 0)
         return fail(f, rc, why);
-    if (ev.type == KB_EV_CONFIGURED)
-        keep_settings(f->to, &ev);
+    keep_settings(f->to, &ev);
     ld_doc_free(doc);
     return 0;
 }
@@ -85,6 +91,10 @@ static int fold_tail(struct ld_recovered *to, struct ld_store *store, const char
         return f.rc;
     if (rc != LD_STORE_OK)
         snprintf(why, 512, "%.400s: the log cannot be read", db_path);
+    if (rc == LD_STORE_OK && to->seq > 0 && !kb_engine_is_whole(to->engine)) {
+        snprintf(why, 512, "%.400s: the log begins with a summary that has no end, or no reset behind it", db_path);
+        rc = LD_STORE_CORRUPT;
+    }
     return rc;
 }
 

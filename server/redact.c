@@ -6,6 +6,7 @@
  *     dictionary                points go from all of them: they were chosen in the user's presence, and the reset that
  *                               ends the erasure takes the place of every one (a fold reads no points before it)
  *     configured, arms          stay: they name no user
+ *     summary                   without the user (redact_summary.c)
  *
  * A line that is gone keeps its number and time, as `redacted`, so that the log stays without gaps and every other line
  * keeps its number. Decisions precede what is said of them, so one pass in the order of the log is enough. */
@@ -19,7 +20,7 @@
 
 void ld_redactor_open(struct ld_redactor *r, const char *user)
 {
-    *r = (struct ld_redactor){.user = user};
+    *r = (struct ld_redactor){.user = user, .number = KB_ID_NONE};
     kb_ids_init(&r->decisions);
 }
 
@@ -28,6 +29,7 @@ void ld_redactor_close(struct ld_redactor *r)
     for (size_t i = 0; i < r->n; i++)
         free(r->item[i].text);
     kb_free(r->item);
+    kb_free(r->gone);
     kb_ids_close(&r->decisions);
 }
 
@@ -156,7 +158,9 @@ enum kb_err ld_redact(struct ld_redactor *r, struct ld_doc *doc, struct kb_event
 {
     bool is_changed = false;
     size_t n = 0;
-    enum kb_err rc = change(r, doc, ev, &is_changed);
+    enum kb_err rc = ev->type == KB_EV_SUMMARY
+                         ? ld_redact_summary(r, doc, ev, (size_t)context_dim + arm_dim, &is_changed)
+                         : change(r, doc, ev, &is_changed);
 
     if (rc != KB_OK || !is_changed)
         return rc;

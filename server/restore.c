@@ -26,6 +26,7 @@
 #include "log.h"
 #include "recover.h"
 #include "snapshot.h"
+#include "summary.h"
 
 #define BATCH_ROWS 1000
 #define BATCH_BYTES ((size_t)4 << 20)
@@ -364,6 +365,10 @@ static int finish(struct job *j, struct ld_restored *out)
 {
     if (j->n == 0) {
         ld_problem_set(j->p, 400, "the log has no event");
+        return -1;
+    }
+    if (!kb_engine_is_whole(j->engine)) {
+        ld_problem_set(j->p, 400, "the log begins with a summary that has no end, or no reset behind it");
         return -1;
     }
     if (kb_engine_settle(j->engine) != KB_OK) {

@@ -28,6 +28,7 @@ const struct ld_route ld_routes[] = {
     {"PATCH",  "/tenants/{t}/arms",        LD_BODY_PATCH,    LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    api_arms_patch},
     {"GET",    "/tenants/{t}/arms",        LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    api_arms_get},
     {"POST",   "/tenants/{t}/rebuild",     LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    api_tenant_rebuild},
+    {"POST",   "/tenants/{t}/compact",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    api_tenant_compact},
     {"POST",   "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    api_tenant_verify},
     {"DELETE", "/tenants/{t}/users/{u}",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    api_user_delete},
     {"GET",    "/tenants/{t}/model",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    api_model},

@@ -62,12 +62,24 @@ int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t 
  */
 bool ld_store_scrub(struct ld_store *s);
 
+/* Compaction (store_summary.c). The writer stages the lines of a summary, some at a time, and then lets the log start with
+ * them, in the place of all rows up to `last`; trimming, some rows at a time, removes what is no part of the log any
+ * more, left over from this or from a process that died. Each call is one short transaction. */
+int ld_store_stage_summary(struct ld_store *s, const struct ld_row *rows, size_t n, char *why);
+int ld_store_start_behind(struct ld_store *s, uint64_t last, char *why);
+int ld_store_trim(struct ld_store *s, bool *has_more, char *why);
+int ld_store_has_leftovers(struct ld_store *s, bool *has);
+/* The number of the log's first line, and that of the first event behind the summary (1 without one). */
+int ld_store_start(struct ld_store *s, uint64_t *first, uint64_t *kept);
+/* The last event of before at_ms (one less than the first kept when there is none). */
+int ld_store_before(struct ld_store *s, int64_t at_ms, uint64_t *last);
+
 /* Calls fn for each row with seq > after, ascending, until it returns non-zero (which is returned) or limit rows.
  * Uses a connection of its own (safe beside the writer). LD_STORE_* on failure. */
 int ld_store_read(struct ld_store *s, uint64_t after, size_t limit, int (*fn)(void *arg, const struct ld_row *row),
                   void *arg);
 
-/* Calls fn for the last configured event; 0 without a call when there is none. */
+/* Calls fn for the last configured event, or the beginning of a summary when that is later; 0 without a call when there is none. */
 int ld_store_last_configured(struct ld_store *s, int (*fn)(void *arg, const struct ld_row *row), void *arg);
 
 /* Last seq (0 when empty), and the seq of the last dictionary reset (0 when none). */

@@ -32,7 +32,7 @@ int ld_store_view_open(struct ld_store_view **out, struct ld_store *s, uint64_t 
     if (v->conn != NULL)
         status = ld_sql_exec(v->conn->db, "BEGIN", NULL);
     if (v->conn != NULL && status == LD_STORE_OK)
-        status = ld_sql_int(v->conn->db, "SELECT coalesce(max(seq), 0) FROM events", &last, NULL);
+        status = ld_sql_int(v->conn->db, LD_LAST_SEQ, &last, NULL);
     if (status != LD_STORE_OK) {
         ld_store_view_close(v);
         return status;
@@ -59,7 +59,7 @@ int ld_store_view_read(struct ld_store_view *v, int (*fn)(void *arg, const struc
 {
     sqlite3_stmt *stmt = NULL;
     int rc = SQLITE_DONE, answer = 0;
-    int status = ld_sql_prepare(v->conn->db, "SELECT " LD_ROW_COLUMNS " FROM events ORDER BY seq", &stmt, NULL);
+    int status = ld_sql_prepare(v->conn->db, "SELECT " LD_ROW_COLUMNS " FROM log ORDER BY seq", &stmt, NULL);
     while (status == LD_STORE_OK && answer == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         struct ld_row row = ld_store_row_of(stmt);
         answer = row.text != NULL ? fn(arg, &row) : LD_STORE_NOMEM;

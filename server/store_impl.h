@@ -41,6 +41,9 @@ struct ld_store {
     int n_idle;
 };
 
+/* The number of the last event, 0 when there is none: a log may end with its summary. */
+#define LD_LAST_SEQ "SELECT max(coalesce((SELECT max(seq) FROM events), 0), (SELECT kept - 1 FROM log_start))"
+
 /* In the order in which ld_store_row_of reads them; the row borrows from the statement until its next step. */
 #define LD_ROW_COLUMNS "seq, at, type, decision, user, arm, reward, reset, text, answer"
 struct ld_row ld_store_row_of(struct sqlite3_stmt *stmt);

@@ -20,21 +20,26 @@
 
 #define COLUMNS LD_ROW_COLUMNS
 
+/* A log without a configured event begins with a summary, whose first line has the configuration. */
+#define CONFIGURED_SEQ                                                                                                 \
+    "coalesce((SELECT max(seq) FROM events WHERE type = 1 AND seq >= (SELECT kept FROM log_start)),"                   \
+    " (SELECT seq FROM log ORDER BY seq LIMIT 1))"
+
 /* Types are written as numbers because partial indexes are chosen by literals: 1 configured, 4 decided, 5
- * rewarded, 7 expired, 8 activated (event.h; stored, hence never renumbered). */
+ * rewarded, 7 expired, 8 activated, 11 summary (event.h; stored, hence never renumbered). */
 _Static_assert(KB_EV_CONFIGURED == 1 && KB_EV_DECIDED == 4 && KB_EV_REWARDED == 5, "see the statements below");
 
 /* Of the window: a slate counts one decision for each of its arms. A reward without an arm is that of slot 0.
  * Under `last` (?2) only the last reward of a slot counts; `rewarded` counts slots, so that corrections and sums do
  * not make two of one. */
 static const char *const statements[LD_N_QUERIES] = {
-    [LD_QUERY_READ] = "SELECT " COLUMNS " FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-    [LD_QUERY_TIP] = "SELECT coalesce((SELECT max(seq) FROM events), 0),"
-                     " coalesce((SELECT max(seq) FROM events WHERE reset = 1), 0)",
-    [LD_QUERY_CONFIGURED] = "SELECT " COLUMNS " FROM events WHERE type = 1 ORDER BY seq DESC LIMIT 1",
-    [LD_QUERY_DECISION] = "SELECT type, arm, reward, answer FROM events WHERE decision = ?1 ORDER BY seq",
-    [LD_QUERY_AGGREGATION] = "SELECT json_extract(text, '$.configuration.aggregation') FROM events"
-                             " WHERE type = 1 ORDER BY seq DESC LIMIT 1",
+    [LD_QUERY_READ] = "SELECT " COLUMNS " FROM log WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+    [LD_QUERY_TIP] = LD_LAST_SEQ ","
+                     " coalesce((SELECT max(seq) FROM events WHERE reset = 1 AND seq >= (SELECT kept FROM log_start)), 0)",
+    [LD_QUERY_CONFIGURED] = "SELECT " COLUMNS " FROM log WHERE seq = " CONFIGURED_SEQ,
+    [LD_QUERY_DECISION] = "SELECT type, arm, reward, answer FROM log WHERE decision = ?1 ORDER BY seq",
+    [LD_QUERY_AGGREGATION] =
+        "SELECT json_extract(text, '$.configuration.aggregation') FROM log WHERE seq = " CONFIGURED_SEQ,
     [LD_QUERY_DECISIONS_SINCE] = "SELECT count(*) FROM events WHERE type = 4 AND at >= ?1",
     [LD_QUERY_WINDOW] =
         "SELECT arm, sum(decided), sum(rewarded), total(reward) FROM ("
@@ -45,11 +50,14 @@ static const char *const statements[LD_N_QUERIES] = {
         "  WHERE e.type = 4 AND e.at >= ?1 AND instr(e.text, '\"slate\":') > 0"
         " UNION ALL"
         " SELECT a, 0, count(DISTINCT decision), total(reward) FROM ("
-        "  SELECT coalesce(r.arm, d.arm) AS a, r.decision AS decision, r.reward AS reward"
-        "   FROM events r JOIN events d ON d.decision = r.decision AND d.type = 4"
-        "   WHERE r.type = 5 AND r.at >= ?1 AND (?2 = 0 OR NOT EXISTS ("
+        "  SELECT coalesce(arm, slot_0) AS a, decision, reward FROM ("
+        "   SELECT seq, decision, arm, reward, coalesce("
+        "     (SELECT d.arm FROM events d WHERE d.decision = r.decision AND d.type = 4),"
+        "     (SELECT d.arm FROM log d WHERE d.decision = r.decision AND d.type = 11)) AS slot_0"
+        "    FROM events r WHERE type = 5 AND at >= ?1) r"
+        "   WHERE slot_0 IS NOT NULL AND (?2 = 0 OR NOT EXISTS ("
         "    SELECT 1 FROM events n WHERE n.decision = r.decision AND n.type = 5 AND n.seq > r.seq"
-        "     AND coalesce(n.arm, d.arm) = coalesce(r.arm, d.arm)))"
+        "     AND coalesce(n.arm, r.slot_0) = coalesce(r.arm, r.slot_0)))"
         " ) GROUP BY a"
         ") GROUP BY arm ORDER BY arm",
 };
@@ -193,16 +201,29 @@ static bool is_of_slot(const struct ld_decision_record *r, const char *arm, cons
     return r->arm != NULL && strcmp(arm != NULL ? arm : r->arm, wanted != NULL ? wanted : r->arm) == 0;
 }
 
+/* A decision that was open when the log was compacted has its reward so far in the same row. */
+static void note_kept_reward(struct ld_decision_record *r, sqlite3_stmt *stmt, const char *wanted)
+{
+    if (sqlite3_column_type(stmt, 2) == SQLITE_NULL)
+        return;
+    r->n_rewards++;
+    if (is_of_slot(r, NULL, wanted)) {
+        r->has_reward = true;
+        r->reward = sqlite3_column_double(stmt, 2);
+    }
+}
+
 /* One row of the decision's story, in order of the log. Rows come in the order of the log, so the last reward that
  * fits is the one that stays. */
 static void note_row(struct ld_decision_record *r, sqlite3_stmt *stmt, const char *wanted)
 {
     const char *arm = text_of(stmt, 1);
     int type = sqlite3_column_int(stmt, 0);
-    if (type == KB_EV_DECIDED) {
+    if (type == KB_EV_DECIDED || type == KB_EV_SUMMARY) {
         r->is_decided = true;
         r->arm = copy_of(arm);
         r->answer = copy_of(text_of(stmt, 3));
+        note_kept_reward(r, stmt, wanted);
     } else if (type == KB_EV_EXPIRED) {
         r->is_expired = true;
     } else if (type == KB_EV_ACTIVATED) {

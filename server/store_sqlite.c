@@ -26,13 +26,23 @@
 #define MAX_IDLE 4
 
 /* By version, ascending; a new schema is a new file in schema/ and a row here. */
-static const struct ld_migration migrations[] = {{1, ld_embed_0001_tenant_sql}};
+static const struct ld_migration migrations[] = {{1, ld_embed_0001_tenant_sql}, {2, ld_embed_0002_summary_sql}};
+
+/* The log has no gaps. It begins with event 1, with the summary that log_start tells of, or (brought from elsewhere) with
+ * the lines of one among the events. */
+static const char contents_sql[] =
+    "SELECT (SELECT count(*) = coalesce(max(seq) + 1 - iif(kept = 1"
+    "    AND (SELECT type FROM events ORDER BY seq LIMIT 1) = 11, min(seq), kept), 0)"
+    "   FROM events WHERE seq >= kept)"
+    " AND (SELECT count(*) = coalesce(max(seq) + 1 - min(seq), 0) AND coalesce(max(seq), 0) = kept - 1"
+    "   FROM summary s WHERE s.generation = l.generation) FROM log_start l";
 
 static const struct ld_db_format format = {
     .migrations = migrations,
     .n_migrations = sizeof migrations / sizeof *migrations,
     .application_id = TENANT_APPLICATION_ID,
-    .contents = "SELECT count(*) = coalesce(max(seq), 0) FROM events",
+    .contents = contents_sql,
+    .contents_before = "SELECT count(*) = coalesce(max(seq), 0) FROM events",
     .contents_broken = "the log has gaps",
 };
 
@@ -219,16 +229,27 @@ static int rewrite_line(sqlite3_stmt *stmt, const struct ld_rewrite *line)
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
+#define REWRITE                                                                                                        \
+    " SET type = ?2, text = ?3, decision = iif(?4, NULL, decision), user = iif(?4, NULL, user),"                      \
+    " arm = iif(?4, NULL, arm), reward = iif(?4, NULL, reward), answer = iif(?4, NULL, answer) WHERE seq = ?1"
+
+/* A line stands in one of the two tables. */
 static int rewrite_all(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row)
 {
-    static const char sql[] =
-        "UPDATE events SET type = ?2, text = ?3, decision = iif(?4, NULL, decision), user = iif(?4, NULL, user),"
-        " arm = iif(?4, NULL, arm), reward = iif(?4, NULL, reward), answer = iif(?4, NULL, answer) WHERE seq = ?1";
-    sqlite3_stmt *stmt = NULL;
-    int rc = sqlite3_prepare_v2(s->db, sql, -1, &stmt, NULL);
-    for (size_t i = 0; i < n && rc == SQLITE_OK; i++)
-        rc = rewrite_line(stmt, &lines[i]);
-    (void)sqlite3_finalize(stmt);
+    static const char of_events[] = "UPDATE events" REWRITE " AND seq >= (SELECT kept FROM log_start)";
+    static const char of_summary[] = "UPDATE summary" REWRITE " AND generation = (SELECT generation FROM log_start)"
+                                     " AND seq < (SELECT kept FROM log_start)";
+    sqlite3_stmt *event = NULL, *summary = NULL;
+    int rc = sqlite3_prepare_v2(s->db, of_events, -1, &event, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_prepare_v2(s->db, of_summary, -1, &summary, NULL);
+    for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
+        rc = rewrite_line(summary, &lines[i]);
+        if (rc == SQLITE_OK && sqlite3_changes(s->db) == 0)
+            rc = rewrite_line(event, &lines[i]);
+    }
+    (void)sqlite3_finalize(event);
+    (void)sqlite3_finalize(summary);
     return rc == SQLITE_OK ? insert_row(s, row) : rc;
 }
 

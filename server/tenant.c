@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "alloc.h"
@@ -46,6 +47,7 @@ static void tenant_free(struct ld_tenant *t)
     ld_tenant_take_build(t);
     ld_saving_finish(t);
     ld_erasure_drop(t);
+    ld_compaction_drop(t);
     ld_verification_drop(t);
     if (atomic_load(&t->is_doomed))
         ld_folder_remove(t->world->data_dir, t->name);
@@ -72,6 +74,9 @@ static struct ld_tenant *tenant_new(const struct ld_world *world, const char *na
     atomic_init(&t->n_holders, 1);
     atomic_init(&t->next_expiry_ms, INT64_MAX);
     atomic_init(&t->next_build_ms, INT64_MIN);
+    atomic_init(&t->next_look_ms, INT64_MAX);
+    atomic_init(&t->log_first, 1);
+    atomic_init(&t->log_kept, 1);
     snprintf(t->name, sizeof t->name, "%s", name);
     if (ld_folder_path(world->data_dir, name, ".db", t->db_path) != 0 ||
         ld_folder_path(world->data_dir, name, ".snapshot", t->snapshot_path) != 0) {
@@ -98,6 +103,12 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
+    ld_tenant_note_start(t);
+    if (t->settings.keep_events > 0 || t->settings.keep_age_ms > 0)
+        atomic_store(&t->next_look_ms, 0);
+    if (ld_store_has_leftovers(t->store, &t->has_leftovers) != LD_STORE_OK)
+        t->has_leftovers = false; /* the next compaction finds them */
+    atomic_store(&t->has_chores, t->has_leftovers);
     atomic_store(&t->must_scrub, ld_store_wal_bytes(t->store) > 0); /* of a process that died */
     kb_engine_set_inline_work(t->engine, t->world->inline_work);
     if (kb_engine_is_building(t->engine)) /* the last run did not come to its end: the timer's first turn lends it */
@@ -269,6 +280,19 @@ void ld_tenant_write_unlock(struct ld_tenant *t)
     ld_raise(&m->write_lock_cpu_max_us, cpu_us);
 }
 
+/* By stat, and from what was noted when the log's start last changed. */
+void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out)
+{
+    struct stat st;
+
+    *out = (struct ld_log_view){.first = atomic_load(&t->log_first),
+                                .summarized = atomic_load(&t->log_kept) - 1,
+                                .bytes = (uint64_t)ld_store_bytes(t->store),
+                                .is_compacting = atomic_load(&t->is_compacting)};
+    if (stat(t->snapshot_path, &st) == 0)
+        out->bytes += (uint64_t)st.st_size;
+}
+
 /* Any thread may read through it; only the writer appends. */
 struct ld_store *ld_tenant_store(struct ld_tenant *t)
 {
@@ -304,5 +328,6 @@ size_t ld_tenant_bytes(const struct ld_tenant *t)
 bool ld_tenant_is_idle(const struct ld_tenant *t)
 {
     return atomic_load(&t->n_holders) == 1 && !atomic_load(&t->is_failing) && !atomic_load(&t->must_scrub) &&
+           !atomic_load(&t->has_chores) && !atomic_load(&t->is_compacting) &&
            !kb_engine_is_building(t->engine);
 }

@@ -32,6 +32,8 @@ enum ld_op_type {
     LD_OP_BUILT,    /* the tenant's own: a build has come back from its job */
     LD_OP_ERASE,    /* a user's data; answered when they are gone */
     LD_OP_ERASED,   /* the tenant's own: the job of that has ended */
+    LD_OP_COMPACT,  /* the log; answered when it starts with a summary */
+    LD_OP_COMPACTED, /* the tenant's own: the job of that has ended */
     LD_OP_VERIFY,   /* the model against a fold of the log; answered with what came of it */
     LD_OP_VERIFIED, /* the tenant's own: the job of that has ended */
     LD_OP_SAVED     /* the tenant's own: a snapshot's job has ended */
@@ -49,6 +51,7 @@ struct ld_op {
     bool is_named;                  /* decided with the caller's id: look for an earlier one, keep the answer */
     struct ld_settings settings;    /* SETTINGS */
     char user[KB_ID_MAX_BYTES + 1]; /* ERASE */
+    uint64_t keep_events;           /* COMPACT: of the last ones, so many stay as they are */
     struct ld_reward *rewards;      /* REWARDS */
     struct kb_event *events;        /* OBSERVE */
     size_t n;                       /* of rewards or events */
@@ -117,6 +120,8 @@ void ld_tenant_read_unlock(struct ld_tenant *t);
 /* Under the read lock: a number that changes when the catalogue of arms does. */
 uint32_t ld_tenant_arms_epoch(const struct ld_tenant *t);
 struct ld_store *ld_tenant_store(struct ld_tenant *t);
+/* How long its log is, and its files. No lock. */
+void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);
 
 bool ld_tenant_is_failing(const struct ld_tenant *t);    /* the last commit failed */
 bool ld_tenant_is_rebuilding(const struct ld_tenant *t); /* the writer builds a new model; the old one serves */

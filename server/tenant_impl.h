@@ -10,6 +10,8 @@
  *   background.c        models built beside the writer
  *   fold.c              the log folded once more, beside the traffic
  *   erase.c             a user's data taken out
+ *   retain.c            when by itself
+ *   compact.c           the log's beginning summarized (compact_fold.c: its job)
  *   verify.c            the model compared with a fold of the log
  *
  * Who may touch what: `lock` guards what readers see (engine, settings, epochs) and is taken for writing by the
@@ -36,10 +38,14 @@ struct ld_tenant {
     atomic_size_t n_holders;
     atomic_bool is_rebuilding;                     /* from the staging of a model change to the end of its batch */
     atomic_bool is_doomed, is_failing, is_ticking; /* is_ticking: an expire op of the timer is on its way */
+    atomic_bool has_chores;                        /* upkeep wants one more turn */
     atomic_bool must_scrub;                        /* the write-ahead log may hold what was erased */
     atomic_bool is_halting;                        /* no job of a build is to start any more */
     atomic_size_t bytes;                           /* after the writer's last turn */
     _Atomic int64_t next_expiry_ms;
+    _Atomic int64_t next_look_ms; /* at what the log may lose by its retention; INT64_MAX: none is set */
+    _Atomic uint64_t log_first, log_kept; /* numbers of the log's first line, and of the first event behind a summary */
+    atomic_bool is_compacting;
     _Atomic int64_t next_build_ms; /* a build waits for a turn from then on; INT64_MIN: none waits for the timer */
     struct ld_store *store;
     struct ld_sched_slot slot;
@@ -69,6 +75,8 @@ struct ld_tenant {
     enum kb_err build_rc;                 /* the job's, until its op */
     int64_t build_us;                     /* likewise: how long it ran */
     struct ld_erasure *erasure;           /* under way; the job's while it runs. NULL: none */
+    struct ld_compaction *compaction;     /* under way; partly the job's while that runs. NULL: none */
+    bool has_leftovers; /* the file has rows that are no part of the log any more */
     struct ld_verification *verification; /* likewise */
     uint64_t n_rewrites;                  /* times that lines of the log were changed or removed */
     bool has_failed;  /* a commit of this turn did: the rest of the turn does not wait for the disk again */
@@ -93,6 +101,21 @@ void ld_tenant_tell_writer(struct ld_tenant *t, enum ld_op_type type);
 /* erase.c, verify.c: one whose end the writer did not come to, with the tenant. */
 void ld_erasure_drop(struct ld_tenant *t);
 void ld_verification_drop(struct ld_tenant *t);
+
+/* compact.c. Reads where the log starts. */
+void ld_tenant_note_start(struct ld_tenant *t);
+/* What upkeep does next about the log's length: whether it wants another turn. */
+enum ld_chore { LD_CHORE_NONE, LD_CHORE_NOW, LD_CHORE_LATER };
+enum ld_chore ld_compaction_step(struct ld_tenant *t);
+/* Events up to `wanted` are to go, for op (NULL: nobody waits). No other is under way. False: no memory. */
+bool ld_compaction_begin(struct ld_tenant *t, struct ld_op *op, uint64_t wanted);
+/* Something that cannot go on beside it is about to begin: it ends without effect, now or when its job comes back. */
+void ld_compaction_cancel(struct ld_tenant *t);
+bool ld_compaction_clear(struct ld_tenant *t); /* deletes all that is no part of the log; false: the disk refused */
+void ld_compaction_drop(struct ld_tenant *t);  /* with the tenant */
+
+/* retain.c: begins a compaction where the tenant's retention asks for one. None is under way. */
+void ld_retain(struct ld_tenant *t);
 
 /* tenant.c: after a turn of the writer, and when the tenant is opened. */
 void ld_tenant_weigh(struct ld_tenant *t);

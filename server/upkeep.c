@@ -33,6 +33,9 @@ static void checkpoint_wal(struct ld_tenant *t)
  * needs none. */
 void ld_tenant_upkeep(struct ld_tenant *t)
 {
+    const enum ld_chore chore = atomic_load(&t->is_doomed) ? LD_CHORE_NONE : ld_compaction_step(t);
+
+    atomic_store(&t->has_chores, chore != LD_CHORE_NONE);
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
     ld_tenant_weigh(t);
     ld_tenant_start_build(t);
@@ -43,7 +46,7 @@ void ld_tenant_upkeep(struct ld_tenant *t)
         else if (ld_store_wal_bytes(t->store) > WAL_LIMIT)
             checkpoint_wal(t);
     }
-    if (t->has_backlog) {
+    if (t->has_backlog || chore == LD_CHORE_NOW) {
         t->has_backlog = false;
         ld_tenant_tick(t, t->now_ms);
     }
@@ -86,7 +89,7 @@ void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms)
     struct ld_op *op;
 
     if (atomic_load(&t->next_expiry_ms) > now_ms && !atomic_load(&t->is_failing) && !atomic_load(&t->must_scrub) &&
-        !is_build_waiting(t, now_ms))
+        !atomic_load(&t->has_chores) && atomic_load(&t->next_look_ms) > now_ms && !is_build_waiting(t, now_ms))
         return;
     if (atomic_exchange(&t->is_ticking, true))
         return;

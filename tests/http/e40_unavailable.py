@@ -9,7 +9,8 @@ WRITES = [("POST", "/select", {"user": "u", "candidates": ["a", "b"]}), ("POST",
           ("POST", "/activate", {"decision": "deferred"}), ("POST", "/observe", {"user": "u", "arm": "a", "reward": 1}),
           ("PUT", "/tenants/t", {"algorithm": "ucb", "confidence": {"beta": 9}}), ("PUT", "/tenants/t/graph", {"edges": [["a", "b"]]}),
           ("PATCH", "/tenants/t/graph", {"add": [["x", "y"]]}), ("PUT", "/tenants/t/arms", {"arms": ["q"]}),
-          ("PATCH", "/tenants/t/arms", {"arms": ["r"]}), ("POST", "/tenants/t/rebuild", None)]
+          ("PATCH", "/tenants/t/arms", {"arms": ["r"]}), ("POST", "/tenants/t/rebuild", None),
+          ("POST", "/tenants/t/compact", {"keep_events": 0})]
 
 
 def test_a_commit_that_fails_answers_503_changes_nothing_and_heals(boot):

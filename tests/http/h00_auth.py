@@ -25,7 +25,7 @@ def keyed(boot, tmp_path):
 def requests_of_every_operation():
     bodies = {"select": {"user": "u", "candidates": ["a"]}, "reward": {"decision": "d", "reward": 1}, "activate": {"decision": "d"},
               "observe": {"user": "u", "arm": "a", "reward": 1}, "putTenant": {}, "putGraph": {"edges": []}, "patchGraph": {"add": []},
-              "putArms": {"arms": []}, "patchArms": {"arms": []}, "makeKey": {}, "makeTenantKey": {"roles": ["read"]}}
+              "putArms": {"arms": []}, "patchArms": {"arms": []}, "compact": {"keep_events": 100}, "makeKey": {}, "makeTenantKey": {"roles": ["read"]}}
     for name, (method, pattern, _) in CONTRACT.operations.items():
         path = pattern.pattern.strip("^$").replace("[^/]+", "default").replace("\\", "")
         yield name, method.upper(), path, bodies.get(name)

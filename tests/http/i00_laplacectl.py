@@ -23,6 +23,11 @@ def test_a_tenant_is_put_listed_read_and_deleted(api, server, ctl, name, tmp_pat
     (tmp_path / "t.json").write_text('{"algorithm":"ucb"}')
     ctl("tenant", "put", name, str(tmp_path / "t.json"))
     assert name in ctl("tenant", "list") and json.loads(ctl("tenant", "get", name, "--json"))["version"] == 3
+    assert json.loads(ctl("tenant", "compact", name, "0", "--json")) == {"compacted": True, "events": 3, "lines": 2, "seq": 3}
+    ctl("tenant", "put", name, "--keep", "--set", "seed=5")  # the log goes on behind its summary
+    assert [e["seq"] for e in api.events(name)] == [2, 3, 4]
+    assert "/keep_events" in ctl("tenant", "compact", name, "-1", expect=1)
+    ctl("tenant", "compact", name, expect=2)
     ctl("tenant", "delete", name)
     api.call("GET", f"/tenants/{name}", expect=404)
 

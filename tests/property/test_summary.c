@@ -421,7 +421,8 @@ START_TEST(faults_of_a_summary_are_named)
     CASE(KB_PART_POINTS, part->points.arm = far, "/part");
     CASE(KB_PART_POINTS, part->points.event = falling, "/event/1");
     CASE(KB_PART_POINTS, part->points.count = negative, "/count/0");
-    CASE(KB_PART_DECISION, part->user = 1000, "/user");
+    CASE(KB_PART_DECISION, part->user = "nobody", "/user");
+    CASE(KB_PART_ARMS, part->n_arms = 0, "/slots/0/arm");
     CASE(KB_PART_DECISION, part->level = 1000, "/level");
     CASE(KB_PART_DECISION, part->n_slots = 0, "/slots");
     CASE(KB_PART_BEGIN, part->part = KB_PART_END, "/seq");

@@ -1,4 +1,4 @@
-/* laplacectl tenant: list, put, get, delete.
+/* laplacectl tenant: list, put, get, delete, compact.
  *
  * A configuration is built from a JSON file, or from nothing, and then from --set path=value options in their
  * order; the server fills what is left out from the preset and answers with the whole. A PUT replaces the whole
@@ -189,6 +189,23 @@ static int plain(const struct lc_session *s, const char *method, const char *pat
     return status;
 }
 
+/* What stays is said by number, as the server wants it; the server judges the number. */
+static int compact(const struct lc_session *s, const char *path, const char *keep)
+{
+    struct lc_client *c = lc_client_new(s, NULL);
+    struct lc_text whole = {0}, body = {0};
+    lc_text_puts(&whole, path);
+    lc_text_puts(&whole, "/compact");
+    lc_text_puts(&body, "{\"keep_events\":");
+    lc_text_puts(&body, keep);
+    lc_text_puts(&body, "}");
+    int status = lc_reply_print(s, lc_client_json(c, "POST", whole.data, &body), whole.data);
+    lc_text_close(&whole);
+    lc_text_close(&body);
+    lc_client_free(c);
+    return status;
+}
+
 /* All usage errors of this command end here: status 2. */
 static int unknown_verb(const struct lc_command *self)
 {
@@ -214,6 +231,8 @@ static int run_named(const struct lc_command *self, const struct lc_session *s, 
         status = plain(s, "GET", path.data);
     else if (strcmp(verb, "delete") == 0 && w->n == 2)
         status = plain(s, "DELETE", path.data);
+    else if (strcmp(verb, "compact") == 0 && w->n == 3)
+        status = compact(s, path.data, w->word[2]);
     else
         unknown_verb(self);
     lc_text_close(&path);
@@ -240,10 +259,13 @@ static int run_tenant(const struct lc_command *self, struct lc_session *s, int a
 /* The preset's defaults come from the server: `get` shows what was made of a configuration. */
 const struct lc_command lc_cmd_tenant = {
     .name = "tenant",
-    .synopsis = "tenant list | put NAME [FILE] [--keep] [--set PATH=VALUE]... | get [NAME] | delete NAME",
-    .about = "configurations: list, put, get, delete",
+    .synopsis = "tenant list | put NAME [FILE] [--keep] [--set PATH=VALUE]... | get [NAME] | delete NAME |"
+                " compact NAME KEEP",
+    .about = "configurations: list, put, get, delete; shorter logs: compact",
     .text = "FILE holds the JSON configuration (\"-\": standard input). --set reads its value as JSON where it is\n"
             "JSON, else as a string. What is left out comes from the preset.\n\n"
+            "compact replaces all events but the last KEEP by a summary; the model stays.\n\n"
+            "  laplacectl tenant compact shop 100000\n"
             "  laplacectl tenant put shop --set algorithm=lk-gp-ucb --set arm_dim=3\n"
             "  laplacectl tenant put shop --keep --set user_kernel.rho=0.5 --set confidence.beta=1\n"
             "  laplacectl tenant put shop shop.json\n",

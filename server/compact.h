@@ -1,0 +1,35 @@
+/* A compaction of a tenant's log: what the writer (compact.c) and its job (compact_fold.c) share. Included by those two
+ * and by tenant.c only. */
+#ifndef LD_COMPACT_H
+#define LD_COMPACT_H
+
+#include "tenant_impl.h"
+
+enum ld_compact_state {
+    LD_COMPACT_WAITING, /* for a reset behind what is to go, or for the rows of the last one to be trimmed */
+    LD_COMPACT_FOLDING, /* the job has it */
+    LD_COMPACT_STAGING  /* lines go into the file, some in each turn */
+};
+
+struct ld_compaction {
+    struct ld_tenant *t;
+    struct ld_op *op; /* the caller's, to be answered; NULL: the tenant's own */
+    enum ld_compact_state state;
+    uint64_t wanted;          /* the last event that is to go */
+    atomic_bool is_cancelled; /* by the writer, while the job has it */
+    /* The job's results: */
+    bool is_ok;           /* else `why`; "" where nothing would be gained */
+    uint64_t first, last; /* lines of the log that go */
+    struct ld_row *row;   /* [n] lines of the summary; their texts are owned, columns are in `names` */
+    size_t n, cap;
+    char **name; /* [n_names] owned */
+    size_t n_names, cap_names;
+    char why[512];
+    size_t n_staged;
+};
+
+/* Folds the log up to `wanted`, or a little less, and writes down what that leaves. In any thread, without a lock. */
+void ld_compaction_fold(struct ld_compaction *x);
+void ld_compaction_free(struct ld_compaction *x);
+
+#endif
