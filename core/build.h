@@ -39,7 +39,7 @@ void kb_graph_ref_release(struct kb_graph_ref *g);
 /* What a posterior is built from. */
 struct kb_site {
     const struct kb_history *history;
-    const uint32_t *node_of; /* [users of the history] */
+    const uint32_t *node_of;      /* [users of the history] */
     const struct kb_graph *graph; /* NULL: none */
     /* In force, of the same kernel, and standing still meanwhile: shares its user kernel, and a resampling draws from
      * its variances. NULL: none such. */
@@ -63,7 +63,7 @@ bool kb_spec_outgrows_exact(const struct kb_spec *spec, size_t n);
 
 /* One learning step that the build has still to take. */
 struct kb_delta {
-    size_t row; /* of the engine's history */
+    size_t row;                      /* of the engine's history */
     double d_count, d_sum, d_square; /* by their weights in `unit` (decay.h), where the model was then */
     double unit;
 };

@@ -182,8 +182,9 @@ int64_t kb_engine_next_expiry(const struct kb_engine *e);
  * O(pending), or O(1) when next_expiry is later. */
 size_t kb_engine_expired(struct kb_engine *e, int64_t now_ms, const char **ids, size_t max);
 
-/* Bytes that the engine takes, and at most would take once ev is applied with what it brings along, from sizes: nothing is
- * taken, nothing changes. Equal where the event takes nothing. The writer's calls, before reserve. O(ids in the event). */
+/* Bytes that the engine takes, and at most would take once ev is applied with what it brings along, from sizes: nothing
+ * is taken, nothing changes. Equal where the event takes nothing. The writer's calls, before reserve. O(ids in the
+ * event). */
 size_t kb_engine_bytes(const struct kb_engine *e);
 size_t kb_engine_bytes_after(const struct kb_engine *e, const struct kb_event *ev);
 
@@ -233,8 +234,8 @@ enum kb_err kb_engine_load(struct kb_engine *e, const void *data, size_t n);
  * held back from being freed until the writer drops it. Drop it before the engine is freed. KB_EBUSY, KB_ENOMEM.
  */
 struct kb_snapshot;
-enum kb_err kb_engine_take_snapshot(struct kb_engine *e, struct kb_snapshot **out);  /* writer */
-enum kb_err kb_snapshot_save(const struct kb_snapshot *d, struct kb_writer *w); /* any thread */
-void kb_engine_drop_snapshot(struct kb_engine *e, struct kb_snapshot *d);       /* writer; NULL is fine */
+enum kb_err kb_engine_take_snapshot(struct kb_engine *e, struct kb_snapshot **out); /* writer */
+enum kb_err kb_snapshot_save(const struct kb_snapshot *d, struct kb_writer *w);     /* any thread */
+void kb_engine_drop_snapshot(struct kb_engine *e, struct kb_snapshot *d);           /* writer; NULL is fine */
 
 #endif

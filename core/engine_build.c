@@ -136,10 +136,10 @@ enum kb_err kb_site_choose(const struct kb_site *site, const struct kb_spec *spe
 double kb_site_work(const struct kb_site *site, const struct kb_spec *spec, size_t n_support)
 {
     const double n = (double)site->history->n, value = (double)site->history->dim + KERNEL_WORK;
-    const size_t n_users = site->graph != NULL && site->like == NULL &&
-                                   kb_user_kernel_reads_graph(spec->user_kernel.type)
-                               ? kb_graph_n_nodes(site->graph)
-                               : 0;
+    const size_t n_users =
+        site->graph != NULL && site->like == NULL && kb_user_kernel_reads_graph(spec->user_kernel.type)
+            ? kb_graph_n_nodes(site->graph)
+            : 0;
     const double users = n_users <= KB_GRAPH_DENSE_MAX ? (double)n_users : 0;
     double m = n_support > LEAST_SUPPORT ? (double)n_support : LEAST_SUPPORT;
 

@@ -62,9 +62,9 @@ struct kb_staged {
     struct kb_graph_ref *graph; /* to come; NULL: no change of the graph */
     uint32_t *node_of;          /* [cap_nodes] nodes of all users for the graph that is to be installed */
     size_t cap_nodes;
-    bool has_users;              /* the graph's new users are in `moves`: there are many */
-    struct kb_catalogue *change; /* of arms, when it is large (engine_arms.c); new ones are in `moves` */
-    struct kb_moves moves;       /* what apply swaps: arrays with many new ids in them */
+    bool has_users;                 /* the graph's new users are in `moves`: there are many */
+    struct kb_catalogue *change;    /* of arms, when it is large (engine_arms.c); new ones are in `moves` */
+    struct kb_moves moves;          /* what apply swaps: arrays with many new ids in them */
     struct kb_posterior *posterior; /* built for a reset or for an empty history */
     bool is_planned;                /* it was built by a plan for the reset that follows */
     struct kb_spec reset_spec;      /* the values that the reset puts in force */
@@ -94,27 +94,27 @@ struct kb_engine {
     struct kb_arms arms;
     struct kb_graph_ref *graph_ref; /* holds the graph in force; NULL: none */
     struct kb_user_graph graph;     /* the same, borrowed */
-    uint32_t *node_of; /* [cap_nodes] node of each user index, KB_ID_NONE = unknown to the graph */
-    double *square_of; /* [cap_nodes] sum of squares of each user's rewards, as square_sum counts them */
+    uint32_t *node_of;              /* [cap_nodes] node of each user index, KB_ID_NONE = unknown to the graph */
+    double *square_of;              /* [cap_nodes] sum of squares of each user's rewards, as square_sum counts them */
     size_t cap_nodes;
     struct kb_history history;
     struct kb_decay decay;
     struct kb_pending pending;
     struct kb_posterior *posterior;
-    struct kb_build *build;   /* open: between its two events in the log. NULL: none */
-    struct kb_build *lent;    /* with a worker; the open one, or one that was superseded meanwhile */
+    struct kb_build *build;                    /* open: between its two events in the log. NULL: none */
+    struct kb_build *lent;                     /* with a worker; the open one, or one that was superseded meanwhile */
     struct kb_ev_atom waiting[KB_MAX_WAITING]; /* points drawn while a build was open; no part of the state */
     size_t n_waiting;
-    double inline_work; /* work that a change of the model may do at once; no part of the state */
+    double inline_work;        /* work that a change of the model may do at once; no part of the state */
     struct kb_scratch scratch; /* the writer's */
     uint64_t n_decided, n_rewarded, n_observed, n_expired, n_late;
     double reward_sum;
-    double square_sum;   /* of the rewards in force: what a reset starts its evidence with when nothing else knows */
-    size_t reset_rows;   /* history rows at the last reset */
-    double reset_count;  /* and its observations, from which a learned user kernel counts to its next refresh */
+    double square_sum;      /* of the rewards in force: what a reset starts its evidence with when nothing else knows */
+    size_t reset_rows;      /* history rows at the last reset */
+    double reset_count;     /* and its observations, from which a learned user kernel counts to its next refresh */
     struct kb_draft *draft; /* a summary is being folded. NULL: none */
     bool is_summarized;     /* the log begins with a summary: there is no posterior until a reset behind it */
-    size_t checked_rows; /* and when median lengthscales were last looked at; not part of the state */
+    size_t checked_rows;    /* and when median lengthscales were last looked at; not part of the state */
     struct kb_staged staged;
     struct kb_moves moves;     /* arrays that have grown and wait for the swap */
     struct kb_retired retired; /* what was replaced, until kb_engine_collect */
@@ -131,7 +131,7 @@ extern const struct kb_event_ops kb_ops_configured, kb_ops_graph, kb_ops_arms,
     kb_ops_dictionary; /* engine_model.c, engine_reset.c */
 extern const struct kb_event_ops kb_admission_ops, kb_begun_point_ops, kb_entered_point_ops; /* engine_admit.c */
 extern const struct kb_event_ops kb_ops_decided, kb_ops_rewarded, kb_ops_observed, kb_ops_expired, kb_ops_activated,
-    kb_ops_late, kb_ops_redacted; /* engine_log.c */
+    kb_ops_late, kb_ops_redacted;                /* engine_log.c */
 extern const struct kb_event_ops kb_ops_summary; /* engine_summary.c */
 
 static inline size_t kb_engine_dim(const struct kb_engine *e)
@@ -190,8 +190,8 @@ void kb_engine_retire_ids(struct kb_engine *e, struct kb_ids *ids); /* *ids is e
 uint32_t kb_engine_intern_user(struct kb_engine *e, const char *id);
 uint32_t kb_engine_intern_arm(struct kb_engine *e, const char *id);
 
-/* Teaching: stage in reserve, teach in apply. pt->x: dim values that live until apply. An event that teaches anything but
- * corrections is a step of forgetting: prepared before, and taken once before it teaches (engine_teach.c). */
+/* Teaching: stage in reserve, teach in apply. pt->x: dim values that live until apply. An event that teaches anything
+ * but corrections is a step of forgetting: prepared before, and taken once before it teaches (engine_teach.c). */
 enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_point *pt);
 void kb_engine_prepare_step(struct kb_engine *e, const struct kb_event *ev);
 double kb_engine_take_step(struct kb_engine *e, const struct kb_event *ev); /* halvings that have passed by then */
@@ -216,8 +216,8 @@ struct kb_site kb_engine_site(struct kb_engine *e, const struct kb_spec *spec, u
 uint64_t kb_engine_draw_key(const struct kb_engine *e, const struct kb_spec *spec);
 /* A build with room for a view of the history as it will stand after the batch. NULL: no memory. */
 struct kb_build *kb_engine_new_build(struct kb_engine *e, uint64_t seq);
-/* Opens a build in place of the one that is open; takes the open one away. What is replaced is freed by collect, or when
- * it comes back from its worker. For apply. */
+/* Opens a build in place of the one that is open; takes the open one away. What is replaced is freed by collect, or
+ * when it comes back from its worker. For apply. */
 void kb_engine_open_build(struct kb_engine *e, struct kb_build *b);
 void kb_engine_close_build(struct kb_engine *e);
 

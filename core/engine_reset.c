@@ -1,14 +1,14 @@
 /* Dictionary events that build the posterior anew from the history: resets.
  *
- * A reset chooses the dictionary over the whole history in order, then teaches it all; what chance had to say in that is
- * written into the event. A learned user kernel (mmd) learns from the history at every reset and at no other time, so
- * that the log says when: a fold stops at the same event and finds the same history. Its own resets fall due every
+ * A reset chooses the dictionary over the whole history in order, then teaches it all; what chance had to say in that
+ * is written into the event. A learned user kernel (mmd) learns from the history at every reset and at no other time,
+ * so that the log says when: a fold stops at the same event and finds the same history. Its own resets fall due every
  * `refresh` learned rewards.
  *
- * Little work is done at once, in the writer's turn, and is one event. Much of it is two: `begun` fixes the history that
- * is built from and opens a build (build.h), the model in force goes on serving and learning, and the second event, which
- * names the first in `from`, puts the new one in force, with all that was learned in between. Whatever changes the model
- * once more in between begins anew and takes over what was to come.
+ * Little work is done at once, in the writer's turn, and is one event. Much of it is two: `begun` fixes the history
+ * that is built from and opens a build (build.h), the model in force goes on serving and learning, and the second
+ * event, which names the first in `from`, puts the new one in force, with all that was learned in between. Whatever
+ * changes the model once more in between begins anew and takes over what was to come.
  *
  * Resampled representations [BKB, Alg. 1] are never admitted to; they come with a reset whenever the posterior says
  * that its dictionary is outdated (kb_engine_due), so at most once a batch, and a fold of such a log only teaches. They

@@ -1,15 +1,13 @@
 /* A snapshot body in two steps: the writer takes it between two events, any thread turns it into bytes.
  *
- *   copied    counts and sums of the rows and their halvings, which learning changes; encoded: spec, catalogue, open decisions, counters
- *             and posterior
- *   shared    the rows' other columns and the ids, which are only added to: arrays that have grown are held back
- *             (retired.h); the graph, which is immutable and counted
+ *   copied    counts and sums of the rows and their halvings, which learning changes; encoded: spec, catalogue, open
+ * decisions, counters and posterior shared    the rows' other columns and the ids, which are only added to: arrays that
+ * have grown are held back (retired.h); the graph, which is immutable and counted
  *
  * So the writer's share is O(rows) words of copying and O(m^2) of encoding, and a million rows cost it some
  * milliseconds; checksum, file and disk are somebody else's time. The bytes are those of kb_engine_save at that moment
  * (test: a_snapshot_is_of_its_moment). */
 #include "engine_impl.h"
-
 
 #include "alloc.h"
 #include "buf.h"

@@ -17,8 +17,8 @@
  *
  * What is learned between open and close has its own sums (`late`), so the bits do not depend on how far the sweep was
  * when it came: the sweep over the old rows plus the late ones, added once. An admission over a short history does all
- * five at once, and its late sums are zero. Where the model forgets meanwhile, late sums follow its unit step by step, and
- * those of the sweep, which are in the unit of `put`, at `close`.
+ * five at once, and its late sums are zero. Where the model forgets meanwhile, late sums follow its unit step by step,
+ * and those of the sweep, which are in the unit of `put`, at `close`.
  *
  * The pass writes to the side (`border`, `k_z`, `cross`, and the support's place behind the points in force), where
  * readers do not look.
@@ -31,7 +31,7 @@
 #include "linalg.h"
 #include "nystrom.h"
 
-#define SPARE 4 /* a cache of the sweep grows by this share of its width */
+#define SPARE 4         /* a cache of the sweep grows by this share of its width */
 #define KERNEL_WORK 20u /* a kernel value's exponential, in multiply-adds */
 
 double kb_nystrom_admission(const struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)

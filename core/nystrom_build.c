@@ -129,8 +129,8 @@ static void fill_block(struct kb_nystrom *n, const struct kb_history *h, const u
     }
     kb_features_map_many(&n->features, block, ld, n_rows);
     kb_features_residuals(&n->features, block, ld, n_rows, diag, residual);
-    kb_projection_error_add_block(&n->error, &n->base.kernel, points, n_rows, block, ld, m, diag, residual,
-                                  count, &s->arena);
+    kb_projection_error_add_block(&n->error, &n->base.kernel, points, n_rows, block, ld, m, diag, residual, count,
+                                  &s->arena);
     kb_ridge_accumulate(&n->ridge[0], m, block, ld, n_rows, count, sum);
 }
 

@@ -28,7 +28,7 @@
 
 /* p_j of every row, 0 for those that no event names. Asked for before p is built, since `from` may be p. */
 static enum kb_err probabilities(const struct kb_posterior *from, const struct kb_history *h, const uint32_t *node_of,
-                          double q, struct kb_scratch *s, double *probability)
+                                 double q, struct kb_scratch *s, double *probability)
 {
     struct kb_point block[KB_BLOCK];
     for (size_t first = 0; first < h->n; first += KB_BLOCK) {

@@ -109,8 +109,8 @@ static void foretell(const struct kb_nystrom *n, const double *z, double r, doub
 }
 
 /* The reward is foretold, then taught: one rank-one step of each regression at z(s), by its weight d_count. 0 is a
- * correction: only b moves, and what was foretold is void (posterior.c). The history has what comes before the first admission, which
- * sweeps it up. */
+ * correction: only b moves, and what was foretold is void (posterior.c). The history has what comes before the first
+ * admission, which sweeps it up. */
 static void nystrom_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                           struct kb_scratch *s)
 {

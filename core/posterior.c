@@ -372,8 +372,7 @@ enum kb_err kb_posterior_stage_atom(struct kb_posterior *p, const struct kb_poin
     return stage(p, pt, true, s);
 }
 
-void kb_posterior_put_atom(struct kb_posterior *p, const struct kb_point *pt, double probability,
-                           struct kb_scratch *s)
+void kb_posterior_put_atom(struct kb_posterior *p, const struct kb_point *pt, double probability, struct kb_scratch *s)
 {
     assert(p->ops->put_atom != NULL && p->support.n < p->cap);
     size_t mark = kb_arena_mark(&s->arena);
@@ -459,7 +458,8 @@ size_t kb_posterior_bytes(const struct kb_posterior *p)
 {
     size_t point = sizeof(struct kb_user) + 3 * sizeof(uint32_t) + p->support.dim * sizeof(double);
     return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point + p->ops->held_bytes(p) +
-           p->spare_bytes + 2 * kb_spectrum_bytes(p->spectrum); /* the next one is the writer's: readers may not look at it */
+           p->spare_bytes +
+           2 * kb_spectrum_bytes(p->spectrum); /* the next one is the writer's: readers may not look at it */
 }
 
 /* Two of the order n where rules read one: that in force, and the one that takes its place. Counted whether or not they
@@ -476,8 +476,8 @@ static size_t bytes_of(const struct kb_posterior *p, size_t cap, size_t n)
     const double scale = (double)cap / (double)(p->cap > 0 ? p->cap : 1);
     const size_t held = p->cap > 0 ? p->ops->held_bytes(p) : 4 * sizeof(double);
 
-    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + cap * point +
-           (size_t)((double)held * scale * scale) + spectra_bytes(p, n);
+    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + cap * point + (size_t)((double)held * scale * scale) +
+           spectra_bytes(p, n);
 }
 
 size_t kb_posterior_bytes_for(const struct kb_posterior *p, size_t n)

@@ -66,17 +66,17 @@ enum kb_err kb_posterior_grow(struct kb_posterior *p, struct kb_scratch *s, stru
 void kb_posterior_discard(struct kb_posterior *p); /* forgets everything staged [shared] */
 
 /* One more observation at pt, by its weight in the posterior's unit: d_count is the weight, d_sum the reward times it,
- * d_square the reward's square; a correction has a d_count of 0 and the difference in d_sum. Without forgetting a weight is
+ * d_square the reward's square; a correction has a d_count of 0 and the difference in d_sum. Without forgetting a
+ * weight is
  * 1. Cannot fail after staging. [exclusive] */
 void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                         double d_square, struct kb_scratch *s);
 
-/* Forgetting (decay.h). An observation of weight 1 counts as 2^(its halvings - unit); when the unit moves on, all that is
- * there loses weight by one factor, and the ridge, which in the meantime has been a little too small for what is left (up
- * to a tenth), is lambda again. In steps, none of which can fail but the first:
- *   reserve_spare   memory for a second factor, for all that is staged      [shared]
- *   prepare_unit    that factor: O(n^3)                                     [shared]
- *   take_unit       shows it: O(n^2)                                        [exclusive] */
+/* Forgetting (decay.h). An observation of weight 1 counts as 2^(its halvings - unit); when the unit moves on, all that
+ * is there loses weight by one factor, and the ridge, which in the meantime has been a little too small for what is
+ * left (up to a tenth), is lambda again. In steps, none of which can fail but the first: reserve_spare   memory for a
+ * second factor, for all that is staged      [shared] prepare_unit    that factor: O(n^3) [shared] take_unit shows it:
+ * O(n^2)                                        [exclusive] */
 double kb_posterior_unit(const struct kb_posterior *p);
 enum kb_err kb_posterior_reserve_spare(struct kb_posterior *p);
 void kb_posterior_prepare_unit(struct kb_posterior *p, double unit, struct kb_scratch *s);
@@ -128,8 +128,7 @@ bool kb_posterior_admits(struct kb_posterior *p, const struct kb_point *pt, doub
  *   commit  the point is in the dictionary                                                           [exclusive]
  * node_of: of every user in the history. sweep_work: multiply-adds that a sweep over n rows would take, roughly. */
 enum kb_err kb_posterior_stage_atom(struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s);
-void kb_posterior_put_atom(struct kb_posterior *p, const struct kb_point *pt, double probability,
-                           struct kb_scratch *s);
+void kb_posterior_put_atom(struct kb_posterior *p, const struct kb_point *pt, double probability, struct kb_scratch *s);
 void kb_posterior_open_atom(struct kb_posterior *p);
 bool kb_posterior_sweep(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
                         struct kb_scratch *s);

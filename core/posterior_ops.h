@@ -42,8 +42,8 @@ struct kb_posterior_ops {
     bool (*learn_adds_point)(const struct kb_posterior *p, const struct kb_point *pt);
     void (*learn)(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                   struct kb_scratch *s);
-    /* Forgetting: all that was learned counts for `left` < 1 of what it did. reserve_spare: memory of the writer's own for
-     * n support points. prepare_left makes the factor of that to the side, take_left shows it. */
+    /* Forgetting: all that was learned counts for `left` < 1 of what it did. reserve_spare: memory of the writer's own
+     * for n support points. prepare_left makes the factor of that to the side, take_left shows it. */
     enum kb_err (*reserve_spare)(struct kb_posterior *p, size_t n);
     void (*prepare_left)(struct kb_posterior *p, double left, struct kb_scratch *s);
     void (*take_left)(struct kb_posterior *p, double left, struct kb_scratch *s);

@@ -46,9 +46,9 @@ enum kb_err kb_ridge_factor(struct kb_ridge *v, size_t m);
 void kb_ridge_gather_from(struct kb_ridge *v, const struct kb_ridge *from, size_t m);
 
 /* Forgetting: all observations so far count for `left` < 1 of what they did, in three steps. reserve_spare: room for n
- * coordinates (KB_ENOMEM). prepare_left: the factor of left V0 + lambda I to the side, beside readers; true when rounding
- * had the ridge left as it was, smaller by the same share. take_left shows it, b and w with it.
- * work: m KB_RIDGE_PANEL doubles. O(m^3 / 3) twice to prepare, O(m^2) to take. */
+ * coordinates (KB_ENOMEM). prepare_left: the factor of left V0 + lambda I to the side, beside readers; true when
+ * rounding had the ridge left as it was, smaller by the same share. take_left shows it, b and w with it. work: m
+ * KB_RIDGE_PANEL doubles. O(m^3 / 3) twice to prepare, O(m^2) to take. */
 enum kb_err kb_ridge_reserve_spare(struct kb_ridge *v, size_t n);
 bool kb_ridge_prepare_left(struct kb_ridge *v, double left, double *work);
 void kb_ridge_take_left(struct kb_ridge *v, double left);

@@ -324,9 +324,9 @@ static enum kb_err check_rule(const struct kb_spec *spec, struct kb_errmsg *msg)
     return KB_OK;
 }
 
-/* Every bound counts a reward as one observation of an f that stays as it is: with weights, and an f that moves, none of
- * them holds as stated (docs/decisions/0015). Elimination throws arms away for good, which drift would bring
- * back. */
+/* Every bound counts a reward as one observation of an f that stays as it is: with weights, and an f that moves, none
+ * of them holds as stated (docs/decisions/0015). Elimination throws arms away for good, which drift would bring back.
+ */
 static enum kb_err check_forgetting(const struct kb_spec *spec, struct kb_errmsg *msg)
 {
     if (spec->forgetting.type == KB_FORGET_NONE)
@@ -337,8 +337,8 @@ static enum kb_err check_forgetting(const struct kb_spec *spec, struct kb_errmsg
                        "confidence fixed",
                        kb_conf_name((int)spec->conf.type));
     if (rule_reads_levels[spec->rule.type])
-        return kb_fail(KB_EUNSUPPORTED, msg, "/forgetting/type", "the rule %s eliminates arms for good and cannot forget",
-                       kb_rule_name((int)spec->rule.type));
+        return kb_fail(KB_EUNSUPPORTED, msg, "/forgetting/type",
+                       "the rule %s eliminates arms for good and cannot forget", kb_rule_name((int)spec->rule.type));
     return KB_OK;
 }
 

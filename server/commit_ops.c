@@ -322,7 +322,8 @@ static int expand_built(struct ld_tenant *t, struct ld_op *op)
     ld_batch_flush(t);
     if (ld_tenant_take_build(t))
         ld_batch_commit_due(t);
-    ld_saving_start(t); /* what was built would take a start as long again, and the next build may begin with this turn */
+    ld_saving_start(
+        t); /* what was built would take a start as long again, and the next build may begin with this turn */
     if (ld_erasure_is_waiting(t))
         ld_erased_expand(t, op);
     return 0;

@@ -201,7 +201,8 @@ static int make(const char *path, const struct ld_db_format *f, char *why)
     status = connect_to(&db, name, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, why);
     if (status != LD_STORE_OK)
         return status;
-    status = ld_sql_exec(db, "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=DELETE; PRAGMA synchronous=EXTRA", why);
+    status =
+        ld_sql_exec(db, "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=DELETE; PRAGMA synchronous=EXTRA", why);
     if (status == LD_STORE_OK)
         status = ld_migrate(db, f->migrations, f->n_migrations, f->application_id, why);
     (void)sqlite3_close(db);

@@ -15,9 +15,8 @@
 
 #include "log.h"
 
-static const char *const NAMES[] = {"before_append", "after_append",  "after_commit", "after_apply",
-                                    "mid_snapshot",  "mid_migration", "mid_build",    "mid_erasure",
-                                    "mid_compaction"};
+static const char *const NAMES[] = {"before_append", "after_append", "after_commit", "after_apply",   "mid_snapshot",
+                                    "mid_migration", "mid_build",    "mid_erasure",  "mid_compaction"};
 
 /* What the environment asked for. Written once, before any reader. */
 static const char *armed;

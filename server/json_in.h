@@ -23,7 +23,7 @@ void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size); /* zeroed, lives 
 /* The configuration with what only the server uses. */
 struct ld_settings {
     struct kb_spec spec;
-    bool is_relaxed; /* durability: answer before the commit */
+    bool is_relaxed;     /* durability: answer before the commit */
     size_t keep_events;  /* retention: of the last ones so many, 0: not by number */
     int64_t keep_age_ms; /* and those that are younger than this, 0: not by age; neither: all */
 };

@@ -6,8 +6,8 @@
  *     writer, at that op      lets it go
  *
  * A snapshot costs O(model) and saves a fold of what came since the last one. It is due after snapshot_events rows, or
- * a sixteenth of what the model has learned when that is more; or when what came since took LONG_TAIL_US to apply, which is
- * what a start would have to do again, and WORTH times as long as the last one took to write. One at a time.
+ * a sixteenth of what the model has learned when that is more; or when what came since took LONG_TAIL_US to apply,
+ * which is what a start would have to do again, and WORTH times as long as the last one took to write. One at a time.
  *
  * None begins while a model is being built or a user erased: the former stands in the log alone and is begun again from
  * there, the latter takes the file away, and waits for a job that is under way (erase.c). At shutdown the scheduler

@@ -87,7 +87,8 @@ static int write_all(int fd, const void *data, size_t n)
     return 0;
 }
 
-/* Synced as it goes: a commit of the log that falls in between then waits for one such piece at the disk, not for all. */
+/* Synced as it goes: a commit of the log that falls in between then waits for one such piece at the disk, not for all.
+ */
 static int write_synced(int fd, const unsigned char *body, size_t n)
 {
     int rc = 0;

@@ -28,9 +28,9 @@ int ld_sql_text(struct sqlite3 *db, const char *sql, char *out, int cap, char *w
 /* Writes the first page as it is, in a transaction: a probe, whether the disk takes writes. SQLite's code. */
 int ld_sql_touch(struct sqlite3 *db);
 
-/* After a commit that failed: ends the transaction, and takes care that no crash brings it back. Where only the sync has
- * failed, the write-ahead log holds the transaction whole, with its commit mark; this process does not count it, but the
- * next one, which reads the log anew, would. So something else is written in its place, synced or not. */
+/* After a commit that failed: ends the transaction, and takes care that no crash brings it back. Where only the sync
+ * has failed, the write-ahead log holds the transaction whole, with its commit mark; this process does not count it,
+ * but the next one, which reads the log anew, would. So something else is written in its place, synced or not. */
 void ld_sql_undo(struct sqlite3 *db);
 
 /* fsync of the directory that holds path. 0 or -1 (errno). */
@@ -67,8 +67,8 @@ struct ld_db_place {
 };
 
 /* Of a database that has just been opened. A file that is removed, moved or replaced later takes commits for as long as
- * it is open, and nobody will ever read them: what is acknowledged has to be where the next start looks. So this is asked
- * before each commit: two system calls. False with why (may be NULL). */
+ * it is open, and nobody will ever read them: what is acknowledged has to be where the next start looks. So this is
+ * asked before each commit: two system calls. False with why (may be NULL). */
 void ld_db_note_place(const char *path, struct ld_db_place *place);
 bool ld_db_is_in_place(const char *path, const struct ld_db_place *place, char *why);
 

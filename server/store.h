@@ -62,9 +62,9 @@ int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t 
  */
 bool ld_store_scrub(struct ld_store *s);
 
-/* Compaction (store_summary.c). The writer stages the lines of a summary, some at a time, and then lets the log start with
- * them, in the place of all rows up to `last`; trimming, some rows at a time, removes what is no part of the log any
- * more, left over from this or from a process that died. Each call is one short transaction. */
+/* Compaction (store_summary.c). The writer stages the lines of a summary, some at a time, and then lets the log start
+ * with them, in the place of all rows up to `last`; trimming, some rows at a time, removes what is no part of the log
+ * any more, left over from this or from a process that died. Each call is one short transaction. */
 int ld_store_stage_summary(struct ld_store *s, const struct ld_row *rows, size_t n, char *why);
 int ld_store_start_behind(struct ld_store *s, uint64_t last, char *why);
 int ld_store_trim(struct ld_store *s, bool *has_more, char *why);
@@ -79,7 +79,8 @@ int ld_store_before(struct ld_store *s, int64_t at_ms, uint64_t *last);
 int ld_store_read(struct ld_store *s, uint64_t after, size_t limit, int (*fn)(void *arg, const struct ld_row *row),
                   void *arg);
 
-/* Calls fn for the last configured event, or the beginning of a summary when that is later; 0 without a call when there is none. */
+/* Calls fn for the last configured event, or the beginning of a summary when that is later; 0 without a call when there
+ * is none. */
 int ld_store_last_configured(struct ld_store *s, int (*fn)(void *arg, const struct ld_row *row), void *arg);
 
 /* Last seq (0 when empty), and the seq of the last dictionary reset (0 when none). */

@@ -34,8 +34,9 @@ _Static_assert(KB_EV_CONFIGURED == 1 && KB_EV_DECIDED == 4 && KB_EV_REWARDED == 
  * not make two of one. */
 static const char *const statements[LD_N_QUERIES] = {
     [LD_QUERY_READ] = "SELECT " COLUMNS " FROM log WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-    [LD_QUERY_TIP] = LD_LAST_SEQ ","
-                     " coalesce((SELECT max(seq) FROM events WHERE reset = 1 AND seq >= (SELECT kept FROM log_start)), 0)",
+    [LD_QUERY_TIP] = LD_LAST_SEQ
+    ","
+    " coalesce((SELECT max(seq) FROM events WHERE reset = 1 AND seq >= (SELECT kept FROM log_start)), 0)",
     [LD_QUERY_CONFIGURED] = "SELECT " COLUMNS " FROM log WHERE seq = " CONFIGURED_SEQ,
     [LD_QUERY_DECISION] = "SELECT type, arm, reward, answer FROM log WHERE decision = ?1 ORDER BY seq",
     [LD_QUERY_AGGREGATION] =

@@ -28,8 +28,8 @@
 /* By version, ascending; a new schema is a new file in schema/ and a row here. */
 static const struct ld_migration migrations[] = {{1, ld_embed_0001_tenant_sql}, {2, ld_embed_0002_summary_sql}};
 
-/* The log has no gaps. It begins with event 1, with the summary that log_start tells of, or (brought from elsewhere) with
- * the lines of one among the events. */
+/* The log has no gaps. It begins with event 1, with the summary that log_start tells of, or (brought from elsewhere)
+ * with the lines of one among the events. */
 static const char contents_sql[] =
     "SELECT (SELECT count(*) = coalesce(max(seq) + 1 - iif(kept = 1"
     "    AND (SELECT type FROM events ORDER BY seq LIMIT 1) = 11, min(seq), kept), 0)"
@@ -230,7 +230,7 @@ static int rewrite_line(sqlite3_stmt *stmt, const struct ld_rewrite *line)
 }
 
 #define REWRITE                                                                                                        \
-    " SET type = ?2, text = ?3, decision = iif(?4, NULL, decision), user = iif(?4, NULL, user),"                      \
+    " SET type = ?2, text = ?3, decision = iif(?4, NULL, decision), user = iif(?4, NULL, user),"                       \
     " arm = iif(?4, NULL, arm), reward = iif(?4, NULL, reward), answer = iif(?4, NULL, answer) WHERE seq = ?1"
 
 /* A line stands in one of the two tables. */

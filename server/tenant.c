@@ -328,6 +328,5 @@ size_t ld_tenant_bytes(const struct ld_tenant *t)
 bool ld_tenant_is_idle(const struct ld_tenant *t)
 {
     return atomic_load(&t->n_holders) == 1 && !atomic_load(&t->is_failing) && !atomic_load(&t->must_scrub) &&
-           !atomic_load(&t->has_chores) && !atomic_load(&t->is_compacting) &&
-           !kb_engine_is_building(t->engine);
+           !atomic_load(&t->has_chores) && !atomic_load(&t->is_compacting) && !kb_engine_is_building(t->engine);
 }

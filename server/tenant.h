@@ -28,15 +28,15 @@ enum ld_op_type {
     LD_OP_ACTIVATE,
     LD_OP_EXPIRE,
     LD_OP_SETTINGS,
-    LD_OP_REBUILD,  /* the model anew from the history; answered when that has begun */
-    LD_OP_BUILT,    /* the tenant's own: a build has come back from its job */
-    LD_OP_ERASE,    /* a user's data; answered when they are gone */
-    LD_OP_ERASED,   /* the tenant's own: the job of that has ended */
-    LD_OP_COMPACT,  /* the log; answered when it starts with a summary */
+    LD_OP_REBUILD,   /* the model anew from the history; answered when that has begun */
+    LD_OP_BUILT,     /* the tenant's own: a build has come back from its job */
+    LD_OP_ERASE,     /* a user's data; answered when they are gone */
+    LD_OP_ERASED,    /* the tenant's own: the job of that has ended */
+    LD_OP_COMPACT,   /* the log; answered when it starts with a summary */
     LD_OP_COMPACTED, /* the tenant's own: the job of that has ended */
-    LD_OP_VERIFY,   /* the model against a fold of the log; answered with what came of it */
-    LD_OP_VERIFIED, /* the tenant's own: the job of that has ended */
-    LD_OP_SAVED     /* the tenant's own: a snapshot's job has ended */
+    LD_OP_VERIFY,    /* the model against a fold of the log; answered with what came of it */
+    LD_OP_VERIFIED,  /* the tenant's own: the job of that has ended */
+    LD_OP_SAVED      /* the tenant's own: a snapshot's job has ended */
 };
 
 /* A unit of work for the writer, answered once by done(). The doc holds all memory of what it names. */

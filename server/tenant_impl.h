@@ -43,7 +43,7 @@ struct ld_tenant {
     atomic_bool is_halting;                        /* no job of a build is to start any more */
     atomic_size_t bytes;                           /* after the writer's last turn */
     _Atomic int64_t next_expiry_ms;
-    _Atomic int64_t next_look_ms; /* at what the log may lose by its retention; INT64_MAX: none is set */
+    _Atomic int64_t next_look_ms;         /* at what the log may lose by its retention; INT64_MAX: none is set */
     _Atomic uint64_t log_first, log_kept; /* numbers of the log's first line, and of the first event behind a summary */
     atomic_bool is_compacting;
     _Atomic int64_t next_build_ms; /* a build waits for a turn from then on; INT64_MIN: none waits for the timer */
@@ -76,7 +76,7 @@ struct ld_tenant {
     int64_t build_us;                     /* likewise: how long it ran */
     struct ld_erasure *erasure;           /* under way; the job's while it runs. NULL: none */
     struct ld_compaction *compaction;     /* under way; partly the job's while that runs. NULL: none */
-    bool has_leftovers; /* the file has rows that are no part of the log any more */
+    bool has_leftovers;                   /* the file has rows that are no part of the log any more */
     struct ld_verification *verification; /* likewise */
     uint64_t n_rewrites;                  /* times that lines of the log were changed or removed */
     bool has_failed;  /* a commit of this turn did: the rest of the turn does not wait for the disk again */

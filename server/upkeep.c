@@ -80,9 +80,9 @@ static bool is_build_waiting(const struct ld_tenant *t, int64_t now_ms)
     return next_ms != INT64_MIN && next_ms <= now_ms;
 }
 
-/* Asks the writer to close windows that are due, to try the disk again, or to cut the write-ahead log. One such op is on its way at a time. Runs
- * on the loop, or in the writer's turn: two atomic loads when nothing is due. Without memory the next tick tries
- * again. */
+/* Asks the writer to close windows that are due, to try the disk again, or to cut the write-ahead log. One such op is
+ * on its way at a time. Runs on the loop, or in the writer's turn: two atomic loads when nothing is due. Without memory
+ * the next tick tries again. */
 void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms)
 {
     struct ld_problem problem;

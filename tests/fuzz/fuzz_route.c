@@ -1,5 +1,5 @@
-/* Method and path to a row of the table: what stands at {t}, {u} and {k} is cut right, and a path that is not served tells
- * its methods or none. */
+/* Method and path to a row of the table: what stands at {t}, {u} and {k} is cut right, and a path that is not served
+ * tells its methods or none. */
 #include <stdlib.h>
 #include <string.h>
 

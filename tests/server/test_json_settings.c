@@ -88,7 +88,8 @@ START_TEST(every_field_can_be_overridden)
         "\"confidence\":{\"type\":\"fixed\",\"beta\":1.5,\"norm_bound\":4,\"noise\":0.2,\"delta\":0.05,"
         "\"form\":\"split\",\"score\":\"fixed\"},"
         "\"rule\":{\"type\":\"thompson\",\"epsilon\":0.125},"
-        "\"forgetting\":{\"type\":\"half_life\",\"discount\":0.75,\"half_life_s\":90.5},\"pending\":\"ignore\",\"reward_window_s\":0.25,"
+        "\"forgetting\":{\"type\":\"half_life\",\"discount\":0.75,\"half_life_s\":90.5},\"pending\":\"ignore\","
+        "\"reward_window_s\":0.25,"
         "\"default_reward\":-1,\"aggregation\":\"last\",\"durability\":\"relaxed\",\"seed\":9007199254740991}");
     const struct kb_spec *p = &s.spec;
     ck_assert(p->user_kernel.type == KB_USER_LAPLACIAN && p->user_kernel.rho == 0.25);
@@ -222,10 +223,9 @@ END_TEST
 START_TEST(the_written_form_has_every_field_of_the_contract)
 {
     static const char *const names[] = {
-        "algorithm",       "context_dim",    "arm_dim",     "user_kernel", "context_kernel",
-        "arm_kernel",      "representation", "confidence",  "rule",        "pending",
-        "forgetting",      "reward_window_s", "default_reward", "aggregation", "durability",  "seed",
-        "retention"};
+        "algorithm",      "context_dim", "arm_dim",    "user_kernel", "context_kernel", "arm_kernel",
+        "representation", "confidence",  "rule",       "pending",     "forgetting",     "reward_window_s",
+        "default_reward", "aggregation", "durability", "seed",        "retention"};
     struct ld_settings s = settings_of("{\"arm_dim\":2,\"arm_kernel\":{\"lengthscale\":\"median\"}}");
     size_t n;
     char *text = ld_encode_settings(&s, &n);

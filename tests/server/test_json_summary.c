@@ -172,10 +172,12 @@ static const struct {
     {HEAD "\"points\"," ROW ",\"x\":[1,2,3],\"x\":[1,2,3]}", "/x"},
     {HEAD "\"points\",\"user\":[0,1],\"arm\":[0],\"level\":[0],\"event\":[1],\"count\":[1],\"sum\":[1],\"x\":[]}",
      NULL},
-    {HEAD "\"decision\",\"decision\":\"d\",\"user\":\"u\",\"arm\":\"a\",\"expires_at\":\"soon\",\"deferred\":1,\"level\":17,"
-          "\"slots\":[]}",
+    {HEAD
+     "\"decision\",\"decision\":\"d\",\"user\":\"u\",\"arm\":\"a\",\"expires_at\":\"soon\",\"deferred\":1,\"level\":17,"
+     "\"slots\":[]}",
      "/slots/expires_at/deferred/level"},
-    {HEAD "\"decision\",\"decision\":\"d\",\"user\":\"u\",\"arm\":\"a\",\"expires_at\":\"2026-11-21T10:00:00.123Z\",\"deferred\":false,"
+    {HEAD "\"decision\",\"decision\":\"d\",\"user\":\"u\",\"arm\":\"a\",\"expires_at\":\"2026-11-21T10:00:00.123Z\","
+          "\"deferred\":false,"
           "\"level\":0,\"slots\":[{\"arm\":\"b\",\"x\":[1]}]}",
      "/slots/0/x/arm"},
     {HEAD "\"arms\",\"arms\":[{\"id\":\"a\",\"features\":null,\"in_catalogue\":true,\"active\":true,\"decided\":0,"

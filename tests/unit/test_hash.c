@@ -80,6 +80,7 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN("hash", arrays_of_any_length_tell_their_changes, bytes_match_the_published_vectors, words_are_hashed_as_little_endian_bytes,
-                   doubles_are_hashed_by_their_bits, strings_carry_their_length, pieces_hash_like_the_whole);
+    return KBT_RUN("hash", arrays_of_any_length_tell_their_changes, bytes_match_the_published_vectors,
+                   words_are_hashed_as_little_endian_bytes, doubles_are_hashed_by_their_bits,
+                   strings_carry_their_length, pieces_hash_like_the_whole);
 }
