@@ -99,7 +99,7 @@ static void open_model(struct model *m, const char *preset)
 
 static void set_graph(struct model *m, size_t n)
 {
-    static char name[N_USERS][8];
+    static char name[N_USERS][24];
     struct kb_ev_edge edge[N_USERS];
     struct kb_event ev = {.type = KB_EV_GRAPH};
 

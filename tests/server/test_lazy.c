@@ -394,7 +394,7 @@ static void end_call(struct ld_op *op)
 static void observe(int shared)
 {
     struct call call = {.status = 0};
-    char name[8];
+    char name[16];
 
     snprintf(name, sizeof name, "s%d", shared);
     struct ld_tenant *t = get(name);
@@ -447,7 +447,7 @@ START_TEST(clients_of_tenants_that_come_and_go_lose_nothing)
 
     begin_with_pool(&loop);
     for (int i = 0; i < N_SHARED; i++) {
-        char name[8];
+        char name[16];
 
         snprintf(name, sizeof name, "s%d", i);
         create(name);
@@ -464,7 +464,7 @@ START_TEST(clients_of_tenants_that_come_and_go_lose_nothing)
     pthread_join(other, NULL);
     ck_assert_uint_gt(load(&f.metrics.evictions), N_SHARED);
     for (int i = 0; i < N_SHARED; i++) {
-        char name[8];
+        char name[16];
 
         snprintf(name, sizeof name, "s%d", i);
         struct ld_tenant *t = get(name);
