@@ -97,7 +97,8 @@ static size_t bytes_with(const struct kb_engine *e, const struct more *m)
     size_t bytes = sizeof *e + ids_with(&e->users, &s->fresh_users, m->users, m->user_bytes) +
                    ids_with(&e->arm_ids, &s->fresh_arms, m->arms, m->arm_bytes);
 
-    bytes += kb_grown_cap(e->cap_nodes, n_users, 64) * (sizeof *e->node_of + sizeof *e->square_of);
+    bytes += kb_grown_cap(e->cap_nodes, n_users, 64) * sizeof *e->node_of;
+    bytes += kb_grown_cap(e->cap_squares, n_users, 64) * sizeof *e->square_of;
     bytes += kb_grown_cap(e->arms.cap, n_arms, 64) * sizeof(struct kb_arm) +
              e->arms.n_catalogue * e->spec.arm_dim * sizeof(double);
     bytes += e->pending.bytes + (s->n_entries + 1) * m->pending_bytes +

@@ -202,6 +202,7 @@ static enum kb_err link_nodes(struct kb_engine *e)
         return KB_ENOMEM;
     kb_free(e->square_of); /* not saved: who needs them folds the log */
     e->square_of = kb_array(e->cap_nodes, 1, sizeof *e->square_of);
+    e->cap_squares = e->square_of != NULL ? e->cap_nodes : 0;
     if (e->square_of == NULL)
         return KB_ENOMEM;
     for (size_t i = 0; i < e->cap_nodes; i++)

@@ -20,17 +20,26 @@
 
 /* ---- growing ----------------------------------------------------------------------------------------- */
 
+static enum kb_err grow_squares(struct kb_engine *e, size_t n_users)
+{
+    if (n_users <= e->cap_squares)
+        return KB_OK;
+    const size_t cap = kb_grown_cap(e->cap_squares, n_users, 64);
+    double *square_of = kb_array(cap, 1, sizeof *square_of);
+
+    if (square_of == NULL)
+        return KB_ENOMEM;
+    if (e->cap_squares > 0)
+        memcpy(square_of, e->square_of, e->cap_squares * sizeof *square_of);
+    return kb_moves_take(&e->moves, &e->square_of, square_of, &e->cap_squares, cap);
+}
+
+/* A graph that is installed brings an array of its own, of another capacity than that of the squares. */
 static enum kb_err grow_nodes(struct kb_engine *e, size_t n_users)
 {
     if (n_users <= e->cap_nodes)
         return KB_OK;
     const size_t cap = kb_grown_cap(e->cap_nodes, n_users, 64);
-    double *square_of = kb_array(cap, 1, sizeof *square_of);
-
-    if (square_of != NULL && e->cap_nodes > 0)
-        memcpy(square_of, e->square_of, e->cap_nodes * sizeof *square_of);
-    if (kb_moves_take(&e->moves, &e->square_of, square_of, NULL, 0) != KB_OK)
-        return KB_ENOMEM;
     uint32_t *node_of = kb_regrow(NULL, cap, sizeof *node_of);
     if (node_of == NULL)
         return KB_ENOMEM;
@@ -54,6 +63,7 @@ enum kb_err kb_engine_grow(struct kb_engine *e)
         KB_TRY(kb_arms_grow(&e->arms, s->fresh_arms.n, &e->moves));
     }
     KB_TRY(grow_nodes(e, e->users.n + s->fresh_users.n));
+    KB_TRY(grow_squares(e, e->users.n + s->fresh_users.n));
     KB_TRY(kb_pending_grow(&e->pending, s->n_entries, &e->moves));
     KB_TRY(kb_history_grow(&e->history, s->n_points, &e->moves));
     if (e->posterior != NULL)

@@ -95,8 +95,9 @@ struct kb_engine {
     struct kb_graph_ref *graph_ref; /* holds the graph in force; NULL: none */
     struct kb_user_graph graph;     /* the same, borrowed */
     uint32_t *node_of;              /* [cap_nodes] node of each user index, KB_ID_NONE = unknown to the graph */
-    double *square_of;              /* [cap_nodes] sum of squares of each user's rewards, as square_sum counts them */
     size_t cap_nodes;
+    double *square_of; /* [cap_squares] sum of squares of each user's rewards, as square_sum counts them */
+    size_t cap_squares;
     struct kb_history history;
     struct kb_decay decay;
     struct kb_pending pending;

@@ -48,7 +48,7 @@ static size_t engine_bytes(const struct kb_engine *e)
     const size_t ids = e->users.cap_bytes + e->arm_ids.cap_bytes + (e->users.cap + e->arm_ids.cap) * sizeof(size_t) +
                        (e->users.n_slots + e->arm_ids.n_slots) * sizeof(uint32_t);
 
-    return sizeof *e + ids + e->cap_nodes * (sizeof *e->node_of + sizeof *e->square_of) +
+    return sizeof *e + ids + e->cap_nodes * sizeof *e->node_of + e->cap_squares * sizeof *e->square_of +
            kb_history_bytes(&e->history) + kb_user_graph_bytes(&e->graph) + e->pending.bytes +
            e->pending.n_slots * sizeof(void *) + e->arms.cap * sizeof(struct kb_arm) +
            e->arms.n_catalogue * e->spec.arm_dim * sizeof(double) + posterior;

@@ -13,6 +13,7 @@
  * The quiet part of a fold counts halvings and teaches the history alone. */
 #include "engine_impl.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "alloc.h"
@@ -99,6 +100,7 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
         e->build->fresh[e->build->n_fresh++] = delta;
     e->reward_sum += d_sum;
     e->square_sum += d_square;
+    assert(pt->user < e->cap_squares);
     e->square_of[pt->user] += d_square;
     e->arms.arm[pt->arm].reward_sum += d_sum;
     if (d_count > 0)
