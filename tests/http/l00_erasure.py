@@ -99,7 +99,7 @@ def test_others_are_served_and_learned_from_meanwhile(boot):
         while not stop.is_set() and i < 2000:
             user = ["ann", "bob"][i % 2]
             d = mine.select(user, candidates=[{"id": "a", "features": [0.5]}], context=[0.1], decision=f"w{k}-{i}", tenant="t")["decision"]
-            mine.reward(d, i / 2000, tenant="t")
+            mine.reward(d, i / 2000, tenant="t", expect=(200, 404) if user == "ann" else 200)  # 404: erased since
             told.append((user, d))
             i += 1
 
