@@ -208,7 +208,9 @@ int ld_app_run(const struct ld_options *options)
     int rc = start(app, why);
     if (rc != 0)
         fprintf(stderr, "laplaced: %s\n", why);
-    else
+    if (rc != 0 && app->sched != NULL)
+        ld_sched_stop(app->sched); /* what was begun ends, before what it knows goes */
+    if (app->sched != NULL)
         ld_sched_run(app->sched);
     ld_http_stop(app->http);
     ld_keys_close(app->keys);

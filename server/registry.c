@@ -251,7 +251,8 @@ static void tenants_free(struct ld_tenants *r)
     free(r);
 }
 
-/* On failure everything that was opened is closed again, the lock included. */
+/* On failure nothing more is opened, and what was is closed again, the lock included: here, or by the caller once the
+ * scheduler's jobs have ended. */
 int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, char *why)
 {
     struct ld_tenants *r = calloc(1, sizeof *r);
@@ -264,12 +265,17 @@ int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, char 
     r->lock_fd = -1;
     pthread_mutex_init(&r->change_lock, NULL);
     pthread_rwlock_init(&r->lock, NULL);
-    if (ld_tenants_read_folder(r, why) != 0) {
+    const int rc = ld_tenants_read_folder(r, why);
+    if (rc != 0) {
+        ld_tenants_halt(r);
+        r->is_refused = true;
+    }
+    if (rc != 0 && !ld_tenants_has_openers(r)) {
         tenants_free(r);
-        return -1;
+        r = NULL;
     }
     *out = r;
-    return 0;
+    return rc;
 }
 
 static void checkpoint(void *arg, struct ld_tenant *t)
@@ -283,6 +289,7 @@ void ld_tenants_close(struct ld_tenants *r)
 {
     if (r == NULL)
         return;
-    ld_tenants_each(r, checkpoint, NULL);
+    if (!r->is_refused)
+        ld_tenants_each(r, checkpoint, NULL);
     tenants_free(r);
 }

@@ -15,7 +15,7 @@ struct ld_tenants;
 
 /* Locks the data folder (one server at a time), opens registry.db and reads which tenants there are; a new folder gets
  * the tenant `default`. With world->open_on_start every tenant is opened, too. 0 or -1 with why naming the file and the
- * reason. */
+ * reason; then *out may be set all the same, to be closed once the scheduler has ended. */
 int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, char *why);
 void ld_tenants_close(struct ld_tenants *r); /* snapshots and closes all */
 

@@ -377,3 +377,11 @@ void ld_tenants_halt(struct ld_tenants *r)
     pthread_rwlock_unlock(&r->lock);
     ld_tenants_each(r, halt_tenant, NULL);
 }
+
+bool ld_tenants_has_openers(struct ld_tenants *r)
+{
+    pthread_rwlock_wrlock(&r->lock);
+    const bool has = r->n_openers > 0;
+    pthread_rwlock_unlock(&r->lock);
+    return has;
+}

@@ -15,6 +15,7 @@ from contract import CONTRACT, NDJSON, ROOT
 
 BIN = os.environ.get("LAPLACED_BIN", str(ROOT / "build" / "laplaced"))
 CTL = os.environ.get("LAPLACECTL_BIN", str(ROOT / "build" / "laplacectl"))
+IS_SANITIZED = b"__asan_init" in pathlib.Path(BIN).read_bytes() if os.path.exists(BIN) else False
 START_S = float(os.environ.get("LAPLACED_TEST_START_S", "60"))
 
 
