@@ -98,6 +98,11 @@ int ld_sql_text(struct sqlite3 *db, const char *sql, char *out, int cap, char *w
     return status;
 }
 
+void ld_sql_bind_text(sqlite3_stmt *stmt, int at, const char *text)
+{
+    (void)(text != NULL ? sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC) : sqlite3_bind_null(stmt, at));
+}
+
 /* A version that cannot be read leaves 0, and nothing is written. */
 int ld_sql_touch(struct sqlite3 *db)
 {

@@ -25,6 +25,8 @@ int ld_sql_prepare(struct sqlite3 *db, const char *sql, struct sqlite3_stmt **ou
 int ld_sql_int(struct sqlite3 *db, const char *sql, int64_t *out, char *why); /* first column of the first row */
 int ld_sql_text(struct sqlite3 *db, const char *sql, char *out, int cap, char *why);
 
+void ld_sql_bind_text(struct sqlite3_stmt *stmt, int at, const char *text); /* borrowed until the step; NULL is NULL */
+
 /* Writes the first page as it is, in a transaction: a probe, whether the disk takes writes. SQLite's code. */
 int ld_sql_touch(struct sqlite3 *db);
 

@@ -48,6 +48,16 @@ struct ld_store {
 #define LD_ROW_COLUMNS "seq, at, type, decision, user, arm, reward, reset, text, answer"
 struct ld_row ld_store_row_of(struct sqlite3_stmt *stmt);
 
+/* Every transaction of the writer. BEGIN IMMEDIATE takes the write lock first, so that a lock held by a person with a
+ * shell is found before any row is made; is_wiping: what is deleted from here on is overwritten with zeros. `end`
+ * commits when rc is SQLITE_OK; else, or when the commit fails, nothing has happened, also for the next start.
+ * LD_STORE_*; a transaction that was not begun is not to be ended. */
+int ld_store_begin(struct ld_store *s, bool is_wiping, char *why);
+int ld_store_end(struct ld_store *s, int rc, char *why);
+/* A line of the log into one of the two tables: parameters 1 to 9 are seq, at, type, decision, user, arm, reward, text,
+ * answer. SQLite's code. */
+int ld_store_insert(struct sqlite3_stmt *insert, const struct ld_row *row);
+
 /* A reading connection of one's own until given back. NULL on failure, *status says which. */
 /* For one query or one checkpoint at a time. */
 struct ld_conn *ld_store_borrow(struct ld_store *s, int *status);

@@ -67,9 +67,9 @@ static int note_wal(void *store, struct sqlite3 *db, const char *name, int pages
     return SQLITE_OK;
 }
 
-/* Parameters are bound by number in insert_row, in this order. */
+/* Parameters are bound by number: ld_store_insert has those of every line, ?10 is the events' own. */
 static const char insert_sql[] = "INSERT INTO events (seq, at, type, decision, user, arm, reward, reset, text, answer)"
-                                 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+                                 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?10, ?8, ?9)";
 
 /* Closed, so far. NULL: no memory. */
 static struct ld_store *store_new(const char *path, char *why)
@@ -158,30 +158,50 @@ int ld_store_check_schema(struct ld_store *s, char *why)
 
 /* --- writing ----------------------------------------------------------------------------------------- */
 
-/* Borrowed: rows live until the step, and bindings are cleared after it. */
-static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
+int ld_store_begin(struct ld_store *s, bool is_wiping, char *why)
 {
-    (void)(text != NULL ? sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC) : sqlite3_bind_null(stmt, at));
+    if (!ld_db_is_in_place(s->path, &s->place, why))
+        return LD_STORE_IO;
+    const int rc = sqlite3_exec(s->db, is_wiping ? "PRAGMA secure_delete = ON; BEGIN IMMEDIATE" : "BEGIN IMMEDIATE",
+                                NULL, NULL, NULL);
+    return rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(s->db, rc, s->path, why);
+}
+
+/* COMMIT writes the frames and syncs the WAL; only then is LD_STORE_OK returned. */
+int ld_store_end(struct ld_store *s, int rc, char *why)
+{
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
+    if (rc == SQLITE_OK)
+        return LD_STORE_OK;
+    int status = ld_sql_fail(s->db, rc, s->path, why);
+    ld_sql_undo(s->db);
+    return status;
+}
+
+/* Borrowed: rows live until the step, and bindings are cleared after it. */
+int ld_store_insert(sqlite3_stmt *stmt, const struct ld_row *row)
+{
+    (void)sqlite3_bind_int64(stmt, 1, (sqlite3_int64)row->seq);
+    (void)sqlite3_bind_int64(stmt, 2, row->at_ms);
+    (void)sqlite3_bind_int(stmt, 3, row->type);
+    ld_sql_bind_text(stmt, 4, row->decision);
+    ld_sql_bind_text(stmt, 5, row->user);
+    ld_sql_bind_text(stmt, 6, row->arm);
+    (void)sqlite3_bind_double(stmt, 7, row->reward); /* NaN becomes NULL */
+    (void)sqlite3_bind_text64(stmt, 8, row->text, row->n_text, SQLITE_STATIC, SQLITE_UTF8);
+    ld_sql_bind_text(stmt, 9, row->answer);
+    int rc = sqlite3_step(stmt);
+    (void)sqlite3_reset(stmt);
+    (void)sqlite3_clear_bindings(stmt);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
 /* One row through the one prepared INSERT; about 1.5 us of CPU. Returns SQLite's code. */
 static int insert_row(struct ld_store *s, const struct ld_row *row)
 {
-    sqlite3_stmt *stmt = s->insert;
-    (void)sqlite3_bind_int64(stmt, 1, (sqlite3_int64)row->seq);
-    (void)sqlite3_bind_int64(stmt, 2, row->at_ms);
-    (void)sqlite3_bind_int(stmt, 3, row->type);
-    bind_text(stmt, 4, row->decision);
-    bind_text(stmt, 5, row->user);
-    bind_text(stmt, 6, row->arm);
-    (void)sqlite3_bind_double(stmt, 7, row->reward); /* NaN becomes NULL */
-    (void)sqlite3_bind_int(stmt, 8, row->is_reset);
-    (void)sqlite3_bind_text64(stmt, 9, row->text, row->n_text, SQLITE_STATIC, SQLITE_UTF8);
-    bind_text(stmt, 10, row->answer);
-    int rc = sqlite3_step(stmt);
-    (void)sqlite3_reset(stmt);
-    (void)sqlite3_clear_bindings(stmt);
-    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+    (void)sqlite3_bind_int(s->insert, 10, row->is_reset);
+    return ld_store_insert(s->insert, row);
 }
 
 /* No rows: a probe, whether the disk takes writes again. */
@@ -195,25 +215,15 @@ static int insert_all(struct ld_store *s, const struct ld_row *rows, size_t n)
     return rc;
 }
 
-/* BEGIN IMMEDIATE takes the write lock first, so that a lock held by a person with a shell is found before any row is
- * made. COMMIT writes the frames and syncs the WAL; only then is LD_STORE_OK returned. */
 int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, char *why)
 {
-    if (!ld_db_is_in_place(s->path, &s->place, why))
-        return LD_STORE_IO;
-    int rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-    if (rc != SQLITE_OK)
-        return ld_sql_fail(s->db, rc, s->path, why);
-    rc = insert_all(s, rows, n);
+    int status = ld_store_begin(s, false, why);
+    if (status != LD_STORE_OK)
+        return status;
+    int rc = insert_all(s, rows, n);
     if (n > 0)
         ld_failpoint("after_append");
-    if (rc == SQLITE_OK)
-        rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
-    if (rc == SQLITE_OK)
-        return LD_STORE_OK;
-    int status = ld_sql_fail(s->db, rc, s->path, why);
-    ld_sql_undo(s->db);
-    return status;
+    return ld_store_end(s, rc, why);
 }
 
 /* --- rewriting ---------------------------------------------------------------------------------------- */
@@ -255,20 +265,12 @@ static int rewrite_all(struct ld_store *s, const struct ld_rewrite *lines, size_
 
 int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row, char *why)
 {
-    if (!ld_db_is_in_place(s->path, &s->place, why))
-        return LD_STORE_IO;
-    int rc = sqlite3_exec(s->db, "PRAGMA secure_delete = ON; BEGIN IMMEDIATE", NULL, NULL, NULL);
-    if (rc != SQLITE_OK)
-        return ld_sql_fail(s->db, rc, s->path, why);
-    rc = rewrite_all(s, lines, n, row);
+    int status = ld_store_begin(s, true, why);
+    if (status != LD_STORE_OK)
+        return status;
+    int rc = rewrite_all(s, lines, n, row);
     ld_failpoint("after_append");
-    if (rc == SQLITE_OK)
-        rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
-    if (rc == SQLITE_OK)
-        return LD_STORE_OK;
-    int status = ld_sql_fail(s->db, rc, s->path, why);
-    ld_sql_undo(s->db);
-    return status;
+    return ld_store_end(s, rc, why);
 }
 
 /* On the writer's own connection: no commit can come in between. */

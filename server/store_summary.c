@@ -98,68 +98,37 @@ int ld_store_before(struct ld_store *s, int64_t at_ms, uint64_t *last)
 
 /* ---- writing -------------------------------------------------------------------------------------------- */
 
-static int end(struct ld_store *s, int rc, char *why)
-{
-    if (rc == SQLITE_OK)
-        rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
-    const int status = rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(s->db, rc, s->path, why);
-    if (sqlite3_get_autocommit(s->db) == 0)
-        (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-    return status;
-}
-
-static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
-{
-    (void)(text != NULL ? sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC) : sqlite3_bind_null(stmt, at));
-}
-
-static int insert_line(sqlite3_stmt *stmt, const struct ld_row *row)
-{
-    (void)sqlite3_bind_int64(stmt, 1, (sqlite3_int64)row->seq);
-    (void)sqlite3_bind_int64(stmt, 2, row->at_ms);
-    (void)sqlite3_bind_int(stmt, 3, row->type);
-    bind_text(stmt, 4, row->decision);
-    bind_text(stmt, 5, row->user);
-    bind_text(stmt, 6, row->arm);
-    (void)sqlite3_bind_double(stmt, 7, row->reward); /* NaN becomes NULL */
-    (void)sqlite3_bind_text64(stmt, 8, row->text, row->n_text, SQLITE_STATIC, SQLITE_UTF8);
-    bind_text(stmt, 9, row->answer);
-    const int rc = sqlite3_step(stmt);
-    (void)sqlite3_reset(stmt);
-    return rc == SQLITE_DONE ? SQLITE_OK : rc;
-}
-
 int ld_store_stage_summary(struct ld_store *s, const struct ld_row *rows, size_t n, char *why)
 {
     static const char sql[] =
         "INSERT INTO summary (generation, seq, at, type, decision, user, arm, reward, text, answer)"
         " VALUES ((SELECT generation + 1 FROM log_start), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     sqlite3_stmt *stmt = NULL;
-    int rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+    const int status = ld_store_begin(s, false, why);
 
-    if (rc == SQLITE_OK)
-        rc = sqlite3_prepare_v2(s->db, sql, -1, &stmt, NULL);
+    if (status != LD_STORE_OK)
+        return status;
+    int rc = sqlite3_prepare_v2(s->db, sql, -1, &stmt, NULL);
     for (size_t i = 0; i < n && rc == SQLITE_OK; i++)
-        rc = insert_line(stmt, &rows[i]);
+        rc = ld_store_insert(stmt, &rows[i]);
     (void)sqlite3_finalize(stmt);
-    return end(s, rc, why);
+    return ld_store_end(s, rc, why);
 }
 
 int ld_store_start_behind(struct ld_store *s, uint64_t last, char *why)
 {
     char sql[128];
-    int rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+    const int status = ld_store_begin(s, false, why);
 
+    if (status != LD_STORE_OK)
+        return status;
     (void)snprintf(sql, sizeof sql, "UPDATE log_start SET kept = %llu, generation = generation + 1",
                    (unsigned long long)last + 1);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
-    return end(s, rc, why);
+    return ld_store_end(s, sqlite3_exec(s->db, sql, NULL, NULL, NULL), why);
 }
 
 /* Events go from the lowest on, so that what is left has no gaps. */
-static const char trim_sql[] = "PRAGMA secure_delete = ON; BEGIN IMMEDIATE;"
-                               "DELETE FROM events WHERE seq < (SELECT kept FROM log_start)"
+static const char trim_sql[] = "DELETE FROM events WHERE seq < (SELECT kept FROM log_start)"
                                " AND seq < (SELECT min(seq) FROM events) + " TRIM_ROWS ";"
                                "DELETE FROM summary WHERE rowid IN (SELECT s.rowid FROM summary s, log_start l"
                                " WHERE s.generation <> l.generation LIMIT " TRIM_LINES ")";
@@ -167,8 +136,10 @@ static const char trim_sql[] = "PRAGMA secure_delete = ON; BEGIN IMMEDIATE;"
 int ld_store_trim(struct ld_store *s, bool *has_more, char *why)
 {
     int64_t n_free = 0;
-    int status = end(s, sqlite3_exec(s->db, trim_sql, NULL, NULL, NULL), why);
+    int status = ld_store_begin(s, true, why);
 
+    if (status == LD_STORE_OK)
+        status = ld_store_end(s, sqlite3_exec(s->db, trim_sql, NULL, NULL, NULL), why);
     *has_more = true;
     if (status != LD_STORE_OK)
         return status;

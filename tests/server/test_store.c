@@ -670,6 +670,32 @@ START_TEST(a_folder_that_is_not_there_is_an_io_failure)
 }
 END_TEST
 
+/* Whatever the transaction is for: a file that was moved takes none, and all of them again once it is back. */
+START_TEST(a_moved_file_takes_no_transaction)
+{
+    char moved[160];
+    struct text text;
+    struct ld_store *s = open_store();
+    const struct ld_row row = make_row(1, &text), next = make_row(4, &text);
+    bool has_more = false;
+
+    ck_assert_int_eq(append(s, 1, 3), LD_STORE_OK);
+    (void)snprintf(moved, sizeof moved, "%s.new", path);
+    ck_assert_int_eq(rename(path, moved), 0);
+    ck_assert_int_eq(append(s, 4, 1), LD_STORE_IO);
+    ck_assert_int_eq(ld_store_rewrite(s, NULL, 0, &next, why), LD_STORE_IO);
+    ck_assert_int_eq(ld_store_stage_summary(s, &row, 1, why), LD_STORE_IO);
+    ck_assert_int_eq(ld_store_start_behind(s, 1, why), LD_STORE_IO);
+    ck_assert_int_eq(ld_store_trim(s, &has_more, why), LD_STORE_IO);
+    ck_assert_int_eq(rename(moved, path), 0);
+    ck_assert_int_eq(ld_store_stage_summary(s, &row, 1, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_start_behind(s, 1, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_trim(s, &has_more, why), LD_STORE_OK);
+    ck_assert_int_eq(append(s, 4, 1), LD_STORE_OK);
+    ld_store_close(s);
+}
+END_TEST
+
 /* A WAL whose database is gone belonged to a deleted tenant; its rows must not appear in the next one. */
 START_TEST(leftovers_of_a_deleted_file_do_not_come_back)
 {
@@ -775,6 +801,7 @@ int main(void)
     tcase_add_test(tc, a_gap_in_the_log_is_refused);
     tcase_add_test(tc, a_missing_table_is_refused);
     tcase_add_test(tc, a_folder_that_is_not_there_is_an_io_failure);
+    tcase_add_test(tc, a_moved_file_takes_no_transaction);
     tcase_add_test(tc, leftovers_of_a_deleted_file_do_not_come_back);
     tcase_add_test(tc, the_files_header_names_kind_and_version_at_once);
     tcase_add_test(tc, registry_remembers_names_in_order);
