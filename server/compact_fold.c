@@ -42,38 +42,6 @@ static struct kb_engine *quiet_engine(void)
 
 /* ---- the events ----------------------------------------------------------------------------------------- */
 
-/* The settings that the line brings, if any: the spec is their first member (json_in.h). */
-static void keep_settings(struct ld_settings *settings, const struct kb_event *ev)
-{
-    const void *spec = NULL;
-
-    if (ev->type == KB_EV_CONFIGURED)
-        spec = ev->as.configured.spec;
-    else if (ev->type == KB_EV_SUMMARY && ev->as.summary->part == KB_PART_BEGIN)
-        spec = ev->as.summary->spec;
-    if (spec != NULL)
-        *settings = *(const struct ld_settings *)spec;
-}
-
-/* One line into the engine. */
-static bool fold_line(struct ld_compaction *x, struct kb_engine *e, const struct ld_row *row,
-                      struct ld_settings *settings)
-{
-    struct kb_errmsg msg = {.text = ""};
-    struct ld_doc *doc = NULL;
-    struct kb_event ev;
-
-    if (ld_decode_line(e, row, &doc, &ev, x->why) != 0)
-        return false;
-    const enum kb_err rc = kb_engine_fold(e, &ev, &msg);
-    if (rc == KB_OK)
-        keep_settings(settings, &ev);
-    else
-        give_up(x, row->seq, msg.text[0] != '\0' ? msg.text : kb_strerror((int)rc));
-    ld_doc_free(doc);
-    return rc == KB_OK;
-}
-
 /* For ld_store_read. 1 ends it, in success or failure: `safe` and `why` tell. */
 static int fold_row(void *arg, const struct ld_row *row)
 {
@@ -87,7 +55,7 @@ static int fold_row(void *arg, const struct ld_row *row)
     }
     if (f->first == 0)
         f->first = row->seq;
-    if (!fold_line(f->x, f->engine, row, &f->settings))
+    if (ld_fold_line(f->engine, row, NULL, &f->settings, f->x->why) != 0)
         return 1;
     if (kb_engine_can_be_summarized(f->engine)) {
         f->safe = row->seq;
@@ -209,7 +177,7 @@ static bool folds_to_the_same(struct fold *f)
     bool is_ok = e != NULL;
 
     for (size_t i = 0; i < x->n && is_ok; i++)
-        is_ok = fold_line(x, e, &x->row[i], &settings);
+        is_ok = ld_fold_line(e, &x->row[i], NULL, &settings, x->why) == 0;
     if (is_ok && kb_engine_digest(e) != kb_engine_digest(f->engine)) {
         give_up(x, f->safe, "the summary is another state than the events leave: it is not used");
         is_ok = false;

@@ -39,7 +39,19 @@ int ld_decode_line(const struct kb_engine *e, const struct ld_row *row, struct l
                                       : "wrong number");
 }
 
-int ld_fold_line(struct kb_engine *e, const struct ld_row *row, struct ld_redactor *without, char *why)
+const struct ld_settings *ld_line_settings(const struct kb_event *ev)
+{
+    const void *spec = NULL;
+
+    if (ev->type == KB_EV_CONFIGURED)
+        spec = ev->as.configured.spec;
+    else if (ev->type == KB_EV_SUMMARY && ev->as.summary->part == KB_PART_BEGIN)
+        spec = ev->as.summary->spec;
+    return spec;
+}
+
+int ld_fold_line(struct kb_engine *e, const struct ld_row *row, struct ld_redactor *without,
+                 struct ld_settings *settings, char *why)
 {
     const struct kb_spec *spec = kb_engine_spec(e);
     struct kb_errmsg msg = {.text = ""};
@@ -55,6 +67,8 @@ int ld_fold_line(struct kb_engine *e, const struct ld_row *row, struct ld_redact
     if (err != KB_OK)
         rc = fail(why, err == KB_ENOMEM ? LD_STORE_NOMEM : LD_STORE_CORRUPT, row->seq, "was refused",
                   msg.text[0] != '\0' ? msg.text : kb_strerror((int)err));
+    if (rc == 0 && settings != NULL && ld_line_settings(&ev) != NULL)
+        *settings = *ld_line_settings(&ev);
     ld_doc_free(doc);
     return rc;
 }
@@ -95,7 +109,7 @@ static int fold_row(void *arg, const struct ld_row *row)
 
     if (atomic_load(&f->t->is_halting))
         return fail(f->why, LD_STORE_IO, row->seq, "was not folded", "the tenant is being closed");
-    rc = ld_fold_line(f->engine, row, f->without, f->why);
+    rc = ld_fold_line(f->engine, row, f->without, NULL, f->why);
     if (rc == 0) {
         f->seq = row->seq;
         f->n_lines++;

@@ -21,12 +21,18 @@ struct ld_tenant;
 struct ld_redactor;
 
 /* One line through ld_decode_event and kb_engine_fold, the path that live events take. `without`: a user to be left
- * out, or NULL. 0, or LD_STORE_CORRUPT or LD_STORE_NOMEM with a sentence in why (512 bytes) that names the event. */
-int ld_fold_line(struct kb_engine *e, const struct ld_row *row, struct ld_redactor *without, char *why);
+ * out, or NULL; *settings, unless NULL, are replaced by those that the line brings. 0, or LD_STORE_CORRUPT or
+ * LD_STORE_NOMEM with a sentence in why (512 bytes) that names the event. */
+int ld_fold_line(struct kb_engine *e, const struct ld_row *row, struct ld_redactor *without,
+                 struct ld_settings *settings, char *why);
 
 /* Decodes only, under the dimensions that e has reached. The doc (NULL on failure) holds the event's memory. */
 int ld_decode_line(const struct kb_engine *e, const struct ld_row *row, struct ld_doc **doc, struct kb_event *ev,
                    char *why);
+
+/* The settings that an event brings - a configured one, or a summary's beginning - or NULL. The spec is the first
+ * member of what it was decoded into (json_in.h). */
+const struct ld_settings *ld_line_settings(const struct kb_event *ev);
 
 struct ld_fold {
     struct ld_tenant *t;

@@ -112,18 +112,6 @@ static void put_features(struct ld_text *t, const double *x, uint32_t dim)
         ld_text_vector(t, x, dim);
 }
 
-/* In the order of the event, which is that of the request: ids are numbered by their first appearance. */
-static void put_ids(struct ld_text *t, const char *name, const char *const *ids, size_t n)
-{
-    ld_text_key(t, name);
-    ld_text_lit(t, "[");
-    for (size_t i = 0; i < n; i++) {
-        ld_text_item(t);
-        ld_text_string(t, ids[i]);
-    }
-    ld_text_lit(t, "]");
-}
-
 /* Weights of removals mean nothing and are not written. Pairs in the order of the request; the weight is written even
  * where it is 1. */
 static void put_edges(struct ld_text *t, const char *name, const struct kb_ev_edge *edges, size_t n, bool is_removal)
@@ -292,14 +280,14 @@ static void put_body(struct ld_text *t, const struct kb_event *ev, uint32_t cont
         break;
     case KB_EV_GRAPH:
         ld_text_put_bool(t, "replace", ev->as.graph.is_replace);
-        put_ids(t, "users", ev->as.graph.users, ev->as.graph.n_users);
+        ld_text_put_strings(t, "users", ev->as.graph.users, ev->as.graph.n_users);
         put_edges(t, "add", ev->as.graph.add, ev->as.graph.n_add, false);
         put_edges(t, "remove", ev->as.graph.remove, ev->as.graph.n_remove, true);
         break;
     case KB_EV_ARMS:
         ld_text_put_bool(t, "replace", ev->as.arms.is_replace);
         put_arms(t, ev->as.arms.put, ev->as.arms.n_put, arm_dim);
-        put_ids(t, "remove", ev->as.arms.remove, ev->as.arms.n_remove);
+        ld_text_put_strings(t, "remove", ev->as.arms.remove, ev->as.arms.n_remove);
         break;
     case KB_EV_DECIDED:
         put_decided(t, ev, context_dim, arm_dim);

@@ -52,13 +52,7 @@ static void put_begin(struct ld_text *t, const struct kb_ev_summary *s, const st
 
 static void put_users(struct ld_text *t, const struct kb_ev_summary *s)
 {
-    ld_text_key(t, "users");
-    ld_text_lit(t, "[");
-    for (size_t i = 0; i < s->n_users; i++) {
-        ld_text_item(t);
-        ld_text_string(t, s->users[i]);
-    }
-    ld_text_lit(t, "]");
+    ld_text_put_strings(t, "users", s->users, s->n_users);
     put_doubles(t, "squares", s->squares, s->n_users);
 }
 

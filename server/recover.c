@@ -36,26 +36,12 @@ static int fail(struct fold *f, int rc, const char *what)
     return rc;
 }
 
-/* The spec of a configured event, or of a summary's beginning, is the first member of the settings it was decoded into
- * (json_in.h). */
-static void keep_settings(struct ld_recovered *to, const struct kb_event *ev)
-{
-    const void *spec = NULL;
-
-    if (ev->type == KB_EV_CONFIGURED)
-        spec = ev->as.configured.spec;
-    else if (ev->type == KB_EV_SUMMARY && ev->as.summary->part == KB_PART_BEGIN)
-        spec = ev->as.summary->spec;
-    if (spec != NULL)
-        to->settings = *(const struct ld_settings *)spec;
-}
-
 /* One step of the fold: for ld_store_read, which stops at the first non-zero. */
 static int fold_row(void *arg, const struct ld_row *row)
 {
     struct fold *f = arg;
     char why[512];
-    const int rc = ld_fold_line(f->to->engine, row, NULL, why);
+    const int rc = ld_fold_line(f->to->engine, row, NULL, NULL, why);
 
     if (rc != 0)
         return fail(f, rc, why);
@@ -74,7 +60,10 @@ static int settings_row(void *arg, const struct ld_row *row)
 
     if (rc != 0)
         return fail(f, rc, why);
-    keep_settings(f->to, &ev);
+    const struct ld_settings *settings = ld_line_settings(&ev);
+
+    if (settings != NULL)
+        f->to->settings = *settings;
     ld_doc_free(doc);
     return 0;
 }

@@ -281,3 +281,14 @@ void ld_text_put_bool(struct ld_text *t, const char *name, bool x)
     ld_text_key(t, name);
     ld_text_bool(t, x);
 }
+
+void ld_text_put_strings(struct ld_text *t, const char *name, const char *const *s, size_t n)
+{
+    ld_text_key(t, name);
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < n; i++) {
+        ld_text_item(t);
+        ld_text_string(t, s[i]);
+    }
+    ld_text_lit(t, "]");
+}

@@ -39,5 +39,6 @@ void ld_text_put_string(struct ld_text *t, const char *name, const char *s);
 void ld_text_put_number(struct ld_text *t, const char *name, double x);
 void ld_text_put_count(struct ld_text *t, const char *name, uint64_t x);
 void ld_text_put_bool(struct ld_text *t, const char *name, bool x);
+void ld_text_put_strings(struct ld_text *t, const char *name, const char *const *s, size_t n);
 
 #endif
