@@ -192,10 +192,11 @@ static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
     slot->reward = now;
     slot->has_reward = true;
     entry->is_reserved = false;
-    kb_pending_changed(&e->pending, entry);
     e->n_rewarded++;
     if (is_complete(e, entry))
         kb_pending_remove(&e->pending, entry);
+    else
+        kb_pending_changed(&e->pending, entry);
 }
 
 /* ---- observed -------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* Long work of a tenant beside its writer: new models after a change of kernel, graph or dictionary, and points that
  * enter a dictionary over a long history (core/build.h).
  *
- *     writer, after a turn     lends the engine's open build to a thread for long work
+ *     writer, after a batch    lends the engine's open build to a thread for long work
  *     job                      runs it, without any lock; the writer goes on with its turns
  *     job, at its end          puts an op into the tenant's line
  *     writer, at that op       takes the build back, and commits the event that puts it in force; or lends it again,
@@ -79,7 +79,8 @@ static void run_here(struct ld_tenant *t)
         ld_batch_commit_due(t);
 }
 
-/* At the end of a turn. One job at a time; none when the tenant is about to go, or a failed run is to wait. */
+/* After a batch, and at the end of a turn for what has waited. One job at a time; none when the tenant is about to go,
+ * or a failed run is to wait. */
 void ld_tenant_start_build(struct ld_tenant *t)
 {
     struct kb_build *b = NULL;

@@ -90,7 +90,7 @@ void ld_tenant_write_unlock(struct ld_tenant *t);
 /* queue.c: up to max ops in order of arrival, linked. */
 struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max);
 
-/* background.c: after a turn, lends the engine's open build to a job; takes it back, true when its run went well. */
+/* background.c: after a batch, lends the engine's open build to a job; takes it back, true when its run went well. */
 void ld_tenant_start_build(struct ld_tenant *t);
 bool ld_tenant_take_build(struct ld_tenant *t);
 
