@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define LD_MAX_OPTIONS 24
+#define LD_MAX_OPTIONS 64
 #define LD_WHY_BYTES 1024
 
 enum ld_option_source { LD_FROM_DEFAULT, LD_FROM_FILE, LD_FROM_ENVIRONMENT, LD_FROM_FLAG };
