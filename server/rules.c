@@ -1,4 +1,4 @@
-/* See rules.h. Written by tools/schemas.py from schema/ (*.schema.json). */
+/* See rules.h. Written by tools/schemas.py from the JSON Schemas of schema/. */
 /* clang-format off */
 #include "rules.h"
 

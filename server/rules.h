@@ -1,5 +1,5 @@
-/* Names, limits and words of request bodies: schema/*.schema.json as tables. Written by tools/schemas.py: change the
- * schemas, and run it. The decoders (json_*.c) read by these and have no limits of their own. */
+/* Names, limits and words of request bodies: the JSON Schemas of schema/ as tables. Written by tools/schemas.py: change
+ * the schemas, and run it. The decoders (json_*.c) read by these and have no limits of their own. */
 /* clang-format off */
 #ifndef LD_RULES_H
 #define LD_RULES_H

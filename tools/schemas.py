@@ -110,8 +110,8 @@ def contract():
 # ---- server/rules.h and rules.c ---------------------------------------------------------------------------------------
 
 RULES_H = """\
-/* Names, limits and words of request bodies: schema/*.schema.json as tables. Written by tools/schemas.py: change the
- * schemas, and run it. The decoders (json_*.c) read by these and have no limits of their own. */
+/* Names, limits and words of request bodies: the JSON Schemas of schema/ as tables. Written by tools/schemas.py: change
+ * the schemas, and run it. The decoders (json_*.c) read by these and have no limits of their own. */
 /* clang-format off */
 #ifndef LD_RULES_H
 #define LD_RULES_H
@@ -135,7 +135,7 @@ struct ld_rules {
 };
 """
 RULES_C = """\
-/* See rules.h. Written by tools/schemas.py from schema/ (*.schema.json). */
+/* See rules.h. Written by tools/schemas.py from the JSON Schemas of schema/. */
 /* clang-format off */
 #include "rules.h"
 
