@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "checked.h"
 #include "clock.h"
 #include "listen.h"
 #include "log.h"
@@ -150,7 +151,7 @@ static void unlink_request(struct ld_http *h, struct ld_request *r)
  * orders nothing. */
 static void record(struct ld_metrics *m, const struct ld_request *r)
 {
-    if (m == NULL || r->status == 0)
+    if (!LD_CHECKED || m == NULL || r->status == 0)
         return; /* a client that left before it was answered */
     size_t route = r->route >= 0 && r->route < LD_MAX_ROUTES ? (size_t)r->route : LD_MAX_ROUTES - 1;
     size_t class = (size_t)r->status / 100 < LD_STATUS_CLASSES ? (size_t)r->status / 100 : 0;

@@ -150,6 +150,21 @@ static void put_process(struct ld_text *t, const struct ld_metrics *m)
     put(t, "laplaced_http_requests_in_flight %" PRIu64 "\n", load(&m->in_flight));
 }
 
+void ld_count_limited(struct ld_metrics *m, enum ld_limited why)
+{
+    atomic_fetch_add_explicit(&m->limited[why], 1, memory_order_relaxed);
+}
+
+/* All reasons always, so that a rate over them begins at 0. */
+static void put_limited(struct ld_text *t, const struct ld_metrics *m)
+{
+    static const char *const names[LD_N_LIMITED] = {"rate", "queue",     "queue_bytes", "opening",
+                                                    "work", "transfers", "body_memory"};
+    put_head(t, "requests_limited_total", "counter", "Requests turned away before their work was begun, by limit.");
+    for (size_t i = 0; i < LD_N_LIMITED; i++)
+        put(t, "laplaced_requests_limited_total{reason=\"%s\"} %" PRIu64 "\n", names[i], load(&m->limited[i]));
+}
+
 /* The commit cycle over all tenants. Events by commits is the size of a group; commit_duration against the disk's own
  * time shows what SQLite adds. */
 static void put_commits(struct ld_text *t, const struct ld_metrics *m)
@@ -309,6 +324,7 @@ char *ld_metrics_text(const struct ld_metrics *m, struct ld_tenants *tenants, si
     ld_text_init(&t);
     put_process(&t, m);
     put_requests(&t, m);
+    put_limited(&t, m);
     put_commits(&t, m);
     if (tenants != NULL) {
         put_registry(&t, m, tenants);

@@ -14,7 +14,19 @@ struct ld_histogram {
     _Atomic uint64_t count, sum_us, max_us;
 };
 
-#define LD_MAX_ROUTES 64    /* the last row counts requests without a route */
+#define LD_MAX_ROUTES 64 /* the last row counts requests without a route */
+/* Why a request was turned away before its work was begun; names in metrics.c. */
+enum ld_limited {
+    LD_LIMITED_RATE,        /* the tenant's bucket is empty */
+    LD_LIMITED_QUEUE,       /* its queue is full, by number */
+    LD_LIMITED_QUEUE_BYTES, /* or by bytes */
+    LD_LIMITED_OPENING,     /* too many wait for it to be opened */
+    LD_LIMITED_WORK,        /* the work pool's line is full */
+    LD_LIMITED_TRANSFERS,   /* that of copies and imports */
+    LD_LIMITED_BODY_MEMORY, /* bodies take all the memory that there is for them */
+    LD_N_LIMITED
+};
+
 #define LD_STATUS_CLASSES 6 /* 1xx..5xx at 1..5 */
 
 /* One for the process, part of the app. Rows of routes are those of ld_routes. */
@@ -34,7 +46,8 @@ struct ld_metrics {
     _Atomic uint64_t snapshots_refused; /* at a start */
     _Atomic uint64_t verifications, verifications_different;
     _Atomic uint64_t refused_busy; /* a queue was full */
-    _Atomic uint64_t in_flight;    /* requests accepted, not yet answered */
+    _Atomic uint64_t limited[LD_N_LIMITED];
+    _Atomic uint64_t in_flight; /* requests accepted, not yet answered */
     int64_t started_ms;
 };
 
@@ -43,6 +56,8 @@ void ld_histogram_add(struct ld_histogram *h, int64_t us);
 int64_t ld_monotonic_us(void);
 /* The largest value so far. */
 void ld_raise(_Atomic uint64_t *max, int64_t value);
+
+void ld_count_limited(struct ld_metrics *m, enum ld_limited why);
 
 struct ld_tenants;
 
