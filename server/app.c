@@ -207,7 +207,6 @@ int ld_app_run(const struct ld_options *options)
         return 1;
     }
     app->options = *options;
-    app->metrics.started_ms = ld_now_ms();
     raise_file_limit();
     int rc = start(app, why);
     if (rc != 0)

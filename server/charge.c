@@ -20,7 +20,7 @@ static void refuse(struct ld_app *app, const struct ld_bucket *b, double tokens,
                    limit.burst, tokens < limit.burst ? tokens : limit.burst);
     ld_problem_limit(p, "rate", limit.rate);
     p->retry_after_s = ld_retry_after_s(wait_ns);
-    ld_count_limited(&app->metrics, LD_LIMITED_RATE);
+    ld_count(&app->metrics.limited[LD_LIMITED_RATE], 1);
 }
 
 bool ld_charge(struct ld_app *app, struct ld_tenant *t, double tokens, struct ld_problem *p)
