@@ -25,8 +25,10 @@ struct ld_options {
     uint64_t timeout_s, max_connections;
     uint64_t max_queue, max_pending, snapshot_events, inline_work;
     uint64_t log_level; /* enum ld_log_level */
+    uint64_t metrics_tenants;
     uint64_t drain_timeout_s;
     uint64_t memory_cap, tenant_quota; /* 0: none */
+    uint64_t tenant_rate, tenant_burst;
     bool is_verifying, is_opening_all;
     enum ld_option_source source[LD_MAX_OPTIONS]; /* by row of the table */
 };
