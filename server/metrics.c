@@ -146,6 +146,12 @@ static void put_process(struct ld_text *t, const struct ld_metrics *m)
     put(t, "laplaced_build_info{version=\"%s\",blas_core=\"%s\"} 1\n", LD_VERSION, kb_blas_core_name());
     put_head(t, "start_time_seconds", "gauge", "When the process started, in seconds since 1970.");
     put(t, "laplaced_start_time_seconds %.3f\n", (double)m->started_ms / 1e3);
+    put_head(t, "config_reloads_total", "counter", "SIGHUPs, by whether the configuration was taken.");
+    put(t, "laplaced_config_reloads_total{result=\"ok\"} %" PRIu64 "\n", load(&m->reloads));
+    put(t, "laplaced_config_reloads_total{result=\"failed\"} %" PRIu64 "\n", load(&m->reload_failures));
+    put_head(t, "config_last_reload_success_timestamp_seconds", "gauge",
+             "When the configuration in force was read, in seconds since 1970.");
+    put(t, "laplaced_config_last_reload_success_timestamp_seconds %.3f\n", (double)load(&m->configured_ms) / 1e3);
     put_head(t, "http_requests_in_flight", "gauge", "Requests accepted and not yet answered.");
     put(t, "laplaced_http_requests_in_flight %" PRIu64 "\n", load(&m->in_flight));
 }

@@ -33,8 +33,10 @@ struct ld_metrics {
     _Atomic uint64_t commits, committed_rows, commit_failures, snapshots, snapshot_failures;
     _Atomic uint64_t snapshots_refused; /* at a start */
     _Atomic uint64_t verifications, verifications_different;
-    _Atomic uint64_t refused_busy; /* a queue was full */
-    _Atomic uint64_t in_flight;    /* requests accepted, not yet answered */
+    _Atomic uint64_t refused_busy;             /* a queue was full */
+    _Atomic uint64_t in_flight;                /* requests accepted, not yet answered */
+    _Atomic uint64_t reloads, reload_failures; /* of the configuration */
+    _Atomic uint64_t configured_ms;            /* when it was last read without a fault */
     int64_t started_ms;
 };
 
