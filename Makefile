@@ -111,7 +111,7 @@ c-tests: core-tests server-tests tool-tests paper-tests fuzz-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
-.PHONY: setup run paper test test-unit test-property test-http test-crash fuzz asan tsan lint layers format format-check bench bench-algorithms bench-stall bench-commit docker install clean help
+.PHONY: setup run paper test test-unit test-property test-http test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-algorithms bench-stall bench-commit docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	sh tools/setup.sh
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -147,6 +147,11 @@ fuzz: ## fuzz one target under clang's libFuzzer: make fuzz TARGET=bodies|log|sn
 	$(MAKE) fuzz-tests
 	$(MAKE) MODE=fuzz CC=clang $(BUILD)/fuzz/fuzz_$(TARGET)
 	sh tests/fuzz/run.sh $(BUILD) $(TARGET) $(SECONDS)
+soak: ## malformed traffic against a build with ASan and UBSan, from several connections: make soak SECONDS=600
+	$(MAKE) MODE=asan all
+	$(PYTHON) tests/soak/malformed.py $(BUILD)/asan/laplaced $(BUILD)/bench/soak.jsonl --seconds $(SECONDS)
+soak-memory: all ## a million requests, malformed ones among them: whether memory stays flat
+	$(PYTHON) tests/soak/memory.py $(OUT) $(BUILD)/bench/soak.jsonl $(ARGS)
 layers: ## prove by includes who may know whom
 	sh tools/layers.sh
 lint: layers format-check ## layers, formatting, cppcheck, shellcheck (sh tools/setup.sh --lint)

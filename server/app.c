@@ -196,8 +196,7 @@ int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
     app->options = *options;
     app->argc = argc;
     app->argv = argv;
-    app->metrics.started_ms = ld_now_ms();
-    atomic_store(&app->metrics.configured_ms, (uint64_t)app->metrics.started_ms);
+    ld_gauge_set(&app->metrics.configured_ms, (uint64_t)ld_now_ms());
     raise_file_limit();
     int rc = start(app, why);
     if (rc != 0)

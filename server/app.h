@@ -16,9 +16,10 @@
 #include "spool.h"
 #include "tenant.h"
 
-/* Bytes of bodies, by kind. */
+/* What requests are held to. */
 struct ld_limits {
-    atomic_size_t body, observe_body, bulk_body, import_body;
+    atomic_size_t body, observe_body, bulk_body, import_body; /* bytes of bodies, by kind */
+    atomic_size_t metrics_tenants;
 };
 
 struct ld_app {

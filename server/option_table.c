@@ -46,6 +46,8 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
     {"verify", NULL, LD_OPTION_FLAG, FIELD(is_verifying), 0, 1, "false",
      "compare snapshots with a fresh fold of the log; opens every tenant at start", LD_AT_START},
     {"log-level", "LEVEL", LD_OPTION_LEVEL, FIELD(log_level), 0, 0, "info", "debug, info, warn or error", LD_LIVE},
+    {"metrics-tenants", "N", LD_OPTION_COUNT, FIELD(metrics_tenants), 0, 1000000, "1000",
+     "tenants with series of their own in /metrics, of those in memory, in order of name", LD_LIVE},
     {"drain-timeout", "SECONDS", LD_OPTION_COUNT, FIELD(drain_timeout_s), 0, 3600, "30",
      "how long a stopping server waits for requests in flight", LD_LIVE},
 };

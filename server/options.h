@@ -25,6 +25,7 @@ struct ld_options {
     uint64_t timeout_s, max_connections;
     uint64_t max_queue, max_pending, snapshot_events, inline_work;
     uint64_t log_level; /* enum ld_log_level */
+    uint64_t metrics_tenants;
     uint64_t drain_timeout_s;
     uint64_t memory_cap, tenant_quota; /* 0: none */
     bool is_verifying, is_opening_all;

@@ -28,6 +28,7 @@ void ld_app_put_in_force(struct ld_app *app)
     app->limits.observe_body = (size_t)o->max_observe_body;
     app->limits.bulk_body = (size_t)o->max_bulk_body;
     app->limits.import_body = (size_t)o->max_import_body;
+    app->limits.metrics_tenants = (size_t)o->metrics_tenants;
     app->world.max_queue = (size_t)o->max_queue;
     app->world.max_pending = (size_t)o->max_pending;
     app->world.snapshot_events = o->snapshot_events;
@@ -75,14 +76,14 @@ void ld_app_reload(struct ld_app *app)
     struct ld_key_file *keys = NULL;
     char why[LD_WHY_BYTES];
     if (read_all(app, &fresh, &keys, why) != 0) {
-        atomic_fetch_add(&app->metrics.reload_failures, 1);
+        ld_count(&app->metrics.reload_failures, 1);
         ld_log(LD_LOG_ERROR, "the configuration is not read again, all stays as it was: %s", why);
         return;
     }
     take_over(&app->options, &fresh);
     ld_app_put_in_force(app);
     ld_auth_put(app->auth, keys);
-    atomic_fetch_add(&app->metrics.reloads, 1);
-    atomic_store(&app->metrics.configured_ms, (uint64_t)ld_now_ms());
+    ld_count(&app->metrics.reloads, 1);
+    ld_gauge_set(&app->metrics.configured_ms, (uint64_t)ld_now_ms());
     ld_log(LD_LOG_INFO, "configuration and keys are read again");
 }

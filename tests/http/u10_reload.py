@@ -214,6 +214,14 @@ def check_tenant_quota(configured, gated):
     c.client.observe("v", "b", 1)
 
 
+def check_metrics_tenants(configured, gated):
+    c = configured()
+    c.client.select("u", candidates=["a"])
+    assert metric(c.client, "tenants_unlisted") == 0
+    c.change(metrics_tenants=0)
+    assert metric(c.client, "tenants_unlisted") == 1
+
+
 def check_log_level(configured, gated):
     c = configured()
     c.write(log_level="error")
