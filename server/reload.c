@@ -19,7 +19,7 @@
 #include "option_table.h"
 
 /* At the start, before tenants and HTTP; and after a reload. One place, so that a start and a reload cannot differ. The
- * drain's timeout is read by the loop when a drain begins. */
+ * drain's timeout is read by the loop when a drain begins, and tenants take over their rate with the next tick. */
 void ld_app_put_in_force(struct ld_app *app)
 {
     const struct ld_options *o = &app->options;
@@ -35,6 +35,8 @@ void ld_app_put_in_force(struct ld_app *app)
     app->world.inline_work = (double)o->inline_work;
     app->world.memory_cap = (size_t)o->memory_cap;
     app->world.tenant_quota = (size_t)o->tenant_quota;
+    app->world.rate = (double)o->tenant_rate;
+    app->world.burst = (double)o->tenant_burst;
     if (app->http != NULL)
         ld_http_set_timeout(app->http, (unsigned)o->timeout_s);
 }

@@ -214,6 +214,28 @@ def check_tenant_quota(configured, gated):
     c.client.observe("v", "b", 1)
 
 
+def check_tenant_rate(configured, gated):
+    c = configured()
+    for i in range(30):
+        c.client.observe("u", "a", 1)
+    c.change(tenant_rate=1)
+    answers = []
+    end = time.monotonic() + 20
+    while 429 not in answers and time.monotonic() < end:
+        answers.append(c.client.call("POST", "/observe", {"user": "u", "arm": "a", "reward": 1}, expect=(200, 429)).status)
+    assert 429 in answers
+
+
+def check_tenant_burst(configured, gated):
+    c = configured(tenant_rate=1, tenant_burst=1000000)
+    for i in range(30):
+        c.client.observe("u", "a", 1)
+    c.change(tenant_burst=2)
+    end = time.monotonic() + 20
+    while c.client.call("POST", "/observe", {"user": "u", "arm": "a", "reward": 1}, expect=(200, 429)).status != 429:
+        assert time.monotonic() < end
+
+
 def check_metrics_tenants(configured, gated):
     c = configured()
     c.client.select("u", candidates=["a"])
