@@ -1,4 +1,4 @@
-/* HTTP server: libmicrohttpd (owners: http.c, http_reply.c) with its own epoll threads; requests and responses as
+/* HTTP server: libmicrohttpd (owners: the http*.c files) with its own epoll threads; requests and responses as
  * plain structs. A handler either answers at once (ld_reply_*) or submits work and returns; the connection is then
  * suspended until ld_reply_* is called from another thread. Exactly one reply per request. */
 #ifndef LD_HTTP_H
@@ -19,9 +19,13 @@ struct ld_http_options {
     const char *host; /* numeric address */
     int port;         /* 0: any free port */
     unsigned threads;
-    unsigned timeout_s; /* idle connections */
-    unsigned max_connections;
-    struct ld_metrics *metrics; /* may be NULL */
+    unsigned timeout_s; /* connections without a request; here and below 0 means no limit */
+    unsigned head_timeout_s;
+    unsigned body_timeout_s; /* for min_rate times as many bytes of a body or an answer */
+    unsigned min_rate;
+    size_t max_head;
+    unsigned max_connections, max_per_address;
+    struct ld_metrics *metrics;
 };
 
 struct ld_http_hooks {
@@ -39,8 +43,8 @@ int ld_http_port(const struct ld_http *h);
 
 /* Stops listening; open connections finish the request they have, told "Connection: close". */
 void ld_http_quiesce(struct ld_http *h);
-/* Now and then: ends requests whose client left in the middle of a body. */
-void ld_http_drop_vanished(struct ld_http *h);
+/* Every 250 ms: ends connections whose time is up, and those whose client left in the middle of a body. */
+void ld_http_sweep(struct ld_http *h);
 size_t ld_http_in_flight(const struct ld_http *h); /* from the headers read to the last byte sent */
 
 /* Ends all connections and threads. Requests still waiting for their reply are answered 503; replies that come later

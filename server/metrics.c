@@ -26,6 +26,13 @@ const uint64_t ld_hist_bound[LD_HIST_BUCKETS] = {
 const struct ld_metric ld_metric_table[] = {
     {"http_requests_in_flight", NULL, LD_GAUGE, 1, FIELD(in_flight), "Requests accepted and not yet answered."},
     {"refused_busy_total", NULL, LD_COUNTER, 1, FIELD(refused_busy), "Requests refused because a queue was full."},
+    {"connections", NULL, LD_GAUGE, 1, FIELD(connections), "Open connections."},
+    {"connections_refused_total", NULL, LD_COUNTER, 1, FIELD(connections_refused), "Connections refused because there were too many."},
+    {"connections_gave_way_total", NULL, LD_COUNTER, 1, FIELD(connections_gave_way), "Connections without a request that were closed for new ones."},
+    {"connections_timed_out_total", "phase=\"headers\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_HEADERS]), "Connections closed because what they were at took too long."},
+    {"connections_timed_out_total", "phase=\"body\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_BODY]), NULL},
+    {"connections_timed_out_total", "phase=\"answer\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_ANSWER]), NULL},
+    {"connections_timed_out_total", "phase=\"idle\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_IDLE]), NULL},
     {"commits_total", NULL, LD_COUNTER, 1, FIELD(commits), "Transactions committed."},
     {"committed_events_total", NULL, LD_COUNTER, 1, FIELD(committed_rows), "Events in them."},
     {"commit_failures_total", NULL, LD_COUNTER, 1, FIELD(commit_failures), "Transactions that the disk refused."},
