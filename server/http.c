@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "checked.h"
 #include "clock.h"
 #include "listen.h"
 #include "log.h"
@@ -150,7 +151,7 @@ static void unlink_request(struct ld_http *h, struct ld_request *r)
 /* Counts the answer under its route; requests that reached no route share the last row. */
 static void record(struct ld_metrics *m, const struct ld_request *r)
 {
-    if (r->status == 0)
+    if (!LD_CHECKED || r->status == 0)
         return; /* a client that left before it was answered */
     ld_count_request(m, r->route, r->status, ld_monotonic_us() - r->started_us);
 }
@@ -195,11 +196,11 @@ static void hand_over(struct ld_http *h, struct ld_request *r)
         h->hooks.handle(h->hooks.arg, r);
 }
 
-/* The body is complete: hands the request over, unless its time was up a moment before. When the reply is not there yet,
- * the library comes back in its next round, and only then the connection is suspended: one that is suspended at once is
- * read from when it resumes, and when its client has shut down its side by then, the library ends it without the answer
- * (0.9.75). Called again after a resume. The suspension is counted before it is offered to the replier, who takes the
- * count back when it resumes: n_suspended never falls below zero. */
+/* The body is complete: hands the request over, unless its time was up a moment before. When the reply is not there
+ * yet, the library comes back in its next round, and only then the connection is suspended: one that is suspended at
+ * once is read from when it resumes, and when its client has shut down its side by then, the library ends it without
+ * the answer (0.9.75). Called again after a resume. The suspension is counted before it is offered to the replier, who
+ * takes the count back when it resumes: n_suspended never falls below zero. */
 static enum MHD_Result complete(struct ld_http *h, struct ld_request *r)
 {
     bool is_first = !r->is_handed && atomic_load(&r->state) == REQUEST_RUNNING;
@@ -352,6 +353,11 @@ int ld_http_port(const struct ld_http *h)
 size_t ld_http_in_flight(const struct ld_http *h)
 {
     return h != NULL ? atomic_load(&h->n_in_flight) : 0;
+}
+
+void ld_http_set_limits(struct ld_http *h, const struct ld_http_limits *limits)
+{
+    ld_connections_set_limits(&h->connections, limits);
 }
 
 /* Called by the timer. */

@@ -15,16 +15,22 @@ struct ld_http;
 struct ld_request; /* one request in progress */
 struct ld_metrics;
 
+/* Limits that may change while it runs; 0: none. */
+struct ld_http_limits {
+    unsigned timeout_s; /* of connections without a request */
+    unsigned head_timeout_s;
+    unsigned body_timeout_s; /* for min_rate times as many bytes of a body or an answer */
+    unsigned min_rate;
+};
+
 struct ld_http_options {
     const char *host; /* numeric address */
     int port;         /* 0: any free port */
     unsigned threads;
-    unsigned timeout_s; /* connections without a request; here and below 0 means no limit */
-    unsigned head_timeout_s;
-    unsigned body_timeout_s; /* for min_rate times as many bytes of a body or an answer */
-    unsigned min_rate;
-    size_t max_head;
-    unsigned max_connections, max_per_address;
+    struct ld_http_limits limits;
+    size_t max_head; /* bytes of a request line with its headers */
+    unsigned max_connections;
+    unsigned max_per_address; /* 0: none */
     struct ld_metrics *metrics;
 };
 
@@ -40,6 +46,9 @@ struct ld_http_hooks {
 /* 0, or -1 with why (>= 256 bytes). */
 int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const struct ld_http_hooks *hooks, char *why);
 int ld_http_port(const struct ld_http *h);
+
+/* Other limits, for what connections are at already, too. From any thread. */
+void ld_http_set_limits(struct ld_http *h, const struct ld_http_limits *limits);
 
 /* Stops listening; open connections finish the request they have, told "Connection: close". */
 void ld_http_quiesce(struct ld_http *h);

@@ -60,12 +60,6 @@ int ld_connections_init(struct ld_connections *all, const struct ld_http_options
     all->max = o->max_connections;
     all->max_per_address = o->max_per_address;
     all->n_records = o->max_connections + LD_SPARE_CONNECTIONS;
-    all->limit_ms[PHASE_HEAD] = ms(o->head_timeout_s);
-    all->limit_ms[PHASE_BODY] = all->limit_ms[PHASE_ANSWER] = ms(o->body_timeout_s);
-    all->limit_ms[PHASE_IDLE] = ms(o->timeout_s);
-    all->window_bytes = (uint64_t)o->min_rate * o->body_timeout_s;
-    if (all->window_bytes == 0)
-        all->window_bytes = 1;
     all->max_head = o->max_head > 0 ? o->max_head : SIZE_MAX / 4;
     all->metrics = o->metrics;
     all->free_record = NO_RECORD;
@@ -80,7 +74,20 @@ int ld_connections_init(struct ld_connections *all, const struct ld_http_options
     }
     memset(all->bucket, 0xff, sizeof *all->bucket << all->bucket_bits); /* NO_RECORD */
     pthread_mutex_init(&all->lock, NULL);
+    ld_connections_set_limits(all, &o->limits);
     return 0;
+}
+
+/* In force with the next turn of the timer. Without a rate a single byte is enough. */
+void ld_connections_set_limits(struct ld_connections *all, const struct ld_http_limits *limits)
+{
+    uint64_t bytes = (uint64_t)limits->min_rate * limits->body_timeout_s;
+    pthread_mutex_lock(&all->lock);
+    all->limit_ms[PHASE_HEAD] = ms(limits->head_timeout_s);
+    all->limit_ms[PHASE_BODY] = all->limit_ms[PHASE_ANSWER] = ms(limits->body_timeout_s);
+    all->limit_ms[PHASE_IDLE] = ms(limits->timeout_s);
+    all->window_bytes = bytes > 0 ? bytes : 1;
+    pthread_mutex_unlock(&all->lock);
 }
 
 /* When the library has let go of every connection. */

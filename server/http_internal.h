@@ -44,17 +44,17 @@ struct ld_connection {
     bool is_counted; /* in n_open; not, when it gave way */
 };
 
-/* All of them. The lock guards what changes: from n_open on, and the buckets. */
+/* All of them. The lock guards what changes: what stands behind it, and the buckets. */
 struct ld_connections {
     unsigned max, max_per_address, bucket_bits;
     uint32_t n_records;
-    uint64_t limit_ms[N_PHASES]; /* 0: none */
-    uint64_t window_bytes;       /* that are to move in the time of a phase, for it to be given again */
     size_t max_head;
     struct ld_metrics *metrics;
     struct ld_connection *record;
     uint32_t *bucket; /* first record of each bucket of addresses */
     pthread_mutex_t lock;
+    uint64_t limit_ms[N_PHASES]; /* 0: none */
+    uint64_t window_bytes;       /* that are to move in the time of a phase, for it to be given again */
     unsigned n_open;
     uint32_t n_touched, free_record; /* records ever used; the first free one of them */
 };
@@ -111,6 +111,7 @@ void ld_request_force(struct ld_request *r);
 /* http_connection.c. The library's calls at both ends of a connection, and what the hooks of a request do: NULL for a
  * connection that was refused, false when its time is up. */
 int ld_connections_init(struct ld_connections *all, const struct ld_http_options *o);
+void ld_connections_set_limits(struct ld_connections *all, const struct ld_http_limits *limits);
 void ld_connections_destroy(struct ld_connections *all);
 void ld_connection_notify(void *arg, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode code);

@@ -19,20 +19,32 @@ const uint64_t ld_hist_bound[LD_HIST_BUCKETS] = {
 #define FIELD(f) offsetof(struct ld_metrics, f)
 #define IN_MS 1e3
 #define IN_US 1e6
+#define TIMED_OUT_HELP "Connections closed because what they were at took too long."
+#define LIMITED_HELP "Requests turned away before their work was begun, by limit."
 
 /* clang-format off */
 /* Columns: name, labels, kind, unit, field, help. Events by commits is the size of a group; the duration of a commit
  * against the disk's own time shows what SQLite adds. */
 const struct ld_metric ld_metric_table[] = {
+    {"config_reloads_total", "result=\"ok\"", LD_COUNTER, 1, FIELD(reloads), "SIGHUPs, by whether the configuration was taken."},
+    {"config_reloads_total", "result=\"failed\"", LD_COUNTER, 1, FIELD(reload_failures), "SIGHUPs, by whether the configuration was taken."},
+    {"config_last_reload_success_timestamp_seconds", NULL, LD_GAUGE, IN_MS, FIELD(configured_ms), "When the configuration in force was read, in seconds since 1970."},
     {"http_requests_in_flight", NULL, LD_GAUGE, 1, FIELD(in_flight), "Requests accepted and not yet answered."},
     {"refused_busy_total", NULL, LD_COUNTER, 1, FIELD(refused_busy), "Requests refused because a queue was full."},
     {"connections", NULL, LD_GAUGE, 1, FIELD(connections), "Open connections."},
     {"connections_refused_total", NULL, LD_COUNTER, 1, FIELD(connections_refused), "Connections refused because there were too many."},
     {"connections_gave_way_total", NULL, LD_COUNTER, 1, FIELD(connections_gave_way), "Connections without a request that were closed for new ones."},
-    {"connections_timed_out_total", "phase=\"headers\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_HEADERS]), "Connections closed because what they were at took too long."},
-    {"connections_timed_out_total", "phase=\"body\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_BODY]), NULL},
-    {"connections_timed_out_total", "phase=\"answer\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_ANSWER]), NULL},
-    {"connections_timed_out_total", "phase=\"idle\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_IDLE]), NULL},
+    {"connections_timed_out_total", "phase=\"headers\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_HEADERS]), TIMED_OUT_HELP},
+    {"connections_timed_out_total", "phase=\"body\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_BODY]), TIMED_OUT_HELP},
+    {"connections_timed_out_total", "phase=\"answer\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_ANSWER]), TIMED_OUT_HELP},
+    {"connections_timed_out_total", "phase=\"idle\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_IDLE]), TIMED_OUT_HELP},
+    {"requests_limited_total", "reason=\"rate\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_RATE]), LIMITED_HELP},
+    {"requests_limited_total", "reason=\"queue\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_QUEUE]), LIMITED_HELP},
+    {"requests_limited_total", "reason=\"queue_bytes\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_QUEUE_BYTES]), LIMITED_HELP},
+    {"requests_limited_total", "reason=\"opening\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_OPENING]), LIMITED_HELP},
+    {"requests_limited_total", "reason=\"work\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_WORK]), LIMITED_HELP},
+    {"requests_limited_total", "reason=\"transfers\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_TRANSFERS]), LIMITED_HELP},
+    {"requests_limited_total", "reason=\"body_memory\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_BODY_MEMORY]), LIMITED_HELP},
     {"commits_total", NULL, LD_COUNTER, 1, FIELD(commits), "Transactions committed."},
     {"committed_events_total", NULL, LD_COUNTER, 1, FIELD(committed_rows), "Events in them."},
     {"commit_failures_total", NULL, LD_COUNTER, 1, FIELD(commit_failures), "Transactions that the disk refused."},

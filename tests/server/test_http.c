@@ -128,15 +128,13 @@ static void stop_ticking(void)
 static void start(void)
 {
     char why[256];
-    const struct ld_http_options o = {.host = "127.0.0.1",
-                                      .threads = 2,
-                                      .timeout_s = 1,
-                                      .head_timeout_s = 1,
-                                      .body_timeout_s = 1,
-                                      .min_rate = 1024,
-                                      .max_head = 16384,
-                                      .max_connections = 256,
-                                      .metrics = &metrics};
+    const struct ld_http_options o = {
+        .host = "127.0.0.1",
+        .threads = 2,
+        .limits = {.timeout_s = 1, .head_timeout_s = 1, .body_timeout_s = 1, .min_rate = 1024},
+        .max_head = 16384,
+        .max_connections = 256,
+        .metrics = &metrics};
     memset(&metrics, 0, sizeof metrics);
     ck_assert_msg(ld_http_start(&server, &o, &hooks, why) == 0, "%s", why);
     atomic_store(&is_ticking, true);
