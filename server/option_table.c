@@ -27,7 +27,7 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
      "largest NDJSON body of /observe", LD_LIVE},
     {"max-bulk-body", "BYTES", LD_OPTION_SIZE, FIELD(max_bulk_body), 1024, 4ull << 30, "256M", "largest body of graphs and arms", LD_LIVE},
     {"max-import-body", "BYTES", LD_OPTION_SIZE, FIELD(max_import_body), 1024, 1ull << 50, "16G",
-     "largest log or file that a tenant is made from; kept on the disk"},
+     "largest log or file that a tenant is made from; kept on the disk", LD_LIVE},
     {"max-header", "BYTES", LD_OPTION_SIZE, FIELD(max_header), 1024, 1u << 20, "16k", "largest request line with headers", LD_AT_START},
     {"timeout", "SECONDS", LD_OPTION_COUNT, FIELD(timeout_s), 1, 3600, "30", "end connections without a request for so long", LD_LIVE},
     {"header-timeout", "SECONDS", LD_OPTION_COUNT, FIELD(header_timeout_s), 1, 3600, "10",
