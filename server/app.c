@@ -20,7 +20,9 @@
 #include <sys/resource.h>
 
 #include "access.h"
+#include "checked.h"
 #include "clock.h"
+#include "failpoint.h"
 #include "listen.h"
 #include "log.h"
 #include "version.h"
@@ -52,10 +54,11 @@ static void tick(void *arg, int64_t now_ms)
     struct ld_app *app = arg;
     if (app->tenants == NULL) /* the loop's last round, after a start that failed */
         return;
+    ld_failpoint("in_tick");
     ld_tenants_each(app->tenants, tick_tenant, &now_ms);
     ld_tenants_tick(app->tenants);
     if (app->http != NULL)
-        ld_http_drop_vanished(app->http);
+        ld_http_sweep(app->http);
     if (ld_keys_flush_is_due(app->keys, now_ms))
         (void)ld_sched_work(app->sched, flush_keys, app->keys);
     if (!atomic_load(&app->is_draining) || app->http == NULL)
@@ -85,19 +88,16 @@ static void terminate(void *arg)
     ld_log(LD_LOG_INFO, "stopping: %zu requests in flight", ld_http_in_flight(app->http));
 }
 
-/* SIGHUP, on the loop. A broken file is no reason to lock everyone out: the old keys stay. Connections that are open
- * stay open; each of their next requests is judged by the new keys. */
+/* SIGHUP, on the loop. */
 static void reload(void *arg)
 {
-    struct ld_app *app = arg;
-    char why[LD_WHY_BYTES];
-    if (ld_auth_reload(app->auth, why) == 0)
-        ld_log(LD_LOG_INFO, "keys read again");
-    else
-        ld_log(LD_LOG_ERROR, "the old keys stay in force: %s", why);
+    ld_app_reload(arg);
 }
 
-/* Room for the connections and the tenants' files; a lower hard limit shows as refused connections later. A tenant
+/* Files that are no connections: those of tenants, and connections that are being closed. */
+#define FILES_BESIDES 512u
+
+/* Room for the connections and the tenants' files. A tenant
  * has its log, the WAL and its index open, and a few reading connections besides. Failure changes nothing. */
 static void raise_file_limit(void)
 {
@@ -108,23 +108,33 @@ static void raise_file_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* What all tenants share, from the options. The folder's name is borrowed from app->options. The world is const to
- * the tenants; it must outlive the last of them, which is why it is part of the app. */
+/* How many connections there may be: not so many that the tenants' files cannot be opened any more. An operator who
+ * asked for more is told the figures. */
+static uint64_t usable_connections(uint64_t wanted)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted + FILES_BESIDES)
+        return wanted;
+    uint64_t usable = limit.rlim_cur > 2 * FILES_BESIDES ? limit.rlim_cur - FILES_BESIDES : limit.rlim_cur / 2;
+    ld_log(LD_LOG_WARN,
+           "the process may have %" PRIu64 " open files, %" PRIu64 " connections want %" PRIu64
+           ": there will be %" PRIu64 " connections at most (raise the hard limit, or lower --max-connections)",
+           (uint64_t)limit.rlim_cur, wanted, wanted + FILES_BESIDES, usable);
+    return usable;
+}
+
+/* What all tenants share, from the options; the rest of it is put in force with what may change. The folder's name is
+ * borrowed from app->options. The world must outlive the last tenant, which is why it is part of the app. */
 static void make_world(struct ld_app *app)
 {
-    const struct ld_options *o = &app->options;
-    app->world = (struct ld_world){.sched = app->sched,
-                                   .metrics = &app->metrics,
-                                   .data_dir = o->data,
-                                   .now_ms = ld_now_ms,
-                                   .max_queue = (size_t)o->max_queue,
-                                   .max_pending = (size_t)o->max_pending,
-                                   .snapshot_events = o->snapshot_events,
-                                   .inline_work = (double)o->inline_work,
-                                   .verify_on_start = o->is_verifying,
-                                   .open_on_start = o->is_opening_all,
-                                   .memory_cap = (size_t)o->memory_cap,
-                                   .tenant_quota = (size_t)o->tenant_quota};
+    struct ld_world *w = &app->world;
+    w->sched = app->sched;
+    w->metrics = &app->metrics;
+    w->data_dir = app->options.data;
+    w->now_ms = ld_now_ms;
+    w->verify_on_start = app->options.is_verifying;
+    w->open_on_start = app->options.is_opening_all;
+    ld_app_put_in_force(app);
 }
 
 /* The last step of the start: from here on clients are served. Prints the one line that scripts wait for, with the
@@ -138,8 +148,10 @@ static int start_http(struct ld_app *app, char *why)
     const struct ld_http_options o = {.host = e.host,
                                       .port = e.port,
                                       .threads = (unsigned)app->options.threads,
-                                      .timeout_s = (unsigned)app->options.timeout_s,
-                                      .max_connections = (unsigned)app->options.max_connections,
+                                      .limits = ld_app_http_limits(app),
+                                      .max_head = (size_t)app->options.max_header,
+                                      .max_connections = (unsigned)usable_connections(app->options.max_connections),
+                                      .max_per_address = (unsigned)app->options.max_connections_per_address,
                                       .metrics = &app->metrics};
     if (ld_http_start(&app->http, &o, &hooks, why) != 0)
         return -1;
@@ -176,6 +188,8 @@ static int start_keys(struct ld_app *app, char *why)
  * and the keys come before the socket: a client that can connect finds every tenant there, if not yet in memory. */
 static int start(struct ld_app *app, char *why)
 {
+    if (!LD_CHECKED)
+        ld_log(LD_LOG_WARN, "built for a bench, without what the front door asks: everybody may do everything");
     const struct ld_sched_hooks hooks = {.tick = tick, .terminate = terminate, .reload = reload, .arg = app};
     if (ld_auth_open(&app->auth, app->options.admin_key_file, why) != 0)
         return -1;
@@ -194,7 +208,7 @@ static int start(struct ld_app *app, char *why)
 /* Parts are closed in the reverse order of their start: HTTP first, so that nobody asks any more; tenants before the
  * scheduler, whose wakes their last ops may use. After a drain HTTP is stopped already (NULL is fine); after a failed
  * start some parts were never made. */
-int ld_app_run(const struct ld_options *options)
+int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
 {
     struct ld_app *app = calloc(1, sizeof *app);
     char why[LD_WHY_BYTES] = "";
@@ -203,7 +217,9 @@ int ld_app_run(const struct ld_options *options)
         return 1;
     }
     app->options = *options;
-    app->metrics.started_ms = ld_now_ms();
+    app->argc = argc;
+    app->argv = argv;
+    ld_gauge_set(&app->metrics.configured_ms, (uint64_t)ld_now_ms());
     raise_file_limit();
     int rc = start(app, why);
     if (rc != 0)

@@ -15,6 +15,7 @@
 
 #include "access.h"
 #include "api.h"
+#include "charge.h"
 
 /* Bodies up to this are decoded in the thread that read them; longer ones would hold up its other connections. */
 #define INLINE_BODY_BYTES ((size_t)256 << 10) /* about 20 ms of decoding */
@@ -82,15 +83,15 @@ static bool check_media(struct ld_request *r, enum ld_body body)
 
 /* The cap in bytes that the options put on this route and media type. A graph is sent once and large, a decision
  * often and small: one cap for both would fit neither. */
-static size_t limit_of(const struct ld_options *o, const struct ld_request *r, enum ld_body body)
+static size_t limit_of(const struct ld_limits *limits, const struct ld_request *r, enum ld_body body)
 {
     if (is_spooled(body))
-        return (size_t)o->max_import_body;
+        return limits->import_body;
     if (body == LD_BODY_BULK || body == LD_BODY_PATCH)
-        return (size_t)o->max_bulk_body;
+        return limits->bulk_body;
     if (body == LD_BODY_OBSERVE && ld_request_media(r) == LD_MEDIA_NDJSON)
-        return (size_t)o->max_observe_body;
-    return (size_t)o->max_body;
+        return limits->observe_body;
+    return limits->body;
 }
 
 /* The order matters: a client without a key learns nothing of which routes exist; one with a key gets 404 or 405, or
@@ -105,7 +106,7 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
     const struct ld_route *route = i >= 0 ? &ld_routes[i] : NULL;
     ld_request_set_route(r, i);
     if (route != NULL && route->role == LD_ROLE_PUBLIC)
-        return (size_t)app->options.max_body;
+        return app->limits.body;
     if (!ld_access_identify(app, r))
         return 0;
     if (route == NULL) {
@@ -119,7 +120,7 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
         ld_spool_path(app->spool, path);
         ld_request_spool(r, path);
     }
-    return limit_of(&app->options, r, route->body);
+    return limit_of(&app->limits, r, route->body);
 }
 
 /* The tenant's name of the path lives on this stack: handlers copy it where they keep it. The tenant is held until the
@@ -164,16 +165,29 @@ static void put_on_pool(struct job *job)
     free(job);
 }
 
+/* t NULL: there is no tenant that could pay. False after a 429; then t is let go. */
+static bool pay(struct ld_app *app, struct ld_request *r, const struct ld_route *route, struct ld_tenant *t)
+{
+    struct ld_problem p;
+    ld_problem_init(&p);
+    if (t == NULL || ld_charge_route(app, t, route, &p))
+        return true;
+    ld_reply_problem(r, &p);
+    ld_tenant_release(t);
+    return false;
+}
+
 /* In the thread that opened the tenant, which has others to open: the handler runs in another. */
 static void opened(struct ld_tenant_wait *wait, struct ld_tenant *t, const struct ld_problem *p)
 {
     struct job *job = (struct job *)(void *)wait;
     job->tenant = t;
-    if (t != NULL) {
+    if (t == NULL)
+        ld_reply_problem(job->request, p);
+    else if (pay(job->app, job->request, job->route, t)) {
         put_on_pool(job);
         return;
     }
-    ld_reply_problem(job->request, p);
     free(job);
 }
 
@@ -181,6 +195,8 @@ static void opened(struct ld_tenant_wait *wait, struct ld_tenant *t, const struc
 static void go_on(struct ld_app *app, struct ld_request *r, const struct ld_route *route, struct ld_tenant *t)
 {
     size_t n;
+    if (!pay(app, r, route, t))
+        return;
     ld_request_body(r, &n);
     if (route->place == LD_IN_SERVING && (route->body == LD_BODY_NONE || n <= INLINE_BODY_BYTES)) {
         call(app, r, route, t);

@@ -6,6 +6,7 @@
 #ifndef LD_TENANT_H
 #define LD_TENANT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +14,8 @@
 #include "engine.h"
 #include "ids.h"
 #include "json_in.h"
+#include "limit.h"
+#include "price.h"
 #include "problem.h"
 #include "store.h"
 
@@ -71,20 +74,21 @@ struct ld_op {
 struct ld_op *ld_op_new(enum ld_op_type type);
 void ld_op_free(struct ld_op *op);
 
-/* Surroundings that every tenant shares. */
+/* Surroundings that every tenant shares. What is atomic may change at any time (reload.c). */
 struct ld_world {
     struct ld_sched *sched;
     struct ld_metrics *metrics;
     const char *data_dir;
-    int64_t (*now_ms)(void);  /* wall clock, replaceable in tests */
-    size_t max_queue;         /* ops waiting per tenant before 503 */
-    size_t max_pending;       /* open decisions per tenant before 503 */
-    uint64_t snapshot_events; /* log rows between snapshots */
-    bool verify_on_start;     /* compare the snapshot's digest with a fresh fold, whenever a tenant is opened */
-    bool open_on_start;       /* every tenant, and not at its first use */
-    size_t memory_cap;        /* of all tenants together: beyond it idle ones are closed; 0: none */
-    size_t tenant_quota;      /* bytes of one tenant's model, beyond which what would take more is refused; 0: none */
-    double inline_work;       /* multiply-adds that a change of the model may take in the writer's turn */
+    int64_t (*now_ms)(void);          /* wall clock, replaceable in tests */
+    atomic_size_t max_queue;          /* ops waiting per tenant before 503 */
+    atomic_size_t max_pending;        /* open decisions per tenant before 503 */
+    _Atomic uint64_t snapshot_events; /* log rows between snapshots */
+    bool verify_on_start;             /* compare the snapshot's digest with a fresh fold, whenever a tenant is opened */
+    bool open_on_start;               /* every tenant, and not at its first use */
+    atomic_size_t memory_cap;         /* of all tenants together: beyond it idle ones are closed; 0: none */
+    atomic_size_t tenant_quota; /* bytes of one tenant's model, beyond which what would take more is refused; 0: none */
+    _Atomic double rate, burst; /* of a tenant's requests (limit.h), where nobody has set another for it */
+    _Atomic double inline_work; /* multiply-adds that a change of the model may take in the writer's turn */
 };
 
 /* Opens DATA/tenants/NAME.db, recovering snapshot + tail; a new file starts with `initial` as its first event.
@@ -129,6 +133,9 @@ size_t ld_tenant_queue_depth(const struct ld_tenant *t);
 
 /* Memory of the model, of the file's connections and of what waits, as of the writer's last turn. */
 size_t ld_tenant_bytes(const struct ld_tenant *t);
+/* What the prices of its requests depend on (price.h), as of the same moment; and what they are paid from. */
+void ld_tenant_size(const struct ld_tenant *t, struct ld_size *out);
+struct ld_bucket *ld_tenant_bucket(struct ld_tenant *t);
 /* Whether it may be closed: only for who has its one hold, and while nobody can get another. */
 bool ld_tenant_is_idle(const struct ld_tenant *t);
 

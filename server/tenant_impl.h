@@ -41,7 +41,11 @@ struct ld_tenant {
     atomic_bool has_chores;                        /* upkeep wants one more turn */
     atomic_bool must_scrub;                        /* the write-ahead log may hold what was erased */
     atomic_bool is_halting;                        /* no job of a build is to start any more */
-    atomic_size_t bytes;                           /* after the writer's last turn */
+    struct ld_bucket bucket;
+    atomic_size_t n_points, n_active_arms; /* after the writer's last turn, like the next three */
+    _Atomic uint64_t n_learned;
+    _Atomic uint32_t n_dims;
+    atomic_size_t bytes; /* after the writer's last turn */
     _Atomic int64_t next_expiry_ms;
     _Atomic int64_t next_look_ms;         /* at what the log may lose by its retention; INT64_MAX: none is set */
     _Atomic uint64_t log_first, log_kept; /* numbers of the log's first line, and of the first event behind a summary */
@@ -86,6 +90,9 @@ struct ld_tenant {
 /* tenant.c: what changes what readers see, by the writer. How long it lasts is counted. */
 void ld_tenant_write_lock(struct ld_tenant *t);
 void ld_tenant_write_unlock(struct ld_tenant *t);
+
+/* tenant.c: the rate in force may be another by now. */
+void ld_tenant_follow_rate(struct ld_tenant *t);
 
 /* queue.c: up to max ops in order of arrival, linked. */
 struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max);

@@ -2,8 +2,8 @@
  *
  * A numeric feature is (name, value), a categorical one (name "=" value, 1). h = murmur3_32 of the UTF-8 bytes under
  * the seed; the coordinate is the high bits of h scaled to the dimensions, (h dim) >> 32, the sign is that of h's
- * lowest bit (1: minus). Features that meet in a coordinate add up; signs make inner products unbiased [Weinberger et
- * al., 2009]. The mapping is part of what a tenant's model has learned: it is never changed, only named anew. */
+ * lowest bit (1: minus). Features that meet in a coordinate add up; signs make inner products unbiased [HF]. The
+ * mapping is part of what a tenant's model has learned: it is never changed, only named anew. */
 #ifndef LC_HASHING_H
 #define LC_HASHING_H
 
