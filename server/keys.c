@@ -144,11 +144,13 @@ int ld_keys_open(struct ld_keys **out, struct ld_registry_file *file, char *why)
 {
     struct ld_keys *k = calloc(1, sizeof *k);
     struct table *t = table_new(0);
-    int rc = k != NULL && t != NULL ? ld_secret_init() : 1;
-    if (rc == 0)
-        rc = ld_key_rows_list(file, load_key, &t);
+    const char *fault = k == NULL || t == NULL  ? "out of memory"
+                        : ld_secret_init() != 0 ? "no source of randomness"
+                                                : NULL;
+    int rc = fault == NULL ? ld_key_rows_list(file, load_key, &t) : 1;
     if (rc != 0) {
-        snprintf(why, 512, "the keys cannot be read: %s", rc == 1 ? "out of memory" : "registry or randomness fails");
+        fault = fault != NULL ? fault : rc == 1 ? "out of memory" : "the disk does not give them";
+        snprintf(why, 512, "the keys in registry.db cannot be read: %s", fault);
         table_free(t, true);
         free(k);
         return -1;
