@@ -119,6 +119,8 @@ static void make_world(struct ld_app *app)
                                    .data_dir = o->data,
                                    .now_ms = ld_now_ms,
                                    .max_queue = (size_t)o->max_queue,
+                                   .max_queue_bytes = (size_t)o->max_queue_bytes,
+                                   .max_opening = (size_t)o->max_opening,
                                    .max_pending = (size_t)o->max_pending,
                                    .snapshot_events = o->snapshot_events,
                                    .inline_work = (double)o->inline_work,
@@ -137,11 +139,13 @@ static int start_http(struct ld_app *app, char *why)
     struct ld_endpoint e;
     const struct ld_http_hooks hooks = {.admit = ld_app_admit, .handle = ld_app_handle, .arg = app};
     ld_endpoint_parse(app->options.listen, &e); /* checked with the options */
+    app->body_memory.max = (size_t)app->options.max_body_memory;
     const struct ld_http_options o = {.host = e.host,
                                       .port = e.port,
                                       .threads = (unsigned)app->options.threads,
                                       .timeout_s = (unsigned)app->options.timeout_s,
                                       .max_connections = (unsigned)app->options.max_connections,
+                                      .body_memory = &app->body_memory,
                                       .metrics = &app->metrics};
     if (ld_http_start(&app->http, &o, &hooks, why) != 0)
         return -1;

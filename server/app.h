@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "auth.h"
+#include "body_memory.h"
 #include "http.h"
 #include "keys.h"
 #include "metrics.h"
@@ -20,6 +21,7 @@ struct ld_app {
     /* In the order of their start; the tenants borrow world, metrics and the folder's name from here. */
     struct ld_options options;
     struct ld_metrics metrics;
+    struct ld_body_memory body_memory;
     struct ld_world world;
     struct ld_auth *auth;
     struct ld_sched *sched;
@@ -27,6 +29,7 @@ struct ld_app {
     struct ld_keys *keys;
     struct ld_spool *spool;
     struct ld_http *http;
+    _Atomic int64_t us_per_work, us_per_transfer; /* of what requests do on the pool, and there; dispatch.c */
     /* Set once, by the first signal; handlers read it from any thread. */
     atomic_bool is_draining;
     int64_t drain_until_us; /* monotonic; of the loop's thread */

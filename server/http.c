@@ -116,6 +116,7 @@ static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *
         return NULL;
     r->http = h;
     r->connection = c;
+    r->memory = h->body_memory;
     r->route = -1;
     r->spool_fd = -1;
     r->started_us = ld_monotonic_us();
@@ -306,6 +307,7 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
     }
     h->hooks = *hooks;
     h->metrics = o->metrics;
+    h->body_memory = o->body_memory;
     h->timeout_s = o->timeout_s;
     pthread_mutex_init(&h->lock, NULL);
     h->listen_fd = ld_endpoint_listen(&e, 1024, why);

@@ -14,6 +14,7 @@
 struct ld_http;
 struct ld_request; /* one request in progress */
 struct ld_metrics;
+struct ld_body_memory;
 
 struct ld_http_options {
     const char *host; /* numeric address */
@@ -21,7 +22,8 @@ struct ld_http_options {
     unsigned threads;
     unsigned timeout_s; /* idle connections */
     unsigned max_connections;
-    struct ld_metrics *metrics; /* may be NULL */
+    struct ld_body_memory *body_memory; /* of all requests together; outlives their last reply. NULL: no bound */
+    struct ld_metrics *metrics;         /* may be NULL */
 };
 
 struct ld_http_hooks {
