@@ -12,7 +12,7 @@
 #define LD_BODY_FREE_BYTES ((size_t)64 << 10)
 
 struct ld_body_memory {
-    size_t max; /* 0: no limit */
+    atomic_size_t max; /* 0: no limit */
     atomic_size_t used;
 };
 

@@ -86,15 +86,15 @@ static bool check_media(struct ld_request *r, enum ld_body body)
 
 /* The cap in bytes that the options put on this route and media type. A graph is sent once and large, a decision
  * often and small: one cap for both would fit neither. */
-static size_t limit_of(const struct ld_options *o, const struct ld_request *r, enum ld_body body)
+static size_t limit_of(const struct ld_limits *limits, const struct ld_request *r, enum ld_body body)
 {
     if (is_spooled(body))
-        return (size_t)o->max_import_body;
+        return limits->import_body;
     if (body == LD_BODY_BULK || body == LD_BODY_PATCH)
-        return (size_t)o->max_bulk_body;
+        return limits->bulk_body;
     if (body == LD_BODY_OBSERVE && ld_request_media(r) == LD_MEDIA_NDJSON)
-        return (size_t)o->max_observe_body;
-    return (size_t)o->max_body;
+        return limits->observe_body;
+    return limits->body;
 }
 
 /* The order matters: a client without a key learns nothing of which routes exist; one with a key gets 404 or 405, or
@@ -109,7 +109,7 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
     const struct ld_route *route = i >= 0 ? &ld_routes[i] : NULL;
     ld_request_set_route(r, i);
     if (route != NULL && route->role == LD_ROLE_PUBLIC)
-        return (size_t)app->options.max_body;
+        return app->limits.body;
     if (!ld_access_identify(app, r))
         return 0;
     if (route == NULL) {
@@ -123,7 +123,7 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
         ld_spool_path(app->spool, path);
         ld_request_spool(r, path);
     }
-    return limit_of(&app->options, r, route->body);
+    return limit_of(&app->limits, r, route->body);
 }
 
 /* The tenant's name of the path lives on this stack: handlers copy it where they keep it. The tenant is held until the
@@ -190,28 +190,28 @@ static void refuse_line(struct ld_app *app, struct ld_request *r, bool is_transf
     ld_problem_set(&p, 503,
                    is_transfer ? "too many copies and imports wait already" : "too many requests wait already");
     ld_problem_limit(&p, is_transfer ? "transfers" : "work",
-                     (double)(is_transfer ? app->options.max_transfers : app->options.max_work));
-    p.retry_after_s = is_transfer ? line_s(&app->us_per_transfer, app->options.max_transfers)
-                                  : line_s(&app->us_per_work, app->options.max_work);
+                     (double)(is_transfer ? app->limits.transfers : app->limits.work));
+    p.retry_after_s = is_transfer ? line_s(&app->us_per_transfer, app->limits.transfers)
+                                  : line_s(&app->us_per_work, app->limits.work);
     ld_count(&app->metrics.limited[is_transfer ? LD_LIMITED_TRANSFERS : LD_LIMITED_WORK], 1);
     ld_reply_problem(r, &p);
 }
 
-/* Half of the line is the most that one tenant may have of it, so that another finds room. Who has waited for the tenant
- * does not wait in that line as well for what a serving thread would have done at once. */
+/* Half of the line is the most that one tenant may have of it, so that another finds room. Who has waited for the
+ * tenant does not wait in that line as well for what a serving thread would have done at once. */
 static bool enter_line(struct job *job)
 {
-    const struct ld_options *o = &job->app->options;
+    const struct ld_limits *limits = &job->app->limits;
     if (job->route->place == LD_AS_TRANSFER)
-        return ld_sched_transfer(job->app->sched, run_job, job, (size_t)o->max_transfers) == 0;
+        return ld_sched_transfer(job->app->sched, run_job, job, limits->transfers) == 0;
     if (job->was_waiting && job->route->place == LD_IN_SERVING)
         return ld_sched_work(job->app->sched, run_job, job) == 0;
     if (job->was_waiting)
         return ld_sched_serve(job->app->sched, run_job, job, SIZE_MAX) == 0;
     job->is_counted = job->tenant != NULL;
-    if (job->is_counted && atomic_fetch_add(ld_tenant_n_served(job->tenant), 1) >= (o->max_work + 1) / 2)
+    if (job->is_counted && atomic_fetch_add(ld_tenant_n_served(job->tenant), 1) >= (limits->work + 1) / 2)
         return false;
-    return ld_sched_serve(job->app->sched, run_job, job, (size_t)o->max_work) == 0;
+    return ld_sched_serve(job->app->sched, run_job, job, limits->work) == 0;
 }
 
 /* Owns the job until the pool has it; a pool that cannot take it means 503, not a lost request. The connection is

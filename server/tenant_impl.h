@@ -94,6 +94,9 @@ struct ld_tenant {
 void ld_tenant_write_lock(struct ld_tenant *t);
 void ld_tenant_write_unlock(struct ld_tenant *t);
 
+/* tenant.c: the rate in force may be another by now. */
+void ld_tenant_follow_rate(struct ld_tenant *t);
+
 /* queue.c: how long the writer takes with what it takes from the line: from the beginning of a turn to its end, of n
  * ops. */
 void ld_queue_begin_turn(struct ld_tenant *t);
