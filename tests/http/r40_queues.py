@@ -13,9 +13,12 @@ from r30_rates import metric
 BUSY = ("PUT", "/tenants/{}", {"algorithm": "ucb"})
 
 
-def lock(path):
-    """Another writer of the file: whoever wants to write waits, as for a disk that hangs, five seconds at most."""
+def lock(path, alone=False):
+    """Another writer of the file: whoever wants to write (or, alone, to open it) waits, as for a disk that hangs, five
+    seconds at most."""
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    if alone:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
     other.execute("BEGIN IMMEDIATE")
     return other
 
