@@ -94,6 +94,9 @@ static void handle(void *arg, struct ld_request *r)
         atomic_store(&kept, r);
     } else if (strcmp(ld_request_path(r), "/spooled") == 0) {
         reply_from_file(r);
+    } else if (strcmp(ld_request_path(r), "/busy") == 0) {
+        pause_ms(30); /* in the library's thread */
+        reply_echo(r);
     } else if (strcmp(ld_request_path(r), "/later") == 0) {
         atomic_fetch_add(&n_workers, 1);
         if (pthread_create(&worker, NULL, reply_later, r) != 0)
@@ -120,6 +123,12 @@ static void *tick(void *arg)
     return NULL;
 }
 
+static void start_ticking(void)
+{
+    atomic_store(&is_ticking, true);
+    ck_assert_int_eq(pthread_create(&ticker, NULL, tick, NULL), 0);
+}
+
 static void stop_ticking(void)
 {
     if (atomic_exchange(&is_ticking, false))
@@ -138,8 +147,7 @@ static void start(void)
         .metrics = &metrics};
     memset(&metrics, 0, sizeof metrics);
     ck_assert_msg(ld_http_start(&server, &o, &hooks, why) == 0, "%s", why);
-    atomic_store(&is_ticking, true);
-    ck_assert_int_eq(pthread_create(&ticker, NULL, tick, NULL), 0);
+    start_ticking();
 }
 
 static void stop(void)
@@ -594,6 +602,41 @@ START_TEST(client_that_has_said_all_gets_its_answer)
 }
 END_TEST
 
+/* While the one thread is busy, so many requests come that the library has as many events as it takes in a round. */
+START_TEST(a_full_round_of_requests_is_not_slept_over)
+{
+    enum { N = 128 };
+    static const char request[] = "GET /x HTTP/1.1\r\nHost: x\r\n\r\n";
+    int fd[N];
+    char why[256];
+    const struct ld_http_options o = {.host = "127.0.0.1", .threads = 1, .max_connections = 256, .metrics = &metrics};
+    stop_ticking();
+    ld_http_stop(server);
+    ck_assert_msg(ld_http_start(&server, &o, &hooks, why) == 0, "%s", why);
+    start_ticking();
+    int busy = dial();
+    for (int i = 0; i < N; i++) {
+        fd[i] = dial();
+        ask(fd[i], request);
+    }
+    for (int round = 0; round < 10; round++) {
+        kbt_send(busy, "GET /busy HTTP/1.1\r\nHost: x\r\n\r\n");
+        pause_ms(5);
+        for (int i = 0; i < N; i++)
+            kbt_send(fd[i], request);
+        for (int i = 0; i < N; i++) {
+            kbt_receive(fd[i], &answer);
+            ck_assert_int_eq(answer.status, 200);
+        }
+        kbt_receive(busy, &answer);
+        ck_assert_int_eq(answer.status, 200);
+    }
+    for (int i = 0; i < N; i++)
+        close(fd[i]);
+    close(busy);
+}
+END_TEST
+
 /* Of a server with room for four. */
 static struct ld_http *crowded;
 static atomic_int n_answered, n_turned_away;
@@ -795,6 +838,7 @@ static Suite *make_suite(void)
         pipelined_requests_are_answered_in_order,
         connection_is_kept_until_the_client_says_close,
         client_that_has_said_all_gets_its_answer,
+        a_full_round_of_requests_is_not_slept_over,
         crowds_beyond_the_number_are_counted_right,
         quiescing_finishes_what_was_accepted_and_takes_no_more,
         stopping_answers_those_who_wait_and_drops_the_late_reply,
