@@ -232,6 +232,30 @@ def test_a_faulty_csv_is_named(text, said):
     assert said in refused("--format", "csv", "--policy", "uniform", "-", stdin=text)
 
 
+@pytest.mark.parametrize("change, said", [
+    (("item_id", "item_number"), ":1: item_id: the header has no such column"), (("affinity_4", "affinity_"), ":1: arm: expected an id of 1"),
+    ((",3,0,", ",many,0,"), "position: \"many\" is not a finite number"), (("2019-11", "in 2019"), ":2: timestamp:"),
+    ((",1,0,", ",1,0"), " fields, where the header has 13")])
+def test_a_faulty_open_bandit_log_is_named(change, said):
+    assert said in refused("--format", "obd", "--policy", "uniform", "-", stdin=obd_text(40, 2).replace(*change).encode())
+
+
+@pytest.mark.parametrize("items, said", [("", "header row"), ("id,item_feature_0\n0,1\n", "item_id"), ("item_id,x\n,1\n", ":2: item_id"),
+                                         ("item_id,x\n1\n", ":2: 1 fields")])
+def test_a_faulty_file_of_items_is_named(tmp_path, items, said):
+    (tmp_path / "items.csv").write_text(items)
+    told = refused("--format", "obd", "--policy", "uniform", "--items", tmp_path / "items.csv", "-", stdin=obd_text(40, 2).encode())
+    assert "items.csv" in told and said in told
+
+
+@pytest.mark.parametrize("table, said", [("", "header row"), ("item_id,probability\n0,0.5\n", "add up to 0.5"), ("item_id\n0\n", "columns"),
+                                         ("item_id,probability\n0,2\n", "probability: 2 is not in 0..1"),
+                                         ("position,item_id,probability\n1,0,1\n", "no position")])
+def test_a_faulty_distribution_is_named(tmp_path, table, said):
+    (tmp_path / "d.csv").write_text(table)
+    assert said in refused("--format", "obd", "--policy", f"distribution:{tmp_path / 'd.csv'}", "-", stdin=obd_text(40, 2).encode())
+
+
 @pytest.mark.parametrize("args, said", [
     (["--policy", "uniform"], "--format"), (["--format", "xml", "--policy", "uniform"], "--format"), (["--format", "csv"], "--policy"),
     (["--format", "csv", "--policy", "uniform", "--level", "100"], "--level"),

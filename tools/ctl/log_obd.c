@@ -129,11 +129,17 @@ static int open_items(struct lc_log *log)
 }
 
 /* Without an items' file, as many as there are columns of affinities, numbered from 0 as the data set does. */
-static void offer_affinities(struct lc_log *log, const struct lc_columns *c)
+static int offer_affinities(struct lc_log *log, const struct lc_columns *c)
 {
-    for (size_t i = 0; i < c->n; i++)
-        if (begins(c->name[i], AFFINITY))
-            lc_log_offer(log, lc_log_arm(log, c->name[i] + strlen(AFFINITY)), true);
+    for (size_t i = 0; i < c->n; i++) {
+        if (!begins(c->name[i], AFFINITY))
+            continue;
+        const uint32_t arm = lc_log_arm(log, c->name[i] + strlen(AFFINITY));
+        if (arm == KB_ID_NONE)
+            return -1;
+        lc_log_offer(log, arm, true);
+    }
+    return 0;
 }
 
 /* --- format ------------------------------------------------------------------------------------------- */
@@ -145,10 +151,7 @@ static int open_obd(struct lc_log *log)
     log->state = s;
     if (lc_columns_open(&s->rows, log) != 0 || find_columns(log, s) != 0)
         return -1;
-    if (log->o.items != NULL)
-        return open_items(log);
-    offer_affinities(log, &s->rows);
-    return 0;
+    return log->o.items != NULL ? open_items(log) : offer_affinities(log, &s->rows);
 }
 
 static void close_obd(struct lc_log *log)
