@@ -63,7 +63,7 @@ static uint32_t read_arm(struct lc_log *log, const struct lc_json *v, const stru
         features = lc_json_get(v, "features");
     if (arm == KB_ID_NONE || h.dim == 0 || lc_json_length(features) == 0)
         return arm;
-    return lc_log_vector(log, &h, "features", features, lc_log_arm_features(log, arm)) == 0 ? arm : KB_ID_NONE;
+    return lc_log_vector(log, &h, "features", features, log->features[arm]) == 0 ? arm : KB_ID_NONE;
 }
 
 /* user, context, time, arm and propensity of a line under their names in it. */
