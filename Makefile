@@ -21,7 +21,7 @@ CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(WARN) -ffp-contract=off -fno-math-errno $
 LDFLAGS_ALL := $(filter -fsanitize% -g,$(OPT_$(MODE))) $(LDFLAGS)
 
 CORE_LIBS := -llapacke -lopenblas -lm
-SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -luv -lsodium $(CORE_LIBS) -lpthread
+SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -luv -lsodium -lgnutls $(CORE_LIBS) -lpthread
 TOOL_LIBS := -lcurl $(SERVER_LIBS)
 
 CORE_SRC := $(wildcard core/*.c)

@@ -95,6 +95,8 @@ static void reload(void *arg)
         ld_log(LD_LOG_INFO, "keys read again");
     else
         ld_log(LD_LOG_ERROR, "the old keys stay in force: %s", why);
+    if (ld_tls_reload(app->tls, why) != 0)
+        ld_log(LD_LOG_ERROR, "the old certificate stays in force: %s", why);
 }
 
 /* Room for the connections and the tenants' files; a lower hard limit shows as refused connections later. A tenant
@@ -140,13 +142,14 @@ static int start_http(struct ld_app *app, char *why)
                                       .threads = (unsigned)app->options.threads,
                                       .timeout_s = (unsigned)app->options.timeout_s,
                                       .max_connections = (unsigned)app->options.max_connections,
-                                      .metrics = &app->metrics};
+                                      .metrics = &app->metrics,
+                                      .tls = app->tls};
     if (ld_http_start(&app->http, &o, &hooks, why) != 0)
         return -1;
     char address[80];
     e.port = ld_http_port(app->http);
     ld_endpoint_format(&e, address);
-    printf("laplaced listening on http://%s data=%s\n", address, app->options.data);
+    printf("laplaced listening on %s://%s data=%s\n", app->tls != NULL ? "https" : "http", address, app->options.data);
     fflush(stdout);
     ld_log(LD_LOG_INFO, "laplaced " LD_VERSION " serving %s on %s with %" PRIu64 " threads", app->options.data, address,
            app->options.threads);
@@ -178,6 +181,9 @@ static int start(struct ld_app *app, char *why)
 {
     const struct ld_sched_hooks hooks = {.tick = tick, .terminate = terminate, .reload = reload, .arg = app};
     if (ld_auth_open(&app->auth, app->options.admin_key_file, why) != 0)
+        return -1;
+    if (app->options.tls_cert[0] != '\0' &&
+        ld_tls_open(&app->tls, app->options.tls_cert, app->options.tls_key, &app->metrics, why) != 0)
         return -1;
     if (ld_sched_new(&app->sched, &hooks) != 0) {
         snprintf(why, LD_WHY_BYTES, "cannot start the scheduler");
@@ -219,6 +225,7 @@ int ld_app_run(const struct ld_options *options)
     app->tenants = NULL;
     if (app->sched != NULL)
         ld_sched_free(app->sched);
+    ld_tls_close(app->tls);
     ld_auth_close(app->auth);
     free(app);
     if (rc == 0)

@@ -15,6 +15,7 @@
 #include "sched.h"
 #include "spool.h"
 #include "tenant.h"
+#include "tls.h"
 
 struct ld_app {
     /* In the order of their start; the tenants borrow world, metrics and the folder's name from here. */
@@ -22,6 +23,7 @@ struct ld_app {
     struct ld_metrics metrics;
     struct ld_world world;
     struct ld_auth *auth;
+    struct ld_tls *tls; /* NULL: plain HTTP */
     struct ld_sched *sched;
     struct ld_tenants *tenants;
     struct ld_keys *keys;

@@ -268,11 +268,13 @@ static size_t unescape(void *arg, struct MHD_Connection *c, char *s)
 }
 
 /* The library's own messages are about broken clients, mostly. At level debug, therefore: they would fill the log on
- * any day that somebody scans the port. */
+ * any day that somebody scans the port. While quiescing it would tell of the closed socket at every round of a poll. */
 static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const char *fmt, va_list args)
 {
+    const struct ld_http *h = arg;
     char text[512];
-    (void)arg;
+    if (atomic_load(&h->is_quiescing))
+        return;
     vsnprintf(text, sizeof text, fmt, args);
     text[strcspn(text, "\n")] = '\0';
     ld_log(LD_LOG_DEBUG, "http: %s", text);
@@ -284,16 +286,18 @@ static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const c
  * max_connections among the threads. */
 static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_options *o)
 {
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-    struct MHD_OptionItem pool[] = {{MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)o->threads, NULL},
-                                    {MHD_OPTION_END, 0, NULL}};
-    if (o->threads <= 1)
-        pool[0].option = MHD_OPTION_END;
-    return MHD_start_daemon(flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
+    struct MHD_OptionItem more[5];
+    size_t n = h->tls != NULL ? 3 : 0;
+    unsigned flags = h->tls != NULL ? ld_http_tls_options(h, more) : MHD_USE_EPOLL_INTERNAL_THREAD;
+    flags |= MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    if (o->threads > 1)
+        more[n++] = (struct MHD_OptionItem){MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)o->threads, NULL};
+    more[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+    return MHD_start_daemon(flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, h,
                             MHD_OPTION_LISTEN_SOCKET, h->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
                             MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_CONNECTION_LIMIT,
                             o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, o->timeout_s,
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_ARRAY, pool, MHD_OPTION_END);
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
 }
 
 /* The socket is made first, so that its errors come with their reason; the library takes it over. On failure nothing
@@ -309,6 +313,7 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
     }
     h->hooks = *hooks;
     h->metrics = o->metrics;
+    h->tls = o->tls;
     h->timeout_s = o->timeout_s;
     pthread_mutex_init(&h->lock, NULL);
     h->listen_fd = ld_endpoint_listen(&e, 1024, why);

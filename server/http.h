@@ -14,6 +14,7 @@
 struct ld_http;
 struct ld_request; /* one request in progress */
 struct ld_metrics;
+struct ld_tls;
 
 struct ld_http_options {
     const char *host; /* numeric address */
@@ -21,6 +22,7 @@ struct ld_http_options {
     unsigned threads;
     unsigned timeout_s; /* idle connections */
     unsigned max_connections;
+    struct ld_tls *tls; /* NULL: plain HTTP; else outlives the server */
     struct ld_metrics *metrics; /* may be NULL */
 };
 

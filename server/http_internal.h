@@ -25,6 +25,7 @@ struct ld_http {
     struct MHD_Daemon *daemon;
     struct ld_http_hooks hooks;
     struct ld_metrics *metrics;
+    struct ld_tls *tls; /* NULL: plain */
     unsigned timeout_s;
     int port;
     int listen_fd; /* the library's, which closes it at the end */
@@ -65,6 +66,9 @@ void ld_request_unref(struct ld_request *r);
 
 /* Answers 503 in place of a handler that has not replied (stopping). Its own reply will be dropped. */
 void ld_request_force(struct ld_request *r);
+
+/* http_tls.c. The daemon's options for TLS; returns its flags. */
+unsigned ld_http_tls_options(struct ld_http *h, struct MHD_OptionItem out[3]);
 
 /* http_body.c. First call of a request, with the headers: admits or refuses it. */
 enum MHD_Result ld_request_begin(struct ld_request *r);

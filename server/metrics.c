@@ -148,6 +148,12 @@ static void put_process(struct ld_text *t, const struct ld_metrics *m)
     put(t, "laplaced_start_time_seconds %.3f\n", (double)m->started_ms / 1e3);
     put_head(t, "http_requests_in_flight", "gauge", "Requests accepted and not yet answered.");
     put(t, "laplaced_http_requests_in_flight %" PRIu64 "\n", load(&m->in_flight));
+    int64_t expires_s = atomic_load_explicit(&m->tls_expires_s, memory_order_relaxed);
+    if (expires_s == 0)
+        return;
+    put_head(t, "tls_certificate_expiry_timestamp_seconds", "gauge",
+             "When the certificate in force expires, in seconds since 1970.");
+    put(t, "laplaced_tls_certificate_expiry_timestamp_seconds %" PRId64 "\n", expires_s);
 }
 
 /* The commit cycle over all tenants. Events by commits is the size of a group; commit_duration against the disk's own

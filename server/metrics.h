@@ -35,6 +35,7 @@ struct ld_metrics {
     _Atomic uint64_t verifications, verifications_different;
     _Atomic uint64_t refused_busy; /* a queue was full */
     _Atomic uint64_t in_flight;    /* requests accepted, not yet answered */
+    _Atomic int64_t tls_expires_s; /* the certificate, seconds since 1970; 0: no TLS */
     int64_t started_ms;
 };
 

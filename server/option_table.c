@@ -21,6 +21,9 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
      "numeric address, [::1]:8080 for IPv6; port 0 takes any free one"},
     {"admin-key-file", "FILE", LD_OPTION_TEXT, FIELD(admin_key_file), 0, 0, "",
      "admin keys, one a line; off loopback a key is needed, there or made by the API"},
+    {"tls-cert", "FILE", LD_OPTION_TEXT, FIELD(tls_cert), 0, 0, "",
+     "certificate and its chain (PEM): every connection is TLS; read again on SIGHUP, with the key"},
+    {"tls-key", "FILE", LD_OPTION_TEXT, FIELD(tls_key), 0, 0, "", "the certificate's private key (PEM)"},
     {"threads", "N", LD_OPTION_COUNT, FIELD(threads), 0, 256, "0", "threads that serve HTTP; 0: one per core"},
     {"max-body", "BYTES", LD_OPTION_SIZE, FIELD(max_body), 1024, 1u << 30, "1M", "largest body of ordinary requests"},
     {"max-observe-body", "BYTES", LD_OPTION_SIZE, FIELD(max_observe_body), 1024, 1u << 30, "16M",
@@ -79,7 +82,8 @@ void ld_options_help(FILE *out)
     fprintf(out, "  %-26s print the version\n", "--version");
     fprintf(out, "  %-26s print this\n\n", "--help");
     fprintf(out, "A flag goes before its environment variable, that before a line of the configuration file.\n"
-                 "SIGTERM and SIGINT finish the requests in flight and stop; SIGHUP reads the key file again.\n");
+                 "SIGTERM and SIGINT finish the requests in flight and stop; SIGHUP reads the key file and the\n"
+                 "certificate again.\n");
 }
 
 /* The value in force, spelled so that the parser reads it back. Sizes are printed in bytes, without a unit. */

@@ -321,6 +321,11 @@ int ld_options_check(const struct ld_options *o, char *why)
         snprintf(why, LD_WHY_BYTES, "--listen: \"%s\" is not an address", o->listen);
         return -1;
     }
+    if ((o->tls_cert[0] == '\0') != (o->tls_key[0] == '\0')) {
+        snprintf(why, LD_WHY_BYTES, "--tls-cert and --tls-key go together: --tls-%s is missing",
+                 o->tls_key[0] == '\0' ? "key" : "cert");
+        return -1;
+    }
     if (!ld_endpoint_is_loopback(&e) && !may_have_keys(o)) {
         ld_options_refuse_keyless(o, why);
         return -1;
