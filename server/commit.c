@@ -134,8 +134,9 @@ static void count_commit(struct ld_tenant *t, bool is_ok, const char *why)
     struct ld_metrics *m = t->world->metrics;
 
     if (is_ok) {
-        atomic_fetch_add_explicit(&m->commits, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&m->committed_rows, t->batch.n, memory_order_relaxed);
+        ld_count(&m->commits, 1);
+        ld_count(&m->committed_rows, t->batch.n);
+        ld_histogram_add(&m->commit_tenths, 10 * (int64_t)t->batch.n);
     } else {
         atomic_fetch_add_explicit(&m->commit_failures, 1, memory_order_relaxed);
     }

@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "checked.h"
 #include "clock.h"
 #include "listen.h"
 #include "log.h"
@@ -146,16 +147,12 @@ static void unlink_request(struct ld_http *h, struct ld_request *r)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* Counts the answer under its route; requests that reached no route share the last row. Relaxed atomics: a counter
- * orders nothing. */
+/* Counts the answer under its route; requests that reached no route share the last row. */
 static void record(struct ld_metrics *m, const struct ld_request *r)
 {
-    if (m == NULL || r->status == 0)
+    if (!LD_CHECKED || m == NULL || r->status == 0)
         return; /* a client that left before it was answered */
-    size_t route = r->route >= 0 && r->route < LD_MAX_ROUTES ? (size_t)r->route : LD_MAX_ROUTES - 1;
-    size_t class = (size_t)r->status / 100 < LD_STATUS_CLASSES ? (size_t)r->status / 100 : 0;
-    atomic_fetch_add_explicit(&m->requests[route][class], 1, memory_order_relaxed);
-    ld_histogram_add(&m->request_time[route], ld_monotonic_us() - r->started_us);
+    ld_count_request(m, r->route, r->status, ld_monotonic_us() - r->started_us);
 }
 
 /* The library is through with the request: answered, or its client gone. n_in_flight goes last: a drain that sees 0

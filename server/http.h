@@ -22,7 +22,7 @@ struct ld_http_options {
     unsigned threads;
     unsigned timeout_s; /* idle connections */
     unsigned max_connections;
-    struct ld_tls *tls; /* NULL: plain HTTP; else outlives the server */
+    struct ld_tls *tls;         /* NULL: plain HTTP; else outlives the server */
     struct ld_metrics *metrics; /* may be NULL */
 };
 

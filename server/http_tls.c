@@ -1,9 +1,9 @@
 /* What the HTTP library is told when connections are TLS (tls.h has the certificate).
  *
- * Its threads then wait by poll, not by epoll: with epoll 0.9.75 (and 1.0.1) takes a handshake that waits for its client
- * for one that is ready, asks again at once, and a single client that sends half a greeting keeps a core busy until the
- * timeout. poll asks the kernel anew each time. Its cost is a walk over the thread's open connections for each round,
- * 0.1 us each (docs/SPEED.md); a proxy in front keeps few.
+ * Its threads then wait by poll, not by epoll: with epoll 0.9.75 (and 1.0.1) takes a handshake that waits for its
+ * client for one that is ready, asks again at once, and a single client that sends half a greeting keeps a core busy
+ * until the timeout. poll asks the kernel anew each time. Its cost is a walk over the thread's open connections for
+ * each round, 0.1 us each (docs/SPEED.md); a proxy in front keeps few.
  *
  * poll sees the end of a stream at once, so that ld_http_drop_vanished finds nothing here; a client that shuts down its
  * side before it has its answer is taken for gone. */

@@ -24,8 +24,8 @@ static int fail(int status, const char *why)
     return status;
 }
 
-/* --check-config: what would be in force, keys and certificate included, which are read as a start would read them. Nothing is opened
- * for writing, so it can run beside a server. */
+/* --check-config: what would be in force, keys and certificate included, which are read as a start would read them.
+ * Nothing is opened for writing, so it can run beside a server. */
 static int check(const struct ld_options *options)
 {
     struct ld_auth *auth;

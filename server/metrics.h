@@ -1,4 +1,11 @@
-/* Counters and histograms of the process, as relaxed atomics; exported as Prometheus text by metrics.c. */
+/* Counters and histograms of the process, as relaxed atomics; exported as Prometheus text.
+ *
+ *   metrics.c           counting, and the table of what the process counts
+ *   metrics_text.c      the text format: heads, series, histograms, requests by route
+ *   metrics_tenants.c   series of tenants
+ *   metrics_process.c   what the kernel knows of the process
+ *
+ * A new metric of the process is a field here, a row of ld_metric_table in metrics.c and a line in docs/METRICS.md. */
 #ifndef LD_METRICS_H
 #define LD_METRICS_H
 
@@ -6,22 +13,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LD_HIST_BUCKETS 20 /* 1, 2 and 5 of each decade, from 10 us to 20 s */
+#define LD_HIST_BUCKETS 20 /* 1, 2 and 5 of each decade, from 10 to 2e7: of microseconds, 10 us to 20 s */
 
-/* Count and sum are kept besides the buckets; readers trust the buckets (metrics.c). */
+/* Its count is the sum of its buckets. */
 struct ld_histogram {
     _Atomic uint64_t bucket[LD_HIST_BUCKETS + 1]; /* the last is +Inf */
-    _Atomic uint64_t count, sum_us, max_us;
+    _Atomic uint64_t sum, max;
 };
 
-#define LD_MAX_ROUTES 64    /* the last row counts requests without a route */
-#define LD_STATUS_CLASSES 6 /* 1xx..5xx at 1..5 */
+#define LD_MAX_ROUTES 64 /* the last row counts requests without a route */
+/* Why a request was turned away before its work was begun. */
+enum ld_limited {
+    LD_LIMITED_RATE,        /* the tenant's bucket is empty */
+    LD_LIMITED_QUEUE,       /* its queue is full, by number */
+    LD_LIMITED_QUEUE_BYTES, /* or by bytes */
+    LD_LIMITED_OPENING,     /* too many wait for it to be opened */
+    LD_LIMITED_WORK,        /* the work pool's line is full */
+    LD_LIMITED_TRANSFERS,   /* that of copies and imports */
+    LD_LIMITED_BODY_MEMORY, /* bodies take all the memory that there is for them */
+    LD_N_LIMITED
+};
+
+#define LD_N_STATUSES 32 /* codes that are told apart; the last slot is for all others */
+
+/* The answers of one route. A request adds to two numbers: to its cell, which is its code and its bucket in one, and to
+ * the sum. */
+struct ld_request_counts {
+    _Atomic uint64_t n[LD_N_STATUSES][LD_HIST_BUCKETS + 1];
+    _Atomic uint64_t sum_us;
+};
 
 /* One for the process, part of the app. Rows of routes are those of ld_routes. */
 struct ld_metrics {
-    _Atomic uint64_t requests[LD_MAX_ROUTES][LD_STATUS_CLASSES];
-    struct ld_histogram request_time[LD_MAX_ROUTES];
+    struct ld_request_counts requests[LD_MAX_ROUTES];
     struct ld_histogram commit_time;   /* one transaction */
+    struct ld_histogram commit_tenths; /* ten for each of its events: the buckets begin at ten */
     struct ld_histogram write_lock;    /* holds of a tenant's write lock */
     struct ld_histogram snapshot_time; /* writing one, beside the writer */
     struct ld_histogram build_time;    /* runs beside the writer: models, points that enter a dictionary */
@@ -34,21 +60,58 @@ struct ld_metrics {
     _Atomic uint64_t snapshots_refused; /* at a start */
     _Atomic uint64_t verifications, verifications_different;
     _Atomic uint64_t refused_busy; /* a queue was full */
-    _Atomic uint64_t in_flight;    /* requests accepted, not yet answered */
-    _Atomic int64_t tls_expires_s; /* the certificate, seconds since 1970; 0: no TLS */
-    int64_t started_ms;
+    _Atomic uint64_t limited[LD_N_LIMITED];
+    _Atomic uint64_t in_flight;     /* requests accepted, not yet answered */
+    _Atomic uint64_t tls_expires_s; /* of the certificate in force, since 1970; 0: no TLS */
 };
+
+/* Adds n, or sets a gauge. Relaxed: a scrape sees each at some recent moment. */
+static inline void ld_count(_Atomic uint64_t *x, uint64_t n)
+{
+    atomic_fetch_add_explicit(x, n, memory_order_relaxed);
+}
+static inline void ld_gauge_set(_Atomic uint64_t *x, uint64_t value)
+{
+    atomic_store_explicit(x, value, memory_order_relaxed);
+}
 
 /* A duration in microseconds; from any thread. */
 void ld_histogram_add(struct ld_histogram *h, int64_t us);
+uint64_t ld_histogram_count(const struct ld_histogram *h);
 int64_t ld_monotonic_us(void);
 /* The largest value so far. */
 void ld_raise(_Atomic uint64_t *max, int64_t value);
 
+/* A request that was answered: route is its row, or any other number for none. */
+void ld_count_request(struct ld_metrics *m, int route, int status, int64_t us);
+
+/* Code of a slot of ld_request_counts, 0 for the last one; and the slot of a code. */
+int ld_status_of_slot(size_t slot);
+size_t ld_slot_of_status(int status);
+
+enum ld_metric_kind {
+    LD_COUNTER,
+    LD_GAUGE,
+    LD_GAUGE_IF_SET, /* left out while it is 0: there is no such thing in this process */
+    LD_HISTOGRAM     /* the field is a struct ld_histogram */
+};
+
+/* One series of the process. Series that differ by labels only stand below each other, with one help. */
+struct ld_metric {
+    const char *name;   /* without "laplaced_"; base units, counters with _total */
+    const char *labels; /* pairs such as reason="full", NULL without */
+    enum ld_metric_kind kind;
+    double unit; /* this many of what the field counts are one of what the metric is in */
+    size_t at;   /* the field in struct ld_metrics: uint64_t unless it is a histogram */
+    const char *help;
+};
+extern const struct ld_metric ld_metric_table[];
+extern const size_t ld_n_metrics;
+
 struct ld_tenants;
 
 /* Everything in the Prometheus text format 0.0.4, malloc'd; NULL on no memory. tenants may be NULL. Takes the
- * read lock of each tenant in memory for a moment, and opens none. */
-char *ld_metrics_text(const struct ld_metrics *m, struct ld_tenants *tenants, size_t *n);
+ * read lock of the first max_listed tenants in memory for a moment, and opens none. */
+char *ld_metrics_text(const struct ld_metrics *m, struct ld_tenants *tenants, size_t max_listed, size_t *n);
 
 #endif

@@ -21,13 +21,15 @@ struct ld_options {
     enum ld_options_action action;
     char config[512], data[512], listen[80], admin_key_file[512];
     char tls_cert[512], tls_key[512]; /* both or none */
-    uint64_t threads; /* in force: never 0 after parsing */
+    uint64_t threads;                 /* in force: never 0 after parsing */
     uint64_t max_body, max_observe_body, max_bulk_body, max_import_body;
     uint64_t timeout_s, max_connections;
     uint64_t max_queue, max_pending, snapshot_events, inline_work;
     uint64_t log_level; /* enum ld_log_level */
+    uint64_t metrics_tenants;
     uint64_t drain_timeout_s;
     uint64_t memory_cap, tenant_quota; /* 0: none */
+    uint64_t tenant_rate, tenant_burst;
     bool is_verifying, is_opening_all;
     enum ld_option_source source[LD_MAX_OPTIONS]; /* by row of the table */
 };

@@ -109,7 +109,8 @@ static int import_chain(struct ld_tls_pair *p, const gnutls_datum_t *text, const
 {
     gnutls_x509_crt_t crt[MAX_CHAIN];
     unsigned n = MAX_CHAIN, bits = 0;
-    int rc = gnutls_x509_crt_list_import(crt, &n, text, GNUTLS_X509_FMT_PEM, GNUTLS_X509_CRT_LIST_IMPORT_FAIL_IF_EXCEED);
+    int rc =
+        gnutls_x509_crt_list_import(crt, &n, text, GNUTLS_X509_FMT_PEM, GNUTLS_X509_CRT_LIST_IMPORT_FAIL_IF_EXCEED);
     if (rc < 0) {
         snprintf(why, WHY_BYTES, "%s: expected up to %d certificates in PEM: %s", path, MAX_CHAIN, gnutls_strerror(rc));
         return -1;
@@ -117,8 +118,8 @@ static int import_chain(struct ld_tls_pair *p, const gnutls_datum_t *text, const
     int algorithm = gnutls_x509_crt_get_pk_algorithm(crt[0], &bits);
     p->begins_s = gnutls_x509_crt_get_activation_time(crt[0]);
     p->expires_s = gnutls_x509_crt_get_expiration_time(crt[0]);
-    bool is_weak = algorithm < 0 || gnutls_pk_bits_to_sec_param((gnutls_pk_algorithm_t)algorithm, bits) <
-                                        GNUTLS_SEC_PARAM_MEDIUM;
+    bool is_weak =
+        algorithm < 0 || gnutls_pk_bits_to_sec_param((gnutls_pk_algorithm_t)algorithm, bits) < GNUTLS_SEC_PARAM_MEDIUM;
     if (is_weak)
         snprintf(why, WHY_BYTES, "%s: the key of the certificate has %u bits: weaker than RSA of 2048", path, bits);
     else if ((rc = gnutls_pcert_import_x509_list(p->chain, crt, &n, 0)) < 0)
@@ -214,7 +215,7 @@ static void tell(const struct ld_tls *tls, const struct ld_tls_pair *p)
     if (stat(tls->key_path, &st) == 0 && (st.st_mode & S_IROTH) != 0)
         ld_log(LD_LOG_WARN, "%s can be read by every user of this machine", tls->key_path);
     if (tls->metrics != NULL)
-        atomic_store(&tls->metrics->tls_expires_s, p->expires_s);
+        ld_gauge_set(&tls->metrics->tls_expires_s, p->expires_s > 0 ? (uint64_t)p->expires_s : 1);
 }
 
 /* --- the server's -------------------------------------------------------------------------------------- */

@@ -12,8 +12,8 @@ struct ld_metrics;
 int ld_tls_open(struct ld_tls **out, const char *cert_path, const char *key_path, struct ld_metrics *m, char *why);
 void ld_tls_close(struct ld_tls *tls); /* when no connection is left; NULL is fine */
 
-/* Reads both files again: connections that begin from now on get the new pair, open ones go on with theirs. -1 with why:
- * the old pair stays in force. A server without TLS (NULL) has nothing to read, which is no failure. */
+/* Reads both files again: connections that begin from now on get the new pair, open ones go on with theirs. -1 with
+ * why: the old pair stays in force. A server without TLS (NULL) has nothing to read, which is no failure. */
 int ld_tls_reload(struct ld_tls *tls, char *why);
 
 /* What is spoken, as a GnuTLS priority string. */

@@ -32,7 +32,7 @@ struct lc_opt {
 struct lc_session {
     const char *server, *key, *tenant;
     const char *cacert; /* PEM file trusted for https; NULL: the system's */
-    bool is_json; /* --json: machine output */
+    bool is_json;       /* --json: machine output */
     bool wants_help;
     double timeout_s; /* of one request */
 };

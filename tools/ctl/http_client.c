@@ -24,7 +24,7 @@
 /* headers, key_header, tenant_header, base and cacert are made once and live as long as the client. */
 struct lc_client {
     CURL *curl;
-    char *base; /* server URL without a trailing slash */
+    char *base;   /* server URL without a trailing slash */
     char *cacert; /* NULL: the system's */
     char *tenant_header, *key_header;
     struct curl_slist *headers[4]; /* none, JSON, NDJSON, a database */
@@ -206,7 +206,7 @@ static void explain_failure(struct lc_client *c, CURLcode rc, const char *text)
 {
     if (rc == CURLE_PEER_FAILED_VERIFICATION)
         snprintf(c->reply.why, sizeof c->reply.why,
-                 "%.80s: the server's certificate is not trusted; name its authority by --cacert FILE (%.100s)", c->base,
+                 "%.80s: the server's certificate is not trusted; name its authority by --cacert FILE (%.80s)", c->base,
                  text);
     else if (rc == CURLE_SSL_CACERT_BADFILE)
         snprintf(c->reply.why, sizeof c->reply.why, "%.200s: no certificates in PEM can be read there (--cacert)",

@@ -1,0 +1,158 @@
+/* Series of tenants: how many there are, and what each one that is in memory has counted.
+ *
+ * A tenant that is not in memory has no series of its own; a scrape opens none. Of those in memory the first
+ * `max_listed` in order of name are listed, about 20 lines each: where there are ten thousand, a scrape of them all
+ * would be 20 MB. The rest is in the sums, and `tenants_unlisted` says how many they are; that one of them fails is
+ * seen in `tenants_failing`, which knows all. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "metrics_text.h"
+#include "registry.h"
+
+/* All fields after the name are doubles: the table in put_listed reads them by offset. */
+struct sample {
+    char name[65];
+    double decided, rewarded, observed, expired, late;
+    double pending, learned, support, bytes, depth;
+    double is_failing;
+    double file_bytes, log_events;
+    double build_progress;
+};
+
+/* Grows by doubling; a failure is remembered and makes the whole scrape fail rather than look as if tenants were
+ * gone. */
+struct samples {
+    struct sample *sample;
+    size_t n, cap, max_listed;
+    size_t n_unlisted, n_failing;
+    bool is_failed;
+};
+
+/* 1 when none is under way. */
+static double progress_of(const struct kb_build_state *build)
+{
+    return build->is_open ? build->progress : 1;
+}
+
+/* Counters of one tenant, at one moment, under its read lock. The queue's depth and the failing flag are read after
+ * the lock and may be a moment younger. */
+static void take_sample(struct sample *s, struct ld_tenant *t)
+{
+    struct kb_engine_counts c;
+    struct kb_build_state build;
+    struct ld_log_view log;
+    const struct kb_engine *e = ld_tenant_read_lock(t, NULL);
+    kb_engine_counts(e, &c);
+    kb_engine_build_state(e, &build);
+    ld_tenant_read_unlock(t);
+    ld_tenant_log(t, &log);
+    *s = (struct sample){.decided = (double)c.decided,
+                         .rewarded = (double)c.rewarded,
+                         .observed = (double)c.observed,
+                         .expired = (double)c.expired,
+                         .late = (double)c.late,
+                         .pending = (double)c.pending,
+                         .learned = (double)c.learned,
+                         .support = (double)c.n_support,
+                         .bytes = (double)c.bytes,
+                         .depth = (double)ld_tenant_queue_depth(t),
+                         .is_failing = ld_tenant_is_failing(t),
+                         .file_bytes = (double)log.bytes,
+                         .log_events = (double)(c.seq - log.summarized),
+                         .build_progress = progress_of(&build)};
+    strncpy(s->name, ld_tenant_name(t), sizeof s->name - 1);
+}
+
+/* Called with the tenant held. Waits for the tenant's read lock, hence at most for one apply of its writer. */
+static void add_sample(void *arg, struct ld_tenant *t)
+{
+    struct samples *all = arg;
+    all->n_failing += ld_tenant_is_failing(t);
+    if (all->n == all->max_listed) {
+        all->n_unlisted++;
+        return;
+    }
+    if (all->n == all->cap) {
+        size_t cap = all->cap > 0 ? 2 * all->cap : 16;
+        struct sample *grown = realloc(all->sample, cap * sizeof *grown);
+        if (grown == NULL) {
+            all->is_failed = true;
+            return;
+        }
+        all->sample = grown;
+        all->cap = cap;
+    }
+    take_sample(&all->sample[all->n++], t);
+}
+
+/* One metric after the other, each over all tenants, as the format wants its lines grouped. Counters of events
+ * survive a restart, since they are part of the model that the log gives back. */
+static void put_listed(struct ld_text *t, const struct samples *all)
+{
+    /* One row a series: name, type, help, and where the sample has its number. */
+    static const struct {
+        const char *name, *type, *help;
+        size_t at;
+    } series[] = {
+        {"decisions_total", "counter", "Decisions recorded.", offsetof(struct sample, decided)},
+        {"rewards_total", "counter", "Rewards learned from decisions.", offsetof(struct sample, rewarded)},
+        {"observations_total", "counter", "Observations learned without a decision.",
+         offsetof(struct sample, observed)},
+        {"expired_total", "counter", "Decisions whose window closed.", offsetof(struct sample, expired)},
+        {"late_rewards_total", "counter", "Rewards after their window.", offsetof(struct sample, late)},
+        {"pending_decisions", "gauge", "Open decisions.", offsetof(struct sample, pending)},
+        {"learned_rewards", "gauge", "Rewards in the model.", offsetof(struct sample, learned)},
+        {"dictionary_points", "gauge", "Points that represent the model.", offsetof(struct sample, support)},
+        {"model_bytes", "gauge", "Memory of the model.", offsetof(struct sample, bytes)},
+        {"file_bytes", "gauge", "The tenant's files: log, write-ahead log and snapshot.",
+         offsetof(struct sample, file_bytes)},
+        {"log_events", "gauge", "Events in the log, behind its summary if there is one.",
+         offsetof(struct sample, log_events)},
+        {"queue_depth", "gauge", "Changes waiting for the writer.", offsetof(struct sample, depth)},
+        {"tenant_failing", "gauge", "1 when the last commit failed.", offsetof(struct sample, is_failing)},
+        {"build_progress_ratio", "gauge", "How far work beside the writer is, from 0 to 1; 1 when there is none.",
+         offsetof(struct sample, build_progress)},
+    };
+    for (size_t k = 0; k < sizeof series / sizeof *series; k++) {
+        ld_metrics_put_head(t, series[k].name, series[k].type, series[k].help);
+        for (size_t i = 0; i < all->n; i++) {
+            /* memcpy instead of a cast: the table knows an offset, not a type. */
+            double value;
+            memcpy(&value, (const char *)&all->sample[i] + series[k].at, sizeof value);
+            ld_metrics_put(t, "laplaced_%s{tenant=\"%s\"} %.17g\n", series[k].name, all->sample[i].name, value);
+        }
+    }
+}
+
+static void put_gauge(struct ld_text *t, const char *name, const char *help, size_t value)
+{
+    ld_metrics_put_head(t, name, "gauge", help);
+    ld_metrics_put(t, "laplaced_%s %zu\n", name, value);
+}
+
+/* Those that are not in memory are counted here and nowhere else. */
+static void put_counts(struct ld_text *t, struct ld_tenants *tenants)
+{
+    struct ld_tenants_counts counts;
+    ld_tenants_count(tenants, &counts);
+    ld_metrics_put_head(t, "tenants", "gauge", "Tenants, by whether they are in memory.");
+    for (int i = 0; i < LD_N_TENANT_STATES; i++)
+        ld_metrics_put(t, "laplaced_tenants{state=\"%s\"} %zu\n", ld_tenant_state_name((enum ld_tenant_state)i),
+                       counts.n[i]);
+    put_gauge(t, "tenants_bytes", "Memory of the tenants that are open: models, connections, queues.", counts.bytes);
+}
+
+bool ld_metrics_put_tenants(struct ld_text *t, struct ld_tenants *tenants, size_t max_listed)
+{
+    struct samples all = {.max_listed = max_listed};
+    put_counts(t, tenants);
+    ld_tenants_each(tenants, add_sample, &all);
+    put_gauge(t, "tenants_failing", "Tenants in memory whose last commit failed.", all.n_failing);
+    put_gauge(t, "tenants_unlisted", "Tenants in memory without series of their own (--metrics-tenants).",
+              all.n_unlisted);
+    put_listed(t, &all);
+    free(all.sample);
+    return !all.is_failed;
+}
