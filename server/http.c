@@ -104,6 +104,30 @@ void *ld_request_context(const struct ld_request *r)
 
 /* --- life of a request ------------------------------------------------------------------------------ */
 
+/* The library knows one timeout for all connections, and one of its own for each that asks. In the connection's
+ * thread. */
+static void set_timeout(struct ld_http *h, struct MHD_Connection *c)
+{
+    if (atomic_load_explicit(&h->is_timeout_changed, memory_order_relaxed))
+        (void)MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)atomic_load(&h->timeout_s));
+}
+
+/* A connection that never sends a request is to end in time, too. */
+static void connected(void *arg, struct MHD_Connection *c, void **slot, enum MHD_ConnectionNotificationCode what)
+{
+    struct ld_http *h = arg;
+    if (h->tls != NULL)
+        ld_http_tls_connected(h, c, slot, what);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        set_timeout(h, c);
+}
+
+void ld_http_set_timeout(struct ld_http *h, unsigned timeout_s)
+{
+    if (atomic_exchange(&h->timeout_s, timeout_s) != timeout_s)
+        atomic_store(&h->is_timeout_changed, true);
+}
+
 /* Path and method are copied behind the struct: they are read by other threads while the connection is suspended.
  * NULL: no memory, and the connection is ended. The clock starts here: what the histogram of durations shows begins
  * with the complete headers. The list is for ld_http_stop and ld_http_drop_vanished, who must find requests that
@@ -222,6 +246,7 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *c, const char *ur
     struct ld_request *r = *slot;
     (void)version;
     if (r == NULL) {
+        set_timeout(h, c);
         *slot = r = request_new(h, c, method, url);
         return r != NULL ? ld_request_begin(r) : MHD_NO;
     }
@@ -283,18 +308,19 @@ static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const c
  * max_connections among the threads. */
 static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_options *o)
 {
-    struct MHD_OptionItem more[5];
-    size_t n = h->tls != NULL ? 3 : 0;
-    unsigned flags = h->tls != NULL ? ld_http_tls_options(h, more) : MHD_USE_EPOLL_INTERNAL_THREAD;
+    struct MHD_OptionItem more[4];
+    size_t n = h->tls != NULL ? 2 : 0;
+    unsigned flags = h->tls != NULL ? ld_http_tls_options(more) : MHD_USE_EPOLL_INTERNAL_THREAD;
     flags |= MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     if (o->threads > 1)
         more[n++] = (struct MHD_OptionItem){MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)o->threads, NULL};
     more[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
     return MHD_start_daemon(flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, h,
                             MHD_OPTION_LISTEN_SOCKET, h->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
-                            MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_CONNECTION_LIMIT,
-                            o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, o->timeout_s,
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
+                            MHD_OPTION_NOTIFY_CONNECTION, connected, h, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
+                            MHD_OPTION_CONNECTION_LIMIT, o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
+                            o->timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_ARRAY, more,
+                            MHD_OPTION_END);
 }
 
 /* The socket is made first, so that its errors come with their reason; the library takes it over. On failure nothing
@@ -311,7 +337,7 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
     h->hooks = *hooks;
     h->metrics = o->metrics;
     h->tls = o->tls;
-    h->timeout_s = o->timeout_s;
+    atomic_init(&h->timeout_s, o->timeout_s);
     pthread_mutex_init(&h->lock, NULL);
     h->listen_fd = ld_endpoint_listen(&e, 1024, why);
     h->port = e.port;

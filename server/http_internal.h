@@ -26,7 +26,8 @@ struct ld_http {
     struct ld_http_hooks hooks;
     struct ld_metrics *metrics;
     struct ld_tls *tls; /* NULL: plain */
-    unsigned timeout_s;
+    atomic_uint timeout_s;
+    atomic_bool is_timeout_changed; /* the library's own is that of the start */
     int port;
     int listen_fd; /* the library's, which closes it at the end */
     atomic_bool is_quiescing;
@@ -67,8 +68,11 @@ void ld_request_unref(struct ld_request *r);
 /* Answers 503 in place of a handler that has not replied (stopping). Its own reply will be dropped. */
 void ld_request_force(struct ld_request *r);
 
-/* http_tls.c. The daemon's options for TLS; returns its flags. */
-unsigned ld_http_tls_options(struct ld_http *h, struct MHD_OptionItem out[3]);
+/* http_tls.c. The daemon's options for TLS; returns its flags. And a connection that has begun, before its handshake,
+ * or is gone, its session freed; in the connection's thread. */
+unsigned ld_http_tls_options(struct MHD_OptionItem out[2]);
+void ld_http_tls_connected(struct ld_http *h, struct MHD_Connection *c, void **slot,
+                           enum MHD_ConnectionNotificationCode what);
 
 /* http_body.c. First call of a request, with the headers: admits or refuses it. */
 enum MHD_Result ld_request_begin(struct ld_request *r);

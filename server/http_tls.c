@@ -10,21 +10,19 @@
 #include "http_internal.h"
 #include "tls.h"
 
-/* A connection has begun, before its handshake, or is gone, its session freed. In the connection's thread. */
-static void notify(void *arg, struct MHD_Connection *c, void **slot, enum MHD_ConnectionNotificationCode code)
+void ld_http_tls_connected(struct ld_http *h, struct MHD_Connection *c, void **slot,
+                           enum MHD_ConnectionNotificationCode what)
 {
-    struct ld_http *h = arg;
-    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
         *slot = ld_tls_attach(h->tls, MHD_get_connection_info(c, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session);
     else
         ld_tls_detach(*slot);
 }
 
-/* Callbacks pass through the table as the library wants them: a function as a number or as a pointer to data. */
-unsigned ld_http_tls_options(struct ld_http *h, struct MHD_OptionItem out[3])
+/* The callback passes through the table as the library wants it: as a pointer to data. */
+unsigned ld_http_tls_options(struct MHD_OptionItem out[2])
 {
     out[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)ld_tls_priorities()};
     out[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, ld_tls_retrieve_hook()};
-    out[2] = (struct MHD_OptionItem){MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)notify, h};
     return MHD_USE_TLS | MHD_USE_POLL_INTERNAL_THREAD;
 }

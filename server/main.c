@@ -68,5 +68,5 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* a client that left shows as a failed write */
     signal(SIGXFSZ, SIG_IGN); /* a file size limit shows as a full disk, which is answered with 503 */
     ld_blas_core_settle(argv);
-    return ld_app_run(&options);
+    return ld_app_run(&options, argc, argv);
 }
