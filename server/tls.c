@@ -282,6 +282,8 @@ static int retrieve(gnutls_session_t session, const struct gnutls_cert_retr_st *
 {
     struct ld_tls_pair *p = gnutls_session_get_ptr(session);
     (void)info;
+    if (p == NULL)
+        return -1;
     *chain = p->chain;
     *n_chain = p->n_chain;
     *ocsp = NULL;
@@ -305,4 +307,9 @@ struct ld_tls_pair *ld_tls_attach(struct ld_tls *tls, void *session)
     pthread_mutex_unlock(&tls->lock);
     gnutls_session_set_ptr(session, p);
     return p;
+}
+
+void ld_tls_refuse(void *session)
+{
+    gnutls_session_set_ptr(session, NULL);
 }

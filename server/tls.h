@@ -20,12 +20,14 @@ int ld_tls_reload(struct ld_tls *tls, char *why);
 const char *ld_tls_priorities(void);
 
 /* The library's hook for the certificate, of type gnutls_certificate_retrieve_function3 *. It wants a session that was
- * attached. */
+ * attached or refused. */
 void *ld_tls_retrieve_hook(void);
 
 /* A new connection's session (gnutls_session_t) takes the pair in force; thread safe. To be given back to
  * ld_tls_detach when the session is gone. */
 struct ld_tls_pair *ld_tls_attach(struct ld_tls *tls, void *session);
 void ld_tls_detach(struct ld_tls_pair *pair);
+/* A session that is to have none: its handshake fails. */
+void ld_tls_refuse(void *session);
 
 #endif

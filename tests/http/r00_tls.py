@@ -2,6 +2,7 @@
 for commits, pipelines, long bodies both ways, clients that stall or vanish, the drain."""
 import calendar
 import contextlib
+import http.client
 import json
 import os
 import signal
@@ -189,6 +190,30 @@ def test_plain_http_on_the_tls_port_gets_no_answer(tls):
         assert is_alive(c)
 
 
+def test_one_connection_too_many_is_refused_before_its_handshake(tls):
+    """All have a request under way, so that none gives way."""
+    server = tls("--max-connections", "4")
+    taken = [connect(server) for _ in range(4)]
+    for c in taken:
+        c.sendall(request("POST", "/select", b"x" * 20)[:-5])
+    time.sleep(1)  # until each is known to be reading a body
+    with pytest.raises((ssl.SSLError, OSError)):
+        connect(server)
+    taken.pop().close()
+    wait_for(lambda: can_connect(server))
+    for c in taken:
+        c.close()
+    assert server.terminate() == 0
+
+
+def can_connect(server):
+    try:
+        with connect(server) as c:
+            return is_alive(c)
+    except OSError:
+        return False
+
+
 def cpu_s(server):
     fields = open(f"/proc/{server.process.pid}/stat").read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -206,7 +231,7 @@ def half_greeting(context):
 
 def test_handshakes_that_stall_cost_nothing_and_end(tls):
     """Some say nothing, some half a greeting, some all of it and then no more."""
-    server = tls("--timeout", "4")
+    server = tls("--header-timeout", "3")
     greeting = half_greeting(ssl.create_default_context(cafile=server.cacert))
     stalled = [dial(server) for _ in range(24)]
     for i, s in enumerate(stalled):
@@ -350,24 +375,29 @@ def test_long_bodies_arrive_whole_both_ways(tls):
     api.put_tenant("t")
 
     def move(method, path, body=None, kind=NDJSON, **headers):
-        answer = api.session.request(method, server.url + path, data=body, headers={"Content-Type": kind, **headers},
-                                     verify=server.cacert, timeout=120)
-        assert answer.status_code < 300, answer.text[:500]
-        return answer
+        c = http.client.HTTPSConnection("127.0.0.1", int(server.url.rsplit(":", 1)[1]), timeout=120,
+                                        context=ssl.create_default_context(cafile=server.cacert))
+        c.request(method, path, body, {"Content-Type": kind, **headers})
+        answer = c.getresponse()
+        content = answer.read()
+        c.close()
+        assert answer.status < 300, content[:500]
+        return content, answer.headers
     for first in (0, 10000):
         lines = "".join(f'{{"user":"{"u" * 100}{i % 50}","arm":"a{i % 5}","reward":{i % 2}}}\n' for i in range(first, first + 10000))
         move("POST", "/observe", lines, **{"Laplaced-Tenant": "t"})
-    export = move("GET", "/tenants/t/export").content
+    export, _ = move("GET", "/tenants/t/export")
     assert len(export) > 2 << 20
     with connect(server, receive_buffer=4096) as c, c.makefile("rb") as stream:
         c.sendall(request("GET", "/tenants/t/export"))
         time.sleep(0.5)  # until the server can write no more
         assert read_answer(stream) == (200, export)
         assert is_alive(c)
-    assert move("POST", "/tenants/u/import", export).json()["digest"] == api.digest("t")
-    file = move("POST", "/tenants/t/snapshot")
-    restored = move("PUT", "/tenants/v/snapshot", file.content, "application/vnd.sqlite3").json()
-    assert restored["digest"] == file.headers["Laplaced-Digest"]
+    made, _ = move("POST", "/tenants/u/import", export)
+    assert json.loads(made)["digest"] == api.digest("t")
+    file, headers = move("POST", "/tenants/t/snapshot")
+    restored, _ = move("PUT", "/tenants/v/snapshot", file, "application/vnd.sqlite3")
+    assert json.loads(restored)["digest"] == headers["Laplaced-Digest"]
     assert server.terminate() == 0
 
 
