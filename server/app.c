@@ -145,15 +145,16 @@ static int start_http(struct ld_app *app, char *why)
     struct ld_endpoint e;
     const struct ld_http_hooks hooks = {.admit = ld_app_admit, .handle = ld_app_handle, .arg = app};
     ld_endpoint_parse(app->options.listen, &e); /* checked with the options */
-    const struct ld_http_options o = {.host = e.host,
+    const struct ld_http_options o = {.tls = app->tls,
+                                      .host = e.host,
                                       .port = e.port,
                                       .threads = (unsigned)app->options.threads,
                                       .limits = ld_app_http_limits(app),
                                       .max_head = (size_t)app->options.max_header,
                                       .max_connections = (unsigned)usable_connections(app->options.max_connections),
                                       .max_per_address = (unsigned)app->options.max_connections_per_address,
-                                      .metrics = &app->metrics,
-                                      .tls = app->tls};
+                                      .body_memory = &app->body_memory,
+                                      .metrics = &app->metrics};
     if (ld_http_start(&app->http, &o, &hooks, why) != 0)
         return -1;
     char address[80];

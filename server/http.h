@@ -12,9 +12,10 @@
 #include "roles.h"
 
 struct ld_http;
+struct ld_tls;
 struct ld_request; /* one request in progress */
 struct ld_metrics;
-struct ld_tls;
+struct ld_body_memory;
 
 /* Limits that may change while it runs; 0: none. */
 struct ld_http_limits {
@@ -25,15 +26,16 @@ struct ld_http_limits {
 };
 
 struct ld_http_options {
-    const char *host; /* numeric address */
-    int port;         /* 0: any free port */
+    struct ld_tls *tls; /* NULL: plain HTTP; else outlives the server */
+    const char *host;   /* numeric address */
+    int port;           /* 0: any free port */
     unsigned threads;
     struct ld_http_limits limits;
     size_t max_head; /* bytes of a request line with its headers */
     unsigned max_connections;
-    unsigned max_per_address; /* 0: none */
-    struct ld_metrics *metrics;
-    struct ld_tls *tls; /* NULL: plain HTTP; else outlives the server */
+    unsigned max_per_address;           /* 0: none */
+    struct ld_body_memory *body_memory; /* of all requests together; outlives their last reply. NULL: no bound */
+    struct ld_metrics *metrics;         /* may be NULL */
 };
 
 struct ld_http_hooks {
