@@ -39,6 +39,9 @@ void ld_app_put_in_force(struct ld_app *app)
     app->limits.import_body = (size_t)o->max_import_body;
     app->limits.metrics_tenants = (size_t)o->metrics_tenants;
     app->world.max_queue = (size_t)o->max_queue;
+    app->limits.candidates = (size_t)o->max_candidates;
+    app->limits.arms = (size_t)o->max_arms;
+    app->limits.dim = (size_t)o->max_dim;
     app->limits.work = (size_t)o->max_work;
     app->limits.transfers = (size_t)o->max_transfers;
     app->body_memory.max = (size_t)o->max_body_memory;
