@@ -83,7 +83,7 @@ def main():
         for kind in ("plain", "ec", "rsa"):
             (folder / kind).mkdir()
             pair = Pair(folder / kind, authority).write(authority.pair(kind, kind)) if kind != "plain" else None
-            server = Server(folder / kind, "--timeout", "600", "--max-connections", "2048", "--threads", "2", *(pair.options if pair else []),
+            server = Server(folder / kind, "--timeout", "600", "--header-timeout", "600", "--max-connections", "2048", "--threads", "2", *(pair.options if pair else []),
                             cacert=authority.root if pair else None).start()
             result[kind] = request_costs(server, context if pair else None)
             result[kind]["connection"] = measure(server, HANDSHAKES, lambda: handshake(server, context if pair else None))
