@@ -55,13 +55,19 @@ const struct ld_rules ld_server_key_rules = {(const struct ld_rule[]){
     {.key = "expires_in_s", .lo = 1, .hi = 3153600000},
 }, 3};
 
+const struct ld_rules ld_limits_rules = {(const struct ld_rule[]){
+    {.key = "rate", .lo = 0, .hi = 1000000000},
+    {.key = "burst", .lo = 0, .hi = 1000000000000},
+}, 2};
+
 const struct ld_rules ld_observation_rules = {(const struct ld_rule[]){
     {.key = "user", .lo = 1, .hi = 256, .is_required = true},
     {.key = "context", .lo = 0, .hi = 4096},
     {.key = "arm", .lo = 1, .hi = 256, .is_required = true},
     {.key = "reward", .lo = -INFINITY, .hi = INFINITY, .is_required = true},
     {.key = "propensity", .lo = 0, .hi = 1, .is_lo_open = true},
-}, 5};
+    {.key = "id", .lo = 1, .hi = 128},
+}, 6};
 
 const struct ld_rules ld_reward_rules = {(const struct ld_rule[]){
     {.key = "decision", .lo = 1, .hi = 128, .is_required = true},
