@@ -7,10 +7,13 @@
 #include <stdint.h>
 
 #include "auth.h"
+#include "health.h"
 #include "http.h"
 #include "keys.h"
 #include "metrics.h"
+#include "notify.h"
 #include "options.h"
+#include "recover.h"
 #include "registry.h"
 #include "sched.h"
 #include "spool.h"
@@ -21,6 +24,8 @@ struct ld_limits {
     atomic_size_t body, observe_body, bulk_body, import_body; /* bytes of bodies, by kind */
     atomic_size_t metrics_tenants;
 };
+
+enum ld_recovery { LD_RECOVERING, LD_RECOVERED, LD_RECOVERY_FAILED };
 
 struct ld_app {
     int argc; /* of the command line, which a reload reads again */
@@ -37,9 +42,21 @@ struct ld_app {
     struct ld_keys *keys;
     struct ld_spool *spool;
     struct ld_http *http;
-    /* Set once, by the first signal; handlers read it from any thread. */
-    atomic_bool is_draining;
-    int64_t drain_until_us; /* monotonic; of the loop's thread */
+    struct ld_health health;
+    /* Each is set once; handlers read them from any thread. Until it is ready, only probes are answered. */
+    atomic_bool is_ready, is_draining;
+    /* The job that opens all tenants at the start. */
+    atomic_int recovery; /* enum ld_recovery */
+    struct ld_progress progress;
+    char why[LD_WHY_BYTES];
+    /* The loop's own. */
+    struct ld_notify notify;
+    char address[80];
+    bool has_started, is_hurried;
+    int status;              /* of the exit */
+    int64_t drain_until_us;  /* monotonic */
+    int64_t told_us, fed_us; /* of the last STATUS, and of the watchdog */
+    uint64_t told_lines;
 };
 
 /* Starts, prints the listening line on stdout, serves until a signal ends it, stops. The exit status: 0, or 1 with

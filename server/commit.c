@@ -171,6 +171,7 @@ static void settle(struct ld_tenant *t, bool is_ok)
         ld_op_answer(t, op);
         op = next;
     }
+    ld_queue_moved(t, false);
 }
 
 /* The heart of the promise: between ld_store_append and the answers nothing can fail, and before it nothing has
@@ -440,5 +441,6 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
     }
     ld_batch_flush(t);
     ld_tenant_upkeep(t);
+    ld_queue_moved(t, true);
     return ld_tenant_queue_depth(t) > 0;
 }

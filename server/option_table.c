@@ -54,6 +54,8 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
      "tenants with series of their own in /metrics, of those in memory, in order of name", LD_LIVE},
     {"drain-timeout", "SECONDS", LD_OPTION_COUNT, FIELD(drain_timeout_s), 0, 3600, "30",
      "how long a stopping server waits for requests in flight", LD_LIVE},
+    {"stuck-after", "SECONDS", LD_OPTION_COUNT, FIELD(stuck_after_s), 1, 3600, "60",
+     "how long the loop, or the commit of a waiting change, may get nowhere before probes and watchdog say so", LD_LIVE},
 };
 /* clang-format on */
 

@@ -26,7 +26,7 @@ struct ld_options {
     uint64_t max_queue, max_pending, snapshot_events, inline_work;
     uint64_t log_level; /* enum ld_log_level */
     uint64_t metrics_tenants;
-    uint64_t drain_timeout_s;
+    uint64_t drain_timeout_s, stuck_after_s;
     uint64_t memory_cap, tenant_quota; /* 0: none */
     uint64_t tenant_rate, tenant_burst;
     bool is_verifying, is_opening_all;

@@ -7,6 +7,7 @@
  * list at a time: this one, then a batch's. */
 #include <stdlib.h>
 
+#include "clock.h"
 #include "log.h"
 #include "metrics.h"
 #include "tenant_impl.h"
@@ -66,6 +67,8 @@ static bool push(struct ld_tenant *t, struct ld_op *op)
             t->tail->next = op;
         t->tail = op;
         t->depth++;
+        if (atomic_load(&t->waiting_since_us) == 0)
+            atomic_store(&t->waiting_since_us, ld_monotonic_us());
     }
     pthread_mutex_unlock(&t->queue_lock);
     return is_in;
@@ -126,6 +129,20 @@ struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max)
         last->next = NULL;
     pthread_mutex_unlock(&t->queue_lock);
     return first;
+}
+
+/* By the writer, when it has answered some, and (is_end) when its turn is over. */
+void ld_queue_moved(struct ld_tenant *t, bool is_end)
+{
+    pthread_mutex_lock(&t->queue_lock);
+    if (atomic_load(&t->waiting_since_us) != 0)
+        atomic_store(&t->waiting_since_us, is_end && t->depth == 0 ? 0 : ld_monotonic_us());
+    pthread_mutex_unlock(&t->queue_lock);
+}
+
+int64_t ld_tenant_waiting_since(const struct ld_tenant *t)
+{
+    return atomic_load(&t->waiting_since_us);
 }
 
 /* For metrics and for the writer's question whether to come again. The number is old when it is read. */

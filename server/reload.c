@@ -35,6 +35,7 @@ void ld_app_put_in_force(struct ld_app *app)
     app->world.inline_work = (double)o->inline_work;
     app->world.memory_cap = (size_t)o->memory_cap;
     app->world.tenant_quota = (size_t)o->tenant_quota;
+    app->health.stuck_after_us = (int64_t)o->stuck_after_s * 1000000;
     app->world.rate = (double)o->tenant_rate;
     app->world.burst = (double)o->tenant_burst;
     if (app->http != NULL)

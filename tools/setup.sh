@@ -10,7 +10,7 @@ set -eu
 BUILD='gcc make libc6-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev libuv1-dev libsodium-dev libopenblas-dev liblapacke-dev
        libcurl4-openssl-dev|libcurl4-gnutls-dev|libcurl4-nss-dev'
 TEST='check libsubunit-dev python3 python3-pytest python3-jsonschema python3-numpy python3-yaml python3-requests'
-LINT='clang-format cppcheck shellcheck'
+LINT='clang-format cppcheck shellcheck systemd strace'
 FUZZ='clang'
 PAPER='gnuplot-nox|gnuplot-qt|gnuplot-x11'
 
