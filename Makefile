@@ -37,7 +37,7 @@ PAPER_OBJ := $(PAPER_SRC:%.c=$(OUT)/%.o)
 PAPER_LIB_OBJ := $(filter-out %/main.o,$(PAPER_OBJ))
 
 CORE_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c tests/property/test_*.c))
-SERVER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/server/test_*.c))
+SERVER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/server/test_*.c)) $(OUT)/tests/server/judge
 TOOL_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/tools/test_*.c))
 PAPER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/paper/test_*.c))
 FUZZ_TESTS := $(OUT)/tests/fuzz/test_corpus
@@ -112,7 +112,7 @@ c-tests: core-tests server-tests tool-tests paper-tests fuzz-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
-.PHONY: setup run paper test test-unit test-property test-http test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-algorithms bench-stall bench-commit bench-checks docker install clean help
+.PHONY: setup run paper test test-unit test-property test-http contract test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-algorithms bench-stall bench-commit bench-checks docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	sh tools/setup.sh
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -131,8 +131,11 @@ test-unit: c-tests ## unit and property tests in C
 	sh tests/run.sh $(OUT) c
 test-property: core-tests ## property tests over every preset
 	sh tests/run.sh $(OUT) property
-test-http: all ## tests over HTTP against openapi.yaml and dense oracles
+test-http: all $(OUT)/tests/server/judge ## tests over HTTP against openapi.yaml and dense oracles
 	sh tests/run.sh $(OUT) http
+contract: all ## openapi.yaml under linters, and a client generated from it at a live server (tools from npm, pinned)
+	command -v npm >/dev/null || sh tools/setup.sh --contract
+	sh tests/contract/run.sh $(OUT)
 test-crash: all ## 200 kills under load: every acknowledged change stands once, the model equals a fresh fold
 	LAPLACED_BIN=$(abspath $(OUT))/laplaced sh tests/crash/run.sh 200
 asan: ## C tests and the HTTP tests under AddressSanitizer and UBSan
