@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "auth.h"
+#include "body_memory.h"
 #include "health.h"
 #include "http.h"
 #include "keys.h"
@@ -23,6 +24,7 @@
 struct ld_limits {
     atomic_size_t body, observe_body, bulk_body, import_body; /* bytes of bodies, by kind */
     atomic_size_t metrics_tenants;
+    atomic_size_t work, transfers; /* requests in the lines for a thread */
 };
 
 enum ld_recovery { LD_RECOVERING, LD_RECOVERED, LD_RECOVERY_FAILED };
@@ -35,6 +37,7 @@ struct ld_app {
     struct ld_options options;
     struct ld_limits limits;
     struct ld_metrics metrics;
+    struct ld_body_memory body_memory;
     struct ld_world world;
     struct ld_auth *auth;
     struct ld_sched *sched;
@@ -42,6 +45,7 @@ struct ld_app {
     struct ld_keys *keys;
     struct ld_spool *spool;
     struct ld_http *http;
+    _Atomic int64_t us_per_work, us_per_transfer; /* of what requests do on the pool, and there; dispatch.c */
     struct ld_health health;
     /* Each is set once; handlers read them from any thread. Until it is ready, only probes are answered. */
     atomic_bool is_ready, is_draining;
