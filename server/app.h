@@ -24,7 +24,8 @@
 struct ld_limits {
     atomic_size_t body, observe_body, bulk_body, import_body; /* bytes of bodies, by kind */
     atomic_size_t metrics_tenants;
-    atomic_size_t work, transfers; /* requests in the lines for a thread */
+    atomic_size_t candidates, arms, dim; /* of one decision: named, of the whole catalogue; of a configuration */
+    atomic_size_t work, transfers;       /* requests in the lines for a thread */
 };
 
 enum ld_recovery { LD_RECOVERING, LD_RECOVERED, LD_RECOVERY_FAILED };

@@ -14,7 +14,7 @@
 /* Columns: name, argument in --help, kind, field and its size, smallest and largest value (of a text: length),
  * default, help, whether SIGHUP puts a change in force (then ld_app_put_in_force has a line for it). Caps on bodies
  * bound what one request can cost; caps per tenant bound what one tenant can cost the others. */
-const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
+const struct ld_option_row ld_option_table[] = {
     {"config", "FILE", LD_OPTION_TEXT, FIELD(config), 0, 0, "", "read options from FILE: lines of NAME = VALUE, # comments", LD_AT_START},
     {"data", "DIR", LD_OPTION_TEXT, FIELD(data), 1, 0, "./data", "folder of the tenants' files; made when missing", LD_AT_START},
     {"listen", "HOST:PORT", LD_OPTION_ADDRESS, FIELD(listen), 0, 0, "127.0.0.1:8080",
@@ -41,6 +41,12 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
      "open connections; beyond, those without a request give way", LD_AT_START},
     {"max-connections-per-address", "N", LD_OPTION_COUNT, FIELD(max_connections_per_address), 0, 1000000, "0",
      "of one IPv4 address or IPv6 /64, loopback excepted; 0: no limit", LD_AT_START},
+    {"max-candidates", "N", LD_OPTION_COUNT, FIELD(max_candidates), 1, 1024, "1024",
+     "candidates that a decision may name", LD_LIVE},
+    {"max-arms", "N", LD_OPTION_COUNT, FIELD(max_arms), 1, 1u << 30, "100000",
+     "active arms of a catalogue among which a decision that names none decides", LD_LIVE},
+    {"max-dim", "N", LD_OPTION_COUNT, FIELD(max_dim), 0, 4096, "4096",
+     "coordinates of contexts and of arms that a configuration may ask for", LD_LIVE},
     {"max-queue", "N", LD_OPTION_COUNT, FIELD(max_queue), 1, 1u << 20, "4096",
      "changes waiting per tenant before it answers 503", LD_LIVE},
     {"max-queue-bytes", "BYTES", LD_OPTION_SIZE, FIELD(max_queue_bytes), 1024, 1ull << 40, "256M",
@@ -77,6 +83,8 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
      "how long the loop, or the commit of a waiting change, may get nowhere before probes and watchdog say so", LD_LIVE},
 };
 /* clang-format on */
+const size_t ld_n_options = sizeof ld_option_table / sizeof *ld_option_table;
+_Static_assert(sizeof ld_option_table / sizeof *ld_option_table <= LD_MAX_OPTIONS, "a source for every option");
 
 /* "max-body" -> "LAPLACED_MAX_BODY". Names are far below the buffer's 64 bytes. */
 void ld_option_env_name(const struct ld_option_row *row, char out[64])
@@ -94,7 +102,7 @@ void ld_options_help(FILE *out)
 {
     fprintf(out, "laplaced " LD_VERSION ": bandit decisions over a graph of users, by HTTP\n\n"
                  "usage: laplaced [OPTIONS]\n\n");
-    for (size_t i = 0; i < LD_N_OPTIONS; i++) {
+    for (size_t i = 0; i < ld_n_options; i++) {
         char left[64], env[64];
         snprintf(left, sizeof left, "--%s %s", ld_option_table[i].name,
                  ld_option_table[i].value != NULL ? ld_option_table[i].value : "");
@@ -152,7 +160,7 @@ void ld_option_copy(struct ld_options *to, const struct ld_options *from, size_t
 void ld_options_print(const struct ld_options *o, FILE *out)
 {
     static const char *const sources[] = {"default", "file", "environment", "flag"};
-    for (size_t i = LD_CONFIG_ROW + 1; i < LD_N_OPTIONS; i++) {
+    for (size_t i = LD_CONFIG_ROW + 1; i < ld_n_options; i++) {
         char text[LD_OPTION_TEXT_BYTES];
         ld_option_text(o, i, text);
         fprintf(out, "# %s%s\n%s = %s\n", sources[o->source[i]], ld_option_table[i].when == LD_LIVE ? ", live" : "",

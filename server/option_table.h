@@ -30,9 +30,9 @@ struct ld_option_row {
 };
 
 /* Row LD_CONFIG_ROW names the file that the others may come from. */
-enum { LD_N_OPTIONS = 35, LD_CONFIG_ROW = 0 };
-_Static_assert(LD_N_OPTIONS <= LD_MAX_OPTIONS, "sources have a slot for every option");
-extern const struct ld_option_row ld_option_table[LD_N_OPTIONS];
+enum { LD_CONFIG_ROW = 0 };
+extern const struct ld_option_row ld_option_table[];
+extern const size_t ld_n_options; /* rows; at most LD_MAX_OPTIONS */
 
 /* LAPLACED_NAME, capitals and underscores. */
 void ld_option_env_name(const struct ld_option_row *row, char out[64]);

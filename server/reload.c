@@ -39,6 +39,9 @@ void ld_app_put_in_force(struct ld_app *app)
     app->limits.import_body = (size_t)o->max_import_body;
     app->limits.metrics_tenants = (size_t)o->metrics_tenants;
     app->world.max_queue = (size_t)o->max_queue;
+    app->limits.candidates = (size_t)o->max_candidates;
+    app->limits.arms = (size_t)o->max_arms;
+    app->limits.dim = (size_t)o->max_dim;
     app->limits.work = (size_t)o->max_work;
     app->limits.transfers = (size_t)o->max_transfers;
     app->body_memory.max = (size_t)o->max_body_memory;
@@ -73,7 +76,7 @@ static int read_all(const struct ld_app *app, struct ld_options *fresh, struct l
 /* Takes over what is live, and says what changed. The values are no secrets: keys stand in files of their own. */
 static void take_over(struct ld_options *o, const struct ld_options *fresh)
 {
-    for (size_t i = LD_CONFIG_ROW + 1; i < LD_N_OPTIONS; i++) {
+    for (size_t i = LD_CONFIG_ROW + 1; i < ld_n_options; i++) {
         char from[LD_OPTION_TEXT_BYTES], to[LD_OPTION_TEXT_BYTES];
         const bool is_live = ld_option_table[i].when == LD_LIVE;
         ld_option_text(o, i, from);
