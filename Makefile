@@ -1,5 +1,5 @@
 # laplaced: one Makefile, non-recursive. `make help` lists the targets.
-# MODE=release|debug|asan|tsan selects a build below build/MODE/; release binaries are also linked as build/laplaced,
+# MODE=release|debug|asan|tsan|unchecked selects a build below build/MODE/; release binaries are also linked as build/laplaced,
 # build/laplacectl and build/paperbench.
 
 MODE ?= release
@@ -13,6 +13,7 @@ PREFIX ?= /usr/local
 WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wold-style-definition -Wformat=2 -Wcast-align \
         -Wundef -Wvla -Wdouble-promotion $(WERROR)
 OPT_release := -O2 -ftree-vectorize -g
+OPT_unchecked := $(OPT_release) -DLD_UNCHECKED
 OPT_debug := -O0 -g
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPT_tsan := -O1 -g -fsanitize=thread
@@ -111,7 +112,7 @@ c-tests: core-tests server-tests tool-tests paper-tests fuzz-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
-.PHONY: setup run paper test test-unit test-property test-http test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-algorithms bench-stall bench-commit docker install clean help
+.PHONY: setup run paper test test-unit test-property test-http test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-algorithms bench-stall bench-commit bench-checks docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	sh tools/setup.sh
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -172,6 +173,10 @@ bench-algorithms: $(OUT)/tests/bench/bench_algorithms ## each preset's decisions
 bench-commit: all $(OUT)/tests/bench/nosync.so ## durable throughput over clients, beside bare fdatasync and a server without fsync (docs/SPEED.md)
 	@mkdir -p $(BUILD)/bench
 	$(PYTHON) tests/bench/commit.py $(OUT) $(BUILD)/bench/commit.json $(ARGS)
+bench-checks: all ## CPU a request of the server beside itself without the checks at its front door (docs/SPEED.md)
+	@mkdir -p $(BUILD)/bench
+	$(MAKE) MODE=unchecked $(BUILD)/unchecked/laplaced $(BUILD)/unchecked/laplacectl
+	$(PYTHON) tests/bench/checks.py $(OUT) $(BUILD)/unchecked $(BUILD)/bench/checks.json $(ARGS)
 $(OUT)/tests/bench/nosync.so: tests/bench/nosync.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -fPIC -shared -o $@ $<

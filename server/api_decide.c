@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "charge.h"
+#include "price.h"
 #include "ulid.h"
 
 /* The id under which the decision is recorded: the caller's, or a new one in the op's memory. NULL: no memory. The
@@ -34,6 +36,10 @@ static int decide(struct ld_app *app, struct ld_tenant *t, struct ld_op *op, str
     uint32_t context_dim, arm_dim;
     op->dims_epoch = ld_tenant_dims(t, &context_dim, &arm_dim);
     if (ld_decode_select(op->doc, context_dim, arm_dim, select, &op->problem) != 0)
+        return -1;
+    struct ld_size size;
+    ld_tenant_size(t, &size);
+    if (!ld_charge(app, t, ld_price_decision(&size, select->query.n_candidates), &op->problem))
         return -1;
     const char *id = decision_id(app, op, select->decision);
     if (id == NULL)
@@ -69,8 +75,8 @@ out:
         ld_tenant_release(t);
 }
 
-/* The common way of what is only queued: decode() fills the op from its doc. The handler's thread pays for parsing
- * alone; all that depends on the model is left to the writer. */
+/* The common way of what is only queued: decode() fills the op from its doc, and the tenant pays for its items. The
+ * handler's thread does the parsing alone; all that depends on the model is left to the writer. */
 static void queue_decoded(struct ld_app *app, struct ld_request *r, const char *tenant, enum ld_op_type type,
                           int (*decode)(struct ld_request *r, struct ld_tenant *t, struct ld_op *op))
 {
@@ -78,7 +84,9 @@ static void queue_decoded(struct ld_app *app, struct ld_request *r, const char *
     if (t == NULL)
         return;
     struct ld_op *op = ld_api_op(r, type);
-    if (op != NULL && decode(r, t, op) == 0) {
+    struct ld_size size;
+    ld_tenant_size(t, &size);
+    if (op != NULL && decode(r, t, op) == 0 && ld_charge(app, t, ld_price_events(&size, op->n), &op->problem)) {
         ld_api_submit(r, t, op);
         return;
     }

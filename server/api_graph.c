@@ -1,6 +1,8 @@
 /* What a tenant is told in bulk: the user graph and the catalogue of arms. The bodies are large, so these run on the
  * work pool; what they decode becomes one event of the log. */
 #include "api.h"
+#include "charge.h"
+#include "price.h"
 
 /* The event of the body, by the decoder of graph or arms. A graph names users only, so its op is never outdated by
  * new dimensions; arms carry features and may be. */
@@ -12,6 +14,13 @@ static int decode(struct ld_tenant *t, struct ld_op *op, bool is_graph, bool is_
                     : ld_decode_arms(op->doc, is_patch, arm_dim, &op->event, &op->problem);
 }
 
+/* Of a graph or a catalogue that was told: as many items as it has. */
+static size_t n_items(const struct kb_event *ev)
+{
+    return ev->type == KB_EV_GRAPH ? ev->as.graph.n_users + ev->as.graph.n_add + ev->as.graph.n_remove
+                                   : ev->as.arms.n_put + ev->as.arms.n_remove;
+}
+
 /* The one way of all four: decode into an event, queue it. The event is validated once more when it is reserved,
  * against the model as it then is (a removal of what is absent answers 409); the answer is the summary after it was
  * applied. */
@@ -21,7 +30,8 @@ static void change(struct ld_app *app, struct ld_request *r, const char *tenant,
     if (t == NULL)
         return;
     struct ld_op *op = ld_api_op(r, LD_OP_EVENT);
-    if (op != NULL && decode(t, op, is_graph, is_patch) == 0) {
+    if (op != NULL && decode(t, op, is_graph, is_patch) == 0 &&
+        ld_charge(app, t, ld_price_items(n_items(&op->event)), &op->problem)) {
         ld_api_submit(r, t, op);
         return;
     }

@@ -12,7 +12,9 @@
 #include <string.h>
 
 #include "access.h"
+#include "charge.h"
 #include "embed.h"
+#include "price.h"
 #include "text.h"
 
 /* The answer is built in memory: this is what one client may make it cost. */
@@ -111,7 +113,14 @@ void api_events(struct ld_app *app, struct ld_request *r, const char *tenant)
     if (t == NULL)
         return;
     struct ld_text text;
+    struct ld_problem p;
     size_t n = 0;
+    ld_problem_init(&p);
+    if (!ld_charge(app, t, ld_price_lines(limit), &p)) {
+        ld_tenant_release(t);
+        ld_reply_problem(r, &p);
+        return;
+    }
     /* The tenant is held while its file is read; the text outlives it. */
     ld_text_init(&text);
     int rc = ld_store_read(ld_tenant_store(t), after, (size_t)limit, add_line, &text);

@@ -7,6 +7,8 @@
  *
  * Names are checked in PUT alone: in the other calls one that no tenant can have is not found. */
 #include "api.h"
+#include "charge.h"
+#include "price.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +159,16 @@ static struct ld_tenant *find_or_create(struct ld_app *app, struct ld_tenant *t,
     return t;
 }
 
+/* What may make the model anew. A tenant that is not there yet has nothing to fold. */
+static bool pay_fold(struct ld_app *app, struct ld_tenant *t, struct ld_op *op)
+{
+    struct ld_size size;
+    if (t == NULL)
+        return true;
+    ld_tenant_size(t, &size);
+    return ld_charge(app, t, ld_price_fold(&size), &op->problem);
+}
+
 /* PUT /tenants/{t}. 201 for a new tenant, which only an admin may make; 200 for a change, which the tenant's writer
  * validates against what it has learned (409 when the dimensions cannot change any more) and puts in the log. The same
  * configuration again changes nothing. Two requests that create one name at a time: one makes it, the other configures
@@ -173,7 +185,8 @@ void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant
                        "a tenant's name is 1 to 64 letters, digits, dots, underscores and dashes, "
                        "the first a letter or digit");
     struct ld_tenant *t = NULL;
-    if (op->problem.status == 0 && ld_decode_settings(op->doc, &op->settings, &op->problem) == 0)
+    if (op->problem.status == 0 && ld_decode_settings(op->doc, &op->settings, &op->problem) == 0 &&
+        pay_fold(app, ld_request_context(r), op))
         t = find_or_create(app, ld_request_context(r), tenant, ld_request_caller(r), op, &is_new);
     if (t == NULL) {
         ld_api_refuse(r, op);
@@ -204,7 +217,7 @@ void api_tenant_compact(struct ld_app *app, struct ld_request *r, const char *te
     struct ld_op *op = ld_api_op(r, LD_OP_COMPACT);
     if (op == NULL)
         return;
-    if (ld_decode_compact(op->doc, &op->keep_events, &op->problem) != 0) {
+    if (ld_decode_compact(op->doc, &op->keep_events, &op->problem) != 0 || !pay_fold(app, ld_request_context(r), op)) {
         ld_api_refuse(r, op);
         return;
     }

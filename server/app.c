@@ -20,6 +20,7 @@
 #include <sys/resource.h>
 
 #include "access.h"
+#include "checked.h"
 #include "clock.h"
 #include "listen.h"
 #include "log.h"
@@ -123,6 +124,7 @@ static void make_world(struct ld_app *app)
                                    .inline_work = (double)o->inline_work,
                                    .verify_on_start = o->is_verifying,
                                    .open_on_start = o->is_opening_all,
+                                   .rate = {.rate = (double)o->tenant_rate, .burst = (double)o->tenant_burst},
                                    .memory_cap = (size_t)o->memory_cap,
                                    .tenant_quota = (size_t)o->tenant_quota};
 }
@@ -176,6 +178,8 @@ static int start_keys(struct ld_app *app, char *why)
  * and the keys come before the socket: a client that can connect finds every tenant there, if not yet in memory. */
 static int start(struct ld_app *app, char *why)
 {
+    if (!LD_CHECKED)
+        ld_log(LD_LOG_WARN, "built for a bench, without what the front door asks: everybody may do everything");
     const struct ld_sched_hooks hooks = {.tick = tick, .terminate = terminate, .reload = reload, .arg = app};
     if (ld_auth_open(&app->auth, app->options.admin_key_file, why) != 0)
         return -1;

@@ -5,8 +5,9 @@
 
 #include <stdint.h>
 
-int64_t ld_now_ms(void);        /* wall clock, milliseconds since 1970 UTC */
-int64_t ld_monotonic_us(void);  /* for durations; also declared in metrics.h, whose histograms it feeds */
+int64_t ld_now_ms(void);       /* wall clock, milliseconds since 1970 UTC */
+int64_t ld_monotonic_us(void); /* for durations; also declared in metrics.h, whose histograms it feeds */
+int64_t ld_monotonic_ns(void);
 int64_t ld_thread_cpu_us(void); /* that the calling thread has had of a processor */
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "access.h"
 #include "api.h"
+#include "charge.h"
 
 /* Bodies up to this are decoded in the thread that read them; longer ones would hold up its other connections. */
 #define INLINE_BODY_BYTES ((size_t)256 << 10) /* about 20 ms of decoding */
@@ -164,16 +165,29 @@ static void put_on_pool(struct job *job)
     free(job);
 }
 
+/* t NULL: there is no tenant that could pay. False after a 429; then t is let go. */
+static bool pay(struct ld_app *app, struct ld_request *r, const struct ld_route *route, struct ld_tenant *t)
+{
+    struct ld_problem p;
+    ld_problem_init(&p);
+    if (t == NULL || ld_charge_route(app, t, route, &p))
+        return true;
+    ld_reply_problem(r, &p);
+    ld_tenant_release(t);
+    return false;
+}
+
 /* In the thread that opened the tenant, which has others to open: the handler runs in another. */
 static void opened(struct ld_tenant_wait *wait, struct ld_tenant *t, const struct ld_problem *p)
 {
     struct job *job = (struct job *)(void *)wait;
     job->tenant = t;
-    if (t != NULL) {
+    if (t == NULL)
+        ld_reply_problem(job->request, p);
+    else if (pay(job->app, job->request, job->route, t)) {
         put_on_pool(job);
         return;
     }
-    ld_reply_problem(job->request, p);
     free(job);
 }
 
@@ -181,6 +195,8 @@ static void opened(struct ld_tenant_wait *wait, struct ld_tenant *t, const struc
 static void go_on(struct ld_app *app, struct ld_request *r, const struct ld_route *route, struct ld_tenant *t)
 {
     size_t n;
+    if (!pay(app, r, route, t))
+        return;
     ld_request_body(r, &n);
     if (route->place == LD_IN_SERVING && (route->body == LD_BODY_NONE || n <= INLINE_BODY_BYTES)) {
         call(app, r, route, t);

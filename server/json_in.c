@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checked.h"
 #include "json_util.h"
 
 #define FIRST_BLOCK 4096u
@@ -109,8 +110,9 @@ static json_t *parse_value(const char *text, size_t n, const char *prefix, struc
         fault_at(p, prefix, text, n, deep, detail);
         return NULL;
     }
+    const size_t flags = (LD_CHECKED ? JSON_REJECT_DUPLICATES : 0) | JSON_DECODE_INT_AS_REAL | (size_t)JSON_DECODE_ANY;
     json_error_t error;
-    json_t *v = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL | JSON_DECODE_ANY, &error);
+    json_t *v = json_loadb(text, n, flags, &error);
     if (v == NULL && json_error_code(&error) == json_error_out_of_memory) {
         ld_problem_set(p, 503, "out of memory");
     } else if (v == NULL) {

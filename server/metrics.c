@@ -19,6 +19,7 @@ const uint64_t ld_hist_bound[LD_HIST_BUCKETS] = {
 #define FIELD(f) offsetof(struct ld_metrics, f)
 #define IN_MS 1e3
 #define IN_US 1e6
+#define LIMITED_HELP "Requests turned away before their work was begun, by limit."
 
 /* clang-format off */
 /* Columns: name, labels, kind, unit, field, help. Events by commits is the size of a group; the duration of a commit
@@ -26,6 +27,13 @@ const uint64_t ld_hist_bound[LD_HIST_BUCKETS] = {
 const struct ld_metric ld_metric_table[] = {
     {"http_requests_in_flight", NULL, LD_GAUGE, 1, FIELD(in_flight), "Requests accepted and not yet answered."},
     {"refused_busy_total", NULL, LD_COUNTER, 1, FIELD(refused_busy), "Requests refused because a queue was full."},
+    {"requests_limited_total", "reason=\"rate\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_RATE]), LIMITED_HELP},
+    {"requests_limited_total", "reason=\"queue\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_QUEUE]), LIMITED_HELP},
+    {"requests_limited_total", "reason=\"queue_bytes\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_QUEUE_BYTES]), LIMITED_HELP},
+    {"requests_limited_total", "reason=\"opening\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_OPENING]), LIMITED_HELP},
+    {"requests_limited_total", "reason=\"work\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_WORK]), LIMITED_HELP},
+    {"requests_limited_total", "reason=\"transfers\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_TRANSFERS]), LIMITED_HELP},
+    {"requests_limited_total", "reason=\"body_memory\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_BODY_MEMORY]), LIMITED_HELP},
     {"commits_total", NULL, LD_COUNTER, 1, FIELD(commits), "Transactions committed."},
     {"committed_events_total", NULL, LD_COUNTER, 1, FIELD(committed_rows), "Events in them."},
     {"commit_failures_total", NULL, LD_COUNTER, 1, FIELD(commit_failures), "Transactions that the disk refused."},

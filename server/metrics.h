@@ -22,6 +22,18 @@ struct ld_histogram {
 };
 
 #define LD_MAX_ROUTES 64 /* the last row counts requests without a route */
+/* Why a request was turned away before its work was begun. */
+enum ld_limited {
+    LD_LIMITED_RATE,        /* the tenant's bucket is empty */
+    LD_LIMITED_QUEUE,       /* its queue is full, by number */
+    LD_LIMITED_QUEUE_BYTES, /* or by bytes */
+    LD_LIMITED_OPENING,     /* too many wait for it to be opened */
+    LD_LIMITED_WORK,        /* the work pool's line is full */
+    LD_LIMITED_TRANSFERS,   /* that of copies and imports */
+    LD_LIMITED_BODY_MEMORY, /* bodies take all the memory that there is for them */
+    LD_N_LIMITED
+};
+
 #define LD_N_STATUSES 32 /* codes that are told apart; the last slot is for all others */
 
 /* The answers of one route. A request adds to two numbers: to its cell, which is its code and its bucket in one, and to
@@ -48,7 +60,8 @@ struct ld_metrics {
     _Atomic uint64_t snapshots_refused; /* at a start */
     _Atomic uint64_t verifications, verifications_different;
     _Atomic uint64_t refused_busy; /* a queue was full */
-    _Atomic uint64_t in_flight;    /* requests accepted, not yet answered */
+    _Atomic uint64_t limited[LD_N_LIMITED];
+    _Atomic uint64_t in_flight; /* requests accepted, not yet answered */
 };
 
 /* Adds n, or sets a gauge. Relaxed: a scrape sees each at some recent moment. */

@@ -28,6 +28,7 @@ struct ld_options {
     uint64_t metrics_tenants;
     uint64_t drain_timeout_s;
     uint64_t memory_cap, tenant_quota; /* 0: none */
+    uint64_t tenant_rate, tenant_burst;
     bool is_verifying, is_opening_all;
     enum ld_option_source source[LD_MAX_OPTIONS]; /* by row of the table */
 };

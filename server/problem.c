@@ -2,10 +2,12 @@
  * status. Texts may hold what a client sent: they are cut at a character's boundary, never inside one.
  *
  * {"type": "/problems/bad-request", "title": "Bad Request", "status": 400, "detail": "...",
+ *  "limit": "candidates", "max": 1024,
  *  "errors": [{"pointer": "/context/1", "detail": "expected a finite number"}], "more_errors": 3}
  *
  * `type` tells apart what a program may want to act on: a fault of the body, a conflict, a window that has passed, a
- * configuration that this version refuses, a service that asks for patience. For all else the status says enough.
+ * configuration that this version refuses, a rate that is used up, a service that asks for patience. For all else the
+ * status says enough.
  *
  * The tables are short and searched from the front: problems are not the hot path. Nothing here allocates but
  * ld_problem_json, so that a problem can be set when memory is out. */
@@ -50,6 +52,7 @@ static const struct {
     {415, "Unsupported Media Type", NULL},
     {417, "Expectation Failed", NULL},
     {422, "Unprocessable Content", "/problems/configuration-refused"},
+    {429, "Too Many Requests", "/problems/rate-limited"},
     {431, "Request Header Fields Too Large", NULL},
     {500, "Internal Server Error", NULL},
     {501, "Not Implemented", NULL},
@@ -65,6 +68,8 @@ void ld_problem_init(struct ld_problem *p)
     p->status = 0;
     p->detail[0] = '\0';
     p->retry_after_s = 0;
+    p->limit = NULL;
+    p->max = 0;
     p->n_errors = 0;
     p->n_more = 0;
 }
@@ -129,6 +134,14 @@ void ld_problem_add(struct ld_problem *p, const char *pointer, const char *fmt, 
     va_end(args);
 }
 
+void ld_problem_limit(struct ld_problem *p, const char *name, double max)
+{
+    if (p->limit != NULL)
+        return;
+    p->limit = name;
+    p->max = max;
+}
+
 /* A code that the table does not know is a fault of ours: 500. The test walks KB_ERR_MAP, so none is missing.
  * KB_EBUSY reaches it only when waiting for the batch did not help. */
 int ld_problem_status(int rc)
@@ -186,8 +199,8 @@ static void put_errors(struct ld_text *t, const struct ld_problem *p)
     ld_text_lit(t, "]");
 }
 
-/* Members in the order of RFC 9457; `errors` and `more_errors` are our extension, present only when there is
- * something to say. The caller frees; NULL makes the reply one without a body (http_reply.c). */
+/* Members in the order of RFC 9457; `limit` with `max`, `errors` and `more_errors` are our extension, present only when
+ * there is something to say. The caller frees; NULL makes the reply one without a body (http_reply.c). */
 char *ld_problem_json(const struct ld_problem *p, size_t *n)
 {
     struct ld_text t;
@@ -197,6 +210,10 @@ char *ld_problem_json(const struct ld_problem *p, size_t *n)
     ld_text_put_string(&t, "title", ld_status_title(p->status));
     ld_text_put_count(&t, "status", (uint64_t)p->status);
     ld_text_put_string(&t, "detail", p->detail);
+    if (p->limit != NULL) {
+        ld_text_put_string(&t, "limit", p->limit);
+        ld_text_put_number(&t, "max", p->max);
+    }
     if (p->n_errors > 0)
         put_errors(&t, p);
     if (p->n_more > 0)

@@ -18,7 +18,9 @@ struct ld_problem {
     int status; /* 0: no problem */
     char detail[512];
     int retry_after_s; /* > 0: sent as Retry-After */
-    size_t n_errors;   /* faults found; those beyond LD_PROBLEM_MAX_ERRORS are counted in n_more */
+    const char *limit; /* static, NULL: none; the name of the limit that was passed, and its value */
+    double max;
+    size_t n_errors; /* faults found; those beyond LD_PROBLEM_MAX_ERRORS are counted in n_more */
     size_t n_more;
     struct ld_problem_error errors[LD_PROBLEM_MAX_ERRORS];
 };
@@ -31,6 +33,9 @@ void ld_problem_set(struct ld_problem *p, int status, const char *fmt, ...) __at
 /* Adds a fault in the body; sets status 400 and a general detail when none is set yet. */
 void ld_problem_add(struct ld_problem *p, const char *pointer, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Names the limit that the request has passed; the first one stays. name is static: README lists them all. */
+void ld_problem_limit(struct ld_problem *p, const char *name, double max);
 
 /* From a core error: status by code, pointer and text from msg (may be NULL). */
 void ld_problem_from_core(struct ld_problem *p, int rc, const struct kb_errmsg *msg);

@@ -31,6 +31,7 @@ struct ld_member {
     struct ld_tenant *tenant;            /* OPEN: held */
     struct ld_tenant_wait *first, *last; /* WAITING, OPENING, CLOSING: who is to be told */
     struct ld_member *next;              /* WAITING: in the line */
+    int64_t bucket_state;                /* not in memory: what its requests had taken (limit.h) */
     _Atomic uint64_t used_at;            /* the registry's tick of the last use */
     /* FAILED: */
     int failure;      /* LD_STORE_* */

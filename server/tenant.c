@@ -83,6 +83,7 @@ static struct ld_tenant *tenant_new(const struct ld_world *world, const char *na
         free(t);
         return NULL;
     }
+    ld_bucket_set(&t->bucket, &world->rate);
     init_locks(t);
     return t;
 }
@@ -313,6 +314,13 @@ bool ld_tenant_is_failing(const struct ld_tenant *t)
 /* The writer's: the engine stands still under it. */
 void ld_tenant_weigh(struct ld_tenant *t)
 {
+    struct kb_engine_counts counts;
+
+    kb_engine_counts(t->engine, &counts);
+    atomic_store(&t->n_points, counts.n_support);
+    atomic_store(&t->n_active_arms, counts.active_arms);
+    atomic_store(&t->n_learned, counts.learned);
+    atomic_store(&t->n_dims, t->settings.spec.context_dim + t->settings.spec.arm_dim);
     atomic_store(&t->bytes, sizeof *t + kb_engine_bytes(t->engine) + ld_store_memory(t->store) +
                                 t->batch.cap * sizeof *t->batch.entry + t->batch.cap_rows * sizeof *t->batch.row);
 }
@@ -320,6 +328,20 @@ void ld_tenant_weigh(struct ld_tenant *t)
 size_t ld_tenant_bytes(const struct ld_tenant *t)
 {
     return atomic_load_explicit(&t->bytes, memory_order_relaxed);
+}
+
+/* Each is of the last turn, if not all of the same one: prices need not be exact. */
+void ld_tenant_size(const struct ld_tenant *t, struct ld_size *out)
+{
+    out->points = atomic_load_explicit(&t->n_points, memory_order_relaxed);
+    out->active_arms = atomic_load_explicit(&t->n_active_arms, memory_order_relaxed);
+    out->learned = atomic_load_explicit(&t->n_learned, memory_order_relaxed);
+    out->dims = atomic_load_explicit(&t->n_dims, memory_order_relaxed);
+}
+
+struct ld_bucket *ld_tenant_bucket(struct ld_tenant *t)
+{
+    return &t->bucket;
 }
 
 /* The one hold is the table's, so nobody works with it, in whatever thread, and nothing waits: the scheduler and jobs

@@ -13,6 +13,8 @@
 #include "engine.h"
 #include "ids.h"
 #include "json_in.h"
+#include "limit.h"
+#include "price.h"
 #include "problem.h"
 #include "store.h"
 
@@ -84,6 +86,7 @@ struct ld_world {
     bool open_on_start;       /* every tenant, and not at its first use */
     size_t memory_cap;        /* of all tenants together: beyond it idle ones are closed; 0: none */
     size_t tenant_quota;      /* bytes of one tenant's model, beyond which what would take more is refused; 0: none */
+    struct ld_rate rate;      /* of a tenant's requests, where nobody has set another for it */
     double inline_work;       /* multiply-adds that a change of the model may take in the writer's turn */
 };
 
@@ -129,6 +132,9 @@ size_t ld_tenant_queue_depth(const struct ld_tenant *t);
 
 /* Memory of the model, of the file's connections and of what waits, as of the writer's last turn. */
 size_t ld_tenant_bytes(const struct ld_tenant *t);
+/* What the prices of its requests depend on (price.h), as of the same moment; and what they are paid from. */
+void ld_tenant_size(const struct ld_tenant *t, struct ld_size *out);
+struct ld_bucket *ld_tenant_bucket(struct ld_tenant *t);
 /* Whether it may be closed: only for who has its one hold, and while nobody can get another. */
 bool ld_tenant_is_idle(const struct ld_tenant *t);
 

@@ -41,7 +41,11 @@ struct ld_tenant {
     atomic_bool has_chores;                        /* upkeep wants one more turn */
     atomic_bool must_scrub;                        /* the write-ahead log may hold what was erased */
     atomic_bool is_halting;                        /* no job of a build is to start any more */
-    atomic_size_t bytes;                           /* after the writer's last turn */
+    struct ld_bucket bucket;
+    atomic_size_t n_points, n_active_arms; /* after the writer's last turn, like the next three */
+    _Atomic uint64_t n_learned;
+    _Atomic uint32_t n_dims;
+    atomic_size_t bytes; /* after the writer's last turn */
     _Atomic int64_t next_expiry_ms;
     _Atomic int64_t next_look_ms;         /* at what the log may lose by its retention; INT64_MAX: none is set */
     _Atomic uint64_t log_first, log_kept; /* numbers of the log's first line, and of the first event behind a summary */

@@ -1,96 +1,245 @@
 #!/usr/bin/env python3
-"""Writes schema/*.schema.json from openapi.yaml: JSON Schema 2020-12 documents for use without an OpenAPI tool.
+"""schema/*.schema.json say what a body and a line of the log may be. This writes what repeats them:
 
-    tools/schemas.py            writes the files
-    tools/schemas.py --check    says which differ; exit status 1 when one does
+    openapi.yaml              its schemas from MARK on, which are those of schema/ by their names
+    server/rules.h, rules.c   names, limits and words of the bodies, for the decoders
 
-The contract is stated once, in openapi.yaml; a file here is one of its schemas with what it refers to as $defs.
+    tools/schemas.py            writes them
+    tools/schemas.py --check    says which are not as schema/ has them; exit status 1 then
+
+A schema's name is the title of its file, or its name in `$defs`. `x-maxBytes`, `x-maxLines` and `x-maxDepth` are limits
+that JSON Schema has no word for. Building the server needs neither Python nor this: what it writes is committed.
 """
 import json
 import pathlib
+import re
 import sys
+import textwrap
 
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "schema"
+COMMON, LOG = "common", "event"
 PREFIX = "#/components/schemas/"
-WIDTH = 112
+MARK = "    # From here on written by tools/schemas.py, from schema/*.schema.json.\n"
+WIDTH = 118
 
 
-def ref(name):
-    return {"$ref": PREFIX + name}
+# ---- schema/ ----------------------------------------------------------------------------------------------------------
+
+def files():
+    """Name of the file without its ending -> its document; what others refer to comes first."""
+    names = sorted((p.name.removesuffix(".schema.json") for p in FOLDER.glob("*.schema.json")),
+                   key=lambda n: (n != COMMON, n == LOG, n))
+    return {n: json.loads((FOLDER / f"{n}.schema.json").read_text()) for n in names}
 
 
-def one_or_list(name, item, **limits):
-    return {"oneOf": [ref(name), {"type": "array", **limits, "items": ref(item)}]}
+def walk(node, change):
+    """A copy of node with each of its references changed."""
+    if isinstance(node, dict):
+        return {k: change(v) if k == "$ref" else walk(v, change) for k, v in node.items()}
+    return [walk(v, change) for v in node] if isinstance(node, list) else node
 
 
-FILES = {
-    "event": (ref("Event"), "A line of a tenant's log, of any type: GET /tenants/{t}/events, and `text` of table events."),
-    "settings": (ref("Configuration"), "The body of PUT /tenants/{t}; every field may be left out."),
-    "select": (ref("SelectRequest"), "The body of POST /select."),
-    "reward": (one_or_list("Reward", "Reward", minItems=1, maxItems=1000), "The body of POST /reward."),
-    "observe": (ref("Observation"), "The body of POST /observe, and a line of it as NDJSON."),
-    "activate": (ref("Activate"), "The body of POST /activate."),
-    "graph": (one_or_list("Graph", "Edge"), "The body of PUT /tenants/{t}/graph; as NDJSON, an Edge a line."),
-    "graph_patch": (ref("GraphPatch"), "The body of PATCH /tenants/{t}/graph."),
-    "arms": ({"oneOf": [{"type": "object", "additionalProperties": False, "required": ["arms"],
-                         "properties": {"arms": ref("ArmList")}}, ref("ArmList")]},
-             "The body of PUT /tenants/{t}/arms; as NDJSON, an Arm a line."),
-}
-
-
-def names_in(node, schemas, found):
-    """Names of the schemas that node refers to, directly or through others."""
-    for key, value in node.items() if isinstance(node, dict) else enumerate(node):
-        if key == "$ref":
-            name = value.removeprefix(PREFIX)
-            if name not in found:
-                found.add(name)
-                names_in(schemas[name], schemas, found)
-        elif isinstance(value, (dict, list)):
-            names_in(value, schemas, found)
+def schemas(prefix=PREFIX):
+    """Every schema by its name, file after file, with references that begin with prefix."""
+    documents, found = files(), {}
+    for file, document in documents.items():
+        def change(ref, file=file):
+            other, _, inside = ref.partition("#")
+            target = documents[other.removesuffix(".schema.json") if other else file]
+            return prefix + (inside.removeprefix("/$defs/") or target["title"])
+        parts = dict(document.get("$defs", {}))
+        if file != COMMON:
+            own = {k: v for k, v in document.items() if k not in ("$schema", "title", "$defs")}
+            parts = {document["title"]: own, **parts}
+        for name, part in parts.items():
+            assert name not in found, f"two schemas are called {name}"
+            found[name] = walk(part, change)
     return found
 
 
-def moved(node):
-    """node with its references pointing into $defs."""
+def bundle(name):
+    """The schema of a file, or a part of one, as a document that refers to nothing outside."""
+    documents = files()
+    title = documents[name]["title"] if name in documents else name
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$ref": f"#/$defs/{title}", "$defs": schemas("#/$defs/")}
+
+
+# ---- openapi.yaml -----------------------------------------------------------------------------------------------------
+
+def scalar(value):
+    """A scalar as YAML writes it in a flow: plain where it reads back as itself."""
+    if not isinstance(value, str):
+        return re.sub(r"^(\d+)e", r"\1.0e", json.dumps(value))  # YAML 1.1 takes 1e-12 for a string
+    is_plain = re.fullmatch(r"[\w$(][^\n,:#'\"\[\]{}]*", value) and yaml.safe_load(value) == value
+    return value if is_plain else "'" + value.replace("'", "''") + "'"
+
+
+def flow(node):
     if isinstance(node, dict):
-        return {k: v.replace(PREFIX, "#/$defs/") if k == "$ref" else moved(v) for k, v in node.items()}
-    return [moved(v) for v in node] if isinstance(node, list) else node
+        return "{" + ", ".join(f"{scalar(k)}: {flow(v)}" for k, v in node.items()) + "}"
+    return "[" + ", ".join(map(flow, node)) + "]" if isinstance(node, list) else scalar(node)
 
 
-def pretty(node, indent=0):
-    """JSON in which whatever fits stands on one line."""
-    flat = json.dumps(node, ensure_ascii=False)
-    if len(flat) + indent <= WIDTH or not isinstance(node, (dict, list)) or not node:
-        return flat
-    pad = " " * (indent + 2)
-    if isinstance(node, dict):
-        rows = [f"{pad}{json.dumps(k)}: {pretty(v, indent + 2)}" for k, v in node.items()]
-        return "{\n" + ",\n".join(rows) + "\n" + " " * indent + "}"
-    return "[\n" + ",\n".join(pad + pretty(v, indent + 2) for v in node) + "\n" + " " * indent + "]"
+def entry(head, node, indent):
+    """`head` (a key with its colon, or a dash) and node behind it, on a line where it fits."""
+    pad, line = " " * indent, f"{' ' * indent}{head} {flow(node)}"
+    if len(line) <= WIDTH or not node or isinstance(node, (bool, int, float)):
+        return [line]
+    if isinstance(node, str):
+        return [f"{pad}{head} >-", *textwrap.wrap(node, WIDTH, initial_indent=pad + "  ", subsequent_indent=pad + "  ",
+                                                  break_long_words=False, break_on_hyphens=False)]
+    if isinstance(node, list) and not any(isinstance(v, (dict, list)) for v in node):
+        return textwrap.wrap(f"{pad}{head} {flow(node)}", WIDTH, subsequent_indent=pad + "  ", break_on_hyphens=False)
+    items = [(f"{scalar(k)}:", v) for k, v in node.items()] if isinstance(node, dict) else [("-", v) for v in node]
+    lines = [line for key, value in items for line in entry(key, value, indent + 2)]
+    return [f"{pad}- {lines[0].lstrip()}", *lines[1:]] if head == "-" else [f"{pad}{head}", *lines]
 
 
-def document(name, schemas):
-    body, description = FILES[name]
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name, "description": description}
-    defs = {n: moved(schemas[n]) for n in sorted(names_in(body, schemas, set()))}
-    return pretty({**head, **moved(body), "$defs": defs}) + "\n"
+def contract():
+    """openapi.yaml with the schemas of schema/."""
+    text = (ROOT / "openapi.yaml").read_text()
+    head, mark, _ = text.partition(MARK)
+    assert mark, "openapi.yaml has no mark"
+    lines = [line for name, schema in schemas().items() for line in entry(f"{name}:", schema, 4)]
+    return head + MARK + "\n".join(lines) + "\n"
 
+
+# ---- server/rules.h and rules.c ---------------------------------------------------------------------------------------
+
+RULES_H = """\
+/* Names, limits and words of request bodies: the JSON Schemas of schema/ as tables. Written by tools/schemas.py: change
+ * the schemas, and run it. The decoders (json_*.c) read by these and have no limits of their own. */
+/* clang-format off */
+#ifndef LD_RULES_H
+#define LD_RULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A member of an object, or a value by itself (key NULL). The limits are those of a number, of the bytes of a string or
+ * of the items of an array; an end that is open does not belong to them. */
+struct ld_rule {
+    const char *key;
+    const char *const *choices; /* of an enumeration, NULL behind the last */
+    double lo, hi;              /* INFINITY: none */
+    bool is_required, is_lo_open, is_hi_open;
+};
+
+/* The members of an object, in the order of its schema. */
+struct ld_rules {
+    const struct ld_rule *rule;
+    size_t n;
+};
+"""
+RULES_C = """\
+/* See rules.h. Written by tools/schemas.py from the JSON Schemas of schema/. */
+/* clang-format off */
+#include "rules.h"
+
+#include <math.h>
+"""
+
+
+def snake(name):
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.removesuffix("Request")).lower()
+
+
+VALUES = ("Id", "DecisionId", "Edge", "Pair", "Weight", "Rewards")  # what is read where it is no member
+
+
+class Rules:
+    """The tables of all schemas that a body may be made of."""
+
+    def __init__(self):
+        self.all = schemas()
+        self.h, self.c = [], []
+
+    def resolve(self, node):
+        while "$ref" in node:
+            node = self.all[node["$ref"].removeprefix(PREFIX)]
+        return node
+
+    def reach(self, name, found):
+        if name not in found:
+            found[name] = True
+            walk(self.all[name], lambda ref: self.reach(ref.removeprefix(PREFIX), found))
+        return found
+
+    def alternative(self, schema, kind):
+        """The schema itself, or the one of its alternatives, that is of this kind."""
+        fits = [s for s in map(self.resolve, schema.get("oneOf", [schema])) if s.get("type") == kind]
+        return fits[0] if fits else None
+
+    def limits(self, schema):
+        """(lo, hi, lo is open, hi is open) of a value."""
+        kind = [s for s in map(self.resolve, schema.get("oneOf", [schema])) if "const" not in s][0]
+        if "x-maxBytes" in kind:
+            return kind["minLength"], kind["x-maxBytes"], False, False
+        if kind.get("type") == "array":
+            return kind.get("minItems", 0), kind.get("maxItems", "INFINITY"), False, False
+        if not {"number", "integer"} & set(kind["type"] if isinstance(kind.get("type"), list) else [kind.get("type")]):
+            return 0, 0, False, False  # its type says all
+        return (kind.get("exclusiveMinimum", kind.get("minimum", "-INFINITY")),
+                kind.get("exclusiveMaximum", kind.get("maximum", "INFINITY")), "exclusiveMinimum" in kind, "exclusiveMaximum" in kind)
+
+    def rule(self, key, schema, is_required=False):
+        schema = self.resolve(schema)
+        lo, hi, is_lo_open, is_hi_open = self.limits(schema)
+        words = schema.get("items", schema).get("enum") or [s["const"] for s in schema.get("oneOf", []) if "const" in s]
+        fields = [f'.key = "{key}"'] if key else []
+        if words:
+            fields.append(".choices = (const char *const[]){" + ", ".join(f'"{w}"' for w in words) + ", NULL}")
+        fields += [f".lo = {lo}, .hi = {hi}"] if (lo, hi) != (0, 0) else []
+        flags = (("is_required", is_required), ("is_lo_open", is_lo_open), ("is_hi_open", is_hi_open))
+        return ", ".join(fields + [f".{name} = true" for name, is_set in flags if is_set])
+
+    def table(self, name, thing):
+        members, upper = thing["properties"], snake(name).upper()
+        self.h += ["", *textwrap.wrap(f"enum {{ {', '.join(f'LD_{upper}_{key.upper()}' for key in members)} }};", WIDTH,
+                                      subsequent_indent="       "), f"extern const struct ld_rules ld_{snake(name)}_rules;"]
+        rows = [f"    {{{self.rule(key, value, key in thing.get('required', []))}}}," for key, value in members.items()]
+        self.c += ["", f"const struct ld_rules ld_{snake(name)}_rules = {{(const struct ld_rule[]){{", *rows, f"}}, {len(members)}}};"]
+
+    def value(self, name, schema):
+        self.h.append(f"extern const struct ld_rule ld_{snake(name)}_rule;")
+        self.c.append(f"const struct ld_rule ld_{snake(name)}_rule = {{{self.rule(None, schema)}}};")
+
+    def write(self):
+        documents, reached = files(), {}
+        for file, document in documents.items():
+            if file not in (COMMON, LOG):
+                self.reach(document["title"], reached)
+        self.h.append(f"#define LD_MAX_DEPTH {documents[COMMON]['x-maxDepth']}u")
+        for name in (n for n in self.all if n in reached):
+            schema = self.all[name]
+            if "x-maxLines" in schema:
+                self.h.append(f"#define LD_{snake(name).upper()}_MAX_LINES {schema['x-maxLines']}u")
+            thing = self.alternative(schema, "object")
+            if name in VALUES:
+                self.value(name, schema)
+            elif thing is not None and all(self.resolve(s) is not self.all[n] for n in reached if n != name for s in schema.get("oneOf", [])
+                     if self.resolve(s).get("type") == "object"):
+                self.table(name, thing)  # else its object has a name, and a table, of its own
+        return RULES_H + "\n" + "\n".join(self.h) + "\n\n#endif\n", RULES_C + "\n" + "\n".join(self.c) + "\n"
+
+
+# ---- all --------------------------------------------------------------------------------------------------------------
 
 def main():
-    schemas = yaml.safe_load((ROOT / "openapi.yaml").read_text())["components"]["schemas"]
+    is_check = "--check" in sys.argv[1:]
+    header, source = Rules().write()
     differing = []
-    for name in FILES:
-        path = ROOT / "schema" / f"{name}.schema.json"
-        text = document(name, schemas)
-        if not path.exists() or path.read_text() != text:
-            differing.append(path.name)
-            if "--check" not in sys.argv[1:]:
-                path.write_text(text)
-    print(", ".join(differing) or "all as openapi.yaml has them")
-    return 1 if differing and "--check" in sys.argv[1:] else 0
+    for path, text in (("openapi.yaml", contract()), ("server/rules.h", header), ("server/rules.c", source)):
+        file = ROOT / path
+        if not file.exists() or file.read_text() != text:
+            differing.append(path)
+            if not is_check:
+                file.write_text(text)
+    print(", ".join(differing) or "all as schema/ has it")
+    return 1 if differing and is_check else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,42 @@
+/* What requests cost, in tokens of the tenant's bucket (limit.h): the one place that says so.
+ *
+ * One token is about 0.1 ms of one core: what a small request takes on its way through HTTP, or a million
+ * multiply-adds, or the way of ten events into the log. With m points in the model (distinct points of an exact one,
+ * points of a dictionary) and d coordinates of context and arm together:
+ *
+ *     any request                                1
+ *     /select among C candidates                 1 + C (m^2 + m d) / 10^6
+ *     n rewards, or observations                 1 + n (1/10 + (3 m^2 + m d) / 10^6)
+ *     n edges, users or arms                     1 + n / 100
+ *     /model                                     1 + m^3 / 10^6
+ *     /events, of up to n lines                  1 + n / 100
+ *     /stats, GET of graph and arms              10
+ *     a fold or a copy of the log: /verify,      1 + t (1/100 + (3 m^2 + m d) / 10^6), t rewards learned so far
+ *     /rebuild, /compact, PUT of a configuration,
+ *     DELETE of a user; /snapshot, /export       (these two 1 + t / 100)
+ *
+ * Sizes are those of the writer's last turn. Nothing costs more than the burst: what would, asks for a full bucket. */
+#ifndef LD_PRICE_H
+#define LD_PRICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* How large a tenant is. */
+struct ld_size {
+    size_t points, active_arms;
+    uint64_t learned;
+    uint32_t dims;
+};
+
+double ld_price_decision(const struct ld_size *size, size_t n_candidates); /* 0: the whole catalogue */
+double ld_price_events(const struct ld_size *size, size_t n);
+double ld_price_items(size_t n);
+double ld_price_lines(uint64_t n);
+double ld_price_fold(const struct ld_size *size);
+
+struct ld_route;
+/* Of a route that takes no body; 0 where the handler asks, who knows what is in it. */
+double ld_price_route(const struct ld_size *size, const struct ld_route *route);
+
+#endif

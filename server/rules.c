@@ -1,0 +1,172 @@
+/* See rules.h. Written by tools/schemas.py from the JSON Schemas of schema/. */
+/* clang-format off */
+#include "rules.h"
+
+#include <math.h>
+
+const struct ld_rule ld_id_rule = {.lo = 1, .hi = 256};
+const struct ld_rule ld_decision_id_rule = {.lo = 1, .hi = 128};
+
+const struct ld_rules ld_candidate_rules = {(const struct ld_rule[]){
+    {.key = "id", .lo = 1, .hi = 256, .is_required = true},
+    {.key = "features", .lo = 0, .hi = 4096},
+}, 2};
+const struct ld_rule ld_edge_rule = {.lo = 2, .hi = 3};
+const struct ld_rule ld_pair_rule = {.lo = 2, .hi = 2};
+const struct ld_rule ld_weight_rule = {.lo = 0, .hi = INFINITY, .is_lo_open = true};
+
+const struct ld_rules ld_activate_rules = {(const struct ld_rule[]){
+    {.key = "decision", .lo = 1, .hi = 128, .is_required = true},
+}, 1};
+
+const struct ld_rules ld_arms_rules = {(const struct ld_rule[]){
+    {.key = "arms", .lo = 0, .hi = INFINITY, .is_required = true},
+}, 1};
+
+const struct ld_rules ld_arm_rules = {(const struct ld_rule[]){
+    {.key = "id", .lo = 1, .hi = 256, .is_required = true},
+    {.key = "features", .lo = 0, .hi = 4096},
+    {.key = "active"},
+}, 3};
+
+const struct ld_rules ld_arms_patch_rules = {(const struct ld_rule[]){
+    {.key = "arms", .lo = 0, .hi = INFINITY},
+    {.key = "remove", .lo = 0, .hi = INFINITY},
+}, 2};
+
+const struct ld_rules ld_compact_rules = {(const struct ld_rule[]){
+    {.key = "keep_events", .lo = 0, .hi = 9007199254740991, .is_required = true},
+}, 1};
+
+const struct ld_rules ld_graph_rules = {(const struct ld_rule[]){
+    {.key = "users", .lo = 0, .hi = INFINITY},
+    {.key = "edges", .lo = 0, .hi = INFINITY, .is_required = true},
+}, 2};
+
+const struct ld_rules ld_graph_patch_rules = {(const struct ld_rule[]){
+    {.key = "users", .lo = 0, .hi = INFINITY},
+    {.key = "add", .lo = 0, .hi = INFINITY},
+    {.key = "remove", .lo = 0, .hi = INFINITY},
+}, 3};
+
+const struct ld_rules ld_server_key_rules = {(const struct ld_rule[]){
+    {.key = "roles", .choices = (const char *const[]){"admin", "metrics", NULL}, .lo = 1, .hi = 2},
+    {.key = "label", .lo = 1, .hi = 64},
+    {.key = "expires_in_s", .lo = 1, .hi = 3153600000},
+}, 3};
+
+const struct ld_rules ld_observation_rules = {(const struct ld_rule[]){
+    {.key = "user", .lo = 1, .hi = 256, .is_required = true},
+    {.key = "context", .lo = 0, .hi = 4096},
+    {.key = "arm", .lo = 1, .hi = 256, .is_required = true},
+    {.key = "reward", .lo = -INFINITY, .hi = INFINITY, .is_required = true},
+    {.key = "propensity", .lo = 0, .hi = 1, .is_lo_open = true},
+}, 5};
+
+const struct ld_rules ld_reward_rules = {(const struct ld_rule[]){
+    {.key = "decision", .lo = 1, .hi = 128, .is_required = true},
+    {.key = "reward", .lo = -INFINITY, .hi = INFINITY, .is_required = true},
+    {.key = "arm", .lo = 1, .hi = 256},
+}, 3};
+const struct ld_rule ld_rewards_rule = {.lo = 1, .hi = 1000};
+
+const struct ld_rules ld_select_rules = {(const struct ld_rule[]){
+    {.key = "user", .lo = 1, .hi = 256, .is_required = true},
+    {.key = "context", .lo = 0, .hi = 4096},
+    {.key = "candidates", .lo = 1, .hi = 1024},
+    {.key = "exclude", .lo = 0, .hi = 1024},
+    {.key = "top", .lo = 1, .hi = 16},
+    {.key = "explain"},
+    {.key = "dry_run"},
+    {.key = "decision", .lo = 1, .hi = 128},
+    {.key = "defer"},
+}, 9};
+
+const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
+    {.key = "algorithm", .choices = (const char *const[]){"laplaced", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
+    {.key = "context_dim", .lo = 0, .hi = 4096},
+    {.key = "arm_dim", .lo = 0, .hi = 4096},
+    {.key = "user_kernel"},
+    {.key = "context_kernel"},
+    {.key = "arm_kernel"},
+    {.key = "representation"},
+    {.key = "confidence"},
+    {.key = "rule"},
+    {.key = "forgetting"},
+    {.key = "pending", .choices = (const char *const[]){"ignore", "hallucinate", NULL}},
+    {.key = "reward_window_s", .lo = 0.001, .hi = 316224000},
+    {.key = "retention"},
+    {.key = "default_reward", .lo = -INFINITY, .hi = INFINITY},
+    {.key = "aggregation", .choices = (const char *const[]){"first", "sum", "last", NULL}},
+    {.key = "durability", .choices = (const char *const[]){"commit", "relaxed", NULL}},
+    {.key = "seed", .lo = 0, .hi = 9007199254740991},
+}, 17};
+
+const struct ld_rules ld_user_kernel_rules = {(const struct ld_rule[]){
+    {.key = "type", .choices = (const char *const[]){"laplacian", "identity", "ones", "heat", "spectral_rbf", "mmd", NULL}},
+    {.key = "rho", .lo = 1e-12, .hi = 1000000000000},
+    {.key = "population", .lo = 0, .hi = 1000000000000},
+    {.key = "power", .lo = 1e-12, .hi = 4},
+    {.key = "tau", .lo = 1e-12, .hi = 1000000000000},
+    {.key = "k", .lo = 1, .hi = 2048},
+    {.key = "lengthscale", .choices = (const char *const[]){"median", NULL}, .lo = 1e-12, .hi = 1000000000000},
+    {.key = "bandwidth", .choices = (const char *const[]){"median", NULL}, .lo = 1e-12, .hi = 1000000000000},
+    {.key = "features", .lo = 1, .hi = 4096},
+    {.key = "refresh", .lo = 1, .hi = 1000000},
+    {.key = "min_observations", .lo = 1, .hi = 1000000},
+    {.key = "normalize"},
+}, 12};
+
+const struct ld_rules ld_vector_kernel_rules = {(const struct ld_rule[]){
+    {.key = "type", .choices = (const char *const[]){"rbf", "matern12", "matern32", "matern52", "linear", "polynomial", "delta", "ones", NULL}},
+    {.key = "lengthscale", .choices = (const char *const[]){"median", NULL}, .lo = 1e-12, .hi = 1000000000000},
+    {.key = "degree", .lo = 1, .hi = 8},
+    {.key = "offset", .lo = 0, .hi = 1000000000000},
+}, 4};
+
+const struct ld_rules ld_representation_rules = {(const struct ld_rule[]){
+    {.key = "type", .choices = (const char *const[]){"exact", "kors", "threshold", "bkb", "bbkb", NULL}},
+    {.key = "lambda", .lo = 1e-12, .hi = 1000000000000},
+    {.key = "mu", .lo = 1e-12, .hi = 1000000000000},
+    {.key = "gamma", .lo = 1e-12, .hi = 1000000000000},
+    {.key = "epsilon", .lo = 0, .hi = 1, .is_lo_open = true, .is_hi_open = true},
+    {.key = "threshold", .lo = 0, .hi = 1, .is_lo_open = true, .is_hi_open = true},
+    {.key = "q", .lo = 1e-12, .hi = 1000000000000},
+    {.key = "batch_ratio", .lo = 1, .hi = 1000000000000},
+    {.key = "max_dictionary", .lo = 1, .hi = 4096},
+    {.key = "exact_limit", .lo = 1, .hi = 16384},
+}, 10};
+
+const struct ld_rules ld_confidence_rules = {(const struct ld_rule[]){
+    {.key = "type", .choices = (const char *const[]){"fixed", "lk", "ek", "ay", "igp", "amm", "dmm", "cmm", "bkb", "ek_plus", NULL}},
+    {.key = "beta", .lo = 0, .hi = 1000000000000},
+    {.key = "norm_bound", .choices = (const char *const[]){"auto", NULL}, .lo = 1e-12, .hi = 1000000000000},
+    {.key = "noise", .lo = 1e-12, .hi = 1000000000000},
+    {.key = "delta", .lo = 0, .hi = 1, .is_lo_open = true, .is_hi_open = true},
+    {.key = "form", .choices = (const char *const[]){"cross", "split", "simple", NULL}},
+    {.key = "mixture"},
+    {.key = "score", .choices = (const char *const[]){"upper", "fixed", NULL}},
+}, 8};
+
+const struct ld_rules ld_rule_rules = {(const struct ld_rule[]){
+    {.key = "type", .choices = (const char *const[]){"ucb", "thompson", "uniform", "sup_kernel", NULL}},
+    {.key = "epsilon", .lo = 0, .hi = 1},
+    {.key = "scale", .lo = 1e-12, .hi = 1000000000000},
+}, 3};
+
+const struct ld_rules ld_forgetting_rules = {(const struct ld_rule[]){
+    {.key = "type", .choices = (const char *const[]){"none", "discount", "half_life", NULL}},
+    {.key = "discount", .lo = 0, .hi = 1, .is_lo_open = true, .is_hi_open = true},
+    {.key = "half_life_s", .lo = 0.001, .hi = 1000000000},
+}, 3};
+
+const struct ld_rules ld_retention_rules = {(const struct ld_rule[]){
+    {.key = "events", .lo = 1, .hi = 9007199254740991},
+    {.key = "age_s", .lo = 0.001, .hi = 3162240000},
+}, 2};
+
+const struct ld_rules ld_tenant_key_rules = {(const struct ld_rule[]){
+    {.key = "roles", .choices = (const char *const[]){"decide", "read", "manage", NULL}, .lo = 1, .hi = 3, .is_required = true},
+    {.key = "label", .lo = 1, .hi = 64},
+    {.key = "expires_in_s", .lo = 1, .hi = 3153600000},
+}, 3};

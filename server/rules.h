@@ -1,0 +1,109 @@
+/* Names, limits and words of request bodies: the JSON Schemas of schema/ as tables. Written by tools/schemas.py: change
+ * the schemas, and run it. The decoders (json_*.c) read by these and have no limits of their own. */
+/* clang-format off */
+#ifndef LD_RULES_H
+#define LD_RULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A member of an object, or a value by itself (key NULL). The limits are those of a number, of the bytes of a string or
+ * of the items of an array; an end that is open does not belong to them. */
+struct ld_rule {
+    const char *key;
+    const char *const *choices; /* of an enumeration, NULL behind the last */
+    double lo, hi;              /* INFINITY: none */
+    bool is_required, is_lo_open, is_hi_open;
+};
+
+/* The members of an object, in the order of its schema. */
+struct ld_rules {
+    const struct ld_rule *rule;
+    size_t n;
+};
+
+#define LD_MAX_DEPTH 16u
+extern const struct ld_rule ld_id_rule;
+extern const struct ld_rule ld_decision_id_rule;
+
+enum { LD_CANDIDATE_ID, LD_CANDIDATE_FEATURES };
+extern const struct ld_rules ld_candidate_rules;
+extern const struct ld_rule ld_edge_rule;
+extern const struct ld_rule ld_pair_rule;
+extern const struct ld_rule ld_weight_rule;
+
+enum { LD_ACTIVATE_DECISION };
+extern const struct ld_rules ld_activate_rules;
+
+enum { LD_ARMS_ARMS };
+extern const struct ld_rules ld_arms_rules;
+
+enum { LD_ARM_ID, LD_ARM_FEATURES, LD_ARM_ACTIVE };
+extern const struct ld_rules ld_arm_rules;
+
+enum { LD_ARMS_PATCH_ARMS, LD_ARMS_PATCH_REMOVE };
+extern const struct ld_rules ld_arms_patch_rules;
+
+enum { LD_COMPACT_KEEP_EVENTS };
+extern const struct ld_rules ld_compact_rules;
+
+enum { LD_GRAPH_USERS, LD_GRAPH_EDGES };
+extern const struct ld_rules ld_graph_rules;
+
+enum { LD_GRAPH_PATCH_USERS, LD_GRAPH_PATCH_ADD, LD_GRAPH_PATCH_REMOVE };
+extern const struct ld_rules ld_graph_patch_rules;
+
+enum { LD_SERVER_KEY_ROLES, LD_SERVER_KEY_LABEL, LD_SERVER_KEY_EXPIRES_IN_S };
+extern const struct ld_rules ld_server_key_rules;
+#define LD_OBSERVATION_MAX_LINES 10000u
+
+enum { LD_OBSERVATION_USER, LD_OBSERVATION_CONTEXT, LD_OBSERVATION_ARM, LD_OBSERVATION_REWARD,
+       LD_OBSERVATION_PROPENSITY };
+extern const struct ld_rules ld_observation_rules;
+
+enum { LD_REWARD_DECISION, LD_REWARD_REWARD, LD_REWARD_ARM };
+extern const struct ld_rules ld_reward_rules;
+extern const struct ld_rule ld_rewards_rule;
+
+enum { LD_SELECT_USER, LD_SELECT_CONTEXT, LD_SELECT_CANDIDATES, LD_SELECT_EXCLUDE, LD_SELECT_TOP, LD_SELECT_EXPLAIN,
+       LD_SELECT_DRY_RUN, LD_SELECT_DECISION, LD_SELECT_DEFER };
+extern const struct ld_rules ld_select_rules;
+
+enum { LD_CONFIGURATION_ALGORITHM, LD_CONFIGURATION_CONTEXT_DIM, LD_CONFIGURATION_ARM_DIM,
+       LD_CONFIGURATION_USER_KERNEL, LD_CONFIGURATION_CONTEXT_KERNEL, LD_CONFIGURATION_ARM_KERNEL,
+       LD_CONFIGURATION_REPRESENTATION, LD_CONFIGURATION_CONFIDENCE, LD_CONFIGURATION_RULE,
+       LD_CONFIGURATION_FORGETTING, LD_CONFIGURATION_PENDING, LD_CONFIGURATION_REWARD_WINDOW_S,
+       LD_CONFIGURATION_RETENTION, LD_CONFIGURATION_DEFAULT_REWARD, LD_CONFIGURATION_AGGREGATION,
+       LD_CONFIGURATION_DURABILITY, LD_CONFIGURATION_SEED };
+extern const struct ld_rules ld_configuration_rules;
+
+enum { LD_USER_KERNEL_TYPE, LD_USER_KERNEL_RHO, LD_USER_KERNEL_POPULATION, LD_USER_KERNEL_POWER, LD_USER_KERNEL_TAU,
+       LD_USER_KERNEL_K, LD_USER_KERNEL_LENGTHSCALE, LD_USER_KERNEL_BANDWIDTH, LD_USER_KERNEL_FEATURES,
+       LD_USER_KERNEL_REFRESH, LD_USER_KERNEL_MIN_OBSERVATIONS, LD_USER_KERNEL_NORMALIZE };
+extern const struct ld_rules ld_user_kernel_rules;
+
+enum { LD_VECTOR_KERNEL_TYPE, LD_VECTOR_KERNEL_LENGTHSCALE, LD_VECTOR_KERNEL_DEGREE, LD_VECTOR_KERNEL_OFFSET };
+extern const struct ld_rules ld_vector_kernel_rules;
+
+enum { LD_REPRESENTATION_TYPE, LD_REPRESENTATION_LAMBDA, LD_REPRESENTATION_MU, LD_REPRESENTATION_GAMMA,
+       LD_REPRESENTATION_EPSILON, LD_REPRESENTATION_THRESHOLD, LD_REPRESENTATION_Q, LD_REPRESENTATION_BATCH_RATIO,
+       LD_REPRESENTATION_MAX_DICTIONARY, LD_REPRESENTATION_EXACT_LIMIT };
+extern const struct ld_rules ld_representation_rules;
+
+enum { LD_CONFIDENCE_TYPE, LD_CONFIDENCE_BETA, LD_CONFIDENCE_NORM_BOUND, LD_CONFIDENCE_NOISE, LD_CONFIDENCE_DELTA,
+       LD_CONFIDENCE_FORM, LD_CONFIDENCE_MIXTURE, LD_CONFIDENCE_SCORE };
+extern const struct ld_rules ld_confidence_rules;
+
+enum { LD_RULE_TYPE, LD_RULE_EPSILON, LD_RULE_SCALE };
+extern const struct ld_rules ld_rule_rules;
+
+enum { LD_FORGETTING_TYPE, LD_FORGETTING_DISCOUNT, LD_FORGETTING_HALF_LIFE_S };
+extern const struct ld_rules ld_forgetting_rules;
+
+enum { LD_RETENTION_EVENTS, LD_RETENTION_AGE_S };
+extern const struct ld_rules ld_retention_rules;
+
+enum { LD_TENANT_KEY_ROLES, LD_TENANT_KEY_LABEL, LD_TENANT_KEY_EXPIRES_IN_S };
+extern const struct ld_rules ld_tenant_key_rules;
+
+#endif

@@ -1,0 +1,145 @@
+"""A tenant's rate: work is counted before it is done; over it 429 says which limit and when to come again, and nothing has
+changed. Another tenant does not notice."""
+import re
+import time
+
+import pytest
+
+from contract import CONTRACT, NDJSON
+from harness import Client
+from q00_roles import BY_HEADER, template_of
+
+ALL = sorted(name for name, (_, _, op) in CONTRACT.operations.items() if "429" in op["responses"])
+BODIES = {"select": {"user": "u", "candidates": ["a"]}, "reward": {"decision": "none", "reward": 1},
+          "activate": {"decision": "none"}, "observe": {"user": "u", "arm": "a", "reward": 1},
+          "putTenant": {"algorithm": "ucb"}, "putGraph": {"edges": [["u", "v"]]}, "patchGraph": {"add": [["u", "w"]]},
+          "putArms": {"arms": ["a"]}, "patchArms": {"arms": ["b"]}, "compact": {"keep_events": 1000000}}
+
+
+def metric(client, name):
+    text = client.call("GET", "/metrics").text
+    return float(re.search(rf"^laplaced_{re.escape(name)} (\S+)$", text, re.M).group(1))
+
+
+def send(client, name, tenant, **more):
+    path = re.sub(r"\{user\}", "nobody", template_of(name).replace("{tenant}", tenant))
+    return client.call(CONTRACT.operations[name][0].upper(), path, BODIES.get(name), tenant=tenant, **more)
+
+
+def over(client, name, tenant, most=200):
+    """Asks until it is told to wait; how often it was not."""
+    for i in range(most):
+        answer = send(client, name, tenant, expect=(200, 201, 404, 409, 410, 429))
+        if answer.status == 429:
+            return answer, i
+    raise AssertionError(f"{name} is never limited")
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory):
+    """A token a second, and three in hand."""
+    from harness import Server
+    server = Server(tmp_path_factory.mktemp("rates"), "--tenant-rate", "1", "--tenant-burst", "3").start()
+    yield server
+    try:
+        assert server.terminate() == 0
+    finally:
+        server.close()
+
+
+def test_the_work_of_a_tenant_is_all_that_is_limited():
+    charged = {n for n, (_, _, op) in CONTRACT.operations.items() if op.get("x-role") in ("decide", "read", "manage")}
+    free = {"listTenants", "makeTenantKey", "listTenantKeys", "revokeTenantKey"}
+    assert set(ALL) == charged - free
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_operation_of_a_tenant_has_a_limit(slow, name):
+    client = Client(slow)
+    tenant = "t-" + name
+    client.put_tenant(tenant, algorithm="ucb")
+    answer, n = over(client, name, tenant)
+    assert n <= 5 + 60  # three in hand, and what came meanwhile
+    assert answer.json["limit"] == "rate" and answer.json["max"] == 1 and "rate of 1 tokens" in answer.json["detail"]
+    assert 1 <= int(answer.headers["Retry-After"]) <= 3
+
+
+def test_who_comes_again_when_told_is_served(slow):
+    client = Client(slow, tenant="patient")
+    client.put_tenant("patient", algorithm="ucb")
+    for _ in range(3):
+        answer, _ = over(client, "observe", "patient")
+        time.sleep(int(answer.headers["Retry-After"]))
+        assert client.observe("u", "a", 1.0) == {"observed": 1}
+
+
+def test_what_costs_more_than_can_be_saved_up_passes_when_the_bucket_is_full(slow):
+    client = Client(slow, tenant="large")
+    client.put_tenant("large", algorithm="ucb")
+    lines = [{"user": "u", "arm": "a", "reward": 1}] * 1000  # 101 tokens
+    for _ in range(100):
+        answer = client.call("POST", "/observe", lines, kind=NDJSON, expect=(200, 429))
+        if answer.status == 200:
+            break
+        time.sleep(int(answer.headers["Retry-After"]))
+    assert answer.json == {"observed": 1000}
+    assert client.call("POST", "/observe", lines, kind=NDJSON, expect=429).json["limit"] == "rate"
+
+
+def test_one_tenant_over_its_rate_costs_another_nothing(boot):
+    """Counted: of the one nearly all requests are refused and leave no trace, of the other, which keeps within its rate,
+    none is."""
+    server = boot("--tenant-rate", "20", "--tenant-burst", "1000")
+    greedy, modest = Client(server, tenant="greedy"), Client(server, tenant="modest")
+    for client in (greedy, modest):
+        client.put_tenant(client.tenant, algorithm="laplaced")
+    refused = served = 0
+    for i in range(400):
+        if i % 4 == 0:
+            d = modest.select(f"u{i}", candidates=["a", "b"])["decision"]
+            assert modest.reward(d, 1.0) == {"applied": True}
+        many = [{"user": f"u{i}", "arm": "a", "reward": 0.5}] * 100
+        if greedy.call("POST", "/observe", many, kind=NDJSON, expect=(200, 429)).status == 200:
+            served += 1
+        else:
+            refused += 1
+    assert refused > 100 and served >= 40
+    assert metric(modest, 'requests_limited_total{reason="rate"}') == refused
+    assert metric(modest, 'rewards_total{tenant="modest"}') == 100
+    assert metric(modest, 'observations_total{tenant="greedy"}') == 100 * served
+
+
+def test_refused_requests_leave_the_model_and_the_log_as_they_were(boot):
+    """Half of the bucket is left, so that reading is served, and what needs a full one is not."""
+    server = boot("--tenant-rate", "1", "--tenant-burst", "100")
+    client = Client(server, tenant="t")
+    client.put_tenant("t", algorithm="ucb")
+    client.put_arms("t", ["a", "b"])
+    decisions = [client.select("u", candidates=["a"])["decision"] for _ in range(3)]
+    lines = [{"user": "u", "arm": "a", "reward": 1}] * 400
+    client.call("POST", "/observe", lines, kind=NDJSON)
+    before = (client.model("t"), client.events("t", limit=500))
+    refused = [("POST", "/observe", 3 * lines, NDJSON), ("PUT", "/tenants/t/arms", [f"x{i}" for i in range(20000)], None),
+               ("PATCH", "/tenants/t/arms", {"remove": ["a"] * 20000}, None),
+               ("PUT", "/tenants/t/graph", {"edges": [[f"u{i}", "v"] for i in range(20000)]}, None),
+               ("PATCH", "/tenants/t/graph", {"add": [[f"u{i}", "v"] for i in range(20000)]}, None),
+               ("POST", "/reward", [{"decision": d, "reward": 1} for d in decisions] * 333, None)]
+    for method, path, body, kind in refused:
+        answer = client.call(method, path, body, kind=kind, expect=429)
+        assert answer.json["limit"] == "rate" and answer.json["max"] == 1
+    assert (client.model("t"), client.events("t", limit=500)) == before
+    server.restart()
+    assert client.model("t") == before[0]
+
+
+def test_a_rate_is_not_got_around_by_being_closed(boot):
+    """What a tenant has used up is remembered while it is not in memory."""
+    client = Client(boot("--memory-cap", "1", "--tenant-rate", "1", "--tenant-burst", "100"))
+    client.put_tenant("t", algorithm="ucb")
+    lines = [{"user": "u", "arm": "a", "reward": 1}] * 1000
+    client.call("POST", "/observe", lines, kind=NDJSON, tenant="t")
+    end = time.monotonic() + 20
+    while not any(t["name"] == "t" and t["state"] == "closed" for t in client.call("GET", "/tenants").json["tenants"]):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert client.call("POST", "/observe", lines, kind=NDJSON, tenant="t", expect=429).json["limit"] == "rate"
