@@ -14,6 +14,7 @@
 #include "access.h"
 #include "charge.h"
 #include "embed.h"
+#include "log.h"
 #include "price.h"
 #include "text.h"
 
@@ -192,12 +193,14 @@ void api_readyz(struct ld_app *app, struct ld_request *r, const char *tenant)
 }
 
 /* GET /metrics. On the work pool, since it waits for each tenant's read lock in turn. The gauge of requests in flight
- * is kept by the HTTP server and copied at each scrape; this very request is one of them. */
+ * and the log's counters are kept elsewhere and copied at each scrape; this very request is one of them. */
 void api_metrics(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     size_t n = 0;
     (void)tenant;
     ld_gauge_set(&app->metrics.in_flight, ld_http_in_flight(app->http));
+    ld_gauge_set(&app->metrics.log_limited, ld_log_n_limited());
+    ld_gauge_set(&app->metrics.log_lost, ld_log_n_lost());
     char *text = ld_metrics_text(&app->metrics, app->tenants, (size_t)app->options.metrics_tenants, &n);
     if (text != NULL)
         ld_reply(r, 200, "text/plain; version=0.0.4; charset=utf-8", text, n);

@@ -55,6 +55,7 @@ static void tick(void *arg, int64_t now_ms)
         return;
     ld_tenants_each(app->tenants, tick_tenant, &now_ms);
     ld_tenants_tick(app->tenants);
+    ld_log_tick();
     if (app->http != NULL)
         ld_http_drop_vanished(app->http);
     if (ld_keys_flush_is_due(app->keys, now_ms))
@@ -135,7 +136,8 @@ static void make_world(struct ld_app *app)
 static int start_http(struct ld_app *app, char *why)
 {
     struct ld_endpoint e;
-    const struct ld_http_hooks hooks = {.admit = ld_app_admit, .handle = ld_app_handle, .arg = app};
+    const struct ld_http_hooks hooks = {
+        .admit = ld_app_admit, .handle = ld_app_handle, .completed = ld_app_completed, .arg = app};
     ld_endpoint_parse(app->options.listen, &e); /* checked with the options */
     const struct ld_http_options o = {.host = e.host,
                                       .port = e.port,

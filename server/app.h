@@ -39,5 +39,6 @@ int ld_app_run(const struct ld_options *options);
 /* What the HTTP server calls (dispatch.c); arg is the app. The route is found in admit and kept in the request. */
 size_t ld_app_admit(void *arg, struct ld_request *r);
 void ld_app_handle(void *arg, struct ld_request *r);
+void ld_app_completed(void *arg, const struct ld_request *r, const struct ld_outcome *o); /* request_log.c */
 
 #endif

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "http.h"
+#include "trace.h"
 
 enum request_state { REQUEST_RUNNING, REQUEST_SUSPENDED, REQUEST_REPLIED };
 
@@ -51,6 +52,8 @@ struct ld_request {
     struct ld_caller caller;
     void *context;
     int64_t started_us;
+    struct ld_trace trace;
+    uint64_t n_answer; /* bytes of the response's body */
     struct MHD_Response *response;
     char *body; /* NULL until the first byte */
     size_t n_body, cap, limit, n_received;

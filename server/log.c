@@ -113,8 +113,8 @@ static size_t put_character(struct line *l, const unsigned char *s)
     return n > 0 ? n : 1;
 }
 
-/* Up to `most` bytes of the line; cut between characters. Lines are far from full before it (members are few and short);
- * were one full all the same, the text would end early, and its quotes with it. */
+/* Up to `most` bytes of the line; cut between characters. Lines are far from full before it (members are few and
+ * short); were one full all the same, the text would end early, and its quotes with it. */
 static void put_quoted(struct line *l, const char *s, size_t most)
 {
     const size_t room = sizeof l->text - 8, end = l->n + most < room ? l->n + most : room;
@@ -167,41 +167,33 @@ static void begin(struct line *l, enum ld_log_level level, const char *msg)
     put_quoted(l, msg, MESSAGE_BYTES);
 }
 
-/* lock held. */
-static void end(struct line *l)
+/* Whether it is out. lock held. */
+static bool end(struct line *l)
 {
-    l->text[l->n] = '\0';
-    memcpy(l->text + l->n, is_json ? "}\n" : "\n", 3);
-    l->n += is_json ? 2 : 1;
-    if (ld_log_out_write(l->text, l->n))
-        return;
-    n_lost_untold++;
-    atomic_fetch_add_explicit(&n_lost, 1, memory_order_relaxed);
+    if (is_json)
+        l->text[l->n++] = '}';
+    l->text[l->n++] = '\n';
+    return ld_log_out_write(l->text, l->n);
 }
 
 /* --- what is missing ------------------------------------------------------------------------------------ */
 
 /* A line about lines, of `like` when it is not NULL. lock held. */
-static void tell_missing(const char *why, const char *like, uint64_t n)
+static bool tell_missing(const char *why, const char *like, uint64_t n)
 {
     struct line l;
     begin(&l, LD_LOG_WARN, why);
     put_number(&l, "lines", (double)n);
     if (like != NULL)
         put_text(&l, "like", like);
-    end(&l);
+    return end(&l);
 }
 
-/* Told when there is room again: a try that fails adds itself to the count. lock held. */
+/* Told when there is room again. lock held. */
 static void tell_lost(void)
 {
-    const uint64_t n = n_lost_untold;
-    if (n == 0)
-        return;
-    n_lost_untold = 0;
-    tell_missing("lines of this log are lost: nobody took them", NULL, n);
-    if (n_lost_untold > 0)
-        n_lost_untold += n;
+    if (n_lost_untold > 0 && tell_missing("lines of this log are lost: nobody took them", NULL, n_lost_untold))
+        n_lost_untold = 0;
 }
 
 /* Ends a window that is over. lock held. */
@@ -210,8 +202,8 @@ static void renew(struct kind *k, int64_t now_us)
     if (now_us - k->since_us < WINDOW_US)
         return;
     if (k->n_left_out > 0)
-        tell_missing("lines of one kind are left out: too many in a second",
-                     k == &kinds[N_KINDS - 1] ? "various" : k->text, k->n_left_out);
+        (void)tell_missing("lines of one kind are left out: too many in a second",
+                           k == &kinds[N_KINDS - 1] ? "various" : k->text, k->n_left_out);
     k->since_us = now_us;
     k->n = k->n_left_out = 0;
 }
@@ -250,16 +242,40 @@ void ld_log_tick(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* --- privacy -------------------------------------------------------------------------------------------- */
+
+/* Messages of the core and of the decoders put ids of users, arms and decisions in single quotes ("decision 'x' exists
+ * already"), for whoever sent them; here they are blanked. An id may hold quotes and blanks itself: all is blanked from
+ * the first quote behind a blank to the last before what ends a word, or to the end of a text that was cut.
+ * Apostrophes stand between letters. */
+static void blank_ids(char *text)
+{
+    char *from = text, *to = NULL;
+    while ((from = strchr(from, '\'')) != NULL && from > text && from[-1] != ' ' && from[-1] != '(')
+        from++;
+    if (from == NULL)
+        return;
+    for (char *p = from + 1; *p != '\0'; p++)
+        if (*p == '\'' && (p[1] == '\0' || strchr(" .,:;)", p[1]) != NULL))
+            to = p;
+    if (to == NULL)
+        to = from + strlen(from);
+    if (to > from + 1) {
+        from[1] = '*';
+        memmove(from + 2, to, strlen(to) + 1);
+    }
+}
+
 /* --- lines ---------------------------------------------------------------------------------------------- */
 
 static void put_members(struct line *l, const struct ld_log_member *member, size_t n)
 {
     char trace[LD_TRACE_BYTES];
     for (size_t i = 0; i < n; i++)
-        if (member[i].text != NULL)
-            put_text(l, member[i].key, member[i].text);
-        else
+        if (member[i].text == NULL)
             put_number(l, member[i].key, member[i].number);
+        else if (member[i].text[0] != '\0')
+            put_text(l, member[i].key, member[i].text);
     if (ld_trace_current() == NULL)
         return;
     ld_trace_format(ld_trace_current(), trace);
@@ -278,7 +294,10 @@ static void emit(enum ld_log_level level, const char *msg, const struct ld_log_m
     begin(&l, level, msg);
     put_members(&l, member, n);
     tell_lost();
-    end(&l);
+    if (end(&l))
+        return;
+    n_lost_untold++;
+    atomic_fetch_add_explicit(&n_lost, 1, memory_order_relaxed);
 }
 
 void ld_log_members(enum ld_log_level level, const char *msg, bool is_all, const struct ld_log_member *member, size_t n)
@@ -303,6 +322,7 @@ void ld_log(enum ld_log_level level, const char *fmt, ...)
         va_start(args, fmt);
         vsnprintf(text, sizeof text, fmt, args);
         va_end(args);
+        blank_ids(text);
         emit(level, text, NULL, 0);
     }
     pthread_mutex_unlock(&lock);

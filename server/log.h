@@ -4,7 +4,8 @@
  *     {"ts":"2026-11-21T10:00:00.123Z","level":"info","msg":"...","trace":"4bf92f35..."}
  *
  * No line holds a key, a body, or the id of a user, an arm or a decision: whoever adds one keeps to that. Names of
- * tenants and ids of keys are there, for they say whose business it is.
+ * tenants and ids of keys are there, for they say whose business it is. What a message has in single quotes is blanked,
+ * since that is where the core puts ids.
  *
  * Control characters, quotes and backslashes of the text are escaped, so what a client sent can neither break a
  * line nor forge one. A message is cut at 1 KiB.
@@ -30,6 +31,7 @@ const char *ld_log_level_name(int level);
 int ld_log_level_from_name(const char *name);
 
 /* Before other threads are there: looks at what stderr is, and from then on waits for no reader of it. */
+enum ld_log_format { LD_LOG_TEXT, LD_LOG_JSON }; /* in the order of the words of --log-format */
 void ld_log_open(bool is_json);
 
 /* fmt, a constant, tells kinds of lines apart. */
@@ -37,10 +39,11 @@ void ld_log(enum ld_log_level level, const char *fmt, ...) __attribute__((format
 
 /* A line with members behind its message; never limited when is_all. */
 struct ld_log_member {
-    const char *key, *text; /* text NULL: the number */
+    const char *key, *text; /* text NULL: the number; "": the member is left out */
     double number;
 };
-void ld_log_members(enum ld_log_level level, const char *msg, bool is_all, const struct ld_log_member *member, size_t n);
+void ld_log_members(enum ld_log_level level, const char *msg, bool is_all, const struct ld_log_member *member,
+                    size_t n);
 
 /* Now and then: tells how many lines were left out by the limit, once the second is over. */
 void ld_log_tick(void);

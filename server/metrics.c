@@ -55,6 +55,8 @@ const struct ld_metric ld_metric_table[] = {
     {"tenant_opens_total", NULL, LD_COUNTER, 1, FIELD(opens), "Tenants opened at a use."},
     {"tenant_open_failures_total", NULL, LD_COUNTER, 1, FIELD(open_failures), "Openings that failed."},
     {"tenant_open_seconds", NULL, LD_HISTOGRAM, IN_US, FIELD(open_time), "From the file to a model that serves."},
+    {"log_lines_dropped_total", "reason=\"limited\"", LD_COUNTER, 1, FIELD(log_limited), "Lines missing from the server's log: too many of a kind in a second, or nobody took them from stderr."},
+    {"log_lines_dropped_total", "reason=\"stalled\"", LD_COUNTER, 1, FIELD(log_lost), NULL},
     {"tenant_evictions_total", NULL, LD_COUNTER, 1, FIELD(evictions), "Tenants closed to make room."},
 };
 /* clang-format on */

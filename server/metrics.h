@@ -59,7 +59,8 @@ struct ld_metrics {
     _Atomic uint64_t commits, committed_rows, commit_failures, snapshots, snapshot_failures;
     _Atomic uint64_t snapshots_refused; /* at a start */
     _Atomic uint64_t verifications, verifications_different;
-    _Atomic uint64_t refused_busy; /* a queue was full */
+    _Atomic uint64_t log_limited, log_lost; /* copied from log.c for a scrape */
+    _Atomic uint64_t refused_busy;          /* a queue was full */
     _Atomic uint64_t limited[LD_N_LIMITED];
     _Atomic uint64_t in_flight; /* requests accepted, not yet answered */
 };
@@ -100,9 +101,9 @@ struct ld_metric {
     const char *name;   /* without "laplaced_"; base units, counters with _total */
     const char *labels; /* pairs such as reason="full", NULL without */
     enum ld_metric_kind kind;
-    double unit; /* this many of what the field counts are one of what the metric is in */
-    size_t at;   /* the field in struct ld_metrics: uint64_t unless it is a histogram */
-    const char *help;
+    double unit;      /* this many of what the field counts are one of what the metric is in */
+    size_t at;        /* the field in struct ld_metrics: uint64_t unless it is a histogram */
+    const char *help; /* of the first row of a name */
 };
 extern const struct ld_metric ld_metric_table[];
 extern const size_t ld_n_metrics;

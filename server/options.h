@@ -24,7 +24,8 @@ struct ld_options {
     uint64_t max_body, max_observe_body, max_bulk_body, max_import_body;
     uint64_t timeout_s, max_connections;
     uint64_t max_queue, max_pending, snapshot_events, inline_work;
-    uint64_t log_level; /* enum ld_log_level */
+    uint64_t log_level;                                 /* enum ld_log_level */
+    uint64_t log_format, log_requests, slow_request_ms; /* words by their place: enum ld_log_requests */
     uint64_t metrics_tenants;
     uint64_t drain_timeout_s;
     uint64_t memory_cap, tenant_quota; /* 0: none */

@@ -17,6 +17,7 @@
 #include "price.h"
 #include "problem.h"
 #include "store.h"
+#include "trace.h"
 
 struct ld_tenant;
 struct ld_sched;
@@ -65,6 +66,7 @@ struct ld_op {
     int reply_status;
     void (*done)(struct ld_op *op); /* called once, from the writer's thread, which frees nothing: op is the callee's */
     void *arg;
+    struct ld_trace trace; /* of the request that it came with, for what is logged of it later */
     /* The writer's own: */
     struct ld_reward_result *results; /* REWARDS: one per reward, in doc */
     size_t n_done, n_safe;            /* items dealt with, and how many of those no failing commit can undo */

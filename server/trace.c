@@ -50,7 +50,8 @@ static bool parse_hex(const char *s, int n, uint64_t *out)
 static bool parse(const char *s, struct ld_trace *out)
 {
     uint64_t version, parent, flags;
-    if (strnlen(s, FORM_BYTES) < FORM_BYTES || s[TRACE_AT - 1] != '-' || s[SPAN_AT - 1] != '-' || s[FLAGS_AT - 1] != '-')
+    if (strnlen(s, FORM_BYTES) < FORM_BYTES || s[TRACE_AT - 1] != '-' || s[SPAN_AT - 1] != '-' ||
+        s[FLAGS_AT - 1] != '-')
         return false;
     if (!parse_hex(s + VERSION_AT, 2, &version) || !parse_hex(s + FLAGS_AT, 2, &flags) ||
         !parse_hex(s + SPAN_AT, 16, &parent) || !parse_hex(s + TRACE_AT, 16, &out->high) ||

@@ -87,6 +87,7 @@ class Contract:
             self.seen.add((name, status))
         self.check_headers(documented, response)
         self.check_body(documented, response, f"{method} {path} -> {status}")
+        self.check_id(response)
 
     def check_headers(self, documented, response):
         for header, spec in documented.get("headers", {}).items():
@@ -95,6 +96,13 @@ class Contract:
             if value is not None:
                 value = int(value) if spec["schema"]["type"] == "integer" else value
                 assert not self.errors(spec["schema"], value), (header, value)
+
+    def check_id(self, response):
+        """Every answer has its request's id, and problems quote it."""
+        request = response.headers.get("Laplaced-Request", "")
+        assert re.fullmatch("[0-9a-f]{32}", request), request
+        if response.headers.get("Content-Type") == PROBLEM and response.content:
+            assert response.json()["instance"] == f"urn:laplaced:request:{request}"
 
     def check_body(self, documented, response, what):
         content = documented.get("content")
