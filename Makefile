@@ -112,7 +112,7 @@ c-tests: core-tests server-tests tool-tests paper-tests fuzz-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
-.PHONY: setup run paper test test-unit test-property test-http test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-algorithms bench-stall bench-commit bench-checks docker install clean help
+.PHONY: setup run paper test test-unit test-property test-http contract test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-algorithms bench-stall bench-commit bench-checks docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	sh tools/setup.sh
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -133,6 +133,9 @@ test-property: core-tests ## property tests over every preset
 	sh tests/run.sh $(OUT) property
 test-http: all ## tests over HTTP against openapi.yaml and dense oracles
 	sh tests/run.sh $(OUT) http
+contract: all ## openapi.yaml under linters, and a client generated from it at a live server (tools from npm, pinned)
+	command -v npm >/dev/null || sh tools/setup.sh --contract
+	sh tests/contract/run.sh $(OUT)
 test-crash: all ## 200 kills under load: every acknowledged change stands once, the model equals a fresh fold
 	LAPLACED_BIN=$(abspath $(OUT))/laplaced sh tests/crash/run.sh 200
 asan: ## C tests and the HTTP tests under AddressSanitizer and UBSan

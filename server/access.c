@@ -18,7 +18,7 @@
 /* Keys that were made count as soon as there is one. */
 bool ld_access_wants_keys(struct ld_app *app)
 {
-    return ld_auth_has_file(app->auth) || ld_keys_exist(app->keys);
+    return ld_auth_has_had_file(app->auth) || ld_keys_exist(app->keys);
 }
 
 /* Both kinds of keys are tried always: which of them it was shows in no time. */

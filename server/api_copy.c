@@ -141,7 +141,7 @@ static void take_in(struct ld_app *app, const char *tenant, struct ld_restore *h
 {
     char snapshot[LD_PATH_MAX + 16];
     snprintf(snapshot, sizeof snapshot, "%s" LD_RESTORE_SNAPSHOT, how->path);
-    how->max_line = 2 * (size_t)app->options.max_bulk_body;
+    how->max_line = 2 * app->limits.bulk_body;
     how->is_over = is_stopping;
     how->arg = app;
     if (ld_restore(how, restored, p) == 0)

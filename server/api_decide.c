@@ -45,7 +45,11 @@ static int decide(struct ld_app *app, struct ld_tenant *t, struct ld_op *op, str
     if (id == NULL)
         return -1;
     op->is_named = select->decision != NULL;
-    return ld_tenant_select(t, select, id, op);
+    if (ld_tenant_select(t, select, id, op) == 0)
+        return 0;
+    if (op->problem.status == 400) /* the engine names one candidate that stands there twice: name them all */
+        ld_decode_select_faults(op->doc, context_dim, arm_dim, &op->problem);
+    return -1;
 }
 
 /* POST /select. 200 with the decision: the first answer when the caller's id is known (the writer looks), 400 with

@@ -201,7 +201,7 @@ void api_metrics(struct ld_app *app, struct ld_request *r, const char *tenant)
     ld_gauge_set(&app->metrics.in_flight, ld_http_in_flight(app->http));
     ld_gauge_set(&app->metrics.log_limited, ld_log_n_limited());
     ld_gauge_set(&app->metrics.log_lost, ld_log_n_lost());
-    char *text = ld_metrics_text(&app->metrics, app->tenants, (size_t)app->options.metrics_tenants, &n);
+    char *text = ld_metrics_text(&app->metrics, app->tenants, app->limits.metrics_tenants, &n);
     if (text != NULL)
         ld_reply(r, 200, "text/plain; version=0.0.4; charset=utf-8", text, n);
     else

@@ -22,6 +22,7 @@
 #include "access.h"
 #include "checked.h"
 #include "clock.h"
+#include "failpoint.h"
 #include "listen.h"
 #include "log.h"
 #include "version.h"
@@ -53,6 +54,7 @@ static void tick(void *arg, int64_t now_ms)
     struct ld_app *app = arg;
     if (app->tenants == NULL) /* the loop's last round, after a start that failed */
         return;
+    ld_failpoint("in_tick");
     ld_tenants_each(app->tenants, tick_tenant, &now_ms);
     ld_tenants_tick(app->tenants);
     ld_log_tick();
@@ -87,16 +89,10 @@ static void terminate(void *arg)
     ld_log(LD_LOG_INFO, "stopping: %zu requests in flight", ld_http_in_flight(app->http));
 }
 
-/* SIGHUP, on the loop. A broken file is no reason to lock everyone out: the old keys stay. Connections that are open
- * stay open; each of their next requests is judged by the new keys. */
+/* SIGHUP, on the loop. */
 static void reload(void *arg)
 {
-    struct ld_app *app = arg;
-    char why[LD_WHY_BYTES];
-    if (ld_auth_reload(app->auth, why) == 0)
-        ld_log(LD_LOG_INFO, "keys read again");
-    else
-        ld_log(LD_LOG_ERROR, "the old keys stay in force: %s", why);
+    ld_app_reload(arg);
 }
 
 /* Room for the connections and the tenants' files; a lower hard limit shows as refused connections later. A tenant
@@ -110,24 +106,18 @@ static void raise_file_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* What all tenants share, from the options. The folder's name is borrowed from app->options. The world is const to
- * the tenants; it must outlive the last of them, which is why it is part of the app. */
+/* What all tenants share, from the options; the rest of it is put in force with what may change. The folder's name is
+ * borrowed from app->options. The world must outlive the last tenant, which is why it is part of the app. */
 static void make_world(struct ld_app *app)
 {
-    const struct ld_options *o = &app->options;
-    app->world = (struct ld_world){.sched = app->sched,
-                                   .metrics = &app->metrics,
-                                   .data_dir = o->data,
-                                   .now_ms = ld_now_ms,
-                                   .max_queue = (size_t)o->max_queue,
-                                   .max_pending = (size_t)o->max_pending,
-                                   .snapshot_events = o->snapshot_events,
-                                   .inline_work = (double)o->inline_work,
-                                   .verify_on_start = o->is_verifying,
-                                   .open_on_start = o->is_opening_all,
-                                   .rate = {.rate = (double)o->tenant_rate, .burst = (double)o->tenant_burst},
-                                   .memory_cap = (size_t)o->memory_cap,
-                                   .tenant_quota = (size_t)o->tenant_quota};
+    struct ld_world *w = &app->world;
+    w->sched = app->sched;
+    w->metrics = &app->metrics;
+    w->data_dir = app->options.data;
+    w->now_ms = ld_now_ms;
+    w->verify_on_start = app->options.is_verifying;
+    w->open_on_start = app->options.is_opening_all;
+    ld_app_put_in_force(app);
 }
 
 /* The last step of the start: from here on clients are served. Prints the one line that scripts wait for, with the
@@ -200,7 +190,7 @@ static int start(struct ld_app *app, char *why)
 /* Parts are closed in the reverse order of their start: HTTP first, so that nobody asks any more; tenants before the
  * scheduler, whose wakes their last ops may use. After a drain HTTP is stopped already (NULL is fine); after a failed
  * start some parts were never made. */
-int ld_app_run(const struct ld_options *options)
+int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
 {
     struct ld_app *app = calloc(1, sizeof *app);
     char why[LD_WHY_BYTES] = "";
@@ -209,6 +199,9 @@ int ld_app_run(const struct ld_options *options)
         return 1;
     }
     app->options = *options;
+    app->argc = argc;
+    app->argv = argv;
+    ld_gauge_set(&app->metrics.configured_ms, (uint64_t)ld_now_ms());
     raise_file_limit();
     int rc = start(app, why);
     if (rc != 0)

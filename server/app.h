@@ -16,9 +16,21 @@
 #include "spool.h"
 #include "tenant.h"
 
+/* What requests are held to. */
+struct ld_limits {
+    atomic_size_t body, observe_body, bulk_body, import_body; /* bytes of bodies, by kind */
+    atomic_size_t metrics_tenants;
+    atomic_int log_requests; /* enum ld_log_requests */
+    _Atomic int64_t slow_us;
+};
+
 struct ld_app {
-    /* In the order of their start; the tenants borrow world, metrics and the folder's name from here. */
+    int argc; /* of the command line, which a reload reads again */
+    char *const *argv;
+    /* In the order of their start; the tenants borrow world, metrics and the folder's name from here. The options are
+     * the loop's; what other threads read of them stands in limits and world, as atomics (reload.c). */
     struct ld_options options;
+    struct ld_limits limits;
     struct ld_metrics metrics;
     struct ld_world world;
     struct ld_auth *auth;
@@ -34,7 +46,12 @@ struct ld_app {
 
 /* Starts, prints the listening line on stdout, serves until a signal ends it, stops. The exit status: 0, or 1 with
  * the reason on stderr. */
-int ld_app_run(const struct ld_options *options);
+int ld_app_run(const struct ld_options *options, int argc, char *const *argv);
+
+/* reload.c. SIGHUP, on the loop: reads the configuration and the key file again. */
+void ld_app_reload(struct ld_app *app);
+/* Puts app->options in force, those that may change while the server runs. */
+void ld_app_put_in_force(struct ld_app *app);
 
 /* What the HTTP server calls (dispatch.c); arg is the app. The route is found in admit and kept in the request. */
 size_t ld_app_admit(void *arg, struct ld_request *r);

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,23 +26,23 @@
 #define SHORT_KEY 16 /* bytes below which a key is complained about */
 
 /* Never changed once it is in force: a reload makes another. 16 KiB. */
-struct key_set {
+struct ld_key_file {
     size_t n;
     unsigned char key[MAX_KEYS][KEY_BYTES];
 };
 
-/* The path says whether keys are asked for and never changes; the lock guards the pointer alone, for as long as a
- * request compares. */
+/* The lock guards the pointer alone, for as long as a request compares. Whether there is a file is asked more often
+ * than for its keys. */
 struct ld_auth {
     pthread_rwlock_t lock;
-    struct key_set *keys; /* NULL: there is no file */
-    char path[];
+    struct ld_key_file *keys; /* NULL: there is no file */
+    atomic_bool has_file, has_had_file;
 };
 
 /* Adds the key on a line (cut at the line's end); -1 with why about the line. Blanks at the end go, since editors
  * leave them; one anywhere else is a fault, and so is a byte beyond ASCII: a header could not carry it. The warning
  * tells the key's number and length, never the key. */
-static int add_key(struct key_set *set, const char *line, char *why)
+static int add_key(struct ld_key_file *set, const char *line, char *why)
 {
     size_t n = strcspn(line, "\r\n");
     while (n > 0 && (line[n - 1] == ' ' || line[n - 1] == '\t'))
@@ -67,7 +68,7 @@ static int add_key(struct key_set *set, const char *line, char *why)
 /* All lines into the set; a file without a key is a fault, or a slip of an editor would let nobody in. Lines come in
  * pieces of 1,023 bytes. A key of that length is refused by its first piece; a comment of that length would have its
  * rest read as a line of its own, and should be broken by whoever writes it. */
-static int read_lines(struct key_set *set, FILE *f, const char *path, char *why)
+static int read_lines(struct ld_key_file *set, FILE *f, const char *path, char *why)
 {
     char line[1024], reason[128];
     for (int number = 1; fgets(line, sizeof line, f) != NULL; number++)
@@ -84,10 +85,10 @@ static int read_lines(struct key_set *set, FILE *f, const char *path, char *why)
 
 /* The file as a set of its own (free); NULL with why. Warns of a file that every user of the machine can read. A
  * reload opens it again, so the server's user must keep the right to read it. */
-static struct key_set *read_keys(const char *path, char *why)
+static struct ld_key_file *read_keys(const char *path, char *why)
 {
     struct stat st;
-    struct key_set *set = calloc(1, sizeof *set);
+    struct ld_key_file *set = calloc(1, sizeof *set);
     FILE *f = fopen(path, "r");
     int rc = -1;
     if (set == NULL || f == NULL)
@@ -105,22 +106,26 @@ static struct key_set *read_keys(const char *path, char *why)
     return set;
 }
 
-/* The path is copied: a reload may come long after. All or nothing: *out is set on success alone, and a faulty file
- * keeps the server from starting. */
+int ld_auth_read(const char *path, struct ld_key_file **out, char *why)
+{
+    *out = NULL;
+    return path[0] == '\0' || (*out = read_keys(path, why)) != NULL ? 0 : -1;
+}
+
+/* All or nothing: *out is set on success alone, and a faulty file keeps the server from starting. */
 int ld_auth_open(struct ld_auth **out, const char *path, char *why)
 {
-    size_t n = strlen(path) + 1;
-    struct ld_auth *a = calloc(1, sizeof *a + n);
+    struct ld_key_file *keys = NULL;
+    if (ld_auth_read(path, &keys, why) != 0)
+        return -1;
+    struct ld_auth *a = calloc(1, sizeof *a);
     if (a == NULL) {
         snprintf(why, 1024, "out of memory");
-        return -1;
-    }
-    memcpy(a->path, path, n);
-    if (path[0] != '\0' && (a->keys = read_keys(path, why)) == NULL) {
-        free(a);
+        free(keys);
         return -1;
     }
     pthread_rwlock_init(&a->lock, NULL);
+    ld_auth_put(a, keys);
     *out = a;
     return 0;
 }
@@ -135,23 +140,21 @@ void ld_auth_close(struct ld_auth *a)
     free(a);
 }
 
-/* Reads outside the lock; requests wait for a pointer to change, not for the disk. Requests that are being compared
- * finish with the old set, which is freed when the last of them has let go of the lock. Without a key file there is
- * nothing to read, and that is no failure. */
-int ld_auth_reload(struct ld_auth *a, char *why)
+/* Requests that are being compared finish with the old set, which is freed when the last of them has let go of the
+ * lock. That keys are asked for is known before the first of them is: in between nobody gets in. */
+void ld_auth_put(struct ld_auth *a, struct ld_key_file *keys)
 {
-    if (a->path[0] == '\0')
-        return 0;
-    struct key_set *fresh = read_keys(a->path, why);
-    if (fresh == NULL)
-        return -1;
+    if (keys != NULL)
+        atomic_store(&a->has_had_file, true);
+    else
+        atomic_store(&a->has_file, false);
     pthread_rwlock_wrlock(&a->lock);
     /* Freed below, outside the lock: no reader can hold it once the write lock was had. */
-    struct key_set *old = a->keys;
-    a->keys = fresh;
+    struct ld_key_file *old = a->keys;
+    a->keys = keys;
     pthread_rwlock_unlock(&a->lock);
+    atomic_store(&a->has_file, keys != NULL);
     free(old);
-    return 0;
 }
 
 /* 1 when the blocks are equal. Every byte is looked at. No branch depends on a byte. Padding takes part: a key that
@@ -186,7 +189,12 @@ static int read_token(const char *token, unsigned char block[KEY_BYTES])
 
 bool ld_auth_has_file(const struct ld_auth *a)
 {
-    return a->path[0] != '\0';
+    return atomic_load(&a->has_file);
+}
+
+bool ld_auth_has_had_file(const struct ld_auth *a)
+{
+    return atomic_load(&a->has_had_file);
 }
 
 /* Looks at every key, also after a match. Cost: 64 keys at most, 256 bytes each, under the read lock. The answer says
@@ -199,7 +207,7 @@ bool ld_auth_allows(struct ld_auth *a, const char *authorization)
     if (!ld_auth_has_file(a) || read_token(ld_auth_token(authorization), block) != 0)
         return false;
     pthread_rwlock_rdlock(&a->lock);
-    for (size_t i = 0; i < a->keys->n; i++)
+    for (size_t i = 0; a->keys != NULL && i < a->keys->n; i++)
         is_known |= equal_blocks(a->keys->key[i], block);
     pthread_rwlock_unlock(&a->lock);
     return is_known != 0;

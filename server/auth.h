@@ -6,20 +6,27 @@
 
 struct ld_auth;
 
+struct ld_key_file; /* keys that were read and are not in force */
+
 /* Reads the key file: one key a line, visible ASCII, up to 256 bytes; blank lines and lines starting with # are
- * passed over. path "" means that there is no file, and that nobody has such a key. 0, or -1 with why (>= 1024 bytes).
- */
+ * passed over. path "" means that there is no file (*out is NULL), and that nobody has such a key. 0, or -1 with why
+ * (>= 1024 bytes). */
+int ld_auth_read(const char *path, struct ld_key_file **out, char *why);
+
+/* The keys of the file at path; failures like those of ld_auth_read. */
 int ld_auth_open(struct ld_auth **out, const char *path, char *why);
 void ld_auth_close(struct ld_auth *a);
 
-/* Reads the file again; on failure (-1, why) the old keys stay in force. */
-int ld_auth_reload(struct ld_auth *a, char *why);
+/* Puts keys in force in place of those before; takes them over. Cannot fail. */
+void ld_auth_put(struct ld_auth *a, struct ld_key_file *keys);
 
 /* The token of "Bearer TOKEN", borrowed; NULL when the header (may be NULL) has no such thing. */
 const char *ld_auth_token(const char *authorization);
 
 /* Whether there is a key file, which then holds a key: somebody can always get in. */
 bool ld_auth_has_file(const struct ld_auth *a);
+/* Whether there ever was one since ld_auth_open: a file that is taken away opens the server to nobody. */
+bool ld_auth_has_had_file(const struct ld_auth *a);
 
 /* Whether the value of an Authorization header (may be NULL) shows a key of the file. Thread safe. The time it takes
  * does not depend on how much of a key was guessed. */

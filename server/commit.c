@@ -428,6 +428,7 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
 
     t->now_ms = t->world->now_ms();
     t->has_failed = false;
+    kb_engine_set_inline_work(t->engine, t->world->inline_work);
     while (n_left > 0 && (op = ld_queue_take(t, n_left)) != NULL) {
         while (op != NULL) {
             struct ld_op *next = op->next;

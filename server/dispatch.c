@@ -84,15 +84,15 @@ static bool check_media(struct ld_request *r, enum ld_body body)
 
 /* The cap in bytes that the options put on this route and media type. A graph is sent once and large, a decision
  * often and small: one cap for both would fit neither. */
-static size_t limit_of(const struct ld_options *o, const struct ld_request *r, enum ld_body body)
+static size_t limit_of(const struct ld_limits *limits, const struct ld_request *r, enum ld_body body)
 {
     if (is_spooled(body))
-        return (size_t)o->max_import_body;
+        return limits->import_body;
     if (body == LD_BODY_BULK || body == LD_BODY_PATCH)
-        return (size_t)o->max_bulk_body;
+        return limits->bulk_body;
     if (body == LD_BODY_OBSERVE && ld_request_media(r) == LD_MEDIA_NDJSON)
-        return (size_t)o->max_observe_body;
-    return (size_t)o->max_body;
+        return limits->observe_body;
+    return limits->body;
 }
 
 /* The order matters: a client without a key learns nothing of which routes exist; one with a key gets 404 or 405, or
@@ -107,7 +107,7 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
     const struct ld_route *route = i >= 0 ? &ld_routes[i] : NULL;
     ld_request_set_route(r, i);
     if (route != NULL && route->role == LD_ROLE_PUBLIC)
-        return (size_t)app->options.max_body;
+        return app->limits.body;
     if (!ld_access_identify(app, r))
         return 0;
     if (route == NULL) {
@@ -121,7 +121,7 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
         ld_spool_path(app->spool, path);
         ld_request_spool(r, path);
     }
-    return limit_of(&app->options, r, route->body);
+    return limit_of(&app->limits, r, route->body);
 }
 
 /* The tenant's name of the path lives on this stack: handlers copy it where they keep it. The tenant is held until the

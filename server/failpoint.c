@@ -12,16 +12,20 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "log.h"
 
-static const char *const NAMES[] = {"before_append", "after_append", "after_commit", "after_apply",   "mid_snapshot",
-                                    "mid_migration", "mid_build",    "mid_erasure",  "mid_compaction"};
+static const char *const NAMES[] = {"before_append",  "after_append",  "after_commit", "after_apply",
+                                    "mid_snapshot",   "mid_migration", "mid_build",    "mid_erasure",
+                                    "mid_compaction", "mid_recovery",  "in_tick"};
 
 /* What the environment asked for. Written once, before any reader. */
 static const char *armed;
 static int armed_length;
 static atomic_long passages_left;
+static const char *gate; /* NULL: the point kills */
 
 /* Whether the first n bytes of text are a failpoint's name. The table must name every point of failpoint.h; a name in
  * the code that is missing here can never be armed. */
@@ -37,15 +41,15 @@ static bool is_known(const char *text, size_t n)
  * text: the tests try spellings without a process to kill. */
 bool ld_failpoint_parse(const char *text, int *name_length, long *count)
 {
-    const size_t n = strcspn(text, ":");
+    const size_t n = strcspn(text, ":@");
     char *end = NULL;
 
     if (!is_known(text, n))
         return false;
     *name_length = (int)n;
-    *count = 1;
-    if (text[n] == '\0')
-        return true;
+    *count = text[n] == '@' ? 0 : 1;
+    if (text[n] == '\0' || text[n] == '@')
+        return text[n] == '\0' || text[n + 1] != '\0';
     *count = strtol(text + n + 1, &end, 10);
     return end != text + n + 1 && *end == '\0' && *count >= 1;
 }
@@ -64,8 +68,18 @@ static void arm(void)
         abort();
     }
     passages_left = count;
+    gate = count == 0 ? text + armed_length + 1 : NULL;
     armed = text;
     ld_log(LD_LOG_WARN, "failpoint armed: %s", text);
+}
+
+/* Whoever comes by waits: a disk that does not answer, a loop that hangs. */
+static void wait_at_gate(void)
+{
+    const struct timespec pause = {.tv_nsec = 2000000};
+
+    while (access(gate, F_OK) == 0)
+        nanosleep(&pause, NULL);
 }
 
 /* Passages are counted over all tenants and threads; only the one that takes the counter from 1 to 0 dies, and it
@@ -80,6 +94,8 @@ void ld_failpoint(const char *name)
         return;
     if (strlen(name) != (size_t)armed_length || memcmp(name, armed, (size_t)armed_length) != 0)
         return;
-    if (atomic_fetch_sub(&passages_left, 1) == 1)
+    if (gate != NULL)
+        wait_at_gate();
+    else if (atomic_fetch_sub(&passages_left, 1) == 1)
         raise(SIGKILL);
 }

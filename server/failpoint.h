@@ -1,5 +1,6 @@
 /* Named points where a crash test lets the process die, as a power cut would: LAPLACED_FAILPOINT=name[:count] kills
- * it with SIGKILL at the count-th passage (default: the first). Nothing is flushed and no handler runs.
+ * it with SIGKILL at the count-th passage (default: the first). Nothing is flushed and no handler runs. With name@PATH
+ * whoever comes by waits there as long as there is a file at PATH, as for a disk that does not answer.
  *
  *   before_append   a batch is reserved, nothing is in the file
  *   after_append    its rows are written in the transaction, which is not committed
@@ -9,7 +10,9 @@
  *   mid_migration   between two statements of a new schema
  *   mid_build       a model built beside the writer is there, and not in force
  *   mid_erasure     the snapshot is removed, the lines of the log are not rewritten
- *   mid_compaction  after each step that changes the file: lines staged, the log's start moved, rows trimmed */
+ *   mid_compaction  after each step that changes the file: lines staged, the log's start moved, rows trimmed
+ *   mid_recovery    before a line of the log is folded into a model that is being opened
+ *   in_tick         in the loop's timer */
 #ifndef LD_FAILPOINT_H
 #define LD_FAILPOINT_H
 
@@ -18,7 +21,8 @@
 /* Reads the environment at its first call only; otherwise one comparison. */
 void ld_failpoint(const char *name);
 
-/* Whether text is a failpoint's name with an optional count >= 1; fills *name_length and *count. */
+/* Whether text is a failpoint's name with an optional count >= 1, or with a path (then the count is 0); fills
+ * *name_length and *count. */
 bool ld_failpoint_parse(const char *text, int *name_length, long *count);
 
 #endif

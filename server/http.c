@@ -128,6 +128,28 @@ void *ld_request_context(const struct ld_request *r)
 
 /* --- life of a request ------------------------------------------------------------------------------ */
 
+/* The library knows one timeout for all connections, and one of its own for each that asks. In the connection's
+ * thread. */
+static void set_timeout(struct ld_http *h, struct MHD_Connection *c)
+{
+    if (atomic_load_explicit(&h->is_timeout_changed, memory_order_relaxed))
+        (void)MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)atomic_load(&h->timeout_s));
+}
+
+/* A connection that never sends a request is to end in time, too. */
+static void connected(void *arg, struct MHD_Connection *c, void **slot, enum MHD_ConnectionNotificationCode what)
+{
+    (void)slot;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        set_timeout(arg, c);
+}
+
+void ld_http_set_timeout(struct ld_http *h, unsigned timeout_s)
+{
+    if (atomic_exchange(&h->timeout_s, timeout_s) != timeout_s)
+        atomic_store(&h->is_timeout_changed, true);
+}
+
 /* Path and method are copied behind the struct: they are read by other threads while the connection is suspended.
  * NULL: no memory, and the connection is ended. The clock starts here: what the histogram of durations shows begins
  * with the complete headers. The list is for ld_http_stop and ld_http_drop_vanished, who must find requests that
@@ -253,6 +275,7 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *c, const char *ur
     struct ld_request *r = *slot;
     (void)version;
     if (r == NULL) {
+        set_timeout(h, c);
         *slot = r = request_new(h, c, method, url);
         return r != NULL ? ld_request_begin(r) : MHD_NO;
     }
@@ -319,9 +342,10 @@ static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_o
         pool[0].option = MHD_OPTION_END;
     return MHD_start_daemon(flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
                             MHD_OPTION_LISTEN_SOCKET, h->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
-                            MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_CONNECTION_LIMIT,
-                            o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, o->timeout_s,
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_ARRAY, pool, MHD_OPTION_END);
+                            MHD_OPTION_NOTIFY_CONNECTION, connected, h, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
+                            MHD_OPTION_CONNECTION_LIMIT, o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
+                            o->timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_ARRAY, pool,
+                            MHD_OPTION_END);
 }
 
 /* The socket is made first, so that its errors come with their reason; the library takes it over. On failure nothing
@@ -337,7 +361,7 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
     }
     h->hooks = *hooks;
     h->metrics = o->metrics;
-    h->timeout_s = o->timeout_s;
+    atomic_init(&h->timeout_s, o->timeout_s);
     pthread_mutex_init(&h->lock, NULL);
     h->listen_fd = ld_endpoint_listen(&e, 1024, why);
     h->port = e.port;

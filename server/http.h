@@ -49,6 +49,9 @@ struct ld_http_hooks {
 int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const struct ld_http_hooks *hooks, char *why);
 int ld_http_port(const struct ld_http *h);
 
+/* Another timeout of idle connections: for new ones, and for others from their next request on. From any thread. */
+void ld_http_set_timeout(struct ld_http *h, unsigned timeout_s);
+
 /* Stops listening; open connections finish the request they have, told "Connection: close". */
 void ld_http_quiesce(struct ld_http *h);
 /* Now and then: ends requests whose client left in the middle of a body. */

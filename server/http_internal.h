@@ -26,7 +26,8 @@ struct ld_http {
     struct MHD_Daemon *daemon;
     struct ld_http_hooks hooks;
     struct ld_metrics *metrics;
-    unsigned timeout_s;
+    atomic_uint timeout_s;
+    atomic_bool is_timeout_changed; /* the library's own is that of the start */
     int port;
     int listen_fd; /* the library's, which closes it at the end */
     atomic_bool is_quiescing;

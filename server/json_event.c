@@ -297,6 +297,7 @@ int ld_decode_event(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, 
     struct ld_in in;
     struct dims d = {context_dim, arm_dim};
     ld_in_init(&in, doc, p);
+    in.is_log = true;
     if (!json_is_object(doc->root)) {
         ld_in_fault(&in, NULL, "expected an object");
         return -1;

@@ -1,14 +1,11 @@
 /* The table of the configuration's fields: see json_fields.h.
  *
- * Ranges stand here so that one answer names every fault of a body; kb_spec_check, which has the last word,
- * stops at the first and adds the combinations. Rows are in the order in which a configuration is written, and
- * rows of a group stand together. */
+ * Names, ranges and words are those of schema/settings.schema.json (rules.h), so that one answer names every fault of
+ * a body; kb_spec_check, which has the last word, stops at the first and adds the combinations. Rows are in the order
+ * in which a configuration is written, and rows of a group stand together. */
 #include "json_fields.h"
 
 #include <string.h>
-
-#define MAX_WINDOW_S (10.0 * 366 * 24 * 3600)
-#define MAX_AGE_S (10 * MAX_WINDOW_S)
 
 static const struct ld_choice user_kernels = {kb_user_kernel_name, kb_user_kernel_from_name};
 static const struct ld_choice vec_kernels = {kb_vec_kernel_name, kb_vec_kernel_from_name};
@@ -21,87 +18,96 @@ static const struct ld_choice forgettings = {kb_forgetting_name, kb_forgetting_f
 static const struct ld_choice aggregations = {kb_aggregation_name, kb_aggregation_from_name};
 
 #define AT(member) offsetof(struct ld_settings, member)
-#define TINY 1e-12
-#define HUGE_NUMBER 1e12
-#define POSITIVE TINY, HUGE_NUMBER, false
-#define NOT_NEGATIVE 0, HUGE_NUMBER, false
-#define INSIDE_UNIT 0, 1, true
+/* A member of a group, as in rules.h. */
+#define USER_KERNEL(name) "user_kernel", &ld_user_kernel_rules, LD_USER_KERNEL_##name
+#define REPRESENTATION(name) "representation", &ld_representation_rules, LD_REPRESENTATION_##name
+#define CONFIDENCE(name) "confidence", &ld_confidence_rules, LD_CONFIDENCE_##name
+#define RULE(name) "rule", &ld_rule_rules, LD_RULE_##name
+#define FORGETTING(name) "forgetting", &ld_forgetting_rules, LD_FORGETTING_##name
+#define RETENTION(name) "retention", &ld_retention_rules, LD_RETENTION_##name
+#define CONFIGURATION(name) "", &ld_configuration_rules, LD_CONFIGURATION_##name
+#define VECTOR(group, name) #group, &ld_vector_kernel_rules, LD_VECTOR_KERNEL_##name
 
 /* Both kernels on vectors have the same members. */
 /* clang-format off */
-#define VECTOR_KERNEL(name)                                                      \
-    {#name, "type", LD_CHOICE, AT(spec.name.type), 0, 0, false, &vec_kernels},   \
-    {#name, "lengthscale", LD_LENGTHSCALE, AT(spec.name), POSITIVE, NULL},       \
-    {#name, "degree", LD_DEGREE, AT(spec.name.degree), 1, 8, false, NULL},       \
-    {#name, "offset", LD_NUMBER, AT(spec.name.offset), NOT_NEGATIVE, NULL}
+#define VECTOR_KERNEL(group)                                                        \
+    {VECTOR(group, TYPE), LD_CHOICE, AT(spec.group.type), &vec_kernels},            \
+    {VECTOR(group, LENGTHSCALE), LD_LENGTHSCALE, AT(spec.group), NULL},             \
+    {VECTOR(group, DEGREE), LD_DEGREE, AT(spec.group.degree), NULL},                \
+    {VECTOR(group, OFFSET), LD_NUMBER, AT(spec.group.offset), NULL}
 /* clang-format on */
 
 const struct ld_field ld_fields[] = {
-    {"", "algorithm", LD_ALGORITHM, AT(spec.algorithm), 0, 0, false, NULL},
-    {"", "context_dim", LD_DIMENSION, AT(spec.context_dim), 0, 4096, false, NULL},
-    {"", "arm_dim", LD_DIMENSION, AT(spec.arm_dim), 0, 4096, false, NULL},
-    {"user_kernel", "type", LD_CHOICE, AT(spec.user_kernel.type), 0, 0, false, &user_kernels},
-    {"user_kernel", "rho", LD_NUMBER, AT(spec.user_kernel.rho), POSITIVE, NULL},
-    {"user_kernel", "population", LD_NUMBER, AT(spec.user_kernel.population), NOT_NEGATIVE, NULL},
-    {"user_kernel", "normalize", LD_FLAG, AT(spec.user_kernel.is_normalized), 0, 0, false, NULL},
-    {"user_kernel", "power", LD_NUMBER, AT(spec.user_kernel.power), TINY, 4, false, NULL},
-    {"user_kernel", "tau", LD_NUMBER, AT(spec.user_kernel.tau), POSITIVE, NULL},
-    {"user_kernel", "k", LD_SIZE, AT(spec.user_kernel.n_vectors), 1, 2048, false, NULL},
-    {"user_kernel", "lengthscale", LD_OR_MEDIAN, AT(spec.user_kernel.lengthscale), POSITIVE, NULL},
-    {"user_kernel", "bandwidth", LD_OR_MEDIAN, AT(spec.user_kernel.bandwidth), POSITIVE, NULL},
-    {"user_kernel", "features", LD_SIZE, AT(spec.user_kernel.n_features), 1, 4096, false, NULL},
-    {"user_kernel", "refresh", LD_SIZE, AT(spec.user_kernel.refresh), 1, 1000000, false, NULL},
-    {"user_kernel", "min_observations", LD_SIZE, AT(spec.user_kernel.min_observations), 1, 1000000, false, NULL},
+    {CONFIGURATION(ALGORITHM), LD_ALGORITHM, AT(spec.algorithm), NULL},
+    {CONFIGURATION(CONTEXT_DIM), LD_DIMENSION, AT(spec.context_dim), NULL},
+    {CONFIGURATION(ARM_DIM), LD_DIMENSION, AT(spec.arm_dim), NULL},
+    {USER_KERNEL(TYPE), LD_CHOICE, AT(spec.user_kernel.type), &user_kernels},
+    {USER_KERNEL(RHO), LD_NUMBER, AT(spec.user_kernel.rho), NULL},
+    {USER_KERNEL(POPULATION), LD_NUMBER, AT(spec.user_kernel.population), NULL},
+    {USER_KERNEL(NORMALIZE), LD_FLAG, AT(spec.user_kernel.is_normalized), NULL},
+    {USER_KERNEL(POWER), LD_NUMBER, AT(spec.user_kernel.power), NULL},
+    {USER_KERNEL(TAU), LD_NUMBER, AT(spec.user_kernel.tau), NULL},
+    {USER_KERNEL(K), LD_SIZE, AT(spec.user_kernel.n_vectors), NULL},
+    {USER_KERNEL(LENGTHSCALE), LD_OR_MEDIAN, AT(spec.user_kernel.lengthscale), NULL},
+    {USER_KERNEL(BANDWIDTH), LD_OR_MEDIAN, AT(spec.user_kernel.bandwidth), NULL},
+    {USER_KERNEL(FEATURES), LD_SIZE, AT(spec.user_kernel.n_features), NULL},
+    {USER_KERNEL(REFRESH), LD_SIZE, AT(spec.user_kernel.refresh), NULL},
+    {USER_KERNEL(MIN_OBSERVATIONS), LD_SIZE, AT(spec.user_kernel.min_observations), NULL},
     VECTOR_KERNEL(context_kernel),
     VECTOR_KERNEL(arm_kernel),
-    {"representation", "type", LD_CHOICE, AT(spec.repr.type), 0, 0, false, &reprs},
-    {"representation", "lambda", LD_NUMBER, AT(spec.repr.lambda), POSITIVE, NULL},
-    {"representation", "mu", LD_NUMBER, AT(spec.repr.mu), POSITIVE, NULL},
-    {"representation", "gamma", LD_NUMBER, AT(spec.repr.gamma), POSITIVE, NULL},
-    {"representation", "epsilon", LD_NUMBER, AT(spec.repr.epsilon), INSIDE_UNIT, NULL},
-    {"representation", "threshold", LD_NUMBER, AT(spec.repr.threshold), INSIDE_UNIT, NULL},
-    {"representation", "q", LD_NUMBER, AT(spec.repr.q), POSITIVE, NULL},
-    {"representation", "batch_ratio", LD_NUMBER, AT(spec.repr.batch_ratio), 1, HUGE_NUMBER, false, NULL},
-    {"representation", "max_dictionary", LD_SIZE, AT(spec.repr.max_dictionary), 1, 4096, false, NULL},
-    {"representation", "exact_limit", LD_SIZE, AT(spec.repr.exact_limit), 1, 16384, false, NULL},
-    {"confidence", "type", LD_CHOICE, AT(spec.conf.type), 0, 0, false, &confs},
-    {"confidence", "beta", LD_NUMBER, AT(spec.conf.beta), NOT_NEGATIVE, NULL},
-    {"confidence", "norm_bound", LD_OR_AUTO, AT(spec.conf.norm_bound), POSITIVE, NULL},
-    {"confidence", "noise", LD_NUMBER, AT(spec.conf.noise), POSITIVE, NULL},
-    {"confidence", "delta", LD_NUMBER, AT(spec.conf.delta), INSIDE_UNIT, NULL},
-    {"confidence", "form", LD_CHOICE, AT(spec.conf.form), 0, 0, false, &forms},
-    {"confidence", "mixture", LD_FLAG, AT(spec.conf.is_mixture), 0, 0, false, NULL},
-    {"confidence", "score", LD_CHOICE, AT(spec.conf.score), 0, 0, false, &scores},
-    {"rule", "type", LD_CHOICE, AT(spec.rule.type), 0, 0, false, &rules},
-    {"rule", "epsilon", LD_NUMBER, AT(spec.rule.epsilon), 0, 1, false, NULL},
-    {"rule", "scale", LD_NUMBER, AT(spec.rule.scale), POSITIVE, NULL},
-    {"forgetting", "type", LD_CHOICE, AT(spec.forgetting.type), 0, 0, false, &forgettings},
-    {"forgetting", "discount", LD_NUMBER, AT(spec.forgetting.discount), INSIDE_UNIT, NULL},
-    {"forgetting", "half_life_s", LD_NUMBER, AT(spec.forgetting.half_life_s), 0.001, 1e9, false, NULL},
-    {"retention", "events", LD_SIZE_OR_NULL, AT(keep_events), 1, 9007199254740991, false, NULL},
-    {"retention", "age_s", LD_AGE_OR_NULL, AT(keep_age_ms), 0.001, MAX_AGE_S, false, NULL},
-    {"", "pending", LD_PENDING, 0, 0, 0, false, NULL},
-    {"", "reward_window_s", LD_WINDOW, AT(spec.reward_window_ms), 0.001, MAX_WINDOW_S, false, NULL},
-    {"", "default_reward", LD_DEFAULT_REWARD, AT(spec.default_reward), 0, 0, false, NULL},
-    {"", "aggregation", LD_CHOICE, AT(spec.aggregation), 0, 0, false, &aggregations},
-    {"", "durability", LD_DURABILITY, AT(is_relaxed), 0, 0, false, NULL},
-    {"", "seed", LD_SEED, AT(spec.seed), 0, 9007199254740991, false, NULL},
+    {REPRESENTATION(TYPE), LD_CHOICE, AT(spec.repr.type), &reprs},
+    {REPRESENTATION(LAMBDA), LD_NUMBER, AT(spec.repr.lambda), NULL},
+    {REPRESENTATION(MU), LD_NUMBER, AT(spec.repr.mu), NULL},
+    {REPRESENTATION(GAMMA), LD_NUMBER, AT(spec.repr.gamma), NULL},
+    {REPRESENTATION(EPSILON), LD_NUMBER, AT(spec.repr.epsilon), NULL},
+    {REPRESENTATION(THRESHOLD), LD_NUMBER, AT(spec.repr.threshold), NULL},
+    {REPRESENTATION(Q), LD_NUMBER, AT(spec.repr.q), NULL},
+    {REPRESENTATION(BATCH_RATIO), LD_NUMBER, AT(spec.repr.batch_ratio), NULL},
+    {REPRESENTATION(MAX_DICTIONARY), LD_SIZE, AT(spec.repr.max_dictionary), NULL},
+    {REPRESENTATION(EXACT_LIMIT), LD_SIZE, AT(spec.repr.exact_limit), NULL},
+    {CONFIDENCE(TYPE), LD_CHOICE, AT(spec.conf.type), &confs},
+    {CONFIDENCE(BETA), LD_NUMBER, AT(spec.conf.beta), NULL},
+    {CONFIDENCE(NORM_BOUND), LD_OR_AUTO, AT(spec.conf.norm_bound), NULL},
+    {CONFIDENCE(NOISE), LD_NUMBER, AT(spec.conf.noise), NULL},
+    {CONFIDENCE(DELTA), LD_NUMBER, AT(spec.conf.delta), NULL},
+    {CONFIDENCE(FORM), LD_CHOICE, AT(spec.conf.form), &forms},
+    {CONFIDENCE(MIXTURE), LD_FLAG, AT(spec.conf.is_mixture), NULL},
+    {CONFIDENCE(SCORE), LD_CHOICE, AT(spec.conf.score), &scores},
+    {RULE(TYPE), LD_CHOICE, AT(spec.rule.type), &rules},
+    {RULE(EPSILON), LD_NUMBER, AT(spec.rule.epsilon), NULL},
+    {RULE(SCALE), LD_NUMBER, AT(spec.rule.scale), NULL},
+    {FORGETTING(TYPE), LD_CHOICE, AT(spec.forgetting.type), &forgettings},
+    {FORGETTING(DISCOUNT), LD_NUMBER, AT(spec.forgetting.discount), NULL},
+    {FORGETTING(HALF_LIFE_S), LD_NUMBER, AT(spec.forgetting.half_life_s), NULL},
+    {RETENTION(EVENTS), LD_SIZE_OR_NULL, AT(keep_events), NULL},
+    {RETENTION(AGE_S), LD_AGE_OR_NULL, AT(keep_age_ms), NULL},
+    {CONFIGURATION(PENDING), LD_PENDING, 0, NULL},
+    {CONFIGURATION(REWARD_WINDOW_S), LD_WINDOW, AT(spec.reward_window_ms), NULL},
+    {CONFIGURATION(DEFAULT_REWARD), LD_DEFAULT_REWARD, AT(spec.default_reward), NULL},
+    {CONFIGURATION(AGGREGATION), LD_CHOICE, AT(spec.aggregation), &aggregations},
+    {CONFIGURATION(DURABILITY), LD_DURABILITY, AT(is_relaxed), NULL},
+    {CONFIGURATION(SEED), LD_SEED, AT(spec.seed), NULL},
 };
 
 const size_t ld_n_fields = sizeof ld_fields / sizeof *ld_fields;
 
-const struct ld_field *ld_field_find(const char *group, const char *key)
+const struct ld_rule *ld_field_rule(const struct ld_field *f)
+{
+    return &f->rules->rule[f->at];
+}
+
+const struct ld_field *ld_field_find(const char *group, size_t at)
 {
     for (size_t i = 0; i < ld_n_fields; i++)
-        if (strcmp(ld_fields[i].group, group) == 0 && strcmp(ld_fields[i].key, key) == 0)
+        if (ld_fields[i].at == at && strcmp(ld_fields[i].group, group) == 0)
             return &ld_fields[i];
     return NULL;
 }
 
-bool ld_field_is_group(const char *key)
+const struct ld_rules *ld_field_rules(const char *group)
 {
     for (size_t i = 0; i < ld_n_fields; i++)
-        if (ld_fields[i].group[0] != '\0' && strcmp(ld_fields[i].group, key) == 0)
-            return true;
-    return false;
+        if (strcmp(ld_fields[i].group, group) == 0)
+            return ld_fields[i].rules;
+    return NULL;
 }

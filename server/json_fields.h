@@ -1,5 +1,5 @@
 /* The configuration's fields as a table that json_settings.c reads by and json_out_settings.c writes by.
- * Private to those two. Adding a field is adding a row in json_fields.c. */
+ * Private to those two. Adding a field is adding it to schema/settings.schema.json, and a row in json_fields.c. */
 #ifndef LD_JSON_FIELDS_H
 #define LD_JSON_FIELDS_H
 
@@ -7,15 +7,16 @@
 #include <stddef.h>
 
 #include "json_in.h"
+#include "rules.h"
 
 /* How a value is spelled in JSON and what it becomes in the struct. */
 enum ld_field_kind {
     LD_ALGORITHM,      /* read before all others */
     LD_DIMENSION,      /* uint32_t; read before all others */
-    LD_NUMBER,         /* double in the row's interval */
-    LD_SIZE,           /* size_t in [lo, hi] */
-    LD_DEGREE,         /* int in [lo, hi] */
-    LD_SEED,           /* uint64_t below 2^53 */
+    LD_NUMBER,         /* double */
+    LD_SIZE,           /* size_t */
+    LD_DEGREE,         /* int */
+    LD_SEED,           /* uint64_t */
     LD_FLAG,           /* bool */
     LD_CHOICE,         /* enum, by names */
     LD_LENGTHSCALE,    /* a number or "median"; the row gives the kernel's offset */
@@ -25,7 +26,7 @@ enum ld_field_kind {
     LD_DEFAULT_REWARD, /* number or null */
     LD_PENDING,        /* "ignore" */
     LD_DURABILITY,     /* "commit" or "relaxed" */
-    LD_SIZE_OR_NULL,   /* size_t in [lo, hi], or null (0) */
+    LD_SIZE_OR_NULL,   /* size_t, or null (0) */
     LD_AGE_OR_NULL     /* seconds <-> int64_t milliseconds, or null (0) */
 };
 
@@ -35,22 +36,26 @@ struct ld_choice {
     int (*from_name)(const char *name);
 };
 
-/* One field of the configuration: where it stands in JSON, where in struct ld_settings (offset), and what it may be.
- * lo and hi bound numbers; choice is set for LD_CHOICE alone. */
+/* One field of the configuration: where it stands in JSON, by which rule of the schema it is judged, and where it is in
+ * struct ld_settings (offset). choice is set for LD_CHOICE alone. */
 struct ld_field {
-    const char *group, *key; /* group "" = the configuration itself */
+    const char *group; /* "" = the configuration itself */
+    const struct ld_rules *rules;
+    size_t at; /* index among the group's rules */
     enum ld_field_kind kind;
     size_t offset;
-    double lo, hi;
-    bool is_open; /* the ends do not belong to the interval */
     const struct ld_choice *choice;
 };
 
 extern const struct ld_field ld_fields[];
 extern const size_t ld_n_fields;
 
-/* The row, or NULL. */
-const struct ld_field *ld_field_find(const char *group, const char *key);
-bool ld_field_is_group(const char *key);
+/* Name and limits. */
+const struct ld_rule *ld_field_rule(const struct ld_field *f);
+
+/* The row of a group's member, or NULL: the member is a group itself. */
+const struct ld_field *ld_field_find(const char *group, size_t at);
+/* A group's rules. */
+const struct ld_rules *ld_field_rules(const char *group);
 
 #endif

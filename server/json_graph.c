@@ -22,9 +22,10 @@
  * the engine sees to. A faulty edge keeps what was read of it; the fault keeps the list from being used. */
 static void read_edge(struct ld_in *in, const json_t *v, bool is_removal, struct kb_ev_edge *out)
 {
-    size_t n = json_array_size(v), most = is_removal ? 2 : 3;
+    const struct ld_rule *rule = is_removal ? &ld_pair_rule : &ld_edge_rule;
+    const size_t n = json_array_size(v);
     out->weight = 1;
-    if (!json_is_array(v) || n < 2 || n > most) {
+    if (!json_is_array(v) || (double)n < rule->lo || (double)n > rule->hi) {
         ld_in_fault(in, NULL, is_removal ? "expected [user, user]" : "expected [user, user] or [user, user, weight]");
         return;
     }
@@ -32,7 +33,7 @@ static void read_edge(struct ld_in *in, const json_t *v, bool is_removal, struct
     const char **ends[] = {&out->u, &out->v};
     for (size_t i = 0; i < 2; i++) {
         size_t mark = ld_in_item(in, v, i);
-        *ends[i] = ld_in_id_value(in, json_array_get(v, i), KB_ID_MAX_BYTES);
+        *ends[i] = ld_in_text(in, json_array_get(v, i), &ld_id_rule);
         ld_in_leave(in, mark);
     }
     if (out->u != NULL && out->v != NULL && strcmp(out->u, out->v) == 0)
@@ -41,8 +42,7 @@ static void read_edge(struct ld_in *in, const json_t *v, bool is_removal, struct
     if (n < 3)
         return;
     size_t mark = ld_in_item(in, v, 2);
-    if (ld_in_number_value(in, json_array_get(v, 2), &out->weight) && out->weight <= 0)
-        ld_in_fault(in, NULL, "expected a weight > 0");
+    (void)ld_in_real(in, json_array_get(v, 2), &ld_weight_rule, &out->weight);
     ld_in_leave(in, mark);
 }
 
@@ -76,61 +76,75 @@ const struct kb_ev_edge *ld_in_edges_at(struct ld_in *in, const struct json_t *o
     return edges;
 }
 
-/* Users who have no edge, and so stand in no pair, are named by `users`; those in pairs need not be. An NDJSON body
- * has edges only. seq and time of the event are given by the writer. */
+/* Users who have no edge, and so stand in no pair, are named by `users`; those in pairs need not be. */
+static void read_graph(struct ld_in *in, size_t i, const json_t *v, void *arg)
+{
+    struct kb_event *ev = arg;
+    if (i == LD_GRAPH_USERS)
+        ev->as.graph.users = ld_in_id_list(in, v, &ld_graph_rules.rule[i], &ev->as.graph.n_users);
+    else if (ld_in_list(in, v, &ld_graph_rules.rule[i]))
+        ev->as.graph.add = read_edges(in, v, false, &ev->as.graph.n_add);
+}
+
+static void read_graph_patch(struct ld_in *in, size_t i, const json_t *v, void *arg)
+{
+    const struct ld_rule *rule = &ld_graph_patch_rules.rule[i];
+    struct kb_event *ev = arg;
+    if (i == LD_GRAPH_PATCH_USERS)
+        ev->as.graph.users = ld_in_id_list(in, v, rule, &ev->as.graph.n_users);
+    else if (ld_in_list(in, v, rule) && i == LD_GRAPH_PATCH_ADD)
+        ev->as.graph.add = read_edges(in, v, false, &ev->as.graph.n_add);
+    else if (json_is_array(v))
+        ev->as.graph.remove = read_edges(in, v, true, &ev->as.graph.n_remove);
+}
+
+/* An NDJSON body has edges only, like the bare array that it is parsed into. seq and time of the event are given by
+ * the writer. */
 int ld_decode_graph(struct ld_doc *doc, bool is_patch, struct kb_event *out, struct ld_problem *p)
 {
-    static const char *const put_names[] = {"users", "edges", NULL};
-    static const char *const patch_names[] = {"users", "add", "remove", NULL};
     struct ld_in in;
-    const json_t *v = doc->root;
     ld_in_init(&in, doc, p);
     *out = (struct kb_event){.type = KB_EV_GRAPH, .as.graph = {.is_replace = !is_patch}};
-    /* A bare array, or the one that NDJSON makes: edges, nothing else. */
-    if (!is_patch && json_is_array(v)) {
-        out->as.graph.add = read_edges(&in, v, false, &out->as.graph.n_add);
-        return ld_in_done(&in);
-    }
-    if (!ld_in_object(&in, v, is_patch ? patch_names : put_names))
-        return -1;
-    out->as.graph.users = ld_in_ids(&in, v, "users", SIZE_MAX, &out->as.graph.n_users, false);
-    out->as.graph.add = ld_in_edges_at(&in, v, is_patch ? "add" : "edges", false, !is_patch, &out->as.graph.n_add);
     if (is_patch)
-        out->as.graph.remove = ld_in_edges_at(&in, v, "remove", true, false, &out->as.graph.n_remove);
+        (void)ld_in_members(&in, doc->root, &ld_graph_patch_rules, read_graph_patch, out);
+    else if (json_is_array(doc->root))
+        out->as.graph.add = read_edges(&in, doc->root, false, &out->as.graph.n_add);
+    else
+        (void)ld_in_members(&in, doc->root, &ld_graph_rules, read_graph, out);
     return ld_in_done(&in);
 }
 
 /* --- arms -------------------------------------------------------------------------------------------- */
 
+/* An arm of the catalogue, and how many features it has when it brings any. */
+struct arm_reading {
+    struct kb_ev_arm *out;
+    uint32_t dim;
+};
+
+static void read_arm_member(struct ld_in *in, size_t i, const json_t *v, void *arg)
+{
+    const struct arm_reading *arm = arg;
+    if (i == LD_ARM_ID)
+        arm->out->id = ld_in_text(in, v, &ld_id_rule);
+    else if (i == LD_ARM_ACTIVE)
+        arm->out->is_active = ld_in_flag(in, v);
+    else
+        arm->out->features = ld_in_vector_value(in, v, arm->dim, true);
+}
+
 /* A string is short for {"id": string}: an active arm without features. Unknown members are faults here as elsewhere,
  * so that a misspelt "feature" is not an arm without any. */
 static void read_arm(struct ld_in *in, const json_t *v, uint32_t arm_dim, struct kb_ev_arm *out)
 {
-    static const char *const names[] = {"id", "features", "active", NULL};
+    struct arm_reading arm = {out, arm_dim};
     out->is_active = true;
-    if (json_is_string(v)) {
-        out->id = ld_in_id_value(in, v, KB_ID_MAX_BYTES);
-        return;
-    }
-    if (!json_is_object(v)) {
+    if (json_is_string(v))
+        out->id = ld_in_text(in, v, &ld_id_rule);
+    else if (json_is_object(v))
+        (void)ld_in_members(in, v, &ld_arm_rules, read_arm_member, &arm);
+    else
         ld_in_fault(in, NULL, "expected an arm: a string, or an object with id, features and active");
-        return;
-    }
-    (void)ld_in_object(in, v, names);
-    out->id = ld_in_id(in, v, "id", KB_ID_MAX_BYTES, true);
-    out->features = ld_in_vector(in, v, "features", arm_dim, false);
-    out->is_active = ld_in_bool(in, v, "active", true, false);
-}
-
-/* seen: a set of ids. The fault is told at the second of the two. The set borrows nothing: jansson copies its keys. */
-static void refuse_repeat(struct ld_in *in, json_t *seen, const char *id)
-{
-    if (id == NULL)
-        return;
-    if (json_object_get(seen, id) != NULL)
-        ld_in_fault(in, NULL, "the arm stands in the list already");
-    else if (json_object_set_new_nocheck(seen, id, json_true()) != 0)
-        ld_problem_set(in->p, 503, "out of memory");
 }
 
 /* Within one list an id may stand once: of two features for one arm neither is more true. O(n) by a hash set. The
@@ -147,35 +161,43 @@ const struct kb_ev_arm *ld_in_arms(struct ld_in *in, const struct json_t *array,
     for (size_t i = 0; i < *n; i++) {
         size_t here = ld_in_item(in, array, i);
         read_arm(in, json_array_get(array, i), arm_dim, &arms[i]);
-        refuse_repeat(in, seen, arms[i].id);
+        ld_in_refuse_repeat(in, seen, arms[i].id);
         ld_in_leave(in, here);
     }
     json_decref(seen);
     return arms;
 }
 
+/* The event being filled, and how many features its arms have. */
+struct arms_reading {
+    struct kb_event *out;
+    uint32_t dim;
+};
+
+/* Of a put's body and of a patch's: their first member is the same. */
+static void read_arms(struct ld_in *in, size_t i, const json_t *v, void *arg)
+{
+    const struct arms_reading *r = arg;
+    const struct ld_rule *rule = &ld_arms_patch_rules.rule[i];
+    if (i == LD_ARMS_PATCH_REMOVE)
+        r->out->as.arms.remove = ld_in_id_list(in, v, rule, &r->out->as.arms.n_remove);
+    else if (ld_in_list(in, v, rule))
+        r->out->as.arms.put = ld_in_arms(in, v, r->dim, &r->out->as.arms.n_put);
+}
+_Static_assert((int)LD_ARMS_ARMS == (int)LD_ARMS_PATCH_ARMS, "one reader for both");
+
 /* Of a patch both members may be missing: it then changes nothing, and is no fault. An id in both `arms` and `remove`
- * is not judged here; the engine applies or refuses the event as one. */
+ * is not judged here; the engine applies or refuses the event as one. A bare array, like the one that NDJSON makes, has
+ * arms only. */
 int ld_decode_arms(struct ld_doc *doc, bool is_patch, uint32_t arm_dim, struct kb_event *out, struct ld_problem *p)
 {
-    static const char *const put_names[] = {"arms", NULL};
-    static const char *const patch_names[] = {"arms", "remove", NULL};
+    struct arms_reading r = {out, arm_dim};
     struct ld_in in;
-    const json_t *v = doc->root;
     ld_in_init(&in, doc, p);
     *out = (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.is_replace = !is_patch}};
-    /* A bare array, or the one that NDJSON makes: arms, nothing else. */
-    if (!is_patch && json_is_array(v)) {
-        out->as.arms.put = ld_in_arms(&in, v, arm_dim, &out->as.arms.n_put);
-        return ld_in_done(&in);
-    }
-    if (!ld_in_object(&in, v, is_patch ? patch_names : put_names))
-        return -1;
-    const json_t *array = ld_in_array(&in, v, "arms", 0, SIZE_MAX, !is_patch);
-    size_t mark = ld_in_key(&in, "arms");
-    out->as.arms.put = ld_in_arms(&in, array, arm_dim, &out->as.arms.n_put);
-    ld_in_leave(&in, mark);
-    if (is_patch)
-        out->as.arms.remove = ld_in_ids(&in, v, "remove", SIZE_MAX, &out->as.arms.n_remove, false);
+    if (!is_patch && json_is_array(doc->root))
+        out->as.arms.put = ld_in_arms(&in, doc->root, arm_dim, &out->as.arms.n_put);
+    else
+        (void)ld_in_members(&in, doc->root, is_patch ? &ld_arms_patch_rules : &ld_arms_rules, read_arms, &r);
     return ld_in_done(&in);
 }

@@ -98,16 +98,44 @@ static void fault_at(struct ld_problem *p, const char *prefix, const char *text,
     ld_problem_add(p, pointer, "%s", detail);
 }
 
-/* One value. NULL with a fault when the text is none. Out of memory is the one failure that is no fault of the text.
- * Line and column count within this value; which line of an NDJSON body it was, the pointer says. */
-static json_t *parse_value(const char *text, size_t n, const char *prefix, struct ld_problem *p)
+/* Where in a body a value stands that is parsed by itself. */
+struct place {
+    const char *prefix;    /* of pointers: "/17" for a line of NDJSON, "" for a whole body */
+    size_t lines, n_bytes; /* before it */
+};
+
+/* What people stumble over that jansson has no words for; else its own. `end` counts the bytes that were read. */
+static const char *reason(const char *text, size_t n, size_t end, const json_error_t *error)
+{
+    if (end > 0 && text[end - 1] == '\0')
+        return "a NUL byte";
+    if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        return "a byte order mark: send UTF-8 without it";
+    return error->text;
+}
+
+/* Line, column (in characters) and byte count from 1 and in the whole body; they are those of the last one that was
+ * read. */
+static void refuse_text(struct ld_problem *p, const struct place *at, const char *text, size_t n,
+                        const json_error_t *error)
+{
+    const size_t end = error->position > 0 ? (size_t)error->position : 0;
+    char detail[JSON_ERROR_TEXT_LENGTH + 96];
+    (void)snprintf(detail, sizeof detail, "line %zu, column %d, byte %zu: %s", at->lines + (size_t)error->line,
+                   error->column, at->n_bytes + end, reason(text, n, end, error));
+    fault_at(p, at->prefix, text, n, end, detail);
+}
+
+/* One value. NULL with a fault when the text is none. Out of memory is the one failure that is no fault of the text. */
+static json_t *parse_value(const char *text, size_t n, const struct place *at, struct ld_problem *p)
 {
     /* Before the parser, which recurses. */
     size_t deep = ld_json_too_deep(text, n, LD_MAX_DEPTH);
-    char detail[JSON_ERROR_TEXT_LENGTH + 64];
     if (deep != SIZE_MAX) {
-        (void)snprintf(detail, sizeof detail, "nested deeper than %u levels", LD_MAX_DEPTH);
-        fault_at(p, prefix, text, n, deep, detail);
+        char detail[64];
+        (void)snprintf(detail, sizeof detail, "byte %zu: nested deeper than %u levels", at->n_bytes + deep + 1,
+                       LD_MAX_DEPTH);
+        fault_at(p, at->prefix, text, n, deep, detail);
         return NULL;
     }
     const size_t flags = (LD_CHECKED ? JSON_REJECT_DUPLICATES : 0) | JSON_DECODE_INT_AS_REAL | (size_t)JSON_DECODE_ANY;
@@ -116,8 +144,7 @@ static json_t *parse_value(const char *text, size_t n, const char *prefix, struc
     if (v == NULL && json_error_code(&error) == json_error_out_of_memory) {
         ld_problem_set(p, 503, "out of memory");
     } else if (v == NULL) {
-        (void)snprintf(detail, sizeof detail, "line %d, column %d: %s", error.line, error.column, error.text);
-        fault_at(p, prefix, text, n, error.position > 0 ? (size_t)error.position : 0, detail);
+        refuse_text(p, at, text, n, &error);
     }
     return v;
 }
@@ -161,7 +188,8 @@ static void parse_lines(struct ld_doc *doc, const char *text, size_t n, struct l
         if (!is_blank(text + start, end - start)) {
             char prefix[24];
             (void)snprintf(prefix, sizeof prefix, "/%zu", line);
-            json_t *v = parse_value(text + start, end - start, prefix, p);
+            const struct place at = {prefix, line, start};
+            json_t *v = parse_value(text + start, end - start, &at, p);
             if (v != NULL && !add_line(doc, v, line, &cap))
                 ld_problem_set(p, 503, "out of memory");
         }
@@ -188,7 +216,7 @@ int ld_doc_parse(struct ld_doc **out, const char *text, size_t n, bool is_ndjson
         else
             parse_lines(doc, text, n, p);
     } else {
-        doc->root = parse_value(text, n, "", p);
+        doc->root = parse_value(text, n, &(struct place){"", 0, 0}, p);
     }
     if (p->status != 0) {
         ld_doc_free(doc);

@@ -1,7 +1,7 @@
-/* Request bodies and log lines: JSON text -> structs. Every fault is reported by JSON pointer, unknown fields,
- * duplicate keys, non-finite numbers and bad UTF-8 included; nothing is half-decoded: on failure (return -1, *p
- * filled) the out struct is not to be read. Decoded strings and arrays live in the ld_doc. jansson is
- * known to json_*.c alone. */
+/* Request bodies and log lines: JSON text -> structs. Every fault is reported by JSON pointer, in the order of the
+ * text, unknown fields included; duplicate keys, non-finite numbers and bad UTF-8 are faults of the text, of which the
+ * first is told. Nothing is half-decoded: on failure (return -1, *p filled) the out struct is not to be read. Decoded
+ * strings and arrays live in the ld_doc. jansson is known to json_*.c alone. */
 #ifndef LD_JSON_IN_H
 #define LD_JSON_IN_H
 
@@ -14,7 +14,7 @@
 
 struct ld_doc; /* a parsed text and the memory of what was decoded from it */
 
-/* Parses JSON (depth <= 16). ndjson: every non-blank line becomes one item of an array, pointers are
+/* Parses JSON (depth <= LD_MAX_DEPTH). ndjson: every non-blank line becomes one item of an array, pointers are
  * "/<line - 1>...". 0 or -1. */
 int ld_doc_parse(struct ld_doc **out, const char *text, size_t n, bool is_ndjson, struct ld_problem *p);
 void ld_doc_free(struct ld_doc *doc);
@@ -37,12 +37,14 @@ struct ld_select {
 };
 int ld_decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct ld_select *out,
                      struct ld_problem *p);
+/* Of a body that was refused, all faults, those across candidates included, in the place of what p has. */
+void ld_decode_select_faults(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct ld_problem *p);
 
 struct ld_reward {
     const char *decision, *arm; /* arm may be NULL */
     double reward;
 };
-/* One object or an array of up to 1000; *is_array tells. */
+/* One object or an array; *is_array tells. */
 int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, bool *is_array, struct ld_problem *p);
 
 int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_problem *p);

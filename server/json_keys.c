@@ -1,61 +1,61 @@
 /* Keys: the body that asks for one, and how they are shown. A role that the kind of key cannot have is a fault of the
  * body; one that the caller may not give is not looked at here (api_keys.c). */
 #include <jansson.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "json_keys.h"
 #include "json_out.h"
 #include "json_util.h"
 
-#define MAX_LIFE_S ((uint64_t)100 * 365 * 86400) /* a hundred years */
+/* The two kinds of key have the same members, under different rules. */
+_Static_assert((int)LD_TENANT_KEY_ROLES == (int)LD_SERVER_KEY_ROLES, "one reader for both");
+_Static_assert((int)LD_TENANT_KEY_LABEL == (int)LD_SERVER_KEY_LABEL, "one reader for both");
 
-/* One role into the set; twice the same is a fault like any other that tells of a slip. */
-static void read_role(struct ld_in *in, const json_t *v, unsigned allowed, unsigned *roles)
-{
-    const char *name = json_string_value(v);
-    unsigned role = name != NULL ? ld_role_from_name(name) : 0;
-    if ((role & allowed) == 0)
-        ld_in_fault(in, NULL, "expected one of %s",
-                    allowed == LD_TENANT_ROLES ? "decide, read, manage" : "admin, metrics");
-    else if ((*roles & role) != 0)
-        ld_in_fault(in, NULL, "the role is there already");
-    else
-        *roles |= role;
-}
+struct key_reading {
+    struct ld_key *out;
+    const struct ld_rules *rules;
+    int64_t now_ms;
+};
 
-/* Without a list: what `preset` says, or a fault when it says nothing. */
-static unsigned read_roles(struct ld_in *in, const json_t *o, unsigned allowed, unsigned preset)
+/* A role told twice is a fault like any other that tells of a slip. */
+static void read_roles(struct ld_in *in, const json_t *array, const struct ld_rule *rule, unsigned *roles)
 {
-    json_t *array = ld_in_array(in, o, "roles", 1, LD_N_ROLES, preset == 0);
-    unsigned roles = 0;
-    if (array == NULL)
-        return preset;
-    size_t mark = ld_in_key(in, "roles");
+    *roles = 0;
+    if (!ld_in_list(in, array, rule))
+        return;
     for (size_t i = 0; i < json_array_size(array); i++) {
         size_t here = ld_in_item(in, array, i);
-        read_role(in, json_array_get(array, i), allowed, &roles);
+        const char *name = ld_in_choice(in, json_array_get(array, i), rule);
+        unsigned role = name != NULL ? ld_role_from_name(name) : 0;
+        if ((*roles & role) != 0)
+            ld_in_fault(in, NULL, "the role is there already");
+        *roles |= role;
         ld_in_leave(in, here);
     }
-    ld_in_leave(in, mark);
-    return roles;
 }
 
+static void read_key(struct ld_in *in, size_t i, const json_t *v, void *arg)
+{
+    const struct key_reading *r = arg;
+    const struct ld_rule *rule = &r->rules->rule[i];
+    if (i == LD_TENANT_KEY_ROLES) {
+        read_roles(in, v, rule, &r->out->roles);
+    } else if (i == LD_TENANT_KEY_LABEL) {
+        const char *label = ld_in_text(in, v, rule);
+        (void)snprintf(r->out->label, sizeof r->out->label, "%s", label != NULL ? label : "");
+    } else {
+        r->out->expires_at = r->now_ms + 1000 * (int64_t)ld_in_count(in, v, rule, 0);
+    }
+}
+
+/* Without roles a key of the server's own is an admin's; a tenant's must have some. */
 int ld_decode_key(struct ld_doc *doc, bool is_tenants, int64_t now_ms, struct ld_key *out, struct ld_problem *p)
 {
-    static const char *const names[] = {"roles", "label", "expires_in_s", NULL};
+    struct key_reading r = {out, is_tenants ? &ld_tenant_key_rules : &ld_server_key_rules, now_ms};
     struct ld_in in;
-    const json_t *o = doc->root;
     ld_in_init(&in, doc, p);
-    *out = (struct ld_key){.roles = 0};
-    if (!ld_in_object(&in, o, names))
-        return -1;
-    out->roles = read_roles(&in, o, is_tenants ? LD_TENANT_ROLES : LD_SERVER_ROLES, is_tenants ? 0 : LD_ROLE_ADMIN);
-    const char *label = ld_in_id(&in, o, "label", LD_KEY_LABEL_BYTES - 1, false);
-    if (label != NULL)
-        strcpy(out->label, label);
-    uint64_t seconds = ld_in_whole(&in, o, "expires_in_s", 1, MAX_LIFE_S, 0, false);
-    if (seconds > 0)
-        out->expires_at = now_ms + 1000 * (int64_t)seconds;
+    *out = (struct ld_key){.roles = is_tenants ? 0 : LD_ROLE_ADMIN};
+    (void)ld_in_members(&in, doc->root, r.rules, read_key, &r);
     return ld_in_done(&in);
 }
 

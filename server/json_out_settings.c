@@ -114,7 +114,7 @@ static void write_fields(struct ld_text *t, const struct ld_settings *s, bool is
                 ld_text_lit(t, "{");
             }
         }
-        ld_text_key(t, f->key);
+        ld_text_key(t, ld_field_rule(f)->key);
         write_value(t, f, s, is_in_force);
     }
     ld_text_lit(t, group[0] != '\0' ? "}}" : "}");

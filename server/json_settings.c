@@ -17,47 +17,12 @@
 _Static_assert(offsetof(struct ld_settings, spec) == 0, "a pointer to the spec is one to its settings");
 _Static_assert(sizeof(enum kb_rule_type) == sizeof(int), "enums are read and written as int");
 
-/* Ends belong to the interval unless the row says otherwise. NaN is in none, which covers what is not a number. */
-static void read_number(struct ld_in *in, const struct ld_field *f, const json_t *v, double *out, const char *other)
-{
-    double x = json_is_number(v) ? json_number_value(v) : (double)NAN;
-    if (f->is_open ? x > f->lo && x < f->hi : x >= f->lo && x <= f->hi)
-        *out = x;
-    else
-        ld_in_fault(in, NULL, "expected a number %s %g and %s %g%s", f->is_open ? ">" : ">=", f->lo,
-                    f->is_open ? "<" : "<=", f->hi, other);
-}
-
-/* Both ends are whole and below 2^53, so comparing as doubles is exact. */
-static uint64_t read_whole(struct ld_in *in, const struct ld_field *f, const json_t *v, uint64_t otherwise)
-{
-    double x = json_is_number(v) ? json_number_value(v) : (double)NAN;
-    if (x >= f->lo && x <= f->hi && x == floor(x))
-        return (uint64_t)x;
-    ld_in_fault(in, NULL, "expected a whole number from %.0f to %.0f", f->lo, f->hi);
-    return otherwise;
-}
-
-/* "expected one of a, b, c" */
-static void fault_choice(struct ld_in *in, const char *(*name)(int))
-{
-    char list[200];
-    size_t n = 0;
-    list[0] = '\0';
-    for (int i = 0; name(i) != NULL && n < sizeof list; i++)
-        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i > 0 ? ", " : "", name(i));
-    ld_in_fault(in, NULL, "expected one of %s", list);
-}
-
 static void read_choice(struct ld_in *in, const struct ld_field *f, const json_t *v, void *out)
 {
-    const char *s = json_string_value(v);
-    int type = s != NULL ? f->choice->from_name(s) : -1;
-    if (type >= 0) {
+    const char *name = ld_in_choice(in, v, ld_field_rule(f));
+    int type = name != NULL ? f->choice->from_name(name) : -1;
+    if (type >= 0)
         memcpy(out, &type, sizeof type);
-        return;
-    }
-    fault_choice(in, f->choice->name);
 }
 
 /* Whether v is this very string. */
@@ -72,25 +37,24 @@ static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const j
 {
     k->is_median = is_text(v, "median");
     if (!k->is_median)
-        read_number(in, f, v, &k->lengthscale, ", or \"median\"");
+        (void)ld_in_real(in, v, ld_field_rule(f), &k->lengthscale);
 }
 
 /* 0 inside the program means what the word says: that the rule chooses ("auto"), or the data ("median"). */
-static void read_or(struct ld_in *in, const struct ld_field *f, const json_t *v, double *out, const char *word)
+static void read_or(struct ld_in *in, const struct ld_field *f, const json_t *v, double *out)
 {
-    char other[24];
-    (void)snprintf(other, sizeof other, ", or \"%s\"", word);
-    if (is_text(v, word))
+    const struct ld_rule *rule = ld_field_rule(f);
+    if (is_text(v, rule->choices[0]))
         *out = 0;
     else
-        read_number(in, f, v, out, other);
+        (void)ld_in_real(in, v, rule, out);
 }
 
 /* Rounded to the millisecond, so that what is written reads back the same. */
 static void read_window(struct ld_in *in, const struct ld_field *f, const json_t *v, int64_t *out)
 {
     double seconds = (double)*out / 1000;
-    read_number(in, f, v, &seconds, "");
+    (void)ld_in_real(in, v, ld_field_rule(f), &seconds);
     *out = llround(seconds * 1000);
 }
 
@@ -98,62 +62,51 @@ static void read_window(struct ld_in *in, const struct ld_field *f, const json_t
 static void read_age(struct ld_in *in, const struct ld_field *f, const json_t *v, int64_t *out)
 {
     double seconds = 0;
-    if (!json_is_null(v))
-        read_number(in, f, v, &seconds, ", or null");
+    (void)ld_in_real_or_null(in, v, ld_field_rule(f), &seconds);
     *out = llround(seconds * 1000);
 }
 
-/* null, the default, teaches nothing when a window closes. */
-static void read_default_reward(struct ld_in *in, const json_t *v, struct kb_spec *spec)
-{
-    spec->has_default_reward = !json_is_null(v);
-    if (spec->has_default_reward && !json_is_number(v))
-        ld_in_fault(in, NULL, "expected a finite number or null");
-    else
-        spec->default_reward = json_number_value(v);
-}
-
 /* One value is served; the other is promised. */
-static void read_pending(struct ld_in *in, const json_t *v)
+static void read_pending(struct ld_in *in, const struct ld_field *f, const json_t *v)
 {
-    if (is_text(v, "hallucinate"))
-        ld_in_refuse(in, NULL, "hallucinate is not available in this version");
-    else if (!is_text(v, "ignore"))
-        ld_in_fault(in, NULL, "expected one of ignore");
+    const char *name = ld_in_choice(in, v, ld_field_rule(f));
+    if (name != NULL && strcmp(name, "ignore") != 0)
+        ld_in_refuse(in, NULL, "%s is not available in this version", name);
 }
 
 /* `relaxed` is the one promise that a tenant can give up, so it must be spelled out. */
-static void read_durability(struct ld_in *in, const json_t *v, bool *is_relaxed)
+static void read_durability(struct ld_in *in, const struct ld_field *f, const json_t *v, bool *is_relaxed)
 {
-    *is_relaxed = is_text(v, "relaxed");
-    if (!*is_relaxed && !is_text(v, "commit"))
-        ld_in_fault(in, NULL, "expected one of commit, relaxed");
+    const char *name = ld_in_choice(in, v, ld_field_rule(f));
+    *is_relaxed = name != NULL && strcmp(name, "relaxed") == 0;
 }
 
 /* One member, by the kind of its row. The path already points at it. */
 static void read_field(struct ld_in *in, const struct ld_field *f, const json_t *v, struct ld_settings *out)
 {
     void *at = (char *)out + f->offset;
+    const struct ld_rule *rule = ld_field_rule(f);
     switch (f->kind) {
-    case LD_ALGORITHM:
+    case LD_ALGORITHM: /* these two have been read (read_identity): what is wrong with them is told in its place */
+        (void)ld_in_choice(in, v, rule);
+        break;
     case LD_DIMENSION:
-        break; /* read_identity has them */
+        (void)ld_in_count(in, v, rule, 0);
+        break;
     case LD_NUMBER:
-        read_number(in, f, v, at, "");
+        (void)ld_in_real(in, v, rule, at);
         break;
     case LD_SIZE:
-        *(size_t *)at = (size_t)read_whole(in, f, v, *(size_t *)at);
+        *(size_t *)at = (size_t)ld_in_count(in, v, rule, *(size_t *)at);
         break;
     case LD_DEGREE:
-        *(int *)at = (int)read_whole(in, f, v, (uint64_t) * (int *)at);
+        *(int *)at = (int)ld_in_count(in, v, rule, (uint64_t) * (int *)at);
         break;
     case LD_SEED:
-        *(uint64_t *)at = read_whole(in, f, v, *(uint64_t *)at);
+        *(uint64_t *)at = ld_in_count(in, v, rule, *(uint64_t *)at);
         break;
     case LD_FLAG:
-        *(bool *)at = json_is_true(v);
-        if (!json_is_boolean(v))
-            ld_in_fault(in, NULL, "expected true or false");
+        *(bool *)at = ld_in_flag(in, v);
         break;
     case LD_CHOICE:
         read_choice(in, f, v, at);
@@ -162,25 +115,23 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const json_t 
         read_lengthscale(in, f, v, at);
         break;
     case LD_OR_AUTO:
-        read_or(in, f, v, at, "auto");
-        break;
     case LD_OR_MEDIAN:
-        read_or(in, f, v, at, "median");
+        read_or(in, f, v, at);
         break;
     case LD_WINDOW:
         read_window(in, f, v, at);
         break;
     case LD_DEFAULT_REWARD:
-        read_default_reward(in, v, &out->spec);
+        out->spec.has_default_reward = ld_in_real_or_null(in, v, rule, at);
         break;
     case LD_PENDING:
-        read_pending(in, v);
+        read_pending(in, f, v);
         break;
     case LD_DURABILITY:
-        read_durability(in, v, at);
+        read_durability(in, f, v, at);
         break;
     case LD_SIZE_OR_NULL:
-        *(size_t *)at = json_is_null(v) ? 0 : (size_t)read_whole(in, f, v, 0);
+        *(size_t *)at = json_is_null(v) ? 0 : (size_t)ld_in_count(in, v, rule, 0);
         break;
     case LD_AGE_OR_NULL:
         read_age(in, f, v, at);
@@ -206,52 +157,53 @@ static void follow_bookkeeping(const json_t *object, struct ld_settings *out)
         kb_spec_drop_unserved_confidence(&out->spec);
 }
 
-/* The members of one group; groups inside the configuration itself are read by a call for each. */
+/* A group on its way. */
+struct group_reading {
+    const char *group;
+    const struct ld_rules *rules;
+    struct ld_settings *out;
+};
+
+static void read_group(struct ld_in *in, const char *group, const json_t *object, struct ld_settings *out);
+
+/* A member of the configuration that is no field of it is a group. */
+static void read_member(struct ld_in *in, size_t i, const json_t *v, void *arg)
+{
+    const struct group_reading *r = arg;
+    const struct ld_field *f = ld_field_find(r->group, i);
+    if (f != NULL)
+        read_field(in, f, v, r->out);
+    else
+        read_group(in, r->rules->rule[i].key, v, r->out);
+}
+
+/* The members of one group, or of the configuration itself (""). */
 static void read_group(struct ld_in *in, const char *group, const json_t *object, struct ld_settings *out)
 {
-    if (!json_is_object(object)) {
-        ld_in_fault(in, NULL, "expected an object");
-        return;
-    }
-    const char *key;
-    json_t *member;
-    json_t *members = (json_t *)(uintptr_t)object; /* jansson's iterator is not const-correct */
-    json_object_foreach(members, key, member)
-    {
-        const struct ld_field *f = ld_field_find(group, key);
-        size_t mark = ld_in_key(in, key);
-        if (f != NULL)
-            read_field(in, f, member, out);
-        else if (group[0] == '\0' && ld_field_is_group(key))
-            read_group(in, key, member, out);
-        else
-            ld_in_fault(in, NULL, "unknown field");
-        ld_in_leave(in, mark);
-    }
+    struct group_reading r = {group, ld_field_rules(group), out};
+    (void)ld_in_members(in, object, r.rules, read_member, &r);
     if (strcmp(group, "representation") == 0)
         follow_lambda(object, out);
 }
 
-/* As fault_choice wants it. */
-static const char *preset_name(int i)
+/* A dimension, or 0 where it is faulty or none is told. */
+static uint32_t dimension(const json_t *object, size_t at)
 {
-    return kb_preset_name((size_t)i);
+    const struct ld_rule *rule = &ld_configuration_rules.rule[at];
+    const json_t *v = json_object_get(object, rule->key);
+    const double x = json_is_number(v) ? json_number_value(v) : 0;
+    return x >= rule->lo && x <= rule->hi ? (uint32_t)x : 0;
 }
 
-/* Algorithm and dimensions, which decide what all other fields are when left out. */
-static void read_identity(struct ld_in *in, const json_t *v, struct ld_settings *out)
+/* Algorithm and dimensions, which decide what all other fields are when left out. What is wrong with them is told when
+ * read_group comes by; until then a default helps to find the other faults. */
+static void read_identity(const json_t *v, struct ld_settings *out)
 {
-    const json_t *algorithm = json_object_get(v, "algorithm");
-    const char *name = algorithm != NULL ? json_string_value(algorithm) : "laplaced";
-    uint32_t context_dim = (uint32_t)ld_in_whole(in, v, "context_dim", 0, 4096, 0, false);
-    uint32_t arm_dim = (uint32_t)ld_in_whole(in, v, "arm_dim", 0, 4096, 0, false);
-    enum kb_err rc = name != NULL ? kb_spec_preset(&out->spec, name, context_dim, arm_dim) : KB_ENOTFOUND;
-    if (rc == KB_OK)
-        return;
-    size_t mark = ld_in_key(in, "algorithm");
-    fault_choice(in, preset_name);
-    ld_in_leave(in, mark);
-    (void)kb_spec_preset(&out->spec, "laplaced", context_dim, arm_dim); /* to find the other faults */
+    const char *name = json_string_value(json_object_get(v, "algorithm"));
+    const uint32_t context_dim = dimension(v, LD_CONFIGURATION_CONTEXT_DIM);
+    const uint32_t arm_dim = dimension(v, LD_CONFIGURATION_ARM_DIM);
+    if (name == NULL || kb_spec_preset(&out->spec, name, context_dim, arm_dim) != KB_OK)
+        (void)kb_spec_preset(&out->spec, "laplaced", context_dim, arm_dim);
 }
 
 /* What may still be asked about must not be gone. */
@@ -268,11 +220,7 @@ void ld_in_settings(struct ld_in *in, const struct json_t *v, struct ld_settings
 {
     struct kb_errmsg msg = {"", ""};
     *out = (struct ld_settings){.is_relaxed = false};
-    if (!json_is_object(v)) {
-        ld_in_fault(in, NULL, "expected an object");
-        return;
-    }
-    read_identity(in, v, out);
+    read_identity(v, out);
     read_group(in, "", v, out);
     if (ld_in_done(in) != 0)
         return;

@@ -30,6 +30,7 @@ void ld_in_init(struct ld_in *in, struct ld_doc *doc, struct ld_problem *p)
 {
     in->doc = doc;
     in->p = p;
+    in->is_log = false;
     in->path[0] = '\0';
     in->n_path = 0;
 }
@@ -124,9 +125,17 @@ void *ld_in_alloc(struct ld_in *in, size_t n, size_t size)
 
 /* --- values ------------------------------------------------------------------------------------------ */
 
+/* A control character of ASCII, or one of U+0080 to U+009F, which old terminals obey as well. Logs may have the latter:
+ * there was a time when they were let pass. */
+static bool is_control(const struct ld_in *in, const char *s)
+{
+    const unsigned char c = (unsigned char)s[0], next = c == 0xc2 ? (unsigned char)s[1] : 0xff;
+    return c < 0x20 || c == 0x7f || (next < 0xa0 && !in->is_log);
+}
+
 /* Bytes, not characters: what is bounded is memory. Control characters are refused because ids go into logs,
- * terminals and metric labels. The string is the document's own, NUL-terminated; jansson has checked its UTF-8 and
- * refused NULs inside. */
+ * terminals and metric labels; all else of Unicode is the caller's affair, and compared byte by byte. The string is the
+ * document's own, NUL-terminated; jansson has checked its UTF-8 and refused NULs inside. */
 const char *ld_in_id_value(struct ld_in *in, const struct json_t *v, size_t max_bytes)
 {
     const char *s = json_string_value(v);
@@ -135,9 +144,8 @@ const char *ld_in_id_value(struct ld_in *in, const struct json_t *v, size_t max_
         ld_in_fault(in, NULL, "expected a string of 1 to %zu bytes", max_bytes);
         return NULL;
     }
-    /* Bytes from 0x80 on belong to characters beyond ASCII, which ids may have. */
     for (size_t i = 0; i < n; i++) {
-        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f) {
+        if (is_control(in, s + i)) {
             ld_in_fault(in, NULL, "expected no control characters");
             return NULL;
         }
@@ -281,49 +289,59 @@ struct json_t *ld_in_array(struct ld_in *in, const struct json_t *obj, const cha
     return NULL;
 }
 
-/* The dimension is the tenant's, so a vector of another length is a fault and never padded or cut. O(dim). Where arm
- * or context has dimension 0, an empty array is as good as none. */
-const double *ld_in_vector(struct ld_in *in, const struct json_t *obj, const char *key, uint32_t dim, bool is_required)
+/* The dimension is the tenant's, so a vector of another length is a fault and never padded or cut. O(dim). One block a
+ * vector, in the document; NULL for no numbers. */
+const double *ld_in_vector_value(struct ld_in *in, const struct json_t *v, uint32_t dim, bool may_be_null)
 {
-    json_t *v = ld_in_get(in, obj, key, is_required && dim > 0);
-    if (v == NULL || (json_is_null(v) && !(is_required && dim > 0)))
+    if (may_be_null && json_is_null(v))
         return NULL;
     if (!json_is_array(v) || json_array_size(v) != dim) {
-        ld_in_fault(in, key, "expected an array of %u numbers", (unsigned)dim);
+        ld_in_fault(in, NULL, "expected an array of %u numbers", (unsigned)dim);
         return NULL;
     }
-    /* One block a vector, in the document. */
     double *x = dim > 0 ? ld_in_alloc(in, dim, sizeof *x) : NULL;
-    if (x == NULL)
-        return NULL;
-    size_t mark = ld_in_key(in, key);
-    for (size_t i = 0; i < dim; i++) {
+    for (size_t i = 0; x != NULL && i < dim; i++) {
         size_t here = ld_in_item(in, v, i);
         (void)ld_in_number_value(in, json_array_get(v, i), &x[i]);
         ld_in_leave(in, here);
     }
+    return x;
+}
+
+/* Where arm or context has dimension 0, an empty array and null are as good as none. */
+const double *ld_in_vector(struct ld_in *in, const struct json_t *obj, const char *key, uint32_t dim, bool is_required)
+{
+    json_t *v = ld_in_get(in, obj, key, is_required && dim > 0);
+    if (v == NULL)
+        return NULL;
+    size_t mark = ld_in_key(in, key);
+    const double *x = ld_in_vector_value(in, v, dim, !is_required || dim == 0);
     ld_in_leave(in, mark);
     return x;
 }
 
 /* Faulty items stay NULL in the result; the fault keeps it from being used. The strings are borrowed from the
- * document, the array of pointers lives in its memory. Repeats are not looked for. */
+ * document, the array of pointers lives in its memory. Repeats are not looked for. array NULL holds none. */
+const char *const *ld_in_ids_value(struct ld_in *in, const struct json_t *array, size_t *n)
+{
+    *n = json_array_size(array);
+    const char **ids = *n > 0 ? ld_in_alloc(in, *n, sizeof *ids) : NULL;
+    if (ids == NULL)
+        *n = 0;
+    for (size_t i = 0; i < *n; i++) {
+        size_t here = ld_in_item(in, array, i);
+        ids[i] = ld_in_id_value(in, json_array_get(array, i), KB_ID_MAX_BYTES);
+        ld_in_leave(in, here);
+    }
+    return ids;
+}
+
 const char *const *ld_in_ids(struct ld_in *in, const struct json_t *obj, const char *key, size_t max, size_t *n,
                              bool is_required)
 {
-    json_t *v = ld_in_array(in, obj, key, 0, max, is_required);
-    *n = json_array_size(v);
-    const char **ids = *n > 0 ? ld_in_alloc(in, *n, sizeof *ids) : NULL;
-    if (ids == NULL) {
-        *n = 0;
-        return NULL;
-    }
+    const json_t *array = ld_in_array(in, obj, key, 0, max, is_required);
     size_t mark = ld_in_key(in, key);
-    for (size_t i = 0; i < *n; i++) {
-        size_t here = ld_in_item(in, v, i);
-        ids[i] = ld_in_id_value(in, json_array_get(v, i), KB_ID_MAX_BYTES);
-        ld_in_leave(in, here);
-    }
+    const char *const *ids = ld_in_ids_value(in, array, n);
     ld_in_leave(in, mark);
     return ids;
 }

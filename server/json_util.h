@@ -9,10 +9,10 @@
 
 #include "json_in.h"
 #include "problem.h"
+#include "rules.h"
 #include "text.h"
 
-#define LD_MAX_DEPTH 16u
-#define LD_DECISION_MAX_BYTES 128u
+#define LD_DECISION_MAX_BYTES ((size_t)ld_decision_id_rule.hi)
 
 struct json_t;
 
@@ -26,6 +26,7 @@ struct ld_doc {
 struct ld_in {
     struct ld_doc *doc;
     struct ld_problem *p;
+    bool is_log; /* a line of a log, perhaps an old one */
     char path[160];
     size_t n_path;
 };
@@ -72,6 +73,24 @@ const char *const *ld_in_ids(struct ld_in *in, const struct json_t *obj, const c
 /* Values at the place in hand. */
 const char *ld_in_id_value(struct ld_in *in, const struct json_t *v, size_t max_bytes);
 bool ld_in_number_value(struct ld_in *in, const struct json_t *v, double *out);
+const double *ld_in_vector_value(struct ld_in *in, const struct json_t *v, uint32_t dim, bool may_be_null);
+const char *const *ld_in_ids_value(struct ld_in *in, const struct json_t *array, size_t *n);
+
+/* Bodies, by the rules of their schemas (json_rules.c). ld_in_members is the one that walks through an object; the
+ * others read the value at the place in hand. */
+bool ld_in_members(struct ld_in *in, const struct json_t *v, const struct ld_rules *rules,
+                   void (*read)(struct ld_in *in, size_t i, const struct json_t *member, void *out), void *out);
+const char *ld_in_text(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule);
+bool ld_in_real(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule, double *out);
+/* False for null; true with a fault for what is neither, and *out as it was. */
+bool ld_in_real_or_null(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule, double *out);
+uint64_t ld_in_count(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule, uint64_t otherwise);
+bool ld_in_flag(struct ld_in *in, const struct json_t *v);
+const char *ld_in_choice(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule);
+bool ld_in_list(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule);
+const char *const *ld_in_id_list(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule, size_t *n);
+void ld_in_need_vector(struct ld_in *in, const struct json_t *object, const struct ld_rule *rule, uint32_t dim);
+void ld_in_refuse_repeat(struct ld_in *in, struct json_t *seen, const char *id);
 
 /* JSON pointer of byte `at` of the text (json_where.c): where a parser gave up. Appends to pointer[0..cap-1]. */
 void ld_json_where(const char *text, size_t n, size_t at, char *pointer, size_t cap);

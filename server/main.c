@@ -62,5 +62,5 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file size limit shows as a full disk, which is answered with 503 */
     ld_log_open(options.log_format == LD_LOG_JSON);
     ld_blas_core_settle(argv);
-    return ld_app_run(&options);
+    return ld_app_run(&options, argc, argv);
 }

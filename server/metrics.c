@@ -25,6 +25,9 @@ const uint64_t ld_hist_bound[LD_HIST_BUCKETS] = {
 /* Columns: name, labels, kind, unit, field, help. Events by commits is the size of a group; the duration of a commit
  * against the disk's own time shows what SQLite adds. */
 const struct ld_metric ld_metric_table[] = {
+    {"config_reloads_total", "result=\"ok\"", LD_COUNTER, 1, FIELD(reloads), "SIGHUPs, by whether the configuration was taken."},
+    {"config_reloads_total", "result=\"failed\"", LD_COUNTER, 1, FIELD(reload_failures), "SIGHUPs, by whether the configuration was taken."},
+    {"config_last_reload_success_timestamp_seconds", NULL, LD_GAUGE, IN_MS, FIELD(configured_ms), "When the configuration in force was read, in seconds since 1970."},
     {"http_requests_in_flight", NULL, LD_GAUGE, 1, FIELD(in_flight), "Requests accepted and not yet answered."},
     {"refused_busy_total", NULL, LD_COUNTER, 1, FIELD(refused_busy), "Requests refused because a queue was full."},
     {"requests_limited_total", "reason=\"rate\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_RATE]), LIMITED_HELP},

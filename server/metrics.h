@@ -62,7 +62,9 @@ struct ld_metrics {
     _Atomic uint64_t log_limited, log_lost; /* copied from log.c for a scrape */
     _Atomic uint64_t refused_busy;          /* a queue was full */
     _Atomic uint64_t limited[LD_N_LIMITED];
-    _Atomic uint64_t in_flight; /* requests accepted, not yet answered */
+    _Atomic uint64_t reloads, reload_failures; /* of the configuration */
+    _Atomic uint64_t configured_ms;            /* when it was last read without a fault */
+    _Atomic uint64_t in_flight;                /* requests accepted, not yet answered */
 };
 
 /* Adds n, or sets a gauge. Relaxed: a scrape sees each at some recent moment. */

@@ -12,52 +12,52 @@
 
 /* clang-format off */
 /* Columns: name, argument in --help, kind, field and its size, smallest and largest value (of a text: length),
- * default, help. Caps on bodies bound what one request can cost; caps per tenant bound what one tenant can cost the
- * others. */
+ * default, help, whether SIGHUP puts a change in force (then ld_app_put_in_force has a line for it). Caps on bodies
+ * bound what one request can cost; caps per tenant bound what one tenant can cost the others. */
 const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
-    {"config", "FILE", LD_OPTION_TEXT, FIELD(config), 0, 0, "", "read options from FILE: lines of NAME = VALUE, # comments"},
-    {"data", "DIR", LD_OPTION_TEXT, FIELD(data), 1, 0, "./data", "folder of the tenants' files; made when missing"},
+    {"config", "FILE", LD_OPTION_TEXT, FIELD(config), 0, 0, "", "read options from FILE: lines of NAME = VALUE, # comments", LD_AT_START},
+    {"data", "DIR", LD_OPTION_TEXT, FIELD(data), 1, 0, "./data", "folder of the tenants' files; made when missing", LD_AT_START},
     {"listen", "HOST:PORT", LD_OPTION_ADDRESS, FIELD(listen), 0, 0, "127.0.0.1:8080",
-     "numeric address, [::1]:8080 for IPv6; port 0 takes any free one"},
+     "numeric address, [::1]:8080 for IPv6; port 0 takes any free one", LD_AT_START},
     {"admin-key-file", "FILE", LD_OPTION_TEXT, FIELD(admin_key_file), 0, 0, "",
-     "admin keys, one a line; off loopback a key is needed, there or made by the API"},
-    {"threads", "N", LD_OPTION_COUNT, FIELD(threads), 0, 256, "0", "threads that serve HTTP; 0: one per core"},
-    {"max-body", "BYTES", LD_OPTION_SIZE, FIELD(max_body), 1024, 1u << 30, "1M", "largest body of ordinary requests"},
+     "admin keys, one a line, read again on SIGHUP; off loopback a key is needed, there or made by the API", LD_LIVE},
+    {"threads", "N", LD_OPTION_COUNT, FIELD(threads), 0, 256, "0", "threads that serve HTTP; 0: one per core", LD_AT_START},
+    {"max-body", "BYTES", LD_OPTION_SIZE, FIELD(max_body), 1024, 1u << 30, "1M", "largest body of ordinary requests", LD_LIVE},
     {"max-observe-body", "BYTES", LD_OPTION_SIZE, FIELD(max_observe_body), 1024, 1u << 30, "16M",
-     "largest NDJSON body of /observe"},
-    {"max-bulk-body", "BYTES", LD_OPTION_SIZE, FIELD(max_bulk_body), 1024, 4ull << 30, "256M", "largest body of graphs and arms"},
+     "largest NDJSON body of /observe", LD_LIVE},
+    {"max-bulk-body", "BYTES", LD_OPTION_SIZE, FIELD(max_bulk_body), 1024, 4ull << 30, "256M", "largest body of graphs and arms", LD_LIVE},
     {"max-import-body", "BYTES", LD_OPTION_SIZE, FIELD(max_import_body), 1024, 1ull << 50, "16G",
-     "largest log or file that a tenant is made from; kept on the disk"},
-    {"timeout", "SECONDS", LD_OPTION_COUNT, FIELD(timeout_s), 1, 3600, "30", "end connections idle for so long"},
-    {"max-connections", "N", LD_OPTION_COUNT, FIELD(max_connections), 4, 1000000, "1024", "open connections at a time"},
+     "largest log or file that a tenant is made from; kept on the disk", LD_LIVE},
+    {"timeout", "SECONDS", LD_OPTION_COUNT, FIELD(timeout_s), 1, 3600, "30", "end connections idle for so long", LD_LIVE},
+    {"max-connections", "N", LD_OPTION_COUNT, FIELD(max_connections), 4, 1000000, "1024", "open connections at a time", LD_AT_START},
     {"max-queue", "N", LD_OPTION_COUNT, FIELD(max_queue), 1, 1u << 20, "4096",
-     "changes waiting per tenant before it answers 503"},
+     "changes waiting per tenant before it answers 503", LD_LIVE},
     {"max-pending", "N", LD_OPTION_COUNT, FIELD(max_pending), 1, 1u << 30, "1000000",
-     "open decisions per tenant before it answers 503"},
-    {"snapshot-events", "N", LD_OPTION_COUNT, FIELD(snapshot_events), 1, 1ull << 40, "10000", "log rows between snapshots"},
+     "open decisions per tenant before it answers 503", LD_LIVE},
+    {"snapshot-events", "N", LD_OPTION_COUNT, FIELD(snapshot_events), 1, 1ull << 40, "10000", "log rows between snapshots", LD_LIVE},
     {"inline-work", "N", LD_OPTION_COUNT, FIELD(inline_work), 0, 1ull << 50, "20000000",
-     "multiply-adds that a change of a model may take at once; more is done in the background"},
+     "multiply-adds that a change of a model may take at once; more is done in the background", LD_LIVE},
     {"memory-cap", "BYTES", LD_OPTION_SIZE, FIELD(memory_cap), 0, 1ull << 50, "0",
-     "memory of tenants beyond which idle ones are closed until their next request; 0: none"},
+     "memory of tenants beyond which idle ones are closed until their next request; 0: none", LD_LIVE},
     {"tenant-quota", "BYTES", LD_OPTION_SIZE, FIELD(tenant_quota), 0, 1ull << 50, "0",
-     "memory of one tenant's model; what would take more is refused with 507; 0: none"},
+     "memory of one tenant's model; what would take more is refused with 507; 0: none", LD_LIVE},
     {"tenant-rate", "TOKENS", LD_OPTION_COUNT, FIELD(tenant_rate), 0, 1000000000, "0",
-     "work of each tenant in a second, one token being a small request; beyond it 429; 0: no limit"},
+     "work of each tenant in a second, one token being a small request; beyond it 429; 0: no limit", LD_LIVE},
     {"tenant-burst", "TOKENS", LD_OPTION_COUNT, FIELD(tenant_burst), 0, 1000000000000, "0",
-     "tokens that a tenant can save up; 0: what comes in ten seconds"},
+     "tokens that a tenant can save up; 0: what comes in ten seconds", LD_LIVE},
     {"open-all", NULL, LD_OPTION_FLAG, FIELD(is_opening_all), 0, 1, "false",
-     "open every tenant at start, and refuse to start when one cannot be opened"},
+     "open every tenant at start, and refuse to start when one cannot be opened", LD_AT_START},
     {"verify", NULL, LD_OPTION_FLAG, FIELD(is_verifying), 0, 1, "false",
-     "compare snapshots with a fresh fold of the log; opens every tenant at start"},
-    {"log-level", "LD_OPTION_LEVEL", LD_OPTION_LEVEL, FIELD(log_level), 0, 0, "info", "debug, info, warn or error"},
-    {"log-format", "text|json", LD_OPTION_WORD, FIELD(log_format), 0, 0, "text", "form of the log's lines: logfmt or JSON"},
+     "compare snapshots with a fresh fold of the log; opens every tenant at start", LD_AT_START},
+    {"log-level", "LEVEL", LD_OPTION_LEVEL, FIELD(log_level), 0, 0, "info", "debug, info, warn or error", LD_LIVE},
+    {"log-format", "text|json", LD_OPTION_WORD, FIELD(log_format), 0, 0, "text", "form of the log's lines: logfmt or JSON", LD_AT_START},
     {"log-requests", "all|slow|errors|none", LD_OPTION_WORD, FIELD(log_requests), 0, 0, "slow",
-     "requests with a line in the log: every one; those answered 5xx and slow ones; those answered 5xx; none"},
-    {"slow-request", "MS", LD_OPTION_COUNT, FIELD(slow_request_ms), 1, 86400000, "1000", "milliseconds from which a request is slow"},
+     "requests with a line in the log: every one; those answered 5xx and slow ones; those answered 5xx; none", LD_LIVE},
+    {"slow-request", "MS", LD_OPTION_COUNT, FIELD(slow_request_ms), 1, 86400000, "1000", "milliseconds from which a request is slow", LD_LIVE},
     {"metrics-tenants", "N", LD_OPTION_COUNT, FIELD(metrics_tenants), 0, 1000000, "1000",
-     "tenants with series of their own in /metrics, of those in memory, in order of name"},
+     "tenants with series of their own in /metrics, of those in memory, in order of name", LD_LIVE},
     {"drain-timeout", "SECONDS", LD_OPTION_COUNT, FIELD(drain_timeout_s), 0, 3600, "30",
-     "how long a stopping server waits for requests in flight"},
+     "how long a stopping server waits for requests in flight", LD_LIVE},
 };
 /* clang-format on */
 
@@ -96,34 +96,55 @@ void ld_options_help(FILE *out)
         snprintf(left, sizeof left, "--%s %s", ld_option_table[i].name,
                  ld_option_table[i].value != NULL ? ld_option_table[i].value : "");
         ld_option_env_name(&ld_option_table[i], env);
-        fprintf(out, "  %-26s %s\n  %-26s (%s; default %s)\n", left, ld_option_table[i].help, "", env,
-                ld_option_table[i].preset[0] != '\0' ? ld_option_table[i].preset : "none");
+        fprintf(out, "  %-26s %s\n  %-26s (%s; default %s%s)\n", left, ld_option_table[i].help, "", env,
+                ld_option_table[i].preset[0] != '\0' ? ld_option_table[i].preset : "none",
+                ld_option_table[i].when == LD_LIVE ? "; live" : "");
     }
     fprintf(out, "  %-26s print the options in force and where each comes from\n", "--check-config");
     fprintf(out, "  %-26s print the version\n", "--version");
     fprintf(out, "  %-26s print this\n\n", "--help");
     fprintf(out, "A flag goes before its environment variable, that before a line of the configuration file.\n"
-                 "SIGTERM and SIGINT finish the requests in flight and stop; SIGHUP reads the key file again.\n");
+                 "SIGTERM and SIGINT finish the requests in flight and stop. SIGHUP reads the configuration and the "
+                 "key file again\n"
+                 "and puts the options marked live in force; the others need a restart.\n");
 }
 
 /* The value in force, spelled so that the parser reads it back. Sizes are printed in bytes, without a unit. */
-static void print_value(const struct ld_options *o, const struct ld_option_row *row, FILE *out)
+void ld_option_text(const struct ld_options *o, size_t i, char out[LD_OPTION_TEXT_BYTES])
 {
-    const char *field = (const char *)o + row->at;
+    const struct ld_option_row *row = &ld_option_table[i];
+    const char *field = (const char *)o + row->at, *text = field;
     uint64_t value = 0;
     char word[32];
     if (row->kind != LD_OPTION_TEXT && row->kind != LD_OPTION_ADDRESS && row->kind != LD_OPTION_FLAG)
         memcpy(&value, field, sizeof value);
-    if (row->kind == LD_OPTION_TEXT || row->kind == LD_OPTION_ADDRESS)
-        fputs(field, out);
-    else if (row->kind == LD_OPTION_FLAG)
-        fputs(*(const bool *)field ? "true" : "false", out);
-    else if (row->kind == LD_OPTION_LEVEL)
-        fputs(ld_log_level_name((int)value), out);
-    else if (row->kind == LD_OPTION_WORD && ld_option_word(row, (size_t)value, word))
-        fputs(word, out);
+    if (row->kind == LD_OPTION_FLAG)
+        text = *(const bool *)field ? "true" : "false";
+    if (row->kind == LD_OPTION_LEVEL)
+        text = ld_log_level_name((int)value);
+    if (row->kind == LD_OPTION_WORD)
+        text = ld_option_word(row, (size_t)value, word) ? word : "";
+    if (row->kind == LD_OPTION_COUNT || row->kind == LD_OPTION_SIZE)
+        snprintf(out, LD_OPTION_TEXT_BYTES, "%llu", (unsigned long long)value);
     else
-        fprintf(out, "%llu", (unsigned long long)value);
+        snprintf(out, LD_OPTION_TEXT_BYTES, "%s", text);
+}
+
+/* By what is printed: behind a text its field may hold anything. */
+bool ld_option_is_same(const struct ld_options *a, const struct ld_options *b, size_t i)
+{
+    char one[LD_OPTION_TEXT_BYTES], other[LD_OPTION_TEXT_BYTES];
+    ld_option_text(a, i, one);
+    ld_option_text(b, i, other);
+    return strcmp(one, other) == 0;
+}
+
+/* Value and source of row i. */
+void ld_option_copy(struct ld_options *to, const struct ld_options *from, size_t i)
+{
+    const struct ld_option_row *row = &ld_option_table[i];
+    memcpy((char *)to + row->at, (const char *)from + row->at, row->bytes);
+    to->source[i] = from->source[i];
 }
 
 /* --config itself is left out: the output can stand in its place. Keys are not among the options, so the output may
@@ -132,8 +153,9 @@ void ld_options_print(const struct ld_options *o, FILE *out)
 {
     static const char *const sources[] = {"default", "file", "environment", "flag"};
     for (size_t i = LD_CONFIG_ROW + 1; i < LD_N_OPTIONS; i++) {
-        fprintf(out, "# %s\n%s = ", sources[o->source[i]], ld_option_table[i].name);
-        print_value(o, &ld_option_table[i], out);
-        fputc('\n', out);
+        char text[LD_OPTION_TEXT_BYTES];
+        ld_option_text(o, i, text);
+        fprintf(out, "# %s%s\n%s = %s\n", sources[o->source[i]], ld_option_table[i].when == LD_LIVE ? ", live" : "",
+                ld_option_table[i].name, text);
     }
 }

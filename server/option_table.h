@@ -17,6 +17,9 @@ enum ld_option_kind {
     LD_OPTION_WORD /* one of those that stand in `value`, with bars between them; counted from 0 */
 };
 
+/* When a value that changed in the configuration file counts: after a restart, or at once, on SIGHUP (reload.c). */
+enum ld_option_when { LD_AT_START, LD_LIVE };
+
 /* One option. `preset` is parsed like any other value, so a default cannot be out of its own range unnoticed. */
 struct ld_option_row {
     const char *name, *value; /* value: what --help calls the argument */
@@ -24,6 +27,7 @@ struct ld_option_row {
     size_t at, bytes; /* of the field in struct ld_options; bytes of a text */
     uint64_t min, max;
     const char *preset, *help;
+    enum ld_option_when when;
 };
 
 /* Row LD_CONFIG_ROW names the file that the others may come from. */
@@ -36,5 +40,13 @@ bool ld_option_word(const struct ld_option_row *row, size_t i, char out[32]);
 
 /* LAPLACED_NAME, capitals and underscores. */
 void ld_option_env_name(const struct ld_option_row *row, char out[64]);
+
+/* The value of row i in force. */
+#define LD_OPTION_TEXT_BYTES 512
+void ld_option_text(const struct ld_options *o, size_t i, char out[LD_OPTION_TEXT_BYTES]);
+
+/* Whether both have the same value of row i; *to gets it from *from. */
+bool ld_option_is_same(const struct ld_options *a, const struct ld_options *b, size_t i);
+void ld_option_copy(struct ld_options *to, const struct ld_options *from, size_t i);
 
 #endif

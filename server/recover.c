@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "buf.h"
+#include "failpoint.h"
 #include "fold.h"
 #include "hash.h"
 #include "log.h"
@@ -41,6 +42,7 @@ static int fold_row(void *arg, const struct ld_row *row)
 {
     struct fold *f = arg;
     char why[512];
+    ld_failpoint("mid_recovery");
     const int rc = ld_fold_line(f->to->engine, row, NULL, NULL, why);
 
     if (rc != 0)

@@ -18,16 +18,16 @@
 #include "route.h"
 #include "trace.h"
 
-static bool is_wanted(const struct ld_options *o, const struct ld_outcome *outcome)
+static bool is_wanted(const struct ld_limits *limits, const struct ld_outcome *o)
 {
-    const bool is_slow = outcome->us >= (int64_t)o->slow_request_ms * 1000;
-    switch ((enum ld_log_requests)o->log_requests) {
+    const bool is_failure = o->status >= 500;
+    switch ((enum ld_log_requests)limits->log_requests) {
     case LD_LOG_ALL:
         return true;
     case LD_LOG_SLOW:
-        return outcome->status >= 500 || is_slow;
+        return is_failure || o->us >= limits->slow_us;
     case LD_LOG_ERRORS:
-        return outcome->status >= 500;
+        return is_failure;
     default:
         return false;
     }
@@ -60,7 +60,7 @@ void ld_app_completed(void *arg, const struct ld_request *r, const struct ld_out
 {
     const struct ld_app *app = arg;
     char name[LD_PATH_TENANT_BYTES], peer[LD_PEER_BYTES];
-    if (!is_wanted(&app->options, o))
+    if (!is_wanted(&app->limits, o))
         return;
     const struct ld_route *route = ld_request_route(r) >= 0 ? &ld_routes[ld_request_route(r)] : NULL;
     ld_request_peer(r, peer);
@@ -76,7 +76,7 @@ void ld_app_completed(void *arg, const struct ld_request *r, const struct ld_out
         {.key = "peer", .text = peer},
     };
     ld_trace_enter(ld_request_trace(r));
-    ld_log_members(o->status >= 500 ? LD_LOG_WARN : LD_LOG_INFO, "request", app->options.log_requests == LD_LOG_ALL,
+    ld_log_members(o->status >= 500 ? LD_LOG_WARN : LD_LOG_INFO, "request", app->limits.log_requests == LD_LOG_ALL,
                    members, sizeof members / sizeof *members);
     ld_trace_enter(NULL);
 }

@@ -62,6 +62,14 @@ static void tenant_free(struct ld_tenant *t)
     free(t);
 }
 
+/* The bucket's fill is as it was; only how fast it fills is another. */
+void ld_tenant_follow_rate(struct ld_tenant *t)
+{
+    const struct ld_rate rate = {.rate = t->world->rate, .burst = t->world->burst};
+
+    ld_bucket_set(&t->bucket, &rate);
+}
+
 /* Memory, locks and paths; no file is touched. NULL: no memory, or a path that does not fit. The caller has the first
  * hold. */
 static struct ld_tenant *tenant_new(const struct ld_world *world, const char *name)
@@ -83,7 +91,7 @@ static struct ld_tenant *tenant_new(const struct ld_world *world, const char *na
         free(t);
         return NULL;
     }
-    ld_bucket_set(&t->bucket, &world->rate);
+    ld_tenant_follow_rate(t);
     init_locks(t);
     return t;
 }

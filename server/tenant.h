@@ -6,6 +6,7 @@
 #ifndef LD_TENANT_H
 #define LD_TENANT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -75,21 +76,21 @@ struct ld_op {
 struct ld_op *ld_op_new(enum ld_op_type type);
 void ld_op_free(struct ld_op *op);
 
-/* Surroundings that every tenant shares. */
+/* Surroundings that every tenant shares. What is atomic may change at any time (reload.c). */
 struct ld_world {
     struct ld_sched *sched;
     struct ld_metrics *metrics;
     const char *data_dir;
-    int64_t (*now_ms)(void);  /* wall clock, replaceable in tests */
-    size_t max_queue;         /* ops waiting per tenant before 503 */
-    size_t max_pending;       /* open decisions per tenant before 503 */
-    uint64_t snapshot_events; /* log rows between snapshots */
-    bool verify_on_start;     /* compare the snapshot's digest with a fresh fold, whenever a tenant is opened */
-    bool open_on_start;       /* every tenant, and not at its first use */
-    size_t memory_cap;        /* of all tenants together: beyond it idle ones are closed; 0: none */
-    size_t tenant_quota;      /* bytes of one tenant's model, beyond which what would take more is refused; 0: none */
-    struct ld_rate rate;      /* of a tenant's requests, where nobody has set another for it */
-    double inline_work;       /* multiply-adds that a change of the model may take in the writer's turn */
+    int64_t (*now_ms)(void);          /* wall clock, replaceable in tests */
+    atomic_size_t max_queue;          /* ops waiting per tenant before 503 */
+    atomic_size_t max_pending;        /* open decisions per tenant before 503 */
+    _Atomic uint64_t snapshot_events; /* log rows between snapshots */
+    bool verify_on_start;             /* compare the snapshot's digest with a fresh fold, whenever a tenant is opened */
+    bool open_on_start;               /* every tenant, and not at its first use */
+    atomic_size_t memory_cap;         /* of all tenants together: beyond it idle ones are closed; 0: none */
+    atomic_size_t tenant_quota; /* bytes of one tenant's model, beyond which what would take more is refused; 0: none */
+    _Atomic double rate, burst; /* of a tenant's requests (limit.h), where nobody has set another for it */
+    _Atomic double inline_work; /* multiply-adds that a change of the model may take in the writer's turn */
 };
 
 /* Opens DATA/tenants/NAME.db, recovering snapshot + tail; a new file starts with `initial` as its first event.

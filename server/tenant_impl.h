@@ -91,6 +91,9 @@ struct ld_tenant {
 void ld_tenant_write_lock(struct ld_tenant *t);
 void ld_tenant_write_unlock(struct ld_tenant *t);
 
+/* tenant.c: the rate in force may be another by now. */
+void ld_tenant_follow_rate(struct ld_tenant *t);
+
 /* queue.c: up to max ops in order of arrival, linked. */
 struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max);
 

@@ -178,7 +178,7 @@ class Rules:
         kind = [s for s in map(self.resolve, schema.get("oneOf", [schema])) if "const" not in s][0]
         if "x-maxBytes" in kind:
             return kind["minLength"], kind["x-maxBytes"], False, False
-        if kind.get("type") == "array":
+        if "array" in (kind.get("type") or []):
             return kind.get("minItems", 0), kind.get("maxItems", "INFINITY"), False, False
         if not {"number", "integer"} & set(kind["type"] if isinstance(kind.get("type"), list) else [kind.get("type")]):
             return 0, 0, False, False  # its type says all

@@ -88,7 +88,7 @@ def test_every_example_of_the_contract_fits_its_schema():
             kind = path.rsplit(" ", 1)[-1]
             for key, example in node["examples"].items():
                 examples += 1
-                value = example["value"]
+                value = CONTRACT.resolve(example)["value"]
                 text = value if kind == NDJSON or isinstance(value, str) else yaml.safe_dump(value)
                 bad = (CONTRACT.media_errors(node, NDJSON, text) if kind == NDJSON
                        else CONTRACT.errors(node["schema"], value))

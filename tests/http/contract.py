@@ -1,29 +1,57 @@
 """openapi.yaml as a judge: which operation a request belongs to, whether a body or an answer is what the contract
-says, and which operations and statuses have been seen."""
+says, to the last header, and which operations, statuses and media types have been seen."""
+import collections
+import http
+import http.client
+import io
 import json
 import pathlib
 import re
 
 import yaml
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, FormatChecker
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 METHODS = ("get", "put", "post", "patch", "delete")
 NDJSON = "application/x-ndjson"
 PROBLEM = "application/problem+json"
+# What HTTP itself puts around an answer; every other header has to be documented.
+OF_HTTP = {"date", "connection", "keep-alive", "content-length", "transfer-encoding", "content-type"}
+FORMATS = FormatChecker(formats=())
+FORMATS.checks("uri-reference")(lambda text: not isinstance(text, str) or re.fullmatch(r"[!-~]*", text) is not None)
+
+Answer = collections.namedtuple("Answer", "status_code headers content")
+
+
+def pattern_of(template):
+    """A user's id and what follows a key may have slashes, and end the path; a tenant's name has none."""
+    holes = re.sub(r"\{(user|key)\}$", ".+", template)
+    return re.compile("^" + re.sub(r"\{[a-z]+\}", "[^/]+", holes) + "$")
+
+
+def strict_json(text):
+    """JSON as every parser reads it: no member twice, no NaN."""
+    def members(pairs):
+        assert len({k for k, _ in pairs}) == len(pairs), f"a member twice: {[k for k, _ in pairs]}"
+        return dict(pairs)
+
+    def refuse(word):
+        raise AssertionError(f"not a number of JSON: {word}")
+    return json.loads(text, object_pairs_hook=members, parse_constant=refuse)
 
 
 class Contract:
     def __init__(self, path=ROOT / "openapi.yaml"):
         self.doc = yaml.safe_load(path.read_text())
-        self.seen = set()
+        self.seen = set()      # (operation, status) answered
+        self.taken = set()     # (operation, media type) of bodies answered 2xx
+        self.headers_seen = set()  # (operation, header)
         self._validators = {}
         self.operations = {}
         for template, item in self.doc["paths"].items():
-            pattern = re.compile("^" + re.sub(r"\{[a-z]+\}", "[^/]+", template) + "$")
             for method in METHODS:
                 if method in item:
-                    self.operations[item[method]["operationId"]] = (method, pattern, item[method])
+                    self.operations[item[method]["operationId"]] = (method, pattern_of(template), item[method])
 
     def resolve(self, node):
         while "$ref" in node:
@@ -34,14 +62,17 @@ class Contract:
         return node
 
     def find(self, method, path):
-        """operationId and operation, or (None, None)."""
-        for name, (verb, pattern, operation) in self.operations.items():
-            if verb == method.lower() and pattern.match(path):
+        """operationId and operation, or (None, None). HEAD belongs to GET."""
+        verb = {"HEAD": "get"}.get(method, method.lower())
+        for name, (other, pattern, operation) in self.operations.items():
+            if other == verb and pattern.match(path):
                 return name, operation
         return None, None
 
-    def is_path(self, path):
-        return any(pattern.match(path) for _, pattern, _ in self.operations.values())
+    def methods(self, path):
+        """Those that the path answers to."""
+        own = {verb.upper() for verb, pattern, _ in self.operations.values() if pattern.match(path)}
+        return own | ({"HEAD"} if "GET" in own else set()) | ({"OPTIONS"} if own else set())
 
     def errors(self, schema, value):
         """Faults of value under a schema of the document, as strings."""
@@ -49,9 +80,17 @@ class Contract:
         if key not in self._validators:
             # References are local to the document: carry its components along instead of a resolver.
             whole = dict(schema, components=self.doc["components"])
-            self._validators[key] = (Draft202012Validator(whole), schema)
+            self._validators[key] = (Draft202012Validator(whole, format_checker=FORMATS), schema)
         validator = self._validators[key][0]
         return [f"{list(e.absolute_path)}: {e.message[:300]}" for e in validator.iter_errors(value)]
+
+    def line_errors(self, schema, text):
+        """NDJSON: each line a value, each ended by a newline, none empty."""
+        lines = text.split("\n")
+        faults = [] if lines.pop() == "" else ["the last line has no end"]
+        for i, line in enumerate(lines):
+            faults += [f"line {i}: {e}" for e in (self.errors(schema, strict_json(line)) if line.strip() else ["empty"])]
+        return faults
 
     def media_errors(self, media, content_type, text):
         """Faults of a text under a media type object: JSON, NDJSON by line, or plain."""
@@ -59,42 +98,78 @@ class Contract:
             if not media:
                 return []  # bytes that have no schema
             if content_type == NDJSON:
-                lines = [json.loads(line) for line in text.splitlines() if line.strip()]
-                return [f"line {i}: {e}" for i, v in enumerate(lines) for e in self.errors(media["x-line-schema"], v)]
+                return self.line_errors(media["x-line-schema"], text)
             if content_type.endswith("json"):
-                return self.errors(media["schema"], json.loads(text))
-        except ValueError as fault:
+                return self.errors(media["schema"], strict_json(text))
+        except (ValueError, AssertionError) as fault:
             return [f"not JSON: {fault}"]
         return self.errors(media["schema"], text)
 
     def request_errors(self, method, path, content_type, text):
-        operation = self.find(method, path)[1]
-        media = operation["requestBody"]["content"].get(content_type)
-        return ["content type"] if media is None else self.media_errors(media, content_type, text)
+        """Faults of a body that a client sends; its NDJSON may have empty lines, and a last one without an end."""
+        media = self.find(method, path)[1]["requestBody"]["content"].get(content_type)
+        if media is None:
+            return ["content type"]
+        if content_type == NDJSON:
+            text = "".join(line + "\n" for line in text.split("\n") if line.strip())
+        return self.media_errors(media, content_type, text)
 
-    def check_response(self, method, path, response):
-        """Asserts that the answer is documented, and notes what was seen."""
+    def note_taken(self, method, path, content_type):
+        self.taken.add((self.find(method, path)[0], content_type))
+
+    def documented(self, method, path, status):
+        """What the answer is called, and the response object that it has to fit."""
         name, operation = self.find(method, path)
-        status = str(response.status_code)
-        if operation is None:
-            kind = "MethodNotAllowed" if self.is_path(path) else "UnknownRoute"
-            assert status == ("405" if kind == "MethodNotAllowed" else "404"), (method, path, status, response.text)
-            documented = self.doc["components"]["responses"][kind]
-            self.seen.add((kind, status))
+        if operation is not None:
+            assert status in operation["responses"], f"{name}: undocumented status {status}"
+            return name, operation["responses"][status]
+        shared = self.doc["components"]["responses"]
+        if status == "401":  # a stranger does not learn which paths there are
+            return "Unauthorized", shared["Unauthorized"]
+        if not self.methods(path):
+            kind, right = "UnknownRoute", "404"
+        elif method == "OPTIONS":
+            kind, right = "Methods", "204"
         else:
-            assert status in operation["responses"], f"{name}: undocumented status {status}: {response.text[:500]}"
-            documented = self.resolve(operation["responses"][status])
-            self.seen.add((name, status))
-        self.check_headers(documented, response)
-        self.check_body(documented, response, f"{method} {path} -> {status}")
-        self.check_id(response)
+            kind, right = "MethodNotAllowed", "405"
+        assert status == right, (method, path, status)
+        return kind, shared[kind]
 
-    def check_headers(self, documented, response):
-        for header, spec in documented.get("headers", {}).items():
+    def check_response(self, method, path, response, is_streamed=False):
+        """Asserts that the answer is documented, and notes what was seen. Of one that is streamed the body is not looked at."""
+        status = str(response.status_code)
+        name, documented = self.documented(method, path, status)
+        documented = self.resolve(documented)
+        self.seen.add((name, status))
+        self.check_headers(name, documented, response)
+        if "Allow" in response.headers:
+            allowed = set(response.headers["Allow"].split(", "))
+            assert allowed == self.methods(path), (path, allowed)
+        self.check_id(response)
+        if not is_streamed:
+            self.check_body(documented, response, f"{method} {path} -> {status}", is_head=method == "HEAD")
+
+    def check_raw(self, method, path, data):
+        """The same for the bytes that came from a socket; the answer."""
+        class Socket:
+            def makefile(self, _):
+                return io.BytesIO(data)
+        reply = http.client.HTTPResponse(Socket(), method=method)
+        reply.begin()
+        answer = Answer(reply.status, reply.headers, reply.read())
+        self.check_response(method, path, answer)
+        return answer
+
+    def check_headers(self, name, documented, response):
+        specs = {header: self.resolve(spec) for header, spec in documented.get("headers", {}).items()}
+        extra = {h.lower() for h in response.headers.keys()} - {h.lower() for h in specs} - OF_HTTP
+        assert not extra, f"{name}: undocumented headers {extra}"
+        for header, spec in specs.items():
             value = response.headers.get(header)
             assert value is not None or not spec.get("required"), f"no {header}"
             if value is not None:
-                value = int(value) if spec["schema"]["type"] == "integer" else value
+                self.headers_seen.add((name, header))
+                value = int(value) if spec["schema"].get("type") == "integer" else value
                 assert not self.errors(spec["schema"], value), (header, value)
 
     def check_id(self, response):
@@ -102,23 +177,41 @@ class Contract:
         request = response.headers.get("Laplaced-Request", "")
         assert re.fullmatch("[0-9a-f]{32}", request), request
         if response.headers.get("Content-Type") == PROBLEM and response.content:
-            assert response.json()["instance"] == f"urn:laplaced:request:{request}"
+            assert json.loads(response.content)["instance"] == f"urn:laplaced:request:{request}"
 
-    def check_body(self, documented, response, what):
+    def check_body(self, documented, response, what, is_head=False):
         content = documented.get("content")
         if not content:
-            assert response.content == b"", what
+            assert response.content == b"" and "Content-Type" not in response.headers, what
             return
         content_type = response.headers.get("Content-Type", "").split(";")[0].strip()
-        assert content_type in content, f"{what}: content type {content_type!r}: {response.text[:300]}"
+        assert content_type in content, f"{what}: content type {content_type!r}: {response.content[:300]}"
+        if is_head:
+            assert response.content == b"", what
+            return
         text = response.content.decode("utf-8") if content[content_type] else ""
         faults = self.media_errors(content[content_type], content_type, text)
         assert not faults, f"{what}: {faults[:5]}: {text[:500]}"
         if content_type == PROBLEM:
-            assert json.loads(text)["status"] == response.status_code, what
+            self.check_problem(json.loads(text), response.status_code, what)
+
+    def check_problem(self, problem, status, what):
+        """RFC 9457: the status once more, and the title of a status where the type says no more."""
+        assert problem["status"] == status, what
+        if problem["type"] == "about:blank":
+            names = {http.HTTPStatus(status).phrase, {413: "Content Too Large", 422: "Unprocessable Content"}.get(status)}
+            assert problem["title"] in names, what
 
     def documented_statuses(self):
         return {(name, status) for name, (_, _, op) in self.operations.items() for status in op["responses"]}
+
+    def documented_bodies(self):
+        """(operation, media type) of all requests."""
+        return {(name, kind) for name, (_, _, op) in self.operations.items() for kind in op.get("requestBody", {}).get("content", {})}
+
+    def documented_headers(self):
+        return {(name, header) for name, (_, _, op) in self.operations.items() for r in op["responses"].values()
+                for header in self.resolve(r).get("headers", {})}
 
 
 CONTRACT = Contract()

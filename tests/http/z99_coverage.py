@@ -29,5 +29,13 @@ def test_no_reason_has_become_untrue(whole_suite):
     assert set(NOT_PROVOKED) <= CONTRACT.documented_statuses()
 
 
-def test_unknown_paths_and_wrong_methods_were_seen(whole_suite):
-    assert {("UnknownRoute", "404"), ("MethodNotAllowed", "405")} <= CONTRACT.seen
+def test_what_any_path_may_answer_was_seen(whole_suite):
+    assert {("UnknownRoute", "404"), ("MethodNotAllowed", "405"), ("Methods", "204"), ("Unauthorized", "401")} <= CONTRACT.seen
+
+
+def test_a_body_of_every_documented_type_was_taken(whole_suite):
+    assert sorted(CONTRACT.documented_bodies() - CONTRACT.taken) == []
+
+
+def test_every_documented_header_was_seen(whole_suite):
+    assert sorted(CONTRACT.documented_headers() - CONTRACT.headers_seen) == []

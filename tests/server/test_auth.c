@@ -138,27 +138,50 @@ START_TEST(without_a_file_nobody_has_such_a_key)
 {
     struct ld_auth *a;
     ck_assert_int_eq(ld_auth_open(&a, "", why), 0);
-    ck_assert(!ld_auth_has_file(a));
+    ck_assert(!ld_auth_has_file(a) && !ld_auth_has_had_file(a));
     ck_assert(!ld_auth_allows(a, NULL));
     ck_assert(!ld_auth_allows(a, "Bearer x"));
-    ck_assert_int_eq(ld_auth_reload(a, why), 0);
+    ld_auth_put(a, NULL);
+    ck_assert(!ld_auth_has_had_file(a));
     ck_assert(!ld_auth_allows(a, "Bearer x"));
     ld_auth_close(a);
 }
 END_TEST
+
+/* As a reload does it. */
+static int read_again(struct ld_auth *a)
+{
+    struct ld_key_file *keys = NULL;
+    if (ld_auth_read(path, &keys, why) != 0)
+        return -1;
+    ld_auth_put(a, keys);
+    return 0;
+}
 
 START_TEST(reload_swaps_all_keys_or_none)
 {
     struct ld_auth *a = open_keys("old-key-0123456789ab\n");
     write_keys("new-key-0123456789ab\n");
     ck_assert(!ld_auth_allows(a, "Bearer new-key-0123456789ab"));
-    ck_assert_int_eq(ld_auth_reload(a, why), 0);
+    ck_assert_int_eq(read_again(a), 0);
     ck_assert(ld_auth_allows(a, "Bearer new-key-0123456789ab"));
     ck_assert(!ld_auth_allows(a, "Bearer old-key-0123456789ab"));
     write_keys("next-key-0123456789ab\nbroken key\n");
-    ck_assert_int_eq(ld_auth_reload(a, why), -1);
+    ck_assert_int_eq(read_again(a), -1);
     ck_assert(ld_auth_allows(a, "Bearer new-key-0123456789ab"));
     ck_assert(!ld_auth_allows(a, "Bearer next-key-0123456789ab"));
+    finish(a);
+}
+END_TEST
+
+START_TEST(a_file_that_is_taken_away_lets_nobody_in_and_is_remembered)
+{
+    struct ld_auth *a = open_keys("old-key-0123456789ab\n");
+    ld_auth_put(a, NULL);
+    ck_assert(!ld_auth_allows(a, "Bearer old-key-0123456789ab"));
+    ck_assert(!ld_auth_has_file(a) && ld_auth_has_had_file(a));
+    ck_assert_int_eq(read_again(a), 0);
+    ck_assert(ld_auth_has_file(a) && ld_auth_allows(a, "Bearer old-key-0123456789ab"));
     finish(a);
 }
 END_TEST
@@ -168,5 +191,5 @@ int main(void)
     return KBT_RUN("auth", keys_are_taken_line_by_line, anything_else_is_kept_out,
                    longest_keys_are_compared_to_the_last_byte, files_without_a_usable_key_are_refused,
                    too_many_or_too_long_keys_are_refused, without_a_file_nobody_has_such_a_key,
-                   reload_swaps_all_keys_or_none);
+                   reload_swaps_all_keys_or_none, a_file_that_is_taken_away_lets_nobody_in_and_is_remembered);
 }

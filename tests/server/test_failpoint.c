@@ -13,6 +13,8 @@ START_TEST(names_and_counts_are_parsed_strictly)
                                         "before_append:0",
                                         "before_append:-1",
                                         "before_append:2x",
+                                        "before_append@",
+                                        "before@/tmp/x",
                                         "nonsense:1"};
     int n = 0;
     long count = 0;
@@ -23,6 +25,9 @@ START_TEST(names_and_counts_are_parsed_strictly)
     ck_assert(ld_failpoint_parse("mid_snapshot:17", &n, &count));
     ck_assert_int_eq(n, 12);
     ck_assert_int_eq(count, 17);
+    ck_assert(ld_failpoint_parse("in_tick@/tmp/a:b", &n, &count));
+    ck_assert_int_eq(n, 7);
+    ck_assert_int_eq(count, 0);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         ck_assert_msg(!ld_failpoint_parse(wrong[i], &n, &count), "%s", wrong[i]);
 }

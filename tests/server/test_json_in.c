@@ -134,7 +134,7 @@ static const struct {
     {REWARD, "[{\"decision\":\"d\",\"reward\":1},7,{\"decision\":\"d\",\"rewart\":1}]", "/1 /2/rewart /2/reward "},
     {ACTIVATE, "{}", "/decision "},
     {ACTIVATE, "[]", " "},
-    {ACTIVATE, "{\"decision\":1,\"more\":2}", "/more /decision "},
+    {ACTIVATE, "{\"decision\":1,\"more\":2}", "/decision /more "},
     /* /observe */
     {OBSERVE, "{\"user\":\"u\",\"context\":[1,2],\"arm\":\"a\"}", "/reward "},
     {OBSERVE, "{\"user\":\"u\",\"context\":[1,2],\"arm\":[],\"reward\":1}", "/arm "},

@@ -1,0 +1,178 @@
+/* The reader of request bodies: members and values by the rules of the schemas (rules.h), for json_bodies.c,
+ * json_graph.c, json_keys.c and json_settings.c.
+ *
+ * An object is read member by member in the order of its text, and what is missing is told behind what is there, so
+ * that faults come in the order in which their sender will look for them. A name is looked for among the few that an
+ * object may have; nothing is hashed. Log lines, which outlive the rules of today, are read by json_util.c instead.
+ *
+ * As there, a fault is told at the place in hand, and reading goes on with a harmless value. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "json_util.h"
+
+/* Which of the object's rules has this key; rules->n: none. */
+static size_t find(const struct ld_rules *rules, const char *key)
+{
+    size_t i = 0;
+    while (i < rules->n && strcmp(rules->rule[i].key, key) != 0)
+        i++;
+    return i;
+}
+
+/* Calls read for each member that the rules know, with its index among them and its place in hand, and tells of those
+ * that they do not know, and of those that are required and missing. False, and nothing read: v is no object. */
+bool ld_in_members(struct ld_in *in, const struct json_t *v, const struct ld_rules *rules,
+                   void (*read)(struct ld_in *in, size_t i, const struct json_t *member, void *out), void *out)
+{
+    uint64_t seen = 0; /* no object has more members than this has bits: test_rules.c */
+    const char *key;
+    json_t *member;
+    json_t *object = (json_t *)(uintptr_t)v; /* jansson's iterator is not const-correct */
+    if (!json_is_object(v)) {
+        ld_in_fault(in, NULL, "expected an object");
+        return false;
+    }
+    json_object_foreach(object, key, member)
+    {
+        const size_t i = find(rules, key);
+        const size_t mark = ld_in_key(in, key);
+        if (i < rules->n) {
+            seen |= UINT64_C(1) << i;
+            read(in, i, member, out);
+        } else {
+            ld_in_fault(in, NULL, "unknown field");
+        }
+        ld_in_leave(in, mark);
+    }
+    for (size_t i = 0; i < rules->n; i++)
+        if (rules->rule[i].is_required && (seen >> i & 1) == 0)
+            ld_in_fault(in, rules->rule[i].key, "required");
+    return true;
+}
+
+/* --- values ------------------------------------------------------------------------------------------ */
+
+const char *ld_in_text(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule)
+{
+    return ld_in_id_value(in, v, (size_t)rule->hi);
+}
+
+/* NaN is in no range, which covers what is no number. */
+static bool is_within(const struct ld_rule *rule, double x)
+{
+    return (rule->is_lo_open ? x > rule->lo : x >= rule->lo) && (rule->is_hi_open ? x < rule->hi : x <= rule->hi);
+}
+
+/* "expected a number > 0 and <= 1, or auto, or null" */
+static void fault_range(struct ld_in *in, const struct ld_rule *rule, const char *or_null)
+{
+    char lo[32] = "", hi[32] = "";
+    const bool has_lo = isfinite(rule->lo), has_hi = isfinite(rule->hi);
+    if (has_lo)
+        (void)snprintf(lo, sizeof lo, " %s %.16g", rule->is_lo_open ? ">" : ">=", rule->lo);
+    if (has_hi)
+        (void)snprintf(hi, sizeof hi, "%s %s %.16g", has_lo ? " and" : "", rule->is_hi_open ? "<" : "<=", rule->hi);
+    ld_in_fault(in, NULL, "expected a %snumber%s%s%s%s%s", has_lo || has_hi ? "" : "finite ", lo, hi,
+                rule->choices != NULL ? ", or " : "", rule->choices != NULL ? rule->choices[0] : "", or_null);
+}
+
+/* Every number of JSON is finite here. False, with *out as it was: it is out of range, or no number. */
+bool ld_in_real(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule, double *out)
+{
+    const double x = json_is_number(v) ? json_number_value(v) : (double)NAN;
+    if (is_within(rule, x)) {
+        *out = x;
+        return true;
+    }
+    fault_range(in, rule, "");
+    return false;
+}
+
+bool ld_in_real_or_null(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule, double *out)
+{
+    const double x = json_is_number(v) ? json_number_value(v) : (double)NAN;
+    if (json_is_null(v))
+        return false;
+    if (is_within(rule, x))
+        *out = x;
+    else
+        fault_range(in, rule, ", or null");
+    return true;
+}
+
+/* 1.0 and 1e0 are whole. Bounds are whole and at most 2^53, where doubles still count one by one. */
+uint64_t ld_in_count(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule, uint64_t otherwise)
+{
+    const double x = json_is_number(v) ? json_number_value(v) : (double)NAN;
+    if (is_within(rule, x) && x == floor(x))
+        return (uint64_t)x;
+    ld_in_fault(in, NULL, "expected a whole number from %.0f to %.0f", rule->lo, rule->hi);
+    return otherwise;
+}
+
+/* 0 and 1 are not booleans. */
+bool ld_in_flag(struct ld_in *in, const struct json_t *v)
+{
+    if (!json_is_boolean(v))
+        ld_in_fault(in, NULL, "expected true or false");
+    return json_is_true(v);
+}
+
+/* The word in the rule's own memory, or NULL. */
+const char *ld_in_choice(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule)
+{
+    const char *word = json_string_value(v);
+    char list[220] = "";
+    size_t n = 0;
+    for (size_t i = 0; word != NULL && rule->choices[i] != NULL; i++)
+        if (strcmp(rule->choices[i], word) == 0)
+            return rule->choices[i];
+    for (size_t i = 0; rule->choices[i] != NULL && n < sizeof list; i++)
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i > 0 ? ", " : "", rule->choices[i]);
+    ld_in_fault(in, NULL, "expected one of %s", list);
+    return NULL;
+}
+
+/* --- lists -------------------------------------------------------------------------------------------- */
+
+/* Whether v is an array with as many items as the rule allows. Without an upper end the body's size is the bound. */
+bool ld_in_list(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule)
+{
+    const double n = (double)json_array_size(v);
+    if (json_is_array(v) && n >= rule->lo && n <= rule->hi)
+        return true;
+    if (isfinite(rule->hi))
+        ld_in_fault(in, NULL, "expected an array of %.0f to %.0f items", rule->lo, rule->hi);
+    else
+        ld_in_fault(in, NULL, "expected an array");
+    return false;
+}
+
+/* NULL and *n = 0 when the list is faulty or empty. */
+const char *const *ld_in_id_list(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule, size_t *n)
+{
+    *n = 0;
+    return ld_in_list(in, v, rule) ? ld_in_ids_value(in, v, n) : NULL;
+}
+
+/* A vector is missing where there are dimensions: what the schema cannot say. Called behind ld_in_members. */
+void ld_in_need_vector(struct ld_in *in, const struct json_t *object, const struct ld_rule *rule, uint32_t dim)
+{
+    if (dim > 0 && json_object_get(object, rule->key) == NULL)
+        ld_in_fault(in, rule->key, "required: an array of %u numbers", (unsigned)dim);
+}
+
+/* Tells of an id that stands in the list already, at the second of the two. `seen` is a set of ids, jansson's own
+ * copies; NULL ids and sets are let pass. */
+void ld_in_refuse_repeat(struct ld_in *in, struct json_t *seen, const char *id)
+{
+    if (seen == NULL || id == NULL)
+        return;
+    if (json_object_get(seen, id) != NULL)
+        ld_in_fault(in, NULL, "the arm stands in the list already");
+    else if (json_object_set_new_nocheck(seen, id, json_true()) != 0)
+        ld_problem_set(in->p, 503, "out of memory");
+}

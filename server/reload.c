@@ -1,0 +1,93 @@
+/* SIGHUP: the configuration is read again, as a start would read it, and what may change while the server runs is put
+ * in force.
+ *
+ *   read     environment and flags stand as they were, so what changes is the file of --config, and the key file
+ *   check    the whole of it, by the rules of a start; any fault leaves everything as it was, and is one line of the
+ * log compare  an option that changed is a line; one that needs a restart is a warning, and keeps its value apply
+ * cannot fail
+ *
+ * Which option is live is a column of the table (option_table.c). app->options belongs to the loop, which runs this;
+ * every other thread reads a copy that is atomic, where it needs it: app->limits, the world, the level of the log, the
+ * timeout of connections. Each is read once for each use, so that a request sees the old value or the new one. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "app.h"
+#include "clock.h"
+#include "log.h"
+#include "option_table.h"
+
+/* At the start, before tenants and HTTP; and after a reload. One place, so that a start and a reload cannot differ. The
+ * drain's timeout is read by the loop when a drain begins, and tenants take over their rate with the next tick. */
+void ld_app_put_in_force(struct ld_app *app)
+{
+    const struct ld_options *o = &app->options;
+    ld_log_set_level((enum ld_log_level)o->log_level);
+    app->limits.body = (size_t)o->max_body;
+    app->limits.observe_body = (size_t)o->max_observe_body;
+    app->limits.bulk_body = (size_t)o->max_bulk_body;
+    app->limits.import_body = (size_t)o->max_import_body;
+    app->limits.metrics_tenants = (size_t)o->metrics_tenants;
+    app->limits.log_requests = (int)o->log_requests;
+    app->limits.slow_us = (int64_t)o->slow_request_ms * 1000;
+    app->world.max_queue = (size_t)o->max_queue;
+    app->world.max_pending = (size_t)o->max_pending;
+    app->world.snapshot_events = o->snapshot_events;
+    app->world.inline_work = (double)o->inline_work;
+    app->world.memory_cap = (size_t)o->memory_cap;
+    app->world.tenant_quota = (size_t)o->tenant_quota;
+    app->world.rate = (double)o->tenant_rate;
+    app->world.burst = (double)o->tenant_burst;
+    if (app->http != NULL)
+        ld_http_set_timeout(app->http, (unsigned)o->timeout_s);
+}
+
+/* All sources, and the files that they name. 0, or -1 with why (LD_WHY_BYTES) naming the option and, where it stands in
+ * a file, the line. *keys is the caller's. */
+static int read_all(const struct ld_app *app, struct ld_options *fresh, struct ld_key_file **keys, char *why)
+{
+    char reason[LD_WHY_BYTES];
+    if (ld_options_parse(fresh, app->argc, app->argv, getenv, why) != 0 || ld_options_check(fresh, why) != 0)
+        return -1;
+    if (ld_auth_read(fresh->admin_key_file, keys, reason) == 0)
+        return 0;
+    snprintf(why, LD_WHY_BYTES, "admin-key-file: %.900s", reason);
+    return -1;
+}
+
+/* Takes over what is live, and says what changed. The values are no secrets: keys stand in files of their own. */
+static void take_over(struct ld_options *o, const struct ld_options *fresh)
+{
+    for (size_t i = LD_CONFIG_ROW + 1; i < LD_N_OPTIONS; i++) {
+        char from[LD_OPTION_TEXT_BYTES], to[LD_OPTION_TEXT_BYTES];
+        const bool is_live = ld_option_table[i].when == LD_LIVE;
+        ld_option_text(o, i, from);
+        ld_option_text(fresh, i, to);
+        if (!ld_option_is_same(o, fresh, i))
+            ld_log(is_live ? LD_LOG_INFO : LD_LOG_WARN, "option=%s from=%s to=%s%s", ld_option_table[i].name, from, to,
+                   is_live ? "" : ": needs a restart, the old value stays in force");
+        if (is_live)
+            ld_option_copy(o, fresh, i);
+    }
+}
+
+/* Connections that are open stay open; each of their next requests is judged by the new keys. A key file that is taken
+ * away lets nobody in any more, and opens the server to nobody. */
+void ld_app_reload(struct ld_app *app)
+{
+    struct ld_options fresh;
+    struct ld_key_file *keys = NULL;
+    char why[LD_WHY_BYTES];
+    if (read_all(app, &fresh, &keys, why) != 0) {
+        ld_count(&app->metrics.reload_failures, 1);
+        ld_log(LD_LOG_ERROR, "the configuration is not read again, all stays as it was: %s", why);
+        return;
+    }
+    take_over(&app->options, &fresh);
+    ld_app_put_in_force(app);
+    ld_auth_put(app->auth, keys);
+    ld_count(&app->metrics.reloads, 1);
+    ld_gauge_set(&app->metrics.configured_ms, (uint64_t)ld_now_ms());
+    ld_log(LD_LOG_INFO, "configuration and keys are read again");
+}

@@ -1,0 +1,107 @@
+#!/bin/sh
+# Holds openapi.yaml to what others make of it: linters, and a client generated from it that runs against a server. The last
+# line is "N passed, N failed".
+#
+#   sh tests/contract/run.sh OUT [--when-reachable]      OUT: a build folder such as build/release
+#
+# The tools come from npm as package-lock.json has them, with their hashes, into build/contract. They run on the node of
+# Debian 12 (18.19). With --when-reachable a registry that does not answer is said and is no failure: nothing was tested.
+set -u
+HERE=$(cd "$(dirname "$0")" && pwd)
+ROOT=$(cd "$HERE/../.." && pwd)
+OUT=$(cd "$1" && pwd)
+WORK=$ROOT/build/contract
+BIN=$WORK/node_modules/.bin
+passed=0
+failed=0
+server=
+# Neither tool is to tell its makers of our runs.
+export REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true SCARF_ANALYTICS=false
+
+# What a check prints is shown when it fails.
+check() {
+    name=$1
+    shift
+    if "$@" >"$WORK/log" 2>&1; then
+        echo "ok $name"
+        passed=$((passed + 1))
+    else
+        cat "$WORK/log"
+        echo "FAIL $name"
+        failed=$((failed + 1))
+    fi
+}
+
+finish() {
+    if [ -n "$server" ]; then kill "$server" && wait "$server"; fi
+}
+trap finish EXIT
+
+# Again only after the lock has changed.
+install_tools() {
+    mkdir -p "$WORK"
+    if cmp -s "$HERE/package-lock.json" "$WORK/package-lock.json" && [ -f "$WORK/installed" ]; then return 0; fi
+    rm -f "$WORK/installed"
+    cp "$HERE/package.json" "$HERE/package-lock.json" "$WORK/"
+    (cd "$WORK" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) && touch "$WORK/installed"
+}
+
+lint_redocly() { "$BIN/redocly" lint --config "$HERE/redocly.yaml" "$ROOT/openapi.yaml"; }
+lint_spectral() { "$BIN/spectral" lint --ruleset "$HERE/spectral.yaml" --fail-severity hint "$ROOT/openapi.yaml"; }
+
+# The first block of TypeScript in README is a program like any other, at this server's address.
+# shellcheck disable=SC2016 # backticks are Markdown's
+compile_client() {
+    cp "$HERE/client.test.ts" "$HERE/tsconfig.json" "$WORK/" &&
+        sed -n '/^```ts$/,/^```$/p' "$ROOT/README.md" | sed -e '/^```/d' -e 's|"http://127.0.0.1:8080"|process.env["LAPLACED_URL"]!|' >"$WORK/readme.ts" &&
+        grep -q LAPLACED_URL "$WORK/readme.ts" &&
+        "$BIN/openapi-typescript" "$ROOT/openapi.yaml" --default-non-nullable=false -o "$WORK/laplaced.d.ts" &&
+        "$BIN/tsc" --project "$WORK/tsconfig.json"
+}
+
+# Sets server and LAPLACED_URL.
+start_server() {
+    rm -rf "$WORK/data" && : >"$WORK/greeting"
+    "$OUT/laplaced" --data "$WORK/data" --listen 127.0.0.1:0 >"$WORK/greeting" 2>"$WORK/stderr" &
+    server=$!
+    tries=0
+    until grep -q http:// "$WORK/greeting"; do
+        tries=$((tries + 1))
+        if [ "$tries" -gt 300 ] || ! kill -0 "$server"; then return 1; fi
+        sleep 0.1
+    done
+    LAPLACED_URL=$(sed -n 's|.*\(http://[^ ]*\).*|\1|p' "$WORK/greeting")
+    export LAPLACED_URL
+}
+
+# node's own report has a line of each test, and counts.
+run_client() {
+    (cd "$WORK/out" && node --test --test-reporter=tap client.test.js) >"$WORK/tap" 2>&1
+    grep -E '^ *(not )?ok [0-9]+ - ' "$WORK/tap" | grep -v 'client\.test\.js'
+    good=$(sed -n 's/^# pass //p' "$WORK/tap")
+    bad=$(sed -n 's/^# fail //p' "$WORK/tap")
+    if [ "${bad:-1}" -ne 0 ] || [ "${good:-0}" -eq 0 ]; then cat "$WORK/tap" "$WORK/stderr"; fi
+    passed=$((passed + ${good:-0}))
+    failed=$((failed + ${bad:-1}))
+}
+
+if [ "${2:-}" = --when-reachable ] && ! (command -v npm && npm ping --fetch-timeout=20000 --fetch-retries=1) >/dev/null 2>&1; then
+    echo "NOT TESTED: openapi.yaml's linters and the generated client. There is no npm, or its registry is out of reach."
+    exit 0
+fi
+install_tools || { echo "FAIL the tools of tests/contract/package-lock.json could not be installed"; echo "0 passed, 1 failed"; exit 1; }
+check "openapi.yaml has no faults under redocly" lint_redocly
+check "openapi.yaml has no faults under spectral" lint_spectral
+check "a generated client and README's compile under tsc" compile_client
+if start_server; then
+    check "README's client runs" node "$WORK/out/readme.js"
+    run_client
+    kill "$server" && wait "$server" || failed=$((failed + 1))
+    server=
+else
+    cat "$WORK/stderr"
+    echo "FAIL the server did not start"
+    failed=$((failed + 1))
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
