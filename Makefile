@@ -37,7 +37,7 @@ PAPER_OBJ := $(PAPER_SRC:%.c=$(OUT)/%.o)
 PAPER_LIB_OBJ := $(filter-out %/main.o,$(PAPER_OBJ))
 
 CORE_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c tests/property/test_*.c))
-SERVER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/server/test_*.c))
+SERVER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/server/test_*.c)) $(OUT)/tests/server/judge
 TOOL_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/tools/test_*.c))
 PAPER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/paper/test_*.c))
 FUZZ_TESTS := $(OUT)/tests/fuzz/test_corpus
@@ -131,7 +131,7 @@ test-unit: c-tests ## unit and property tests in C
 	sh tests/run.sh $(OUT) c
 test-property: core-tests ## property tests over every preset
 	sh tests/run.sh $(OUT) property
-test-http: all ## tests over HTTP against openapi.yaml and dense oracles
+test-http: all $(OUT)/tests/server/judge ## tests over HTTP against openapi.yaml and dense oracles
 	sh tests/run.sh $(OUT) http
 contract: all ## openapi.yaml under linters, and a client generated from it at a live server (tools from npm, pinned)
 	command -v npm >/dev/null || sh tools/setup.sh --contract

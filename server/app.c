@@ -59,7 +59,7 @@ static void tick(void *arg, int64_t now_ms)
     ld_tenants_tick(app->tenants);
     ld_log_tick();
     if (app->http != NULL)
-        ld_http_drop_vanished(app->http);
+        ld_http_sweep(app->http);
     if (ld_keys_flush_is_due(app->keys, now_ms))
         (void)ld_sched_work(app->sched, flush_keys, app->keys);
     if (!atomic_load(&app->is_draining) || app->http == NULL)
@@ -95,7 +95,10 @@ static void reload(void *arg)
     ld_app_reload(arg);
 }
 
-/* Room for the connections and the tenants' files; a lower hard limit shows as refused connections later. A tenant
+/* Files that are no connections: those of tenants, and connections that are being closed. */
+#define FILES_BESIDES 512u
+
+/* Room for the connections and the tenants' files. A tenant
  * has its log, the WAL and its index open, and a few reading connections besides. Failure changes nothing. */
 static void raise_file_limit(void)
 {
@@ -104,6 +107,21 @@ static void raise_file_limit(void)
         return;
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* How many connections there may be: not so many that the tenants' files cannot be opened any more. An operator who
+ * asked for more is told the figures. */
+static uint64_t usable_connections(uint64_t wanted)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted + FILES_BESIDES)
+        return wanted;
+    uint64_t usable = limit.rlim_cur > 2 * FILES_BESIDES ? limit.rlim_cur - FILES_BESIDES : limit.rlim_cur / 2;
+    ld_log(LD_LOG_WARN,
+           "the process may have %" PRIu64 " open files, %" PRIu64 " connections want %" PRIu64
+           ": there will be %" PRIu64 " connections at most (raise the hard limit, or lower --max-connections)",
+           (uint64_t)limit.rlim_cur, wanted, wanted + FILES_BESIDES, usable);
+    return usable;
 }
 
 /* What all tenants share, from the options; the rest of it is put in force with what may change. The folder's name is
@@ -132,8 +150,10 @@ static int start_http(struct ld_app *app, char *why)
     const struct ld_http_options o = {.host = e.host,
                                       .port = e.port,
                                       .threads = (unsigned)app->options.threads,
-                                      .timeout_s = (unsigned)app->options.timeout_s,
-                                      .max_connections = (unsigned)app->options.max_connections,
+                                      .limits = ld_app_http_limits(app),
+                                      .max_head = (size_t)app->options.max_header,
+                                      .max_connections = (unsigned)usable_connections(app->options.max_connections),
+                                      .max_per_address = (unsigned)app->options.max_connections_per_address,
                                       .metrics = &app->metrics};
     if (ld_http_start(&app->http, &o, &hooks, why) != 0)
         return -1;

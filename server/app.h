@@ -52,6 +52,7 @@ int ld_app_run(const struct ld_options *options, int argc, char *const *argv);
 void ld_app_reload(struct ld_app *app);
 /* Puts app->options in force, those that may change while the server runs. */
 void ld_app_put_in_force(struct ld_app *app);
+struct ld_http_limits ld_app_http_limits(const struct ld_app *app);
 
 /* What the HTTP server calls (dispatch.c); arg is the app. The route is found in admit and kept in the request. */
 size_t ld_app_admit(void *arg, struct ld_request *r);

@@ -2,12 +2,12 @@
  *
  * A connection that waits for a commit is suspended: it costs no thread. http_reply.c explains the hand-over.
  *
- * The library ends connections idle for timeout_s (suspended ones are not idle). Bodies: http_body.c; replies:
- * http_reply.c. Cost of a request outside the handler: about 10 us of CPU, and one lock taken three times for a few
- * instructions each.
+ * Connections and their limits: http_connection.c; heads: http_head.c; bodies: http_body.c; replies: http_reply.c. Cost
+ * of a request outside the handler: about 10 us of CPU, and one lock taken three times for a few instructions each.
  *
  * Life of a request in the library's callbacks, all in the connection's thread:
  *
+ *   target     the request line has been read (ld_connection_target)
  *   serve      first call: the headers; request_new, then admission (ld_request_begin)
  *   serve      once for each piece of the body: ld_request_collect
  *   serve      no data left: complete hands it over; the same call again after a resume
@@ -128,32 +128,9 @@ void *ld_request_context(const struct ld_request *r)
 
 /* --- life of a request ------------------------------------------------------------------------------ */
 
-/* The library knows one timeout for all connections, and one of its own for each that asks. In the connection's
- * thread. */
-static void set_timeout(struct ld_http *h, struct MHD_Connection *c)
-{
-    if (atomic_load_explicit(&h->is_timeout_changed, memory_order_relaxed))
-        (void)MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)atomic_load(&h->timeout_s));
-}
-
-/* A connection that never sends a request is to end in time, too. */
-static void connected(void *arg, struct MHD_Connection *c, void **slot, enum MHD_ConnectionNotificationCode what)
-{
-    (void)slot;
-    if (what == MHD_CONNECTION_NOTIFY_STARTED)
-        set_timeout(arg, c);
-}
-
-void ld_http_set_timeout(struct ld_http *h, unsigned timeout_s)
-{
-    if (atomic_exchange(&h->timeout_s, timeout_s) != timeout_s)
-        atomic_store(&h->is_timeout_changed, true);
-}
-
 /* Path and method are copied behind the struct: they are read by other threads while the connection is suspended.
  * NULL: no memory, and the connection is ended. The clock starts here: what the histogram of durations shows begins
- * with the complete headers. The list is for ld_http_stop and ld_http_drop_vanished, who must find requests that
- * nobody calls back for. */
+ * with the complete headers. The list is for ld_http_stop, which must find requests that nobody calls back for. */
 static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *c, const char *method, const char *path)
 {
     size_t n_method = strlen(method) + 1, n_path = strlen(path) + 1;
@@ -162,6 +139,8 @@ static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *
         return NULL;
     r->http = h;
     r->connection = c;
+    r->on = ld_connection_of(c);
+    r->n_head = MHD_get_connection_info(c, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
     r->route = -1;
     r->spool_fd = -1;
     r->started_us = ld_monotonic_us();
@@ -202,7 +181,7 @@ static void record(struct ld_http *h, const struct ld_request *r)
         return;
     const struct ld_outcome outcome = {
         .status = r->status, .us = ld_monotonic_us() - r->started_us, .n_in = r->n_received, .n_out = r->n_answer};
-    if (h->metrics != NULL && r->status != 0)
+    if (r->status != 0)
         ld_count_request(h->metrics, r->route, r->status, outcome.us);
     if (h->hooks.completed != NULL)
         h->hooks.completed(h->hooks.arg, r, &outcome);
@@ -221,6 +200,7 @@ static void completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD
     *slot = NULL;
     unlink_request(h, r);
     record(h, r);
+    (void)ld_connection_enter(r->on, PHASE_IDLE);
     ld_request_unref(r);
     atomic_fetch_sub(&h->n_in_flight, 1);
 }
@@ -247,15 +227,22 @@ static void hand_over(struct ld_http *h, struct ld_request *r)
         h->hooks.handle(h->hooks.arg, r);
 }
 
-/* The body is complete: hands the request over, and waits when the reply is not there yet. Called again by the
- * library after a resume. The suspension is counted before it is offered to the replier, who takes the count back
- * when it resumes: n_suspended never falls below zero. */
+/* The body is complete: hands the request over, unless its time was up a moment before. When the reply is not there
+ * yet, the library comes back in its next round, and only then the connection is suspended: one that is suspended at
+ * once is read from when it resumes, and when its client has shut down its side by then, the library ends it without
+ * the answer (0.9.75). Called again after a resume. The suspension is counted before it is offered to the replier, who
+ * takes the count back when it resumes: n_suspended never falls below zero. */
 static enum MHD_Result complete(struct ld_http *h, struct ld_request *r)
 {
-    if (!r->is_handed && atomic_load(&r->state) == REQUEST_RUNNING)
+    bool is_first = !r->is_handed && atomic_load(&r->state) == REQUEST_RUNNING;
+    if (is_first && !ld_connection_enter(r->on, PHASE_HANDLED))
+        return MHD_NO;
+    if (is_first)
         hand_over(h, r);
     if (atomic_load(&r->state) == REQUEST_REPLIED)
         return ld_request_queue(r);
+    if (is_first)
+        return MHD_YES;
     MHD_suspend_connection(r->connection);
     atomic_fetch_add(&h->n_suspended, 1);
     int expected = REQUEST_RUNNING;
@@ -273,11 +260,9 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *c, const char *ur
 {
     struct ld_http *h = arg;
     struct ld_request *r = *slot;
-    (void)version;
     if (r == NULL) {
-        set_timeout(h, c);
-        *slot = r = request_new(h, c, method, url);
-        return r != NULL ? ld_request_begin(r) : MHD_NO;
+        *slot = r = ld_connection_of(c) != NULL ? request_new(h, c, method, ld_target_path(url)) : NULL;
+        return r != NULL ? ld_request_begin(r, &(struct request_line){method, url, version}) : MHD_NO;
     }
     if (*n == 0)
         return complete(h, r);
@@ -330,9 +315,12 @@ static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const c
 }
 
 /* The pool is left out for one thread, which the library serves without one. The logger stands first: it gets what
- * the options after it have to say. 64 KiB per connection bound the headers; bodies are kept by us. Every thread of
- * the pool polls the one listening socket and keeps the connections that it accepts. The library divides
- * max_connections among the threads. */
+ * the options after it have to say. Every thread of the pool polls the one listening socket and keeps the connections
+ * that it accepts. The library's limits are wide enough never to be met before ours: of connections for each thread, of
+ * memory for a head, of which it answers the excess in HTML; it has no limits on time. Memory of a connection is
+ * touched as far as it is used. */
+#define MIN_MEMORY ((size_t)32 << 10)
+
 static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_options *o)
 {
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
@@ -340,12 +328,14 @@ static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_o
                                     {MHD_OPTION_END, 0, NULL}};
     if (o->threads <= 1)
         pool[0].option = MHD_OPTION_END;
+    unsigned max_connections = h->connections.n_records + 64; /* those that are refused are there for a moment */
+    size_t memory = 2 * o->max_head > MIN_MEMORY ? 2 * o->max_head : MIN_MEMORY;
     return MHD_start_daemon(flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
                             MHD_OPTION_LISTEN_SOCKET, h->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
-                            MHD_OPTION_NOTIFY_CONNECTION, connected, h, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
-                            MHD_OPTION_CONNECTION_LIMIT, o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
-                            o->timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_ARRAY, pool,
-                            MHD_OPTION_END);
+                            MHD_OPTION_NOTIFY_CONNECTION, ld_connection_notify, h, MHD_OPTION_URI_LOG_CALLBACK,
+                            ld_connection_target, h, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
+                            MHD_OPTION_CONNECTION_LIMIT, max_connections * (o->threads > 0 ? o->threads : 1),
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory, MHD_OPTION_ARRAY, pool, MHD_OPTION_END);
 }
 
 /* The socket is made first, so that its errors come with their reason; the library takes it over. On failure nothing
@@ -361,9 +351,11 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
     }
     h->hooks = *hooks;
     h->metrics = o->metrics;
-    atomic_init(&h->timeout_s, o->timeout_s);
     pthread_mutex_init(&h->lock, NULL);
-    h->listen_fd = ld_endpoint_listen(&e, 1024, why);
+    int rc = ld_connections_init(&h->connections, o);
+    if (rc != 0)
+        snprintf(why, 256, "no memory for %u connections", o->max_connections);
+    h->listen_fd = rc == 0 ? ld_endpoint_listen(&e, 4096, why) : -1;
     h->port = e.port;
     if (h->listen_fd >= 0)
         h->daemon = start_daemon(h, o);
@@ -372,6 +364,8 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
             snprintf(why, 256, "cannot start %u HTTP threads for %u connections", o->threads, o->max_connections);
             close(h->listen_fd);
         }
+        if (rc == 0)
+            ld_connections_destroy(&h->connections);
         pthread_mutex_destroy(&h->lock);
         free(h);
         return -1;
@@ -392,31 +386,15 @@ size_t ld_http_in_flight(const struct ld_http *h)
     return h != NULL ? atomic_load(&h->n_in_flight) : 0;
 }
 
-/* Whether the client has closed its side, with nothing left to read. A look at the socket without taking a byte from
- * the library; false as long as there is something to read. */
-static bool is_closed(struct MHD_Connection *c, int *fd)
+void ld_http_set_limits(struct ld_http *h, const struct ld_http_limits *limits)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
-    char byte;
-    if (info == NULL)
-        return false;
-    *fd = (int)info->connect_fd;
-    return recv(*fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+    ld_connections_set_limits(&h->connections, limits);
 }
 
-/* The library's edge-triggered epoll overlooks an end of stream that arrives together with a part of a body, and
- * would keep such a request until its idle timeout. Closing both sides raises the event that it does see. Seen twice,
- * so that a whole body whose client has shut down its side has been handed over by then. Called by the timer.
- * O(requests in flight), one system call for each whose body is still coming; the lock keeps them from completing
- * meanwhile, hence their sockets from being closed and used again. */
-void ld_http_drop_vanished(struct ld_http *h)
+/* Called by the timer. */
+void ld_http_sweep(struct ld_http *h)
 {
-    int fd;
-    pthread_mutex_lock(&h->lock);
-    for (struct ld_request *r = h->newest; r != NULL; r = r->older)
-        if (!r->is_handed && is_closed(r->connection, &fd) && ++r->n_seen_closed == 2)
-            shutdown(fd, SHUT_RDWR);
-    pthread_mutex_unlock(&h->lock);
+    ld_connections_sweep(&h->connections, (uint64_t)(ld_monotonic_us() / 1000));
 }
 
 /* From here on the kernel refuses connections, and resets those that it had accepted but we had not; nothing was
@@ -455,6 +433,7 @@ void ld_http_stop(struct ld_http *h)
     wait_for_zero(&h->n_in_flight, 1000);
     wait_for_zero(&h->n_suspended, 1000); /* the library refuses to stop with suspended connections */
     MHD_stop_daemon(h->daemon);           /* closes listen_fd */
+    ld_connections_destroy(&h->connections);
     pthread_mutex_destroy(&h->lock);
     free(h);
 }

@@ -1,4 +1,4 @@
-/* HTTP server: libmicrohttpd (owners: http.c, http_reply.c) with its own epoll threads; requests and responses as
+/* HTTP server: libmicrohttpd (owners: the http*.c files) with its own epoll threads; requests and responses as
  * plain structs. A handler either answers at once (ld_reply_*) or submits work and returns; the connection is then
  * suspended until ld_reply_* is called from another thread. Exactly one reply per request. */
 #ifndef LD_HTTP_H
@@ -18,13 +18,23 @@ struct ld_trace;
 
 #define LD_PEER_BYTES 64 /* [IPv6 address]:port, with the NUL */
 
+/* Limits that may change while it runs; 0: none. */
+struct ld_http_limits {
+    unsigned timeout_s; /* of connections without a request */
+    unsigned head_timeout_s;
+    unsigned body_timeout_s; /* for min_rate times as many bytes of a body or an answer */
+    unsigned min_rate;
+};
+
 struct ld_http_options {
     const char *host; /* numeric address */
     int port;         /* 0: any free port */
     unsigned threads;
-    unsigned timeout_s; /* idle connections */
+    struct ld_http_limits limits;
+    size_t max_head; /* bytes of a request line with its headers */
     unsigned max_connections;
-    struct ld_metrics *metrics; /* may be NULL */
+    unsigned max_per_address; /* 0: none */
+    struct ld_metrics *metrics;
 };
 
 /* What became of a request. */
@@ -49,13 +59,13 @@ struct ld_http_hooks {
 int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const struct ld_http_hooks *hooks, char *why);
 int ld_http_port(const struct ld_http *h);
 
-/* Another timeout of idle connections: for new ones, and for others from their next request on. From any thread. */
-void ld_http_set_timeout(struct ld_http *h, unsigned timeout_s);
+/* Other limits, for what connections are at already, too. From any thread. */
+void ld_http_set_limits(struct ld_http *h, const struct ld_http_limits *limits);
 
 /* Stops listening; open connections finish the request they have, told "Connection: close". */
 void ld_http_quiesce(struct ld_http *h);
-/* Now and then: ends requests whose client left in the middle of a body. */
-void ld_http_drop_vanished(struct ld_http *h);
+/* Every 250 ms: ends connections whose time is up, and those whose client left in the middle of a body. */
+void ld_http_sweep(struct ld_http *h);
 size_t ld_http_in_flight(const struct ld_http *h); /* from the headers read to the last byte sent */
 
 /* Ends all connections and threads. Requests still waiting for their reply are answered 503; replies that come later

@@ -9,8 +9,7 @@
  * memory. The pieces are written in the thread that reads them; they land in the page cache, so a slow disk is felt by
  * the connections of that thread only when the cache is full.
  *
- * Memory follows what has arrived, not what was announced. A body must arrive at MIN_BYTES_PER_S on the whole, after
- * timeout_s of grace: the library's own timeout counts idle time only, which a byte now and then defeats. */
+ * Memory follows what has arrived, not what was announced. How fast it is to arrive: http_connection.c. */
 #include "http_internal.h"
 
 #include <errno.h>
@@ -19,11 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
-
 /* Enough for what a client with default settings sends by mistake; reading more than that helps nobody. */
 #define DISCARD_MAX ((uint64_t)64 << 20)
-#define MIN_BYTES_PER_S 1024
 #define FIRST_BODY_BYTES ((size_t)4096)
 
 /* Bytes that the headers announce; UINT64_MAX for a chunked body, 0 without one. */
@@ -53,11 +49,18 @@ static void refuse_size(struct ld_request *r)
     discard_rest(r);
 }
 
-/* A reply made here is queued now when nothing is to be discarded first, else by the call that ends the body. */
-enum MHD_Result ld_request_begin(struct ld_request *r)
+/* A reply made here is queued now when nothing is to be discarded first, else by the call that ends the body. One that
+ * refuses the head is always queued now, by which the library closes the connection: where the next request begins is
+ * in doubt. */
+enum MHD_Result ld_request_begin(struct ld_request *r, const struct request_line *line)
 {
     struct ld_http *h = r->http;
     uint64_t n = announced(r);
+    atomic_store_explicit(&r->on->n_received, 0, memory_order_relaxed);
+    if (!ld_connection_enter(r->on, PHASE_BODY))
+        return MHD_NO;
+    if (!ld_request_check_head(r, line))
+        return ld_request_queue(r);
     r->limit = h->hooks.admit(h->hooks.arg, r);
     r->is_discarding = atomic_load(&r->state) == REQUEST_REPLIED;
     if (!r->is_discarding && n != UINT64_MAX && n > r->limit)
@@ -146,22 +149,12 @@ static void spool_piece(struct ld_request *r, const char *data, size_t n)
 
 /* --- as it comes ----------------------------------------------------------------------------------------- */
 
-/* Over the whole time since the headers, so that a burst is not held against a later pause. r->started_us is the
- * moment of the headers. Checked when bytes come: a body that stops altogether ends by the library's timeout for idle
- * connections. */
-static bool is_too_slow(const struct ld_request *r)
-{
-    int64_t allowed_s = (int64_t)r->http->timeout_s + (int64_t)(r->n_received / MIN_BYTES_PER_S);
-    return ld_monotonic_us() - r->started_us > allowed_s * 1000000;
-}
-
 /* A chunked body is measured as it comes. DISCARD_MAX after its refusal the connection ends without an answer: the
  * library takes none in the middle of a body. */
 enum MHD_Result ld_request_collect(struct ld_request *r, const char *data, size_t n)
 {
     r->n_received += n;
-    if (is_too_slow(r))
-        return MHD_NO;
+    atomic_store_explicit(&r->on->n_received, r->n_received, memory_order_relaxed);
     if (!r->is_discarding && n > r->limit - r->n_body)
         refuse_size(r);
     if (r->is_discarding)

@@ -1,4 +1,4 @@
-/* What http.c and http_reply.c share about a request. Nobody else includes this.
+/* What the http*.c files share about requests and connections. Nobody else includes this.
  *
  * Life of a request: the library's thread creates it with the headers, collects the body, hands it to the handler and
  * queues the response; some thread replies once. Two references keep it: one of the connection (dropped when the
@@ -19,6 +19,47 @@
 #include "http.h"
 #include "trace.h"
 
+struct sockaddr;
+
+/* Beyond --max-connections: those that gave way and are not closed yet. */
+#define LD_SPARE_CONNECTIONS 256u
+
+/* What a connection is at (http_connection.c). */
+enum connection_phase { PHASE_HEAD, PHASE_BODY, PHASE_HANDLED, PHASE_ANSWER, PHASE_IDLE, PHASE_CUT, N_PHASES };
+
+enum target_fault { TARGET_FINE, TARGET_TOO_LONG, TARGET_MALFORMED };
+
+/* One connection: a line of the cache. The word belongs to everybody, n_received is written by the library's thread;
+ * target_fault and n_target are that thread's own, the rest is guarded by the lock of all connections. */
+struct ld_connection {
+    _Alignas(64) _Atomic uint64_t word; /* phase, and above it when the timer first saw it (ms; 0: not yet) */
+    _Atomic uint64_t n_received;        /* of the body */
+    struct MHD_Connection *connection;  /* NULL: the record is free */
+    uint64_t address;                   /* what is counted together; 0: not counted */
+    uint64_t n_at_stamp;                /* bytes that had moved when the word got its time */
+    uint64_t closed_at;                 /* the word when the client's end was seen */
+    uint32_t next;                      /* free record, or connection of the same bucket of addresses */
+    int fd;
+    uint32_t n_target; /* bytes of the target of the request that is coming */
+    uint8_t target_fault;
+    bool is_counted; /* in n_open; not, when it gave way */
+};
+
+/* All of them. The lock guards what changes: what stands behind it, and the buckets. */
+struct ld_connections {
+    unsigned max, max_per_address, bucket_bits;
+    uint32_t n_records;
+    size_t max_head;
+    struct ld_metrics *metrics;
+    struct ld_connection *record;
+    uint32_t *bucket; /* first record of each bucket of addresses */
+    pthread_mutex_t lock;
+    uint64_t limit_ms[N_PHASES]; /* 0: none */
+    uint64_t window_bytes;       /* that are to move in the time of a phase, for it to be given again */
+    unsigned n_open;
+    uint32_t n_touched, free_record; /* records ever used; the first free one of them */
+};
+
 enum request_state { REQUEST_RUNNING, REQUEST_SUSPENDED, REQUEST_REPLIED };
 
 /* One server. Fields that neither the lock guards nor are atomic do not change once the daemon runs. */
@@ -26,8 +67,7 @@ struct ld_http {
     struct MHD_Daemon *daemon;
     struct ld_http_hooks hooks;
     struct ld_metrics *metrics;
-    atomic_uint timeout_s;
-    atomic_bool is_timeout_changed; /* the library's own is that of the start */
+    struct ld_connections connections;
     int port;
     int listen_fd; /* the library's, which closes it at the end */
     atomic_bool is_quiescing;
@@ -43,12 +83,12 @@ struct ld_http {
 struct ld_request {
     struct ld_http *http;
     struct MHD_Connection *connection;
+    struct ld_connection *on;
     struct ld_request *older, *newer; /* by http->lock */
     atomic_int refs, state;
     atomic_bool is_claimed; /* somebody replies */
     bool is_handed;         /* the handler holds a reference */
     bool is_discarding;     /* the rest of the body is read and thrown away: the reply stands already */
-    int n_seen_closed;      /* by ld_http_drop_vanished */
     int route, status;
     struct ld_caller caller;
     void *context;
@@ -58,6 +98,7 @@ struct ld_request {
     struct MHD_Response *response;
     char *body; /* NULL until the first byte */
     size_t n_body, cap, limit, n_received;
+    size_t n_head;   /* bytes of request line and headers */
     size_t n_wanted; /* of n_received: before the rest was refused */
     char *spool;     /* path of the body's file, NULL: in memory */
     int spool_fd;    /* -1 until the first byte */
@@ -70,8 +111,35 @@ void ld_request_unref(struct ld_request *r);
 /* Answers 503 in place of a handler that has not replied (stopping). Its own reply will be dropped. */
 void ld_request_force(struct ld_request *r);
 
+/* http_connection.c. The library's calls at both ends of a connection, and what the hooks of a request do: NULL for a
+ * connection that was refused, false when its time is up. */
+int ld_connections_init(struct ld_connections *all, const struct ld_http_options *o);
+void ld_connections_set_limits(struct ld_connections *all, const struct ld_http_limits *limits);
+void ld_connections_destroy(struct ld_connections *all);
+void ld_connection_notify(void *arg, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code);
+struct ld_connection *ld_connection_of(struct MHD_Connection *connection);
+bool ld_connection_enter(struct ld_connection *c, enum connection_phase phase);
+void ld_connections_sweep(struct ld_connections *all, uint64_t now_ms);
+struct ld_connection *ld_connections_open(struct ld_connections *all, struct MHD_Connection *connection, int fd,
+                                          const struct sockaddr *address);
+void ld_connections_close(struct ld_connections *all, struct ld_connection *c);
+
+/* http_head.c. The library's call with each target; and whether the complete head may be served, else it is refused by
+ * a reply. The parts are as the library gives them: pointers into its buffer, the target decoded. */
+struct request_line {
+    const char *method, *target, *version;
+};
+void *ld_connection_target(void *arg, const char *target, struct MHD_Connection *connection);
+const char *ld_target_path(const char *target);
+bool ld_request_check_head(struct ld_request *r, const struct request_line *line);
+
+/* http_reply.c. A problem with an id of its own straight to the socket, past the library, which will not write there
+ * any more. What does not fit into the socket at once is lost. */
+void ld_http_tell(int fd, int status, const char *detail);
+
 /* http_body.c. First call of a request, with the headers: admits or refuses it. */
-enum MHD_Result ld_request_begin(struct ld_request *r);
+enum MHD_Result ld_request_begin(struct ld_request *r, const struct request_line *line);
 
 /* A piece of the body. MHD_NO ends the connection. */
 enum MHD_Result ld_request_collect(struct ld_request *r, const char *data, size_t n);

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "checked.h"
@@ -203,6 +204,28 @@ void ld_reply_allow(struct ld_request *r, int status, const char *allow)
     finish(r, status, response, n);
 }
 
+/* For what has to be said where the library takes no answer: in the middle of a body, and before there is a request. */
+void ld_http_tell(int fd, int status, const char *detail)
+{
+    char text[1024], id[LD_TRACE_BYTES];
+    struct ld_trace trace;
+    struct ld_problem p;
+    size_t n = 0;
+    ld_problem_init(&p);
+    ld_problem_set(&p, status, "%s", detail);
+    ld_trace_begin(&trace, NULL);
+    ld_trace_format(&trace, id);
+    char *body = ld_problem_json(&p, id, &n);
+    int length = snprintf(text, sizeof text,
+                          "HTTP/1.1 %d %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n"
+                          "Laplaced-Request: %s\r\nConnection: close\r\n%s\r\n%s",
+                          status, ld_status_title(status), n, id,
+                          status == MHD_HTTP_SERVICE_UNAVAILABLE ? "Retry-After: 1\r\n" : "", body != NULL ? body : "");
+    if (body != NULL && length < (int)sizeof text)
+        (void)send(fd, text, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    free(body);
+}
+
 /* Never drops the handler's reference: the handler still has the request, and will reply into the void. */
 void ld_request_force(struct ld_request *r)
 {
@@ -219,6 +242,8 @@ void ld_request_force(struct ld_request *r)
  * that this connection ends. */
 enum MHD_Result ld_request_queue(struct ld_request *r)
 {
+    if (!ld_connection_enter(r->on, PHASE_ANSWER))
+        return MHD_NO;
     if (atomic_load(&r->http->is_quiescing))
         MHD_add_response_header(r->response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (LD_CHECKED) {

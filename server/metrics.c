@@ -19,6 +19,7 @@ const uint64_t ld_hist_bound[LD_HIST_BUCKETS] = {
 #define FIELD(f) offsetof(struct ld_metrics, f)
 #define IN_MS 1e3
 #define IN_US 1e6
+#define TIMED_OUT_HELP "Connections closed because what they were at took too long."
 #define LIMITED_HELP "Requests turned away before their work was begun, by limit."
 
 /* clang-format off */
@@ -30,6 +31,13 @@ const struct ld_metric ld_metric_table[] = {
     {"config_last_reload_success_timestamp_seconds", NULL, LD_GAUGE, IN_MS, FIELD(configured_ms), "When the configuration in force was read, in seconds since 1970."},
     {"http_requests_in_flight", NULL, LD_GAUGE, 1, FIELD(in_flight), "Requests accepted and not yet answered."},
     {"refused_busy_total", NULL, LD_COUNTER, 1, FIELD(refused_busy), "Requests refused because a queue was full."},
+    {"connections", NULL, LD_GAUGE, 1, FIELD(connections), "Open connections."},
+    {"connections_refused_total", NULL, LD_COUNTER, 1, FIELD(connections_refused), "Connections refused because there were too many."},
+    {"connections_gave_way_total", NULL, LD_COUNTER, 1, FIELD(connections_gave_way), "Connections without a request that were closed for new ones."},
+    {"connections_timed_out_total", "phase=\"headers\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_HEADERS]), TIMED_OUT_HELP},
+    {"connections_timed_out_total", "phase=\"body\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_BODY]), TIMED_OUT_HELP},
+    {"connections_timed_out_total", "phase=\"answer\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_ANSWER]), TIMED_OUT_HELP},
+    {"connections_timed_out_total", "phase=\"idle\"", LD_COUNTER, 1, FIELD(connections_timed_out[LD_TIMED_IDLE]), TIMED_OUT_HELP},
     {"requests_limited_total", "reason=\"rate\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_RATE]), LIMITED_HELP},
     {"requests_limited_total", "reason=\"queue\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_QUEUE]), LIMITED_HELP},
     {"requests_limited_total", "reason=\"queue_bytes\"", LD_COUNTER, 1, FIELD(limited[LD_LIMITED_QUEUE_BYTES]), LIMITED_HELP},

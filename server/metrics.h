@@ -43,6 +43,9 @@ struct ld_request_counts {
     _Atomic uint64_t sum_us;
 };
 
+/* What connections run out of time at. */
+enum ld_timed_phase { LD_TIMED_HEADERS, LD_TIMED_BODY, LD_TIMED_ANSWER, LD_TIMED_IDLE, LD_N_TIMED_PHASES };
+
 /* One for the process, part of the app. Rows of routes are those of ld_routes. */
 struct ld_metrics {
     struct ld_request_counts requests[LD_MAX_ROUTES];
@@ -61,6 +64,8 @@ struct ld_metrics {
     _Atomic uint64_t verifications, verifications_different;
     _Atomic uint64_t log_limited, log_lost; /* copied from log.c for a scrape */
     _Atomic uint64_t refused_busy;          /* a queue was full */
+    _Atomic uint64_t connections, connections_refused, connections_gave_way;
+    _Atomic uint64_t connections_timed_out[LD_N_TIMED_PHASES];
     _Atomic uint64_t limited[LD_N_LIMITED];
     _Atomic uint64_t reloads, reload_failures; /* of the configuration */
     _Atomic uint64_t configured_ms;            /* when it was last read without a fault */

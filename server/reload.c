@@ -8,7 +8,7 @@
  *
  * Which option is live is a column of the table (option_table.c). app->options belongs to the loop, which runs this;
  * every other thread reads a copy that is atomic, where it needs it: app->limits, the world, the level of the log, the
- * timeout of connections. Each is read once for each use, so that a request sees the old value or the new one. */
+ * limits of connections. Each is read once for each use, so that a request sees the old value or the new one. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +17,15 @@
 #include "clock.h"
 #include "log.h"
 #include "option_table.h"
+
+struct ld_http_limits ld_app_http_limits(const struct ld_app *app)
+{
+    const struct ld_options *o = &app->options;
+    return (struct ld_http_limits){.timeout_s = (unsigned)o->timeout_s,
+                                   .head_timeout_s = (unsigned)o->header_timeout_s,
+                                   .body_timeout_s = (unsigned)o->body_timeout_s,
+                                   .min_rate = (unsigned)o->min_rate};
+}
 
 /* At the start, before tenants and HTTP; and after a reload. One place, so that a start and a reload cannot differ. The
  * drain's timeout is read by the loop when a drain begins, and tenants take over their rate with the next tick. */
@@ -39,8 +48,9 @@ void ld_app_put_in_force(struct ld_app *app)
     app->world.tenant_quota = (size_t)o->tenant_quota;
     app->world.rate = (double)o->tenant_rate;
     app->world.burst = (double)o->tenant_burst;
+    const struct ld_http_limits limits = ld_app_http_limits(app);
     if (app->http != NULL)
-        ld_http_set_timeout(app->http, (unsigned)o->timeout_s);
+        ld_http_set_limits(app->http, &limits);
 }
 
 /* All sources, and the files that they name. 0, or -1 with why (LD_WHY_BYTES) naming the option and, where it stands in

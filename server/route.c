@@ -83,27 +83,30 @@ const char *ld_route_rest(const struct ld_route *route, const char *path)
     return rest;
 }
 
-/* Cut rather than overrun; LD_ALLOW_BYTES holds all methods that there are. Each is added once, since a path has one
- * row a method. */
+/* Cut rather than overrun; LD_ALLOW_BYTES holds all methods that there are. Each is added once: no method's name is
+ * part of another's. */
 static void add_method(char allow[LD_ALLOW_BYTES], const char *method)
 {
     size_t n = strlen(allow);
+    if (strstr(allow, method) != NULL)
+        return;
     const char *comma = n > 0 ? ", " : "";
     if (n + strlen(comma) + strlen(method) < LD_ALLOW_BYTES)
         strcat(strcat(allow, comma), method);
 }
 
 /* Goes on after a path that fits with another method, so that `allow` is complete. OPTIONS has no row: it is always
- * answered from `allow` (dispatch.c). */
+ * answered from `allow` (dispatch.c), also for "*", which is any path. */
 int ld_route_find(const char *method, const char *path, char allow[LD_ALLOW_BYTES])
 {
     /* The library leaves out the body of an answer to HEAD. */
     const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
+    bool is_any = strcmp(path, "*") == 0;
     allow[0] = '\0';
     for (size_t i = 0; i < ld_n_routes; i++) {
-        if (!fits(ld_routes[i].path, path, NULL))
+        if (!is_any && !fits(ld_routes[i].path, path, NULL))
             continue;
-        if (strcmp(ld_routes[i].method, wanted) == 0)
+        if (!is_any && strcmp(ld_routes[i].method, wanted) == 0)
             return (int)i;
         add_method(allow, ld_routes[i].method);
         if (strcmp(ld_routes[i].method, "GET") == 0)

@@ -207,7 +207,7 @@ def quickly(client, name, part):
 
 @pytest.mark.parametrize("head", ["POST /tenants/t/snapshot HTTP/1.1", "GET /tenants/t/export HTTP/1.1"])
 def test_a_client_that_does_not_read_is_left_after_the_timeout(boot, head):
-    server = boot("--timeout", "1")
+    server = boot("--body-timeout", "1")
     client = impatient(server)
     pad(client, "t")
     with closing(raw(server, head)) as conn:
@@ -225,7 +225,7 @@ def test_a_client_that_does_not_read_is_left_after_the_timeout(boot, head):
 
 
 def test_a_tenant_may_be_deleted_while_its_copy_is_sent(boot):
-    server = boot("--timeout", "5")
+    server = boot("--body-timeout", "5")
     client = Client(server)
     pad(client, "t")
     with closing(raw(server, "POST /tenants/t/snapshot HTTP/1.1")) as conn:
@@ -428,7 +428,7 @@ def test_a_kill_in_the_middle_leaves_nothing_or_the_tenant(boot, part):
 
 
 def test_a_body_that_stalls_or_is_broken_off_leaves_nothing(boot):
-    server = boot("--timeout", "1")
+    server = boot("--body-timeout", "1")
     client = impatient(server)
     fill(client, "t")
     lines = export(client, "t").content

@@ -12,6 +12,7 @@ import pytest
 
 from contract import NDJSON, ROOT
 from harness import BIN, Client, Server
+from raw import Raw, request
 
 FIRST_KEY, SECOND_KEY = "the-first-key-0123456789", "the-second-key-9876543210"
 
@@ -107,31 +108,61 @@ def check_max_import_body(configured, gated):
     observe_body(configured, NDJSON, "max_import_body", "/tenants/other/import", text="{}\n" * 1000)
 
 
-def end_of_idle(server, seconds):
-    """Whether the server ends a connection that never says anything."""
-    host, port = server.url[len("http://"):].split(":")
-    with socket.create_connection((host, int(port))) as idle:
-        idle.settimeout(seconds)
+def is_ended(server, sent, seconds, is_answered=False):
+    """Whether the server ends a connection on which no more than that is said."""
+    with Raw(server, timeout=seconds) as raw:
+        raw.send(sent)
+        if is_answered:
+            assert raw.answer().status == 200
         try:
-            return idle.recv(1) == b""
+            while raw._more():
+                pass
         except socket.timeout:
             return False
+        return True
 
 
 def check_timeout(configured, gated):
     c = configured(timeout=3600)
-    host, port = c.server.url[len("http://"):].split(":")
-    with socket.create_connection((host, int(port))) as old:
-        assert not end_of_idle(c.server, 2)
+    with Raw(c.server, timeout=30) as old:
+        assert old.send(request()).answer().status == 200
+        assert not is_ended(c.server, request(), 2, is_answered=True)
         c.change(timeout=1)
-        assert end_of_idle(c.server, 30)
-        # One that was open before has it from its next request on.
-        old.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        old.settimeout(30)
-        answer = b""
-        while piece := old.recv(4096):
-            answer += piece
-        assert answer.startswith(b"HTTP/1.1 200")
+        assert is_ended(c.server, request(), 30, is_answered=True)
+        assert old.is_closed()  # idle from before the change
+
+
+def check_header_timeout(configured, gated):
+    c = configured(header_timeout=3600)
+    assert not is_ended(c.server, b"GET /healthz HTTP/1.1\r\nHost: x\r\n", 2)
+    c.change(header_timeout=1)
+    assert is_ended(c.server, b"GET /healthz HTTP/1.1\r\nHost: x\r\n", 30) and is_ended(c.server, b"", 30)
+
+
+HALF_A_BODY = request("POST", "/select", "Content-Length: 100", body=b"{")
+
+
+def check_body_timeout(configured, gated):
+    c = configured(body_timeout=3600)
+    assert not is_ended(c.server, HALF_A_BODY, 2)
+    c.change(body_timeout=1)
+    assert is_ended(c.server, HALF_A_BODY, 30)
+
+
+def check_min_rate(configured, gated):
+    c = configured(body_timeout=1, min_rate=0)
+    with Raw(c.server) as raw:
+        raw.send(request("POST", "/select", "Content-Length: 1000"))
+        for _ in range(30):  # a byte now and then is enough
+            raw.send(b" ")
+            time.sleep(0.1)
+        c.change(min_rate=1024)
+        end = time.monotonic() + 30
+        while metric(c.client, 'connections_timed_out_total{phase="body"}') < 1:
+            assert time.monotonic() < end
+            raw.send(b" ")
+            time.sleep(0.1)
+        assert raw.answer().status == 408
 
 
 def check_max_queue(configured, gated):
