@@ -23,7 +23,7 @@ LDFLAGS_ALL := $(filter -fsanitize% -g,$(OPT_$(MODE))) $(LDFLAGS)
 
 CORE_LIBS := -llapacke -lopenblas -lm
 SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -luv -lsodium $(CORE_LIBS) -lpthread
-TOOL_LIBS := -lcurl $(SERVER_LIBS)
+TOOL_LIBS := -lcurl -lz -lzstd $(SERVER_LIBS)
 
 CORE_SRC := $(wildcard core/*.c)
 SERVER_SRC := $(filter-out server/main.c,$(wildcard server/*.c))

@@ -85,6 +85,7 @@ struct ld_op *ld_api_op(struct ld_request *r, enum ld_op_type type)
     }
     size_t n;
     const char *body = ld_request_body(r, &n);
+    op->bytes = n;
     if (ld_doc_parse(&op->doc, body, n, ld_request_media(r) == LD_MEDIA_NDJSON, &op->problem) == 0)
         return op;
     ld_api_refuse(r, op);

@@ -154,6 +154,7 @@ static int start_http(struct ld_app *app, char *why)
                                       .max_head = (size_t)app->options.max_header,
                                       .max_connections = (unsigned)usable_connections(app->options.max_connections),
                                       .max_per_address = (unsigned)app->options.max_connections_per_address,
+                                      .body_memory = &app->body_memory,
                                       .metrics = &app->metrics};
     if (ld_http_start(&app->http, &o, &hooks, why) != 0)
         return -1;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "auth.h"
+#include "body_memory.h"
 #include "http.h"
 #include "keys.h"
 #include "metrics.h"
@@ -22,6 +23,7 @@ struct ld_limits {
     atomic_size_t metrics_tenants;
     atomic_int log_requests; /* enum ld_log_requests */
     _Atomic int64_t slow_us;
+    atomic_size_t work, transfers; /* requests in the lines for a thread */
 };
 
 struct ld_app {
@@ -32,6 +34,7 @@ struct ld_app {
     struct ld_options options;
     struct ld_limits limits;
     struct ld_metrics metrics;
+    struct ld_body_memory body_memory;
     struct ld_world world;
     struct ld_auth *auth;
     struct ld_sched *sched;
@@ -39,6 +42,7 @@ struct ld_app {
     struct ld_keys *keys;
     struct ld_spool *spool;
     struct ld_http *http;
+    _Atomic int64_t us_per_work, us_per_transfer; /* of what requests do on the pool, and there; dispatch.c */
     /* Set once, by the first signal; handlers read it from any thread. */
     atomic_bool is_draining;
     int64_t drain_until_us; /* monotonic; of the loop's thread */

@@ -428,6 +428,7 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
 
     t->now_ms = t->world->now_ms();
     t->has_failed = false;
+    ld_queue_begin_turn(t);
     kb_engine_set_inline_work(t->engine, t->world->inline_work);
     while (n_left > 0 && (op = ld_queue_take(t, n_left)) != NULL) {
         while (op != NULL) {
@@ -439,6 +440,7 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
         }
     }
     ld_batch_flush(t);
+    ld_queue_end_turn(t, LD_TURN_OPS - n_left);
     ld_tenant_upkeep(t);
     return ld_tenant_queue_depth(t) > 0;
 }

@@ -99,6 +99,7 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
         return 0;
     if (t->n_pending + t->batch.n_decided >= t->world->max_pending) {
         ld_op_refuse_busy(op, "too many decisions wait for their reward");
+        ld_problem_limit(&op->problem, "pending", (double)t->world->max_pending);
         return 0;
     }
     if (op->is_named) {

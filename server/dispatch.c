@@ -16,6 +16,7 @@
 #include "access.h"
 #include "api.h"
 #include "charge.h"
+#include "clock.h"
 #include "trace.h"
 
 /* Bodies up to this are decoded in the thread that read them; longer ones would hold up its other connections. */
@@ -28,6 +29,8 @@ struct job {
     struct ld_request *request;
     const struct ld_route *route;
     struct ld_tenant *tenant; /* held; NULL: none is needed, or there is none */
+    bool was_waiting;         /* for its tenant */
+    bool is_counted;          /* among those of its tenant that stand in the line */
 };
 
 /* 404, 405, or what OPTIONS asks for. allow: the methods that the path has. OPTIONS is answered here for every path,
@@ -138,12 +141,30 @@ static void call(struct ld_app *app, struct ld_request *r, const struct ld_route
     ld_tenant_release(t);
 }
 
+static void leave_line(struct job *job)
+{
+    if (job->is_counted)
+        atomic_fetch_sub(ld_tenant_n_served(job->tenant), 1);
+    job->is_counted = false;
+}
+
+/* A mean over the last jobs; two at once may lose one of them. */
+static void note_pace(_Atomic int64_t *us_per_job, int64_t us)
+{
+    const int64_t mean = atomic_load_explicit(us_per_job, memory_order_relaxed);
+    atomic_store_explicit(us_per_job, mean + (us - mean) / 8, memory_order_relaxed);
+}
+
 /* On the work pool. The pool waits for it at shutdown, so it always finds the app. */
 static void run_job(void *arg)
 {
     struct job job = *(struct job *)arg;
+    const int64_t start_us = ld_monotonic_us();
     free(arg);
+    leave_line(&job);
     call(job.app, job.request, job.route, job.tenant);
+    note_pace(job.route->place == LD_AS_TRANSFER ? &job.app->us_per_transfer : &job.app->us_per_work,
+              ld_monotonic_us() - start_us);
 }
 
 /* NULL after a 503. */
@@ -157,13 +178,53 @@ static struct job *job_new(struct ld_app *app, struct ld_request *r, const struc
     return job;
 }
 
+/* Seconds until a full line of n has moved on by half, two threads working at it at the pace of the last jobs. */
+static int line_s(const _Atomic int64_t *us_per_job, uint64_t n)
+{
+    const int64_t us = atomic_load_explicit(us_per_job, memory_order_relaxed) * (int64_t)n / 4;
+    return us < 1000000 ? 1 : us > 60000000 ? 60 : (int)(us / 1000000);
+}
+
+/* 503: what is asked for would wait in a line that is full. */
+static void refuse_line(struct ld_app *app, struct ld_request *r, bool is_transfer)
+{
+    struct ld_problem p;
+    ld_problem_init(&p);
+    ld_problem_set(&p, 503,
+                   is_transfer ? "too many copies and imports wait already" : "too many requests wait already");
+    ld_problem_limit(&p, is_transfer ? "transfers" : "work",
+                     (double)(is_transfer ? app->limits.transfers : app->limits.work));
+    p.retry_after_s = is_transfer ? line_s(&app->us_per_transfer, app->limits.transfers)
+                                  : line_s(&app->us_per_work, app->limits.work);
+    ld_count(&app->metrics.limited[is_transfer ? LD_LIMITED_TRANSFERS : LD_LIMITED_WORK], 1);
+    ld_reply_problem(r, &p);
+}
+
+/* Half of the line is the most that one tenant may have of it, so that another finds room. Who has waited for the
+ * tenant does not wait in that line as well for what a serving thread would have done at once. */
+static bool enter_line(struct job *job)
+{
+    const struct ld_limits *limits = &job->app->limits;
+    if (job->route->place == LD_AS_TRANSFER)
+        return ld_sched_transfer(job->app->sched, run_job, job, limits->transfers) == 0;
+    if (job->was_waiting && job->route->place == LD_IN_SERVING)
+        return ld_sched_work(job->app->sched, run_job, job) == 0;
+    if (job->was_waiting)
+        return ld_sched_serve(job->app->sched, run_job, job, SIZE_MAX) == 0;
+    job->is_counted = job->tenant != NULL;
+    if (job->is_counted && atomic_fetch_add(ld_tenant_n_served(job->tenant), 1) >= (limits->work + 1) / 2)
+        return false;
+    return ld_sched_serve(job->app->sched, run_job, job, limits->work) == 0;
+}
+
 /* Owns the job until the pool has it; a pool that cannot take it means 503, not a lost request. The connection is
  * suspended meanwhile (http.c) and costs no thread. */
 static void put_on_pool(struct job *job)
 {
-    if ((job->route->place == LD_AS_TRANSFER ? ld_sched_transfer : ld_sched_work)(job->app->sched, run_job, job) == 0)
+    if (enter_line(job))
         return;
-    ld_reply_status(job->request, 503, "the server cannot take more work now");
+    refuse_line(job->app, job->request, job->route->place == LD_AS_TRANSFER);
+    leave_line(job);
     ld_tenant_release(job->tenant);
     free(job);
 }
@@ -180,7 +241,8 @@ static bool pay(struct ld_app *app, struct ld_request *r, const struct ld_route 
     return false;
 }
 
-/* In the thread that opened the tenant, which has others to open: the handler runs in another. */
+/* In the thread that opened the tenant, which has others to open: the handler runs in another. The line takes it in any
+ * case: how many wait for a tenant has a bound of its own. */
 static void opened(struct ld_tenant_wait *wait, struct ld_tenant *t, const struct ld_problem *p)
 {
     struct job *job = (struct job *)(void *)wait;
@@ -188,6 +250,7 @@ static void opened(struct ld_tenant_wait *wait, struct ld_tenant *t, const struc
     if (t == NULL)
         ld_reply_problem(job->request, p);
     else if (pay(job->app, job->request, job->route, t)) {
+        job->was_waiting = true;
         put_on_pool(job);
         return;
     }

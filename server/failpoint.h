@@ -11,6 +11,7 @@
  *   mid_build       a model built beside the writer is there, and not in force
  *   mid_erasure     the snapshot is removed, the lines of the log are not rewritten
  *   mid_compaction  after each step that changes the file: lines staged, the log's start moved, rows trimmed
+ *   mid_key         a key's row is made or gone, and requests do not know yet
  *   mid_recovery    before a line of the log is folded into a model that is being opened
  *   in_tick         in the loop's timer */
 #ifndef LD_FAILPOINT_H

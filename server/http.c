@@ -139,6 +139,7 @@ static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *
         return NULL;
     r->http = h;
     r->connection = c;
+    r->memory = h->body_memory;
     r->on = ld_connection_of(c);
     r->n_head = MHD_get_connection_info(c, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
     r->route = -1;
@@ -351,6 +352,7 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
     }
     h->hooks = *hooks;
     h->metrics = o->metrics;
+    h->body_memory = o->body_memory;
     pthread_mutex_init(&h->lock, NULL);
     int rc = ld_connections_init(&h->connections, o);
     if (rc != 0)

@@ -14,6 +14,7 @@
 struct ld_http;
 struct ld_request; /* one request in progress */
 struct ld_metrics;
+struct ld_body_memory;
 struct ld_trace;
 
 #define LD_PEER_BYTES 64 /* [IPv6 address]:port, with the NUL */
@@ -33,8 +34,9 @@ struct ld_http_options {
     struct ld_http_limits limits;
     size_t max_head; /* bytes of a request line with its headers */
     unsigned max_connections;
-    unsigned max_per_address; /* 0: none */
-    struct ld_metrics *metrics;
+    unsigned max_per_address;           /* 0: none */
+    struct ld_body_memory *body_memory; /* of all requests together; outlives their last reply. NULL: no bound */
+    struct ld_metrics *metrics;         /* may be NULL */
 };
 
 /* What became of a request. */

@@ -18,6 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "metrics.h"
+
 /* Enough for what a client with default settings sends by mistake; reading more than that helps nobody. */
 #define DISCARD_MAX ((uint64_t)64 << 20)
 #define FIRST_BODY_BYTES ((size_t)4096)
@@ -45,6 +47,24 @@ static void refuse_size(struct ld_request *r)
     struct ld_problem p;
     ld_problem_init(&p);
     ld_problem_set(&p, MHD_HTTP_CONTENT_TOO_LARGE, "the body is larger than the %zu bytes taken here", r->limit);
+    ld_problem_limit(&p, "body", (double)r->limit);
+    ld_reply_problem(r, &p);
+    discard_rest(r);
+}
+
+/* 503: the bodies of others take the memory. Large uploads in flight take seconds, so it is some seconds until another
+ * may find room. */
+static void refuse_memory(struct ld_request *r)
+{
+    struct ld_http *h = r->http;
+    struct ld_problem p;
+    ld_problem_init(&p);
+    ld_problem_set(&p, MHD_HTTP_SERVICE_UNAVAILABLE,
+                   "the bodies of other requests take all the memory that there is for them");
+    ld_problem_limit(&p, "body_memory", (double)r->memory->max);
+    p.retry_after_s = 5;
+    if (h->metrics != NULL)
+        ld_count(&h->metrics->limited[LD_LIMITED_BODY_MEMORY], 1);
     ld_reply_problem(r, &p);
     discard_rest(r);
 }
@@ -65,13 +85,16 @@ enum MHD_Result ld_request_begin(struct ld_request *r, const struct request_line
     r->is_discarding = atomic_load(&r->state) == REQUEST_REPLIED;
     if (!r->is_discarding && n != UINT64_MAX && n > r->limit)
         refuse_size(r);
+    if (!r->is_discarding && r->spool == NULL && n != UINT64_MAX && !ld_body_memory_has(r->memory, n))
+        refuse_memory(r);
     if (!r->is_discarding || n == 0)
         return MHD_YES;
     bool is_asking = ld_request_header(r, MHD_HTTP_HEADER_EXPECT) != NULL;
     return is_asking || (n != UINT64_MAX && n > DISCARD_MAX) ? ld_request_queue(r) : MHD_YES;
 }
 
-/* Room for n more bytes and a NUL. Doubling keeps the copying linear in the length of the body. */
+/* Room for n more bytes and a NUL, 0; 1 when there is none within the limit of all bodies, -1 without memory. Doubling
+ * keeps the copying linear in the length of the body. */
 static int grow_body(struct ld_request *r, size_t n)
 {
     size_t need = r->n_body + n + 1, cap = r->cap > 0 ? r->cap : FIRST_BODY_BYTES;
@@ -79,6 +102,10 @@ static int grow_body(struct ld_request *r, size_t n)
         return 0;
     while (cap < need)
         cap *= 2;
+    if (cap > r->limit + 1) /* what comes beyond is refused */
+        cap = r->limit + 1;
+    if (!ld_body_memory_take(r->memory, &r->n_memory, cap))
+        return 1;
     char *body = realloc(r->body, cap);
     if (body == NULL)
         return -1;
@@ -163,7 +190,12 @@ enum MHD_Result ld_request_collect(struct ld_request *r, const char *data, size_
         spool_piece(r, data, n);
         return MHD_YES;
     }
-    if (grow_body(r, n) != 0) {
+    const int room = grow_body(r, n);
+    if (room > 0) {
+        refuse_memory(r);
+        return MHD_YES;
+    }
+    if (room < 0) {
         ld_reply_status(r, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the body");
         discard_rest(r);
         return MHD_YES;

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "body_memory.h"
 #include "http.h"
 #include "trace.h"
 
@@ -67,6 +68,7 @@ struct ld_http {
     struct MHD_Daemon *daemon;
     struct ld_http_hooks hooks;
     struct ld_metrics *metrics;
+    struct ld_body_memory *body_memory;
     struct ld_connections connections;
     int port;
     int listen_fd; /* the library's, which closes it at the end */
@@ -96,7 +98,9 @@ struct ld_request {
     struct ld_trace trace;
     uint64_t n_answer; /* bytes of the response's body */
     struct MHD_Response *response;
-    char *body; /* NULL until the first byte */
+    char *body;                    /* NULL until the first byte */
+    struct ld_body_memory *memory; /* of the server, which may be gone when the handler is through; NULL: no bound */
+    size_t n_memory;               /* what the body has of it */
     size_t n_body, cap, limit, n_received;
     size_t n_head;   /* bytes of request line and headers */
     size_t n_wanted; /* of n_received: before the rest was refused */

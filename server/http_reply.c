@@ -28,6 +28,7 @@ void ld_request_unref(struct ld_request *r)
     if (r->response != NULL)
         MHD_destroy_response(r->response);
     free(r->body);
+    ld_body_memory_give(r->memory, &r->n_memory);
     ld_request_drop_spool(r);
     free(r);
 }

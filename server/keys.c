@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "failpoint.h"
 #include "log.h"
 
 #define FLUSH_MS 60000
@@ -144,11 +145,13 @@ int ld_keys_open(struct ld_keys **out, struct ld_registry_file *file, char *why)
 {
     struct ld_keys *k = calloc(1, sizeof *k);
     struct table *t = table_new(0);
-    int rc = k != NULL && t != NULL ? ld_secret_init() : 1;
-    if (rc == 0)
-        rc = ld_key_rows_list(file, load_key, &t);
+    const char *fault = k == NULL || t == NULL  ? "out of memory"
+                        : ld_secret_init() != 0 ? "no source of randomness"
+                                                : NULL;
+    int rc = fault == NULL ? ld_key_rows_list(file, load_key, &t) : 1;
     if (rc != 0) {
-        snprintf(why, 512, "the keys cannot be read: %s", rc == 1 ? "out of memory" : "registry or randomness fails");
+        fault = fault != NULL ? fault : rc == 1 ? "out of memory" : "the disk does not give them";
+        snprintf(why, 512, "the keys in registry.db cannot be read: %s", fault);
         table_free(t, true);
         free(k);
         return -1;
@@ -283,6 +286,7 @@ static int add(struct ld_keys *k, const struct ld_key *key, struct ld_problem *p
     bool is_added = false;
     int status = fresh != NULL && e != NULL ? ld_key_rows_add(k->file, key, &is_added) : LD_STORE_NOMEM;
     if (status == LD_STORE_OK && is_added) {
+        ld_failpoint("mid_key");
         put(fresh, e);
         exchange(k, fresh);
         atomic_store(&k->do_exist, true);
@@ -331,8 +335,10 @@ int ld_keys_revoke(struct ld_keys *k, const char *tenant, const char *id, bool h
         ld_problem_set(p, 409, "it is the last admin's key that does not expire: make another first");
     else if (ld_key_rows_remove(k->file, id) != LD_STORE_OK)
         ld_problem_set(p, 503, "the registry cannot be written");
-    else
+    else {
+        ld_failpoint("mid_key");
         mark_gone(k, e);
+    }
     pthread_mutex_unlock(&k->change_lock);
     return p->status == 0 ? 0 : -1;
 }

@@ -93,7 +93,7 @@ static bool has_worker(struct ld_long_work *w)
     return w->n_threads > 0;
 }
 
-int ld_long_work_add(struct ld_long_work *w, void (*fn)(void *arg), void *arg)
+int ld_long_work_add(struct ld_long_work *w, void (*fn)(void *arg), void *arg, size_t most)
 {
     struct job *job = calloc(1, sizeof *job);
     bool is_in;
@@ -103,7 +103,7 @@ int ld_long_work_add(struct ld_long_work *w, void (*fn)(void *arg), void *arg)
     job->fn = fn;
     job->arg = arg;
     pthread_mutex_lock(&w->lock);
-    is_in = has_worker(w);
+    is_in = w->n_waiting < most && has_worker(w);
     if (is_in) {
         if (w->head == NULL)
             w->head = job;

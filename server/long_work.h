@@ -4,6 +4,8 @@
 #ifndef LD_LONG_WORK_H
 #define LD_LONG_WORK_H
 
+#include <stddef.h>
+
 struct ld_long_work;
 
 /* n_threads >= 1; none is started before there is work. after(arg) is called in a worker's thread after each job. */
@@ -11,7 +13,8 @@ int ld_long_work_new(struct ld_long_work **out, unsigned n_threads, void (*after
 /* Runs what was given to its end, and ends the threads. NULL is fine. */
 void ld_long_work_free(struct ld_long_work *w);
 
-/* fn(arg) in a worker's thread, in order of arrival. From any thread. 0, or -1 without memory or threads. */
-int ld_long_work_add(struct ld_long_work *w, void (*fn)(void *arg), void *arg);
+/* fn(arg) in a worker's thread, in order of arrival. From any thread. 0, or -1 without memory or threads, or when
+ * `most` jobs wait already. */
+int ld_long_work_add(struct ld_long_work *w, void (*fn)(void *arg), void *arg, size_t most);
 
 #endif

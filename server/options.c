@@ -335,6 +335,12 @@ int ld_options_check(const struct ld_options *o, char *why)
         snprintf(why, LD_WHY_BYTES, "--listen: \"%s\" is not an address", o->listen);
         return -1;
     }
+    const uint64_t largest = o->max_bulk_body > o->max_observe_body ? o->max_bulk_body : o->max_observe_body;
+    if (o->max_body_memory < largest || o->max_body_memory < o->max_body) {
+        snprintf(why, LD_WHY_BYTES, "--max-body-memory: %llu bytes are less than one body may have",
+                 (unsigned long long)o->max_body_memory);
+        return -1;
+    }
     if (!ld_endpoint_is_loopback(&e) && !may_have_keys(o)) {
         ld_options_refuse_keyless(o, why);
         return -1;

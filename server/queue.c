@@ -7,9 +7,12 @@
  * list at a time: this one, then a batch's. */
 #include <stdlib.h>
 
+#include "clock.h"
 #include "log.h"
 #include "metrics.h"
 #include "tenant_impl.h"
+
+#define MOST_WAIT_S 60
 
 /* An op with nothing set but its type and the trace of the request that this thread works for: no problem, no reply, no
  * memory of its own. NULL: no memory. The problem's 13 KiB of error slots are part of it, which is why ops are
@@ -54,15 +57,62 @@ static bool is_own(enum ld_op_type type)
            type == LD_OP_SAVED;
 }
 
-/* The tenant's own ops pass when the line is full: the timer's are what makes room, and the end of a job must be
- * heard. At most one of each is on its way, so the bound is exceeded by a few. */
-static bool push(struct ld_tenant *t, struct ld_op *op)
+/* ---- how long it takes ------------------------------------------------------------------------------ */
+
+void ld_queue_begin_turn(struct ld_tenant *t)
 {
-    bool is_in;
+    atomic_store_explicit(&t->turn_us, ld_monotonic_us(), memory_order_relaxed);
+}
+
+/* A mean that forgets three quarters of itself in five turns. */
+void ld_queue_end_turn(struct ld_tenant *t, size_t n)
+{
+    const int64_t us = ld_monotonic_us() - atomic_load_explicit(&t->turn_us, memory_order_relaxed);
+    const int64_t before = atomic_load_explicit(&t->us_per_op, memory_order_relaxed);
+
+    if (n > 0)
+        atomic_store_explicit(&t->us_per_op, before > 0 ? (3 * before + us / (int64_t)n) / 4 : us / (int64_t)n,
+                              memory_order_relaxed);
+    atomic_store_explicit(&t->turn_us, 0, memory_order_relaxed);
+}
+
+/* Seconds until a line of that depth is worked off, as fast as the last turns were; and as long as the present one has
+ * lasted already, which a disk that hangs makes long. */
+static int drain_s(const struct ld_tenant *t, size_t depth)
+{
+    const int64_t began = atomic_load_explicit(&t->turn_us, memory_order_relaxed);
+    const int64_t turn = began > 0 ? ld_monotonic_us() - began : 0;
+    const int64_t line = (int64_t)depth * atomic_load_explicit(&t->us_per_op, memory_order_relaxed);
+    const int64_t s = ((line > turn ? line : turn) + 999999) / 1000000;
+
+    return s < 1 ? 1 : s > MOST_WAIT_S ? MOST_WAIT_S : (int)s;
+}
+
+/* ---- the line --------------------------------------------------------------------------------------- */
+
+/* Which limit keeps the op out; LD_N_LIMITED: none. Lock held. Alone in the line an op may have any size. */
+static enum ld_limited limit_of(const struct ld_tenant *t, const struct ld_op *op)
+{
+    const struct ld_world *w = t->world;
+
+    if (is_own(op->type))
+        return LD_N_LIMITED;
+    if (t->depth >= w->max_queue)
+        return LD_LIMITED_QUEUE;
+    const bool is_heavy = w->max_queue_bytes > 0 && t->depth > 0 && t->queued_bytes + op->bytes > w->max_queue_bytes;
+    return is_heavy ? LD_LIMITED_QUEUE_BYTES : LD_N_LIMITED;
+}
+
+/* The tenant's own ops pass when the line is full: the timer's are what makes room, and the end of a job must be
+ * heard. At most one of each is on its way, so the bound is exceeded by a few. LD_N_LIMITED: it is in the line. */
+static enum ld_limited push(struct ld_tenant *t, struct ld_op *op, size_t *depth)
+{
+    enum ld_limited limit;
 
     pthread_mutex_lock(&t->queue_lock);
-    is_in = t->depth < t->world->max_queue || is_own(op->type);
-    if (is_in) {
+    *depth = t->depth;
+    limit = limit_of(t, op);
+    if (limit == LD_N_LIMITED) {
         op->next = NULL;
         if (t->head == NULL)
             t->head = op;
@@ -70,9 +120,24 @@ static bool push(struct ld_tenant *t, struct ld_op *op)
             t->tail->next = op;
         t->tail = op;
         t->depth++;
+        t->queued_bytes += op->bytes;
     }
     pthread_mutex_unlock(&t->queue_lock);
-    return is_in;
+    return limit;
+}
+
+static void refuse(struct ld_tenant *t, struct ld_op *op, enum ld_limited limit, size_t depth)
+{
+    struct ld_metrics *m = t->world->metrics;
+    const bool is_number = limit == LD_LIMITED_QUEUE;
+
+    ld_count(&m->refused_busy, 1);
+    ld_count(&m->limited[limit], 1);
+    ld_op_refuse_busy(op, is_number ? "the tenant's queue is full" : "the bodies in the tenant's queue are too large");
+    ld_problem_limit(&op->problem, is_number ? "queue" : "queue_bytes",
+                     (double)(is_number ? t->world->max_queue : t->world->max_queue_bytes));
+    op->problem.retry_after_s = drain_s(t, depth);
+    op->done(op);
 }
 
 /* A doomed tenant refuses here, so that nothing is put in a line that nobody will empty; the writer checks again for
@@ -86,10 +151,10 @@ void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
         op->done(op);
         return;
     }
-    if (!push(t, op)) {
-        atomic_fetch_add_explicit(&t->world->metrics->refused_busy, 1, memory_order_relaxed);
-        ld_op_refuse_busy(op, "the tenant's queue is full");
-        op->done(op);
+    size_t depth;
+    const enum ld_limited limit = push(t, op, &depth);
+    if (limit != LD_N_LIMITED) {
+        refuse(t, op, limit, depth);
         return;
     }
     if (t->world->sched != NULL)
@@ -125,6 +190,7 @@ struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max)
         last = t->head;
         t->head = last->next;
         t->depth--;
+        t->queued_bytes -= last->bytes;
     }
     if (last != NULL)
         last->next = NULL;

@@ -29,6 +29,7 @@ struct ld_member {
     enum ld_tenant_state state;
     bool is_removed;                     /* out of the table: whoever is at work on it frees it */
     struct ld_tenant *tenant;            /* OPEN: held */
+    size_t n_waiting;                    /* in that list */
     struct ld_tenant_wait *first, *last; /* WAITING, OPENING, CLOSING: who is to be told */
     struct ld_member *next;              /* WAITING: in the line */
     int64_t bucket_state;                /* not in memory: what its requests had taken (limit.h) */

@@ -59,6 +59,14 @@ static void set_failure(struct ld_problem *p, const char *name, int failure, con
         p->retry_after_s = 1;
 }
 
+/* How long it has to wait still nobody knows: as a rule, a moment. */
+static void set_crowded(struct ld_tenants *r, struct ld_problem *p, const struct ld_member *member)
+{
+    ld_problem_set(p, 503, "too many requests wait for tenant \"%s\" to be opened", member->name);
+    ld_problem_limit(p, "opening", (double)r->world->max_opening);
+    ld_count(&r->world->metrics->limited[LD_LIMITED_OPENING], 1);
+}
+
 /* ---- the line (lock held for writing) ----------------------------------------------------------------- */
 
 void ld_member_line_up(struct ld_tenants *r, struct ld_member *member)
@@ -137,6 +145,7 @@ static void settle(struct ld_tenants *r, struct ld_member *member, struct ld_ten
     pthread_rwlock_wrlock(&r->lock);
     first = member->first;
     member->first = member->last = NULL;
+    member->n_waiting = 0;
     is_removed = member->is_removed;
     is_halting = r->is_halting;
     if (is_removed)
@@ -250,7 +259,12 @@ static struct ld_tenant *ask(struct ld_tenants *r, struct ld_member *member, str
         set_failure(p, member->name, member->failure, member->why);
         return NULL;
     }
+    if (r->world->max_opening > 0 && member->n_waiting >= r->world->max_opening) {
+        set_crowded(r, p, member);
+        return NULL;
+    }
     wait->next = NULL;
+    member->n_waiting++;
     if (member->first == NULL)
         member->first = wait;
     else
@@ -372,6 +386,7 @@ void ld_tenants_halt(struct ld_tenants *r)
 
         ld_member_step_out(r, member);
         member->first = member->last = NULL;
+        member->n_waiting = 0;
         pthread_rwlock_unlock(&r->lock);
         ld_tenant_waits_end(first, NULL, &p);
         pthread_rwlock_wrlock(&r->lock);

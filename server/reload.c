@@ -41,6 +41,11 @@ void ld_app_put_in_force(struct ld_app *app)
     app->limits.log_requests = (int)o->log_requests;
     app->limits.slow_us = (int64_t)o->slow_request_ms * 1000;
     app->world.max_queue = (size_t)o->max_queue;
+    app->limits.work = (size_t)o->max_work;
+    app->limits.transfers = (size_t)o->max_transfers;
+    app->body_memory.max = (size_t)o->max_body_memory;
+    app->world.max_queue_bytes = (size_t)o->max_queue_bytes;
+    app->world.max_opening = (size_t)o->max_opening;
     app->world.max_pending = (size_t)o->max_pending;
     app->world.snapshot_events = o->snapshot_events;
     app->world.inline_work = (double)o->inline_work;

@@ -40,7 +40,7 @@ struct ld_sched_job {
     struct ld_sched *sched;
     struct ld_sched_job *next;
     struct ld_tenant *tenant; /* a turn of its writer; NULL: fn */
-    bool has_more;
+    bool has_more, is_served; /* is_served: of the requests' line */
     void (*fn)(void *arg);
     void *arg;
 };
@@ -57,7 +57,10 @@ struct ld_sched {
     bool is_closing;  /* handles are being closed; loop only */
     pthread_mutex_t lock;
     struct ld_sched_job *head, *tail; /* waiting for the loop */
-    size_t n_long;                    /* jobs of the two, given and not ended */
+    struct ld_sched_job *first_served, *last_served;
+    size_t n_to_serve;              /* in the requests' line */
+    size_t n_serving, most_serving; /* of them, on the pool; loop only */
+    size_t n_long;                  /* jobs of the two, given and not ended */
     bool is_stopping;
 };
 
@@ -140,6 +143,31 @@ int ld_sched_work(struct ld_sched *s, void (*fn)(void *arg), void *arg)
     return 0;
 }
 
+int ld_sched_serve(struct ld_sched *s, void (*fn)(void *arg), void *arg, size_t most)
+{
+    struct ld_sched_job *job = job_new(s);
+    bool is_in;
+
+    if (job == NULL)
+        return -1;
+    job->fn = fn;
+    job->arg = arg;
+    job->is_served = true;
+    pthread_mutex_lock(&s->lock);
+    is_in = s->n_to_serve < most;
+    if (is_in) {
+        *(s->first_served == NULL ? &s->first_served : &s->last_served->next) = job;
+        s->last_served = job;
+        s->n_to_serve++;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (is_in)
+        uv_async_send(&s->async);
+    else
+        free(job);
+    return is_in ? 0 : -1;
+}
+
 /* A job that has ended may be what a stopping loop waits for. In the worker's thread. */
 static void end_long_work(void *arg)
 {
@@ -152,12 +180,12 @@ static void end_long_work(void *arg)
 }
 
 /* Counted before it is given, since it may end before this returns. */
-static int give(struct ld_sched *s, struct ld_long_work *to, void (*fn)(void *arg), void *arg)
+static int give(struct ld_sched *s, struct ld_long_work *to, void (*fn)(void *arg), void *arg, size_t most)
 {
     pthread_mutex_lock(&s->lock);
     s->n_long++;
     pthread_mutex_unlock(&s->lock);
-    if (ld_long_work_add(to, fn, arg) == 0)
+    if (ld_long_work_add(to, fn, arg, most) == 0)
         return 0;
     pthread_mutex_lock(&s->lock);
     s->n_long--;
@@ -167,12 +195,12 @@ static int give(struct ld_sched *s, struct ld_long_work *to, void (*fn)(void *ar
 
 int ld_sched_long_work(struct ld_sched *s, void (*fn)(void *arg), void *arg)
 {
-    return give(s, s->long_work, fn, arg);
+    return give(s, s->long_work, fn, arg, SIZE_MAX);
 }
 
-int ld_sched_transfer(struct ld_sched *s, void (*fn)(void *arg), void *arg)
+int ld_sched_transfer(struct ld_sched *s, void (*fn)(void *arg), void *arg, size_t most)
 {
-    return give(s, s->transfers, fn, arg);
+    return give(s, s->transfers, fn, arg, most);
 }
 
 /* ---- jobs ------------------------------------------------------------------------------------------ */
@@ -215,6 +243,7 @@ static void end_job(uv_work_t *work, int status)
 
     (void)status;
     s->n_running--;
+    s->n_serving -= job->is_served;
     if (job->tenant == NULL || !requeue(s, job)) {
         ld_tenant_release(job->tenant);
         free(job);
@@ -232,6 +261,19 @@ static void close_handles(struct ld_sched *s)
         uv_close((uv_handle_t *)&s->signal[i], NULL);
 }
 
+/* Moves requests to the end of the line as far as there are threads for them. Lock held, on the loop. */
+static void admit_served(struct ld_sched *s)
+{
+    while (s->first_served != NULL && s->n_serving < s->most_serving) {
+        struct ld_sched_job *job = s->first_served;
+
+        s->first_served = job->next;
+        s->n_to_serve--;
+        s->n_serving++;
+        append_job(s, job);
+    }
+}
+
 /* Hands the line to the pool; ends the loop when it is stopping and nothing is left. The whole list goes over at
  * once: libuv's own queue is the line from there on, and its order is kept. */
 static void start_jobs(struct ld_sched *s)
@@ -240,6 +282,7 @@ static void start_jobs(struct ld_sched *s)
     bool is_ending;
 
     pthread_mutex_lock(&s->lock);
+    admit_served(s);
     job = s->head;
     s->head = s->tail = NULL;
     for (struct ld_sched_job *j = job; j != NULL; j = j->next)
@@ -300,6 +343,15 @@ static void size_pool(void)
     setenv("UV_THREADPOOL_SIZE", text, 0);
 }
 
+/* Half of the pool, as libuv will read its size. */
+static size_t n_serving_threads(void)
+{
+    const char *text = getenv("UV_THREADPOOL_SIZE");
+    const long n = text != NULL ? strtol(text, NULL, 10) : 4;
+
+    return n < 4 ? 1 : (size_t)n / 2;
+}
+
 /* Half of the cores: the other half is always there for those who wait. */
 static unsigned n_long_threads(void)
 {
@@ -347,6 +399,7 @@ int ld_sched_new(struct ld_sched **out, const struct ld_sched_hooks *hooks)
         return -1;
     }
     s->hooks = *hooks;
+    s->most_serving = n_serving_threads();
     pthread_mutex_init(&s->lock, NULL);
     if (init_handles(s) != 0)
         abort();

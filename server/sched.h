@@ -4,6 +4,7 @@
 #define LD_SCHED_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct ld_sched;
@@ -29,12 +30,15 @@ void ld_sched_wake(struct ld_sched *s, struct ld_tenant *t);
 
 /* From any thread: runs fn(arg) on the work pool. */
 int ld_sched_work(struct ld_sched *s, void (*fn)(void *arg), void *arg);
+/* The same for what requests ask for: half of the pool's threads at most do such work, so that writers and openings
+ * find one, and the rest waits in a line of its own. -1 also when `most` wait in it already. */
+int ld_sched_serve(struct ld_sched *s, void (*fn)(void *arg), void *arg, size_t most);
 /* The same for work that takes seconds: in threads of its own, behind the pool's at the processor (long_work.h). */
 int ld_sched_long_work(struct ld_sched *s, void (*fn)(void *arg), void *arg);
 
 /* Likewise for what a person has asked for and waits for: logs and files that are copied, taken in or given out. Apart
- * from the former, so that neither keeps the other waiting. */
-int ld_sched_transfer(struct ld_sched *s, void (*fn)(void *arg), void *arg);
+ * from the former, so that neither keeps the other waiting. -1 also when `most` wait already. */
+int ld_sched_transfer(struct ld_sched *s, void (*fn)(void *arg), void *arg, size_t most);
 
 /* Runs the loop in this thread until ld_sched_stop, which may come from any thread; returns when no job is in flight.
  */

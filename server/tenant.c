@@ -352,6 +352,11 @@ struct ld_bucket *ld_tenant_bucket(struct ld_tenant *t)
     return &t->bucket;
 }
 
+atomic_size_t *ld_tenant_n_served(struct ld_tenant *t)
+{
+    return &t->n_served;
+}
+
 /* The one hold is the table's, so nobody works with it, in whatever thread, and nothing waits: the scheduler and jobs
  * hold it, too. What is left is what memory alone knows (a failing disk, a write-ahead log that is to be cut) and
  * what a snapshot cannot hold (an open build). */

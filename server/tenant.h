@@ -48,6 +48,7 @@ struct ld_op {
     struct ld_op *next;
     enum ld_op_type type;
     struct ld_doc *doc;    /* owned by the op */
+    size_t bytes;          /* of the body that it was made from */
     uint32_t dims_epoch;   /* of the tenant when vectors were decoded */
     struct kb_event event; /* EVENT: decided, graph, arms */
     char *answer;          /* EVENT decided: the answer to give (owned) */
@@ -83,6 +84,8 @@ struct ld_world {
     const char *data_dir;
     int64_t (*now_ms)(void);          /* wall clock, replaceable in tests */
     atomic_size_t max_queue;          /* ops waiting per tenant before 503 */
+    atomic_size_t max_queue_bytes;    /* bytes of their bodies likewise; 0: any */
+    atomic_size_t max_opening;        /* requests that wait for one tenant to be opened, likewise */
     atomic_size_t max_pending;        /* open decisions per tenant before 503 */
     _Atomic uint64_t snapshot_events; /* log rows between snapshots */
     bool verify_on_start;             /* compare the snapshot's digest with a fresh fold, whenever a tenant is opened */
@@ -138,6 +141,8 @@ size_t ld_tenant_bytes(const struct ld_tenant *t);
 /* What the prices of its requests depend on (price.h), as of the same moment; and what they are paid from. */
 void ld_tenant_size(const struct ld_tenant *t, struct ld_size *out);
 struct ld_bucket *ld_tenant_bucket(struct ld_tenant *t);
+/* How many of its requests wait for a thread of the pool; dispatch.c counts. */
+atomic_size_t *ld_tenant_n_served(struct ld_tenant *t);
 /* Whether it may be closed: only for who has its one hold, and while nobody can get another. */
 bool ld_tenant_is_idle(const struct ld_tenant *t);
 

@@ -42,6 +42,7 @@ struct ld_tenant {
     atomic_bool must_scrub;                        /* the write-ahead log may hold what was erased */
     atomic_bool is_halting;                        /* no job of a build is to start any more */
     struct ld_bucket bucket;
+    atomic_size_t n_served;
     atomic_size_t n_points, n_active_arms; /* after the writer's last turn, like the next three */
     _Atomic uint64_t n_learned;
     _Atomic uint32_t n_dims;
@@ -61,9 +62,11 @@ struct ld_tenant {
 
     pthread_mutex_t queue_lock;
     struct ld_op *head, *tail;
-    size_t depth;
-    struct ld_fold *folds;  /* under way beside the traffic (fold.h) */
-    struct kb_build *build; /* with a job; set by the writer, who alone reads it without the lock */
+    size_t depth, queued_bytes;
+    _Atomic int64_t turn_us;   /* when the writer's turn began, on the monotonic clock; 0: it rests */
+    _Atomic int64_t us_per_op; /* that the last turns took */
+    struct ld_fold *folds;     /* under way beside the traffic (fold.h) */
+    struct kb_build *build;    /* with a job; set by the writer, who alone reads it without the lock */
 
     pthread_mutex_t pool_lock;
     struct kb_scratch *scratch[LD_POOL_SCRATCHES];
@@ -93,6 +96,11 @@ void ld_tenant_write_unlock(struct ld_tenant *t);
 
 /* tenant.c: the rate in force may be another by now. */
 void ld_tenant_follow_rate(struct ld_tenant *t);
+
+/* queue.c: how long the writer takes with what it takes from the line: from the beginning of a turn to its end, of n
+ * ops. */
+void ld_queue_begin_turn(struct ld_tenant *t);
+void ld_queue_end_turn(struct ld_tenant *t, size_t n);
 
 /* queue.c: up to max ops in order of arrival, linked. */
 struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max);

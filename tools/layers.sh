@@ -27,7 +27,9 @@ uv.h|server/sched.c
 jansson.h|server/json_*.c tools/ctl/json.c
 sqlite3.h|server/store_*.c server/registry_file.c server/registry_keys.c server/sqlite_util.[ch] server/db_file.c server/migrate.c
 sodium.h|server/secret.c
-curl/curl.h|tools/ctl/http_client.c'
+curl/curl.h|tools/ctl/http_client.c
+zlib.h|tools/ctl/unpack.c
+zstd.h|tools/ctl/unpack.c'
 
 is_in() { # word list...
     word=$1

@@ -10,11 +10,13 @@ import subprocess
 import time
 
 from harness import Client, Server, may_lag, steady
+from key_ledger import KeyLedger
+from key_ledger import judge as judge_keys
 from ledger import ACKED, DOUBT, Ledger, judge
-from load import ARMS, TENANTS, USERS, WRITERS, Dead, Load, Wire, Writer
+from load import ADMIN_KEY, ARMS, TENANTS, USERS, WRITERS, Dead, Load, Wire, Writer, key_paths
 
 FAILPOINTS = {"before_append": 150, "after_append": 150, "after_commit": 150, "after_apply": 150, "mid_snapshot": 6,
-              "mid_migration": 12, "mid_build": 6, "mid_erasure": 2}  # passages at most
+              "mid_migration": 12, "mid_build": 6, "mid_erasure": 2, "mid_key": 6}  # passages at most
 LIFE_S = 0.5
 SUSPECT = ("Sanitizer", "runtime error:", "Assertion", "differs from that of a fresh fold", "not used, the log is folded")
 PARTS = ("model", "arms", "graph", "events?limit=100000")
@@ -39,9 +41,15 @@ class Campaign:
         verify = ["--verify"] if self.rng.random() < 0.3 else []
         # Every change of a model is built beside the writer then, however small.
         inline = ["--inline-work", "0"] if self.rng.random() < 0.5 else []
-        self.server = Server(folder, "--snapshot-events", str(every), *verify, *inline)
+        (folder / "keys").write_text(ADMIN_KEY + "\n")
+        self.by_key = ["--admin-key-file", str(folder / "keys")]
+        self.server = Server(folder, "--snapshot-events", str(every), *verify, *inline, *self.by_key)
         self.ledgers = {name: Ledger(config.get("durability") == "relaxed") for name, config in TENANTS.items()}
-        self.writers = [Writer(k, seed, self.ledgers) for k in range(WRITERS)]
+        self.keys = KeyLedger()
+        self.writers = [Writer(k, seed, self.ledgers, self.keys) for k in range(WRITERS)]
+
+    def client(self):
+        return Client(self.server, ADMIN_KEY)
 
     def run(self, n_kills):
         try:
@@ -66,15 +74,16 @@ class Campaign:
         lines = sum(ledger.last_seq for ledger in self.ledgers.values())
         kills = " ".join(f"{k}={n}" for k, n in sorted(self.kills.items()))
         gone, checked = sum(ledger.n_erased for ledger in self.ledgers.values()), sum(w.n_verified for w in self.writers)
+        made, revoked = self.keys.count()
         return (f"campaign {self.seed} ({' '.join(self.server.args)}): {kills}; {asked} requests, {told} answered, {self.acked()} "
-                f"acknowledged changes, {gone} users erased, {checked} verifications, {lines} events, {self.looks} looks, "
-                f"{self.n_equal} folds compared")
+                f"acknowledged changes, {gone} users erased, {made} keys made, {revoked} revoked, {checked} verifications, "
+                f"{lines} events, {self.looks} looks, {self.n_equal} folds compared")
 
     def acked(self):
         return sum(ledger.count(ACKED) for ledger in self.ledgers.values())
 
     def found_tenants(self):
-        client = Client(self.server)
+        client = self.client()
         for k, (name, config) in enumerate(TENANTS.items()):
             client.put_tenant(name, **config, seed=k)
             client.put_graph(name, [[f"u{i}", f"u{i + 1}", 2.0 + k + i] for i in range(USERS - 1)])
@@ -160,6 +169,7 @@ class Campaign:
             server.start()
         try:
             self.judge_logs()
+            self.judge_keys()
             for name in TENANTS:
                 self.compare(name, others, is_quiet)
             assert not any(s in o.log() for o in others for s in SUSPECT), [o.log()[-2000:] for o in others]
@@ -172,7 +182,7 @@ class Campaign:
         self.looks += 1
 
     def wait_built(self):
-        client, end = Client(self.server), time.monotonic() + 30
+        client, end = self.client(), time.monotonic() + 30
         for name in TENANTS:
             while is_building(client.events(name)):
                 assert time.monotonic() < end, (f"seed {self.seed}", f"{name} is not built to its end")
@@ -181,10 +191,10 @@ class Campaign:
     def copy(self, name, *args):
         folder = self.folder / name
         shutil.copytree(self.server.data, folder / "data")
-        return Server(folder, *args)
+        return Server(folder, *args, *self.by_key)
 
     def judge_logs(self):
-        client = Client(self.server)
+        client = self.client()
         for name, ledger in self.ledgers.items():
             text = fetch(self.server, name, "events?limit=100000")
             new = client.events(name, after=ledger.begin())  # checked line by line against the contract
@@ -192,6 +202,12 @@ class Campaign:
             faults = judge(ledger, text, new)
             assert not faults, (f"seed {self.seed}, tenant {name}", faults[:10])
             assert ledger.last_seq == text.count(b"\n"), name
+
+    def judge_keys(self):
+        client = self.client()
+        rows = [(path, row) for path in key_paths() for row in (client.call("GET", path, expect=(200, 404)).json.get("keys") or [])]
+        faults = judge_keys(self.keys, rows, lambda text: Client(self.server, text).call("GET", "/tenants", expect=(200, 401, 403)).status != 401)
+        assert not faults, (f"seed {self.seed}, keys", faults[:10])
 
     def compare(self, name, others, is_quiet):
         """Model (with its digest), catalogue, graph and log of all three. Only a timer that closes windows may make them
@@ -208,7 +224,7 @@ class Campaign:
     def probe(self):
         """Through the checked client: open decisions take rewards, named decisions are answered as before. What was in
         doubt and is in the log is answered as the log has it."""
-        client = Client(self.server)
+        client = self.client()
         for writer in self.writers:
             for name in ("exact", "kors", "thompson", "median"):
                 # A correction before a reward in doubt is sent again would make of that another correction.
@@ -223,7 +239,7 @@ class Campaign:
 
     def close_windows(self):
         """Waits until the timer has closed what is open under `window`."""
-        client, end = Client(self.server), time.monotonic() + 20
+        client, end = self.client(), time.monotonic() + 20
         while client.stats("window")["pending"] > 0:
             assert time.monotonic() < end, "windows do not close"
             time.sleep(0.1)

@@ -12,6 +12,8 @@ import urllib.parse
 from ledger import ACKED, DOUBT, REFUSED, UNNAMED
 
 USERS, ARMS, WRITERS = 8, 6, 4
+ADMIN_KEY = "an-admin-of-the-key-file"  # by which everything is asked for but what keys are tried with
+MOST_KEYS = 5  # of one writer at one place
 KEPT_ANSWERS = 200
 
 # Each row is a way in which the fold of the log could differ from what was served: a factor that grows, chance in the
@@ -41,9 +43,9 @@ class Wire:
     def __init__(self, url):
         self.connection = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=60)
 
-    def call(self, method, path, body=None, tenant=None, is_ndjson=False):
+    def call(self, method, path, body=None, tenant=None, is_ndjson=False, key=ADMIN_KEY):
         """(status, bytes of the answer)."""
-        headers = {"Content-Type": "application/x-ndjson" if is_ndjson else "application/json"}
+        headers = {"Content-Type": "application/x-ndjson" if is_ndjson else "application/json", "Authorization": f"Bearer {key}"}
         if tenant:
             headers["Laplaced-Tenant"] = tenant
         data = None if body is None else ("".join(json.dumps(x) + "\n" for x in body) if is_ndjson else json.dumps(body))
@@ -62,7 +64,8 @@ class Writer:
     """A client with its own open decisions and a user of its own in each tenant, its ward, for whom nobody else acts and
     who is erased now and then; it outlives the servers that it talks to."""
 
-    def __init__(self, number, seed, ledgers):
+    def __init__(self, number, seed, ledgers, keys):
+        self.keys = keys
         self.number, self.ledgers, self.rng = number, ledgers, random.Random(f"{seed}/{number}")
         self.wire, self.n_marks, self.n_requests, self.n_answers = None, 0, 0, 0
         self.opened = {name: [] for name in TENANTS}  # (decision, arms not rewarded yet)
@@ -316,14 +319,59 @@ class Writer:
                 self.surprises.append(f"{tenant}: {got[1]}")
 
     def come_and_go(self, tenant):
-        """A tenant of the writer's own, made and removed."""
-        path = f"/tenants/passing{self.number}"
-        self.ask(tenant, "PUT", path, {"algorithm": "ts", "seed": round(self.mark() * 2**20)}, [], expect=(200, 201, 409))
-        self.ask(tenant, "DELETE", path, None, [], expect=(204, 404))
+        """A tenant of the writer's own, made and removed, with a key of it."""
+        path = f"/tenants/{passing(self.number)}"
+        if self.ask(tenant, "PUT", path, {"algorithm": "ts", "seed": round(self.mark() * 2**20)}, [], expect=(200, 201, 409)):
+            self.send_key(tenant, f"{path}/keys")
+        own = self.keys.own(self.number, f"{path}/keys")
+        for label in own:
+            self.keys.revoking(label, DOUBT)
+        got = self.ask(tenant, "DELETE", path, None, [], expect=(204, 404))
+        if got:  # after a 503 a later start may still finish it
+            for label in own:
+                self.keys.revoking(label, ACKED)
+
+    # ---- keys
+
+    def make_key(self, tenant):
+        path = self.rng.choice(("/keys", f"/tenants/{tenant}/keys"))
+        if len(self.keys.own(self.number, path)) < MOST_KEYS:
+            self.send_key(tenant, path)
+
+    def send_key(self, tenant, path):
+        """Not sent again when the answer is lost: that would be another key."""
+        label = self.name("key")
+        self.keys.asked(label, path, self.number)
+        got = self.ask(tenant, "POST", path, {"label": label, "roles": ["metrics"] if path == "/keys" else ["read"]}, [], expect=(201,))
+        self.keys.answered(label, json.loads(got[1]) if got else None)
+
+    def revoke_key(self, tenant):
+        own = self.keys.own(self.number)
+        if own:
+            self.send_revoke(tenant, self.rng.choice(own))
+
+    def send_revoke(self, tenant, label):
+        entry = self.keys.entries[label]
+        was_asked = entry.revoked is not None
+        self.keys.revoking(label, DOUBT)
+        got = self.ask(tenant, "DELETE", f"{entry.path}/{entry.id}", None, [], retry=lambda: self.send_revoke(tenant, label),
+                       expect=(204, 404) if was_asked else (204,))
+        if got or not was_asked:
+            self.keys.revoking(label, ACKED if got else None)
+
+    def use_key(self, tenant):
+        """What is known of a key is so in this life as in the next."""
+        known = [e for e in list(self.keys.entries.values())[-40:] if e.writer == self.number and e.text and e.revoked != DOUBT]
+        if known:
+            entry = self.rng.choice(known)
+            status = self.wire.call("GET", "/tenants", key=entry.text)[0]
+            if (status == 401) != (entry.revoked == ACKED):
+                self.surprises.append(f"{entry} is answered {status}")
 
     # What is asked for, and how often: another operation is a function and a number here.
     SHARES = {select: 40, reward: 34, observe: 10, activate: 5, ask_again: 6, patch_graph: 1.5, put_graph: 0.5,
-              change_arms: 1.5, configure: 1.0, ward: 4, erase: 0.7, rebuild: 0.5, verify: 0.5, come_and_go: 0.5}
+              change_arms: 1.5, configure: 1.0, ward: 4, erase: 0.7, rebuild: 0.5, verify: 0.5, come_and_go: 0.5,
+              make_key: 2, revoke_key: 2, use_key: 2}
 
     # ---- its life
 
@@ -348,6 +396,16 @@ class Writer:
             self.surprises.append(f"writer {self.number}: {fault!r}")
         finally:
             self.wire.close()
+
+
+def passing(number):
+    """The name of the writer's own tenant."""
+    return f"passing{number}"
+
+
+def key_paths():
+    """Where there may be keys."""
+    return ["/keys", *(f"/tenants/{name}/keys" for name in [*TENANTS, *map(passing, range(WRITERS))])]
 
 
 def reward_mark(item):

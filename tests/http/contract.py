@@ -20,6 +20,9 @@ OF_HTTP = {"date", "connection", "keep-alive", "content-length", "transfer-encod
 FORMATS = FormatChecker(formats=())
 FORMATS.checks("uri-reference")(lambda text: not isinstance(text, str) or re.fullmatch(r"[!-~]*", text) is not None)
 
+# Reason phrases that RFC 9110 has changed since Python's.
+RENAMED = {413: "Content Too Large", 414: "URI Too Long", 422: "Unprocessable Content"}
+
 Answer = collections.namedtuple("Answer", "status_code headers content")
 
 
@@ -117,13 +120,15 @@ class Contract:
     def note_taken(self, method, path, content_type):
         self.taken.add((self.find(method, path)[0], content_type))
 
-    def documented(self, method, path, status):
-        """What the answer is called, and the response object that it has to fit."""
+    def documented(self, method, path, status, is_last):
+        """What the answer is called, and the response object that it has to fit. is_last: it ends the connection."""
         name, operation = self.find(method, path)
-        if operation is not None:
-            assert status in operation["responses"], f"{name}: undocumented status {status}"
+        shared, anywhere = self.doc["components"]["responses"], self.doc["x-any-path"]
+        if operation is not None and status in operation["responses"]:
             return name, operation["responses"][status]
-        shared = self.doc["components"]["responses"]
+        if self.resolve(anywhere.get(status, {})) is shared["Refused"] and is_last:
+            return "Refused", shared["Refused"]
+        assert operation is None, f"{name}: undocumented status {status}"
         if status == "401":  # a stranger does not learn which paths there are
             return "Unauthorized", shared["Unauthorized"]
         if not self.methods(path):
@@ -138,7 +143,7 @@ class Contract:
     def check_response(self, method, path, response, is_streamed=False):
         """Asserts that the answer is documented, and notes what was seen. Of one that is streamed the body is not looked at."""
         status = str(response.status_code)
-        name, documented = self.documented(method, path, status)
+        name, documented = self.documented(method, path, status, response.headers.get("Connection") == "close")
         documented = self.resolve(documented)
         self.seen.add((name, status))
         self.check_headers(name, documented, response)
@@ -199,8 +204,7 @@ class Contract:
         """RFC 9457: the status once more, and the title of a status where the type says no more."""
         assert problem["status"] == status, what
         if problem["type"] == "about:blank":
-            names = {http.HTTPStatus(status).phrase, {413: "Content Too Large", 422: "Unprocessable Content"}.get(status)}
-            assert problem["title"] in names, what
+            assert problem["title"] == RENAMED.get(status, http.HTTPStatus(status).phrase), what
 
     def documented_statuses(self):
         return {(name, status) for name, (_, _, op) in self.operations.items() for status in op["responses"]}

@@ -3,6 +3,8 @@ import json
 import socket
 import urllib.parse
 
+from contract import CONTRACT
+
 CRLF = b"\r\n"
 
 
@@ -74,7 +76,8 @@ class RawAnswer:
         self.is_problem = headers.get("content-type") == "application/problem+json"
         self.json = json.loads(body) if body and headers.get("content-type", "").endswith("json") else None
         if self.is_problem and body:
-            assert self.json["status"] == status and self.json["title"]
+            assert not CONTRACT.errors(CONTRACT.doc["components"]["schemas"]["Problem"], self.json)
+            CONTRACT.check_problem(self.json, status, self.json)
 
 
 def request(method="GET", target="/healthz", *headers, body=b"", version="HTTP/1.1", host="x"):

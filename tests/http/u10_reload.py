@@ -12,6 +12,7 @@ import pytest
 
 from contract import NDJSON, ROOT
 from harness import BIN, Client, Server
+from r40_queues import Crowd, lock
 from raw import Raw, request
 
 FIRST_KEY, SECOND_KEY = "the-first-key-0123456789", "the-second-key-9876543210"
@@ -184,6 +185,79 @@ def check_max_queue(configured, gated):
         assert [f.result() for f in first] == [200] * 4
         # The first ones are more than fit by now: those who come later are refused, all but one at most.
         assert [f.result() for f in late].count(503) >= 5
+
+
+def check_max_queue_bytes(configured, gated):
+    c, gate = gated()
+    c.client.call("GET", "/tenants/default")
+    gate.touch()
+    lines = [{"user": "u", "arm": "a", "reward": 1}] * 1000
+    crowd = Crowd(c.server, [("POST", "/observe", lines)], kind=NDJSON)  # for the writer, who waits with it at the gate
+    time.sleep(0.5)
+    more = Crowd(c.server, [("POST", "/observe", lines)] * 3, kind=NDJSON)
+    time.sleep(0.5)
+    c.change(max_queue_bytes=1024)
+    assert c.client.call("POST", "/observe", lines[0], expect=503).json["limit"] == "queue_bytes"
+    gate.unlink()
+    assert [a.status for a in crowd.join() + more.join()] == [200] * 4
+
+
+def check_max_opening(configured, gated):
+    """The tenant's file is another's alone, for as long as an opening waits for it."""
+    c = configured(memory_cap=1)
+    c.client.put_tenant("t", algorithm="ucb")
+    end = time.monotonic() + 20
+    while not any(t["name"] == "t" and t["state"] == "closed" for t in c.client.call("GET", "/tenants").json["tenants"]):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    c.change(max_opening=1)
+    other = lock(c.server.data / "tenants" / "t.db", alone=True)
+    crowd = Crowd(c.server, [("POST", "/select", {"user": "u", "candidates": ["a"]})] * 6, tenant="t")
+    crowd.wait_for(5, 503)
+    other.close()
+    answers = crowd.join()
+    assert [a.json["limit"] for a in answers if a.status == 503] == ["opening"] * 5
+
+
+def check_max_work(configured, gated):
+    c = configured()
+    c.change(max_work=1)
+    other = lock(c.server.data / "registry.db")
+    crowd = Crowd(c.server, [("PUT", f"/tenants/new-{i}", {"algorithm": "ucb"}) for i in range(80)])
+    crowd.wait_for(80 - 1 - 32, 503)  # half of the pool's threads are at work, on a machine of 64 cores
+    assert {a.json["limit"] for a in list(crowd.answers)} == {"work"}
+    other.close()
+    assert any(a.status == 201 for a in crowd.join())
+
+
+def check_max_transfers(configured, gated):
+    c = configured()
+    c.client.observe("u", "a", 1)
+    log = c.client.call("GET", "/tenants/default/export").content
+
+    def take_in(name):
+        return Client(c.server).call("POST", f"/tenants/{name}/import", raw=log, kind=NDJSON, expect=(201, 503))
+    c.change(max_transfers=1)
+    refused = []
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        for round_ in range(20):
+            refused += [a for a in pool.map(take_in, [f"t{round_}-{i}" for i in range(12)]) if a.status == 503]
+            if refused:
+                break
+    assert refused and {a.json["limit"] for a in refused} == {"transfers"}
+
+
+def check_max_body_memory(configured, gated):
+    c = configured(max_bulk_body=1 << 20, max_observe_body=1 << 20)
+    text = json.dumps({"edges": [], "users": ["x" * 200] * 4000})
+    held = socket.create_connection(c.server.url[len("http://"):].split(":"))
+    held.sendall(f"PUT /tenants/default/graph HTTP/1.1\r\nHost: x\r\nContent-Length: {len(text)}\r\n\r\n{text[:-10]}".encode())
+    time.sleep(0.5)
+    one = Client(c.server).call("PUT", "/tenants/default/graph", raw=text, expect=(200, 400, 409))
+    c.change(max_body_memory=1 << 20)
+    two = Client(c.server).call("PUT", "/tenants/default/graph", raw=text, expect=503)
+    assert one.status != 503 and two.json["limit"] == "body_memory" and two.json["max"] == 1 << 20
+    held.close()
 
 
 def check_max_pending(configured, gated):

@@ -30,7 +30,8 @@ def test_no_reason_has_become_untrue(whole_suite):
 
 
 def test_what_any_path_may_answer_was_seen(whole_suite):
-    assert {("UnknownRoute", "404"), ("MethodNotAllowed", "405"), ("Methods", "204"), ("Unauthorized", "401")} <= CONTRACT.seen
+    assert {("UnknownRoute", "404"), ("MethodNotAllowed", "405"), ("Methods", "204"), ("Unauthorized", "401"),
+            ("Refused", "501")} <= CONTRACT.seen
 
 
 def test_a_body_of_every_documented_type_was_taken(whole_suite):

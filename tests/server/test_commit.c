@@ -1,5 +1,6 @@
 /* The commit cycle: batches, what depends on what, aggregation, windows, and a disk that refuses. */
 #include "tenant_fixture.h"
+#include "tenant_impl.h"
 
 #define PLAIN "{\"algorithm\":\"ucb\"}"
 #define LEARNING                                                                                                       \
@@ -199,11 +200,71 @@ START_TEST(a_full_queue_refuses_at_once)
     ck_assert_ptr_eq(second->arg, second);
     ck_assert_int_eq(second->problem.status, 503);
     ck_assert_int_gt(second->problem.retry_after_s, 0);
+    ck_assert_str_eq(second->problem.limit, "queue");
+    ck_assert_double_eq(second->problem.max, 1);
     ck_assert_uint_eq(f.metrics.refused_busy, 1);
+    ck_assert_uint_eq(f.metrics.limited[LD_LIMITED_QUEUE], 1);
     run_all(f.t);
     ck_assert_int_eq(first->reply_status, 200);
     ld_op_free(first);
     ld_op_free(second);
+    fixture_close(&f);
+}
+END_TEST
+
+/* Of bodies that are too large together the first has room in any case, and what is taken from the line makes room. */
+START_TEST(a_queue_of_large_bodies_refuses_at_once)
+{
+    struct fixture f;
+    struct ld_op *op[4];
+
+    fixture_open(&f, PLAIN);
+    f.world.max_queue_bytes = 1000;
+    for (int i = 0; i < 4; i++) {
+        char id[] = {'d', (char)('0' + i), '\0'};
+        op[i] = op_select(f.t, SELECT_AB, id);
+        op[i]->bytes = i == 0 ? 5000 : 600;
+    }
+    ld_tenant_submit(f.t, op[0]);
+    ld_tenant_submit(f.t, op[1]);
+    ck_assert_int_eq(op[1]->problem.status, 503);
+    ck_assert_str_eq(op[1]->problem.limit, "queue_bytes");
+    ck_assert_int_gt(op[1]->problem.retry_after_s, 0);
+    run_all(f.t);
+    ck_assert_int_eq(op[0]->reply_status, 200);
+    ld_tenant_submit(f.t, op[2]);
+    op[3]->bytes = 401;
+    ld_tenant_submit(f.t, op[3]);
+    ck_assert_int_eq(op[3]->problem.status, 503);
+    run_all(f.t);
+    ck_assert_int_eq(op[2]->reply_status, 200);
+    ck_assert_uint_eq(f.metrics.limited[LD_LIMITED_QUEUE_BYTES], 2);
+    for (int i = 0; i < 4; i++)
+        ld_op_free(op[i]);
+    fixture_close(&f);
+}
+END_TEST
+
+/* A turn that takes two seconds for one op foretells ten for five of them. */
+START_TEST(who_is_refused_is_told_how_long_the_line_takes)
+{
+    struct fixture f;
+
+    fixture_open(&f, PLAIN);
+    f.world.max_queue = 5;
+    struct ld_op *op[6];
+    atomic_store(&f.t->us_per_op, 2000000);
+    for (int i = 0; i < 6; i++) {
+        char id[] = {'d', (char)('0' + i), '\0'};
+        op[i] = op_select(f.t, SELECT_AB, id);
+        ld_tenant_submit(f.t, op[i]);
+    }
+    ck_assert_int_eq(op[5]->problem.retry_after_s, 10);
+    run_all(f.t);
+    ck_assert_int_lt(atomic_load(&f.t->us_per_op), 2000000);
+    ck_assert_int_eq(atomic_load(&f.t->turn_us), 0);
+    for (int i = 0; i < 6; i++)
+        ld_op_free(op[i]);
     fixture_close(&f);
 }
 END_TEST
@@ -804,20 +865,22 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN(
-        "commit", what_would_take_memory_beyond_the_quota_is_refused_and_changes_nothing,
-        a_batch_of_selects_and_rewards_equals_one_by_one, ops_of_one_turn_share_one_commit,
-        what_comes_while_others_are_staged_shares_their_commit, a_turn_takes_no_more_than_its_share,
-        a_reward_behind_its_decision_in_one_turn_is_applied, a_full_queue_refuses_at_once, open_decisions_are_bounded,
-        a_named_select_is_answered_once_and_for_all, an_id_that_the_server_gave_is_refused_to_callers,
-        a_dry_run_leaves_no_trace, slots_of_a_slate_are_rewarded_by_arm, first_keeps_the_first_reward,
-        sum_adds_rewards_up, last_replaces_the_reward, an_array_of_rewards_is_answered_in_place,
-        a_window_closes_with_the_default_reward, a_late_reward_is_kept_and_not_learned,
-        more_windows_than_one_turn_takes_all_close, a_deferred_decision_learns_only_once_activated,
-        observations_are_all_or_nothing, an_observation_is_logged_with_the_features_of_its_time,
-        dimensions_that_change_in_the_same_turn_are_seen, settings_that_change_nothing_write_nothing,
-        dimensions_move_only_while_nothing_is_known, a_body_decoded_for_other_dimensions_is_not_decided,
-        relaxed_answers_before_the_commit_and_commit_after_it, a_disk_that_refuses_changes_nothing_and_heals,
-        a_full_disk_is_not_taken_for_a_healed_one, an_array_that_spans_a_failing_commit_tells_which_items_are_in,
-        a_deleted_tenant_answers_404_and_takes_its_files_along);
+    return KBT_RUN("commit", what_would_take_memory_beyond_the_quota_is_refused_and_changes_nothing,
+                   a_batch_of_selects_and_rewards_equals_one_by_one, ops_of_one_turn_share_one_commit,
+                   what_comes_while_others_are_staged_shares_their_commit, a_turn_takes_no_more_than_its_share,
+                   a_reward_behind_its_decision_in_one_turn_is_applied, a_full_queue_refuses_at_once,
+                   a_queue_of_large_bodies_refuses_at_once, who_is_refused_is_told_how_long_the_line_takes,
+                   open_decisions_are_bounded, a_named_select_is_answered_once_and_for_all,
+                   an_id_that_the_server_gave_is_refused_to_callers, a_dry_run_leaves_no_trace,
+                   slots_of_a_slate_are_rewarded_by_arm, first_keeps_the_first_reward, sum_adds_rewards_up,
+                   last_replaces_the_reward, an_array_of_rewards_is_answered_in_place,
+                   a_window_closes_with_the_default_reward, a_late_reward_is_kept_and_not_learned,
+                   more_windows_than_one_turn_takes_all_close, a_deferred_decision_learns_only_once_activated,
+                   observations_are_all_or_nothing, an_observation_is_logged_with_the_features_of_its_time,
+                   dimensions_that_change_in_the_same_turn_are_seen, settings_that_change_nothing_write_nothing,
+                   dimensions_move_only_while_nothing_is_known, a_body_decoded_for_other_dimensions_is_not_decided,
+                   relaxed_answers_before_the_commit_and_commit_after_it, a_disk_that_refuses_changes_nothing_and_heals,
+                   a_full_disk_is_not_taken_for_a_healed_one,
+                   an_array_that_spans_a_failing_commit_tells_which_items_are_in,
+                   a_deleted_tenant_answers_404_and_takes_its_files_along);
 }

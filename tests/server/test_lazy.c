@@ -531,6 +531,28 @@ START_TEST(who_still_waits_when_the_server_stops_is_told)
 }
 END_TEST
 
+START_TEST(more_than_so_many_do_not_wait_for_one_tenant)
+{
+    struct many m[4] = {{.status = 0}};
+
+    begin();
+    f.world.max_opening = 2;
+    atomic_store(&n_told, 0);
+    for (int i = 0; i < 4; i++) {
+        m[i].wait.done = told;
+        ck_assert(ld_tenants_await(tenants, "default", &m[i].wait));
+    }
+    ck_assert_int_eq(atomic_load(&n_told), 2);
+    ck_assert_int_eq(m[2].status, 503);
+    ck_assert_int_eq(m[3].status, 503);
+    ck_assert_uint_eq(load(&f.metrics.limited[LD_LIMITED_OPENING]), 2);
+    ck_assert_int_eq(status_of("default"), 503); /* nor in a thread that would open it */
+    ld_tenants_halt(tenants);
+    ck_assert_int_eq(atomic_load(&n_told), 4);
+    finish();
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN("lazy", a_start_among_a_thousand_tenants_opens_none,
@@ -540,5 +562,5 @@ int main(void)
                    the_least_used_are_closed_and_come_back_the_same,
                    a_snapshot_is_written_only_when_something_was_learned_since, a_tenant_in_use_is_not_closed,
                    clients_of_tenants_that_come_and_go_lose_nothing, all_who_wait_for_one_tenant_wait_for_one_opening,
-                   who_still_waits_when_the_server_stops_is_told);
+                   who_still_waits_when_the_server_stops_is_told, more_than_so_many_do_not_wait_for_one_tenant);
 }

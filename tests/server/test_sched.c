@@ -82,6 +82,69 @@ START_TEST(stopping_waits_for_the_work_that_was_given)
 }
 END_TEST
 
+static atomic_int n_inside, most_inside, may_leave;
+
+static void stay(void *arg)
+{
+    const int n = atomic_fetch_add(&n_inside, 1) + 1;
+    int most = atomic_load(&most_inside);
+
+    while (n > most && !atomic_compare_exchange_weak(&most_inside, &most, n))
+        ;
+    while (!atomic_load(&may_leave))
+        usleep(1000);
+    atomic_fetch_sub(&n_inside, 1);
+    atomic_fetch_add(&n_worked, *(int *)arg);
+}
+
+/* Requests that take their time have half of the pool, and a line with an end; other work finds a thread all the same.
+ */
+START_TEST(requests_never_have_more_than_half_of_the_pool)
+{
+    int one = 1, thousand = 1000, n_in = 0, n_out = 0;
+    pthread_t loop;
+
+    setenv("UV_THREADPOOL_SIZE", "6", 1);
+    new_sched();
+    ck_assert_int_eq(pthread_create(&loop, NULL, run_loop, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(ld_sched_serve(sched, stay, &one, 10), 0);
+    ck_assert(wait_for(&n_inside, 3));
+    for (int i = 0; i < 30; i++)
+        *(ld_sched_serve(sched, stay, &one, 10) == 0 ? &n_in : &n_out) += 1;
+    ck_assert_int_eq(n_in, 10);
+    ck_assert_int_eq(n_out, 20);
+    ck_assert_int_eq(ld_sched_work(sched, work, &thousand), 0);
+    ck_assert(wait_for(&n_worked, 1000));
+    ck_assert_int_eq(atomic_load(&n_inside), 3);
+    atomic_store(&may_leave, 1);
+    ck_assert(wait_for(&n_worked, 1013));
+    ck_assert_int_eq(atomic_load(&most_inside), 3);
+    ld_sched_stop(sched);
+    pthread_join(loop, NULL);
+    ld_sched_free(sched);
+}
+END_TEST
+
+START_TEST(a_line_of_transfers_has_an_end)
+{
+    int one = 1, n_in = 0;
+
+    new_sched();
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(ld_sched_transfer(sched, stay, &one, 3), 0);
+    ck_assert(wait_for(&n_inside, 2));
+    for (int i = 0; i < 10; i++)
+        n_in += ld_sched_transfer(sched, stay, &one, 3) == 0;
+    ck_assert_int_eq(n_in, 3);
+    atomic_store(&may_leave, 1);
+    ld_sched_stop(sched);
+    ld_sched_run(sched);
+    ck_assert_int_eq(atomic_load(&n_worked), 5);
+    ld_sched_free(sched);
+}
+END_TEST
+
 START_TEST(a_scheduler_that_never_ran_can_be_freed)
 {
     new_sched();
@@ -246,7 +309,8 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN("sched", stopping_waits_for_the_work_that_was_given, a_scheduler_that_never_ran_can_be_freed,
+    return KBT_RUN("sched", stopping_waits_for_the_work_that_was_given, requests_never_have_more_than_half_of_the_pool,
+                   a_line_of_transfers_has_an_end, a_scheduler_that_never_ran_can_be_freed,
                    ticks_and_signals_reach_their_hooks, a_wake_between_a_turn_and_its_end_is_not_lost,
                    clients_beside_the_writer_are_answered_once_and_in_order);
 }

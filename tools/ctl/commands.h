@@ -22,6 +22,8 @@ extern const struct lc_command lc_cmd_verify;
 extern const struct lc_command lc_cmd_snapshot, lc_cmd_restore, lc_cmd_export, lc_cmd_import;
 /* cmd_replay.c, cmd_demo.c */
 extern const struct lc_command lc_cmd_replay, lc_cmd_demo;
+/* cmd_evaluate.c */
+extern const struct lc_command lc_cmd_evaluate;
 
 /* The tenant a /tenants/{t}/... route is asked for: the session's, else "default". */
 const char *lc_tenant_name(const struct lc_session *s);

@@ -37,7 +37,7 @@ int lc_csv_fail(struct lc_csv *csv, const char *fmt, ...)
 static int raw_char(struct lc_csv *csv)
 {
     if (csv->n_ahead == 0)
-        return getc(csv->file);
+        return getc_unlocked(csv->file);
     int c = csv->ahead[0];
     csv->ahead[0] = csv->ahead[1];
     csv->n_ahead--;
@@ -52,7 +52,7 @@ static void skip_mark(struct lc_csv *csv)
     static const int mark[3] = {0xEF, 0xBB, 0xBF};
     int c = '\0';
     for (size_t i = 0; i < 3; i++) {
-        c = getc(csv->file);
+        c = getc_unlocked(csv->file);
         if (c != mark[i])
             break;
         if (i == 2) {

@@ -29,13 +29,23 @@ static const struct lc_json *out_of(const json_t *v)
 
 /* DECODE_ANY: a --set value may be a bare number. Trailing text is refused by jansson's default;
  * duplicate keys by the flag, as the server does. `why` is LC_WHY bytes. */
-struct lc_json *lc_json_parse(const char *text, size_t n, char *why)
+static struct lc_json *parse(const char *text, size_t n, size_t flags, char *why)
 {
     json_error_t err;
-    json_t *v = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &err);
+    json_t *v = json_loadb(text, n, flags | JSON_DECODE_ANY, &err);
     if (v == NULL)
         snprintf(why, LC_WHY, "line %d, column %d: %.160s", err.line, err.column, err.text);
     return (struct lc_json *)v;
+}
+
+struct lc_json *lc_json_parse(const char *text, size_t n, char *why)
+{
+    return parse(text, n, JSON_REJECT_DUPLICATES, why);
+}
+
+struct lc_json *lc_json_parse_loosely(const char *text, size_t n, char *why)
+{
+    return parse(text, n, 0, why);
 }
 
 /* Empty; ends the program without memory. */

@@ -12,6 +12,8 @@ struct lc_json; /* a JSON value */
 
 /* Parses one value; duplicate keys and trailing text are refused. NULL with `why` = "line 3: ...". */
 struct lc_json *lc_json_parse(const char *text, size_t n, char *why);
+/* The same for files of others: of a key that stands twice the last value counts. */
+struct lc_json *lc_json_parse_loosely(const char *text, size_t n, char *why);
 struct lc_json *lc_json_object(void);
 void lc_json_free(struct lc_json *root);
 

@@ -1,0 +1,272 @@
+/* laplacectl evaluate: what a policy would have earned, estimated from a log with propensities. No server is asked.
+ *
+ * Order of work: options -> the configuration, if the policy learns -> the policy -> the log, read twice (ope.c) -> the
+ * report. Exit status 0 also when every estimator was refused: that is an answer. */
+#include "commands.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json_in.h"
+#include "ope.h"
+
+#define DEFAULT_CLIP 10.0
+#define DEFAULT_UNSUPPORTED 0.05
+#define MAX_RESAMPLES 100000u
+
+struct request {
+    struct lc_log_options log;
+    struct lc_ope_options ope;
+    const char *format, *policy, *policy_log, *model, *estimators, *range;
+    double level_percent;
+    struct kb_spec spec, model_spec;
+    bool is_learning;
+};
+
+static int fail(const char *what)
+{
+    fprintf(stderr, "laplacectl: %s\n", what);
+    return 1;
+}
+
+static int usage(const char *what)
+{
+    fprintf(stderr, "laplacectl: %s\n(laplacectl evaluate --help tells more)\n", what);
+    return 2;
+}
+
+/* --- options ------------------------------------------------------------------------------------------ */
+
+/* A tenant's configuration as PUT /tenants/{t} would take it. 0 or -1, printed. */
+static int read_spec(const char *path, struct kb_spec *out)
+{
+    struct lc_text text = {0};
+    struct ld_doc *doc = NULL;
+    struct ld_settings settings;
+    struct ld_problem p;
+    char why[LC_WHY];
+
+    ld_problem_init(&p);
+    if (lc_read_file(path, &text, why) != 0) {
+        fprintf(stderr, "laplacectl: %s\n", why);
+        return -1;
+    }
+    int rc = ld_doc_parse(&doc, text.data, text.n, false, &p);
+    if (rc == 0)
+        rc = ld_decode_settings(doc, &settings, &p);
+    if (rc == 0)
+        *out = settings.spec;
+    else
+        fprintf(stderr, "laplacectl: %s: %s%s%s%s%s\n", path, p.detail, p.n_errors > 0 ? ": " : "",
+                p.n_errors > 0 ? p.errors[0].pointer : "", p.n_errors > 0 ? " " : "",
+                p.n_errors > 0 ? p.errors[0].detail : "");
+    ld_doc_free(doc);
+    lc_text_close(&text);
+    return rc;
+}
+
+/* "replay,ips" -> what is wanted. */
+static int read_estimators(struct request *q)
+{
+    if (q->estimators == NULL) {
+        for (int i = 0; i < LC_OPE_N; i++)
+            q->ope.is_wanted[i] = true;
+        return 0;
+    }
+    char *copy = lc_copy(q->estimators), *rest = NULL;
+    int rc = 0;
+    for (const char *name = strtok_r(copy, ",", &rest); name != NULL && rc == 0; name = strtok_r(NULL, ",", &rest)) {
+        int i = 0;
+        while (i < LC_OPE_N && strcmp(lc_ope_name(i), name) != 0)
+            i++;
+        rc = i < LC_OPE_N ? 0 : -1;
+        q->ope.is_wanted[rc == 0 ? i : 0] = true;
+    }
+    free(copy);
+    return rc;
+}
+
+static int read_range(struct request *q)
+{
+    double lo, hi;
+    int n = 0;
+
+    if (q->range == NULL)
+        return 0;
+    if (sscanf(q->range, "%lf:%lf%n", &lo, &hi, &n) != 2 || q->range[n] != '\0' || !(lo < hi) || !isfinite(hi - lo))
+        return -1;
+    q->ope.reward_lo = lo;
+    q->ope.reward_hi = hi;
+    return 0;
+}
+
+/* 0, or the status of a usage error. */
+static int check(struct request *q)
+{
+    q->ope.level = q->level_percent / 100;
+    if (q->format == NULL || lc_log_format(q->format) == NULL)
+        return usage("--format: expected obd, dsjson, ndjson or csv");
+    if ((q->policy == NULL) == (q->policy_log == NULL))
+        return usage("expected --policy uniform|logged|distribution:FILE|CONFIG.json, or --policy-log FILE");
+    if (!(q->ope.level >= 0.5 && q->ope.level <= 0.9999))
+        return usage("--level: expected percent from 50 to 99.99");
+    if (q->ope.n_resamples < 50 || q->ope.n_resamples > MAX_RESAMPLES)
+        return usage("--resamples: expected 50 to 100000");
+    if (!(q->ope.clip > 0))
+        return usage("--clip: expected a number > 0");
+    if (!(q->ope.max_unsupported <= 1))
+        return usage("--max-unsupported: expected a share from 0 to 1");
+    if (read_estimators(q) != 0)
+        return usage("--estimators: expected some of replay,ips,snips,clipped_ips,dr");
+    if (read_range(q) != 0)
+        return usage("--reward-range: expected LO:HI, LO below HI");
+    return 0;
+}
+
+/* --- work --------------------------------------------------------------------------------------------- */
+
+/* Configurations of the policy and of the reward model; the log's vectors have their dimensions. 0 or -1, printed. */
+static int read_specs(struct request *q)
+{
+    q->is_learning = q->policy != NULL && strcmp(q->policy, "uniform") != 0 && strcmp(q->policy, "logged") != 0 &&
+                     strncmp(q->policy, "distribution:", 13) != 0;
+    if (q->is_learning && read_spec(q->policy, &q->spec) != 0)
+        return -1;
+    if (q->model != NULL && read_spec(q->model, &q->model_spec) != 0)
+        return -1;
+    q->ope.model = q->model != NULL ? &q->model_spec : q->is_learning ? &q->spec : NULL;
+    const struct kb_spec *a = q->is_learning ? &q->spec : q->ope.model, *b = q->ope.model;
+    if (b == NULL)
+        return 0;
+    q->log.context_dim = a->context_dim > 0 ? a->context_dim : b->context_dim;
+    q->log.arm_dim = a->arm_dim > 0 ? a->arm_dim : b->arm_dim;
+    if ((b->context_dim > 0 && b->context_dim != q->log.context_dim) ||
+        (b->arm_dim > 0 && b->arm_dim != q->log.arm_dim)) {
+        (void)fail("--model: context_dim and arm_dim must be 0 or those of the policy");
+        return -1;
+    }
+    return 0;
+}
+
+static struct lc_policy *make_policy(const struct request *q, char *why)
+{
+    struct lc_log_options other = q->log;
+
+    if (q->policy_log != NULL) {
+        other.path = q->policy_log;
+        other.context_dim = other.arm_dim = 0;
+        return lc_policy_from_log(lc_log_format(q->format), &other, why);
+    }
+    if (q->is_learning)
+        return lc_policy_learning(&q->spec, why);
+    if (strcmp(q->policy, "uniform") == 0)
+        return lc_policy_uniform();
+    return strcmp(q->policy, "logged") == 0 ? lc_policy_logged() : lc_policy_from_file(q->policy + 13, why);
+}
+
+static void report(const struct lc_session *s, const struct request *q, const struct lc_ope_result *r,
+                   const struct lc_log *log, const struct lc_policy *policy)
+{
+    struct lc_text t = {0};
+
+    if (!s->is_json) {
+        lc_ope_print(r, &q->ope, log);
+        return;
+    }
+    lc_ope_write(r, &q->ope, log, policy, &t);
+    puts(t.data);
+    lc_text_close(&t);
+}
+
+static int evaluate(const struct lc_session *s, struct request *q)
+{
+    struct lc_ope_result *r = lc_alloc(1, sizeof *r);
+    char why[LC_WHY] = "";
+    struct lc_log log;
+    int rc = 1;
+
+    struct lc_policy *policy = make_policy(q, why);
+    if (policy != NULL) {
+        if (lc_log_open(&log, lc_log_format(q->format), &q->log) != 0)
+            memcpy(why, log.why, sizeof why);
+        else
+            rc = lc_ope_evaluate(&log, policy, &q->ope, r, why) == 0 ? 0 : 1;
+        if (rc == 0)
+            report(s, q, r, &log, policy);
+        for (size_t i = 0; rc != 0 && i < LC_LOG_MAX_REASONS && log.skipped[i].reason != NULL; i++)
+            fprintf(stderr, "laplacectl: skipped: %zu %s\n", log.skipped[i].n, log.skipped[i].reason);
+        lc_log_close(&log);
+    }
+    lc_policy_free(policy);
+    free(r);
+    return rc == 0 ? 0 : fail(why);
+}
+
+static int run_evaluate(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
+{
+    struct request q = {
+        .log = {.default_reward = (double)NAN},
+        .ope = {.n_resamples = 1000,
+                .seed = 1,
+                .clip = DEFAULT_CLIP,
+                .max_unsupported = DEFAULT_UNSUPPORTED,
+                .reward_lo = (double)NAN,
+                .reward_hi = (double)NAN},
+        .level_percent = 95,
+    };
+    size_t seed = 1, hash_seed = 0;
+    double default_reward = -1;
+    struct lc_words w;
+    const struct lc_opt opts[] = {
+        {"format", LC_OPT_TEXT, &q.format, "NAME", "obd, dsjson, ndjson or csv"},
+        {"policy", LC_OPT_TEXT, &q.policy, "WHAT",
+         "uniform, logged, distribution:FILE.csv, or CONFIG.json of a tenant"},
+        {"policy-log", LC_OPT_TEXT, &q.policy_log, "FILE", "instead: the frequencies of arms in this log, by position"},
+        {"model", LC_OPT_TEXT, &q.model, "CONFIG", "reward model of dr (default: the policy's, else a mean per arm)"},
+        {"items", LC_OPT_TEXT, &q.log.items, "FILE", "obd: item_context.csv, the arms and their features"},
+        {"map", LC_OPT_TEXT, &q.log.map, "MAP", "csv, ndjson: user=..,arm=..,reward=..,propensity=..,context=a+b"},
+        {"estimators", LC_OPT_TEXT, &q.estimators, "LIST", "some of replay,ips,snips,clipped_ips,dr (default all)"},
+        {"level", LC_OPT_REAL, &q.level_percent, "PERCENT", "of the intervals (default 95)"},
+        {"resamples", LC_OPT_COUNT, &q.ope.n_resamples, "N", "of the bootstrap (default 1000)"},
+        {"bernstein", LC_OPT_FLAG, &q.ope.is_bernstein, NULL,
+         "empirical Bernstein intervals in place of the bootstrap's"},
+        {"reward-range", LC_OPT_TEXT, &q.range, "LO:HI",
+         "what rewards can be (default: as seen, 0:1 if that holds all)"},
+        {"clip", LC_OPT_REAL, &q.ope.clip, "M", "largest weight of clipped_ips (default 10)"},
+        {"min-ess", LC_OPT_REAL, &q.ope.min_ess, "N", "refuse below (default: n/100, but 2 to 10)"},
+        {"max-unsupported", LC_OPT_REAL, &q.ope.max_unsupported, "SHARE", "refuse above (default 0.05)"},
+        {"default-reward", LC_OPT_REAL, &default_reward, "R", "of decisions without one (default: they are left out)"},
+        {"skip-bad", LC_OPT_COUNT, &q.log.skip_bad, "N", "faulty lines to pass over and count (default 0)"},
+        {"hash-seed", LC_OPT_COUNT, &hash_seed, "N", "of feature hashing (default 0)"},
+        {"seed", LC_OPT_COUNT, &seed, "N", "of acceptance and bootstrap (default 1)"},
+    };
+    int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof opts[0], argc, argv, &w, 1, 1);
+    if (rc != LC_GO)
+        return rc;
+    q.log.path = w.word[0];
+    q.log.hash_seed = (uint32_t)hash_seed;
+    q.ope.seed = seed;
+    if (default_reward >= 0)
+        q.log.default_reward = default_reward;
+    rc = check(&q);
+    if (rc != 0)
+        return rc;
+    return read_specs(&q) == 0 ? evaluate(s, &q) : 1;
+}
+
+const struct lc_command lc_cmd_evaluate = {
+    .name = "evaluate",
+    .synopsis = "evaluate --format NAME (--policy WHAT | --policy-log FILE) [options] LOG",
+    .about = "what a policy would have earned, estimated from a log with propensities",
+    .text = "LOG (\"-\": standard input; gzip and zstd are unpacked) is read twice. Formats:\n"
+            "  obd      Open Bandit Dataset, CSV        dsjson  Vowpal Wabbit's contextual-bandit lines\n"
+            "  ndjson   our own log (events, export), or objects with arm, reward, propensity, user?, context?\n"
+            "  csv      any, by --map; context=a+b: numbers or categories, categories=c+d: always categories\n"
+            "Estimators: replay by rejection, IPS, SNIPS, clipped IPS, doubly robust; what the log cannot support is\n"
+            "refused with the reason. docs/REPLAY.md has the definitions and an example.\n\n"
+            "  laplacectl evaluate --format obd --policy uniform --json bts_men.csv\n"
+            "  laplacectl evaluate --format ndjson --policy ts.json shop.ndjson.gz\n",
+    .run = run_evaluate,
+};

@@ -1,0 +1,22 @@
+/* Which column (csv) or member (ndjson) of a generic log is what. */
+#ifndef LC_LOG_MAP_H
+#define LC_LOG_MAP_H
+
+#include "text.h"
+
+#define LC_MAP_MAX 64
+
+/* Names; NULL: there is none. Each is its own default name where `is_given` is false. */
+struct lc_map {
+    char *copy; /* holds the names */
+    const char *user, *arm, *reward, *propensity, *position, *time, *candidates;
+    const char *context[LC_MAP_MAX], *category[LC_MAP_MAX]; /* numbers where they are; always categories */
+    size_t n_context, n_category;
+};
+
+/* "user=uid,arm=item,reward=click,propensity=p,context=age+hour,categories=country". text NULL: the default names. 0,
+ * or -1 with `why` (LC_WHY bytes). */
+int lc_map_parse(struct lc_map *m, const char *text, char *why);
+void lc_map_close(struct lc_map *m);
+
+#endif

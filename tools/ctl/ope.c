@@ -1,0 +1,392 @@
+/* The two passes of an evaluation: see ope.h.
+ *
+ *   survey   n, arms shown, least propensities, range of rewards: what refusals and c need to know in advance
+ *   judge    the target's probabilities, the terms of every estimator, acceptance, learning
+ *
+ * Refusals stand in `refuse`: a number whose premises do not hold is not reported with a warning but withheld.
+ * Memory: the series' blocks and a number per arm. Cost: an event costs its parsing twice, the target's decision, and
+ * for dr a prediction and a learning step of the reward model. */
+#include "ope.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ope_learner.h"
+#include "rng.h"
+
+#define ONE 0.999999 /* propensities from here on are 1 up to the rounding of floats */
+#define MEAN_ARM_PRESET "ucb"
+
+struct run {
+    struct lc_log *log;
+    struct lc_policy *policy;
+    const struct lc_ope_options *o;
+    struct lc_ope_result *r;
+    char *why;
+    struct lc_series series[LC_OPE_N], weights; /* weights: num = w, den = 1 */
+    struct lc_learner *model;                   /* of dr; NULL: not wanted */
+    size_t *shown;                              /* [cap] times that an arm was shown, by number */
+    size_t cap;
+    size_t *which; /* [cap_terms] candidates that dr predicts, and what it predicts of them */
+    double *mean;
+    size_t cap_terms, n_mean;
+    bool is_random; /* some propensity is below 1 */
+    double reward_min, reward_max, unsupported;
+};
+
+const char *lc_ope_name(int kind)
+{
+    static const char *const names[LC_OPE_N] = {"replay", "ips", "snips", "clipped_ips", "dr"};
+
+    return kind >= 0 && kind < LC_OPE_N ? names[kind] : NULL;
+}
+
+static double seconds(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+/* --- survey ------------------------------------------------------------------------------------------- */
+
+static void count_arm(struct run *u, uint32_t arm)
+{
+    void *shown = u->shown;
+    const size_t had = u->cap;
+
+    lc_reserve(&shown, &u->cap, (size_t)arm + 1, sizeof *u->shown);
+    u->shown = shown;
+    for (size_t i = had; i < u->cap; i++)
+        u->shown[i] = 0;
+    u->shown[arm]++;
+}
+
+static void look(struct run *u, const struct lc_logged *ev)
+{
+    struct lc_ope_result *r = u->r;
+
+    r->n++;
+    count_arm(u, ev->arm[ev->chosen]);
+    u->reward_min = fmin(u->reward_min, ev->reward);
+    u->reward_max = fmax(u->reward_max, ev->reward);
+    if (isnan(ev->propensity)) {
+        r->n_missing++;
+        return;
+    }
+    r->min_propensity = fmin(r->min_propensity, ev->propensity);
+    r->max_propensity = fmax(r->max_propensity, ev->propensity);
+    u->is_random = u->is_random || ev->propensity < ONE;
+}
+
+/* What rewards can be: as the caller knows it, else 0 to 1 where that holds all of them, else what was seen and 0. */
+static void settle_range(struct run *u)
+{
+    const bool is_unit = u->reward_min >= 0 && u->reward_max <= 1;
+    struct lc_ope_result *r = u->r;
+
+    r->reward_lo = !isnan(u->o->reward_lo) ? u->o->reward_lo : is_unit ? 0 : fmin(u->reward_min, 0);
+    r->reward_hi = !isnan(u->o->reward_hi) ? u->o->reward_hi : is_unit ? 1 : fmax(u->reward_max, 0);
+}
+
+static int survey(struct run *u)
+{
+    struct lc_logged ev;
+    int rc;
+
+    u->reward_min = u->r->min_propensity = (double)INFINITY;
+    u->reward_max = u->r->max_propensity = -(double)INFINITY;
+    while ((rc = lc_log_next(u->log, &ev)) == 1)
+        look(u, &ev);
+    u->r->n_arms = u->log->arms.n;
+    settle_range(u);
+    return rc;
+}
+
+/* c of a policy that never learns: the least p / pi of the log as it is, known only after a pass with all arms. That of
+ * one that learns is min p, since pi may come to 1. */
+static int find_acceptance(struct run *u)
+{
+    struct lc_ope_result *r = u->r;
+    const double *pi;
+    struct lc_logged ev;
+    int rc;
+
+    r->acceptance = fmin(r->min_propensity, 1);
+    if (u->policy->ops->learn != NULL || u->policy->is_logging || !u->o->is_wanted[LC_OPE_REPLAY])
+        return 0;
+    r->acceptance = (double)INFINITY;
+    while ((rc = lc_log_next(u->log, &ev)) == 1) {
+        if (u->policy->ops->propensities(u->policy, u->log, &ev, &pi, u->why) != 0)
+            return -1;
+        if (pi[ev.chosen] > 0)
+            r->acceptance = fmin(r->acceptance, ev.propensity / pi[ev.chosen]);
+    }
+    return rc == 0 ? lc_log_rewind(u->log) : rc;
+}
+
+/* --- judge -------------------------------------------------------------------------------------------- */
+
+/* Mass of the target on arms that the log cannot tell of: never shown where only shown arms are known, or of logged
+ * probability 0; and what a distribution gives to arms that are no candidates. */
+static double unsupported(const struct run *u, const struct lc_logged *ev, const double *pi)
+{
+    double lost = 0, sum = 0;
+
+    for (size_t i = 0; i < ev->n; i++) {
+        const bool is_known = ev->logged != NULL ? ev->logged[i] > 0 : ev->arm[i] < u->cap && u->shown[ev->arm[i]] > 0;
+        sum += pi[i];
+        lost += is_known || i == ev->chosen ? 0 : pi[i];
+    }
+    return lost + (sum < 1 - 1e-6 ? 1 - sum : 0);
+}
+
+/* The direct part sum pi q and q of the arm shown; arms of no mass are not predicted. -1 with why. */
+static int predict(struct run *u, const struct lc_logged *ev, const double *pi, double *direct, double *q)
+{
+    void *which = u->which, *mean = u->mean;
+    size_t n = 0;
+
+    lc_reserve(&which, &u->cap_terms, ev->n, sizeof *u->which);
+    u->which = which;
+    lc_reserve(&mean, &u->n_mean, ev->n, sizeof *u->mean);
+    u->mean = mean;
+    for (size_t i = 0; i < ev->n; i++)
+        if (pi[i] > 0 || i == ev->chosen)
+            u->which[n++] = i;
+    if (lc_learner_predict(u->model, u->log, ev, u->which, n, u->mean, u->why) != KB_OK)
+        return -1;
+    *direct = 0;
+    for (size_t i = 0; i < n; i++) {
+        *direct += pi[u->which[i]] * u->mean[i];
+        if (u->which[i] == ev->chosen)
+            *q = u->mean[i];
+    }
+    return 0;
+}
+
+/* dr's term, and the model learns the event behind it. On the log's own policy all that is known of pi is the arm
+ * shown, and the term is the reward. */
+static int add_robust(struct run *u, const struct lc_logged *ev, const double *pi, double w)
+{
+    double direct = 0, q = 0;
+
+    if (u->policy->is_logging) {
+        lc_series_add(&u->series[LC_OPE_DR], ev->reward, 1);
+        return 0;
+    }
+    if (u->model == NULL)
+        return 0;
+    if (predict(u, ev, pi, &direct, &q) != 0)
+        return -1;
+    lc_series_add(&u->series[LC_OPE_DR], direct + w * (ev->reward - q), 1);
+    return lc_learner_learn(u->model, u->log, ev, u->why) == KB_OK ? 0 : -1;
+}
+
+static void add_weighted(struct run *u, double w, double reward)
+{
+    struct lc_ope_result *r = u->r;
+
+    lc_series_add(&u->weights, w, 1);
+    lc_series_add(&u->series[LC_OPE_IPS], w * reward, 1);
+    lc_series_add(&u->series[LC_OPE_SNIPS], w * reward, w);
+    lc_series_add(&u->series[LC_OPE_CLIPPED], fmin(w, u->o->clip) * reward, 1);
+    r->max_weight = fmax(r->max_weight, w);
+    r->n_clipped += w > u->o->clip ? 1 : 0;
+}
+
+/* One event, number k from 0. */
+static int judge_event(struct run *u, const struct lc_logged *ev, uint64_t k)
+{
+    const double *pi;
+
+    if (u->policy->ops->propensities(u->policy, u->log, ev, &pi, u->why) != 0)
+        return -1;
+    const double w = u->policy->is_logging ? 1 : pi[ev->chosen] / ev->propensity;
+    const double c = u->policy->is_logging ? 1 : u->r->acceptance;
+    const bool is_accepted = kb_rng_uniform(u->o->seed, KB_STREAM_ARM, k) < c * w * (1 + 1e-12);
+
+    u->unsupported += u->policy->is_logging ? 0 : unsupported(u, ev, pi);
+    add_weighted(u, w, ev->reward);
+    lc_series_add(&u->series[LC_OPE_REPLAY], is_accepted ? ev->reward : 0, is_accepted ? 1 : 0);
+    if (add_robust(u, ev, pi, w) != 0)
+        return -1;
+    if (!is_accepted)
+        return 0;
+    u->r->n_accepted++;
+    return u->policy->ops->learn != NULL ? u->policy->ops->learn(u->policy, u->log, ev, u->why) : 0;
+}
+
+static int judge(struct run *u)
+{
+    struct lc_logged ev;
+    uint64_t k = 0;
+    int rc;
+
+    while ((rc = lc_log_next(u->log, &ev)) == 1)
+        if (judge_event(u, &ev, k++) != 0) {
+            char text[LC_WHY - 40];
+            snprintf(text, sizeof text, "%s", u->why);
+            snprintf(u->why, LC_WHY, "line %zu: %s", ev.line, text);
+            return -1;
+        }
+    if (rc < 0)
+        memcpy(u->why, u->log->why, LC_WHY);
+    return rc;
+}
+
+/* --- result ------------------------------------------------------------------------------------------- */
+
+static void sum_up(struct run *u)
+{
+    const double n = (double)u->r->n;
+    struct lc_ope_result *r = u->r;
+
+    r->mean_weight = lc_series_estimate(&u->weights);
+    r->mean_weight_error = lc_series_error(&u->weights);
+    r->ess = u->weights.num_num > 0 ? u->weights.num * u->weights.num / u->weights.num_num : 0;
+    r->unsupported = u->unsupported / n;
+    r->min_ess = u->o->min_ess > 0 ? u->o->min_ess : fmin(10, fmax(2, n / 100));
+}
+
+/* Why no weight can be trusted; "" when they can. Needs the survey, and after it the weights. */
+static void refuse(const struct run *u, bool has_weights, char *out)
+{
+    const struct lc_ope_result *r = u->r;
+
+    out[0] = '\0';
+    if (u->policy->is_logging)
+        return;
+    if (r->n_missing > 0)
+        snprintf(out, LC_WHY, "%zu of %zu events have no propensity: weights are not known", r->n_missing, r->n);
+    else if (!u->is_random && r->n_arms > 1)
+        snprintf(out, LC_WHY,
+                 "every propensity is 1: the logging policy was deterministic, so the log says nothing of "
+                 "other arms");
+    else if (has_weights && r->unsupported > u->o->max_unsupported)
+        snprintf(out, LC_WHY, "%.3g of the target's mass is on arms that the log never shows (at most %.3g)",
+                 r->unsupported, u->o->max_unsupported);
+    else if (has_weights && r->ess < r->min_ess)
+        snprintf(out, LC_WHY, "the effective sample size is %.3g of %zu events (at least %.3g)", r->ess, r->n,
+                 r->min_ess);
+}
+
+/* Length of the interval that an estimator's residuals lie in. */
+static double residual_range(const struct run *u, int kind)
+{
+    const double span = u->r->reward_hi - u->r->reward_lo;
+    const double reach = fmax(u->r->reward_hi, 0) - fmin(u->r->reward_lo, 0);
+
+    switch (kind) {
+    case LC_OPE_REPLAY:
+        return span;
+    case LC_OPE_IPS:
+        return u->r->max_weight * reach;
+    case LC_OPE_CLIPPED:
+        return fmin(u->o->clip, u->r->max_weight) * reach;
+    case LC_OPE_SNIPS:
+        return u->r->max_weight * span;
+    default:
+        return span + 2 * u->r->max_weight * span;
+    }
+}
+
+static void conclude(const struct run *u, int kind, struct lc_ope_estimate *e)
+{
+    const struct lc_series *s = &u->series[kind];
+    const struct lc_ope_result *r = u->r;
+
+    if (!u->o->is_wanted[kind])
+        snprintf(e->refused, LC_WHY, "not asked for");
+    else if (e->refused[0] == '\0' && kind == LC_OPE_REPLAY && (double)r->n_accepted < r->min_ess)
+        snprintf(e->refused, LC_WHY, "%zu of %zu events were accepted (at least %.3g)", r->n_accepted, r->n,
+                 r->min_ess);
+    if (e->refused[0] != '\0')
+        return;
+    e->value = lc_series_estimate(s);
+    e->error = lc_series_error(s);
+    e->bernstein = lc_series_bernstein(s, u->o->level, residual_range(u, kind), r->reward_lo, r->reward_hi);
+    e->is_bootstrap =
+        !u->o->is_bernstein && lc_series_bootstrap(s, u->o->level, u->o->n_resamples, u->o->seed, &e->interval);
+    if (!e->is_bootstrap)
+        e->interval = e->bernstein;
+}
+
+static int open_model(struct run *u)
+{
+    struct kb_spec spec;
+
+    if (u->policy->is_logging || !u->o->is_wanted[LC_OPE_DR])
+        return 0;
+    if (u->o->model != NULL)
+        spec = *u->o->model;
+    else
+        (void)kb_spec_preset(&spec, MEAN_ARM_PRESET, 0, 0);
+    /* only its mean is read */
+    spec.rule = (struct kb_rule_spec){.type = KB_RULE_UNIFORM, .scale = 1};
+    spec.conf.type = KB_CONF_FIXED;
+    spec.conf.score = KB_SCORE_UPPER;
+    spec.conf.is_mixture = false;
+    return lc_learner_new(&u->model, &spec, u->why) == KB_OK ? 0 : -1;
+}
+
+static int pass_over(struct run *u)
+{
+    struct lc_ope_result *r = u->r;
+    char reason[LC_WHY];
+    double start = seconds();
+    int rc = survey(u);
+
+    if (rc == 0 && r->n == 0) {
+        snprintf(u->why, LC_WHY, "%.120s: no decision with a reward in it", u->log->o.path);
+        return -1;
+    }
+    if (rc == 0)
+        rc = lc_log_rewind(u->log);
+    if (rc != 0) {
+        memcpy(u->why, u->log->why, LC_WHY);
+        return -1;
+    }
+    refuse(u, false, reason);
+    if (reason[0] == '\0' && (find_acceptance(u) != 0 || open_model(u) != 0))
+        return -1;
+    r->seconds[LC_OPE_SURVEY] = seconds() - start;
+    start = seconds();
+    if (reason[0] == '\0' && judge(u) != 0)
+        return -1;
+    r->seconds[LC_OPE_JUDGE] = seconds() - start;
+    start = seconds();
+    if (reason[0] == '\0') {
+        sum_up(u);
+        refuse(u, true, reason);
+    }
+    for (int i = 0; i < LC_OPE_N; i++) {
+        memcpy(r->estimate[i].refused, reason, LC_WHY);
+        conclude(u, i, &r->estimate[i]);
+    }
+    r->seconds[LC_OPE_INTERVALS] = seconds() - start;
+    return 0;
+}
+
+int lc_ope_evaluate(struct lc_log *log, struct lc_policy *policy, const struct lc_ope_options *o,
+                    struct lc_ope_result *out, char *why)
+{
+    struct run u = {.log = log, .policy = policy, .o = o, .r = out, .why = why};
+
+    *out = (struct lc_ope_result){.ess = (double)NAN, .mean_weight = (double)NAN, .unsupported = (double)NAN};
+    for (int i = 0; i < LC_OPE_N; i++)
+        lc_series_init(&u.series[i]);
+    lc_series_init(&u.weights);
+    const int rc = pass_over(&u);
+    for (int i = 0; i < LC_OPE_N; i++)
+        lc_series_close(&u.series[i]);
+    lc_series_close(&u.weights);
+    lc_learner_free(u.model);
+    free(u.shown);
+    free(u.which);
+    free(u.mean);
+    return rc;
+}

@@ -1,0 +1,215 @@
+/* A model fed from a log: see ope_learner.h. Events go the way of a tenant's writer (server/commit.c), one a batch:
+ *
+ *   due -> reserve -> follow_up -> grow -> swap -> prepare -> apply -> settle -> publish
+ *
+ * and rewards are `observed`, so a model that is replayed is that of a tenant to whom the log was sent by /observe.
+ * What it may take long over (a build) is done at once. Chance is keyed by the configuration's seed.
+ *
+ *   is_blind   neither user nor context enters (kernels `ones`): then the same candidates under an unchanged model get
+ *              the same decision, which is what makes the replay of plain A/B rules fast
+ *
+ * Cost: the engine's. */
+#include "ope_learner.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct lc_learner {
+    struct kb_engine *engine;
+    struct kb_scratch *scratch, *other; /* of decisions, which may be asked for again, and of predictions */
+    struct kb_spec spec;
+    struct kb_candidate *candidate; /* [cap] */
+    size_t cap;
+    uint64_t seq, n_learned;
+    int64_t at_ms;
+    bool is_blind;
+    struct {          /* the last decision, good while nothing was learned and the candidates stand */
+        size_t epoch; /* 0: none is kept */
+        const double *propensity;
+    } last;
+};
+
+static enum kb_err complain(enum kb_err rc, const struct kb_errmsg *msg, char *why)
+{
+    snprintf(why, LC_WHY, "%.40s%s%.80s%s%.120s", kb_strerror(rc), msg->pointer[0] != '\0' ? " at " : "", msg->pointer,
+             msg->text[0] != '\0' ? ": " : "", msg->text);
+    return rc;
+}
+
+/* One event and what follows from it. After a failure nothing has changed. */
+static enum kb_err commit(struct lc_learner *l, const struct kb_event *ev, char *why)
+{
+    struct kb_event batch[2] = {*ev, {.type = KB_EV_NONE}};
+    struct kb_errmsg msg = {"", ""};
+    size_t n = 0;
+    enum kb_err rc;
+
+    do {
+        batch[n].seq = l->seq + 1 + n;
+        batch[n].at_ms = l->at_ms;
+        KB_TRY(kb_engine_reserve(l->engine, &batch[n], &msg));
+        if (++n == 1 && ev->type != KB_EV_DICTIONARY)
+            KB_TRY(kb_engine_follow_up(l->engine, &batch[0], &batch[1]));
+    } while (n == 1 && batch[1].type != KB_EV_NONE);
+    KB_TRY(kb_engine_grow(l->engine));
+    kb_engine_swap(l->engine);
+    for (size_t i = 0; i < n; i++) {
+        kb_engine_prepare(l->engine, &batch[i]);
+        kb_engine_apply(l->engine, &batch[i]);
+    }
+    kb_engine_collect(l->engine);
+    l->seq += n;
+    return KB_OK;
+out:
+    kb_engine_rollback(l->engine);
+    return complain(rc, &msg, why);
+}
+
+/* With what the engine itself wants done before it. */
+static enum kb_err feed(struct lc_learner *l, const struct kb_event *ev, char *why)
+{
+    const struct kb_errmsg none = {"", ""};
+    struct kb_event next = {.type = KB_EV_NONE};
+    enum kb_err rc = l->seq > 0 ? kb_engine_due(l->engine, l->seq + 1, &next) : KB_OK;
+
+    l->last.epoch = 0;
+    if (rc != KB_OK)
+        return complain(rc, &none, why);
+    if (next.type != KB_EV_NONE)
+        KB_TRY(commit(l, &next, why));
+    KB_TRY(commit(l, ev, why));
+    rc = kb_engine_settle(l->engine);
+    if (rc != KB_OK)
+        return complain(rc, &none, why);
+    kb_engine_publish(l->engine);
+out:
+    return rc;
+}
+
+enum kb_err lc_learner_new(struct lc_learner **out, const struct kb_spec *spec, char *why)
+{
+    const struct kb_event configured = {.type = KB_EV_CONFIGURED, .as.configured = {.spec = spec, .version = 1}};
+    struct lc_learner *l = lc_alloc(1, sizeof *l);
+    enum kb_err rc = KB_EUNSUPPORTED;
+
+    l->spec = *spec;
+    l->is_blind = spec->user_kernel.type == KB_USER_ONES && spec->context_kernel.type == KB_VEC_ONES;
+    if (kb_rule_reads_levels(spec->rule.type)) {
+        snprintf(why, LC_WHY, "/rule/type: %s learns from its own decisions alone, so no other's log can teach it",
+                 kb_rule_name((int)spec->rule.type));
+        goto out;
+    }
+    snprintf(why, LC_WHY, "%s", kb_strerror(KB_ENOMEM));
+    KB_TRY(kb_engine_new(&l->engine));
+    KB_TRY(kb_engine_scratch_new(&l->scratch));
+    KB_TRY(kb_engine_scratch_new(&l->other));
+    kb_engine_set_inline_work(l->engine, (double)INFINITY);
+    KB_TRY(feed(l, &configured, why));
+    *out = l;
+    return KB_OK;
+out:
+    lc_learner_free(l);
+    return rc;
+}
+
+void lc_learner_free(struct lc_learner *l)
+{
+    if (l == NULL)
+        return;
+    kb_engine_scratch_free(l->scratch);
+    kb_engine_scratch_free(l->other);
+    kb_engine_free(l->engine);
+    free(l->candidate);
+    free(l);
+}
+
+static void add_candidate(struct lc_learner *l, const struct lc_log *log, const struct lc_logged *ev, size_t at,
+                          size_t i)
+{
+    l->candidate[at] = (struct kb_candidate){kb_ids_str(&log->arms, ev->arm[i]),
+                                             l->spec.arm_dim > 0 && ev->features != NULL ? ev->features[i] : NULL};
+}
+
+static void make_room(struct lc_learner *l, size_t n)
+{
+    void *candidate = l->candidate;
+
+    lc_reserve(&candidate, &l->cap, n, sizeof *l->candidate);
+    l->candidate = candidate;
+}
+
+/* The engine on the first n of l->candidate. The draw itself is not looked at: the replay makes its own. */
+static enum kb_err ask(struct lc_learner *l, const struct lc_logged *ev, size_t n, struct kb_scratch *s,
+                       struct kb_decision *out, char *why)
+{
+    const struct kb_query q = {.user = ev->user,
+                               .context = l->spec.context_dim > 0 ? ev->context : NULL,
+                               .candidates = l->candidate,
+                               .n_candidates = n,
+                               .n_shown = 1};
+    struct kb_errmsg msg = {"", ""};
+    enum kb_err rc = kb_engine_fit_scratch(l->engine, s, n, 0);
+
+    if (rc == KB_OK)
+        rc = kb_engine_decide(l->engine, &q, s, out, &msg);
+    return rc == KB_OK ? KB_OK : complain(rc, &msg, why);
+}
+
+enum kb_err lc_learner_decide(struct lc_learner *l, const struct lc_log *log, const struct lc_logged *ev,
+                              const double **propensity, char *why)
+{
+    struct kb_decision d;
+    enum kb_err rc;
+
+    if (!l->is_blind || ev->epoch == 0 || l->last.epoch != ev->epoch) {
+        make_room(l, ev->n);
+        for (size_t i = 0; i < ev->n; i++)
+            add_candidate(l, log, ev, i, i);
+        rc = ask(l, ev, ev->n, l->scratch, &d, why);
+        if (rc != KB_OK)
+            return rc;
+        l->last.epoch = ev->epoch;
+        l->last.propensity = d.propensity;
+    }
+    *propensity = l->last.propensity;
+    return KB_OK;
+}
+
+/* Through a decision of its own: what is read of it is the mean alone. */
+enum kb_err lc_learner_predict(struct lc_learner *l, const struct lc_log *log, const struct lc_logged *ev,
+                               const size_t *which, size_t n, double *mean, char *why)
+{
+    struct kb_decision d;
+
+    make_room(l, n);
+    for (size_t i = 0; i < n; i++)
+        add_candidate(l, log, ev, i, which[i]);
+    const enum kb_err rc = ask(l, ev, n, l->other, &d, why);
+    for (size_t i = 0; rc == KB_OK && i < n; i++)
+        mean[i] = d.mean[i];
+    return rc;
+}
+
+/* Times of a log that goes back count as the latest one seen. */
+enum kb_err lc_learner_learn(struct lc_learner *l, const struct lc_log *log, const struct lc_logged *ev, char *why)
+{
+    const double *features = l->spec.arm_dim > 0 && ev->features != NULL ? ev->features[ev->chosen] : NULL;
+    const struct kb_event observed = {.type = KB_EV_OBSERVED,
+                                      .as.observed = {.user = ev->user,
+                                                      .context = l->spec.context_dim > 0 ? ev->context : NULL,
+                                                      .arm = {kb_ids_str(&log->arms, ev->arm[ev->chosen]), features},
+                                                      .reward = ev->reward,
+                                                      .propensity = ev->propensity}};
+
+    if (ev->at_ms > l->at_ms)
+        l->at_ms = ev->at_ms;
+    const enum kb_err rc = feed(l, &observed, why);
+    l->n_learned += rc == KB_OK ? 1 : 0;
+    return rc;
+}
+
+uint64_t lc_learner_learned(const struct lc_learner *l)
+{
+    return l->n_learned;
+}

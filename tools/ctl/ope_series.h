@@ -1,0 +1,49 @@
+/* Estimates that are ratios of sums over events, with intervals.
+ *
+ *   estimate   v = sum num_k / sum den_k        den_k = 1: a mean
+ *   residual   u_k = num_k - v den_k            what the spread of v comes from
+ *
+ * Events are summed up in blocks of consecutive ones, at most LC_SERIES_BLOCKS of them: a block is the unit that the
+ * bootstrap draws. Memory is constant; up to that many events a block is one event. */
+#ifndef LC_OPE_SERIES_H
+#define LC_OPE_SERIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LC_SERIES_BLOCKS 8192u
+
+struct lc_series {
+    size_t n;                             /* events */
+    double num, den;                      /* sums */
+    double num_num, num_den, den_den;     /* of products, per event */
+    size_t per_block, n_blocks, in_block; /* a power of two; begun; events in the last of them */
+    double *block_num, *block_den;        /* [LC_SERIES_BLOCKS] */
+};
+
+void lc_series_init(struct lc_series *s);
+void lc_series_close(struct lc_series *s);
+void lc_series_add(struct lc_series *s, double num, double den);
+
+double lc_series_estimate(const struct lc_series *s); /* NaN when the denominators sum to 0 */
+/* Standard error by the delta method: sqrt(sum u_k^2) / |sum den_k|. */
+double lc_series_error(const struct lc_series *s);
+
+struct lc_interval {
+    double lower, upper;
+};
+
+/* Bias-corrected and accelerated bootstrap [BE], two-sided at `level`: n_resamples draws of as many blocks as
+ * there are, block j of resample b at place i being floor(U m), U = kb_rng_uniform(seed, KB_STREAM_SIMULATION, b m +
+ * i). z0 from the share of resamples below the estimate (ties half), the acceleration from the residuals' skewness over
+ * blocks. False when nothing varies: then a bootstrap cannot know. O(n_resamples blocks). */
+bool lc_series_bootstrap(const struct lc_series *s, double level, size_t n_resamples, uint64_t seed,
+                         struct lc_interval *out);
+
+/* Empirical Bernstein [MP, Thm 4], for residuals that lie in an interval of length `range`: all v
+ * in lo..hi with |sum (num - v den)| / n <= sqrt(2 V_v L / n) + 7 range L / (3 (n - 1)), L = ln(4 / (1 - level)). For a
+ * finite n, whatever the distribution. n < 2: lo..hi. */
+struct lc_interval lc_series_bernstein(const struct lc_series *s, double level, double range, double lo, double hi);
+
+#endif
