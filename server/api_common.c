@@ -140,6 +140,8 @@ int ld_api_number(struct ld_request *r, const char *name, uint64_t preset, uint6
     ld_problem_init(&p);
     ld_problem_set(&p, 400, "query parameter %s: expected a whole number from %llu to %llu", name,
                    (unsigned long long)min, (unsigned long long)max);
+    if (*out > max)
+        ld_problem_limit(&p, name, (double)max);
     ld_reply_problem(r, &p);
     return -1;
 }

@@ -28,6 +28,21 @@ static const char *decision_id(struct ld_app *app, struct ld_op *op, const char 
     return id;
 }
 
+/* Whether a decision is no more work than the operator lets one be. */
+static bool is_bounded(const struct ld_app *app, const struct ld_select *select, const struct ld_size *size,
+                       struct ld_problem *p)
+{
+    const size_t n = select->query.n_candidates, max = n > 0 ? app->limits.candidates : app->limits.arms;
+    if ((n > 0 ? n : size->active_arms) <= max)
+        return true;
+    if (n > 0)
+        ld_problem_add(p, "/candidates", "expected an array of 1 to %zu items", max);
+    else
+        ld_problem_set(p, 400, "the catalogue has %zu active arms: name candidates", size->active_arms);
+    ld_problem_limit(p, n > 0 ? "candidates" : "arms", (double)max);
+    return false;
+}
+
 /* Decodes and computes; 0, or -1 with op->problem filled. The dimensions are read before the body is decoded against
  * them and looked at again under the lock (dims_epoch): a configuration that changes in between makes a 409, never a
  * vector of the wrong length. */
@@ -39,7 +54,8 @@ static int decide(struct ld_app *app, struct ld_tenant *t, struct ld_op *op, str
         return -1;
     struct ld_size size;
     ld_tenant_size(t, &size);
-    if (!ld_charge(app, t, ld_price_decision(&size, select->query.n_candidates), &op->problem))
+    if (!is_bounded(app, select, &size, &op->problem) ||
+        !ld_charge(app, t, ld_price_decision(&size, select->query.n_candidates), &op->problem))
         return -1;
     const char *id = decision_id(app, op, select->decision);
     if (id == NULL)

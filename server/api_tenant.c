@@ -159,6 +159,23 @@ static struct ld_tenant *find_or_create(struct ld_app *app, struct ld_tenant *t,
     return t;
 }
 
+static void check_dim(size_t max, const char *pointer, uint32_t dim, struct ld_problem *p)
+{
+    if (dim <= max)
+        return;
+    ld_problem_add(p, pointer, "expected a whole number from 0 to %zu", max);
+    ld_problem_limit(p, pointer + 1, (double)max);
+}
+
+/* Whether the configuration is no larger than the operator lets one be; a tenant that is larger already stays. */
+static bool is_bounded(const struct ld_app *app, struct ld_op *op)
+{
+    const struct kb_spec *spec = &op->settings.spec;
+    check_dim(app->limits.dim, "/context_dim", spec->context_dim, &op->problem);
+    check_dim(app->limits.dim, "/arm_dim", spec->arm_dim, &op->problem);
+    return op->problem.status == 0;
+}
+
 /* What may make the model anew. A tenant that is not there yet has nothing to fold. */
 static bool pay_fold(struct ld_app *app, struct ld_tenant *t, struct ld_op *op)
 {
@@ -186,7 +203,7 @@ void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant
                        "the first a letter or digit");
     struct ld_tenant *t = NULL;
     if (op->problem.status == 0 && ld_decode_settings(op->doc, &op->settings, &op->problem) == 0 &&
-        pay_fold(app, ld_request_context(r), op))
+        is_bounded(app, op) && pay_fold(app, ld_request_context(r), op))
         t = find_or_create(app, ld_request_context(r), tenant, ld_request_caller(r), op, &is_new);
     if (t == NULL) {
         ld_api_refuse(r, op);

@@ -23,7 +23,8 @@ struct ld_limits {
     atomic_size_t metrics_tenants;
     atomic_int log_requests; /* enum ld_log_requests */
     _Atomic int64_t slow_us;
-    atomic_size_t work, transfers; /* requests in the lines for a thread */
+    atomic_size_t candidates, arms, dim; /* of one decision: named, of the whole catalogue; of a configuration */
+    atomic_size_t work, transfers;       /* requests in the lines for a thread */
 };
 
 struct ld_app {

@@ -275,6 +275,8 @@ int ld_decode_observe(struct ld_doc *doc, bool is_ndjson, uint32_t context_dim, 
     *n = is_ndjson ? json_array_size(doc->root) : 1;
     if (*n < 1 || *n > LD_OBSERVATION_MAX_LINES) {
         ld_in_fault(&in, NULL, "expected 1 to %u lines", LD_OBSERVATION_MAX_LINES);
+        if (*n > LD_OBSERVATION_MAX_LINES)
+            ld_problem_limit(p, "lines", LD_OBSERVATION_MAX_LINES);
         return -1;
     }
     *out = ld_in_alloc(&in, *n, sizeof **out);

@@ -136,6 +136,7 @@ static json_t *parse_value(const char *text, size_t n, const struct place *at, s
         (void)snprintf(detail, sizeof detail, "byte %zu: nested deeper than %u levels", at->n_bytes + deep + 1,
                        LD_MAX_DEPTH);
         fault_at(p, at->prefix, text, n, deep, detail);
+        ld_problem_limit(p, "depth", LD_MAX_DEPTH);
         return NULL;
     }
     const size_t flags = (LD_CHECKED ? JSON_REJECT_DUPLICATES : 0) | JSON_DECODE_INT_AS_REAL | (size_t)JSON_DECODE_ANY;

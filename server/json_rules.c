@@ -110,6 +110,8 @@ uint64_t ld_in_count(struct ld_in *in, const struct json_t *v, const struct ld_r
     if (is_within(rule, x) && x == floor(x))
         return (uint64_t)x;
     ld_in_fault(in, NULL, "expected a whole number from %.0f to %.0f", rule->lo, rule->hi);
+    if (x > rule->hi)
+        ld_problem_limit(in->p, rule->key, rule->hi);
     return otherwise;
 }
 
@@ -144,6 +146,8 @@ bool ld_in_list(struct ld_in *in, const struct json_t *v, const struct ld_rule *
     const double n = (double)json_array_size(v);
     if (json_is_array(v) && n >= rule->lo && n <= rule->hi)
         return true;
+    if (n > rule->hi)
+        ld_problem_limit(in->p, rule->key != NULL ? rule->key : "rewards", rule->hi);
     if (isfinite(rule->hi))
         ld_in_fault(in, NULL, "expected an array of %.0f to %.0f items", rule->lo, rule->hi);
     else

@@ -22,7 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "checked.h"
 #include "ids.h"
 
 /* The problem may not hold anything yet: ld_in_done judges by it. */
@@ -142,6 +141,8 @@ const char *ld_in_id_value(struct ld_in *in, const struct json_t *v, size_t max_
     size_t n = json_string_length(v);
     if (s == NULL || n < 1 || n > max_bytes) {
         ld_in_fault(in, NULL, "expected a string of 1 to %zu bytes", max_bytes);
+        if (n > max_bytes)
+            ld_problem_limit(in->p, "string_bytes", (double)max_bytes);
         return NULL;
     }
     for (size_t i = 0; i < n; i++) {
@@ -173,8 +174,6 @@ bool ld_in_object(struct ld_in *in, const struct json_t *v, const char *const *n
         ld_in_fault(in, NULL, "expected an object");
         return false;
     }
-    if (!LD_CHECKED)
-        return true;
     const char *key;
     json_t *member;
     json_t *object = (json_t *)(uintptr_t)v; /* jansson's iterator is not const-correct */

@@ -269,9 +269,10 @@ static void exchange(struct ld_keys *k, struct table *fresh)
 /* change_lock held; *p when not. A first key that is no admin's would shut out everybody who could make another. */
 static bool may_create(struct ld_keys *k, const struct ld_key *key, bool has_other, struct ld_problem *p)
 {
-    if (count(k, key->tenant) >= LD_MAX_KEYS)
+    if (count(k, key->tenant) >= LD_MAX_KEYS) {
         ld_problem_set(p, 409, "there are %d keys already: revoke one first", LD_MAX_KEYS);
-    else if (!is_lasting_admin(key) && !has_other && !ld_keys_exist(k))
+        ld_problem_limit(p, "keys", LD_MAX_KEYS);
+    } else if (!is_lasting_admin(key) && !has_other && !ld_keys_exist(k))
         ld_problem_set(p, 409,
                        "the first key must be an admin's that does not expire (POST /keys): once there is a key, "
                        "nobody gets in without one");

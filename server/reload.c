@@ -41,6 +41,9 @@ void ld_app_put_in_force(struct ld_app *app)
     app->limits.log_requests = (int)o->log_requests;
     app->limits.slow_us = (int64_t)o->slow_request_ms * 1000;
     app->world.max_queue = (size_t)o->max_queue;
+    app->limits.candidates = (size_t)o->max_candidates;
+    app->limits.arms = (size_t)o->max_arms;
+    app->limits.dim = (size_t)o->max_dim;
     app->limits.work = (size_t)o->max_work;
     app->limits.transfers = (size_t)o->max_transfers;
     app->body_memory.max = (size_t)o->max_body_memory;

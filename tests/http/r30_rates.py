@@ -7,7 +7,7 @@ import pytest
 
 from contract import CONTRACT, NDJSON
 from harness import Client
-from q00_roles import BY_HEADER, template_of
+from keyring import template_of
 
 ALL = sorted(name for name, (_, _, op) in CONTRACT.operations.items() if "429" in op["responses"])
 BODIES = {"select": {"user": "u", "candidates": ["a"]}, "reward": {"decision": "none", "reward": 1},

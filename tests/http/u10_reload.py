@@ -187,6 +187,28 @@ def check_max_queue(configured, gated):
         assert [f.result() for f in late].count(503) >= 5
 
 
+def check_max_candidates(configured, gated):
+    c = configured()
+    c.client.select("u", candidates=["a", "b"])
+    c.change(max_candidates=1)
+    assert c.client.call("POST", "/select", {"user": "u", "candidates": ["a", "b"]}, expect=400).json["max"] == 1
+
+
+def check_max_arms(configured, gated):
+    c = configured()
+    c.client.put_arms("default", ["a", "b"])
+    c.client.select("u")
+    c.change(max_arms=1)
+    assert c.client.call("POST", "/select", {"user": "u"}, expect=400).json["limit"] == "arms"
+
+
+def check_max_dim(configured, gated):
+    c = configured()
+    c.client.put_tenant("t", context_dim=3)
+    c.change(max_dim=2)
+    assert c.client.call("PUT", "/tenants/u", {"context_dim": 3}, expect=400).json["max"] == 2
+
+
 def check_max_queue_bytes(configured, gated):
     c, gate = gated()
     c.client.call("GET", "/tenants/default")

@@ -1,4 +1,5 @@
-/* laplacectl snapshot, restore, export, import: tenants out of a server and into one.
+/* laplacectl snapshot, restore, export, import: tenants out of a server and into one. Logs of other formats are
+ * move_logs.c.
  *
  * snapshot and export write what the server sends as it comes; restore and import send a file as it is read: memory
  * does not depend on the size. To a FILE that is named they write FILE.part first and rename it when it is whole, so
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "http_client.h"
+#include "move_logs.h"
 
 /* "/tenants/NAME" and the rest. */
 static void path_of(struct lc_text *path, const char *tenant, const char *rest)
@@ -28,6 +30,12 @@ static int fail_file(const char *file)
 {
     fprintf(stderr, "laplacectl: %s: %s\n", file, strerror(errno));
     return 1;
+}
+
+static int usage(const char *what)
+{
+    fprintf(stderr, "laplacectl: %s\n", what);
+    return 2;
 }
 
 /* --- out ---------------------------------------------------------------------------------------------- */
@@ -45,13 +53,24 @@ static int fetch(const struct lc_session *s, const char *method, const char *pat
     return status;
 }
 
+/* What is written to a file: a copy of the server's, or lines made of it. */
+struct copy {
+    const char *method, *path;
+    struct lc_move_options *as; /* NULL: as it comes */
+};
+
+static int put(const struct lc_session *s, const struct copy *c, FILE *out)
+{
+    return c->as != NULL ? lc_move_out(s, c->as, out) : fetch(s, c->method, c->path, out);
+}
+
 /* A part that is not whole is removed. On the disk before it takes the name. */
-static int fetch_file(const struct lc_session *s, const char *method, const char *path, const char *file)
+static int put_file(const struct lc_session *s, const struct copy *c, const char *file)
 {
     struct lc_text part = {0};
     lc_text_printf(&part, "%s.part", file);
     FILE *out = fopen(part.data, "wb");
-    int status = out == NULL ? fail_file(part.data) : fetch(s, method, path, out);
+    int status = out == NULL ? fail_file(part.data) : put(s, c, out);
     if (out != NULL) {
         if (status == 0 && (fflush(out) != 0 || fsync(fileno(out)) != 0))
             status = fail_file(part.data);
@@ -66,29 +85,47 @@ static int fetch_file(const struct lc_session *s, const char *method, const char
     return status;
 }
 
-static int run_out(const struct lc_command *self, struct lc_session *s, int argc, char **argv, const char *method,
-                   const char *rest)
+static int copy_out(const struct lc_session *s, const struct copy *c, const char *file)
+{
+    return strcmp(file, "-") != 0 ? put_file(s, c, file) : put(s, c, stdout);
+}
+
+static int run_snapshot(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_words w;
     struct lc_text path = {0};
     int rc = lc_args_parse(self, s, NULL, 0, argc, argv, &w, 1, 2);
     if (rc != LC_GO)
         return rc;
-    path_of(&path, w.word[0], rest);
-    rc = w.n == 2 && strcmp(w.word[1], "-") != 0 ? fetch_file(s, method, path.data, w.word[1])
-                                                 : fetch(s, method, path.data, stdout);
+    path_of(&path, w.word[0], "/snapshot");
+    rc = copy_out(s, &(struct copy){"POST", path.data, NULL}, w.n == 2 ? w.word[1] : "-");
     lc_text_close(&path);
     return rc;
 }
 
-static int run_snapshot(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
-{
-    return run_out(self, s, argc, argv, "POST", "/snapshot");
-}
-
+/* Words: NAME [FILE], or with --format the file alone, of the session's tenant. */
 static int run_export(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
-    return run_out(self, s, argc, argv, "GET", "/export");
+    struct lc_move_options o = {.default_reward = -1};
+    struct lc_words w;
+    struct lc_text path = {0};
+    const struct lc_opt opts[] = {
+        {"format", LC_OPT_TEXT, &o.format, "NAME", "dsjson or ndjson: decisions with their rewards, of --tenant"},
+        {"default-reward", LC_OPT_REAL, &o.default_reward, "R", "of decisions without one (default: left out)"},
+    };
+    int rc = lc_args_parse(self, s, opts, 2, argc, argv, &w, 0, 2);
+    if (rc != LC_GO)
+        return rc;
+    if (o.format != NULL && strcmp(o.format, "dsjson") != 0 && strcmp(o.format, "ndjson") != 0)
+        return usage("--format: expected dsjson or ndjson");
+    if (o.format != NULL ? w.n > 1 : w.n < 1)
+        return usage("usage: laplacectl export NAME [FILE], or export --format NAME --tenant NAME [FILE]");
+    if (o.format != NULL)
+        return copy_out(s, &(struct copy){.as = &o}, w.n == 1 ? w.word[0] : "-");
+    path_of(&path, w.word[0], "/export");
+    rc = copy_out(s, &(struct copy){"GET", path.data, NULL}, w.n == 2 ? w.word[1] : "-");
+    lc_text_close(&path);
+    return rc;
 }
 
 const struct lc_command lc_cmd_snapshot = {
@@ -104,12 +141,17 @@ const struct lc_command lc_cmd_snapshot = {
 
 const struct lc_command lc_cmd_export = {
     .name = "export",
-    .synopsis = "export NAME [FILE]",
+    .synopsis = "export NAME [FILE] | export --format dsjson|ndjson --tenant NAME [FILE]",
     .about = "the whole log of a tenant, a line an event, for import",
-    .text = "The lines of `laplacectl events`, of one moment, with the answers of named decisions. To FILE (which it "
-            "takes the\n"
-            "place of when it is whole) or to standard output. `laplacectl import` makes a tenant from it.\n\n"
-            "  laplacectl export shop | gzip > shop.ndjson.gz\n",
+    .text =
+        "The lines of `laplacectl events`, of one moment, with the answers of named decisions. To FILE (which it "
+        "takes the\n"
+        "place of when it is whole) or to standard output. `laplacectl import` makes a tenant from it.\n\n"
+        "  laplacectl export shop | gzip > shop.ndjson.gz\n\n"
+        "With --format: its decisions with their rewards for other systems (docs/REPLAY.md), one a line; ndjson and "
+        "dsjson\n"
+        "are read back by `evaluate` and `import --format` as they were.\n\n"
+        "  laplacectl export --format dsjson --tenant shop shop.dsjson\n",
     .run = run_export,
 };
 
@@ -123,21 +165,18 @@ static size_t read_piece(void *arg, char *buf, size_t n)
     return got == 0 && ferror(in) ? LC_READ_FAILED : got;
 }
 
-static int run_in(const struct lc_command *self, struct lc_session *s, int argc, char **argv, const char *method,
-                  const char *rest, const char *type)
+/* The words NAME and FILE to the server. */
+static int send_in(struct lc_session *s, const struct lc_words *w, const char *method, const char *rest,
+                   const char *type)
 {
-    struct lc_words w;
     struct lc_text path = {0};
-    int rc = lc_args_parse(self, s, NULL, 0, argc, argv, &w, 2, 2);
-    if (rc != LC_GO)
-        return rc;
-    FILE *in = strcmp(w.word[1], "-") == 0 ? stdin : fopen(w.word[1], "rb");
+    FILE *in = strcmp(w->word[1], "-") == 0 ? stdin : fopen(w->word[1], "rb");
     if (in == NULL)
-        return fail_file(w.word[1]);
+        return fail_file(w->word[1]);
     struct lc_client *c = lc_client_new(s, NULL);
     lc_client_be_patient(c);
-    path_of(&path, w.word[0], rest);
-    rc = lc_reply_print(s, lc_client_stream(c, method, path.data, type, read_piece, in), path.data);
+    path_of(&path, w->word[0], rest);
+    int rc = lc_reply_print(s, lc_client_stream(c, method, path.data, type, read_piece, in), path.data);
     lc_text_close(&path);
     lc_client_free(c);
     if (in != stdin)
@@ -147,12 +186,32 @@ static int run_in(const struct lc_command *self, struct lc_session *s, int argc,
 
 static int run_restore(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
-    return run_in(self, s, argc, argv, "PUT", "/snapshot", LC_DATABASE_TYPE);
+    struct lc_words w;
+    int rc = lc_args_parse(self, s, NULL, 0, argc, argv, &w, 2, 2);
+    return rc != LC_GO ? rc : send_in(s, &w, "PUT", "/snapshot", LC_DATABASE_TYPE);
 }
 
+/* Words: NAME FILE, or with --format the file alone, into the session's tenant. */
 static int run_import(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
-    return run_in(self, s, argc, argv, "POST", "/import", LC_NDJSON_TYPE);
+    struct lc_move_options o = {.default_reward = -1};
+    struct lc_words w;
+    const struct lc_opt opts[] = {
+        {"format", LC_OPT_TEXT, &o.format, "NAME", "obd, dsjson, ndjson or csv: learn this log into --tenant"},
+        {"map", LC_OPT_TEXT, &o.log.map, "MAP", "csv, ndjson: user=..,arm=..,reward=..,propensity=..,context=a+b"},
+        {"items", LC_OPT_TEXT, &o.log.items, "FILE", "obd: item_context.csv, the arms and their features"},
+        {"hash-seed", LC_OPT_COUNT, &o.hash_seed, "N", "of feature hashing (default 0)"},
+        {"skip-bad", LC_OPT_COUNT, &o.log.skip_bad, "N", "faulty lines to pass over and count (default 0)"},
+        {"default-reward", LC_OPT_REAL, &o.default_reward, "R", "of decisions without one (default: left out)"},
+    };
+    int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof opts[0], argc, argv, &w, 1, 2);
+    if (rc != LC_GO)
+        return rc;
+    if (o.format != NULL && lc_log_format(o.format) == NULL)
+        return usage("--format: expected obd, dsjson, ndjson or csv");
+    if (w.n != (o.format != NULL ? 1 : 2))
+        return usage("usage: laplacectl import NAME FILE, or import --format NAME --tenant NAME LOG");
+    return o.format != NULL ? lc_move_in(s, &o, w.word[0]) : send_in(s, &w, "POST", "/import", LC_NDJSON_TYPE);
 }
 
 const struct lc_command lc_cmd_restore = {
@@ -168,9 +227,13 @@ const struct lc_command lc_cmd_restore = {
 
 const struct lc_command lc_cmd_import = {
     .name = "import",
-    .synopsis = "import NAME FILE",
-    .about = "make a tenant from a log",
+    .synopsis = "import NAME FILE | import --format obd|dsjson|ndjson|csv --tenant NAME [options] LOG",
+    .about = "make a tenant from a log, or learn another system's log into one",
     .text = "The tenant must not exist; \"-\" is standard input. The first line that does not fit is named.\n\n"
-            "  zcat shop.ndjson.gz | laplacectl import shop-2 -\n",
+            "  zcat shop.ndjson.gz | laplacectl import shop-2 -\n\n"
+            "With --format the tenant must exist, and learns the log's decisions by /observe, with their propensities: "
+            "a warm\n"
+            "start. Names become vectors of its dimensions by hashing (docs/REPLAY.md). LOG may be packed.\n\n"
+            "  laplacectl import --format dsjson --tenant shop old.dsjson.zst\n",
     .run = run_import,
 };

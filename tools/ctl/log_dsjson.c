@@ -68,7 +68,18 @@ static const char *action_id(struct dsjson *s, const struct lc_json *action, siz
     return id;
 }
 
-static int read_actions(struct lc_log *log, const struct lc_json *multi, struct lc_logged *ev)
+/* Of a context or an action. In lines that we wrote the vector is the namespace x; it may be hashed only where it is
+ * not there. */
+static int read_features(struct lc_log *log, const struct lc_hasher *h, const struct lc_json *v, bool is_ours,
+                         double *x)
+{
+    if (is_ours && lc_json_get(v, "x") != NULL)
+        return lc_log_vector(log, h, "x", lc_json_get(v, "x"), x);
+    lc_hash_json(h, NULL, v, x);
+    return 0;
+}
+
+static int read_actions(struct lc_log *log, const struct lc_json *multi, bool is_ours, struct lc_logged *ev)
 {
     const struct lc_hasher h = {log->o.arm_dim, log->o.hash_seed};
     struct dsjson *s = log->state;
@@ -85,7 +96,8 @@ static int read_actions(struct lc_log *log, const struct lc_json *multi, struct 
             if (s->arm[k] == s->arm[i])
                 return lc_log_fail(log, "c._multi", "actions %zu and %zu have one id", k + 1, i + 1);
         s->features[i] = s->vectors + i * h.dim;
-        lc_hash_json(&h, NULL, lc_json_at(multi, i), s->vectors + i * h.dim);
+        if (read_features(log, &h, lc_json_at(multi, i), is_ours, s->vectors + i * h.dim) != 0)
+            return -1;
     }
     ev->n = n;
     ev->arm = s->arm;
@@ -215,6 +227,7 @@ static int read_line(struct lc_log *log, const struct lc_json *doc, struct lc_lo
 {
     const struct lc_hasher h = {log->o.context_dim, log->o.hash_seed};
     const struct lc_json *c = lc_json_get(doc, "c");
+    const bool is_ours = lc_json_get(c, "_laplaced") != NULL; /* written by log_writer.c */
     const char *reason = why_skipped(doc);
 
     if (reason != NULL) {
@@ -223,12 +236,14 @@ static int read_line(struct lc_log *log, const struct lc_json *doc, struct lc_lo
     }
     if (!lc_json_is_object(c))
         return lc_log_fail(log, "c", "expected the context, an object");
-    if (read_actions(log, lc_json_get(c, "_multi"), ev) != 0 || read_chosen(log, doc, ev) != 0 ||
+    if (read_actions(log, lc_json_get(c, "_multi"), is_ours, ev) != 0 || read_chosen(log, doc, ev) != 0 ||
         read_distribution(log, doc, ev) != 0 || read_label(log, doc, ev) != 0)
         return -1;
-    ev->user = "-";
+    const char *user = is_ours ? lc_json_string(lc_json_get(lc_json_get(c, "user"), "id")) : NULL;
+    ev->user = user != NULL && *user != '\0' && strlen(user) <= KB_ID_MAX_BYTES ? user : "-";
     if (h.dim > 0) {
-        lc_hash_json(&h, NULL, c, log->context);
+        if (read_features(log, &h, c, is_ours, log->context) != 0)
+            return -1;
         ev->context = log->context;
     }
     return 1;

@@ -95,3 +95,22 @@ void lc_hash_json_category(const struct lc_hasher *h, const char *name, const st
     if (text != NULL)
         lc_hash_category(h, name, text, x);
 }
+
+int lc_log_vector(struct lc_log *log, const struct lc_hasher *h, const char *key, const struct lc_json *v, double *x)
+{
+    const size_t n = lc_json_length(v);
+    double first;
+
+    if (h->dim == 0)
+        return 0;
+    if (!lc_json_is_array(v) || (n > 0 && !lc_json_number(lc_json_at(v, 0), &first))) {
+        lc_hash_json(h, lc_json_is_object(v) ? NULL : key, v, x);
+        return 0;
+    }
+    if (n != h->dim)
+        return lc_log_fail(log, key, "%zu numbers, where the configuration has %u", n, h->dim);
+    for (size_t i = 0; i < n; i++)
+        if (!lc_json_number(lc_json_at(v, i), &x[i]))
+            return lc_log_fail(log, key, "expected numbers");
+    return 0;
+}

@@ -42,27 +42,6 @@ static const struct lc_json *member(const struct lc_json *doc, const char *key)
 
 /* --- values ------------------------------------------------------------------------------------------- */
 
-/* A vector of the dimensions as it is, an object or anything else hashed; nothing is a vector of zeros. */
-static int read_vector(struct lc_log *log, const struct lc_hasher *h, const char *key, const struct lc_json *v,
-                       double *x)
-{
-    const size_t n = lc_json_length(v);
-    double first;
-
-    if (h->dim == 0)
-        return 0;
-    if (!lc_json_is_array(v) || (n > 0 && !lc_json_number(lc_json_at(v, 0), &first))) {
-        lc_hash_json(h, lc_json_is_object(v) ? NULL : key, v, x);
-        return 0;
-    }
-    if (n != h->dim)
-        return lc_log_fail(log, key, "%zu numbers, where the configuration has %u", n, h->dim);
-    for (size_t i = 0; i < n; i++)
-        if (!lc_json_number(lc_json_at(v, i), &x[i]))
-            return lc_log_fail(log, key, "expected numbers");
-    return 0;
-}
-
 /* An id, or an object with id and features; features told on their own (our log) count, too. KB_ID_NONE with why. */
 static uint32_t read_arm(struct lc_log *log, const struct lc_json *v, const struct lc_json *features)
 {
@@ -84,7 +63,7 @@ static uint32_t read_arm(struct lc_log *log, const struct lc_json *v, const stru
         features = lc_json_get(v, "features");
     if (arm == KB_ID_NONE || h.dim == 0 || lc_json_length(features) == 0)
         return arm;
-    return read_vector(log, &h, "features", features, lc_log_arm_features(log, arm)) == 0 ? arm : KB_ID_NONE;
+    return lc_log_vector(log, &h, "features", features, lc_log_arm_features(log, arm)) == 0 ? arm : KB_ID_NONE;
 }
 
 /* user, context, time, arm and propensity of a line under their names in it. */
@@ -108,7 +87,7 @@ static int read_decision(struct lc_log *log, const struct lc_map *m, const struc
     ev->context = log->context;
     for (size_t i = 0; i < m->n_context; i++) {
         const struct lc_json *v = lc_json_get(doc, m->context[i]);
-        if (m->n_context == 1 && v != NULL && read_vector(log, &h, m->context[i], v, log->context) != 0)
+        if (m->n_context == 1 && v != NULL && lc_log_vector(log, &h, m->context[i], v, log->context) != 0)
             return -1;
         if (m->n_context > 1)
             lc_hash_json_more(&h, m->context[i], v, log->context);
@@ -298,6 +277,7 @@ static int read_generic(struct lc_log *log, const struct lc_json *doc, struct lc
         at = lc_json_get(doc, "at"); /* as our own log has it */
     if (read_decision(log, &s->map, doc, ev, &arm) != 0)
         return -1;
+    ev->id = lc_json_string(lc_json_get(doc, "decision"));
     if (!lc_json_number(member(doc, s->map.reward), &ev->reward) && isnan(ev->reward = log->o.default_reward))
         return lc_log_fail(log, s->map.reward, "expected a number");
     if (member(doc, s->map.position) != NULL &&

@@ -109,7 +109,7 @@ static int open_format(struct lc_log *log)
 
 int lc_log_open(struct lc_log *log, const struct lc_log_reader_ops *ops, const struct lc_log_options *o)
 {
-    *log = (struct lc_log){.ops = ops, .o = *o, .epoch = 1};
+    *log = (struct lc_log){.ops = ops, .o = *o, .spool = o->input, .epoch = 1};
     kb_ids_init(&log->arms);
     log->context = lc_alloc((size_t)o->context_dim + 1, sizeof *log->context);
     return open_format(log);

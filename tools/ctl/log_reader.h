@@ -18,6 +18,7 @@
 
 struct lc_log_options {
     const char *path;  /* "-": standard input, which is copied to a file without a name */
+    FILE *input;       /* in place of standard input: such a file already, which the log closes */
     const char *items; /* obd: the items' features, NULL: none */
     const char *map;   /* csv, ndjson: which column is what, NULL: by their names */
     uint32_t context_dim, arm_dim;

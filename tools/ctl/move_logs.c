@@ -1,0 +1,220 @@
+/* laplacectl import --format, export --format: logs of others in and out of a tenant that serves.
+ *
+ * in    reader -> bodies of /observe, up to BATCH_LINES or BATCH_BYTES -> the tenant learns, with propensities: a warm
+ * start. A batch is all or nothing, and what was sent before a failure stays learned; how much that is is said. out GET
+ * /export -> a file without a name -> the reader of our own log -> lines of the format
+ *
+ * The tenant's configuration says how long vectors are; names are hashed to that (hashing.h). */
+#include "move_logs.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "http_client.h"
+#include "json.h"
+#include "log_writer.h"
+
+#define BATCH_LINES 1000u
+#define BATCH_BYTES (4u << 20)
+
+static int fail(const char *what)
+{
+    fprintf(stderr, "laplacectl: %s\n", what);
+    return 1;
+}
+
+/* "/tenants/NAME" and the rest. */
+static void path_of(struct lc_text *path, const struct lc_session *s, const char *rest)
+{
+    lc_text_puts(path, "/tenants/");
+    lc_path_segment(path, lc_tenant_name(s));
+    lc_text_puts(path, rest);
+}
+
+/* The dimensions of the tenant's vectors into o->log. 0, or the exit status. */
+static int ask_dimensions(const struct lc_session *s, struct lc_client *c, struct lc_move_options *o)
+{
+    struct lc_text path = {0};
+    double context = 0, arm = 0;
+    char why[LC_WHY];
+
+    path_of(&path, s, "");
+    const struct lc_reply *r = lc_client_get(c, path.data);
+    int status = lc_reply_ok(r) ? 0 : lc_reply_fail(r, path.data);
+    lc_text_close(&path);
+    if (status != 0)
+        return status;
+    struct lc_json *view = lc_json_parse(r->body.data, r->body.n, why);
+    const struct lc_json *configuration = lc_json_get(view, "configuration");
+    if (!lc_json_number(lc_json_get(configuration, "context_dim"), &context) ||
+        !lc_json_number(lc_json_get(configuration, "arm_dim"), &arm))
+        status = fail("the server does not tell the tenant's dimensions");
+    lc_json_free(view);
+    o->log.context_dim = (uint32_t)context;
+    o->log.arm_dim = (uint32_t)arm;
+    o->log.hash_seed = (uint32_t)o->hash_seed;
+    o->log.default_reward = o->default_reward >= 0 ? o->default_reward : (double)NAN;
+    return status;
+}
+
+/* --- in ------------------------------------------------------------------------------------------------- */
+
+struct batch {
+    struct lc_client *client;
+    struct lc_text lines;
+    size_t n, n_sent, last_line;
+};
+
+/* 0, or the exit status after saying how far it came. */
+static int send_batch(struct batch *b)
+{
+    if (b->n == 0)
+        return 0;
+    const struct lc_reply *r = lc_client_send(b->client, "POST", "/observe", LC_NDJSON_TYPE, b->lines.data, b->lines.n);
+    if (!lc_reply_ok(r)) {
+        (void)lc_reply_fail(r, "/observe");
+        fprintf(stderr, "laplacectl: learned before that: %zu decisions, up to line %zu\n", b->n_sent, b->last_line);
+        return 1;
+    }
+    b->n_sent += b->n;
+    b->n = 0;
+    lc_text_clear(&b->lines);
+    return 0;
+}
+
+static int send_log(struct lc_log *log, struct batch *b)
+{
+    struct lc_logged ev;
+    size_t line = 0;
+    int rc;
+
+    while ((rc = lc_log_next(log, &ev)) == 1) {
+        lc_log_put_observation(&b->lines, log, &ev);
+        line = ev.line;
+        if (++b->n < BATCH_LINES && b->lines.n < BATCH_BYTES)
+            continue;
+        if (send_batch(b) != 0)
+            return 1;
+        b->last_line = line;
+    }
+    if (send_batch(b) != 0)
+        return 1;
+    if (rc < 0) {
+        (void)fail(log->why);
+        fprintf(stderr, "laplacectl: learned before that: %zu decisions\n", b->n_sent);
+    }
+    return rc < 0 ? 1 : 0;
+}
+
+static void report_in(const struct lc_session *s, const struct lc_log *log, const struct batch *b)
+{
+    struct lc_text t = {0};
+
+    lc_text_printf(&t, "{\"observed\":%zu,\"arms\":%zu,\"skipped\":{\"faulty\":%zu", b->n_sent, log->arms.n,
+                   log->n_bad);
+    for (size_t i = 0; i < LC_LOG_MAX_REASONS && log->skipped[i].reason != NULL; i++) {
+        lc_text_puts(&t, ",");
+        lc_text_json(&t, log->skipped[i].reason);
+        lc_text_printf(&t, ":%zu", log->skipped[i].n);
+    }
+    lc_text_puts(&t, "}}");
+    if (s->is_json)
+        puts(t.data);
+    else
+        printf("%s decisions learned, %s arms\n", lc_thousands(b->n_sent), lc_thousands(log->arms.n));
+    lc_text_close(&t);
+}
+
+int lc_move_in(const struct lc_session *s, struct lc_move_options *o, const char *file)
+{
+    struct batch b = {.client = lc_client_new(s, lc_tenant_name(s))};
+    struct lc_log log;
+    int status = ask_dimensions(s, b.client, o);
+
+    if (status == 0) {
+        o->log.path = file;
+        status = lc_log_open(&log, lc_log_format(o->format), &o->log) == 0 ? send_log(&log, &b) : fail(log.why);
+        if (status == 0)
+            report_in(s, &log, &b);
+        lc_log_close(&log);
+    }
+    lc_text_close(&b.lines);
+    lc_client_free(b.client);
+    return status;
+}
+
+/* --- out ------------------------------------------------------------------------------------------------ */
+
+/* The tenant's log in a file without a name, to be closed by the caller; NULL, printed. */
+static FILE *fetch_log(const struct lc_session *s, struct lc_client *c)
+{
+    struct lc_text path = {0};
+    FILE *f = tmpfile();
+
+    if (f == NULL) {
+        (void)fail(strerror(errno));
+        return NULL;
+    }
+    path_of(&path, s, "/export");
+    const struct lc_reply *r = lc_client_fetch(c, "GET", path.data, f);
+    const bool is_good = lc_reply_ok(r);
+    if (!is_good)
+        (void)lc_reply_fail(r, path.data);
+    lc_text_close(&path);
+    if (is_good)
+        return f;
+    fclose(f);
+    return NULL;
+}
+
+/* The first pass learns which arms there are, the second writes. The exit status. */
+static int write_log(struct lc_log *log, bool is_dsjson, FILE *out)
+{
+    struct lc_text t = {0};
+    struct lc_logged ev;
+    size_t n = 0;
+    int rc;
+
+    while ((rc = lc_log_next(log, &ev)) == 1)
+        ;
+    if (rc == 0)
+        rc = lc_log_rewind(log);
+    while (rc == 0 && (rc = lc_log_next(log, &ev)) == 1) {
+        lc_text_clear(&t);
+        (is_dsjson ? lc_log_put_dsjson : lc_log_put_ndjson)(&t, log, &ev);
+        rc = fwrite(t.data, 1, t.n, out) == t.n ? 0 : -1;
+        if (rc != 0)
+            snprintf(log->why, sizeof log->why, "%s", strerror(errno));
+        n++;
+    }
+    lc_text_close(&t);
+    if (rc != 0)
+        return fail(log->why);
+    fprintf(stderr, "laplacectl: %zu decisions with their rewards\n", n);
+    return 0;
+}
+
+int lc_move_out(const struct lc_session *s, struct lc_move_options *o, FILE *out)
+{
+    struct lc_client *c = lc_client_new(s, lc_tenant_name(s));
+    struct lc_log log;
+    int status = ask_dimensions(s, c, o);
+
+    lc_client_be_patient(c);
+    FILE *f = status == 0 ? fetch_log(s, c) : NULL;
+    if (f != NULL) {
+        o->log.path = "-";
+        o->log.input = f;
+        status = lc_log_open(&log, &lc_log_ndjson, &o->log) == 0
+                     ? write_log(&log, strcmp(o->format, "dsjson") == 0, out)
+                     : fail(log.why);
+        lc_log_close(&log);
+    } else {
+        status = 1;
+    }
+    lc_client_free(c);
+    return status;
+}
