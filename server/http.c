@@ -18,6 +18,8 @@
 #include "http_internal.h"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -339,6 +341,13 @@ static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_o
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory, MHD_OPTION_ARRAY, pool, MHD_OPTION_END);
 }
 
+/* Handed on to the sockets that are accepted. */
+static void bound_unsent(int listen_fd)
+{
+    const int bytes = LD_UNSENT_BYTES;
+    (void)setsockopt(listen_fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
+}
+
 /* The socket is made first, so that its errors come with their reason; the library takes it over. On failure nothing
  * is left: neither socket nor thread. When it returns 0, requests may be in the hooks already. */
 int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const struct ld_http_hooks *hooks, char *why)
@@ -359,8 +368,10 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
         snprintf(why, 256, "no memory for %u connections", o->max_connections);
     h->listen_fd = rc == 0 ? ld_endpoint_listen(&e, 4096, why) : -1;
     h->port = e.port;
-    if (h->listen_fd >= 0)
+    if (h->listen_fd >= 0) {
+        bound_unsent(h->listen_fd);
         h->daemon = start_daemon(h, o);
+    }
     if (h->daemon == NULL) {
         if (h->listen_fd >= 0) {
             snprintf(why, 256, "cannot start %u HTTP threads for %u connections", o->threads, o->max_connections);

@@ -22,7 +22,7 @@
  * records, 64 bytes each. */
 #include "http_internal.h"
 
-#include <linux/tcp.h>
+#include <linux/tcp.h> /* the C library's has no bytes_acked */
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -36,6 +36,7 @@
 #define PHASE_BITS 3
 #define NO_RECORD UINT32_MAX
 #define TICK_MS 250
+#define ROUND 128 /* events that a thread of the library takes from the kernel at a time */
 
 static enum connection_phase phase_of(uint64_t word)
 {
@@ -196,6 +197,16 @@ static struct ld_connection *take_record(struct ld_connections *all)
     return i != NO_RECORD ? &all->record[i] : NULL;
 }
 
+/* A number for the calling thread: threads of one server, of which there are 256 at most, have different ones. */
+static uint8_t this_thread(void)
+{
+    static atomic_uint n_threads;
+    static _Thread_local unsigned number; /* from 1 on */
+    if (number == 0)
+        number = atomic_fetch_add(&n_threads, 1) + 1;
+    return (uint8_t)number;
+}
+
 /* NULL when the connection is refused: the caller shuts its socket. */
 struct ld_connection *ld_connections_open(struct ld_connections *all, struct MHD_Connection *connection, int fd,
                                           const struct sockaddr *address)
@@ -206,7 +217,8 @@ struct ld_connection *ld_connections_open(struct ld_connections *all, struct MHD
     if (!is_address_full(all, key) && (all->n_open < all->max || make_room(all)))
         c = take_record(all);
     if (c != NULL) {
-        *c = (struct ld_connection){.connection = connection, .fd = fd, .address = key, .is_counted = true};
+        *c = (struct ld_connection){
+            .connection = connection, .fd = fd, .address = key, .thread = this_thread(), .is_counted = true};
         atomic_init(&c->word, PHASE_HEAD);
         atomic_init(&c->n_received, 0);
         c->next = *bucket_of(all, key);
@@ -347,13 +359,37 @@ static void judge(struct ld_connections *all, struct ld_connection *c, uint64_t 
     }
 }
 
-/* O(connections): a look at a word each; system calls for those whose body is coming, and for answers that take long.
- */
+/* Makes the socket say once more that it can be written to. */
+static void nudge(int fd)
+{
+    const int bytes = LD_UNSENT_BYTES;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
+}
+
+/* Nudges one connection of each thread. A thread that has got exactly ROUND events from the kernel asks for more before
+ * it looks at them (0.9.75), and sleeps over all of them until something else happens on its connections. Of those
+ * whose sockets can be written to and are not suspended. */
+static void wake_threads(struct ld_connections *all)
+{
+    bool is_awake[UINT8_MAX + 1] = {false};
+    for (uint32_t i = 0; i < all->n_touched && all->n_open >= ROUND / 2; i++) {
+        struct ld_connection *c = &all->record[i];
+        enum connection_phase phase = phase_of(atomic_load_explicit(&c->word, memory_order_relaxed));
+        bool is_reading = phase == PHASE_IDLE || phase == PHASE_HEAD || phase == PHASE_BODY;
+        if (c->connection == NULL || is_awake[c->thread] || !is_reading)
+            continue;
+        is_awake[c->thread] = true;
+        nudge(c->fd);
+    }
+}
+
+/* O(connections): a look at a word each; system calls for bodies that are coming and answers that take long. */
 void ld_connections_sweep(struct ld_connections *all, uint64_t now_ms)
 {
     if (!LD_CHECKED)
         return;
     pthread_mutex_lock(&all->lock);
+    wake_threads(all);
     for (uint32_t i = 0; i < all->n_touched; i++)
         if (all->record[i].connection != NULL)
             judge(all, &all->record[i], now_ms);

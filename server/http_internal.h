@@ -25,6 +25,10 @@ struct sockaddr;
 /* Beyond --max-connections: those that gave way and are not closed yet. */
 #define LD_SPARE_CONNECTIONS 256u
 
+/* What a client does not take of an answer is to wait with us, where its time is counted, and not as megabytes in the
+ * kernel, which would be there after the connection, too. How much may be on its way stays the kernel's to find out. */
+#define LD_UNSENT_BYTES (128 << 10)
+
 /* What a connection is at (http_connection.c). */
 enum connection_phase { PHASE_HEAD, PHASE_BODY, PHASE_HANDLED, PHASE_ANSWER, PHASE_IDLE, PHASE_CUT, N_PHASES };
 
@@ -41,9 +45,9 @@ struct ld_connection {
     uint64_t closed_at;                 /* the word when the client's end was seen */
     uint32_t next;                      /* free record, or connection of the same bucket of addresses */
     int fd;
-    uint32_t n_target; /* bytes of the target of the request that is coming */
-    uint8_t target_fault;
-    bool is_counted; /* in n_open; not, when it gave way */
+    uint32_t n_target;            /* bytes of the target of the request that is coming */
+    uint8_t target_fault, thread; /* thread: a number of the library's thread that serves it */
+    bool is_counted;              /* in n_open; not, when it gave way */
 };
 
 /* All of them. The lock guards what changes: what stands behind it, and the buckets. */

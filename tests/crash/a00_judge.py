@@ -155,3 +155,77 @@ def test_an_erasure_that_takes_the_lines_of_others_is_found():
     other = [GONE[0], {**TWO[1], "user": "eve"}, *GONE[2:]]
     assert any("has become" in f for f in after_erasure(other)[1])
     assert any("have changed" in f for f in after_erasure(GONE[:3])[1])
+
+
+# ---- logs that were compacted
+
+def total(seq, decided, rewarded, observed, *open_decisions):
+    """A summary that stands for the lines up to seq."""
+    parts = [{"part": "begin", "version": 1}, *({"part": "decision", "decision": d} for d in open_decisions),
+             {"part": "end", "decided": decided, "rewarded": rewarded, "observed": observed, "late": 0}]
+    return [line(seq - len(parts) + 1 + i, "summary", **part) for i, part in enumerate(parts)]
+
+
+def config():
+    return line(1, "configured", configuration={"seed": 7})
+
+
+WHOLE = [config(), line(2, "decided", decision="d1"), line(3, "rewarded", decision="d1", reward=0.25), line(4, "decided", decision="d2"),
+         line(5, "observed", reward=0.5), line(6, "observed", reward=0.75)]
+
+
+def compacted(is_read):
+    """The ledger of WHOLE; is_read: it was looked at before it was compacted."""
+    ledger = Ledger(is_compacted=True)
+    for mark in (("configured", 7), ("decided", "d1"), ("reward", 0.25), ("decided", "d2"), ("observed", 0.5), ("observed", 0.75)):
+        ledger.note(mark, ACKED, 0, **({"decision": "d1"} if mark[0] == "reward" else {}))
+    if is_read:
+        assert judge(ledger, text_of(WHOLE), WHOLE) == []
+    return ledger
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_an_honest_summary_has_no_faults(is_read):
+    for log in (total(5, 2, 1, 1, "d2") + WHOLE[5:], total(6, 2, 1, 2, "d2")):
+        ledger = compacted(is_read)
+        assert faults(log, ledger) == []
+        assert faults(log + [line(7, "rewarded", decision="d2", reward=0.125)], ledger) != []  # nobody asked for it
+    ledger = compacted(is_read)
+    assert faults(total(5, 2, 1, 1, "d2") + WHOLE[5:], ledger) == []
+    ledger.note(("reward", 0.125), ACKED, 0, decision="d2")
+    assert faults(total(7, 3 - 1, 2, 2), ledger) == []
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+@pytest.mark.parametrize("log, word", [
+    (total(5, 2, 0, 1, "d2") + WHOLE[5:], "0 of reward"), (total(5, 1, 1, 1, "d2") + WHOLE[5:], "1 of decided"),
+    (total(5, 2, 1, 2, "d2") + WHOLE[5:], "2 of observed"), (total(5, 2, 1, 1) + WHOLE[5:], "was open"),
+    (total(5, 2, 1, 1, "d2") + [WHOLE[4]], "comes"), (WHOLE[2:], "lost"),
+    (total(5, 2, 1, 1, "d2", "d9") + WHOLE[5:], "nobody knows")])
+def test_a_summary_that_says_less_or_more_is_found(is_read, log, word):
+    assert any(word in f for f in faults(log, compacted(is_read)))
+
+
+def test_what_was_lost_behind_a_summary_is_found():
+    assert any("has become" in f for f in faults(total(4, 2, 1, 0, "d2") + [{**WHOLE[5], "seq": 5}], compacted(True)))
+    assert any("is lost" in f for f in faults(total(4, 2, 1, 0, "d2") + [{**WHOLE[5], "seq": 5}], compacted(True)))
+
+
+def test_a_doubt_may_have_gone_into_a_summary_or_not():
+    for n in (2, 3):
+        ledger = compacted(True)
+        ledger.note(("observed", 0.875), DOUBT, 1)
+        assert faults(total(7, 2, 1, n, "d2"), ledger) == []
+    ledger = compacted(True)
+    ledger.note(("observed", 0.875), DOUBT, 1)
+    assert any("4 of observed" in f for f in faults(total(8, 2, 1, 4, "d2"), ledger))
+
+
+def test_a_summary_does_not_shrink_or_forget():
+    ledger = compacted(True)
+    assert faults(total(6, 2, 1, 2, "d2"), ledger) == []
+    assert faults(total(6, 2, 1, 2, "d2"), ledger) == []
+    assert faults(total(6, 2, 1, 1, "d2"), ledger) != []
+    ledger = compacted(True)
+    assert faults(total(6, 2, 1, 2, "d2"), ledger) == []
+    assert any("gave way" in f for f in faults(total(6, 2, 1, 2, "d2") + [{**WHOLE[4], "seq": 7}], ledger))

@@ -11,6 +11,12 @@ line of the log can be traced to the one request that asked for it.
     erased     that its user is erased               never
     settled    doubt that a later look has decided   as it was found then
 
+A compaction lets lines give way to a summary. Those that were read before are known by their numbers; what came and went between
+two looks is known by count, since the summary has how many decisions, rewards, observations and configurations it stands for.
+Whoever is erased would be missing there, so nobody is erased where logs are compacted.
+
+    summarized  of what gave way to a summary        never again; as an open decision in the summary, while it is one
+
 An erasure changes lines that stood: those of the user become `redacted`, and points go from dictionaries. Where it is in
 doubt, because the connection died, all of the user's lines are gone or none.
 """
@@ -18,7 +24,7 @@ import collections
 import dataclasses
 import json
 
-ACKED, DOUBT, REFUSED, ERASED = "acked", "doubt", "refused", "erased"
+ACKED, DOUBT, REFUSED, ERASED, SUMMARIZED = "acked", "doubt", "refused", "erased", "summarized"
 UNNAMED = ("decided", None)  # a decision whose id the server would have told
 
 
@@ -31,12 +37,15 @@ class Entry:
     facts: dict = dataclasses.field(default_factory=dict)  # what the line must say besides the mark
     is_checked: bool = False
     owner: str = None  # whose data it is
+    seq: int = None    # of its line, once it was read
+    may_be_gone: bool = False  # where it was in doubt, into a summary
 
 
 class Ledger:
     """One tenant's. Writers write to marks of their own, so no lock is needed; judging is for when they rest."""
 
-    def __init__(self, is_relaxed=False):
+    def __init__(self, is_relaxed=False, is_compacted=False):
+        self.is_compacted, self.stands_for, self.totals = is_compacted, 0, collections.Counter()  # of the summary that was read
         self.entries, self.unnamed_doubts, self.orders = {}, collections.Counter(), collections.Counter()
         self.is_relaxed, self.text, self.last_seq = is_relaxed, b"", 0
         self.seen, self.lines = collections.Counter(), {}
@@ -53,7 +62,8 @@ class Ledger:
         if state == ACKED:
             self.orders[writer] += 1
         owner = facts.pop("owner", facts.get("user"))
-        self.entries[mark] = Entry(state, writer, self.orders[writer], facts, owner=owner)
+        self.entries[mark] = Entry(state, writer, self.orders[writer], facts, owner=owner, seq=old and old.seq,
+                                   may_be_gone=bool(old and old.may_be_gone))
 
     def note_erasure(self, user, state):
         """ACKED, DOUBT, or REFUSED: nothing was changed. Nobody asks for anything of the user's afterwards."""
@@ -63,8 +73,8 @@ class Ledger:
             self.erasures[user] = state
 
     def begin(self):
-        """Before new lines are read: where a user may have been erased, all of them are read anew."""
-        if self.erasures:
+        """Before new lines are read: where a user may have been erased, or lines have gone, all of them are read anew."""
+        if self.erasures or self.is_compacted:
             self.last_seq = 0
         return self.last_seq
 
@@ -89,10 +99,12 @@ def mark_of(event):
 def judge(ledger, text, events):
     """Faults of the log as sentences; none: the promise was kept. `events` are the lines behind the part that was
     judged before, `text` is all of it. Afterwards what was in doubt is settled by what was found."""
-    faults = changes(ledger, text)
-    if ledger.erasures:
+    faults, read_to = changes(ledger, text, events), last_seq(ledger.text)
+    if ledger.erasures or ledger.is_compacted:
         ledger.seen.clear()
         ledger.lines.clear()
+    if ledger.is_compacted and events:
+        ledger.last_seq = events[0]["seq"] - 1
     found = {}
     for event in events:
         if event["seq"] != ledger.last_seq + 1:
@@ -102,15 +114,35 @@ def judge(ledger, text, events):
         if mark is not None:
             ledger.seen[mark] += 1
             found[mark] = ledger.lines[mark] = event
+    is_open = {("decided", e["decision"]) for e in events if e["type"] == "summary" and e["part"] == "decision"}
+    ledger.seen.update(is_open)
     faults += erased(ledger, text)
-    faults += strangers(ledger, found) + misses(ledger) + slips(ledger, found)
+    faults += summarized(ledger, [e for e in events if e["type"] == "summary"], is_open, read_to)
+    faults += strangers(ledger, {**dict.fromkeys(is_open), **found}) + misses(ledger) + slips(ledger, found)
+    for mark in ledger.entries.keys() & (found.keys() | is_open):
+        ledger.entries[mark].seq = found[mark]["seq"] if mark in found else ledger.stands_for
     settle(ledger)
     ledger.text = text
     return faults
 
 
-def changes(ledger, text):
-    """Lines that stood stay as they were, but for what an erasure does to them."""
+def last_seq(text):
+    """Of a log as it was told; 0 when it is empty."""
+    return json.loads(text[text.rstrip(b"\n").rfind(b"\n") + 1:])["seq"] if text else 0
+
+
+def by_seq(text, after):
+    """{seq: line} of the lines behind that number."""
+    lines = {json.loads(line)["seq"]: line for line in text.splitlines()}
+    return {seq: line for seq, line in lines.items() if seq > after}
+
+
+def changes(ledger, text, events):
+    """Lines that stood stay as they were, but for what an erasure or a compaction does to them."""
+    if ledger.is_compacted:
+        begin = max([e["seq"] for e in events if e["type"] == "summary"], default=0)
+        old, new = by_seq(ledger.text, begin), by_seq(text, begin)
+        return [f"{line[:200]} has become {new.get(seq, b'nothing')[:200]}" for seq, line in old.items() if new.get(seq) != line]
     if text.startswith(ledger.text):
         return []
     old, new = ledger.text.splitlines(), text.splitlines()
@@ -145,6 +177,53 @@ def erased(ledger, text):
     return faults
 
 
+def counted(kind):
+    """The name under which a summary counts events of that type, or marks of that kind; late rewards are rewards."""
+    return {"rewarded": "reward", "late": "reward"}.get(kind, kind)
+
+
+def summarized(ledger, parts, is_open, read_to):
+    """What has given way to the summary. is_open: decisions that it holds; read_to: the last line that was read before."""
+    if not parts:
+        return ["the summary is lost"] if ledger.stands_for else []
+    stands_for, end = parts[-1]["seq"], parts[-1]
+    if [p["part"] for p in (parts[0], end)] != ["begin", "end"] or stands_for < ledger.stands_for:
+        return [f"no summary: {parts[0]} ... {end}, after one of {ledger.stands_for}"]
+    told = {"decided": end["decided"], "reward": end["rewarded"] + end["late"], "observed": end["observed"], "configured": parts[0]["version"]}
+    least = ledger.totals + collections.Counter(
+        counted(e["type"]) for e in map(json.loads, ledger.text.splitlines()) if ledger.stands_for < e["seq"] <= stands_for)
+    faults, perhaps = gone(ledger, stands_for, is_open, least, stands_for > read_to)
+    faults += [f"the summary has {n} of {kind}, not {least[kind]} to {least[kind] + perhaps[kind]}" for kind, n in told.items()
+               if not least[kind] <= n <= least[kind] + perhaps[kind]]
+    ledger.stands_for, ledger.totals = stands_for, collections.Counter(told)
+    return faults
+
+
+def gone(ledger, stands_for, is_open, least, is_ahead):
+    """Marks that are in the log no more: those of lines up to that number, and where it is ahead of what was read, those that
+    never were. Adds to `least` what must have been among the latter; (faults, what may have been)."""
+    faults, perhaps = [], collections.Counter()
+    rewarded = {e.facts.get("decision") for (kind, _), e in ledger.entries.items() if kind == "reward"}
+    for mark, entry in ledger.entries.items():
+        kind = counted(mark[0])
+        was_read = entry.seq is not None
+        if mark in is_open and not was_read:
+            least[kind] += 1
+        if ledger.seen[mark] or (entry.seq > stands_for if was_read else not is_ahead):
+            continue
+        if entry.state == ACKED:
+            entry.state = SUMMARIZED
+            if not was_read:
+                (perhaps if entry.may_be_gone else least)[kind] += 1
+            if kind == "decided" and mark[1] not in rewarded:
+                faults.append(f"{mark} was open and is not in the summary")
+        elif entry.state == DOUBT:
+            perhaps[kind] += 1
+            entry.may_be_gone = True
+    perhaps["decided"] += sum(ledger.unnamed_doubts.values()) if is_ahead else 0
+    return faults, perhaps
+
+
 def strangers(ledger, found):
     """Lines that nobody asked for. The ids of unnamed decisions that were never answered are not known."""
     unknown = [m for m in found if m not in ledger.entries and m[0] != "expired"]
@@ -164,8 +243,10 @@ def misses(ledger):
     faults = []
     for mark, entry in ledger.entries.items():
         n = ledger.seen[mark]
-        if entry.state == ACKED and n == 0:
+        if entry.state == ACKED and n == 0 and not entry.may_be_gone:
             faults.append(f"{mark} was acknowledged and is lost")
+        elif entry.state == SUMMARIZED and n > 0:
+            faults.append(f"{mark} gave way to a summary and is in the log")
         elif entry.state == REFUSED and n > 0:
             faults.append(f"{mark} was refused, or absent before, and is in the log")
         elif entry.state == ERASED and n > 0:

@@ -28,7 +28,9 @@ TENANTS = {
                    representation={"type": "exact", "exact_limit": 20}),
     "window": dict(algorithm="laplaced", reward_window_s=0.5, default_reward=0.0),
     "relaxed": dict(algorithm="laplaced", durability="relaxed"),
+    "compacted": dict(algorithm="laplaced", arm_dim=1),
 }
+COMPACTED = "compacted"  # its log alone is cut, and nobody is erased from it: the ledger says why
 # Where an open decision may be gone: its window has closed, or it was answered before the commit and is lost.
 PATIENCE = {"window": (200, 410), "relaxed": (200, 404)}
 
@@ -74,7 +76,7 @@ class Writer:
         self.rewards = collections.deque(maxlen=KEPT_ANSWERS)  # (tenant, body) of rewards that were taken
         self.doubts, self.surprises = [], []
         self.wards = {name: None for name in TENANTS}
-        self.n_erased = self.n_verified = 0
+        self.n_erased = self.n_verified = self.n_compacted = 0
 
     def mark(self):
         """A number that no other change of this campaign carries, exact in binary and small."""
@@ -113,7 +115,7 @@ class Writer:
             return None
         is_early = ledger.is_relaxed and path in ("/select", "/reward", "/observe")
         for mark, facts in marks:
-            if mark != UNNAMED and not is_early:
+            if mark != UNNAMED and not is_early and status != 404:
                 ledger.note(mark, ACKED, self.number, **facts)
         return status, answer
 
@@ -152,7 +154,7 @@ class Writer:
                 self.ledgers[tenant].note(mark, ACKED, self.number, **facts)
             else:
                 entry.facts, entry.is_checked = facts, False
-            if "decision" in body:
+            if "decision" in body and tenant != COMPACTED:
                 self.answers.append((tenant, body, text))
         arms = [r["arm"] for r in answer["ranking"]] if body.get("top") else [None]
         (self.deferred if body.get("defer") else self.opened)[tenant].append((answer["decision"], arms))
@@ -181,13 +183,14 @@ class Writer:
             opened.append((decision, [item.get("arm")]))
         return item
 
-    def send_reward(self, tenant, item):
-        """A sum must not be sent twice: a client cannot know whether the first one counted."""
+    def send_reward(self, tenant, item, is_again=False):
+        """A sum must not be sent twice: a client cannot know whether the first one counted. A decision that the first one has
+        closed may have gone into a summary."""
         is_sum = TENANTS[tenant].get("aggregation") == "sum"
-        retry = None if is_sum else (lambda: self.send_reward(tenant, item))
-        expect = PATIENCE.get(tenant, (200,))
+        retry = None if is_sum else (lambda: self.send_reward(tenant, item, is_again=True))
+        expect = (200, 404) if is_again and tenant == COMPACTED else PATIENCE.get(tenant, (200,))
         got = self.ask(tenant, "POST", "/reward", item, [reward_mark(item)], retry=retry, expect=expect)
-        if got and got[0] == 200 and not is_sum and tenant not in ("window", "relaxed", "thompson"):
+        if got and got[0] == 200 and not is_sum and tenant not in ("window", "relaxed", "thompson", COMPACTED):
             self.rewards.append((tenant, item))
 
     def send_rewards(self, tenant, items):
@@ -270,6 +273,8 @@ class Writer:
 
     def ward(self, tenant):
         """A decision with its reward, and an observation, of the writer's own user."""
+        if tenant == COMPACTED:
+            return
         if self.wards[tenant] is None:
             self.wards[tenant] = self.name("ward")
         user, config = self.wards[tenant], TENANTS[tenant]
@@ -307,6 +312,12 @@ class Writer:
             self.wards[tenant] = user
 
     # ---- what changes nothing that a client was told
+
+    def compact(self, _):
+        keep = {"keep_events": self.rng.choice((0, 3, 10, 40))}
+        got = self.ask(COMPACTED, "POST", f"/tenants/{COMPACTED}/compact", keep, [])
+        if got:
+            self.n_compacted += json.loads(got[1])["compacted"]
 
     def rebuild(self, tenant):
         self.ask(tenant, "POST", f"/tenants/{tenant}/rebuild", None, [])
@@ -370,7 +381,7 @@ class Writer:
 
     # What is asked for, and how often: another operation is a function and a number here.
     SHARES = {select: 40, reward: 34, observe: 10, activate: 5, ask_again: 6, patch_graph: 1.5, put_graph: 0.5,
-              change_arms: 1.5, configure: 1.0, ward: 4, erase: 0.7, rebuild: 0.5, verify: 0.5, come_and_go: 0.5,
+              change_arms: 1.5, configure: 1.0, ward: 4, erase: 0.7, rebuild: 0.5, verify: 0.5, compact: 0.7, come_and_go: 0.5,
               make_key: 2, revoke_key: 2, use_key: 2}
 
     # ---- its life

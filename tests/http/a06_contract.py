@@ -141,3 +141,34 @@ def test_a_forged_answer_is_found(judge, what):
     text = body if isinstance(body, str) else "" if body is None else json.dumps(body)
     with pytest.raises(AssertionError):
         judge.check_response(method, path, Answer(status, headers, text.encode()))
+
+
+# --- what a client needs to read ------------------------------------------------------------------------
+
+
+def all_operations():
+    for path, item in CONTRACT.doc["paths"].items():
+        for verb, operation in item.items():
+            if verb != "parameters":
+                yield path, item, operation
+
+
+def test_every_parameter_and_header_is_described_and_has_an_example():
+    found = [CONTRACT.resolve(p) for _, item, op in all_operations() for p in item.get("parameters", []) + op.get("parameters", [])]
+    for response in [*CONTRACT.doc["components"]["responses"].values(), *(r for _, _, op in all_operations() for r in op["responses"].values())]:
+        found += [CONTRACT.resolve(h) for h in CONTRACT.resolve(response).get("headers", {}).values()]
+    for one in found:
+        assert one.get("description") and "example" in one, one
+        assert CONTRACT.errors(one["schema"], one["example"]) == [], one
+
+
+def test_every_refusal_is_a_component():
+    for path, _, operation in all_operations():
+        inline = [status for status, r in operation["responses"].items() if status[0] in "45" and "$ref" not in r]
+        assert inline == [], (path, operation["operationId"])
+
+
+def test_every_operation_has_a_tag_that_is_described():
+    tags = {tag["name"]: tag["description"] for tag in CONTRACT.doc["tags"]}
+    used = {tag for _, _, operation in all_operations() for tag in operation["tags"]}
+    assert used == set(tags) and all(tags.values())

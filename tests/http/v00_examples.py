@@ -1,11 +1,12 @@
 """Every example of openapi.yaml is true: sent to a fresh server behind what its `x-setup` asks for, a request's example is
-answered by the answer's example of the same name. Operations without a body have `x-setup` at the answer's example."""
+answered by the answer's example of the same name. Operations without a body have `x-setup` at the answer's example, and what is
+refused has `x-request` there: what it is that is refused."""
 import json
 import math
 
 import pytest
 
-from contract import CONTRACT, NDJSON
+from contract import CONTRACT, NDJSON, PROBLEM
 from harness import Client
 
 # Told anew by every run, hence compared by type alone: times, and what is drawn or depends on the machine.
@@ -44,7 +45,12 @@ class Play:
     """One server for one example; requests by operation, with the examples of the parameters in their paths."""
 
     def __init__(self, server):
-        self.client, self.has_tenant = Client(server), False
+        self.client, self.has_tenant, self.tenant_key = Client(server), False, None
+
+    def set_up(self, example):
+        for step in example.get("x-setup", []):
+            (name, value), = step.items()
+            self.send(name, None, value)
 
     def send(self, name, kind, body):
         verb, _, operation = CONTRACT.operations[name]
@@ -61,7 +67,17 @@ class Play:
         self.has_tenant |= name == "putTenant"
         if name == "makeKey" and answer.json["roles"] == ["admin"]:
             self.client.key = answer.json["key"]
+        if name == "makeTenantKey":
+            self.tenant_key = answer.json["key"]
         return answer
+
+    def refused(self, request):
+        """The answer to a request as it stands in `x-request`; `key` is the one that it comes with, if not the admin's."""
+        body = request.get("body")
+        client = Client(self.client.server, {"none": None, "tenant": self.tenant_key}.get(request.get("key"), self.client.key))
+        raw = body if isinstance(body, str) else None
+        return client.call(request["method"], request["path"], None if raw else body, raw=raw, kind=request.get("type"),
+                           expect=tuple(range(400, 600)))
 
 
 def differences(told, wanted, place=""):
@@ -90,9 +106,7 @@ def lines_of(text):
 @pytest.mark.parametrize("name, example, kind, body", cases())
 def test_an_example_is_answered_as_documented(boot, name, example, kind, body):
     play = Play(boot())
-    for step in body.get("x-setup", []):
-        (other, value), = step.items()
-        play.send(other, None, value)
+    play.set_up(body)
     answer = play.send(name, kind, body["value"] if kind else None)
     wanted = answer_examples(CONTRACT.operations[name][2]).get(example)
     assert wanted is not None, f"no example {example} of its answer, which was {answer.status} {answer.text}"
@@ -104,6 +118,27 @@ def test_an_example_is_answered_as_documented(boot, name, example, kind, body):
         assert {line.split()[0] for line in expected["value"].splitlines()} <= {w for line in answer.text.splitlines() for w in line.split()[:1]}
     else:
         assert differences(answer.json, expected["value"]) == [], answer.text
+
+
+PROBLEMS = {name: response["content"][PROBLEM].get("examples", {}) for name, response in CONTRACT.doc["components"]["responses"].items()
+            if PROBLEM in response.get("content", {})}
+REFUSALS = [pytest.param(name, example, id=f"{name}-{key}") for name, examples in PROBLEMS.items() for key, example in examples.items()
+            if "x-request" in example]
+
+
+@pytest.mark.parametrize("name, example", REFUSALS)
+def test_a_refusal_is_told_as_documented(boot, name, example):
+    play = Play(boot())
+    play.set_up(example)
+    answer = play.refused(example["x-request"])
+    assert differences(answer.json, example["value"]) == [], answer.text
+
+
+def test_every_refusal_has_an_example_that_is_one():
+    assert [name for name, examples in PROBLEMS.items() if not examples] == [] and len(REFUSALS) > 10
+    for name, examples in PROBLEMS.items():
+        for example in examples.values():
+            CONTRACT.check_problem(example["value"], example["value"]["status"], name)
 
 
 def test_every_example_of_an_answer_is_played():

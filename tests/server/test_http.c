@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -93,6 +94,9 @@ static void handle(void *arg, struct ld_request *r)
         atomic_store(&kept, r);
     } else if (strcmp(ld_request_path(r), "/spooled") == 0) {
         reply_from_file(r);
+    } else if (strcmp(ld_request_path(r), "/busy") == 0) {
+        pause_ms(30); /* in the library's thread */
+        reply_echo(r);
     } else if (strcmp(ld_request_path(r), "/later") == 0) {
         atomic_fetch_add(&n_workers, 1);
         if (pthread_create(&worker, NULL, reply_later, r) != 0)
@@ -119,6 +123,12 @@ static void *tick(void *arg)
     return NULL;
 }
 
+static void start_ticking(void)
+{
+    atomic_store(&is_ticking, true);
+    ck_assert_int_eq(pthread_create(&ticker, NULL, tick, NULL), 0);
+}
+
 static void stop_ticking(void)
 {
     if (atomic_exchange(&is_ticking, false))
@@ -137,8 +147,7 @@ static void start(void)
         .metrics = &metrics};
     memset(&metrics, 0, sizeof metrics);
     ck_assert_msg(ld_http_start(&server, &o, &hooks, why) == 0, "%s", why);
-    atomic_store(&is_ticking, true);
-    ck_assert_int_eq(pthread_create(&ticker, NULL, tick, NULL), 0);
+    start_ticking();
 }
 
 static void stop(void)
@@ -329,6 +338,49 @@ START_TEST(body_that_trickles_ends_the_connection)
     }
     kbt_receive(fd, &answer);
     ck_assert_int_eq(answer.status, 408);
+    close(fd);
+}
+END_TEST
+
+/* Bodies that become whole at the moment when their time is up: each is either answered by the handler or told 408,
+ * never both, and nothing is handled that was told so. */
+START_TEST(body_is_either_handled_or_out_of_time)
+{
+    enum { N = 120 };
+    static const char head[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na";
+    int fd[N], n_handled_here = 0;
+    for (int i = 0; i < N; i++) {
+        fd[i] = dial();
+        kbt_send(fd[i], head);
+    }
+    pause_ms(960);
+    for (int i = 0; i < N; i++) {
+        kbt_send(fd[i], "b");
+        pause_ms(1);
+    }
+    for (int i = 0; i < N; i++) {
+        kbt_receive(fd[i], &answer);
+        ck_assert_msg(answer.status == 200 || answer.status == 408, "%d", answer.status);
+        n_handled_here += answer.status == 200;
+        if (answer.status == 408)
+            ck_assert(kbt_is_closed(fd[i], 3000));
+        close(fd[i]);
+    }
+    wait_until_idle();
+    ck_assert_int_eq(atomic_load(&n_handled), n_handled_here);
+    ck_assert_int_lt(n_handled_here, N);
+}
+END_TEST
+
+START_TEST(headers_that_trickle_end_the_connection)
+{
+    int fd = dial();
+    for (int i = 0; i < 600 && atomic_load(&metrics.connections_timed_out[LD_TIMED_HEADERS]) == 0; i++) {
+        kbt_send(fd, i == 0 ? "GET /x HTTP/1.1\r\n" : "a");
+        pause_ms(10);
+    }
+    wait_until_timed_out(LD_TIMED_HEADERS);
+    ck_assert(kbt_is_closed(fd, 3000));
     close(fd);
 }
 END_TEST
@@ -532,6 +584,127 @@ START_TEST(connection_is_kept_until_the_client_says_close)
 }
 END_TEST
 
+/* Its end arrives with the request, or while the request waits; others come and go beside it. */
+START_TEST(client_that_has_said_all_gets_its_answer)
+{
+    int other = dial();
+    for (int i = 0; i < 40; i++) {
+        int fd = dial();
+        kbt_send(fd, "POST /later?ms=10 HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi");
+        pause_ms(i % 4);
+        shutdown(fd, SHUT_WR);
+        kbt_receive(fd, &answer);
+        ck_assert_str_eq(answer.body, "POST /later 2");
+        ck_assert(kbt_is_closed(fd, 3000));
+        close(fd);
+    }
+    close(other);
+}
+END_TEST
+
+/* While the one thread is busy, so many requests come that the library has as many events as it takes in a round. */
+START_TEST(a_full_round_of_requests_is_not_slept_over)
+{
+    enum { N = 128 };
+    static const char request[] = "GET /x HTTP/1.1\r\nHost: x\r\n\r\n";
+    int fd[N];
+    char why[256];
+    const struct ld_http_options o = {.host = "127.0.0.1", .threads = 1, .max_connections = 256, .metrics = &metrics};
+    stop_ticking();
+    ld_http_stop(server);
+    ck_assert_msg(ld_http_start(&server, &o, &hooks, why) == 0, "%s", why);
+    start_ticking();
+    int busy = dial();
+    for (int i = 0; i < N; i++) {
+        fd[i] = dial();
+        ask(fd[i], request);
+    }
+    for (int round = 0; round < 10; round++) {
+        kbt_send(busy, "GET /busy HTTP/1.1\r\nHost: x\r\n\r\n");
+        pause_ms(5);
+        for (int i = 0; i < N; i++)
+            kbt_send(fd[i], request);
+        for (int i = 0; i < N; i++) {
+            kbt_receive(fd[i], &answer);
+            ck_assert_int_eq(answer.status, 200);
+        }
+        kbt_receive(busy, &answer);
+        ck_assert_int_eq(answer.status, 200);
+    }
+    for (int i = 0; i < N; i++)
+        close(fd[i]);
+    close(busy);
+}
+END_TEST
+
+/* Of a server with room for four. */
+static struct ld_http *crowded;
+static atomic_int n_answered, n_turned_away;
+
+static void *crowd(void *arg)
+{
+    static const char request[] = "GET /later?ms=1 HTTP/1.1\r\nHost: x\r\n\r\n";
+    struct kbt_response *got = arg;
+    for (int i = 0; i < 60; i++) {
+        int fd = kbt_connect(ld_http_port(crowded));
+        if (fd < 0)
+            abort();
+        for (int k = 0; k < 3; k++) {
+            kbt_send(fd, request);
+            kbt_receive(fd, got);
+            if (got->status != 200)
+                break;
+            atomic_fetch_add(&n_answered, 1);
+        }
+        if (got->status != 200 && got->status != 503 && got->status != 0)
+            abort();
+        atomic_fetch_add(&n_turned_away, got->status != 200);
+        close(fd);
+    }
+    return NULL;
+}
+
+static void *sweep(void *arg)
+{
+    while (atomic_load((atomic_bool *)arg))
+        ld_http_sweep(crowded);
+    return NULL;
+}
+
+/* Connections begin, end, give way and are refused in all threads at once while the timer never rests. */
+START_TEST(crowds_beyond_the_number_are_counted_right)
+{
+    enum { N = 8 };
+    static struct kbt_response got[N];
+    static atomic_bool is_sweeping;
+    struct ld_metrics *counts = calloc(1, sizeof *counts);
+    const struct ld_http_options o = {.host = "127.0.0.1",
+                                      .threads = 2,
+                                      .limits = {.timeout_s = 1, .head_timeout_s = 1, .body_timeout_s = 1},
+                                      .max_connections = 4,
+                                      .metrics = counts};
+    char why[256];
+    pthread_t client[N], sweeper;
+    ck_assert_msg(ld_http_start(&crowded, &o, &hooks, why) == 0, "%s", why);
+    atomic_store(&is_sweeping, true);
+    ck_assert_int_eq(pthread_create(&sweeper, NULL, sweep, &is_sweeping), 0);
+    for (int i = 0; i < N; i++)
+        ck_assert_int_eq(pthread_create(&client[i], NULL, crowd, &got[i]), 0);
+    for (int i = 0; i < N; i++)
+        pthread_join(client[i], NULL);
+    atomic_store(&is_sweeping, false);
+    pthread_join(sweeper, NULL);
+    ck_assert_int_gt(atomic_load(&n_answered), 0);
+    ck_assert_int_gt(atomic_load(&n_turned_away), 0);
+    for (int i = 0; i < 5000 && atomic_load(&counts->connections) > 0; i++)
+        pause_ms(1);
+    ck_assert_uint_eq(atomic_load(&counts->connections), 0);
+    ck_assert_uint_gt(atomic_load(&counts->connections_refused) + atomic_load(&counts->connections_gave_way), 0);
+    ld_http_stop(crowded);
+    free(counts);
+}
+END_TEST
+
 START_TEST(quiescing_finishes_what_was_accepted_and_takes_no_more)
 {
     int fd = dial(), idle = dial();
@@ -650,6 +823,8 @@ static Suite *make_suite(void)
         slow_body_is_waited_for,
         body_that_stops_coming_ends_the_connection,
         body_that_trickles_ends_the_connection,
+        body_is_either_handled_or_out_of_time,
+        headers_that_trickle_end_the_connection,
         body_beyond_the_limit_is_refused_and_the_connection_kept,
         chunked_body_beyond_the_limit_is_refused,
         large_body_beyond_the_limit_is_read_before_the_refusal,
@@ -662,6 +837,9 @@ static Suite *make_suite(void)
         file_is_let_go_when_its_client_does_not_read,
         pipelined_requests_are_answered_in_order,
         connection_is_kept_until_the_client_says_close,
+        client_that_has_said_all_gets_its_answer,
+        a_full_round_of_requests_is_not_slept_over,
+        crowds_beyond_the_number_are_counted_right,
         quiescing_finishes_what_was_accepted_and_takes_no_more,
         stopping_answers_those_who_wait_and_drops_the_late_reply,
         stopping_while_clients_knock_never_ends_the_process,
