@@ -209,3 +209,14 @@ size_t ld_tenant_queue_depth(const struct ld_tenant *t)
     pthread_mutex_unlock(&mutable->queue_lock);
     return depth;
 }
+
+size_t ld_tenant_queue_bytes(const struct ld_tenant *t)
+{
+    struct ld_tenant *mutable = (struct ld_tenant *)t;
+    size_t bytes;
+
+    pthread_mutex_lock(&mutable->queue_lock);
+    bytes = t->queued_bytes;
+    pthread_mutex_unlock(&mutable->queue_lock);
+    return bytes;
+}

@@ -135,6 +135,7 @@ void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);
 bool ld_tenant_is_failing(const struct ld_tenant *t);    /* the last commit failed */
 bool ld_tenant_is_rebuilding(const struct ld_tenant *t); /* the writer builds a new model; the old one serves */
 size_t ld_tenant_queue_depth(const struct ld_tenant *t);
+size_t ld_tenant_queue_bytes(const struct ld_tenant *t); /* of the bodies of what waits */
 
 /* Memory of the model, of the file's connections and of what waits, as of the writer's last turn. */
 size_t ld_tenant_bytes(const struct ld_tenant *t);
