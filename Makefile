@@ -73,7 +73,7 @@ $(OUT)/core/%.o: core/%.c
 	$(CC) $(CFLAGS_ALL) -c -o $@ $<
 
 # Migrations and the API contract, embedded as C strings (symbols in server/embed.h).
-EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/registry_0001.sql schema/registry_0002.sql openapi.yaml
+EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql openapi.yaml
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
