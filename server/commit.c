@@ -168,6 +168,7 @@ static void settle(struct ld_tenant *t, bool is_ok)
             ld_op_lose(b->current);
     }
     b->n = b->n_current = b->n_decided = 0;
+    kb_ids_close(&b->observed);
     b->is_closed = false;
     b->first = b->last = NULL;
     atomic_store(&t->is_rebuilding, false);
@@ -218,6 +219,7 @@ void ld_batch_drop(struct ld_tenant *t)
 {
     kb_engine_rollback(t->engine);
     t->batch.n = t->batch.n_current = t->batch.n_decided = 0;
+    kb_ids_close(&t->batch.observed);
     t->batch.is_closed = false;
 }
 

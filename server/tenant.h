@@ -71,6 +71,7 @@ struct ld_op {
     struct ld_trace trace; /* of the request that it came with, for what is logged of it later */
     /* The writer's own: */
     struct ld_reward_result *results; /* REWARDS: one per reward, in doc */
+    size_t n_known;                   /* OBSERVE: items that the log had already */
     size_t n_done, n_safe;            /* items dealt with, and how many of those no failing commit can undo */
 };
 
