@@ -161,6 +161,7 @@ static void tick(void *arg, int64_t now_ms)
     ld_failpoint("in_tick");
     ld_tenants_each(app->tenants, tick_tenant, &turn);
     ld_tenants_tick(app->tenants);
+    ld_log_tick();
     if (ld_keys_flush_is_due(app->keys, now_ms))
         (void)ld_sched_work(app->sched, flush_keys, app->keys);
     ld_health_turn(app, turn.waiting_since);
@@ -260,7 +261,8 @@ static void make_world(struct ld_app *app)
 static int start_http(struct ld_app *app, char *why)
 {
     struct ld_endpoint e;
-    const struct ld_http_hooks hooks = {.admit = ld_app_admit, .handle = ld_app_handle, .arg = app};
+    const struct ld_http_hooks hooks = {
+        .admit = ld_app_admit, .handle = ld_app_handle, .completed = ld_app_completed, .arg = app};
     ld_endpoint_parse(app->options.listen, &e); /* checked with the options */
     const struct ld_http_options o = {.tls = app->tls,
                                       .host = e.host,

@@ -63,10 +63,18 @@ static bool append_batch(struct ld_tenant *t, char *why)
 
 /* ---- apply ----------------------------------------------------------------------------------------- */
 
+/* What is begun counts when it is finished. */
+static void count_dictionary(struct ld_metrics *m, const struct kb_event *ev)
+{
+    if (ev->type == KB_EV_DICTIONARY && !ev->as.dictionary.is_begun)
+        ld_count(ev->as.dictionary.is_reset ? &m->resets : &m->admissions, 1);
+}
+
 /* Under the write lock. */
 static void apply_entry(struct ld_tenant *t, const struct ld_entry *entry)
 {
     kb_engine_apply(t->engine, &entry->ev);
+    count_dictionary(t->world->metrics, &entry->ev);
     t->seq = entry->ev.seq;
     t->arms_epoch += entry->ev.type == KB_EV_ARMS;
     if (entry->ev.type != KB_EV_CONFIGURED)

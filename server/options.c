@@ -76,6 +76,15 @@ static int set_text(char *field, const struct ld_option_row *row, const char *te
     return 0;
 }
 
+static int parse_word(const struct ld_option_row *row, const char *text, uint64_t *out)
+{
+    char word[32];
+    for (*out = 0; ld_option_word(row, (size_t)*out, word); ++*out)
+        if (strcmp(word, text) == 0)
+            return 0;
+    return -1;
+}
+
 /* Every kind but texts, as a number that fits the field. why gets 256 bytes at most, about the value alone: who calls
  * knows where it came from. */
 static int parse_value(const struct ld_option_row *row, const char *text, uint64_t *out, char *why)
@@ -93,6 +102,11 @@ static int parse_value(const struct ld_option_row *row, const char *text, uint64
             return 0;
         }
         snprintf(why, 256, "expected %s", row->help);
+        return -1;
+    case LD_OPTION_WORD:
+        if (parse_word(row, text, out) == 0)
+            return 0;
+        snprintf(why, 256, "expected one of %s", row->value);
         return -1;
     default:
         if (parse_number(text, row->kind == LD_OPTION_SIZE, out) == 0 && *out >= row->min && *out <= row->max)

@@ -38,6 +38,8 @@ void ld_app_put_in_force(struct ld_app *app)
     app->limits.bulk_body = (size_t)o->max_bulk_body;
     app->limits.import_body = (size_t)o->max_import_body;
     app->limits.metrics_tenants = (size_t)o->metrics_tenants;
+    app->limits.log_requests = (int)o->log_requests;
+    app->limits.slow_us = (int64_t)o->slow_request_ms * 1000;
     app->world.max_queue = (size_t)o->max_queue;
     app->limits.candidates = (size_t)o->max_candidates;
     app->limits.arms = (size_t)o->max_arms;

@@ -18,6 +18,7 @@
 #include "price.h"
 #include "problem.h"
 #include "store.h"
+#include "trace.h"
 
 struct ld_tenant;
 struct ld_sched;
@@ -68,6 +69,7 @@ struct ld_op {
     int reply_status;
     void (*done)(struct ld_op *op); /* called once, from the writer's thread, which frees nothing: op is the callee's */
     void *arg;
+    struct ld_trace trace; /* of the request that it came with, for what is logged of it later */
     /* The writer's own: */
     struct ld_reward_result *results; /* REWARDS: one per reward, in doc */
     size_t n_known;                   /* OBSERVE: items that the log had already */
@@ -137,6 +139,7 @@ bool ld_tenant_is_rebuilding(const struct ld_tenant *t); /* the writer builds a 
 /* Since when changes wait without that the writer has answered any: monotonic, us; 0: none wait. */
 int64_t ld_tenant_waiting_since(const struct ld_tenant *t);
 size_t ld_tenant_queue_depth(const struct ld_tenant *t);
+size_t ld_tenant_queue_bytes(const struct ld_tenant *t); /* of the bodies of what waits */
 
 /* Memory of the model, of the file's connections and of what waits, as of the writer's last turn. */
 size_t ld_tenant_bytes(const struct ld_tenant *t);
