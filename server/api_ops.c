@@ -10,10 +10,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "access.h"
 #include "charge.h"
 #include "embed.h"
+#include "log.h"
 #include "price.h"
 #include "text.h"
 
@@ -191,13 +193,29 @@ void api_readyz(struct ld_app *app, struct ld_request *r, const char *tenant)
         reply_constant(r, "application/json", "{\"ready\":true}");
 }
 
-/* GET /metrics. On the work pool, since it waits for each tenant's read lock in turn. The gauge of requests in flight
- * is kept by the HTTP server and copied at each scrape; this very request is one of them. */
+/* What is kept elsewhere, or asked of the system, as of now. A disk that cannot be asked keeps its last numbers. */
+static void measure(struct ld_app *app)
+{
+    struct ld_metrics *m = &app->metrics;
+    struct statvfs disk;
+    ld_gauge_set(&m->in_flight, ld_http_in_flight(app->http));
+    ld_gauge_set(&m->log_limited, ld_log_n_limited());
+    ld_gauge_set(&m->log_lost, ld_log_n_lost());
+    ld_gauge_set(&m->memory_cap_bytes, app->world.memory_cap);
+    ld_gauge_set(&m->queue_limit, app->world.max_queue);
+    if (statvfs(app->world.data_dir, &disk) != 0)
+        return;
+    ld_gauge_set(&m->data_free_bytes, (uint64_t)disk.f_bavail * disk.f_frsize);
+    ld_gauge_set(&m->data_size_bytes, (uint64_t)disk.f_blocks * disk.f_frsize);
+}
+
+/* GET /metrics. On the work pool, since it waits for each tenant's read lock in turn. This very request is one of those
+ * in flight. */
 void api_metrics(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     size_t n = 0;
     (void)tenant;
-    ld_gauge_set(&app->metrics.in_flight, ld_http_in_flight(app->http));
+    measure(app);
     char *text = ld_metrics_text(&app->metrics, app->tenants, app->limits.metrics_tenants, &n);
     if (text != NULL)
         ld_reply(r, 200, "text/plain; version=0.0.4; charset=utf-8", text, n);

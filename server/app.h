@@ -16,11 +16,14 @@
 #include "sched.h"
 #include "spool.h"
 #include "tenant.h"
+#include "tls.h"
 
 /* What requests are held to. */
 struct ld_limits {
     atomic_size_t body, observe_body, bulk_body, import_body; /* bytes of bodies, by kind */
     atomic_size_t metrics_tenants;
+    atomic_int log_requests; /* enum ld_log_requests */
+    _Atomic int64_t slow_us;
     atomic_size_t candidates, arms, dim; /* of one decision: named, of the whole catalogue; of a configuration */
     atomic_size_t work, transfers;       /* requests in the lines for a thread */
 };
@@ -36,6 +39,7 @@ struct ld_app {
     struct ld_body_memory body_memory;
     struct ld_world world;
     struct ld_auth *auth;
+    struct ld_tls *tls; /* NULL: plain HTTP */
     struct ld_sched *sched;
     struct ld_tenants *tenants;
     struct ld_keys *keys;
@@ -60,5 +64,6 @@ struct ld_http_limits ld_app_http_limits(const struct ld_app *app);
 /* What the HTTP server calls (dispatch.c); arg is the app. The route is found in admit and kept in the request. */
 size_t ld_app_admit(void *arg, struct ld_request *r);
 void ld_app_handle(void *arg, struct ld_request *r);
+void ld_app_completed(void *arg, const struct ld_request *r, const struct ld_outcome *o); /* request_log.c */
 
 #endif

@@ -17,6 +17,7 @@
 #include "api.h"
 #include "charge.h"
 #include "clock.h"
+#include "trace.h"
 
 /* Bodies up to this are decoded in the thread that read them; longer ones would hold up its other connections. */
 #define INLINE_BODY_BYTES ((size_t)256 << 10) /* about 20 ms of decoding */
@@ -134,7 +135,9 @@ static void call(struct ld_app *app, struct ld_request *r, const struct ld_route
     char tenant[LD_PATH_TENANT_BYTES];
     ld_route_tenant(route, ld_request_path(r), tenant);
     ld_request_set_context(r, t);
+    ld_trace_enter(ld_request_trace(r)); /* copied: the handler may answer, and the request be gone, before it logs */
     route->handle(app, r, tenant);
+    ld_trace_enter(NULL);
     ld_tenant_release(t);
 }
 

@@ -17,6 +17,7 @@
  * twice. */
 #include "http_internal.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -94,6 +95,29 @@ const struct ld_caller *ld_request_caller(const struct ld_request *r)
     return &r->caller;
 }
 
+const struct ld_trace *ld_request_trace(const struct ld_request *r)
+{
+    return &r->trace;
+}
+
+/* In the library's thread; empty for an address that is none of IP. */
+void ld_request_peer(const struct ld_request *r, char out[LD_PEER_BYTES])
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *a = info != NULL ? info->client_addr : NULL;
+    char host[INET6_ADDRSTRLEN] = "";
+    out[0] = '\0';
+    if (a != NULL && a->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)a;
+        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
+        snprintf(out, LD_PEER_BYTES, "%s:%u", host, ntohs(in->sin_port));
+    } else if (a != NULL && a->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)(const void *)a;
+        inet_ntop(AF_INET6, &in->sin6_addr, host, sizeof host);
+        snprintf(out, LD_PEER_BYTES, "[%s]:%u", host, ntohs(in->sin6_port));
+    }
+}
+
 void ld_request_set_context(struct ld_request *r, void *context)
 {
     r->context = context;
@@ -128,6 +152,8 @@ static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *
     memcpy(r->method, method, n_method);
     r->path = r->method + n_method;
     memcpy(r->path, path, n_path);
+    if (LD_CHECKED)
+        ld_trace_begin(&r->trace, ld_request_header(r, "traceparent"));
     atomic_fetch_add(&h->n_in_flight, 1);
     pthread_mutex_lock(&h->lock);
     r->older = h->newest;
@@ -151,12 +177,17 @@ static void unlink_request(struct ld_http *h, struct ld_request *r)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* Counts the answer under its route; requests that reached no route share the last row. */
-static void record(struct ld_metrics *m, const struct ld_request *r)
+/* Counts the answer under its route (requests that reached no route share the last row), and has it logged. */
+static void record(struct ld_http *h, const struct ld_request *r)
 {
-    if (!LD_CHECKED || r->status == 0)
-        return; /* a client that left before it was answered */
-    ld_count_request(m, r->route, r->status, ld_monotonic_us() - r->started_us);
+    if (!LD_CHECKED)
+        return;
+    const struct ld_outcome outcome = {
+        .status = r->status, .us = ld_monotonic_us() - r->started_us, .n_in = r->n_received, .n_out = r->n_answer};
+    if (r->status != 0)
+        ld_count_request(h->metrics, r->route, r->status, outcome.us);
+    if (h->hooks.completed != NULL)
+        h->hooks.completed(h->hooks.arg, r, &outcome);
 }
 
 /* The library is through with the request: answered, or its client gone. n_in_flight goes last: a drain that sees 0
@@ -171,7 +202,7 @@ static void completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD
         return;
     *slot = NULL;
     unlink_request(h, r);
-    record(h->metrics, r);
+    record(h, r);
     (void)ld_connection_enter(r->on, PHASE_IDLE);
     ld_request_unref(r);
     atomic_fetch_sub(&h->n_in_flight, 1);
@@ -276,11 +307,13 @@ static size_t unescape(void *arg, struct MHD_Connection *c, char *s)
 }
 
 /* The library's own messages are about broken clients, mostly. At level debug, therefore: they would fill the log on
- * any day that somebody scans the port. */
+ * any day that somebody scans the port. While quiescing it would tell of the closed socket at every round of a poll. */
 static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const char *fmt, va_list args)
 {
+    const struct ld_http *h = arg;
     char text[512];
-    (void)arg;
+    if (atomic_load(&h->is_quiescing))
+        return;
     vsnprintf(text, sizeof text, fmt, args);
     text[strcspn(text, "\n")] = '\0';
     ld_log(LD_LOG_DEBUG, "http: %s", text);
@@ -295,19 +328,21 @@ static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const c
 
 static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_options *o)
 {
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-    struct MHD_OptionItem pool[] = {{MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)o->threads, NULL},
-                                    {MHD_OPTION_END, 0, NULL}};
-    if (o->threads <= 1)
-        pool[0].option = MHD_OPTION_END;
+    struct MHD_OptionItem more[4];
+    size_t n = h->tls != NULL ? 2 : 0;
+    unsigned flags = h->tls != NULL ? ld_http_tls_options(more) : MHD_USE_EPOLL_INTERNAL_THREAD;
+    flags |= MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    if (o->threads > 1)
+        more[n++] = (struct MHD_OptionItem){MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)o->threads, NULL};
+    more[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
     unsigned max_connections = h->connections.n_records + 64; /* those that are refused are there for a moment */
     size_t memory = 2 * o->max_head > MIN_MEMORY ? 2 * o->max_head : MIN_MEMORY;
-    return MHD_start_daemon(flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
+    return MHD_start_daemon(flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, h,
                             MHD_OPTION_LISTEN_SOCKET, h->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
                             MHD_OPTION_NOTIFY_CONNECTION, ld_connection_notify, h, MHD_OPTION_URI_LOG_CALLBACK,
                             ld_connection_target, h, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
                             MHD_OPTION_CONNECTION_LIMIT, max_connections * (o->threads > 0 ? o->threads : 1),
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory, MHD_OPTION_ARRAY, pool, MHD_OPTION_END);
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
 }
 
 /* Handed on to the sockets that are accepted. */
@@ -332,7 +367,12 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
     h->metrics = o->metrics;
     h->body_memory = o->body_memory;
     pthread_mutex_init(&h->lock, NULL);
+    h->tls = o->tls;
     int rc = ld_connections_init(&h->connections, o);
+    if (rc == 0 && h->tls != NULL && (h->pairs = calloc(h->connections.n_records, sizeof *h->pairs)) == NULL) {
+        ld_connections_destroy(&h->connections);
+        rc = -1;
+    }
     if (rc != 0)
         snprintf(why, 256, "no memory for %u connections", o->max_connections);
     h->listen_fd = rc == 0 ? ld_endpoint_listen(&e, 4096, why) : -1;
@@ -349,6 +389,7 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
         if (rc == 0)
             ld_connections_destroy(&h->connections);
         pthread_mutex_destroy(&h->lock);
+        free(h->pairs);
         free(h);
         return -1;
     }
@@ -417,5 +458,6 @@ void ld_http_stop(struct ld_http *h)
     MHD_stop_daemon(h->daemon);           /* closes listen_fd */
     ld_connections_destroy(&h->connections);
     pthread_mutex_destroy(&h->lock);
+    free(h->pairs);
     free(h);
 }

@@ -18,6 +18,7 @@
 
 #include "body_memory.h"
 #include "http.h"
+#include "trace.h"
 
 struct sockaddr;
 
@@ -73,6 +74,8 @@ struct ld_http {
     struct ld_metrics *metrics;
     struct ld_body_memory *body_memory;
     struct ld_connections connections;
+    struct ld_tls *tls;         /* NULL: plain */
+    struct ld_tls_pair **pairs; /* by record of the connection, NULL: plain */
     int port;
     int listen_fd; /* the library's, which closes it at the end */
     atomic_bool is_quiescing;
@@ -98,6 +101,8 @@ struct ld_request {
     struct ld_caller caller;
     void *context;
     int64_t started_us;
+    struct ld_trace trace;
+    uint64_t n_answer; /* bytes of the response's body */
     struct MHD_Response *response;
     char *body;                    /* NULL until the first byte */
     struct ld_body_memory *memory; /* of the server, which may be gone when the handler is through; NULL: no bound */
@@ -130,6 +135,12 @@ struct ld_connection *ld_connections_open(struct ld_connections *all, struct MHD
                                           const struct sockaddr *address);
 void ld_connections_close(struct ld_connections *all, struct ld_connection *c);
 
+/* http_tls.c. The daemon's options for TLS; returns its flags. And a connection that has begun, before its handshake (c
+ * is NULL: refused), or is gone, its session freed; in the connection's thread. Without TLS nothing is done. */
+unsigned ld_http_tls_options(struct MHD_OptionItem out[2]);
+void ld_http_tls_begin(struct ld_http *h, struct MHD_Connection *connection, const struct ld_connection *c);
+void ld_http_tls_end(struct ld_http *h, const struct ld_connection *c);
+
 /* http_head.c. The library's call with each target; and whether the complete head may be served, else it is refused by
  * a reply. The parts are as the library gives them: pointers into its buffer, the target decoded. */
 struct request_line {
@@ -139,8 +150,8 @@ void *ld_connection_target(void *arg, const char *target, struct MHD_Connection 
 const char *ld_target_path(const char *target);
 bool ld_request_check_head(struct ld_request *r, const struct request_line *line);
 
-/* http_reply.c. A problem straight to the socket, past the library, which will not write there any more. What does not
- * fit into the socket at once is lost. */
+/* http_reply.c. A problem with an id of its own straight to the socket, past the library, which will not write there
+ * any more. What does not fit into the socket at once is lost. */
 void ld_http_tell(int fd, int status, const char *detail);
 
 /* http_body.c. First call of a request, with the headers: admits or refuses it. */

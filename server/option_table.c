@@ -21,6 +21,9 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
      "numeric address, [::1]:8080 for IPv6; port 0 takes any free one", LD_AT_START},
     {"admin-key-file", "FILE", LD_OPTION_TEXT, FIELD(admin_key_file), 0, 0, "",
      "admin keys, one a line, read again on SIGHUP; off loopback a key is needed, there or made by the API", LD_LIVE},
+    {"tls-cert", "FILE", LD_OPTION_TEXT, FIELD(tls_cert), 0, 0, "",
+     "certificate and its chain (PEM): every connection is TLS; the file is read again on SIGHUP", LD_AT_START},
+    {"tls-key", "FILE", LD_OPTION_TEXT, FIELD(tls_key), 0, 0, "", "the certificate's private key (PEM), read again with it", LD_AT_START},
     {"threads", "N", LD_OPTION_COUNT, FIELD(threads), 0, 256, "0", "threads that serve HTTP; 0: one per core", LD_AT_START},
     {"max-body", "BYTES", LD_OPTION_SIZE, FIELD(max_body), 1024, 1u << 30, "1M", "largest body of ordinary requests", LD_LIVE},
     {"max-observe-body", "BYTES", LD_OPTION_SIZE, FIELD(max_observe_body), 1024, 1u << 30, "16M",
@@ -75,6 +78,10 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
     {"verify", NULL, LD_OPTION_FLAG, FIELD(is_verifying), 0, 1, "false",
      "compare snapshots with a fresh fold of the log; opens every tenant at start", LD_AT_START},
     {"log-level", "LEVEL", LD_OPTION_LEVEL, FIELD(log_level), 0, 0, "info", "debug, info, warn or error", LD_LIVE},
+    {"log-format", "text|json", LD_OPTION_WORD, FIELD(log_format), 0, 0, "text", "form of the log's lines: logfmt or JSON", LD_AT_START},
+    {"log-requests", "all|slow|errors|none", LD_OPTION_WORD, FIELD(log_requests), 0, 0, "slow",
+     "requests with a line in the log: every one; those answered 5xx and slow ones; those answered 5xx; none", LD_LIVE},
+    {"slow-request", "MS", LD_OPTION_COUNT, FIELD(slow_request_ms), 1, 86400000, "1000", "milliseconds from which a request is slow", LD_LIVE},
     {"metrics-tenants", "N", LD_OPTION_COUNT, FIELD(metrics_tenants), 0, 1000000, "1000",
      "tenants with series of their own in /metrics, of those in memory, in order of name", LD_LIVE},
     {"drain-timeout", "SECONDS", LD_OPTION_COUNT, FIELD(drain_timeout_s), 0, 3600, "30",
@@ -88,6 +95,20 @@ void ld_option_env_name(const struct ld_option_row *row, char out[64])
     snprintf(out, 64, "LAPLACED_%s", row->name);
     for (char *p = out; *p != '\0'; p++)
         *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+}
+
+/* Words are short. */
+bool ld_option_word(const struct ld_option_row *row, size_t i, char out[32])
+{
+    const char *at = row->value;
+    for (; i > 0 && at != NULL; i--) {
+        at = strchr(at, '|');
+        at = at != NULL ? at + 1 : NULL;
+    }
+    if (at == NULL)
+        return false;
+    snprintf(out, 32, "%.*s", (int)strcspn(at, "|"), at);
+    return true;
 }
 
 /* --- printing --------------------------------------------------------------------------------------- */
@@ -111,8 +132,8 @@ void ld_options_help(FILE *out)
     fprintf(out, "  %-26s print the version\n", "--version");
     fprintf(out, "  %-26s print this\n\n", "--help");
     fprintf(out, "A flag goes before its environment variable, that before a line of the configuration file.\n"
-                 "SIGTERM and SIGINT finish the requests in flight and stop. SIGHUP reads the configuration and the "
-                 "key file again\n"
+                 "SIGTERM and SIGINT finish the requests in flight and stop. SIGHUP reads the configuration, the "
+                 "key file and the certificate again\n"
                  "and puts the options marked live in force; the others need a restart.\n");
 }
 
@@ -122,12 +143,15 @@ void ld_option_text(const struct ld_options *o, size_t i, char out[LD_OPTION_TEX
     const struct ld_option_row *row = &ld_option_table[i];
     const char *field = (const char *)o + row->at, *text = field;
     uint64_t value = 0;
-    if (row->kind == LD_OPTION_COUNT || row->kind == LD_OPTION_SIZE || row->kind == LD_OPTION_LEVEL)
+    char word[32];
+    if (row->kind != LD_OPTION_TEXT && row->kind != LD_OPTION_ADDRESS && row->kind != LD_OPTION_FLAG)
         memcpy(&value, field, sizeof value);
     if (row->kind == LD_OPTION_FLAG)
         text = *(const bool *)field ? "true" : "false";
     if (row->kind == LD_OPTION_LEVEL)
         text = ld_log_level_name((int)value);
+    if (row->kind == LD_OPTION_WORD)
+        text = ld_option_word(row, (size_t)value, word) ? word : "";
     if (row->kind == LD_OPTION_COUNT || row->kind == LD_OPTION_SIZE)
         snprintf(out, LD_OPTION_TEXT_BYTES, "%llu", (unsigned long long)value);
     else

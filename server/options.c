@@ -76,6 +76,15 @@ static int set_text(char *field, const struct ld_option_row *row, const char *te
     return 0;
 }
 
+static int parse_word(const struct ld_option_row *row, const char *text, uint64_t *out)
+{
+    char word[32];
+    for (*out = 0; ld_option_word(row, (size_t)*out, word); ++*out)
+        if (strcmp(word, text) == 0)
+            return 0;
+    return -1;
+}
+
 /* Every kind but texts, as a number that fits the field. why gets 256 bytes at most, about the value alone: who calls
  * knows where it came from. */
 static int parse_value(const struct ld_option_row *row, const char *text, uint64_t *out, char *why)
@@ -93,6 +102,11 @@ static int parse_value(const struct ld_option_row *row, const char *text, uint64
             return 0;
         }
         snprintf(why, 256, "expected %s", row->help);
+        return -1;
+    case LD_OPTION_WORD:
+        if (parse_word(row, text, out) == 0)
+            return 0;
+        snprintf(why, 256, "expected one of %s", row->value);
         return -1;
     default:
         if (parse_number(text, row->kind == LD_OPTION_SIZE, out) == 0 && *out >= row->min && *out <= row->max)
@@ -312,6 +326,15 @@ static bool may_have_keys(const struct ld_options *o)
     return o->admin_key_file[0] != '\0' || access(path, F_OK) == 0;
 }
 
+static int check_tls_pair(const struct ld_options *o, char *why)
+{
+    if ((o->tls_cert[0] == '\0') == (o->tls_key[0] == '\0'))
+        return 0;
+    snprintf(why, LD_WHY_BYTES, "--tls-cert and --tls-key go together: --tls-%s is missing",
+             o->tls_key[0] == '\0' ? "key" : "cert");
+    return -1;
+}
+
 /* Apart from parsing, so that --help and --version work with any configuration. Refuses before anything is made where
  * there can be no keys (app.c has the rest of the rule). */
 int ld_options_check(const struct ld_options *o, char *why)
@@ -331,5 +354,5 @@ int ld_options_check(const struct ld_options *o, char *why)
         ld_options_refuse_keyless(o, why);
         return -1;
     }
-    return 0;
+    return check_tls_pair(o, why);
 }

@@ -14,14 +14,18 @@
 
 #define MOST_WAIT_S 60
 
-/* An op with nothing set but its type: no problem, no reply, no memory of its own. NULL: no memory. The problem's 13
- * KiB of error slots are part of it, which is why ops are allocated one by one and not kept in arrays. */
+/* An op with nothing set but its type and the trace of the request that this thread works for: no problem, no reply, no
+ * memory of its own. NULL: no memory. The problem's 13 KiB of error slots are part of it, which is why ops are
+ * allocated one by one and not kept in arrays. */
 struct ld_op *ld_op_new(enum ld_op_type type)
 {
     struct ld_op *op = calloc(1, sizeof *op);
 
-    if (op != NULL)
-        op->type = type;
+    if (op == NULL)
+        return NULL;
+    op->type = type;
+    if (ld_trace_current() != NULL)
+        op->trace = *ld_trace_current();
     return op;
 }
 
@@ -204,4 +208,15 @@ size_t ld_tenant_queue_depth(const struct ld_tenant *t)
     depth = t->depth;
     pthread_mutex_unlock(&mutable->queue_lock);
     return depth;
+}
+
+size_t ld_tenant_queue_bytes(const struct ld_tenant *t)
+{
+    struct ld_tenant *mutable = (struct ld_tenant *)t;
+    size_t bytes;
+
+    pthread_mutex_lock(&mutable->queue_lock);
+    bytes = t->queued_bytes;
+    pthread_mutex_unlock(&mutable->queue_lock);
+    return bytes;
 }

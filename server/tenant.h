@@ -18,6 +18,7 @@
 #include "price.h"
 #include "problem.h"
 #include "store.h"
+#include "trace.h"
 
 struct ld_tenant;
 struct ld_sched;
@@ -67,8 +68,10 @@ struct ld_op {
     int reply_status;
     void (*done)(struct ld_op *op); /* called once, from the writer's thread, which frees nothing: op is the callee's */
     void *arg;
+    struct ld_trace trace; /* of the request that it came with, for what is logged of it later */
     /* The writer's own: */
     struct ld_reward_result *results; /* REWARDS: one per reward, in doc */
+    size_t n_known;                   /* OBSERVE: items that the log had already */
     size_t n_done, n_safe;            /* items dealt with, and how many of those no failing commit can undo */
 };
 
@@ -133,6 +136,7 @@ void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);
 bool ld_tenant_is_failing(const struct ld_tenant *t);    /* the last commit failed */
 bool ld_tenant_is_rebuilding(const struct ld_tenant *t); /* the writer builds a new model; the old one serves */
 size_t ld_tenant_queue_depth(const struct ld_tenant *t);
+size_t ld_tenant_queue_bytes(const struct ld_tenant *t); /* of the bodies of what waits */
 
 /* Memory of the model, of the file's connections and of what waits, as of the writer's last turn. */
 size_t ld_tenant_bytes(const struct ld_tenant *t);
