@@ -19,7 +19,8 @@ enum ld_store_status {
     LD_STORE_NEWER = -3,   /* schema newer than this program */
     LD_STORE_CORRUPT = -4, /* damaged */
     LD_STORE_NOMEM = -5,
-    LD_STORE_EMPTY = -6 /* a whole file of ours without an event, where some were expected */
+    LD_STORE_STOPPED = -7, /* the server ends */
+    LD_STORE_EMPTY = -6    /* a whole file of ours without an event, where some were expected */
 };
 
 /* Opens (creating and migrating when needed) the file. Header (magic, application_id, user_version) and integrity
@@ -147,5 +148,7 @@ int ld_registry_set_rate(struct ld_registry_file *r, const char *name, const str
 int ld_registry_rates(struct ld_registry_file *r, int (*fn)(void *arg, const char *name, const struct ld_rate *own),
                       void *arg);
 int ld_registry_list(struct ld_registry_file *r, int (*fn)(void *arg, const char *name), void *arg);
+/* Whether the disk refused the last change; then one that changes nothing is tried first. */
+bool ld_registry_is_failing(struct ld_registry_file *r);
 
 #endif

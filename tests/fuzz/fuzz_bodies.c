@@ -116,7 +116,7 @@ static int decode(unsigned kind, struct ld_doc *doc, struct ld_problem *p)
 static void check_refusal(const struct ld_problem *p)
 {
     size_t n = 0;
-    char *text = ld_problem_json(p, &n);
+    char *text = ld_problem_json(p, NULL, &n);
 
     FUZZ_EXPECT(p->status >= 400 && p->status < 500 && p->detail[0] != '\0');
     for (size_t i = 0; i < p->n_errors; i++)
