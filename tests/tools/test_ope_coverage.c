@@ -166,7 +166,7 @@ static void one_run(uint64_t run, bool learns, struct score *s)
     run_key = 1000 + run;
     ck_assert_int_eq(kb_spec_preset(&spec, "ucb", 0, 0), KB_OK);
     if (learns)
-        policy.inner = lc_policy_learning(&spec, why);
+        policy.inner = lc_policy_learning(&spec, NULL, why);
     ck_assert_int_eq(lc_log_open(&log, &sim, &log_options), 0);
     ck_assert_msg(lc_ope_evaluate(&log, &policy.base, &o, &r, why) == 0, "%s", why);
     judge_run(&r, learns ? policy.truth / (double)policy.n : still_truth(), s);

@@ -160,7 +160,7 @@ static struct lc_policy *make_policy(const struct request *q, char *why)
         return lc_policy_from_log(lc_log_format(q->format), &other, why);
     }
     if (q->is_learning)
-        return lc_policy_learning(&q->spec, why);
+        return lc_policy_learning(&q->spec, q->ope.graph, why);
     if (strcmp(q->policy, "uniform") == 0)
         return lc_policy_uniform();
     return strcmp(q->policy, "logged") == 0 ? lc_policy_logged() : lc_policy_from_file(q->policy + 13, why);
@@ -204,18 +204,21 @@ static int evaluate(const struct lc_session *s, struct request *q)
     return rc == 0 ? 0 : fail(why);
 }
 
+static struct request defaults(void)
+{
+    return (struct request){.log = {.default_reward = (double)NAN},
+                            .ope = {.n_resamples = 1000,
+                                    .seed = 1,
+                                    .clip = DEFAULT_CLIP,
+                                    .max_unsupported = DEFAULT_UNSUPPORTED,
+                                    .reward_lo = (double)NAN,
+                                    .reward_hi = (double)NAN},
+                            .level_percent = 95};
+}
+
 static int run_evaluate(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
-    struct request q = {
-        .log = {.default_reward = (double)NAN},
-        .ope = {.n_resamples = 1000,
-                .seed = 1,
-                .clip = DEFAULT_CLIP,
-                .max_unsupported = DEFAULT_UNSUPPORTED,
-                .reward_lo = (double)NAN,
-                .reward_hi = (double)NAN},
-        .level_percent = 95,
-    };
+    struct request q = defaults();
     size_t seed = 1, hash_seed = 0;
     double default_reward = -1;
     struct lc_words w;
@@ -225,6 +228,7 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
          "uniform, logged, distribution:FILE.csv, or CONFIG.json of a tenant"},
         {"policy-log", LC_OPT_TEXT, &q.policy_log, "FILE", "instead: the frequencies of arms in this log, by position"},
         {"model", LC_OPT_TEXT, &q.model, "CONFIG", "reward model of dr (default: the policy's, else a mean per arm)"},
+        {"graph", LC_OPT_TEXT, &q.ope.graph, "FILE", "CSV edge list of the users, for kernels that read a graph"},
         {"items", LC_OPT_TEXT, &q.log.items, "FILE", "obd: item_context.csv, the arms and their features"},
         {"map", LC_OPT_TEXT, &q.log.map, "MAP", "csv, ndjson: user=..,arm=..,reward=..,propensity=..,context=a+b"},
         {"estimators", LC_OPT_TEXT, &q.estimators, "LIST", "some of replay,ips,snips,clipped_ips,dr (default all)"},

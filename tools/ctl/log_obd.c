@@ -66,41 +66,49 @@ static void hash_field(const struct lc_hasher *h, const char *name, const char *
         lc_hash_category(h, name, text, x);
 }
 
-/* The rows of the items' file become arms that are offered. */
-static int read_items(struct lc_log *log, struct lc_csv *csv)
+/* The header's names in *name (owned, [n]); the column of the ids. -1 with csv->why. */
+static int read_header(struct lc_csv *csv, char ***name, size_t *n, size_t *id)
+{
+    const int rc = lc_csv_next(csv);
+
+    if (rc != 1)
+        return rc == 0 ? lc_csv_fail(csv, "expected a header row") : -1;
+    *n = csv->n_fields;
+    *name = lc_alloc(*n, sizeof **name);
+    for (size_t i = 0; i < *n; i++) {
+        (*name)[i] = lc_copy(csv->fields[i]);
+        if (strcmp(csv->fields[i], "item_id") == 0)
+            *id = i;
+    }
+    return *id != SIZE_MAX ? 0 : lc_csv_fail(csv, "item_id: the header has no such column");
+}
+
+/* A row becomes an arm that is offered. */
+static int read_item(struct lc_log *log, struct lc_csv *csv, char *const *name, size_t n, size_t id)
 {
     const struct lc_hasher h = {log->o.arm_dim, log->o.hash_seed};
+
+    if (csv->n_fields != n)
+        return lc_csv_fail(csv, "%zu fields, where the header has %zu", csv->n_fields, n);
+    const uint32_t arm = lc_log_arm(log, csv->fields[id]);
+    if (arm == KB_ID_NONE)
+        return lc_csv_fail(csv, "item_id: expected an id of 1 to %u bytes", KB_ID_MAX_BYTES);
+    double *x = lc_log_arm_features(log, arm);
+    for (size_t i = 0; i < n; i++)
+        if (begins(name[i], ITEM))
+            hash_field(&h, name[i], csv->fields[i], x);
+    lc_log_offer(log, arm, true);
+    return 0;
+}
+
+static int read_items(struct lc_log *log, struct lc_csv *csv)
+{
     char **name = NULL;
     size_t n = 0, id = SIZE_MAX;
-    int rc = lc_csv_next(csv);
+    int rc = read_header(csv, &name, &n, &id);
 
-    if (rc == 1) {
-        n = csv->n_fields;
-        name = lc_alloc(n, sizeof *name);
-        for (size_t i = 0; i < n; i++) {
-            name[i] = lc_copy(csv->fields[i]);
-            if (strcmp(name[i], "item_id") == 0)
-                id = i;
-        }
-        if (id == SIZE_MAX)
-            rc = lc_csv_fail(csv, "item_id: the header has no such column");
-    }
-    while (rc == 1 && (rc = lc_csv_next(csv)) == 1) {
-        if (csv->n_fields != n) {
-            rc = lc_csv_fail(csv, "%zu fields, where the header has %zu", csv->n_fields, n);
-            break;
-        }
-        const uint32_t arm = lc_log_arm(log, csv->fields[id]);
-        if (arm == KB_ID_NONE) {
-            rc = lc_csv_fail(csv, "item_id: expected an id of 1 to %u bytes", KB_ID_MAX_BYTES);
-            break;
-        }
-        double *x = lc_log_arm_features(log, arm);
-        for (size_t i = 0; i < n; i++)
-            if (begins(name[i], ITEM))
-                hash_field(&h, name[i], csv->fields[i], x);
-        lc_log_offer(log, arm, true);
-    }
+    while (rc == 0 && (rc = lc_csv_next(csv)) == 1)
+        rc = read_item(log, csv, name, n, id);
     for (size_t i = 0; i < n; i++)
         free(name[i]);
     free(name);
@@ -121,11 +129,17 @@ static int open_items(struct lc_log *log)
 }
 
 /* Without an items' file, as many as there are columns of affinities, numbered from 0 as the data set does. */
-static void offer_affinities(struct lc_log *log, const struct lc_columns *c)
+static int offer_affinities(struct lc_log *log, const struct lc_columns *c)
 {
-    for (size_t i = 0; i < c->n; i++)
-        if (begins(c->name[i], AFFINITY))
-            lc_log_offer(log, lc_log_arm(log, c->name[i] + strlen(AFFINITY)), true);
+    for (size_t i = 0; i < c->n; i++) {
+        if (!begins(c->name[i], AFFINITY))
+            continue;
+        const uint32_t arm = lc_log_arm(log, c->name[i] + strlen(AFFINITY));
+        if (arm == KB_ID_NONE)
+            return -1;
+        lc_log_offer(log, arm, true);
+    }
+    return 0;
 }
 
 /* --- format ------------------------------------------------------------------------------------------- */
@@ -137,10 +151,7 @@ static int open_obd(struct lc_log *log)
     log->state = s;
     if (lc_columns_open(&s->rows, log) != 0 || find_columns(log, s) != 0)
         return -1;
-    if (log->o.items != NULL)
-        return open_items(log);
-    offer_affinities(log, &s->rows);
-    return 0;
+    return log->o.items != NULL ? open_items(log) : offer_affinities(log, &s->rows);
 }
 
 static void close_obd(struct lc_log *log)

@@ -3,38 +3,20 @@
  *   survey   n, arms shown, least propensities, range of rewards: what refusals and c need to know in advance
  *   judge    the target's probabilities, the terms of every estimator, acceptance, learning
  *
- * Refusals stand in `refuse`: a number whose premises do not hold is not reported with a warning but withheld.
+ * What becomes of the sums, refusals included, is ope_result.c.
  * Memory: the series' blocks and a number per arm. Cost: an event costs its parsing twice, the target's decision, and
  * for dr a prediction and a learning step of the reward model. */
-#include "ope.h"
+#include "ope_impl.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "ope_learner.h"
 #include "rng.h"
 
 #define ONE 0.999999 /* propensities from here on are 1 up to the rounding of floats */
 #define MEAN_ARM_PRESET "ucb"
-
-struct run {
-    struct lc_log *log;
-    struct lc_policy *policy;
-    const struct lc_ope_options *o;
-    struct lc_ope_result *r;
-    char *why;
-    struct lc_series series[LC_OPE_N], weights; /* weights: num = w, den = 1 */
-    struct lc_learner *model;                   /* of dr; NULL: not wanted */
-    size_t *shown;                              /* [cap] times that an arm was shown, by number */
-    size_t cap;
-    size_t *which; /* [cap_terms] candidates that dr predicts, and what it predicts of them */
-    double *mean;
-    size_t cap_terms, n_mean;
-    bool is_random; /* some propensity is below 1 */
-    double reward_min, reward_max, unsupported;
-};
 
 const char *lc_ope_name(int kind)
 {
@@ -53,7 +35,7 @@ static double seconds(void)
 
 /* --- survey ------------------------------------------------------------------------------------------- */
 
-static void count_arm(struct run *u, uint32_t arm)
+static void count_arm(struct lc_ope_run *u, uint32_t arm)
 {
     void *shown = u->shown;
     const size_t had = u->cap;
@@ -65,7 +47,7 @@ static void count_arm(struct run *u, uint32_t arm)
     u->shown[arm]++;
 }
 
-static void look(struct run *u, const struct lc_logged *ev)
+static void look(struct lc_ope_run *u, const struct lc_logged *ev)
 {
     struct lc_ope_result *r = u->r;
 
@@ -83,7 +65,7 @@ static void look(struct run *u, const struct lc_logged *ev)
 }
 
 /* What rewards can be: as the caller knows it, else 0 to 1 where that holds all of them, else what was seen and 0. */
-static void settle_range(struct run *u)
+static void settle_range(struct lc_ope_run *u)
 {
     const bool is_unit = u->reward_min >= 0 && u->reward_max <= 1;
     struct lc_ope_result *r = u->r;
@@ -92,7 +74,7 @@ static void settle_range(struct run *u)
     r->reward_hi = !isnan(u->o->reward_hi) ? u->o->reward_hi : is_unit ? 1 : fmax(u->reward_max, 0);
 }
 
-static int survey(struct run *u)
+static int survey(struct lc_ope_run *u)
 {
     struct lc_logged ev;
     int rc;
@@ -108,7 +90,7 @@ static int survey(struct run *u)
 
 /* c of a policy that never learns: the least p / pi of the log as it is, known only after a pass with all arms. That of
  * one that learns is min p, since pi may come to 1. */
-static int find_acceptance(struct run *u)
+static int find_acceptance(struct lc_ope_run *u)
 {
     struct lc_ope_result *r = u->r;
     const double *pi;
@@ -132,7 +114,7 @@ static int find_acceptance(struct run *u)
 
 /* Mass of the target on arms that the log cannot tell of: never shown where only shown arms are known, or of logged
  * probability 0; and what a distribution gives to arms that are no candidates. */
-static double unsupported(const struct run *u, const struct lc_logged *ev, const double *pi)
+static double unsupported(const struct lc_ope_run *u, const struct lc_logged *ev, const double *pi)
 {
     double lost = 0, sum = 0;
 
@@ -145,7 +127,7 @@ static double unsupported(const struct run *u, const struct lc_logged *ev, const
 }
 
 /* The direct part sum pi q and q of the arm shown; arms of no mass are not predicted. -1 with why. */
-static int predict(struct run *u, const struct lc_logged *ev, const double *pi, double *direct, double *q)
+static int predict(struct lc_ope_run *u, const struct lc_logged *ev, const double *pi, double *direct, double *q)
 {
     void *which = u->which, *mean = u->mean;
     size_t n = 0;
@@ -170,7 +152,7 @@ static int predict(struct run *u, const struct lc_logged *ev, const double *pi, 
 
 /* dr's term, and the model learns the event behind it. On the log's own policy all that is known of pi is the arm
  * shown, and the term is the reward. */
-static int add_robust(struct run *u, const struct lc_logged *ev, const double *pi, double w)
+static int add_robust(struct lc_ope_run *u, const struct lc_logged *ev, const double *pi, double w)
 {
     double direct = 0, q = 0;
 
@@ -186,11 +168,12 @@ static int add_robust(struct run *u, const struct lc_logged *ev, const double *p
     return lc_learner_learn(u->model, u->log, ev, u->why) == KB_OK ? 0 : -1;
 }
 
-static void add_weighted(struct run *u, double w, double reward)
+static void add_weighted(struct lc_ope_run *u, double w, double reward)
 {
     struct lc_ope_result *r = u->r;
 
     lc_series_add(&u->weights, w, 1);
+    lc_series_add(&u->clipped, fmin(w, u->o->clip), 1);
     lc_series_add(&u->series[LC_OPE_IPS], w * reward, 1);
     lc_series_add(&u->series[LC_OPE_SNIPS], w * reward, w);
     lc_series_add(&u->series[LC_OPE_CLIPPED], fmin(w, u->o->clip) * reward, 1);
@@ -199,7 +182,7 @@ static void add_weighted(struct run *u, double w, double reward)
 }
 
 /* One event, number k from 0. */
-static int judge_event(struct run *u, const struct lc_logged *ev, uint64_t k)
+static int judge_event(struct lc_ope_run *u, const struct lc_logged *ev, uint64_t k)
 {
     const double *pi;
 
@@ -220,7 +203,7 @@ static int judge_event(struct run *u, const struct lc_logged *ev, uint64_t k)
     return u->policy->ops->learn != NULL ? u->policy->ops->learn(u->policy, u->log, ev, u->why) : 0;
 }
 
-static int judge(struct run *u)
+static int judge(struct lc_ope_run *u)
 {
     struct lc_logged ev;
     uint64_t k = 0;
@@ -238,84 +221,9 @@ static int judge(struct run *u)
     return rc;
 }
 
-/* --- result ------------------------------------------------------------------------------------------- */
+/* --- passes ------------------------------------------------------------------------------------------- */
 
-static void sum_up(struct run *u)
-{
-    const double n = (double)u->r->n;
-    struct lc_ope_result *r = u->r;
-
-    r->mean_weight = lc_series_estimate(&u->weights);
-    r->mean_weight_error = lc_series_error(&u->weights);
-    r->ess = u->weights.num_num > 0 ? u->weights.num * u->weights.num / u->weights.num_num : 0;
-    r->unsupported = u->unsupported / n;
-    r->min_ess = u->o->min_ess > 0 ? u->o->min_ess : fmin(10, fmax(2, n / 100));
-}
-
-/* Why no weight can be trusted; "" when they can. Needs the survey, and after it the weights. */
-static void refuse(const struct run *u, bool has_weights, char *out)
-{
-    const struct lc_ope_result *r = u->r;
-
-    out[0] = '\0';
-    if (u->policy->is_logging)
-        return;
-    if (r->n_missing > 0)
-        snprintf(out, LC_WHY, "%zu of %zu events have no propensity: weights are not known", r->n_missing, r->n);
-    else if (!u->is_random && r->n_arms > 1)
-        snprintf(out, LC_WHY,
-                 "every propensity is 1: the logging policy was deterministic, so the log says nothing of "
-                 "other arms");
-    else if (has_weights && r->unsupported > u->o->max_unsupported)
-        snprintf(out, LC_WHY, "%.3g of the target's mass is on arms that the log never shows (at most %.3g)",
-                 r->unsupported, u->o->max_unsupported);
-    else if (has_weights && r->ess < r->min_ess)
-        snprintf(out, LC_WHY, "the effective sample size is %.3g of %zu events (at least %.3g)", r->ess, r->n,
-                 r->min_ess);
-}
-
-/* Length of the interval that an estimator's residuals lie in. */
-static double residual_range(const struct run *u, int kind)
-{
-    const double span = u->r->reward_hi - u->r->reward_lo;
-    const double reach = fmax(u->r->reward_hi, 0) - fmin(u->r->reward_lo, 0);
-
-    switch (kind) {
-    case LC_OPE_REPLAY:
-        return span;
-    case LC_OPE_IPS:
-        return u->r->max_weight * reach;
-    case LC_OPE_CLIPPED:
-        return fmin(u->o->clip, u->r->max_weight) * reach;
-    case LC_OPE_SNIPS:
-        return u->r->max_weight * span;
-    default:
-        return span + 2 * u->r->max_weight * span;
-    }
-}
-
-static void conclude(const struct run *u, int kind, struct lc_ope_estimate *e)
-{
-    const struct lc_series *s = &u->series[kind];
-    const struct lc_ope_result *r = u->r;
-
-    if (!u->o->is_wanted[kind])
-        snprintf(e->refused, LC_WHY, "not asked for");
-    else if (e->refused[0] == '\0' && kind == LC_OPE_REPLAY && (double)r->n_accepted < r->min_ess)
-        snprintf(e->refused, LC_WHY, "%zu of %zu events were accepted (at least %.3g)", r->n_accepted, r->n,
-                 r->min_ess);
-    if (e->refused[0] != '\0')
-        return;
-    e->value = lc_series_estimate(s);
-    e->error = lc_series_error(s);
-    e->bernstein = lc_series_bernstein(s, u->o->level, residual_range(u, kind), r->reward_lo, r->reward_hi);
-    e->is_bootstrap =
-        !u->o->is_bernstein && lc_series_bootstrap(s, u->o->level, u->o->n_resamples, u->o->seed, &e->interval);
-    if (!e->is_bootstrap)
-        e->interval = e->bernstein;
-}
-
-static int open_model(struct run *u)
+static int open_model(struct lc_ope_run *u)
 {
     struct kb_spec spec;
 
@@ -330,27 +238,34 @@ static int open_model(struct run *u)
     spec.conf.type = KB_CONF_FIXED;
     spec.conf.score = KB_SCORE_UPPER;
     spec.conf.is_mixture = false;
-    return lc_learner_new(&u->model, &spec, u->why) == KB_OK ? 0 : -1;
+    return lc_learner_new(&u->model, &spec, u->o->model != NULL ? u->o->graph : NULL, u->why) == KB_OK ? 0 : -1;
 }
 
-static int pass_over(struct run *u)
+/* The survey, and the log back at its beginning. 0, or -1 with why. */
+static int survey_whole(struct lc_ope_run *u)
 {
-    struct lc_ope_result *r = u->r;
-    char reason[LC_WHY];
-    double start = seconds();
     int rc = survey(u);
 
-    if (rc == 0 && r->n == 0) {
+    if (rc == 0 && u->r->n == 0) {
         snprintf(u->why, LC_WHY, "%.120s: no decision with a reward in it", u->log->o.path);
         return -1;
     }
     if (rc == 0)
         rc = lc_log_rewind(u->log);
-    if (rc != 0) {
+    if (rc != 0)
         memcpy(u->why, u->log->why, LC_WHY);
+    return rc;
+}
+
+static int pass_over(struct lc_ope_run *u)
+{
+    struct lc_ope_result *r = u->r;
+    char reason[LC_WHY];
+    double start = seconds();
+
+    if (survey_whole(u) != 0)
         return -1;
-    }
-    refuse(u, false, reason);
+    lc_ope_refuse(u, false, reason);
     if (reason[0] == '\0' && (find_acceptance(u) != 0 || open_model(u) != 0))
         return -1;
     r->seconds[LC_OPE_SURVEY] = seconds() - start;
@@ -360,12 +275,12 @@ static int pass_over(struct run *u)
     r->seconds[LC_OPE_JUDGE] = seconds() - start;
     start = seconds();
     if (reason[0] == '\0') {
-        sum_up(u);
-        refuse(u, true, reason);
+        lc_ope_sum_up(u);
+        lc_ope_refuse(u, true, reason);
     }
     for (int i = 0; i < LC_OPE_N; i++) {
         memcpy(r->estimate[i].refused, reason, LC_WHY);
-        conclude(u, i, &r->estimate[i]);
+        lc_ope_conclude(u, i, &r->estimate[i]);
     }
     r->seconds[LC_OPE_INTERVALS] = seconds() - start;
     return 0;
@@ -374,16 +289,18 @@ static int pass_over(struct run *u)
 int lc_ope_evaluate(struct lc_log *log, struct lc_policy *policy, const struct lc_ope_options *o,
                     struct lc_ope_result *out, char *why)
 {
-    struct run u = {.log = log, .policy = policy, .o = o, .r = out, .why = why};
+    struct lc_ope_run u = {.log = log, .policy = policy, .o = o, .r = out, .why = why};
 
     *out = (struct lc_ope_result){.ess = (double)NAN, .mean_weight = (double)NAN, .unsupported = (double)NAN};
     for (int i = 0; i < LC_OPE_N; i++)
         lc_series_init(&u.series[i]);
     lc_series_init(&u.weights);
+    lc_series_init(&u.clipped);
     const int rc = pass_over(&u);
     for (int i = 0; i < LC_OPE_N; i++)
         lc_series_close(&u.series[i]);
     lc_series_close(&u.weights);
+    lc_series_close(&u.clipped);
     lc_learner_free(u.model);
     free(u.shown);
     free(u.which);

@@ -38,6 +38,7 @@ struct lc_ope_options {
     double reward_lo, reward_hi; /* what rewards can be; NaN: 0..1 where all are in it, else what was seen and 0 */
     bool is_bernstein;           /* the intervals reported are those instead of the bootstrap's */
     const struct kb_spec *model; /* of q; NULL: a mean per arm */
+    const char *graph;           /* edge list of its users; NULL: none */
 };
 
 struct lc_ope_estimate {
@@ -52,7 +53,8 @@ struct lc_ope_result {
     size_t n_accepted, n_learned, n_clipped;
     double acceptance; /* c */
     double ess, mean_weight, mean_weight_error, max_weight;
-    double unsupported; /* mean mass of the target on arms that the log cannot speak of */
+    double clipped_ess, clipped_mean; /* of the weights of clipped_ips */
+    double unsupported;               /* mean mass of the target on arms that the log cannot speak of */
     double min_propensity, max_propensity;
     double reward_lo, reward_hi, mean_reward;
     double min_ess;

@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "network.h"
+
 struct lc_learner {
     struct kb_engine *engine;
     struct kb_scratch *scratch, *other; /* of decisions, which may be asked for again, and of predictions */
@@ -87,7 +89,30 @@ out:
     return rc;
 }
 
-enum kb_err lc_learner_new(struct lc_learner **out, const struct kb_spec *spec, char *why)
+/* The whole graph as one event. */
+static enum kb_err tell_graph(struct lc_learner *l, const char *path, char *why)
+{
+    struct lc_network net = {0};
+    struct kb_ids users;
+    enum kb_err rc = KB_EINVAL;
+
+    kb_ids_init(&users);
+    if (lc_network_read(&net, &users, path, why) == 0) {
+        struct kb_ev_edge *edges = lc_alloc(net.n_edges + 1, sizeof *edges);
+        for (size_t i = 0; i < net.n_edges; i++)
+            edges[i] = (struct kb_ev_edge){kb_ids_str(&users, net.edges[i].u), kb_ids_str(&users, net.edges[i].v),
+                                           net.edges[i].weight};
+        const struct kb_event graph = {.type = KB_EV_GRAPH,
+                                       .as.graph = {.is_replace = true, .add = edges, .n_add = net.n_edges}};
+        rc = feed(l, &graph, why);
+        free(edges);
+        lc_network_close(&net);
+    }
+    kb_ids_close(&users);
+    return rc;
+}
+
+enum kb_err lc_learner_new(struct lc_learner **out, const struct kb_spec *spec, const char *graph, char *why)
 {
     const struct kb_event configured = {.type = KB_EV_CONFIGURED, .as.configured = {.spec = spec, .version = 1}};
     struct lc_learner *l = lc_alloc(1, sizeof *l);
@@ -106,6 +131,8 @@ enum kb_err lc_learner_new(struct lc_learner **out, const struct kb_spec *spec, 
     KB_TRY(kb_engine_scratch_new(&l->other));
     kb_engine_set_inline_work(l->engine, (double)INFINITY);
     KB_TRY(feed(l, &configured, why));
+    if (graph != NULL)
+        KB_TRY(tell_graph(l, graph, why));
     *out = l;
     return KB_OK;
 out:

@@ -8,8 +8,9 @@
 
 struct lc_learner;
 
-/* spec is copied. KB_EUNSUPPORTED with `why` (LC_WHY bytes) for a rule that learns from its own decisions alone. */
-enum kb_err lc_learner_new(struct lc_learner **out, const struct kb_spec *spec, char *why);
+/* spec is copied; graph is the path of an edge list of users (edges.h), NULL: none. KB_EUNSUPPORTED with `why` (LC_WHY
+ * bytes) for a rule that learns from its own decisions alone, KB_EINVAL for a faulty graph. */
+enum kb_err lc_learner_new(struct lc_learner **out, const struct kb_spec *spec, const char *graph, char *why);
 void lc_learner_free(struct lc_learner *l);
 
 /* What it would do at this event: propensities of the candidates, in [ev->n], borrowed until the next call. A decision

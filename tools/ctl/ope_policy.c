@@ -105,13 +105,13 @@ static void learning_free(struct lc_policy *p)
     free(p);
 }
 
-struct lc_policy *lc_policy_learning(const struct kb_spec *spec, char *why)
+struct lc_policy *lc_policy_learning(const struct kb_spec *spec, const char *graph, char *why)
 {
     static const struct lc_policy_ops ops = {"learning", learning_propensities, learning_learn, learning_free};
     struct learning *l = lc_alloc(1, sizeof *l);
 
     l->base.ops = &ops;
-    if (lc_learner_new(&l->learner, spec, why) == KB_OK)
+    if (lc_learner_new(&l->learner, spec, graph, why) == KB_OK)
         return &l->base;
     free(l);
     return NULL;

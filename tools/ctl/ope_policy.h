@@ -32,8 +32,8 @@ struct lc_policy *lc_policy_logged(void);
 struct lc_policy *lc_policy_from_file(const char *path, char *why);
 struct lc_policy *lc_policy_from_log(const struct lc_log_reader_ops *format, const struct lc_log_options *o, char *why);
 
-/* A learning one. NULL with why. */
-struct lc_policy *lc_policy_learning(const struct kb_spec *spec, char *why);
+/* A learning one, with the edge list of its users' graph (NULL: none). NULL with why. */
+struct lc_policy *lc_policy_learning(const struct kb_spec *spec, const char *graph, char *why);
 
 void lc_policy_free(struct lc_policy *p); /* NULL is fine */
 

@@ -1,10 +1,11 @@
 /* The result of an evaluation as JSON, and as a table for people. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "json_out.h" /* and with it the server's text.h */
 #include "ope.h"
-#include "text.h"
 
 #define FEW 50.0 /* events below which an interval is to be doubted */
 #define FAR 4.0  /* standard errors of the mean weight from 1 */
@@ -40,6 +41,21 @@ void lc_ope_warnings(const struct lc_ope_result *r, const struct lc_log *log, vo
 
 /* --- JSON --------------------------------------------------------------------------------------------- */
 
+/* A string that may quote a file, which may be of any bytes: what is not UTF-8 becomes U+FFFD. */
+static void put_text(struct lc_text *t, const char *s)
+{
+    struct ld_text quoted;
+    size_t n;
+
+    ld_text_init(&quoted);
+    ld_text_string(&quoted, s);
+    char *text = ld_text_take(&quoted, &n);
+    if (text == NULL)
+        lc_out_of_memory(1, strlen(s));
+    lc_text_put(t, text, n);
+    free(text);
+}
+
 /* ,"key":value; null for what is not finite. */
 static void put_number(struct lc_text *t, const char *key, double v)
 {
@@ -60,7 +76,7 @@ static void put_estimate(struct lc_text *t, const char *key, const struct lc_ope
     lc_text_printf(t, ",\"%s\":{", key);
     if (e->refused[0] != '\0') {
         lc_text_puts(t, "\"refused\":");
-        lc_text_json(t, e->refused);
+        put_text(t, e->refused);
     } else {
         put_number(t, "estimate", e->value);
         put_number(t, "lower", e->interval.lower);
@@ -97,7 +113,7 @@ static void put_warning(void *arg, const char *text)
     struct list *list = arg;
 
     lc_text_puts(list->t, list->n++ > 0 ? "," : "");
-    lc_text_json(list->t, text);
+    put_text(list->t, text);
 }
 
 /* Weights are those of the whole log, whether or not the estimates were refused for them. */
@@ -108,6 +124,7 @@ static void put_weights(struct lc_text *t, const struct lc_ope_result *r, const 
     put_number(t, "mean_error", r->mean_weight_error);
     put_number(t, "max", r->max_weight);
     put_number(t, "clip", o->clip);
+    put_number(t, "clipped_mean", r->clipped_mean);
     put_count(t, "clipped", r->n_clipped);
     lc_text_puts(t, "}");
 }

@@ -1,0 +1,34 @@
+/* An evaluation under way: between ope.c, which fills it, and ope_result.c, which judges what came of it. */
+#ifndef LC_OPE_IMPL_H
+#define LC_OPE_IMPL_H
+
+#include "ope.h"
+#include "ope_learner.h"
+
+struct lc_ope_run {
+    struct lc_log *log;
+    struct lc_policy *policy;
+    const struct lc_ope_options *o;
+    struct lc_ope_result *r;
+    char *why;
+    struct lc_series series[LC_OPE_N], weights, clipped; /* the last two: num = w and min(w, M), den = 1 */
+    struct lc_learner *model;                            /* of dr; NULL: not wanted */
+    size_t *shown;                                       /* [cap] times that an arm was shown, by number */
+    size_t cap;
+    size_t *which; /* [cap_terms] candidates that dr predicts, and what it predicts of them */
+    double *mean;
+    size_t cap_terms, n_mean;
+    bool is_random; /* some propensity is below 1 */
+    double reward_min, reward_max, unsupported;
+};
+
+/* Weights and support into the result. */
+void lc_ope_sum_up(struct lc_ope_run *u);
+
+/* Why no estimate can be trusted; "" when they can. Needs the survey, and after it (has_weights) the sums. */
+void lc_ope_refuse(const struct lc_ope_run *u, bool has_weights, char *out);
+
+/* Fills *e, whose refusal may be there already. */
+void lc_ope_conclude(const struct lc_ope_run *u, int kind, struct lc_ope_estimate *e);
+
+#endif
