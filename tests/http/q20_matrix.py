@@ -90,6 +90,8 @@ def test_every_operation_but_the_probes_states_a_role_that_readme_has():
     for name, role in roles.items():
         documented = CONTRACT.operations[name][2]["responses"]
         assert (role is not None) == ("401" in documented) == ("403" in documented), name
+        wanted = [{}, {"bearer": [role]}] if role else [{}]
+        assert CONTRACT.operations[name][2].get("security") == wanted, name
         if names_a_tenant(name):
             assert "404" in documented, name
 
