@@ -22,7 +22,7 @@ CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(WARN) -ffp-contract=off -fno-math-errno $
 LDFLAGS_ALL := $(filter -fsanitize% -g,$(OPT_$(MODE))) $(LDFLAGS)
 
 CORE_LIBS := -llapacke -lopenblas -lm
-SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -luv -lsodium $(CORE_LIBS) -lpthread
+SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -luv -lsodium -lgnutls $(CORE_LIBS) -lpthread
 TOOL_LIBS := -lcurl -lz -lzstd $(SERVER_LIBS)
 
 CORE_SRC := $(wildcard core/*.c)
@@ -73,7 +73,7 @@ $(OUT)/core/%.o: core/%.c
 	$(CC) $(CFLAGS_ALL) -c -o $@ $<
 
 # Migrations and the API contract, embedded as C strings (symbols in server/embed.h).
-EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/registry_0001.sql schema/registry_0002.sql openapi.yaml
+EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql openapi.yaml
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
@@ -112,7 +112,7 @@ c-tests: core-tests server-tests tool-tests paper-tests fuzz-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
-.PHONY: setup run paper test test-unit test-property test-http contract test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-algorithms bench-stall bench-commit bench-checks docker install clean help
+.PHONY: setup run paper test test-unit test-property test-http contract test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-algorithms bench-stall bench-commit bench-tls bench-checks docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	sh tools/setup.sh
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -180,6 +180,8 @@ bench-checks: all ## CPU a request of the server beside itself without the check
 	@mkdir -p $(BUILD)/bench
 	$(MAKE) MODE=unchecked $(BUILD)/unchecked/laplaced $(BUILD)/unchecked/laplacectl
 	$(PYTHON) tests/bench/checks.py $(OUT) $(BUILD)/unchecked $(BUILD)/bench/checks.json $(ARGS)
+bench-tls: all ## CPU of requests and handshakes over TLS, beside plain ones (docs/SPEED.md)
+	$(PYTHON) tests/bench/tls.py $(OUT) $(BUILD)/bench/tls.json
 $(OUT)/tests/bench/nosync.so: tests/bench/nosync.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -fPIC -shared -o $@ $<

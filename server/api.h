@@ -28,6 +28,8 @@ void api_arms_get(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_model(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_stats(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_events(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_limits_get(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_limits_put(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_keys_post(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_keys_get(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_key_delete(struct ld_app *app, struct ld_request *r, const char *tenant);

@@ -145,7 +145,8 @@ static int start_http(struct ld_app *app, char *why)
     struct ld_endpoint e;
     const struct ld_http_hooks hooks = {.admit = ld_app_admit, .handle = ld_app_handle, .arg = app};
     ld_endpoint_parse(app->options.listen, &e); /* checked with the options */
-    const struct ld_http_options o = {.host = e.host,
+    const struct ld_http_options o = {.tls = app->tls,
+                                      .host = e.host,
                                       .port = e.port,
                                       .threads = (unsigned)app->options.threads,
                                       .limits = ld_app_http_limits(app),
@@ -159,7 +160,7 @@ static int start_http(struct ld_app *app, char *why)
     char address[80];
     e.port = ld_http_port(app->http);
     ld_endpoint_format(&e, address);
-    printf("laplaced listening on http://%s data=%s\n", address, app->options.data);
+    printf("laplaced listening on %s://%s data=%s\n", app->tls != NULL ? "https" : "http", address, app->options.data);
     fflush(stdout);
     ld_log(LD_LOG_INFO, "laplaced " LD_VERSION " serving %s on %s with %" PRIu64 " threads", app->options.data, address,
            app->options.threads);
@@ -193,6 +194,9 @@ static int start(struct ld_app *app, char *why)
         ld_log(LD_LOG_WARN, "built for a bench, without what the front door asks: everybody may do everything");
     const struct ld_sched_hooks hooks = {.tick = tick, .terminate = terminate, .reload = reload, .arg = app};
     if (ld_auth_open(&app->auth, app->options.admin_key_file, why) != 0)
+        return -1;
+    if (app->options.tls_cert[0] != '\0' &&
+        ld_tls_open(&app->tls, app->options.tls_cert, app->options.tls_key, &app->metrics, why) != 0)
         return -1;
     if (ld_sched_new(&app->sched, &hooks) != 0) {
         snprintf(why, LD_WHY_BYTES, "cannot start the scheduler");
@@ -236,6 +240,7 @@ int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
     app->tenants = NULL;
     if (app->sched != NULL)
         ld_sched_free(app->sched);
+    ld_tls_close(app->tls);
     ld_auth_close(app->auth);
     free(app);
     if (rc == 0)

@@ -16,6 +16,7 @@
 #include "sched.h"
 #include "spool.h"
 #include "tenant.h"
+#include "tls.h"
 
 /* What requests are held to. */
 struct ld_limits {
@@ -36,6 +37,7 @@ struct ld_app {
     struct ld_body_memory body_memory;
     struct ld_world world;
     struct ld_auth *auth;
+    struct ld_tls *tls; /* NULL: plain HTTP */
     struct ld_sched *sched;
     struct ld_tenants *tenants;
     struct ld_keys *keys;

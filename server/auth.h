@@ -9,8 +9,8 @@ struct ld_auth;
 struct ld_key_file; /* keys that were read and are not in force */
 
 /* Reads the key file: one key a line, visible ASCII, up to 256 bytes; blank lines and lines starting with # are
- * passed over. path "" means that there is no file (*out is NULL), and that nobody has such a key. 0, or -1 with why
- * (>= 1024 bytes). */
+ * passed over. path "" means that there is no file (*out is NULL), and that nobody has such a key; else it is
+ * the caller's, to be put in force or to be freed. 0, or -1 with why (>= 1024 bytes). */
 int ld_auth_read(const char *path, struct ld_key_file **out, char *why);
 
 /* The keys of the file at path; failures like those of ld_auth_read. */

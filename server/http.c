@@ -246,11 +246,13 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *c, const char *ur
 /* --- the daemon ------------------------------------------------------------------------------------- */
 
 /* The library's own messages are about broken clients, mostly. At level debug, therefore: they would fill the log on
- * any day that somebody scans the port. */
+ * any day that somebody scans the port. While quiescing it would tell of the closed socket at every round of a poll. */
 static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const char *fmt, va_list args)
 {
+    const struct ld_http *h = arg;
     char text[512];
-    (void)arg;
+    if (atomic_load(&h->is_quiescing))
+        return;
     vsnprintf(text, sizeof text, fmt, args);
     text[strcspn(text, "\n")] = '\0';
     ld_log(LD_LOG_DEBUG, "http: %s", text);
@@ -265,19 +267,21 @@ static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const c
 
 static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_options *o)
 {
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-    struct MHD_OptionItem pool[] = {{MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)o->threads, NULL},
-                                    {MHD_OPTION_END, 0, NULL}};
-    if (o->threads <= 1)
-        pool[0].option = MHD_OPTION_END;
+    struct MHD_OptionItem more[4];
+    size_t n = h->tls != NULL ? 2 : 0;
+    unsigned flags = h->tls != NULL ? ld_http_tls_options(more) : MHD_USE_EPOLL_INTERNAL_THREAD;
+    flags |= MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    if (o->threads > 1)
+        more[n++] = (struct MHD_OptionItem){MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)o->threads, NULL};
+    more[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
     unsigned max_connections = h->connections.n_records + 64; /* those that are refused are there for a moment */
     size_t memory = 2 * o->max_head > MIN_MEMORY ? 2 * o->max_head : MIN_MEMORY;
-    return MHD_start_daemon(flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
+    return MHD_start_daemon(flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, h,
                             MHD_OPTION_LISTEN_SOCKET, h->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
                             MHD_OPTION_NOTIFY_CONNECTION, ld_connection_notify, h, MHD_OPTION_URI_LOG_CALLBACK,
                             ld_connection_target, h, MHD_OPTION_UNESCAPE_CALLBACK, ld_target_unescape, NULL,
                             MHD_OPTION_CONNECTION_LIMIT, max_connections * (o->threads > 0 ? o->threads : 1),
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory, MHD_OPTION_ARRAY, pool, MHD_OPTION_END);
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
 }
 
 /* Handed on to the sockets that are accepted. */
@@ -302,7 +306,12 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
     h->metrics = o->metrics;
     h->body_memory = o->body_memory;
     pthread_mutex_init(&h->lock, NULL);
+    h->tls = o->tls;
     int rc = ld_connections_init(&h->connections, o);
+    if (rc == 0 && h->tls != NULL && (h->pairs = calloc(h->connections.n_records, sizeof *h->pairs)) == NULL) {
+        ld_connections_destroy(&h->connections);
+        rc = -1;
+    }
     if (rc != 0)
         snprintf(why, 256, "no memory for %u connections", o->max_connections);
     h->listen_fd = rc == 0 ? ld_endpoint_listen(&e, 4096, why) : -1;
@@ -319,6 +328,7 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
         if (rc == 0)
             ld_connections_destroy(&h->connections);
         pthread_mutex_destroy(&h->lock);
+        free(h->pairs);
         free(h);
         return -1;
     }
@@ -387,5 +397,6 @@ void ld_http_stop(struct ld_http *h)
     MHD_stop_daemon(h->daemon);           /* closes listen_fd */
     ld_connections_destroy(&h->connections);
     pthread_mutex_destroy(&h->lock);
+    free(h->pairs);
     free(h);
 }

@@ -12,6 +12,7 @@
 #include "roles.h"
 
 struct ld_http;
+struct ld_tls;
 struct ld_request; /* one request in progress */
 struct ld_metrics;
 struct ld_body_memory;
@@ -25,8 +26,9 @@ struct ld_http_limits {
 };
 
 struct ld_http_options {
-    const char *host; /* numeric address */
-    int port;         /* 0: any free port */
+    struct ld_tls *tls; /* NULL: plain HTTP; else outlives the server */
+    const char *host;   /* numeric address */
+    int port;           /* 0: any free port */
     unsigned threads;
     struct ld_http_limits limits;
     size_t max_head; /* bytes of a request line with its headers */

@@ -251,14 +251,17 @@ void ld_connection_notify(void *arg, struct MHD_Connection *connection, void **c
 {
     struct ld_http *h = arg;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-        if (*context != NULL)
-            ld_connections_close(&h->connections, *context);
+        if (*context == NULL)
+            return;
+        ld_http_tls_end(h, *context);
+        ld_connections_close(&h->connections, *context);
         return;
     }
     int fd = (int)MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     *context =
         ld_connections_open(&h->connections, connection, fd,
                             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
+    ld_http_tls_begin(h, connection, *context);
     if (*context != NULL)
         return;
     if (MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION) == NULL)

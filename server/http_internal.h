@@ -73,6 +73,8 @@ struct ld_http {
     struct ld_metrics *metrics;
     struct ld_body_memory *body_memory;
     struct ld_connections connections;
+    struct ld_tls *tls;         /* NULL: plain */
+    struct ld_tls_pair **pairs; /* by record of the connection, NULL: plain */
     int port;
     int listen_fd; /* the library's, which closes it at the end */
     atomic_bool is_quiescing;
@@ -129,6 +131,12 @@ void ld_connections_sweep(struct ld_connections *all, uint64_t now_ms);
 struct ld_connection *ld_connections_open(struct ld_connections *all, struct MHD_Connection *connection, int fd,
                                           const struct sockaddr *address);
 void ld_connections_close(struct ld_connections *all, struct ld_connection *c);
+
+/* http_tls.c. The daemon's options for TLS; returns its flags. And a connection that has begun, before its handshake (c
+ * is NULL: refused), or is gone, its session freed; in the connection's thread. Without TLS nothing is done. */
+unsigned ld_http_tls_options(struct MHD_OptionItem out[2]);
+void ld_http_tls_begin(struct ld_http *h, struct MHD_Connection *connection, const struct ld_connection *c);
+void ld_http_tls_end(struct ld_http *h, const struct ld_connection *c);
 
 /* http_head.c. The library's call with each target; and whether the complete head may be served, else it is refused by
  * a reply. The parts are as the library gives them: pointers into its buffer, the target decoded. */

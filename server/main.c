@@ -11,6 +11,7 @@
 #include "blas_core.h"
 #include "log.h"
 #include "options.h"
+#include "tls.h"
 #include "version.h"
 
 /* Exit statuses: 1 could not run, 2 was asked for something impossible. */
@@ -23,16 +24,22 @@ static int fail(int status, const char *why)
     return status;
 }
 
-/* --check-config: what would be in force, keys included. Keys are read as a start would read them. Nothing is opened
- * for writing, so it can run beside a server. */
+/* --check-config: what would be in force, keys and certificate included, which are read as a start would read them.
+ * Nothing is opened for writing, so it can run beside a server. */
 static int check(const struct ld_options *options)
 {
     struct ld_auth *auth;
+    struct ld_tls *tls;
     char why[LD_WHY_BYTES];
     ld_options_print(options, stdout);
     if (ld_auth_open(&auth, options->admin_key_file, why) != 0)
         return fail(EXIT_FAILURE, why);
     ld_auth_close(auth);
+    if (options->tls_cert[0] == '\0')
+        return EXIT_SUCCESS;
+    if (ld_tls_open(&tls, options->tls_cert, options->tls_key, NULL, why) != 0)
+        return fail(EXIT_FAILURE, why);
+    ld_tls_close(tls);
     return EXIT_SUCCESS;
 }
 

@@ -30,6 +30,7 @@ const struct ld_metric ld_metric_table[] = {
     {"config_reloads_total", "result=\"failed\"", LD_COUNTER, 1, FIELD(reload_failures), "SIGHUPs, by whether the configuration was taken."},
     {"config_last_reload_success_timestamp_seconds", NULL, LD_GAUGE, IN_MS, FIELD(configured_ms), "When the configuration in force was read, in seconds since 1970."},
     {"http_requests_in_flight", NULL, LD_GAUGE, 1, FIELD(in_flight), "Requests accepted and not yet answered."},
+    {"tls_certificate_expiry_timestamp_seconds", NULL, LD_GAUGE_IF_SET, 1, FIELD(tls_expires_s), "When the certificate in force expires, in seconds since 1970."},
     {"refused_busy_total", NULL, LD_COUNTER, 1, FIELD(refused_busy), "Requests refused because a queue was full."},
     {"connections", NULL, LD_GAUGE, 1, FIELD(connections), "Open connections."},
     {"connections_refused_total", NULL, LD_COUNTER, 1, FIELD(connections_refused), "Connections refused because there were too many."},

@@ -69,6 +69,7 @@ struct ld_metrics {
     _Atomic uint64_t reloads, reload_failures; /* of the configuration */
     _Atomic uint64_t configured_ms;            /* when it was last read without a fault */
     _Atomic uint64_t in_flight;                /* requests accepted, not yet answered */
+    _Atomic uint64_t tls_expires_s;            /* of the certificate in force, since 1970; 0: no TLS */
 };
 
 /* Adds n, or sets a gauge. Relaxed: a scrape sees each at some recent moment. */

@@ -21,6 +21,9 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
      "numeric address, [::1]:8080 for IPv6; port 0 takes any free one", LD_AT_START},
     {"admin-key-file", "FILE", LD_OPTION_TEXT, FIELD(admin_key_file), 0, 0, "",
      "admin keys, one a line, read again on SIGHUP; off loopback a key is needed, there or made by the API", LD_LIVE},
+    {"tls-cert", "FILE", LD_OPTION_TEXT, FIELD(tls_cert), 0, 0, "",
+     "certificate and its chain (PEM): every connection is TLS; the file is read again on SIGHUP", LD_AT_START},
+    {"tls-key", "FILE", LD_OPTION_TEXT, FIELD(tls_key), 0, 0, "", "the certificate's private key (PEM), read again with it", LD_AT_START},
     {"threads", "N", LD_OPTION_COUNT, FIELD(threads), 0, 256, "0", "threads that serve HTTP; 0: one per core", LD_AT_START},
     {"max-body", "BYTES", LD_OPTION_SIZE, FIELD(max_body), 1024, 1u << 30, "1M", "largest body of ordinary requests", LD_LIVE},
     {"max-observe-body", "BYTES", LD_OPTION_SIZE, FIELD(max_observe_body), 1024, 1u << 30, "16M",
@@ -111,8 +114,8 @@ void ld_options_help(FILE *out)
     fprintf(out, "  %-26s print the version\n", "--version");
     fprintf(out, "  %-26s print this\n\n", "--help");
     fprintf(out, "A flag goes before its environment variable, that before a line of the configuration file.\n"
-                 "SIGTERM and SIGINT finish the requests in flight and stop. SIGHUP reads the configuration and the "
-                 "key file again\n"
+                 "SIGTERM and SIGINT finish the requests in flight and stop. SIGHUP reads the configuration, the "
+                 "key file and the certificate again\n"
                  "and puts the options marked live in force; the others need a restart.\n");
 }
 

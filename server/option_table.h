@@ -30,7 +30,7 @@ struct ld_option_row {
 };
 
 /* Row LD_CONFIG_ROW names the file that the others may come from. */
-enum { LD_N_OPTIONS = 37, LD_CONFIG_ROW = 0 };
+enum { LD_N_OPTIONS = 39, LD_CONFIG_ROW = 0 };
 _Static_assert(LD_N_OPTIONS <= LD_MAX_OPTIONS, "sources have a slot for every option");
 extern const struct ld_option_row ld_option_table[LD_N_OPTIONS];
 

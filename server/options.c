@@ -312,6 +312,15 @@ static bool may_have_keys(const struct ld_options *o)
     return o->admin_key_file[0] != '\0' || access(path, F_OK) == 0;
 }
 
+static int check_tls_pair(const struct ld_options *o, char *why)
+{
+    if ((o->tls_cert[0] == '\0') == (o->tls_key[0] == '\0'))
+        return 0;
+    snprintf(why, LD_WHY_BYTES, "--tls-cert and --tls-key go together: --tls-%s is missing",
+             o->tls_key[0] == '\0' ? "key" : "cert");
+    return -1;
+}
+
 /* Apart from parsing, so that --help and --version work with any configuration. Refuses before anything is made where
  * there can be no keys (app.c has the rest of the rule). */
 int ld_options_check(const struct ld_options *o, char *why)
@@ -331,5 +340,5 @@ int ld_options_check(const struct ld_options *o, char *why)
         ld_options_refuse_keyless(o, why);
         return -1;
     }
-    return 0;
+    return check_tls_pair(o, why);
 }

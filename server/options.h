@@ -20,7 +20,8 @@ enum ld_options_action { LD_DO_SERVE, LD_DO_HELP, LD_DO_VERSION, LD_DO_CHECK };
 struct ld_options {
     enum ld_options_action action;
     char config[512], data[512], listen[80], admin_key_file[512];
-    uint64_t threads; /* in force: never 0 after parsing */
+    char tls_cert[512], tls_key[512]; /* both or none */
+    uint64_t threads;                 /* in force: never 0 after parsing */
     uint64_t max_body, max_observe_body, max_bulk_body, max_import_body;
     uint64_t timeout_s, header_timeout_s, body_timeout_s, min_rate;
     uint64_t max_header, max_connections, max_connections_per_address;

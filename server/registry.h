@@ -57,6 +57,12 @@ bool ld_tenants_has(struct ld_tenants *r, const char *name);
 /* Takes the tenant out and removes its files once nobody holds it; opens nothing. 0 or -1 (404). From the work pool. */
 int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem *p);
 
+/* The rate in force for a tenant, and whether it is its own; false: there is no such tenant. */
+bool ld_tenants_get_rate(struct ld_tenants *r, const char *name, struct ld_rate *out, bool *is_own);
+/* Sets its own, NULL: none, so that the server's holds; in force and durable unless p says 404 or 503. From the pool.
+ */
+void ld_tenants_set_rate(struct ld_tenants *r, const char *name, const struct ld_rate *own, struct ld_problem *p);
+
 /* Whoever must know of a removal: fn is called once the tenant's row is gone and before its name can be used again, one
  * at a time. Before requests are served. */
 void ld_tenants_on_removal(struct ld_tenants *r, void (*fn)(void *arg, const char *name), void *arg);

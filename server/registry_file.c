@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "embed.h"
+#include "limit.h"
 #include "registry_file.h"
 #include "sqlite_util.h"
 #include "store.h"
@@ -19,7 +20,8 @@
 #define REGISTRY_APPLICATION_ID 0x6c707267u /* "lprg" */
 
 /* By version; a new schema is a new file in schema/ and a row here. */
-static const struct ld_migration migrations[] = {{1, ld_embed_registry_0001_sql}, {2, ld_embed_registry_0002_sql}};
+static const struct ld_migration migrations[] = {
+    {1, ld_embed_registry_0001_sql}, {2, ld_embed_registry_0002_sql}, {3, ld_embed_registry_0003_sql}};
 
 /* The question about the contents: every row has a name that could be one. */
 static const struct ld_db_format format = {
@@ -106,6 +108,47 @@ int ld_registry_list(struct ld_registry_file *r, int (*fn)(void *arg, const char
     int status = ld_sql_prepare(r->db, "SELECT name FROM tenants ORDER BY name", &stmt, NULL);
     while (status == LD_STORE_OK && answer == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW)
         answer = fn(arg, (const char *)sqlite3_column_text(stmt, 0));
+    (void)sqlite3_finalize(stmt);
+    (void)pthread_mutex_unlock(&r->lock);
+    if (status != LD_STORE_OK)
+        return status;
+    return answer != 0 ? answer : ld_sql_status(rc);
+}
+
+/* A name that is not there changes nothing. */
+int ld_registry_set_rate(struct ld_registry_file *r, const char *name, const struct ld_rate *own)
+{
+    sqlite3_stmt *stmt = NULL;
+    if (!ld_db_is_in_place(r->path, &r->place, NULL))
+        return LD_STORE_IO;
+    (void)pthread_mutex_lock(&r->lock);
+    int status = ld_sql_prepare(r->db, "UPDATE tenants SET rate = ?2, burst = ?3 WHERE name = ?1", &stmt, NULL);
+    if (status == LD_STORE_OK) {
+        (void)sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
+        if (own != NULL) {
+            (void)sqlite3_bind_double(stmt, 2, own->rate);
+            (void)sqlite3_bind_double(stmt, 3, own->burst);
+        }
+        status = ld_sql_status(sqlite3_step(stmt));
+    }
+    (void)sqlite3_finalize(stmt);
+    if (status != LD_STORE_OK)
+        ld_sql_undo(r->db);
+    (void)pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+int ld_registry_rates(struct ld_registry_file *r, int (*fn)(void *arg, const char *name, const struct ld_rate *own),
+                      void *arg)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = SQLITE_DONE, answer = 0;
+    (void)pthread_mutex_lock(&r->lock);
+    int status = ld_sql_prepare(r->db, "SELECT name, rate, burst FROM tenants WHERE rate IS NOT NULL", &stmt, NULL);
+    while (status == LD_STORE_OK && answer == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        const struct ld_rate own = {.rate = sqlite3_column_double(stmt, 1), .burst = sqlite3_column_double(stmt, 2)};
+        answer = fn(arg, (const char *)sqlite3_column_text(stmt, 0), &own);
+    }
     (void)sqlite3_finalize(stmt);
     (void)pthread_mutex_unlock(&r->lock);
     if (status != LD_STORE_OK)

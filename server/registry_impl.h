@@ -5,6 +5,7 @@
  *   registry_opening.c   opening at the first use, and those who wait for it
  *   registry_closing.c   memory: which tenant goes when there is too little
  *   registry_change.c    creation and removal
+ *   registry_rates.c     rates of their own
  *
  * A tenant is a member of the table whether or not it is in memory:
  *
@@ -32,8 +33,10 @@ struct ld_member {
     size_t n_waiting;                    /* in that list */
     struct ld_tenant_wait *first, *last; /* WAITING, OPENING, CLOSING: who is to be told */
     struct ld_member *next;              /* WAITING: in the line */
-    int64_t bucket_state;                /* not in memory: what its requests had taken (limit.h) */
-    _Atomic uint64_t used_at;            /* the registry's tick of the last use */
+    bool has_rate;                       /* an operator has set one */
+    struct ld_rate rate;
+    int64_t bucket_state;     /* not in memory: what its requests had taken (limit.h) */
+    _Atomic uint64_t used_at; /* the registry's tick of the last use */
     /* FAILED: */
     int failure;      /* LD_STORE_* */
     char *why;        /* may be NULL, for want of memory */
@@ -71,6 +74,9 @@ void ld_member_use(struct ld_tenants *r, struct ld_member *member);
 
 /* registry_start.c. Fills the table from the folder: 0, or -1 with why. */
 int ld_tenants_read_folder(struct ld_tenants *r, char *why);
+
+/* registry_rates.c. From the registry file into the members: LD_STORE_OK, or another. */
+int ld_tenants_read_rates(struct ld_tenants *r);
 
 /* registry_opening.c. Opens the first in the line, in this thread; false when there is none. */
 bool ld_tenants_open_next(struct ld_tenants *r);

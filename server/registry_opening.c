@@ -157,6 +157,8 @@ static void settle(struct ld_tenants *r, struct ld_member *member, struct ld_ten
     if (!is_removed) {
         member->state = t != NULL ? LD_TENANT_OPEN : LD_TENANT_FAILED;
         member->tenant = t != NULL ? ld_tenant_hold(t) : NULL;
+        if (t != NULL && member->has_rate)
+            ld_tenant_set_rate(t, &member->rate);
         ld_member_use(r, member);
     }
     pthread_rwlock_unlock(&r->lock);

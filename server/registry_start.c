@@ -111,6 +111,8 @@ static int read_names(struct ld_tenants *r)
         return -1;
     if (ld_registry_list(r->file, add_registered, r) != 0)
         return -1;
+    if (ld_tenants_read_rates(r) != 0)
+        return -1;
     return ld_folder_scan(r->world->data_dir, ".db", adopt_unregistered, r);
 }
 

@@ -1,10 +1,10 @@
 /* SIGHUP: the configuration is read again, as a start would read it, and what may change while the server runs is put
  * in force.
  *
- *   read     environment and flags stand as they were, so what changes is the file of --config, and the key file
- *   check    the whole of it, by the rules of a start; any fault leaves everything as it was, and is one line of the
- * log compare  an option that changed is a line; one that needs a restart is a warning, and keeps its value apply
- * cannot fail
+ *   read     environment and flags stand as they were, so what changes is the file of --config, the key file, the
+ * certificate check    the whole of it, by the rules of a start; any fault leaves everything as it was, and is one line
+ * of the log compare  an option that changed is a line; one that needs a restart is a warning, and keeps its value
+ * apply cannot fail
  *
  * Which option is live is a column of the table (option_table.c). app->options belongs to the loop, which runs this;
  * every other thread reads a copy that is atomic, where it needs it: app->limits, the world, the level of the log, the
@@ -66,9 +66,13 @@ static int read_all(const struct ld_app *app, struct ld_options *fresh, struct l
     char reason[LD_WHY_BYTES];
     if (ld_options_parse(fresh, app->argc, app->argv, getenv, why) != 0 || ld_options_check(fresh, why) != 0)
         return -1;
-    if (ld_auth_read(fresh->admin_key_file, keys, reason) == 0)
+    if (ld_auth_read(fresh->admin_key_file, keys, reason) != 0) {
+        snprintf(why, LD_WHY_BYTES, "admin-key-file: %.900s", reason);
+        return -1;
+    }
+    if (ld_tls_reload(app->tls, why) == 0) /* last of those that may fail: it is in force */
         return 0;
-    snprintf(why, LD_WHY_BYTES, "admin-key-file: %.900s", reason);
+    free(*keys);
     return -1;
 }
 

@@ -27,6 +27,8 @@ const struct ld_route ld_routes[] = {
     {"PUT",    "/tenants/{t}/arms",        LD_BODY_BULK,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    api_arms_put},
     {"PATCH",  "/tenants/{t}/arms",        LD_BODY_PATCH,    LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    api_arms_patch},
     {"GET",    "/tenants/{t}/arms",        LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    api_arms_get},
+    {"GET",    "/tenants/{t}/limits",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_NOT_OPENED, api_limits_get},
+    {"PUT",    "/tenants/{t}/limits",      LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, api_limits_put},
     {"POST",   "/tenants/{t}/rebuild",     LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    api_tenant_rebuild},
     {"POST",   "/tenants/{t}/compact",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    api_tenant_compact},
     {"POST",   "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    api_tenant_verify},

@@ -55,6 +55,11 @@ const struct ld_rules ld_server_key_rules = {(const struct ld_rule[]){
     {.key = "expires_in_s", .lo = 1, .hi = 3153600000},
 }, 3};
 
+const struct ld_rules ld_limits_rules = {(const struct ld_rule[]){
+    {.key = "rate", .lo = 0, .hi = 1000000000},
+    {.key = "burst", .lo = 0, .hi = 1000000000000},
+}, 2};
+
 const struct ld_rules ld_observation_rules = {(const struct ld_rule[]){
     {.key = "user", .lo = 1, .hi = 256, .is_required = true},
     {.key = "context", .lo = 0, .hi = 4096},

@@ -55,6 +55,9 @@ extern const struct ld_rules ld_graph_patch_rules;
 
 enum { LD_SERVER_KEY_ROLES, LD_SERVER_KEY_LABEL, LD_SERVER_KEY_EXPIRES_IN_S };
 extern const struct ld_rules ld_server_key_rules;
+
+enum { LD_LIMITS_RATE, LD_LIMITS_BURST };
+extern const struct ld_rules ld_limits_rules;
 #define LD_OBSERVATION_MAX_LINES 10000u
 
 enum { LD_OBSERVATION_USER, LD_OBSERVATION_CONTEXT, LD_OBSERVATION_ARM, LD_OBSERVATION_REWARD,

@@ -136,6 +136,11 @@ void ld_registry_close(struct ld_registry_file *r);
 int ld_registry_add(struct ld_registry_file *r, const char *name, int64_t at_ms);
 int ld_registry_remove(struct ld_registry_file *r, const char *name);
 /* fn for each tenant name, ascending. */
+/* What an operator has set for a tenant; own NULL: nothing. And fn for each that has some. */
+struct ld_rate;
+int ld_registry_set_rate(struct ld_registry_file *r, const char *name, const struct ld_rate *own);
+int ld_registry_rates(struct ld_registry_file *r, int (*fn)(void *arg, const char *name, const struct ld_rate *own),
+                      void *arg);
 int ld_registry_list(struct ld_registry_file *r, int (*fn)(void *arg, const char *name), void *arg);
 
 #endif

@@ -65,9 +65,22 @@ static void tenant_free(struct ld_tenant *t)
 /* The bucket's fill is as it was; only how fast it fills is another. */
 void ld_tenant_follow_rate(struct ld_tenant *t)
 {
-    const struct ld_rate rate = {.rate = t->world->rate, .burst = t->world->burst};
+    const bool is_own = atomic_load(&t->has_rate);
+    const struct ld_rate rate = {.rate = is_own ? t->own_rate : t->world->rate,
+                                 .burst = is_own ? t->own_burst : t->world->burst};
 
     ld_bucket_set(&t->bucket, &rate);
+}
+
+/* Under the registry's lock, hence one at a time; the timer, which may follow meanwhile, follows again. */
+void ld_tenant_set_rate(struct ld_tenant *t, const struct ld_rate *own)
+{
+    if (own != NULL) {
+        t->own_rate = own->rate;
+        t->own_burst = own->burst;
+    }
+    atomic_store(&t->has_rate, own != NULL);
+    ld_tenant_follow_rate(t);
 }
 
 /* Memory, locks and paths; no file is touched. NULL: no memory, or a path that does not fit. The caller has the first

@@ -42,6 +42,8 @@ struct ld_tenant {
     atomic_bool must_scrub;                        /* the write-ahead log may hold what was erased */
     atomic_bool is_halting;                        /* no job of a build is to start any more */
     struct ld_bucket bucket;
+    atomic_bool has_rate; /* of its own, below; else the world's holds */
+    _Atomic double own_rate, own_burst;
     atomic_size_t n_served;
     atomic_size_t n_points, n_active_arms; /* after the writer's last turn, like the next three */
     _Atomic uint64_t n_learned;

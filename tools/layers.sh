@@ -23,6 +23,9 @@ CORE_PUBLIC='alloc arena buf chol confidence eigen engine err event graph hash h
 OWNERS='cblas.h|core/linalg.c core/chol.c
 lapacke.h|core/chol.c core/eigen.c
 microhttpd.h|server/http*.c server/http_internal.h
+gnutls/abstract.h|server/tls.c
+gnutls/gnutls.h|server/tls.c
+gnutls/x509.h|server/tls.c
 uv.h|server/sched.c
 jansson.h|server/json_*.c tools/ctl/json.c
 sqlite3.h|server/store_*.c server/registry_file.c server/registry_keys.c server/sqlite_util.[ch] server/db_file.c server/migrate.c

@@ -37,10 +37,11 @@ requests.Session.send = hold_to_contract(requests.Session.send)
 class Server:
     """One laplaced process on a folder; start it again after a kill to see what it remembers."""
 
-    def __init__(self, folder, *args, env=None, listen="127.0.0.1:0"):
+    def __init__(self, folder, *args, env=None, listen="127.0.0.1:0", cacert=None):
         self.folder = pathlib.Path(folder)
         self.data = self.folder / "data"
         self.args, self.env, self.listen = list(args), env or {}, listen
+        self.cacert = cacert and str(cacert)  # whom its clients trust, when it speaks TLS
         self.process, self.url = None, None
 
     def command(self):
@@ -57,7 +58,7 @@ class Server:
             self.process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=log, env=self.environment(),
                                             restore_signals=False)
         line = self.first_line()
-        assert line.startswith("laplaced listening on http://"), f"no greeting: {line!r}\n{self.log()[-2000:]}"
+        assert line.startswith(f"laplaced listening on http{'s' if self.cacert else ''}://"), f"no greeting: {line!r}\n{self.log()[-2000:]}"
         self.url = line.split()[3]
         SERVERS.add(self.url)
         return self
@@ -140,7 +141,8 @@ class Client:
             sent["Laplaced-Tenant"] = tenant or self.tenant
         if self.key:
             sent["Authorization"] = f"Bearer {self.key}"
-        response = self.session.request(method, self.server.url + path, data=data, headers=sent, params=query, timeout=120)
+        response = self.session.request(method, self.server.url + path, data=data, headers=sent, params=query, timeout=120,
+                                        verify=self.server.cacert or True)
         answer = Answer(response)
         wanted = expect if isinstance(expect, tuple) else (expect,)
         assert answer.status in wanted, f"{method} {path}: {answer.status}, not {expect}: {answer.text[:1000]}"

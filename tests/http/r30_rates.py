@@ -49,7 +49,7 @@ def slow(tmp_path_factory):
 
 def test_the_work_of_a_tenant_is_all_that_is_limited():
     charged = {n for n, (_, _, op) in CONTRACT.operations.items() if op.get("x-role") in ("decide", "read", "manage")}
-    free = {"listTenants", "makeTenantKey", "listTenantKeys", "revokeTenantKey"}
+    free = {"listTenants", "makeTenantKey", "listTenantKeys", "revokeTenantKey", "getLimits"}
     assert set(ALL) == charged - free
 
 
@@ -143,3 +143,73 @@ def test_a_rate_is_not_got_around_by_being_closed(boot):
         assert time.monotonic() < end
         time.sleep(0.05)
     assert client.call("POST", "/observe", lines, kind=NDJSON, tenant="t", expect=429).json["limit"] == "rate"
+
+
+# --- of one tenant, by an operator -----------------------------------------------------------------------------------
+
+def put_limits(client, tenant, body, expect=200):
+    return client.call("PUT", f"/tenants/{tenant}/limits", body, expect=expect).json
+
+
+def limits(client, tenant):
+    return client.call("GET", f"/tenants/{tenant}/limits").json
+
+
+def test_an_operator_sets_the_rate_of_one_tenant(boot):
+    server = boot("--tenant-rate", "1000000")
+    client = Client(server)
+    for name in ("small", "large"):
+        client.put_tenant(name, algorithm="ucb")
+    assert limits(client, "small") == {"rate": 1000000, "burst": 10000000, "own": False}
+    assert put_limits(client, "small", {"rate": 0.5, "burst": 4}) == {"rate": 0.5, "burst": 4, "own": True}
+    answer, n = over(client, "observe", "small", most=20)
+    assert n <= 10 and answer.json["max"] == 0.5
+    time.sleep(0.6)  # the timer, which lets tenants follow the options, leaves it alone
+    assert limits(client, "small") == {"rate": 0.5, "burst": 4, "own": True}
+    for _ in range(30):
+        client.observe("u", "a", 1.0, tenant="large")
+    # What was used up stays used up under the new limit, after which there is none at all.
+    put_limits(client, "small", {"rate": 0.5})
+    assert limits(client, "small")["burst"] == 5
+    put_limits(client, "small", {"rate": 0})
+    for _ in range(30):
+        client.observe("u", "a", 1.0, tenant="small")
+    assert put_limits(client, "small", {}) == limits(client, "large")
+
+
+def test_a_rate_of_its_own_outlives_restarts_and_closings_and_ends_with_the_tenant(boot):
+    server = boot("--memory-cap", "1")
+    client = Client(server)
+    client.put_tenant("t", algorithm="ucb")
+    put_limits(client, "t", {"rate": 0.01, "burst": 3})
+    over(client, "observe", "t", most=20)
+    while not any(t["name"] == "t" and t["state"] == "closed" for t in client.call("GET", "/tenants").json["tenants"]):
+        time.sleep(0.05)
+    client.call("POST", "/observe", BODIES["observe"], tenant="t", expect=429)
+    server.restart()
+    assert limits(client, "t") == {"rate": 0.01, "burst": 3, "own": True}
+    assert over(client, "observe", "t", most=20)[1] <= 4
+    client.call("DELETE", "/tenants/t", expect=204)
+    client.call("GET", "/tenants/t/limits", expect=404)
+    client.put_tenant("t", algorithm="ucb")
+    assert limits(client, "t") == {"rate": 0, "burst": 0, "own": False}
+
+
+def test_limits_that_cannot_be_set_change_nothing(boot):
+    server = boot()
+    client = Client(server)
+    client.put_tenant("t", algorithm="ucb")
+    put_limits(client, "t", {"rate": 7, "burst": 70})
+    for body, pointer in (({"rate": -1}, "/rate"), ({"rate": "1"}, "/rate"), ({"rate": 1e10}, "/rate"), ({"burst": 5}, "/rate"),
+                          ({"rate": 1, "burst": -1}, "/burst"), ({"rate": 1, "speed": 1}, "/speed"), ([], "")):
+        assert pointer in [e["pointer"] for e in put_limits(client, "t", body, expect=400)["errors"]]
+    put_limits(client, "none", {"rate": 1}, expect=404)
+    client.call("PUT", "/tenants/t/limits", raw=b" " * (2 << 20), expect=413)
+    client.call("PUT", "/tenants/t/limits", raw="{}", kind="text/plain", expect=415)
+    server.fill_disk()
+    put_limits(client, "t", {"rate": 8}, expect=503)
+    assert limits(client, "t") == {"rate": 7, "burst": 70, "own": True}
+    server.fill_disk(False)
+    put_limits(client, "t", {"rate": 8})
+    server.restart()
+    assert limits(client, "t") == {"rate": 8, "burst": 80, "own": True}

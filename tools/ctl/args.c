@@ -1,7 +1,7 @@
 /* Parser of command lines, and --help from the same tables.
  *
  * An option is --name VALUE or --name=VALUE; options and words may be mixed. Precedence of what a session knows:
- * option, then environment (LAPLACED_URL, LAPLACED_KEY, LAPLACED_TENANT), then the default.
+ * option, then environment (LAPLACED_URL, LAPLACED_KEY, LAPLACED_TENANT, LAPLACED_CACERT), then the default.
  *
  * A command declares its options as a local table whose rows point at its variables; the defaults are what
  * those variables hold before. Nothing is copied: texts point into argv, which lives as long as the program.
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define DEFAULT_SERVER "http://127.0.0.1:8080"
-#define N_SESSION_OPTS 6u
+#define N_SESSION_OPTS 7u
 
 /* An empty variable counts as not set, as with most tools. `fallback` may be NULL. Borrowed from the
  * environment, which this program never changes. */
@@ -34,6 +34,7 @@ void lc_args_session_init(struct lc_session *s)
     s->server = from_env("LAPLACED_URL", DEFAULT_SERVER);
     s->key = from_env("LAPLACED_KEY", NULL);
     s->tenant = from_env("LAPLACED_TENANT", NULL);
+    s->cacert = from_env("LAPLACED_CACERT", NULL);
 }
 
 /* The options every command has, bound to s (which may be NULL for printing). Made anew for each call: the
@@ -46,6 +47,8 @@ static void session_opts(struct lc_session *s, struct lc_opt *out)
         {"server", LC_OPT_TEXT, &at->server, "URL", "the server (LAPLACED_URL; default " DEFAULT_SERVER ")"},
         {"key", LC_OPT_TEXT, &at->key, "KEY", "bearer key (LAPLACED_KEY)"},
         {"tenant", LC_OPT_TEXT, &at->tenant, "NAME", "the tenant (LAPLACED_TENANT; else the server's `default`)"},
+        {"cacert", LC_OPT_TEXT, &at->cacert, "FILE",
+         "certificates (PEM) to trust for https, instead of the system's (LAPLACED_CACERT)"},
         {"timeout", LC_OPT_REAL, &at->timeout_s, "SECONDS", "of one request (default 60)"},
         {"json", LC_OPT_FLAG, &at->is_json, NULL, "output for machines: one JSON value"},
         {"help", LC_OPT_FLAG, &at->wants_help, NULL, "this text"},

@@ -31,7 +31,8 @@ struct lc_opt {
 /* What every command knows: where the server is, and how to print. */
 struct lc_session {
     const char *server, *key, *tenant;
-    bool is_json; /* --json: machine output */
+    const char *cacert; /* PEM file trusted for https; NULL: the system's */
+    bool is_json;       /* --json: machine output */
     bool wants_help;
     double timeout_s; /* of one request */
 };

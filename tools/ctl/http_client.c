@@ -21,10 +21,11 @@
 
 #include "json.h"
 
-/* headers, key_header, tenant_header and base are made once and live as long as the client. */
+/* headers, key_header, tenant_header, base and cacert are made once and live as long as the client. */
 struct lc_client {
     CURL *curl;
-    char *base; /* server URL without a trailing slash */
+    char *base;   /* server URL without a trailing slash */
+    char *cacert; /* NULL: the system's */
     char *tenant_header, *key_header;
     struct curl_slist *headers[4]; /* none, JSON, NDJSON, a database */
     struct lc_reply reply;
@@ -147,6 +148,8 @@ static void base_options(struct lc_client *c)
     curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, (void *)c);
     curl_easy_setopt(c->curl, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(c->curl, CURLOPT_HEADERDATA, (void *)c);
+    if (c->cacert != NULL)
+        curl_easy_setopt(c->curl, CURLOPT_CAINFO, c->cacert);
     if (is_loopback(c->base))
         curl_easy_setopt(c->curl, CURLOPT_PROXY, "");
 }
@@ -165,6 +168,7 @@ struct lc_client *lc_client_new(const struct lc_session *s, const char *tenant)
     c->base = lc_copy(s->server);
     for (size_t n = strlen(c->base); n > 0 && c->base[n - 1] == '/'; n--)
         c->base[n - 1] = '\0';
+    c->cacert = s->cacert != NULL ? lc_copy(s->cacert) : NULL;
     c->timeout_s = s->timeout_s;
     lc_text_printf(&bearer, "Bearer %s", s->key != NULL ? s->key : "");
     c->key_header = s->key != NULL ? header("Authorization", bearer.data) : NULL;
@@ -188,12 +192,28 @@ void lc_client_free(struct lc_client *c)
     lc_text_close(&c->reply.body);
     lc_text_close(&c->url);
     free(c->base);
+    free(c->cacert);
     free(c->tenant_header);
     free(c->key_header);
     free(c);
 }
 
 /* --- requests --------------------------------------------------------------------------------------- */
+
+/* Why no answer came, from what libcurl says. What can be done about a certificate is said first: libraries differ in
+ * how they put it. */
+static void explain_failure(struct lc_client *c, CURLcode rc, const char *text)
+{
+    if (rc == CURLE_PEER_FAILED_VERIFICATION)
+        snprintf(c->reply.why, sizeof c->reply.why,
+                 "%.80s: the server's certificate is not trusted; name its authority by --cacert FILE (%.80s)", c->base,
+                 text);
+    else if (rc == CURLE_SSL_CACERT_BADFILE)
+        snprintf(c->reply.why, sizeof c->reply.why, "%.200s: no certificates in PEM can be read there (--cacert)",
+                 c->cacert != NULL ? c->cacert : "the system's certificates");
+    else
+        snprintf(c->reply.why, sizeof c->reply.why, "%.80s: %.150s", c->base, text);
+}
 
 /* Sends what was prepared; transport errors become a sentence that names the server. `detail` lives in this
  * frame, so libcurl is made to forget it before the return. The body grows piece by piece in memory that
@@ -212,8 +232,7 @@ static const struct lc_reply *perform(struct lc_client *c)
     if (rc == CURLE_OK) {
         curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);
     } else {
-        const char *text = detail[0] != '\0' ? detail : curl_easy_strerror(rc);
-        snprintf(c->reply.why, sizeof c->reply.why, "%.80s: %.150s", c->base, text);
+        explain_failure(c, rc, detail[0] != '\0' ? detail : curl_easy_strerror(rc));
     }
     c->reply.status = (int)status;
     return &c->reply;

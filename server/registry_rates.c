@@ -1,0 +1,64 @@
+/* Rates that an operator has set for tenants: rows of the registry, kept with the members and told to those in memory.
+ */
+#include "registry_impl.h"
+
+/* The member's own, or the server's. Some lock held. */
+static struct ld_rate in_force(const struct ld_tenants *r, const struct ld_member *member)
+{
+    const struct ld_rate server = {.rate = r->world->rate, .burst = r->world->burst};
+    struct ld_rate rate = member->has_rate ? member->rate : server;
+
+    if (!(rate.burst > 0))
+        rate.burst = LD_BURST_S * rate.rate;
+    return rate;
+}
+
+bool ld_tenants_get_rate(struct ld_tenants *r, const char *name, struct ld_rate *out, bool *is_own)
+{
+    pthread_rwlock_rdlock(&r->lock);
+    const struct ld_member *member = ld_member_find(r, name);
+    if (member != NULL) {
+        *out = in_force(r, member);
+        *is_own = member->has_rate;
+    }
+    pthread_rwlock_unlock(&r->lock);
+    return member != NULL;
+}
+
+/* A tenant that is being opened reads its member's when it is put into it, under the lock. */
+static void put(struct ld_tenants *r, const char *name, const struct ld_rate *own)
+{
+    pthread_rwlock_wrlock(&r->lock);
+    struct ld_member *member = ld_member_find(r, name);
+    if (member != NULL) {
+        member->has_rate = own != NULL;
+        member->rate = own != NULL ? *own : (struct ld_rate){.rate = 0};
+        if (member->tenant != NULL)
+            ld_tenant_set_rate(member->tenant, own);
+    }
+    pthread_rwlock_unlock(&r->lock);
+}
+
+/* Beside creations and removals one at a time, so that the row that is changed is that of the tenant that was found. */
+void ld_tenants_set_rate(struct ld_tenants *r, const char *name, const struct ld_rate *own, struct ld_problem *p)
+{
+    pthread_mutex_lock(&r->change_lock);
+    if (!ld_tenants_has(r, name))
+        ld_problem_set(p, 404, "there is no tenant \"%.64s\"", name);
+    else if (ld_registry_set_rate(r->file, name, own) != LD_STORE_OK)
+        ld_problem_set(p, 503, "the registry cannot be written");
+    else
+        put(r, name, own);
+    pthread_mutex_unlock(&r->change_lock);
+}
+
+static int take_over(void *arg, const char *name, const struct ld_rate *own)
+{
+    put(arg, name, own);
+    return 0;
+}
+
+int ld_tenants_read_rates(struct ld_tenants *r)
+{
+    return ld_registry_rates(r->file, take_over, r);
+}
