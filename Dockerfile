@@ -36,5 +36,5 @@ USER laplaced
 VOLUME /data
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=3s --start-period=60s CMD ["laplacectl", "health"]
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s CMD ["laplacectl", "ready"]
 ENTRYPOINT ["laplaced"]

@@ -195,6 +195,7 @@ struct kb_engine_counts {
     double reward_sum;
     size_t users, arms, active_arms, history_rows, n_support;
     size_t pending_bytes, bytes;
+    uint64_t clamped; /* by the posterior in force: see kb_posterior_facts */
 };
 void kb_engine_counts(const struct kb_engine *e, struct kb_engine_counts *out);
 

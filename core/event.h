@@ -191,6 +191,7 @@ struct kb_event {
             struct kb_ev_slot arm;
             double reward;
             double propensity; /* NaN when not told; not used by the model */
+            const char *id;    /* the caller's own, by which a repeated one is known; NULL: none; the same */
         } observed;
         struct { /* the window closed; has_reward: the default reward is learned for slots without one */
             const char *decision;

@@ -448,6 +448,11 @@ size_t kb_posterior_n_support(const struct kb_posterior *p)
     return p->support.n;
 }
 
+uint64_t kb_posterior_n_clamped(const struct kb_posterior *p)
+{
+    return atomic_load_explicit(&((struct kb_posterior *)p)->n_clamped, memory_order_relaxed);
+}
+
 struct kb_point kb_posterior_support_point(const struct kb_posterior *p, size_t i)
 {
     assert(i < p->support.n);
@@ -513,7 +518,7 @@ enum kb_err kb_posterior_look(const struct kb_posterior *p, struct kb_facts_work
     w->lambda = p->lambda;
     w->facts = (struct kb_posterior_facts){
         .n_support = p->support.n,
-        .n_clamped = atomic_load_explicit(&((struct kb_posterior *)p)->n_clamped, memory_order_relaxed),
+        .n_clamped = kb_posterior_n_clamped(p),
         .n_empty = atomic_load_explicit(&((struct kb_posterior *)p)->n_empty, memory_order_relaxed),
         .bytes = kb_posterior_bytes(p),
     };

@@ -187,6 +187,7 @@ size_t kb_posterior_bytes_with(const struct kb_posterior *p, size_t n_more);
 size_t kb_posterior_scratch_with(const struct kb_posterior *p, size_t n_more); /* of the writer's scratch, then */
 /* Distinct points held (exact) or dictionary size. O(1). */
 size_t kb_posterior_n_support(const struct kb_posterior *p);
+uint64_t kb_posterior_n_clamped(const struct kb_posterior *p); /* as in the facts. O(1) */
 struct kb_point kb_posterior_support_point(const struct kb_posterior *p, size_t i);
 /* Both steps below in one call. [shared] */
 enum kb_err kb_posterior_facts(const struct kb_posterior *p, struct kb_posterior_facts *out);

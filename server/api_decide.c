@@ -28,6 +28,18 @@ static const char *decision_id(struct ld_app *app, struct ld_op *op, const char 
     return id;
 }
 
+/* A model that refuses today may have decided yesterday: arms come and go. Whether it has under this id the writer
+ * finds out, who confirms the refusal when it has not. */
+static bool may_be_retry(struct ld_op *op, const struct ld_select *select, const char *id)
+{
+    if (!op->is_named || select->is_dry_run)
+        return false;
+    op->event = (struct kb_event){.type = KB_EV_DECIDED};
+    op->event.as.decided.decision = id;
+    op->event.as.decided.user = select->query.user;
+    return true;
+}
+
 /* Whether a decision is no more work than the operator lets one be. */
 static bool is_bounded(const struct ld_app *app, const struct ld_select *select, const struct ld_size *size,
                        struct ld_problem *p)
@@ -43,9 +55,9 @@ static bool is_bounded(const struct ld_app *app, const struct ld_select *select,
     return false;
 }
 
-/* Decodes and computes; 0, or -1 with op->problem filled. The dimensions are read before the body is decoded against
- * them and looked at again under the lock (dims_epoch): a configuration that changes in between makes a 409, never a
- * vector of the wrong length. */
+/* Decodes and computes; 0, perhaps with a refusal that the writer is to confirm, or -1 with op->problem filled. The
+ * dimensions are read before the body is decoded against them and looked at again under the lock (dims_epoch): a
+ * configuration that changes in between makes a 409, never a vector of the wrong length. */
 static int decide(struct ld_app *app, struct ld_tenant *t, struct ld_op *op, struct ld_select *select)
 {
     uint32_t context_dim, arm_dim;
@@ -65,7 +77,7 @@ static int decide(struct ld_app *app, struct ld_tenant *t, struct ld_op *op, str
         return 0;
     if (op->problem.status == 400) /* the engine names one candidate that stands there twice: name them all */
         ld_decode_select_faults(op->doc, context_dim, arm_dim, &op->problem);
-    return -1;
+    return may_be_retry(op, select, id) ? 0 : -1;
 }
 
 /* POST /select. 200 with the decision: the first answer when the caller's id is known (the writer looks), 400 with

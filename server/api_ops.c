@@ -4,16 +4,18 @@
  * their own, so they answer while commits fail. What they report of one tenant is of one moment; over several
  * tenants, or engine and log together, it is not.
  *
- * /healthz, /readyz and /openapi.yaml need no key and run in the thread that serves HTTP, hence they neither wait for
- * a tenant's lock nor read a file. The others run on the work pool. */
+ * /healthz, /readyz and /openapi.yaml need no key, are answered before the server is ready, and run in the thread that
+ * serves HTTP, hence they neither wait for a tenant's lock nor read a file. The others run on the work pool. */
 #include "api.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "access.h"
 #include "charge.h"
 #include "embed.h"
+#include "log.h"
 #include "price.h"
 #include "text.h"
 
@@ -150,54 +152,60 @@ static void reply_constant(struct ld_request *r, const char *content_type, const
     ld_reply(r, 200, content_type, copy, n);
 }
 
-/* GET /healthz. That this can be answered is the whole answer: a failing disk is no reason to kill the process. No
- * tenant, no lock, no file: it says that threads still serve. */
+static void refuse(struct ld_request *r, const char *why)
+{
+    struct ld_problem p;
+    ld_problem_init(&p);
+    ld_problem_set(&p, 503, "%s", why);
+    p.retry_after_s = 1;
+    ld_reply_problem(r, &p);
+}
+
+/* GET /healthz. Whether to start the process anew would help: a failing disk is no reason to. No tenant, no lock, no
+ * file. */
 void api_healthz(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
-    (void)app;
     (void)tenant;
-    reply_constant(r, "application/json", "{\"status\":\"ok\"}");
+    if (ld_health_is_alive(app))
+        reply_constant(r, "application/json", "{\"status\":\"ok\"}");
+    else
+        refuse(r, "the server's loop stands still");
 }
 
-/* Keeps the first failing tenant's name; arg is a buffer of 65 bytes, empty at first. Reads one atomic of each
- * tenant; one name is enough to send somebody to the log. */
-static void find_failing(void *arg, struct ld_tenant *t)
-{
-    char *name = arg;
-    if (name[0] == '\0' && ld_tenant_is_failing(t))
-        strncpy(name, ld_tenant_name(t), 64);
-}
-
-/* GET /readyz. 503 while draining, so that a balancer sends its traffic elsewhere, and while some tenant cannot
- * commit. The server heals by itself (upkeep.c), so Retry-After is a second. */
+/* GET /readyz. 503 while a balancer should send its traffic elsewhere (health.c). */
 void api_readyz(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
-    char failing[65] = "";
-    struct ld_problem p;
+    char why[256];
     (void)tenant;
-    ld_problem_init(&p);
-    if (atomic_load(&app->is_draining))
-        ld_problem_set(&p, 503, "the server is stopping");
-    ld_tenants_each(app->tenants, find_failing, failing);
-    /* Everybody may ask: with keys in force nobody learns a name here. It stands in the log and in /metrics. */
-    if (failing[0] != '\0' && ld_access_wants_keys(app))
-        ld_problem_set(&p, 503, "the last commit of a tenant failed");
-    else if (failing[0] != '\0')
-        ld_problem_set(&p, 503, "the last commit of tenant \"%s\" failed", failing);
-    p.retry_after_s = 1;
-    if (p.status != 0)
-        ld_reply_problem(r, &p);
-    else
+    if (ld_health_is_ready(app, why))
         reply_constant(r, "application/json", "{\"ready\":true}");
+    else
+        refuse(r, why);
 }
 
-/* GET /metrics. On the work pool, since it waits for each tenant's read lock in turn. The gauge of requests in flight
- * is kept by the HTTP server and copied at each scrape; this very request is one of them. */
+/* What is kept elsewhere, or asked of the system, as of now. A disk that cannot be asked keeps its last numbers. */
+static void measure(struct ld_app *app)
+{
+    struct ld_metrics *m = &app->metrics;
+    struct statvfs disk;
+    ld_gauge_set(&m->in_flight, ld_http_in_flight(app->http));
+    ld_gauge_set(&m->log_limited, ld_log_n_limited());
+    ld_gauge_set(&m->log_lost, ld_log_n_lost());
+    ld_gauge_set(&m->memory_cap_bytes, app->world.memory_cap);
+    ld_gauge_set(&m->queue_limit, app->world.max_queue);
+    if (statvfs(app->world.data_dir, &disk) != 0)
+        return;
+    ld_gauge_set(&m->data_free_bytes, (uint64_t)disk.f_bavail * disk.f_frsize);
+    ld_gauge_set(&m->data_size_bytes, (uint64_t)disk.f_blocks * disk.f_frsize);
+}
+
+/* GET /metrics. On the work pool, since it waits for each tenant's read lock in turn. This very request is one of those
+ * in flight. */
 void api_metrics(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     size_t n = 0;
     (void)tenant;
-    ld_gauge_set(&app->metrics.in_flight, ld_http_in_flight(app->http));
+    measure(app);
     char *text = ld_metrics_text(&app->metrics, app->tenants, app->limits.metrics_tenants, &n);
     if (text != NULL)
         ld_reply(r, 200, "text/plain; version=0.0.4; charset=utf-8", text, n);

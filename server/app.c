@@ -1,16 +1,24 @@
 /* Start, drain, stop.
  *
- *   start   the key file, scheduler, tenants (recovery), keys, HTTP; then the one line on stdout that says where
- *   serve   the loop runs in the main thread until it is told to stop
- *   drain   SIGTERM, SIGINT: not ready any more, no new connections; when no request is in flight, or the time is up,
- *           HTTP stops (whoever still waits gets 503). A second signal ends the waiting.
- *   stop    the loop ends when no job is in flight; then snapshots, and the files are closed
+ *   start    the key file, scheduler, names of the tenants, keys; then HTTP, which answers 503 to all but probes
+ *   recover  with --open-all, or --verify: a job opens every tenant while the loop runs already
+ *   ready    clients are served; the one line on stdout that says where
+ *   drain    SIGTERM, SIGINT: not ready any more, no new connections; when no request is in flight, or the time is up,
+ *            HTTP stops (whoever still waits gets 503). A second signal ends the waiting.
+ *   stop     the loop ends when no job is in flight; then snapshots (a signal skips the rest), and the files are closed
  *
  * A request in flight is answered or told 503, and what was answered is on disk: a deadline that cuts a drain short
- * loses nothing that a client was promised.
+ * loses nothing that a client was promised. Neither does a signal during recovery: the fold ends at its next line.
  *
- * Threads: everything here runs in the main thread, before, on, or after the loop. Handlers on other threads read
- * is_draining, which is atomic, and what was set before HTTP started. */
+ * A service manager is told of each stage, and of progress where one may take long (notify.h):
+ *
+ *   STATUS= EXTEND_TIMEOUT_USEC=   recovering k of n, draining n in flight, writing snapshots: at most once a second
+ *   READY=1                        when clients are served, and after a SIGHUP, which begins with RELOADING=1
+ *   WATCHDOG=1                     while the server gets somewhere (health.h)
+ *   STOPPING=1                     with the first signal
+ *
+ * Threads: everything here but the job runs in the main thread, before, on, or after the loop. Handlers on other
+ * threads read what is atomic in the app, and what was set before HTTP started. */
 #include "app.h"
 
 #include <inttypes.h>
@@ -27,11 +35,8 @@
 #include "log.h"
 #include "version.h"
 
-/* One tenant's turn of the timer: expiry of decisions, and healing after a failed commit. */
-static void tick_tenant(void *arg, struct ld_tenant *t)
-{
-    ld_tenant_tick(t, *(const int64_t *)arg);
-}
+#define SECOND_US 1000000
+#define PATIENCE_US 30000000 /* what a manager is asked for beyond what we know that we need */
 
 /* On the work pool. */
 static void flush_keys(void *arg)
@@ -46,26 +51,73 @@ static void forget_keys(void *arg, const char *name)
     ld_keys_forget_tenant(app->keys, name);
 }
 
-/* Every 250 ms: the tenants' timers, the last uses of keys, and the end of a drain. A tick costs little when nothing is
- * due: a comparison a tenant. It waits for no tenant's writer, so a slow writer does not hold up the timers of others.
- */
-static void tick(void *arg, int64_t now_ms)
+/* --- a turn of the loop --------------------------------------------------------------------------------- */
+
+/* In force from here on: the port is the kernel's when 0 was asked for. stdout carries this line and nothing else;
+ * everything for people goes to stderr. */
+static void become_ready(struct ld_app *app)
 {
-    struct ld_app *app = arg;
-    if (app->tenants == NULL) /* the loop's last round, after a start that failed */
+    atomic_store(&app->is_ready, true);
+    printf("laplaced listening on %s://%s data=%s\n", app->tls != NULL ? "https" : "http", app->address,
+           app->options.data);
+    fflush(stdout);
+    ld_log(LD_LOG_INFO, "laplaced " LD_VERSION " serving %s on %s with %" PRIu64 " threads", app->options.data,
+           app->address, app->options.threads);
+    ld_notify(&app->notify, "READY=1\nSTATUS=serving on %s", app->address);
+}
+
+/* Nobody was served yet, and nobody will be. */
+static void give_up(struct ld_app *app)
+{
+    fprintf(stderr, "laplaced: %s\n", app->why);
+    app->status = 1;
+    ld_http_stop(app->http);
+    app->http = NULL;
+    ld_sched_stop(app->sched);
+}
+
+/* Once a second at most, and only when there is something new: a fold that stands still gets no more time. */
+static void report_recovery(struct ld_app *app, int64_t now_us)
+{
+    struct ld_tenants_counts counts;
+    const uint64_t n_lines = atomic_load(&app->progress.n_lines) + atomic_load(&app->progress.n_tenants);
+    size_t n = 0;
+    if (now_us - app->told_us < SECOND_US || n_lines == app->told_lines)
         return;
-    ld_failpoint("in_tick");
-    ld_tenants_each(app->tenants, tick_tenant, &now_ms);
-    ld_tenants_tick(app->tenants);
-    if (app->http != NULL)
-        ld_http_sweep(app->http);
-    if (ld_keys_flush_is_due(app->keys, now_ms))
-        (void)ld_sched_work(app->sched, flush_keys, app->keys);
-    if (!atomic_load(&app->is_draining) || app->http == NULL)
+    app->told_us = now_us;
+    app->told_lines = n_lines;
+    ld_tenants_count(app->tenants, &counts);
+    for (size_t i = 0; i < LD_N_TENANT_STATES; i++)
+        n += counts.n[i];
+    ld_notify(&app->notify, "STATUS=recovering: %zu of %zu tenants\nEXTEND_TIMEOUT_USEC=%d",
+              atomic_load(&app->progress.n_tenants), n, PATIENCE_US);
+}
+
+/* What became of the job that opens all tenants. A stop that came before its end makes it end, which is no failure. */
+static void watch_recovery(struct ld_app *app)
+{
+    const int state = atomic_load(&app->recovery);
+    if (state == LD_RECOVERING)
+        report_recovery(app, ld_monotonic_us());
+    else if (state == LD_RECOVERED)
+        become_ready(app);
+    else
+        give_up(app);
+}
+
+/* The end of a drain: nothing is in flight, or the time is up. The manager's patience ends with ours. */
+static void watch_drain(struct ld_app *app)
+{
+    const size_t n = ld_http_in_flight(app->http);
+    const int64_t now_us = ld_monotonic_us();
+    if (n > 0 && now_us < app->drain_until_us) {
+        if (now_us - app->told_us < SECOND_US)
+            return;
+        app->told_us = now_us;
+        ld_notify(&app->notify, "STATUS=draining: %zu requests in flight\nEXTEND_TIMEOUT_USEC=%" PRId64, n,
+                  app->drain_until_us - now_us + PATIENCE_US);
         return;
-    size_t n = ld_http_in_flight(app->http);
-    if (n > 0 && ld_monotonic_us() < app->drain_until_us)
-        return;
+    }
     if (n > 0)
         ld_log(LD_LOG_WARN, "stopping with %zu requests in flight", n);
     ld_tenants_halt(app->tenants);
@@ -74,25 +126,93 @@ static void tick(void *arg, int64_t now_ms)
     ld_sched_stop(app->sched);
 }
 
-/* SIGTERM or SIGINT, on the loop. What was accepted is answered. New clients are refused by
- * the kernel and know that nothing happened; on connections that are open /readyz fails. */
+/* Four times in the interval, while there is progress: else the manager ends us, and starts another. */
+static void feed_watchdog(struct ld_app *app)
+{
+    const int64_t now_us = ld_monotonic_us();
+    if (app->notify.watchdog_us == 0 || now_us - app->fed_us < app->notify.watchdog_us / 4 || !ld_health_is_moving(app))
+        return;
+    app->fed_us = now_us;
+    ld_notify(&app->notify, "WATCHDOG=1");
+}
+
+/* One tenant's turn of the timer: expiry of decisions, healing after a failed commit, and how long its changes wait. */
+struct turn {
+    int64_t now_ms, waiting_since;
+};
+
+static void tick_tenant(void *arg, struct ld_tenant *t)
+{
+    struct turn *turn = arg;
+    const int64_t since = ld_tenant_waiting_since(t);
+    ld_tenant_tick(t, turn->now_ms);
+    if (since != 0 && (turn->waiting_since == 0 || since < turn->waiting_since))
+        turn->waiting_since = since;
+}
+
+/* Every 250 ms: the tenants' timers, the last uses of keys, and the stages. A tick costs little when nothing is due: a
+ * comparison a tenant. It waits for no tenant's writer, so a slow writer does not hold up the timers of others. */
+static void tick(void *arg, int64_t now_ms)
+{
+    struct ld_app *app = arg;
+    struct turn turn = {.now_ms = now_ms};
+    if (!app->has_started) /* the loop's last round, after a start that failed */
+        return;
+    ld_failpoint("in_tick");
+    ld_tenants_each(app->tenants, tick_tenant, &turn);
+    ld_tenants_tick(app->tenants);
+    ld_log_tick();
+    if (ld_keys_flush_is_due(app->keys, now_ms))
+        (void)ld_sched_work(app->sched, flush_keys, app->keys);
+    ld_health_turn(app, turn.waiting_since);
+    feed_watchdog(app);
+    if (app->http == NULL)
+        return;
+    ld_http_sweep(app->http);
+    if (atomic_load(&app->is_draining))
+        watch_drain(app);
+    else if (!atomic_load(&app->is_ready))
+        watch_recovery(app);
+}
+
+/* --- signals -------------------------------------------------------------------------------------------- */
+
+/* SIGTERM or SIGINT, on the loop, or between two snapshots. What was accepted is answered. New clients are refused by
+ * the kernel and know that nothing happened; on connections that are open /readyz fails. Asked twice it waits no
+ * longer. A recovery under way ends at its next line. */
 static void terminate(void *arg)
 {
     struct ld_app *app = arg;
     if (atomic_exchange(&app->is_draining, true)) {
-        app->drain_until_us = 0; /* asked twice: wait no longer */
+        app->drain_until_us = 0;
+        app->is_hurried = app->http == NULL;
         return;
     }
-    app->drain_until_us = ld_monotonic_us() + (int64_t)app->options.drain_timeout_s * 1000000;
+    const int64_t patience_us = (int64_t)app->options.drain_timeout_s * SECOND_US;
+    const size_t n = ld_http_in_flight(app->http);
+    app->drain_until_us = ld_monotonic_us() + patience_us;
+    if (!atomic_load(&app->is_ready))
+        ld_tenants_halt(app->tenants);
     ld_http_quiesce(app->http);
-    ld_log(LD_LOG_INFO, "stopping: %zu requests in flight", ld_http_in_flight(app->http));
+    ld_log(LD_LOG_INFO, "stopping: %zu requests in flight", n);
+    ld_notify(&app->notify, "STOPPING=1\nSTATUS=draining: %zu requests in flight\nEXTEND_TIMEOUT_USEC=%" PRId64, n,
+              patience_us + PATIENCE_US);
 }
 
-/* SIGHUP, on the loop. */
+/* SIGHUP, on the loop. READY=1 says that it is over; before the server is ready it would say too much. */
 static void reload(void *arg)
 {
-    ld_app_reload(arg);
+    struct ld_app *app = arg;
+    const bool is_told = atomic_load(&app->is_ready) && !atomic_load(&app->is_draining);
+    if (is_told)
+        ld_notify(&app->notify, "RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\nSTATUS=reading the configuration",
+                  ld_monotonic_us());
+    ld_app_reload(app);
+    if (is_told)
+        ld_notify(&app->notify, "READY=1\nSTATUS=serving on %s", app->address);
 }
+
+/* --- start ---------------------------------------------------------------------------------------------- */
 
 /* Files that are no connections: those of tenants, and connections that are being closed. */
 #define FILES_BESIDES 512u
@@ -133,17 +253,16 @@ static void make_world(struct ld_app *app)
     w->data_dir = app->options.data;
     w->now_ms = ld_now_ms;
     w->verify_on_start = app->options.is_verifying;
-    w->open_on_start = app->options.is_opening_all;
+    w->progress = &app->progress;
     ld_app_put_in_force(app);
 }
 
-/* The last step of the start: from here on clients are served. Prints the one line that scripts wait for, with the
- * port that the kernel gave when 0 was asked for. stdout carries this line and nothing else; everything for people
- * goes to stderr. */
+/* From here on clients are answered, if only with 503. */
 static int start_http(struct ld_app *app, char *why)
 {
     struct ld_endpoint e;
-    const struct ld_http_hooks hooks = {.admit = ld_app_admit, .handle = ld_app_handle, .arg = app};
+    const struct ld_http_hooks hooks = {
+        .admit = ld_app_admit, .handle = ld_app_handle, .completed = ld_app_completed, .arg = app};
     ld_endpoint_parse(app->options.listen, &e); /* checked with the options */
     const struct ld_http_options o = {.tls = app->tls,
                                       .host = e.host,
@@ -157,14 +276,33 @@ static int start_http(struct ld_app *app, char *why)
                                       .metrics = &app->metrics};
     if (ld_http_start(&app->http, &o, &hooks, why) != 0)
         return -1;
-    char address[80];
     e.port = ld_http_port(app->http);
-    ld_endpoint_format(&e, address);
-    printf("laplaced listening on %s://%s data=%s\n", app->tls != NULL ? "https" : "http", address, app->options.data);
-    fflush(stdout);
-    ld_log(LD_LOG_INFO, "laplaced " LD_VERSION " serving %s on %s with %" PRIu64 " threads", app->options.data, address,
-           app->options.threads);
+    ld_endpoint_format(&e, app->address);
     return 0;
+}
+
+/* On the pool, beside the loop, which signals can therefore end. */
+static void recover(void *arg)
+{
+    struct ld_app *app = arg;
+    const int rc = ld_tenants_open_all(app->tenants, app->why);
+    atomic_store(&app->recovery, rc == 0 ? LD_RECOVERED : LD_RECOVERY_FAILED);
+}
+
+/* The last step: ready at once, or when every tenant is open. */
+static int start_recovery(struct ld_app *app, char *why)
+{
+    app->has_started = true;
+    if (!app->options.is_opening_all && !app->options.is_verifying) {
+        become_ready(app);
+        return 0;
+    }
+    ld_log(LD_LOG_INFO, "recovering all tenants of %s; %s answers 503 meanwhile", app->options.data, app->address);
+    ld_notify(&app->notify, "STATUS=recovering\nEXTEND_TIMEOUT_USEC=%d", PATIENCE_US);
+    if (ld_sched_work(app->sched, recover, app) == 0)
+        return 0;
+    snprintf(why, LD_WHY_BYTES, "out of memory");
+    return -1;
 }
 
 /* Keys made by the API, and the one rule that keeps a server without keys from being open to a network; there is no
@@ -187,7 +325,7 @@ static int start_keys(struct ld_app *app, char *why)
 }
 
 /* The parts in order; on failure why says which and those started are closed by the caller. The names of all tenants
- * and the keys come before the socket: a client that can connect finds every tenant there, if not yet in memory. */
+ * and the keys come before the socket: a client that is served finds every tenant there, if not yet in memory. */
 static int start(struct ld_app *app, char *why)
 {
     if (!LD_CHECKED)
@@ -207,7 +345,31 @@ static int start(struct ld_app *app, char *why)
         return -1;
     if (ld_spool_open(&app->spool, app->options.data, why) != 0)
         return -1;
-    return start_http(app, why);
+    ld_health_turn(app, 0);
+    return start_http(app, why) == 0 ? start_recovery(app, why) : -1;
+}
+
+/* --- stop ----------------------------------------------------------------------------------------------- */
+
+/* So that the next opening folds nothing. They are caches: who sends another signal goes without. */
+static void save_tenant(void *arg, struct ld_tenant *t)
+{
+    struct ld_app *app = arg;
+    ld_sched_poll(app->sched);
+    if (app->is_hurried)
+        return;
+    ld_notify(&app->notify, "STATUS=writing snapshots\nEXTEND_TIMEOUT_USEC=%d\nWATCHDOG=1", PATIENCE_US);
+    ld_tenant_checkpoint(t);
+}
+
+/* After the loop, when nobody asks any more. */
+static void save_tenants(struct ld_app *app)
+{
+    if (!app->has_started || app->status != 0)
+        return;
+    ld_tenants_each(app->tenants, save_tenant, app);
+    if (app->is_hurried)
+        ld_tenants_leave(app->tenants);
 }
 
 /* Parts are closed in the reverse order of their start: HTTP first, so that nobody asks any more; tenants before the
@@ -226,14 +388,16 @@ int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
     app->argv = argv;
     ld_gauge_set(&app->metrics.configured_ms, (uint64_t)ld_now_ms());
     raise_file_limit();
-    int rc = start(app, why);
-    if (rc != 0)
+    ld_notify_open(&app->notify);
+    app->status = start(app, why) == 0 ? 0 : 1;
+    if (app->status != 0)
         fprintf(stderr, "laplaced: %s\n", why);
-    if (rc != 0 && app->sched != NULL)
+    if (app->status != 0 && app->sched != NULL)
         ld_sched_stop(app->sched); /* what was begun ends, before what it knows goes */
     if (app->sched != NULL)
         ld_sched_run(app->sched);
     ld_http_stop(app->http);
+    save_tenants(app);
     ld_keys_close(app->keys);
     ld_spool_close(app->spool);
     ld_tenants_close(app->tenants);
@@ -242,8 +406,10 @@ int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
         ld_sched_free(app->sched);
     ld_tls_close(app->tls);
     ld_auth_close(app->auth);
+    ld_notify_close(&app->notify);
+    const int status = app->status;
     free(app);
-    if (rc == 0)
+    if (status == 0)
         ld_log(LD_LOG_INFO, "stopped");
-    return rc == 0 ? 0 : 1;
+    return status;
 }

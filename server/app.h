@@ -8,10 +8,13 @@
 
 #include "auth.h"
 #include "body_memory.h"
+#include "health.h"
 #include "http.h"
 #include "keys.h"
 #include "metrics.h"
+#include "notify.h"
 #include "options.h"
+#include "recover.h"
 #include "registry.h"
 #include "sched.h"
 #include "spool.h"
@@ -22,9 +25,13 @@
 struct ld_limits {
     atomic_size_t body, observe_body, bulk_body, import_body; /* bytes of bodies, by kind */
     atomic_size_t metrics_tenants;
+    atomic_int log_requests; /* enum ld_log_requests */
+    _Atomic int64_t slow_us;
     atomic_size_t candidates, arms, dim; /* of one decision: named, of the whole catalogue; of a configuration */
     atomic_size_t work, transfers;       /* requests in the lines for a thread */
 };
+
+enum ld_recovery { LD_RECOVERING, LD_RECOVERED, LD_RECOVERY_FAILED };
 
 struct ld_app {
     int argc; /* of the command line, which a reload reads again */
@@ -44,9 +51,21 @@ struct ld_app {
     struct ld_spool *spool;
     struct ld_http *http;
     _Atomic int64_t us_per_work, us_per_transfer; /* of what requests do on the pool, and there; dispatch.c */
-    /* Set once, by the first signal; handlers read it from any thread. */
-    atomic_bool is_draining;
-    int64_t drain_until_us; /* monotonic; of the loop's thread */
+    struct ld_health health;
+    /* Each is set once; handlers read them from any thread. Until it is ready, only probes are answered. */
+    atomic_bool is_ready, is_draining;
+    /* The job that opens all tenants at the start. */
+    atomic_int recovery; /* enum ld_recovery */
+    struct ld_progress progress;
+    char why[LD_WHY_BYTES];
+    /* The loop's own. */
+    struct ld_notify notify;
+    char address[80];
+    bool has_started, is_hurried;
+    int status;              /* of the exit */
+    int64_t drain_until_us;  /* monotonic */
+    int64_t told_us, fed_us; /* of the last STATUS, and of the watchdog */
+    uint64_t told_lines;
 };
 
 /* Starts, prints the listening line on stdout, serves until a signal ends it, stops. The exit status: 0, or 1 with
@@ -62,5 +81,6 @@ struct ld_http_limits ld_app_http_limits(const struct ld_app *app);
 /* What the HTTP server calls (dispatch.c); arg is the app. The route is found in admit and kept in the request. */
 size_t ld_app_admit(void *arg, struct ld_request *r);
 void ld_app_handle(void *arg, struct ld_request *r);
+void ld_app_completed(void *arg, const struct ld_request *r, const struct ld_outcome *o); /* request_log.c */
 
 #endif

@@ -63,10 +63,18 @@ static bool append_batch(struct ld_tenant *t, char *why)
 
 /* ---- apply ----------------------------------------------------------------------------------------- */
 
+/* What is begun counts when it is finished. */
+static void count_dictionary(struct ld_metrics *m, const struct kb_event *ev)
+{
+    if (ev->type == KB_EV_DICTIONARY && !ev->as.dictionary.is_begun)
+        ld_count(ev->as.dictionary.is_reset ? &m->resets : &m->admissions, 1);
+}
+
 /* Under the write lock. */
 static void apply_entry(struct ld_tenant *t, const struct ld_entry *entry)
 {
     kb_engine_apply(t->engine, &entry->ev);
+    count_dictionary(t->world->metrics, &entry->ev);
     t->seq = entry->ev.seq;
     t->arms_epoch += entry->ev.type == KB_EV_ARMS;
     if (entry->ev.type != KB_EV_CONFIGURED)
@@ -160,6 +168,7 @@ static void settle(struct ld_tenant *t, bool is_ok)
             ld_op_lose(b->current);
     }
     b->n = b->n_current = b->n_decided = 0;
+    kb_ids_close(&b->observed);
     b->is_closed = false;
     b->first = b->last = NULL;
     atomic_store(&t->is_rebuilding, false);
@@ -171,6 +180,7 @@ static void settle(struct ld_tenant *t, bool is_ok)
         ld_op_answer(t, op);
         op = next;
     }
+    ld_queue_moved(t, false);
 }
 
 /* The heart of the promise: between ld_store_append and the answers nothing can fail, and before it nothing has
@@ -210,6 +220,7 @@ void ld_batch_drop(struct ld_tenant *t)
 {
     kb_engine_rollback(t->engine);
     t->batch.n = t->batch.n_current = t->batch.n_decided = 0;
+    kb_ids_close(&t->batch.observed);
     t->batch.is_closed = false;
 }
 
@@ -442,5 +453,6 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
     ld_batch_flush(t);
     ld_queue_end_turn(t, LD_TURN_OPS - n_left);
     ld_tenant_upkeep(t);
+    ld_queue_moved(t, true);
     return ld_tenant_queue_depth(t) > 0;
 }

@@ -3,6 +3,7 @@
 #ifndef LD_COMMIT_H
 #define LD_COMMIT_H
 
+#include "ids.h"
 #include "tenant.h"
 
 #define LD_BATCH_EVENTS 2048  /* events in one transaction */
@@ -29,7 +30,8 @@ struct ld_batch {
     struct ld_row *row;
     size_t n, cap, cap_rows;
     size_t n_decided;
-    bool is_closed; /* nothing may follow before the commit */
+    struct kb_ids observed; /* ids of its observations that have one */
+    bool is_closed;         /* nothing may follow before the commit */
     struct ld_op *first, *last;
     struct ld_op *current; /* the op being expanded, not in the list yet */
     size_t n_current;      /* its events in this batch */

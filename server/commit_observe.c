@@ -1,4 +1,5 @@
-/* Observations: learning without a decision, one or many.
+/* Observations: learning without a decision, one or many. One that brings an id is learned once: the log is asked for
+ * it first, and then the batch that is open.
  *
  * All or nothing is a promise about faults of the body: every line is checked before the first is staged, and when the
  * engine still refuses one, the batch is undone, which is why a bulk op starts a batch of its own. It is not a promise
@@ -66,7 +67,7 @@ static bool needs_catalogue(const struct ld_tenant *t, const struct ld_op *op)
     bool is_needed = false;
 
     for (size_t i = 0; i < op->n; i++)
-        is_needed |= op->events[i].as.observed.arm.features == NULL;
+        is_needed |= op->events[i].type != KB_EV_NONE && op->events[i].as.observed.arm.features == NULL;
     return is_needed && t->settings.spec.arm_dim > 0;
 }
 
@@ -84,6 +85,8 @@ static bool fill_features(const struct ld_tenant *t, struct ld_op *op)
     rc = open_featured(t, &known);
     for (size_t i = 0; rc == KB_OK && i < op->n; i++) {
         struct kb_ev_slot *arm = &op->events[i].as.observed.arm;
+        if (op->events[i].type == KB_EV_NONE)
+            continue;
         const uint32_t ix = arm->features == NULL ? kb_ids_find(&known.ids, arm->arm) : KB_ID_NONE;
 
         if (ix != KB_ID_NONE)
@@ -99,6 +102,97 @@ static bool fill_features(const struct ld_tenant *t, struct ld_op *op)
         ld_problem_from_core(&op->problem, rc, NULL);
     return op->problem.status == 0;
 }
+
+/* ---- those that were learned before ---------------------------------------------------------------- */
+
+/* Whether two events are one observation sent twice. Context and features are not compared: a catalogue may have moved
+ * on between a request and its retry. */
+static bool is_same(const struct kb_event *a, const struct kb_event *b)
+{
+    return strcmp(a->as.observed.user, b->as.observed.user) == 0 &&
+           strcmp(a->as.observed.arm.arm, b->as.observed.arm.arm) == 0 &&
+           a->as.observed.reward == b->as.observed.reward;
+}
+
+/* An item whose id is known is not learned again: it becomes no event. Under another user, arm or reward it is a
+ * fault, which no retry makes. */
+static void note_known(struct ld_op *op, size_t i, bool is_the_same)
+{
+    char pointer[160];
+
+    if (is_the_same) {
+        op->events[i].type = KB_EV_NONE;
+        op->n_known++;
+        return;
+    }
+    ld_problem_set(&op->problem, 409, "an observation's id is taken");
+    point_at_item(op, i, "/id", pointer, sizeof pointer);
+    ld_problem_add(&op->problem, pointer, "an observation of another user, arm or reward has this id");
+}
+
+/* Looks item i up in the log. One in the open batch goes into the log before. False: op->problem or ld_op_lose has
+ * told that it cannot be known. */
+static bool look_up(struct ld_tenant *t, struct ld_op *op, size_t i)
+{
+    const struct kb_event *ev = &op->events[i];
+    bool is_known = false, is_the_same = false;
+
+    if (kb_ids_find(&t->batch.observed, ev->as.observed.id) != KB_ID_NONE && !ld_batch_flush(t)) {
+        ld_op_lose(op);
+        return false;
+    }
+    if (ld_store_observation(t->store, ev, &is_known, &is_the_same) != LD_STORE_OK) {
+        ld_op_refuse_busy(op, "the log cannot be read");
+        return false;
+    }
+    if (is_known)
+        note_known(op, i, is_the_same);
+    return true;
+}
+
+/* Finds the items that the log has, or that stand in the op twice. O(items with an id, log n each). False: the op is
+ * refused. */
+static bool find_known(struct ld_tenant *t, struct ld_op *op)
+{
+    struct kb_ids ids;
+    uint32_t *item = ld_doc_alloc(op->doc, op->n, sizeof *item); /* by index of ids */
+    enum kb_err rc = item != NULL ? KB_OK : KB_ENOMEM;
+
+    op->n_known = 0;
+    kb_ids_init(&ids);
+    for (size_t i = 0; rc == KB_OK && i < op->n; i++) {
+        const char *id = op->events[i].as.observed.id;
+        const uint32_t ix = id != NULL ? kb_ids_find(&ids, id) : KB_ID_NONE;
+
+        if (id == NULL)
+            continue;
+        if (ix != KB_ID_NONE)
+            note_known(op, i, is_same(&op->events[item[ix]], &op->events[i]));
+        else if (!look_up(t, op, i))
+            break;
+        else if ((rc = kb_ids_reserve(&ids, 1, strlen(id) + 1)) == KB_OK)
+            item[kb_ids_add(&ids, id)] = (uint32_t)i;
+    }
+    kb_ids_close(&ids);
+    if (rc != KB_OK)
+        ld_problem_from_core(&op->problem, rc, NULL);
+    return op->problem.status == 0;
+}
+
+/* The batch is to be asked for this id until its commit; without memory for that the commit is now. */
+static void remember(struct ld_tenant *t, const char *id)
+{
+    struct kb_ids *ids = &t->batch.observed;
+
+    if (id == NULL)
+        return;
+    if (kb_ids_reserve(ids, 1, strlen(id) + 1) == KB_OK)
+        (void)kb_ids_add(ids, id);
+    else
+        ld_batch_flush(t);
+}
+
+/* ---- staging --------------------------------------------------------------------------------------- */
 
 /* The engine refused item n_done, for want of memory or by a limit: what this op has in the open batch goes. A batch
  * holds only this op when it has more than one item (see ld_observe_expand), so dropping it takes nothing from
@@ -125,27 +219,33 @@ int ld_observe_expand(struct ld_tenant *t, struct ld_op *op)
 
     if (op->n > 1)
         ld_batch_flush(t);
-    if (ld_op_is_outdated(t, op) || !fill_features(t, op))
+    if (ld_op_is_outdated(t, op) || !find_known(t, op) || !fill_features(t, op))
         return 0;
     for (op->n_done = 0; op->n_done < op->n && rc == KB_OK; op->n_done += rc == KB_OK) {
         const struct ld_entry entry = {.ev = op->events[op->n_done]};
         struct kb_errmsg msg = {.text = ""};
 
+        if (entry.ev.type == KB_EV_NONE)
+            continue;
         rc = ld_batch_stage_again(t, &entry, &msg);
-        if (rc != KB_OK && rc != LD_LOST)
+        if (rc == KB_OK)
+            remember(t, entry.ev.as.observed.id);
+        else if (rc != KB_OK && rc != LD_LOST)
             refuse_observation(t, op, rc, &msg);
     }
     return 0;
 }
 
-/* Told after the last item is applied, or reserved when the tenant is relaxed. All or nothing makes the number that
+/* Told after the last item is applied, or reserved when the tenant is relaxed. All or nothing makes the numbers those
  * of the body's lines. */
 void ld_observe_answer(struct ld_tenant *t, struct ld_op *op)
 {
-    char text[48];
+    char text[80], known[40] = "";
 
     (void)t;
-    snprintf(text, sizeof text, "{\"observed\":%zu}", op->n);
+    if (op->n_known > 0)
+        snprintf(known, sizeof known, ",\"duplicates\":%zu", op->n_known);
+    snprintf(text, sizeof text, "{\"observed\":%zu%s}", op->n - op->n_known, known);
     ld_op_reply_copy(op, text);
 }
 

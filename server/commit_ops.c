@@ -71,19 +71,24 @@ static bool is_answered_before(struct ld_tenant *t, struct ld_op *op)
         return true;
     }
     is_known = record.is_decided;
-    if (is_known && record.answer != NULL) {
+    const bool is_anothers = is_known && strcmp(record.user, op->event.as.decided.user) != 0;
+    if (is_known)
+        ld_problem_init(&op->problem); /* what the model made of the retry does not matter */
+    if (is_known && record.answer != NULL && !is_anothers) {
         ld_op_reply_text(op, record.answer, strlen(record.answer));
         record.answer = NULL;
     } else if (is_known) {
         ld_problem_set(&op->problem, 409, "the decision's id is taken");
         ld_problem_add(&op->problem, "/decision",
-                       "a decision has this id already, and the log keeps no answer to repeat");
+                       is_anothers ? "a decision for another user has this id already"
+                                   : "a decision has this id already, and the log keeps no answer to repeat");
     }
     ld_decision_record_close(&record);
     return is_known;
 }
 
-/* The arm was drawn in the serving thread; here the decision is only recorded. A retry of the caller's id may meet
+/* The arm was drawn in the serving thread; here the decision is only recorded, or a refusal confirmed, unless the log
+ * has the answer to give. A retry of the caller's id may meet
  * its first attempt in the log (answered from there) or in this very batch (KB_EBUSY, and then in the log). The bound
  * on open decisions counts those staged as well; it bounds the engine's memory. The answer is kept in the row only
  * when the caller can ask again, that is when the id was the caller's. */
@@ -93,7 +98,9 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
     struct kb_errmsg msg = {.text = ""};
     int rc;
 
-    if (op->is_named && is_answered_before(t, op))
+    if (op->problem.status != 0)
+        ld_batch_flush(t); /* refused by the model of now: its first attempt may stand in this very batch */
+    if ((op->is_named && is_answered_before(t, op)) || op->problem.status != 0)
         return 0;
     if (ld_op_is_outdated(t, op))
         return 0;

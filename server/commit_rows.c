@@ -47,6 +47,7 @@ void ld_row_index(struct ld_row *row, const struct kb_event *ev)
         row->reward = ev->as.late.reward;
         break;
     case KB_EV_OBSERVED:
+        row->decision = ev->as.observed.id;
         row->user = ev->as.observed.user;
         row->arm = ev->as.observed.arm.arm;
         row->reward = ev->as.observed.reward;

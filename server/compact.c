@@ -46,11 +46,13 @@ static void finish(struct ld_tenant *t, bool is_done)
 
     t->compaction = NULL;
     atomic_store(&t->is_compacting, false);
+    ld_trace_enter(x->op != NULL ? &x->op->trace : NULL);
     if (is_done)
         ld_log(LD_LOG_INFO, "tenant %s: events %llu to %llu are now a summary of %zu lines", t->name,
                (unsigned long long)x->first, (unsigned long long)x->last, x->n);
     else if (x->why[0] != '\0' && !atomic_load(&x->is_cancelled))
         ld_log(LD_LOG_WARN, "tenant %s: the log was not compacted: %s", t->name, x->why);
+    ld_trace_enter(NULL);
     if (is_done)
         atomic_fetch_add_explicit(&t->world->metrics->compactions, 1, memory_order_relaxed);
     if (x->op != NULL)

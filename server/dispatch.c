@@ -17,6 +17,7 @@
 #include "api.h"
 #include "charge.h"
 #include "clock.h"
+#include "trace.h"
 
 /* Bodies up to this are decoded in the thread that read them; longer ones would hold up its other connections. */
 #define INLINE_BODY_BYTES ((size_t)256 << 10) /* about 20 ms of decoding */
@@ -42,6 +43,16 @@ static void refuse_route(struct ld_request *r, const char *allow)
         ld_reply_allow(r, 204, allow);
     else
         ld_reply_allow(r, 405, allow);
+}
+
+/* While tenants are recovered at the start. Said to everybody: nothing is known yet, keys included. */
+static void refuse_early(struct ld_request *r)
+{
+    struct ld_problem p;
+    ld_problem_init(&p);
+    ld_problem_set(&p, 503, "the server is recovering its tenants");
+    p.retry_after_s = 1;
+    ld_reply_problem(r, &p);
 }
 
 /* NDJSON is for bodies of many rows. */
@@ -110,6 +121,10 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
     ld_request_set_route(r, i);
     if (route != NULL && route->role == LD_ROLE_PUBLIC)
         return app->limits.body;
+    if (!atomic_load(&app->is_ready)) {
+        refuse_early(r);
+        return 0;
+    }
     if (!ld_access_identify(app, r))
         return 0;
     if (route == NULL) {
@@ -134,7 +149,9 @@ static void call(struct ld_app *app, struct ld_request *r, const struct ld_route
     char tenant[LD_PATH_TENANT_BYTES];
     ld_route_tenant(route, ld_request_path(r), tenant);
     ld_request_set_context(r, t);
+    ld_trace_enter(ld_request_trace(r)); /* copied: the handler may answer, and the request be gone, before it logs */
     route->handle(app, r, tenant);
+    ld_trace_enter(NULL);
     ld_tenant_release(t);
 }
 

@@ -223,8 +223,10 @@ static void answer(struct ld_erasure *x, bool is_ok)
         ld_op_reply_copy(x->op, text);
     else
         ld_op_refuse_busy(x->op, "the user could not be erased now; nothing was changed");
+    ld_trace_enter(&x->op->trace);
     if (!is_ok)
         ld_log(LD_LOG_ERROR, "tenant %s: a user could not be erased: %s", x->t->name, x->fold.why);
+    ld_trace_enter(NULL);
     x->op->done(x->op);
 }
 

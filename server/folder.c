@@ -15,10 +15,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "log.h"
 #include "registry.h"
+
+#define ROOM_BYTES 262144u
 
 /* Readable by the owner alone: logs hold what users did. Parents are not made: a mistyped path should not grow a
  * tree. */
@@ -214,4 +217,14 @@ bool ld_folder_has_others(const char *data_dir, const char *name)
     snprintf(copy, sizeof copy, "%s", name);
     return ld_folder_scan(data_dir, ".db", is_other, copy) != 0 ||
            ld_folder_scan(data_dir, ".db.deleted", is_other, copy) != 0;
+}
+
+/* Room for who is not root, and a file or two. A folder that is not there has none. */
+bool ld_folder_has_room(const char *data_dir)
+{
+    struct statvfs disk;
+
+    if (statvfs(data_dir, &disk) != 0)
+        return false;
+    return disk.f_bavail * disk.f_frsize >= ROOM_BYTES && (disk.f_files == 0 || disk.f_favail > 1);
 }

@@ -21,6 +21,9 @@ int ld_folder_open_readonly(const char *data_dir, int *fd, char *why);
 /* DATA/tenants/NAME + suffix into path (LD_PATH_MAX); -1 when it does not fit. */
 int ld_folder_path(const char *data_dir, const char *name, const char *suffix, char *path);
 
+/* Whether the folder's disk takes a commit of ordinary size. */
+bool ld_folder_has_room(const char *data_dir);
+
 /* Moves a tenant's closed file (and its snapshot, when there is one) from where it was made into place, where nothing
  * of the name may be (ld_folder_has); durable when it returns. 0 or -1 (errno), and then nothing is there. */
 int ld_folder_place(const char *data_dir, const char *name, const char *file, const char *snapshot);

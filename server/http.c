@@ -17,6 +17,7 @@
  * twice. */
 #include "http_internal.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -94,6 +95,29 @@ const struct ld_caller *ld_request_caller(const struct ld_request *r)
     return &r->caller;
 }
 
+const struct ld_trace *ld_request_trace(const struct ld_request *r)
+{
+    return &r->trace;
+}
+
+/* In the library's thread; empty for an address that is none of IP. */
+void ld_request_peer(const struct ld_request *r, char out[LD_PEER_BYTES])
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *a = info != NULL ? info->client_addr : NULL;
+    char host[INET6_ADDRSTRLEN] = "";
+    out[0] = '\0';
+    if (a != NULL && a->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)a;
+        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
+        snprintf(out, LD_PEER_BYTES, "%s:%u", host, ntohs(in->sin_port));
+    } else if (a != NULL && a->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)(const void *)a;
+        inet_ntop(AF_INET6, &in->sin6_addr, host, sizeof host);
+        snprintf(out, LD_PEER_BYTES, "[%s]:%u", host, ntohs(in->sin6_port));
+    }
+}
+
 void ld_request_set_context(struct ld_request *r, void *context)
 {
     r->context = context;
@@ -128,6 +152,8 @@ static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *
     memcpy(r->method, method, n_method);
     r->path = r->method + n_method;
     memcpy(r->path, path, n_path);
+    if (LD_CHECKED)
+        ld_trace_begin(&r->trace, ld_request_header(r, "traceparent"));
     atomic_fetch_add(&h->n_in_flight, 1);
     pthread_mutex_lock(&h->lock);
     r->older = h->newest;
@@ -151,12 +177,17 @@ static void unlink_request(struct ld_http *h, struct ld_request *r)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* Counts the answer under its route; requests that reached no route share the last row. */
-static void record(struct ld_metrics *m, const struct ld_request *r)
+/* Counts the answer under its route (requests that reached no route share the last row), and has it logged. */
+static void record(struct ld_http *h, const struct ld_request *r)
 {
-    if (!LD_CHECKED || r->status == 0)
-        return; /* a client that left before it was answered */
-    ld_count_request(m, r->route, r->status, ld_monotonic_us() - r->started_us);
+    if (!LD_CHECKED)
+        return;
+    const struct ld_outcome outcome = {
+        .status = r->status, .us = ld_monotonic_us() - r->started_us, .n_in = r->n_received, .n_out = r->n_answer};
+    if (r->status != 0)
+        ld_count_request(h->metrics, r->route, r->status, outcome.us);
+    if (h->hooks.completed != NULL)
+        h->hooks.completed(h->hooks.arg, r, &outcome);
 }
 
 /* The library is through with the request: answered, or its client gone. n_in_flight goes last: a drain that sees 0
@@ -171,7 +202,7 @@ static void completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD
         return;
     *slot = NULL;
     unlink_request(h, r);
-    record(h->metrics, r);
+    record(h, r);
     (void)ld_connection_enter(r->on, PHASE_IDLE);
     ld_request_unref(r);
     atomic_fetch_sub(&h->n_in_flight, 1);

@@ -16,6 +16,9 @@ struct ld_tls;
 struct ld_request; /* one request in progress */
 struct ld_metrics;
 struct ld_body_memory;
+struct ld_trace;
+
+#define LD_PEER_BYTES 64 /* [IPv6 address]:port, with the NUL */
 
 /* Limits that may change while it runs; 0: none. */
 struct ld_http_limits {
@@ -38,12 +41,21 @@ struct ld_http_options {
     struct ld_metrics *metrics;         /* may be NULL */
 };
 
+/* What became of a request. */
+struct ld_outcome {
+    int status;           /* 0: the client left before it was answered */
+    int64_t us;           /* since its headers were read */
+    uint64_t n_in, n_out; /* bytes of the bodies */
+};
+
 struct ld_http_hooks {
     /* Called with the headers, before the body: returns how many bytes of body are taken. It may refuse by a reply of
      * its own (ld_reply_*, in this thread); the body is then discarded and `handle` not called. */
     size_t (*admit)(void *arg, struct ld_request *r);
     /* Called once the body is complete. */
     void (*handle)(void *arg, struct ld_request *r);
+    /* Called when it is over: answered, or its client gone. In the library's thread; may be NULL. */
+    void (*completed)(void *arg, const struct ld_request *r, const struct ld_outcome *o);
     void *arg;
 };
 
@@ -70,6 +82,10 @@ const char *ld_request_path(const struct ld_request *r);                     /* 
 const char *ld_request_header(const struct ld_request *r, const char *name); /* NULL when absent */
 const char *ld_request_query(const struct ld_request *r, const char *name);  /* "" without a value, NULL when absent */
 const char *ld_request_body(const struct ld_request *r, size_t *n);          /* NUL-terminated, never NULL */
+
+/* Its trace; and who sent it, as an address with a port. */
+const struct ld_trace *ld_request_trace(const struct ld_request *r);
+void ld_request_peer(const struct ld_request *r, char out[LD_PEER_BYTES]);
 
 /* In `admit`: the body goes into a new file at path, not into memory. The file goes with the reply, unless somebody
  * has renamed it. ld_request_body tells its bytes, ld_request_body_file where it is (NULL without one). */

@@ -18,6 +18,7 @@
 
 #include "body_memory.h"
 #include "http.h"
+#include "trace.h"
 
 struct sockaddr;
 
@@ -100,6 +101,8 @@ struct ld_request {
     struct ld_caller caller;
     void *context;
     int64_t started_us;
+    struct ld_trace trace;
+    uint64_t n_answer; /* bytes of the response's body */
     struct MHD_Response *response;
     char *body;                    /* NULL until the first byte */
     struct ld_body_memory *memory; /* of the server, which may be gone when the handler is through; NULL: no bound */
@@ -148,8 +151,8 @@ const char *ld_target_path(const char *target);
 size_t ld_target_unescape(void *arg, struct MHD_Connection *connection, char *text);
 bool ld_request_check_head(struct ld_request *r, const struct request_line *line);
 
-/* http_reply.c. A problem straight to the socket, past the library, which will not write there any more. What does not
- * fit into the socket at once is lost. */
+/* http_reply.c. A problem with an id of its own straight to the socket, past the library, which will not write there
+ * any more. What does not fit into the socket at once is lost. */
 void ld_http_tell(int fd, int status, const char *detail);
 
 /* http_body.c. First call of a request, with the headers: admits or refuses it. */

@@ -18,6 +18,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "checked.h"
+
 /* The last of the two references frees; it may be either side's. */
 void ld_request_unref(struct ld_request *r)
 {
@@ -31,9 +33,9 @@ void ld_request_unref(struct ld_request *r)
     free(r);
 }
 
-/* Gives `response` to the request unless another has claimed the reply. After the move to REPLIED the request may be
- * gone at any moment, except while it was suspended: then it waits for the resume. */
-static void deliver(struct ld_request *r, int status, struct MHD_Response *response)
+/* Gives `response`, with a body of n bytes, to the request unless another has claimed the reply. After the move to
+ * REPLIED the request may be gone at any moment, except while it was suspended: then it waits for the resume. */
+static void deliver(struct ld_request *r, int status, struct MHD_Response *response, uint64_t n)
 {
     if (atomic_exchange(&r->is_claimed, true)) {
         MHD_destroy_response(response);
@@ -41,6 +43,7 @@ static void deliver(struct ld_request *r, int status, struct MHD_Response *respo
     }
     r->status = status;
     r->response = response;
+    r->n_answer = n;
     if (atomic_exchange(&r->state, REQUEST_REPLIED) != REQUEST_SUSPENDED)
         return;
     struct ld_http *h = r->http;
@@ -65,22 +68,24 @@ static struct MHD_Response *response_of(const char *content_type, char *text, si
 
 /* The handler's own reply: delivers and drops the handler's reference. is_handed is read before the delivery, after
  * which the request may be gone if nobody else refers to it. */
-static void finish(struct ld_request *r, int status, struct MHD_Response *response)
+static void finish(struct ld_request *r, int status, struct MHD_Response *response, uint64_t n)
 {
     bool is_handed = r->is_handed;
     if (is_handed)
         ld_request_drop_spool(r); /* so that whoever is answered finds nothing of it */
-    deliver(r, status, response);
+    deliver(r, status, response, n);
     if (is_handed)
         ld_request_unref(r);
 }
 
-/* The problem as a response with the headers that its status asks for. */
-static struct MHD_Response *problem_response(const struct ld_problem *p)
+/* The problem as a response with the headers that its status asks for; *n is set to the bytes of its body. */
+static struct MHD_Response *problem_response(const struct ld_request *r, const struct ld_problem *p, size_t *n)
 {
-    size_t n = 0;
-    char *text = ld_problem_json(p, &n);
-    struct MHD_Response *response = response_of("application/problem+json", text, n);
+    char id[LD_TRACE_BYTES];
+    ld_trace_format(&r->trace, id);
+    *n = 0;
+    char *text = ld_problem_json(p, id, n);
+    struct MHD_Response *response = response_of("application/problem+json", text, *n);
     if (p->retry_after_s > 0) {
         char seconds[16];
         snprintf(seconds, sizeof seconds, "%d", p->retry_after_s);
@@ -94,7 +99,7 @@ static struct MHD_Response *problem_response(const struct ld_problem *p)
 /* Callable from any thread, once per request. Cost: building the response; the library copies nothing. */
 void ld_reply(struct ld_request *r, int status, const char *content_type, char *text, size_t n)
 {
-    finish(r, status, response_of(content_type, text, n));
+    finish(r, status, response_of(content_type, text, n), n);
 }
 
 /* A missing text means that the encoder had no memory: told as such. */
@@ -109,7 +114,9 @@ void ld_reply_json(struct ld_request *r, int status, char *text, size_t n)
 /* The problem is read during the call only. */
 void ld_reply_problem(struct ld_request *r, const struct ld_problem *p)
 {
-    finish(r, p->status, problem_response(p));
+    size_t n;
+    struct MHD_Response *response = problem_response(r, p, &n);
+    finish(r, p->status, response, n);
 }
 
 /* For refusals that have no fields to name. Every 503 asks for another try after a second. */
@@ -180,7 +187,7 @@ void ld_reply_file(struct ld_request *r, const struct ld_body_file *file)
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, file->content_type);
     for (size_t i = 0; i < file->n_headers; i++)
         MHD_add_response_header(response, file->headers[i].name, file->headers[i].value);
-    finish(r, MHD_HTTP_OK, response);
+    finish(r, MHD_HTTP_OK, response, file->bytes);
 }
 
 /* --- without a body ---------------------------------------------------------------------------------------- */
@@ -191,25 +198,29 @@ void ld_reply_allow(struct ld_request *r, int status, const char *allow)
     struct ld_problem p;
     ld_problem_init(&p);
     ld_problem_set(&p, status, "this resource answers to %s", allow);
+    size_t n = 0;
     struct MHD_Response *response =
-        status == MHD_HTTP_METHOD_NOT_ALLOWED ? problem_response(&p) : response_of(NULL, NULL, 0);
+        status == MHD_HTTP_METHOD_NOT_ALLOWED ? problem_response(r, &p, &n) : response_of(NULL, NULL, 0);
     MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, allow);
-    finish(r, status, response);
+    finish(r, status, response, n);
 }
 
 /* For what has to be said where the library takes no answer: in the middle of a body, and before there is a request. */
 void ld_http_tell(int fd, int status, const char *detail)
 {
-    char text[1024];
+    char text[1024], id[LD_TRACE_BYTES];
+    struct ld_trace trace;
     struct ld_problem p;
     size_t n = 0;
     ld_problem_init(&p);
     ld_problem_set(&p, status, "%s", detail);
-    char *body = ld_problem_json(&p, &n);
+    ld_trace_begin(&trace, NULL);
+    ld_trace_format(&trace, id);
+    char *body = ld_problem_json(&p, id, &n);
     int length = snprintf(text, sizeof text,
                           "HTTP/1.1 %d %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n"
-                          "Connection: close\r\n%s\r\n%s",
-                          status, ld_status_title(status), n,
+                          "Laplaced-Request: %s\r\nConnection: close\r\n%s\r\n%s",
+                          status, ld_status_title(status), n, id,
                           status == MHD_HTTP_SERVICE_UNAVAILABLE ? "Retry-After: 1\r\n" : "", body != NULL ? body : "");
     if (body != NULL && length < (int)sizeof text)
         (void)send(fd, text, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -223,16 +234,24 @@ void ld_request_force(struct ld_request *r)
     ld_problem_init(&p);
     ld_problem_set(&p, MHD_HTTP_SERVICE_UNAVAILABLE, "the server stopped before the answer was ready");
     p.retry_after_s = 1;
-    deliver(r, p.status, problem_response(&p));
+    size_t n;
+    struct MHD_Response *response = problem_response(r, &p, &n);
+    deliver(r, p.status, response, n);
 }
 
-/* The response's reference goes to the library. While quiescing, the client is told that this connection ends. */
+/* The response's reference goes to the library. Every answer has the request's id. While quiescing, the client is told
+ * that this connection ends. */
 enum MHD_Result ld_request_queue(struct ld_request *r)
 {
     if (!ld_connection_enter(r->on, PHASE_ANSWER))
         return MHD_NO;
     if (atomic_load(&r->http->is_quiescing))
         MHD_add_response_header(r->response, MHD_HTTP_HEADER_CONNECTION, "close");
+    if (LD_CHECKED) {
+        char id[LD_TRACE_BYTES];
+        ld_trace_format(&r->trace, id);
+        MHD_add_response_header(r->response, "Laplaced-Request", id);
+    }
     enum MHD_Result rc = MHD_queue_response(r->connection, (unsigned)r->status, r->response);
     MHD_destroy_response(r->response);
     r->response = NULL;

@@ -248,6 +248,9 @@ static void read_observation_member(struct ld_in *in, size_t i, const json_t *v,
     case LD_OBSERVATION_PROPENSITY:
         (void)ld_in_real(in, v, rule, &r->out->as.observed.propensity);
         break;
+    case LD_OBSERVATION_ID:
+        r->out->as.observed.id = ld_in_text(in, v, rule);
+        break;
     default:
         break;
     }

@@ -153,6 +153,7 @@ static void read_observed(struct ld_in *in, const json_t *o, struct dims d, stru
     ev->as.observed.arm.features = ld_in_vector(in, o, "features", d.arm, false);
     ev->as.observed.reward = ld_in_number(in, o, "reward", NAN, true);
     ev->as.observed.propensity = ld_in_propensity(in, o, "propensity", NAN, false);
+    ev->as.observed.id = ld_in_id(in, o, "id", LD_DECISION_MAX_BYTES, false);
 }
 
 /* A reward is there only when the tenant had a default one to learn when the window closed. 0 with has_reward false
@@ -277,7 +278,7 @@ static const struct row {
                        {COMMON, "decision", "user", "context", "arm", "features", "propensity", "mean", "expires_at",
                         "deferred", "level", "slate"}},
     [KB_EV_REWARDED] = {read_rewarded, {COMMON, "decision", "reward", "arm"}},
-    [KB_EV_OBSERVED] = {read_observed, {COMMON, "user", "context", "arm", "features", "reward", "propensity"}},
+    [KB_EV_OBSERVED] = {read_observed, {COMMON, "user", "context", "arm", "features", "reward", "propensity", "id"}},
     [KB_EV_EXPIRED] = {read_expired, {COMMON, "decision", "reward"}},
     [KB_EV_ACTIVATED] = {read_activated, {COMMON, "decision"}},
     [KB_EV_DICTIONARY] = {read_dictionary,

@@ -226,6 +226,8 @@ static void put_observed(struct ld_text *t, const struct kb_event *ev, uint32_t 
     /* The model does not use it; offline estimators do. */
     if (!isnan(ev->as.observed.propensity))
         ld_text_put_number(t, "propensity", ev->as.observed.propensity);
+    if (ev->as.observed.id != NULL)
+        ld_text_put_string(t, "id", ev->as.observed.id);
 }
 
 static void put_evidence(struct ld_text *t, const struct kb_event *ev)

@@ -67,6 +67,7 @@ int main(int argc, char **argv)
         return check(&options);
     signal(SIGPIPE, SIG_IGN); /* a client that left shows as a failed write */
     signal(SIGXFSZ, SIG_IGN); /* a file size limit shows as a full disk, which is answered with 503 */
+    ld_log_open(options.log_format == LD_LOG_JSON);
     ld_blas_core_settle(argv);
     return ld_app_run(&options, argc, argv);
 }

@@ -56,13 +56,15 @@ struct ld_metrics {
     struct ld_histogram build_time;    /* runs beside the writer: models, points that enter a dictionary */
     struct ld_histogram open_time;     /* of tenants, failed ones included */
     _Atomic uint64_t write_lock_cpu_max_us;
-    _Atomic uint64_t compactions;
+    _Atomic uint64_t compactions, resets, admissions;
     _Atomic uint64_t builds_running, build_failures;
     _Atomic uint64_t opens, open_failures, evictions; /* of tenants */
     _Atomic uint64_t commits, committed_rows, commit_failures, snapshots, snapshot_failures;
     _Atomic uint64_t snapshots_refused; /* at a start */
     _Atomic uint64_t verifications, verifications_different;
-    _Atomic uint64_t refused_busy; /* a queue was full */
+    _Atomic uint64_t log_limited, log_lost; /* copied from log.c for a scrape */
+    _Atomic uint64_t data_free_bytes, data_size_bytes, memory_cap_bytes, queue_limit; /* read for a scrape as well */
+    _Atomic uint64_t refused_busy;                                                    /* a queue was full */
     _Atomic uint64_t connections, connections_refused, connections_gave_way;
     _Atomic uint64_t connections_timed_out[LD_N_TIMED_PHASES];
     _Atomic uint64_t limited[LD_N_LIMITED];
@@ -108,9 +110,9 @@ struct ld_metric {
     const char *name;   /* without "laplaced_"; base units, counters with _total */
     const char *labels; /* pairs such as reason="full", NULL without */
     enum ld_metric_kind kind;
-    double unit; /* this many of what the field counts are one of what the metric is in */
-    size_t at;   /* the field in struct ld_metrics: uint64_t unless it is a histogram */
-    const char *help;
+    double unit;      /* this many of what the field counts are one of what the metric is in */
+    size_t at;        /* the field in struct ld_metrics: uint64_t unless it is a histogram */
+    const char *help; /* of the first row of a name */
 };
 extern const struct ld_metric ld_metric_table[];
 extern const size_t ld_n_metrics;

@@ -18,7 +18,7 @@ struct sample {
     double pending, learned, support, bytes, depth;
     double is_failing;
     double file_bytes, log_events;
-    double build_progress;
+    double build_progress, clamped, waiting_bytes;
 };
 
 /* Grows by doubling; a failure is remembered and makes the whole scrape fail rather than look as if tenants were
@@ -61,7 +61,9 @@ static void take_sample(struct sample *s, struct ld_tenant *t)
                          .is_failing = ld_tenant_is_failing(t),
                          .file_bytes = (double)log.bytes,
                          .log_events = (double)(c.seq - log.summarized),
-                         .build_progress = progress_of(&build)};
+                         .build_progress = progress_of(&build),
+                         .clamped = (double)c.clamped,
+                         .waiting_bytes = (double)ld_tenant_queue_bytes(t)};
     strncpy(s->name, ld_tenant_name(t), sizeof s->name - 1);
 }
 
@@ -111,6 +113,11 @@ static void put_listed(struct ld_text *t, const struct samples *all)
         {"log_events", "gauge", "Events in the log, behind its summary if there is one.",
          offsetof(struct sample, log_events)},
         {"queue_depth", "gauge", "Changes waiting for the writer.", offsetof(struct sample, depth)},
+        {"queue_bytes", "gauge", "Bytes of the bodies of those.", offsetof(struct sample, waiting_bytes)},
+        {"model_clamps", "gauge",
+         "Pivots and variances that rounding took below their floor, and that were lifted to it, in the model in "
+         "force.",
+         offsetof(struct sample, clamped)},
         {"tenant_failing", "gauge", "1 when the last commit failed.", offsetof(struct sample, is_failing)},
         {"build_progress_ratio", "gauge", "How far work beside the writer is, from 0 to 1; 1 when there is none.",
          offsetof(struct sample, build_progress)},

@@ -14,7 +14,7 @@
 /* Columns: name, argument in --help, kind, field and its size, smallest and largest value (of a text: length),
  * default, help, whether SIGHUP puts a change in force (then ld_app_put_in_force has a line for it). Caps on bodies
  * bound what one request can cost; caps per tenant bound what one tenant can cost the others. */
-const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
+const struct ld_option_row ld_option_table[] = {
     {"config", "FILE", LD_OPTION_TEXT, FIELD(config), 0, 0, "", "read options from FILE: lines of NAME = VALUE, # comments", LD_AT_START},
     {"data", "DIR", LD_OPTION_TEXT, FIELD(data), 1, 0, "./data", "folder of the tenants' files; made when missing", LD_AT_START},
     {"listen", "HOST:PORT", LD_OPTION_ADDRESS, FIELD(listen), 0, 0, "127.0.0.1:8080",
@@ -78,12 +78,20 @@ const struct ld_option_row ld_option_table[LD_N_OPTIONS] = {
     {"verify", NULL, LD_OPTION_FLAG, FIELD(is_verifying), 0, 1, "false",
      "compare snapshots with a fresh fold of the log; opens every tenant at start", LD_AT_START},
     {"log-level", "LEVEL", LD_OPTION_LEVEL, FIELD(log_level), 0, 0, "info", "debug, info, warn or error", LD_LIVE},
+    {"log-format", "text|json", LD_OPTION_WORD, FIELD(log_format), 0, 0, "text", "form of the log's lines: logfmt or JSON", LD_AT_START},
+    {"log-requests", "all|slow|errors|none", LD_OPTION_WORD, FIELD(log_requests), 0, 0, "slow",
+     "requests with a line in the log: every one; those answered 5xx and slow ones; those answered 5xx; none", LD_LIVE},
+    {"slow-request", "MS", LD_OPTION_COUNT, FIELD(slow_request_ms), 1, 86400000, "1000", "milliseconds from which a request is slow", LD_LIVE},
     {"metrics-tenants", "N", LD_OPTION_COUNT, FIELD(metrics_tenants), 0, 1000000, "1000",
      "tenants with series of their own in /metrics, of those in memory, in order of name", LD_LIVE},
     {"drain-timeout", "SECONDS", LD_OPTION_COUNT, FIELD(drain_timeout_s), 0, 3600, "30",
      "how long a stopping server waits for requests in flight", LD_LIVE},
+    {"stuck-after", "SECONDS", LD_OPTION_COUNT, FIELD(stuck_after_s), 1, 3600, "60",
+     "how long the loop, or the commit of a waiting change, may get nowhere before probes and watchdog say so", LD_LIVE},
 };
 /* clang-format on */
+const size_t ld_n_options = sizeof ld_option_table / sizeof *ld_option_table;
+_Static_assert(sizeof ld_option_table / sizeof *ld_option_table <= LD_MAX_OPTIONS, "a source for every option");
 
 /* "max-body" -> "LAPLACED_MAX_BODY". Names are far below the buffer's 64 bytes. */
 void ld_option_env_name(const struct ld_option_row *row, char out[64])
@@ -91,6 +99,20 @@ void ld_option_env_name(const struct ld_option_row *row, char out[64])
     snprintf(out, 64, "LAPLACED_%s", row->name);
     for (char *p = out; *p != '\0'; p++)
         *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+}
+
+/* Words are short. */
+bool ld_option_word(const struct ld_option_row *row, size_t i, char out[32])
+{
+    const char *at = row->value;
+    for (; i > 0 && at != NULL; i--) {
+        at = strchr(at, '|');
+        at = at != NULL ? at + 1 : NULL;
+    }
+    if (at == NULL)
+        return false;
+    snprintf(out, 32, "%.*s", (int)strcspn(at, "|"), at);
+    return true;
 }
 
 /* --- printing --------------------------------------------------------------------------------------- */
@@ -101,7 +123,7 @@ void ld_options_help(FILE *out)
 {
     fprintf(out, "laplaced " LD_VERSION ": bandit decisions over a graph of users, by HTTP\n\n"
                  "usage: laplaced [OPTIONS]\n\n");
-    for (size_t i = 0; i < LD_N_OPTIONS; i++) {
+    for (size_t i = 0; i < ld_n_options; i++) {
         char left[64], env[64];
         snprintf(left, sizeof left, "--%s %s", ld_option_table[i].name,
                  ld_option_table[i].value != NULL ? ld_option_table[i].value : "");
@@ -125,12 +147,15 @@ void ld_option_text(const struct ld_options *o, size_t i, char out[LD_OPTION_TEX
     const struct ld_option_row *row = &ld_option_table[i];
     const char *field = (const char *)o + row->at, *text = field;
     uint64_t value = 0;
-    if (row->kind == LD_OPTION_COUNT || row->kind == LD_OPTION_SIZE || row->kind == LD_OPTION_LEVEL)
+    char word[32];
+    if (row->kind != LD_OPTION_TEXT && row->kind != LD_OPTION_ADDRESS && row->kind != LD_OPTION_FLAG)
         memcpy(&value, field, sizeof value);
     if (row->kind == LD_OPTION_FLAG)
         text = *(const bool *)field ? "true" : "false";
     if (row->kind == LD_OPTION_LEVEL)
         text = ld_log_level_name((int)value);
+    if (row->kind == LD_OPTION_WORD)
+        text = ld_option_word(row, (size_t)value, word) ? word : "";
     if (row->kind == LD_OPTION_COUNT || row->kind == LD_OPTION_SIZE)
         snprintf(out, LD_OPTION_TEXT_BYTES, "%llu", (unsigned long long)value);
     else
@@ -159,7 +184,7 @@ void ld_option_copy(struct ld_options *to, const struct ld_options *from, size_t
 void ld_options_print(const struct ld_options *o, FILE *out)
 {
     static const char *const sources[] = {"default", "file", "environment", "flag"};
-    for (size_t i = LD_CONFIG_ROW + 1; i < LD_N_OPTIONS; i++) {
+    for (size_t i = LD_CONFIG_ROW + 1; i < ld_n_options; i++) {
         char text[LD_OPTION_TEXT_BYTES];
         ld_option_text(o, i, text);
         fprintf(out, "# %s%s\n%s = %s\n", sources[o->source[i]], ld_option_table[i].when == LD_LIVE ? ", live" : "",

@@ -13,7 +13,8 @@ enum ld_option_kind {
     LD_OPTION_COUNT,
     LD_OPTION_SIZE,
     LD_OPTION_FLAG,
-    LD_OPTION_LEVEL
+    LD_OPTION_LEVEL,
+    LD_OPTION_WORD /* one of those that stand in `value`, with bars between them; counted from 0 */
 };
 
 /* When a value that changed in the configuration file counts: after a restart, or at once, on SIGHUP (reload.c). */
@@ -30,9 +31,12 @@ struct ld_option_row {
 };
 
 /* Row LD_CONFIG_ROW names the file that the others may come from. */
-enum { LD_N_OPTIONS = 39, LD_CONFIG_ROW = 0 };
-_Static_assert(LD_N_OPTIONS <= LD_MAX_OPTIONS, "sources have a slot for every option");
-extern const struct ld_option_row ld_option_table[LD_N_OPTIONS];
+enum { LD_CONFIG_ROW = 0 };
+extern const struct ld_option_row ld_option_table[];
+extern const size_t ld_n_options; /* rows; at most LD_MAX_OPTIONS */
+
+/* Word i of an LD_OPTION_WORD; false: there is none. */
+bool ld_option_word(const struct ld_option_row *row, size_t i, char out[32]);
 
 /* LAPLACED_NAME, capitals and underscores. */
 void ld_option_env_name(const struct ld_option_row *row, char out[64]);

@@ -76,6 +76,15 @@ static int set_text(char *field, const struct ld_option_row *row, const char *te
     return 0;
 }
 
+static int parse_word(const struct ld_option_row *row, const char *text, uint64_t *out)
+{
+    char word[32];
+    for (*out = 0; ld_option_word(row, (size_t)*out, word); ++*out)
+        if (strcmp(word, text) == 0)
+            return 0;
+    return -1;
+}
+
 /* Every kind but texts, as a number that fits the field. why gets 256 bytes at most, about the value alone: who calls
  * knows where it came from. */
 static int parse_value(const struct ld_option_row *row, const char *text, uint64_t *out, char *why)
@@ -93,6 +102,11 @@ static int parse_value(const struct ld_option_row *row, const char *text, uint64
             return 0;
         }
         snprintf(why, 256, "expected %s", row->help);
+        return -1;
+    case LD_OPTION_WORD:
+        if (parse_word(row, text, out) == 0)
+            return 0;
+        snprintf(why, 256, "expected one of %s", row->value);
         return -1;
     default:
         if (parse_number(text, row->kind == LD_OPTION_SIZE, out) == 0 && *out >= row->min && *out <= row->max)
@@ -125,12 +139,12 @@ static int set(struct ld_options *o, size_t i, const char *text, enum ld_option_
     return 0;
 }
 
-/* Row of a name of n bytes, or LD_N_OPTIONS. Exact spelling; no abbreviations, so that a new option cannot change what
+/* Row of a name of n bytes, or ld_n_options. Exact spelling; no abbreviations, so that a new option cannot change what
  * an old script means. */
 static size_t find_row(const char *name, size_t n)
 {
     size_t i = 0;
-    while (i < LD_N_OPTIONS && (strlen(ld_option_table[i].name) != n || memcmp(ld_option_table[i].name, name, n) != 0))
+    while (i < ld_n_options && (strlen(ld_option_table[i].name) != n || memcmp(ld_option_table[i].name, name, n) != 0))
         i++;
     return i;
 }
@@ -175,7 +189,7 @@ static int read_line(struct ld_options *o, char *line, char *why)
     /* The value may hold further equals signs: only the first one separates. */
     char *name = trim(text), *value = trim(equals + 1);
     size_t i = find_row(name, strlen(name));
-    if (i == LD_N_OPTIONS || i == LD_CONFIG_ROW) {
+    if (i == ld_n_options || i == LD_CONFIG_ROW) {
         snprintf(why, 256, "unknown option \"%.80s\"", name);
         return -1;
     }
@@ -227,7 +241,7 @@ static bool is_action(const char *arg, enum ld_options_action *out)
 }
 
 /* The option at argv[*i], as --NAME VALUE, --NAME=VALUE or --LD_OPTION_FLAG; moves *i over what it used. Only row
- * `only` is set unless that is LD_N_OPTIONS, so that --config can be looked for first. A value that begins with dashes
+ * `only` is set unless that is ld_n_options, so that --config can be looked for first. A value that begins with dashes
  * is taken as one when it follows its flag. LD_OPTION_FLAG kinds take a value by = only. */
 static int read_flag(struct ld_options *o, int argc, char *const *argv, int *i, size_t only, char *why)
 {
@@ -236,8 +250,8 @@ static int read_flag(struct ld_options *o, int argc, char *const *argv, int *i, 
         return 0;
     size_t n = strcspn(arg, "=");
     /* The name ends at the first = or with the argument. */
-    size_t row = strncmp(arg, "--", 2) == 0 ? find_row(arg + 2, n - 2) : LD_N_OPTIONS;
-    if (row == LD_N_OPTIONS) {
+    size_t row = strncmp(arg, "--", 2) == 0 ? find_row(arg + 2, n - 2) : ld_n_options;
+    if (row == ld_n_options) {
         snprintf(why, LD_WHY_BYTES, "unknown option \"%.80s\" (--help lists them)", arg);
         return -1;
     }
@@ -248,7 +262,7 @@ static int read_flag(struct ld_options *o, int argc, char *const *argv, int *i, 
         value = *i + 1 < argc ? argv[++*i] : NULL;
     char reason[256] = "a value must follow";
     /* Not looked for in this pass; its value was stepped over all the same. */
-    if (value != NULL && (only != LD_N_OPTIONS && only != row))
+    if (value != NULL && (only != ld_n_options && only != row))
         return 0;
     if (value != NULL && set(o, row, value, LD_FROM_FLAG, reason) == 0)
         return 0;
@@ -274,7 +288,7 @@ static int read_flags(struct ld_options *o, int argc, char *const *argv, size_t 
 int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*env_of)(const char *name), char *why)
 {
     memset(o, 0, sizeof *o);
-    for (size_t i = 0; i < LD_N_OPTIONS; i++)
+    for (size_t i = 0; i < ld_n_options; i++)
         if (set(o, i, ld_option_table[i].preset, LD_FROM_DEFAULT, why) != 0)
             return -1; /* a fault of the table: the tests parse all defaults */
     if (read_environment(o, LD_CONFIG_ROW, env_of, why) != 0 || read_flags(o, argc, argv, LD_CONFIG_ROW, why) != 0)
@@ -283,10 +297,10 @@ int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*
         return 0;
     if (read_file(o, why) != 0)
         return -1;
-    for (size_t i = LD_CONFIG_ROW + 1; i < LD_N_OPTIONS; i++)
+    for (size_t i = LD_CONFIG_ROW + 1; i < ld_n_options; i++)
         if (read_environment(o, i, env_of, why) != 0)
             return -1;
-    if (read_flags(o, argc, argv, LD_N_OPTIONS, why) != 0)
+    if (read_flags(o, argc, argv, ld_n_options, why) != 0)
         return -1;
     /* Cores that are online, not those a container may use: set --threads where that differs. */
     long n_cores = sysconf(_SC_NPROCESSORS_ONLN);

@@ -26,9 +26,10 @@ struct ld_options {
     uint64_t timeout_s, header_timeout_s, body_timeout_s, min_rate;
     uint64_t max_header, max_connections, max_connections_per_address;
     uint64_t max_queue, max_pending, snapshot_events, inline_work;
-    uint64_t log_level; /* enum ld_log_level */
+    uint64_t log_level;                                 /* enum ld_log_level */
+    uint64_t log_format, log_requests, slow_request_ms; /* words by their place: enum ld_log_requests */
     uint64_t metrics_tenants;
-    uint64_t drain_timeout_s;
+    uint64_t drain_timeout_s, stuck_after_s;
     uint64_t memory_cap, tenant_quota; /* 0: none */
     uint64_t tenant_rate, tenant_burst;
     uint64_t max_candidates, max_arms, max_dim;

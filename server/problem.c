@@ -201,15 +201,20 @@ static void put_errors(struct ld_text *t, const struct ld_problem *p)
 
 /* Members in the order of RFC 9457; `limit` with `max`, `errors` and `more_errors` are our extension, present only when
  * there is something to say. The caller frees; NULL makes the reply one without a body (http_reply.c). */
-char *ld_problem_json(const struct ld_problem *p, size_t *n)
+char *ld_problem_json(const struct ld_problem *p, const char *request, size_t *n)
 {
     struct ld_text t;
+    char instance[80];
     ld_text_init(&t);
     ld_text_lit(&t, "{");
     ld_text_put_string(&t, "type", type_of(p->status));
     ld_text_put_string(&t, "title", ld_status_title(p->status));
     ld_text_put_count(&t, "status", (uint64_t)p->status);
     ld_text_put_string(&t, "detail", p->detail);
+    if (request != NULL) {
+        (void)snprintf(instance, sizeof instance, "urn:laplaced:request:%s", request);
+        ld_text_put_string(&t, "instance", instance);
+    }
     if (p->limit != NULL) {
         ld_text_put_string(&t, "limit", p->limit);
         ld_text_put_number(&t, "max", p->max);

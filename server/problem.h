@@ -46,7 +46,8 @@ int ld_problem_status(int rc);
 /* Reason phrase of a status, for `title`. */
 const char *ld_status_title(int status);
 
-/* The document as JSON text (malloc'd, *n bytes); NULL on no memory. */
-char *ld_problem_json(const struct ld_problem *p, size_t *n);
+/* The document as JSON text (malloc'd, *n bytes); NULL on no memory. request: the id that `instance` names, NULL:
+ * none. */
+char *ld_problem_json(const struct ld_problem *p, const char *request, size_t *n);
 
 #endif

@@ -14,14 +14,18 @@
 
 #define MOST_WAIT_S 60
 
-/* An op with nothing set but its type: no problem, no reply, no memory of its own. NULL: no memory. The problem's 13
- * KiB of error slots are part of it, which is why ops are allocated one by one and not kept in arrays. */
+/* An op with nothing set but its type and the trace of the request that this thread works for: no problem, no reply, no
+ * memory of its own. NULL: no memory. The problem's 13 KiB of error slots are part of it, which is why ops are
+ * allocated one by one and not kept in arrays. */
 struct ld_op *ld_op_new(enum ld_op_type type)
 {
     struct ld_op *op = calloc(1, sizeof *op);
 
-    if (op != NULL)
-        op->type = type;
+    if (op == NULL)
+        return NULL;
+    op->type = type;
+    if (ld_trace_current() != NULL)
+        op->trace = *ld_trace_current();
     return op;
 }
 
@@ -117,6 +121,8 @@ static enum ld_limited push(struct ld_tenant *t, struct ld_op *op, size_t *depth
         t->tail = op;
         t->depth++;
         t->queued_bytes += op->bytes;
+        if (atomic_load(&t->waiting_since_us) == 0)
+            atomic_store(&t->waiting_since_us, ld_monotonic_us());
     }
     pthread_mutex_unlock(&t->queue_lock);
     return limit;
@@ -194,6 +200,20 @@ struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max)
     return first;
 }
 
+/* By the writer, when it has answered some, and (is_end) when its turn is over. */
+void ld_queue_moved(struct ld_tenant *t, bool is_end)
+{
+    pthread_mutex_lock(&t->queue_lock);
+    if (atomic_load(&t->waiting_since_us) != 0)
+        atomic_store(&t->waiting_since_us, is_end && t->depth == 0 ? 0 : ld_monotonic_us());
+    pthread_mutex_unlock(&t->queue_lock);
+}
+
+int64_t ld_tenant_waiting_since(const struct ld_tenant *t)
+{
+    return atomic_load(&t->waiting_since_us);
+}
+
 /* For metrics and for the writer's question whether to come again. The number is old when it is read. */
 size_t ld_tenant_queue_depth(const struct ld_tenant *t)
 {
@@ -204,4 +224,15 @@ size_t ld_tenant_queue_depth(const struct ld_tenant *t)
     depth = t->depth;
     pthread_mutex_unlock(&mutable->queue_lock);
     return depth;
+}
+
+size_t ld_tenant_queue_bytes(const struct ld_tenant *t)
+{
+    struct ld_tenant *mutable = (struct ld_tenant *)t;
+    size_t bytes;
+
+    pthread_mutex_lock(&mutable->queue_lock);
+    bytes = t->queued_bytes;
+    pthread_mutex_unlock(&mutable->queue_lock);
+    return bytes;
 }

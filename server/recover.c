@@ -24,6 +24,7 @@
 /* A fold in progress. */
 struct fold {
     struct ld_recovered *to;
+    struct ld_progress *progress; /* may be NULL */
     const char *db_path;
     char *why;
     int rc;
@@ -42,12 +43,17 @@ static int fold_row(void *arg, const struct ld_row *row)
 {
     struct fold *f = arg;
     char why[512];
+
     ld_failpoint("mid_recovery");
+    if (f->progress != NULL && atomic_load_explicit(&f->progress->is_stopping, memory_order_relaxed))
+        return fail(f, LD_STORE_STOPPED, "the server is stopping");
     const int rc = ld_fold_line(f->to->engine, row, NULL, NULL, why);
 
     if (rc != 0)
         return fail(f, rc, why);
     f->to->seq = row->seq;
+    if (f->progress != NULL)
+        atomic_fetch_add_explicit(&f->progress->n_lines, 1, memory_order_relaxed);
     return 0;
 }
 
@@ -71,9 +77,10 @@ static int settings_row(void *arg, const struct ld_row *row)
 }
 
 /* Folds what follows to->seq, and finds the settings in force at its end. */
-static int fold_tail(struct ld_recovered *to, struct ld_store *store, const char *db_path, char *why)
+static int fold_tail(struct ld_recovered *to, struct ld_store *store, const char *db_path, struct ld_progress *progress,
+                     char *why)
 {
-    struct fold f = {.to = to, .db_path = db_path, .why = why};
+    struct fold f = {.to = to, .progress = progress, .db_path = db_path, .why = why};
     int rc = ld_store_read(store, to->seq, SIZE_MAX, fold_row, &f);
 
     if (rc == LD_STORE_OK)
@@ -165,21 +172,22 @@ static enum kb_err start_over(struct ld_recovered *r)
 
 /* The slow way, which is always right. */
 static int fold_from_start(struct ld_recovered *out, struct ld_store *store, uint64_t last_reset, const char *db_path,
-                           char *why)
+                           struct ld_progress *progress, char *why)
 {
     if (start_over(out) != KB_OK) {
         snprintf(why, 512, "%.400s: out of memory", db_path);
         return LD_STORE_NOMEM;
     }
     kb_engine_fold_quietly_until(out->engine, last_reset);
-    return fold_tail(out, store, db_path, why);
+    return fold_tail(out, store, db_path, progress, why);
 }
 
 /* Folds once more from the start; on another digest that fold replaces *out. */
-static int verify(struct ld_recovered *out, struct ld_store *store, uint64_t last_reset, const char *db_path, char *why)
+static int verify(struct ld_recovered *out, struct ld_store *store, uint64_t last_reset, const char *db_path,
+                  struct ld_progress *progress, char *why)
 {
     struct ld_recovered fresh = {0};
-    const int rc = fold_from_start(&fresh, store, last_reset, db_path, why);
+    const int rc = fold_from_start(&fresh, store, last_reset, db_path, progress, why);
 
     if (rc == LD_STORE_OK && kb_engine_digest(fresh.engine) != kb_engine_digest(out->engine)) {
         const struct ld_recovered wrong = *out;
@@ -195,7 +203,7 @@ static int verify(struct ld_recovered *out, struct ld_store *store, uint64_t las
 
 /* On failure nothing is left behind. The engine in *out is the caller's. */
 int ld_recover(struct ld_recovered *out, struct ld_store *store, const char *db_path, const char *snapshot_path,
-               bool is_verified, char *why)
+               bool is_verified, struct ld_progress *progress, char *why)
 {
     uint64_t last = 0, last_reset = 0;
     struct ld_recovered r = {0};
@@ -205,11 +213,11 @@ int ld_recover(struct ld_recovered *out, struct ld_store *store, const char *db_
     if (rc != LD_STORE_OK || start_over(&r) != KB_OK)
         return rc != LD_STORE_OK ? rc : LD_STORE_NOMEM;
     if (load_snapshot(&r, store, snapshot_path, last))
-        rc = fold_tail(&r, store, db_path, why);
+        rc = fold_tail(&r, store, db_path, progress, why);
     else
-        rc = fold_from_start(&r, store, last_reset, db_path, why);
+        rc = fold_from_start(&r, store, last_reset, db_path, progress, why);
     if (rc == LD_STORE_OK && is_verified && r.snapshot_seq > 0)
-        rc = verify(&r, store, last_reset, db_path, why);
+        rc = verify(&r, store, last_reset, db_path, progress, why);
     if (rc != LD_STORE_OK) {
         kb_engine_free(r.engine);
         return rc;

@@ -6,6 +6,8 @@
 #ifndef LD_RECOVER_H
 #define LD_RECOVER_H
 
+#include <stdatomic.h>
+
 #include "json_in.h"
 #include "store.h"
 
@@ -19,10 +21,18 @@ struct ld_recovered {
     bool is_snapshot_refused;    /* there is one, and the log was folded all the same */
 };
 
+/* Of folds that run in any threads: how far they are, and whether they are to end. */
+struct ld_progress {
+    atomic_bool is_stopping;
+    _Atomic uint64_t n_lines;
+    atomic_size_t n_tenants; /* opened by ld_tenants_open_all */
+};
+
 /* 0 or an LD_STORE_* code with a sentence in why (>= 512 bytes) that names the file and the line. `is_verified`: also
- * fold from the first line and compare digests; the fold wins. A refused snapshot is a warning, not a failure. */
+ * fold from the first line and compare digests; the fold wins. A refused snapshot is a warning, not a failure. progress
+ * may be NULL; when that says stop, the fold fails with LD_STORE_STOPPED. */
 int ld_recover(struct ld_recovered *out, struct ld_store *store, const char *db_path, const char *snapshot_path,
-               bool is_verified, char *why);
+               bool is_verified, struct ld_progress *progress, char *why);
 
 /* A hash of the last lines up to seq. 0 or an LD_STORE_* code. */
 int ld_log_mark(struct ld_store *store, uint64_t seq, uint64_t *mark);

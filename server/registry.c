@@ -251,8 +251,7 @@ static void tenants_free(struct ld_tenants *r)
     free(r);
 }
 
-/* On failure nothing more is opened, and what was is closed again, the lock included: here, or by the caller once the
- * scheduler's jobs have ended. */
+/* On failure nothing is left open, the lock included. */
 int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, char *why)
 {
     struct ld_tenants *r = calloc(1, sizeof *r);
@@ -267,15 +266,16 @@ int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, char 
     pthread_rwlock_init(&r->lock, NULL);
     const int rc = ld_tenants_read_folder(r, why);
     if (rc != 0) {
-        ld_tenants_halt(r);
-        r->is_refused = true;
-    }
-    if (rc != 0 && !ld_tenants_has_openers(r)) {
         tenants_free(r);
         r = NULL;
     }
     *out = r;
     return rc;
+}
+
+void ld_tenants_leave(struct ld_tenants *r)
+{
+    atomic_store(&r->is_left, true);
 }
 
 static void checkpoint(void *arg, struct ld_tenant *t)
@@ -289,7 +289,7 @@ void ld_tenants_close(struct ld_tenants *r)
 {
     if (r == NULL)
         return;
-    if (!r->is_refused)
+    if (!atomic_load(&r->is_left))
         ld_tenants_each(r, checkpoint, NULL);
     tenants_free(r);
 }

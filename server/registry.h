@@ -14,10 +14,16 @@
 struct ld_tenants;
 
 /* Locks the data folder (one server at a time), opens registry.db and reads which tenants there are; a new folder gets
- * the tenant `default`. With world->open_on_start every tenant is opened, too. 0 or -1 with why naming the file and the
- * reason; then *out may be set all the same, to be closed once the scheduler has ended. */
+ * the tenant `default`. 0 or -1 with why naming the file and the reason. */
 int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, char *why);
 void ld_tenants_close(struct ld_tenants *r); /* snapshots and closes all */
+
+/* Opens every tenant, in this thread, before requests are served. 0, or -1 with why (>= 512 bytes) when one cannot be
+ * opened, or the start was ended by ld_tenants_halt. */
+int ld_tenants_open_all(struct ld_tenants *r, char *why);
+
+/* ld_tenants_close is to write no snapshots: the files stay as they are. From any thread. */
+void ld_tenants_leave(struct ld_tenants *r);
 
 /* Before the HTTP server stops for good: who still waits for a tenant is told 503, no other opening begins, and models
  * that are being built are left as they are (ld_tenant_halt). */

@@ -64,13 +64,19 @@ void ld_registry_close(struct ld_registry_file *r)
     free(r);
 }
 
+int ld_registry_note(struct ld_registry_file *r, int status)
+{
+    atomic_store(&r->is_failing, status != LD_STORE_OK);
+    return status;
+}
+
 /* Runs a statement that gives no rows. at_ms is bound when the statement has a second parameter. LD_STORE_* of the
  * step; in autocommit the row is durable when it returns. NULL for why: the caller's sentence is enough. */
 static int change(struct ld_registry_file *r, const char *sql, const char *name, int64_t at_ms)
 {
     sqlite3_stmt *stmt = NULL;
     if (!ld_db_is_in_place(r->path, &r->place, NULL))
-        return LD_STORE_IO;
+        return ld_registry_note(r, LD_STORE_IO);
     (void)pthread_mutex_lock(&r->lock);
     int status = ld_sql_prepare(r->db, sql, &stmt, NULL);
     if (status == LD_STORE_OK) {
@@ -83,7 +89,23 @@ static int change(struct ld_registry_file *r, const char *sql, const char *name,
     if (status != LD_STORE_OK)
         ld_sql_undo(r->db);
     (void)pthread_mutex_unlock(&r->lock);
+    return ld_registry_note(r, status);
+}
+
+/* One page, written and synced. */
+static int touch(struct ld_registry_file *r)
+{
+    if (!ld_db_is_in_place(r->path, &r->place, NULL))
+        return LD_STORE_IO;
+    (void)pthread_mutex_lock(&r->lock);
+    int status = ld_sql_status(ld_sql_touch(r->db));
+    (void)pthread_mutex_unlock(&r->lock);
     return status;
+}
+
+bool ld_registry_is_failing(struct ld_registry_file *r)
+{
+    return atomic_load(&r->is_failing) && ld_registry_note(r, touch(r)) != LD_STORE_OK;
 }
 
 /* Adding a name that is there already changes nothing. The time of creation is for people; nothing reads it back. */

@@ -3,6 +3,7 @@
 #define LD_REGISTRY_FILE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "sqlite_util.h"
 
@@ -12,6 +13,10 @@ struct ld_registry_file {
     struct sqlite3 *db;
     char *path;
     struct ld_db_place place;
+    atomic_bool is_failing; /* the last change was refused */
 };
+
+/* What came of a change, LD_STORE_*; returned as it is. */
+int ld_registry_note(struct ld_registry_file *r, int status);
 
 #endif

@@ -55,7 +55,7 @@ struct ld_tenants {
     struct ld_member *head, *tail; /* the line of those to open */
     size_t n_openers;              /* jobs that take from it */
     bool is_halting;
-    bool is_refused; /* the start was: the files are left as they are */
+    atomic_bool is_left; /* the files are to stay as they are */
     atomic_bool is_trimming;
     void (*on_removal)(void *arg, const char *name);
     void *on_removal_arg;
@@ -80,8 +80,6 @@ int ld_tenants_read_rates(struct ld_tenants *r);
 
 /* registry_opening.c. Opens the first in the line, in this thread; false when there is none. */
 bool ld_tenants_open_next(struct ld_tenants *r);
-/* Whether jobs of the scheduler, begun or not, know the registry. */
-bool ld_tenants_has_openers(struct ld_tenants *r);
 /* With the lock held for writing: puts the member into the line, or takes it out. */
 void ld_member_line_up(struct ld_tenants *r, struct ld_member *member);
 void ld_member_step_out(struct ld_tenants *r, struct ld_member *member);

@@ -33,7 +33,7 @@ int ld_key_rows_add(struct ld_registry_file *r, const struct ld_key *key, bool *
     sqlite3_stmt *stmt = NULL;
     *is_added = false;
     if (!ld_db_is_in_place(r->path, &r->place, NULL))
-        return LD_STORE_IO;
+        return ld_registry_note(r, LD_STORE_IO);
     (void)pthread_mutex_lock(&r->lock);
     int status = ld_sql_prepare(r->db, sql, &stmt, NULL);
     if (status == LD_STORE_OK) {
@@ -51,7 +51,7 @@ int ld_key_rows_add(struct ld_registry_file *r, const struct ld_key *key, bool *
     if (status != LD_STORE_OK)
         ld_sql_undo(r->db);
     (void)pthread_mutex_unlock(&r->lock);
-    return status;
+    return ld_registry_note(r, status);
 }
 
 /* A statement with one text as its parameter; *has_row, unless NULL, whether it gave a row. */
@@ -84,8 +84,8 @@ int ld_key_rows_has_tenant(struct ld_registry_file *r, const char *tenant, bool 
 int ld_key_rows_remove(struct ld_registry_file *r, const char *id)
 {
     if (!ld_db_is_in_place(r->path, &r->place, NULL))
-        return LD_STORE_IO;
-    return run(r, "DELETE FROM keys WHERE id = ?1", id, NULL);
+        return ld_registry_note(r, LD_STORE_IO);
+    return ld_registry_note(r, run(r, "DELETE FROM keys WHERE id = ?1", id, NULL));
 }
 
 /* Lock held, inside a transaction. */
@@ -115,7 +115,7 @@ int ld_key_rows_used(struct ld_registry_file *r, const struct ld_key *key, size_
             ld_sql_undo(r->db);
     }
     (void)pthread_mutex_unlock(&r->lock);
-    return status;
+    return ld_registry_note(r, status);
 }
 
 /* A column's text, cut to its field; NULL is read as empty. */

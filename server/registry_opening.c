@@ -18,6 +18,7 @@
 
 #include "log.h"
 #include "metrics.h"
+#include "recover.h"
 #include "registry_impl.h"
 #include "sched.h"
 
@@ -112,7 +113,7 @@ static void note(struct ld_tenants *r, struct ld_member *member, int rc, const c
         return;
     }
     atomic_fetch_add_explicit(&m->open_failures, 1, memory_order_relaxed);
-    if (member->why == NULL || strcmp(member->why, why) != 0)
+    if (rc != LD_STORE_STOPPED && (member->why == NULL || strcmp(member->why, why) != 0))
         ld_log(LD_LOG_ERROR, "tenant %s cannot be opened: %s", member->name, why);
     free(member->why);
     member->why = strdup(why);
@@ -150,10 +151,10 @@ static void settle(struct ld_tenants *r, struct ld_member *member, struct ld_ten
     is_halting = r->is_halting;
     if (is_removed)
         set_absent(&p, member->name);
-    else if (t == NULL)
-        set_failure(&p, member->name, rc, why);
     else if (is_halting)
         set_stopping(&p);
+    else if (t == NULL)
+        set_failure(&p, member->name, rc, why);
     if (!is_removed) {
         member->state = t != NULL ? LD_TENANT_OPEN : LD_TENANT_FAILED;
         member->tenant = t != NULL ? ld_tenant_hold(t) : NULL;
@@ -380,6 +381,8 @@ void ld_tenants_halt(struct ld_tenants *r)
 
     ld_problem_init(&p);
     set_stopping(&p);
+    if (r->world->progress != NULL)
+        atomic_store(&r->world->progress->is_stopping, true);
     pthread_rwlock_wrlock(&r->lock);
     r->is_halting = true;
     while (r->head != NULL) {
@@ -395,12 +398,4 @@ void ld_tenants_halt(struct ld_tenants *r)
     }
     pthread_rwlock_unlock(&r->lock);
     ld_tenants_each(r, halt_tenant, NULL);
-}
-
-bool ld_tenants_has_openers(struct ld_tenants *r)
-{
-    pthread_rwlock_wrlock(&r->lock);
-    const bool has = r->n_openers > 0;
-    pthread_rwlock_unlock(&r->lock);
-    return has;
 }

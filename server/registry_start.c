@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "recover.h"
 #include "registry_impl.h"
 
 #define FIRST_TENANT "default"
@@ -86,8 +87,8 @@ static int adopt_unregistered(void *arg, const char *name)
     return 0;
 }
 
-/* With --open-all: the first that cannot be opened stops the start. One by one, and within the cap on memory. */
-static int open_all(struct ld_tenants *r, char *why)
+/* One by one, and within the cap on memory. Nobody makes or removes tenants meanwhile. */
+int ld_tenants_open_all(struct ld_tenants *r, char *why)
 {
     for (size_t i = 0; i < r->n; i++) {
         struct ld_problem p;
@@ -97,9 +98,12 @@ static int open_all(struct ld_tenants *r, char *why)
         t = ld_tenants_get(r, r->item[i]->name, &p);
         if (t == NULL) {
             snprintf(why, 512, "%s", r->item[i]->why != NULL ? r->item[i]->why : p.detail);
+            ld_tenants_leave(r);
             return -1;
         }
         ld_tenant_release(t);
+        if (r->world->progress != NULL)
+            atomic_fetch_add(&r->world->progress->n_tenants, 1);
     }
     return 0;
 }
@@ -154,5 +158,5 @@ int ld_tenants_read_folder(struct ld_tenants *r, char *why)
     snprintf(why, 512, "%.300s: the data folder cannot be read or written", r->world->data_dir);
     if ((is_first && add_row(r, FIRST_TENANT) != 0) || read_names(r) != 0)
         return -1;
-    return r->world->open_on_start || r->world->verify_on_start ? open_all(r, why) : 0;
+    return 0;
 }

@@ -38,6 +38,8 @@ void ld_app_put_in_force(struct ld_app *app)
     app->limits.bulk_body = (size_t)o->max_bulk_body;
     app->limits.import_body = (size_t)o->max_import_body;
     app->limits.metrics_tenants = (size_t)o->metrics_tenants;
+    app->limits.log_requests = (int)o->log_requests;
+    app->limits.slow_us = (int64_t)o->slow_request_ms * 1000;
     app->world.max_queue = (size_t)o->max_queue;
     app->limits.candidates = (size_t)o->max_candidates;
     app->limits.arms = (size_t)o->max_arms;
@@ -52,6 +54,7 @@ void ld_app_put_in_force(struct ld_app *app)
     app->world.inline_work = (double)o->inline_work;
     app->world.memory_cap = (size_t)o->memory_cap;
     app->world.tenant_quota = (size_t)o->tenant_quota;
+    app->health.stuck_after_us = (int64_t)o->stuck_after_s * 1000000;
     app->world.rate = (double)o->tenant_rate;
     app->world.burst = (double)o->tenant_burst;
     const struct ld_http_limits limits = ld_app_http_limits(app);
@@ -79,7 +82,7 @@ static int read_all(const struct ld_app *app, struct ld_options *fresh, struct l
 /* Takes over what is live, and says what changed. The values are no secrets: keys stand in files of their own. */
 static void take_over(struct ld_options *o, const struct ld_options *fresh)
 {
-    for (size_t i = LD_CONFIG_ROW + 1; i < LD_N_OPTIONS; i++) {
+    for (size_t i = LD_CONFIG_ROW + 1; i < ld_n_options; i++) {
         char from[LD_OPTION_TEXT_BYTES], to[LD_OPTION_TEXT_BYTES];
         const bool is_live = ld_option_table[i].when == LD_LIVE;
         ld_option_text(o, i, from);

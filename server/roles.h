@@ -29,6 +29,7 @@ unsigned ld_role_from_name(const char *name);
 struct ld_caller {
     unsigned roles;  /* an admin has them all */
     char tenant[65]; /* the one that the key stands for; "": of no tenant, hence of any */
+    char key[17];    /* its id; "": of a key in the file, or none was asked for */
 };
 
 #endif

@@ -66,7 +66,8 @@ const struct ld_rules ld_observation_rules = {(const struct ld_rule[]){
     {.key = "arm", .lo = 1, .hi = 256, .is_required = true},
     {.key = "reward", .lo = -INFINITY, .hi = INFINITY, .is_required = true},
     {.key = "propensity", .lo = 0, .hi = 1, .is_lo_open = true},
-}, 5};
+    {.key = "id", .lo = 1, .hi = 128},
+}, 6};
 
 const struct ld_rules ld_reward_rules = {(const struct ld_rule[]){
     {.key = "decision", .lo = 1, .hi = 128, .is_required = true},

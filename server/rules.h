@@ -61,7 +61,7 @@ extern const struct ld_rules ld_limits_rules;
 #define LD_OBSERVATION_MAX_LINES 10000u
 
 enum { LD_OBSERVATION_USER, LD_OBSERVATION_CONTEXT, LD_OBSERVATION_ARM, LD_OBSERVATION_REWARD,
-       LD_OBSERVATION_PROPENSITY };
+       LD_OBSERVATION_PROPENSITY, LD_OBSERVATION_ID };
 extern const struct ld_rules ld_observation_rules;
 
 enum { LD_REWARD_DECISION, LD_REWARD_REWARD, LD_REWARD_ARM };

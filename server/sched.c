@@ -251,14 +251,13 @@ static void end_job(uv_work_t *work, int status)
     start_jobs(s);
 }
 
-/* uv_run returns when the last handle is closed. On the loop, once. */
+/* uv_run returns when the last handle is closed, but for those of signals, which do not count: a signal during what
+ * comes after the loop is one that we handle, not one that kills. On the loop, once. */
 static void close_handles(struct ld_sched *s)
 {
     s->is_closing = true;
     uv_close((uv_handle_t *)&s->async, NULL);
     uv_close((uv_handle_t *)&s->timer, NULL);
-    for (size_t i = 0; i < 3; i++)
-        uv_close((uv_handle_t *)&s->signal[i], NULL);
 }
 
 /* Moves requests to the end of the line as far as there are threads for them. Lock held, on the loop. */
@@ -380,6 +379,7 @@ static int init_handles(struct ld_sched *s)
         s->signal[i].data = s;
         if ((SIGNALS[i] == SIGHUP ? s->hooks.reload : s->hooks.terminate) != NULL)
             rc |= uv_signal_start(&s->signal[i], on_signal, SIGNALS[i]);
+        uv_unref((uv_handle_t *)&s->signal[i]);
     }
     return rc;
 }
@@ -413,6 +413,16 @@ void ld_sched_run(struct ld_sched *s)
     uv_run(&s->loop, UV_RUN_DEFAULT);
 }
 
+/* A loop without anything that counts would not even look. */
+void ld_sched_poll(struct ld_sched *s)
+{
+    for (size_t i = 0; i < 3; i++)
+        uv_ref((uv_handle_t *)&s->signal[i]);
+    uv_run(&s->loop, UV_RUN_NOWAIT);
+    for (size_t i = 0; i < 3; i++)
+        uv_unref((uv_handle_t *)&s->signal[i]);
+}
+
 /* Safe from every thread and from hooks. Calling it twice is fine as long as the loop runs. */
 void ld_sched_stop(struct ld_sched *s)
 {
@@ -431,6 +441,9 @@ void ld_sched_free(struct ld_sched *s)
         ld_sched_stop(s);
         ld_sched_run(s);
     }
+    for (size_t i = 0; i < 3; i++)
+        uv_close((uv_handle_t *)&s->signal[i], NULL);
+    ld_sched_run(s);
     free_threads(s);
     uv_loop_close(&s->loop);
     pthread_mutex_destroy(&s->lock);

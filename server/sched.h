@@ -44,5 +44,7 @@ int ld_sched_transfer(struct ld_sched *s, void (*fn)(void *arg), void *arg, size
  */
 void ld_sched_run(struct ld_sched *s);
 void ld_sched_stop(struct ld_sched *s);
+/* After ld_sched_run has returned: calls the hooks of signals that came meanwhile. */
+void ld_sched_poll(struct ld_sched *s);
 
 #endif

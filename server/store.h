@@ -19,7 +19,8 @@ enum ld_store_status {
     LD_STORE_NEWER = -3,   /* schema newer than this program */
     LD_STORE_CORRUPT = -4, /* damaged */
     LD_STORE_NOMEM = -5,
-    LD_STORE_EMPTY = -6 /* a whole file of ours without an event, where some were expected */
+    LD_STORE_STOPPED = -7, /* the server ends */
+    LD_STORE_EMPTY = -6    /* a whole file of ours without an event, where some were expected */
 };
 
 /* Opens (creating and migrating when needed) the file. Header (magic, application_id, user_version) and integrity
@@ -31,7 +32,8 @@ int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, cha
 int ld_store_open_readonly(struct ld_store **out, const char *path, char *why);
 void ld_store_close(struct ld_store *s);
 
-/* A row of the log. text is the event's JSON line. The index columns may be NULL / NaN. */
+/* A row of the log. text is the event's JSON line. The index columns may be NULL / NaN; `decision` of an observation is
+ * its own id, which is in a namespace of its own. */
 struct ld_row {
     uint64_t seq;
     int64_t at_ms;
@@ -108,6 +110,7 @@ void ld_row_index(struct ld_row *row, const struct kb_event *ev);
 /* What the log says of a decision id, for answers after it was closed. */
 struct ld_decision_record {
     bool is_decided, is_expired, is_activated;
+    char *user;   /* whom it was for, malloc'd */
     char *answer; /* malloc'd or NULL */
     size_t n_rewards;
     char *arm;       /* slot 0, malloc'd */
@@ -118,6 +121,9 @@ struct ld_decision_record {
 };
 int ld_store_decision(struct ld_store *s, const char *decision, const char *arm_wanted, struct ld_decision_record *out);
 void ld_decision_record_close(struct ld_decision_record *r);
+
+/* Whether the log has an observation of ev's id, and whether it is that one: user, arm and reward. */
+int ld_store_observation(struct ld_store *s, const struct kb_event *ev, bool *is_known, bool *is_same);
 
 /* Decisions and rewards since at_ms, by arm; *arms is malloc'd with its strings in one block (free(*arms)). A slate
  * counts for each of its arms; `rewarded` counts slots, and under `last` only a slot's last reward is summed.
@@ -142,5 +148,7 @@ int ld_registry_set_rate(struct ld_registry_file *r, const char *name, const str
 int ld_registry_rates(struct ld_registry_file *r, int (*fn)(void *arg, const char *name, const struct ld_rate *own),
                       void *arg);
 int ld_registry_list(struct ld_registry_file *r, int (*fn)(void *arg, const char *name), void *arg);
+/* Whether the disk refused the last change; then one that changes nothing is tried first. */
+bool ld_registry_is_failing(struct ld_registry_file *r);
 
 #endif

@@ -26,8 +26,9 @@
     " (SELECT seq FROM log ORDER BY seq LIMIT 1))"
 
 /* Types are written as numbers because partial indexes are chosen by literals: 1 configured, 4 decided, 5
- * rewarded, 7 expired, 8 activated, 11 summary (event.h; stored, hence never renumbered). */
-_Static_assert(KB_EV_CONFIGURED == 1 && KB_EV_DECIDED == 4 && KB_EV_REWARDED == 5, "see the statements below");
+ * rewarded, 6 observed, 7 expired, 8 activated, 11 summary (event.h; stored, hence never renumbered). */
+_Static_assert(KB_EV_CONFIGURED == 1 && KB_EV_DECIDED == 4 && KB_EV_REWARDED == 5 && KB_EV_OBSERVED == 6,
+               "see the statements below");
 
 /* Of the window: a slate counts one decision for each of its arms. A reward without an arm is that of slot 0.
  * Under `last` (?2) only the last reward of a slot counts; `rewarded` counts slots, so that corrections and sums do
@@ -38,7 +39,9 @@ static const char *const statements[LD_N_QUERIES] = {
     ","
     " coalesce((SELECT max(seq) FROM events WHERE reset = 1 AND seq >= (SELECT kept FROM log_start)), 0)",
     [LD_QUERY_CONFIGURED] = "SELECT " COLUMNS " FROM log WHERE seq = " CONFIGURED_SEQ,
-    [LD_QUERY_DECISION] = "SELECT type, arm, reward, answer FROM log WHERE decision = ?1 ORDER BY seq",
+    [LD_QUERY_DECISION] = "SELECT type, arm, reward, answer, user FROM log WHERE decision = ?1 ORDER BY seq",
+    [LD_QUERY_OBSERVATION] = "SELECT user = ?2 AND arm = ?3 AND reward = ?4 FROM events"
+                             " WHERE decision = ?1 AND type = 6 AND seq >= (SELECT kept FROM log_start)",
     [LD_QUERY_AGGREGATION] =
         "SELECT json_extract(text, '$.configuration.aggregation') FROM log WHERE seq = " CONFIGURED_SEQ,
     [LD_QUERY_DECISIONS_SINCE] = "SELECT count(*) FROM events WHERE type = 4 AND at >= ?1",
@@ -224,6 +227,7 @@ static void note_row(struct ld_decision_record *r, sqlite3_stmt *stmt, const cha
         r->is_decided = true;
         r->arm = copy_of(arm);
         r->answer = copy_of(text_of(stmt, 3));
+        r->user = copy_of(text_of(stmt, 4));
         note_kept_reward(r, stmt, wanted);
     } else if (type == KB_EV_EXPIRED) {
         r->is_expired = true;
@@ -254,7 +258,7 @@ int ld_store_decision(struct ld_store *s, const char *decision, const char *arm_
         note_row(out, q.stmt, arm_wanted);
     end(s, &q);
     status = ld_sql_status(rc);
-    if (status == LD_STORE_OK && out->is_decided && out->arm == NULL)
+    if (status == LD_STORE_OK && out->is_decided && (out->arm == NULL || out->user == NULL))
         status = LD_STORE_NOMEM;
     if (status != LD_STORE_OK)
         ld_decision_record_close(out);
@@ -266,7 +270,28 @@ void ld_decision_record_close(struct ld_decision_record *r)
 {
     free(r->answer);
     free(r->arm);
+    free(r->user);
     *r = (struct ld_decision_record){.is_decided = false};
+}
+
+/* --- an observation ---------------------------------------------------------------------------------- */
+
+/* By the same index, which holds decisions and observations; 0 and -0 are one reward. O(log n). */
+int ld_store_observation(struct ld_store *s, const struct kb_event *ev, bool *is_known, bool *is_same)
+{
+    struct query q;
+    int status = begin(s, LD_QUERY_OBSERVATION, &q);
+    if (status != LD_STORE_OK)
+        return status;
+    (void)sqlite3_bind_text(q.stmt, 1, ev->as.observed.id, -1, SQLITE_STATIC);
+    (void)sqlite3_bind_text(q.stmt, 2, ev->as.observed.user, -1, SQLITE_STATIC);
+    (void)sqlite3_bind_text(q.stmt, 3, ev->as.observed.arm.arm, -1, SQLITE_STATIC);
+    (void)sqlite3_bind_double(q.stmt, 4, ev->as.observed.reward);
+    const int rc = sqlite3_step(q.stmt);
+    *is_known = rc == SQLITE_ROW;
+    *is_same = *is_known && sqlite3_column_int(q.stmt, 0) != 0;
+    end(s, &q);
+    return *is_known ? LD_STORE_OK : ld_sql_status(rc);
 }
 
 /* --- a window ---------------------------------------------------------------------------------------- */

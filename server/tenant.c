@@ -189,8 +189,8 @@ int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const c
     if ((rc = ld_store_open(&t->store, t->db_path, world->verify_on_start, why)) != LD_STORE_OK)
         goto out;
     const int64_t start_us = ld_monotonic_us();
-    if ((rc = ld_recover(&recovered, t->store, t->db_path, t->snapshot_path, world->verify_on_start, why)) !=
-        LD_STORE_OK)
+    if ((rc = ld_recover(&recovered, t->store, t->db_path, t->snapshot_path, world->verify_on_start, world->progress,
+                         why)) != LD_STORE_OK)
         goto out;
     adopt(t, &recovered);
     t->saving.tail_us = t->seq > t->saving.seq ? ld_monotonic_us() - start_us : 0;

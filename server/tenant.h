@@ -18,11 +18,13 @@
 #include "price.h"
 #include "problem.h"
 #include "store.h"
+#include "trace.h"
 
 struct ld_tenant;
 struct ld_sched;
 struct ld_sched_slot;
 struct ld_metrics;
+struct ld_progress;
 
 enum ld_op_type {
     LD_OP_EVENT,
@@ -67,8 +69,10 @@ struct ld_op {
     int reply_status;
     void (*done)(struct ld_op *op); /* called once, from the writer's thread, which frees nothing: op is the callee's */
     void *arg;
+    struct ld_trace trace; /* of the request that it came with, for what is logged of it later */
     /* The writer's own: */
     struct ld_reward_result *results; /* REWARDS: one per reward, in doc */
+    size_t n_known;                   /* OBSERVE: items that the log had already */
     size_t n_done, n_safe;            /* items dealt with, and how many of those no failing commit can undo */
 };
 
@@ -80,6 +84,7 @@ struct ld_world {
     struct ld_sched *sched;
     struct ld_metrics *metrics;
     const char *data_dir;
+    struct ld_progress *progress;     /* of openings (recover.h); NULL: nobody looks */
     int64_t (*now_ms)(void);          /* wall clock, replaceable in tests */
     atomic_size_t max_queue;          /* ops waiting per tenant before 503 */
     atomic_size_t max_queue_bytes;    /* bytes of their bodies likewise; 0: any */
@@ -87,7 +92,6 @@ struct ld_world {
     atomic_size_t max_pending;        /* open decisions per tenant before 503 */
     _Atomic uint64_t snapshot_events; /* log rows between snapshots */
     bool verify_on_start;             /* compare the snapshot's digest with a fresh fold, whenever a tenant is opened */
-    bool open_on_start;               /* every tenant, and not at its first use */
     atomic_size_t memory_cap;         /* of all tenants together: beyond it idle ones are closed; 0: none */
     atomic_size_t tenant_quota; /* bytes of one tenant's model, beyond which what would take more is refused; 0: none */
     _Atomic double rate, burst; /* of a tenant's requests (limit.h), where nobody has set another for it */
@@ -132,7 +136,10 @@ void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);
 
 bool ld_tenant_is_failing(const struct ld_tenant *t);    /* the last commit failed */
 bool ld_tenant_is_rebuilding(const struct ld_tenant *t); /* the writer builds a new model; the old one serves */
+/* Since when changes wait without that the writer has answered any: monotonic, us; 0: none wait. */
+int64_t ld_tenant_waiting_since(const struct ld_tenant *t);
 size_t ld_tenant_queue_depth(const struct ld_tenant *t);
+size_t ld_tenant_queue_bytes(const struct ld_tenant *t); /* of the bodies of what waits */
 
 /* Memory of the model, of the file's connections and of what waits, as of the writer's last turn. */
 size_t ld_tenant_bytes(const struct ld_tenant *t);

@@ -48,7 +48,8 @@ struct ld_tenant {
     atomic_size_t n_points, n_active_arms; /* after the writer's last turn, like the next three */
     _Atomic uint64_t n_learned;
     _Atomic uint32_t n_dims;
-    atomic_size_t bytes; /* after the writer's last turn */
+    _Atomic int64_t waiting_since_us; /* see ld_tenant_waiting_since; set under queue_lock */
+    atomic_size_t bytes;              /* after the writer's last turn */
     _Atomic int64_t next_expiry_ms;
     _Atomic int64_t next_look_ms;         /* at what the log may lose by its retention; INT64_MAX: none is set */
     _Atomic uint64_t log_first, log_kept; /* numbers of the log's first line, and of the first event behind a summary */
@@ -106,6 +107,7 @@ void ld_queue_end_turn(struct ld_tenant *t, size_t n);
 
 /* queue.c: up to max ops in order of arrival, linked. */
 struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max);
+void ld_queue_moved(struct ld_tenant *t, bool is_end);
 
 /* background.c: after a batch, lends the engine's open build to a job; takes it back, true when its run went well. */
 void ld_tenant_start_build(struct ld_tenant *t);

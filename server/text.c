@@ -93,7 +93,7 @@ void ld_text_lit(struct ld_text *t, const char *s)
 /* Length of the UTF-8 sequence at s (NUL-terminated), 0 when it is none: over-long forms, surrogates and values
  * beyond U+10FFFF are refused (RFC 3629). The rows are those of RFC 3629, section 4: only the second byte has ranges
  * of its own. */
-static size_t utf8_length(const unsigned char *s)
+size_t ld_text_utf8_length(const unsigned char *s)
 {
     static const struct {
         unsigned char lo, hi, second_lo, second_hi, length;
@@ -155,7 +155,7 @@ void ld_text_string(struct ld_text *t, const char *s)
         ld_text_raw(t, (const char *)run, (size_t)(at - run));
         if (*at == '\0')
             break;
-        size_t length = utf8_length(at);
+        size_t length = ld_text_utf8_length(at);
         if (length > 1)
             ld_text_raw(t, (const char *)at, length);
         else if (length == 1)

@@ -31,6 +31,9 @@ void ld_text_count(struct ld_text *t, uint64_t x);
 void ld_text_bool(struct ld_text *t, bool x);
 void ld_text_vector(struct ld_text *t, const double *x, size_t n); /* [x...]; null when x is NULL and n > 0 */
 
+/* Bytes of the UTF-8 character at s (NUL-terminated), 0 when it is none. */
+size_t ld_text_utf8_length(const unsigned char *s);
+
 void ld_text_item(struct ld_text *t);                  /* before a value in an array: the comma when due */
 void ld_text_key(struct ld_text *t, const char *name); /* "name": with the comma when due; name needs no escapes */
 

@@ -129,8 +129,10 @@ static void report(struct ld_tenant *t, const struct ld_verification *v, bool is
     atomic_fetch_add_explicit(&m->verifications, 1, memory_order_relaxed);
     if (!is_equal) {
         atomic_fetch_add_explicit(&m->verifications_different, 1, memory_order_relaxed);
+        ld_trace_enter(&v->op->trace);
         ld_log(LD_LOG_ERROR, "tenant %s: the model at event %" PRIu64 " differs from a fold of its log%s%s", t->name,
                t->seq, is_folded ? "" : ": ", v->fold.why);
+        ld_trace_enter(NULL);
     }
     answer(t, v, is_folded, is_equal);
 }

@@ -12,7 +12,7 @@ BUILD='gcc make libc6-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev libuv1
        zlib1g-dev libzstd-dev
        libcurl4-openssl-dev|libcurl4-gnutls-dev|libcurl4-nss-dev'
 TEST='check libsubunit-dev python3 python3-pytest python3-jsonschema python3-numpy python3-yaml python3-requests curl openssl'
-LINT='clang-format cppcheck shellcheck'
+LINT='clang-format cppcheck shellcheck systemd strace prometheus'
 FUZZ='clang'
 CONTRACT='nodejs npm'
 PAPER='gnuplot-nox|gnuplot-qt|gnuplot-x11'

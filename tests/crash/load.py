@@ -74,6 +74,7 @@ class Writer:
         self.deferred = {name: [] for name in TENANTS}
         self.answers = collections.deque(maxlen=KEPT_ANSWERS)  # (tenant, body, answer) of named decisions
         self.rewards = collections.deque(maxlen=KEPT_ANSWERS)  # (tenant, body) of rewards that were taken
+        self.observed = collections.deque(maxlen=KEPT_ANSWERS)  # (tenant, lines) that were learned, with ids
         self.doubts, self.surprises = [], []
         self.wards = {name: None for name in TENANTS}
         self.n_erased = self.n_verified = self.n_compacted = 0
@@ -208,9 +209,19 @@ class Writer:
                 ledger.note(mark, ACKED if is_kept else REFUSED, self.number, **facts)
 
     def observe(self, tenant):
+        """Half of them with ids, so that they may be sent again, whole, whatever became of the first attempt."""
         lines = [self.observation(tenant) for _ in range(self.rng.choice((1, 1, 4)))]
+        if self.rng.random() < 0.5:
+            lines = [{**line, "id": self.name("o")} for line in lines]
+        self.send_observe(tenant, lines)
+
+    def send_observe(self, tenant, lines):
         marks = [(("observed", x["reward"]), {"user": x["user"]}) for x in lines]
-        self.ask(tenant, "POST", "/observe", lines if len(lines) > 1 else lines[0], marks, is_ndjson=len(lines) > 1)
+        has_ids = "id" in lines[0]
+        got = self.ask(tenant, "POST", "/observe", lines if len(lines) > 1 else lines[0], marks, is_ndjson=len(lines) > 1,
+                       retry=has_ids and (lambda: self.send_observe(tenant, lines)))
+        if got and has_ids and not self.ledgers[tenant].is_relaxed:
+            self.observed.append((tenant, lines))
 
     def observation(self, tenant):
         config, rng = TENANTS[tenant], self.rng
@@ -263,6 +274,11 @@ class Writer:
             got = self.ask(name, "POST", "/select", body, [])
             if got and got[1] != text:
                 self.surprises.append(f"{name}: {body['decision']} was {text[:400]} and is {got[1][:400]}")
+        elif self.observed and self.rng.random() < 0.5:
+            name, lines = self.rng.choice(self.observed)
+            got = self.ask(name, "POST", "/observe", lines, [], is_ndjson=True)
+            if got and json.loads(got[1]) != {"observed": 0, "duplicates": len(lines)}:
+                self.surprises.append(f"{name}: {lines} sent again: {got[1]}")
         elif self.rewards:
             name, item = self.rng.choice(self.rewards)
             got = self.ask(name, "POST", "/reward", item, [])

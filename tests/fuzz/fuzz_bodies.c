@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "json_in.h"
+#include "json_keys.h"
 #include "targets.h"
 
 #define CONTEXT_DIM 1
 #define ARM_DIM 2
+#define N_KINDS 15
 
 static struct kb_engine *new_engine(void)
 {
@@ -67,7 +69,9 @@ static int decode(unsigned kind, struct ld_doc *doc, struct ld_problem *p)
     struct ld_select select;
     struct ld_reward *rewards;
     struct kb_event *events, ev = {.type = KB_EV_NONE};
+    struct ld_key key;
     const char *decision;
+    uint64_t keep_events;
     bool is_array;
     size_t n = 0;
     int rc = 0;
@@ -95,6 +99,11 @@ static int decode(unsigned kind, struct ld_doc *doc, struct ld_problem *p)
     case 8:
         rc = ld_decode_graph(doc, kind == 7, &ev, p);
         break;
+    case 12:
+        return ld_decode_compact(doc, &keep_events, p);
+    case 13:
+    case 14:
+        return ld_decode_key(doc, kind == 14, 0, &key, p);
     default:
         rc = ld_decode_arms(doc, kind == 10, ARM_DIM, &ev, p);
         break;
@@ -107,7 +116,7 @@ static int decode(unsigned kind, struct ld_doc *doc, struct ld_problem *p)
 static void check_refusal(const struct ld_problem *p)
 {
     size_t n = 0;
-    char *text = ld_problem_json(p, &n);
+    char *text = ld_problem_json(p, NULL, &n);
 
     FUZZ_EXPECT(p->status >= 400 && p->status < 500 && p->detail[0] != '\0');
     for (size_t i = 0; i < p->n_errors; i++)
@@ -124,7 +133,7 @@ int fuzz_bodies(const uint8_t *data, size_t n)
 
     if (n == 0)
         return 0;
-    const unsigned kind = data[0] % 12;
+    const unsigned kind = data[0] % N_KINDS;
     const bool is_lines = kind == 4 || kind == 8 || kind == 11;
 
     ld_problem_init(&p);

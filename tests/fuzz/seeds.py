@@ -36,7 +36,7 @@ def traffic(client, name, rng, config):
         if t % 3:
             client.call("POST", "/reward", {"decision": f"d{t}", "reward": round(rng.random(), 2)}, tenant=name)
         if t % 5 == 0:
-            client.observe(user, arm(t % 4), 0.5, tenant=name, context=vector(dims["context_dim"]))
+            client.observe(user, arm(t % 4), 0.5, tenant=name, context=vector(dims["context_dim"]), **({"id": f"o{t}"} if t else {}))
     client.call("PATCH", f"/tenants/{name}/graph", {"add": [["u2", "u3", 2]]})
     client.call("POST", f"/tenants/{name}/rebuild")
     client.wait_rebuilt(name)

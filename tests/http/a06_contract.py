@@ -25,7 +25,7 @@ def concrete(template):
 def test_head_is_get_without_its_body(api, name):
     got, head = (api.call(verb, path_of(name)) for verb in ("GET", "HEAD"))
     # Metrics change with every request, and so does the length of their text.
-    varying = {"Date", "Content-Length"} if name == "metrics" else {"Date"}
+    varying = {"Date", "Laplaced-Request"} | ({"Content-Length"} if name == "metrics" else set())
     assert {k: v for k, v in head.headers.items() if k not in varying} == {k: v for k, v in got.headers.items() if k not in varying}
     assert head.content == b"" and got.content != b""
 
@@ -80,10 +80,12 @@ def test_what_is_refined_is_closed_and_has_no_new_members():
 
 OK = {"decision": "d", "arm": "a", "propensity": 1.0, "model": {"events": 0, "dictionary": 0},
       "ranking": [{"arm": "a", "mean": 0, "sd": 1, "lower": -2, "upper": 2, "score": 2, "propensity": 1.0}]}
-JSON, PROBLEM = {"Content-Type": "application/json"}, {"Content-Type": "application/problem+json"}
-BUSY = {"type": "about:blank", "title": "Service Unavailable", "status": 503, "detail": "later"}
+ID = {"Laplaced-Request": "4bf92f3577b34da6a3ce929d0e0e4736"}
+INSTANCE = "urn:laplaced:request:" + ID["Laplaced-Request"]
+JSON, PROBLEM = {"Content-Type": "application/json", **ID}, {"Content-Type": "application/problem+json", **ID}
+BUSY = {"type": "about:blank", "title": "Service Unavailable", "status": 503, "detail": "later", "instance": INSTANCE}
 EVENT = '{"seq":1,"type":"activated","at":"2026-01-01T00:00:00.000Z","decision":"d"}'
-LINES = {"Content-Type": NDJSON}
+LINES = {"Content-Type": NDJSON, **ID}
 
 
 @pytest.fixture
@@ -96,8 +98,9 @@ def test_honest_answers_pass(judge):
     judge.check_response("POST", "/select", Answer(200, JSON, json.dumps(OK).encode()))
     judge.check_response("POST", "/select", Answer(503, {**PROBLEM, "Retry-After": "1", "Date": "now"}, json.dumps(BUSY).encode()))
     judge.check_response("GET", "/tenants/t/events", Answer(200, LINES, (EVENT + "\n").encode()))
-    raw = b"HTTP/1.1 405 Method Not Allowed\r\nAllow: POST, OPTIONS\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n\r\n%s"
-    body = json.dumps({"type": "about:blank", "title": "Method Not Allowed", "status": 405, "detail": "no"}).encode()
+    raw = (b"HTTP/1.1 405 Method Not Allowed\r\nAllow: POST, OPTIONS\r\nContent-Type: application/problem+json\r\n"
+           b"Laplaced-Request: %s\r\nContent-Length: %%d\r\n\r\n%%s" % ID["Laplaced-Request"].encode())
+    body = json.dumps({"type": "about:blank", "title": "Method Not Allowed", "status": 405, "detail": "no", "instance": INSTANCE}).encode()
     assert judge.check_raw("GET", "/select", raw % (len(body), body)).status_code == 405
     assert judge.seen == {("select", "200"), ("select", "503"), ("getEvents", "200"), ("MethodNotAllowed", "405")}
 
@@ -111,9 +114,11 @@ FORGED = {
     "a refusal that goes on": ("POST", "/select", 501, PROBLEM, {**BUSY, "status": 501, "title": "Not Implemented"}),
     "a header that is not documented": ("POST", "/select", 200, {**JSON, "Server": "x"}, OK),
     "a required header that is missing": ("POST", "/select", 503, PROBLEM, BUSY),
+    "an answer without an id": ("POST", "/select", 200, {"Content-Type": "application/json"}, OK),
+    "a problem of another request": ("POST", "/select", 503, {**PROBLEM, "Retry-After": "1"}, with_(BUSY, instance=INSTANCE[:-1] + "0")),
     "a header of another form": ("POST", "/select", 503, {**PROBLEM, "Retry-After": "0"}, BUSY),
-    "Allow with a method too many": ("OPTIONS", "/select", 204, {"Allow": "GET, POST, OPTIONS"}, None),
-    "another media type": ("POST", "/select", 200, {"Content-Type": "text/html"}, OK),
+    "Allow with a method too many": ("OPTIONS", "/select", 204, {"Allow": "GET, POST, OPTIONS", **ID}, None),
+    "another media type": ("POST", "/select", 200, {"Content-Type": "text/html", **ID}, OK),
     "a member that is not documented": ("POST", "/select", 200, JSON, with_(OK, extra=1)),
     "a member that is missing": ("POST", "/select", 200, JSON, {k: v for k, v in OK.items() if k != "arm"}),
     "a member twice": ("POST", "/select", 200, JSON, json.dumps(OK)[:-1] + ',"arm":"a"}'),
@@ -121,7 +126,7 @@ FORGED = {
     "a problem of another status": ("POST", "/select", 503, {**PROBLEM, "Retry-After": "1"}, with_(BUSY, status=500)),
     "a title that varies": ("POST", "/select", 503, {**PROBLEM, "Retry-After": "1"}, with_(BUSY, title="Busy")),
     "a type that is no reference": ("POST", "/select", 503, {**PROBLEM, "Retry-After": "1"}, with_(BUSY, type="not a uri")),
-    "a body where there is none": ("DELETE", "/tenants/t", 204, {}, "gone"),
+    "a body where there is none": ("DELETE", "/tenants/t", 204, ID, "gone"),
     "a body for HEAD": ("HEAD", "/healthz", 200, JSON, {"status": "ok"}),
     "a line of another type": ("GET", "/tenants/t/events", 200, LINES, EVENT + "\n" + EVENT.replace("activated", "gone") + "\n"),
     "an empty line": ("GET", "/tenants/t/events", 200, LINES, EVENT + "\n\n"),

@@ -90,7 +90,7 @@ def test_a_retry_returns_the_first_answer(api, tenant):
     first = api.select("u", context=[0.25], decision="order-1", explain=True, tenant=tenant)
     api.observe("u", "a1", 3.0, context=[0.25], tenant=tenant)
     assert api.select("u", context=[0.25], decision="order-1", explain=True, tenant=tenant) == first
-    assert api.select("somebody", context=[9], decision="order-1", tenant=tenant) == first
+    assert api.select("u", context=[9], candidates=["a1"], decision="order-1", tenant=tenant) == first
     api.reward("order-1", 1.0, tenant=tenant)
     assert api.select("u", context=[0.25], decision="order-1", tenant=tenant) == first
     assert api.stats(tenant)["decisions"] == 1

@@ -150,6 +150,7 @@ class Contract:
         if "Allow" in response.headers:
             allowed = set(response.headers["Allow"].split(", "))
             assert allowed == self.methods(path), (path, allowed)
+        self.check_id(response)
         if not is_streamed:
             self.check_body(documented, response, f"{method} {path} -> {status}", is_head=method == "HEAD")
 
@@ -175,6 +176,13 @@ class Contract:
                 self.headers_seen.add((name, header))
                 value = int(value) if spec["schema"].get("type") == "integer" else value
                 assert not self.errors(spec["schema"], value), (header, value)
+
+    def check_id(self, response):
+        """Every answer has its request's id, and problems quote it."""
+        request = response.headers.get("Laplaced-Request", "")
+        assert re.fullmatch("[0-9a-f]{32}", request), request
+        if response.headers.get("Content-Type") == PROBLEM and response.content:
+            assert json.loads(response.content)["instance"] == f"urn:laplaced:request:{request}"
 
     def check_body(self, documented, response, what, is_head=False):
         content = documented.get("content")

@@ -52,11 +52,19 @@ class Server:
         return {**clean, **self.env}
 
     def start(self):
+        self.launch()
+        return self.greeted()
+
+    def launch(self):
+        """The process alone: it may be recovering, or refuse to start."""
         assert self.process is None
         with open(self.folder / "stderr.log", "ab") as log:
             # Signals stay as Python has them: SIGXFSZ ignored, so that fill_disk means errors and not death.
             self.process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=log, env=self.environment(),
                                             restore_signals=False)
+        self.pid = self.process.pid
+
+    def greeted(self):
         line = self.first_line()
         assert line.startswith(f"laplaced listening on http{'s' if self.cacert else ''}://"), f"no greeting: {line!r}\n{self.log()[-2000:]}"
         self.url = line.split()[3]

@@ -84,7 +84,7 @@ def test_what_moved_goes_on_like_the_original(api, name):
     restore(api, name + "-r", copy(api, name).content)
     named, first = "named 5,\"answer\":", None
     for tenant in (name, name + "-i", name + "-r"):
-        answers = [api.select("u0", context=[0.5], decision=named, tenant=tenant),
+        answers = [api.select("u1", context=[0.5], decision=named, tenant=tenant),
                    api.select("u1", context=[0.4], dry_run=True, decision="probe", explain=True, tenant=tenant),
                    api.reward(named, 1, tenant=tenant), api.select("u3", context=[0.4], decision="next", tenant=tenant)]
         first = first or answers
@@ -544,5 +544,6 @@ def test_a_compacted_log_moves(api, name):
         assert export(api, other).content == lines
         for i in (5, 11, 17):  # not rewarded, hence open
             named = f"named {i},\"answer\":"
-            assert api.select("u0", context=[0], decision=named, tenant=other) == api.select("u0", context=[0], decision=named, tenant=name)
+            user = f"u{i % 4}"
+            assert api.select(user, context=[0], decision=named, tenant=other) == api.select(user, context=[0], decision=named, tenant=name)
             api.reward(named, 1, tenant=other)

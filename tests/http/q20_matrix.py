@@ -191,7 +191,7 @@ def head_of(server, head):
 @pytest.mark.parametrize("length", [10, 10**12])
 def test_a_body_for_another_tenant_is_not_waited_for(world, length):
     key = world.keys["decide,read,manage"][0]
-    heads = [f"PUT /tenants/{tenant}/graph HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
+    heads = [f"PUT /tenants/{tenant}/graph HTTP/1.1\r\nHost: x\r\n{ring.TRACE[0]}: {ring.TRACE[1]}\r\nAuthorization: Bearer {key}\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
              for tenant in (OTHER, ABSENT)]
     foreign, absent = (head_of(world.server, head) for head in heads)
     assert foreign.startswith(b"HTTP/1.1 404 ") and foreign.replace(OTHER.encode(), ABSENT.encode()) == absent
@@ -200,8 +200,14 @@ def test_a_body_for_another_tenant_is_not_waited_for(world, length):
 # --- what belongs to another tenant ---------------------------------------------------------------------
 
 
+def traced(client):
+    """All its requests go on with the one trace."""
+    client.session.headers.update([ring.TRACE])
+    return client
+
+
 def test_decisions_of_another_tenant_are_unknown(world):
-    client = Client(world.server, world.keys["decide,read,manage"][0])
+    client = traced(Client(world.server, world.keys["decide,read,manage"][0]))
     for path, body in (("/reward", {"decision": "D", "reward": 1}), ("/activate", {"decision": "D"}), ("/reward", [{"decision": "D", "reward": 1}])):
         told = [client.call("POST", path, json.loads(json.dumps(body).replace('"D"', f'"{d}"')), expect=(200, 404)).text
                 for d in (f"of-{OTHER}", f"of-{ABSENT}")]
@@ -211,7 +217,7 @@ def test_decisions_of_another_tenant_are_unknown(world):
 
 
 def test_keys_of_another_tenant_and_of_the_server_are_unknown(world):
-    client = Client(world.server, world.keys["decide,read,manage"][0])
+    client = traced(Client(world.server, world.keys["decide,read,manage"][0]))
     nobody = client.call("DELETE", f"/tenants/{OWN}/keys/{'0' * 16}", expect=404)
     for kind in ("another tenant's", "admin", "metrics"):
         key = world.keys[kind][0]

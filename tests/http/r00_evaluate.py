@@ -103,6 +103,25 @@ def test_estimates_equal_dense_ones(tmp_path, policy, is_uniform):
     assert_same(evaluate("obd", name, path), oracle.evaluate(oracle.load_obd(path), target))
 
 
+@pytest.mark.parametrize("learns", [False, True], ids=["uniform", "k-ucb"])
+def test_models_of_context_equal_dense_ones(tmp_path, learns):
+    """Policy and reward model are the same Gaussian process, prequential in dr; candidates come and go."""
+    rng, path, lines = np.random.default_rng(12), tmp_path / "log", []
+    for k in range(260):
+        arms = rng.permutation(6)[:rng.integers(2, 6)]
+        p = rng.dirichlet(np.full(len(arms), 8.0))
+        chosen, context = int(rng.choice(len(arms), p=p)), rng.normal(size=2).round(2)
+        features = [{"id": f"arm{a}", "features": [a / 3, float(a % 2)]} for a in arms]
+        lines.append({"user": f"u{k % 5}", "context": context.tolist(), "arm": features[chosen], "candidates": features,
+                      "reward": float(np.sin(context[0] + arms[chosen]) + 0.1 * rng.normal()), "propensity": p[chosen]})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    smart = config(tmp_path, algorithm="k-ucb", context_dim=2, arm_dim=2, representation={"lambda": 0.3}, confidence={"beta": 0.9})
+    target = oracle.Ucb(oracle.Gaussian(0.3)) if learns else oracle.Uniform()
+    target.scale = 0.9
+    want = oracle.evaluate(oracle.load_ndjson(path), target, model=oracle.Gaussian(0.3))
+    assert_same(evaluate("ndjson", smart if learns else "uniform", path, "--model", smart, "--min-ess", "0.1"), want)
+
+
 def test_events_beyond_8192_are_drawn_in_blocks(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text(obd_text(9001, 4))

@@ -140,6 +140,28 @@ def test_what_went_out_comes_back_in(api, ctl, server, name, log_of_decisions, t
         [(e["user"], e["context"], e["arm"], features[e["arm"]], e["reward"], e.get("propensity")) for e in want]
 
 
+def test_a_log_brings_its_graph_of_users(api, ctl, name, tmp_path):
+    """The same estimates, whether edges stand in the log or in a file; and others without them."""
+    edges = [(f"u{i}", f"u{(i + 1) % 6}", 1) for i in range(6)]
+    api.put_tenant(name, algorithm="random")
+    api.put_graph(name, edges[:3])
+    api.put_arms(name, [{"id": a} for a in "ab"])
+    api.call("PATCH", f"/tenants/{name}/graph", {"add": edges[3:]})
+    for k in range(150):
+        arm = api.select(f"u{k % 6}", decision=f"d{k}", tenant=name)["arm"]
+        api.reward(f"d{k}", float((arm == "a") == (k % 6 < 3)), tenant=name)
+    (tmp_path / "log").write_text("".join(json.dumps(e) + "\n" for e in api.events(name)))
+    (tmp_path / "blind").write_text("".join(json.dumps(e) + "\n" for e in api.events(name) if e["type"] != "graph"))
+    (tmp_path / "edges.csv").write_text("".join(f"{u},{v},{w}\n" for u, v, w in edges))
+    (tmp_path / "c.json").write_text(json.dumps({"algorithm": "lk-gp-ucb"}))
+    told, given = (evaluate("ndjson", str(tmp_path / "c.json"), tmp_path / log, *more) for log, more in
+                   (("log", []), ("blind", ["--graph", tmp_path / "edges.csv"])))
+    alone = evaluate("ndjson", str(tmp_path / "c.json"), tmp_path / "blind")
+    for estimator in ESTIMATORS:
+        assert told[estimator]["estimate"] == pytest.approx(given[estimator]["estimate"], rel=1e-9)
+    assert told["dr"]["estimate"] != pytest.approx(alone["dr"]["estimate"], rel=1e-6)
+
+
 def test_the_log_itself_still_goes_out_and_in_as_before(ctl, server, name, log_of_decisions, tmp_path):
     ctl("export", name, str(tmp_path / "log"))
     assert json.loads(run_ctl(server, "--json", "import", name + "-3", str(tmp_path / "log")).splitlines()[0])["seq"] == len(log_of_decisions)

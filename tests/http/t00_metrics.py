@@ -1,5 +1,6 @@
 """Metrics: the text as Prometheus reads it, names as its conventions and docs/METRICS.md have them, and numbers that
 move exactly as known traffic says."""
+import os
 import re
 import shutil
 import subprocess
@@ -97,6 +98,7 @@ def test_known_traffic_moves_known_numbers(boot):
         assert moved("laplaced_http_request_duration_seconds_count", **labels) == n
         assert moved("laplaced_http_request_duration_seconds_sum", **labels) > 0
     assert moved("laplaced_committed_events_total") == 5 + 3 + 1 + moved_dictionary(api)
+    assert moved("laplaced_dictionary_admissions_total") == moved_dictionary(api)
     assert moved("laplaced_commit_events_sum") == moved("laplaced_committed_events_total")
     assert moved("laplaced_commits_total") == moved("laplaced_commit_events_count")
     assert moved("laplaced_commits_total") == moved("laplaced_commit_duration_seconds_count") == 9
@@ -109,6 +111,15 @@ def test_known_traffic_moves_known_numbers(boot):
 def moved_dictionary(api):
     """Lines of the log that stand behind events, for points that entered the dictionary."""
     return sum(e["type"] == "dictionary" for e in api.events("shop"))
+
+
+def test_a_rebuild_is_one_reset(api, name):
+    api.put_tenant(name)
+    api.observe("u", "a", 1, tenant=name)
+    before = value(scrape(api), "laplaced_dictionary_resets_total")
+    api.call("POST", f"/tenants/{name}/rebuild")
+    api.wait_rebuilt(name)
+    assert value(scrape(api), "laplaced_dictionary_resets_total") == before + 1
 
 
 def test_process_metrics_are_those_of_the_process(boot):
@@ -125,6 +136,22 @@ def test_process_metrics_are_those_of_the_process(boot):
     again = scrape(api)
     assert value(again, "process_start_time_seconds") == value(seen, "process_start_time_seconds")
     assert value(again, "process_cpu_seconds_total") >= value(seen, "process_cpu_seconds_total")
+
+
+def test_limits_and_disk_are_told(boot):
+    server = boot("--memory-cap", "300M", "--max-queue", "77")
+    seen = scrape(Client(server))
+    disk = os.statvfs(server.data)
+    assert value(seen, "laplaced_memory_cap_bytes") == 300 << 20 and value(seen, "laplaced_queue_depth_limit") == 77
+    assert value(seen, "laplaced_data_size_bytes") == disk.f_blocks * disk.f_frsize
+    assert abs(value(seen, "laplaced_data_free_bytes") - disk.f_bavail * disk.f_frsize) < 1 << 30
+    assert "laplaced_memory_cap_bytes" not in scrape(Client(boot_elsewhere(boot, server)))
+
+
+def boot_elsewhere(boot, server):
+    """The same folder without options."""
+    server.terminate()
+    return boot()
 
 
 def test_tenants_beyond_the_bound_are_counted_and_not_listed(boot):

@@ -371,6 +371,61 @@ def check_metrics_tenants(configured, gated):
     assert metric(c.client, "tenants_unlisted") == 1
 
 
+def check_stuck_after(configured, gated):
+    c, gate = gated(stuck_after=3600)
+    c.client.select("u", candidates=["a"])
+    gate.touch()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(Client(c.server).select, "u", candidates=["a"])
+        time.sleep(2)
+        c.client.call("GET", "/readyz")
+        c.change(stuck_after=1)
+        end = time.monotonic() + 20
+        while c.client.call("GET", "/readyz", expect=(200, 503)).status == 200 and time.monotonic() < end:
+            time.sleep(0.05)
+        answer = c.client.call("GET", "/readyz", expect=503)
+        gate.unlink()
+        waits.result()
+    assert "waiting for its commit" in answer.json["detail"]
+
+
+def request_lines(c):
+    """Of requests that nothing else asks for."""
+    return [line for line in c.server.log().splitlines() if 'msg="request"' in line and "/observe" in line]
+
+
+def check_log_requests(configured, gated):
+    c = configured(log_requests="none", slow_request=1)
+    for i in range(10):
+        c.client.observe("u", "a", 1)
+    assert request_lines(c) == []
+    c.change(log_requests="all")
+    c.client.observe("u", "a", 1)
+    c.client.call("GET", "/healthz")
+    wait_until(lambda: len(request_lines(c)) == 1)
+
+
+def check_slow_request(configured, gated):
+    c = configured(slow_request=86400000)
+    for i in range(10):
+        c.client.observe("u", "a", 1)
+    assert request_lines(c) == []
+    c.change(slow_request=1)
+
+    def is_seen():
+        c.client.call("POST", "/observe", [{"user": f"u{i}", "arm": "a", "reward": 1} for i in range(500)],
+                      kind="application/x-ndjson")
+        return request_lines(c)
+    wait_until(is_seen)
+
+
+def wait_until(is_so):
+    end = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 def check_log_level(configured, gated):
     c = configured()
     c.write(log_level="error")
@@ -441,7 +496,7 @@ def test_a_live_option_is_in_force_after_sighup(configured, gated, name):
 
 # --- the others ------------------------------------------------------------------------------------------------------
 
-OTHER_VALUES = {"true": "false", "false": "true"}
+OTHER_VALUES = {"true": "false", "false": "true", "text": "json"}
 
 
 def another_value(name, value):
@@ -576,5 +631,6 @@ def test_reloads_under_traffic_disturb_nobody(configured):
         while time.monotonic() < stop:
             n += 1
             c.change(max_body=1 << (16 + n % 2), timeout=20 + n % 2, snapshot_events=10 + n % 2)
+            time.sleep(0.1)  # the log takes 50 lines of a kind in a second
         assert n > 3 and all(w.result() > 0 for w in workers)
     assert metric(c.client, 'config_reloads_total{result="ok"}') == n

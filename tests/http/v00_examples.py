@@ -131,7 +131,8 @@ def test_a_refusal_is_told_as_documented(boot, name, example):
     play = Play(boot())
     play.set_up(example)
     answer = play.refused(example["x-request"])
-    assert differences(answer.json, example["value"]) == [], answer.text
+    told = {key: value for key, value in answer.json.items() if key != "instance"}  # the id of this one request
+    assert differences(told, example["value"]) == [], answer.text
 
 
 def test_every_refusal_has_an_example_that_is_one():

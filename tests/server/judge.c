@@ -141,7 +141,7 @@ static void tell(const struct kind *kind, const char *body, size_t n)
         return;
     }
     size_t n_text = 0;
-    char *text = ld_problem_json(&p, &n_text);
+    char *text = ld_problem_json(&p, NULL, &n_text);
     if (text == NULL)
         abort();
     puts(text);

@@ -300,8 +300,9 @@ START_TEST(a_named_select_is_answered_once_and_for_all)
     ck_assert_int_eq(first->reply_status, 200);
     ck_assert_str_eq(twin->reply, first->reply);
     ck_assert_uint_eq(counts_of(f.t).decided, 1);
-    expect_reply(f.t, op_select(f.t, "{\"user\":\"v\",\"candidates\":[\"c\"],\"decision\":\"mine\"}", NULL),
+    expect_reply(f.t, op_select(f.t, "{\"user\":\"u\",\"candidates\":[\"c\"],\"decision\":\"mine\"}", NULL),
                  first->reply);
+    expect_status(f.t, op_select(f.t, "{\"user\":\"v\",\"candidates\":[\"c\"],\"decision\":\"mine\"}", NULL), 409);
     expect_reply(f.t, op_rewards(f.t, "{\"decision\":\"mine\",\"reward\":1}"), APPLIED);
     fixture_restart(&f);
     expect_reply(f.t, op_select(f.t, NAMED, NULL), first->reply);
@@ -719,6 +720,60 @@ START_TEST(a_disk_that_refuses_changes_nothing_and_heals)
 }
 END_TEST
 
+#define SEEN(id, reward) "{\"user\":\"u\",\"arm\":\"a\",\"reward\":" #reward ",\"id\":\"" id "\"}"
+
+/* What is in the batch counts like what is in the log. */
+START_TEST(an_observation_is_known_in_the_batch_that_holds_it)
+{
+    struct fixture f;
+    struct ld_op *op[4];
+
+    fixture_open(&f, PLAIN);
+    op[0] = op_observe(f.t, SEEN("one", 1), false);
+    op[1] = op_observe(f.t, SEEN("two", 1), false);
+    op[2] = op_observe(f.t, SEEN("one", 1), false);
+    op[3] = op_observe(f.t, SEEN("two", 2), false);
+    for (size_t i = 0; i < 4; i++)
+        ld_tenant_submit(f.t, op[i]);
+    run_all(f.t);
+    ck_assert_str_eq(op[0]->reply, "{\"observed\":1}");
+    ck_assert_str_eq(op[1]->reply, "{\"observed\":1}");
+    ck_assert_str_eq(op[2]->reply, "{\"observed\":0,\"duplicates\":1}");
+    ck_assert_int_eq(op[3]->problem.status, 409);
+    ck_assert_str_eq(op[3]->problem.errors[0].pointer, "/id");
+    ck_assert_uint_eq(counts_of(f.t).observed, 2);
+    for (size_t i = 0; i < 4; i++)
+        ld_op_free(op[i]);
+    fixture_close(&f);
+}
+END_TEST
+
+/* And what was lost with its batch is not known. */
+START_TEST(an_observation_that_a_disk_refused_may_be_sent_again)
+{
+    struct fixture f;
+
+    fixture_open(&f, PLAIN);
+    struct ld_op *op = op_observe(f.t, SEEN("one", 1), false);
+    struct ld_op *twin = op_observe(f.t, SEEN("one", 1), false);
+    limit_files(0);
+    ld_tenant_submit(f.t, op);
+    ld_tenant_submit(f.t, twin);
+    run_all(f.t);
+    mend_disk();
+    ck_assert_int_eq(op->problem.status, 503);
+    ck_assert_int_eq(twin->problem.status, 503);
+    ld_op_free(op);
+    ld_op_free(twin);
+    tick(&f, 250);
+    expect_reply(f.t, op_observe(f.t, SEEN("one", 1), false), "{\"observed\":1}");
+    expect_reply(f.t, op_observe(f.t, SEEN("one", 1) "\n" SEEN("one", 1) "\n" SEEN("two", 1), true),
+                 "{\"observed\":1,\"duplicates\":2}");
+    ck_assert_uint_eq(counts_of(f.t).observed, 2);
+    fixture_close(&f);
+}
+END_TEST
+
 /* A WAL that has its blocks already takes a small transaction on a full disk. */
 START_TEST(a_full_disk_is_not_taken_for_a_healed_one)
 {
@@ -880,7 +935,8 @@ int main(void)
                    dimensions_that_change_in_the_same_turn_are_seen, settings_that_change_nothing_write_nothing,
                    dimensions_move_only_while_nothing_is_known, a_body_decoded_for_other_dimensions_is_not_decided,
                    relaxed_answers_before_the_commit_and_commit_after_it, a_disk_that_refuses_changes_nothing_and_heals,
-                   a_full_disk_is_not_taken_for_a_healed_one,
+                   an_observation_is_known_in_the_batch_that_holds_it,
+                   an_observation_that_a_disk_refused_may_be_sent_again, a_full_disk_is_not_taken_for_a_healed_one,
                    an_array_that_spans_a_failing_commit_tells_which_items_are_in,
                    a_deleted_tenant_answers_404_and_takes_its_files_along);
 }

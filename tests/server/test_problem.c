@@ -10,7 +10,7 @@
 static json_t *document(const struct ld_problem *p)
 {
     size_t n;
-    char *text = ld_problem_json(p, &n);
+    char *text = ld_problem_json(p, NULL, &n);
     ck_assert_ptr_nonnull(text);
     ck_assert_uint_eq(strlen(text), n);
     json_t *v = json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL);

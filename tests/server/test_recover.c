@@ -45,7 +45,7 @@ static int recover(const struct fixture *f, bool is_verified, struct ld_recovere
     int rc = ld_store_open(&store, db, false, why);
 
     ck_assert_msg(rc == 0, "%s", why);
-    rc = ld_recover(out, store, db, snapshot, is_verified, why);
+    rc = ld_recover(out, store, db, snapshot, is_verified, NULL, why);
     if (rc == 0) {
         *digest = kb_engine_digest(out->engine);
         kb_engine_free(out->engine);
@@ -267,11 +267,36 @@ START_TEST(a_fold_over_resets_equals_the_live_model)
 }
 END_TEST
 
+/* It is counted line by line, and ends at the next one. */
+START_TEST(a_recovery_that_is_told_to_stop_says_so_and_leaves_nothing)
+{
+    struct fixture f;
+    struct ld_progress progress = {.is_stopping = false};
+    struct ld_recovered r;
+    struct ld_store *store = NULL;
+    char why[512] = "";
+
+    fixture_open(&f, CONFIGURATION);
+    run_traffic(&f, 0, 15);
+    ck_assert_int_eq(ld_store_open(&store, path_in(&f, "t.db"), false, why), 0);
+    ck_assert_int_eq(ld_recover(&r, store, path_in(&f, "t.db"), "", true, &progress, why), 0);
+    ck_assert_uint_eq(progress.n_lines, counts_of(f.t).seq);
+    ck_assert_uint_eq(kb_engine_digest(r.engine), digest_of(f.t));
+    kb_engine_free(r.engine);
+    progress.is_stopping = true;
+    ck_assert_int_eq(ld_recover(&r, store, path_in(&f, "t.db"), "", false, &progress, why), LD_STORE_STOPPED);
+    ck_assert_uint_eq(progress.n_lines, counts_of(f.t).seq);
+    ck_assert_msg(strstr(why, "t.db: the server is stopping") != NULL, "%s", why);
+    ld_store_close(store);
+    fixture_close(&f);
+}
+END_TEST
+
 int main(void)
 {
-    return KBT_RUN("recover", snapshot_and_tail_equal_a_fold_of_the_log,
-                   a_recovered_tenant_goes_on_as_if_nothing_had_been, snapshots_are_taken_as_rows_come,
-                   settings_behind_the_snapshot_are_found, a_damaged_snapshot_costs_only_time,
-                   a_snapshot_of_another_log_is_not_believed, verification_prefers_the_fold,
-                   a_line_that_cannot_be_read_is_named, a_fold_over_resets_equals_the_live_model);
+    return KBT_RUN(
+        "recover", snapshot_and_tail_equal_a_fold_of_the_log, a_recovered_tenant_goes_on_as_if_nothing_had_been,
+        snapshots_are_taken_as_rows_come, settings_behind_the_snapshot_are_found, a_damaged_snapshot_costs_only_time,
+        a_snapshot_of_another_log_is_not_believed, verification_prefers_the_fold, a_line_that_cannot_be_read_is_named,
+        a_fold_over_resets_equals_the_live_model, a_recovery_that_is_told_to_stop_says_so_and_leaves_nothing);
 }

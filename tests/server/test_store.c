@@ -222,6 +222,7 @@ static void append_lines(struct ld_store *s, const struct line *lines, size_t n)
                              .at_ms = lines[i].at_ms,
                              .type = lines[i].type,
                              .decision = lines[i].decision,
+                             .user = "u",
                              .arm = lines[i].arm,
                              .reward = lines[i].reward,
                              .text = lines[i].text != NULL ? lines[i].text : "{}",
@@ -246,6 +247,7 @@ START_TEST(a_decision_tells_its_story)
     ck_assert(r.is_decided && !r.is_expired && !r.is_activated && r.n_rewards == 3 && r.has_reward && r.reward == 0.75);
     ck_assert_str_eq(r.answer, "{\"first\":1}");
     ck_assert_str_eq(r.arm, "a");
+    ck_assert_str_eq(r.user, "u");
     ld_decision_record_close(&r);
     ck_assert_int_eq(ld_store_decision(s, "d1", "b", &r), LD_STORE_OK);
     ck_assert(r.has_reward && r.reward == 0.25);

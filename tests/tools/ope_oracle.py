@@ -22,11 +22,12 @@ class Log:
     """Columns of a log: candidates are lists of arm names, `chosen` the place of the arm shown among them."""
 
     def __init__(self):
-        self.candidates, self.chosen, self.reward, self.p, self.position, self.logged = [], [], [], [], [], []
+        self.candidates, self.chosen, self.reward, self.p, self.position, self.logged, self.inputs = [], [], [], [], [], [], []
 
-    def add(self, candidates, chosen, reward, p, position=0, logged=None):
-        for column, value in zip((self.candidates, self.chosen, self.reward, self.p, self.position, self.logged),
-                                 (candidates, chosen, reward, p, position, logged)):
+    def add(self, candidates, chosen, reward, p, position=0, logged=None, inputs=None):
+        """inputs: context and features of each candidate, side by side."""
+        for column, value in zip((self.candidates, self.chosen, self.reward, self.p, self.position, self.logged, self.inputs),
+                                 (candidates, chosen, reward, p, position, logged, inputs)):
             column.append(value)
 
     def __len__(self):
@@ -56,6 +57,17 @@ def load_dsjson(path):
     return log
 
 
+def load_ndjson(path):
+    """Objects with vectors whose candidates have ids and features."""
+    log = Log()
+    for line in open(path):
+        d = json.loads(line)
+        names = [c["id"] for c in d["candidates"]]
+        log.add(names, names.index(d["arm"]["id"]), d["reward"], d["propensity"],
+                inputs=np.array([d["context"] + c["features"] for c in d["candidates"]]))
+    return log
+
+
 # --- policies ----------------------------------------------------------------------------------------------------------
 
 class Means:
@@ -64,13 +76,36 @@ class Means:
     def __init__(self):
         self.n, self.sum = {}, {}
 
-    def learn(self, arm, reward):
+    def learn(self, log, k):
+        arm = log.candidates[k][log.chosen[k]]
         self.n[arm] = self.n.get(arm, 0) + 1
-        self.sum[arm] = self.sum.get(arm, 0.0) + reward
+        self.sum[arm] = self.sum.get(arm, 0.0) + log.reward[k]
 
-    def at(self, arms):
+    def at(self, log, k):
+        arms = log.candidates[k]
         n = np.array([self.n.get(a, 0) for a in arms], dtype=float)
         return np.array([self.sum.get(a, 0.0) for a in arms]) / (n + 1), np.sqrt(1 / (n + 1))
+
+
+class Gaussian:
+    """A Gaussian process with an RBF kernel of length scale 1 on context and features, solved anew for every event."""
+
+    def __init__(self, lam):
+        self.lam, self.x, self.y = lam, [], []
+
+    def learn(self, log, k):
+        self.x.append(log.inputs[k][log.chosen[k]])
+        self.y.append(log.reward[k])
+
+    def at(self, log, k):
+        at = log.inputs[k]
+        if not self.x:
+            return np.zeros(len(at)), np.ones(len(at))
+        x = np.array(self.x)
+        cross = np.exp(-0.5 * ((at[:, None, :] - x[None, :, :]) ** 2).sum(axis=2))
+        gram = np.exp(-0.5 * ((x[:, None, :] - x[None, :, :]) ** 2).sum(axis=2)) + self.lam * np.eye(len(x))
+        solved = np.linalg.solve(gram, cross.T)
+        return solved.T @ np.array(self.y), np.sqrt(1 - (cross * solved.T).sum(axis=1))
 
 
 class Uniform:
@@ -97,11 +132,11 @@ class Frequencies:
 class Ucb:
     learns, scale = True, 2.0
 
-    def __init__(self):
-        self.means = Means()
+    def __init__(self, model=None):
+        self.model = model or Means()
 
     def propensities(self, log, k):
-        mean, sd = self.means.at(log.candidates[k])
+        mean, sd = self.model.at(log, k)
         out = np.zeros(len(mean))
         out[np.argmax(np.round(mean + self.scale * sd, 12))] = 1  # rounding must not break ties
         return out
@@ -111,9 +146,9 @@ class Thompson(Ucb):
     scale, memo = 1.0, (None, None)
 
     def propensities(self, log, k):
-        key = (tuple(log.candidates[k]), tuple(sorted(self.means.n.items())))
+        key = (tuple(log.candidates[k]), tuple(sorted(self.model.n.items())))
         if self.memo[0] != key:
-            mean, sd = self.means.at(log.candidates[k])
+            mean, sd = self.model.at(log, k)
             self.memo = (key, argmax_probabilities(mean, self.scale * sd, points=4001))
         return self.memo[1]
 
@@ -185,10 +220,10 @@ def bernstein(num, den, level, span, lo, hi):
     return [edge(min(lo, value)), edge(max(hi, value))]
 
 
-def evaluate(log, policy, level=0.95, resamples=1000, seed=1, clip=10.0, reward_range=None):
+def evaluate(log, policy, level=0.95, resamples=1000, seed=1, clip=10.0, reward_range=None, model=None):
     """{"ess", "replay", "ips", "snips", "clipped_ips", "dr"} as laplacectl has them, but nothing is refused."""
     reward, p, n = np.array(log.reward), np.array(log.p), len(log)
-    model = Means()
+    model = model or Means()
     w, direct, accepted = np.zeros(n), np.zeros(n), np.zeros(n)
     if policy.learns:
         c = p.min()
@@ -196,15 +231,15 @@ def evaluate(log, policy, level=0.95, resamples=1000, seed=1, clip=10.0, reward_
         pi = np.array([policy.propensities(log, k)[log.chosen[k]] for k in range(n)])
         c = (p[pi > 0] / pi[pi > 0]).min()
     for k in range(n):
-        arms, a = log.candidates[k], log.chosen[k]
+        a = log.chosen[k]
         pi = policy.propensities(log, k)
         w[k] = pi[a] / p[k]
-        mean = model.at(arms)[0]
+        mean = model.at(log, k)[0]
         direct[k] = pi @ mean + w[k] * (reward[k] - mean[a])
-        model.learn(arms[a], reward[k])
+        model.learn(log, k)
         accepted[k] = keyed_uniform(seed, ARM, k) < c * w[k] * (1 + 1e-12)
         if accepted[k] and policy.learns:
-            policy.means.learn(arms[a], reward[k])
+            policy.model.learn(log, k)
     one = np.ones(n)
     lo, hi = reward_range or ((0.0, 1.0) if reward.min() >= 0 and reward.max() <= 1 else (min(reward.min(), 0), max(reward.max(), 0)))
     reach = max(hi, 0) - min(lo, 0)

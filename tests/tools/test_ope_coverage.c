@@ -113,8 +113,8 @@ static int known_learn(struct lc_policy *base, const struct lc_log *log, const s
     return p->inner->ops->learn(p->inner, log, ev, why);
 }
 
-static const struct lc_policy_ops still_ops = {"still", known_propensities, NULL, NULL};
-static const struct lc_policy_ops learning_ops = {"learning", known_propensities, known_learn, NULL};
+static const struct lc_policy_ops still_ops = {"still", known_propensities, NULL, NULL, NULL};
+static const struct lc_policy_ops learning_ops = {"learning", known_propensities, known_learn, NULL, NULL};
 
 /* --- runs ---------------------------------------------------------------------------------------------------- */
 

@@ -230,10 +230,10 @@ const struct lc_command lc_cmd_reward = {
 
 /* --- observe ---------------------------------------------------------------------------------------- */
 
-/* context and file: NULL when not given. propensity: 0 when not given. With `file` the others play no
+/* context, id and file: NULL when not given. propensity: 0 when not given. With `file` the others play no
  * part. */
 struct observe_options {
-    const char *context, *file;
+    const char *context, *id, *file;
     double propensity;
 };
 
@@ -255,6 +255,10 @@ static int observe_body(const struct observe_options *o, const struct lc_words *
         lc_text_puts(out, ",\"propensity\":");
         lc_text_number(out, o->propensity);
     }
+    if (o->id != NULL) {
+        lc_text_puts(out, ",\"id\":");
+        lc_text_json(out, o->id);
+    }
     lc_text_puts(out, "}");
     return 0;
 }
@@ -270,9 +274,10 @@ static int run_observe(const struct lc_command *self, struct lc_session *s, int 
     const struct lc_opt opts[] = {
         {"context", LC_OPT_TEXT, &o.context, "X1,X2,...", "the context"},
         {"propensity", LC_OPT_REAL, &o.propensity, "P", "with which the arm was chosen"},
+        {"id", LC_OPT_TEXT, &o.id, "ID", "yours: sent again under it, it is learned once"},
         {"file", LC_OPT_TEXT, &o.file, "FILE", "NDJSON, up to 10,000 lines, all or nothing (\"-\": standard input)"},
     };
-    int rc = lc_args_parse(self, s, opts, 3, argc, argv, &w, 0, 3);
+    int rc = lc_args_parse(self, s, opts, 4, argc, argv, &w, 0, 3);
     if (rc != LC_GO)
         return rc;
     if (o.file != NULL)
@@ -291,11 +296,11 @@ static int run_observe(const struct lc_command *self, struct lc_session *s, int 
 /* A batch by --file is one commit: one refused line refuses all of them. */
 const struct lc_command lc_cmd_observe = {
     .name = "observe",
-    .synopsis = "observe USER ARM VALUE [--context X1,X2,...] [--propensity P] | observe --file FILE",
+    .synopsis = "observe USER ARM VALUE [--context X1,X2,...] [--propensity P] [--id ID] | observe --file FILE",
     .about = "learn from a reward without a decision of ours",
     .text = "A line of FILE: {\"user\":\"u1\",\"context\":[...],\"arm\":\"a1\" or {\"id\",\"features\"},\"reward\":1,\n"
-            "\"propensity\":0.2}; context, features and propensity where they apply. For longer files, with\n"
-            "progress and latencies, see `laplacectl replay --help`.\n",
+            "\"propensity\":0.2,\"id\":\"e1\"}; context, features, propensity and id where they apply. For longer\n"
+            "files, with progress and latencies, see `laplacectl replay --help`.\n",
     .run = run_observe,
 };
 

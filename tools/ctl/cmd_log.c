@@ -245,3 +245,46 @@ const struct lc_command lc_cmd_health = {
     .about = "exit status 0 when the server is ready (for health checks)",
     .run = run_health,
 };
+
+/* --- ready ------------------------------------------------------------------------------------------- */
+
+#define ASK_AGAIN_MS 200
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Asks until the server is ready, or the time is up; then the last answer is the reason, be it that nobody listens. A
+ * server that still recovers answers 503, one that is not yet there nothing, and both may come to be ready. */
+static int run_ready(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
+{
+    const struct timespec pause = {.tv_nsec = ASK_AGAIN_MS * 1000000L};
+    struct lc_words w;
+    double wait_s = 0;
+    const struct lc_opt opts[] = {
+        {"wait", LC_OPT_REAL, &wait_s, "SECONDS", "ask again for so long (default 0: once)"},
+    };
+    int rc = lc_args_parse(self, s, opts, 1, argc, argv, &w, 0, 0);
+    if (rc != LC_GO)
+        return rc;
+    const int64_t end_ms = now_ms() + (int64_t)(wait_s * 1000);
+    struct lc_client *c = lc_client_new(s, NULL);
+    const struct lc_reply *reply = lc_client_get(c, "/readyz");
+    while (!lc_reply_ok(reply) && now_ms() < end_ms) {
+        nanosleep(&pause, NULL);
+        reply = lc_client_get(c, "/readyz");
+    }
+    rc = lc_reply_print(s, reply, "/readyz");
+    lc_client_free(c);
+    return rc;
+}
+
+const struct lc_command lc_cmd_ready = {
+    .name = "ready",
+    .synopsis = "ready [--wait SECONDS]",
+    .about = "exit status 0 when the server may be sent traffic (for scripts and health checks)",
+    .run = run_ready,
+};

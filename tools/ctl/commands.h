@@ -15,7 +15,7 @@ extern const struct lc_command lc_cmd_arms;
 /* cmd_decide.c */
 extern const struct lc_command lc_cmd_select, lc_cmd_reward, lc_cmd_observe, lc_cmd_activate;
 /* cmd_log.c */
-extern const struct lc_command lc_cmd_events, lc_cmd_model, lc_cmd_stats, lc_cmd_health;
+extern const struct lc_command lc_cmd_events, lc_cmd_model, lc_cmd_stats, lc_cmd_health, lc_cmd_ready;
 /* cmd_verify.c */
 extern const struct lc_command lc_cmd_verify;
 /* cmd_move.c */

@@ -110,7 +110,9 @@ int lc_log_vector(struct lc_log *log, const struct lc_hasher *h, const char *key
     if (n != h->dim)
         return lc_log_fail(log, key, "%zu numbers, where the configuration has %u", n, h->dim);
     for (size_t i = 0; i < n; i++)
-        if (!lc_json_number(lc_json_at(v, i), &x[i]))
+        if (!lc_json_number(lc_json_at(v, i), &first))
             return lc_log_fail(log, key, "expected numbers");
+    for (size_t i = 0; i < n; i++)
+        (void)lc_json_number(lc_json_at(v, i), &x[i]);
     return 0;
 }

@@ -63,7 +63,7 @@ static uint32_t read_arm(struct lc_log *log, const struct lc_json *v, const stru
         features = lc_json_get(v, "features");
     if (arm == KB_ID_NONE || h.dim == 0 || lc_json_length(features) == 0)
         return arm;
-    return lc_log_vector(log, &h, "features", features, lc_log_arm_features(log, arm)) == 0 ? arm : KB_ID_NONE;
+    return lc_log_vector(log, &h, "features", features, log->features[arm]) == 0 ? arm : KB_ID_NONE;
 }
 
 /* user, context, time, arm and propensity of a line under their names in it. */
@@ -294,6 +294,16 @@ static int read_generic(struct lc_log *log, const struct lc_json *doc, struct lc
     return 1;
 }
 
+/* Whoever has a model of users wants to know. */
+static int change_graph(struct lc_log *log, size_t n)
+{
+    char why[LC_WHY];
+
+    if (log->on_graph == NULL || log->on_graph(log->graph_arg, log->buffer, n, why) == 0)
+        return 0;
+    return lc_log_fail(log, "graph", "%s", why);
+}
+
 /* 1 with an event, 0 for a line that makes none, -1. */
 static int read_own(struct lc_log *log, const char *type, size_t n, struct lc_logged *ev)
 {
@@ -309,6 +319,8 @@ static int read_own(struct lc_log *log, const char *type, size_t n, struct lc_lo
         return reward_decision(log, s->doc, true, ev);
     if (strcmp(type, "observed") == 0)
         return read_generic(log, s->doc, ev);
+    if (strcmp(type, "graph") == 0)
+        return change_graph(log, n);
     if (strcmp(type, "arms") == 0 || (part != NULL && strcmp(part, "arms") == 0))
         return change_catalogue(log, s->doc);
     if (strcmp(type, "configured") == 0 || (part != NULL && strcmp(part, "begin") == 0))

@@ -80,6 +80,10 @@ struct lc_log {
     size_t *place; /* [arms.n] of an arm among them; SIZE_MAX: not there */
     size_t n_offered, cap_list, list_epoch;
     double *context; /* [context_dim] of the event in hand */
+    /* Told each line of our own log that changes the graph of users; 0, or -1 with `why` (LC_WHY bytes). NULL: nobody.
+     */
+    int (*on_graph)(void *arg, const char *line, size_t n, char *why);
+    void *graph_arg;
     size_t n_events, n_bad;
     char first_bad[LC_WHY];
     struct {

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "json_in.h"
 #include "rng.h"
 
 #define ONE 0.999999 /* propensities from here on are 1 up to the rounding of floats */
@@ -203,12 +204,35 @@ static int judge_event(struct lc_ope_run *u, const struct lc_logged *ev, uint64_
     return u->policy->ops->learn != NULL ? u->policy->ops->learn(u->policy, u->log, ev, u->why) : 0;
 }
 
+/* A line of the log that changes the graph, to policy and model (log_reader.h: on_graph). */
+static int take_graph(void *arg, const char *line, size_t n, char *why)
+{
+    struct lc_ope_run *u = arg;
+    struct ld_doc *doc = NULL;
+    struct ld_problem p;
+    struct kb_event ev;
+
+    ld_problem_init(&p);
+    int rc = ld_doc_parse(&doc, line, n, false, &p) == 0 ? ld_decode_event(doc, 0, 0, &ev, &p) : -1;
+    if (rc != 0)
+        snprintf(why, LC_WHY, "%.80s %.80s", p.errors[0].pointer, p.errors[0].detail);
+    if (rc == 0 && u->policy->ops->graph != NULL)
+        rc = u->policy->ops->graph(u->policy, &ev, why);
+    if (rc == 0 && u->model != NULL)
+        rc = lc_learner_graph(u->model, &ev, why) == KB_OK ? 0 : -1;
+    ld_doc_free(doc);
+    return rc;
+}
+
+/* The log's own graph counts where no other was given. */
 static int judge(struct lc_ope_run *u)
 {
     struct lc_logged ev;
     uint64_t k = 0;
     int rc;
 
+    u->log->graph_arg = u;
+    u->log->on_graph = u->o->graph == NULL ? take_graph : NULL;
     while ((rc = lc_log_next(u->log, &ev)) == 1)
         if (judge_event(u, &ev, k++) != 0) {
             char text[LC_WHY - 40];
@@ -216,6 +240,7 @@ static int judge(struct lc_ope_run *u)
             snprintf(u->why, LC_WHY, "line %zu: %s", ev.line, text);
             return -1;
         }
+    u->log->on_graph = NULL;
     if (rc < 0)
         memcpy(u->why, u->log->why, LC_WHY);
     return rc;

@@ -236,6 +236,11 @@ enum kb_err lc_learner_learn(struct lc_learner *l, const struct lc_log *log, con
     return rc;
 }
 
+enum kb_err lc_learner_graph(struct lc_learner *l, const struct kb_event *ev, char *why)
+{
+    return feed(l, ev, why);
+}
+
 uint64_t lc_learner_learned(const struct lc_learner *l)
 {
     return l->n_learned;

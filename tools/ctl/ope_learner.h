@@ -25,6 +25,9 @@ enum kb_err lc_learner_predict(struct lc_learner *l, const struct lc_log *log, c
 /* Learns the event: its arm's reward. */
 enum kb_err lc_learner_learn(struct lc_learner *l, const struct lc_log *log, const struct lc_logged *ev, char *why);
 
+/* A change of the graph of users, an event of type KB_EV_GRAPH. */
+enum kb_err lc_learner_graph(struct lc_learner *l, const struct kb_event *ev, char *why);
+
 uint64_t lc_learner_learned(const struct lc_learner *l);
 
 #endif

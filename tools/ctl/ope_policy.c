@@ -45,7 +45,7 @@ static void uniform_free(struct lc_policy *p)
 
 struct lc_policy *lc_policy_uniform(void)
 {
-    static const struct lc_policy_ops ops = {"uniform", uniform_propensities, NULL, uniform_free};
+    static const struct lc_policy_ops ops = {"uniform", uniform_propensities, NULL, uniform_free, NULL};
     struct uniform *u = lc_alloc(1, sizeof *u);
 
     u->base.ops = &ops;
@@ -73,7 +73,7 @@ static int logged_propensities(struct lc_policy *p, const struct lc_log *log, co
 
 struct lc_policy *lc_policy_logged(void)
 {
-    static const struct lc_policy_ops ops = {"logged", logged_propensities, NULL, uniform_free};
+    static const struct lc_policy_ops ops = {"logged", logged_propensities, NULL, uniform_free, NULL};
     struct uniform *u = lc_alloc(1, sizeof *u);
 
     u->base.ops = &ops;
@@ -99,6 +99,11 @@ static int learning_learn(struct lc_policy *p, const struct lc_log *log, const s
     return lc_learner_learn(((struct learning *)p)->learner, log, ev, why) == KB_OK ? 0 : -1;
 }
 
+static int learning_graph(struct lc_policy *p, const struct kb_event *ev, char *why)
+{
+    return lc_learner_graph(((struct learning *)p)->learner, ev, why) == KB_OK ? 0 : -1;
+}
+
 static void learning_free(struct lc_policy *p)
 {
     lc_learner_free(((struct learning *)p)->learner);
@@ -107,7 +112,8 @@ static void learning_free(struct lc_policy *p)
 
 struct lc_policy *lc_policy_learning(const struct kb_spec *spec, const char *graph, char *why)
 {
-    static const struct lc_policy_ops ops = {"learning", learning_propensities, learning_learn, learning_free};
+    static const struct lc_policy_ops ops = {"learning", learning_propensities, learning_learn, learning_free,
+                                             learning_graph};
     struct learning *l = lc_alloc(1, sizeof *l);
 
     l->base.ops = &ops;

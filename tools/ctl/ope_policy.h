@@ -2,6 +2,7 @@
 #ifndef LC_OPE_POLICY_H
 #define LC_OPE_POLICY_H
 
+#include "event.h"
 #include "log_reader.h"
 #include "spec.h"
 
@@ -16,6 +17,8 @@ struct lc_policy_ops {
                         char *why);
     int (*learn)(struct lc_policy *p, const struct lc_log *log, const struct lc_logged *ev, char *why);
     void (*free)(struct lc_policy *p);
+    /* The graph of users changes (KB_EV_GRAPH); NULL: users are nothing to it. */
+    int (*graph)(struct lc_policy *p, const struct kb_event *ev, char *why);
 };
 
 struct lc_policy {

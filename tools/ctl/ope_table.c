@@ -119,7 +119,7 @@ static int table_propensities(struct lc_policy *p, const struct lc_log *log, con
 
 static struct table *new_table(void)
 {
-    static const struct lc_policy_ops ops = {"distribution", table_propensities, NULL, table_free};
+    static const struct lc_policy_ops ops = {"distribution", table_propensities, NULL, table_free, NULL};
     struct table *t = lc_alloc(1, sizeof *t);
 
     t->base.ops = &ops;

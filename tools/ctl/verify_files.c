@@ -60,7 +60,7 @@ static void print_finding(const struct lc_session *s, const struct finding *f)
 static int recover(struct finding *f, struct ld_store *store, const char *path, const char *snapshot, char *why)
 {
     struct ld_recovered r = {0};
-    int rc = ld_recover(&r, store, path, snapshot, false, why);
+    int rc = ld_recover(&r, store, path, snapshot, false, NULL, why);
     if (rc != LD_STORE_OK)
         return rc;
     uint64_t digest = kb_engine_digest(r.engine);

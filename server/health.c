@@ -1,0 +1,138 @@
+/* Three questions, from the narrow to the wide:
+ *
+ *   alive    the loop turns. It never computes and waits for no disk, so one that has stood still for --stuck-after
+ *            seconds never comes back, and to start anew is what helps. /healthz.
+ *   moving   alive, and the pool answers, and no change has waited for so long while its writer got nowhere: a writer
+ *            that is slow moves, one that hangs in a call of the disk or in a lock does not. The watchdog.
+ *   ready    moving, and up: recovered, not stopping, every tenant commits, the disk has room, the registry takes
+ *            changes. /readyz.
+ *
+ * A disk that refuses is no reason to end the process, which answers what it can and heals by itself; so it is neither
+ * dead nor stuck, only not ready.
+ *
+ * The loop asks the pool for a look at the disk once a second: that says how full it is, tries a registry that has
+ * failed, and shows that the pool still runs jobs. A look that hangs holds one thread of the pool; no other is begun
+ * meanwhile. Cost: a statvfs a second, an atomic load a tenant and tick. */
+#include "health.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "access.h"
+#include "app.h"
+#include "clock.h"
+#include "folder.h"
+#include "log.h"
+#include "store.h"
+
+#define ASK_US 1000000
+
+/* ---- the loop's ------------------------------------------------------------------------------------- */
+
+/* Says so when it changes. */
+static void note(atomic_bool *state, bool is_bad, const char *what, const char *good)
+{
+    if (atomic_exchange(state, is_bad) != is_bad)
+        ld_log(is_bad ? LD_LOG_ERROR : LD_LOG_INFO, "%s", is_bad ? what : good);
+}
+
+/* On the pool. */
+static void look(void *arg)
+{
+    struct ld_app *app = arg;
+    struct ld_health *h = &app->health;
+
+    note(&h->is_full, !ld_folder_has_room(app->options.data), "the disk of the data folder has no room left",
+         "the disk of the data folder has room again");
+    note(&h->is_registry_failing, ld_registry_is_failing(ld_tenants_registry(app->tenants)),
+         "the registry takes no changes", "the registry takes changes again");
+    atomic_store(&h->asked_at, 0);
+}
+
+void ld_health_turn(struct ld_app *app, int64_t waiting_since)
+{
+    struct ld_health *h = &app->health;
+    const int64_t now = ld_monotonic_us();
+
+    atomic_store(&h->turned_at, now);
+    atomic_store(&h->waiting_since, waiting_since);
+    if (now < h->next_ask || atomic_load(&h->asked_at) != 0)
+        return;
+    h->next_ask = now + ASK_US;
+    atomic_store(&h->asked_at, now);
+    if (ld_sched_work(app->sched, look, app) != 0)
+        atomic_store(&h->asked_at, 0);
+}
+
+/* ---- questions -------------------------------------------------------------------------------------- */
+
+static bool is_over(const struct ld_health *h, const _Atomic int64_t *since)
+{
+    const int64_t at = atomic_load(since);
+
+    return at != 0 && ld_monotonic_us() - at > atomic_load(&h->stuck_after_us);
+}
+
+bool ld_health_is_alive(const struct ld_app *app)
+{
+    return !is_over(&app->health, &app->health.turned_at);
+}
+
+bool ld_health_is_moving(const struct ld_app *app)
+{
+    const struct ld_health *h = &app->health;
+
+    return ld_health_is_alive(app) && !is_over(h, &h->asked_at) && !is_over(h, &h->waiting_since);
+}
+
+/* Keeps the first failing tenant's name; arg is a buffer of 65 bytes, empty at first. Reads one atomic of each
+ * tenant; one name is enough to send somebody to the log. */
+static void find_failing(void *arg, struct ld_tenant *t)
+{
+    char *name = arg;
+
+    if (name[0] == '\0' && ld_tenant_is_failing(t))
+        strncpy(name, ld_tenant_name(t), 64);
+}
+
+/* Everybody may ask: with keys in force nobody learns a name here. It stands in the log and in /metrics. */
+static bool has_failing(struct ld_app *app, char *why)
+{
+    char name[65] = "";
+
+    ld_tenants_each(app->tenants, find_failing, name);
+    if (name[0] == '\0')
+        return false;
+    if (ld_access_wants_keys(app))
+        snprintf(why, 256, "the last commit of a tenant failed");
+    else
+        snprintf(why, 256, "the last commit of tenant \"%s\" failed", name);
+    return true;
+}
+
+/* What the disk says comes last: a tenant that fails because of it says more. */
+bool ld_health_is_ready(struct ld_app *app, char *why)
+{
+    const struct ld_health *h = &app->health;
+    const char *reason = NULL;
+
+    if (atomic_load(&app->is_draining))
+        reason = "the server is stopping";
+    else if (!atomic_load(&app->is_ready))
+        reason = "the server is recovering its tenants";
+    else if (!ld_health_is_alive(app))
+        reason = "the server's loop stands still";
+    else if (is_over(h, &h->waiting_since))
+        reason = "a change has been waiting for its commit for too long";
+    else if (is_over(h, &h->asked_at))
+        reason = "the server's work pool stands still";
+    else if (has_failing(app, why))
+        return false;
+    else if (atomic_load(&h->is_full))
+        reason = "the disk is full";
+    else if (atomic_load(&h->is_registry_failing))
+        reason = "the registry takes no changes";
+    if (reason != NULL)
+        snprintf(why, 256, "%s", reason);
+    return reason == NULL;
+}
