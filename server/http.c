@@ -239,7 +239,7 @@ static enum MHD_Result complete(struct ld_http *h, struct ld_request *r)
 {
     bool is_first = !r->is_handed && atomic_load(&r->state) == REQUEST_RUNNING;
     if (is_first && !ld_connection_enter(r->on, PHASE_HANDLED))
-        return MHD_NO;
+        return MHD_YES; /* the timer is about to say so and to end the connection: closing it now would cut it short */
     if (is_first)
         hand_over(h, r);
     if (atomic_load(&r->state) == REQUEST_REPLIED)
