@@ -6,7 +6,7 @@
 
 struct limits_reading {
     struct ld_rate *out;
-    bool has_rate;
+    bool has_rate, has_burst;
 };
 
 static void read_member(struct ld_in *in, size_t i, const json_t *v, void *arg)
@@ -14,13 +14,11 @@ static void read_member(struct ld_in *in, size_t i, const json_t *v, void *arg)
     struct limits_reading *r = arg;
     const struct ld_rule *rule = &ld_limits_rules.rule[i];
 
-    if (i == LD_LIMITS_RATE)
-        r->has_rate = ld_in_real(in, v, rule, &r->out->rate);
-    else
-        (void)ld_in_real(in, v, rule, &r->out->burst);
+    *(i == LD_LIMITS_RATE ? &r->has_rate : &r->has_burst) = true;
+    (void)ld_in_real(in, v, rule, i == LD_LIMITS_RATE ? &r->out->rate : &r->out->burst);
 }
 
-/* A burst alone would change with the server's rate, which nobody can mean. */
+/* A burst alone would change with the server's rate, which nobody can mean: the schema's dependentRequired. */
 int ld_decode_limits(struct ld_doc *doc, struct ld_rate *out, bool *is_own, struct ld_problem *p)
 {
     struct limits_reading r = {.out = out};
@@ -28,7 +26,7 @@ int ld_decode_limits(struct ld_doc *doc, struct ld_rate *out, bool *is_own, stru
 
     ld_in_init(&in, doc, p);
     *out = (struct ld_rate){.rate = 0};
-    if (ld_in_members(&in, doc->root, &ld_limits_rules, read_member, &r) && !r.has_rate && out->burst > 0)
+    if (ld_in_members(&in, doc->root, &ld_limits_rules, read_member, &r) && r.has_burst && !r.has_rate)
         ld_in_fault(&in, "rate", "required beside a burst");
     *is_own = r.has_rate;
     return ld_in_done(&in);

@@ -166,7 +166,8 @@ def members(schema, value):
                 if key not in value:
                     continue
                 less = {k: v for k, v in value.items() if k != key}
-                is_missed = key in one.get("required", []) or key == "context"
+                wanted_by = [k for k, wanted in one.get("dependentRequired", {}).items() if key in wanted and k in less]
+                is_missed = key in one.get("required", []) or key == "context" or wanted_by
                 yield less, f"/{key}" if is_missed else None
             for key in ("", "a/b~c", "__proto__", "Üñ"):
                 yield {**value, key: 1}, "/" + escape(key)

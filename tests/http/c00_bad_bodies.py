@@ -12,7 +12,7 @@ TENANT, PUT_GRAPH, PATCH_GRAPH = ("PUT", "/tenants/bad"), ("PUT", "/tenants/bad/
 PUT_ARMS, PATCH_ARMS, COMPACT = ("PUT", "/tenants/bad/arms"), ("PATCH", "/tenants/bad/arms"), ("POST", "/tenants/bad/compact")
 ROUTES = {"select": SELECT, "reward": REWARD, "activate": ACTIVATE, "observe": OBSERVE, "settings": TENANT, "graph": PUT_GRAPH,
           "graph_patch": PATCH_GRAPH, "arms": PUT_ARMS, "arms_patch": PATCH_ARMS, "compact": COMPACT, "key": ("POST", "/keys"),
-          "tenant_key": ("POST", "/tenants/bad/keys")}
+          "tenant_key": ("POST", "/tenants/bad/keys"), "limits": ("PUT", "/tenants/bad/limits")}
 BY_LINES = {PUT_GRAPH: '["a","b"]', PUT_ARMS: '"x"', OBSERVE: '{"user":"u","context":[0,0],"arm":"a1","reward":1}'}
 
 # Texts that no JSON reader takes, and where they are found out: (line, column, byte) of the last character that was read.
@@ -62,7 +62,7 @@ def state(client):
     stats = client.stats("bad")
     return (client.model("bad"), client.events("bad")[-3:], client.call("GET", "/tenants").json, client.call("GET", "/keys").json,
             {k: v for k, v in stats.items() if k != "window"},
-            *(client.call("GET", f"{tenant}{part}").json for part in ("", "/graph", "/arms", "/keys")))
+            *(client.call("GET", f"{tenant}{part}").json for part in ("", "/graph", "/arms", "/keys", "/limits")))
 
 
 def same_pointer(got, wanted):

@@ -111,6 +111,14 @@ def test_who_has_no_key_hears_the_same_of_every_tenant(world, name):
             assert len(told) == 1 and next(iter(told))[1].startswith("Bearer")
 
 
+def test_who_has_no_key_does_not_learn_which_paths_there_are(world):
+    for kind in world.strangers:
+        told = {(a.status_code, a.content) for a in (world.ask(verb, path, world.headers(kind)) for verb, path in (
+            ("GET", "/tenants"), ("GET", "/nothing"), ("GET", "/tenants/x/nothing"), ("PATCH", "/tenants"), ("OPTIONS", "/tenants"),
+            ("DELETE", f"/tenants/{OWN}/nothing"), ("GET", "/keys/nobody"), ("PUT", "/metrics")))}
+        assert len(told) == 1 and next(iter(told))[0] == 401, kind
+
+
 HEADERS = [(OWN,), (OTHER,), (ABSENT,), (OWN, OTHER), (OTHER, OWN), (OWN, ABSENT), ("",), ("../" + OTHER,)]
 
 

@@ -11,6 +11,7 @@
 
 #include "json_in.h"
 #include "json_keys.h"
+#include "json_limits.h"
 
 static uint32_t context_dim, arm_dim;
 
@@ -99,6 +100,13 @@ static int judge_tenant_key(struct ld_doc *doc, struct ld_problem *p)
     return ld_decode_key(doc, true, 0, &key, p);
 }
 
+static int judge_limits(struct ld_doc *doc, struct ld_problem *p)
+{
+    struct ld_rate limit;
+    bool is_own;
+    return ld_decode_limits(doc, &limit, &is_own, p);
+}
+
 static const struct kind {
     const char *name;
     bool is_ndjson;
@@ -117,7 +125,8 @@ static const struct kind {
              {"settings", false, judge_settings},
              {"compact", false, judge_compact},
              {"key", false, judge_key},
-             {"tenant_key", false, judge_tenant_key}};
+             {"tenant_key", false, judge_tenant_key},
+             {"limits", false, judge_limits}};
 
 static const struct kind *find(const char *name)
 {
