@@ -68,6 +68,9 @@ $(OUT)/paperbench: $(PAPER_OBJ) $(OUT)/libkb.a
 $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -iquote core -iquote server -iquote tests/lib -c -o $@ $<
+$(OUT)/tests/bench/%.o: tests/bench/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -iquote core -iquote tools/ctl -c -o $@ $<
 $(OUT)/core/%.o: core/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -c -o $@ $<
@@ -91,7 +94,8 @@ $(SERVER_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(SERVER_LIBS)
 $(TOOL_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(CTL_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) -iquote server -iquote tools/ctl $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(CTL_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(TOOL_LIBS)
+	$(CC) $(TEST_FLAGS) -iquote server -iquote tools/ctl -iquote tests/bench $(LDFLAGS_ALL) -o $@ $< $(filter %.o,$^) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(TOOL_LIBS)
+$(OUT)/tests/tools/test_loop: $(OUT)/tests/bench/bench_loop.o $(OUT)/tests/bench/bench_machine.o
 $(PAPER_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a
 	@mkdir -p $(@D)
 	$(CC) $(TEST_FLAGS) -iquote tools/paper $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a $(CHECK_LIBS) $(CORE_LIBS)
@@ -112,7 +116,7 @@ c-tests: core-tests server-tests tool-tests paper-tests fuzz-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
-.PHONY: setup run paper test test-unit test-property test-http contract test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-algorithms bench-stall bench-commit bench-tls bench-checks docker install clean help
+.PHONY: setup run paper test test-unit test-property test-http contract test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-check bench-record bench-algorithms bench-stall bench-commit bench-tls bench-checks docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	sh tools/setup.sh
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -166,7 +170,7 @@ format: ## clang-format every C file
 	clang-format -i core/*.[ch] server/*.[ch] tools/*/*.[ch] tests/*/*.[ch]
 format-check:
 	clang-format --dry-run --Werror core/*.[ch] server/*.[ch] tools/*/*.[ch] tests/*/*.[ch]
-BENCH_LIB := $(patsubst %,$(OUT)/tests/bench/bench_%.o,machine subject flops http)
+BENCH_LIB := $(patsubst %,$(OUT)/tests/bench/bench_%.o,machine kors subject flops http loop) $(OUT)/tools/ctl/histogram.o
 bench: all $(OUT)/tests/bench/bench_core bench-algorithms ## figures of the core's hot calls and of HTTP, as JSON lines in build/bench/
 	$(OUT)/tests/bench/bench_core | tee $(BUILD)/bench/core.jsonl
 	sh tests/bench/http.sh $(OUT) $(BUILD)/bench/http.jsonl
@@ -191,7 +195,16 @@ bench-stall: all $(OUT)/tests/bench/bench_stall ## decisions beside updates over
 		status=$$?; rm -rf $$folder; cat $(BUILD)/bench/stall.json; exit $$status
 $(OUT)/tests/bench/bench_%: tests/bench/bench_%.c $(BENCH_LIB) $(OUT)/libkb.a
 	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) $(LDFLAGS_ALL) -o $@ $< $(BENCH_LIB) $(OUT)/libkb.a $(CORE_LIBS) -lpthread
+	$(CC) $(TEST_FLAGS) -iquote tools/ctl $(LDFLAGS_ALL) -o $@ $< $(BENCH_LIB) $(OUT)/libkb.a $(CORE_LIBS) -lpthread
+$(OUT)/tests/bench/bench_empty: tests/bench/bench_empty.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -lmicrohttpd
+bench-check: $(OUT)/tests/bench/bench_counts ## instructions of the core's two hot calls beside the recorded ones, by callgrind (docs/PERFORMANCE.md)
+	command -v valgrind >/dev/null || sh tools/setup.sh --bench
+	$(PYTHON) tests/bench/counts.py $(OUT) check
+bench-record: $(OUT)/tests/bench/bench_counts ## count them anew and write tests/bench/recorded.json
+	command -v valgrind >/dev/null || sh tools/setup.sh --bench
+	$(PYTHON) tests/bench/counts.py $(OUT) record
 docker: ## build the container image
 	docker build -t laplaced .
 install: all ## install below PREFIX (default /usr/local)

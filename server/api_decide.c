@@ -28,8 +28,8 @@ static const char *decision_id(struct ld_app *app, struct ld_op *op, const char 
     return id;
 }
 
-/* A model that refuses today may have decided yesterday: arms come and go. Whether it has under this id the writer
- * finds out, who confirms the refusal when it has not. */
+/* What is refused today may have been decided yesterday: arms come and go, and limits are lowered. Whether it has under
+ * this id the writer finds out, who confirms the refusal when it has not. */
 static bool may_be_retry(struct ld_op *op, const struct ld_select *select, const char *id)
 {
     if (!op->is_named || select->is_dry_run)
@@ -66,16 +66,17 @@ static int decide(struct ld_app *app, struct ld_tenant *t, struct ld_op *op, str
         return -1;
     struct ld_size size;
     ld_tenant_size(t, &size);
-    if (!is_bounded(app, select, &size, &op->problem) ||
-        !ld_charge(app, t, ld_price_decision(&size, select->query.n_candidates), &op->problem))
+    if (!ld_charge(app, t, ld_price_decision(&size, select->query.n_candidates), &op->problem))
         return -1;
     const char *id = decision_id(app, op, select->decision);
     if (id == NULL)
         return -1;
     op->is_named = select->decision != NULL;
-    if (ld_tenant_select(t, select, id, op) == 0)
+    const bool is_small = is_bounded(app, select, &size, &op->problem);
+    if (is_small && ld_tenant_select(t, select, id, op) == 0)
         return 0;
-    if (op->problem.status == 400) /* the engine names one candidate that stands there twice: name them all */
+    if (is_small &&
+        op->problem.status == 400) /* the engine names one candidate that stands there twice: name them all */
         ld_decode_select_faults(op->doc, context_dim, arm_dim, &op->problem);
     return may_be_retry(op, select, id) ? 0 : -1;
 }

@@ -209,6 +209,7 @@ bool ld_batch_flush(struct ld_tenant *t)
     }
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
+    ld_tenant_measure(t, &counts);
     settle(t, is_ok);
     if (t->world->sched != NULL) /* a busy turn is long: what was begun is not to wait for its end */
         ld_tenant_start_build(t);

@@ -239,7 +239,7 @@ static enum MHD_Result complete(struct ld_http *h, struct ld_request *r)
 {
     bool is_first = !r->is_handed && atomic_load(&r->state) == REQUEST_RUNNING;
     if (is_first && !ld_connection_enter(r->on, PHASE_HANDLED))
-        return MHD_NO;
+        return MHD_YES; /* the timer is about to say so and to end the connection: closing it now would cut it short */
     if (is_first)
         hand_over(h, r);
     if (atomic_load(&r->state) == REQUEST_REPLIED)
@@ -276,36 +276,6 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *c, const char *ur
 
 /* --- the daemon ------------------------------------------------------------------------------------- */
 
-/* 0..15, or -1. */
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Percent-decoding in place. "%00" and malformed escapes stay as they stand: a NUL would cut the path short and let
- * one name pass for another. Used for the path and for names and values of the query. Returns the new length. */
-static size_t unescape(void *arg, struct MHD_Connection *c, char *s)
-{
-    (void)arg;
-    (void)c;
-    char *to = s;
-    for (const char *from = s; *from != '\0'; from++) {
-        int high = *from == '%' ? hex_digit(from[1]) : -1;
-        int low = high >= 0 ? hex_digit(from[2]) : -1;
-        if (low >= 0 && (high | low) != 0) {
-            *to++ = (char)(high << 4 | low);
-            from += 2;
-        } else {
-            *to++ = *from;
-        }
-    }
-    *to = '\0';
-    return (size_t)(to - s);
-}
-
 /* The library's own messages are about broken clients, mostly. At level debug, therefore: they would fill the log on
  * any day that somebody scans the port. While quiescing it would tell of the closed socket at every round of a poll. */
 static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const char *fmt, va_list args)
@@ -340,7 +310,7 @@ static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_o
     return MHD_start_daemon(flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, h,
                             MHD_OPTION_LISTEN_SOCKET, h->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
                             MHD_OPTION_NOTIFY_CONNECTION, ld_connection_notify, h, MHD_OPTION_URI_LOG_CALLBACK,
-                            ld_connection_target, h, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
+                            ld_connection_target, h, MHD_OPTION_UNESCAPE_CALLBACK, ld_target_unescape, NULL,
                             MHD_OPTION_CONNECTION_LIMIT, max_connections * (o->threads > 0 ? o->threads : 1),
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
 }

@@ -91,6 +91,36 @@ void *ld_connection_target(void *arg, const char *target, struct MHD_Connection 
     return NULL;
 }
 
+/* 0..15, or -1. */
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Percent-decoding in place. "%00" and malformed escapes stay as they stand: a NUL would cut the path short and let
+ * one name pass for another. Used for the path and for names and values of the query. Returns the new length. */
+size_t ld_target_unescape(void *arg, struct MHD_Connection *c, char *s)
+{
+    (void)arg;
+    (void)c;
+    char *to = s;
+    for (const char *from = s; *from != '\0'; from++) {
+        int high = *from == '%' ? hex_digit(from[1]) : -1;
+        int low = high >= 0 ? hex_digit(from[2]) : -1;
+        if (low >= 0 && (high | low) != 0) {
+            *to++ = (char)(high << 4 | low);
+            from += 2;
+        } else {
+            *to++ = *from;
+        }
+    }
+    *to = '\0';
+    return (size_t)(to - s);
+}
+
 /* --- headers --------------------------------------------------------------------------------------------- */
 
 /* What a pass over the headers has found. */

@@ -148,6 +148,7 @@ struct request_line {
 };
 void *ld_connection_target(void *arg, const char *target, struct MHD_Connection *connection);
 const char *ld_target_path(const char *target);
+size_t ld_target_unescape(void *arg, struct MHD_Connection *connection, char *text);
 bool ld_request_check_head(struct ld_request *r, const struct request_line *line);
 
 /* http_reply.c. A problem with an id of its own straight to the socket, past the library, which will not write there

@@ -51,10 +51,10 @@ static void read_key(struct ld_in *in, size_t i, const json_t *v, void *arg)
 /* Without roles a key of the server's own is an admin's; a tenant's must have some. */
 int ld_decode_key(struct ld_doc *doc, bool is_tenants, int64_t now_ms, struct ld_key *out, struct ld_problem *p)
 {
-    struct key_reading r = {out, is_tenants ? &ld_tenant_key_rules : &ld_server_key_rules, now_ms};
     struct ld_in in;
     ld_in_init(&in, doc, p);
     *out = (struct ld_key){.roles = is_tenants ? 0 : LD_ROLE_ADMIN};
+    struct key_reading r = {out, is_tenants ? &ld_tenant_key_rules : &ld_server_key_rules, now_ms};
     (void)ld_in_members(&in, doc->root, r.rules, read_key, &r);
     return ld_in_done(&in);
 }

@@ -332,16 +332,22 @@ bool ld_tenant_is_failing(const struct ld_tenant *t)
     return atomic_load(&t->is_failing);
 }
 
+/* The writer's: what ld_tenant_size tells. Before the answers, so that who was told of a change is judged by it. */
+void ld_tenant_measure(struct ld_tenant *t, const struct kb_engine_counts *counts)
+{
+    atomic_store(&t->n_points, counts->n_support);
+    atomic_store(&t->n_active_arms, counts->active_arms);
+    atomic_store(&t->n_learned, counts->learned);
+    atomic_store(&t->n_dims, t->settings.spec.context_dim + t->settings.spec.arm_dim);
+}
+
 /* The writer's: the engine stands still under it. */
 void ld_tenant_weigh(struct ld_tenant *t)
 {
     struct kb_engine_counts counts;
 
     kb_engine_counts(t->engine, &counts);
-    atomic_store(&t->n_points, counts.n_support);
-    atomic_store(&t->n_active_arms, counts.active_arms);
-    atomic_store(&t->n_learned, counts.learned);
-    atomic_store(&t->n_dims, t->settings.spec.context_dim + t->settings.spec.arm_dim);
+    ld_tenant_measure(t, &counts);
     atomic_store(&t->bytes, sizeof *t + kb_engine_bytes(t->engine) + ld_store_memory(t->store) +
                                 t->batch.cap * sizeof *t->batch.entry + t->batch.cap_rows * sizeof *t->batch.row);
 }
@@ -351,7 +357,7 @@ size_t ld_tenant_bytes(const struct ld_tenant *t)
     return atomic_load_explicit(&t->bytes, memory_order_relaxed);
 }
 
-/* Each is of the last turn, if not all of the same one: prices need not be exact. */
+/* Each is of the last batch, if not all of the same one: prices need not be exact. */
 void ld_tenant_size(const struct ld_tenant *t, struct ld_size *out)
 {
     out->points = atomic_load_explicit(&t->n_points, memory_order_relaxed);

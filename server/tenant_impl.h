@@ -136,7 +136,9 @@ void ld_compaction_drop(struct ld_tenant *t);  /* with the tenant */
 /* retain.c: begins a compaction where the tenant's retention asks for one. None is under way. */
 void ld_retain(struct ld_tenant *t);
 
-/* tenant.c: after a turn of the writer, and when the tenant is opened. */
+/* tenant.c: after a batch, before its answers: what ld_tenant_size tells. */
+void ld_tenant_measure(struct ld_tenant *t, const struct kb_engine_counts *counts);
+/* tenant.c: after a turn of the writer, and when the tenant is opened; measures as well. */
 void ld_tenant_weigh(struct ld_tenant *t);
 
 /* upkeep.c: after a turn of the writer. */

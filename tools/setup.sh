@@ -1,10 +1,10 @@
 #!/bin/sh
 # Installs what laplaced needs to be built (and with --test: to be tested; with --lint: to be linted; with
-# --paper: to draw the papers' figures; with --fuzz: to be fuzzed; with --contract: to hold openapi.yaml to the linters and
-# a generated client) by apt.
+# --paper: to draw the papers' figures; with --fuzz: to be fuzzed; with --bench: to have its instructions counted; with
+# --contract: to hold openapi.yaml to the linters and a generated client) by apt.
 # Says first what it will do, does nothing when all is there, and needs root or sudo only when something is missing.
 #
-#   sh tools/setup.sh [--test] [--lint] [--paper] [--fuzz] [--contract] [--list]
+#   sh tools/setup.sh [--test] [--lint] [--paper] [--fuzz] [--bench] [--contract] [--list]
 set -eu
 
 # a|b: either will do; the first is installed when neither is there.
@@ -14,6 +14,7 @@ BUILD='gcc make libc6-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev libuv1
 TEST='check libsubunit-dev python3 python3-pytest python3-jsonschema python3-numpy python3-yaml python3-requests curl openssl'
 LINT='clang-format cppcheck shellcheck systemd strace prometheus'
 FUZZ='clang'
+BENCH='valgrind'
 CONTRACT='nodejs npm'
 PAPER='gnuplot-nox|gnuplot-qt|gnuplot-x11'
 
@@ -25,10 +26,11 @@ for arg in "$@"; do
     --lint) wanted="$wanted $LINT" ;;
     --paper) wanted="$wanted $PAPER" ;;
     --fuzz) wanted="$wanted $FUZZ" ;;
+    --bench) wanted="$wanted $BENCH" ;;
     --contract) wanted="$wanted $CONTRACT" ;;
     --list) is_list=true ;;
     *)
-        echo "usage: sh tools/setup.sh [--test] [--lint] [--paper] [--fuzz] [--contract] [--list]" >&2
+        echo "usage: sh tools/setup.sh [--test] [--lint] [--paper] [--fuzz] [--bench] [--contract] [--list]" >&2
         exit 2
         ;;
     esac

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "alloc.h"
+#include "bench_kors.h"
 #include "bench_machine.h"
 #include "chol.h"
 #include "engine.h"
@@ -12,53 +13,12 @@
 #include "rng.h"
 
 #define N_CANDIDATES 20
-#define DIM 16
+#define DIM BENCH_KORS_DIM
 #define BATCHES 7
 
 static void die(const char *what)
 {
     bench_die("bench_core", what);
-}
-
-/* An engine whose KORS dictionary has m points of DIM features (independent enough that every one is admitted). */
-static struct kb_engine *engine_of(size_t m, double *x)
-{
-    struct kb_engine *e = NULL;
-    struct kb_spec spec;
-    struct kb_event next;
-    uint64_t seq = 0;
-
-    if (kb_engine_new(&e) != KB_OK || kb_spec_preset(&spec, "ek-ucb", 0, DIM) != KB_OK)
-        die("setup");
-    spec.arm_kernel.lengthscale = 2;
-    spec.repr.max_dictionary = m;
-    spec.repr.gamma = 100;
-    struct kb_event ev = {.type = KB_EV_CONFIGURED, .seq = ++seq, .as.configured = {.spec = &spec, .version = 1}};
-    if (kb_engine_fold(e, &ev, NULL) != KB_OK)
-        die("configured");
-    for (size_t i = 0; kb_posterior_n_support(kb_engine_posterior(e)) < m; i++) {
-        for (size_t k = 0; k < DIM; k++)
-            x[k] = kb_rng_normal(7, KB_STREAM_SIMULATION, i * DIM + k);
-        ev = (struct kb_event){
-            .type = KB_EV_OBSERVED, .seq = ++seq, .as.observed = {.user = "u", .arm = {"a", x}, .reward = x[0]}};
-        if (kb_engine_reserve(e, &ev, NULL) != KB_OK || kb_engine_follow_up(e, &ev, &next) != KB_OK)
-            die("observe");
-        struct kb_event atom = next;
-        atom.seq = seq + 1;
-        if (atom.type != KB_EV_NONE && kb_engine_reserve(e, &atom, NULL) != KB_OK)
-            die("dictionary");
-        if (kb_engine_grow(e) != KB_OK)
-            die("grow");
-        kb_engine_swap(e);
-        kb_engine_apply(e, &ev);
-        if (atom.type != KB_EV_NONE) {
-            kb_engine_prepare(e, &atom);
-            kb_engine_apply(e, &atom);
-            seq++;
-        }
-        kb_engine_collect(e);
-    }
-    return e;
 }
 
 static double time_decide(const struct kb_engine *e, const double *features)
@@ -146,14 +106,14 @@ static void time_floor(size_t m, double *solves, double *update)
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {64, 256, 512};
-    double x[DIM], *features = kb_array(N_CANDIDATES, DIM, sizeof *features);
+    double *features = kb_array(N_CANDIDATES, DIM, sizeof *features);
 
     (void)argc;
     bench_settle_blas(argv);
     for (size_t i = 0; i < N_CANDIDATES * DIM; i++)
         features[i] = kb_rng_normal(9, KB_STREAM_SIMULATION, i);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        struct kb_engine *e = engine_of(sizes[i], x);
+        struct kb_engine *e = bench_kors_engine(sizes[i]);
         struct kb_engine_counts counts;
         double solves = 0, update = 0;
 

@@ -4,6 +4,7 @@ as the scheduler counts it, so that the client's speed does not matter.
 
     python3 tests/bench/tls.py OUT RESULT.json        OUT: a build folder such as build/release
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -85,9 +86,9 @@ def main():
             pair = Pair(folder / kind, authority).write(authority.pair(kind, kind)) if kind != "plain" else None
             server = Server(folder / kind, "--timeout", "600", "--header-timeout", "600", "--max-connections", "2048", "--threads", "2", *(pair.options if pair else []),
                             cacert=authority.root if pair else None).start()
-            result[kind] = request_costs(server, context if pair else None)
-            result[kind]["connection"] = measure(server, HANDSHAKES, lambda: handshake(server, context if pair else None))
-            server.close()
+            with contextlib.closing(server):
+                result[kind] = request_costs(server, context if pair else None)
+                result[kind]["connection"] = measure(server, HANDSHAKES, lambda: handshake(server, context if pair else None))
     result["handshakes_per_core_second"] = {
         kind: round(1e6 / (result[kind]["connection"]["us"] - result["plain"]["connection"]["us"])) for kind in ("ec", "rsa")}
     RESULT.parent.mkdir(parents=True, exist_ok=True)

@@ -100,6 +100,25 @@ def test_a_retry_gets_the_first_answer_when_its_arms_are_gone(api, name):
     assert api.stats(name)["decisions"] == 1
 
 
+def test_a_retry_gets_the_first_answer_when_limits_are_lower_by_now(boot, tmp_path):
+    config = tmp_path / "config"
+    config.write_text("")
+    server = boot("--config", str(config))
+    client = Client(server)
+    client.put_tenant("t", algorithm="ucb")
+    named = {"user": "u", "candidates": ["a", "b", "c"]}
+    client.put_arms("t", ["x", "y", "z"])
+    first = {d: client.call("POST", "/select", {**body, "decision": d}, tenant="t").content for d, body in (("d", named), ("e", {"user": "u"}))}
+    server.terminate()
+    config.write_text("max-candidates = 2\nmax-arms = 2\n")
+    client = Client(server.start())
+    for d, body, limit in (("d", named, "candidates"), ("e", {"user": "u"}, "arms")):
+        assert client.call("POST", "/select", {**body, "decision": d}, tenant="t").content == first[d]
+        for other in ({}, {"decision": "new"}):
+            assert client.call("POST", "/select", {**body, **other}, tenant="t", expect=400).json["limit"] == limit
+    assert client.stats("t")["decisions"] == 2
+
+
 def test_retries_at_the_same_moment_when_the_arms_go(api, server, name):
     """One of them may be first, or the arms gone before all; never two answers."""
     make(api, name)

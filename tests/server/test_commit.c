@@ -139,6 +139,34 @@ START_TEST(what_comes_while_others_are_staged_shares_their_commit)
 END_TEST
 
 /* LD_TURN_OPS of them (tenant_impl.h); the rest waits for the next turn. */
+/* What the tenant says of its size when it answers. */
+static size_t arms_when_told;
+
+static void look_at_arms(struct ld_op *op)
+{
+    struct ld_size size;
+
+    mark_done(op);
+    ld_tenant_size(late_tenant, &size);
+    arms_when_told = size.active_arms;
+}
+
+START_TEST(who_is_told_of_a_catalogue_is_judged_by_it)
+{
+    struct fixture f;
+
+    fixture_open(&f, PLAIN);
+    struct ld_op *op = op_arms(f.t, "{\"arms\":[\"a\",\"b\",\"c\"]}");
+    late_tenant = f.t;
+    op->done = look_at_arms;
+    ld_tenant_submit(f.t, op);
+    ck_assert(!ld_tenant_run_writer(f.t));
+    ck_assert_uint_eq(arms_when_told, 3);
+    ld_op_free(op);
+    fixture_close(&f);
+}
+END_TEST
+
 START_TEST(a_turn_takes_no_more_than_its_share)
 {
     enum { N = 2500 };
@@ -922,13 +950,13 @@ int main(void)
 {
     return KBT_RUN("commit", what_would_take_memory_beyond_the_quota_is_refused_and_changes_nothing,
                    a_batch_of_selects_and_rewards_equals_one_by_one, ops_of_one_turn_share_one_commit,
-                   what_comes_while_others_are_staged_shares_their_commit, a_turn_takes_no_more_than_its_share,
-                   a_reward_behind_its_decision_in_one_turn_is_applied, a_full_queue_refuses_at_once,
-                   a_queue_of_large_bodies_refuses_at_once, who_is_refused_is_told_how_long_the_line_takes,
-                   open_decisions_are_bounded, a_named_select_is_answered_once_and_for_all,
-                   an_id_that_the_server_gave_is_refused_to_callers, a_dry_run_leaves_no_trace,
-                   slots_of_a_slate_are_rewarded_by_arm, first_keeps_the_first_reward, sum_adds_rewards_up,
-                   last_replaces_the_reward, an_array_of_rewards_is_answered_in_place,
+                   what_comes_while_others_are_staged_shares_their_commit, who_is_told_of_a_catalogue_is_judged_by_it,
+                   a_turn_takes_no_more_than_its_share, a_reward_behind_its_decision_in_one_turn_is_applied,
+                   a_full_queue_refuses_at_once, a_queue_of_large_bodies_refuses_at_once,
+                   who_is_refused_is_told_how_long_the_line_takes, open_decisions_are_bounded,
+                   a_named_select_is_answered_once_and_for_all, an_id_that_the_server_gave_is_refused_to_callers,
+                   a_dry_run_leaves_no_trace, slots_of_a_slate_are_rewarded_by_arm, first_keeps_the_first_reward,
+                   sum_adds_rewards_up, last_replaces_the_reward, an_array_of_rewards_is_answered_in_place,
                    a_window_closes_with_the_default_reward, a_late_reward_is_kept_and_not_learned,
                    more_windows_than_one_turn_takes_all_close, a_deferred_decision_learns_only_once_activated,
                    observations_are_all_or_nothing, an_observation_is_logged_with_the_features_of_its_time,

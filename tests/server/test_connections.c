@@ -325,6 +325,36 @@ START_TEST(a_body_that_keeps_its_rate_may_take_any_time)
 }
 END_TEST
 
+/* The library may overlook an end of stream that comes with other bytes. */
+START_TEST(clients_that_left_are_seen)
+{
+    struct pair idle = dial("127.0.0.1"), body = dial("127.0.0.1"), whole = dial("127.0.0.1"),
+                handled = dial("127.0.0.1");
+    const struct pair all[] = {idle, body, whole, handled};
+    ck_assert(ld_connection_enter(idle.c, PHASE_IDLE));
+    ck_assert(ld_connection_enter(body.c, PHASE_BODY));
+    ck_assert(ld_connection_enter(whole.c, PHASE_BODY));
+    ck_assert(ld_connection_enter(handled.c, PHASE_HANDLED));
+    ck_assert_int_eq(write(whole.theirs, "x", 1), 1); /* not read yet */
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        shutdown(all[i].theirs, SHUT_WR);
+    pass(250);
+    ck_assert(!is_cut(&idle) && !is_cut(&body));
+    pass(250);
+    ck_assert(is_cut(&idle) && !is_cut(&body)); /* a body may be handed over by the next look */
+    pass(250);
+    ck_assert(is_cut(&body));
+    pass(250);
+    ck_assert(!is_cut(&whole) && !is_cut(&handled));
+    for (int phase = 0; phase < LD_N_TIMED_PHASES; phase++)
+        ck_assert_uint_eq(timed_out((enum ld_timed_phase)phase), 0);
+    hang_up(&idle);
+    hang_up(&body);
+    hang_up(&whole);
+    hang_up(&handled);
+}
+END_TEST
+
 START_TEST(a_new_limit_counts_for_those_that_wait_already)
 {
     struct pair p = dial("127.0.0.1");
@@ -352,6 +382,7 @@ static Suite *make_suite(void)
         a_request_in_hand_may_take_any_time,
         each_request_has_its_own_time,
         a_body_that_keeps_its_rate_may_take_any_time,
+        clients_that_left_are_seen,
         a_new_limit_counts_for_those_that_wait_already,
     };
     Suite *s = suite_create("connections");

@@ -1,0 +1,98 @@
+/* The core's two hot calls, a few times each and nothing else, for callgrind to count the instructions of:
+ * tests/bench/counts.py collects inside of measured_decide or measured_learn.
+ *
+ *   bench_counts decide|learn
+ *
+ * KORS with m = 256 of 256 points, 20 candidates with 16 features each. What is learned is learned at points seen
+ * before, so that the dictionary stays as it is. No clock, no threads, numbers keyed by a seed: the counts are the same
+ * in every run of one build on one machine. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bench_kors.h"
+#include "bench_machine.h"
+#include "engine.h"
+#include "linalg.h"
+
+#define NAME "bench_counts"
+#define M 256
+#define N_CANDIDATES 20
+#define DIM BENCH_KORS_DIM
+#define CALLS 20 /* counts.py divides by it: as it is printed */
+
+/* Global and not inlined: callgrind knows them by their names. */
+void measured_decide(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s);
+void measured_learn(struct kb_engine *e, const struct kb_event *ev);
+
+__attribute__((noinline)) void measured_decide(const struct kb_engine *e, const struct kb_query *q,
+                                               struct kb_scratch *s)
+{
+    struct kb_decision d;
+
+    if (kb_engine_decide(e, q, s, &d, NULL) != KB_OK || !(d.sd[d.chosen] > 0))
+        bench_die(NAME, "decide");
+}
+
+__attribute__((noinline)) void measured_learn(struct kb_engine *e, const struct kb_event *ev)
+{
+    kb_engine_apply(e, ev);
+}
+
+static void decide(const struct kb_engine *e)
+{
+    double x[N_CANDIDATES][DIM];
+    char name[N_CANDIDATES][8];
+    struct kb_candidate candidate[N_CANDIDATES];
+    struct kb_scratch *s = NULL;
+
+    for (size_t c = 0; c < N_CANDIDATES; c++) {
+        bench_kors_point(x[c], 100000 + c);
+        snprintf(name[c], sizeof name[c], "c%zu", c);
+        candidate[c] = (struct kb_candidate){name[c], x[c]};
+    }
+    const struct kb_query q = {.user = "u", .candidates = candidate, .n_candidates = N_CANDIDATES, .key = 1};
+    if (kb_engine_scratch_new(&s) != KB_OK || kb_engine_fit_scratch(e, s, N_CANDIDATES, 0) != KB_OK)
+        bench_die(NAME, "scratch");
+    for (int i = 0; i < CALLS; i++)
+        measured_decide(e, &q, s);
+    kb_engine_scratch_free(s);
+}
+
+/* Reserving and growing are the writer's before the lock; what is counted is what decisions wait for. */
+static void learn(struct kb_engine *e)
+{
+    struct kb_engine_counts counts;
+    double x[DIM];
+
+    kb_engine_counts(e, &counts);
+    for (uint64_t i = 0; i < CALLS; i++) {
+        bench_kors_point(x, i);
+        const struct kb_event ev = {.type = KB_EV_OBSERVED,
+                                    .seq = counts.seq + 1 + i,
+                                    .as.observed = {.user = "u", .arm = {"a", x}, .reward = x[0]}};
+        if (kb_engine_reserve(e, &ev, NULL) != KB_OK || kb_engine_grow(e) != KB_OK)
+            bench_die(NAME, "reserve");
+        kb_engine_swap(e);
+        kb_engine_prepare(e, &ev);
+        measured_learn(e, &ev);
+        kb_engine_collect(e);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2 || (strcmp(argv[1], "decide") != 0 && strcmp(argv[1], "learn") != 0)) {
+        fprintf(stderr, "usage: %s decide|learn\n", NAME);
+        return 2;
+    }
+    kb_blas_single_thread();
+    struct kb_engine *e = bench_kors_engine(M);
+    if (strcmp(argv[1], "decide") == 0)
+        decide(e);
+    else
+        learn(e);
+    kb_engine_free(e);
+    printf("{\"calls\":%d,\"m\":%d,\"candidates\":%d,\"dim\":%d,\"blas_core\":\"%s\"}\n", CALLS, M, N_CANDIDATES, DIM,
+           kb_blas_core_name());
+    return 0;
+}

@@ -1,0 +1,64 @@
+/* An engine filled as a tenant's writer fills it (bench_kors.h). */
+#include "bench_kors.h"
+
+#include "bench_machine.h"
+#include "rng.h"
+
+#define DIM BENCH_KORS_DIM
+
+static void die(const char *what)
+{
+    bench_die("bench_kors", what);
+}
+
+void bench_kors_point(double *x, uint64_t i)
+{
+    for (size_t k = 0; k < DIM; k++)
+        x[k] = kb_rng_normal(7, KB_STREAM_SIMULATION, i * DIM + k);
+}
+
+/* One observation, and the point that it brings with it. */
+static void observe(struct kb_engine *e, const double *x, uint64_t *seq)
+{
+    const struct kb_event ev = {
+        .type = KB_EV_OBSERVED, .seq = ++*seq, .as.observed = {.user = "u", .arm = {"a", x}, .reward = x[0]}};
+    struct kb_event point;
+
+    if (kb_engine_reserve(e, &ev, NULL) != KB_OK || kb_engine_follow_up(e, &ev, &point) != KB_OK)
+        die("observe");
+    point.seq = *seq + 1;
+    if (point.type != KB_EV_NONE && kb_engine_reserve(e, &point, NULL) != KB_OK)
+        die("dictionary");
+    if (kb_engine_grow(e) != KB_OK)
+        die("grow");
+    kb_engine_swap(e);
+    kb_engine_apply(e, &ev);
+    if (point.type != KB_EV_NONE) {
+        kb_engine_prepare(e, &point);
+        kb_engine_apply(e, &point);
+        ++*seq;
+    }
+    kb_engine_collect(e);
+}
+
+struct kb_engine *bench_kors_engine(size_t m)
+{
+    struct kb_engine *e = NULL;
+    struct kb_spec spec;
+    double x[DIM];
+    uint64_t seq = 0;
+
+    if (kb_engine_new(&e) != KB_OK || kb_spec_preset(&spec, "ek-ucb", 0, DIM) != KB_OK)
+        die("setup");
+    spec.arm_kernel.lengthscale = 2;
+    spec.repr.max_dictionary = m;
+    spec.repr.gamma = 100;
+    const struct kb_event ev = {.type = KB_EV_CONFIGURED, .seq = ++seq, .as.configured = {.spec = &spec, .version = 1}};
+    if (kb_engine_fold(e, &ev, NULL) != KB_OK)
+        die("configured");
+    for (uint64_t i = 0; kb_posterior_n_support(kb_engine_posterior(e)) < m; i++) {
+        bench_kors_point(x, i);
+        observe(e, x, &seq);
+    }
+    return e;
+}

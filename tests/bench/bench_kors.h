@@ -1,0 +1,19 @@
+/* An engine with a KORS dictionary of a given size, for benches. */
+#ifndef BENCH_KORS_H
+#define BENCH_KORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine.h"
+
+#define BENCH_KORS_DIM 16
+
+/* Point i: independent normals. */
+void bench_kors_point(double *x, uint64_t i);
+
+/* EK's preset with m points of m in its dictionary, far enough apart that every one was admitted: points 0, 1, ... in
+ * the order of the history. Ends the process when it cannot. */
+struct kb_engine *bench_kors_engine(size_t m);
+
+#endif
