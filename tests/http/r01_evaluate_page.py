@@ -277,9 +277,10 @@ def peak(tmp_path, n):
     """Kilobytes at most in memory while a page was made of n events: read when it begins to write the page, into a pipe."""
     (tmp_path / "log.csv").write_text(csv_log(n, 11))
     pipe = tmp_path / "page.html.part"
+    env = {**os.environ, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=0:thread_local_quarantine_size_kb=0"}
     os.mkfifo(pipe)
     run = subprocess.Popen([CTL, "evaluate", "--format", "csv", "--policy", "uniform", "--policy", f"distribution:{tmp_path / 'd.csv'}",
-                            "--html", tmp_path / "page.html", "--resamples", "50", tmp_path / "log.csv"], stdout=subprocess.DEVNULL)
+                            "--html", tmp_path / "page.html", "--resamples", "50", tmp_path / "log.csv"], stdout=subprocess.DEVNULL, env=env)
     with open(pipe, "rb", buffering=0) as f:
         fcntl.fcntl(f, fcntl.F_SETPIPE_SZ, 4096)
         assert f.read(1) == b"<"
@@ -293,7 +294,7 @@ def peak(tmp_path, n):
 
 def test_memory_does_not_grow_with_the_log(files):
     few, many = peak(files, 9000), peak(files, 90000)
-    assert many < 1.15 * few, (few, many)
+    assert many < 1.15 * few, (few, many)  # the longer log is 1.6 MB
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path):

@@ -13,7 +13,9 @@
 #define ROW 24.0
 #define PANEL 130.0
 #define MAX_TICKS 6
-#define REACH 3.0 /* an axis goes beyond the estimates by so many of their spans at most */
+#define FOREST_REACH 0.25 /* an axis goes beyond the estimates by so much of their span at most, */
+#define COURSE_REACH 1.5
+#define LEAST_REACH 1.5 /* or by so much of the narrowest interval */
 #define MAX_ARMS 40u
 
 const char *lc_plot_colour(int kind)
@@ -46,11 +48,12 @@ static void show(struct range *r, double value, struct lc_interval interval)
         r->narrowest = fmin(r->narrowest, interval.upper - interval.lower);
 }
 
-static struct lc_axis axis_of(const struct range *r, double from, double to)
+static struct lc_axis axis_of(const struct range *r, double reach, double from, double to)
 {
-    const double span = fmax(r->hi - r->lo, isfinite(r->narrowest) ? r->narrowest : 0);
-    const double lo = fmax(fmin(r->lo, r->reach_lo), r->lo - REACH * span);
-    const double hi = fmin(fmax(r->hi, r->reach_hi), r->hi + REACH * span);
+    const double narrowest = isfinite(r->narrowest) ? r->narrowest : 0;
+    const double beyond = fmax(reach * (r->hi - r->lo), LEAST_REACH * narrowest);
+    const double lo = fmax(fmin(r->lo, r->reach_lo), r->lo - beyond);
+    const double hi = fmin(fmax(r->hi, r->reach_hi), r->hi + beyond);
     const double room = hi > lo ? 0.04 * (hi - lo) : fmax(0.5 * fabs(hi), 0.5);
 
     if (!isfinite(lo) || !isfinite(hi))
@@ -90,9 +93,27 @@ static void label_y(struct lc_text *t, const struct lc_axis *a, double left, dou
 
 /* --- forest ------------------------------------------------------------------------------------------- */
 
+/* A bar with a stroke at either end, or an arrow where the axis ends before it. */
+static void put_interval(struct lc_text *t, const struct lc_axis *a, const char *class, struct lc_interval v, double y)
+{
+    const double x1 = lc_axis_at(a, v.lower), x2 = lc_axis_at(a, v.upper);
+
+    lc_svg_line(t, class, x1, y, x2, y);
+    if (v.lower < a->lo)
+        lc_svg_text(t, "end", x1 - 1, y + 4, "\xe2\x86\x90");
+    else
+        lc_svg_line(t, class, x1, y - 4, x1, y + 4);
+    if (v.upper > a->hi)
+        lc_svg_text(t, "", x2 + 1, y + 4, "\xe2\x86\x92");
+    else
+        lc_svg_line(t, class, x2, y - 4, x2, y + 4);
+}
+
 static void put_row(struct lc_text *t, const struct lc_axis *a, const struct lc_plot_row *row, double y)
 {
+    const bool is_bounded = isfinite(row->interval.lower);
     char class[32], title[320];
+    int n;
 
     lc_svg_text(t, row->colour == NULL ? "bold" : "end", row->colour == NULL ? 8 : LEFT - 12, y + 4, row->label);
     if (!isfinite(row->value)) {
@@ -100,18 +121,12 @@ static void put_row(struct lc_text *t, const struct lc_axis *a, const struct lc_
             lc_svg_text(t, "", LEFT, y + 4, row->note);
         return;
     }
-    snprintf(title, sizeof title, "%s: %.6g [%.6g, %.6g]", row->label, row->value, row->interval.lower,
-             row->interval.upper);
+    n = snprintf(title, sizeof title, "%.200s: %.6g", row->label, row->value);
+    if (is_bounded)
+        snprintf(title + n, sizeof title - (size_t)n, " [%.6g, %.6g]", row->interval.lower, row->interval.upper);
     snprintf(class, sizeof class, "line %s", row->colour);
-    if (isfinite(row->interval.lower)) {
-        const double x1 = lc_axis_at(a, row->interval.lower), x2 = lc_axis_at(a, row->interval.upper);
-        lc_svg_line(t, class, x1, y, x2, y);
-        lc_svg_line(t, class, x1, y - 4, x1, y + 4);
-        if (row->interval.upper > a->hi)
-            lc_svg_text(t, "", x2 + 2, y + 4, "\xe2\x86\x92");
-        else
-            lc_svg_line(t, class, x2, y - 4, x2, y + 4);
-    }
+    if (is_bounded)
+        put_interval(t, a, class, row->interval, y);
     snprintf(class, sizeof class, "fill %s", row->colour);
     lc_svg_dot(t, class, lc_axis_at(a, row->value), y, title);
 }
@@ -125,7 +140,7 @@ void lc_plot_forest(struct lc_text *t, const char *id, const char *title, const 
     for (size_t i = 0; i < n; i++)
         show(&range, row[i].value, row[i].interval);
     show(&range, reference, (struct lc_interval){NAN, NAN});
-    const struct lc_axis a = axis_of(&range, LEFT, RIGHT - 12);
+    const struct lc_axis a = axis_of(&range, FOREST_REACH, LEFT, RIGHT - 12);
     lc_svg_open(t, id, WIDTH, bottom + 28, title,
                 "One line for each estimator: the dot is the estimate, the bar its interval; an arrow where it is cut. "
                 "The table beside it has the numbers.");
@@ -187,7 +202,7 @@ void lc_plot_courses(struct lc_text *t, const char *id, const struct lc_report_e
     for (int c = 1; c < LC_COURSE_N; c++) {
         if (!e->has_course[c])
             continue;
-        const struct lc_axis y = axis_of(&range, top + 24 + PANEL, top + 24);
+        const struct lc_axis y = axis_of(&range, COURSE_REACH, top + 24 + PANEL, top + 24);
         lc_svg_text(t, "bold", 70, top + 16, lc_report_course_name(c));
         label_y(t, &y, 70, RIGHT);
         put_course(t, trace, e->course[LC_COURSE_LOGGED], "c0", &x, &y);

@@ -141,6 +141,6 @@ size_t lc_axis_ticks(const struct lc_axis *a, double *tick, size_t max)
     size_t n = 0;
 
     for (double k = ceil(lo / step - 1e-9); k * step <= hi + 1e-9 * step && n < max; k++)
-        tick[n++] = a->is_log ? pow(10, k * step) : k * step;
+        tick[n++] = a->is_log ? pow(10, k * step) : k * step + 0.0; /* no -0 */
     return n;
 }
