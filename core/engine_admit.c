@@ -167,6 +167,8 @@ static enum kb_err reserve_admission(struct kb_engine *e, const struct kb_event 
 
     KB_TRY(rc);
     if (!kb_engine_is_quiet(e, ev->seq)) {
+        if (!kb_posterior_is_sketch(e->posterior))
+            return kb_fail(KB_EINVAL, msg, "/points", "the model holds all points and has no dictionary");
         if (e->build != NULL)
             return kb_fail(KB_EINVAL, msg, "/points", "another change of the dictionary is under way");
         KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
