@@ -13,7 +13,7 @@ import yaml
 
 from contract import ROOT
 from h00_auth import PUBLIC, requests_of_every_operation
-from harness import BIN, CTL, Client, Server, run_ctl
+from harness import BIN, CTL, SERVERS, Client, Server, run_ctl
 
 KEY = "correct-horse-battery-staple"
 
@@ -70,6 +70,7 @@ def recovering(tmp_path, gate):
         server.env = {"LAPLACED_FAILPOINT": f"mid_recovery@{gate}"}
         server.launch()
         server.url = f"http://127.0.0.1:{port}"
+        SERVERS.add(server.url)  # it has not greeted yet
         wait_for(lambda: "recovering all tenants" in server.log())
         return server
     yield start

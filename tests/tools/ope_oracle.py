@@ -183,6 +183,23 @@ def bca(num, den, level, resamples, seed):
     return [values[min(max(int(p * resamples), 0), resamples - 1)] for p in ends]
 
 
+def bca_difference(a, b, level, resamples, seed):
+    """Of the ratio of a = (num, den) less that of b, over the same events; None when nothing varies."""
+    (n1, d1), (n2, d2) = ([blocks(x) for x in pair] for pair in (a, b))
+    m, v, w = len(n1), n1.sum() / d1.sum(), n2.sum() / d2.sum()
+    u = (n1 - v * d1) / d1.sum() - (n2 - w * d2) / d2.sum()
+    if m < 2 or (u * u).sum() <= 1e-24 * ((n1 / d1.sum()) ** 2 + (n2 / d2.sum()) ** 2).sum():
+        return None
+    index = (np.array([keyed_uniform_many(seed, SIMULATION, r * m, m) for r in range(resamples)]) * m).astype(int)
+    values = np.sort(n1[index].sum(axis=1) / d1[index].sum(axis=1) - n2[index].sum(axis=1) / d2[index].sum(axis=1))
+    normal, slack = NormalDist(), 1e-12 * (abs(v) + abs(w))
+    below = (values < v - w - slack).sum() + 0.5 * (np.abs(values - (v - w)) <= slack).sum()
+    z0, tail = normal.inv_cdf((below + 0.5) / (resamples + 1)), normal.inv_cdf((1 - level) / 2)
+    k = (u ** 3).sum() / (6 * (u * u).sum() ** 1.5)
+    ends = [normal.cdf(z0 + (z0 + t) / (1 - k * (z0 + t))) for t in (tail, -tail)]
+    return [values[min(max(int(p * resamples), 0), resamples - 1)] for p in ends]
+
+
 def keyed_uniform_many(key, stream, start, n):
     """keyed_uniform for indices start, start + 1, ...; the same words, by arrays."""
     def mix(z):

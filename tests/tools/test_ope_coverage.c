@@ -170,6 +170,7 @@ static void one_run(uint64_t run, bool learns, struct score *s)
     ck_assert_int_eq(lc_log_open(&log, &sim, &log_options), 0);
     ck_assert_msg(lc_ope_evaluate(&log, &policy.base, &o, &r, why) == 0, "%s", why);
     judge_run(&r, learns ? policy.truth / (double)policy.n : still_truth(), s);
+    lc_ope_close(&r);
     lc_log_close(&log);
     lc_policy_free(policy.inner);
 }

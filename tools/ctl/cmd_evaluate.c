@@ -1,7 +1,7 @@
-/* laplacectl evaluate: what a policy would have earned, estimated from a log with propensities. No server is asked.
+/* laplacectl evaluate: what policies would have earned, estimated from a log with propensities. No server is asked.
  *
- * Order of work: options -> the configuration, if the policy learns -> the policy -> the log, read twice (ope.c) -> the
- * report. Exit status 0 also when every estimator was refused: that is an answer. */
+ * Order of work: options -> configurations of the policies that learn -> for each policy the log, read twice (ope.c) ->
+ * the report. Exit status 0 also when every estimator was refused: that is an answer. */
 #include "commands.h"
 
 #include <math.h>
@@ -9,21 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evaluation.h"
 #include "json_in.h"
-#include "ope.h"
 
 #define DEFAULT_CLIP 10.0
 #define DEFAULT_UNSUPPORTED 0.05
 #define MAX_RESAMPLES 100000u
-
-struct request {
-    struct lc_log_options log;
-    struct lc_ope_options ope;
-    const char *format, *policy, *policy_log, *model, *estimators, *range;
-    double level_percent;
-    struct kb_spec spec, model_spec;
-    bool is_learning;
-};
 
 static int fail(const char *what)
 {
@@ -68,7 +59,7 @@ static int read_spec(const char *path, struct kb_spec *out)
 }
 
 /* "replay,ips" -> what is wanted. */
-static int read_estimators(struct request *q)
+static int read_estimators(struct lc_evaluation *q)
 {
     if (q->estimators == NULL) {
         for (int i = 0; i < LC_OPE_N; i++)
@@ -88,7 +79,7 @@ static int read_estimators(struct request *q)
     return rc;
 }
 
-static int read_range(struct request *q)
+static int read_range(struct lc_evaluation *q)
 {
     double lo, hi;
     int n = 0;
@@ -103,13 +94,15 @@ static int read_range(struct request *q)
 }
 
 /* 0, or the status of a usage error. */
-static int check(struct request *q)
+static int check(struct lc_evaluation *q)
 {
     q->ope.level = q->level_percent / 100;
     if (q->format == NULL || lc_log_format(q->format) == NULL)
         return usage("--format: expected obd, dsjson, ndjson or csv");
-    if ((q->policy == NULL) == (q->policy_log == NULL))
+    if (q->policies.n + q->policy_logs.n == 0)
         return usage("expected --policy uniform|logged|distribution:FILE|CONFIG.json, or --policy-log FILE");
+    if (q->policies.n + q->policy_logs.n > LC_MAX_POLICIES)
+        return usage("--policy, --policy-log: expected at most 8 together");
     if (!(q->ope.level >= 0.5 && q->ope.level <= 0.9999))
         return usage("--level: expected percent from 50 to 99.99");
     if (q->ope.n_resamples < 50 || q->ope.n_resamples > MAX_RESAMPLES)
@@ -125,108 +118,67 @@ static int check(struct request *q)
     return 0;
 }
 
-/* --- work --------------------------------------------------------------------------------------------- */
+/* --- configurations ----------------------------------------------------------------------------------- */
 
-/* Configurations of the policy and of the reward model; the log's vectors have their dimensions. 0 or -1, printed. */
-static int read_specs(struct request *q)
+static int add_target(struct lc_evaluation *q, const char *what, bool is_log)
 {
-    q->is_learning = q->policy != NULL && strcmp(q->policy, "uniform") != 0 && strcmp(q->policy, "logged") != 0 &&
-                     strncmp(q->policy, "distribution:", 13) != 0;
-    if (q->is_learning && read_spec(q->policy, &q->spec) != 0)
-        return -1;
+    struct lc_target *g = &q->target[q->n++];
+
+    g->what = what;
+    g->is_log = is_log;
+    g->is_learning = !is_log && strcmp(what, "uniform") != 0 && strcmp(what, "logged") != 0 &&
+                     strncmp(what, "distribution:", 13) != 0;
+    return g->is_learning ? read_spec(what, &g->spec) : 0;
+}
+
+/* All of them before the log is read. 0 or -1, printed. */
+static int read_specs(struct lc_evaluation *q)
+{
+    struct lc_log_options log;
+    char why[LC_WHY];
+
     if (q->model != NULL && read_spec(q->model, &q->model_spec) != 0)
         return -1;
-    q->ope.model = q->model != NULL ? &q->model_spec : q->is_learning ? &q->spec : NULL;
-    const struct kb_spec *a = q->is_learning ? &q->spec : q->ope.model, *b = q->ope.model;
-    if (b == NULL)
-        return 0;
-    q->log.context_dim = a->context_dim > 0 ? a->context_dim : b->context_dim;
-    q->log.arm_dim = a->arm_dim > 0 ? a->arm_dim : b->arm_dim;
-    if ((b->context_dim > 0 && b->context_dim != q->log.context_dim) ||
-        (b->arm_dim > 0 && b->arm_dim != q->log.arm_dim)) {
-        (void)fail("--model: context_dim and arm_dim must be 0 or those of the policy");
-        return -1;
-    }
+    for (size_t i = 0; i < q->policies.n; i++)
+        if (add_target(q, q->policies.item[i], false) != 0)
+            return -1;
+    for (size_t i = 0; i < q->policy_logs.n; i++)
+        if (add_target(q, q->policy_logs.item[i], true) != 0)
+            return -1;
+    for (size_t i = 0; i < q->n; i++)
+        if (lc_evaluation_dimensions(q, &q->target[i], &log, why) != 0) {
+            (void)fail(why);
+            return -1;
+        }
     return 0;
 }
 
-static struct lc_policy *make_policy(const struct request *q, char *why)
+static struct lc_evaluation defaults(void)
 {
-    struct lc_log_options other = q->log;
-
-    if (q->policy_log != NULL) {
-        other.path = q->policy_log;
-        other.context_dim = other.arm_dim = 0;
-        return lc_policy_from_log(lc_log_format(q->format), &other, why);
-    }
-    if (q->is_learning)
-        return lc_policy_learning(&q->spec, q->ope.graph, why);
-    if (strcmp(q->policy, "uniform") == 0)
-        return lc_policy_uniform();
-    return strcmp(q->policy, "logged") == 0 ? lc_policy_logged() : lc_policy_from_file(q->policy + 13, why);
-}
-
-static void report(const struct lc_session *s, const struct request *q, const struct lc_ope_result *r,
-                   const struct lc_log *log, const struct lc_policy *policy)
-{
-    struct lc_text t = {0};
-
-    if (!s->is_json) {
-        lc_ope_print(r, &q->ope, log);
-        return;
-    }
-    lc_ope_write(r, &q->ope, log, policy, &t);
-    puts(t.data);
-    lc_text_close(&t);
-}
-
-static int evaluate(const struct lc_session *s, struct request *q)
-{
-    struct lc_ope_result *r = lc_alloc(1, sizeof *r);
-    char why[LC_WHY] = "";
-    struct lc_log log;
-    int rc = 1;
-
-    struct lc_policy *policy = make_policy(q, why);
-    if (policy != NULL) {
-        if (lc_log_open(&log, lc_log_format(q->format), &q->log) != 0)
-            memcpy(why, log.why, sizeof why);
-        else
-            rc = lc_ope_evaluate(&log, policy, &q->ope, r, why) == 0 ? 0 : 1;
-        if (rc == 0)
-            report(s, q, r, &log, policy);
-        for (size_t i = 0; rc != 0 && i < LC_LOG_MAX_REASONS && log.skipped[i].reason != NULL; i++)
-            fprintf(stderr, "laplacectl: skipped: %zu %s\n", log.skipped[i].n, log.skipped[i].reason);
-        lc_log_close(&log);
-    }
-    lc_policy_free(policy);
-    free(r);
-    return rc == 0 ? 0 : fail(why);
-}
-
-static struct request defaults(void)
-{
-    return (struct request){.log = {.default_reward = (double)NAN},
-                            .ope = {.n_resamples = 1000,
-                                    .seed = 1,
-                                    .clip = DEFAULT_CLIP,
-                                    .max_unsupported = DEFAULT_UNSUPPORTED,
-                                    .reward_lo = (double)NAN,
-                                    .reward_hi = (double)NAN},
-                            .level_percent = 95};
+    return (struct lc_evaluation){.log = {.default_reward = (double)NAN},
+                                  .ope = {.n_resamples = 1000,
+                                          .seed = 1,
+                                          .clip = DEFAULT_CLIP,
+                                          .max_unsupported = DEFAULT_UNSUPPORTED,
+                                          .reward_lo = (double)NAN,
+                                          .reward_hi = (double)NAN},
+                                  .level_percent = 95};
 }
 
 static int run_evaluate(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
-    struct request q = defaults();
+    struct lc_evaluation q = defaults();
     size_t seed = 1, hash_seed = 0;
     double default_reward = -1;
+    char why[LC_WHY] = "";
     struct lc_words w;
     const struct lc_opt opts[] = {
         {"format", LC_OPT_TEXT, &q.format, "NAME", "obd, dsjson, ndjson or csv"},
-        {"policy", LC_OPT_TEXT, &q.policy, "WHAT",
-         "uniform, logged, distribution:FILE.csv, or CONFIG.json of a tenant"},
-        {"policy-log", LC_OPT_TEXT, &q.policy_log, "FILE", "instead: the frequencies of arms in this log, by position"},
+        {"policy", LC_OPT_LIST, &q.policies, "WHAT",
+         "uniform, logged, distribution:FILE.csv, or CONFIG.json of a tenant; several are compared with the first"},
+        {"policy-log", LC_OPT_LIST, &q.policy_logs, "FILE",
+         "instead or besides: the frequencies of arms in this log, by position"},
+        {"html", LC_OPT_TEXT, &q.html, "FILE", "write a page with plots, which needs nothing else"},
         {"model", LC_OPT_TEXT, &q.model, "CONFIG", "reward model of dr (default: the policy's, else a mean per arm)"},
         {"graph", LC_OPT_TEXT, &q.ope.graph, "FILE", "CSV edge list of the users, for kernels that read a graph"},
         {"items", LC_OPT_TEXT, &q.log.items, "FILE", "obd: item_context.csv, the arms and their features"},
@@ -257,20 +209,24 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
     rc = check(&q);
     if (rc != 0)
         return rc;
-    return read_specs(&q) == 0 ? evaluate(s, &q) : 1;
+    if (read_specs(&q) != 0)
+        return 1;
+    return lc_evaluation_run(&q, s->is_json, why) == 0 ? 0 : fail(why);
 }
 
 const struct lc_command lc_cmd_evaluate = {
     .name = "evaluate",
-    .synopsis = "evaluate --format NAME (--policy WHAT | --policy-log FILE) [options] LOG",
+    .synopsis = "evaluate --format NAME (--policy WHAT | --policy-log FILE)... [--html FILE] [options] LOG",
     .about = "what a policy would have earned, estimated from a log with propensities",
-    .text = "LOG (\"-\": standard input; gzip and zstd are unpacked) is read twice. Formats:\n"
-            "  obd      Open Bandit Dataset, CSV        dsjson  Vowpal Wabbit's contextual-bandit lines\n"
-            "  ndjson   our own log (events, export), or objects with arm, reward, propensity, user?, context?\n"
-            "  csv      any, by --map; context=a+b: numbers or categories, categories=c+d: always categories\n"
-            "Estimators: replay by rejection, IPS, SNIPS, clipped IPS, doubly robust; what the log cannot support is\n"
-            "refused with the reason. docs/REPLAY.md has the definitions and an example.\n\n"
-            "  laplacectl evaluate --format obd --policy uniform --json bts_men.csv\n"
-            "  laplacectl evaluate --format ndjson --policy ts.json shop.ndjson.gz\n",
+    .text =
+        "LOG (\"-\": standard input; gzip and zstd are unpacked) is read twice. Formats:\n"
+        "  obd      Open Bandit Dataset, CSV        dsjson  Vowpal Wabbit's contextual-bandit lines\n"
+        "  ndjson   our own log (events, export), or objects with arm, reward, propensity, user?, context?\n"
+        "  csv      any, by --map; context=a+b: numbers or categories, categories=c+d: always categories\n"
+        "Estimators: replay by rejection, IPS, SNIPS, clipped IPS, doubly robust; what the log cannot support is\n"
+        "refused with the reason. docs/REPLAY.md has the definitions and an example.\n\n"
+        "  laplacectl evaluate --format obd --policy uniform --json bts_men.csv\n"
+        "  laplacectl evaluate --format ndjson --policy ts.json shop.ndjson.gz\n"
+        "  laplacectl evaluate --format ndjson --policy ucb.json --policy ts.json --html shop.html shop.ndjson.gz\n",
     .run = run_evaluate,
 };

@@ -308,6 +308,12 @@ static bool read_zone(const char *text, int *minutes)
     return true;
 }
 
+/* Downwards, but for what binary fractions miss of a whole number: 2.002 s are 2001.9999999999998 ms. */
+static int64_t whole_ms(double ms)
+{
+    return (int64_t)floor(ms + 1e-3);
+}
+
 bool lc_log_time(const char *text, int64_t *at_ms)
 {
     int year, month, day, hour, minute, zone, n = 0;
@@ -316,8 +322,10 @@ bool lc_log_time(const char *text, int64_t *at_ms)
 
     if (lc_is_number(text)) {
         const double v = strtod(text, NULL);
-        *at_ms = (int64_t)(v < MS_FROM ? v * 1000.0 : v);
-        return v >= 0.0 && v < 1e15;
+        if (!(v >= 0.0 && v < 1e15))
+            return false;
+        *at_ms = whole_ms(v < MS_FROM ? v * 1000.0 : v);
+        return true;
     }
     if (sscanf(text, "%4d-%2d-%2d%*1[T ]%2d:%2d:%n", &year, &month, &day, &hour, &minute, &n) != 5 || n == 0)
         return false;
@@ -326,6 +334,6 @@ bool lc_log_time(const char *text, int64_t *at_ms)
         return false;
     if (!read_zone(rest, &zone))
         return false;
-    *at_ms = ((days_of(year, month, day) * 24 + hour) * 60 + minute - zone) * 60000 + (int64_t)(second * 1000.0);
+    *at_ms = ((days_of(year, month, day) * 24 + hour) * 60 + minute - zone) * 60000 + whole_ms(second * 1000.0);
     return true;
 }

@@ -4,8 +4,8 @@
  *   judge    the target's probabilities, the terms of every estimator, acceptance, learning
  *
  * What becomes of the sums, refusals included, is ope_result.c.
- * Memory: the series' blocks and a number per arm. Cost: an event costs its parsing twice, the target's decision, and
- * for dr a prediction and a learning step of the reward model. */
+ * Memory: the series' blocks and two numbers per arm. Cost: an event costs its parsing twice, the target's decision,
+ * and for dr a prediction and a learning step of the reward model. */
 #include "ope_impl.h"
 
 #include <math.h>
@@ -36,24 +36,13 @@ static double seconds(void)
 
 /* --- survey ------------------------------------------------------------------------------------------- */
 
-static void count_arm(struct lc_ope_run *u, uint32_t arm)
-{
-    void *shown = u->shown;
-    const size_t had = u->cap;
-
-    lc_reserve(&shown, &u->cap, (size_t)arm + 1, sizeof *u->shown);
-    u->shown = shown;
-    for (size_t i = had; i < u->cap; i++)
-        u->shown[i] = 0;
-    u->shown[arm]++;
-}
-
 static void look(struct lc_ope_run *u, const struct lc_logged *ev)
 {
     struct lc_ope_result *r = u->r;
 
     r->n++;
-    count_arm(u, ev->arm[ev->chosen]);
+    lc_trace_shown(&r->trace, ev->arm[ev->chosen]);
+    lc_series_add(&r->rewards, ev->reward, 1);
     u->reward_min = fmin(u->reward_min, ev->reward);
     u->reward_max = fmax(u->reward_max, ev->reward);
     if (isnan(ev->propensity)) {
@@ -85,6 +74,8 @@ static int survey(struct lc_ope_run *u)
     while ((rc = lc_log_next(u->log, &ev)) == 1)
         look(u, &ev);
     u->r->n_arms = u->log->arms.n;
+    if (u->r->n > 0)
+        lc_trace_plan(&u->r->trace, u->r->n);
     settle_range(u);
     return rc;
 }
@@ -117,10 +108,12 @@ static int find_acceptance(struct lc_ope_run *u)
  * probability 0; and what a distribution gives to arms that are no candidates. */
 static double unsupported(const struct lc_ope_run *u, const struct lc_logged *ev, const double *pi)
 {
+    const struct lc_trace *t = &u->r->trace;
     double lost = 0, sum = 0;
 
     for (size_t i = 0; i < ev->n; i++) {
-        const bool is_known = ev->logged != NULL ? ev->logged[i] > 0 : ev->arm[i] < u->cap && u->shown[ev->arm[i]] > 0;
+        const bool is_known =
+            ev->logged != NULL ? ev->logged[i] > 0 : ev->arm[i] < t->cap && t->arm[ev->arm[i]].shown > 0;
         sum += pi[i];
         lost += is_known || i == ev->chosen ? 0 : pi[i];
     }
@@ -158,14 +151,14 @@ static int add_robust(struct lc_ope_run *u, const struct lc_logged *ev, const do
     double direct = 0, q = 0;
 
     if (u->policy->is_logging) {
-        lc_series_add(&u->series[LC_OPE_DR], ev->reward, 1);
+        lc_series_add(&u->r->series[LC_OPE_DR], ev->reward, 1);
         return 0;
     }
     if (u->model == NULL)
         return 0;
     if (predict(u, ev, pi, &direct, &q) != 0)
         return -1;
-    lc_series_add(&u->series[LC_OPE_DR], direct + w * (ev->reward - q), 1);
+    lc_series_add(&u->r->series[LC_OPE_DR], direct + w * (ev->reward - q), 1);
     return lc_learner_learn(u->model, u->log, ev, u->why) == KB_OK ? 0 : -1;
 }
 
@@ -175,9 +168,9 @@ static void add_weighted(struct lc_ope_run *u, double w, double reward)
 
     lc_series_add(&u->weights, w, 1);
     lc_series_add(&u->clipped, fmin(w, u->o->clip), 1);
-    lc_series_add(&u->series[LC_OPE_IPS], w * reward, 1);
-    lc_series_add(&u->series[LC_OPE_SNIPS], w * reward, w);
-    lc_series_add(&u->series[LC_OPE_CLIPPED], fmin(w, u->o->clip) * reward, 1);
+    lc_series_add(&u->r->series[LC_OPE_IPS], w * reward, 1);
+    lc_series_add(&u->r->series[LC_OPE_SNIPS], w * reward, w);
+    lc_series_add(&u->r->series[LC_OPE_CLIPPED], fmin(w, u->o->clip) * reward, 1);
     r->max_weight = fmax(r->max_weight, w);
     r->n_clipped += w > u->o->clip ? 1 : 0;
 }
@@ -195,7 +188,8 @@ static int judge_event(struct lc_ope_run *u, const struct lc_logged *ev, uint64_
 
     u->unsupported += u->policy->is_logging ? 0 : unsupported(u, ev, pi);
     add_weighted(u, w, ev->reward);
-    lc_series_add(&u->series[LC_OPE_REPLAY], is_accepted ? ev->reward : 0, is_accepted ? 1 : 0);
+    lc_trace_event(&u->r->trace, ev, pi, w, k);
+    lc_series_add(&u->r->series[LC_OPE_REPLAY], is_accepted ? ev->reward : 0, is_accepted ? 1 : 0);
     if (add_robust(u, ev, pi, w) != 0)
         return -1;
     if (!is_accepted)
@@ -307,6 +301,7 @@ static int pass_over(struct lc_ope_run *u)
         memcpy(r->estimate[i].refused, reason, LC_WHY);
         lc_ope_conclude(u, i, &r->estimate[i]);
     }
+    lc_ope_conclude_logged(u);
     r->seconds[LC_OPE_INTERVALS] = seconds() - start;
     return 0;
 }
@@ -318,17 +313,23 @@ int lc_ope_evaluate(struct lc_log *log, struct lc_policy *policy, const struct l
 
     *out = (struct lc_ope_result){.ess = (double)NAN, .mean_weight = (double)NAN, .unsupported = (double)NAN};
     for (int i = 0; i < LC_OPE_N; i++)
-        lc_series_init(&u.series[i]);
+        lc_series_init(&out->series[i]);
+    lc_series_init(&out->rewards);
     lc_series_init(&u.weights);
     lc_series_init(&u.clipped);
     const int rc = pass_over(&u);
-    for (int i = 0; i < LC_OPE_N; i++)
-        lc_series_close(&u.series[i]);
     lc_series_close(&u.weights);
     lc_series_close(&u.clipped);
     lc_learner_free(u.model);
-    free(u.shown);
     free(u.which);
     free(u.mean);
     return rc;
+}
+
+void lc_ope_close(struct lc_ope_result *r)
+{
+    for (int i = 0; i < LC_OPE_N; i++)
+        lc_series_close(&r->series[i]);
+    lc_series_close(&r->rewards);
+    lc_trace_close(&r->trace);
 }

@@ -19,6 +19,7 @@
 #include "log_reader.h"
 #include "ope_policy.h"
 #include "ope_series.h"
+#include "ope_trace.h"
 
 enum lc_ope_kind { LC_OPE_REPLAY, LC_OPE_IPS, LC_OPE_SNIPS, LC_OPE_CLIPPED, LC_OPE_DR, LC_OPE_N };
 
@@ -59,6 +60,9 @@ struct lc_ope_result {
     double reward_lo, reward_hi, mean_reward;
     double min_ess;
     struct lc_ope_estimate estimate[LC_OPE_N];
+    struct lc_ope_estimate logged; /* what the logging policy earned: the mean reward */
+    struct lc_series series[LC_OPE_N], rewards;
+    struct lc_trace trace;
     double seconds[LC_OPE_PARTS]; /* of CPU */
 };
 
@@ -67,11 +71,20 @@ struct lc_ope_result {
 int lc_ope_evaluate(struct lc_log *log, struct lc_policy *policy, const struct lc_ope_options *o,
                     struct lc_ope_result *out, char *why);
 
-struct lc_text;
-/* The result as one JSON object, without a newline. */
-void lc_ope_write(const struct lc_ope_result *r, const struct lc_ope_options *o, const struct lc_log *log,
-                  const struct lc_policy *policy, struct lc_text *t);
-void lc_ope_print(const struct lc_ope_result *r, const struct lc_ope_options *o, const struct lc_log *log);
+/* Of an evaluation, also one that failed. */
+void lc_ope_close(struct lc_ope_result *r);
+
+/* The estimate of one policy less that of another, of the same estimator and the same log. `interval` is that of a
+ * paired bootstrap; is_bounded: there is one (nothing varied otherwise, as where both policies are the same). */
+struct lc_ope_difference {
+    double value;
+    struct lc_interval interval;
+    bool is_bounded;
+};
+
+/* r less other; other NULL: less what the logging policy earned. False: one of them was refused. */
+bool lc_ope_compare(const struct lc_ope_result *r, const struct lc_ope_result *other, int kind,
+                    const struct lc_ope_options *o, struct lc_ope_difference *out);
 
 /* What is not wrong and yet to be known, as sentences: fn is called for each. */
 void lc_ope_warnings(const struct lc_ope_result *r, const struct lc_log *log, void (*fn)(void *arg, const char *text),

@@ -11,11 +11,9 @@ struct lc_ope_run {
     const struct lc_ope_options *o;
     struct lc_ope_result *r;
     char *why;
-    struct lc_series series[LC_OPE_N], weights, clipped; /* the last two: num = w and min(w, M), den = 1 */
-    struct lc_learner *model;                            /* of dr; NULL: not wanted */
-    size_t *shown;                                       /* [cap] times that an arm was shown, by number */
-    size_t cap;
-    size_t *which; /* [cap_terms] candidates that dr predicts, and what it predicts of them */
+    struct lc_series weights, clipped; /* num = w and min(w, M), den = 1 */
+    struct lc_learner *model;          /* of dr; NULL: not wanted */
+    size_t *which;                     /* [cap_terms] candidates that dr predicts, and what it predicts of them */
     double *mean;
     size_t cap_terms, n_mean;
     bool is_random; /* some propensity is below 1 */
@@ -27,6 +25,9 @@ void lc_ope_sum_up(struct lc_ope_run *u);
 
 /* Why no estimate can be trusted; "" when they can. Needs the survey, and after it (has_weights) the sums. */
 void lc_ope_refuse(const struct lc_ope_run *u, bool has_weights, char *out);
+
+/* What the logging policy earned, into the result: nothing can refuse it. */
+void lc_ope_conclude_logged(const struct lc_ope_run *u);
 
 /* Fills *e, whose refusal may be there already. */
 void lc_ope_conclude(const struct lc_ope_run *u, int kind, struct lc_ope_estimate *e);

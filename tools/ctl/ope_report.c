@@ -1,11 +1,10 @@
-/* The result of an evaluation as JSON, and as a table for people. */
+/* What is told of evaluations besides their JSON: warnings, what plots are made of, a table for people. See
+ * ope_report.h. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "json_out.h" /* and with it the server's text.h */
-#include "ope.h"
+#include "ope_report.h"
 
 #define FEW 50.0 /* events below which an interval is to be doubted */
 #define FAR 4.0  /* standard errors of the mean weight from 1 */
@@ -39,129 +38,60 @@ void lc_ope_warnings(const struct lc_ope_result *r, const struct lc_log *log, vo
     }
 }
 
-/* --- JSON --------------------------------------------------------------------------------------------- */
+/* --- courses, differences, shares -------------------------------------------------------------------- */
 
-/* A string that may quote a file, which may be of any bytes: what is not UTF-8 becomes U+FFFD. */
-static void put_text(struct lc_text *t, const char *s)
+static const int KIND[LC_COURSE_N] = {-1, LC_OPE_IPS, LC_OPE_SNIPS, LC_OPE_DR};
+
+const char *lc_report_course_name(int course)
 {
-    struct ld_text quoted;
-    size_t n;
-
-    ld_text_init(&quoted);
-    ld_text_string(&quoted, s);
-    char *text = ld_text_take(&quoted, &n);
-    if (text == NULL)
-        lc_out_of_memory(1, strlen(s));
-    lc_text_put(t, text, n);
-    free(text);
+    return course == LC_COURSE_LOGGED ? "logged" : lc_ope_name(KIND[course]);
 }
 
-/* ,"key":value; null for what is not finite. */
-static void put_number(struct lc_text *t, const char *key, double v)
+static void prepare(struct lc_report_entry *e, const struct lc_report_entry *first, const struct lc_ope_options *o)
 {
-    lc_text_printf(t, "%s\"%s\":", t->data[t->n - 1] == '{' ? "" : ",", key);
-    if (isfinite(v))
-        lc_text_number(t, v);
-    else
-        lc_text_puts(t, "null");
-}
+    const struct lc_ope_result *r = &e->result;
 
-static void put_count(struct lc_text *t, const char *key, size_t v)
-{
-    lc_text_printf(t, "%s\"%s\":%zu", t->data[t->n - 1] == '{' ? "" : ",", key, v);
-}
-
-static void put_estimate(struct lc_text *t, const char *key, const struct lc_ope_estimate *e)
-{
-    lc_text_printf(t, ",\"%s\":{", key);
-    if (e->refused[0] != '\0') {
-        lc_text_puts(t, "\"refused\":");
-        put_text(t, e->refused);
-    } else {
-        put_number(t, "estimate", e->value);
-        put_number(t, "lower", e->interval.lower);
-        put_number(t, "upper", e->interval.upper);
-        put_number(t, "standard_error", e->error);
-        lc_text_printf(t, ",\"interval\":\"%s\"", e->is_bootstrap ? "bootstrap" : "bernstein");
-        lc_text_puts(t, ",\"bernstein\":{");
-        put_number(t, "lower", e->bernstein.lower);
-        put_number(t, "upper", e->bernstein.upper);
-        lc_text_puts(t, "}");
+    for (int c = 0; c < LC_COURSE_N; c++) {
+        e->has_course[c] = c == LC_COURSE_LOGGED || r->estimate[KIND[c]].refused[0] == '\0';
+        if (e->has_course[c])
+            lc_trace_points(&r->trace, c == LC_COURSE_LOGGED ? &r->rewards : &r->series[KIND[c]], o->level,
+                            o->n_resamples, o->seed, e->course[c]);
     }
-    lc_text_puts(t, "}");
-}
-
-static void put_skipped(struct lc_text *t, const struct lc_log *log)
-{
-    lc_text_puts(t, ",\"skipped\":{");
-    put_count(t, "faulty", log->n_bad);
-    for (size_t i = 0; i < LC_LOG_MAX_REASONS && log->skipped[i].reason != NULL; i++) {
-        lc_text_puts(t, ",");
-        lc_text_json(t, log->skipped[i].reason);
-        lc_text_printf(t, ":%zu", log->skipped[i].n);
+    for (int i = 0; i < LC_OPE_N; i++) {
+        e->has_gain[i] = !e->policy->is_logging && lc_ope_compare(r, NULL, i, o, &e->gain[i]);
+        e->has_difference[i] = e != first && lc_ope_compare(r, &first->result, i, o, &e->difference[i]);
     }
-    lc_text_puts(t, "}");
 }
 
-struct list {
-    struct lc_text *t;
-    size_t n;
-};
-
-static void put_warning(void *arg, const char *text)
+void lc_report_prepare(struct lc_report *r)
 {
-    struct list *list = arg;
-
-    lc_text_puts(list->t, list->n++ > 0 ? "," : "");
-    put_text(list->t, text);
+    for (size_t i = 0; i < r->n; i++)
+        prepare(&r->entry[i], &r->entry[0], r->o);
 }
 
-/* Weights are those of the whole log, whether or not the estimates were refused for them. */
-static void put_weights(struct lc_text *t, const struct lc_ope_result *r, const struct lc_ope_options *o)
+static double weight_of(const struct lc_trace_arm *arm)
 {
-    lc_text_puts(t, ",\"weights\":{");
-    put_number(t, "mean", r->mean_weight);
-    put_number(t, "mean_error", r->mean_weight_error);
-    put_number(t, "max", r->max_weight);
-    put_number(t, "clip", o->clip);
-    put_number(t, "clipped_mean", r->clipped_mean);
-    put_count(t, "clipped", r->n_clipped);
-    lc_text_puts(t, "}");
+    return (double)arm->shown + arm->target;
 }
 
-void lc_ope_write(const struct lc_ope_result *r, const struct lc_ope_options *o, const struct lc_log *log,
-                  const struct lc_policy *policy, struct lc_text *t)
+/* Insertion into a list of the largest: the list is short. Equal ones stay in the order of the log. */
+size_t lc_report_arms(const struct lc_report_entry *e, uint32_t *out, size_t cap)
 {
-    struct list warnings = {t, 0};
+    const struct lc_trace *t = &e->result.trace;
+    size_t n = 0;
 
-    lc_text_puts(t, "{");
-    put_count(t, "n", r->n);
-    put_count(t, "arms", r->n_arms);
-    put_number(t, "ess", r->ess);
-    lc_text_printf(t, ",\"policy\":\"%s\",\"format\":\"%s\"", policy->ops->name, log->ops->name);
-    for (int i = 0; i < LC_OPE_N; i++)
-        put_estimate(t, lc_ope_name(i), &r->estimate[i]);
-    put_weights(t, r, o);
-    put_number(t, "unsupported", r->unsupported);
-    put_count(t, "missing_propensities", r->n_missing);
-    put_number(t, "min_propensity", r->min_propensity);
-    put_number(t, "max_propensity", r->max_propensity);
-    put_count(t, "accepted", r->n_accepted);
-    put_number(t, "acceptance", r->acceptance);
-    put_number(t, "reward_lower", r->reward_lo);
-    put_number(t, "reward_upper", r->reward_hi);
-    put_number(t, "level", o->level);
-    put_count(t, "resamples", o->n_resamples);
-    put_count(t, "seed", (size_t)o->seed);
-    put_skipped(t, log);
-    lc_text_puts(t, ",\"warnings\":[");
-    lc_ope_warnings(r, log, put_warning, &warnings);
-    lc_text_puts(t, "]");
-    lc_text_puts(t, ",\"cpu_seconds\":{");
-    put_number(t, "survey", r->seconds[LC_OPE_SURVEY]);
-    put_number(t, "estimates", r->seconds[LC_OPE_JUDGE]);
-    put_number(t, "intervals", r->seconds[LC_OPE_INTERVALS]);
-    lc_text_puts(t, "}}");
+    for (uint32_t i = 0; i < t->cap && i < e->log.arms.n; i++) {
+        size_t at = n;
+        while (at > 0 && weight_of(&t->arm[out[at - 1]]) < weight_of(&t->arm[i]))
+            at--;
+        if (at == cap)
+            continue;
+        n += n < cap ? 1 : 0;
+        for (size_t k = n - 1; k > at; k--)
+            out[k] = out[k - 1];
+        out[at] = i;
+    }
+    return n;
 }
 
 /* --- for people --------------------------------------------------------------------------------------- */
@@ -172,7 +102,7 @@ static void print_warning(void *arg, const char *text)
     printf("warning: %s\n", text);
 }
 
-void lc_ope_print(const struct lc_ope_result *r, const struct lc_ope_options *o, const struct lc_log *log)
+static void print(const struct lc_ope_result *r, const struct lc_ope_options *o, const struct lc_log *log)
 {
     printf("%s events, %s arms, effective sample size %.1f; largest weight %.4g, mean %.4g\n\n", lc_thousands(r->n),
            lc_thousands(r->n_arms), r->ess, r->max_weight, r->mean_weight);
@@ -190,4 +120,24 @@ void lc_ope_print(const struct lc_ope_result *r, const struct lc_ope_options *o,
     for (size_t i = 0; i < LC_LOG_MAX_REASONS && log->skipped[i].reason != NULL; i++)
         printf("skipped: %s %s\n", lc_thousands(log->skipped[i].n), log->skipped[i].reason);
     lc_ope_warnings(r, log, print_warning, NULL);
+}
+
+static void print_differences(const struct lc_report *r, const struct lc_report_entry *e)
+{
+    printf("\n%s less %s, paired:\n", e->name, r->entry[0].name);
+    for (int i = 0; i < LC_OPE_N; i++)
+        if (e->has_difference[i] && e->difference[i].is_bounded)
+            printf("  %-12s %12.6g   [%.6g, %.6g]\n", lc_ope_name(i), e->difference[i].value,
+                   e->difference[i].interval.lower, e->difference[i].interval.upper);
+}
+
+void lc_report_print(const struct lc_report *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->n > 1)
+            printf("%s%s\n", i > 0 ? "\n" : "", r->entry[i].name);
+        print(&r->entry[i].result, r->o, &r->entry[i].log);
+    }
+    for (size_t i = 1; i < r->n; i++)
+        print_differences(r, &r->entry[i]);
 }

@@ -77,22 +77,43 @@ static void refuse_few(const struct lc_ope_run *u, int kind, char *out)
         snprintf(out, LC_WHY, "the effective sample size is %.3g of %zu events (at least %.3g)", ess, r->n, r->min_ess);
 }
 
-void lc_ope_conclude(const struct lc_ope_run *u, int kind, struct lc_ope_estimate *e)
+/* Value, error and both intervals; range: of the residuals. */
+static void estimate(const struct lc_ope_run *u, const struct lc_series *s, double range, struct lc_ope_estimate *e)
 {
-    const struct lc_series *s = &u->series[kind];
     const struct lc_ope_result *r = u->r;
 
-    if (!u->o->is_wanted[kind])
-        snprintf(e->refused, LC_WHY, "not asked for");
-    else if (e->refused[0] == '\0')
-        refuse_few(u, kind, e->refused);
-    if (e->refused[0] != '\0')
-        return;
     e->value = lc_series_estimate(s);
     e->error = lc_series_error(s);
-    e->bernstein = lc_series_bernstein(s, u->o->level, residual_range(u, kind), r->reward_lo, r->reward_hi);
+    e->bernstein = lc_series_bernstein(s, u->o->level, range, r->reward_lo, r->reward_hi);
     e->is_bootstrap =
         !u->o->is_bernstein && lc_series_bootstrap(s, u->o->level, u->o->n_resamples, u->o->seed, &e->interval);
     if (!e->is_bootstrap)
         e->interval = e->bernstein;
+}
+
+void lc_ope_conclude(const struct lc_ope_run *u, int kind, struct lc_ope_estimate *e)
+{
+    if (!u->o->is_wanted[kind])
+        snprintf(e->refused, LC_WHY, "not asked for");
+    else if (e->refused[0] == '\0')
+        refuse_few(u, kind, e->refused);
+    if (e->refused[0] == '\0')
+        estimate(u, &u->r->series[kind], residual_range(u, kind), e);
+}
+
+void lc_ope_conclude_logged(const struct lc_ope_run *u)
+{
+    estimate(u, &u->r->rewards, u->r->reward_hi - u->r->reward_lo, &u->r->logged);
+}
+
+bool lc_ope_compare(const struct lc_ope_result *r, const struct lc_ope_result *other, int kind,
+                    const struct lc_ope_options *o, struct lc_ope_difference *out)
+{
+    const struct lc_series *a = &r->series[kind], *b = other != NULL ? &other->series[kind] : &r->rewards;
+
+    if (r->estimate[kind].refused[0] != '\0' || (other != NULL && other->estimate[kind].refused[0] != '\0'))
+        return false;
+    out->value = lc_series_estimate(a) - lc_series_estimate(b);
+    out->is_bounded = lc_series_bootstrap_difference(a, b, o->level, o->n_resamples, o->seed, &out->interval);
+    return true;
 }

@@ -104,7 +104,8 @@ static double normal_quantile(double p)
     return 0.5 * (lo + hi);
 }
 
-/* Resampled estimates in value[0 .. n - 1], sorted. A resample without any weight counts as the estimate. */
+/* Resampled estimates in value[0 .. n - 1]; which blocks are drawn depends on their number alone. A resample without
+ * any weight counts as the estimate. */
 static void resample(const struct lc_series *s, size_t n, uint64_t seed, double *value)
 {
     const size_t m = s->n_blocks;
@@ -119,7 +120,6 @@ static void resample(const struct lc_series *s, size_t n, uint64_t seed, double 
         }
         value[b] = den != 0 ? num / den : lc_series_estimate(s);
     }
-    qsort(value, n, sizeof *value, by_value);
 }
 
 /* Skewness of the blocks' residuals over 6 sqrt(m): the acceleration of a mean, and of a ratio to first order. False
@@ -147,25 +147,96 @@ static double value_at(const double *value, size_t n, double p)
     return value[at < 0 ? 0 : at > (double)(n - 1) ? n - 1 : (size_t)at];
 }
 
+/* The interval out of resampled values, which are freed. v: the estimate; slack: how near is equal; a: acceleration. */
+static void correct(double *value, size_t n, double v, double slack, double a, double level, struct lc_interval *out)
+{
+    double below = 0;
+
+    qsort(value, n, sizeof *value, by_value);
+    for (size_t b = 0; b < n; b++)
+        below += value[b] < v - slack ? 1 : value[b] <= v + slack ? 0.5 : 0;
+    const double z0 = normal_quantile((below + 0.5) / ((double)n + 1));
+    const double tail = normal_quantile(0.5 * (1 - level));
+    const double low = z0 + (z0 + tail) / (1 - a * (z0 + tail)), high = z0 + (z0 - tail) / (1 - a * (z0 - tail));
+    out->lower = value_at(value, n, normal_cdf(low));
+    out->upper = value_at(value, n, normal_cdf(high));
+    free(value);
+}
+
 bool lc_series_bootstrap(const struct lc_series *s, double level, size_t n_resamples, uint64_t seed,
                          struct lc_interval *out)
 {
-    const double v = lc_series_estimate(s), slack = TIE * fabs(v);
-    double a, below = 0;
+    const double v = lc_series_estimate(s);
+    double a;
 
     if (s->n_blocks < 2 || isnan(v) || !acceleration(s, &a))
         return false;
     double *value = lc_alloc(n_resamples, sizeof *value);
     resample(s, n_resamples, seed, value);
-    for (size_t b = 0; b < n_resamples; b++)
-        below += value[b] < v - slack ? 1 : value[b] <= v + slack ? 0.5 : 0;
-    const double z0 = normal_quantile((below + 0.5) / ((double)n_resamples + 1));
-    const double tail = normal_quantile(0.5 * (1 - level));
-    const double low = z0 + (z0 + tail) / (1 - a * (z0 + tail)), high = z0 + (z0 - tail) / (1 - a * (z0 - tail));
-    out->lower = value_at(value, n_resamples, normal_cdf(low));
-    out->upper = value_at(value, n_resamples, normal_cdf(high));
-    free(value);
+    correct(value, n_resamples, v, TIE * fabs(v), a, level, out);
     return true;
+}
+
+/* --- differences ---------------------------------------------------------------------------------------- */
+
+/* As `acceleration`, of the influence u_a / den_a - u_b / den_b of a block. */
+static bool difference_acceleration(const struct lc_series *a, const struct lc_series *b, double *out)
+{
+    const double v = lc_series_estimate(a), w = lc_series_estimate(b);
+    double squares = 0, cubes = 0, size = 0;
+
+    for (size_t i = 0; i < a->n_blocks; i++) {
+        const double x = a->block_num[i] / a->den, y = b->block_num[i] / b->den;
+        const double u = x - v * a->block_den[i] / a->den - (y - w * b->block_den[i] / b->den);
+        squares += u * u;
+        cubes += u * u * u;
+        size += x * x + y * y;
+    }
+    *out = squares > 0 ? cubes / (6 * squares * sqrt(squares)) : 0;
+    return squares > 1e-24 * size;
+}
+
+bool lc_series_bootstrap_difference(const struct lc_series *a, const struct lc_series *b, double level,
+                                    size_t n_resamples, uint64_t seed, struct lc_interval *out)
+{
+    const double v = lc_series_estimate(a), w = lc_series_estimate(b);
+    double acceleration_of_both;
+
+    if (a->n_blocks < 2 || a->n != b->n || a->per_block != b->per_block || isnan(v) || isnan(w) ||
+        !difference_acceleration(a, b, &acceleration_of_both))
+        return false;
+    double *value = lc_alloc(n_resamples, sizeof *value), *other = lc_alloc(n_resamples, sizeof *other);
+    resample(a, n_resamples, seed, value);
+    resample(b, n_resamples, seed, other);
+    for (size_t i = 0; i < n_resamples; i++)
+        value[i] -= other[i];
+    free(other);
+    correct(value, n_resamples, v - w, TIE * (fabs(v) + fabs(w)), acceleration_of_both, level, out);
+    return true;
+}
+
+struct lc_series lc_series_part(const struct lc_series *s, size_t from, size_t to)
+{
+    struct lc_series part = {.per_block = s->per_block,
+                             .n_blocks = to - from,
+                             .block_num = s->block_num + from,
+                             .block_den = s->block_den + from};
+
+    for (size_t i = 0; i < part.n_blocks; i++) {
+        part.num += part.block_num[i];
+        part.den += part.block_den[i];
+    }
+    part.n = (to < s->n_blocks ? to * s->per_block : s->n) - from * s->per_block;
+    return part;
+}
+
+size_t lc_series_per_block(size_t n)
+{
+    size_t size = 1;
+
+    while (n > size * LC_SERIES_BLOCKS)
+        size *= 2;
+    return size;
 }
 
 /* --- Bernstein ------------------------------------------------------------------------------------------ */

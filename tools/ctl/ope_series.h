@@ -41,6 +41,17 @@ struct lc_interval {
 bool lc_series_bootstrap(const struct lc_series *s, double level, size_t n_resamples, uint64_t seed,
                          struct lc_interval *out);
 
+/* The same of the difference a - b of two series over the same events: one resample draws the same blocks of both, so
+ * that what they share cancels. False also where they are not over the same blocks. */
+bool lc_series_bootstrap_difference(const struct lc_series *a, const struct lc_series *b, double level,
+                                    size_t n_resamples, uint64_t seed, struct lc_interval *out);
+
+/* Blocks from..to - 1 as a series to estimate and to bootstrap (sums of products are not kept); borrows the blocks. */
+struct lc_series lc_series_part(const struct lc_series *s, size_t from, size_t to);
+
+/* Events per block that n events will come to be summed up in. */
+size_t lc_series_per_block(size_t n);
+
 /* Empirical Bernstein [MP, Thm 4], for residuals that lie in an interval of length `range`: all v
  * in lo..hi with |sum (num - v den)| / n <= sqrt(2 V_v L / n) + 7 range L / (3 (n - 1)), L = ln(4 / (1 - level)). For a
  * finite n, whatever the distribution. n < 2: lo..hi. */

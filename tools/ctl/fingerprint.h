@@ -1,0 +1,18 @@
+/* What a file was, so that a report can be made again: its name without the folder, its size and SHA-256. */
+#ifndef LC_FINGERPRINT_H
+#define LC_FINGERPRINT_H
+
+#include <stdio.h>
+
+struct lc_fingerprint {
+    const char *role; /* what it was read as: "log", "policy", ... */
+    const char *name; /* borrowed from the path */
+    unsigned long long bytes;
+    char sha256[65];
+};
+
+/* `role` and `path` are borrowed. f: read from its beginning in place of the file at path; NULL: none. 0, or -1 with
+ * `why` (LC_WHY bytes). Reads the file once. */
+int lc_fingerprint(struct lc_fingerprint *out, const char *role, const char *path, FILE *f, char *why);
+
+#endif
