@@ -171,9 +171,11 @@ format: ## clang-format every C file
 format-check:
 	clang-format --dry-run --Werror core/*.[ch] server/*.[ch] tools/*/*.[ch] tests/*/*.[ch]
 BENCH_LIB := $(patsubst %,$(OUT)/tests/bench/bench_%.o,machine kors subject flops http loop) $(OUT)/tools/ctl/histogram.o
-bench: all $(OUT)/tests/bench/bench_core bench-algorithms ## figures of the core's hot calls and of HTTP, as JSON lines in build/bench/
+.SECONDARY: $(BENCH_LIB)
+bench: all $(OUT)/tests/bench/bench_core bench-algorithms bench-room ## minutes: the core's hot calls, each preset, and HTTP beside its limits, as JSON lines in build/bench/
 	$(OUT)/tests/bench/bench_core | tee $(BUILD)/bench/core.jsonl
-	sh tests/bench/http.sh $(OUT) $(BUILD)/bench/http.jsonl
+bench-room: all $(OUT)/tests/bench/bench_load $(OUT)/tests/bench/bench_empty ## HTTP beside an empty handler and bare fsyncs: rates, latencies, CPU by part (docs/PERFORMANCE.md)
+	$(PYTHON) tests/bench/room.py $(OUT) $(BUILD)/bench/room.jsonl $(ARGS)
 bench-algorithms: $(OUT)/tests/bench/bench_algorithms ## each preset's decisions and updates beside dgemm and dtrsm (docs/SPEED.md)
 	@mkdir -p $(BUILD)/bench
 	$(OUT)/tests/bench/bench_algorithms $(BUILD)/bench/algorithms.jsonl

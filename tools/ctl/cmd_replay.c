@@ -73,7 +73,7 @@ static void json_latency(struct lc_text *t, const char *what, const struct lc_hi
 }
 
 /* The same numbers as the report, unrounded. One line, one object. `first_error` and the mean reward are null
- * when there is none. For benchmarks (tests/bench/http.sh) and scripts; field names are part of what they
+ * when there is none. For benchmarks (tests/bench/commit.py) and scripts; field names are part of what they
  * rely on. */
 static void print_json(const struct lc_replay_options *o, const struct lc_source *src, const struct lc_replay_result *r)
 {

@@ -133,17 +133,27 @@ static bool is_separator(struct lc_csv *csv, int c)
     return true;
 }
 
+/* Where there is room, as there nearly always is, without a call: logs have a hundred million characters. */
+static void put_byte(struct lc_text *t, char byte)
+{
+    if (t->n + 1 < t->cap) {
+        t->data[t->n++] = byte;
+        t->data[t->n] = '\0';
+    } else {
+        lc_text_put(t, &byte, 1);
+    }
+}
+
 /* Appends to the field that starts at `start`; 0 or -1 with why. The limit stops a file whose quote never
  * closes from being read into one field. `start` is needed for the length alone; bytes go to the end of
  * csv->bytes. */
 static int put_char(struct lc_csv *csv, size_t start, int c)
 {
-    char byte = (char)c;
     if (c == '\0')
         return lc_csv_fail(csv, "a NUL byte: this is no text file");
     if (csv->bytes.n - start >= MAX_FIELD)
         return lc_csv_fail(csv, "a field of more than 1 MiB (a quote that is not closed?)");
-    lc_text_put(&csv->bytes, &byte, 1);
+    put_byte(&csv->bytes, (char)c);
     return 0;
 }
 

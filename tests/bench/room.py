@@ -1,0 +1,358 @@
+"""HTTP in one room with its limits: the server beside an empty handler on the same library and beside bare fsyncs on the same
+disk, within one run, so that each figure is a ratio. What the figures mean: docs/PERFORMANCE.md.
+
+  python3 tests/bench/room.py OUT FILE [--rounds N] [--seconds S] [--clients N] [--instructions N] [-m M] [-C N] [-d D] [-t T]
+      OUT: a build folder such as build/release; FILE: where JSON lines go, data of plots and plots beside it
+
+Tenants: `catalogue` (ucb: one mean per arm, 100 arms of a catalogue, T observations) and `kors` (ek-ucb, a dictionary of M
+points, C candidates with D features in each body), each with durability commit and relaxed. The load is bench_load.c.
+
+  split    the server's CPU a request by variants of one kind of request, in turns: each does all that those above it do
+  closed   clients that ask again when they are answered: decisions, rewards, observations
+  open     decisions that arrive by a schedule at parts of the rate that the closed loop reached
+  instructions   of the server under callgrind, by part (user space only; skipped without valgrind)
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+from callgrind import Profile
+from checks import Server
+from commit import raw_rate
+from counts import environment
+
+ARMS = 100
+USERS = 200
+BODIES = 500
+KINDS = ("catalogue", "kors")
+SHARES = (0.25, 0.5, 0.75, 0.9)
+EMPTY_BYTES = 200
+PATIENCE_S = 60  # for what is bounded by a number and not by seconds
+
+
+class Empty(Server):
+    """bench_empty, which says as much on its first line as laplaced does."""
+    def __init__(self, out, folder):
+        self.log = open(folder / "empty.log", "wb")
+        self.process = subprocess.Popen([str(out / "tests/bench/bench_empty"), str(os.cpu_count()), str(EMPTY_BYTES)],
+                                        stdout=subprocess.PIPE, stderr=self.log)
+        self.url = self.process.stdout.readline().decode().split()[3]
+
+
+def threads_cpu_us(server):
+    """(those that serve HTTP, all others), by the scheduler's count."""
+    cpu = {True: 0, False: 0}
+    for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
+        cpu[(task / "comm").read_text().startswith("MHD")] += int((task / "schedstat").read_text().split()[0])
+    return cpu[True] / 1e3, cpu[False] / 1e3
+
+
+def call(server, method, path, body=None, tenant=None):
+    text = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+    head = {"Content-Type": "application/x-ndjson" if isinstance(body, bytes) else "application/json"}
+    if tenant:
+        head["Laplaced-Tenant"] = tenant
+    request = urllib.request.Request(server.url + path, method=method, data=text, headers=head)
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            return answer.read()
+    except urllib.error.HTTPError as e:
+        raise SystemExit(f"{method} {path}: {e.code} {e.read().decode()[:500]}") from None
+
+
+class Traffic:
+    """Files with a body a line, for bench_load."""
+    def __init__(self, args, folder):
+        self.args, self.folder, self.random = args, folder, random.Random(1)
+
+    def features(self):
+        return [round(self.random.gauss(0, 1), 4) for _ in range(self.args.d)]
+
+    def select(self, kind, **more):
+        body = {"user": f"u{self.random.randrange(USERS)}", **more}
+        if kind == "kors":
+            body["candidates"] = [{"id": f"c{i}", "features": self.features()} for i in range(self.args.C)]
+        return body
+
+    def observation(self, kind):
+        arm = {"arm": f"a{self.random.randrange(ARMS)}"} if kind == "catalogue" else {"arm": {"id": "c0", "features": self.features()}}
+        return {"user": f"u{self.random.randrange(USERS)}", **arm, "reward": round(self.random.random(), 3)}
+
+    def write(self, name, bodies):
+        path = self.folder / name
+        path.write_text("".join(json.dumps(b, separators=(",", ":")) + "\n" for b in bodies))
+        return path
+
+    def selects(self, kind, name, **more):
+        return self.write(f"{kind}-{name}", (self.select(kind, **more) for _ in range(BODIES)))
+
+
+class Room:
+    def __init__(self, args, folder, emit):
+        self.args, self.folder, self.out, self.traffic, self._emit = args, folder, args.out.resolve(), Traffic(args, folder), emit
+        self.server, self.empty = Server(self.out, folder / "data"), Empty(self.out, folder)
+        log = (folder / "data.log").read_text()
+        self.core = log.partition("OpenBLAS kernels: ")[2].split('"')[0]
+        self.m = {}
+
+    def close(self):
+        for server in (self.server, self.empty):
+            server.stop()
+
+    def emit(self, line):
+        self._emit({**line, "C": self.args.C, "d": self.args.d, "m": self.m, "t": self.args.t, "blas_core": self.core})
+
+    def furnish(self, server, durabilities=("commit", "relaxed")):
+        kors = {"algorithm": "ek-ucb", "arm_dim": self.args.d, "arm_kernel": {"type": "rbf", "lengthscale": 2},
+                "representation": {"type": "kors", "max_dictionary": self.args.m, "gamma": 100}}
+        for durability in durabilities:
+            for kind, config in (("catalogue", {"algorithm": "ucb"}), ("kors", kors)):
+                tenant = f"{kind}-{durability}"
+                call(server, "PUT", f"/tenants/{tenant}", {**config, "durability": durability})
+                if kind == "catalogue":
+                    call(server, "PUT", f"/tenants/{tenant}/arms", {"arms": [{"id": f"a{i}"} for i in range(ARMS)]})
+                lines = "".join(json.dumps(self.traffic.observation(kind)) + "\n" for _ in range(self.args.t))
+                call(server, "POST", "/observe", lines.encode(), tenant)
+                said = json.loads(call(server, "POST", "/select", self.traffic.select(kind, dry_run=True), tenant))
+                self.m[kind] = max(self.m.get(kind, 0), said["model"]["dictionary"])  # a relaxed tenant may be at it still
+
+    def load(self, server, path, file, **options):
+        """One run of bench_load, with the server's CPU."""
+        method = options.pop("method", "POST")
+        words = [w for k, v in options.items() for w in (f"--{k}", str(v))]
+        http, other = threads_cpu_us(server)
+        done = subprocess.run([str(self.out / "tests/bench/bench_load"), server.url.rsplit(":", 1)[1], method, path, str(file), *words],
+                              capture_output=True, text=True)
+        if done.returncode != 0 and "rate" not in options:
+            raise SystemExit(f"bench_load {path} {file}: {done.stdout}{done.stderr}")
+        one = json.loads(done.stdout)
+        after = threads_cpu_us(server)
+        n = one["answered"] + one["refused"]
+        return {**one, "http_threads_us": (after[0] - http) / n, "other_threads_us": (after[1] - other) / n}
+
+    # --- split
+
+    def variants(self, kind):
+        """name: what is asked. Each does what those before it do, and more."""
+        plain = self.traffic.selects(kind, "select")
+        return {"empty": (self.empty, "/select", plain, {}),
+                "healthz": (self.server, "/healthz", "-", {"method": "GET"}),
+                "refused": (self.server, "/select", self.traffic.selects(kind, "refused", dry_run=3), {"status": 400}),
+                "dry": (self.server, "/select", self.traffic.selects(kind, "dry", dry_run=True), {}),
+                "relaxed": (self.server, "/select", plain, {"tenant": f"{kind}-relaxed"}),
+                "durable": (self.server, "/select", plain, {})}
+
+    def split(self, kind):
+        variants, cpu = self.variants(kind), {}
+        for round_ in range(self.args.rounds):
+            for name, (server, path, file, more) in variants.items():
+                options = {"tenant": f"{kind}-commit", "clients": self.args.clients, "seconds": self.args.seconds / 2, **more}
+                one = self.load(server, path, file, **options)
+                cpu.setdefault(name, []).append(one["http_threads_us"] + one["other_threads_us"])
+                self.emit({"bench": "split", "kind": kind, "variant": name, "round": round_, **one})
+        us = {name: statistics.median(values) for name, values in cpu.items()}
+        bytes_in = variants["durable"][2].stat().st_size / BODIES
+        parts = {"HTTP library and kernel": us["empty"], "front door, JSON in": us["refused"] - us["empty"],
+                 "numerics, JSON out": us["dry"] - us["refused"], "commit": us["durable"] - us["dry"]}
+        self.emit({"bench": "parts", "kind": kind, "body_bytes": bytes_in, "variants_us": us, "parts_us": parts})
+        return us, parts
+
+    # --- loops
+
+    def ask(self, what, kind, durability, clients, round_):
+        """(path, file, options) of a closed loop. Rewards have their decisions made before, outside of the time."""
+        tenant = {"tenant": f"{kind}-{durability}", "clients": clients}
+        if what == "select":
+            return "/select", self.traffic.selects(kind, "select"), {**tenant, "seconds": self.args.seconds}
+        if what == "observe":
+            return "/observe", self.traffic.write("observe", (self.traffic.observation(kind) for _ in range(BODIES))), \
+                {**tenant, "seconds": self.args.seconds}
+        n = self.args.rewards
+        ids = [f"{durability}-{clients}-{round_}-{i}" for i in range(n)]
+        made = self.traffic.write("named", (self.traffic.select(kind, decision=i) for i in ids))
+        self.load(self.server, "/select", made, **tenant, limit=n, seconds=PATIENCE_S)
+        return "/reward", self.traffic.write("reward", ({"decision": i, "reward": 0.5} for i in ids)), \
+            {**tenant, "limit": n, "seconds": PATIENCE_S}
+
+    def closed(self):
+        """{(what, kind, durability, clients): figures}, and the empty handler's by (None, None, None, clients)."""
+        rows, plain = {}, self.traffic.selects("catalogue", "select")
+        for clients in self.args.closed:
+            one = self.load(self.empty, "/select", plain, clients=clients, seconds=self.args.seconds)
+            rows[(None, None, None, clients)] = one
+            self.emit({"bench": "closed", "what": "empty", **one})
+            for what, kind in (("select", "catalogue"), ("select", "kors"), ("reward", "catalogue"), ("reward", "kors"),
+                               ("observe", "catalogue"), ("observe", "kors")):
+                for durability in ("commit", "relaxed"):
+                    path, file, options = self.ask(what, kind, durability, clients, f"{what}-{kind}")
+                    one = self.load(self.server, path, file, **options)
+                    rows[(what, kind, durability, clients)] = one
+                    self.emit({"bench": "closed", "what": what, "kind": kind, "durability": durability, **one})
+        return rows
+
+    def open(self, rows):
+        most, found = max(self.args.closed), []
+        for kind in KINDS:
+            file = self.traffic.selects(kind, "select")
+            for share in SHARES:
+                one = self.load(self.server, "/select", file, tenant=f"{kind}-commit", clients=256, seconds=self.args.seconds,
+                                rate=share * rows[("select", kind, "commit", most)]["rate"])
+                found.append({"bench": "open", "kind": kind, "durability": "commit", "share": share, **one})
+                self.emit(found[-1])
+        return found
+
+
+# --- instructions
+
+PARTS = {"JSON in": ("ld_doc_parse", "ld_decode_select"), "numerics": ("kb_engine_decide",), "JSON out": ("ld_encode_select",),
+         "commit": ("ld_tenant_run_writer",)}
+
+
+def count_instructions(room, kind):
+    """Durable decisions against a server under callgrind, counted from when it stands furnished."""
+    folder = room.folder / f"counted-{kind}"
+    folder.mkdir()
+    wrapper = folder / "laplaced"
+    wrapper.write_text(f"#!/bin/sh\nexec valgrind --tool=callgrind --callgrind-out-file={folder}/out {room.out}/laplaced \"$@\"\n")
+    wrapper.chmod(0o755)
+    os.environ.update(environment())
+    server = Server(folder, folder / "data")
+    try:
+        room.furnish(server, ("commit",))
+        file, pid = room.traffic.selects(kind, "select"), str(server.process.pid)
+        subprocess.run(["callgrind_control", "-z", pid], check=True, capture_output=True)
+        room.load(server, "/select", file, tenant=f"{kind}-commit", clients=4, limit=room.args.instructions, seconds=PATIENCE_S)
+        subprocess.run(["callgrind_control", "-d", pid], check=True, capture_output=True)
+    finally:
+        server.stop()
+    profile = Profile(folder / "out.1")
+    n = profile.n_calls("kb_engine_decide")  # a busy machine sets the counters to zero a moment after it has said so
+    if n < room.args.instructions / 2:
+        raise SystemExit(f"callgrind saw {n} decisions of {room.args.instructions}")
+    parts = {part: sum(profile.with_callees(f) for f in functions) / n for part, functions in PARTS.items()}
+    total = profile.total() / n
+    first = {f"{ob}:{fn}": round(c / n) for (ob, fn), c in profile.own.most_common(12)}
+    return {"total": total, "parts": {"HTTP, dispatch": total - sum(parts.values()), **parts}, "first": first}
+
+
+# --- what people read
+
+def print_tables(room, raw, splits, counted, rows, found):
+    print(f"\nBLAS {room.core}; m {room.m}, C {room.args.C}, d {room.args.d}, t {room.args.t}; fdatasync/s of a page: "
+          f"append {raw['append']:,.0f}, overwrite {raw['overwrite']:,.0f}; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    if os.getloadavg()[0] > os.cpu_count():
+        print("busy: rates and latencies show that the programs work, and no more; CPU a request and instructions hold")
+    print("\n| CPU a request, us | " + " | ".join(KINDS) + " |\n|---|" + "---|" * len(KINDS))
+    for name in splits[KINDS[0]][0]:
+        print(f"| {name} | " + " | ".join(f"{splits[k][0][name]:.1f}" for k in KINDS) + " |")
+    for name in splits[KINDS[0]][1]:
+        print(f"| = {name} | " + " | ".join(f"{splits[k][1][name]:.1f}" for k in KINDS) + " |")
+    if counted:
+        print("\n| instructions a durable decision, thousands | " + " | ".join(KINDS) + " |\n|---|" + "---|" * len(KINDS))
+        for part in counted[KINDS[0]]["parts"]:
+            print(f"| {part} | " + " | ".join(f"{counted[k]['parts'][part] / 1e3:,.1f} ({100 * counted[k]['parts'][part] / counted[k]['total']:.0f} %)"
+                                              for k in KINDS) + " |")
+    print("\n| closed loop | durability | clients | requests/s | of empty | of fdatasync | p50, p99, ms | CPU us: HTTP threads, others | client CPU us |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for (what, kind, durability, clients), r in rows.items():
+        print(f"| {what or 'empty'} {kind or ''} | {durability or ''} | {clients} | {r['rate']:,.0f} | {r['rate'] / rows[(None, None, None, clients)]['rate']:.3f} | "
+              f"{r['rate'] / raw['append']:.2f} | {r['latency_p50_us'] / 1e3:.2f}, {r['latency_p99_us'] / 1e3:.2f} | "
+              f"{r['http_threads_us']:.1f}, {r['other_threads_us']:.1f} | {r['client_cpu_us']:.1f} |")
+    print("\n| open loop, durable | part of the closed rate | arrivals/s | p50, p99, p99.9, ms | unanswered | late p99, ms |\n|---|---|---|---|---|---|")
+    for r in found:
+        print(f"| {r['kind']} | {r['share']} | {r['asked_rate']:,.0f} | {r['latency_p50_us'] / 1e3:.2f}, {r['latency_p99_us'] / 1e3:.2f}, "
+              f"{r['latency_p999_us'] / 1e3:.2f} | {r['unanswered']} | {r['late_p99_us'] / 1e3:.2f} |")
+
+
+def plot(folder, splits, found):
+    """parts.dat, open.dat and room.gp stay beside room.svg; without gnuplot they are all there is."""
+    names = list(splits[KINDS[0]][1])
+    (folder / "parts.dat").write_text("kind " + " ".join(f'"{n}"' for n in names) + "\n" + "".join(
+        f"{k} " + " ".join(f"{max(splits[k][1][n], 0):.2f}" for n in names) + "\n" for k in KINDS))
+    (folder / "open.dat").write_text("\n\n\n".join("\n".join(
+        f"{r['asked_rate']} {r['latency_p50_us']} {r['latency_p99_us']} {r['latency_p999_us']}" for r in found if r["kind"] == k) for k in KINDS) + "\n")
+    lines = ", ".join(f"'open.dat' index {i} using 1:{c} with linespoints title '{k}, {q}'"
+                      for i, k in enumerate(KINDS) for c, q in ((2, "p50"), (3, "p99"), (4, "p99.9")))
+    (folder / "room.gp").write_text(f"""set terminal svg size 900,400
+set output 'room.svg'
+set multiplot layout 1,2
+set style data histograms
+set style histogram rowstacked
+set style fill solid 0.7
+set boxwidth 0.6
+set ylabel 'CPU a request, us'
+set yrange [0:*]
+set key outside below
+plot for [i=2:{len(names) + 1}] 'parts.dat' using i:xtic(1) title columnheader(i)
+set ylabel 'latency from the schedule, us'
+set xlabel 'arrivals a second'
+set logscale y
+set yrange [*:*]
+plot {lines}
+""")
+    if shutil.which("gnuplot"):
+        subprocess.run(["gnuplot", "room.gp"], cwd=folder, check=False)
+    else:
+        print("no gnuplot: sh tools/setup.sh --paper, then gnuplot room.gp", file=sys.stderr)
+
+
+def measure(args, folder, emit):
+    room = Room(args, folder, emit)
+    try:
+        raw = {name: raw_rate(folder, name == "append", args.seconds / 2) for name in ("append", "overwrite")}
+        room.furnish(room.server)
+        for name, rate in raw.items():
+            room.emit({"bench": "fdatasync", "kind": name, "rate": rate})
+        splits = {kind: room.split(kind) for kind in KINDS}
+        rows = room.closed()
+        found = room.open(rows)
+    finally:
+        room.close()
+    counted = {}
+    if args.instructions > 0 and shutil.which("valgrind"):
+        counted = {kind: count_instructions(room, kind) for kind in KINDS}
+        for kind in KINDS:
+            room.emit({"bench": "instructions", "kind": kind, **counted[kind], "kernels": environment().get("OPENBLAS_CORETYPE")})
+    print_tables(room, raw, splits, counted, rows, found)
+    plot(args.file.parent, splits, found)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("out", type=pathlib.Path)
+    p.add_argument("file", type=pathlib.Path)
+    p.add_argument("--rounds", type=int, default=5, help="of the split")
+    p.add_argument("--seconds", type=float, default=1.0, help="of one loop; half of it in the split")
+    p.add_argument("--clients", type=int, default=16, help="of the split")
+    p.add_argument("--closed", type=int, nargs="+", default=[1, 16, 64], help="clients of the closed loops")
+    p.add_argument("--rewards", type=int, default=2000, help="of a closed loop")
+    p.add_argument("--instructions", type=int, default=300, help="decisions under callgrind; 0: none")
+    p.add_argument("-m", type=int, default=256)
+    p.add_argument("-C", type=int, default=20)
+    p.add_argument("-d", type=int, default=16)
+    p.add_argument("-t", type=int, default=1000)
+    args = p.parse_args()
+    args.file.parent.mkdir(parents=True, exist_ok=True)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-room-", dir=args.file.parent))
+    try:
+        with open(args.file, "w") as file:
+            def emit(line):
+                file.write(json.dumps(line) + "\n")
+                file.flush()
+            measure(args, folder, emit)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
