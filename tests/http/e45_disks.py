@@ -227,4 +227,7 @@ def test_a_snapshot_that_cannot_be_written_keeps_nobody_from_serving(boot):
     blocked.rmdir()
     for i in range(10):
         client.observe("u", "a", i / 40, context=[i / 40])
+    deadline = time.monotonic() + 60  # it is written beside the traffic
+    while not (server.data / "tenants" / "t.snapshot").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
     assert (server.data / "tenants" / "t.snapshot").exists()
