@@ -198,7 +198,8 @@ class Writer:
         """An array is answered in place: each item is its own promise."""
         ledger = self.ledgers[tenant]
         for item in items:
-            ledger.note(reward_mark(item)[0], DOUBT, self.number)
+            mark, facts = reward_mark(item)
+            ledger.note(mark, DOUBT, self.number, **facts)
         got = self.ask(tenant, "POST", "/reward", items, [])
         for item, result in zip(items, json.loads(got[1]) if got else []):
             if not result["applied"] and result.get("status") not in (503, *PATIENCE.get(tenant, (200,))):
