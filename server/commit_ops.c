@@ -109,6 +109,9 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
         ld_problem_limit(&op->problem, "pending", (double)t->world->max_pending);
         return 0;
     }
+    if (entry.ev.as.decided.among == NULL && op->arms_epoch != t->arms_epoch &&
+        ld_settings_log_candidates(&t->settings))
+        entry.ev.as.decided.among = entry.ev.as.decided.slots; /* the catalogue of then is not the log's of now */
     if (op->is_named) {
         char *answer = ld_doc_alloc(op->doc, op->n_answer + 1, 1);
 
@@ -156,13 +159,31 @@ static void answer_event(struct ld_tenant *t, struct ld_op *op)
 
 /* ---- settings -------------------------------------------------------------------------------------- */
 
+/* By names and values, in their order. */
+static bool same_challengers(const struct ld_settings *a, const struct ld_settings *b)
+{
+    if (a->n_challengers != b->n_challengers)
+        return false;
+    for (size_t i = 0; i < a->n_challengers; i++) {
+        const struct ld_challenger_settings *x = &a->challenger[i], *y = &b->challenger[i];
+
+        if (strcmp(x->name, y->name) != 0 || strcmp(x->spec.algorithm, y->spec.algorithm) != 0 ||
+            kb_spec_digest(&x->spec, KB_HASH_INIT) != kb_spec_digest(&y->spec, KB_HASH_INIT))
+            return false;
+    }
+    return a->is_logging_candidates == b->is_logging_candidates &&
+           strcmp(a->guardrail.baseline, b->guardrail.baseline) == 0 && a->guardrail.level == b->guardrail.level &&
+           a->guardrail.min_decisions == b->guardrail.min_decisions &&
+           strcmp(a->promotion.challenger, b->promotion.challenger) == 0 && a->promotion.reason == b->promotion.reason;
+}
+
 /* Every value that the log keeps of a configuration. The digest covers the numbers; the name of the algorithm is
  * compared besides, since two presets may resolve to the same values. */
 static bool same_settings(const struct ld_settings *a, const struct ld_settings *b)
 {
     return a->is_relaxed == b->is_relaxed && a->keep_events == b->keep_events && a->keep_age_ms == b->keep_age_ms &&
            strcmp(a->spec.algorithm, b->spec.algorithm) == 0 &&
-           kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT);
+           kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT) && same_challengers(a, b);
 }
 
 /* Dimensions are part of every vector in the log: they may move only while there is none. Before the first

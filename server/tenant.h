@@ -51,6 +51,7 @@ struct ld_op {
     struct ld_doc *doc;    /* owned by the op */
     size_t bytes;          /* of the body that it was made from */
     uint32_t dims_epoch;   /* of the tenant when vectors were decoded */
+    uint32_t arms_epoch;   /* EVENT decided: of the catalogue that it was made among */
     struct kb_event event; /* EVENT: decided, graph, arms */
     char *answer;          /* EVENT decided: the answer to give (owned) */
     size_t n_answer;
