@@ -224,6 +224,19 @@ static int expand_settings(struct ld_tenant *t, struct ld_op *op)
     return conclude(op, ld_batch_stage(t, &entry, &msg), &msg);
 }
 
+/* A promotion is a configuration that is made of the one in force when its turn has come: two of them, or one beside a
+ * PUT, come one after the other. */
+static int expand_promote(struct ld_tenant *t, struct ld_op *op)
+{
+    struct kb_engine_counts counts;
+
+    ld_batch_flush(t);
+    kb_engine_counts(t->engine, &counts);
+    if (ld_promote(&t->settings, counts.version, &op->promotion, &op->settings, &op->problem) != 0)
+        return 0;
+    return expand_settings(t, op);
+}
+
 /* The tenant as GET would show it. No lock: the writer is the one who could change it. */
 static void answer_settings(struct ld_tenant *t, struct ld_op *op)
 {
@@ -381,6 +394,7 @@ static const struct {
     [LD_OP_ACTIVATE] = {expand_activate, answer_activate, NULL},
     [LD_OP_EXPIRE] = {expand_expire, NULL, NULL},
     [LD_OP_SETTINGS] = {expand_settings, answer_settings, NULL},
+    [LD_OP_PROMOTE] = {expand_promote, answer_settings, NULL},
     [LD_OP_REBUILD] = {expand_rebuild, answer_settings, NULL},
     [LD_OP_BUILT] = {expand_built, NULL, NULL},
     [LD_OP_ERASE] = {ld_erase_expand, NULL, NULL},

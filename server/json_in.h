@@ -58,6 +58,8 @@ struct ld_settings {
         enum ld_promotion_reason reason;
     } promotion;
 };
+/* What a configuration has that says nothing, but for its spec. */
+void ld_settings_init(struct ld_settings *s);
 /* The challenger of that name, or NULL. */
 struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, const char *name);
 /* Whether decisions tell what they were made among. */
@@ -83,6 +85,10 @@ struct ld_reward {
 int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, bool *is_array, struct ld_problem *p);
 
 int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_problem *p);
+
+/* Bodies of a promotion and, where its reason is that, of a rollback. */
+struct ld_promotion;
+int ld_decode_promotion(struct ld_doc *doc, struct ld_promotion *out, struct ld_problem *p);
 
 int ld_decode_compact(struct ld_doc *doc, uint64_t *keep_events, struct ld_problem *p);
 

@@ -43,14 +43,19 @@ enum extent { ALL, IN_FORCE, CHALLENGER };
 
 static void write_fields(struct ld_text *t, const struct ld_settings *s, enum extent extent);
 
+void ld_text_challenger(struct ld_text *t, const struct ld_challenger_settings *c)
+{
+    const struct ld_settings s = {.spec = c->spec};
+    write_fields(t, &s, CHALLENGER);
+}
+
 /* By their names, in the order in which they were told. */
 static void write_challengers(struct ld_text *t, const struct ld_settings *s)
 {
     ld_text_lit(t, "{");
     for (size_t i = 0; i < s->n_challengers; i++) {
-        const struct ld_settings challenger = {.spec = s->challenger[i].spec};
         ld_text_key(t, s->challenger[i].name);
-        write_fields(t, &challenger, CHALLENGER);
+        ld_text_challenger(t, &s->challenger[i]);
     }
     ld_text_lit(t, "}");
 }

@@ -288,6 +288,11 @@ struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, con
     return NULL;
 }
 
+void ld_settings_init(struct ld_settings *s)
+{
+    *s = (struct ld_settings){.guardrail = {.level = 0.95, .min_decisions = 1000}};
+}
+
 bool ld_settings_log_candidates(const struct ld_settings *s)
 {
     return s->is_logging_candidates || s->n_challengers > 0;
@@ -348,7 +353,7 @@ static void check_challengers(struct ld_in *in, const struct ld_settings *settin
 void ld_in_settings(struct ld_in *in, const struct json_t *v, struct ld_settings *out)
 {
     struct kb_errmsg msg = {"", ""};
-    *out = (struct ld_settings){.guardrail = {.level = 0.95, .min_decisions = 1000}};
+    ld_settings_init(out);
     read_identity(v, out);
     read_group(in, "", v, out);
     follow_bookkeeping(v, &out->spec);

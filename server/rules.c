@@ -69,12 +69,21 @@ const struct ld_rules ld_observation_rules = {(const struct ld_rule[]){
     {.key = "id", .lo = 1, .hi = 128},
 }, 6};
 
+const struct ld_rules ld_promote_rules = {(const struct ld_rule[]){
+    {.key = "challenger", .lo = 1, .hi = 64, .is_required = true},
+    {.key = "version", .lo = 1, .hi = 9007199254740991},
+}, 2};
+
 const struct ld_rules ld_reward_rules = {(const struct ld_rule[]){
     {.key = "decision", .lo = 1, .hi = 128, .is_required = true},
     {.key = "reward", .lo = -INFINITY, .hi = INFINITY, .is_required = true},
     {.key = "arm", .lo = 1, .hi = 256},
 }, 3};
 const struct ld_rule ld_rewards_rule = {.lo = 1, .hi = 1000};
+
+const struct ld_rules ld_rollback_rules = {(const struct ld_rule[]){
+    {.key = "version", .lo = 1, .hi = 9007199254740991},
+}, 1};
 
 const struct ld_rules ld_select_rules = {(const struct ld_rule[]){
     {.key = "user", .lo = 1, .hi = 256, .is_required = true},

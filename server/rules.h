@@ -64,9 +64,15 @@ enum { LD_OBSERVATION_USER, LD_OBSERVATION_CONTEXT, LD_OBSERVATION_ARM, LD_OBSER
        LD_OBSERVATION_PROPENSITY, LD_OBSERVATION_ID };
 extern const struct ld_rules ld_observation_rules;
 
+enum { LD_PROMOTE_CHALLENGER, LD_PROMOTE_VERSION };
+extern const struct ld_rules ld_promote_rules;
+
 enum { LD_REWARD_DECISION, LD_REWARD_REWARD, LD_REWARD_ARM };
 extern const struct ld_rules ld_reward_rules;
 extern const struct ld_rule ld_rewards_rule;
+
+enum { LD_ROLLBACK_VERSION };
+extern const struct ld_rules ld_rollback_rules;
 
 enum { LD_SELECT_USER, LD_SELECT_CONTEXT, LD_SELECT_CANDIDATES, LD_SELECT_EXCLUDE, LD_SELECT_TOP, LD_SELECT_EXPLAIN,
        LD_SELECT_DRY_RUN, LD_SELECT_DECISION, LD_SELECT_DEFER };

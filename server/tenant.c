@@ -324,6 +324,12 @@ struct ld_store *ld_tenant_store(struct ld_tenant *t)
     return t->store;
 }
 
+/* For the life of the tenant. */
+struct ld_challengers *ld_tenant_challengers(struct ld_tenant *t)
+{
+    return t->challengers;
+}
+
 bool ld_tenant_is_rebuilding(const struct ld_tenant *t)
 {
     return atomic_load(&t->is_rebuilding);
