@@ -5,20 +5,37 @@
 #include "api.h"
 #include "json_out_challengers.h"
 
+/* The views in the configuration's order; a challenger that nobody has followed yet has read nothing. */
+static void put_in_order(struct ld_challenger_view *views, size_t n, const struct ld_settings *settings,
+                         struct ld_challenger_view *out)
+{
+    for (size_t i = 0; i < settings->n_challengers; i++) {
+        out[i] = (struct ld_challenger_view){.settings = settings->challenger[i]};
+        for (size_t k = 0; k < n; k++)
+            if (ld_challenger_is_same(&views[k].settings, &settings->challenger[i]))
+                out[i] = views[k];
+    }
+}
+
 /* GET /tenants/{t}/challengers. Each is of one moment; the log may have gone on since. */
 void api_challengers_get(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
     if (t == NULL)
         return;
-    struct ld_challenger_view *views = calloc(LD_MAX_CHALLENGERS, sizeof *views);
+    struct ld_challenger_view *views = calloc((size_t)2 * LD_MAX_CHALLENGERS, sizeof *views);
+    const struct ld_settings *settings;
     struct kb_engine_counts counts;
     size_t n = 0, n_text = 0;
-    if (views != NULL)
-        n = ld_challengers_view(ld_tenant_challengers(t), views);
-    kb_engine_counts(ld_tenant_read_lock(t, NULL), &counts);
-    ld_tenant_read_unlock(t);
-    char *text = views != NULL ? ld_encode_challengers(views, n, counts.seq, counts.version, &n_text) : NULL;
+    char *text = NULL;
+    if (views != NULL) {
+        n = ld_challengers_view(ld_tenant_challengers(t), views + LD_MAX_CHALLENGERS);
+        kb_engine_counts(ld_tenant_read_lock(t, &settings), &counts);
+        put_in_order(views + LD_MAX_CHALLENGERS, n, settings, views);
+        n = settings->n_challengers;
+        ld_tenant_read_unlock(t);
+        text = ld_encode_challengers(views, n, counts.seq, counts.version, &n_text);
+    }
     free(views);
     ld_tenant_release(t);
     ld_reply_json(r, 200, text, n_text);

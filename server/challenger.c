@@ -111,7 +111,7 @@ static void begin_anew(struct ld_challengers *c, struct follower *f)
 
 /* ---- which there are ------------------------------------------------------------------------------------------- */
 
-static bool is_same(const struct ld_challenger_settings *a, const struct ld_challenger_settings *b)
+bool ld_challenger_is_same(const struct ld_challenger_settings *a, const struct ld_challenger_settings *b)
 {
     return strcmp(a->name, b->name) == 0 &&
            kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT);
@@ -123,7 +123,7 @@ static struct follower *take_follower(struct ld_challengers *c, const struct ld_
     struct follower *f = NULL;
 
     for (size_t i = 0; i < LD_MAX_CHALLENGERS && f == NULL; i++)
-        if (c->follower[i] != NULL && is_same(&c->follower[i]->settings, settings)) {
+        if (c->follower[i] != NULL && ld_challenger_is_same(&c->follower[i]->settings, settings)) {
             f = c->follower[i];
             c->follower[i] = NULL;
         }

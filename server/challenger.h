@@ -50,6 +50,9 @@ struct ld_challenger_view {
     struct ld_scores scores; /* plain numbers alone: nothing that it points to may be followed */
 };
 
+/* By name and values. */
+bool ld_challenger_is_same(const struct ld_challenger_settings *a, const struct ld_challenger_settings *b);
+
 /* In the order of the configuration that the job saw last. Digests are there unless a challenger is at work now: they
  * take a pass over each model. */
 size_t ld_challengers_view(struct ld_challengers *c, struct ld_challenger_view out[LD_MAX_CHALLENGERS]);

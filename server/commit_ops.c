@@ -164,13 +164,10 @@ static bool same_challengers(const struct ld_settings *a, const struct ld_settin
 {
     if (a->n_challengers != b->n_challengers)
         return false;
-    for (size_t i = 0; i < a->n_challengers; i++) {
-        const struct ld_challenger_settings *x = &a->challenger[i], *y = &b->challenger[i];
-
-        if (strcmp(x->name, y->name) != 0 || strcmp(x->spec.algorithm, y->spec.algorithm) != 0 ||
-            kb_spec_digest(&x->spec, KB_HASH_INIT) != kb_spec_digest(&y->spec, KB_HASH_INIT))
+    for (size_t i = 0; i < a->n_challengers; i++)
+        if (strcmp(a->challenger[i].spec.algorithm, b->challenger[i].spec.algorithm) != 0 ||
+            !ld_challenger_is_same(&a->challenger[i], &b->challenger[i]))
             return false;
-    }
     return a->is_logging_candidates == b->is_logging_candidates &&
            strcmp(a->guardrail.baseline, b->guardrail.baseline) == 0 && a->guardrail.level == b->guardrail.level &&
            a->guardrail.min_decisions == b->guardrail.min_decisions &&
