@@ -93,6 +93,8 @@ static void read_name(struct ld_in *in, const json_t *v, char *out)
         ld_in_fault(in, NULL, "expected the name of a challenger, or null");
 }
 
+static void read_challengers(struct ld_in *in, const json_t *v, struct ld_settings *out);
+
 /* One member, by the kind of its row. The path already points at it. */
 static void read_field(struct ld_in *in, const struct ld_field *f, const json_t *v, struct ld_settings *out)
 {
@@ -151,7 +153,8 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const json_t 
     case LD_NAME_OR_NULL:
         read_name(in, v, at);
         break;
-    case LD_CHALLENGERS: /* behind all others: read_challengers */
+    case LD_CHALLENGERS: /* for its faults, which stand here; its values rest on those of all others */
+        read_challengers(in, v, out);
         break;
     }
 }
@@ -251,12 +254,12 @@ static void read_challenger(struct ld_in *in, const json_t *v, const struct kb_s
     *out = s.spec;
 }
 
-/* Behind all other members, whose values they start from. */
+/* Once where they stand, and once more behind all other members, whose values they start from. */
 static void read_challengers(struct ld_in *in, const json_t *v, struct ld_settings *out)
 {
     const char *name;
     json_t *member, *object = (json_t *)(uintptr_t)v; /* jansson's iterator is not const-correct */
-    const size_t mark = ld_in_key(in, "challengers");
+    out->n_challengers = 0;
     if (v != NULL && !json_is_object(v))
         ld_in_fault(in, NULL, "expected an object of challengers by their names");
     else if (json_object_size(v) > LD_MAX_CHALLENGERS)
@@ -277,7 +280,6 @@ static void read_challengers(struct ld_in *in, const json_t *v, struct ld_settin
             }
             ld_in_leave(in, here);
         }
-    ld_in_leave(in, mark);
 }
 
 struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, const char *name)
@@ -356,10 +358,10 @@ void ld_in_settings(struct ld_in *in, const struct json_t *v, struct ld_settings
     ld_settings_init(out);
     read_identity(v, out);
     read_group(in, "", v, out);
-    follow_bookkeeping(v, &out->spec);
-    read_challengers(in, json_object_get(v, "challengers"), out);
     if (ld_in_done(in) != 0)
         return;
+    follow_bookkeeping(v, &out->spec);
+    read_challengers(in, json_object_get(v, "challengers"), out);
     enum kb_err rc = kb_spec_check(&out->spec, &msg);
     if (rc == KB_OK)
         rc = check_retention(out, &msg);
