@@ -1,5 +1,5 @@
 /* Challengers: models of other configurations that follow a tenant's log beside its writer, and what they would have
- * earned (scores.h).
+ * earned (challenger_scores.h).
  *
  *     timer   sees that the log has gone on, and gives a job to the threads for long work
  *     job     reads committed lines from where each challenger stands; before a decision is fed, asks the challenger
@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "scores.h"
+#include "challenger_scores.h"
 
 struct ld_tenant;
 struct ld_challengers;

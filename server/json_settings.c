@@ -7,7 +7,6 @@
  * Units: reward_window_s is seconds in JSON and milliseconds in the struct. */
 #include "json_util.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +17,7 @@
 _Static_assert(offsetof(struct ld_settings, spec) == 0, "a pointer to the spec is one to its settings");
 _Static_assert(sizeof(enum kb_rule_type) == sizeof(int), "enums are read and written as int");
 
-static void read_choice(struct ld_in *in, const struct ld_field *f, const json_t *v, void *out)
+static void read_choice(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, void *out)
 {
     const char *name = ld_in_choice(in, v, ld_field_rule(f));
     int type = name != NULL ? f->choice->from_name(name) : -1;
@@ -27,14 +26,15 @@ static void read_choice(struct ld_in *in, const struct ld_field *f, const json_t
 }
 
 /* Whether v is this very string. */
-static bool is_text(const json_t *v, const char *text)
+static bool is_text(const struct ld_value *v, const char *text)
 {
-    return json_is_string(v) && strcmp(json_string_value(v), text) == 0;
+    return ld_is(v, LD_V_STRING) && strcmp(ld_string_of(v), text) == 0;
 }
 
 /* Under "median" the number stays what the preset has, until the first reset of the log puts a measured one in
  * force. */
-static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const json_t *v, struct kb_vec_kernel_spec *k)
+static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const struct ld_value *v,
+                             struct kb_vec_kernel_spec *k)
 {
     k->is_median = is_text(v, "median");
     if (!k->is_median)
@@ -42,7 +42,7 @@ static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const j
 }
 
 /* 0 inside the program means what the word says: that the rule chooses ("auto"), or the data ("median"). */
-static void read_or(struct ld_in *in, const struct ld_field *f, const json_t *v, double *out)
+static void read_or(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, double *out)
 {
     const struct ld_rule *rule = ld_field_rule(f);
     if (is_text(v, rule->choices[0]))
@@ -52,7 +52,7 @@ static void read_or(struct ld_in *in, const struct ld_field *f, const json_t *v,
 }
 
 /* Rounded to the millisecond, so that what is written reads back the same. */
-static void read_window(struct ld_in *in, const struct ld_field *f, const json_t *v, int64_t *out)
+static void read_window(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, int64_t *out)
 {
     double seconds = (double)*out / 1000;
     (void)ld_in_real(in, v, ld_field_rule(f), &seconds);
@@ -60,7 +60,7 @@ static void read_window(struct ld_in *in, const struct ld_field *f, const json_t
 }
 
 /* null, the default, is 0 in the struct: nothing is left out by this rule. */
-static void read_age(struct ld_in *in, const struct ld_field *f, const json_t *v, int64_t *out)
+static void read_age(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, int64_t *out)
 {
     double seconds = 0;
     (void)ld_in_real_or_null(in, v, ld_field_rule(f), &seconds);
@@ -68,7 +68,7 @@ static void read_age(struct ld_in *in, const struct ld_field *f, const json_t *v
 }
 
 /* One value is served; the other is promised. */
-static void read_pending(struct ld_in *in, const struct ld_field *f, const json_t *v)
+static void read_pending(struct ld_in *in, const struct ld_field *f, const struct ld_value *v)
 {
     const char *name = ld_in_choice(in, v, ld_field_rule(f));
     if (name != NULL && strcmp(name, "ignore") != 0)
@@ -76,27 +76,27 @@ static void read_pending(struct ld_in *in, const struct ld_field *f, const json_
 }
 
 /* `relaxed` is the one promise that a tenant can give up, so it must be spelled out. */
-static void read_durability(struct ld_in *in, const struct ld_field *f, const json_t *v, bool *is_relaxed)
+static void read_durability(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, bool *is_relaxed)
 {
     const char *name = ld_in_choice(in, v, ld_field_rule(f));
     *is_relaxed = name != NULL && strcmp(name, "relaxed") == 0;
 }
 
 /* A challenger's name, or null. Whether there is such a challenger is asked behind all others (check_guardrail). */
-static void read_name(struct ld_in *in, const json_t *v, char *out)
+static void read_name(struct ld_in *in, const struct ld_value *v, char *out)
 {
-    const char *name = json_string_value(v);
+    const char *name = ld_string_of(v);
     out[0] = '\0';
     if (name != NULL && ld_tenant_name_is_valid(name))
         strcpy(out, name);
-    else if (!json_is_null(v))
+    else if (!ld_is(v, LD_V_NULL))
         ld_in_fault(in, NULL, "expected the name of a challenger, or null");
 }
 
-static void read_challengers(struct ld_in *in, const json_t *v, struct ld_settings *out);
+static void read_challengers(struct ld_in *in, const struct ld_value *v, struct ld_settings *out);
 
 /* One member, by the kind of its row. The path already points at it. */
-static void read_field(struct ld_in *in, const struct ld_field *f, const json_t *v, struct ld_settings *out)
+static void read_field(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, struct ld_settings *out)
 {
     void *at = (char *)out + f->offset;
     const struct ld_rule *rule = ld_field_rule(f);
@@ -145,7 +145,7 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const json_t 
         read_durability(in, f, v, at);
         break;
     case LD_SIZE_OR_NULL:
-        *(size_t *)at = json_is_null(v) ? 0 : (size_t)ld_in_count(in, v, rule, 0);
+        *(size_t *)at = ld_is(v, LD_V_NULL) ? 0 : (size_t)ld_in_count(in, v, rule, 0);
         break;
     case LD_AGE_OR_NULL:
         read_age(in, f, v, at);
@@ -160,19 +160,19 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const json_t 
 }
 
 /* KORS's mu is the ridge unless it is told: a dictionary coarser than the noise would cost what it saves. */
-static void follow_lambda(const json_t *representation, struct ld_settings *out)
+static void follow_lambda(const struct ld_value *representation, struct ld_settings *out)
 {
-    if (json_object_get(representation, "lambda") != NULL && json_object_get(representation, "mu") == NULL)
+    if (ld_member_of(representation, "lambda") != NULL && ld_member_of(representation, "mu") == NULL)
         out->spec.repr.mu = out->spec.repr.lambda;
 }
 
 /* Bounds cannot be had of rewards that change, over a dictionary, or that are forgotten (spec.c): who asks for that
  * without naming a confidence rule gets `fixed` where bounds are for reading only, and who names one is told. */
-static void follow_bookkeeping(const json_t *object, struct kb_spec *spec)
+static void follow_bookkeeping(const struct ld_value *object, struct kb_spec *spec)
 {
     const bool is_asked = spec->aggregation != KB_AGG_FIRST || spec->forgetting.type != KB_FORGET_NONE;
 
-    if (json_object_get(json_object_get(object, "confidence"), "type") == NULL && is_asked &&
+    if (ld_member_of(ld_member_of(object, "confidence"), "type") == NULL && is_asked &&
         spec->conf.score == KB_SCORE_FIXED)
         kb_spec_drop_unserved_confidence(spec);
 }
@@ -184,10 +184,10 @@ struct group_reading {
     struct ld_settings *out;
 };
 
-static void read_group(struct ld_in *in, const char *group, const json_t *object, struct ld_settings *out);
+static void read_group(struct ld_in *in, const char *group, const struct ld_value *object, struct ld_settings *out);
 
 /* A member of the configuration that is no field of it is a group. */
-static void read_member(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     const struct group_reading *r = arg;
     const struct ld_field *f = ld_field_find(r->group, i);
@@ -198,7 +198,7 @@ static void read_member(struct ld_in *in, size_t i, const json_t *v, void *arg)
 }
 
 /* The members of one group, or of the configuration itself (""). */
-static void read_group(struct ld_in *in, const char *group, const json_t *object, struct ld_settings *out)
+static void read_group(struct ld_in *in, const char *group, const struct ld_value *object, struct ld_settings *out)
 {
     struct group_reading r = {group, ld_field_rules(group), out};
     (void)ld_in_members(in, object, r.rules, read_member, &r);
@@ -207,19 +207,19 @@ static void read_group(struct ld_in *in, const char *group, const json_t *object
 }
 
 /* A dimension, or 0 where it is faulty or none is told. */
-static uint32_t dimension(const json_t *object, size_t at)
+static uint32_t dimension(const struct ld_value *object, size_t at)
 {
     const struct ld_rule *rule = &ld_configuration_rules.rule[at];
-    const json_t *v = json_object_get(object, rule->key);
-    const double x = json_is_number(v) ? json_number_value(v) : 0;
+    const struct ld_value *v = ld_member_of(object, rule->key);
+    const double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : 0;
     return x >= rule->lo && x <= rule->hi ? (uint32_t)x : 0;
 }
 
 /* Algorithm and dimensions, which decide what all other fields are when left out. What is wrong with them is told when
  * read_group comes by; until then a default helps to find the other faults. */
-static void read_identity(const json_t *v, struct ld_settings *out)
+static void read_identity(const struct ld_value *v, struct ld_settings *out)
 {
-    const char *name = json_string_value(json_object_get(v, "algorithm"));
+    const char *name = ld_string_of(ld_member_of(v, "algorithm"));
     const uint32_t context_dim = dimension(v, LD_CONFIGURATION_CONTEXT_DIM);
     const uint32_t arm_dim = dimension(v, LD_CONFIGURATION_ARM_DIM);
     if (name == NULL || kb_spec_preset(&out->spec, name, context_dim, arm_dim) != KB_OK)
@@ -229,7 +229,7 @@ static void read_identity(const json_t *v, struct ld_settings *out)
 /* --- challengers --------------------------------------------------------------------------------------- */
 
 /* The members of a challenger are some of the configuration's, and read as those. */
-static void read_challenger_member(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_challenger_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     const char *key = ld_challenger_rules.rule[i].key;
     size_t at = 0;
@@ -240,9 +240,9 @@ static void read_challenger_member(struct ld_in *in, size_t i, const json_t *v, 
 
 /* From the tenant's own values or, under an algorithm of its own, from that preset's; dimensions, seed and how rewards
  * are booked are the tenant's in both cases. */
-static void read_challenger(struct ld_in *in, const json_t *v, const struct kb_spec *own, struct kb_spec *out)
+static void read_challenger(struct ld_in *in, const struct ld_value *v, const struct kb_spec *own, struct kb_spec *out)
 {
-    const char *name = json_string_value(json_object_get(v, "algorithm"));
+    const char *name = ld_string_of(ld_member_of(v, "algorithm"));
     struct ld_settings s = {.spec = *own};
     struct group_reading r = {"", &ld_configuration_rules, &s};
     if (name != NULL && kb_spec_preset(&s.spec, name, own->context_dim, own->arm_dim) == KB_OK) {
@@ -255,31 +255,32 @@ static void read_challenger(struct ld_in *in, const json_t *v, const struct kb_s
 }
 
 /* Once where they stand, and once more behind all other members, whose values they start from. */
-static void read_challengers(struct ld_in *in, const json_t *v, struct ld_settings *out)
+static void read_challengers(struct ld_in *in, const struct ld_value *v, struct ld_settings *out)
 {
-    const char *name;
-    json_t *member, *object = (json_t *)(uintptr_t)v; /* jansson's iterator is not const-correct */
     out->n_challengers = 0;
-    if (v != NULL && !json_is_object(v))
+    if (v != NULL && !ld_is(v, LD_V_OBJECT)) {
         ld_in_fault(in, NULL, "expected an object of challengers by their names");
-    else if (json_object_size(v) > LD_MAX_CHALLENGERS)
+        return;
+    }
+    if (ld_n_members(v) > LD_MAX_CHALLENGERS) {
         ld_in_fault(in, NULL, "expected at most %u challengers", LD_MAX_CHALLENGERS);
-    else
-        json_object_foreach(object, name, member)
-        {
-            struct ld_challenger_settings *c = &out->challenger[out->n_challengers];
-            const size_t here = ld_in_key(in, name);
-            if (ld_tenant_name_is_valid(name)) {
-                strcpy(c->name, name);
-                read_challenger(in, member, &out->spec, &c->spec);
-                out->n_challengers++;
-            } else {
-                ld_in_fault(in, NULL,
-                            "a name has 1 to 64 characters of A-Z a-z 0-9 . _ - and starts with one of the "
-                            "first three kinds");
-            }
-            ld_in_leave(in, here);
+        return;
+    }
+    for (size_t i = 0; i < ld_n_members(v); i++) {
+        const struct ld_member *m = &v->as.member[i];
+        struct ld_challenger_settings *c = &out->challenger[out->n_challengers];
+        const size_t mark = ld_in_key(in, m->key);
+        if (ld_tenant_name_is_valid(m->key)) {
+            strcpy(c->name, m->key);
+            read_challenger(in, &m->value, &out->spec, &c->spec);
+            out->n_challengers++;
+        } else {
+            ld_in_fault(in, NULL,
+                        "a name has 1 to 64 characters of A-Z a-z 0-9 . _ - and starts with one of the "
+                        "first three kinds");
         }
+        ld_in_leave(in, mark);
+    }
 }
 
 struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, const char *name)
@@ -352,7 +353,7 @@ static void check_challengers(struct ld_in *in, const struct ld_settings *settin
 }
 
 /* kb_spec_check runs on a spec without faults only: it stops at its first, which would hide the list. */
-void ld_in_settings(struct ld_in *in, const struct json_t *v, struct ld_settings *out)
+void ld_in_settings(struct ld_in *in, const struct ld_value *v, struct ld_settings *out)
 {
     struct kb_errmsg msg = {"", ""};
     ld_settings_init(out);
@@ -361,7 +362,7 @@ void ld_in_settings(struct ld_in *in, const struct json_t *v, struct ld_settings
     if (ld_in_done(in) != 0)
         return;
     follow_bookkeeping(v, &out->spec);
-    read_challengers(in, json_object_get(v, "challengers"), out);
+    read_challengers(in, ld_member_of(v, "challengers"), out);
     enum kb_err rc = kb_spec_check(&out->spec, &msg);
     if (rc == KB_OK)
         rc = check_retention(out, &msg);
@@ -378,6 +379,6 @@ int ld_decode_settings(struct ld_doc *doc, struct ld_settings *out, struct ld_pr
 {
     struct ld_in in;
     ld_in_init(&in, doc, p);
-    ld_in_settings(&in, doc->root, out);
+    ld_in_settings(&in, &doc->root, out);
     return ld_in_done(&in);
 }

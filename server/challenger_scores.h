@@ -16,8 +16,8 @@
  * Everything here is a function of the log: feeding it again gives the same bits. Decisions are known by 64 bits of a
  * hash of their ids: of a million open ones, two are mistaken for one another with probability 3e-8. Cost: O(1) an
  * event, 40 bytes an open decision. */
-#ifndef LD_SCORES_H
-#define LD_SCORES_H
+#ifndef LD_CHALLENGER_SCORES_H
+#define LD_CHALLENGER_SCORES_H
 
 #include <stdbool.h>
 #include <stddef.h>
