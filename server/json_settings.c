@@ -178,9 +178,9 @@ static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, vo
 }
 
 /* Configurations that were logged before kernels had a tolerance had exact ones, and are folded as they were. */
-static void keep_exact(const struct ld_in *in, const json_t *object, struct ld_settings *out)
+static void keep_exact(const struct ld_in *in, const struct ld_value *object, struct ld_settings *out)
 {
-    if (in->is_log && json_object_get(object, "tolerance") == NULL)
+    if (in->is_log && ld_member_of(object, "tolerance") == NULL)
         out->spec.user_kernel.tolerance = 0;
 }
 
