@@ -165,10 +165,14 @@ static void write_fields(struct ld_text *t, const struct ld_settings *s, enum ex
     ld_text_lit(t, group[0] != '\0' ? "}}" : "}");
 }
 
-/* Every field, groups as objects. */
+/* Every field, groups as objects. A guardrail that nobody has set, as where there was a spec alone, is the usual one. */
 void ld_text_settings(struct ld_text *t, const struct ld_settings *settings)
 {
-    write_fields(t, settings, ALL);
+    struct ld_settings whole = *settings, usual;
+    ld_settings_init(&usual);
+    if (whole.guardrail.min_decisions == 0)
+        whole.guardrail = usual.guardrail;
+    write_fields(t, &whole, ALL);
 }
 
 /* Groups only, as they are in force: what a reader needs to recompute the model's answers. */
