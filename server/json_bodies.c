@@ -12,6 +12,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <string.h>
 
 #include "ids.h"
 #include "json_util.h"
@@ -218,6 +219,35 @@ int ld_decode_compact(struct ld_doc *doc, uint64_t *keep_events, struct ld_probl
     struct ld_in in;
     ld_in_init(&in, doc, p);
     (void)ld_in_members(&in, doc->root, &ld_compact_rules, read_compact, keep_events);
+    return ld_in_done(&in);
+}
+
+/* --- /tenants/{t}/replay ------------------------------------------------------------------------------- */
+
+static void read_replay(struct ld_in *in, size_t i, const json_t *v, void *arg)
+{
+    struct ld_replay_head *out = arg;
+    const struct ld_rule *rule = &ld_replay_rules.rule[i];
+    if (i == LD_REPLAY_TYPE) {
+        (void)ld_in_choice(in, v, rule);
+    } else if (i == LD_REPLAY_CONFIGURATION) {
+        ld_in_settings(in, v, &out->settings);
+    } else if (i == LD_REPLAY_LOG) {
+        const char *log = ld_in_choice(in, v, rule);
+        out->is_own = log != NULL && strcmp(log, "own") == 0;
+    } else {
+        out->commit = ld_in_text(in, v, rule);
+    }
+}
+
+int ld_decode_replay(struct ld_doc *doc, bool is_ndjson, struct ld_replay_head *out, struct ld_problem *p)
+{
+    struct ld_in in;
+    ld_in_init(&in, doc, p);
+    *out = (struct ld_replay_head){.commit = NULL};
+    size_t here = is_ndjson ? ld_in_item(&in, doc->root, 0) : in.n_path;
+    (void)ld_in_members(&in, is_ndjson ? json_array_get(doc->root, 0) : doc->root, &ld_replay_rules, read_replay, out);
+    ld_in_leave(&in, here);
     return ld_in_done(&in);
 }
 
