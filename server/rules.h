@@ -67,6 +67,9 @@ extern const struct ld_rules ld_observation_rules;
 enum { LD_PROMOTE_CHALLENGER, LD_PROMOTE_VERSION };
 extern const struct ld_rules ld_promote_rules;
 
+enum { LD_REPLAY_TYPE, LD_REPLAY_CONFIGURATION, LD_REPLAY_LOG, LD_REPLAY_COMMIT };
+extern const struct ld_rules ld_replay_rules;
+
 enum { LD_REWARD_DECISION, LD_REWARD_REWARD, LD_REWARD_ARM };
 extern const struct ld_rules ld_reward_rules;
 extern const struct ld_rule ld_rewards_rule;
