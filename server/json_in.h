@@ -1,7 +1,7 @@
 /* Request bodies and log lines: JSON text -> structs. Every fault is reported by JSON pointer, in the order of the
  * text, unknown fields included; duplicate keys, non-finite numbers and bad UTF-8 are faults of the text, of which the
  * first is told. Nothing is half-decoded: on failure (return -1, *p filled) the out struct is not to be read. Decoded
- * strings and arrays live in the ld_doc. jansson is known to json_*.c alone. */
+ * strings and arrays live in the ld_doc. jansson is known to json_in.c alone. */
 #ifndef LD_JSON_IN_H
 #define LD_JSON_IN_H
 

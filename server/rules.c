@@ -112,6 +112,7 @@ const struct ld_rules ld_user_kernel_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"laplacian", "identity", "ones", "heat", "spectral_rbf", "mmd", NULL}},
     {.key = "rho", .lo = 1e-12, .hi = 1000000000000},
     {.key = "population", .lo = 0, .hi = 1000000000000},
+    {.key = "tolerance", .lo = 0, .hi = 0.1},
     {.key = "power", .lo = 1e-12, .hi = 4},
     {.key = "tau", .lo = 1e-12, .hi = 1000000000000},
     {.key = "k", .lo = 1, .hi = 2048},
@@ -121,7 +122,7 @@ const struct ld_rules ld_user_kernel_rules = {(const struct ld_rule[]){
     {.key = "refresh", .lo = 1, .hi = 1000000},
     {.key = "min_observations", .lo = 1, .hi = 1000000},
     {.key = "normalize"},
-}, 12};
+}, 13};
 
 const struct ld_rules ld_vector_kernel_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"rbf", "matern12", "matern32", "matern52", "linear", "polynomial", "delta", "ones", NULL}},
