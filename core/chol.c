@@ -258,17 +258,48 @@ KB_HOT static void rotate(size_t n, double c, double s, double *restrict column,
     }
 }
 
-/* Each rotation takes x_k into the diagonal, r = sqrt(l_kk^2 + x_k^2) by hypot so that no square overflows. */
+/* sqrt(a^2 + b^2), by hypot where a square could leave the range. */
+static double length(double a, double b)
+{
+    const double square = a * a + b * b;
+    return square > 1e-280 && square < 1e280 ? sqrt(square) : hypot(a, b);
+}
+
+/* Takes x_k into the diagonal, r = sqrt(l_kk^2 + x_k^2); x_k stays as it was. */
+static void rotate_column(struct kb_chol *c, size_t k, double *x, double *cosine, double *sine)
+{
+    double *column = c->l + k * c->cap + k;
+    double r = length(column[0], x[k]);
+    *cosine = column[0] / r;
+    *sine = x[k] / r;
+    column[0] = r;
+    rotate(c->n - k - 1, *cosine, *sine, column + 1, x + k + 1);
+}
+
 void kb_chol_update(struct kb_chol *c, double *x, size_t first)
 {
+    double cosine, sine;
     for (size_t k = first; k < c->n; k++) {
+        if (x[k] != 0.0) /* else the identity */
+            rotate_column(c, k, x, &cosine, &sine);
+    }
+}
+
+/* Let [L x; w^T y] Q = [L' 0; w'^T rest]. Rows of L' and the last one keep their products with each other, so L' w' = L
+ * w
+ * + y x; and the first n columns of Q^T say how far x is from the span of what L has seen: 1 + spread is the product of
+ * the 1 + tan^2, summed without taking 1 off again, which would cost a small spread its digits. */
+void kb_chol_update_row(struct kb_chol *c, double *x, struct kb_chol_row *row)
+{
+    row->spread = 0.0;
+    for (size_t k = 0; k < c->n; k++) {
         if (x[k] == 0.0)
-            continue; /* the identity rotation */
-        double *column = c->l + k * c->cap + k;
-        double r = hypot(column[0], x[k]);
-        double cosine = column[0] / r, sine = x[k] / r;
-        column[0] = r;
-        rotate(c->n - k - 1, cosine, sine, column + 1, x + k + 1);
+            continue;
+        double cosine, sine, w = row->w[k];
+        rotate_column(c, k, x, &cosine, &sine);
+        row->w[k] = cosine * w + sine * row->rest;
+        row->rest = cosine * row->rest - sine * w;
+        row->spread += (1.0 + row->spread) * (sine / cosine) * (sine / cosine);
     }
 }
 
@@ -289,7 +320,7 @@ enum kb_err kb_chol_downdate(struct kb_chol *c, double *x, size_t first)
     double alpha = sqrt(rest);
     for (size_t k = c->n; k-- > first;) {
         double *column = c->l + k * c->cap;
-        double r = hypot(alpha, x[k]);
+        double r = length(alpha, x[k]);
         double cosine = alpha / r, sine = x[k] / r;
         alpha = r;
         x[k] = 0.0;
