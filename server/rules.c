@@ -69,6 +69,13 @@ const struct ld_rules ld_observation_rules = {(const struct ld_rule[]){
     {.key = "id", .lo = 1, .hi = 128},
 }, 6};
 
+const struct ld_rules ld_replay_rules = {(const struct ld_rule[]){
+    {.key = "type", .choices = (const char *const[]){"replay", NULL}, .is_required = true},
+    {.key = "configuration", .is_required = true},
+    {.key = "log", .choices = (const char *const[]){"body", "own", NULL}},
+    {.key = "commit", .lo = 1, .hi = 64},
+}, 4};
+
 const struct ld_rules ld_reward_rules = {(const struct ld_rule[]){
     {.key = "decision", .lo = 1, .hi = 128, .is_required = true},
     {.key = "reward", .lo = -INFINITY, .hi = INFINITY, .is_required = true},

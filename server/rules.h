@@ -64,6 +64,9 @@ enum { LD_OBSERVATION_USER, LD_OBSERVATION_CONTEXT, LD_OBSERVATION_ARM, LD_OBSER
        LD_OBSERVATION_PROPENSITY, LD_OBSERVATION_ID };
 extern const struct ld_rules ld_observation_rules;
 
+enum { LD_REPLAY_TYPE, LD_REPLAY_CONFIGURATION, LD_REPLAY_LOG, LD_REPLAY_COMMIT };
+extern const struct ld_rules ld_replay_rules;
+
 enum { LD_REWARD_DECISION, LD_REWARD_REWARD, LD_REWARD_ARM };
 extern const struct ld_rules ld_reward_rules;
 extern const struct ld_rule ld_rewards_rule;
