@@ -165,7 +165,8 @@ static void write_fields(struct ld_text *t, const struct ld_settings *s, enum ex
     ld_text_lit(t, group[0] != '\0' ? "}}" : "}");
 }
 
-/* Every field, groups as objects. A guardrail that nobody has set, as where there was a spec alone, is the usual one. */
+/* Every field, groups as objects. A guardrail that nobody has set, as where there was a spec alone, is the usual one.
+ */
 void ld_text_settings(struct ld_text *t, const struct ld_settings *settings)
 {
     struct ld_settings whole = *settings, usual;
