@@ -13,6 +13,7 @@
 #include "http_client.h"
 #include "move_logs.h"
 #include "replay.h"
+#include "shadow_replay.h"
 
 #define LC_BULK_MAX 10000u /* lines that one /observe may have */
 
@@ -176,6 +177,8 @@ static int run_replay(const struct lc_command *self, struct lc_session *s, int a
 {
     struct lc_replay_options o = {.concurrency = 1, .max_errors = 100};
     struct what what = {.move = {.default_reward = -1}};
+    struct lc_shadow_options shadow = {.configuration = NULL};
+    bool is_own = false;
     struct lc_words w;
     const struct lc_opt opts[] = {
         {"concurrency", LC_OPT_COUNT, &o.concurrency, "N", "connections (default 1: in order)"},
@@ -188,12 +191,16 @@ static int run_replay(const struct lc_command *self, struct lc_session *s, int a
         {"hash-seed", LC_OPT_COUNT, &what.move.hash_seed, "N", "of feature hashing (default 0)"},
         {"skip-bad", LC_OPT_COUNT, &what.move.log.skip_bad, "N",
          "with --format: faulty lines to pass over (default 0)"},
+        {"shadow", LC_OPT_TEXT, &shadow.configuration, "CONFIG", "through a model of this configuration in the server"},
+        {"own", LC_OPT_FLAG, &is_own, NULL, "with --shadow: the tenant's own log, in the place of FILE"},
+        {"commit", LC_OPT_TEXT, &shadow.commit, "NAME",
+         "with --shadow: makes a tenant of it, which has learned the log"},
         {"limit", LC_OPT_COUNT, &o.limit, "N", "stop after N lines"},
         {"ids", LC_OPT_TEXT, &what.ids, "PREFIX", "decision ids PREFIX-<line>: a repeated run decides nothing twice"},
         {"max-errors", LC_OPT_COUNT, &o.max_errors, "N", "give up after so many (default 100)"},
         {"quiet", LC_OPT_FLAG, &what.is_quiet, NULL, "no progress line"},
     };
-    int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof opts[0], argc, argv, &w, 1, 1);
+    int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof opts[0], argc, argv, &w, 0, 1);
     if (rc != LC_GO)
         return rc;
     if (o.concurrency < 1 || o.concurrency > 1024 || o.max_errors < 1) {
@@ -208,6 +215,15 @@ static int run_replay(const struct lc_command *self, struct lc_session *s, int a
             LC_BULK_MAX);
         return 2;
     }
+    if ((shadow.configuration == NULL && (is_own || shadow.commit != NULL)) || (w.n == 0) != is_own) {
+        fprintf(stderr, "laplacectl: one FILE, or --own with --shadow; --commit wants --shadow, too\n");
+        return 2;
+    }
+    if (shadow.configuration != NULL) {
+        shadow.file = is_own ? NULL : w.word[0];
+        shadow.is_quiet = what.is_quiet;
+        return lc_shadow_replay(s, &shadow);
+    }
     what.file = w.word[0];
     return replay_file(s, &o, &what);
 }
@@ -215,7 +231,8 @@ static int run_replay(const struct lc_command *self, struct lc_session *s, int a
 /* The help's text stands beside the parser of the lines (replay_source.c), so the two stay in step. */
 const struct lc_command lc_cmd_replay = {
     .name = "replay",
-    .synopsis = "replay FILE [--concurrency N] [--rate R | --pace X] [--bulk N] [--format NAME] [--limit N] [--json]",
+    .synopsis = "replay FILE [--rate R | --pace X] [--bulk N] [--format NAME] [--json] | --shadow CONFIG (FILE | "
+                "--own) [--commit NAME]",
     .about = "drive logged or simulated traffic through the API, with latencies and rewards",
     .text = lc_source_help,
     .run = run_replay,

@@ -36,6 +36,7 @@ const char lc_source_help[] =
     "With --format FILE is a log as `laplacectl evaluate` reads it, whose decisions are sent to /observe.\n"
     "--pace X sends each line when it is its turn by its time (\"at\" or \"time\", as \"2026-11-22T10:00:00.123Z\"):\n"
     "1 as fast as it happened, 60 an hour a minute. Like --rate an open loop: latency counts from that moment.\n"
+    "With --shadow the server feeds our own log to a model of that configuration beside the tenant, and tells of it.\n"
     "--bulk N sends N lines in one body; they are observations then, and the last one's time is that of all.\n";
 
 /* "file:line: text" into s->why; returns -1. An error is final: nothing is read after it. */
