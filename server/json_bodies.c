@@ -11,6 +11,7 @@
 #include "json_in.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "ids.h"
 #include "json_util.h"
@@ -220,6 +221,48 @@ int ld_decode_compact(struct ld_doc *doc, uint64_t *keep_events, struct ld_probl
     struct ld_in in;
     ld_in_init(&in, doc, p);
     (void)ld_in_members(&in, &doc->root, &ld_compact_rules, read_compact, keep_events);
+    return ld_in_done(&in);
+}
+
+/* --- /tenants/{t}/replay ------------------------------------------------------------------------------- */
+
+struct replay_reading {
+    struct ld_replay_head *out;
+    struct ld_problem refusal; /* of a configuration that the schema takes; told when nothing else is wrong */
+};
+
+static void read_replay(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
+{
+    struct replay_reading *r = arg;
+    const struct ld_rule *rule = &ld_replay_rules.rule[i];
+    if (i == LD_REPLAY_TYPE) {
+        (void)ld_in_choice(in, v, rule);
+    } else if (i == LD_REPLAY_CONFIGURATION) {
+        const bool was_fine = in->p->status == 0;
+        ld_in_settings(in, v, &r->out->settings);
+        if (was_fine && in->p->status == 422) {
+            r->refusal = *in->p;
+            ld_problem_init(in->p);
+        }
+    } else if (i == LD_REPLAY_LOG) {
+        const char *log = ld_in_choice(in, v, rule);
+        r->out->is_own = log != NULL && strcmp(log, "own") == 0;
+    } else {
+        r->out->commit = ld_in_text(in, v, rule);
+    }
+}
+
+int ld_decode_replay(struct ld_doc *doc, bool is_ndjson, struct ld_replay_head *out, struct ld_problem *p)
+{
+    struct replay_reading r = {.out = out};
+    struct ld_in in;
+    ld_in_init(&in, doc, p);
+    *out = (struct ld_replay_head){.commit = NULL};
+    size_t here = is_ndjson ? ld_in_item(&in, &doc->root, 0) : in.n_path;
+    (void)ld_in_members(&in, is_ndjson ? doc->item : &doc->root, &ld_replay_rules, read_replay, &r);
+    ld_in_leave(&in, here);
+    if (p->status == 0 && r.refusal.status != 0)
+        *p = r.refusal;
     return ld_in_done(&in);
 }
 

@@ -51,6 +51,14 @@ int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_prob
 
 int ld_decode_compact(struct ld_doc *doc, uint64_t *keep_events, struct ld_problem *p);
 
+/* The first line of a replay: one object, or the first of the array that NDJSON makes. Strings live in the document. */
+struct ld_replay_head {
+    struct ld_settings settings; /* of the shadow */
+    bool is_own;                 /* the log is the tenant's, not what follows */
+    const char *commit;          /* the tenant that is to be made of it, NULL: none */
+};
+int ld_decode_replay(struct ld_doc *doc, bool is_ndjson, struct ld_replay_head *out, struct ld_problem *p);
+
 /* One object, or the array that NDJSON makes. Events of type KB_EV_OBSERVED (seq and at_ms left 0). */
 int ld_decode_observe(struct ld_doc *doc, bool is_ndjson, uint32_t context_dim, uint32_t arm_dim, struct kb_event **out,
                       size_t *n, struct ld_problem *p);

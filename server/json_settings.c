@@ -177,6 +177,13 @@ static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, vo
         read_group(in, r->rules->rule[i].key, v, r->out);
 }
 
+/* Configurations that were logged before kernels had a tolerance had exact ones, and are folded as they were. */
+static void keep_exact(const struct ld_in *in, const struct ld_value *object, struct ld_settings *out)
+{
+    if (in->is_log && ld_member_of(object, "tolerance") == NULL)
+        out->spec.user_kernel.tolerance = 0;
+}
+
 /* The members of one group, or of the configuration itself (""). */
 static void read_group(struct ld_in *in, const char *group, const struct ld_value *object, struct ld_settings *out)
 {
@@ -184,6 +191,8 @@ static void read_group(struct ld_in *in, const char *group, const struct ld_valu
     (void)ld_in_members(in, object, r.rules, read_member, &r);
     if (strcmp(group, "representation") == 0)
         follow_lambda(object, out);
+    if (strcmp(group, "user_kernel") == 0)
+        keep_exact(in, object, out);
 }
 
 /* A dimension, or 0 where it is faulty or none is told. */
