@@ -275,6 +275,7 @@ static void parse_lines(struct ld_parser *parser, const char *text, char *copy, 
 static void parse(struct ld_doc *doc, const char *text, size_t n, bool is_ndjson, struct ld_problem *p)
 {
     struct ld_parser parser;
+    /* The lengths of values have 32 bits; no body and no row of SQLite is longer. */
     char *copy = n < UINT32_MAX ? ld_doc_alloc(doc, n + 1, 1) : NULL;
     if (copy == NULL) {
         ld_problem_set(p, 503, "out of memory");
