@@ -1,6 +1,7 @@
 """Replay inside the server: a log through a shadow model, told line by line, without touching the tenant; and tenants made of it."""
 import json
 import math
+import re
 import signal
 import time
 
@@ -250,17 +251,26 @@ def begin(client, first):
     return client.session.post(client.server.url + "/tenants/t/replay", data=body_of(first), headers={"Content-Type": NDJSON}, stream=True, timeout=120)
 
 
+def counted(client):
+    """The metrics of replays, by what follows their common name."""
+    text = client.call("GET", "/metrics").text
+    return {k: float(v) for k, v in re.findall(r"^laplaced_replays?_(running|total|failures_total) (\S+)$", text, re.M)}
+
+
 def test_progress_is_told_while_it_goes_on(slow):
     server, first = slow
     client = Client(server)
     before = client.digest("t")
+    assert counted(client) == {"running": 0, "total": 0, "failures_total": 0}
     with begin(client, first) as answer:
         lines = (json.loads(line) for line in answer.iter_lines())
         opening = next(lines)
+        assert counted(client)["running"] == 1
         assert opening["type"] == "progress" and opening["progress"] < 0.5
         client.select("u", context=[0.5], candidates=["a"], tenant="t", dry_run=True)  # the tenant serves meanwhile
         assert "at work" in replay(client, "t", first, expect=409)["detail"]
         told = [opening, *lines]
+    assert counted(client) == {"running": 0, "total": 1, "failures_total": 0}
     progress = [line["progress"] for line in told[:-1]]
     assert told[-1]["type"] == "report" and progress == sorted(progress) and progress[-1] < 1
     assert told[-1]["learned"] >= SLOW_ROWS and client.digest("t") == before
@@ -279,7 +289,7 @@ def test_a_client_that_leaves_ends_it(slow):
     while client.call("POST", "/tenants/t/replay", raw=body_of(head({"algorithm": "ts"}, log="own")), kind=NDJSON, expect=(200, 409)).status == 409:
         assert time.monotonic() < began + 60
         time.sleep(0.05)
-    assert time.monotonic() - began < takes + 5
+    assert time.monotonic() - began < takes + 5 and counted(client)["failures_total"] == 1
 
 
 def test_a_stop_ends_it_with_a_last_line(slow):
