@@ -213,10 +213,14 @@ $(OUT)/tests/bench/bench_%: tests/bench/bench_%.c $(BENCH_LIB) $(OUT)/libkb.a
 $(OUT)/tests/bench/bench_empty: tests/bench/bench_empty.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -lmicrohttpd
-bench-check: $(OUT)/tests/bench/bench_counts ## instructions of the core's two hot calls beside the recorded ones, by callgrind (docs/PERFORMANCE.md)
+$(OUT)/tests/bench/bench_bodies: tests/bench/bench_bodies.c $(OUT)/libld.a $(OUT)/libkb.a
+	@mkdir -p $(@D)
+	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $^ $(SERVER_LIBS)
+BENCH_COUNTED := $(OUT)/tests/bench/bench_counts $(OUT)/tests/bench/bench_bodies
+bench-check: $(BENCH_COUNTED) ## instructions of the core's hot calls and of the hot requests' texts beside the recorded ones, by callgrind (docs/PERFORMANCE.md)
 	command -v valgrind >/dev/null || sh tools/setup.sh --bench
 	$(PYTHON) tests/bench/counts.py $(OUT) check
-bench-record: $(OUT)/tests/bench/bench_counts ## count them anew and write tests/bench/recorded.json
+bench-record: $(BENCH_COUNTED) ## count them anew and write tests/bench/recorded.json
 	command -v valgrind >/dev/null || sh tools/setup.sh --bench
 	$(PYTHON) tests/bench/counts.py $(OUT) record
 docker: ## build the container image

@@ -25,9 +25,18 @@
 
 /* --- time -------------------------------------------------------------------------------------------- */
 
+static const char shape[] = "dddd-dd-ddTdd:dd:dd.dddZ";
+
+/* The last n digits of x. Not by printf: libquadmath makes it slow, and every line of the log has a time. */
+static void put_digits(char *out, int n, unsigned x)
+{
+    for (; n > 0; x /= 10)
+        out[--n] = (char)('0' + x % 10);
+}
+
 /* Remainders of times before 1970 are made positive first, so that the fraction counts forward there too. A time that
- * the calendar cannot hold prints as the day 1900-01-00, which ld_parse_time refuses; the remainders bound each part
- * to its digits, whatever the input. */
+ * the calendar cannot hold prints as the day 1900-01-00, which ld_parse_time refuses; each part keeps to its digits,
+ * whatever the input. */
 void ld_format_time(int64_t at_ms, char *out)
 {
     int64_t s = at_ms / 1000, ms = at_ms % 1000;
@@ -40,9 +49,14 @@ void ld_format_time(int64_t at_ms, char *out)
     struct tm tm;
     if (gmtime_r(&t, &tm) == NULL)
         memset(&tm, 0, sizeof tm);
-    (void)snprintf(out, 32, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", (unsigned)(tm.tm_year + 1900) % 10000,
-                   (unsigned)(tm.tm_mon + 1) % 100, (unsigned)tm.tm_mday % 100, (unsigned)tm.tm_hour % 100,
-                   (unsigned)tm.tm_min % 100, (unsigned)tm.tm_sec % 100, (unsigned)ms % 1000);
+    memcpy(out, shape, sizeof shape);
+    put_digits(out, 4, (unsigned)(tm.tm_year + 1900));
+    put_digits(out + 5, 2, (unsigned)(tm.tm_mon + 1));
+    put_digits(out + 8, 2, (unsigned)tm.tm_mday);
+    put_digits(out + 11, 2, (unsigned)tm.tm_hour);
+    put_digits(out + 14, 2, (unsigned)tm.tm_min);
+    put_digits(out + 17, 2, (unsigned)tm.tm_sec);
+    put_digits(out + 20, 3, (unsigned)ms);
 }
 
 /* n digits at s as a number, -1 when they are not digits. n is at most 4 here. */
@@ -61,7 +75,6 @@ static int digits(const char *s, int n)
  * checked first, so that digits() sees digits only; *at_ms is set on success alone. */
 int ld_parse_time(const char *text, int64_t *at_ms)
 {
-    static const char shape[] = "dddd-dd-ddTdd:dd:dd.dddZ";
     char again[32];
     if (strlen(text) != sizeof shape - 1)
         return -1;
@@ -166,6 +179,25 @@ static void put_slate(struct ld_text *t, const struct kb_ev_slot *slots, size_t 
     ld_text_lit(t, "]");
 }
 
+/* An id for each candidate, or with its features where they were given inline. */
+static void put_among(struct ld_text *t, const struct kb_ev_slot *among, size_t n, uint32_t arm_dim)
+{
+    ld_text_key(t, "among");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < n; i++) {
+        ld_text_item(t);
+        if (among[i].features == NULL || arm_dim == 0) {
+            ld_text_string(t, among[i].arm);
+            continue;
+        }
+        ld_text_lit(t, "{");
+        ld_text_put_string(t, "arm", among[i].arm);
+        put_vector(t, "features", among[i].features, arm_dim);
+        ld_text_lit(t, "}");
+    }
+    ld_text_lit(t, "]");
+}
+
 /* --- one function a type that is more than a line ------------------------------------------------------- */
 
 /* In full: presets may change between versions, a log may not. `version` counts configurations. Without memory the
@@ -202,6 +234,8 @@ static void put_decided(struct ld_text *t, const struct kb_event *ev, uint32_t c
         ld_text_put_count(t, "level", ev->as.decided.level);
     if (ev->as.decided.n_slots > 1)
         put_slate(t, slots, ev->as.decided.n_slots, arm_dim);
+    if (ev->as.decided.among != NULL)
+        put_among(t, ev->as.decided.among, ev->as.decided.n_among, arm_dim);
 }
 
 /* Shared by `rewarded` and `late`. Without an arm, slot 0 was meant. The type alone says whether the reward was

@@ -236,20 +236,18 @@ static bool push(struct ld_parser *r, const struct ld_member *m)
 static bool close_list(struct ld_parser *r, size_t base, enum ld_value_kind kind, struct ld_value *out)
 {
     const size_t n = r->n_stack - base;
-    const struct ld_member *m = r->stack + base;
-    void *memory = ld_doc_alloc(r->doc, n, kind == LD_V_ARRAY ? sizeof(struct ld_value) : sizeof *m);
+    void *memory = ld_doc_alloc(r->doc, n, kind == LD_V_ARRAY ? sizeof *out->as.item : sizeof *out->as.member);
     *out = (struct ld_value){.kind = kind, .n = (uint32_t)n};
     if (memory == NULL)
         return false;
-    if (kind == LD_V_ARRAY) {
+    if (kind == LD_V_ARRAY)
         out->as.item = memory;
-        for (size_t i = 0; i < n; i++)
-            out->as.item[i] = m[i].value;
-    } else {
+    else
         out->as.member = memory;
-        if (n > 0)
-            memcpy(memory, m, n * sizeof *m);
-    }
+    for (size_t i = 0; kind == LD_V_ARRAY && i < n; i++)
+        out->as.item[i] = r->stack[base + i].value;
+    for (size_t i = 0; kind == LD_V_OBJECT && i < n; i++)
+        out->as.member[i] = r->stack[base + i];
     r->n_stack = base;
     r->depth--;
     return true;

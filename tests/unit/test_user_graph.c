@@ -87,11 +87,11 @@ START_TEST(a_patch_is_the_whole_graph_with_its_changes)
     for (size_t i = 0; i < a.n; i++)
         order[i] = a.user_of[i] < known.n ? kb_ids_str(&known, a.user_of[i])
                                           : kb_ids_str(&fresh, a.user_of[i] - (uint32_t)known.n);
+    for (size_t i = 0; i < a.n; i++)
+        order[i] = strdup(order[i]);
     struct kb_ids kept = fresh;
     kb_ids_init(&fresh);
     ck_assert_int_eq(kb_ids_reserve(&known, kept.n, 1024), KB_OK);
-    for (size_t i = 0; i < a.n; i++)
-        order[i] = strdup(order[i]);
     for (uint32_t i = 0; i < kept.n; i++)
         (void)kb_ids_add(&known, kb_ids_str(&kept, i)); /* as the engine does when the graph is in force */
     kb_ids_close(&kept);
