@@ -32,9 +32,6 @@
 struct follower {
     struct ld_challenger_settings settings;
     struct ld_shadow *shadow;
-    struct kb_scratch *scratch;
-    struct kb_candidate *candidate;
-    size_t cap_candidates;
     struct ld_scores scores;
     uint32_t context_dim, arm_dim; /* of the log's vectors, where it stands */
     uint64_t cursor;
@@ -81,8 +78,6 @@ static void drop_model(struct follower *f)
 static void follower_free(struct follower *f)
 {
     drop_model(f);
-    kb_engine_scratch_free(f->scratch);
-    kb_free(f->candidate);
     free(f);
 }
 
@@ -159,40 +154,6 @@ static void follow_settings(struct ld_challengers *c, const struct ld_settings *
 
 /* ---- a line ---------------------------------------------------------------------------------------------------- */
 
-/* The candidates of a decision for the follower's own engine: as told, or the active catalogue. False: not known, or no
- * memory. */
-static bool copy_candidates(struct follower *f, const struct kb_event *ev, struct kb_query *q)
-{
-    const struct kb_ev_slot *among = ev->as.decided.among;
-    const size_t n = ev->as.decided.n_among;
-
-    if (among == NULL)
-        return true;
-    if (n == 0 || kb_grow((void **)&f->candidate, &f->cap_candidates, n, 16, sizeof *f->candidate) != 0)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        f->candidate[i] = (struct kb_candidate){among[i].arm, among[i].features};
-    q->candidates = f->candidate;
-    q->n_candidates = n;
-    return true;
-}
-
-/* With which the follower would have shown the arm that was shown, by what it has read before; NaN: not known. */
-static double probability(struct follower *f, const struct kb_event *ev)
-{
-    struct kb_query q = {.user = ev->as.decided.user, .context = ev->as.decided.context, .n_shown = 1};
-    struct kb_decision d;
-
-    if (f->scratch == NULL && kb_engine_scratch_new(&f->scratch) != KB_OK)
-        return (double)NAN;
-    if (!copy_candidates(f, ev, &q) || ld_shadow_decide(f->shadow, &q, f->scratch, &d, NULL) != KB_OK)
-        return (double)NAN;
-    for (size_t i = 0; i < d.n; i++)
-        if (strcmp(d.arm[i], ev->as.decided.slots[0].arm) == 0)
-            return d.propensity[i];
-    return (double)NAN;
-}
-
 /* What a line says of the tenant's configuration, or NULL; *version: its number. */
 static const struct ld_settings *line_settings(const struct kb_event *ev, uint64_t *version)
 {
@@ -224,7 +185,8 @@ static enum kb_err follow(struct follower *f, const struct kb_event *ev, struct 
         f->context_dim = settings->spec.context_dim;
         f->arm_dim = settings->spec.arm_dim;
     }
-    const double p = is_scored ? probability(f, ev) : 0; /* before it is fed: the future stays unknown */
+    const double p =
+        is_scored ? ld_shadow_probability(f->shadow, ev) : 0; /* before it is fed: the future stays unknown */
     const enum kb_err rc = is_for(f, ev) ? ld_shadow_feed(f->shadow, ev, msg) : KB_OK;
     if (rc != KB_OK)
         return rc;
@@ -356,8 +318,7 @@ static bool has_begun(const struct follower *f)
 
 static size_t follower_bytes(const struct follower *f)
 {
-    return sizeof *f + f->cap_candidates * sizeof *f->candidate + ld_scores_bytes(&f->scores) +
-           (has_begun(f) ? kb_engine_bytes(ld_shadow_engine(f->shadow)) : 0);
+    return sizeof *f + ld_scores_bytes(&f->scores) + (has_begun(f) ? kb_engine_bytes(ld_shadow_engine(f->shadow)) : 0);
 }
 
 /* What serves has the first claim on the tenant's memory. */
