@@ -320,3 +320,18 @@ def test_metrics_tell_how_far_challengers_are_and_what_was_promoted(boot):
     assert (metric("promotions_total"), metric("guardrail_promotions_total")) == (0, 0)
     client.call("POST", "/tenants/t/promote", {"challenger": "careful"})
     assert (metric("promotions_total"), metric("guardrail_promotions_total")) == (1, 0)
+
+
+def test_evaluate_knows_what_was_decided_among(boot, tmp_path):
+    """Under a policy in force that is uniform, uniform is the same policy: each weight is 1 where the candidates are known."""
+    server = boot()
+    client, chance = Client(server), random.Random(11)
+    client.put_tenant("t", algorithm="random", arm_dim=2, log_candidates=True)
+    client.put_arms("t", [{"id": a, "features": features(a)} for a in ARMS])
+    for i in range(40):
+        _, _, answer = ask(client, "t", f"d{i}", chance)
+        client.reward(f"d{i}", PAYS[answer["arm"]], tenant="t")
+    log = tmp_path / "log.ndjson"
+    log.write_bytes(client.call("GET", "/tenants/t/export").content)
+    found = json.loads(run_ctl(server, "evaluate", "--format", "ndjson", "--policy", "uniform", "--json", str(log)))
+    assert found["n"] == 40 and math.isclose(found["ess"], 40, rel_tol=1e-9), found

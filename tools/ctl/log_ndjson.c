@@ -3,7 +3,8 @@
  *   own log   decided + rewarded -> an event where the reward is told; under aggregation sum or last where the window
  *             closes or the log ends, with what was in force then. decided + expired -> an event when there is a
  *             default reward (of the tenant, or --default-reward). observed -> an event. Of a slate the first arm alone
- *             is an event: the others have no propensity. Candidates: the active arms of the catalogue as it stands.
+ *             is an event: the others have no propensity. Candidates: those that the line tells (`among`), else the
+ *             active arms of the catalogue as it stands.
  *   others    {"user", "context", "arm", "reward", "propensity", "position", "time", "candidates"}, by --map under
  * other names; arm and reward must be there. context: a vector of the dimensions, or an object, or any value, which are
  * hashed. arm: an id, or {"id", "features"}. candidates: an array of such.
@@ -46,7 +47,8 @@ static const struct lc_json *member(const struct lc_json *doc, const char *key)
 static uint32_t read_arm(struct lc_log *log, const struct lc_json *v, const struct lc_json *features)
 {
     const struct lc_hasher h = {log->o.arm_dim, log->o.hash_seed};
-    const char *id = lc_json_string(lc_json_is_object(v) ? lc_json_get(v, "id") : v);
+    const char *key = lc_json_get(v, "id") != NULL ? "id" : "arm"; /* `arm`: in our log's `among` */
+    const char *id = lc_json_string(lc_json_is_object(v) ? lc_json_get(v, key) : v);
     double number;
     char text[32];
 
@@ -159,6 +161,8 @@ static int begin_decision(struct lc_log *log, const struct lc_json *doc, size_t 
     return 0;
 }
 
+static int read_candidates(struct lc_log *log, const struct lc_json *list, uint32_t chosen, struct lc_logged *ev);
+
 /* The decision o with its reward: 1 with an event, 0 when there is none to be made of it, -1. o is gone then. */
 static int end_decision(struct lc_log *log, struct lc_open *o, struct lc_logged *ev)
 {
@@ -183,6 +187,13 @@ static int end_decision(struct lc_log *log, struct lc_open *o, struct lc_logged 
     if (read_decision(log, &own, s->decided, ev, &arm) != 0 || lc_log_check(log, ev) != 0)
         return -1;
     ev->id = lc_json_string(lc_json_get(s->decided, "decision"));
+    const struct lc_json *among = lc_json_get(s->decided, "among");
+    if (among != NULL && lc_json_length(among) == 0) {
+        lc_log_skip(log, "decisions whose candidates are not known");
+        return 0;
+    }
+    if (among != NULL)
+        return read_candidates(log, among, arm, ev) == 0 ? 1 : -1;
     read_catalogue(log, s, arm, ev);
     return 1;
 }
