@@ -27,7 +27,8 @@ enum ld_field_kind {
     LD_PENDING,        /* "ignore" */
     LD_DURABILITY,     /* "commit" or "relaxed" */
     LD_SIZE_OR_NULL,   /* size_t, or null (0) */
-    LD_AGE_OR_NULL     /* seconds <-> int64_t milliseconds, or null (0) */
+    LD_AGE_OR_NULL,    /* seconds <-> int64_t milliseconds, or null (0) */
+    LD_ROUTING         /* an object of its own (json_routing.c) */
 };
 
 /* Names of an enum. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "json_fields.h"
+#include "json_routing.h"
 #include "json_util.h"
 
 /* The rule as it was asked for, or the number that it has come to. */
@@ -93,6 +94,9 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
         break;
     case LD_AGE_OR_NULL:
         write_or(t, *(const int64_t *)at == 0, "null", (double)*(const int64_t *)at / 1000);
+        break;
+    case LD_ROUTING:
+        ld_text_routing(t, at);
         break;
     }
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "json_fields.h"
+#include "json_routing.h"
 
 _Static_assert(offsetof(struct ld_settings, spec) == 0, "a pointer to the spec is one to its settings");
 _Static_assert(sizeof(enum kb_rule_type) == sizeof(int), "enums are read and written as int");
@@ -135,6 +136,9 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const json_t 
         break;
     case LD_AGE_OR_NULL:
         read_age(in, f, v, at);
+        break;
+    case LD_ROUTING:
+        ld_in_routing(in, v, at);
         break;
     }
 }
