@@ -6,6 +6,8 @@ MODE ?= release
 BUILD ?= build
 OUT := $(BUILD)/$(MODE)
 CC ?= gcc
+# The C++ compiler beside CC: a few files use C++ libraries behind a header in C.
+CXX := $(patsubst gcc%,g++%,$(patsubst clang%,clang++%,$(patsubst cc,c++,$(CC))))
 PYTHON ?= /usr/bin/python3
 WERROR ?=
 PREFIX ?= /usr/local
@@ -19,18 +21,20 @@ OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-o
 OPT_tsan := -O1 -g -fsanitize=thread
 OPT_fuzz := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all -fno-omit-frame-pointer
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(WARN) -ffp-contract=off -fno-math-errno $(OPT_$(MODE)) -MMD -MP $(CFLAGS)
+C_WARN := -Wstrict-prototypes -Wold-style-definition
+CXXFLAGS_ALL := -std=c++17 -fno-exceptions -fno-rtti $(filter-out -std=% $(C_WARN),$(CFLAGS_ALL)) $(CXXFLAGS)
 LDFLAGS_ALL := $(filter -fsanitize% -g,$(OPT_$(MODE))) $(LDFLAGS)
 
 CORE_LIBS := -llapacke -lopenblas -lm
-SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -luv -lsodium -lgnutls $(CORE_LIBS) -lpthread
+SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -luv -lsodium -lgnutls -lstdc++ $(CORE_LIBS) -lpthread
 TOOL_LIBS := -lcurl -lz -lzstd $(SERVER_LIBS)
 
 CORE_SRC := $(wildcard core/*.c)
-SERVER_SRC := $(filter-out server/main.c,$(wildcard server/*.c))
+SERVER_SRC := $(filter-out server/main.c,$(wildcard server/*.c server/*.cc))
 CTL_SRC := $(wildcard tools/ctl/*.c)
 PAPER_SRC := $(wildcard tools/paper/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(OUT)/%.o)
-SERVER_OBJ := $(SERVER_SRC:%.c=$(OUT)/%.o) $(OUT)/embed.o
+SERVER_OBJ := $(addprefix $(OUT)/,$(addsuffix .o,$(basename $(SERVER_SRC)))) $(OUT)/embed.o
 CTL_OBJ := $(CTL_SRC:%.c=$(OUT)/%.o)
 CTL_LIB_OBJ := $(filter-out %/main.o,$(CTL_OBJ))
 PAPER_OBJ := $(PAPER_SRC:%.c=$(OUT)/%.o)
@@ -68,6 +72,9 @@ $(OUT)/paperbench: $(PAPER_OBJ) $(OUT)/libkb.a
 $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -iquote core -iquote server -iquote tests/lib -c -o $@ $<
+$(OUT)/%.o: %.cc
+	@mkdir -p $(@D)
+	$(CXX) $(CXXFLAGS_ALL) -iquote core -c -o $@ $<
 $(OUT)/tests/bench/%.o: tests/bench/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -iquote core -iquote tools/ctl -c -o $@ $<
@@ -167,9 +174,9 @@ lint: layers format-check ## layers, formatting, cppcheck, shellcheck (sh tools/
 	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 core server tools/ctl
 	cppcheck --quiet --std=c11 -I core --enable=warning,performance,portability --inline-suppr --error-exitcode=1 tools/paper
 format: ## clang-format every C file
-	clang-format -i core/*.[ch] server/*.[ch] tools/*/*.[ch] tests/*/*.[ch]
+	clang-format -i core/*.[ch] server/*.[ch] server/*.cc tools/*/*.[ch] tests/*/*.[ch]
 format-check:
-	clang-format --dry-run --Werror core/*.[ch] server/*.[ch] tools/*/*.[ch] tests/*/*.[ch]
+	clang-format --dry-run --Werror core/*.[ch] server/*.[ch] server/*.cc tools/*/*.[ch] tests/*/*.[ch]
 BENCH_LIB := $(patsubst %,$(OUT)/tests/bench/bench_%.o,machine kors subject flops http loop) $(OUT)/tools/ctl/histogram.o
 .SECONDARY: $(BENCH_LIB)
 bench: all $(OUT)/tests/bench/bench_core bench-algorithms bench-room ## minutes: the core's hot calls, each preset, and HTTP beside its limits, as JSON lines in build/bench/

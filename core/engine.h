@@ -51,8 +51,8 @@ enum kb_err kb_engine_follow_up(struct kb_engine *e, const struct kb_event *ev, 
  * before new events. next->type KB_EV_NONE when nothing is due. */
 enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *next);
 
-/* The reset that somebody asks for: the posterior built anew from the history, under the values in force. KB_EV_NONE
- * when nothing has been learned yet, or when a reset is on its way. */
+/* The reset that somebody asks for: the posterior built anew from the history, under the values in force; the first
+ * one, behind a summary. KB_EV_NONE when nothing has been learned yet, or when a reset is on its way. */
 enum kb_err kb_engine_rebuild(struct kb_engine *e, uint64_t seq, struct kb_event *next);
 
 /* Taking data out of a model (server/erase.c): `begin` is a reset that is begun in every case, under the values to

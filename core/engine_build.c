@@ -143,6 +143,8 @@ double kb_site_work(const struct kb_site *site, const struct kb_spec *spec, size
     const double users = n_users <= KB_GRAPH_DENSE_MAX ? (double)n_users : 0;
     double m = n_support > LEAST_SUPPORT ? (double)n_support : LEAST_SUPPORT;
 
+    if (kb_spec_is_diagonal(spec))
+        return n * value;
     if (spec->repr.type == KB_REPR_EXACT && n <= (double)spec->repr.exact_limit)
         return users * users * users + n * n * (n / 3 + value);
     m = m > (double)spec->repr.max_dictionary ? (double)spec->repr.max_dictionary : m;

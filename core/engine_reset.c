@@ -28,12 +28,14 @@
 
 /* ---- planning --------------------------------------------------------------------------------------- */
 
-/* What the model in force has proved goes on under the next one. */
+/* What the model in force has proved goes on under the next one. Where there is none, behind a summary, each reward
+ * counts as foretold to be 0 with certainty, which is a prediction like any other. */
 static void put_evidence(const struct kb_engine *e, struct kb_event *next)
 {
-    struct kb_evidence evidence;
+    struct kb_evidence evidence = {.square = e->square_sum, .energy = {e->square_sum}};
 
-    kb_posterior_evidence(e->posterior, &evidence);
+    if (e->posterior != NULL)
+        kb_posterior_evidence(e->posterior, &evidence);
     next->as.dictionary.has_evidence = !evidence.is_void;
     next->as.dictionary.square = evidence.square;
     next->as.dictionary.energy = evidence.energy[0];
@@ -105,7 +107,8 @@ out:
 /* At once or begun. While a reset is on its way the next one begins anew, since it takes over what was to come. */
 static enum kb_err plan(struct kb_engine *e, struct kb_spec spec, const struct kb_site *site, struct kb_event *next)
 {
-    const double work = kb_site_work(site, &spec, kb_posterior_n_support(e->posterior));
+    const size_t n_support = e->posterior != NULL ? kb_posterior_n_support(e->posterior) : e->history.n;
+    const double work = kb_site_work(site, &spec, n_support);
 
     if (!kb_engine_is_rebuilding(e) && (site->like != NULL || work <= e->inline_work))
         return plan_now(e, spec, site, next);
@@ -262,7 +265,8 @@ enum kb_err kb_engine_rebuild(struct kb_engine *e, uint64_t seq, struct kb_event
     enum kb_err rc = KB_OK;
 
     *next = (struct kb_event){.type = KB_EV_NONE};
-    if (e->posterior == NULL || e->history.n == 0 || kb_engine_is_rebuilding(e))
+    if ((e->posterior == NULL && !e->is_summarized) || e->draft != NULL || e->history.n == 0 ||
+        kb_engine_is_rebuilding(e))
         return KB_OK;
     KB_TRY(kb_engine_follow_medians(e, NULL, &spec, &has_moved));
     struct kb_site site = kb_engine_site(e, &spec, seq);

@@ -49,12 +49,6 @@ void kb_exact_refresh(struct kb_exact *e)
 
 /* --- rows ------------------------------------------------------------------------------------------------ */
 
-/* What is left of a count. */
-static double left_of(double count, double left)
-{
-    return fmax(left * count, KB_LEAST_COUNT);
-}
-
 /* What a squared pivot cannot lie below: the noise by theory, JITTER diag where the noise drowns in rounding. */
 static double pivot_floor(double noise, double diag)
 {
@@ -69,7 +63,7 @@ struct making {
 
 static double noise_of(const struct kb_exact *e, const struct making *m, size_t i)
 {
-    return e->base.lambda / (m->left < 1 ? left_of(e->count[i], m->left) : e->count[i]);
+    return e->base.lambda / (m->left < 1 ? kb_exact_left_of(e->count[i], m->left) : e->count[i]);
 }
 
 /* Appends the row of support point i = f.n, lifting its pivot where rounding has eaten it. */
@@ -208,7 +202,6 @@ void kb_exact_prepare_left(struct kb_posterior *p, double left, struct kb_scratc
     make_factor(kb_exact_of(p), &(struct making){.f = &kb_exact_of(p)->spare, .left = left}, s);
 }
 
-/* Means of rewards stay what they are. */
 void kb_exact_take_left(struct kb_posterior *p, double left, struct kb_scratch *s)
 {
     struct kb_exact *e = kb_exact_of(p);
@@ -216,11 +209,7 @@ void kb_exact_take_left(struct kb_posterior *p, double left, struct kb_scratch *
     (void)s;
     e->f = e->spare;
     e->spare = old;
-    for (size_t i = 0; i < e->f.n; i++) {
-        double count = left_of(e->count[i], left);
-        e->sum[i] *= count / e->count[i];
-        e->count[i] = count;
-    }
+    kb_exact_fade(e, left);
     kb_exact_refresh(e);
     p->spare_bytes = e->spare.cap * e->spare.cap * sizeof(double);
 }

@@ -168,21 +168,33 @@ bool kb_kernel_same(const struct kb_kernel *k, const struct kb_point *a, const s
 /* Adding 0.0 makes -0.0 and 0.0, which are the same coordinate, hash alike. */
 static uint64_t hash_coordinates(uint64_t h, size_t n, const double *x)
 {
-    for (size_t d = 0; d < n; d++)
-        h = kb_hash_double(h, x[d] + 0.0);
+    for (size_t d = 0; d < n; d++) {
+        const double coordinate = x[d] + 0.0;
+        h = kb_hash_mix_doubles(h, &coordinate, 1);
+    }
     return h;
+}
+
+/* By words: a decision comes here for each of its candidates. */
+uint64_t kb_kernel_hash_place(const struct kb_kernel *k, const struct kb_point *p)
+{
+    uint64_t h = kb_hash_mix(KB_HASH_INIT, kb_user_kernel_row(k->user, p->user));
+    if (k->has_levels)
+        h = kb_hash_mix(h, p->level);
+    return k->context.type != KB_VEC_ONES ? hash_coordinates(h, k->context_dim, p->x) : h;
+}
+
+uint64_t kb_kernel_hash_arm(const struct kb_kernel *k, uint64_t place, const struct kb_point *p)
+{
+    if (compares_arm_ids(k))
+        return kb_hash_finish(kb_hash_mix(place, p->arm));
+    return kb_hash_finish(k->arm.type == KB_VEC_ONES ? place
+                                                     : hash_coordinates(place, k->arm_dim, p->x + k->context_dim));
 }
 
 uint64_t kb_kernel_hash(const struct kb_kernel *k, const struct kb_point *p)
 {
-    uint64_t h = kb_hash_u64(KB_HASH_INIT, kb_user_kernel_row(k->user, p->user));
-    if (k->has_levels)
-        h = kb_hash_u64(h, p->level);
-    if (k->context.type != KB_VEC_ONES)
-        h = hash_coordinates(h, k->context_dim, p->x);
-    if (compares_arm_ids(k))
-        return kb_hash_u64(h, p->arm);
-    return k->arm.type == KB_VEC_ONES ? h : hash_coordinates(h, k->arm_dim, p->x + k->context_dim);
+    return kb_kernel_hash_arm(k, kb_kernel_hash_place(k, p), p);
 }
 
 /* --- columns and blocks ------------------------------------------------------------------------------ */

@@ -85,6 +85,9 @@ double kb_kernel_pair(const struct kb_kernel *k, const struct kb_point *a, const
 /* Whether two points are the same to the kernel (equal rows), and a hash that agrees with it. */
 bool kb_kernel_same(const struct kb_kernel *k, const struct kb_point *a, const struct kb_point *b);
 uint64_t kb_kernel_hash(const struct kb_kernel *k, const struct kb_point *p);
+/* The same in two: of user, level and context, which candidates of a decision share, and that with the arm. */
+uint64_t kb_kernel_hash_place(const struct kb_kernel *k, const struct kb_point *p);
+uint64_t kb_kernel_hash_arm(const struct kb_kernel *k, uint64_t place, const struct kb_point *p);
 
 /* Whether nothing is learned from the point: level 0 where the kernel has levels. */
 bool kb_kernel_ignores(const struct kb_kernel *k, const struct kb_point *p);

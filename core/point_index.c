@@ -7,7 +7,8 @@
  * What counts as the same point is the kernel's business (kb_kernel_same, kb_kernel_hash): under `ones` all users
  * are one, under an rbf kernel on arms two names with equal features are one.
  *
- * Only the writer comes here; readers predict from the support.
+ * The writer changes it under exclusion and makes larger tables to the side; decisions find points in it where there
+ * is no factor to solve with (post_diagonal.c).
  *
  * Why: a reward at a point that is known is a rank-one change of counts, one at a new point is a new row of
  * the factor, O(n^2). post_exact.c asks here which of the two it is, once per reward. */
@@ -33,11 +34,9 @@ void kb_point_index_close(struct kb_point_index *ix)
 
 /* The slot that holds the point, or the empty one where it belongs. Ends, since half of the slots are empty. */
 static size_t find_slot(const struct kb_point_index *ix, const struct kb_kernel *k, const struct kb_support *s,
-                        const struct kb_point *pt)
+                        const struct kb_point *pt, uint64_t hash)
 {
-    uint64_t hash = kb_kernel_hash(k, pt);
-    /* folded: FNV carries a difference in a byte's high bits upwards only, and the table takes low bits */
-    size_t mask = ix->n_slots - 1, i = (size_t)(hash ^ (hash >> 32)) & mask;
+    size_t mask = ix->n_slots - 1, i = (size_t)hash & mask;
     for (; ix->slot[i] != KB_POINT_NONE; i = (i + 1) & mask) {
         struct kb_point held = kb_support_point(s, ix->slot[i]);
         if (kb_kernel_same(k, &held, pt))
@@ -46,24 +45,21 @@ static size_t find_slot(const struct kb_point_index *ix, const struct kb_kernel 
     return i;
 }
 
-/* Only larger tables are made; all points of s are entered again, O(n dim). The old table is freed after the
- * new one is there. */
-enum kb_err kb_point_index_reserve(struct kb_point_index *ix, size_t n, const struct kb_kernel *k,
-                                   const struct kb_support *s)
+/* Only larger tables are made; all points of s are entered again. */
+enum kb_err kb_point_index_grow(struct kb_point_index *ix, size_t n, const struct kb_kernel *k,
+                                const struct kb_support *s, struct kb_moves *m)
 {
-    size_t n_slots = FIRST_SLOTS;
-    while (n_slots < 2 * n)
-        n_slots *= 2;
-    if (n_slots <= ix->n_slots)
+    struct kb_point_index larger = {.n_slots = FIRST_SLOTS};
+    while (larger.n_slots < 2 * n)
+        larger.n_slots *= 2;
+    if (larger.n_slots <= ix->n_slots)
         return KB_OK;
-    uint32_t *slot = kb_array(n_slots, 1, sizeof *slot);
-    if (slot == NULL)
-        return KB_ENOMEM;
-    memset(slot, 0xff, n_slots * sizeof *slot);
-    kb_free(ix->slot);
-    *ix = (struct kb_point_index){.slot = slot, .n_slots = n_slots};
-    kb_point_index_add(ix, k, s, 0);
-    return KB_OK;
+    larger.slot = kb_array(larger.n_slots, 1, sizeof *larger.slot);
+    if (larger.slot != NULL) {
+        memset(larger.slot, 0xff, larger.n_slots * sizeof *larger.slot);
+        kb_point_index_add(&larger, k, s, 0);
+    }
+    return kb_moves_take(m, &ix->slot, larger.slot, &ix->n_slots, larger.n_slots);
 }
 
 /* Adding nothing (first == s->n) is allowed on an index without a table. */
@@ -72,12 +68,18 @@ void kb_point_index_add(struct kb_point_index *ix, const struct kb_kernel *k, co
     assert(2 * s->n <= ix->n_slots || s->n == first);
     for (size_t i = first; i < s->n; i++) {
         struct kb_point pt = kb_support_point(s, i);
-        ix->slot[find_slot(ix, k, s, &pt)] = (uint32_t)i;
+        ix->slot[find_slot(ix, k, s, &pt, kb_kernel_hash(k, &pt))] = (uint32_t)i;
     }
 }
 
 uint32_t kb_point_index_find(const struct kb_point_index *ix, const struct kb_kernel *k, const struct kb_support *s,
                              const struct kb_point *pt)
 {
-    return ix->n_slots > 0 ? ix->slot[find_slot(ix, k, s, pt)] : KB_POINT_NONE;
+    return ix->n_slots > 0 ? kb_point_index_find_hashed(ix, k, s, pt, kb_kernel_hash(k, pt)) : KB_POINT_NONE;
+}
+
+uint32_t kb_point_index_find_hashed(const struct kb_point_index *ix, const struct kb_kernel *k,
+                                    const struct kb_support *s, const struct kb_point *pt, uint64_t hash)
+{
+    return ix->n_slots > 0 ? ix->slot[find_slot(ix, k, s, pt, hash)] : KB_POINT_NONE;
 }

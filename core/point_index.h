@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "kernel.h"
+#include "moves.h"
 
 #define KB_POINT_NONE UINT32_MAX
 
@@ -18,9 +19,10 @@ struct kb_point_index {
 void kb_point_index_init(struct kb_point_index *ix);
 void kb_point_index_close(struct kb_point_index *ix);
 
-/* Room for n points; those of s that are in force stay entered. KB_ENOMEM changes nothing. */
-enum kb_err kb_point_index_reserve(struct kb_point_index *ix, size_t n, const struct kb_kernel *k,
-                                   const struct kb_support *s);
+/* Room for n points once m is swapped (moves.h), with those of s that are in force entered. KB_ENOMEM. O(n dim) or
+ * nothing. */
+enum kb_err kb_point_index_grow(struct kb_point_index *ix, size_t n, const struct kb_kernel *k,
+                                const struct kb_support *s, struct kb_moves *m);
 
 /* Enters points first..s->n - 1. Room reserved; none of them equal to one entered before. */
 void kb_point_index_add(struct kb_point_index *ix, const struct kb_kernel *k, const struct kb_support *s, size_t first);
@@ -28,5 +30,8 @@ void kb_point_index_add(struct kb_point_index *ix, const struct kb_kernel *k, co
 /* Number of the support point that is the same to the kernel as pt, or KB_POINT_NONE. Expected O(dim). */
 uint32_t kb_point_index_find(const struct kb_point_index *ix, const struct kb_kernel *k, const struct kb_support *s,
                              const struct kb_point *pt);
+/* The same for who knows the point's hash already (kb_kernel_hash). Expected O(1) besides comparing. */
+uint32_t kb_point_index_find_hashed(const struct kb_point_index *ix, const struct kb_kernel *k,
+                                    const struct kb_support *s, const struct kb_point *pt, uint64_t hash);
 
 #endif

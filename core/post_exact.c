@@ -10,7 +10,8 @@
  * the information of their mean with noise lambda / n_i (tests/property/test_posteriors.c compares with the dense
  * t x t solve). Points are distinct to the kernel, so under `ones` users share one; what it ignores is not held.
  *
- * How F follows all that: exact_factor.c.
+ * The points: exact_points.c. How F follows all that: exact_factor.c. Where K_UU is the identity there is no F:
+ * post_diagonal.c.
  *
  *   information gain     1/2 ln det(I + K_t / lambda) = 1/2 [ ln det(F F^T) + sum ln n_i - |U| ln lambda ]
  *   effective dimension  tr K_t (K_t + lambda I)^-1   = |U| - lambda tr (N^1/2 F F^T N^1/2)^-1
@@ -26,85 +27,37 @@
 #include "hash.h"
 #include "linalg.h"
 
-static enum kb_err exact_init(struct kb_posterior *p, const struct kb_spec *spec)
-{
-    kb_chol_init(&kb_exact_of(p)->f);
-    kb_chol_init(&kb_exact_of(p)->spare);
-    kb_point_index_init(&kb_exact_of(p)->index);
-    p->max_support = p->kernel.has_levels ? SIZE_MAX : spec->repr.exact_limit;
-    return KB_OK;
-}
-
-static void exact_close(struct kb_posterior *p)
-{
-    struct kb_exact *e = kb_exact_of(p);
-    kb_chol_close(&e->f);
-    kb_chol_close(&e->spare);
-    kb_free(e->count);
-    kb_free(e->sum);
-    kb_free(e->w);
-    kb_point_index_close(&e->index);
-}
-
 /* Bytes beyond what posterior.c counts. O(1). */
 static size_t exact_held_bytes(const struct kb_posterior *p)
 {
     const struct kb_exact *e = kb_exact_of_const(p);
-    return (e->f.cap * e->f.cap + 3 * p->cap) * sizeof(double) + e->index.n_slots * sizeof *e->index.slot;
+    return (e->f.cap * e->f.cap + p->cap) * sizeof(double) + kb_exact_point_bytes(p);
 }
 
-/* --- room and lookup ------------------------------------------------------------------------------------- */
-
-/* Number of the point, or KB_POINT_NONE. */
-static uint32_t find_point(const struct kb_exact *e, const struct kb_point *pt)
-{
-    return kb_point_index_find(&e->index, &e->base.kernel, &e->base.support, pt);
-}
-
-/* The index is the writer's alone and grows in place. */
 static enum kb_err exact_grow(struct kb_posterior *p, size_t n, struct kb_moves *m)
 {
     enum kb_err rc;
     struct kb_exact *e = kb_exact_of(p);
     KB_TRY(kb_chol_grow(&e->f, n, m));
-    KB_TRY(kb_moves_add(m, &e->count, p->support.n, n, sizeof *e->count, NULL));
-    KB_TRY(kb_moves_add(m, &e->sum, p->support.n, n, sizeof *e->sum, NULL));
     KB_TRY(kb_moves_add(m, &e->w, p->support.n, n, sizeof *e->w, NULL));
-    KB_TRY(kb_point_index_reserve(&e->index, n, &p->kernel, &p->support));
+    KB_TRY(kb_exact_grow_points(p, n, m));
 out:
     return rc;
 }
 
 /* --- learning ------------------------------------------------------------------------------------------- */
 
-/* A new last support point, without observations yet. Room reserved. */
-static void push_point(struct kb_exact *e, const struct kb_point *pt, uint32_t anchor)
-{
-    size_t i = e->base.support.n;
-    kb_support_push(&e->base.support, pt, anchor);
-    e->count[i] = e->sum[i] = 0;
-    kb_point_index_add(&e->index, &e->base.kernel, &e->base.support, i);
-}
-
-/* Asked while staging: a point seen before needs no room. */
-static bool exact_learn_adds_point(const struct kb_posterior *p, const struct kb_point *pt)
-{
-    return find_point(kb_exact_of_const(p), pt) == KB_POINT_NONE;
-}
-
 /* One step of the file header, then w. d_count 0 is a correction: the factor stays. */
 static void exact_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                         struct kb_scratch *s)
 {
     struct kb_exact *e = kb_exact_of(p);
-    uint32_t i = find_point(e, pt);
+    uint32_t i = kb_exact_find(e, pt);
     if (i == KB_POINT_NONE) {
-        uint32_t anchor = kb_user_kernel_find_anchor(p->kernel.user, pt->user);
-        assert(anchor != KB_ID_NONE && p->support.n < p->cap && d_count > 0);
-        kb_user_kernel_commit_anchor(p->kernel.user, anchor);
-        push_point(e, pt, anchor);
-        e->count[e->f.n] = d_count;
-        e->sum[e->f.n] = d_sum;
+        assert(d_count > 0);
+        i = kb_exact_enter(e, pt);
+        e->count[i] = d_count;
+        e->sum[i] = d_sum;
         kb_exact_append_row(e, s);
     } else {
         e->sum[i] += d_sum;
@@ -114,28 +67,6 @@ static void exact_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
     kb_exact_refresh(e);
 }
 
-/* Distinct points of the history in order of first appearance, with counts and sums; anchors are still open. */
-static enum kb_err collect(struct kb_exact *e, const struct kb_history *h, const uint32_t *node_of)
-{
-    enum kb_err rc = KB_OK;
-    for (size_t row = 0; row < h->n; row++) {
-        struct kb_point pt = kb_history_point(h, node_of, row);
-        double count = kb_history_count(h, row);
-        if (!(count >= KB_LEAST_COUNT) || kb_kernel_ignores(&e->base.kernel, &pt))
-            continue;
-        uint32_t i = find_point(e, &pt);
-        if (i == KB_POINT_NONE) {
-            i = (uint32_t)e->base.support.n;
-            KB_TRY(kb_posterior_reserve(&e->base, i + (size_t)1));
-            push_point(e, &pt, KB_ID_NONE);
-        }
-        e->count[i] += count;
-        e->sum[i] += kb_history_sum(h, row);
-    }
-out:
-    return rc;
-}
-
 /* From the whole history in one blocked factorisation; the row-by-row path of learning would take the same flops at
  * a quarter of the speed. */
 static enum kb_err exact_fill(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
@@ -143,10 +74,7 @@ static enum kb_err exact_fill(struct kb_posterior *p, const struct kb_history *h
 {
     enum kb_err rc;
     (void)atoms, (void)n; /* every point is held */
-    assert(p->support.n == 0);
-    KB_TRY(collect(kb_exact_of(p), h, node_of));
-    KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
-    KB_TRY(kb_posterior_anchor_support(p, 0, s));
+    KB_TRY(kb_exact_collect(kb_exact_of(p), h, node_of, s));
     kb_exact_factor(kb_exact_of(p), s);
     kb_exact_refresh(kb_exact_of(p));
 out:
@@ -236,8 +164,7 @@ static uint64_t exact_digest(const struct kb_posterior *p, uint64_t h)
 static void exact_save(const struct kb_posterior *p, struct kb_writer *w)
 {
     const struct kb_exact *e = kb_exact_of_const(p);
-    kb_put_doubles(w, e->count, e->f.n);
-    kb_put_doubles(w, e->sum, e->f.n);
+    kb_exact_save_points(e, w);
     kb_put_doubles(w, e->w, e->f.n);
     kb_factor_save(&e->f, w);
 }
@@ -245,35 +172,33 @@ static void exact_save(const struct kb_posterior *p, struct kb_writer *w)
 /* The support is there already; what is read is checked before it is divided by or solved with. */
 static enum kb_err exact_load(struct kb_posterior *p, struct kb_reader *r)
 {
+    enum kb_err rc;
     struct kb_exact *e = kb_exact_of(p);
-    size_t n = p->support.n;
-    kb_get_doubles(r, e->count, n);
-    kb_get_doubles(r, e->sum, n);
+    const size_t n = p->support.n;
+    KB_TRY(kb_exact_load_points(e, r));
     kb_get_doubles(r, e->w, n);
-    if (r->rc != KB_OK)
-        return r->rc;
+    KB_TRY(r->rc);
     for (size_t i = 0; i < n; i++) {
-        if (!(e->count[i] > 0) || !isfinite(e->count[i]) || !isfinite(e->sum[i]) || !isfinite(e->w[i]))
+        if (!isfinite(e->w[i]))
             return KB_ECORRUPT;
     }
-    kb_point_index_add(&e->index, &p->kernel, &p->support, 0);
-    enum kb_err rc = kb_factor_load(&e->f, n, r);
-    if (rc == KB_OK)
-        p->log_det = kb_exact_log_det(e); /* of the same bits as before the snapshot, hence the same */
+    KB_TRY(kb_factor_load(&e->f, n, r));
+    p->log_det = kb_exact_log_det(e); /* of the same bits as before the snapshot, hence the same */
+out:
     return rc;
 }
 
 const struct kb_posterior_ops kb_posterior_exact_ops = {
     .bytes = sizeof(struct kb_exact),
-    .init = exact_init,
-    .close = exact_close,
+    .init = kb_exact_init,
+    .close = kb_exact_close,
     .held_bytes = exact_held_bytes,
     .grow = exact_grow,
     .predict_block = exact_predict_block,
     .decompose = exact_decompose,
     .project_block = exact_project_block,
     .closed_evidence = exact_evidence,
-    .learn_adds_point = exact_learn_adds_point,
+    .learn_adds_point = kb_exact_learn_adds_point,
     .learn = exact_learn,
     .reserve_spare = kb_exact_reserve_spare,
     .prepare_left = kb_exact_prepare_left,

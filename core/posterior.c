@@ -34,6 +34,12 @@ static const struct kb_posterior_ops *const representations[KB_REPR_N] = {
     [KB_REPR_BBKB] = &kb_posterior_nystrom_ops,
 };
 
+/* An exact model of a kernel that only tells points apart needs no factor. */
+static const struct kb_posterior_ops *ops_of(const struct kb_spec *spec)
+{
+    return kb_spec_is_diagonal(spec) ? &kb_posterior_diagonal_ops : representations[spec->repr.type];
+}
+
 /* --- life -------------------------------------------------------------------------------------------- */
 
 /* The whole struct of the representation is one zeroed block, so that `close` works on a half-built one. */
@@ -41,7 +47,7 @@ static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, c
                         const struct kb_posterior *other)
 {
     enum kb_err rc;
-    const struct kb_posterior_ops *ops = representations[spec->repr.type];
+    const struct kb_posterior_ops *ops = ops_of(spec);
     struct kb_posterior *p = kb_array(1, 1, ops->bytes);
     if (p == NULL)
         return KB_ENOMEM;
@@ -58,7 +64,7 @@ static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, c
                          : kb_kernel_init(&p->kernel, spec, graph));
     KB_TRY(ops->init(p, spec));
     if (p->reads_spectrum)
-        KB_TRY(kb_spectrum_new(&p->spectrum, 0));
+        KB_TRY(kb_spectrum_new(&p->spectrum, 0, ops->is_diagonal));
     p->is_unsettled = true; /* bounds of a model that has learned nothing are bounds as well */
     *out = p;
     p = NULL;
@@ -115,12 +121,13 @@ void kb_scratch_close(struct kb_scratch *s)
 /* A block of columns, the user and context factors of a decision, and five vectors (features, rows of a factor,
  * diagonals and new coordinates of a block); and where a spectrum is read, a block of projections, the rules' vectors,
  * and what the projection error works with. */
-static size_t scratch_bytes(size_t n, bool reads_spectrum)
+static size_t scratch_bytes(const struct kb_posterior *p, size_t n)
 {
-    size_t spectral =
-        kb_arena_need(KB_BLOCK * kb_block_ld(n)) + SPECTRAL_VECTORS * kb_arena_need(n) + kb_projection_error_work();
-    return kb_arena_need(KB_BLOCK * kb_block_ld(n)) + kb_kernel_block_bytes(n) + 3 * kb_arena_need(n) +
-           4 * kb_arena_need(KB_BLOCK) + (reads_spectrum ? spectral : 0);
+    const size_t block = kb_arena_need(KB_BLOCK * kb_block_ld(n));
+    const size_t spectral = block + SPECTRAL_VECTORS * kb_arena_need(n) + kb_projection_error_work();
+    const bool has_block = p->ops->predict == NULL || p->reads_spectrum;
+    return (has_block ? block : 0) + kb_kernel_block_bytes(n) + 3 * kb_arena_need(n) + 4 * kb_arena_need(KB_BLOCK) +
+           (p->reads_spectrum ? spectral : 0);
 }
 
 double *kb_posterior_block(struct kb_scratch *s, size_t n)
@@ -131,7 +138,7 @@ double *kb_posterior_block(struct kb_scratch *s, size_t n)
 /* A scratch may have served another graph before: its solver is replaced when it does not fit. */
 enum kb_err kb_posterior_fit_for(const struct kb_posterior *p, struct kb_scratch *s, size_t n, size_t extra_bytes)
 {
-    size_t bytes = scratch_bytes(n > p->cap ? n : p->cap, p->reads_spectrum) + extra_bytes;
+    size_t bytes = scratch_bytes(p, n > p->cap ? n : p->cap) + extra_bytes;
     if (!kb_user_scratch_fits(s->user, p->kernel.user)) {
         struct kb_user_scratch *user = NULL;
         enum kb_err rc = kb_user_scratch_new(&user, p->kernel.user);
@@ -170,8 +177,8 @@ static double bounded(const struct kb_posterior *p, double variance, double diag
 }
 
 /* KB_BLOCK candidates at a time: kernel values first, then the representation's solves on the whole block. */
-void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
-                          double *mean, double *sd)
+static void predict_blocks(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
+                           double *mean, double *sd)
 {
     size_t mark = kb_arena_mark(&s->arena), ld = kb_block_ld(p->support.n);
     double *block = kb_posterior_block(s, p->support.n);
@@ -184,6 +191,18 @@ void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidat
             sd[c0 + c] = sqrt(bounded(p, sd[c0 + c], diag[c]));
     }
     kb_arena_reset(&s->arena, mark);
+}
+
+void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
+                          double *mean, double *sd)
+{
+    if (p->ops->predict == NULL) {
+        predict_blocks(p, cand, s, mean, sd);
+        return;
+    }
+    p->ops->predict(p, cand, mean, sd);
+    for (size_t c = 0; c < cand->n; c++)
+        sd[c] = sqrt(sd[c]);
 }
 
 /* Points of any users, where a decision has one: columns one by one, then the same solves. */
@@ -320,7 +339,8 @@ double kb_posterior_unit(const struct kb_posterior *p)
 
 enum kb_err kb_posterior_reserve_spare(struct kb_posterior *p)
 {
-    return p->ops->reserve_spare(p, coming_cap(p, p->support.n + p->n_staged_points));
+    return p->ops->reserve_spare != NULL ? p->ops->reserve_spare(p, coming_cap(p, p->support.n + p->n_staged_points))
+                                         : KB_OK;
 }
 
 void kb_posterior_prepare_unit(struct kb_posterior *p, double unit, struct kb_scratch *s)
@@ -328,7 +348,8 @@ void kb_posterior_prepare_unit(struct kb_posterior *p, double unit, struct kb_sc
     assert(unit > p->unit);
     size_t mark = kb_arena_mark(&s->arena);
     p->coming_unit = unit;
-    p->ops->prepare_left(p, exp2(p->unit - unit), s);
+    if (p->ops->prepare_left != NULL)
+        p->ops->prepare_left(p, exp2(p->unit - unit), s);
     kb_arena_reset(&s->arena, mark);
 }
 
@@ -471,18 +492,18 @@ size_t kb_posterior_bytes(const struct kb_posterior *p)
  * have been made yet. */
 static size_t spectra_bytes(const struct kb_posterior *p, size_t n)
 {
-    return p->reads_spectrum ? 2 * (sizeof(struct kb_spectrum) + (n + 2) * n * sizeof(double)) : 0;
+    return p->reads_spectrum ? 2 * (sizeof(struct kb_spectrum) + kb_spectrum_room(n, p->ops->is_diagonal)) : 0;
 }
 
-/* Nothing that a posterior holds grows faster than the square of its room. */
+/* Nothing that a posterior holds grows faster than the square of its room; without a factor, than that room. */
 static size_t bytes_of(const struct kb_posterior *p, size_t cap, size_t n)
 {
     const size_t point = sizeof(struct kb_user) + 3 * sizeof(uint32_t) + p->support.dim * sizeof(double);
     const double scale = (double)cap / (double)(p->cap > 0 ? p->cap : 1);
     const size_t held = p->cap > 0 ? p->ops->held_bytes(p) : 4 * sizeof(double);
 
-    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + cap * point + (size_t)((double)held * scale * scale) +
-           spectra_bytes(p, n);
+    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + cap * point +
+           (size_t)((double)held * scale * (p->ops->is_diagonal ? 1 : scale)) + spectra_bytes(p, n);
 }
 
 size_t kb_posterior_bytes_for(const struct kb_posterior *p, size_t n)
@@ -499,8 +520,7 @@ size_t kb_posterior_bytes_with(const struct kb_posterior *p, size_t n_more)
 
 size_t kb_posterior_scratch_with(const struct kb_posterior *p, size_t n_more)
 {
-    return scratch_bytes(coming_cap(p, p->support.n + p->n_staged_points + n_more), p->reads_spectrum) +
-           kb_arena_need(0);
+    return scratch_bytes(p, coming_cap(p, p->support.n + p->n_staged_points + n_more)) + kb_arena_need(0);
 }
 
 struct kb_facts_work {
@@ -523,13 +543,18 @@ enum kb_err kb_posterior_look(const struct kb_posterior *p, struct kb_facts_work
         .bytes = kb_posterior_bytes(p),
     };
     kb_chol_init(&w->factor);
+    *work = w;
+    if (p->ops->closed_facts != NULL) {
+        p->ops->closed_facts(p, &w->facts);
+        return KB_OK;
+    }
     if (p->support.n > 0 && kb_chol_reserve(&w->factor, p->support.n) != KB_OK) {
         kb_free(w);
+        *work = NULL;
         return KB_ENOMEM;
     }
     if (p->support.n > 0)
         w->facts.information_gain = p->ops->look(p, &w->factor);
-    *work = w;
     return KB_OK;
 }
 

@@ -18,12 +18,16 @@
 
 struct kb_posterior_ops {
     size_t bytes; /* of the struct that embeds kb_posterior */
+    /* K over the support is the identity: what is held grows no faster than the support, and so does a spectrum. */
+    bool is_diagonal;
     enum kb_err (*init)(struct kb_posterior *p, const struct kb_spec *spec);
     void (*close)(struct kb_posterior *p);
     size_t (*held_bytes)(const struct kb_posterior *p);
     /* Room for n support points in everything but the support itself, after the swap of m (moves.h). Keeps contents. */
     enum kb_err (*grow)(struct kb_posterior *p, size_t n, struct kb_moves *m);
 
+    /* mean and variance of the candidates without kernel values; NULL: by predict_block. */
+    void (*predict)(const struct kb_posterior *p, const struct kb_candidates *cand, double *mean, double *variance);
     /* block: support x n_c kernel values, destroyed; diag: k(c, c); mean and variance out. */
     void (*predict_block)(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
                           double *mean, double *variance);
@@ -43,7 +47,8 @@ struct kb_posterior_ops {
     void (*learn)(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                   struct kb_scratch *s);
     /* Forgetting: all that was learned counts for `left` < 1 of what it did. reserve_spare: memory of the writer's own
-     * for n support points. prepare_left makes the factor of that to the side, take_left shows it. */
+     * for n support points. prepare_left makes the factor of that to the side, take_left shows it. The first two NULL
+     * where there is no factor. */
     enum kb_err (*reserve_spare)(struct kb_posterior *p, size_t n);
     void (*prepare_left)(struct kb_posterior *p, double left, struct kb_scratch *s);
     void (*take_left)(struct kb_posterior *p, double left, struct kb_scratch *s);
@@ -65,7 +70,8 @@ struct kb_posterior_ops {
                             const uint32_t *node_of, uint64_t key, struct kb_scratch *s, struct kb_atom **atoms,
                             size_t *n);
 
-    /* Fills effective_dimension and information_gain. */
+    /* Fills effective_dimension and information_gain in O(n); NULL: by look. */
+    void (*closed_facts)(const struct kb_posterior *p, struct kb_posterior_facts *out);
     /* The information gain, and into *to, which has room, a copy of the factor of V; exact: of that of
      * N^1/2 (K + lambda N^-1) N^1/2. The support is not empty. O(n^2). */
     double (*look)(const struct kb_posterior *p, struct kb_chol *to);
@@ -103,7 +109,7 @@ struct kb_posterior {
     struct kb_spectrum *settled;  /* newer, waits for publish */
 };
 
-extern const struct kb_posterior_ops kb_posterior_exact_ops, kb_posterior_nystrom_ops;
+extern const struct kb_posterior_ops kb_posterior_exact_ops, kb_posterior_diagonal_ops, kb_posterior_nystrom_ops;
 
 /* A pivot or variance below its floor by more than rounding explains is counted. */
 void kb_posterior_count_clamp(const struct kb_posterior *p);

@@ -6,7 +6,7 @@
  * Who may see what. `spectrum` is the readers' and changes in publish alone; `settled` and `is_unsettled` are the
  * writer's, who works on them while decisions run, so no reader looks at them.
  *
- * Cost: about 9 n^3 flops to settle, n^2 flops per candidate to project (a dictionary: 2 n^2). */
+ * Cost: about 9 n^3 flops to settle (diagonal: n), n^2 flops per candidate to project (a dictionary: 2 n^2). */
 #include <assert.h>
 #include <math.h>
 
@@ -21,7 +21,7 @@
 static bool is_due(const struct kb_posterior *p)
 {
     const struct kb_spectrum *last = p->settled != NULL ? p->settled : p->spectrum;
-    if (!p->is_unsettled || !p->settles_lazily || p->support.n <= EAGER_MOST)
+    if (!p->is_unsettled || !p->settles_lazily || p->support.n <= EAGER_MOST || p->ops->is_diagonal)
         return p->is_unsettled;
     return p->support.n <= LAZY_MOST && p->n_learned >= SETTLE_SHARE * last->n_observed;
 }
@@ -33,7 +33,7 @@ enum kb_err kb_posterior_settle(struct kb_posterior *p, struct kb_scratch *s)
     if (!p->reads_spectrum || !is_due(p))
         return KB_OK;
     KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
-    KB_TRY(kb_spectrum_new(&sp, p->support.n));
+    KB_TRY(kb_spectrum_new(&sp, p->support.n, p->ops->is_diagonal));
     KB_TRY(p->ops->decompose(p, s, sp));
     kb_spectrum_free(p->settled);
     p->settled = sp;

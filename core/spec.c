@@ -171,6 +171,14 @@ bool kb_spec_reads_spectrum(const struct kb_spec *spec)
     return kb_conf_reads_spectrum(spec->conf.type, spec->repr.type != KB_REPR_EXACT);
 }
 
+bool kb_spec_is_diagonal(const struct kb_spec *spec)
+{
+    const enum kb_user_kernel_type user = spec->user_kernel.type;
+    const enum kb_vec_kernel_type context = spec->context_kernel.type, arm = spec->arm_kernel.type;
+    return spec->repr.type == KB_REPR_EXACT && (user == KB_USER_ONES || user == KB_USER_IDENTITY) &&
+           (context == KB_VEC_ONES || context == KB_VEC_DELTA) && (arm == KB_VEC_ONES || arm == KB_VEC_DELTA);
+}
+
 /* Rules that come from a ball around the rewards [TC]. */
 static bool has_ball(enum kb_conf_type type)
 {

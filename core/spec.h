@@ -192,6 +192,10 @@ bool kb_conf_reads_spectrum(enum kb_conf_type type, bool is_sketch);
 /* Whether the dictionary is drawn anew from posterior variances now and then, and does not grow in between. */
 bool kb_repr_is_resampled(enum kb_repr_type type);
 
+/* Whether the representation holds all points and the kernel tells them apart and no more: k(s, s') is 1 where they are
+ * the same to it, else 0. */
+bool kb_spec_is_diagonal(const struct kb_spec *spec);
+
 /* `fixed` in place of a confidence rule that the representation in force, the aggregation or forgetting cannot serve:
  * for a reset that has moved an exact model to a dictionary, and where none was asked for. Configurations are never
  * changed by this; they are refused (kb_spec_check). */

@@ -24,14 +24,15 @@
 
 #define LARGE_PRODUCT 1e200 /* times one more factor it is finite: e / a < 1e100 */
 
-enum kb_err kb_spectrum_new(struct kb_spectrum **out, size_t n)
+enum kb_err kb_spectrum_new(struct kb_spectrum **out, size_t n, bool is_diagonal)
 {
     struct kb_spectrum *sp = kb_array(1, 1, sizeof *sp);
     if (sp == NULL)
         return KB_ENOMEM;
     sp->n = n;
+    sp->is_diagonal = is_diagonal;
     if (n > 0) {
-        sp->basis = kb_array(n, n, sizeof *sp->basis);
+        sp->basis = kb_array(n, is_diagonal ? 1 : n, sizeof *sp->basis);
         sp->value = kb_array(n, 1, sizeof *sp->value);
         sp->target = kb_array(n, 1, sizeof *sp->target);
         if (sp->basis == NULL || sp->value == NULL || sp->target == NULL) {
@@ -55,7 +56,12 @@ void kb_spectrum_free(struct kb_spectrum *sp)
 
 size_t kb_spectrum_bytes(const struct kb_spectrum *sp)
 {
-    return sp != NULL ? sizeof *sp + (sp->n + 2) * sp->n * sizeof(double) : 0;
+    return sp != NULL ? sizeof *sp + kb_spectrum_room(sp->n, sp->is_diagonal) : 0;
+}
+
+size_t kb_spectrum_room(size_t n, bool is_diagonal)
+{
+    return ((is_diagonal ? 1 : n) + 2) * n * sizeof(double);
 }
 
 /* Lower triangle of K_UU -> that of M; facts of the diagonal and the targets N^-1/2 S on the way. */
@@ -103,6 +109,17 @@ enum kb_err kb_spectrum_decompose(struct kb_spectrum *sp, const double *count, c
 out:
     kb_free(work);
     return rc;
+}
+
+void kb_spectrum_of_counts(struct kb_spectrum *sp, const double *count, const double *sum)
+{
+    for (size_t i = 0; i < sp->n; i++) {
+        sp->n_observed += count[i];
+        sp->largest_diag = 1;
+        sp->basis[i] = sqrt(count[i]);
+        sp->value[i] = count[i];
+        sp->target[i] = sum[i] / sp->basis[i];
+    }
 }
 
 enum kb_err kb_spectrum_decompose_features(struct kb_spectrum *sp, const double *b)

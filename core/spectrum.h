@@ -36,21 +36,26 @@ struct kb_spectrum {
     size_t n;
     double n_observed;   /* t */
     double largest_diag; /* kappa^2: largest k(s,s) among the points */
-    double *basis;       /* n x n, column-major: N^1/2 Q */
+    double *basis;       /* n x n, column-major: N^1/2 Q; where that is diagonal, its n entries */
     double *value;       /* [n] e_i >= 0 */
     double *target;      /* [n] yt_i */
-    bool is_sketch;
+    bool is_sketch, is_diagonal;
     struct kb_sketch_facts sketch; /* of a sketch */
 };
 
-/* n points, all zero; basis is for the caller to fill with the lower triangle of K_UU. KB_ENOMEM. */
-enum kb_err kb_spectrum_new(struct kb_spectrum **out, size_t n);
+/* n points, all zero; basis is for the caller to fill with the lower triangle of K_UU, unless that is the identity
+ * (is_diagonal). KB_ENOMEM. */
+enum kb_err kb_spectrum_new(struct kb_spectrum **out, size_t n, bool is_diagonal);
 void kb_spectrum_free(struct kb_spectrum *sp);
 size_t kb_spectrum_bytes(const struct kb_spectrum *sp); /* 0 for NULL */
+size_t kb_spectrum_room(size_t n, bool is_diagonal);    /* of that, the arrays of n points */
 
 /* Turns the Gram matrix in basis into the decomposition, given counts n_i > 0 and sums S_i. KB_ENOMEM, KB_ENOTPD
  * (no convergence) leave it useless. About 9 n^3 flops. */
 enum kb_err kb_spectrum_decompose(struct kb_spectrum *sp, const double *count, const double *sum);
+
+/* The same where K_UU is the identity: e_i = n_i and Q = I, with nothing to fill and nothing to fail. O(n). */
+void kb_spectrum_of_counts(struct kb_spectrum *sp, const double *count, const double *sum);
 
 /* Likewise for V0 in basis (lower triangle) and b of a dictionary posterior; the basis becomes Q, is_sketch is set.
  * n_observed and largest_diag are the caller's. */

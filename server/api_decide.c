@@ -75,8 +75,8 @@ static int decide(struct ld_app *app, struct ld_tenant *t, struct ld_op *op, str
     const bool is_small = is_bounded(app, select, &size, &op->problem);
     if (is_small && ld_tenant_select(t, select, id, op) == 0)
         return 0;
-    if (is_small &&
-        op->problem.status == 400) /* the engine names one candidate that stands there twice: name them all */
+    /* The engine names the first candidate that stands there twice: name them all. */
+    if (is_small && op->problem.status == 400)
         ld_decode_select_faults(op->doc, context_dim, arm_dim, &op->problem);
     return may_be_retry(op, select, id) ? 0 : -1;
 }

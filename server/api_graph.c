@@ -31,7 +31,7 @@ static void change(struct ld_app *app, struct ld_request *r, const char *tenant,
         return;
     struct ld_op *op = ld_api_op(r, LD_OP_EVENT);
     if (op != NULL && decode(t, op, is_graph, is_patch) == 0 &&
-        ld_charge(app, t, ld_price_items(n_items(&op->event)), &op->problem)) {
+        ld_charge(app, t, ld_price_lines(n_items(&op->event)), &op->problem)) {
         ld_api_submit(r, t, op);
         return;
     }

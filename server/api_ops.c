@@ -152,15 +152,6 @@ static void reply_constant(struct ld_request *r, const char *content_type, const
     ld_reply(r, 200, content_type, copy, n);
 }
 
-static void refuse(struct ld_request *r, const char *why)
-{
-    struct ld_problem p;
-    ld_problem_init(&p);
-    ld_problem_set(&p, 503, "%s", why);
-    p.retry_after_s = 1;
-    ld_reply_problem(r, &p);
-}
-
 /* GET /healthz. Whether to start the process anew would help: a failing disk is no reason to. No tenant, no lock, no
  * file. */
 void api_healthz(struct ld_app *app, struct ld_request *r, const char *tenant)
@@ -169,7 +160,7 @@ void api_healthz(struct ld_app *app, struct ld_request *r, const char *tenant)
     if (ld_health_is_alive(app))
         reply_constant(r, "application/json", "{\"status\":\"ok\"}");
     else
-        refuse(r, "the server's loop stands still");
+        ld_reply_status(r, 503, "the server's loop stands still");
 }
 
 /* GET /readyz. 503 while a balancer should send its traffic elsewhere (health.c). */
@@ -180,7 +171,7 @@ void api_readyz(struct ld_app *app, struct ld_request *r, const char *tenant)
     if (ld_health_is_ready(app, why))
         reply_constant(r, "application/json", "{\"ready\":true}");
     else
-        refuse(r, why);
+        ld_reply_status(r, 503, why);
 }
 
 /* What is kept elsewhere, or asked of the system, as of now. A disk that cannot be asked keeps its last numbers. */

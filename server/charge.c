@@ -39,7 +39,7 @@ bool ld_charge_route(struct ld_app *app, struct ld_tenant *t, const struct ld_ro
     struct ld_size size;
 
     ld_tenant_size(t, &size);
-    const double price = ld_price_route(&size, route);
+    const double price = ld_price_work(&size, route->work);
     if (price > 0)
         return ld_charge(app, t, price, p);
     const int64_t wait_ns = LD_CHECKED ? ld_bucket_look(b, 1, ld_monotonic_ns()) : 0;

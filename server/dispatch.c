@@ -45,16 +45,6 @@ static void refuse_route(struct ld_request *r, const char *allow)
         ld_reply_allow(r, 405, allow);
 }
 
-/* While tenants are recovered at the start. Said to everybody: nothing is known yet, keys included. */
-static void refuse_early(struct ld_request *r)
-{
-    struct ld_problem p;
-    ld_problem_init(&p);
-    ld_problem_set(&p, 503, "the server is recovering its tenants");
-    p.retry_after_s = 1;
-    ld_reply_problem(r, &p);
-}
-
 /* NDJSON is for bodies of many rows. */
 static bool takes_lines(enum ld_body body)
 {
@@ -121,8 +111,8 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
     ld_request_set_route(r, i);
     if (route != NULL && route->role == LD_ROLE_PUBLIC)
         return app->limits.body;
-    if (!atomic_load(&app->is_ready)) {
-        refuse_early(r);
+    if (!atomic_load(&app->is_ready)) { /* said to everybody: nothing is known yet, keys included */
+        ld_reply_status(r, 503, "the server is recovering its tenants");
         return 0;
     }
     if (!ld_access_identify(app, r))

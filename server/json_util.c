@@ -288,6 +288,14 @@ struct json_t *ld_in_array(struct ld_in *in, const struct json_t *obj, const cha
     return NULL;
 }
 
+/* Items that are numbers have no use for a pointer, and bodies are full of them. */
+static void fault_number(struct ld_in *in, const struct json_t *array, size_t i)
+{
+    const size_t here = ld_in_item(in, array, i);
+    ld_in_fault(in, NULL, "expected a finite number");
+    ld_in_leave(in, here);
+}
+
 /* The dimension is the tenant's, so a vector of another length is a fault and never padded or cut. O(dim). One block a
  * vector, in the document; NULL for no numbers. */
 const double *ld_in_vector_value(struct ld_in *in, const struct json_t *v, uint32_t dim, bool may_be_null)
@@ -300,9 +308,11 @@ const double *ld_in_vector_value(struct ld_in *in, const struct json_t *v, uint3
     }
     double *x = dim > 0 ? ld_in_alloc(in, dim, sizeof *x) : NULL;
     for (size_t i = 0; x != NULL && i < dim; i++) {
-        size_t here = ld_in_item(in, v, i);
-        (void)ld_in_number_value(in, json_array_get(v, i), &x[i]);
-        ld_in_leave(in, here);
+        const json_t *item = json_array_get(v, i);
+        if (json_is_number(item))
+            x[i] = json_number_value(item);
+        else
+            fault_number(in, v, i);
     }
     return x;
 }

@@ -33,12 +33,19 @@ static bool measure(const struct ld_bucket *b, double tokens, int64_t *burst_ns,
     return true;
 }
 
+struct ld_rate ld_rate_with_burst(struct ld_rate rate)
+{
+    if (!(rate.burst > 0))
+        rate.burst = LD_BURST_S * rate.rate;
+    return rate;
+}
+
 void ld_bucket_set(struct ld_bucket *b, const struct ld_rate *limit)
 {
-    const double burst = limit->burst > 0 ? limit->burst : LD_BURST_S * limit->rate;
+    const struct ld_rate rate = ld_rate_with_burst(*limit);
 
-    atomic_store_explicit(&b->burst, burst, memory_order_relaxed);
-    atomic_store_explicit(&b->rate, limit->rate, memory_order_relaxed);
+    atomic_store_explicit(&b->burst, rate.burst, memory_order_relaxed);
+    atomic_store_explicit(&b->rate, rate.rate, memory_order_relaxed);
 }
 
 void ld_bucket_get(const struct ld_bucket *b, struct ld_rate *out)

@@ -20,6 +20,9 @@ struct ld_bucket {
     _Atomic int64_t full_at_ns; /* on the monotonic clock: when nothing will be missing from it */
 };
 
+/* With the burst that a rate without one has. */
+struct ld_rate ld_rate_with_burst(struct ld_rate rate);
+
 /* From any thread, beside those who take. What has been taken stays taken. */
 void ld_bucket_set(struct ld_bucket *b, const struct ld_rate *limit);
 void ld_bucket_get(const struct ld_bucket *b, struct ld_rate *out);

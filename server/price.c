@@ -3,9 +3,6 @@
  * 1,000 points pay for what it does to the others. */
 #include "price.h"
 
-#include "api.h"
-#include "route.h"
-
 #define REQUEST 1.0
 #define WORK_OF_TOKEN 1e6 /* multiply-adds */
 #define EVENT 0.1
@@ -32,11 +29,6 @@ double ld_price_events(const struct ld_size *size, size_t n)
     return REQUEST + (double)n * (EVENT + update(size));
 }
 
-double ld_price_items(size_t n)
-{
-    return REQUEST + (double)n * LINE;
-}
-
 double ld_price_lines(uint64_t n)
 {
     return REQUEST + (double)n * LINE;
@@ -47,19 +39,23 @@ double ld_price_fold(const struct ld_size *size)
     return REQUEST + (double)size->learned * (LINE + update(size));
 }
 
-double ld_price_route(const struct ld_size *size, const struct ld_route *route)
+double ld_price_work(const struct ld_size *size, enum ld_work work)
 {
     const double m = (double)size->points;
 
-    if (route->body != LD_BODY_NONE || route->handle == api_events)
+    switch (work) {
+    case LD_WORK_TOLD:
         return 0;
-    if (route->handle == api_model)
+    case LD_WORK_REQUEST:
+        return REQUEST;
+    case LD_WORK_MODEL:
         return REQUEST + m * m * m / WORK_OF_TOKEN;
-    if (route->handle == api_stats || route->handle == api_graph_get || route->handle == api_arms_get)
+    case LD_WORK_LOOK:
         return LOOK;
-    if (route->handle == api_export || route->handle == api_snapshot_post)
+    case LD_WORK_COPY:
         return ld_price_lines(size->learned);
-    if (route->handle == api_tenant_rebuild || route->handle == api_tenant_verify || route->handle == api_user_delete)
+    case LD_WORK_FOLD:
         return ld_price_fold(size);
+    }
     return REQUEST;
 }

@@ -22,6 +22,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What answering a route takes. */
+enum ld_work {
+    LD_WORK_TOLD,    /* the handler asks, who knows what is in the body or the query */
+    LD_WORK_REQUEST, /* small */
+    LD_WORK_MODEL,   /* of the order of a factorisation */
+    LD_WORK_LOOK,    /* reads much and computes little */
+    LD_WORK_COPY,    /* reads the whole log */
+    LD_WORK_FOLD     /* folds it */
+};
+
 /* How large a tenant is. */
 struct ld_size {
     size_t points, active_arms;
@@ -31,12 +41,10 @@ struct ld_size {
 
 double ld_price_decision(const struct ld_size *size, size_t n_candidates); /* 0: the whole catalogue */
 double ld_price_events(const struct ld_size *size, size_t n);
-double ld_price_items(size_t n);
-double ld_price_lines(uint64_t n);
+double ld_price_lines(uint64_t n); /* of the log, or edges, users, arms */
 double ld_price_fold(const struct ld_size *size);
 
-struct ld_route;
-/* Of a route that takes no body; 0 where the handler asks, who knows what is in it. */
-double ld_price_route(const struct ld_size *size, const struct ld_route *route);
+/* Of a route, by what its row says; 0: the handler asks. */
+double ld_price_work(const struct ld_size *size, enum ld_work work);
 
 #endif

@@ -70,9 +70,9 @@ int ld_registry_note(struct ld_registry_file *r, int status)
     return status;
 }
 
-/* Runs a statement that gives no rows. at_ms is bound when the statement has a second parameter. LD_STORE_* of the
- * step; in autocommit the row is durable when it returns. NULL for why: the caller's sentence is enough. */
-static int change(struct ld_registry_file *r, const char *sql, const char *name, int64_t at_ms)
+/* NULL for why: the caller's sentence is enough. */
+int ld_registry_change(struct ld_registry_file *r, const char *sql,
+                       void (*bind)(struct sqlite3_stmt *stmt, const void *arg), const void *arg, int *n_rows)
 {
     sqlite3_stmt *stmt = NULL;
     if (!ld_db_is_in_place(r->path, &r->place, NULL))
@@ -80,10 +80,10 @@ static int change(struct ld_registry_file *r, const char *sql, const char *name,
     (void)pthread_mutex_lock(&r->lock);
     int status = ld_sql_prepare(r->db, sql, &stmt, NULL);
     if (status == LD_STORE_OK) {
-        (void)sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
-        if (sqlite3_bind_parameter_count(stmt) > 1)
-            (void)sqlite3_bind_int64(stmt, 2, at_ms);
+        bind(stmt, arg);
         status = ld_sql_status(sqlite3_step(stmt));
+        if (status == LD_STORE_OK && n_rows != NULL)
+            *n_rows = sqlite3_changes(r->db);
     }
     (void)sqlite3_finalize(stmt);
     if (status != LD_STORE_OK)
@@ -108,16 +108,57 @@ bool ld_registry_is_failing(struct ld_registry_file *r)
     return atomic_load(&r->is_failing) && ld_registry_note(r, touch(r)) != LD_STORE_OK;
 }
 
+/* A row of tenants, as far as a statement wants it. */
+struct row {
+    const char *name;
+    int64_t created_at;
+    const struct ld_rate *own;
+};
+
+static void bind_name(struct sqlite3_stmt *stmt, const void *arg)
+{
+    const struct row *row = arg;
+    ld_sql_bind_text(stmt, 1, row->name);
+}
+
+static void bind_creation(struct sqlite3_stmt *stmt, const void *arg)
+{
+    const struct row *row = arg;
+    bind_name(stmt, row);
+    (void)sqlite3_bind_int64(stmt, 2, row->created_at);
+}
+
+static void bind_rate(struct sqlite3_stmt *stmt, const void *arg)
+{
+    const struct row *row = arg;
+    bind_name(stmt, row);
+    if (row->own == NULL)
+        return; /* NULL and NULL */
+    (void)sqlite3_bind_double(stmt, 2, row->own->rate);
+    (void)sqlite3_bind_double(stmt, 3, row->own->burst);
+}
+
 /* Adding a name that is there already changes nothing. The time of creation is for people; nothing reads it back. */
 int ld_registry_add(struct ld_registry_file *r, const char *name, int64_t at_ms)
 {
-    return change(r, "INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING", name, at_ms);
+    static const char sql[] = "INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    const struct row row = {.name = name, .created_at = at_ms};
+    return ld_registry_change(r, sql, bind_creation, &row, NULL);
 }
 
 /* Removing one that is not there changes nothing either. */
 int ld_registry_remove(struct ld_registry_file *r, const char *name)
 {
-    return change(r, "DELETE FROM tenants WHERE name = ?1", name, 0);
+    const struct row row = {.name = name};
+    return ld_registry_change(r, "DELETE FROM tenants WHERE name = ?1", bind_name, &row, NULL);
+}
+
+/* A name that is not there changes nothing. */
+int ld_registry_set_rate(struct ld_registry_file *r, const char *name, const struct ld_rate *own)
+{
+    static const char sql[] = "UPDATE tenants SET rate = ?2, burst = ?3 WHERE name = ?1";
+    const struct row row = {.name = name, .own = own};
+    return ld_registry_change(r, sql, bind_rate, &row, NULL);
 }
 
 /* Under the lock: fn must not call back into the registry. The name is valid during the call of fn. A result of fn
@@ -135,29 +176,6 @@ int ld_registry_list(struct ld_registry_file *r, int (*fn)(void *arg, const char
     if (status != LD_STORE_OK)
         return status;
     return answer != 0 ? answer : ld_sql_status(rc);
-}
-
-/* A name that is not there changes nothing. */
-int ld_registry_set_rate(struct ld_registry_file *r, const char *name, const struct ld_rate *own)
-{
-    sqlite3_stmt *stmt = NULL;
-    if (!ld_db_is_in_place(r->path, &r->place, NULL))
-        return LD_STORE_IO;
-    (void)pthread_mutex_lock(&r->lock);
-    int status = ld_sql_prepare(r->db, "UPDATE tenants SET rate = ?2, burst = ?3 WHERE name = ?1", &stmt, NULL);
-    if (status == LD_STORE_OK) {
-        (void)sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
-        if (own != NULL) {
-            (void)sqlite3_bind_double(stmt, 2, own->rate);
-            (void)sqlite3_bind_double(stmt, 3, own->burst);
-        }
-        status = ld_sql_status(sqlite3_step(stmt));
-    }
-    (void)sqlite3_finalize(stmt);
-    if (status != LD_STORE_OK)
-        ld_sql_undo(r->db);
-    (void)pthread_mutex_unlock(&r->lock);
-    return status;
 }
 
 int ld_registry_rates(struct ld_registry_file *r, int (*fn)(void *arg, const char *name, const struct ld_rate *own),

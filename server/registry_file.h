@@ -19,4 +19,10 @@ struct ld_registry_file {
 /* What came of a change, LD_STORE_*; returned as it is. */
 int ld_registry_note(struct ld_registry_file *r, int status);
 
+/* Runs one statement that gives no rows; bind sets its parameters, from what is valid until this returns. In
+ * autocommit: what it changes is durable when it returns. *n_rows, unless NULL: how many rows were. LD_STORE_*, which
+ * is noted. */
+int ld_registry_change(struct ld_registry_file *r, const char *sql,
+                       void (*bind)(struct sqlite3_stmt *stmt, const void *arg), const void *arg, int *n_rows);
+
 #endif

@@ -25,67 +25,55 @@ static void bind_text(sqlite3_stmt *stmt, int i, const char *text)
         (void)sqlite3_bind_text(stmt, i, text, -1, SQLITE_STATIC);
 }
 
+static void bind_key(struct sqlite3_stmt *stmt, const void *arg)
+{
+    const struct ld_key *key = arg;
+    bind_text(stmt, 1, key->id);
+    bind_text(stmt, 2, key->tenant);
+    (void)sqlite3_bind_int64(stmt, 3, key->roles);
+    (void)sqlite3_bind_blob(stmt, 4, key->hash, LD_KEY_HASH_BYTES, SQLITE_STATIC);
+    bind_text(stmt, 5, key->label);
+    bind_time(stmt, 6, key->created_at);
+    bind_time(stmt, 7, key->expires_at);
+}
+
+static void bind_id(struct sqlite3_stmt *stmt, const void *id)
+{
+    bind_text(stmt, 1, id);
+}
+
 int ld_key_rows_add(struct ld_registry_file *r, const struct ld_key *key, bool *is_added)
 {
     static const char sql[] = "INSERT INTO keys (id, tenant, roles, hash, label, created_at, expires_at) "
                               "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 "
                               "WHERE ?2 IS NULL OR EXISTS (SELECT 1 FROM tenants WHERE name = ?2)";
-    sqlite3_stmt *stmt = NULL;
-    *is_added = false;
-    if (!ld_db_is_in_place(r->path, &r->place, NULL))
-        return ld_registry_note(r, LD_STORE_IO);
-    (void)pthread_mutex_lock(&r->lock);
-    int status = ld_sql_prepare(r->db, sql, &stmt, NULL);
-    if (status == LD_STORE_OK) {
-        bind_text(stmt, 1, key->id);
-        bind_text(stmt, 2, key->tenant);
-        (void)sqlite3_bind_int64(stmt, 3, key->roles);
-        (void)sqlite3_bind_blob(stmt, 4, key->hash, LD_KEY_HASH_BYTES, SQLITE_STATIC);
-        bind_text(stmt, 5, key->label);
-        bind_time(stmt, 6, key->created_at);
-        bind_time(stmt, 7, key->expires_at);
-        status = ld_sql_status(sqlite3_step(stmt));
-        *is_added = status == LD_STORE_OK && sqlite3_changes(r->db) == 1;
-    }
-    (void)sqlite3_finalize(stmt);
-    if (status != LD_STORE_OK)
-        ld_sql_undo(r->db);
-    (void)pthread_mutex_unlock(&r->lock);
-    return ld_registry_note(r, status);
-}
-
-/* A statement with one text as its parameter; *has_row, unless NULL, whether it gave a row. */
-static int run(struct ld_registry_file *r, const char *sql, const char *text, bool *has_row)
-{
-    sqlite3_stmt *stmt = NULL;
-    int rc = SQLITE_DONE;
-    (void)pthread_mutex_lock(&r->lock);
-    int status = ld_sql_prepare(r->db, sql, &stmt, NULL);
-    if (status == LD_STORE_OK) {
-        bind_text(stmt, 1, text);
-        rc = sqlite3_step(stmt);
-        status = ld_sql_status(rc);
-    }
-    (void)sqlite3_finalize(stmt);
-    if (status != LD_STORE_OK && has_row == NULL)
-        ld_sql_undo(r->db);
-    (void)pthread_mutex_unlock(&r->lock);
-    if (has_row != NULL)
-        *has_row = rc == SQLITE_ROW;
+    int n = 0;
+    const int status = ld_registry_change(r, sql, bind_key, key, &n);
+    *is_added = n == 1;
     return status;
-}
-
-int ld_key_rows_has_tenant(struct ld_registry_file *r, const char *tenant, bool *is_there)
-{
-    return run(r, "SELECT 1 FROM tenants WHERE name = ?1", tenant, is_there);
 }
 
 /* Removing one that is not there changes nothing. */
 int ld_key_rows_remove(struct ld_registry_file *r, const char *id)
 {
-    if (!ld_db_is_in_place(r->path, &r->place, NULL))
-        return ld_registry_note(r, LD_STORE_IO);
-    return ld_registry_note(r, run(r, "DELETE FROM keys WHERE id = ?1", id, NULL));
+    return ld_registry_change(r, "DELETE FROM keys WHERE id = ?1", bind_id, id, NULL);
+}
+
+int ld_key_rows_has_tenant(struct ld_registry_file *r, const char *tenant, bool *is_there)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = SQLITE_DONE;
+    (void)pthread_mutex_lock(&r->lock);
+    int status = ld_sql_prepare(r->db, "SELECT 1 FROM tenants WHERE name = ?1", &stmt, NULL);
+    if (status == LD_STORE_OK) {
+        bind_text(stmt, 1, tenant);
+        rc = sqlite3_step(stmt);
+        status = ld_sql_status(rc);
+    }
+    (void)sqlite3_finalize(stmt);
+    (void)pthread_mutex_unlock(&r->lock);
+    *is_there = rc == SQLITE_ROW;
+    return status;
 }
 
 /* Lock held, inside a transaction. */

@@ -6,11 +6,8 @@
 static struct ld_rate in_force(const struct ld_tenants *r, const struct ld_member *member)
 {
     const struct ld_rate server = {.rate = r->world->rate, .burst = r->world->burst};
-    struct ld_rate rate = member->has_rate ? member->rate : server;
 
-    if (!(rate.burst > 0))
-        rate.burst = LD_BURST_S * rate.rate;
-    return rate;
+    return ld_rate_with_burst(member->has_rate ? member->rate : server);
 }
 
 bool ld_tenants_get_rate(struct ld_tenants *r, const char *name, struct ld_rate *out, bool *is_own)

@@ -1,10 +1,10 @@
 /* SIGHUP: the configuration is read again, as a start would read it, and what may change while the server runs is put
  * in force.
  *
- *   read     environment and flags stand as they were, so what changes is the file of --config, the key file, the
- * certificate check    the whole of it, by the rules of a start; any fault leaves everything as it was, and is one line
- * of the log compare  an option that changed is a line; one that needs a restart is a warning, and keeps its value
- * apply cannot fail
+ *   read      environment and flags stand as they were: what changes is --config, the key file, certificates
+ *   check     the whole of it, by the rules of a start: any fault is a line of the log and leaves all as it was
+ *   compare   an option that changed is a line; one that needs a restart is a warning, and keeps its value
+ *   apply     cannot fail
  *
  * Which option is live is a column of the table (option_table.c). app->options belongs to the loop, which runs this;
  * every other thread reads a copy that is atomic, where it needs it: app->limits, the world, the level of the log, the

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "price.h"
 #include "roles.h"
 
 struct ld_app;
@@ -46,6 +47,7 @@ struct ld_route {
     enum ld_role role; /* that the caller's key must have */
     enum ld_place place;
     enum ld_route_tenant opens;
+    enum ld_work work; /* for the tenant, which pays for it */
     /* Replies exactly once, now or later. tenant: of the path, "" without {t}; valid during the call. */
     void (*handle)(struct ld_app *app, struct ld_request *r, const char *tenant);
 };

@@ -1,11 +1,8 @@
 /* Writer of JSON text: see text.h.
  *
  * Numbers: 17 significant digits always read back to the same double, 15 often do; the shortest of the three
- * lengths is taken, so that 0.1 is written 0.1. Whole numbers below 1e15 take a short way without printf's
- * floating point. Cost: amortised O(1) per byte; about 0.5 us per number that is not whole.
- *
- * Locale: printf and strtod both use the decimal sign of the process's locale, so they agree with each other while
- * the length is being chosen; only then is the sign made a point. Nothing here sets a locale, which is global.
+ * lengths is taken, so that 0.1 is written 0.1, with a point in every locale (number.cc). Cost: amortised O(1) per
+ * byte; some 300 instructions per number.
  *
  * Strings: ids may hold any UTF-8 and problems quote what clients sent, so bytes are checked on the way out as well;
  * an answer of ours is valid JSON whatever it is about. Slashes and characters beyond ASCII stand as they are.
@@ -20,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "number.h"
 
 /* Allocates nothing: a text that nothing is put into costs nothing. */
 void ld_text_init(struct ld_text *t)
@@ -168,52 +167,22 @@ void ld_text_string(struct ld_text *t, const char *s)
     ld_text_raw(t, "\"", 1);
 }
 
-/* Whatever the locale put between whole and fraction becomes a point. Returns the new length. A sign of several bytes
- * becomes one point. */
-static size_t fix_point(char *buf)
-{
-    size_t n = 0;
-    for (size_t i = 0; buf[i] != '\0'; i++) {
-        if (strchr("0123456789+-eE", buf[i]) != NULL)
-            buf[n++] = buf[i];
-        else if (n > 0 && buf[n - 1] != '.')
-            buf[n++] = '.';
-    }
-    buf[n] = '\0';
-    return n;
-}
-
-/* Not finite: the text fails, since JSON has no word for it and a line that cannot be read back must not be written.
- * Minus zero takes the long way, because an integer has no sign to keep for it. strtod rounds correctly in glibc, so
- * the first length that reads back is the double itself. */
+/* Not finite: the text fails, since JSON has no word for it and a line that cannot be read back must not be written. */
 void ld_text_number(struct ld_text *t, double x)
 {
-    char buf[48];
-    if (!isfinite(x)) {
+    char buf[LD_NUMBER_BYTES];
+    if (isfinite(x))
+        ld_text_raw(t, buf, ld_number_write(x, buf));
+    else
         t->is_failed = true;
-        return;
-    }
-    /* Below 2^53, so the cast is exact and the digits are the number. */
-    if (fabs(x) < 1e15 && x == trunc(x) && !(signbit(x) && fpclassify(x) == FP_ZERO)) {
-        ld_text_raw(t, buf, (size_t)snprintf(buf, sizeof buf, "%lld", (long long)x));
-        return;
-    }
-    /* 17 always suffice for a binary64; 15 are enough for whatever was typed with at most 15. */
-    for (int digits = 15; digits <= 17; digits++) {
-        (void)snprintf(buf, sizeof buf, "%.*g", digits, x);
-        if (strtod(buf, NULL) == x)
-            break;
-    }
-    size_t n = fix_point(buf);
-    ld_text_raw(t, buf, n);
 }
 
 /* Integers beyond 2^53 are written in full; a reader that holds numbers as doubles will round them, so the API
  * has none. */
 void ld_text_count(struct ld_text *t, uint64_t x)
 {
-    char buf[24];
-    ld_text_raw(t, buf, (size_t)snprintf(buf, sizeof buf, "%llu", (unsigned long long)x));
+    char buf[LD_NUMBER_BYTES];
+    ld_text_raw(t, buf, ld_count_write(x, buf));
 }
 
 /* JSON's words, not 0 and 1. */

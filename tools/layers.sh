@@ -27,6 +27,7 @@ gnutls/abstract.h|server/tls.c
 gnutls/gnutls.h|server/tls.c
 gnutls/x509.h|server/tls.c
 uv.h|server/sched.c
+charconv|server/number.cc
 jansson.h|server/json_*.c tools/ctl/json.c
 sqlite3.h|server/store_*.c server/registry_file.c server/registry_keys.c server/sqlite_util.[ch] server/db_file.c server/migrate.c
 sodium.h|server/secret.c tools/ctl/fingerprint.c
@@ -90,6 +91,7 @@ check_owner() { # file line header
 
 for room in core server tools/ctl tools/paper; do
     set -- "$room"/*.[ch]
+    if [ $room = server ]; then set -- "$@" server/*.cc; fi
     includes "$@" | sed -E 's/^([^:]+):([0-9]+):[[:space:]]*#[[:space:]]*include[[:space:]]*([<"])([^>"]+).*/\1 \2 \4 \3/' |
         while read -r file line header mark; do
             quoted=no

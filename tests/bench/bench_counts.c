@@ -1,11 +1,12 @@
-/* The core's two hot calls, a few times each and nothing else, for callgrind to count the instructions of:
- * tests/bench/counts.py collects inside of measured_decide or measured_learn.
+/* The core's hot calls, a few times each and nothing else, for callgrind to count the instructions of:
+ * tests/bench/counts.py collects inside of measured_KIND.
  *
- *   bench_counts decide|learn
+ *   bench_counts decide|learn|catalogue
  *
- * KORS with m = 256 of 256 points, 20 candidates with 16 features each. What is learned is learned at points seen
- * before, so that the dictionary stays as it is. No clock, no threads, numbers keyed by a seed: the counts are the same
- * in every run of one build on one machine. */
+ * decide, learn: KORS with m = 256 of 256 points, 20 candidates with 16 features each. What is learned is learned at
+ * points seen before, so that the dictionary stays as it is. catalogue: `ucb` over the 100 arms of a catalogue, each of
+ * them rewarded. No clock, no threads, numbers keyed by a seed: the counts are the same in every run of one build on
+ * one machine. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,12 +18,14 @@
 #define NAME "bench_counts"
 #define M 256
 #define N_CANDIDATES 20
+#define N_ARMS 100
 #define DIM BENCH_KORS_DIM
 #define CALLS 20 /* counts.py divides by it: as it is printed */
 
 /* Global and not inlined: callgrind knows them by their names. */
 void measured_decide(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s);
 void measured_learn(struct kb_engine *e, const struct kb_event *ev);
+void measured_catalogue(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s);
 
 __attribute__((noinline)) void measured_decide(const struct kb_engine *e, const struct kb_query *q,
                                                struct kb_scratch *s)
@@ -36,6 +39,12 @@ __attribute__((noinline)) void measured_decide(const struct kb_engine *e, const 
 __attribute__((noinline)) void measured_learn(struct kb_engine *e, const struct kb_event *ev)
 {
     kb_engine_apply(e, ev);
+}
+
+__attribute__((noinline)) void measured_catalogue(const struct kb_engine *e, const struct kb_query *q,
+                                                  struct kb_scratch *s)
+{
+    measured_decide(e, q, s);
 }
 
 static void decide(const struct kb_engine *e)
@@ -79,16 +88,43 @@ static void learn(struct kb_engine *e)
     }
 }
 
+static void catalogue(const struct kb_engine *e)
+{
+    const struct kb_query q = {.user = "u", .key = 1};
+    struct kb_scratch *s = NULL;
+
+    if (kb_engine_scratch_new(&s) != KB_OK || kb_engine_fit_scratch(e, s, 0, 0) != KB_OK)
+        bench_die(NAME, "scratch");
+    for (int i = 0; i < CALLS; i++)
+        measured_catalogue(e, &q, s);
+    kb_engine_scratch_free(s);
+}
+
+static const struct kind {
+    const char *name;
+    void (*decide)(const struct kb_engine *e);
+} kinds[] = {{"decide", decide}, {"learn", NULL}, {"catalogue", catalogue}};
+
+static const struct kind *find_kind(const char *name)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(name, kinds[i].name) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 2 || (strcmp(argv[1], "decide") != 0 && strcmp(argv[1], "learn") != 0)) {
-        fprintf(stderr, "usage: %s decide|learn\n", NAME);
+    const struct kind *kind = argc == 2 ? find_kind(argv[1]) : NULL;
+
+    if (kind == NULL) {
+        fprintf(stderr, "usage: %s decide|learn|catalogue\n", NAME);
         return 2;
     }
     kb_blas_single_thread();
-    struct kb_engine *e = bench_kors_engine(M);
-    if (strcmp(argv[1], "decide") == 0)
-        decide(e);
+    struct kb_engine *e = kind->decide == catalogue ? bench_catalogue_engine(N_ARMS) : bench_kors_engine(M);
+    if (kind->decide != NULL)
+        kind->decide(e);
     else
         learn(e);
     kb_engine_free(e);

@@ -1,5 +1,7 @@
-/* An engine filled as a tenant's writer fills it (bench_kors.h). */
+/* Engines filled as a tenant's writer fills them (bench_kors.h). */
 #include "bench_kors.h"
+
+#include <stdio.h>
 
 #include "bench_machine.h"
 #include "rng.h"
@@ -18,10 +20,10 @@ void bench_kors_point(double *x, uint64_t i)
 }
 
 /* One observation, and the point that it brings with it. */
-static void observe(struct kb_engine *e, const double *x, uint64_t *seq)
+static void observe(struct kb_engine *e, const char *arm, const double *x, double reward, uint64_t *seq)
 {
     const struct kb_event ev = {
-        .type = KB_EV_OBSERVED, .seq = ++*seq, .as.observed = {.user = "u", .arm = {"a", x}, .reward = x[0]}};
+        .type = KB_EV_OBSERVED, .seq = ++*seq, .as.observed = {.user = "u", .arm = {arm, x}, .reward = reward}};
     struct kb_event point;
 
     if (kb_engine_reserve(e, &ev, NULL) != KB_OK || kb_engine_follow_up(e, &ev, &point) != KB_OK)
@@ -41,24 +43,51 @@ static void observe(struct kb_engine *e, const double *x, uint64_t *seq)
     kb_engine_collect(e);
 }
 
-struct kb_engine *bench_kors_engine(size_t m)
+static struct kb_engine *engine_of(const struct kb_spec *spec, uint64_t *seq)
 {
     struct kb_engine *e = NULL;
+    const struct kb_event ev = {.type = KB_EV_CONFIGURED, .seq = ++*seq, .as.configured = {.spec = spec, .version = 1}};
+
+    if (kb_engine_new(&e) != KB_OK || kb_engine_fold(e, &ev, NULL) != KB_OK)
+        die("configured");
+    return e;
+}
+
+struct kb_engine *bench_kors_engine(size_t m)
+{
     struct kb_spec spec;
     double x[DIM];
     uint64_t seq = 0;
 
-    if (kb_engine_new(&e) != KB_OK || kb_spec_preset(&spec, "ek-ucb", 0, DIM) != KB_OK)
+    if (kb_spec_preset(&spec, "ek-ucb", 0, DIM) != KB_OK)
         die("setup");
     spec.arm_kernel.lengthscale = 2;
     spec.repr.max_dictionary = m;
     spec.repr.gamma = 100;
-    const struct kb_event ev = {.type = KB_EV_CONFIGURED, .seq = ++seq, .as.configured = {.spec = &spec, .version = 1}};
-    if (kb_engine_fold(e, &ev, NULL) != KB_OK)
-        die("configured");
+    struct kb_engine *e = engine_of(&spec, &seq);
     for (uint64_t i = 0; kb_posterior_n_support(kb_engine_posterior(e)) < m; i++) {
         bench_kors_point(x, i);
-        observe(e, x, &seq);
+        observe(e, "a", x, x[0], &seq);
+    }
+    return e;
+}
+
+struct kb_engine *bench_catalogue_engine(size_t n_arms)
+{
+    struct kb_spec spec;
+    uint64_t seq = 0;
+
+    if (kb_spec_preset(&spec, "ucb", 0, 0) != KB_OK)
+        die("setup");
+    struct kb_engine *e = engine_of(&spec, &seq);
+    for (size_t a = 0; a < n_arms; a++) {
+        char arm[32];
+        snprintf(arm, sizeof arm, "arm-%zu", a);
+        const struct kb_ev_arm put = {.id = arm, .is_active = true};
+        const struct kb_event ev = {.type = KB_EV_ARMS, .seq = ++seq, .as.arms = {.n_put = 1, .put = &put}};
+        if (kb_engine_fold(e, &ev, NULL) != KB_OK)
+            die("arms");
+        observe(e, arm, NULL, kb_rng_uniform(7, KB_STREAM_SIMULATION, a), &seq);
     }
     return e;
 }

@@ -27,20 +27,33 @@ struct forgetful {
     double now;
 };
 
-static struct kb_spec spec_of(enum kb_repr_type repr)
+/* What forgets: each representation, and the exact one without a factor. */
+static const struct kind {
+    enum kb_repr_type repr;
+    bool is_diagonal;
+} kinds[] = {{KB_REPR_EXACT, false}, {KB_REPR_THRESHOLD, false}, {KB_REPR_KORS, false}, {KB_REPR_EXACT, true}};
+#define N_KINDS (int)(sizeof kinds / sizeof kinds[0])
+
+static struct kb_spec spec_of(struct kind kind)
 {
     struct kb_spec spec;
     ck_assert_int_eq(kb_spec_preset(&spec, "lk-gp-ucb", 2, 2), KB_OK);
-    spec.repr.type = repr;
+    spec.repr.type = kind.repr;
+    if (kind.is_diagonal) {
+        spec.user_kernel.type = KB_USER_IDENTITY;
+        spec.context_kernel.type = KB_VEC_ONES;
+        spec.arm_kernel.type = KB_VEC_DELTA;
+    }
     spec.repr.lambda = spec.repr.mu = 0.3;
     spec.repr.threshold = 0.2;
     spec.conf.type = KB_CONF_FIXED;
     return spec;
 }
 
-static void open(struct forgetful *f, enum kb_repr_type repr)
+static void open(struct forgetful *f, struct kind kind)
 {
-    struct kb_spec spec = spec_of(repr);
+    struct kb_spec spec = spec_of(kind);
+    ck_assert(kb_spec_is_diagonal(&spec) == kind.is_diagonal);
     memset(f, 0, sizeof *f);
     kbt_world_open(&f->w, &spec, N_USERS, N_ARMS, true, 21);
 }
@@ -158,7 +171,6 @@ static void expect_dense(struct forgetful *f, const struct kb_posterior *p, doub
 
 /* --- models ------------------------------------------------------------------------------------------------ */
 
-static const enum kb_repr_type reprs[] = {KB_REPR_EXACT, KB_REPR_THRESHOLD, KB_REPR_KORS};
 /* Halvings from one observation to the next: discounts 0.999, 0.95, 0.5, and 1e-6. */
 static const double rates[] = {0.00144, 0.074, 1, 20};
 
@@ -176,8 +188,8 @@ START_TEST(weights_are_those_of_the_definition)
 {
     struct forgetful f;
     struct kb_posterior_facts facts;
-    open(&f, reprs[_i % 3]);
-    run(&f, rates[_i / 3]);
+    open(&f, kinds[_i % N_KINDS]);
+    run(&f, rates[_i / N_KINDS]);
     ck_assert_uint_gt(kb_posterior_n_support(f.w.posterior), 5);
     expect_dense(&f, f.w.posterior, 1e-8);
     ck_assert_int_eq(kb_posterior_facts(f.w.posterior, &facts), KB_OK);
@@ -192,8 +204,8 @@ START_TEST(a_model_built_at_once_is_the_one_that_has_learned)
     struct forgetful f;
     struct kb_atom atoms[N_EVENTS];
     struct kbt_observation points[2 * N_EVENTS];
-    open(&f, reprs[_i % 3]);
-    run(&f, rates[_i / 3]);
+    open(&f, kinds[_i % N_KINDS]);
+    run(&f, rates[_i / N_KINDS]);
     size_t m = kbt_support(f.w.posterior, points);
     for (size_t i = 0; i < m; i++)
         atoms[i] = (struct kb_atom){kb_history_find(&f.w.history, points[i].user, points[i].arm, points[i].x), 1};
@@ -217,7 +229,7 @@ START_TEST(what_has_faded_away_learns_again)
 {
     static const double pauses[] = {14, 40, 300, 5000};
     struct forgetful f;
-    open(&f, reprs[_i % 3]);
+    open(&f, kinds[_i]);
     run(&f, 0.01);
     for (size_t i = 0; i < sizeof pauses / sizeof pauses[0]; i++) {
         for (uint64_t k = 0; k < 4; k++)
@@ -234,7 +246,7 @@ END_TEST
 START_TEST(a_correction_weighs_what_its_observation_does)
 {
     struct forgetful f;
-    open(&f, reprs[_i % 3]);
+    open(&f, kinds[_i]);
     run(&f, 0.074);
     for (size_t i = 3; i < N_EVENTS; i += 11) {
         struct kbt_observation *o = &f.w.seen[i];
@@ -252,7 +264,7 @@ START_TEST(a_point_that_enters_slowly_finds_the_weights_of_its_end)
     struct forgetful f;
     uint64_t next = 0;
     size_t n_entered = 0;
-    open(&f, reprs[1 + _i % 2]);
+    open(&f, kinds[1 + _i]);
     for (size_t round = 0; round < 40; round++) {
         struct kbt_observation o = kbt_world_draw(&f.w, 5, next++);
         learn(&f, o, 0.074);
@@ -283,10 +295,10 @@ int main(void)
     TCase *models = tcase_create("models");
 
     tcase_set_timeout(models, 60);
-    tcase_add_loop_test(models, weights_are_those_of_the_definition, 0, 12);
-    tcase_add_loop_test(models, a_model_built_at_once_is_the_one_that_has_learned, 0, 12);
-    tcase_add_loop_test(models, what_has_faded_away_learns_again, 0, 3);
-    tcase_add_loop_test(models, a_correction_weighs_what_its_observation_does, 0, 3);
+    tcase_add_loop_test(models, weights_are_those_of_the_definition, 0, 4 * N_KINDS);
+    tcase_add_loop_test(models, a_model_built_at_once_is_the_one_that_has_learned, 0, 4 * N_KINDS);
+    tcase_add_loop_test(models, what_has_faded_away_learns_again, 0, N_KINDS);
+    tcase_add_loop_test(models, a_correction_weighs_what_its_observation_does, 0, N_KINDS);
     tcase_add_loop_test(models, a_point_that_enters_slowly_finds_the_weights_of_its_end, 0, 2);
     suite_add_tcase(suite, models);
     SRunner *runner = srunner_create(suite);

@@ -39,10 +39,22 @@ static void for_each_user_kernel(void (*fn)(const struct kb_spec *spec))
     }
 }
 
-/* Calls fn(spec) for every preset in every pair of dimensions, and for every user kernel. */
+/* One mean for each user, context and arm: what no preset has over contexts. */
+static void for_each_cell(void (*fn)(const struct kb_spec *spec))
+{
+    struct kb_spec spec;
+    ck_assert_int_eq(kb_spec_preset(&spec, "lin-ucb-per-user", 2, 0), KB_OK);
+    spec.context_kernel.type = KB_VEC_DELTA;
+    spec.repr.lambda = 0.3;
+    ck_assert_int_eq(kb_spec_check(&spec, NULL), KB_OK);
+    fn(&spec);
+}
+
+/* Calls fn(spec) for every preset in every pair of dimensions, for every user kernel, and for cells. */
 static void for_each_preset(void (*fn)(const struct kb_spec *spec))
 {
     for_each_user_kernel(fn);
+    for_each_cell(fn);
     static const uint32_t dims[][2] = {{0, 0}, {2, 3}, {0, 2}, {3, 0}};
     for (size_t i = 0; kb_preset_name(i) != NULL; i++) {
         for (size_t d = 0; d < sizeof dims / sizeof dims[0]; d++) {

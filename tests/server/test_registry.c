@@ -1,7 +1,9 @@
 /* The registry: which tenants there are after starts, creations, removals and interruptions. */
 #include <pthread.h>
 
+#include "limit.h"
 #include "registry.h"
+#include "store.h"
 #include "tenant_fixture.h"
 
 static struct fixture f;
@@ -299,6 +301,36 @@ START_TEST(a_damaged_file_stops_a_start_that_opens_all_and_keeps_its_bytes)
 }
 END_TEST
 
+START_TEST(a_rate_that_cannot_be_kept_is_refused_and_shows_in_readiness)
+{
+    const struct ld_rate own = {.rate = 3, .burst = 30};
+    struct ld_rate limit;
+    struct ld_problem problem;
+    char path[96], away[96];
+    bool is_own = true;
+
+    new_folder();
+    start();
+    snprintf(path, sizeof path, "%s/registry.db", f.dir);
+    snprintf(away, sizeof away, "%s/away", f.dir);
+    ck_assert_int_eq(rename(path, away), 0);
+    ld_problem_init(&problem);
+    ld_tenants_set_rate(tenants, "default", &own, &problem);
+    ck_assert_int_eq(problem.status, 503);
+    ck_assert(ld_tenants_get_rate(tenants, "default", &limit, &is_own) && !is_own);
+    ck_assert(ld_registry_is_failing(ld_tenants_registry(tenants)));
+    ck_assert_int_eq(rename(away, path), 0);
+    ck_assert(!ld_registry_is_failing(ld_tenants_registry(tenants)));
+    ld_problem_init(&problem);
+    ld_tenants_set_rate(tenants, "default", &own, &problem);
+    ck_assert_int_eq(problem.status, 0);
+    restart();
+    ck_assert(ld_tenants_get_rate(tenants, "default", &limit, &is_own) && is_own);
+    ck_assert(limit.rate == 3 && limit.burst == 30);
+    finish();
+}
+END_TEST
+
 START_TEST(a_folder_that_cannot_be_made_is_named)
 {
     struct ld_tenants *none = NULL;
@@ -334,5 +366,6 @@ int main(void)
                    an_interrupted_removal_is_finished_by_the_next_start, a_file_copied_into_the_folder_is_taken_in,
                    a_tenant_without_its_file_stops_a_start_that_opens_all,
                    a_damaged_file_stops_a_start_that_opens_all_and_keeps_its_bytes,
-                   a_folder_that_cannot_be_made_is_named, closing_leaves_a_snapshot_of_every_tenant_in_memory);
+                   a_rate_that_cannot_be_kept_is_refused_and_shows_in_readiness, a_folder_that_cannot_be_made_is_named,
+                   closing_leaves_a_snapshot_of_every_tenant_in_memory);
 }

@@ -86,6 +86,49 @@ START_TEST(numbers_take_the_shortest_form_that_reads_back)
 }
 END_TEST
 
+/* What is typed, measured, drawn or computed: by digits, magnitudes, bits, and beside powers of two, where the next
+ * double below is nearer than that above. */
+static double any_number(uint64_t i)
+{
+    const uint64_t b = kb_rng_bits(29, KB_STREAM_SIMULATION, i);
+    double x;
+    switch (i % 5) {
+    case 0:
+        return ldexp((double)(b >> 11), -53);
+    case 1:
+        return ((double)(b % 20000001) - 1e7) / pow(10, (double)((b >> 40) % 12));
+    case 2:
+        return (double)(int64_t)b / (double)(1 + (b >> 33) % 1000);
+    case 3: {
+        const uint64_t beside = (b & 0xfff0000000000000u) + (b >> 20) % 3 - 1;
+        memcpy(&x, &beside, sizeof x);
+        return x;
+    }
+    default:
+        memcpy(&x, &b, sizeof x);
+        return x;
+    }
+}
+
+START_TEST(numbers_are_written_as_printf_does_with_the_first_of_15_to_17_digits_that_reads_back)
+{
+    for (uint64_t i = 0; i < 200000; i++) {
+        const double x = any_number(i);
+        char want[48];
+        if (!isfinite(x) || (x == trunc(x) && fabs(x) < 1e15))
+            continue;
+        for (int digits = 15; digits <= 17; digits++) {
+            (void)snprintf(want, sizeof want, "%.*g", digits, x);
+            if (bits_of(strtod(want, NULL)) == bits_of(x))
+                break;
+        }
+        char *text = number_text(x);
+        ck_assert_msg(strcmp(text, want) == 0, "%a was written %s, not %s", x, text, want);
+        free(text);
+    }
+}
+END_TEST
+
 /* A locale with a decimal comma; built from what the system has, else the test has nothing to say. */
 START_TEST(the_locale_does_not_show)
 {
@@ -196,8 +239,9 @@ END_TEST
 int main(void)
 {
     return KBT_RUN("text", numbers_of_every_magnitude_read_back_bit_for_bit,
-                   numbers_take_the_shortest_form_that_reads_back, the_locale_does_not_show,
-                   a_number_that_is_not_finite_makes_the_text_fail, every_byte_string_becomes_valid_json,
-                   valid_strings_come_back_unchanged, bytes_that_are_not_utf8_become_replacement_characters,
-                   commas_stand_between_and_nowhere_else);
+                   numbers_take_the_shortest_form_that_reads_back,
+                   numbers_are_written_as_printf_does_with_the_first_of_15_to_17_digits_that_reads_back,
+                   the_locale_does_not_show, a_number_that_is_not_finite_makes_the_text_fail,
+                   every_byte_string_becomes_valid_json, valid_strings_come_back_unchanged,
+                   bytes_that_are_not_utf8_become_replacement_characters, commas_stand_between_and_nowhere_else);
 }

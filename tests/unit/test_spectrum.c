@@ -37,7 +37,7 @@ static void make_world(struct world *w)
 static struct kb_spectrum *decompose(const struct world *w)
 {
     struct kb_spectrum *sp = NULL;
-    ck_assert_int_eq(kb_spectrum_new(&sp, N), KB_OK);
+    ck_assert_int_eq(kb_spectrum_new(&sp, N, false), KB_OK);
     for (size_t j = 0; j < N; j++) {
         for (size_t i = j; i < N; i++)
             sp->basis[j * N + i] = w->k[j * N + i];
@@ -126,11 +126,11 @@ START_TEST(no_points_and_singular_points_are_fine)
     struct kb_spectrum *sp = NULL;
     const double count[2] = {3, 5}, sum[2] = {3, 10};
     double reciprocal[2];
-    ck_assert_int_eq(kb_spectrum_new(&sp, 0), KB_OK);
+    ck_assert_int_eq(kb_spectrum_new(&sp, 0, false), KB_OK);
     ck_assert_int_eq(kb_spectrum_decompose(sp, NULL, NULL), KB_OK);
     ck_assert_double_eq(kb_spectrum_log_det(sp, 1) + kb_spectrum_energy(sp, NULL), 0);
     kb_spectrum_free(sp);
-    ck_assert_int_eq(kb_spectrum_new(&sp, 2), KB_OK);
+    ck_assert_int_eq(kb_spectrum_new(&sp, 2, false), KB_OK);
     sp->basis[0] = sp->basis[1] = sp->basis[3] = 2; /* two points with one row: rank one */
     ck_assert_int_eq(kb_spectrum_decompose(sp, count, sum), KB_OK);
     ck_assert_double_ge(sp->value[0], 0);

@@ -1,9 +1,6 @@
-/* A model fed from a log: see ope_learner.h. Events go the way of a tenant's writer (server/commit.c), one a batch:
- *
- *   due -> reserve -> follow_up -> grow -> swap -> prepare -> apply -> settle -> publish
- *
- * and rewards are `observed`, so a model that is replayed is that of a tenant to whom the log was sent by /observe.
- * What it may take long over (a build) is done at once. Chance is keyed by the configuration's seed.
+/* A model fed from a log: see ope_learner.h. It is a shadow (server/shadow.h) to which rewards are `observed`, so a
+ * model that is replayed is that of a tenant to whom the log was sent by /observe. Chance is keyed by the
+ * configuration's seed.
  *
  *   is_blind   neither user nor context enters (kernels `ones`): then the same candidates under an unchanged model get
  *              the same decision, which is what makes the replay of plain A/B rules fast
@@ -11,19 +8,19 @@
  * Cost: the engine's. */
 #include "ope_learner.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "network.h"
+#include "shadow.h"
 
 struct lc_learner {
-    struct kb_engine *engine;
+    struct ld_shadow *shadow;
     struct kb_scratch *scratch, *other; /* of decisions, which may be asked for again, and of predictions */
     struct kb_spec spec;
     struct kb_candidate *candidate; /* [cap] */
     size_t cap;
-    uint64_t seq, n_learned;
+    uint64_t n_learned;
     int64_t at_ms;
     bool is_blind;
     struct {          /* the last decision, good while nothing was learned and the candidates stand */
@@ -39,54 +36,15 @@ static enum kb_err complain(enum kb_err rc, const struct kb_errmsg *msg, char *w
     return rc;
 }
 
-/* One event and what follows from it. After a failure nothing has changed. */
-static enum kb_err commit(struct lc_learner *l, const struct kb_event *ev, char *why)
+/* Predictions and decisions of before are worth nothing any more. */
+static enum kb_err feed(struct lc_learner *l, struct kb_event ev, char *why)
 {
-    struct kb_event batch[2] = {*ev, {.type = KB_EV_NONE}};
     struct kb_errmsg msg = {"", ""};
-    size_t n = 0;
-    enum kb_err rc;
-
-    do {
-        batch[n].seq = l->seq + 1 + n;
-        batch[n].at_ms = l->at_ms;
-        KB_TRY(kb_engine_reserve(l->engine, &batch[n], &msg));
-        if (++n == 1 && ev->type != KB_EV_DICTIONARY)
-            KB_TRY(kb_engine_follow_up(l->engine, &batch[0], &batch[1]));
-    } while (n == 1 && batch[1].type != KB_EV_NONE);
-    KB_TRY(kb_engine_grow(l->engine));
-    kb_engine_swap(l->engine);
-    for (size_t i = 0; i < n; i++) {
-        kb_engine_prepare(l->engine, &batch[i]);
-        kb_engine_apply(l->engine, &batch[i]);
-    }
-    kb_engine_collect(l->engine);
-    l->seq += n;
-    return KB_OK;
-out:
-    kb_engine_rollback(l->engine);
-    return complain(rc, &msg, why);
-}
-
-/* With what the engine itself wants done before it. */
-static enum kb_err feed(struct lc_learner *l, const struct kb_event *ev, char *why)
-{
-    const struct kb_errmsg none = {"", ""};
-    struct kb_event next = {.type = KB_EV_NONE};
-    enum kb_err rc = l->seq > 0 ? kb_engine_due(l->engine, l->seq + 1, &next) : KB_OK;
 
     l->last.epoch = 0;
-    if (rc != KB_OK)
-        return complain(rc, &none, why);
-    if (next.type != KB_EV_NONE)
-        KB_TRY(commit(l, &next, why));
-    KB_TRY(commit(l, ev, why));
-    rc = kb_engine_settle(l->engine);
-    if (rc != KB_OK)
-        return complain(rc, &none, why);
-    kb_engine_publish(l->engine);
-out:
-    return rc;
+    ev.at_ms = l->at_ms;
+    const enum kb_err rc = ld_shadow_feed(l->shadow, &ev, &msg);
+    return rc == KB_OK ? KB_OK : complain(rc, &msg, why);
 }
 
 /* The whole graph as one event. */
@@ -104,7 +62,7 @@ static enum kb_err tell_graph(struct lc_learner *l, const char *path, char *why)
                                            net.edges[i].weight};
         const struct kb_event graph = {.type = KB_EV_GRAPH,
                                        .as.graph = {.is_replace = true, .add = edges, .n_add = net.n_edges}};
-        rc = feed(l, &graph, why);
+        rc = feed(l, graph, why);
         free(edges);
         lc_network_close(&net);
     }
@@ -114,30 +72,24 @@ static enum kb_err tell_graph(struct lc_learner *l, const char *path, char *why)
 
 enum kb_err lc_learner_new(struct lc_learner **out, const struct kb_spec *spec, const char *graph, char *why)
 {
-    const struct kb_event configured = {.type = KB_EV_CONFIGURED, .as.configured = {.spec = spec, .version = 1}};
     struct lc_learner *l = lc_alloc(1, sizeof *l);
-    enum kb_err rc = KB_EUNSUPPORTED;
+    struct kb_errmsg msg = {"", ""};
+    enum kb_err rc = KB_OK;
 
     l->spec = *spec;
     l->is_blind = spec->user_kernel.type == KB_USER_ONES && spec->context_kernel.type == KB_VEC_ONES;
-    if (kb_rule_reads_levels(spec->rule.type)) {
-        snprintf(why, LC_WHY, "/rule/type: %s learns from its own decisions alone, so no other's log can teach it",
-                 kb_rule_name((int)spec->rule.type));
-        goto out;
-    }
-    snprintf(why, LC_WHY, "%s", kb_strerror(KB_ENOMEM));
-    KB_TRY(kb_engine_new(&l->engine));
+    KB_TRY(ld_shadow_new(&l->shadow, spec, &msg));
     KB_TRY(kb_engine_scratch_new(&l->scratch));
     KB_TRY(kb_engine_scratch_new(&l->other));
-    kb_engine_set_inline_work(l->engine, (double)INFINITY);
-    KB_TRY(feed(l, &configured, why));
-    if (graph != NULL)
-        KB_TRY(tell_graph(l, graph, why));
+    if (graph != NULL && (rc = tell_graph(l, graph, why)) != KB_OK) {
+        lc_learner_free(l);
+        return rc;
+    }
     *out = l;
     return KB_OK;
 out:
     lc_learner_free(l);
-    return rc;
+    return complain(rc, &msg, why);
 }
 
 void lc_learner_free(struct lc_learner *l)
@@ -146,7 +98,7 @@ void lc_learner_free(struct lc_learner *l)
         return;
     kb_engine_scratch_free(l->scratch);
     kb_engine_scratch_free(l->other);
-    kb_engine_free(l->engine);
+    ld_shadow_free(l->shadow);
     free(l->candidate);
     free(l);
 }
@@ -176,10 +128,8 @@ static enum kb_err ask(struct lc_learner *l, const struct lc_logged *ev, size_t 
                                .n_candidates = n,
                                .n_shown = 1};
     struct kb_errmsg msg = {"", ""};
-    enum kb_err rc = kb_engine_fit_scratch(l->engine, s, n, 0);
+    const enum kb_err rc = ld_shadow_decide(l->shadow, &q, s, out, &msg);
 
-    if (rc == KB_OK)
-        rc = kb_engine_decide(l->engine, &q, s, out, &msg);
     return rc == KB_OK ? KB_OK : complain(rc, &msg, why);
 }
 
@@ -231,14 +181,14 @@ enum kb_err lc_learner_learn(struct lc_learner *l, const struct lc_log *log, con
 
     if (ev->at_ms > l->at_ms)
         l->at_ms = ev->at_ms;
-    const enum kb_err rc = feed(l, &observed, why);
+    const enum kb_err rc = feed(l, observed, why);
     l->n_learned += rc == KB_OK ? 1 : 0;
     return rc;
 }
 
 enum kb_err lc_learner_graph(struct lc_learner *l, const struct kb_event *ev, char *why)
 {
-    return feed(l, ev, why);
+    return feed(l, *ev, why);
 }
 
 uint64_t lc_learner_learned(const struct lc_learner *l)

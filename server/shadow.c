@@ -1,0 +1,264 @@
+/* A model fed with another's log: see shadow.h. Events go the way of a tenant's writer (commit.c), one a batch:
+ *
+ *     due -> reserve -> follow_up -> grow -> swap -> prepare -> apply -> collect
+ *
+ * and what readers see is settled when it is asked for. Builds that an event begins are run at once, in this thread,
+ * and finished by an event of their own.
+ *
+ * Cost: the engine's. */
+#include "shadow_impl.h"
+
+#include <stdlib.h>
+
+#include "summary.h"
+
+#define SHADOW_FORMAT 1u
+
+/* ---- life ------------------------------------------------------------------------------------------------ */
+
+static enum kb_err check_spec(const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    if (kb_rule_reads_levels(spec->rule.type))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/rule/type",
+                       "%s learns from its own decisions alone, so no other's log can teach it",
+                       kb_rule_name((int)spec->rule.type));
+    return kb_spec_check(spec, msg);
+}
+
+enum kb_err ld_shadow_new(struct ld_shadow **out, const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    enum kb_err rc = check_spec(spec, msg);
+
+    if (rc != KB_OK)
+        return rc;
+    struct ld_shadow *s = calloc(1, sizeof *s);
+    if (s == NULL || kb_engine_new(&s->engine) != KB_OK) {
+        free(s);
+        return kb_fail(KB_ENOMEM, msg, "", "%s", kb_strerror(KB_ENOMEM));
+    }
+    s->asked = s->spec = *spec;
+    s->context_dim = spec->context_dim;
+    s->arm_dim = spec->arm_dim;
+    pthread_mutex_init(&s->lock, NULL);
+    *out = s;
+    return KB_OK;
+}
+
+void ld_shadow_free(struct ld_shadow *s)
+{
+    if (s == NULL)
+        return;
+    kb_engine_free(s->engine);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+void ld_shadow_keep_log(struct ld_shadow *s, ld_shadow_keep *keep, void *arg)
+{
+    s->keep = keep;
+    s->keep_arg = arg;
+}
+
+/* ---- one event of its own ---------------------------------------------------------------------------------- */
+
+static enum kb_err keep(struct ld_shadow *s, const struct kb_event *batch, size_t n)
+{
+    enum kb_err rc = KB_OK;
+
+    for (size_t i = 0; i < n && rc == KB_OK && s->keep != NULL; i++)
+        rc = s->keep(s->keep_arg, &batch[i]);
+    return rc;
+}
+
+enum kb_err ld_shadow_commit(struct ld_shadow *s, struct kb_event ev, struct kb_errmsg *msg)
+{
+    struct kb_event batch[2] = {ev, {.type = KB_EV_NONE}};
+    size_t n = 1;
+    enum kb_err rc;
+
+    if (ev.type != KB_EV_SUMMARY || ev.as.summary->part != KB_PART_BEGIN)
+        batch[0].seq = s->seq + 1;
+    KB_TRY(kb_engine_reserve(s->engine, &batch[0], msg));
+    if (ev.type != KB_EV_DICTIONARY)
+        KB_TRY(kb_engine_follow_up(s->engine, &batch[0], &batch[1]));
+    if (batch[1].type != KB_EV_NONE) {
+        batch[1].seq = batch[0].seq + 1;
+        batch[1].at_ms = ev.at_ms;
+        KB_TRY(kb_engine_reserve(s->engine, &batch[1], msg));
+        n = 2;
+    }
+    KB_TRY(kb_engine_grow(s->engine));
+    KB_TRY(keep(s, batch, n));
+    kb_engine_swap(s->engine);
+    for (size_t i = 0; i < n; i++) {
+        kb_engine_prepare(s->engine, &batch[i]);
+        kb_engine_apply(s->engine, &batch[i]);
+    }
+    kb_engine_collect(s->engine);
+    s->seq = batch[n - 1].seq;
+    s->is_settled = false;
+    return KB_OK;
+out:
+    kb_engine_rollback(s->engine);
+    return rc;
+}
+
+/* Where ld_shadow_cancel finds it. */
+static void show_build(struct ld_shadow *s, struct kb_build *b)
+{
+    pthread_mutex_lock(&s->lock);
+    s->build = b;
+    if (b != NULL && atomic_load(&s->is_cancelled))
+        kb_build_cancel(b);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void ld_shadow_cancel(struct ld_shadow *s)
+{
+    pthread_mutex_lock(&s->lock);
+    atomic_store(&s->is_cancelled, true);
+    if (s->build != NULL)
+        kb_build_cancel(s->build);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static enum kb_err run_build(struct ld_shadow *s, struct kb_build *b)
+{
+    show_build(s, b);
+    const enum kb_err rc = kb_build_run(b);
+    show_build(s, NULL);
+    kb_engine_return_build(s->engine, b);
+    return rc;
+}
+
+enum kb_err ld_shadow_finish(struct ld_shadow *s, int64_t at_ms, struct kb_errmsg *msg)
+{
+    enum kb_err rc = KB_OK;
+
+    while (rc == KB_OK && kb_engine_is_building(s->engine)) {
+        struct kb_build *b = kb_engine_lend_build(s->engine);
+        struct kb_event next = {.type = KB_EV_NONE};
+
+        if (b != NULL)
+            rc = run_build(s, b);
+        else
+            rc = kb_engine_due(s->engine, s->seq + 1, &next);
+        next.at_ms = at_ms;
+        if (rc == KB_OK && next.type != KB_EV_NONE)
+            rc = ld_shadow_commit(s, next, msg);
+    }
+    return rc;
+}
+
+enum kb_err ld_shadow_begin(struct ld_shadow *s, int64_t at_ms, struct kb_errmsg *msg)
+{
+    const struct kb_event configured = {
+        .type = KB_EV_CONFIGURED, .at_ms = at_ms, .as.configured = {.spec = &s->spec, .version = 1}};
+    const enum kb_err rc = s->has_begun ? KB_OK : ld_shadow_commit(s, configured, msg);
+
+    s->has_begun |= rc == KB_OK;
+    return rc;
+}
+
+enum kb_err ld_shadow_learn(struct ld_shadow *s, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    struct kb_event next = {.type = KB_EV_NONE};
+    enum kb_err rc = ld_shadow_begin(s, ev->at_ms, msg);
+
+    KB_TRY(rc);
+    KB_TRY(kb_engine_due(s->engine, s->seq + 1, &next));
+    if (next.type != KB_EV_NONE) {
+        next.at_ms = ev->at_ms;
+        KB_TRY(ld_shadow_commit(s, next, msg));
+        KB_TRY(ld_shadow_finish(s, ev->at_ms, msg));
+    }
+    KB_TRY(ld_shadow_commit(s, *ev, msg));
+    KB_TRY(ld_shadow_finish(s, ev->at_ms, msg));
+out:
+    return rc;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------ */
+
+enum kb_err ld_shadow_decide(struct ld_shadow *s, const struct kb_query *q, struct kb_scratch *scratch,
+                             struct kb_decision *out, struct kb_errmsg *msg)
+{
+    enum kb_err rc = ld_shadow_begin(s, 0, msg);
+
+    KB_TRY(rc);
+    if (!kb_engine_is_whole(s->engine))
+        return kb_fail(KB_EBUSY, msg, "", "the log's summary has not come to its end");
+    if (!s->is_settled) {
+        KB_TRY(kb_engine_settle(s->engine));
+        kb_engine_publish(s->engine);
+        s->is_settled = true;
+    }
+    KB_TRY(kb_engine_fit_scratch(s->engine, scratch, q->n_candidates, q->n_exclude));
+    KB_TRY(kb_engine_decide(s->engine, q, scratch, out, msg));
+out:
+    return rc;
+}
+
+const struct kb_engine *ld_shadow_engine(const struct ld_shadow *s)
+{
+    return s->engine;
+}
+
+struct ld_shadow_counts ld_shadow_counts(const struct ld_shadow *s)
+{
+    return (struct ld_shadow_counts){.cursor = s->cursor,
+                                     .n_read = s->n_read,
+                                     .n_passed = s->n_passed,
+                                     .context_dim = s->context_dim,
+                                     .arm_dim = s->arm_dim};
+}
+
+/* ---- keeping -------------------------------------------------------------------------------------------------- */
+
+enum kb_err ld_shadow_save(const struct ld_shadow *s, struct kb_writer *w)
+{
+    if (s->has_begun && !kb_engine_is_whole(s->engine))
+        return KB_EBUSY;
+    kb_put_u64(w, SHADOW_FORMAT);
+    kb_put_u64(w, kb_spec_digest(&s->asked, 0));
+    kb_put_u64(w, s->cursor);
+    kb_put_u64(w, s->n_read);
+    kb_put_u64(w, s->n_passed);
+    kb_put_u64(w, (uint64_t)s->context_dim << 32 | s->arm_dim);
+    kb_put_u64(w, s->has_begun);
+    return s->has_begun ? kb_engine_save(s->engine, w) : w->rc;
+}
+
+static enum kb_err get_head(struct ld_shadow *s, struct kb_reader *r)
+{
+    if (kb_get_u64(r) != SHADOW_FORMAT)
+        return r->rc != KB_OK ? r->rc : KB_EVERSION;
+    if (kb_get_u64(r) != kb_spec_digest(&s->asked, 0))
+        return r->rc != KB_OK ? r->rc : KB_ECONFLICT;
+    s->cursor = kb_get_u64(r);
+    s->n_read = kb_get_u64(r);
+    s->n_passed = kb_get_u64(r);
+    const uint64_t dims = kb_get_u64(r);
+    s->context_dim = (uint32_t)(dims >> 32);
+    s->arm_dim = (uint32_t)dims;
+    s->has_begun = kb_get_u64(r) != 0;
+    return r->rc;
+}
+
+enum kb_err ld_shadow_load(struct ld_shadow *s, const void *data, size_t n)
+{
+    struct kb_engine_counts counts;
+    struct kb_reader r;
+    enum kb_err rc;
+
+    kb_reader_init(&r, data, n);
+    KB_TRY(get_head(s, &r));
+    if (!s->has_begun)
+        return KB_OK;
+    KB_TRY(kb_engine_load(s->engine, r.data + r.pos, r.n - r.pos));
+    kb_spec_take_books(&s->spec, kb_engine_spec(s->engine));
+    kb_engine_counts(s->engine, &counts);
+    s->seq = counts.seq;
+out:
+    return rc;
+}

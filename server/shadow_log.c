@@ -1,0 +1,172 @@
+/* Another's log into a shadow: what each event of it becomes there (shadow.h).
+ *
+ * Cost: one JSON parse a line, and the engine's. */
+#include "shadow_impl.h"
+
+#include "json_in.h"
+#include "summary.h"
+
+/* Dimensions are the log's from here on. */
+static enum kb_err check_dims(const struct ld_shadow *s, const struct kb_spec *log, struct kb_errmsg *msg)
+{
+    if (s->asked.context_dim != 0 && s->asked.context_dim != log->context_dim)
+        return kb_fail(KB_EINVAL, msg, "/configuration/context_dim", "expected %u as the shadow has, or 0 there",
+                       s->asked.context_dim);
+    if (s->asked.arm_dim != 0 && s->asked.arm_dim != log->arm_dim)
+        return kb_fail(KB_EINVAL, msg, "/configuration/arm_dim", "expected %u as the shadow has, or 0 there",
+                       s->asked.arm_dim);
+    return KB_OK;
+}
+
+/* How rewards are booked is the log's; where that is another way than before, it is an event. */
+static enum kb_err take_configured(struct ld_shadow *s, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    struct kb_spec spec = s->spec;
+    struct kb_engine_counts counts;
+    enum kb_err rc = check_dims(s, ev->as.configured.spec, msg);
+
+    KB_TRY(rc);
+    kb_spec_take_books(&spec, ev->as.configured.spec);
+    KB_TRY(kb_spec_check(&spec, msg));
+    if (!s->has_begun) {
+        s->spec = spec;
+        KB_TRY(ld_shadow_begin(s, ev->at_ms, msg));
+    } else if (kb_spec_digest(&spec, 0) != kb_spec_digest(&s->spec, 0)) {
+        kb_engine_counts(s->engine, &counts);
+        const struct kb_event own = {.type = KB_EV_CONFIGURED,
+                                     .at_ms = ev->at_ms,
+                                     .as.configured = {.spec = &spec, .version = counts.version + 1}};
+        KB_TRY(ld_shadow_learn(s, &own, msg));
+        s->spec = spec;
+    } else {
+        s->n_passed++;
+    }
+    s->context_dim = ev->as.configured.spec->context_dim;
+    s->arm_dim = ev->as.configured.spec->arm_dim;
+out:
+    return rc;
+}
+
+/* Vectors of a summary are joined and stand for several events each, so none can be left out. */
+static enum kb_err check_summary(const struct ld_shadow *s, const struct kb_ev_summary *part, struct kb_errmsg *msg)
+{
+    if (part->part != KB_PART_BEGIN)
+        return KB_OK;
+    if (s->has_begun)
+        return kb_fail(KB_EINVAL, msg, "/part", "a summary stands at the beginning of a log, and begins once");
+    if (s->asked.context_dim != part->spec->context_dim || s->asked.arm_dim != part->spec->arm_dim)
+        return kb_fail(KB_EINVAL, msg, "/configuration",
+                       "a log that begins with a summary wants its dimensions, "
+                       "context_dim %u and arm_dim %u",
+                       part->spec->context_dim, part->spec->arm_dim);
+    return KB_OK;
+}
+
+/* The configuration in it is replaced, with what resets had made of it; behind the last part comes a reset. */
+static enum kb_err take_summary(struct ld_shadow *s, struct kb_event ev, struct kb_errmsg *msg)
+{
+    struct kb_ev_summary part = *ev.as.summary;
+    struct kb_event next = {.type = KB_EV_NONE};
+    enum kb_err rc = check_summary(s, &part, msg);
+
+    KB_TRY(rc);
+    ev.as.summary = &part;
+    if (part.part == KB_PART_BEGIN) {
+        kb_spec_take_books(&s->spec, part.spec);
+        part.spec = &s->spec;
+        part.repr = s->spec.repr.type;
+        part.context_lengthscale = s->spec.context_kernel.lengthscale;
+        part.arm_lengthscale = s->spec.arm_kernel.lengthscale;
+    }
+    KB_TRY(ld_shadow_commit(s, ev, msg));
+    s->has_begun = true;
+    if (part.part != KB_PART_END)
+        goto out;
+    KB_TRY(kb_engine_rebuild(s->engine, s->seq + 1, &next));
+    next.at_ms = ev.at_ms;
+    if (next.type != KB_EV_NONE)
+        KB_TRY(ld_shadow_commit(s, next, msg));
+    KB_TRY(ld_shadow_finish(s, ev.at_ms, msg));
+out:
+    return rc;
+}
+
+/* Slices of a log hold what is said of decisions that they do not. */
+static bool is_about_a_decision(const struct kb_event *ev)
+{
+    return ev->type == KB_EV_REWARDED || ev->type == KB_EV_EXPIRED || ev->type == KB_EV_ACTIVATED;
+}
+
+static enum kb_err take(struct ld_shadow *s, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    struct kb_event own = *ev;
+    enum kb_err rc;
+
+    switch (ev->type) {
+    case KB_EV_CONFIGURED:
+        return take_configured(s, ev, msg);
+    case KB_EV_SUMMARY:
+        return take_summary(s, own, msg);
+    case KB_EV_DICTIONARY:
+    case KB_EV_REDACTED:
+        s->n_passed++;
+        return KB_OK;
+    case KB_EV_DECIDED:
+        own.as.decided.level = 0;
+        break;
+    default:
+        break;
+    }
+    rc = ld_shadow_learn(s, &own, msg);
+    if (rc != KB_ENOTFOUND || !is_about_a_decision(ev))
+        return rc;
+    s->n_passed++;
+    return KB_OK;
+}
+
+enum kb_err ld_shadow_feed(struct ld_shadow *s, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    enum kb_err rc = atomic_load(&s->is_cancelled) ? KB_ECANCELLED : take(s, ev, msg);
+
+    if (rc == KB_OK) {
+        s->n_read++;
+        s->cursor = ev->seq;
+    }
+    return rc;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------- */
+
+static int decode(const struct ld_shadow *s, struct ld_doc **doc, const char *text, size_t n, struct kb_event *ev,
+                  struct ld_problem *p)
+{
+    const char *answer;
+
+    if (ld_doc_parse(doc, text, n, false, p) != 0 || ld_split_export(*doc, text, &n, &answer, p) != 0 ||
+        ld_decode_event(*doc, s->context_dim, s->arm_dim, ev, p) != 0)
+        return -1;
+    if (s->n_read == 0 || ev->seq == s->cursor + 1)
+        return 0;
+    ld_problem_add(p, "/seq", "expected %llu", (unsigned long long)s->cursor + 1);
+    return -1;
+}
+
+int ld_shadow_feed_line(struct ld_shadow *s, const char *text, size_t n, struct ld_problem *p)
+{
+    struct kb_errmsg msg = {"", ""};
+    struct ld_doc *doc = NULL;
+    struct kb_event ev;
+    int rc = decode(s, &doc, text, n, &ev, p);
+
+    if (rc == 0) {
+        const enum kb_err err = ld_shadow_feed(s, &ev, &msg);
+
+        if (err == KB_ENOMEM || err == KB_ECANCELLED)
+            ld_problem_set(p, 503, "%s", kb_strerror((int)err));
+        else if (err != KB_OK)
+            ld_problem_add(p, msg.pointer, "%s", msg.text[0] != '\0' ? msg.text : kb_strerror((int)err));
+        rc = err == KB_OK ? 0 : -1;
+    }
+    ld_doc_free(doc);
+    return rc;
+}
