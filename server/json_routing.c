@@ -145,7 +145,9 @@ static bool is_map(struct ld_in *in, const json_t *v, const struct ld_rule *rule
 
 static void read_values(struct ld_in *in, const json_t *v, struct kb_attribute_rule *out)
 {
-    if (!ld_in_list(in, v, &ld_attribute_values_rule))
+    struct ld_rule rule = ld_attribute_values_rule;
+    rule.key = "values";
+    if (!ld_in_list(in, v, &rule))
         return;
     const size_t n = json_array_size(v);
     const char **values = ld_in_alloc(in, n, sizeof *values);
