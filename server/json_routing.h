@@ -3,7 +3,6 @@
 #ifndef LD_JSON_ROUTING_H
 #define LD_JSON_ROUTING_H
 
-#include "eligibility.h"
 #include "json_util.h"
 
 /* The member `routing` of a configuration, at the place in hand; *out holds what is not told. */
