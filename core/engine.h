@@ -200,6 +200,7 @@ struct kb_engine_counts {
     uint64_t decided, rewarded, observed, expired, late, pending;
     uint64_t learned; /* t */
     double reward_sum;
+    struct kb_route_stats routes[KB_ROUTE_N]; /* by the route that had drawn the arm: none is KB_ROUTE_STICKY */
     size_t users, arms, active_arms, stopped_arms, history_rows, n_support;
     size_t pending_bytes, bytes;
     uint64_t clamped; /* by the posterior in force: see kb_posterior_facts */
@@ -214,8 +215,6 @@ struct kb_arm_view {
     uint64_t decided, rewarded;
     double reward_sum;
 };
-/* Decisions and rewards by the route that had drawn the arm (KB_ROUTE_STICKY has none of its own). */
-const struct kb_route_stats *kb_engine_route(const struct kb_engine *e, enum kb_route route);
 size_t kb_engine_n_arms(const struct kb_engine *e); /* every arm ever seen */
 struct kb_arm_view kb_engine_arm(const struct kb_engine *e, size_t i);
 

@@ -2,6 +2,7 @@
 #include "engine_impl.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "hash.h"
 
@@ -78,6 +79,7 @@ void kb_engine_counts(const struct kb_engine *e, struct kb_engine_counts *out)
         .bytes = engine_bytes(e),
         .clamped = e->posterior != NULL ? kb_posterior_n_clamped(e->posterior) : 0,
     };
+    memcpy(out->routes, e->routes, sizeof out->routes);
 }
 
 size_t kb_engine_n_arms(const struct kb_engine *e)
@@ -99,11 +101,6 @@ struct kb_arm_view kb_engine_arm(const struct kb_engine *e, size_t i)
                                 .decided = arm->decided,
                                 .rewarded = arm->rewarded,
                                 .reward_sum = arm->reward_sum};
-}
-
-const struct kb_route_stats *kb_engine_route(const struct kb_engine *e, enum kb_route route)
-{
-    return &e->routes[route];
 }
 
 const struct kb_spec *kb_engine_spec(const struct kb_engine *e)

@@ -11,7 +11,7 @@
 #include "metrics_text.h"
 #include "registry.h"
 
-/* All fields after the name are doubles: the table in put_listed reads them by offset. */
+/* The fields between name and routes are doubles: the table in put_listed reads them by offset. */
 struct sample {
     char name[65];
     double decided, rewarded, observed, expired, late;
@@ -19,6 +19,7 @@ struct sample {
     double is_failing;
     double file_bytes, log_events;
     double build_progress, clamped, waiting_bytes;
+    struct kb_route_stats routes[KB_ROUTE_N];
 };
 
 /* Grows by doubling; a failure is remembered and makes the whole scrape fail rather than look as if tenants were
@@ -64,6 +65,7 @@ static void take_sample(struct sample *s, struct ld_tenant *t)
                          .build_progress = progress_of(&build),
                          .clamped = (double)c.clamped,
                          .waiting_bytes = (double)ld_tenant_queue_bytes(t)};
+    memcpy(s->routes, c.routes, sizeof s->routes);
     strncpy(s->name, ld_tenant_name(t), sizeof s->name - 1);
 }
 
@@ -133,6 +135,30 @@ static void put_listed(struct ld_text *t, const struct samples *all)
     }
 }
 
+/* Routes that nobody had have no series: most tenants have the policy's alone. */
+static void put_routes(struct ld_text *t, const struct samples *all)
+{
+    static const struct {
+        const char *name, *type, *help;
+    } series[] = {
+        {"route_decisions_total", "counter", "Decisions, by the route that had drawn the arm."},
+        {"route_repeats_total", "counter", "Those of them by an arm that stuck to its user."},
+        {"route_rewards_total", "counter", "Those of them whose reward has come."},
+        {"route_reward_sum", "gauge", "Sum of those rewards."},
+    };
+    for (size_t k = 0; k < sizeof series / sizeof *series; k++) {
+        ld_metrics_put_head(t, series[k].name, series[k].type, series[k].help);
+        for (size_t i = 0; i < all->n; i++)
+            for (int route = 0; route < KB_ROUTE_N; route++) {
+                const struct kb_route_stats *r = &all->sample[i].routes[route];
+                const double value[] = {(double)r->decided, (double)r->repeated, (double)r->rewarded, r->reward_sum};
+                if (r->decided > 0)
+                    ld_metrics_put(t, "laplaced_%s{tenant=\"%s\",route=\"%s\"} %.17g\n", series[k].name,
+                                   all->sample[i].name, kb_route_name(route), value[k]);
+            }
+    }
+}
+
 static void put_gauge(struct ld_text *t, const char *name, const char *help, size_t value)
 {
     ld_metrics_put_head(t, name, "gauge", help);
@@ -160,6 +186,7 @@ bool ld_metrics_put_tenants(struct ld_text *t, struct ld_tenants *tenants, size_
     put_gauge(t, "tenants_unlisted", "Tenants in memory without series of their own (--metrics-tenants).",
               all.n_unlisted);
     put_listed(t, &all);
+    put_routes(t, &all);
     free(all.sample);
     return !all.is_failed;
 }
