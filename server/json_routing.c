@@ -1,11 +1,10 @@
 /* Routing in JSON: see json_routing.h. Read by the rules of schema/ (rules.h), in bodies and log lines alike.
  *
- * Names of attributes are the caller's own, so their objects are walked key by key; jansson has refused a name that
- * stands twice. Times are judged against each other once both are read: a schedule that ends before it begins is a
- * fault and no way to switch an arm off. */
+ * Names of attributes are the caller's own, so their objects are walked key by key; none stands twice. Times are judged
+ * against each other once both are read: a schedule that ends before it begins is a fault and no way to switch an arm
+ * off. */
 #include "json_routing.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +20,7 @@ static void copy_text(char *out, size_t cap, const char *text)
         strcpy(out, text);
 }
 
-static void read_baseline_member(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_baseline_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     struct kb_routing_spec *r = arg;
     const struct ld_rule *rule = &ld_baseline_rules.rule[i];
@@ -34,18 +33,18 @@ static void read_baseline_member(struct ld_in *in, size_t i, const json_t *v, vo
     }
 }
 
-static void read_baseline(struct ld_in *in, const json_t *v, struct kb_routing_spec *r)
+static void read_baseline(struct ld_in *in, const struct ld_value *v, struct kb_routing_spec *r)
 {
     r->baseline = KB_BASELINE_NONE;
     r->arm[0] = '\0';
-    if (json_is_null(v) || !ld_in_members(in, v, &ld_baseline_rules, read_baseline_member, r))
+    if (ld_is(v, LD_V_NULL) || !ld_in_members(in, v, &ld_baseline_rules, read_baseline_member, r))
         return;
-    const bool has_arm = json_object_get(v, "arm") != NULL, has_rule = json_object_get(v, "rule") != NULL;
+    const bool has_arm = ld_member_of(v, "arm") != NULL, has_rule = ld_member_of(v, "rule") != NULL;
     if (has_arm == has_rule)
         ld_in_fault(in, NULL, "expected either an arm or a rule");
 }
 
-static void read_holdout(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_holdout(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     struct kb_routing_spec *r = arg;
     const struct ld_rule *rule = &ld_holdout_rules.rule[i];
@@ -53,31 +52,31 @@ static void read_holdout(struct ld_in *in, size_t i, const json_t *v, void *arg)
         (void)ld_in_real(in, v, rule, &r->holdout);
     else if (i == LD_HOLDOUT_BASELINE)
         read_baseline(in, v, r);
-    else if (json_is_string(v) && json_string_length(v) == 0)
+    else if (ld_is(v, LD_V_STRING) && ld_string_bytes(v) == 0)
         r->salt[0] = '\0';
     else
         copy_text(r->salt, sizeof r->salt, ld_in_text(in, v, rule));
 }
 
-static void read_sticky(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_sticky(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     double seconds = 0;
     if (ld_in_real(in, v, &ld_sticky_rules.rule[i], &seconds))
         ((struct kb_routing_spec *)arg)->sticky_ms = llround(seconds * 1000);
 }
 
-static void read_routing(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_routing(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     struct kb_routing_spec *r = arg;
     if (i == LD_ROUTING_HOLDOUT)
         (void)ld_in_members(in, v, &ld_holdout_rules, read_holdout, r);
     else if (i == LD_ROUTING_STOPPED)
         r->is_stopped = ld_in_flag(in, v);
-    else if (!json_is_null(v))
+    else if (!ld_is(v, LD_V_NULL))
         (void)ld_in_members(in, v, &ld_sticky_rules, read_sticky, r);
 }
 
-void ld_in_routing(struct ld_in *in, const struct json_t *v, struct kb_routing_spec *out)
+void ld_in_routing(struct ld_in *in, const struct ld_value *v, struct kb_routing_spec *out)
 {
     (void)ld_in_members(in, v, &ld_routing_rules, read_routing, out);
 }
@@ -124,68 +123,59 @@ void ld_text_routing(struct ld_text *t, const struct kb_routing_spec *r)
 /* A name that the caller has chosen. False with a fault: the value is not looked at then. */
 static bool is_name(struct ld_in *in, const char *key)
 {
-    json_t *name = json_string_nocheck(key);
-    const bool is_good = name != NULL && ld_in_text(in, name, &ld_attribute_name_rule) != NULL;
-    if (name == NULL)
-        ld_problem_set(in->p, 503, "out of memory");
-    json_decref(name);
-    return is_good;
+    const struct ld_value name = {.kind = LD_V_STRING, .n = (uint32_t)strlen(key), .as.string = key};
+    return ld_in_text(in, &name, &ld_attribute_name_rule) != NULL;
 }
 
 /* Whether v is an object of no more members than the rule allows. */
-static bool is_map(struct ld_in *in, const json_t *v, const struct ld_rule *rule)
+static bool is_map(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule)
 {
-    if (json_is_object(v) && (double)json_object_size(v) <= rule->hi)
+    if (ld_is(v, LD_V_OBJECT) && (double)ld_n_members(v) <= rule->hi)
         return true;
     ld_in_fault(in, NULL, "expected an object of at most %.0f members", rule->hi);
-    if (json_is_object(v))
+    if (ld_is(v, LD_V_OBJECT))
         ld_problem_limit(in->p, rule->key, rule->hi);
     return false;
 }
 
-static void read_values(struct ld_in *in, const json_t *v, struct kb_attribute_rule *out)
+static void read_values(struct ld_in *in, const struct ld_value *v, struct kb_attribute_rule *out)
 {
     struct ld_rule rule = ld_attribute_values_rule;
     rule.key = "values";
     if (!ld_in_list(in, v, &rule))
         return;
-    const size_t n = json_array_size(v);
+    const size_t n = ld_n_items(v);
     const char **values = ld_in_alloc(in, n, sizeof *values);
     for (size_t i = 0; values != NULL && i < n; i++) {
         const size_t here = ld_in_item(in, v, i);
-        values[i] = ld_in_text(in, json_array_get(v, i), &ld_attribute_value_rule);
+        values[i] = ld_in_text(in, ld_item_of(v, i), &ld_attribute_value_rule);
         ld_in_leave(in, here);
     }
     out->values = values;
     out->n_values = values != NULL ? n : 0;
 }
 
-static const struct kb_attribute_rule *read_rules(struct ld_in *in, const json_t *v, const struct ld_rule *rule,
-                                                  size_t *n)
+static const struct kb_attribute_rule *read_rules(struct ld_in *in, const struct ld_value *v,
+                                                  const struct ld_rule *rule, size_t *n)
 {
-    json_t *object = (json_t *)(uintptr_t)v; /* jansson's iterator is not const-correct */
-    struct kb_attribute_rule *rules =
-        is_map(in, v, rule) ? ld_in_alloc(in, json_object_size(v) + 1, sizeof *rules) : NULL;
-    const char *key;
-    json_t *values;
+    struct kb_attribute_rule *rules = is_map(in, v, rule) ? ld_in_alloc(in, ld_n_members(v) + 1, sizeof *rules) : NULL;
     if (rules == NULL)
         return NULL;
-    json_object_foreach(object, key, values)
-    {
+    for (*n = 0; *n < ld_n_members(v); (*n)++) {
+        const char *key = v->as.member[*n].key;
         const size_t here = ld_in_key(in, key);
         rules[*n].name = key;
         if (is_name(in, key))
-            read_values(in, values, &rules[*n]);
-        (*n)++;
+            read_values(in, &v->as.member[*n].value, &rules[*n]);
         ld_in_leave(in, here);
     }
     return rules;
 }
 
 /* With the log's milliseconds or, as people write it, without. */
-static void read_moment(struct ld_in *in, const json_t *v, int64_t *out)
+static void read_moment(struct ld_in *in, const struct ld_value *v, int64_t *out)
 {
-    const char *text = json_is_string(v) ? json_string_value(v) : "";
+    const char *text = ld_is(v, LD_V_STRING) ? ld_string_of(v) : "";
     char full[32];
     if (strlen(text) == FRACTION_AT + 1 && text[FRACTION_AT] == 'Z') {
         memcpy(full, text, FRACTION_AT);
@@ -197,13 +187,13 @@ static void read_moment(struct ld_in *in, const json_t *v, int64_t *out)
 }
 
 /* Hours, and days by their names, as bits. */
-static uint32_t read_bits(struct ld_in *in, const json_t *v, const struct ld_rule *rule)
+static uint32_t read_bits(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule)
 {
     uint32_t bits = 0;
     if (!ld_in_list(in, v, rule))
         return 0;
-    for (size_t i = 0; i < json_array_size(v); i++) {
-        const json_t *item = json_array_get(v, i);
+    for (size_t i = 0; i < ld_n_items(v); i++) {
+        const struct ld_value *item = ld_item_of(v, i);
         const size_t here = ld_in_item(in, v, i);
         uint32_t bit = 0;
         if (rule->choices == NULL) {
@@ -219,7 +209,7 @@ static uint32_t read_bits(struct ld_in *in, const json_t *v, const struct ld_rul
     return bits;
 }
 
-static void read_eligibility(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_eligibility(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     const struct ld_rule *rule = &ld_eligibility_rules.rule[i];
     struct kb_eligibility *out = arg;
@@ -245,7 +235,7 @@ static void read_eligibility(struct ld_in *in, size_t i, const json_t *v, void *
     }
 }
 
-const struct kb_eligibility *ld_in_eligibility(struct ld_in *in, const struct json_t *v)
+const struct kb_eligibility *ld_in_eligibility(struct ld_in *in, const struct ld_value *v)
 {
     struct kb_eligibility *rules = ld_in_alloc(in, 1, sizeof *rules);
     if (rules == NULL)
@@ -331,29 +321,24 @@ void ld_text_put_restrictions(struct ld_text *t, bool is_stopped, const struct k
 
 /* --- requests and lines --------------------------------------------------------------------------------- */
 
-const struct kb_attribute *ld_in_attributes(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule,
+const struct kb_attribute *ld_in_attributes(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule,
                                             size_t *n)
 {
-    json_t *object = (json_t *)(uintptr_t)v;
-    struct kb_attribute *out = is_map(in, v, rule) ? ld_in_alloc(in, json_object_size(v) + 1, sizeof *out) : NULL;
-    const char *key;
-    json_t *value;
-    *n = 0;
+    struct kb_attribute *out = is_map(in, v, rule) ? ld_in_alloc(in, ld_n_members(v) + 1, sizeof *out) : NULL;
     if (out == NULL)
         return NULL;
-    json_object_foreach(object, key, value)
-    {
+    for (*n = 0; *n < ld_n_members(v); (*n)++) {
+        const char *key = v->as.member[*n].key;
         const size_t here = ld_in_key(in, key);
         out[*n].name = key;
         if (is_name(in, key))
-            out[*n].value = ld_in_text(in, value, &ld_attribute_value_rule);
-        (*n)++;
+            out[*n].value = ld_in_text(in, &v->as.member[*n].value, &ld_attribute_value_rule);
         ld_in_leave(in, here);
     }
     return out;
 }
 
-enum kb_route ld_in_route(struct ld_in *in, const struct json_t *line)
+enum kb_route ld_in_route(struct ld_in *in, const struct ld_value *line)
 {
     const char *name = ld_in_id(in, line, "route", 32, false);
     const int route = name != NULL ? kb_route_from_name(name) : KB_ROUTE_POLICY;

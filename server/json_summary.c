@@ -3,7 +3,6 @@
  * there are. */
 #include "json_util.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@
 
 struct part {
     struct ld_in *in;
-    const json_t *line;
+    const struct ld_value *line;
     uint32_t context_dim, arm_dim;
     struct kb_ev_summary *out;
 };
@@ -25,18 +24,18 @@ struct part {
 /* Whole numbers up to `most`; *n is their count when it is SIZE_MAX, else what it must be. NULL when there are none. */
 static uint64_t *read_wholes(struct part *p, const char *key, uint64_t most, size_t *n)
 {
-    const json_t *v = ld_in_array(p->in, p->line, key, *n == SIZE_MAX ? 0 : *n, *n, true);
+    const struct ld_value *v = ld_in_array(p->in, p->line, key, *n == SIZE_MAX ? 0 : *n, *n, true);
     uint64_t *out = NULL;
 
-    *n = json_array_size(v);
+    *n = ld_n_items(v);
     if (*n > 0)
         out = ld_in_alloc(p->in, *n, sizeof *out);
     if (out == NULL)
         return NULL;
     const size_t mark = ld_in_key(p->in, key);
     for (size_t i = 0; i < *n; i++) {
-        const json_t *item = json_array_get(v, i);
-        const double x = json_is_number(item) ? json_number_value(item) : -1;
+        const struct ld_value *item = ld_item_of(v, i);
+        const double x = ld_is(item, LD_V_NUMBER) ? ld_number_of(item) : -1;
         const size_t here = ld_in_item(p->in, v, i);
 
         if (x < 0 || x > (double)most || x != floor(x))
@@ -83,7 +82,7 @@ static double read_positive(struct part *p, const char *key)
 static void read_begin(struct part *p)
 {
     struct ld_settings *settings = ld_in_alloc(p->in, 1, sizeof *settings);
-    const json_t *v = ld_in_get(p->in, p->line, "configuration", true);
+    const struct ld_value *v = ld_in_get(p->in, p->line, "configuration", true);
     const char *name = ld_in_id(p->in, p->line, "representation", 32, true);
     const int repr = name != NULL ? kb_repr_from_name(name) : -1;
 
@@ -108,30 +107,30 @@ static void read_users(struct part *p)
 }
 
 /* [u, v, weight] by users' numbers. */
-static void read_link(struct part *p, const json_t *v, struct kb_ev_link *out)
+static void read_link(struct part *p, const struct ld_value *v, struct kb_ev_link *out)
 {
     uint32_t *ends[] = {&out->u, &out->v};
 
-    if (!json_is_array(v) || json_array_size(v) != 3) {
+    if (!ld_is(v, LD_V_ARRAY) || ld_n_items(v) != 3) {
         ld_in_fault(p->in, NULL, "expected [user, user, weight]");
         return;
     }
     for (size_t i = 0; i < 2; i++) {
-        const json_t *end = json_array_get(v, i);
-        const double x = json_is_number(end) ? json_number_value(end) : -1;
+        const struct ld_value *end = ld_item_of(v, i);
+        const double x = ld_is(end, LD_V_NUMBER) ? ld_number_of(end) : -1;
 
         if (x < 0 || x >= UINT32_MAX || x != floor(x))
             ld_in_fault(p->in, NULL, "expected a user's number");
         else
             *ends[i] = (uint32_t)x;
     }
-    (void)ld_in_number_value(p->in, json_array_get(v, 2), &out->weight);
+    (void)ld_in_number_value(p->in, ld_item_of(v, 2), &out->weight);
 }
 
 static void read_graph(struct part *p)
 {
-    const json_t *edges = ld_in_array(p->in, p->line, "edges", 0, SIZE_MAX, true);
-    size_t n = json_array_size(edges);
+    const struct ld_value *edges = ld_in_array(p->in, p->line, "edges", 0, SIZE_MAX, true);
+    size_t n = ld_n_items(edges);
 
     p->out->n_nodes = SIZE_MAX;
     p->out->nodes = read_numbers(p, "nodes", &p->out->n_nodes);
@@ -142,7 +141,7 @@ static void read_graph(struct part *p)
     for (size_t i = 0; i < n; i++) {
         const size_t here = ld_in_item(p->in, edges, i);
 
-        read_link(p, json_array_get(edges, i), &links[i]);
+        read_link(p, ld_item_of(edges, i), &links[i]);
         ld_in_leave(p->in, here);
     }
     ld_in_leave(p->in, mark);
@@ -163,13 +162,13 @@ static void read_points(struct part *p)
     points->count = read_doubles(p, "count", points->n);
     points->sum = read_doubles(p, "sum", points->n);
     points->x = read_doubles(p, "x", points->n * (p->context_dim + p->arm_dim));
-    if (json_object_get(p->line, "halvings") != NULL)
+    if (ld_member_of(p->line, "halvings") != NULL)
         points->halvings = read_doubles(p, "halvings", points->n);
     if (points->n == 0)
         ld_in_fault(p->in, "user", "expected one point or more");
 }
 
-static void read_slot(struct part *p, const json_t *v, struct kb_ev_open_slot *out)
+static void read_slot(struct part *p, const struct ld_value *v, struct kb_ev_open_slot *out)
 {
     static const char *const names[] = {"arm", "x", "reward", "halvings", NULL};
 
@@ -177,15 +176,15 @@ static void read_slot(struct part *p, const json_t *v, struct kb_ev_open_slot *o
         return;
     out->arm = ld_in_id(p->in, v, "arm", KB_ID_MAX_BYTES, true);
     out->x = ld_in_vector(p->in, v, "x", p->context_dim + p->arm_dim, true);
-    out->has_reward = json_object_get(v, "reward") != NULL;
+    out->has_reward = ld_member_of(v, "reward") != NULL;
     out->reward = ld_in_number(p->in, v, "reward", 0, false);
     out->halvings = ld_in_number(p->in, v, "halvings", 0, false);
 }
 
 static void read_decision(struct part *p)
 {
-    const json_t *v = ld_in_array(p->in, p->line, "slots", 1, KB_MAX_SLOTS, true);
-    const size_t n = json_array_size(v);
+    const struct ld_value *v = ld_in_array(p->in, p->line, "slots", 1, KB_MAX_SLOTS, true);
+    const size_t n = ld_n_items(v);
     struct kb_ev_open_slot *slots = n > 0 ? ld_in_alloc(p->in, n, sizeof *slots) : NULL;
 
     p->out->decision = ld_in_id(p->in, p->line, "decision", LD_DECISION_MAX_BYTES, true);
@@ -201,7 +200,7 @@ static void read_decision(struct part *p)
     for (size_t i = 0; i < n; i++) {
         const size_t here = ld_in_item(p->in, v, i);
 
-        read_slot(p, json_array_get(v, i), &slots[i]);
+        read_slot(p, ld_item_of(v, i), &slots[i]);
         ld_in_leave(p->in, here);
     }
     ld_in_leave(p->in, mark);
@@ -211,7 +210,7 @@ static void read_decision(struct part *p)
         ld_in_fault(p->in, "arm", "expected that of the first slot");
 }
 
-static void read_arm(struct part *p, const json_t *v, struct kb_ev_known_arm *out)
+static void read_arm(struct part *p, const struct ld_value *v, struct kb_ev_known_arm *out)
 {
     static const char *const names[] = {"id",       "features",   "in_catalogue", "active",      "decided",
                                         "rewarded", "reward_sum", "stopped",      "eligibility", NULL};
@@ -223,7 +222,7 @@ static void read_arm(struct part *p, const json_t *v, struct kb_ev_known_arm *ou
     out->is_in_catalogue = ld_in_bool(p->in, v, "in_catalogue", false, true);
     out->is_active = ld_in_bool(p->in, v, "active", false, true);
     out->is_stopped = ld_in_bool(p->in, v, "stopped", false, false);
-    const json_t *rules = ld_in_get(p->in, v, "eligibility", false);
+    const struct ld_value *rules = ld_in_get(p->in, v, "eligibility", false);
     const size_t mark = ld_in_key(p->in, "eligibility");
     if (rules != NULL)
         out->eligibility = ld_in_eligibility(p->in, rules);
@@ -235,8 +234,8 @@ static void read_arm(struct part *p, const json_t *v, struct kb_ev_known_arm *ou
 
 static void read_arms(struct part *p)
 {
-    const json_t *v = ld_in_array(p->in, p->line, "arms", 0, SIZE_MAX, true);
-    size_t n = json_array_size(v);
+    const struct ld_value *v = ld_in_array(p->in, p->line, "arms", 0, SIZE_MAX, true);
+    size_t n = ld_n_items(v);
     struct kb_ev_known_arm *arms = n > 0 ? ld_in_alloc(p->in, n, sizeof *arms) : NULL;
 
     if (arms == NULL)
@@ -245,7 +244,7 @@ static void read_arms(struct part *p)
     for (size_t i = 0; i < n; i++) {
         const size_t here = ld_in_item(p->in, v, i);
 
-        read_arm(p, json_array_get(v, i), &arms[i]);
+        read_arm(p, ld_item_of(v, i), &arms[i]);
         ld_in_leave(p->in, here);
     }
     ld_in_leave(p->in, mark);
@@ -257,14 +256,14 @@ static void read_arms(struct part *p)
 static void read_words(struct part *p, const char *key, size_t n, void *out,
                        bool (*read)(const char *word, void *out, size_t i))
 {
-    const json_t *v = ld_in_array(p->in, p->line, key, n, n, true);
+    const struct ld_value *v = ld_in_array(p->in, p->line, key, n, n, true);
     const size_t mark = ld_in_key(p->in, key);
 
-    for (size_t i = 0; out != NULL && i < json_array_size(v); i++) {
-        const json_t *word = json_array_get(v, i);
+    for (size_t i = 0; out != NULL && i < ld_n_items(v); i++) {
+        const struct ld_value *word = ld_item_of(v, i);
         const size_t here = ld_in_item(p->in, v, i);
 
-        if (!json_is_string(word) || !read(json_string_value(word), out, i))
+        if (ld_string_of(word) == NULL || !read(ld_string_of(word), out, i))
             ld_in_fault(p->in, NULL, "expected a route, or a time such as 2026-11-21T10:00:00.123Z");
         ld_in_leave(p->in, here);
     }
@@ -301,11 +300,11 @@ static void read_assigned(struct part *p)
     out->n = n;
 }
 
-static void read_route_totals(struct part *p, const json_t *routes, int route, struct kb_route_stats *out)
+static void read_route_totals(struct part *p, const struct ld_value *routes, int route, struct kb_route_stats *out)
 {
     static const char *const names[] = {"decided", "repeated", "rewarded", "reward_sum", "square_sum", NULL};
     const char *name = kb_route_name(route);
-    const json_t *v = json_object_get(routes, name);
+    const struct ld_value *v = ld_member_of(routes, name);
     const size_t mark = ld_in_key(p->in, name);
 
     if (v != NULL && ld_in_object(p->in, v, names)) {
@@ -322,7 +321,7 @@ static void read_route_totals(struct part *p, const json_t *routes, int route, s
 static void read_routes(struct part *p, struct kb_ev_totals *t)
 {
     static const char *const names[] = {"policy", "holdout", "stopped", NULL};
-    const json_t *v = json_object_get(p->line, "routes");
+    const struct ld_value *v = ld_member_of(p->line, "routes");
 
     if (v == NULL)
         return;
@@ -337,7 +336,7 @@ static void read_routes(struct part *p, struct kb_ev_totals *t)
 static void read_forgetting(struct part *p, struct kb_ev_totals *t)
 {
     static const char *const names[] = {"begun", "halvings", "events", "first", "latest", "observations", NULL};
-    const json_t *v = json_object_get(p->line, "forgetting");
+    const struct ld_value *v = ld_member_of(p->line, "forgetting");
 
     if (v == NULL)
         return;
@@ -393,7 +392,7 @@ static const struct row {
                       "reset_rows", "reset_observations", "routes", "forgetting"}},
 };
 
-void ld_in_summary(struct ld_in *in, const struct json_t *line, uint32_t context_dim, uint32_t arm_dim,
+void ld_in_summary(struct ld_in *in, const struct ld_value *line, uint32_t context_dim, uint32_t arm_dim,
                    struct kb_event *ev)
 {
     struct part p = {.in = in, .line = line, .context_dim = context_dim, .arm_dim = arm_dim};
