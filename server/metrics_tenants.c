@@ -5,6 +5,7 @@
  * would be 20 MB. The rest is in the sums, and `tenants_unlisted` says how many they are; that one of them fails is
  * seen in `tenants_failing`, which knows all. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,15 +145,16 @@ static void put_routes(struct ld_text *t, const struct samples *all)
         {"route_decisions_total", "counter", "Decisions, by the route that had drawn the arm."},
         {"route_repeats_total", "counter", "Those of them by an arm that stuck to its user."},
         {"route_rewards_total", "counter", "Those of them whose reward has come."},
-        {"route_reward_sum", "gauge", "Sum of those rewards."},
+        {"route_mean_reward", "gauge", "Mean of those rewards."},
     };
     for (size_t k = 0; k < sizeof series / sizeof *series; k++) {
         ld_metrics_put_head(t, series[k].name, series[k].type, series[k].help);
         for (size_t i = 0; i < all->n; i++)
             for (int route = 0; route < KB_ROUTE_N; route++) {
                 const struct kb_route_stats *r = &all->sample[i].routes[route];
-                const double value[] = {(double)r->decided, (double)r->repeated, (double)r->rewarded, r->reward_sum};
-                if (r->decided > 0)
+                const double n = (double)r->rewarded;
+                const double value[] = {(double)r->decided, (double)r->repeated, n, r->reward_sum / n};
+                if (r->decided > 0 && isfinite(value[k]))
                     ld_metrics_put(t, "laplaced_%s{tenant=\"%s\",route=\"%s\"} %.17g\n", series[k].name,
                                    all->sample[i].name, kb_route_name(route), value[k]);
             }
