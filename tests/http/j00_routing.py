@@ -1,11 +1,12 @@
 """Who is shown what past the policy: kill switches, eligibility of arms, holdouts, arms that stick (docs/ROUTING.md)."""
 import collections
+import json
 import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from harness import Client
+from harness import Client, run_ctl
 
 DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 MASK = (1 << 64) - 1
@@ -390,3 +391,98 @@ def test_arms_stick_in_a_copy_and_are_forgotten_with_their_user(api, name):
         assert answer.get("route") in (None, "holdout")
         assert {u: a for u, a in stuck(api, name).items() if u not in USERS[:2]} == {u: a for u, a in had.items() if u not in USERS[:2]}
         assert api.verify(name)["equal"]
+
+
+# --- what is counted ---------------------------------------------------------------------------------------------------
+
+def test_rewards_are_counted_by_the_route_that_had_drawn_the_arm(boot):
+    server = boot()
+    client = Client(server)
+    configure(client, "t", holdout={"share": 0.5, "baseline": {"rule": "uniform"}}, **STICKY)
+    client.put_arms("t", list("abc"))
+    told = {"policy": [], "holdout": [], "stopped": []}
+    repeats = collections.Counter()
+    for i in range(60):
+        user = f"u{i % 20}"
+        side = "holdout" if place("", user) < 0.5 else "policy"
+        d = client.select(user, tenant="t", **({"top": 2} if i % 4 == 0 else {}))
+        repeats[side] += d.get("route") == "sticky"
+        if i % 3:
+            told[side].append((i % 7) / 3 - 1)
+            client.reward(d["decision"], told[side][-1], tenant="t")
+        if i % 4 == 0:  # the second slot counts for no route
+            client.reward(d["decision"], 100, arm=d["ranking"][1]["arm"], tenant="t")
+    configure(client, "t", holdout={"share": 0, "baseline": {"arm": "a"}}, stopped=True)
+    client.reward(client.select("u1", tenant="t")["decision"], 5, tenant="t")
+    told["stopped"].append(5)
+    for restarted in range(2):
+        if restarted:
+            server.kill()
+            server.start()
+        routes = client.stats("t")["routes"]
+        for side, rewards in told.items():
+            got, n = routes[side], len(rewards)
+            assert (got["rewards"], got["repeated"]) == (n, repeats[side])
+            mean = sum(rewards) / n
+            assert abs(got["mean_reward"] - mean) < 1e-12
+            if n < 2:
+                assert got["lower"] is None is got["upper"]
+                continue
+            half = 1.959963984540054 * (sum((y - mean) ** 2 for y in rewards) / (n - 1) / n) ** 0.5
+            assert abs(got["lower"] - (mean - half)) < 1e-9 and abs(got["upper"] - (mean + half)) < 1e-9
+        assert sum(r["decisions"] for r in routes.values()) == 61 == client.stats("t")["decisions"]
+    text = client.call("GET", "/metrics").text
+    for side in told:
+        assert f'laplaced_route_rewards_total{{tenant="t",route="{side}"}} {len(told[side])}\n' in text
+        assert f'laplaced_route_repeats_total{{tenant="t",route="{side}"}} {repeats[side]}\n' in text
+
+
+def test_corrections_and_default_rewards_count_by_route(api, name):
+    api.call("PUT", f"/tenants/{name}", {"algorithm": "ucb", "aggregation": "last", "default_reward": 0.25, "reward_window_s": 0.2,
+                                         "routing": {"holdout": {"share": 1, "baseline": {"rule": "uniform"}}}}, expect=201)
+    api.put_arms(name, ["a", "b"])
+    first, _ = api.select("u", decision=f"{name}1", tenant=name), api.select("v", decision=f"{name}2", tenant=name)
+    for reward in (3.0, -1.0):
+        api.reward(first["decision"], reward, tenant=name)
+    deadline = time.monotonic() + 30
+    while api.stats(name)["expired"] < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    got = api.stats(name)["routes"]["holdout"]
+    assert got["rewards"] == 2 and abs(got["mean_reward"] + 0.375) < 1e-12
+    half = 1.959963984540054 * (2 * 0.625**2 / 2) ** 0.5
+    assert abs(got["upper"] - got["mean_reward"] - half) < 1e-9
+
+
+# --- laplacectl ------------------------------------------------------------------------------------------------------------
+
+def test_laplacectl_stops_and_starts_arms(boot):
+    server = boot()
+    client = Client(server)
+    client.put_arms("default", ["a", "b"])
+    run_ctl(server, "arms", "stop", "a", "--tenant", "default")
+    assert shown(client, "default") == {"b"}
+    run_ctl(server, "arms", "start", "a", "--tenant", "default")
+    assert shown(client, "default") == {"a", "b"}
+    assert "not in the catalogue" in run_ctl(server, "arms", "stop", "nope", "--tenant", "default", expect=1)
+
+
+def test_evaluations_weigh_draws_and_count_what_they_pass_over(api, name, tmp_path):
+    """Uniform draws, a fixed baseline for a share, and repeats: only what was drawn stands for itself."""
+    api.call("PUT", f"/tenants/{name}", {"algorithm": "random", "routing": {"holdout": {"share": 0.3, "baseline": {"arm": "a"}}, **STICKY}}, expect=201)
+    api.put_arms(name, ["a", "b", {"id": "c", "stopped": True}])
+    routes = collections.Counter()
+    for i in range(120):
+        d = api.select(f"u{i % 60}", tenant=name)
+        routes[d.get("route")] += 1
+        api.reward(d["decision"], 1.0 if d["arm"] == "b" else 0.0, tenant=name)
+    log = tmp_path / "log.ndjson"
+    log.write_text(api.call("GET", f"/tenants/{name}/events").text)
+    reports = {}
+    for more in ((), ("--all-routes",)):
+        reports[more] = json.loads(run_ctl(api.server, "evaluate", "--format", "ndjson", "--policy", "uniform", "--json", *more, str(log)))
+    drawn, everything = reports[()], reports["--all-routes",]
+    assert drawn["skipped"] == {"faulty": 0, "repeats of an arm that stuck to its user": routes["sticky"], "decisions of a baseline that is one arm": routes["holdout"]}
+    assert drawn["n"] == routes[None] and everything["n"] == 120 and drawn["arms"] >= 2
+    firsts = [e for e in api.events(name) if e["type"] == "decided" and "route" not in e]
+    share = sum(e["arm"] == "b" for e in firsts) / len(firsts)
+    assert abs(drawn["ips"]["estimate"] - share) < 1e-9  # uniform over two candidates is what was logged
