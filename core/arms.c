@@ -79,6 +79,11 @@ static void count_arm(struct kb_arms *a, const struct kb_arm *arm, int sign)
         a->rules_bytes += one * kb_eligibility_bytes(arm->parts.eligibility);
 }
 
+static bool has_restrictions(const struct kb_arm *arm)
+{
+    return arm->is_stopped || arm->parts.eligibility != NULL;
+}
+
 /* Off the counts with the old flags, on again with the new ones: the same path for a new arm and a changed
  * one. */
 struct kb_arm_parts kb_arms_put(struct kb_arms *a, uint32_t ix, const struct kb_arm_parts *parts, bool is_active,
@@ -93,6 +98,7 @@ struct kb_arm_parts kb_arms_put(struct kb_arms *a, uint32_t ix, const struct kb_
     arm->is_in_catalogue = true;
     arm->is_active = is_active;
     arm->is_stopped = is_stopped;
+    arm->is_restricted = has_restrictions(arm);
     count_arm(a, arm, 1);
     return old;
 }
@@ -106,7 +112,7 @@ struct kb_arm_parts kb_arms_remove(struct kb_arms *a, uint32_t ix)
     count_arm(a, arm, -1);
     const struct kb_arm_parts old = arm->parts;
     arm->parts = (struct kb_arm_parts){0};
-    arm->is_in_catalogue = arm->is_active = arm->is_stopped = false;
+    arm->is_in_catalogue = arm->is_active = arm->is_stopped = arm->is_restricted = false;
     return old;
 }
 
@@ -117,6 +123,7 @@ void kb_arms_stop(struct kb_arms *a, uint32_t ix, bool is_stopped)
     assert(ix < a->n && arm->is_in_catalogue);
     count_arm(a, arm, -1);
     arm->is_stopped = is_stopped;
+    arm->is_restricted = has_restrictions(arm);
     count_arm(a, arm, 1);
 }
 
@@ -190,6 +197,7 @@ enum kb_err kb_arms_load(struct kb_arms *a, size_t dim, size_t n, struct kb_read
     kb_arms_extend(a, n);
     for (size_t i = 0; i < n && rc == KB_OK && r->rc == KB_OK; i++) {
         rc = load_arm(&a->arm[i], dim, r);
+        a->arm[i].is_restricted = has_restrictions(&a->arm[i]);
         count_arm(a, &a->arm[i], 1);
     }
     return rc != KB_OK ? rc : r->rc;

@@ -22,6 +22,8 @@ struct kb_arm {
     struct kb_arm_parts parts; /* owned */
     /* active and stopped imply in the catalogue; one that is stopped is shown to nobody, named or not */
     bool is_in_catalogue, is_active, is_stopped;
+    bool is_restricted; /* stopped, or with rules: derived, so that a decision looks at one word for each of the others
+                         */
     /* times shown, times rewarded, and the sum of those rewards: over all users, for /stats */
     uint64_t decided, rewarded;
     double reward_sum;

@@ -105,13 +105,9 @@ static bool is_excluded(const struct kb_query *q, const char *id)
     return false;
 }
 
-/* Whether an arm may be shown to this user now, as far as the catalogue says; KB_ID_NONE: it says nothing. */
-static bool is_admitted(const struct kb_engine *e, const struct kb_query *q, uint32_t ix, struct pool *p)
+/* Whether an arm that the catalogue restricts may be shown to this user now. */
+static bool is_admitted(const struct kb_arm *arm, const struct kb_query *q, struct pool *p)
 {
-    const struct kb_arm *arm = ix != KB_ID_NONE ? &e->arms.arm[ix] : NULL;
-
-    if (arm == NULL || (!arm->is_stopped && arm->parts.eligibility == NULL))
-        return true;
     if (arm->is_stopped)
         p->n_stopped++;
     else if (kb_eligibility_admits(arm->parts.eligibility, q->attributes, q->n_attributes, q->now_ms))
@@ -147,7 +143,7 @@ static enum kb_err take_named(const struct kb_engine *e, const struct kb_query *
         }
         if (is_excluded(q, c->arm))
             p->n_excluded++;
-        else if (is_admitted(e, q, arm, p))
+        else if (arm == KB_ID_NONE || !e->arms.arm[arm].is_restricted || is_admitted(&e->arms.arm[arm], q, p))
             push(p, c->arm, arm, features);
     }
     return KB_OK;
@@ -157,13 +153,14 @@ static void take_catalogue(const struct kb_engine *e, const struct kb_query *q, 
 {
     for (uint32_t i = 0; i < e->arms.n; i++) {
         const char *id = kb_ids_str(&e->arm_ids, i);
+        const struct kb_arm *arm = &e->arms.arm[i];
 
-        if (!e->arms.arm[i].is_active)
+        if (!arm->is_active)
             continue;
         if (is_excluded(q, id))
             p->n_excluded++;
-        else if (is_admitted(e, q, i, p))
-            push(p, id, i, e->arms.arm[i].parts.features);
+        else if (!arm->is_restricted || is_admitted(arm, q, p))
+            push(p, id, i, arm->parts.features);
     }
 }
 
