@@ -51,6 +51,15 @@ void kb_chol_solve_l_many(const struct kb_chol *c, double *x, size_t ld, size_t 
  * O((n - first)^2). Stable for every x. */
 void kb_chol_update(struct kb_chol *c, double *x, size_t first);
 
+/* A row [w, rest] below [L, x] that goes through the same rotations: of w = L^-1 b and a target y for `rest` it makes
+ * L^-1 (b + y x) for the new L, what x foretold wrongly, and by how much x was news. O(n) besides the update. */
+struct kb_chol_row {
+    double *w;     /* [n] in force before, then after */
+    double rest;   /* y; then (y - x.S^-1 b) / sqrt(1 + spread) */
+    double spread; /* out: x.S^-1 x, of S as it was */
+};
+void kb_chol_update_row(struct kb_chol *c, double *x, struct kb_chol_row *row);
+
 /* S -= x x^T, x[0..first-1] zero; x destroyed. O((n - first)^2). KB_ENOTPD when the result would not be
  * positive definite; the factor is then as it was. */
 enum kb_err kb_chol_downdate(struct kb_chol *c, double *x, size_t first);

@@ -109,6 +109,19 @@ static void scale_arms(const struct kb_kernel *k, const struct kb_support *s, si
         out[i] = s->arm[i] == arm ? out[i] : 0.0;
 }
 
+/* The same for candidates c0..c0+n_c-1, a column of out each. */
+static void scale_arms_many(const struct kb_kernel *k, const struct kb_support *s, size_t n,
+                            const struct kb_candidates *cand, size_t c0, size_t n_c, double *out, size_t ld)
+{
+    if (n > 0 && n_c > 0 && !compares_arm_ids(k) && cand->features != NULL) {
+        kb_vec_kernel_scale_many(&k->arm, k->arm_dim, s->x + k->context_dim, s->dim, n, cand->features + c0, n_c, out,
+                                 ld);
+        return;
+    }
+    for (size_t c = 0; c < n_c; c++)
+        scale_arms(k, s, n, cand->arms[c0 + c], cand->features != NULL ? cand->features[c0 + c] : NULL, out + c * ld);
+}
+
 /* out[i] *= [level_i == level]: the data of a level know nothing of another's. */
 static void scale_levels(const struct kb_kernel *k, const struct kb_support *s, size_t n, uint32_t level, double *out)
 {
@@ -228,9 +241,9 @@ void kb_kernel_block(const struct kb_kernel *k, const struct kb_support *s, cons
         const double *features = cand->features != NULL ? cand->features[c0 + c] : NULL;
         if (n > 0)
             memcpy(out + c * ld, base, n * sizeof *base);
-        scale_arms(k, s, n, cand->arms[c0 + c], features, out + c * ld);
         diag[c] = diag_base * arm_diag(k, features);
     }
+    scale_arms_many(k, s, n, cand, c0, n_c, out, ld);
     kb_arena_reset(&scratch->arena, mark);
 }
 

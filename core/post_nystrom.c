@@ -97,20 +97,9 @@ static bool nystrom_learn_adds_point(const struct kb_posterior *p, const struct 
     return false;
 }
 
-/* What each ridge foretells at the feature z with residual r: mean and s2 = r / a + z.V_a^-1 z. work: m doubles. */
-static void foretell(const struct kb_nystrom *n, const double *z, double r, double *work, struct kb_foretold *out)
-{
-    size_t m = n->base.support.n;
-    for (size_t i = 0; i < n->n_ridges; i++) {
-        memcpy(work, z, m * sizeof *z);
-        kb_ridge_predict(&n->ridge[i], work, m, 1, &out[i].mean, &out[i].s2);
-        out[i].s2 += r / n->ridge[i].lambda;
-    }
-}
-
-/* The reward is foretold, then taught: one rank-one step of each regression at z(s), by its weight d_count. 0 is a
- * correction: only b moves, and what was foretold is void (posterior.c). The history has what comes before the first
- * admission, which sweeps it up. */
+/* The reward is taught by its weight d_count, one rank-one step of each regression at z(s), which tells what was
+ * foretold of it. 0 is a correction: only b moves, and what was foretold is void (posterior.c). The history has what
+ * comes before the first admission, which sweeps it up. */
 static void nystrom_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                           struct kb_scratch *s)
 {
@@ -125,17 +114,17 @@ static void nystrom_learn(struct kb_posterior *p, const struct kb_point *pt, dou
     if (m > 0)
         kb_features_map(&n->features, z);
     kb_features_residuals(&n->features, z, m, 1, &diag, &residual);
-    if (d_count > 0) {
-        foretell(n, z, residual, work, foretold);
-        kb_evidence_add(&p->evidence, d_sum / d_count, foretold, n->n_ridges);
-        if (p->is_resampled)
-            p->accumulated += foretold[0].s2; /* sd^2 / lambda before the step [BKB, Alg. 1] */
-        kb_projection_error_add(&n->error, &p->kernel, pt, z, m, diag, residual, d_count, &s->arena);
-    }
-    for (size_t i = 0; i < n->n_ridges && m > 0; i++) {
+    for (size_t i = 0; i < n->n_ridges; i++) {
         memcpy(work, z, m * sizeof *z);
-        kb_ridge_learn(&n->ridge[i], work, d_count, d_sum);
+        kb_ridge_learn(&n->ridge[i], work, d_count, d_sum, &foretold[i]);
+        foretold[i].s2 += residual / n->ridge[i].lambda;
     }
+    if (d_count == 0)
+        return;
+    kb_evidence_add(&p->evidence, d_sum / d_count, foretold, n->n_ridges);
+    if (p->is_resampled)
+        p->accumulated += foretold[0].s2; /* sd^2 / lambda before the step [BKB, Alg. 1] */
+    kb_projection_error_add(&n->error, &p->kernel, pt, z, m, diag, residual, d_count, &s->arena);
 }
 
 /* --- forgetting ---------------------------------------------------------------------------------------------- */

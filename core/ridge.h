@@ -12,6 +12,7 @@
 
 #include "buf.h"
 #include "chol.h"
+#include "evidence.h"
 
 struct kb_ridge {
     /* R, of order m */
@@ -28,8 +29,9 @@ void kb_ridge_close(struct kb_ridge *v);
 /* Room for n coordinates after the swap of m (moves.h), what is there kept. KB_ENOMEM. */
 enum kb_err kb_ridge_grow(struct kb_ridge *v, size_t n, struct kb_moves *m);
 
-/* Adds d_count observations with rewards summing to d_sum at the feature z (destroyed). O(m^2). */
-void kb_ridge_learn(struct kb_ridge *v, double *z, double d_count, double d_sum);
+/* Adds d_count observations with rewards summing to d_sum at the feature z (destroyed). *out (NULL: nobody asks) is
+ * what was foretold of it before, z.V^-1 b and z.V^-1 z; a correction, d_count 0, leaves it alone. O(m^2). */
+void kb_ridge_learn(struct kb_ridge *v, double *z, double d_count, double d_sum, struct kb_foretold *out);
 
 /* One more coordinate: `cross` = sum n_j z_new,j z_j (length m, destroyed), `square` = sum n_j z_new,j^2, `target` =
  * sum S_j z_new,j. Room reserved. True when the pivot had to be lifted. O(m^2). */

@@ -16,6 +16,11 @@ double kb_vec_kernel_value(const struct kb_vec_kernel_spec *k, size_t dim, const
 void kb_vec_kernel_scale(const struct kb_vec_kernel_spec *k, size_t dim, const double *x, size_t stride, size_t n,
                          const double *y, double *out);
 
+/* out[i + c ld] *= k(x_i, y_c) for n_c points y_c: the bits of one after the other, several times as fast. O(n n_c
+ * dim). */
+void kb_vec_kernel_scale_many(const struct kb_vec_kernel_spec *k, size_t dim, const double *x, size_t stride, size_t n,
+                              const double *const *y, size_t n_c, double *out, size_t ld);
+
 /* Median of the pairwise Euclidean distances of n vectors of length dim (stride apart), zero distances left
  * out; 1 when there are none. Beyond 512 vectors an even subsample of 512 is used. KB_ENOMEM leaves *out 1. */
 enum kb_err kb_median_distance(size_t n, size_t dim, const double *x, size_t stride, double *out);

@@ -102,6 +102,36 @@ static void read_slate(struct ld_in *in, const struct ld_value *slate, struct di
     ld_in_leave(in, mark);
 }
 
+/* Ids, or objects where the features were given inline. */
+static void read_candidate(struct ld_in *in, const struct ld_value *v, struct dims d, struct kb_ev_slot *out)
+{
+    static const char *const names[] = {"arm", "features", NULL};
+    if (!ld_is(v, LD_V_OBJECT)) {
+        out->arm = ld_in_id_value(in, v, KB_ID_MAX_BYTES);
+    } else if (ld_in_object(in, v, names)) {
+        out->arm = ld_in_id(in, v, "arm", KB_ID_MAX_BYTES, true);
+        out->features = ld_in_vector(in, v, "features", d.arm, true);
+    }
+}
+
+static void read_among(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
+{
+    const struct ld_value *among = ld_in_array(in, o, "among", 0, SIZE_MAX, false);
+    if (among == NULL)
+        return;
+    const size_t n = ld_n_items(among);
+    struct kb_ev_slot *slots = ld_in_alloc(in, n + 1, sizeof *slots); /* not NULL where there are none */
+    size_t mark = ld_in_key(in, "among");
+    for (size_t i = 0; slots != NULL && i < n; i++) {
+        size_t here = ld_in_item(in, among, i);
+        read_candidate(in, ld_item_of(among, i), d, &slots[i]);
+        ld_in_leave(in, here);
+    }
+    ld_in_leave(in, mark);
+    ev->as.decided.among = slots;
+    ev->as.decided.n_among = slots != NULL ? n : 0;
+}
+
 /* Slot 0 is given by the line's own `arm` and `features`, also when a slate repeats them. The propensity and mean of
  * the time are kept as told: a fold does not decide again, and could not, since the kernels of another machine round
  * otherwise. */
@@ -121,6 +151,7 @@ static void read_decided(struct ld_in *in, const struct ld_value *o, struct dims
     if (ld_member_of(o, "assigned_until") != NULL)
         ev->as.decided.assigned_until_ms = ld_in_time(in, o, "assigned_until");
     ev->as.decided.level = (uint32_t)ld_in_whole(in, o, "level", 1, KB_MAX_LEVEL, 0, false);
+    read_among(in, o, d, ev);
     if (slots == NULL)
         return;
     if (slate != NULL)
@@ -281,7 +312,7 @@ static const struct row {
     [KB_EV_ARMS] = {read_arms, {COMMON, "replace", "put", "remove", "stop", "start"}},
     [KB_EV_DECIDED] = {read_decided,
                        {COMMON, "decision", "user", "context", "arm", "features", "propensity", "mean", "expires_at",
-                        "deferred", "route", "assigned_until", "level", "slate"}},
+                        "deferred", "route", "assigned_until", "level", "slate", "among"}},
     [KB_EV_REWARDED] = {read_rewarded, {COMMON, "decision", "reward", "arm"}},
     [KB_EV_OBSERVED] = {read_observed, {COMMON, "user", "context", "arm", "features", "reward", "propensity", "id"}},
     [KB_EV_EXPIRED] = {read_expired, {COMMON, "decision", "reward"}},

@@ -43,6 +43,12 @@ def fits(schema, value):
     return Draft202012Validator({**schema, "$defs": DEFS}).is_valid(value)
 
 
+def member(plain, key):
+    """The schema of a member, of a map's too, whose names are the caller's."""
+    known = plain.get("properties", {})
+    return known[key] if key in known else plain["additionalProperties"]
+
+
 # ---- good bodies ------------------------------------------------------------------------------------------------------
 
 def name_of(schema):
@@ -66,7 +72,7 @@ def examples(schema, key="x"):
     if plain.get("maxProperties") == 1:
         return [{k: v} for k, s in plain["properties"].items() for v in examples(s, key)]
     if kinds[0] == "object":
-        members = {k: examples(s, key + k if "@" in key else k) for k, s in plain["properties"].items()}
+        members = {k: examples(s, key + k if "@" in key else k) for k, s in plain.get("properties", {"x": plain["additionalProperties"]}).items()}
         full = {k: v[0] for k, v in members.items()}
         return [full] + [{**full, k: other} for k, v in members.items() for other in v[1:]]
     if kinds[0] == "array":
@@ -77,8 +83,8 @@ def examples(schema, key="x"):
 
 
 def is_map(plain):
-    """An object whose names are the caller's."""
-    return "propertyNames" in plain
+    """An object whose names are the caller's, by a rule that has a name."""
+    return "$ref" in plain.get("propertyNames", {})
 
 
 def array_example(schema, key):
@@ -180,8 +186,8 @@ def members(schema, value):
     """The same by what it says of members: one that is missing, one that it does not know."""
     for one in alternatives(schema):
         if one.get("type") == "object" and isinstance(value, dict) and not is_map(one):
-            for key in one["properties"]:
-                if key not in value:
+            for key in value:
+                if key not in one.get("properties", {}):
                     continue
                 less = {k: v for k, v in value.items() if k != key}
                 wanted_by = [k for k, wanted in one.get("dependentRequired", {}).items() if key in wanted and k in less]
@@ -192,7 +198,7 @@ def members(schema, value):
                 yield less, f"/{key}" if is_missed else None
             for key in ("", "a/b~c", "__proto__", "Üñ"):
                 yield {**value, key: 1}, "/" + escape(key)
-            if "maxProperties" in one:
+            if "minProperties" in one:
                 yield {k: examples(s)[0] for k, s in one["properties"].items()}, ""
 
 
@@ -207,7 +213,7 @@ def cases(schema, value, key="x"):
     yield from members(schema, value)
     inner = resolve(fitting(schema, value))
     if isinstance(value, dict):
-        below = [(k, inner["additionalProperties"] if is_map(inner) else inner["properties"][k], k) for k in value]
+        below = [(k, member(inner, k), k) for k in value]
     elif isinstance(value, list):
         prefix = inner.get("prefixItems", [])
         below = [(i, prefix[i] if i < len(prefix) else inner["items"], f"{key}{i}") for i in range(len(value))]
@@ -262,11 +268,10 @@ def beyond(schema, value, name=""):
         found.add("order")
     if is_map(one):
         found.update("bytes" for k in value if len(k.encode()) > resolve(one["propertyNames"])["x-maxBytes"])
-        found.update(*(beyond(one["additionalProperties"], v) for v in value.values()))
-    elif isinstance(value, dict):
-        if "context" in one["properties"] and "context" not in value:
+    if isinstance(value, dict):
+        if "context" in one.get("properties", {}) and "context" not in value:
             found.add("dimensions")
-        found.update(*(beyond(one["properties"][k], v, k) for k, v in value.items()))
+        found.update(*(beyond(member(one, k), v, k) for k, v in value.items()))
     if isinstance(value, list):
         prefix = one.get("prefixItems", [])
         found.update(*(beyond(prefix[i] if i < len(prefix) else one["items"], v) for i, v in enumerate(value)))

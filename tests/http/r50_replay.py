@@ -6,7 +6,7 @@ import time
 import pytest
 
 from contract import NDJSON
-from harness import IS_SANITIZED, Client, Server, tenant_path
+from harness import IS_SANITIZED, Client, Server, run_ctl, tenant_path
 from k00_moves import export, fill, names, spooled
 from keyring import Keyring
 
@@ -130,6 +130,26 @@ def test_only_an_admin_commits(tmp_path):
         assert report(ring.admin, own, head({"algorithm": "ts"}, log="own", commit="more"))["tenant"] == "more"
     finally:
         ring.server.close()
+
+
+def test_the_client_replays_and_commits(server, api, name, tmp_path):
+    fill(api, name, n=40)
+    config, log = tmp_path / "config.json", tmp_path / "log"
+    config.write_text(json.dumps({"algorithm": "ek-ucb", "context_dim": 1, "arm_dim": 1}))
+    log.write_bytes(export(api, name).content)
+    ctl = ("--tenant", name, "replay", "--shadow", str(config))
+    own = run_ctl(server, *ctl, "--own")
+    wanted = report(api, name, head(json.loads(config.read_text()), log="own"))
+    assert f"digest {wanted['model']['digest']}" in own and f"{wanted['learned']} learned" in own
+    assert run_ctl(server, *ctl, str(log)) == own and run_ctl(server, *ctl, "-", stdin=log.read_bytes()) == own
+    made = run_ctl(server, *ctl, "--own", "--commit", name + "-new", "--json")
+    assert json.loads(made) == {**wanted, "tenant": name + "-new"} and api.digest(name + "-new") == wanted["model"]["digest"]
+    assert "there is a tenant" in run_ctl(server, *ctl, "--own", "--commit", name + "-new", expect=1)
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:80] + lines[81:]))
+    assert "HTTP 400: line 82 of the log is refused; /81/seq: expected 81" in run_ctl(server, *ctl, str(log), expect=1)
+    for wrong in (("--tenant", name, "replay", "--own"), (*ctl, str(log), "--own"), ctl, ("replay", str(log), "--commit", "x")):
+        assert "one FILE, or --own with --shadow" in run_ctl(server, *wrong, expect=2)
 
 
 # --- faults -----------------------------------------------------------------------------------------------

@@ -102,12 +102,60 @@ START_TEST(learning_one_by_one_equals_the_dense_solve)
     for (size_t j = 0; j < N; j++) {
         for (double c = 0; c < d.count[j]; c++) {
             memcpy(z, d.z + j * M, sizeof z);
-            kb_ridge_learn(&r, z, 1, c == 0 ? d.sum[j] + 1 : 0);
+            kb_ridge_learn(&r, z, 1, c == 0 ? d.sum[j] + 1 : 0, NULL);
         }
         memcpy(z, d.z + j * M, sizeof z);
-        kb_ridge_learn(&r, z, 0, -1); /* a correction */
+        kb_ridge_learn(&r, z, 0, -1, NULL); /* a correction */
     }
     expect_dense(&r, &d, M);
+    kb_ridge_close(&r);
+}
+END_TEST
+
+/* What a step tells of its reward, at any weight, is the prediction that was in force before it. */
+START_TEST(a_step_foretells_what_the_model_before_it_predicted)
+{
+    static struct data d, none;
+    static const double weights[] = {1, 0.25, 3};
+    struct kb_ridge r;
+    struct kb_foretold told;
+    double z[M], mean, spread;
+    draw(&d);
+    open(&r);
+    fill(&r, &none, M);
+    for (size_t j = 0; j < N; j++) {
+        memcpy(z, d.z + j * M, sizeof z);
+        kb_ridge_predict(&r, z, M, 1, &mean, &spread);
+        memcpy(z, d.z + j * M, sizeof z);
+        kb_ridge_learn(&r, z, weights[j % 3], weights[j % 3] * d.sum[j], &told);
+        ck_assert_msg(kbt_close(told.mean, mean, 1e-12), "%.17g, %.17g", told.mean, mean);
+        ck_assert_msg(kbt_close_relative(told.s2, spread, 1e-11), "%.17g, %.17g", told.s2, spread);
+    }
+    kb_ridge_close(&r);
+}
+END_TEST
+
+/* Near-duplicates over a small ridge, where what has been learned is large beside what is new. */
+START_TEST(w_keeps_its_digits_over_many_steps)
+{
+    static struct data d, none;
+    struct kb_ridge r;
+    double z[M], solved[M], largest = 0;
+    draw(&d);
+    open(&r);
+    r.lambda = 1e-3;
+    fill(&r, &none, M);
+    for (uint64_t t = 0; t < 20000; t++) {
+        for (size_t i = 0; i < M; i++)
+            z[i] = d.z[i] + 1e-3 * d.z[(1 + t % (N - 1)) * M + i];
+        kb_ridge_learn(&r, z, 1, d.sum[t % N], NULL);
+    }
+    memcpy(solved, r.b, sizeof solved);
+    kb_chol_solve_l(&r.r, solved);
+    for (size_t i = 0; i < M; i++)
+        largest = fmax(largest, fabs(solved[i]));
+    for (size_t i = 0; i < M; i++)
+        ck_assert_msg(fabs(r.w[i] - solved[i]) <= 1e-11 * largest, "%zu: %.17g, %.17g", i, r.w[i], solved[i]);
     kb_ridge_close(&r);
 }
 END_TEST
@@ -225,6 +273,7 @@ END_TEST
 int main(void)
 {
     return KBT_RUN("ridge", filling_equals_the_dense_solve, learning_one_by_one_equals_the_dense_solve,
+                   a_step_foretells_what_the_model_before_it_predicted, w_keeps_its_digits_over_many_steps,
                    growing_by_borders_equals_the_dense_solve, a_border_that_contradicts_the_ridge_is_lifted,
                    facts_equal_their_definitions, snapshot_keeps_every_bit, damaged_factors_are_refused);
 }

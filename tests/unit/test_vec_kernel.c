@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "kbt.h"
+#include "rng.h"
 #include "vec_kernel.h"
 
 #define DIM 7u
@@ -91,6 +92,62 @@ START_TEST(value_is_bitwise_independent_of_the_block)
             ck_assert_mem_eq(&out[i], &alone, sizeof alone);
         }
     }
+}
+END_TEST
+
+/* Every number of points, candidates and coordinates that tiles, vectors and blocks begin or end at. */
+START_TEST(many_against_many_have_the_bits_of_pairs)
+{
+    static const size_t dims[] = {1, 3, 4, 5, 16, 256, 257}, points[] = {1, 7, 8, 9, 70}, candidates[] = {1, 20, 65};
+    const size_t ld = 72;
+    double *x = kbt_array(70 * 257), *y = kbt_array(65 * 257), *many = kbt_array(65 * ld), *one = kbt_array(65 * ld);
+    const double *at[65];
+    kbt_random_normal(70 * 257, 14, x);
+    kbt_random_normal(65 * 257, 15, y);
+    for (size_t i = 0; i < N_KERNELS * 7 * 5 * 3; i++) {
+        const struct kb_vec_kernel_spec *k = &kernels[i % N_KERNELS];
+        const size_t dim = dims[i / N_KERNELS % 7], n = points[i / N_KERNELS / 7 % 5];
+        const size_t n_c = candidates[i / N_KERNELS / 35];
+        for (size_t c = 0; c < 65 * ld; c++)
+            many[c] = one[c] = 1 + (double)c / 100;
+        for (size_t c = 0; c < n_c; c++) {
+            at[c] = c == 2 ? x : y + c * dim; /* one of them stands among the points */
+            kb_vec_kernel_scale(k, dim, x, dim, n, at[c], one + c * ld);
+        }
+        kb_vec_kernel_scale_many(k, dim, x, dim, n, at, n_c, many, ld);
+        ck_assert_mem_eq(many, one, 65 * ld * sizeof *one);
+    }
+    free(x), free(y), free(many), free(one);
+}
+END_TEST
+
+/* Against long double, in ranges that the exponent and the polynomial change in; and where the range ends. */
+START_TEST(exponential_is_within_its_bound)
+{
+    const struct kb_vec_kernel_spec k = {.type = KB_VEC_MATERN12, .lengthscale = 1}; /* exp(-|x|) */
+    static const double ranges[] = {1e-300, 1e-9, 0.4, 1, 40, 708};
+    const double zero = 0;
+    double x[64], out[64], worst = 0;
+    for (uint64_t round = 0; round < 6 * 4000; round++) {
+        for (size_t i = 0; i < 64; i++) {
+            x[i] = ranges[round % 6] * kb_rng_uniform(16, KB_STREAM_SIMULATION, 64 * round + i);
+            out[i] = 1;
+        }
+        kb_vec_kernel_scale(&k, 1, x, 1, 64, &zero, out);
+        for (size_t i = 0; i < 64; i++) {
+            const long double exact = expl(-(long double)sqrt(x[i] * x[i]));
+            worst = fmax(worst, (double)(fabsl((long double)out[i] - exact) / exact));
+            ck_assert(out[i] <= 1);
+        }
+    }
+    ck_assert_msg(worst <= 0x1p-52, "%g", worst);
+    for (size_t i = 0; i < 64; i++) {
+        x[i] = i % 2 == 0 ? 708.5 + (double)i * 1e150 : 707.9;
+        out[i] = 1;
+    }
+    kb_vec_kernel_scale(&k, 1, x, 1, 64, &zero, out);
+    for (size_t i = 0; i < 64; i++)
+        ck_assert(i % 2 == 0 ? out[i] == 0 : out[i] > 0);
 }
 END_TEST
 
@@ -209,7 +266,8 @@ END_TEST
 int main(void)
 {
     return KBT_RUN("vec_kernel", every_kernel_equals_its_definition, scale_multiplies_what_is_there,
-                   value_is_bitwise_independent_of_the_block, stationary_kernels_are_exactly_one_at_equal_points,
+                   value_is_bitwise_independent_of_the_block, many_against_many_have_the_bits_of_pairs,
+                   exponential_is_within_its_bound, stationary_kernels_are_exactly_one_at_equal_points,
                    kernels_are_symmetric_to_the_bit, strided_points_are_read_in_place,
                    median_is_that_of_all_positive_distances, median_of_many_points_is_close_to_that_of_all,
                    median_without_distances_is_one, median_without_memory_says_so);
