@@ -131,7 +131,8 @@ struct kb_query {
     const char *user;
     const struct kb_attribute *attributes; /* of the user, for the arms' eligibility; up to KB_MAX_ATTRIBUTES */
     size_t n_attributes;
-    int64_t now_ms;                        /* for schedules, and for what sticks */
+    int64_t now_ms;   /* for schedules, and for what sticks */
+    bool is_unrouted; /* what the policy makes of the candidates as they are: no switch, rule or route is looked at */
     const double *context;                 /* context_dim values */
     const struct kb_candidate *candidates; /* none: every active arm of the catalogue */
     size_t n_candidates;

@@ -143,7 +143,8 @@ static enum kb_err take_named(const struct kb_engine *e, const struct kb_query *
         }
         if (is_excluded(q, c->arm))
             p->n_excluded++;
-        else if (arm == KB_ID_NONE || !e->arms.arm[arm].is_restricted || is_admitted(&e->arms.arm[arm], q, p))
+        else if (arm == KB_ID_NONE || !e->arms.arm[arm].is_restricted || q->is_unrouted ||
+                 is_admitted(&e->arms.arm[arm], q, p))
             push(p, c->arm, arm, features);
     }
     return KB_OK;
@@ -159,7 +160,7 @@ static void take_catalogue(const struct kb_engine *e, const struct kb_query *q, 
             continue;
         if (is_excluded(q, id))
             p->n_excluded++;
-        else if (!arm->is_restricted || is_admitted(arm, q, p))
+        else if (!arm->is_restricted || q->is_unrouted || is_admitted(arm, q, p))
             push(p, id, i, arm->parts.features);
     }
 }
@@ -294,7 +295,7 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
                         0};
     size_t *order = kb_arena_bytes(a, p->n * sizeof *order);
     const struct kb_way way = kb_engine_find_way(e, q, &cand, p->id);
-    const bool is_asked = !e->spec.routing.is_stopped;
+    const bool is_asked = q->is_unrouted || !e->spec.routing.is_stopped;
 
     if (is_asked)
         (kb_rule_reads_levels(e->spec.rule.type) ? judge_by_levels : judge_at_once)(e, &cand, &way, uniform, s, &v);

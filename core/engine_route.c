@@ -36,8 +36,11 @@ struct kb_way kb_engine_find_way(const struct kb_engine *e, const struct kb_quer
                                  const char *const *ids)
 {
     const struct kb_routing_spec *r = &e->spec.routing;
-    struct kb_way way = {.route = side_of(r, q->user), .index = SIZE_MAX, .propensity = 1};
+    struct kb_way way = {.route = KB_ROUTE_POLICY, .index = SIZE_MAX, .propensity = 1};
 
+    if (q->is_unrouted)
+        return way;
+    way.route = side_of(r, q->user);
     if (way.route != KB_ROUTE_POLICY && r->baseline == KB_BASELINE_ARM) {
         way.index = place_of(cand, ids, kb_ids_find(&e->arm_ids, r->arm), r->arm);
         if (way.index != SIZE_MAX)

@@ -77,7 +77,7 @@ def examples(schema, key="x"):
         return [full] + [{**full, k: other} for k, v in members.items() for other in v[1:]]
     if kinds[0] == "array":
         return [array_example(schema, key)]
-    if "pattern" in plain and "x-maxBytes" not in plain:  # a time; what a key is called says which comes first
+    if name_of(schema) == "Moment":  # a time; what a key is called says which comes first
         return [f"20{40 + len(key)}-11-22T09:00:00{end}" for end in ("Z", ".500Z")]
     return [{"string": key, "boolean": True, "null": None}.get(kinds[0], number_inside(plain))] + [None] * ("null" in kinds)
 
@@ -161,7 +161,7 @@ def at_value(schema, value, key):
             yield from ((x, None if is_good else "") for x, is_good in numbers(one))
         elif kinds == "string" and "x-maxBytes" in one:
             yield from ((s, None if is_good else "") for s, is_good in strings(one))
-        elif kinds == "string" and "pattern" in one:
+        elif name_of(schema) == "Moment":
             yield from ((other, "") for other in ("", value[:-1], value.replace("T", " "), value.replace("-11-", "-13-"), value + "Z"))
         elif is_map(one) and isinstance(value, dict):
             yield {f"k{i}": examples(one["additionalProperties"], "x")[0] for i in range(one["maxProperties"])}, None
