@@ -123,7 +123,7 @@ c-tests: core-tests server-tests tool-tests paper-tests fuzz-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
-.PHONY: setup run paper test test-unit test-property test-http contract test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-check bench-record bench-algorithms bench-stall bench-commit bench-tls bench-checks docker install clean help
+.PHONY: setup run paper test test-unit test-property test-http contract test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	sh tools/setup.sh
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -157,7 +157,7 @@ tsan: ## C tests of the server under ThreadSanitizer
 	sh tests/run.sh $(BUILD)/tsan server
 TARGET ?= bodies
 SECONDS ?= 60
-fuzz: ## fuzz one target under clang's libFuzzer: make fuzz TARGET=bodies|log|snapshot|route SECONDS=60
+fuzz: ## fuzz one target under clang's libFuzzer: make fuzz TARGET=bodies|values|log|snapshot|route SECONDS=60
 	sh tools/setup.sh --test --fuzz
 	$(MAKE) fuzz-tests
 	$(MAKE) MODE=fuzz CC=clang $(BUILD)/fuzz/fuzz_$(TARGET)
@@ -183,6 +183,9 @@ bench: all $(OUT)/tests/bench/bench_core bench-algorithms bench-room ## minutes:
 	$(OUT)/tests/bench/bench_core | tee $(BUILD)/bench/core.jsonl
 bench-room: all $(OUT)/tests/bench/bench_load $(OUT)/tests/bench/bench_empty ## HTTP beside an empty handler and bare fsyncs: rates, latencies, CPU by part (docs/PERFORMANCE.md)
 	$(PYTHON) tests/bench/room.py $(OUT) $(BUILD)/bench/room.jsonl $(ARGS)
+SIZE ?= 10000
+bench-graph: all ## user graphs of SIZE people: loading, decisions beside it, patches, restarts: make bench-graph SIZE=1000000 (docs/PERFORMANCE.md)
+	$(PYTHON) tests/bench/graph.py $(OUT) $(BUILD)/bench/graph.jsonl --size $(SIZE) $(ARGS)
 bench-algorithms: $(OUT)/tests/bench/bench_algorithms ## each preset's decisions and updates beside dgemm and dtrsm (docs/SPEED.md)
 	@mkdir -p $(BUILD)/bench
 	$(OUT)/tests/bench/bench_algorithms $(BUILD)/bench/algorithms.jsonl
@@ -193,6 +196,8 @@ bench-checks: all ## CPU a request of the server beside itself without the check
 	@mkdir -p $(BUILD)/bench
 	$(MAKE) MODE=unchecked $(BUILD)/unchecked/laplaced $(BUILD)/unchecked/laplacectl
 	$(PYTHON) tests/bench/checks.py $(OUT) $(BUILD)/unchecked $(BUILD)/bench/checks.json $(ARGS)
+bench-tenants: all $(OUT)/tests/bench/bench_load ## a thousand small tenants beside a large one at full speed (docs/PERFORMANCE.md)
+	$(PYTHON) tests/bench/tenants.py $(OUT) $(BUILD)/bench/tenants.jsonl $(ARGS)
 bench-tls: all ## CPU of requests and handshakes over TLS, beside plain ones (docs/SPEED.md)
 	$(PYTHON) tests/bench/tls.py $(OUT) $(BUILD)/bench/tls.json
 $(OUT)/tests/bench/nosync.so: tests/bench/nosync.c
@@ -208,10 +213,14 @@ $(OUT)/tests/bench/bench_%: tests/bench/bench_%.c $(BENCH_LIB) $(OUT)/libkb.a
 $(OUT)/tests/bench/bench_empty: tests/bench/bench_empty.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -lmicrohttpd
-bench-check: $(OUT)/tests/bench/bench_counts ## instructions of the core's two hot calls beside the recorded ones, by callgrind (docs/PERFORMANCE.md)
+$(OUT)/tests/bench/bench_bodies: tests/bench/bench_bodies.c $(OUT)/libld.a $(OUT)/libkb.a
+	@mkdir -p $(@D)
+	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $^ $(SERVER_LIBS)
+BENCH_COUNTED := $(OUT)/tests/bench/bench_counts $(OUT)/tests/bench/bench_bodies
+bench-check: $(BENCH_COUNTED) ## instructions of the core's hot calls and of the hot requests' texts beside the recorded ones, by callgrind (docs/PERFORMANCE.md)
 	command -v valgrind >/dev/null || sh tools/setup.sh --bench
 	$(PYTHON) tests/bench/counts.py $(OUT) check
-bench-record: $(OUT)/tests/bench/bench_counts ## count them anew and write tests/bench/recorded.json
+bench-record: $(BENCH_COUNTED) ## count them anew and write tests/bench/recorded.json
 	command -v valgrind >/dev/null || sh tools/setup.sh --bench
 	$(PYTHON) tests/bench/counts.py $(OUT) record
 docker: ## build the container image

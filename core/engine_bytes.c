@@ -24,6 +24,7 @@
 #define LOOK_UP_DIM 512u
 #define SMALL 16384u       /* roundings of the working memory */
 #define SWEEP_COLUMNS 8u   /* that a dictionary's cache grows by */
+#define NEAR_COLUMN 65536u /* of a kernel with a tolerance: a table of two thousand entries */
 #define FIRST_MODEL 65536u /* a posterior over nothing, with its kernel and working memory */
 
 /* ---- containers --------------------------------------------------------------------------------------- */
@@ -216,7 +217,10 @@ static size_t kernel_of_graph(const struct kb_engine *e, size_t n_nodes)
 {
     const size_t n_anchors = e->posterior != NULL ? kb_posterior_n_support(e->posterior) : 0;
     const size_t n_columns = (n_anchors / KB_CG_PANEL + 1) * KB_CG_PANEL;
+    const size_t column = n_nodes * sizeof(double);
 
+    if (n_nodes > KB_GRAPH_DENSE_MAX && kb_engine_coming_spec(e)->user_kernel.tolerance > 0)
+        return 2 * column + n_anchors * (column < NEAR_COLUMN ? column : NEAR_COLUMN);
     return n_nodes <= KB_GRAPH_DENSE_MAX ? n_nodes * n_nodes * sizeof(double)
                                          : n_nodes * (n_columns + 2) * sizeof(double);
 }

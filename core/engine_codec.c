@@ -8,7 +8,7 @@
 
 #include "alloc.h"
 
-#define ENGINE_FORMAT 5u
+#define ENGINE_FORMAT 6u
 
 static void put_vec_kernel(struct kb_writer *w, const struct kb_vec_kernel_spec *k)
 {
@@ -36,6 +36,7 @@ static void put_spec(struct kb_writer *w, const struct kb_spec *s)
     kb_put_double(w, s->user_kernel.rho);
     kb_put_double(w, s->user_kernel.population);
     kb_put_u64(w, s->user_kernel.is_normalized);
+    kb_put_double(w, s->user_kernel.tolerance);
     kb_put_double(w, s->user_kernel.power);
     kb_put_double(w, s->user_kernel.tau);
     kb_put_u64(w, s->user_kernel.n_vectors);
@@ -89,6 +90,7 @@ static void get_spec(struct kb_reader *r, struct kb_spec *s)
     s->user_kernel.rho = kb_get_double(r);
     s->user_kernel.population = kb_get_double(r);
     s->user_kernel.is_normalized = kb_get_u64(r) != 0;
+    s->user_kernel.tolerance = kb_get_double(r);
     s->user_kernel.power = kb_get_double(r);
     s->user_kernel.tau = kb_get_double(r);
     s->user_kernel.n_vectors = (size_t)kb_get_u64(r);

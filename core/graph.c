@@ -258,6 +258,12 @@ size_t kb_graph_n_neighbours(const struct kb_graph *g, uint32_t node)
     return g->start[node + 1] - g->start[node];
 }
 
+struct kb_neighbours kb_graph_neighbours(const struct kb_graph *g, uint32_t node)
+{
+    const size_t start = g->start[node];
+    return (struct kb_neighbours){g->neighbour + start, g->weight + start, g->start[node + 1] - start};
+}
+
 /* Representative of a node's component. Writes to `parent` while it looks: shorter paths for those who come
  * later. */
 static uint32_t find_root(uint32_t *parent, uint32_t node)

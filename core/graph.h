@@ -31,6 +31,14 @@ size_t kb_graph_n_edges(const struct kb_graph *g);                /* distinct un
 struct kb_edge kb_graph_edge(const struct kb_graph *g, size_t i); /* i-th with u < v, sorted; O(1) */
 double kb_graph_degree(const struct kb_graph *g, uint32_t node);  /* weighted */
 size_t kb_graph_n_neighbours(const struct kb_graph *g, uint32_t node);
+
+/* A node's edges, by the other end, ascending; borrowed. */
+struct kb_neighbours {
+    const uint32_t *node;
+    const double *weight;
+    size_t n;
+};
+struct kb_neighbours kb_graph_neighbours(const struct kb_graph *g, uint32_t node);
 size_t kb_graph_n_components(const struct kb_graph *g); /* O(n + e), allocates O(n); 0 on no memory */
 /* label[i] = the least node of i's component (n labels); returns the number of components. O(n + e). */
 size_t kb_graph_components(const struct kb_graph *g, uint32_t *label);

@@ -48,7 +48,7 @@ enum kb_err kb_cg_init(struct kb_cg *cg, const struct kb_graph *graph, double rh
         inverse[i] = 1.0 / (kb_graph_degree(graph, (uint32_t)i) + rho + population);
     if (population > 0.0)
         inverse[n] = 1.0 / ((double)n * population + rho);
-    *cg = (struct kb_cg){graph, rho, population, order, inverse};
+    *cg = (struct kb_cg){graph, rho, population, order, inverse, 0.0};
     return KB_OK;
 }
 
@@ -58,13 +58,26 @@ void kb_cg_close(struct kb_cg *cg)
     *cg = (struct kb_cg){0};
 }
 
+/* r.M^-1 r >= r.r / max diag(A), so r.r <= limit^2 and with it every residual. As for the columns of laplacian_push.c,
+ * A^-1 1 = 1 / rho and A^-1 >= 0 bound the error by limit / rho; that of the sum for the diagonal is
+ * r^T A^-1 r <= r.r / rho. */
+void kb_cg_stop_at(struct kb_cg *cg, double limit)
+{
+    double least = INFINITY;
+    assert(limit > 0.0 && cg->population <= 0.0);
+    for (size_t i = 0; i < cg->order; i++)
+        least = fmin(least, cg->inverse_diagonal[i]);
+    cg->square = limit * limit * least;
+}
+
 enum kb_err kb_cg_work_init(struct kb_cg_work *w, size_t order, size_t width)
 {
     assert(width == 1 || width == KB_CG_WIDTH);
-    double *block = kb_array(order * 4, width, sizeof *block);
+    size_t size = order * width;
+    double *block =
+        size <= SIZE_MAX / 4 ? kb_regrow(NULL, size * 4, sizeof *block) : NULL; /* a solve sets what it reads */
     if (block == NULL)
         return KB_ENOMEM;
-    size_t size = order * width;
     *w = (struct kb_cg_work){order, width, block, block + size, block + 2 * size, block + 3 * size};
     return KB_OK;
 }
@@ -204,17 +217,19 @@ static void choose_steps(struct columns *c)
     }
 }
 
-/* Takes over the new rz, sets b and freezes what has converged. Returns the number of columns still moving. */
-static size_t settle(struct columns *c, const double *rz)
+/* Takes over the new rz, sets b and freezes what has converged; `square` is kb_cg_stop_at's. Returns the number of
+ * columns still moving. */
+static size_t settle(struct columns *c, const double *rz, double square)
 {
     size_t n_moving = 0;
     for (size_t k = 0; k < c->width; k++) {
         c->b[k] = 0.0;
         if (c->is_frozen[k])
             continue;
+        bool is_near = rz[k] <= square;
         bool is_small = rz[k] <= COLUMN_TOLERANCE * COLUMN_TOLERANCE * c->rz_first[k];
         /* An exact zero (an isolated node after one step) has nothing left to add to the diagonal either. */
-        c->is_frozen[k] = rz[k] <= 0.0 || (is_small && !is_diagonal_open(c, k));
+        c->is_frozen[k] = rz[k] <= 0.0 || is_near || (is_small && !is_diagonal_open(c, k));
         c->b[k] = c->is_frozen[k] ? 0.0 : rz[k] / c->rz[k];
         c->rz[k] = rz[k];
         n_moving += !c->is_frozen[k];
@@ -240,7 +255,7 @@ enum kb_err kb_cg_columns(const struct kb_cg *cg, struct kb_cg_work *w, const ui
         multiply(cg, w, &c);
         sweep_advance(w, c.a);
         sweep_reduce(w, c.a, cg->inverse_diagonal, rz);
-        n_moving = settle(&c, rz);
+        n_moving = settle(&c, rz, cg->square);
         sweep_turn(w, c.b, cg->inverse_diagonal);
     }
     memcpy(diag, c.sum, n * sizeof *diag);
@@ -259,7 +274,7 @@ double kb_cg_diagonal(const struct kb_cg *cg, struct kb_cg_work *w, uint32_t nod
     for (int step = 0; n_moving > 0 && is_diagonal_open(&c, 0) && step < MAX_ITERATIONS; step++) {
         multiply(cg, w, &c);
         sweep_reduce(w, c.a, cg->inverse_diagonal, rz);
-        n_moving = settle(&c, rz);
+        n_moving = settle(&c, rz, cg->square);
         sweep_turn(w, c.b, cg->inverse_diagonal);
     }
     return c.sum[0];

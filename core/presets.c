@@ -292,6 +292,7 @@ static void fill_defaults(struct kb_spec *spec)
     const struct kb_vec_kernel_spec vec = {.lengthscale = 1.0, .degree = 2, .offset = 1.0};
     *spec = (struct kb_spec){
         .user_kernel = {.rho = 0.1,
+                        .tolerance = 1e-4,
                         .power = 1.0,
                         .tau = 1.0,
                         .n_vectors = 8,

@@ -23,6 +23,7 @@
 #define MAX_EXACT 16384u
 #define MAX_DEGREE 8
 #define MAX_POWER 4
+#define MAX_TOLERANCE 0.1
 #define MAX_VECTORS 2048u /* as many as a dense graph can have */
 #define MAX_FEATURES 4096u
 #define MAX_OBSERVATIONS 1000000u
@@ -46,6 +47,7 @@ struct range {
 static const struct range ranges[] = {
     {FIELD(user_kernel.rho), "/user_kernel/rho", TINY, HUGE_VALUE, false},
     {FIELD(user_kernel.population), "/user_kernel/population", 0, HUGE_VALUE, false},
+    {FIELD(user_kernel.tolerance), "/user_kernel/tolerance", 0, MAX_TOLERANCE, false},
     {FIELD(user_kernel.power), "/user_kernel/power", TINY, MAX_POWER, false},
     {FIELD(user_kernel.tau), "/user_kernel/tau", TINY, HUGE_VALUE, false},
     {FIELD(user_kernel.lengthscale), "/user_kernel/lengthscale", 0, HUGE_VALUE, false},

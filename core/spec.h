@@ -56,9 +56,10 @@ struct kb_user_kernel_spec {
     double rho;         /* ridge of the Laplacian, > 0 [LK, Thm 2.1] */
     double population;  /* weight of the virtual node tied to every user, >= 0; 0 = none */
     bool is_normalized; /* divide by sqrt(G_uu G_vv) */
-    double power;       /* laplacian: (L + rho I)^-power, in (0, 4]; other than 1: dense graphs, no population */
-    double tau;         /* heat: exp(-tau L), > 0 */
-    size_t n_vectors;   /* spectral_rbf: lowest non-trivial eigenvectors of L that make the coordinates, >= 1 */
+    double tolerance; /* laplacian over many users: error of G's entries, of 1 / (rho + population); 0, or 1e-9..0.1 */
+    double power;     /* laplacian: (L + rho I)^-power, in (0, 4]; other than 1: dense graphs, no population */
+    double tau;       /* heat: exp(-tau L), > 0 */
+    size_t n_vectors; /* spectral_rbf: lowest non-trivial eigenvectors of L that make the coordinates, >= 1 */
     double lengthscale; /* spectral_rbf: of the coordinates; mmd: of the vectors; > 0; 0 = the median distance */
     double bandwidth;   /* mmd: of the users' embeddings, > 0; 0 = the median distance */
     size_t n_features;  /* mmd: random Fourier features, 1..4096 */

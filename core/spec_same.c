@@ -32,7 +32,7 @@ static bool same_user_kernel(const struct kb_user_kernel_spec *a, const struct k
         return a->tau == b->tau;
     if (a->type == KB_USER_SPECTRAL_RBF)
         return a->n_vectors == b->n_vectors && a->lengthscale == b->lengthscale;
-    return a->rho == b->rho && a->population == b->population && a->power == b->power;
+    return a->rho == b->rho && a->population == b->population && a->power == b->power && a->tolerance == b->tolerance;
 }
 
 /* Fields of the other representations are not read; exact_limit is the engine's, not the posterior's. */

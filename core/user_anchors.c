@@ -5,7 +5,8 @@
  * start, a panel is allocated once, and a column's room belongs to its panel. The hash table does move when it
  * grows: it serves the writer alone.
  *
- * Memory: 16 KiB for the table, 576 bytes per panel, and 128 bytes per node for a panel with columns. */
+ * Memory: 16 KiB for the table, 960 bytes per panel, and 128 bytes per node for a panel with columns, or what the
+ * tables of near_column.h take. */
 #include "user_anchors.h"
 
 #include <assert.h>
@@ -29,6 +30,8 @@ void kb_anchors_init(struct kb_anchors *a, size_t n_nodes)
 void kb_anchors_close(struct kb_anchors *a)
 {
     for (size_t i = 0; i < KB_ANCHOR_PANELS && a->panel[i] != NULL; i++) {
+        for (size_t k = 0; k < KB_CG_PANEL; k++)
+            kb_near_column_close(&a->panel[i]->near[k]);
         kb_free(a->panel[i]->column);
         kb_free(a->panel[i]);
     }
@@ -147,6 +150,17 @@ void kb_anchors_set_column(struct kb_anchors *a, uint32_t slot, const double *x,
     double *column = a->panel[slot / KB_CG_PANEL]->column + slot % KB_CG_PANEL;
     for (size_t i = 0; i < a->n_nodes; i++)
         column[i * KB_CG_PANEL] = x[i * width + k];
+}
+
+/* One that a truncated slot has left is let go. */
+void kb_anchors_take_near(struct kb_anchors *a, uint32_t slot, struct kb_near_column *near)
+{
+    struct kb_near_column *at = &a->panel[slot / KB_CG_PANEL]->near[slot % KB_CG_PANEL];
+    assert(slot >= a->n);
+    count_bytes(a, kb_near_column_bytes(near, a->n_nodes) - kb_near_column_bytes(at, a->n_nodes));
+    kb_near_column_close(at);
+    *at = *near;
+    *near = (struct kb_near_column){0};
 }
 
 /* Two counters change; nothing is copied. Slots already in force are left alone. */

@@ -6,17 +6,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "near_column.h"
 #include "user_kernel.h"
 
 #define KB_ANCHOR_PANELS 2048u /* at most 32,768 anchors: twice the largest support of a posterior */
 
 /* KB_CG_PANEL anchors. A panel never moves, and a slot is written before it is committed: readers of committed
- * slots need no lock. column[i * KB_CG_PANEL + k] = G[i, user k], so a user's row is contiguous in a panel. */
+ * slots need no lock. column[i * KB_CG_PANEL + k] = G[i, user k], so a user's row is contiguous in a panel; or near[k]
+ * has what is not negligible of that column, less what all users share. */
 struct kb_anchor_panel {
     struct kb_user user[KB_CG_PANEL];
     uint32_t row[KB_CG_PANEL];
     double diag[KB_CG_PANEL]; /* G_uu before normalisation */
     double *column;           /* NULL until a column is stored */
+    struct kb_near_column near[KB_CG_PANEL];
 };
 
 struct kb_anchors {
@@ -43,6 +46,9 @@ enum kb_err kb_anchors_reserve_column(struct kb_anchors *a, uint32_t slot);
 uint32_t kb_anchors_push(struct kb_anchors *a, uint32_t row, struct kb_user user, double diag);
 /* Column of a slot from `width` interleaved ones, the k-th; room reserved. */
 void kb_anchors_set_column(struct kb_anchors *a, uint32_t slot, const double *x, size_t width, size_t k);
+
+/* The same as a table, which is taken over (*near is all 0 afterwards). */
+void kb_anchors_take_near(struct kb_anchors *a, uint32_t slot, struct kb_near_column *near);
 
 /* Makes every slot <= slot visible; forgets staged ones until n_staged are left (O(anchors)). */
 void kb_anchors_commit(struct kb_anchors *a, uint32_t slot);

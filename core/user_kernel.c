@@ -28,8 +28,12 @@
  * Three ways to hold G:
  *   trivial   ones, identity: nothing is held
  *   dense     n <= KB_GRAPH_DENSE_MAX: the whole inverse, once; O(n^3) time, 8 n^2 bytes
- *   columns   larger: a column of n doubles for each anchor, by conjugate gradients on B; diagonal entries
- *             of other users are solved when asked for and cached
+ *   columns   larger, tolerance 0: a column of n doubles for each anchor, by conjugate gradients on B; diagonal
+ *             entries of other users are solved when asked for and cached
+ *   near      larger: the entries of a column that are not negligible, by laplacian_push.c, or where a column does
+ *             not decay by conjugate gradients that stop early. Residuals end below tolerance / 2, so x misses by at
+ * most half of tolerance / (rho + w); entries of x below the other half are left out and read as 0 (test:
+ * near_columns_keep_the_promised_error)
  *
  * Determinism: a diagonal entry is a function of its node alone, whoever asks first and in whatever company
  * (laplacian_cg.c), and an anchor's column carries that very value on its diagonal, so k(s, s) is the same number
@@ -44,6 +48,8 @@
 #include "chol.h"
 #include "user_kernel_impl.h"
 #include "user_spectral.h"
+
+#define LEAST_TOLERANCE 1e-9 /* below, whole columns are no more work */
 
 /* --- making ---------------------------------------------------------------------------------------- */
 
@@ -72,6 +78,8 @@ static enum kb_err build_columns(struct kb_user_kernel *k, const struct kb_graph
     k->diag = kb_array(k->n, 1, sizeof *k->diag);
     for (size_t i = 0; k->diag != NULL && i < k->n; i++)
         atomic_init(&k->diag[i], (double)NAN);
+    if (k->form == KB_FORM_NEAR)
+        kb_cg_stop_at(&k->cg, kb_user_kernel_limit(k));
     return k->diag != NULL ? KB_OK : KB_ENOMEM;
 }
 
@@ -100,7 +108,9 @@ static enum kb_user_form choose_form(const struct kb_user_kernel_spec *spec, siz
         return KB_FORM_IDENTITY;
     if (kb_user_kernel_is_learned(spec->type))
         return KB_FORM_DENSE;
-    return n <= KB_GRAPH_DENSE_MAX || is_spectral(spec) ? KB_FORM_DENSE : KB_FORM_COLUMNS;
+    if (n <= KB_GRAPH_DENSE_MAX || is_spectral(spec))
+        return KB_FORM_DENSE;
+    return spec->tolerance >= LEAST_TOLERANCE ? KB_FORM_NEAR : KB_FORM_COLUMNS;
 }
 
 /* A stranger is an isolated user, and nobody shares through p. */
@@ -179,15 +189,18 @@ void kb_user_kernel_free(struct kb_user_kernel *k)
     kb_free(k);
 }
 
-/* Four work vectors of the solver for the column form, nothing otherwise: 1.3 MB at 41,773 nodes. */
+/* Work of the solvers, nothing where there is none: 1.3 MB at 41,773 nodes for conjugate gradients, whose pages are
+ * taken when they are first needed; 1 MB for pushes. */
 enum kb_err kb_user_scratch_new(struct kb_user_scratch **out, const struct kb_user_kernel *k)
 {
     struct kb_user_scratch *s = kb_array(1, 1, sizeof *s);
     if (s == NULL)
         return KB_ENOMEM;
-    enum kb_err rc = k->form == KB_FORM_COLUMNS ? kb_cg_work_init(&s->work, k->n, 1) : KB_OK;
+    enum kb_err rc = kb_user_kernel_solves(k) ? kb_cg_work_init(&s->work, k->n, 1) : KB_OK;
+    if (rc == KB_OK && k->form == KB_FORM_NEAR)
+        rc = kb_push_init(&s->push, k->n);
     if (rc != KB_OK)
-        kb_free(s);
+        kb_user_scratch_free(s);
     else
         *out = s;
     return rc;
@@ -198,12 +211,14 @@ void kb_user_scratch_free(struct kb_user_scratch *s)
     if (s == NULL)
         return;
     kb_cg_work_close(&s->work);
+    kb_push_close(&s->push);
     kb_free(s);
 }
 
 bool kb_user_scratch_fits(const struct kb_user_scratch *s, const struct kb_user_kernel *k)
 {
-    return s != NULL && (k->form != KB_FORM_COLUMNS || s->work.order == k->n);
+    return s != NULL && (!kb_user_kernel_solves(k) || s->work.order == k->n) &&
+           (k->form != KB_FORM_NEAR || s->push.n == k->n);
 }
 
 /* --- diagonal -------------------------------------------------------------------------------------- */
@@ -231,7 +246,7 @@ double kb_user_kernel_diag(const struct kb_user_kernel *k, struct kb_user u, str
     double diag = kb_user_kernel_known_diag(k, kb_user_placed(k, u));
     if (isnan(diag)) {
         assert(kb_user_scratch_fits(s, k));
-        diag = kb_cg_diagonal(&k->cg, &s->work, u.node) + k->shared;
+        diag = kb_user_kernel_solve_diag(k, u.node, s) + k->shared;
         /* Two readers who meet here store the same bits. */
         atomic_store_explicit(&k->diag[u.node], diag, memory_order_relaxed);
     }
@@ -240,7 +255,7 @@ double kb_user_kernel_diag(const struct kb_user_kernel *k, struct kb_user u, str
 
 size_t kb_user_kernel_diag_cache(const struct kb_user_kernel *k, double *out, size_t max)
 {
-    if (k->form != KB_FORM_COLUMNS)
+    if (!kb_user_kernel_solves(k))
         return 0;
     for (size_t i = 0; i < k->n && i < max; i++)
         out[i] = atomic_load_explicit(&k->diag[i], memory_order_relaxed);
@@ -250,7 +265,7 @@ size_t kb_user_kernel_diag_cache(const struct kb_user_kernel *k, double *out, si
 /* A cache only saves time: values that cannot be a diagonal entry are ignored and solved again. */
 void kb_user_kernel_set_diag_cache(struct kb_user_kernel *k, const double *values, size_t n)
 {
-    if (k->form != KB_FORM_COLUMNS)
+    if (!kb_user_kernel_solves(k))
         return;
     for (size_t i = 0; i < k->n && i < n; i++)
         if (values[i] > 0.0 && isfinite(values[i]))
@@ -277,17 +292,20 @@ static double raw_value(const struct kb_user_kernel *k, struct kb_user u, const 
         return u.index == v.index ? 1.0 : 0.0;
     case KB_FORM_DENSE:
     case KB_FORM_COLUMNS:
+    case KB_FORM_NEAR:
         break;
     }
     if (is_stranger(u) || is_stranger(v))
         return stranger_value(k, u, v);
+    if (k->form == KB_FORM_NEAR)
+        return kb_near_column_at(&panel->near[at], u.node) + k->shared;
     return k->form == KB_FORM_DENSE ? k->g[(size_t)u.node * k->n + v.node]
                                     : panel->column[(size_t)u.node * KB_CG_PANEL + at];
 }
 
 bool kb_user_kernel_has_pairs(const struct kb_user_kernel *k)
 {
-    return k->form != KB_FORM_COLUMNS;
+    return !kb_user_kernel_solves(k);
 }
 
 double kb_user_kernel_pair(const struct kb_user_kernel *k, struct kb_user u, struct kb_user v)
@@ -310,7 +328,7 @@ void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, dou
 {
     assert(diag > 0.0);
     u = kb_user_placed(k, u);
-    bool is_scaled = k->spec.is_normalized && (k->form == KB_FORM_DENSE || k->form == KB_FORM_COLUMNS);
+    bool is_scaled = k->spec.is_normalized && k->form != KB_FORM_ONES && k->form != KB_FORM_IDENTITY;
     double own = is_scaled ? kb_user_kernel_known_diag(k, u) : 1.0;
     assert(own > 0.0);
     for (size_t i = 0; i < n; i++) {
@@ -389,7 +407,7 @@ size_t kb_user_kernel_bytes(const struct kb_user_kernel *k)
     bytes += k->learned.n * (sizeof *k->learned.user + k->learned.n_features * sizeof *k->learned.mean);
     if (k->form == KB_FORM_DENSE)
         bytes += k->n * k->n * sizeof *k->g;
-    if (k->form == KB_FORM_COLUMNS)
+    if (kb_user_kernel_solves(k))
         bytes += k->n * (sizeof *k->diag + sizeof *k->cg.inverse_diagonal);
     return bytes;
 }

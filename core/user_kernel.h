@@ -2,8 +2,10 @@
  * coordinates, identity, ones, or mmd, which is learned from the history (user_embedding.h).
  *
  * A user is an interned index with its graph node (KB_ID_NONE = unknown to the graph). Up to KB_GRAPH_DENSE_MAX nodes
- * the inverse is dense; beyond, columns of *anchors* (users in the posterior's support) are solved by conjugate
- * gradients, kept whole, and other users read their row of them.
+ * the inverse is dense; beyond, columns of *anchors* (users in the posterior's support) are solved, and other users
+ * read their row of them: whole columns by conjugate gradients, or with `tolerance` what is near the anchor, so that
+ * no entry of G, diagonal or not, misses by more than tolerance / (rho + population), which is tolerance times the
+ * variance of a user without friends.
  *
  * Kernels other than power 1 of (L + rho I)^-1 come from the whole spectrum of L (user_spectral.h): dense only, and
  * without population.

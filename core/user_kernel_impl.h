@@ -8,11 +8,12 @@
 
 #include "ids.h"
 #include "laplacian_cg.h"
+#include "laplacian_push.h"
 #include "user_anchors.h"
 #include "user_embedding.h"
 #include "user_kernel.h"
 
-enum kb_user_form { KB_FORM_ONES, KB_FORM_IDENTITY, KB_FORM_DENSE, KB_FORM_COLUMNS };
+enum kb_user_form { KB_FORM_ONES, KB_FORM_IDENTITY, KB_FORM_DENSE, KB_FORM_COLUMNS, KB_FORM_NEAR };
 
 struct kb_user_kernel {
     struct kb_user_kernel_spec spec;
@@ -20,8 +21,8 @@ struct kb_user_kernel {
     size_t n;             /* nodes of the graph, or users embedded */
     double shared, own;   /* s and v of strangers, see user_kernel.c */
     double *g;            /* dense: n x n */
-    struct kb_cg cg;      /* columns: the solver of B */
-    _Atomic double *diag; /* columns: [n] known diagonal entries, NaN = not known */
+    struct kb_cg cg;      /* columns, near: the solver of B */
+    _Atomic double *diag; /* columns, near: [n] known diagonal entries, NaN = not known */
     size_t *n_owners;     /* kernels that share g, cg and diag; the last one frees them (the writer counts) */
     struct kb_anchors anchors;
     /* mmd: who has which place in g; empty otherwise */
@@ -29,7 +30,8 @@ struct kb_user_kernel {
 };
 
 struct kb_user_scratch {
-    struct kb_cg_work work; /* empty unless columns */
+    struct kb_cg_work work; /* empty unless columns or near */
+    struct kb_push push;    /* empty unless near */
 };
 
 static inline bool is_stranger(struct kb_user u)
@@ -43,6 +45,21 @@ static inline struct kb_user kb_user_placed(const struct kb_user_kernel *k, stru
     if (kb_user_kernel_is_learned(k->spec.type))
         u.node = kb_user_embedding_find(&k->learned, u.index);
     return u;
+}
+
+/* Whether G is had by solving for a column. */
+static inline bool kb_user_kernel_solves(const struct kb_user_kernel *k)
+{
+    return k->form == KB_FORM_COLUMNS || k->form == KB_FORM_NEAR;
+}
+
+/* B^-1_uu of a node by the solver of the form: s fits. The same bits as in its column. */
+double kb_user_kernel_solve_diag(const struct kb_user_kernel *k, uint32_t node, struct kb_user_scratch *s);
+
+/* near: what residuals may be, and with it entries that are left out, of 1 / (rho + w). */
+static inline double kb_user_kernel_limit(const struct kb_user_kernel *k)
+{
+    return k->spec.tolerance / 2;
 }
 
 /* u as placed. G_uu of the graph kernel before normalisation, NaN when it has not been solved yet. */

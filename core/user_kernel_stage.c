@@ -10,6 +10,7 @@
  * Cost on the 41,773-node Deezer graph: 30-45 ms for a column alone, 6-11 ms each in a block of 16; with a population
  * about 0.6 of that, since B's ridge is rho + w (decisions/0009). */
 #include <assert.h>
+#include <math.h>
 
 #include "alloc.h"
 #include "user_kernel_impl.h"
@@ -27,7 +28,7 @@ uint32_t kb_user_kernel_find_anchor(const struct kb_user_kernel *k, struct kb_us
 /* Strangers are told by two constants; the dense form has every column. */
 static bool needs_column(const struct kb_user_kernel *k, struct kb_user u)
 {
-    return k->form == KB_FORM_COLUMNS && !is_stranger(u);
+    return kb_user_kernel_solves(k) && !is_stranger(u);
 }
 
 /* Pushes u with what is known of its diagonal; a column still to be solved brings its own. */
@@ -38,6 +39,80 @@ static uint32_t push(struct kb_user_kernel *k, struct kb_user u)
     return kb_anchors_push(&k->anchors, kb_user_kernel_row(k, u), u,
                            is_trivial ? 1.0 : kb_user_kernel_known_diag(k, u));
 }
+
+/* --- near columns -------------------------------------------------------------------------------------- */
+
+/* B^-1_uu of the node: by pushes, which then wait to go on to the column (true), or by conjugate gradients. */
+static bool push_diagonal(const struct kb_user_kernel *k, uint32_t node, struct kb_user_scratch *s, double *diag)
+{
+    kb_push_begin(&s->push, node);
+    if (kb_push_diagonal(&s->push, k->cg.graph, k->cg.rho, kb_user_kernel_limit(k), diag))
+        return true;
+    *diag = kb_cg_diagonal(&k->cg, &s->work, node);
+    return false;
+}
+
+double kb_user_kernel_solve_diag(const struct kb_user_kernel *k, uint32_t node, struct kb_user_scratch *s)
+{
+    double diag;
+    if (k->form != KB_FORM_NEAR)
+        return kb_cg_diagonal(&k->cg, &s->work, node);
+    (void)push_diagonal(k, node, s, &diag);
+    kb_push_clear(&s->push);
+    return diag;
+}
+
+/* Entry i of a column that was solved, by pushes (the i-th touched) or by conjugate gradients (of node i). */
+static double solved_entry(const struct kb_user_scratch *s, bool is_pushed, size_t i, uint32_t *node)
+{
+    *node = is_pushed ? s->push.touched[i] : (uint32_t)i;
+    return is_pushed ? s->push.cell[*node].x : s->work.x[i];
+}
+
+/* What is above the limit, and the diagonal whatever it is, with the bits of kb_user_kernel_solve_diag. */
+static enum kb_err take_entries(const struct kb_user_kernel *k, const struct kb_user_scratch *s, bool is_pushed,
+                                uint32_t own, double diag, struct kb_near_column *out)
+{
+    const size_t n = is_pushed ? s->push.n_touched : k->n;
+    const double limit = kb_user_kernel_limit(k) / k->cg.rho;
+    size_t n_kept = 1;
+    uint32_t node;
+    for (size_t i = 0; i < n; i++)
+        n_kept += fabs(solved_entry(s, is_pushed, i, &node)) > limit && node != own;
+    const enum kb_err rc = kb_near_column_init(out, n_kept, k->n);
+    for (size_t i = 0; rc == KB_OK && i < n; i++) {
+        const double x = solved_entry(s, is_pushed, i, &node);
+        if (node == own)
+            kb_near_column_put(out, node, diag);
+        else if (fabs(x) > limit)
+            kb_near_column_put(out, node, x);
+    }
+    return rc;
+}
+
+/* The diagonal is that of kb_user_kernel_solve_diag, however the column comes about. */
+static enum kb_err solve_near(struct kb_user_kernel *k, uint32_t slot, struct kb_user_scratch *s)
+{
+    struct kb_anchor_panel *panel = k->anchors.panel[slot / KB_CG_PANEL];
+    const uint32_t node = panel->user[slot % KB_CG_PANEL].node;
+    struct kb_near_column near = {0};
+    double diag, other;
+    bool is_pushed = push_diagonal(k, node, s, &diag);
+    enum kb_err rc = KB_OK;
+    is_pushed = is_pushed && kb_push_column(&s->push, k->cg.graph, k->cg.rho, kb_user_kernel_limit(k));
+    if (!is_pushed)
+        KB_TRY(kb_cg_columns(&k->cg, &s->work, &node, 1, &other));
+    KB_TRY(take_entries(k, s, is_pushed, node, diag, &near));
+    kb_anchors_take_near(&k->anchors, slot, &near);
+    diag += k->shared;
+    panel->diag[slot % KB_CG_PANEL] = diag;
+    atomic_store_explicit(&k->diag[node], diag, memory_order_relaxed);
+out:
+    kb_push_clear(&s->push);
+    return rc;
+}
+
+/* --- whole columns ------------------------------------------------------------------------------------- */
 
 /* Solves the columns of n <= work->width slots (pushed, with room for columns), adds what all share, stores them. */
 static enum kb_err solve_slots(struct kb_user_kernel *k, struct kb_cg_work *work, const uint32_t *slots, size_t n)
@@ -59,6 +134,28 @@ static enum kb_err solve_slots(struct kb_user_kernel *k, struct kb_cg_work *work
     return rc;
 }
 
+/* Solves the columns of all listed slots: whole ones by blocks, and what is too little for a block one by one. */
+static enum kb_err solve_all(struct kb_user_kernel *k, const uint32_t *slots, size_t n, struct kb_user_scratch *s)
+{
+    struct kb_cg_work block = {0};
+    enum kb_err rc = KB_OK;
+    for (size_t i = 0; k->form == KB_FORM_NEAR && rc == KB_OK && i < n; i++)
+        rc = solve_near(k, slots[i], s);
+    if (k->form == KB_FORM_NEAR)
+        return rc;
+    if (n >= BLOCK_PAYS_FROM)
+        KB_TRY(kb_cg_work_init(&block, k->n, KB_CG_WIDTH));
+    for (size_t i = 0; i < n;) {
+        size_t left = n - i, step = left < KB_CG_WIDTH ? left : KB_CG_WIDTH;
+        step = left < BLOCK_PAYS_FROM ? 1 : step;
+        KB_TRY(solve_slots(k, step == 1 ? &s->work : &block, slots + i, step));
+        i += step;
+    }
+out:
+    kb_cg_work_close(&block);
+    return rc;
+}
+
 /* Push, room, solve; an error takes the push back, earlier staged slots stay. */
 enum kb_err kb_user_kernel_stage_anchor(struct kb_user_kernel *k, struct kb_user u, struct kb_user_scratch *s,
                                         uint32_t *slot)
@@ -71,8 +168,9 @@ enum kb_err kb_user_kernel_stage_anchor(struct kb_user_kernel *k, struct kb_user
         at = push(k, u);
         if (needs_column(k, u)) {
             assert(kb_user_scratch_fits(s, k));
-            KB_TRY(kb_anchors_reserve_column(&k->anchors, at));
-            KB_TRY(solve_slots(k, &s->work, &at, 1));
+            if (k->form == KB_FORM_COLUMNS)
+                KB_TRY(kb_anchors_reserve_column(&k->anchors, at));
+            KB_TRY(solve_all(k, &at, 1, s));
         }
     }
     *slot = at;
@@ -90,24 +188,6 @@ void kb_user_kernel_commit_anchor(struct kb_user_kernel *k, uint32_t slot)
 void kb_user_kernel_discard_anchors(struct kb_user_kernel *k)
 {
     kb_anchors_truncate(&k->anchors, 0);
-}
-
-/* Solves the columns of all listed slots: by blocks, and what is too little for a block one by one. */
-static enum kb_err solve_all(struct kb_user_kernel *k, const uint32_t *slots, size_t n, struct kb_user_scratch *s)
-{
-    struct kb_cg_work block = {0};
-    enum kb_err rc = KB_OK;
-    if (n >= BLOCK_PAYS_FROM)
-        KB_TRY(kb_cg_work_init(&block, k->n, KB_CG_WIDTH));
-    for (size_t i = 0; i < n;) {
-        size_t left = n - i, step = left < KB_CG_WIDTH ? left : KB_CG_WIDTH;
-        step = left < BLOCK_PAYS_FROM ? 1 : step;
-        KB_TRY(solve_slots(k, step == 1 ? &s->work : &block, slots + i, step));
-        i += step;
-    }
-out:
-    kb_cg_work_close(&block);
-    return rc;
 }
 
 /* All users are pushed first, so repeats within the list find their slot; then all open columns are solved and the
@@ -129,7 +209,8 @@ enum kb_err kb_user_kernel_add_anchors(struct kb_user_kernel *k, const struct kb
         slots[i] = push(k, users[i]);
         if (!needs_column(k, users[i]))
             continue;
-        KB_TRY(kb_anchors_reserve_column(&k->anchors, slots[i]));
+        if (k->form == KB_FORM_COLUMNS)
+            KB_TRY(kb_anchors_reserve_column(&k->anchors, slots[i]));
         open[n_open++] = slots[i];
     }
     KB_TRY(solve_all(k, open, n_open, s));

@@ -35,6 +35,7 @@ void api_keys_get(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_key_delete(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_export(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_import(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_replay(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_snapshot_post(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_snapshot_put(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_healthz(struct ld_app *app, struct ld_request *r, const char *tenant);
@@ -55,6 +56,10 @@ enum ld_media ld_request_media(const struct ld_request *r); /* see api_common.c 
 const char *ld_api_tenant_name(const struct ld_request *r, const char *name);
 /* That tenant, held, or NULL after a 404. For routes that open it (route.h). */
 struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name);
+
+/* Whether a tenant of that name may be made of a file; the problem tells why not. Known before any work is done, and
+ * asked again by ld_tenants_adopt, which alone decides. */
+bool ld_api_may_be_made(struct ld_app *app, const char *tenant, struct ld_problem *p);
 
 /* A new op of the type with the parsed body as its doc, or NULL after a reply. The decoders read op->doc. */
 struct ld_op *ld_api_op(struct ld_request *r, enum ld_op_type type);

@@ -123,8 +123,7 @@ static char *encode_restored(const char *tenant, const struct ld_restored *resto
     return ld_text_take(&t, n);
 }
 
-/* Known before any work is done, and asked again by ld_tenants_adopt, which alone decides. */
-static bool may_be_made(struct ld_app *app, const char *tenant, struct ld_problem *p)
+bool ld_api_may_be_made(struct ld_app *app, const char *tenant, struct ld_problem *p)
 {
     if (!ld_tenant_name_is_valid(tenant))
         ld_problem_set(p, 400,
@@ -154,7 +153,7 @@ static void restore(struct ld_app *app, struct ld_request *r, const char *tenant
     struct ld_restored restored;
     struct ld_problem p;
     ld_problem_init(&p);
-    if (may_be_made(app, tenant, &p)) {
+    if (ld_api_may_be_made(app, tenant, &p)) {
         if (!ld_spool_claim(app->spool, tenant)) {
             refuse_claim(r, tenant);
             return;

@@ -193,6 +193,7 @@ static void terminate(void *arg)
     app->drain_until_us = ld_monotonic_us() + patience_us;
     if (!atomic_load(&app->is_ready))
         ld_tenants_halt(app->tenants);
+    ld_replays_cancel(app);
     ld_http_quiesce(app->http);
     ld_log(LD_LOG_INFO, "stopping: %zu requests in flight", n);
     ld_notify(&app->notify, "STOPPING=1\nSTATUS=draining: %zu requests in flight\nEXTEND_TIMEOUT_USEC=%" PRId64, n,
@@ -383,6 +384,7 @@ int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
         fprintf(stderr, "laplaced: out of memory\n");
         return 1;
     }
+    pthread_mutex_init(&app->replays.lock, NULL);
     app->options = *options;
     app->argc = argc;
     app->argv = argv;
@@ -407,6 +409,7 @@ int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
     ld_tls_close(app->tls);
     ld_auth_close(app->auth);
     ld_notify_close(&app->notify);
+    pthread_mutex_destroy(&app->replays.lock);
     const int status = app->status;
     free(app);
     if (status == 0)

@@ -2,6 +2,7 @@
 #ifndef LD_APP_H
 #define LD_APP_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,6 +32,12 @@ struct ld_limits {
     atomic_size_t work, transfers;       /* requests in the lines for a thread */
 };
 
+/* Replays that are at work (api_replay.c). */
+struct ld_replays {
+    pthread_mutex_t lock;
+    struct ld_replay_job *first;
+};
+
 enum ld_recovery { LD_RECOVERING, LD_RECOVERED, LD_RECOVERY_FAILED };
 
 struct ld_app {
@@ -50,6 +57,7 @@ struct ld_app {
     struct ld_keys *keys;
     struct ld_spool *spool;
     struct ld_http *http;
+    struct ld_replays replays;
     _Atomic int64_t us_per_work, us_per_transfer; /* of what requests do on the pool, and there; dispatch.c */
     struct ld_health health;
     /* Each is set once; handlers read them from any thread. Until it is ready, only probes are answered. */
@@ -71,6 +79,9 @@ struct ld_app {
 /* Starts, prints the listening line on stdout, serves until a signal ends it, stops. The exit status: 0, or 1 with
  * the reason on stderr. */
 int ld_app_run(const struct ld_options *options, int argc, char *const *argv);
+
+/* api_replay.c. Those that are at work end soon, and later ones at once. */
+void ld_replays_cancel(struct ld_app *app);
 
 /* reload.c. SIGHUP, on the loop: reads the configuration and the key file again. */
 void ld_app_reload(struct ld_app *app);

@@ -420,7 +420,9 @@ void ld_http_stop(struct ld_http *h)
     pthread_mutex_lock(&h->lock);
     h->is_stopping = true;
     for (struct ld_request *r = h->newest; r != NULL; r = r->older)
-        if (r->is_handed)
+        if (r->stream != NULL)
+            ld_stream_abandon(r->stream);
+        else if (r->is_handed)
             ld_request_force(r);
     pthread_mutex_unlock(&h->lock);
     wait_for_zero(&h->n_in_flight, 1000);

@@ -127,6 +127,18 @@ struct ld_body_file {
 };
 void ld_reply_file(struct ld_request *r, const struct ld_body_file *file);
 
+/* An answer of 200 that is written while it is sent, in chunks, by one thread of whoever answers. What is not sent yet
+ * is kept in memory: who writes much asks is_sent between. `gone` is called at most once, when the client has left or
+ * the server ends: from then on nothing is sent. It is called under a lock of the stream's, in whatever thread, and may
+ * not call back. end: the last thing that the writer does with it; what was written is still sent, and `gone` is not
+ * called any more. content_type is static. */
+struct ld_stream;
+struct ld_stream *ld_reply_stream(struct ld_request *r, const char *content_type, void (*gone)(void *arg), void *arg);
+void ld_stream_write(struct ld_stream *s, const char *text, size_t n);
+bool ld_stream_is_sent(struct ld_stream *s);
+bool ld_stream_is_gone(struct ld_stream *s);
+void ld_stream_end(struct ld_stream *s);
+
 /* 405, or 204 to OPTIONS, with the methods in `Allow`. */
 void ld_reply_allow(struct ld_request *r, int status, const char *allow);
 

@@ -104,6 +104,7 @@ struct ld_request {
     struct ld_trace trace;
     uint64_t n_answer; /* bytes of the response's body */
     struct MHD_Response *response;
+    struct ld_stream *stream;      /* that the response is read from; NULL: it is whole. By http->lock */
     char *body;                    /* NULL until the first byte */
     struct ld_body_memory *memory; /* of the server, which may be gone when the handler is through; NULL: no bound */
     size_t n_memory;               /* what the body has of it */
@@ -154,6 +155,13 @@ bool ld_request_check_head(struct ld_request *r, const struct request_line *line
 /* http_reply.c. A problem with an id of its own straight to the socket, past the library, which will not write there
  * any more. What does not fit into the socket at once is lost. */
 void ld_http_tell(int fd, int status, const char *detail);
+
+/* http_reply.c. Gives a response with a body of n bytes (0: nobody knows yet) to the request: the handler's reply. */
+void ld_request_finish(struct ld_request *r, int status, struct MHD_Response *response, uint64_t n);
+
+/* http_stream.c. The stream of a request that the server ends with: nothing more is sent. And one reference less. */
+void ld_stream_abandon(struct ld_stream *s);
+void ld_stream_unref(struct ld_stream *s);
 
 /* http_body.c. First call of a request, with the headers: admits or refuses it. */
 enum MHD_Result ld_request_begin(struct ld_request *r, const struct request_line *line);

@@ -27,6 +27,8 @@ void ld_request_unref(struct ld_request *r)
         return;
     if (r->response != NULL)
         MHD_destroy_response(r->response);
+    if (r->stream != NULL)
+        ld_stream_unref(r->stream);
     free(r->body);
     ld_body_memory_give(r->memory, &r->n_memory);
     ld_request_drop_spool(r);
@@ -68,7 +70,7 @@ static struct MHD_Response *response_of(const char *content_type, char *text, si
 
 /* The handler's own reply: delivers and drops the handler's reference. is_handed is read before the delivery, after
  * which the request may be gone if nobody else refers to it. */
-static void finish(struct ld_request *r, int status, struct MHD_Response *response, uint64_t n)
+void ld_request_finish(struct ld_request *r, int status, struct MHD_Response *response, uint64_t n)
 {
     bool is_handed = r->is_handed;
     if (is_handed)
@@ -99,7 +101,7 @@ static struct MHD_Response *problem_response(const struct ld_request *r, const s
 /* Callable from any thread, once per request. Cost: building the response; the library copies nothing. */
 void ld_reply(struct ld_request *r, int status, const char *content_type, char *text, size_t n)
 {
-    finish(r, status, response_of(content_type, text, n), n);
+    ld_request_finish(r, status, response_of(content_type, text, n), n);
 }
 
 /* A missing text means that the encoder had no memory: told as such. */
@@ -116,7 +118,7 @@ void ld_reply_problem(struct ld_request *r, const struct ld_problem *p)
 {
     size_t n;
     struct MHD_Response *response = problem_response(r, p, &n);
-    finish(r, p->status, response, n);
+    ld_request_finish(r, p->status, response, n);
 }
 
 /* For refusals that have no fields to name. Every 503 asks for another try after a second. */
@@ -187,7 +189,7 @@ void ld_reply_file(struct ld_request *r, const struct ld_body_file *file)
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, file->content_type);
     for (size_t i = 0; i < file->n_headers; i++)
         MHD_add_response_header(response, file->headers[i].name, file->headers[i].value);
-    finish(r, MHD_HTTP_OK, response, file->bytes);
+    ld_request_finish(r, MHD_HTTP_OK, response, file->bytes);
 }
 
 /* --- without a body ---------------------------------------------------------------------------------------- */
@@ -202,7 +204,7 @@ void ld_reply_allow(struct ld_request *r, int status, const char *allow)
     struct MHD_Response *response =
         status == MHD_HTTP_METHOD_NOT_ALLOWED ? problem_response(r, &p, &n) : response_of(NULL, NULL, 0);
     MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, allow);
-    finish(r, status, response, n);
+    ld_request_finish(r, status, response, n);
 }
 
 /* For what has to be said where the library takes no answer: in the middle of a body, and before there is a request. */

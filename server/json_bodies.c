@@ -10,8 +10,8 @@
  * and the caller looks again whether they still hold (dims_epoch). */
 #include "json_in.h"
 
-#include <jansson.h>
 #include <math.h>
+#include <string.h>
 
 #include "ids.h"
 #include "json_util.h"
@@ -25,7 +25,7 @@ struct arm_reading {
     const double *features;
 };
 
-static void read_arm_member(struct ld_in *in, size_t i, const json_t *v, void *out)
+static void read_arm_member(struct ld_in *in, size_t i, const struct ld_value *v, void *out)
 {
     struct arm_reading *arm = out;
     if (i == LD_CANDIDATE_ID)
@@ -36,12 +36,13 @@ static void read_arm_member(struct ld_in *in, size_t i, const json_t *v, void *o
 
 /* An arm as "id" or {"id", "features"?}. One spelling for candidates and observations: the catalogue's own list has
  * `active` besides (json_graph.c). */
-static void read_arm(struct ld_in *in, const json_t *v, uint32_t arm_dim, const char **id, const double **features)
+static void read_arm(struct ld_in *in, const struct ld_value *v, uint32_t arm_dim, const char **id,
+                     const double **features)
 {
     struct arm_reading arm = {.dim = arm_dim};
-    if (json_is_string(v))
+    if (ld_is(v, LD_V_STRING))
         arm.id = ld_in_text(in, v, &ld_id_rule);
-    else if (json_is_object(v))
+    else if (ld_is(v, LD_V_OBJECT))
         (void)ld_in_members(in, v, &ld_candidate_rules, read_arm_member, &arm);
     else
         ld_in_fault(in, NULL, "expected an arm: a string, or an object with id and features");
@@ -58,29 +59,31 @@ struct select_reading {
 
 /* Left out, every active arm of the catalogue is meant, which is why an empty list is a fault and not the same thing.
  * Whether two of them are the same arm is for the engine to say, which looks ids up anyway. */
-static void read_candidates(struct ld_in *in, const json_t *array, const struct select_reading *r)
+static void read_candidates(struct ld_in *in, const struct ld_value *array, const struct select_reading *r)
 {
     struct kb_query *q = &r->out->query;
     if (!ld_in_list(in, array, &ld_select_rules.rule[LD_SELECT_CANDIDATES]))
         return;
-    size_t n = json_array_size(array);
+    size_t n = ld_n_items(array);
     struct kb_candidate *c = ld_in_alloc(in, n, sizeof *c);
     if (c == NULL)
         return;
-    json_t *seen = r->is_thorough ? json_object() : NULL;
+    struct kb_ids seen;
+    kb_ids_init(&seen);
     for (size_t i = 0; i < n; i++) {
         size_t here = ld_in_item(in, array, i);
-        read_arm(in, json_array_get(array, i), r->arm_dim, &c[i].arm, &c[i].features);
-        ld_in_refuse_repeat(in, seen, c[i].arm);
+        read_arm(in, ld_item_of(array, i), r->arm_dim, &c[i].arm, &c[i].features);
+        if (r->is_thorough)
+            ld_in_refuse_repeat(in, &seen, c[i].arm);
         ld_in_leave(in, here);
     }
-    json_decref(seen);
+    kb_ids_close(&seen);
     q->candidates = c;
     q->n_candidates = n;
 }
 
 /* `explain` only widens the ranking in the answer; `top` is also how many arms count as put before the user. */
-static void read_select(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_select(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     const struct select_reading *r = arg;
     const struct ld_rule *rule = &ld_select_rules.rule[i];
@@ -123,8 +126,8 @@ static int decode_select(struct ld_doc *doc, struct select_reading *r, struct ld
     struct ld_in in;
     ld_in_init(&in, doc, p);
     *r->out = (struct ld_select){.top = 1};
-    if (ld_in_members(&in, doc->root, &ld_select_rules, read_select, r))
-        ld_in_need_vector(&in, doc->root, &ld_select_rules.rule[LD_SELECT_CONTEXT], r->context_dim);
+    if (ld_in_members(&in, &doc->root, &ld_select_rules, read_select, r))
+        ld_in_need_vector(&in, &doc->root, &ld_select_rules.rule[LD_SELECT_CONTEXT], r->context_dim);
     return ld_in_done(&in);
 }
 
@@ -155,7 +158,7 @@ int ld_decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim,
 
 /* The reward must be there: null is not 0. Any finite number is a reward; scaling is the sender's affair. Without an
  * arm the one drawn is meant. */
-static void read_reward(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_reward(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     const struct ld_rule *rule = &ld_reward_rules.rule[i];
     struct ld_reward *out = arg;
@@ -173,23 +176,23 @@ int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, boo
 {
     struct ld_in in;
     ld_in_init(&in, doc, p);
-    *is_array = json_is_array(doc->root);
-    if (*is_array && !ld_in_list(&in, doc->root, &ld_rewards_rule))
+    *is_array = ld_is(&doc->root, LD_V_ARRAY);
+    if (*is_array && !ld_in_list(&in, &doc->root, &ld_rewards_rule))
         return -1;
-    *n = *is_array ? json_array_size(doc->root) : 1;
+    *n = *is_array ? ld_n_items(&doc->root) : 1;
     *out = ld_in_alloc(&in, *n, sizeof **out);
     if (*out == NULL)
         return -1;
     for (size_t i = 0; i < *n; i++) {
-        size_t here = *is_array ? ld_in_item(&in, doc->root, i) : in.n_path;
-        const json_t *v = *is_array ? json_array_get(doc->root, i) : doc->root;
+        size_t here = *is_array ? ld_in_item(&in, &doc->root, i) : in.n_path;
+        const struct ld_value *v = *is_array ? ld_item_of(&doc->root, i) : &doc->root;
         (void)ld_in_members(&in, v, &ld_reward_rules, read_reward, &(*out)[i]);
         ld_in_leave(&in, here);
     }
     return ld_in_done(&in);
 }
 
-static void read_activate(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_activate(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     const char **decision = arg;
     *decision = ld_in_text(in, v, &ld_activate_rules.rule[i]);
@@ -200,13 +203,13 @@ int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_prob
 {
     struct ld_in in;
     ld_in_init(&in, doc, p);
-    (void)ld_in_members(&in, doc->root, &ld_activate_rules, read_activate, decision);
+    (void)ld_in_members(&in, &doc->root, &ld_activate_rules, read_activate, decision);
     return ld_in_done(&in);
 }
 
 /* --- /tenants/{t}/compact ----------------------------------------------------------------------------- */
 
-static void read_compact(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_compact(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     uint64_t *keep_events = arg;
     *keep_events = ld_in_count(in, v, &ld_compact_rules.rule[i], 0);
@@ -217,7 +220,49 @@ int ld_decode_compact(struct ld_doc *doc, uint64_t *keep_events, struct ld_probl
 {
     struct ld_in in;
     ld_in_init(&in, doc, p);
-    (void)ld_in_members(&in, doc->root, &ld_compact_rules, read_compact, keep_events);
+    (void)ld_in_members(&in, &doc->root, &ld_compact_rules, read_compact, keep_events);
+    return ld_in_done(&in);
+}
+
+/* --- /tenants/{t}/replay ------------------------------------------------------------------------------- */
+
+struct replay_reading {
+    struct ld_replay_head *out;
+    struct ld_problem refusal; /* of a configuration that the schema takes; told when nothing else is wrong */
+};
+
+static void read_replay(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
+{
+    struct replay_reading *r = arg;
+    const struct ld_rule *rule = &ld_replay_rules.rule[i];
+    if (i == LD_REPLAY_TYPE) {
+        (void)ld_in_choice(in, v, rule);
+    } else if (i == LD_REPLAY_CONFIGURATION) {
+        const bool was_fine = in->p->status == 0;
+        ld_in_settings(in, v, &r->out->settings);
+        if (was_fine && in->p->status == 422) {
+            r->refusal = *in->p;
+            ld_problem_init(in->p);
+        }
+    } else if (i == LD_REPLAY_LOG) {
+        const char *log = ld_in_choice(in, v, rule);
+        r->out->is_own = log != NULL && strcmp(log, "own") == 0;
+    } else {
+        r->out->commit = ld_in_text(in, v, rule);
+    }
+}
+
+int ld_decode_replay(struct ld_doc *doc, bool is_ndjson, struct ld_replay_head *out, struct ld_problem *p)
+{
+    struct replay_reading r = {.out = out};
+    struct ld_in in;
+    ld_in_init(&in, doc, p);
+    *out = (struct ld_replay_head){.commit = NULL};
+    size_t here = is_ndjson ? ld_in_item(&in, &doc->root, 0) : in.n_path;
+    (void)ld_in_members(&in, is_ndjson ? doc->item : &doc->root, &ld_replay_rules, read_replay, &r);
+    ld_in_leave(&in, here);
+    if (p->status == 0 && r.refusal.status != 0)
+        *p = r.refusal;
     return ld_in_done(&in);
 }
 
@@ -228,7 +273,7 @@ struct observation_reading {
     uint32_t context_dim, arm_dim;
 };
 
-static void read_observation_member(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_observation_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     const struct observation_reading *r = arg;
     const struct ld_rule *rule = &ld_observation_rules.rule[i];
@@ -258,7 +303,8 @@ static void read_observation_member(struct ld_in *in, size_t i, const json_t *v,
 
 /* The features of a bare id are left NULL, for the engine to take from the catalogue. A propensity that was not told
  * is NaN. The type is set even when the rest is at fault, and seq and time are given by the writer. */
-static void read_observation(struct ld_in *in, const json_t *v, struct observation_reading *r, struct kb_event *ev)
+static void read_observation(struct ld_in *in, const struct ld_value *v, struct observation_reading *r,
+                             struct kb_event *ev)
 {
     ev->type = KB_EV_OBSERVED;
     ev->as.observed.propensity = (double)NAN;
@@ -275,7 +321,7 @@ int ld_decode_observe(struct ld_doc *doc, bool is_ndjson, uint32_t context_dim, 
     struct observation_reading r = {NULL, context_dim, arm_dim};
     struct ld_in in;
     ld_in_init(&in, doc, p);
-    *n = is_ndjson ? json_array_size(doc->root) : 1;
+    *n = is_ndjson ? ld_n_items(&doc->root) : 1;
     if (*n < 1 || *n > LD_OBSERVATION_MAX_LINES) {
         ld_in_fault(&in, NULL, "expected 1 to %u lines", LD_OBSERVATION_MAX_LINES);
         if (*n > LD_OBSERVATION_MAX_LINES)
@@ -286,8 +332,8 @@ int ld_decode_observe(struct ld_doc *doc, bool is_ndjson, uint32_t context_dim, 
     if (*out == NULL)
         return -1;
     for (size_t i = 0; i < *n; i++) {
-        size_t here = is_ndjson ? ld_in_item(&in, doc->root, i) : in.n_path;
-        read_observation(&in, is_ndjson ? json_array_get(doc->root, i) : doc->root, &r, &(*out)[i]);
+        size_t here = is_ndjson ? ld_in_item(&in, &doc->root, i) : in.n_path;
+        read_observation(&in, is_ndjson ? ld_item_of(&doc->root, i) : &doc->root, &r, &(*out)[i]);
         ld_in_leave(&in, here);
     }
     return ld_in_done(&in);

@@ -11,7 +11,6 @@
  * cannot be taken away. Lines are written in full, so nothing depends on the presets of the version that reads them. */
 #include "json_util.h"
 
-#include <jansson.h>
 #include <math.h>
 
 #include "ids.h"
@@ -26,17 +25,17 @@ struct dims {
 };
 
 /* One spelling only (ld_parse_time), so that a log line written again is the same line. */
-int64_t ld_in_time(struct ld_in *in, const struct json_t *o, const char *key)
+int64_t ld_in_time(struct ld_in *in, const struct ld_value *o, const char *key)
 {
-    const json_t *v = ld_in_get(in, o, key, true);
+    const struct ld_value *v = ld_in_get(in, o, key, true);
     int64_t at_ms = 0;
-    if (v != NULL && (!json_is_string(v) || ld_parse_time(json_string_value(v), &at_ms) != 0))
+    if (v != NULL && (!ld_is(v, LD_V_STRING) || ld_parse_time(ld_string_of(v), &at_ms) != 0))
         ld_in_fault(in, key, "expected a time such as 2026-11-21T10:00:00.123Z");
     return at_ms;
 }
 
 /* Six of the ten types are about a decision. */
-static const char *read_decision(struct ld_in *in, const json_t *o)
+static const char *read_decision(struct ld_in *in, const struct ld_value *o)
 {
     return ld_in_id(in, o, "decision", LD_DECISION_MAX_BYTES, true);
 }
@@ -46,11 +45,11 @@ static const char *read_decision(struct ld_in *in, const json_t *o)
 /* The settings stand in the document whole, since the server needs back what the engine's spec does not hold; the
  * event points to the spec, their first member. On a fault the spec stays NULL, and the caller of ld_decode_event has
  * been told. */
-static void read_configured(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+static void read_configured(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
     struct ld_settings *settings = ld_in_alloc(in, 1, sizeof *settings);
-    const json_t *v = ld_in_get(in, o, "configuration", true);
+    const struct ld_value *v = ld_in_get(in, o, "configuration", true);
     ev->as.configured.version = ld_in_whole(in, o, "version", 1, MAX_COUNT, 1, true);
     if (settings == NULL || v == NULL)
         return;
@@ -62,7 +61,7 @@ static void read_configured(struct ld_in *in, const json_t *o, struct dims d, st
 
 /* All three lists must be there, if empty: a line that lost a member must not pass for one that never had it. In the
  * engine's terms this is the same for a PUT and a PATCH, told apart by `replace`. */
-static void read_graph(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+static void read_graph(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
     ev->as.graph.is_replace = ld_in_bool(in, o, "replace", true, true);
@@ -72,9 +71,9 @@ static void read_graph(struct ld_in *in, const json_t *o, struct dims d, struct 
 }
 
 /* As in the graph: lists are present or the line is refused. Within `put` an arm may stand once, as in a body. */
-static void read_arms(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+static void read_arms(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
 {
-    const json_t *put = ld_in_array(in, o, "put", 0, SIZE_MAX, true);
+    const struct ld_value *put = ld_in_array(in, o, "put", 0, SIZE_MAX, true);
     ev->as.arms.is_replace = ld_in_bool(in, o, "replace", true, true);
     ev->as.arms.remove = ld_in_ids(in, o, "remove", SIZE_MAX, &ev->as.arms.n_remove, true);
     size_t mark = ld_in_key(in, "put");
@@ -84,12 +83,12 @@ static void read_arms(struct ld_in *in, const json_t *o, struct dims d, struct k
 
 /* The arms of a slate; the first is the one drawn. A slate of one is not written, and refused here: one decision has
  * one spelling. */
-static void read_slate(struct ld_in *in, const json_t *slate, struct dims d, struct kb_ev_slot *slots)
+static void read_slate(struct ld_in *in, const struct ld_value *slate, struct dims d, struct kb_ev_slot *slots)
 {
     static const char *const names[] = {"arm", "features", NULL};
     size_t mark = ld_in_key(in, "slate");
-    for (size_t i = 0; i < json_array_size(slate); i++) {
-        const json_t *v = json_array_get(slate, i);
+    for (size_t i = 0; i < ld_n_items(slate); i++) {
+        const struct ld_value *v = ld_item_of(slate, i);
         size_t here = ld_in_item(in, slate, i);
         if (ld_in_object(in, v, names)) {
             slots[i].arm = ld_in_id(in, v, "arm", KB_ID_MAX_BYTES, true);
@@ -103,10 +102,10 @@ static void read_slate(struct ld_in *in, const json_t *slate, struct dims d, str
 /* Slot 0 is given by the line's own `arm` and `features`, also when a slate repeats them. The propensity and mean of
  * the time are kept as told: a fold does not decide again, and could not, since the kernels of another machine round
  * otherwise. */
-static void read_decided(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+static void read_decided(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
 {
-    const json_t *slate = ld_in_array(in, o, "slate", 2, KB_MAX_SLOTS, false);
-    size_t n = slate != NULL ? json_array_size(slate) : 1;
+    const struct ld_value *slate = ld_in_array(in, o, "slate", 2, KB_MAX_SLOTS, false);
+    size_t n = slate != NULL ? ld_n_items(slate) : 1;
     struct kb_ev_slot *slots = ld_in_alloc(in, n, sizeof *slots);
     ev->as.decided.decision = read_decision(in, o);
     ev->as.decided.user = ld_in_id(in, o, "user", KB_ID_MAX_BYTES, true);
@@ -127,7 +126,7 @@ static void read_decided(struct ld_in *in, const json_t *o, struct dims d, struc
 }
 
 /* `late` has the same members as `rewarded`; what differs is what the engine does with them. */
-static void read_rewarded(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+static void read_rewarded(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
     const char *decision = read_decision(in, o), *arm = ld_in_id(in, o, "arm", KB_ID_MAX_BYTES, false);
@@ -145,7 +144,7 @@ static void read_rewarded(struct ld_in *in, const json_t *o, struct dims d, stru
 
 /* Without a propensity the observation is as good to the model; NaN says that none was told. Features are null in a
  * tenant whose arms have none. */
-static void read_observed(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+static void read_observed(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
 {
     ev->as.observed.user = ld_in_id(in, o, "user", KB_ID_MAX_BYTES, true);
     ev->as.observed.context = ld_in_vector(in, o, "context", d.context, true);
@@ -158,16 +157,16 @@ static void read_observed(struct ld_in *in, const json_t *o, struct dims d, stru
 
 /* A reward is there only when the tenant had a default one to learn when the window closed. 0 with has_reward false
  * is a window that closed and taught nothing. */
-static void read_expired(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+static void read_expired(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
     ev->as.expired.decision = read_decision(in, o);
-    ev->as.expired.has_reward = json_object_get(o, "reward") != NULL;
+    ev->as.expired.has_reward = ld_member_of(o, "reward") != NULL;
     ev->as.expired.reward = ld_in_number(in, o, "reward", 0, false);
 }
 
 /* Nothing but the id: what is activated stands in the decided event. */
-static void read_activated(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+static void read_activated(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
     ev->as.activated.decision = read_decision(in, o);
@@ -175,16 +174,16 @@ static void read_activated(struct ld_in *in, const json_t *o, struct dims d, str
 
 /* Points name the event that first taught them, so they mean the same in every fold of the log. The probability is
  * that of the point's inclusion, as it was when it was drawn. */
-static const struct kb_ev_atom *read_points(struct ld_in *in, const json_t *array, size_t *n)
+static const struct kb_ev_atom *read_points(struct ld_in *in, const struct ld_value *array, size_t *n)
 {
     static const char *const names[] = {"event", "probability", NULL};
-    *n = json_array_size(array);
+    *n = ld_n_items(array);
     struct kb_ev_atom *atoms = *n > 0 ? ld_in_alloc(in, *n, sizeof *atoms) : NULL;
     if (atoms == NULL)
         *n = 0;
     size_t mark = ld_in_key(in, "points");
     for (size_t i = 0; i < *n; i++) {
-        const json_t *v = json_array_get(array, i);
+        const struct ld_value *v = ld_item_of(array, i);
         size_t here = ld_in_item(in, array, i);
         if (ld_in_object(in, v, names)) {
             atoms[i].event = ld_in_whole(in, v, "event", 1, MAX_COUNT, 1, true);
@@ -198,7 +197,7 @@ static const struct kb_ev_atom *read_points(struct ld_in *in, const json_t *arra
 
 /* Any positive finite number: medians of real data are not confined to what a configuration may ask for. `median`
  * never stands in this event: it is the number that the median was at the reset. */
-static double read_lengthscale(struct ld_in *in, const json_t *o, const char *key)
+static double read_lengthscale(struct ld_in *in, const struct ld_value *o, const char *key)
 {
     double x = ld_in_number(in, o, key, 1, true);
     if (!(x > 0))
@@ -207,10 +206,10 @@ static double read_lengthscale(struct ld_in *in, const json_t *o, const char *ke
 }
 
 /* Left out where nothing is known, as in logs of versions that kept no such sums. */
-static void read_evidence(struct ld_in *in, const json_t *o, struct kb_event *ev)
+static void read_evidence(struct ld_in *in, const struct ld_value *o, struct kb_event *ev)
 {
     static const char *const names[] = {"square", "energy", "log_det", NULL};
-    const json_t *evidence = json_object_get(o, "evidence");
+    const struct ld_value *evidence = ld_member_of(o, "evidence");
     if (evidence == NULL)
         return;
     size_t mark = ld_in_key(in, "evidence");
@@ -226,13 +225,13 @@ static void read_evidence(struct ld_in *in, const json_t *o, struct kb_event *ev
 /* What a reset puts in force must all be in the line, since nothing of it is drawn or measured again in a fold. A
  * change without `reset` adds its points to the dictionary in force. An unknown representation is a fault of the
  * line, and the value put in its place is never used. */
-static void read_dictionary(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+static void read_dictionary(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
 {
     (void)d;
-    const json_t *points = ld_in_array(in, o, "points", 0, SIZE_MAX, true);
+    const struct ld_value *points = ld_in_array(in, o, "points", 0, SIZE_MAX, true);
     ev->as.dictionary.is_reset = ld_in_bool(in, o, "reset", false, true);
     ev->as.dictionary.is_begun = ld_in_bool(in, o, "begun", false, false);
-    if (json_object_get(o, "from") != NULL)
+    if (ld_member_of(o, "from") != NULL)
         ev->as.dictionary.from = ld_in_whole(in, o, "from", 1, MAX_COUNT, 1, true);
     if (ev->as.dictionary.is_begun && ev->as.dictionary.from > 0)
         ld_in_fault(in, "from", "expected only where something that was begun is done");
@@ -250,12 +249,12 @@ static void read_dictionary(struct ld_in *in, const json_t *o, struct dims d, st
 }
 
 /* Each part has members of its own. */
-static void read_summary(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+static void read_summary(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
 {
     ld_in_summary(in, o, d.context, d.arm, ev);
 }
 
-static void read_nothing(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev)
+static void read_nothing(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
 {
     (void)in, (void)o, (void)d, (void)ev;
 }
@@ -268,7 +267,7 @@ static void read_nothing(struct ld_in *in, const json_t *o, struct dims d, struc
 /* By type; type 0 is none. Indexed by the number of the type, as stored. The lists end by the NULLs behind them: 16
  * has room for that. */
 static const struct row {
-    void (*read)(struct ld_in *in, const json_t *o, struct dims d, struct kb_event *ev);
+    void (*read)(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev);
     const char *names[16];
 } rows[] = {
     [KB_EV_CONFIGURED] = {read_configured, {COMMON, "version", "configuration"}},
@@ -299,11 +298,11 @@ int ld_decode_event(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, 
     struct dims d = {context_dim, arm_dim};
     ld_in_init(&in, doc, p);
     in.is_log = true;
-    if (!json_is_object(doc->root)) {
+    if (!ld_is(&doc->root, LD_V_OBJECT)) {
         ld_in_fault(&in, NULL, "expected an object");
         return -1;
     }
-    const char *name = ld_in_id(&in, doc->root, "type", 32, true);
+    const char *name = ld_in_id(&in, &doc->root, "type", 32, true);
     int type = name != NULL ? kb_event_from_name(name) : KB_EV_NONE;
     if (type <= KB_EV_NONE || (size_t)type >= sizeof rows / sizeof *rows || rows[type].read == NULL) {
         if (name != NULL)
@@ -311,10 +310,10 @@ int ld_decode_event(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, 
         return -1;
     }
     *out = (struct kb_event){.type = (enum kb_event_type)type};
-    out->seq = ld_in_whole(&in, doc->root, "seq", 1, MAX_COUNT, 1, true);
-    out->at_ms = ld_in_time(&in, doc->root, "at");
+    out->seq = ld_in_whole(&in, &doc->root, "seq", 1, MAX_COUNT, 1, true);
+    out->at_ms = ld_in_time(&in, &doc->root, "at");
     if (rows[type].names[0] != NULL)
-        (void)ld_in_object(&in, doc->root, rows[type].names);
-    rows[type].read(&in, doc->root, d, out);
+        (void)ld_in_object(&in, &doc->root, rows[type].names);
+    rows[type].read(&in, &doc->root, d, out);
     return ld_in_done(&in);
 }

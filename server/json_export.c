@@ -5,7 +5,6 @@
  *
  * The answer is the last member, so that what stands before it is the log's own line byte for byte: an import cuts it
  * off and keeps both as they are, and an export of the import is the same file. */
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,9 +29,9 @@ int ld_text_export(struct ld_text *out, const char *line, size_t n, const char *
 }
 
 /* Whether both objects have the same text at the key. */
-static bool is_same(const json_t *a, const json_t *b, const char *key)
+static bool is_same(const struct ld_value *a, const struct ld_value *b, const char *key)
 {
-    const char *x = json_string_value(json_object_get(a, key)), *y = json_string_value(json_object_get(b, key));
+    const char *x = ld_string_of(ld_member_of(a, key)), *y = ld_string_of(ld_member_of(b, key));
     return x != NULL && y != NULL && strcmp(x, y) == 0;
 }
 
@@ -47,16 +46,28 @@ static const char *find_answer(const char *line, size_t n)
 /* What stands between the marker and the last brace is one object: else other members follow the answer. */
 static bool is_object(const char *text, size_t n)
 {
-    json_t *v = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, NULL);
-    const bool is_one = json_is_object(v);
-    json_decref(v);
+    struct ld_doc *doc = NULL;
+    struct ld_problem p;
+    ld_problem_init(&p);
+    const bool is_one = ld_doc_parse(&doc, text, n, false, &p) == 0 && ld_is(&doc->root, LD_V_OBJECT);
+    ld_doc_free(doc);
     return is_one;
+}
+
+/* v is a member's value. */
+static void drop_member(struct ld_value *object, const struct ld_value *v)
+{
+    struct ld_member *m = object->as.member, *end = m + object->n;
+    while (&m->value != v)
+        m++;
+    memmove(m, m + 1, (size_t)(end - m - 1) * sizeof *m);
+    object->n--;
 }
 
 int ld_split_export(struct ld_doc *doc, const char *line, size_t *n, const char **answer, struct ld_problem *p)
 {
     struct ld_in in;
-    const json_t *v = json_object_get(doc->root, "answer");
+    const struct ld_value *v = ld_member_of(&doc->root, "answer");
     *answer = NULL;
     if (v == NULL)
         return 0;
@@ -66,7 +77,7 @@ int ld_split_export(struct ld_doc *doc, const char *line, size_t *n, const char 
     const size_t n_text = at != NULL ? *n - (size_t)(text - line) - 1 : 0;
     if (at == NULL || !is_object(text, n_text))
         ld_in_fault(&in, "answer", "expected an object, as the last member and written as an export writes it");
-    else if (!is_same(v, doc->root, "decision") || !is_same(v, doc->root, "arm"))
+    else if (!is_same(v, &doc->root, "decision") || !is_same(v, &doc->root, "arm"))
         ld_in_fault(&in, "answer", "it belongs to another decision");
     char *copy = ld_in_alloc(&in, n_text + 1, 1);
     if (ld_in_done(&in) != 0 || copy == NULL)
@@ -74,5 +85,6 @@ int ld_split_export(struct ld_doc *doc, const char *line, size_t *n, const char 
     memcpy(copy, text, n_text);
     *answer = copy;
     *n = (size_t)(at - line) + 1; /* with the brace that the caller puts back */
-    return json_object_del(doc->root, "answer");
+    drop_member(&doc->root, v);
+    return 0;
 }

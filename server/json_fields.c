@@ -45,6 +45,7 @@ const struct ld_field ld_fields[] = {
     {USER_KERNEL(RHO), LD_NUMBER, AT(spec.user_kernel.rho), NULL},
     {USER_KERNEL(POPULATION), LD_NUMBER, AT(spec.user_kernel.population), NULL},
     {USER_KERNEL(NORMALIZE), LD_FLAG, AT(spec.user_kernel.is_normalized), NULL},
+    {USER_KERNEL(TOLERANCE), LD_NUMBER, AT(spec.user_kernel.tolerance), NULL},
     {USER_KERNEL(POWER), LD_NUMBER, AT(spec.user_kernel.power), NULL},
     {USER_KERNEL(TAU), LD_NUMBER, AT(spec.user_kernel.tau), NULL},
     {USER_KERNEL(K), LD_SIZE, AT(spec.user_kernel.n_vectors), NULL},

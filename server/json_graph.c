@@ -11,7 +11,6 @@
  * items: 24 bytes an edge or arm and 8 a feature, besides the parsed document that their strings are borrowed from. */
 #include "json_util.h"
 
-#include <jansson.h>
 #include <string.h>
 
 #include "ids.h"
@@ -20,12 +19,12 @@
 
 /* ["u", "v", w?] or, in removals, ["u", "v"]. The graph is undirected: ["u", "v"] and ["v", "u"] are one edge, which
  * the engine sees to. A faulty edge keeps what was read of it; the fault keeps the list from being used. */
-static void read_edge(struct ld_in *in, const json_t *v, bool is_removal, struct kb_ev_edge *out)
+static void read_edge(struct ld_in *in, const struct ld_value *v, bool is_removal, struct kb_ev_edge *out)
 {
     const struct ld_rule *rule = is_removal ? &ld_pair_rule : &ld_edge_rule;
-    const size_t n = json_array_size(v);
+    const size_t n = ld_n_items(v);
     out->weight = 1;
-    if (!json_is_array(v) || (double)n < rule->lo || (double)n > rule->hi) {
+    if (!ld_is(v, LD_V_ARRAY) || (double)n < rule->lo || (double)n > rule->hi) {
         ld_in_fault(in, NULL, is_removal ? "expected [user, user]" : "expected [user, user] or [user, user, weight]");
         return;
     }
@@ -33,7 +32,7 @@ static void read_edge(struct ld_in *in, const json_t *v, bool is_removal, struct
     const char **ends[] = {&out->u, &out->v};
     for (size_t i = 0; i < 2; i++) {
         size_t mark = ld_in_item(in, v, i);
-        *ends[i] = ld_in_text(in, json_array_get(v, i), &ld_id_rule);
+        *ends[i] = ld_in_text(in, ld_item_of(v, i), &ld_id_rule);
         ld_in_leave(in, mark);
     }
     if (out->u != NULL && out->v != NULL && strcmp(out->u, out->v) == 0)
@@ -42,15 +41,15 @@ static void read_edge(struct ld_in *in, const json_t *v, bool is_removal, struct
     if (n < 3)
         return;
     size_t mark = ld_in_item(in, v, 2);
-    (void)ld_in_real(in, json_array_get(v, 2), &ld_weight_rule, &out->weight);
+    (void)ld_in_real(in, ld_item_of(v, 2), &ld_weight_rule, &out->weight);
     ld_in_leave(in, mark);
 }
 
 /* The items of an array of edges; array NULL holds none. O(n). The place in hand is the array's own; each item adds
  * its index while it is read. */
-static const struct kb_ev_edge *read_edges(struct ld_in *in, const struct json_t *array, bool is_removal, size_t *n)
+static const struct kb_ev_edge *read_edges(struct ld_in *in, const struct ld_value *array, bool is_removal, size_t *n)
 {
-    *n = json_array_size(array);
+    *n = ld_n_items(array);
     struct kb_ev_edge *edges = *n > 0 ? ld_in_alloc(in, *n, sizeof *edges) : NULL;
     if (edges == NULL) {
         *n = 0;
@@ -58,7 +57,7 @@ static const struct kb_ev_edge *read_edges(struct ld_in *in, const struct json_t
     }
     for (size_t i = 0; i < *n; i++) {
         size_t here = ld_in_item(in, array, i);
-        read_edge(in, json_array_get(array, i), is_removal, &edges[i]);
+        read_edge(in, ld_item_of(array, i), is_removal, &edges[i]);
         ld_in_leave(in, here);
     }
     return edges;
@@ -66,10 +65,10 @@ static const struct kb_ev_edge *read_edges(struct ld_in *in, const struct json_t
 
 /* The member `key` of obj as edges; NULL and *n = 0 when it is absent (a fault when is_required), empty or faulty.
  * The caller's body or log line decides what the member is called. */
-const struct kb_ev_edge *ld_in_edges_at(struct ld_in *in, const struct json_t *obj, const char *key, bool is_removal,
+const struct kb_ev_edge *ld_in_edges_at(struct ld_in *in, const struct ld_value *obj, const char *key, bool is_removal,
                                         bool is_required, size_t *n)
 {
-    const json_t *array = ld_in_array(in, obj, key, 0, SIZE_MAX, is_required);
+    const struct ld_value *array = ld_in_array(in, obj, key, 0, SIZE_MAX, is_required);
     size_t mark = ld_in_key(in, key);
     const struct kb_ev_edge *edges = read_edges(in, array, is_removal, n);
     ld_in_leave(in, mark);
@@ -77,7 +76,7 @@ const struct kb_ev_edge *ld_in_edges_at(struct ld_in *in, const struct json_t *o
 }
 
 /* Users who have no edge, and so stand in no pair, are named by `users`; those in pairs need not be. */
-static void read_graph(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_graph(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     struct kb_event *ev = arg;
     if (i == LD_GRAPH_USERS)
@@ -86,7 +85,7 @@ static void read_graph(struct ld_in *in, size_t i, const json_t *v, void *arg)
         ev->as.graph.add = read_edges(in, v, false, &ev->as.graph.n_add);
 }
 
-static void read_graph_patch(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_graph_patch(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     const struct ld_rule *rule = &ld_graph_patch_rules.rule[i];
     struct kb_event *ev = arg;
@@ -94,7 +93,7 @@ static void read_graph_patch(struct ld_in *in, size_t i, const json_t *v, void *
         ev->as.graph.users = ld_in_id_list(in, v, rule, &ev->as.graph.n_users);
     else if (ld_in_list(in, v, rule) && i == LD_GRAPH_PATCH_ADD)
         ev->as.graph.add = read_edges(in, v, false, &ev->as.graph.n_add);
-    else if (json_is_array(v))
+    else if (ld_is(v, LD_V_ARRAY))
         ev->as.graph.remove = read_edges(in, v, true, &ev->as.graph.n_remove);
 }
 
@@ -106,11 +105,11 @@ int ld_decode_graph(struct ld_doc *doc, bool is_patch, struct kb_event *out, str
     ld_in_init(&in, doc, p);
     *out = (struct kb_event){.type = KB_EV_GRAPH, .as.graph = {.is_replace = !is_patch}};
     if (is_patch)
-        (void)ld_in_members(&in, doc->root, &ld_graph_patch_rules, read_graph_patch, out);
-    else if (json_is_array(doc->root))
-        out->as.graph.add = read_edges(&in, doc->root, false, &out->as.graph.n_add);
+        (void)ld_in_members(&in, &doc->root, &ld_graph_patch_rules, read_graph_patch, out);
+    else if (ld_is(&doc->root, LD_V_ARRAY))
+        out->as.graph.add = read_edges(&in, &doc->root, false, &out->as.graph.n_add);
     else
-        (void)ld_in_members(&in, doc->root, &ld_graph_rules, read_graph, out);
+        (void)ld_in_members(&in, &doc->root, &ld_graph_rules, read_graph, out);
     return ld_in_done(&in);
 }
 
@@ -122,7 +121,7 @@ struct arm_reading {
     uint32_t dim;
 };
 
-static void read_arm_member(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_arm_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     const struct arm_reading *arm = arg;
     if (i == LD_ARM_ID)
@@ -135,13 +134,13 @@ static void read_arm_member(struct ld_in *in, size_t i, const json_t *v, void *a
 
 /* A string is short for {"id": string}: an active arm without features. Unknown members are faults here as elsewhere,
  * so that a misspelt "feature" is not an arm without any. */
-static void read_arm(struct ld_in *in, const json_t *v, uint32_t arm_dim, struct kb_ev_arm *out)
+static void read_arm(struct ld_in *in, const struct ld_value *v, uint32_t arm_dim, struct kb_ev_arm *out)
 {
     struct arm_reading arm = {out, arm_dim};
     out->is_active = true;
-    if (json_is_string(v))
+    if (ld_is(v, LD_V_STRING))
         out->id = ld_in_text(in, v, &ld_id_rule);
-    else if (json_is_object(v))
+    else if (ld_is(v, LD_V_OBJECT))
         (void)ld_in_members(in, v, &ld_arm_rules, read_arm_member, &arm);
     else
         ld_in_fault(in, NULL, "expected an arm: a string, or an object with id, features and active");
@@ -149,22 +148,21 @@ static void read_arm(struct ld_in *in, const json_t *v, uint32_t arm_dim, struct
 
 /* Within one list an id may stand once: of two features for one arm neither is more true. O(n) by a hash set. The
  * items are in the document's memory; NULL and *n = 0 for an empty list. */
-const struct kb_ev_arm *ld_in_arms(struct ld_in *in, const struct json_t *array, uint32_t arm_dim, size_t *n)
+const struct kb_ev_arm *ld_in_arms(struct ld_in *in, const struct ld_value *array, uint32_t arm_dim, size_t *n)
 {
-    *n = json_array_size(array);
-    json_t *seen = json_object();
+    *n = ld_n_items(array);
+    struct kb_ids seen;
     struct kb_ev_arm *arms = *n > 0 ? ld_in_alloc(in, *n, sizeof *arms) : NULL;
-    if (seen == NULL)
-        ld_problem_set(in->p, 503, "out of memory"); /* an empty list must not pass for what was sent */
-    if (arms == NULL || seen == NULL)
+    if (arms == NULL)
         *n = 0;
+    kb_ids_init(&seen);
     for (size_t i = 0; i < *n; i++) {
         size_t here = ld_in_item(in, array, i);
-        read_arm(in, json_array_get(array, i), arm_dim, &arms[i]);
-        ld_in_refuse_repeat(in, seen, arms[i].id);
+        read_arm(in, ld_item_of(array, i), arm_dim, &arms[i]);
+        ld_in_refuse_repeat(in, &seen, arms[i].id);
         ld_in_leave(in, here);
     }
-    json_decref(seen);
+    kb_ids_close(&seen);
     return arms;
 }
 
@@ -175,7 +173,7 @@ struct arms_reading {
 };
 
 /* Of a put's body and of a patch's: their first member is the same. */
-static void read_arms(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_arms(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     const struct arms_reading *r = arg;
     const struct ld_rule *rule = &ld_arms_patch_rules.rule[i];
@@ -195,9 +193,9 @@ int ld_decode_arms(struct ld_doc *doc, bool is_patch, uint32_t arm_dim, struct k
     struct ld_in in;
     ld_in_init(&in, doc, p);
     *out = (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.is_replace = !is_patch}};
-    if (!is_patch && json_is_array(doc->root))
-        out->as.arms.put = ld_in_arms(&in, doc->root, arm_dim, &out->as.arms.n_put);
+    if (!is_patch && ld_is(&doc->root, LD_V_ARRAY))
+        out->as.arms.put = ld_in_arms(&in, &doc->root, arm_dim, &out->as.arms.n_put);
     else
-        (void)ld_in_members(&in, doc->root, is_patch ? &ld_arms_patch_rules : &ld_arms_rules, read_arms, &r);
+        (void)ld_in_members(&in, &doc->root, is_patch ? &ld_arms_patch_rules : &ld_arms_rules, read_arms, &r);
     return ld_in_done(&in);
 }

@@ -1,7 +1,7 @@
 /* Request bodies and log lines: JSON text -> structs. Every fault is reported by JSON pointer, in the order of the
  * text, unknown fields included; duplicate keys, non-finite numbers and bad UTF-8 are faults of the text, of which the
  * first is told. Nothing is half-decoded: on failure (return -1, *p filled) the out struct is not to be read. Decoded
- * strings and arrays live in the ld_doc. jansson is known to json_*.c alone. */
+ * strings and arrays live in the ld_doc. jansson is known to json_in.c alone. */
 #ifndef LD_JSON_IN_H
 #define LD_JSON_IN_H
 
@@ -50,6 +50,14 @@ int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, boo
 int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_problem *p);
 
 int ld_decode_compact(struct ld_doc *doc, uint64_t *keep_events, struct ld_problem *p);
+
+/* The first line of a replay: one object, or the first of the array that NDJSON makes. Strings live in the document. */
+struct ld_replay_head {
+    struct ld_settings settings; /* of the shadow */
+    bool is_own;                 /* the log is the tenant's, not what follows */
+    const char *commit;          /* the tenant that is to be made of it, NULL: none */
+};
+int ld_decode_replay(struct ld_doc *doc, bool is_ndjson, struct ld_replay_head *out, struct ld_problem *p);
 
 /* One object, or the array that NDJSON makes. Events of type KB_EV_OBSERVED (seq and at_ms left 0). */
 int ld_decode_observe(struct ld_doc *doc, bool is_ndjson, uint32_t context_dim, uint32_t arm_dim, struct kb_event **out,

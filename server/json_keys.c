@@ -1,6 +1,5 @@
 /* Keys: the body that asks for one, and how they are shown. A role that the kind of key cannot have is a fault of the
  * body; one that the caller may not give is not looked at here (api_keys.c). */
-#include <jansson.h>
 #include <stdio.h>
 
 #include "json_keys.h"
@@ -18,14 +17,14 @@ struct key_reading {
 };
 
 /* A role told twice is a fault like any other that tells of a slip. */
-static void read_roles(struct ld_in *in, const json_t *array, const struct ld_rule *rule, unsigned *roles)
+static void read_roles(struct ld_in *in, const struct ld_value *array, const struct ld_rule *rule, unsigned *roles)
 {
     *roles = 0;
     if (!ld_in_list(in, array, rule))
         return;
-    for (size_t i = 0; i < json_array_size(array); i++) {
+    for (size_t i = 0; i < ld_n_items(array); i++) {
         size_t here = ld_in_item(in, array, i);
-        const char *name = ld_in_choice(in, json_array_get(array, i), rule);
+        const char *name = ld_in_choice(in, ld_item_of(array, i), rule);
         unsigned role = name != NULL ? ld_role_from_name(name) : 0;
         if ((*roles & role) != 0)
             ld_in_fault(in, NULL, "the role is there already");
@@ -34,7 +33,7 @@ static void read_roles(struct ld_in *in, const json_t *array, const struct ld_ru
     }
 }
 
-static void read_key(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_key(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     const struct key_reading *r = arg;
     const struct ld_rule *rule = &r->rules->rule[i];
@@ -55,7 +54,7 @@ int ld_decode_key(struct ld_doc *doc, bool is_tenants, int64_t now_ms, struct ld
     ld_in_init(&in, doc, p);
     *out = (struct ld_key){.roles = is_tenants ? 0 : LD_ROLE_ADMIN};
     struct key_reading r = {out, is_tenants ? &ld_tenant_key_rules : &ld_server_key_rules, now_ms};
-    (void)ld_in_members(&in, doc->root, r.rules, read_key, &r);
+    (void)ld_in_members(&in, &doc->root, r.rules, read_key, &r);
     return ld_in_done(&in);
 }
 

@@ -1,5 +1,4 @@
 /* Limits of a tenant as JSON: the body that sets them, and how they are shown. */
-#include <jansson.h>
 
 #include "json_limits.h"
 #include "json_util.h"
@@ -9,7 +8,7 @@ struct limits_reading {
     bool has_rate, has_burst;
 };
 
-static void read_member(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     struct limits_reading *r = arg;
     const struct ld_rule *rule = &ld_limits_rules.rule[i];
@@ -26,7 +25,7 @@ int ld_decode_limits(struct ld_doc *doc, struct ld_rate *out, bool *is_own, stru
 
     ld_in_init(&in, doc, p);
     *out = (struct ld_rate){.rate = 0};
-    if (ld_in_members(&in, doc->root, &ld_limits_rules, read_member, &r) && r.has_burst && !r.has_rate)
+    if (ld_in_members(&in, &doc->root, &ld_limits_rules, read_member, &r) && r.has_burst && !r.has_rate)
         ld_in_fault(&in, "rate", "required beside a burst");
     *is_own = r.has_rate;
     return ld_in_done(&in);

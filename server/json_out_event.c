@@ -25,9 +25,18 @@
 
 /* --- time -------------------------------------------------------------------------------------------- */
 
+static const char shape[] = "dddd-dd-ddTdd:dd:dd.dddZ";
+
+/* The last n digits of x. Not by printf: libquadmath makes it slow, and every line of the log has a time. */
+static void put_digits(char *out, int n, unsigned x)
+{
+    for (; n > 0; x /= 10)
+        out[--n] = (char)('0' + x % 10);
+}
+
 /* Remainders of times before 1970 are made positive first, so that the fraction counts forward there too. A time that
- * the calendar cannot hold prints as the day 1900-01-00, which ld_parse_time refuses; the remainders bound each part
- * to its digits, whatever the input. */
+ * the calendar cannot hold prints as the day 1900-01-00, which ld_parse_time refuses; each part keeps to its digits,
+ * whatever the input. */
 void ld_format_time(int64_t at_ms, char *out)
 {
     int64_t s = at_ms / 1000, ms = at_ms % 1000;
@@ -40,9 +49,14 @@ void ld_format_time(int64_t at_ms, char *out)
     struct tm tm;
     if (gmtime_r(&t, &tm) == NULL)
         memset(&tm, 0, sizeof tm);
-    (void)snprintf(out, 32, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", (unsigned)(tm.tm_year + 1900) % 10000,
-                   (unsigned)(tm.tm_mon + 1) % 100, (unsigned)tm.tm_mday % 100, (unsigned)tm.tm_hour % 100,
-                   (unsigned)tm.tm_min % 100, (unsigned)tm.tm_sec % 100, (unsigned)ms % 1000);
+    memcpy(out, shape, sizeof shape);
+    put_digits(out, 4, (unsigned)(tm.tm_year + 1900));
+    put_digits(out + 5, 2, (unsigned)(tm.tm_mon + 1));
+    put_digits(out + 8, 2, (unsigned)tm.tm_mday);
+    put_digits(out + 11, 2, (unsigned)tm.tm_hour);
+    put_digits(out + 14, 2, (unsigned)tm.tm_min);
+    put_digits(out + 17, 2, (unsigned)tm.tm_sec);
+    put_digits(out + 20, 3, (unsigned)ms);
 }
 
 /* n digits at s as a number, -1 when they are not digits. n is at most 4 here. */
@@ -61,7 +75,6 @@ static int digits(const char *s, int n)
  * checked first, so that digits() sees digits only; *at_ms is set on success alone. */
 int ld_parse_time(const char *text, int64_t *at_ms)
 {
-    static const char shape[] = "dddd-dd-ddTdd:dd:dd.dddZ";
     char again[32];
     if (strlen(text) != sizeof shape - 1)
         return -1;

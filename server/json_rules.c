@@ -6,11 +6,11 @@
  * object may have; nothing is hashed. Log lines, which outlive the rules of today, are read by json_util.c instead.
  *
  * As there, a fault is told at the place in hand, and reading goes on with a harmless value. */
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "ids.h"
 #include "json_util.h"
 
 /* Which of the object's rules has this key; rules->n: none. */
@@ -24,24 +24,21 @@ static size_t find(const struct ld_rules *rules, const char *key)
 
 /* Calls read for each member that the rules know, with its index among them and its place in hand, and tells of those
  * that they do not know, and of those that are required and missing. False, and nothing read: v is no object. */
-bool ld_in_members(struct ld_in *in, const struct json_t *v, const struct ld_rules *rules,
-                   void (*read)(struct ld_in *in, size_t i, const struct json_t *member, void *out), void *out)
+bool ld_in_members(struct ld_in *in, const struct ld_value *v, const struct ld_rules *rules,
+                   void (*read)(struct ld_in *in, size_t i, const struct ld_value *member, void *out), void *out)
 {
     uint64_t seen = 0; /* no object has more members than this has bits: test_rules.c */
-    const char *key;
-    json_t *member;
-    json_t *object = (json_t *)(uintptr_t)v; /* jansson's iterator is not const-correct */
-    if (!json_is_object(v)) {
+    if (!ld_is(v, LD_V_OBJECT)) {
         ld_in_fault(in, NULL, "expected an object");
         return false;
     }
-    json_object_foreach(object, key, member)
-    {
-        const size_t i = find(rules, key);
-        const size_t mark = ld_in_key(in, key);
+    for (size_t k = 0; k < ld_n_members(v); k++) {
+        const struct ld_member *member = &v->as.member[k];
+        const size_t i = find(rules, member->key);
+        const size_t mark = ld_in_key(in, member->key);
         if (i < rules->n) {
             seen |= UINT64_C(1) << i;
-            read(in, i, member, out);
+            read(in, i, &member->value, out);
         } else {
             ld_in_fault(in, NULL, "unknown field");
         }
@@ -55,7 +52,7 @@ bool ld_in_members(struct ld_in *in, const struct json_t *v, const struct ld_rul
 
 /* --- values ------------------------------------------------------------------------------------------ */
 
-const char *ld_in_text(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule)
+const char *ld_in_text(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule)
 {
     return ld_in_id_value(in, v, (size_t)rule->hi);
 }
@@ -80,9 +77,9 @@ static void fault_range(struct ld_in *in, const struct ld_rule *rule, const char
 }
 
 /* Every number of JSON is finite here. False, with *out as it was: it is out of range, or no number. */
-bool ld_in_real(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule, double *out)
+bool ld_in_real(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, double *out)
 {
-    const double x = json_is_number(v) ? json_number_value(v) : (double)NAN;
+    const double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : (double)NAN;
     if (is_within(rule, x)) {
         *out = x;
         return true;
@@ -91,10 +88,10 @@ bool ld_in_real(struct ld_in *in, const struct json_t *v, const struct ld_rule *
     return false;
 }
 
-bool ld_in_real_or_null(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule, double *out)
+bool ld_in_real_or_null(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, double *out)
 {
-    const double x = json_is_number(v) ? json_number_value(v) : (double)NAN;
-    if (json_is_null(v))
+    const double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : (double)NAN;
+    if (ld_is(v, LD_V_NULL))
         return false;
     if (is_within(rule, x))
         *out = x;
@@ -104,9 +101,9 @@ bool ld_in_real_or_null(struct ld_in *in, const struct json_t *v, const struct l
 }
 
 /* 1.0 and 1e0 are whole. Bounds are whole and at most 2^53, where doubles still count one by one. */
-uint64_t ld_in_count(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule, uint64_t otherwise)
+uint64_t ld_in_count(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, uint64_t otherwise)
 {
-    const double x = json_is_number(v) ? json_number_value(v) : (double)NAN;
+    const double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : (double)NAN;
     if (is_within(rule, x) && x == floor(x))
         return (uint64_t)x;
     ld_in_fault(in, NULL, "expected a whole number from %.0f to %.0f", rule->lo, rule->hi);
@@ -116,17 +113,17 @@ uint64_t ld_in_count(struct ld_in *in, const struct json_t *v, const struct ld_r
 }
 
 /* 0 and 1 are not booleans. */
-bool ld_in_flag(struct ld_in *in, const struct json_t *v)
+bool ld_in_flag(struct ld_in *in, const struct ld_value *v)
 {
-    if (!json_is_boolean(v))
+    if (!ld_is_bool(v))
         ld_in_fault(in, NULL, "expected true or false");
-    return json_is_true(v);
+    return ld_is(v, LD_V_TRUE);
 }
 
 /* The word in the rule's own memory, or NULL. */
-const char *ld_in_choice(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule)
+const char *ld_in_choice(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule)
 {
-    const char *word = json_string_value(v);
+    const char *word = ld_string_of(v);
     char list[220] = "";
     size_t n = 0;
     for (size_t i = 0; word != NULL && rule->choices[i] != NULL; i++)
@@ -141,10 +138,10 @@ const char *ld_in_choice(struct ld_in *in, const struct json_t *v, const struct 
 /* --- lists -------------------------------------------------------------------------------------------- */
 
 /* Whether v is an array with as many items as the rule allows. Without an upper end the body's size is the bound. */
-bool ld_in_list(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule)
+bool ld_in_list(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule)
 {
-    const double n = (double)json_array_size(v);
-    if (json_is_array(v) && n >= rule->lo && n <= rule->hi)
+    const double n = (double)ld_n_items(v);
+    if (ld_is(v, LD_V_ARRAY) && n >= rule->lo && n <= rule->hi)
         return true;
     if (n > rule->hi)
         ld_problem_limit(in->p, rule->key != NULL ? rule->key : "rewards", rule->hi);
@@ -156,27 +153,29 @@ bool ld_in_list(struct ld_in *in, const struct json_t *v, const struct ld_rule *
 }
 
 /* NULL and *n = 0 when the list is faulty or empty. */
-const char *const *ld_in_id_list(struct ld_in *in, const struct json_t *v, const struct ld_rule *rule, size_t *n)
+const char *const *ld_in_id_list(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, size_t *n)
 {
     *n = 0;
     return ld_in_list(in, v, rule) ? ld_in_ids_value(in, v, n) : NULL;
 }
 
 /* A vector is missing where there are dimensions: what the schema cannot say. Called behind ld_in_members. */
-void ld_in_need_vector(struct ld_in *in, const struct json_t *object, const struct ld_rule *rule, uint32_t dim)
+void ld_in_need_vector(struct ld_in *in, const struct ld_value *object, const struct ld_rule *rule, uint32_t dim)
 {
-    if (dim > 0 && json_object_get(object, rule->key) == NULL)
+    if (dim > 0 && ld_member_of(object, rule->key) == NULL)
         ld_in_fault(in, rule->key, "required: an array of %u numbers", (unsigned)dim);
 }
 
-/* Tells of an id that stands in the list already, at the second of the two. `seen` is a set of ids, jansson's own
- * copies; NULL ids and sets are let pass. */
-void ld_in_refuse_repeat(struct ld_in *in, struct json_t *seen, const char *id)
+/* Tells of an id that stands in the list already, at the second of the two. `seen` are those so
+ * far; what is no id is let pass. */
+void ld_in_refuse_repeat(struct ld_in *in, struct kb_ids *seen, const char *id)
 {
-    if (seen == NULL || id == NULL)
+    if (id == NULL)
         return;
-    if (json_object_get(seen, id) != NULL)
+    if (kb_ids_find(seen, id) != KB_ID_NONE)
         ld_in_fault(in, NULL, "the arm stands in the list already");
-    else if (json_object_set_new_nocheck(seen, id, json_true()) != 0)
+    else if (kb_ids_reserve(seen, 1, strlen(id) + 1) == KB_OK)
+        (void)kb_ids_add(seen, id);
+    else
         ld_problem_set(in->p, 503, "out of memory");
 }

@@ -7,7 +7,6 @@
  * Units: reward_window_s is seconds in JSON and milliseconds in the struct. */
 #include "json_util.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +16,7 @@
 _Static_assert(offsetof(struct ld_settings, spec) == 0, "a pointer to the spec is one to its settings");
 _Static_assert(sizeof(enum kb_rule_type) == sizeof(int), "enums are read and written as int");
 
-static void read_choice(struct ld_in *in, const struct ld_field *f, const json_t *v, void *out)
+static void read_choice(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, void *out)
 {
     const char *name = ld_in_choice(in, v, ld_field_rule(f));
     int type = name != NULL ? f->choice->from_name(name) : -1;
@@ -26,14 +25,15 @@ static void read_choice(struct ld_in *in, const struct ld_field *f, const json_t
 }
 
 /* Whether v is this very string. */
-static bool is_text(const json_t *v, const char *text)
+static bool is_text(const struct ld_value *v, const char *text)
 {
-    return json_is_string(v) && strcmp(json_string_value(v), text) == 0;
+    return ld_is(v, LD_V_STRING) && strcmp(ld_string_of(v), text) == 0;
 }
 
 /* Under "median" the number stays what the preset has, until the first reset of the log puts a measured one in
  * force. */
-static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const json_t *v, struct kb_vec_kernel_spec *k)
+static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const struct ld_value *v,
+                             struct kb_vec_kernel_spec *k)
 {
     k->is_median = is_text(v, "median");
     if (!k->is_median)
@@ -41,7 +41,7 @@ static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const j
 }
 
 /* 0 inside the program means what the word says: that the rule chooses ("auto"), or the data ("median"). */
-static void read_or(struct ld_in *in, const struct ld_field *f, const json_t *v, double *out)
+static void read_or(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, double *out)
 {
     const struct ld_rule *rule = ld_field_rule(f);
     if (is_text(v, rule->choices[0]))
@@ -51,7 +51,7 @@ static void read_or(struct ld_in *in, const struct ld_field *f, const json_t *v,
 }
 
 /* Rounded to the millisecond, so that what is written reads back the same. */
-static void read_window(struct ld_in *in, const struct ld_field *f, const json_t *v, int64_t *out)
+static void read_window(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, int64_t *out)
 {
     double seconds = (double)*out / 1000;
     (void)ld_in_real(in, v, ld_field_rule(f), &seconds);
@@ -59,7 +59,7 @@ static void read_window(struct ld_in *in, const struct ld_field *f, const json_t
 }
 
 /* null, the default, is 0 in the struct: nothing is left out by this rule. */
-static void read_age(struct ld_in *in, const struct ld_field *f, const json_t *v, int64_t *out)
+static void read_age(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, int64_t *out)
 {
     double seconds = 0;
     (void)ld_in_real_or_null(in, v, ld_field_rule(f), &seconds);
@@ -67,7 +67,7 @@ static void read_age(struct ld_in *in, const struct ld_field *f, const json_t *v
 }
 
 /* One value is served; the other is promised. */
-static void read_pending(struct ld_in *in, const struct ld_field *f, const json_t *v)
+static void read_pending(struct ld_in *in, const struct ld_field *f, const struct ld_value *v)
 {
     const char *name = ld_in_choice(in, v, ld_field_rule(f));
     if (name != NULL && strcmp(name, "ignore") != 0)
@@ -75,14 +75,14 @@ static void read_pending(struct ld_in *in, const struct ld_field *f, const json_
 }
 
 /* `relaxed` is the one promise that a tenant can give up, so it must be spelled out. */
-static void read_durability(struct ld_in *in, const struct ld_field *f, const json_t *v, bool *is_relaxed)
+static void read_durability(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, bool *is_relaxed)
 {
     const char *name = ld_in_choice(in, v, ld_field_rule(f));
     *is_relaxed = name != NULL && strcmp(name, "relaxed") == 0;
 }
 
 /* One member, by the kind of its row. The path already points at it. */
-static void read_field(struct ld_in *in, const struct ld_field *f, const json_t *v, struct ld_settings *out)
+static void read_field(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, struct ld_settings *out)
 {
     void *at = (char *)out + f->offset;
     const struct ld_rule *rule = ld_field_rule(f);
@@ -131,7 +131,7 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const json_t 
         read_durability(in, f, v, at);
         break;
     case LD_SIZE_OR_NULL:
-        *(size_t *)at = json_is_null(v) ? 0 : (size_t)ld_in_count(in, v, rule, 0);
+        *(size_t *)at = ld_is(v, LD_V_NULL) ? 0 : (size_t)ld_in_count(in, v, rule, 0);
         break;
     case LD_AGE_OR_NULL:
         read_age(in, f, v, at);
@@ -140,19 +140,19 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const json_t 
 }
 
 /* KORS's mu is the ridge unless it is told: a dictionary coarser than the noise would cost what it saves. */
-static void follow_lambda(const json_t *representation, struct ld_settings *out)
+static void follow_lambda(const struct ld_value *representation, struct ld_settings *out)
 {
-    if (json_object_get(representation, "lambda") != NULL && json_object_get(representation, "mu") == NULL)
+    if (ld_member_of(representation, "lambda") != NULL && ld_member_of(representation, "mu") == NULL)
         out->spec.repr.mu = out->spec.repr.lambda;
 }
 
 /* Bounds cannot be had of rewards that change, over a dictionary, or that are forgotten (spec.c): who asks for that
  * without naming a confidence rule gets `fixed` where bounds are for reading only, and who names one is told. */
-static void follow_bookkeeping(const json_t *object, struct ld_settings *out)
+static void follow_bookkeeping(const struct ld_value *object, struct ld_settings *out)
 {
     const bool is_asked = out->spec.aggregation != KB_AGG_FIRST || out->spec.forgetting.type != KB_FORGET_NONE;
 
-    if (json_object_get(json_object_get(object, "confidence"), "type") == NULL && is_asked &&
+    if (ld_member_of(ld_member_of(object, "confidence"), "type") == NULL && is_asked &&
         out->spec.conf.score == KB_SCORE_FIXED)
         kb_spec_drop_unserved_confidence(&out->spec);
 }
@@ -164,10 +164,10 @@ struct group_reading {
     struct ld_settings *out;
 };
 
-static void read_group(struct ld_in *in, const char *group, const json_t *object, struct ld_settings *out);
+static void read_group(struct ld_in *in, const char *group, const struct ld_value *object, struct ld_settings *out);
 
 /* A member of the configuration that is no field of it is a group. */
-static void read_member(struct ld_in *in, size_t i, const json_t *v, void *arg)
+static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     const struct group_reading *r = arg;
     const struct ld_field *f = ld_field_find(r->group, i);
@@ -177,29 +177,38 @@ static void read_member(struct ld_in *in, size_t i, const json_t *v, void *arg)
         read_group(in, r->rules->rule[i].key, v, r->out);
 }
 
+/* Configurations that were logged before kernels had a tolerance had exact ones, and are folded as they were. */
+static void keep_exact(const struct ld_in *in, const struct ld_value *object, struct ld_settings *out)
+{
+    if (in->is_log && ld_member_of(object, "tolerance") == NULL)
+        out->spec.user_kernel.tolerance = 0;
+}
+
 /* The members of one group, or of the configuration itself (""). */
-static void read_group(struct ld_in *in, const char *group, const json_t *object, struct ld_settings *out)
+static void read_group(struct ld_in *in, const char *group, const struct ld_value *object, struct ld_settings *out)
 {
     struct group_reading r = {group, ld_field_rules(group), out};
     (void)ld_in_members(in, object, r.rules, read_member, &r);
     if (strcmp(group, "representation") == 0)
         follow_lambda(object, out);
+    if (strcmp(group, "user_kernel") == 0)
+        keep_exact(in, object, out);
 }
 
 /* A dimension, or 0 where it is faulty or none is told. */
-static uint32_t dimension(const json_t *object, size_t at)
+static uint32_t dimension(const struct ld_value *object, size_t at)
 {
     const struct ld_rule *rule = &ld_configuration_rules.rule[at];
-    const json_t *v = json_object_get(object, rule->key);
-    const double x = json_is_number(v) ? json_number_value(v) : 0;
+    const struct ld_value *v = ld_member_of(object, rule->key);
+    const double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : 0;
     return x >= rule->lo && x <= rule->hi ? (uint32_t)x : 0;
 }
 
 /* Algorithm and dimensions, which decide what all other fields are when left out. What is wrong with them is told when
  * read_group comes by; until then a default helps to find the other faults. */
-static void read_identity(const json_t *v, struct ld_settings *out)
+static void read_identity(const struct ld_value *v, struct ld_settings *out)
 {
-    const char *name = json_string_value(json_object_get(v, "algorithm"));
+    const char *name = ld_string_of(ld_member_of(v, "algorithm"));
     const uint32_t context_dim = dimension(v, LD_CONFIGURATION_CONTEXT_DIM);
     const uint32_t arm_dim = dimension(v, LD_CONFIGURATION_ARM_DIM);
     if (name == NULL || kb_spec_preset(&out->spec, name, context_dim, arm_dim) != KB_OK)
@@ -216,7 +225,7 @@ static enum kb_err check_retention(const struct ld_settings *settings, struct kb
 }
 
 /* kb_spec_check runs on a spec without faults only: it stops at its first, which would hide the list. */
-void ld_in_settings(struct ld_in *in, const struct json_t *v, struct ld_settings *out)
+void ld_in_settings(struct ld_in *in, const struct ld_value *v, struct ld_settings *out)
 {
     struct kb_errmsg msg = {"", ""};
     *out = (struct ld_settings){.is_relaxed = false};
@@ -241,6 +250,6 @@ int ld_decode_settings(struct ld_doc *doc, struct ld_settings *out, struct ld_pr
 {
     struct ld_in in;
     ld_in_init(&in, doc, p);
-    ld_in_settings(&in, doc->root, out);
+    ld_in_settings(&in, &doc->root, out);
     return ld_in_done(&in);
 }

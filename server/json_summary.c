@@ -3,7 +3,6 @@
  * there are. */
 #include "json_util.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +13,7 @@
 
 struct part {
     struct ld_in *in;
-    const json_t *line;
+    const struct ld_value *line;
     uint32_t context_dim, arm_dim;
     struct kb_ev_summary *out;
 };
@@ -24,18 +23,18 @@ struct part {
 /* Whole numbers up to `most`; *n is their count when it is SIZE_MAX, else what it must be. NULL when there are none. */
 static uint64_t *read_wholes(struct part *p, const char *key, uint64_t most, size_t *n)
 {
-    const json_t *v = ld_in_array(p->in, p->line, key, *n == SIZE_MAX ? 0 : *n, *n, true);
+    const struct ld_value *v = ld_in_array(p->in, p->line, key, *n == SIZE_MAX ? 0 : *n, *n, true);
     uint64_t *out = NULL;
 
-    *n = json_array_size(v);
+    *n = ld_n_items(v);
     if (*n > 0)
         out = ld_in_alloc(p->in, *n, sizeof *out);
     if (out == NULL)
         return NULL;
     const size_t mark = ld_in_key(p->in, key);
     for (size_t i = 0; i < *n; i++) {
-        const json_t *item = json_array_get(v, i);
-        const double x = json_is_number(item) ? json_number_value(item) : -1;
+        const struct ld_value *item = ld_item_of(v, i);
+        const double x = ld_is(item, LD_V_NUMBER) ? ld_number_of(item) : -1;
         const size_t here = ld_in_item(p->in, v, i);
 
         if (x < 0 || x > (double)most || x != floor(x))
@@ -82,7 +81,7 @@ static double read_positive(struct part *p, const char *key)
 static void read_begin(struct part *p)
 {
     struct ld_settings *settings = ld_in_alloc(p->in, 1, sizeof *settings);
-    const json_t *v = ld_in_get(p->in, p->line, "configuration", true);
+    const struct ld_value *v = ld_in_get(p->in, p->line, "configuration", true);
     const char *name = ld_in_id(p->in, p->line, "representation", 32, true);
     const int repr = name != NULL ? kb_repr_from_name(name) : -1;
 
@@ -107,30 +106,30 @@ static void read_users(struct part *p)
 }
 
 /* [u, v, weight] by users' numbers. */
-static void read_link(struct part *p, const json_t *v, struct kb_ev_link *out)
+static void read_link(struct part *p, const struct ld_value *v, struct kb_ev_link *out)
 {
     uint32_t *ends[] = {&out->u, &out->v};
 
-    if (!json_is_array(v) || json_array_size(v) != 3) {
+    if (!ld_is(v, LD_V_ARRAY) || ld_n_items(v) != 3) {
         ld_in_fault(p->in, NULL, "expected [user, user, weight]");
         return;
     }
     for (size_t i = 0; i < 2; i++) {
-        const json_t *end = json_array_get(v, i);
-        const double x = json_is_number(end) ? json_number_value(end) : -1;
+        const struct ld_value *end = ld_item_of(v, i);
+        const double x = ld_is(end, LD_V_NUMBER) ? ld_number_of(end) : -1;
 
         if (x < 0 || x >= UINT32_MAX || x != floor(x))
             ld_in_fault(p->in, NULL, "expected a user's number");
         else
             *ends[i] = (uint32_t)x;
     }
-    (void)ld_in_number_value(p->in, json_array_get(v, 2), &out->weight);
+    (void)ld_in_number_value(p->in, ld_item_of(v, 2), &out->weight);
 }
 
 static void read_graph(struct part *p)
 {
-    const json_t *edges = ld_in_array(p->in, p->line, "edges", 0, SIZE_MAX, true);
-    size_t n = json_array_size(edges);
+    const struct ld_value *edges = ld_in_array(p->in, p->line, "edges", 0, SIZE_MAX, true);
+    size_t n = ld_n_items(edges);
 
     p->out->n_nodes = SIZE_MAX;
     p->out->nodes = read_numbers(p, "nodes", &p->out->n_nodes);
@@ -141,7 +140,7 @@ static void read_graph(struct part *p)
     for (size_t i = 0; i < n; i++) {
         const size_t here = ld_in_item(p->in, edges, i);
 
-        read_link(p, json_array_get(edges, i), &links[i]);
+        read_link(p, ld_item_of(edges, i), &links[i]);
         ld_in_leave(p->in, here);
     }
     ld_in_leave(p->in, mark);
@@ -162,13 +161,13 @@ static void read_points(struct part *p)
     points->count = read_doubles(p, "count", points->n);
     points->sum = read_doubles(p, "sum", points->n);
     points->x = read_doubles(p, "x", points->n * (p->context_dim + p->arm_dim));
-    if (json_object_get(p->line, "halvings") != NULL)
+    if (ld_member_of(p->line, "halvings") != NULL)
         points->halvings = read_doubles(p, "halvings", points->n);
     if (points->n == 0)
         ld_in_fault(p->in, "user", "expected one point or more");
 }
 
-static void read_slot(struct part *p, const json_t *v, struct kb_ev_open_slot *out)
+static void read_slot(struct part *p, const struct ld_value *v, struct kb_ev_open_slot *out)
 {
     static const char *const names[] = {"arm", "x", "reward", "halvings", NULL};
 
@@ -176,15 +175,15 @@ static void read_slot(struct part *p, const json_t *v, struct kb_ev_open_slot *o
         return;
     out->arm = ld_in_id(p->in, v, "arm", KB_ID_MAX_BYTES, true);
     out->x = ld_in_vector(p->in, v, "x", p->context_dim + p->arm_dim, true);
-    out->has_reward = json_object_get(v, "reward") != NULL;
+    out->has_reward = ld_member_of(v, "reward") != NULL;
     out->reward = ld_in_number(p->in, v, "reward", 0, false);
     out->halvings = ld_in_number(p->in, v, "halvings", 0, false);
 }
 
 static void read_decision(struct part *p)
 {
-    const json_t *v = ld_in_array(p->in, p->line, "slots", 1, KB_MAX_SLOTS, true);
-    const size_t n = json_array_size(v);
+    const struct ld_value *v = ld_in_array(p->in, p->line, "slots", 1, KB_MAX_SLOTS, true);
+    const size_t n = ld_n_items(v);
     struct kb_ev_open_slot *slots = n > 0 ? ld_in_alloc(p->in, n, sizeof *slots) : NULL;
 
     p->out->decision = ld_in_id(p->in, p->line, "decision", LD_DECISION_MAX_BYTES, true);
@@ -199,7 +198,7 @@ static void read_decision(struct part *p)
     for (size_t i = 0; i < n; i++) {
         const size_t here = ld_in_item(p->in, v, i);
 
-        read_slot(p, json_array_get(v, i), &slots[i]);
+        read_slot(p, ld_item_of(v, i), &slots[i]);
         ld_in_leave(p->in, here);
     }
     ld_in_leave(p->in, mark);
@@ -209,7 +208,7 @@ static void read_decision(struct part *p)
         ld_in_fault(p->in, "arm", "expected that of the first slot");
 }
 
-static void read_arm(struct part *p, const json_t *v, struct kb_ev_known_arm *out)
+static void read_arm(struct part *p, const struct ld_value *v, struct kb_ev_known_arm *out)
 {
     static const char *const names[] = {"id",      "features", "in_catalogue", "active",
                                         "decided", "rewarded", "reward_sum",   NULL};
@@ -227,8 +226,8 @@ static void read_arm(struct part *p, const json_t *v, struct kb_ev_known_arm *ou
 
 static void read_arms(struct part *p)
 {
-    const json_t *v = ld_in_array(p->in, p->line, "arms", 0, SIZE_MAX, true);
-    size_t n = json_array_size(v);
+    const struct ld_value *v = ld_in_array(p->in, p->line, "arms", 0, SIZE_MAX, true);
+    size_t n = ld_n_items(v);
     struct kb_ev_known_arm *arms = n > 0 ? ld_in_alloc(p->in, n, sizeof *arms) : NULL;
 
     if (arms == NULL)
@@ -237,7 +236,7 @@ static void read_arms(struct part *p)
     for (size_t i = 0; i < n; i++) {
         const size_t here = ld_in_item(p->in, v, i);
 
-        read_arm(p, json_array_get(v, i), &arms[i]);
+        read_arm(p, ld_item_of(v, i), &arms[i]);
         ld_in_leave(p->in, here);
     }
     ld_in_leave(p->in, mark);
@@ -249,7 +248,7 @@ static void read_arms(struct part *p)
 static void read_forgetting(struct part *p, struct kb_ev_totals *t)
 {
     static const char *const names[] = {"begun", "halvings", "events", "first", "latest", "observations", NULL};
-    const json_t *v = json_object_get(p->line, "forgetting");
+    const struct ld_value *v = ld_member_of(p->line, "forgetting");
 
     if (v == NULL)
         return;
@@ -303,7 +302,7 @@ static const struct row {
                       "reset_rows", "reset_observations", "forgetting"}},
 };
 
-void ld_in_summary(struct ld_in *in, const struct json_t *line, uint32_t context_dim, uint32_t arm_dim,
+void ld_in_summary(struct ld_in *in, const struct ld_value *line, uint32_t context_dim, uint32_t arm_dim,
                    struct kb_event *ev)
 {
     struct part p = {.in = in, .line = line, .context_dim = context_dim, .arm_dim = arm_dim};

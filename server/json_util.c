@@ -1,9 +1,9 @@
 /* The reader shared by the JSON codecs: see json_util.h.
  *
  * Faults are collected, not thrown: a reading function that finds one reports it at its JSON pointer, returns a
- * harmless value, and the caller goes on, so that one answer names all that is wrong with a body. Numbers were
- * parsed as doubles throughout (JSON_DECODE_INT_AS_REAL), hence 1, 1.0 and 1e0 are the same whole number, as
- * JSON Schema has it; jansson refuses those beyond the range of double, so every number here is finite.
+ * harmless value, and the caller goes on, so that one answer names all that is wrong with a body. All numbers
+ * are doubles, hence 1, 1.0 and 1e0 are the same whole number, as JSON Schema has it; the parser refuses those beyond
+ * the range of double, so every number here is finite.
  *
  * The pointer in hand is a buffer that grows by ld_in_key and ld_in_item and shrinks by ld_in_leave: steps are
  * pushed on the way in and cost a few bytes copied, so that the pointer is there when a fault needs it. It is cut at
@@ -13,16 +13,16 @@
  *
  * Reading functions that take (obj, key) step into the member, read the value there and step back, so that a fault in
  * a value names the member without the value's reader knowing it. `is_required` says whether absence is a fault; a
- * wrong type always is one. Cost: a hash look-up and some bytes of pointer a member. */
+ * wrong type always is one. Cost: a look at each member and some bytes of pointer. */
 #include "json_util.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "ids.h"
+#include "number.h"
 
 /* The problem may not hold anything yet: ld_in_done judges by it. */
 void ld_in_init(struct ld_in *in, struct ld_doc *doc, struct ld_problem *p)
@@ -69,13 +69,13 @@ size_t ld_in_key(struct ld_in *in, const char *key)
 
 /* array tells whether i counts the lines of an NDJSON document, blank ones included, or just items. Only the root of
  * such a document has lines; arrays inside a line count as usual. */
-size_t ld_in_item(struct ld_in *in, const struct json_t *array, size_t i)
+size_t ld_in_item(struct ld_in *in, const struct ld_value *array, size_t i)
 {
-    char number[24];
+    char number[LD_NUMBER_BYTES + 1];
     /* Only an NDJSON document has lines. */
-    if (array == in->doc->root && in->doc->line != NULL)
+    if (array == &in->doc->root && in->doc->line != NULL)
         i = in->doc->line[i];
-    (void)snprintf(number, sizeof number, "%zu", i);
+    number[ld_count_write(i, number)] = '\0';
     return ld_in_key(in, number);
 }
 
@@ -134,11 +134,11 @@ static bool is_control(const struct ld_in *in, const char *s)
 
 /* Bytes, not characters: what is bounded is memory. Control characters are refused because ids go into logs,
  * terminals and metric labels; all else of Unicode is the caller's affair, and compared byte by byte. The string is the
- * document's own, NUL-terminated; jansson has checked its UTF-8 and refused NULs inside. */
-const char *ld_in_id_value(struct ld_in *in, const struct json_t *v, size_t max_bytes)
+ * document's own, NUL-terminated; the parser has checked its UTF-8 and refused NULs inside. */
+const char *ld_in_id_value(struct ld_in *in, const struct ld_value *v, size_t max_bytes)
 {
-    const char *s = json_string_value(v);
-    size_t n = json_string_length(v);
+    const char *s = ld_string_of(v);
+    size_t n = ld_string_bytes(v);
     if (s == NULL || n < 1 || n > max_bytes) {
         ld_in_fault(in, NULL, "expected a string of 1 to %zu bytes", max_bytes);
         if (n > max_bytes)
@@ -155,30 +155,27 @@ const char *ld_in_id_value(struct ld_in *in, const struct json_t *v, size_t max_
 }
 
 /* Every number of JSON is finite here (see above); *out is left alone on a fault. */
-bool ld_in_number_value(struct ld_in *in, const struct json_t *v, double *out)
+bool ld_in_number_value(struct ld_in *in, const struct ld_value *v, double *out)
 {
-    if (!json_is_number(v)) {
+    if (!ld_is(v, LD_V_NUMBER)) {
         ld_in_fault(in, NULL, "expected a finite number");
         return false;
     }
-    *out = json_number_value(v);
+    *out = ld_number_of(v);
     return true;
 }
 
 /* Unknown members are faults: a misspelt `candidate` would otherwise mean `all arms`. False only when v is no object:
  * unknown members are reported, and the known ones can be read all the same. O(members x names), of which there are a
  * handful. */
-bool ld_in_object(struct ld_in *in, const struct json_t *v, const char *const *names)
+bool ld_in_object(struct ld_in *in, const struct ld_value *v, const char *const *names)
 {
-    if (!json_is_object(v)) {
+    if (!ld_is(v, LD_V_OBJECT)) {
         ld_in_fault(in, NULL, "expected an object");
         return false;
     }
-    const char *key;
-    json_t *member;
-    json_t *object = (json_t *)(uintptr_t)v; /* jansson's iterator is not const-correct */
-    json_object_foreach(object, key, member)
-    {
+    for (size_t k = 0; k < ld_n_members(v); k++) {
+        const char *key = v->as.member[k].key;
         size_t i = 0;
         while (names[i] != NULL && strcmp(names[i], key) != 0)
             i++;
@@ -192,18 +189,18 @@ bool ld_in_object(struct ld_in *in, const struct json_t *v, const char *const *n
 
 /* Required means present; whether it has the right type is for the reader of the value to say. null counts as
  * present. */
-struct json_t *ld_in_get(struct ld_in *in, const struct json_t *obj, const char *key, bool is_required)
+const struct ld_value *ld_in_get(struct ld_in *in, const struct ld_value *obj, const char *key, bool is_required)
 {
-    json_t *v = json_object_get(obj, key);
+    const struct ld_value *v = ld_member_of(obj, key);
     if (v == NULL && is_required)
         ld_in_fault(in, key, "required");
     return v;
 }
 
 /* NULL when absent or faulty. Borrowed from the document. */
-const char *ld_in_id(struct ld_in *in, const struct json_t *obj, const char *key, size_t max_bytes, bool is_required)
+const char *ld_in_id(struct ld_in *in, const struct ld_value *obj, const char *key, size_t max_bytes, bool is_required)
 {
-    json_t *v = ld_in_get(in, obj, key, is_required);
+    const struct ld_value *v = ld_in_get(in, obj, key, is_required);
     if (v == NULL)
         return NULL;
     size_t mark = ld_in_key(in, key);
@@ -214,9 +211,9 @@ const char *ld_in_id(struct ld_in *in, const struct json_t *obj, const char *key
 
 /* null is not a number: members that may be null are read by functions of their own. `otherwise` is returned for an
  * absent member and for a faulty one. */
-double ld_in_number(struct ld_in *in, const struct json_t *obj, const char *key, double otherwise, bool is_required)
+double ld_in_number(struct ld_in *in, const struct ld_value *obj, const char *key, double otherwise, bool is_required)
 {
-    json_t *v = ld_in_get(in, obj, key, is_required);
+    const struct ld_value *v = ld_in_get(in, obj, key, is_required);
     double x = otherwise;
     if (v == NULL)
         return x;
@@ -227,12 +224,13 @@ double ld_in_number(struct ld_in *in, const struct json_t *obj, const char *key,
 }
 
 /* 0 is refused, since estimators divide by it. */
-double ld_in_propensity(struct ld_in *in, const struct json_t *obj, const char *key, double otherwise, bool is_required)
+double ld_in_propensity(struct ld_in *in, const struct ld_value *obj, const char *key, double otherwise,
+                        bool is_required)
 {
-    json_t *v = ld_in_get(in, obj, key, is_required);
+    const struct ld_value *v = ld_in_get(in, obj, key, is_required);
     if (v == NULL)
         return otherwise;
-    double x = json_is_number(v) ? json_number_value(v) : 0;
+    double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : 0;
     if (x > 0 && x <= 1)
         return x;
     ld_in_fault(in, key, "expected a number > 0 and <= 1");
@@ -241,14 +239,14 @@ double ld_in_propensity(struct ld_in *in, const struct json_t *obj, const char *
 
 /* 1.0 and 1e0 are whole. Bounds are at most 2^53, where doubles still count one by one. lo and hi belong to the
  * range. */
-uint64_t ld_in_whole(struct ld_in *in, const struct json_t *obj, const char *key, uint64_t lo, uint64_t hi,
+uint64_t ld_in_whole(struct ld_in *in, const struct ld_value *obj, const char *key, uint64_t lo, uint64_t hi,
                      uint64_t otherwise, bool is_required)
 {
-    json_t *v = ld_in_get(in, obj, key, is_required);
+    const struct ld_value *v = ld_in_get(in, obj, key, is_required);
     if (v == NULL)
         return otherwise;
     /* -1 lies outside every range that is asked for. */
-    double x = json_is_number(v) ? json_number_value(v) : -1;
+    double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : -1;
     if (x < (double)lo || x > (double)hi || x != floor(x)) {
         ld_in_fault(in, key, "expected a whole number from %llu to %llu", (unsigned long long)lo,
                     (unsigned long long)hi);
@@ -258,28 +256,28 @@ uint64_t ld_in_whole(struct ld_in *in, const struct json_t *obj, const char *key
 }
 
 /* 0 and 1 are not booleans. */
-bool ld_in_bool(struct ld_in *in, const struct json_t *obj, const char *key, bool otherwise, bool is_required)
+bool ld_in_bool(struct ld_in *in, const struct ld_value *obj, const char *key, bool otherwise, bool is_required)
 {
-    json_t *v = ld_in_get(in, obj, key, is_required);
+    const struct ld_value *v = ld_in_get(in, obj, key, is_required);
     if (v == NULL)
         return otherwise;
-    if (!json_is_boolean(v)) {
+    if (!ld_is_bool(v)) {
         ld_in_fault(in, key, "expected true or false");
         return otherwise;
     }
-    return json_is_true(v);
+    return ld_is(v, LD_V_TRUE);
 }
 
 /* hi = SIZE_MAX: as many as the body can hold; its size is bounded elsewhere. The bounds are on the number of items,
  * and belong to the range. */
-struct json_t *ld_in_array(struct ld_in *in, const struct json_t *obj, const char *key, size_t lo, size_t hi,
-                           bool is_required)
+const struct ld_value *ld_in_array(struct ld_in *in, const struct ld_value *obj, const char *key, size_t lo, size_t hi,
+                                   bool is_required)
 {
-    json_t *v = ld_in_get(in, obj, key, is_required);
+    const struct ld_value *v = ld_in_get(in, obj, key, is_required);
     if (v == NULL)
         return NULL;
-    size_t n = json_array_size(v);
-    if (json_is_array(v) && n >= lo && n <= hi)
+    size_t n = ld_n_items(v);
+    if (ld_is(v, LD_V_ARRAY) && n >= lo && n <= hi)
         return v;
     if (hi == SIZE_MAX)
         ld_in_fault(in, key, "expected an array");
@@ -289,7 +287,7 @@ struct json_t *ld_in_array(struct ld_in *in, const struct json_t *obj, const cha
 }
 
 /* Items that are numbers have no use for a pointer, and bodies are full of them. */
-static void fault_number(struct ld_in *in, const struct json_t *array, size_t i)
+static void fault_number(struct ld_in *in, const struct ld_value *array, size_t i)
 {
     const size_t here = ld_in_item(in, array, i);
     ld_in_fault(in, NULL, "expected a finite number");
@@ -298,19 +296,19 @@ static void fault_number(struct ld_in *in, const struct json_t *array, size_t i)
 
 /* The dimension is the tenant's, so a vector of another length is a fault and never padded or cut. O(dim). One block a
  * vector, in the document; NULL for no numbers. */
-const double *ld_in_vector_value(struct ld_in *in, const struct json_t *v, uint32_t dim, bool may_be_null)
+const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uint32_t dim, bool may_be_null)
 {
-    if (may_be_null && json_is_null(v))
+    if (may_be_null && ld_is(v, LD_V_NULL))
         return NULL;
-    if (!json_is_array(v) || json_array_size(v) != dim) {
+    if (!ld_is(v, LD_V_ARRAY) || ld_n_items(v) != dim) {
         ld_in_fault(in, NULL, "expected an array of %u numbers", (unsigned)dim);
         return NULL;
     }
     double *x = dim > 0 ? ld_in_alloc(in, dim, sizeof *x) : NULL;
     for (size_t i = 0; x != NULL && i < dim; i++) {
-        const json_t *item = json_array_get(v, i);
-        if (json_is_number(item))
-            x[i] = json_number_value(item);
+        const struct ld_value *item = ld_item_of(v, i);
+        if (ld_is(item, LD_V_NUMBER))
+            x[i] = ld_number_of(item);
         else
             fault_number(in, v, i);
     }
@@ -318,9 +316,10 @@ const double *ld_in_vector_value(struct ld_in *in, const struct json_t *v, uint3
 }
 
 /* Where arm or context has dimension 0, an empty array and null are as good as none. */
-const double *ld_in_vector(struct ld_in *in, const struct json_t *obj, const char *key, uint32_t dim, bool is_required)
+const double *ld_in_vector(struct ld_in *in, const struct ld_value *obj, const char *key, uint32_t dim,
+                           bool is_required)
 {
-    json_t *v = ld_in_get(in, obj, key, is_required && dim > 0);
+    const struct ld_value *v = ld_in_get(in, obj, key, is_required && dim > 0);
     if (v == NULL)
         return NULL;
     size_t mark = ld_in_key(in, key);
@@ -331,24 +330,24 @@ const double *ld_in_vector(struct ld_in *in, const struct json_t *obj, const cha
 
 /* Faulty items stay NULL in the result; the fault keeps it from being used. The strings are borrowed from the
  * document, the array of pointers lives in its memory. Repeats are not looked for. array NULL holds none. */
-const char *const *ld_in_ids_value(struct ld_in *in, const struct json_t *array, size_t *n)
+const char *const *ld_in_ids_value(struct ld_in *in, const struct ld_value *array, size_t *n)
 {
-    *n = json_array_size(array);
+    *n = ld_n_items(array);
     const char **ids = *n > 0 ? ld_in_alloc(in, *n, sizeof *ids) : NULL;
     if (ids == NULL)
         *n = 0;
     for (size_t i = 0; i < *n; i++) {
         size_t here = ld_in_item(in, array, i);
-        ids[i] = ld_in_id_value(in, json_array_get(array, i), KB_ID_MAX_BYTES);
+        ids[i] = ld_in_id_value(in, ld_item_of(array, i), KB_ID_MAX_BYTES);
         ld_in_leave(in, here);
     }
     return ids;
 }
 
-const char *const *ld_in_ids(struct ld_in *in, const struct json_t *obj, const char *key, size_t max, size_t *n,
+const char *const *ld_in_ids(struct ld_in *in, const struct ld_value *obj, const char *key, size_t max, size_t *n,
                              bool is_required)
 {
-    const json_t *array = ld_in_array(in, obj, key, 0, max, is_required);
+    const struct ld_value *array = ld_in_array(in, obj, key, 0, max, is_required);
     size_t mark = ld_in_key(in, key);
     const char *const *ids = ld_in_ids_value(in, array, n);
     ld_in_leave(in, mark);

@@ -109,6 +109,13 @@ size_t ld_number_write(double x, char *out)
     return (size_t)(put_decimal(&d, out + std::signbit(x)) - out);
 }
 
+/* from_chars knows no plus, blanks or other locale; its inf and nan are no JSON and never get here. */
+bool ld_number_read(const char *begin, const char *end, double *out)
+{
+    const std::from_chars_result read = std::from_chars(begin, end, *out);
+    return read.ec == std::errc() && read.ptr == end;
+}
+
 size_t ld_count_write(uint64_t x, char *out)
 {
     return (size_t)(std::to_chars(out, out + LD_NUMBER_BYTES, x).ptr - out);

@@ -12,7 +12,7 @@
  *     /events, of up to n lines                  1 + n / 100
  *     /stats, GET of graph and arms              10
  *     a fold or a copy of the log: /verify,      1 + t (1/100 + (3 m^2 + m d) / 10^6), t rewards learned so far
- *     /rebuild, /compact, PUT of a configuration,
+ *     /rebuild, /compact, /replay, PUT of a configuration,
  *     DELETE of a user; /snapshot, /export       (these two 1 + t / 100)
  *
  * Sizes are those of the writer's last turn. Nothing costs more than the burst: what would, asks for a full bucket. */

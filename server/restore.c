@@ -23,6 +23,7 @@
 #include "buf.h"
 #include "engine.h"
 #include "folder.h"
+#include "lines.h"
 #include "log.h"
 #include "recover.h"
 #include "snapshot.h"
@@ -246,79 +247,40 @@ static int take_line(struct job *j, const char *text, size_t n)
     return j->n_rows == BATCH_ROWS || j->n_bytes >= BATCH_BYTES ? write_batch(j) : 0;
 }
 
-/* The next line without its end, in a buffer that is used again. 1, 0 at the end of the file, -1 with the problem. */
-static int read_line(struct job *j, FILE *from, char **text, size_t *cap, size_t *n)
+/* 0, or -1 with the problem. */
+static int take_lines(struct job *j, struct ld_lines *from)
 {
-    int c = getc_unlocked(from);
+    enum ld_lines_status status;
 
-    *n = 0;
-    if (c == EOF)
-        return 0;
-    for (; c != EOF && c != '\n'; c = getc_unlocked(from)) {
-        if (*n == *cap) {
-            const size_t more = *cap > 0 ? 2 * *cap : 65536;
-            char *grown = *cap < j->how->max_line ? realloc(*text, more) : NULL;
-
-            if (grown == NULL) {
-                add_fault(j, 0, "", "the line is longer than this server takes");
-                return -1;
-            }
-            *text = grown;
-            *cap = more;
-        }
-        (*text)[(*n)++] = (char)c;
-    }
-    return 1;
-}
-
-/* Bytes without the blanks at the end: the carriage returns of other systems. */
-static size_t trimmed(const char *text, size_t n)
-{
-    while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t' || text[n - 1] == '\r'))
-        n--;
-    return n;
-}
-
-static int take_lines(struct job *j, FILE *from)
-{
-    char *text = NULL;
-    size_t cap = 0, n = 0;
-    int rc;
-
-    while ((rc = read_line(j, from, &text, &cap, &n)) == 1) {
-        n = trimmed(text, n);
-        if (n > 0 && take_line(j, text, n) != 0) {
-            rc = -1;
-            break;
-        }
+    while ((status = ld_lines_next(from)) == LD_LINES_LINE) {
+        if (from->n > 0 && take_line(j, from->text, from->n) != 0)
+            return -1;
         j->line++;
     }
-    free(text);
-    if (rc == 0 && ferror(from)) {
+    if (status == LD_LINES_LONG)
+        add_fault(j, 0, "", "the line is longer than this server takes");
+    else if (status == LD_LINES_BROKEN)
         ld_problem_set(j->p, 503, "the body cannot be read back from the disk");
-        rc = -1;
-    }
-    return rc == 0 ? write_batch(j) : -1;
+    return status == LD_LINES_END ? write_batch(j) : -1;
 }
 
 static int restore_lines(struct job *j)
 {
+    struct ld_lines from;
     char why[512] = "";
-    FILE *from = fopen(j->how->lines, "rbe");
-    int rc;
+    int rc = ld_lines_open(&from, open(j->how->lines, O_RDONLY | O_CLOEXEC), j->how->max_line);
 
     j->row = calloc(BATCH_ROWS, sizeof *j->row);
     j->doc = calloc(BATCH_ROWS, sizeof *j->doc);
-    if (from == NULL || j->row == NULL || j->doc == NULL) {
-        ld_problem_set(j->p, 503, from == NULL ? "the body cannot be read back from the disk" : "out of memory");
+    if (rc != 0 || j->row == NULL || j->doc == NULL) {
+        ld_problem_set(j->p, 503, rc != 0 ? "the body cannot be read back from the disk" : "out of memory");
         rc = -1;
     } else if ((rc = ld_store_open(&j->store, j->how->path, false, why)) != LD_STORE_OK) {
         rc = fail_store(j, rc, why);
     } else {
-        rc = take_lines(j, from);
+        rc = take_lines(j, &from);
     }
-    if (from != NULL)
-        (void)fclose(from);
+    ld_lines_close(&from);
     drop_batch(j);
     return rc;
 }

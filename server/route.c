@@ -38,6 +38,7 @@ const struct ld_route ld_routes[] = {
     {"GET",    "/tenants/{t}/events",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    api_events},
     {"GET",    "/tenants/{t}/export",      LD_BODY_NONE,     LD_ROLE_READ,     LD_AS_TRANSFER, LD_TENANT_OF_PATH,    LD_WORK_COPY,    api_export},
     {"POST",   "/tenants/{t}/import",      LD_BODY_LOG,      LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    api_import},
+    {"POST",   "/tenants/{t}/replay",      LD_BODY_LOG,      LD_ROLE_MANAGE,   LD_AS_TRANSFER, LD_TENANT_OF_PATH,    LD_WORK_FOLD,    api_replay},
     {"POST",   "/tenants/{t}/snapshot",    LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_AS_TRANSFER, LD_TENANT_OF_PATH,    LD_WORK_COPY,    api_snapshot_post},
     {"PUT",    "/tenants/{t}/snapshot",    LD_BODY_DATABASE, LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    api_snapshot_put},
     {"POST",   "/keys",                    LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    api_keys_post},

@@ -69,6 +69,13 @@ const struct ld_rules ld_observation_rules = {(const struct ld_rule[]){
     {.key = "id", .lo = 1, .hi = 128},
 }, 6};
 
+const struct ld_rules ld_replay_rules = {(const struct ld_rule[]){
+    {.key = "type", .choices = (const char *const[]){"replay", NULL}, .is_required = true},
+    {.key = "configuration", .is_required = true},
+    {.key = "log", .choices = (const char *const[]){"body", "own", NULL}},
+    {.key = "commit", .lo = 1, .hi = 64},
+}, 4};
+
 const struct ld_rules ld_reward_rules = {(const struct ld_rule[]){
     {.key = "decision", .lo = 1, .hi = 128, .is_required = true},
     {.key = "reward", .lo = -INFINITY, .hi = INFINITY, .is_required = true},
@@ -112,6 +119,7 @@ const struct ld_rules ld_user_kernel_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"laplacian", "identity", "ones", "heat", "spectral_rbf", "mmd", NULL}},
     {.key = "rho", .lo = 1e-12, .hi = 1000000000000},
     {.key = "population", .lo = 0, .hi = 1000000000000},
+    {.key = "tolerance", .lo = 0, .hi = 0.1},
     {.key = "power", .lo = 1e-12, .hi = 4},
     {.key = "tau", .lo = 1e-12, .hi = 1000000000000},
     {.key = "k", .lo = 1, .hi = 2048},
@@ -121,7 +129,7 @@ const struct ld_rules ld_user_kernel_rules = {(const struct ld_rule[]){
     {.key = "refresh", .lo = 1, .hi = 1000000},
     {.key = "min_observations", .lo = 1, .hi = 1000000},
     {.key = "normalize"},
-}, 12};
+}, 13};
 
 const struct ld_rules ld_vector_kernel_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"rbf", "matern12", "matern32", "matern52", "linear", "polynomial", "delta", "ones", NULL}},

@@ -39,6 +39,10 @@ enum kb_err ld_shadow_feed(struct ld_shadow *s, const struct kb_event *ev, struc
  * 0, or -1 with the problem filled: 400 with pointers into the line, 503 for no memory or when it was told to end. */
 int ld_shadow_feed_line(struct ld_shadow *s, const char *text, size_t n, struct ld_problem *p);
 
+/* Behind the log's last event: rewards that come from here on are booked as the shadow's own configuration says. For
+ * who makes a tenant of it. */
+enum kb_err ld_shadow_take_own_books(struct ld_shadow *s, struct kb_errmsg *msg);
+
 /* From any thread: what feeds ends soon, and fails with KB_ECANCELLED from then on. */
 void ld_shadow_cancel(struct ld_shadow *s);
 

@@ -16,6 +16,7 @@ struct ld_shadow {
     bool is_settled;
     uint64_t seq; /* of its own last event */
     uint64_t cursor, n_read, n_passed;
+    int64_t at_ms; /* of the log's last event */
     ld_shadow_keep *keep;
     void *keep_arg;
     atomic_bool is_cancelled;

@@ -18,29 +18,34 @@ static enum kb_err check_dims(const struct ld_shadow *s, const struct kb_spec *l
     return KB_OK;
 }
 
-/* How rewards are booked is the log's; where that is another way than before, it is an event. */
-static enum kb_err take_configured(struct ld_shadow *s, const struct kb_event *ev, struct kb_errmsg *msg)
+/* How rewards are booked, from here on. Where that is another way than before, it is an event. */
+static enum kb_err take_books(struct ld_shadow *s, const struct kb_spec *from, int64_t at_ms, struct kb_errmsg *msg)
 {
     struct kb_spec spec = s->spec;
     struct kb_engine_counts counts;
+    enum kb_err rc = KB_OK;
+
+    kb_spec_take_books(&spec, from);
+    KB_TRY(kb_spec_check(&spec, msg));
+    if (s->has_begun && kb_spec_digest(&spec, 0) != kb_spec_digest(&s->spec, 0)) {
+        kb_engine_counts(s->engine, &counts);
+        const struct kb_event own = {
+            .type = KB_EV_CONFIGURED, .at_ms = at_ms, .as.configured = {.spec = &spec, .version = counts.version + 1}};
+        KB_TRY(ld_shadow_learn(s, &own, msg));
+    }
+    s->spec = spec;
+    KB_TRY(ld_shadow_begin(s, at_ms, msg));
+out:
+    return rc;
+}
+
+/* Of a configuration of the log nothing else is looked at. */
+static enum kb_err take_configured(struct ld_shadow *s, const struct kb_event *ev, struct kb_errmsg *msg)
+{
     enum kb_err rc = check_dims(s, ev->as.configured.spec, msg);
 
     KB_TRY(rc);
-    kb_spec_take_books(&spec, ev->as.configured.spec);
-    KB_TRY(kb_spec_check(&spec, msg));
-    if (!s->has_begun) {
-        s->spec = spec;
-        KB_TRY(ld_shadow_begin(s, ev->at_ms, msg));
-    } else if (kb_spec_digest(&spec, 0) != kb_spec_digest(&s->spec, 0)) {
-        kb_engine_counts(s->engine, &counts);
-        const struct kb_event own = {.type = KB_EV_CONFIGURED,
-                                     .at_ms = ev->at_ms,
-                                     .as.configured = {.spec = &spec, .version = counts.version + 1}};
-        KB_TRY(ld_shadow_learn(s, &own, msg));
-        s->spec = spec;
-    } else {
-        s->n_passed++;
-    }
+    KB_TRY(take_books(s, ev->as.configured.spec, ev->at_ms, msg));
     s->context_dim = ev->as.configured.spec->context_dim;
     s->arm_dim = ev->as.configured.spec->arm_dim;
 out:
@@ -131,8 +136,14 @@ enum kb_err ld_shadow_feed(struct ld_shadow *s, const struct kb_event *ev, struc
     if (rc == KB_OK) {
         s->n_read++;
         s->cursor = ev->seq;
+        s->at_ms = ev->at_ms;
     }
     return rc;
+}
+
+enum kb_err ld_shadow_take_own_books(struct ld_shadow *s, struct kb_errmsg *msg)
+{
+    return take_books(s, &s->asked, s->at_ms, msg);
 }
 
 /* ---- lines ------------------------------------------------------------------------------------------------- */

@@ -28,7 +28,7 @@ gnutls/gnutls.h|server/tls.c
 gnutls/x509.h|server/tls.c
 uv.h|server/sched.c
 charconv|server/number.cc
-jansson.h|server/json_*.c tools/ctl/json.c
+jansson.h|server/json_in.c tools/ctl/json.c
 sqlite3.h|server/store_*.c server/registry_file.c server/registry_keys.c server/sqlite_util.[ch] server/db_file.c server/migrate.c
 sodium.h|server/secret.c tools/ctl/fingerprint.c
 curl/curl.h|tools/ctl/http_client.c

@@ -1,9 +1,10 @@
 /* Load on a server that is running: plays the lines of a file at a path, by bench_loop.h, and prints one JSON object.
  *
- *   bench_load PORT METHOD PATH FILE [--tenant T] [--clients N] [--threads N] [--rate R] [--seconds S] [--limit N]
- *              [--status N]
+ *   bench_load PORT METHOD PATH FILE [--tenant T] [--tenants N] [--clients N] [--threads N] [--rate R] [--seconds S]
+ *              [--limit N] [--status N]
  *
  * FILE: a body in each line, "-" for requests without one; played in turn, over and over unless --limit says how many.
+ * --tenants: request i is of tenant T-(i mod N).
  * --rate: arrivals a second (Poisson), latencies from the schedule; without it a closed loop. Microseconds. */
 #include <getopt.h>
 #include <stdio.h>
@@ -36,23 +37,44 @@ static void add_request(struct requests *r, const char *method, const char *path
     r->text[r->n++] = (struct bench_text){text, (size_t)n};
 }
 
-static void read_requests(struct requests *r, char **argv, const char *tenant)
+/* Whose requests they are: one tenant's (n 0), or those of `name`-0 to `name`-(n-1) in turn. */
+struct tenants {
+    const char *name;
+    size_t n;
+};
+
+static void add_next(struct requests *r, char **argv, const struct tenants *tenants, const char *body, size_t n_body)
+{
+    char name[128];
+
+    snprintf(name, sizeof name, "%s-%zu", tenants->name, tenants->n > 0 ? r->n % tenants->n : 0);
+    add_request(r, argv[1], argv[2], tenants->n > 0 ? name : tenants->name, body, n_body);
+}
+
+/* Once through the file, and again until every tenant has had a turn. */
+static void read_requests(struct requests *r, char **argv, const struct tenants *tenants)
 {
     FILE *f = strcmp(argv[3], "-") != 0 ? fopen(argv[3], "r") : NULL;
     char *line = NULL;
     size_t cap = 0;
     ssize_t n;
 
-    if (strcmp(argv[3], "-") == 0) {
-        add_request(r, argv[1], argv[2], tenant, "", 0);
-        return;
-    }
-    if (f == NULL)
+    if (f == NULL && strcmp(argv[3], "-") != 0)
         bench_die(NAME, "opening the file of bodies");
-    while ((n = getline(&line, &cap, f)) > 0)
-        add_request(r, argv[1], argv[2], tenant, line, (size_t)n - (line[n - 1] == '\n'));
+    do {
+        const size_t before = r->n;
+        if (f == NULL)
+            add_next(r, argv, tenants, "", 0);
+        while (f != NULL && (n = getline(&line, &cap, f)) > 0)
+            add_next(r, argv, tenants, line, (size_t)n - (line[n - 1] == '\n'));
+        if (r->n == before)
+            bench_die(NAME, "a file of bodies with a line");
+        if (f != NULL)
+            rewind(f);
+    } while (r->n < tenants->n);
     free(line);
-    fclose(f);
+    if (f != NULL)
+        fclose(f);
 }
 
 static void print_histogram(const char *name, const struct lc_histogram *h)
@@ -92,23 +114,27 @@ static void print(const struct bench_plan *p, const struct bench_outcome *o, dou
 static void usage(void)
 {
     fprintf(stderr,
-            "usage: %s PORT METHOD PATH FILE [--tenant T] [--clients N] [--threads N] [--rate R] [--seconds S] "
-            "[--limit N] [--status N]\n",
+            "usage: %s PORT METHOD PATH FILE [--tenant T] [--tenants N] [--clients N] [--threads N] [--rate R] "
+            "[--seconds S] [--limit N] [--status N]\n",
             NAME);
     exit(2);
 }
 
-static const char *parse(struct bench_plan *p, int argc, char **argv)
+static struct tenants parse(struct bench_plan *p, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"tenant", 1, NULL, 't'},  {"clients", 1, NULL, 'c'}, {"threads", 1, NULL, 'n'}, {"rate", 1, NULL, 'r'},
-        {"seconds", 1, NULL, 's'}, {"limit", 1, NULL, 'l'},   {"status", 1, NULL, 'x'},  {NULL, 0, NULL, 0}};
-    const char *tenant = "default";
+        {"tenants", 1, NULL, 'T'}, {"tenant", 1, NULL, 't'}, {"clients", 1, NULL, 'c'},
+        {"threads", 1, NULL, 'n'}, {"rate", 1, NULL, 'r'},   {"seconds", 1, NULL, 's'},
+        {"limit", 1, NULL, 'l'},   {"status", 1, NULL, 'x'}, {NULL, 0, NULL, 0}};
+    struct tenants tenants = {.name = "default"};
 
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (c) {
         case 't':
-            tenant = optarg;
+            tenants.name = optarg;
+            break;
+        case 'T':
+            tenants.n = strtoul(optarg, NULL, 10);
             break;
         case 'c':
             p->n_clients = (unsigned)strtoul(optarg, NULL, 10);
@@ -134,7 +160,7 @@ static const char *parse(struct bench_plan *p, int argc, char **argv)
     if (argc - optind != 4 || p->n_threads == 0 || p->n_clients < p->n_threads)
         usage();
     p->port = (int)strtol(argv[optind], NULL, 10);
-    return tenant;
+    return tenants;
 }
 
 int main(int argc, char **argv)
@@ -143,9 +169,9 @@ int main(int argc, char **argv)
     struct bench_plan plan = {
         .n_clients = 1, .n_threads = 1, .seconds = 1, .grace_s = 10, .limit = UINT64_MAX, .status = 200};
     struct requests r = {0};
-    const char *tenant = parse(&plan, argc, argv);
+    const struct tenants tenants = parse(&plan, argc, argv);
 
-    read_requests(&r, argv + optind, tenant);
+    read_requests(&r, argv + optind, &tenants);
     plan.request = r.text;
     plan.n_requests = r.n;
     const double cpu_us = own_cpu_us();

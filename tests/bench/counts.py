@@ -1,5 +1,5 @@
 """Instructions of the core's hot calls (bench_counts.c: KORS, m = 256, 20 candidates, 16 features, and a catalogue of 100 arms
-under `ucb`), counted by callgrind: the same in every run of a build, however busy the machine is.
+under `ucb`) and of what is read and written for the hot requests (bench_bodies.c), counted by callgrind: the same in every run of a build, however busy the machine is.
 
   python3 tests/bench/counts.py BUILD check|record [--file recorded.json]      BUILD: such as build/release
 
@@ -20,8 +20,9 @@ from callgrind import Profile
 
 TOLERANCE = 0.03
 NAMED = 0.002  # of all instructions: a change that is worth a line
-PROGRAM = "bench_counts"
-KINDS = ("decide", "learn", "catalogue")
+PROGRAMS = {"decide": "bench_counts", "learn": "bench_counts", "catalogue": "bench_counts",
+            **{kind: "bench_bodies" for kind in ("candidates", "user", "reward", "line", "answer", "event")}}
+KINDS = tuple(PROGRAMS)
 
 
 def environment():
@@ -31,31 +32,30 @@ def environment():
     return env
 
 
-def count(program, kind, folder):
-    """({own, all, functions} a call, BLAS core). Functions of libraries are summed up by library."""
-    out = folder / kind
+def count(build, kind, folder):
+    """({own, all, functions} a call, BLAS core or None). Functions of libraries are summed up by library."""
+    out, name = folder / kind, PROGRAMS[kind]
     done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--collect-atstart=no",
-                           f"--toggle-collect=measured_{kind}", str(program), kind], env=environment(), capture_output=True, text=True)
+                           f"--toggle-collect=measured_{kind}", str(build / "tests/bench" / name), kind], env=environment(), capture_output=True, text=True)
     if done.returncode != 0:
-        raise SystemExit(f"bench_counts {kind}: {done.stderr}")
+        raise SystemExit(f"{name} {kind}: {done.stderr}")
     said = json.loads(done.stdout)
     profile, functions = Profile(out), {}
     for (ob, fn), n in profile.own.items():
-        name = fn if ob == PROGRAM else re.sub(r"[-.\d]*\.so.*", "", ob)
-        functions[name] = functions.get(name, 0) + n
-    own = sum(n for (ob, _), n in profile.own.items() if ob == PROGRAM)
+        place = fn if ob == name else re.sub(r"[-.\d]*\.so.*", "", ob)
+        functions[place] = functions.get(place, 0) + n
+    own = sum(n for (ob, _), n in profile.own.items() if ob == name)
     if own == 0:
         raise SystemExit("callgrind counted nothing of ours")
-    per_call = {name: round(n / said["calls"]) for name, n in sorted(functions.items(), key=lambda f: -f[1])}
+    per_call = {place: round(n / said["calls"]) for place, n in sorted(functions.items(), key=lambda f: -f[1])}
     total = profile.total()
     return {"own": round(own / said["calls"]), "all": round(total / said["calls"]),
-            "functions": {name: n for name, n in per_call.items() if n * said["calls"] >= NAMED * total}}, said["blas_core"]
+            "functions": {place: n for place, n in per_call.items() if n * said["calls"] >= NAMED * total}}, said.get("blas_core")
 
 
 def measure(build):
-    program = build / "tests/bench" / PROGRAM
     with tempfile.TemporaryDirectory() as folder:
-        counted = {kind: count(program, kind, pathlib.Path(folder)) for kind in KINDS}
+        counted = {kind: count(build, kind, pathlib.Path(folder)) for kind in KINDS}
     compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True).stdout.partition("\n")[0]
     return counted["decide"][1], {"compiler": compiler, **{kind: counted[kind][0] for kind in KINDS}}
 

@@ -9,6 +9,8 @@
 
 /* The first byte picks a body's decoder; the rest is the body (JSON or NDJSON). */
 int fuzz_bodies(const uint8_t *data, size_t n);
+/* A JSON text, read by the parser of bodies and by jansson. */
+int fuzz_values(const uint8_t *data, size_t n);
 /* Lines of a log, folded as recovery does. */
 int fuzz_log(const uint8_t *data, size_t n);
 /* The body of a snapshot, as if its checksum were right. */

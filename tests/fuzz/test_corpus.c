@@ -19,6 +19,7 @@ static const struct {
     int (*run)(const uint8_t *data, size_t n);
     bool is_of_log;
 } targets[] = {{"bodies", fuzz_bodies, false},
+               {"values", fuzz_values, false},
                {"log", fuzz_log, false},
                {"log", fuzz_snapshot, true},
                {"route", fuzz_route, false}};

@@ -62,7 +62,7 @@ def test_the_default_row_is_made_for_rewards_between_0_and_1(api, name):
     assert conf["representation"]["lambda"] == conf["representation"]["mu"] == 0.25
     assert conf["user_kernel"] == {"type": "laplacian", "rho": 0.01, "population": 1, "normalize": True, "power": 1, "tau": 1,
                                    "k": 8, "lengthscale": "median", "bandwidth": "median", "features": 256, "refresh": 200,
-                                   "min_observations": 5}
+                                   "min_observations": 5, "tolerance": 0.0001}
 
 
 def test_mu_follows_lambda_unless_it_is_told(api, name):

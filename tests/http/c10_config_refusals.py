@@ -58,7 +58,7 @@ def test_what_is_not_supported_is_refused_by_field(fixed, configuration, pointer
 
 def test_the_defaults_spelled_out_are_accepted(fixed):
     for configuration in ({"user_kernel": {"power": 1, "tau": 1, "k": 8, "lengthscale": "median", "bandwidth": "median", "features": 256, "refresh": 200,
-                                           "min_observations": 5}}, {"confidence": {"type": "fixed", "norm_bound": "auto"}}, {"pending": "ignore"},
+                                           "min_observations": 5, "tolerance": 0.0001}}, {"confidence": {"type": "fixed", "norm_bound": "auto"}}, {"pending": "ignore"},
                           {"forgetting": {"type": "none", "discount": 0.999, "half_life_s": 86400}},
                           {"arm_kernel": {"type": "delta"}}, {"context_kernel": {"type": "ones"}}, {"default_reward": None}):
         fixed.call("PUT", "/tenants/spelled", configuration, expect=(200, 201))

@@ -5,6 +5,7 @@ import http
 import http.client
 import io
 import json
+import os
 import pathlib
 import re
 
@@ -43,6 +44,9 @@ def strict_json(text):
     return json.loads(text, object_pairs_hook=members, parse_constant=refuse)
 
 
+COVERED = ("seen", "taken", "headers_seen")
+
+
 class Contract:
     def __init__(self, path=ROOT / "openapi.yaml"):
         self.doc = yaml.safe_load(path.read_text())
@@ -55,6 +59,18 @@ class Contract:
             for method in METHODS:
                 if method in item:
                     self.operations[item[method]["operationId"]] = (method, pattern_of(template), item[method])
+
+    def note(self, folder, files, n_failed):
+        """What this process has covered, for another one to take over."""
+        told = {"files": sorted(files), "failed": n_failed, **{name: sorted(getattr(self, name)) for name in COVERED}}
+        (pathlib.Path(folder) / f"{os.getpid()}.json").write_text(json.dumps(told))
+
+    def take_over(self, folder):
+        """Adds what others have covered; the files that they ran, and how many of their tests failed."""
+        notes = [json.loads(path.read_text()) for path in pathlib.Path(folder).glob("*.json")]
+        for name in COVERED:
+            getattr(self, name).update(tuple(pair) for told in notes for pair in told[name])
+        return {file for told in notes for file in told["files"]}, sum(told["failed"] for told in notes)
 
     def resolve(self, node):
         while "$ref" in node:

@@ -13,7 +13,8 @@ ALL = sorted(name for name, (_, _, op) in CONTRACT.operations.items() if "429" i
 BODIES = {"select": {"user": "u", "candidates": ["a"]}, "reward": {"decision": "none", "reward": 1},
           "activate": {"decision": "none"}, "observe": {"user": "u", "arm": "a", "reward": 1},
           "putTenant": {"algorithm": "ucb"}, "putGraph": {"edges": [["u", "v"]]}, "patchGraph": {"add": [["u", "w"]]},
-          "putArms": {"arms": ["a"]}, "patchArms": {"arms": ["b"]}, "compact": {"keep_events": 1000000}}
+          "putArms": {"arms": ["a"]}, "patchArms": {"arms": ["b"]}, "compact": {"keep_events": 1000000},
+          "replay": [{"type": "replay", "configuration": {"algorithm": "ts"}, "log": "own"}]}
 
 
 def metric(client, name):
@@ -23,7 +24,7 @@ def metric(client, name):
 
 def send(client, name, tenant, **more):
     path = re.sub(r"\{user\}", "nobody", template_of(name).replace("{tenant}", tenant))
-    return client.call(CONTRACT.operations[name][0].upper(), path, BODIES.get(name), tenant=tenant, **more)
+    return client.call(CONTRACT.operations[name][0].upper(), path, BODIES.get(name), kind=NDJSON if name == "replay" else None, tenant=tenant, **more)
 
 
 def over(client, name, tenant, most=200):

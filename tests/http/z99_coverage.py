@@ -1,4 +1,5 @@
 """The last file: every operation and every documented status of openapi.yaml was seen."""
+import os
 import pathlib
 
 import pytest
@@ -13,9 +14,10 @@ NOT_PROVOKED = {
 @pytest.fixture
 def whole_suite(request):
     """Only a run of all files can cover all of the contract."""
-    files = {pathlib.Path(str(item.fspath)).name for item in request.session.items}
+    files, n_failed = CONTRACT.take_over(os.environ["LAPLACED_SEEN"]) if "LAPLACED_SEEN" in os.environ else (set(), 0)
+    files |= {item.path.name for item in request.session.items}
     here = {p.name for p in pathlib.Path(__file__).parent.glob("[a-z][0-9][0-9]_*.py")}
-    if not here <= files or request.session.testsfailed:
+    if not here <= files or n_failed or request.session.testsfailed:
         pytest.skip("covers the contract only after all files, run to their end")
 
 

@@ -88,6 +88,12 @@ static int judge_compact(struct ld_doc *doc, struct ld_problem *p)
     return ld_decode_compact(doc, &keep_events, p);
 }
 
+static int judge_replay(struct ld_doc *doc, struct ld_problem *p)
+{
+    struct ld_replay_head head;
+    return ld_decode_replay(doc, false, &head, p);
+}
+
 static int judge_key(struct ld_doc *doc, struct ld_problem *p)
 {
     struct ld_key key;
@@ -116,6 +122,7 @@ static const struct kind {
              {"activate", false, judge_activate},
              {"observe", false, judge_observe},
              {"observe_lines", true, judge_observe_lines},
+             {"replay", false, judge_replay},
              {"graph", false, judge_graph},
              {"graph_lines", true, judge_graph},
              {"graph_patch", false, judge_graph_patch},

@@ -6,6 +6,7 @@
 #include "fault_vfs.h"
 #include "registry.h"
 #include "tenant_fixture.h"
+#include "kbt_files.h"
 
 #define MOST_CALLS 400
 #define LEARNING "{\"algorithm\":\"laplaced\",\"context_dim\":1}"
@@ -22,22 +23,6 @@ static const enum fault_kind commit_faults[] = {FAULT_WRITE, FAULT_SHORT, FAULT_
 
 /* ---- images of a crash -------------------------------------------------------------------------------------- */
 
-static void copy_file(const char *from, const char *to)
-{
-    static char bytes[1 << 16];
-    FILE *in = fopen(from, "rb");
-    size_t n;
-
-    if (in == NULL)
-        return;
-    FILE *out = fopen(to, "wb");
-    ck_assert_ptr_nonnull(out);
-    while ((n = fread(bytes, 1, sizeof bytes, in)) > 0)
-        ck_assert_uint_eq(fwrite(bytes, 1, n, out), n);
-    fclose(in);
-    fclose(out);
-}
-
 static void copy_entries(const char *from, const char *to)
 {
     char a[400], b[400];
@@ -48,7 +33,7 @@ static void copy_entries(const char *from, const char *to)
         snprintf(a, sizeof a, "%s/%s", from, item->d_name);
         snprintf(b, sizeof b, "%s/%s", to, item->d_name);
         if (item->d_type == DT_REG && strstr(item->d_name, "-shm") == NULL)
-            copy_file(a, b);
+            kbt_copy_file(a, b);
     }
     closedir(dir);
 }

@@ -460,6 +460,29 @@ static const struct {
      "/replace /put/0/features"},
 };
 
+/* A fold of an old log must make the model that it was. */
+START_TEST(configurations_from_before_there_was_a_tolerance_have_exact_kernels)
+{
+    static const struct {
+        const char *kernel;
+        double tolerance;
+    } cases[] = {{"{\"rho\":0.5}", 0}, {"{\"rho\":0.5,\"tolerance\":0.0625}", 0.0625}};
+    for (size_t i = 0; i < 2; i++) {
+        char line[256];
+        struct kb_event ev;
+        struct ld_doc *doc;
+        struct ld_problem p;
+        snprintf(line, sizeof line,
+                 "{\"seq\":1,\"type\":\"configured\",\"at\":\"2026-11-21T10:00:00.123Z\",\"version\":1,"
+                 "\"configuration\":{\"context_dim\":%d,\"arm_dim\":%d,\"user_kernel\":%s}}",
+                 CONTEXT_DIM, ARM_DIM, cases[i].kernel);
+        ck_assert_int_eq(decode_line(line, strlen(line), &doc, &ev, &p), 0);
+        ck_assert(ev.as.configured.spec->user_kernel.tolerance == cases[i].tolerance);
+        ld_doc_free(doc);
+    }
+}
+END_TEST
+
 START_TEST(broken_lines_are_refused_by_pointer)
 {
     struct kb_event ev;
@@ -541,6 +564,7 @@ int main(void)
     tcase_add_loop_test(tc, every_type_of_event_comes_back_bit_for_bit, 0, n_types);
     tcase_add_loop_test(tc, lines_with_strange_fields_are_refused, 0, n_types);
     tcase_add_loop_test(tc, broken_lines_are_refused_by_pointer, 0, sizeof broken / sizeof *broken);
+    tcase_add_test(tc, configurations_from_before_there_was_a_tolerance_have_exact_kernels);
     tcase_add_test(tc, an_event_with_a_number_that_is_not_finite_has_no_line);
     tcase_add_test(tc, without_dimensions_contexts_are_empty_and_features_null);
     tcase_add_test(tc, times_come_back_to_the_millisecond);

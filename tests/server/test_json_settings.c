@@ -78,7 +78,8 @@ START_TEST(every_field_can_be_overridden)
     struct ld_settings s = settings_of(
         "{\"algorithm\":\"gp-ucb\",\"context_dim\":2,\"arm_dim\":3,"
         "\"user_kernel\":{\"type\":\"laplacian\",\"rho\":0.25,\"population\":1.5,\"normalize\":true,\"power\":1,"
-        "\"tau\":0.5,\"k\":5,\"lengthscale\":0.75,\"bandwidth\":0.5,\"features\":31,\"refresh\":17,"
+        "\"tolerance\":0.0625,\"tau\":0.5,\"k\":5,\"lengthscale\":0.75,\"bandwidth\":0.5,\"features\":31,\"refresh\":"
+        "17,"
         "\"min_observations\":3},"
         "\"context_kernel\":{\"type\":\"matern32\",\"lengthscale\":\"median\"},"
         "\"arm_kernel\":{\"type\":\"polynomial\",\"degree\":3,\"offset\":0.5},"
@@ -93,6 +94,7 @@ START_TEST(every_field_can_be_overridden)
         "\"default_reward\":-1,\"aggregation\":\"last\",\"durability\":\"relaxed\",\"seed\":9007199254740991}");
     const struct kb_spec *p = &s.spec;
     ck_assert(p->user_kernel.type == KB_USER_LAPLACIAN && p->user_kernel.rho == 0.25);
+    ck_assert(p->user_kernel.tolerance == 0.0625);
     ck_assert(p->user_kernel.population == 1.5 && p->user_kernel.is_normalized);
     ck_assert(p->user_kernel.power == 1 && p->user_kernel.tau == 0.5 && p->user_kernel.n_vectors == 5);
     ck_assert(p->user_kernel.lengthscale == 0.75 && p->user_kernel.bandwidth == 0.5);
@@ -156,6 +158,8 @@ static const struct {
     {"{\"user_kernel\":{\"type\":1}}", 400, "/user_kernel/type"},
     {"{\"user_kernel\":{\"rho\":0,\"population\":-1,\"normalize\":1,\"power\":\"1\"}}", 400,
      "/user_kernel/rho /user_kernel/population /user_kernel/normalize /user_kernel/power"},
+    {"{\"user_kernel\":{\"tolerance\":0.11}}", 400, "/user_kernel/tolerance"},
+    {"{\"user_kernel\":{\"tolerance\":-1e-9}}", 400, "/user_kernel/tolerance"},
     {"{\"user_kernel\":{\"power\":4.5,\"tau\":0,\"k\":0,\"lengthscale\":\"mean\"}}", 400,
      "/user_kernel/power /user_kernel/tau /user_kernel/k /user_kernel/lengthscale"},
     {"{\"user_kernel\":{\"power\":0,\"tau\":\"1\",\"k\":2.5,\"lengthscale\":0}}", 400,

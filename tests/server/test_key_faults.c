@@ -10,6 +10,7 @@
 #include "kbt.h"
 #include "keys.h"
 #include "log.h"
+#include "kbt_files.h"
 
 #define T0 1700000000000
 #define MOST_CALLS 200
@@ -75,32 +76,16 @@ static void remove_shelf(struct shelf *s)
     ck_assert_int_eq(rmdir(s->dir), 0);
 }
 
-static void copy_file(const char *from, const char *to)
-{
-    static char bytes[1 << 16];
-    FILE *in = fopen(from, "rb");
-    size_t n;
-
-    if (in == NULL)
-        return;
-    FILE *out = fopen(to, "wb");
-    ck_assert_ptr_nonnull(out);
-    while ((n = fread(bytes, 1, sizeof bytes, in)) > 0)
-        ck_assert_uint_eq(fwrite(bytes, 1, n, out), n);
-    fclose(in);
-    fclose(out);
-}
-
 /* The files as a killed process leaves them: the -shm is made anew by whoever comes next. */
 static void copy_shelf(struct shelf *image)
 {
     char from[128], to[128];
 
     make_dir(image);
-    copy_file(live.path, image->path);
+    kbt_copy_file(live.path, image->path);
     snprintf(from, sizeof from, "%s-wal", live.path);
     snprintf(to, sizeof to, "%s-wal", image->path);
-    copy_file(from, to);
+    kbt_copy_file(from, to);
 }
 
 /* ---- what keys there are ------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include "registry.h"
 #include "sched.h"
 #include "tenant_fixture.h"
+#include "kbt_files.h"
 
 #define N_MANY 1000
 #define CONFIGURATION "{\"algorithm\":\"laplaced\",\"representation\":{\"lambda\":0.2}}"
@@ -105,18 +106,11 @@ static uint64_t load(const _Atomic uint64_t *x)
 
 static void copy_default(const char *name)
 {
-    char from[128], to[160], bytes[4096];
-    FILE *in, *out;
+    char from[128], to[160];
 
     snprintf(from, sizeof from, "%s/tenants/default.db", f.dir);
     snprintf(to, sizeof to, "%s/tenants/%s.db", f.dir, name);
-    in = fopen(from, "rb");
-    out = fopen(to, "wb");
-    ck_assert(in != NULL && out != NULL);
-    for (size_t n; (n = fread(bytes, 1, sizeof bytes, in)) > 0;)
-        ck_assert_uint_eq(fwrite(bytes, 1, n, out), n);
-    fclose(in);
-    fclose(out);
+    kbt_copy_file(from, to);
 }
 
 static void add_closed(void *arg, const char *name, enum ld_tenant_state state, struct ld_tenant *t, const char *why)

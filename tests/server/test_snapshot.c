@@ -12,6 +12,7 @@
 #include "kbt.h"
 #include "rng.h"
 #include "snapshot.h"
+#include "kbt_files.h"
 
 static char folder[64], path[128];
 static char why[512];
@@ -35,17 +36,6 @@ static void write_bytes(const void *data, size_t n)
     ck_assert_ptr_nonnull(f);
     ck_assert_uint_eq(fwrite(data, 1, n, f), n);
     ck_assert_int_eq(fclose(f), 0);
-}
-
-static unsigned char *file_bytes(size_t *n)
-{
-    struct stat st;
-    ck_assert_int_eq(stat(path, &st), 0);
-    unsigned char *data = malloc((size_t)st.st_size + 1);
-    FILE *f = fopen(path, "rb");
-    *n = fread(data, 1, (size_t)st.st_size, f);
-    (void)fclose(f);
-    return data;
 }
 
 /* 0, 1 or -1 as ld_snapshot_read. */
@@ -90,7 +80,7 @@ START_TEST(every_changed_byte_is_detected)
     static const unsigned char changes[] = {1, 2, 4, 8, 16, 32, 64, 128, 255};
     size_t n;
     ck_assert_int_eq(ld_snapshot_write(path, 12, "the engine's state, as it were", 30, why), 0);
-    unsigned char *good = file_bytes(&n);
+    unsigned char *good = kbt_read_file(path, &n);
     ck_assert_uint_eq(n, 78);
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < sizeof changes; k++) {
@@ -111,7 +101,7 @@ START_TEST(every_other_length_is_detected)
 {
     size_t n;
     ck_assert_int_eq(ld_snapshot_write(path, 12, "0123456789", 10, why), 0);
-    unsigned char *good = file_bytes(&n);
+    unsigned char *good = kbt_read_file(path, &n);
     for (size_t cut = 0; cut < n; cut++) {
         write_bytes(good, cut);
         ck_assert_int_eq(read_and_forget(), -1);
@@ -159,7 +149,7 @@ START_TEST(the_header_is_as_documented)
     static const unsigned char fnv_abc[8] = {0x4b, 0x57, 0x41, 0x05, 0x19, 0xa2, 0x1f, 0xe7}; /* of "abc" */
     size_t n;
     ck_assert_int_eq(ld_snapshot_write(path, 0x0102030405060708u, "abc", 3, why), 0);
-    unsigned char *bytes = file_bytes(&n);
+    unsigned char *bytes = kbt_read_file(path, &n);
     ck_assert_uint_eq(n, 51);
     ck_assert_mem_eq(bytes, want, sizeof want);
     ck_assert_mem_eq(bytes + 32, fnv_abc, sizeof fnv_abc);

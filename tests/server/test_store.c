@@ -15,6 +15,7 @@
 #include "kbt.h"
 #include "rng.h"
 #include "store.h"
+#include "kbt_files.h"
 
 static char folder[64], path[128];
 static char why[512];
@@ -488,35 +489,16 @@ END_TEST
 
 /* --- refusals ---------------------------------------------------------------------------------------- */
 
-static unsigned char *file_bytes(size_t *n)
-{
-    struct stat st;
-    ck_assert_int_eq(stat(path, &st), 0);
-    unsigned char *data = malloc((size_t)st.st_size + 1);
-    FILE *f = fopen(path, "rb");
-    *n = fread(data, 1, (size_t)st.st_size, f);
-    (void)fclose(f);
-    return data;
-}
-
-static void write_bytes(const void *data, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    ck_assert_ptr_nonnull(f);
-    ck_assert_uint_eq(fwrite(data, 1, n, f), n);
-    ck_assert_int_eq(fclose(f), 0);
-}
-
 /* The file is refused with this code and a sentence that names it; not a byte of it and no file beside it changes. */
 static void assert_refused(int want)
 {
     size_t n, n_after;
-    unsigned char *before = file_bytes(&n);
+    unsigned char *before = kbt_read_file(path, &n);
     struct ld_store *s = NULL;
     int rc = ld_store_open(&s, path, false, why);
     ck_assert_msg(rc == want, "%d: %s", rc, rc != 0 ? why : "opened");
     ck_assert_msg(strstr(why, path) != NULL, "%s", why);
-    unsigned char *after = file_bytes(&n_after);
+    unsigned char *after = kbt_read_file(path, &n_after);
     ck_assert_uint_eq(n, n_after);
     ck_assert_mem_eq(before, after, n);
     free(before);
@@ -545,7 +527,7 @@ START_TEST(foreign_files_are_refused)
 {
     static const char *const contents[] = {"hello", "SQLite format 4", "#!/bin/sh\nexit 0\n"};
     for (size_t i = 0; i < 3; i++) {
-        write_bytes(contents[i], strlen(contents[i]));
+        kbt_write_file(path, contents[i], strlen(contents[i]));
         assert_refused(LD_STORE_FOREIGN);
     }
     (void)unlink(path);
@@ -585,12 +567,12 @@ START_TEST(a_newer_schema_in_the_wal_is_refused)
     struct ld_store *s = NULL;
     run_and_kill(become_newer);
     (void)snprintf(wal, sizeof wal, "%s-wal", path);
-    unsigned char *bytes = file_bytes(&n);
+    unsigned char *bytes = kbt_read_file(path, &n);
     ck_assert_int_eq(bytes[63], 2); /* the header of the file does not know yet */
     ck_assert_int_eq(stat(wal, &before), 0);
     ck_assert_int_eq(ld_store_open(&s, path, false, why), LD_STORE_NEWER);
     ck_assert_ptr_nonnull(strstr(why, path));
-    unsigned char *bytes_after = file_bytes(&n_after);
+    unsigned char *bytes_after = kbt_read_file(path, &n_after);
     ck_assert_uint_eq(n, n_after);
     ck_assert_mem_eq(bytes, bytes_after, n);
     ck_assert_int_eq(stat(wal, &after), 0);
@@ -604,13 +586,13 @@ START_TEST(every_truncation_is_refused)
 {
     size_t n;
     make_store(40);
-    unsigned char *good = file_bytes(&n);
+    unsigned char *good = kbt_read_file(path, &n);
     for (size_t cut = 0; cut < n; cut += cut < 200 ? 1 : 1021) {
-        write_bytes(good, cut);
+        kbt_write_file(path, good, cut);
         /* Nothing of an empty file says that it was ours: it is damage all the same. */
         assert_refused(LD_STORE_CORRUPT);
     }
-    write_bytes(good, n);
+    kbt_write_file(path, good, n);
     struct ld_store *s = open_store();
     assert_log(s, 40);
     ld_store_close(s);
@@ -623,14 +605,14 @@ START_TEST(a_page_of_garbage_is_refused_or_harmless)
 {
     size_t n, n_refused = 0;
     make_store(60);
-    unsigned char *good = file_bytes(&n);
+    unsigned char *good = kbt_read_file(path, &n);
     for (size_t page = 0; page < n / 4096; page++) {
         unsigned char *bad = malloc(n);
         memcpy(bad, good, n);
         for (size_t i = 0; i < 4096; i++)
             if (page > 0 || i >= 100)
                 bad[page * 4096 + i] = (unsigned char)kb_rng_bits(page, KB_STREAM_SIMULATION, i);
-        write_bytes(bad, n);
+        kbt_write_file(path, bad, n);
         struct ld_store *s = NULL;
         int rc = ld_store_open(&s, path, false, why);
         if (rc == LD_STORE_OK) {
@@ -722,7 +704,7 @@ START_TEST(the_files_header_names_kind_and_version_at_once)
     size_t n;
     struct ld_store *s = open_store();
     ck_assert_int_eq(append(s, 1, 1), LD_STORE_OK);
-    unsigned char *bytes = file_bytes(&n);
+    unsigned char *bytes = kbt_read_file(path, &n);
     ck_assert_uint_ge(n, 100);
     ck_assert_mem_eq(bytes, "SQLite format 3", 16);
     ck_assert_mem_eq(bytes + 60, "\0\0\0\2", 4);

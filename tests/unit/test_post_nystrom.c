@@ -334,7 +334,7 @@ START_TEST(graphs_too_large_for_a_dense_inverse_give_the_dense_answer_and_equal_
         kb_writer_init(&out);
         kb_posterior_save(w.posterior, &out);
         kb_reader_init(&in, out.data, out.n);
-        ck_assert_int_eq(kb_posterior_new(&copy, &spec, w.graph), KB_OK);
+        ck_assert_int_eq(kb_posterior_new(&copy, &w.spec, w.graph), KB_OK);
         ck_assert_int_eq(kb_posterior_load(copy, &in, &w.scratch), KB_OK);
         ck_assert_uint_eq(kb_posterior_digest(copy, 1), kb_posterior_digest(w.posterior, 1));
         kb_posterior_free(w.posterior);

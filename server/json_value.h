@@ -1,0 +1,101 @@
+/* A JSON text as a tree of values, read-only, in the memory of its document (json_in.c): what the decoders walk
+ * through. Private to server/json_*.c. An array's items lie side by side, an object's members in the order of the text;
+ * no key stands twice. Functions take NULL for a value that is not there, and say of it that it is nothing. */
+#ifndef LD_JSON_VALUE_H
+#define LD_JSON_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum ld_value_kind { LD_V_NULL, LD_V_FALSE, LD_V_TRUE, LD_V_NUMBER, LD_V_STRING, LD_V_ARRAY, LD_V_OBJECT };
+
+struct ld_value {
+    enum ld_value_kind kind;
+    uint32_t n; /* bytes of a string, items, members */
+    union {
+        double number;      /* finite; whole numbers, too */
+        const char *string; /* UTF-8 without NUL inside, NUL-terminated */
+        struct ld_value *item;
+        struct ld_member *member;
+    } as;
+};
+
+struct ld_member {
+    const char *key; /* as a string */
+    struct ld_value value;
+};
+
+static inline bool ld_is(const struct ld_value *v, enum ld_value_kind kind)
+{
+    return v != NULL && v->kind == kind;
+}
+
+static inline bool ld_is_bool(const struct ld_value *v)
+{
+    return ld_is(v, LD_V_FALSE) || ld_is(v, LD_V_TRUE);
+}
+
+/* 0 of what is no number. */
+static inline double ld_number_of(const struct ld_value *v)
+{
+    return ld_is(v, LD_V_NUMBER) ? v->as.number : 0;
+}
+
+/* NULL of what is no string. */
+static inline const char *ld_string_of(const struct ld_value *v)
+{
+    return ld_is(v, LD_V_STRING) ? v->as.string : NULL;
+}
+
+static inline size_t ld_string_bytes(const struct ld_value *v)
+{
+    return ld_is(v, LD_V_STRING) ? v->n : 0;
+}
+
+/* 0 of what is no array. */
+static inline size_t ld_n_items(const struct ld_value *v)
+{
+    return ld_is(v, LD_V_ARRAY) ? v->n : 0;
+}
+
+/* NULL beyond the end, too. */
+static inline const struct ld_value *ld_item_of(const struct ld_value *v, size_t i)
+{
+    return i < ld_n_items(v) ? &v->as.item[i] : NULL;
+}
+
+/* 0 of what is no object. */
+static inline size_t ld_n_members(const struct ld_value *v)
+{
+    return ld_is(v, LD_V_OBJECT) ? v->n : 0;
+}
+
+/* NULL when there is none. O(members), of which there are a handful. */
+static inline const struct ld_value *ld_member_of(const struct ld_value *v, const char *key)
+{
+    for (size_t i = 0; i < ld_n_members(v); i++)
+        if (strcmp(v->as.member[i].key, key) == 0)
+            return &v->as.member[i].value;
+    return NULL;
+}
+
+/* The reader of texts that are plainly well formed (json_parse.c). One reader reads any number of texts. */
+struct ld_doc;
+struct ld_parser {
+    struct ld_doc *doc; /* whose memory the trees are in */
+    char *at;           /* the byte in hand */
+    unsigned depth;
+    struct ld_member *stack; /* items and members of what is open, the innermost last */
+    size_t n_stack, cap_stack;
+};
+
+void ld_parser_init(struct ld_parser *r, struct ld_doc *doc);
+void ld_parser_close(struct ld_parser *r);
+
+/* text[n] is NUL and text lives as long as the document; strings are unescaped and ended in place. False on any doubt,
+ * out of memory among them: then *out is nothing, and the text not what it was. */
+bool ld_parser_read(struct ld_parser *r, char *text, size_t n, struct ld_value *out);
+
+#endif

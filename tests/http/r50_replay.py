@@ -1,0 +1,242 @@
+"""Replay inside the server: a log through a shadow model, told line by line, without touching the tenant; and tenants made of it."""
+import json
+import signal
+import time
+
+import pytest
+
+from contract import NDJSON
+from harness import IS_SANITIZED, Client, Server, tenant_path
+from k00_moves import export, fill, names, spooled
+from keyring import Keyring
+
+SLOW_ROWS = 900 if IS_SANITIZED else 2000  # distinct points, which cost the square of their number each
+
+
+def head(configuration, **more):
+    return {"type": "replay", "configuration": configuration, **more}
+
+
+def body_of(first, log=b""):
+    return json.dumps(first).encode() + b"\n" + log
+
+
+def replay(client, name, first, log=b"", expect=200):
+    """The lines of the answer; or the problem."""
+    answer = client.call("POST", tenant_path(name, "replay"), raw=body_of(first, log), kind=NDJSON, expect=expect)
+    return [json.loads(line) for line in answer.text.splitlines()] if answer.status == 200 else answer.json
+
+
+def report(client, name, first, log=b""):
+    lines = replay(client, name, first, log)
+    assert [line["type"] for line in lines[:-1]] == ["progress"] * (len(lines) - 1) and lines[-1]["type"] == "report", lines[-1]
+    return lines[-1]
+
+
+def pointers(problem):
+    return [e["pointer"] for e in problem["errors"]]
+
+
+def configuration_of(client, name):
+    return client.call("GET", tenant_path(name)).json["configuration"]
+
+
+# --- what comes of it -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", ["laplaced", "lk-gp-ucb", "ek-ucb", "ts"])
+def test_a_replay_of_the_own_log_under_the_own_configuration_is_the_tenant(server, api, name, preset):
+    fill(api, name, preset)
+    before = api.model(name)
+    own = report(api, name, head(configuration_of(api, name), log="own"))
+    assert own["model"]["digest"] == before["digest"] and own["tenant"] is None
+    sent = report(api, name, head(configuration_of(api, name)), export(api, name).content)
+    assert sent == own
+    stats = api.stats(name)
+    assert (own["events"], own["learned"]) == (api.events(name)[-1]["seq"], before["events"])
+    assert own["model"]["pending"] == stats["pending"] and own["model"]["dictionary"] == len(before["dictionary"])
+    assert api.model(name) == before and api.verify(name)["equal"] and spooled(server) == []
+
+
+def test_another_configuration_is_another_model_of_the_same_rewards(api, name):
+    fill(api, name, n=60)
+    before = api.model(name)
+    other = {"algorithm": "ek-ucb", "arm_dim": 1, "context_dim": 1, "seed": 7}
+    one, two = report(api, name, head(other, log="own")), report(api, name, head(other), export(api, name).content)
+    assert one == two and one["model"]["digest"] != before["digest"]
+    plain = report(api, name, head({"algorithm": "ucb"}, log="own"))  # vectors are left out
+    assert plain["reward_sum"] == one["reward_sum"] and plain["learned"] == one["learned"] == before["events"]
+    assert plain["model"]["points"] < one["model"]["points"]
+    assert api.model(name) == before
+
+
+def test_a_part_of_a_log_and_a_compacted_one_will_do(api, name):
+    fill(api, name, n=60)
+    lines = export(api, name).content.splitlines(keepends=True)
+    configuration = configuration_of(api, name)
+    part = report(api, name, head(configuration), b"".join(lines[70:]))
+    assert part["events"] == len(lines) - 70 and part["passed_over"] > 0 and 0 < part["learned"] < api.model(name)["events"]
+    whole = report(api, name, head(configuration, log="own"))
+    assert api.call("POST", tenant_path(name, "compact"), {"keep_events": 10}).json["compacted"]
+    short = report(api, name, head(configuration, log="own"))
+    assert short["events"] < whole["events"] and short["reward_sum"] == pytest.approx(whole["reward_sum"])
+    assert [short[k] for k in ("learned",)] + [short["model"][k] for k in ("users", "arms", "points")] == \
+        [whole[k] for k in ("learned",)] + [whole["model"][k] for k in ("users", "arms", "points")]
+
+
+# --- a tenant of it -------------------------------------------------------------------------------------
+
+
+def test_commit_makes_a_tenant_that_has_learned_the_log(boot):
+    server = boot()
+    client = Client(server)
+    fill(client, "old", n=60, aggregation="sum")
+    before = client.model("old")
+    wanted = {"algorithm": "ek-ucb", "arm_dim": 1, "context_dim": 1, "aggregation": "last", "reward_window_s": 1e6, "retention": {"events": 5000}}
+    made = report(client, "old", head(wanted, log="own", commit="new"))
+    assert made["tenant"] == "new" and client.model("old") == before
+    model, configuration = client.model("new"), configuration_of(client, "new")
+    assert model["digest"] == made["model"]["digest"] and client.verify("new")["equal"]
+    assert model["events"] == before["events"] and model["algorithm"] == "ek-ucb"
+    assert configuration["aggregation"] == "last" and configuration["reward_window_s"] == 1e6 and configuration["retention"]["events"] == 5000
+    assert client.stats("new")["pending"] == client.stats("old")["pending"]
+    assert {line["type"] for line in client.events("new")} >= {"configured", "graph", "arms", "decided", "rewarded", "observed", "dictionary"}
+    server.restart()
+    assert client.model("new") == model and spooled(server) == []
+    decision = client.select("u1", tenant="new", context=[0.5])
+    client.reward(decision["decision"], 1, tenant="new")
+    client.reward(decision["decision"], 2, tenant="new")
+    assert client.verify("new")["equal"]
+
+
+def test_what_cannot_be_made_a_tenant_is_none(server, api, name):
+    fill(api, name, "ucb")
+    lines = export(api, name).content
+    wanted = {"algorithm": "ts"}
+    before = names(api)
+    assert "there is a tenant" in replay(api, name, head(wanted, log="own", commit=name), expect=409)["detail"]
+    assert "name" in replay(api, name, head(wanted, log="own", commit="../x"), expect=400)["detail"]
+    assert pointers(replay(api, name, head(wanted, commit=name + "-made"), lines + b'{"seq":1}\n', expect=400))
+    assert names(api) == before and spooled(server) == []
+
+
+def test_only_an_admin_commits(tmp_path):
+    ring = Keyring(tmp_path)
+    try:
+        manager = Client(ring.server, ring.keys["manage"][0])
+        own = ring.keys["manage"][1]
+        assert report(manager, own, head({"algorithm": "ts"}, log="own"))["tenant"] is None
+        assert "admin" in replay(manager, own, head({"algorithm": "ts"}, log="own", commit="more"), expect=403)["detail"]
+        assert report(ring.admin, own, head({"algorithm": "ts"}, log="own", commit="more"))["tenant"] == "more"
+    finally:
+        ring.server.close()
+
+
+# --- faults -----------------------------------------------------------------------------------------------
+
+
+def test_faults_of_the_beginning_are_answered_by_status(api, name):
+    fill(api, name, "ucb")
+    log = export(api, name).content
+    ts = {"algorithm": "ts"}
+    for first, lines, status, pointer in (
+            ({"type": "replay"}, log, 400, "/0/configuration"),
+            (head({"algorithm": "none"}), log, 400, "/0/configuration/algorithm"),
+            (head(ts, logs="own"), log, 400, "/0/logs"),
+            (head({"algorithm": "sup-kernel-ucb"}), log, 422, "/0/configuration/rule/type"),
+            (head({"algorithm": "ts", "pending": "hallucinate"}), log, 422, "/0/configuration/pending"),
+            (head(ts), b"", 400, "/1"), (head(ts, log="own"), log, 400, "/1"),
+            (head({"algorithm": "lk-gp-ucb", "context_dim": 2}), log, 400, "/1/configuration/context_dim"),
+            (head(ts), log.replace(b'"seq":3', b'"seq":4', 1), 400, "/3/seq"),
+            (head(ts), log.replace(b'"type":"arms"', b'"type":"legs"', 1), 400, "/3/type")):
+        assert pointer in pointers(replay(api, name, first, lines, expect=status)), (first, pointer)
+    api.call("POST", tenant_path(name, "replay"), raw=b"\n", kind=NDJSON, expect=400)
+    api.call("POST", tenant_path(name, "replay"), {}, expect=415)
+
+
+def test_a_fault_further_on_is_the_last_line(server, api, name):
+    fill(api, name, "ucb", n=60)
+    lines = export(api, name).content.splitlines(keepends=True)
+    lines[100] = lines[100].replace(b'"seq":101', b'"seq":102')
+    told = replay(api, name, head({"algorithm": "ts"}, commit=name + "-made"), b"".join(lines))
+    assert told[-1]["type"] == "failed" and told[-1]["problem"]["status"] == 400
+    assert "/101/seq" in pointers(told[-1]["problem"]) and "line 102" in told[-1]["problem"]["detail"]
+    assert name + "-made" not in names(api) and spooled(server) == []
+
+
+def test_the_quota_holds_for_the_shadow_too(boot):
+    client = Client(boot("--tenant-quota", "3000000"))
+    client.put_tenant("t", algorithm="laplaced", context_dim=1, representation={"max_dictionary": 16})
+    many = [{"user": f"u{i % 7}", "context": [i / 7], "arm": f"a{i % 3}", "reward": i % 2} for i in range(700)]
+    client.call("POST", "/observe", many, kind=NDJSON, tenant="t")
+    last = replay(client, "t", head({"algorithm": "k-ucb", "context_dim": 1}, log="own"))[-1]
+    assert last["type"] == "failed" and last["problem"]["status"] == 507 and last["problem"]["limit"] == "tenant_quota"
+    assert report(client, "t", head({"algorithm": "ts"}, log="own"))["learned"] == 700
+
+
+# --- while it goes on ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory):
+    """(server, what to send): a replay that takes seconds."""
+    server = Server(tmp_path_factory.mktemp("slow")).start()
+    client = Client(server)
+    client.put_tenant("t", algorithm="ucb", context_dim=1)
+    for part in range(0, SLOW_ROWS, 500):
+        client.call("POST", "/observe", [{"user": "u", "context": [i / 7], "arm": "a", "reward": i % 2} for i in range(part, part + 500)],
+                    kind=NDJSON, tenant="t")
+    configuration = {"algorithm": "k-ucb", "context_dim": 1, "context_kernel": {"type": "rbf"}, "representation": {"exact_limit": 16384}}
+    yield server, head(configuration, log="own")
+    server.close()
+
+
+def begin(client, first):
+    """A replay under way: the answer whose lines can be read as they come."""
+    return client.session.post(client.server.url + "/tenants/t/replay", data=body_of(first), headers={"Content-Type": NDJSON}, stream=True, timeout=120)
+
+
+def test_progress_is_told_while_it_goes_on(slow):
+    server, first = slow
+    client = Client(server)
+    before = client.digest("t")
+    with begin(client, first) as answer:
+        lines = (json.loads(line) for line in answer.iter_lines())
+        opening = next(lines)
+        assert opening["type"] == "progress" and opening["progress"] < 0.5
+        client.select("u", context=[0.5], candidates=["a"], tenant="t", dry_run=True)  # the tenant serves meanwhile
+        assert "at work" in replay(client, "t", first, expect=409)["detail"]
+        told = [opening, *lines]
+    progress = [line["progress"] for line in told[:-1]]
+    assert told[-1]["type"] == "report" and progress == sorted(progress) and progress[-1] < 1
+    assert told[-1]["learned"] >= SLOW_ROWS and client.digest("t") == before
+
+
+def test_a_client_that_leaves_ends_it(slow):
+    server, first = slow
+    client = Client(server)
+    began = time.monotonic()
+    with begin(client, first) as answer:
+        list(answer.iter_lines())
+    takes = time.monotonic() - began
+    with begin(client, first) as answer:
+        next(answer.iter_lines(chunk_size=1))
+    began = time.monotonic()
+    while client.call("POST", "/tenants/t/replay", raw=body_of(head({"algorithm": "ts"}, log="own")), kind=NDJSON, expect=(200, 409)).status == 409:
+        assert time.monotonic() < began + 60
+        time.sleep(0.05)
+    assert time.monotonic() - began < takes + 5
+
+
+def test_a_stop_ends_it_with_a_last_line(slow):
+    server, first = slow
+    client = Client(server)
+    with begin(client, first) as answer:
+        lines = answer.iter_lines()
+        assert json.loads(next(lines))["type"] == "progress"
+        server.process.send_signal(signal.SIGTERM)
+        last = [json.loads(line) for line in lines][-1]
+    assert last["type"] == "failed" and last["problem"]["status"] == 503 and "stopping" in last["problem"]["detail"]
+    assert server._reap() == 0
+    server.start()
+    assert Client(server).verify("t")["equal"] and spooled(server) == []
