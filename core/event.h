@@ -179,6 +179,11 @@ struct kb_event {
             int64_t expires_at_ms;
             bool is_deferred; /* not learned from until activated */
             uint32_t level;   /* that slot 0 teaches, 0..KB_MAX_LEVEL; 0: none, or the rule has no levels */
+            /* For who asks what another policy would have done; not used by the model. The candidates, with features
+             * where they were given inline; NULL: they are not told, or all active arms of the catalogue. With none in
+             * it: not known. */
+            const struct kb_ev_slot *among;
+            size_t n_among;
         } decided;
         struct {
             const char *decision;

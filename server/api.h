@@ -19,6 +19,9 @@ void api_user_delete(struct ld_app *app, struct ld_request *r, const char *tenan
 void api_tenant_rebuild(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_tenant_compact(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_tenant_verify(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_challengers_get(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_promote(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_rollback(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_graph_put(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_graph_patch(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_graph_get(struct ld_app *app, struct ld_request *r, const char *tenant);

@@ -119,4 +119,5 @@ void ld_tenant_halt(struct ld_tenant *t)
         kb_build_cancel(t->build);
     ld_folds_cancel(t);
     pthread_mutex_unlock(&t->queue_lock);
+    ld_challengers_cancel(t->challengers);
 }

@@ -109,6 +109,9 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
         ld_problem_limit(&op->problem, "pending", (double)t->world->max_pending);
         return 0;
     }
+    if (entry.ev.as.decided.among == NULL && op->arms_epoch != t->arms_epoch &&
+        ld_settings_log_candidates(&t->settings))
+        entry.ev.as.decided.among = entry.ev.as.decided.slots; /* the catalogue of then is not the log's of now */
     if (op->is_named) {
         char *answer = ld_doc_alloc(op->doc, op->n_answer + 1, 1);
 
@@ -156,13 +159,28 @@ static void answer_event(struct ld_tenant *t, struct ld_op *op)
 
 /* ---- settings -------------------------------------------------------------------------------------- */
 
+/* By names and values, in their order. */
+static bool same_challengers(const struct ld_settings *a, const struct ld_settings *b)
+{
+    if (a->n_challengers != b->n_challengers)
+        return false;
+    for (size_t i = 0; i < a->n_challengers; i++)
+        if (strcmp(a->challenger[i].spec.algorithm, b->challenger[i].spec.algorithm) != 0 ||
+            !ld_challenger_is_same(&a->challenger[i], &b->challenger[i]))
+            return false;
+    return a->is_logging_candidates == b->is_logging_candidates &&
+           strcmp(a->guardrail.baseline, b->guardrail.baseline) == 0 && a->guardrail.level == b->guardrail.level &&
+           a->guardrail.min_decisions == b->guardrail.min_decisions &&
+           strcmp(a->promotion.challenger, b->promotion.challenger) == 0 && a->promotion.reason == b->promotion.reason;
+}
+
 /* Every value that the log keeps of a configuration. The digest covers the numbers; the name of the algorithm is
  * compared besides, since two presets may resolve to the same values. */
 static bool same_settings(const struct ld_settings *a, const struct ld_settings *b)
 {
     return a->is_relaxed == b->is_relaxed && a->keep_events == b->keep_events && a->keep_age_ms == b->keep_age_ms &&
            strcmp(a->spec.algorithm, b->spec.algorithm) == 0 &&
-           kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT);
+           kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT) && same_challengers(a, b);
 }
 
 /* Dimensions are part of every vector in the log: they may move only while there is none. Before the first
@@ -201,6 +219,19 @@ static int expand_settings(struct ld_tenant *t, struct ld_op *op)
     entry.ev.as.configured.spec = &op->settings.spec;
     entry.ev.as.configured.version = counts.version + 1;
     return conclude(op, ld_batch_stage(t, &entry, &msg), &msg);
+}
+
+/* A promotion is a configuration that is made of the one in force when its turn has come: two of them, or one beside a
+ * PUT, come one after the other. */
+static int expand_promote(struct ld_tenant *t, struct ld_op *op)
+{
+    struct kb_engine_counts counts;
+
+    ld_batch_flush(t);
+    kb_engine_counts(t->engine, &counts);
+    if (ld_promote(&t->settings, counts.version, &op->promotion, &op->settings, &op->problem) != 0)
+        return 0;
+    return expand_settings(t, op);
 }
 
 /* The tenant as GET would show it. No lock: the writer is the one who could change it. */
@@ -360,6 +391,7 @@ static const struct {
     [LD_OP_ACTIVATE] = {expand_activate, answer_activate, NULL},
     [LD_OP_EXPIRE] = {expand_expire, NULL, NULL},
     [LD_OP_SETTINGS] = {expand_settings, answer_settings, NULL},
+    [LD_OP_PROMOTE] = {expand_promote, answer_settings, NULL},
     [LD_OP_REBUILD] = {expand_rebuild, answer_settings, NULL},
     [LD_OP_BUILT] = {expand_built, NULL, NULL},
     [LD_OP_ERASE] = {ld_erase_expand, NULL, NULL},

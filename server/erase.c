@@ -277,8 +277,10 @@ int ld_erased_expand(struct ld_tenant *t, struct ld_op *op)
             return 0;
     }
     is_ok = is_ok && x->is_ok && commit(x);
-    if (is_ok)
+    if (is_ok) {
+        ld_challengers_forget(t->challengers); /* they have learned of the user as well */
         atomic_store(&t->must_scrub, !ld_store_scrub(t->store));
+    }
     t->erasure = NULL;
     answer(x, is_ok);
     erasure_free(x);

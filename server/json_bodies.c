@@ -1,5 +1,5 @@
-/* Bodies of /select, /reward, /activate, /observe and /compact -> structs: see json_in.h. Strings and vectors are
- * borrowed from the document; arrays are made in its memory.
+/* Bodies of /select, /reward, /activate, /observe, /compact, /promote and /rollback -> structs: see json_in.h. Strings
+ * and vectors are borrowed from the document; arrays are made in its memory.
  *
  * What is judged here is the form, by the rules of schema/ (rules.h), and what a schema cannot say: vectors have the
  * tenant's dimensions, and no candidate stands twice. Whether a user, an arm or a decision exists is for the engine
@@ -15,6 +15,7 @@
 
 #include "ids.h"
 #include "json_util.h"
+#include "promotion.h"
 
 /* --- /select ----------------------------------------------------------------------------------------- */
 
@@ -221,6 +222,36 @@ int ld_decode_compact(struct ld_doc *doc, uint64_t *keep_events, struct ld_probl
     struct ld_in in;
     ld_in_init(&in, doc, p);
     (void)ld_in_members(&in, &doc->root, &ld_compact_rules, read_compact, keep_events);
+    return ld_in_done(&in);
+}
+
+/* --- /tenants/{t}/promote and /rollback ------------------------------------------------------------------ */
+
+static void read_promote(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
+{
+    struct ld_promotion *out = arg;
+    const struct ld_rule *rule = &ld_promote_rules.rule[i];
+    const char *name = i == LD_PROMOTE_CHALLENGER ? ld_in_text(in, v, rule) : NULL;
+    if (i == LD_PROMOTE_VERSION)
+        out->version = ld_in_count(in, v, rule, 0);
+    else if (name != NULL)
+        strcpy(out->challenger, name);
+}
+
+static void read_rollback(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
+{
+    struct ld_promotion *out = arg;
+    out->version = ld_in_count(in, v, &ld_rollback_rules.rule[i], 0);
+}
+
+int ld_decode_promotion(struct ld_doc *doc, struct ld_promotion *out, struct ld_problem *p)
+{
+    struct ld_in in;
+    ld_in_init(&in, doc, p);
+    if (out->reason == LD_PROMOTED_BY_ROLLBACK)
+        (void)ld_in_members(&in, &doc->root, &ld_rollback_rules, read_rollback, out);
+    else
+        (void)ld_in_members(&in, &doc->root, &ld_promote_rules, read_promote, out);
     return ld_in_done(&in);
 }
 

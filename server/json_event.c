@@ -99,6 +99,36 @@ static void read_slate(struct ld_in *in, const struct ld_value *slate, struct di
     ld_in_leave(in, mark);
 }
 
+/* Ids, or objects where the features were given inline. */
+static void read_candidate(struct ld_in *in, const struct ld_value *v, struct dims d, struct kb_ev_slot *out)
+{
+    static const char *const names[] = {"arm", "features", NULL};
+    if (!ld_is(v, LD_V_OBJECT)) {
+        out->arm = ld_in_id_value(in, v, KB_ID_MAX_BYTES);
+    } else if (ld_in_object(in, v, names)) {
+        out->arm = ld_in_id(in, v, "arm", KB_ID_MAX_BYTES, true);
+        out->features = ld_in_vector(in, v, "features", d.arm, true);
+    }
+}
+
+static void read_among(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
+{
+    const struct ld_value *among = ld_in_array(in, o, "among", 0, SIZE_MAX, false);
+    if (among == NULL)
+        return;
+    const size_t n = ld_n_items(among);
+    struct kb_ev_slot *slots = ld_in_alloc(in, n + 1, sizeof *slots); /* not NULL where there are none */
+    size_t mark = ld_in_key(in, "among");
+    for (size_t i = 0; slots != NULL && i < n; i++) {
+        size_t here = ld_in_item(in, among, i);
+        read_candidate(in, ld_item_of(among, i), d, &slots[i]);
+        ld_in_leave(in, here);
+    }
+    ld_in_leave(in, mark);
+    ev->as.decided.among = slots;
+    ev->as.decided.n_among = slots != NULL ? n : 0;
+}
+
 /* Slot 0 is given by the line's own `arm` and `features`, also when a slate repeats them. The propensity and mean of
  * the time are kept as told: a fold does not decide again, and could not, since the kernels of another machine round
  * otherwise. */
@@ -115,6 +145,7 @@ static void read_decided(struct ld_in *in, const struct ld_value *o, struct dims
     ev->as.decided.expires_at_ms = ld_in_time(in, o, "expires_at");
     ev->as.decided.is_deferred = ld_in_bool(in, o, "deferred", false, false);
     ev->as.decided.level = (uint32_t)ld_in_whole(in, o, "level", 1, KB_MAX_LEVEL, 0, false);
+    read_among(in, o, d, ev);
     if (slots == NULL)
         return;
     if (slate != NULL)
@@ -264,18 +295,18 @@ static void read_nothing(struct ld_in *in, const struct ld_value *o, struct dims
 /* The members that every line begins with. */
 #define COMMON "seq", "type", "at"
 
-/* By type; type 0 is none. Indexed by the number of the type, as stored. The lists end by the NULLs behind them: 16
+/* By type; type 0 is none. Indexed by the number of the type, as stored. The lists end by the NULLs behind them: 20
  * has room for that. */
 static const struct row {
     void (*read)(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev);
-    const char *names[16];
+    const char *names[20];
 } rows[] = {
     [KB_EV_CONFIGURED] = {read_configured, {COMMON, "version", "configuration"}},
     [KB_EV_GRAPH] = {read_graph, {COMMON, "replace", "users", "add", "remove"}},
     [KB_EV_ARMS] = {read_arms, {COMMON, "replace", "put", "remove"}},
     [KB_EV_DECIDED] = {read_decided,
                        {COMMON, "decision", "user", "context", "arm", "features", "propensity", "mean", "expires_at",
-                        "deferred", "level", "slate"}},
+                        "deferred", "level", "slate", "among"}},
     [KB_EV_REWARDED] = {read_rewarded, {COMMON, "decision", "reward", "arm"}},
     [KB_EV_OBSERVED] = {read_observed, {COMMON, "user", "context", "arm", "features", "reward", "propensity", "id"}},
     [KB_EV_EXPIRED] = {read_expired, {COMMON, "decision", "reward"}},

@@ -15,6 +15,22 @@ static const struct ld_choice forms = {kb_sketch_form_name, kb_sketch_form_from_
 static const struct ld_choice scores = {kb_score_name, kb_score_from_name};
 static const struct ld_choice rules = {kb_rule_name, kb_rule_from_name};
 static const struct ld_choice forgettings = {kb_forgetting_name, kb_forgetting_from_name};
+
+static const char *reason_name(int type)
+{
+    static const char *const names[LD_PROMOTED_N] = {"none", "request", "guardrail", "rollback"};
+    return type >= 0 && type < LD_PROMOTED_N ? names[type] : NULL;
+}
+
+static int reason_from_name(const char *name)
+{
+    for (int i = 0; i < LD_PROMOTED_N; i++)
+        if (strcmp(reason_name(i), name) == 0)
+            return i;
+    return -1;
+}
+
+static const struct ld_choice reasons = {reason_name, reason_from_name};
 static const struct ld_choice aggregations = {kb_aggregation_name, kb_aggregation_from_name};
 
 #define AT(member) offsetof(struct ld_settings, member)
@@ -25,6 +41,8 @@ static const struct ld_choice aggregations = {kb_aggregation_name, kb_aggregatio
 #define RULE(name) "rule", &ld_rule_rules, LD_RULE_##name
 #define FORGETTING(name) "forgetting", &ld_forgetting_rules, LD_FORGETTING_##name
 #define RETENTION(name) "retention", &ld_retention_rules, LD_RETENTION_##name
+#define GUARDRAIL(name) "guardrail", &ld_guardrail_rules, LD_GUARDRAIL_##name
+#define PROMOTION(name) "promotion", &ld_promotion_rules, LD_PROMOTION_##name
 #define CONFIGURATION(name) "", &ld_configuration_rules, LD_CONFIGURATION_##name
 #define VECTOR(group, name) #group, &ld_vector_kernel_rules, LD_VECTOR_KERNEL_##name
 
@@ -88,6 +106,13 @@ const struct ld_field ld_fields[] = {
     {CONFIGURATION(AGGREGATION), LD_CHOICE, AT(spec.aggregation), &aggregations},
     {CONFIGURATION(DURABILITY), LD_DURABILITY, AT(is_relaxed), NULL},
     {CONFIGURATION(SEED), LD_SEED, AT(spec.seed), NULL},
+    {CONFIGURATION(CHALLENGERS), LD_CHALLENGERS, AT(challenger), NULL},
+    {CONFIGURATION(LOG_CANDIDATES), LD_FLAG, AT(is_logging_candidates), NULL},
+    {GUARDRAIL(BASELINE), LD_NAME_OR_NULL, AT(guardrail.baseline), NULL},
+    {GUARDRAIL(LEVEL), LD_NUMBER, AT(guardrail.level), NULL},
+    {GUARDRAIL(MIN_DECISIONS), LD_SIZE, AT(guardrail.min_decisions), NULL},
+    {PROMOTION(CHALLENGER), LD_NAME_OR_NULL, AT(promotion.challenger), NULL},
+    {PROMOTION(REASON), LD_CHOICE, AT(promotion.reason), &reasons},
 };
 
 const size_t ld_n_fields = sizeof ld_fields / sizeof *ld_fields;

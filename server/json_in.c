@@ -232,11 +232,13 @@ static bool add_line(struct ld_doc *doc, const struct ld_value *v, size_t line)
     if (n == 0 || (n >= 64 && (n & (n - 1)) == 0)) {
         const size_t cap = n == 0 ? 64 : 2 * n;
         size_t *lines = realloc(doc->line, cap * sizeof *lines);
-        doc->line = lines != NULL ? lines : doc->line;
-        struct ld_value *items = realloc(doc->item, cap * sizeof *items);
-        doc->item = items != NULL ? items : doc->item;
-        if (lines == NULL || items == NULL)
+        if (lines == NULL)
             return false;
+        doc->line = lines;
+        struct ld_value *items = realloc(doc->item, cap * sizeof *items);
+        if (items == NULL)
+            return false;
+        doc->item = items;
     }
     doc->line[n] = line;
     doc->item[n] = *v;
@@ -275,6 +277,7 @@ static void parse_lines(struct ld_parser *parser, const char *text, char *copy, 
 static void parse(struct ld_doc *doc, const char *text, size_t n, bool is_ndjson, struct ld_problem *p)
 {
     struct ld_parser parser;
+    /* The lengths of values have 32 bits; no body and no row of SQLite is longer. */
     char *copy = n < UINT32_MAX ? ld_doc_alloc(doc, n + 1, 1) : NULL;
     if (copy == NULL) {
         ld_problem_set(p, 503, "out of memory");

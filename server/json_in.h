@@ -20,13 +20,50 @@ int ld_doc_parse(struct ld_doc **out, const char *text, size_t n, bool is_ndjson
 void ld_doc_free(struct ld_doc *doc);
 void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size); /* zeroed, lives as long as doc; NULL on no memory */
 
+#define LD_MAX_CHALLENGERS 4u
+#define LD_CHALLENGER_NAME_BYTES 65u /* with the NUL; names are as those of tenants */
+#define LD_CHALLENGER_PREVIOUS "previous"
+
+/* A configuration that is followed beside the one in force (challenger.h); how rewards are booked is the tenant's. */
+struct ld_challenger_settings {
+    char name[LD_CHALLENGER_NAME_BYTES];
+    struct kb_spec spec;
+};
+
+/* Why a configuration that was a challenger's is in force. */
+enum ld_promotion_reason {
+    LD_PROMOTED_NOT,
+    LD_PROMOTED_ON_REQUEST,
+    LD_PROMOTED_BY_GUARDRAIL,
+    LD_PROMOTED_BY_ROLLBACK,
+    LD_PROMOTED_N
+};
+
 /* The configuration with what only the server uses. */
 struct ld_settings {
     struct kb_spec spec;
     bool is_relaxed;     /* durability: answer before the commit */
     size_t keep_events;  /* retention: of the last ones so many, 0: not by number */
     int64_t keep_age_ms; /* and those that are younger than this, 0: not by age; neither: all */
+    struct ld_challenger_settings challenger[LD_MAX_CHALLENGERS];
+    size_t n_challengers;
+    bool is_logging_candidates; /* also without challengers */
+    struct {
+        char baseline[LD_CHALLENGER_NAME_BYTES]; /* a challenger's name, or "": no guardrail */
+        double level;
+        size_t min_decisions;
+    } guardrail;
+    struct {
+        char challenger[LD_CHALLENGER_NAME_BYTES]; /* that was promoted last; "": none */
+        enum ld_promotion_reason reason;
+    } promotion;
 };
+/* What a configuration has that says nothing, but for its spec. */
+void ld_settings_init(struct ld_settings *s);
+/* The challenger of that name, or NULL. */
+struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, const char *name);
+/* Whether decisions tell what they were made among. */
+bool ld_settings_log_candidates(const struct ld_settings *s);
 int ld_decode_settings(struct ld_doc *doc, struct ld_settings *out, struct ld_problem *p);
 
 struct ld_select {
@@ -48,6 +85,10 @@ struct ld_reward {
 int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, bool *is_array, struct ld_problem *p);
 
 int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_problem *p);
+
+/* Bodies of a promotion and, where its reason is that, of a rollback. */
+struct ld_promotion;
+int ld_decode_promotion(struct ld_doc *doc, struct ld_promotion *out, struct ld_problem *p);
 
 int ld_decode_compact(struct ld_doc *doc, uint64_t *keep_events, struct ld_problem *p);
 

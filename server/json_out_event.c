@@ -179,6 +179,25 @@ static void put_slate(struct ld_text *t, const struct kb_ev_slot *slots, size_t 
     ld_text_lit(t, "]");
 }
 
+/* An id for each candidate, or with its features where they were given inline. */
+static void put_among(struct ld_text *t, const struct kb_ev_slot *among, size_t n, uint32_t arm_dim)
+{
+    ld_text_key(t, "among");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < n; i++) {
+        ld_text_item(t);
+        if (among[i].features == NULL || arm_dim == 0) {
+            ld_text_string(t, among[i].arm);
+            continue;
+        }
+        ld_text_lit(t, "{");
+        ld_text_put_string(t, "arm", among[i].arm);
+        put_vector(t, "features", among[i].features, arm_dim);
+        ld_text_lit(t, "}");
+    }
+    ld_text_lit(t, "]");
+}
+
 /* --- one function a type that is more than a line ------------------------------------------------------- */
 
 /* In full: presets may change between versions, a log may not. `version` counts configurations. Without memory the
@@ -215,6 +234,8 @@ static void put_decided(struct ld_text *t, const struct kb_event *ev, uint32_t c
         ld_text_put_count(t, "level", ev->as.decided.level);
     if (ev->as.decided.n_slots > 1)
         put_slate(t, slots, ev->as.decided.n_slots, arm_dim);
+    if (ev->as.decided.among != NULL)
+        put_among(t, ev->as.decided.among, ev->as.decided.n_among, arm_dim);
 }
 
 /* Shared by `rewarded` and `late`. Without an arm, slot 0 was meant. The type alone says whether the reward was

@@ -38,6 +38,36 @@ static void write_or(struct ld_text *t, bool is_named, const char *name, double 
         ld_text_number(t, x);
 }
 
+/* Which fields: all; those of the model, as they are in force; or those that challengers have of their own. */
+enum extent { ALL, IN_FORCE, CHALLENGER };
+
+static void write_fields(struct ld_text *t, const struct ld_settings *s, enum extent extent);
+
+void ld_text_challenger(struct ld_text *t, const struct ld_challenger_settings *c)
+{
+    const struct ld_settings s = {.spec = c->spec};
+    write_fields(t, &s, CHALLENGER);
+}
+
+/* By their names, in the order in which they were told. */
+static void write_challengers(struct ld_text *t, const struct ld_settings *s)
+{
+    ld_text_lit(t, "{");
+    for (size_t i = 0; i < s->n_challengers; i++) {
+        ld_text_key(t, s->challenger[i].name);
+        ld_text_challenger(t, &s->challenger[i]);
+    }
+    ld_text_lit(t, "}");
+}
+
+static void write_name(struct ld_text *t, const char *name)
+{
+    if (name[0] == '\0')
+        ld_text_lit(t, "null");
+    else
+        ld_text_string(t, name);
+}
+
 /* is_in_force: numbers where the configuration may hold a rule for them. */
 static void write_value(struct ld_text *t, const struct ld_field *f, const struct ld_settings *s, bool is_in_force)
 {
@@ -94,18 +124,33 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
     case LD_AGE_OR_NULL:
         write_or(t, *(const int64_t *)at == 0, "null", (double)*(const int64_t *)at / 1000);
         break;
+    case LD_NAME_OR_NULL:
+        write_name(t, at);
+        break;
+    case LD_CHALLENGERS:
+        write_challengers(t, s);
+        break;
     }
 }
 
-/* All rows, or those in groups. Only fields of the spec are looked at then. */
-static void write_fields(struct ld_text *t, const struct ld_settings *s, bool is_in_force)
+/* Only fields of the spec are looked at where not all are wanted; of those without a group a challenger has two. */
+static bool is_wanted(const struct ld_field *f, enum extent extent)
+{
+    if (extent == ALL)
+        return true;
+    if (f->group[0] == '\0')
+        return extent == CHALLENGER && (f->kind == LD_ALGORITHM || f->kind == LD_SEED);
+    return f->offset < sizeof(struct kb_spec);
+}
+
+static void write_fields(struct ld_text *t, const struct ld_settings *s, enum extent extent)
 {
     const char *group = "";
     ld_text_lit(t, "{");
     for (size_t i = 0; i < ld_n_fields; i++) {
         const struct ld_field *f = &ld_fields[i];
-        if (is_in_force && (f->group[0] == '\0' || f->offset >= sizeof(struct kb_spec)))
-            continue; /* no part of the model */
+        if (!is_wanted(f, extent))
+            continue;
         if (strcmp(f->group, group) != 0) {
             ld_text_lit(t, group[0] != '\0' ? "}" : "");
             group = f->group;
@@ -115,22 +160,27 @@ static void write_fields(struct ld_text *t, const struct ld_settings *s, bool is
             }
         }
         ld_text_key(t, ld_field_rule(f)->key);
-        write_value(t, f, s, is_in_force);
+        write_value(t, f, s, extent == IN_FORCE);
     }
     ld_text_lit(t, group[0] != '\0' ? "}}" : "}");
 }
 
-/* Every field, groups as objects. */
+/* Every field, groups as objects. A guardrail that nobody has set, as where there was a spec alone, is the usual one.
+ */
 void ld_text_settings(struct ld_text *t, const struct ld_settings *settings)
 {
-    write_fields(t, settings, false);
+    struct ld_settings whole = *settings, usual;
+    ld_settings_init(&usual);
+    if (whole.guardrail.min_decisions == 0)
+        whole.guardrail = usual.guardrail;
+    write_fields(t, &whole, ALL);
 }
 
 /* Groups only, as they are in force: what a reader needs to recompute the model's answers. */
 void ld_text_parameters(struct ld_text *t, const struct kb_spec *in_force)
 {
     struct ld_settings s = {.spec = *in_force};
-    write_fields(t, &s, true);
+    write_fields(t, &s, IN_FORCE);
 }
 
 /* About 900 bytes. */

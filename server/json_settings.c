@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "json_fields.h"
+#include "registry.h"
 
 _Static_assert(offsetof(struct ld_settings, spec) == 0, "a pointer to the spec is one to its settings");
 _Static_assert(sizeof(enum kb_rule_type) == sizeof(int), "enums are read and written as int");
@@ -81,6 +82,19 @@ static void read_durability(struct ld_in *in, const struct ld_field *f, const st
     *is_relaxed = name != NULL && strcmp(name, "relaxed") == 0;
 }
 
+/* A challenger's name, or null. Whether there is such a challenger is asked behind all others (check_guardrail). */
+static void read_name(struct ld_in *in, const struct ld_value *v, char *out)
+{
+    const char *name = ld_string_of(v);
+    out[0] = '\0';
+    if (name != NULL && ld_tenant_name_is_valid(name))
+        strcpy(out, name);
+    else if (!ld_is(v, LD_V_NULL))
+        ld_in_fault(in, NULL, "expected the name of a challenger, or null");
+}
+
+static void read_challengers(struct ld_in *in, const struct ld_value *v, struct ld_settings *out);
+
 /* One member, by the kind of its row. The path already points at it. */
 static void read_field(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, struct ld_settings *out)
 {
@@ -136,6 +150,12 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
     case LD_AGE_OR_NULL:
         read_age(in, f, v, at);
         break;
+    case LD_NAME_OR_NULL:
+        read_name(in, v, at);
+        break;
+    case LD_CHALLENGERS: /* for its faults, which stand here; its values rest on those of all others */
+        read_challengers(in, v, out);
+        break;
     }
 }
 
@@ -148,13 +168,13 @@ static void follow_lambda(const struct ld_value *representation, struct ld_setti
 
 /* Bounds cannot be had of rewards that change, over a dictionary, or that are forgotten (spec.c): who asks for that
  * without naming a confidence rule gets `fixed` where bounds are for reading only, and who names one is told. */
-static void follow_bookkeeping(const struct ld_value *object, struct ld_settings *out)
+static void follow_bookkeeping(const struct ld_value *object, struct kb_spec *spec)
 {
-    const bool is_asked = out->spec.aggregation != KB_AGG_FIRST || out->spec.forgetting.type != KB_FORGET_NONE;
+    const bool is_asked = spec->aggregation != KB_AGG_FIRST || spec->forgetting.type != KB_FORGET_NONE;
 
     if (ld_member_of(ld_member_of(object, "confidence"), "type") == NULL && is_asked &&
-        out->spec.conf.score == KB_SCORE_FIXED)
-        kb_spec_drop_unserved_confidence(&out->spec);
+        spec->conf.score == KB_SCORE_FIXED)
+        kb_spec_drop_unserved_confidence(spec);
 }
 
 /* A group on its way. */
@@ -215,6 +235,83 @@ static void read_identity(const struct ld_value *v, struct ld_settings *out)
         (void)kb_spec_preset(&out->spec, "laplaced", context_dim, arm_dim);
 }
 
+/* --- challengers --------------------------------------------------------------------------------------- */
+
+/* The members of a challenger are some of the configuration's, and read as those. */
+static void read_challenger_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
+{
+    const char *key = ld_challenger_rules.rule[i].key;
+    size_t at = 0;
+    while (strcmp(ld_configuration_rules.rule[at].key, key) != 0)
+        at++;
+    read_member(in, at, v, arg);
+}
+
+/* From the tenant's own values or, under an algorithm of its own, from that preset's; dimensions, seed and how rewards
+ * are booked are the tenant's in both cases. */
+static void read_challenger(struct ld_in *in, const struct ld_value *v, const struct kb_spec *own, struct kb_spec *out)
+{
+    const char *name = ld_string_of(ld_member_of(v, "algorithm"));
+    struct ld_settings s = {.spec = *own};
+    struct group_reading r = {"", &ld_configuration_rules, &s};
+    if (name != NULL && kb_spec_preset(&s.spec, name, own->context_dim, own->arm_dim) == KB_OK) {
+        kb_spec_take_books(&s.spec, own);
+        s.spec.seed = own->seed;
+    }
+    if (ld_in_members(in, v, &ld_challenger_rules, read_challenger_member, &r))
+        follow_bookkeeping(v, &s.spec);
+    *out = s.spec;
+}
+
+/* Once where they stand, and once more behind all other members, whose values they start from. */
+static void read_challengers(struct ld_in *in, const struct ld_value *v, struct ld_settings *out)
+{
+    out->n_challengers = 0;
+    if (v != NULL && !ld_is(v, LD_V_OBJECT)) {
+        ld_in_fault(in, NULL, "expected an object of challengers by their names");
+        return;
+    }
+    if (ld_n_members(v) > LD_MAX_CHALLENGERS) {
+        ld_in_fault(in, NULL, "expected at most %u challengers", LD_MAX_CHALLENGERS);
+        return;
+    }
+    for (size_t i = 0; i < ld_n_members(v); i++) {
+        const struct ld_member *m = &v->as.member[i];
+        struct ld_challenger_settings *c = &out->challenger[out->n_challengers];
+        const size_t mark = ld_in_key(in, m->key);
+        if (ld_tenant_name_is_valid(m->key)) {
+            strcpy(c->name, m->key);
+            read_challenger(in, &m->value, &out->spec, &c->spec);
+            out->n_challengers++;
+        } else {
+            ld_in_fault(in, NULL,
+                        "a name has 1 to 64 characters of A-Z a-z 0-9 . _ - and starts with one of the "
+                        "first three kinds");
+        }
+        ld_in_leave(in, mark);
+    }
+}
+
+struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, const char *name)
+{
+    for (size_t i = 0; i < s->n_challengers; i++)
+        if (strcmp(s->challenger[i].name, name) == 0)
+            return &s->challenger[i];
+    return NULL;
+}
+
+void ld_settings_init(struct ld_settings *s)
+{
+    *s = (struct ld_settings){.guardrail = {.level = 0.95, .min_decisions = 1000}};
+}
+
+bool ld_settings_log_candidates(const struct ld_settings *s)
+{
+    return s->is_logging_candidates || s->n_challengers > 0;
+}
+
+/* --- the whole ----------------------------------------------------------------------------------------- */
+
 /* What may still be asked about must not be gone. */
 static enum kb_err check_retention(const struct ld_settings *settings, struct kb_errmsg *msg)
 {
@@ -224,25 +321,66 @@ static enum kb_err check_retention(const struct ld_settings *settings, struct kb
                    "decisions must be kept for as long as their rewards may come (reward_window_s)");
 }
 
+static enum kb_err check_guardrail(struct ld_settings *settings, struct kb_errmsg *msg)
+{
+    const char *name = settings->guardrail.baseline;
+    if (name[0] == '\0' || ld_settings_challenger(settings, name) != NULL)
+        return KB_OK;
+    return kb_fail(KB_EUNSUPPORTED, msg, "/guardrail/baseline", "there is no challenger of that name");
+}
+
+static enum kb_err check_challenger(const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    if (kb_rule_reads_levels(spec->rule.type))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/rule/type",
+                       "%s learns from its own decisions alone: it cannot follow another's",
+                       kb_rule_name((int)spec->rule.type));
+    return kb_spec_check(spec, msg);
+}
+
+/* The fault that a check has found, below the place in hand. */
+static void refuse(struct ld_in *in, enum kb_err rc, const struct kb_errmsg *msg)
+{
+    char pointer[sizeof in->path + sizeof msg->pointer];
+    ld_problem_set(in->p, ld_problem_status(rc), "the configuration is refused: %s", msg->text);
+    (void)snprintf(pointer, sizeof pointer, "%s%s", in->path, msg->pointer);
+    ld_problem_add(in->p, pointer, "%s", msg->text);
+}
+
+static void check_challengers(struct ld_in *in, const struct ld_settings *settings)
+{
+    const size_t mark = ld_in_key(in, "challengers");
+    for (size_t i = 0; i < settings->n_challengers; i++) {
+        struct kb_errmsg msg = {"", ""};
+        const size_t here = ld_in_key(in, settings->challenger[i].name);
+        const enum kb_err rc = check_challenger(&settings->challenger[i].spec, &msg);
+        if (rc != KB_OK)
+            refuse(in, rc, &msg);
+        ld_in_leave(in, here);
+    }
+    ld_in_leave(in, mark);
+}
+
 /* kb_spec_check runs on a spec without faults only: it stops at its first, which would hide the list. */
 void ld_in_settings(struct ld_in *in, const struct ld_value *v, struct ld_settings *out)
 {
     struct kb_errmsg msg = {"", ""};
-    *out = (struct ld_settings){.is_relaxed = false};
+    ld_settings_init(out);
     read_identity(v, out);
     read_group(in, "", v, out);
     if (ld_in_done(in) != 0)
         return;
-    follow_bookkeeping(v, out);
+    follow_bookkeeping(v, &out->spec);
+    read_challengers(in, ld_member_of(v, "challengers"), out);
     enum kb_err rc = kb_spec_check(&out->spec, &msg);
     if (rc == KB_OK)
         rc = check_retention(out, &msg);
     if (rc == KB_OK)
-        return;
-    ld_problem_set(in->p, ld_problem_status(rc), "the configuration is refused: %s", msg.text);
-    char pointer[sizeof in->path + sizeof msg.pointer];
-    (void)snprintf(pointer, sizeof pointer, "%s%s", in->path, msg.pointer);
-    ld_problem_add(in->p, pointer, "%s", msg.text);
+        rc = check_guardrail(out, &msg);
+    if (rc != KB_OK)
+        refuse(in, rc, &msg);
+    else
+        check_challengers(in, out);
 }
 
 /* The body of PUT /tenants/{t}. */

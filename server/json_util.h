@@ -101,6 +101,7 @@ size_t ld_json_too_deep(const char *text, size_t n, size_t max_depth);
 
 /* The configuration object at the place in hand (json_settings.c), and its writers. */
 void ld_in_settings(struct ld_in *in, const struct ld_value *v, struct ld_settings *out);
+void ld_text_challenger(struct ld_text *t, const struct ld_challenger_settings *c);
 void ld_text_settings(struct ld_text *t, const struct ld_settings *settings);
 void ld_text_parameters(struct ld_text *t, const struct kb_spec *in_force);
 

@@ -124,7 +124,7 @@ static int read_names(struct ld_tenants *r)
  * dimensions are 0. */
 static int default_settings(struct ld_settings *out)
 {
-    *out = (struct ld_settings){.is_relaxed = false};
+    ld_settings_init(out);
     return kb_spec_preset(&out->spec, "laplaced", 0, 0) == KB_OK ? 0 : -1;
 }
 

@@ -69,6 +69,11 @@ const struct ld_rules ld_observation_rules = {(const struct ld_rule[]){
     {.key = "id", .lo = 1, .hi = 128},
 }, 6};
 
+const struct ld_rules ld_promote_rules = {(const struct ld_rule[]){
+    {.key = "challenger", .lo = 1, .hi = 64, .is_required = true},
+    {.key = "version", .lo = 1, .hi = 9007199254740991},
+}, 2};
+
 const struct ld_rules ld_replay_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"replay", NULL}, .is_required = true},
     {.key = "configuration", .is_required = true},
@@ -82,6 +87,10 @@ const struct ld_rules ld_reward_rules = {(const struct ld_rule[]){
     {.key = "arm", .lo = 1, .hi = 256},
 }, 3};
 const struct ld_rule ld_rewards_rule = {.lo = 1, .hi = 1000};
+
+const struct ld_rules ld_rollback_rules = {(const struct ld_rule[]){
+    {.key = "version", .lo = 1, .hi = 9007199254740991},
+}, 1};
 
 const struct ld_rules ld_select_rules = {(const struct ld_rule[]){
     {.key = "user", .lo = 1, .hi = 256, .is_required = true},
@@ -113,7 +122,34 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "aggregation", .choices = (const char *const[]){"first", "sum", "last", NULL}},
     {.key = "durability", .choices = (const char *const[]){"commit", "relaxed", NULL}},
     {.key = "seed", .lo = 0, .hi = 9007199254740991},
-}, 17};
+    {.key = "challengers"},
+    {.key = "log_candidates"},
+    {.key = "guardrail"},
+    {.key = "promotion"},
+}, 21};
+
+const struct ld_rules ld_challenger_rules = {(const struct ld_rule[]){
+    {.key = "algorithm", .choices = (const char *const[]){"laplaced", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
+    {.key = "user_kernel"},
+    {.key = "context_kernel"},
+    {.key = "arm_kernel"},
+    {.key = "representation"},
+    {.key = "confidence"},
+    {.key = "rule"},
+    {.key = "forgetting"},
+    {.key = "seed", .lo = 0, .hi = 9007199254740991},
+}, 9};
+
+const struct ld_rules ld_guardrail_rules = {(const struct ld_rule[]){
+    {.key = "baseline"},
+    {.key = "level", .lo = 0.5, .hi = 1, .is_hi_open = true},
+    {.key = "min_decisions", .lo = 100, .hi = 1000000000},
+}, 3};
+
+const struct ld_rules ld_promotion_rules = {(const struct ld_rule[]){
+    {.key = "challenger"},
+    {.key = "reason", .choices = (const char *const[]){"none", "request", "guardrail", "rollback", NULL}},
+}, 2};
 
 const struct ld_rules ld_user_kernel_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"laplacian", "identity", "ones", "heat", "spectral_rbf", "mmd", NULL}},

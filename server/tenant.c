@@ -51,6 +51,7 @@ static void tenant_free(struct ld_tenant *t)
     ld_verification_drop(t);
     if (atomic_load(&t->is_doomed))
         ld_folder_remove(t->world->data_dir, t->name);
+    ld_challengers_free(t->challengers);
     kb_engine_free(t->engine);
     for (size_t i = 0; i < t->n_scratches; i++)
         kb_engine_scratch_free(t->scratch[i]);
@@ -99,8 +100,10 @@ static struct ld_tenant *tenant_new(const struct ld_world *world, const char *na
     atomic_init(&t->log_first, 1);
     atomic_init(&t->log_kept, 1);
     snprintf(t->name, sizeof t->name, "%s", name);
-    if (ld_folder_path(world->data_dir, name, ".db", t->db_path) != 0 ||
+    t->challengers = ld_challengers_new();
+    if (t->challengers == NULL || ld_folder_path(world->data_dir, name, ".db", t->db_path) != 0 ||
         ld_folder_path(world->data_dir, name, ".snapshot", t->snapshot_path) != 0) {
+        ld_challengers_free(t->challengers);
         free(t);
         return NULL;
     }
@@ -321,6 +324,12 @@ struct ld_store *ld_tenant_store(struct ld_tenant *t)
     return t->store;
 }
 
+/* For the life of the tenant. */
+struct ld_challengers *ld_tenant_challengers(struct ld_tenant *t)
+{
+    return t->challengers;
+}
+
 bool ld_tenant_is_rebuilding(const struct ld_tenant *t)
 {
     return atomic_load(&t->is_rebuilding);
@@ -339,6 +348,8 @@ void ld_tenant_measure(struct ld_tenant *t, const struct kb_engine_counts *count
     atomic_store(&t->n_active_arms, counts->active_arms);
     atomic_store(&t->n_learned, counts->learned);
     atomic_store(&t->n_dims, t->settings.spec.context_dim + t->settings.spec.arm_dim);
+    atomic_store(&t->has_challengers, t->settings.n_challengers > 0);
+    atomic_store(&t->tip, counts->seq);
 }
 
 /* The writer's: the engine stands still under it. */
@@ -348,8 +359,10 @@ void ld_tenant_weigh(struct ld_tenant *t)
 
     kb_engine_counts(t->engine, &counts);
     ld_tenant_measure(t, &counts);
-    atomic_store(&t->bytes, sizeof *t + kb_engine_bytes(t->engine) + ld_store_memory(t->store) +
-                                t->batch.cap * sizeof *t->batch.entry + t->batch.cap_rows * sizeof *t->batch.row);
+    atomic_store(&t->model_bytes, kb_engine_bytes(t->engine));
+    atomic_store(&t->bytes, sizeof *t + t->model_bytes + ld_challengers_bytes(t->challengers) +
+                                ld_store_memory(t->store) + t->batch.cap * sizeof *t->batch.entry +
+                                t->batch.cap_rows * sizeof *t->batch.row);
 }
 
 size_t ld_tenant_bytes(const struct ld_tenant *t)

@@ -17,9 +17,11 @@
 #include "limit.h"
 #include "price.h"
 #include "problem.h"
+#include "promotion.h"
 #include "store.h"
 #include "trace.h"
 
+struct ld_challengers;
 struct ld_tenant;
 struct ld_sched;
 struct ld_sched_slot;
@@ -33,6 +35,7 @@ enum ld_op_type {
     LD_OP_ACTIVATE,
     LD_OP_EXPIRE,
     LD_OP_SETTINGS,
+    LD_OP_PROMOTE,   /* a challenger into force, or out again */
     LD_OP_REBUILD,   /* the model anew from the history; answered when that has begun */
     LD_OP_BUILT,     /* the tenant's own: a build has come back from its job */
     LD_OP_ERASE,     /* a user's data; answered when they are gone */
@@ -51,11 +54,13 @@ struct ld_op {
     struct ld_doc *doc;    /* owned by the op */
     size_t bytes;          /* of the body that it was made from */
     uint32_t dims_epoch;   /* of the tenant when vectors were decoded */
+    uint32_t arms_epoch;   /* EVENT decided: of the catalogue that it was made among */
     struct kb_event event; /* EVENT: decided, graph, arms */
     char *answer;          /* EVENT decided: the answer to give (owned) */
     size_t n_answer;
     bool is_named;                  /* decided with the caller's id: look for an earlier one, keep the answer */
     struct ld_settings settings;    /* SETTINGS */
+    struct ld_promotion promotion;  /* PROMOTE: what settings are made of */
     char user[KB_ID_MAX_BYTES + 1]; /* ERASE */
     uint64_t keep_events;           /* COMPACT: of the last ones, so many stay as they are */
     struct ld_reward *rewards;      /* REWARDS */
@@ -131,6 +136,7 @@ void ld_tenant_read_unlock(struct ld_tenant *t);
 /* Under the read lock: a number that changes when the catalogue of arms does. */
 uint32_t ld_tenant_arms_epoch(const struct ld_tenant *t);
 struct ld_store *ld_tenant_store(struct ld_tenant *t);
+struct ld_challengers *ld_tenant_challengers(struct ld_tenant *t);
 /* How long its log is, and its files. No lock. */
 void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);
 

@@ -13,6 +13,7 @@
  *   retain.c            when by itself
  *   compact.c           the log's beginning summarized (compact_fold.c: its job)
  *   verify.c            the model compared with a fold of the log
+ *   challenger.c        models of other configurations, which follow the log
  *
  * Who may touch what: `lock` guards what readers see (engine, settings, epochs) and is taken for writing by the
  * writer only; `queue_lock` guards the line; all below "the writer's own" belongs to the one writer job. */
@@ -22,6 +23,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "challenger.h"
 #include "commit.h"
 #include "folder.h"
 #include "saving.h"
@@ -49,7 +51,10 @@ struct ld_tenant {
     _Atomic uint64_t n_learned;
     _Atomic uint32_t n_dims;
     _Atomic int64_t waiting_since_us; /* see ld_tenant_waiting_since; set under queue_lock */
-    atomic_size_t bytes;              /* after the writer's last turn */
+    atomic_size_t bytes, model_bytes; /* after the writer's last turn: of all, and of the engine */
+    _Atomic uint64_t tip;             /* the last event that is applied, after the writer's last batch */
+    atomic_bool has_challengers;      /* the configuration has */
+    struct ld_challengers *challengers;
     _Atomic int64_t next_expiry_ms;
     _Atomic int64_t next_look_ms;         /* at what the log may lose by its retention; INT64_MAX: none is set */
     _Atomic uint64_t log_first, log_kept; /* numbers of the log's first line, and of the first event behind a summary */

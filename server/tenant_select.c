@@ -63,6 +63,32 @@ static bool copy_slot(struct ld_doc *doc, const struct kb_decision *d, size_t i,
     return out->arm != NULL && (arm_dim == 0 || out->features != NULL);
 }
 
+/* The candidates, where they are not simply the active catalogue; features where the request has them. Those of the
+ * decision stand in the request's order, without the ones that were left out. */
+static enum kb_err copy_among(struct ld_tenant *t, const struct kb_query *q, const struct kb_decision *d,
+                              struct ld_op *op)
+{
+    struct kb_engine_counts counts;
+
+    if (q->n_candidates == 0) {
+        kb_engine_counts(t->engine, &counts);
+        if (d->n == counts.active_arms)
+            return KB_OK;
+    }
+    struct kb_ev_slot *among = ld_doc_alloc(op->doc, d->n, sizeof *among);
+    for (size_t i = 0, j = 0; among != NULL && i < d->n; i++) {
+        among[i].arm = copy(op->doc, d->arm[i], strlen(d->arm[i]) + 1);
+        if (among[i].arm == NULL)
+            return KB_ENOMEM;
+        while (j < q->n_candidates && strcmp(q->candidates[j].arm, d->arm[i]) != 0)
+            j++;
+        among[i].features = j < q->n_candidates ? q->candidates[j].features : NULL;
+    }
+    op->event.as.decided.among = among;
+    op->event.as.decided.n_among = d->n;
+    return among != NULL ? KB_OK : KB_ENOMEM;
+}
+
 /* The event of a decision with the slots put before the user: the arm drawn, and of a slate those that follow it.
  * User and context stay borrowed: they are the request's own, in the same document. seq and time are the writer's to
  * give; the window for the reward begins now. */
@@ -92,7 +118,8 @@ static enum kb_err build_event(struct ld_tenant *t, const struct ld_select *q, c
     ev->as.decided.expires_at_ms = t->world->now_ms() + spec->reward_window_ms;
     ev->as.decided.is_deferred = q->is_deferred;
     ev->as.decided.level = d->level;
-    return KB_OK;
+    op->arms_epoch = t->arms_epoch;
+    return ld_settings_log_candidates(&t->settings) ? copy_among(t, &q->query, d, op) : KB_OK;
 }
 
 /* Under the read lock: decide, and put event and answer (of a dry run: the reply) into op. The answer is made before

@@ -48,7 +48,7 @@ char *ld_text_take(struct ld_text *t, size_t *n)
     return data;
 }
 
-/* Room for `more` bytes; doubles. The first block has 256 bytes, enough for most answers. Once it has failed it
+/* Room for `more` bytes; doubles. The first block has 512 bytes, enough for most answers. Once it has failed it
  * refuses for ever. */
 static bool fit(struct ld_text *t, size_t more)
 {
@@ -61,7 +61,7 @@ static bool fit(struct ld_text *t, size_t more)
         t->is_failed = true;
         return false;
     }
-    size_t cap = t->cap < 256 ? 256 : t->cap;
+    size_t cap = t->cap < 512 ? 512 : t->cap;
     while (cap - t->n < more)
         cap *= 2;
     char *data = realloc(t->data, cap);
@@ -74,7 +74,7 @@ static bool fit(struct ld_text *t, size_t more)
     return true;
 }
 
-/* n bytes as they are. The only function that moves bytes; all others end here. */
+/* n bytes as they are. */
 void ld_text_raw(struct ld_text *t, const char *bytes, size_t n)
 {
     if (!fit(t, n) || n == 0)
@@ -170,19 +170,18 @@ void ld_text_string(struct ld_text *t, const char *s)
 /* Not finite: the text fails, since JSON has no word for it and a line that cannot be read back must not be written. */
 void ld_text_number(struct ld_text *t, double x)
 {
-    char buf[LD_NUMBER_BYTES];
-    if (isfinite(x))
-        ld_text_raw(t, buf, ld_number_write(x, buf));
-    else
+    if (!isfinite(x))
         t->is_failed = true;
+    else if (fit(t, LD_NUMBER_BYTES))
+        t->n += ld_number_write(x, t->data + t->n);
 }
 
 /* Integers beyond 2^53 are written in full; a reader that holds numbers as doubles will round them, so the API
  * has none. */
 void ld_text_count(struct ld_text *t, uint64_t x)
 {
-    char buf[LD_NUMBER_BYTES];
-    ld_text_raw(t, buf, ld_count_write(x, buf));
+    if (fit(t, LD_NUMBER_BYTES))
+        t->n += ld_count_write(x, t->data + t->n);
 }
 
 /* JSON's words, not 0 and 1. */
@@ -217,10 +216,15 @@ void ld_text_item(struct ld_text *t)
 /* The colon at its end tells ld_text_item that a value follows without a comma. */
 void ld_text_key(struct ld_text *t, const char *name)
 {
+    const size_t n = strlen(name);
     ld_text_item(t);
-    ld_text_raw(t, "\"", 1);
-    ld_text_lit(t, name);
-    ld_text_raw(t, "\":", 2);
+    if (!fit(t, n + 3))
+        return;
+    char *out = t->data + t->n;
+    out[0] = '"';
+    memcpy(out + 1, name, n);
+    memcpy(out + 1 + n, "\":", 2);
+    t->n += n + 3;
 }
 
 /* The four below write a member: key, then value. */

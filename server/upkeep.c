@@ -89,6 +89,7 @@ void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms)
     struct ld_op *op;
 
     ld_tenant_follow_rate(t);
+    ld_challengers_tick(t);
     if (atomic_load(&t->next_expiry_ms) > now_ms && !atomic_load(&t->is_failing) && !atomic_load(&t->must_scrub) &&
         !atomic_load(&t->has_chores) && atomic_load(&t->next_look_ms) > now_ms && !is_build_waiting(t, now_ms))
         return;

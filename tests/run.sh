@@ -5,7 +5,8 @@
 #   sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http]      OUT: a build folder such as build/release
 #
 # C programs report by libcheck's summary line, the HTTP suite by its JUnit file; a program that ends without a
-# report counts as one failure. HTTP_JOBS=N runs N files of the HTTP suite at a time (default: one per processor).
+# report counts as one failure. TEST_JOBS=N: so many programs, or files of the HTTP suite, at a time
+# (default: one per processor).
 set -u
 OUT=$1
 PART=${2:-all}
@@ -19,18 +20,16 @@ OPENBLAS_NUM_THREADS=1
 export OPENBLAS_NUM_THREADS
 passed=0
 failed=0
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+jobs=${TEST_JOBS:-$(nproc 2>/dev/null || echo 2)}
 
 add() {
     passed=$((passed + $1))
     failed=$((failed + $2))
 }
 
-# One C test program: its output is shown when something failed.
-run_c() {
-    "$1" >"$log" 2>&1
-    status=$?
+# What one C test program has said into LOG; its output is shown when something failed.
+judge_c() {
+    program=$1 log=$2 status=$3
     # "97%: Checks: 33, Failures: 1, Errors: 0"
     line=$(grep -E '^[0-9]+%: Checks: [0-9]+, Failures: [0-9]+, Errors: [0-9]+$' "$log" | tail -n 1)
     checks=$(echo "$line" | sed -E 's/.*Checks: ([0-9]+).*/\1/')
@@ -38,7 +37,7 @@ run_c() {
     errors=$(echo "$line" | sed -E 's/.*Errors: ([0-9]+).*/\1/')
     if [ -z "$line" ] || [ "$checks" -eq 0 ]; then
         cat "$log"
-        echo "FAIL $1 (exit status $status, no report)"
+        echo "FAIL $program (exit status $status, no report)"
         add 0 1
     else
         bad=$((failures + errors))
@@ -46,15 +45,24 @@ run_c() {
         if [ "$bad" -eq 0 ] && [ "$status" -ne 0 ]; then bad=1; checks=$((checks + 1)); fi
         add $((checks - bad)) "$bad"
         if [ "$bad" -ne 0 ]; then cat "$log"; fi
-        echo "$([ "$bad" -eq 0 ] && echo ok || echo FAIL) $1: $checks checks, $bad failed"
+        echo "$([ "$bad" -eq 0 ] && echo ok || echo FAIL) $program: $checks checks, $bad failed"
     fi
 }
 
+# The programs of a folder, $jobs at a time, told of in their order.
 run_folder() {
+    logs=$(mktemp -d)
     for program in "$OUT/tests/$1"/test_*; do
         case $program in *.d | *.o) continue ;; esac
-        if [ -x "$program" ] && [ -f "$program" ]; then run_c "$program"; fi
-    done
+        if [ -x "$program" ] && [ -f "$program" ]; then echo "$program"; fi
+    done >"$logs/programs"
+    # shellcheck disable=SC2016 # expanded by the shell that xargs starts
+    xargs -r -P "$jobs" -n 1 sh -c '"$1" >"$0/$(basename "$1").log" 2>&1; echo $? >"$0/$(basename "$1").status"' "$logs" <"$logs/programs"
+    while read -r program; do
+        name=$logs/$(basename "$program")
+        judge_c "$program" "$name.log" "$(cat "$name.status")"
+    done <"$logs/programs"
+    rm -rf "$logs"
 }
 
 # A source without its program means that the build was not complete.
@@ -101,7 +109,6 @@ run_pytest() {
 # noted in $seen, whether the whole contract was covered.
 run_http() {
     seen=$(mktemp -d)
-    jobs=${HTTP_JOBS:-$(nproc 2>/dev/null || echo 2)}
     if [ "$jobs" -gt 1 ]; then set -- -n "$jobs" --dist loadfile; else set --; fi
     run_pytest "$ROOT/tests/http" --ignore="$ROOT/tests/http/z99_coverage.py" "$@"
     run_pytest "$ROOT/tests/http/z99_coverage.py"

@@ -17,7 +17,7 @@ CORE_C11='assert complex ctype errno fenv float inttypes iso646 limits math stda
           stdint stdlib stdnoreturn string tgmath'
 # Headers of core that other rooms may use; the rest of core/ is its own business.
 CORE_PUBLIC='alloc arena buf chol confidence eigen engine err event graph hash history ids kernel linalg policy posterior rng
-             spec summary user_kernel vec_kernel'
+             snips spec summary user_kernel vec_kernel'
 
 # Owners, as shell patterns: header|files that may include it.
 OWNERS='cblas.h|core/linalg.c core/chol.c

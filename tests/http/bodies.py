@@ -43,6 +43,12 @@ def fits(schema, value):
     return Draft202012Validator({**schema, "$defs": DEFS}).is_valid(value)
 
 
+def member(plain, key):
+    """The schema of a member, of a map's too, whose names are the caller's."""
+    known = plain.get("properties", {})
+    return known[key] if key in known else plain["additionalProperties"]
+
+
 # ---- good bodies ------------------------------------------------------------------------------------------------------
 
 def name_of(schema):
@@ -62,7 +68,7 @@ def examples(schema, key="x"):
         return [plain.get("const", plain.get("enum", [None])[0])]
     kinds = plain["type"] if isinstance(plain["type"], list) else [plain["type"]]
     if kinds[0] == "object":
-        members = {k: examples(s, key + k if "@" in key else k) for k, s in plain["properties"].items()}
+        members = {k: examples(s, key + k if "@" in key else k) for k, s in plain.get("properties", {"x": plain["additionalProperties"]}).items()}
         full = {k: v[0] for k, v in members.items()}
         return [full] + [{**full, k: other} for k, v in members.items() for other in v[1:]]
     if kinds[0] == "array":
@@ -162,8 +168,8 @@ def members(schema, value):
     """The same by what it says of members: one that is missing, one that it does not know."""
     for one in alternatives(schema):
         if one.get("type") == "object" and isinstance(value, dict):
-            for key in one["properties"]:
-                if key not in value:
+            for key in value:
+                if key not in one.get("properties", {}):
                     continue
                 less = {k: v for k, v in value.items() if k != key}
                 wanted_by = [k for k, wanted in one.get("dependentRequired", {}).items() if key in wanted and k in less]
@@ -184,7 +190,7 @@ def cases(schema, value, key="x"):
     yield from members(schema, value)
     inner = resolve(fitting(schema, value))
     if isinstance(value, dict):
-        below = [(k, inner["properties"][k], k) for k in value]
+        below = [(k, member(inner, k), k) for k in value]
     elif isinstance(value, list):
         prefix = inner.get("prefixItems", [])
         below = [(i, prefix[i] if i < len(prefix) else inner["items"], f"{key}{i}") for i in range(len(value))]
@@ -231,9 +237,9 @@ def beyond(schema, value, name=""):
     if name in ("candidates", "ArmList") and len({id_of(v) for v in value}) < len(value):
         found.add("distinct")
     if isinstance(value, dict):
-        if "context" in one["properties"] and "context" not in value:
+        if "context" in one.get("properties", {}) and "context" not in value:
             found.add("dimensions")
-        found.update(*(beyond(one["properties"][k], v, k) for k, v in value.items()))
+        found.update(*(beyond(member(one, k), v, k) for k, v in value.items()))
     if isinstance(value, list):
         prefix = one.get("prefixItems", [])
         found.update(*(beyond(prefix[i] if i < len(prefix) else one["items"], v) for i, v in enumerate(value)))

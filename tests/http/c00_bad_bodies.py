@@ -13,6 +13,7 @@ PUT_ARMS, PATCH_ARMS, COMPACT = ("PUT", "/tenants/bad/arms"), ("PATCH", "/tenant
 ROUTES = {"select": SELECT, "reward": REWARD, "activate": ACTIVATE, "observe": OBSERVE, "settings": TENANT, "graph": PUT_GRAPH,
           "graph_patch": PATCH_GRAPH, "arms": PUT_ARMS, "arms_patch": PATCH_ARMS, "compact": COMPACT, "key": ("POST", "/keys"),
           "tenant_key": ("POST", "/tenants/bad/keys"), "limits": ("PUT", "/tenants/bad/limits")}
+FIRST_LINES = {"replay": ("POST", "/tenants/bad/replay")}  # of a body in lines
 BY_LINES = {PUT_GRAPH: '["a","b"]', PUT_ARMS: '"x"', OBSERVE: '{"user":"u","context":[0,0],"arm":"a1","reward":1}'}
 
 # Texts that no JSON reader takes, and where they are found out: (line, column, byte) of the last character that was read.
@@ -83,7 +84,7 @@ def test_every_route_that_takes_a_body_is_tried():
     takes = {(method, pattern.pattern) for method, pattern, op in CONTRACT.operations.values()
              if "application/json" in op.get("requestBody", {}).get("content", {})}
     tried = {CONTRACT.operations[CONTRACT.find(*route)[0]][:2] for route in ROUTES.values()}
-    assert takes == {(method, pattern.pattern) for method, pattern in tried} and set(ROUTES) == set(KINDS)
+    assert takes == {(method, pattern.pattern) for method, pattern in tried} and {*ROUTES, *FIRST_LINES} == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -93,7 +94,11 @@ def test_a_fault_at_any_place_is_named_and_changes_nothing(bad, kind):
     for body, pointer in all_cases(kind):
         if pointer is None:
             continue
-        answer = bad.call(*ROUTES[kind], raw=json.dumps(body), expect=400)
+        if kind in ROUTES:
+            answer = bad.call(*ROUTES[kind], raw=json.dumps(body), expect=400)
+        else:
+            answer = bad.call(*FIRST_LINES[kind], raw=json.dumps(body), kind=NDJSON, expect=400)
+            pointer = f"/0{pointer}"
         assert answer.pointers == [pointer], (pointer, answer.json, json.dumps(body)[:300])
         n += 1
     assert n > 15 and state(bad) == before

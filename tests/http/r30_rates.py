@@ -14,6 +14,7 @@ BODIES = {"select": {"user": "u", "candidates": ["a"]}, "reward": {"decision": "
           "activate": {"decision": "none"}, "observe": {"user": "u", "arm": "a", "reward": 1},
           "putTenant": {"algorithm": "ucb"}, "putGraph": {"edges": [["u", "v"]]}, "patchGraph": {"add": [["u", "w"]]},
           "putArms": {"arms": ["a"]}, "patchArms": {"arms": ["b"]}, "compact": {"keep_events": 1000000},
+          "promote": {"challenger": "none"}, "rollback": {},
           "replay": [{"type": "replay", "configuration": {"algorithm": "ts"}, "log": "own"}]}
 
 

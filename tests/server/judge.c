@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "json_in.h"
+#include "promotion.h"
 #include "json_keys.h"
 #include "json_limits.h"
 
@@ -88,6 +89,18 @@ static int judge_compact(struct ld_doc *doc, struct ld_problem *p)
     return ld_decode_compact(doc, &keep_events, p);
 }
 
+static int judge_promote(struct ld_doc *doc, struct ld_problem *p)
+{
+    struct ld_promotion promotion = {.reason = LD_PROMOTED_ON_REQUEST};
+    return ld_decode_promotion(doc, &promotion, p);
+}
+
+static int judge_rollback(struct ld_doc *doc, struct ld_problem *p)
+{
+    struct ld_promotion promotion = {.reason = LD_PROMOTED_BY_ROLLBACK};
+    return ld_decode_promotion(doc, &promotion, p);
+}
+
 static int judge_replay(struct ld_doc *doc, struct ld_problem *p)
 {
     struct ld_replay_head head;
@@ -131,6 +144,8 @@ static const struct kind {
              {"arms_patch", false, judge_arms_patch},
              {"settings", false, judge_settings},
              {"compact", false, judge_compact},
+             {"promote", false, judge_promote},
+             {"rollback", false, judge_rollback},
              {"key", false, judge_key},
              {"tenant_key", false, judge_tenant_key},
              {"limits", false, judge_limits}};

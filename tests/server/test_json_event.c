@@ -137,6 +137,7 @@ static void make_configured(struct dice *d, struct room *r, struct kb_event *ev)
     size_t n_presets = 0;
     while (kb_preset_name(n_presets) != NULL)
         n_presets++;
+    ld_settings_init(&r->settings);
     ck_assert_int_eq(kb_spec_preset(&r->settings.spec, kb_preset_name(roll(d) % n_presets), CONTEXT_DIM, ARM_DIM),
                      KB_OK);
     r->settings.spec.repr.lambda = any_probability(d) + 1e-12;

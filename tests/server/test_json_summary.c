@@ -47,8 +47,10 @@ static struct kb_engine *quiet_engine(void)
 
 static struct ld_settings settings_of(uint64_t key)
 {
-    struct ld_settings settings = {.is_relaxed = key % 2 == 1};
+    struct ld_settings settings;
 
+    ld_settings_init(&settings);
+    settings.is_relaxed = key % 2 == 1;
     ck_assert_int_eq(kb_spec_preset(&settings.spec, key % 2 ? "lk-gp-ucb" : "coop-kernel-ucb", CONTEXT_DIM, ARM_DIM),
                      KB_OK);
     settings.spec.aggregation = KB_AGG_LAST;

@@ -118,6 +118,29 @@ START_TEST(an_expiry_teaches_its_default_reward)
 }
 END_TEST
 
+/* Of a decision the time of its reward: that is when it could be learned. */
+START_TEST(requests_know_when_they_happened)
+{
+    char text[] = "{\"user\":\"u\",\"arm\":\"a\",\"reward\":1,\"at\":\"2026-11-22T10:00:00.250Z\"}\n"
+                  "{\"user\":\"u\",\"arm\":\"a\",\"reward\":1,\"time\":\"2026-11-22 10:00:01+00:00\"}\n"
+                  "{\"user\":\"u\",\"arm\":\"a\",\"reward\":1,\"at\":\"yesterday\"}\n" DECIDED(
+                      "1", "d1", "a", "\"features\":null,\"at\":\"2026-11-22T10:00:02.000Z\"")
+                      REWARDED("2", "d1", "\"reward\":1,\"at\":\"2026-11-22T10:00:09.000Z\"");
+    const int64_t ten = 1795341600000, want[] = {ten + 250, ten + 1000, 0, ten + 9000};
+    struct lc_source s;
+    struct lc_task task;
+
+    lc_source_open_stream(&s, fmemopen(text, strlen(text), "r"), "t", NULL);
+    for (size_t i = 0; i < 4; i++) {
+        ck_assert_int_eq(lc_source_next(&s, &task), 1);
+        ck_assert_int_eq(task.at_ms, want[i]);
+        lc_task_close(&task);
+    }
+    ck_assert_int_eq(lc_source_next(&s, &task), 0);
+    lc_source_close(&s);
+}
+END_TEST
+
 START_TEST(faults_name_the_line_and_stop_the_replay)
 {
     ck_assert_ptr_nonnull(
@@ -177,6 +200,6 @@ int main(void)
     return KBT_RUN("replay", full_information_lines_become_selects, the_chosen_arm_earns_its_reward_or_the_default,
                    logged_lines_become_observations, our_log_pairs_decisions_with_their_rewards,
                    slots_of_a_slate_are_rewarded_one_by_one, an_expiry_teaches_its_default_reward,
-                   faults_name_the_line_and_stop_the_replay) |
+                   requests_know_when_they_happened, faults_name_the_line_and_stop_the_replay) |
            KBT_RUN("text", dotted_paths_set_fields_and_keep_the_others, numbers_are_written_so_that_they_read_back);
 }

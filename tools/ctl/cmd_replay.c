@@ -11,7 +11,11 @@
 #include <stdlib.h>
 
 #include "http_client.h"
+#include "move_logs.h"
 #include "replay.h"
+#include "shadow_replay.h"
+
+#define LC_BULK_MAX 10000u /* lines that one /observe may have */
 
 /* --- report ----------------------------------------------------------------------------------------- */
 
@@ -45,7 +49,12 @@ static void print_report(const struct lc_replay_options *o, const struct lc_sour
     printf("%s lines replayed, %s skipped; %s requests in %.2f s: %.0f a second, %s errors\n", lc_thousands(r->n_lines),
            lc_thousands(src->n_skipped), lc_thousands(r->n_requests), r->seconds, per_second,
            lc_thousands(r->n_errors));
-    if (o->rate > 0.0)
+    if (o->pace > 0.0)
+        printf("open loop at %.6g times the log's pace: %.2f s of it, intended in %.2f s, sent in %.2f s over %zu\n"
+               "connections; latency counts from the intended moment; %s lines were late, by %.3f s at most\n",
+               o->pace, r->log_s, r->log_s / o->pace, r->sent_s, o->concurrency, lc_thousands(r->n_late_start),
+               (double)r->late_ns * 1e-9);
+    else if (o->rate > 0.0)
         printf("open loop, %.6g lines a second over %zu connections; latency counts from the intended moment;\n"
                "%s lines found every connection busy\n",
                o->rate, o->concurrency, lc_thousands(r->n_late_start));
@@ -82,7 +91,12 @@ static void print_json(const struct lc_replay_options *o, const struct lc_source
                    (unsigned long long)r->n_lines, src->n_skipped, (unsigned long long)r->n_requests,
                    (unsigned long long)r->n_errors, r->seconds);
     lc_text_printf(&t, ",\"loop\":\"%s\",\"rate\":%.6g,\"concurrency\":%zu,\"busy\":%llu",
-                   o->rate > 0.0 ? "open" : "closed", o->rate, o->concurrency, (unsigned long long)r->n_late_start);
+                   lc_replay_is_open(o) ? "open" : "closed", o->rate, o->concurrency,
+                   (unsigned long long)r->n_late_start);
+    lc_text_printf(&t, ",\"bulk\":%zu,\"late_ms\":%.6f", o->bulk, (double)r->late_ns * 1e-6);
+    if (o->pace > 0.0)
+        lc_text_printf(&t, ",\"pace\":{\"factor\":%.6g,\"log_s\":%.3f,\"intended_s\":%.6f,\"sent_s\":%.6f}", o->pace,
+                       r->log_s, r->log_s / o->pace, r->sent_s);
     lc_text_printf(&t, ",\"requests_per_second\":%.3f", r->seconds > 0.0 ? (double)r->n_requests / r->seconds : 0.0);
     json_latency(&t, "select", &r->select);
     json_latency(&t, "reward", &r->reward);
@@ -106,20 +120,42 @@ static void print_json(const struct lc_replay_options *o, const struct lc_source
 
 /* --- command ---------------------------------------------------------------------------------------- */
 
+/* What is replayed, as the options have it. */
+struct what {
+    const char *file, *ids;
+    struct lc_move_options move; /* the format and its options */
+    bool is_quiet;
+};
+
+/* Vectors of another format are as long as the tenant's. */
+static int open_source(struct lc_session *s, const struct what *what, struct lc_source *src)
+{
+    struct lc_move_options o = what->move;
+    if (o.format == NULL)
+        return lc_source_open(src, what->file, what->ids);
+    struct lc_client *client = lc_client_new(s, lc_tenant_name(s));
+    const int rc = lc_move_dimensions(s, client, &o);
+    lc_client_free(client);
+    o.log.path = what->file;
+    if (rc == 0)
+        return lc_source_open_log(src, lc_log_format(o.format), &o.log);
+    lc_source_open_stream(src, NULL, what->file, NULL);
+    return -1;
+}
+
 /* A faulty line ends the replay, but what was measured until then is still reported. The result holds three
  * histograms of 38 KiB each and is no matter for the stack. src.why is empty unless opening or a line failed;
  * the result is zero when nothing was opened and is not printed then. The report comes before the reason,
  * so that the reason is the last thing on the screen. A NULL `ids` leaves the naming of decisions to the
  * server. */
-static int replay_file(const struct lc_session *s, const struct lc_replay_options *o, const char *file, const char *ids,
-                       bool is_quiet)
+static int replay_file(struct lc_session *s, const struct lc_replay_options *o, const struct what *what)
 {
     struct lc_source src;
     struct lc_progress progress;
     int status = 1;
     struct lc_replay_result *result = lc_alloc(1, sizeof *result);
-    lc_progress_init(&progress, is_quiet || s->is_json);
-    if (lc_source_open(&src, file, ids) == 0) {
+    lc_progress_init(&progress, what->is_quiet || s->is_json);
+    if (open_source(s, what, &src) == 0) {
         int rc = lc_replay_run(s, o, &src, &progress, result);
         (s->is_json ? print_json : print_report)(o, &src, result);
         if (result->n_errors > 0)
@@ -140,31 +176,63 @@ static int replay_file(const struct lc_session *s, const struct lc_replay_option
 static int run_replay(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_replay_options o = {.concurrency = 1, .max_errors = 100};
-    const char *ids = NULL;
-    bool is_quiet = false;
+    struct what what = {.move = {.default_reward = -1}};
+    struct lc_shadow_options shadow = {.configuration = NULL};
+    bool is_own = false;
     struct lc_words w;
     const struct lc_opt opts[] = {
         {"concurrency", LC_OPT_COUNT, &o.concurrency, "N", "connections (default 1: in order)"},
         {"rate", LC_OPT_REAL, &o.rate, "R", "lines a second, open loop (default: as fast as answers come)"},
+        {"pace", LC_OPT_REAL, &o.pace, "X", "by the log's own times, X times as fast; open loop"},
+        {"bulk", LC_OPT_COUNT, &o.bulk, "N", "observations in bodies of N lines"},
+        {"format", LC_OPT_TEXT, &what.move.format, "NAME", "obd, dsjson, ndjson or csv: as `evaluate` reads it"},
+        {"map", LC_OPT_TEXT, &what.move.log.map, "MAP", "csv, ndjson: user=..,arm=..,reward=..,time=..,context=a+b"},
+        {"items", LC_OPT_TEXT, &what.move.log.items, "FILE", "obd: item_context.csv, the arms and their features"},
+        {"hash-seed", LC_OPT_COUNT, &what.move.hash_seed, "N", "of feature hashing (default 0)"},
+        {"skip-bad", LC_OPT_COUNT, &what.move.log.skip_bad, "N",
+         "with --format: faulty lines to pass over (default 0)"},
+        {"shadow", LC_OPT_TEXT, &shadow.configuration, "CONFIG", "through a model of this configuration in the server"},
+        {"own", LC_OPT_FLAG, &is_own, NULL, "with --shadow: the tenant's own log, in the place of FILE"},
+        {"commit", LC_OPT_TEXT, &shadow.commit, "NAME",
+         "with --shadow: makes a tenant of it, which has learned the log"},
         {"limit", LC_OPT_COUNT, &o.limit, "N", "stop after N lines"},
-        {"ids", LC_OPT_TEXT, &ids, "PREFIX", "decision ids PREFIX-<line>: a repeated run decides nothing twice"},
+        {"ids", LC_OPT_TEXT, &what.ids, "PREFIX", "decision ids PREFIX-<line>: a repeated run decides nothing twice"},
         {"max-errors", LC_OPT_COUNT, &o.max_errors, "N", "give up after so many (default 100)"},
-        {"quiet", LC_OPT_FLAG, &is_quiet, NULL, "no progress line"},
+        {"quiet", LC_OPT_FLAG, &what.is_quiet, NULL, "no progress line"},
     };
-    int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof opts[0], argc, argv, &w, 1, 1);
+    int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof opts[0], argc, argv, &w, 0, 1);
     if (rc != LC_GO)
         return rc;
     if (o.concurrency < 1 || o.concurrency > 1024 || o.max_errors < 1) {
         fprintf(stderr, "laplacectl: --concurrency is 1 to 1024, --max-errors at least 1\n");
         return 2;
     }
-    return replay_file(s, &o, w.word[0], ids, is_quiet);
+    const bool has_format = what.move.format == NULL || lc_log_format(what.move.format) != NULL;
+    if ((o.rate > 0.0 && o.pace > 0.0) || o.bulk > LC_BULK_MAX || !has_format) {
+        fprintf(
+            stderr,
+            "laplacectl: --rate or --pace, not both; --bulk is at most %u; --format is obd, dsjson, ndjson or csv\n",
+            LC_BULK_MAX);
+        return 2;
+    }
+    if ((shadow.configuration == NULL && (is_own || shadow.commit != NULL)) || (w.n == 0) != is_own) {
+        fprintf(stderr, "laplacectl: one FILE, or --own with --shadow; --commit wants --shadow, too\n");
+        return 2;
+    }
+    if (shadow.configuration != NULL) {
+        shadow.file = is_own ? NULL : w.word[0];
+        shadow.is_quiet = what.is_quiet;
+        return lc_shadow_replay(s, &shadow);
+    }
+    what.file = w.word[0];
+    return replay_file(s, &o, &what);
 }
 
 /* The help's text stands beside the parser of the lines (replay_source.c), so the two stay in step. */
 const struct lc_command lc_cmd_replay = {
     .name = "replay",
-    .synopsis = "replay FILE [--concurrency N] [--rate R] [--limit N] [--ids PREFIX] [--json]",
+    .synopsis = "replay FILE [--rate R | --pace X] [--bulk N] [--format NAME] [--json] | --shadow CONFIG (FILE | "
+                "--own) [--commit NAME]",
     .about = "drive logged or simulated traffic through the API, with latencies and rewards",
     .text = lc_source_help,
     .run = run_replay,

@@ -309,6 +309,15 @@ const struct lc_reply *lc_client_stream(struct lc_client *c, const char *method,
     return perform(c);
 }
 
+const struct lc_reply *lc_client_exchange(struct lc_client *c, const char *method, const char *path, const char *type,
+                                          size_t (*read)(void *arg, char *buf, size_t n), void *arg, FILE *out)
+{
+    c->out = out;
+    const struct lc_reply *r = lc_client_stream(c, method, path, type, read, arg);
+    c->out = NULL;
+    return r;
+}
+
 /* --- answers ---------------------------------------------------------------------------------------- */
 
 bool lc_reply_ok(const struct lc_reply *r)

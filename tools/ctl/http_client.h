@@ -45,6 +45,10 @@ const struct lc_reply *lc_client_stream(struct lc_client *c, const char *method,
 /* An answer of any length: the body of a 2xx goes to `out` as it comes, any other into the reply. */
 const struct lc_reply *lc_client_fetch(struct lc_client *c, const char *method, const char *path, FILE *out);
 
+/* Both at once. */
+const struct lc_reply *lc_client_exchange(struct lc_client *c, const char *method, const char *path, const char *type,
+                                          size_t (*read)(void *arg, char *buf, size_t n), void *arg, FILE *out);
+
 /* From now on requests take as long as they take. */
 void lc_client_be_patient(struct lc_client *c);
 

@@ -34,8 +34,7 @@ static void path_of(struct lc_text *path, const struct lc_session *s, const char
     lc_text_puts(path, rest);
 }
 
-/* The dimensions of the tenant's vectors into o->log. 0, or the exit status. */
-static int ask_dimensions(const struct lc_session *s, struct lc_client *c, struct lc_move_options *o)
+int lc_move_dimensions(const struct lc_session *s, struct lc_client *c, struct lc_move_options *o)
 {
     struct lc_text path = {0};
     double context = 0, arm = 0;
@@ -132,7 +131,7 @@ int lc_move_in(const struct lc_session *s, struct lc_move_options *o, const char
 {
     struct batch b = {.client = lc_client_new(s, lc_tenant_name(s))};
     struct lc_log log;
-    int status = ask_dimensions(s, b.client, o);
+    int status = lc_move_dimensions(s, b.client, o);
 
     if (status == 0) {
         o->log.path = file;
@@ -201,7 +200,7 @@ int lc_move_out(const struct lc_session *s, struct lc_move_options *o, FILE *out
 {
     struct lc_client *c = lc_client_new(s, lc_tenant_name(s));
     struct lc_log log;
-    int status = ask_dimensions(s, c, o);
+    int status = lc_move_dimensions(s, c, o);
 
     lc_client_be_patient(c);
     FILE *f = status == 0 ? fetch_log(s, c) : NULL;

@@ -12,6 +12,11 @@ struct lc_move_options {
     double default_reward; /* < 0: none */
 };
 
+struct lc_client;
+
+/* The dimensions of the tenant's vectors into o->log, with what else the readers want. 0, or the exit status. */
+int lc_move_dimensions(const struct lc_session *s, struct lc_client *c, struct lc_move_options *o);
+
 /* Learns the log into the session's tenant by POST /observe, in batches. The exit status; all is printed. */
 int lc_move_in(const struct lc_session *s, struct lc_move_options *o, const char *file);
 /* The decisions of the session's tenant with their rewards as lines of the format. */

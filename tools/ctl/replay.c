@@ -6,6 +6,10 @@
  * Open loop (--rate R): line i is due at start + i/R whatever the server does, and its latency counts from that
  * moment, the wait for a free connection included. This is what a caller who does not wait for others sees, and
  * it is free of coordinated omission. The reward of a line is due when its decision has come back.
+ * By the log's own times (--pace X) a line is due at start + (its time - the first line's) / X; a time that goes back
+ * counts as the latest one seen.
+ *
+ * In bulk (--bulk N) N lines are one request, which is due when the last of them is: nobody could have sent it before.
  *
  * Lines keep their order as far as one line is taken before the next; with more than one connection two of them
  * may overtake each other on the way. Cost on the client: two JSON parses a line.
@@ -18,6 +22,7 @@
  * one client can drive; everything else is the thread's own or atomic. */
 #include "replay.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -34,6 +39,7 @@ struct driver {
     uint64_t start_ns;
     pthread_mutex_t lock; /* of the source and of what follows */
     size_t n_taken;
+    int64_t first_ms, last_ms; /* times of lines that were taken */
     bool is_over;
     int rc;               /* of the source */
     _Atomic size_t bytes; /* read so far: for the progress line */
@@ -48,6 +54,7 @@ struct worker {
     struct lc_client *client;
     struct lc_replay_result result;
     struct lc_text body;
+    uint64_t last_sent_ns;
     pthread_t thread;
 };
 
@@ -74,7 +81,8 @@ static void note_error(struct worker *w, const char *what, size_t line, const st
 static const struct lc_reply *post(struct worker *w, const char *path, size_t line, const struct lc_text *body,
                                    uint64_t due_ns, struct lc_histogram *h)
 {
-    const struct lc_reply *r = lc_client_json(w->client, "POST", path, body);
+    const char *type = w->driver->options->bulk > 0 ? LC_NDJSON_TYPE : LC_JSON_TYPE;
+    const struct lc_reply *r = lc_client_send(w->client, "POST", path, type, body->data, body->n);
     uint64_t now = lc_now_ns();
     w->result.n_requests++;
     atomic_fetch_add(&w->driver->n_sent, 1);
@@ -120,74 +128,148 @@ static void tell_reward(struct worker *w, const struct lc_task *task, const stru
     lc_json_free(answer);
 }
 
-/* observe: the reward is read back from the body, as it was read from the line. One line is one observe,
- * or one select and then its reward, over the same connection. */
+/* As it was read from the line; NaN: there is none, which the server will have said. */
+static double reward_of(const struct lc_task *task)
+{
+    char why[LC_WHY];
+    double reward = NAN;
+    struct lc_json *body = lc_json_parse(task->body.data, task->body.n, why);
+    (void)lc_json_number(lc_json_get(body, "reward"), &reward);
+    lc_json_free(body);
+    return reward;
+}
+
+/* One line is one observe, or one select and then its reward, over the same connection. */
 static void perform(struct worker *w, const struct lc_task *task, uint64_t due_ns)
 {
     if (task->kind == LC_TASK_SELECT) {
         const struct lc_reply *r = post(w, "/select", task->line, &task->body, due_ns, &w->result.select);
         if (r != NULL)
             tell_reward(w, task, r);
-        return;
+    } else if (post(w, "/observe", task->line, &task->body, due_ns, &w->result.observe) != NULL) {
+        const double reward = reward_of(task);
+        if (!isnan(reward))
+            earn(w, reward);
     }
-    double reward = 0.0;
-    if (post(w, "/observe", task->line, &task->body, due_ns, &w->result.observe) == NULL)
+}
+
+/* Lines of one body; a refusal is of all of them, and told by the first one's number. */
+static void perform_bulk(struct worker *w, const struct lc_task *task, size_t n, uint64_t due_ns)
+{
+    lc_text_clear(&w->body);
+    for (size_t i = 0; i < n; i++) {
+        const size_t length = task[i].body.n;
+        lc_text_printf(&w->body, "%s%s", task[i].body.data, task[i].body.data[length - 1] == '\n' ? "" : "\n");
+    }
+    if (post(w, "/observe", task[0].line, &w->body, due_ns, &w->result.observe) == NULL)
         return;
-    char why[LC_WHY];
-    struct lc_json *body = lc_json_parse(task->body.data, task->body.n, why);
-    if (lc_json_number(lc_json_get(body, "reward"), &reward))
-        earn(w, reward);
-    lc_json_free(body);
+    for (size_t i = 0; i < n; i++)
+        earn(w, reward_of(&task[i]));
 }
 
 /* --- threads ---------------------------------------------------------------------------------------- */
 
-/* Takes the next line. False when there is none or when it is time to stop. *due_ns: when it should be sent.
- * The due time follows from the number of the line, so a late line does not delay those behind it. Once
- * d->is_over is set no thread takes a line again, though others may still be at work on theirs. */
-static bool take(struct driver *d, struct lc_task *task, uint64_t *due_ns)
+/* Nanoseconds from the start, from the line's number or time alone, so that no error adds up and a late line does not
+ * delay those behind it. */
+static double offset_of(struct driver *d, const struct lc_task *task)
 {
     const struct lc_replay_options *o = d->options;
-    bool has_task = false;
-    pthread_mutex_lock(&d->lock);
-    if (atomic_load(&d->n_errors) >= o->max_errors || (o->limit > 0 && d->n_taken >= o->limit))
-        d->is_over = true;
-    if (!d->is_over) {
-        int rc = lc_source_next(d->source, task);
-        atomic_store(&d->bytes, d->source->bytes);
-        has_task = rc == 1;
-        d->is_over = !has_task;
-        d->rc = rc < 0 ? -1 : 0;
-        if (has_task) {
-            /* nanoseconds from the start, computed from the line's number so that no error adds up */
-            double offset = o->rate > 0.0 ? (double)d->n_taken / o->rate * 1e9 : 0.0;
-            *due_ns = o->rate > 0.0 ? d->start_ns + (uint64_t)offset : 0;
-            atomic_store(&d->n_lines, ++d->n_taken);
-        }
+    if (o->pace > 0.0) {
+        if (d->n_taken == 0)
+            d->first_ms = d->last_ms = task->at_ms;
+        if (task->at_ms > d->last_ms)
+            d->last_ms = task->at_ms;
+        return (double)(d->last_ms - d->first_ms) * 1e6 / o->pace;
     }
-    pthread_mutex_unlock(&d->lock);
-    return has_task;
+    return o->rate > 0.0 ? (double)d->n_taken / o->rate * 1e9 : 0.0;
 }
 
-/* The thread of one connection. Without a rate a line is due when it is taken. Sleeping is done here,
- * outside the lock, so other threads may take the lines behind. */
+/* What the options want of a line and it does not have. */
+static bool fits_options(struct driver *d, const struct lc_task *task)
+{
+    struct lc_source *src = d->source;
+    if (d->options->pace > 0.0 && task->at_ms == 0)
+        snprintf(src->why, sizeof src->why, "%.100s:%zu: at: --pace wants a time such as 2026-11-22T10:00:00.123Z",
+                 src->path, task->line);
+    else if (d->options->bulk > 0 && task->kind != LC_TASK_OBSERVE)
+        snprintf(src->why, sizeof src->why, "%.100s:%zu: --bulk sends observations, and this line asks for a decision",
+                 src->path, task->line);
+    else
+        return true;
+    return false;
+}
+
+/* The next line, under the lock. False when there is none or when it is time to stop. Once d->is_over is set no
+ * thread takes a line again, though others may still be at work on theirs. */
+static bool take_one(struct driver *d, struct lc_task *task, uint64_t *due_ns)
+{
+    const struct lc_replay_options *o = d->options;
+    if (atomic_load(&d->n_errors) >= o->max_errors || (o->limit > 0 && d->n_taken >= o->limit))
+        d->is_over = true;
+    if (d->is_over)
+        return false;
+    int rc = lc_source_next(d->source, task);
+    atomic_store(&d->bytes, d->source->bytes);
+    if (rc == 1 && !fits_options(d, task)) {
+        lc_task_close(task);
+        rc = -1;
+    }
+    d->is_over = rc != 1;
+    d->rc = rc < 0 ? -1 : 0;
+    if (rc != 1)
+        return false;
+    *due_ns = lc_replay_is_open(o) ? d->start_ns + (uint64_t)offset_of(d, task) : 0;
+    atomic_store(&d->n_lines, ++d->n_taken);
+    return true;
+}
+
+/* Up to n lines that stand behind one another. *due_ns: of the last. */
+static size_t take(struct driver *d, struct lc_task *task, size_t n, uint64_t *due_ns)
+{
+    size_t n_taken = 0;
+    pthread_mutex_lock(&d->lock);
+    while (n_taken < n && take_one(d, &task[n_taken], due_ns))
+        n_taken++;
+    pthread_mutex_unlock(&d->lock);
+    return n_taken;
+}
+
+/* Until it is due; the moment from which its latency counts. Sleeping is done outside the lock, so other threads may
+ * take the lines behind. */
+static uint64_t wait_for(struct worker *w, size_t n, uint64_t due_ns)
+{
+    const uint64_t now = lc_now_ns();
+    if (due_ns == 0)
+        return now;
+    if (due_ns > now)
+        lc_sleep_until_ns(due_ns);
+    else if (now - due_ns > 1000000u) /* a millisecond of grace for the clock and the scheduler */
+        w->result.n_late_start += n;
+    if (now > due_ns && now - due_ns > w->result.late_ns)
+        w->result.late_ns = now - due_ns;
+    return due_ns;
+}
+
+/* The thread of one connection. Without a rate a line is due when it is taken. */
 static void *work(void *arg)
 {
     struct worker *w = arg;
-    struct lc_task task;
+    const size_t bulk = w->driver->options->bulk, most = bulk > 0 ? bulk : 1;
+    struct lc_task *task = lc_alloc(most, sizeof *task);
     uint64_t due_ns = 0;
-    while (take(w->driver, &task, &due_ns)) {
-        uint64_t now = lc_now_ns();
-        w->result.n_lines++;
-        if (due_ns == 0)
-            due_ns = now;
-        else if (due_ns > now)
-            lc_sleep_until_ns(due_ns);
-        else if (now - due_ns > 1000000u) /* a millisecond of grace for the clock and the scheduler */
-            w->result.n_late_start++;
-        perform(w, &task, due_ns);
-        lc_task_close(&task);
+    size_t n;
+    while ((n = take(w->driver, task, most, &due_ns)) > 0) {
+        const uint64_t from_ns = wait_for(w, n, due_ns);
+        w->last_sent_ns = lc_now_ns();
+        w->result.n_lines += n;
+        if (bulk > 0)
+            perform_bulk(w, task, n, from_ns);
+        else
+            perform(w, task, from_ns);
+        for (size_t i = 0; i < n; i++)
+            lc_task_close(&task[i]);
     }
+    free(task);
     atomic_fetch_sub(&w->driver->n_running, 1);
     return NULL;
 }
@@ -205,6 +287,8 @@ static void merge(struct lc_replay_result *into, const struct lc_replay_result *
     into->n_earned += from->n_earned;
     into->earned += from->earned;
     into->n_late_start += from->n_late_start;
+    if (from->late_ns > into->late_ns)
+        into->late_ns = from->late_ns;
     if (into->first_error[0] == '\0')
         memcpy(into->first_error, from->first_error, sizeof into->first_error);
 }
@@ -279,9 +363,12 @@ int lc_replay_run(const struct lc_session *s, const struct lc_replay_options *o,
     for (size_t i = 0; i < n_started; i++) {
         pthread_join(workers[i].thread, NULL);
         merge(out, &workers[i].result);
+        if (workers[i].last_sent_ns > d.start_ns)
+            out->sent_s = fmax(out->sent_s, (double)(workers[i].last_sent_ns - d.start_ns) * 1e-9);
         lc_client_free(workers[i].client);
         lc_text_close(&workers[i].body);
     }
+    out->log_s = (double)(d.last_ms - d.first_ms) * 1e-3;
     out->seconds = (double)(lc_now_ns() - d.start_ns) * 1e-9;
     free(workers);
     if (n_started == 0)

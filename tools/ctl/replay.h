@@ -13,6 +13,8 @@
 struct lc_replay_options {
     size_t concurrency; /* connections, one thread each */
     double rate;        /* lines a second, open loop; 0: closed loop */
+    double pace;        /* of the log's own times, open loop: 1 as it was; 0: not by them. At most one of both */
+    size_t bulk;        /* lines of one /observe; 0: each is a request of its own */
     size_t limit;       /* lines; 0: all */
     size_t max_errors;  /* stop after so many */
 };
@@ -25,9 +27,17 @@ struct lc_replay_result {
     uint64_t n_earned;     /* rewards told */
     double earned;         /* their sum */
     uint64_t n_late_start; /* open loop: lines that were sent later than intended, since all connections were busy */
+    uint64_t late_ns;      /* the most that a line was late */
+    double log_s;          /* by pace: from the first line's time to the last one's */
+    double sent_s;         /* and from the first request to the beginning of the last */
     double seconds;
     char first_error[LC_WHY];
 };
+
+static inline bool lc_replay_is_open(const struct lc_replay_options *o)
+{
+    return o->rate > 0.0 || o->pace > 0.0;
+}
 
 /* Runs until the source ends or errors pile up. 0, or -1 with src->why when a line is faulty. Refused
  * requests do not make it fail: they are counted, up to max_errors. */

@@ -21,6 +21,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "log_writer.h"
+
 const char lc_source_help[] =
     "FILE (\"-\": standard input) holds one JSON object a line, of any of these kinds:\n"
     "  full information  {\"user\":\"u1\",\"context\":[..]?,\"candidates\":[..]?,\"exclude\":[..]?,\n"
@@ -30,7 +32,12 @@ const char lc_source_help[] =
     "  logged            {\"user\":\"u1\",\"context\":[..]?,\"arm\":\"a1\" or {\"id\",\"features\"},\"reward\":1,\n"
     "                     \"propensity\":0.2?}   sent to /observe.\n"
     "  our own log       as `laplacectl events` prints it: decided lines with their rewarded (or expired, with a\n"
-    "                    default reward) lines, and observed lines, sent to /observe; other lines are skipped.\n";
+    "                    default reward) lines, and observed lines, sent to /observe; other lines are skipped.\n"
+    "With --format FILE is a log as `laplacectl evaluate` reads it, whose decisions are sent to /observe.\n"
+    "--pace X sends each line when it is its turn by its time (\"at\" or \"time\", as \"2026-11-22T10:00:00.123Z\"):\n"
+    "1 as fast as it happened, 60 an hour a minute. Like --rate an open loop: latency counts from that moment.\n"
+    "With --shadow the server feeds our own log to a model of that configuration beside the tenant, and tells of it.\n"
+    "--bulk N sends N lines in one body; they are observations then, and the last one's time is that of all.\n";
 
 /* "file:line: text" into s->why; returns -1. An error is final: nothing is read after it. */
 static int fail(struct lc_source *s, const char *text)
@@ -64,6 +71,17 @@ int lc_source_open(struct lc_source *s, const char *path, const char *id_prefix)
     return 0;
 }
 
+/* Where the file is too short to tell, or packed, there is no bar. */
+int lc_source_open_log(struct lc_source *s, const struct lc_log_reader_ops *format, const struct lc_log_options *o)
+{
+    lc_source_open_stream(s, NULL, o->path, NULL);
+    s->log = lc_alloc(1, sizeof *s->log);
+    if (lc_log_open(s->log, format, o) == 0)
+        return 0;
+    snprintf(s->why, sizeof s->why, "%s", s->log->why);
+    return -1;
+}
+
 /* Decided lines still open are dropped: nobody rewarded them. */
 void lc_source_close(struct lc_source *s)
 {
@@ -73,8 +91,12 @@ void lc_source_close(struct lc_source *s)
         free(s->decided[i]);
     free(s->decided);
     kb_ids_close(&s->decisions);
+    if (s->log != NULL)
+        lc_log_close(s->log);
+    free(s->log);
     free(s->buffer);
     s->file = NULL;
+    s->log = NULL;
     s->decided = NULL;
     s->buffer = NULL;
 }
@@ -263,6 +285,15 @@ static int log_task(struct lc_source *s, struct lc_task *task, const char *type)
 
 /* --- lines ------------------------------------------------------------------------------------------ */
 
+/* Of our own log it is called "at", elsewhere "time" is the name. What cannot be read counts as not told. */
+static int64_t time_of(const struct lc_json *doc)
+{
+    const char *at = lc_json_string(lc_json_get(doc, "at")), *time = lc_json_string(lc_json_get(doc, "time"));
+    int64_t at_ms = 0;
+    const char *text = at != NULL ? at : time;
+    return text != NULL && lc_log_time(text, &at_ms) ? at_ms : 0;
+}
+
 /* Tells the three kinds apart; 1 with a task, 0 to skip, -1 with why. A line of our own log is known by "seq"
  * and "type" together; a logged line might have a member "type" of its own. The line is `n` bytes of
  * s->buffer. task->doc is the caller's to close in every case. */
@@ -273,6 +304,7 @@ static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
     task->doc = lc_json_parse(s->buffer, n, why);
     if (task->doc == NULL)
         return fail(s, why);
+    task->at_ms = time_of(task->doc);
     const char *type = lc_json_string(lc_json_get(task->doc, "type"));
     if (type != NULL && lc_json_get(task->doc, "seq") != NULL)
         return log_task(s, task, type);
@@ -285,6 +317,26 @@ static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
     return fail(s, "neither \"rewards\" (full information) nor \"arm\" and \"reward\" (logged)");
 }
 
+/* The next decision of a log of another format. */
+static int next_of_log(struct lc_source *s, struct lc_task *task)
+{
+    struct lc_logged ev;
+    const int rc = lc_log_next(s->log, &ev);
+    s->line = s->log->line;
+    s->n_skipped = s->log->n_bad;
+    for (size_t i = 0; i < LC_LOG_MAX_REASONS && s->log->skipped[i].reason != NULL; i++)
+        s->n_skipped += s->log->skipped[i].n;
+    if (rc < 0)
+        snprintf(s->why, sizeof s->why, "%s", s->log->why);
+    if (rc != 1)
+        return rc;
+    task->kind = LC_TASK_OBSERVE;
+    task->line = ev.line;
+    task->at_ms = ev.at_ms;
+    lc_log_put_observation(&task->body, s->log, &ev);
+    return 1;
+}
+
 /* Lines that ask for nothing are skipped here, so that the caller's clock counts requests only. Blank lines
  * are passed over and not counted as skipped. The buffer of getline grows to the longest line and is used
  * again; a task holds no pointer into it. bytes counts what was read, blank lines and skipped ones
@@ -292,6 +344,8 @@ static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
 int lc_source_next(struct lc_source *s, struct lc_task *task)
 {
     *task = (struct lc_task){0};
+    if (s->log != NULL)
+        return next_of_log(s, task);
     for (;;) {
         ssize_t got = getline(&s->buffer, &s->cap_buffer, s->file);
         if (got < 0)

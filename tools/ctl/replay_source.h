@@ -1,4 +1,4 @@
-/* Traffic to be replayed: NDJSON lines in, requests out. */
+/* Traffic to be replayed: NDJSON lines in, or a log of another format (log_reader.h); requests out. */
 #ifndef LC_REPLAY_SOURCE_H
 #define LC_REPLAY_SOURCE_H
 
@@ -7,6 +7,7 @@
 
 #include "ids.h"
 #include "json.h"
+#include "log_reader.h"
 #include "text.h"
 
 enum lc_task_kind {
@@ -18,6 +19,7 @@ enum lc_task_kind {
 struct lc_task {
     enum lc_task_kind kind;
     size_t line;         /* of the file, from 1 */
+    int64_t at_ms;       /* when it happened, Unix time; 0: not told */
     struct lc_text body; /* of the request */
     struct lc_json *doc; /* select: the line, which holds its rewards */
 };
@@ -27,7 +29,8 @@ struct lc_source {
     const char *path;
     const char *id_prefix; /* decision ids "<prefix>-<line>"; NULL: the server makes them */
     FILE *file;
-    char *buffer; /* of getline */
+    struct lc_log *log; /* of another format, in place of file; owned */
+    char *buffer;       /* of getline */
     size_t cap_buffer;
     size_t line, bytes; /* read so far */
     size_t total_bytes; /* 0: unknown (a pipe) */
@@ -41,6 +44,8 @@ struct lc_source {
 
 /* path and id_prefix are borrowed. */
 int lc_source_open(struct lc_source *s, const char *path, const char *id_prefix); /* "-": standard input; 0 or -1 */
+/* A log of another format, whose decisions become observations. */
+int lc_source_open_log(struct lc_source *s, const struct lc_log_reader_ops *format, const struct lc_log_options *o);
 void lc_source_open_stream(struct lc_source *s, FILE *file, const char *name, const char *id_prefix);
 void lc_source_close(struct lc_source *s);
 

@@ -1,0 +1,510 @@
+/* Challengers of a tenant: see challenger.h.
+ *
+ *   lock        a follower's model and scores: the job's, slice by slice; whoever reads or drops them in between
+ *   list_lock   which followers there are, and what is shown of them while the job has the other lock
+ *
+ * Lines are decoded once for all followers that stand at the same one, which is all of them but those that were
+ * declared a moment ago. A slice ends after SLICE_LINES, but never within a summary, so that no follower stands in the
+ * midst of one when another takes its place; and a job gives its thread back after JOB_US, so that builds and erasures
+ * come in between.
+ *
+ * Cost: for each challenger that of a decision and of learning, and one parse a line for all. */
+#include "challenger.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "alloc.h"
+#include "clock.h"
+#include "fold.h"
+#include "hash.h"
+#include "log.h"
+#include "shadow.h"
+#include "tenant_impl.h"
+
+#define SLICE_LINES 64u
+#define JOB_US 200000
+#define PATIENCE_NS 200000000 /* for a digest */
+
+struct follower {
+    struct ld_challenger_settings settings;
+    struct ld_shadow *shadow;
+    struct ld_scores scores;
+    uint32_t context_dim, arm_dim; /* of the log's vectors, where it stands */
+    uint64_t cursor;
+    bool is_in_summary; /* and its end has not come */
+    char why[256];
+};
+
+struct ld_challengers {
+    pthread_mutex_t lock, list_lock;
+    struct follower *follower[LD_MAX_CHALLENGERS];
+    size_t n;
+    struct ld_challenger_view shown[LD_MAX_CHALLENGERS];
+    size_t n_shown;
+    atomic_bool is_running;
+    _Atomic uint64_t cursor; /* all have read so far */
+    atomic_size_t bytes;
+};
+
+/* ---- life ---------------------------------------------------------------------------------------------------- */
+
+struct ld_challengers *ld_challengers_new(void)
+{
+    struct ld_challengers *c = calloc(1, sizeof *c);
+
+    if (c == NULL)
+        return NULL;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->list_lock, NULL);
+    return c;
+}
+
+static void drop_model(struct follower *f)
+{
+    ld_shadow_free(f->shadow);
+    f->shadow = NULL;
+    ld_scores_close(&f->scores);
+    f->cursor = 0;
+    f->context_dim = f->arm_dim = 0;
+    f->is_in_summary = false;
+}
+
+static void follower_free(struct follower *f)
+{
+    drop_model(f);
+    free(f);
+}
+
+void ld_challengers_free(struct ld_challengers *c)
+{
+    if (c == NULL)
+        return;
+    for (size_t i = 0; i < c->n; i++)
+        follower_free(c->follower[i]);
+    pthread_mutex_destroy(&c->lock);
+    pthread_mutex_destroy(&c->list_lock);
+    free(c);
+}
+
+size_t ld_challengers_bytes(const struct ld_challengers *c)
+{
+    return atomic_load(&c->bytes);
+}
+
+/* From its beginning, under the same configuration. list_lock: cancel looks at shadows. */
+static void begin_anew(struct ld_challengers *c, struct follower *f)
+{
+    pthread_mutex_lock(&c->list_lock);
+    drop_model(f);
+    pthread_mutex_unlock(&c->list_lock);
+    f->why[0] = '\0';
+}
+
+/* ---- which there are ------------------------------------------------------------------------------------------- */
+
+bool ld_challenger_is_same(const struct ld_challenger_settings *a, const struct ld_challenger_settings *b)
+{
+    return strcmp(a->name, b->name) == 0 &&
+           kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT);
+}
+
+/* Takes the follower of these settings out of the list, or makes one. NULL: no memory. */
+static struct follower *take_follower(struct ld_challengers *c, const struct ld_challenger_settings *settings)
+{
+    struct follower *f = NULL;
+
+    for (size_t i = 0; i < LD_MAX_CHALLENGERS && f == NULL; i++)
+        if (c->follower[i] != NULL && ld_challenger_is_same(&c->follower[i]->settings, settings)) {
+            f = c->follower[i];
+            c->follower[i] = NULL;
+        }
+    if (f == NULL && (f = calloc(1, sizeof *f)) != NULL)
+        f->settings = *settings;
+    return f;
+}
+
+/* The followers are those of the configuration in force, in its order; who stays, stays as it is. */
+static void follow_settings(struct ld_challengers *c, const struct ld_settings *settings)
+{
+    struct follower *wanted[LD_MAX_CHALLENGERS] = {NULL};
+    size_t n = 0;
+
+    pthread_mutex_lock(&c->list_lock);
+    for (size_t i = 0; i < settings->n_challengers; i++)
+        if ((wanted[n] = take_follower(c, &settings->challenger[i])) != NULL)
+            n++;
+    for (size_t i = 0; i < LD_MAX_CHALLENGERS; i++)
+        if (c->follower[i] != NULL)
+            follower_free(c->follower[i]);
+    memcpy(c->follower, wanted, sizeof wanted);
+    c->n = n;
+    pthread_mutex_unlock(&c->list_lock);
+}
+
+/* ---- a line ---------------------------------------------------------------------------------------------------- */
+
+/* What a line says of the tenant's configuration, or NULL; *version: its number. */
+static const struct ld_settings *line_settings(const struct kb_event *ev, uint64_t *version)
+{
+    const struct ld_settings *settings = ld_line_settings(ev);
+
+    if (settings != NULL)
+        *version = ev->type == KB_EV_CONFIGURED ? ev->as.configured.version : ev->as.summary->version;
+    return settings;
+}
+
+/* Dimensions change only before anything was decided, and those of arms with an empty catalogue: until they are those
+ * of the challenger, there is nothing for it. */
+static bool is_for(const struct follower *f, const struct kb_event *ev)
+{
+    const struct kb_spec *spec = &f->settings.spec;
+
+    if (ev->type == KB_EV_ARMS)
+        return f->arm_dim == spec->arm_dim;
+    return ev->type == KB_EV_GRAPH || (f->arm_dim == spec->arm_dim && f->context_dim == spec->context_dim);
+}
+
+static enum kb_err follow(struct follower *f, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    uint64_t version = 0;
+    const struct ld_settings *settings = line_settings(ev, &version);
+    const bool is_scored = ev->type == KB_EV_DECIDED && ld_scores_wants(&f->scores);
+
+    if (settings != NULL) {
+        f->context_dim = settings->spec.context_dim;
+        f->arm_dim = settings->spec.arm_dim;
+    }
+    const double p =
+        is_scored ? ld_shadow_probability(f->shadow, ev) : 0; /* before it is fed: the future stays unknown */
+    const enum kb_err rc = is_for(f, ev) ? ld_shadow_feed(f->shadow, ev, msg) : KB_OK;
+    if (rc != KB_OK)
+        return rc;
+    if (settings != NULL)
+        ld_scores_configure(&f->scores, settings, version, f->settings.name);
+    if (is_scored)
+        ld_scores_decide(&f->scores, ev, p);
+    ld_scores_follow(&f->scores, ev);
+    f->is_in_summary = ev->type == KB_EV_SUMMARY && ev->as.summary->part != KB_PART_END;
+    f->cursor = ev->seq;
+    return KB_OK;
+}
+
+/* ---- a slice --------------------------------------------------------------------------------------------------- */
+
+struct slice {
+    struct ld_tenant *t;
+    struct ld_challengers *c;
+    uint64_t after; /* where it begins */
+    size_t n;
+    bool is_over; /* nothing more can be done now: the tenant goes, or memory is out */
+};
+
+static void stop(struct slice *s, struct follower *f, const char *why)
+{
+    ld_log(LD_LOG_WARN, "tenant %s: challenger %s follows the log no longer: %s", s->t->name, f->settings.name, why);
+    begin_anew(s->c, f);
+    snprintf(f->why, sizeof f->why, "%s", why);
+}
+
+/* Without memory it stays where it is, and is tried again. */
+static void take_failure(struct slice *s, struct follower *f, enum kb_err rc, const struct kb_errmsg *msg)
+{
+    char why[256];
+
+    if (rc == KB_ENOMEM || rc == KB_ECANCELLED) {
+        s->is_over = true;
+        return;
+    }
+    snprintf(why, sizeof why, "event %llu: %.200s", (unsigned long long)f->cursor + 1,
+             msg->text[0] != '\0' ? msg->text : kb_strerror((int)rc));
+    stop(s, f, why);
+}
+
+/* Whether lines between this one and what f has read are gone, or a summary stands in their place. */
+static bool has_lost_lines(const struct follower *f, const struct kb_event *ev)
+{
+    return f->cursor > 0 && (f->cursor + 1 != ev->seq || (ev->type == KB_EV_SUMMARY && !f->is_in_summary));
+}
+
+/* The line for each follower that it is the next one of; the log's first line, which may have any number, for who
+ * begins. */
+static void feed_all(struct slice *s, const struct kb_event *ev)
+{
+    const bool is_first_line = s->after == 0 && s->n == 0;
+
+    for (size_t i = 0; i < s->c->n && !s->is_over; i++) {
+        struct follower *f = s->c->follower[i];
+        struct kb_errmsg msg = {"", ""};
+
+        if (f->why[0] != '\0' || f->cursor >= ev->seq || (f->cursor == 0 && !is_first_line))
+            continue;
+        if (has_lost_lines(f, ev)) {
+            begin_anew(s->c, f);
+            continue;
+        }
+        const enum kb_err rc = follow(f, ev, &msg);
+        if (rc != KB_OK)
+            take_failure(s, f, rc, &msg);
+    }
+}
+
+/* Vectors of a line are as long as the follower's that has come least far says. */
+static int feed_row(void *arg, const struct ld_row *row)
+{
+    struct slice *s = arg;
+    struct ld_problem problem;
+    struct ld_doc *doc = NULL;
+    struct kb_event ev;
+    uint32_t context_dim = 0, arm_dim = 0;
+
+    if (s->is_over || atomic_load(&s->t->is_halting) || (s->n >= SLICE_LINES && row->type != KB_EV_SUMMARY))
+        return 1;
+    for (size_t i = 0; i < s->c->n; i++)
+        if (s->c->follower[i]->why[0] == '\0' && s->c->follower[i]->cursor < row->seq) {
+            context_dim = s->c->follower[i]->context_dim;
+            arm_dim = s->c->follower[i]->arm_dim;
+        }
+    ld_problem_init(&problem);
+    if (ld_doc_parse(&doc, row->text, row->n_text, false, &problem) == 0 &&
+        ld_decode_event(doc, context_dim, arm_dim, &ev, &problem) == 0)
+        feed_all(s, &ev);
+    else
+        s->is_over = true; /* memory: a line that cannot be read would not have been written */
+    s->n++;
+    ld_doc_free(doc);
+    return s->is_over;
+}
+
+/* By the next slice another summary may stand there. */
+static void leave_summaries(struct ld_challengers *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->follower[i]->is_in_summary)
+            begin_anew(c, c->follower[i]);
+}
+
+/* Where the one stands that has come least far. False: all have stopped. */
+static bool least_cursor(const struct ld_challengers *c, uint64_t *cursor)
+{
+    bool is_any = false;
+
+    *cursor = UINT64_MAX;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct follower *f = c->follower[i];
+
+        if (f->why[0] == '\0') {
+            is_any = true;
+            *cursor = f->cursor < *cursor ? f->cursor : *cursor;
+        }
+    }
+    return is_any;
+}
+
+static bool has_begun(const struct follower *f)
+{
+    return f->shadow != NULL && ld_shadow_counts(f->shadow).n_read > 0;
+}
+
+static size_t follower_bytes(const struct follower *f)
+{
+    return sizeof *f + ld_scores_bytes(&f->scores) + (has_begun(f) ? kb_engine_bytes(ld_shadow_engine(f->shadow)) : 0);
+}
+
+/* What serves has the first claim on the tenant's memory. */
+static void keep_quota(struct slice *s)
+{
+    const size_t quota = s->t->world->tenant_quota;
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < s->c->n; i++) {
+        struct follower *f = s->c->follower[i];
+
+        bytes += follower_bytes(f);
+        if (quota > 0 && f->why[0] == '\0' && atomic_load(&s->t->model_bytes) + bytes > quota) {
+            bytes -= follower_bytes(f);
+            stop(s, f, "the tenant's quota of memory has no room for it");
+            bytes += follower_bytes(f);
+        }
+    }
+    atomic_store(&s->c->bytes, bytes);
+}
+
+static bool has_models(struct ld_challengers *c)
+{
+    bool is_ok = true;
+
+    pthread_mutex_lock(&c->list_lock);
+    for (size_t i = 0; i < c->n; i++) {
+        struct follower *f = c->follower[i];
+
+        if (f->shadow == NULL && f->why[0] == '\0')
+            is_ok = is_ok && ld_shadow_new(&f->shadow, &f->settings.spec, NULL) == KB_OK;
+    }
+    pthread_mutex_unlock(&c->list_lock);
+    return is_ok;
+}
+
+static void show(struct ld_challengers *c);
+
+/* The next lines. False: there are none now, or none can be read. */
+static bool run_slice(struct ld_tenant *t)
+{
+    struct ld_challengers *c = t->challengers;
+    struct slice s = {.t = t, .c = c};
+    uint64_t cursor = 0;
+
+    pthread_mutex_lock(&c->lock);
+    if (!has_models(c) || !least_cursor(c, &s.after))
+        s.is_over = true;
+    else if (ld_store_read(t->store, s.after, SIZE_MAX, feed_row, &s) < 0)
+        s.is_over = true;
+    leave_summaries(c);
+    keep_quota(&s);
+    if (!least_cursor(c, &cursor))
+        cursor = atomic_load(&t->tip);
+    atomic_store(&c->cursor, cursor);
+    show(c);
+    pthread_mutex_unlock(&c->lock);
+    return s.n > 0 && !s.is_over && !atomic_load(&t->is_halting);
+}
+
+/* ---- the job ----------------------------------------------------------------------------------------------------- */
+
+static void take_settings(struct ld_tenant *t)
+{
+    const struct ld_settings *settings;
+    struct ld_settings copy;
+
+    ld_tenant_read_lock(t, &settings);
+    copy = *settings;
+    ld_tenant_read_unlock(t);
+    pthread_mutex_lock(&t->challengers->lock);
+    follow_settings(t->challengers, &copy);
+    pthread_mutex_unlock(&t->challengers->lock);
+}
+
+void ld_challengers_run(struct ld_tenant *t)
+{
+    take_settings(t);
+    while (run_slice(t))
+        continue;
+}
+
+static void run(void *arg)
+{
+    struct ld_tenant *t = arg;
+    const int64_t start_us = ld_monotonic_us();
+    bool has_more = true;
+
+    take_settings(t);
+    while (has_more && ld_monotonic_us() - start_us < JOB_US)
+        has_more = run_slice(t);
+    if (has_more && ld_sched_long_work(t->world->sched, run, t) == 0)
+        return;
+    atomic_store(&t->challengers->is_running, false);
+    ld_tenant_release(t);
+}
+
+/* The log has something that not all have read, or there are followers that nobody wants any more. */
+void ld_challengers_tick(struct ld_tenant *t)
+{
+    struct ld_challengers *c = t->challengers;
+
+    if (!atomic_load(&t->has_challengers) && atomic_load(&c->bytes) == 0)
+        return;
+    if (atomic_load(&c->cursor) == atomic_load(&t->tip) || atomic_load(&t->is_halting) || t->world->sched == NULL ||
+        atomic_exchange(&c->is_running, true))
+        return;
+    ld_tenant_hold(t);
+    if (ld_sched_long_work(t->world->sched, run, t) == 0)
+        return;
+    atomic_store(&c->is_running, false);
+    ld_tenant_release(t);
+}
+
+/* ---- from outside ------------------------------------------------------------------------------------------------ */
+
+void ld_challengers_cancel(struct ld_challengers *c)
+{
+    pthread_mutex_lock(&c->list_lock);
+    for (size_t i = 0; i < c->n; i++)
+        if (c->follower[i]->shadow != NULL)
+            ld_shadow_cancel(c->follower[i]->shadow);
+    pthread_mutex_unlock(&c->list_lock);
+}
+
+/* A build that is under way is not waited for. */
+void ld_challengers_forget(struct ld_challengers *c)
+{
+    ld_challengers_cancel(c);
+    pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; i < c->n; i++)
+        begin_anew(c, c->follower[i]);
+    atomic_store(&c->cursor, 0);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* lock held. What they point to is not copied. */
+static void view(const struct follower *f, struct ld_challenger_view *out)
+{
+    struct kb_engine_counts counts = {0};
+
+    if (has_begun(f))
+        kb_engine_counts(ld_shadow_engine(f->shadow), &counts);
+    *out = (struct ld_challenger_view){.settings = f->settings,
+                                       .seq = f->cursor,
+                                       .n_learned = counts.learned,
+                                       .bytes = follower_bytes(f),
+                                       .scores = f->scores};
+    out->scores.open = NULL;
+    out->scores.due = NULL;
+    memcpy(out->why, f->why, sizeof out->why);
+}
+
+static void show(struct ld_challengers *c)
+{
+    pthread_mutex_lock(&c->list_lock);
+    for (size_t i = 0; i < c->n; i++)
+        view(c->follower[i], &c->shown[i]);
+    c->n_shown = c->n;
+    pthread_mutex_unlock(&c->list_lock);
+}
+
+/* The lock, unless the job keeps it for long. */
+static bool lock_a_while(pthread_mutex_t *lock)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += PATIENCE_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return pthread_mutex_timedlock(lock, &until) == 0;
+}
+
+size_t ld_challengers_view(struct ld_challengers *c, struct ld_challenger_view out[LD_MAX_CHALLENGERS])
+{
+    size_t n;
+
+    if (lock_a_while(&c->lock)) {
+        for (size_t i = 0; i < c->n; i++) {
+            const struct follower *f = c->follower[i];
+
+            view(f, &out[i]);
+            out[i].has_digest = has_begun(f);
+            out[i].digest = out[i].has_digest ? kb_engine_digest(ld_shadow_engine(f->shadow)) : 0;
+        }
+        n = c->n;
+        pthread_mutex_unlock(&c->lock);
+        return n;
+    }
+    pthread_mutex_lock(&c->list_lock);
+    n = c->n_shown;
+    memcpy(out, c->shown, n * sizeof *out);
+    pthread_mutex_unlock(&c->list_lock);
+    return n;
+}

@@ -1,0 +1,60 @@
+/* Challengers: models of other configurations that follow a tenant's log beside its writer, and what they would have
+ * earned (challenger_scores.h).
+ *
+ *     timer   sees that the log has gone on, and gives a job to the threads for long work
+ *     job     reads committed lines from where each challenger stands; before a decision is fed, asks the challenger
+ * how likely it would have shown that arm; feeds its shadow (shadow.h); until all are at the log's end GET     reads
+ * what the job has left
+ *
+ * The traffic pays for none of this but the candidates in its log. A challenger is a function of the log and of its
+ * configuration: one that is declared later, or after a start, follows from the log's first line.
+ *
+ * What makes one begin anew: its configuration is another; the log's beginning gave way to a summary before it was
+ * read; a user was erased. A challenger that would take the tenant beyond its quota of memory is stopped, and what
+ * serves is never refused for its sake. */
+#ifndef LD_CHALLENGER_H
+#define LD_CHALLENGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "challenger_scores.h"
+
+struct ld_tenant;
+struct ld_challengers;
+
+struct ld_challengers *ld_challengers_new(void); /* NULL: no memory */
+/* With the tenant: no job is at work. NULL is fine. */
+void ld_challengers_free(struct ld_challengers *c);
+
+/* From the timer: starts the job when there is something to read. A few atomic loads when not. */
+void ld_challengers_tick(struct ld_tenant *t);
+/* In this thread, to the log's end, as the job does: for tests. */
+void ld_challengers_run(struct ld_tenant *t);
+
+/* From any thread: what is being built ends soon. The tenant is halting. */
+void ld_challengers_cancel(struct ld_challengers *c);
+/* The writer's: nothing that was learned so far is kept in memory when it returns. Waits for a slice of the job. */
+void ld_challengers_forget(struct ld_challengers *c);
+
+size_t ld_challengers_bytes(const struct ld_challengers *c);
+
+struct ld_challenger_view {
+    struct ld_challenger_settings settings;
+    uint64_t seq;              /* last event that it has read */
+    uint64_t n_learned, bytes; /* of its model */
+    bool has_digest;
+    uint64_t digest;
+    char why[256];           /* it follows no longer: why. "": it does */
+    struct ld_scores scores; /* plain numbers alone: nothing that it points to may be followed */
+};
+
+/* By name and values. */
+bool ld_challenger_is_same(const struct ld_challenger_settings *a, const struct ld_challenger_settings *b);
+
+/* In the order of the configuration that the job saw last. Digests are there unless a challenger is at work now: they
+ * take a pass over each model. */
+size_t ld_challengers_view(struct ld_challengers *c, struct ld_challenger_view out[LD_MAX_CHALLENGERS]);
+
+#endif

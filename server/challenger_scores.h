@@ -1,0 +1,75 @@
+/* What a challenger is worth, from the log of what the policy in force decided: importance weights of its decisions,
+ * kept until their rewards are known, and then running moments of both (core/snips.h).
+ *
+ * Compared is what one policy in force decides. Where that changes, by a promotion or a configuration, the comparison
+ * begins anew; the challengers, the guardrail and how long logs are kept are no part of it.
+ *
+ * When a decision counts:
+ *
+ *   at its first reward      where decisions without one are not learned from (no default reward, aggregation first)
+ *   when its window is over  else: its reward is the sum or the last one by then, or the default. All decisions of one
+ *                            time enter at one time, so rewards that come early do not weigh more in between.
+ *
+ * A decision without a reward, where there is no default one, does not count, as it does not for the model. The reward
+ * is that of the arm drawn (slot 0).
+ *
+ * Everything here is a function of the log: feeding it again gives the same bits. Decisions are known by 64 bits of a
+ * hash of their ids: of a million open ones, two are mistaken for one another with probability 3e-8. Cost: O(1) an
+ * event, 40 bytes an open decision. */
+#ifndef LD_CHALLENGER_SCORES_H
+#define LD_CHALLENGER_SCORES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "event.h"
+#include "json_in.h"
+#include "snips.h"
+
+#define LD_SCORES_OPEN (UINT32_C(1) << 18) /* decisions that may wait for their reward; more are not scored */
+
+/* What the guardrail saw when it looked last. */
+struct ld_look {
+    uint64_t n; /* decisions; 0: it has not looked yet */
+    double level;
+    struct kb_estimate value, logged, weight;
+};
+
+struct ld_scores {
+    uint64_t version, since;          /* of the configuration at hand, and of the one that began the comparison */
+    uint64_t policy;                  /* digest of what is in force */
+    bool is_logging, is_late;         /* candidates are told; decisions count when their window is over */
+    bool is_sum;                      /* of several rewards, the sum; else the last one */
+    uint64_t n_unrewarded, n_unknown; /* windows without a reward; decisions whose candidates are not known */
+    uint64_t n_lost;                  /* beyond LD_SCORES_OPEN, or without memory */
+    struct kb_snips sums;
+    double level; /* of the guardrail; 0: none */
+    uint64_t first;
+    unsigned n_looks;
+    struct ld_look look;
+    bool is_proved;
+    struct ld_open_decision *open; /* a hash table of 2^k places */
+    size_t n_open, cap_open;
+    struct ld_due *due; /* in the order of the log, from `head` on, n_due of them; where is_late */
+    size_t head, n_due, cap_due;
+};
+
+void ld_scores_close(struct ld_scores *s);
+
+/* A configuration of the log; name: whose scores these are. */
+void ld_scores_configure(struct ld_scores *s, const struct ld_settings *settings, uint64_t version, const char *name);
+
+/* Whether decisions from here on are scored. */
+bool ld_scores_wants(const struct ld_scores *s);
+
+/* A decision of the policy in force, with the probability of its arm under the challenger; NaN: not known. Without
+ * memory for it, it is lost. */
+void ld_scores_decide(struct ld_scores *s, const struct kb_event *ev, double probability);
+
+/* Any other event; also lets windows close that are over by its time. */
+void ld_scores_follow(struct ld_scores *s, const struct kb_event *ev);
+
+size_t ld_scores_bytes(const struct ld_scores *s);
+
+#endif
