@@ -36,6 +36,8 @@ enum kb_event_type {
 const char *kb_event_name(int type);      /* NULL when unknown */
 int kb_event_from_name(const char *name); /* KB_EV_NONE when unknown */
 
+struct kb_graph_draft; /* graph_draft.h */
+
 struct kb_ev_edge {
     const char *u, *v;
     double weight; /* not read in removals */
@@ -162,6 +164,7 @@ struct kb_event {
             size_t n_users;
             const struct kb_ev_edge *add, *remove;
             size_t n_add, n_remove;
+            struct kb_graph_draft *draft; /* replace: made of this event beforehand, or NULL; its graph is taken */
         } graph;
         struct { /* replace: the whole catalogue; otherwise put (by id) and remove */
             bool is_replace;

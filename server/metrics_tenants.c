@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "challenger.h"
 #include "metrics_text.h"
 #include "registry.h"
 
@@ -19,6 +20,7 @@ struct sample {
     double is_failing;
     double file_bytes, log_events;
     double build_progress, clamped, waiting_bytes;
+    double challenger_lag, challenger_bytes;
 };
 
 /* Grows by doubling; a failure is remembered and makes the whole scrape fail rather than look as if tenants were
@@ -63,7 +65,9 @@ static void take_sample(struct sample *s, struct ld_tenant *t)
                          .log_events = (double)(c.seq - log.summarized),
                          .build_progress = progress_of(&build),
                          .clamped = (double)c.clamped,
-                         .waiting_bytes = (double)ld_tenant_queue_bytes(t)};
+                         .waiting_bytes = (double)ld_tenant_queue_bytes(t),
+                         .challenger_lag = (double)ld_tenant_challenger_lag(t),
+                         .challenger_bytes = (double)ld_challengers_bytes(ld_tenant_challengers(t))};
     strncpy(s->name, ld_tenant_name(t), sizeof s->name - 1);
 }
 
@@ -118,6 +122,9 @@ static void put_listed(struct ld_text *t, const struct samples *all)
          "Pivots and variances that rounding took below their floor, and that were lifted to it, in the model in "
          "force.",
          offsetof(struct sample, clamped)},
+        {"challenger_lag_events", "gauge", "Events of the log that its challengers have not read yet.",
+         offsetof(struct sample, challenger_lag)},
+        {"challenger_bytes", "gauge", "Memory of its challengers.", offsetof(struct sample, challenger_bytes)},
         {"tenant_failing", "gauge", "1 when the last commit failed.", offsetof(struct sample, is_failing)},
         {"build_progress_ratio", "gauge", "How far work beside the writer is, from 0 to 1; 1 when there is none.",
          offsetof(struct sample, build_progress)},
