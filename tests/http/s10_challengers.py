@@ -335,3 +335,18 @@ def test_evaluate_knows_what_was_decided_among(boot, tmp_path):
     log.write_bytes(client.call("GET", "/tenants/t/export").content)
     found = json.loads(run_ctl(server, "evaluate", "--format", "ndjson", "--policy", "uniform", "--json", str(log)))
     assert found["n"] == 40 and math.isclose(found["ess"], 40, rel_tol=1e-9), found
+
+
+def test_what_routing_took_past_the_policy_is_not_scored(api, name):
+    """The challenger is the policy itself: each weight is 1, among whatever arms were left, and holdouts do not count."""
+    api.put_tenant(name, algorithm="random", challengers={"same": {}},
+                   routing={"holdout": {"share": 0.5, "baseline": {"arm": "a"}}, "sticky": {"ttl_s": 3600}})
+    api.put_arms(name, [{"id": "a"}, {"id": "b"}, {"id": "c", "stopped": True}, {"id": "d", "eligibility": {"allow": {"plan": ["paid"]}}}])
+    for i in range(60):
+        answer = api.select(f"u{i // 2}", tenant=name, decision=f"d{i}", attributes={"plan": "paid" if i % 4 < 2 else "free"})
+        api.reward(f"d{i}", PAYS[answer["arm"]], tenant=name)
+    routes = [e.get("route", "policy") for e in api.events(name) if e["type"] == "decided"]
+    found = followed(api, name)["same"]
+    assert set(routes) == {"policy", "holdout", "sticky"} and found["learned"] == 60
+    assert (found["decisions"], found["unknown"]) == (routes.count("policy"), 0)
+    assert found["weights"]["max"] == 1 and math.isclose(found["ess"], found["decisions"])
