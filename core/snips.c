@@ -63,6 +63,18 @@ struct kb_estimate kb_snips_value(const struct kb_snips *s, double level)
     return interval(s->origin + v, scale * scale * residuals(s, v), s->n, level);
 }
 
+/* Not free of the rewards' offset, as the others are: the sums are moved back by it. */
+struct kb_estimate kb_snips_plain(const struct kb_snips *s, double level)
+{
+    if (s->n == 0)
+        return NOTHING;
+    const double sum = s->wr + s->origin * s->w;
+    const double squares = s->wwrr + 2 * s->origin * s->wwr + s->origin * s->origin * s->ww;
+    const double p = sum / (double)s->n;
+
+    return interval(p, squares - p * sum, s->n, level);
+}
+
 struct kb_estimate kb_snips_logged(const struct kb_snips *s, double level)
 {
     if (s->n == 0)

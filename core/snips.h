@@ -5,6 +5,7 @@
  *   r_i   its reward
  *
  *   value        V = sum w r / sum w             variance  sum w^2 (r - V)^2 / (sum w)^2
+ *   plain        P = sum w r / n                 variance  sum (w r - P)^2 / n^2          (inverse propensities)
  *   logged       m = sum r / n                   variance  sum (r - m)^2 / n^2
  *   difference   V - m                           variance  sum ((n / sum w) w (r - V) - (r - m))^2 / n^2
  *   weight       sum w / n, which is 1 on the average where every arm that the policy would show may be shown
@@ -37,6 +38,7 @@ void kb_snips_add(struct kb_snips *s, double weight, double reward);
 
 /* Two-sided at `level` in (0, 1): NaN without weight, an infinite interval of one decision. */
 struct kb_estimate kb_snips_value(const struct kb_snips *s, double level);
+struct kb_estimate kb_snips_plain(const struct kb_snips *s, double level);
 struct kb_estimate kb_snips_logged(const struct kb_snips *s, double level);
 struct kb_estimate kb_snips_difference(const struct kb_snips *s, double level);
 struct kb_estimate kb_snips_weight(const struct kb_snips *s, double level);

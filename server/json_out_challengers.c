@@ -26,27 +26,26 @@ static void begin_estimate(struct ld_text *t, const char *name, struct kb_estima
     put_known(t, "upper", e.upper);
 }
 
-static void put_estimate(struct ld_text *t, const char *name, struct kb_estimate e)
+void ld_put_estimate(struct ld_text *t, const char *name, struct kb_estimate e)
 {
     begin_estimate(t, name, e);
     ld_text_lit(t, "}");
 }
 
-static void put_scores(struct ld_text *t, const struct ld_scores *s)
+void ld_put_scores(struct ld_text *t, const struct ld_scores *s)
 {
-    ld_text_put_count(t, "since", s->since);
     ld_text_put_count(t, "decisions", s->sums.n);
     ld_text_put_count(t, "open", s->n_open);
     ld_text_put_count(t, "unrewarded", s->n_unrewarded);
     ld_text_put_count(t, "unknown", s->n_unknown);
     ld_text_put_count(t, "lost", s->n_lost);
-    put_estimate(t, "snips", kb_snips_value(&s->sums, LD_CHALLENGERS_LEVEL));
+    ld_put_estimate(t, "snips", kb_snips_value(&s->sums, LD_CHALLENGERS_LEVEL));
     ld_text_put_number(t, "ess", kb_snips_ess(&s->sums));
     begin_estimate(t, "weights", kb_snips_weight(&s->sums, LD_CHALLENGERS_LEVEL));
     ld_text_put_number(t, "max", s->sums.max);
     ld_text_lit(t, "}");
-    put_estimate(t, "in_force", kb_snips_logged(&s->sums, LD_CHALLENGERS_LEVEL));
-    put_estimate(t, "difference", kb_snips_difference(&s->sums, LD_CHALLENGERS_LEVEL));
+    ld_put_estimate(t, "in_force", kb_snips_logged(&s->sums, LD_CHALLENGERS_LEVEL));
+    ld_put_estimate(t, "difference", kb_snips_difference(&s->sums, LD_CHALLENGERS_LEVEL));
 }
 
 static void put_guardrail(struct ld_text *t, const struct ld_scores *s)
@@ -68,9 +67,9 @@ static void put_guardrail(struct ld_text *t, const struct ld_scores *s)
     ld_text_lit(t, "{");
     ld_text_put_count(t, "decisions", s->look.n);
     ld_text_put_number(t, "level", s->look.level);
-    put_estimate(t, "snips", s->look.value);
-    put_estimate(t, "in_force", s->look.logged);
-    put_estimate(t, "weights", s->look.weight);
+    ld_put_estimate(t, "snips", s->look.value);
+    ld_put_estimate(t, "in_force", s->look.logged);
+    ld_put_estimate(t, "weights", s->look.weight);
     ld_text_lit(t, "}}");
 }
 
@@ -91,7 +90,8 @@ static void put_challenger(struct ld_text *t, const struct ld_challenger_view *v
     ld_text_put_count(t, "learned", v->n_learned);
     ld_text_put_count(t, "bytes", v->bytes);
     ld_text_put_string(t, "digest", v->has_digest ? digest : NULL);
-    put_scores(t, &v->scores);
+    ld_text_put_count(t, "since", v->scores.since);
+    ld_put_scores(t, &v->scores);
     put_guardrail(t, &v->scores);
     ld_text_lit(t, "}");
 }

@@ -1,5 +1,7 @@
-/* Replays: see replay.h. The shadow's own log goes into a file as it comes, line by line; that file is folded once more
- * when a tenant is made of it, which proves it.
+/* Replays: see replay.h. Before a decision is fed, the shadow is asked how likely it would have shown that arm; from
+ * this and the propensities of the log follows what it would have earned (challenger_scores.h). The shadow's own log
+ * goes into a file as it comes, line by line; that file is folded once more when a tenant is made of it, which proves
+ * it.
  *
  * Cost: the shadow's; with its own log, an encoding and a write of each event. */
 #include "replay.h"
@@ -12,7 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "challenger_scores.h"
+#include "fold.h"
 #include "json_out.h"
+#include "json_out_challengers.h"
 #include "lines.h"
 #include "shadow.h"
 
@@ -23,6 +28,7 @@ struct ld_replay {
     struct ld_shadow *shadow;
     struct ld_lines lines;
     FILE *own;
+    struct ld_scores scores;
     uint64_t n_head, bytes, own_events;
     size_t quota;
 };
@@ -110,6 +116,7 @@ void ld_replay_close(struct ld_replay *x)
     if (x == NULL)
         return;
     ld_shadow_free(x->shadow);
+    ld_scores_close(&x->scores);
     ld_lines_close(&x->lines);
     if (x->own != NULL)
         (void)fclose(x->own);
@@ -151,12 +158,44 @@ static int check_quota(const struct ld_replay *x, struct ld_problem *p)
     return -1;
 }
 
+/* Decisions are scored as challengers' are, and whatever policy made them: their propensities are true. */
+static void follow_books(struct ld_scores *scores, const struct kb_spec *spec)
+{
+    scores->is_late = spec->has_default_reward || spec->aggregation != KB_AGG_FIRST;
+    scores->is_sum = spec->aggregation == KB_AGG_SUM;
+}
+
+/* The shadow is asked before it is fed: the future stays unknown to it. */
+static int take_event(struct ld_replay *x, const struct kb_event *ev, struct ld_problem *fault)
+{
+    const struct ld_settings *settings = ld_line_settings(ev);
+    const bool is_decided = ev->type == KB_EV_DECIDED;
+    const double probability = is_decided ? ld_shadow_probability(x->shadow, ev) : 0;
+    struct kb_errmsg msg = {"", ""};
+    const enum kb_err rc = ld_shadow_feed(x->shadow, ev, &msg);
+
+    if (rc != KB_OK)
+        return ld_shadow_refuse(rc, &msg, fault);
+    if (settings != NULL)
+        follow_books(&x->scores, &settings->spec);
+    if (is_decided)
+        ld_scores_decide(&x->scores, ev, probability);
+    ld_scores_follow(&x->scores, ev);
+    return 0;
+}
+
 static int take_line(struct ld_replay *x, struct ld_problem *p)
 {
     struct ld_problem fault;
+    struct ld_doc *doc;
+    struct kb_event ev;
 
     ld_problem_init(&fault);
-    if (ld_shadow_feed_line(x->shadow, x->lines.text, x->lines.n, &fault) != 0)
+    int rc = ld_shadow_decode(x->shadow, &doc, x->lines.text, x->lines.n, &ev, &fault);
+    if (rc == 0)
+        rc = take_event(x, &ev, &fault);
+    ld_doc_free(doc);
+    if (rc != 0)
         return blame(x, &fault, p);
     return x->lines.n_lines % QUOTA_LINES == 0 ? check_quota(x, p) : 0;
 }
@@ -240,5 +279,10 @@ void ld_replay_put_report(const struct ld_replay *x, struct ld_text *t)
     ld_text_put_count(t, "pending", counts.pending);
     ld_text_put_count(t, "bytes", counts.bytes);
     ld_text_put_string(t, "digest", digest);
+    ld_text_lit(t, "}");
+    ld_text_key(t, "policy");
+    ld_text_lit(t, "{");
+    ld_put_scores(t, &x->scores);
+    ld_put_estimate(t, "ips", kb_snips_plain(&x->scores.sums, LD_CHALLENGERS_LEVEL));
     ld_text_lit(t, "}");
 }

@@ -8,8 +8,11 @@
  * Cost: the engine's. */
 #include "shadow_impl.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "alloc.h"
 #include "summary.h"
 
 #define SHADOW_FORMAT 1u
@@ -49,6 +52,8 @@ void ld_shadow_free(struct ld_shadow *s)
     if (s == NULL)
         return;
     kb_engine_free(s->engine);
+    kb_engine_scratch_free(s->scratch);
+    kb_free(s->candidate);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -183,8 +188,10 @@ out:
 enum kb_err ld_shadow_decide(struct ld_shadow *s, const struct kb_query *q, struct kb_scratch *scratch,
                              struct kb_decision *out, struct kb_errmsg *msg)
 {
+    struct kb_query plain = *q; /* as drawn by another policy: whatever routed its decisions did it there */
     enum kb_err rc = ld_shadow_begin(s, 0, msg);
 
+    plain.is_unrouted = true;
     KB_TRY(rc);
     if (!kb_engine_is_whole(s->engine))
         return kb_fail(KB_EBUSY, msg, "", "the log's summary has not come to its end");
@@ -194,9 +201,41 @@ enum kb_err ld_shadow_decide(struct ld_shadow *s, const struct kb_query *q, stru
         s->is_settled = true;
     }
     KB_TRY(kb_engine_fit_scratch(s->engine, scratch, q->n_candidates, q->n_exclude));
-    KB_TRY(kb_engine_decide(s->engine, q, scratch, out, msg));
+    KB_TRY(kb_engine_decide(s->engine, &plain, scratch, out, msg));
 out:
     return rc;
+}
+
+/* The candidates as told, or the active catalogue. False: not known, or no memory. */
+static bool copy_candidates(struct ld_shadow *s, const struct kb_event *ev, struct kb_query *q)
+{
+    const struct kb_ev_slot *among = ev->as.decided.among;
+    const size_t n = ev->as.decided.n_among;
+
+    if (among == NULL)
+        return true;
+    if (n == 0 || kb_grow((void **)&s->candidate, &s->cap_candidates, n, 16, sizeof *s->candidate) != 0)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        s->candidate[i] = (struct kb_candidate){among[i].arm, among[i].features};
+    q->candidates = s->candidate;
+    q->n_candidates = n;
+    return true;
+}
+
+double ld_shadow_probability(struct ld_shadow *s, const struct kb_event *decided)
+{
+    struct kb_query q = {.user = decided->as.decided.user, .context = decided->as.decided.context, .n_shown = 1};
+    struct kb_decision d;
+
+    if (s->scratch == NULL && kb_engine_scratch_new(&s->scratch) != KB_OK)
+        return (double)NAN;
+    if (!copy_candidates(s, decided, &q) || ld_shadow_decide(s, &q, s->scratch, &d, NULL) != KB_OK)
+        return (double)NAN;
+    for (size_t i = 0; i < d.n; i++)
+        if (strcmp(d.arm[i], decided->as.decided.slots[0].arm) == 0)
+            return d.propensity[i];
+    return (double)NAN;
 }
 
 const struct kb_engine *ld_shadow_engine(const struct ld_shadow *s)

@@ -39,6 +39,13 @@ enum kb_err ld_shadow_feed(struct ld_shadow *s, const struct kb_event *ev, struc
  * 0, or -1 with the problem filled: 400 with pointers into the line, 503 for no memory or when it was told to end. */
 int ld_shadow_feed_line(struct ld_shadow *s, const char *text, size_t n, struct ld_problem *p);
 
+/* The same in two, for who looks at the event in between: the event with its document (NULL after a failure, which is
+ * told as by feed_line), to be freed by ld_doc_free; and what p says of a refusal by feed. */
+struct ld_doc;
+int ld_shadow_decode(const struct ld_shadow *s, struct ld_doc **doc, const char *text, size_t n, struct kb_event *ev,
+                     struct ld_problem *p);
+int ld_shadow_refuse(enum kb_err rc, const struct kb_errmsg *msg, struct ld_problem *p);
+
 /* Behind the log's last event: rewards that come from here on are booked as the shadow's own configuration says. For
  * who makes a tenant of it. */
 enum kb_err ld_shadow_take_own_books(struct ld_shadow *s, struct kb_errmsg *msg);
@@ -49,6 +56,11 @@ void ld_shadow_cancel(struct ld_shadow *s);
 /* As kb_engine_decide, after all that was fed; scratch is the caller's and grows as needed. Records nothing. */
 enum kb_err ld_shadow_decide(struct ld_shadow *s, const struct kb_query *q, struct kb_scratch *scratch,
                              struct kb_decision *out, struct kb_errmsg *msg);
+
+/* The probability with which it would have shown the arm that a decision of the log (`decided`) has shown, by what was
+ * fed before: among the candidates that the line names, else the active catalogue. NaN where these are not known, or
+ * the arm is none of them. */
+double ld_shadow_probability(struct ld_shadow *s, const struct kb_event *decided);
 
 /* For its digest, counts and facts. Nothing is configured there before the first event or decision. */
 const struct kb_engine *ld_shadow_engine(const struct ld_shadow *s);

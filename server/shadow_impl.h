@@ -16,7 +16,10 @@ struct ld_shadow {
     bool is_settled;
     uint64_t seq; /* of its own last event */
     uint64_t cursor, n_read, n_passed;
-    int64_t at_ms; /* of the log's last event */
+    int64_t at_ms;              /* of the log's last event */
+    struct kb_scratch *scratch; /* of probabilities, with the candidates of the last one */
+    struct kb_candidate *candidate;
+    size_t cap_candidates;
     ld_shadow_keep *keep;
     void *keep_arg;
     atomic_bool is_cancelled;

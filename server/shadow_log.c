@@ -148,36 +148,41 @@ enum kb_err ld_shadow_take_own_books(struct ld_shadow *s, struct kb_errmsg *msg)
 
 /* ---- lines ------------------------------------------------------------------------------------------------- */
 
-static int decode(const struct ld_shadow *s, struct ld_doc **doc, const char *text, size_t n, struct kb_event *ev,
-                  struct ld_problem *p)
+int ld_shadow_decode(const struct ld_shadow *s, struct ld_doc **doc, const char *text, size_t n, struct kb_event *ev,
+                     struct ld_problem *p)
 {
     const char *answer;
 
-    if (ld_doc_parse(doc, text, n, false, p) != 0 || ld_split_export(*doc, text, &n, &answer, p) != 0 ||
-        ld_decode_event(*doc, s->context_dim, s->arm_dim, ev, p) != 0)
-        return -1;
-    if (s->n_read == 0 || ev->seq == s->cursor + 1)
-        return 0;
-    ld_problem_add(p, "/seq", "expected %llu", (unsigned long long)s->cursor + 1);
+    *doc = NULL;
+    if (ld_doc_parse(doc, text, n, false, p) == 0 && ld_split_export(*doc, text, &n, &answer, p) == 0 &&
+        ld_decode_event(*doc, s->context_dim, s->arm_dim, ev, p) == 0) {
+        if (s->n_read == 0 || ev->seq == s->cursor + 1)
+            return 0;
+        ld_problem_add(p, "/seq", "expected %llu", (unsigned long long)s->cursor + 1);
+    }
+    ld_doc_free(*doc);
+    *doc = NULL;
+    return -1;
+}
+
+int ld_shadow_refuse(enum kb_err rc, const struct kb_errmsg *msg, struct ld_problem *p)
+{
+    if (rc == KB_ENOMEM || rc == KB_ECANCELLED)
+        ld_problem_set(p, 503, "%s", kb_strerror((int)rc));
+    else
+        ld_problem_add(p, msg->pointer, "%s", msg->text[0] != '\0' ? msg->text : kb_strerror((int)rc));
     return -1;
 }
 
 int ld_shadow_feed_line(struct ld_shadow *s, const char *text, size_t n, struct ld_problem *p)
 {
     struct kb_errmsg msg = {"", ""};
-    struct ld_doc *doc = NULL;
+    struct ld_doc *doc;
     struct kb_event ev;
-    int rc = decode(s, &doc, text, n, &ev, p);
 
-    if (rc == 0) {
-        const enum kb_err err = ld_shadow_feed(s, &ev, &msg);
-
-        if (err == KB_ENOMEM || err == KB_ECANCELLED)
-            ld_problem_set(p, 503, "%s", kb_strerror((int)err));
-        else if (err != KB_OK)
-            ld_problem_add(p, msg.pointer, "%s", msg.text[0] != '\0' ? msg.text : kb_strerror((int)err));
-        rc = err == KB_OK ? 0 : -1;
-    }
+    if (ld_shadow_decode(s, &doc, text, n, &ev, p) != 0)
+        return -1;
+    const enum kb_err rc = ld_shadow_feed(s, &ev, &msg);
     ld_doc_free(doc);
-    return rc;
+    return rc == KB_OK ? 0 : ld_shadow_refuse(rc, &msg, p);
 }

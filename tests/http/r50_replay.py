@@ -1,8 +1,10 @@
 """Replay inside the server: a log through a shadow model, told line by line, without touching the tenant; and tenants made of it."""
 import json
+import math
 import signal
 import time
 
+import numpy as np
 import pytest
 
 from contract import NDJSON
@@ -82,6 +84,38 @@ def test_a_part_of_a_log_and_a_compacted_one_will_do(api, name):
     assert short["events"] < whole["events"] and short["reward_sum"] == pytest.approx(whole["reward_sum"])
     assert [short[k] for k in ("learned",)] + [short["model"][k] for k in ("users", "arms", "points")] == \
         [whole[k] for k in ("learned",)] + [whole["model"][k] for k in ("users", "arms", "points")]
+
+
+def sum_up(pairs):
+    """SNIPS, IPS and the logged mean with their standard errors by the delta method, written out; and the mean weight."""
+    w, r = (np.array(x, float) for x in zip(*pairs))
+    n, snips, ips, mean = len(w), (w * r).sum() / w.sum(), (w * r).mean(), r.mean()
+    se = lambda psi: math.sqrt((psi ** 2).sum() / (n * (n - 1)))  # noqa: E731
+    return {"snips": (snips, se(n / w.sum() * w * (r - snips))), "ips": (ips, se(w * r - ips)), "in_force": (mean, se(r - mean)),
+            "difference": (snips - mean, se(n / w.sum() * w * (r - snips) - (r - mean))), "weights": (w.mean(), se(w - w.mean()))}
+
+
+def test_the_shadow_is_scored_on_the_decisions_of_the_log(api, name):
+    """Uniform over a catalogue of three, from a log of Thompson sampling: weights are (1/3) / propensity."""
+    api.put_tenant(name, algorithm="ts")
+    api.put_arms(name, ["a", "b", "c"])
+    for i in range(120):
+        d = api.select(f"u{i % 4}", tenant=name)
+        if i % 8 != 7:
+            api.reward(d["decision"], (i % 5) / 4 + (d["arm"] == "b"), tenant=name)
+    for _ in range(3):  # not in the catalogue: what else could have been shown is not known
+        api.reward(api.select("u", tenant=name, candidates=["x", "y"])["decision"], 1, tenant=name)
+    log = api.events(name)
+    shown = {e["decision"]: e for e in log if e["type"] == "decided"}
+    pairs = [(1 / 3 / shown[e["decision"]]["propensity"], e["reward"]) for e in log if e["type"] == "rewarded" and shown[e["decision"]]["arm"] in "abc"]
+    told = report(api, name, head({"algorithm": "random"}, log="own"))["policy"]
+    assert (told["decisions"], told["unknown"], told["open"]) == (105, 3, 15) and told["weights"]["max"] == pytest.approx(max(w for w, _ in pairs))
+    for key, (estimate, se) in sum_up(pairs).items():
+        assert told[key]["estimate"] == pytest.approx(estimate, rel=1e-6, abs=1e-9), key
+        assert told[key]["upper"] - told[key]["lower"] == pytest.approx(2 * 1.959964 * se, rel=1e-5), key
+    own = report(api, name, head(configuration_of(api, name), log="own"))["policy"]
+    assert own["weights"] == {"estimate": 1, "lower": 1, "upper": 1, "max": 1} and own["ess"] == pytest.approx(105)
+    assert own["snips"]["estimate"] == pytest.approx(own["in_force"]["estimate"]) and own["difference"]["estimate"] == pytest.approx(0, abs=1e-12)
 
 
 # --- a tenant of it -------------------------------------------------------------------------------------

@@ -44,6 +44,10 @@ static void compare_with_all_decisions(size_t n, double offset, double tol)
     for (size_t i = 0; i < n; i++)
         psi[i] -= r[i] - m;
     check(kb_snips_difference(&s, 0.95), v - m, psi, n, tol * (1 + fabs(offset)));
+    const double p = (sum_wr + offset * sum_w) / count;
+    for (size_t i = 0; i < n; i++)
+        psi[i] = w[i] * r[i] - p;
+    check(kb_snips_plain(&s, 0.95), p, psi, n, tol);
     for (size_t i = 0; i < n; i++)
         psi[i] = r[i] - m;
     check(kb_snips_logged(&s, 0.95), m, psi, n, tol);
@@ -72,6 +76,7 @@ START_TEST(little_data_promise_little)
 {
     struct kb_snips s = {0};
     ck_assert(isnan(kb_snips_value(&s, 0.95).estimate) && isnan(kb_snips_logged(&s, 0.95).lower));
+    ck_assert(isnan(kb_snips_plain(&s, 0.95).estimate));
     ck_assert_double_eq(kb_snips_ess(&s), 0);
     kb_snips_add(&s, 0, 5);
     ck_assert(isnan(kb_snips_value(&s, 0.95).estimate) && isnan(kb_snips_difference(&s, 0.95).upper));

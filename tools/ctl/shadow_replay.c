@@ -111,6 +111,33 @@ static ssize_t write_answer(void *arg, const char *data, size_t n)
 
 /* --- the report --------------------------------------------------------------------------------------------- */
 
+/* One row; an estimate that there is nothing to tell from has none. */
+static void print_estimate(const struct lc_json *policy, const char *key, const char *what)
+{
+    const struct lc_json *e = lc_json_get(policy, key);
+    double estimate = 0.0;
+
+    if (lc_json_number(lc_json_get(e, "estimate"), &estimate))
+        printf("  %-14s %12.6g   [%.6g, %.6g]\n", what, estimate, member(e, "lower"), member(e, "upper"));
+}
+
+/* What it would have earned. */
+static void print_policy(const struct lc_json *policy)
+{
+    if (member(policy, "decisions") < 2)
+        return;
+    printf("\n%s decisions scored, %s of unknown candidates; effective sample size %.1f, mean weight %.4g\n\n"
+           "  estimator          estimate   95 %% interval\n",
+           lc_thousands((unsigned long long)member(policy, "decisions")),
+           lc_thousands((unsigned long long)member(policy, "unknown")), member(policy, "ess"),
+           member(lc_json_get(policy, "weights"), "estimate"));
+    print_estimate(policy, "snips", "snips");
+    print_estimate(policy, "ips", "ips");
+    print_estimate(policy, "in_force", "in force");
+    print_estimate(policy, "difference", "snips - in force");
+    puts("");
+}
+
 static void print_report(const struct lc_json *r)
 {
     const struct lc_json *model = lc_json_get(r, "model");
@@ -127,6 +154,7 @@ static void print_report(const struct lc_json *r)
            lc_thousands((unsigned long long)member(model, "points")),
            lc_thousands((unsigned long long)member(model, "dictionary")),
            lc_thousands((unsigned long long)member(model, "bytes")), digest != NULL ? digest : "none");
+    print_policy(lc_json_get(r, "policy"));
     if (tenant != NULL)
         printf("tenant %s has learned it\n", tenant);
 }
