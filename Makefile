@@ -180,7 +180,7 @@ format-check:
 BENCH_LIB := $(patsubst %,$(OUT)/tests/bench/bench_%.o,machine kors subject flops http loop) $(OUT)/tools/ctl/histogram.o
 .SECONDARY: $(BENCH_LIB)
 bench: all $(OUT)/tests/bench/bench_core bench-algorithms bench-room ## minutes: the core's hot calls, each preset, and HTTP beside its limits, as JSON lines in build/bench/
-	$(OUT)/tests/bench/bench_core | tee $(BUILD)/bench/core.jsonl
+	($(OUT)/tests/bench/bench_core && $(OUT)/tests/bench/bench_core flat) | tee $(BUILD)/bench/core.jsonl
 bench-room: all $(OUT)/tests/bench/bench_load $(OUT)/tests/bench/bench_empty ## HTTP beside an empty handler and bare fsyncs: rates, latencies, CPU by part (docs/PERFORMANCE.md)
 	$(PYTHON) tests/bench/room.py $(OUT) $(BUILD)/bench/room.jsonl $(ARGS)
 SIZE ?= 10000

@@ -65,20 +65,20 @@ static double minus_norm_sq(const void *data, double a)
 {
     const struct norm_data *d = data;
     kb_spectrum_reciprocals(d->v->spectrum, a, d->reciprocal);
-    return d->v->radius_sq / a - kb_spectrum_energy(d->v->spectrum, d->reciprocal);
+    return d->v->found.radius_sq / a - kb_spectrum_energy(d->v->spectrum, d->reciprocal);
 }
 
 static void look(struct kb_conf_view *v, double *work)
 {
     const struct norm_data data = {v, work};
-    v->radius_sq = radius_sq(v, work);
-    v->norm_least = sqrt(fmax(0, -kb_conf_search(minus_norm_sq, &data, v->lambda)));
+    v->found.radius_sq = radius_sq(v, work);
+    v->found.norm_least = sqrt(fmax(0, -kb_conf_search(minus_norm_sq, &data, v->lambda)));
 }
 
 /* R_a / sqrt(a) given the energy at a. */
 static double radius_at(const struct kb_conf_view *v, double a, double energy)
 {
-    return sqrt(fmax(0, v->radius_sq / a + v->norm_bound * v->norm_bound - energy));
+    return sqrt(fmax(0, v->found.radius_sq / a + v->norm_bound * v->norm_bound - energy));
 }
 
 /* --- rules ----------------------------------------------------------------------------------------------- */

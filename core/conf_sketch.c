@@ -71,9 +71,9 @@ static double cross_term(const struct kb_conf_view *v)
 
 static void look_at_ball(struct kb_conf_view *v)
 {
-    v->error = v->spectrum->sketch.error;
-    v->radius_sq = radius_sq(v, v->conf->form == KB_SKETCH_CROSS ? v->conf->delta / 2 : v->conf->delta);
-    v->cross = v->conf->form == KB_SKETCH_CROSS ? cross_term(v) : sqrt(v->radius_sq * v->error);
+    v->found.error = v->spectrum->sketch.error;
+    v->found.radius_sq = radius_sq(v, v->conf->form == KB_SKETCH_CROSS ? v->conf->delta / 2 : v->conf->delta);
+    v->found.cross = v->conf->form == KB_SKETCH_CROSS ? cross_term(v) : sqrt(v->found.radius_sq * v->found.error);
 }
 
 /* --- the norm ------------------------------------------------------------------------------------------------ */
@@ -81,37 +81,38 @@ static void look_at_ball(struct kb_conf_view *v)
 /* Least B >= 0 with R^2 + 2 h B + e B^2 >= sse: beta = B in the radicand. */
 static double least_at_end(const struct kb_conf_view *v, double sse)
 {
-    double missing = sse - v->radius_sq;
+    double missing = sse - v->found.radius_sq;
     if (!(missing > 0))
         return 0;
-    return missing / (v->cross + sqrt(v->cross * v->cross + v->error * missing)); /* infinite when nothing may help */
+    return missing / (v->found.cross + sqrt(v->found.cross * v->found.cross +
+                                            v->found.error * missing)); /* infinite when nothing may help */
 }
 
 /* Least B whose set is not empty at ridge a. */
 static double least_norm_at(const struct kb_conf_view *v, double a, double sse)
 {
-    double over = a - v->error, at_end = least_at_end(v, sse), inner;
+    double over = a - v->found.error, at_end = least_at_end(v, sse), inner;
     if (v->conf->form == KB_SKETCH_SIMPLE) { /* (R + B sqrt e)^2 + a B^2 >= sse */
-        double missing = sse - v->radius_sq, half = sqrt(v->radius_sq * v->error);
-        return missing > 0 ? missing / (half + sqrt(half * half + (v->error + a) * missing)) : 0;
+        double missing = sse - v->found.radius_sq, half = sqrt(v->found.radius_sq * v->found.error);
+        return missing > 0 ? missing / (half + sqrt(half * half + (v->found.error + a) * missing)) : 0;
     }
-    if (over <= 0 || at_end <= v->cross / over)
+    if (over <= 0 || at_end <= v->found.cross / over)
         return at_end;
-    inner = (sse - v->radius_sq - v->cross * v->cross / over) / a;
-    return fmax(v->cross / over, sqrt(fmax(0, inner)));
+    inner = (sse - v->found.radius_sq - v->found.cross * v->found.cross / over) / a;
+    return fmax(v->found.cross / over, sqrt(fmax(0, inner)));
 }
 
 static void look(struct kb_conf_view *v, double *work)
 {
     const struct kb_spectrum *sp = v->spectrum;
     double a = v->lambda * NORM_FIRST;
-    v->is_void = sp->sketch.evidence.is_void;
+    v->found.is_void = sp->sketch.evidence.is_void;
     look_at_ball(v);
-    v->norm_least = 0;
+    v->found.norm_least = 0;
     for (int i = 0; i < N_NORM; i++, a *= NORM_STEP) {
         kb_spectrum_reciprocals(sp, a, work);
         double sse = sp->sketch.evidence.square - kb_spectrum_energy(sp, work);
-        v->norm_least = fmax(v->norm_least, least_norm_at(v, a, sse));
+        v->found.norm_least = fmax(v->found.norm_least, least_norm_at(v, a, sse));
     }
 }
 
@@ -120,19 +121,20 @@ static void look(struct kb_conf_view *v, double *work)
 /* Half-width at ridge a by the file header; w2 = spread, r = residual. */
 static double half_width(const struct kb_conf_view *v, double a, double spread, double residual, double sse)
 {
-    double b = v->norm_bound, over = a - v->error, root = sqrt(residual);
+    double b = v->norm_bound, over = a - v->found.error, root = sqrt(residual);
     if (v->conf->form == KB_SKETCH_SIMPLE) {
-        double ball = sqrt(v->radius_sq) + b * sqrt(v->error);
+        double ball = sqrt(v->found.radius_sq) + b * sqrt(v->found.error);
         return sqrt(fmax(0, ball * ball + a * b * b - sse) * (spread + residual / a));
     }
     if (over > 0) {
-        double share = sqrt(fmax(0, v->radius_sq + a * b * b - sse + v->cross * v->cross / over));
+        double share = sqrt(fmax(0, v->found.radius_sq + a * b * b - sse + v->found.cross * v->found.cross / over));
         double slope = sqrt(spread + residual / over);
-        double beta = v->cross / over + (slope > 0 ? share * root / (over * slope) : 0);
+        double beta = v->found.cross / over + (slope > 0 ? share * root / (over * slope) : 0);
         if (beta <= b)
-            return root * v->cross / over + share * slope;
+            return root * v->found.cross / over + share * slope;
     }
-    return root * b + sqrt(spread * fmax(0, v->radius_sq + 2 * v->cross * b + v->error * b * b - sse));
+    return root * b +
+           sqrt(spread * fmax(0, v->found.radius_sq + 2 * v->found.cross * b + v->found.error * b * b - sse));
 }
 
 static double value_at(const void *data, double a)

@@ -17,6 +17,9 @@
  * the posterior (kb_posterior_settle). A confidence set that held at an earlier time holds ever after, so bounds that
  * come from the spectrum alone stay valid; they are never mixed with newer numbers.
  *
+ * What a rule finds in the spectrum alone, R, h and B_min, is found once for each spectrum and kept beside it: the
+ * first decision after a publish pays for all.
+ *
  * Cost: O(n) per candidate and ridge, plus O(n^2) per candidate for the projection where the spectrum is read. */
 #include "confidence.h"
 
@@ -56,7 +59,37 @@ static double norm_in_force(const struct kb_conf_ops *rule, const struct kb_conf
 {
     if (v->conf->norm_bound > 0)
         return v->conf->norm_bound;
-    return rule->look != NULL ? fmax(AUTO_NORM, AUTO_MARGIN * v->norm_least) : AUTO_NORM;
+    return rule->look != NULL ? fmax(AUTO_NORM, AUTO_MARGIN * v->found.norm_least) : AUTO_NORM;
+}
+
+/* Whether rules of the two find the same in one spectrum. */
+static bool looks_alike(const struct kb_conf_spec *a, const struct kb_conf_spec *b)
+{
+    return a->type == b->type && a->form == b->form && a->is_mixture == b->is_mixture && a->noise == b->noise &&
+           a->delta == b->delta;
+}
+
+/* The finding of an earlier look at the spectrum, if there is one by this rule. */
+static bool recall(struct kb_conf_view *v)
+{
+    const struct kb_conf_memo *memo = &v->spectrum->memo;
+    if (atomic_load_explicit(&memo->stage, memory_order_acquire) != KB_MEMO_THERE || !looks_alike(&memo->conf, v->conf))
+        return false;
+    v->found = memo->finding;
+    return true;
+}
+
+/* One of the readers writes, the others go on with what they have found themselves: the same. */
+static void remember(const struct kb_conf_view *v)
+{
+    struct kb_conf_memo *memo = (struct kb_conf_memo *)&v->spectrum->memo; /* the object itself is never const */
+    int empty = KB_MEMO_EMPTY;
+    if (!atomic_compare_exchange_strong_explicit(&memo->stage, &empty, KB_MEMO_WRITTEN, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        return;
+    memo->conf = *v->conf;
+    memo->finding = v->found;
+    atomic_store_explicit(&memo->stage, KB_MEMO_THERE, memory_order_release);
 }
 
 /* What the rule is told. `work`: as many doubles as the spectrum has entries. */
@@ -71,8 +104,10 @@ static struct kb_conf_view look(const struct kb_posterior *p, const struct kb_co
         .spectrum = rule->reads_spectrum ? kb_posterior_spectrum(p) : NULL,
     };
     assert(!rule->reads_spectrum || v.spectrum != NULL);
-    if (rule->look != NULL)
+    if (rule->look != NULL && !recall(&v)) {
         rule->look(&v, work);
+        remember(&v);
+    }
     v.norm_bound = norm_in_force(rule, &v);
     return v;
 }
@@ -106,7 +141,7 @@ void kb_confidence_bounds(const struct kb_posterior *p, const struct kb_conf_spe
     const struct kb_spectrum *sp = kb_posterior_spectrum(p);
     struct kb_conf_spec fallback = *conf;
     struct kb_conf_view v = look(p, conf, kb_arena_doubles(&s->arena, sp != NULL ? sp->n : 0));
-    if (v.is_void || v.norm_bound < v.norm_least) {
+    if (v.found.is_void || v.norm_bound < v.found.norm_least) {
         kb_posterior_count_empty(p);
         fallback.type = KB_CONF_FIXED;
         v = look(p, &fallback, NULL);
@@ -125,9 +160,9 @@ enum kb_err kb_confidence_facts(const struct kb_posterior *p, const struct kb_co
     if (work == NULL)
         return KB_ENOMEM;
     struct kb_conf_view v = look(p, conf, work);
-    *out = (struct kb_conf_facts){.norm_bound = v.norm_bound, .norm_least = v.norm_least};
+    *out = (struct kb_conf_facts){.norm_bound = v.norm_bound, .norm_least = v.found.norm_least};
     if (v.spectrum != NULL && v.spectrum->is_sketch) {
-        out->radius = v.is_void ? 0 : sqrt(v.radius_sq);
+        out->radius = v.found.is_void ? 0 : sqrt(v.found.radius_sq);
         out->projection_error = v.spectrum->sketch.error;
     }
     kb_free(work);

@@ -9,20 +9,16 @@
 
 #include "posterior.h"
 #include "spec.h"
+#include "spectrum.h"
 
 /* What a rule may know of the model. sigma, delta, beta are in conf. */
 struct kb_conf_view {
     const struct kb_conf_spec *conf;
-    double lambda;     /* the ridge a0 of the posterior's own mean and sd */
-    double log_det;    /* ln det(I + K / lambda) */
-    double accuracy;   /* epsilon of the representation, for bkb */
-    double norm_bound; /* B in force: as configured, or found by the rule under "auto" */
-    double norm_least; /* B_min: the data prove, at level delta, that |f| is at least this; 0 unknown */
-    /* Written by the rule's `look`: */
-    double radius_sq; /* R^2 of TC eq. 8; on the exact posterior less the scatter of repeated rewards */
-    double cross;     /* h of conf_sketch.c */
-    double error;     /* e_t of the dictionary */
-    bool is_void;     /* what the ball rests on was changed after it was told: no bound is to be had */
+    double lambda;                      /* the ridge a0 of the posterior's own mean and sd */
+    double log_det;                     /* ln det(I + K / lambda) */
+    double accuracy;                    /* epsilon of the representation, for bkb */
+    double norm_bound;                  /* B in force: as configured, or found by the rule under "auto" */
+    struct kb_conf_finding found;       /* by the rule's `look` */
     const struct kb_spectrum *spectrum; /* NULL unless the rule reads it */
 };
 

@@ -17,6 +17,8 @@
 #include "hash.h"
 
 #define KERNEL_WORK 20.0 /* a kernel value's exponential, in multiply-adds */
+#define CG_STEPS 20.0    /* of conjugate gradients for a column of a large graph */
+#define NEAR_WORK 2e6    /* multiply-adds of a column with a tolerance, in the time that its cache misses take */
 #define LEAST_SUPPORT 64u
 
 static int compare_hashes(const void *a, const void *b)
@@ -132,22 +134,29 @@ enum kb_err kb_site_choose(const struct kb_site *site, const struct kb_spec *spe
     return kb_posterior_resample(p, site->like, site->history, site->node_of, site->key, site->scratch, rows, n);
 }
 
-/* An exact model factors its points; a dictionary maps and adds every row; a dense graph is inverted. */
+/* Of a user kernel that is new: a small graph is inverted, over a large one each point may want a column. */
+static double kernel_work(const struct kb_site *site, const struct kb_spec *spec, double n_points)
+{
+    if (site->graph == NULL || site->like != NULL || !kb_user_kernel_reads_graph(spec->user_kernel.type))
+        return 0;
+    const double n = (double)kb_graph_n_nodes(site->graph);
+    const double whole = CG_STEPS * (n + 2 * (double)kb_graph_n_edges(site->graph));
+    if (n <= KB_GRAPH_DENSE_MAX)
+        return n * n * n;
+    return n_points * (spec->user_kernel.tolerance > 0 && whole > NEAR_WORK ? NEAR_WORK : whole);
+}
+
+/* An exact model factors its points; a dictionary maps and adds every row. */
 double kb_site_work(const struct kb_site *site, const struct kb_spec *spec, size_t n_support)
 {
     const double n = (double)site->history->n, value = (double)site->history->dim + KERNEL_WORK;
-    const size_t n_users =
-        site->graph != NULL && site->like == NULL && kb_user_kernel_reads_graph(spec->user_kernel.type)
-            ? kb_graph_n_nodes(site->graph)
-            : 0;
-    const double users = n_users <= KB_GRAPH_DENSE_MAX ? (double)n_users : 0;
     double m = n_support > LEAST_SUPPORT ? (double)n_support : LEAST_SUPPORT;
 
     if (kb_spec_is_diagonal(spec))
         return n * value;
     if (spec->repr.type == KB_REPR_EXACT && n <= (double)spec->repr.exact_limit)
-        return users * users * users + n * n * (n / 3 + value);
+        return kernel_work(site, spec, n) + n * n * (n / 3 + value);
     m = m > (double)spec->repr.max_dictionary ? (double)spec->repr.max_dictionary : m;
     m = m > n ? n : m;
-    return users * users * users + n * m * (3 * m + value);
+    return kernel_work(site, spec, m) + n * m * (3 * m + value);
 }

@@ -24,6 +24,10 @@ struct kb_graph; /* opaque; compressed adjacency, O(n + e) */
  * the edges are copied and sorted by node, so the result does not depend on their order. */
 enum kb_err kb_graph_new(struct kb_graph **out, size_t n_nodes, const struct kb_edge *edges, size_t n_edges,
                          struct kb_errmsg *msg);
+/* The same over at least the nodes of `old`, when the first n_kept edges are edges of it, in its order, and none of
+ * them is among the others. Where little has changed it costs copies of old's arrays. The same bits. */
+enum kb_err kb_graph_patch(struct kb_graph **out, const struct kb_graph *old, size_t n_nodes,
+                           const struct kb_edge *edges, size_t n_edges, size_t n_kept, struct kb_errmsg *msg);
 void kb_graph_free(struct kb_graph *g);
 
 size_t kb_graph_n_nodes(const struct kb_graph *g);

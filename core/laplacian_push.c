@@ -32,7 +32,7 @@
 #include "alloc.h"
 
 /* Edges that a solve may visit, in passes over all of them: conjugate gradients need one pass an iteration. */
-#define BUDGET_PASSES 8
+#define BUDGET_PASSES 2
 #define FIRST_LIMIT 0.25 /* of the residual, which begins at 1 */
 #define NEXT_LIMIT 0.25  /* of the last one */
 
@@ -79,6 +79,7 @@ static void add_residual(struct kb_push *w, uint32_t node, double more, double l
     const bool was_above = cell->r > limit;
     if (cell->r <= 0.0 && cell->x <= 0.0)
         w->touched[w->n_touched++] = node;
+    w->square += (2.0 * cell->r + more) * more;
     cell->r += more;
     if (!was_above && cell->r > limit)
         enter(w, node);
@@ -91,6 +92,7 @@ static void push(struct kb_push *w, const struct kb_graph *g, double rho, double
     struct kb_push_cell *cell = &w->cell[node];
     const double step = cell->r / (kb_graph_degree(g, node) + rho);
     cell->x += step;
+    w->square -= cell->r * cell->r;
     cell->r = 0.0;
     for (size_t i = 0; i < near.n; i++) {
         const double more = near.weight[i] * step;
@@ -104,36 +106,39 @@ void kb_push_begin(struct kb_push *w, uint32_t node)
 {
     assert(w->n_touched == 0 && w->n_queued == 0 && node < w->n);
     w->first = w->work = 0;
-    w->cell[node].r = 1.0;
+    w->cell[node].r = w->square = 1.0;
     w->touched[w->n_touched++] = node;
 }
 
-bool kb_push_column(struct kb_push *w, const struct kb_graph *g, double rho, double limit)
+/* Pushes until no residual is above the limit, or the sum of their squares is at most `square`. */
+static bool drain(struct kb_push *w, const struct kb_graph *g, double rho, double limit, double square)
 {
     const size_t budget = BUDGET_PASSES * (kb_graph_n_nodes(g) + 2 * kb_graph_n_edges(g));
     assert(w->n == kb_graph_n_nodes(g) && limit > 0.0);
     for (size_t i = 0; i < w->n_touched; i++)
         if (w->cell[w->touched[i]].r > limit)
             enter(w, w->touched[i]);
-    while (w->n_queued > 0 && w->work <= budget)
+    while (w->n_queued > 0 && w->square > square && w->work <= budget)
         push(w, g, rho, limit, leave(w));
-    return w->n_queued == 0;
+    const bool is_done = w->n_queued == 0 || w->square <= square;
+    w->n_queued = 0; /* who goes on looks through all residuals */
+    return is_done;
 }
 
-/* Sums in the order of the touches, hence the same bits always. It ends: r^T r <= limit sum(r) <= limit. */
+bool kb_push_column(struct kb_push *w, const struct kb_graph *g, double rho, double limit)
+{
+    return drain(w, g, rho, limit, -1.0);
+}
+
+/* It ends: r^T r <= limit sum(r) <= limit. */
 bool kb_push_diagonal(struct kb_push *w, const struct kb_graph *g, double rho, double tolerance, double *diag)
 {
-    double rest = 0, square = 1;
-    for (double limit = FIRST_LIMIT; square > tolerance; limit *= NEXT_LIMIT) {
-        if (!kb_push_column(w, g, rho, limit))
+    double rest = 0;
+    for (double limit = FIRST_LIMIT; w->square > tolerance; limit *= NEXT_LIMIT)
+        if (!drain(w, g, rho, limit, tolerance))
             return false;
-        rest = square = 0;
-        for (size_t i = 0; i < w->n_touched; i++) {
-            const struct kb_push_cell *cell = &w->cell[w->touched[i]];
-            rest += cell->r * cell->x;
-            square += cell->r * cell->r;
-        }
-    }
+    for (size_t i = 0; i < w->n_touched; i++)
+        rest += w->cell[w->touched[i]].r * w->cell[w->touched[i]].x;
     *diag = w->cell[w->touched[0]].x + rest;
     return true;
 }

@@ -23,7 +23,8 @@ struct kb_push {
     size_t n_touched;
     uint32_t *queue; /* [n] ring of the nodes whose residual is above the limit, each once */
     size_t first, n_queued;
-    size_t work; /* visits of nodes and edges since the solve began */
+    size_t work;   /* visits of nodes and edges since the solve began */
+    double square; /* sum of the squares of the residuals, to rounding */
 };
 
 enum kb_err kb_push_init(struct kb_push *w, size_t n);

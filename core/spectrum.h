@@ -14,15 +14,18 @@
  *   V0 = sum n_j z_j z_j^T = Q diag(e) Q^T,   yt = Q^T b,   w(s) = Q^T z(s),   r(s) = k(s,s) - |w|^2
  *   mean_a(s) = sum w_i yt_i / (e_i + a),   sd_a^2(s) = r(s) + a sum w_i^2 / (e_i + a)         [EK, Prop. 4.2]
  *
- * with what the moment knows of rewards and of the projection beside it (kb_sketch_facts). Immutable once made. */
+ * with what the moment knows of rewards and of the projection beside it (kb_sketch_facts). Immutable once made, but for
+ * the memo. */
 #ifndef KB_SPECTRUM_H
 #define KB_SPECTRUM_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "err.h"
 #include "evidence.h"
+#include "spec.h"
 
 /* Of a dictionary posterior, at the spectrum's moment. */
 struct kb_sketch_facts {
@@ -31,6 +34,24 @@ struct kb_sketch_facts {
     double trace;     /* sum of residuals over all observations */
     double error;     /* e_t, see projection_error.h */
 };
+
+/* What a confidence rule finds in a spectrum before it looks at a candidate (confidence.h). */
+struct kb_conf_finding {
+    double norm_least; /* B_min: the data prove, at level delta, that |f| is at least this; 0 unknown */
+    double radius_sq;  /* R^2 of TC eq. 8; on the exact posterior less the scatter of repeated rewards */
+    double cross;      /* h of conf_sketch.c */
+    double error;      /* e_t of the dictionary */
+    bool is_void;      /* what the ball rests on was changed after it was told: no bound is to be had */
+};
+
+/* The finding of whoever looked first, for all who look by the same rule later: it changes with the spectrum alone.
+ * Once it is there it stays as it is (confidence.c). */
+struct kb_conf_memo {
+    _Atomic int stage; /* of enum kb_memo_stage */
+    struct kb_conf_spec conf;
+    struct kb_conf_finding finding;
+};
+enum kb_memo_stage { KB_MEMO_EMPTY, KB_MEMO_WRITTEN, KB_MEMO_THERE };
 
 struct kb_spectrum {
     size_t n;
@@ -41,6 +62,7 @@ struct kb_spectrum {
     double *target;      /* [n] yt_i */
     bool is_sketch, is_diagonal;
     struct kb_sketch_facts sketch; /* of a sketch */
+    struct kb_conf_memo memo;      /* readers' */
 };
 
 /* n points, all zero; basis is for the caller to fill with the lower triangle of K_UU, unless that is the identity

@@ -1,8 +1,9 @@
 /* Named user graphs: from events to kb_graph.
  *
- * The edit collects the nodes in order (a table from future user index to node), then the edges: for a patch
- * the old ones less the removed, with weights replaced where the event names them again. Cost O(n + e) with one
- * hash look-up per name; a patch of a large graph costs as much as a new one.
+ * A PUT is made of the event alone (graph_draft.c), perhaps before its turn, and its nodes are given their users here.
+ * A patch collects the nodes in order (a table from future user index to node), then the edges: the old ones less the
+ * removed, with weights replaced where the event names them again. Those kept are sorted already, so a patch costs
+ * copies of the arrays, and one hash look-up per name of its own.
  *
  * Place: engine_model.c calls the edit in the reserve step of a `graph` event, beside readers of the old
  * graph; apply swaps the new one in and frees the old. Nothing of the engine is changed before: new users go
@@ -24,6 +25,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "graph_draft.h"
 #include "hash.h"
 
 /* Work state of one edit. */
@@ -74,19 +76,24 @@ static enum kb_err node_at(struct edit *x, uint32_t user, uint32_t *node)
     return KB_OK;
 }
 
-/* The node of a name: known users first, then those this batch has already brought, else a new one. KB_ENOMEM
- * may leave the name in `fresh`. The index of a fresh one is that which apply will give it: users->n plus its
- * place. */
+/* The index of a user to come: of known users first, then of those this batch has already brought, else a new one, as
+ * which apply will give it: users->n plus its place. KB_ENOMEM may leave the name in `fresh`. */
+static enum kb_err index_of(const struct kb_ids *users, struct kb_ids *fresh, const char *name, uint32_t *user)
+{
+    *user = kb_ids_find(users, name);
+    if (*user == KB_ID_NONE) {
+        if (kb_ids_reserve(fresh, 1, strlen(name) + 1) != KB_OK)
+            return KB_ENOMEM;
+        *user = (uint32_t)users->n + kb_ids_add(fresh, name);
+    }
+    return KB_OK;
+}
+
 static enum kb_err node_named(struct edit *x, const char *name, uint32_t *node)
 {
-    uint32_t user = kb_ids_find(x->users, name);
+    uint32_t user;
 
-    if (user == KB_ID_NONE) {
-        if (kb_ids_reserve(x->fresh, 1, strlen(name) + 1) != KB_OK)
-            return KB_ENOMEM;
-        user = (uint32_t)x->users->n + kb_ids_add(x->fresh, name);
-    }
-    return node_at(x, user, node);
+    return index_of(x->users, x->fresh, name, &user) == KB_OK ? node_at(x, user, node) : KB_ENOMEM;
 }
 
 /* The node of a user that must have one already. KB_ID_NONE when there is none: an unknown name, or a user
@@ -184,9 +191,8 @@ static enum kb_err add_edges(struct edit *x, const struct kb_event *ev)
 }
 
 /* kb_graph_new speaks of "/edges/<position>": positions before the event's own edges are the kept ones. A
- * client knows its own array only, so the position is moved to "/edges/<i>" of a PUT or "/add/<i>" of a
- * PATCH. */
-static void point_at_event(const struct kb_event *ev, size_t n_kept, struct kb_errmsg *msg)
+ * client knows its own array only, so the position is moved to "/add/<i>". */
+static void point_at_event(size_t n_kept, struct kb_errmsg *msg)
 {
     size_t position = 0;
 
@@ -197,7 +203,7 @@ static void point_at_event(const struct kb_event *ev, size_t n_kept, struct kb_e
         return;
     /* a copy, since the text is read while the message is written anew */
     struct kb_errmsg told = *msg;
-    kb_fail_item(KB_EINVAL, msg, ev->as.graph.is_replace ? "/edges" : "/add", position - n_kept, "", "%s", told.text);
+    kb_fail_item(KB_EINVAL, msg, "/add", position - n_kept, "", "%s", told.text);
 }
 
 /* Nodes first, in the order that the header promises: the old ones, the event's users, the ends of edges. One
@@ -205,40 +211,37 @@ static void point_at_event(const struct kb_event *ev, size_t n_kept, struct kb_e
 static enum kb_err collect(struct edit *x, const struct kb_user_graph *old, const struct kb_event *ev,
                            struct kb_errmsg *msg)
 {
-    const bool is_patch = !ev->as.graph.is_replace;
-    const size_t n_old = is_patch && old->graph != NULL ? kb_graph_n_edges(old->graph) : 0;
+    const size_t n_old = old->graph != NULL ? kb_graph_n_edges(old->graph) : 0;
     uint32_t node = 0;
     enum kb_err rc = KB_OK;
 
     x->edge = kb_array(n_old + ev->as.graph.n_add + 1, 1, sizeof *x->edge);
     if (x->edge == NULL)
         return KB_ENOMEM;
-    for (size_t i = 0; is_patch && i < old->n; i++)
+    for (size_t i = 0; i < old->n; i++)
         KB_TRY(node_at(x, old->user_of[i], &node));
     for (size_t i = 0; i < ev->as.graph.n_users; i++)
         KB_TRY(node_named(x, ev->as.graph.users[i], &node));
-    if (is_patch)
-        KB_TRY(keep_old(x, old, ev, msg));
+    KB_TRY(keep_old(x, old, ev, msg));
     KB_TRY(add_edges(x, ev));
 out:
     return rc;
 }
 
-/* *out is written on success only and owns its memory. An event that leaves no node gives "no graph" (NULL),
- * as at the start of a tenant; user_of may be NULL then. */
-enum kb_err kb_user_graph_edit(const struct kb_user_graph *old, const struct kb_ids *users, struct kb_ids *fresh,
-                               const struct kb_event *ev, struct kb_user_graph *out, struct kb_errmsg *msg)
+/* `old` may be the empty graph, with which a patch begins like a PUT. */
+static enum kb_err patch(const struct kb_user_graph *old, const struct kb_ids *users, struct kb_ids *fresh,
+                         const struct kb_event *ev, struct kb_user_graph *out, struct kb_errmsg *msg)
 {
-    /* `old` may be the empty graph, with which a patch begins like a PUT */
     struct edit x = {.users = users, .fresh = fresh};
     struct kb_graph *graph = NULL;
     enum kb_err rc = collect(&x, old, ev, msg);
 
-    assert(ev->type == KB_EV_GRAPH);
     if (rc == KB_OK && x.n > 0) {
-        rc = kb_graph_new(&graph, x.n, x.edge, x.n_edges, msg);
+        const size_t n_kept = x.n_edges - ev->as.graph.n_add;
+        rc = old->graph != NULL ? kb_graph_patch(&graph, old->graph, x.n, x.edge, x.n_edges, n_kept, msg)
+                                : kb_graph_new(&graph, x.n, x.edge, x.n_edges, msg);
         if (rc != KB_OK)
-            point_at_event(ev, x.n_edges - ev->as.graph.n_add, msg);
+            point_at_event(x.n_edges - ev->as.graph.n_add, msg);
     }
     kb_free(x.edge);
     kb_free(x.node_of);
@@ -248,6 +251,49 @@ enum kb_err kb_user_graph_edit(const struct kb_user_graph *old, const struct kb_
     }
     *out = (struct kb_user_graph){.graph = graph, .user_of = x.user_of, .n = x.n};
     return KB_OK;
+}
+
+/* Users of the draft's nodes; a failure leaves the draft whole. */
+static enum kb_err take_draft(struct kb_graph_draft *draft, const struct kb_ids *users, struct kb_ids *fresh,
+                              struct kb_user_graph *out)
+{
+    const size_t n = draft->names.n;
+    uint32_t *user_of = kb_regrow(NULL, n, sizeof *user_of);
+    enum kb_err rc = user_of != NULL ? KB_OK : KB_ENOMEM;
+
+    for (size_t i = 0; rc == KB_OK && i < n; i++)
+        rc = index_of(users, fresh, kb_ids_str(&draft->names, (uint32_t)i), &user_of[i]);
+    if (rc != KB_OK) {
+        kb_free(user_of);
+        return rc;
+    }
+    *out = (struct kb_user_graph){.graph = draft->graph, .user_of = user_of, .n = n};
+    draft->graph = NULL;
+    return KB_OK;
+}
+
+/* From the draft that came with the event; one that was used up, by an attempt that failed later, is made again. */
+static enum kb_err replace(const struct kb_ids *users, struct kb_ids *fresh, const struct kb_event *ev,
+                           struct kb_user_graph *out, struct kb_errmsg *msg)
+{
+    struct kb_graph_draft *draft = ev->as.graph.draft, *own = NULL;
+
+    if (draft != NULL && draft->graph != NULL)
+        return take_draft(draft, users, fresh, out);
+    enum kb_err rc = kb_graph_draft_new(&own, ev, msg);
+    if (rc == KB_OK)
+        rc = take_draft(own, users, fresh, out);
+    kb_graph_draft_free(own);
+    return rc;
+}
+
+/* *out is written on success only and owns its memory. An event that leaves no node gives "no graph" (NULL),
+ * as at the start of a tenant. */
+enum kb_err kb_user_graph_edit(const struct kb_user_graph *old, const struct kb_ids *users, struct kb_ids *fresh,
+                               const struct kb_event *ev, struct kb_user_graph *out, struct kb_errmsg *msg)
+{
+    assert(ev->type == KB_EV_GRAPH);
+    return ev->as.graph.is_replace ? replace(users, fresh, ev, out, msg) : patch(old, users, fresh, ev, out, msg);
 }
 
 /* Which user stands at which node belongs to it: the same shape under other names is another model. */

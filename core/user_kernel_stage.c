@@ -46,7 +46,7 @@ static uint32_t push(struct kb_user_kernel *k, struct kb_user u)
 static bool push_diagonal(const struct kb_user_kernel *k, uint32_t node, struct kb_user_scratch *s, double *diag)
 {
     kb_push_begin(&s->push, node);
-    if (kb_push_diagonal(&s->push, k->cg.graph, k->cg.rho, kb_user_kernel_limit(k), diag))
+    if (kb_push_diagonal(&s->push, k->cg.graph, k->cg.rho, k->spec.tolerance, diag))
         return true;
     *diag = kb_cg_diagonal(&k->cg, &s->work, node);
     return false;

@@ -203,23 +203,27 @@ static void lay_out(struct tile *tile, size_t dim, const double *x, size_t strid
     }
 }
 
-/* t[i] = |x_i - y|^2 or x_i.y for the points of a tile, in the order of sums that pairs have. */
+/* t[c][i] = |x_i - y_c|^2 or x_i.y_c for the points of a tile, in the order of sums that pairs have. */
 #define DEFINE_MEET(name, TERM)                                                                                        \
-    KB_HOT static void name(const struct tile *tile, size_t dim, const double *y, four *t)                             \
+    KB_HOT static void name(const struct tile *tile, size_t dim, const double *const *y, size_t n_c,                   \
+                            four(*restrict t)[FOURS])                                                                  \
     {                                                                                                                  \
-        for (size_t i = 0; i < FOURS; i++) {                                                                           \
-            const four *x = &tile->at[0][i];                                                                           \
-            four s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};                                                               \
-            size_t d = 0;                                                                                              \
-            for (; d + 4 <= dim; d += 4) {                                                                             \
-                s0 += TERM(x[d * FOURS], y[d]);                                                                        \
-                s1 += TERM(x[(d + 1) * FOURS], y[d + 1]);                                                              \
-                s2 += TERM(x[(d + 2) * FOURS], y[d + 2]);                                                              \
-                s3 += TERM(x[(d + 3) * FOURS], y[d + 3]);                                                              \
+        for (size_t c = 0; c < n_c; c++) {                                                                             \
+            const double *z = y[c];                                                                                    \
+            for (size_t i = 0; i < FOURS; i++) {                                                                       \
+                const four *x = &tile->at[0][i];                                                                       \
+                four s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};                                                           \
+                size_t d = 0;                                                                                          \
+                for (; d + 4 <= dim; d += 4) {                                                                         \
+                    s0 += TERM(x[d * FOURS], z[d]);                                                                    \
+                    s1 += TERM(x[(d + 1) * FOURS], z[d + 1]);                                                          \
+                    s2 += TERM(x[(d + 2) * FOURS], z[d + 2]);                                                          \
+                    s3 += TERM(x[(d + 3) * FOURS], z[d + 3]);                                                          \
+                }                                                                                                      \
+                for (; d < dim; d++)                                                                                   \
+                    s0 += TERM(x[d * FOURS], z[d]);                                                                    \
+                t[c][i] = (s0 + s1) + (s2 + s3);                                                                       \
             }                                                                                                          \
-            for (; d < dim; d++)                                                                                       \
-                s0 += TERM(x[d * FOURS], y[d]);                                                                        \
-            t[i] = (s0 + s1) + (s2 + s3);                                                                              \
         }                                                                                                              \
     }
 #define SQUARE(x, y) (((y) - (x)) * ((y) - (x)))
@@ -245,8 +249,7 @@ static void scale_tile(const struct kb_vec_kernel_spec *k, const struct tile *ti
     four t[BLOCK][FOURS];
     const double *value = (const double *)t;
     const bool is_product = k->type == KB_VEC_LINEAR || k->type == KB_VEC_POLYNOMIAL;
-    for (size_t c = 0; c < n_c; c++)
-        (is_product ? meet_by_product : meet_by_distance)(tile, dim, y[c], t[c]);
+    (is_product ? meet_by_product : meet_by_distance)(tile, dim, y, n_c, t);
     shape(k, n_c * LANES, (double *)t);
     for (size_t c = 0; c < n_c; c++)
         multiply(n, value + c * LANES, out + c * ld);

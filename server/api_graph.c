@@ -2,6 +2,7 @@
  * work pool; what they decode becomes one event of the log. */
 #include "api.h"
 #include "charge.h"
+#include "graph_draft.h"
 #include "price.h"
 
 /* The event of the body, by the decoder of graph or arms. A graph names users only, so its op is never outdated by
@@ -21,6 +22,14 @@ static size_t n_items(const struct kb_event *ev)
                                    : ev->as.arms.n_put + ev->as.arms.n_remove;
 }
 
+/* A new graph is made here, beside the tenant's traffic, and only put in force in the writer's turn. Where it cannot be
+ * had the writer comes to the same, and says why. */
+static void make_draft(struct kb_event *ev)
+{
+    if (ev->type == KB_EV_GRAPH && ev->as.graph.is_replace)
+        (void)kb_graph_draft_new(&ev->as.graph.draft, ev, NULL);
+}
+
 /* The one way of all four: decode into an event, queue it. The event is validated once more when it is reserved,
  * against the model as it then is (a removal of what is absent answers 409); the answer is the summary after it was
  * applied. */
@@ -32,6 +41,7 @@ static void change(struct ld_app *app, struct ld_request *r, const char *tenant,
     struct ld_op *op = ld_api_op(r, LD_OP_EVENT);
     if (op != NULL && decode(t, op, is_graph, is_patch) == 0 &&
         ld_charge(app, t, ld_price_lines(n_items(&op->event)), &op->problem)) {
+        make_draft(&op->event);
         ld_api_submit(r, t, op);
         return;
     }

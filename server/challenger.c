@@ -47,6 +47,8 @@ struct ld_challengers {
     size_t n_shown;
     atomic_bool is_running;
     _Atomic uint64_t cursor; /* all have read so far */
+    _Atomic uint64_t
+        fired; /* version of the configuration for which the guardrail has asked for a promotion; 0: none */
     atomic_size_t bytes;
 };
 
@@ -88,6 +90,11 @@ void ld_challengers_free(struct ld_challengers *c)
     pthread_mutex_destroy(&c->lock);
     pthread_mutex_destroy(&c->list_lock);
     free(c);
+}
+
+uint64_t ld_challengers_cursor(const struct ld_challengers *c)
+{
+    return atomic_load(&c->cursor);
 }
 
 size_t ld_challengers_bytes(const struct ld_challengers *c)
@@ -172,7 +179,9 @@ static enum kb_err follow(struct follower *f, const struct kb_event *ev, struct 
 {
     uint64_t version = 0;
     const struct ld_settings *settings = line_settings(ev, &version);
-    const bool is_scored = ev->type == KB_EV_DECIDED && ld_scores_wants(&f->scores);
+    /* What the policy in force has drawn: neither a baseline nor an arm that stuck is its doing. */
+    const bool is_scored =
+        ev->type == KB_EV_DECIDED && ev->as.decided.route == KB_ROUTE_POLICY && ld_scores_wants(&f->scores);
 
     if (settings != NULL) {
         f->context_dim = settings->spec.context_dim;
@@ -349,6 +358,7 @@ static bool has_models(struct ld_challengers *c)
 }
 
 static void show(struct ld_challengers *c);
+static void keep_guard(struct ld_tenant *t);
 
 /* The next lines. False: there are none now, or none can be read. */
 static bool run_slice(struct ld_tenant *t)
@@ -368,8 +378,61 @@ static bool run_slice(struct ld_tenant *t)
         cursor = atomic_load(&t->tip);
     atomic_store(&c->cursor, cursor);
     show(c);
+    keep_guard(t);
     pthread_mutex_unlock(&c->lock);
     return s.n > 0 && !s.is_over && !atomic_load(&t->is_halting);
+}
+
+/* ---- the guardrail ------------------------------------------------------------------------------------------------
+ */
+
+/* A tenant that cannot take it now is asked again; one whose configuration is another by now has its own guardrail. */
+static void promotion_done(struct ld_op *op)
+{
+    struct ld_tenant *t = op->arg;
+
+    if (op->problem.status == 503)
+        atomic_store(&t->challengers->fired, 0);
+    if (op->problem.status == 0)
+        ld_log(LD_LOG_WARN, "tenant %s: the guardrail has put challenger %s in force: it is better than what was",
+               t->name, op->promotion.challenger);
+    else
+        ld_log(LD_LOG_INFO, "tenant %s: the guardrail's promotion of %s was refused: %s", t->name,
+               op->promotion.challenger, op->problem.detail);
+    ld_op_free(op);
+}
+
+/* Of the configuration that was read last: the writer refuses it when there is another by now. */
+static void fire(struct ld_tenant *t, const struct follower *f)
+{
+    struct ld_op *op = ld_op_new(LD_OP_PROMOTE);
+    struct ld_problem problem;
+
+    ld_problem_init(&problem);
+    if (op == NULL || ld_doc_parse(&op->doc, "{}", 2, false, &problem) != 0) {
+        ld_op_free(op);
+        return;
+    }
+    strcpy(op->promotion.challenger, f->settings.name);
+    op->promotion.reason = LD_PROMOTED_BY_GUARDRAIL;
+    op->promotion.version = f->scores.version;
+    op->done = promotion_done;
+    op->arg = t;
+    atomic_store(&t->challengers->fired, f->scores.version);
+    ld_tenant_submit(t, op);
+}
+
+/* lock held. */
+static void keep_guard(struct ld_tenant *t)
+{
+    const struct ld_challengers *c = t->challengers;
+
+    for (size_t i = 0; i < c->n; i++) {
+        const struct ld_scores *s = &c->follower[i]->scores;
+
+        if (s->is_proved && s->version != atomic_load(&c->fired) && !atomic_load(&t->is_halting))
+            fire(t, c->follower[i]);
+    }
 }
 
 /* ---- the job ----------------------------------------------------------------------------------------------------- */

@@ -2,9 +2,13 @@
  * earned (challenger_scores.h).
  *
  *     timer   sees that the log has gone on, and gives a job to the threads for long work
- *     job     reads committed lines from where each challenger stands; before a decision is fed, asks the challenger
- * how likely it would have shown that arm; feeds its shadow (shadow.h); until all are at the log's end GET     reads
- * what the job has left
+ *     job     reads committed lines from where each challenger stands, until all are at the log's end:
+ *             before a decision is fed, asks how likely the challenger would have shown that arm
+ *             feeds its shadow (shadow.h)
+ *     GET     reads what the job has left
+ *
+ * The guardrail is looked at where the scores grow; when it finds that its baseline is better, the job asks the writer
+ * for the promotion, as a client would.
  *
  * The traffic pays for none of this but the candidates in its log. A challenger is a function of the log and of its
  * configuration: one that is declared later, or after a start, follows from the log's first line.
@@ -38,6 +42,8 @@ void ld_challengers_cancel(struct ld_challengers *c);
 /* The writer's: nothing that was learned so far is kept in memory when it returns. Waits for a slice of the job. */
 void ld_challengers_forget(struct ld_challengers *c);
 
+/* The last event that all have read. */
+uint64_t ld_challengers_cursor(const struct ld_challengers *c);
 size_t ld_challengers_bytes(const struct ld_challengers *c);
 
 struct ld_challenger_view {

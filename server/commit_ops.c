@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "hash.h"
+#include "metrics.h"
 #include "tenant_impl.h"
 
 /* Takes text over. NULL (no memory) cannot undo what is durable, so the problem says so. The status must not invite a
@@ -250,6 +251,16 @@ static void answer_settings(struct ld_tenant *t, struct ld_op *op)
     ld_op_reply_text(op, text, n);
 }
 
+static void answer_promote(struct ld_tenant *t, struct ld_op *op)
+{
+    struct ld_metrics *m = t->world->metrics;
+
+    answer_settings(t, op);
+    atomic_fetch_add_explicit(&m->promotions, 1, memory_order_relaxed);
+    if (op->promotion.reason == LD_PROMOTED_BY_GUARDRAIL)
+        atomic_fetch_add_explicit(&m->guardrail_promotions, 1, memory_order_relaxed);
+}
+
 /* ---- activations ----------------------------------------------------------------------------------- */
 
 #define DUPLICATE_ACTIVATION "{\"activated\":false,\"duplicate\":true}"
@@ -391,7 +402,7 @@ static const struct {
     [LD_OP_ACTIVATE] = {expand_activate, answer_activate, NULL},
     [LD_OP_EXPIRE] = {expand_expire, NULL, NULL},
     [LD_OP_SETTINGS] = {expand_settings, answer_settings, NULL},
-    [LD_OP_PROMOTE] = {expand_promote, answer_settings, NULL},
+    [LD_OP_PROMOTE] = {expand_promote, answer_promote, NULL},
     [LD_OP_REBUILD] = {expand_rebuild, answer_settings, NULL},
     [LD_OP_BUILT] = {expand_built, NULL, NULL},
     [LD_OP_ERASE] = {ld_erase_expand, NULL, NULL},

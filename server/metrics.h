@@ -56,6 +56,7 @@ struct ld_metrics {
     struct ld_histogram build_time;    /* runs beside the writer: models, points that enter a dictionary */
     struct ld_histogram open_time;     /* of tenants, failed ones included */
     _Atomic uint64_t write_lock_cpu_max_us;
+    _Atomic uint64_t promotions, guardrail_promotions;
     _Atomic uint64_t compactions, resets, admissions;
     _Atomic uint64_t builds_running, build_failures;
     _Atomic uint64_t opens, open_failures, evictions; /* of tenants */

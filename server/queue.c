@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "clock.h"
+#include "graph_draft.h"
 #include "log.h"
 #include "metrics.h"
 #include "tenant_impl.h"
@@ -35,6 +36,8 @@ void ld_op_free(struct ld_op *op)
 {
     if (op == NULL)
         return;
+    if (op->event.type == KB_EV_GRAPH)
+        kb_graph_draft_free(op->event.as.graph.draft);
     ld_doc_free(op->doc);
     free(op->answer);
     free(op->reply);

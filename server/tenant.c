@@ -330,6 +330,13 @@ struct ld_challengers *ld_tenant_challengers(struct ld_tenant *t)
     return t->challengers;
 }
 
+uint64_t ld_tenant_challenger_lag(const struct ld_tenant *t)
+{
+    const uint64_t tip = atomic_load(&t->tip), cursor = ld_challengers_cursor(t->challengers);
+
+    return atomic_load(&t->has_challengers) && tip > cursor ? tip - cursor : 0;
+}
+
 bool ld_tenant_is_rebuilding(const struct ld_tenant *t)
 {
     return atomic_load(&t->is_rebuilding);

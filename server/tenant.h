@@ -137,6 +137,8 @@ void ld_tenant_read_unlock(struct ld_tenant *t);
 uint32_t ld_tenant_arms_epoch(const struct ld_tenant *t);
 struct ld_store *ld_tenant_store(struct ld_tenant *t);
 struct ld_challengers *ld_tenant_challengers(struct ld_tenant *t);
+/* Events that its challengers have not read yet; 0 without any. */
+uint64_t ld_tenant_challenger_lag(const struct ld_tenant *t);
 /* How long its log is, and its files. No lock. */
 void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);
 

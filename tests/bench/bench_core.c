@@ -1,8 +1,12 @@
 /* Bench of the core's two hot calls, as ratios within one run: a decision over C candidates and a learning step of the
  * Nystrom posterior at dictionary size m, each beside the bare linear algebra that it cannot do without (two blocked
  * triangular solves of C columns; one rank-one Cholesky update). One JSON line per figure on standard output, with the
- * BLAS core name. Thread CPU time, the best of several batches. */
+ * BLAS core name. Thread CPU time, the best of several batches.
+ *
+ *   bench_core         at m = 64, 256, 512
+ *   bench_core flat    at m = 256 after 10^4 and after 10^6 observations, each at a point of its own: half a minute */
 #include <stdio.h>
+#include <string.h>
 
 #include "alloc.h"
 #include "bench_kors.h"
@@ -103,16 +107,44 @@ static void time_floor(size_t m, double *solves, double *update)
     kb_free(a);
 }
 
+/* Decisions and learning steps may not know how long the history is. */
+static void flat(const double *features)
+{
+    static const size_t lengths[] = {10000, 1000000};
+    struct kb_engine *e = bench_kors_engine(256);
+    struct kb_engine_counts counts;
+    double x[DIM];
+
+    for (size_t k = 0; k < 2; k++) {
+        kb_engine_counts(e, &counts);
+        for (uint64_t t = counts.learned; t < lengths[k]; t++) {
+            bench_kors_point(x, 1000 + t);
+            const struct kb_event ev = {.type = KB_EV_OBSERVED,
+                                        .seq = ++counts.seq,
+                                        .as.observed = {.user = "u", .arm = {"a", x}, .reward = x[0]}};
+            if (kb_engine_fold(e, &ev, NULL) != KB_OK)
+                die("fold");
+        }
+        printf(
+            "{\"bench\":\"flat\",\"m\":256,\"candidates\":%d,\"dim\":%d,\"t\":%zu,\"decide_us\":%.2f,\"learn_us\":%.2f,"
+            "\"blas_core\":\"%s\"}\n",
+            N_CANDIDATES, DIM, lengths[k], time_decide(e, features), time_learn(e, features, counts.seq),
+            kb_blas_core_name());
+    }
+    kb_engine_free(e);
+}
+
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {64, 256, 512};
     double *features = kb_array(N_CANDIDATES, DIM, sizeof *features);
 
-    (void)argc;
     bench_settle_blas(argv);
     for (size_t i = 0; i < N_CANDIDATES * DIM; i++)
         features[i] = kb_rng_normal(9, KB_STREAM_SIMULATION, i);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    if (argc > 1 && strcmp(argv[1], "flat") == 0)
+        flat(features);
+    for (size_t i = 0; argc == 1 && i < sizeof sizes / sizeof sizes[0]; i++) {
         struct kb_engine *e = bench_kors_engine(sizes[i]);
         struct kb_engine_counts counts;
         double solves = 0, update = 0;

@@ -1,18 +1,20 @@
 /* The core's hot calls, a few times each and nothing else, for callgrind to count the instructions of:
  * tests/bench/counts.py collects inside of measured_KIND.
  *
- *   bench_counts decide|learn|catalogue
+ *   bench_counts decide|learn|catalogue|update
  *
  * decide, learn: KORS with m = 256 of 256 points, 20 candidates with 16 features each. What is learned is learned at
  * points seen before, so that the dictionary stays as it is. catalogue: `ucb` over the 100 arms of a catalogue, each of
- * them rewarded. No clock, no threads, numbers keyed by a seed: the counts are the same in every run of one build on
- * one machine. */
+ * them rewarded. update: a bare rank-one change of a Cholesky factor of order m, beside which learn is to stand. No
+ * clock, no threads, numbers keyed by a seed: the counts are the same in every run of one build on one machine. */
 #include <stdio.h>
 #include <string.h>
 
 #include "bench_kors.h"
 #include "bench_machine.h"
+#include "chol.h"
 #include "engine.h"
+#include "rng.h"
 #include "linalg.h"
 
 #define NAME "bench_counts"
@@ -26,6 +28,7 @@
 void measured_decide(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s);
 void measured_learn(struct kb_engine *e, const struct kb_event *ev);
 void measured_catalogue(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s);
+void measured_update(struct kb_chol *c, double *x);
 
 __attribute__((noinline)) void measured_decide(const struct kb_engine *e, const struct kb_query *q,
                                                struct kb_scratch *s)
@@ -47,7 +50,12 @@ __attribute__((noinline)) void measured_catalogue(const struct kb_engine *e, con
     measured_decide(e, q, s);
 }
 
-static void decide(const struct kb_engine *e)
+__attribute__((noinline)) void measured_update(struct kb_chol *c, double *x)
+{
+    kb_chol_update(c, x, 0);
+}
+
+static void decide(struct kb_engine *e)
 {
     double x[N_CANDIDATES][DIM];
     char name[N_CANDIDATES][8];
@@ -88,7 +96,7 @@ static void learn(struct kb_engine *e)
     }
 }
 
-static void catalogue(const struct kb_engine *e)
+static void catalogue(struct kb_engine *e)
 {
     const struct kb_query q = {.user = "u", .key = 1};
     struct kb_scratch *s = NULL;
@@ -100,10 +108,33 @@ static void catalogue(const struct kb_engine *e)
     kb_engine_scratch_free(s);
 }
 
+static void update(void)
+{
+    static double a[M * M], x[M];
+    struct kb_chol c;
+
+    kb_chol_init(&c);
+    for (size_t i = 0; i < M; i++)
+        a[i * (M + 1)] = 2;
+    if (kb_chol_factor(&c, a, M, M) != KB_OK)
+        bench_die(NAME, "factor");
+    for (uint64_t i = 0; i < CALLS; i++) {
+        for (size_t k = 0; k < M; k++)
+            x[k] = kb_rng_normal(7, KB_STREAM_SIMULATION, i * M + k);
+        measured_update(&c, x);
+    }
+    kb_chol_close(&c);
+}
+
 static const struct kind {
     const char *name;
-    void (*decide)(const struct kb_engine *e);
-} kinds[] = {{"decide", decide}, {"learn", NULL}, {"catalogue", catalogue}};
+    void (*run)(struct kb_engine *e); /* NULL: of no engine */
+    struct kb_engine *(*engine)(size_t size);
+    size_t size;
+} kinds[] = {{"decide", decide, bench_kors_engine, M},
+             {"learn", learn, bench_kors_engine, M},
+             {"catalogue", catalogue, bench_catalogue_engine, N_ARMS},
+             {"update", NULL, NULL, 0}};
 
 static const struct kind *find_kind(const char *name)
 {
@@ -118,16 +149,17 @@ int main(int argc, char **argv)
     const struct kind *kind = argc == 2 ? find_kind(argv[1]) : NULL;
 
     if (kind == NULL) {
-        fprintf(stderr, "usage: %s decide|learn|catalogue\n", NAME);
+        fprintf(stderr, "usage: %s decide|learn|catalogue|update\n", NAME);
         return 2;
     }
     kb_blas_single_thread();
-    struct kb_engine *e = kind->decide == catalogue ? bench_catalogue_engine(N_ARMS) : bench_kors_engine(M);
-    if (kind->decide != NULL)
-        kind->decide(e);
-    else
-        learn(e);
-    kb_engine_free(e);
+    if (kind->run != NULL) {
+        struct kb_engine *e = kind->engine(kind->size);
+        kind->run(e);
+        kb_engine_free(e);
+    } else {
+        update();
+    }
     printf("{\"calls\":%d,\"m\":%d,\"candidates\":%d,\"dim\":%d,\"blas_core\":\"%s\"}\n", CALLS, M, N_CANDIDATES, DIM,
            kb_blas_core_name());
     return 0;

@@ -5,7 +5,7 @@ under `ucb`) and of what is read and written for the hot requests (bench_bodies.
 
 check compares with what was recorded for these BLAS kernels: instructions of our own code, and all with the libraries'.
 Where nothing was recorded for the kernels in use, our own alone, with those of other kernels. More than 3 percent above
-is a failure, and every function that has changed is named. callgrind knows no AVX-512, so the kernels are Haswell's where
+is a failure, and so is a learning step of more than two bare rank-one updates (bench_counts.c: update); every function that has changed is named. callgrind knows no AVX-512, so the kernels are Haswell's where
 the processor has AVX2. Compilers make other code: one that is not the recorded one is told."""
 import argparse
 import json
@@ -20,9 +20,10 @@ from callgrind import Profile
 
 TOLERANCE = 0.03
 NAMED = 0.002  # of all instructions: a change that is worth a line
-PROGRAMS = {"decide": "bench_counts", "learn": "bench_counts", "catalogue": "bench_counts",
+PROGRAMS = {"decide": "bench_counts", "learn": "bench_counts", "catalogue": "bench_counts", "update": "bench_counts",
             **{kind: "bench_bodies" for kind in ("candidates", "user", "reward", "line", "answer", "event")}}
 KINDS = tuple(PROGRAMS)
+LEARN_MOST = 2  # a learning step, in bare rank-one updates
 
 
 def environment():
@@ -81,7 +82,9 @@ def compare(recorded, core, now):
             lines.append(f"{kind}, {what}: {now[kind][what]:,} instructions, recorded {was[kind][what]:,} ({100 * (ratio - 1):+.2f} %): {verdict}")
             is_well = is_well and ratio <= 1 + TOLERANCE
         lines += changed(was[kind], now[kind]) if known else []
-    return lines, is_well
+    ratio = now["learn"]["all"] / now["update"]["all"]
+    lines.append(f"learn takes {ratio:.2f} bare rank-one updates of a factor, at most {LEARN_MOST}: {'MORE' if ratio > LEARN_MOST else 'well'}")
+    return lines, is_well and ratio <= LEARN_MOST
 
 
 def main():

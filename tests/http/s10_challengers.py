@@ -1,5 +1,6 @@
 """Challengers: configurations that follow a tenant's log, and what they would have earned. The oracle is a tenant that has
 the challenger's configuration as its own and is asked, decision by decision, with what chance it would have shown the arm."""
+import json
 import math
 import random
 import threading
@@ -7,7 +8,7 @@ import time
 
 import pytest
 
-from harness import NDJSON, Client
+from harness import NDJSON, Client, run_ctl
 
 CAREFUL = {"algorithm": "ts", "rule": {"epsilon": 0.1}}
 ARMS = ["a", "b", "c", "d"]
@@ -289,3 +290,63 @@ def test_a_challenger_has_no_room_beyond_the_tenants_quota(boot):
         time.sleep(0.05)
     found = challengers(client, "t")["wide"]
     assert "quota" in found["stopped"] and found["bytes"] < 100000
+
+
+def test_laplacectl_shows_promotes_and_takes_back(boot):
+    server = boot()
+    client = Client(server)
+    client.put_tenant("t", algorithm="random", challengers={"careful": CAREFUL})
+    shown = json.loads(run_ctl(server, "tenant", "challengers", "t", "--json"))
+    assert [c["name"] for c in shown["challengers"]] == ["careful"]
+    assert "/version" in run_ctl(server, "tenant", "promote", "t", "careful", "--version", "2", expect=1)
+    view = json.loads(run_ctl(server, "tenant", "promote", "t", "careful", "--version", "1", "--json"))
+    assert view["version"] == 2 and view["configuration"]["algorithm"] == "ts"
+    assert json.loads(run_ctl(server, "tenant", "rollback", "t", "--json"))["configuration"]["algorithm"] == "random"
+    run_ctl(server, "tenant", "rollback", "t", expect=1)
+    run_ctl(server, "tenant", "promote", "t", expect=2)
+
+
+def test_metrics_tell_how_far_challengers_are_and_what_was_promoted(boot):
+    client = Client(boot())
+
+    def metric(name):
+        lines = [line for line in client.call("GET", "/metrics").text.splitlines() if line.startswith(f"laplaced_{name} ")]
+        return float(lines[0].split()[-1])
+
+    client.put_tenant("t", algorithm="random", challengers={"careful": CAREFUL})
+    client.select("u", tenant="t", candidates=["a", "b"])
+    followed(client, "t")
+    assert metric('challenger_lag_events{tenant="t"}') == 0 and metric('challenger_bytes{tenant="t"}') > 1000
+    assert (metric("promotions_total"), metric("guardrail_promotions_total")) == (0, 0)
+    client.call("POST", "/tenants/t/promote", {"challenger": "careful"})
+    assert (metric("promotions_total"), metric("guardrail_promotions_total")) == (1, 0)
+
+
+def test_evaluate_knows_what_was_decided_among(boot, tmp_path):
+    """Under a policy in force that is uniform, uniform is the same policy: each weight is 1 where the candidates are known."""
+    server = boot()
+    client, chance = Client(server), random.Random(11)
+    client.put_tenant("t", algorithm="random", arm_dim=2, log_candidates=True)
+    client.put_arms("t", [{"id": a, "features": features(a)} for a in ARMS])
+    for i in range(40):
+        _, _, answer = ask(client, "t", f"d{i}", chance)
+        client.reward(f"d{i}", PAYS[answer["arm"]], tenant="t")
+    log = tmp_path / "log.ndjson"
+    log.write_bytes(client.call("GET", "/tenants/t/export").content)
+    found = json.loads(run_ctl(server, "evaluate", "--format", "ndjson", "--policy", "uniform", "--json", str(log)))
+    assert found["n"] == 40 and math.isclose(found["ess"], 40, rel_tol=1e-9), found
+
+
+def test_what_routing_took_past_the_policy_is_not_scored(api, name):
+    """The challenger is the policy itself: each weight is 1, among whatever arms were left, and holdouts do not count."""
+    api.put_tenant(name, algorithm="random", challengers={"same": {}},
+                   routing={"holdout": {"share": 0.5, "baseline": {"arm": "a"}}, "sticky": {"ttl_s": 3600}})
+    api.put_arms(name, [{"id": "a"}, {"id": "b"}, {"id": "c", "stopped": True}, {"id": "d", "eligibility": {"allow": {"plan": ["paid"]}}}])
+    for i in range(60):
+        answer = api.select(f"u{i // 2}", tenant=name, decision=f"d{i}", attributes={"plan": "paid" if i % 4 < 2 else "free"})
+        api.reward(f"d{i}", PAYS[answer["arm"]], tenant=name)
+    routes = [e.get("route", "policy") for e in api.events(name) if e["type"] == "decided"]
+    found = followed(api, name)["same"]
+    assert set(routes) == {"policy", "holdout", "sticky"} and found["learned"] == 60
+    assert (found["decisions"], found["unknown"]) == (routes.count("policy"), 0)
+    assert found["weights"]["max"] == 1 and math.isclose(found["ess"], found["decisions"])

@@ -58,11 +58,19 @@ static void put_arms(struct kbt_log *log, size_t first, bool is_replace)
     const uint32_t dim = kb_engine_spec(log->live)->arm_dim;
     struct kb_ev_arm arms[N_ARMS];
     double features[N_ARMS][3];
+    static const char *const countries[] = {"de", "at"};
+    static const struct kb_attribute_rule allow = {"country", countries, 2};
+    const struct kb_eligibility rules = {
+        .allow = &allow, .n_allow = 1, .from_ms = 7, .until_ms = INT64_MAX, .hours = 5, .days = 3};
 
     for (size_t i = 0; i < N_ARMS; i++) {
         for (size_t k = 0; k < 3; k++)
             features[i][k] = number(3, 3 * (first + i) + k) * (k == 2 ? -0.0 : 1);
-        arms[i] = (struct kb_ev_arm){name('a', first + i), dim > 0 ? features[i] : NULL, i != 3};
+        arms[i] = (struct kb_ev_arm){.id = name('a', first + i),
+                                     .features = dim > 0 ? features[i] : NULL,
+                                     .is_active = i != 3,
+                                     .is_stopped = i == 1,
+                                     .eligibility = i == 2 ? &rules : NULL};
     }
     live(log,
          (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.is_replace = is_replace, .put = arms, .n_put = N_ARMS}});
@@ -72,6 +80,7 @@ static void put_arms(struct kbt_log *log, size_t first, bool is_replace)
 static void decide(struct kbt_log *log, uint64_t seed, size_t i)
 {
     const double x[2][5] = {{number(seed, 9 * i), 0.25, number(seed, 9 * i + 1), 1e-17, 3}, {-0.0, 1, 2, 3, 1.0 / 3}};
+    const bool is_assigned = i % 5 == 1 && i * i % KB_ROUTE_N != KB_ROUTE_STICKY;
     const struct kb_ev_slot slots[2] = {{name('a', i % 7), x[0] + 2}, {name('a', (i + 1) % 7), x[1] + 2}};
 
     live(log, (struct kb_event){.type = KB_EV_DECIDED,
@@ -81,6 +90,8 @@ static void decide(struct kbt_log *log, uint64_t seed, size_t i)
                                                .slots = slots,
                                                .n_slots = i % 6 == 0 ? 2 : 1,
                                                .propensity = 0.5,
+                                               .route = (enum kb_route)(i * i % KB_ROUTE_N),
+                                               .assigned_until_ms = is_assigned ? log->now_ms + 1000 : 0,
                                                .expires_at_ms = log->now_ms + 20,
                                                .is_deferred = i % 11 == 3,
                                                .level = 0}});
@@ -428,12 +439,14 @@ START_TEST(faults_of_a_summary_are_named)
 {
     struct parts p;
     struct kb_ev_summary *part = NULL, kept;
-    uint32_t far[64];
+    uint32_t far[64], same[64] = {0};
+    enum kb_route repeats[64];
     uint64_t falling[64];
     double negative[64];
 
     for (size_t i = 0; i < 64; i++) {
         far[i] = 1000;
+        repeats[i] = KB_ROUTE_STICKY;
         falling[i] = 64 - i;
         negative[i] = -1;
     }
@@ -454,7 +467,13 @@ START_TEST(faults_of_a_summary_are_named)
     CASE(KB_PART_POINTS, part->points.event = falling, "/event/1");
     CASE(KB_PART_POINTS, part->points.count = negative, "/count/0");
     CASE(KB_PART_DECISION, part->user = "nobody", "/user");
-    CASE(KB_PART_ARMS, part->n_arms = 0, "/slots/0/arm");
+    CASE(KB_PART_ASSIGNED, part->assigned.user = far, "/user/0");
+    CASE(KB_PART_ASSIGNED, part->assigned.user = same, "/user/1");
+    CASE(KB_PART_ASSIGNED, part->assigned.arm = far, "/arm/0");
+    CASE(KB_PART_ASSIGNED, part->assigned.route = repeats, "/route/0");
+    CASE(KB_PART_ASSIGNED, part->assigned.propensity = negative, "/propensity/0");
+    CASE(KB_PART_ARMS, part->n_arms = 0, "/arm/0");
+    CASE(KB_PART_DECISION, part->route = KB_ROUTE_STICKY, "/route");
     CASE(KB_PART_DECISION, part->level = 1000, "/level");
     CASE(KB_PART_DECISION, part->n_slots = 0, "/slots");
     CASE(KB_PART_BEGIN, part->part = KB_PART_END, "/seq");

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "challenger.h"
 #include "sched.h"
 #include "tenant_fixture.h"
 
@@ -78,6 +79,17 @@ static bool wait_for(int want)
     return atomic_load(&n_answered) >= want;
 }
 
+/* Beside the job that feeds them, and whoever erases what they know. */
+static void look_at_challengers(void)
+{
+    struct ld_challenger_view view[LD_MAX_CHALLENGERS];
+    const size_t n = ld_challengers_view(ld_tenant_challengers(f.t), view);
+
+    ck_assert_uint_le(n, 2);
+    for (size_t i = 0; i < n; i++)
+        ck_assert_str_eq(view[i].why, "");
+}
+
 /* Decisions at points of their own, so that the dictionary has reason to grow, and their rewards. */
 static void *be_client(void *arg)
 {
@@ -96,6 +108,8 @@ static void *be_client(void *arg)
         kb_engine_build_state(ld_tenant_read_lock(f.t, NULL), &state);
         ld_tenant_read_unlock(f.t);
         ck_assert(state.progress >= 0 && state.progress <= 1);
+        if (i % 20 == 0)
+            look_at_challengers();
         usleep(1000);
     }
     return NULL;
@@ -112,8 +126,9 @@ static void *be_operator(void *arg)
 
         if (i % 4 == 0) {
             snprintf(text, sizeof text,
-                     "{\"algorithm\":\"laplaced\",\"context_dim\":1,\"representation\":{\"lambda\":%.2f}}",
-                     0.3 + 0.05 * i);
+                     "{\"algorithm\":\"laplaced\",\"context_dim\":1,\"representation\":{\"lambda\":%.2f},"
+                     "\"challengers\":{\"still\":{\"algorithm\":\"gp-ucb\"},\"other\":{\"seed\":%d}}}",
+                     0.3 + 0.05 * i, i);
             op = op_settings(text);
         } else if (i % 4 == 1) {
             snprintf(text, sizeof text, "{\"edges\":[[\"u0\",\"u1\",%d],[\"u1\",\"u2\",1]]}", 1 + i);

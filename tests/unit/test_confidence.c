@@ -358,6 +358,36 @@ END_TEST
 
 /* --- settling ------------------------------------------------------------------------------------------------- */
 
+/* What was found for one rule is taken for it and for no other; a new spectrum knows nothing of it. */
+START_TEST(what_a_rule_finds_is_found_once_for_each_spectrum_and_rule)
+{
+    struct kbt_world w, fresh;
+    double mean, lower[4], upper[4];
+    open_world(&w, KB_CONF_CMM, 40);
+    open_world(&fresh, KB_CONF_CMM, 40);
+    const struct kbt_observation o = kbt_world_draw(&w, 99, 1);
+    const struct kb_spectrum *sp = kb_posterior_spectrum(w.posterior);
+    bounds_of(&w, &o, &mean, &lower[0], &upper[0]);
+    ck_assert_int_eq(atomic_load(&sp->memo.stage), KB_MEMO_THERE);
+    bounds_of(&w, &o, &mean, &lower[1], &upper[1]);
+    ck_assert(lower[0] == lower[1] && upper[0] == upper[1]);
+    w.spec.conf.noise = fresh.spec.conf.noise = 2 * SIGMA;
+    bounds_of(&w, &o, &mean, &lower[2], &upper[2]);
+    bounds_of(&fresh, &o, &mean, &lower[3], &upper[3]);
+    ck_assert(lower[2] == lower[3] && upper[2] == upper[3] && upper[2] > upper[0]);
+    w.spec.conf.noise = SIGMA;
+    ((struct kb_spectrum *)sp)->memo.finding.norm_least = 1e9; /* a finding that shows when it is taken */
+    bounds_of(&w, &o, &mean, &lower[3], &upper[3]);
+    ck_assert(upper[3] != upper[0]);
+    kbt_world_learn(&w, &o);
+    ck_assert_int_eq(kb_posterior_settle(w.posterior, &w.scratch), KB_OK);
+    kb_posterior_publish(w.posterior);
+    ck_assert_int_eq(atomic_load(&kb_posterior_spectrum(w.posterior)->memo.stage), KB_MEMO_EMPTY);
+    kbt_world_close(&fresh);
+    kbt_world_close(&w);
+}
+END_TEST
+
 START_TEST(bounds_are_those_of_the_last_published_spectrum)
 {
     struct kbt_world w;
@@ -413,6 +443,6 @@ int main(void)
         without_data_the_bound_is_the_prior_of_norm_b, no_candidates_are_fine,
         a_norm_below_what_the_data_prove_falls_back_to_fixed_and_is_counted,
         the_least_norm_is_where_the_dual_turns_negative, auto_follows_the_least_norm_where_the_rule_finds_one,
-        bounds_are_those_of_the_last_published_spectrum,
+        bounds_are_those_of_the_last_published_spectrum, what_a_rule_finds_is_found_once_for_each_spectrum_and_rule,
         without_memory_the_last_spectrum_stays_and_the_next_try_goes_on);
 }

@@ -292,9 +292,97 @@ START_TEST(no_memory_leaves_nothing_behind)
 }
 END_TEST
 
+/* --- patches --------------------------------------------------------------------------------------- */
+
+/* Every array of the one by its readers, bit for bit. */
+static void expect_equal(const struct kb_graph *a, const struct kb_graph *b)
+{
+    ck_assert_uint_eq(kb_graph_n_nodes(a), kb_graph_n_nodes(b));
+    ck_assert_uint_eq(kb_graph_n_edges(a), kb_graph_n_edges(b));
+    ck_assert_uint_eq(kb_graph_digest(a, 1), kb_graph_digest(b, 1));
+    for (uint32_t i = 0; i < kb_graph_n_nodes(a); i++) {
+        const struct kb_neighbours x = kb_graph_neighbours(a, i), y = kb_graph_neighbours(b, i);
+        ck_assert_uint_eq(x.n, y.n);
+        ck_assert(kb_graph_degree(a, i) == kb_graph_degree(b, i));
+        if (x.n == 0)
+            continue;
+        ck_assert_mem_eq(x.node, y.node, x.n * sizeof *x.node);
+        ck_assert_mem_eq(x.weight, y.weight, x.n * sizeof *x.weight);
+    }
+}
+
+/* The old edges without each with the probability 1 - kept, then n_add random ones that are none of those. */
+static size_t draw_patch(const struct kb_graph *old, size_t n_nodes, double kept, size_t n_add, uint64_t key,
+                         struct kb_edge *edges, size_t *n_kept)
+{
+    const enum kb_stream stream = KB_STREAM_SIMULATION;
+    size_t n = 0;
+    for (size_t i = 0; i < kb_graph_n_edges(old); i++)
+        if (kb_rng_uniform(key, stream, i) < kept)
+            edges[n++] = kb_graph_edge(old, i);
+    *n_kept = n;
+    for (uint64_t i = 0; n < *n_kept + n_add; i++) {
+        uint32_t u = (uint32_t)(kb_rng_uniform(key + 1, stream, 3 * i) * (double)n_nodes);
+        uint32_t v = (uint32_t)(kb_rng_uniform(key + 1, stream, 3 * i + 1) * (double)n_nodes);
+        bool is_new = u != v;
+        for (size_t k = 0; k < n && is_new; k++)
+            is_new = !((edges[k].u == u && edges[k].v == v) || (edges[k].u == v && edges[k].v == u));
+        if (is_new)
+            edges[n++] = (struct kb_edge){u, v, 0.5 + kb_rng_uniform(key + 1, stream, 3 * i + 2)};
+    }
+    return n;
+}
+
+/* Nothing, a little, more than is sorted by insertion, and so much that all runs are filled anew; with new nodes, one
+ * of which stays alone, and from a graph without edges. */
+START_TEST(a_patch_is_the_graph_that_its_edges_make)
+{
+    static const struct {
+        size_t n, n_edges, n_nodes, n_add;
+        double kept;
+    } cases[] = {{40, 90, 40, 0, 1},   {40, 90, 40, 0, 0.9}, {40, 90, 43, 5, 0.95},       {200, 900, 200, 80, 0.5},
+                 {40, 90, 40, 3, 0.0}, {40, 0, 50, 30, 1},   {3000, 6000, 3001, 500, 0.2}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct kb_graph *old = random_graph(cases[c].n, cases[c].n_edges, c + 1), *patched = NULL, *fresh = NULL;
+        struct kb_edge *edges = calloc(kb_graph_n_edges(old) + cases[c].n_add + 1, sizeof *edges);
+        size_t n_kept, n = draw_patch(old, cases[c].n_nodes, cases[c].kept, cases[c].n_add, c + 50, edges, &n_kept);
+        ck_assert_int_eq(kb_graph_patch(&patched, old, cases[c].n_nodes, edges, n, n_kept, &msg), KB_OK);
+        ck_assert_int_eq(kb_graph_new(&fresh, cases[c].n_nodes, edges, n, &msg), KB_OK);
+        expect_equal(patched, fresh);
+        kb_graph_free(old);
+        kb_graph_free(patched);
+        kb_graph_free(fresh);
+        free(edges);
+    }
+}
+END_TEST
+
+START_TEST(a_patch_with_another_weight_or_a_faulty_edge_behaves_like_a_new_graph)
+{
+    const struct kb_edge first[] = {{0, 1, 1}, {0, 2, 2}, {1, 2, 3}};
+    const struct kb_edge heavier[] = {{0, 1, 1}, {1, 2, 3}, {2, 0, 5}};
+    const struct kb_edge faulty[] = {{0, 1, 1}, {2, 1, 4}, {1, 2, 5}};
+    struct kb_graph *old = NULL, *patched = NULL, *fresh = NULL;
+    ck_assert_int_eq(kb_graph_new(&old, 3, first, 3, &msg), KB_OK);
+    ck_assert_int_eq(kb_graph_patch(&patched, old, 3, heavier, 3, 2, &msg), KB_OK);
+    ck_assert_int_eq(kb_graph_new(&fresh, 3, heavier, 3, &msg), KB_OK);
+    expect_equal(patched, fresh);
+    ck_assert(kb_graph_degree(patched, 2) == 8);
+    kb_graph_free(patched);
+    patched = NULL;
+    ck_assert_int_eq(kb_graph_patch(&patched, old, 3, faulty, 3, 1, &msg), KB_EINVAL);
+    ck_assert_str_eq(msg.pointer, "/edges/2");
+    ck_assert_ptr_null(patched);
+    kb_graph_free(fresh);
+    kb_graph_free(old);
+}
+END_TEST
+
 int main(void)
 {
-    return KBT_RUN("graph", dense_laplacian_equals_the_definition, sparse_product_equals_dense_product,
+    return KBT_RUN("graph", a_patch_is_the_graph_that_its_edges_make,
+                   a_patch_with_another_weight_or_a_faulty_edge_behaves_like_a_new_graph,
+                   dense_laplacian_equals_the_definition, sparse_product_equals_dense_product,
                    a_column_has_the_same_bits_in_any_company, laplacian_takes_constants_to_rho,
                    order_and_direction_of_edges_do_not_matter, edges_are_listed_once_and_sorted,
                    degrees_and_neighbours_are_those_of_the_edges, digest_tells_graphs_apart, components_are_counted,

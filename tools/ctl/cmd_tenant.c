@@ -1,4 +1,4 @@
-/* laplacectl tenant: list, put, get, delete, compact.
+/* laplacectl tenant: list, put, get, delete, compact, challengers, promote, rollback.
  *
  * A configuration is built from a JSON file, or from nothing, and then from --set path=value options in their
  * order; the server fills what is left out from the preset and answers with the whole. A PUT replaces the whole
@@ -148,6 +148,7 @@ static struct lc_json *config_in_force(struct lc_client *c, const char *path)
 struct put_options {
     struct lc_list set;
     bool keeps;
+    const char *version;
 };
 
 /* Sources in this order: the file, with --keep what is in force, else nothing but --set. 0 or 1. With a file
@@ -206,6 +207,34 @@ static int compact(const struct lc_session *s, const char *path, const char *kee
     return status;
 }
 
+/* A body that names a challenger (NULL: none), and the version that it was decided on, which the server judges. */
+static int change_places(const struct lc_session *s, const char *path, const char *verb, const char *challenger,
+                         const char *version)
+{
+    struct lc_client *c = lc_client_new(s, NULL);
+    struct lc_text whole = {0}, body = {0};
+    lc_text_printf(&whole, "%s/%s", path, verb);
+    lc_text_puts(&body, "{");
+    if (challenger != NULL) {
+        lc_text_puts(&body, "\"challenger\":");
+        lc_text_json(&body, challenger);
+    }
+    if (version != NULL)
+        lc_text_printf(&body, "%s\"version\":%s", challenger != NULL ? "," : "", version);
+    lc_text_puts(&body, "}");
+    int status = lc_reply_print(s, lc_client_json(c, "POST", whole.data, &body), whole.data);
+    lc_text_close(&whole);
+    lc_text_close(&body);
+    lc_client_free(c);
+    return status;
+}
+
+static int show_challengers(const struct lc_session *s, struct lc_text *path)
+{
+    lc_text_puts(path, "/challengers");
+    return plain(s, "GET", path->data);
+}
+
 /* All usage errors of this command end here: status 2. */
 static int unknown_verb(const struct lc_command *self)
 {
@@ -233,6 +262,12 @@ static int run_named(const struct lc_command *self, const struct lc_session *s, 
         status = plain(s, "DELETE", path.data);
     else if (strcmp(verb, "compact") == 0 && w->n == 3)
         status = compact(s, path.data, w->word[2]);
+    else if (strcmp(verb, "challengers") == 0 && w->n <= 2)
+        status = show_challengers(s, &path);
+    else if (strcmp(verb, "promote") == 0 && w->n == 3)
+        status = change_places(s, path.data, verb, w->word[2], o->version);
+    else if (strcmp(verb, "rollback") == 0 && w->n == 2)
+        status = change_places(s, path.data, verb, NULL, o->version);
     else
         unknown_verb(self);
     lc_text_close(&path);
@@ -247,8 +282,9 @@ static int run_tenant(const struct lc_command *self, struct lc_session *s, int a
     const struct lc_opt opts[] = {
         {"set", LC_OPT_LIST, &o.set, "PATH=VALUE", "put: set one field (may be repeated)"},
         {"keep", LC_OPT_FLAG, &o.keeps, NULL, "put: start from the configuration in force"},
+        {"version", LC_OPT_TEXT, &o.version, "N", "promote, rollback: only while the configuration is this one"},
     };
-    int rc = lc_args_parse(self, s, opts, 2, argc, argv, &w, 1, 3);
+    int rc = lc_args_parse(self, s, opts, 3, argc, argv, &w, 1, 3);
     if (rc != LC_GO)
         return rc;
     if (strcmp(w.word[0], "list") == 0)
@@ -260,11 +296,15 @@ static int run_tenant(const struct lc_command *self, struct lc_session *s, int a
 const struct lc_command lc_cmd_tenant = {
     .name = "tenant",
     .synopsis = "tenant list | put NAME [FILE] [--keep] [--set PATH=VALUE]... | get [NAME] | delete NAME |"
-                " compact NAME KEEP",
-    .about = "configurations: list, put, get, delete; shorter logs: compact",
+                " compact NAME KEEP | challengers [NAME] | promote NAME CHALLENGER [--version N] |"
+                " rollback NAME [--version N]",
+    .about = "configurations: list, put, get, delete; shorter logs: compact; challengers, promote, rollback",
     .text = "FILE holds the JSON configuration (\"-\": standard input). --set reads its value as JSON where it is\n"
             "JSON, else as a string. What is left out comes from the preset.\n\n"
             "compact replaces all events but the last KEEP by a summary; the model stays.\n\n"
+            "challengers shows what other configurations would have earned; promote puts one in force, rollback takes\n"
+            "that back.\n\n"
+            "  laplacectl tenant promote shop linear --version 7\n"
             "  laplacectl tenant compact shop 100000\n"
             "  laplacectl tenant put shop --set algorithm=lk-gp-ucb --set arm_dim=3\n"
             "  laplacectl tenant put shop --keep --set user_kernel.rho=0.5 --set confidence.beta=1\n"

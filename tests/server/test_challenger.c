@@ -1,0 +1,461 @@
+/* Challengers: scores by their definition, promotions as changes of a configuration, followers that are functions of
+ * the log however it is cut, and the guardrail: which fires on a bad policy and not on an equal one. */
+#include <math.h>
+
+#include "challenger.h"
+#include "hash.h"
+#include "rng.h"
+#include "tenant_fixture.h"
+
+static double uniform(uint64_t key, uint64_t i)
+{
+    return kb_rng_uniform(key, KB_STREAM_SIMULATION, i);
+}
+
+/* ---- promotions ------------------------------------------------------------------------------------------ */
+
+static int promote(const struct ld_settings *now, const char *name, enum ld_promotion_reason reason,
+                   struct ld_settings *out)
+{
+    struct ld_promotion p = {.reason = reason};
+    struct ld_problem problem;
+
+    ld_problem_init(&problem);
+    strcpy(p.challenger, name);
+    return ld_promote(now, 5, &p, out, &problem);
+}
+
+static const char *in_place(const struct ld_settings *s, size_t i)
+{
+    return i < s->n_challengers ? s->challenger[i].name : "";
+}
+
+START_TEST(a_promotion_swaps_and_a_rollback_swaps_back)
+{
+    const struct ld_settings first =
+        fixture_settings("{\"algorithm\":\"ucb\",\"challengers\":{\"a\":{\"algorithm\":\"ts\"},\"b\":{\"algorithm\":"
+                         "\"random\"}},\"guardrail\":{\"baseline\":\"a\"}}");
+    struct ld_settings second, third, fourth;
+
+    ck_assert_int_eq(promote(&first, "a", LD_PROMOTED_ON_REQUEST, &second), 0);
+    ck_assert_str_eq(second.spec.algorithm, "ts");
+    ck_assert_str_eq(in_place(&second, 0), "previous");
+    ck_assert_str_eq(second.challenger[0].spec.algorithm, "ucb");
+    ck_assert_str_eq(second.guardrail.baseline, "");
+    ck_assert_int_eq(promote(&second, "a", LD_PROMOTED_ON_REQUEST, &third), 1);
+    ck_assert_int_eq(promote(&second, "nobody", LD_PROMOTED_ON_REQUEST, &third), -1);
+
+    ck_assert_int_eq(promote(&second, "b", LD_PROMOTED_BY_GUARDRAIL, &third), 0);
+    ck_assert_str_eq(third.spec.algorithm, "random");
+    ck_assert_uint_eq(third.n_challengers, 1);
+    ck_assert_str_eq(third.challenger[0].spec.algorithm, "ts");
+
+    ck_assert_int_eq(promote(&third, "", LD_PROMOTED_BY_ROLLBACK, &fourth), 0);
+    ck_assert_str_eq(fourth.spec.algorithm, "ts");
+    ck_assert_str_eq(in_place(&fourth, 0), "b");
+    ck_assert_int_eq(promote(&fourth, "", LD_PROMOTED_BY_ROLLBACK, &third), -1);
+    ck_assert_int_eq(promote(&first, "", LD_PROMOTED_BY_ROLLBACK, &third), -1);
+}
+END_TEST
+
+/* ---- scores ---------------------------------------------------------------------------------------------- */
+
+static struct kb_event decided(const char *id, const struct kb_ev_slot *slot, double propensity, int64_t at_ms)
+{
+    struct kb_event ev = {.type = KB_EV_DECIDED, .seq = 1, .at_ms = at_ms};
+
+    ev.as.decided.decision = id;
+    ev.as.decided.user = "u";
+    ev.as.decided.slots = slot;
+    ev.as.decided.n_slots = 1;
+    ev.as.decided.propensity = propensity;
+    ev.as.decided.expires_at_ms = at_ms + 1000;
+    return ev;
+}
+
+static struct kb_event rewarded(const char *id, const char *arm, double reward, int64_t at_ms)
+{
+    struct kb_event ev = {.type = KB_EV_REWARDED, .at_ms = at_ms};
+
+    ev.as.rewarded.decision = id;
+    ev.as.rewarded.arm = arm;
+    ev.as.rewarded.reward = reward;
+    return ev;
+}
+
+static struct kb_event expired(const char *id, bool has_reward, double reward, int64_t at_ms)
+{
+    struct kb_event ev = {.type = KB_EV_EXPIRED, .at_ms = at_ms};
+
+    ev.as.expired.decision = id;
+    ev.as.expired.has_reward = has_reward;
+    ev.as.expired.reward = reward;
+    return ev;
+}
+
+static void follow(struct ld_scores *s, struct kb_event ev)
+{
+    ld_scores_follow(s, &ev);
+}
+
+static void decide(struct ld_scores *s, struct kb_event ev, double probability)
+{
+    ld_scores_decide(s, &ev, probability);
+    ld_scores_follow(s, &ev);
+}
+
+static const struct kb_ev_slot A = {.arm = "a"};
+
+START_TEST(a_decision_counts_at_its_reward_or_when_its_window_is_over)
+{
+    static const struct {
+        const char *settings;
+        uint64_t n[4]; /* after the reward, the correction, the end of the windows, the expiry */
+        double mean;
+    } cases[] = {{"{\"algorithm\":\"ucb\",\"log_candidates\":true}", {1, 1, 1, 1}, 2},
+                 {"{\"algorithm\":\"ucb\",\"log_candidates\":true,\"default_reward\":-1}", {0, 0, 1, 2}, 0.5},
+                 {"{\"algorithm\":\"ucb\",\"log_candidates\":true,\"aggregation\":\"sum\"}", {0, 0, 1, 1}, 5},
+                 {"{\"algorithm\":\"ucb\",\"log_candidates\":true,\"aggregation\":\"last\"}", {0, 0, 1, 1}, 3}};
+    const struct ld_settings settings = fixture_settings(cases[_i].settings);
+    const bool is_corrected = settings.spec.aggregation != KB_AGG_FIRST;
+    struct ld_scores s = {0};
+
+    ck_assert(!ld_scores_wants(&s));
+    ld_scores_configure(&s, &settings, 3, "x");
+    ck_assert(ld_scores_wants(&s));
+    decide(&s, decided("d1", &A, 0.5, 0), 0.25);
+    decide(&s, decided("d2", &A, 0.5, 0), 0.25);
+    decide(&s, decided("d3", &A, 0.5, 0), (double)NAN);
+    follow(&s, rewarded("d1", "b", 9, 1)); /* another slot's */
+    follow(&s, rewarded("nobody", NULL, 9, 1));
+    follow(&s, rewarded("d1", NULL, 2, 2));
+    ck_assert_uint_eq(s.sums.n, cases[_i].n[0]);
+    if (is_corrected)
+        follow(&s, rewarded("d1", "a", 3, 3));
+    ck_assert_uint_eq(s.sums.n, cases[_i].n[1]);
+    follow(&s, (struct kb_event){.type = KB_EV_ARMS, .at_ms = 1000});
+    ck_assert_uint_eq(s.sums.n, cases[_i].n[2]);
+    follow(&s, expired("d2", settings.spec.has_default_reward, -1, 1001));
+    ck_assert_uint_eq(s.sums.n, cases[_i].n[3]);
+    ck_assert_double_eq(kb_snips_logged(&s.sums, 0.95).estimate, cases[_i].mean);
+    ck_assert_double_eq(kb_snips_weight(&s.sums, 0.95).estimate, 0.5);
+    ck_assert_uint_eq(s.n_unknown, 1);
+    ck_assert_uint_eq(s.n_open, 0);
+    ck_assert_uint_eq(s.n_unrewarded, settings.spec.has_default_reward ? 0 : 1);
+    ld_scores_close(&s);
+}
+END_TEST
+
+START_TEST(another_policy_in_force_begins_anew_and_another_challenger_does_not)
+{
+    const struct ld_settings one = fixture_settings("{\"algorithm\":\"ucb\",\"log_candidates\":true}"),
+                             same = fixture_settings("{\"algorithm\":\"ucb\",\"challengers\":{\"y\":{}}}"),
+                             silent = fixture_settings("{\"algorithm\":\"ucb\"}"),
+                             other = fixture_settings("{\"algorithm\":\"ts\",\"log_candidates\":true}");
+    struct ld_scores s = {0};
+
+    ld_scores_configure(&s, &one, 1, "x");
+    decide(&s, decided("d", &A, 1, 0), 1);
+    follow(&s, rewarded("d", NULL, 1, 0));
+    decide(&s, decided("open", &A, 1, 0), 1);
+    ld_scores_configure(&s, &same, 2, "x");
+    ck_assert(s.sums.n == 1 && s.n_open == 1 && s.since == 1 && s.version == 2);
+    ld_scores_configure(&s, &silent, 3, "x");
+    ck_assert(s.sums.n == 1 && !ld_scores_wants(&s));
+    ld_scores_configure(&s, &other, 4, "x");
+    ck_assert(s.sums.n == 0 && s.n_open == 0 && s.since == 4 && ld_scores_wants(&s));
+    ld_scores_close(&s);
+}
+END_TEST
+
+/* Decisions open and close in any order: a table that loses one, or finds one that has gone, counts otherwise. */
+START_TEST(no_open_decision_is_lost_among_many)
+{
+    enum { N = 4000 };
+    static bool is_open[N];
+    const struct ld_settings settings = fixture_settings("{\"algorithm\":\"ucb\",\"log_candidates\":true}");
+    struct ld_scores s = {0};
+    uint64_t n_open = 0, n_scored = 0;
+    char id[16];
+
+    memset(is_open, 0, sizeof is_open);
+    ld_scores_configure(&s, &settings, 1, "x");
+    for (uint64_t step = 0; step < 40000; step++) {
+        const size_t i = (size_t)(uniform(1, step) * N);
+
+        snprintf(id, sizeof id, "d%zu", i);
+        if (is_open[i]) {
+            follow(&s, rewarded(id, NULL, 1, 0));
+            n_scored++;
+        } else {
+            decide(&s, decided(id, &A, 1, 0), 1);
+        }
+        is_open[i] = !is_open[i];
+        n_open += is_open[i] ? 1 : (uint64_t)-1;
+        ck_assert_uint_eq(s.n_open, n_open);
+        ck_assert_uint_eq(s.sums.n, n_scored);
+    }
+    ck_assert_uint_eq(s.n_lost, 0);
+    ld_scores_close(&s);
+}
+END_TEST
+
+/* ---- the guardrail, by scores ------------------------------------------------------------------------------ */
+
+/* In force: arms a and b alike, which pay 0.4 and `pays_b`. The baseline shows b with 0.9. Decisions until it fires, or
+ * n. */
+static uint64_t until_proved(uint64_t seed, double pays_b, uint64_t n)
+{
+    static const struct kb_ev_slot slot[2] = {{.arm = "a"}, {.arm = "b"}};
+    const struct ld_settings settings =
+        fixture_settings("{\"algorithm\":\"random\",\"challengers\":{\"x\":{}},\"guardrail\":{\"baseline\":\"x\","
+                         "\"min_decisions\":200}}");
+    struct ld_scores s = {0};
+    char id[24];
+
+    ld_scores_configure(&s, &settings, 1, "x");
+    for (uint64_t i = 0; i < n && !s.is_proved; i++) {
+        const size_t arm = uniform(seed, 2 * i) < 0.5;
+
+        snprintf(id, sizeof id, "d%llu", (unsigned long long)i);
+        decide(&s, decided(id, &slot[arm], 0.5, 0), arm == 1 ? 0.9 : 0.1);
+        follow(&s, rewarded(id, NULL, uniform(seed, 2 * i + 1) < (arm == 1 ? pays_b : 0.4), 0));
+    }
+    const uint64_t seen = s.sums.n;
+    ld_scores_close(&s);
+    return seen;
+}
+
+START_TEST(the_guardrail_fires_on_a_bad_policy_and_not_on_an_equal_one)
+{
+    size_t n_false = 0;
+
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        ck_assert_uint_lt(until_proved(seed, 0.8, 3000), 3000);
+    for (uint64_t seed = 1; seed <= 200; seed++)
+        n_false += until_proved(1000 + seed, 0.4, 3000) < 3000;
+    ck_assert_uint_le(n_false, 10); /* a twentieth is what it may err; two intervals apart err far less */
+    ck_assert_uint_eq(until_proved(7, 0.8, 200) % 200, 0); /* not before its first look */
+}
+END_TEST
+
+/* Weights that say that the value is not in the log prove nothing, however good it looks. */
+START_TEST(the_guardrail_waits_where_the_log_has_no_chance_in_it)
+{
+    const struct ld_settings settings =
+        fixture_settings("{\"algorithm\":\"ucb\",\"challengers\":{\"x\":{}},\"guardrail\":{\"baseline\":\"x\","
+                         "\"min_decisions\":100}}");
+    struct ld_scores s = {0};
+    char id[24];
+
+    ld_scores_configure(&s, &settings, 1, "x");
+    for (uint64_t i = 0; i < 1000; i++) {
+        const bool agrees = i % 2 == 0;
+
+        snprintf(id, sizeof id, "d%llu", (unsigned long long)i);
+        decide(&s, decided(id, &A, 1, 0), agrees ? 1 : 0);
+        follow(&s, rewarded(id, NULL, agrees, 0));
+    }
+    ck_assert(s.look.n > 0 && s.look.value.lower > s.look.logged.upper && !s.is_proved);
+    ld_scores_close(&s);
+}
+END_TEST
+
+/* ---- followers ----------------------------------------------------------------------------------------------- */
+
+#define FOLLOWED                                                                                                       \
+    "{\"algorithm\":\"random\",\"context_dim\":1,\"challengers\":{\"kors\":{\"algorithm\":\"laplaced\",\"rule\":{"     \
+    "\"type\":\"thompson\"}},\"exact\":{\"algorithm\":\"gp-ucb\",\"rule\":{\"epsilon\":0.2}}}}"
+
+/* Decisions n at a time, and their rewards: the better the arm's letter comes. */
+static void traffic(struct fixture *f, int first, int n)
+{
+    struct ld_op *op[64];
+    char text[4096] = "[", id[16];
+
+    for (int i = 0; i < n; i++) {
+        char body[96];
+
+        snprintf(body, sizeof body, "{\"user\":\"u%d\"%s}", i % 5,
+                 f->settings.spec.context_dim > 0 ? ",\"context\":[0.5]" : "");
+        snprintf(id, sizeof id, "d%d", first + i);
+        op[i] = op_select(f->t, body, id);
+        ld_tenant_submit(f->t, op[i]);
+    }
+    run_all(f->t);
+    for (int i = 0; i < n; i++) {
+        ck_assert_int_eq(op[i]->problem.status, 0);
+        const char arm = strstr(op[i]->reply, "\"arm\":\"")[7];
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s{\"decision\":\"d%d\",\"reward\":%d}",
+                 i > 0 ? "," : "", first + i, arm == 'a' ? 1 : 0);
+        ld_op_free(op[i]);
+    }
+    strcat(text, "]");
+    expect_status(f->t, op_rewards(f->t, text), 200);
+}
+
+static void arms(struct fixture *f)
+{
+    expect_status(f->t, op_arms(f->t, "{\"arms\":[\"a\",\"b\",\"c\",\"d\"]}"), 200);
+}
+
+static size_t views(struct fixture *f, struct ld_challenger_view out[LD_MAX_CHALLENGERS])
+{
+    ld_challengers_run(f->t);
+    return ld_challengers_view(ld_tenant_challengers(f->t), out);
+}
+
+static void expect_same(const struct ld_challenger_view *a, const struct ld_challenger_view *b)
+{
+    ck_assert_str_eq(a->settings.name, b->settings.name);
+    ck_assert(a->has_digest && b->has_digest && a->digest == b->digest && a->seq == b->seq);
+    ck_assert(memcmp(&a->scores.sums, &b->scores.sums, sizeof a->scores.sums) == 0);
+    ck_assert_uint_eq(a->scores.n_open, b->scores.n_open);
+    ck_assert_uint_eq(a->scores.since, b->scores.since);
+}
+
+START_TEST(a_challenger_is_a_function_of_the_log_however_it_is_cut)
+{
+    struct ld_challenger_view often[LD_MAX_CHALLENGERS], once[LD_MAX_CHALLENGERS];
+    struct fixture f;
+
+    fixture_open(&f, FOLLOWED);
+    arms(&f);
+    for (int i = 0; i < 6; i++) {
+        traffic(&f, 40 * i, 7 * i + 3);
+        ck_assert_uint_eq(views(&f, often), 2);
+    }
+    ck_assert_uint_eq(often[0].seq, counts_of(f.t).seq);
+    ck_assert_uint_eq(often[0].scores.sums.n, 123);
+    ck_assert(often[0].scores.sums.w > 0 && often[0].digest != often[1].digest);
+    fixture_restart(&f);
+    ck_assert_uint_eq(views(&f, once), 2);
+    for (size_t i = 0; i < 2; i++)
+        expect_same(&once[i], &often[i]);
+    fixture_close(&f);
+}
+END_TEST
+
+START_TEST(a_challenger_that_is_declared_later_has_read_all_and_others_stay)
+{
+    static const char *const more =
+        "{\"algorithm\":\"random\",\"context_dim\":1,\"challengers\":{\"late\":{\"algorithm\":\"gp-ucb\",\"rule\":{"
+        "\"epsilon\":0.2}},\"exact\":{\"algorithm\":\"gp-ucb\",\"rule\":{\"epsilon\":0.2}}}}";
+    struct ld_challenger_view before[LD_MAX_CHALLENGERS], after[LD_MAX_CHALLENGERS];
+    struct fixture f;
+
+    fixture_open(&f, FOLLOWED);
+    arms(&f);
+    traffic(&f, 0, 40);
+    ck_assert_uint_eq(views(&f, before), 2);
+    expect_status(f.t, op_settings(more), 200);
+    ck_assert_uint_eq(views(&f, after), 2);
+    ck_assert_str_eq(after[0].settings.name, "late");
+    ck_assert_uint_eq(after[0].digest, after[1].digest);
+    ck_assert(memcmp(&after[0].scores.sums, &after[1].scores.sums, sizeof after[0].scores.sums) == 0);
+    ck_assert(memcmp(&before[1].scores.sums, &after[1].scores.sums, sizeof after[0].scores.sums) == 0);
+    expect_status(f.t, op_settings("{\"algorithm\":\"random\",\"context_dim\":1}"), 200);
+    ck_assert_uint_eq(views(&f, after), 0);
+    ck_assert_uint_eq(ld_challengers_bytes(ld_tenant_challengers(f.t)), 0);
+    fixture_close(&f);
+}
+END_TEST
+
+/* A scored log whose policy in force is bad, by the tenant's own writer. */
+START_TEST(a_bad_policy_in_force_is_demoted_by_one_configuration)
+{
+    struct ld_challenger_view view[LD_MAX_CHALLENGERS];
+    struct fixture f;
+
+    fixture_open(&f, "{\"algorithm\":\"random\",\"challengers\":{\"careful\":{\"algorithm\":\"ucb\",\"rule\":{"
+                     "\"epsilon\":0.1}}},\"guardrail\":{\"baseline\":\"careful\",\"min_decisions\":100}}");
+    arms(&f);
+    for (int i = 0; i < 14; i++)
+        traffic(&f, 50 * i, 50);
+    ck_assert_uint_eq(views(&f, view), 1);
+    ck_assert(view[0].scores.is_proved);
+    ck_assert_uint_eq(counts_of(f.t).version, 1);
+    run_all(f.t);
+    const struct ld_settings *now;
+    ck_assert_ptr_nonnull(ld_tenant_read_lock(f.t, &now));
+    ck_assert_str_eq(now->spec.algorithm, "ucb");
+    ck_assert_str_eq(now->challenger[0].name, "previous");
+    ck_assert_int_eq(now->promotion.reason, LD_PROMOTED_BY_GUARDRAIL);
+    ld_tenant_read_unlock(f.t);
+    ck_assert_uint_eq(counts_of(f.t).version, 2);
+    ck_assert_uint_eq(f.metrics.guardrail_promotions, 1);
+    views(&f, view);
+    run_all(f.t);
+    ck_assert_uint_eq(counts_of(f.t).version, 2);
+    ck_assert_uint_eq(view[0].scores.sums.n, 0);
+    fixture_close(&f);
+}
+END_TEST
+
+/* What the guardrail decided on has changed before its turn came. */
+START_TEST(a_person_who_was_faster_than_the_guardrail_has_the_last_word)
+{
+    struct ld_challenger_view view[LD_MAX_CHALLENGERS];
+    struct fixture f;
+
+    fixture_open(&f, "{\"algorithm\":\"random\",\"challengers\":{\"careful\":{\"algorithm\":\"ucb\",\"rule\":{"
+                     "\"epsilon\":0.1}}},\"guardrail\":{\"baseline\":\"careful\",\"min_decisions\":100}}");
+    arms(&f);
+    for (int i = 0; i < 14; i++)
+        traffic(&f, 50 * i, 50);
+    struct ld_op *op = op_settings("{\"algorithm\":\"ts\",\"challengers\":{\"careful\":{\"algorithm\":\"ucb\"}}}");
+    ld_tenant_submit(f.t, op);
+    ck_assert_uint_eq(views(&f, view), 1);
+    ck_assert(view[0].scores.is_proved);
+    run_all(f.t);
+    ck_assert_int_eq(op->problem.status, 0);
+    ld_op_free(op);
+    ck_assert_uint_eq(counts_of(f.t).version, 2);
+    ck_assert_uint_eq(f.metrics.guardrail_promotions, 0);
+    fixture_close(&f);
+}
+END_TEST
+
+START_TEST(what_was_forgotten_is_read_again)
+{
+    struct ld_challenger_view before[LD_MAX_CHALLENGERS], after[LD_MAX_CHALLENGERS];
+    struct fixture f;
+
+    fixture_open(&f, FOLLOWED);
+    arms(&f);
+    traffic(&f, 0, 30);
+    views(&f, before);
+    ld_challengers_forget(ld_tenant_challengers(f.t));
+    ck_assert_uint_eq(ld_challengers_view(ld_tenant_challengers(f.t), after), 2);
+    ck_assert(after[0].seq == 0 && after[0].scores.sums.n == 0);
+    views(&f, after);
+    expect_same(&after[0], &before[0]);
+    expect_same(&after[1], &before[1]);
+    fixture_close(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("challenger");
+    TCase *tc = tcase_create("challenger");
+    SRunner *runner = srunner_create(suite);
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, a_promotion_swaps_and_a_rollback_swaps_back);
+    tcase_add_loop_test(tc, a_decision_counts_at_its_reward_or_when_its_window_is_over, 0, 4);
+    tcase_add_test(tc, another_policy_in_force_begins_anew_and_another_challenger_does_not);
+    tcase_add_test(tc, no_open_decision_is_lost_among_many);
+    tcase_add_test(tc, the_guardrail_fires_on_a_bad_policy_and_not_on_an_equal_one);
+    tcase_add_test(tc, the_guardrail_waits_where_the_log_has_no_chance_in_it);
+    tcase_add_test(tc, a_challenger_is_a_function_of_the_log_however_it_is_cut);
+    tcase_add_test(tc, a_challenger_that_is_declared_later_has_read_all_and_others_stay);
+    tcase_add_test(tc, a_bad_policy_in_force_is_demoted_by_one_configuration);
+    tcase_add_test(tc, a_person_who_was_faster_than_the_guardrail_has_the_last_word);
+    tcase_add_test(tc, what_was_forgotten_is_read_again);
+    suite_add_tcase(suite, tc);
+    srunner_run_all(runner, CK_NORMAL);
+    const int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
