@@ -5,8 +5,8 @@
  * that could not be finished is NULL at the end (text.h).
  *
  * Nothing here takes a lock: who passes an engine holds the tenant's read lock, or is its writer, until the text is
- * done. The text is then independent of the engine. Cost: 0.5 us for each number that is not whole (text.c), a copy
- * for the rest. */
+ * done. The text is then independent of the engine. Cost: some 700 instructions for each number that is not whole
+ * (number.cc), a copy for the rest. */
 #include "json_out.h"
 
 #include "graph.h"
