@@ -503,3 +503,12 @@ def test_evaluations_know_which_arms_were_eligible(api, name, tmp_path):
     report = json.loads(run_ctl(api.server, "evaluate", "--format", "ndjson", "--policy", "uniform", "--json", str(log)))
     assert report["n"] == 60 and abs(report["ips"]["estimate"] - sum(told) / 60) < 1e-9  # every weight is 1
     assert report["weights"]["max"] == pytest.approx(1, abs=1e-12)
+
+
+def test_a_promotion_keeps_the_routing(api, name):
+    config = {"algorithm": "ucb", "challengers": {"other": {"algorithm": "ts"}}, "routing": {"holdout": {"share": 1, "baseline": {"arm": "a"}}}}
+    routing = api.call("PUT", f"/tenants/{name}", config, expect=201).json["configuration"]["routing"]
+    api.put_arms(name, ["a", "b"])
+    after = api.call("POST", f"/tenants/{name}/promote", {"challenger": "other"}).json["configuration"]
+    assert after["rule"]["type"] == "thompson" and after["routing"] == routing
+    assert api.select("u", tenant=name)["route"] == "holdout"
