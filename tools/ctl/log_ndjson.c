@@ -5,9 +5,10 @@
  *             default reward (of the tenant, or --default-reward). observed -> an event. Of a slate the first arm alone
  *             is an event: the others have no propensity. Candidates: those that the line tells (`among`), else the
  *             active arms of the catalogue as it stands, less those that are stopped. Under draws_only decisions whose
- * route drew nothing are passed over. others    {"user", "context", "arm", "reward", "propensity", "position", "time",
- * "candidates"}, by --map under other names; arm and reward must be there. context: a vector of the dimensions, or an
- * object, or any value, which are hashed. arm: an id, or {"id", "features"}. candidates: an array of such.
+ *             route drew nothing are passed over.
+ *   others    {"user", "context", "arm", "reward", "propensity", "position", "time", "candidates"}, by --map under
+ * other names; arm and reward must be there. context: a vector of the dimensions, or an object, or any value, which are
+ * hashed. arm: an id, or {"id", "features"}. candidates: an array of such.
  *
  * Memory: the lines of decisions that are open. */
 #include <math.h>
@@ -51,8 +52,8 @@ static const struct lc_json *member(const struct lc_json *doc, const char *key)
 static uint32_t read_arm(struct lc_log *log, const struct lc_json *v, const struct lc_json *features)
 {
     const struct lc_hasher h = {log->o.arm_dim, log->o.hash_seed};
-    const struct lc_json *own = lc_json_get(v, "arm"); /* as candidates of our log have it */
-    const char *id = lc_json_string(!lc_json_is_object(v) ? v : own != NULL ? own : lc_json_get(v, "id"));
+    const char *key = lc_json_get(v, "id") != NULL ? "id" : "arm"; /* `arm`: in our log's `among` */
+    const char *id = lc_json_string(lc_json_is_object(v) ? lc_json_get(v, key) : v);
     double number;
     char text[32];
 
@@ -109,45 +110,6 @@ static void read_catalogue(struct lc_log *log, struct ndjson *s, uint32_t arm, s
     if (s->has_catalogue && !log->is_offered[arm])
         s->lent = arm;
     lc_log_candidates(log, arm, ev);
-}
-
-static void make_room(struct ndjson *s, size_t n, uint32_t arm_dim)
-{
-    if (n <= s->cap)
-        return;
-    s->arm = lc_regrow(s->arm, n, sizeof *s->arm);
-    s->features = lc_regrow((void *)s->features, n, sizeof *s->features);
-    s->vectors = lc_regrow(s->vectors, n * arm_dim + 1, sizeof *s->vectors);
-    s->cap = n;
-}
-
-/* Candidates that a line names: their features are those that it tells, copied, as the next line may tell others. */
-static int read_candidates(struct lc_log *log, const struct lc_json *list, uint32_t chosen, struct lc_logged *ev)
-{
-    struct ndjson *s = log->state;
-    const size_t n = lc_json_length(list), dim = log->o.arm_dim;
-
-    make_room(s, n, log->o.arm_dim);
-    ev->chosen = n;
-    for (size_t i = 0; i < n; i++) {
-        s->arm[i] = read_arm(log, lc_json_at(list, i), NULL);
-        if (s->arm[i] == KB_ID_NONE)
-            return -1;
-        for (size_t k = 0; k < i; k++)
-            if (s->arm[k] == s->arm[i])
-                return lc_log_fail(log, "candidates", "%zu and %zu are the same arm", k + 1, i + 1);
-        if (s->arm[i] == chosen)
-            ev->chosen = i;
-        s->features[i] = s->vectors + i * dim;
-        if (dim > 0)
-            memcpy(s->vectors + i * dim, log->features[s->arm[i]], dim * sizeof(double));
-    }
-    if (ev->chosen == n)
-        return lc_log_fail(log, "candidates", "the arm chosen is not among them");
-    ev->n = n;
-    ev->arm = s->arm;
-    ev->features = dim > 0 ? s->features : NULL;
-    return 0;
 }
 
 /* --- our own log -------------------------------------------------------------------------------------- */
@@ -234,6 +196,7 @@ static int begin_decision(struct lc_log *log, const struct lc_json *doc, size_t 
     return 0;
 }
 
+static int read_candidates(struct lc_log *log, const struct lc_json *list, uint32_t chosen, struct lc_logged *ev);
 /* Why a decision is no draw that estimators may weigh; NULL: it is one. A baseline that is one arm shows nothing of the
  * others to the users who have it, and these users are a share of all by chance: without them the rest is a sample. */
 static const char *why_no_draw(const struct lc_json *decided)
@@ -279,7 +242,11 @@ static int end_decision(struct lc_log *log, struct lc_open *o, struct lc_logged 
         return -1;
     ev->id = lc_json_string(lc_json_get(s->decided, "decision"));
     const struct lc_json *among = lc_json_get(s->decided, "among");
-    if (lc_json_length(among) > 0) /* empty: not known */
+    if (among != NULL && lc_json_length(among) == 0) {
+        lc_log_skip(log, "decisions whose candidates are not known");
+        return 0;
+    }
+    if (among != NULL)
         return read_candidates(log, among, arm, ev) == 0 ? 1 : -1;
     read_catalogue(log, s, arm, ev);
     return 1;
@@ -323,6 +290,45 @@ static int reward_decision(struct lc_log *log, const struct lc_json *doc, bool i
 }
 
 /* --- lines -------------------------------------------------------------------------------------------- */
+
+static void make_room(struct ndjson *s, size_t n, uint32_t arm_dim)
+{
+    if (n <= s->cap)
+        return;
+    s->arm = lc_regrow(s->arm, n, sizeof *s->arm);
+    s->features = lc_regrow((void *)s->features, n, sizeof *s->features);
+    s->vectors = lc_regrow(s->vectors, n * arm_dim + 1, sizeof *s->vectors);
+    s->cap = n;
+}
+
+/* Candidates that a line names: their features are those that it tells, copied, as the next line may tell others. */
+static int read_candidates(struct lc_log *log, const struct lc_json *list, uint32_t chosen, struct lc_logged *ev)
+{
+    struct ndjson *s = log->state;
+    const size_t n = lc_json_length(list), dim = log->o.arm_dim;
+
+    make_room(s, n, log->o.arm_dim);
+    ev->chosen = n;
+    for (size_t i = 0; i < n; i++) {
+        s->arm[i] = read_arm(log, lc_json_at(list, i), NULL);
+        if (s->arm[i] == KB_ID_NONE)
+            return -1;
+        for (size_t k = 0; k < i; k++)
+            if (s->arm[k] == s->arm[i])
+                return lc_log_fail(log, "candidates", "%zu and %zu are the same arm", k + 1, i + 1);
+        if (s->arm[i] == chosen)
+            ev->chosen = i;
+        s->features[i] = s->vectors + i * dim;
+        if (dim > 0)
+            memcpy(s->vectors + i * dim, log->features[s->arm[i]], dim * sizeof(double));
+    }
+    if (ev->chosen == n)
+        return lc_log_fail(log, "candidates", "the arm chosen is not among them");
+    ev->n = n;
+    ev->arm = s->arm;
+    ev->features = dim > 0 ? s->features : NULL;
+    return 0;
+}
 
 /* An object of anybody's. */
 static int read_generic(struct lc_log *log, const struct lc_json *doc, struct lc_logged *ev)
