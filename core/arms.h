@@ -8,13 +8,22 @@
 #include <stdint.h>
 
 #include "buf.h"
+#include "eligibility.h"
 #include "err.h"
 #include "moves.h"
 
+/* What the catalogue holds of an arm in memory of its own. */
+struct kb_arm_parts {
+    double *features;                   /* arm_dim values; NULL when it has none */
+    struct kb_eligibility *eligibility; /* a sorted copy; NULL: for everybody, always */
+};
+
 struct kb_arm {
-    double *features; /* arm_dim values, owned; NULL when it has none */
-    /* active implies in the catalogue */
-    bool is_in_catalogue, is_active;
+    struct kb_arm_parts parts; /* owned */
+    /* active and stopped imply in the catalogue; one that is stopped is shown to nobody, named or not */
+    bool is_in_catalogue, is_active, is_stopped;
+    bool is_restricted; /* stopped, or with rules: derived, so that a decision looks at one word for each of the others
+                         */
     /* times shown, times rewarded, and the sum of those rewards: over all users, for /stats */
     uint64_t decided, rewarded;
     double reward_sum;
@@ -25,7 +34,8 @@ struct kb_arm {
 struct kb_arms {
     struct kb_arm *arm; /* [n], one per interned arm id */
     size_t n, cap;
-    size_t n_catalogue, n_active;
+    size_t n_catalogue, n_active, n_stopped;
+    size_t rules_bytes; /* of the eligibility rules in the catalogue */
 };
 
 void kb_arms_init(struct kb_arms *a);
@@ -39,11 +49,15 @@ enum kb_err kb_arms_grow(struct kb_arms *a, size_t n_more, struct kb_moves *m);
 /* Makes arms 0..n-1 known (room reserved); new ones are outside the catalogue. */
 void kb_arms_extend(struct kb_arms *a, size_t n);
 
-/* Puts arm ix into the catalogue; takes *features over (may be NULL). Returns the old ones, which are the caller's. */
-double *kb_arms_put(struct kb_arms *a, uint32_t ix, double *features, bool is_active);
-/* Takes arm ix out of the catalogue; its counts stay. Returns its features, which are the caller's. No-op for one that
- * is not in it. */
-double *kb_arms_remove(struct kb_arms *a, uint32_t ix);
+/* Puts arm ix into the catalogue; takes *parts over. Returns the old ones, which are the caller's. */
+struct kb_arm_parts kb_arms_put(struct kb_arms *a, uint32_t ix, const struct kb_arm_parts *parts, bool is_active,
+                                bool is_stopped);
+/* Takes arm ix out of the catalogue; its counts stay. Returns its parts, which are the caller's. No-op for one that is
+ * not in it. */
+struct kb_arm_parts kb_arms_remove(struct kb_arms *a, uint32_t ix);
+/* For an arm of the catalogue. */
+void kb_arms_stop(struct kb_arms *a, uint32_t ix, bool is_stopped);
+void kb_arm_parts_free(const struct kb_arm_parts *parts);
 
 /* dim is the tenant's arm_dim, the length of every features array; it is not stored here. */
 uint64_t kb_arms_digest(const struct kb_arms *a, size_t dim, uint64_t h);

@@ -39,6 +39,7 @@ enum kb_err kb_engine_new(struct kb_engine **out)
     kb_ids_init(&e->staged.fresh_users);
     kb_ids_init(&e->staged.fresh_arms);
     kb_arms_init(&e->arms);
+    kb_assignments_init(&e->assignments);
     kb_user_graph_init(&e->graph);
     kb_history_init(&e->history, 0);
     kb_pending_init(&e->pending);
@@ -63,6 +64,7 @@ void kb_engine_free(struct kb_engine *e)
     kb_ids_close(&e->users);
     kb_ids_close(&e->arm_ids);
     kb_arms_close(&e->arms);
+    kb_assignments_close(&e->assignments);
     kb_posterior_free(e->posterior);
     if (e->build != NULL)
         kb_engine_release_retired(e);
@@ -224,11 +226,11 @@ static void clear_stage(struct kb_engine *e)
         kb_free(s->entry[i]);
     for (size_t i = 0; i < s->n_blocks; i++)
         kb_free(s->block[i]);
-    for (size_t i = 0; i < s->n_features; i++)
-        kb_free(s->features[i]);
-    kb_free(s->features);
-    s->features = NULL;
-    s->n_entries = s->next_entry = s->n_points = s->n_blocks = s->n_features = s->n_events = 0;
+    for (size_t i = 0; i < s->n_parts; i++)
+        kb_arm_parts_free(&s->parts[i]);
+    kb_free(s->parts);
+    s->parts = NULL;
+    s->n_entries = s->next_entry = s->n_points = s->n_blocks = s->n_parts = s->n_assigned = s->n_events = 0;
     kb_ids_close(&s->fresh_users);
     kb_ids_close(&s->fresh_arms);
     kb_catalogue_free(s->change);

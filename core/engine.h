@@ -129,6 +129,10 @@ struct kb_candidate {
 
 struct kb_query {
     const char *user;
+    const struct kb_attribute *attributes; /* of the user, for the arms' eligibility; up to KB_MAX_ATTRIBUTES */
+    size_t n_attributes;
+    int64_t now_ms;   /* for schedules, and for what sticks */
+    bool is_unrouted; /* what the policy makes of the candidates as they are: no switch, rule or route is looked at */
     const double *context;                 /* context_dim values */
     const struct kb_candidate *candidates; /* none: every active arm of the catalogue */
     size_t n_candidates;
@@ -146,10 +150,13 @@ struct kb_decision {
     const char *const *arm;                                       /* [n] */
     const double *const *features;                                /* [n], NULL pointers when arm_dim is 0 */
     const double *mean, *sd, *lower, *upper, *score, *propensity; /* [n] */
-    const size_t *order; /* [n] the chosen one, then by score descending, ties by index */
-    uint64_t n_learned;  /* t: rewards learned */
-    size_t n_support;    /* dictionary size (exact: distinct points) */
-    uint32_t level;      /* that the arm's reward will teach; 0: none, or the rule has no levels */
+    const size_t *order;       /* [n] the chosen one, then by score descending, ties by index */
+    uint64_t n_learned;        /* t: rewards learned */
+    size_t n_support;          /* dictionary size (exact: distinct points) */
+    uint32_t level;            /* that the arm's reward will teach; 0: none, or the rule has no levels */
+    enum kb_route route;       /* how the arm was had */
+    bool is_unasked;           /* the model was not asked: its values are NaN */
+    int64_t assigned_until_ms; /* the arm was drawn and is to stay the user's until then; 0: it is not */
 };
 
 /* Reader memory; one per concurrent decide. */
@@ -160,7 +167,8 @@ enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *
                                   size_t n_exclude);
 
 /* Errors: KB_ENOTFOUND "/candidates/3" unknown arm without features; KB_EINVAL no candidate is left, features
- * missing or a candidate twice. No allocation. */
+ * missing or a candidate twice. No allocation. Of a route past the policy the propensities are those of the draw that
+ * had the arm: docs/ROUTING.md. */
 enum kb_err kb_engine_decide(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s,
                              struct kb_decision *out, struct kb_errmsg *msg);
 
@@ -193,7 +201,8 @@ struct kb_engine_counts {
     uint64_t decided, rewarded, observed, expired, late, pending;
     uint64_t learned; /* t */
     double reward_sum;
-    size_t users, arms, active_arms, history_rows, n_support;
+    struct kb_route_stats routes[KB_ROUTE_N]; /* by the route that had drawn the arm: none is KB_ROUTE_STICKY */
+    size_t users, arms, active_arms, stopped_arms, history_rows, n_support;
     size_t pending_bytes, bytes;
     uint64_t clamped; /* by the posterior in force: see kb_posterior_facts */
 };
@@ -202,7 +211,8 @@ void kb_engine_counts(const struct kb_engine *e, struct kb_engine_counts *out);
 struct kb_arm_view {
     const char *id;
     const double *features; /* NULL when it has none */
-    bool is_in_catalogue, is_active;
+    bool is_in_catalogue, is_active, is_stopped;
+    const struct kb_eligibility *eligibility; /* NULL: for everybody, always */
     uint64_t decided, rewarded;
     double reward_sum;
 };

@@ -14,6 +14,14 @@
 #include "alloc.h"
 #include "grow.h"
 
+static enum kb_err see(struct kb_ids *seen, const char *id)
+{
+    if (kb_ids_reserve(seen, 1, strlen(id) + 1) != KB_OK)
+        return KB_ENOMEM;
+    kb_ids_add(seen, id);
+    return KB_OK;
+}
+
 static enum kb_err check_put(const struct kb_engine *e, const struct kb_event *ev, struct kb_ids *seen,
                              struct kb_errmsg *msg)
 {
@@ -24,56 +32,106 @@ static enum kb_err check_put(const struct kb_engine *e, const struct kb_event *e
             return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/features", "expected %u numbers", e->spec.arm_dim);
         if (kb_ids_find(seen, arm->id) != KB_ID_NONE)
             return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/id", "'%.100s' stands twice", arm->id);
-        if (kb_ids_reserve(seen, 1, strlen(arm->id) + 1) != KB_OK)
+        if (arm->eligibility != NULL && !kb_eligibility_is_valid(arm->eligibility))
+            return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/eligibility", "rules beyond their limits");
+        if (see(seen, arm->id) != KB_OK)
             return KB_ENOMEM;
-        kb_ids_add(seen, arm->id);
     }
     return KB_OK;
 }
 
-static enum kb_err check_remove(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+/* Arms of the catalogue by their names, in the list that `pointer` names. */
+static enum kb_err check_names(const struct kb_engine *e, const char *pointer, const char *const *ids, size_t n,
+                               struct kb_errmsg *msg)
 {
-    for (size_t i = 0; i < ev->as.arms.n_remove; i++) {
-        const uint32_t ix = kb_ids_find(&e->arm_ids, ev->as.arms.remove[i]);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t ix = kb_ids_find(&e->arm_ids, ids[i]);
 
         if (ix == KB_ID_NONE || !e->arms.arm[ix].is_in_catalogue)
-            return kb_fail_item(KB_ECONFLICT, msg, "/remove", i, "", "'%.100s' is not in the catalogue",
-                                ev->as.arms.remove[i]);
+            return kb_fail_item(KB_ECONFLICT, msg, pointer, i, "", "'%.100s' is not in the catalogue", ids[i]);
     }
     return KB_OK;
 }
 
-static enum kb_err stage_features(struct kb_engine *e, const struct kb_event *ev)
+/* What is switched is neither put nor removed, nor switched twice. */
+static enum kb_err check_switch(const struct kb_engine *e, const char *pointer, const char *const *ids, size_t n,
+                                struct kb_ids *seen, struct kb_errmsg *msg)
+{
+    enum kb_err rc = check_names(e, pointer, ids, n, msg);
+
+    for (size_t i = 0; rc == KB_OK && i < n; i++) {
+        if (kb_ids_find(seen, ids[i]) != KB_ID_NONE)
+            return kb_fail_item(KB_EINVAL, msg, pointer, i, "", "'%.100s' stands twice", ids[i]);
+        rc = see(seen, ids[i]);
+    }
+    return rc;
+}
+
+static enum kb_err check_arms(const struct kb_engine *e, const struct kb_event *ev, struct kb_ids *seen,
+                              struct kb_errmsg *msg)
+{
+    enum kb_err rc = KB_OK;
+
+    KB_TRY(check_put(e, ev, seen, msg));
+    KB_TRY(check_names(e, "/remove", ev->as.arms.remove, ev->as.arms.n_remove, msg));
+    if (ev->as.arms.is_replace && ev->as.arms.n_stop + ev->as.arms.n_start > 0)
+        return kb_fail(KB_EINVAL, msg, "/stop", "expected in a patch alone");
+    for (size_t i = 0; i < ev->as.arms.n_remove; i++)
+        KB_TRY(see(seen, ev->as.arms.remove[i]));
+    KB_TRY(check_switch(e, "/stop", ev->as.arms.stop, ev->as.arms.n_stop, seen, msg));
+    KB_TRY(check_switch(e, "/start", ev->as.arms.start, ev->as.arms.n_start, seen, msg));
+out:
+    return rc;
+}
+
+static enum kb_err copy_parts(const struct kb_ev_arm *arm, size_t dim, struct kb_arm_parts *out)
+{
+    if (arm->eligibility != NULL && kb_eligibility_copy(arm->eligibility, &out->eligibility) != KB_OK)
+        return KB_ENOMEM;
+    if (dim == 0)
+        return KB_OK;
+    out->features = kb_array(dim, 1, sizeof *out->features);
+    if (out->features == NULL)
+        return KB_ENOMEM;
+    memcpy(out->features, arm->features, dim * sizeof *out->features);
+    return KB_OK;
+}
+
+static enum kb_err stage_parts(struct kb_engine *e, const struct kb_event *ev)
 {
     struct kb_staged *s = &e->staged;
-    const size_t dim = e->spec.arm_dim;
+    enum kb_err rc = KB_OK;
 
-    s->features = kb_array(ev->as.arms.n_put + 1, 1, sizeof(double *));
-    if (s->features == NULL)
+    s->parts = kb_array(ev->as.arms.n_put + 1, 1, sizeof *s->parts);
+    if (s->parts == NULL)
         return KB_ENOMEM;
-    for (size_t i = 0; i < ev->as.arms.n_put; i++, s->n_features++) {
-        if (dim == 0)
-            continue;
-        s->features[i] = kb_array(dim, 1, sizeof(double));
-        if (s->features[i] == NULL)
-            return KB_ENOMEM;
-        memcpy(s->features[i], ev->as.arms.put[i].features, dim * sizeof(double));
-    }
-    return KB_OK;
+    for (size_t i = 0; rc == KB_OK && i < ev->as.arms.n_put; i++)
+        rc = copy_parts(&ev->as.arms.put[i], e->spec.arm_dim, &s->parts[s->n_parts++]);
+    return rc;
+}
+
+/* The switches of an event, in a table that holds what it puts. */
+static void turn(const struct kb_engine *e, const struct kb_event *ev, struct kb_arms *arms)
+{
+    for (size_t i = 0; i < ev->as.arms.n_stop; i++)
+        kb_arms_stop(arms, kb_ids_find(&e->arm_ids, ev->as.arms.stop[i]), true);
+    for (size_t i = 0; i < ev->as.arms.n_start; i++)
+        kb_arms_stop(arms, kb_ids_find(&e->arm_ids, ev->as.arms.start[i]), false);
 }
 
 /* ---- large changes ------------------------------------------------------------------------------------- */
 
 static bool is_large(const struct kb_engine *e, const struct kb_event *ev)
 {
-    return ev->as.arms.n_put + ev->as.arms.n_remove + (ev->as.arms.is_replace ? e->arms.n_catalogue : 0) >
+    return ev->as.arms.n_put + ev->as.arms.n_remove + ev->as.arms.n_stop + ev->as.arms.n_start +
+               (ev->as.arms.is_replace ? e->arms.n_catalogue : 0) >
            KB_SMALL_CHANGE;
 }
 
 /* Before apply `arms` is the catalogue to come; after it, the one that was. */
 struct kb_catalogue {
     struct kb_arms arms;
-    double **gone; /* [n_gone] features that are no longer in force, once it is applied */
+    struct kb_arm_parts *gone; /* [n_gone] that are no longer in force, once it is applied */
     size_t n_gone;
     bool is_applied;
 };
@@ -85,9 +143,9 @@ void kb_catalogue_free(void *change)
     if (c == NULL)
         return;
     for (size_t i = 0; c->is_applied && i < c->n_gone; i++)
-        kb_free(c->gone[i]);
+        kb_arm_parts_free(&c->gone[i]);
     kb_free(c->gone);
-    kb_free(c->arms.arm); /* its features are the other one's as well, or in the list */
+    kb_free(c->arms.arm); /* their parts are the other one's as well, or in the list */
     kb_free(c);
 }
 
@@ -108,7 +166,7 @@ static enum kb_err copy_arms(const struct kb_engine *e, struct kb_arms *to)
     return KB_OK;
 }
 
-/* What apply does for a small change. The new features stay the stage's until apply. */
+/* What apply does for a small change. The new parts stay the stage's until apply. */
 static enum kb_err change_copy(struct kb_engine *e, const struct kb_event *ev, struct kb_catalogue *c)
 {
     uint32_t ix = 0;
@@ -121,8 +179,10 @@ static enum kb_err change_copy(struct kb_engine *e, const struct kb_event *ev, s
         c->gone[c->n_gone++] = kb_arms_remove(&c->arms, kb_ids_find(&e->arm_ids, ev->as.arms.remove[i]));
     for (size_t i = 0; i < ev->as.arms.n_put; i++) {
         KB_TRY(kb_engine_stage_arm(e, ev->as.arms.put[i].id, &ix)); /* it is known by now */
-        c->gone[c->n_gone++] = kb_arms_put(&c->arms, ix, e->staged.features[i], ev->as.arms.put[i].is_active);
+        c->gone[c->n_gone++] =
+            kb_arms_put(&c->arms, ix, &e->staged.parts[i], ev->as.arms.put[i].is_active, ev->as.arms.put[i].is_stopped);
     }
+    turn(e, ev, &c->arms);
 out:
     return rc;
 }
@@ -136,7 +196,7 @@ static enum kb_err stage_change(struct kb_engine *e, const struct kb_event *ev)
     if (c == NULL)
         return KB_ENOMEM;
     s->change = c;
-    c->gone = kb_array(e->arms.n_catalogue + ev->as.arms.n_remove + ev->as.arms.n_put + 1, 1, sizeof(double *));
+    c->gone = kb_array(e->arms.n_catalogue + ev->as.arms.n_remove + ev->as.arms.n_put + 1, 1, sizeof *c->gone);
     if (c->gone == NULL)
         return KB_ENOMEM;
     KB_TRY(copy_arms(e, &c->arms));
@@ -160,9 +220,9 @@ static void apply_change(struct kb_engine *e)
     c->is_applied = true;
     kb_engine_retire(e, c, kb_catalogue_free);
     s->change = NULL;
-    kb_engine_retire(e, s->features, kb_free);
-    s->features = NULL;
-    s->n_features = 0;
+    kb_engine_retire(e, s->parts, kb_free);
+    s->parts = NULL;
+    s->n_parts = 0;
 }
 
 /* ---- the event ----------------------------------------------------------------------------------------- */
@@ -174,19 +234,24 @@ static enum kb_err reserve_arms(struct kb_engine *e, const struct kb_event *ev, 
     enum kb_err rc = KB_OK;
 
     kb_ids_init(&seen);
-    KB_TRY(check_put(e, ev, &seen, msg));
-    KB_TRY(check_remove(e, ev, msg));
+    KB_TRY(check_arms(e, ev, &seen, msg));
     KB_TRY(kb_engine_begin_heavy(e));
     for (size_t i = 0; i < ev->as.arms.n_put; i++)
         KB_TRY(kb_engine_stage_arm(e, ev->as.arms.put[i].id, &ix));
-    KB_TRY(stage_features(e, ev));
+    KB_TRY(stage_parts(e, ev));
     if (is_large(e, ev))
         rc = stage_change(e, ev);
     else
-        rc = kb_retired_reserve(&e->retired, KB_RETIRED_PER_EVENT + e->arms.n_catalogue + ev->as.arms.n_put);
+        rc = kb_retired_reserve(&e->retired, KB_RETIRED_PER_EVENT + 2 * (e->arms.n_catalogue + ev->as.arms.n_put));
 out:
     kb_ids_close(&seen);
     return rc;
+}
+
+static void retire_parts(struct kb_engine *e, struct kb_arm_parts parts)
+{
+    kb_engine_retire(e, parts.features, kb_free);
+    kb_engine_retire(e, parts.eligibility, kb_free);
 }
 
 static void apply_arms(struct kb_engine *e, const struct kb_event *ev)
@@ -197,15 +262,17 @@ static void apply_arms(struct kb_engine *e, const struct kb_event *ev)
     }
     for (uint32_t i = 0; ev->as.arms.is_replace && i < e->arms.n; i++)
         if (e->arms.arm[i].is_in_catalogue)
-            kb_engine_retire(e, kb_arms_remove(&e->arms, i), kb_free);
+            retire_parts(e, kb_arms_remove(&e->arms, i));
     for (size_t i = 0; i < ev->as.arms.n_remove; i++)
-        kb_engine_retire(e, kb_arms_remove(&e->arms, kb_ids_find(&e->arm_ids, ev->as.arms.remove[i])), kb_free);
+        retire_parts(e, kb_arms_remove(&e->arms, kb_ids_find(&e->arm_ids, ev->as.arms.remove[i])));
     for (size_t i = 0; i < ev->as.arms.n_put; i++) {
-        const uint32_t ix = kb_engine_intern_arm(e, ev->as.arms.put[i].id);
+        const struct kb_ev_arm *put = &ev->as.arms.put[i];
+        const uint32_t ix = kb_engine_intern_arm(e, put->id);
 
-        kb_engine_retire(e, kb_arms_put(&e->arms, ix, e->staged.features[i], ev->as.arms.put[i].is_active), kb_free);
-        e->staged.features[i] = NULL;
+        retire_parts(e, kb_arms_put(&e->arms, ix, &e->staged.parts[i], put->is_active, put->is_stopped));
+        e->staged.parts[i] = (struct kb_arm_parts){0};
     }
+    turn(e, ev, &e->arms);
 }
 
 const struct kb_event_ops kb_ops_arms = {.reserve = reserve_arms, .apply = apply_arms};

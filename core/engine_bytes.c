@@ -87,7 +87,8 @@ struct more {
     size_t rows;   /* of the history */
     size_t points; /* that the posterior may get */
     size_t entries, pending_bytes;
-    size_t held; /* besides: features, a graph, a model that is built */
+    size_t assigned; /* users to have an assignment: the largest number + 1 */
+    size_t held;     /* besides: features, a graph, a model that is built */
 };
 
 static size_t bytes_with(const struct kb_engine *e, const struct more *m)
@@ -101,7 +102,9 @@ static size_t bytes_with(const struct kb_engine *e, const struct more *m)
     bytes += kb_grown_cap(e->cap_nodes, n_users, 64) * sizeof *e->node_of;
     bytes += kb_grown_cap(e->cap_squares, n_users, 64) * sizeof *e->square_of;
     bytes += kb_grown_cap(e->arms.cap, n_arms, 64) * sizeof(struct kb_arm) +
-             e->arms.n_catalogue * e->spec.arm_dim * sizeof(double);
+             e->arms.n_catalogue * e->spec.arm_dim * sizeof(double) + e->arms.rules_bytes;
+    bytes += kb_grown_cap(e->assignments.cap, m->assigned > s->n_assigned ? m->assigned : s->n_assigned, 64) *
+             sizeof(struct kb_assignment);
     bytes += e->pending.bytes + (s->n_entries + 1) * m->pending_bytes +
              table_for(e->pending.n_slots, n_entries) * sizeof(void *);
     bytes += history_with(&e->history, s->n_points + m->rows) + kb_user_graph_bytes(&e->graph);
@@ -134,6 +137,14 @@ static void add_arm(const struct kb_engine *e, const char *id, struct more *m)
     m->arm_bytes += strlen(id) + 1;
 }
 
+/* Of a user who is known, or staged. */
+static size_t number_of(const struct kb_engine *e, const char *user)
+{
+    const uint32_t known = kb_ids_find(&e->users, user);
+
+    return known != KB_ID_NONE ? known : e->users.n + kb_ids_find(&e->staged.fresh_users, user);
+}
+
 static void more_of_decided(const struct kb_engine *e, const struct kb_event *ev, struct more *m)
 {
     const size_t n = ev->as.decided.n_slots;
@@ -142,6 +153,8 @@ static void more_of_decided(const struct kb_engine *e, const struct kb_event *ev
     for (size_t i = 0; i < n; i++)
         add_arm(e, ev->as.decided.slots[i].arm, m);
     m->entries = 1;
+    if (ev->as.decided.assigned_until_ms != 0)
+        m->assigned = m->users > 0 ? e->users.n + e->staged.fresh_users.n + 1 : number_of(e, ev->as.decided.user) + 1;
     m->pending_bytes = sizeof(struct kb_pending_entry) + strlen(ev->as.decided.decision) + 1 +
                        n * (sizeof(struct kb_pending_slot) + kb_engine_dim(e) * sizeof(double));
 }
@@ -252,6 +265,9 @@ static void more_of_arms(const struct kb_engine *e, const struct kb_event *ev, s
     for (size_t i = 0; i < ev->as.arms.n_put; i++)
         add_arm(e, ev->as.arms.put[i].id, m);
     m->held = ev->as.arms.n_put * e->spec.arm_dim * sizeof(double);
+    for (size_t i = 0; i < ev->as.arms.n_put; i++)
+        if (ev->as.arms.put[i].eligibility != NULL)
+            m->held += kb_eligibility_bytes(ev->as.arms.put[i].eligibility);
 }
 
 size_t kb_engine_bytes_after(const struct kb_engine *e, const struct kb_event *ev)

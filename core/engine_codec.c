@@ -8,7 +8,7 @@
 
 #include "alloc.h"
 
-#define ENGINE_FORMAT 6u
+#define ENGINE_FORMAT 7u
 
 static void put_vec_kernel(struct kb_writer *w, const struct kb_vec_kernel_spec *k)
 {
@@ -26,6 +26,38 @@ static void get_vec_kernel(struct kb_reader *r, struct kb_vec_kernel_spec *k)
     k->is_median = kb_get_u64(r) != 0;
     k->degree = (int)kb_get_u64(r);
     k->offset = kb_get_double(r);
+}
+
+static void put_routing(struct kb_writer *w, const struct kb_routing_spec *s)
+{
+    kb_put_double(w, s->holdout);
+    kb_put_u64(w, (uint64_t)s->baseline);
+    kb_put_str(w, s->arm);
+    kb_put_str(w, s->salt);
+    kb_put_u64(w, (uint64_t)s->sticky_ms);
+    kb_put_u64(w, s->is_stopped);
+}
+
+/* Into a buffer of cap bytes, which is zero. */
+static void get_text(struct kb_reader *r, char *out, size_t cap)
+{
+    size_t n = 0;
+    const char *text = kb_get_str(r, &n);
+
+    if (n >= cap)
+        r->rc = KB_ECORRUPT;
+    else if (text != NULL)
+        memcpy(out, text, n);
+}
+
+static void get_routing(struct kb_reader *r, struct kb_routing_spec *s)
+{
+    s->holdout = kb_get_double(r);
+    s->baseline = (enum kb_baseline)kb_get_u64(r);
+    get_text(r, s->arm, sizeof s->arm);
+    get_text(r, s->salt, sizeof s->salt);
+    s->sticky_ms = (int64_t)kb_get_u64(r);
+    s->is_stopped = kb_get_u64(r) != 0;
 }
 
 static void put_spec(struct kb_writer *w, const struct kb_spec *s)
@@ -76,6 +108,7 @@ static void put_spec(struct kb_writer *w, const struct kb_spec *s)
     kb_put_double(w, s->default_reward);
     kb_put_u64(w, (uint64_t)s->reward_window_ms);
     kb_put_u64(w, s->seed);
+    put_routing(w, &s->routing);
 }
 
 static void get_spec(struct kb_reader *r, struct kb_spec *s)
@@ -130,6 +163,7 @@ static void get_spec(struct kb_reader *r, struct kb_spec *s)
     s->default_reward = kb_get_double(r);
     s->reward_window_ms = (int64_t)kb_get_u64(r);
     s->seed = kb_get_u64(r);
+    get_routing(r, &s->routing);
 }
 
 void kb_engine_put_ids(const struct kb_ids *ids, struct kb_writer *w)
@@ -168,6 +202,32 @@ void kb_engine_put_head(const struct kb_engine *e, struct kb_writer *w)
     put_spec(w, &e->spec);
 }
 
+static void put_routes(const struct kb_engine *e, struct kb_writer *w)
+{
+    for (size_t i = 0; i < KB_ROUTE_N; i++) {
+        const struct kb_route_stats *s = &e->routes[i];
+
+        kb_put_u64(w, s->decided);
+        kb_put_u64(w, s->repeated);
+        kb_put_u64(w, s->rewarded);
+        kb_put_double(w, s->reward_sum);
+        kb_put_double(w, s->square_sum);
+    }
+}
+
+static void get_routes(struct kb_reader *r, struct kb_engine *e)
+{
+    for (size_t i = 0; i < KB_ROUTE_N; i++) {
+        struct kb_route_stats *s = &e->routes[i];
+
+        s->decided = kb_get_u64(r);
+        s->repeated = kb_get_u64(r);
+        s->rewarded = kb_get_u64(r);
+        s->reward_sum = kb_get_double(r);
+        s->square_sum = kb_get_double(r);
+    }
+}
+
 void kb_engine_put_tail(const struct kb_engine *e, struct kb_writer *w)
 {
     kb_decay_save(&e->decay, w);
@@ -180,6 +240,7 @@ void kb_engine_put_tail(const struct kb_engine *e, struct kb_writer *w)
     kb_put_u64(w, e->reset_rows);
     kb_put_double(w, e->reset_count);
     kb_put_double(w, e->reward_sum);
+    put_routes(e, w);
     kb_posterior_save(e->posterior, w);
 }
 
@@ -193,6 +254,7 @@ enum kb_err kb_engine_save(const struct kb_engine *e, struct kb_writer *w)
     kb_arms_save(&e->arms, e->spec.arm_dim, w);
     kb_user_graph_save(&e->graph, w);
     kb_history_save(&e->history, w);
+    kb_assignments_save(&e->assignments, w);
     kb_engine_put_tail(e, w);
     return w->rc;
 }
@@ -249,6 +311,7 @@ static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
     KB_TRY(link_nodes(e));
     kb_history_init(&e->history, kb_engine_dim(e));
     KB_TRY(kb_history_load(&e->history, r));
+    KB_TRY(kb_assignments_load(&e->assignments, e->users.n, e->arm_ids.n, r));
     KB_TRY(kb_decay_load(&e->decay, r));
     KB_TRY(kb_pending_load(&e->pending, kb_engine_dim(e), r));
     e->n_decided = kb_get_u64(r);
@@ -259,6 +322,7 @@ static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
     e->reset_rows = (size_t)kb_get_u64(r);
     e->reset_count = kb_get_double(r);
     e->reward_sum = kb_get_double(r);
+    get_routes(r, e);
     rc = r->rc;
 out:
     return rc;

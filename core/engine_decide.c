@@ -25,6 +25,7 @@ struct pool {
     const double **features;
     const char **slot; /* open addressing over names, for repeats and exclusions */
     size_t n_slots;
+    size_t n_excluded, n_stopped, n_ineligible; /* left out, for the error */
 };
 
 static size_t table_size(size_t n)
@@ -74,7 +75,7 @@ enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *
 
 static void init_pool(struct pool *p, size_t n, size_t n_exclude, struct kb_arena *arena)
 {
-    p->n = 0;
+    *p = (struct pool){.n = 0};
     p->cap = n;
     p->id = kb_arena_bytes(arena, (n + 1) * sizeof(char *));
     p->arm = kb_arena_bytes(arena, (n + 1) * sizeof *p->arm);
@@ -104,6 +105,18 @@ static bool is_excluded(const struct kb_query *q, const char *id)
     return false;
 }
 
+/* Whether an arm that the catalogue restricts may be shown to this user now. */
+static bool is_admitted(const struct kb_arm *arm, const struct kb_query *q, struct pool *p)
+{
+    if (arm->is_stopped)
+        p->n_stopped++;
+    else if (kb_eligibility_admits(arm->parts.eligibility, q->attributes, q->n_attributes, q->now_ms))
+        return true;
+    else
+        p->n_ineligible++;
+    return false;
+}
+
 static void push(struct pool *p, const char *id, uint32_t arm, const double *features)
 {
     p->id[p->n] = id;
@@ -122,13 +135,16 @@ static enum kb_err take_named(const struct kb_engine *e, const struct kb_query *
         if (!enter_name(p, c->arm))
             return kb_fail_item(KB_EINVAL, msg, "/candidates", i, "", "arm '%.100s' stands twice", c->arm);
         if (features == NULL && e->spec.arm_dim > 0) {
-            if (arm == KB_ID_NONE || e->arms.arm[arm].features == NULL)
+            if (arm == KB_ID_NONE || e->arms.arm[arm].parts.features == NULL)
                 return kb_fail_item(KB_EINVAL, msg, "/candidates", i, "",
                                     "arm '%.100s' is not in the catalogue: give its %u features", c->arm,
                                     e->spec.arm_dim);
-            features = e->arms.arm[arm].features;
+            features = e->arms.arm[arm].parts.features;
         }
-        if (!is_excluded(q, c->arm))
+        if (is_excluded(q, c->arm))
+            p->n_excluded++;
+        else if (arm == KB_ID_NONE || !e->arms.arm[arm].is_restricted || q->is_unrouted ||
+                 is_admitted(&e->arms.arm[arm], q, p))
             push(p, c->arm, arm, features);
     }
     return KB_OK;
@@ -138,9 +154,14 @@ static void take_catalogue(const struct kb_engine *e, const struct kb_query *q, 
 {
     for (uint32_t i = 0; i < e->arms.n; i++) {
         const char *id = kb_ids_str(&e->arm_ids, i);
+        const struct kb_arm *arm = &e->arms.arm[i];
 
-        if (e->arms.arm[i].is_active && !is_excluded(q, id))
-            push(p, id, i, e->arms.arm[i].features);
+        if (!arm->is_active)
+            continue;
+        if (is_excluded(q, id))
+            p->n_excluded++;
+        else if (!arm->is_restricted || q->is_unrouted || is_admitted(arm, q, p))
+            push(p, id, i, arm->parts.features);
     }
 }
 
@@ -175,9 +196,17 @@ struct verdict {
     uint32_t level;
 };
 
+/* The arm that the way names, or the one that its propensities draw. */
+static void choose(const struct kb_way *way, size_t n, double uniform, struct verdict *v)
+{
+    if (way->route != KB_ROUTE_POLICY)
+        kb_way_propensities(way, n, v->propensity);
+    v->chosen = way->index != SIZE_MAX ? way->index : kb_policy_draw(n, v->propensity, uniform);
+}
+
 /* One prediction for all, then the rule on what it says. */
-static void judge_at_once(const struct kb_engine *e, const struct kb_candidates *cand, double uniform,
-                          struct kb_scratch *s, struct verdict *v)
+static void judge_at_once(const struct kb_engine *e, const struct kb_candidates *cand, const struct kb_way *way,
+                          double uniform, struct kb_scratch *s, struct verdict *v)
 {
     kb_posterior_predict(e->posterior, cand, s, v->mean, v->sd);
     if (e->spec.conf.score == KB_SCORE_FIXED)
@@ -185,16 +214,17 @@ static void judge_at_once(const struct kb_engine *e, const struct kb_candidates 
             v->score[i] = v->mean[i] + e->spec.conf.beta * v->sd[i];
     else
         kb_confidence_bounds(e->posterior, &e->spec.conf, cand, s, v->mean, v->sd, v->lower, v->upper, v->score);
-    kb_policy_propensities(&e->spec.rule, e->spec.conf.beta, cand->n, v->mean, v->sd, v->score, v->propensity,
-                           &s->arena);
-    v->chosen = kb_policy_draw(cand->n, v->propensity, uniform);
+    if (way->route == KB_ROUTE_POLICY)
+        kb_policy_propensities(&e->spec.rule, e->spec.conf.beta, cand->n, v->mean, v->sd, v->score, v->propensity,
+                               &s->arena);
+    choose(way, cand->n, uniform, v);
 }
 
 /* By levels: every candidate as the last level that looked at it sees it. A model at its limit takes no more points, so
- * its decisions exploit. An arm that exploration has put in the elimination's place teaches no level: no level
- * asked for it. */
-static void judge_by_levels(const struct kb_engine *e, const struct kb_candidates *cand, double uniform,
-                            struct kb_scratch *s, struct verdict *v)
+ * its decisions exploit. An arm that exploration or a route has put in the elimination's place teaches no level: no
+ * level asked for it. */
+static void judge_by_levels(const struct kb_engine *e, const struct kb_candidates *cand, const struct kb_way *way,
+                            double uniform, struct kb_scratch *s, struct verdict *v)
 {
     const struct kb_elimination how = {.beta = e->spec.conf.beta,
                                        .scale = e->spec.rule.scale,
@@ -204,8 +234,18 @@ static void judge_by_levels(const struct kb_engine *e, const struct kb_candidate
 
     kb_confidence_bounds(e->posterior, &e->spec.conf, cand, s, v->mean, v->sd, v->lower, v->upper, v->score);
     kb_policy_point(&e->spec.rule, cand->n, best.index, v->propensity);
-    v->chosen = kb_policy_draw(cand->n, v->propensity, uniform);
-    v->level = v->chosen == best.index ? best.level : 0;
+    choose(way, cand->n, uniform, v);
+    v->level = way->route == KB_ROUTE_POLICY && v->chosen == best.index ? best.level : 0;
+}
+
+/* Nobody is asked: no values, and candidates in the order in which they came. */
+static void judge_blindly(const struct kb_way *way, size_t n, double uniform, struct verdict *v)
+{
+    for (size_t i = 0; i < n; i++) {
+        v->mean[i] = v->sd[i] = v->lower[i] = v->upper[i] = (double)NAN;
+        v->score[i] = 0;
+    }
+    choose(way, n, uniform, v);
 }
 
 /* Bounds of the first n_shown arms of the order alone: where they do not decide, the others cost nothing. */
@@ -254,10 +294,15 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
                         0,
                         0};
     size_t *order = kb_arena_bytes(a, p->n * sizeof *order);
+    const struct kb_way way = kb_engine_find_way(e, q, &cand, p->id);
+    const bool is_asked = q->is_unrouted || !e->spec.routing.is_stopped;
 
-    (kb_rule_reads_levels(e->spec.rule.type) ? judge_by_levels : judge_at_once)(e, &cand, uniform, s, &v);
+    if (is_asked)
+        (kb_rule_reads_levels(e->spec.rule.type) ? judge_by_levels : judge_at_once)(e, &cand, &way, uniform, s, &v);
+    else
+        judge_blindly(&way, p->n, uniform, &v);
     order_by_score(p->n, v.chosen, v.score, order);
-    if (e->spec.conf.score == KB_SCORE_FIXED)
+    if (is_asked && e->spec.conf.score == KB_SCORE_FIXED)
         bound_shown(e, &cand, order, q->n_shown > 0 && q->n_shown < p->n ? q->n_shown : p->n, s, &v);
     *out = (struct kb_decision){.n = p->n,
                                 .chosen = v.chosen,
@@ -271,8 +316,24 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
                                 .propensity = v.propensity,
                                 .order = order,
                                 .level = v.level,
+                                .route = way.route,
+                                .is_unasked = !is_asked,
+                                .assigned_until_ms = way.assigned_until_ms,
                                 .n_learned = (uint64_t)e->history.n_observed,
                                 .n_support = kb_posterior_n_support(e->posterior)};
+}
+
+/* No candidate is left: what has taken them. */
+static enum kb_err refuse_none(const struct kb_query *q, const struct pool *p, struct kb_errmsg *msg)
+{
+    if (p->n_stopped + p->n_ineligible == 0)
+        return kb_fail(KB_EINVAL, msg, "/candidates",
+                       q->n_candidates > 0 ? "every candidate is excluded"
+                                           : "the catalogue has no active arm that is not excluded: name candidates");
+    return kb_fail(
+        KB_EINVAL, msg, "/candidates",
+        "no candidate is left: %zu excluded, %zu stopped, %zu not eligible for these attributes at this time",
+        p->n_excluded, p->n_stopped, p->n_ineligible);
 }
 
 enum kb_err kb_engine_decide(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s,
@@ -293,9 +354,7 @@ enum kb_err kb_engine_decide(const struct kb_engine *e, const struct kb_query *q
     if (rc != KB_OK)
         return rc;
     if (pool.n == 0)
-        return kb_fail(KB_EINVAL, msg, "/candidates",
-                       q->n_candidates > 0 ? "every candidate is excluded"
-                                           : "the catalogue has no active arm that is not excluded: name candidates");
+        return refuse_none(q, &pool, msg);
     weigh(e, q, &pool, s, out);
     return KB_OK;
 }

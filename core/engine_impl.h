@@ -13,6 +13,7 @@
  *   engine_lengthscale.c  median lengthscales
  *   engine_summary.c  summaries folded (summary.c writes them)
  *   engine_decide.c decide and its scratch
+ *   engine_route.c  who is routed past the policy
  *   engine_read.c   getters, counts, digest
  *   engine_codec.c  snapshot body
  *   engine_snapshot.c  the same for another thread to write
@@ -22,6 +23,7 @@
 #define KB_ENGINE_IMPL_H
 
 #include "arms.h"
+#include "assignments.h"
 #include "build.h"
 #include "decay.h"
 #include "engine.h"
@@ -48,9 +50,10 @@ struct kb_staged {
     size_t n_entries, cap_entries, next_entry;
     struct kb_staged_point *point;
     size_t n_points, cap_points;
-    double **features; /* arms event: copies by position, taken over by apply */
-    size_t n_features;
-    double *x; /* observed events: context and features joined; one block per event, in `blocks` */
+    struct kb_arm_parts *parts; /* arms event: copies by position, taken over by apply */
+    size_t n_parts;
+    size_t n_assigned; /* users to have an assignment: the largest number + 1 */
+    double *x;         /* observed events: context and features joined; one block per event, in `blocks` */
     void **block;
     size_t n_blocks, cap_blocks;
     bool is_heavy;  /* a model-changing event is reserved: nothing else may join the batch */
@@ -100,6 +103,7 @@ struct kb_engine {
     size_t cap_squares;
     struct kb_history history;
     struct kb_decay decay;
+    struct kb_assignments assignments;
     struct kb_pending pending;
     struct kb_posterior *posterior;
     struct kb_build *build;                    /* open: between its two events in the log. NULL: none */
@@ -109,6 +113,7 @@ struct kb_engine {
     double inline_work;        /* work that a change of the model may do at once; no part of the state */
     struct kb_scratch scratch; /* the writer's */
     uint64_t n_decided, n_rewarded, n_observed, n_expired, n_late;
+    struct kb_route_stats routes[KB_ROUTE_N]; /* by the route that had drawn the arm */
     double reward_sum;
     double square_sum;      /* of the rewards in force: what a reset starts its evidence with when nothing else knows */
     size_t reset_rows;      /* history rows at the last reset */
@@ -230,6 +235,25 @@ enum kb_err kb_engine_plan_finish(struct kb_engine *e, struct kb_event *next);
 enum kb_err kb_engine_plan_waiting(struct kb_engine *e, struct kb_event *next);
 /* The dictionary event that a learning event brings with it. */
 enum kb_err kb_engine_follow_learning(struct kb_engine *e, const struct kb_event *ev, struct kb_event *next);
+
+/* How a decision was routed (engine_route.c). */
+struct kb_way {
+    enum kb_route route;
+    size_t index;      /* of the candidate that it names, SIZE_MAX: to be drawn */
+    double propensity; /* of that candidate */
+    int64_t assigned_until_ms;
+};
+/* ids are those of the candidates. O(candidates) where there is anything but a policy. */
+struct kb_way kb_engine_find_way(const struct kb_engine *e, const struct kb_query *q, const struct kb_candidates *cand,
+                                 const char *const *ids);
+/* For a way that is not the policy's. */
+void kb_way_propensities(const struct kb_way *way, size_t n, double *propensity);
+/* What `decided` says of it: in reserve, with the user's number to come; and in apply. */
+void kb_engine_stage_route(struct kb_engine *e, const struct kb_event *ev, uint32_t user);
+void kb_engine_take_route(struct kb_engine *e, const struct kb_event *ev, struct kb_pending_entry *entry);
+/* A change of the reward of a slot, as it is taught. */
+void kb_engine_count_reward(struct kb_engine *e, const struct kb_pending_entry *entry,
+                            const struct kb_pending_slot *slot, double d_count, double d_sum, double d_square);
 
 /* Parts of the snapshot body (engine_codec.c), which kb_snapshot_save puts together as kb_engine_save does. */
 void kb_engine_put_head(const struct kb_engine *e, struct kb_writer *w);

@@ -45,8 +45,8 @@ static enum kb_err gather_catalogue(const struct kb_engine *e, const struct kb_e
     if (ev != NULL)
         KB_TRY(name_touched(ev, &touched));
     for (uint32_t i = 0; i < e->arms.n && !(ev != NULL && ev->as.arms.is_replace); i++)
-        if (e->arms.arm[i].features != NULL && kb_ids_find(&touched, kb_ids_str(&e->arm_ids, i)) == KB_ID_NONE)
-            memcpy(*rows + dim * (*n)++, e->arms.arm[i].features, dim * sizeof **rows);
+        if (e->arms.arm[i].parts.features != NULL && kb_ids_find(&touched, kb_ids_str(&e->arm_ids, i)) == KB_ID_NONE)
+            memcpy(*rows + dim * (*n)++, e->arms.arm[i].parts.features, dim * sizeof **rows);
     for (size_t i = 0; i < n_put; i++)
         memcpy(*rows + dim * (*n)++, ev->as.arms.put[i].features, dim * sizeof **rows);
 out:

@@ -78,6 +78,10 @@ static enum kb_err check_decided(const struct kb_engine *e, const struct kb_even
     for (size_t i = 0; i < ev->as.decided.n_slots; i++)
         if (e->spec.arm_dim > 0 && ev->as.decided.slots[i].features == NULL)
             return kb_fail(KB_EINVAL, msg, "/features", "expected %u numbers", e->spec.arm_dim);
+    if (ev->as.decided.route >= KB_ROUTE_N)
+        return kb_fail(KB_EINVAL, msg, "/route", "unknown route");
+    if (ev->as.decided.assigned_until_ms != 0 && ev->as.decided.route == KB_ROUTE_STICKY)
+        return kb_fail(KB_EINVAL, msg, "/assigned_until", "an arm that stuck is not assigned anew");
     if (ev->as.decided.level > KB_MAX_LEVEL)
         return kb_fail(KB_EINVAL, msg, "/level", "expected 0 to %u", KB_MAX_LEVEL);
     if (e->spec.context_dim > 0 && ev->as.decided.context == NULL)
@@ -103,6 +107,7 @@ static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *e
     entry->is_deferred = ev->as.decided.is_deferred;
     entry->level = ev->as.decided.level;
     KB_TRY(kb_engine_stage_user(e, ev->as.decided.user, &entry->user));
+    kb_engine_stage_route(e, ev, entry->user);
     for (size_t i = 0; i < entry->n_slots; i++) {
         KB_TRY(kb_engine_stage_arm(e, ev->as.decided.slots[i].arm, &entry->slot[i].arm));
         join_vectors(e, ev->as.decided.context, ev->as.decided.slots[i].features, entry->x + i * dim);
@@ -127,6 +132,7 @@ static void apply_decided(struct kb_engine *e, const struct kb_event *ev)
         assert(arm == entry->slot[i].arm);
         e->arms.arm[arm].decided++;
     }
+    kb_engine_take_route(e, ev, entry);
     kb_pending_insert(&e->pending, entry);
     e->n_decided++;
 }
@@ -188,7 +194,9 @@ static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
 
     if (!slot->has_reward)
         slot->halvings = kb_engine_take_step(e, ev);
-    kb_engine_teach(e, &pt, slot->has_reward ? 0 : 1, d_sum, now * now - old * old, slot->halvings);
+    const double d_count = slot->has_reward ? 0 : 1, d_square = now * now - old * old;
+    kb_engine_teach(e, &pt, d_count, d_sum, d_square, slot->halvings);
+    kb_engine_count_reward(e, entry, slot, d_count, d_sum, d_square);
     slot->reward = now;
     slot->has_reward = true;
     entry->is_reserved = false;
@@ -215,7 +223,7 @@ static enum kb_err reserve_observed(struct kb_engine *e, const struct kb_event *
 
     if (e->spec.arm_dim > 0 && ev->as.observed.arm.features == NULL) {
         arm = kb_ids_find(&e->arm_ids, ev->as.observed.arm.arm);
-        if (arm == KB_ID_NONE || e->arms.arm[arm].features == NULL)
+        if (arm == KB_ID_NONE || e->arms.arm[arm].parts.features == NULL)
             return kb_fail(KB_EINVAL, msg, "/arm", "'%.100s' is not in the catalogue: give its %u features",
                            ev->as.observed.arm.arm, e->spec.arm_dim);
     }
@@ -226,7 +234,7 @@ static enum kb_err reserve_observed(struct kb_engine *e, const struct kb_event *
         return KB_ENOMEM;
     join_vectors(e, ev->as.observed.context,
                  ev->as.observed.arm.features != NULL || e->spec.arm_dim == 0 ? ev->as.observed.arm.features
-                                                                              : e->arms.arm[arm].features,
+                                                                              : e->arms.arm[arm].parts.features,
                  x);
     KB_TRY(kb_engine_stage_user(e, ev->as.observed.user, &user));
     KB_TRY(kb_engine_stage_arm(e, ev->as.observed.arm.arm, &arm));
@@ -296,8 +304,10 @@ static void apply_expired(struct kb_engine *e, const struct kb_event *ev)
     for (size_t i = 0; i < entry->n_slots; i++) {
         const struct kb_staged_point pt = point_of_slot(entry, &entry->slot[i], ev->seq);
 
-        if (takes_default(ev, entry, i))
-            kb_engine_teach(e, &pt, 1, y, y * y, halvings);
+        if (!takes_default(ev, entry, i))
+            continue;
+        kb_engine_teach(e, &pt, 1, y, y * y, halvings);
+        kb_engine_count_reward(e, entry, &entry->slot[i], 1, y, y * y);
     }
     kb_pending_remove(&e->pending, entry);
     e->n_expired++;

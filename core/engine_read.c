@@ -2,6 +2,7 @@
 #include "engine_impl.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "hash.h"
 
@@ -51,7 +52,8 @@ static size_t engine_bytes(const struct kb_engine *e)
     return sizeof *e + ids + e->cap_nodes * sizeof *e->node_of + e->cap_squares * sizeof *e->square_of +
            kb_history_bytes(&e->history) + kb_user_graph_bytes(&e->graph) + e->pending.bytes +
            e->pending.n_slots * sizeof(void *) + e->arms.cap * sizeof(struct kb_arm) +
-           e->arms.n_catalogue * e->spec.arm_dim * sizeof(double) + posterior;
+           e->arms.n_catalogue * e->spec.arm_dim * sizeof(double) + e->arms.rules_bytes +
+           e->assignments.cap * sizeof *e->assignments.of + posterior;
 }
 
 void kb_engine_counts(const struct kb_engine *e, struct kb_engine_counts *out)
@@ -70,12 +72,14 @@ void kb_engine_counts(const struct kb_engine *e, struct kb_engine_counts *out)
         .users = e->users.n,
         .arms = e->arms.n_catalogue,
         .active_arms = e->arms.n_active,
+        .stopped_arms = e->arms.n_stopped,
         .history_rows = e->history.n,
         .n_support = e->posterior != NULL ? kb_posterior_n_support(e->posterior) : 0,
         .pending_bytes = e->pending.bytes,
         .bytes = engine_bytes(e),
         .clamped = e->posterior != NULL ? kb_posterior_n_clamped(e->posterior) : 0,
     };
+    memcpy(out->routes, e->routes, sizeof out->routes);
 }
 
 size_t kb_engine_n_arms(const struct kb_engine *e)
@@ -89,7 +93,9 @@ struct kb_arm_view kb_engine_arm(const struct kb_engine *e, size_t i)
 
     assert(i < e->arms.n);
     return (struct kb_arm_view){.id = kb_ids_str(&e->arm_ids, (uint32_t)i),
-                                .features = arm->features,
+                                .features = arm->parts.features,
+                                .eligibility = arm->parts.eligibility,
+                                .is_stopped = arm->is_stopped,
                                 .is_in_catalogue = arm->is_in_catalogue,
                                 .is_active = arm->is_active,
                                 .decided = arm->decided,
@@ -140,6 +146,17 @@ static uint64_t ids_digest(const struct kb_ids *ids, uint64_t h)
     return kb_hash_array(kb_hash_u64(h, ids->n), ids->bytes, ids->n_bytes);
 }
 
+static uint64_t routes_digest(const struct kb_engine *e, uint64_t h)
+{
+    for (size_t i = 0; i < KB_ROUTE_N; i++) {
+        const struct kb_route_stats *s = &e->routes[i];
+
+        h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, s->decided), s->repeated), s->rewarded);
+        h = kb_hash_double(kb_hash_double(h, s->reward_sum), s->square_sum);
+    }
+    return h;
+}
+
 uint64_t kb_engine_content_digest(const struct kb_engine *e)
 {
     uint64_t h = kb_spec_digest(&e->spec, kb_spec_digest(&e->configured, KB_HASH_INIT));
@@ -163,7 +180,8 @@ uint64_t kb_engine_digest(const struct kb_engine *e)
     h = kb_arms_digest(&e->arms, e->spec.arm_dim, h);
     h = kb_user_graph_digest(&e->graph, h);
     h = kb_decay_digest(&e->decay, kb_history_digest(&e->history, h));
-    h = kb_pending_digest(&e->pending, h);
+    h = kb_assignments_digest(&e->assignments, kb_pending_digest(&e->pending, h));
+    h = routes_digest(e, h);
     h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_decided), e->n_rewarded), e->n_observed);
     h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_expired), e->n_late), e->reset_rows);
     h = kb_hash_double(kb_hash_double(h, e->reset_count), e->reward_sum);

@@ -99,8 +99,10 @@ static void apply_users(struct kb_engine *e, const struct kb_ev_summary *s)
 static enum kb_err check_arm(const struct kb_engine *e, const struct kb_ev_known_arm *arm, size_t i,
                              struct kb_errmsg *msg)
 {
-    if (arm->is_active && !arm->is_in_catalogue)
+    if ((arm->is_active || arm->is_stopped || arm->eligibility != NULL) && !arm->is_in_catalogue)
         return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/active", "the arm is not in the catalogue");
+    if (arm->eligibility != NULL && !kb_eligibility_is_valid(arm->eligibility))
+        return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/eligibility", "rules beyond their limits");
     if (arm->is_in_catalogue && e->spec.arm_dim > 0 && arm->features == NULL)
         return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/features", "expected %u numbers", e->spec.arm_dim);
     return KB_OK;
@@ -111,10 +113,11 @@ static enum kb_err reserve_arms(struct kb_engine *e, const struct kb_ev_summary 
     const size_t dim = e->spec.arm_dim;
     uint32_t ix = 0;
 
-    e->staged.features = kb_array(s->n_arms + 1, 1, sizeof(double *));
-    if (e->staged.features == NULL)
+    e->staged.parts = kb_array(s->n_arms + 1, 1, sizeof *e->staged.parts);
+    if (e->staged.parts == NULL)
         return KB_ENOMEM;
-    for (size_t i = 0; i < s->n_arms; i++, e->staged.n_features++) {
+    for (size_t i = 0; i < s->n_arms; i++) {
+        struct kb_arm_parts *parts = &e->staged.parts[e->staged.n_parts++];
         enum kb_err rc = check_arm(e, &s->arms[i], i, msg);
 
         if (rc == KB_OK)
@@ -123,12 +126,14 @@ static enum kb_err reserve_arms(struct kb_engine *e, const struct kb_ev_summary 
             return rc;
         if (ix != e->arm_ids.n + i)
             return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/id", "'%.100s' stands twice", s->arms[i].id);
+        if (s->arms[i].eligibility != NULL && kb_eligibility_copy(s->arms[i].eligibility, &parts->eligibility) != KB_OK)
+            return KB_ENOMEM;
         if (dim == 0 || s->arms[i].features == NULL)
             continue;
-        double *copy = e->staged.features[i] = kb_array(dim, 1, sizeof *copy);
-        if (copy == NULL)
+        parts->features = kb_array(dim, 1, sizeof *parts->features);
+        if (parts->features == NULL)
             return KB_ENOMEM;
-        memcpy(copy, s->arms[i].features, dim * sizeof *copy);
+        memcpy(parts->features, s->arms[i].features, dim * sizeof *parts->features);
     }
     return KB_OK;
 }
@@ -141,13 +146,45 @@ static void apply_arms(struct kb_engine *e, const struct kb_ev_summary *s)
         struct kb_arm *arm = &e->arms.arm[ix];
 
         if (from->is_in_catalogue)
-            kb_arms_put(&e->arms, ix, e->staged.features[i], from->is_active);
+            kb_arms_put(&e->arms, ix, &e->staged.parts[i], from->is_active, from->is_stopped);
         else
-            kb_free(e->staged.features[i]);
-        e->staged.features[i] = NULL;
+            kb_arm_parts_free(&e->staged.parts[i]);
+        e->staged.parts[i] = (struct kb_arm_parts){0};
         arm->decided = from->decided;
         arm->rewarded = from->rewarded;
         arm->reward_sum = from->reward_sum;
+    }
+}
+
+/* ---- assigned ------------------------------------------------------------------------------------------ */
+
+static enum kb_err reserve_assigned(struct kb_engine *e, const struct kb_ev_summary *s, struct kb_errmsg *msg)
+{
+    const struct kb_ev_assigned *a = &s->assigned;
+    size_t next = 0;
+
+    for (size_t i = 0; i < a->n; i++) {
+        if (a->user[i] >= e->users.n || a->user[i] < next || kb_assignments_find(&e->assignments, a->user[i]) != NULL)
+            return kb_fail_item(KB_EINVAL, msg, "/user", i, "", "expected ascending numbers of users");
+        if (a->arm[i] >= e->arm_ids.n)
+            return kb_fail_item(KB_EINVAL, msg, "/arm", i, "", "no such arm");
+        if (a->route[i] >= KB_ROUTE_N || a->route[i] == KB_ROUTE_STICKY)
+            return kb_fail_item(KB_EINVAL, msg, "/route", i, "", "expected a route that draws");
+        if (!(a->propensity[i] > 0 && a->propensity[i] <= 1))
+            return kb_fail_item(KB_EINVAL, msg, "/propensity", i, "", "expected a number > 0 and <= 1");
+        next = (size_t)a->user[i] + 1;
+    }
+    return kb_assignments_reserve(&e->assignments, next);
+}
+
+static void apply_assigned(struct kb_engine *e, const struct kb_ev_summary *s)
+{
+    const struct kb_ev_assigned *a = &s->assigned;
+
+    for (size_t i = 0; i < a->n; i++) {
+        const struct kb_assignment of = {a->arm[i], a->route[i], a->propensity[i], a->until_ms[i]};
+
+        kb_assignments_put(&e->assignments, a->user[i], &of);
     }
 }
 
@@ -289,6 +326,8 @@ static enum kb_err check_decision(const struct kb_engine *e, const struct kb_ev_
             return kb_fail_item(KB_EINVAL, msg, "/slots", i, "/arm", "no such arm");
     if (s->level > KB_MAX_LEVEL)
         return kb_fail(KB_EINVAL, msg, "/level", "expected 0 to %u", KB_MAX_LEVEL);
+    if (s->route >= KB_ROUTE_N || s->route == KB_ROUTE_STICKY)
+        return kb_fail(KB_EINVAL, msg, "/route", "expected a route that draws");
     return KB_OK;
 }
 
@@ -307,6 +346,7 @@ static enum kb_err reserve_decision(struct kb_engine *e, const struct kb_ev_summ
         return KB_ENOMEM;
     entry->user = kb_ids_find(&e->users, s->user);
     entry->level = s->level;
+    entry->route = s->route;
     entry->expires_at_ms = s->expires_at_ms;
     entry->is_deferred = s->is_deferred;
     for (size_t i = 0; i < s->n_slots; i++) {
@@ -359,6 +399,7 @@ static void apply_end(struct kb_engine *e, const struct kb_ev_summary *s)
     e->n_observed = s->totals.observed;
     e->n_expired = s->totals.expired;
     e->n_late = s->totals.late;
+    memcpy(e->routes, s->totals.routes, sizeof e->routes);
     e->reward_sum = s->totals.reward_sum;
     e->square_sum = s->totals.square_sum;
     e->reset_rows = (size_t)s->totals.reset_rows;
@@ -378,13 +419,10 @@ static const struct part_ops {
     enum kb_err (*reserve)(struct kb_engine *e, const struct kb_ev_summary *s, struct kb_errmsg *msg);
     void (*apply)(struct kb_engine *e, const struct kb_ev_summary *s);
 } PARTS[KB_PART_N] = {
-    [KB_PART_BEGIN] = {reserve_begin, apply_begin},
-    [KB_PART_USERS] = {reserve_users, apply_users},
-    [KB_PART_GRAPH] = {reserve_graph, apply_graph},
-    [KB_PART_POINTS] = {reserve_points, apply_points},
-    [KB_PART_DECISION] = {reserve_decision, apply_decision},
-    [KB_PART_ARMS] = {reserve_arms, apply_arms},
-    [KB_PART_END] = {reserve_end, apply_end},
+    [KB_PART_BEGIN] = {reserve_begin, apply_begin},          [KB_PART_USERS] = {reserve_users, apply_users},
+    [KB_PART_GRAPH] = {reserve_graph, apply_graph},          [KB_PART_POINTS] = {reserve_points, apply_points},
+    [KB_PART_DECISION] = {reserve_decision, apply_decision}, [KB_PART_ARMS] = {reserve_arms, apply_arms},
+    [KB_PART_ASSIGNED] = {reserve_assigned, apply_assigned}, [KB_PART_END] = {reserve_end, apply_end},
 };
 
 /* A batch of its own: what comes next rests on it. */

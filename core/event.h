@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #include "decay.h"
+#include "eligibility.h"
+#include "routing.h"
 #include "spec.h"
 
 /* X(enum, value, name in the log). Values are stored: never renumber. */
@@ -47,6 +49,8 @@ struct kb_ev_arm {
     const char *id;
     const double *features; /* arm_dim values, or NULL: an arm without features */
     bool is_active;
+    bool is_stopped;                          /* shown to nobody */
+    const struct kb_eligibility *eligibility; /* NULL: for everybody, always */
 };
 
 /* An arm put before the user. Slot 0 of a decision is the arm drawn. */
@@ -68,6 +72,7 @@ struct kb_ev_atom {
     X(KB_PART_GRAPH, "graph")                                                                                          \
     X(KB_PART_POINTS, "points")                                                                                        \
     X(KB_PART_ARMS, "arms")                                                                                            \
+    X(KB_PART_ASSIGNED, "assigned")                                                                                    \
     X(KB_PART_DECISION, "decision")                                                                                    \
     X(KB_PART_END, "end")
 
@@ -99,9 +104,20 @@ struct kb_ev_points {
 struct kb_ev_known_arm {
     const char *id;
     const double *features; /* NULL: none */
-    bool is_in_catalogue, is_active;
+    bool is_in_catalogue, is_active, is_stopped;
+    const struct kb_eligibility *eligibility; /* NULL: none */
     uint64_t decided, rewarded;
     double reward_sum;
+};
+
+/* Arms that stick to users, by columns: the numbers of both, the route that had drawn the arm, the propensity of that
+ * draw, and until when it is shown again. */
+struct kb_ev_assigned {
+    size_t n;
+    const uint32_t *user, *arm;
+    const enum kb_route *route;
+    const double *propensity;
+    const int64_t *until_ms;
 };
 
 struct kb_ev_open_slot {
@@ -115,7 +131,8 @@ struct kb_ev_open_slot {
 struct kb_ev_totals {
     uint64_t decided, rewarded, observed, expired, late;
     double reward_sum, square_sum;
-    uint64_t reset_rows; /* rows and observations at the last reset */
+    struct kb_route_stats routes[KB_ROUTE_N]; /* by the route that had drawn the arm */
+    uint64_t reset_rows;                      /* rows and observations at the last reset */
     double reset_count;
     struct kb_decay decay;
     double n_learned; /* read when anything has been forgotten or counted */
@@ -139,10 +156,12 @@ struct kb_ev_summary {
     uint32_t level;
     int64_t expires_at_ms;
     bool is_deferred;
+    enum kb_route route; /* that had drawn the arm */
     const struct kb_ev_open_slot *slots;
     size_t n_slots;
     const struct kb_ev_known_arm *arms;
     size_t n_arms;
+    struct kb_ev_assigned assigned;
     struct kb_ev_totals totals;
 };
 
@@ -170,15 +189,17 @@ struct kb_event {
             bool is_replace;
             const struct kb_ev_arm *put;
             size_t n_put;
-            const char *const *remove;
-            size_t n_remove;
+            const char *const *remove, *const *stop, *const *start; /* of a patch: the switch alone of what is there */
+            size_t n_remove, n_stop, n_start;
         } arms;
         struct {
             const char *decision, *user;
             const double *context; /* context_dim values, may be NULL when 0 */
             const struct kb_ev_slot *slots;
             size_t n_slots;          /* 1..KB_MAX_SLOTS */
-            double propensity, mean; /* of slot 0, when decided */
+            double propensity, mean; /* of slot 0, when decided; mean NaN: the model was not asked */
+            enum kb_route route;
+            int64_t assigned_until_ms; /* slot 0 was drawn for the user and stays theirs until then; 0: it does not */
             int64_t expires_at_ms;
             bool is_deferred; /* not learned from until activated */
             uint32_t level;   /* that slot 0 teaches, 0..KB_MAX_LEVEL; 0: none, or the rule has no levels */

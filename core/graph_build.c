@@ -64,7 +64,8 @@ static void take_before(struct kb_graph *g, struct run *sorted, const struct kb_
     while (n < sorted->n &&
            (sorted->edge[n].u < edge->u || (sorted->edge[n].u == edge->u && sorted->edge[n].v < edge->v)))
         n++;
-    memcpy(g->edge + g->e, sorted->edge, n * sizeof *g->edge);
+    if (n > 0)
+        memcpy(g->edge + g->e, sorted->edge, n * sizeof *g->edge);
     g->e += n;
     sorted->edge += n;
     sorted->n -= n;
@@ -88,7 +89,8 @@ static enum kb_err merge_edges(struct kb_graph *g, struct run sorted, const stru
             return kb_fail_item(KB_EINVAL, msg, "/edges", n_sorted + order[i], "",
                                 "the same pair stands before with another weight");
     }
-    memcpy(g->edge + g->e, sorted.edge, sorted.n * sizeof *g->edge);
+    if (sorted.n > 0)
+        memcpy(g->edge + g->e, sorted.edge, sorted.n * sizeof *g->edge);
     g->e += sorted.n;
     return KB_OK;
 }

@@ -32,7 +32,7 @@
 #include "alloc.h"
 
 /* Edges that a solve may visit, in passes over all of them: conjugate gradients need one pass an iteration. */
-#define BUDGET_PASSES 8
+#define BUDGET_PASSES 2
 #define FIRST_LIMIT 0.25 /* of the residual, which begins at 1 */
 #define NEXT_LIMIT 0.25  /* of the last one */
 

@@ -124,7 +124,7 @@ static uint64_t entry_hash(const struct kb_pending_entry *entry)
 
     h = kb_hash_mix(h, entry->user);
     h = kb_hash_mix(h, (uint64_t)entry->expires_at_ms);
-    h = kb_hash_mix(h, (uint64_t)entry->level << 1 | entry->is_deferred);
+    h = kb_hash_mix(h, (uint64_t)entry->route << 32 | (uint64_t)entry->level << 1 | entry->is_deferred);
     for (size_t i = 0; i < entry->n_slots; i++) {
         const double value[2] = {entry->slot[i].reward, entry->slot[i].halvings};
 
@@ -231,7 +231,7 @@ uint64_t kb_pending_digest(const struct kb_pending *p, uint64_t h)
     return kb_hash_u64(kb_hash_u64(h, p->n), p->digest);
 }
 
-/* n, then per entry: id, number of slots, user, deadline, deferred, level, the slots, the vectors
+/* n, then per entry: id, number of slots, user, deadline, deferred, level, route, the slots, the vectors
  * (schema/snapshot.md). Fields of 64 bits throughout, flags too: entries are few, and a plain format is
  * easier to check by hand. */
 void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w)
@@ -248,6 +248,7 @@ void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w
         kb_put_u64(w, (uint64_t)entry->expires_at_ms);
         kb_put_u64(w, entry->is_deferred);
         kb_put_u64(w, entry->level);
+        kb_put_u64(w, entry->route);
         for (size_t k = 0; k < entry->n_slots; k++) {
             kb_put_u64(w, entry->slot[k].arm);
             kb_put_u64(w, entry->slot[k].has_reward);
@@ -280,6 +281,7 @@ static enum kb_err load_entry(struct kb_pending *p, size_t dim, struct kb_reader
     entry->expires_at_ms = (int64_t)kb_get_u64(r);
     entry->is_deferred = kb_get_u64(r) != 0;
     entry->level = (uint32_t)kb_get_count(r, KB_MAX_LEVEL);
+    entry->route = (uint32_t)kb_get_count(r, KB_ROUTE_N - 1);
     for (size_t k = 0; k < n_slots; k++) {
         entry->slot[k].arm = (uint32_t)kb_get_u64(r);
         entry->slot[k].has_reward = kb_get_u64(r) != 0;

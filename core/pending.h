@@ -40,6 +40,7 @@ struct kb_pending_entry {
     size_t n_x;     /* length of x */
     uint64_t hash;  /* its part of the digest */
     uint32_t level; /* that slot 0 teaches; the others of a slate teach level 0 */
+    uint32_t route; /* enum kb_route that had drawn slot 0 */
     struct kb_pending_slot *slot;
     double *x; /* [n_slots][dim] */
 };

@@ -7,7 +7,13 @@
 
 /* Streams keep draws for different purposes apart under one key; a stream's number enters the formula, so
  * changing it changes every draw. */
-enum kb_stream { KB_STREAM_ARM = 1, KB_STREAM_DICTIONARY = 2, KB_STREAM_SIMULATION = 3, KB_STREAM_FEATURES = 6 };
+enum kb_stream {
+    KB_STREAM_ARM = 1,
+    KB_STREAM_DICTIONARY = 2,
+    KB_STREAM_SIMULATION = 3,
+    KB_STREAM_FEATURES = 6,
+    KB_STREAM_HOLDOUT = 7
+};
 
 uint64_t kb_rng_bits(uint64_t key, enum kb_stream stream, uint64_t index);
 

@@ -70,6 +70,7 @@ static const struct range ranges[] = {
     {FIELD(rule.epsilon), "/rule/epsilon", 0, 1, false},
     {FIELD(rule.scale), "/rule/scale", TINY, HUGE_VALUE, false},
     {FIELD(forgetting.discount), "/forgetting/discount", 0, 1, true},
+    {FIELD(routing.holdout), "/routing/holdout/share", 0, 1, false},
     {FIELD(forgetting.half_life_s), "/forgetting/half_life_s", MIN_HALF_LIFE_S, MAX_HALF_LIFE_S, false},
 };
 
@@ -352,6 +353,25 @@ static enum kb_err check_forgetting(const struct kb_spec *spec, struct kb_errmsg
     return KB_OK;
 }
 
+/* Who gets the baseline needs one. */
+static enum kb_err check_routing(const struct kb_routing_spec *r, struct kb_errmsg *msg)
+{
+    const bool is_named = r->baseline != KB_BASELINE_ARM || (r->arm[0] != '\0' && r->arm[KB_ID_MAX_BYTES] == '\0');
+    if (r->baseline < 0 || r->baseline >= KB_BASELINE_N || !is_named || r->salt[KB_SALT_MAX_BYTES] != '\0')
+        return kb_fail(KB_EINVAL, msg, "/routing/holdout/baseline", "expected an arm, or the rule uniform");
+    if (r->sticky_ms < 0 || r->sticky_ms > MAX_WINDOW_MS)
+        return kb_fail(KB_EINVAL, msg, "/routing/sticky/ttl_s", "expected at most %g", (double)MAX_WINDOW_MS / 1000);
+    if (r->baseline != KB_BASELINE_NONE)
+        return KB_OK;
+    if (r->holdout > 0)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/routing/holdout/baseline",
+                       "a holdout needs a baseline: an arm, or the rule uniform");
+    if (r->is_stopped)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/routing/stopped",
+                       "a stopped tenant shows the baseline: name one in holdout");
+    return KB_OK;
+}
+
 /* Types first: what follows indexes tables with them. */
 enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg)
 {
@@ -367,6 +387,7 @@ enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg)
     KB_TRY(check_combination(spec, msg));
     KB_TRY(check_rule(spec, msg));
     KB_TRY(check_forgetting(spec, msg));
+    KB_TRY(check_routing(&spec->routing, msg));
 out:
     return rc;
 }
@@ -404,8 +425,12 @@ uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h)
                               (uint64_t)spec->forgetting.type,
                               spec->has_default_reward,
                               (uint64_t)spec->reward_window_ms,
+                              (uint64_t)spec->routing.baseline,
+                              (uint64_t)spec->routing.sticky_ms,
+                              spec->routing.is_stopped,
                               spec->seed};
     h = kb_hash_str(h, spec->algorithm);
+    h = kb_hash_str(kb_hash_str(h, spec->routing.arm), spec->routing.salt);
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++)
         h = kb_hash_u64(h, whole[i]);
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "err.h"
+#include "ids.h"
 
 enum kb_user_kernel_type {
     KB_USER_LAPLACIAN,
@@ -49,6 +50,8 @@ enum kb_sketch_form { KB_SKETCH_CROSS, KB_SKETCH_SPLIT, KB_SKETCH_SIMPLE, KB_SKE
 enum kb_score { KB_SCORE_UPPER, KB_SCORE_FIXED, KB_SCORE_N };
 enum kb_rule_type { KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM, KB_RULE_SUP_KERNEL, KB_RULE_N };
 enum kb_aggregation { KB_AGG_FIRST, KB_AGG_SUM, KB_AGG_LAST, KB_AGG_N };
+/* What those get whom the policy is kept from: nothing is said, an arm by name, or any of the eligible alike. */
+enum kb_baseline { KB_BASELINE_NONE, KB_BASELINE_ARM, KB_BASELINE_UNIFORM, KB_BASELINE_N };
 enum kb_forgetting_type { KB_FORGET_NONE, KB_FORGET_DISCOUNT, KB_FORGET_HALF_LIFE, KB_FORGET_N };
 
 struct kb_user_kernel_spec {
@@ -113,6 +116,18 @@ struct kb_forgetting_spec {
     double half_life_s; /* half_life: seconds after which half is left, 0.001..1e9 */
 };
 
+#define KB_SALT_MAX_BYTES 64u
+
+/* What comes before the policy, or in its place (routing.h). No part of the model. */
+struct kb_routing_spec {
+    double holdout;                /* share of the users, [0, 1] */
+    enum kb_baseline baseline;     /* needed when there is a holdout, or the tenant is stopped */
+    char arm[KB_ID_MAX_BYTES + 1]; /* of the baseline, when it is an arm */
+    char salt[KB_SALT_MAX_BYTES + 1];
+    int64_t sticky_ms; /* how long an arm that was drawn stays its user's, 0: not at all */
+    bool is_stopped;   /* every decision gets the baseline, and the model is not asked */
+};
+
 struct kb_spec {
     char algorithm[32];            /* the preset's name, for display only: no code tests it */
     uint32_t context_dim, arm_dim; /* 0..4096 */
@@ -122,6 +137,7 @@ struct kb_spec {
     struct kb_conf_spec conf;
     struct kb_rule_spec rule;
     struct kb_forgetting_spec forgetting;
+    struct kb_routing_spec routing;
     enum kb_aggregation aggregation;
     bool has_default_reward;
     double default_reward;    /* learned when a window closes without a reward */
@@ -190,7 +206,8 @@ void kb_spec_drop_unserved_confidence(struct kb_spec *spec);
  * is due. */
 bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b);
 
-/* Copies from `from` what is read while the model in force is still that of `to`: how rewards are booked. */
+/* Copies from `from` what is read while the model in force is still that of `to`: how rewards are booked, and who is
+ * routed past the policy. */
 void kb_spec_take_books(struct kb_spec *to, const struct kb_spec *from);
 
 uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h);

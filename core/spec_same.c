@@ -67,4 +67,5 @@ void kb_spec_take_books(struct kb_spec *to, const struct kb_spec *from)
     to->has_default_reward = from->has_default_reward;
     to->default_reward = from->default_reward;
     to->reward_window_ms = from->reward_window_ms;
+    to->routing = from->routing;
 }

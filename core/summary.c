@@ -4,6 +4,7 @@
 #include "summary.h"
 
 #include <float.h>
+#include <string.h>
 
 #include "alloc.h"
 #include "engine_impl.h"
@@ -20,6 +21,12 @@ struct kb_summarizer {
     double square[PART_ITEMS];
     struct kb_ev_link link[PART_ITEMS];
     struct kb_ev_known_arm arm[PART_ITEMS];
+    struct { /* columns of assignments */
+        uint32_t user[PART_ITEMS], arm[PART_ITEMS];
+        enum kb_route route[PART_ITEMS];
+        double propensity[PART_ITEMS];
+        int64_t until_ms[PART_ITEMS];
+    } assigned;
     struct kb_ev_open_slot slot[KB_MAX_SLOTS];
 };
 
@@ -141,6 +148,7 @@ static bool put_decision(struct kb_summarizer *s)
     s->out.decision = entry->id;
     s->out.user = kb_ids_str(&s->e->users, entry->user);
     s->out.level = entry->level;
+    s->out.route = (enum kb_route)entry->route;
     s->out.expires_at_ms = entry->expires_at_ms;
     s->out.is_deferred = entry->is_deferred;
     s->out.slots = s->slot;
@@ -156,9 +164,11 @@ static bool put_arms(struct kb_summarizer *s)
         const struct kb_arm *arm = &s->e->arms.arm[s->next + i];
 
         s->arm[i] = (struct kb_ev_known_arm){.id = kb_ids_str(&s->e->arm_ids, (uint32_t)(s->next + i)),
-                                             .features = arm->features,
+                                             .features = arm->parts.features,
+                                             .eligibility = arm->parts.eligibility,
                                              .is_in_catalogue = arm->is_in_catalogue,
                                              .is_active = arm->is_active,
+                                             .is_stopped = arm->is_stopped,
                                              .decided = arm->decided,
                                              .rewarded = arm->rewarded,
                                              .reward_sum = arm->reward_sum};
@@ -166,6 +176,27 @@ static bool put_arms(struct kb_summarizer *s)
     s->out.arms = s->arm;
     s->out.n_arms = n;
     s->next += n;
+    return n > 0;
+}
+
+static bool put_assigned(struct kb_summarizer *s)
+{
+    const struct kb_assignments *a = &s->e->assignments;
+    size_t n = 0;
+
+    for (; s->next < a->cap && n < PART_ITEMS; s->next++) {
+        const struct kb_assignment *of = kb_assignments_find(a, (uint32_t)s->next);
+
+        if (of == NULL)
+            continue;
+        s->assigned.user[n] = (uint32_t)s->next;
+        s->assigned.arm[n] = of->arm;
+        s->assigned.route[n] = (enum kb_route)of->route;
+        s->assigned.propensity[n] = of->propensity;
+        s->assigned.until_ms[n++] = of->until_ms;
+    }
+    s->out.assigned = (struct kb_ev_assigned){
+        n, s->assigned.user, s->assigned.arm, s->assigned.route, s->assigned.propensity, s->assigned.until_ms};
     return n > 0;
 }
 
@@ -184,13 +215,14 @@ static bool put_end(struct kb_summarizer *s)
                                           .reset_count = e->reset_count,
                                           .decay = e->decay,
                                           .n_learned = e->history.n_observed};
+    memcpy(s->out.totals.routes, e->routes, sizeof e->routes);
     return s->next++ == 0;
 }
 
 static bool (*const PARTS[KB_PART_N])(struct kb_summarizer *s) = {
-    [KB_PART_BEGIN] = put_begin,   [KB_PART_USERS] = put_users,       [KB_PART_GRAPH] = put_graph,
-    [KB_PART_POINTS] = put_points, [KB_PART_DECISION] = put_decision, [KB_PART_ARMS] = put_arms,
-    [KB_PART_END] = put_end,
+    [KB_PART_BEGIN] = put_begin,       [KB_PART_USERS] = put_users,       [KB_PART_GRAPH] = put_graph,
+    [KB_PART_POINTS] = put_points,     [KB_PART_DECISION] = put_decision, [KB_PART_ARMS] = put_arms,
+    [KB_PART_ASSIGNED] = put_assigned, [KB_PART_END] = put_end,
 };
 
 bool kb_summarizer_next(struct kb_summarizer *s, struct kb_event *ev)

@@ -7,6 +7,7 @@
  *     graph     nodes and edges, by users' numbers
  *     points    rows of the history, in their order: user, arm, level, vector, count, sum, first event
  *     arms      ids in the order of their numbers, with catalogue and counts
+ *     assigned  arms that stick to users, by the numbers of both; none where there are none
  *     decision  one that is open, with all that its reward needs, by ids
  *     end       totals; from here on the engine is what the events before had made it
  *

@@ -277,14 +277,12 @@ static enum kb_err replace(const struct kb_ids *users, struct kb_ids *fresh, con
                            struct kb_user_graph *out, struct kb_errmsg *msg)
 {
     struct kb_graph_draft *draft = ev->as.graph.draft, *own = NULL;
-    enum kb_err rc = KB_OK;
 
-    if (draft == NULL || draft->graph == NULL) {
-        KB_TRY(kb_graph_draft_new(&own, ev, msg));
-        draft = own;
-    }
-    KB_TRY(take_draft(draft, users, fresh, out));
-out:
+    if (draft != NULL && draft->graph != NULL)
+        return take_draft(draft, users, fresh, out);
+    enum kb_err rc = kb_graph_draft_new(&own, ev, msg);
+    if (rc == KB_OK)
+        rc = take_draft(own, users, fresh, out);
     kb_graph_draft_free(own);
     return rc;
 }

@@ -179,7 +179,9 @@ static enum kb_err follow(struct follower *f, const struct kb_event *ev, struct 
 {
     uint64_t version = 0;
     const struct ld_settings *settings = line_settings(ev, &version);
-    const bool is_scored = ev->type == KB_EV_DECIDED && ld_scores_wants(&f->scores);
+    /* What the policy in force has drawn: neither a baseline nor an arm that stuck is its doing. */
+    const bool is_scored =
+        ev->type == KB_EV_DECIDED && ev->as.decided.route == KB_ROUTE_POLICY && ld_scores_wants(&f->scores);
 
     if (settings != NULL) {
         f->context_dim = settings->spec.context_dim;

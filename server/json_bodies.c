@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "ids.h"
+#include "json_routing.h"
 #include "json_util.h"
 #include "promotion.h"
 
@@ -113,6 +114,9 @@ static void read_select(struct ld_in *in, size_t i, const struct ld_value *v, vo
         break;
     case LD_SELECT_DECISION:
         out->decision = ld_in_text(in, v, rule);
+        break;
+    case LD_SELECT_ATTRIBUTES:
+        out->query.attributes = ld_in_attributes(in, v, rule, &out->query.n_attributes);
         break;
     case LD_SELECT_DEFER:
         out->is_deferred = ld_in_flag(in, v);

@@ -15,6 +15,7 @@
 
 #include "ids.h"
 #include "json_out.h"
+#include "json_routing.h"
 
 /* Sequence numbers and versions pass through doubles on their way; up to here none is rounded. */
 #define MAX_COUNT UINT64_C(9007199254740991) /* 2^53 - 1: what a double counts */
@@ -76,6 +77,8 @@ static void read_arms(struct ld_in *in, const struct ld_value *o, struct dims d,
     const struct ld_value *put = ld_in_array(in, o, "put", 0, SIZE_MAX, true);
     ev->as.arms.is_replace = ld_in_bool(in, o, "replace", true, true);
     ev->as.arms.remove = ld_in_ids(in, o, "remove", SIZE_MAX, &ev->as.arms.n_remove, true);
+    ev->as.arms.stop = ld_in_ids(in, o, "stop", SIZE_MAX, &ev->as.arms.n_stop, false);
+    ev->as.arms.start = ld_in_ids(in, o, "start", SIZE_MAX, &ev->as.arms.n_start, false);
     size_t mark = ld_in_key(in, "put");
     ev->as.arms.put = ld_in_arms(in, put, d.arm, &ev->as.arms.n_put);
     ld_in_leave(in, mark);
@@ -141,9 +144,12 @@ static void read_decided(struct ld_in *in, const struct ld_value *o, struct dims
     ev->as.decided.user = ld_in_id(in, o, "user", KB_ID_MAX_BYTES, true);
     ev->as.decided.context = ld_in_vector(in, o, "context", d.context, true);
     ev->as.decided.propensity = ld_in_propensity(in, o, "propensity", NAN, true);
-    ev->as.decided.mean = ld_in_number(in, o, "mean", NAN, true);
+    ev->as.decided.mean = ld_in_number(in, o, "mean", NAN, false);
     ev->as.decided.expires_at_ms = ld_in_time(in, o, "expires_at");
     ev->as.decided.is_deferred = ld_in_bool(in, o, "deferred", false, false);
+    ev->as.decided.route = ld_in_route(in, o);
+    if (ld_member_of(o, "assigned_until") != NULL)
+        ev->as.decided.assigned_until_ms = ld_in_time(in, o, "assigned_until");
     ev->as.decided.level = (uint32_t)ld_in_whole(in, o, "level", 1, KB_MAX_LEVEL, 0, false);
     read_among(in, o, d, ev);
     if (slots == NULL)
@@ -303,10 +309,10 @@ static const struct row {
 } rows[] = {
     [KB_EV_CONFIGURED] = {read_configured, {COMMON, "version", "configuration"}},
     [KB_EV_GRAPH] = {read_graph, {COMMON, "replace", "users", "add", "remove"}},
-    [KB_EV_ARMS] = {read_arms, {COMMON, "replace", "put", "remove"}},
+    [KB_EV_ARMS] = {read_arms, {COMMON, "replace", "put", "remove", "stop", "start"}},
     [KB_EV_DECIDED] = {read_decided,
                        {COMMON, "decision", "user", "context", "arm", "features", "propensity", "mean", "expires_at",
-                        "deferred", "level", "slate", "among"}},
+                        "deferred", "route", "assigned_until", "level", "slate", "among"}},
     [KB_EV_REWARDED] = {read_rewarded, {COMMON, "decision", "reward", "arm"}},
     [KB_EV_OBSERVED] = {read_observed, {COMMON, "user", "context", "arm", "features", "reward", "propensity", "id"}},
     [KB_EV_EXPIRED] = {read_expired, {COMMON, "decision", "reward"}},

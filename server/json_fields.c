@@ -98,6 +98,7 @@ const struct ld_field ld_fields[] = {
     {FORGETTING(TYPE), LD_CHOICE, AT(spec.forgetting.type), &forgettings},
     {FORGETTING(DISCOUNT), LD_NUMBER, AT(spec.forgetting.discount), NULL},
     {FORGETTING(HALF_LIFE_S), LD_NUMBER, AT(spec.forgetting.half_life_s), NULL},
+    {CONFIGURATION(ROUTING), LD_ROUTING, AT(spec.routing), NULL},
     {RETENTION(EVENTS), LD_SIZE_OR_NULL, AT(keep_events), NULL},
     {RETENTION(AGE_S), LD_AGE_OR_NULL, AT(keep_age_ms), NULL},
     {CONFIGURATION(PENDING), LD_PENDING, 0, NULL},

@@ -29,7 +29,8 @@ enum ld_field_kind {
     LD_SIZE_OR_NULL,   /* size_t, or null (0) */
     LD_AGE_OR_NULL,    /* seconds <-> int64_t milliseconds, or null (0) */
     LD_NAME_OR_NULL,   /* char[LD_CHALLENGER_NAME_BYTES], or null ("") */
-    LD_CHALLENGERS     /* objects by their names; read behind all others, on whose values they rest */
+    LD_CHALLENGERS,    /* objects by their names; read behind all others, on whose values they rest */
+    LD_ROUTING         /* an object of its own (json_routing.c) */
 };
 
 /* Names of an enum. */

@@ -5,7 +5,8 @@
  *
  *   edge   ["u", "v"] or ["u", "v", weight]; weight > 0, 1 when left out; u and v differ
  *   pair   ["u", "v"], in removals
- *   arm    "id" or {"id", "features"?, "active"?}; features have arm_dim numbers; active unless told otherwise
+ *   arm    "id" or {"id", "features"?, "active"?, "stopped"?, "eligibility"?}; features have arm_dim numbers; active
+ *          unless told otherwise
  *
  * Both resources are large (hundreds of thousands of items), so every function is linear, and memory is that of the
  * items: 24 bytes an edge or arm and 8 a feature, besides the parsed document that their strings are borrowed from. */
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "ids.h"
+#include "json_routing.h"
 
 /* --- edges ------------------------------------------------------------------------------------------- */
 
@@ -128,6 +130,10 @@ static void read_arm_member(struct ld_in *in, size_t i, const struct ld_value *v
         arm->out->id = ld_in_text(in, v, &ld_id_rule);
     else if (i == LD_ARM_ACTIVE)
         arm->out->is_active = ld_in_flag(in, v);
+    else if (i == LD_ARM_STOPPED)
+        arm->out->is_stopped = ld_in_flag(in, v);
+    else if (i == LD_ARM_ELIGIBILITY)
+        arm->out->eligibility = ld_in_eligibility(in, v);
     else
         arm->out->features = ld_in_vector_value(in, v, arm->dim, true);
 }
@@ -143,7 +149,7 @@ static void read_arm(struct ld_in *in, const struct ld_value *v, uint32_t arm_di
     else if (ld_is(v, LD_V_OBJECT))
         (void)ld_in_members(in, v, &ld_arm_rules, read_arm_member, &arm);
     else
-        ld_in_fault(in, NULL, "expected an arm: a string, or an object with id, features and active");
+        ld_in_fault(in, NULL, "expected an arm: a string, or an object with id and what there is of it");
 }
 
 /* Within one list an id may stand once: of two features for one arm neither is more true. O(n) by a hash set. The
@@ -179,12 +185,16 @@ static void read_arms(struct ld_in *in, size_t i, const struct ld_value *v, void
     const struct ld_rule *rule = &ld_arms_patch_rules.rule[i];
     if (i == LD_ARMS_PATCH_REMOVE)
         r->out->as.arms.remove = ld_in_id_list(in, v, rule, &r->out->as.arms.n_remove);
+    else if (i == LD_ARMS_PATCH_STOP)
+        r->out->as.arms.stop = ld_in_id_list(in, v, rule, &r->out->as.arms.n_stop);
+    else if (i == LD_ARMS_PATCH_START)
+        r->out->as.arms.start = ld_in_id_list(in, v, rule, &r->out->as.arms.n_start);
     else if (ld_in_list(in, v, rule))
         r->out->as.arms.put = ld_in_arms(in, v, r->dim, &r->out->as.arms.n_put);
 }
 _Static_assert((int)LD_ARMS_ARMS == (int)LD_ARMS_PATCH_ARMS, "one reader for both");
 
-/* Of a patch both members may be missing: it then changes nothing, and is no fault. An id in both `arms` and `remove`
+/* Of a patch all members may be missing: it then changes nothing, and is no fault. An id in both `arms` and `remove`
  * is not judged here; the engine applies or refuses the event as one. A bare array, like the one that NDJSON makes, has
  * arms only. */
 int ld_decode_arms(struct ld_doc *doc, bool is_patch, uint32_t arm_dim, struct kb_event *out, struct ld_problem *p)

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "json_util.h"
+#include "json_routing.h"
 #include "text.h"
 
 /* --- time -------------------------------------------------------------------------------------------- */
@@ -158,6 +158,7 @@ static void put_arms(struct ld_text *t, const struct kb_ev_arm *arms, size_t n, 
         if (arms[i].features != NULL && arm_dim > 0)
             put_vector(t, "features", arms[i].features, arm_dim);
         ld_text_put_bool(t, "active", arms[i].is_active);
+        ld_text_put_restrictions(t, arms[i].is_stopped, arms[i].eligibility);
         ld_text_lit(t, "}");
     }
     ld_text_lit(t, "]");
@@ -226,10 +227,15 @@ static void put_decided(struct ld_text *t, const struct kb_event *ev, uint32_t c
     ld_text_put_string(t, "arm", slots[0].arm);
     put_features(t, slots[0].features, arm_dim);
     ld_text_put_number(t, "propensity", ev->as.decided.propensity);
-    ld_text_put_number(t, "mean", ev->as.decided.mean);
+    if (!isnan(ev->as.decided.mean))
+        ld_text_put_number(t, "mean", ev->as.decided.mean);
     put_time(t, "expires_at", ev->as.decided.expires_at_ms);
     if (ev->as.decided.is_deferred)
         ld_text_put_bool(t, "deferred", true);
+    if (ev->as.decided.route != KB_ROUTE_POLICY)
+        ld_text_put_string(t, "route", kb_route_name((int)ev->as.decided.route));
+    if (ev->as.decided.assigned_until_ms != 0)
+        put_time(t, "assigned_until", ev->as.decided.assigned_until_ms);
     if (ev->as.decided.level > 0)
         ld_text_put_count(t, "level", ev->as.decided.level);
     if (ev->as.decided.n_slots > 1)
@@ -324,6 +330,10 @@ static void put_body(struct ld_text *t, const struct kb_event *ev, uint32_t cont
         ld_text_put_bool(t, "replace", ev->as.arms.is_replace);
         put_arms(t, ev->as.arms.put, ev->as.arms.n_put, arm_dim);
         ld_text_put_strings(t, "remove", ev->as.arms.remove, ev->as.arms.n_remove);
+        if (ev->as.arms.n_stop > 0)
+            ld_text_put_strings(t, "stop", ev->as.arms.stop, ev->as.arms.n_stop);
+        if (ev->as.arms.n_start > 0)
+            ld_text_put_strings(t, "start", ev->as.arms.start, ev->as.arms.n_start);
         break;
     case KB_EV_DECIDED:
         put_decided(t, ev, context_dim, arm_dim);

@@ -8,9 +8,12 @@
  * lengthscale is a number and an exact representation may have become a dictionary. */
 #include "json_out.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "json_util.h"
+
+#define NORMAL_975 1.959963984540054 /* of the standard normal: 2.5 % lie beyond */
 
 /* --- tenants ----------------------------------------------------------------------------------------- */
 
@@ -181,14 +184,48 @@ char *ld_end_model(struct ld_model_text *m, size_t *n)
 
 /* --- statistics -------------------------------------------------------------------------------------- */
 
+static void put_or_null(struct ld_text *t, const char *name, double x)
+{
+    ld_text_key(t, name);
+    if (isfinite(x))
+        ld_text_number(t, x);
+    else
+        ld_text_lit(t, "null");
+}
+
 /* Of nothing, there is no mean: null. */
 static void put_mean(struct ld_text *t, double sum, uint64_t n)
 {
-    ld_text_key(t, "mean_reward");
-    if (n > 0)
-        ld_text_number(t, sum / (double)n);
-    else
-        ld_text_lit(t, "null");
+    put_or_null(t, "mean_reward", n > 0 ? sum / (double)n : (double)NAN);
+}
+
+/* The mean with its 95 % interval by the normal approximation; null where there is none. */
+static void put_route(struct ld_text *t, const char *name, const struct kb_route_stats *s)
+{
+    const double n = (double)s->rewarded, mean = n > 0 ? s->reward_sum / n : 0;
+    const double variance = n > 1 ? fmax(s->square_sum / n - mean * mean, 0) * n / (n - 1) : (double)NAN;
+    const double half = NORMAL_975 * sqrt(variance / n);
+
+    ld_text_key(t, name);
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "decisions", s->decided);
+    ld_text_put_count(t, "repeated", s->repeated);
+    ld_text_put_count(t, "rewards", s->rewarded);
+    put_mean(t, s->reward_sum, s->rewarded);
+    put_or_null(t, "lower", mean - half);
+    put_or_null(t, "upper", mean + half);
+    ld_text_lit(t, "}");
+}
+
+/* One that stuck counts to the route that had drawn the arm. */
+static void put_routes(struct ld_text *t, const struct kb_route_stats *routes)
+{
+    ld_text_key(t, "routes");
+    ld_text_lit(t, "{");
+    for (int i = 0; i < KB_ROUTE_N; i++)
+        if (i != KB_ROUTE_STICKY)
+            put_route(t, kb_route_name(i), &routes[i]);
+    ld_text_lit(t, "}");
 }
 
 static void put_arm(struct ld_text *t, const struct ld_arm_stats *a)
@@ -246,6 +283,7 @@ char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w
     ld_text_put_count(&t, "expired", c.expired);
     ld_text_put_count(&t, "late", c.late);
     put_mean(&t, c.reward_sum, c.learned);
+    put_routes(&t, c.routes);
     put_all_arms(&t, e);
     put_window(&t, w);
     ld_text_lit(&t, "}");

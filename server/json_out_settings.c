@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "json_fields.h"
+#include "json_routing.h"
 #include "json_util.h"
 
 /* The rule as it was asked for, or the number that it has come to. */
@@ -129,6 +130,9 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
         break;
     case LD_CHALLENGERS:
         write_challengers(t, s);
+        break;
+    case LD_ROUTING:
+        ld_text_routing(t, at);
         break;
     }
 }

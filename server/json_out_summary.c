@@ -1,6 +1,6 @@
 /* Parts of a summary as lines of the log (schema/event.schema.json), each with all its members: the inverse of
  * json_summary.c. Points are columns, since their names would weigh more than they do. */
-#include "json_util.h"
+#include "json_routing.h"
 
 #include <stdlib.h>
 
@@ -102,6 +102,8 @@ static void put_decision(struct ld_text *t, const struct kb_ev_summary *s, size_
     ld_text_put_string(t, "expires_at", at);
     ld_text_put_bool(t, "deferred", s->is_deferred);
     ld_text_put_count(t, "level", s->level);
+    if (s->route != KB_ROUTE_POLICY)
+        ld_text_put_string(t, "route", kb_route_name((int)s->route));
     ld_text_key(t, "slots");
     ld_text_lit(t, "[");
     for (size_t i = 0; i < s->n_slots; i++) {
@@ -135,6 +137,7 @@ static void put_arms(struct ld_text *t, const struct kb_ev_summary *s, uint32_t 
             ld_text_lit(t, "null");
         ld_text_put_bool(t, "in_catalogue", arm->is_in_catalogue);
         ld_text_put_bool(t, "active", arm->is_active);
+        ld_text_put_restrictions(t, arm->is_stopped, arm->eligibility);
         ld_text_put_count(t, "decided", arm->decided);
         ld_text_put_count(t, "rewarded", arm->rewarded);
         ld_text_put_number(t, "reward_sum", arm->reward_sum);
@@ -149,6 +152,49 @@ static void put_time(struct ld_text *t, const char *name, int64_t ms)
 
     ld_format_time(ms, at);
     ld_text_put_string(t, name, at);
+}
+
+static void put_assigned(struct ld_text *t, const struct kb_ev_assigned *a)
+{
+    char at[32];
+
+    put_u32s(t, "user", a->user, a->n);
+    put_u32s(t, "arm", a->arm, a->n);
+    put_doubles(t, "propensity", a->propensity, a->n);
+    ld_text_key(t, "route");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < a->n; i++) {
+        ld_text_item(t);
+        ld_text_string(t, kb_route_name((int)a->route[i]));
+    }
+    ld_text_lit(t, "]");
+    ld_text_key(t, "until");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < a->n; i++) {
+        ld_format_time(a->until_ms[i], at);
+        ld_text_item(t);
+        ld_text_string(t, at);
+    }
+    ld_text_lit(t, "]");
+}
+
+static void put_routes(struct ld_text *t, const struct kb_route_stats *routes)
+{
+    ld_text_key(t, "routes");
+    ld_text_lit(t, "{");
+    for (int i = 0; i < KB_ROUTE_N; i++) {
+        if (routes[i].decided == 0)
+            continue;
+        ld_text_key(t, kb_route_name(i));
+        ld_text_lit(t, "{");
+        ld_text_put_count(t, "decided", routes[i].decided);
+        ld_text_put_count(t, "repeated", routes[i].repeated);
+        ld_text_put_count(t, "rewarded", routes[i].rewarded);
+        ld_text_put_number(t, "reward_sum", routes[i].reward_sum);
+        ld_text_put_number(t, "square_sum", routes[i].square_sum);
+        ld_text_lit(t, "}");
+    }
+    ld_text_lit(t, "}");
 }
 
 static void put_forgetting(struct ld_text *t, const struct kb_ev_totals *totals)
@@ -177,6 +223,7 @@ static void put_end(struct ld_text *t, const struct kb_ev_totals *totals)
     ld_text_put_number(t, "square_sum", totals->square_sum);
     ld_text_put_count(t, "reset_rows", totals->reset_rows);
     ld_text_put_number(t, "reset_observations", totals->reset_count);
+    put_routes(t, totals->routes);
     put_forgetting(t, totals);
 }
 
@@ -204,6 +251,9 @@ void ld_text_summary(struct ld_text *t, const struct kb_ev_summary *s, uint32_t 
         break;
     case KB_PART_ARMS:
         put_arms(t, s, arm_dim);
+        break;
+    case KB_PART_ASSIGNED:
+        put_assigned(t, &s->assigned);
         break;
     case KB_PART_END:
         put_end(t, &s->totals);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "json_fields.h"
+#include "json_routing.h"
 #include "registry.h"
 
 _Static_assert(offsetof(struct ld_settings, spec) == 0, "a pointer to the spec is one to its settings");
@@ -155,6 +156,9 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
         break;
     case LD_CHALLENGERS: /* for its faults, which stand here; its values rest on those of all others */
         read_challengers(in, v, out);
+        break;
+    case LD_ROUTING:
+        ld_in_routing(in, v, at);
         break;
     }
 }

@@ -8,6 +8,7 @@
 
 #include "ids.h"
 #include "json_out.h"
+#include "json_routing.h"
 
 #define MAX_COUNT UINT64_C(9007199254740991) /* 2^53 - 1: what a double counts */
 
@@ -192,6 +193,7 @@ static void read_decision(struct part *p)
     p->out->expires_at_ms = ld_in_time(p->in, p->line, "expires_at");
     p->out->is_deferred = ld_in_bool(p->in, p->line, "deferred", false, true);
     p->out->level = (uint32_t)ld_in_whole(p->in, p->line, "level", 0, KB_MAX_LEVEL, 0, true);
+    p->out->route = ld_in_route(p->in, p->line);
     if (slots == NULL)
         return;
     const size_t mark = ld_in_key(p->in, "slots");
@@ -210,8 +212,8 @@ static void read_decision(struct part *p)
 
 static void read_arm(struct part *p, const struct ld_value *v, struct kb_ev_known_arm *out)
 {
-    static const char *const names[] = {"id",      "features", "in_catalogue", "active",
-                                        "decided", "rewarded", "reward_sum",   NULL};
+    static const char *const names[] = {"id",       "features",   "in_catalogue", "active",      "decided",
+                                        "rewarded", "reward_sum", "stopped",      "eligibility", NULL};
 
     if (!ld_in_object(p->in, v, names))
         return;
@@ -219,6 +221,12 @@ static void read_arm(struct part *p, const struct ld_value *v, struct kb_ev_know
     out->features = ld_in_vector(p->in, v, "features", p->arm_dim, false);
     out->is_in_catalogue = ld_in_bool(p->in, v, "in_catalogue", false, true);
     out->is_active = ld_in_bool(p->in, v, "active", false, true);
+    out->is_stopped = ld_in_bool(p->in, v, "stopped", false, false);
+    const struct ld_value *rules = ld_in_get(p->in, v, "eligibility", false);
+    const size_t mark = ld_in_key(p->in, "eligibility");
+    if (rules != NULL)
+        out->eligibility = ld_in_eligibility(p->in, rules);
+    ld_in_leave(p->in, mark);
     out->decided = ld_in_whole(p->in, v, "decided", 0, MAX_COUNT, 0, true);
     out->rewarded = ld_in_whole(p->in, v, "rewarded", 0, MAX_COUNT, 0, true);
     out->reward_sum = ld_in_number(p->in, v, "reward_sum", 0, true);
@@ -242,6 +250,86 @@ static void read_arms(struct part *p)
     ld_in_leave(p->in, mark);
     p->out->arms = arms;
     p->out->n_arms = n;
+}
+
+/* A column of words: times, or names of routes. */
+static void read_words(struct part *p, const char *key, size_t n, void *out,
+                       bool (*read)(const char *word, void *out, size_t i))
+{
+    const struct ld_value *v = ld_in_array(p->in, p->line, key, n, n, true);
+    const size_t mark = ld_in_key(p->in, key);
+
+    for (size_t i = 0; out != NULL && i < ld_n_items(v); i++) {
+        const struct ld_value *word = ld_item_of(v, i);
+        const size_t here = ld_in_item(p->in, v, i);
+
+        if (ld_string_of(word) == NULL || !read(ld_string_of(word), out, i))
+            ld_in_fault(p->in, NULL, "expected a route, or a time such as 2026-11-21T10:00:00.123Z");
+        ld_in_leave(p->in, here);
+    }
+    ld_in_leave(p->in, mark);
+}
+
+static bool read_until(const char *word, void *out, size_t i)
+{
+    return ld_parse_time(word, &((int64_t *)out)[i]) == 0;
+}
+
+static bool read_route(const char *word, void *out, size_t i)
+{
+    const int route = kb_route_from_name(word);
+
+    ((enum kb_route *)out)[i] = route >= 0 ? (enum kb_route)route : KB_ROUTE_POLICY;
+    return route >= 0;
+}
+
+static void read_assigned(struct part *p)
+{
+    struct kb_ev_assigned *out = &p->out->assigned;
+    size_t n = SIZE_MAX;
+
+    out->user = read_numbers(p, "user", &n);
+    out->arm = read_numbers(p, "arm", &n);
+    out->propensity = read_doubles(p, "propensity", n);
+    enum kb_route *route = ld_in_alloc(p->in, n + 1, sizeof *route);
+    int64_t *until_ms = ld_in_alloc(p->in, n + 1, sizeof *until_ms);
+    read_words(p, "route", n, route, read_route);
+    read_words(p, "until", n, until_ms, read_until);
+    out->route = route;
+    out->until_ms = until_ms;
+    out->n = n;
+}
+
+static void read_route_totals(struct part *p, const struct ld_value *routes, int route, struct kb_route_stats *out)
+{
+    static const char *const names[] = {"decided", "repeated", "rewarded", "reward_sum", "square_sum", NULL};
+    const char *name = kb_route_name(route);
+    const struct ld_value *v = ld_member_of(routes, name);
+    const size_t mark = ld_in_key(p->in, name);
+
+    if (v != NULL && ld_in_object(p->in, v, names)) {
+        out->decided = ld_in_whole(p->in, v, "decided", 0, MAX_COUNT, 0, true);
+        out->repeated = ld_in_whole(p->in, v, "repeated", 0, MAX_COUNT, 0, true);
+        out->rewarded = ld_in_whole(p->in, v, "rewarded", 0, MAX_COUNT, 0, true);
+        out->reward_sum = ld_in_number(p->in, v, "reward_sum", 0, true);
+        out->square_sum = ld_in_number(p->in, v, "square_sum", 0, true);
+    }
+    ld_in_leave(p->in, mark);
+}
+
+/* Left out in logs of versions that did not count them. */
+static void read_routes(struct part *p, struct kb_ev_totals *t)
+{
+    static const char *const names[] = {"policy", "holdout", "stopped", NULL};
+    const struct ld_value *v = ld_member_of(p->line, "routes");
+
+    if (v == NULL)
+        return;
+    const size_t mark = ld_in_key(p->in, "routes");
+    if (ld_in_object(p->in, v, names))
+        for (int i = 0; i < KB_ROUTE_N; i++)
+            read_route_totals(p, v, i, &t->routes[i]);
+    ld_in_leave(p->in, mark);
 }
 
 /* Left out where nothing was forgotten. */
@@ -277,6 +365,7 @@ static void read_end(struct part *p)
     t->square_sum = ld_in_number(p->in, p->line, "square_sum", 0, true);
     t->reset_rows = ld_in_whole(p->in, p->line, "reset_rows", 0, MAX_COUNT, 0, true);
     t->reset_count = ld_in_number(p->in, p->line, "reset_observations", 0, true);
+    read_routes(p, t);
     read_forgetting(p, t);
 }
 
@@ -286,7 +375,7 @@ static void read_end(struct part *p)
 
 static const struct row {
     void (*read)(struct part *p);
-    const char *names[16];
+    const char *names[20];
 } rows[KB_PART_N] = {
     [KB_PART_BEGIN] = {read_begin,
                        {COMMON, "version", "representation", "context_lengthscale", "arm_lengthscale",
@@ -295,11 +384,12 @@ static const struct row {
     [KB_PART_GRAPH] = {read_graph, {COMMON, "nodes", "edges"}},
     [KB_PART_POINTS] = {read_points, {COMMON, "user", "arm", "level", "event", "count", "sum", "x", "halvings"}},
     [KB_PART_DECISION] = {read_decision,
-                          {COMMON, "decision", "user", "arm", "expires_at", "deferred", "level", "slots"}},
+                          {COMMON, "decision", "user", "arm", "expires_at", "deferred", "level", "route", "slots"}},
     [KB_PART_ARMS] = {read_arms, {COMMON, "arms"}},
+    [KB_PART_ASSIGNED] = {read_assigned, {COMMON, "user", "arm", "route", "propensity", "until"}},
     [KB_PART_END] = {read_end,
                      {COMMON, "decided", "rewarded", "observed", "expired", "late", "reward_sum", "square_sum",
-                      "reset_rows", "reset_observations", "forgetting"}},
+                      "reset_rows", "reset_observations", "routes", "forgetting"}},
 };
 
 void ld_in_summary(struct ld_in *in, const struct ld_value *line, uint32_t context_dim, uint32_t arm_dim,

@@ -5,6 +5,7 @@
  * would be 20 MB. The rest is in the sums, and `tenants_unlisted` says how many they are; that one of them fails is
  * seen in `tenants_failing`, which knows all. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@
 #include "metrics_text.h"
 #include "registry.h"
 
-/* All fields after the name are doubles: the table in put_listed reads them by offset. */
+/* The fields between name and routes are doubles: the table in put_listed reads them by offset. */
 struct sample {
     char name[65];
     double decided, rewarded, observed, expired, late;
@@ -21,6 +22,7 @@ struct sample {
     double file_bytes, log_events;
     double build_progress, clamped, waiting_bytes;
     double challenger_lag, challenger_bytes;
+    struct kb_route_stats routes[KB_ROUTE_N];
 };
 
 /* Grows by doubling; a failure is remembered and makes the whole scrape fail rather than look as if tenants were
@@ -68,6 +70,7 @@ static void take_sample(struct sample *s, struct ld_tenant *t)
                          .waiting_bytes = (double)ld_tenant_queue_bytes(t),
                          .challenger_lag = (double)ld_tenant_challenger_lag(t),
                          .challenger_bytes = (double)ld_challengers_bytes(ld_tenant_challengers(t))};
+    memcpy(s->routes, c.routes, sizeof s->routes);
     strncpy(s->name, ld_tenant_name(t), sizeof s->name - 1);
 }
 
@@ -140,6 +143,31 @@ static void put_listed(struct ld_text *t, const struct samples *all)
     }
 }
 
+/* Routes that nobody had have no series: most tenants have the policy's alone. */
+static void put_routes(struct ld_text *t, const struct samples *all)
+{
+    static const struct {
+        const char *name, *type, *help;
+    } series[] = {
+        {"route_decisions_total", "counter", "Decisions, by the route that had drawn the arm."},
+        {"route_repeats_total", "counter", "Those of them by an arm that stuck to its user."},
+        {"route_rewards_total", "counter", "Those of them whose reward has come."},
+        {"route_mean_reward", "gauge", "Mean of those rewards."},
+    };
+    for (size_t k = 0; k < sizeof series / sizeof *series; k++) {
+        ld_metrics_put_head(t, series[k].name, series[k].type, series[k].help);
+        for (size_t i = 0; i < all->n; i++)
+            for (int route = 0; route < KB_ROUTE_N; route++) {
+                const struct kb_route_stats *r = &all->sample[i].routes[route];
+                const double n = (double)r->rewarded;
+                const double value[] = {(double)r->decided, (double)r->repeated, n, r->reward_sum / n};
+                if (r->decided > 0 && isfinite(value[k]))
+                    ld_metrics_put(t, "laplaced_%s{tenant=\"%s\",route=\"%s\"} %.17g\n", series[k].name,
+                                   all->sample[i].name, kb_route_name(route), value[k]);
+            }
+    }
+}
+
 static void put_gauge(struct ld_text *t, const char *name, const char *help, size_t value)
 {
     ld_metrics_put_head(t, name, "gauge", help);
@@ -167,6 +195,7 @@ bool ld_metrics_put_tenants(struct ld_text *t, struct ld_tenants *tenants, size_
     put_gauge(t, "tenants_unlisted", "Tenants in memory without series of their own (--metrics-tenants).",
               all.n_unlisted);
     put_listed(t, &all);
+    put_routes(t, &all);
     free(all.sample);
     return !all.is_failed;
 }

@@ -2,8 +2,8 @@
  * decisions, and what these have in the sums of arms and totals. Users behind the one who goes move up by one number.
  * The parts come in the order of the log: users before all that names them, sums behind all that counts into them.
  *
- * How often an arm was shown to a user, and how many events of each type were theirs, is not known any more once the
- * events have gone: such counts stay. They say nothing of who was counted. */
+ * How often an arm was shown to a user, how many events of each type were theirs, and what they have in the sums of
+ * routes is not known any more once the events have gone: that stays. It says nothing of who was counted. */
 #include "redact.h"
 
 #include <string.h>
@@ -189,6 +189,31 @@ static enum kb_err redact_decision(struct ld_redactor *r, struct kb_event *ev, b
     return KB_OK;
 }
 
+static enum kb_err redact_assigned(const struct ld_redactor *r, struct ld_doc *doc, struct kb_event *ev)
+{
+    const struct kb_ev_assigned *a = &ev->as.summary->assigned;
+    struct kb_ev_summary *copy = copy_part(doc, ev);
+    uint32_t *user = ld_doc_alloc(doc, a->n + 1, sizeof *user), *arm = ld_doc_alloc(doc, a->n + 1, sizeof *arm);
+    enum kb_route *route = ld_doc_alloc(doc, a->n + 1, sizeof *route);
+    double *propensity = ld_doc_alloc(doc, a->n + 1, sizeof *propensity);
+    int64_t *until_ms = ld_doc_alloc(doc, a->n + 1, sizeof *until_ms);
+    size_t n = 0;
+
+    if (copy == NULL || user == NULL || arm == NULL || route == NULL || propensity == NULL || until_ms == NULL)
+        return KB_ENOMEM;
+    for (size_t i = 0; i < a->n; i++) {
+        if (a->user[i] == r->number)
+            continue;
+        user[n] = moved_up(r, a->user[i]);
+        arm[n] = a->arm[i];
+        route[n] = a->route[i];
+        propensity[n] = a->propensity[i];
+        until_ms[n++] = a->until_ms[i];
+    }
+    copy->assigned = (struct kb_ev_assigned){n, user, arm, route, propensity, until_ms};
+    return KB_OK;
+}
+
 static uint64_t less(uint64_t n, uint64_t gone)
 {
     return n > gone ? n - gone : 0;
@@ -248,6 +273,8 @@ enum kb_err ld_redact_summary(struct ld_redactor *r, struct ld_doc *doc, struct 
         break;
     case KB_PART_ARMS:
         return redact_arms(r, doc, ev);
+    case KB_PART_ASSIGNED:
+        return redact_assigned(r, doc, ev);
     case KB_PART_END:
         return redact_end(r, doc, ev);
     default:

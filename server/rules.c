@@ -13,6 +13,19 @@ const struct ld_rules ld_candidate_rules = {(const struct ld_rule[]){
 }, 2};
 const struct ld_rule ld_edge_rule = {.lo = 2, .hi = 3};
 const struct ld_rule ld_pair_rule = {.lo = 2, .hi = 2};
+const struct ld_rule ld_attribute_name_rule = {.lo = 1, .hi = 64};
+const struct ld_rule ld_attribute_value_rule = {.lo = 1, .hi = 256};
+const struct ld_rule ld_attribute_values_rule = {.lo = 1, .hi = 256};
+const struct ld_rule ld_hour_rule = {.lo = 0, .hi = 23};
+
+const struct ld_rules ld_eligibility_rules = {(const struct ld_rule[]){
+    {.key = "allow", .lo = 0, .hi = 16},
+    {.key = "deny", .lo = 0, .hi = 16},
+    {.key = "from"},
+    {.key = "until"},
+    {.key = "hours", .lo = 1, .hi = 24},
+    {.key = "days", .choices = (const char *const[]){"mon", "tue", "wed", "thu", "fri", "sat", "sun", NULL}, .lo = 1, .hi = 7},
+}, 6};
 const struct ld_rule ld_weight_rule = {.lo = 0, .hi = INFINITY, .is_lo_open = true};
 
 const struct ld_rules ld_activate_rules = {(const struct ld_rule[]){
@@ -27,12 +40,16 @@ const struct ld_rules ld_arm_rules = {(const struct ld_rule[]){
     {.key = "id", .lo = 1, .hi = 256, .is_required = true},
     {.key = "features", .lo = 0, .hi = 4096},
     {.key = "active"},
-}, 3};
+    {.key = "stopped"},
+    {.key = "eligibility"},
+}, 5};
 
 const struct ld_rules ld_arms_patch_rules = {(const struct ld_rule[]){
     {.key = "arms", .lo = 0, .hi = INFINITY},
     {.key = "remove", .lo = 0, .hi = INFINITY},
-}, 2};
+    {.key = "stop", .lo = 0, .hi = INFINITY},
+    {.key = "start", .lo = 0, .hi = INFINITY},
+}, 4};
 
 const struct ld_rules ld_compact_rules = {(const struct ld_rule[]){
     {.key = "keep_events", .lo = 0, .hi = 9007199254740991, .is_required = true},
@@ -101,8 +118,9 @@ const struct ld_rules ld_select_rules = {(const struct ld_rule[]){
     {.key = "explain"},
     {.key = "dry_run"},
     {.key = "decision", .lo = 1, .hi = 128},
+    {.key = "attributes", .lo = 0, .hi = 32},
     {.key = "defer"},
-}, 9};
+}, 10};
 
 const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "algorithm", .choices = (const char *const[]){"laplaced", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
@@ -115,6 +133,7 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "confidence"},
     {.key = "rule"},
     {.key = "forgetting"},
+    {.key = "routing"},
     {.key = "pending", .choices = (const char *const[]){"ignore", "hallucinate", NULL}},
     {.key = "reward_window_s", .lo = 0.001, .hi = 316224000},
     {.key = "retention"},
@@ -122,11 +141,11 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "aggregation", .choices = (const char *const[]){"first", "sum", "last", NULL}},
     {.key = "durability", .choices = (const char *const[]){"commit", "relaxed", NULL}},
     {.key = "seed", .lo = 0, .hi = 9007199254740991},
-    {.key = "challengers"},
+    {.key = "challengers", .lo = 0, .hi = 4},
     {.key = "log_candidates"},
     {.key = "guardrail"},
     {.key = "promotion"},
-}, 21};
+}, 22};
 
 const struct ld_rules ld_challenger_rules = {(const struct ld_rule[]){
     {.key = "algorithm", .choices = (const char *const[]){"laplaced", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
@@ -209,6 +228,27 @@ const struct ld_rules ld_forgetting_rules = {(const struct ld_rule[]){
     {.key = "discount", .lo = 0, .hi = 1, .is_lo_open = true, .is_hi_open = true},
     {.key = "half_life_s", .lo = 0.001, .hi = 1000000000},
 }, 3};
+
+const struct ld_rules ld_routing_rules = {(const struct ld_rule[]){
+    {.key = "holdout"},
+    {.key = "sticky"},
+    {.key = "stopped"},
+}, 3};
+
+const struct ld_rules ld_holdout_rules = {(const struct ld_rule[]){
+    {.key = "share", .lo = 0, .hi = 1},
+    {.key = "baseline"},
+    {.key = "salt", .lo = 0, .hi = 64},
+}, 3};
+
+const struct ld_rules ld_baseline_rules = {(const struct ld_rule[]){
+    {.key = "arm", .lo = 1, .hi = 256},
+    {.key = "rule", .choices = (const char *const[]){"uniform", NULL}},
+}, 2};
+
+const struct ld_rules ld_sticky_rules = {(const struct ld_rule[]){
+    {.key = "ttl_s", .lo = 0.001, .hi = 316224000, .is_required = true},
+}, 1};
 
 const struct ld_rules ld_retention_rules = {(const struct ld_rule[]){
     {.key = "events", .lo = 1, .hi = 9007199254740991},

@@ -30,6 +30,14 @@ enum { LD_CANDIDATE_ID, LD_CANDIDATE_FEATURES };
 extern const struct ld_rules ld_candidate_rules;
 extern const struct ld_rule ld_edge_rule;
 extern const struct ld_rule ld_pair_rule;
+extern const struct ld_rule ld_attribute_name_rule;
+extern const struct ld_rule ld_attribute_value_rule;
+extern const struct ld_rule ld_attribute_values_rule;
+extern const struct ld_rule ld_hour_rule;
+
+enum { LD_ELIGIBILITY_ALLOW, LD_ELIGIBILITY_DENY, LD_ELIGIBILITY_FROM, LD_ELIGIBILITY_UNTIL, LD_ELIGIBILITY_HOURS,
+       LD_ELIGIBILITY_DAYS };
+extern const struct ld_rules ld_eligibility_rules;
 extern const struct ld_rule ld_weight_rule;
 
 enum { LD_ACTIVATE_DECISION };
@@ -38,10 +46,10 @@ extern const struct ld_rules ld_activate_rules;
 enum { LD_ARMS_ARMS };
 extern const struct ld_rules ld_arms_rules;
 
-enum { LD_ARM_ID, LD_ARM_FEATURES, LD_ARM_ACTIVE };
+enum { LD_ARM_ID, LD_ARM_FEATURES, LD_ARM_ACTIVE, LD_ARM_STOPPED, LD_ARM_ELIGIBILITY };
 extern const struct ld_rules ld_arm_rules;
 
-enum { LD_ARMS_PATCH_ARMS, LD_ARMS_PATCH_REMOVE };
+enum { LD_ARMS_PATCH_ARMS, LD_ARMS_PATCH_REMOVE, LD_ARMS_PATCH_STOP, LD_ARMS_PATCH_START };
 extern const struct ld_rules ld_arms_patch_rules;
 
 enum { LD_COMPACT_KEEP_EVENTS };
@@ -78,15 +86,15 @@ enum { LD_ROLLBACK_VERSION };
 extern const struct ld_rules ld_rollback_rules;
 
 enum { LD_SELECT_USER, LD_SELECT_CONTEXT, LD_SELECT_CANDIDATES, LD_SELECT_EXCLUDE, LD_SELECT_TOP, LD_SELECT_EXPLAIN,
-       LD_SELECT_DRY_RUN, LD_SELECT_DECISION, LD_SELECT_DEFER };
+       LD_SELECT_DRY_RUN, LD_SELECT_DECISION, LD_SELECT_ATTRIBUTES, LD_SELECT_DEFER };
 extern const struct ld_rules ld_select_rules;
 
 enum { LD_CONFIGURATION_ALGORITHM, LD_CONFIGURATION_CONTEXT_DIM, LD_CONFIGURATION_ARM_DIM,
        LD_CONFIGURATION_USER_KERNEL, LD_CONFIGURATION_CONTEXT_KERNEL, LD_CONFIGURATION_ARM_KERNEL,
        LD_CONFIGURATION_REPRESENTATION, LD_CONFIGURATION_CONFIDENCE, LD_CONFIGURATION_RULE,
-       LD_CONFIGURATION_FORGETTING, LD_CONFIGURATION_PENDING, LD_CONFIGURATION_REWARD_WINDOW_S,
-       LD_CONFIGURATION_RETENTION, LD_CONFIGURATION_DEFAULT_REWARD, LD_CONFIGURATION_AGGREGATION,
-       LD_CONFIGURATION_DURABILITY, LD_CONFIGURATION_SEED, LD_CONFIGURATION_CHALLENGERS,
+       LD_CONFIGURATION_FORGETTING, LD_CONFIGURATION_ROUTING, LD_CONFIGURATION_PENDING,
+       LD_CONFIGURATION_REWARD_WINDOW_S, LD_CONFIGURATION_RETENTION, LD_CONFIGURATION_DEFAULT_REWARD,
+       LD_CONFIGURATION_AGGREGATION, LD_CONFIGURATION_DURABILITY, LD_CONFIGURATION_SEED, LD_CONFIGURATION_CHALLENGERS,
        LD_CONFIGURATION_LOG_CANDIDATES, LD_CONFIGURATION_GUARDRAIL, LD_CONFIGURATION_PROMOTION };
 extern const struct ld_rules ld_configuration_rules;
 
@@ -124,6 +132,18 @@ extern const struct ld_rules ld_rule_rules;
 
 enum { LD_FORGETTING_TYPE, LD_FORGETTING_DISCOUNT, LD_FORGETTING_HALF_LIFE_S };
 extern const struct ld_rules ld_forgetting_rules;
+
+enum { LD_ROUTING_HOLDOUT, LD_ROUTING_STICKY, LD_ROUTING_STOPPED };
+extern const struct ld_rules ld_routing_rules;
+
+enum { LD_HOLDOUT_SHARE, LD_HOLDOUT_BASELINE, LD_HOLDOUT_SALT };
+extern const struct ld_rules ld_holdout_rules;
+
+enum { LD_BASELINE_ARM, LD_BASELINE_RULE };
+extern const struct ld_rules ld_baseline_rules;
+
+enum { LD_STICKY_TTL_S };
+extern const struct ld_rules ld_sticky_rules;
 
 enum { LD_RETENTION_EVENTS, LD_RETENTION_AGE_S };
 extern const struct ld_rules ld_retention_rules;

@@ -188,8 +188,10 @@ out:
 enum kb_err ld_shadow_decide(struct ld_shadow *s, const struct kb_query *q, struct kb_scratch *scratch,
                              struct kb_decision *out, struct kb_errmsg *msg)
 {
+    struct kb_query plain = *q; /* as drawn by another policy: whatever routed its decisions did it there */
     enum kb_err rc = ld_shadow_begin(s, 0, msg);
 
+    plain.is_unrouted = true;
     KB_TRY(rc);
     if (!kb_engine_is_whole(s->engine))
         return kb_fail(KB_EBUSY, msg, "", "the log's summary has not come to its end");
@@ -199,7 +201,7 @@ enum kb_err ld_shadow_decide(struct ld_shadow *s, const struct kb_query *q, stru
         s->is_settled = true;
     }
     KB_TRY(kb_engine_fit_scratch(s->engine, scratch, q->n_candidates, q->n_exclude));
-    KB_TRY(kb_engine_decide(s->engine, q, scratch, out, msg));
+    KB_TRY(kb_engine_decide(s->engine, &plain, scratch, out, msg));
 out:
     return rc;
 }
@@ -286,7 +288,7 @@ enum kb_err ld_shadow_load(struct ld_shadow *s, const void *data, size_t n)
 {
     struct kb_engine_counts counts;
     struct kb_reader r;
-    enum kb_err rc;
+    enum kb_err rc = KB_OK;
 
     kb_reader_init(&r, data, n);
     KB_TRY(get_head(s, &r));

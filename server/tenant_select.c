@@ -93,7 +93,7 @@ static enum kb_err copy_among(struct ld_tenant *t, const struct kb_query *q, con
  * User and context stay borrowed: they are the request's own, in the same document. seq and time are the writer's to
  * give; the window for the reward begins now. */
 static enum kb_err build_event(struct ld_tenant *t, const struct ld_select *q, const struct kb_decision *d,
-                               const char *decision, struct ld_op *op)
+                               const char *decision, int64_t now_ms, struct ld_op *op)
 {
     const struct kb_spec *spec = &t->settings.spec;
     size_t n_slots = q->top < d->n ? q->top : d->n;
@@ -115,7 +115,9 @@ static enum kb_err build_event(struct ld_tenant *t, const struct ld_select *q, c
     ev->as.decided.n_slots = n_slots;
     ev->as.decided.propensity = d->propensity[d->chosen];
     ev->as.decided.mean = d->mean[d->chosen];
-    ev->as.decided.expires_at_ms = t->world->now_ms() + spec->reward_window_ms;
+    ev->as.decided.route = d->route;
+    ev->as.decided.assigned_until_ms = d->assigned_until_ms;
+    ev->as.decided.expires_at_ms = now_ms + spec->reward_window_ms;
     ev->as.decided.is_deferred = q->is_deferred;
     ev->as.decided.level = d->level;
     op->arms_epoch = t->arms_epoch;
@@ -134,13 +136,14 @@ static enum kb_err decide(struct ld_tenant *t, const struct ld_select *q, const 
     /* The seed makes two tenants with the same ids draw differently, and one tenant the same again. */
     query.key = kb_hash_str(kb_hash_u64(KB_HASH_INIT, t->settings.spec.seed), decision);
     query.n_shown = q->is_explained ? 0 : q->top;
+    query.now_ms = t->world->now_ms();
     KB_TRY(kb_engine_fit_scratch(t->engine, scratch, query.n_candidates, query.n_exclude));
     KB_TRY(kb_engine_decide(t->engine, &query, scratch, &d, msg));
     op->answer = ld_encode_select(decision, &d, q->is_explained ? d.n : q->top, &op->n_answer);
     if (op->answer == NULL)
         return KB_ENOMEM;
     if (!q->is_dry_run)
-        return build_event(t, q, &d, decision, op);
+        return build_event(t, q, &d, decision, query.now_ms, op);
     ld_op_reply_text(op, op->answer, op->n_answer);
     op->answer = NULL;
 out:

@@ -2,7 +2,7 @@
  *
  * Numbers: 17 significant digits always read back to the same double, 15 often do; the shortest of the three
  * lengths is taken, so that 0.1 is written 0.1, with a point in every locale (number.cc). Cost: amortised O(1) per
- * byte; some 300 instructions per number.
+ * byte; some 700 instructions per number.
  *
  * Strings: ids may hold any UTF-8 and problems quote what clients sent, so bytes are checked on the way out as well;
  * an answer of ours is valid JSON whatever it is about. Slashes and characters beyond ASCII stand as they are.

@@ -147,7 +147,7 @@ def snake(name):
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.removesuffix("Request")).lower()
 
 
-VALUES = ("Id", "DecisionId", "Edge", "Pair", "Weight", "Rewards")  # what is read where it is no member
+VALUES = ("Id", "DecisionId", "Edge", "Pair", "Weight", "Rewards", "AttributeName", "AttributeValue", "AttributeValues", "Hour")  # what is read where it is no member
 
 
 class Rules:
@@ -178,6 +178,8 @@ class Rules:
         kind = [s for s in map(self.resolve, schema.get("oneOf", [schema])) if "const" not in s][0]
         if "x-maxBytes" in kind:
             return kind["minLength"], kind["x-maxBytes"], False, False
+        if "maxProperties" in kind and "properties" not in kind:  # names are the caller's
+            return 0, kind["maxProperties"], False, False
         if "array" in (kind.get("type") or []):
             return kind.get("minItems", 0), kind.get("maxItems", "INFINITY"), False, False
         if not {"number", "integer"} & set(kind["type"] if isinstance(kind.get("type"), list) else [kind.get("type")]):
@@ -220,7 +222,7 @@ class Rules:
             thing = self.alternative(schema, "object")
             if name in VALUES:
                 self.value(name, schema)
-            elif thing is not None and all(self.resolve(s) is not self.all[n] for n in reached if n != name for s in schema.get("oneOf", [])
+            elif thing is not None and "properties" in thing and all(self.resolve(s) is not self.all[n] for n in reached if n != name for s in schema.get("oneOf", [])
                      if self.resolve(s).get("type") == "object"):
                 self.table(name, thing)  # else its object has a name, and a table, of its own
         return RULES_H + "\n" + "\n".join(self.h) + "\n\n#endif\n", RULES_C + "\n" + "\n".join(self.c) + "\n"

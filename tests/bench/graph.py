@@ -1,11 +1,12 @@
-"""User graphs from ten thousand to a million people: loading, decisions, patches and a restart, beside a tenant without a graph.
+"""User graphs from ten thousand to a million people: loading, decisions, patches and a restart, beside tenants without a graph.
 
   python3 tests/bench/graph.py OUT FILE [--size N] [--shapes grid,attachment,blocks] [--observations T] [--set JSON]
       OUT: a build folder such as build/release; FILE: where JSON lines go; JSON: members of user_kernel
 
 Five edges a user: a `grid` (two dimensions, the next and next but one), preferential `attachment`, `blocks` of a hundred who have four
 friends of five among themselves. The tenants are `laplaced` with two arms and without vectors, so that a dictionary has
-at most two points a user. `seen` are users who have learned, or were asked for before; `new` are users of the graph whom nobody has asked for. All decisions
+at most two points a user: `tied` has the graph; `plain` has none, so that all its users are alike and few points say it all; `apart` has the
+kernel identity, and with it a dictionary as large as that of `tied`, which is what a decision's numerics depend on. `seen` are users who have learned, or were asked for before; `new` are users of the graph whom nobody has asked for. All decisions
 are dry runs of one connection; `beside` is one connection that decides for seen users of the same tenant all the while."""
 import argparse
 import http.client
@@ -158,9 +159,10 @@ def measure(args, shape, folder, say):
     rng = random.Random(2)
     users = [f"u{i}" for i in rng.sample(range(args.size), SEEN + 2 * NEW)]
     seen, new = users[:SEEN], users[SEEN:]
-    plain, tied = Connection(server, "plain"), Connection(server, "tied")
-    for c in (plain, tied):
-        c.call("PUT", f"/tenants/{c.tenant}", {"algorithm": "laplaced", **({"user_kernel": args.set} if args.set else {})})
+    tenants = plain, apart, tied = [Connection(server, name) for name in ("plain", "apart", "tied")]
+    for c in tenants:
+        kernel = {"type": "identity", "population": 0, "normalize": False} if c is apart else args.set
+        c.call("PUT", f"/tenants/{c.tenant}", {"algorithm": "laplaced", **({"user_kernel": kernel} if kernel else {})})
         c.call("PUT", f"/tenants/{c.tenant}/arms", ["a", "b"])
     before = memory_mb(server)
     with open(edges, "rb") as body:
@@ -168,21 +170,27 @@ def measure(args, shape, folder, say):
             server, "tied", seen[:8], lambda: tied.call("PUT", "/tenants/tied/graph", body, "application/x-ndjson"))
     say(shape, "load", lines=n_lines, bytes=edges.stat().st_size, seconds=round(took, 2), before_mb=before["VmRSS"], after=memory_mb(server),
         beside=dry, durable_beside=durable)
-    for c in (plain, tied):
+    for c in tenants:
         observe_s = observe(c, seen, args.observations)
         say(shape, "observe", tenant=c.tenant, n=args.observations, seconds=round(observe_s, 2), settled_s=round(settle(c), 2))
-    decisions = {}
-    for c in (plain, tied):
+    sizes = {}
+    for c in tenants:
+        sizes[c.tenant] = len(c.call("GET", f"/tenants/{c.tenant}/model")[0]["dictionary"])
         for user in seen:
             c.decide(user)
-        decisions[c.tenant] = spread([c.decide(seen[i % SEEN]) for i in range(2000)])
+    took = {c.tenant: [] for c in tenants}
+    for i in range(2000):  # in turns, so that a busy machine is busy for all
+        for c in tenants:
+            took[c.tenant].append(c.decide(seen[i % SEEN]))
+    decisions = {name: spread(seconds) for name, seconds in took.items()}
     fresh = spread([tied.decide(u) for u in new[:NEW]])
-    say(shape, "select", without_graph=decisions["plain"], seen=decisions["tied"], new=fresh,
-        ratio=round(decisions["tied"]["p50_ms"] / decisions["plain"]["p50_ms"], 3), memory_mb=memory_mb(server))
+    ratios = {f"ratio_{name}": round(decisions["tied"]["p50_ms"] / decisions[name]["p50_ms"], 2) for name in ("plain", "apart")}
+    say(shape, "select", dictionaries=sizes, plain=decisions["plain"], apart=decisions["apart"], seen=decisions["tied"], new=fresh, **ratios,
+        memory_mb=memory_mb(server))
     change = {"add": [[seen[0], seen[1], 2.5]]}
-    (_, took), dry, durable = while_others_decide(server, "tied", seen,
-                                                  lambda: (tied.call("PATCH", "/tenants/tied/graph", change), settle(tied))[0])
-    say(shape, "patch", seconds=round(took, 3), rebuilt_s=round(settle(tied), 2), beside=dry, durable_beside=durable, memory_mb=memory_mb(server))
+    ((_, took), rebuilt), dry, durable = while_others_decide(
+        server, "tied", seen, lambda: (tied.call("PATCH", "/tenants/tied/graph", change), settle(tied)))
+    say(shape, "patch", seconds=round(took, 3), rebuilt_s=round(rebuilt, 2), beside=dry, durable_beside=durable, memory_mb=memory_mb(server))
     server.stop()
     began = time.monotonic()
     server = Server(args.out, folder / shape, *options)

@@ -60,10 +60,10 @@ def objects(node, path=""):
 
 
 def test_no_object_is_open():
-    """An open one would let members pass that nobody has described."""
+    """An open one would let members pass that nobody has described. Where names are the caller's own, they have a rule."""
     found = list(objects(CONTRACT.doc["components"])) + list(objects(CONTRACT.doc["paths"]))
     assert [path for path, schema in found if schema.get("additionalProperties") is not False
-            and not path.endswith("/properties")] == [] and len(found) > 60
+            and "propertyNames" not in schema and not path.endswith("/properties")] == [] and len(found) > 60
 
 
 def test_what_is_refined_is_closed_and_has_no_new_members():

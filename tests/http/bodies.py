@@ -67,13 +67,24 @@ def examples(schema, key="x"):
     if "const" in plain or "enum" in plain:
         return [plain.get("const", plain.get("enum", [None])[0])]
     kinds = plain["type"] if isinstance(plain["type"], list) else [plain["type"]]
+    if is_map(plain):
+        return [{f"{key}~{i}": examples(plain["additionalProperties"], key)[0] for i in range(2)}, {}]
+    if plain.get("maxProperties") == 1:
+        return [{k: v} for k, s in plain["properties"].items() for v in examples(s, key)]
     if kinds[0] == "object":
         members = {k: examples(s, key + k if "@" in key else k) for k, s in plain.get("properties", {"x": plain["additionalProperties"]}).items()}
         full = {k: v[0] for k, v in members.items()}
         return [full] + [{**full, k: other} for k, v in members.items() for other in v[1:]]
     if kinds[0] == "array":
         return [array_example(schema, key)]
+    if name_of(schema) == "Moment":  # a time; what a key is called says which comes first
+        return [f"20{40 + len(key)}-11-22T09:00:00{end}" for end in ("Z", ".500Z")]
     return [{"string": key, "boolean": True, "null": None}.get(kinds[0], number_inside(plain))] + [None] * ("null" in kinds)
+
+
+def is_map(plain):
+    """An object whose names are the caller's, by a rule that has a name."""
+    return "$ref" in plain.get("propertyNames", {})
 
 
 def array_example(schema, key):
@@ -118,7 +129,7 @@ def numbers(plain):
 
 def strings(plain):
     most = plain["x-maxBytes"]
-    yield "", False
+    yield "", plain["minLength"] == 0
     yield from (("x" * most, True), ("x" * (most + 1), False), ("é" * (most // 2), True), ("é" * (most // 2) + "x" * (most % 2 + 1), False))
     yield from ((f"a{c}b", False) for c in "\x01\t\n\x1f\x7f\x80\x9b\x9f")
     yield from ((text, True) for text in ("~/\"\\ ", "\u00a0", "\u202eabc", "\u2028", "\ufffe", "\U0001f600", "e\u0301"))
@@ -150,6 +161,13 @@ def at_value(schema, value, key):
             yield from ((x, None if is_good else "") for x, is_good in numbers(one))
         elif kinds == "string" and "x-maxBytes" in one:
             yield from ((s, None if is_good else "") for s, is_good in strings(one))
+        elif name_of(schema) == "Moment":
+            yield from ((other, "") for other in ("", value[:-1], value.replace("T", " "), value.replace("-11-", "-13-"), value + "Z"))
+        elif is_map(one) and isinstance(value, dict):
+            yield {f"k{i}": examples(one["additionalProperties"], "x")[0] for i in range(one["maxProperties"])}, None
+            yield {f"k{i}": examples(one["additionalProperties"], "x")[0] for i in range(one["maxProperties"] + 1)}, ""
+            for name, is_good in strings(resolve(one["propertyNames"])):
+                yield {name: examples(one["additionalProperties"], "x")[0]}, None if is_good else "/" + escape(name)
         elif size is not None and isinstance(value, list):
             yield from ((value + [0], ""), (value[1:], ""), (None, "" if name_of(schema) == "Context" else None))
         elif "array" in kinds and isinstance(value, list):
@@ -167,16 +185,21 @@ def escape(key):
 def members(schema, value):
     """The same by what it says of members: one that is missing, one that it does not know."""
     for one in alternatives(schema):
-        if one.get("type") == "object" and isinstance(value, dict):
+        if one.get("type") == "object" and isinstance(value, dict) and not is_map(one):
             for key in value:
                 if key not in one.get("properties", {}):
                     continue
                 less = {k: v for k, v in value.items() if k != key}
                 wanted_by = [k for k, wanted in one.get("dependentRequired", {}).items() if key in wanted and k in less]
+                if "minProperties" in one:
+                    yield less, ""
+                    continue
                 is_missed = key in one.get("required", []) or key == "context" or wanted_by
                 yield less, f"/{key}" if is_missed else None
             for key in ("", "a/b~c", "__proto__", "Üñ"):
                 yield {**value, key: 1}, "/" + escape(key)
+            if "minProperties" in one:
+                yield {k: examples(s)[0] for k, s in one["properties"].items()}, ""
 
 
 def fitting(schema, value):
@@ -224,6 +247,11 @@ def id_of(value):
     return value.get("id") if isinstance(value, dict) else value
 
 
+def moment(text, otherwise):
+    """A time, or its being left out, by the order of strings."""
+    return otherwise if text is None else text.replace("Z", ".000Z") if "." not in text else text
+
+
 def beyond(schema, value, name=""):
     """Names of the rules beyond the schema that a body breaks which fits it."""
     part, found = fitting(schema, value), set()
@@ -236,6 +264,10 @@ def beyond(schema, value, name=""):
         found.add("ties")
     if name in ("candidates", "ArmList") and len({id_of(v) for v in value}) < len(value):
         found.add("distinct")
+    if "from" in one.get("properties", {}) and "allow" in one["properties"] and not moment(value.get("from"), "0") < moment(value.get("until"), "9"):
+        found.add("order")
+    if is_map(one):
+        found.update("bytes" for k in value if len(k.encode()) > resolve(one["propertyNames"])["x-maxBytes"])
     if isinstance(value, dict):
         if "context" in one.get("properties", {}) and "context" not in value:
             found.add("dimensions")

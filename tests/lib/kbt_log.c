@@ -75,6 +75,28 @@ static void copy_decided(struct kb_event *ev, const struct kb_spec *spec)
     ev->as.decided.slots = slots;
 }
 
+static const struct kb_attribute_rule *copy_rules(const struct kb_attribute_rule *rules, size_t n)
+{
+    struct kb_attribute_rule *copy = copy_bytes(rules, n * sizeof *rules);
+
+    for (size_t i = 0; i < n; i++) {
+        copy[i].name = copy_text(rules[i].name);
+        copy[i].values = copy_texts(rules[i].values, rules[i].n_values);
+    }
+    return copy;
+}
+
+static const struct kb_eligibility *copy_eligibility(const struct kb_eligibility *rules)
+{
+    struct kb_eligibility *copy = copy_bytes(rules, sizeof *rules);
+
+    if (copy == NULL)
+        return NULL;
+    copy->allow = copy_rules(rules->allow, rules->n_allow);
+    copy->deny = copy_rules(rules->deny, rules->n_deny);
+    return copy;
+}
+
 static void copy_arms(struct kb_event *ev, const struct kb_spec *spec)
 {
     struct kb_ev_arm *put = copy_bytes(ev->as.arms.put, ev->as.arms.n_put * sizeof *put);
@@ -82,9 +104,12 @@ static void copy_arms(struct kb_event *ev, const struct kb_spec *spec)
     for (size_t i = 0; i < ev->as.arms.n_put; i++) {
         put[i].id = copy_text(put[i].id);
         put[i].features = copy_bytes(put[i].features, spec->arm_dim * sizeof(double));
+        put[i].eligibility = copy_eligibility(put[i].eligibility);
     }
     ev->as.arms.put = put;
     ev->as.arms.remove = copy_texts(ev->as.arms.remove, ev->as.arms.n_remove);
+    ev->as.arms.stop = copy_texts(ev->as.arms.stop, ev->as.arms.n_stop);
+    ev->as.arms.start = copy_texts(ev->as.arms.start, ev->as.arms.n_start);
 }
 
 static struct kb_event copy_event(struct kb_event ev, const struct kb_spec *spec)

@@ -58,9 +58,16 @@ static void put_arms(struct kbt_log *log, const struct names *names)
 {
     const uint32_t dim = kb_engine_spec(log->live)->arm_dim;
     struct kb_ev_arm arms[N_ARMS];
+    static const char *const countries[] = {"de", "at"};
+    static const struct kb_attribute_rule allow = {"country", countries, 2};
+    const struct kb_eligibility rules = {
+        .allow = &allow, .n_allow = 1, .from_ms = INT64_MIN, .until_ms = INT64_MAX, .hours = 0xffffff};
 
     for (size_t i = 0; i < N_ARMS; i++)
-        arms[i] = (struct kb_ev_arm){names->arm[i], dim > 0 ? names->features[i] : NULL, i != 4};
+        arms[i] = (struct kb_ev_arm){.id = names->arm[i],
+                                     .features = dim > 0 ? names->features[i] : NULL,
+                                     .is_active = i != 4,
+                                     .eligibility = i == 2 ? &rules : NULL};
     const struct kb_event ev = {.type = KB_EV_ARMS, .as.arms = {.is_replace = true, .put = arms, .n_put = N_ARMS}};
     ck_assert_int_eq(kbt_log_live(log, ev, NULL), KB_OK);
 }
@@ -75,7 +82,13 @@ static void decide(struct kbt_log *log, const struct names *names, uint64_t seed
     char id[16];
 
     snprintf(id, sizeof id, "d%zu", i);
-    const struct kb_query q = {.user = names->user[draw(seed, i) % N_USERS], .context = context, .key = draw(seed, i)};
+    const struct kb_attribute at = {"country", "at"};
+    const struct kb_query q = {.user = names->user[draw(seed, i) % N_USERS],
+                               .context = context,
+                               .attributes = &at,
+                               .n_attributes = 1,
+                               .now_ms = log->now_ms,
+                               .key = draw(seed, i)};
     ck_assert_int_eq(kb_engine_scratch_new(&s), KB_OK);
     ck_assert_int_eq(kb_engine_fit_scratch(log->live, s, 0, 0), KB_OK);
     ck_assert_int_eq(kb_engine_decide(log->live, &q, s, &d, NULL), KB_OK);
@@ -89,6 +102,8 @@ static void decide(struct kbt_log *log, const struct names *names, uint64_t seed
                                                .slots = slots,
                                                .n_slots = n_slots,
                                                .propensity = d.propensity[d.chosen],
+                                               .route = d.route,
+                                               .assigned_until_ms = d.assigned_until_ms,
                                                .mean = d.mean[d.chosen],
                                                .expires_at_ms = log->now_ms + 50,
                                                .is_deferred = i % 17 == 3,
@@ -230,6 +245,10 @@ static struct kb_spec spec_of(size_t preset)
         return extra_spec(preset - n_presets());
     ck_assert_int_eq(kb_spec_preset(&spec, kb_preset_name(preset), is_plain ? 0 : 2, is_plain ? 0 : 3), KB_OK);
     spec.aggregation = (enum kb_aggregation)(preset % KB_AGG_N);
+    spec.routing = (struct kb_routing_spec){
+        .holdout = 0.3, .baseline = preset % 3 == 0 ? KB_BASELINE_ARM : KB_BASELINE_UNIFORM, .sticky_ms = 7};
+    if (preset % 3 == 0)
+        strcpy(spec.routing.arm, "a1");
     return spec;
 }
 
@@ -247,6 +266,13 @@ static void run_session(struct kbt_log *log, struct kb_spec spec, uint64_t seed)
     put_graph(log, &names, 2);
     for (size_t i = 0; i < 10; i++)
         observe(log, &names, seed, i);
+    const char *stopped = names.arm[1];
+    ck_assert_int_eq(
+        kbt_log_live(log, (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.stop = &stopped, .n_stop = 1}}, NULL),
+        KB_OK);
+    ck_assert_int_eq(
+        kbt_log_live(log, (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.start = &stopped, .n_start = 1}}, NULL),
+        KB_OK);
     spec.repr.lambda = 0.5;
     spec.conf.beta = 1;
     ck_assert_int_eq(kbt_log_live(log, kbt_configured(&spec, 2), NULL), KB_OK);
@@ -306,7 +332,8 @@ static void read_bounds(const struct kb_engine *e, const char *user, double lowe
     struct kb_scratch *s = NULL;
     struct kb_decision d;
     const double context[2] = {0.3, -0.2};
-    const struct kb_query q = {.user = user, .context = context, .key = 7};
+    const struct kb_attribute at = {"country", "de"};
+    const struct kb_query q = {.user = user, .context = context, .attributes = &at, .n_attributes = 1, .key = 7};
 
     ck_assert_int_eq(kb_engine_scratch_new(&s), KB_OK);
     ck_assert_int_eq(kb_engine_fit_scratch(e, s, 0, 0), KB_OK);

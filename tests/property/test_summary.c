@@ -1,6 +1,7 @@
 /* Summaries: over every preset, a fold of a summary and of the events behind it ends in the same state, bit for bit, as
  * a fold of all events and as the live model, wherever the log is cut; a summary of a summary is the same one; and what
  * a summary must not say is refused. Oracle: the fold of the whole log. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,11 +58,19 @@ static void put_arms(struct kbt_log *log, size_t first, bool is_replace)
     const uint32_t dim = kb_engine_spec(log->live)->arm_dim;
     struct kb_ev_arm arms[N_ARMS];
     double features[N_ARMS][3];
+    static const char *const countries[] = {"de", "at"};
+    static const struct kb_attribute_rule allow = {"country", countries, 2};
+    const struct kb_eligibility rules = {
+        .allow = &allow, .n_allow = 1, .from_ms = 7, .until_ms = INT64_MAX, .hours = 5, .days = 3};
 
     for (size_t i = 0; i < N_ARMS; i++) {
         for (size_t k = 0; k < 3; k++)
             features[i][k] = number(3, 3 * (first + i) + k) * (k == 2 ? -0.0 : 1);
-        arms[i] = (struct kb_ev_arm){name('a', first + i), dim > 0 ? features[i] : NULL, i != 3};
+        arms[i] = (struct kb_ev_arm){.id = name('a', first + i),
+                                     .features = dim > 0 ? features[i] : NULL,
+                                     .is_active = i != 3,
+                                     .is_stopped = i == 1,
+                                     .eligibility = i == 2 ? &rules : NULL};
     }
     live(log,
          (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.is_replace = is_replace, .put = arms, .n_put = N_ARMS}});
@@ -71,6 +80,7 @@ static void put_arms(struct kbt_log *log, size_t first, bool is_replace)
 static void decide(struct kbt_log *log, uint64_t seed, size_t i)
 {
     const double x[2][5] = {{number(seed, 9 * i), 0.25, number(seed, 9 * i + 1), 1e-17, 3}, {-0.0, 1, 2, 3, 1.0 / 3}};
+    const bool is_assigned = i % 5 == 1 && i * i % KB_ROUTE_N != KB_ROUTE_STICKY;
     const struct kb_ev_slot slots[2] = {{name('a', i % 7), x[0] + 2}, {name('a', (i + 1) % 7), x[1] + 2}};
 
     live(log, (struct kb_event){.type = KB_EV_DECIDED,
@@ -80,6 +90,8 @@ static void decide(struct kbt_log *log, uint64_t seed, size_t i)
                                                .slots = slots,
                                                .n_slots = i % 6 == 0 ? 2 : 1,
                                                .propensity = 0.5,
+                                               .route = (enum kb_route)(i * i % KB_ROUTE_N),
+                                               .assigned_until_ms = is_assigned ? log->now_ms + 1000 : 0,
                                                .expires_at_ms = log->now_ms + 20,
                                                .is_deferred = i % 11 == 3,
                                                .level = 0}});
@@ -295,6 +307,37 @@ START_TEST(builds_beside_the_traffic_change_nothing_of_that)
 }
 END_TEST
 
+/* A reset that is asked for, planned and folded at once. */
+static void fold_rebuild(struct kb_engine *e, uint64_t seq)
+{
+    struct kb_event next;
+
+    kb_engine_set_inline_work(e, INFINITY);
+    ck_assert_int_eq(kb_engine_rebuild(e, seq, &next), KB_OK);
+    ck_assert(next.type == KB_EV_DICTIONARY && next.as.dictionary.is_reset);
+    next.seq = seq;
+    ck_assert_int_eq(kb_engine_fold(e, &next, NULL), KB_OK);
+}
+
+/* Who has the summary alone, and not the reset that the log has behind it, can ask for one: it chooses and fills as a
+ * rebuild of the live model does. */
+START_TEST(a_rebuild_behind_a_summary_is_the_live_models)
+{
+    struct kbt_log log;
+
+    run_session(&log, spec_of((size_t)_i), 60 + (uint64_t)_i);
+    kbt_log_finish_builds(&log);
+    struct kb_engine *e = fold_summary(log.live, log.n, 0);
+    ck_assert(!kb_engine_is_whole(e));
+    fold_rebuild(e, log.n + 1);
+    ck_assert(kb_engine_is_whole(e));
+    fold_rebuild(log.live, log.n + 1);
+    ck_assert_uint_eq(kb_engine_content_digest(e), kb_engine_content_digest(log.live));
+    kb_engine_free(e);
+    kbt_log_close(&log);
+}
+END_TEST
+
 /* No reset is needed behind a summary in which nothing was learned. */
 START_TEST(a_log_without_a_reset_goes_on_where_nothing_was_learned)
 {
@@ -396,12 +439,14 @@ START_TEST(faults_of_a_summary_are_named)
 {
     struct parts p;
     struct kb_ev_summary *part = NULL, kept;
-    uint32_t far[64];
+    uint32_t far[64], same[64] = {0};
+    enum kb_route repeats[64];
     uint64_t falling[64];
     double negative[64];
 
     for (size_t i = 0; i < 64; i++) {
         far[i] = 1000;
+        repeats[i] = KB_ROUTE_STICKY;
         falling[i] = 64 - i;
         negative[i] = -1;
     }
@@ -422,7 +467,13 @@ START_TEST(faults_of_a_summary_are_named)
     CASE(KB_PART_POINTS, part->points.event = falling, "/event/1");
     CASE(KB_PART_POINTS, part->points.count = negative, "/count/0");
     CASE(KB_PART_DECISION, part->user = "nobody", "/user");
-    CASE(KB_PART_ARMS, part->n_arms = 0, "/slots/0/arm");
+    CASE(KB_PART_ASSIGNED, part->assigned.user = far, "/user/0");
+    CASE(KB_PART_ASSIGNED, part->assigned.user = same, "/user/1");
+    CASE(KB_PART_ASSIGNED, part->assigned.arm = far, "/arm/0");
+    CASE(KB_PART_ASSIGNED, part->assigned.route = repeats, "/route/0");
+    CASE(KB_PART_ASSIGNED, part->assigned.propensity = negative, "/propensity/0");
+    CASE(KB_PART_ARMS, part->n_arms = 0, "/arm/0");
+    CASE(KB_PART_DECISION, part->route = KB_ROUTE_STICKY, "/route");
     CASE(KB_PART_DECISION, part->level = 1000, "/level");
     CASE(KB_PART_DECISION, part->n_slots = 0, "/slots");
     CASE(KB_PART_BEGIN, part->part = KB_PART_END, "/seq");
@@ -500,6 +551,7 @@ int main(void)
     tcase_set_timeout(each, 60);
     tcase_add_loop_test(each, a_summary_and_the_rest_fold_to_the_same_state, 0, n);
     tcase_add_loop_test(each, builds_beside_the_traffic_change_nothing_of_that, 0, n);
+    tcase_add_loop_test(each, a_rebuild_behind_a_summary_is_the_live_models, 0, n);
     tcase_add_loop_test(each, a_log_without_a_reset_goes_on_where_nothing_was_learned, 0, n);
     tcase_add_test(some, faults_of_a_summary_are_named);
     tcase_add_test(some, nothing_but_its_parts_stands_in_a_summary);

@@ -62,6 +62,7 @@ struct room {
     struct kb_ev_edge edges[4];
     struct kb_ev_arm arms[3];
     struct kb_ev_atom atoms[3];
+    struct kb_eligibility eligibility;
     const char *ids[3];
     struct ld_settings settings;
     struct kb_ev_summary summary;
@@ -81,18 +82,47 @@ static void make_graph(struct dice *d, struct room *r, struct kb_event *ev)
     ev->as.graph.n_remove = roll(d) % 3;
 }
 
+/* Rules as people might write them: unsorted, with any text as a name and as a value. */
+static const struct kb_eligibility *any_eligibility(struct dice *d, struct room *r)
+{
+    static const char *const values[] = {"de", "at", "caf\xc3\xa9", "quote\"d", " "};
+    static const struct kb_attribute_rule rules[] = {
+        {"plan", values, 2}, {"a/b~c", values + 1, 4}, {"\"", values + 4, 1}, {"country", values, 5}};
+    r->eligibility = KB_ELIGIBILITY_ANY;
+    r->eligibility.allow = rules;
+    r->eligibility.n_allow = roll(d) % 4;
+    r->eligibility.deny = rules + 1;
+    r->eligibility.n_deny = roll(d) % 4;
+    if (roll(d) % 2)
+        r->eligibility.from_ms = (int64_t)(roll(d) % 1000000000000u);
+    if (roll(d) % 2)
+        r->eligibility.until_ms = (int64_t)(1000000000000u + roll(d) % 1000000000000u);
+    r->eligibility.hours = (uint32_t)(1 + roll(d) % 0xffffffu);
+    r->eligibility.days = (uint32_t)(roll(d) % 128u);
+    return &r->eligibility;
+}
+
 static void make_arms(struct dice *d, struct room *r, struct kb_event *ev)
 {
     static const char *const names[] = {"a", "b\"", "c"};
     for (size_t i = 0; i < 3; i++)
-        r->arms[i] =
-            (struct kb_ev_arm){names[i], i == 1 ? NULL : any_vector(d, r->x + i * ARM_DIM, ARM_DIM), roll(d) % 2};
+        r->arms[i] = (struct kb_ev_arm){.id = names[i],
+                                        .features = i == 1 ? NULL : any_vector(d, r->x + i * ARM_DIM, ARM_DIM),
+                                        .is_active = roll(d) % 2,
+                                        .is_stopped = roll(d) % 3 == 0,
+                                        .eligibility = i == 2 ? any_eligibility(d, r) : NULL};
     r->ids[0] = any_id(d);
     ev->as.arms.is_replace = roll(d) % 2;
     ev->as.arms.put = r->arms;
     ev->as.arms.n_put = roll(d) % 4;
     ev->as.arms.remove = r->ids;
     ev->as.arms.n_remove = roll(d) % 2;
+    r->ids[1] = any_id(d);
+    r->ids[2] = any_id(d);
+    ev->as.arms.stop = r->ids + 1;
+    ev->as.arms.n_stop = roll(d) % 3;
+    ev->as.arms.start = r->ids;
+    ev->as.arms.n_start = roll(d) % 2;
 }
 
 static void make_decided(struct dice *d, struct room *r, struct kb_event *ev)
@@ -106,7 +136,9 @@ static void make_decided(struct dice *d, struct room *r, struct kb_event *ev)
     ev->as.decided.slots = r->slots;
     ev->as.decided.n_slots = n;
     ev->as.decided.propensity = any_probability(d);
-    ev->as.decided.mean = any_double(d);
+    ev->as.decided.mean = roll(d) % 4 > 0 ? any_double(d) : (double)NAN;
+    ev->as.decided.route = (enum kb_route)(roll(d) % KB_ROUTE_N);
+    ev->as.decided.assigned_until_ms = roll(d) % 2 ? 1 + (int64_t)(roll(d) % 253402300000000u) : 0;
     ev->as.decided.expires_at_ms = (int64_t)(roll(d) % 253402300800000u);
     ev->as.decided.is_deferred = roll(d) % 2;
     ev->as.decided.level = (uint32_t)(roll(d) % (KB_MAX_LEVEL + 1));
@@ -145,6 +177,14 @@ static void make_configured(struct dice *d, struct room *r, struct kb_event *ev)
     r->settings.spec.has_default_reward = roll(d) % 2;
     r->settings.spec.default_reward = r->settings.spec.has_default_reward ? any_double(d) : 0;
     r->settings.spec.reward_window_ms = 1 + (int64_t)(roll(d) % 100000000u);
+    r->settings.spec.routing = (struct kb_routing_spec){.holdout = any_probability(d),
+                                                        .baseline = 1 + (enum kb_baseline)(roll(d) % 2),
+                                                        .sticky_ms = (int64_t)(roll(d) % 2 * (roll(d) % 100000000u)),
+                                                        .is_stopped = roll(d) % 2};
+    if (r->settings.spec.routing.baseline == KB_BASELINE_ARM)
+        strcpy(r->settings.spec.routing.arm, any_id(d));
+    if (roll(d) % 2)
+        strcpy(r->settings.spec.routing.salt, any_id(d));
     r->settings.is_relaxed = roll(d) % 2;
     ev->as.configured.spec = &r->settings.spec;
     ev->as.configured.version = 1 + roll(d) % 1000;
@@ -251,16 +291,47 @@ static bool same_graph(const struct kb_event *a, const struct kb_event *b)
            same_edges(a->as.graph.remove, b->as.graph.remove, a->as.graph.n_remove, true);
 }
 
+static bool same_rules(const struct kb_attribute_rule *a, const struct kb_attribute_rule *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!same_text(a[i].name, b[i].name) || a[i].n_values != b[i].n_values)
+            return false;
+        for (size_t k = 0; k < a[i].n_values; k++)
+            if (!same_text(a[i].values[k], b[i].values[k]))
+                return false;
+    }
+    return true;
+}
+
+static bool same_eligibility(const struct kb_eligibility *a, const struct kb_eligibility *b)
+{
+    if (a == NULL || b == NULL)
+        return a == b;
+    return a->n_allow == b->n_allow && a->n_deny == b->n_deny && a->from_ms == b->from_ms &&
+           a->until_ms == b->until_ms && a->hours == b->hours && a->days == b->days &&
+           same_rules(a->allow, b->allow, a->n_allow) && same_rules(a->deny, b->deny, a->n_deny);
+}
+
+static bool same_names(const char *const *a, size_t n_a, const char *const *b, size_t n_b)
+{
+    bool is_same = n_a == n_b;
+    for (size_t i = 0; is_same && i < n_a; i++)
+        is_same = same_text(a[i], b[i]);
+    return is_same;
+}
+
 static bool same_arms(const struct kb_event *a, const struct kb_event *b)
 {
     bool is_same = a->as.arms.is_replace == b->as.arms.is_replace && a->as.arms.n_put == b->as.arms.n_put &&
-                   a->as.arms.n_remove == b->as.arms.n_remove;
+                   same_names(a->as.arms.remove, a->as.arms.n_remove, b->as.arms.remove, b->as.arms.n_remove) &&
+                   same_names(a->as.arms.stop, a->as.arms.n_stop, b->as.arms.stop, b->as.arms.n_stop) &&
+                   same_names(a->as.arms.start, a->as.arms.n_start, b->as.arms.start, b->as.arms.n_start);
     for (size_t i = 0; is_same && i < a->as.arms.n_put; i++)
         is_same = same_text(a->as.arms.put[i].id, b->as.arms.put[i].id) &&
                   a->as.arms.put[i].is_active == b->as.arms.put[i].is_active &&
+                  a->as.arms.put[i].is_stopped == b->as.arms.put[i].is_stopped &&
+                  same_eligibility(a->as.arms.put[i].eligibility, b->as.arms.put[i].eligibility) &&
                   same_vector(a->as.arms.put[i].features, b->as.arms.put[i].features, ARM_DIM);
-    for (size_t i = 0; is_same && i < a->as.arms.n_remove; i++)
-        is_same = same_text(a->as.arms.remove[i], b->as.arms.remove[i]);
     return is_same;
 }
 
@@ -273,7 +344,10 @@ static bool same_decided(const struct kb_event *a, const struct kb_event *b)
                    same_double(a->as.decided.propensity, b->as.decided.propensity) &&
                    same_double(a->as.decided.mean, b->as.decided.mean) &&
                    a->as.decided.expires_at_ms == b->as.decided.expires_at_ms &&
-                   a->as.decided.is_deferred == b->as.decided.is_deferred && a->as.decided.level == b->as.decided.level;
+                   a->as.decided.is_deferred == b->as.decided.is_deferred &&
+                   a->as.decided.route == b->as.decided.route &&
+                   a->as.decided.assigned_until_ms == b->as.decided.assigned_until_ms &&
+                   a->as.decided.level == b->as.decided.level;
     for (size_t i = 0; is_same && i < a->as.decided.n_slots; i++)
         is_same = same_slot(&a->as.decided.slots[i], &b->as.decided.slots[i]);
     return is_same;
@@ -431,8 +505,9 @@ static const struct {
     {"{\"seq\":1,\"type\":\"late\",\"at\":\"2026-11-21T10:00:00.123Z\",\"reward\":1}", "/decision"},
     {"{\"seq\":1,\"type\":\"decided\",\"at\":\"2026-11-21T10:00:00.123Z\",\"decision\":\"d\",\"user\":\"u\","
      "\"context\":[1,2],"
-     "\"arm\":\"a\",\"features\":[1],\"propensity\":2,\"expires_at\":7}",
-     "/context /propensity /mean /expires_at /features"},
+     "\"arm\":\"a\",\"features\":[1],\"propensity\":2,\"mean\":null,\"expires_at\":7,\"route\":\"x\",\"assigned_"
+     "until\":1}",
+     "/context /propensity /mean /expires_at /route /assigned_until /features"},
     {"{\"seq\":1,\"type\":\"decided\",\"at\":\"2026-11-21T10:00:00.123Z\",\"decision\":\"d\",\"user\":\"u\","
      "\"context\":[1,2,3],"
      "\"arm\":\"a\",\"features\":[1,2],\"propensity\":1,\"mean\":0,\"expires_at\":\"2026-11-21T10:00:00.123Z\","

@@ -168,7 +168,8 @@ static void open_town(void)
 {
     static const double x[][ARM_DIM] = {{1, 0}, {0, 1}, {0.5, 0.25}};
     static const struct kb_ev_edge edges[] = {{"ann", "bob", 2}, {"bob", "cat", 0.5}};
-    static const struct kb_ev_arm arms[] = {{"a1", x[0], true}, {"a2", x[1], false}};
+    static const struct kb_ev_arm arms[] = {{.id = "a1", .features = x[0], .is_active = true},
+                                            {.id = "a2", .features = x[1]}};
     static const char *const users[] = {"hermit"};
     kbt_log_open(&town);
     ck_assert_int_eq(kb_spec_preset(&settings.spec, "lk-gp-ucb", CONTEXT_DIM, ARM_DIM), KB_OK);

@@ -66,6 +66,10 @@ static struct kb_engine *some_engine(const struct ld_settings *settings, uint64_
 {
     struct kb_engine *e = quiet_engine();
     struct kb_ev_edge edges[3] = {{"a", "quote\"d", 1.0 / 3}, {"a", "b", 5e-324}, {"caf\xc3\xa9", "b", 1e12}};
+    static const char *const plans[] = {"free", "caf\xc3\xa9"};
+    static const struct kb_attribute_rule deny = {"plan\"", plans, 2};
+    const struct kb_eligibility rules = {
+        .deny = &deny, .n_deny = 1, .from_ms = INT64_MIN, .until_ms = 1795255200123, .days = 65};
     double x[4];
     char id[24];
 
@@ -73,7 +77,8 @@ static struct kb_engine *some_engine(const struct ld_settings *settings, uint64_
     fold(e, (struct kb_event){.type = KB_EV_GRAPH, .as.graph = {.is_replace = true, .add = edges, .n_add = 3}}, 2);
     for (size_t i = 0; i < 4; i++)
         x[i] = any_double(key, i);
-    struct kb_ev_arm arms[2] = {{"arm", x, true}, {"idle", x + 1, false}};
+    struct kb_ev_arm arms[2] = {{.id = "arm", .features = x, .is_active = true},
+                                {.id = "idle", .features = x + 1, .is_stopped = true, .eligibility = &rules}};
     fold(e, (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.is_replace = true, .put = arms, .n_put = 2}}, 3);
     for (uint64_t i = 4; i < 4 + 2 * N_ROUNDS; i += 2) {
         const double v[3] = {any_double(key, 10 * i), any_double(key, 10 * i + 1), any_double(key, 10 * i + 2)};
@@ -87,7 +92,9 @@ static struct kb_engine *some_engine(const struct ld_settings *settings, uint64_
                                               .context = v,
                                               .slots = slots,
                                               .n_slots = 1 + i % 2,
-                                              .propensity = 1,
+                                              .propensity = 1.0 / (double)i,
+                                              .route = i % 8 == 0 ? KB_ROUTE_HOLDOUT : KB_ROUTE_POLICY,
+                                              .assigned_until_ms = i % 3 ? 1795255200123 + (int64_t)i : 0,
                                               .expires_at_ms = 1795255200123 + (int64_t)i,
                                               .is_deferred = i % 5 == 0,
                                               .level = (uint32_t)(i % 3)}},

@@ -127,7 +127,7 @@ static void open_log(struct kbt_log *log, const struct kb_spec *spec, uint64_t k
     for (size_t i = 0; i < N_ARMS; i++) {
         features[i][0] = 2 * number(key, 2 * i);
         features[i][1] = 2 * number(key, 2 * i + 1);
-        arms[i] = (struct kb_ev_arm){ARM[i], features[i], true};
+        arms[i] = (struct kb_ev_arm){.id = ARM[i], .features = features[i], .is_active = true};
     }
     for (size_t i = 0; i < 2 * N_CONTEXTS; i++)
         contexts[i / 2][i % 2] = 2 * number(key, 50 + i);

@@ -170,12 +170,12 @@ static int send_arms(const struct lc_session *s, const char *method, const char 
     return status;
 }
 
-/* arms remove ID...: a PATCH with the ids. Words from the second on are ids; the server says which of them it
- * does not know. The client of a removal needs no features, so this is the one change that takes no file. */
-static int remove_arms(const struct lc_session *s, const struct lc_words *w)
+/* arms remove|stop|start ID...: a PATCH with the ids under the verb's own name. The server says which of them it does
+ * not know. These changes need no features, so they take no file. */
+static int patch_ids(const struct lc_session *s, const struct lc_words *w)
 {
     struct lc_text body = {0};
-    lc_text_puts(&body, "{\"remove\":[");
+    lc_text_printf(&body, "{\"%s\":[", w->word[0]);
     for (size_t i = 1; i < w->n; i++) {
         if (i > 1)
             lc_text_puts(&body, ",");
@@ -216,8 +216,10 @@ static int run_arms(const struct lc_command *self, struct lc_session *s, int arg
     int header = lc_header_from_name(header_name);
     if (strcmp(w.word[0], "get") == 0 && w.n == 1)
         return lc_get_and_print(s, "/arms");
-    if (strcmp(w.word[0], "remove") == 0 && w.n >= 2)
-        return remove_arms(s, &w);
+    const bool is_of_ids =
+        strcmp(w.word[0], "remove") == 0 || strcmp(w.word[0], "stop") == 0 || strcmp(w.word[0], "start") == 0;
+    if (is_of_ids && w.n >= 2)
+        return patch_ids(s, &w);
     if (strcmp(w.word[0], "put") == 0 && w.n == 2 && header >= 0)
         return load_arms(s, "PUT", w.word[1], (enum lc_header)header);
     if (strcmp(w.word[0], "patch") == 0 && w.n == 2 && header >= 0)
@@ -229,10 +231,11 @@ static int run_arms(const struct lc_command *self, struct lc_session *s, int arg
 /* The row that main.c finds; `text` is what --help shows behind the options. */
 const struct lc_command lc_cmd_arms = {
     .name = "arms",
-    .synopsis = "arms get | put FILE | patch FILE | remove ID... [--header auto|yes|no]",
-    .about = "the catalogue of arms: load, add, remove, show",
+    .synopsis = "arms get | put FILE | patch FILE | remove ID... | stop ID... | start ID... [--header auto|yes|no]",
+    .about = "the catalogue of arms: load, add, remove, stop, show",
     .text =
-        "put replaces the catalogue, patch adds and changes. FILE (\"-\": standard input) is\n"
+        "put replaces the catalogue, patch adds and changes. From stop on an arm is shown to nobody, until start. FILE "
+        "(\"-\": standard input) is\n"
         "  CSV      id or id,f1,f2,... a row; a header is noticed; a column named active holds true or false\n"
         "  NDJSON   (.ndjson, .jsonl) {\"id\":\"a1\",\"features\":[...],\"active\":true} or \"a1\" a line; put only\n"
         "  JSON     (.json) {\"arms\":[...]}; for patch also {\"remove\":[ids]}\n\n"

@@ -110,10 +110,34 @@ static int send_file(const struct lc_session *s, const char *path, const char *t
  * be left out, in any order */
 struct select_options {
     const char *context, *decision, *body;
-    struct lc_list exclude;
+    struct lc_list exclude, attributes; /* attributes: NAME=VALUE */
     size_t top;
     bool is_explained, is_dry, is_deferred;
 };
+
+/* 0, or 2 after a printed error. */
+static int put_attributes(struct lc_text *out, const struct lc_list *list)
+{
+    struct lc_text name = {0};
+
+    for (size_t i = 0; i < list->n; i++) {
+        const char *equals = strchr(list->item[i], '=');
+        if (equals == NULL) {
+            fprintf(stderr, "laplacectl: --attribute %s: expected NAME=VALUE\n", list->item[i]);
+            lc_text_close(&name);
+            return 2;
+        }
+        lc_text_clear(&name);
+        lc_text_printf(&name, "%.*s", (int)(equals - list->item[i]), list->item[i]);
+        lc_text_puts(out, i == 0 ? ",\"attributes\":{" : ",");
+        lc_text_json(out, name.data);
+        lc_text_puts(out, ":");
+        lc_text_json(out, equals + 1);
+    }
+    lc_text_puts(out, list->n > 0 ? "}" : "");
+    lc_text_close(&name);
+    return 0;
+}
 
 /* Only what was asked for goes into the body: the server's defaults stay the server's. 0, or 2 after a
  * printed error. `user` goes first, so every other member may begin with a comma. Candidates that are
@@ -123,6 +147,8 @@ static int select_body(const struct select_options *o, const struct lc_words *w,
     lc_text_puts(out, "{\"user\":");
     lc_text_json(out, w->word[0]);
     if (o->context != NULL && put_vector(out, "context", o->context) != 0)
+        return 2;
+    if (put_attributes(out, &o->attributes) != 0)
         return 2;
     put_list(out, "candidates", w->word + 1, w->n - 1);
     put_list(out, "exclude", o->exclude.item, o->exclude.n);
@@ -151,6 +177,7 @@ static int run_select(const struct lc_command *self, struct lc_session *s, int a
     const struct lc_opt opts[] = {
         {"context", LC_OPT_TEXT, &o.context, "X1,X2,...", "the context"},
         {"exclude", LC_OPT_LIST, &o.exclude, "ID", "leave this arm out (may be repeated)"},
+        {"attribute", LC_OPT_LIST, &o.attributes, "NAME=VALUE", "of the user, for arms with rules (may be repeated)"},
         {"top", LC_OPT_COUNT, &o.top, "N", "a slate of N arms (default 1)"},
         {"explain", LC_OPT_FLAG, &o.is_explained, NULL, "show every candidate"},
         {"dry-run", LC_OPT_FLAG, &o.is_dry, NULL, "record nothing"},

@@ -155,7 +155,7 @@ static int read_specs(struct lc_evaluation *q)
 
 static struct lc_evaluation defaults(void)
 {
-    return (struct lc_evaluation){.log = {.default_reward = (double)NAN},
+    return (struct lc_evaluation){.log = {.default_reward = (double)NAN, .draws_only = true},
                                   .ope = {.n_resamples = 1000,
                                           .seed = 1,
                                           .clip = DEFAULT_CLIP,
@@ -170,6 +170,7 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
     struct lc_evaluation q = defaults();
     size_t seed = 1, hash_seed = 0;
     double default_reward = -1;
+    bool has_all = false;
     char why[LC_WHY] = "";
     struct lc_words w;
     const struct lc_opt opts[] = {
@@ -194,6 +195,8 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
         {"min-ess", LC_OPT_REAL, &q.ope.min_ess, "N", "refuse below (default: n/100, but 2 to 10)"},
         {"max-unsupported", LC_OPT_REAL, &q.ope.max_unsupported, "SHARE", "refuse above (default 0.05)"},
         {"default-reward", LC_OPT_REAL, &default_reward, "R", "of decisions without one (default: they are left out)"},
+        {"all-routes", LC_OPT_FLAG, &has_all, NULL,
+         "ndjson: repeats of arms that stuck, and baselines of one arm, count as draws, too"},
         {"skip-bad", LC_OPT_COUNT, &q.log.skip_bad, "N", "faulty lines to pass over and count (default 0)"},
         {"hash-seed", LC_OPT_COUNT, &hash_seed, "N", "of feature hashing (default 0)"},
         {"seed", LC_OPT_COUNT, &seed, "N", "of acceptance and bootstrap (default 1)"},
@@ -204,6 +207,7 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
     q.log.path = w.word[0];
     q.log.hash_seed = (uint32_t)hash_seed;
     q.ope.seed = seed;
+    q.log.draws_only = !has_all;
     if (default_reward >= 0)
         q.log.default_reward = default_reward;
     rc = check(&q);

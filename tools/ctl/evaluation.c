@@ -126,6 +126,7 @@ static void add_parameters(struct lc_report *r, const struct lc_evaluation *q)
     add_parameter(r, "max-unsupported", NULL, q->ope.max_unsupported);
     add_parameter(r, "reward-range", q->range, nan);
     add_parameter(r, "default-reward", NULL, q->log.default_reward);
+    add_parameter(r, "all-routes", q->log.draws_only ? NULL : "yes", nan);
     add_parameter(r, "skip-bad", NULL, (double)q->log.skip_bad);
     add_parameter(r, "hash-seed", NULL, (double)q->log.hash_seed);
     add_parameter(r, "map", q->log.map, nan);

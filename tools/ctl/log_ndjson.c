@@ -3,7 +3,9 @@
  *   own log   decided + rewarded -> an event where the reward is told; under aggregation sum or last where the window
  *             closes or the log ends, with what was in force then. decided + expired -> an event when there is a
  *             default reward (of the tenant, or --default-reward). observed -> an event. Of a slate the first arm alone
- *             is an event: the others have no propensity. Candidates: the active arms of the catalogue as it stands.
+ *             is an event: the others have no propensity. Candidates: those that the line tells (`among`), else the
+ *             active arms of the catalogue as it stands, less those that are stopped. Under draws_only decisions whose
+ *             route drew nothing are passed over.
  *   others    {"user", "context", "arm", "reward", "propensity", "position", "time", "candidates"}, by --map under
  * other names; arm and reward must be there. context: a vector of the dimensions, or an object, or any value, which are
  * hashed. arm: an id, or {"id", "features"}. candidates: an array of such.
@@ -33,7 +35,11 @@ struct ndjson {
     const double **features;
     double *vectors;
     size_t cap;
+    unsigned char *flags; /* [cap_flags] by arm, of the catalogue: ACTIVE, STOPPED */
+    size_t cap_flags;
 };
+
+enum { ACTIVE = 1, STOPPED = 2 };
 
 static const struct lc_json *member(const struct lc_json *doc, const char *key)
 {
@@ -46,7 +52,8 @@ static const struct lc_json *member(const struct lc_json *doc, const char *key)
 static uint32_t read_arm(struct lc_log *log, const struct lc_json *v, const struct lc_json *features)
 {
     const struct lc_hasher h = {log->o.arm_dim, log->o.hash_seed};
-    const char *id = lc_json_string(lc_json_is_object(v) ? lc_json_get(v, "id") : v);
+    const char *key = lc_json_get(v, "id") != NULL ? "id" : "arm"; /* `arm`: in our log's `among` */
+    const char *id = lc_json_string(lc_json_is_object(v) ? lc_json_get(v, key) : v);
     double number;
     char text[32];
 
@@ -115,6 +122,34 @@ static void read_settings(struct ndjson *s, const struct lc_json *doc)
     s->is_sum = how != NULL && strcmp(how, "sum") == 0;
 }
 
+/* Arms that are stopped are no candidates, and are again what they were when they are started. */
+static void set_flags(struct lc_log *log, uint32_t arm, bool is_active, bool is_stopped)
+{
+    struct ndjson *s = log->state;
+
+    if (arm >= s->cap_flags) {
+        const size_t cap = 2 * (size_t)arm + 16;
+        s->flags = lc_regrow(s->flags, cap, 1);
+        memset(s->flags + s->cap_flags, 0, cap - s->cap_flags);
+        s->cap_flags = cap;
+    }
+    s->flags[arm] = (unsigned char)((is_active ? ACTIVE : 0) | (is_stopped ? STOPPED : 0));
+    lc_log_offer(log, arm, is_active && !is_stopped);
+}
+
+/* `stop` and `start` of a change. */
+static void turn_arms(struct lc_log *log, const struct lc_json *ids, bool is_stopped)
+{
+    const struct ndjson *s = log->state;
+
+    for (size_t i = 0; i < lc_json_length(ids); i++) {
+        const char *id = lc_json_string(lc_json_at(ids, i));
+        const uint32_t arm = id != NULL ? kb_ids_find(&log->arms, id) : KB_ID_NONE;
+        if (arm != KB_ID_NONE && arm < s->cap_flags)
+            set_flags(log, arm, (s->flags[arm] & ACTIVE) != 0, is_stopped);
+    }
+}
+
 /* `arms` of a summary or `put` of a change. */
 static int put_arms(struct lc_log *log, const struct lc_json *arms)
 {
@@ -123,7 +158,7 @@ static int put_arms(struct lc_log *log, const struct lc_json *arms)
         const uint32_t arm = read_arm(log, v, NULL);
         if (arm == KB_ID_NONE)
             return -1;
-        lc_log_offer(log, arm, lc_json_is_true(lc_json_get(v, "active")));
+        set_flags(log, arm, lc_json_is_true(lc_json_get(v, "active")), lc_json_is_true(lc_json_get(v, "stopped")));
     }
     return 0;
 }
@@ -143,6 +178,8 @@ static int change_catalogue(struct lc_log *log, const struct lc_json *doc)
         if (arm != KB_ID_NONE)
             lc_log_offer(log, arm, false);
     }
+    turn_arms(log, lc_json_get(doc, "stop"), true);
+    turn_arms(log, lc_json_get(doc, "start"), false);
     return put_arms(log, lc_json_get(doc, lc_json_get(doc, "put") != NULL ? "put" : "arms"));
 }
 
@@ -157,6 +194,22 @@ static int begin_decision(struct lc_log *log, const struct lc_json *doc, size_t 
         return lc_log_fail(log, "decision", "\"%.60s\" stands twice", id);
     lc_open_add(&s->open, id, log->buffer, n)->is_deferred = lc_json_is_true(lc_json_get(doc, "deferred"));
     return 0;
+}
+
+static int read_candidates(struct lc_log *log, const struct lc_json *list, uint32_t chosen, struct lc_logged *ev);
+/* Why a decision is no draw that estimators may weigh; NULL: it is one. A baseline that is one arm shows nothing of the
+ * others to the users who have it, and these users are a share of all by chance: without them the rest is a sample. */
+static const char *why_no_draw(const struct lc_json *decided)
+{
+    const char *route = lc_json_string(lc_json_get(decided, "route"));
+    double p = 0;
+
+    if (route == NULL || strcmp(route, "policy") == 0)
+        return NULL;
+    if (strcmp(route, "sticky") == 0)
+        return "repeats of an arm that stuck to its user";
+    return lc_json_number(lc_json_get(decided, "propensity"), &p) && p >= 1 ? "decisions of a baseline that is one arm"
+                                                                            : NULL;
 }
 
 /* The decision o with its reward: 1 with an event, 0 when there is none to be made of it, -1. o is gone then. */
@@ -177,12 +230,24 @@ static int end_decision(struct lc_log *log, struct lc_open *o, struct lc_logged 
         lc_log_skip(log, "decisions without a reward");
         return 0;
     }
+    const char *passed = log->o.draws_only ? why_no_draw(s->decided) : NULL;
+    if (passed != NULL) {
+        lc_log_skip(log, passed);
+        return 0;
+    }
     const char *at = lc_json_string(lc_json_get(s->decided, "at"));
     if (at != NULL && !lc_log_time(at, &ev->at_ms))
         return lc_log_fail(log, "at", "\"%.40s\" is no time", at);
     if (read_decision(log, &own, s->decided, ev, &arm) != 0 || lc_log_check(log, ev) != 0)
         return -1;
     ev->id = lc_json_string(lc_json_get(s->decided, "decision"));
+    const struct lc_json *among = lc_json_get(s->decided, "among");
+    if (among != NULL && lc_json_length(among) == 0) {
+        lc_log_skip(log, "decisions whose candidates are not known");
+        return 0;
+    }
+    if (among != NULL)
+        return read_candidates(log, among, arm, ev) == 0 ? 1 : -1;
     read_catalogue(log, s, arm, ev);
     return 1;
 }
@@ -382,6 +447,7 @@ static void close_ndjson(struct lc_log *log)
     free(s->arm);
     free(s->features);
     free(s->vectors);
+    free(s->flags);
     free(s);
 }
 

@@ -25,6 +25,7 @@ struct lc_log_options {
     uint32_t hash_seed;
     size_t skip_bad;       /* faulty lines passed over before one ends it all */
     double default_reward; /* of decisions without one; NaN: they are left out */
+    bool draws_only;       /* our own log: what was no draw of the policy's kind is passed over (docs/ROUTING.md) */
 };
 
 /* One decision. Everything borrowed until the next one is read. */
