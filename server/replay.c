@@ -158,7 +158,7 @@ static int check_quota(const struct ld_replay *x, struct ld_problem *p)
     return -1;
 }
 
-/* Decisions are scored as challengers' are, and whatever policy made them: their propensities are true. */
+/* Decisions are scored as challengers' are, and whatever configuration drew them: their propensities are true. */
 static void follow_books(struct ld_scores *scores, const struct kb_spec *spec)
 {
     scores->is_late = spec->has_default_reward || spec->aggregation != KB_AGG_FIRST;
@@ -169,8 +169,8 @@ static void follow_books(struct ld_scores *scores, const struct kb_spec *spec)
 static int take_event(struct ld_replay *x, const struct kb_event *ev, struct ld_problem *fault)
 {
     const struct ld_settings *settings = ld_line_settings(ev);
-    const bool is_decided = ev->type == KB_EV_DECIDED;
-    const double probability = is_decided ? ld_shadow_probability(x->shadow, ev) : 0;
+    const bool is_scored = ev->type == KB_EV_DECIDED && ev->as.decided.route == KB_ROUTE_POLICY;
+    const double probability = is_scored ? ld_shadow_probability(x->shadow, ev) : 0;
     struct kb_errmsg msg = {"", ""};
     const enum kb_err rc = ld_shadow_feed(x->shadow, ev, &msg);
 
@@ -178,7 +178,7 @@ static int take_event(struct ld_replay *x, const struct kb_event *ev, struct ld_
         return ld_shadow_refuse(rc, &msg, fault);
     if (settings != NULL)
         follow_books(&x->scores, &settings->spec);
-    if (is_decided)
+    if (is_scored)
         ld_scores_decide(&x->scores, ev, probability);
     ld_scores_follow(&x->scores, ev);
     return 0;

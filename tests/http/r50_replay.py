@@ -117,6 +117,17 @@ def test_the_shadow_is_scored_on_the_decisions_of_the_log(api, name):
     assert own["snips"]["estimate"] == pytest.approx(own["in_force"]["estimate"]) and own["difference"]["estimate"] == pytest.approx(0, abs=1e-12)
 
 
+def test_what_the_policy_has_not_drawn_is_not_scored(api, name):
+    """Held out users and arms that stick to users: neither is the doing of what is in force."""
+    api.put_tenant(name, algorithm="ts", routing={"holdout": {"share": 0.5, "baseline": {"arm": "b"}}, "sticky": {"ttl_s": 3600}})
+    api.put_arms(name, ["a", "b", "c"])
+    for i in range(80):
+        api.reward(api.select(f"u{i % 40}", tenant=name)["decision"], i % 2, tenant=name)
+    routes = [e.get("route", "policy") for e in api.events(name) if e["type"] == "decided"]
+    told = report(api, name, head({"algorithm": "random"}, log="own"))
+    assert told["learned"] == 80 and told["policy"]["decisions"] == routes.count("policy") < 40 < len(routes)
+
+
 # --- a tenant of it -------------------------------------------------------------------------------------
 
 
