@@ -157,7 +157,7 @@ tsan: ## C tests of the server under ThreadSanitizer
 	sh tests/run.sh $(BUILD)/tsan server
 TARGET ?= bodies
 SECONDS ?= 60
-fuzz: ## fuzz one target under clang's libFuzzer: make fuzz TARGET=bodies|values|log|snapshot|route SECONDS=60
+fuzz: ## fuzz one target under clang's libFuzzer: make fuzz TARGET=bodies|values|log|shadow|snapshot|route SECONDS=60
 	sh tools/setup.sh --test --fuzz
 	$(MAKE) fuzz-tests
 	$(MAKE) MODE=fuzz CC=clang $(BUILD)/fuzz/fuzz_$(TARGET)

@@ -282,8 +282,10 @@ static void let_go(struct ld_replay_job *j)
  * has read it may ask for the next. */
 static void answer(struct ld_replay_job *j, struct ld_request *r)
 {
+    struct ld_metrics *m = &j->app->metrics;
     struct ld_problem p;
     ld_problem_init(&p);
+    atomic_fetch_add(&m->replays_running, 1);
     j->stream = ld_reply_stream(r, "application/x-ndjson", gone, j->replay);
     const int rc = run(j, &p) == 0 ? commit(j, &p) : -1;
     if (rc != 0 && atomic_load(&j->app->is_draining)) {
@@ -292,6 +294,8 @@ static void answer(struct ld_replay_job *j, struct ld_request *r)
     }
     char *last = rc == 0 ? line_of(j, "report", put_report) : failure_of(j, &p);
     let_go(j);
+    atomic_fetch_sub(&m->replays_running, 1);
+    ld_count(rc == 0 ? &m->replays : &m->replay_failures, 1);
     write_line(j, last);
     ld_stream_end(j->stream);
 }

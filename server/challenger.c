@@ -115,8 +115,11 @@ static void begin_anew(struct ld_challengers *c, struct follower *f)
 
 bool ld_challenger_is_same(const struct ld_challenger_settings *a, const struct ld_challenger_settings *b)
 {
+    struct kb_spec other = b->spec;
+
+    other.routing = a->spec.routing; /* the tenant's own, which no challenger's decision looks at */
     return strcmp(a->name, b->name) == 0 &&
-           kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT);
+           kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&other, KB_HASH_INIT);
 }
 
 /* Takes the follower of these settings out of the list, or makes one. NULL: no memory. */

@@ -288,7 +288,7 @@ enum kb_err ld_shadow_load(struct ld_shadow *s, const void *data, size_t n)
 {
     struct kb_engine_counts counts;
     struct kb_reader r;
-    enum kb_err rc;
+    enum kb_err rc = KB_OK;
 
     kb_reader_init(&r, data, n);
     KB_TRY(get_head(s, &r));

@@ -16,6 +16,8 @@ ADMIN_KEY = "an-admin-of-the-key-file"  # by which everything is asked for but w
 MOST_KEYS = 5  # of one writer at one place
 KEPT_ANSWERS = 200
 
+# Arms that stick to users, drawn by the policy and by a baseline: more state that is a fold of the log.
+ROUTED = {"holdout": {"share": 0.4, "baseline": {"rule": "uniform"}}, "sticky": {"ttl_s": 0.5}}
 # Each row is a way in which the fold of the log could differ from what was served: a factor that grows, chance in the
 # log, sums and corrections, lengthscales that move and a hand-over (events of the server's own), windows that close,
 # answers before the commit.
@@ -23,12 +25,12 @@ TENANTS = {
     "exact": dict(algorithm="lk-gp-ucb", arm_dim=1, context_dim=1),
     "kors": dict(algorithm="laplaced", arm_dim=1, context_dim=1, aggregation="sum",
                  representation={"type": "kors", "lambda": 0.2, "max_dictionary": 12}),
-    "thompson": dict(algorithm="ts", aggregation="last"),
+    "thompson": dict(algorithm="ts", aggregation="last", routing=ROUTED),
     "median": dict(algorithm="gp-ucb", arm_dim=1, arm_kernel={"type": "rbf", "lengthscale": "median"},
                    representation={"type": "exact", "exact_limit": 20}),
     "window": dict(algorithm="laplaced", reward_window_s=0.5, default_reward=0.0),
     "relaxed": dict(algorithm="laplaced", durability="relaxed"),
-    "compacted": dict(algorithm="laplaced", arm_dim=1),
+    "compacted": dict(algorithm="laplaced", arm_dim=1, routing=ROUTED),
 }
 COMPACTED = "compacted"  # its log alone is cut, and nobody is erased from it: the ledger says why
 # Where an open decision may be gone: its window has closed, or it was answered before the commit and is lost.

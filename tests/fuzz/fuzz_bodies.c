@@ -9,7 +9,7 @@
 
 #define CONTEXT_DIM 1
 #define ARM_DIM 2
-#define N_KINDS 15
+#define N_KINDS 16
 
 static struct kb_engine *new_engine(void)
 {
@@ -69,6 +69,7 @@ static int decode(unsigned kind, struct ld_doc *doc, struct ld_problem *p)
     struct ld_select select;
     struct ld_reward *rewards;
     struct kb_event *events, ev = {.type = KB_EV_NONE};
+    struct ld_replay_head head;
     struct ld_key key;
     const char *decision;
     uint64_t keep_events;
@@ -104,6 +105,8 @@ static int decode(unsigned kind, struct ld_doc *doc, struct ld_problem *p)
     case 13:
     case 14:
         return ld_decode_key(doc, kind == 14, 0, &key, p);
+    case 15:
+        return ld_decode_replay(doc, false, &head, p);
     default:
         rc = ld_decode_arms(doc, kind == 10, ARM_DIM, &ev, p);
         break;

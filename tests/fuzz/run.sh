@@ -10,6 +10,9 @@ seconds=$3
 found=$build/fuzz/corpus/$target
 mkdir -p "$found"
 seeds=tests/fuzz/corpus/$target
+if [ "$target" = shadow ]; then
+    seeds=tests/fuzz/corpus/log
+fi
 if [ "$target" = snapshot ]; then
     seeds=$build/fuzz/seeds
     mkdir -p "$seeds"

@@ -13,6 +13,8 @@ int fuzz_bodies(const uint8_t *data, size_t n);
 int fuzz_values(const uint8_t *data, size_t n);
 /* Lines of a log, folded as recovery does. */
 int fuzz_log(const uint8_t *data, size_t n);
+/* The same lines, fed to a shadow of another configuration. */
+int fuzz_shadow(const uint8_t *data, size_t n);
 /* The body of a snapshot, as if its checksum were right. */
 int fuzz_snapshot(const uint8_t *data, size_t n);
 /* Method, blank, path. */

@@ -12,7 +12,8 @@ TENANT, PUT_GRAPH, PATCH_GRAPH = ("PUT", "/tenants/bad"), ("PUT", "/tenants/bad/
 PUT_ARMS, PATCH_ARMS, COMPACT = ("PUT", "/tenants/bad/arms"), ("PATCH", "/tenants/bad/arms"), ("POST", "/tenants/bad/compact")
 ROUTES = {"select": SELECT, "reward": REWARD, "activate": ACTIVATE, "observe": OBSERVE, "settings": TENANT, "graph": PUT_GRAPH,
           "graph_patch": PATCH_GRAPH, "arms": PUT_ARMS, "arms_patch": PATCH_ARMS, "compact": COMPACT, "key": ("POST", "/keys"),
-          "tenant_key": ("POST", "/tenants/bad/keys"), "limits": ("PUT", "/tenants/bad/limits")}
+          "tenant_key": ("POST", "/tenants/bad/keys"), "limits": ("PUT", "/tenants/bad/limits"),
+          "promote": ("POST", "/tenants/bad/promote"), "rollback": ("POST", "/tenants/bad/rollback")}
 FIRST_LINES = {"replay": ("POST", "/tenants/bad/replay")}  # of a body in lines
 BY_LINES = {PUT_GRAPH: '["a","b"]', PUT_ARMS: '"x"', OBSERVE: '{"user":"u","context":[0,0],"arm":"a1","reward":1}'}
 
@@ -212,7 +213,8 @@ def test_bodies_beyond_the_limit_answer_413(boot):
     for route in (SELECT, REWARD, ACTIVATE):
         client.call(*route, raw=small, expect=413)
     client.call("PUT", "/tenants/default", raw=small, expect=413)
-    client.call("POST", "/tenants/default/compact", raw=small, expect=413)
+    for part in ("compact", "promote", "rollback"):
+        client.call("POST", f"/tenants/default/{part}", raw=small, expect=413)
     for part in ("graph", "arms"):
         for method in ("PUT", "PATCH"):
             client.call(method, f"/tenants/default/{part}", raw=large, expect=413)

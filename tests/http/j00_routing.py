@@ -486,3 +486,29 @@ def test_evaluations_weigh_draws_and_count_what_they_pass_over(api, name, tmp_pa
     firsts = [e for e in api.events(name) if e["type"] == "decided" and "route" not in e]
     share = sum(e["arm"] == "b" for e in firsts) / len(firsts)
     assert abs(drawn["ips"]["estimate"] - share) < 1e-9  # uniform over two candidates is what was logged
+
+
+def test_evaluations_know_which_arms_were_eligible(api, name, tmp_path):
+    """Where the lines keep the candidates: uniform over those that were, and not over the catalogue."""
+    api.call("PUT", f"/tenants/{name}", {"algorithm": "random", "log_candidates": True}, expect=201)
+    api.put_arms(name, ["a", {"id": "b", "eligibility": {"allow": {"plan": ["gold"]}}}, {"id": "c", "eligibility": {"allow": {"plan": ["gold"]}}}, "d"])
+    patch(api, name, stop=["d"])
+    told = []
+    for i in range(60):
+        d = api.select(f"u{i}", attributes={"plan": "gold" if i % 3 else "free"}, tenant=name)
+        told.append(1.0 if d["arm"] == "a" else 0.5)
+        api.reward(d["decision"], told[-1], tenant=name)
+    log = tmp_path / "log.ndjson"
+    log.write_text(api.call("GET", f"/tenants/{name}/events").text)
+    report = json.loads(run_ctl(api.server, "evaluate", "--format", "ndjson", "--policy", "uniform", "--json", str(log)))
+    assert report["n"] == 60 and abs(report["ips"]["estimate"] - sum(told) / 60) < 1e-9  # every weight is 1
+    assert report["weights"]["max"] == pytest.approx(1, abs=1e-12)
+
+
+def test_a_promotion_keeps_the_routing(api, name):
+    config = {"algorithm": "ucb", "challengers": {"other": {"algorithm": "ts"}}, "routing": {"holdout": {"share": 1, "baseline": {"arm": "a"}}}}
+    routing = api.call("PUT", f"/tenants/{name}", config, expect=201).json["configuration"]["routing"]
+    api.put_arms(name, ["a", "b"])
+    after = api.call("POST", f"/tenants/{name}/promote", {"challenger": "other"}).json["configuration"]
+    assert after["rule"]["type"] == "thompson" and after["routing"] == routing
+    assert api.select("u", tenant=name)["route"] == "holdout"

@@ -320,3 +320,33 @@ def test_metrics_tell_how_far_challengers_are_and_what_was_promoted(boot):
     assert (metric("promotions_total"), metric("guardrail_promotions_total")) == (0, 0)
     client.call("POST", "/tenants/t/promote", {"challenger": "careful"})
     assert (metric("promotions_total"), metric("guardrail_promotions_total")) == (1, 0)
+
+
+def test_evaluate_knows_what_was_decided_among(boot, tmp_path):
+    """Under a policy in force that is uniform, uniform is the same policy: each weight is 1 where the candidates are known."""
+    server = boot()
+    client, chance = Client(server), random.Random(11)
+    client.put_tenant("t", algorithm="random", arm_dim=2, log_candidates=True)
+    client.put_arms("t", [{"id": a, "features": features(a)} for a in ARMS])
+    for i in range(40):
+        _, _, answer = ask(client, "t", f"d{i}", chance)
+        client.reward(f"d{i}", PAYS[answer["arm"]], tenant="t")
+    log = tmp_path / "log.ndjson"
+    log.write_bytes(client.call("GET", "/tenants/t/export").content)
+    found = json.loads(run_ctl(server, "evaluate", "--format", "ndjson", "--policy", "uniform", "--json", str(log)))
+    assert found["n"] == 40 and math.isclose(found["ess"], 40, rel_tol=1e-9), found
+
+
+def test_what_routing_took_past_the_policy_is_not_scored(api, name):
+    """The challenger is the policy itself: each weight is 1, among whatever arms were left, and holdouts do not count."""
+    api.put_tenant(name, algorithm="random", challengers={"same": {}},
+                   routing={"holdout": {"share": 0.5, "baseline": {"arm": "a"}}, "sticky": {"ttl_s": 3600}})
+    api.put_arms(name, [{"id": "a"}, {"id": "b"}, {"id": "c", "stopped": True}, {"id": "d", "eligibility": {"allow": {"plan": ["paid"]}}}])
+    for i in range(60):
+        answer = api.select(f"u{i // 2}", tenant=name, decision=f"d{i}", attributes={"plan": "paid" if i % 4 < 2 else "free"})
+        api.reward(f"d{i}", PAYS[answer["arm"]], tenant=name)
+    routes = [e.get("route", "policy") for e in api.events(name) if e["type"] == "decided"]
+    found = followed(api, name)["same"]
+    assert set(routes) == {"policy", "holdout", "sticky"} and found["learned"] == 60
+    assert (found["decisions"], found["unknown"]) == (routes.count("policy"), 0)
+    assert found["weights"]["max"] == 1 and math.isclose(found["ess"], found["decisions"])

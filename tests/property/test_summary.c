@@ -1,6 +1,7 @@
 /* Summaries: over every preset, a fold of a summary and of the events behind it ends in the same state, bit for bit, as
  * a fold of all events and as the live model, wherever the log is cut; a summary of a summary is the same one; and what
  * a summary must not say is refused. Oracle: the fold of the whole log. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -306,6 +307,37 @@ START_TEST(builds_beside_the_traffic_change_nothing_of_that)
 }
 END_TEST
 
+/* A reset that is asked for, planned and folded at once. */
+static void fold_rebuild(struct kb_engine *e, uint64_t seq)
+{
+    struct kb_event next;
+
+    kb_engine_set_inline_work(e, INFINITY);
+    ck_assert_int_eq(kb_engine_rebuild(e, seq, &next), KB_OK);
+    ck_assert(next.type == KB_EV_DICTIONARY && next.as.dictionary.is_reset);
+    next.seq = seq;
+    ck_assert_int_eq(kb_engine_fold(e, &next, NULL), KB_OK);
+}
+
+/* Who has the summary alone, and not the reset that the log has behind it, can ask for one: it chooses and fills as a
+ * rebuild of the live model does. */
+START_TEST(a_rebuild_behind_a_summary_is_the_live_models)
+{
+    struct kbt_log log;
+
+    run_session(&log, spec_of((size_t)_i), 60 + (uint64_t)_i);
+    kbt_log_finish_builds(&log);
+    struct kb_engine *e = fold_summary(log.live, log.n, 0);
+    ck_assert(!kb_engine_is_whole(e));
+    fold_rebuild(e, log.n + 1);
+    ck_assert(kb_engine_is_whole(e));
+    fold_rebuild(log.live, log.n + 1);
+    ck_assert_uint_eq(kb_engine_content_digest(e), kb_engine_content_digest(log.live));
+    kb_engine_free(e);
+    kbt_log_close(&log);
+}
+END_TEST
+
 /* No reset is needed behind a summary in which nothing was learned. */
 START_TEST(a_log_without_a_reset_goes_on_where_nothing_was_learned)
 {
@@ -519,6 +551,7 @@ int main(void)
     tcase_set_timeout(each, 60);
     tcase_add_loop_test(each, a_summary_and_the_rest_fold_to_the_same_state, 0, n);
     tcase_add_loop_test(each, builds_beside_the_traffic_change_nothing_of_that, 0, n);
+    tcase_add_loop_test(each, a_rebuild_behind_a_summary_is_the_live_models, 0, n);
     tcase_add_loop_test(each, a_log_without_a_reset_goes_on_where_nothing_was_learned, 0, n);
     tcase_add_test(some, faults_of_a_summary_are_named);
     tcase_add_test(some, nothing_but_its_parts_stands_in_a_summary);

@@ -170,6 +170,30 @@ static int replay_file(struct lc_session *s, const struct lc_replay_options *o, 
     return status;
 }
 
+/* False after a printed reason. */
+static bool is_fine(const struct lc_replay_options *o, const struct what *what)
+{
+    const char *format = what->move.format;
+    if (o->concurrency < 1 || o->concurrency > 1024 || o->max_errors < 1)
+        fprintf(stderr, "laplacectl: --concurrency is 1 to 1024, --max-errors at least 1\n");
+    else if ((o->rate > 0.0 && o->pace > 0.0) || o->bulk > LC_BULK_MAX)
+        fprintf(stderr, "laplacectl: --rate or --pace, not both; --bulk is at most %u\n", LC_BULK_MAX);
+    else if (format != NULL && lc_log_format(format) == NULL)
+        fprintf(stderr, "laplacectl: --format is obd, dsjson, ndjson or csv\n");
+    else
+        return true;
+    return false;
+}
+
+/* Where the log is, told once. */
+static bool is_one_log(bool is_shadow, bool is_own, bool has_commit, size_t n_files)
+{
+    if ((is_shadow || !(is_own || has_commit)) && (n_files == 0) == is_own)
+        return true;
+    fprintf(stderr, "laplacectl: one FILE, or --own with --shadow; --commit wants --shadow, too\n");
+    return false;
+}
+
 /* Each connection is a thread with a client of its own, which is why their number has a limit. More
  * threads than the server has connections to give only measure the waiting for one. max_errors 0 would
  * end the replay before it starts and is refused. */
@@ -203,23 +227,10 @@ static int run_replay(const struct lc_command *self, struct lc_session *s, int a
     int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof opts[0], argc, argv, &w, 0, 1);
     if (rc != LC_GO)
         return rc;
-    if (o.concurrency < 1 || o.concurrency > 1024 || o.max_errors < 1) {
-        fprintf(stderr, "laplacectl: --concurrency is 1 to 1024, --max-errors at least 1\n");
+    const bool is_shadow = shadow.configuration != NULL;
+    if (!is_fine(&o, &what) || !is_one_log(is_shadow, is_own, shadow.commit != NULL, w.n))
         return 2;
-    }
-    const bool has_format = what.move.format == NULL || lc_log_format(what.move.format) != NULL;
-    if ((o.rate > 0.0 && o.pace > 0.0) || o.bulk > LC_BULK_MAX || !has_format) {
-        fprintf(
-            stderr,
-            "laplacectl: --rate or --pace, not both; --bulk is at most %u; --format is obd, dsjson, ndjson or csv\n",
-            LC_BULK_MAX);
-        return 2;
-    }
-    if ((shadow.configuration == NULL && (is_own || shadow.commit != NULL)) || (w.n == 0) != is_own) {
-        fprintf(stderr, "laplacectl: one FILE, or --own with --shadow; --commit wants --shadow, too\n");
-        return 2;
-    }
-    if (shadow.configuration != NULL) {
+    if (is_shadow) {
         shadow.file = is_own ? NULL : w.word[0];
         shadow.is_quiet = what.is_quiet;
         return lc_shadow_replay(s, &shadow);

@@ -3,8 +3,9 @@
  *   own log   decided + rewarded -> an event where the reward is told; under aggregation sum or last where the window
  *             closes or the log ends, with what was in force then. decided + expired -> an event when there is a
  *             default reward (of the tenant, or --default-reward). observed -> an event. Of a slate the first arm alone
- *             is an event: the others have no propensity. Candidates: the active arms of the catalogue as it stands,
- *             less those that are stopped. Under draws_only decisions whose route drew nothing are passed over.
+ *             is an event: the others have no propensity. Candidates: those that the line tells (`among`), else the
+ *             active arms of the catalogue as it stands, less those that are stopped. Under draws_only decisions whose
+ *             route drew nothing are passed over.
  *   others    {"user", "context", "arm", "reward", "propensity", "position", "time", "candidates"}, by --map under
  * other names; arm and reward must be there. context: a vector of the dimensions, or an object, or any value, which are
  * hashed. arm: an id, or {"id", "features"}. candidates: an array of such.
@@ -51,7 +52,8 @@ static const struct lc_json *member(const struct lc_json *doc, const char *key)
 static uint32_t read_arm(struct lc_log *log, const struct lc_json *v, const struct lc_json *features)
 {
     const struct lc_hasher h = {log->o.arm_dim, log->o.hash_seed};
-    const char *id = lc_json_string(lc_json_is_object(v) ? lc_json_get(v, "id") : v);
+    const char *key = lc_json_get(v, "id") != NULL ? "id" : "arm"; /* `arm`: in our log's `among` */
+    const char *id = lc_json_string(lc_json_is_object(v) ? lc_json_get(v, key) : v);
     double number;
     char text[32];
 
@@ -194,6 +196,7 @@ static int begin_decision(struct lc_log *log, const struct lc_json *doc, size_t 
     return 0;
 }
 
+static int read_candidates(struct lc_log *log, const struct lc_json *list, uint32_t chosen, struct lc_logged *ev);
 /* Why a decision is no draw that estimators may weigh; NULL: it is one. A baseline that is one arm shows nothing of the
  * others to the users who have it, and these users are a share of all by chance: without them the rest is a sample. */
 static const char *why_no_draw(const struct lc_json *decided)
@@ -238,6 +241,13 @@ static int end_decision(struct lc_log *log, struct lc_open *o, struct lc_logged 
     if (read_decision(log, &own, s->decided, ev, &arm) != 0 || lc_log_check(log, ev) != 0)
         return -1;
     ev->id = lc_json_string(lc_json_get(s->decided, "decision"));
+    const struct lc_json *among = lc_json_get(s->decided, "among");
+    if (among != NULL && lc_json_length(among) == 0) {
+        lc_log_skip(log, "decisions whose candidates are not known");
+        return 0;
+    }
+    if (among != NULL)
+        return read_candidates(log, among, arm, ev) == 0 ? 1 : -1;
     read_catalogue(log, s, arm, ev);
     return 1;
 }
