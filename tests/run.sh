@@ -95,11 +95,12 @@ except Exception:
 END
 }
 
-# One run of pytest over what is named, counted.
+# One run of pytest over what is named, counted. Processes that share the files must name their cases alike: those
+# named after a set, too, whose order is that of hashes.
 run_pytest() {
     report=$(mktemp)
     LAPLACED_BIN=${LAPLACED_BIN:-$(realpath "$OUT")/laplaced} LAPLACECTL_BIN=${LAPLACECTL_BIN:-$(realpath "$OUT")/laplacectl} \
-        LAPLACED_SEEN=$seen PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -m pytest "$@" --junitxml="$report" || true
+        LAPLACED_SEEN=$seen PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0 "$PYTHON" -m pytest "$@" --junitxml="$report" || true
     # shellcheck disable=SC2046 # two numbers
     add $(junit_counts "$report")
     rm -f "$report"
