@@ -9,16 +9,24 @@ QUOTA = 1_000_000
 
 @pytest.fixture
 def full(boot):
-    """A tenant `t` that has learned until it was refused; `open` is a decision that it has, `known` a user."""
+    """A tenant `t` that has learned until it was refused: first of new users, then of known ones too. `open` is a decision
+    that it has, `known` a user; `new-point` is a decision whose reward would be one more point to learn."""
     server = boot("--tenant-quota", str(QUOTA))
     client = Client(server, tenant="t")
     client.put_tenant("t", algorithm="lk-gp-ucb")
     client.observe("known", "a", 1.0)
     client.select("known", candidates=["a"], decision="open")
     client.select("stranger", candidates=["b"], decision="new-point")
-    for i in range(4000):
-        if client.call("POST", "/observe", {"user": f"u{i}", "arm": "a", "reward": 0.5}, expect=(200, 507)).status == 507:
-            return server, client
+    n_users = learned(client, 4000, "a")
+    learned(client, n_users, "b")
+    return server, client
+
+
+def learned(client, n, arm):
+    """Of how many users the arm's reward was learned before it was refused."""
+    for i in range(n):
+        if client.call("POST", "/observe", {"user": f"u{i}", "arm": arm, "reward": 0.5}, expect=(200, 507)).status == 507:
+            return i
     raise AssertionError("never full")
 
 
