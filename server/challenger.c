@@ -11,37 +11,24 @@
  * Cost: for each challenger that of a decision and of learning, and one parse a line for all. */
 #include "challenger.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "alloc.h"
 #include "clock.h"
-#include "fold.h"
+#include "follower.h"
 #include "hash.h"
 #include "log.h"
-#include "shadow.h"
 #include "tenant_impl.h"
 
 #define SLICE_LINES 64u
 #define JOB_US 200000
 #define PATIENCE_NS 200000000 /* for a digest */
 
-struct follower {
-    struct ld_challenger_settings settings;
-    struct ld_shadow *shadow;
-    struct ld_scores scores;
-    uint32_t context_dim, arm_dim; /* of the log's vectors, where it stands */
-    uint64_t cursor;
-    bool is_in_summary; /* and its end has not come */
-    char why[256];
-};
-
 struct ld_challengers {
     pthread_mutex_t lock, list_lock;
-    struct follower *follower[LD_MAX_CHALLENGERS];
+    struct ld_follower *follower[LD_MAX_CHALLENGERS];
     size_t n;
     struct ld_challenger_view shown[LD_MAX_CHALLENGERS];
     size_t n_shown;
@@ -65,28 +52,12 @@ struct ld_challengers *ld_challengers_new(void)
     return c;
 }
 
-static void drop_model(struct follower *f)
-{
-    ld_shadow_free(f->shadow);
-    f->shadow = NULL;
-    ld_scores_close(&f->scores);
-    f->cursor = 0;
-    f->context_dim = f->arm_dim = 0;
-    f->is_in_summary = false;
-}
-
-static void follower_free(struct follower *f)
-{
-    drop_model(f);
-    free(f);
-}
-
 void ld_challengers_free(struct ld_challengers *c)
 {
     if (c == NULL)
         return;
     for (size_t i = 0; i < c->n; i++)
-        follower_free(c->follower[i]);
+        ld_follower_free(c->follower[i]);
     pthread_mutex_destroy(&c->lock);
     pthread_mutex_destroy(&c->list_lock);
     free(c);
@@ -103,10 +74,10 @@ size_t ld_challengers_bytes(const struct ld_challengers *c)
 }
 
 /* From its beginning, under the same configuration. list_lock: cancel looks at shadows. */
-static void begin_anew(struct ld_challengers *c, struct follower *f)
+static void begin_anew(struct ld_challengers *c, struct ld_follower *f)
 {
     pthread_mutex_lock(&c->list_lock);
-    drop_model(f);
+    ld_follower_drop(f);
     pthread_mutex_unlock(&c->list_lock);
     f->why[0] = '\0';
 }
@@ -123,9 +94,9 @@ bool ld_challenger_is_same(const struct ld_challenger_settings *a, const struct 
 }
 
 /* Takes the follower of these settings out of the list, or makes one. NULL: no memory. */
-static struct follower *take_follower(struct ld_challengers *c, const struct ld_challenger_settings *settings)
+static struct ld_follower *take_follower(struct ld_challengers *c, const struct ld_challenger_settings *settings)
 {
-    struct follower *f = NULL;
+    struct ld_follower *f = NULL;
 
     for (size_t i = 0; i < LD_MAX_CHALLENGERS && f == NULL; i++)
         if (c->follower[i] != NULL && ld_challenger_is_same(&c->follower[i]->settings, settings)) {
@@ -140,7 +111,7 @@ static struct follower *take_follower(struct ld_challengers *c, const struct ld_
 /* The followers are those of the configuration in force, in its order; who stays, stays as it is. */
 static void follow_settings(struct ld_challengers *c, const struct ld_settings *settings)
 {
-    struct follower *wanted[LD_MAX_CHALLENGERS] = {NULL};
+    struct ld_follower *wanted[LD_MAX_CHALLENGERS] = {NULL};
     size_t n = 0;
 
     pthread_mutex_lock(&c->list_lock);
@@ -149,60 +120,10 @@ static void follow_settings(struct ld_challengers *c, const struct ld_settings *
             n++;
     for (size_t i = 0; i < LD_MAX_CHALLENGERS; i++)
         if (c->follower[i] != NULL)
-            follower_free(c->follower[i]);
+            ld_follower_free(c->follower[i]);
     memcpy(c->follower, wanted, sizeof wanted);
     c->n = n;
     pthread_mutex_unlock(&c->list_lock);
-}
-
-/* ---- a line ---------------------------------------------------------------------------------------------------- */
-
-/* What a line says of the tenant's configuration, or NULL; *version: its number. */
-static const struct ld_settings *line_settings(const struct kb_event *ev, uint64_t *version)
-{
-    const struct ld_settings *settings = ld_line_settings(ev);
-
-    if (settings != NULL)
-        *version = ev->type == KB_EV_CONFIGURED ? ev->as.configured.version : ev->as.summary->version;
-    return settings;
-}
-
-/* Dimensions change only before anything was decided, and those of arms with an empty catalogue: until they are those
- * of the challenger, there is nothing for it. */
-static bool is_for(const struct follower *f, const struct kb_event *ev)
-{
-    const struct kb_spec *spec = &f->settings.spec;
-
-    if (ev->type == KB_EV_ARMS)
-        return f->arm_dim == spec->arm_dim;
-    return ev->type == KB_EV_GRAPH || (f->arm_dim == spec->arm_dim && f->context_dim == spec->context_dim);
-}
-
-static enum kb_err follow(struct follower *f, const struct kb_event *ev, struct kb_errmsg *msg)
-{
-    uint64_t version = 0;
-    const struct ld_settings *settings = line_settings(ev, &version);
-    /* What the policy in force has drawn: neither a baseline nor an arm that stuck is its doing. */
-    const bool is_scored =
-        ev->type == KB_EV_DECIDED && ev->as.decided.route == KB_ROUTE_POLICY && ld_scores_wants(&f->scores);
-
-    if (settings != NULL) {
-        f->context_dim = settings->spec.context_dim;
-        f->arm_dim = settings->spec.arm_dim;
-    }
-    const double p =
-        is_scored ? ld_shadow_probability(f->shadow, ev) : 0; /* before it is fed: the future stays unknown */
-    const enum kb_err rc = is_for(f, ev) ? ld_shadow_feed(f->shadow, ev, msg) : KB_OK;
-    if (rc != KB_OK)
-        return rc;
-    if (settings != NULL)
-        ld_scores_configure(&f->scores, settings, version, f->settings.name);
-    if (is_scored)
-        ld_scores_decide(&f->scores, ev, p);
-    ld_scores_follow(&f->scores, ev);
-    f->is_in_summary = ev->type == KB_EV_SUMMARY && ev->as.summary->part != KB_PART_END;
-    f->cursor = ev->seq;
-    return KB_OK;
 }
 
 /* ---- a slice --------------------------------------------------------------------------------------------------- */
@@ -215,7 +136,7 @@ struct slice {
     bool is_over; /* nothing more can be done now: the tenant goes, or memory is out */
 };
 
-static void stop(struct slice *s, struct follower *f, const char *why)
+static void stop(struct slice *s, struct ld_follower *f, const char *why)
 {
     ld_log(LD_LOG_WARN, "tenant %s: challenger %s follows the log no longer: %s", s->t->name, f->settings.name, why);
     begin_anew(s->c, f);
@@ -223,7 +144,7 @@ static void stop(struct slice *s, struct follower *f, const char *why)
 }
 
 /* Without memory it stays where it is, and is tried again. */
-static void take_failure(struct slice *s, struct follower *f, enum kb_err rc, const struct kb_errmsg *msg)
+static void take_failure(struct slice *s, struct ld_follower *f, enum kb_err rc, const struct kb_errmsg *msg)
 {
     char why[256];
 
@@ -236,12 +157,6 @@ static void take_failure(struct slice *s, struct follower *f, enum kb_err rc, co
     stop(s, f, why);
 }
 
-/* Whether lines between this one and what f has read are gone, or a summary stands in their place. */
-static bool has_lost_lines(const struct follower *f, const struct kb_event *ev)
-{
-    return f->cursor > 0 && (f->cursor + 1 != ev->seq || (ev->type == KB_EV_SUMMARY && !f->is_in_summary));
-}
-
 /* The line for each follower that it is the next one of; the log's first line, which may have any number, for who
  * begins. */
 static void feed_all(struct slice *s, const struct kb_event *ev)
@@ -249,16 +164,16 @@ static void feed_all(struct slice *s, const struct kb_event *ev)
     const bool is_first_line = s->after == 0 && s->n == 0;
 
     for (size_t i = 0; i < s->c->n && !s->is_over; i++) {
-        struct follower *f = s->c->follower[i];
+        struct ld_follower *f = s->c->follower[i];
         struct kb_errmsg msg = {"", ""};
 
         if (f->why[0] != '\0' || f->cursor >= ev->seq || (f->cursor == 0 && !is_first_line))
             continue;
-        if (has_lost_lines(f, ev)) {
+        if (ld_follower_has_lost(f, ev)) {
             begin_anew(s->c, f);
             continue;
         }
-        const enum kb_err rc = follow(f, ev, &msg);
+        const enum kb_err rc = ld_follower_feed(f, ev, &msg);
         if (rc != KB_OK)
             take_failure(s, f, rc, &msg);
     }
@@ -306,7 +221,7 @@ static bool least_cursor(const struct ld_challengers *c, uint64_t *cursor)
 
     *cursor = UINT64_MAX;
     for (size_t i = 0; i < c->n; i++) {
-        const struct follower *f = c->follower[i];
+        const struct ld_follower *f = c->follower[i];
 
         if (f->why[0] == '\0') {
             is_any = true;
@@ -316,16 +231,6 @@ static bool least_cursor(const struct ld_challengers *c, uint64_t *cursor)
     return is_any;
 }
 
-static bool has_begun(const struct follower *f)
-{
-    return f->shadow != NULL && ld_shadow_counts(f->shadow).n_read > 0;
-}
-
-static size_t follower_bytes(const struct follower *f)
-{
-    return sizeof *f + ld_scores_bytes(&f->scores) + (has_begun(f) ? kb_engine_bytes(ld_shadow_engine(f->shadow)) : 0);
-}
-
 /* What serves has the first claim on the tenant's memory. */
 static void keep_quota(struct slice *s)
 {
@@ -333,13 +238,13 @@ static void keep_quota(struct slice *s)
     size_t bytes = 0;
 
     for (size_t i = 0; i < s->c->n; i++) {
-        struct follower *f = s->c->follower[i];
+        struct ld_follower *f = s->c->follower[i];
 
-        bytes += follower_bytes(f);
+        bytes += ld_follower_bytes(f);
         if (quota > 0 && f->why[0] == '\0' && atomic_load(&s->t->model_bytes) + bytes > quota) {
-            bytes -= follower_bytes(f);
+            bytes -= ld_follower_bytes(f);
             stop(s, f, "the tenant's quota of memory has no room for it");
-            bytes += follower_bytes(f);
+            bytes += ld_follower_bytes(f);
         }
     }
     atomic_store(&s->c->bytes, bytes);
@@ -351,7 +256,7 @@ static bool has_models(struct ld_challengers *c)
 
     pthread_mutex_lock(&c->list_lock);
     for (size_t i = 0; i < c->n; i++) {
-        struct follower *f = c->follower[i];
+        struct ld_follower *f = c->follower[i];
 
         if (f->shadow == NULL && f->why[0] == '\0')
             is_ok = is_ok && ld_shadow_new(&f->shadow, &f->settings.spec, NULL) == KB_OK;
@@ -406,7 +311,7 @@ static void promotion_done(struct ld_op *op)
 }
 
 /* Of the configuration that was read last: the writer refuses it when there is another by now. */
-static void fire(struct ld_tenant *t, const struct follower *f)
+static void fire(struct ld_tenant *t, const struct ld_follower *f)
 {
     struct ld_op *op = ld_op_new(LD_OP_PROMOTE);
     struct ld_problem problem;
@@ -514,28 +419,11 @@ void ld_challengers_forget(struct ld_challengers *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* lock held. What they point to is not copied. */
-static void view(const struct follower *f, struct ld_challenger_view *out)
-{
-    struct kb_engine_counts counts = {0};
-
-    if (has_begun(f))
-        kb_engine_counts(ld_shadow_engine(f->shadow), &counts);
-    *out = (struct ld_challenger_view){.settings = f->settings,
-                                       .seq = f->cursor,
-                                       .n_learned = counts.learned,
-                                       .bytes = follower_bytes(f),
-                                       .scores = f->scores};
-    out->scores.open = NULL;
-    out->scores.due = NULL;
-    memcpy(out->why, f->why, sizeof out->why);
-}
-
 static void show(struct ld_challengers *c)
 {
     pthread_mutex_lock(&c->list_lock);
     for (size_t i = 0; i < c->n; i++)
-        view(c->follower[i], &c->shown[i]);
+        ld_follower_view(c->follower[i], &c->shown[i]);
     c->n_shown = c->n;
     pthread_mutex_unlock(&c->list_lock);
 }
@@ -558,10 +446,10 @@ size_t ld_challengers_view(struct ld_challengers *c, struct ld_challenger_view o
 
     if (lock_a_while(&c->lock)) {
         for (size_t i = 0; i < c->n; i++) {
-            const struct follower *f = c->follower[i];
+            const struct ld_follower *f = c->follower[i];
 
-            view(f, &out[i]);
-            out[i].has_digest = has_begun(f);
+            ld_follower_view(f, &out[i]);
+            out[i].has_digest = ld_follower_has_begun(f);
             out[i].digest = out[i].has_digest ? kb_engine_digest(ld_shadow_engine(f->shadow)) : 0;
         }
         n = c->n;
