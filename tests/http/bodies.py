@@ -207,20 +207,27 @@ def fitting(schema, value):
     return next((s for s in resolve(schema).get("oneOf", [schema]) if fits(s, value)), schema)
 
 
+def has_cases_of_its_own(schema):
+    """A body of another kind: what stands deeper in it is tried there."""
+    return name_of(schema) in KINDS.values()
+
+
 def cases(schema, value, key="x"):
-    """(body, pointer or None) for every place of a good value; see above."""
+    """(body, pointer or None) for every place of a good value; see above. Of a map whose values are by one rule, the first."""
     yield from at_value(schema, value, key)
     yield from members(schema, value)
     inner = resolve(fitting(schema, value))
     if isinstance(value, dict):
-        below = [(k, member(inner, k), k) for k in value]
+        below = [(k, member(inner, k), k) for k in (list(value)[:1] if is_map(inner) else value)]
     elif isinstance(value, list):
         prefix = inner.get("prefixItems", [])
         below = [(i, prefix[i] if i < len(prefix) else inner["items"], f"{key}{i}") for i in range(len(value))]
     else:
         return
     for at, part, name in below:
-        for other, pointer in cases(part, value[at], name):
+        shallow = has_cases_of_its_own(part)
+        inside = (*at_value(part, value[at], name), *members(part, value[at])) if shallow else cases(part, value[at], name)
+        for other, pointer in inside:
             whole = copy.copy(value)
             whole[at] = other
             yield whole, None if pointer is None else f"/{escape(str(at))}{pointer}"

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from bodies import CONTEXT_DIM, KINDS, PREFIX, all_cases, alternatives, cases, escape, examples, is_fine, judge, pointers
+from bodies import CONTEXT_DIM, KINDS, PREFIX, all_cases, alternatives, cases, escape, examples, has_cases_of_its_own, is_fine, judge, pointers
 
 N_RANDOM, N_SEVERAL = 6000, 1500
 
@@ -39,7 +39,8 @@ def names(schema, found):
     for part in alternatives(schema):
         for key, value in part.get("properties", {}).items():
             found.add(key)
-            names(value, found)
+            if not has_cases_of_its_own(value):
+                names(value, found)
         for value in part.get("prefixItems", [part["items"]] if "items" in part else []):
             names(value, found)
     return found
