@@ -171,14 +171,16 @@ static void run_job(void *arg)
               ld_monotonic_us() - start_us);
 }
 
-/* NULL after a 503. */
+/* Work of another thread, for which the client may not wait. NULL after a 503. */
 static struct job *job_new(struct ld_app *app, struct ld_request *r, const struct ld_route *route)
 {
     struct job *job = calloc(1, sizeof *job);
-    if (job == NULL)
+    if (job == NULL || ld_request_keep_head(r) != 0) {
         ld_reply_status(r, 503, "the server cannot take more work now");
-    else
-        *job = (struct job){.app = app, .request = r, .route = route};
+        free(job);
+        return NULL;
+    }
+    *job = (struct job){.app = app, .request = r, .route = route};
     return job;
 }
 

@@ -45,21 +45,6 @@ const char *ld_request_path(const struct ld_request *r)
     return r->path;
 }
 
-/* The first one of that name, without regard to case. Borrowed from the connection: valid until the reply. */
-const char *ld_request_header(const struct ld_request *r, const char *name)
-{
-    return MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, name);
-}
-
-/* Decoded like the path; "+" is a blank. A name without "=" counts as an empty value. */
-const char *ld_request_query(const struct ld_request *r, const char *name)
-{
-    const char *value = NULL;
-    enum MHD_Result found =
-        MHD_lookup_connection_value_n(r->connection, MHD_GET_ARGUMENT_KIND, name, strlen(name), &value, NULL);
-    return found == MHD_YES && value == NULL ? "" : value;
-}
-
 /* The bytes collected so far; the whole body once `handle` is called. */
 const char *ld_request_body(const struct ld_request *r, size_t *n)
 {
@@ -130,7 +115,7 @@ void *ld_request_context(const struct ld_request *r)
 
 /* --- life of a request ------------------------------------------------------------------------------ */
 
-/* Path and method are copied behind the struct: they are read by other threads while the connection is suspended.
+/* Path and method are copied behind the struct: other threads read them, when the connection may be gone.
  * NULL: no memory, and the connection is ended. The clock starts here: what the histogram of durations shows begins
  * with the complete headers. The list is for ld_http_stop, which must find requests that nobody calls back for. */
 static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *c, const char *method, const char *path)

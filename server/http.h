@@ -81,7 +81,10 @@ const char *ld_request_method(const struct ld_request *r);
 const char *ld_request_path(const struct ld_request *r);                     /* percent-decoded */
 const char *ld_request_header(const struct ld_request *r, const char *name); /* NULL when absent */
 const char *ld_request_query(const struct ld_request *r, const char *name);  /* "" without a value, NULL when absent */
-const char *ld_request_body(const struct ld_request *r, size_t *n);          /* NUL-terminated, never NULL */
+/* Before the request is handed to another thread, by the one that the handler was called in: its client may leave, and
+ * the connection goes with it. 0, or -1 for no memory. */
+int ld_request_keep_head(struct ld_request *r);
+const char *ld_request_body(const struct ld_request *r, size_t *n); /* NUL-terminated, never NULL */
 
 /* Its trace; and who sent it, as an address with a port. */
 const struct ld_trace *ld_request_trace(const struct ld_request *r);

@@ -104,6 +104,7 @@ struct ld_request {
     struct ld_trace trace;
     uint64_t n_answer; /* bytes of the response's body */
     struct MHD_Response *response;
+    struct ld_kept *kept;          /* what the head says, apart from the connection; NULL: it is there alone */
     struct ld_stream *stream;      /* that the response is read from; NULL: it is whole. By http->lock */
     char *body;                    /* NULL until the first byte */
     struct ld_body_memory *memory; /* of the server, which may be gone when the handler is through; NULL: no bound */

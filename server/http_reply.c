@@ -29,6 +29,7 @@ void ld_request_unref(struct ld_request *r)
         MHD_destroy_response(r->response);
     if (r->stream != NULL)
         ld_stream_unref(r->stream);
+    free(r->kept);
     free(r->body);
     ld_body_memory_give(r->memory, &r->n_memory);
     ld_request_drop_spool(r);

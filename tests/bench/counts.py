@@ -27,7 +27,8 @@ LEARN_MOST = 2  # a learning step, in bare rank-one updates
 
 
 def environment():
-    env = {k: v for k, v in os.environ.items() if k != "OPENBLAS_CORETYPE"}
+    """Symbols are bound at the start: else a first call of a library's function counts the search for it."""
+    env = {**{k: v for k, v in os.environ.items() if k != "OPENBLAS_CORETYPE"}, "LD_BIND_NOW": "1"}
     if " avx2 " in pathlib.Path("/proc/cpuinfo").read_text():
         env["OPENBLAS_CORETYPE"] = "Haswell"
     return env

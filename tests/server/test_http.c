@@ -85,6 +85,28 @@ static void reply_from_file(struct ld_request *r)
                                             .done = count_sent});
 }
 
+/* What is kept apart from the connection says the same as the connection. */
+static void reply_from_head(struct ld_request *r)
+{
+    static const char *const headers[] = {"laplaced-tenant", "LAPLACED-TENANT", "Origin", "Empty", "Twice"};
+    static const char *const queries[] = {"a", "A", "flag", "none", ""};
+    const char *before[2][5], *after;
+    for (size_t i = 0; i < 5; i++) {
+        before[0][i] = ld_request_header(r, headers[i]);
+        before[1][i] = ld_request_query(r, queries[i]);
+    }
+    bool is_same = ld_request_keep_head(r) == 0 && ld_request_keep_head(r) == 0;
+    for (size_t i = 0; i < 10; i++) {
+        const char *was = before[i / 5][i % 5];
+        after = i < 5 ? ld_request_header(r, headers[i]) : ld_request_query(r, queries[i - 5]);
+        is_same =
+            is_same && (was == NULL) == (after == NULL) && (was == NULL || (was != after && strcmp(was, after) == 0));
+    }
+    is_same = is_same && strcmp(ld_request_header(r, "Laplaced-Tenant"), "shop") == 0 &&
+              strcmp(ld_request_query(r, "a"), "b c") == 0;
+    ld_reply_status(r, is_same ? 418 : 500, "compared");
+}
+
 static void handle(void *arg, struct ld_request *r)
 {
     pthread_t worker;
@@ -92,6 +114,8 @@ static void handle(void *arg, struct ld_request *r)
     atomic_fetch_add(&n_handled, 1);
     if (strcmp(ld_request_path(r), "/never") == 0) {
         atomic_store(&kept, r);
+    } else if (strcmp(ld_request_path(r), "/head") == 0) {
+        reply_from_head(r);
     } else if (strcmp(ld_request_path(r), "/spooled") == 0) {
         reply_from_file(r);
     } else if (strcmp(ld_request_path(r), "/busy") == 0) {
@@ -281,6 +305,16 @@ START_TEST(client_that_leaves_while_suspended_is_forgotten)
     int fd = dial();
     ask(fd, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
     ck_assert_int_eq(answer.status, 200);
+    close(fd);
+}
+END_TEST
+
+START_TEST(head_can_be_kept_apart_from_the_connection)
+{
+    int fd = dial();
+    ask(fd, "GET /head?a=b%20c&flag HTTP/1.1\r\nHost: x\r\nLaplaced-Tenant: shop\r\nEmpty:\r\nTwice: 1\r\nTwice: "
+            "2\r\n\r\n");
+    ck_assert_int_eq(answer.status, 418);
     close(fd);
 }
 END_TEST
@@ -819,6 +853,7 @@ static Suite *make_suite(void)
         head_is_answered_without_a_body,
         requests_are_counted_by_route_and_status,
         client_that_leaves_while_suspended_is_forgotten,
+        head_can_be_kept_apart_from_the_connection,
         client_that_leaves_within_its_body_is_forgotten,
         slow_body_is_waited_for,
         body_that_stops_coming_ends_the_connection,

@@ -189,7 +189,9 @@ class Server:
         return urllib.request.urlopen(r, timeout=timeout).read()
 
     def status(self, name):
-        return int(re.search(rf"^{name}:\s+(\d+)", pathlib.Path(f"/proc/{self.process.pid}/status").read_text(), re.M).group(1))
+        """0 when it has died: nobody has asked for its end yet, so there is still an entry of it, without memory."""
+        found = re.search(rf"^{name}:\s+(\d+)", pathlib.Path(f"/proc/{self.process.pid}/status").read_text(), re.M)
+        return int(found.group(1)) if found else 0
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))

@@ -1,0 +1,97 @@
+/* What a request's head says, in the connection's memory and apart from it.
+ *
+ * The library frees a connection whose client is gone, also while a handler in another thread is at work for it: it
+ * does so until the connection is suspended, which is in its next round (http.c: complete). So whoever hands a request
+ * to another thread has its head kept first. */
+#include "http_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct field {
+    enum MHD_ValueKind kind;
+    const char *name, *value; /* "": none was told */
+};
+
+struct ld_kept {
+    size_t n;
+    struct field field[];
+};
+
+/* Of a first pass; and where the second one has come to. */
+struct measure {
+    size_t n, n_bytes;
+    struct ld_kept *kept;
+    char *text;
+};
+
+static enum MHD_Result count(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    struct measure *m = arg;
+    (void)kind;
+    m->n++;
+    m->n_bytes += strlen(name) + 1 + (value != NULL ? strlen(value) : 0) + 1;
+    return MHD_YES;
+}
+
+static const char *put(struct measure *m, const char *text)
+{
+    const size_t n = strlen(text) + 1;
+    char *at = m->text;
+    m->text += n;
+    return memcpy(at, text, n);
+}
+
+static enum MHD_Result keep(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    struct measure *m = arg;
+    struct field *f = &m->kept->field[m->kept->n++];
+    f->kind = kind;
+    f->name = put(m, name);
+    f->value = put(m, value != NULL ? value : "");
+    return MHD_YES;
+}
+
+int ld_request_keep_head(struct ld_request *r)
+{
+    const enum MHD_ValueKind kinds = MHD_HEADER_KIND | MHD_GET_ARGUMENT_KIND;
+    struct measure m = {0};
+    if (r->kept != NULL)
+        return 0;
+    (void)MHD_get_connection_values(r->connection, kinds, count, &m);
+    m.kept = calloc(1, sizeof *m.kept + m.n * sizeof *m.kept->field + m.n_bytes);
+    if (m.kept == NULL)
+        return -1;
+    m.text = (char *)&m.kept->field[m.n];
+    (void)MHD_get_connection_values(r->connection, kinds, keep, &m);
+    r->kept = m.kept;
+    return 0;
+}
+
+static const char *find(const struct ld_kept *kept, enum MHD_ValueKind kind, const char *name)
+{
+    for (size_t i = 0; i < kept->n; i++)
+        if (kept->field[i].kind == kind && strcasecmp(kept->field[i].name, name) == 0)
+            return kept->field[i].value;
+    return NULL;
+}
+
+/* The first one of that name, without regard to case. */
+const char *ld_request_header(const struct ld_request *r, const char *name)
+{
+    if (r->kept != NULL)
+        return find(r->kept, MHD_HEADER_KIND, name);
+    return MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, name);
+}
+
+/* Decoded like the path; "+" is a blank. A name without "=" counts as an empty value. */
+const char *ld_request_query(const struct ld_request *r, const char *name)
+{
+    const char *value = NULL;
+    if (r->kept != NULL)
+        return find(r->kept, MHD_GET_ARGUMENT_KIND, name);
+    enum MHD_Result found =
+        MHD_lookup_connection_value_n(r->connection, MHD_GET_ARGUMENT_KIND, name, strlen(name), &value, NULL);
+    return found == MHD_YES && value == NULL ? "" : value;
+}
