@@ -186,6 +186,8 @@ static void completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD
     if (r == NULL)
         return;
     *slot = NULL;
+    if (atomic_exchange(&r->state, REQUEST_REPLIED) == REQUEST_SUSPENDED)
+        atomic_fetch_sub(&h->n_suspended, 1); /* gone without the reply, which finds nothing to resume */
     unlink_request(h, r);
     record(h, r);
     (void)ld_connection_enter(r->on, PHASE_IDLE);
