@@ -228,6 +228,19 @@ def test_a_fault_further_on_is_the_last_line(server, api, name):
     assert name + "-made" not in names(api) and spooled(server) == []
 
 
+def test_a_body_too_long_and_a_full_disk_are_told_before_it_begins(boot):
+    server = boot("--max-import-body", "4000")
+    client = Client(server)
+    fill(client, "t")
+    log = export(client, "t").content
+    assert len(log) > 4000
+    assert replay(client, "t", head({"algorithm": "ucb"}), log, expect=413)["status"] == 413
+    server.fill_disk()
+    assert replay(client, "t", head({"algorithm": "ucb"}), log[:2000], expect=507)["status"] == 507
+    server.fill_disk(False)
+    assert spooled(server) == []
+
+
 def test_the_quota_holds_for_the_shadow_too(boot):
     client = Client(boot("--tenant-quota", "3000000"))
     client.put_tenant("t", algorithm="laplaced", context_dim=1, representation={"max_dictionary": 16})
