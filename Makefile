@@ -81,9 +81,10 @@ $(OUT)/tests/bench/%.o: tests/bench/%.c
 $(OUT)/core/%.o: core/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -c -o $@ $<
+$(OUT)/core/lower_solve.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
 
 # Migrations and the API contract, embedded as C strings (symbols in server/embed.h).
-EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql openapi.yaml
+EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql openapi.yaml
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
@@ -123,7 +124,7 @@ c-tests: core-tests server-tests tool-tests paper-tests fuzz-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
-.PHONY: setup run paper test test-unit test-property test-http contract test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks docker install clean help
+.PHONY: setup run paper test test-unit test-property test-http contract test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-threads bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	sh tools/setup.sh
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -183,6 +184,14 @@ bench: all $(OUT)/tests/bench/bench_core bench-algorithms bench-room ## minutes:
 	($(OUT)/tests/bench/bench_core && $(OUT)/tests/bench/bench_core flat) | tee $(BUILD)/bench/core.jsonl
 bench-room: all $(OUT)/tests/bench/bench_load $(OUT)/tests/bench/bench_empty ## HTTP beside an empty handler and bare fsyncs: rates, latencies, CPU by part (docs/PERFORMANCE.md)
 	$(PYTHON) tests/bench/room.py $(OUT) $(BUILD)/bench/room.jsonl $(ARGS)
+bench-threads: all $(OUT)/tests/bench/bench_load ## one hot tenant on one serving thread and on two (docs/PERFORMANCE.md)
+	$(PYTHON) tests/bench/threads.py $(OUT) $(BUILD)/bench/threads.jsonl $(ARGS)
+bench-sweep: all $(OUT)/tests/bench/bench_load $(OUT)/tests/bench/bench_empty ## a decision's CPU over candidates, dimensions, dictionary and history (docs/PERFORMANCE.md)
+	@mkdir -p $(BUILD)/bench
+	$(PYTHON) tests/bench/sweep.py $(OUT) $(BUILD)/bench/sweep.jsonl $(ARGS)
+VW ?= vw
+bench-vw: all $(OUT)/tests/bench/bench_load ## CPU a decision beside Vowpal Wabbit's daemon, where there is one: make bench-vw VW=/path/to/vw (docs/PERFORMANCE.md)
+	$(PYTHON) tests/bench/vw.py $(OUT) $(BUILD)/bench/vw.jsonl --vw $(VW) $(ARGS)
 SIZE ?= 10000
 bench-graph: all ## user graphs of SIZE people: loading, decisions beside it, patches, restarts: make bench-graph SIZE=1000000 (docs/PERFORMANCE.md)
 	$(PYTHON) tests/bench/graph.py $(OUT) $(BUILD)/bench/graph.jsonl --size $(SIZE) $(ARGS)
@@ -196,7 +205,7 @@ bench-checks: all ## CPU a request of the server beside itself without the check
 	@mkdir -p $(BUILD)/bench
 	$(MAKE) MODE=unchecked $(BUILD)/unchecked/laplaced $(BUILD)/unchecked/laplacectl
 	$(PYTHON) tests/bench/checks.py $(OUT) $(BUILD)/unchecked $(BUILD)/bench/checks.json $(ARGS)
-bench-tenants: all $(OUT)/tests/bench/bench_load ## a thousand small tenants beside a large one at full speed (docs/PERFORMANCE.md)
+bench-tenants: all $(OUT)/tests/bench/bench_load ## a thousand small tenants alone, beside a large one at full speed, and beside a busy processor (docs/PERFORMANCE.md)
 	$(PYTHON) tests/bench/tenants.py $(OUT) $(BUILD)/bench/tenants.jsonl $(ARGS)
 bench-tls: all ## CPU of requests and handshakes over TLS, beside plain ones (docs/SPEED.md)
 	$(PYTHON) tests/bench/tls.py $(OUT) $(BUILD)/bench/tls.json

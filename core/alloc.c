@@ -4,6 +4,9 @@
  * of the core, written by tests before any thread starts and only read afterwards. Sizes are products of
  * counts, so each multiplication is checked: a wrapped size would be a small block that is then overrun.
  *
+ * Whole matrices that loops of wide vectors go over begin on a line of the cache (kb_lines): at any other place each of
+ * their loads would be two.
+ *
  * A block of 0 bytes is asked for as 1 byte, so that NULL always and only means "no memory". */
 #include "alloc.h"
 
@@ -12,6 +15,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LINE ((size_t)64) /* of the cache; an AVX-512 register */
 
 static struct kb_alloc_hook hook = {realloc, free};
 
@@ -41,16 +46,30 @@ void *kb_malloc(size_t bytes)
     return obtain(NULL, bytes);
 }
 
+static void *zeroed(void *ptr, size_t bytes)
+{
+    return ptr != NULL ? memset(ptr, 0, bytes) : NULL;
+}
+
 /* Zeroed, so that a struct made here is in its state of rest: no pointers, counts of 0, and 0.0 in doubles. */
 void *kb_array(size_t n, size_t m, size_t size)
 {
     size_t bytes;
     if (!multiply(n, m, &bytes) || !multiply(bytes, size, &bytes))
         return NULL;
-    void *ptr = obtain(NULL, bytes);
-    if (ptr != NULL)
-        memset(ptr, 0, bytes);
-    return ptr;
+    return zeroed(obtain(NULL, bytes), bytes);
+}
+
+/* C wants whole lines here. A hook that a test has put in place knows none: then the block begins anywhere. */
+void *kb_lines(size_t n, size_t m, size_t size)
+{
+    size_t bytes;
+    if (hook.realloc != realloc)
+        return kb_array(n, m, size);
+    if (!multiply(n, m, &bytes) || !multiply(bytes, size, &bytes) || bytes > (size_t)PTRDIFF_MAX - LINE)
+        return NULL;
+    bytes = bytes > 0 ? (bytes + LINE - 1) / LINE * LINE : LINE;
+    return zeroed(aligned_alloc(LINE, bytes), bytes);
 }
 
 /* The new part is not zeroed: callers write an item before they count it. */

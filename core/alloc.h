@@ -16,6 +16,7 @@ void kb_alloc_set_hook(const struct kb_alloc_hook *hook);
 
 void *kb_malloc(size_t bytes);                     /* uninitialised */
 void *kb_array(size_t n, size_t m, size_t size);   /* n*m*size bytes, zeroed; NULL on overflow */
+void *kb_lines(size_t n, size_t m, size_t size);   /* the same, beginning on a line of the cache, 64 bytes */
 void *kb_regrow(void *ptr, size_t n, size_t size); /* realloc to n*size; old block kept on failure */
 void kb_free(void *ptr);                           /* NULL is fine */
 

@@ -95,6 +95,7 @@ struct kb_arm_parts kb_arms_put(struct kb_arms *a, uint32_t ix, const struct kb_
     count_arm(a, arm, -1);
     const struct kb_arm_parts old = arm->parts;
     arm->parts = *parts;
+    arm->stamp = ++a->n_changes;
     arm->is_in_catalogue = true;
     arm->is_active = is_active;
     arm->is_stopped = is_stopped;
@@ -113,6 +114,8 @@ struct kb_arm_parts kb_arms_remove(struct kb_arms *a, uint32_t ix)
     const struct kb_arm_parts old = arm->parts;
     arm->parts = (struct kb_arm_parts){0};
     arm->is_in_catalogue = arm->is_active = arm->is_stopped = arm->is_restricted = false;
+    arm->stamp = 0;
+    a->n_changes++;
     return old;
 }
 
@@ -198,6 +201,7 @@ enum kb_err kb_arms_load(struct kb_arms *a, size_t dim, size_t n, struct kb_read
     for (size_t i = 0; i < n && rc == KB_OK && r->rc == KB_OK; i++) {
         rc = load_arm(&a->arm[i], dim, r);
         a->arm[i].is_restricted = has_restrictions(&a->arm[i]);
+        a->arm[i].stamp = a->arm[i].is_in_catalogue ? ++a->n_changes : 0;
         count_arm(a, &a->arm[i], 1);
     }
     return rc != KB_OK ? rc : r->rc;

@@ -24,6 +24,8 @@ struct kb_arm {
     bool is_in_catalogue, is_active, is_stopped;
     bool is_restricted; /* stopped, or with rules: derived, so that a decision looks at one word for each of the others
                          */
+    uint64_t
+        stamp; /* of its features: never that of others while the process runs; 0: outside the catalogue. Derived */
     /* times shown, times rewarded, and the sum of those rewards: over all users, for /stats */
     uint64_t decided, rewarded;
     double reward_sum;
@@ -36,6 +38,7 @@ struct kb_arms {
     size_t n, cap;
     size_t n_catalogue, n_active, n_stopped;
     size_t rules_bytes; /* of the eligibility rules in the catalogue */
+    uint64_t n_changes; /* arms put into the catalogue and taken out of it; not saved. The last stamp, or more */
 };
 
 void kb_arms_init(struct kb_arms *a);

@@ -90,6 +90,19 @@ void kb_put_u64(struct kb_writer *w, uint64_t v)
         store_le(at, v, 8);
 }
 
+void kb_put_words(struct kb_writer *w, const uint64_t *v, size_t n)
+{
+    unsigned char *at = extend(w, n, sizeof *v);
+    if (at != NULL)
+        store_items(at, v, n, sizeof *v);
+}
+
+void kb_writer_reserve(struct kb_writer *w, size_t n)
+{
+    if (w->rc == KB_OK && n <= SIZE_MAX - w->n)
+        (void)kb_grow((void **)&w->data, &w->cap, w->n + n, 4096, 1);
+}
+
 /* By bits: NaN payloads and signed zeros survive. */
 void kb_put_double(struct kb_writer *w, double v)
 {
@@ -136,9 +149,7 @@ void kb_put_u32s(struct kb_writer *w, const uint32_t *v, size_t n)
 void kb_put_u64s(struct kb_writer *w, const uint64_t *v, size_t n)
 {
     kb_put_u64(w, n);
-    unsigned char *at = extend(w, n, 8);
-    if (at != NULL)
-        store_items(at, v, n, 8);
+    kb_put_words(w, v, n);
 }
 
 /* --- reader ---------------------------------------------------------------------------------------- */

@@ -20,6 +20,9 @@ struct kb_writer {
 void kb_writer_init(struct kb_writer *w);
 void kb_writer_close(struct kb_writer *w);
 void kb_put_u64(struct kb_writer *w, uint64_t v);
+void kb_put_words(struct kb_writer *w, const uint64_t *v, size_t n); /* n of them, without their number */
+/* Room for n bytes more: what is put into it moves nothing. Without memory the puts find that out. */
+void kb_writer_reserve(struct kb_writer *w, size_t n);
 void kb_put_double(struct kb_writer *w, double v);
 void kb_put_bytes(struct kb_writer *w, const void *data, size_t n);
 void kb_put_str(struct kb_writer *w, const char *s);                 /* length, bytes */

@@ -19,35 +19,6 @@
 #define TAIL_STEPS 256u /* that the writer teaches in its own turn */
 #define MOST_ROUNDS 16u
 
-/* ---- graphs ----------------------------------------------------------------------------------------- */
-
-struct kb_graph_ref *kb_graph_ref_new(struct kb_user_graph *taken)
-{
-    struct kb_graph_ref *g = kb_array(1, 1, sizeof *g);
-
-    if (g == NULL)
-        return NULL;
-    g->n_holders = 1;
-    g->graph = *taken;
-    kb_user_graph_init(taken);
-    return g;
-}
-
-struct kb_graph_ref *kb_graph_ref_hold(struct kb_graph_ref *g)
-{
-    if (g != NULL)
-        g->n_holders++;
-    return g;
-}
-
-void kb_graph_ref_release(struct kb_graph_ref *g)
-{
-    if (g == NULL || --g->n_holders > 0)
-        return;
-    kb_user_graph_close(&g->graph);
-    kb_free(g);
-}
-
 /* ---- life ------------------------------------------------------------------------------------------- */
 
 static void drop_result(struct kb_build *b)

@@ -26,16 +26,6 @@
 
 struct kb_engine;
 
-/* A graph that several may hold: the engine, and builds that outlive it in the engine. The writer counts. */
-struct kb_graph_ref {
-    size_t n_holders;
-    struct kb_user_graph graph;
-};
-
-struct kb_graph_ref *kb_graph_ref_new(struct kb_user_graph *taken); /* NULL: no memory, nothing taken */
-struct kb_graph_ref *kb_graph_ref_hold(struct kb_graph_ref *g);     /* NULL is fine */
-void kb_graph_ref_release(struct kb_graph_ref *g);
-
 /* What a posterior is built from. */
 struct kb_site {
     const struct kb_history *history;

@@ -14,11 +14,6 @@
  * Inverse: kb_spd_inverse makes an explicit inverse, once, for the prior covariance of a user graph. The rule of
  * It is inverses that are *updated* which lose their digits; this one never is.
  *
- * The solve for many right-hand sides goes by blocks of 32 whose bulk is dgemm: OpenBLAS's own dtrsm is poor for few
- * columns. In a diagonal block right-hand sides stand side by side in vectors. Measured for 20 columns at n = 256, CPU
- * time, best of many: kernels SkylakeX dtrsm 73 us, this 25, of which dgemm takes 16; kernels Haswell 40, 38 and 29.
- * Blocks of 16 are level, of 64 slower.
- *
  * [dchdd] Dongarra, Moler, Bunch, Stewart: LINPACK Users' Guide, ch. 10.
  *
  * Who keeps one: features.c A (K_ZZ = A A^T), ridge.c R (V = R R^T), admission.c that of M, post_exact.c that
@@ -34,10 +29,7 @@
 
 #include "alloc.h"
 #include "clones.h"
-#include "linalg.h"
-
-#define BLOCK ((size_t)32) /* order of the diagonal blocks of solve_l_many */
-#define LANES ((size_t)4)  /* right-hand sides that go through one together */
+#include "lower_solve.h"
 
 /* BLAS and LAPACK count in int; orders are bounded far below it, so a larger one is a bug. */
 static int blas_int(size_t n)
@@ -81,7 +73,7 @@ enum kb_err kb_chol_grow(struct kb_chol *c, size_t n, struct kb_moves *m)
     if (n > INT_MAX / 2)
         return KB_ENOMEM;
     size_t cap = leading_dimension(n > 2 * c->cap ? n : 2 * c->cap);
-    double *l = kb_array(cap, cap, sizeof *l);
+    double *l = kb_lines(cap, cap, sizeof *l);
     if (l != NULL)
         copy_lower(c->n, c->l, c->cap, l, cap);
     return kb_moves_take(m, &c->l, l, &c->cap, cap);
@@ -175,74 +167,10 @@ void kb_chol_solve_lt(const struct kb_chol *c, double *x)
         cblas_dtrsv(CblasColMajor, CblasLower, CblasTrans, CblasNonUnit, blas_int(c->n), c->l, blas_int(c->cap), x, 1);
 }
 
-/* Four right-hand sides side by side, by the compiler's vector extensions: one for each lane. */
-typedef double four __attribute__((vector_size(4 * sizeof(double))));
-
-/* x[0..3] of the triangle whose first entry is d. */
-static inline void solve_four_rows(const double *d, size_t ld, four *x)
-{
-    x[0] *= 1 / d[0];
-    x[1] = (x[1] - d[1] * x[0]) * (1 / d[ld + 1]);
-    x[2] = (x[2] - d[2] * x[0] - d[ld + 2] * x[1]) * (1 / d[2 * ld + 2]);
-    x[3] = (x[3] - d[3] * x[0] - d[ld + 3] * x[1] - d[2 * ld + 3] * x[2]) * (1 / d[3 * ld + 3]);
-}
-
-/* Forward substitution with a diagonal block, four rows at a time: they are taken off each row below while they stand
- * in registers. */
-KB_HOT static void solve_lanes(size_t n, const double *l, size_t ld, four *x)
-{
-    size_t k = 0;
-    for (; k + 4 <= n; k += 4) {
-        const double *c0 = l + k * ld + k, *c1 = c0 + ld, *c2 = c1 + ld, *c3 = c2 + ld;
-        solve_four_rows(c0, ld, x + k);
-        const four v0 = x[k], v1 = x[k + 1], v2 = x[k + 2], v3 = x[k + 3];
-        for (size_t i = 4; i < n - k; i++)
-            x[k + i] -= (c0[i] * v0 + c1[i] * v1) + (c2[i] * v2 + c3[i] * v3);
-    }
-    for (; k < n; k++) {
-        x[k] *= 1 / l[k * ld + k];
-        for (size_t i = k + 1; i < n; i++)
-            x[i] -= l[k * ld + i] * x[k];
-    }
-}
-
-/* The same for four columns where they stand. */
-static void solve_columns(size_t n, const double *d, size_t ld_d, double *const x[LANES])
-{
-    four row[BLOCK];
-    double *const x0 = x[0], *const x1 = x[1], *const x2 = x[2], *const x3 = x[3];
-    for (size_t i = 0; i < n; i++)
-        row[i] = (four){x0[i], x1[i], x2[i], x3[i]};
-    solve_lanes(n, d, ld_d, row);
-    for (size_t i = 0; i < n; i++) {
-        x0[i] = row[i][0], x1[i] = row[i][1];
-        x2[i] = row[i][2], x3[i] = row[i][3];
-    }
-}
-
-/* X = D^-1 X for one diagonal block D of order n <= BLOCK. Lanes without a column get zeros. */
-static void solve_block(size_t n, const double *d, size_t ld_d, double *x, size_t ld, size_t n_rhs)
-{
-    double none[BLOCK] = {0};
-    for (size_t c = 0; c < n_rhs; c += LANES) {
-        double *column[LANES];
-        for (size_t j = 0; j < LANES; j++)
-            column[j] = c + j < n_rhs ? x + (c + j) * ld : none;
-        solve_columns(n, d, ld_d, column);
-    }
-}
-
-/* Block row by block row: solve the diagonal block, then take its part off everything below in one dgemm. */
+/* By tiles of our own (lower_solve.h). */
 void kb_chol_solve_l_many(const struct kb_chol *c, double *x, size_t ld, size_t n_rhs)
 {
-    assert(ld >= c->n);
-    for (size_t k = 0; k < c->n; k += BLOCK) {
-        size_t order = c->n - k < BLOCK ? c->n - k : BLOCK;
-        size_t below = c->n - k - order;
-        const double *diagonal = c->l + k * c->cap + k;
-        solve_block(order, diagonal, c->cap, x + k, ld, n_rhs);
-        kb_gemm(below, n_rhs, order, -1.0, diagonal + order, c->cap, x + k, ld, 1.0, x + k + order, ld);
-    }
+    kb_lower_solve(kb_widest_lanes(), c->n, c->l, c->cap, x, ld, n_rhs);
 }
 
 /* --- rank-one changes ------------------------------------------------------------------------------ */

@@ -31,12 +31,13 @@ struct alive {
     size_t n, *index;
     uint32_t *arm;
     const double **features;
+    uint64_t *stamp;
     double *mean, *sd;
 };
 
 size_t kb_elimination_bytes(const struct kb_rule_spec *rule, size_t n)
 {
-    return kb_rule_reads_levels(rule->type) ? 5 * kb_arena_need(n) : 0;
+    return kb_rule_reads_levels(rule->type) ? 6 * kb_arena_need(n) : 0;
 }
 
 static struct alive all_of(const struct kb_candidates *cand, struct kb_arena *arena)
@@ -46,12 +47,14 @@ static struct alive all_of(const struct kb_candidates *cand, struct kb_arena *ar
     a.index = kb_arena_bytes(arena, a.n * sizeof *a.index);
     a.arm = kb_arena_bytes(arena, a.n * sizeof *a.arm);
     a.features = kb_arena_bytes(arena, a.n * sizeof(double *));
+    a.stamp = kb_arena_bytes(arena, a.n * sizeof *a.stamp);
     a.mean = kb_arena_doubles(arena, a.n);
     a.sd = kb_arena_doubles(arena, a.n);
     for (size_t i = 0; i < a.n; i++) {
         a.index[i] = i;
         a.arm[i] = cand->arms[i];
         a.features[i] = cand->features != NULL ? cand->features[i] : NULL;
+        a.stamp[i] = cand->stamps != NULL ? cand->stamps[i] : 0;
     }
     return a;
 }
@@ -65,6 +68,7 @@ static void look(const struct kb_posterior *p, const struct kb_candidates *cand,
     here.n = a->n;
     here.arms = a->arm;
     here.features = a->features;
+    here.stamps = a->stamp;
     here.level = level;
     kb_posterior_predict(p, &here, s, a->mean, a->sd);
     for (size_t i = 0; i < a->n; i++) {
@@ -104,6 +108,7 @@ static void keep_promising(struct alive *a, double beta, double least)
             continue;
         a->index[kept] = a->index[i];
         a->arm[kept] = a->arm[i];
+        a->stamp[kept] = a->stamp[i];
         a->features[kept++] = a->features[i];
     }
     assert(kept > 0);

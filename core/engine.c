@@ -256,9 +256,8 @@ void kb_engine_apply(struct kb_engine *e, const struct kb_event *ev)
 /* Marks of reserved events on open decisions. */
 static void unmark(struct kb_engine *e)
 {
-    for (size_t i = 0; i < e->pending.n_slots; i++)
-        if (e->pending.slot[i] != NULL)
-            e->pending.slot[i]->is_reserved = false;
+    for (size_t i = 0; i < e->pending.n; i++)
+        e->pending.due[i].entry->is_reserved = false;
 }
 
 void kb_engine_rollback(struct kb_engine *e)
@@ -272,20 +271,37 @@ void kb_engine_rollback(struct kb_engine *e)
     clear_stage(e);
 }
 
+/* Without memory to put away what publish replaces, what is kept of arms stays as it is. */
 enum kb_err kb_engine_settle(struct kb_engine *e)
 {
-    return e->posterior != NULL ? kb_posterior_settle(e->posterior, &e->scratch) : KB_OK;
+    if (e->posterior == NULL)
+        return KB_OK;
+    if (e->most_kept + kb_engine_kept_bytes(e) > 0 && kb_retired_reserve(&e->retired, 1) == KB_OK)
+        kb_posterior_keep_arms(e->posterior, &e->arms, e->most_kept);
+    return kb_posterior_settle(e->posterior, &e->scratch);
 }
 
 bool kb_engine_has_settled(const struct kb_engine *e)
 {
-    return e->posterior != NULL && kb_posterior_has_settled(e->posterior);
+    return e->posterior != NULL && (kb_posterior_has_settled(e->posterior) || kb_posterior_has_kept(e->posterior));
 }
 
 void kb_engine_publish(struct kb_engine *e)
 {
-    if (e->posterior != NULL)
-        kb_posterior_publish(e->posterior);
+    if (e->posterior == NULL)
+        return;
+    kb_posterior_publish(e->posterior);
+    kb_retired_add(&e->retired, kb_posterior_publish_arms(e->posterior), kb_free);
+}
+
+void kb_engine_set_most_kept(struct kb_engine *e, size_t bytes)
+{
+    e->most_kept = bytes < KB_MOST_KEPT ? bytes : KB_MOST_KEPT;
+}
+
+size_t kb_engine_kept_bytes(const struct kb_engine *e)
+{
+    return e->posterior != NULL ? kb_posterior_kept_bytes(e->posterior) : 0;
 }
 
 enum kb_err kb_engine_fold(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)

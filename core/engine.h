@@ -34,6 +34,8 @@
 #include "spec.h"
 
 struct kb_engine;
+struct kb_graph_ref;
+struct kb_ids;
 
 enum kb_err kb_engine_new(struct kb_engine **out);
 void kb_engine_free(struct kb_engine *e);
@@ -70,6 +72,9 @@ bool kb_engine_has_grown(const struct kb_engine *e); /* something waits for swap
 void kb_engine_swap(struct kb_engine *e);            /* exclusive, O(1) */
 void kb_engine_prepare(struct kb_engine *e, const struct kb_event *ev);
 void kb_engine_apply(struct kb_engine *e, const struct kb_event *ev); /* exclusive */
+/* Whether apply, right now, changes nothing that kb_engine_decide reads: then only other readers need be kept out. True
+ * of a decision of a user and arms that are known, which sticks to nobody, and of what teaches nothing. O(slots). */
+bool kb_engine_is_unseen(const struct kb_engine *e, const struct kb_event *ev);
 void kb_engine_rollback(struct kb_engine *e);
 
 /* Frees what is no longer in force: arrays that have moved, a posterior or a graph that was replaced. Without the lock,
@@ -85,6 +90,14 @@ void kb_engine_release_retired(struct kb_engine *e);
 enum kb_err kb_engine_settle(struct kb_engine *e);
 bool kb_engine_has_settled(const struct kb_engine *e); /* something waits for publish */
 void kb_engine_publish(struct kb_engine *e);           /* exclusive, O(1) */
+
+/* Bytes that may be spent on keeping between decisions what each of them would compute again: the factors of the
+ * catalogue's arms (arm_columns.h). From the start nothing is kept, as suits a fold that nobody asks; at most
+ * KB_MOST_KEPT is. It counts from the next settle on, which also lays out what decisions have missed. The bytes that
+ * are taken are part of kb_engine_bytes. */
+#define KB_MOST_KEPT ((size_t)16 << 20)
+void kb_engine_set_most_kept(struct kb_engine *e, size_t bytes);
+size_t kb_engine_kept_bytes(const struct kb_engine *e);
 
 /* Long work beside the engine (build.h). Where a change of the model takes more multiply-adds than `work` (from the
  * start: KB_INLINE_WORK), its event only begins it, and a build is open until a second event finishes it. In between
@@ -140,7 +153,7 @@ struct kb_query {
     size_t n_exclude;
     uint64_t key;   /* keys the draw: a hash of the decision id */
     size_t n_shown; /* how many of the best arms will be shown, 0: all. Where bounds do not decide, those of others are
-                       NaN */
+                       NaN; and the others have no order */
 };
 
 /* Result of decide; arrays live in the scratch until its next use. */
@@ -150,7 +163,7 @@ struct kb_decision {
     const char *const *arm;                                       /* [n] */
     const double *const *features;                                /* [n], NULL pointers when arm_dim is 0 */
     const double *mean, *sd, *lower, *upper, *score, *propensity; /* [n] */
-    const size_t *order;       /* [n] the chosen one, then by score descending, ties by index */
+    const size_t *order;       /* [n] the chosen one, then by score descending, ties by index; as far as n_shown */
     uint64_t n_learned;        /* t: rewards learned */
     size_t n_support;          /* dictionary size (exact: distinct points) */
     uint32_t level;            /* that the arm's reward will teach; 0: none, or the rule has no levels */
@@ -184,10 +197,14 @@ enum kb_decision_state kb_engine_decision_state(const struct kb_engine *e, const
 enum kb_err kb_engine_slot_reward(const struct kb_engine *e, const char *decision, const char *arm, bool *has_reward,
                                   double *reward);
 
-/* Earliest deadline among pending decisions, INT64_MAX when none. O(1). */
+/* Earliest deadline among pending decisions, INT64_MAX when none. For the writer. O(1). */
 int64_t kb_engine_next_expiry(const struct kb_engine *e);
+/* Arms that a decision over the catalogue ranks, but for those that are stopped or restricted. With the lock of
+ * kb_engine_decide. O(1). */
+size_t kb_engine_active_arms(const struct kb_engine *e);
+
 /* Ids of up to max pending decisions whose deadline is <= now; borrowed until the next apply. For the writer.
- * O(pending), or O(1) when next_expiry is later. */
+ * O(these). */
 size_t kb_engine_expired(struct kb_engine *e, int64_t now_ms, const char **ids, size_t max);
 
 /* Bytes that the engine takes, and at most would take once ev is applied with what it brings along, from sizes: nothing
@@ -222,6 +239,10 @@ struct kb_arm_view kb_engine_arm(const struct kb_engine *e, size_t i);
 /* Spec in force: configured values, with the lengthscales and representation that resets have put in force. */
 const struct kb_spec *kb_engine_spec(const struct kb_engine *e);
 const struct kb_graph *kb_engine_graph(const struct kb_engine *e); /* NULL when none */
+/* The same, held (user_graph.h), for a patch that is made of it (graph_draft.h), and who the users are: under the
+ * readers' lock. */
+struct kb_graph_ref *kb_engine_hold_graph(const struct kb_engine *e); /* NULL when none */
+const struct kb_ids *kb_engine_users(const struct kb_engine *e);
 const char *kb_engine_graph_user(const struct kb_engine *e, uint32_t node);
 const char *kb_engine_user(const struct kb_engine *e, uint32_t user);
 bool kb_engine_knows_user(const struct kb_engine *e, const char *id); /* by any event, or from the graph */

@@ -106,7 +106,7 @@ static size_t bytes_with(const struct kb_engine *e, const struct more *m)
     bytes += kb_grown_cap(e->assignments.cap, m->assigned > s->n_assigned ? m->assigned : s->n_assigned, 64) *
              sizeof(struct kb_assignment);
     bytes += e->pending.bytes + (s->n_entries + 1) * m->pending_bytes +
-             table_for(e->pending.n_slots, n_entries) * sizeof(void *);
+             table_for(e->pending.n_slots, n_entries) * KB_PENDING_SLOT_BYTES;
     bytes += history_with(&e->history, s->n_points + m->rows) + kb_user_graph_bytes(&e->graph);
     bytes += scratch_with(e, m->points) + build_bytes(e) + m->held;
     if (e->posterior != NULL)

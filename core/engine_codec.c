@@ -8,7 +8,7 @@
 
 #include "alloc.h"
 
-#define ENGINE_FORMAT 7u
+#define ENGINE_FORMAT 8u
 
 static void put_vec_kernel(struct kb_writer *w, const struct kb_vec_kernel_spec *k)
 {

@@ -3,7 +3,7 @@
  * Under a rule that learns by levels the posterior is asked level after level (elimination.c) instead of once.
  *
  * Everything lives in the caller's scratch: no allocation, no state changed. Cost: the posterior's O(C m (d + m)), plus
- * O(C) hash look-ups for names and O(C log C) for the order of display. */
+ * O(C) hash look-ups for names and O(C n_shown), at most O(C log C), for the order of display. */
 #include "engine_impl.h"
 
 #include <assert.h>
@@ -17,12 +17,15 @@
 #include "policy.h"
 #include "rng.h"
 
+#define SHOWN_IN_PASSING 16u /* arms that are kept in order by a pass; more of them are had from a sort of all */
+
 /* Candidates by column, in the scratch. */
 struct pool {
     size_t n, cap;
     const char **id;
     uint32_t *arm;
     const double **features;
+    uint64_t *stamp;   /* of arms as the catalogue has them, 0: with other features */
     const char **slot; /* open addressing over names, for repeats and exclusions */
     size_t n_slots;
     size_t n_excluded, n_stopped, n_ineligible; /* left out, for the error */
@@ -40,7 +43,7 @@ static size_t table_size(size_t n)
 /* Doubles that decide draws for n candidates and n_exclude names, besides posterior and policy. */
 static size_t pool_bytes(size_t n, size_t n_exclude)
 {
-    return 18 * kb_arena_need(n + 1) + kb_arena_need(table_size(n + n_exclude) + 1);
+    return 20 * kb_arena_need(n + 1) + kb_arena_need(table_size(n + n_exclude) + 1);
 }
 
 enum kb_err kb_engine_scratch_new(struct kb_scratch **out)
@@ -80,6 +83,7 @@ static void init_pool(struct pool *p, size_t n, size_t n_exclude, struct kb_aren
     p->id = kb_arena_bytes(arena, (n + 1) * sizeof(char *));
     p->arm = kb_arena_bytes(arena, (n + 1) * sizeof *p->arm);
     p->features = kb_arena_bytes(arena, (n + 1) * sizeof(double *));
+    p->stamp = kb_arena_bytes(arena, (n + 1) * sizeof *p->stamp);
     p->n_slots = table_size(n + n_exclude);
     p->slot = kb_arena_bytes(arena, p->n_slots * sizeof(char *));
     memset(p->slot, 0, p->n_slots * sizeof(char *));
@@ -117,10 +121,11 @@ static bool is_admitted(const struct kb_arm *arm, const struct kb_query *q, stru
     return false;
 }
 
-static void push(struct pool *p, const char *id, uint32_t arm, const double *features)
+static void push(struct pool *p, const char *id, uint32_t arm, const double *features, uint64_t stamp)
 {
     p->id[p->n] = id;
     p->arm[p->n] = arm;
+    p->stamp[p->n] = stamp;
     p->features[p->n++] = features;
 }
 
@@ -131,6 +136,7 @@ static enum kb_err take_named(const struct kb_engine *e, const struct kb_query *
         const struct kb_candidate *c = &q->candidates[i];
         const uint32_t arm = kb_ids_find(&e->arm_ids, c->arm);
         const double *features = c->features;
+        uint64_t stamp = 0;
 
         if (!enter_name(p, c->arm))
             return kb_fail_item(KB_EINVAL, msg, "/candidates", i, "", "arm '%.100s' stands twice", c->arm);
@@ -140,12 +146,13 @@ static enum kb_err take_named(const struct kb_engine *e, const struct kb_query *
                                     "arm '%.100s' is not in the catalogue: give its %u features", c->arm,
                                     e->spec.arm_dim);
             features = e->arms.arm[arm].parts.features;
+            stamp = e->arms.arm[arm].stamp;
         }
         if (is_excluded(q, c->arm))
             p->n_excluded++;
         else if (arm == KB_ID_NONE || !e->arms.arm[arm].is_restricted || q->is_unrouted ||
                  is_admitted(&e->arms.arm[arm], q, p))
-            push(p, c->arm, arm, features);
+            push(p, c->arm, arm, features, stamp);
     }
     return KB_OK;
 }
@@ -161,32 +168,64 @@ static void take_catalogue(const struct kb_engine *e, const struct kb_query *q, 
         if (is_excluded(q, id))
             p->n_excluded++;
         else if (!arm->is_restricted || q->is_unrouted || is_admitted(arm, q, p))
-            push(p, id, i, arm->parts.features);
+            push(p, id, i, arm->parts.features, arm->stamp);
     }
 }
 
-/* The chosen arm, then by score descending, ties by index: a shell sort of indices. */
-static void order_by_score(size_t n, size_t chosen, const double *score, size_t *order)
+/* Whether candidate a stands before b in the order of display. */
+static bool stands_before(const double *score, size_t a, size_t b)
 {
-    size_t gap = 1, kept = 1;
+    return score[a] != score[b] ? score[a] > score[b] : a < b;
+}
+
+/* All of them, by a shell sort. */
+static void order_all(size_t n, const double *score, size_t *order)
+{
+    size_t gap = 1;
+
+    while (gap < n / 3)
+        gap = 3 * gap + 1;
+    for (; gap > 0; gap /= 3)
+        for (size_t i = gap; i < n; i++) {
+            const size_t item = order[i];
+            size_t k = i;
+
+            for (; k >= gap && stands_before(score, item, order[k - gap]); k -= gap)
+                order[k] = order[k - gap];
+            order[k] = item;
+        }
+}
+
+/* The first n_shown of them, by a pass that keeps the best so far in order; the others are moved behind them. */
+static void order_first(size_t n, size_t n_shown, const double *score, size_t *order)
+{
+    for (size_t i = 0; n_shown > 0 && i < n; i++) {
+        const size_t item = order[i];
+        size_t k = i < n_shown ? i : n_shown - 1;
+
+        if (i >= n_shown && !stands_before(score, item, order[k]))
+            continue;
+        order[i] = order[k];
+        for (; k > 0 && stands_before(score, item, order[k - 1]); k--)
+            order[k] = order[k - 1];
+        order[k] = item;
+    }
+}
+
+/* The chosen arm, then by score descending, ties by index: the first n_shown of that order, and behind them the others
+ * in any. */
+static void order_by_score(size_t n, size_t n_shown, size_t chosen, const double *score, size_t *order)
+{
+    size_t kept = 1;
 
     order[0] = chosen;
     for (size_t i = 0; i < n; i++)
         if (i != chosen)
             order[kept++] = i;
-    while (gap < n / 3)
-        gap = 3 * gap + 1;
-    for (; gap > 0; gap /= 3)
-        for (size_t i = 1 + gap; i < n; i++) {
-            const size_t item = order[i];
-            size_t k = i;
-
-            for (; k > gap && (score[order[k - gap]] < score[item] ||
-                               (score[order[k - gap]] == score[item] && order[k - gap] > item));
-                 k -= gap)
-                order[k] = order[k - gap];
-            order[k] = item;
-        }
+    if (n_shown <= SHOWN_IN_PASSING)
+        order_first(n - 1, n_shown - 1, score, order + 1);
+    else
+        order_all(n - 1, score, order + 1);
 }
 
 /* What the rule makes of the candidates. */
@@ -255,6 +294,7 @@ static void bound_shown(const struct kb_engine *e, const struct kb_candidates *a
     const size_t mark = kb_arena_mark(&s->arena);
     const double **features = kb_arena_bytes(&s->arena, n_shown * sizeof *features);
     uint32_t *arms = kb_arena_bytes(&s->arena, n_shown * sizeof *arms);
+    uint64_t *stamps = kb_arena_bytes(&s->arena, n_shown * sizeof *stamps);
     double *of[5]; /* mean, sd, lower, upper, score of the arms shown */
 
     for (size_t i = 0; i < 5; i++)
@@ -262,11 +302,12 @@ static void bound_shown(const struct kb_engine *e, const struct kb_candidates *a
     for (size_t i = 0; i < n_shown; i++) {
         arms[i] = all->arms[order[i]];
         features[i] = all->features[order[i]];
+        stamps[i] = all->stamps[order[i]];
         of[0][i] = v->mean[order[i]];
         of[1][i] = v->sd[order[i]];
     }
     const struct kb_candidates shown = {
-        .user = all->user, .context = all->context, .n = n_shown, .arms = arms, .features = features};
+        .user = all->user, .context = all->context, .n = n_shown, .arms = arms, .features = features, .stamps = stamps};
     kb_confidence_bounds(e->posterior, &e->spec.conf, &shown, s, of[0], of[1], of[2], of[3], of[4]);
     for (size_t i = 0; i < all->n; i++)
         v->lower[i] = v->upper[i] = (double)NAN;
@@ -281,8 +322,12 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
                   struct kb_decision *out)
 {
     const uint32_t user = kb_ids_find(&e->users, q->user);
-    const struct kb_candidates cand = {
-        .user = kb_engine_user_at(e, user), .context = q->context, .n = p->n, .arms = p->arm, .features = p->features};
+    const struct kb_candidates cand = {.user = kb_engine_user_at(e, user),
+                                       .context = q->context,
+                                       .n = p->n,
+                                       .arms = p->arm,
+                                       .features = p->features,
+                                       .stamps = p->stamp};
     const double uniform = kb_rng_uniform(q->key, KB_STREAM_ARM, e->spec.seed);
     struct kb_arena *a = &s->arena;
     struct verdict v = {kb_arena_doubles(a, p->n),
@@ -295,15 +340,16 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
                         0};
     size_t *order = kb_arena_bytes(a, p->n * sizeof *order);
     const struct kb_way way = kb_engine_find_way(e, q, &cand, p->id);
+    const size_t n_shown = q->n_shown > 0 && q->n_shown < p->n ? q->n_shown : p->n;
     const bool is_asked = q->is_unrouted || !e->spec.routing.is_stopped;
 
     if (is_asked)
         (kb_rule_reads_levels(e->spec.rule.type) ? judge_by_levels : judge_at_once)(e, &cand, &way, uniform, s, &v);
     else
         judge_blindly(&way, p->n, uniform, &v);
-    order_by_score(p->n, v.chosen, v.score, order);
+    order_by_score(p->n, n_shown, v.chosen, v.score, order);
     if (is_asked && e->spec.conf.score == KB_SCORE_FIXED)
-        bound_shown(e, &cand, order, q->n_shown > 0 && q->n_shown < p->n ? q->n_shown : p->n, s, &v);
+        bound_shown(e, &cand, order, n_shown, s, &v);
     *out = (struct kb_decision){.n = p->n,
                                 .chosen = v.chosen,
                                 .arm = p->id,

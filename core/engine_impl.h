@@ -110,6 +110,7 @@ struct kb_engine {
     struct kb_build *lent;                     /* with a worker; the open one, or one that was superseded meanwhile */
     struct kb_ev_atom waiting[KB_MAX_WAITING]; /* points drawn while a build was open; no part of the state */
     size_t n_waiting;
+    size_t most_kept;          /* bytes for values kept between decisions; no part of the state */
     double inline_work;        /* work that a change of the model may do at once; no part of the state */
     struct kb_scratch scratch; /* the writer's */
     uint64_t n_decided, n_rewarded, n_observed, n_expired, n_late;
@@ -166,8 +167,8 @@ const struct kb_user_graph *kb_engine_last_graph(const struct kb_engine *e);
 /* The graph in force from here on, held once more; every user gets its node: O(1) when those are staged. Exclusive. */
 void kb_engine_install_graph(struct kb_engine *e, struct kb_graph_ref *graph);
 
-/* Large changes are made beside readers, in copies that apply swaps in; small ones where they are, in apply. */
-#define KB_SMALL_CHANGE 256u
+/* Large changes (KB_SMALL_CHANGE) are made beside readers, in copies that apply swaps in; small ones where they are, in
+ * apply. */
 enum kb_err kb_engine_begin_heavy(struct kb_engine *e); /* such a change wants the batch to itself: KB_EBUSY */
 /* Nodes of all users to come, for install. */
 enum kb_err kb_engine_stage_nodes(struct kb_engine *e, const struct kb_user_graph *g);

@@ -137,6 +137,22 @@ static void apply_decided(struct kb_engine *e, const struct kb_event *ev)
     e->n_decided++;
 }
 
+/* The other fields that it writes are counters and the table of open decisions, which decisions do not look at. */
+static bool is_decided_unseen(const struct kb_engine *e, const struct kb_event *ev)
+{
+    if (ev->as.decided.assigned_until_ms != 0 || kb_ids_find(&e->users, ev->as.decided.user) == KB_ID_NONE)
+        return false;
+    for (size_t i = 0; i < ev->as.decided.n_slots; i++)
+        if (kb_ids_find(&e->arm_ids, ev->as.decided.slots[i].arm) == KB_ID_NONE)
+            return false;
+    return true;
+}
+
+bool kb_engine_is_unseen(const struct kb_engine *e, const struct kb_event *ev)
+{
+    return kb_event_is_light(ev) && (ev->type != KB_EV_DECIDED || is_decided_unseen(e, ev));
+}
+
 /* ---- rewarded -------------------------------------------------------------------------------------- */
 
 static enum kb_err reserve_rewarded(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)

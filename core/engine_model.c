@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "graph_draft.h"
 #include "grow.h"
 
 const struct kb_spec *kb_engine_coming_spec(const struct kb_engine *e)
@@ -186,12 +187,13 @@ enum kb_err kb_engine_stage_nodes(struct kb_engine *e, const struct kb_user_grap
 static enum kb_err reserve_graph(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     struct kb_staged *s = &e->staged;
+    struct kb_graph_draft *draft = ev->as.graph.draft;
     struct kb_user_graph graph;
     enum kb_err rc = KB_OK;
 
     kb_user_graph_init(&graph);
     KB_TRY(kb_engine_begin_heavy(e));
-    KB_TRY(kb_user_graph_edit(kb_engine_last_graph(e), &e->users, &s->fresh_users, ev, &graph, msg));
+    KB_TRY(kb_user_graph_edit(kb_engine_last_graph(e), &e->users, &s->fresh_users, ev, &draft, &graph, msg));
     s->graph = kb_graph_ref_new(&graph);
     if (s->graph == NULL) {
         rc = KB_ENOMEM;
@@ -201,9 +203,11 @@ static enum kb_err reserve_graph(struct kb_engine *e, const struct kb_event *ev,
     KB_TRY(kb_engine_stage_nodes(e, &s->graph->graph));
     s->has_users = s->fresh_users.n > KB_SMALL_CHANGE;
     if (s->has_users)
-        KB_TRY(kb_ids_join(&e->users, &s->fresh_users, &s->moves));
+        KB_TRY(kb_graph_draft_join(draft, &e->users, &s->fresh_users, &s->moves));
     KB_TRY(build_empty(e, ev));
 out:
+    if (draft != ev->as.graph.draft)
+        kb_graph_draft_free(draft);
     kb_user_graph_close(&graph);
     return rc;
 }

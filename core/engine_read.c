@@ -38,6 +38,11 @@ int64_t kb_engine_next_expiry(const struct kb_engine *e)
     return kb_pending_next_expiry(&e->pending);
 }
 
+size_t kb_engine_active_arms(const struct kb_engine *e)
+{
+    return e->arms.n_active;
+}
+
 size_t kb_engine_expired(struct kb_engine *e, int64_t now_ms, const char **ids, size_t max)
 {
     return kb_pending_expired(&e->pending, now_ms, ids, max);
@@ -51,7 +56,7 @@ static size_t engine_bytes(const struct kb_engine *e)
 
     return sizeof *e + ids + e->cap_nodes * sizeof *e->node_of + e->cap_squares * sizeof *e->square_of +
            kb_history_bytes(&e->history) + kb_user_graph_bytes(&e->graph) + e->pending.bytes +
-           e->pending.n_slots * sizeof(void *) + e->arms.cap * sizeof(struct kb_arm) +
+           e->pending.n_slots * KB_PENDING_SLOT_BYTES + e->arms.cap * sizeof(struct kb_arm) +
            e->arms.n_catalogue * e->spec.arm_dim * sizeof(double) + e->arms.rules_bytes +
            e->assignments.cap * sizeof *e->assignments.of + posterior;
 }
@@ -111,6 +116,16 @@ const struct kb_spec *kb_engine_spec(const struct kb_engine *e)
 const struct kb_graph *kb_engine_graph(const struct kb_engine *e)
 {
     return kb_engine_last_graph(e)->graph;
+}
+
+struct kb_graph_ref *kb_engine_hold_graph(const struct kb_engine *e)
+{
+    return kb_graph_ref_hold(kb_engine_is_rebuilding(e) && e->build->has_graph ? e->build->graph : e->graph_ref);
+}
+
+const struct kb_ids *kb_engine_users(const struct kb_engine *e)
+{
+    return &e->users;
 }
 
 const char *kb_engine_graph_user(const struct kb_engine *e, uint32_t node)

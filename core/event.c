@@ -48,3 +48,9 @@ int kb_part_from_name(const char *name)
 #undef KB_PART_MATCH
     return -1;
 }
+
+bool kb_event_is_light(const struct kb_event *ev)
+{
+    return ev->type == KB_EV_DECIDED || ev->type == KB_EV_ACTIVATED || ev->type == KB_EV_LATE ||
+           (ev->type == KB_EV_EXPIRED && !ev->as.expired.has_reward);
+}

@@ -183,7 +183,7 @@ struct kb_event {
             size_t n_users;
             const struct kb_ev_edge *add, *remove;
             size_t n_add, n_remove;
-            struct kb_graph_draft *draft; /* replace: made of this event beforehand, or NULL; its graph is taken */
+            struct kb_graph_draft *draft; /* made of this event beforehand, or NULL; used up */
         } graph;
         struct { /* replace: the whole catalogue; otherwise put (by id) and remove */
             bool is_replace;
@@ -254,5 +254,8 @@ struct kb_event {
         const struct kb_ev_summary *summary;
     } as;
 };
+
+/* Whether it only keeps books: it teaches nothing, so that preparing and applying it is O(its names). */
+bool kb_event_is_light(const struct kb_event *ev);
 
 #endif

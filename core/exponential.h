@@ -17,25 +17,28 @@
 #include <string.h>
 
 #define KB_EXP_LEAST (-708.0)
+#define KB_EXP_TO_INTEGER 0x1.8p52
+#define KB_EXP_LOG2E 0x1.71547652b82fep+0
+#define KB_EXP_LN2 0x1.62e42fefa4p-1
+#define KB_EXP_LN2_LESS 0x1.8432a1b0e2634p-43
+#define KB_EXP_TERMS 10
+
+/* q, the highest power first. */
+static const double kb_exp_term[KB_EXP_TERMS] = {
+    0x1.af7868d2a36dap-26, 0x1.28b40e50912c4p-22, 0x1.71dde763b593p-19, 0x1.a01991a2e8693p-16, 0x1.a01a01b80532ep-13,
+    0x1.6c16c187ff82fp-10, 0x1.111111110db6cp-7,  0x1.555555554f0bdp-5, 0x1.5555555555562p-3,  0x1.0000000000011p-1};
 
 static inline double kb_exp_of_negative(double x)
 {
-    const double to_integer = 0x1.8p52;
-    double k = x * 0x1.71547652b82fep+0 + to_integer, value;
+    double k = x * KB_EXP_LOG2E + KB_EXP_TO_INTEGER, value;
     uint64_t power, bits;
     memcpy(&power, &k, sizeof power);
-    k -= to_integer;
-    const double r = (x - k * 0x1.62e42fefa4p-1) + k * 0x1.8432a1b0e2634p-43;
-    double q = 0x1.af7868d2a36dap-26;
-    q = q * r + 0x1.28b40e50912c4p-22;
-    q = q * r + 0x1.71dde763b593p-19;
-    q = q * r + 0x1.a01991a2e8693p-16;
-    q = q * r + 0x1.a01a01b80532ep-13;
-    q = q * r + 0x1.6c16c187ff82fp-10;
-    q = q * r + 0x1.111111110db6cp-7;
-    q = q * r + 0x1.555555554f0bdp-5;
-    q = q * r + 0x1.5555555555562p-3;
-    q = q * r + 0x1.0000000000011p-1;
+    k -= KB_EXP_TO_INTEGER;
+    const double r = (x - k * KB_EXP_LN2) + k * KB_EXP_LN2_LESS;
+    double q = kb_exp_term[0];
+#pragma GCC unroll 16
+    for (int d = 1; d < KB_EXP_TERMS; d++)
+        q = q * r + kb_exp_term[d];
     power = (power + 1023) << 52;
     memcpy(&value, &power, sizeof value);
     value *= 1.0 + (r + r * r * q);

@@ -13,7 +13,7 @@
  *
  * Who uses it: user_graph.c builds one per edit, user_kernel_*.c and laplacian_cg.c multiply by A or take it
  * dense. Building is the writer's work in `reserve`; the finished graph is immutable and read by any number
- * of threads. Nothing here allocates after kb_graph_new, except the count of components.
+ * of threads. Nothing here allocates after kb_graph_new.
  *
  * The virtual node is a matter of the product, not of the arrays: it would add a neighbour to every run, and
  * its weight can change without a new graph. It joins all components, so that the crowd's average reaches
@@ -106,13 +106,15 @@ size_t kb_graph_components(const struct kb_graph *g, uint32_t *label)
     return n_components;
 }
 
-/* Reported to people only (GET graph), never used by the model. */
+/* Both are reported to people only, never used by the model. */
 size_t kb_graph_n_components(const struct kb_graph *g)
 {
-    uint32_t *label = kb_array(g->n, 1, sizeof *label);
-    size_t n_components = label != NULL ? kb_graph_components(g, label) : 0;
-    kb_free(label);
-    return n_components;
+    return g->n_components;
+}
+
+struct kb_degrees kb_graph_degrees(const struct kb_graph *g)
+{
+    return g->degrees;
 }
 
 uint64_t kb_graph_digest(const struct kb_graph *g, uint64_t h)

@@ -43,7 +43,14 @@ struct kb_neighbours {
     size_t n;
 };
 struct kb_neighbours kb_graph_neighbours(const struct kb_graph *g, uint32_t node);
-size_t kb_graph_n_components(const struct kb_graph *g); /* O(n + e), allocates O(n); 0 on no memory */
+size_t kb_graph_n_components(const struct kb_graph *g); /* counted when it was made, like the next */
+
+/* Of the nodes' weighted degrees; 0 without nodes. */
+struct kb_degrees {
+    double min, mean, max;
+};
+struct kb_degrees kb_graph_degrees(const struct kb_graph *g);
+
 /* label[i] = the least node of i's component (n labels); returns the number of components. O(n + e). */
 size_t kb_graph_components(const struct kb_graph *g, uint32_t *label);
 uint64_t kb_graph_digest(const struct kb_graph *g, uint64_t h);

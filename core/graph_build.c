@@ -214,6 +214,24 @@ static uint64_t digest_of(const struct kb_graph *g)
     return kb_hash_finish(h);
 }
 
+/* What people are told of the graph is counted here, beside its readers: nobody who asks has to walk over it. */
+static enum kb_err take_counts(struct kb_graph *g)
+{
+    uint32_t *label = kb_regrow(NULL, g->n, sizeof *label);
+    struct kb_degrees *d = &g->degrees;
+    if (label == NULL)
+        return KB_ENOMEM;
+    g->n_components = kb_graph_components(g, label);
+    kb_free(label);
+    for (size_t i = 0; i < g->n; i++) {
+        const double degree = g->degree[i];
+        d->min = i == 0 || degree < d->min ? degree : d->min;
+        d->max = degree > d->max ? degree : d->max;
+        d->mean += degree / (double)g->n;
+    }
+    return KB_OK;
+}
+
 /* *out is written last: a refused graph leaves the caller's pointer as it was. */
 static enum kb_err make(struct kb_graph **out, const struct kb_graph *old, size_t n_nodes, const struct kb_edge *edges,
                         size_t n_edges, size_t n_sorted, struct kb_errmsg *msg)
@@ -232,6 +250,7 @@ static enum kb_err make(struct kb_graph **out, const struct kb_graph *old, size_
     KB_TRY(sort_edges(g, edges, n_edges, n_sorted, msg));
     KB_TRY(build_adjacency(g, old));
     KB_TRY(check_degrees(g, msg));
+    KB_TRY(take_counts(g));
     g->digest = digest_of(g);
     *out = g;
     g = NULL;

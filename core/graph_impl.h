@@ -14,6 +14,8 @@ struct kb_graph {
     uint32_t *neighbour;  /* [2 e] ascending within a run */
     double *weight;       /* [2 e] */
     double *degree;       /* [n] */
+    size_t n_components;
+    struct kb_degrees degrees;
     uint64_t digest;
 };
 

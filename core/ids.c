@@ -92,16 +92,36 @@ out:
 
 /* --- many at once --------------------------------------------------------------------------------------- */
 
+size_t kb_ids_slots_for(size_t n)
+{
+    size_t n_slots = FIRST_SLOTS;
+    while (n_slots < 2 * n)
+        n_slots *= 2;
+    return n_slots;
+}
+
+uint32_t *kb_ids_slots_new(size_t n_slots)
+{
+    uint32_t *slot = kb_regrow(NULL, n_slots, sizeof *slot);
+    if (slot != NULL)
+        memset(slot, 0xff, n_slots * sizeof *slot); /* KB_ID_NONE is all ones */
+    return slot;
+}
+
 /* Distinct ids: the first free slot is the right one. */
+void kb_ids_place(uint32_t *slot, size_t n_slots, const char *id, uint32_t number)
+{
+    uint64_t h = kb_hash_str(KB_HASH_INIT, id);
+    size_t at = (size_t)(h ^ (h >> 32)) & (n_slots - 1);
+    while (slot[at] != KB_ID_NONE)
+        at = (at + 1) & (n_slots - 1);
+    slot[at] = number;
+}
+
 static void place_all(uint32_t *slot, size_t n_slots, const struct kb_ids *ids, size_t first)
 {
-    for (uint32_t ix = 0; ix < ids->n; ix++) {
-        uint64_t h = kb_hash_str(KB_HASH_INIT, kb_ids_str(ids, ix));
-        size_t at = (size_t)(h ^ (h >> 32)) & (n_slots - 1);
-        while (slot[at] != KB_ID_NONE)
-            at = (at + 1) & (n_slots - 1);
-        slot[at] = (uint32_t)first + ix;
-    }
+    for (uint32_t ix = 0; ix < ids->n; ix++)
+        kb_ids_place(slot, n_slots, kb_ids_str(ids, ix), (uint32_t)first + ix);
 }
 
 static enum kb_err join_strings(struct kb_ids *ids, const struct kb_ids *fresh, struct kb_moves *m)
@@ -125,26 +145,52 @@ static enum kb_err join_strings(struct kb_ids *ids, const struct kb_ids *fresh, 
 }
 
 /* The numbers move with the arrays. */
-enum kb_err kb_ids_join(struct kb_ids *ids, const struct kb_ids *fresh, struct kb_moves *m)
+enum kb_err kb_ids_join_placed(struct kb_ids *ids, const struct kb_ids *fresh, uint32_t *slot, size_t n_slots,
+                               struct kb_moves *m)
 {
-    enum kb_err rc = KB_OK;
-    size_t n_slots = ids->n_slots > 0 ? ids->n_slots : FIRST_SLOTS;
-    if (fresh->n >= KB_ID_NONE - ids->n)
-        return KB_ELIMIT;
-    while (n_slots < 2 * (ids->n + fresh->n))
-        n_slots *= 2;
-    uint32_t *slot = kb_array(n_slots, 1, sizeof *slot);
-    if (slot == NULL)
-        return KB_ENOMEM;
-    memset(slot, 0xff, n_slots * sizeof *slot);
-    place_all(slot, n_slots, ids, 0);
-    place_all(slot, n_slots, fresh, ids->n);
-    KB_TRY(kb_moves_take(m, &ids->slot, slot, &ids->n_slots, n_slots));
+    enum kb_err rc = kb_moves_take(m, &ids->slot, slot, &ids->n_slots, n_slots);
+    KB_TRY(rc);
     KB_TRY(join_strings(ids, fresh, m));
     KB_TRY(kb_moves_number(m, &ids->n_bytes, ids->n_bytes + fresh->n_bytes));
     KB_TRY(kb_moves_number(m, &ids->n, ids->n + fresh->n));
 out:
     return rc;
+}
+
+enum kb_err kb_ids_join(struct kb_ids *ids, const struct kb_ids *fresh, struct kb_moves *m)
+{
+    if (fresh->n >= KB_ID_NONE - ids->n)
+        return KB_ELIMIT;
+    const size_t want = kb_ids_slots_for(ids->n + fresh->n), n_slots = want > ids->n_slots ? want : ids->n_slots;
+    uint32_t *slot = kb_ids_slots_new(n_slots);
+    if (slot == NULL)
+        return KB_ENOMEM;
+    place_all(slot, n_slots, ids, 0);
+    place_all(slot, n_slots, fresh, ids->n);
+    return kb_ids_join_placed(ids, fresh, slot, n_slots, m);
+}
+
+/* --- lists ---------------------------------------------------------------------------------------------- */
+
+/* Nobody reads a list while it grows. */
+enum kb_err kb_ids_list(struct kb_ids *ids, size_t n, size_t n_bytes)
+{
+    if (n >= KB_ID_NONE - ids->n)
+        return KB_ELIMIT;
+    if (kb_grow((void **)&ids->offset, &ids->cap, ids->n + n, FIRST_SLOTS, sizeof *ids->offset) != 0 ||
+        kb_grow((void **)&ids->bytes, &ids->cap_bytes, ids->n_bytes + n_bytes, 256, 1) != 0)
+        return KB_ENOMEM;
+    return KB_OK;
+}
+
+uint32_t kb_ids_put(struct kb_ids *ids, const char *id)
+{
+    const size_t length = strlen(id) + 1;
+    assert(ids->n < ids->cap && length <= ids->cap_bytes - ids->n_bytes);
+    memcpy(ids->bytes + ids->n_bytes, id, length);
+    ids->offset[ids->n] = ids->n_bytes;
+    ids->n_bytes += length;
+    return (uint32_t)ids->n++;
 }
 
 /* All arrays or none. */

@@ -11,6 +11,8 @@
 
 #define KB_ID_NONE UINT32_MAX
 #define KB_ID_MAX_BYTES 256u
+#define KB_SMALL_CHANGE                                                                                                \
+    256u /* ids: so many new ones are put into a table of many where it is; more, into a copy of it */
 
 /* Three arrays that grow apart from each other; all derive from the sequence of ids added. */
 struct kb_ids {
@@ -38,6 +40,19 @@ enum kb_err kb_ids_grow(struct kb_ids *ids, size_t n, size_t n_bytes, struct kb_
 /* The same with the ids of `fresh`, none of which is in ids, added already: O(1) in the swap, however many they are.
  * Nothing else may be added before it. O(n) for all ids. */
 enum kb_err kb_ids_join(struct kb_ids *ids, const struct kb_ids *fresh, struct kb_moves *m);
+
+/* The same with a table that has all of them already, made by the two functions below: `slot` of n_slots, at least
+ * kb_ids_slots_for(ids->n + fresh->n) of them. It is taken over, whatever comes of it. O(n), the speed of memory. */
+enum kb_err kb_ids_join_placed(struct kb_ids *ids, const struct kb_ids *fresh, uint32_t *slot, size_t n_slots,
+                               struct kb_moves *m);
+size_t kb_ids_slots_for(size_t n);          /* a power of two */
+uint32_t *kb_ids_slots_new(size_t n_slots); /* all of them empty; NULL: no memory */
+/* Puts a number for an id that is not in the table yet. */
+void kb_ids_place(uint32_t *slot, size_t n_slots, const char *id, uint32_t number);
+
+/* A list of distinct ids to be joined: nothing finds them. Room for n more, then one after the other. */
+enum kb_err kb_ids_list(struct kb_ids *ids, size_t n, size_t n_bytes);
+uint32_t kb_ids_put(struct kb_ids *ids, const char *id); /* its number */
 
 /* Index of id, added when new. Needs a reservation when new (asserted). */
 uint32_t kb_ids_add(struct kb_ids *ids, const char *id);

@@ -4,7 +4,8 @@
  *
  * A column of kernel values starts as the user row G[u, anchors] and is multiplied by the context factor and then
  * by the arm factor, each in one pass over the support. In a decision all candidates share user and context, so
- * that part is computed once (`base`) and only the arm factor is per candidate.
+ * that part is computed once (`base`) and only the arm factor is per candidate; for arms of the catalogue it is kept
+ * (arm_columns.h).
  *
  * Arms are compared by features, except under `delta`, where they are compared by identity: two arms of equal
  * features are one point to an rbf kernel and two points to delta. `kb_kernel_same` and `kb_kernel_hash` follow
@@ -16,12 +17,15 @@
  * Under a normalised user kernel every value needs the users' own diagonal G_uu, which for large graphs is a
  * linear system per user not met before (kb_user_kernel_diag caches it).
  *
- * Cost: a column O(n (dim + 1)); a block of C candidates O(n (context_dim + C (arm_dim + 1))). */
+ * Cost: a column O(n (dim + 1)); a block of C candidates O(n (context_dim + C (arm_dim + 1))), O(n (context_dim + C))
+ * where their factors are kept. */
 #include "kernel.h"
 
 #include <assert.h>
 #include <string.h>
 
+#include "arm_columns.h"
+#include "clones.h"
 #include "hash.h"
 #include "ids.h"
 #include "vec_kernel.h"
@@ -178,6 +182,11 @@ bool kb_kernel_same(const struct kb_kernel *k, const struct kb_point *a, const s
     return k->arm.type == KB_VEC_ONES || same_coordinates(k->arm_dim, a->x + k->context_dim, b->x + k->context_dim);
 }
 
+bool kb_kernel_is_of_arms(const struct kb_kernel *k)
+{
+    return kb_user_kernel_is_ones(k->user) && !k->has_levels && k->context.type == KB_VEC_ONES && compares_arm_ids(k);
+}
+
 /* Adding 0.0 makes -0.0 and 0.0, which are the same coordinate, hash alike. */
 static uint64_t hash_coordinates(uint64_t h, size_t n, const double *x)
 {
@@ -222,7 +231,43 @@ void kb_kernel_column(const struct kb_kernel *k, const struct kb_support *s, siz
     scale_arms(k, s, n, p->arm, p->x + k->context_dim, out);
 }
 
-/* The product user x context is `base`; every candidate's column is a copy of it times the arm factor. */
+/* The factor of candidate c of the catalogue, NULL: to be computed. */
+static const double *kept_arm(const struct kb_kernel *k, const struct kb_support *s, const struct kb_candidates *cand,
+                              size_t c)
+{
+    if (cand->stamps == NULL || cand->stamps[c] == 0 || cand->features[c] == NULL || s->columns == NULL || s->n == 0 ||
+        compares_arm_ids(k) || k->arm.type == KB_VEC_ONES)
+        return NULL;
+    return kb_arm_columns_find(k, s, cand->arms[c], cand->stamps[c], cand->features[c]);
+}
+
+KB_HOT static void multiply(size_t n, const double *restrict base, const double *restrict factor, double *restrict out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = base[i] * factor[i];
+}
+
+/* Every candidate's column is a copy of `base` times the arm factor. Those whose factor is not kept go together, in
+ * runs: most decisions have none of them, or no others. */
+static void scale_base(const struct kb_kernel *k, const struct kb_support *s, const struct kb_candidates *cand,
+                       size_t c0, size_t n_c, const double *base, double *out, size_t ld)
+{
+    size_t first = 0; /* of the run */
+    for (size_t c = 0; c < n_c; c++) {
+        const double *factor = kept_arm(k, s, cand, c0 + c);
+        if (factor == NULL) {
+            if (s->n > 0)
+                memcpy(out + c * ld, base, s->n * sizeof *base);
+            continue;
+        }
+        multiply(s->n, base, factor, out + c * ld);
+        scale_arms_many(k, s, s->n, cand, c0 + first, c - first, out + first * ld, ld);
+        first = c + 1;
+    }
+    scale_arms_many(k, s, s->n, cand, c0 + first, n_c - first, out + first * ld, ld);
+}
+
+/* The product user x context is `base`. */
 void kb_kernel_block(const struct kb_kernel *k, const struct kb_support *s, const struct kb_candidates *cand, size_t c0,
                      size_t n_c, struct kb_scratch *scratch, double *out, size_t ld, double *diag)
 {
@@ -237,13 +282,9 @@ void kb_kernel_block(const struct kb_kernel *k, const struct kb_support *s, cons
     scale_contexts(k, s, n, cand->context, base);
     if (k->context.type != KB_VEC_ONES)
         diag_base *= kb_vec_kernel_value(&k->context, k->context_dim, cand->context, cand->context);
-    for (size_t c = 0; c < n_c; c++) {
-        const double *features = cand->features != NULL ? cand->features[c0 + c] : NULL;
-        if (n > 0)
-            memcpy(out + c * ld, base, n * sizeof *base);
-        diag[c] = diag_base * arm_diag(k, features);
-    }
-    scale_arms_many(k, s, n, cand, c0, n_c, out, ld);
+    for (size_t c = 0; c < n_c; c++)
+        diag[c] = diag_base * arm_diag(k, cand->features != NULL ? cand->features[c0 + c] : NULL);
+    scale_base(k, s, cand, c0, n_c, base, out, ld);
     kb_arena_reset(&scratch->arena, mark);
 }
 

@@ -31,7 +31,8 @@ struct kb_candidates {
     size_t n;
     const uint32_t *arms;          /* [n] interned arm, KB_ID_NONE = never seen (differs from every other) */
     const double *const *features; /* [n] arm_dim doubles each; may be NULL when arm_dim is 0 */
-    uint32_t level;                /* the level that is asked, where the kernel has levels */
+    const uint64_t *stamps; /* [n] of arms as the catalogue has them (arms.h), 0: with other features; NULL: all */
+    uint32_t level;         /* the level that is asked, where the kernel has levels */
 };
 
 struct kb_kernel {
@@ -88,9 +89,13 @@ uint64_t kb_kernel_hash(const struct kb_kernel *k, const struct kb_point *p);
 /* The same in two: of user, level and context, which candidates of a decision share, and that with the arm. */
 uint64_t kb_kernel_hash_place(const struct kb_kernel *k, const struct kb_point *p);
 uint64_t kb_kernel_hash_arm(const struct kb_kernel *k, uint64_t place, const struct kb_point *p);
+/* Whether points are the same when their arms are: nothing else is told apart. */
+bool kb_kernel_is_of_arms(const struct kb_kernel *k);
 
 /* Whether nothing is learned from the point: level 0 where the kernel has levels. */
 bool kb_kernel_ignores(const struct kb_kernel *k, const struct kb_point *p);
+
+struct kb_arm_columns;
 
 /* Points that others are evaluated against, stored by value; each knows its user's anchor. */
 struct kb_support {
@@ -98,6 +103,8 @@ struct kb_support {
     struct kb_user *user;
     uint32_t *anchor, *arm, *level;
     double *x; /* [cap][dim] */
+    struct kb_arm_columns
+        *columns; /* borrowed: what is kept of arms against these points (arm_columns.h); NULL: none */
 };
 
 void kb_support_init(struct kb_support *s, size_t dim);
@@ -117,7 +124,8 @@ void kb_kernel_column(const struct kb_kernel *k, const struct kb_support *s, siz
                       double diag_user, double *out);
 
 /* Block for one decision: out[i + c ld] = k(support_i, candidate_c), n = s->n rows, candidates c0..c0+n_c-1,
- * and diag[c - c0] = k(candidate_c, candidate_c). User and context factors are computed once. */
+ * and diag[c - c0] = k(candidate_c, candidate_c). User and context factors are computed once, and the factors of arms
+ * with a stamp are those that s->columns keeps, where it does: the same bits. */
 void kb_kernel_block(const struct kb_kernel *k, const struct kb_support *s, const struct kb_candidates *cand, size_t c0,
                      size_t n_c, struct kb_scratch *scratch, double *out, size_t ld, double *diag);
 

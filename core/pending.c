@@ -1,18 +1,19 @@
-/* Open decisions in one open-addressed table, keyed by decision id.
+/* Open decisions in one open-addressed table, keyed by decision id, and in a heap by their deadlines.
  *
- * Deadlines are few per second against many entries, so expiry scans the table. `next_expiry_ms` is a lower
- * bound that removals leave alone and a scan makes exact, so that idle ticks cost O(1); it is atomic because the
- * writer refreshes it while readers may ask for it.
+ * There may be a million of them, each in a block of its own somewhere in memory: so what goes over all of them does
+ * not touch the blocks. The table has the ids' hashes, by which it grows and by which a search passes others by; the
+ * heap has the deadlines. Only saving reads every block, and asks for those to come ahead of time.
  *
  * Linear probing at a load of at most one half; removal shifts the rest of the run back, so there are no
- * tombstones and a search ends at the first empty slot. The table's layout depends on its history and is no
- * part of the state: entries are saved in whatever order the slots have, and the digest is a sum over
- * entries, in which order is lost.
+ * tombstones and a search ends at the first empty slot. The layouts of table and heap depend on their history and are
+ * no part of the state: entries are saved in the heap's order, and the digest is a sum over entries, in which order is
+ * lost.
  *
  * An entry is one block (struct, slots, vectors, id in this order, which is also that of falling alignment):
  * made in `reserve`, outside any table, put in by `apply`, freed when the decision closes.
  *
- * Cost: find, insert, remove O(1) expected; expiry O(table) when something is due, else O(1). */
+ * Cost: find O(1) expected; insert and remove O(1) expected and O(log n) at worst in the heap, O(1) where deadlines
+ * come in order; expiry O(what has expired). */
 #include "pending.h"
 
 #include <assert.h>
@@ -23,11 +24,12 @@
 #include "hash.h"
 
 #define PENDING_ID_MAX 4096u
+#define AHEAD 16u
 
 /* An empty table owns no memory; the first reserve makes one of at least 64 slots. */
 void kb_pending_init(struct kb_pending *p)
 {
-    *p = (struct kb_pending){.next_expiry_ms = INT64_MAX};
+    *p = (struct kb_pending){0};
 }
 
 /* Frees the entries too, reserved or not. Ready for use again. The entries of staged events are not in
@@ -35,35 +37,35 @@ void kb_pending_init(struct kb_pending *p)
 void kb_pending_close(struct kb_pending *p)
 {
     for (size_t i = 0; i < p->n_slots; i++)
-        kb_free(p->slot[i]);
+        kb_free(p->slot[i].entry);
     kb_free(p->slot);
+    kb_free(p->due);
     kb_pending_init(p);
 }
 
-/* Of a table of n_slots. The low bits of the hash. Not folded, unlike the tables of ids.c and history.c. */
-static size_t home_in(size_t n_slots, const char *id)
+static uint64_t hash_of(const char *id)
 {
-    return (size_t)kb_hash_str(KB_HASH_INIT, id) & (n_slots - 1);
+    return kb_hash_str(KB_HASH_INIT, id);
 }
 
-/* Needs a table. */
-static size_t home_of(const struct kb_pending *p, const char *id)
+/* In a table of n_slots: the low bits. Not folded, unlike the tables of ids.c and history.c. */
+static size_t home_of(uint64_t hash, size_t n_slots)
 {
-    return home_in(p->n_slots, id);
+    return (size_t)hash & (n_slots - 1);
 }
 
-/* Puts the entry into the first free slot of a table from its home on. Room is the caller's business. No comparison
+/* Puts it into the first free slot of a table from its home on. Room is the caller's business. No comparison
  * with what stands there: ids are distinct. */
-static void place(struct kb_pending_entry **slot, size_t n_slots, struct kb_pending_entry *entry)
+static void place(struct kb_pending_place *slot, size_t n_slots, struct kb_pending_place what)
 {
-    size_t i = home_in(n_slots, entry->id);
+    size_t i = home_of(what.hash, n_slots);
 
-    while (slot[i] != NULL)
+    while (slot[i].entry != NULL)
         i = (i + 1) & (n_slots - 1);
-    slot[i] = entry;
+    slot[i] = what;
 }
 
-/* The entries stay where they are, only the table of pointers is made anew. */
+/* The entries stay where they are; table and heap are made anew. */
 enum kb_err kb_pending_grow(struct kb_pending *p, size_t n, struct kb_moves *m)
 {
     size_t want = p->n_slots > 0 ? p->n_slots : 64;
@@ -73,13 +75,14 @@ enum kb_err kb_pending_grow(struct kb_pending *p, size_t n, struct kb_moves *m)
         want *= 2;
     if (want == p->n_slots)
         return KB_OK;
-    struct kb_pending_entry **slot = kb_array(want, 1, sizeof(struct kb_pending_entry *));
+    struct kb_pending_place *slot = kb_array(want, 1, sizeof *slot);
     if (slot == NULL)
         return KB_ENOMEM;
     for (size_t i = 0; i < p->n_slots; i++)
-        if (p->slot[i] != NULL)
+        if (p->slot[i].entry != NULL)
             place(slot, want, p->slot[i]);
-    return kb_moves_take(m, &p->slot, slot, &p->n_slots, want);
+    const enum kb_err rc = kb_moves_take(m, &p->slot, slot, &p->n_slots, want);
+    return rc == KB_OK ? kb_moves_add(m, &p->due, p->n, want / 2, sizeof *p->due, NULL) : rc;
 }
 
 /* KB_ENOMEM changes nothing. */
@@ -141,17 +144,40 @@ void kb_pending_changed(struct kb_pending *p, struct kb_pending_entry *entry)
     p->digest += entry->hash;
 }
 
-/* The bound is lowered at once, so that no deadline is missed between two scans. */
+/* ---- deadlines ------------------------------------------------------------------------------------- */
+
+static void set_due(struct kb_pending *p, size_t i, struct kb_pending_due d)
+{
+    p->due[i] = d;
+    d.entry->due_at = i;
+}
+
+/* d to the place that is its own, from i on, where nothing stands: towards the root, then away from it. */
+static void sift(struct kb_pending *p, size_t i, struct kb_pending_due d)
+{
+    for (; i > 0 && p->due[(i - 1) / 2].at_ms > d.at_ms; i = (i - 1) / 2)
+        set_due(p, i, p->due[(i - 1) / 2]);
+    for (size_t child; (child = 2 * i + 1) < p->n; i = child) {
+        if (child + 1 < p->n && p->due[child + 1].at_ms < p->due[child].at_ms)
+            child++;
+        if (p->due[child].at_ms >= d.at_ms)
+            break;
+        set_due(p, i, p->due[child]);
+    }
+    set_due(p, i, d);
+}
+
+/* ---- entries --------------------------------------------------------------------------------------- */
+
 void kb_pending_insert(struct kb_pending *p, struct kb_pending_entry *entry)
 {
     assert(p->n < p->n_slots / 2);
-    place(p->slot, p->n_slots, entry);
+    place(p->slot, p->n_slots, (struct kb_pending_place){hash_of(entry->id), entry});
     p->n++;
+    sift(p, p->n - 1, (struct kb_pending_due){entry->expires_at_ms, entry});
     p->bytes += entry->bytes;
     entry->hash = entry_hash(entry);
     p->digest += entry->hash;
-    if (entry->expires_at_ms < p->next_expiry_ms)
-        p->next_expiry_ms = entry->expires_at_ms;
 }
 
 /* A table without entries may not exist, hence the first test. */
@@ -159,71 +185,69 @@ struct kb_pending_entry *kb_pending_find(const struct kb_pending *p, const char 
 {
     if (p->n == 0)
         return NULL;
-    for (size_t i = home_of(p, id); p->slot[i] != NULL; i = (i + 1) & (p->n_slots - 1))
-        if (strcmp(p->slot[i]->id, id) == 0)
-            return p->slot[i];
+    const uint64_t hash = hash_of(id);
+    for (size_t i = home_of(hash, p->n_slots); p->slot[i].entry != NULL; i = (i + 1) & (p->n_slots - 1))
+        if (p->slot[i].hash == hash && strcmp(p->slot[i].entry->id, id) == 0)
+            return p->slot[i].entry;
     return NULL;
 }
 
-/* Deadline bound from scratch: after the entry that set it has gone. O(table). Called by load, and when a
- * scan for due entries has found none. */
-static int64_t scan_next(const struct kb_pending *p)
+/* Removal by shifting the run back (no tombstones). `entry` must be in the table: the search for it does not end
+ * otherwise. Every entry of the run behind the hole is placed anew, so that no search stops at the hole before it has
+ * come to its entry. The run is short at a load of one half. */
+static void take_out(struct kb_pending *p, const struct kb_pending_entry *entry)
 {
-    int64_t next = INT64_MAX;
+    size_t hole = home_of(hash_of(entry->id), p->n_slots);
 
-    for (size_t i = 0; i < p->n_slots; i++)
-        if (p->slot[i] != NULL && p->slot[i]->expires_at_ms < next)
-            next = p->slot[i]->expires_at_ms;
-    return next;
-}
-
-/* Removal by shifting the run back (no tombstones). The bound is kept as it is: a low bound only costs a
- * scan. `entry` must be in the table: the search for it does not end otherwise. Every entry of the run behind
- * the hole is placed anew, so that no search stops at the hole before it has come to its entry. The run is
- * short at a load of one half. */
-void kb_pending_remove(struct kb_pending *p, struct kb_pending_entry *entry)
-{
-    size_t hole = home_of(p, entry->id);
-
-    while (p->slot[hole] != entry)
+    while (p->slot[hole].entry != entry)
         hole = (hole + 1) & (p->n_slots - 1);
-    p->slot[hole] = NULL;
-    for (size_t i = (hole + 1) & (p->n_slots - 1); p->slot[i] != NULL; i = (i + 1) & (p->n_slots - 1)) {
-        struct kb_pending_entry *moved = p->slot[i];
+    p->slot[hole].entry = NULL;
+    for (size_t i = (hole + 1) & (p->n_slots - 1); p->slot[i].entry != NULL; i = (i + 1) & (p->n_slots - 1)) {
+        const struct kb_pending_place moved = p->slot[i];
 
-        p->slot[i] = NULL;
+        p->slot[i].entry = NULL;
         place(p->slot, p->n_slots, moved);
     }
+}
+
+/* The heap's last deadline takes the place of the one that goes. */
+void kb_pending_remove(struct kb_pending *p, struct kb_pending_entry *entry)
+{
+    take_out(p, entry);
     p->n--;
+    if (entry->due_at < p->n)
+        sift(p, entry->due_at, p->due[p->n]);
     p->bytes -= entry->bytes;
     p->digest -= entry->hash;
     kb_free(entry);
-    if (p->n == 0)
-        p->next_expiry_ms = INT64_MAX;
 }
 
-/* In the order of the table, hence of the hash: among those due none is first. When fewer than `max` came
- * back the caller has seen all of them; once none is left the next call makes the bound exact. */
-size_t kb_pending_expired(struct kb_pending *p, int64_t now_ms, const char **ids, size_t max)
+/* Below a deadline that has not come none has: from the root on, what has expired and its children are all that is
+ * looked at. Of a heap of depth h at most h wait to be. */
+size_t kb_pending_expired(const struct kb_pending *p, int64_t now_ms, const char **ids, size_t max)
 {
-    size_t n = 0;
+    size_t waiting[8 * sizeof(size_t)], n_waiting = 0, n = 0;
 
-    if (p->next_expiry_ms > now_ms)
-        return 0;
-    for (size_t i = 0; i < p->n_slots && n < max; i++)
-        if (p->slot[i] != NULL && p->slot[i]->expires_at_ms <= now_ms)
-            ids[n++] = p->slot[i]->id;
-    /* nothing was due: the entry that had set the bound is gone, so look where the next one lies */
-    if (n == 0)
-        p->next_expiry_ms = scan_next(p);
+    if (p->n > 0)
+        waiting[n_waiting++] = 0;
+    while (n_waiting > 0 && n < max) {
+        const size_t i = waiting[--n_waiting];
+
+        if (p->due[i].at_ms > now_ms)
+            continue;
+        ids[n++] = p->due[i].entry->id;
+        if (2 * i + 2 < p->n)
+            waiting[n_waiting++] = 2 * i + 2;
+        if (2 * i + 1 < p->n)
+            waiting[n_waiting++] = 2 * i + 1;
+    }
     return n;
 }
 
-/* A lower bound: the nearest deadline may be later than it says, never earlier. INT64_MAX when nothing is
- * open. */
+/* INT64_MAX when nothing is open. */
 int64_t kb_pending_next_expiry(const struct kb_pending *p)
 {
-    return p->next_expiry_ms;
+    return p->n > 0 ? p->due[0].at_ms : INT64_MAX;
 }
 
 uint64_t kb_pending_digest(const struct kb_pending *p, uint64_t h)
@@ -234,28 +258,37 @@ uint64_t kb_pending_digest(const struct kb_pending *p, uint64_t h)
 /* n, then per entry: id, number of slots, user, deadline, deferred, level, route, the slots, the vectors
  * (schema/snapshot.md). Fields of 64 bits throughout, flags too: entries are few, and a plain format is
  * easier to check by hand. */
+static void save_entry(const struct kb_pending_entry *entry, size_t dim, struct kb_writer *w)
+{
+    const uint64_t head[] = {entry->n_slots,     entry->user,  (uint64_t)entry->expires_at_ms,
+                             entry->is_deferred, entry->level, entry->route};
+
+    kb_put_str(w, entry->id);
+    kb_put_words(w, head, sizeof head / sizeof *head);
+    for (size_t k = 0; k < entry->n_slots; k++) {
+        const struct kb_pending_slot *slot = &entry->slot[k];
+        uint64_t words[4] = {slot->arm, slot->has_reward};
+
+        memcpy(&words[2], &slot->reward, sizeof words[2]);
+        memcpy(&words[3], &slot->halvings, sizeof words[3]);
+        kb_put_words(w, words, 4);
+    }
+    kb_put_doubles(w, entry->x, entry->n_slots * dim);
+}
+
+/* The writer's turn waits for it: room for all is had at once (an entry is no longer in the file than in memory), and
+ * entries go by their deadlines, which is, but for some, how they came and how they stand in memory; those behind are
+ * asked for ahead of time. */
 void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w)
 {
+    kb_writer_reserve(w, sizeof(uint64_t) + p->bytes);
     kb_put_u64(w, p->n);
-    for (size_t i = 0; i < p->n_slots; i++) {
-        const struct kb_pending_entry *entry = p->slot[i];
+    for (size_t i = 0; i < p->n; i++) {
+        const char *ahead = (const char *)p->due[i + AHEAD < p->n ? i + AHEAD : i].entry;
 
-        if (entry == NULL)
-            continue;
-        kb_put_str(w, entry->id);
-        kb_put_u64(w, entry->n_slots);
-        kb_put_u64(w, entry->user);
-        kb_put_u64(w, (uint64_t)entry->expires_at_ms);
-        kb_put_u64(w, entry->is_deferred);
-        kb_put_u64(w, entry->level);
-        kb_put_u64(w, entry->route);
-        for (size_t k = 0; k < entry->n_slots; k++) {
-            kb_put_u64(w, entry->slot[k].arm);
-            kb_put_u64(w, entry->slot[k].has_reward);
-            kb_put_double(w, entry->slot[k].reward);
-            kb_put_double(w, entry->slot[k].halvings);
-        }
-        kb_put_doubles(w, entry->x, entry->n_slots * dim);
+        for (size_t line = 0; line < 3; line++)
+            __builtin_prefetch(ahead + 64 * line);
+        save_entry(p->due[i].entry, dim, w);
     }
 }
 
@@ -301,6 +334,5 @@ enum kb_err kb_pending_load(struct kb_pending *p, size_t dim, struct kb_reader *
 
     for (size_t i = 0; i < n && rc == KB_OK; i++)
         rc = load_entry(p, dim, r);
-    p->next_expiry_ms = scan_next(p);
     return rc != KB_OK ? rc : r->rc;
 }

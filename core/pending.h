@@ -30,7 +30,8 @@ struct kb_pending_entry {
     const char *id;
     /* interned */
     uint32_t user;
-    /* milliseconds of the Unix epoch, as the `decided` event says; the core reads no clock */
+    /* milliseconds of the Unix epoch, as the `decided` event says; the core reads no clock. Not changed while the entry
+     * is in the table */
     int64_t expires_at_ms;
     /* learns nothing before an `activated` event */
     bool is_deferred;
@@ -38,6 +39,7 @@ struct kb_pending_entry {
     /* slots: 1 without a slate; bytes: of the whole block, for the memory figures */
     size_t n_slots, bytes;
     size_t n_x;     /* length of x */
+    size_t due_at;  /* where it stands in kb_pending.due */
     uint64_t hash;  /* its part of the digest */
     uint32_t level; /* that slot 0 teaches; the others of a slate teach level 0 */
     uint32_t route; /* enum kb_route that had drawn slot 0 */
@@ -45,13 +47,26 @@ struct kb_pending_entry {
     double *x; /* [n_slots][dim] */
 };
 
+struct kb_pending_place {
+    uint64_t hash; /* of the id */
+    struct kb_pending_entry *entry;
+};
+
+struct kb_pending_due {
+    int64_t at_ms;
+    struct kb_pending_entry *entry;
+};
+
 struct kb_pending {
-    struct kb_pending_entry **slot; /* open addressing by id; NULL = empty */
+    struct kb_pending_place *slot; /* open addressing by id; entry NULL = empty */
+    struct kb_pending_due *due;    /* a heap: the earliest deadline first; n, room for n_slots / 2 */
     /* power of two, or 0; entries; sum of their bytes */
     size_t n_slots, n, bytes;
-    uint64_t digest;                /* sum of the entries' hashes: the order of insertion is irrelevant */
-    _Atomic int64_t next_expiry_ms; /* lower bound of the deadlines, INT64_MAX when empty */
+    uint64_t digest; /* sum of the entries' hashes: the order of insertion is irrelevant */
 };
+
+/* What a slot takes of memory, with its half of a deadline. */
+#define KB_PENDING_SLOT_BYTES (sizeof(struct kb_pending_place) + sizeof(struct kb_pending_due) / 2)
 
 void kb_pending_init(struct kb_pending *p);
 void kb_pending_close(struct kb_pending *p);
@@ -70,9 +85,9 @@ void kb_pending_insert(struct kb_pending *p, struct kb_pending_entry *entry); /*
 struct kb_pending_entry *kb_pending_find(const struct kb_pending *p, const char *id);
 void kb_pending_remove(struct kb_pending *p, struct kb_pending_entry *entry); /* frees it */
 
-/* Up to max ids whose deadline is <= now; refreshes next_expiry_ms when it finds fewer. O(table). The ids are
- * borrowed from the entries: valid until they are removed. */
-size_t kb_pending_expired(struct kb_pending *p, int64_t now_ms, const char **ids, size_t max);
+/* Up to max ids whose deadline is <= now, in no order. O(of these). The ids are borrowed from the entries: valid until
+ * they are removed. */
+size_t kb_pending_expired(const struct kb_pending *p, int64_t now_ms, const char **ids, size_t max);
 int64_t kb_pending_next_expiry(const struct kb_pending *p);
 
 /* After every change of an entry that is in the table. */

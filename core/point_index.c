@@ -75,11 +75,31 @@ void kb_point_index_add(struct kb_point_index *ix, const struct kb_kernel *k, co
 uint32_t kb_point_index_find(const struct kb_point_index *ix, const struct kb_kernel *k, const struct kb_support *s,
                              const struct kb_point *pt)
 {
-    return ix->n_slots > 0 ? kb_point_index_find_hashed(ix, k, s, pt, kb_kernel_hash(k, pt)) : KB_POINT_NONE;
+    return ix->n_slots > 0 ? ix->slot[find_slot(ix, k, s, pt, kb_kernel_hash(k, pt))] : KB_POINT_NONE;
 }
 
-uint32_t kb_point_index_find_hashed(const struct kb_point_index *ix, const struct kb_kernel *k,
-                                    const struct kb_support *s, const struct kb_point *pt, uint64_t hash)
+/* Where a point is its arm and nothing else. */
+static uint32_t find_arm(const struct kb_point_index *ix, const struct kb_support *s, uint32_t arm, uint64_t hash)
 {
-    return ix->n_slots > 0 ? ix->slot[find_slot(ix, k, s, pt, hash)] : KB_POINT_NONE;
+    const size_t mask = ix->n_slots - 1;
+    size_t i = (size_t)hash & mask;
+    while (ix->slot[i] != KB_POINT_NONE && s->arm[ix->slot[i]] != arm)
+        i = (i + 1) & mask;
+    return ix->slot[i];
+}
+
+void kb_point_index_find_arms(const struct kb_point_index *ix, const struct kb_kernel *k, const struct kb_support *s,
+                              const struct kb_point *at, const uint32_t *arms, size_t n, uint32_t *out)
+{
+    const uint64_t place = kb_kernel_hash_place(k, at);
+    const bool is_of_arms = kb_kernel_is_of_arms(k);
+    struct kb_point pt = *at;
+    for (size_t c = 0; c < n; c++) {
+        pt.arm = arms[c];
+        const uint64_t hash = kb_kernel_hash_arm(k, place, &pt);
+        if (ix->n_slots == 0)
+            out[c] = KB_POINT_NONE;
+        else
+            out[c] = is_of_arms ? find_arm(ix, s, pt.arm, hash) : ix->slot[find_slot(ix, k, s, &pt, hash)];
+    }
 }

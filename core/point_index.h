@@ -30,8 +30,9 @@ void kb_point_index_add(struct kb_point_index *ix, const struct kb_kernel *k, co
 /* Number of the support point that is the same to the kernel as pt, or KB_POINT_NONE. Expected O(dim). */
 uint32_t kb_point_index_find(const struct kb_point_index *ix, const struct kb_kernel *k, const struct kb_support *s,
                              const struct kb_point *pt);
-/* The same for who knows the point's hash already (kb_kernel_hash). Expected O(1) besides comparing. */
-uint32_t kb_point_index_find_hashed(const struct kb_point_index *ix, const struct kb_kernel *k,
-                                    const struct kb_support *s, const struct kb_point *pt, uint64_t hash);
+/* The same for n arms at one place: a decision's user, level and context. Coordinates of arms are not looked at (at->x
+ * has the context alone). Expected O(1) an arm besides comparing. */
+void kb_point_index_find_arms(const struct kb_point_index *ix, const struct kb_kernel *k, const struct kb_support *s,
+                              const struct kb_point *at, const uint32_t *arms, size_t n, uint32_t *out);
 
 #endif

@@ -29,13 +29,14 @@ static void diagonal_predict(const struct kb_posterior *p, const struct kb_candi
                              double *variance)
 {
     const struct kb_exact *e = kb_exact_of_const(p);
-    struct kb_point pt = {.user = cand->user, .x = cand->context, .level = cand->level};
-    const uint64_t place = kb_kernel_hash_place(&p->kernel, &pt);
+    const struct kb_point place = {.user = cand->user, .x = cand->context, .level = cand->level};
+    uint32_t point[KB_BLOCK];
 
     for (size_t c = 0; c < cand->n; c++) {
-        pt.arm = cand->arms[c];
-        const uint32_t i = kb_point_index_find_hashed(&e->index, &p->kernel, &p->support, &pt,
-                                                      kb_kernel_hash_arm(&p->kernel, place, &pt));
+        if (c % KB_BLOCK == 0)
+            kb_point_index_find_arms(&e->index, &p->kernel, &p->support, &place, cand->arms + c,
+                                     cand->n - c < KB_BLOCK ? cand->n - c : KB_BLOCK, point);
+        const uint32_t i = point[c % KB_BLOCK];
         const double count = i != KB_POINT_NONE ? e->count[i] : 0;
         mean[c] = i != KB_POINT_NONE ? e->sum[i] / (count + p->lambda) : 0;
         variance[c] = p->lambda / (count + p->lambda);

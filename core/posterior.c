@@ -1,18 +1,16 @@
 /* Posteriors: the interface of posterior.h, what both representations share, and the dispatch.
  *
- * Shared here: the kernel and the support (points that candidates are evaluated against), predictions by blocks of
- * KB_BLOCK candidates, the account of staged work, scratch sizes, and the part of a snapshot that is not numbers
- * of a factor. A representation is a row of functions (posterior_ops.h); nothing below asks which one it is.
+ * Shared here: the kernel and the support (points that candidates are evaluated against), the account of staged work,
+ * and scratch sizes; predictions are in posterior_predict.c, facts in posterior_facts.c, the part of a snapshot that is
+ * not numbers of a factor in posterior_io.c. A representation is a row of functions (posterior_ops.h); nothing below
+ * asks which one it is.
  *
  * Account of staged work. Each stage call adds one to n_staged, and one to n_staged_points when it may add a
  * support point. A learning step or a commit takes one off; when none are left the points are forgotten too,
  * since a point staged twice is added once. `grow` makes room for support.n + n_staged_points, beside readers, and
  * what they see moves in the swap that follows it (moves.h), or while a posterior is built that nobody reads.
  *
- * Variances are kept inside [0, k(s,s)], where they lie in exact arithmetic; leaving it by more than rounding
- * explains is counted (n_clamped), so a degraded model shows in its facts and not as a NaN that wins an argmax.
- *
- * Cost: see the representations; predict adds O(n_support (dim + 1)) per candidate for the kernel values. */
+ * Cost: see the representations. */
 #include "posterior.h"
 
 #include <assert.h>
@@ -25,7 +23,6 @@
 #include "projection_error.h"
 
 #define FIRST_SUPPORT 64u
-#define ROUNDING 1e-8
 #define SPECTRAL_VECTORS 6u /* what confidence rules draw besides projections, in vectors of the spectrum */
 
 static const struct kb_posterior_ops *const representations[KB_REPR_N] = {
@@ -60,6 +57,7 @@ static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, c
     p->q = spec->repr.q;
     p->batch_ratio = spec->repr.type == KB_REPR_BBKB ? spec->repr.batch_ratio : 1.0;
     kb_support_init(&p->support, (size_t)spec->context_dim + spec->arm_dim);
+    p->support.columns = &p->columns;
     KB_TRY(other != NULL ? kb_kernel_init_like(&p->kernel, spec, &other->kernel)
                          : kb_kernel_init(&p->kernel, spec, graph));
     KB_TRY(ops->init(p, spec));
@@ -92,6 +90,7 @@ void kb_posterior_free(struct kb_posterior *p)
     kb_spectrum_free(p->spectrum);
     kb_spectrum_free(p->settled);
     kb_support_close(&p->support);
+    kb_arm_columns_close(&p->columns);
     kb_kernel_close(&p->kernel);
     kb_free(p);
 }
@@ -158,80 +157,6 @@ enum kb_err kb_posterior_fit_scratch(const struct kb_posterior *p, struct kb_scr
 enum kb_err kb_posterior_fit_staged(const struct kb_posterior *p, struct kb_scratch *s)
 {
     return kb_posterior_fit_for(p, s, p->support.n + p->n_staged_points, 0);
-}
-
-/* --- readers ------------------------------------------------------------------------------------------- */
-
-void kb_posterior_count_clamp(const struct kb_posterior *p)
-{
-    /* a counter that readers share; the object itself is never const */
-    atomic_fetch_add_explicit(&((struct kb_posterior *)p)->n_clamped, 1, memory_order_relaxed);
-}
-
-/* Keeps a variance inside [0, k(s,s)]; see the file header. */
-static double bounded(const struct kb_posterior *p, double variance, double diag)
-{
-    if (variance < -ROUNDING * diag || variance > (1 + ROUNDING) * diag)
-        kb_posterior_count_clamp(p);
-    return fmin(fmax(variance, 0.0), fmax(diag, 0.0));
-}
-
-/* KB_BLOCK candidates at a time: kernel values first, then the representation's solves on the whole block. */
-static void predict_blocks(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
-                           double *mean, double *sd)
-{
-    size_t mark = kb_arena_mark(&s->arena), ld = kb_block_ld(p->support.n);
-    double *block = kb_posterior_block(s, p->support.n);
-    double *diag = kb_arena_doubles(&s->arena, KB_BLOCK);
-    for (size_t c0 = 0; c0 < cand->n; c0 += KB_BLOCK) {
-        size_t n_c = cand->n - c0 < KB_BLOCK ? cand->n - c0 : KB_BLOCK;
-        kb_kernel_block(&p->kernel, &p->support, cand, c0, n_c, s, block, ld, diag);
-        p->ops->predict_block(p, block, ld, n_c, diag, mean + c0, sd + c0);
-        for (size_t c = 0; c < n_c; c++)
-            sd[c0 + c] = sqrt(bounded(p, sd[c0 + c], diag[c]));
-    }
-    kb_arena_reset(&s->arena, mark);
-}
-
-void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
-                          double *mean, double *sd)
-{
-    if (p->ops->predict == NULL) {
-        predict_blocks(p, cand, s, mean, sd);
-        return;
-    }
-    p->ops->predict(p, cand, mean, sd);
-    for (size_t c = 0; c < cand->n; c++)
-        sd[c] = sqrt(sd[c]);
-}
-
-/* Points of any users, where a decision has one: columns one by one, then the same solves. */
-void kb_posterior_variances(const struct kb_posterior *p, const struct kb_point *pts, size_t n, struct kb_scratch *s,
-                            double *variance)
-{
-    size_t mark = kb_arena_mark(&s->arena), ld = kb_block_ld(p->support.n);
-    double *block = kb_posterior_block(s, p->support.n), diag[KB_BLOCK], mean[KB_BLOCK];
-    for (size_t i = 0; i < n; i++) {
-        diag[i] = kb_kernel_diag(&p->kernel, &pts[i], s);
-        kb_posterior_column(p, p->support.n, &pts[i], s, block + i * ld);
-    }
-    p->ops->predict_block(p, block, ld, n, diag, mean, variance);
-    for (size_t i = 0; i < n; i++)
-        variance[i] = bounded(p, variance[i], diag[i]);
-    kb_arena_reset(&s->arena, mark);
-}
-
-/* Asking is what puts a user's diagonal into the cache that normalised rows divide by. */
-double kb_posterior_user_diag(const struct kb_posterior *p, struct kb_user user, struct kb_scratch *s)
-{
-    return p->kernel.is_user_normalized ? kb_user_kernel_diag(p->kernel.user, user, s->user) : 1.0;
-}
-
-void kb_posterior_column(const struct kb_posterior *p, size_t n, const struct kb_point *pt, struct kb_scratch *s,
-                         double *out)
-{
-    if (n > 0)
-        kb_kernel_column(&p->kernel, &p->support, n, pt, kb_posterior_user_diag(p, pt->user, s), out);
 }
 
 /* --- staging and learning ------------------------------------------------------------------------------- */
@@ -484,7 +409,7 @@ size_t kb_posterior_bytes(const struct kb_posterior *p)
 {
     size_t point = sizeof(struct kb_user) + 3 * sizeof(uint32_t) + p->support.dim * sizeof(double);
     return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point + p->ops->held_bytes(p) +
-           p->spare_bytes +
+           p->spare_bytes + kb_arm_columns_bytes(&p->columns) +
            2 * kb_spectrum_bytes(p->spectrum); /* the next one is the writer's: readers may not look at it */
 }
 
@@ -515,71 +440,12 @@ size_t kb_posterior_bytes_with(const struct kb_posterior *p, size_t n_more)
 {
     const size_t n = p->support.n + p->n_staged_points + n_more;
 
-    return bytes_of(p, coming_cap(p, n), n);
+    return bytes_of(p, coming_cap(p, n), n) + kb_arm_columns_bytes(&p->columns);
 }
 
 size_t kb_posterior_scratch_with(const struct kb_posterior *p, size_t n_more)
 {
     return scratch_bytes(p, coming_cap(p, p->support.n + p->n_staged_points + n_more)) + kb_arena_need(0);
-}
-
-struct kb_facts_work {
-    struct kb_posterior_facts facts;
-    double lambda;
-    struct kb_chol factor; /* of S, where the effective dimension is n - lambda tr S^-1 */
-};
-
-enum kb_err kb_posterior_look(const struct kb_posterior *p, struct kb_facts_work **work)
-{
-    struct kb_facts_work *w = kb_array(1, 1, sizeof *w);
-
-    if (w == NULL)
-        return KB_ENOMEM;
-    w->lambda = p->lambda;
-    w->facts = (struct kb_posterior_facts){
-        .n_support = p->support.n,
-        .n_clamped = kb_posterior_n_clamped(p),
-        .n_empty = atomic_load_explicit(&((struct kb_posterior *)p)->n_empty, memory_order_relaxed),
-        .bytes = kb_posterior_bytes(p),
-    };
-    kb_chol_init(&w->factor);
-    *work = w;
-    if (p->ops->closed_facts != NULL) {
-        p->ops->closed_facts(p, &w->facts);
-        return KB_OK;
-    }
-    if (p->support.n > 0 && kb_chol_reserve(&w->factor, p->support.n) != KB_OK) {
-        kb_free(w);
-        *work = NULL;
-        return KB_ENOMEM;
-    }
-    if (p->support.n > 0)
-        w->facts.information_gain = p->ops->look(p, &w->factor);
-    return KB_OK;
-}
-
-enum kb_err kb_facts_finish(struct kb_facts_work *w, struct kb_posterior_facts *out)
-{
-    const size_t n = w->factor.n;
-    double *scratch = kb_array(n + 1, 1, sizeof *scratch);
-    const enum kb_err rc = scratch != NULL || out == NULL ? KB_OK : KB_ENOMEM;
-
-    if (scratch != NULL && out != NULL && n > 0)
-        w->facts.effective_dimension = (double)n - w->lambda * kb_chol_inverse_trace(&w->factor, scratch);
-    if (out != NULL)
-        *out = w->facts;
-    kb_free(scratch);
-    kb_chol_close(&w->factor);
-    kb_free(w);
-    return rc;
-}
-
-enum kb_err kb_posterior_facts(const struct kb_posterior *p, struct kb_posterior_facts *out)
-{
-    struct kb_facts_work *work = NULL;
-    const enum kb_err rc = kb_posterior_look(p, &work);
-
-    return rc == KB_OK ? kb_facts_finish(work, out) : rc;
 }
 
 const struct kb_kernel *kb_posterior_kernel(const struct kb_posterior *p)

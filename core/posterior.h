@@ -23,6 +23,7 @@
 #include "kernel.h"
 #include "moves.h"
 
+struct kb_arms;
 struct kb_posterior; /* opaque; owns its kernel */
 struct kb_spectrum;
 
@@ -54,6 +55,14 @@ void kb_scratch_close(struct kb_scratch *s);
 /* mean[c], sd[c] >= 0 of the noiseless reward for every candidate. No allocation. Nystrom: O(C m (d + m)). [shared] */
 void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
                           double *mean, double *sd);
+
+/* Arm factors of the catalogue, kept for predictions in at most so many bytes (arm_columns.h); `arms` is the catalogue
+ * that candidates' stamps come from, always the same one. Steps as those of settle and publish below; what publish
+ * returns is no longer in force, and to be freed by kb_free. keep: [shared] O(arms); publish: [exclusive] O(1) */
+void kb_posterior_keep_arms(struct kb_posterior *p, const struct kb_arms *arms, size_t most);
+bool kb_posterior_has_kept(const struct kb_posterior *p); /* something waits for publish */
+void *kb_posterior_publish_arms(struct kb_posterior *p);
+size_t kb_posterior_kept_bytes(const struct kb_posterior *p); /* part of kb_posterior_bytes. O(1) */
 
 /* --- learning -------------------------------------------------------------------------------------- */
 

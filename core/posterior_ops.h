@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "arm_columns.h"
 #include "chol.h"
 #include "ids.h"
 #include "posterior.h"
@@ -83,17 +84,18 @@ struct kb_posterior_ops {
 struct kb_posterior {
     const struct kb_posterior_ops *ops;
     struct kb_kernel kernel;
-    struct kb_support support; /* dictionary, or all distinct points */
-    double lambda, accuracy;   /* a and epsilon of the spec */
-    bool is_resampled;         /* the dictionary is drawn anew, and does not grow in between */
-    double q, batch_ratio;     /* of the draw, when it is */
-    double accumulated;        /* sum of sd^2 / lambda, each before its step, since the dictionary was drawn */
-    double unit, coming_unit;  /* halvings at which an observation counts as 1 (decay.h); the one that is prepared */
-    size_t spare_bytes;        /* of the spare factor, as readers may know it */
-    size_t max_support;        /* growth by doubling stops here; more is reserved only when needed */
-    size_t cap;                /* support points that every array has room for */
-    size_t n_staged;           /* learning steps and atoms staged and not used yet */
-    size_t n_staged_points;    /* support points they may add */
+    struct kb_support support;     /* dictionary, or all distinct points */
+    struct kb_arm_columns columns; /* of the support; neither digested nor saved */
+    double lambda, accuracy;       /* a and epsilon of the spec */
+    bool is_resampled;             /* the dictionary is drawn anew, and does not grow in between */
+    double q, batch_ratio;         /* of the draw, when it is */
+    double accumulated;            /* sum of sd^2 / lambda, each before its step, since the dictionary was drawn */
+    double unit, coming_unit; /* halvings at which an observation counts as 1 (decay.h); the one that is prepared */
+    size_t spare_bytes;       /* of the spare factor, as readers may know it */
+    size_t max_support;       /* growth by doubling stops here; more is reserved only when needed */
+    size_t cap;               /* support points that every array has room for */
+    size_t n_staged;          /* learning steps and atoms staged and not used yet */
+    size_t n_staged_points;   /* support points they may add */
     /* Pivots or residuals lifted to their floor. Readers count too, hence atomic; not part of the model. */
     _Atomic uint64_t n_clamped;
     _Atomic uint64_t n_empty; /* decisions whose confidence set was empty, since the posterior was made; likewise */

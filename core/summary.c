@@ -137,11 +137,11 @@ static bool put_decision(struct kb_summarizer *s)
 {
     const struct kb_pending *p = &s->e->pending;
 
-    while (s->next < p->n_slots && p->slot[s->next] == NULL)
+    while (s->next < p->n_slots && p->slot[s->next].entry == NULL)
         s->next++;
     if (s->next == p->n_slots)
         return false;
-    const struct kb_pending_entry *entry = p->slot[s->next++];
+    const struct kb_pending_entry *entry = p->slot[s->next++].entry;
     for (size_t i = 0; i < entry->n_slots; i++)
         s->slot[i] = (struct kb_ev_open_slot){kb_ids_str(&s->e->arm_ids, entry->slot[i].arm), entry->slot[i].has_reward,
                                               entry->slot[i].reward, entry->slot[i].halvings, entry->slot[i].x};

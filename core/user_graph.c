@@ -1,9 +1,7 @@
 /* Named user graphs: from events to kb_graph.
  *
- * A PUT is made of the event alone (graph_draft.c), perhaps before its turn, and its nodes are given their users here.
- * A patch collects the nodes in order (a table from future user index to node), then the edges: the old ones less the
- * removed, with weights replaced where the event names them again. Those kept are sorted already, so a patch costs
- * copies of the arrays, and one hash look-up per name of its own.
+ * What an event makes is a draft (graph_draft.c): made before its turn, or here, where a log is folded or the change is
+ * small. In the turn its nodes are given their users.
  *
  * Place: engine_model.c calls the edit in the reserve step of a `graph` event, beside readers of the old
  * graph; apply swaps the new one in and frees the old. Nothing of the engine is changed before: new users go
@@ -12,37 +10,14 @@
  *
  *   user index   of the engine (kb_ids), for all users that ever appeared; here also "to come": fresh ones
  *                count on from users->n in their order in `fresh`
- *   node         0..n-1, of the users in the graph only; user_of[node] is the way back
- *
- * The order of nodes is part of the model: it fixes the order of every sum over neighbours, hence the bits.
- * It is a function of the old graph and the event alone, so a fold makes the same one.
- *
- * Patch: remove is carried out before add, and an added pair that is there already gets the new weight. */
+ *   node         0..n-1, of the users in the graph only; user_of[node] is the way back */
 #include "user_graph.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "alloc.h"
 #include "graph_draft.h"
 #include "hash.h"
-
-/* Work state of one edit. */
-struct edit {
-    /* as they are in force; not changed */
-    const struct kb_ids *users;
-    /* the staged new users, appended to */
-    struct kb_ids *fresh;
-    uint32_t *node_of; /* [cap] by user index to come, KB_ID_NONE = no node */
-    size_t cap;
-    /* becomes the result's own on success */
-    uint32_t *user_of; /* [n] */
-    size_t n, cap_nodes;
-    /* room for the old edges and the added ones */
-    struct kb_edge *edge;
-    size_t n_edges;
-};
 
 void kb_user_graph_init(struct kb_user_graph *g)
 {
@@ -56,244 +31,70 @@ void kb_user_graph_close(struct kb_user_graph *g)
     kb_user_graph_init(g);
 }
 
-/* The node of a user index, made when new. The table grows to the largest user index that takes part, not to
- * the number of nodes: O(users) memory for the time of the edit. */
-static enum kb_err node_at(struct edit *x, uint32_t user, uint32_t *node)
+struct kb_graph_ref *kb_graph_ref_new(struct kb_user_graph *taken)
 {
-    const size_t old_cap = x->cap;
+    struct kb_graph_ref *g = kb_array(1, 1, sizeof *g);
 
-    if (kb_grow((void **)&x->node_of, &x->cap, (size_t)user + 1, 64, sizeof *x->node_of) != 0)
-        return KB_ENOMEM;
-    for (size_t i = old_cap; i < x->cap; i++)
-        x->node_of[i] = KB_ID_NONE;
-    if (x->node_of[user] == KB_ID_NONE) {
-        if (kb_grow((void **)&x->user_of, &x->cap_nodes, x->n + 1, 64, sizeof *x->user_of) != 0)
-            return KB_ENOMEM;
-        x->user_of[x->n] = user;
-        x->node_of[user] = (uint32_t)x->n++;
-    }
-    *node = x->node_of[user];
-    return KB_OK;
+    if (g == NULL)
+        return NULL;
+    atomic_init(&g->n_holders, 1);
+    g->graph = *taken;
+    kb_user_graph_init(taken);
+    return g;
 }
 
-/* The index of a user to come: of known users first, then of those this batch has already brought, else a new one, as
- * which apply will give it: users->n plus its place. KB_ENOMEM may leave the name in `fresh`. */
-static enum kb_err index_of(const struct kb_ids *users, struct kb_ids *fresh, const char *name, uint32_t *user)
+struct kb_graph_ref *kb_graph_ref_hold(struct kb_graph_ref *g)
 {
-    *user = kb_ids_find(users, name);
-    if (*user == KB_ID_NONE) {
-        if (kb_ids_reserve(fresh, 1, strlen(name) + 1) != KB_OK)
-            return KB_ENOMEM;
-        *user = (uint32_t)users->n + kb_ids_add(fresh, name);
-    }
-    return KB_OK;
+    if (g != NULL)
+        atomic_fetch_add_explicit(&g->n_holders, 1, memory_order_relaxed);
+    return g;
 }
 
-static enum kb_err node_named(struct edit *x, const char *name, uint32_t *node)
+/* What the others have read of it comes before it is freed. */
+void kb_graph_ref_release(struct kb_graph_ref *g)
 {
-    uint32_t user;
-
-    return index_of(x->users, x->fresh, name, &user) == KB_OK ? node_at(x, user, node) : KB_ENOMEM;
-}
-
-/* The node of a user that must have one already. KB_ID_NONE when there is none: an unknown name, or a user
- * outside the graph. Adds nothing, since to remove an edge of a stranger is an error and no reason to make a
- * user. */
-static uint32_t node_known(const struct edit *x, const char *name)
-{
-    uint32_t user = kb_ids_find(x->users, name);
-
-    if (user == KB_ID_NONE && (user = kb_ids_find(x->fresh, name)) != KB_ID_NONE)
-        user += (uint32_t)x->users->n;
-    return user == KB_ID_NONE || user >= x->cap ? KB_ID_NONE : x->node_of[user];
-}
-
-/* With u < v, as kb_graph lists its edges. */
-static struct kb_edge ordered(uint32_t u, uint32_t v, double weight)
-{
-    return u < v ? (struct kb_edge){u, v, weight} : (struct kb_edge){v, u, weight};
-}
-
-/* By the pair alone: the weight of a search key does not matter. */
-static int compare_edges(const void *a, const void *b)
-{
-    const struct kb_edge *x = a, *y = b;
-
-    if (x->u != y->u)
-        return x->u < y->u ? -1 : 1;
-    return x->v < y->v ? -1 : x->v > y->v;
-}
-
-/* Marks a removed edge by a negative weight in the sorted copy of the old edges. KB_ECONFLICT with
- * "/remove/<i>" for an edge that is not there, or that the same event has removed before. Node numbers of the
- * old graph are those of the new one, because the old nodes come first: the copy stays sorted. The mark is
- * undone by nobody: keep_old drops what carries it. */
-static enum kb_err remove_edges(struct edit *x, size_t n_old, const struct kb_event *ev, struct kb_errmsg *msg)
-{
-    for (size_t i = 0; i < ev->as.graph.n_remove; i++) {
-        const struct kb_ev_edge *gone = &ev->as.graph.remove[i];
-        const uint32_t u = node_known(x, gone->u), v = node_known(x, gone->v);
-        const struct kb_edge key = ordered(u, v, 0);
-        struct kb_edge *hit = NULL;
-
-        if (u != KB_ID_NONE && v != KB_ID_NONE)
-            hit = bsearch(&key, x->edge, n_old, sizeof key, compare_edges);
-        if (hit == NULL || hit->weight < 0)
-            return kb_fail_item(KB_ECONFLICT, msg, "/remove", i, "", "no edge between '%.64s' and '%.64s'", gone->u,
-                                gone->v);
-        hit->weight = -1;
-    }
-    return KB_OK;
-}
-
-/* Old edges in force, with what the patch replaces marked: added edges win over old ones of the same pair.
- * Compacts what is left to the front of x->edge and counts it. Naming the ends of the added edges here makes
- * their nodes in the order of the event, before add_edges asks for them again. */
-static enum kb_err keep_old(struct edit *x, const struct kb_user_graph *old, const struct kb_event *ev,
-                            struct kb_errmsg *msg)
-{
-    const size_t n_old = old->graph != NULL ? kb_graph_n_edges(old->graph) : 0;
-    size_t kept = 0;
-    uint32_t u = 0, v = 0;
-
-    for (size_t i = 0; i < n_old; i++)
-        x->edge[i] = kb_graph_edge(old->graph, i);
-    enum kb_err rc = remove_edges(x, n_old, ev, msg);
-    if (rc != KB_OK)
-        return rc;
-    for (size_t i = 0; i < ev->as.graph.n_add; i++) {
-        if (node_named(x, ev->as.graph.add[i].u, &u) != KB_OK || node_named(x, ev->as.graph.add[i].v, &v) != KB_OK)
-            return KB_ENOMEM;
-        const struct kb_edge key = ordered(u, v, 0);
-        struct kb_edge *hit = bsearch(&key, x->edge, n_old, sizeof key, compare_edges);
-        if (hit != NULL)
-            hit->weight = -1;
-    }
-    for (size_t i = 0; i < n_old; i++)
-        if (x->edge[i].weight > 0)
-            x->edge[kept++] = x->edge[i];
-    x->n_edges = kept;
-    return KB_OK;
-}
-
-/* Appends the event's edges behind those kept. Loops, bad weights and repeats are found by kb_graph_new. */
-static enum kb_err add_edges(struct edit *x, const struct kb_event *ev)
-{
-    for (size_t i = 0; i < ev->as.graph.n_add; i++) {
-        const struct kb_ev_edge *e = &ev->as.graph.add[i];
-        uint32_t u = 0, v = 0;
-
-        if (node_named(x, e->u, &u) != KB_OK || node_named(x, e->v, &v) != KB_OK)
-            return KB_ENOMEM;
-        x->edge[x->n_edges++] = (struct kb_edge){u, v, e->weight};
-    }
-    return KB_OK;
-}
-
-/* kb_graph_new speaks of "/edges/<position>": positions before the event's own edges are the kept ones. A
- * client knows its own array only, so the position is moved to "/add/<i>". */
-static void point_at_event(size_t n_kept, struct kb_errmsg *msg)
-{
-    size_t position = 0;
-
-    if (msg == NULL || strncmp(msg->pointer, "/edges/", 7) != 0)
+    if (g == NULL || atomic_fetch_sub_explicit(&g->n_holders, 1, memory_order_acq_rel) > 1)
         return;
-    position = (size_t)strtoul(msg->pointer + 7, NULL, 10);
-    if (position < n_kept)
-        return;
-    /* a copy, since the text is read while the message is written anew */
-    struct kb_errmsg told = *msg;
-    kb_fail_item(KB_EINVAL, msg, "/add", position - n_kept, "", "%s", told.text);
+    kb_user_graph_close(&g->graph);
+    kb_free(g);
 }
 
-/* Nodes first, in the order that the header promises: the old ones, the event's users, the ends of edges. One
- * item is allocated beyond the need, so that an empty list is no special case. */
-static enum kb_err collect(struct edit *x, const struct kb_user_graph *old, const struct kb_event *ev,
-                           struct kb_errmsg *msg)
+/* Whether the event's draft can be put in force: it is there, not used up by an attempt that failed later, and patches
+ * the graph that it would take the place of. */
+static bool is_of(const struct kb_graph_draft *d, const struct kb_user_graph *old)
 {
-    const size_t n_old = old->graph != NULL ? kb_graph_n_edges(old->graph) : 0;
-    uint32_t node = 0;
+    return d != NULL && d->is_made && (d->base == NULL || d->base->graph == old->graph);
+}
+
+/* Here and now. */
+static enum kb_err draft(const struct kb_user_graph *old, const struct kb_ids *users, const struct kb_event *ev,
+                         struct kb_graph_draft **out, struct kb_errmsg *msg)
+{
+    struct kb_graph_draft *d = NULL;
+    enum kb_err rc = kb_graph_draft_new(&d, ev, ev->as.graph.is_replace ? NULL : old, NULL, msg);
+
+    KB_TRY(rc);
+    while (kb_graph_draft_meet(d, users, SIZE_MAX))
+        continue;
+    KB_TRY(kb_graph_draft_make(d, ev, msg));
+    *out = d;
+    d = NULL;
+out:
+    kb_graph_draft_free(d);
+    return rc;
+}
+
+/* An event that leaves no node gives "no graph" (NULL), as at the start of a tenant. */
+enum kb_err kb_user_graph_edit(const struct kb_user_graph *old, const struct kb_ids *users, struct kb_ids *fresh,
+                               const struct kb_event *ev, struct kb_graph_draft **made, struct kb_user_graph *out,
+                               struct kb_errmsg *msg)
+{
     enum kb_err rc = KB_OK;
 
-    x->edge = kb_array(n_old + ev->as.graph.n_add + 1, 1, sizeof *x->edge);
-    if (x->edge == NULL)
-        return KB_ENOMEM;
-    for (size_t i = 0; i < old->n; i++)
-        KB_TRY(node_at(x, old->user_of[i], &node));
-    for (size_t i = 0; i < ev->as.graph.n_users; i++)
-        KB_TRY(node_named(x, ev->as.graph.users[i], &node));
-    KB_TRY(keep_old(x, old, ev, msg));
-    KB_TRY(add_edges(x, ev));
-out:
-    return rc;
-}
-
-/* `old` may be the empty graph, with which a patch begins like a PUT. */
-static enum kb_err patch(const struct kb_user_graph *old, const struct kb_ids *users, struct kb_ids *fresh,
-                         const struct kb_event *ev, struct kb_user_graph *out, struct kb_errmsg *msg)
-{
-    struct edit x = {.users = users, .fresh = fresh};
-    struct kb_graph *graph = NULL;
-    enum kb_err rc = collect(&x, old, ev, msg);
-
-    if (rc == KB_OK && x.n > 0) {
-        const size_t n_kept = x.n_edges - ev->as.graph.n_add;
-        rc = old->graph != NULL ? kb_graph_patch(&graph, old->graph, x.n, x.edge, x.n_edges, n_kept, msg)
-                                : kb_graph_new(&graph, x.n, x.edge, x.n_edges, msg);
-        if (rc != KB_OK)
-            point_at_event(x.n_edges - ev->as.graph.n_add, msg);
-    }
-    kb_free(x.edge);
-    kb_free(x.node_of);
-    if (rc != KB_OK) {
-        kb_free(x.user_of);
-        return rc;
-    }
-    *out = (struct kb_user_graph){.graph = graph, .user_of = x.user_of, .n = x.n};
-    return KB_OK;
-}
-
-/* Users of the draft's nodes; a failure leaves the draft whole. */
-static enum kb_err take_draft(struct kb_graph_draft *draft, const struct kb_ids *users, struct kb_ids *fresh,
-                              struct kb_user_graph *out)
-{
-    const size_t n = draft->names.n;
-    uint32_t *user_of = kb_regrow(NULL, n, sizeof *user_of);
-    enum kb_err rc = user_of != NULL ? KB_OK : KB_ENOMEM;
-
-    for (size_t i = 0; rc == KB_OK && i < n; i++)
-        rc = index_of(users, fresh, kb_ids_str(&draft->names, (uint32_t)i), &user_of[i]);
-    if (rc != KB_OK) {
-        kb_free(user_of);
-        return rc;
-    }
-    *out = (struct kb_user_graph){.graph = draft->graph, .user_of = user_of, .n = n};
-    draft->graph = NULL;
-    return KB_OK;
-}
-
-/* From the draft that came with the event; one that was used up, by an attempt that failed later, is made again. */
-static enum kb_err replace(const struct kb_ids *users, struct kb_ids *fresh, const struct kb_event *ev,
-                           struct kb_user_graph *out, struct kb_errmsg *msg)
-{
-    struct kb_graph_draft *draft = ev->as.graph.draft, *own = NULL;
-
-    if (draft != NULL && draft->graph != NULL)
-        return take_draft(draft, users, fresh, out);
-    enum kb_err rc = kb_graph_draft_new(&own, ev, msg);
-    if (rc == KB_OK)
-        rc = take_draft(own, users, fresh, out);
-    kb_graph_draft_free(own);
-    return rc;
-}
-
-/* *out is written on success only and owns its memory. An event that leaves no node gives "no graph" (NULL),
- * as at the start of a tenant. */
-enum kb_err kb_user_graph_edit(const struct kb_user_graph *old, const struct kb_ids *users, struct kb_ids *fresh,
-                               const struct kb_event *ev, struct kb_user_graph *out, struct kb_errmsg *msg)
-{
     assert(ev->type == KB_EV_GRAPH);
-    return ev->as.graph.is_replace ? replace(users, fresh, ev, out, msg) : patch(old, users, fresh, ev, out, msg);
+    if (!is_of(*made, old))
+        rc = draft(old, users, ev, made, msg);
+    return rc == KB_OK ? kb_graph_draft_take(*made, users, fresh, out) : rc;
 }
 
 /* Which user stands at which node belongs to it: the same shape under other names is another model. */

@@ -228,6 +228,11 @@ uint32_t kb_user_kernel_row(const struct kb_user_kernel *k, struct kb_user u)
     return k->form == KB_FORM_ONES ? 0 : u.index;
 }
 
+bool kb_user_kernel_is_ones(const struct kb_user_kernel *k)
+{
+    return k->form == KB_FORM_ONES;
+}
+
 double kb_user_kernel_known_diag(const struct kb_user_kernel *k, struct kb_user u)
 {
     if (is_stranger(u))

@@ -64,6 +64,7 @@ struct kb_user {
 
 /* Identity of the user's kernel row: equal rows <=> equal values (0 for everybody under `ones`). */
 uint32_t kb_user_kernel_row(const struct kb_user_kernel *k, struct kb_user u);
+bool kb_user_kernel_is_ones(const struct kb_user_kernel *k);
 
 enum kb_err kb_user_scratch_new(struct kb_user_scratch **out, const struct kb_user_kernel *k);
 void kb_user_scratch_free(struct kb_user_scratch *s);

@@ -72,6 +72,9 @@ void ld_api_refuse(struct ld_request *r, struct ld_op *op);
 
 /* Queues the op; its outcome becomes the reply. Takes the op, and the caller's hold of t. */
 void ld_api_submit(struct ld_request *r, struct ld_tenant *t, struct ld_op *op);
+/* The same to the tenant of that name; takes the op. Where there is none (404), or op is NULL (503), that is the reply.
+ */
+void ld_api_submit_to(struct ld_app *app, struct ld_request *r, const char *name, struct ld_op *op);
 
 /* A whole number in a query parameter, within [min, max]; `preset` when absent. 0, or -1 after a 400. */
 int ld_api_number(struct ld_request *r, const char *name, uint64_t preset, uint64_t min, uint64_t max, uint64_t *out);

@@ -47,15 +47,10 @@ static void submit(struct ld_app *app, struct ld_request *r, const char *tenant,
     if (op == NULL)
         return;
     op->promotion.reason = reason;
-    if (ld_decode_promotion(op->doc, &op->promotion, &op->problem) != 0) {
+    if (ld_decode_promotion(op->doc, &op->promotion, &op->problem) != 0)
         ld_api_refuse(r, op);
-        return;
-    }
-    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
-    if (t != NULL)
-        ld_api_submit(r, t, op);
     else
-        ld_op_free(op);
+        ld_api_submit_to(app, r, tenant, op);
 }
 
 /* POST /tenants/{t}/promote: the tenant, once its new configuration is durable; the model follows. */

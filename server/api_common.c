@@ -124,6 +124,20 @@ void ld_api_submit(struct ld_request *r, struct ld_tenant *t, struct ld_op *op)
     ld_tenant_release(t); /* the queue has its own hold */
 }
 
+void ld_api_submit_to(struct ld_app *app, struct ld_request *r, const char *name, struct ld_op *op)
+{
+    struct ld_tenant *t = ld_api_tenant(app, r, name);
+    if (t != NULL && op != NULL) {
+        ld_api_submit(r, t, op);
+        return;
+    }
+    if (t != NULL) {
+        ld_tenant_release(t);
+        ld_reply_status(r, 503, "out of memory");
+    }
+    ld_op_free(op);
+}
+
 /* Strict: no sign, no blanks, no second spelling of a number; 18 digits cannot overflow. A parameter without a value
  * counts as a wrong one, not as absent. */
 int ld_api_number(struct ld_request *r, const char *name, uint64_t preset, uint64_t min, uint64_t max, uint64_t *out)

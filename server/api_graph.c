@@ -2,7 +2,6 @@
  * work pool; what they decode becomes one event of the log. */
 #include "api.h"
 #include "charge.h"
-#include "graph_draft.h"
 #include "price.h"
 
 /* The event of the body, by the decoder of graph or arms. A graph names users only, so its op is never outdated by
@@ -22,14 +21,6 @@ static size_t n_items(const struct kb_event *ev)
                                    : ev->as.arms.n_put + ev->as.arms.n_remove;
 }
 
-/* A new graph is made here, beside the tenant's traffic, and only put in force in the writer's turn. Where it cannot be
- * had the writer comes to the same, and says why. */
-static void make_draft(struct kb_event *ev)
-{
-    if (ev->type == KB_EV_GRAPH && ev->as.graph.is_replace)
-        (void)kb_graph_draft_new(&ev->as.graph.draft, ev, NULL);
-}
-
 /* The one way of all four: decode into an event, queue it. The event is validated once more when it is reserved,
  * against the model as it then is (a removal of what is absent answers 409); the answer is the summary after it was
  * applied. */
@@ -38,10 +29,13 @@ static void change(struct ld_app *app, struct ld_request *r, const char *tenant,
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
     if (t == NULL)
         return;
+    if (is_graph)
+        ld_tenant_read_graph(t, false);
     struct ld_op *op = ld_api_op(r, LD_OP_EVENT);
-    if (op != NULL && decode(t, op, is_graph, is_patch) == 0 &&
-        ld_charge(app, t, ld_price_lines(n_items(&op->event)), &op->problem)) {
-        make_draft(&op->event);
+    const bool is_read = op != NULL && decode(t, op, is_graph, is_patch) == 0;
+    if (is_graph)
+        ld_tenant_read_graph(t, true);
+    if (is_read && ld_charge(app, t, ld_price_lines(n_items(&op->event)), &op->problem)) {
         ld_api_submit(r, t, op);
         return;
     }
@@ -81,7 +75,7 @@ void api_graph_patch(struct ld_app *app, struct ld_request *r, const char *tenan
     change(app, r, tenant, true, true);
 }
 
-/* GET: users, edges, components, degrees. O(users + edges). */
+/* GET: users, edges, components, degrees. O(1). */
 void api_graph_get(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     show(app, r, tenant, ld_encode_graph_summary);

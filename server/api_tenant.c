@@ -26,6 +26,7 @@ struct row {
     struct kb_engine_counts counts;
     bool is_rebuilding;
     struct kb_build_state build;
+    struct ld_graph_view graph;
     struct ld_log_view log;
 };
 
@@ -50,6 +51,7 @@ static void read_row(struct row *row, struct ld_tenant *t)
     row->is_rebuilding = ld_tenant_is_rebuilding(t);
     kb_engine_build_state(e, &row->build);
     ld_tenant_read_unlock(t);
+    ld_tenant_graph(t, &row->graph);
     ld_tenant_log(t, &row->log);
 }
 
@@ -65,6 +67,7 @@ static struct ld_tenant_view view_of(const struct row *row)
                                    .counts = &row->counts,
                                    .is_rebuilding = row->is_rebuilding,
                                    .build = row->build,
+                                   .graph = row->graph,
                                    .log = row->log};
 }
 
@@ -215,46 +218,28 @@ void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant
     }
 }
 
-/* An op without a body. */
-static void submit_plain(struct ld_app *app, struct ld_request *r, const char *tenant, enum ld_op_type type)
-{
-    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
-    struct ld_op *op = t != NULL ? ld_op_new(type) : NULL;
-    if (op != NULL) {
-        ld_api_submit(r, t, op);
-    } else if (t != NULL) {
-        ld_tenant_release(t);
-        ld_reply_status(r, 503, "out of memory");
-    }
-}
-
 /* POST /tenants/{t}/compact: answered when the log starts with a summary, which takes a fold of what goes. */
 void api_tenant_compact(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     struct ld_op *op = ld_api_op(r, LD_OP_COMPACT);
     if (op == NULL)
         return;
-    if (ld_decode_compact(op->doc, &op->keep_events, &op->problem) != 0 || !pay_fold(app, ld_request_context(r), op)) {
+    if (ld_decode_compact(op->doc, &op->keep_events, &op->problem) != 0 || !pay_fold(app, ld_request_context(r), op))
         ld_api_refuse(r, op);
-        return;
-    }
-    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
-    if (t != NULL)
-        ld_api_submit(r, t, op);
     else
-        ld_op_free(op);
+        ld_api_submit_to(app, r, tenant, op);
 }
 
 /* POST /tenants/{t}/rebuild: the tenant, once the rebuild, or its beginning, is durable. */
 void api_tenant_rebuild(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
-    submit_plain(app, r, tenant, LD_OP_REBUILD);
+    ld_api_submit_to(app, r, tenant, ld_op_new(LD_OP_REBUILD));
 }
 
 /* POST /tenants/{t}/verify: answered when the log has been folded, which takes its time. */
 void api_tenant_verify(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
-    submit_plain(app, r, tenant, LD_OP_VERIFY);
+    ld_api_submit_to(app, r, tenant, ld_op_new(LD_OP_VERIFY));
 }
 
 /* DELETE /tenants/{t}/users/{u}: answered when nothing of the user is left, which takes a fold of the whole log. */
@@ -265,15 +250,10 @@ void api_user_delete(struct ld_app *app, struct ld_request *r, const char *tenan
         ld_reply_status(r, 404, "the tenant has no data of such a user: ids have at most 256 bytes");
         return;
     }
-    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
-    struct ld_op *op = t != NULL ? ld_op_new(LD_OP_ERASE) : NULL;
-    if (op != NULL) {
+    struct ld_op *op = ld_op_new(LD_OP_ERASE);
+    if (op != NULL)
         strcpy(op->user, user);
-        ld_api_submit(r, t, op);
-    } else if (t != NULL) {
-        ld_tenant_release(t);
-        ld_reply_status(r, 503, "out of memory");
-    }
+    ld_api_submit_to(app, r, tenant, op);
 }
 
 /* DELETE /tenants/{t}. 204. Requests that hold the tenant finish or answer 404; then its files go. It waits up to two

@@ -251,6 +251,8 @@ static void make_world(struct ld_app *app)
     struct ld_world *w = &app->world;
     w->sched = app->sched;
     w->metrics = &app->metrics;
+    ld_pace_init(&app->pace);
+    w->pace = &app->pace;
     w->data_dir = app->options.data;
     w->now_ms = ld_now_ms;
     w->verify_on_start = app->options.is_verifying;

@@ -15,6 +15,7 @@
 #include "metrics.h"
 #include "notify.h"
 #include "options.h"
+#include "pace.h"
 #include "recover.h"
 #include "registry.h"
 #include "sched.h"
@@ -49,6 +50,7 @@ struct ld_app {
     struct ld_limits limits;
     struct ld_metrics metrics;
     struct ld_body_memory body_memory;
+    struct ld_pace pace;
     struct ld_world world;
     struct ld_auth *auth;
     struct ld_tls *tls; /* NULL: plain HTTP */

@@ -13,12 +13,17 @@ int64_t ld_now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+static int64_t read_us(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
 /* Since some moment in the past, usually the boot: only differences mean something. */
 int64_t ld_monotonic_us(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+    return read_us(CLOCK_MONOTONIC);
 }
 
 int64_t ld_monotonic_ns(void)
@@ -30,7 +35,10 @@ int64_t ld_monotonic_ns(void)
 
 int64_t ld_thread_cpu_us(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+    return read_us(CLOCK_THREAD_CPUTIME_ID);
+}
+
+int64_t ld_process_cpu_us(void)
+{
+    return read_us(CLOCK_PROCESS_CPUTIME_ID);
 }

@@ -12,9 +12,6 @@
  * depends on one that is not applied yet (KB_EBUSY), and at the end of the turn. So what was acknowledged is durable,
  * what is visible is durable, and a failed append leaves neither a row nor a trace in memory.
  *
- * Under durability `relaxed` decisions, rewards and observations are answered once reserved; their memory moves into
- * the batch, since the op is gone by the time of the commit.
- *
  * Cost: one fsync for a batch; the write lock is held once for up to LIGHT_RUN events that only keep books (a lock
  * taken in turn with readers costs more than they do), and once for each event that teaches. */
 #include <stdio.h>
@@ -31,13 +28,6 @@
 static bool is_alone(enum kb_event_type type)
 {
     return type == KB_EV_CONFIGURED || type == KB_EV_GRAPH || type == KB_EV_ARMS;
-}
-
-/* Events that teach nothing: their prepare and apply are bookkeeping. */
-static bool is_light(const struct kb_event *ev)
-{
-    return ev->type == KB_EV_DECIDED || ev->type == KB_EV_ACTIVATED || ev->type == KB_EV_LATE ||
-           (ev->type == KB_EV_EXPIRED && !ev->as.expired.has_reward);
 }
 
 /* ---- append -----------------------------------------------------------------------------------------*/
@@ -76,7 +66,8 @@ static void apply_entry(struct ld_tenant *t, const struct ld_entry *entry)
     kb_engine_apply(t->engine, &entry->ev);
     count_dictionary(t->world->metrics, &entry->ev);
     t->seq = entry->ev.seq;
-    t->arms_epoch += entry->ev.type == KB_EV_ARMS;
+    if (entry->ev.type == KB_EV_ARMS)
+        t->arms_epoch++;
     if (entry->ev.type != KB_EV_CONFIGURED)
         return;
     if (entry->settings->spec.context_dim != t->settings.spec.context_dim ||
@@ -95,34 +86,55 @@ static void swap_grown(struct ld_tenant *t)
     ld_tenant_write_unlock(t);
 }
 
-/* Prepare runs without the lock, beside readers, except inside a run of light events, where there is nothing to
- * prepare. Events are applied in the order of the log: the next prepare may rest on this apply. */
+/* The first of b's events from i on, and those behind it that go under the same lock; one after the last. Prepare runs
+ * without the lock, beside readers, except inside a run of light events, where there is nothing to prepare. */
+static size_t apply_run(struct ld_tenant *t, struct ld_batch *b, size_t i)
+{
+    const size_t first = i;
+    const bool is_unseen = kb_engine_is_unseen(t->engine, &b->entry[i].ev);
+
+    kb_engine_prepare(t->engine, &b->entry[i].ev);
+    (is_unseen ? ld_tenant_write_lock_unseen : ld_tenant_write_lock)(t);
+    apply_entry(t, &b->entry[i++]);
+    while (kb_event_is_light(&b->entry[i - 1].ev) && i < b->n && kb_event_is_light(&b->entry[i].ev) &&
+           i - first < LIGHT_RUN && (!is_unseen || kb_engine_is_unseen(t->engine, &b->entry[i].ev))) {
+        kb_engine_prepare(t->engine, &b->entry[i].ev);
+        apply_entry(t, &b->entry[i++]);
+    }
+    ld_tenant_write_unlock(t);
+    return i;
+}
+
+/* Events are applied in the order of the log: the next prepare may rest on this apply. */
 static void apply_batch(struct ld_tenant *t)
 {
     struct ld_batch *b = &t->batch;
 
     swap_grown(t);
-    for (size_t i = 0; i < b->n;) {
-        const size_t first = i;
-
-        kb_engine_prepare(t->engine, &b->entry[i].ev);
-        ld_tenant_write_lock(t);
-        apply_entry(t, &b->entry[i++]);
-        while (is_light(&b->entry[i - 1].ev) && i < b->n && is_light(&b->entry[i].ev) && i - first < LIGHT_RUN) {
-            kb_engine_prepare(t->engine, &b->entry[i].ev);
-            apply_entry(t, &b->entry[i++]);
-        }
-        ld_tenant_write_unlock(t);
-    }
+    for (size_t i = 0; i < b->n;)
+        i = apply_run(t, b, i);
     kb_engine_collect(t->engine);
     ld_failpoint("after_apply");
 }
 
+/* What the tenant's quota leaves for values that decisions keep: they give way to the model. */
+static size_t room_to_keep(const struct ld_tenant *t)
+{
+    const size_t quota = t->world->tenant_quota;
+
+    if (quota == 0)
+        return KB_MOST_KEPT;
+    const size_t model = kb_engine_bytes(t->engine) - kb_engine_kept_bytes(t->engine);
+    return quota > model ? quota - model : 0;
+}
+
 /* Bounds that take in the batch, where the rule needs heavy work for that; done before the answers, so that who was
  * told that a reward is applied finds it in the bounds, and once a batch, so that a busy tenant pays for it once.
- * Without memory the last ones stay in force, which are valid, only wider. */
-static void refresh_bounds(struct ld_tenant *t)
+ * Without memory the last ones stay in force, which are valid, only wider. Room for what decisions would keep comes by
+ * the same way. */
+static void refresh_derived(struct ld_tenant *t)
 {
+    kb_engine_set_most_kept(t->engine, room_to_keep(t));
     const enum kb_err rc = kb_engine_settle(t->engine);
 
     if (rc != KB_OK)
@@ -132,6 +144,7 @@ static void refresh_bounds(struct ld_tenant *t)
     ld_tenant_write_lock(t);
     kb_engine_publish(t->engine);
     ld_tenant_write_unlock(t);
+    kb_engine_collect(t->engine);
 }
 
 /* ---- batches --------------------------------------------------------------------------------------- */
@@ -202,7 +215,7 @@ bool ld_batch_flush(struct ld_tenant *t)
         const int64_t start_us = ld_monotonic_us();
 
         apply_batch(t);
-        refresh_bounds(t);
+        refresh_derived(t);
         t->saving.tail_us += ld_monotonic_us() - start_us;
     } else {
         kb_engine_rollback(t->engine);
@@ -290,10 +303,10 @@ static int check_quota(const struct ld_tenant *t, const struct kb_event *ev, str
 
     if (quota == 0 || ev->type == KB_EV_EXPIRED || ev->type == KB_EV_LATE || ev->type == KB_EV_ACTIVATED)
         return KB_OK;
-    const size_t after = kb_engine_bytes_after(t->engine, ev);
+    const size_t after = kb_engine_bytes_after(t->engine, ev) - kb_engine_kept_bytes(t->engine);
     if (after <= quota)
         return KB_OK;
-    const size_t now = kb_engine_bytes(t->engine);
+    const size_t now = kb_engine_bytes(t->engine) - kb_engine_kept_bytes(t->engine);
     if (after <= now)
         return KB_OK;
     return kb_fail(KB_EFULL, msg, "", "the tenant has a quota of %zu bytes and takes %zu; this may take it to %zu",
@@ -365,95 +378,4 @@ int ld_batch_stage_again(struct ld_tenant *t, const struct ld_entry *entry, stru
         return rc;
     ld_batch_flush(t);
     return ld_batch_stage(t, entry, msg);
-}
-
-/* ---- the writer's turn ----------------------------------------------------------------------------- */
-
-/* Relaxed durability is for traffic only: who changes graph, arms or settings, or activates, is told the truth. */
-static bool may_answer_early(const struct ld_tenant *t, const struct ld_op *op)
-{
-    if (!t->settings.is_relaxed || op->problem.status != 0)
-        return false;
-    return op->type == LD_OP_REWARDS || op->type == LD_OP_OBSERVE ||
-           (op->type == LD_OP_EVENT && op->event.type == KB_EV_DECIDED);
-}
-
-/* The op is expanded: it is answered with the commit of its last events, or at once when none of its is waiting. */
-static void finish(struct ld_tenant *t, struct ld_op *op)
-{
-    struct ld_batch *b = &t->batch;
-    const bool is_waiting = b->n_current > 0;
-
-    b->current = NULL;
-    b->n_current = 0;
-    if (is_waiting && !may_answer_early(t, op)) {
-        op->next = NULL;
-        if (b->first == NULL)
-            b->first = op;
-        else
-            b->last->next = op;
-        b->last = op;
-        return;
-    }
-    if (is_waiting) {
-        b->entry[b->n - 1].kept = op->doc;
-        op->doc = NULL;
-    }
-    ld_op_answer(t, op);
-}
-
-/* A closed batch goes first: it may hold a new catalogue or new dimensions, which the op is checked against. KB_EBUSY
- * asks for a second look at a state in which all before it is applied; then it cannot come again. */
-static void run_op(struct ld_tenant *t, struct ld_op *op)
-{
-    if (t->batch.is_closed)
-        ld_batch_flush(t);
-    t->batch.current = op;
-    t->batch.n_current = 0;
-    int rc = ld_op_expand(t, op);
-    if (rc == KB_EBUSY) {
-        ld_batch_flush(t);
-        rc = ld_op_expand(t, op);
-    }
-    if (rc == KB_EBUSY)
-        ld_op_refuse_busy(op, "the tenant is busy with what this depends on");
-    if (rc != LD_KEPT)
-        finish(t, op);
-}
-
-/* For a tenant that nobody else knows yet: a turn of one op, without the line. */
-void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op)
-{
-    t->now_ms = t->world->now_ms();
-    t->has_failed = false;
-    run_op(t, op);
-    ld_batch_flush(t);
-}
-
-/* One turn. The time is read once: all events of a turn carry the same, and a long turn does not let windows close
- * under its own ops. Ops that come while others are staged go into the same commit: the disk is what they would wait
- * for. Returns whether more ops wait, so that the scheduler can let other tenants go first. */
-bool ld_tenant_run_writer(struct ld_tenant *t)
-{
-    size_t n_left = LD_TURN_OPS;
-    struct ld_op *op;
-
-    t->now_ms = t->world->now_ms();
-    t->has_failed = false;
-    ld_queue_begin_turn(t);
-    kb_engine_set_inline_work(t->engine, t->world->inline_work);
-    while (n_left > 0 && (op = ld_queue_take(t, n_left)) != NULL) {
-        while (op != NULL) {
-            struct ld_op *next = op->next;
-
-            run_op(t, op);
-            n_left--;
-            op = next;
-        }
-    }
-    ld_batch_flush(t);
-    ld_queue_end_turn(t, LD_TURN_OPS - n_left);
-    ld_tenant_upkeep(t);
-    ld_queue_moved(t, true);
-    return ld_tenant_queue_depth(t) > 0;
 }

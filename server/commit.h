@@ -21,6 +21,7 @@ struct ld_entry {
     struct kb_event ev;
     const char *answer;                 /* of a named decision */
     const struct ld_settings *settings; /* of a configured event */
+    uint64_t line;                      /* of a graph: what of its row is written already (store.h); 0: nothing */
     struct ld_doc *kept;                /* memory of an op that was answered before the commit */
 };
 
@@ -55,7 +56,8 @@ int ld_batch_begin_erasure(struct ld_tenant *t);
 /* Undoes the open batch, which holds events of the current op only. */
 void ld_batch_drop(struct ld_tenant *t);
 
-/* Expands one op at once, commits it, and answers it: for the first event, before anybody knows the tenant. */
+/* commit_turn.c. Expands one op at once, commits it, and answers it: for the first event, before anybody knows the
+ * tenant, and for what was kept. Nothing is staged. */
 void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op);
 
 /* commit_rows.c. Fills batch.row; KB_ENOMEM leaves no text behind. */
@@ -79,6 +81,9 @@ bool ld_op_is_outdated(const struct ld_tenant *t, struct ld_op *op);
 int ld_erase_expand(struct ld_tenant *t, struct ld_op *op);
 int ld_erased_expand(struct ld_tenant *t, struct ld_op *op);
 bool ld_erasure_is_waiting(const struct ld_tenant *t); /* for the tenant's build to come back from its job */
+
+/* graph_change.c */
+int ld_drafted_expand(struct ld_tenant *t, struct ld_op *op);
 
 /* compact.c */
 int ld_compact_expand(struct ld_tenant *t, struct ld_op *op);

@@ -134,18 +134,22 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
  * alone in its batch (is_alone in commit.c), so what it is checked against is applied. */
 static int expand_event(struct ld_tenant *t, struct ld_op *op)
 {
-    const struct ld_entry entry = {.ev = op->event};
+    const struct ld_entry entry = {.ev = op->event, .line = op->line};
     struct kb_errmsg msg = {.text = ""};
 
     if (op->event.type == KB_EV_DECIDED)
         return expand_decided(t, op);
     if (op->event.type == KB_EV_ARMS && ld_op_is_outdated(t, op))
         return 0;
+    if (op->event.type == KB_EV_GRAPH && op->problem.status == 0 && ld_graph_keep(t, op))
+        return LD_KEPT;
+    if (op->problem.status != 0)
+        return 0;
     return conclude(op, ld_batch_stage(t, &entry, &msg), &msg);
 }
 
-/* A decision brought its answer along; graph and arms show the state after the event. O(users + edges) for a graph's
- * summary, outside the write lock: the writer reads what only it can change. */
+/* A decision brought its answer along; graph and arms show the state after the event, outside the write lock: the
+ * writer reads what only it can change. */
 static void answer_event(struct ld_tenant *t, struct ld_op *op)
 {
     char *text;
@@ -245,6 +249,7 @@ static void answer_settings(struct ld_tenant *t, struct ld_op *op)
 
     kb_engine_counts(t->engine, &counts);
     kb_engine_build_state(t->engine, &view.build);
+    ld_tenant_graph(t, &view.graph);
     ld_tenant_log(t, &view.log);
     view.in_force = kb_engine_spec(t->engine);
     text = ld_encode_tenant(&view, &n);
@@ -412,13 +417,15 @@ static const struct {
     [LD_OP_VERIFY] = {ld_verify_expand, NULL, NULL},
     [LD_OP_VERIFIED] = {ld_verified_expand, NULL, NULL},
     [LD_OP_SAVED] = {expand_saved, NULL, NULL},
+    [LD_OP_DRAFTED] = {ld_drafted_expand, NULL, NULL},
 };
 
 /* A doomed tenant has nothing to say any more, whatever was asked. 0 means that the op is through with staging,
  * whether or not it went well. */
 int ld_op_expand(struct ld_tenant *t, struct ld_op *op)
 {
-    if (!atomic_load(&t->is_doomed) || op->type == LD_OP_ERASED || op->type == LD_OP_VERIFIED)
+    if (!atomic_load(&t->is_doomed) || op->type == LD_OP_ERASED || op->type == LD_OP_VERIFIED ||
+        op->type == LD_OP_DRAFTED)
         return KINDS[op->type].expand(t, op);
     ld_problem_set(&op->problem, 404, "the tenant has been deleted");
     return 0;

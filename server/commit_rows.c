@@ -94,7 +94,10 @@ enum kb_err ld_batch_build_rows(struct ld_tenant *t)
         ld_row_index(row, &entry->ev);
         /* NULL unless the caller named the decision. */
         row->answer = entry->answer;
-        row->text = ld_encode_event(&entry->ev, spec->context_dim, spec->arm_dim, entry->settings, &row->n_text);
+        row->line = entry->line;
+        row->text = entry->line != 0
+                        ? ld_encode_event_head(&entry->ev, &row->n_text)
+                        : ld_encode_event(&entry->ev, spec->context_dim, spec->arm_dim, entry->settings, &row->n_text);
         if (row->text == NULL) {
             free_texts(b->row, i);
             return KB_ENOMEM;

@@ -106,7 +106,7 @@ static int check_contents(struct sqlite3 *db, const struct ld_db_format *f, char
     }
     status = ld_sql_int(db, "PRAGMA user_version", &version, why);
     if (status == LD_STORE_OK) {
-        const bool is_before = version < f->migrations[f->n_migrations - 1].version && f->contents_before != NULL;
+        const bool is_before = version < f->contents_since;
         status = ld_sql_int(db, is_before ? f->contents_before : f->contents, &is_sound, why);
     }
     if (status == LD_STORE_OK && !is_sound) {

@@ -17,6 +17,7 @@
 #include "api.h"
 #include "charge.h"
 #include "clock.h"
+#include "hash.h"
 #include "trace.h"
 
 /* Bodies up to this are decoded in the thread that read them; longer ones would hold up its other connections. */
@@ -98,6 +99,17 @@ static size_t limit_of(const struct ld_limits *limits, const struct ld_request *
     return limits->body;
 }
 
+/* Whose turn it is when the request is complete: the tenant's that is named. What is done elsewhere, or for nobody,
+ * waits for nobody here. */
+static void set_share(struct ld_request *r, const struct ld_route *route)
+{
+    char tenant[LD_PATH_TENANT_BYTES];
+    if (route->opens == LD_TENANT_NOT_OPENED || route->place != LD_IN_SERVING)
+        return;
+    ld_route_tenant(route, ld_request_path(r), tenant);
+    ld_request_set_share(r, kb_hash_str(KB_HASH_INIT, ld_api_tenant_name(r, tenant)) | 1);
+}
+
 /* The order matters: a client without a key learns nothing of which routes exist; one with a key gets 404 or 405, or
  * hears that it may not, before its body is looked at. Public routes are answered before the key is looked at, since
  * probes and readers of the contract have none. After a refusal the number only adds to what is thrown away of the
@@ -123,6 +135,7 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
     }
     if (!ld_access_allow(r, route) || (route->body != LD_BODY_NONE && !check_media(r, route->body)))
         return 0;
+    set_share(r, route);
     if (is_spooled(route->body)) {
         char path[LD_PATH_MAX];
         ld_spool_path(app->spool, path);

@@ -5,6 +5,7 @@
 /* Named after the file, with dots and dashes as underscores; read-only, for the life of the process. */
 extern const char ld_embed_0001_tenant_sql[];
 extern const char ld_embed_0002_summary_sql[];
+extern const char ld_embed_0003_pieces_sql[];
 extern const char ld_embed_registry_0001_sql[];
 extern const char ld_embed_registry_0002_sql[];
 extern const char ld_embed_registry_0003_sql[];

@@ -166,6 +166,7 @@ static void swap_engines(struct ld_erasure *x, const struct kb_event *reset)
     t->engine = x->fold.engine;
     t->seq = reset->seq;
     t->arms_epoch++;
+    t->engine_epoch++;
     ld_tenant_write_unlock(t);
     x->fold.engine = old;
     kb_engine_counts(t->engine, &counts);

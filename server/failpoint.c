@@ -17,9 +17,9 @@
 
 #include "log.h"
 
-static const char *const NAMES[] = {"before_append",  "after_append",  "after_commit", "after_apply",
-                                    "mid_snapshot",   "mid_migration", "mid_build",    "mid_erasure",
-                                    "mid_compaction", "mid_recovery",  "in_tick",      "mid_key"};
+static const char *const NAMES[] = {"before_append",  "after_append", "after_commit", "after_apply", "mid_snapshot",
+                                    "mid_migration",  "mid_graph",    "mid_pieces",   "mid_build",   "mid_erasure",
+                                    "mid_compaction", "mid_recovery", "in_tick",      "mid_key"};
 
 /* What the environment asked for. Written once, before any reader. */
 static const char *armed;

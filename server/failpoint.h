@@ -8,6 +8,8 @@
  *   after_apply     applied, not answered
  *   mid_snapshot    the temporary snapshot file is written, not renamed
  *   mid_migration   between two statements of a new schema
+ *   mid_graph       a graph made beside the writer is there, and its turn has not come
+ *   mid_pieces      after each piece of a graph's row that is in the file
  *   mid_build       a model built beside the writer is there, and not in force
  *   mid_erasure     the snapshot is removed, the lines of the log are not rewritten
  *   mid_compaction  after each step that changes the file: lines staged, the log's start moved, rows trimmed

@@ -1,4 +1,4 @@
-/* The HTTP front end on libmicrohttpd: a pool of epoll threads, each serving its share of the connections.
+/* The HTTP front end on libmicrohttpd: epoll threads, each serving its share of the connections (http_accept.c).
  *
  * A connection that waits for a commit is suspended: it costs no thread. http_reply.c explains the hand-over.
  *
@@ -18,6 +18,7 @@
 #include "http_internal.h"
 
 #include <arpa/inet.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -67,6 +68,11 @@ void ld_request_set_route(struct ld_request *r, int route)
 int ld_request_route(const struct ld_request *r)
 {
     return r->route;
+}
+
+void ld_request_set_share(struct ld_request *r, uint64_t share)
+{
+    r->share = share;
 }
 
 /* Like the route: set before the handler runs, read by it. */
@@ -186,8 +192,7 @@ static void completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD
     if (r == NULL)
         return;
     *slot = NULL;
-    if (atomic_exchange(&r->state, REQUEST_REPLIED) == REQUEST_SUSPENDED)
-        atomic_fetch_sub(&h->n_suspended, 1); /* gone without the reply, which finds nothing to resume */
+    ld_lane_forgets(&h->lane[r->on->lane], r);
     unlink_request(h, r);
     record(h, r);
     (void)ld_connection_enter(r->on, PHASE_IDLE);
@@ -217,14 +222,16 @@ static void hand_over(struct ld_http *h, struct ld_request *r)
         h->hooks.handle(h->hooks.arg, r);
 }
 
-/* The body is complete: hands the request over, unless its time was up a moment before. When the reply is not there
- * yet, the library comes back in its next round, and only then the connection is suspended: one that is suspended at
- * once is read from when it resumes, and when its client has shut down its side by then, the library ends it without
- * the answer (0.9.75). Called again after a resume. The suspension is counted before it is offered to the replier, who
- * takes the count back when it resumes: n_suspended never falls below zero. */
+/* The body is complete: hands the request over, unless others go first or its time was up a moment before. When the
+ * reply is not there yet, the library comes back in its next round, and only then the connection is suspended: one that
+ * is suspended at once is read from when it resumes, and when its client has shut down its side by then, the library
+ * ends it without the answer (0.9.75). Called again after a resume. The suspension is counted before it is offered to
+ * the replier, who takes the count back when it resumes: n_suspended never falls below zero. */
 static enum MHD_Result complete(struct ld_http *h, struct ld_request *r)
 {
     bool is_first = !r->is_handed && atomic_load(&r->state) == REQUEST_RUNNING;
+    if (is_first && ld_lane_puts_off(&h->lane[r->on->lane], r))
+        return MHD_YES;
     if (is_first && !ld_connection_enter(r->on, PHASE_HANDLED))
         return MHD_YES; /* the timer is about to say so and to end the connection: closing it now would cut it short */
     if (is_first)
@@ -264,42 +271,62 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *c, const char *ur
 /* --- the daemon ------------------------------------------------------------------------------------- */
 
 /* The library's own messages are about broken clients, mostly. At level debug, therefore: they would fill the log on
- * any day that somebody scans the port. While quiescing it would tell of the closed socket at every round of a poll. */
+ * any day that somebody scans the port. */
 static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const char *fmt, va_list args)
 {
-    const struct ld_http *h = arg;
     char text[512];
-    if (atomic_load(&h->is_quiescing))
-        return;
+    (void)arg;
     vsnprintf(text, sizeof text, fmt, args);
     text[strcspn(text, "\n")] = '\0';
     ld_log(LD_LOG_DEBUG, "http: %s", text);
 }
 
-/* The pool is left out for one thread, which the library serves without one. The logger stands first: it gets what
- * the options after it have to say. Every thread of the pool polls the one listening socket and keeps the connections
- * that it accepts. The library's limits are wide enough never to be met before ours: of connections for each thread, of
- * memory for a head, of which it answers the excess in HTML; it has no limits on time. Memory of a connection is
- * touched as far as it is used. */
+/* One thread of the library with a lane for its connections. The logger stands first: it gets what
+ * the options after it have to say. The library's limits are never met before ours: of connections (0.9.75 keeps a lock
+ * for ever when a connection that it was given is one too many), of memory for a head, of which it answers the excess
+ * in HTML; it has no limits on time. Memory of a connection is touched as far as it is used. */
 #define MIN_MEMORY ((size_t)32 << 10)
 
-static struct MHD_Daemon *start_daemon(struct ld_http *h, const struct ld_http_options *o)
+static struct MHD_Daemon *start_daemon(struct ld_lane *lane, const struct ld_http_options *o)
 {
-    struct MHD_OptionItem more[4];
+    struct ld_http *h = lane->http;
+    struct MHD_OptionItem more[3];
     size_t n = h->tls != NULL ? 2 : 0;
     unsigned flags = h->tls != NULL ? ld_http_tls_options(more) : MHD_USE_EPOLL_INTERNAL_THREAD;
-    flags |= MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-    if (o->threads > 1)
-        more[n++] = (struct MHD_OptionItem){MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)o->threads, NULL};
+    flags |= MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     more[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
-    unsigned max_connections = h->connections.n_records + 64; /* those that are refused are there for a moment */
     size_t memory = 2 * o->max_head > MIN_MEMORY ? 2 * o->max_head : MIN_MEMORY;
-    return MHD_start_daemon(flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, h,
-                            MHD_OPTION_LISTEN_SOCKET, h->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
-                            MHD_OPTION_NOTIFY_CONNECTION, ld_connection_notify, h, MHD_OPTION_URI_LOG_CALLBACK,
-                            ld_connection_target, h, MHD_OPTION_UNESCAPE_CALLBACK, ld_target_unescape, NULL,
-                            MHD_OPTION_CONNECTION_LIMIT, max_connections * (o->threads > 0 ? o->threads : 1),
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, h, MHD_OPTION_NOTIFY_COMPLETED,
+        completed, h, MHD_OPTION_NOTIFY_CONNECTION, ld_connection_notify, lane, MHD_OPTION_URI_LOG_CALLBACK,
+        ld_connection_target, h, MHD_OPTION_UNESCAPE_CALLBACK, ld_target_unescape, NULL, MHD_OPTION_CONNECTION_LIMIT,
+        UINT_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
+}
+
+/* Those that run; each closes the connections that it still has. */
+static void stop_lanes(struct ld_http *h)
+{
+    for (unsigned i = 0; i < h->n_lanes; i++)
+        if (h->lane[i].daemon != NULL)
+            MHD_stop_daemon(h->lane[i].daemon);
+    free(h->lane);
+}
+
+/* All of them, or none. */
+static int start_lanes(struct ld_http *h, const struct ld_http_options *o)
+{
+    h->n_lanes = o->threads > 0 ? o->threads : 1;
+    h->lane = calloc(h->n_lanes, sizeof *h->lane);
+    for (unsigned i = 0; h->lane != NULL && i < h->n_lanes; i++) {
+        h->lane[i].http = h;
+        atomic_init(&h->lane[i].n_open, 0);
+        h->lane[i].daemon = start_daemon(&h->lane[i], o);
+        if (h->lane[i].daemon == NULL) {
+            stop_lanes(h);
+            return -1;
+        }
+    }
+    return h->lane != NULL ? 0 : -1;
 }
 
 /* Handed on to the sockets that are accepted. */
@@ -309,12 +336,49 @@ static void bound_unsent(int listen_fd)
     (void)setsockopt(listen_fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
 }
 
-/* The socket is made first, so that its errors come with their reason; the library takes it over. On failure nothing
- * is left: neither socket nor thread. When it returns 0, requests may be in the hooks already. */
-int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const struct ld_http_hooks *hooks, char *why)
+/* The socket, the library's threads, and the one that gives them connections. On failure nothing is left, and why says
+ * what it was. */
+static int begin(struct ld_http *h, const struct ld_http_options *o, char *why)
 {
     struct ld_endpoint e = {.port = o->port, .is_ipv6 = strchr(o->host, ':') != NULL};
     snprintf(e.host, sizeof e.host, "%s", o->host);
+    h->listen_fd = ld_endpoint_listen(&e, 4096, why);
+    if (h->listen_fd < 0)
+        return -1;
+    h->port = e.port;
+    bound_unsent(h->listen_fd);
+    snprintf(why, 256, "cannot start %u HTTP threads for %u connections", o->threads, o->max_connections);
+    if (start_lanes(h, o) == 0) {
+        if (ld_accept_start(h) == 0)
+            return 0;
+        stop_lanes(h);
+    }
+    close(h->listen_fd);
+    return -1;
+}
+
+/* The records of connections, and what TLS keeps for each. */
+static int make_records(struct ld_http *h, const struct ld_http_options *o, char *why)
+{
+    snprintf(why, 256, "no memory for %u connections", o->max_connections);
+    if (ld_connections_init(&h->connections, o) != 0)
+        return -1;
+    if (h->tls == NULL || (h->pairs = calloc(h->connections.n_records, sizeof *h->pairs)) != NULL)
+        return 0;
+    ld_connections_destroy(&h->connections);
+    return -1;
+}
+
+static void http_free(struct ld_http *h)
+{
+    pthread_mutex_destroy(&h->lock);
+    free(h->pairs);
+    free(h);
+}
+
+/* On failure nothing is left: neither socket nor thread. When it returns 0, requests may be in the hooks already. */
+int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const struct ld_http_hooks *hooks, char *why)
+{
     struct ld_http *h = calloc(1, sizeof *h);
     if (h == NULL) {
         snprintf(why, 256, "out of memory");
@@ -323,35 +387,16 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
     h->hooks = *hooks;
     h->metrics = o->metrics;
     h->body_memory = o->body_memory;
-    pthread_mutex_init(&h->lock, NULL);
     h->tls = o->tls;
-    int rc = ld_connections_init(&h->connections, o);
-    if (rc == 0 && h->tls != NULL && (h->pairs = calloc(h->connections.n_records, sizeof *h->pairs)) == NULL) {
+    pthread_mutex_init(&h->lock, NULL);
+    int rc = make_records(h, o, why);
+    if (rc == 0 && (rc = begin(h, o, why)) != 0)
         ld_connections_destroy(&h->connections);
-        rc = -1;
-    }
-    if (rc != 0)
-        snprintf(why, 256, "no memory for %u connections", o->max_connections);
-    h->listen_fd = rc == 0 ? ld_endpoint_listen(&e, 4096, why) : -1;
-    h->port = e.port;
-    if (h->listen_fd >= 0) {
-        bound_unsent(h->listen_fd);
-        h->daemon = start_daemon(h, o);
-    }
-    if (h->daemon == NULL) {
-        if (h->listen_fd >= 0) {
-            snprintf(why, 256, "cannot start %u HTTP threads for %u connections", o->threads, o->max_connections);
-            close(h->listen_fd);
-        }
-        if (rc == 0)
-            ld_connections_destroy(&h->connections);
-        pthread_mutex_destroy(&h->lock);
-        free(h->pairs);
-        free(h);
-        return -1;
-    }
-    *out = h;
-    return 0;
+    if (rc == 0)
+        *out = h;
+    else
+        http_free(h);
+    return rc;
 }
 
 int ld_http_port(const struct ld_http *h)
@@ -378,14 +423,11 @@ void ld_http_sweep(struct ld_http *h)
 }
 
 /* From here on the kernel refuses connections, and resets those that it had accepted but we had not; nothing was
- * promised to them. The socket stays open in the library's hands until the end: taking it away from its threads is a
- * race in which the loser ends the process (MHD_quiesce_daemon of 0.9.75; a socket put in its place fares no better).
- * The price is that they poll a socket that is always ready, hence spin while the drain lasts. Called twice it does
- * nothing. */
+ * promised to them. Called twice it does nothing. */
 void ld_http_quiesce(struct ld_http *h)
 {
     if (!atomic_exchange(&h->is_quiescing, true))
-        shutdown(h->listen_fd, SHUT_RDWR);
+        ld_accept_end(h);
 }
 
 /* Waits up to `ms` until *n is 0. Polls, since stopping happens once and nothing else runs in this thread. */
@@ -412,11 +454,10 @@ void ld_http_stop(struct ld_http *h)
         else if (r->is_handed)
             ld_request_force(r);
     pthread_mutex_unlock(&h->lock);
+    wait_for_zero(&h->n_given, 1000);
     wait_for_zero(&h->n_in_flight, 1000);
     wait_for_zero(&h->n_suspended, 1000); /* the library refuses to stop with suspended connections */
-    MHD_stop_daemon(h->daemon);           /* closes listen_fd */
+    stop_lanes(h);
     ld_connections_destroy(&h->connections);
-    pthread_mutex_destroy(&h->lock);
-    free(h->pairs);
-    free(h);
+    http_free(h);
 }

@@ -103,6 +103,10 @@ int ld_request_route(const struct ld_request *r);
 void ld_request_set_caller(struct ld_request *r, const struct ld_caller *caller);
 const struct ld_caller *ld_request_caller(const struct ld_request *r);
 
+/* In `admit`: requests of one share take turns with those of others in the thread that serves them, a few at a time. 0,
+ * which it is until set: it waits for nobody. */
+void ld_request_set_share(struct ld_request *r, uint64_t share);
+
 /* Whatever the handler's caller keeps with it; NULL until set. Not read here. */
 void ld_request_set_context(struct ld_request *r, void *context);
 void *ld_request_context(const struct ld_request *r);

@@ -197,19 +197,9 @@ static struct ld_connection *take_record(struct ld_connections *all)
     return i != NO_RECORD ? &all->record[i] : NULL;
 }
 
-/* A number for the calling thread: threads of one server, of which there are 256 at most, have different ones. */
-static uint8_t this_thread(void)
-{
-    static atomic_uint n_threads;
-    static _Thread_local unsigned number; /* from 1 on */
-    if (number == 0)
-        number = atomic_fetch_add(&n_threads, 1) + 1;
-    return (uint8_t)number;
-}
-
 /* NULL when the connection is refused: the caller shuts its socket. */
 struct ld_connection *ld_connections_open(struct ld_connections *all, struct MHD_Connection *connection, int fd,
-                                          const struct sockaddr *address)
+                                          const struct sockaddr *address, unsigned lane)
 {
     struct ld_connection *c = NULL;
     uint64_t key = address_key(address);
@@ -218,7 +208,7 @@ struct ld_connection *ld_connections_open(struct ld_connections *all, struct MHD
         c = take_record(all);
     if (c != NULL) {
         *c = (struct ld_connection){
-            .connection = connection, .fd = fd, .address = key, .thread = this_thread(), .is_counted = true};
+            .connection = connection, .fd = fd, .address = key, .lane = (uint8_t)lane, .is_counted = true};
         atomic_init(&c->word, PHASE_HEAD);
         atomic_init(&c->n_received, 0);
         c->next = *bucket_of(all, key);
@@ -244,23 +234,26 @@ void ld_connections_close(struct ld_connections *all, struct ld_connection *c)
     atomic_fetch_sub_explicit(&all->metrics->connections, 1, memory_order_relaxed);
 }
 
-/* The library's call for each connection, first and last. One that is refused is told so where that is possible in
- * plain text, and ends in the library as if its client had left. */
+/* The library's call for each connection, first and last, with its lane. One that is refused is told so where that is
+ * possible in plain text, and ends in the library as if its client had left. */
 void ld_connection_notify(void *arg, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode code)
 {
-    struct ld_http *h = arg;
+    struct ld_lane *lane = arg;
+    struct ld_http *h = lane->http;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        atomic_fetch_sub_explicit(&lane->n_open, 1, memory_order_relaxed);
         if (*context == NULL)
             return;
         ld_http_tls_end(h, *context);
         ld_connections_close(&h->connections, *context);
         return;
     }
+    atomic_fetch_sub(&h->n_given, 1);
     int fd = (int)MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    *context =
-        ld_connections_open(&h->connections, connection, fd,
-                            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
+    *context = ld_connections_open(&h->connections, connection, fd,
+                                   MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr,
+                                   (unsigned)(lane - h->lane));
     ld_http_tls_begin(h, connection, *context);
     if (*context != NULL)
         return;
@@ -379,9 +372,9 @@ static void wake_threads(struct ld_connections *all)
         struct ld_connection *c = &all->record[i];
         enum connection_phase phase = phase_of(atomic_load_explicit(&c->word, memory_order_relaxed));
         bool is_reading = phase == PHASE_IDLE || phase == PHASE_HEAD || phase == PHASE_BODY;
-        if (c->connection == NULL || is_awake[c->thread] || !is_reading)
+        if (c->connection == NULL || is_awake[c->lane] || !is_reading)
             continue;
-        is_awake[c->thread] = true;
+        is_awake[c->lane] = true;
         nudge(c->fd);
     }
 }

@@ -45,9 +45,9 @@ struct ld_connection {
     uint64_t closed_at;                 /* the word when the client's end was seen */
     uint32_t next;                      /* free record, or connection of the same bucket of addresses */
     int fd;
-    uint32_t n_target;            /* bytes of the target of the request that is coming */
-    uint8_t target_fault, thread; /* thread: a number of the library's thread that serves it */
-    bool is_counted;              /* in n_open; not, when it gave way */
+    uint32_t n_target;          /* bytes of the target of the request that is coming */
+    uint8_t target_fault, lane; /* lane: the number of the one that serves it */
+    bool is_counted;            /* in n_open; not, when it gave way */
 };
 
 /* All of them. The lock guards what changes: what stands behind it, and the buckets. */
@@ -65,11 +65,26 @@ struct ld_connections {
     uint32_t n_touched, free_record; /* records ever used; the first free one of them */
 };
 
+#define LD_SHARES 64u
+
+/* One thread of the library, which serves the connections that it is given (http_accept.c). */
+struct ld_lane {
+    struct ld_http *http;
+    struct MHD_Daemon *daemon;
+    atomic_uint n_open; /* connections given and not closed */
+    /* The thread's own (http_fair.c): */
+    const struct ld_request *first_put_off; /* of this round */
+    uint64_t last_share;
+    unsigned n_alike;            /* requests of that share since one of another */
+    uint8_t n_served[LD_SHARES]; /* in this round, by share */
+};
+
 enum request_state { REQUEST_RUNNING, REQUEST_SUSPENDED, REQUEST_REPLIED };
 
 /* One server. Fields that neither the lock guards nor are atomic do not change once the daemon runs. */
 struct ld_http {
-    struct MHD_Daemon *daemon;
+    struct ld_lane *lane;
+    unsigned n_lanes, last_lane; /* last_lane: the accepting thread's */
     struct ld_http_hooks hooks;
     struct ld_metrics *metrics;
     struct ld_body_memory *body_memory;
@@ -77,10 +92,12 @@ struct ld_http {
     struct ld_tls *tls;         /* NULL: plain */
     struct ld_tls_pair **pairs; /* by record of the connection, NULL: plain */
     int port;
-    int listen_fd; /* the library's, which closes it at the end */
+    int listen_fd, wake_fd; /* the accepting thread's; wake_fd tells it to end */
+    pthread_t accepting;
     atomic_bool is_quiescing;
     atomic_size_t n_in_flight;
     atomic_size_t n_suspended;
+    atomic_size_t n_given;     /* connections that a lane has been given and has not begun with */
     pthread_mutex_t lock;      /* guards the list and is_stopping */
     struct ld_request *newest; /* all requests not yet completed */
     bool is_stopping;
@@ -100,6 +117,7 @@ struct ld_request {
     int route, status;
     struct ld_caller caller;
     void *context;
+    uint64_t share; /* whose requests take turns with others'; 0: it waits for nobody */
     int64_t started_us;
     struct ld_trace trace;
     uint64_t n_answer; /* bytes of the response's body */
@@ -134,8 +152,18 @@ struct ld_connection *ld_connection_of(struct MHD_Connection *connection);
 bool ld_connection_enter(struct ld_connection *c, enum connection_phase phase);
 void ld_connections_sweep(struct ld_connections *all, uint64_t now_ms);
 struct ld_connection *ld_connections_open(struct ld_connections *all, struct MHD_Connection *connection, int fd,
-                                          const struct sockaddr *address);
+                                          const struct sockaddr *address, unsigned lane);
 void ld_connections_close(struct ld_connections *all, struct ld_connection *c);
+
+/* http_accept.c. Begins to share connections out among the lanes; 0, or -1. And ends it, the listening socket closed:
+ * once, by whoever has set is_quiescing. */
+int ld_accept_start(struct ld_http *h);
+void ld_accept_end(struct ld_http *h);
+
+/* http_fair.c. Whether a complete request is to let others go first: it is asked again in the next round. And one that
+ * is over, which may have been put off. In the lane's thread. */
+bool ld_lane_puts_off(struct ld_lane *lane, struct ld_request *r);
+void ld_lane_forgets(struct ld_lane *lane, const struct ld_request *r);
 
 /* http_tls.c. The daemon's options for TLS; returns its flags. And a connection that has begun, before its handshake (c
  * is NULL: refused), or is gone, its session freed; in the connection's thread. Without TLS nothing is done. */

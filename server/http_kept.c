@@ -1,8 +1,8 @@
 /* What a request's head says, in the connection's memory and apart from it.
  *
- * The library frees a connection whose client is gone, also while a handler in another thread is at work for it: it
- * does so until the connection is suspended, which is in its next round (http.c: complete). So whoever hands a request
- * to another thread has its head kept first. */
+ * The library (0.9.75) closes a connection whose socket reports an error (a reset, urgent data) whatever the request is
+ * at, as long as it is not suspended, which it is a round after the handler was called (http.c: complete). So whoever
+ * hands a request to another thread has its head kept first. */
 #include "http_internal.h"
 
 #include <stdlib.h>

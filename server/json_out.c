@@ -99,32 +99,13 @@ char *ld_encode_rewards(const struct ld_reward_result *r, size_t n_results, size
 
 /* --- graph and catalogue ------------------------------------------------------------------------------ */
 
-/* Weighted degrees: sums of the weights of a user's edges. */
-struct degrees {
-    /* Of all users of the graph, those without an edge included. */
-    double min, mean, max;
-};
-
-/* Of n = 0 users all three are 0. O(n). */
-static struct degrees degrees_of(const struct kb_graph *g, size_t n)
-{
-    struct degrees d = {0, 0, 0};
-    for (size_t i = 0; i < n; i++) {
-        double degree = kb_graph_degree(g, (uint32_t)i);
-        d.min = i == 0 || degree < d.min ? degree : d.min;
-        d.max = degree > d.max ? degree : d.max;
-        d.mean += degree / (double)n;
-    }
-    return d;
-}
-
-/* Components are counted by a walk over the graph: O(users + edges). A tenant without a graph has zeros throughout.
- * The answer to GET, PUT and PATCH alike. */
+/* Counted when the graph was made; degrees are sums of the weights of a user's edges. A tenant without a graph has
+ * zeros throughout. The answer to GET, PUT and PATCH alike. O(1). */
 char *ld_encode_graph_summary(const struct kb_engine *e, size_t *n)
 {
     const struct kb_graph *g = kb_engine_graph(e);
     size_t n_users = g != NULL ? kb_graph_n_nodes(g) : 0;
-    struct degrees d = degrees_of(g, n_users);
+    const struct kb_degrees d = g != NULL ? kb_graph_degrees(g) : (struct kb_degrees){0};
     struct ld_text t;
     ld_text_init(&t);
     ld_text_lit(&t, "{");

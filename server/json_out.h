@@ -17,6 +17,9 @@
  * summary, `settings` is the whole configuration. */
 char *ld_encode_event(const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim,
                       const struct ld_settings *settings, size_t *n);
+/* The same in two parts for a graph: what is known in the writer's turn, and all that follows it. */
+char *ld_encode_event_head(const struct kb_event *ev, size_t *n);
+char *ld_encode_graph_tail(const struct kb_event *ev, size_t *n);
 
 /* A configuration with every field, as PUT /tenants/{t} would take it. */
 char *ld_encode_settings(const struct ld_settings *settings, size_t *n);
@@ -42,6 +45,11 @@ struct ld_log_view {
     bool is_compacting;
 };
 
+struct ld_graph_view {
+    size_t n_changes; /* 0: none, and nothing is shown */
+    const char *stage;
+    double progress;
+};
 struct ld_tenant_view {
     const char *name;
     const char *state, *detail;         /* in a list: whether it is in memory, and why it cannot be ("": it can) */
@@ -50,6 +58,7 @@ struct ld_tenant_view {
     const struct kb_engine_counts *counts;
     bool is_rebuilding;          /* in this very turn of the writer */
     struct kb_build_state build; /* or beside it */
+    struct ld_graph_view graph;
     struct ld_log_view log;
 };
 char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n);

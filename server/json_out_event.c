@@ -369,6 +369,15 @@ static void put_body(struct ld_text *t, const struct kb_event *ev, uint32_t cont
     }
 }
 
+/* What every line begins with. */
+static void put_head(struct ld_text *t, const struct kb_event *ev)
+{
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "seq", ev->seq);
+    ld_text_put_string(t, "type", kb_event_name((int)ev->type));
+    put_time(t, "at", ev->at_ms);
+}
+
 /* NULL when a number is not finite: the caller refuses the event then, so it is never logged. O(length of the line).
  * Ids in ev must be NUL-terminated UTF-8, as the decoders leave them. */
 char *ld_encode_event(const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim,
@@ -376,11 +385,30 @@ char *ld_encode_event(const struct kb_event *ev, uint32_t context_dim, uint32_t 
 {
     struct ld_text t;
     ld_text_init(&t);
-    ld_text_lit(&t, "{");
-    ld_text_put_count(&t, "seq", ev->seq);
-    ld_text_put_string(&t, "type", kb_event_name((int)ev->type));
-    put_time(&t, "at", ev->at_ms);
+    put_head(&t, ev);
     put_body(&t, ev, context_dim, arm_dim, settings);
     ld_text_lit(&t, "}");
     return ld_text_take(&t, n);
+}
+
+/* Number and time are known in the writer's turn only. */
+char *ld_encode_event_head(const struct kb_event *ev, size_t *n)
+{
+    struct ld_text t;
+    ld_text_init(&t);
+    put_head(&t, ev);
+    return ld_text_take(&t, n);
+}
+
+char *ld_encode_graph_tail(const struct kb_event *ev, size_t *n)
+{
+    struct ld_text t;
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    put_body(&t, ev, 0, 0, NULL);
+    ld_text_lit(&t, "}");
+    char *text = ld_text_take(&t, n);
+    if (text != NULL)
+        *text = ','; /* behind the members of the head */
+    return text;
 }

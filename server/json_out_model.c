@@ -40,6 +40,19 @@ static void put_rebuild(struct ld_text *t, const struct kb_build_state *build)
     ld_text_lit(t, "}");
 }
 
+/* And how far a new graph is. */
+static void put_graph(struct ld_text *t, const struct ld_graph_view *graph)
+{
+    if (graph->n_changes == 0)
+        return;
+    ld_text_key(t, "graph");
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "changes", graph->n_changes);
+    ld_text_put_string(t, "stage", graph->stage);
+    ld_text_put_number(t, "progress", graph->progress);
+    ld_text_lit(t, "}");
+}
+
 static void put_log(struct ld_text *t, const struct ld_log_view *log)
 {
     ld_text_key(t, "log");
@@ -62,6 +75,7 @@ char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n)
     ld_text_put_count(&t, "events", v->counts->learned);
     ld_text_put_bool(&t, "rebuilding", v->is_rebuilding || (v->build.is_open && v->build.is_reset));
     put_rebuild(&t, &v->build);
+    put_graph(&t, &v->graph);
     put_log(&t, &v->log);
     ld_text_lit(&t, "}");
     return ld_text_take(&t, n);

@@ -71,6 +71,7 @@ static void *work(void *arg)
 {
     struct ld_long_work *w = arg;
 
+    pthread_setname_np(pthread_self(), "long work");
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICE) != 0)
         ld_log(LD_LOG_DEBUG, "long work runs at the ordinary priority");
     for (struct job *job = take(w); job != NULL; job = take(w)) {

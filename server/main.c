@@ -2,6 +2,7 @@
  *
  * Exit statuses: 0 after an orderly stop and for --help and the like, 1 when the server could not start, 2 when the
  * options do not make sense. */
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,17 @@ static int check(const struct ld_options *options)
     return EXIT_SUCCESS;
 }
 
+/* What one request frees the next one asks for: the ends of the C library's heaps are given back to the kernel in
+ * pieces of megabytes, not of the 128 KiB that a few documents make, which would have each request's first touch of its
+ * memory be a page fault. Setting any of these ends the library's own adaption, so the third keeps large arrays apart.
+ */
+static void settle_heap(void)
+{
+    mallopt(M_TRIM_THRESHOLD, 8 << 20);
+    mallopt(M_TOP_PAD, 1 << 20);
+    mallopt(M_MMAP_THRESHOLD, 4 << 20);
+}
+
 /* Options first: --help must work on a machine where nothing else does. The kernels are settled before any thread
  * exists, since that may start the program anew. The level of the log is set before the first line that may be
  * logged. Everything that follows belongs to app.c. */
@@ -69,5 +81,6 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file size limit shows as a full disk, which is answered with 503 */
     ld_log_open(options.log_format == LD_LOG_JSON);
     ld_blas_core_settle(argv);
+    settle_heap();
     return ld_app_run(&options, argc, argv);
 }

@@ -5,9 +5,11 @@
  *     job, at its end         puts an op into the tenant's line
  *     writer, at that op      lets it go
  *
- * A snapshot costs O(model) and saves a fold of what came since the last one. It is due after snapshot_events rows, or
- * a sixteenth of what the model has learned when that is more; or when what came since took LONG_TAIL_US to apply,
- * which is what a start would have to do again, and WORTH times as long as the last one took to write. One at a time.
+ * A snapshot costs O(model + open decisions) and saves a fold of what came since the last one. It is due after
+ * snapshot_events rows, or a sixteenth of what the model has learned and a quarter of the decisions that are open, when
+ * that is more: the open ones are copied in the writer's turn, and a row pays for four of them at most. It is also due
+ * when what came since took LONG_TAIL_US to apply, which is what a start would have to do again, and WORTH times as
+ * long as the last one took to write. One at a time.
  *
  * None begins while a model is being built or a user erased: the former stands in the log alone and is begun again from
  * there, the latter takes the file away, and waits for a job that is under way (erase.c). At shutdown the scheduler
@@ -30,6 +32,7 @@
 
 #define LONG_TAIL_US 500000
 #define LEARNED_SHARE 16u
+#define OPEN_SHARE 4u
 #define WORTH 2 /* times as long as the last one took */
 
 struct ld_snapshot_job {
@@ -136,7 +139,7 @@ static bool is_due(const struct ld_tenant *t)
     if (rows < t->world->snapshot_events)
         return false;
     kb_engine_counts(t->engine, &counts);
-    return rows >= counts.learned / LEARNED_SHARE;
+    return rows >= counts.learned / LEARNED_SHARE && rows >= counts.pending / OPEN_SHARE;
 }
 
 /* From here on the tail is counted anew, whatever becomes of the snapshot. False: none is possible now. */

@@ -1,19 +1,10 @@
 /* The scheduler: one libuv loop for timers, signals and the work pool. Owner of uv.h.
  *
- * Life of a tenant's slot, under the lock:
- *
- *     IDLE -- wake --> WAITING -- loop --> RUNNING -- job ends --> IDLE, or WAITING when the writer left ops behind
- *                                             |  ^                 or the slot is AGAIN
- *                                             +--+-- wake --> AGAIN
- *
- * So a tenant has at most one job, is held exactly while its slot is not idle, and a wake is never lost: it is either
- * seen by the running job's end or starts another. Tenants that have more to do go to the end of the line.
- *
  * Other threads only append to the two lists and send the async; all uv calls but that are made on the loop.
  *
- * Jobs run on libuv's pool in the order in which the loop hands them over. The lock guards the two lists, the slots
- * of tenants and is_stopping, and is held for an allocation at most. Cost of a wake: the lock, a small allocation,
- * and a system call. */
+ * Jobs run on libuv's pool in the order in which the loop hands them over. The lock guards the two lists, is_stopping
+ * and is_closing, and is held for an allocation at most. Cost of a job: the lock, a small allocation, a system call,
+ * and the loop on its way to the pool and back; which is why writers have threads of their own (turns.h). */
 #include "sched.h"
 
 #include <pthread.h>
@@ -28,19 +19,17 @@
 #include "clock.h"
 #include "log.h"
 #include "long_work.h"
-#include "tenant.h"
+#include "turns.h"
 
 #define TICK_MS 250
 #define TRANSFER_THREADS 2
 
-/* One turn of a tenant's writer, or one call of fn. A tenant's job is used again as long as its tenant has more to
- * do. */
+/* One call of fn. */
 struct ld_sched_job {
     uv_work_t work;
     struct ld_sched *sched;
     struct ld_sched_job *next;
-    struct ld_tenant *tenant; /* a turn of its writer; NULL: fn */
-    bool has_more, is_served; /* is_served: of the requests' line */
+    bool is_served; /* of the requests' line */
     void (*fn)(void *arg);
     void *arg;
 };
@@ -52,9 +41,9 @@ struct ld_sched {
     uv_timer_t timer;
     uv_signal_t signal[3];
     struct ld_sched_hooks hooks;
+    struct ld_turns *turns;
     struct ld_long_work *long_work, *transfers;
     size_t n_running; /* jobs on the pool; loop only */
-    bool is_closing;  /* handles are being closed; loop only */
     pthread_mutex_t lock;
     struct ld_sched_job *head, *tail; /* waiting for the loop */
     struct ld_sched_job *first_served, *last_served;
@@ -62,6 +51,7 @@ struct ld_sched {
     size_t n_serving, most_serving; /* of them, on the pool; loop only */
     size_t n_long;                  /* jobs of the two, given and not ended */
     bool is_stopping;
+    bool is_closing; /* handles are being closed: nobody sends to the loop any more */
 };
 
 static const int SIGNALS[3] = {SIGTERM, SIGINT, SIGHUP};
@@ -80,62 +70,32 @@ static void append_job(struct ld_sched *s, struct ld_sched_job *job)
 }
 
 /* uv keeps its request inside, so a job stays where it is until end_job. NULL: no memory. */
-static struct ld_sched_job *job_new(struct ld_sched *s)
+static struct ld_sched_job *job_new(struct ld_sched *s, void (*fn)(void *arg), void *arg)
 {
     struct ld_sched_job *job = calloc(1, sizeof *job);
 
     if (job != NULL) {
         job->sched = s;
         job->work.data = job;
+        job->fn = fn;
+        job->arg = arg;
     }
     return job;
 }
 
-/* A waiting job of the tenant. The caller's op is in the line already: there is no way to refuse it, and without a
- * job it would wait for ever, so the process dies and recovers if there are not even these few bytes. */
-static void add_turn(struct ld_sched *s, struct ld_tenant *t, struct ld_sched_slot *slot)
-{
-    struct ld_sched_job *job = job_new(s);
-
-    if (job == NULL) {
-        ld_log(LD_LOG_ERROR, "out of memory in the scheduler");
-        abort();
-    }
-    job->tenant = ld_tenant_hold(t);
-    slot->state = LD_SLOT_WAITING;
-    append_job(s, job);
-}
-
-/* Called after the op is in the tenant's line. A slot that waits already will see it; one that runs may have looked
- * into the line too early, and runs again. Without the second wake an op could wait until the next one comes. */
 void ld_sched_wake(struct ld_sched *s, struct ld_tenant *t)
 {
-    struct ld_sched_slot *slot = ld_tenant_slot(t);
-    bool is_new = false;
-
-    pthread_mutex_lock(&s->lock);
-    /* WAITING and AGAIN need nothing: a turn is to come that starts after this. */
-    if (slot->state == LD_SLOT_IDLE) {
-        add_turn(s, t, slot);
-        is_new = true;
-    } else if (slot->state == LD_SLOT_RUNNING) {
-        slot->state = LD_SLOT_AGAIN;
-    }
-    pthread_mutex_unlock(&s->lock);
-    if (is_new)
-        uv_async_send(&s->async);
+    ld_turns_wake(s->turns, t);
 }
 
-/* Work shares the pool with writers; the order among jobs is that of arrival. 0, or -1 without memory: the caller
+/* The order among jobs is that of arrival. 0, or -1 without memory: the caller
  * answers 503. Once accepted it is run, also while stopping. */
 int ld_sched_work(struct ld_sched *s, void (*fn)(void *arg), void *arg)
 {
-    struct ld_sched_job *job = job_new(s);
+    struct ld_sched_job *job = job_new(s, fn, arg);
 
     if (job == NULL)
         return -1;
-    job->fn = fn;
-    job->arg = arg;
     pthread_mutex_lock(&s->lock);
     append_job(s, job);
     pthread_mutex_unlock(&s->lock);
@@ -145,13 +105,11 @@ int ld_sched_work(struct ld_sched *s, void (*fn)(void *arg), void *arg)
 
 int ld_sched_serve(struct ld_sched *s, void (*fn)(void *arg), void *arg, size_t most)
 {
-    struct ld_sched_job *job = job_new(s);
+    struct ld_sched_job *job = job_new(s, fn, arg);
     bool is_in;
 
     if (job == NULL)
         return -1;
-    job->fn = fn;
-    job->arg = arg;
     job->is_served = true;
     pthread_mutex_lock(&s->lock);
     is_in = s->n_to_serve < most;
@@ -176,6 +134,17 @@ static void end_long_work(void *arg)
     pthread_mutex_lock(&s->lock);
     s->n_long--;
     uv_async_send(&s->async); /* under the lock: the loop closes the handle only after it has seen the count */
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* The last turn may be what it waits for, too. In the thread that ran it. */
+static void rest(void *arg)
+{
+    struct ld_sched *s = arg;
+
+    pthread_mutex_lock(&s->lock);
+    if (s->is_stopping && !s->is_closing)
+        uv_async_send(&s->async);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -207,35 +176,15 @@ int ld_sched_transfer(struct ld_sched *s, void (*fn)(void *arg), void *arg, size
 
 static void start_jobs(struct ld_sched *s);
 
-/* On the pool. A slot is RUNNING or AGAIN here; the writer knows nothing of slots. */
+/* On the pool. */
 static void run_job(uv_work_t *work)
 {
     struct ld_sched_job *job = work->data;
 
-    if (job->tenant != NULL)
-        job->has_more = ld_tenant_run_writer(job->tenant);
-    else
-        job->fn(job->arg);
+    job->fn(job->arg);
 }
 
-/* Whether the tenant's job goes to the line again. State and line change in one critical section, so that a wake sees
- * the one or the other. */
-static bool requeue(struct ld_sched *s, struct ld_sched_job *job)
-{
-    struct ld_sched_slot *slot = ld_tenant_slot(job->tenant);
-    bool is_again;
-
-    pthread_mutex_lock(&s->lock);
-    /* has_more was written on the pool; the end of the job orders it before this. */
-    is_again = job->has_more || slot->state == LD_SLOT_AGAIN;
-    slot->state = is_again ? LD_SLOT_WAITING : LD_SLOT_IDLE;
-    if (is_again)
-        append_job(s, job);
-    pthread_mutex_unlock(&s->lock);
-    return is_again;
-}
-
-/* On the loop. The hold is let go when the slot is idle again; start_jobs then takes what has come meanwhile. */
+/* On the loop. */
 static void end_job(uv_work_t *work, int status)
 {
     struct ld_sched_job *job = work->data;
@@ -244,10 +193,7 @@ static void end_job(uv_work_t *work, int status)
     (void)status;
     s->n_running--;
     s->n_serving -= job->is_served;
-    if (job->tenant == NULL || !requeue(s, job)) {
-        ld_tenant_release(job->tenant);
-        free(job);
-    }
+    free(job);
     start_jobs(s);
 }
 
@@ -255,7 +201,6 @@ static void end_job(uv_work_t *work, int status)
  * comes after the loop is one that we handle, not one that kills. On the loop, once. */
 static void close_handles(struct ld_sched *s)
 {
-    s->is_closing = true;
     uv_close((uv_handle_t *)&s->async, NULL);
     uv_close((uv_handle_t *)&s->timer, NULL);
 }
@@ -274,9 +219,12 @@ static void admit_served(struct ld_sched *s)
 }
 
 /* Hands the line to the pool; ends the loop when it is stopping and nothing is left. The whole list goes over at
- * once: libuv's own queue is the line from there on, and its order is kept. */
+ * once: libuv's own queue is the line from there on, and its order is kept. Jobs that ended may have put others in the
+ * line, so whether any is left is asked after the line was emptied; whether turns are is asked before the lock is
+ * taken, since their last one asks for it. */
 static void start_jobs(struct ld_sched *s)
 {
+    const bool is_at_rest = ld_turns_rest(s->turns);
     struct ld_sched_job *job;
     bool is_ending;
 
@@ -284,22 +232,17 @@ static void start_jobs(struct ld_sched *s)
     admit_served(s);
     job = s->head;
     s->head = s->tail = NULL;
-    for (struct ld_sched_job *j = job; j != NULL; j = j->next)
-        if (j->tenant != NULL)
-            /* Under the lock and before the pool can run it: a wake from here on makes it AGAIN. */
-            ld_tenant_slot(j->tenant)->state = LD_SLOT_RUNNING;
-    is_ending = s->is_stopping && s->n_long == 0;
+    is_ending = s->is_stopping && !s->is_closing && s->n_long == 0 && s->n_running == 0 && job == NULL && is_at_rest;
+    s->is_closing |= is_ending;
     pthread_mutex_unlock(&s->lock);
     while (job != NULL) {
         struct ld_sched_job *next = job->next;
 
         s->n_running++;
-        job->has_more = false;
         uv_queue_work(&s->loop, &job->work, run_job, end_job); /* fails only without a callback */
         job = next;
     }
-    /* Jobs that ended may have put others in the line, so this is asked after the line was emptied. */
-    if (is_ending && s->n_running == 0 && !s->is_closing)
+    if (is_ending)
         close_handles(s);
 }
 
@@ -331,8 +274,8 @@ static void on_signal(uv_signal_t *signal, int signum)
         hook(s->hooks.arg);
 }
 
-/* libuv reads UV_THREADPOOL_SIZE at the first use of the pool. Writers wait for the disk more than they compute, so
- * there are at least four. A value that is set in the environment stays. */
+/* libuv reads UV_THREADPOOL_SIZE at the first use of the pool. What is opened waits for the disk more than it computes,
+ * so there are at least four. A value that is set in the environment stays. */
 static void size_pool(void)
 {
     const long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -361,6 +304,7 @@ static unsigned n_long_threads(void)
 
 static void free_threads(struct ld_sched *s)
 {
+    ld_turns_free(s->turns);
     ld_long_work_free(s->long_work);
     ld_long_work_free(s->transfers);
 }
@@ -392,7 +336,8 @@ int ld_sched_new(struct ld_sched **out, const struct ld_sched_hooks *hooks)
     size_pool();
     if (s == NULL)
         return -1;
-    if (ld_long_work_new(&s->long_work, n_long_threads(), end_long_work, s) != 0 ||
+    if (ld_turns_new(&s->turns, rest, s) != 0 ||
+        ld_long_work_new(&s->long_work, n_long_threads(), end_long_work, s) != 0 ||
         ld_long_work_new(&s->transfers, TRANSFER_THREADS, end_long_work, s) != 0 || uv_loop_init(&s->loop) != 0) {
         free_threads(s);
         free(s);
@@ -407,10 +352,12 @@ int ld_sched_new(struct ld_sched **out, const struct ld_sched_hooks *hooks)
     return 0;
 }
 
-/* Jobs given while the loop stops are still run; it ends when none is left. */
+/* Jobs given while the loop stops are still run; it ends when none is left. Who wakes a tenant after that has come too
+ * late: its turns are the caller's. */
 void ld_sched_run(struct ld_sched *s)
 {
     uv_run(&s->loop, UV_RUN_DEFAULT);
+    ld_turns_end(s->turns);
 }
 
 /* A loop without anything that counts would not even look. */

@@ -1,5 +1,5 @@
-/* The scheduler: one libuv loop that owns timers, signals and the work pool. Owner of uv.h.
- * Tenants are serial queues over the pool: a tenant with waiting ops has at most one writer job in flight. */
+/* The scheduler: one libuv loop that owns timers, signals and the work pool, and the turns of tenants' writers
+ * (turns.h). Owner of uv.h. */
 #ifndef LD_SCHED_H
 #define LD_SCHED_H
 
@@ -9,11 +9,6 @@
 
 struct ld_sched;
 struct ld_tenant;
-
-/* What the scheduler keeps in each tenant; guarded by the scheduler's lock. */
-struct ld_sched_slot {
-    enum { LD_SLOT_IDLE, LD_SLOT_WAITING, LD_SLOT_RUNNING, LD_SLOT_AGAIN } state;
-};
 
 struct ld_sched_hooks {
     void (*tick)(void *arg, int64_t now_ms); /* every 250 ms, on the loop */
@@ -25,13 +20,13 @@ struct ld_sched_hooks {
 int ld_sched_new(struct ld_sched **out, const struct ld_sched_hooks *hooks);
 void ld_sched_free(struct ld_sched *s);
 
-/* From any thread: the tenant has ops. The tenant is held until its job has run. */
+/* From any thread: the tenant has ops. It is held until its turn is over. */
 void ld_sched_wake(struct ld_sched *s, struct ld_tenant *t);
 
 /* From any thread: runs fn(arg) on the work pool. */
 int ld_sched_work(struct ld_sched *s, void (*fn)(void *arg), void *arg);
-/* The same for what requests ask for: half of the pool's threads at most do such work, so that writers and openings
- * find one, and the rest waits in a line of its own. -1 also when `most` wait in it already. */
+/* The same for what requests ask for: half of the pool's threads at most do such work, so that openings find
+ * one, and the rest waits in a line of its own. -1 also when `most` wait in it already. */
 int ld_sched_serve(struct ld_sched *s, void (*fn)(void *arg), void *arg, size_t most);
 /* The same for work that takes seconds: in threads of its own, behind the pool's at the processor (long_work.h). */
 int ld_sched_long_work(struct ld_sched *s, void (*fn)(void *arg), void *arg);

@@ -44,7 +44,8 @@ struct ld_db_format {
     int n_migrations;
     uint32_t application_id;
     const char *contents;        /* a query that gives 1 when the rows are sound */
-    const char *contents_before; /* for files of earlier versions; NULL: the same */
+    const char *contents_before; /* for files of versions before `contents_since` */
+    int contents_since;
     const char *contents_broken; /* the sentence when it does not */
 };
 

@@ -44,11 +44,18 @@ struct ld_row {
     const char *text;
     size_t n_text;
     const char *answer; /* the /select answer, kept when the caller named the decision; else NULL */
+    uint64_t line;      /* the pieces that `text` is the beginning of, when it is appended; 0: it is all */
 };
 
 /* One transaction for all rows, whose seq goes on from the last without gaps. On failure nothing is recorded. Without
  * rows it is a probe: one page is written as it is, to learn whether the disk takes writes again. */
 int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, char *why);
+
+/* A line that is too long for one commit is written before it: all but its beginning, in pieces, each in a transaction
+ * of its own; they are part of no log until a row is appended that has their number, *line. One such line at a time,
+ * ended by `end`, appended or not: what no row has is trimmed (ld_store_has_leftovers, ld_store_trim). */
+int ld_store_put_piece(struct ld_store *s, const char *text, size_t n_text, uint64_t *line, char *why);
+void ld_store_end_pieces(struct ld_store *s);
 
 /* A line of the log that is to read otherwise. `redacted` ones lose their columns as well. */
 struct ld_rewrite {

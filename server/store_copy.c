@@ -62,7 +62,9 @@ int ld_store_view_read(struct ld_store_view *v, int (*fn)(void *arg, const struc
     int status = ld_sql_prepare(v->conn->db, "SELECT " LD_ROW_COLUMNS " FROM log ORDER BY seq", &stmt, NULL);
     while (status == LD_STORE_OK && answer == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         struct ld_row row = ld_store_row_of(stmt);
-        answer = row.text != NULL ? fn(arg, &row) : LD_STORE_NOMEM;
+        answer = ld_store_whole_text(v->conn, &row);
+        if (answer == LD_STORE_OK)
+            answer = fn(arg, &row);
     }
     (void)sqlite3_finalize(stmt);
     if (status != LD_STORE_OK)

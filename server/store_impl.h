@@ -1,4 +1,5 @@
-/* The inside of a store, shared by store_sqlite.c (writing) and store_query.c (reading). */
+/* The inside of a store, shared by store_sqlite.c (writing), store_query.c (reading) and store_pieces.c (long lines).
+ */
 #ifndef LD_STORE_IMPL_H
 #define LD_STORE_IMPL_H
 
@@ -18,6 +19,7 @@ enum ld_query {
     LD_QUERY_AGGREGATION,
     LD_QUERY_DECISIONS_SINCE,
     LD_QUERY_WINDOW,
+    LD_QUERY_PIECES, /* store_pieces.c */
     LD_N_QUERIES
 };
 
@@ -26,6 +28,7 @@ struct ld_conn {
     struct ld_conn *next;
     struct sqlite3 *db;
     struct sqlite3_stmt *stmt[LD_N_QUERIES];
+    char *text; /* of the last long line, until the connection is given back */
 };
 
 /* One tenant's file. db and insert belong to the writer's thread; reading threads borrow connections. */
@@ -33,7 +36,8 @@ struct ld_store {
     char *path;
     bool is_readonly;   /* of what follows there are only the lock and the idle connections */
     struct sqlite3 *db; /* the writer's */
-    struct sqlite3_stmt *insert;
+    struct sqlite3_stmt *insert, *insert_piece;
+    uint64_t line, n_pieces;   /* the long line that is being written; 0: none */
     _Atomic int64_t wal_pages; /* in the WAL, not yet known to be in the file */
     int64_t page_bytes;
     struct ld_db_place place;
@@ -46,8 +50,11 @@ struct ld_store {
 #define LD_LAST_SEQ "SELECT max(coalesce((SELECT max(seq) FROM events), 0), (SELECT kept - 1 FROM log_start))"
 
 /* In the order in which ld_store_row_of reads them; the row borrows from the statement until its next step. */
-#define LD_ROW_COLUMNS "seq, at, type, decision, user, arm, reward, reset, text, answer"
+#define LD_ROW_COLUMNS "seq, at, type, decision, user, arm, reward, reset, text, answer, line"
 struct ld_row ld_store_row_of(struct sqlite3_stmt *stmt);
+/* The text of a row that is in pieces: put together, the connection's until the next one. LD_STORE_*; NOMEM also when
+ * `text` is NULL. */
+int ld_store_whole_text(struct ld_conn *c, struct ld_row *row);
 
 /* Every transaction of the writer. BEGIN IMMEDIATE takes the write lock first, so that a lock held by a person with a
  * shell is found before any row is made; is_wiping: what is deleted from here on is overwritten with zeros. `end`
@@ -58,6 +65,10 @@ int ld_store_end(struct ld_store *s, int rc, char *why);
 /* A line of the log into one of the two tables: parameters 1 to 9 are seq, at, type, decision, user, arm, reward, text,
  * answer. SQLite's code. */
 int ld_store_insert(struct sqlite3_stmt *insert, const struct ld_row *row);
+/* A piece of a long line, and all of those of an event's line by a statement with its seq as parameter 1
+ * (store_pieces.c). SQLite's codes. */
+int ld_store_insert_piece(struct ld_store *s, uint64_t line, uint64_t n, const char *text, size_t n_text);
+int ld_store_delete_pieces(struct sqlite3_stmt *stmt, uint64_t seq);
 
 /* A reading connection of one's own until given back. NULL on failure, *status says which. */
 /* For one query or one checkpoint at a time. */

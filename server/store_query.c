@@ -128,7 +128,8 @@ struct ld_row ld_store_row_of(sqlite3_stmt *stmt)
                          .reward = number_of(stmt, 6),
                          .is_reset = sqlite3_column_int(stmt, 7) != 0,
                          .text = text_of(stmt, 8),
-                         .answer = text_of(stmt, 9)};
+                         .answer = text_of(stmt, 9),
+                         .line = (uint64_t)sqlite3_column_int64(stmt, 10)};
     row.n_text = (size_t)sqlite3_column_bytes(stmt, 8);
     return row;
 }
@@ -140,8 +141,9 @@ static int each_row(struct query *q, int (*fn)(void *arg, const struct ld_row *r
     int rc, answer = 0;
     while (answer == 0 && (rc = sqlite3_step(q->stmt)) == SQLITE_ROW) {
         struct ld_row row = ld_store_row_of(q->stmt);
-        if (row.text == NULL)
-            return LD_STORE_NOMEM;
+        const int status = ld_store_whole_text(q->conn, &row);
+        if (status != LD_STORE_OK)
+            return status;
         answer = fn(arg, &row);
     }
     return answer != 0 ? answer : ld_sql_status(rc);

@@ -26,7 +26,8 @@
 #define MAX_IDLE 4
 
 /* By version, ascending; a new schema is a new file in schema/ and a row here. */
-static const struct ld_migration migrations[] = {{1, ld_embed_0001_tenant_sql}, {2, ld_embed_0002_summary_sql}};
+static const struct ld_migration migrations[] = {
+    {1, ld_embed_0001_tenant_sql}, {2, ld_embed_0002_summary_sql}, {3, ld_embed_0003_pieces_sql}};
 
 /* The log has no gaps. It begins with event 1, with the summary that log_start tells of, or (brought from elsewhere)
  * with the lines of one among the events. */
@@ -43,6 +44,7 @@ static const struct ld_db_format format = {
     .application_id = TENANT_APPLICATION_ID,
     .contents = contents_sql,
     .contents_before = "SELECT count(*) = coalesce(max(seq), 0) FROM events",
+    .contents_since = 2,
     .contents_broken = "the log has gaps",
 };
 
@@ -67,9 +69,12 @@ static int note_wal(void *store, struct sqlite3 *db, const char *name, int pages
     return SQLITE_OK;
 }
 
-/* Parameters are bound by number: ld_store_insert has those of every line, ?10 is the events' own. */
-static const char insert_sql[] = "INSERT INTO events (seq, at, type, decision, user, arm, reward, reset, text, answer)"
-                                 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?10, ?8, ?9)";
+/* Parameters are bound by number: ld_store_insert has those of every line, ?10 and ?11 are the events' own. A line in
+ * pieces has its text there. */
+static const char insert_sql[] =
+    "INSERT INTO events (seq, at, type, decision, user, arm, reward, reset, text, answer, line)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?10, iif(?11 IS NULL, ?8, ''), ?9, ?11)";
+static const char piece_sql[] = "INSERT INTO pieces (line, n, text) VALUES (?1, ?2, ?3)";
 
 /* Closed, so far. NULL: no memory. */
 static struct ld_store *store_new(const char *path, char *why)
@@ -111,6 +116,8 @@ int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, cha
     if (status == LD_STORE_OK)
         status = ld_sql_prepare(s->db, insert_sql, &s->insert, why);
     if (status == LD_STORE_OK)
+        status = ld_sql_prepare(s->db, piece_sql, &s->insert_piece, why);
+    if (status == LD_STORE_OK)
         status = ld_sql_int(s->db, "PRAGMA page_size", &s->page_bytes, why);
     if (status != LD_STORE_OK) {
         ld_store_close(s);
@@ -130,6 +137,7 @@ static void close_conn(struct ld_conn *c)
     for (int i = 0; i < LD_N_QUERIES; i++)
         (void)sqlite3_finalize(c->stmt[i]);
     (void)sqlite3_close(c->db);
+    free(c->text);
     free(c);
 }
 
@@ -145,6 +153,7 @@ void ld_store_close(struct ld_store *s)
         s->idle = next;
     }
     (void)sqlite3_finalize(s->insert);
+    (void)sqlite3_finalize(s->insert_piece);
     (void)sqlite3_close(s->db);
     (void)pthread_mutex_destroy(&s->lock);
     free(s->path);
@@ -201,7 +210,11 @@ int ld_store_insert(sqlite3_stmt *stmt, const struct ld_row *row)
 static int insert_row(struct ld_store *s, const struct ld_row *row)
 {
     (void)sqlite3_bind_int(s->insert, 10, row->is_reset);
-    return ld_store_insert(s->insert, row);
+    if (row->line == 0)
+        return ld_store_insert(s->insert, row);
+    (void)sqlite3_bind_int64(s->insert, 11, (sqlite3_int64)row->line);
+    const int rc = ld_store_insert_piece(s, row->line, 0, row->text, row->n_text);
+    return rc == SQLITE_OK ? ld_store_insert(s->insert, row) : rc;
 }
 
 /* No rows: a probe, whether the disk takes writes again. */
@@ -240,24 +253,31 @@ static int rewrite_line(sqlite3_stmt *stmt, const struct ld_rewrite *line)
 }
 
 #define REWRITE                                                                                                        \
-    " SET type = ?2, text = ?3, decision = iif(?4, NULL, decision), user = iif(?4, NULL, user),"                       \
+    " type = ?2, text = ?3, decision = iif(?4, NULL, decision), user = iif(?4, NULL, user),"                           \
     " arm = iif(?4, NULL, arm), reward = iif(?4, NULL, reward), answer = iif(?4, NULL, answer) WHERE seq = ?1"
 
-/* A line stands in one of the two tables. */
+/* A line stands in one of the two tables; its pieces, if it has any, go with its text. */
 static int rewrite_all(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row)
 {
-    static const char of_events[] = "UPDATE events" REWRITE " AND seq >= (SELECT kept FROM log_start)";
-    static const char of_summary[] = "UPDATE summary" REWRITE " AND generation = (SELECT generation FROM log_start)"
+    static const char of_events[] = "UPDATE events SET line = NULL," REWRITE " AND seq >= (SELECT kept FROM log_start)";
+    static const char of_summary[] = "UPDATE summary SET" REWRITE " AND generation = (SELECT generation FROM log_start)"
                                      " AND seq < (SELECT kept FROM log_start)";
-    sqlite3_stmt *event = NULL, *summary = NULL;
+    static const char of_pieces[] = "DELETE FROM pieces WHERE line = (SELECT line FROM events WHERE seq = ?1)";
+    sqlite3_stmt *event = NULL, *summary = NULL, *pieces = NULL;
     int rc = sqlite3_prepare_v2(s->db, of_events, -1, &event, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_prepare_v2(s->db, of_summary, -1, &summary, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_prepare_v2(s->db, of_pieces, -1, &pieces, NULL);
     for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
         rc = rewrite_line(summary, &lines[i]);
-        if (rc == SQLITE_OK && sqlite3_changes(s->db) == 0)
+        if (rc != SQLITE_OK || sqlite3_changes(s->db) > 0)
+            continue;
+        rc = ld_store_delete_pieces(pieces, lines[i].seq);
+        if (rc == SQLITE_OK)
             rc = rewrite_line(event, &lines[i]);
     }
+    (void)sqlite3_finalize(pieces);
     (void)sqlite3_finalize(event);
     (void)sqlite3_finalize(summary);
     return rc == SQLITE_OK ? insert_row(s, row) : rc;
@@ -370,6 +390,8 @@ struct ld_conn *ld_store_borrow(struct ld_store *s, int *status)
  * be over. */
 void ld_store_give_back(struct ld_store *s, struct ld_conn *c)
 {
+    free(c->text);
+    c->text = NULL;
     (void)pthread_mutex_lock(&s->lock);
     bool is_kept = s->n_idle < MAX_IDLE;
     if (is_kept) {

@@ -59,14 +59,21 @@ int ld_store_start(struct ld_store *s, uint64_t *first, uint64_t *kept)
     return status;
 }
 
+/* Pieces of lines that no event has, but for the one that is being written (%llu). */
+#define STRAY_PIECES "pieces WHERE line <> %llu AND line NOT IN (SELECT line FROM events WHERE line IS NOT NULL)"
+
 int ld_store_has_leftovers(struct ld_store *s, bool *has)
 {
+    char sql[512];
     int64_t out = 0;
-    const int status = ask(s,
-                           "SELECT EXISTS (SELECT 1 FROM events, log_start WHERE seq < kept)"
-                           " OR EXISTS (SELECT 1 FROM summary s, log_start l WHERE s.generation > l.generation)"
-                           " OR EXISTS (SELECT 1 FROM summary s, log_start l WHERE s.generation < l.generation)",
-                           &out, 1);
+
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT EXISTS (SELECT 1 FROM events, log_start WHERE seq < kept)"
+                   " OR EXISTS (SELECT 1 FROM summary s, log_start l WHERE s.generation > l.generation)"
+                   " OR EXISTS (SELECT 1 FROM summary s, log_start l WHERE s.generation < l.generation)"
+                   " OR EXISTS (SELECT 1 FROM " STRAY_PIECES ")",
+                   (unsigned long long)s->line);
+    const int status = ask(s, sql, &out, 1);
 
     *has = out != 0;
     return status;
@@ -128,18 +135,22 @@ int ld_store_start_behind(struct ld_store *s, uint64_t last, char *why)
 }
 
 /* Events go from the lowest on, so that what is left has no gaps. */
-static const char trim_sql[] = "DELETE FROM events WHERE seq < (SELECT kept FROM log_start)"
-                               " AND seq < (SELECT min(seq) FROM events) + " TRIM_ROWS ";"
-                               "DELETE FROM summary WHERE rowid IN (SELECT s.rowid FROM summary s, log_start l"
-                               " WHERE s.generation <> l.generation LIMIT " TRIM_LINES ")";
+static const char trim_sql[] =
+    "DELETE FROM events WHERE seq < (SELECT kept FROM log_start)"
+    " AND seq < (SELECT min(seq) FROM events) + " TRIM_ROWS ";"
+    "DELETE FROM summary WHERE rowid IN (SELECT s.rowid FROM summary s, log_start l"
+    " WHERE s.generation <> l.generation LIMIT " TRIM_LINES ");"
+    "DELETE FROM pieces WHERE rowid IN (SELECT rowid FROM " STRAY_PIECES " LIMIT " TRIM_LINES ")";
 
 int ld_store_trim(struct ld_store *s, bool *has_more, char *why)
 {
+    char sql[sizeof trim_sql + 24];
     int64_t n_free = 0;
     int status = ld_store_begin(s, true, why);
 
+    (void)snprintf(sql, sizeof sql, trim_sql, (unsigned long long)s->line);
     if (status == LD_STORE_OK)
-        status = ld_store_end(s, sqlite3_exec(s->db, trim_sql, NULL, NULL, NULL), why);
+        status = ld_store_end(s, sqlite3_exec(s->db, sql, NULL, NULL, NULL), why);
     *has_more = true;
     if (status != LD_STORE_OK)
         return status;

@@ -34,6 +34,7 @@ static void init_locks(struct ld_tenant *t)
     pthread_rwlockattr_init(&attr);
     pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&t->lock, &attr);
+    pthread_rwlock_init(&t->deciding, &attr);
     pthread_rwlockattr_destroy(&attr);
     pthread_mutex_init(&t->queue_lock, NULL);
     pthread_mutex_init(&t->pool_lock, NULL);
@@ -46,6 +47,7 @@ static void tenant_free(struct ld_tenant *t)
     ld_store_close(t->store);
     ld_tenant_take_build(t);
     ld_saving_finish(t);
+    ld_graph_drop(t);
     ld_erasure_drop(t);
     ld_compaction_drop(t);
     ld_verification_drop(t);
@@ -58,6 +60,7 @@ static void tenant_free(struct ld_tenant *t)
     kb_free(t->batch.entry);
     kb_free(t->batch.row);
     pthread_rwlock_destroy(&t->lock);
+    pthread_rwlock_destroy(&t->deciding);
     pthread_mutex_destroy(&t->queue_lock);
     pthread_mutex_destroy(&t->pool_lock);
     free(t);
@@ -247,9 +250,9 @@ const char *ld_tenant_name(const struct ld_tenant *t)
     return t->name;
 }
 
-struct ld_sched_slot *ld_tenant_slot(struct ld_tenant *t)
+struct ld_turn *ld_tenant_turn(struct ld_tenant *t)
 {
-    return &t->slot;
+    return &t->turn;
 }
 
 /* The epoch travels with the op: a body decoded for other dimensions is found out under the lock, not trusted.
@@ -258,11 +261,11 @@ uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *ar
 {
     uint32_t epoch;
 
-    pthread_rwlock_rdlock(&t->lock);
+    pthread_rwlock_rdlock(&t->deciding);
     epoch = t->dims_epoch;
     *context_dim = t->settings.spec.context_dim;
     *arm_dim = t->settings.spec.arm_dim;
-    pthread_rwlock_unlock(&t->lock);
+    pthread_rwlock_unlock(&t->deciding);
     return epoch;
 }
 
@@ -288,11 +291,26 @@ void ld_tenant_read_unlock(struct ld_tenant *t)
 
 /* The time that this thread spent at the processor is counted beside the clock's: a hold that is long by the clock
  * alone was one whose thread the machine had no room for. */
-void ld_tenant_write_lock(struct ld_tenant *t)
+static void write_lock(struct ld_tenant *t, bool keeps_out_decisions)
 {
     pthread_rwlock_wrlock(&t->lock);
+    if (keeps_out_decisions)
+        pthread_rwlock_wrlock(&t->deciding);
+    t->keeps_out_decisions = keeps_out_decisions;
     t->locked_us = ld_monotonic_us();
     t->locked_cpu_us = ld_thread_cpu_us();
+}
+
+/* With one lock for all, each commit of a decision would wait for those that are being computed, and keep the next from
+ * beginning: with two threads at it, half of the time. */
+void ld_tenant_write_lock(struct ld_tenant *t)
+{
+    write_lock(t, true);
+}
+
+void ld_tenant_write_lock_unseen(struct ld_tenant *t)
+{
+    write_lock(t, false);
 }
 
 void ld_tenant_write_unlock(struct ld_tenant *t)
@@ -300,6 +318,8 @@ void ld_tenant_write_unlock(struct ld_tenant *t)
     struct ld_metrics *m = t->world->metrics;
     const int64_t us = ld_monotonic_us() - t->locked_us, cpu_us = ld_thread_cpu_us() - t->locked_cpu_us;
 
+    if (t->keeps_out_decisions)
+        pthread_rwlock_unlock(&t->deciding);
     pthread_rwlock_unlock(&t->lock);
     ld_histogram_add(&m->write_lock, us);
     ld_raise(&m->write_lock_cpu_max_us, cpu_us);

@@ -24,7 +24,7 @@
 struct ld_challengers;
 struct ld_tenant;
 struct ld_sched;
-struct ld_sched_slot;
+struct ld_turn;
 struct ld_metrics;
 struct ld_progress;
 
@@ -44,7 +44,8 @@ enum ld_op_type {
     LD_OP_COMPACTED, /* the tenant's own: the job of that has ended */
     LD_OP_VERIFY,    /* the model against a fold of the log; answered with what came of it */
     LD_OP_VERIFIED,  /* the tenant's own: the job of that has ended */
-    LD_OP_SAVED      /* the tenant's own: a snapshot's job has ended */
+    LD_OP_SAVED,     /* the tenant's own: a snapshot's job has ended */
+    LD_OP_DRAFTED    /* the tenant's own: the job of a change of the graph has ended */
 };
 
 /* A unit of work for the writer, answered once by done(). The doc holds all memory of what it names. */
@@ -56,10 +57,11 @@ struct ld_op {
     uint32_t dims_epoch;   /* of the tenant when vectors were decoded */
     uint32_t arms_epoch;   /* EVENT decided: of the catalogue that it was made among */
     struct kb_event event; /* EVENT: decided, graph, arms */
+    bool is_drafted;       /* EVENT graph: made beside the writer */
+    uint64_t line;         /* and what of its row is written already (commit.h) */
     char *answer;          /* EVENT decided: the answer to give (owned) */
     size_t n_answer;
     bool is_named;                  /* decided with the caller's id: look for an earlier one, keep the answer */
-    struct ld_settings settings;    /* SETTINGS */
     struct ld_promotion promotion;  /* PROMOTE: what settings are made of */
     char user[KB_ID_MAX_BYTES + 1]; /* ERASE */
     uint64_t keep_events;           /* COMPACT: of the last ones, so many stay as they are */
@@ -68,8 +70,7 @@ struct ld_op {
     size_t n;                       /* of rewards or events */
     bool is_array;
     /* Filled by the writer: */
-    struct ld_problem problem; /* status 0: success */
-    char *reply;               /* JSON text, owned; NULL: no content */
+    char *reply; /* JSON text, owned; NULL: no content */
     size_t n_reply;
     int reply_status;
     void (*done)(struct ld_op *op); /* called once, from the writer's thread, which frees nothing: op is the callee's */
@@ -79,6 +80,9 @@ struct ld_op {
     struct ld_reward_result *results; /* REWARDS: one per reward, in doc */
     size_t n_known;                   /* OBSERVE: items that the log had already */
     size_t n_done, n_safe;            /* items dealt with, and how many of those no failing commit can undo */
+    /* Large, and zeroed only as far as needed: */
+    struct ld_settings settings; /* SETTINGS */
+    struct ld_problem problem;   /* filled by the writer, too; status 0: success */
 };
 
 struct ld_op *ld_op_new(enum ld_op_type type);
@@ -88,6 +92,7 @@ void ld_op_free(struct ld_op *op);
 struct ld_world {
     struct ld_sched *sched;
     struct ld_metrics *metrics;
+    struct ld_pace *pace; /* of commits; NULL: they wait for nobody */
     const char *data_dir;
     struct ld_progress *progress;     /* of openings (recover.h); NULL: nobody looks */
     int64_t (*now_ms)(void);          /* wall clock, replaceable in tests */
@@ -117,7 +122,7 @@ void ld_tenant_doom(struct ld_tenant *t);
 size_t ld_tenant_n_holders(const struct ld_tenant *t);
 
 const char *ld_tenant_name(const struct ld_tenant *t);
-struct ld_sched_slot *ld_tenant_slot(struct ld_tenant *t); /* the scheduler's own, zero at first */
+struct ld_turn *ld_tenant_turn(struct ld_tenant *t); /* of turns.c alone, zero at first */
 
 /* Dimensions of contexts and features, with the epoch that changes when they do. */
 uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *arm_dim);
@@ -141,6 +146,9 @@ struct ld_challengers *ld_tenant_challengers(struct ld_tenant *t);
 uint64_t ld_tenant_challenger_lag(const struct ld_tenant *t);
 /* How long its log is, and its files. No lock. */
 void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);
+/* How far large changes of its graph are; and that one is being read, from its beginning to its end. No lock. */
+void ld_tenant_graph(const struct ld_tenant *t, struct ld_graph_view *out);
+void ld_tenant_read_graph(struct ld_tenant *t, bool is_over);
 
 bool ld_tenant_is_failing(const struct ld_tenant *t);    /* the last commit failed */
 bool ld_tenant_is_rebuilding(const struct ld_tenant *t); /* the writer builds a new model; the old one serves */

@@ -4,6 +4,7 @@
  *   tenant_select.c     decisions, in the serving thread
  *   queue.c             ops and their waiting line
  *   commit.c            batches: stage, append, apply, answer (commit_rows.c: their rows)
+ *   commit_turn.c       ops out of the line into batches
  *   commit_ops.c        what each kind of op stages (commit_observe.c, commit_reward.c: two of them)
  *   upkeep.c            WAL, expiry, healing
  *   saving.c            snapshots, written beside the writer
@@ -11,12 +12,14 @@
  *   fold.c              the log folded once more, beside the traffic
  *   erase.c             a user's data taken out
  *   retain.c            when by itself
+ *   graph_change.c      large changes of the graph, made beside the writer
  *   compact.c           the log's beginning summarized (compact_fold.c: its job)
  *   verify.c            the model compared with a fold of the log
  *   challenger.c        models of other configurations, which follow the log
  *
  * Who may touch what: `lock` guards what readers see (engine, settings, epochs) and is taken for writing by the
- * writer only; `queue_lock` guards the line; all below "the writer's own" belongs to the one writer job. */
+ * writer only; decisions take `deciding` in its place, which the writer takes after it, unless it changes nothing that
+ * they look at; `queue_lock` guards the line; all below "the writer's own" belongs to the one writer job. */
 #ifndef LD_TENANT_IMPL_H
 #define LD_TENANT_IMPL_H
 
@@ -26,9 +29,11 @@
 #include "challenger.h"
 #include "commit.h"
 #include "folder.h"
+#include "graph_change.h"
 #include "saving.h"
 #include "sched.h"
 #include "tenant.h"
+#include "turns.h"
 
 #define LD_TURN_OPS 1024 /* ops taken in one turn */
 #define LD_POOL_SCRATCHES 32
@@ -42,6 +47,7 @@ struct ld_tenant {
     atomic_bool is_doomed, is_failing, is_ticking; /* is_ticking: an expire op of the timer is on its way */
     atomic_bool has_chores;                        /* upkeep wants one more turn */
     atomic_bool must_scrub;                        /* the write-ahead log may hold what was erased */
+    atomic_int wal_move;                           /* of upkeep.c */
     atomic_bool is_halting;                        /* no job of a build is to start any more */
     struct ld_bucket bucket;
     atomic_bool has_rate; /* of its own, below; else the world's holds */
@@ -61,12 +67,13 @@ struct ld_tenant {
     atomic_bool is_compacting;
     _Atomic int64_t next_build_ms; /* a build waits for a turn from then on; INT64_MIN: none waits for the timer */
     struct ld_store *store;
-    struct ld_sched_slot slot;
+    struct ld_turn turn;
 
-    pthread_rwlock_t lock;
+    pthread_rwlock_t lock,
+        deciding; /* deciding: for decisions, of what they look at alone (see ld_tenant_write_lock) */
     struct kb_engine *engine;
     struct ld_settings settings;
-    uint32_t dims_epoch, arms_epoch;
+    uint32_t dims_epoch, arms_epoch, engine_epoch; /* engine_epoch: of `engine` itself, which an erasure exchanges */
 
     pthread_mutex_t queue_lock;
     struct ld_op *head, *tail;
@@ -83,14 +90,17 @@ struct ld_tenant {
     /* The writer's own: */
     struct ld_batch batch;
     int64_t now_ms;
+    size_t n_turned;         /* ops of the last turn */
     uint64_t seq;            /* last applied */
     struct ld_saving saving; /* its job is a thread's for long work, until its op has come */
     size_t n_pending;
     int64_t locked_us, locked_cpu_us;     /* since when the write lock is held */
+    bool keeps_out_decisions;             /* it, that is */
     enum kb_err build_rc;                 /* the job's, until its op */
     int64_t build_us;                     /* likewise: how long it ran */
     struct ld_erasure *erasure;           /* under way; the job's while it runs. NULL: none */
     struct ld_compaction *compaction;     /* under way; partly the job's while that runs. NULL: none */
+    struct ld_graph_changes graph;        /* large ones that are made; partly the job's while it runs */
     bool has_leftovers;                   /* the file has rows that are no part of the log any more */
     struct ld_verification *verification; /* likewise */
     uint64_t n_rewrites;                  /* times that lines of the log were changed or removed */
@@ -101,6 +111,8 @@ struct ld_tenant {
 /* tenant.c: what changes what readers see, by the writer. How long it lasts is counted. */
 void ld_tenant_write_lock(struct ld_tenant *t);
 void ld_tenant_write_unlock(struct ld_tenant *t);
+/* The same for what decisions do not look at (kb_engine_is_unseen): they go on beside it. */
+void ld_tenant_write_lock_unseen(struct ld_tenant *t);
 
 /* tenant.c: the rate in force may be another by now. */
 void ld_tenant_follow_rate(struct ld_tenant *t);
@@ -126,10 +138,18 @@ void ld_tenant_tell_writer(struct ld_tenant *t, enum ld_op_type type);
 void ld_erasure_drop(struct ld_tenant *t);
 void ld_verification_drop(struct ld_tenant *t);
 
+/* What upkeep does next of something long: whether it wants another turn. */
+enum ld_chore { LD_CHORE_NONE, LD_CHORE_NOW, LD_CHORE_LATER };
+
+/* graph_change.c. Whether op, of a graph, is kept to be made beside the writer; not when it has been, is small, or is
+ * refused (op->problem). */
+bool ld_graph_keep(struct ld_tenant *t, struct ld_op *op);
+enum ld_chore ld_graph_step(struct ld_tenant *t); /* at the end of a turn, when nothing is staged */
+void ld_graph_drop(struct ld_tenant *t);          /* with the tenant */
+
 /* compact.c. Reads where the log starts. */
 void ld_tenant_note_start(struct ld_tenant *t);
-/* What upkeep does next about the log's length: whether it wants another turn. */
-enum ld_chore { LD_CHORE_NONE, LD_CHORE_NOW, LD_CHORE_LATER };
+/* The same about the log's length. */
 enum ld_chore ld_compaction_step(struct ld_tenant *t);
 /* Events up to `wanted` are to go, for op (NULL: nobody waits). No other is under way. False: no memory. */
 bool ld_compaction_begin(struct ld_tenant *t, struct ld_op *op, uint64_t wanted);

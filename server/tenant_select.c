@@ -1,4 +1,4 @@
-/* Decisions, computed in the serving thread under the tenant's read lock.
+/* Decisions, computed in the serving thread under the tenant's lock for decisions, beside each other.
  *
  * The scratch of a decision comes from a pool and returns to it, grown to the largest decision it has seen: once warm,
  * a decision calls no allocator but for its own event and answer. The event is a copy in the op's document, since
@@ -68,13 +68,8 @@ static bool copy_slot(struct ld_doc *doc, const struct kb_decision *d, size_t i,
 static enum kb_err copy_among(struct ld_tenant *t, const struct kb_query *q, const struct kb_decision *d,
                               struct ld_op *op)
 {
-    struct kb_engine_counts counts;
-
-    if (q->n_candidates == 0) {
-        kb_engine_counts(t->engine, &counts);
-        if (d->n == counts.active_arms)
-            return KB_OK;
-    }
+    if (q->n_candidates == 0 && d->n == kb_engine_active_arms(t->engine))
+        return KB_OK;
     struct kb_ev_slot *among = ld_doc_alloc(op->doc, d->n, sizeof *among);
     for (size_t i = 0, j = 0; among != NULL && i < d->n; i++) {
         among[i].arm = copy(op->doc, d->arm[i], strlen(d->arm[i]) + 1);
@@ -161,11 +156,11 @@ int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const 
 
     op->is_named = select->decision != NULL;
     if (scratch != NULL) {
-        pthread_rwlock_rdlock(&t->lock);
+        pthread_rwlock_rdlock(&t->deciding);
         is_current = op->dims_epoch == t->dims_epoch;
         if (is_current)
             rc = decide(t, select, decision, op, scratch, &msg);
-        pthread_rwlock_unlock(&t->lock);
+        pthread_rwlock_unlock(&t->deciding);
     }
     give_scratch(t, scratch);
     if (!is_current)

@@ -1,6 +1,6 @@
 /* Upkeep of a tenant: when snapshots are begun (saving.c), checkpoints of the WAL, the expiry timer, and the way back
- * from a disk that refused. All of it runs in the writer's turn (the timer only puts an op in the line), so the engine
- * stands still under it and readers go on.
+ * from a disk that refused. All of it but the larger part of a checkpoint runs in the writer's turn (the timer only
+ * puts an op in the line), so the engine stands still under it and readers go on.
  *
  * Nothing here may keep the tenant from serving: a checkpoint that fails makes the WAL longer, a probe that fails is
  * tried again at the next tick. Only the commit cycle sets is_failing. */
@@ -20,7 +20,7 @@
 
 /* ---- files ----------------------------------------------------------------------------------------- */
 
-/* Here and not inside a commit, where SQLite would do it at the cost of somebody's answer. A reader of long standing
+/* Not inside a commit, where SQLite would do it at the cost of somebody's answer. A reader of long standing
  * keeps it from moving all; the next turn tries again. */
 static void checkpoint_wal(struct ld_tenant *t)
 {
@@ -28,14 +28,47 @@ static void checkpoint_wal(struct ld_tenant *t)
         ld_log(LD_LOG_WARN, "tenant %s: the write-ahead log could not be checkpointed", t->name);
 }
 
+enum { WAL_STANDS, WAL_IS_MOVING, WAL_HAS_MOVED };
+
+/* On the pool, beside the writer. Where that has rested meanwhile, nothing is left to be done. */
+static void move_wal(void *arg)
+{
+    struct ld_tenant *t = arg;
+
+    checkpoint_wal(t);
+    atomic_store(&t->wal_move, ld_store_wal_bytes(t->store) > WAL_LIMIT ? WAL_HAS_MOVED : WAL_STANDS);
+    ld_tenant_release(t);
+}
+
+/* Most of it is moved beside the writer, some milliseconds of pages and an fsync of the file; then what has come
+ * meanwhile by the writer itself, since the log can only begin anew when nothing is left of it. */
+static void shorten_wal(struct ld_tenant *t)
+{
+    const int move = atomic_load(&t->wal_move);
+
+    if (ld_store_wal_bytes(t->store) <= WAL_LIMIT || move == WAL_IS_MOVING)
+        return;
+    if (move == WAL_STANDS && t->world->sched != NULL) {
+        ld_tenant_hold(t);
+        atomic_store(&t->wal_move, WAL_IS_MOVING);
+        if (ld_sched_work(t->world->sched, move_wal, t) == 0)
+            return;
+        ld_tenant_release(t);
+    }
+    checkpoint_wal(t);
+    atomic_store(&t->wal_move, WAL_STANDS);
+}
+
 /* At the end of a turn, after everybody has been answered. A backlog of closed windows asks for another turn rather
  * than making this one longer. A failing disk gets no snapshot, which would only fail as well, and a doomed tenant
  * needs none. */
 void ld_tenant_upkeep(struct ld_tenant *t)
 {
+    const enum ld_chore graph = ld_graph_step(t);
     const enum ld_chore chore = atomic_load(&t->is_doomed) ? LD_CHORE_NONE : ld_compaction_step(t);
+    const bool wants_turn = t->has_backlog || chore == LD_CHORE_NOW || graph == LD_CHORE_NOW;
 
-    atomic_store(&t->has_chores, chore != LD_CHORE_NONE);
+    atomic_store(&t->has_chores, chore != LD_CHORE_NONE || graph != LD_CHORE_NONE);
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
     ld_tenant_weigh(t);
     ld_tenant_start_build(t);
@@ -43,10 +76,10 @@ void ld_tenant_upkeep(struct ld_tenant *t)
     if (!atomic_load(&t->is_failing) && !atomic_load(&t->is_doomed)) {
         if (atomic_load(&t->must_scrub))
             atomic_store(&t->must_scrub, !ld_store_scrub(t->store));
-        else if (ld_store_wal_bytes(t->store) > WAL_LIMIT)
-            checkpoint_wal(t);
+        else
+            shorten_wal(t);
     }
-    if (t->has_backlog || chore == LD_CHORE_NOW) {
+    if (wants_turn) {
         t->has_backlog = false;
         ld_tenant_tick(t, t->now_ms);
     }

@@ -149,9 +149,5 @@ int main(int argc, char **argv)
     tcase_set_timeout(each, 300); /* under a sanitizer, on a busy machine */
     tcase_add_loop_test(each, the_corpus_and_its_mutants_find_nothing, 0, (int)N_TARGETS);
     suite_add_tcase(suite, each);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return kbt_run_suite(suite);
 }

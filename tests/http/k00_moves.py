@@ -522,11 +522,12 @@ def test_a_hundred_thousand_lines_pass_in_flat_memory(boot, tmp_path):
         assert got.status_code == 200, got.text  # also right behind the export
         for piece in got.iter_content(1 << 20):
             out.write(piece)
-    assert peak_kib(server) - before < size / 3, "copies are held in memory"
+    if not IS_SANITIZED:  # AddressSanitizer keeps what was freed
+        assert peak_kib(server) - before < size / 3, "copies are held in memory"
     with open(file, "rb") as body:
         done = requests.put(server.url + "/tenants/r/snapshot", data=body, headers={"Content-Type": SQLITE})
     assert done.status_code == 201 and done.json()["digest"] == client.digest("i")
-    if not IS_SANITIZED:  # AddressSanitizer keeps what was freed
+    if not IS_SANITIZED:
         assert peak_kib(server) < 4 * size, "bodies are held in memory"
 
 

@@ -93,7 +93,7 @@ def test_a_thousand_that_stall_do_not_hold_up_others(server, api, kind):
     stalled = [kind(server) for _ in range(MANY)]
     try:
         during = seconds_of_requests(server)
-        assert metric(api, "connections") > MANY * 0.99  # they are there
+        wait_until(lambda: metric(api, "connections") > MANY * 0.99)  # they are there
         cpu, started = cpu_seconds(server), time.monotonic()
         time.sleep(0.5)
         assert cpu_seconds(server) - cpu < 0.5 * (time.monotonic() - started)  # and nobody spins for them
@@ -211,7 +211,7 @@ def test_the_oldest_without_a_request_gives_way(boot):
         old.append(kind(server))
         time.sleep(0.6)  # the timer has seen it
     busy = in_the_body(server)
-    assert metric(api, "connections") == 8
+    wait_until(lambda: metric(api, "connections") == 8)
     new = []
     for i in range(3):
         new.append(idle(server))
@@ -227,9 +227,9 @@ def test_a_new_connection_is_refused_when_all_have_requests(boot):
     server = boot("--max-connections", "8")
     api = Client(server)
     assert metric(api, "connections") == 1
-    busy = [in_the_body(server) for _ in range(8)]  # the eighth takes the place of the client's own
+    time.sleep(0.6)  # the timer has seen that it rests
+    busy = [in_the_body(server) for _ in range(8)]  # one of them takes its place
     time.sleep(0.6)
-    busy += [in_the_body(server)]
     with Raw(server) as raw:
         assert raw.answer().status == 503 and raw.is_closed()
     for one in busy[:4]:
@@ -248,7 +248,7 @@ def test_more_that_stall_than_there_may_be_shut_nobody_out(boot, sent):
         wait_until(lambda: is_served(server))  # as soon as the timer has seen them
         seconds_of_requests(server, 10)
     api = Client(server)
-    assert metric(api, "connections") <= 50
+    wait_until(lambda: metric(api, "connections") <= 50)  # those that gave way are counted until they are closed
     assert metric(api, "connections_gave_way_total") >= 100
 
 

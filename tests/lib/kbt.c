@@ -277,13 +277,10 @@ size_t kbt_random_edges(size_t n_nodes, size_t n_extra, bool is_connected, uint6
 
 /* --- runner ---------------------------------------------------------------------------------------- */
 
-static int run(const char *name, TCase *tcase, const TTest *const *tests, size_t n, int signal_expected)
+#define SECONDS 60.0 /* for a case */
+
+int kbt_run_suite(Suite *suite)
 {
-    Suite *suite = suite_create(name);
-    tcase_set_timeout(tcase, 60.0);
-    for (size_t i = 0; i < n; i++)
-        tcase_add_test_raise_signal(tcase, tests[i], signal_expected);
-    suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int n_failed = srunner_ntests_failed(runner);
@@ -291,19 +288,37 @@ static int run(const char *name, TCase *tcase, const TTest *const *tests, size_t
     return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+static int run(const char *name, TCase *tcase, const TTest *const *tests, size_t n, int signal_expected, double seconds)
+{
+    Suite *suite = suite_create(name);
+    tcase_set_timeout(tcase, seconds);
+    for (size_t i = 0; i < n; i++)
+        tcase_add_test_raise_signal(tcase, tests[i], signal_expected);
+    suite_add_tcase(suite, tcase);
+    return kbt_run_suite(suite);
+}
+
 int kbt_run(const char *name, const TTest *const *tests, size_t n)
 {
-    return run(name, tcase_create(name), tests, n, 0);
+    return run(name, tcase_create(name), tests, n, 0, SECONDS);
 }
 
 int kbt_run_with(const char *name, void (*set_up)(void), void (*tear_down)(void), const TTest *const *tests, size_t n)
 {
     TCase *tcase = tcase_create(name);
     tcase_add_unchecked_fixture(tcase, set_up, tear_down);
-    return run(name, tcase, tests, n, 0);
+    return run(name, tcase, tests, n, 0, SECONDS);
 }
 
 int kbt_run_aborting(const char *name, const TTest *const *tests, size_t n)
 {
-    return run(name, tcase_create(name), tests, n, SIGABRT);
+    return run(name, tcase_create(name), tests, n, SIGABRT, SECONDS);
+}
+
+int kbt_run_each(const char *name, double seconds, void (*set_up)(void), void (*tear_down)(void),
+                 const TTest *const *tests, size_t n)
+{
+    TCase *tcase = tcase_create(name);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    return run(name, tcase, tests, n, 0, seconds);
 }

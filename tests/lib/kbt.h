@@ -65,6 +65,9 @@ size_t kbt_random_edges(size_t n_nodes, size_t n_extra, bool is_connected, uint6
 
 /* --- runner ---------------------------------------------------------------------------------------- */
 
+/* Runs a suite that the test has put together, and frees it; the result is the exit status. */
+int kbt_run_suite(Suite *suite);
+
 /* Runs the cases as one suite; the result is the exit status. */
 int kbt_run(const char *name, const TTest *const *tests, size_t n);
 #define KBT_RUN(name, ...)                                                                                             \
@@ -74,6 +77,13 @@ int kbt_run(const char *name, const TTest *const *tests, size_t n);
 int kbt_run_with(const char *name, void (*set_up)(void), void (*tear_down)(void), const TTest *const *tests, size_t n);
 #define KBT_RUN_WITH(name, set_up, tear_down, ...)                                                                     \
     kbt_run_with(name, set_up, tear_down, (const TTest *const[]){__VA_ARGS__},                                         \
+                 sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(TTest *))
+
+/* The same with inputs of its own for each case, which may take so many seconds. */
+int kbt_run_each(const char *name, double seconds, void (*set_up)(void), void (*tear_down)(void),
+                 const TTest *const *tests, size_t n);
+#define KBT_RUN_EACH(name, seconds, set_up, tear_down, ...)                                                            \
+    kbt_run_each(name, seconds, set_up, tear_down, (const TTest *const[]){__VA_ARGS__},                                \
                  sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(TTest *))
 
 /* The same for cases that must die by an assertion. */

@@ -262,9 +262,5 @@ int main(void)
                         2 * N_SEEDS);
     suite_add_tcase(suite, rounds);
     suite_add_tcase(suite, runs);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return kbt_run_suite(suite);
 }

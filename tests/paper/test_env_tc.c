@@ -227,9 +227,5 @@ int main(void)
     tcase_add_test(once, more_dimensions_than_there_is_room_for_are_refused);
     suite_add_tcase(suite, each);
     suite_add_tcase(suite, once);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return kbt_run_suite(suite);
 }

@@ -1032,9 +1032,5 @@ int main(void)
     tcase_add_test(some, what_is_learned_meanwhile_is_handed_over_until_it_is_little);
     suite_add_tcase(suite, each);
     suite_add_tcase(suite, some);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return kbt_run_suite(suite);
 }

@@ -152,7 +152,8 @@ static struct places places_of(const struct kb_engine *e)
 {
     return (struct places){{e->users.bytes, e->users.offset, e->users.slot, e->arm_ids.bytes, e->arm_ids.offset,
                             e->arm_ids.slot, e->arms.arm, e->node_of, e->history.user, e->history.x, e->history.count,
-                            e->history.first_seq, e->history.slot, e->pending.slot, kb_posterior_kernel(e->posterior)}};
+                            e->history.first_seq, e->history.slot, e->pending.slot, e->pending.due,
+                            kb_posterior_kernel(e->posterior)}};
 }
 
 static void expect_places(const struct kb_engine *e, const struct places *want)
@@ -423,9 +424,5 @@ int main(void)
     tcase_add_loop_test(tc, a_large_change_equals_many_small_ones, 0, 2);
     tcase_set_timeout(tc, 60);
     suite_add_tcase(s, tc);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return kbt_run_suite(s);
 }

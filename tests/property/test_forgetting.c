@@ -301,9 +301,5 @@ int main(void)
     tcase_add_loop_test(models, a_correction_weighs_what_its_observation_does, 0, N_KINDS);
     tcase_add_loop_test(models, a_point_that_enters_slowly_finds_the_weights_of_its_end, 0, 2);
     suite_add_tcase(suite, models);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return kbt_run_suite(suite);
 }

@@ -462,9 +462,5 @@ int main(void)
     tcase_add_loop_test(cases, redacted_events_are_no_steps, 0, 4);
     tcase_add_test(cases, forgetting_pays_where_the_world_changes);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return kbt_run_suite(suite);
 }

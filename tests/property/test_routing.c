@@ -278,7 +278,6 @@ END_TEST
 
 int main(void)
 {
-    SRunner *r = NULL;
     TCase *t = tcase_create("routing");
     Suite *suite = suite_create("routing");
 
@@ -286,9 +285,5 @@ int main(void)
     tcase_add_loop_test(t, arms_come_as_often_as_their_propensities_say, 0, N_SCENARIOS);
     tcase_add_test(t, false_propensities_are_found);
     suite_add_tcase(suite, t);
-    r = srunner_create(suite);
-    srunner_run_all(r, CK_ENV);
-    const int n_failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return n_failed == 0 ? 0 : 1;
+    return kbt_run_suite(suite);
 }

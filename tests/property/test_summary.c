@@ -558,9 +558,5 @@ int main(void)
     tcase_add_test(some, a_fold_without_memory_ends_and_leaves_nothing);
     suite_add_tcase(suite, each);
     suite_add_tcase(suite, some);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return kbt_run_suite(suite);
 }

@@ -361,17 +361,23 @@ START_TEST(a_challenger_that_is_declared_later_has_read_all_and_others_stay)
 }
 END_TEST
 
-/* A scored log whose policy in force is bad, by the tenant's own writer. */
+/* A guardrail over a log whose policy in force is bad. */
+static void open_guarded(struct fixture *f)
+{
+    fixture_open(f, "{\"algorithm\":\"random\",\"challengers\":{\"careful\":{\"algorithm\":\"ucb\",\"rule\":{"
+                    "\"epsilon\":0.1}}},\"guardrail\":{\"baseline\":\"careful\",\"min_decisions\":100}}");
+    arms(f);
+    for (int i = 0; i < 14; i++)
+        traffic(f, 50 * i, 50);
+}
+
+/* Scored, and put in force by the tenant's own writer. */
 START_TEST(a_bad_policy_in_force_is_demoted_by_one_configuration)
 {
     struct ld_challenger_view view[LD_MAX_CHALLENGERS];
     struct fixture f;
 
-    fixture_open(&f, "{\"algorithm\":\"random\",\"challengers\":{\"careful\":{\"algorithm\":\"ucb\",\"rule\":{"
-                     "\"epsilon\":0.1}}},\"guardrail\":{\"baseline\":\"careful\",\"min_decisions\":100}}");
-    arms(&f);
-    for (int i = 0; i < 14; i++)
-        traffic(&f, 50 * i, 50);
+    open_guarded(&f);
     ck_assert_uint_eq(views(&f, view), 1);
     ck_assert(view[0].scores.is_proved);
     ck_assert_uint_eq(counts_of(f.t).version, 1);
@@ -398,11 +404,7 @@ START_TEST(a_person_who_was_faster_than_the_guardrail_has_the_last_word)
     struct ld_challenger_view view[LD_MAX_CHALLENGERS];
     struct fixture f;
 
-    fixture_open(&f, "{\"algorithm\":\"random\",\"challengers\":{\"careful\":{\"algorithm\":\"ucb\",\"rule\":{"
-                     "\"epsilon\":0.1}}},\"guardrail\":{\"baseline\":\"careful\",\"min_decisions\":100}}");
-    arms(&f);
-    for (int i = 0; i < 14; i++)
-        traffic(&f, 50 * i, 50);
+    open_guarded(&f);
     struct ld_op *op = op_settings("{\"algorithm\":\"ts\",\"challengers\":{\"careful\":{\"algorithm\":\"ucb\"}}}");
     ld_tenant_submit(f.t, op);
     ck_assert_uint_eq(views(&f, view), 1);
@@ -439,7 +441,6 @@ int main(void)
 {
     Suite *suite = suite_create("challenger");
     TCase *tc = tcase_create("challenger");
-    SRunner *runner = srunner_create(suite);
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_promotion_swaps_and_a_rollback_swaps_back);
@@ -454,8 +455,5 @@ int main(void)
     tcase_add_test(tc, a_person_who_was_faster_than_the_guardrail_has_the_last_word);
     tcase_add_test(tc, what_was_forgotten_is_read_again);
     suite_add_tcase(suite, tc);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return kbt_run_suite(suite);
 }

@@ -148,9 +148,5 @@ int main(void)
     tcase_add_test(tc, what_was_closed_is_unknown_and_what_is_open_is_answered_as_before);
     tcase_add_test(tc, a_disk_that_refuses_leaves_the_log_as_it_was);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return kbt_run_suite(suite);
 }

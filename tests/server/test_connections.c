@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "http_internal.h"
+#include "kbt.h"
 #include "metrics.h"
 
 enum { MAX = 8, HEAD_S = 10, BODY_S = 30, IDLE_S = 20, RATE = 100 };
@@ -67,7 +68,7 @@ static struct pair dial(const char *address)
     p.ours = fd[0];
     p.theirs = fd[1];
     p.c = ld_connections_open(&book, handle(), p.ours,
-                              is_v6 ? (const struct sockaddr *)(void *)&v6 : (const struct sockaddr *)(void *)&v4);
+                              is_v6 ? (const struct sockaddr *)(void *)&v6 : (const struct sockaddr *)(void *)&v4, 0);
     return p;
 }
 
@@ -399,9 +400,5 @@ static Suite *make_suite(void)
 
 int main(void)
 {
-    SRunner *sr = srunner_create(make_suite());
-    srunner_run_all(sr, CK_ENV);
-    int n_failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return n_failed == 0 ? 0 : 1;
+    return kbt_run_suite(make_suite());
 }

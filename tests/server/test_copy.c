@@ -438,9 +438,5 @@ int main(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         tcase_add_test(tc, cases[i]);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    const int n_failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return n_failed == 0 ? 0 : 1;
+    return kbt_run_suite(s);
 }

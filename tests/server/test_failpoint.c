@@ -196,9 +196,5 @@ int main(void)
     tcase_add_loop_test(tc, death_between_the_statements_of_the_schema_leaves_a_tenant_that_starts, 0, 5);
     tcase_add_test(tc, death_in_an_erasure_leaves_the_user);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return kbt_run_suite(suite);
 }

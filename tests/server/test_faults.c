@@ -428,9 +428,5 @@ int main(void)
     tcase_add_loop_test(tc, a_tenant_is_made_or_not_wherever_the_disk_fails, 0, 2 * N_OPEN_FAULTS);
     tcase_add_loop_test(tc, a_tenant_goes_or_stays_wherever_the_disk_fails, 0, 2 * N_COMMIT_FAULTS);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return kbt_run_suite(suite);
 }

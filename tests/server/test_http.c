@@ -14,13 +14,15 @@
 #include <unistd.h>
 
 #include "http.h"
+#include "kbt.h"
 #include "metrics.h"
 #include "raw_http.h"
 
 static struct ld_http *server;
 static struct ld_metrics metrics;
 static atomic_int n_handled, n_workers;
-static _Atomic(struct ld_request *) kept; /* of "/never": replied to by the test itself */
+static _Atomic(struct ld_request *) kept; /* of "/never" and "/left": replied to by the test itself */
+static atomic_bool has_left;              /* the client of "/left", who has reset its connection */
 static struct kbt_response answer;
 static char spool_path[64];
 static atomic_int n_sent; /* files that were sent, or whose client has gone */
@@ -113,6 +115,12 @@ static void handle(void *arg, struct ld_request *r)
     (void)arg;
     atomic_fetch_add(&n_handled, 1);
     if (strcmp(ld_request_path(r), "/never") == 0) {
+        atomic_store(&kept, r);
+    } else if (strcmp(ld_request_path(r), "/left") == 0) {
+        if (ld_request_keep_head(r) != 0)
+            abort();
+        while (!atomic_load(&has_left)) /* in the library's thread, which sees it next */
+            pause_ms(1);
         atomic_store(&kept, r);
     } else if (strcmp(ld_request_path(r), "/head") == 0) {
         reply_from_head(r);
@@ -316,6 +324,56 @@ START_TEST(head_can_be_kept_apart_from_the_connection)
             "2\r\n\r\n");
     ck_assert_int_eq(answer.status, 418);
     close(fd);
+}
+END_TEST
+
+#define N_OLDER 8
+
+/* A request that its client resets while the handler is called; it is in `kept`. Whether the connection goes before it
+ * is suspended: where the thread has an older one, which it looks after first. */
+static bool reset_while_handled(void)
+{
+    const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    const int n_before = atomic_load(&n_handled);
+    int older[N_OLDER];
+    for (size_t i = 0; i < N_OLDER; i++)
+        older[i] = dial();
+    const int fd = dial();
+    atomic_store(&has_left, false);
+    atomic_store(&kept, NULL);
+    kbt_send(fd, "GET /left?a=b%20c&flag HTTP/1.1\r\nHost: x\r\nLaplaced-Tenant: shop\r\n\r\n");
+    for (int i = 0; i < 3000 && atomic_load(&n_handled) == n_before; i++)
+        pause_ms(1);
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+    close(fd);
+    atomic_store(&has_left, true);
+    for (int i = 0; i < 3000 && atomic_load(&kept) == NULL; i++)
+        pause_ms(1);
+    for (int i = 0; i < 100 && ld_http_in_flight(server) > 0; i++)
+        pause_ms(1);
+    const bool is_gone = ld_http_in_flight(server) == 0;
+    for (size_t i = 0; i < N_OLDER; i++)
+        close(older[i]);
+    return is_gone;
+}
+
+START_TEST(head_outlives_a_connection_that_goes_while_another_thread_has_the_request)
+{
+    bool is_gone = false;
+    for (int i = 0; i < 20 && !is_gone; i++) {
+        is_gone = reset_while_handled();
+        pause_ms(20); /* its memory is freed a moment later */
+        struct ld_request *r = atomic_load(&kept);
+        ck_assert_ptr_nonnull(r);
+        ck_assert_str_eq(ld_request_header(r, "laplaced-tenant"), "shop");
+        ck_assert_ptr_null(ld_request_header(r, "Origin"));
+        ck_assert_str_eq(ld_request_query(r, "a"), "b c");
+        ck_assert_str_eq(ld_request_query(r, "flag"), "");
+        ck_assert_ptr_null(ld_request_query(r, "b"));
+        reply_echo(r);
+        wait_until_idle();
+    }
+    ck_assert(is_gone);
 }
 END_TEST
 
@@ -844,58 +902,25 @@ START_TEST(ipv6_is_served)
 }
 END_TEST
 
-static Suite *make_suite(void)
-{
-    const TTest *const cases[] = {
-        handler_sees_method_path_and_body,
-        reply_of_another_thread_resumes_the_connection,
-        replies_that_cross_the_suspension_all_arrive,
-        head_is_answered_without_a_body,
-        requests_are_counted_by_route_and_status,
-        client_that_leaves_while_suspended_is_forgotten,
-        head_can_be_kept_apart_from_the_connection,
-        client_that_leaves_within_its_body_is_forgotten,
-        slow_body_is_waited_for,
-        body_that_stops_coming_ends_the_connection,
-        body_that_trickles_ends_the_connection,
-        body_is_either_handled_or_out_of_time,
-        headers_that_trickle_end_the_connection,
-        body_beyond_the_limit_is_refused_and_the_connection_kept,
-        chunked_body_beyond_the_limit_is_refused,
-        large_body_beyond_the_limit_is_read_before_the_refusal,
-        body_at_the_limit_arrives_whole,
-        client_that_asks_before_sending_is_refused_at_once,
-        refusal_by_the_headers_never_reaches_the_handler,
-        spooled_body_is_a_file_until_the_reply,
-        spooled_body_goes_with_the_client_that_leaves,
-        spooled_body_that_has_no_room_is_refused_as_such,
-        file_is_let_go_when_its_client_does_not_read,
-        pipelined_requests_are_answered_in_order,
-        connection_is_kept_until_the_client_says_close,
-        client_that_has_said_all_gets_its_answer,
-        a_full_round_of_requests_is_not_slept_over,
-        crowds_beyond_the_number_are_counted_right,
-        quiescing_finishes_what_was_accepted_and_takes_no_more,
-        stopping_answers_those_who_wait_and_drops_the_late_reply,
-        stopping_while_clients_knock_never_ends_the_process,
-        port_in_use_is_told_by_name,
-        ipv6_is_served,
-    };
-    Suite *s = suite_create("http");
-    TCase *tc = tcase_create("http");
-    tcase_add_checked_fixture(tc, start, stop);
-    tcase_set_timeout(tc, 30);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        tcase_add_test(tc, cases[i]);
-    suite_add_tcase(s, tc);
-    return s;
-}
-
 int main(void)
 {
-    SRunner *sr = srunner_create(make_suite());
-    srunner_run_all(sr, CK_ENV);
-    int n_failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return n_failed == 0 ? 0 : 1;
+    return KBT_RUN_EACH(
+        "http", 30, start, stop, handler_sees_method_path_and_body, reply_of_another_thread_resumes_the_connection,
+        replies_that_cross_the_suspension_all_arrive, head_is_answered_without_a_body,
+        requests_are_counted_by_route_and_status, client_that_leaves_while_suspended_is_forgotten,
+        head_can_be_kept_apart_from_the_connection,
+        head_outlives_a_connection_that_goes_while_another_thread_has_the_request,
+        client_that_leaves_within_its_body_is_forgotten, slow_body_is_waited_for,
+        body_that_stops_coming_ends_the_connection, body_that_trickles_ends_the_connection,
+        body_is_either_handled_or_out_of_time, headers_that_trickle_end_the_connection,
+        body_beyond_the_limit_is_refused_and_the_connection_kept, chunked_body_beyond_the_limit_is_refused,
+        large_body_beyond_the_limit_is_read_before_the_refusal, body_at_the_limit_arrives_whole,
+        client_that_asks_before_sending_is_refused_at_once, refusal_by_the_headers_never_reaches_the_handler,
+        spooled_body_is_a_file_until_the_reply, spooled_body_goes_with_the_client_that_leaves,
+        spooled_body_that_has_no_room_is_refused_as_such, file_is_let_go_when_its_client_does_not_read,
+        pipelined_requests_are_answered_in_order, connection_is_kept_until_the_client_says_close,
+        client_that_has_said_all_gets_its_answer, a_full_round_of_requests_is_not_slept_over,
+        crowds_beyond_the_number_are_counted_right, quiescing_finishes_what_was_accepted_and_takes_no_more,
+        stopping_answers_those_who_wait_and_drops_the_late_reply, stopping_while_clients_knock_never_ends_the_process,
+        port_in_use_is_told_by_name, ipv6_is_served);
 }

@@ -645,9 +645,5 @@ int main(void)
     tcase_add_test(tc, without_dimensions_contexts_are_empty_and_features_null);
     tcase_add_test(tc, times_come_back_to_the_millisecond);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
+    return kbt_run_suite(s);
 }

@@ -453,9 +453,5 @@ int main(void)
     tcase_add_test(tc, patches_add_and_remove);
     tcase_add_test(tc, memory_of_a_document_is_zeroed_aligned_and_apart);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
+    return kbt_run_suite(s);
 }

@@ -295,9 +295,5 @@ int main(void)
     tcase_add_test(engine, statistics_average_what_was_learned);
     suite_add_tcase(s, plain);
     suite_add_tcase(s, engine);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
+    return kbt_run_suite(s);
 }

@@ -288,9 +288,5 @@ int main(void)
     tcase_add_test(tc, the_written_form_has_every_field_of_the_contract);
     tcase_add_test(tc, parameters_in_force_show_the_lengthscale);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
+    return kbt_run_suite(s);
 }

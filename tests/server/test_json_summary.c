@@ -8,6 +8,7 @@
 
 #include "json_in.h"
 #include "json_out.h"
+#include "kbt.h"
 #include "rng.h"
 #include "summary.h"
 
@@ -221,9 +222,5 @@ int main(void)
     tcase_add_loop_test(tc, a_state_comes_back_from_its_lines_bit_for_bit, 0, 30);
     tcase_add_loop_test(tc, broken_parts_are_refused_by_pointer, 0, sizeof broken / sizeof *broken);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    const int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
+    return kbt_run_suite(s);
 }

@@ -329,9 +329,5 @@ int main(void)
     tcase_add_loop_test(tests, a_last_use_that_could_not_be_written_is_written_later, 0, n);
     tcase_add_loop_test(tests, a_start_has_all_keys_or_says_why_not, 0, n);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return kbt_run_suite(suite);
 }

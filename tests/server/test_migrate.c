@@ -228,9 +228,5 @@ int main(void)
     tcase_add_test(tc, inspecting_tells_absent_empty_foreign_and_other_kinds_apart);
     tcase_add_test(tc, result_codes_have_the_status_that_calls_for_the_right_deed);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
+    return kbt_run_suite(s);
 }

@@ -123,6 +123,31 @@ START_TEST(snapshots_are_taken_as_rows_come)
 }
 END_TEST
 
+/* Each copies all that are open: by numbers that grow with them, 600 decisions take few. */
+START_TEST(open_decisions_put_the_next_snapshot_off)
+{
+    struct fixture f;
+    char id[16];
+
+    fixture_world(&f);
+    f.world.snapshot_events = 10;
+    f.settings = fixture_settings(CONFIGURATION);
+    fixture_start(&f);
+    for (int i = 0; i < 600; i++) {
+        snprintf(id, sizeof id, "d%d", i);
+        expect_status(
+            f.t,
+            op_select(f.t, "{\"user\":\"u\",\"context\":[1],\"candidates\":[{\"id\":\"a\",\"features\":[1]}]}", id),
+            200);
+    }
+    ck_assert_uint_ge(f.metrics.snapshots, 8);
+    ck_assert_uint_le(f.metrics.snapshots, 24); /* 4 up to the fortieth, then one for each quarter more; not 60 */
+    const struct ld_recovered r = recover_well(&f, false, digest_of(f.t));
+    ck_assert_uint_gt(r.snapshot_seq, r.seq - 200);
+    fixture_close(&f);
+}
+END_TEST
+
 START_TEST(settings_behind_the_snapshot_are_found)
 {
     struct fixture f;
@@ -296,7 +321,8 @@ int main(void)
 {
     return KBT_RUN(
         "recover", snapshot_and_tail_equal_a_fold_of_the_log, a_recovered_tenant_goes_on_as_if_nothing_had_been,
-        snapshots_are_taken_as_rows_come, settings_behind_the_snapshot_are_found, a_damaged_snapshot_costs_only_time,
+        snapshots_are_taken_as_rows_come, open_decisions_put_the_next_snapshot_off,
+        settings_behind_the_snapshot_are_found, a_damaged_snapshot_costs_only_time,
         a_snapshot_of_another_log_is_not_believed, verification_prefers_the_fold, a_line_that_cannot_be_read_is_named,
         a_fold_over_resets_equals_the_live_model, a_recovery_that_is_told_to_stop_says_so_and_leaves_nothing);
 }

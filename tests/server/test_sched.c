@@ -267,6 +267,57 @@ START_TEST(clients_beside_the_writer_are_answered_once_and_in_order)
 }
 END_TEST
 
+#define N_LINES 200
+#define N_BODIES 400
+
+/* Rewards of users with long names: pages by the hundred in each commit. */
+static struct ld_op *op_of_lines(int first)
+{
+    static char text[N_LINES * 400], name[256];
+    size_t n = 0;
+
+    memset(name, 'u', sizeof name - 1);
+    for (int i = 0; i < N_LINES; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              "{\"user\":\"%s\",\"arm\":\"a\",\"reward\":%d,\"id\":\"o%d\"}\n", name, i % 2, first + i);
+    return op_observe(f[0].t, text, true);
+}
+
+/* A writer that never rests, so that no move of the log finds it at its end. */
+START_TEST(a_log_that_is_moved_beside_its_writer_begins_anew)
+{
+    pthread_t loop;
+    int64_t most = 0;
+
+    new_sched();
+    fixture_open(&f[0], "{\"algorithm\":\"ucb\"}");
+    f[0].world.sched = sched;
+    ck_assert_int_eq(pthread_create(&loop, NULL, run_loop, NULL), 0);
+    last_turn[0][0] = -1;
+    for (int i = 0; i < N_BODIES; i++) {
+        submit(op_of_lines(i * N_LINES), 0, 0, i);
+        ck_assert(wait_for(&n_answered, i > 0 ? i : 0)); /* one is always in line */
+        const int64_t bytes = ld_store_wal_bytes(ld_tenant_store(f[0].t));
+        most = bytes > most ? bytes : most;
+    }
+    ck_assert(wait_for(&n_answered, N_BODIES));
+    ld_sched_stop(sched);
+    pthread_join(loop, NULL);
+    ck_assert_int_eq(atomic_load(&n_refused), 0);
+    f[0].world.sched = NULL;
+    ck_assert_uint_eq(ld_tenant_n_holders(f[0].t), 1);
+    const int64_t all = ld_store_bytes(ld_tenant_store(f[0].t)); /* went through the log */
+    ck_assert_int_gt(all, 60 << 20);
+    ck_assert_int_lt(most, all / 2); /* which begins anew at 8 MiB, and grows while those are moved */
+    const uint64_t digest = digest_of(f[0].t);
+    fixture_restart(&f[0]);
+    ck_assert_uint_eq(digest_of(f[0].t), digest);
+    ck_assert_uint_eq(counts_of(f[0].t).learned, N_BODIES * N_LINES);
+    fixture_close(&f[0]);
+    ld_sched_free(sched);
+}
+END_TEST
+
 static atomic_int n_done, may_end;
 
 static void end_slowly(struct ld_op *op)
@@ -307,10 +358,49 @@ START_TEST(a_wake_between_a_turn_and_its_end_is_not_lost)
 }
 END_TEST
 
+enum { N_SLOW = 16 };
+
+static void end_among_others(struct ld_op *op)
+{
+    atomic_fetch_add(&n_inside, 1);
+    end_slowly(op);
+}
+
+/* Turns that wait for the disk, or whose client is slow to be answered, hold up nobody: all that come in one burst run
+ * side by side, from the first burst on. */
+START_TEST(many_tenants_have_their_turns_at_a_time)
+{
+    static struct fixture slow[N_SLOW];
+    struct ld_op *op[N_SLOW];
+    pthread_t loop;
+
+    new_sched();
+    for (int i = 0; i < N_SLOW; i++) {
+        fixture_open(&slow[i], "{\"algorithm\":\"ucb\"}");
+        slow[i].world.sched = sched;
+        op[i] = op_select(slow[i].t, "{\"user\":\"u\",\"candidates\":[\"a\"]}", "d");
+        op[i]->done = end_among_others;
+    }
+    ck_assert_int_eq(pthread_create(&loop, NULL, run_loop, NULL), 0);
+    for (int i = 0; i < N_SLOW; i++)
+        ld_tenant_submit(slow[i].t, op[i]);
+    const bool are_all_inside = wait_for(&n_inside, N_SLOW);
+    atomic_store(&may_end, 1);
+    ck_assert(are_all_inside);
+    ck_assert(wait_for(&n_done, N_SLOW));
+    ld_sched_stop(sched);
+    pthread_join(loop, NULL);
+    for (int i = 0; i < N_SLOW; i++)
+        fixture_close(&slow[i]);
+    ld_sched_free(sched);
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN("sched", stopping_waits_for_the_work_that_was_given, requests_never_have_more_than_half_of_the_pool,
                    a_line_of_transfers_has_an_end, a_scheduler_that_never_ran_can_be_freed,
                    ticks_and_signals_reach_their_hooks, a_wake_between_a_turn_and_its_end_is_not_lost,
+                   many_tenants_have_their_turns_at_a_time, a_log_that_is_moved_beside_its_writer_begins_anew,
                    clients_beside_the_writer_are_answered_once_and_in_order);
 }

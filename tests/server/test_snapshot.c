@@ -171,9 +171,5 @@ int main(void)
     tcase_add_test(tc, a_failed_write_leaves_the_old_snapshot);
     tcase_add_test(tc, the_header_is_as_documented);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
+    return kbt_run_suite(s);
 }

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kbt.h"
 #include "metrics.h"
 #include "tls.h"
 
@@ -394,9 +395,5 @@ int main(void)
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tcase_add_test(cases, tests[i]);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return kbt_run_suite(suite);
 }

@@ -26,6 +26,26 @@ START_TEST(array_whose_size_wraps_is_refused)
 }
 END_TEST
 
+START_TEST(lines_begin_on_a_line_and_are_zeroed)
+{
+    for (size_t n = 0; n < 100; n++) {
+        unsigned char *a = kb_lines(n, 13, 8);
+        ck_assert_ptr_nonnull(a);
+        ck_assert_uint_eq((uintptr_t)a % 64, 0);
+        for (size_t i = 0; i < n * 13 * 8; i++)
+            ck_assert_uint_eq(a[i], 0);
+        memset(a, 0xab, n * 13 * 8);
+        kb_free(a);
+    }
+    ck_assert_ptr_null(kb_lines(SIZE_MAX / 2, 3, 1));
+    ck_assert_ptr_null(kb_lines((size_t)1 << 32, (size_t)1 << 32, 1));
+    ck_assert_ptr_null(kb_lines(SIZE_MAX / 2 - 1, 1, 1));
+    kbt_alloc_watch(1);
+    ck_assert_ptr_null(kb_lines(8, 8, 8)); /* a hook is asked for them, too */
+    kbt_alloc_unwatch();
+}
+END_TEST
+
 START_TEST(empty_array_is_not_null)
 {
     void *a = kb_array(0, 5, 8), *b = kb_malloc(0);
@@ -101,7 +121,8 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN("alloc", array_is_zeroed_and_writable, array_whose_size_wraps_is_refused, empty_array_is_not_null,
+    return KBT_RUN("alloc", array_is_zeroed_and_writable, array_whose_size_wraps_is_refused,
+                   lines_begin_on_a_line_and_are_zeroed, empty_array_is_not_null,
                    regrow_keeps_the_contents_and_the_old_block_on_failure, grow_doubles_and_keeps_what_is_there,
                    grow_that_fails_changes_nothing, hook_sees_every_block);
 }

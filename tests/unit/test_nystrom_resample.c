@@ -451,9 +451,5 @@ int main(void)
     tcase_add_test(draws, snapshots_keep_the_sum_and_refuse_one_that_cannot_be);
     tcase_add_loop_test(draws, variances_do_not_starve_where_nothing_was_seen, 0, 2);
     suite_add_tcase(suite, draws);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return kbt_run_suite(suite);
 }

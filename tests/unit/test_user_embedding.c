@@ -500,9 +500,5 @@ int main(void)
     tcase_add_test(cases, embeddings_that_cannot_be_are_refused);
     tcase_add_test(cases, each_allocation_may_fail);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
+    return kbt_run_suite(suite);
 }

@@ -113,6 +113,25 @@ START_TEST(normalised_near_diagonals_are_one)
 }
 END_TEST
 
+/* One entry is solved for a user whom nobody has asked for, and stays: without a solver the next one who asks would
+ * abort. A reset's kernel has it, too. */
+START_TEST(who_asks_again_waits_for_no_solve)
+{
+    const struct kb_user user = kbt_node_user(11);
+    struct kb_user_kernel *other = NULL;
+    open_near(1, 1e-4, kbt_large_graph);
+    const uint32_t slot = kbt_add_anchor(kbt_node_user(12));
+    const double diag = kb_user_kernel_diag(kbt_users_kernel, user, kbt_users_scratch);
+    const double value = kbt_user_value(user, slot);
+    ck_assert(value > 0 && value < diag);
+    ck_assert(kb_user_kernel_diag(kbt_users_kernel, user, NULL) == diag);
+    ck_assert_int_eq(kb_user_kernel_new_like(&other, kbt_users_kernel), KB_OK);
+    ck_assert(kb_user_kernel_diag(other, user, NULL) == diag);
+    kb_user_kernel_free(other);
+    kbt_close_kernel();
+}
+END_TEST
+
 /* A stage that is taken back leaves no column behind that a later user of the slot could be read from. */
 START_TEST(a_discarded_near_anchor_leaves_its_slot_to_another)
 {
@@ -195,10 +214,10 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN_WITH("user_kernel_near", kbt_users_set_up, kbt_users_tear_down, near_columns_keep_the_promised_error,
-                        near_diagonals_and_columns_have_the_same_bits_in_any_company,
-                        near_columns_take_less_memory_and_whole_ones_no_more_than_a_column,
-                        normalised_near_diagonals_are_one, a_discarded_near_anchor_leaves_its_slot_to_another,
-                        pushes_stay_below_the_limit_and_give_up_where_nothing_decays,
-                        near_columns_without_memory_leave_nothing_behind);
+    return KBT_RUN_WITH(
+        "user_kernel_near", kbt_users_set_up, kbt_users_tear_down, near_columns_keep_the_promised_error,
+        near_diagonals_and_columns_have_the_same_bits_in_any_company,
+        near_columns_take_less_memory_and_whole_ones_no_more_than_a_column, who_asks_again_waits_for_no_solve,
+        normalised_near_diagonals_are_one, a_discarded_near_anchor_leaves_its_slot_to_another,
+        pushes_stay_below_the_limit_and_give_up_where_nothing_decays, near_columns_without_memory_leave_nothing_behind);
 }

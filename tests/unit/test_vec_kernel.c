@@ -1,10 +1,12 @@
 /* Kernels on vectors against their definitions. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kbt.h"
 #include "rng.h"
 #include "vec_kernel.h"
+#include "vec_many.h"
 
 #define DIM 7u
 #define N 150u
@@ -95,10 +97,11 @@ START_TEST(value_is_bitwise_independent_of_the_block)
 }
 END_TEST
 
-/* Every number of points, candidates and coordinates that tiles, vectors and blocks begin or end at. */
+/* Every number of points, candidates and coordinates that tiles, vectors and groups begin or end at, for every width of
+ * vectors that the processor has. */
 START_TEST(many_against_many_have_the_bits_of_pairs)
 {
-    static const size_t dims[] = {1, 3, 4, 5, 16, 256, 257}, points[] = {1, 7, 8, 9, 70}, candidates[] = {1, 20, 65};
+    static const size_t dims[] = {1, 3, 4, 5, 16, 256, 257}, points[] = {1, 7, 8, 9, 70}, candidates[] = {1, 6, 65};
     const size_t ld = 72;
     double *x = kbt_array(70 * 257), *y = kbt_array(65 * 257), *many = kbt_array(65 * ld), *one = kbt_array(65 * ld);
     const double *at[65];
@@ -109,13 +112,17 @@ START_TEST(many_against_many_have_the_bits_of_pairs)
         const size_t dim = dims[i / N_KERNELS % 7], n = points[i / N_KERNELS / 7 % 5];
         const size_t n_c = candidates[i / N_KERNELS / 35];
         for (size_t c = 0; c < 65 * ld; c++)
-            many[c] = one[c] = 1 + (double)c / 100;
+            one[c] = 1 + (double)c / 100;
         for (size_t c = 0; c < n_c; c++) {
             at[c] = c == 2 ? x : y + c * dim; /* one of them stands among the points */
             kb_vec_kernel_scale(k, dim, x, dim, n, at[c], one + c * ld);
         }
-        kb_vec_kernel_scale_many(k, dim, x, dim, n, at, n_c, many, ld);
-        ck_assert_mem_eq(many, one, 65 * ld * sizeof *one);
+        for (enum kb_lanes lanes = KB_LANES_2; lanes <= kb_widest_lanes(); lanes++) {
+            for (size_t c = 0; c < 65 * ld; c++)
+                many[c] = 1 + (double)c / 100;
+            kb_vec_kernel_scale_by(lanes, k, dim, x, dim, n, at, n_c, many, ld);
+            ck_assert_mem_eq(many, one, 65 * ld * sizeof *one);
+        }
     }
     free(x), free(y), free(many), free(one);
 }
@@ -153,13 +160,16 @@ END_TEST
 
 START_TEST(stationary_kernels_are_exactly_one_at_equal_points)
 {
-    double x[DIM];
+    double x[DIM], y[DIM];
     for (uint64_t key = 0; key < 200; key++) {
         kbt_random_normal(DIM, key, x);
+        memcpy(y, x, sizeof y);
         for (size_t k = 0; k < N_KERNELS; k++) {
+            const double apart = kb_vec_kernel_value(&kernels[k], DIM, x, y);
+            ck_assert_double_eq(kb_vec_kernel_value(&kernels[k], DIM, x, x), apart);
             if (kernels[k].type == KB_VEC_LINEAR || kernels[k].type == KB_VEC_POLYNOMIAL)
                 continue;
-            ck_assert_double_eq(kb_vec_kernel_value(&kernels[k], DIM, x, x), 1.0);
+            ck_assert_double_eq(apart, 1.0);
         }
     }
 }

@@ -16,6 +16,54 @@
 
 #include "edges.h"
 #include "http_client.h"
+#include "json.h"
+#include "progress.h"
+
+/* --- how far it is ----------------------------------------------------------------------------------- */
+
+#define ASK_NS 500000000u
+
+/* A load that somebody waits for at a terminal: what is sent, then what the server says that it does. */
+struct watched {
+    struct lc_client *asking; /* another one, since the first is at work */
+    struct lc_progress progress;
+    const char *path; /* of the tenant */
+    uint64_t next_ns; /* when to ask again */
+    double n_sent;
+};
+
+/* Whether the server is at work on a graph of this tenant, perhaps of another's request; shows it then. */
+static bool show_stage(struct watched *w)
+{
+    char why[LC_WHY];
+    const struct lc_reply *r = lc_client_get(w->asking, w->path);
+    struct lc_json *doc = lc_reply_ok(r) ? lc_json_parse(r->body.data, r->body.n, why) : NULL;
+    const struct lc_json *graph = lc_json_get(doc, "graph");
+    const char *stage = lc_json_string(lc_json_get(graph, "stage"));
+    double progress = 0;
+    if (stage != NULL && lc_json_number(lc_json_get(graph, "progress"), &progress))
+        lc_progress_show(&w->progress, progress > 0 ? progress : -1, stage);
+    lc_json_free(doc);
+    return stage != NULL;
+}
+
+static void watch(void *arg, double n_sent)
+{
+    struct watched *w = arg;
+    const uint64_t now = lc_now_ns();
+    const bool is_moving = n_sent > w->n_sent;
+    char text[64];
+    w->n_sent = n_sent;
+    if (!w->progress.is_live || (!is_moving && now < w->next_ns))
+        return;
+    if (!is_moving) {
+        w->next_ns = now + ASK_NS;
+        if (show_stage(w))
+            return;
+    }
+    snprintf(text, sizeof text, "%.1f MB sent", n_sent / 1e6);
+    lc_progress_show(&w->progress, -1, text);
+}
 
 /* --- CSV -> NDJSON, on the fly ---------------------------------------------------------------------- */
 
@@ -75,13 +123,14 @@ static size_t read_edges(void *arg, char *buf, size_t n)
 /* A fault in the file is told instead of the transport error that it causes. 1 after any error. `path` names
  * the request in the message of a refusal. */
 static int put_csv(const struct lc_session *s, struct lc_client *c, const char *path, const char *file,
-                   enum lc_header header)
+                   enum lc_header header, struct watched *w)
 {
     struct stream st = {0};
     int status = 1;
     if (lc_edges_open(&st.edges, file, header) == 0) {
         lc_text_clear(&st.line);
         const struct lc_reply *r = lc_client_stream(c, "PUT", path, LC_NDJSON_TYPE, read_edges, &st);
+        lc_progress_clear(&w->progress);
         if (!st.has_failed)
             status = lc_reply_print(s, r, path);
     }
@@ -116,15 +165,18 @@ static const char *type_of(const char *file, const char *format)
 /* A file that is in the server's own format goes as it is. Held in memory as a whole; for large graphs CSV is
  * the lighter way. */
 static int send_file(const struct lc_session *s, struct lc_client *c, const char *method, const char *path,
-                     const char *file, const char *type)
+                     const char *file, const char *type, struct watched *w)
 {
     struct lc_text text = {0};
     char why[LC_WHY];
     int status = 1;
-    if (lc_read_file(file, &text, why) != 0)
+    if (lc_read_file(file, &text, why) != 0) {
         fprintf(stderr, "laplacectl: %s\n", why);
-    else
-        status = lc_reply_print(s, lc_client_send(c, method, path, type, text.data, text.n), path);
+    } else {
+        const struct lc_reply *r = lc_client_send(c, method, path, type, text.data, text.n);
+        lc_progress_clear(&w->progress);
+        status = lc_reply_print(s, r, path);
+    }
     lc_text_close(&text);
     return status;
 }
@@ -142,18 +194,24 @@ static int load(const struct lc_session *s, const struct graph_options *o, const
                 int header)
 {
     struct lc_client *c = lc_client_new(s, s->tenant);
-    struct lc_text path = {0};
+    struct lc_text path = {0}, of_tenant = {0};
     const char *type = type_of(file, o->format);
     int status;
-    lc_text_puts(&path, "/tenants/");
-    lc_path_segment(&path, lc_tenant_name(s));
+    lc_text_puts(&of_tenant, "/tenants/");
+    lc_path_segment(&of_tenant, lc_tenant_name(s));
+    lc_text_puts(&path, of_tenant.data);
     lc_text_puts(&path, "/graph");
+    struct watched w = {.asking = lc_client_new(s, s->tenant), .path = of_tenant.data};
+    lc_progress_init(&w.progress, false);
+    lc_client_watch(c, watch, &w);
     if (strcmp(verb, "patch") == 0)
-        status = send_file(s, c, "PATCH", path.data, file, LC_JSON_TYPE);
+        status = send_file(s, c, "PATCH", path.data, file, LC_JSON_TYPE, &w);
     else if (type != NULL)
-        status = send_file(s, c, "PUT", path.data, file, type);
+        status = send_file(s, c, "PUT", path.data, file, type, &w);
     else
-        status = put_csv(s, c, path.data, file, (enum lc_header)header);
+        status = put_csv(s, c, path.data, file, (enum lc_header)header, &w);
+    lc_client_free(w.asking);
+    lc_text_close(&of_tenant);
     lc_text_close(&path);
     lc_client_free(c);
     return status;
@@ -193,6 +251,7 @@ const struct lc_command lc_cmd_graph = {
             "  NDJSON   [\"u\",\"v\"] or [\"u\",\"v\",weight] a line\n"
             "  JSON     {\"users\":[...],\"edges\":[[\"u\",\"v\",weight],...]}\n"
             "Weights are greater than 0 and 1 when left out. patch sends {\"add\":[[u,v,w]],\"remove\":[[u,v]]}.\n\n"
+            "At a terminal it tells how much is sent, and then how far the server is.\n\n"
             "  laplacectl graph put friends.csv --tenant shop\n",
     .run = run_graph,
 };

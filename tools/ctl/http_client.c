@@ -34,6 +34,8 @@ struct lc_client {
     FILE *out;        /* of a fetch; NULL: into the reply */
     size_t (*read)(void *arg, char *buf, size_t n);
     void *read_arg;
+    void (*watch)(void *arg, double n_sent);
+    void *watch_arg;
 };
 
 /* libcurl asks for this before threads start. */
@@ -238,6 +240,17 @@ static const struct lc_reply *perform(struct lc_client *c)
     return &c->reply;
 }
 
+/* libcurl calls it at every move, and once a second where nothing moves. */
+static int on_move(void *arg, curl_off_t n_wanted, curl_off_t n_got, curl_off_t n_to_send, curl_off_t n_sent)
+{
+    const struct lc_client *c = arg;
+    (void)n_wanted;
+    (void)n_got;
+    (void)n_to_send;
+    c->watch(c->watch_arg, (double)n_sent);
+    return 0;
+}
+
 /* The handle is reset before each request, so that nothing of the last one (body, upload) is left over. type
  * must be one of those of http_client.h, or NULL for a request without a body. reset keeps the
  * connection and drops all options. */
@@ -252,6 +265,11 @@ static void prepare(struct lc_client *c, const char *method, const char *path, c
     lc_text_printf(&c->url, "%s%s", c->base, path);
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers[kind]);
     curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
+    if (c->watch == NULL)
+        return;
+    curl_easy_setopt(c->curl, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(c->curl, CURLOPT_XFERINFOFUNCTION, on_move);
+    curl_easy_setopt(c->curl, CURLOPT_XFERINFODATA, (void *)c);
 }
 
 /* POSTFIELDS makes libcurl think of POST; the method is set after it by CUSTOMREQUEST in `prepare`. The body
@@ -275,6 +293,12 @@ const struct lc_reply *lc_client_fetch(struct lc_client *c, const char *method, 
     const struct lc_reply *r = perform(c);
     c->out = NULL;
     return r;
+}
+
+void lc_client_watch(struct lc_client *c, void (*watch)(void *arg, double n_sent), void *arg)
+{
+    c->watch = watch;
+    c->watch_arg = arg;
 }
 
 void lc_client_be_patient(struct lc_client *c)

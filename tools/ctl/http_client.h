@@ -49,6 +49,10 @@ const struct lc_reply *lc_client_fetch(struct lc_client *c, const char *method, 
 const struct lc_reply *lc_client_exchange(struct lc_client *c, const char *method, const char *path, const char *type,
                                           size_t (*read)(void *arg, char *buf, size_t n), void *arg, FILE *out);
 
+/* `watch` is called now and then while a request is under way, with the bytes of its body that are sent; NULL: nobody
+ * looks. It may use other clients. */
+void lc_client_watch(struct lc_client *c, void (*watch)(void *arg, double n_sent), void *arg);
+
 /* From now on requests take as long as they take. */
 void lc_client_be_patient(struct lc_client *c);
 

@@ -1,0 +1,168 @@
+/* Open decisions beside a plain list of them: random comings and goings, deadlines, what has expired, tables that grow,
+ * and what is saved. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kbt.h"
+#include "pending.h"
+#include "rng.h"
+
+#define N_STEPS 4000u
+#define MOST 1500u
+#define DIM 3u
+
+struct oracle {
+    char id[MOST][24];
+    int64_t at_ms[MOST];
+    size_t n, n_made;
+};
+
+static uint64_t draw(uint64_t i, uint64_t n)
+{
+    return kb_rng_bits(41, KB_STREAM_SIMULATION, i) % n;
+}
+
+/* Deadlines of three kinds: in order, as windows of one length are; any; and all at once. */
+static int64_t deadline_of(int kind, uint64_t i)
+{
+    return kind == 0 ? (int64_t)(1000 + i) : kind == 1 ? (int64_t)draw(3 * i, 5000) : 77;
+}
+
+static void enter(struct kb_pending *p, struct oracle *o, int kind)
+{
+    const size_t n_slots = 1 + draw(5 * o->n_made, 3);
+    char *id = o->id[o->n];
+
+    snprintf(id, sizeof o->id[0], "d%zu-%llx", o->n_made, (unsigned long long)draw(o->n_made, UINT32_MAX));
+    struct kb_pending_entry *entry = kb_pending_entry_new(id, n_slots, DIM);
+    ck_assert_ptr_nonnull(entry);
+    entry->expires_at_ms = o->at_ms[o->n] = deadline_of(kind, o->n_made);
+    entry->user = (uint32_t)o->n_made;
+    for (size_t k = 0; k < n_slots; k++)
+        entry->slot[k].reward = entry->x[k * DIM] = (double)draw(7 * o->n_made + k, 100) / 7;
+    ck_assert_int_eq(kb_pending_reserve(p, 1), KB_OK);
+    kb_pending_insert(p, entry);
+    o->n++;
+    o->n_made++;
+}
+
+static void leave(struct kb_pending *p, struct oracle *o, size_t i)
+{
+    struct kb_pending_entry *entry = kb_pending_find(p, o->id[i]);
+
+    ck_assert_ptr_nonnull(entry);
+    ck_assert_str_eq(entry->id, o->id[i]);
+    kb_pending_remove(p, entry);
+    ck_assert_ptr_null(kb_pending_find(p, o->id[i]));
+    o->n--;
+    memcpy(o->id[i], o->id[o->n], sizeof o->id[0]);
+    o->at_ms[i] = o->at_ms[o->n];
+}
+
+static size_t index_of(const struct oracle *o, const char *id)
+{
+    size_t i = 0;
+
+    while (i < o->n && strcmp(o->id[i], id) != 0)
+        i++;
+    return i;
+}
+
+/* What has expired by then, asked for all of it and for a part. */
+static void compare_expired(const struct kb_pending *p, const struct oracle *o, int64_t now_ms)
+{
+    static const char *ids[MOST + 1];
+    static bool is_told[MOST];
+    size_t n_due = 0;
+
+    for (size_t i = 0; i < o->n; i++)
+        n_due += o->at_ms[i] <= now_ms;
+    for (size_t most = 1; most <= MOST + 1; most *= 7) {
+        const size_t n = kb_pending_expired(p, now_ms, ids, most);
+
+        ck_assert_uint_eq(n, n_due < most ? n_due : most);
+        memset(is_told, 0, sizeof is_told);
+        for (size_t k = 0; k < n; k++) {
+            const size_t i = index_of(o, ids[k]);
+
+            ck_assert_uint_lt(i, o->n);
+            ck_assert(o->at_ms[i] <= now_ms && !is_told[i]);
+            is_told[i] = true;
+        }
+    }
+}
+
+static void compare(const struct kb_pending *p, const struct oracle *o)
+{
+    int64_t next = INT64_MAX;
+
+    ck_assert_uint_eq(p->n, o->n);
+    for (size_t i = 0; i < o->n; i++)
+        next = o->at_ms[i] < next ? o->at_ms[i] : next;
+    ck_assert_int_eq(kb_pending_next_expiry(p), next);
+    compare_expired(p, o, next - 1);
+    compare_expired(p, o, next);
+    compare_expired(p, o, next < INT64_MAX ? next + 200 : 0);
+    compare_expired(p, o, INT64_MAX);
+}
+
+static void compare_saved(const struct kb_pending *p, const struct oracle *o)
+{
+    struct kb_pending loaded;
+    struct kb_writer w;
+    struct kb_reader r;
+
+    kb_pending_init(&loaded);
+    kb_writer_init(&w);
+    kb_pending_save(p, DIM, &w);
+    ck_assert_int_eq(w.rc, KB_OK);
+    ck_assert_uint_le(w.n, sizeof(uint64_t) + p->bytes); /* what it reserved */
+    kb_reader_init(&r, w.data, w.n);
+    ck_assert_int_eq(kb_pending_load(&loaded, DIM, &r), KB_OK);
+    ck_assert_uint_eq(kb_pending_digest(&loaded, 1), kb_pending_digest(p, 1));
+    ck_assert_uint_eq(loaded.bytes, p->bytes);
+    compare(&loaded, o);
+    kb_pending_close(&loaded);
+    kb_writer_close(&w);
+}
+
+START_TEST(comings_and_goings_equal_a_plain_list)
+{
+    static struct oracle o;
+    struct kb_pending p;
+
+    o.n = o.n_made = 0;
+    kb_pending_init(&p);
+    compare(&p, &o);
+    for (uint64_t step = 0; step < N_STEPS; step++) {
+        const bool is_growing = step / 1000 % 2 == 0; /* it fills, then empties */
+
+        if (o.n < MOST && (o.n == 0 || draw(11 * step, 10) < (is_growing ? 9 : 2)))
+            enter(&p, &o, _i);
+        else
+            leave(&p, &o, draw(13 * step, o.n));
+        if (step % 50 == 0)
+            compare(&p, &o);
+        if (step % 500 == 0)
+            compare_saved(&p, &o);
+    }
+    while (o.n > 0)
+        leave(&p, &o, o.n / 2);
+    compare(&p, &o);
+    ck_assert_uint_eq(p.bytes, 0);
+    ck_assert_uint_eq(p.digest, 0);
+    kb_pending_close(&p);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("pending");
+    TCase *c = tcase_create("pending");
+
+    tcase_set_timeout(c, 60);
+    tcase_add_loop_test(c, comings_and_goings_equal_a_plain_list, 0, 3);
+    suite_add_tcase(s, c);
+    return kbt_run_suite(s);
+}
