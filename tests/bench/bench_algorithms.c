@@ -223,7 +223,7 @@ static void print_figures(FILE *out, const struct bench_subject *s, const char *
         fprintf(out, ",\"of_dtrsm\":%.4f,\"of_dtrsm_pair\":%.4f", f->of_alone, f->of_pair);
     }
     printf("\n");
-    fprintf(out, ",\"blas_core\":\"%s\"}\n", kb_blas_core_name());
+    fprintf(out, ",\"load\":%.2f,\"blas_core\":\"%s\"}\n", bench_load(), kb_blas_core_name());
 }
 
 /* What all fractions are of, once per m. */
@@ -249,10 +249,12 @@ static void print_machine(FILE *out, struct bench_floor *f)
             "%.1f ns, kernels %s\n",
             f->m, rate, n_rhs[k], n_rhs[k] > 1 ? "s" : "", n * solve / alone, alone, n * solve / pair, exp_ns,
             kb_blas_core_name());
-        fprintf(out,
-                "{\"bench\":\"machine\",\"m\":%zu,\"right_hand_sides\":%zu,\"dgemm_gflops\":%.2f,\"dtrsm_us\":%.2f,"
-                "\"dtrsm_gflops\":%.3f,\"dtrsm_pair_gflops\":%.3f,\"exp_ns\":%.2f,\"blas_core\":\"%s\"}\n",
-                f->m, n_rhs[k], rate, alone, n * solve / alone, n * solve / pair, exp_ns, kb_blas_core_name());
+        fprintf(
+            out,
+            "{\"bench\":\"machine\",\"m\":%zu,\"right_hand_sides\":%zu,\"dgemm_gflops\":%.2f,\"dtrsm_us\":%.2f,"
+            "\"dtrsm_gflops\":%.3f,\"dtrsm_pair_gflops\":%.3f,\"exp_ns\":%.2f,\"load\":%.2f,\"blas_core\":\"%s\"}\n",
+            f->m, n_rhs[k], rate, alone, n * solve / alone, n * solve / pair, exp_ns, bench_load(),
+            kb_blas_core_name());
     }
 }
 

@@ -1,10 +1,11 @@
 /* The core's hot calls, a few times each and nothing else, for callgrind to count the instructions of:
  * tests/bench/counts.py collects inside of measured_KIND.
  *
- *   bench_counts decide|learn|catalogue|update
+ *   bench_counts decide|listed|listed_100|learn|catalogue|update
  *
  * decide, learn: KORS with m = 256 of 256 points, 20 candidates with 16 features each. What is learned is learned at
- * points seen before, so that the dictionary stays as it is. catalogue: `ucb` over the 100 arms of a catalogue, each of
+ * points seen before, so that the dictionary stays as it is. listed: the same candidates as arms of the catalogue, with
+ * what is kept of them in place; listed_100: 100 of them. catalogue: `ucb` over the 100 arms of a catalogue, each of
  * them rewarded. update: a bare rank-one change of a Cholesky factor of order m, beside which learn is to stand. No
  * clock, no threads, numbers keyed by a seed: the counts are the same in every run of one build on one machine. */
 #include <stdio.h>
@@ -21,11 +22,14 @@
 #define M 256
 #define N_CANDIDATES 20
 #define N_ARMS 100
+#define FIRST_CANDIDATE 100000 /* point of the first one */
 #define DIM BENCH_KORS_DIM
 #define CALLS 20 /* counts.py divides by it: as it is printed */
 
 /* Global and not inlined: callgrind knows them by their names. */
 void measured_decide(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s);
+void measured_listed(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s);
+void measured_listed_100(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s);
 void measured_learn(struct kb_engine *e, const struct kb_event *ev);
 void measured_catalogue(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s);
 void measured_update(struct kb_chol *c, double *x);
@@ -37,6 +41,18 @@ __attribute__((noinline)) void measured_decide(const struct kb_engine *e, const 
 
     if (kb_engine_decide(e, q, s, &d, NULL) != KB_OK || !(d.sd[d.chosen] > 0))
         bench_die(NAME, "decide");
+}
+
+__attribute__((noinline)) void measured_listed(const struct kb_engine *e, const struct kb_query *q,
+                                               struct kb_scratch *s)
+{
+    measured_decide(e, q, s);
+}
+
+__attribute__((noinline)) void measured_listed_100(const struct kb_engine *e, const struct kb_query *q,
+                                                   struct kb_scratch *s)
+{
+    measured_decide(e, q, s);
 }
 
 __attribute__((noinline)) void measured_learn(struct kb_engine *e, const struct kb_event *ev)
@@ -63,7 +79,7 @@ static void decide(struct kb_engine *e)
     struct kb_scratch *s = NULL;
 
     for (size_t c = 0; c < N_CANDIDATES; c++) {
-        bench_kors_point(x[c], 100000 + c);
+        bench_kors_point(x[c], FIRST_CANDIDATE + c);
         snprintf(name[c], sizeof name[c], "c%zu", c);
         candidate[c] = (struct kb_candidate){name[c], x[c]};
     }
@@ -73,6 +89,57 @@ static void decide(struct kb_engine *e)
     for (int i = 0; i < CALLS; i++)
         measured_decide(e, &q, s);
     kb_engine_scratch_free(s);
+}
+
+static void put_arms(struct kb_engine *e, size_t n)
+{
+    static double x[N_ARMS][DIM];
+    static char name[N_ARMS][8];
+    struct kb_ev_arm put[N_ARMS];
+    struct kb_engine_counts counts;
+
+    for (size_t c = 0; c < n; c++) {
+        bench_kors_point(x[c], FIRST_CANDIDATE + c);
+        snprintf(name[c], sizeof name[c], "c%zu", c);
+        put[c] = (struct kb_ev_arm){.id = name[c], .features = x[c], .is_active = true};
+    }
+    kb_engine_counts(e, &counts);
+    const struct kb_event ev = {.type = KB_EV_ARMS, .seq = counts.seq + 1, .as.arms = {.n_put = n, .put = put}};
+    if (kb_engine_fold(e, &ev, NULL) != KB_OK)
+        bench_die(NAME, "arms");
+}
+
+/* The first decision misses what is kept, the second one fills it. */
+static void decide_listed(struct kb_engine *e, size_t n,
+                          void (*measured)(const struct kb_engine *, const struct kb_query *, struct kb_scratch *))
+{
+    const struct kb_query q = {.user = "u", .key = 1};
+    struct kb_scratch *s = NULL;
+
+    put_arms(e, n);
+    if (kb_engine_scratch_new(&s) != KB_OK || kb_engine_fit_scratch(e, s, 0, 0) != KB_OK)
+        bench_die(NAME, "scratch");
+    kb_engine_set_most_kept(e, KB_MOST_KEPT);
+    for (int i = 0; i < 2; i++) {
+        measured_decide(e, &q, s);
+        if (kb_engine_settle(e) != KB_OK)
+            bench_die(NAME, "settle");
+        kb_engine_publish(e);
+        kb_engine_collect(e);
+    }
+    for (int i = 0; i < CALLS; i++)
+        measured(e, &q, s);
+    kb_engine_scratch_free(s);
+}
+
+static void listed(struct kb_engine *e)
+{
+    decide_listed(e, N_CANDIDATES, measured_listed);
+}
+
+static void listed_100(struct kb_engine *e)
+{
+    decide_listed(e, N_ARMS, measured_listed_100);
 }
 
 /* Reserving and growing are the writer's before the lock; what is counted is what decisions wait for. */
@@ -98,7 +165,7 @@ static void learn(struct kb_engine *e)
 
 static void catalogue(struct kb_engine *e)
 {
-    const struct kb_query q = {.user = "u", .key = 1};
+    const struct kb_query q = {.user = "u", .key = 1, .n_shown = 1}; /* as a body that names a user and nothing else */
     struct kb_scratch *s = NULL;
 
     if (kb_engine_scratch_new(&s) != KB_OK || kb_engine_fit_scratch(e, s, 0, 0) != KB_OK)
@@ -132,6 +199,8 @@ static const struct kind {
     struct kb_engine *(*engine)(size_t size);
     size_t size;
 } kinds[] = {{"decide", decide, bench_kors_engine, M},
+             {"listed", listed, bench_kors_engine, M},
+             {"listed_100", listed_100, bench_kors_engine, M},
              {"learn", learn, bench_kors_engine, M},
              {"catalogue", catalogue, bench_catalogue_engine, N_ARMS},
              {"update", NULL, NULL, 0}};
@@ -149,7 +218,7 @@ int main(int argc, char **argv)
     const struct kind *kind = argc == 2 ? find_kind(argv[1]) : NULL;
 
     if (kind == NULL) {
-        fprintf(stderr, "usage: %s decide|learn|catalogue|update\n", NAME);
+        fprintf(stderr, "usage: %s decide|listed|listed_100|learn|catalogue|update\n", NAME);
         return 2;
     }
     kb_blas_single_thread();

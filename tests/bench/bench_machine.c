@@ -32,6 +32,13 @@ double bench_cpu_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
+double bench_load(void)
+{
+    double load;
+
+    return getloadavg(&load, 1) == 1 ? load : -1;
+}
+
 void bench_die(const char *program, const char *what)
 {
     fprintf(stderr, "%s: %s failed\n", program, what);

@@ -8,6 +8,10 @@
 /* CPU time of this thread in microseconds: other processes cost none of it but what they push out of the caches. */
 double bench_cpu_us(void);
 
+/* The machine's load average over the last minute; -1 where it has none. For the lines that benches print: figures of a
+ * busy hour look like those of a quiet one. */
+double bench_load(void);
+
 /* Prints what failed and ends the process. */
 void bench_die(const char *program, const char *what);
 

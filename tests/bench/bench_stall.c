@@ -192,8 +192,8 @@ static void fill(uint64_t n_events)
     const double built = (bench_now_us() - start) * 1e-6 - filled;
     fprintf(out,
             "{\"bench\":\"fill\",\"events\":%" PRIu64
-            ",\"points\":%zu,\"fill_s\":%.2f,\"build_s\":%.2f,\"blas_core\":\"%s\"}\n",
-            n_events, n_points(&c), filled, built, core_name);
+            ",\"points\":%zu,\"fill_s\":%.2f,\"build_s\":%.2f,\"load\":%.2f,\"blas_core\":\"%s\"}\n",
+            n_events, n_points(&c), filled, built, bench_load(), core_name);
     bench_client_close(&c);
 }
 
@@ -224,9 +224,9 @@ static void report(const char *phase, const char *kind, struct bench_times *t, d
     fprintf(out,
             "{\"bench\":\"select\",\"phase\":\"%s\",\"kind\":\"%s\",\"n\":%zu,\"rate\":%.0f,\"p50_us\":%.0f,\"p99_us\":"
             "%.0f,"
-            "\"p999_us\":%.0f,\"max_us\":%.0f,\"blas_core\":\"%s\"}\n",
+            "\"p999_us\":%.0f,\"max_us\":%.0f,\"load\":%.2f,\"blas_core\":\"%s\"}\n",
             phase, kind, t->n, (double)t->n / seconds, bench_times_at(t, 0.5), bench_times_at(t, 0.99),
-            bench_times_at(t, 0.999), bench_times_at(t, 1), core_name);
+            bench_times_at(t, 0.999), bench_times_at(t, 1), bench_load(), core_name);
     bench_times_close(t);
 }
 

@@ -20,6 +20,8 @@ import subprocess
 import tempfile
 import time
 
+from lines import Lines
+
 N_KEYS = 100
 START_S = 20
 BAR = 1.05
@@ -128,10 +130,7 @@ def main():
     args = p.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-checks-", dir=args.file.parent))
     try:
-        with open(args.file, "w") as file:
-            def emit(line):
-                file.write(json.dumps(line) + "\n")
-                file.flush()
+        with Lines(args.file) as emit:
             for durability, ratios in measure(args, folder, emit).items():
                 middle, (low, high) = statistics.median(ratios), interval(ratios)
                 emit({"bench": "checks", "durability": durability, "verdict": middle, "low": low, "high": high, "least": min(ratios),

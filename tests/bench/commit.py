@@ -21,6 +21,8 @@ import tempfile
 import time
 import urllib.request
 
+from lines import Lines
+
 CLIENTS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 STEADY_US = 2000
 KINDS = ("durable", "steady", "no fsync")
@@ -171,10 +173,7 @@ def main():
     args = p.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-commit-", dir=args.file.parent))
     try:
-        with open(args.file, "w") as file:
-            def emit(line):
-                file.write(json.dumps(line) + "\n")
-                file.flush()
+        with Lines(args.file) as emit:
             rows, core = measure(args, folder, emit)
             table(rows)
             print(f"\nBLAS {core}")

@@ -1,4 +1,4 @@
-"""Instructions of the core's hot calls (bench_counts.c: KORS, m = 256, 20 candidates, 16 features, and a catalogue of 100 arms
+"""Instructions of the core's hot calls (bench_counts.c: KORS, m = 256, 16 features, 20 candidates in the body, 20 and 100 of the catalogue; and a catalogue of 100 arms
 under `ucb`) and of what is read and written for the hot requests (bench_bodies.c), counted by callgrind: the same in every run of a build, however busy the machine is.
 
   python3 tests/bench/counts.py BUILD check|record [--file recorded.json]      BUILD: such as build/release
@@ -20,7 +20,7 @@ from callgrind import Profile
 
 TOLERANCE = 0.03
 NAMED = 0.002  # of all instructions: a change that is worth a line
-PROGRAMS = {"decide": "bench_counts", "learn": "bench_counts", "catalogue": "bench_counts", "update": "bench_counts",
+PROGRAMS = {"decide": "bench_counts", "listed": "bench_counts", "listed_100": "bench_counts", "learn": "bench_counts", "catalogue": "bench_counts", "update": "bench_counts",
             **{kind: "bench_bodies" for kind in ("candidates", "user", "reward", "line", "answer", "event")}}
 KINDS = tuple(PROGRAMS)
 LEARN_MOST = 2  # a learning step, in bare rank-one updates

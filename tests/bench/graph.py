@@ -6,7 +6,7 @@
 Five edges a user: a `grid` (two dimensions, the next and next but one), preferential `attachment`, `blocks` of a hundred who have four
 friends of five among themselves. The tenants are `laplaced` with two arms and without vectors, so that a dictionary has
 at most two points a user: `tied` has the graph; `plain` has none, so that all its users are alike and few points say it all; `apart` has the
-kernel identity, and with it a dictionary as large as that of `tied`, which is what a decision's numerics depend on. `seen` are users who have learned, or were asked for before; `new` are users of the graph whom nobody has asked for. All decisions
+kernel identity, and with it a dictionary as large as that of `tied`, which is what a decision's numerics depend on. `seen` are users who have learned, or were asked for before; `new` are users of the graph whom nobody has asked for, `again` the same ones a second time. All decisions
 are dry runs of one connection; `beside` is one connection that decides for seen users of the same tenant all the while."""
 import argparse
 import http.client
@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 import urllib.parse
+import urllib.request
 
 from checks import Server
 
@@ -68,6 +69,30 @@ def write_edges(path, shape, n):
             file.write(f'["u{u}","u{v}",{1 + (min(u, v) * 31 + max(u, v)) % 7 * 0.25}]\n')
             lines += 1
     return lines
+
+
+class Serving:
+    """A server for as long as the block lasts, however that ends."""
+    def __init__(self, out, folder, is_killed=False):
+        self.server = Server(out, folder, "--max-bulk-body", "2G", "--max-body-memory", "2G")
+        self.is_killed = is_killed
+
+    def __enter__(self):
+        return self.server
+
+    def __exit__(self, kind, *_):
+        if kind is None and not self.is_killed:
+            self.server.stop()
+        else:
+            self.server.process.kill()
+            self.server.process.wait()
+
+
+def longest_hold_ms(server):
+    """Of a write lock, since the server began: by the clock, and by the processor's."""
+    with urllib.request.urlopen(f"{server.url}/metrics") as answer:
+        words = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if not line.startswith("#"))
+    return [round(1e3 * float(words[f"laplaced_write_lock_{kind}max_seconds"]), 3) for kind in ("", "cpu_")]
 
 
 class Connection:
@@ -154,8 +179,18 @@ def while_others_decide(server, tenant, users, work):
 def measure(args, shape, folder, say):
     edges = folder / f"{shape}.ndjson"
     n_lines = write_edges(edges, shape, args.size)
-    options = ("--max-bulk-body", "2G", "--max-body-memory", "2G")
-    server = Server(args.out, folder / shape, *options)
+    with Serving(args.out, folder / shape) as server:
+        measure_serving(args, shape, server, edges, n_lines, say)
+    for what in "restart", "fold":
+        if what == "fold":
+            (folder / shape / "tenants" / "tied.snapshot").unlink(missing_ok=True)
+        began = time.monotonic()
+        with Serving(args.out, folder / shape, is_killed=what == "restart") as server:
+            Connection(server, "tied").decide("u0")
+            say(shape, what, seconds=round(time.monotonic() - began, 2), memory_mb=memory_mb(server))
+
+
+def measure_serving(args, shape, server, edges, n_lines, say):
     rng = random.Random(2)
     users = [f"u{i}" for i in rng.sample(range(args.size), SEEN + 2 * NEW)]
     seen, new = users[:SEEN], users[SEEN:]
@@ -169,7 +204,7 @@ def measure(args, shape, folder, say):
         (_, took), dry, durable = while_others_decide(
             server, "tied", seen[:8], lambda: tied.call("PUT", "/tenants/tied/graph", body, "application/x-ndjson"))
     say(shape, "load", lines=n_lines, bytes=edges.stat().st_size, seconds=round(took, 2), before_mb=before["VmRSS"], after=memory_mb(server),
-        beside=dry, durable_beside=durable)
+        beside=dry, durable_beside=durable, longest_hold_ms=longest_hold_ms(server))
     for c in tenants:
         observe_s = observe(c, seen, args.observations)
         say(shape, "observe", tenant=c.tenant, n=args.observations, seconds=round(observe_s, 2), settled_s=round(settle(c), 2))
@@ -183,27 +218,15 @@ def measure(args, shape, folder, say):
         for c in tenants:
             took[c.tenant].append(c.decide(seen[i % SEEN]))
     decisions = {name: spread(seconds) for name, seconds in took.items()}
-    fresh = spread([tied.decide(u) for u in new[:NEW]])
+    fresh, again = (spread([tied.decide(u) for u in new[:NEW]]) for _ in range(2))
     ratios = {f"ratio_{name}": round(decisions["tied"]["p50_ms"] / decisions[name]["p50_ms"], 2) for name in ("plain", "apart")}
-    say(shape, "select", dictionaries=sizes, plain=decisions["plain"], apart=decisions["apart"], seen=decisions["tied"], new=fresh, **ratios,
+    say(shape, "select", dictionaries=sizes, plain=decisions["plain"], apart=decisions["apart"], seen=decisions["tied"], new=fresh, again=again, **ratios,
         memory_mb=memory_mb(server))
     change = {"add": [[seen[0], seen[1], 2.5]]}
     ((_, took), rebuilt), dry, durable = while_others_decide(
         server, "tied", seen, lambda: (tied.call("PATCH", "/tenants/tied/graph", change), settle(tied)))
-    say(shape, "patch", seconds=round(took, 3), rebuilt_s=round(rebuilt, 2), beside=dry, durable_beside=durable, memory_mb=memory_mb(server))
-    server.stop()
-    began = time.monotonic()
-    server = Server(args.out, folder / shape, *options)
-    Connection(server, "tied").decide(seen[0])
-    say(shape, "restart", seconds=round(time.monotonic() - began, 2), memory_mb=memory_mb(server))
-    server.process.kill()
-    server.process.wait()
-    (folder / shape / "tenants" / "tied.snapshot").unlink(missing_ok=True)
-    began = time.monotonic()
-    server = Server(args.out, folder / shape, *options)
-    Connection(server, "tied").decide(seen[0])
-    say(shape, "fold", seconds=round(time.monotonic() - began, 2), memory_mb=memory_mb(server))
-    server.stop()
+    say(shape, "patch", seconds=round(took, 3), rebuilt_s=round(rebuilt, 2), beside=dry, durable_beside=durable, longest_hold_ms=longest_hold_ms(server),
+        memory_mb=memory_mb(server))
 
 
 def main():

@@ -4,8 +4,7 @@ disk, within one run, so that each figure is a ratio. What the figures mean: doc
   python3 tests/bench/room.py OUT FILE [--rounds N] [--seconds S] [--clients N] [--instructions N] [-m M] [-C N] [-d D] [-t T]
       OUT: a build folder such as build/release; FILE: where JSON lines go, data of plots and plots beside it
 
-Tenants: `catalogue` (ucb: one mean per arm, 100 arms of a catalogue, T observations) and `kors` (ek-ucb, a dictionary of M
-points, C candidates with D features in each body), each with durability commit and relaxed. The load is bench_load.c.
+Tenants: `catalogue` and `kors` (loop.py), each with durability commit and relaxed. The load is bench_load.c.
 
   split    the server's CPU a request by variants of one kind of request, in turns: each does all that those above it do
   closed   clients that ask again when they are answered: decisions, rewards, observations
@@ -16,28 +15,22 @@ import argparse
 import json
 import os
 import pathlib
-import random
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
 
 from callgrind import Profile
 from checks import Server
 from commit import raw_rate
 from counts import environment
+from lines import Lines
+from loop import BODIES, PATIENCE_S, Traffic, add_sizes, blas_core, furnish, load
 
-ARMS = 100
-USERS = 200
-BODIES = 500
 KINDS = ("catalogue", "kors")
 SHARES = (0.25, 0.5, 0.75, 0.9)
 EMPTY_BYTES = 200
-PATIENCE_S = 60  # for what is bounded by a number and not by seconds
 
 
 class Empty(Server):
@@ -49,60 +42,11 @@ class Empty(Server):
         self.url = self.process.stdout.readline().decode().split()[3]
 
 
-def threads_cpu_us(server):
-    """(those that serve HTTP, all others), by the scheduler's count."""
-    cpu = {True: 0, False: 0}
-    for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
-        cpu[(task / "comm").read_text().startswith("MHD")] += int((task / "schedstat").read_text().split()[0])
-    return cpu[True] / 1e3, cpu[False] / 1e3
-
-
-def call(server, method, path, body=None, tenant=None):
-    text = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-    head = {"Content-Type": "application/x-ndjson" if isinstance(body, bytes) else "application/json"}
-    if tenant:
-        head["Laplaced-Tenant"] = tenant
-    request = urllib.request.Request(server.url + path, method=method, data=text, headers=head)
-    try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-            return answer.read()
-    except urllib.error.HTTPError as e:
-        raise SystemExit(f"{method} {path}: {e.code} {e.read().decode()[:500]}") from None
-
-
-class Traffic:
-    """Files with a body a line, for bench_load."""
-    def __init__(self, args, folder):
-        self.args, self.folder, self.random = args, folder, random.Random(1)
-
-    def features(self):
-        return [round(self.random.gauss(0, 1), 4) for _ in range(self.args.d)]
-
-    def select(self, kind, **more):
-        body = {"user": f"u{self.random.randrange(USERS)}", **more}
-        if kind == "kors":
-            body["candidates"] = [{"id": f"c{i}", "features": self.features()} for i in range(self.args.C)]
-        return body
-
-    def observation(self, kind):
-        arm = {"arm": f"a{self.random.randrange(ARMS)}"} if kind == "catalogue" else {"arm": {"id": "c0", "features": self.features()}}
-        return {"user": f"u{self.random.randrange(USERS)}", **arm, "reward": round(self.random.random(), 3)}
-
-    def write(self, name, bodies):
-        path = self.folder / name
-        path.write_text("".join(json.dumps(b, separators=(",", ":")) + "\n" for b in bodies))
-        return path
-
-    def selects(self, kind, name, **more):
-        return self.write(f"{kind}-{name}", (self.select(kind, **more) for _ in range(BODIES)))
-
-
 class Room:
     def __init__(self, args, folder, emit):
         self.args, self.folder, self.out, self.traffic, self._emit = args, folder, args.out.resolve(), Traffic(args, folder), emit
         self.server, self.empty = Server(self.out, folder / "data"), Empty(self.out, folder)
-        log = (folder / "data.log").read_text()
-        self.core = log.partition("OpenBLAS kernels: ")[2].split('"')[0]
+        self.core = blas_core(folder / "data.log")
         self.m = {}
 
     def close(self):
@@ -112,33 +56,13 @@ class Room:
     def emit(self, line):
         self._emit({**line, "C": self.args.C, "d": self.args.d, "m": self.m, "t": self.args.t, "blas_core": self.core})
 
-    def furnish(self, server, durabilities=("commit", "relaxed")):
-        kors = {"algorithm": "ek-ucb", "arm_dim": self.args.d, "arm_kernel": {"type": "rbf", "lengthscale": 2},
-                "representation": {"type": "kors", "max_dictionary": self.args.m, "gamma": 100}}
-        for durability in durabilities:
-            for kind, config in (("catalogue", {"algorithm": "ucb"}), ("kors", kors)):
-                tenant = f"{kind}-{durability}"
-                call(server, "PUT", f"/tenants/{tenant}", {**config, "durability": durability})
-                if kind == "catalogue":
-                    call(server, "PUT", f"/tenants/{tenant}/arms", {"arms": [{"id": f"a{i}"} for i in range(ARMS)]})
-                lines = "".join(json.dumps(self.traffic.observation(kind)) + "\n" for _ in range(self.args.t))
-                call(server, "POST", "/observe", lines.encode(), tenant)
-                said = json.loads(call(server, "POST", "/select", self.traffic.select(kind, dry_run=True), tenant))
-                self.m[kind] = max(self.m.get(kind, 0), said["model"]["dictionary"])  # a relaxed tenant may be at it still
+    def furnish(self):
+        for durability in ("commit", "relaxed"):
+            points = furnish(self.server, self.traffic, KINDS, durability)
+            self.m = {kind: max(self.m.get(kind, 0), n) for kind, n in points.items()}
 
     def load(self, server, path, file, **options):
-        """One run of bench_load, with the server's CPU."""
-        method = options.pop("method", "POST")
-        words = [w for k, v in options.items() for w in (f"--{k}", str(v))]
-        http, other = threads_cpu_us(server)
-        done = subprocess.run([str(self.out / "tests/bench/bench_load"), server.url.rsplit(":", 1)[1], method, path, str(file), *words],
-                              capture_output=True, text=True)
-        if done.returncode != 0 and "rate" not in options:
-            raise SystemExit(f"bench_load {path} {file}: {done.stdout}{done.stderr}")
-        one = json.loads(done.stdout)
-        after = threads_cpu_us(server)
-        n = one["answered"] + one["refused"]
-        return {**one, "http_threads_us": (after[0] - http) / n, "other_threads_us": (after[1] - other) / n}
+        return load(self.out, server, path, file, **options)
 
     # --- split
 
@@ -229,7 +153,7 @@ def count_instructions(room, kind):
     os.environ.update(environment())
     server = Server(folder, folder / "data")
     try:
-        room.furnish(server, ("commit",))
+        furnish(server, room.traffic, KINDS, "commit")
         file, pid = room.traffic.selects(kind, "select"), str(server.process.pid)
         subprocess.run(["callgrind_control", "-z", pid], check=True, capture_output=True)
         room.load(server, "/select", file, tenant=f"{kind}-commit", clients=4, limit=room.args.instructions, seconds=PATIENCE_S)
@@ -311,7 +235,7 @@ def measure(args, folder, emit):
     room = Room(args, folder, emit)
     try:
         raw = {name: raw_rate(folder, name == "append", args.seconds / 2) for name in ("append", "overwrite")}
-        room.furnish(room.server)
+        room.furnish()
         for name, rate in raw.items():
             room.emit({"bench": "fdatasync", "kind": name, "rate": rate})
         splits = {kind: room.split(kind) for kind in KINDS}
@@ -338,21 +262,14 @@ def main():
     p.add_argument("--closed", type=int, nargs="+", default=[1, 16, 64], help="clients of the closed loops")
     p.add_argument("--rewards", type=int, default=2000, help="of a closed loop")
     p.add_argument("--instructions", type=int, default=300, help="decisions under callgrind; 0: none")
-    p.add_argument("-m", type=int, default=256)
-    p.add_argument("-C", type=int, default=20)
-    p.add_argument("-d", type=int, default=16)
-    p.add_argument("-t", type=int, default=1000)
+    add_sizes(p)
     args = p.parse_args()
-    args.file.parent.mkdir(parents=True, exist_ok=True)
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-room-", dir=args.file.parent))
-    try:
-        with open(args.file, "w") as file:
-            def emit(line):
-                file.write(json.dumps(line) + "\n")
-                file.flush()
+    with Lines(args.file) as emit:
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-room-", dir=args.file.parent))
+        try:
             measure(args, folder, emit)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        authority, result = Authority(folder), {}
+        authority, result, before = Authority(folder), {}, round(os.getloadavg()[0], 2)
         context = ssl.create_default_context(cafile=authority.root)
         for kind in ("plain", "ec", "rsa"):
             (folder / kind).mkdir()
@@ -89,6 +89,7 @@ def main():
             with contextlib.closing(server):
                 result[kind] = request_costs(server, context if pair else None)
                 result[kind]["connection"] = measure(server, HANDSHAKES, lambda: handshake(server, context if pair else None))
+    result["load"] = before
     result["handshakes_per_core_second"] = {
         kind: round(1e6 / (result[kind]["connection"]["us"] - result["plain"]["connection"]["us"])) for kind in ("ec", "rsa")}
     RESULT.parent.mkdir(parents=True, exist_ok=True)
