@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "store.h"
+#include "store_wal.h"
 
 #define BUSY_MS 5000
 #define QUICK_CHECK_BYTES (INT64_C(64) << 20)
@@ -52,9 +53,9 @@ static int name_file(const char *path, char *why, int status)
 /* NOMUTEX: a connection of ours has one thread at a time. Waiting for another's lock is bounded; past it the call
  * fails as busy, which is an I/O failure to the caller. SQLite gives a connection even when opening fails, for its
  * message; it is closed here. */
-static int connect_to(struct sqlite3 **out, const char *name, int flags, char *why)
+static int connect_by(struct sqlite3 **out, const char *name, int flags, const char *vfs, char *why)
 {
-    int rc = sqlite3_open_v2(name, out, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+    int rc = sqlite3_open_v2(name, out, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, vfs);
     if (rc == SQLITE_OK)
         rc = sqlite3_busy_timeout(*out, BUSY_MS);
     if (rc == SQLITE_OK)
@@ -63,6 +64,11 @@ static int connect_to(struct sqlite3 **out, const char *name, int flags, char *w
     (void)sqlite3_close(*out);
     *out = NULL;
     return status;
+}
+
+static int connect_to(struct sqlite3 **out, const char *name, int flags, char *why)
+{
+    return connect_by(out, name, flags, NULL, why);
 }
 
 /* --- check ------------------------------------------------------------------------------------------- */
@@ -234,13 +240,14 @@ static int set_durable(struct sqlite3 *db, char *why)
     return status;
 }
 
-/* A connection that SQLite could only open for reading (no permission to write) is refused here, not at the first
- * commit. *out is set on success alone; a failed migration was rolled back and is tried again at the next start. */
+/* The connection that writes: what it rests on (store_wal.h) is what set_durable has read back. One that SQLite could
+ * only open for reading (no permission to write) is refused here, not at the first commit. *out is set on success
+ * alone; a failed migration was rolled back and is tried again at the next start. */
 static int open_checked(struct sqlite3 **out, const char *path, const struct ld_db_format *f, char *why)
 {
     struct sqlite3 *db = NULL;
     int64_t before = 0;
-    int status = connect_to(&db, path, SQLITE_OPEN_READWRITE, why);
+    int status = connect_by(&db, path, SQLITE_OPEN_READWRITE, ld_wal_vfs(), why);
     if (status != LD_STORE_OK)
         return status;
     if (sqlite3_db_readonly(db, "main") == 1) {

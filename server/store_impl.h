@@ -31,12 +31,12 @@ struct ld_conn {
     char *text; /* of the last long line, until the connection is given back */
 };
 
-/* One tenant's file. db and insert belong to the writer's thread; reading threads borrow connections. */
+/* One tenant's file. db and its statements belong to the writer's thread; reading threads borrow connections. */
 struct ld_store {
     char *path;
     bool is_readonly;   /* of what follows there are only the lock and the idle connections */
     struct sqlite3 *db; /* the writer's */
-    struct sqlite3_stmt *insert, *insert_piece;
+    struct sqlite3_stmt *begin, *commit, *insert, *insert_piece;
     uint64_t line, n_pieces;   /* the long line that is being written; 0: none */
     _Atomic int64_t wal_pages; /* in the WAL, not yet known to be in the file */
     int64_t page_bytes;

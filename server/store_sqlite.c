@@ -10,6 +10,7 @@
  * Threads: append and probe are the writer's; everything else may be called beside it. The lock guards the pool of
  * connections alone and is never held while SQLite works. */
 #include "store_impl.h"
+#include "store_wal.h"
 
 #include <assert.h>
 #include <sqlite3.h>
@@ -114,6 +115,10 @@ int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, cha
         return LD_STORE_NOMEM;
     int status = ld_db_open(&s->db, path, &format, is_thorough, &was_created, why);
     if (status == LD_STORE_OK)
+        status = ld_sql_prepare(s->db, "BEGIN IMMEDIATE", &s->begin, why);
+    if (status == LD_STORE_OK)
+        status = ld_sql_prepare(s->db, "COMMIT", &s->commit, why);
+    if (status == LD_STORE_OK)
         status = ld_sql_prepare(s->db, insert_sql, &s->insert, why);
     if (status == LD_STORE_OK)
         status = ld_sql_prepare(s->db, piece_sql, &s->insert_piece, why);
@@ -152,6 +157,8 @@ void ld_store_close(struct ld_store *s)
         close_conn(s->idle);
         s->idle = next;
     }
+    (void)sqlite3_finalize(s->begin);
+    (void)sqlite3_finalize(s->commit);
     (void)sqlite3_finalize(s->insert);
     (void)sqlite3_finalize(s->insert_piece);
     (void)sqlite3_close(s->db);
@@ -167,12 +174,20 @@ int ld_store_check_schema(struct ld_store *s, char *why)
 
 /* --- writing ----------------------------------------------------------------------------------------- */
 
+/* A statement without parameters and rows. SQLite's code. */
+static int run(sqlite3_stmt *stmt)
+{
+    (void)sqlite3_step(stmt);
+    return sqlite3_reset(stmt); /* what the step has said */
+}
+
 int ld_store_begin(struct ld_store *s, bool is_wiping, char *why)
 {
     if (!ld_db_is_in_place(s->path, &s->place, why))
         return LD_STORE_IO;
-    const int rc = sqlite3_exec(s->db, is_wiping ? "PRAGMA secure_delete = ON; BEGIN IMMEDIATE" : "BEGIN IMMEDIATE",
-                                NULL, NULL, NULL);
+    int rc = is_wiping ? sqlite3_exec(s->db, "PRAGMA secure_delete = ON", NULL, NULL, NULL) : SQLITE_OK;
+    if (rc == SQLITE_OK)
+        rc = run(s->begin);
     return rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(s->db, rc, s->path, why);
 }
 
@@ -180,7 +195,7 @@ int ld_store_begin(struct ld_store *s, bool is_wiping, char *why)
 int ld_store_end(struct ld_store *s, int rc, char *why)
 {
     if (rc == SQLITE_OK)
-        rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
+        rc = run(s->commit);
     if (rc == SQLITE_OK)
         return LD_STORE_OK;
     int status = ld_sql_fail(s->db, rc, s->path, why);
@@ -327,7 +342,7 @@ static size_t memory_of(struct sqlite3 *db)
  */
 size_t ld_store_memory(struct ld_store *s)
 {
-    size_t sum = memory_of(s->db);
+    size_t sum = memory_of(s->db) + ld_wal_bytes(s->db);
     (void)pthread_mutex_lock(&s->lock);
     for (struct ld_conn *c = s->idle; c != NULL; c = c->next)
         sum += sizeof *c + memory_of(c->db);
