@@ -100,10 +100,10 @@ void ld_api_refuse(struct ld_request *r, struct ld_op *op)
     ld_op_free(op);
 }
 
-/* Runs in the writer's thread, or in the submitting one when the queue refuses. A status of 0 in a successful op
- * means 200; only the writer's own answers set another. */
-static void reply_op(struct ld_op *op)
+/* In the connection's thread. A status of 0 in a successful op means 200; only the writer's own answers set another. */
+static void reply_op(void *arg)
 {
+    struct ld_op *op = arg;
     struct ld_request *r = op->arg;
     if (op->problem.status != 0) {
         ld_reply_problem(r, &op->problem);
@@ -115,10 +115,16 @@ static void reply_op(struct ld_op *op)
     ld_op_free(op);
 }
 
+/* In the writer's thread, which has others to answer, or in the submitting one when the queue refuses. */
+static void op_done(struct ld_op *op)
+{
+    ld_request_reply_by(op->arg, reply_op, op);
+}
+
 /* After ld_tenant_submit neither op nor request may be touched: done() may have run already, in another thread. */
 void ld_api_submit(struct ld_request *r, struct ld_tenant *t, struct ld_op *op)
 {
-    op->done = reply_op;
+    op->done = op_done;
     op->arg = r;
     ld_tenant_submit(t, op);
     ld_tenant_release(t); /* the queue has its own hold */

@@ -253,6 +253,8 @@ static void make_world(struct ld_app *app)
     w->metrics = &app->metrics;
     ld_pace_init(&app->pace);
     w->pace = &app->pace;
+    w->hold_answers = ld_http_hold_replies;
+    w->send_answers = ld_http_send_replies;
     w->data_dir = app->options.data;
     w->now_ms = ld_now_ms;
     w->verify_on_start = app->options.is_verifying;

@@ -185,6 +185,8 @@ static void settle(struct ld_tenant *t, bool is_ok)
     b->is_closed = false;
     b->first = b->last = NULL;
     atomic_store(&t->is_rebuilding, false);
+    if (t->world->hold_answers != NULL)
+        t->world->hold_answers();
     while (op != NULL) {
         struct ld_op *next = op->next;
 
@@ -193,6 +195,8 @@ static void settle(struct ld_tenant *t, bool is_ok)
         ld_op_answer(t, op);
         op = next;
     }
+    if (t->world->send_answers != NULL)
+        t->world->send_answers();
     ld_queue_moved(t, false);
 }
 

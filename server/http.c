@@ -1,6 +1,8 @@
-/* The HTTP front end on libmicrohttpd: epoll threads, each serving its share of the connections (http_accept.c).
+/* The HTTP front end on libmicrohttpd: threads with epoll, each serving its share of the connections (http_lane.c,
+ * http_accept.c).
  *
- * A connection that waits for a commit is suspended: it costs no thread. http_reply.c explains the hand-over.
+ * A connection that waits for a commit costs no thread: it stays in its thread's rounds, or beside them when it takes
+ * long. http_reply.c explains the hand-over.
  *
  * Connections and their limits: http_connection.c; heads: http_head.c; bodies: http_body.c; replies: http_reply.c. Cost
  * of a request outside the handler: about 10 us of CPU, and one lock taken three times for a few instructions each.
@@ -10,7 +12,7 @@
  *   target     the request line has been read (ld_connection_target)
  *   serve      first call: the headers; request_new, then admission (ld_request_begin)
  *   serve      once for each piece of the body: ld_request_collect
- *   serve      no data left: complete hands it over; the same call again after a resume
+ *   serve      no data left: complete hands it over; the same call again in each round until the reply is there
  *   completed  the answer is sent or the client gone: out of the list, counted, the connection's reference dropped
  *
  * Whatever ends a connection early (timeout, reset, MHD_NO) leads to completed as well, so nothing is cleaned up
@@ -33,6 +35,8 @@
 #include "listen.h"
 #include "log.h"
 #include "metrics.h"
+
+#define MOST_LOOKS 32 /* of the library for a reply, before the connection is suspended */
 
 /* --- what a request says ---------------------------------------------------------------------------- */
 
@@ -130,10 +134,11 @@ static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *
     struct ld_request *r = calloc(1, sizeof *r + n_method + n_path);
     if (r == NULL)
         return NULL;
-    r->http = h;
+    r->http = ld_http_hold(h);
     r->connection = c;
     r->memory = h->body_memory;
     r->on = ld_connection_of(c);
+    r->lane = &h->lane[r->on->lane];
     r->n_head = MHD_get_connection_info(c, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
     r->route = -1;
     r->spool_fd = -1;
@@ -168,22 +173,25 @@ static void unlink_request(struct ld_http *h, struct ld_request *r)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* Counts the answer under its route (requests that reached no route share the last row), and has it logged. */
-static void record(struct ld_http *h, const struct ld_request *r)
+/* Counts the answer under its route (requests that reached no route share the last row), and has it logged. status 0:
+ * there was none; somebody may be at one still. */
+static void record(struct ld_http *h, const struct ld_request *r, int status)
 {
     if (!LD_CHECKED)
         return;
-    const struct ld_outcome outcome = {
-        .status = r->status, .us = ld_monotonic_us() - r->started_us, .n_in = r->n_received, .n_out = r->n_answer};
-    if (r->status != 0)
-        ld_count_request(h->metrics, r->route, r->status, outcome.us);
+    const struct ld_outcome outcome = {.status = status,
+                                       .us = ld_monotonic_us() - r->started_us,
+                                       .n_in = r->n_received,
+                                       .n_out = status != 0 ? r->n_answer : 0};
+    if (status != 0)
+        ld_count_request(h->metrics, r->route, status, outcome.us);
     if (h->hooks.completed != NULL)
         h->hooks.completed(h->hooks.arg, r, &outcome);
 }
 
 /* The library is through with the request: answered, or its client gone. n_in_flight goes last: a drain that sees 0
  * knows that no callback of ours is at work on a request. */
-static void completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD_RequestTerminationCode why)
+void ld_http_completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD_RequestTerminationCode why)
 {
     struct ld_http *h = arg;
     struct ld_request *r = *slot;
@@ -192,9 +200,14 @@ static void completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD
     if (r == NULL)
         return;
     *slot = NULL;
-    ld_lane_forgets(&h->lane[r->on->lane], r);
+    struct ld_lane *lane = r->lane;
+    lane->has_moved = true;
+    ld_lane_forgets(lane, r);
     unlink_request(h, r);
-    record(h, r);
+    const int before = atomic_exchange(&r->state, REQUEST_OVER);
+    record(h, r, before == REQUEST_REPLIED ? r->status : 0);
+    if (before == REQUEST_LEFT)
+        r->then(r->then_arg);
     (void)ld_connection_enter(r->on, PHASE_IDLE);
     ld_request_unref(r);
     atomic_fetch_sub(&h->n_in_flight, 1);
@@ -222,38 +235,47 @@ static void hand_over(struct ld_http *h, struct ld_request *r)
         h->hooks.handle(h->hooks.arg, r);
 }
 
-/* The body is complete: hands the request over, unless others go first or its time was up a moment before. When the
- * reply is not there yet, the library comes back in its next round, and only then the connection is suspended: one that
- * is suspended at once is read from when it resumes, and when its client has shut down its side by then, the library
- * ends it without the answer (0.9.75). Called again after a resume. The suspension is counted before it is offered to
- * the replier, who takes the count back when it resumes: n_suspended never falls below zero. */
+/* Whether a request that has no reply yet is to be asked for again in the next round, in place of being suspended. In
+ * the library's own threads, which would not rest meanwhile, only once: one that is suspended at once is read from when
+ * it resumes, and when its client has shut down its side by then, the library ends it without the answer (0.9.75). */
+static bool stays(struct ld_lane *lane, struct ld_request *r)
+{
+    lane->n_waiting++;
+    return r->n_looks++ < (lane->is_ours ? MOST_LOOKS : 1);
+}
+
+/* The body is complete: hands the request over, unless others go first or its time was up a moment before. Called again
+ * in each round until the reply is there, and after a resume. */
 static enum MHD_Result complete(struct ld_http *h, struct ld_request *r)
 {
+    struct ld_lane *lane = r->lane;
     bool is_first = !r->is_handed && atomic_load(&r->state) == REQUEST_RUNNING;
-    if (is_first && ld_lane_puts_off(&h->lane[r->on->lane], r))
+    if (is_first && ld_lane_puts_off(lane, r)) {
+        lane->has_moved = true;
         return MHD_YES;
+    }
     if (is_first && !ld_connection_enter(r->on, PHASE_HANDLED))
         return MHD_YES; /* the timer is about to say so and to end the connection: closing it now would cut it short */
     if (is_first)
         hand_over(h, r);
+    int left = REQUEST_LEFT;
+    if (atomic_compare_exchange_strong(&r->state, &left, REQUEST_RUNNING))
+        r->then(r->then_arg);
     if (atomic_load(&r->state) == REQUEST_REPLIED)
         return ld_request_queue(r);
-    if (is_first)
+    if (stays(lane, r))
         return MHD_YES;
-    MHD_suspend_connection(r->connection);
-    atomic_fetch_add(&h->n_suspended, 1);
+    ld_lane_suspend(lane, r->connection);
     int expected = REQUEST_RUNNING;
-    if (!atomic_compare_exchange_strong(&r->state, &expected, REQUEST_SUSPENDED)) {
-        MHD_resume_connection(r->connection); /* the reply crossed the suspension */
-        atomic_fetch_sub(&h->n_suspended, 1);
-    }
+    if (!atomic_compare_exchange_strong(&r->state, &expected, REQUEST_SUSPENDED))
+        ld_lane_resume(lane, r->connection); /* the reply crossed the suspension */
     return MHD_YES;
 }
 
 /* The library's one callback for everything that arrives. *n is set to 0 to say that the piece was taken; MHD_NO ends
  * the connection without an answer. */
-static enum MHD_Result serve(void *arg, struct MHD_Connection *c, const char *url, const char *method,
-                             const char *version, const char *data, size_t *n, void **slot)
+enum MHD_Result ld_http_serve(void *arg, struct MHD_Connection *c, const char *url, const char *method,
+                              const char *version, const char *data, size_t *n, void **slot)
 {
     struct ld_http *h = arg;
     struct ld_request *r = *slot;
@@ -263,71 +285,13 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *c, const char *ur
     }
     if (*n == 0)
         return complete(h, r);
+    r->lane->has_moved = true;
     enum MHD_Result rc = ld_request_collect(r, data, *n);
     *n = 0;
     return rc;
 }
 
-/* --- the daemon ------------------------------------------------------------------------------------- */
-
-/* The library's own messages are about broken clients, mostly. At level debug, therefore: they would fill the log on
- * any day that somebody scans the port. */
-static __attribute__((format(printf, 2, 0))) void library_log(void *arg, const char *fmt, va_list args)
-{
-    char text[512];
-    (void)arg;
-    vsnprintf(text, sizeof text, fmt, args);
-    text[strcspn(text, "\n")] = '\0';
-    ld_log(LD_LOG_DEBUG, "http: %s", text);
-}
-
-/* One thread of the library with a lane for its connections. The logger stands first: it gets what
- * the options after it have to say. The library's limits are never met before ours: of connections (0.9.75 keeps a lock
- * for ever when a connection that it was given is one too many), of memory for a head, of which it answers the excess
- * in HTML; it has no limits on time. Memory of a connection is touched as far as it is used. */
-#define MIN_MEMORY ((size_t)32 << 10)
-
-static struct MHD_Daemon *start_daemon(struct ld_lane *lane, const struct ld_http_options *o)
-{
-    struct ld_http *h = lane->http;
-    struct MHD_OptionItem more[3];
-    size_t n = h->tls != NULL ? 2 : 0;
-    unsigned flags = h->tls != NULL ? ld_http_tls_options(more) : MHD_USE_EPOLL_INTERNAL_THREAD;
-    flags |= MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-    more[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
-    size_t memory = 2 * o->max_head > MIN_MEMORY ? 2 * o->max_head : MIN_MEMORY;
-    return MHD_start_daemon(
-        flags, 0, NULL, NULL, serve, h, MHD_OPTION_EXTERNAL_LOGGER, library_log, h, MHD_OPTION_NOTIFY_COMPLETED,
-        completed, h, MHD_OPTION_NOTIFY_CONNECTION, ld_connection_notify, lane, MHD_OPTION_URI_LOG_CALLBACK,
-        ld_connection_target, h, MHD_OPTION_UNESCAPE_CALLBACK, ld_target_unescape, NULL, MHD_OPTION_CONNECTION_LIMIT,
-        UINT_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
-}
-
-/* Those that run; each closes the connections that it still has. */
-static void stop_lanes(struct ld_http *h)
-{
-    for (unsigned i = 0; i < h->n_lanes; i++)
-        if (h->lane[i].daemon != NULL)
-            MHD_stop_daemon(h->lane[i].daemon);
-    free(h->lane);
-}
-
-/* All of them, or none. */
-static int start_lanes(struct ld_http *h, const struct ld_http_options *o)
-{
-    h->n_lanes = o->threads > 0 ? o->threads : 1;
-    h->lane = calloc(h->n_lanes, sizeof *h->lane);
-    for (unsigned i = 0; h->lane != NULL && i < h->n_lanes; i++) {
-        h->lane[i].http = h;
-        atomic_init(&h->lane[i].n_open, 0);
-        h->lane[i].daemon = start_daemon(&h->lane[i], o);
-        if (h->lane[i].daemon == NULL) {
-            stop_lanes(h);
-            return -1;
-        }
-    }
-    return h->lane != NULL ? 0 : -1;
-}
+/* --- the server ------------------------------------------------------------------------------------- */
 
 /* Handed on to the sockets that are accepted. */
 static void bound_unsent(int listen_fd)
@@ -348,10 +312,10 @@ static int begin(struct ld_http *h, const struct ld_http_options *o, char *why)
     h->port = e.port;
     bound_unsent(h->listen_fd);
     snprintf(why, 256, "cannot start %u HTTP threads for %u connections", o->threads, o->max_connections);
-    if (start_lanes(h, o) == 0) {
+    if (ld_lanes_start(h, o) == 0) {
         if (ld_accept_start(h) == 0)
             return 0;
-        stop_lanes(h);
+        ld_lanes_end(h);
     }
     close(h->listen_fd);
     return -1;
@@ -369,8 +333,18 @@ static int make_records(struct ld_http *h, const struct ld_http_options *o, char
     return -1;
 }
 
-static void http_free(struct ld_http *h)
+struct ld_http *ld_http_hold(struct ld_http *h)
 {
+    atomic_fetch_add(&h->refs, 1);
+    return h;
+}
+
+/* The last one frees what is left when all threads and connections have ended. */
+void ld_http_let_go(struct ld_http *h)
+{
+    if (atomic_fetch_sub(&h->refs, 1) != 1)
+        return;
+    ld_lanes_free(h);
     pthread_mutex_destroy(&h->lock);
     free(h->pairs);
     free(h);
@@ -384,6 +358,7 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
         snprintf(why, 256, "out of memory");
         return -1;
     }
+    atomic_init(&h->refs, 1);
     h->hooks = *hooks;
     h->metrics = o->metrics;
     h->body_memory = o->body_memory;
@@ -395,7 +370,7 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
     if (rc == 0)
         *out = h;
     else
-        http_free(h);
+        ld_http_let_go(h);
     return rc;
 }
 
@@ -457,7 +432,7 @@ void ld_http_stop(struct ld_http *h)
     wait_for_zero(&h->n_given, 1000);
     wait_for_zero(&h->n_in_flight, 1000);
     wait_for_zero(&h->n_suspended, 1000); /* the library refuses to stop with suspended connections */
-    stop_lanes(h);
+    ld_lanes_end(h);
     ld_connections_destroy(&h->connections);
-    http_free(h);
+    ld_http_let_go(h);
 }

@@ -117,6 +117,15 @@ void ld_reply_json(struct ld_request *r, int status, char *text, size_t n); /* N
 void ld_reply_problem(struct ld_request *r, const struct ld_problem *p);
 void ld_reply_status(struct ld_request *r, int status, const char *detail); /* a problem of one sentence */
 
+/* Has then(arg) make the reply in the thread that serves the request, or in this one where that has let go of it, or
+ * in the one that stops the server. */
+void ld_request_reply_by(struct ld_request *r, void (*then)(void *arg), void *arg);
+
+/* Between the two a thread's replies do not wake those that send them, one by one; then all do at once. For who gives
+ * many in a row, and for as long as that takes. */
+void ld_http_hold_replies(void);
+void ld_http_send_replies(void);
+
 /* An answer from a file: read as it is sent, closed when it is sent or the client is gone. done(arg) is called when its
  * last piece has been read, or the client is gone, in whatever thread that happens; it may not call back into HTTP.
  * Names and values of headers are copied; content_type is static. */

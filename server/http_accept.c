@@ -19,9 +19,10 @@
 #include "log.h"
 
 #define REST_MS 50
+#define BEHIND_MS 1
 
 /* The lane with the fewest connections, from the one behind the last one chosen; NULL: even that one has as many as may
- * be open in all, and is behind with refusing them. */
+ * be open in all, and is behind with refusing them, or with those that it has been given. */
 static struct ld_lane *next_lane(struct ld_http *h)
 {
     struct ld_lane *best = &h->lane[(h->last_lane + 1) % h->n_lanes];
@@ -35,24 +36,23 @@ static struct ld_lane *next_lane(struct ld_http *h)
         }
     }
     h->last_lane = (unsigned)(best - h->lane);
-    return fewest < h->connections.n_records ? best : NULL;
+    return fewest < h->connections.n_records && ld_lane_has_room(best) ? best : NULL;
 }
 
 /* Takes one connection. 0, or the errno of the reason why there is none. One that the library has no memory for is
  * closed by it. */
 static int take(struct ld_http *h)
 {
-    struct sockaddr_storage address;
-    socklen_t n = sizeof address;
+    struct ld_given given = {.n_address = sizeof given.address};
     struct ld_lane *lane = next_lane(h);
     if (lane == NULL)
         return EBUSY;
-    int fd = accept4(h->listen_fd, (struct sockaddr *)&address, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0)
+    given.fd = accept4(h->listen_fd, (struct sockaddr *)&given.address, &given.n_address, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (given.fd < 0)
         return errno;
     atomic_fetch_add(&h->n_given, 1);
     atomic_fetch_add_explicit(&lane->n_open, 1, memory_order_relaxed);
-    if (MHD_add_connection(lane->daemon, fd, (struct sockaddr *)&address, n) != MHD_YES) {
+    if (!ld_lane_give(lane, &given)) {
         atomic_fetch_sub_explicit(&lane->n_open, 1, memory_order_relaxed);
         atomic_fetch_sub(&h->n_given, 1);
     }
@@ -92,7 +92,7 @@ static void *accept_all(void *arg)
         /* without room only the end is waited for, and for a moment */
         struct pollfd on[2] = {{.fd = h->wake_fd, .events = POLLIN},
                                {.fd = why == 0 ? h->listen_fd : -1, .events = POLLIN}};
-        if (poll(on, 2, why == 0 ? -1 : REST_MS) > 0 && on[0].revents != 0)
+        if (poll(on, 2, why == 0 ? -1 : why == EBUSY ? BEHIND_MS : REST_MS) > 0 && on[0].revents != 0)
             break;
         int before = why;
         why = take_all(h);

@@ -36,7 +36,6 @@
 #define PHASE_BITS 3
 #define NO_RECORD UINT32_MAX
 #define TICK_MS 250
-#define ROUND 128 /* events that a thread of the library takes from the kernel at a time */
 
 static enum connection_phase phase_of(uint64_t word)
 {
@@ -249,6 +248,7 @@ void ld_connection_notify(void *arg, struct MHD_Connection *connection, void **c
         ld_connections_close(&h->connections, *context);
         return;
     }
+    lane->has_begun = true;
     atomic_fetch_sub(&h->n_given, 1);
     int fd = (int)MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     *context = ld_connections_open(&h->connections, connection, fd,
@@ -355,37 +355,12 @@ static void judge(struct ld_connections *all, struct ld_connection *c, uint64_t 
     }
 }
 
-/* Makes the socket say once more that it can be written to. */
-static void nudge(int fd)
-{
-    const int bytes = LD_UNSENT_BYTES;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
-}
-
-/* Nudges one connection of each thread. A thread that has got exactly ROUND events from the kernel asks for more before
- * it looks at them (0.9.75), and sleeps over all of them until something else happens on its connections. Of those
- * whose sockets can be written to and are not suspended. */
-static void wake_threads(struct ld_connections *all)
-{
-    bool is_awake[UINT8_MAX + 1] = {false};
-    for (uint32_t i = 0; i < all->n_touched && all->n_open >= ROUND / 2; i++) {
-        struct ld_connection *c = &all->record[i];
-        enum connection_phase phase = phase_of(atomic_load_explicit(&c->word, memory_order_relaxed));
-        bool is_reading = phase == PHASE_IDLE || phase == PHASE_HEAD || phase == PHASE_BODY;
-        if (c->connection == NULL || is_awake[c->lane] || !is_reading)
-            continue;
-        is_awake[c->lane] = true;
-        nudge(c->fd);
-    }
-}
-
 /* O(connections): a look at a word each; system calls for bodies that are coming and answers that take long. */
 void ld_connections_sweep(struct ld_connections *all, uint64_t now_ms)
 {
     if (!LD_CHECKED)
         return;
     pthread_mutex_lock(&all->lock);
-    wake_threads(all);
     for (uint32_t i = 0; i < all->n_touched; i++)
         if (all->record[i].connection != NULL)
             judge(all, &all->record[i], now_ms);

@@ -137,7 +137,7 @@ static bool is_token(const char *s, size_t n)
     static const char others[] = "!#$%&'*+-.^_`|~";
     for (size_t i = 0; i < n; i++) {
         bool is_alphanumeric = (s[i] >= '0' && s[i] <= '9') || ((s[i] | 0x20) >= 'a' && (s[i] | 0x20) <= 'z');
-        if (!is_alphanumeric && (s[i] == '\0' || strchr(others, s[i]) == NULL))
+        if (!is_alphanumeric && s[i] != '-' && (s[i] == '\0' || strchr(others, s[i]) == NULL))
             return false;
     }
     return n > 0;

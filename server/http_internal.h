@@ -7,7 +7,10 @@
  *   state    who moves it                        meaning
  *   RUNNING  created so                          the library's thread is inside our callback, or reading the body
  *   SUSPENDED the library's thread               it waits for the reply; whoever replies resumes it
- *   REPLIED  the one who claimed the reply       response and status are set */
+ *   LEFT     whoever leaves the reply to be made `then` is to run, by who moves it on: the connection's thread when it
+ *                                                comes to it or lets go of the request, or a server that stops
+ *   REPLIED  the one who claimed the reply       response and status are set
+ *   OVER     the library's thread               the connection has let go of it: who comes late is alone with it */
 #ifndef LD_HTTP_INTERNAL_H
 #define LD_HTTP_INTERNAL_H
 
@@ -15,12 +18,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "body_memory.h"
 #include "http.h"
 #include "trace.h"
-
-struct sockaddr;
 
 /* Beyond --max-connections: those that gave way and are not closed yet. */
 #define LD_SPARE_CONNECTIONS 256u
@@ -67,22 +69,43 @@ struct ld_connections {
 
 #define LD_SHARES 64u
 
-/* One thread of the library, which serves the connections that it is given (http_accept.c). */
+/* A connection between the accepting thread and its lane. */
+struct ld_given {
+    int fd;
+    socklen_t n_address;
+    struct sockaddr_storage address;
+};
+#define LD_GIVEN 128u
+
+/* One thread, which serves the connections that it is given (http_accept.c). */
 struct ld_lane {
     struct ld_http *http;
     struct MHD_Daemon *daemon;
+    bool is_ours; /* the thread, which then runs the daemon (http_lane.c); else it is the library's */
+    pthread_t thread;
+    int wait_fd, wake_fd;
+    atomic_int state;
+    atomic_bool is_ending;
     atomic_uint n_open; /* connections given and not closed */
-    /* The thread's own (http_fair.c): */
+    pthread_mutex_t given_lock;
+    atomic_uint n_given;
+    struct ld_given given[LD_GIVEN];
+    /* The thread's own, of this round: something may go on at once; requests that wait for their replies. And whether
+     * the library has told of the connection that it is given. */
+    bool has_moved, has_begun;
+    unsigned n_waiting;
+    /* (http_fair.c) */
     const struct ld_request *first_put_off; /* of this round */
     uint64_t last_share;
     unsigned n_alike;            /* requests of that share since one of another */
     uint8_t n_served[LD_SHARES]; /* in this round, by share */
 };
 
-enum request_state { REQUEST_RUNNING, REQUEST_SUSPENDED, REQUEST_REPLIED };
+enum request_state { REQUEST_RUNNING, REQUEST_SUSPENDED, REQUEST_LEFT, REQUEST_REPLIED, REQUEST_OVER };
 
 /* One server. Fields that neither the lock guards nor are atomic do not change once the daemon runs. */
 struct ld_http {
+    atomic_size_t refs; /* of its owner, and of each request: who replies may call a lane when all is over */
     struct ld_lane *lane;
     unsigned n_lanes, last_lane; /* last_lane: the accepting thread's */
     struct ld_http_hooks hooks;
@@ -107,6 +130,7 @@ struct ld_http {
  * claims the reply, until the state is REPLIED, and to the library's thread again afterwards. */
 struct ld_request {
     struct ld_http *http;
+    struct ld_lane *lane;
     struct MHD_Connection *connection;
     struct ld_connection *on;
     struct ld_request *older, *newer; /* by http->lock */
@@ -115,8 +139,11 @@ struct ld_request {
     bool is_handed;         /* the handler holds a reference */
     bool is_discarding;     /* the rest of the body is read and thrown away: the reply stands already */
     int route, status;
+    unsigned n_looks; /* for the reply, by the library */
     struct ld_caller caller;
     void *context;
+    void (*then)(void *arg); /* makes the reply; set before the state is LEFT */
+    void *then_arg;
     uint64_t share; /* whose requests take turns with others'; 0: it waits for nobody */
     int64_t started_us;
     struct ld_trace trace;
@@ -137,6 +164,8 @@ struct ld_request {
 };
 
 void ld_request_unref(struct ld_request *r);
+struct ld_http *ld_http_hold(struct ld_http *h);
+void ld_http_let_go(struct ld_http *h);
 
 /* Answers 503 in place of a handler that has not replied (stopping). Its own reply will be dropped. */
 void ld_request_force(struct ld_request *r);
@@ -159,6 +188,24 @@ void ld_connections_close(struct ld_connections *all, struct ld_connection *c);
  * once, by whoever has set is_quiescing. */
 int ld_accept_start(struct ld_http *h);
 void ld_accept_end(struct ld_http *h);
+
+/* http_lane.c. All lanes, or none: 0, or -1. Their end; and the end of what may be called until nobody is left. */
+int ld_lanes_start(struct ld_http *h, const struct ld_http_options *o);
+void ld_lanes_end(struct ld_http *h);
+void ld_lanes_free(struct ld_http *h);
+/* The lane, which has room, takes over the connection. False: it did not, and the socket is closed. */
+bool ld_lane_has_room(struct ld_lane *lane);
+bool ld_lane_give(struct ld_lane *lane, const struct ld_given *given);
+/* From any thread: something waits for the lane. At most a system call; see also ld_http_hold_replies. */
+void ld_lane_call(struct ld_lane *lane);
+/* Takes a connection out of the rounds, in the lane's thread, and puts it back, in any. */
+void ld_lane_suspend(struct ld_lane *lane, struct MHD_Connection *connection);
+void ld_lane_resume(struct ld_lane *lane, struct MHD_Connection *connection);
+
+/* http.c. The library's calls, for each piece of a request and when it is over. */
+enum MHD_Result ld_http_serve(void *arg, struct MHD_Connection *c, const char *url, const char *method,
+                              const char *version, const char *data, size_t *n, void **slot);
+void ld_http_completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD_RequestTerminationCode why);
 
 /* http_fair.c. Whether a complete request is to let others go first: it is asked again in the next round. And one that
  * is over, which may have been put off. In the lane's thread. */

@@ -25,6 +25,7 @@ void ld_request_unref(struct ld_request *r)
 {
     if (atomic_fetch_sub(&r->refs, 1) != 1)
         return;
+    struct ld_http *h = r->http;
     if (r->response != NULL)
         MHD_destroy_response(r->response);
     if (r->stream != NULL)
@@ -34,24 +35,48 @@ void ld_request_unref(struct ld_request *r)
     ld_body_memory_give(r->memory, &r->n_memory);
     ld_request_drop_spool(r);
     free(r);
+    ld_http_let_go(h);
 }
 
 /* Gives `response`, with a body of n bytes, to the request unless another has claimed the reply. After the move to
- * REPLIED the request may be gone at any moment, except while it was suspended: then it waits for the resume. */
-static void deliver(struct ld_request *r, int status, struct MHD_Response *response, uint64_t n)
+ * REPLIED the request may be gone at any moment, except while it was suspended: then it waits for the resume. And the
+ * server, which is why it is held. Returns the state before. */
+static int deliver(struct ld_request *r, int status, struct MHD_Response *response, uint64_t n)
 {
     if (atomic_exchange(&r->is_claimed, true)) {
         MHD_destroy_response(response);
-        return;
+        return REQUEST_REPLIED;
     }
     r->status = status;
     r->response = response;
     r->n_answer = n;
-    if (atomic_exchange(&r->state, REQUEST_REPLIED) != REQUEST_SUSPENDED)
-        return;
-    struct ld_http *h = r->http;
-    MHD_resume_connection(r->connection);
-    atomic_fetch_sub(&h->n_suspended, 1); /* the last touch: ld_http_stop waits for it */
+    struct ld_lane *lane = r->lane;
+    struct ld_http *h = ld_http_hold(r->http);
+    const int before = atomic_exchange(&r->state, REQUEST_REPLIED);
+    if (before == REQUEST_SUSPENDED)
+        ld_lane_resume(lane, r->connection);
+    else
+        ld_lane_call(lane);
+    ld_http_let_go(h);
+    return before;
+}
+
+void ld_request_reply_by(struct ld_request *r, void (*then)(void *arg), void *arg)
+{
+    struct ld_lane *lane = r->lane;
+    struct ld_http *h = ld_http_hold(r->http);
+    int before = atomic_load(&r->state);
+    r->then = then;
+    r->then_arg = arg;
+    while (before < REQUEST_LEFT && !atomic_compare_exchange_weak(&r->state, &before, REQUEST_LEFT))
+        continue;
+    if (before == REQUEST_SUSPENDED)
+        ld_lane_resume(lane, r->connection);
+    else if (before == REQUEST_RUNNING)
+        ld_lane_call(lane);
+    else
+        then(arg);
+    ld_http_let_go(h);
 }
 
 /* Takes text over, whatever happens. The library has no memory left when it returns NULL: the process cannot answer
@@ -76,7 +101,7 @@ void ld_request_finish(struct ld_request *r, int status, struct MHD_Response *re
     bool is_handed = r->is_handed;
     if (is_handed)
         ld_request_drop_spool(r); /* so that whoever is answered finds nothing of it */
-    deliver(r, status, response, n);
+    (void)deliver(r, status, response, n);
     if (is_handed)
         ld_request_unref(r);
 }
@@ -139,6 +164,7 @@ void ld_reply_status(struct ld_request *r, int status, const char *detail)
 
 /* A response that reads its file as the client takes it. */
 struct sent_file {
+    struct ld_request *request;
     int fd;
     uint64_t bytes;
     bool is_done; /* told */
@@ -160,6 +186,7 @@ static ssize_t read_piece(void *arg, uint64_t at, char *out, size_t n)
 {
     struct sent_file *f = arg;
     ssize_t got;
+    f->request->lane->has_moved = true;
     do
         got = pread(f->fd, out, n, (off_t)at);
     while (got < 0 && errno == EINTR);
@@ -182,7 +209,7 @@ void ld_reply_file(struct ld_request *r, const struct ld_body_file *file)
     struct sent_file *f = malloc(sizeof *f);
     if (f == NULL)
         abort(); /* as in response_of */
-    *f = (struct sent_file){.fd = file->fd, .bytes = file->bytes, .done = file->done, .arg = file->arg};
+    *f = (struct sent_file){.request = r, .fd = file->fd, .bytes = file->bytes, .done = file->done, .arg = file->arg};
     struct MHD_Response *response =
         MHD_create_response_from_callback(file->bytes, FILE_PIECE_BYTES, read_piece, f, close_file);
     if (response == NULL)
@@ -230,7 +257,8 @@ void ld_http_tell(int fd, int status, const char *detail)
     free(body);
 }
 
-/* Never drops the handler's reference: the handler still has the request, and will reply into the void. */
+/* Never drops the handler's reference: the handler still has the request, and will reply into the void, at once where
+ * it has left that to the connection. */
 void ld_request_force(struct ld_request *r)
 {
     struct ld_problem p;
@@ -239,7 +267,8 @@ void ld_request_force(struct ld_request *r)
     p.retry_after_s = 1;
     size_t n;
     struct MHD_Response *response = problem_response(r, &p, &n);
-    deliver(r, p.status, response, n);
+    if (deliver(r, p.status, response, n) == REQUEST_LEFT)
+        r->then(r->then_arg);
 }
 
 /* The response's reference goes to the library. Every answer has the request's id. While quiescing, the client is told

@@ -44,10 +44,8 @@ static void wake(struct ld_stream *s)
     if (!s->is_asleep)
         return;
     s->is_asleep = false;
-    struct ld_http *h = r->http;
     (void)ld_connection_enter(r->on, PHASE_ANSWER);
-    MHD_resume_connection(r->connection);
-    atomic_fetch_sub(&h->n_suspended, 1);
+    ld_lane_resume(r->lane, r->connection);
 }
 
 /* The lock is held. */
@@ -89,13 +87,13 @@ static ssize_t read_stream(void *arg, uint64_t at, char *out, size_t max)
     if (s->is_gone) {
         rc = MHD_CONTENT_READER_END_WITH_ERROR;
     } else if (s->at < s->n) {
+        s->request->lane->has_moved = true;
         rc = (ssize_t)take(s, out, max);
     } else if (s->is_ended) {
         rc = MHD_CONTENT_READER_END_OF_STREAM;
     } else {
         (void)ld_connection_enter(s->request->on, PHASE_HANDLED);
-        atomic_fetch_add(&s->request->http->n_suspended, 1);
-        MHD_suspend_connection(s->request->connection);
+        ld_lane_suspend(s->request->lane, s->request->connection);
         s->is_asleep = true;
     }
     pthread_mutex_unlock(&s->lock);

@@ -92,7 +92,9 @@ void ld_op_free(struct ld_op *op);
 struct ld_world {
     struct ld_sched *sched;
     struct ld_metrics *metrics;
-    struct ld_pace *pace; /* of commits; NULL: they wait for nobody */
+    struct ld_pace *pace;       /* of commits; NULL: they wait for nobody */
+    void (*hold_answers)(void); /* before many answers in a row, and after them (http.h); NULL: each goes by itself */
+    void (*send_answers)(void);
     const char *data_dir;
     struct ld_progress *progress;     /* of openings (recover.h); NULL: nobody looks */
     int64_t (*now_ms)(void);          /* wall clock, replaceable in tests */

@@ -36,7 +36,7 @@ def threads_cpu_us(server):
     """(those that serve HTTP, all others), by the scheduler's count."""
     cpu = {True: 0, False: 0}
     for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
-        cpu[(task / "comm").read_text().startswith("MHD")] += int((task / "schedstat").read_text().split()[0])
+        cpu[(task / "comm").read_text().startswith(("http", "MHD"))] += int((task / "schedstat").read_text().split()[0])
     return cpu[True] / 1e3, cpu[False] / 1e3
 
 

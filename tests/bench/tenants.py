@@ -90,7 +90,7 @@ def waits(server):
     """{of HTTP?: (ns that threads waited for a processor, how often they got one)}."""
     all_ = {True: [0, 0], False: [0, 0]}
     for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
-        of = all_[(task / "comm").read_text().startswith("MHD")]
+        of = all_[(task / "comm").read_text().startswith(("http", "MHD"))]
         _, ns, n = map(int, (task / "schedstat").read_text().split())
         of[0] += ns
         of[1] += n
