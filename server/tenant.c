@@ -25,6 +25,8 @@
 #include "recover.h"
 #include "tenant_impl.h"
 
+#define STORE_WEIGHED_MS 100
+
 /* The attribute is glibc's; non-recursive means that a reader must not take the lock twice, and none does.
  * Initialisation cannot fail on Linux, so results are not looked at. */
 static void init_locks(struct ld_tenant *t)
@@ -379,17 +381,21 @@ void ld_tenant_measure(struct ld_tenant *t, const struct kb_engine_counts *count
     atomic_store(&t->tip, counts->seq);
 }
 
-/* The writer's: the engine stands still under it. */
+/* The writer's: the engine stands still under it. What SQLite has is asked for now and then: it counts its pages one by
+ * one, which is a twelfth of a full turn's work, and its cache has a bound. */
 void ld_tenant_weigh(struct ld_tenant *t)
 {
     struct kb_engine_counts counts;
 
+    if (t->store_bytes == 0 || t->now_ms - t->store_weighed_ms >= STORE_WEIGHED_MS || t->now_ms < t->store_weighed_ms) {
+        t->store_bytes = ld_store_memory(t->store);
+        t->store_weighed_ms = t->now_ms;
+    }
     kb_engine_counts(t->engine, &counts);
     ld_tenant_measure(t, &counts);
     atomic_store(&t->model_bytes, kb_engine_bytes(t->engine));
-    atomic_store(&t->bytes, sizeof *t + t->model_bytes + ld_challengers_bytes(t->challengers) +
-                                ld_store_memory(t->store) + t->batch.cap * sizeof *t->batch.entry +
-                                t->batch.cap_rows * sizeof *t->batch.row);
+    atomic_store(&t->bytes, sizeof *t + t->model_bytes + ld_challengers_bytes(t->challengers) + t->store_bytes +
+                                t->batch.cap * sizeof *t->batch.entry + t->batch.cap_rows * sizeof *t->batch.row);
 }
 
 size_t ld_tenant_bytes(const struct ld_tenant *t)

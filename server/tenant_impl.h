@@ -90,7 +90,9 @@ struct ld_tenant {
     /* The writer's own: */
     struct ld_batch batch;
     int64_t now_ms;
-    size_t n_turned;         /* ops of the last turn */
+    size_t n_turned;    /* ops of the last turn */
+    size_t store_bytes; /* that SQLite had at store_weighed_ms; 0: not asked yet */
+    int64_t store_weighed_ms;
     uint64_t seq;            /* last applied */
     struct ld_saving saving; /* its job is a thread's for long work, until its op has come */
     size_t n_pending;

@@ -209,7 +209,8 @@ void ld_text_vector(struct ld_text *t, const double *x, size_t n)
  * contents cannot be mistaken for one. The comma before the very first value of a text is left out as well. */
 void ld_text_item(struct ld_text *t)
 {
-    if (t->n > 0 && strchr("{[:", t->data[t->n - 1]) == NULL)
+    const char before = t->n > 0 ? t->data[t->n - 1] : ':';
+    if (before != '{' && before != '[' && before != ':')
         ld_text_raw(t, ",", 1);
 }
 
