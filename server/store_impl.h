@@ -36,7 +36,7 @@ struct ld_store {
     char *path;
     bool is_readonly;   /* of what follows there are only the lock and the idle connections */
     struct sqlite3 *db; /* the writer's */
-    struct sqlite3_stmt *begin, *commit, *insert, *insert_piece;
+    struct sqlite3_stmt *begin, *commit, *insert, *insert_some, *insert_piece; /* insert_some: NULL until asked for */
     uint64_t line, n_pieces;   /* the long line that is being written; 0: none */
     _Atomic int64_t wal_pages; /* in the WAL, not yet known to be in the file */
     int64_t page_bytes;

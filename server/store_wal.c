@@ -1,7 +1,7 @@
 /* A VFS in front of the default one that gathers writes to the write-ahead log.
  *
  * A commit writes each of its pages to the log as a header of 24 bytes and the page, a system call each: some twenty
- * for ten decisions, more processor time than all that SQLite does besides (docs/decisions/0045-gathered-writes.md).
+ * for ten decisions, more processor time than all that SQLite does besides (docs/decisions/0045-commits.md).
  * Here pieces that follow each other are put together, and written when the log is synced, which with synchronous=FULL
  * each commit does before anybody is shown its pages.
  *

@@ -129,7 +129,7 @@ START_TEST(what_is_appended_is_read_in_order)
 {
     struct ld_store *s = open_store();
     uint64_t seq = 1;
-    static const size_t batches[] = {1, 7, 64, 1, 300};
+    static const size_t batches[] = {1, 7, 64, 1, 300, 8, 9, 15, 16, 17};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         ck_assert_msg(append(s, seq, batches[i]) == LD_STORE_OK, "%s", why);
         seq += batches[i];
@@ -176,6 +176,46 @@ START_TEST(a_repeated_seq_is_refused_with_its_whole_batch)
     assert_log(s, 5);
     ck_assert_int_eq(append(s, 6, 1), LD_STORE_OK);
     assert_log(s, 6);
+    ld_store_close(s);
+}
+END_TEST
+
+/* Eight rows are one statement: the fifth is refused. */
+START_TEST(a_statement_that_fails_half_way_leaves_nothing)
+{
+    struct ld_store *s = open_store();
+    sqlite3 *db = NULL;
+    ck_assert_int_eq(append(s, 1, 5), LD_STORE_OK);
+    ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+    ck_assert_int_eq(
+        sqlite3_exec(db, "INSERT INTO events (seq, at, type, text) VALUES (10, 0, 4, '')", NULL, NULL, NULL),
+        SQLITE_OK);
+    ck_assert_int_eq(append(s, 6, 8), LD_STORE_CORRUPT);
+    ck_assert_int_eq(sqlite3_exec(db, "DELETE FROM events WHERE seq = 10", NULL, NULL, NULL), SQLITE_OK);
+    assert_log(s, 5);
+    ck_assert_int_eq(append(s, 6, 8), LD_STORE_OK);
+    assert_log(s, 13);
+    sqlite3_close(db);
+    ld_store_close(s);
+}
+END_TEST
+
+START_TEST(a_reset_is_found_wherever_it_stands_in_a_batch)
+{
+    struct ld_store *s = open_store();
+    struct ld_row rows[19];
+    struct text texts[19];
+    uint64_t seq = 0, tip, reset;
+    for (size_t at = 0; at < 19; at++) {
+        for (size_t i = 0; i < 19; i++) {
+            rows[i] = make_row(++seq, &texts[i]);
+            rows[i].is_reset = i == at;
+        }
+        ck_assert_int_eq(ld_store_append(s, rows, 19, why), LD_STORE_OK);
+        ck_assert_int_eq(ld_store_tip(s, &tip, &reset), LD_STORE_OK);
+        ck_assert_uint_eq(tip, seq);
+        ck_assert_uint_eq(reset, seq - 18 + at);
+    }
     ld_store_close(s);
 }
 END_TEST
@@ -768,6 +808,8 @@ int main(void)
     tcase_add_test(tc, what_is_appended_is_read_in_order);
     tcase_add_test(tc, readers_see_the_log_as_it_was_and_do_not_stop_the_writer);
     tcase_add_test(tc, a_repeated_seq_is_refused_with_its_whole_batch);
+    tcase_add_test(tc, a_statement_that_fails_half_way_leaves_nothing);
+    tcase_add_test(tc, a_reset_is_found_wherever_it_stands_in_a_batch);
     tcase_add_test(tc, tip_knows_the_last_reset_and_the_last_configuration);
     tcase_add_test(tc, a_decision_tells_its_story);
     tcase_add_test(tc, a_window_counts_by_arm);
