@@ -5,7 +5,7 @@
  * alone takes long, go to the work pool; the others run in the thread that serves the connection.
  *
  * A tenant that is not in memory is opened before the handler is called (registry_opening.c); the request waits for it
- * suspended, like one that waits for a commit. So handlers find their tenant at once, in whatever thread.
+ * like one that waits for a commit. So handlers find their tenant at once, in whatever thread.
  *
  * Two calls a request, both in the library's thread: admit with the headers, handle with the body; a request refused
  * by the first never reaches the second. The route found in admit is kept in the request as its row, which is also
@@ -236,8 +236,8 @@ static bool enter_line(struct job *job)
     return ld_sched_serve(job->app->sched, run_job, job, limits->work) == 0;
 }
 
-/* Owns the job until the pool has it; a pool that cannot take it means 503, not a lost request. The connection is
- * suspended meanwhile (http.c) and costs no thread. */
+/* Owns the job until the pool has it; a pool that cannot take it means 503, not a lost request. The connection
+ * waits meanwhile (http.c) and costs no thread. */
 static void put_on_pool(struct job *job)
 {
     if (enter_line(job))

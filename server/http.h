@@ -1,6 +1,6 @@
 /* HTTP server: libmicrohttpd (owners: the http*.c files) with its own epoll threads; requests and responses as
- * plain structs. A handler either answers at once (ld_reply_*) or submits work and returns; the connection is then
- * suspended until ld_reply_* is called from another thread. Exactly one reply per request. */
+ * plain structs. A handler either answers at once (ld_reply_*) or submits work and returns; the connection then waits,
+ * at the cost of no thread, until another one replies or leaves the reply to it. Exactly one reply per request. */
 #ifndef LD_HTTP_H
 #define LD_HTTP_H
 

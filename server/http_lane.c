@@ -19,7 +19,6 @@
  * With TLS the thread is the library's, which has ways of its own (http_tls.c). */
 #include "http_internal.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

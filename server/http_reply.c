@@ -1,14 +1,16 @@
 /* Replies: from structs to the library's responses, handed over from any thread.
  *
- * The reply and the suspension of its connection may cross: the library's thread suspends the connection, then moves
- * RUNNING -> SUSPENDED; the replier sets the response, then moves to REPLIED. Whoever comes second sees the other's
- * mark, so that exactly one of them resumes the connection (http.c holds the other half):
+ * The reply and the suspension of its connection may cross: the connection's thread suspends it, then moves
+ * RUNNING -> SUSPENDED; the replier sets the response, then moves to REPLIED, or leaves the making of it to that thread
+ * and moves to LEFT. Whoever comes second sees the other's mark, so that exactly one of them resumes the connection
+ * (http.c holds the other half):
  *
  *   reply first:    the callback finds REPLIED and queues the response, or resumes what it has just suspended
  *   suspend first:  the replier finds SUSPENDED and resumes
+ *   neither:        the replier finds RUNNING and calls the thread, which looks in its next round (http_lane.c)
  *
- * A client that has gone meanwhile changes nothing here: a suspended connection is not looked at by the library, which
- * notices when it writes, reports the request as completed, and drops its reference. */
+ * A client that has gone meanwhile changes nothing here: the library reports the request as completed when it notices,
+ * which moves it to OVER, and drops its reference; what was left is then made there, or by the replier. */
 #include "http_internal.h"
 
 #include <stdio.h>
@@ -61,6 +63,7 @@ static int deliver(struct ld_request *r, int status, struct MHD_Response *respon
     return before;
 }
 
+/* Once LEFT is set the request may be gone at any moment, as after a delivery. */
 void ld_request_reply_by(struct ld_request *r, void (*then)(void *arg), void *arg)
 {
     struct ld_lane *lane = r->lane;

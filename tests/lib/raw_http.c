@@ -11,6 +11,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 int kbt_connect_host(const char *host, int port)
@@ -34,6 +35,22 @@ int kbt_connect_host(const char *host, int port)
 int kbt_connect(int port)
 {
     return kbt_connect_host("127.0.0.1", port);
+}
+
+int kbt_get(int port, const char *path)
+{
+    char text[128];
+    const int fd = kbt_connect(port);
+    if (fd < 0 || snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path) >= (int)sizeof text)
+        abort();
+    kbt_send(fd, text);
+    return fd;
+}
+
+void kbt_pause_ms(int ms)
+{
+    const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    nanosleep(&t, NULL);
 }
 
 void kbt_send_bytes(int fd, const void *bytes, size_t n)

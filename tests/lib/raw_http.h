@@ -15,6 +15,7 @@ struct kbt_response {
 
 int kbt_connect(int port); /* 127.0.0.1; -1 when refused */
 int kbt_connect_host(const char *host, int port);
+int kbt_get(int port, const char *path); /* a connection, which must be had, on which a GET has been sent */
 void kbt_send(int fd, const char *text);
 void kbt_send_bytes(int fd, const void *bytes, size_t n);
 
@@ -24,6 +25,8 @@ void kbt_receive_head(int fd, struct kbt_response *out); /* of an answer to HEAD
 
 /* Whether the head has the line "name: value", without regard to the case of the name. */
 bool kbt_has_header(const struct kbt_response *r, const char *name, const char *value);
+
+void kbt_pause_ms(int ms);
 
 /* Whether the other side has closed (true) or something else came (false), waiting up to ms. */
 bool kbt_is_closed(int fd, int ms);

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "http.h"
@@ -27,12 +26,6 @@ static struct kbt_response answer;
 static char spool_path[64];
 static atomic_int n_sent; /* files that were sent, or whose client has gone */
 
-static void pause_ms(int ms)
-{
-    const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-    nanosleep(&t, NULL);
-}
-
 /* Answers with "METHOD PATH BYTES". */
 static void reply_echo(struct ld_request *r)
 {
@@ -48,7 +41,7 @@ static void *reply_later(void *arg)
     struct ld_request *r = arg;
     const char *ms = ld_request_query(r, "ms");
     if (ms != NULL && atoi(ms) > 0)
-        pause_ms(atoi(ms));
+        kbt_pause_ms(atoi(ms));
     reply_echo(r);
     atomic_fetch_sub(&n_workers, 1);
     return NULL;
@@ -120,14 +113,14 @@ static void handle(void *arg, struct ld_request *r)
         if (ld_request_keep_head(r) != 0)
             abort();
         while (!atomic_load(&has_left)) /* in the library's thread, which sees it next */
-            pause_ms(1);
+            kbt_pause_ms(1);
         atomic_store(&kept, r);
     } else if (strcmp(ld_request_path(r), "/head") == 0) {
         reply_from_head(r);
     } else if (strcmp(ld_request_path(r), "/spooled") == 0) {
         reply_from_file(r);
     } else if (strcmp(ld_request_path(r), "/busy") == 0) {
-        pause_ms(30); /* in the library's thread */
+        kbt_pause_ms(30); /* in the library's thread */
         reply_echo(r);
     } else if (strcmp(ld_request_path(r), "/later") == 0) {
         atomic_fetch_add(&n_workers, 1);
@@ -150,7 +143,7 @@ static void *tick(void *arg)
     (void)arg;
     while (atomic_load(&is_ticking)) {
         ld_http_sweep(server);
-        pause_ms(20);
+        kbt_pause_ms(20);
     }
     return NULL;
 }
@@ -185,7 +178,7 @@ static void start(void)
 static void stop(void)
 {
     while (atomic_load(&n_workers) > 0)
-        pause_ms(1);
+        kbt_pause_ms(1);
     stop_ticking();
     ld_http_stop(server);
 }
@@ -206,7 +199,7 @@ static void ask(int fd, const char *request)
 static void wait_until_idle(void)
 {
     for (int i = 0; i < 3000 && ld_http_in_flight(server) > 0; i++)
-        pause_ms(1);
+        kbt_pause_ms(1);
     ck_assert_uint_eq(ld_http_in_flight(server), 0);
 }
 
@@ -214,7 +207,7 @@ static void wait_until_idle(void)
 static void wait_until_timed_out(enum ld_timed_phase phase)
 {
     for (int i = 0; i < 5000 && atomic_load(&metrics.connections_timed_out[phase]) == 0; i++)
-        pause_ms(1);
+        kbt_pause_ms(1);
     ck_assert_uint_eq(atomic_load(&metrics.connections_timed_out[phase]), 1);
 }
 
@@ -305,10 +298,10 @@ START_TEST(client_that_leaves_while_suspended_is_forgotten)
     for (int i = 0; i < 20; i++) {
         int fd = dial();
         kbt_send(fd, "GET /later?ms=50 HTTP/1.1\r\nHost: x\r\n\r\n");
-        pause_ms(2);
+        kbt_pause_ms(2);
         close(fd);
     }
-    pause_ms(20);
+    kbt_pause_ms(20);
     wait_until_idle();
     int fd = dial();
     ask(fd, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -343,14 +336,14 @@ static bool reset_while_handled(void)
     atomic_store(&kept, NULL);
     kbt_send(fd, "GET /left?a=b%20c&flag HTTP/1.1\r\nHost: x\r\nLaplaced-Tenant: shop\r\n\r\n");
     for (int i = 0; i < 3000 && atomic_load(&n_handled) == n_before; i++)
-        pause_ms(1);
+        kbt_pause_ms(1);
     ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
     close(fd);
     atomic_store(&has_left, true);
     for (int i = 0; i < 3000 && atomic_load(&kept) == NULL; i++)
-        pause_ms(1);
+        kbt_pause_ms(1);
     for (int i = 0; i < 100 && ld_http_in_flight(server) > 0; i++)
-        pause_ms(1);
+        kbt_pause_ms(1);
     const bool is_gone = ld_http_in_flight(server) == 0;
     for (size_t i = 0; i < N_OLDER; i++)
         close(older[i]);
@@ -362,7 +355,7 @@ START_TEST(head_outlives_a_connection_that_goes_while_another_thread_has_the_req
     bool is_gone = false;
     for (int i = 0; i < 20 && !is_gone; i++) {
         is_gone = reset_while_handled();
-        pause_ms(20); /* its memory is freed a moment later */
+        kbt_pause_ms(20); /* its memory is freed a moment later */
         struct ld_request *r = atomic_load(&kept);
         ck_assert_ptr_nonnull(r);
         ck_assert_str_eq(ld_request_header(r, "laplaced-tenant"), "shop");
@@ -382,7 +375,7 @@ START_TEST(client_that_leaves_within_its_body_is_forgotten)
     int fd = dial();
     kbt_send(fd, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf");
     for (int i = 0; i < 2000 && ld_http_in_flight(server) == 0; i++)
-        pause_ms(1);
+        kbt_pause_ms(1);
     ck_assert_uint_eq(ld_http_in_flight(server), 1);
     close(fd);
     wait_until_idle();
@@ -395,7 +388,7 @@ START_TEST(slow_body_is_waited_for)
     int fd = dial();
     kbt_send(fd, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n");
     for (int i = 0; i < 8; i++) {
-        pause_ms(20);
+        kbt_pause_ms(20);
         kbt_send(fd, "z");
     }
     kbt_receive(fd, &answer);
@@ -426,7 +419,7 @@ START_TEST(body_that_trickles_ends_the_connection)
     kbt_send(fd, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
     for (int i = 0; i < 600 && atomic_load(&metrics.connections_timed_out[LD_TIMED_BODY]) == 0; i++) {
         kbt_send(fd, "z");
-        pause_ms(10);
+        kbt_pause_ms(10);
     }
     kbt_receive(fd, &answer);
     ck_assert_int_eq(answer.status, 408);
@@ -445,10 +438,10 @@ START_TEST(body_is_either_handled_or_out_of_time)
         fd[i] = dial();
         kbt_send(fd[i], head);
     }
-    pause_ms(960);
+    kbt_pause_ms(960);
     for (int i = 0; i < N; i++) {
         kbt_send(fd[i], "b");
-        pause_ms(1);
+        kbt_pause_ms(1);
     }
     for (int i = 0; i < N; i++) {
         kbt_receive(fd[i], &answer);
@@ -469,7 +462,7 @@ START_TEST(headers_that_trickle_end_the_connection)
     int fd = dial();
     for (int i = 0; i < 600 && atomic_load(&metrics.connections_timed_out[LD_TIMED_HEADERS]) == 0; i++) {
         kbt_send(fd, i == 0 ? "GET /x HTTP/1.1\r\n" : "a");
-        pause_ms(10);
+        kbt_pause_ms(10);
     }
     wait_until_timed_out(LD_TIMED_HEADERS);
     ck_assert(kbt_is_closed(fd, 3000));
@@ -565,7 +558,7 @@ END_TEST
 static void wait_until_sent(void)
 {
     for (int i = 0; i < 3000 && atomic_load(&n_sent) == 0; i++)
-        pause_ms(1);
+        kbt_pause_ms(1);
     ck_assert_int_eq(atomic_load(&n_sent), 1);
 }
 
@@ -599,7 +592,7 @@ START_TEST(spooled_body_goes_with_the_client_that_leaves)
     int fd = dial();
     kbt_send(fd, "PUT /spooled HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhello");
     for (int i = 0; i < 3000 && access(spool_path, F_OK) != 0; i++)
-        pause_ms(1);
+        kbt_pause_ms(1);
     ck_assert_int_eq(access(spool_path, F_OK), 0);
     close(fd);
     wait_until_idle();
@@ -618,7 +611,7 @@ START_TEST(spooled_body_that_has_no_room_is_refused_as_such)
     setrlimit(RLIMIT_FSIZE, &limit);
     int fd = dial();
     kbt_send(fd, "PUT /spooled HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello");
-    pause_ms(50);
+    kbt_pause_ms(50);
     ask(fd, "world");
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_FSIZE, &limit);
@@ -683,7 +676,7 @@ START_TEST(client_that_has_said_all_gets_its_answer)
     for (int i = 0; i < 40; i++) {
         int fd = dial();
         kbt_send(fd, "POST /later?ms=10 HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi");
-        pause_ms(i % 4);
+        kbt_pause_ms(i % 4);
         shutdown(fd, SHUT_WR);
         kbt_receive(fd, &answer);
         ck_assert_str_eq(answer.body, "POST /later 2");
@@ -713,7 +706,7 @@ START_TEST(a_full_round_of_requests_is_not_slept_over)
     }
     for (int round = 0; round < 10; round++) {
         kbt_send(busy, "GET /busy HTTP/1.1\r\nHost: x\r\n\r\n");
-        pause_ms(5);
+        kbt_pause_ms(5);
         for (int i = 0; i < N; i++)
             kbt_send(fd[i], request);
         for (int i = 0; i < N; i++) {
@@ -789,7 +782,7 @@ START_TEST(crowds_beyond_the_number_are_counted_right)
     ck_assert_int_gt(atomic_load(&n_answered), 0);
     ck_assert_int_gt(atomic_load(&n_turned_away), 0);
     for (int i = 0; i < 5000 && atomic_load(&counts->connections) > 0; i++)
-        pause_ms(1);
+        kbt_pause_ms(1);
     ck_assert_uint_eq(atomic_load(&counts->connections), 0);
     ck_assert_uint_gt(atomic_load(&counts->connections_refused) + atomic_load(&counts->connections_gave_way), 0);
     ld_http_stop(crowded);
@@ -803,7 +796,7 @@ START_TEST(quiescing_finishes_what_was_accepted_and_takes_no_more)
     ask(idle, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
     kbt_send(fd, "GET /later?ms=200 HTTP/1.1\r\nHost: x\r\n\r\n");
     for (int i = 0; i < 2000 && atomic_load(&n_handled) < 2; i++)
-        pause_ms(1);
+        kbt_pause_ms(1);
     ld_http_quiesce(server);
     ck_assert_int_eq(kbt_connect(ld_http_port(server)), -1);
     ask(idle, "GET /b HTTP/1.1\r\nHost: x\r\n\r\n"); /* open connections are still served, for the last time */
@@ -823,8 +816,8 @@ START_TEST(stopping_answers_those_who_wait_and_drops_the_late_reply)
     int fd = dial();
     kbt_send(fd, "GET /never HTTP/1.1\r\nHost: x\r\n\r\n");
     for (int i = 0; i < 2000 && atomic_load(&kept) == NULL; i++)
-        pause_ms(1);
-    pause_ms(20);
+        kbt_pause_ms(1);
+    kbt_pause_ms(20);
     stop_ticking();
     ld_http_stop(server);
     server = NULL;
@@ -863,7 +856,7 @@ START_TEST(stopping_while_clients_knock_never_ends_the_process)
         atomic_store(&knocking_port, ld_http_port(knocked));
         for (int k = 0; k < 2; k++)
             ck_assert_int_eq(pthread_create(&client[k], NULL, knock, NULL), 0);
-        pause_ms(2);
+        kbt_pause_ms(2);
         ld_http_quiesce(knocked);
         ld_http_stop(knocked);
         atomic_store(&knocking_port, 0);

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "http.h"
@@ -20,12 +19,6 @@
 static struct ld_http *server;
 static struct ld_metrics metrics;
 static struct kbt_response answer;
-
-static void pause_ms(int ms)
-{
-    const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-    nanosleep(&t, NULL);
-}
 
 static size_t admit(void *arg, struct ld_request *r)
 {
@@ -118,7 +111,7 @@ START_TEST(new_connections_go_where_others_have_left)
             n_closed++;
         }
     for (int i = 0; i < 5000 && atomic_load(&metrics.connections) > CLIENTS - n_closed; i++)
-        pause_ms(1);
+        kbt_pause_ms(1);
     for (int i = 0; i < CLIENTS; i++)
         if (fd[i] < 0) {
             ck_assert_int_ge(fd[i] = kbt_connect(ld_http_port(server)), 0);

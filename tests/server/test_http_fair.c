@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "http.h"
@@ -20,12 +19,6 @@ static struct ld_metrics metrics;
 static struct kbt_response answer;
 static atomic_int n_handled;
 static atomic_bool is_held, is_open; /* the first request is in its handler; it may go on */
-
-static void pause_ms(int ms)
-{
-    const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-    nanosleep(&t, NULL);
-}
 
 /* The share is the path's first character after the slash. */
 static size_t admit(void *arg, struct ld_request *r)
@@ -43,7 +36,7 @@ static void handle(void *arg, struct ld_request *r)
     int n = atomic_fetch_add(&n_handled, 1);
     atomic_store(&is_held, true);
     while (!atomic_load(&is_open))
-        pause_ms(1);
+        kbt_pause_ms(1);
     ld_reply(r, 200, "text/plain", text, (size_t)snprintf(text, 32, "%d", n));
 }
 
@@ -62,12 +55,7 @@ static void stop(void)
 
 static int dial(const char *path)
 {
-    char text[64];
-    int fd = kbt_connect(ld_http_port(server));
-    ck_assert_int_ge(fd, 0);
-    snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
-    kbt_send(fd, text);
-    return fd;
+    return kbt_get(ld_http_port(server), path);
 }
 
 /* How many were handled before the one that was sent on fd. */
@@ -85,11 +73,11 @@ static int place_behind(const char *const *crowd, size_t n_shares, int *fd)
 {
     fd[0] = dial(crowd[0]);
     while (!atomic_load(&is_held))
-        pause_ms(1);
+        kbt_pause_ms(1);
     for (int i = 1; i < CROWD; i++)
         fd[i] = dial(crowd[(size_t)i % n_shares]);
     int other = dial("/other");
-    pause_ms(50);
+    kbt_pause_ms(50);
     atomic_store(&is_open, true);
     return place_of(other);
 }
@@ -136,10 +124,10 @@ START_TEST(clients_that_leave_while_they_are_put_off_are_forgotten)
     int fd[CROWD];
     fd[0] = dial(crowd[0]);
     while (!atomic_load(&is_held))
-        pause_ms(1);
+        kbt_pause_ms(1);
     for (int i = 1; i < CROWD; i++)
         fd[i] = dial(crowd[0]);
-    pause_ms(50);
+    kbt_pause_ms(50);
     for (int i = 2; i < CROWD; i += 2) {
         setsockopt(fd[i], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
         close(fd[i]);
@@ -150,7 +138,7 @@ START_TEST(clients_that_leave_while_they_are_put_off_are_forgotten)
         place_of(fd[i]);
     place_of(dial("/a"));
     for (int i = 0; i < 3000 && ld_http_in_flight(server) > 0; i++)
-        pause_ms(1);
+        kbt_pause_ms(1);
     ck_assert_uint_eq(ld_http_in_flight(server), 0);
 }
 END_TEST

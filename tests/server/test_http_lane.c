@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "http.h"
@@ -27,12 +26,6 @@ static struct kbt_response answer;
 static _Atomic(struct ld_request *) kept[MANY]; /* of "/N", in the order of their coming */
 static atomic_uint n_kept, n_made;              /* n_made: replies that were made where they were left to */
 static pthread_t maker;                         /* of the last one */
-
-static void pause_ms(int ms)
-{
-    const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-    nanosleep(&t, NULL);
-}
 
 static size_t admit(void *arg, struct ld_request *r)
 {
@@ -72,7 +65,7 @@ static void handle(void *arg, struct ld_request *r)
         ld_request_body(r, &n);
         ld_reply(r, 200, "text/plain", text, (size_t)snprintf(text, 64, "%zu", n));
     } else if (strcmp(ld_request_path(r), "/busy") == 0) {
-        pause_ms(200); /* in its lane, which does nothing else meanwhile */
+        kbt_pause_ms(200); /* in its lane, which does nothing else meanwhile */
         echo(r);
     } else {
         atomic_store(&kept[atomic_fetch_add(&n_kept, 1)], r);
@@ -97,18 +90,13 @@ static void stop(void)
 
 static int ask(const char *path)
 {
-    char text[64];
-    int fd = kbt_connect(ld_http_port(server));
-    ck_assert_int_ge(fd, 0);
-    snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
-    kbt_send(fd, text);
-    return fd;
+    return kbt_get(ld_http_port(server), path);
 }
 
 static struct ld_request *wait_for(unsigned i)
 {
     for (int ms = 0; ms < 5000 && (atomic_load(&n_kept) <= i || atomic_load(&kept[i]) == NULL); ms++)
-        pause_ms(1);
+        kbt_pause_ms(1);
     ck_assert_ptr_nonnull(atomic_load(&kept[i]));
     return atomic_load(&kept[i]);
 }
@@ -125,7 +113,7 @@ static void expect(int fd, int status, const char *body)
 static void wait_until_idle(void)
 {
     for (int ms = 0; ms < 5000 && ld_http_in_flight(server) > 0; ms++)
-        pause_ms(1);
+        kbt_pause_ms(1);
     ck_assert_uint_eq(ld_http_in_flight(server), 0);
 }
 
@@ -148,7 +136,7 @@ START_TEST(replies_reach_those_who_wait)
     }
     wait_for(MANY - 1);
     for (size_t k = 0; k < 3; k++) {
-        pause_ms(rest_ms[k]);
+        kbt_pause_ms(rest_ms[k]);
         for (unsigned i = (unsigned)k; i < MANY; i += 3)
             echo(wait_for(MANY - 1 - i));
     }
@@ -166,9 +154,9 @@ START_TEST(who_waits_for_long_costs_nothing)
     for (unsigned i = 0; i < MANY; i++)
         fd[i] = ask("/later");
     wait_for(MANY - 1);
-    pause_ms(300);
+    kbt_pause_ms(300);
     const double before = cpu_s();
-    pause_ms(500);
+    kbt_pause_ms(500);
     ck_assert_double_lt(cpu_s() - before, 0.1);
     for (unsigned i = 0; i < MANY; i++)
         echo(wait_for(i));
@@ -214,7 +202,7 @@ START_TEST(a_reply_that_is_left_is_made_in_the_connections_thread)
     for (unsigned i = 0; i < 2; i++) {
         int fd = ask("/left");
         struct ld_request *r = wait_for(i);
-        pause_ms(rest_ms[i]); /* in the rounds, or suspended */
+        kbt_pause_ms(rest_ms[i]); /* in the rounds, or suspended */
         ld_request_reply_by(r, make, r);
         expect(fd, 200, "/left");
         ck_assert(!pthread_equal(maker, pthread_self()));
@@ -234,7 +222,7 @@ START_TEST(a_reply_that_is_left_is_made_without_a_client)
         if (i % 2 == 0)
             ld_request_reply_by(r, make, r);
         close(fd);
-        pause_ms((int)i % 4);
+        kbt_pause_ms((int)i % 4);
         if (i % 2 == 1)
             ld_request_reply_by(r, make, r);
     }
