@@ -3,6 +3,10 @@ import json
 import os
 import pathlib
 
+# Of whatever a bench starts: OpenBLAS's other threads, which nobody here asks for anything, look for work for a tenth of a second when
+# they are made. In a load program at real-time priority they kept the kernel from syncing the disk as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 
 class Lines:
     """Writes a line for each measurement, with the load average when it began: that is, when the line before was written."""
