@@ -9,6 +9,9 @@
  * connection looks at pages of commits alone, and they are in the file by then. A write that fails is told by the sync,
  * or whatever makes it happen, as one that is not held back is told by itself: either way the commit fails.
  *
+ * And a log that grows does so in large steps, by zeros: a sync of a file whose length has changed is a commit of the
+ * file system's own journal as well, twice the time of one that only writes over what is there.
+ *
  * All other files are the default VFS's own. */
 #include "store_wal.h"
 
@@ -20,13 +23,16 @@
 
 #define LEAST_HELD ((size_t)8 << 10) /* bytes of what holds them, which grows as commits ask for it and stays */
 #define MOST_HELD ((size_t)64 << 10)
+#define LEAST_AHEAD ((sqlite3_int64)32 << 10)
+#define MOST_AHEAD ((sqlite3_int64)256 << 10)
 
 struct wal_file {
     sqlite3_file base;
     sqlite3_file *real; /* right behind */
     char *held;         /* n bytes that belong at `at`; NULL: none yet */
     size_t n, cap;
-    sqlite3_int64 at;
+    sqlite3_int64 at, size; /* size: of the file, as far as it is known */
+    bool has_grown;         /* since the last sync */
 };
 
 static struct wal_file *wal_of(sqlite3_file *f)
@@ -39,8 +45,29 @@ static struct wal_file *wal_of(sqlite3_file *f)
 static int flush(struct wal_file *w)
 {
     const int rc = w->n > 0 ? w->real->pMethods->xWrite(w->real, w->held, (int)w->n, w->at) : SQLITE_OK;
+    const sqlite3_int64 end = w->at + (sqlite3_int64)w->n;
+    if (rc == SQLITE_OK && w->n > 0 && end > w->size) {
+        w->size = end;
+        w->has_grown = true;
+    }
     w->n = 0;
     return rc;
+}
+
+/* Zeros behind what has made the file longer, as many as it has bytes, between two bounds: the log ends where they
+ * begin. Where the disk has no room for them there are none. */
+static void extend(struct wal_file *w)
+{
+    static const char zeros[64 << 10];
+    sqlite3_int64 left = w->size < LEAST_AHEAD ? LEAST_AHEAD : w->size > MOST_AHEAD ? MOST_AHEAD : w->size;
+    int rc = SQLITE_OK;
+    w->has_grown = false;
+    while (left > 0 && rc == SQLITE_OK) {
+        const int n = left < (sqlite3_int64)sizeof zeros ? (int)left : (int)sizeof zeros;
+        rc = w->real->pMethods->xWrite(w->real, zeros, n, w->size);
+        w->size += rc == SQLITE_OK ? n : 0;
+        left -= n;
+    }
 }
 
 /* Room for so many bytes in all. False: there is none. */
@@ -81,6 +108,8 @@ static int wal_sync(sqlite3_file *f, int flags)
 {
     struct wal_file *w = wal_of(f);
     const int rc = flush(w);
+    if (rc == SQLITE_OK && w->has_grown)
+        extend(w);
     return rc == SQLITE_OK ? w->real->pMethods->xSync(w->real, flags) : rc;
 }
 
@@ -105,6 +134,7 @@ static int wal_truncate(sqlite3_file *f, sqlite3_int64 size)
 {
     struct wal_file *w = wal_of(f);
     const int rc = flush(w);
+    w->size = size;
     return rc == SQLITE_OK ? w->real->pMethods->xTruncate(w->real, size) : rc;
 }
 
@@ -194,6 +224,8 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int fla
     w->real->pMethods = NULL;
     const int rc = real->xOpen(real, name, w->real, flags, out_flags);
     w->base.pMethods = w->real->pMethods != NULL ? &wal_methods : NULL;
+    if (rc == SQLITE_OK)
+        (void)w->real->pMethods->xFileSize(w->real, &w->size);
     return rc;
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fault_vfs.h"
@@ -103,6 +104,57 @@ START_TEST(a_commit_is_one_write)
 }
 END_TEST
 
+static long long wal_bytes(void)
+{
+    char wal[160];
+    struct stat st;
+    snprintf(wal, sizeof wal, "%s-wal", path);
+    ck_assert_int_eq(stat(wal, &st), 0);
+    return (long long)st.st_size;
+}
+
+/* Its length is the file system's to keep, which takes a sync as long as the data. */
+START_TEST(the_log_grows_in_few_steps)
+{
+    sqlite3 *db = open_writer();
+    long long before = 0;
+    int n_steps = 0;
+    for (int i = 0; i < 200; i++) {
+        insert(db, 1 + 8 * i, 8, 500);
+        n_steps += wal_bytes() != before;
+        before = wal_bytes();
+    }
+    ck_assert_int_ge(ask(db, "PRAGMA wal_checkpoint(PASSIVE)"), 0);
+    ck_assert_int_le(n_steps, 16);
+    ck_assert_int_le(before, 4 << 20); /* of some 2.5 MB that it holds */
+    run(db, "PRAGMA wal_checkpoint(TRUNCATE)");
+    ck_assert_int_eq(wal_bytes(), 0);
+    insert(db, 1, 8, 500);
+    before = wal_bytes();
+    insert(db, 1, 8, 500);
+    ck_assert_int_eq(wal_bytes(), before);
+    sqlite3_close(db);
+}
+END_TEST
+
+/* Zeros that do not fit are left away; what was to be committed is. */
+START_TEST(a_commit_does_not_need_room_to_grow)
+{
+    fault_vfs_install();
+    sqlite3 *db = open_writer(), *reader = open_by(path, NULL);
+    for (int i = 0; i < 20; i++) {
+        const long long before = wal_bytes();
+        fault_arm(FAULT_WRITE, 1, true);
+        insert(db, 1 + 30 * i, 30, 700);
+        ck_assert_int_le(wal_bytes(), before + (64 << 10));
+        fault_arm(FAULT_WRITE, NEVER, true);
+        ck_assert_int_eq(ask(reader, "SELECT count(*) FROM rows"), 30 * (i + 1));
+    }
+    sqlite3_close(reader);
+    sqlite3_close(db);
+}
+END_TEST
+
 /* Who reads meanwhile sees the last commit, never a part of the next; and each as soon as it is over. */
 START_TEST(readers_see_whole_commits)
 {
@@ -196,6 +248,7 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN_EACH("store_wal", 60, begin, end, a_commit_is_one_write, readers_see_whole_commits,
+    return KBT_RUN_EACH("store_wal", 60, begin, end, a_commit_is_one_write, the_log_grows_in_few_steps,
+                        a_commit_does_not_need_room_to_grow, readers_see_whole_commits,
                         what_is_spilled_is_read_back_and_taken_back, what_is_committed_is_in_the_files);
 }
