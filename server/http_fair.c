@@ -1,23 +1,51 @@
-/* Turns of tenants within a thread of the library.
+/* Turns of tenants within a lane.
  *
  * A decision is computed in the thread of its connection, and the library takes the connections that are ready one
  * after another: behind fifty requests of a tenant with a large model, another one's would wait for fifty decisions. So
- * in each round of the library a tenant has a few requests served, and the rest of its requests say that they are not
- * ready: the library then looks for what has come meanwhile, and asks them again. Order among one tenant's requests
- * stays as it is.
+ * a round has a time. When that is over, a tenant that has had a request served in the round has the rest of them say
+ * that they are not ready: the library then looks for what has come meanwhile, and asks them again.
  *
- * Nothing tells us that a round is over but the first request that was put off being asked again. While one tenant is
- * alone in the thread nothing is put off; requests of many cost one more look at the sockets now and then. */
+ * It asks in an order of its own, in which some connections are always before others. So those that were put off stand
+ * in a line, and the first that is served of a tenant in a round is the first in its line.
+ *
+ * Requests that cost little do not use a round's time up. When a round begins our own threads know; for one of the
+ * library's nothing tells but the first request that was put off being asked again. */
 #include "http_internal.h"
 
-#define QUANTUM 2 /* requests of a tenant in a round */
-#define ALONE 256 /* requests of one tenant without another's: it is alone */
+#include <string.h>
 
-static void begin_round(struct ld_lane *lane)
+#include "clock.h"
+
+#define ROUND_US 100
+
+void ld_lane_begin_round(struct ld_lane *lane)
 {
     lane->first_put_off = NULL;
-    for (size_t i = 0; i < LD_SHARES; i++)
-        lane->n_served[i] = 0;
+    lane->round_us = ld_monotonic_us();
+    memset(lane->is_served, 0, sizeof lane->is_served);
+}
+
+static struct ld_line *line_of(struct ld_lane *lane, const struct ld_request *r)
+{
+    return &lane->line[r->share % LD_SHARES];
+}
+
+static void join(struct ld_line *line, struct ld_request *r)
+{
+    r->is_put_off = true;
+    r->before = line->last;
+    r->behind = NULL;
+    *(line->last != NULL ? &line->last->behind : &line->first) = r;
+    line->last = r;
+}
+
+static void leave(struct ld_line *line, struct ld_request *r)
+{
+    if (!r->is_put_off)
+        return;
+    r->is_put_off = false;
+    *(r->before != NULL ? &r->before->behind : &line->first) = r->behind;
+    *(r->behind != NULL ? &r->behind->before : &line->last) = r->before;
 }
 
 bool ld_lane_puts_off(struct ld_lane *lane, struct ld_request *r)
@@ -25,23 +53,24 @@ bool ld_lane_puts_off(struct ld_lane *lane, struct ld_request *r)
     if (r->share == 0)
         return false;
     if (lane->first_put_off == r)
-        begin_round(lane);
-    lane->n_alike = r->share != lane->last_share ? 0 : lane->n_alike < ALONE ? lane->n_alike + 1 : ALONE;
-    lane->last_share = r->share;
-    uint8_t *n_served = &lane->n_served[r->share % LD_SHARES];
-    if (*n_served < QUANTUM) {
-        ++*n_served;
+        ld_lane_begin_round(lane);
+    struct ld_line *line = line_of(lane, r);
+    bool *is_served = &lane->is_served[r->share % LD_SHARES];
+    if (*is_served ? ld_monotonic_us() - lane->round_us < ROUND_US : line->first == NULL || line->first == r) {
+        *is_served = true;
+        leave(line, r);
         return false;
     }
-    if (lane->n_alike == ALONE)
-        return false;
+    if (!r->is_put_off)
+        join(line, r);
     if (lane->first_put_off == NULL)
         lane->first_put_off = r;
     return true;
 }
 
-void ld_lane_forgets(struct ld_lane *lane, const struct ld_request *r)
+void ld_lane_forgets(struct ld_lane *lane, struct ld_request *r)
 {
+    leave(line_of(lane, r), r);
     if (lane->first_put_off == r)
-        begin_round(lane);
+        ld_lane_begin_round(lane);
 }

@@ -69,6 +69,11 @@ struct ld_connections {
 
 #define LD_SHARES 64u
 
+/* Requests of a share that were put off, in the order of their first time (http_fair.c). */
+struct ld_line {
+    struct ld_request *first, *last;
+};
+
 /* A connection between the accepting thread and its lane. */
 struct ld_given {
     int fd;
@@ -96,9 +101,9 @@ struct ld_lane {
     unsigned n_waiting;
     /* (http_fair.c) */
     const struct ld_request *first_put_off; /* of this round */
-    uint64_t last_share;
-    unsigned n_alike;            /* requests of that share since one of another */
-    uint8_t n_served[LD_SHARES]; /* in this round, by share */
+    int64_t round_us;                       /* when it began */
+    bool is_served[LD_SHARES];              /* in it, by share */
+    struct ld_line line[LD_SHARES];
 };
 
 enum request_state { REQUEST_RUNNING, REQUEST_SUSPENDED, REQUEST_LEFT, REQUEST_REPLIED, REQUEST_OVER };
@@ -145,6 +150,8 @@ struct ld_request {
     void (*then)(void *arg); /* makes the reply; set before the state is LEFT */
     void *then_arg;
     uint64_t share; /* whose requests take turns with others'; 0: it waits for nobody */
+    bool is_put_off;
+    struct ld_request *before, *behind; /* in the line of those that are */
     int64_t started_us;
     struct ld_trace trace;
     uint64_t n_answer; /* bytes of the response's body */
@@ -207,10 +214,11 @@ enum MHD_Result ld_http_serve(void *arg, struct MHD_Connection *c, const char *u
                               const char *version, const char *data, size_t *n, void **slot);
 void ld_http_completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD_RequestTerminationCode why);
 
-/* http_fair.c. Whether a complete request is to let others go first: it is asked again in the next round. And one that
- * is over, which may have been put off. In the lane's thread. */
+/* http_fair.c. A round of the lane begins. Whether a complete request is to let others go first: it is asked again in
+ * the next round. And one that is over, which may have been put off. In the lane's thread. */
+void ld_lane_begin_round(struct ld_lane *lane);
 bool ld_lane_puts_off(struct ld_lane *lane, struct ld_request *r);
-void ld_lane_forgets(struct ld_lane *lane, const struct ld_request *r);
+void ld_lane_forgets(struct ld_lane *lane, struct ld_request *r);
 
 /* http_tls.c. The daemon's options for TLS; returns its flags. And a connection that has begun, before its handshake (c
  * is NULL: refused), or is gone, its session freed; in the connection's thread. Without TLS nothing is done. */

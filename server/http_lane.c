@@ -175,6 +175,7 @@ static void *run(void *arg)
             take_given(lane);
         lane->has_moved = false;
         lane->n_waiting = 0;
+        ld_lane_begin_round(lane);
         (void)MHD_run(lane->daemon);
         if (!lane->has_moved)
             rest(lane);
