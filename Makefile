@@ -182,7 +182,7 @@ BENCH_LIB := $(patsubst %,$(OUT)/tests/bench/bench_%.o,machine kors subject flop
 .SECONDARY: $(BENCH_LIB)
 bench: all $(OUT)/tests/bench/bench_core bench-algorithms bench-room ## minutes: the core's hot calls, each preset, and HTTP beside its limits, as JSON lines in build/bench/
 	($(OUT)/tests/bench/bench_core && $(OUT)/tests/bench/bench_core flat) | tee $(BUILD)/bench/core.jsonl
-bench-room: all $(OUT)/tests/bench/bench_load $(OUT)/tests/bench/bench_empty ## HTTP beside an empty handler and bare fsyncs: rates, latencies, CPU by part (docs/PERFORMANCE.md)
+bench-room: all $(patsubst %,$(OUT)/tests/bench/bench_%,load empty rows) ## HTTP beside an empty handler, one that commits a row, and bare fsyncs: rates, latencies, CPU by part (docs/PERFORMANCE.md)
 	$(PYTHON) tests/bench/room.py $(OUT) $(BUILD)/bench/room.jsonl $(ARGS)
 bench-threads: all $(OUT)/tests/bench/bench_load ## one hot tenant on one serving thread and on two (docs/PERFORMANCE.md)
 	$(PYTHON) tests/bench/threads.py $(OUT) $(BUILD)/bench/threads.jsonl $(ARGS)
@@ -222,6 +222,9 @@ $(OUT)/tests/bench/bench_%: tests/bench/bench_%.c $(BENCH_LIB) $(OUT)/libkb.a
 $(OUT)/tests/bench/bench_empty: tests/bench/bench_empty.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -lmicrohttpd
+$(OUT)/tests/bench/bench_rows: tests/bench/bench_rows.c $(OUT)/libld.a $(OUT)/libkb.a
+	@mkdir -p $(@D)
+	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $^ $(SERVER_LIBS)
 $(OUT)/tests/bench/bench_bodies: tests/bench/bench_bodies.c $(OUT)/libld.a $(OUT)/libkb.a
 	@mkdir -p $(@D)
 	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $^ $(SERVER_LIBS)

@@ -24,7 +24,7 @@
 #define LEAST_HELD ((size_t)8 << 10) /* bytes of what holds them, which grows as commits ask for it and stays */
 #define MOST_HELD ((size_t)64 << 10)
 #define LEAST_AHEAD ((sqlite3_int64)32 << 10)
-#define MOST_AHEAD ((sqlite3_int64)256 << 10)
+#define MOST_AHEAD ((sqlite3_int64)64 << 10)
 
 struct wal_file {
     sqlite3_file base;

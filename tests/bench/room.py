@@ -1,5 +1,5 @@
-"""HTTP in one room with its limits: the server beside an empty handler on the same library and beside bare fsyncs on the same
-disk, within one run, so that each figure is a ratio. What the figures mean: docs/PERFORMANCE.md.
+"""HTTP in one room with its limits: the server beside an empty handler on the same library, beside one that commits a row for each
+request, and beside bare fsyncs on the same disk, within one run, so that each figure is a ratio. What the figures mean: docs/PERFORMANCE.md.
 
   python3 tests/bench/room.py OUT FILE [--rounds N] [--seconds S] [--clients N] [--instructions N] [-m M] [-C N] [-d D] [-t T]
       OUT: a build folder such as build/release; FILE: where JSON lines go, data of plots and plots beside it
@@ -33,24 +33,25 @@ SHARES = (0.25, 0.5, 0.75, 0.9)
 EMPTY_BYTES = 200
 
 
-class Empty(Server):
-    """bench_empty, which says as much on its first line as laplaced does."""
-    def __init__(self, out, folder):
-        self.log = open(folder / "empty.log", "wb")
-        self.process = subprocess.Popen([str(out / "tests/bench/bench_empty"), str(os.cpu_count()), str(EMPTY_BYTES)],
-                                        stdout=subprocess.PIPE, stderr=self.log)
+class Ceiling(Server):
+    """bench_empty or bench_rows, which say as much on their first line as laplaced does."""
+    def __init__(self, out, folder, name, *args):
+        self.log = open(folder / f"{name}.log", "wb")
+        self.process = subprocess.Popen([str(out / "tests/bench" / name), *map(str, args)], stdout=subprocess.PIPE, stderr=self.log)
         self.url = self.process.stdout.readline().decode().split()[3]
 
 
 class Room:
     def __init__(self, args, folder, emit):
         self.args, self.folder, self.out, self.traffic, self._emit = args, folder, args.out.resolve(), Traffic(args, folder), emit
-        self.server, self.empty = Server(self.out, folder / "data"), Empty(self.out, folder)
+        self.server = Server(self.out, folder / "data")
+        self.empty = Ceiling(self.out, folder, "bench_empty", os.cpu_count(), EMPTY_BYTES)
+        self.rows = Ceiling(self.out, folder, "bench_rows", folder / "rows.db", os.cpu_count(), EMPTY_BYTES)
         self.core = blas_core(folder / "data.log")
         self.m = {}
 
     def close(self):
-        for server in (self.server, self.empty):
+        for server in (self.server, self.empty, self.rows):
             server.stop()
 
     def emit(self, line):
@@ -109,13 +110,14 @@ class Room:
             {**tenant, "limit": n, "seconds": PATIENCE_S}
 
     def closed(self):
-        """{(what, kind, durability, clients): figures}, and the empty handler's by (None, None, None, clients)."""
+        """{(what, kind, durability, clients): figures}, and the ceilings' by ("empty", None, None, clients) and "rows"."""
         rows, plain = {}, self.traffic.selects("catalogue", "select")
         for clients in self.args.closed:
             disk = {"fdatasync_rate": raw_rate(self.folder, True, self.args.seconds / 2)}  # a shared disk changes within minutes
-            one = {**disk, **self.load(self.empty, "/select", plain, clients=clients, seconds=self.args.seconds)}
-            rows[(None, None, None, clients)] = one
-            self.emit({"bench": "closed", "what": "empty", **one})
+            for name, ceiling in (("empty", self.empty), ("rows", self.rows)):
+                one = {**disk, **self.load(ceiling, "/select", plain, clients=clients, seconds=self.args.seconds)}
+                rows[(name, None, None, clients)] = one
+                self.emit({"bench": "closed", "what": name, **one})
             for what, kind in (("select", "catalogue"), ("select", "kors"), ("reward", "catalogue"), ("reward", "kors"),
                                ("observe", "catalogue"), ("observe", "kors")):
                 for durability in ("commit", "relaxed"):
@@ -190,7 +192,7 @@ def print_tables(room, raw, splits, counted, rows, found):
     print("\n| closed loop | durability | clients | requests/s | of empty | of fdatasync | p50, p99, ms | CPU us: HTTP threads, others | client CPU us |")
     print("|---|---|---|---|---|---|---|---|---|")
     for (what, kind, durability, clients), r in rows.items():
-        print(f"| {what or 'empty'} {kind or ''} | {durability or ''} | {clients} | {r['rate']:,.0f} | {r['rate'] / rows[(None, None, None, clients)]['rate']:.3f} | "
+        print(f"| {what} {kind or ''} | {durability or ''} | {clients} | {r['rate']:,.0f} | {r['rate'] / rows[('empty', None, None, clients)]['rate']:.3f} | "
               f"{r['rate'] / r['fdatasync_rate']:.2f} | {r['latency_p50_us'] / 1e3:.2f}, {r['latency_p99_us'] / 1e3:.2f} | "
               f"{r['http_threads_us']:.1f}, {r['other_threads_us']:.1f} | {r['client_cpu_us']:.1f} |")
     print("\n| open loop, durable | part of the closed rate | arrivals/s | p50, p99, p99.9, ms | unanswered | late p99, ms |\n|---|---|---|---|---|---|")

@@ -19,7 +19,7 @@ import tempfile
 from checks import Server
 from lines import Lines
 from loop import Traffic, add_sizes, blas_core, call, furnish, load
-from room import Empty
+from room import EMPTY_BYTES, Ceiling
 
 ROWS = {"C": (1, 5, 10, 50, 100), "d": (2, 8, 32, 64), "m": (32, 64, 128, 512), "t": (10_000, 100_000)}
 ASKED = ("empty", "dry", "durable")
@@ -28,7 +28,7 @@ ASKED = ("empty", "dry", "durable")
 class Sweep:
     def __init__(self, args, folder, emit):
         self.args, self.folder, self.out, self._emit = args, folder, args.out.resolve(), emit
-        self.server, self.empty = Server(self.out, folder / "data"), Empty(self.out, folder)
+        self.server, self.empty = Server(self.out, folder / "data"), Ceiling(self.out, folder, "bench_empty", os.cpu_count(), EMPTY_BYTES)
         self.core = blas_core(folder / "data.log")
 
     def close(self):
