@@ -255,8 +255,10 @@ static enum MHD_Result complete(struct ld_http *h, struct ld_request *r)
     }
     if (is_first && !ld_connection_enter(r->on, PHASE_HANDLED))
         return MHD_YES; /* the timer is about to say so and to end the connection: closing it now would cut it short */
-    if (is_first)
+    if (is_first) {
         hand_over(h, r);
+        ld_lane_has_handled(lane);
+    }
     int left = REQUEST_LEFT;
     if (atomic_compare_exchange_strong(&r->state, &left, REQUEST_RUNNING))
         r->then(r->then_arg);

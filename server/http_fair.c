@@ -9,7 +9,8 @@
  * in a line, and the first that is served of a tenant in a round is the first in its line.
  *
  * Requests that cost little do not use a round's time up. When a round begins our own threads know; for one of the
- * library's nothing tells but the first request that was put off being asked again. */
+ * library's nothing tells but the first request that was put off being asked again, or a while in which it handled
+ * nothing. */
 #include "http_internal.h"
 
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "clock.h"
 
 #define ROUND_US 100
+#define QUIET_US 50 /* in a thread of the library's: it has looked for what has come */
 
 void ld_lane_begin_round(struct ld_lane *lane)
 {
@@ -48,11 +50,24 @@ static void leave(struct ld_line *line, struct ld_request *r)
     *(r->behind != NULL ? &r->behind->before : &line->last) = r->before;
 }
 
+static bool is_new_round(const struct ld_lane *lane, const struct ld_request *r)
+{
+    if (lane->first_put_off != NULL || lane->is_ours)
+        return lane->first_put_off == r;
+    return ld_monotonic_us() - lane->handled_us > QUIET_US;
+}
+
+void ld_lane_has_handled(struct ld_lane *lane)
+{
+    if (!lane->is_ours)
+        lane->handled_us = ld_monotonic_us();
+}
+
 bool ld_lane_puts_off(struct ld_lane *lane, struct ld_request *r)
 {
     if (r->share == 0)
         return false;
-    if (lane->first_put_off == r)
+    if (is_new_round(lane, r))
         ld_lane_begin_round(lane);
     struct ld_line *line = line_of(lane, r);
     bool *is_served = &lane->is_served[r->share % LD_SHARES];

@@ -101,7 +101,7 @@ struct ld_lane {
     unsigned n_waiting;
     /* (http_fair.c) */
     const struct ld_request *first_put_off; /* of this round */
-    int64_t round_us;                       /* when it began */
+    int64_t round_us, handled_us;           /* when it began; when a request was last handed over and handled */
     bool is_served[LD_SHARES];              /* in it, by share */
     struct ld_line line[LD_SHARES];
 };
@@ -215,9 +215,11 @@ enum MHD_Result ld_http_serve(void *arg, struct MHD_Connection *c, const char *u
 void ld_http_completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD_RequestTerminationCode why);
 
 /* http_fair.c. A round of the lane begins. Whether a complete request is to let others go first: it is asked again in
- * the next round. And one that is over, which may have been put off. In the lane's thread. */
+ * the next round. That a handler has returned. And a request that is over, which may have been put off. In the lane's
+ * thread. */
 void ld_lane_begin_round(struct ld_lane *lane);
 bool ld_lane_puts_off(struct ld_lane *lane, struct ld_request *r);
+void ld_lane_has_handled(struct ld_lane *lane);
 void ld_lane_forgets(struct ld_lane *lane, struct ld_request *r);
 
 /* http_tls.c. The daemon's options for TLS; returns its flags. And a connection that has begun, before its handshake (c
