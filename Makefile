@@ -222,10 +222,7 @@ $(OUT)/tests/bench/bench_%: tests/bench/bench_%.c $(BENCH_LIB) $(OUT)/libkb.a
 $(OUT)/tests/bench/bench_empty: tests/bench/bench_empty.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -lmicrohttpd
-$(OUT)/tests/bench/bench_rows: tests/bench/bench_rows.c $(OUT)/libld.a $(OUT)/libkb.a
-	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $^ $(SERVER_LIBS)
-$(OUT)/tests/bench/bench_bodies: tests/bench/bench_bodies.c $(OUT)/libld.a $(OUT)/libkb.a
+$(patsubst %,$(OUT)/tests/bench/bench_%,rows bodies): $(OUT)/tests/bench/bench_%: tests/bench/bench_%.c $(OUT)/libld.a $(OUT)/libkb.a
 	@mkdir -p $(@D)
 	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $^ $(SERVER_LIBS)
 BENCH_COUNTED := $(OUT)/tests/bench/bench_counts $(OUT)/tests/bench/bench_bodies

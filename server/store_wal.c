@@ -40,16 +40,22 @@ static struct wal_file *wal_of(sqlite3_file *f)
     return (struct wal_file *)(void *)f;
 }
 
+static int put(struct wal_file *w, const void *data, size_t n, sqlite3_int64 at)
+{
+    const int rc = w->real->pMethods->xWrite(w->real, data, (int)n, at);
+    const sqlite3_int64 end = at + (sqlite3_int64)n;
+    if (rc == SQLITE_OK && end > w->size) {
+        w->size = end;
+        w->has_grown = true;
+    }
+    return rc;
+}
+
 /* Writes what is held. When that fails it is gone, as it would be without us: the commit fails, and what comes after it
  * is written anew. */
 static int flush(struct wal_file *w)
 {
-    const int rc = w->n > 0 ? w->real->pMethods->xWrite(w->real, w->held, (int)w->n, w->at) : SQLITE_OK;
-    const sqlite3_int64 end = w->at + (sqlite3_int64)w->n;
-    if (rc == SQLITE_OK && w->n > 0 && end > w->size) {
-        w->size = end;
-        w->has_grown = true;
-    }
+    const int rc = w->n > 0 ? put(w, w->held, w->n, w->at) : SQLITE_OK;
     w->n = 0;
     return rc;
 }
@@ -58,16 +64,10 @@ static int flush(struct wal_file *w)
  * begin. Where the disk has no room for them there are none. */
 static void extend(struct wal_file *w)
 {
-    static const char zeros[64 << 10];
-    sqlite3_int64 left = w->size < LEAST_AHEAD ? LEAST_AHEAD : w->size > MOST_AHEAD ? MOST_AHEAD : w->size;
-    int rc = SQLITE_OK;
+    static const char zeros[MOST_AHEAD];
+    const sqlite3_int64 n = w->size < LEAST_AHEAD ? LEAST_AHEAD : w->size > MOST_AHEAD ? MOST_AHEAD : w->size;
+    (void)put(w, zeros, (size_t)n, w->size);
     w->has_grown = false;
-    while (left > 0 && rc == SQLITE_OK) {
-        const int n = left < (sqlite3_int64)sizeof zeros ? (int)left : (int)sizeof zeros;
-        rc = w->real->pMethods->xWrite(w->real, zeros, n, w->size);
-        w->size += rc == SQLITE_OK ? n : 0;
-        left -= n;
-    }
 }
 
 /* Room for so many bytes in all. False: there is none. */
@@ -96,7 +96,7 @@ static int wal_write(sqlite3_file *f, const void *data, int n, sqlite3_int64 at)
         if (rc != SQLITE_OK)
             return rc;
         if (!fit(w, size))
-            return w->real->pMethods->xWrite(w->real, data, n, at);
+            return put(w, data, size, at);
         w->at = at;
     }
     memcpy(w->held + w->n, data, size);

@@ -29,8 +29,8 @@ static size_t admit(void *arg, struct ld_request *r)
     return 0;
 }
 
-/* Answers with how many were handled before, after a while. The first one holds the thread until all have sent theirs.
- */
+/* Takes a while, and answers with how many were handled before. The first one holds the thread until all have sent
+ * theirs. */
 static void handle(void *arg, struct ld_request *r)
 {
     char *text = malloc(32);
