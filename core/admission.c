@@ -40,6 +40,9 @@
 #include "hash.h"
 #include "linalg.h"
 
+/* kors divides kernel values by chances, and by their products: no draw gives less (they have 53 bits). */
+#define LEAST_CHANCE 1e-100
+
 struct kb_admission_ops {
     /* within [0, 1], without the limits common to all rules; `work`: n doubles */
     double (*probability)(const struct kb_admission *a, const struct kb_admission_query *q, double *work);
@@ -47,6 +50,11 @@ struct kb_admission_ops {
     enum kb_err (*grow)(struct kb_admission *a, size_t n, struct kb_moves *m);
     void (*append)(struct kb_admission *a, const struct kb_admission_query *q, double probability, double *work);
 };
+
+bool kb_admission_is_chance(enum kb_repr_type type, double probability)
+{
+    return probability >= (type == KB_REPR_KORS ? LEAST_CHANCE : 0) && probability > 0 && probability <= 1;
+}
 
 /* --- kors ----------------------------------------------------------------------------------------------- */
 
@@ -154,7 +162,7 @@ double kb_admission_probability(const struct kb_admission *a, const struct kb_ad
 {
     if (a->n >= a->spec.max_dictionary)
         return 0.0;
-    if (!(q->diag > 0) || q->residual < KB_RESIDUAL_MIN * q->diag)
+    if (!(KB_RESIDUAL_MIN * q->diag > 0) || q->residual < KB_RESIDUAL_MIN * q->diag)
         return 0.0;
     return a->ops->probability(a, q, work);
 }

@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 #include "buf.h"
+#include <stdbool.h>
+
 #include "chol.h"
 #include "spec.h"
 
@@ -35,6 +37,9 @@ enum kb_err kb_admission_grow(struct kb_admission *a, size_t n, struct kb_moves 
 /* Probability in [0, 1]; 0 for a residual below KB_RESIDUAL_MIN k(s,s) and when the dictionary is full. work: n
  * doubles. kors O(n^2), threshold O(1). */
 double kb_admission_probability(const struct kb_admission *a, const struct kb_admission_query *q, double *work);
+
+/* Whether a point can have been drawn with that probability, as a log says it was. */
+bool kb_admission_is_chance(enum kb_repr_type type, double probability);
 
 /* The point is admitted, with the probability that the log gives it. Room reserved. work: n doubles. O(n^2). */
 void kb_admission_append(struct kb_admission *a, const struct kb_admission_query *q, double probability, double *work);

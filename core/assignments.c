@@ -114,7 +114,8 @@ enum kb_err kb_assignments_load(struct kb_assignments *a, size_t n_users, size_t
         of.route = (uint32_t)kb_get_count(r, KB_ROUTE_N - 1);
         of.propensity = kb_get_double(r);
         of.until_ms = (int64_t)kb_get_u64(r);
-        if (user >= n_users || of.arm >= n_arms || kb_assignments_find(a, user) != NULL)
+        if (user >= n_users || of.arm >= n_arms || of.route == KB_ROUTE_STICKY ||
+            !(of.propensity > 0 && of.propensity <= 1) || kb_assignments_find(a, user) != NULL)
             return KB_ECORRUPT;
         kb_assignments_put(a, user, &of);
     }

@@ -8,6 +8,9 @@
 #include <math.h>
 
 #include "hash.h"
+#include "magnitude.h"
+
+#define MOST_STEPS (UINT64_C(1) << 53) /* that a double counts */
 
 double kb_decay_halvings(const struct kb_decay *d, const struct kb_forgetting_spec *f)
 {
@@ -15,7 +18,7 @@ double kb_decay_halvings(const struct kb_decay *d, const struct kb_forgetting_sp
     case KB_FORGET_DISCOUNT:
         return d->base - (double)d->steps * log2(f->discount);
     case KB_FORGET_HALF_LIFE:
-        return d->base + (double)(d->last_ms - d->first_ms) / (1000 * f->half_life_s);
+        return d->base + ((double)d->last_ms - (double)d->first_ms) / (1000 * f->half_life_s);
     default:
         return d->base;
     }
@@ -65,7 +68,7 @@ bool kb_decay_is_none(const struct kb_decay *d)
 
 bool kb_decay_is_valid(const struct kb_decay *d)
 {
-    return d->base >= 0 && isfinite(d->base) && d->last_ms >= d->first_ms;
+    return d->base >= 0 && d->base <= KB_MOST_HALVINGS && d->steps <= MOST_STEPS && d->last_ms >= d->first_ms;
 }
 
 uint64_t kb_decay_digest(const struct kb_decay *d, uint64_t h)

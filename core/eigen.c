@@ -40,7 +40,8 @@ static bool is_lower_finite(size_t n, const double *a)
 /* The work sizes are those that the routine's documentation asks for; its own query would give no less. */
 enum kb_err kb_eigen_symmetric(size_t n, double *a, double *values)
 {
-    assert(n <= MAX_ORDER);
+    if (n > MAX_ORDER)
+        return KB_ELIMIT;
     if (n == 0)
         return KB_OK;
     if (!is_lower_finite(n, a))

@@ -15,7 +15,7 @@
  *
  * Deviation: sqrt(t) where [VK] has sqrt(T), since no horizon is known here (test:
  * choices_and_levels_are_those_of_one_dense_model_per_level). [VK] leaves open which arm of w_i > 2^-s is played; here
- * it is the widest, ties to the lowest index. Level s is entered with 2^-(s-1) >= w > 1/sqrt(t) somewhere, so s grows
+ * it is the widest, drawn for among the tied. Level s is entered with 2^-(s-1) >= w > 1/sqrt(t) somewhere, so s grows
  * as log2(sqrt(t)): KB_MAX_LEVEL = 16 is out of reach of any log before 10^9 rewards, and exploits if it is reached.
  *
  * Cost: per level one prediction of the candidates still in; O(n) besides. */
@@ -25,6 +25,7 @@
 #include <math.h>
 
 #include "event.h"
+#include "policy.h"
 
 /* Candidates still in, in their original order, and what the level says of them. */
 struct alive {
@@ -32,12 +33,12 @@ struct alive {
     uint32_t *arm;
     const double **features;
     uint64_t *stamp;
-    double *mean, *sd;
+    double *mean, *sd, *width, *upper; /* width: beta sd; upper: mean + width */
 };
 
 size_t kb_elimination_bytes(const struct kb_rule_spec *rule, size_t n)
 {
-    return kb_rule_reads_levels(rule->type) ? 6 * kb_arena_need(n) : 0;
+    return kb_rule_reads_levels(rule->type) ? 8 * kb_arena_need(n) : 0;
 }
 
 static struct alive all_of(const struct kb_candidates *cand, struct kb_arena *arena)
@@ -50,6 +51,8 @@ static struct alive all_of(const struct kb_candidates *cand, struct kb_arena *ar
     a.stamp = kb_arena_bytes(arena, a.n * sizeof *a.stamp);
     a.mean = kb_arena_doubles(arena, a.n);
     a.sd = kb_arena_doubles(arena, a.n);
+    a.width = kb_arena_doubles(arena, a.n);
+    a.upper = kb_arena_doubles(arena, a.n);
     for (size_t i = 0; i < a.n; i++) {
         a.index[i] = i;
         a.arm[i] = cand->arms[i];
@@ -60,8 +63,8 @@ static struct alive all_of(const struct kb_candidates *cand, struct kb_arena *ar
 }
 
 /* Asks the level's data; what it says stands for the candidates until a later level says otherwise. */
-static void look(const struct kb_posterior *p, const struct kb_candidates *cand, uint32_t level, struct alive *a,
-                 struct kb_scratch *s, double *mean, double *sd)
+static void look(const struct kb_posterior *p, const struct kb_candidates *cand, uint32_t level, double beta,
+                 struct alive *a, struct kb_scratch *s, double *mean, double *sd)
 {
     struct kb_candidates here = *cand;
 
@@ -74,37 +77,28 @@ static void look(const struct kb_posterior *p, const struct kb_candidates *cand,
     for (size_t i = 0; i < a->n; i++) {
         mean[a->index[i]] = a->mean[i];
         sd[a->index[i]] = a->sd[i];
+        a->width[i] = beta * a->sd[i];
+        a->upper[i] = a->mean[i] + a->width[i];
     }
 }
 
-/* Positions in `a` of the highest upper bound and of the largest width; the lowest among equals. */
-static size_t most_promising(const struct alive *a, double beta)
+static size_t largest(const double *value, size_t n)
 {
     size_t best = 0;
 
-    for (size_t i = 1; i < a->n; i++)
-        if (a->mean[i] + beta * a->sd[i] > a->mean[best] + beta * a->sd[best])
+    for (size_t i = 1; i < n; i++)
+        if (value[i] > value[best])
             best = i;
     return best;
 }
 
-static size_t widest_of(const struct alive *a)
-{
-    size_t widest = 0;
-
-    for (size_t i = 1; i < a->n; i++)
-        if (a->sd[i] > a->sd[widest])
-            widest = i;
-    return widest;
-}
-
 /* Leaves out who is lower than `least`; keeps the order. At least one stays: the one that `least` is measured from. */
-static void keep_promising(struct alive *a, double beta, double least)
+static void keep_promising(struct alive *a, double least)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < a->n; i++) {
-        if (!(a->mean[i] + beta * a->sd[i] >= least))
+        if (a->upper[i] < least)
             continue;
         a->index[kept] = a->index[i];
         a->arm[kept] = a->arm[i];
@@ -115,31 +109,39 @@ static void keep_promising(struct alive *a, double beta, double least)
     a->n = kept;
 }
 
-/* Either returns or goes on to the next level; the last level always returns. */
-struct kb_survivor kb_eliminate(const struct kb_posterior *p, const struct kb_elimination *how,
-                                const struct kb_candidates *cand, struct kb_scratch *s, double *mean, double *sd)
+/* Alike among those of `a` whose value is the largest; none for who is out. */
+static void share(const struct alive *a, const double *value, const double *size, size_t n, double *out)
+{
+    double *among = a->sd; /* has been read */
+
+    (void)kb_policy_share_best(a->n, value, size, among);
+    for (size_t i = 0; i < n; i++)
+        out[i] = 0;
+    for (size_t i = 0; i < a->n; i++)
+        out[a->index[i]] = among[i];
+}
+
+/* Either ends or goes on to the next level; the last level always ends. */
+uint32_t kb_eliminate(const struct kb_posterior *p, const struct kb_elimination *how, const struct kb_candidates *cand,
+                      struct kb_scratch *s, double *mean, double *sd, double *out)
 {
     const size_t mark = kb_arena_mark(&s->arena);
     struct alive a = all_of(cand, &s->arena);
-    struct kb_survivor out = {0, 0};
+    uint32_t level = 1;
+    bool explores = false;
 
     assert(cand->n > 0 && how->round >= 1 && kb_posterior_kernel(p)->has_levels);
-    for (uint32_t level = 1;; level++) {
-        look(p, cand, level, &a, s, mean, sd);
-        const size_t best = most_promising(&a, how->beta), widest = widest_of(&a);
-        const double width = how->beta * a.sd[widest], bar = ldexp(how->scale, -(int)level);
-        const bool explores = width > bar && width > how->scale / sqrt(how->round);
+    for (;; level++) {
+        look(p, cand, level, how->beta, &a, s, mean, sd);
+        const double width = a.width[largest(a.width, a.n)], bar = ldexp(how->scale, -(int)level);
+        const bool is_narrow = width <= how->scale / sqrt(how->round);
 
-        if (explores && how->may_explore)
-            out = (struct kb_survivor){a.index[widest], level};
-        else if (explores || width <= how->scale / sqrt(how->round) || level == KB_MAX_LEVEL)
-            out = (struct kb_survivor){a.index[best], 0};
-        else {
-            keep_promising(&a, how->beta, a.mean[best] + how->beta * a.sd[best] - 2 * bar);
-            continue;
-        }
-        break;
+        explores = !is_narrow && width > bar && how->may_explore;
+        if (explores || is_narrow || width > bar || level == KB_MAX_LEVEL)
+            break;
+        keep_promising(&a, a.upper[largest(a.upper, a.n)] - 2 * bar);
     }
+    share(&a, explores ? a.width : a.upper, explores ? a.width : a.mean, cand->n, out);
     kb_arena_reset(&s->arena, mark);
-    return out;
+    return explores ? level : 0;
 }

@@ -28,21 +28,22 @@ static const struct kb_event_ops *const OPS[] = {
     [KB_EV_REDACTED] = &kb_ops_redacted,
 };
 
-enum kb_err kb_engine_new(struct kb_engine **out)
+enum kb_err kb_engine_new(struct kb_engine **out, struct kb_hash_key key)
 {
     struct kb_engine *e = kb_array(1, 1, sizeof *e);
 
     if (e == NULL)
         return KB_ENOMEM;
-    kb_ids_init(&e->users);
-    kb_ids_init(&e->arm_ids);
-    kb_ids_init(&e->staged.fresh_users);
-    kb_ids_init(&e->staged.fresh_arms);
+    e->key = key;
+    kb_ids_init(&e->users, key);
+    kb_ids_init(&e->arm_ids, key);
+    kb_ids_init(&e->staged.fresh_users, key);
+    kb_ids_init(&e->staged.fresh_arms, key);
     kb_arms_init(&e->arms);
     kb_assignments_init(&e->assignments);
     kb_user_graph_init(&e->graph);
-    kb_history_init(&e->history, 0);
-    kb_pending_init(&e->pending);
+    kb_history_init(&e->history, 0, key);
+    kb_pending_init(&e->pending, key);
     kb_scratch_init(&e->scratch);
     e->inline_work = KB_INLINE_WORK;
     kb_moves_init(&e->moves);
@@ -167,6 +168,17 @@ static bool is_first_part(const struct kb_engine *e, const struct kb_event *ev)
     return !e->is_configured && e->seq == 0 && ev->type == KB_EV_SUMMARY && ev->as.summary->part == KB_PART_BEGIN;
 }
 
+/* One that leaves a posterior where there was none. */
+static bool is_full_reset(const struct kb_event *ev)
+{
+    return ev->type == KB_EV_DICTIONARY && ev->as.dictionary.is_reset && !ev->as.dictionary.is_begun;
+}
+
+static bool is_learning(const struct kb_event *ev)
+{
+    return ev->type == KB_EV_REWARDED || ev->type == KB_EV_OBSERVED || ev->type == KB_EV_EXPIRED;
+}
+
 static enum kb_err check_order(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     if (ev->type <= KB_EV_NONE || (size_t)ev->type >= sizeof OPS / sizeof OPS[0] || OPS[ev->type] == NULL)
@@ -179,6 +191,8 @@ static enum kb_err check_order(const struct kb_engine *e, const struct kb_event 
         return kb_fail(KB_EINVAL, msg, "/seq", "expected %llu", (unsigned long long)(e->seq + e->staged.n_events + 1));
     if (!e->is_configured && ev->type != KB_EV_CONFIGURED)
         return kb_fail(KB_EINVAL, msg, "/type", "the first event must be 'configured'");
+    if (e->is_configured && e->posterior == NULL && !kb_engine_is_quiet(e, ev->seq) && !is_full_reset(ev))
+        return kb_fail(KB_EINVAL, msg, "/type", "expected the reset that the log was folded quietly up to");
     if (e->staged.awaits_reset && (ev->type != KB_EV_DICTIONARY || !ev->as.dictionary.is_reset))
         return kb_fail(KB_EINVAL, msg, "/type", "a dictionary reset must follow a change of the model");
     /* A refresh falls between two batches: one that has earned it ends here, however the events came. */
@@ -186,7 +200,7 @@ static enum kb_err check_order(const struct kb_engine *e, const struct kb_event 
         return KB_EBUSY;
     if (e->staged.is_closed || (e->staged.is_heavy && ev->type != KB_EV_DICTIONARY))
         return KB_EBUSY;
-    return KB_OK;
+    return is_learning(ev) ? kb_engine_check_step(e, ev, msg) : KB_OK;
 }
 
 enum kb_err kb_engine_reserve(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)

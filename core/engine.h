@@ -37,7 +37,7 @@ struct kb_engine;
 struct kb_graph_ref;
 struct kb_ids;
 
-enum kb_err kb_engine_new(struct kb_engine **out);
+enum kb_err kb_engine_new(struct kb_engine **out, struct kb_hash_key key);
 void kb_engine_free(struct kb_engine *e);
 
 /* --- writer ---------------------------------------------------------------------------------------- */
@@ -163,12 +163,12 @@ struct kb_decision {
     const char *const *arm;                                       /* [n] */
     const double *const *features;                                /* [n], NULL pointers when arm_dim is 0 */
     const double *mean, *sd, *lower, *upper, *score, *propensity; /* [n] */
-    const size_t *order;       /* [n] the chosen one, then by score descending, ties by index; as far as n_shown */
-    uint64_t n_learned;        /* t: rewards learned */
-    size_t n_support;          /* dictionary size (exact: distinct points) */
-    uint32_t level;            /* that the arm's reward will teach; 0: none, or the rule has no levels */
-    enum kb_route route;       /* how the arm was had */
-    bool is_unasked;           /* the model was not asked: its values are NaN */
+    const size_t *order; /* [n] the chosen one, then by score descending, equal ones as drawn; as far as n_shown */
+    uint64_t n_learned;  /* t: rewards learned */
+    size_t n_support;    /* dictionary size (exact: distinct points) */
+    uint32_t level;      /* that the arm's reward will teach; 0: none, or the rule has no levels */
+    enum kb_route route; /* how the arm was had */
+    bool is_unasked;     /* the model was not asked: its values are NaN */
     int64_t assigned_until_ms; /* the arm was drawn and is to stay the user's until then; 0: it is not */
 };
 
@@ -222,6 +222,8 @@ struct kb_engine_counts {
     size_t users, arms, active_arms, stopped_arms, history_rows, n_support;
     size_t pending_bytes, bytes;
     uint64_t clamped; /* by the posterior in force: see kb_posterior_facts */
+    /* Most decisions have no reward, no window teaches one, and all that came are equal: every mean is that value. */
+    bool is_one_sided;
 };
 void kb_engine_counts(const struct kb_engine *e, struct kb_engine_counts *out);
 

@@ -16,6 +16,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "admission.h"
 #include "alloc.h"
 #include "rng.h"
 
@@ -151,6 +152,8 @@ static enum kb_err find_point(struct kb_engine *e, const struct kb_event *ev, st
 
     if (ev->as.dictionary.n_atoms != 1)
         return kb_fail(KB_EINVAL, msg, "/points", "expected one point");
+    if (!kb_admission_is_chance(e->spec.repr.type, atom->probability))
+        return kb_fail(KB_EINVAL, msg, "/points/0/probability", "expected a chance that can be drawn");
     const size_t row = kb_history_by_seq(&e->history, atom->event);
     const struct kb_staged_point *pt = row == SIZE_MAX ? kb_engine_staged_point(e, atom->event) : NULL;
     if (row == SIZE_MAX && pt == NULL)
@@ -266,6 +269,7 @@ static void prepare_entered(struct kb_engine *e, const struct kb_event *ev)
 {
     if (kb_engine_is_quiet(e, ev->seq))
         return;
+    atomic_store_explicit(&e->build->watch.is_cancelled, false, memory_order_relaxed); /* it is with nobody else */
     kb_build_run(e->build);
     assert(e->build->is_swept);
     kb_posterior_close_atom(e->posterior);

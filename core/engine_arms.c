@@ -34,6 +34,9 @@ static enum kb_err check_put(const struct kb_engine *e, const struct kb_event *e
             return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/id", "'%.100s' stands twice", arm->id);
         if (arm->eligibility != NULL && !kb_eligibility_is_valid(arm->eligibility))
             return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/eligibility", "rules beyond their limits");
+        const enum kb_err rc = kb_engine_measure_features(e, arm->features, "/features", msg);
+        if (rc != KB_OK)
+            return kb_fail_within(rc, msg, "/arms", i);
         if (see(seen, arm->id) != KB_OK)
             return KB_ENOMEM;
     }
@@ -233,7 +236,7 @@ static enum kb_err reserve_arms(struct kb_engine *e, const struct kb_event *ev, 
     uint32_t ix = 0;
     enum kb_err rc = KB_OK;
 
-    kb_ids_init(&seen);
+    kb_ids_init(&seen, e->key);
     KB_TRY(check_arms(e, ev, &seen, msg));
     KB_TRY(kb_engine_begin_heavy(e));
     for (size_t i = 0; i < ev->as.arms.n_put; i++)

@@ -63,7 +63,7 @@ bool kb_spec_outgrows_exact(const struct kb_spec *spec, size_t n)
 static enum kb_err open_new(const struct kb_site *site, const struct kb_spec *spec, struct kb_posterior **out)
 {
     const struct kb_graph *graph = kb_user_kernel_reads_graph(spec->user_kernel.type) ? site->graph : NULL;
-    enum kb_err rc = kb_posterior_new(out, spec, graph);
+    enum kb_err rc = kb_posterior_new(out, spec, graph, site->history->key);
 
     if (rc == KB_OK)
         rc = kb_posterior_learn_users(*out, site->history);

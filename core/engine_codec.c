@@ -176,7 +176,7 @@ void kb_engine_put_ids(const struct kb_ids *ids, struct kb_writer *w)
 
 static enum kb_err get_ids(struct kb_reader *r, struct kb_ids *ids)
 {
-    const size_t n = kb_get_count(r, r->n), n_bytes = kb_get_count(r, r->n + n);
+    const size_t n = kb_get_count(r, (r->n - r->pos) / sizeof(uint64_t)), n_bytes = kb_get_count(r, r->n + n);
     char id[KB_ID_MAX_BYTES + 1];
     enum kb_err rc = kb_ids_reserve(ids, n, n_bytes);
 
@@ -188,7 +188,8 @@ static enum kb_err get_ids(struct kb_reader *r, struct kb_ids *ids)
             return KB_ECORRUPT;
         memcpy(id, text, len);
         id[len] = '\0';
-        kb_ids_add(ids, id);
+        if (kb_ids_add(ids, id) != i || strlen(id) != len)
+            return KB_ECORRUPT;
     }
     return rc != KB_OK ? rc : r->rc;
 }
@@ -246,7 +247,7 @@ void kb_engine_put_tail(const struct kb_engine *e, struct kb_writer *w)
 
 enum kb_err kb_engine_save(const struct kb_engine *e, struct kb_writer *w)
 {
-    if (e->build != NULL || e->draft != NULL)
+    if (e->build != NULL || e->draft != NULL || e->posterior == NULL)
         return KB_EBUSY;
     kb_engine_put_head(e, w);
     kb_engine_put_ids(&e->users, w);
@@ -309,7 +310,7 @@ static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
     KB_TRY(kb_arms_load(&e->arms, e->spec.arm_dim, e->arm_ids.n, r));
     KB_TRY(load_graph(e, r));
     KB_TRY(link_nodes(e));
-    kb_history_init(&e->history, kb_engine_dim(e));
+    kb_history_init(&e->history, kb_engine_dim(e), e->key);
     KB_TRY(kb_history_load(&e->history, r));
     KB_TRY(kb_assignments_load(&e->assignments, e->users.n, e->arm_ids.n, r));
     KB_TRY(kb_decay_load(&e->decay, r));
@@ -323,7 +324,7 @@ static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
     e->reset_count = kb_get_double(r);
     e->reward_sum = kb_get_double(r);
     get_routes(r, e);
-    rc = r->rc;
+    rc = r->rc == KB_OK && !kb_engine_is_state_sound(e) ? KB_ECORRUPT : r->rc;
 out:
     return rc;
 }
@@ -337,10 +338,10 @@ enum kb_err kb_engine_load(struct kb_engine *e, const void *data, size_t n)
     if (kb_get_u64(&r) != ENGINE_FORMAT)
         return r.rc != KB_OK ? KB_ECORRUPT : KB_EVERSION;
     KB_TRY(load_state(e, &r));
-    KB_TRY(kb_posterior_new(&e->posterior, &e->spec, kb_engine_coming_graph(e, &e->spec)));
+    KB_TRY(kb_posterior_new(&e->posterior, &e->spec, kb_engine_coming_graph(e, &e->spec), e->key));
     KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
     KB_TRY(kb_posterior_load(e->posterior, &r, &e->scratch));
-    if (r.rc == KB_OK && r.pos != r.n)
+    if (r.pos != r.n || !kb_engine_is_posterior_sound(e))
         rc = KB_ECORRUPT;
     e->is_configured = true;
 out:

@@ -21,6 +21,7 @@
 
 /* Candidates by column, in the scratch. */
 struct pool {
+    struct kb_hash_key key; /* of the names' table */
     size_t n, cap;
     const char **id;
     uint32_t *arm;
@@ -76,9 +77,9 @@ enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *
                                         kb_elimination_bytes(&e->spec.rule, n));
 }
 
-static void init_pool(struct pool *p, size_t n, size_t n_exclude, struct kb_arena *arena)
+static void init_pool(struct pool *p, struct kb_hash_key key, size_t n, size_t n_exclude, struct kb_arena *arena)
 {
-    *p = (struct pool){.n = 0};
+    *p = (struct pool){.key = key};
     p->cap = n;
     p->id = kb_arena_bytes(arena, (n + 1) * sizeof(char *));
     p->arm = kb_arena_bytes(arena, (n + 1) * sizeof *p->arm);
@@ -92,7 +93,7 @@ static void init_pool(struct pool *p, size_t n, size_t n_exclude, struct kb_aren
 /* Enters a name; false when it is in the table already. */
 static bool enter_name(struct pool *p, const char *id)
 {
-    size_t i = (size_t)kb_hash_str(KB_HASH_INIT, id) & (p->n_slots - 1);
+    size_t i = (size_t)kb_keyed_str(p->key, id) & (p->n_slots - 1);
 
     for (; p->slot[i] != NULL; i = (i + 1) & (p->n_slots - 1))
         if (strcmp(p->slot[i], id) == 0)
@@ -147,6 +148,10 @@ static enum kb_err take_named(const struct kb_engine *e, const struct kb_query *
                                     e->spec.arm_dim);
             features = e->arms.arm[arm].parts.features;
             stamp = e->arms.arm[arm].stamp;
+        } else if (features != NULL) {
+            const enum kb_err rc = kb_measure_features(&e->spec, features, "/features", msg);
+            if (rc != KB_OK)
+                return kb_fail_within(rc, msg, "/candidates", i);
         }
         if (is_excluded(q, c->arm))
             p->n_excluded++;
@@ -172,14 +177,22 @@ static void take_catalogue(const struct kb_engine *e, const struct kb_query *q, 
     }
 }
 
-/* Whether candidate a stands before b in the order of display. */
-static bool stands_before(const double *score, size_t a, size_t b)
+/* What the order of display goes by: scores, and the key of the draw among arms of equal ones. */
+struct ranking {
+    const double *score;
+    uint64_t key;
+};
+
+/* Whether candidate a stands before b. No two of a stream's numbers are equal (rng.c). */
+static bool stands_before(const struct ranking *r, size_t a, size_t b)
 {
-    return score[a] != score[b] ? score[a] > score[b] : a < b;
+    if (r->score[a] != r->score[b])
+        return r->score[a] > r->score[b];
+    return kb_rng_bits(r->key, KB_STREAM_TIES, a) < kb_rng_bits(r->key, KB_STREAM_TIES, b);
 }
 
 /* All of them, by a shell sort. */
-static void order_all(size_t n, const double *score, size_t *order)
+static void order_all(size_t n, const struct ranking *r, size_t *order)
 {
     size_t gap = 1;
 
@@ -190,31 +203,31 @@ static void order_all(size_t n, const double *score, size_t *order)
             const size_t item = order[i];
             size_t k = i;
 
-            for (; k >= gap && stands_before(score, item, order[k - gap]); k -= gap)
+            for (; k >= gap && stands_before(r, item, order[k - gap]); k -= gap)
                 order[k] = order[k - gap];
             order[k] = item;
         }
 }
 
 /* The first n_shown of them, by a pass that keeps the best so far in order; the others are moved behind them. */
-static void order_first(size_t n, size_t n_shown, const double *score, size_t *order)
+static void order_first(size_t n, size_t n_shown, const struct ranking *r, size_t *order)
 {
     for (size_t i = 0; n_shown > 0 && i < n; i++) {
         const size_t item = order[i];
         size_t k = i < n_shown ? i : n_shown - 1;
 
-        if (i >= n_shown && !stands_before(score, item, order[k]))
+        if (i >= n_shown && !stands_before(r, item, order[k]))
             continue;
         order[i] = order[k];
-        for (; k > 0 && stands_before(score, item, order[k - 1]); k--)
+        for (; k > 0 && stands_before(r, item, order[k - 1]); k--)
             order[k] = order[k - 1];
         order[k] = item;
     }
 }
 
-/* The chosen arm, then by score descending, ties by index: the first n_shown of that order, and behind them the others
- * in any. */
-static void order_by_score(size_t n, size_t n_shown, size_t chosen, const double *score, size_t *order)
+/* The chosen arm, then by score descending, equal ones as drawn: the first n_shown of that order, and behind them the
+ * others in any. */
+static void order_by_score(size_t n, size_t n_shown, size_t chosen, const struct ranking *r, size_t *order)
 {
     size_t kept = 1;
 
@@ -223,9 +236,9 @@ static void order_by_score(size_t n, size_t n_shown, size_t chosen, const double
         if (i != chosen)
             order[kept++] = i;
     if (n_shown <= SHOWN_IN_PASSING)
-        order_first(n - 1, n_shown - 1, score, order + 1);
+        order_first(n - 1, n_shown - 1, r, order + 1);
     else
-        order_all(n - 1, score, order + 1);
+        order_all(n - 1, r, order + 1);
 }
 
 /* What the rule makes of the candidates. */
@@ -269,12 +282,13 @@ static void judge_by_levels(const struct kb_engine *e, const struct kb_candidate
                                        .scale = e->spec.rule.scale,
                                        .round = e->history.n_observed + 1,
                                        .may_explore = kb_posterior_n_support(e->posterior) < e->spec.repr.exact_limit};
-    const struct kb_survivor best = kb_eliminate(e->posterior, &how, cand, s, v->mean, v->sd);
+    const uint32_t level = kb_eliminate(e->posterior, &how, cand, s, v->mean, v->sd, v->propensity);
 
     kb_confidence_bounds(e->posterior, &e->spec.conf, cand, s, v->mean, v->sd, v->lower, v->upper, v->score);
-    kb_policy_point(&e->spec.rule, cand->n, best.index, v->propensity);
+    kb_policy_explore(&e->spec.rule, cand->n, v->propensity);
     choose(way, cand->n, uniform, v);
-    v->level = way->route == KB_ROUTE_POLICY && v->chosen == best.index ? best.level : 0;
+    const bool is_asked_for = v->propensity[v->chosen] > e->spec.rule.epsilon / (double)cand->n;
+    v->level = way->route == KB_ROUTE_POLICY && is_asked_for ? level : 0;
 }
 
 /* Nobody is asked: no values, and candidates in the order in which they came. */
@@ -282,7 +296,7 @@ static void judge_blindly(const struct kb_way *way, size_t n, double uniform, st
 {
     for (size_t i = 0; i < n; i++) {
         v->mean[i] = v->sd[i] = v->lower[i] = v->upper[i] = (double)NAN;
-        v->score[i] = 0;
+        v->score[i] = -(double)i;
     }
     choose(way, n, uniform, v);
 }
@@ -347,7 +361,7 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
         (kb_rule_reads_levels(e->spec.rule.type) ? judge_by_levels : judge_at_once)(e, &cand, &way, uniform, s, &v);
     else
         judge_blindly(&way, p->n, uniform, &v);
-    order_by_score(p->n, n_shown, v.chosen, v.score, order);
+    order_by_score(p->n, n_shown, v.chosen, &(struct ranking){v.score, q->key}, order);
     if (is_asked && e->spec.conf.score == KB_SCORE_FIXED)
         bound_shown(e, &cand, order, n_shown, s, &v);
     *out = (struct kb_decision){.n = p->n,
@@ -391,8 +405,10 @@ enum kb_err kb_engine_decide(const struct kb_engine *e, const struct kb_query *q
     assert(e->posterior != NULL);
     if (e->spec.context_dim > 0 && q->context == NULL)
         return kb_fail(KB_EINVAL, msg, "/context", "expected %u numbers", e->spec.context_dim);
+    if ((rc = kb_measure_context(&e->spec, q->context, msg)) != KB_OK)
+        return rc;
     kb_arena_reset(&s->arena, 0);
-    init_pool(&pool, q->n_candidates > 0 ? q->n_candidates : e->arms.n, q->n_exclude, &s->arena);
+    init_pool(&pool, e->key, q->n_candidates > 0 ? q->n_candidates : e->arms.n, q->n_exclude, &s->arena);
     if (q->n_candidates > 0)
         rc = take_named(e, q, &pool, msg);
     else

@@ -50,6 +50,14 @@ static enum kb_err grow_nodes(struct kb_engine *e, size_t n_users)
     return kb_moves_take(&e->moves, &e->node_of, node_of, &e->cap_nodes, cap);
 }
 
+/* Whether what is staged may move the unit of the posterior in force: with its own step of forgetting, or because the
+ * posterior, empty so far, has none of what a summary says has passed. */
+static bool may_forget(const struct kb_engine *e)
+{
+    return e->posterior != NULL && e->staged.n_points > 0 &&
+           (e->spec.forgetting.type != KB_FORGET_NONE || e->history.unit > kb_posterior_unit(e->posterior));
+}
+
 enum kb_err kb_engine_grow(struct kb_engine *e)
 {
     struct kb_staged *s = &e->staged;
@@ -69,7 +77,7 @@ enum kb_err kb_engine_grow(struct kb_engine *e)
     KB_TRY(kb_history_grow(&e->history, s->n_points, &e->moves));
     if (e->posterior != NULL)
         KB_TRY(kb_posterior_grow(e->posterior, &e->scratch, &e->moves));
-    if (e->posterior != NULL && s->n_points > 0 && e->spec.forgetting.type != KB_FORGET_NONE)
+    if (may_forget(e))
         KB_TRY(kb_posterior_reserve_spare(e->posterior));
     KB_TRY(kb_retired_reserve(&e->retired, e->moves.n + KB_RETIRED_PER_EVENT * s->n_events));
 out:
@@ -102,7 +110,7 @@ void kb_engine_retire_ids(struct kb_engine *e, struct kb_ids *ids)
     kb_retired_add(&e->retired, ids->bytes, kb_free);
     kb_retired_add(&e->retired, ids->offset, kb_free);
     kb_retired_add(&e->retired, ids->slot, kb_free);
-    kb_ids_init(ids);
+    kb_ids_init(ids, ids->key);
 }
 
 static void free_posterior(void *ptr)

@@ -3,6 +3,7 @@
  *   engine.c        life, the table of event types, reserve / prepare / apply / rollback
  *   engine_grow.c   grow / swap / collect: room for a batch, and the end of what it replaces
  *   engine_teach.c  what a learning event does to history and model, and how they forget
+ *   engine_measure.c  whether a model can compute with what it is told
  *   engine_log.c    events of the traffic: decided, rewarded, observed, expired, activated, late
  *   engine_model.c  events that change the model: configured, graph
  *   engine_arms.c   and the catalogue
@@ -11,12 +12,13 @@
  *   engine_work.c   what the background is given and gives back
  *   engine_build.c, build.c  the posterior and the dictionary that a reset puts in force; builds
  *   engine_lengthscale.c  median lengthscales
- *   engine_summary.c  summaries folded (summary.c writes them)
+ *   engine_summary.c, engine_summary_check.c  summaries folded (summary.c writes them)
  *   engine_decide.c decide and its scratch
  *   engine_route.c  who is routed past the policy
  *   engine_read.c   getters, counts, digest
  *   engine_codec.c  snapshot body
  *   engine_snapshot.c  the same for another thread to write
+ *   engine_sound.c  whether the parts of a snapshot fit each other
  *
  * State is what the log says; `staged` is what reserve has got ready for events not yet applied. */
 #ifndef KB_ENGINE_IMPL_H
@@ -83,12 +85,14 @@ struct kb_draft {
     size_t n_nodes, cap_nodes;
     struct kb_ev_link *link; /* [n_links] */
     size_t n_links, cap_links;
-    size_t n_arms; /* that rows have named: the largest number + 1 */
+    size_t n_arms;   /* that rows have named: the largest number + 1 */
+    double halvings; /* the most that had passed when a row or a decision was learned */
 };
 
 #define KB_MAX_WAITING 64u
 
 struct kb_engine {
+    struct kb_hash_key key; /* of all its tables */
     bool is_configured;
     struct kb_spec configured; /* as the last configured event says */
     struct kb_spec spec;       /* in force: lengthscales and representation moved by resets */
@@ -197,9 +201,24 @@ void kb_engine_retire_ids(struct kb_engine *e, struct kb_ids *ids); /* *ids is e
 uint32_t kb_engine_intern_user(struct kb_engine *e, const char *id);
 uint32_t kb_engine_intern_arm(struct kb_engine *e, const char *id);
 
+/* Whether a model of this spec can compute with a context, and with the features of an arm, which stand at `pointer` in
+ * a body: KB_ERANGE. A vector may be NULL where it has no dimensions. */
+enum kb_err kb_measure_context(const struct kb_spec *spec, const double *context, struct kb_errmsg *msg);
+enum kb_err kb_measure_features(const struct kb_spec *spec, const double *features, const char *pointer,
+                                struct kb_errmsg *msg);
+/* The same of an event, for the model in force and the one to come. The writer's. */
+enum kb_err kb_engine_measure_context(const struct kb_engine *e, const double *context, struct kb_errmsg *msg);
+enum kb_err kb_engine_measure_features(const struct kb_engine *e, const double *features, const char *pointer,
+                                       struct kb_errmsg *msg);
+/* Whether `spec` can compute with all that the tenant has told: KB_EUNSUPPORTED. O(rows dim) where its kernels have no
+ * bound of their own. */
+enum kb_err kb_engine_measure_all(const struct kb_engine *e, const struct kb_spec *spec, struct kb_errmsg *msg);
+
 /* Teaching: stage in reserve, teach in apply. pt->x: dim values that live until apply. An event that teaches anything
- * but corrections is a step of forgetting: prepared before, and taken once before it teaches (engine_teach.c). */
+ * but corrections is a step of forgetting: prepared before, and taken once before it teaches (engine_teach.c). One that
+ * would lead beyond what weights can be computed for is refused: KB_ERANGE. */
 enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_point *pt);
+enum kb_err kb_engine_check_step(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);
 void kb_engine_prepare_step(struct kb_engine *e, const struct kb_event *ev);
 double kb_engine_take_step(struct kb_engine *e, const struct kb_event *ev); /* halvings that have passed by then */
 /* Of an observation that was learned when `halvings` had passed: now, or before when it is corrected. */
@@ -212,6 +231,15 @@ void kb_engine_put_spec(struct kb_engine *e, const struct kb_spec *spec);
 const struct kb_staged_point *kb_engine_staged_point(const struct kb_engine *e, uint64_t seq);
 
 void kb_draft_free(struct kb_draft *d);
+/* Items of a summary's parts, and its totals at the end, when the draft is complete (engine_summary_check.c):
+ * KB_EINVAL, KB_ERANGE. `last`: the event of the point before. */
+enum kb_err kb_summary_check_arm(const struct kb_engine *e, const struct kb_ev_known_arm *arm, size_t i,
+                                 struct kb_errmsg *msg);
+enum kb_err kb_summary_check_point(const struct kb_engine *e, const struct kb_ev_points *p, size_t i, uint64_t last,
+                                   struct kb_errmsg *msg);
+enum kb_err kb_summary_check_decision(const struct kb_engine *e, const struct kb_ev_summary *s, struct kb_errmsg *msg);
+enum kb_err kb_summary_check_totals(const struct kb_engine *e, const struct kb_ev_totals *t, struct kb_errmsg *msg);
+const double *kb_summary_vector(const struct kb_engine *e, const struct kb_ev_points *p, size_t i); /* NULL: dim is 0 */
 
 /* Frees all that is staged for model changes (rollback, and when nothing waits for it any more). */
 void kb_engine_drop_model_stage(struct kb_engine *e);
@@ -260,6 +288,10 @@ void kb_engine_count_reward(struct kb_engine *e, const struct kb_pending_entry *
 void kb_engine_put_head(const struct kb_engine *e, struct kb_writer *w);
 void kb_engine_put_ids(const struct kb_ids *ids, struct kb_writer *w);
 void kb_engine_put_tail(const struct kb_engine *e, struct kb_writer *w);
+
+/* Whether a snapshot says what a fold can have left (engine_sound.c): all but the posterior, and the posterior. */
+bool kb_engine_is_state_sound(const struct kb_engine *e);
+bool kb_engine_is_posterior_sound(const struct kb_engine *e);
 
 /* Median lengthscales (engine_lengthscale.c): moves those of *spec that follow the data to what the history, and the
  * catalogue as `arms_event` (may be NULL) will leave it, say. *has_moved: by more than 5 %. KB_ENOMEM. */

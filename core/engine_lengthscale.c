@@ -36,7 +36,7 @@ static enum kb_err gather_catalogue(const struct kb_engine *e, const struct kb_e
     enum kb_err rc = KB_OK;
 
     *n = 0;
-    kb_ids_init(&touched);
+    kb_ids_init(&touched, e->key);
     *rows = kb_array(e->arms.n + n_put + 1, dim, sizeof **rows);
     if (*rows == NULL) {
         rc = KB_ENOMEM;

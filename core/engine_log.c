@@ -4,6 +4,7 @@
  * the history and the posterior at that point. Corrections (aggregation sum and last) change the sum of rewards and
  * not the count, so `last` leaves the totals of a log that only ever saw the last value. */
 #include "engine_impl.h"
+#include "magnitude.h"
 
 #include <assert.h>
 #include <string.h>
@@ -89,6 +90,28 @@ static enum kb_err check_decided(const struct kb_engine *e, const struct kb_even
     return KB_OK;
 }
 
+/* What its slots will teach, and what others would have been shown. */
+static enum kb_err measure_decided(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    enum kb_err rc = kb_engine_measure_context(e, ev->as.decided.context, msg);
+
+    for (size_t i = 0; rc == KB_OK && i < ev->as.decided.n_slots; i++)
+        rc = kb_fail_within(kb_engine_measure_features(e, ev->as.decided.slots[i].features, "/features", msg), msg,
+                            "/slate", i);
+    for (size_t i = 0; rc == KB_OK && i < ev->as.decided.n_among && ev->as.decided.among[i].features != NULL; i++)
+        if (kb_first_unmeasurable(ev->as.decided.among[i].features, e->spec.arm_dim) < e->spec.arm_dim)
+            rc = kb_fail_item(KB_ERANGE, msg, "/among", i, "/features", "expected numbers of at most %g in size",
+                              KB_MOST_MAGNITUDE);
+    return rc;
+}
+
+static enum kb_err measure_reward(double reward, struct kb_errmsg *msg)
+{
+    return kb_is_measurable(reward)
+               ? KB_OK
+               : kb_fail(KB_ERANGE, msg, "/reward", "expected at most %g in size", KB_MOST_MAGNITUDE);
+}
+
 static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     struct kb_staged *s = &e->staged;
@@ -96,6 +119,8 @@ static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *e
     struct kb_pending_entry *entry = NULL;
     enum kb_err rc = check_decided(e, ev, msg);
 
+    if (rc == KB_OK)
+        rc = measure_decided(e, ev, msg);
     if (rc != KB_OK)
         return rc;
     if (kb_grow((void **)&s->entry, &s->cap_entries, s->n_entries + 1, 16, sizeof(struct kb_pending_entry *)) != 0)
@@ -155,6 +180,12 @@ bool kb_engine_is_unseen(const struct kb_engine *e, const struct kb_event *ev)
 
 /* ---- rewarded -------------------------------------------------------------------------------------- */
 
+/* The reward that the slot will have. */
+static double reward_after(const struct kb_engine *e, const struct kb_pending_slot *slot, double y)
+{
+    return slot->has_reward && e->spec.aggregation == KB_AGG_SUM ? slot->reward + y : y;
+}
+
 static enum kb_err reserve_rewarded(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     struct kb_pending_entry *entry = NULL;
@@ -169,6 +200,8 @@ static enum kb_err reserve_rewarded(struct kb_engine *e, const struct kb_event *
         return kb_fail(KB_ECONFLICT, msg, "/decision", "the decision is deferred and has not been activated");
     if (slot->has_reward && e->spec.aggregation == KB_AGG_FIRST)
         return kb_fail(KB_ECONFLICT, msg, "/reward", "the decision has a reward already");
+    if ((rc = measure_reward(reward_after(e, slot, ev->as.rewarded.reward), msg)) != KB_OK)
+        return rc;
     const struct kb_staged_point pt = point_of_slot(entry, slot, ev->seq);
     rc = kb_engine_stage_point(e, &pt);
     if (rc == KB_OK)
@@ -203,7 +236,7 @@ static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
     struct kb_pending_slot *slot = find_slot(e, entry, ev->as.rewarded.arm);
     const double y = ev->as.rewarded.reward;
     const double old = slot->has_reward ? slot->reward : 0;
-    const double now = slot->has_reward && e->spec.aggregation == KB_AGG_SUM ? old + y : y;
+    const double now = reward_after(e, slot, y);
     const double d_sum = slot->has_reward && e->spec.aggregation == KB_AGG_LAST ? y - old : y;
 
     const struct kb_staged_point pt = point_of_slot(entry, slot, ev->seq);
@@ -234,24 +267,26 @@ static uint32_t observed_level(const struct kb_engine *e)
 
 static enum kb_err reserve_observed(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
+    const double *features = ev->as.observed.arm.features;
     uint32_t user = 0, arm = 0;
     enum kb_err rc = KB_OK;
 
-    if (e->spec.arm_dim > 0 && ev->as.observed.arm.features == NULL) {
+    if (e->spec.arm_dim > 0 && features == NULL) {
         arm = kb_ids_find(&e->arm_ids, ev->as.observed.arm.arm);
         if (arm == KB_ID_NONE || e->arms.arm[arm].parts.features == NULL)
             return kb_fail(KB_EINVAL, msg, "/arm", "'%.100s' is not in the catalogue: give its %u features",
                            ev->as.observed.arm.arm, e->spec.arm_dim);
+        features = e->arms.arm[arm].parts.features;
     }
     if (e->spec.context_dim > 0 && ev->as.observed.context == NULL)
         return kb_fail(KB_EINVAL, msg, "/context", "expected %u numbers", e->spec.context_dim);
+    KB_TRY(measure_reward(ev->as.observed.reward, msg));
+    KB_TRY(kb_engine_measure_context(e, ev->as.observed.context, msg));
+    KB_TRY(kb_engine_measure_features(e, features, "/arm/features", msg));
     double *x = kb_engine_stage_block(e, kb_engine_dim(e), sizeof *x);
     if (x == NULL)
         return KB_ENOMEM;
-    join_vectors(e, ev->as.observed.context,
-                 ev->as.observed.arm.features != NULL || e->spec.arm_dim == 0 ? ev->as.observed.arm.features
-                                                                              : e->arms.arm[arm].parts.features,
-                 x);
+    join_vectors(e, ev->as.observed.context, features, x);
     KB_TRY(kb_engine_stage_user(e, ev->as.observed.user, &user));
     KB_TRY(kb_engine_stage_arm(e, ev->as.observed.arm.arm, &arm));
     KB_TRY(kb_engine_stage_point(
@@ -285,6 +320,8 @@ static enum kb_err reserve_expired(struct kb_engine *e, const struct kb_event *e
     struct kb_pending_entry *entry = NULL;
     enum kb_err rc = find_open(e, ev->as.expired.decision, &entry, msg);
 
+    if (rc == KB_OK && ev->as.expired.has_reward)
+        rc = measure_reward(ev->as.expired.reward, msg);
     for (size_t i = 0; rc == KB_OK && i < entry->n_slots; i++) {
         const struct kb_staged_point pt = point_of_slot(entry, &entry->slot[i], ev->seq);
 

@@ -75,7 +75,7 @@ static enum kb_err build_empty(struct kb_engine *e, const struct kb_event *ev)
 
     if (e->history.n > 0 || kb_engine_is_quiet(e, ev->seq) || !kb_engine_changes_model(e))
         return KB_OK;
-    return kb_posterior_new(&e->staged.posterior, spec, kb_engine_coming_graph(e, spec));
+    return kb_posterior_new(&e->staged.posterior, spec, kb_engine_coming_graph(e, spec), e->key);
 }
 
 /* Swaps the staged empty posterior in, and the graph with it; or leaves both to the reset that follows: true. */
@@ -129,9 +129,12 @@ static enum kb_err reserve_configured(struct kb_engine *e, const struct kb_event
     KB_TRY(rc);
     KB_TRY(check_dimensions(e, ev->as.configured.spec, msg));
     KB_TRY(check_forgotten(e, ev->as.configured.spec, msg));
+    KB_TRY(kb_engine_measure_all(e, ev->as.configured.spec, msg));
     KB_TRY(kb_engine_begin_heavy(e));
     KB_TRY(kb_user_kernel_check(&ev->as.configured.spec->user_kernel, kb_engine_last_graph(e)->n, "/user_kernel/type",
                                 msg));
+    KB_TRY(kb_user_kernel_check_solvable(&ev->as.configured.spec->user_kernel, kb_engine_last_graph(e)->graph,
+                                         "/user_kernel", msg));
     s->has_spec = true;
     s->configured = s->spec = *ev->as.configured.spec;
     if (!kb_engine_changes_model(e)) { /* what resets have moved stays in force */
@@ -139,6 +142,8 @@ static enum kb_err reserve_configured(struct kb_engine *e, const struct kb_event
         s->spec.context_kernel.lengthscale = e->spec.context_kernel.lengthscale;
         s->spec.arm_kernel.lengthscale = e->spec.arm_kernel.lengthscale;
         kb_spec_drop_unserved_confidence(&s->spec);
+        if (kb_spec_reads_spectrum(&s->spec) && !kb_spec_reads_spectrum(&e->spec))
+            s->spec.conf.type = KB_CONF_FIXED; /* a reset has moved to what keeps none for it: until the next one */
     }
     KB_TRY(build_empty(e, ev));
 out:
@@ -153,7 +158,7 @@ static void apply_configured(struct kb_engine *e, const struct kb_event *ev)
     if (e->history.dim != dim) {
         assert(e->history.n == 0);
         kb_history_close(&e->history);
-        kb_history_init(&e->history, dim);
+        kb_history_init(&e->history, dim, e->key);
         e->decay = (struct kb_decay){0};
     }
     if (install_or_wait(e))
@@ -200,6 +205,7 @@ static enum kb_err reserve_graph(struct kb_engine *e, const struct kb_event *ev,
         goto out;
     }
     KB_TRY(kb_user_kernel_check(&kb_engine_coming_spec(e)->user_kernel, s->graph->graph.n, "", msg));
+    KB_TRY(kb_user_kernel_check_solvable(&kb_engine_coming_spec(e)->user_kernel, s->graph->graph.graph, "", msg));
     KB_TRY(kb_engine_stage_nodes(e, &s->graph->graph));
     s->has_users = s->fresh_users.n > KB_SMALL_CHANGE;
     if (s->has_users)

@@ -2,9 +2,12 @@
 #include "engine_impl.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "hash.h"
+
+#define ONE_SIDED_LEAST 100u /* decisions */
 
 enum kb_decision_state kb_engine_decision_state(const struct kb_engine *e, const char *decision)
 {
@@ -61,6 +64,20 @@ static size_t engine_bytes(const struct kb_engine *e)
            e->assignments.cap * sizeof *e->assignments.of + posterior;
 }
 
+/* Of the first ONE_SIDED_LEAST decisions nothing is said. Squares and sums are rounded as they are added up. */
+static bool is_one_sided(const struct kb_engine *e)
+{
+    double n = 0, sum = 0, squares = 0;
+
+    for (size_t i = 0; i < KB_ROUTE_N; i++) {
+        n += (double)e->routes[i].rewarded;
+        sum += e->routes[i].reward_sum;
+        squares += e->routes[i].square_sum;
+    }
+    return !e->spec.has_default_reward && e->n_decided >= ONE_SIDED_LEAST && n > 0 && 2 * n <= (double)e->n_decided &&
+           fabs(n * squares - sum * sum) <= 1e-9 * sum * sum;
+}
+
 void kb_engine_counts(const struct kb_engine *e, struct kb_engine_counts *out)
 {
     *out = (struct kb_engine_counts){
@@ -83,6 +100,7 @@ void kb_engine_counts(const struct kb_engine *e, struct kb_engine_counts *out)
         .pending_bytes = e->pending.bytes,
         .bytes = engine_bytes(e),
         .clamped = e->posterior != NULL ? kb_posterior_n_clamped(e->posterior) : 0,
+        .is_one_sided = is_one_sided(e),
     };
     memcpy(out->routes, e->routes, sizeof out->routes);
 }

@@ -18,8 +18,9 @@
 #include <assert.h>
 #include <string.h>
 
+#include "admission.h"
 #include "alloc.h"
-#include "hash.h"
+#include "magnitude.h"
 
 /* Resets by the history's own size: median lengthscales are looked at when the distinct points have grown this much. */
 #define MEDIAN_FIRST_ROWS 32u
@@ -42,15 +43,16 @@ static void put_evidence(const struct kb_engine *e, struct kb_event *next)
     next->as.dictionary.log_det = evidence.log_det[0];
 }
 
-static struct kb_evidence evidence_of(const struct kb_event *ev)
+static enum kb_err evidence_of(const struct kb_event *ev, struct kb_evidence *out, struct kb_errmsg *msg)
 {
-    struct kb_evidence evidence = {.is_void = !ev->as.dictionary.has_evidence};
-
+    *out = (struct kb_evidence){.is_void = !ev->as.dictionary.has_evidence};
     if (ev->as.dictionary.has_evidence) {
-        evidence.square = ev->as.dictionary.square;
-        kb_evidence_share(&evidence, ev->as.dictionary.energy, ev->as.dictionary.log_det);
+        out->square = ev->as.dictionary.square;
+        kb_evidence_share(out, ev->as.dictionary.energy, ev->as.dictionary.log_det);
     }
-    return evidence;
+    return kb_evidence_is_measurable(out)
+               ? KB_OK
+               : kb_fail(KB_ERANGE, msg, "/evidence", "expected sums of at most %g in size", KB_MOST_SQUARES);
 }
 
 static void put_values(const struct kb_spec *spec, struct kb_event *next)
@@ -284,6 +286,8 @@ static enum kb_err spec_of_reset(const struct kb_engine *e, const struct kb_even
 {
     struct kb_spec spec = *kb_engine_coming_spec(e);
 
+    if ((int)ev->as.dictionary.repr < 0 || ev->as.dictionary.repr >= KB_REPR_N)
+        return kb_fail(KB_EINVAL, msg, "/representation", "unknown representation");
     spec.repr.type = ev->as.dictionary.repr;
     spec.context_kernel.lengthscale = ev->as.dictionary.context_lengthscale;
     spec.arm_kernel.lengthscale = ev->as.dictionary.arm_lengthscale;
@@ -364,6 +368,8 @@ static enum kb_err resolve_atoms(const struct kb_history *h, const struct kb_eve
                                  struct kb_errmsg *msg)
 {
     for (size_t i = 0; i < ev->as.dictionary.n_atoms; i++) {
+        if (!kb_admission_is_chance(ev->as.dictionary.repr, ev->as.dictionary.atoms[i].probability))
+            return kb_fail_item(KB_EINVAL, msg, "/points", i, "/probability", "expected a chance that can be drawn");
         const size_t row = kb_history_by_seq(h, ev->as.dictionary.atoms[i].event);
 
         if (row == SIZE_MAX)
@@ -375,9 +381,8 @@ static enum kb_err resolve_atoms(const struct kb_history *h, const struct kb_eve
 
 /* Into s->posterior. */
 static enum kb_err fill_now(struct kb_engine *e, const struct kb_event *ev, const struct kb_spec *spec,
-                            const struct kb_atom *rows)
+                            const struct kb_evidence *evidence, const struct kb_atom *rows)
 {
-    const struct kb_evidence evidence = evidence_of(ev);
     const struct kb_site site = kb_engine_site(e, spec, ev->seq);
     struct kb_staged *s = &e->staged;
     enum kb_err rc = KB_OK;
@@ -387,7 +392,7 @@ static enum kb_err fill_now(struct kb_engine *e, const struct kb_event *ev, cons
         s->posterior = NULL;
         KB_TRY(kb_site_open_as(&site, spec, &s->posterior));
     }
-    kb_posterior_set_evidence(s->posterior, &evidence);
+    kb_posterior_set_evidence(s->posterior, evidence);
     KB_TRY(kb_posterior_fit_scratch(s->posterior, &e->scratch, 0));
     KB_TRY(kb_posterior_fill(s->posterior, &e->history, site.node_of, rows, ev->as.dictionary.n_atoms, &e->scratch));
 out:
@@ -396,15 +401,14 @@ out:
 
 /* Into the build's own posterior: a commit that fails must not lose it. */
 static enum kb_err complete(struct kb_engine *e, const struct kb_event *ev, const struct kb_spec *spec,
-                            const struct kb_atom *rows)
+                            const struct kb_evidence *evidence, const struct kb_atom *rows)
 {
-    const struct kb_evidence evidence = evidence_of(ev);
     struct kb_build *b = e->build;
     enum kb_err rc = KB_OK;
 
     b->spec = *spec;
     KB_TRY(kb_build_complete(b, &e->history, rows, ev->as.dictionary.n_atoms));
-    kb_posterior_set_evidence(b->posterior, &evidence);
+    kb_posterior_set_evidence(b->posterior, evidence);
     KB_TRY(kb_posterior_settle(b->posterior, &b->scratch));
     kb_posterior_publish(b->posterior);
     KB_TRY(kb_posterior_fit_scratch(b->posterior, &e->scratch, 0));
@@ -425,6 +429,7 @@ static enum kb_err reserve_reset(struct kb_engine *e, const struct kb_event *ev,
 {
     struct kb_staged *s = &e->staged;
     const bool is_last_step = ev->as.dictionary.from > 0;
+    struct kb_evidence evidence;
     struct kb_atom *rows = NULL;
     struct kb_spec spec;
     enum kb_err rc = check_from(e, ev, msg);
@@ -436,9 +441,10 @@ static enum kb_err reserve_reset(struct kb_engine *e, const struct kb_event *ev,
     if (rows == NULL)
         return KB_ENOMEM;
     KB_TRY(spec_of_reset(e, ev, &spec, msg));
+    KB_TRY(evidence_of(ev, &evidence, msg));
     KB_TRY(resolve_atoms(is_last_step ? &e->build->rows : &e->history, ev, rows, msg));
     if (ev->seq >= e->quiet_until)
-        KB_TRY(is_last_step ? complete(e, ev, &spec, rows) : fill_now(e, ev, &spec, rows));
+        KB_TRY(is_last_step ? complete(e, ev, &spec, &evidence, rows) : fill_now(e, ev, &spec, &evidence, rows));
     if (is_last_step && e->build->has_graph)
         KB_TRY(kb_engine_stage_nodes(e, &e->build->graph->graph));
     s->reset_spec = spec;

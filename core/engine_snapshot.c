@@ -37,7 +37,7 @@ enum kb_err kb_engine_take_snapshot(struct kb_engine *e, struct kb_snapshot **ou
     struct kb_snapshot *d = NULL;
     enum kb_err rc = KB_OK;
 
-    if (e->build != NULL || e->draft != NULL)
+    if (e->build != NULL || e->draft != NULL || e->posterior == NULL)
         return KB_EBUSY;
     d = kb_array(1, 1, sizeof *d);
     if (d == NULL)

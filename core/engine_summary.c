@@ -8,6 +8,7 @@
  * A part is checked as any line from outside is: a row of an unknown user, a number that comes twice or an order that
  * cannot have been is refused, and the fold ends there. */
 #include "engine_impl.h"
+#include "magnitude.h"
 #include "summary.h"
 
 #include <assert.h>
@@ -56,6 +57,12 @@ static enum kb_err reserve_begin(struct kb_engine *e, const struct kb_ev_summary
 
     if (rc != KB_OK)
         return rc;
+    if ((int)s->repr < 0 || s->repr >= KB_REPR_N)
+        return kb_fail(KB_EINVAL, msg, "/representation", "unknown representation");
+    const struct kb_spec in_force = spec_in_force(s);
+    rc = kb_spec_check(&in_force, msg);
+    if (rc != KB_OK)
+        return rc;
     kb_draft_free(e->draft);
     e->draft = kb_array(1, 1, sizeof *e->draft);
     return e->draft != NULL ? KB_OK : KB_ENOMEM;
@@ -68,7 +75,7 @@ static void apply_begin(struct kb_engine *e, const struct kb_ev_summary *s)
     e->version = s->version;
     e->is_configured = e->is_summarized = true;
     kb_history_close(&e->history); /* what the room for a first row has taken */
-    kb_history_init(&e->history, kb_engine_dim(e));
+    kb_history_init(&e->history, kb_engine_dim(e), e->key);
 }
 
 /* ---- users, arms -------------------------------------------------------------------------------------- */
@@ -84,8 +91,8 @@ static enum kb_err reserve_users(struct kb_engine *e, const struct kb_ev_summary
             return rc;
         if (ix != e->users.n + i)
             return kb_fail_item(KB_EINVAL, msg, "/users", i, "", "'%.100s' stands twice", s->users[i]);
-        if (!(s->squares[i] >= 0))
-            return kb_fail_item(KB_EINVAL, msg, "/squares", i, "", "expected a number >= 0");
+        if (!(s->squares[i] >= 0 && kb_is_square_measurable(s->squares[i])))
+            return kb_fail_item(KB_EINVAL, msg, "/squares", i, "", "expected 0 to %g", KB_MOST_SQUARES);
     }
     return KB_OK;
 }
@@ -94,18 +101,6 @@ static void apply_users(struct kb_engine *e, const struct kb_ev_summary *s)
 {
     for (size_t i = 0; i < s->n_users; i++)
         e->square_of[kb_engine_intern_user(e, s->users[i])] = s->squares[i];
-}
-
-static enum kb_err check_arm(const struct kb_engine *e, const struct kb_ev_known_arm *arm, size_t i,
-                             struct kb_errmsg *msg)
-{
-    if ((arm->is_active || arm->is_stopped || arm->eligibility != NULL) && !arm->is_in_catalogue)
-        return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/active", "the arm is not in the catalogue");
-    if (arm->eligibility != NULL && !kb_eligibility_is_valid(arm->eligibility))
-        return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/eligibility", "rules beyond their limits");
-    if (arm->is_in_catalogue && e->spec.arm_dim > 0 && arm->features == NULL)
-        return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/features", "expected %u numbers", e->spec.arm_dim);
-    return KB_OK;
 }
 
 static enum kb_err reserve_arms(struct kb_engine *e, const struct kb_ev_summary *s, struct kb_errmsg *msg)
@@ -118,7 +113,7 @@ static enum kb_err reserve_arms(struct kb_engine *e, const struct kb_ev_summary 
         return KB_ENOMEM;
     for (size_t i = 0; i < s->n_arms; i++) {
         struct kb_arm_parts *parts = &e->staged.parts[e->staged.n_parts++];
-        enum kb_err rc = check_arm(e, &s->arms[i], i, msg);
+        enum kb_err rc = kb_summary_check_arm(e, &s->arms[i], i, msg);
 
         if (rc == KB_OK)
             rc = kb_engine_stage_arm(e, s->arms[i].id, &ix);
@@ -263,33 +258,17 @@ out:
 
 /* ---- points and open decisions ---------------------------------------------------------------------------- */
 
-static enum kb_err check_point(const struct kb_engine *e, const struct kb_ev_points *p, size_t i, uint64_t last,
-                               struct kb_errmsg *msg)
-{
-    if (p->user[i] >= e->users.n)
-        return kb_fail_item(KB_EINVAL, msg, "/user", i, "", "no such user");
-    if (p->level[i] > KB_MAX_LEVEL)
-        return kb_fail_item(KB_EINVAL, msg, "/level", i, "", "expected 0 to %u", KB_MAX_LEVEL);
-    if (p->event[i] < last)
-        return kb_fail_item(KB_EINVAL, msg, "/event", i, "", "expected ascending numbers");
-    if (!(p->count[i] >= 0) || !isfinite(p->count[i]) || !isfinite(p->sum[i]))
-        return kb_fail_item(KB_EINVAL, msg, "/count", i, "", "expected a finite number >= 0, and a finite sum");
-    if (p->halvings != NULL && !(p->halvings[i] >= 0 && isfinite(p->halvings[i])))
-        return kb_fail_item(KB_EINVAL, msg, "/halvings", i, "", "expected a finite number >= 0");
-    return KB_OK;
-}
-
 static enum kb_err reserve_points(struct kb_engine *e, const struct kb_ev_summary *s, struct kb_errmsg *msg)
 {
     const struct kb_ev_points *p = &s->points;
     uint64_t last = e->history.n > 0 ? e->history.first_seq[e->history.n - 1] : 1;
 
     for (size_t i = 0; i < p->n; i++) {
-        const enum kb_err rc = check_point(e, p, i, last, msg);
+        const enum kb_err rc = kb_summary_check_point(e, p, i, last, msg);
 
         if (rc != KB_OK)
             return rc;
-        if (kb_history_find_at(&e->history, p->user[i], p->arm[i], p->level[i], p->x + i * e->history.dim) != SIZE_MAX)
+        if (kb_history_find_at(&e->history, p->user[i], p->arm[i], p->level[i], kb_summary_vector(e, p, i)) != SIZE_MAX)
             return kb_fail_item(KB_EINVAL, msg, "/x", i, "", "the point stands twice");
         last = p->event[i];
     }
@@ -307,35 +286,20 @@ static void apply_points(struct kb_engine *e, const struct kb_ev_summary *s)
     const struct kb_ev_points *p = &s->points;
 
     for (size_t i = 0; i < p->n; i++) {
-        kb_history_add_then(&e->history, p->user[i], p->arm[i], p->level[i], p->x + i * e->history.dim, p->count[i],
-                            p->sum[i], p->halvings != NULL ? p->halvings[i] : 0, p->event[i]);
-        note_arm(e->draft, p->arm[i]);
-    }
-}
+        const double halvings = p->halvings != NULL ? p->halvings[i] : 0;
 
-static enum kb_err check_decision(const struct kb_engine *e, const struct kb_ev_summary *s, struct kb_errmsg *msg)
-{
-    if (s->n_slots == 0 || s->n_slots > KB_MAX_SLOTS)
-        return kb_fail(KB_EINVAL, msg, "/slots", "expected 1 to %u arms", KB_MAX_SLOTS);
-    if (kb_pending_find(&e->pending, s->decision) != NULL)
-        return kb_fail(KB_EINVAL, msg, "/decision", "decision '%.100s' stands twice", s->decision);
-    if (kb_ids_find(&e->users, s->user) == KB_ID_NONE)
-        return kb_fail(KB_EINVAL, msg, "/user", "no such user");
-    for (size_t i = 0; i < s->n_slots; i++)
-        if (kb_ids_find(&e->arm_ids, s->slots[i].arm) == KB_ID_NONE)
-            return kb_fail_item(KB_EINVAL, msg, "/slots", i, "/arm", "no such arm");
-    if (s->level > KB_MAX_LEVEL)
-        return kb_fail(KB_EINVAL, msg, "/level", "expected 0 to %u", KB_MAX_LEVEL);
-    if (s->route >= KB_ROUTE_N || s->route == KB_ROUTE_STICKY)
-        return kb_fail(KB_EINVAL, msg, "/route", "expected a route that draws");
-    return KB_OK;
+        kb_history_add_then(&e->history, p->user[i], p->arm[i], p->level[i], kb_summary_vector(e, p, i), p->count[i],
+                            p->sum[i], halvings, p->event[i]);
+        note_arm(e->draft, p->arm[i]);
+        e->draft->halvings = fmax(e->draft->halvings, halvings);
+    }
 }
 
 static enum kb_err reserve_decision(struct kb_engine *e, const struct kb_ev_summary *s, struct kb_errmsg *msg)
 {
     struct kb_staged *stage = &e->staged;
     const size_t dim = kb_engine_dim(e);
-    enum kb_err rc = check_decision(e, s, msg);
+    enum kb_err rc = kb_summary_check_decision(e, s, msg);
 
     if (rc != KB_OK)
         return rc;
@@ -363,7 +327,9 @@ static enum kb_err reserve_decision(struct kb_engine *e, const struct kb_ev_summ
 
 static void apply_decision(struct kb_engine *e, const struct kb_ev_summary *s)
 {
-    (void)s;
+    for (size_t i = 0; i < s->n_slots; i++)
+        if (s->slots[i].has_reward)
+            e->draft->halvings = fmax(e->draft->halvings, s->slots[i].halvings);
     kb_pending_insert(&e->pending, e->staged.entry[e->staged.next_entry++]);
 }
 
@@ -372,18 +338,16 @@ static void apply_decision(struct kb_engine *e, const struct kb_ev_summary *s)
 /* Where nothing was learned there may be no reset to come, and the posterior is the empty one. */
 static enum kb_err reserve_end(struct kb_engine *e, const struct kb_ev_summary *s, struct kb_errmsg *msg)
 {
-    enum kb_err rc = KB_OK;
+    enum kb_err rc = kb_summary_check_totals(e, &s->totals, msg);
 
-    if (!kb_decay_is_valid(&s->totals.decay) || !(s->totals.n_learned >= 0))
-        return kb_fail(KB_EINVAL, msg, "/forgetting", "times or numbers that cannot have been");
-    if (e->draft->n_arms > e->arm_ids.n)
-        return kb_fail(KB_EINVAL, msg, "/part", "a point is of an arm that is not there");
+    KB_TRY(rc);
     if (e->draft->n_nodes > 0)
         KB_TRY(make_graph(e, msg));
     const struct kb_graph *graph = kb_engine_coming_graph(e, &e->spec);
     KB_TRY(kb_user_kernel_check(&e->spec.user_kernel, graph != NULL ? kb_graph_n_nodes(graph) : 0, "/part", msg));
+    KB_TRY(kb_user_kernel_check_solvable(&e->spec.user_kernel, graph, "/part", msg));
     if (e->history.n == 0 && e->seq + 1 >= e->quiet_until)
-        KB_TRY(kb_posterior_new(&e->staged.posterior, &e->spec, graph));
+        KB_TRY(kb_posterior_new(&e->staged.posterior, &e->spec, graph, e->key));
 out:
     return rc;
 }

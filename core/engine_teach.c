@@ -12,6 +12,7 @@
  *
  * The quiet part of a fold counts halvings and teaches the history alone. */
 #include "engine_impl.h"
+#include "magnitude.h"
 
 #include <assert.h>
 #include <math.h>
@@ -51,6 +52,20 @@ void kb_engine_put_spec(struct kb_engine *e, const struct kb_spec *spec)
     if (!kb_forgetting_is_same(&e->spec.forgetting, &spec->forgetting))
         kb_decay_change(&e->decay, &e->spec.forgetting);
     e->spec = *spec;
+}
+
+/* Steps that are reserved count, too; those of a half-life were asked for their own times. */
+enum kb_err kb_engine_check_step(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    const struct kb_forgetting_spec *f = &e->spec.forgetting;
+    struct kb_decay decay = e->decay;
+
+    decay.steps += f->type == KB_FORGET_DISCOUNT ? e->staged.n_points : 0;
+    kb_decay_step(&decay, f, ev->at_ms);
+    if (kb_decay_halvings(&decay, f) <= KB_MOST_HALVINGS)
+        return KB_OK;
+    return kb_fail(KB_ERANGE, msg, "/at", "more than %g halvings would have passed since the first reward",
+                   KB_MOST_HALVINGS);
 }
 
 /* The unit that the event's step leads to. */

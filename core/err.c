@@ -9,6 +9,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* A switch and no array: codes are negative and need not be without gaps. Takes an int, so that any number
  * can be asked for. */
@@ -38,6 +39,16 @@ enum kb_err kb_fail(enum kb_err rc, struct kb_errmsg *msg, const char *pointer, 
     (void)snprintf(msg->pointer, sizeof msg->pointer, "%s", pointer != NULL ? pointer : "");
     (void)vsnprintf(msg->text, sizeof msg->text, fmt, args);
     va_end(args);
+    return rc;
+}
+
+enum kb_err kb_fail_within(enum kb_err rc, struct kb_errmsg *msg, const char *prefix, size_t index)
+{
+    char inner[sizeof msg->pointer];
+    if (rc == KB_OK || msg == NULL)
+        return rc;
+    memcpy(inner, msg->pointer, sizeof inner);
+    (void)snprintf(msg->pointer, sizeof msg->pointer, "%.40s/%zu%.60s", prefix, index, inner);
     return rc;
 }
 

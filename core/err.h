@@ -22,7 +22,8 @@
     X(KB_ECORRUPT, -11, "snapshot is damaged")                                                                         \
     X(KB_EVERSION, -12, "snapshot has another version")                                                                \
     X(KB_ECANCELLED, -13, "cancelled")                                                                                 \
-    X(KB_EFULL, -14, "the memory quota is used up")
+    X(KB_EFULL, -14, "the memory quota is used up")                                                                    \
+    X(KB_ERANGE, -15, "a number is beyond what the model can compute with")
 
 enum kb_err {
     KB_OK = 0,
@@ -48,6 +49,10 @@ enum kb_err kb_fail(enum kb_err rc, struct kb_errmsg *msg, const char *pointer, 
 /* The same for an item of an array: the pointer is prefix "/" index suffix ("/arms", 3, "/id" -> "/arms/3/id"). */
 enum kb_err kb_fail_item(enum kb_err rc, struct kb_errmsg *msg, const char *prefix, size_t index, const char *suffix,
                          const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+
+/* Puts item `index` of the list `prefix` before the pointer of a failure: "/features" becomes "/arms/3/features". Returns
+ * rc; KB_OK and NULL are left alone. */
+enum kb_err kb_fail_within(enum kb_err rc, struct kb_errmsg *msg, const char *prefix, size_t index);
 
 /* Runs expr, stores its code in the local `rc`, and leaves by the local label `out` on failure. */
 #define KB_TRY(expr)                                                                                                   \

@@ -252,6 +252,9 @@ struct kb_event {
             double reward;
         } late;
         const struct kb_ev_summary *summary;
+        struct {                 /* a line that is gone: of a user who was erased, or that no fold took */
+            const char *dropped; /* what stood there and why it went; NULL: erased */
+        } redacted;
     } as;
 };
 

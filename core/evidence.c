@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "hash.h"
+#include "magnitude.h"
 
 const double kb_mixture_ridge[KB_N_MIXTURE] = {1, 0.1, 10, 100};
 
@@ -40,6 +41,14 @@ double kb_evidence_radius_sq(const double *energy, const double *log_det, size_t
     return least - 2 * variance * (log(sum / (double)n) + log(delta));
 }
 
+bool kb_evidence_is_measurable(const struct kb_evidence *e)
+{
+    for (size_t i = 0; i < KB_N_MIXTURE; i++)
+        if (!kb_is_square_measurable(e->energy[i]) || !kb_is_square_measurable(e->log_det[i]))
+            return false;
+    return kb_is_square_measurable(e->square);
+}
+
 /* --- digest and snapshot ---------------------------------------------------------------------------------- */
 
 uint64_t kb_evidence_digest(const struct kb_evidence *e, uint64_t h)
@@ -60,12 +69,9 @@ void kb_evidence_save(const struct kb_evidence *e, struct kb_writer *w)
 
 enum kb_err kb_evidence_load(struct kb_evidence *e, struct kb_reader *r)
 {
-    bool is_finite = true;
     e->square = kb_get_double(r);
     kb_get_doubles(r, e->energy, KB_N_MIXTURE);
     kb_get_doubles(r, e->log_det, KB_N_MIXTURE);
     e->is_void = kb_get_u64(r) != 0;
-    for (size_t i = 0; i < KB_N_MIXTURE; i++)
-        is_finite = is_finite && isfinite(e->energy[i]) && isfinite(e->log_det[i]);
-    return r->rc != KB_OK ? r->rc : is_finite && isfinite(e->square) ? KB_OK : KB_ECORRUPT;
+    return r->rc != KB_OK ? r->rc : kb_evidence_is_measurable(e) ? KB_OK : KB_ECORRUPT;
 }

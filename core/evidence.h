@@ -41,12 +41,15 @@ void kb_evidence_add(struct kb_evidence *e, double y, const struct kb_foretold *
 /* All components take over what component 0 has: where sums of an earlier model go on under a new one. */
 void kb_evidence_share(struct kb_evidence *e, double energy, double log_det);
 
+/* Whether the sums are such as rewards can have made (magnitude.h). */
+bool kb_evidence_is_measurable(const struct kb_evidence *e);
+
 /* R^2 = 2 sigma^2 ln 1/delta - 2 sigma^2 ln sum_i exp(-S_i / 2 sigma^2) / n over the first n components; n = 1 is S_0 +
  * 2 sigma^2 ln 1/delta. Costs at most 2 sigma^2 ln n over the best of them. */
 double kb_evidence_radius_sq(const double *energy, const double *log_det, size_t n, double noise, double delta);
 
 uint64_t kb_evidence_digest(const struct kb_evidence *e, uint64_t h);
 void kb_evidence_save(const struct kb_evidence *e, struct kb_writer *w);
-enum kb_err kb_evidence_load(struct kb_evidence *e, struct kb_reader *r); /* KB_ECORRUPT for what is not finite */
+enum kb_err kb_evidence_load(struct kb_evidence *e, struct kb_reader *r); /* KB_ECORRUPT */
 
 #endif

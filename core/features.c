@@ -78,9 +78,10 @@ void kb_features_border(const struct kb_features *f, const double *k_z, double d
         memcpy(border->q, border->l, m * sizeof *border->q);
         kb_chol_solve_lt(&f->a, border->q);
     }
-    /* A point of k(s,s) = 0 has no direction at all; any positive pivot leaves its coordinate at zero. */
+    /* A point of k(s,s) = 0, or next to it, has no direction at all; any positive pivot leaves its coordinate at zero.
+     */
     double r = diag - kb_dot(m, border->l, border->l);
-    double floor = diag > 0 ? FLOOR * diag : 1.0;
+    double floor = FLOOR * diag > 0 ? FLOOR * diag : 1.0;
     border->is_clamped = !(r >= floor);
     border->pivot = sqrt(border->is_clamped ? floor : r);
 }

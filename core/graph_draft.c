@@ -68,7 +68,7 @@ out:
 }
 
 enum kb_err kb_graph_draft_new(struct kb_graph_draft **out, const struct kb_event *ev, const struct kb_user_graph *base,
-                               struct kb_graph_ref *held, struct kb_errmsg *msg)
+                               struct kb_graph_ref *held, struct kb_hash_key key, struct kb_errmsg *msg)
 {
     struct kb_graph_draft *d = kb_array(1, 1, sizeof *d);
     enum kb_err rc = d != NULL ? KB_OK : KB_ENOMEM;
@@ -78,6 +78,7 @@ enum kb_err kb_graph_draft_new(struct kb_graph_draft **out, const struct kb_even
         kb_graph_ref_release(held);
         return rc;
     }
+    kb_ids_init(&d->names, key);
     d->base = base;
     d->held = held;
     d->edge = kb_regrow(NULL, ev->as.graph.n_add + 1, sizeof *d->edge);
@@ -116,7 +117,8 @@ static void place_names(struct kb_graph_draft *d)
 {
     for (size_t i = 0; i < d->n_named; i++)
         if (d->user[i] == KB_ID_NONE || d->user[i] >= d->n_seen)
-            kb_ids_place(d->slot, d->n_slots, kb_ids_str(&d->names, (uint32_t)i), (uint32_t)(d->n_seen + i));
+            kb_ids_place(d->slot, d->n_slots, d->names.key, kb_ids_str(&d->names, (uint32_t)i),
+                         (uint32_t)(d->n_seen + i));
 }
 
 /* Room for the table when it is worth it; without memory there is none, and the turn does without. */
@@ -143,6 +145,7 @@ static size_t n_to_place(const struct kb_graph_draft *d)
 
 bool kb_graph_draft_meet(struct kb_graph_draft *d, const struct kb_ids *users, size_t most)
 {
+    assert(memcmp(&d->names.key, &users->key, sizeof users->key) == 0);
     if (d->n_met == 0)
         d->n_seen = users->n;
     if (d->n_met < d->names.n) {
@@ -153,7 +156,8 @@ bool kb_graph_draft_meet(struct kb_graph_draft *d, const struct kb_ids *users, s
         return d->n_met < d->names.n || d->n_placed < n_to_place(d);
     }
     for (; d->n_placed < n_to_place(d) && most > 0; most--, d->n_placed++)
-        kb_ids_place(d->slot, d->n_slots, kb_ids_str(users, (uint32_t)d->n_placed), (uint32_t)d->n_placed);
+        kb_ids_place(d->slot, d->n_slots, d->names.key, kb_ids_str(users, (uint32_t)d->n_placed),
+                     (uint32_t)d->n_placed);
     return d->n_placed < n_to_place(d);
 }
 
@@ -236,7 +240,7 @@ enum kb_err kb_graph_draft_join(struct kb_graph_draft *d, struct kb_ids *users, 
         const uint32_t name = kb_ids_find(&d->names, id);
 
         if (name == KB_ID_NONE || name >= d->n_named)
-            kb_ids_place(d->slot, d->n_slots, id, (uint32_t)u);
+            kb_ids_place(d->slot, d->n_slots, d->names.key, id, (uint32_t)u);
     }
     uint32_t *slot = d->slot;
     d->slot = NULL;

@@ -39,7 +39,7 @@ struct kb_graph_draft {
 /* A replacing event when `base` is NULL, else a patch of it; `held` (may be NULL) is released with the draft, also when
  * there is none. Errors as kb_user_graph_edit; *out is set on success alone. O(names + edges). */
 enum kb_err kb_graph_draft_new(struct kb_graph_draft **out, const struct kb_event *ev, const struct kb_user_graph *base,
-                               struct kb_graph_ref *held, struct kb_errmsg *msg);
+                               struct kb_graph_ref *held, struct kb_hash_key key, struct kb_errmsg *msg);
 /* `most` steps of it; whether there are more. users: of one engine, which may get more of them in between. */
 bool kb_graph_draft_meet(struct kb_graph_draft *d, const struct kb_ids *users, size_t most);
 /* After meet. A failure leaves nothing but the names. Cost: copies of the base's arrays. */

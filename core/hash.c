@@ -1,7 +1,7 @@
 /* 64-bit FNV-1a (hash.h): h <- (h xor byte) * prime, byte by byte.
  *
  * Numbers are hashed as little-endian bytes whatever the machine, so a digest written on one machine can be
- * checked on another. Not keyed: whoever chooses ids can make them collide, which costs time, never truth.
+ * checked on another. Not keyed: whoever chooses ids can make them meet, so tables take keyed.h instead.
  * Cost: one multiplication per byte, about 1 GB/s; of arrays two for eight bytes, at the speed of memory. */
 #include "hash.h"
 

@@ -1,5 +1,6 @@
-/* 64-bit FNV-1a, and a faster one for arrays: the model's digest and the hash tables of the core. Not a cryptographic
- * hash. h is the hash so far: calls chain, beginning with KB_HASH_INIT. */
+/* 64-bit FNV-1a, and a faster one for arrays: digests, and keys of the draws. The same everywhere and for ever; not
+ * a cryptographic hash, and none for tables (keyed.h). h is the hash so far: calls chain, beginning with KB_HASH_INIT.
+ */
 #ifndef KB_HASH_H
 #define KB_HASH_H
 

@@ -34,12 +34,12 @@
 #define MAX_ROWS ((size_t)UINT32_MAX - 1)
 #define EMPTY UINT32_MAX
 
-void kb_history_init(struct kb_history *h, size_t dim)
+void kb_history_init(struct kb_history *h, size_t dim, struct kb_hash_key key)
 {
-    *h = (struct kb_history){.dim = dim};
+    *h = (struct kb_history){.dim = dim, .key = key};
 }
 
-/* Keeps dim, so that the history can be filled again. */
+/* Keeps dim and key, so that the history can be filled again. */
 void kb_history_close(struct kb_history *h)
 {
     kb_free(h->user);
@@ -51,17 +51,21 @@ void kb_history_close(struct kb_history *h)
     kb_free(h->halvings);
     kb_free(h->first_seq);
     kb_free(h->slot);
-    *h = (struct kb_history){.dim = h->dim};
+    kb_history_init(h, h->dim, h->key);
 }
 
-/* Hash of a point that agrees with row_is. Folded, since the table takes low bits and FNV carries a difference in a
- * byte's high bits upwards only. -0.0 + 0.0 is 0.0 in the default rounding mode, which nobody changes. */
-static uint64_t row_hash(uint32_t user, uint32_t arm, uint32_t level, const double *x, size_t dim)
+/* Hash of a point that agrees with row_is. The level 0 of most rows is left out: a row with a level has a word more,
+ * which may meet one without as little as any other does. */
+static uint64_t row_hash(const struct kb_history *h, uint32_t user, uint32_t arm, uint32_t level, const double *x)
 {
-    uint64_t hash = kb_hash_u64(kb_hash_u64(KB_HASH_INIT, user), (uint64_t)level << 32 | arm);
-    for (size_t d = 0; d < dim; d++)
-        hash = kb_hash_double(hash, x[d] + 0.0);
-    return hash ^ (hash >> 32);
+    struct kb_keyed hash = kb_keyed_begin(h->key);
+
+    kb_keyed_word(&hash, (uint64_t)user << 32 | arm);
+    if (level != 0)
+        kb_keyed_word(&hash, level);
+    for (size_t d = 0; d < h->dim; d++)
+        kb_keyed_double(&hash, x[d]);
+    return kb_keyed_end(hash);
 }
 
 /* Whether the row holds this point: equal indices, coordinates equal as numbers. NaN never gets here:
@@ -82,7 +86,7 @@ static bool row_is(const struct kb_history *h, size_t row, uint32_t user, uint32
 static size_t find_slot(const struct kb_history *h, uint32_t user, uint32_t arm, uint32_t level, const double *x)
 {
     size_t mask = h->n_slots - 1;
-    size_t i = (size_t)row_hash(user, arm, level, x, h->dim) & mask;
+    size_t i = (size_t)row_hash(h, user, arm, level, x) & mask;
     while (h->slot[i] != EMPTY && !row_is(h, h->slot[i], user, arm, level, x))
         i = (i + 1) & mask;
     return i;
@@ -96,7 +100,7 @@ static void fill_slots(const struct kb_history *h, uint32_t *slot, size_t n_slot
 {
     for (size_t row = 0; row < h->n; row++) {
         const double *x = h->x + row * h->dim;
-        size_t i = (size_t)row_hash(h->user[row], h->arm[row], h->level[row], x, h->dim) & (n_slots - 1);
+        size_t i = (size_t)row_hash(h, h->user[row], h->arm[row], h->level[row], x) & (n_slots - 1);
         while (slot[i] != EMPTY)
             i = (i + 1) & (n_slots - 1);
         slot[i] = (uint32_t)row;
@@ -282,6 +286,7 @@ size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq)
 void kb_history_view_borrow(struct kb_history *view, const struct kb_history *h)
 {
     view->dim = h->dim;
+    view->key = h->key;
     view->user = h->user;
     view->arm = h->arm;
     view->level = h->level;

@@ -16,27 +16,29 @@
 
 #include "buf.h"
 #include "err.h"
+#include "keyed.h"
 #include "moves.h"
 
 /* Structure of arrays: the sweep over all rows (post_nystrom.c) reads x, count and sum in unit stride. */
 struct kb_history {
-    size_t dim;           /* of x: context_dim + arm_dim */
-    size_t n, cap;        /* distinct rows */
-    uint32_t *user, *arm; /* [n] interned indices */
-    uint32_t *level;      /* [n] */
-    double *x;            /* [n][dim] context, then features */
-    double *count;        /* [n] observations (a correction leaves it), by their weights at `halvings` */
-    double *sum;          /* [n] sum of rewards, likewise */
-    double *halvings;     /* [n] that had passed when the row was last learned at; 0 without forgetting */
-    uint64_t *first_seq;  /* [n] ascending */
-    uint32_t *slot;       /* hash table over rows */
+    size_t dim;             /* of x: context_dim + arm_dim */
+    size_t n, cap;          /* distinct rows */
+    uint32_t *user, *arm;   /* [n] interned indices */
+    uint32_t *level;        /* [n] */
+    double *x;              /* [n][dim] context, then features */
+    double *count;          /* [n] observations (a correction leaves it), by their weights at `halvings` */
+    double *sum;            /* [n] sum of rewards, likewise */
+    double *halvings;       /* [n] that had passed when the row was last learned at; 0 without forgetting */
+    uint64_t *first_seq;    /* [n] ascending */
+    struct kb_hash_key key; /* of the table */
+    uint32_t *slot;         /* hash table over rows */
     size_t n_slots;
     double n_observed;       /* t: observations, whatever is left of them */
     uint64_t content, order; /* the digest: sums of hashes of the rows, and of the numbers of their events */
     double unit;             /* halvings at which weights are counted as 1; 0 without forgetting */
 };
 
-void kb_history_init(struct kb_history *h, size_t dim);
+void kb_history_init(struct kb_history *h, size_t dim, struct kb_hash_key key);
 void kb_history_close(struct kb_history *h);
 
 /* Room for n more rows. KB_ENOMEM and KB_ELIMIT (2^32 - 2 rows) change nothing. */

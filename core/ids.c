@@ -17,13 +17,12 @@
 
 #include "alloc.h"
 #include "grow.h"
-#include "hash.h"
 
 #define FIRST_SLOTS ((size_t)16)
 
-void kb_ids_init(struct kb_ids *ids)
+void kb_ids_init(struct kb_ids *ids, struct kb_hash_key key)
 {
-    *ids = (struct kb_ids){0};
+    *ids = (struct kb_ids){.key = key};
 }
 
 /* Empty again, as after init. */
@@ -32,16 +31,13 @@ void kb_ids_close(struct kb_ids *ids)
     kb_free(ids->bytes);
     kb_free(ids->offset);
     kb_free(ids->slot);
-    kb_ids_init(ids);
+    kb_ids_init(ids, ids->key);
 }
 
-/* Slot of the table where id stands, or the empty one where it would go. Needs a table with a free slot.
- * Folded before the mask: FNV carries a difference in a byte's high bits upwards only, and the mask takes low
- * bits. */
+/* Slot of the table where id stands, or the empty one where it would go. Needs a table with a free slot. */
 static size_t probe(const uint32_t *slot, size_t n_slots, const struct kb_ids *ids, const char *id)
 {
-    uint64_t h = kb_hash_str(KB_HASH_INIT, id);
-    size_t at = (size_t)(h ^ (h >> 32)) & (n_slots - 1);
+    size_t at = (size_t)kb_keyed_str(ids->key, id) & (n_slots - 1);
     while (slot[at] != KB_ID_NONE && strcmp(ids->bytes + ids->offset[slot[at]], id) != 0)
         at = (at + 1) & (n_slots - 1);
     return at;
@@ -109,19 +105,18 @@ uint32_t *kb_ids_slots_new(size_t n_slots)
 }
 
 /* Distinct ids: the first free slot is the right one. */
-void kb_ids_place(uint32_t *slot, size_t n_slots, const char *id, uint32_t number)
+void kb_ids_place(uint32_t *slot, size_t n_slots, struct kb_hash_key key, const char *id, uint32_t number)
 {
-    uint64_t h = kb_hash_str(KB_HASH_INIT, id);
-    size_t at = (size_t)(h ^ (h >> 32)) & (n_slots - 1);
+    size_t at = (size_t)kb_keyed_str(key, id) & (n_slots - 1);
     while (slot[at] != KB_ID_NONE)
         at = (at + 1) & (n_slots - 1);
     slot[at] = number;
 }
 
-static void place_all(uint32_t *slot, size_t n_slots, const struct kb_ids *ids, size_t first)
+static void place_all(uint32_t *slot, size_t n_slots, struct kb_hash_key key, const struct kb_ids *ids, size_t first)
 {
     for (uint32_t ix = 0; ix < ids->n; ix++)
-        kb_ids_place(slot, n_slots, kb_ids_str(ids, ix), (uint32_t)first + ix);
+        kb_ids_place(slot, n_slots, key, kb_ids_str(ids, ix), (uint32_t)first + ix);
 }
 
 static enum kb_err join_strings(struct kb_ids *ids, const struct kb_ids *fresh, struct kb_moves *m)
@@ -165,8 +160,8 @@ enum kb_err kb_ids_join(struct kb_ids *ids, const struct kb_ids *fresh, struct k
     uint32_t *slot = kb_ids_slots_new(n_slots);
     if (slot == NULL)
         return KB_ENOMEM;
-    place_all(slot, n_slots, ids, 0);
-    place_all(slot, n_slots, fresh, ids->n);
+    place_all(slot, n_slots, ids->key, ids, 0);
+    place_all(slot, n_slots, ids->key, fresh, ids->n);
     return kb_ids_join_placed(ids, fresh, slot, n_slots, m);
 }
 

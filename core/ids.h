@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "err.h"
+#include "keyed.h"
 #include "moves.h"
 
 #define KB_ID_NONE UINT32_MAX
@@ -22,10 +23,11 @@ struct kb_ids {
     size_t n, cap;
     uint32_t *slot; /* open addressing, KB_ID_NONE = empty; n_slots is a power of two */
     size_t n_slots;
+    struct kb_hash_key key; /* of the table */
 };
 
-/* An empty table owns no memory; find, close and reserve take it as it is. */
-void kb_ids_init(struct kb_ids *ids);
+/* An empty table owns no memory; find, close and reserve take it as it is. Tables that are joined have the same key. */
+void kb_ids_init(struct kb_ids *ids, struct kb_hash_key key);
 void kb_ids_close(struct kb_ids *ids);
 
 /* Index of id, or KB_ID_NONE. O(1). */
@@ -47,8 +49,8 @@ enum kb_err kb_ids_join_placed(struct kb_ids *ids, const struct kb_ids *fresh, u
                                struct kb_moves *m);
 size_t kb_ids_slots_for(size_t n);          /* a power of two */
 uint32_t *kb_ids_slots_new(size_t n_slots); /* all of them empty; NULL: no memory */
-/* Puts a number for an id that is not in the table yet. */
-void kb_ids_place(uint32_t *slot, size_t n_slots, const char *id, uint32_t number);
+/* Puts a number for an id that is not in the table yet; key: that of the ids which will take the table. */
+void kb_ids_place(uint32_t *slot, size_t n_slots, struct kb_hash_key key, const char *id, uint32_t number);
 
 /* A list of distinct ids to be joined: nothing finds them. Room for n more, then one after the other. */
 enum kb_err kb_ids_list(struct kb_ids *ids, size_t n, size_t n_bytes);

@@ -26,16 +26,16 @@
 
 #include "arm_columns.h"
 #include "clones.h"
-#include "hash.h"
 #include "ids.h"
 #include "vec_kernel.h"
 
 /* The user kernel is the only part that is more than parameters. */
-enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_graph *graph)
+enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_graph *graph,
+                           struct kb_hash_key key)
 {
     struct kb_user_kernel *user = NULL;
     const bool reads_graph = kb_user_kernel_reads_graph(spec->user_kernel.type);
-    enum kb_err rc = kb_user_kernel_new(&user, &spec->user_kernel, graph);
+    enum kb_err rc = kb_user_kernel_new(&user, &spec->user_kernel, graph, key);
     if (rc != KB_OK)
         return rc;
     *k = (struct kb_kernel){
@@ -44,6 +44,8 @@ enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, cons
         .arm = spec->arm_kernel,
         .context_dim = spec->context_dim,
         .arm_dim = spec->arm_dim,
+        .key = key,
+        .arm_factor = kb_keyed_str(key, "arm") | 1,
         .seed = spec->seed,
         .n_nodes = graph != NULL ? kb_graph_n_nodes(graph) : 0,
         .reads_nodes = reads_graph,
@@ -187,31 +189,38 @@ bool kb_kernel_is_of_arms(const struct kb_kernel *k)
     return kb_user_kernel_is_ones(k->user) && !k->has_levels && k->context.type == KB_VEC_ONES && compares_arm_ids(k);
 }
 
-/* Adding 0.0 makes -0.0 and 0.0, which are the same coordinate, hash alike. */
-static uint64_t hash_coordinates(uint64_t h, size_t n, const double *x)
+static void hash_coordinates(struct kb_keyed *h, size_t n, const double *x)
 {
-    for (size_t d = 0; d < n; d++) {
-        const double coordinate = x[d] + 0.0;
-        h = kb_hash_mix_doubles(h, &coordinate, 1);
-    }
-    return h;
+    for (size_t d = 0; d < n; d++)
+        kb_keyed_double(h, x[d]);
 }
 
-/* By words: a decision comes here for each of its candidates. */
+/* By words. */
 uint64_t kb_kernel_hash_place(const struct kb_kernel *k, const struct kb_point *p)
 {
-    uint64_t h = kb_hash_mix(KB_HASH_INIT, kb_user_kernel_row(k->user, p->user));
+    struct kb_keyed h = kb_keyed_begin(k->key);
+
+    kb_keyed_word(&h, kb_user_kernel_row(k->user, p->user));
     if (k->has_levels)
-        h = kb_hash_mix(h, p->level);
-    return k->context.type != KB_VEC_ONES ? hash_coordinates(h, k->context_dim, p->x) : h;
+        kb_keyed_word(&h, p->level);
+    if (k->context.type != KB_VEC_ONES)
+        hash_coordinates(&h, k->context_dim, p->x);
+    return kb_keyed_end(h);
 }
 
+/* A decision comes here for each of its candidates, so what tells arms apart by their numbers is one product: with a
+ * secret odd factor, of which a table takes bits from the middle upwards, two given numbers meet in n slots with
+ * probability at most 2 / n [DHKP, Lemma 2.4]. The turn keeps all bits of it. */
 uint64_t kb_kernel_hash_arm(const struct kb_kernel *k, uint64_t place, const struct kb_point *p)
 {
     if (compares_arm_ids(k))
-        return kb_hash_finish(kb_hash_mix(place, p->arm));
-    return kb_hash_finish(k->arm.type == KB_VEC_ONES ? place
-                                                     : hash_coordinates(place, k->arm_dim, p->x + k->context_dim));
+        return kb_keyed_rotate((place + p->arm) * k->arm_factor, 32);
+    if (k->arm.type == KB_VEC_ONES)
+        return place;
+    struct kb_keyed h = kb_keyed_begin(k->key);
+    kb_keyed_word(&h, place);
+    hash_coordinates(&h, k->arm_dim, p->x + k->context_dim);
+    return kb_keyed_end(h);
 }
 
 uint64_t kb_kernel_hash(const struct kb_kernel *k, const struct kb_point *p)

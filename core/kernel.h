@@ -39,6 +39,8 @@ struct kb_kernel {
     struct kb_user_kernel *user; /* owned */
     struct kb_vec_kernel_spec context, arm;
     size_t context_dim, arm_dim;
+    struct kb_hash_key key;  /* of tables of points */
+    uint64_t arm_factor;     /* drawn from it; odd */
     uint64_t seed;           /* keys what a learned user kernel draws */
     size_t n_nodes;          /* of the user graph; 0 without one */
     bool reads_nodes;        /* whether users are looked up by graph node */
@@ -68,7 +70,8 @@ static inline bool kb_scratch_goes_on(struct kb_scratch *s, size_t n)
     return !atomic_load_explicit(&s->watch->is_cancelled, memory_order_relaxed);
 }
 
-enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_graph *graph);
+enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_graph *graph,
+                           struct kb_hash_key key);
 /* The same, with the user kernel's values shared with `other`, whose user kernel and graph spec must have. */
 enum kb_err kb_kernel_init_like(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_kernel *other);
 void kb_kernel_close(struct kb_kernel *k);
@@ -83,7 +86,7 @@ double kb_kernel_diag(const struct kb_kernel *k, const struct kb_point *p, struc
 /* k(a, b) of any two points; only where kb_user_kernel_has_pairs. O(dim). */
 double kb_kernel_pair(const struct kb_kernel *k, const struct kb_point *a, const struct kb_point *b);
 
-/* Whether two points are the same to the kernel (equal rows), and a hash that agrees with it. */
+/* Whether two points are the same to the kernel (equal rows), and a keyed hash that agrees with it. */
 bool kb_kernel_same(const struct kb_kernel *k, const struct kb_point *a, const struct kb_point *b);
 uint64_t kb_kernel_hash(const struct kb_kernel *k, const struct kb_point *p);
 /* The same in two: of user, level and context, which candidates of a decision share, and that with the arm. */

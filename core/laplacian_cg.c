@@ -172,6 +172,7 @@ struct columns {
     double sum[KB_CG_WIDTH];  /* sum of d_j while the diagonal is open */
     int n_small[KB_CG_WIDTH]; /* small d_j in a row; DIAGONAL_PATIENCE closes the diagonal */
     bool is_frozen[KB_CG_WIDTH];
+    bool is_lost; /* one of them to rounding */
 };
 
 /* x = 0, r = e_u, p = M^-1 r for every column. */
@@ -207,10 +208,13 @@ static void extend_diagonal(struct columns *c, size_t k)
     c->n_small[k] = d < DIAGONAL_TOLERANCE * c->sum[k] ? c->n_small[k] + 1 : 0;
 }
 
-/* Step lengths from p.q; 0 for frozen columns. */
+/* Step lengths from p.q; 0 for frozen columns. A p.q that is not positive is made of rounding: weights so far from rho
+ * that A p has no digit of it. What is summed up by then stays, and the column is lost. */
 static void choose_steps(struct columns *c)
 {
     for (size_t k = 0; k < c->width; k++) {
+        if (!c->is_frozen[k] && !(c->pq[k] > 0.0))
+            c->is_frozen[k] = c->is_lost = true;
         c->a[k] = c->is_frozen[k] ? 0.0 : c->rz[k] / c->pq[k];
         if (!c->is_frozen[k])
             extend_diagonal(c, k);
@@ -259,7 +263,7 @@ enum kb_err kb_cg_columns(const struct kb_cg *cg, struct kb_cg_work *w, const ui
         sweep_turn(w, c.b, cg->inverse_diagonal);
     }
     memcpy(diag, c.sum, n * sizeof *diag);
-    return n_moving == 0 ? KB_OK : KB_ENOTPD;
+    return n_moving == 0 && !c.is_lost ? KB_OK : KB_ENOTPD;
 }
 
 /* The same recurrences without x, and only until the diagonal's sum has closed. Running into the bound leaves the

@@ -35,6 +35,11 @@ const char *kb_blas_core_name(void)
     return openblas_get_corename();
 }
 
+size_t kb_blas_n_threads(void)
+{
+    return (size_t)openblas_get_num_threads();
+}
+
 /* Parallelism is over requests. One thread per call also fixes the order of every sum, hence the bits. */
 void kb_blas_single_thread(void)
 {

@@ -10,6 +10,9 @@
 /* Name of the kernel set OpenBLAS runs on ("Haswell", "SkylakeX", ...). Static storage. */
 const char *kb_blas_core_name(void);
 
+/* Threads that OpenBLAS would use for one call. */
+size_t kb_blas_n_threads(void);
+
 /* Sets OpenBLAS to one thread per call. Call once, before other threads start. */
 void kb_blas_single_thread(void);
 

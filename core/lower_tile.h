@@ -161,7 +161,7 @@ TARGET static void NAME(solve_head)(size_t rows, const double *l, size_t ld_l, d
     for (size_t k = 0; k < rows; k++)
         memcpy(corner[pad + k] + pad + k, l + k * (ld_l + 1), (rows - k) * sizeof *l);
     for (size_t b = 0; b < BLOCKS; b++)
-        NAME(prepare)(corner[0] + b * BLOCK * (ROWS + 1), ROWS, t + b);
+        NAME(prepare)(&corner[b * BLOCK][b * BLOCK], ROWS, t + b);
     for (size_t c = 0; c < n_rhs; c += WIDE) {
         const size_t width = n_rhs - c < WIDE ? n_rhs - c : WIDE;
         for (size_t j = 0; j < width; j++)

@@ -134,18 +134,14 @@ static void fill_block(struct kb_nystrom *n, const struct kb_history *h, const u
     kb_ridge_accumulate(&n->ridge[0], m, block, ld, n_rows, count, sum);
 }
 
-enum kb_err kb_nystrom_fill(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
-                            const struct kb_atom *atoms, size_t n_atoms, struct kb_scratch *s)
+/* Everything but the dictionary; the projection error begins anew as well. is_lifted: see kb_ridge_factor. */
+static enum kb_err fill_ridges(struct kb_nystrom *n, const struct kb_history *h, const uint32_t *node_of,
+                               struct kb_scratch *s, bool is_lifted)
 {
     enum kb_err rc = KB_OK;
-    struct kb_nystrom *n = kb_nystrom_of(p);
-    assert(p->support.n == 0 || p->support.n == n_atoms); /* choose may have built it already */
-    if (p->support.n == 0)
-        KB_TRY(build_dictionary(n, h, node_of, atoms, n_atoms, s));
-    size_t m = p->support.n;
-    KB_TRY(kb_posterior_fit_for(p, s, m, 0));
-    size_t mark = kb_arena_mark(&s->arena);
+    const size_t m = n->base.support.n, mark = kb_arena_mark(&s->arena);
     double *block = kb_posterior_block(s, m);
+    kb_projection_error_clear(&n->error);
     for (size_t i = 0; i < n->n_ridges; i++)
         kb_ridge_clear(&n->ridge[i], m);
     for (size_t first = 0; first < h->n && rc == KB_OK; first += KB_BLOCK) {
@@ -158,7 +154,25 @@ enum kb_err kb_nystrom_fill(struct kb_posterior *p, const struct kb_history *h, 
     for (size_t i = 1; i < n->n_ridges; i++)
         kb_ridge_gather_from(&n->ridge[i], &n->ridge[0], m);
     for (size_t i = 0; i < n->n_ridges && m > 0; i++)
-        KB_TRY(kb_ridge_factor(&n->ridge[i], m));
+        KB_TRY(kb_ridge_factor(&n->ridge[i], m, is_lifted));
+out:
+    return rc;
+}
+
+enum kb_err kb_nystrom_fill(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
+                            const struct kb_atom *atoms, size_t n_atoms, struct kb_scratch *s)
+{
+    enum kb_err rc = KB_OK;
+    struct kb_nystrom *n = kb_nystrom_of(p);
+    assert(p->support.n == 0 || p->support.n == n_atoms); /* choose may have built it already */
+    if (p->support.n == 0)
+        KB_TRY(build_dictionary(n, h, node_of, atoms, n_atoms, s));
+    KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
+    rc = fill_ridges(n, h, node_of, s, false);
+    if (rc == KB_ENOTPD) {
+        kb_posterior_count_clamp(p);
+        rc = fill_ridges(n, h, node_of, s, true);
+    }
 out:
     return rc;
 }

@@ -25,11 +25,12 @@
 
 #define PENDING_ID_MAX 4096u
 #define AHEAD 16u
+#define ENTRY_BYTES (12 * sizeof(uint64_t)) /* of one slot in a snapshot, at the least */
 
 /* An empty table owns no memory; the first reserve makes one of at least 64 slots. */
-void kb_pending_init(struct kb_pending *p)
+void kb_pending_init(struct kb_pending *p, struct kb_hash_key key)
 {
-    *p = (struct kb_pending){0};
+    *p = (struct kb_pending){.key = key};
 }
 
 /* Frees the entries too, reserved or not. Ready for use again. The entries of staged events are not in
@@ -40,15 +41,10 @@ void kb_pending_close(struct kb_pending *p)
         kb_free(p->slot[i].entry);
     kb_free(p->slot);
     kb_free(p->due);
-    kb_pending_init(p);
+    kb_pending_init(p, p->key);
 }
 
-static uint64_t hash_of(const char *id)
-{
-    return kb_hash_str(KB_HASH_INIT, id);
-}
-
-/* In a table of n_slots: the low bits. Not folded, unlike the tables of ids.c and history.c. */
+/* In a table of n_slots. */
 static size_t home_of(uint64_t hash, size_t n_slots)
 {
     return (size_t)hash & (n_slots - 1);
@@ -172,7 +168,7 @@ static void sift(struct kb_pending *p, size_t i, struct kb_pending_due d)
 void kb_pending_insert(struct kb_pending *p, struct kb_pending_entry *entry)
 {
     assert(p->n < p->n_slots / 2);
-    place(p->slot, p->n_slots, (struct kb_pending_place){hash_of(entry->id), entry});
+    place(p->slot, p->n_slots, (struct kb_pending_place){kb_keyed_str(p->key, entry->id), entry});
     p->n++;
     sift(p, p->n - 1, (struct kb_pending_due){entry->expires_at_ms, entry});
     p->bytes += entry->bytes;
@@ -185,7 +181,7 @@ struct kb_pending_entry *kb_pending_find(const struct kb_pending *p, const char 
 {
     if (p->n == 0)
         return NULL;
-    const uint64_t hash = hash_of(id);
+    const uint64_t hash = kb_keyed_str(p->key, id);
     for (size_t i = home_of(hash, p->n_slots); p->slot[i].entry != NULL; i = (i + 1) & (p->n_slots - 1))
         if (p->slot[i].hash == hash && strcmp(p->slot[i].entry->id, id) == 0)
             return p->slot[i].entry;
@@ -197,7 +193,7 @@ struct kb_pending_entry *kb_pending_find(const struct kb_pending *p, const char 
  * come to its entry. The run is short at a load of one half. */
 static void take_out(struct kb_pending *p, const struct kb_pending_entry *entry)
 {
-    size_t hole = home_of(hash_of(entry->id), p->n_slots);
+    size_t hole = home_of(kb_keyed_str(p->key, entry->id), p->n_slots);
 
     while (p->slot[hole].entry != entry)
         hole = (hole + 1) & (p->n_slots - 1);
@@ -305,7 +301,7 @@ static enum kb_err load_entry(struct kb_pending *p, size_t dim, struct kb_reader
         return KB_ECORRUPT;
     memcpy(id, text, len);
     id[len] = '\0';
-    if (kb_pending_find(p, id) != NULL)
+    if (strlen(id) != len || kb_pending_find(p, id) != NULL)
         return KB_ECORRUPT;
     struct kb_pending_entry *entry = kb_pending_entry_new(id, n_slots, dim);
     if (entry == NULL)
@@ -329,7 +325,7 @@ static enum kb_err load_entry(struct kb_pending *p, size_t dim, struct kb_reader
 /* p fresh from init. After a failure some entries are in; kb_pending_close frees them. */
 enum kb_err kb_pending_load(struct kb_pending *p, size_t dim, struct kb_reader *r)
 {
-    const size_t n = kb_get_count(r, r->n);
+    const size_t n = kb_get_count(r, (r->n - r->pos) / ENTRY_BYTES);
     enum kb_err rc = kb_pending_reserve(p, n);
 
     for (size_t i = 0; i < n && rc == KB_OK; i++)

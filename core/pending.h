@@ -13,6 +13,7 @@
 
 #include "buf.h"
 #include "err.h"
+#include "keyed.h"
 #include "moves.h"
 
 struct kb_pending_slot {
@@ -58,6 +59,7 @@ struct kb_pending_due {
 };
 
 struct kb_pending {
+    struct kb_hash_key key;        /* of the table */
     struct kb_pending_place *slot; /* open addressing by id; entry NULL = empty */
     struct kb_pending_due *due;    /* a heap: the earliest deadline first; n, room for n_slots / 2 */
     /* power of two, or 0; entries; sum of their bytes */
@@ -68,7 +70,7 @@ struct kb_pending {
 /* What a slot takes of memory, with its half of a deadline. */
 #define KB_PENDING_SLOT_BYTES (sizeof(struct kb_pending_place) + sizeof(struct kb_pending_due) / 2)
 
-void kb_pending_init(struct kb_pending *p);
+void kb_pending_init(struct kb_pending *p, struct kb_hash_key key);
 void kb_pending_close(struct kb_pending *p);
 
 /* Room in the table for n more entries. */

@@ -1,20 +1,24 @@
 /* Decision rules: propensities of the candidates, and the draw.
  *
- *   ucb       p_i = (1 - eps) [i = argmax score] + eps / C
+ *   ucb       p_i = (1 - eps) [i is one of the k of the highest score] / k + eps / C
  *   thompson  p_i = (1 - eps) P(z_i is the largest) + eps / C,  z_i ~ N(mean_i, (nu sd_i)^2) independent [LK, eq. 7]
  *   uniform   p_i = 1 / C
- *   a rule that names its arm itself (elimination.h)  p_i = (1 - eps) [i = that arm] + eps / C
+ *   a rule that names its arms itself (elimination.h)  p_i = (1 - eps) [i is one of the k named] / k + eps / C
  *
  * The arm is then drawn from the propensities by one keyed uniform number. The logged propensity is thus the
  * true one by construction, whatever the rule; a replay that is handed the same number draws the same arm.
  *
- * Ties in the score go to the lowest index. P is renormalised (the quadrature's sum is 1 within 1e-10), so that
- * the cumulative sums of the draw end at 1. An arm of propensity 0 is never drawn, not even by rounding.
+ * Ties are drawn for, since nothing tells tied arms apart: before the first reward all are tied, and so are arms of
+ * equal features. A rule that took the first of them would never show the others. P is renormalised (the quadrature's
+ * sum is 1 within 1e-10), so that the cumulative sums of the draw end at 1. An arm of propensity 0 is never drawn, not
+ * even by rounding.
  *
  * Cost: O(C); Thompson see quad.c. */
 #include "policy.h"
 
 #include <assert.h>
+#include <float.h>
+#include <math.h>
 
 /* Share of each arm before exploration is mixed in; sums to 1. */
 typedef void shares_fn(double scale, size_t n, const double *mean, const double *sd, const double *score, double *share,
@@ -22,18 +26,28 @@ typedef void shares_fn(double scale, size_t n, const double *mean, const double 
 
 static shares_fn ucb_shares, thompson_shares, uniform_shares;
 
-/* All on the highest score; strict comparison keeps the lowest index among equals. */
+/* Values beyond all doubles tie with nothing but themselves. */
+size_t kb_policy_share_best(size_t n, const double *value, const double *size, double *share)
+{
+    size_t best = 0, n_tied = 0;
+    for (size_t i = 1; i < n; i++)
+        if (value[i] > value[best])
+            best = i;
+    const double most = value[best], least = most - KB_TIE * fmin(fmax(fabs(most), fabs(size[best])), DBL_MAX);
+    for (size_t i = 0; i < n; i++) {
+        share[i] = i == best || value[i] >= least;
+        n_tied += share[i] > 0;
+    }
+    for (size_t i = 0; n_tied > 1 && i < n; i++)
+        share[i] /= (double)n_tied;
+    return best;
+}
+
 static void ucb_shares(double scale, size_t n, const double *mean, const double *sd, const double *score, double *share,
                        struct kb_arena *arena)
 {
-    (void)scale, (void)mean, (void)sd, (void)arena;
-    size_t best = 0;
-    for (size_t i = 0; i < n; i++) {
-        share[i] = 0;
-        if (score[i] > score[best])
-            best = i;
-    }
-    share[best] = 1;
+    (void)scale, (void)sd, (void)arena;
+    (void)kb_policy_share_best(n, score, mean, share);
 }
 
 /* The quadrature's probabilities at nu sd, made to sum to 1 exactly. */
@@ -67,10 +81,10 @@ static shares_fn *const rules[KB_RULE_N] = {
     [KB_RULE_UNIFORM] = uniform_shares,
 };
 
-static void mix_exploration(const struct kb_rule_spec *rule, size_t n, double *propensity)
+void kb_policy_explore(const struct kb_rule_spec *rule, size_t n, double *share)
 {
     for (size_t i = 0; i < n; i++)
-        propensity[i] = (1 - rule->epsilon) * propensity[i] + rule->epsilon / (double)n;
+        share[i] = (1 - rule->epsilon) * share[i] + rule->epsilon / (double)n;
 }
 
 void kb_policy_propensities(const struct kb_rule_spec *rule, double scale, size_t n, const double *mean,
@@ -78,15 +92,7 @@ void kb_policy_propensities(const struct kb_rule_spec *rule, double scale, size_
 {
     assert(n >= 1 && rule->type < KB_RULE_N && rules[rule->type] != NULL);
     rules[rule->type](scale, n, mean, sd, score, propensity, arena);
-    mix_exploration(rule, n, propensity);
-}
-
-void kb_policy_point(const struct kb_rule_spec *rule, size_t n, size_t chosen, double *propensity)
-{
-    assert(chosen < n);
-    for (size_t i = 0; i < n; i++)
-        propensity[i] = i == chosen;
-    mix_exploration(rule, n, propensity);
+    kb_policy_explore(rule, n, propensity);
 }
 
 size_t kb_policy_bytes(const struct kb_rule_spec *rule, size_t n)

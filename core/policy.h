@@ -1,9 +1,10 @@
 /* Decision rules: from means, standard deviations and scores to propensities and an arm.
- *   ucb      argmax of score, ties to the lowest index; propensity (1-eps) 1[argmax] + eps/C
+ *   ucb      argmax of score; propensity (1-eps) 1[argmax]/k + eps/C, with k the number of arms tied for it
  *   thompson independent z_i ~ N(mean_i, (nu sd_i)^2) [LK, eq. 7]; propensities P(z_i is the largest) by
  *            adaptive quadrature to 1e-10 (quad.c), mixed with eps/C; the arm is drawn from them
  *   uniform  1/C
- *   sup_kernel  (1-eps) 1[the arm of elimination.h] + eps/C: kb_policy_point, as no score per arm says which it is */
+ *   sup_kernel  (1-eps) 1[an arm of elimination.h]/k + eps/C: no score per arm says which these are
+ * Arms tie when their values differ by no more than rounding may make of equal ones (KB_TIE). */
 #ifndef KB_POLICY_H
 #define KB_POLICY_H
 
@@ -16,15 +17,23 @@
  * arena (kb_policy_bytes). n >= 1. */
 void kb_policy_propensities(const struct kb_rule_spec *rule, double scale, size_t n, const double *mean,
                             const double *sd, const double *score, double *propensity, struct kb_arena *arena);
-/* Likewise for a rule that has chosen the arm itself. */
-void kb_policy_point(const struct kb_rule_spec *rule, size_t n, size_t chosen, double *propensity);
+/* Mixes exploration into shares that sum to 1: (1-eps) share + eps/n, in place. */
+void kb_policy_explore(const struct kb_rule_spec *rule, size_t n, double *share);
 size_t kb_policy_bytes(const struct kb_rule_spec *rule, size_t n);
+
+/* Part of the larger of |value| and |size| by which the values of tied arms may differ. Equal arms whose values are
+ * computed along different ways differ by some 1e-15 of it. */
+#define KB_TIE 1e-12
+
+/* share[i] = 1/k for the k arms whose value is the largest up to KB_TIE, 0 for the others; returns the first of the
+ * largest. size[i] is what value[i] is a sum of (a score's mean), whose rounding it carries. O(n); n >= 1. */
+size_t kb_policy_share_best(size_t n, const double *value, const double *size, double *share);
 
 /* The arm drawn by one uniform number in [0,1): smallest i whose cumulative propensity exceeds it; never one
  * of propensity 0. */
 size_t kb_policy_draw(size_t n, const double *propensity, double uniform);
 
-/* P(z_i = max) for independent normals, sd_i >= 0; equal point masses go to the lowest index. Thompson's
+/* P(z_i = max) for independent normals, sd_i >= 0; tied point masses share alike (KB_TIE). Thompson's
  * integral over v of phi(v) prod_j Phi(...), absolute error <= 1e-10. Not renormalised. */
 void kb_quad_argmax(size_t n, const double *mean, const double *sd, double *probability, struct kb_arena *arena);
 size_t kb_quad_bytes(size_t n); /* arena bytes one call may draw */

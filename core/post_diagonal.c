@@ -68,13 +68,15 @@ static void sum_log_det(struct kb_exact *e)
         add_to_log_det(e, log_term(e, i));
 }
 
-/* d_count 0 is a correction. */
+/* d_count 0 is a correction, which a point that is not held has no weight for (post_exact.c). */
 static void diagonal_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                            struct kb_scratch *s)
 {
     struct kb_exact *e = kb_exact_of(p);
     uint32_t i = kb_exact_find(e, pt);
     (void)s;
+    if (i == KB_POINT_NONE && !(d_count > 0))
+        return;
     if (i == KB_POINT_NONE)
         i = kb_exact_enter(e, pt);
     add_to_log_det(e, -log_term(e, i));

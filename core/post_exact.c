@@ -17,7 +17,6 @@
  *   effective dimension  tr K_t (K_t + lambda I)^-1   = |U| - lambda tr (N^1/2 F F^T N^1/2)^-1
  *
  * Cost: O(|U|^2) per event and per candidate, O(|U|^3 / 3) to fill. */
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -47,14 +46,16 @@ out:
 
 /* --- learning ------------------------------------------------------------------------------------------- */
 
-/* One step of the file header, then w. d_count 0 is a correction: the factor stays. */
+/* One step of the file header, then w. d_count 0 is a correction: the factor stays. A point that is not held had lost
+ * all its weight when the posterior was filled, and a correction gives it none back. */
 static void exact_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                         struct kb_scratch *s)
 {
     struct kb_exact *e = kb_exact_of(p);
     uint32_t i = kb_exact_find(e, pt);
+    if (i == KB_POINT_NONE && !(d_count > 0))
+        return;
     if (i == KB_POINT_NONE) {
-        assert(d_count > 0);
         i = kb_exact_enter(e, pt);
         e->count[i] = d_count;
         e->sum[i] = d_sum;

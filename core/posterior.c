@@ -41,7 +41,7 @@ static const struct kb_posterior_ops *ops_of(const struct kb_spec *spec)
 
 /* The whole struct of the representation is one zeroed block, so that `close` works on a half-built one. */
 static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph,
-                        const struct kb_posterior *other)
+                        struct kb_hash_key key, const struct kb_posterior *other)
 {
     enum kb_err rc;
     const struct kb_posterior_ops *ops = ops_of(spec);
@@ -59,7 +59,7 @@ static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, c
     kb_support_init(&p->support, (size_t)spec->context_dim + spec->arm_dim);
     p->support.columns = &p->columns;
     KB_TRY(other != NULL ? kb_kernel_init_like(&p->kernel, spec, &other->kernel)
-                         : kb_kernel_init(&p->kernel, spec, graph));
+                         : kb_kernel_init(&p->kernel, spec, graph, key));
     KB_TRY(ops->init(p, spec));
     if (p->reads_spectrum)
         KB_TRY(kb_spectrum_new(&p->spectrum, 0, ops->is_diagonal));
@@ -71,15 +71,16 @@ out:
     return rc;
 }
 
-enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph)
+enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph,
+                             struct kb_hash_key key)
 {
-    return make(out, spec, graph, NULL);
+    return make(out, spec, graph, key, NULL);
 }
 
 enum kb_err kb_posterior_new_like(struct kb_posterior **out, const struct kb_spec *spec,
                                   const struct kb_posterior *other)
 {
-    return make(out, spec, NULL, other);
+    return make(out, spec, NULL, (struct kb_hash_key){0}, other);
 }
 
 void kb_posterior_free(struct kb_posterior *p)
@@ -428,7 +429,7 @@ static size_t bytes_of(const struct kb_posterior *p, size_t cap, size_t n)
     const size_t held = p->cap > 0 ? p->ops->held_bytes(p) : 4 * sizeof(double);
 
     return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + cap * point +
-           (size_t)((double)held * scale * (p->ops->is_diagonal ? 1 : scale)) + spectra_bytes(p, n);
+           (size_t)fmin((double)held * scale * (p->ops->is_diagonal ? 1 : scale), 0x1p62) + spectra_bytes(p, n);
 }
 
 size_t kb_posterior_bytes_for(const struct kb_posterior *p, size_t n)

@@ -34,7 +34,8 @@ struct kb_atom {
 };
 
 /* Empty posterior for spec over the graph (borrowed; may be NULL). Takes O(n^3) for dense graphs. [building] */
-enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph);
+enum kb_err kb_posterior_new(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph,
+                             struct kb_hash_key key);
 /* The same for a spec and a graph whose user kernel is that of `other`: its values are shared, not computed. */
 enum kb_err kb_posterior_new_like(struct kb_posterior **out, const struct kb_spec *spec,
                                   const struct kb_posterior *other);

@@ -1,5 +1,7 @@
 /* What a served posterior tells of itself (posterior.h): copied in one step, which readers may wait for, and computed
  * from the copy in another, which nobody does. */
+#include <math.h>
+
 #include "alloc.h"
 #include "posterior_ops.h"
 
@@ -46,8 +48,11 @@ enum kb_err kb_facts_finish(struct kb_facts_work *w, struct kb_posterior_facts *
 
     if (scratch != NULL && out != NULL && n > 0)
         w->facts.effective_dimension = (double)n - w->lambda * kb_chol_inverse_trace(&w->factor, scratch);
-    if (out != NULL)
+    if (out != NULL) { /* both are between 0 and what n points can have; rounding may not know it */
         *out = w->facts;
+        out->effective_dimension = fmin(fmax(out->effective_dimension, 0), (double)out->n_support);
+        out->information_gain = fmax(out->information_gain, 0);
+    }
     kb_free(scratch);
     kb_chol_close(&w->factor);
     kb_free(w);

@@ -15,7 +15,7 @@
  *   cmm-ucb dmm-ucb amm-ucb ay-gp-ucb igp-ucb  [TC]
  *                                 ones            rbf       rbf          exact             ucb, with the named bound
  *   ucb ts random                 ones            ones      delta        exact             ucb, thompson, uniform
- *   laplaced   (ours)             laplacian + p   rbf       rbf          kors              ucb
+ *   laplaced   (ours)             laplacian + p   rbf       rbf          kors              ucb, epsilon 0.05
  *
  * What a row leaves at zero is filled by `fill_defaults`; where arms have no features their kernel is `delta`,
  * and where there is no context its kernel is `ones`, in every row. Deviation: `k-ucb` and `gp-ucb` are the same
@@ -30,7 +30,9 @@
  * The default row's own values: lambda 1/4 bounds the noise variance of rewards in [0, 1], and mu = lambda keeps the
  * sketch finer than the noise; rho 0.01 lets what everybody likes weigh as much as what friends like (the crowd's
  * share of the prior variance falls with n rho); normalisation gives every user the prior variance 1. It acts on mean +
- * beta sd and shows the bounds of CMM over its dictionary, for rewards in [0, 1] whose noise is 1/2-sub-Gaussian. */
+ * beta sd and shows the bounds of CMM over its dictionary, for rewards in [0, 1] whose noise is 1/2-sub-Gaussian. One
+ * decision in twenty is drawn from all candidates alike, so that every propensity is above 0 and the log can be
+ * evaluated for other policies. */
 #include "spec.h"
 
 #include <assert.h>
@@ -54,6 +56,7 @@ struct preset {
     double lambda;                      /* 0: the default; KORS's mu is the same */
     size_t max_dictionary, exact_limit; /* 0: the default */
     enum kb_rule_type rule;
+    double epsilon;
     double beta;
     enum kb_conf_type conf; /* fixed, unless the row says otherwise */
     enum kb_score score;
@@ -62,7 +65,9 @@ struct preset {
 
 static const struct preset presets[] = {
     {.name = "laplaced",
-     .about = "Default: users share along the graph and with the crowd, a KORS dictionary keeps decisions cheap, UCB.",
+     .about = "Default: users share along the graph and with the crowd, a KORS dictionary keeps decisions cheap, UCB "
+              "with 5 % "
+              "of uniform exploration.",
      .user = KB_USER_LAPLACIAN,
      .rho = 0.01,
      .population = 1.0,
@@ -73,6 +78,7 @@ static const struct preset presets[] = {
      .lambda = 0.25,
      .max_dictionary = 1024,
      .rule = KB_RULE_UCB,
+     .epsilon = 0.05,
      .beta = 2.0,
      .conf = KB_CONF_CMM,
      .score = KB_SCORE_FIXED,
@@ -314,6 +320,7 @@ static void fill_defaults(struct kb_spec *spec)
         .rule = {.scale = 1.0},
         .forgetting = {.discount = 0.999, .half_life_s = 86400.0},
         .aggregation = KB_AGG_FIRST,
+        .has_default_reward = true, /* 0: no news is no reward */
         .reward_window_ms = INT64_C(3600) * 1000,
         .seed = 1,
     };
@@ -345,6 +352,7 @@ enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t cont
     if (p->exact_limit > 0)
         spec->repr.exact_limit = p->exact_limit;
     spec->rule.type = p->rule;
+    spec->rule.epsilon = p->epsilon;
     spec->conf.type = p->conf;
     spec->conf.beta = p->beta;
     spec->conf.score = p->score;

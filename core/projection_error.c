@@ -40,6 +40,12 @@ out:
     return rc;
 }
 
+void kb_projection_error_clear(struct kb_projection_error *e)
+{
+    e->trace = e->closed = e->count = e->largest_diag = 0;
+    e->open.n = 0;
+}
+
 void kb_projection_error_close(struct kb_projection_error *e)
 {
     kb_support_close(&e->open);

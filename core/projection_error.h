@@ -45,6 +45,9 @@ void kb_projection_error_add(struct kb_projection_error *e, const struct kb_kern
 /* All observations so far count for `left` of what they did. No blocks (bounds that read them do not forget). */
 void kb_projection_error_scale(struct kb_projection_error *e, double left);
 
+/* No observations any more. */
+void kb_projection_error_clear(struct kb_projection_error *e);
+
 /* n <= KB_ERROR_BLOCK points with counts as a closed block: features by column of leading dimension ld (m rows). */
 void kb_projection_error_add_block(struct kb_projection_error *e, const struct kb_kernel *k,
                                    const struct kb_point *points, size_t n, const double *z, size_t ld, size_t m,

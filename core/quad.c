@@ -17,8 +17,8 @@
  *   closer than half their own arm's d_j to the one before are dropped: they would only repeat the work.
  * - Positions are kept as (arm, offset), the arm of a span being the narrower of its two ends: x - m_j is then
  *   (m_k - m_j) + offset, and d_j / |m_j| = 1e-12 costs no digits where a plain x would lose all of them.
- * - Point masses (d_j = 0): the highest (lowest index among equals) wins when everything else is below it, which
- *   is the product of the F_j there; the other arms' integrals start at it. Others never win.
+ * - Point masses (d_j = 0): the highest wins when everything else is below it, which is the product of the F_j there;
+ *   those tied with it (KB_TIE) share that alike. The other arms' integrals start at it. Others never win.
  *
  * Cost: about 30 spans of 15 nodes for arms of like scale; 0.1 ms at 10 arms, a few ms at 100. No allocation.
  *
@@ -245,7 +245,7 @@ static struct span span_between(const struct quad *q, struct mark a, struct mark
 
 /* --- the whole ----------------------------------------------------------------------------------------- */
 
-/* Highest arm of sd 0, lowest index among equals; SIZE_MAX when there is none. sd that is not above 0 counts
+/* Highest arm of sd 0; SIZE_MAX when there is none. sd that is not above 0 counts
  * as 0, NaN included. */
 static size_t find_point_mass(size_t n, const double *mean, const double *sd)
 {
@@ -266,6 +266,18 @@ static double probability_all_below(size_t n, const double *mean, const double *
             sum += log_normal_cdf((mean[point_mass] - mean[i]) / sd[i]);
     }
     return exp(sum);
+}
+
+/* Splits the probability of the best point mass among those tied with it. */
+static void share_among_tied(size_t n, const double *mean, const double *sd, size_t best, double *probability)
+{
+    const double least = mean[best] - KB_TIE * fabs(mean[best]), all = probability[best];
+    size_t n_tied = 0;
+    for (size_t i = 0; i < n; i++)
+        n_tied += !(sd[i] > 0) && mean[i] >= least;
+    for (size_t i = 0; n_tied > 1 && i < n; i++)
+        if (!(sd[i] > 0) && mean[i] >= least)
+            probability[i] = all / (double)n_tied;
 }
 
 /* What kb_quad_argmax draws: five arrays of doubles, the marks, and the indices of the active arms. */
@@ -290,8 +302,10 @@ void kb_quad_argmax(size_t n, const double *mean, const double *sd, double *prob
     q.kronrod = kb_arena_doubles(arena, n);
     for (size_t i = 0; i < n; i++)
         probability[i] = 0;
-    if (point_mass != SIZE_MAX)
+    if (point_mass != SIZE_MAX) {
         probability[point_mass] = probability_all_below(n, mean, sd, point_mass);
+        share_among_tied(n, mean, sd, point_mass, probability);
+    }
     struct mark start = find_start(&q, n, point_mass);
     if (start.arm != SIZE_MAX) {
         collect(&q, n, start);

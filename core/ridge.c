@@ -31,6 +31,7 @@
 #include "linalg.h"
 
 #define ROUNDING 1e-6
+#define ROUNDING_UNITS 16.0
 
 void kb_ridge_init(struct kb_ridge *v, double lambda)
 {
@@ -212,12 +213,22 @@ void kb_ridge_gram(const struct kb_ridge *v, double *a, double *work)
         a[j * (m + 1)] = fmax(0, a[j * (m + 1)] - v->lambda);
 }
 
+/* What rounding may have taken from the eigenvalues of V0, generously. */
+static double rounding_of(const struct kb_ridge *v, size_t m)
+{
+    double largest = 0;
+    for (size_t i = 0; i < m; i++)
+        largest = fmax(largest, v->r.l[i * (v->r.cap + 1)]);
+    return ROUNDING_UNITS * (double)m * DBL_EPSILON * largest;
+}
+
 /* lambda goes onto the diagonal last; without it V0 is singular as long as there are fewer rows than
  * coordinates. */
-enum kb_err kb_ridge_factor(struct kb_ridge *v, size_t m)
+enum kb_err kb_ridge_factor(struct kb_ridge *v, size_t m, bool is_lifted)
 {
+    const double ridge = is_lifted ? fmax(v->lambda, rounding_of(v, m)) : v->lambda;
     for (size_t i = 0; i < m; i++)
-        v->r.l[i * v->r.cap + i] += v->lambda;
+        v->r.l[i * v->r.cap + i] += ridge;
     enum kb_err rc = kb_chol_factor_in_place(&v->r, m);
     if (rc == KB_OK)
         refresh(v);

@@ -39,11 +39,12 @@ bool kb_ridge_append(struct kb_ridge *v, double *cross, double square, double ta
 
 /* Replaces everything, over m coordinates (room reserved), in three steps: clear; accumulate any number of blocks
  * of n_c feature columns (destroyed) with their counts n_j and reward sums S_j; factor. KB_ENOTPD leaves the
- * regression empty. O(m^2) per column, O(m^3 / 3) at the end. */
+ * regression empty: lambda has drowned in the rounding of V0. is_lifted: lambda is taken to be as large as that. O(m^2)
+ * per column, O(m^3 / 3) at the end. */
 void kb_ridge_clear(struct kb_ridge *v, size_t m);
 void kb_ridge_accumulate(struct kb_ridge *v, size_t m, double *z, size_t ld, size_t n_c, const double *count,
                          const double *sum);
-enum kb_err kb_ridge_factor(struct kb_ridge *v, size_t m);
+enum kb_err kb_ridge_factor(struct kb_ridge *v, size_t m, bool is_lifted);
 /* Takes over what `from` has gathered since its clear, before it is factored: the same sums under another lambda. */
 void kb_ridge_gather_from(struct kb_ridge *v, const struct kb_ridge *from, size_t m);
 

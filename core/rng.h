@@ -12,7 +12,8 @@ enum kb_stream {
     KB_STREAM_DICTIONARY = 2,
     KB_STREAM_SIMULATION = 3,
     KB_STREAM_FEATURES = 6,
-    KB_STREAM_HOLDOUT = 7
+    KB_STREAM_HOLDOUT = 7,
+    KB_STREAM_TIES = 8
 };
 
 uint64_t kb_rng_bits(uint64_t key, enum kb_stream stream, uint64_t index);

@@ -15,9 +15,8 @@
 #include <string.h>
 
 #include "hash.h"
+#include "magnitude.h"
 
-#define TINY 1e-12
-#define HUGE_VALUE 1e12
 #define MAX_DIM 4096u
 #define MAX_DICTIONARY 4096u
 #define MAX_EXACT 16384u
@@ -45,30 +44,30 @@ struct range {
 #define FIELD(member) offsetof(struct kb_spec, member)
 
 static const struct range ranges[] = {
-    {FIELD(user_kernel.rho), "/user_kernel/rho", TINY, HUGE_VALUE, false},
-    {FIELD(user_kernel.population), "/user_kernel/population", 0, HUGE_VALUE, false},
+    {FIELD(user_kernel.rho), "/user_kernel/rho", KB_LEAST_SCALE, KB_MOST_SCALE, false},
+    {FIELD(user_kernel.population), "/user_kernel/population", 0, KB_MOST_SCALE, false},
     {FIELD(user_kernel.tolerance), "/user_kernel/tolerance", 0, MAX_TOLERANCE, false},
-    {FIELD(user_kernel.power), "/user_kernel/power", TINY, MAX_POWER, false},
-    {FIELD(user_kernel.tau), "/user_kernel/tau", TINY, HUGE_VALUE, false},
-    {FIELD(user_kernel.lengthscale), "/user_kernel/lengthscale", 0, HUGE_VALUE, false},
-    {FIELD(user_kernel.bandwidth), "/user_kernel/bandwidth", 0, HUGE_VALUE, false},
-    {FIELD(context_kernel.lengthscale), "/context_kernel/lengthscale", TINY, HUGE_VALUE, false},
-    {FIELD(context_kernel.offset), "/context_kernel/offset", 0, HUGE_VALUE, false},
-    {FIELD(arm_kernel.lengthscale), "/arm_kernel/lengthscale", TINY, HUGE_VALUE, false},
-    {FIELD(arm_kernel.offset), "/arm_kernel/offset", 0, HUGE_VALUE, false},
-    {FIELD(repr.lambda), "/representation/lambda", TINY, HUGE_VALUE, false},
-    {FIELD(repr.mu), "/representation/mu", TINY, HUGE_VALUE, false},
-    {FIELD(repr.gamma), "/representation/gamma", TINY, HUGE_VALUE, false},
+    {FIELD(user_kernel.power), "/user_kernel/power", KB_LEAST_SCALE, MAX_POWER, false},
+    {FIELD(user_kernel.tau), "/user_kernel/tau", KB_LEAST_SCALE, KB_MOST_SCALE, false},
+    {FIELD(user_kernel.lengthscale), "/user_kernel/lengthscale", 0, KB_MOST_SCALE, false},
+    {FIELD(user_kernel.bandwidth), "/user_kernel/bandwidth", 0, KB_MOST_SCALE, false},
+    {FIELD(context_kernel.lengthscale), "/context_kernel/lengthscale", KB_LEAST_SCALE, KB_MOST_SCALE, false},
+    {FIELD(context_kernel.offset), "/context_kernel/offset", 0, KB_MOST_SCALE, false},
+    {FIELD(arm_kernel.lengthscale), "/arm_kernel/lengthscale", KB_LEAST_SCALE, KB_MOST_SCALE, false},
+    {FIELD(arm_kernel.offset), "/arm_kernel/offset", 0, KB_MOST_SCALE, false},
+    {FIELD(repr.lambda), "/representation/lambda", KB_LEAST_SCALE, KB_MOST_SCALE, false},
+    {FIELD(repr.mu), "/representation/mu", KB_LEAST_SCALE, KB_MOST_SCALE, false},
+    {FIELD(repr.gamma), "/representation/gamma", KB_LEAST_SCALE, KB_MOST_SCALE, false},
     {FIELD(repr.epsilon), "/representation/epsilon", 0, 1, true},
     {FIELD(repr.threshold), "/representation/threshold", 0, 1, true},
-    {FIELD(repr.q), "/representation/q", TINY, HUGE_VALUE, false},
-    {FIELD(repr.batch_ratio), "/representation/batch_ratio", 1, HUGE_VALUE, false},
-    {FIELD(conf.beta), "/confidence/beta", 0, HUGE_VALUE, false},
-    {FIELD(conf.norm_bound), "/confidence/norm_bound", 0, HUGE_VALUE, false},
-    {FIELD(conf.noise), "/confidence/noise", TINY, HUGE_VALUE, false},
+    {FIELD(repr.q), "/representation/q", KB_LEAST_SCALE, KB_MOST_SCALE, false},
+    {FIELD(repr.batch_ratio), "/representation/batch_ratio", 1, KB_MOST_SCALE, false},
+    {FIELD(conf.beta), "/confidence/beta", 0, KB_MOST_SCALE, false},
+    {FIELD(conf.norm_bound), "/confidence/norm_bound", 0, KB_MOST_SCALE, false},
+    {FIELD(conf.noise), "/confidence/noise", KB_LEAST_SCALE, KB_MOST_SCALE, false},
     {FIELD(conf.delta), "/confidence/delta", 0, 1, true},
     {FIELD(rule.epsilon), "/rule/epsilon", 0, 1, false},
-    {FIELD(rule.scale), "/rule/scale", TINY, HUGE_VALUE, false},
+    {FIELD(rule.scale), "/rule/scale", KB_LEAST_SCALE, KB_MOST_SCALE, false},
     {FIELD(forgetting.discount), "/forgetting/discount", 0, 1, true},
     {FIELD(routing.holdout), "/routing/holdout/share", 0, 1, false},
     {FIELD(forgetting.half_life_s), "/forgetting/half_life_s", MIN_HALF_LIFE_S, MAX_HALF_LIFE_S, false},
@@ -118,8 +117,8 @@ static enum kb_err check_counts(const struct kb_spec *spec, struct kb_errmsg *ms
         return kb_fail(KB_EINVAL, msg, "/reward_window_s", "expected more than 0 and at most ten years");
     if (spec->seed >= MAX_SEED)
         return kb_fail(KB_EINVAL, msg, "/seed", "expected an integer below 2^53");
-    if (spec->has_default_reward && !isfinite(spec->default_reward))
-        return kb_fail(KB_EINVAL, msg, "/default_reward", "expected a finite number");
+    if (spec->has_default_reward && !kb_is_measurable(spec->default_reward))
+        return kb_fail(KB_EINVAL, msg, "/default_reward", "expected at most %g in size", KB_MOST_MAGNITUDE);
     return KB_OK;
 }
 
@@ -266,9 +265,9 @@ static enum kb_err check_user_kernel(const struct kb_user_kernel_spec *u, struct
         return kb_fail(KB_EUNSUPPORTED, msg, "/user_kernel/population",
                        "a population needs the kernel laplacian with power 1: set it to 0");
     double variance = u->type == KB_USER_LAPLACIAN ? pow(u->rho, -u->power) : 1.0;
-    if (variance < TINY || variance > HUGE_VALUE)
-        return kb_fail(KB_EUNSUPPORTED, msg, "/user_kernel/power", "rho to this power is beyond %g to %g", TINY,
-                       HUGE_VALUE);
+    if (variance < KB_LEAST_SCALE || variance > KB_MOST_SCALE)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/user_kernel/power", "rho to this power is beyond %g to %g",
+                       KB_LEAST_SCALE, KB_MOST_SCALE);
     return KB_OK;
 }
 

@@ -10,6 +10,10 @@
 #include "err.h"
 #include "ids.h"
 
+/* The ends of positive parameters, lengthscales among them (spec.c). */
+#define KB_LEAST_SCALE 1e-12
+#define KB_MOST_SCALE 1e12
+
 enum kb_user_kernel_type {
     KB_USER_LAPLACIAN,
     KB_USER_IDENTITY,
@@ -186,6 +190,10 @@ enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t cont
 /* Checks ranges and combinations (needs / provides). KB_EINVAL for a value out of range, KB_EUNSUPPORTED for
  * a combination; *msg points at the field ("/representation/lambda"). */
 enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg);
+
+/* Of what a request sets: KB_EUNSUPPORTED when a polynomial kernel is beyond its bound (magnitude.h) even for a vector
+ * of zeros, so that every vector would be refused. A log may hold such a configuration, which learned nothing. */
+enum kb_err kb_spec_check_origin(const struct kb_spec *spec, struct kb_errmsg *msg);
 
 /* Whether the rule reads an eigendecomposition of the representation's posterior (spectrum.h). */
 bool kb_spec_reads_spectrum(const struct kb_spec *spec);

@@ -3,11 +3,12 @@
  * where their vectors are long, so that a line stays within a few hundred kilobytes. */
 #include "summary.h"
 
-#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "alloc.h"
 #include "engine_impl.h"
+#include "magnitude.h"
 
 #define PART_ITEMS 1000u
 #define PART_NUMBERS 16384u /* of all vectors of a part */
@@ -51,10 +52,11 @@ static size_t at_most(size_t n, size_t most)
     return n < most ? n : most;
 }
 
-/* Squares of rewards may be too large for a double, which no line of a log can hold; nothing is proved by them then. */
+/* As a summary is read: squares may be beyond what proves anything, and rounding may have taken off more than there
+ * was, where rewards were corrected. */
 static double bounded(double square)
 {
-    return square < DBL_MAX ? square : DBL_MAX;
+    return fmin(fmax(square, 0), KB_MOST_SQUARES);
 }
 
 /* ---- one function a part: false when there is nothing left of its kind ------------------------------------- */

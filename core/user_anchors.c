@@ -20,9 +20,10 @@
 #define FIRST_SLOTS ((size_t)32)
 
 /* No memory is taken before the first reservation: a kernel without anchors costs its pointer table alone. */
-void kb_anchors_init(struct kb_anchors *a, size_t n_nodes)
+void kb_anchors_init(struct kb_anchors *a, size_t n_nodes, struct kb_hash_key key)
 {
     memset(a, 0, sizeof *a);
+    a->key = key;
     a->n_nodes = n_nodes;
 }
 
@@ -36,7 +37,7 @@ void kb_anchors_close(struct kb_anchors *a)
         kb_free(a->panel[i]);
     }
     kb_free(a->slot);
-    kb_anchors_init(a, 0);
+    kb_anchors_init(a, 0, a->key);
 }
 
 /* The one number that readers may ask for while the writer reserves. */
@@ -59,8 +60,9 @@ static uint32_t row_of(const struct kb_anchors *a, uint32_t slot)
 /* Position in the table where row stands, or the empty one where it would go. */
 static size_t probe(const struct kb_anchors *a, uint32_t row)
 {
-    uint64_t h = kb_hash_u64(KB_HASH_INIT, row);
-    size_t at = (size_t)(h ^ (h >> 32)) & (a->n_slots - 1);
+    struct kb_keyed h = kb_keyed_begin(a->key);
+    kb_keyed_word(&h, row);
+    size_t at = (size_t)kb_keyed_end(h) & (a->n_slots - 1);
     while (a->slot[at] != KB_ID_NONE && row_of(a, a->slot[at]) != row)
         at = (at + 1) & (a->n_slots - 1);
     return at;

@@ -24,14 +24,15 @@ struct kb_anchor_panel {
 
 struct kb_anchors {
     struct kb_anchor_panel *panel[KB_ANCHOR_PANELS];
-    size_t n_nodes;       /* rows of a column */
-    size_t n, n_staged;   /* in force; staged behind them */
-    uint32_t *slot;       /* hash table over rows, KB_ID_NONE = empty (writer only) */
+    size_t n_nodes;     /* rows of a column */
+    size_t n, n_staged; /* in force; staged behind them */
+    uint32_t *slot;     /* hash table over rows, KB_ID_NONE = empty (writer only) */
+    struct kb_hash_key key;
     size_t n_slots;       /* power of two, at most half full */
     _Atomic size_t bytes; /* held in all; read beside the writer */
 };
 
-void kb_anchors_init(struct kb_anchors *a, size_t n_nodes);
+void kb_anchors_init(struct kb_anchors *a, size_t n_nodes, struct kb_hash_key key);
 void kb_anchors_close(struct kb_anchors *a);
 
 /* Slot of a row, staged ones included, or KB_ID_NONE. For the writer. O(1). */

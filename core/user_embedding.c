@@ -36,6 +36,7 @@
 #include "vec_kernel.h"
 
 #define LEAST_BANDWIDTH 1e-6
+#define LEAST_LENGTHSCALE 1e-12 /* frequencies stay numbers */
 #define TWO_PI 6.283185307179586476925
 
 void kb_user_embedding_close(struct kb_user_embedding *m)
@@ -203,7 +204,7 @@ enum kb_err kb_user_embedding_learn(struct kb_user_embedding *m, const struct kb
         rc = KB_ENOMEM;
         goto out;
     }
-    draw_features(seed, lengthscale, dim, spec->n_features, w);
+    draw_features(seed, fmax(lengthscale, LEAST_LENGTHSCALE), dim, spec->n_features, w);
     fill_means(m, &c, w, dim, h);
     KB_TRY(scale_or_median(spec->bandwidth, n, m->n_features, m->mean, m->n_features, &m->bandwidth));
     m->bandwidth = fmax(m->bandwidth, LEAST_BANDWIDTH);
@@ -260,7 +261,7 @@ void kb_user_embedding_save(const struct kb_user_embedding *m, struct kb_writer 
     kb_put_doubles(w, m->mean, m->n * m->n_features);
 }
 
-/* What the other functions rely on: ascending users, a positive s once there is anybody, finite means. */
+/* What the other functions rely on: ascending users, an s that learning gives once there is anybody, finite means. */
 static bool is_sound(const struct kb_user_embedding *m)
 {
     for (size_t i = 1; i < m->n; i++)
@@ -269,7 +270,7 @@ static bool is_sound(const struct kb_user_embedding *m)
     for (size_t i = 0; i < m->n * m->n_features; i++)
         if (!isfinite(m->mean[i]))
             return false;
-    return m->n == 0 || (m->bandwidth > 0 && isfinite(m->bandwidth) && m->user[m->n - 1] != KB_ID_NONE);
+    return m->n == 0 || (m->bandwidth >= LEAST_BANDWIDTH && isfinite(m->bandwidth) && m->user[m->n - 1] != KB_ID_NONE);
 }
 
 /* The count is bounded by what is left of the snapshot, so nothing is allocated for a lie. */

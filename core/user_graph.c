@@ -71,7 +71,7 @@ static enum kb_err draft(const struct kb_user_graph *old, const struct kb_ids *u
                          struct kb_graph_draft **out, struct kb_errmsg *msg)
 {
     struct kb_graph_draft *d = NULL;
-    enum kb_err rc = kb_graph_draft_new(&d, ev, ev->as.graph.is_replace ? NULL : old, NULL, msg);
+    enum kb_err rc = kb_graph_draft_new(&d, ev, ev->as.graph.is_replace ? NULL : old, NULL, users->key, msg);
 
     KB_TRY(rc);
     while (kb_graph_draft_meet(d, users, SIZE_MAX))

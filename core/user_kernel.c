@@ -41,6 +41,7 @@
 #include "user_kernel.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -50,6 +51,8 @@
 #include "user_spectral.h"
 
 #define LEAST_TOLERANCE 1e-9 /* below, whole columns are no more work */
+#define DOUBTFUL_UNITS 1e3   /* rho in units of n eps e_max: what user_spectral.c asks for, more than a factor does */
+#define LOST_UNITS 32.0      /* in units of eps e_max: rounding of the degrees alone is a part of rho */
 
 /* --- making ---------------------------------------------------------------------------------------- */
 
@@ -99,6 +102,44 @@ enum kb_err kb_user_kernel_check(const struct kb_user_kernel_spec *spec, size_t 
                    kb_user_kernel_name((int)spec->type), spec->power, KB_GRAPH_DENSE_MAX, n);
 }
 
+/* How far rounding takes the eigenvalues of L, by their bound of twice the largest degree. */
+static double rounding_of(const struct kb_graph *graph)
+{
+    return DBL_EPSILON * 2 * kb_graph_degrees(graph).max;
+}
+
+/* Up to where theory promises a dense form, it is tried. */
+static bool is_doubtful(const struct kb_user_kernel_spec *spec, const struct kb_graph *graph)
+{
+    const double rounding = (double)kb_graph_n_nodes(graph) * rounding_of(graph);
+    if (kb_graph_n_nodes(graph) > KB_GRAPH_DENSE_MAX)
+        return false;
+    return spec->type == KB_USER_HEAT ? spec->tau * rounding > 1
+                                      : spec->rho + spec->population < DOUBTFUL_UNITS * rounding;
+}
+
+/* Where rounding of the degrees alone is a part of rho, what a factor gives is noise, and conjugate gradients do not
+ * converge. */
+enum kb_err kb_user_kernel_check_solvable(const struct kb_user_kernel_spec *spec, const struct kb_graph *graph,
+                                          const char *pointer, struct kb_errmsg *msg)
+{
+    struct kb_user_kernel *trial = NULL;
+    enum kb_err rc = KB_OK;
+    if (graph == NULL || (spec->type != KB_USER_LAPLACIAN && spec->type != KB_USER_HEAT))
+        return KB_OK;
+    if (spec->type == KB_USER_LAPLACIAN && spec->rho + spec->population < LOST_UNITS * rounding_of(graph))
+        rc = KB_ENOTPD;
+    else if (is_doubtful(spec, graph))
+        rc = kb_user_kernel_new(&trial, spec, graph, (struct kb_hash_key){0}); /* its table stays empty */
+    kb_user_kernel_free(trial);
+    if (rc != KB_ENOTPD)
+        return rc;
+    return kb_fail(KB_EUNSUPPORTED, msg, pointer,
+                   "double precision cannot solve this kernel on a graph where a user's edges weigh %g together: "
+                   "rho is too small beside that, or tau too large",
+                   kb_graph_degrees(graph).max);
+}
+
 /* The only place where the size of the graph decides how G is held. */
 static enum kb_user_form choose_form(const struct kb_user_kernel_spec *spec, size_t n)
 {
@@ -132,7 +173,7 @@ static enum kb_err build_laplacian(struct kb_user_kernel *k, const struct kb_gra
 }
 
 enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user_kernel_spec *spec,
-                               const struct kb_graph *graph)
+                               const struct kb_graph *graph, struct kb_hash_key key)
 {
     size_t n = graph != NULL && !kb_user_kernel_is_learned(spec->type) ? kb_graph_n_nodes(graph) : 0;
     enum kb_err rc = kb_user_kernel_check(spec, n, "", NULL);
@@ -145,7 +186,7 @@ enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user
     k->n = n;
     k->own = 1.0;
     k->form = choose_form(spec, k->n);
-    kb_anchors_init(&k->anchors, k->n);
+    kb_anchors_init(&k->anchors, k->n, key);
     k->n_owners = kb_array(1, 1, sizeof *k->n_owners);
     rc = k->n_owners != NULL ? KB_OK : KB_ENOMEM;
     KB_TRY(rc);
@@ -167,7 +208,7 @@ enum kb_err kb_user_kernel_new_like(struct kb_user_kernel **out, const struct kb
         return KB_ENOMEM;
     assert(!kb_user_kernel_is_learned(other->spec.type)); /* what a kernel has learned has one owner */
     *k = *other;
-    kb_anchors_init(&k->anchors, k->n);
+    kb_anchors_init(&k->anchors, k->n, other->anchors.key);
     ++*k->n_owners;
     *out = k;
     return KB_OK;
@@ -267,13 +308,15 @@ size_t kb_user_kernel_diag_cache(const struct kb_user_kernel *k, double *out, si
     return k->n;
 }
 
+#define LEAST_DIAGONAL 1e-100 /* products of two are numbers; what is solved is far above, weights being bounded */
+
 /* A cache only saves time: values that cannot be a diagonal entry are ignored and solved again. */
 void kb_user_kernel_set_diag_cache(struct kb_user_kernel *k, const double *values, size_t n)
 {
     if (!kb_user_kernel_solves(k))
         return;
     for (size_t i = 0; i < k->n && i < n; i++)
-        if (values[i] > 0.0 && isfinite(values[i]))
+        if (values[i] >= LEAST_DIAGONAL && values[i] <= 1 / LEAST_DIAGONAL)
             atomic_store_explicit(&k->diag[i], values[i], memory_order_relaxed);
 }
 

@@ -30,6 +30,7 @@
 #include "buf.h"
 #include "graph.h"
 #include "history.h"
+#include "keyed.h"
 #include "spec.h"
 
 #define KB_GRAPH_DENSE_MAX 2048u
@@ -43,13 +44,19 @@ struct kb_user_scratch; /* one per concurrent reader: work vectors of a single s
 enum kb_err kb_user_kernel_check(const struct kb_user_kernel_spec *spec, size_t n, const char *pointer,
                                  struct kb_errmsg *msg);
 
+/* Whether double precision can solve the kernel on a graph (NULL: none): KB_EUNSUPPORTED where weights and rho are too
+ * far apart, or weights and tau too large together. O(1); where that is in doubt, the cost of kb_user_kernel_new.
+ * KB_ENOMEM. */
+enum kb_err kb_user_kernel_check_solvable(const struct kb_user_kernel_spec *spec, const struct kb_graph *graph,
+                                          const char *pointer, struct kb_errmsg *msg);
+
 /* graph may be NULL (no graph: every user is unknown); it is borrowed and must outlive the kernel.
  * Dense: O(n^3). Beyond KB_GRAPH_DENSE_MAX nodes nothing is solved here, O(n). The virtual node is never a node of a
  * system: what it adds is one constant (user_kernel.c).
- * KB_EUNSUPPORTED when kb_user_kernel_check refuses.
- * KB_ENOTPD when the graph's weights and rho are too far apart to be solved in double precision. */
+ * key: of its table of anchors. KB_EUNSUPPORTED when kb_user_kernel_check refuses, KB_ENOTPD when
+ * kb_user_kernel_check_solvable does. */
 enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user_kernel_spec *spec,
-                               const struct kb_graph *graph);
+                               const struct kb_graph *graph, struct kb_hash_key key);
 /* Another kernel of the same values, which it shares with `other` and outlives it with; its anchors are its own, none
  * yet. For the writer, who also frees: readers of `other` are not disturbed. Dense: O(1). Columns: what is known of the
  * diagonal is shared, columns are not. */

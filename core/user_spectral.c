@@ -39,9 +39,10 @@
 #include "linalg.h"
 #include "vec_kernel.h"
 
-#define TRIVIAL 1e-9          /* of e_max: null vectors, and how near eigenvalues must be to count as one */
-#define ROUNDING 1e-12        /* coordinates of unit vectors below it carry no digit */
-#define LEAST_RIDGE_UNITS 1e3 /* rho in units of n eps e_max: three digits of (e + rho) at e = 0 at the least */
+#define TRIVIAL 1e-9            /* of e_max: null vectors, and how near eigenvalues must be to count as one */
+#define ROUNDING 1e-12          /* coordinates of unit vectors below it carry no digit */
+#define LEAST_LENGTHSCALE 1e-12 /* all coordinates differ by more or by nothing, and its square is a number */
+#define LEAST_RIDGE_UNITS 1e3   /* rho in units of n eps e_max: three digits of (e + rho) at e = 0 at the least */
 
 /* Work of one kernel: the decomposition and who is connected with whom. */
 struct spectrum {
@@ -92,6 +93,15 @@ static bool is_ridge_lost(const struct kb_user_kernel_spec *spec, const struct s
     return spec->type == KB_USER_LAPLACIAN && spec->rho < LEAST_RIDGE_UNITS * (double)s->n * DBL_EPSILON * e_max;
 }
 
+/* A large tau takes off everything that rounding has put onto the null eigenvalue, and then all of the diagonal. */
+static bool is_diagonal_lost(size_t n, const double *g)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!(g[i * (n + 1)] > 0 && isfinite(g[i * (n + 1)])))
+            return true;
+    return false;
+}
+
 /* Columns of Q are scaled by sqrt(f), then G = Q Q^T: symmetric and semi-definite by construction. */
 static enum kb_err fill_function(const struct kb_user_kernel_spec *spec, struct spectrum *s, double *g)
 {
@@ -109,7 +119,7 @@ static enum kb_err fill_function(const struct kb_user_kernel_spec *spec, struct 
             double value = s->component[i] == s->component[j] ? g[j * n + i] : 0.0;
             g[j * n + i] = g[i * n + j] = value;
         }
-    return KB_OK;
+    return is_diagonal_lost(n, g) ? KB_ENOTPD : KB_OK;
 }
 
 /* --- spectral coordinates -------------------------------------------------------------------------------- */
@@ -141,7 +151,8 @@ static void write_coordinates(const struct spectrum *s, size_t first, size_t m, 
 /* A column of G starts as "same component" and is multiplied by the RBF of the coordinates. */
 static enum kb_err fill_rbf(const struct kb_user_kernel_spec *spec, struct spectrum *s, double *g)
 {
-    struct kb_vec_kernel_spec rbf = {.type = KB_VEC_RBF, .lengthscale = spec->lengthscale, .degree = 1};
+    struct kb_vec_kernel_spec rbf = {
+        .type = KB_VEC_RBF, .lengthscale = fmax(spec->lengthscale, LEAST_LENGTHSCALE), .degree = 1};
     size_t n = s->n, first, m = choose_columns(s, spec->n_vectors, &first);
     double *x = kb_array(n, m + 1, sizeof *x);
     enum kb_err rc = x != NULL ? KB_OK : KB_ENOMEM;

@@ -29,6 +29,7 @@
 #include "alloc.h"
 #include "clones.h"
 #include "exponential.h"
+#include "magnitude.h"
 #include "vec_many.h"
 
 #define BLOCK 64u
@@ -175,6 +176,17 @@ static bool is_stationary(enum kb_vec_kernel_type type)
     return type == KB_VEC_RBF || type == KB_VEC_MATERN12 || type == KB_VEC_MATERN32 || type == KB_VEC_MATERN52;
 }
 
+bool kb_vec_kernel_is_bounded(enum kb_vec_kernel_type type)
+{
+    return type != KB_VEC_LINEAR && type != KB_VEC_POLYNOMIAL;
+}
+
+bool kb_vec_kernel_measures(const struct kb_vec_kernel_spec *k, size_t dim, const double *x, double most)
+{
+    return kb_first_unmeasurable(x, dim) == dim &&
+           (kb_vec_kernel_is_bounded(k->type) || kb_vec_kernel_value(k, dim, x, x) <= most);
+}
+
 /* Through the same code as the columns, so that k(s, s) and a column's own entry agree to the bit. */
 double kb_vec_kernel_value(const struct kb_vec_kernel_spec *k, size_t dim, const double *x, const double *y)
 {
@@ -225,7 +237,8 @@ enum kb_err kb_median_distance(size_t n, size_t dim, const double *x, size_t str
     size_t n_positive = positive_distances(n, n_used, dim, x, stride, distance);
     if (n_positive > 0) {
         qsort(distance, n_positive, sizeof *distance, compare_doubles);
-        *out = 0.5 * (distance[(n_positive - 1) / 2] + distance[n_positive / 2]);
+        const double median = 0.5 * (distance[(n_positive - 1) / 2] + distance[n_positive / 2]);
+        *out = fmin(fmax(median, KB_LEAST_SCALE), KB_MOST_SCALE);
     }
     kb_free(distance);
     return KB_OK;

@@ -5,9 +5,17 @@
 #ifndef KB_VEC_KERNEL_H
 #define KB_VEC_KERNEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "spec.h"
+
+/* Whether its values are at most 1, whatever the coordinates. */
+bool kb_vec_kernel_is_bounded(enum kb_vec_kernel_type type);
+
+/* Whether a model can compute with x: its coordinates are within magnitude.h, and k(x, x) is at most `most`. x may be
+ * NULL when dim is 0. O(dim). */
+bool kb_vec_kernel_measures(const struct kb_vec_kernel_spec *k, size_t dim, const double *x, double most);
 
 /* k(x, y) for one pair. O(dim). */
 double kb_vec_kernel_value(const struct kb_vec_kernel_spec *k, size_t dim, const double *x, const double *y);
@@ -22,7 +30,8 @@ void kb_vec_kernel_scale_many(const struct kb_vec_kernel_spec *k, size_t dim, co
                               const double *const *y, size_t n_c, double *out, size_t ld);
 
 /* Median of the pairwise Euclidean distances of n vectors of length dim (stride apart), zero distances left
- * out; 1 when there are none. Beyond 512 vectors an even subsample of 512 is used. KB_ENOMEM leaves *out 1. */
+ * out, or the nearest to it that a lengthscale may be; 1 when there are none. Beyond 512 vectors an even subsample of
+ * 512 is used. KB_ENOMEM leaves *out 1. */
 enum kb_err kb_median_distance(size_t n, size_t dim, const double *x, size_t stride, double *out);
 
 #endif

@@ -18,6 +18,7 @@ void api_tenant_delete(struct ld_app *app, struct ld_request *r, const char *ten
 void api_user_delete(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_tenant_rebuild(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_tenant_compact(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_tenant_repair(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_tenant_verify(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_challengers_get(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_promote(struct ld_app *app, struct ld_request *r, const char *tenant);
@@ -65,7 +66,7 @@ struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const 
 bool ld_api_may_be_made(struct ld_app *app, const char *tenant, struct ld_problem *p);
 
 /* A new op of the type with the parsed body as its doc, or NULL after a reply. The decoders read op->doc. */
-struct ld_op *ld_api_op(struct ld_request *r, enum ld_op_type type);
+struct ld_op *ld_api_op(struct ld_app *app, struct ld_request *r, enum ld_op_type type);
 
 /* Replies with what a decoder refused and frees the op. */
 void ld_api_refuse(struct ld_request *r, struct ld_op *op);

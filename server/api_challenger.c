@@ -43,7 +43,7 @@ void api_challengers_get(struct ld_app *app, struct ld_request *r, const char *t
 
 static void submit(struct ld_app *app, struct ld_request *r, const char *tenant, enum ld_promotion_reason reason)
 {
-    struct ld_op *op = ld_api_op(r, LD_OP_PROMOTE);
+    struct ld_op *op = ld_api_op(app, r, LD_OP_PROMOTE);
     if (op == NULL)
         return;
     op->promotion.reason = reason;

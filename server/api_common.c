@@ -76,7 +76,7 @@ struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const 
 /* The doc keeps what the decoders point into, so it belongs to the op and dies with it; the body itself may go as
  * soon as it is parsed. Cost: the parse, about 30 ns a byte. A NULL has been answered: 503 for memory, 400 with
  * pointers for a text that is not JSON. */
-struct ld_op *ld_api_op(struct ld_request *r, enum ld_op_type type)
+struct ld_op *ld_api_op(struct ld_app *app, struct ld_request *r, enum ld_op_type type)
 {
     struct ld_op *op = ld_op_new(type);
     if (op == NULL) {
@@ -86,8 +86,10 @@ struct ld_op *ld_api_op(struct ld_request *r, enum ld_op_type type)
     size_t n;
     const char *body = ld_request_body(r, &n);
     op->bytes = n;
-    if (ld_doc_parse(&op->doc, body, n, ld_request_media(r) == LD_MEDIA_NDJSON, &op->problem) == 0)
+    if (ld_doc_parse(&op->doc, body, n, ld_request_media(r) == LD_MEDIA_NDJSON, &op->problem) == 0) {
+        ld_doc_bound(op->doc, app->limits.magnitude);
         return op;
+    }
     ld_api_refuse(r, op);
     return NULL;
 }
@@ -144,7 +146,7 @@ void ld_api_submit_to(struct ld_app *app, struct ld_request *r, const char *name
     ld_op_free(op);
 }
 
-/* Strict: no sign, no blanks, no second spelling of a number; 18 digits cannot overflow. A parameter without a value
+/* Strict: no sign, no blanks, no second spelling of a number; 19 digits cannot overflow. A parameter without a value
  * counts as a wrong one, not as absent. */
 int ld_api_number(struct ld_request *r, const char *name, uint64_t preset, uint64_t min, uint64_t max, uint64_t *out)
 {
@@ -153,8 +155,8 @@ int ld_api_number(struct ld_request *r, const char *name, uint64_t preset, uint6
     if (text == NULL)
         return 0;
     size_t n = strspn(text, "0123456789");
-    *out = n > 0 && n <= 18 ? strtoull(text, NULL, 10) : 0;
-    if (n > 0 && n <= 18 && text[n] == '\0' && *out >= min && *out <= max)
+    *out = n > 0 && n <= 19 ? strtoull(text, NULL, 10) : 0;
+    if (n > 0 && n <= 19 && text[n] == '\0' && *out >= min && *out <= max)
         return 0;
     struct ld_problem p;
     ld_problem_init(&p);

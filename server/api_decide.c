@@ -88,7 +88,7 @@ static int decide(struct ld_app *app, struct ld_tenant *t, struct ld_op *op, str
 void api_select(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
-    struct ld_op *op = t != NULL ? ld_api_op(r, LD_OP_EVENT) : NULL;
+    struct ld_op *op = t != NULL ? ld_api_op(app, r, LD_OP_EVENT) : NULL;
     struct ld_select select = {.decision = NULL};
     if (op == NULL)
         goto out;
@@ -116,7 +116,7 @@ static void queue_decoded(struct ld_app *app, struct ld_request *r, const char *
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
     if (t == NULL)
         return;
-    struct ld_op *op = ld_api_op(r, type);
+    struct ld_op *op = ld_api_op(app, r, type);
     struct ld_size size;
     ld_tenant_size(t, &size);
     if (op != NULL && decode(r, t, op) == 0 && ld_charge(app, t, ld_price_events(&size, op->n), &op->problem)) {

@@ -31,7 +31,7 @@ static void change(struct ld_app *app, struct ld_request *r, const char *tenant,
         return;
     if (is_graph)
         ld_tenant_read_graph(t, false);
-    struct ld_op *op = ld_api_op(r, LD_OP_EVENT);
+    struct ld_op *op = ld_api_op(app, r, LD_OP_EVENT);
     const bool is_read = op != NULL && decode(t, op, is_graph, is_patch) == 0;
     if (is_graph)
         ld_tenant_read_graph(t, true);

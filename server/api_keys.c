@@ -94,7 +94,8 @@ void api_keys_get(struct ld_app *app, struct ld_request *r, const char *tenant)
  * and in any that reads the file later. */
 void api_key_delete(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
-    const char *id = ld_route_rest(&ld_routes[ld_request_route(r)], ld_request_path(r));
+    char id[LD_PATH_REST_BYTES];
+    ld_route_rest(&ld_routes[ld_request_route(r)], ld_request_path(r), id);
     struct ld_problem p;
     ld_problem_init(&p);
     if (ld_keys_revoke(app->keys, tenant, id, ld_auth_has_file(app->auth), &p) != 0) {

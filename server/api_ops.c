@@ -19,8 +19,9 @@
 #include "price.h"
 #include "text.h"
 
-/* The answer is built in memory: this is what one client may make it cost. */
+/* What one answer may make of the disk (http_file.c). */
 #define EVENTS_MAX_BYTES ((size_t)64 << 20)
+#define NO_ROOM LD_STORE_NOMEM
 #define YEAR_S 31536000u
 
 /* GET /model. The view borrows from the engine, so all of it is written before the lock goes; what takes long is
@@ -90,21 +91,41 @@ void api_stats(struct ld_app *app, struct ld_request *r, const char *tenant)
         ld_reply_problem(r, &p);
 }
 
-/* Collects log lines; stops before the answer grows past EVENTS_MAX_BYTES (the client asks on from the last seq). The
- * first line always fits, so that whoever asks on makes progress. A failure of memory sticks in the text. */
+struct events {
+    struct ld_answer answer;
+    struct ld_text line;
+    size_t n;
+};
+
+/* Collects log lines; stops before the answer grows past EVENTS_MAX_BYTES, or where it finds no room (the client asks
+ * on from the last seq). The first line always fits, so that whoever asks on makes progress. */
 static int add_line(void *arg, const struct ld_row *row)
 {
-    struct ld_text *text = arg;
-    if (text->n > 0 && text->n + row->n_text + 1 > EVENTS_MAX_BYTES)
+    struct events *e = arg;
+    if (e->n > 0 && ld_answer_bytes(&e->answer) + row->n_text + 1 > EVENTS_MAX_BYTES)
         return 1;
-    ld_text_raw(text, row->text, row->n_text);
-    ld_text_raw(text, "\n", 1);
+    ld_text_raw(&e->line, row->text, row->n_text);
+    ld_text_raw(&e->line, "\n", 1);
+    if (e->line.is_failed || ld_answer_put(&e->answer, e->line.data, e->line.n) != 0)
+        return e->n > 0 ? 1 : NO_ROOM;
+    e->line.n = 0;
+    e->n++;
     return 0;
 }
 
-/* GET /events. Rows are those committed when the read began; it holds no lock that the writer wants (WAL). after: the
- * last seq that the client has, 0 for the beginning; limit: lines in one answer. Each line is the log's own text,
- * byte for byte, so an export can be folded again. */
+/* The tenant is held while its file is read, not while the answer is. */
+static int collect(struct events *e, struct ld_tenant *t, uint64_t after, uint64_t limit)
+{
+    ld_text_init(&e->line);
+    const int rc = ld_store_read(ld_tenant_store(t), after, (size_t)limit, add_line, e);
+    ld_text_close(&e->line);
+    ld_tenant_release(t);
+    return rc;
+}
+
+/* GET /events. Rows are those committed when the read began; it holds no lock that the writer wants (WAL), and is over
+ * before the answer begins, however slowly that is taken. after: the last seq that the client has, 0 for the beginning;
+ * limit: lines in one answer. Each line is the log's own text, byte for byte, so an export can be folded again. */
 void api_events(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     uint64_t after, limit;
@@ -114,42 +135,22 @@ void api_events(struct ld_app *app, struct ld_request *r, const char *tenant)
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
     if (t == NULL)
         return;
-    struct ld_text text;
+    struct events e = {.n = 0};
     struct ld_problem p;
-    size_t n = 0;
     ld_problem_init(&p);
     if (!ld_charge(app, t, ld_price_lines(limit), &p)) {
         ld_tenant_release(t);
         ld_reply_problem(r, &p);
         return;
     }
-    /* The tenant is held while its file is read; the text outlives it. */
-    ld_text_init(&text);
-    int rc = ld_store_read(ld_tenant_store(t), after, (size_t)limit, add_line, &text);
-    ld_tenant_release(t);
-    bool is_empty = text.n == 0 && !text.is_failed;
-    char *lines = ld_text_take(&text, &n);
-    if (rc < 0) {
-        free(lines);
-        ld_reply_status(r, 503, "the tenant's file cannot be read now");
-    } else if (lines == NULL && !is_empty) {
-        ld_reply_status(r, 503, "no memory for the answer");
-    } else {
-        ld_reply(r, 200, "application/x-ndjson", lines != NULL ? lines : strdup(""), n);
-    }
-}
-
-/* Replies with a copy of constant text. The reply takes over what it sends, hence the copy. */
-static void reply_constant(struct ld_request *r, const char *content_type, const char *text)
-{
-    size_t n = strlen(text);
-    char *copy = malloc(n + 1);
-    if (copy == NULL) {
-        ld_reply_status(r, 503, "out of memory");
+    ld_answer_init(&e.answer, r);
+    const int rc = collect(&e, t, after, limit);
+    if (rc >= 0) {
+        ld_answer_reply(&e.answer, "application/x-ndjson");
         return;
     }
-    memcpy(copy, text, n + 1);
-    ld_reply(r, 200, content_type, copy, n);
+    ld_answer_drop(&e.answer);
+    ld_reply_status(r, 503, rc == NO_ROOM ? "no memory for the answer" : "the tenant's file cannot be read now");
 }
 
 /* GET /healthz. Whether to start the process anew would help: a failing disk is no reason to. No tenant, no lock, no
@@ -158,7 +159,7 @@ void api_healthz(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     (void)tenant;
     if (ld_health_is_alive(app))
-        reply_constant(r, "application/json", "{\"status\":\"ok\"}");
+        ld_reply_constant(r, "application/json", "{\"status\":\"ok\"}");
     else
         ld_reply_status(r, 503, "the server's loop stands still");
 }
@@ -169,7 +170,7 @@ void api_readyz(struct ld_app *app, struct ld_request *r, const char *tenant)
     char why[256];
     (void)tenant;
     if (ld_health_is_ready(app, why))
-        reply_constant(r, "application/json", "{\"ready\":true}");
+        ld_reply_constant(r, "application/json", "{\"ready\":true}");
     else
         ld_reply_status(r, 503, why);
 }
@@ -210,5 +211,5 @@ void api_openapi(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     (void)app;
     (void)tenant;
-    reply_constant(r, "application/yaml", ld_embed_openapi_yaml);
+    ld_reply_constant(r, "application/yaml", ld_embed_openapi_yaml);
 }

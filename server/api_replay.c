@@ -102,8 +102,10 @@ static int read_head(struct ld_replay_job *j, struct ld_lines *lines, bool *has_
         ld_problem_set(p, 400, "the first line is longer than this server takes");
     else if (lines->n == 0)
         ld_problem_add(p, "/0", "expected the configuration of the replay");
-    else if (ld_doc_parse(&j->doc, lines->text, lines->n, true, p) == 0)
+    else if (ld_doc_parse(&j->doc, lines->text, lines->n, true, p) == 0) {
+        ld_doc_bound(j->doc, j->app->limits.magnitude);
         (void)ld_decode_replay(j->doc, true, &j->head, p);
+    }
     *has_more = false;
     while (p->status == 0 && !*has_more && ld_lines_next(lines) == LD_LINES_LINE)
         *has_more = lines->n > 0;
@@ -287,6 +289,11 @@ static void answer(struct ld_replay_job *j, struct ld_request *r)
     ld_problem_init(&p);
     atomic_fetch_add(&m->replays_running, 1);
     j->stream = ld_reply_stream(r, "application/x-ndjson", gone, j->replay);
+    if (j->stream == NULL) {
+        let_go(j);
+        atomic_fetch_sub(&m->replays_running, 1);
+        return;
+    }
     const int rc = run(j, &p) == 0 ? commit(j, &p) : -1;
     if (rc != 0 && atomic_load(&j->app->is_draining)) {
         ld_problem_init(&p);

@@ -9,7 +9,11 @@
 #include "api.h"
 #include "charge.h"
 #include "price.h"
+#include "repair.h"
+#include "rules.h"
+#include "text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +23,8 @@
 struct row {
     char name[LD_PATH_TENANT_BYTES];
     enum ld_tenant_state state;
-    char why[512];     /* of one that cannot be opened */
+    char why[512]; /* of one that cannot be opened, or is read-only */
+    uint64_t read_only_from;
     bool is_in_memory; /* else there is nothing but the above */
     struct ld_settings settings;
     struct kb_spec in_force;
@@ -53,6 +58,10 @@ static void read_row(struct row *row, struct ld_tenant *t)
     ld_tenant_read_unlock(t);
     ld_tenant_graph(t, &row->graph);
     ld_tenant_log(t, &row->log);
+    const char *fault;
+    row->read_only_from = ld_tenant_read_only(t, &fault);
+    if (row->read_only_from > 0)
+        snprintf(row->why, sizeof row->why, "%s", fault);
 }
 
 /* The row as the encoder wants it; borrows from the row. Rows move when their array grows, so views are made after
@@ -62,6 +71,7 @@ static struct ld_tenant_view view_of(const struct row *row)
     return (struct ld_tenant_view){.name = row->name,
                                    .state = ld_tenant_state_name(row->state),
                                    .detail = row->why,
+                                   .read_only_from = row->read_only_from,
                                    .settings = row->is_in_memory ? &row->settings : NULL,
                                    .in_force = &row->in_force,
                                    .counts = &row->counts,
@@ -197,7 +207,7 @@ static bool pay_fold(struct ld_app *app, struct ld_tenant *t, struct ld_op *op)
 void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     bool is_new = false;
-    struct ld_op *op = ld_api_op(r, LD_OP_SETTINGS);
+    struct ld_op *op = ld_api_op(app, r, LD_OP_SETTINGS);
     if (op == NULL)
         return;
     if (!ld_tenant_name_is_valid(tenant))
@@ -221,7 +231,7 @@ void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant
 /* POST /tenants/{t}/compact: answered when the log starts with a summary, which takes a fold of what goes. */
 void api_tenant_compact(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
-    struct ld_op *op = ld_api_op(r, LD_OP_COMPACT);
+    struct ld_op *op = ld_api_op(app, r, LD_OP_COMPACT);
     if (op == NULL)
         return;
     if (ld_decode_compact(op->doc, &op->keep_events, &op->problem) != 0 || !pay_fold(app, ld_request_context(r), op))
@@ -242,10 +252,52 @@ void api_tenant_verify(struct ld_app *app, struct ld_request *r, const char *ten
     ld_api_submit_to(app, r, tenant, ld_op_new(LD_OP_VERIFY));
 }
 
+/* {"action", "seq"?, "fault"?, "opens", "detail"?} */
+static char *encode_repair(const struct ld_repair *done, const char *fault, const struct ld_problem *opening, size_t *n)
+{
+    struct ld_text t;
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    ld_text_put_string(&t, "action", ld_repair_rules.rule[LD_REPAIR_ACTION].choices[done->action]);
+    if (done->seq > 0)
+        ld_text_put_count(&t, "seq", done->seq);
+    if (fault[0] != '\0')
+        ld_text_put_string(&t, "fault", fault);
+    ld_text_put_bool(&t, "opens", opening->status == 0);
+    if (opening->status != 0)
+        ld_text_put_string(&t, "detail", opening->detail);
+    ld_text_lit(&t, "}");
+    return ld_text_take(&t, n);
+}
+
+/* POST /tenants/{t}/repair: answered when the tenant has been opened again, or has been found not to open. */
+void api_tenant_repair(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    struct ld_doc *doc = NULL;
+    struct ld_problem p, opening;
+    struct ld_repair wanted;
+    char fault[512];
+    size_t n;
+    const char *body = ld_request_body(r, &n);
+    ld_problem_init(&p);
+    ld_problem_init(&opening);
+    if (ld_doc_parse(&doc, body, n, false, &p) == 0 && ld_decode_repair(doc, &wanted, &p) == 0)
+        (void)ld_tenants_repair(app->tenants, tenant, &wanted, fault, &p);
+    ld_doc_free(doc);
+    if (p.status != 0) {
+        ld_reply_problem(r, &p);
+        return;
+    }
+    ld_tenant_release(ld_tenants_get(app->tenants, tenant, &opening));
+    char *text = encode_repair(&wanted, fault, &opening, &n);
+    ld_reply_json(r, 200, text, n);
+}
+
 /* DELETE /tenants/{t}/users/{u}: answered when nothing of the user is left, which takes a fold of the whole log. */
 void api_user_delete(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
-    const char *user = ld_route_rest(&ld_routes[ld_request_route(r)], ld_request_path(r));
+    char user[LD_PATH_REST_BYTES];
+    ld_route_rest(&ld_routes[ld_request_route(r)], ld_request_path(r), user);
     if (strlen(user) > KB_ID_MAX_BYTES) {
         ld_reply_status(r, 404, "the tenant has no data of such a user: ids have at most 256 bytes");
         return;

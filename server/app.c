@@ -188,6 +188,11 @@ static void terminate(void *arg)
         app->is_hurried = app->http == NULL;
         return;
     }
+    /* The folder is being read: the rest of the start is short, and the loop ends at once. */
+    if (app->tenants == NULL) {
+        atomic_store(&app->progress.is_stopping, true);
+        return;
+    }
     const int64_t patience_us = (int64_t)app->options.drain_timeout_s * SECOND_US;
     const size_t n = ld_http_in_flight(app->http);
     app->drain_until_us = ld_monotonic_us() + patience_us;
@@ -215,8 +220,8 @@ static void reload(void *arg)
 
 /* --- start ---------------------------------------------------------------------------------------------- */
 
-/* Files that are no connections: those of tenants, and connections that are being closed. */
-#define FILES_BESIDES 512u
+/* Files that are no connections: those of tenants, those of long answers, and connections that are being closed. */
+#define FILES_BESIDES 640u
 
 /* Room for the connections and the tenants' files. A tenant
  * has its log, the WAL and its index open, and a few reading connections besides. Failure changes nothing. */
@@ -277,6 +282,7 @@ static int start_http(struct ld_app *app, char *why)
                                       .max_head = (size_t)app->options.max_header,
                                       .max_connections = (unsigned)usable_connections(app->options.max_connections),
                                       .max_per_address = (unsigned)app->options.max_connections_per_address,
+                                      .answer_dir = ld_spool_dir(app->spool),
                                       .body_memory = &app->body_memory,
                                       .metrics = &app->metrics};
     if (ld_http_start(&app->http, &o, &hooks, why) != 0)

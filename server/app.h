@@ -30,6 +30,7 @@ struct ld_limits {
     atomic_int log_requests; /* enum ld_log_requests */
     _Atomic int64_t slow_us;
     atomic_size_t candidates, arms, dim; /* of one decision: named, of the whole catalogue; of a configuration */
+    _Atomic double magnitude;            /* of the numbers that a model computes with */
     atomic_size_t work, transfers;       /* requests in the lines for a thread */
 };
 

@@ -3,6 +3,9 @@
  * the one clean way to correct it is to set the variable and run again. The choice follows what the processor says,
  * never a fixed name: kernels that it lacks would end the process by SIGILL.
  *
+ * By then it has started a thread for each further core, too, all of which sleep for ever, each with a buffer of 128 MB
+ * of addresses: one thread is asked for in the same way.
+ *
  * LAPLACED_BLAS_REEXEC holds the name that was corrected, and keeps a second attempt from becoming an endless one.
  * Without /proc (a bare chroot) the program goes on with the slow kernels and says so. */
 #include "blas_core.h"
@@ -55,24 +58,30 @@ bool ld_blas_core_is_wrong(const char *now, const char *best, const char *chosen
     return best != NULL && chosen == NULL && corrected == NULL && ld_blas_core_class(now) < ld_blas_core_class(best);
 }
 
-/* Runs the program again with the better core type; returns only when it cannot. The arguments are handed on as they
- * came; the process keeps its id, so a supervisor sees nothing. */
+/* Runs the program again with one thread and, where it is not NULL, the better core type; returns only when it cannot.
+ * The arguments are handed on as they came; the process keeps its id, so a supervisor sees nothing. */
 static void run_again(char *const *argv, const char *now, const char *best)
 {
-    if (setenv(GUARD, now, 1) == 0 && setenv("OPENBLAS_CORETYPE", best, 1) == 0)
+    if (setenv(GUARD, now, 1) == 0 && setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0 &&
+        (best == NULL || setenv("OPENBLAS_CORETYPE", best, 1) == 0))
         execv("/proc/self/exe", argv);
-    ld_log(LD_LOG_WARN, "OpenBLAS runs %s kernels where %s would fit, and the program cannot be run again: %s", now,
-           best, strerror(errno));
-    unsetenv("OPENBLAS_CORETYPE");
+    ld_log(
+        LD_LOG_WARN,
+        "OpenBLAS runs %s kernels where %s would fit, or threads of its own, and the program cannot be run again: %s",
+        now, best != NULL ? best : now, strerror(errno));
+    if (best != NULL)
+        unsetenv("OPENBLAS_CORETYPE");
 }
 
 /* The guard is taken out of the environment again, so that a child of ours judges for itself. */
 void ld_blas_core_settle(char *const *argv)
 {
     const char *now = kb_blas_core_name(), *best = ld_blas_core_best(), *corrected = getenv(GUARD);
-    if (ld_blas_core_is_wrong(now, best, getenv("OPENBLAS_CORETYPE"), corrected))
-        run_again(argv, now, best);
-    if (corrected != NULL)
+    const bool is_wrong = ld_blas_core_is_wrong(now, best, getenv("OPENBLAS_CORETYPE"), corrected);
+
+    if (is_wrong || (kb_blas_n_threads() > 1 && corrected == NULL))
+        run_again(argv, now, is_wrong ? best : NULL);
+    if (corrected != NULL && strcmp(corrected, now) != 0)
         ld_log(LD_LOG_INFO, "OpenBLAS kernels: %s, corrected from %s", now, corrected);
     else
         ld_log(LD_LOG_INFO, "OpenBLAS kernels: %s", now);

@@ -5,8 +5,9 @@
 #include <stdbool.h>
 
 /* When OpenBLAS has chosen kernels below what the processor can do (it falls back far for models that it does not
- * know), and the environment does not say otherwise, sets OPENBLAS_CORETYPE and runs this program again, once. Then
- * sets one BLAS thread per call. Call it first in main, before any thread. Logs at level info what is in force. */
+ * know), and the environment does not say otherwise, sets OPENBLAS_CORETYPE and runs this program again, once; so it
+ * does when the library has started threads of its own, with OPENBLAS_NUM_THREADS. Then sets one BLAS thread per call.
+ * Call it first in main, before any thread. Logs at level info what is in force. */
 void ld_blas_core_settle(char *const *argv);
 
 /* For tests. Class of a core type's name: 3 AVX-512, 2 AVX2 with FMA, 1 AVX, 0 below or unknown. */

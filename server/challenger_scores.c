@@ -6,6 +6,7 @@
 
 #include "alloc.h"
 #include "hash.h"
+#include "hash_key.h"
 
 #define LEAST_WEIGHT 100 /* decisions' worth of weight (ESS) without which a look proves nothing */
 
@@ -36,7 +37,7 @@ size_t ld_scores_bytes(const struct ld_scores *s)
 
 static uint64_t id_of(const char *decision)
 {
-    const uint64_t h = kb_hash_finish(kb_hash_str(KB_HASH_INIT, decision));
+    const uint64_t h = kb_keyed_str(ld_hash_key(), decision);
 
     return h != 0 ? h : 1;
 }
@@ -192,7 +193,7 @@ void ld_scores_decide(struct ld_scores *s, const struct kb_event *ev, double pro
         return;
     }
     *place(s, id) = (struct ld_open_decision){.id = id,
-                                              .arm = kb_hash_str(KB_HASH_INIT, ev->as.decided.slots[0].arm),
+                                              .arm = kb_keyed_str(ld_hash_key(), ev->as.decided.slots[0].arm),
                                               .weight = probability / ev->as.decided.propensity};
     s->n_open++;
     if (s->is_late)
@@ -204,7 +205,7 @@ static void take_reward(struct ld_scores *s, const struct kb_event *ev)
     struct ld_open_decision *at = find(s, id_of(ev->as.rewarded.decision));
     const char *arm = ev->as.rewarded.arm;
 
-    if (at == NULL || (arm != NULL && kb_hash_str(KB_HASH_INIT, arm) != at->arm))
+    if (at == NULL || (arm != NULL && kb_keyed_str(ld_hash_key(), arm) != at->arm))
         return;
     at->reward = ev->as.rewarded.reward + (s->is_sum && at->has_reward ? at->reward : 0);
     at->has_reward = true;

@@ -32,8 +32,8 @@ static bool is_alone(enum kb_event_type type)
 
 /* ---- append -----------------------------------------------------------------------------------------*/
 
-/* Makes the batch durable. False with why: nothing is in the file. */
-static bool append_batch(struct ld_tenant *t, char *why)
+/* Makes the batch durable: LD_STORE_OK, or another with why: nothing is in the file. */
+static int append_batch(struct ld_tenant *t, char *why)
 {
     struct ld_batch *b = &t->batch;
     const int64_t start_us = ld_monotonic_us();
@@ -41,14 +41,14 @@ static bool append_batch(struct ld_tenant *t, char *why)
 
     if (ld_batch_build_rows(t) != KB_OK) {
         snprintf(why, 512, "out of memory");
-        return false;
+        return LD_STORE_NOMEM;
     }
     ld_failpoint("before_append"); /* dying here loses what nobody was promised */
     rc = ld_store_append(t->store, b->row, b->n, why);
     ld_failpoint("after_commit"); /* and here what is recovered was never answered */
     ld_histogram_add(&t->world->metrics->commit_time, ld_monotonic_us() - start_us);
     ld_batch_free_rows(t);
-    return rc == LD_STORE_OK;
+    return rc;
 }
 
 /* ---- apply ----------------------------------------------------------------------------------------- */
@@ -149,10 +149,12 @@ static void refresh_derived(struct ld_tenant *t)
 
 /* ---- batches --------------------------------------------------------------------------------------- */
 
-/* Logs the two edges only: a disk that refuses for an hour is two lines, not one for each request. */
-static void count_commit(struct ld_tenant *t, bool is_ok, const char *why)
+/* Logs the two edges only: a disk that refuses for an hour is two lines, not one for each request. A batch that is lost
+ * for want of memory says nothing about the disk: the tenant does not fail, and the server stays ready. */
+static void count_commit(struct ld_tenant *t, int rc, const char *why)
 {
     struct ld_metrics *m = t->world->metrics;
+    const bool is_ok = rc == LD_STORE_OK;
 
     if (is_ok) {
         ld_count(&m->commits, 1);
@@ -161,7 +163,9 @@ static void count_commit(struct ld_tenant *t, bool is_ok, const char *why)
     } else {
         atomic_fetch_add_explicit(&m->commit_failures, 1, memory_order_relaxed);
     }
-    if (atomic_exchange(&t->is_failing, !is_ok) == is_ok)
+    if (rc == LD_STORE_NOMEM)
+        ld_log(LD_LOG_ERROR, "tenant %s: %zu events were not recorded: %s", t->name, t->batch.n, why);
+    else if (atomic_exchange(&t->is_failing, !is_ok) == is_ok)
         ld_log(is_ok ? LD_LOG_INFO : LD_LOG_ERROR, "tenant %s: commit %s %s", t->name,
                is_ok ? "works again" : "failed:", is_ok ? "" : why);
 }
@@ -206,14 +210,14 @@ bool ld_batch_flush(struct ld_tenant *t)
 {
     char why[512] = "out of memory";
     struct kb_engine_counts counts;
-    bool is_ok;
 
     if (t->batch.n == 0) {
         settle(t, true);
         return true;
     }
-    is_ok = kb_engine_grow(t->engine) == KB_OK && append_batch(t, why);
-    count_commit(t, is_ok, why);
+    const int rc = kb_engine_grow(t->engine) == KB_OK ? append_batch(t, why) : LD_STORE_NOMEM;
+    const bool is_ok = rc == LD_STORE_OK;
+    count_commit(t, rc, why);
     t->has_failed |= !is_ok;
     if (is_ok) {
         const int64_t start_us = ld_monotonic_us();

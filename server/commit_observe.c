@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "hash_key.h"
 #include "ids.h"
 #include "tenant_impl.h"
 
@@ -28,7 +29,7 @@ static enum kb_err open_featured(const struct ld_tenant *t, struct featured *f)
     const size_t n = kb_engine_n_arms(t->engine);
     enum kb_err rc = KB_OK;
 
-    kb_ids_init(&f->ids);
+    kb_ids_init(&f->ids, ld_hash_key());
     f->features = kb_array(n + 1, 1, sizeof *f->features);
     if (f->features == NULL)
         return KB_ENOMEM;
@@ -159,7 +160,7 @@ static bool find_known(struct ld_tenant *t, struct ld_op *op)
     enum kb_err rc = item != NULL ? KB_OK : KB_ENOMEM;
 
     op->n_known = 0;
-    kb_ids_init(&ids);
+    kb_ids_init(&ids, ld_hash_key());
     for (size_t i = 0; rc == KB_OK && i < op->n; i++) {
         const char *id = op->events[i].as.observed.id;
         const uint32_t ix = id != NULL ? kb_ids_find(&ids, id) : KB_ID_NONE;

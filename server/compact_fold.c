@@ -13,6 +13,7 @@
 #include "alloc.h"
 #include "compact.h"
 #include "fold.h"
+#include "hash_key.h"
 #include "json_out.h"
 #include "summary.h"
 
@@ -35,7 +36,7 @@ static struct kb_engine *quiet_engine(void)
 {
     struct kb_engine *e = NULL;
 
-    if (kb_engine_new(&e) == KB_OK)
+    if (kb_engine_new(&e, ld_hash_key()) == KB_OK)
         kb_engine_fold_quietly_until(e, UINT64_MAX);
     return e;
 }

@@ -129,6 +129,11 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
     }
     if (!ld_access_identify(app, r))
         return 0;
+    if (ld_route_hides(route, ld_request_path(r))) {
+        ld_request_end_connection(r);
+        ld_reply_status(r, 400, "of the names in a path only a user's id may have a slash or a percent sign, escaped");
+        return 0;
+    }
     if (route == NULL) {
         refuse_route(r, allow);
         return 0;

@@ -26,6 +26,7 @@
 #include "fold.h"
 #include "log.h"
 #include "redact.h"
+#include "sqlite_util.h"
 #include "tenant_impl.h"
 
 struct ld_erasure {
@@ -175,7 +176,7 @@ static void swap_engines(struct ld_erasure *x, const struct kb_event *reset)
     t->n_rewrites++;
 }
 
-/* And what a process that died while it wrote one has left of it. */
+/* And what a process that died while it wrote one has left of it. Synced: a power cut must not bring either back. */
 static bool remove_snapshot(const struct ld_tenant *t)
 {
     char unfinished[LD_PATH_MAX + 8];
@@ -183,7 +184,8 @@ static bool remove_snapshot(const struct ld_tenant *t)
     snprintf(unfinished, sizeof unfinished, "%s.tmp", t->snapshot_path);
     unlink(unfinished);
     unlink(t->snapshot_path);
-    return access(t->snapshot_path, F_OK) != 0 && access(unfinished, F_OK) != 0;
+    return access(t->snapshot_path, F_OK) != 0 && access(unfinished, F_OK) != 0 &&
+           ld_sync_directory_of(t->snapshot_path) == 0;
 }
 
 static bool commit(struct ld_erasure *x)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hash_key.h"
 #include "redact.h"
 #include "tenant_impl.h"
 
@@ -78,7 +79,7 @@ int ld_fold_line(struct kb_engine *e, const struct ld_row *row, struct ld_redact
 enum kb_err ld_fold_open(struct ld_fold *f, struct ld_tenant *t, struct ld_redactor *without, uint64_t quiet_until)
 {
     *f = (struct ld_fold){.t = t, .without = without};
-    if (kb_engine_new(&f->engine) != KB_OK)
+    if (kb_engine_new(&f->engine, ld_hash_key()) != KB_OK)
         return KB_ENOMEM;
     kb_engine_fold_quietly_until(f->engine, quiet_until);
     pthread_mutex_lock(&t->queue_lock);

@@ -20,16 +20,30 @@
 
 #include "log.h"
 #include "registry.h"
+#include "sqlite_util.h"
 
 #define ROOM_BYTES 262144u
 
+void ld_folder_keep_private(const char *path)
+{
+    struct stat st;
+
+    if (lstat(path, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && (st.st_mode & 077) != 0)
+        (void)chmod(path, st.st_mode & 0700);
+}
+
 /* Readable by the owner alone: logs hold what users did. Parents are not made: a mistyped path should not grow a
- * tree. */
+ * tree. All that is synced below a folder is as durable as the folder's own name. One that was there may be of a start
+ * that died here, so its name is synced as well; a parent that cannot be opened is then no reason to refuse. */
 static int make_dir(const char *path, char *why)
 {
-    if (mkdir(path, 0700) == 0 || errno == EEXIST)
+    const bool is_new = mkdir(path, 0700) == 0, is_there = is_new || errno == EEXIST;
+
+    if (is_there && (ld_sync_directory_of(path) == 0 || !is_new))
         return 0;
     snprintf(why, 512, "%.400s: %s", path, strerror(errno));
+    if (is_new)
+        (void)rmdir(path);
     return -1;
 }
 
@@ -42,8 +56,10 @@ static int lock_folder(const char *data_dir, int *fd, char *why)
 
     snprintf(path, sizeof path, "%s/lock", data_dir);
     *fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-    if (*fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) == 0)
+    if (*fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) == 0) {
+        ld_folder_keep_private(path);
         return 0;
+    }
     snprintf(why, 512, "%.400s: %s", path,
              errno == EWOULDBLOCK ? "another server uses this data folder" : strerror(errno));
     if (*fd >= 0)
@@ -63,9 +79,10 @@ int ld_folder_open(const char *data_dir, int *fd, char *why)
         return -1;
     }
     snprintf(path, sizeof path, "%s/tenants", data_dir);
-    if (make_dir(data_dir, why) != 0 || lock_folder(data_dir, fd, why) != 0)
+    if (make_dir(data_dir, why) != 0 || lock_folder(data_dir, fd, why) != 0 || make_dir(path, why) != 0)
         return -1;
-    return make_dir(path, why);
+    ld_folder_keep_private(path);
+    return 0;
 }
 
 /* Without a lock file no server was ever here; the folder itself is then what is held. */
@@ -109,8 +126,7 @@ bool ld_folder_has(const char *data_dir, const char *name)
     return false;
 }
 
-/* Makes the entries of DATA/tenants durable: a new file's own fsync does not cover its name. Costs an fsync of the
- * directory; called for removals only. */
+/* Makes the entries of DATA/tenants durable: a new file's own fsync does not cover its name. */
 static int sync_folder(const char *data_dir)
 {
     char path[LD_PATH_MAX];
@@ -158,17 +174,33 @@ int ld_folder_mark_deleted(const char *data_dir, const char *name)
     return sync_folder(data_dir);
 }
 
-/* In this order: the log after everything that is only a copy of it, the marker when nothing else is left. Not
- * synced: where a file system keeps the order of such changes, files that come back after a power cut come back with
- * their marker, and the next start removes them again. */
+/* One file. What cannot be removed is logged. */
+static void remove_file(const char *data_dir, const char *name, const char *suffix)
+{
+    char path[LD_PATH_MAX];
+
+    if (ld_folder_path(data_dir, name, suffix, path) == 0 && unlink(path) != 0 && errno != ENOENT)
+        ld_log(LD_LOG_WARN, "%s: %s", path, strerror(errno));
+}
+
+/* In this order: the log after everything that is only a copy of it, the marker when nothing else is left, for certain:
+ * a log that a power cut brings back without its marker would be a tenant again. A marker that stays has the next start
+ * remove what is left. */
 void ld_folder_remove(const char *data_dir, const char *name)
 {
-    static const char *const suffixes[] = {".snapshot", ".snapshot.tmp", ".db-wal", ".db-shm", ".db", ".db.deleted"};
+    static const char *const suffixes[] = {
+        ".snapshot", ".snapshot.tmp", LD_READ_ONLY_SUFFIX, LD_READ_ONLY_SUFFIX ".tmp",
+        ".db-wal",   ".db-shm",       ".db-journal",       ".db"};
     char path[LD_PATH_MAX];
 
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
-        if (ld_folder_path(data_dir, name, suffixes[i], path) == 0 && unlink(path) != 0 && errno != ENOENT)
-            ld_log(LD_LOG_WARN, "%s: %s", path, strerror(errno));
+        remove_file(data_dir, name, suffixes[i]);
+    if (ld_folder_path(data_dir, name, ".db.deleted", path) != 0 || access(path, F_OK) != 0)
+        return;
+    if (sync_folder(data_dir) == 0)
+        remove_file(data_dir, name, ".db.deleted");
+    else
+        ld_log(LD_LOG_WARN, "%s stays: %s", path, strerror(errno));
 }
 
 /* The tenant's name when file is a valid name with the suffix. Files of other programs, and the temporary ones of

@@ -4,6 +4,7 @@
  *     DATA/registry.db             names of tenants
  *     DATA/spool/                  files on their way in or out (spool.h)
  *     DATA/tenants/NAME.db         a tenant's log; NAME.snapshot is a cache of its model
+ *     DATA/tenants/NAME.readonly   the tenant is served up to a line that no fold takes (repair.h)
  *     DATA/tenants/NAME.db.deleted the tenant's removal has begun; the next start finishes it */
 #ifndef LD_FOLDER_H
 #define LD_FOLDER_H
@@ -12,11 +13,16 @@
 
 #define LD_PATH_MAX 4096
 #define LD_NAME_MAX 64
+#define LD_READ_ONLY_SUFFIX ".readonly"
 
 /* Makes the folder where it is missing and locks it: *fd keeps the lock until it is closed. 0 or -1 with why. */
 int ld_folder_open(const char *data_dir, int *fd, char *why);
 /* For reading: keeps servers out, not other readers, and makes nothing. */
 int ld_folder_open_readonly(const char *data_dir, int *fd, char *why);
+
+/* Takes from everybody but the owner what they may do with a file or folder; what is not there, or is neither, stays.
+ */
+void ld_folder_keep_private(const char *path);
 
 /* DATA/tenants/NAME + suffix into path (LD_PATH_MAX); -1 when it does not fit. */
 int ld_folder_path(const char *data_dir, const char *name, const char *suffix, char *path);

@@ -19,6 +19,7 @@
 
 #include "failpoint.h"
 #include "graph_draft.h"
+#include "hash_key.h"
 #include "ids.h"
 #include "log.h"
 #include "tenant_impl.h"
@@ -60,7 +61,7 @@ static enum kb_err make(struct ld_tenant *t, struct kb_event *ev, struct kb_errm
                             ev->as.graph.is_replace ? NULL
                             : held != NULL          ? &held->graph
                                                     : &none,
-                            held, msg);
+                            held, ld_hash_key(), msg);
     KB_TRY(rc);
     meet_users(t, ev->as.graph.draft);
     KB_TRY(kb_graph_draft_make(ev->as.graph.draft, ev, msg));

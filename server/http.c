@@ -73,6 +73,11 @@ int ld_request_route(const struct ld_request *r)
     return r->route;
 }
 
+void ld_request_end_connection(struct ld_request *r)
+{
+    r->is_last = true;
+}
+
 void ld_request_set_share(struct ld_request *r, uint64_t share)
 {
     r->share = share;
@@ -147,6 +152,7 @@ static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *
     memcpy(r->method, method, n_method);
     r->path = r->method + n_method;
     memcpy(r->path, path, n_path);
+    ld_target_decode(r->path);
     if (LD_CHECKED)
         ld_trace_begin(&r->trace, ld_request_header(r, "traceparent"));
     atomic_fetch_add(&h->n_in_flight, 1);
@@ -348,6 +354,7 @@ void ld_http_let_go(struct ld_http *h)
     ld_lanes_free(h);
     pthread_mutex_destroy(&h->lock);
     free(h->pairs);
+    free(h->answer_dir);
     free(h);
 }
 
@@ -365,6 +372,7 @@ int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const s
     h->body_memory = o->body_memory;
     h->tls = o->tls;
     pthread_mutex_init(&h->lock, NULL);
+    h->answer_dir = o->answer_dir != NULL ? strdup(o->answer_dir) : NULL; /* without memory there are no such files */
     int rc = make_records(h, o, why);
     if (rc == 0 && (rc = begin(h, o, why)) != 0)
         ld_connections_destroy(&h->connections);

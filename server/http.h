@@ -37,6 +37,7 @@ struct ld_http_options {
     size_t max_head; /* bytes of a request line with its headers */
     unsigned max_connections;
     unsigned max_per_address;           /* 0: none */
+    const char *answer_dir;             /* where long answers wait for clients that read slowly; NULL: in memory */
     struct ld_body_memory *body_memory; /* of all requests together; outlives their last reply. NULL: no bound */
     struct ld_metrics *metrics;         /* may be NULL */
 };
@@ -78,7 +79,7 @@ void ld_http_stop(struct ld_http *h);
 
 /* What a request says; borrowed until its reply. */
 const char *ld_request_method(const struct ld_request *r);
-const char *ld_request_path(const struct ld_request *r);                     /* percent-decoded */
+const char *ld_request_path(const struct ld_request *r); /* decoded, but for %2F and %25: segments are as they came */
 const char *ld_request_header(const struct ld_request *r, const char *name); /* NULL when absent */
 const char *ld_request_query(const struct ld_request *r, const char *name);  /* "" without a value, NULL when absent */
 /* Before the request is handed to another thread, by the one that the handler was called in: its client may leave, and
@@ -94,6 +95,9 @@ void ld_request_peer(const struct ld_request *r, char out[LD_PEER_BYTES]);
  * has renamed it. ld_request_body tells its bytes, ld_request_body_file where it is (NULL without one). */
 void ld_request_spool(struct ld_request *r, const char *path);
 const char *ld_request_body_file(const struct ld_request *r);
+
+/* In `admit`: nothing that follows on the connection is read as a request. */
+void ld_request_end_connection(struct ld_request *r);
 
 /* Row of the route table, for metrics and for finding it again in `handle`; -1 until set. */
 void ld_request_set_route(struct ld_request *r, int route);
@@ -111,9 +115,11 @@ void ld_request_set_share(struct ld_request *r, uint64_t share);
 void ld_request_set_context(struct ld_request *r, void *context);
 void *ld_request_context(const struct ld_request *r);
 
-/* `text` is malloc'd and taken over; NULL text = empty body. content_type is static, NULL when there is no body. */
+/* `text` is malloc'd and taken over; NULL text = empty body. content_type is static, NULL when there is no body. A long
+ * one goes into a file; without room for that, 503 may be the answer. */
 void ld_reply(struct ld_request *r, int status, const char *content_type, char *text, size_t n);
 void ld_reply_json(struct ld_request *r, int status, char *text, size_t n); /* NULL text: answers 503, no memory */
+void ld_reply_constant(struct ld_request *r, const char *content_type, const char *text); /* 200; text is static */
 void ld_reply_problem(struct ld_request *r, const struct ld_problem *p);
 void ld_reply_status(struct ld_request *r, int status, const char *detail); /* a problem of one sentence */
 
@@ -138,16 +144,31 @@ struct ld_body_file {
     uint64_t bytes;
     const struct ld_header *headers;
     size_t n_headers;
-    void (*done)(void *arg);
+    void (*done)(void *arg); /* may be NULL */
     void *arg;
 };
 void ld_reply_file(struct ld_request *r, const struct ld_body_file *file);
+
+/* An answer of 200 in pieces, of any length and a told memory. put: 0, or -1 where there is no room: nothing of the
+ * piece is in it, and what was put before may be answered. Ended by one of reply and drop; content_type is static. */
+struct ld_answer {
+    struct ld_request *request;
+    char *text; /* behind what is in the file */
+    size_t n, cap;
+    int fd;
+    uint64_t n_file;
+};
+void ld_answer_init(struct ld_answer *a, struct ld_request *r);
+int ld_answer_put(struct ld_answer *a, const char *data, size_t n);
+uint64_t ld_answer_bytes(const struct ld_answer *a);
+void ld_answer_reply(struct ld_answer *a, const char *content_type);
+void ld_answer_drop(struct ld_answer *a);
 
 /* An answer of 200 that is written while it is sent, in chunks, by one thread of whoever answers. What is not sent yet
  * is kept in memory: who writes much asks is_sent between. `gone` is called at most once, when the client has left or
  * the server ends: from then on nothing is sent. It is called under a lock of the stream's, in whatever thread, and may
  * not call back. end: the last thing that the writer does with it; what was written is still sent, and `gone` is not
- * called any more. content_type is static. */
+ * called any more. content_type is static. NULL without memory: the request is answered then. */
 struct ld_stream;
 struct ld_stream *ld_reply_stream(struct ld_request *r, const char *content_type, void (*gone)(void *arg), void *arg);
 void ld_stream_write(struct ld_stream *s, const char *text, size_t n);

@@ -54,28 +54,38 @@ static void refuse_size(struct ld_request *r)
 
 /* 503: the bodies of others take the memory. Large uploads in flight take seconds, so it is some seconds until another
  * may find room. */
-static void refuse_memory(struct ld_request *r)
+void ld_request_refuse_memory(struct ld_request *r)
 {
     struct ld_http *h = r->http;
     struct ld_problem p;
     ld_problem_init(&p);
     ld_problem_set(&p, MHD_HTTP_SERVICE_UNAVAILABLE,
-                   "the bodies of other requests take all the memory that there is for them");
+                   "the bodies and answers of other requests take all the memory that there is for them");
     ld_problem_limit(&p, "body_memory", (double)r->memory->max);
     p.retry_after_s = 5;
     if (h->metrics != NULL)
         ld_count(&h->metrics->limited[LD_LIMITED_BODY_MEMORY], 1);
     ld_reply_problem(r, &p);
+}
+
+static void refuse_memory(struct ld_request *r)
+{
+    ld_request_refuse_memory(r);
     discard_rest(r);
 }
 
-/* A reply made here is queued now when nothing is to be discarded first, else by the call that ends the body. One that
+/* The library (0.9.75) takes the lines of chunks leniently, an LF for a CRLF among them, and shows them to nobody. Two
+ * readers may differ about where such a body ends, so that none of its connections goes on (decision 0049).
+ *
+ * A reply made here is queued now when nothing is to be discarded first, else by the call that ends the body. One that
  * refuses the head is always queued now, by which the library closes the connection: where the next request begins is
  * in doubt. */
 enum MHD_Result ld_request_begin(struct ld_request *r, const struct request_line *line)
 {
     struct ld_http *h = r->http;
     uint64_t n = announced(r);
+    if (n == UINT64_MAX)
+        ld_request_end_connection(r);
     atomic_store_explicit(&r->on->n_received, 0, memory_order_relaxed);
     if (!ld_connection_enter(r->on, PHASE_BODY))
         return MHD_NO;

@@ -31,6 +31,7 @@
 
 #include "checked.h"
 #include "clock.h"
+#include "hash_key.h"
 #include "metrics.h"
 
 #define PHASE_BITS 3
@@ -122,7 +123,10 @@ static uint64_t address_key(const struct sockaddr *a)
 
 static uint32_t *bucket_of(struct ld_connections *all, uint64_t key)
 {
-    return &all->bucket[all->bucket_bits > 0 ? key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - all->bucket_bits) : 0];
+    struct kb_keyed h = kb_keyed_begin(ld_hash_key());
+
+    kb_keyed_word(&h, key);
+    return &all->bucket[kb_keyed_end(h) & ((UINT64_C(1) << all->bucket_bits) - 1)];
 }
 
 /* Whether as many connections as one address may have are of this one. A walk over at most so many, and those that

@@ -13,122 +13,27 @@
  * of the head. */
 #include "http_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "checked.h"
 
-#define MAX_TARGET 8000 /* RFC 9110, 4.1: at least so many are to be taken */
 #define MAX_HEADERS 100
-#define MAX_PARAMETERS 100
-
-/* --- the target ------------------------------------------------------------------------------------------ */
-
-/* "http://" or "https://": its length, else 0. */
-static size_t scheme_length(const char *target)
-{
-    static const char *const schemes[] = {"http://", "https://"};
-    for (size_t i = 0; i < 2; i++)
-        if (strncasecmp(target, schemes[i], strlen(schemes[i])) == 0)
-            return strlen(schemes[i]);
-    return 0;
-}
-
-/* The path of a target, decoded or not: of one in absolute form, as proxies get it, what follows the authority. */
-const char *ld_target_path(const char *target)
-{
-    size_t n = scheme_length(target);
-    if (n == 0)
-        return target;
-    const char *path = target + n + strcspn(target + n, "/");
-    return *path == '/' ? path : "/";
-}
-
-/* Before decoding. A target in absolute form has an authority without escapes, so that its path begins at the same
- * place after the decoding. */
-static enum target_fault find_target_fault(const char *target, size_t n)
-{
-    size_t scheme = scheme_length(target);
-    if (n > MAX_TARGET)
-        return TARGET_TOO_LONG;
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)target[i] <= ' ' || target[i] == 0x7f)
-            return TARGET_MALFORMED;
-    if (scheme > 0) {
-        size_t authority = strcspn(target + scheme, "/?");
-        return authority == 0 || memchr(target + scheme, '%', authority) != NULL ? TARGET_MALFORMED : TARGET_FINE;
-    }
-    return target[0] == '/' || strcmp(target, "*") == 0 ? TARGET_FINE : TARGET_MALFORMED;
-}
-
-/* The query of a target is taken away from it, before the library takes it apart, when that would be too much: where
- * its memory ends in the middle of a query the library answers nothing at all (0.9.75). The text lies in its buffer. */
-static bool cut_query(char *target)
-{
-    char *query = strchr(target, '?');
-    unsigned n = 0;
-    for (const char *p = query; p != NULL; p = strchr(p + 1, '&'))
-        n++;
-    if (n <= MAX_PARAMETERS)
-        return false;
-    query[1] = '\0';
-    return true;
-}
-
-/* The library's call for each request line, with the target as it came. What it says is kept with the connection until
- * the headers are complete. NULL: what a request's slot begins with. */
-void *ld_connection_target(void *arg, const char *target, struct MHD_Connection *connection)
-{
-    struct ld_connection *c = ld_connection_of(connection);
-    (void)arg;
-    if (c == NULL || target == NULL)
-        return NULL;
-    (void)ld_connection_enter(c, PHASE_HEAD);
-    c->n_target = (uint32_t)strlen(target);
-    c->target_fault = find_target_fault(target, c->n_target);
-    if (cut_query((char *)(uintptr_t)target))
-        c->target_fault = TARGET_TOO_LONG;
-    return NULL;
-}
-
-/* 0..15, or -1. */
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Percent-decoding in place. "%00" and malformed escapes stay as they stand: a NUL would cut the path short and let
- * one name pass for another. Used for the path and for names and values of the query. Returns the new length. */
-size_t ld_target_unescape(void *arg, struct MHD_Connection *c, char *s)
-{
-    (void)arg;
-    (void)c;
-    char *to = s;
-    for (const char *from = s; *from != '\0'; from++) {
-        int high = *from == '%' ? hex_digit(from[1]) : -1;
-        int low = high >= 0 ? hex_digit(from[2]) : -1;
-        if (low >= 0 && (high | low) != 0) {
-            *to++ = (char)(high << 4 | low);
-            from += 2;
-        } else {
-            *to++ = *from;
-        }
-    }
-    *to = '\0';
-    return (size_t)(to - s);
-}
 
 /* --- headers --------------------------------------------------------------------------------------------- */
+
+/* Headers that are read and can mean one thing only. */
+static const char *const once[] = {"Authorization", "Content-Type", "Laplaced-Tenant", "Origin"};
+enum { N_ONCE = sizeof once / sizeof *once };
 
 /* What a pass over the headers has found. */
 struct head {
     const char *end; /* where the next name is to begin */
     bool is_broken;  /* a part is not where it should be, or has bytes that it may not have */
-    unsigned n_headers, n_hosts, n_lengths, n_codings;
-    const char *coding, *expect;
+    unsigned n_headers, n_hosts, n_lengths, n_codings, n_traces;
+    bool is_seen[N_ONCE];
+    const char *coding, *expect, *twice; /* twice: a header of `once` */
 };
 
 /* Characters of a token (RFC 9110, 5.6.2): what names and methods are made of. */
@@ -152,19 +57,32 @@ static bool is_value(const char *s, size_t n)
     return true;
 }
 
-/* Headers that decide about the request as a whole. */
-static void note_header(struct head *head, const char *name, size_t n, const char *value)
+static void note_once(struct head *head, const char *name)
 {
-    if (n == strlen("Host") && strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0)
+    for (size_t i = 0; i < N_ONCE; i++)
+        if (strcasecmp(name, once[i]) == 0) {
+            if (head->is_seen[i])
+                head->twice = once[i];
+            head->is_seen[i] = true;
+        }
+}
+
+/* Headers that decide about the request as a whole. Of expectations the one that cannot be met counts. */
+static void note_header(struct head *head, const char *name, const char *value)
+{
+    if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0)
         head->n_hosts++;
-    else if (n == strlen("Expect") && strcasecmp(name, MHD_HTTP_HEADER_EXPECT) == 0)
-        head->expect = value;
-    else if (n == strlen("Content-Length") && strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0)
+    else if (strcasecmp(name, MHD_HTTP_HEADER_EXPECT) == 0)
+        head->expect = head->expect == NULL || strcasecmp(value, "100-continue") != 0 ? value : head->expect;
+    else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0)
         head->n_lengths++;
-    else if (n == strlen("Transfer-Encoding") && strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+    else if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
         head->n_codings++;
         head->coding = value;
-    }
+    } else if (strcasecmp(name, "traceparent") == 0)
+        head->n_traces++;
+    else
+        note_once(head, name);
 }
 
 /* The library's call for each header, in the order in which they came. A name behind which the value does not follow at
@@ -185,7 +103,7 @@ static enum MHD_Result look_at_header(void *arg, enum MHD_ValueKind kind, const 
     head->is_broken = at != value;
     head->end = value + n_value + strlen("\r\n");
     head->n_headers++;
-    note_header(head, name, n_name, value);
+    note_header(head, name, value); /* a token: it has no NUL */
     return head->is_broken ? MHD_NO : MHD_YES;
 }
 
@@ -231,6 +149,13 @@ static bool refuse(struct ld_request *r, int status, const char *detail)
     return false;
 }
 
+static bool refuse_twice(struct ld_request *r, const char *name)
+{
+    char detail[64];
+    snprintf(detail, sizeof detail, "a request has one %s", name);
+    return refuse(r, MHD_HTTP_BAD_REQUEST, detail);
+}
+
 /* The same for what is too large: limit and max of the problem. */
 static bool refuse_size(struct ld_request *r, int status, const char *limit, size_t max, const char *detail)
 {
@@ -247,7 +172,7 @@ static bool check_sizes(struct ld_request *r, const struct head *head)
 {
     const size_t max_head = r->http->connections.max_head;
     if (r->on->target_fault == TARGET_TOO_LONG)
-        return refuse_size(r, MHD_HTTP_URI_TOO_LONG, "target_bytes", MAX_TARGET,
+        return refuse_size(r, MHD_HTTP_URI_TOO_LONG, "target_bytes", LD_MAX_TARGET,
                            "a path with its query may have 8000 bytes and 100 parameters");
     if (r->n_head > max_head)
         return refuse_size(r, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, "header_bytes", max_head,
@@ -285,13 +210,20 @@ bool ld_request_check_head(struct ld_request *r, const struct request_line *line
         return refuse(r, MHD_HTTP_BAD_REQUEST, fault);
     if (head.coding != NULL && strcasecmp(head.coding, "chunked") != 0)
         return refuse(r, MHD_HTTP_NOT_IMPLEMENTED, "the one Transfer-Encoding taken is chunked");
+    if (head.twice != NULL)
+        return refuse_twice(r, head.twice);
     if (head.n_hosts > 1 || (head.n_hosts == 0 && !is_old))
         return refuse(r, MHD_HTTP_BAD_REQUEST, "a request has one Host");
     if (!is_implemented(line->method))
         return refuse(r, MHD_HTTP_NOT_IMPLEMENTED, "no resource here knows this method");
     if (!is_target_fine(r, line))
-        return refuse(r, MHD_HTTP_BAD_REQUEST, "the target is to be a path, or http:// with an authority and a path");
+        return refuse(
+            r, MHD_HTTP_BAD_REQUEST,
+            "the target is to be a path, or http:// with an authority and a path; its escapes are UTF-8 without "
+            "NUL, and no segment is . or ..");
     if (head.expect != NULL && !is_old && strcasecmp(head.expect, "100-continue") != 0)
         return refuse(r, MHD_HTTP_EXPECTATION_FAILED, "the one expectation met is 100-continue");
+    if (head.n_traces > 1) /* as if there were none (Trace Context, 3.2.2.5) */
+        ld_trace_begin(&r->trace, NULL);
     return true;
 }

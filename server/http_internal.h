@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 
 #include "body_memory.h"
+#include "folder.h"
 #include "http.h"
 #include "trace.h"
 
@@ -128,6 +129,9 @@ struct ld_http {
     atomic_size_t n_given;     /* connections that a lane has been given and has not begun with */
     pthread_mutex_t lock;      /* guards the list and is_stopping */
     struct ld_request *newest; /* all requests not yet completed */
+    char *answer_dir;          /* of long answers' files (http_file.c); NULL: they stay in memory */
+    atomic_uint n_answer_files;
+    _Atomic uint64_t answer_bytes;
     bool is_stopping;
 };
 
@@ -142,6 +146,7 @@ struct ld_request {
     atomic_int refs, state;
     atomic_bool is_claimed; /* somebody replies */
     bool is_handed;         /* the handler holds a reference */
+    bool is_last;           /* its answer is the connection's */
     bool is_discarding;     /* the rest of the body is read and thrown away: the reply stands already */
     int route, status;
     unsigned n_looks; /* for the reply, by the library */
@@ -228,14 +233,19 @@ unsigned ld_http_tls_options(struct MHD_OptionItem out[2]);
 void ld_http_tls_begin(struct ld_http *h, struct MHD_Connection *connection, const struct ld_connection *c);
 void ld_http_tls_end(struct ld_http *h, const struct ld_connection *c);
 
-/* http_head.c. The library's call with each target; and whether the complete head may be served, else it is refused by
- * a reply. The parts are as the library gives them: pointers into its buffer, the target decoded. */
+/* http_target.c. The library's calls with a request's target and with its parts, which are decoded in place, but for
+ * the path; what the path of a target is, and its decoding (ld_request_path). */
+#define LD_MAX_TARGET 8000 /* RFC 9110, 4.1: at least so many are to be taken */
+void *ld_connection_target(void *arg, const char *target, struct MHD_Connection *connection);
+size_t ld_target_unescape(void *arg, struct MHD_Connection *connection, char *text);
+const char *ld_target_path(const char *target);
+void ld_target_decode(char *path);
+
+/* http_head.c. Whether the complete head may be served, else it is refused by a reply. The parts are as the library
+ * gives them: pointers into its buffer. */
 struct request_line {
     const char *method, *target, *version;
 };
-void *ld_connection_target(void *arg, const char *target, struct MHD_Connection *connection);
-const char *ld_target_path(const char *target);
-size_t ld_target_unescape(void *arg, struct MHD_Connection *connection, char *text);
 bool ld_request_check_head(struct ld_request *r, const struct request_line *line);
 
 /* http_reply.c. A problem with an id of its own straight to the socket, past the library, which will not write there
@@ -244,6 +254,18 @@ void ld_http_tell(int fd, int status, const char *detail);
 
 /* http_reply.c. Gives a response with a body of n bytes (0: nobody knows yet) to the request: the handler's reply. */
 void ld_request_finish(struct ld_request *r, int status, struct MHD_Response *response, uint64_t n);
+
+/* http_reply.c. Takes text over, whatever happens; it is NULL where there is to be none, or was no memory for it, which
+ * the type says. n is the length without a NUL; the library frees text when the response goes. NULL: no memory, and
+ * the connection ends in the answer's place. */
+struct MHD_Response *ld_response_of(const char *content_type, char *text, size_t n);
+/* *response is NULL, or has the header, or becomes NULL. */
+void ld_response_header(struct MHD_Response **response, const char *name, const char *value);
+
+/* http_file.c. Replies with a copy of the text in a file; false: there is none to be had, and nothing was replied. An
+ * answer of more than LD_ANSWER_BYTES is to wait there for its client. */
+#define LD_ANSWER_BYTES LD_BODY_FREE_BYTES
+bool ld_reply_long(struct ld_request *r, int status, const char *content_type, const char *text, size_t n);
 
 /* http_stream.c. The stream of a request that the server ends with: nothing more is sent. And one reference less. */
 void ld_stream_abandon(struct ld_stream *s);
@@ -254,6 +276,9 @@ enum MHD_Result ld_request_begin(struct ld_request *r, const struct request_line
 
 /* A piece of the body. MHD_NO ends the connection. */
 enum MHD_Result ld_request_collect(struct ld_request *r, const char *data, size_t n);
+
+/* Replies 503: bodies and answers of others take the memory. */
+void ld_request_refuse_memory(struct ld_request *r);
 
 /* The body's file, when there is one: complete; closed and removed. */
 void ld_request_close_spool(struct ld_request *r);

@@ -9,16 +9,17 @@
  *   suspend first:  the replier finds SUSPENDED and resumes
  *   neither:        the replier finds RUNNING and calls the thread, which looks in its next round (http_lane.c)
  *
+ * Without memory for a response there is none (NULL): the connection ends without an answer, as it would if the process
+ * had died, and its client does not know what became of the request. So it is with a header that its status asks for.
+ *
  * A client that has gone meanwhile changes nothing here: the library reports the request as completed when it notices,
  * which moves it to OVER, and drops its reference; what was left is then made there, or by the replier. */
 #include "http_internal.h"
 
 #include <stdio.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "checked.h"
 
@@ -46,10 +47,11 @@ void ld_request_unref(struct ld_request *r)
 static int deliver(struct ld_request *r, int status, struct MHD_Response *response, uint64_t n)
 {
     if (atomic_exchange(&r->is_claimed, true)) {
-        MHD_destroy_response(response);
+        if (response != NULL)
+            MHD_destroy_response(response);
         return REQUEST_REPLIED;
     }
-    r->status = status;
+    r->status = response != NULL ? status : 0;
     r->response = response;
     r->n_answer = n;
     struct ld_lane *lane = r->lane;
@@ -82,18 +84,23 @@ void ld_request_reply_by(struct ld_request *r, void (*then)(void *arg), void *ar
     ld_http_let_go(h);
 }
 
-/* Takes text over, whatever happens. The library has no memory left when it returns NULL: the process cannot answer
- * any more, and the log is safe, so that dying is the honest way out. n is the length without a NUL; the library
- * frees text when the response goes. */
-static struct MHD_Response *response_of(const char *content_type, char *text, size_t n)
+void ld_response_header(struct MHD_Response **response, const char *name, const char *value)
 {
-    struct MHD_Response *response =
-        text != NULL ? MHD_create_response_from_buffer(n, text, MHD_RESPMEM_MUST_FREE)
-                     : MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
-    if (response == NULL)
-        abort();
-    if (content_type != NULL && text != NULL)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    if (*response == NULL || MHD_add_response_header(*response, name, value) == MHD_YES)
+        return;
+    MHD_destroy_response(*response);
+    *response = NULL;
+}
+
+struct MHD_Response *ld_response_of(const char *content_type, char *text, size_t n)
+{
+    struct MHD_Response *response = NULL;
+
+    if (text == NULL && content_type == NULL)
+        return MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
+    if (text != NULL && (response = MHD_create_response_from_buffer(n, text, MHD_RESPMEM_MUST_FREE)) == NULL)
+        free(text);
+    ld_response_header(&response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type != NULL ? content_type : "text/plain");
     return response;
 }
 
@@ -116,21 +123,38 @@ static struct MHD_Response *problem_response(const struct ld_request *r, const s
     ld_trace_format(&r->trace, id);
     *n = 0;
     char *text = ld_problem_json(p, id, n);
-    struct MHD_Response *response = response_of("application/problem+json", text, *n);
+    struct MHD_Response *response = ld_response_of("application/problem+json", text, *n);
     if (p->retry_after_s > 0) {
         char seconds[16];
         snprintf(seconds, sizeof seconds, "%d", p->retry_after_s);
-        MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
+        ld_response_header(&response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
     }
     if (p->status == MHD_HTTP_UNAUTHORIZED)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"laplaced\"");
+        ld_response_header(&response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"laplaced\"");
     return response;
 }
 
-/* Callable from any thread, once per request. Cost: building the response; the library copies nothing. */
+/* Callable from any thread, once per request. Cost: building the response; the library copies nothing. A long text goes
+ * into a file, so that clients that do not read cost no memory (http_file.c); where there is none to be had it counts
+ * as a body. */
 void ld_reply(struct ld_request *r, int status, const char *content_type, char *text, size_t n)
 {
-    ld_request_finish(r, status, response_of(content_type, text, n), n);
+    if (n > LD_ANSWER_BYTES && ld_reply_long(r, status, content_type, text, n)) {
+        free(text);
+    } else if (n > LD_ANSWER_BYTES && !ld_body_memory_take(r->memory, &r->n_memory, r->cap + n)) {
+        free(text);
+        ld_request_refuse_memory(r);
+    } else {
+        ld_request_finish(r, status, ld_response_of(content_type, text, n), n);
+    }
+}
+
+void ld_reply_constant(struct ld_request *r, const char *content_type, const char *text)
+{
+    const size_t n = strlen(text);
+    struct MHD_Response *response = MHD_create_response_from_buffer(n, (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
+    ld_response_header(&response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    ld_request_finish(r, MHD_HTTP_OK, response, n);
 }
 
 /* A missing text means that the encoder had no memory: told as such. */
@@ -161,68 +185,6 @@ void ld_reply_status(struct ld_request *r, int status, const char *detail)
     ld_reply_problem(r, &p);
 }
 
-/* --- from a file ------------------------------------------------------------------------------------------- */
-
-#define FILE_PIECE_BYTES ((size_t)64 << 10)
-
-/* A response that reads its file as the client takes it. */
-struct sent_file {
-    struct ld_request *request;
-    int fd;
-    uint64_t bytes;
-    bool is_done; /* told */
-    void (*done)(void *arg);
-    void *arg;
-};
-
-static void tell_done(struct sent_file *f)
-{
-    if (!f->is_done)
-        f->done(f->arg);
-    f->is_done = true;
-}
-
-/* In the library's thread, which waits for the disk meanwhile. A file that ends early ends the connection: the client
- * has been told another length, and sees that it is not whole. The last piece is the end of it for whoever waits: a
- * client that has all of it may ask for the next before the library lets go of this one. */
-static ssize_t read_piece(void *arg, uint64_t at, char *out, size_t n)
-{
-    struct sent_file *f = arg;
-    ssize_t got;
-    f->request->lane->has_moved = true;
-    do
-        got = pread(f->fd, out, n, (off_t)at);
-    while (got < 0 && errno == EINTR);
-    if (got > 0 && at + (uint64_t)got >= f->bytes)
-        tell_done(f);
-    return got > 0 ? got : MHD_CONTENT_READER_END_WITH_ERROR;
-}
-
-/* The response is gone: sent, or its client is. */
-static void close_file(void *arg)
-{
-    struct sent_file *f = arg;
-    (void)close(f->fd);
-    tell_done(f);
-    free(f);
-}
-
-void ld_reply_file(struct ld_request *r, const struct ld_body_file *file)
-{
-    struct sent_file *f = malloc(sizeof *f);
-    if (f == NULL)
-        abort(); /* as in response_of */
-    *f = (struct sent_file){.request = r, .fd = file->fd, .bytes = file->bytes, .done = file->done, .arg = file->arg};
-    struct MHD_Response *response =
-        MHD_create_response_from_callback(file->bytes, FILE_PIECE_BYTES, read_piece, f, close_file);
-    if (response == NULL)
-        abort();
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, file->content_type);
-    for (size_t i = 0; i < file->n_headers; i++)
-        MHD_add_response_header(response, file->headers[i].name, file->headers[i].value);
-    ld_request_finish(r, MHD_HTTP_OK, response, file->bytes);
-}
-
 /* --- without a body ---------------------------------------------------------------------------------------- */
 
 /* RFC 9110 wants Allow in every 405, and OPTIONS answers with the same header and no body. */
@@ -233,8 +195,8 @@ void ld_reply_allow(struct ld_request *r, int status, const char *allow)
     ld_problem_set(&p, status, "this resource answers to %s", allow);
     size_t n = 0;
     struct MHD_Response *response =
-        status == MHD_HTTP_METHOD_NOT_ALLOWED ? problem_response(r, &p, &n) : response_of(NULL, NULL, 0);
-    MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, allow);
+        status == MHD_HTTP_METHOD_NOT_ALLOWED ? problem_response(r, &p, &n) : ld_response_of(NULL, NULL, 0);
+    ld_response_header(&response, MHD_HTTP_HEADER_ALLOW, allow);
     ld_request_finish(r, status, response, n);
 }
 
@@ -280,12 +242,16 @@ enum MHD_Result ld_request_queue(struct ld_request *r)
 {
     if (!ld_connection_enter(r->on, PHASE_ANSWER))
         return MHD_NO;
-    if (atomic_load(&r->http->is_quiescing))
-        MHD_add_response_header(r->response, MHD_HTTP_HEADER_CONNECTION, "close");
+    if (r->is_last || atomic_load(&r->http->is_quiescing))
+        ld_response_header(&r->response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (LD_CHECKED) {
         char id[LD_TRACE_BYTES];
         ld_trace_format(&r->trace, id);
-        MHD_add_response_header(r->response, "Laplaced-Request", id);
+        ld_response_header(&r->response, "Laplaced-Request", id);
+    }
+    if (r->response == NULL) {
+        r->status = 0;
+        return MHD_NO;
     }
     enum MHD_Result rc = MHD_queue_response(r->connection, (unsigned)r->status, r->response);
     MHD_destroy_response(r->response);

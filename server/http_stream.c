@@ -113,22 +113,48 @@ static void close_response(void *arg)
 
 /* --- the writer's side ------------------------------------------------------------------------------------- */
 
-struct ld_stream *ld_reply_stream(struct ld_request *r, const char *content_type, void (*gone)(void *arg), void *arg)
+/* NULL: no memory. The response's reference to s is gone then. */
+static struct MHD_Response *response_from(struct ld_stream *s, const char *content_type)
 {
-    struct ld_http *h = r->http;
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, PIECE_BYTES, read_stream, s, close_response);
+    if (response == NULL) {
+        ld_stream_unref(s);
+    } else if (MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type) != MHD_YES) {
+        MHD_destroy_response(response);
+        response = NULL;
+    }
+    return response;
+}
+
+/* References: the writer's, the request's, the response's. */
+static struct ld_stream *stream_new(struct ld_request *r, struct MHD_Response **response, const char *content_type)
+{
     struct ld_stream *s = calloc(1, sizeof *s);
     if (s == NULL)
-        abort(); /* as for any response (http_reply.c) */
+        return NULL;
     pthread_mutex_init(&s->lock, NULL);
     atomic_init(&s->refs, 3);
     s->request = r;
+    *response = response_from(s, content_type);
+    if (*response != NULL)
+        return s;
+    ld_stream_unref(s);
+    ld_stream_unref(s);
+    return NULL;
+}
+
+struct ld_stream *ld_reply_stream(struct ld_request *r, const char *content_type, void (*gone)(void *arg), void *arg)
+{
+    struct ld_http *h = r->http;
+    struct MHD_Response *response;
+    struct ld_stream *s = stream_new(r, &response, content_type);
+    if (s == NULL) {
+        ld_reply_status(r, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the answer");
+        return NULL;
+    }
     s->gone = gone;
     s->arg = arg;
-    struct MHD_Response *response =
-        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, PIECE_BYTES, read_stream, s, close_response);
-    if (response == NULL)
-        abort();
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     pthread_mutex_lock(&h->lock);
     r->stream = s;
     pthread_mutex_unlock(&h->lock);

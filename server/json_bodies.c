@@ -13,9 +13,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "hash_key.h"
 #include "ids.h"
 #include "json_routing.h"
 #include "json_util.h"
+#include "repair.h"
 #include "promotion.h"
 
 /* --- /select ----------------------------------------------------------------------------------------- */
@@ -71,7 +73,7 @@ static void read_candidates(struct ld_in *in, const struct ld_value *array, cons
     if (c == NULL)
         return;
     struct kb_ids seen;
-    kb_ids_init(&seen);
+    kb_ids_init(&seen, ld_hash_key());
     for (size_t i = 0; i < n; i++) {
         size_t here = ld_in_item(in, array, i);
         read_arm(in, ld_item_of(array, i), r->arm_dim, &c[i].arm, &c[i].features);
@@ -226,6 +228,31 @@ int ld_decode_compact(struct ld_doc *doc, uint64_t *keep_events, struct ld_probl
     struct ld_in in;
     ld_in_init(&in, doc, p);
     (void)ld_in_members(&in, &doc->root, &ld_compact_rules, read_compact, keep_events);
+    return ld_in_done(&in);
+}
+
+/* --- /tenants/{t}/repair ------------------------------------------------------------------------------ */
+
+static void read_repair(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
+{
+    struct ld_repair *out = arg;
+    const struct ld_rule *rule = &ld_repair_rules.rule[i];
+    if (i == LD_REPAIR_SEQ) {
+        out->seq = ld_in_count(in, v, rule, 0);
+        return;
+    }
+    const char *action = ld_in_choice(in, v, rule);
+    for (size_t k = 0; action != NULL && rule->choices[k] != NULL; k++)
+        if (rule->choices[k] == action)
+            out->action = (enum ld_repair_action)k;
+}
+
+int ld_decode_repair(struct ld_doc *doc, struct ld_repair *out, struct ld_problem *p)
+{
+    struct ld_in in;
+    ld_in_init(&in, doc, p);
+    *out = (struct ld_repair){.action = LD_REPAIR_LIFT};
+    (void)ld_in_members(&in, &doc->root, &ld_repair_rules, read_repair, out);
     return ld_in_done(&in);
 }
 

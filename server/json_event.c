@@ -291,9 +291,10 @@ static void read_summary(struct ld_in *in, const struct ld_value *o, struct dims
     ld_in_summary(in, o, d.context, d.arm, ev);
 }
 
-static void read_nothing(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
+static void read_redacted(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
 {
-    (void)in, (void)o, (void)d, (void)ev;
+    (void)d;
+    ev->as.redacted.dropped = ld_in_id(in, o, "dropped", LD_MAX_DROPPED, false);
 }
 
 /* --- the table of types ------------------------------------------------------------------------------- */
@@ -322,7 +323,7 @@ static const struct row {
                            "arm_lengthscale", "evidence"}},
     [KB_EV_LATE] = {read_rewarded, {COMMON, "decision", "reward", "arm"}},
     [KB_EV_SUMMARY] = {read_summary, {NULL}},
-    [KB_EV_REDACTED] = {read_nothing, {COMMON}},
+    [KB_EV_REDACTED] = {read_redacted, {COMMON, "dropped"}},
 };
 
 /* The type comes first, since it says which members may stand beside it. O(length). A line without a known type is

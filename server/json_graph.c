@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "hash_key.h"
 #include "ids.h"
 #include "json_routing.h"
 
@@ -161,7 +162,7 @@ const struct kb_ev_arm *ld_in_arms(struct ld_in *in, const struct ld_value *arra
     struct kb_ev_arm *arms = *n > 0 ? ld_in_alloc(in, *n, sizeof *arms) : NULL;
     if (arms == NULL)
         *n = 0;
-    kb_ids_init(&seen);
+    kb_ids_init(&seen, ld_hash_key());
     for (size_t i = 0; i < *n; i++) {
         size_t here = ld_in_item(in, array, i);
         read_arm(in, ld_item_of(array, i), arm_dim, &arms[i]);

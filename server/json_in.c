@@ -15,12 +15,15 @@
 #include "json_in.h"
 
 #include <jansson.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "checked.h"
+#include "hash_key.h"
 #include "json_util.h"
+#include "magnitude.h"
 
 #define FIRST_BLOCK 4096u
 #define LARGEST_BLOCK (1u << 20)
@@ -190,6 +193,31 @@ static bool copy_value(struct ld_doc *doc, const json_t *v, struct ld_value *out
     }
 }
 
+/* Where jansson has no memory in the middle of a token it calls the token invalid, so its allocations are watched. Its
+ * tables' hash is seeded here, too, and not by whatever it finds at its first object. */
+static _Thread_local bool has_run_short;
+
+static void *watched_malloc(size_t n)
+{
+    void *memory = malloc(n);
+    has_run_short |= memory == NULL;
+    return memory;
+}
+
+static void settle_jansson(void)
+{
+    json_set_alloc_funcs(watched_malloc, free);
+    json_object_seed((size_t)kb_keyed_str(ld_hash_key(), "jansson"));
+}
+
+static json_t *load(const char *text, size_t n, size_t flags, json_error_t *error)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, settle_jansson);
+    has_run_short = false;
+    return json_loadb(text, n, flags, error);
+}
+
 /* By jansson: false with a fault when the text is no value. Out of memory is the one failure that is no fault of the
  * text. */
 static bool parse_slowly(struct ld_doc *doc, const char *text, size_t n, const struct place *at, struct ld_value *out,
@@ -206,8 +234,8 @@ static bool parse_slowly(struct ld_doc *doc, const char *text, size_t n, const s
     }
     const size_t flags = (LD_CHECKED ? JSON_REJECT_DUPLICATES : 0) | JSON_DECODE_INT_AS_REAL | (size_t)JSON_DECODE_ANY;
     json_error_t error;
-    json_t *v = json_loadb(text, n, flags, &error);
-    const bool is_short = v != NULL ? !copy_value(doc, v, out) : json_error_code(&error) == json_error_out_of_memory;
+    json_t *v = load(text, n, flags, &error);
+    const bool is_short = v != NULL ? !copy_value(doc, v, out) : has_run_short;
     json_decref(v);
     if (is_short)
         ld_problem_set(p, 503, "out of memory");
@@ -293,6 +321,11 @@ static void parse(struct ld_doc *doc, const char *text, size_t n, bool is_ndjson
     ld_parser_close(&parser);
 }
 
+void ld_doc_bound(struct ld_doc *doc, double magnitude)
+{
+    doc->magnitude = magnitude;
+}
+
 /* *out is set on success alone; on failure nothing is left allocated and p tells the line and column. The text is not
  * needed afterwards. p must have been initialised, and holds no problem yet. */
 int ld_doc_parse(struct ld_doc **out, const char *text, size_t n, bool is_ndjson, struct ld_problem *p)
@@ -302,6 +335,7 @@ int ld_doc_parse(struct ld_doc **out, const char *text, size_t n, bool is_ndjson
         ld_problem_set(p, 503, "out of memory");
         return -1;
     }
+    doc->magnitude = KB_MOST_MAGNITUDE;
     /* An NDJSON text is an array with line numbers, also with no line in it. */
     doc->root.kind = is_ndjson ? LD_V_ARRAY : LD_V_NULL;
     parse(doc, text, n, is_ndjson, p);

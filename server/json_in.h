@@ -18,6 +18,8 @@ struct ld_doc; /* a parsed text and the memory of what was decoded from it */
  * "/<line - 1>...". 0 or -1. */
 int ld_doc_parse(struct ld_doc **out, const char *text, size_t n, bool is_ndjson, struct ld_problem *p);
 void ld_doc_free(struct ld_doc *doc);
+/* Rewards, coordinates and weights of the body may be so large, in size; without this as large as the schemas say. */
+void ld_doc_bound(struct ld_doc *doc, double magnitude);
 void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size); /* zeroed, lives as long as doc; NULL on no memory */
 
 #define LD_MAX_CHALLENGERS 4u
@@ -90,6 +92,10 @@ int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_prob
 struct ld_promotion;
 int ld_decode_promotion(struct ld_doc *doc, struct ld_promotion *out, struct ld_problem *p);
 
+/* The body of a repair. */
+struct ld_repair;
+int ld_decode_repair(struct ld_doc *doc, struct ld_repair *out, struct ld_problem *p);
+
 int ld_decode_compact(struct ld_doc *doc, uint64_t *keep_events, struct ld_problem *p);
 
 /* The first line of a replay: one object, or the first of the array that NDJSON makes. Strings live in the document. */
@@ -107,6 +113,8 @@ int ld_decode_observe(struct ld_doc *doc, bool is_ndjson, uint32_t context_dim, 
 /* PUT (is_patch false; JSON object, bare array, or NDJSON items) and PATCH bodies -> a KB_EV_GRAPH / KB_EV_ARMS. */
 int ld_decode_graph(struct ld_doc *doc, bool is_patch, struct kb_event *out, struct ld_problem *p);
 int ld_decode_arms(struct ld_doc *doc, bool is_patch, uint32_t arm_dim, struct kb_event *out, struct ld_problem *p);
+
+#define LD_MAX_DROPPED 512u /* bytes of what a dropped line says of itself */
 
 /* A line of the log as ld_encode_event wrote it; dimensions are taken from what stands in the line and must be
  * context_dim and arm_dim (those of the configuration in force). The spec of a configured event is the first member

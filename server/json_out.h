@@ -53,6 +53,7 @@ struct ld_graph_view {
 struct ld_tenant_view {
     const char *name;
     const char *state, *detail;         /* in a list: whether it is in memory, and why it cannot be ("": it can) */
+    uint64_t read_only_from;            /* the line that no fold takes, with what it said in detail; 0: none */
     const struct ld_settings *settings; /* NULL, in a list: not in memory */
     const struct kb_spec *in_force;
     const struct kb_engine_counts *counts;

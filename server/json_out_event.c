@@ -361,7 +361,9 @@ static void put_body(struct ld_text *t, const struct kb_event *ev, uint32_t cont
     case KB_EV_SUMMARY:
         ld_text_summary(t, ev->as.summary, context_dim, arm_dim, settings);
         break;
-    case KB_EV_REDACTED: /* its number and time are all that is left */
+    case KB_EV_REDACTED:
+        if (ev->as.redacted.dropped != NULL)
+            ld_text_put_string(t, "dropped", ev->as.redacted.dropped);
         break;
     /* No such event is ever staged. */
     case KB_EV_NONE:

@@ -64,6 +64,18 @@ static void put_log(struct ld_text *t, const struct ld_log_view *log)
     ld_text_lit(t, "}");
 }
 
+/* Only of a tenant that is: before which line, and why. */
+static void put_read_only(struct ld_text *t, const struct ld_tenant_view *v)
+{
+    if (v->read_only_from == 0)
+        return;
+    ld_text_key(t, "read_only");
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "seq", v->read_only_from);
+    ld_text_put_string(t, "fault", v->detail);
+    ld_text_lit(t, "}");
+}
+
 char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n)
 {
     struct ld_text t;
@@ -77,6 +89,7 @@ char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n)
     put_rebuild(&t, &v->build);
     put_graph(&t, &v->graph);
     put_log(&t, &v->log);
+    put_read_only(&t, v);
     ld_text_lit(&t, "}");
     return ld_text_take(&t, n);
 }
@@ -282,7 +295,8 @@ static void put_window(struct ld_text *t, const struct ld_window_stats *w)
     ld_text_lit(t, "]}");
 }
 
-/* Means are over all that was learned: rewards, observations and default rewards. */
+/* `rewards` is in every part how many values `mean_reward` is the mean of: rewards told, observations, and the default
+ * rewards of closed windows. */
 char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w, size_t *n)
 {
     struct kb_engine_counts c;
@@ -291,7 +305,7 @@ char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w
     ld_text_init(&t);
     ld_text_lit(&t, "{");
     ld_text_put_count(&t, "decisions", c.decided);
-    ld_text_put_count(&t, "rewards", c.rewarded);
+    ld_text_put_count(&t, "rewards", c.learned);
     ld_text_put_count(&t, "observations", c.observed);
     ld_text_put_count(&t, "pending", c.pending);
     ld_text_put_count(&t, "expired", c.expired);
@@ -300,6 +314,15 @@ char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w
     put_routes(&t, c.routes);
     put_all_arms(&t, e);
     put_window(&t, w);
+    ld_text_key(&t, "warnings");
+    ld_text_lit(&t, "[");
+    if (c.is_one_sided) {
+        ld_text_item(&t);
+        ld_text_string(
+            &t, "most decisions have no reward, and all rewards that came are equal: with default_reward null the "
+                "model learns nothing from the others. Send a reward for each decision, or set default_reward");
+    }
+    ld_text_lit(&t, "]");
     ld_text_lit(&t, "}");
     return ld_text_take(&t, n);
 }

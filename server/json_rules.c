@@ -57,6 +57,17 @@ const char *ld_in_text(struct ld_in *in, const struct ld_value *v, const struct 
     return ld_in_id_value(in, v, (size_t)rule->hi);
 }
 
+/* The rule as the document has it: its server may bound what a model computes with closer than the schema does. */
+static struct ld_rule bounded(const struct ld_in *in, const struct ld_rule *rule)
+{
+    struct ld_rule closer = *rule;
+    if (rule->is_magnitude && !in->is_log) {
+        closer.lo = fmax(rule->lo, -in->doc->magnitude);
+        closer.hi = fmin(rule->hi, in->doc->magnitude);
+    }
+    return closer;
+}
+
 /* NaN is in no range, which covers what is no number. */
 static bool is_within(const struct ld_rule *rule, double x)
 {
@@ -79,24 +90,26 @@ static void fault_range(struct ld_in *in, const struct ld_rule *rule, const char
 /* Every number of JSON is finite here. False, with *out as it was: it is out of range, or no number. */
 bool ld_in_real(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, double *out)
 {
+    const struct ld_rule closer = bounded(in, rule);
     const double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : (double)NAN;
-    if (is_within(rule, x)) {
+    if (is_within(&closer, x)) {
         *out = x;
         return true;
     }
-    fault_range(in, rule, "");
+    fault_range(in, &closer, "");
     return false;
 }
 
 bool ld_in_real_or_null(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, double *out)
 {
+    const struct ld_rule closer = bounded(in, rule);
     const double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : (double)NAN;
     if (ld_is(v, LD_V_NULL))
         return false;
-    if (is_within(rule, x))
+    if (is_within(&closer, x))
         *out = x;
     else
-        fault_range(in, rule, ", or null");
+        fault_range(in, &closer, ", or null");
     return true;
 }
 

@@ -333,13 +333,20 @@ static enum kb_err check_guardrail(struct ld_settings *settings, struct kb_errms
     return kb_fail(KB_EUNSUPPORTED, msg, "/guardrail/baseline", "there is no challenger of that name");
 }
 
-static enum kb_err check_challenger(const struct kb_spec *spec, struct kb_errmsg *msg)
+static enum kb_err check_spec(const struct ld_in *in, const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    const enum kb_err rc = kb_spec_check(spec, msg);
+
+    return rc != KB_OK || in->is_log ? rc : kb_spec_check_origin(spec, msg);
+}
+
+static enum kb_err check_challenger(const struct ld_in *in, const struct kb_spec *spec, struct kb_errmsg *msg)
 {
     if (kb_rule_reads_levels(spec->rule.type))
         return kb_fail(KB_EUNSUPPORTED, msg, "/rule/type",
                        "%s learns from its own decisions alone: it cannot follow another's",
                        kb_rule_name((int)spec->rule.type));
-    return kb_spec_check(spec, msg);
+    return check_spec(in, spec, msg);
 }
 
 /* The fault that a check has found, below the place in hand. */
@@ -357,7 +364,7 @@ static void check_challengers(struct ld_in *in, const struct ld_settings *settin
     for (size_t i = 0; i < settings->n_challengers; i++) {
         struct kb_errmsg msg = {"", ""};
         const size_t here = ld_in_key(in, settings->challenger[i].name);
-        const enum kb_err rc = check_challenger(&settings->challenger[i].spec, &msg);
+        const enum kb_err rc = check_challenger(in, &settings->challenger[i].spec, &msg);
         if (rc != KB_OK)
             refuse(in, rc, &msg);
         ld_in_leave(in, here);
@@ -376,7 +383,7 @@ void ld_in_settings(struct ld_in *in, const struct ld_value *v, struct ld_settin
         return;
     follow_bookkeeping(v, &out->spec);
     read_challengers(in, ld_member_of(v, "challengers"), out);
-    enum kb_err rc = kb_spec_check(&out->spec, &msg);
+    enum kb_err rc = check_spec(in, &out->spec, &msg);
     if (rc == KB_OK)
         rc = check_retention(out, &msg);
     if (rc == KB_OK)

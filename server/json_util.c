@@ -16,6 +16,7 @@
  * wrong type always is one. Cost: a look at each member and some bytes of pointer. */
 #include "json_util.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -287,10 +288,13 @@ const struct ld_value *ld_in_array(struct ld_in *in, const struct ld_value *obj,
 }
 
 /* Items that are numbers have no use for a pointer, and bodies are full of them. */
-static void fault_number(struct ld_in *in, const struct ld_value *array, size_t i)
+static void fault_number(struct ld_in *in, const struct ld_value *array, size_t i, double most)
 {
     const size_t here = ld_in_item(in, array, i);
-    ld_in_fault(in, NULL, "expected a finite number");
+    if (in->is_log)
+        ld_in_fault(in, NULL, "expected a finite number");
+    else
+        ld_in_fault(in, NULL, "expected a number >= %.16g and <= %.16g", -most, most);
     ld_in_leave(in, here);
 }
 
@@ -304,13 +308,13 @@ const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uin
         ld_in_fault(in, NULL, "expected an array of %u numbers", (unsigned)dim);
         return NULL;
     }
+    const double most = in->is_log ? DBL_MAX : in->doc->magnitude;
     double *x = dim > 0 ? ld_in_alloc(in, dim, sizeof *x) : NULL;
     for (size_t i = 0; x != NULL && i < dim; i++) {
         const struct ld_value *item = ld_item_of(v, i);
-        if (ld_is(item, LD_V_NUMBER))
-            x[i] = ld_number_of(item);
-        else
-            fault_number(in, v, i);
+        x[i] = ld_is(item, LD_V_NUMBER) ? ld_number_of(item) : (double)NAN;
+        if (!(fabs(x[i]) <= most))
+            fault_number(in, v, i, most);
     }
     return x;
 }

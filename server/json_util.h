@@ -20,6 +20,7 @@ struct ld_doc {
     size_t *line;            /* NDJSON: line of each item of the root, from 0; else NULL */
     struct ld_value *item;   /* NDJSON: those items */
     struct ld_block *blocks; /* memory of the text, its values and what was decoded, newest first */
+    double magnitude;        /* largest that a number of a model may be in size (ld_doc_bound) */
 };
 
 /* A reader: the document, where faults go, and the pointer of the value in hand. */

@@ -3,13 +3,17 @@
  * Exit statuses: 0 after an orderly stop and for --help and the like, 1 when the server could not start, 2 when the
  * options do not make sense. */
 #include <malloc.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "app.h"
 #include "auth.h"
 #include "blas_core.h"
+#include "blas_memory.h"
 #include "log.h"
 #include "options.h"
 #include "tls.h"
@@ -17,6 +21,8 @@
 
 /* Exit statuses: 1 could not run, 2 was asked for something impossible. */
 enum { EXIT_USAGE = 2 };
+
+#define LEAST_HEAP ((size_t)64 << 20)
 
 /* Everything that ends the program before it serves is one line on stderr. */
 static int fail(int status, const char *why)
@@ -47,12 +53,41 @@ static int check(const struct ld_options *options)
 /* What one request frees the next one asks for: the ends of the C library's heaps are given back to the kernel in
  * pieces of megabytes, not of the 128 KiB that a few documents make, which would have each request's first touch of its
  * memory be a page fault. Setting any of these ends the library's own adaption, so the third keeps large arrays apart.
- */
+ * Where addresses are limited there is one heap for all threads: each further one would take 64 MB of them. */
 static void settle_heap(void)
 {
+    struct rlimit addresses;
+
+    if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY)
+        mallopt(M_ARENA_MAX, 1);
     mallopt(M_TRIM_THRESHOLD, 8 << 20);
     mallopt(M_TOP_PAD, 1 << 20);
     mallopt(M_MMAP_THRESHOLD, 4 << 20);
+}
+
+/* Room for as many computations at a time as there are cores to make them, twice, and for those that are niced behind
+ * them; what is left is for the stacks of all threads, those that libuv and we start later among them, and for a heap
+ * to start with. */
+static int reserve_blas_memory(const struct ld_options *options, char *why)
+{
+    const size_t n_cores = (size_t)sysconf(_SC_NPROCESSORS_ONLN), n_threads = options->threads + 3 * n_cores + 24;
+    const size_t want = options->threads + 2 * n_cores + 4;
+    pthread_attr_t attr;
+    size_t stack = 8 << 20, bytes;
+
+    if (pthread_attr_init(&attr) == 0)
+        pthread_attr_getstacksize(&attr, &stack);
+    const size_t n = ld_blas_memory_reserve(want, n_threads * stack + LEAST_HEAP, &bytes);
+    if (n == 0)
+        snprintf(why, LD_WHY_BYTES,
+                 "not enough memory may be mapped: threads want %zu MB of addresses, and a computation %zu MB "
+                 "(ulimit -v, ulimit -s, or vm.overcommit_memory = 2)",
+                 (n_threads * stack + LEAST_HEAP) >> 20, bytes >> 20);
+    else if (n < want && n < n_cores + 2)
+        ld_log(LD_LOG_WARN,
+               "room for %zu computations at a time: each maps %zu MB (ulimit -v, or vm.overcommit_memory = 2)", n,
+               bytes >> 20);
+    return n > 0 ? 0 : -1;
 }
 
 /* Options first: --help must work on a machine where nothing else does. The kernels are settled before any thread
@@ -82,5 +117,7 @@ int main(int argc, char **argv)
     ld_log_open(options.log_format == LD_LOG_JSON);
     ld_blas_core_settle(argv);
     settle_heap();
+    if (reserve_blas_memory(&options, why) != 0)
+        return fail(EXIT_FAILURE, why);
     return ld_app_run(&options, argc, argv);
 }

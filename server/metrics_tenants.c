@@ -18,6 +18,7 @@ struct sample {
     char name[65];
     double decided, rewarded, observed, expired, late;
     double pending, learned, support, bytes, depth;
+    double is_one_sided;
     double is_failing;
     double file_bytes, log_events;
     double build_progress, clamped, waiting_bytes;
@@ -67,6 +68,7 @@ static void take_sample(struct sample *s, struct ld_tenant *t)
                          .log_events = (double)(c.seq - log.summarized),
                          .build_progress = progress_of(&build),
                          .clamped = (double)c.clamped,
+                         .is_one_sided = c.is_one_sided,
                          .waiting_bytes = (double)ld_tenant_queue_bytes(t),
                          .challenger_lag = (double)ld_tenant_challenger_lag(t),
                          .challenger_bytes = (double)ld_challengers_bytes(ld_tenant_challengers(t))};
@@ -113,6 +115,10 @@ static void put_listed(struct ld_text *t, const struct samples *all)
         {"late_rewards_total", "counter", "Rewards after their window.", offsetof(struct sample, late)},
         {"pending_decisions", "gauge", "Open decisions.", offsetof(struct sample, pending)},
         {"learned_rewards", "gauge", "Rewards in the model.", offsetof(struct sample, learned)},
+        {"one_sided_rewards", "gauge",
+         "1: most decisions have no reward, no window teaches one (default_reward is null), and all that came are "
+         "equal.",
+         offsetof(struct sample, is_one_sided)},
         {"dictionary_points", "gauge", "Points that represent the model.", offsetof(struct sample, support)},
         {"model_bytes", "gauge", "Memory of the model.", offsetof(struct sample, bytes)},
         {"file_bytes", "gauge", "The tenant's files: log, write-ahead log and snapshot.",

@@ -1,8 +1,8 @@
 /* Migrations, and the look at a file's header before anything is done with it: see migrate.h.
  *
  * The header of an SQLite database (https://www.sqlite.org/fileformat2.html) is 100 bytes, big-endian:
- *   0 magic   16 page size (1 = 65536)   24 change counter   28 pages   60 user_version   68 application_id
- *   92 the change counter at which `pages` was right
+ *   0 magic   16 page size (1 = 65536)   18, 19 who may write, read it   24 change counter   28 pages
+ *   56 encoding   60 user_version   68 application_id   92 the change counter at which `pages` was right
  * Ours carries application_id and user_version from its first transaction on, which ran in rollback-journal
  * mode, so they stand in the file itself even when later work is still in the WAL.
  *
@@ -52,15 +52,59 @@ __attribute__((format(printf, 4, 5))) static int refuse(int status, char *why, c
     return status;
 }
 
+static const char *kind_of(mode_t mode)
+{
+    return S_ISDIR(mode) ? "a directory" : S_ISLNK(mode) ? "a symbolic link" : S_ISFIFO(mode) ? "a pipe" : "a device";
+}
+
+/* Whoever reads a pipe may wait for ever, and a link leads to files that are not of this folder. LD_STORE_*; *size is
+ * -1 when there is nothing at path with the suffix. */
+static int look_at(const char *path, const char *suffix, off_t *size, char *why)
+{
+    char name[4096];
+    struct stat st;
+    int n = snprintf(name, sizeof name, "%s%s", path, suffix);
+    *size = -1;
+    if (n < 0 || (size_t)n >= sizeof name)
+        return refuse(LD_STORE_IO, why, path, "the path is too long");
+    if (lstat(name, &st) != 0)
+        return errno == ENOENT ? LD_STORE_OK : refuse(LD_STORE_IO, why, path, "%s", strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return refuse(LD_STORE_FOREIGN, why, path, "%s%s is %s, not a file", suffix[0] != '\0' ? "its " : "it", suffix,
+                      kind_of(st.st_mode));
+    *size = st.st_size;
+    return LD_STORE_OK;
+}
+
+/* No file of ours has a rollback journal beside it (db_file.c), and SQLite would write what is in it into the file. */
+static int look_beside(const char *path, char *why)
+{
+    off_t size = 0;
+    int status = look_at(path, "-wal", &size, why);
+    if (status == LD_STORE_OK)
+        status = look_at(path, "-shm", &size, why);
+    if (status == LD_STORE_OK)
+        status = look_at(path, "-journal", &size, why);
+    if (status == LD_STORE_OK && size > 0)
+        return refuse(
+            LD_STORE_CORRUPT, why, path,
+            "a rollback journal lies beside it, and none is expected: it was copied in the middle of a change,"
+            " or is not of this program; let sqlite3 open it, or take the journal away");
+    return status;
+}
+
 /* Up to HEADER_BYTES of the file and its size. LD_STORE_*; *exists false when there is no file. A file that is there
  * but cannot be opened is a failure, not an absence: it must not be made anew over it. */
 static int read_header(const char *path, unsigned char *header, ssize_t *n, off_t *size, int *exists, char *why)
 {
     struct stat st;
+    int status = look_at(path, "", size, why);
+    *exists = status != LD_STORE_OK || *size >= 0;
+    if (status != LD_STORE_OK || !*exists)
+        return status;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    *exists = fd >= 0 || errno != ENOENT;
     if (fd < 0)
-        return *exists ? refuse(LD_STORE_IO, why, path, "%s", strerror(errno)) : LD_STORE_OK;
+        return refuse(LD_STORE_IO, why, path, "%s", strerror(errno));
     *n = read(fd, header, HEADER_BYTES);
     int rc = *n < 0 ? -1 : fstat(fd, &st);
     int error = errno;
@@ -81,22 +125,26 @@ static bool has_wal(const char *path)
     return n > 0 && (size_t)n < sizeof name && stat(name, &st) == 0 && st.st_size > 0;
 }
 
-/* Whether pages that the header counts are missing. With a WAL beside it the file may rightly be short: a checkpoint
- * that was cut off writes the first page before the last. The count of pages is right only when the program that
- * wrote last kept it so, which the two change counters tell. */
-static bool is_truncated(const char *path, const unsigned char *header, off_t size)
+/* Whether the header says how many pages there are: the program that wrote last has kept the count, which the two
+ * change counters tell. Any SQLite since 3.7 does; without it the file's length would count, which says nothing. */
+static bool is_counted(const unsigned char *header)
+{
+    return big_endian(header + 28) > 0 && big_endian(header + 24) == big_endian(header + 92);
+}
+
+/* Whether pages that the header counts are missing. */
+static bool is_truncated(const unsigned char *header, off_t size)
 {
     uint32_t page = (uint32_t)header[16] << 8 | header[17];
     uint32_t pages = big_endian(header + 28);
-    bool is_count_valid = big_endian(header + 24) == big_endian(header + 92);
     if (page == 1)
         page = 65536;
-    return is_count_valid && !has_wal(path) && (off_t)page * (off_t)pages > size;
+    return (off_t)page * (off_t)pages > size;
 }
 
-/* From the outside in: is it a database, is it whole enough to ask, is it ours, do we know its version, is all of it
- * there. The first no is the answer. An empty file matches the beginning of the magic and is found truncated, hence
- * damaged and never taken for new. O(1). */
+/* From the outside in: is it a database, is it whole enough to ask, is it ours, do we know its version, is it written
+ * as ours are, is all of it there, is nothing beside it that would change it. The first no is the answer. An empty file
+ * matches the beginning of the magic and is found truncated, hence damaged and never taken for new. O(1). */
 int ld_migrate_inspect(const char *path, int last_version, uint32_t application_id, int *exists, char *why)
 {
     unsigned char header[HEADER_BYTES] = {0};
@@ -119,10 +167,19 @@ int ld_migrate_inspect(const char *path, int last_version, uint32_t application_
                       last_version);
     if (version == 0)
         return refuse(LD_STORE_CORRUPT, why, path, "has no schema version");
-    if (is_truncated(path, header, size))
+    if (header[18] > 2 || header[19] > 2 || big_endian(header + 56) != 1)
+        return refuse(LD_STORE_CORRUPT, why, path,
+                      "its format is %u/%u and its encoding %u, not 1 or 2 (rollback, WAL) and 1 (UTF-8)", header[18],
+                      header[19], (unsigned)big_endian(header + 56));
+    /* With a WAL beside it the file may rightly be short: a checkpoint that was cut off writes the first page before
+     * the last. */
+    const bool is_unfinished = has_wal(path);
+    if (!is_unfinished && !is_counted(header))
+        return refuse(LD_STORE_CORRUPT, why, path, "damaged: its header does not say how many pages it has");
+    if (!is_unfinished && is_truncated(header, size))
         return refuse(LD_STORE_CORRUPT, why, path, "truncated: %lld bytes are less than the header counts",
                       (long long)size);
-    return LD_STORE_OK;
+    return look_beside(path, why);
 }
 
 /* --- migrations -------------------------------------------------------------------------------------- */

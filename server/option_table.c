@@ -50,6 +50,8 @@ const struct ld_option_row ld_option_table[] = {
      "active arms of a catalogue among which a decision that names none decides", LD_LIVE},
     {"max-dim", "N", LD_OPTION_COUNT, FIELD(max_dim), 0, 4096, "4096",
      "coordinates of contexts and of arms that a configuration may ask for", LD_LIVE},
+    {"max-magnitude", "X", LD_OPTION_REAL, FIELD(max_magnitude), 0, 30, "1e12",
+     "largest reward, coordinate, or weight of an edge that a request may have, in size", LD_LIVE},
     {"max-queue", "N", LD_OPTION_COUNT, FIELD(max_queue), 1, 1u << 20, "4096",
      "changes waiting per tenant before it answers 503", LD_LIVE},
     {"max-queue-bytes", "BYTES", LD_OPTION_SIZE, FIELD(max_queue_bytes), 1024, 1ull << 40, "256M",
@@ -156,7 +158,9 @@ void ld_option_text(const struct ld_options *o, size_t i, char out[LD_OPTION_TEX
         text = ld_log_level_name((int)value);
     if (row->kind == LD_OPTION_WORD)
         text = ld_option_word(row, (size_t)value, word) ? word : "";
-    if (row->kind == LD_OPTION_COUNT || row->kind == LD_OPTION_SIZE)
+    if (row->kind == LD_OPTION_REAL)
+        snprintf(out, LD_OPTION_TEXT_BYTES, "%.15g", *(const double *)(const void *)field);
+    else if (row->kind == LD_OPTION_COUNT || row->kind == LD_OPTION_SIZE)
         snprintf(out, LD_OPTION_TEXT_BYTES, "%llu", (unsigned long long)value);
     else
         snprintf(out, LD_OPTION_TEXT_BYTES, "%s", text);

@@ -5,13 +5,14 @@
 
 #include "options.h"
 
-/* What a value looks like: a text, a numeric HOST:PORT, a whole number, one with an optional unit, a boolean, a
- * level's name. All but the first two end up in a number. */
+/* What a value looks like: a text, a numeric HOST:PORT, a whole number, one with an optional unit, any number, a
+ * boolean, a level's name. All but the first two end up in a number. */
 enum ld_option_kind {
     LD_OPTION_TEXT,
     LD_OPTION_ADDRESS,
     LD_OPTION_COUNT,
     LD_OPTION_SIZE,
+    LD_OPTION_REAL,
     LD_OPTION_FLAG,
     LD_OPTION_LEVEL,
     LD_OPTION_WORD /* one of those that stand in `value`, with bars between them; counted from 0 */
@@ -24,8 +25,8 @@ enum ld_option_when { LD_AT_START, LD_LIVE };
 struct ld_option_row {
     const char *name, *value; /* value: what --help calls the argument */
     enum ld_option_kind kind;
-    size_t at, bytes; /* of the field in struct ld_options; bytes of a text */
-    uint64_t min, max;
+    size_t at, bytes;  /* of the field in struct ld_options; bytes of a text */
+    uint64_t min, max; /* of a real: powers of ten */
     const char *preset, *help;
     enum ld_option_when when;
 };

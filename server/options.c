@@ -15,12 +15,14 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "listen.h"
 #include "log.h"
+#include "number.h"
 
 /* --- values ----------------------------------------------------------------------------------------- */
 
@@ -85,6 +87,17 @@ static int parse_word(const struct ld_option_row *row, const char *text, uint64_
     return -1;
 }
 
+/* As JSON spells numbers. *out gets the bits of the double. */
+static int parse_real(const struct ld_option_row *row, const char *text, uint64_t *out)
+{
+    double x;
+    if (!ld_number_read(text, text + strlen(text), &x) ||
+        !(x >= pow(10, (double)row->min) && x <= pow(10, (double)row->max))) /* false for NaN */
+        return -1;
+    memcpy(out, &x, sizeof x);
+    return 0;
+}
+
 /* Every kind but texts, as a number that fits the field. why gets 256 bytes at most, about the value alone: who calls
  * knows where it came from. */
 static int parse_value(const struct ld_option_row *row, const char *text, uint64_t *out, char *why)
@@ -108,6 +121,12 @@ static int parse_value(const struct ld_option_row *row, const char *text, uint64
             return 0;
         snprintf(why, 256, "expected one of %s", row->value);
         return -1;
+    case LD_OPTION_REAL:
+        if (parse_real(row, text, out) == 0)
+            return 0;
+        snprintf(why, 256, "expected a number from 1e%llu to 1e%llu", (unsigned long long)row->min,
+                 (unsigned long long)row->max);
+        return -1;
     default:
         if (parse_number(text, row->kind == LD_OPTION_SIZE, out) == 0 && *out >= row->min && *out <= row->max)
             return 0;
@@ -118,7 +137,7 @@ static int parse_value(const struct ld_option_row *row, const char *text, uint64
 }
 
 /* Sets the field of row i. -1 with why about the value alone. All kinds but LD_OPTION_FLAG and the texts have fields of
- * type uint64_t, which memcpy relies on. */
+ * eight bytes, a uint64_t or the double of LD_OPTION_REAL, which memcpy relies on. */
 static int set(struct ld_options *o, size_t i, const char *text, enum ld_option_source source, char *why)
 {
     const struct ld_option_row *row = &ld_option_table[i];

@@ -33,6 +33,7 @@ struct ld_options {
     uint64_t memory_cap, tenant_quota; /* 0: none */
     uint64_t tenant_rate, tenant_burst;
     uint64_t max_candidates, max_arms, max_dim;
+    double max_magnitude;
     uint64_t max_queue_bytes, max_opening, max_work, max_transfers, max_body_memory;
     bool is_verifying, is_opening_all;
     enum ld_option_source source[LD_MAX_OPTIONS]; /* by row of the table */

@@ -27,7 +27,7 @@ static const struct {
     {KB_OK, 200},           {KB_ENOMEM, 503}, /* may pass: the client may try again */
     {KB_EINVAL, 400},       {KB_ENOTPD, 500},     {KB_ENOTFOUND, 404}, {KB_EEXIST, 409}, {KB_ECONFLICT, 409},
     {KB_EUNSUPPORTED, 422}, {KB_ELIMIT, 503},     {KB_EGONE, 410},     {KB_EBUSY, 503},  {KB_ECORRUPT, 500},
-    {KB_EVERSION, 500},     {KB_ECANCELLED, 503}, {KB_EFULL, 507},
+    {KB_EVERSION, 500},     {KB_ECANCELLED, 503}, {KB_EFULL, 507},     {KB_ERANGE, 400},
 };
 
 /* slug NULL: the status says it all, type is about:blank. */

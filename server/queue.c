@@ -16,6 +16,19 @@
 #include "tenant_impl.h"
 
 #define MOST_WAIT_S 60
+#define READ_ONLY_RETRY_S 60 /* an operator has to come */
+#define N_RESERVED 8u
+
+static void clear(struct ld_op *op, enum ld_op_type type)
+{
+    memset(op, 0, offsetof(struct ld_op, settings));
+    if (type == LD_OP_SETTINGS || type == LD_OP_PROMOTE)
+        memset(&op->settings, 0, sizeof op->settings);
+    ld_problem_init(&op->problem);
+    op->type = type;
+    if (ld_trace_current() != NULL)
+        op->trace = *ld_trace_current();
+}
 
 /* An op with nothing set but its type and the trace of the request that this thread works for: no problem, no reply, no
  * memory of its own. NULL: no memory. The problem's 13 KiB of error slots are part of it, which is why ops are
@@ -25,16 +38,45 @@ struct ld_op *ld_op_new(enum ld_op_type type)
 {
     struct ld_op *op = malloc(sizeof *op);
 
-    if (op == NULL)
-        return NULL;
-    memset(op, 0, offsetof(struct ld_op, settings));
-    if (type == LD_OP_SETTINGS || type == LD_OP_PROMOTE)
-        memset(&op->settings, 0, sizeof op->settings);
-    ld_problem_init(&op->problem);
-    op->type = type;
-    if (ld_trace_current() != NULL)
-        op->trace = *ld_trace_current();
+    if (op != NULL)
+        clear(op, type);
     return op;
+}
+
+/* ---- what the end of a job is told with ----------------------------------------------------------------- */
+
+/* A job that has ended must be able to say so: the writer waits for it. Where there is no memory for one more op, it
+ * takes one of these, and waits for one while writers have all of them. Untouched, they cost nothing. */
+static struct ld_op reserved[N_RESERVED];
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t is_free;
+    bool is_taken[N_RESERVED];
+} reserve = {.lock = PTHREAD_MUTEX_INITIALIZER, .is_free = PTHREAD_COND_INITIALIZER};
+
+static struct ld_op *take_reserved(void)
+{
+    size_t i = 0;
+
+    pthread_mutex_lock(&reserve.lock);
+    for (; reserve.is_taken[i]; i = (i + 1) % N_RESERVED)
+        if (i == N_RESERVED - 1)
+            pthread_cond_wait(&reserve.is_free, &reserve.lock);
+    reserve.is_taken[i] = true;
+    pthread_mutex_unlock(&reserve.lock);
+    return &reserved[i];
+}
+
+/* False: it is none of them. */
+static bool give_back(const struct ld_op *op)
+{
+    if (op < reserved || op >= reserved + N_RESERVED)
+        return false;
+    pthread_mutex_lock(&reserve.lock);
+    reserve.is_taken[op - reserved] = false;
+    pthread_cond_signal(&reserve.is_free);
+    pthread_mutex_unlock(&reserve.lock);
+    return true;
 }
 
 /* Frees the op and everything it owns; what it only borrows (dimensions, names) belongs to its document. Not thread
@@ -48,7 +90,8 @@ void ld_op_free(struct ld_op *op)
     ld_doc_free(op->doc);
     free(op->answer);
     free(op->reply);
-    free(op);
+    if (!give_back(op))
+        free(op);
 }
 
 /* Replaces whatever the op said so far: the request may be sent again, unchanged, after a second. For states that
@@ -152,6 +195,18 @@ static void refuse(struct ld_tenant *t, struct ld_op *op, enum ld_limited limit,
     op->done(op);
 }
 
+/* A tenant that is read-only can be verified, which ends with the line that it stands before. */
+static bool refuse_change(const struct ld_tenant *t, struct ld_op *op)
+{
+    if (t->read_only_from == 0 || op->type == LD_OP_VERIFY || op->type == LD_OP_VERIFIED)
+        return false;
+    ld_problem_init(&op->problem);
+    ld_problem_set(&op->problem, 503, "the tenant is read-only until it is repaired: %.400s", t->fault);
+    op->problem.retry_after_s = READ_ONLY_RETRY_S;
+    op->done(op);
+    return true;
+}
+
 /* A doomed tenant refuses here, so that nothing is put in a line that nobody will empty; the writer checks again for
  * what was in the line already. The line is filled before the scheduler is woken: a wake that finds the writer
  * running makes it run once more. Without a scheduler (tests) the op waits until somebody runs the writer. */
@@ -164,6 +219,8 @@ void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
         op->done(op);
         return;
     }
+    if (refuse_change(t, op))
+        return;
     size_t depth;
     const enum ld_limited limit = push(t, op, &depth);
     if (limit != LD_N_LIMITED) {
@@ -184,8 +241,8 @@ void ld_tenant_tell_writer(struct ld_tenant *t, enum ld_op_type type)
     struct ld_op *op = ld_op_new(type);
 
     if (op == NULL) {
-        ld_log(LD_LOG_ERROR, "out of memory for the end of a job");
-        abort();
+        op = take_reserved();
+        clear(op, type);
     }
     op->done = told;
     ld_tenant_submit(t, op);

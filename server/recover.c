@@ -15,6 +15,7 @@
 #include "failpoint.h"
 #include "fold.h"
 #include "hash.h"
+#include "hash_key.h"
 #include "log.h"
 #include "snapshot.h"
 #include "summary.h"
@@ -45,9 +46,9 @@ static int fold_row(void *arg, const struct ld_row *row)
     char why[512];
 
     ld_failpoint("mid_recovery");
-    if (f->progress != NULL && atomic_load_explicit(&f->progress->is_stopping, memory_order_relaxed))
+    if (ld_progress_is_over(f->progress))
         return fail(f, LD_STORE_STOPPED, "the server is stopping");
-    const int rc = ld_fold_line(f->to->engine, row, NULL, NULL, why);
+    const int rc = ld_fold_line(f->to->engine, row, NULL, &f->to->settings, why);
 
     if (rc != 0)
         return fail(f, rc, why);
@@ -94,6 +95,13 @@ static int fold_tail(struct ld_recovered *to, struct ld_store *store, const char
         rc = LD_STORE_CORRUPT;
     }
     return rc;
+}
+
+bool ld_progress_is_over(void *progress)
+{
+    const struct ld_progress *p = progress;
+
+    return p != NULL && atomic_load_explicit(&p->is_stopping, memory_order_relaxed);
 }
 
 /* ---- snapshot -------------------------------------------------------------------------------------- */
@@ -167,7 +175,7 @@ static enum kb_err start_over(struct ld_recovered *r)
 
     kb_engine_free(r->engine);
     *r = (struct ld_recovered){.is_snapshot_refused = is_refused};
-    return kb_engine_new(&r->engine);
+    return kb_engine_new(&r->engine, ld_hash_key());
 }
 
 /* The slow way, which is always right. */
@@ -201,7 +209,21 @@ static int verify(struct ld_recovered *out, struct ld_store *store, uint64_t las
     return rc;
 }
 
-/* On failure nothing is left behind. The engine in *out is the caller's. */
+/* On failure nothing is left behind. */
+static int finish(struct ld_recovered *out, const struct ld_recovered *r, int rc, const char *db_path)
+{
+    if (rc != LD_STORE_OK) {
+        kb_engine_free(r->engine);
+        return rc;
+    }
+    if (kb_engine_settle(r->engine) != KB_OK) /* the bounds then rest on fewer events until the next one */
+        ld_log(LD_LOG_WARN, "%s: no memory for the confidence bounds of all events", db_path);
+    kb_engine_publish(r->engine);
+    *out = *r;
+    return LD_STORE_OK;
+}
+
+/* The engine in *out is the caller's. */
 int ld_recover(struct ld_recovered *out, struct ld_store *store, const char *db_path, const char *snapshot_path,
                bool is_verified, struct ld_progress *progress, char *why)
 {
@@ -218,13 +240,37 @@ int ld_recover(struct ld_recovered *out, struct ld_store *store, const char *db_
         rc = fold_from_start(&r, store, last_reset, db_path, progress, why);
     if (rc == LD_STORE_OK && is_verified && r.snapshot_seq > 0)
         rc = verify(&r, store, last_reset, db_path, progress, why);
-    if (rc != LD_STORE_OK) {
-        kb_engine_free(r.engine);
-        return rc;
-    }
-    if (kb_engine_settle(r.engine) != KB_OK) /* the bounds then rest on fewer events until the next one */
-        ld_log(LD_LOG_WARN, "%s: no memory for the confidence bounds of all events", db_path);
-    kb_engine_publish(r.engine);
-    *out = r;
+    return finish(out, &r, rc, db_path);
+}
+
+static int note_reset(void *last_reset, const struct ld_row *row)
+{
+    if (row->is_reset)
+        *(uint64_t *)last_reset = row->seq;
     return LD_STORE_OK;
+}
+
+int ld_recover_before(struct ld_recovered *out, struct ld_store *store, uint64_t seq, const char *db_path,
+                      struct ld_progress *progress, char *why)
+{
+    struct ld_recovered r = {0};
+    struct fold f = {.to = &r, .progress = progress, .db_path = db_path, .why = why};
+    uint64_t first = 1, kept = 1, last_reset = 0;
+    int rc = ld_store_start(store, &first, &kept);
+    const size_t n = (size_t)(seq > first ? seq - first : 0);
+
+    snprintf(why, 512, "%.400s: the log cannot be read or memory is out", db_path);
+    if (rc == LD_STORE_OK)
+        rc = ld_store_read(store, 0, n, note_reset, &last_reset);
+    if (rc == LD_STORE_OK && start_over(&r) != KB_OK)
+        rc = LD_STORE_NOMEM;
+    if (rc == LD_STORE_OK) {
+        kb_engine_fold_quietly_until(r.engine, last_reset);
+        rc = ld_store_read(store, 0, n, fold_row, &f);
+    }
+    if (rc == LD_STORE_OK && !kb_engine_is_whole(r.engine)) {
+        snprintf(why, 512, "%.400s: nothing can be served before event %llu", db_path, (unsigned long long)seq);
+        rc = LD_STORE_CORRUPT;
+    }
+    return finish(out, &r, f.rc != 0 ? f.rc : rc, db_path);
 }

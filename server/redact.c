@@ -16,12 +16,13 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "hash_key.h"
 #include "json_out.h"
 
 void ld_redactor_open(struct ld_redactor *r, const char *user)
 {
     *r = (struct ld_redactor){.user = user, .number = KB_ID_NONE};
-    kb_ids_init(&r->decisions);
+    kb_ids_init(&r->decisions, ld_hash_key());
 }
 
 void ld_redactor_close(struct ld_redactor *r)

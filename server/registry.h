@@ -63,6 +63,12 @@ bool ld_tenants_has(struct ld_tenants *r, const char *name);
 /* Takes the tenant out and removes its files once nobody holds it; opens nothing. 0 or -1 (404). From the work pool. */
 int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem *p);
 
+/* Repairs a tenant that cannot be opened, or is read-only (repair.h): 0 with *why (512 bytes), what a fold says of the
+ * line; or -1 (404, 409, 503). From the work pool: O(the log). */
+struct ld_repair;
+int ld_tenants_repair(struct ld_tenants *r, const char *name, const struct ld_repair *wanted, char *why,
+                      struct ld_problem *p);
+
 /* The rate in force for a tenant, and whether it is its own; false: there is no such tenant. */
 bool ld_tenants_get_rate(struct ld_tenants *r, const char *name, struct ld_rate *out, bool *is_own);
 /* Sets its own, NULL: none, so that the server's holds; in force and durable unless p says 404 or 503. From the pool.

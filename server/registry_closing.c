@@ -38,8 +38,8 @@ static struct ld_member *take_least_used(struct ld_tenants *r, struct ld_tenant 
     return least;
 }
 
-/* The file is closed. Who has asked for it meanwhile gets it back; a removal is finished. */
-static void settle(struct ld_tenants *r, struct ld_member *member)
+/* Who has asked for it meanwhile gets it back; a removal is finished. */
+void ld_member_settle_closed(struct ld_tenants *r, struct ld_member *member)
 {
     struct ld_problem p;
     bool is_removed, is_wanted;
@@ -70,7 +70,7 @@ static void close_one(struct ld_tenants *r, struct ld_member *member, struct ld_
     ld_tenant_checkpoint(t);
     member->bucket_state = ld_bucket_state(ld_tenant_bucket(t));
     ld_tenant_release(t);
-    settle(r, member);
+    ld_member_settle_closed(r, member);
 }
 
 static bool is_over_cap(struct ld_tenants *r)

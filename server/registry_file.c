@@ -35,6 +35,7 @@ static const struct ld_db_format format = {
 /* Always checked in full: the file is small, and a lost name is a lost tenant. On failure nothing is left open. */
 int ld_registry_open(struct ld_registry_file **out, const char *path, char *why)
 {
+    const struct ld_store_care care = {.is_thorough = true};
     struct ld_registry_file *r = calloc(1, sizeof *r);
     bool was_created;
     if (r == NULL || (r->path = strdup(path)) == NULL) {
@@ -43,7 +44,7 @@ int ld_registry_open(struct ld_registry_file **out, const char *path, char *why)
         return LD_STORE_NOMEM;
     }
     (void)pthread_mutex_init(&r->lock, NULL);
-    int status = ld_db_open(&r->db, path, &format, true, &was_created, why);
+    int status = ld_db_open(&r->db, path, &format, &care, &was_created, why);
     if (status != LD_STORE_OK) {
         ld_registry_close(r);
         return status;
@@ -70,24 +71,31 @@ int ld_registry_note(struct ld_registry_file *r, int status)
     return status;
 }
 
-/* NULL for why: the caller's sentence is enough. */
-int ld_registry_change(struct ld_registry_file *r, const char *sql,
-                       void (*bind)(struct sqlite3_stmt *stmt, const void *arg), const void *arg, int *n_rows)
+/* One statement. NULL for why: the caller's sentence is enough. */
+static int run(struct ld_registry_file *r, const char *sql, void (*bind)(struct sqlite3_stmt *stmt, const void *arg),
+               const void *arg)
 {
     sqlite3_stmt *stmt = NULL;
-    if (!ld_db_is_in_place(r->path, &r->place, NULL))
-        return ld_registry_note(r, LD_STORE_IO);
-    (void)pthread_mutex_lock(&r->lock);
     int status = ld_sql_prepare(r->db, sql, &stmt, NULL);
     if (status == LD_STORE_OK) {
         bind(stmt, arg);
         status = ld_sql_status(sqlite3_step(stmt));
-        if (status == LD_STORE_OK && n_rows != NULL)
-            *n_rows = sqlite3_changes(r->db);
     }
     (void)sqlite3_finalize(stmt);
+    return status;
+}
+
+int ld_registry_change(struct ld_registry_file *r, const char *sql,
+                       void (*bind)(struct sqlite3_stmt *stmt, const void *arg), const void *arg, int *n_rows)
+{
+    if (!ld_db_is_in_place(r->path, &r->place, NULL))
+        return ld_registry_note(r, LD_STORE_IO);
+    (void)pthread_mutex_lock(&r->lock);
+    int status = run(r, sql, bind, arg);
+    if (status == LD_STORE_OK && n_rows != NULL)
+        *n_rows = sqlite3_changes(r->db);
     if (status != LD_STORE_OK)
-        ld_sql_undo(r->db);
+        (void)ld_sql_undo(r->db);
     (void)pthread_mutex_unlock(&r->lock);
     return ld_registry_note(r, status);
 }
@@ -146,11 +154,25 @@ int ld_registry_add(struct ld_registry_file *r, const char *name, int64_t at_ms)
     return ld_registry_change(r, sql, bind_creation, &row, NULL);
 }
 
-/* Removing one that is not there changes nothing either. */
+/* Removing one that is not there changes nothing either. Its keys go with it, in one transaction: the trigger that the
+ * file has for that does not run (ld_sql_connect). */
 int ld_registry_remove(struct ld_registry_file *r, const char *name)
 {
     const struct row row = {.name = name};
-    return ld_registry_change(r, "DELETE FROM tenants WHERE name = ?1", bind_name, &row, NULL);
+    if (!ld_db_is_in_place(r->path, &r->place, NULL))
+        return ld_registry_note(r, LD_STORE_IO);
+    (void)pthread_mutex_lock(&r->lock);
+    int status = ld_sql_exec(r->db, "BEGIN IMMEDIATE", NULL);
+    if (status == LD_STORE_OK)
+        status = run(r, "DELETE FROM keys WHERE tenant = ?1", bind_name, &row);
+    if (status == LD_STORE_OK)
+        status = run(r, "DELETE FROM tenants WHERE name = ?1", bind_name, &row);
+    if (status == LD_STORE_OK)
+        status = ld_sql_exec(r->db, "COMMIT", NULL);
+    if (status != LD_STORE_OK)
+        (void)ld_sql_undo(r->db);
+    (void)pthread_mutex_unlock(&r->lock);
+    return ld_registry_note(r, status);
 }
 
 /* A name that is not there changes nothing. */

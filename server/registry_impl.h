@@ -5,6 +5,7 @@
  *   registry_opening.c   opening at the first use, and those who wait for it
  *   registry_closing.c   memory: which tenant goes when there is too little
  *   registry_change.c    creation and removal
+ *   registry_repair.c    a log that no fold takes to its end
  *   registry_rates.c     rates of their own
  *
  * A tenant is a member of the table whether or not it is in memory:
@@ -85,6 +86,10 @@ void ld_member_line_up(struct ld_tenants *r, struct ld_member *member);
 void ld_member_step_out(struct ld_tenants *r, struct ld_member *member);
 /* Tells all who wait, from a list that no member has any more. */
 void ld_tenant_waits_end(struct ld_tenant_wait *first, struct ld_tenant *t, const struct ld_problem *p);
+
+/* registry_closing.c. The end of a CLOSING, or of other work on the files of a member that is not open: the files are
+ * closed, and the member is not looked at behind it. */
+void ld_member_settle_closed(struct ld_tenants *r, struct ld_member *member);
 
 /* registry_closing.c. Closes tenants until the rest fits the cap, in this thread. */
 void ld_tenants_trim(struct ld_tenants *r);

@@ -1,7 +1,7 @@
 /* Keys in the registry file: rows in and out. See key_rows.h.
  *
  * A key is added by one statement that also looks whether its tenant is there: a removal that comes in between finds
- * the key and takes it along (the trigger of schema/registry_0002.sql), one that came before leaves none to be added.
+ * the key and takes it along (ld_registry_remove), one that came before leaves none to be added.
  * Each call prepares its statement; keys are made and revoked by people. */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -100,7 +100,7 @@ int ld_key_rows_used(struct ld_registry_file *r, const struct ld_key *key, size_
         if (status == LD_STORE_OK)
             status = ld_sql_exec(r->db, "COMMIT", NULL);
         if (status != LD_STORE_OK)
-            ld_sql_undo(r->db);
+            (void)ld_sql_undo(r->db);
     }
     (void)pthread_mutex_unlock(&r->lock);
     return ld_registry_note(r, status);

@@ -12,6 +12,7 @@
 #include "log.h"
 #include "recover.h"
 #include "registry_impl.h"
+#include "sched.h"
 
 #define FIRST_TENANT "default"
 
@@ -45,9 +46,20 @@ static int add_registered(void *arg, const char *name)
     return ld_member_add(r, name, NULL) != NULL ? 0 : -1;
 }
 
-/* LD_STORE_OK: a file of ours with events in it. Its log is not folded. */
-static int look_into(const struct ld_tenants *r, const char *name, char *why)
+/* The loop does not run yet: signals are looked at here. */
+static bool is_over(void *arg)
 {
+    const struct ld_tenants *r = arg;
+
+    if (r->world->sched != NULL)
+        ld_sched_poll(r->world->sched);
+    return ld_progress_is_over(r->world->progress);
+}
+
+/* LD_STORE_OK: a file of ours with events in it, whoever may have made it. Its log is not folded. */
+static int look_into(struct ld_tenants *r, const char *name, char *why)
+{
+    const struct ld_store_care care = {.is_foreign = true, .is_over = is_over, .arg = r};
     char path[LD_PATH_MAX];
     struct ld_store *store = NULL;
     uint64_t last = 0, last_reset = 0;
@@ -55,7 +67,7 @@ static int look_into(const struct ld_tenants *r, const char *name, char *why)
 
     if (ld_folder_path(r->world->data_dir, name, ".db", path) != 0)
         return LD_STORE_IO;
-    rc = ld_store_open(&store, path, false, why);
+    rc = ld_store_open_with(&store, path, &care, why);
     if (rc == LD_STORE_OK)
         rc = ld_store_tip(store, &last, &last_reset);
     ld_store_close(store);
@@ -71,13 +83,15 @@ static int adopt_unregistered(void *arg, const char *name)
     char why[512] = "it cannot be read";
     int rc;
 
-    if (ld_member_find(r, name) != NULL)
+    if (ld_member_find(r, name) != NULL || ld_progress_is_over(r->world->progress))
         return 0;
     rc = look_into(r, name, why);
     if (rc == LD_STORE_OK) {
         ld_log(LD_LOG_INFO, "tenant %s: its file was not registered and is taken in", name);
         return add_row(r, name) == 0 && ld_member_add(r, name, NULL) != NULL ? 0 : -1;
     }
+    if (rc == LD_STORE_STOPPED)
+        return 0; /* the next start looks again */
     if (rc == LD_STORE_EMPTY) {
         ld_folder_remove(r->world->data_dir, name);
         ld_log(LD_LOG_INFO, "tenant %s: its creation was cut off and is undone", name);

@@ -44,6 +44,7 @@ void ld_app_put_in_force(struct ld_app *app)
     app->limits.candidates = (size_t)o->max_candidates;
     app->limits.arms = (size_t)o->max_arms;
     app->limits.dim = (size_t)o->max_dim;
+    app->limits.magnitude = o->max_magnitude;
     app->limits.work = (size_t)o->max_work;
     app->limits.transfers = (size_t)o->max_transfers;
     app->body_memory.max = (size_t)o->max_body_memory;

@@ -2,8 +2,8 @@
  *
  * Both end in a fold of the whole log into an engine of their own, one line at a time:
  *
- *     a file    opened as any tenant's (db_file.c refuses what is foreign, newer or damaged), its tables compared with
- *               ours, each line decoded and folded, the columns beside it compared with what the line says
+ *     a file    opened as any tenant's (db_file.c refuses what is foreign, newer, damaged or of another schema), each
+ *               line decoded and folded, the columns beside it compared with what the line says
  *     lines     read from the spooled body, decoded and folded, and appended to a new file in bounded transactions
  *
  * Whether a line may stand where it stands (its number, its type, what it refers to) is the engine's to say. A fold of
@@ -23,6 +23,7 @@
 #include "buf.h"
 #include "engine.h"
 #include "folder.h"
+#include "hash_key.h"
 #include "lines.h"
 #include "log.h"
 #include "recover.h"
@@ -88,6 +89,8 @@ static int fail_store(struct job *j, int rc, const char *why)
 
     if (rc == LD_STORE_NOMEM)
         ld_problem_set(j->p, 503, "out of memory");
+    else if (rc == LD_STORE_STOPPED)
+        ld_problem_set(j->p, 503, "the server is stopping");
     else if (rc == LD_STORE_IO)
         ld_problem_set(j->p, 507, "the tenant's file cannot be written; the disk may be full");
     else
@@ -158,6 +161,11 @@ static int check_row(void *arg, const struct ld_row *row)
     struct kb_event ev;
     const char *answer;
     size_t n = row->n_text;
+
+    if (n > j->how->max_line) {
+        add_fault(j, row->seq, "", "the line is longer than this server takes");
+        return 1;
+    }
     int rc = is_stopped(j) ? -1 : fold_line(j, row->seq, row->text, &n, &doc, &ev, &answer);
 
     if (rc == 0 && !has_columns_of(row, &ev)) {
@@ -172,16 +180,17 @@ static int restore_file(struct job *j)
 {
     char why[512] = "";
     uint64_t last = 0, last_reset = 0;
-    int rc = ld_store_open(&j->store, j->how->path, true, why);
+    const struct ld_store_care care = {.is_foreign = true, .is_over = j->how->is_over, .arg = j->how->arg};
+    int rc = ld_store_open_with(&j->store, j->how->path, &care, why);
 
-    if (rc == LD_STORE_OK)
-        rc = ld_store_check_schema(j->store, why);
     if (rc == LD_STORE_OK)
         rc = ld_store_tip(j->store, &last, &last_reset);
     if (rc != LD_STORE_OK)
         return fail_store(j, rc, why);
     kb_engine_fold_quietly_until(j->engine, last_reset);
     rc = ld_store_read(j->store, 0, SIZE_MAX, check_row, j);
+    if (rc == LD_STORE_STOPPED && !is_stopped(j))
+        rc = LD_STORE_CORRUPT; /* the watch has ended it */
     if (rc != LD_STORE_OK && j->p->status == 0)
         return fail_store(j, rc, "the log cannot be read");
     return j->p->status == 0 ? 0 : -1;
@@ -348,7 +357,7 @@ int ld_restore(const struct ld_restore *how, struct ld_restored *out, struct ld_
     struct job j = {.how = how, .p = p};
     int rc = -1;
 
-    if (kb_engine_new(&j.engine) != KB_OK)
+    if (kb_engine_new(&j.engine, ld_hash_key()) != KB_OK)
         ld_problem_set(p, 503, "out of memory");
     else
         rc = how->lines != NULL ? restore_lines(&j) : restore_file(&j);

@@ -14,7 +14,7 @@
 struct ld_restore {
     const char *path;           /* the database to be checked, or to be made */
     const char *lines;          /* the log to make it from; NULL: path is there */
-    size_t max_line;            /* bytes of a line that are held in memory */
+    size_t max_line;            /* bytes of the longest line that is taken */
     bool (*is_over)(void *arg); /* asked now and then: true ends it, with 503 */
     void *arg;
 };

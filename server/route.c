@@ -32,6 +32,7 @@ const struct ld_route ld_routes[] = {
     {"POST",   "/tenants/{t}/rebuild",     LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    api_tenant_rebuild},
     {"POST",   "/tenants/{t}/compact",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    api_tenant_compact},
     {"POST",   "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    api_tenant_verify},
+    {"POST",   "/tenants/{t}/repair",      LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    api_tenant_repair},
     {"GET",    "/tenants/{t}/challengers", LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    api_challengers_get},
     {"POST",   "/tenants/{t}/promote",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    api_promote},
     {"POST",   "/tenants/{t}/rollback",    LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    api_rollback},
@@ -59,8 +60,8 @@ const struct ld_route ld_routes[] = {
 const size_t ld_n_routes = sizeof ld_routes / sizeof *ld_routes;
 
 /* Whether path fits the pattern, in which {t} takes one non-empty segment, and {u} or {k} at its end all that is left,
- * slashes included: a user's id may have them. The path is decoded already, so an escaped slash separates segments like
- * any other. *rest, unless NULL, is set to what is left. */
+ * slashes included: a user's id may have them. An escaped slash is part of its segment (ld_request_path keeps it so).
+ * *rest, unless NULL, is set to what is left. */
 static bool fits(const char *pattern, const char *path, const char **rest)
 {
     while (*pattern != '\0') {
@@ -81,12 +82,29 @@ static bool fits(const char *pattern, const char *path, const char **rest)
     return *path == '\0';
 }
 
-/* The path has been found to fit the route. */
-const char *ld_route_rest(const struct ld_route *route, const char *path)
+/* The path has been found to fit the route. Cut to what out holds, hence longer than any id that is valid. */
+void ld_route_rest(const struct ld_route *route, const char *path, char out[LD_PATH_REST_BYTES])
 {
     const char *rest = "";
+    size_t n = 0;
     (void)fits(route->path, path, &rest);
-    return rest;
+    while (*rest != '\0' && n < LD_PATH_REST_BYTES - 1) {
+        const bool is_slash = strncmp(rest, "%2F", 3) == 0, is_percent = strncmp(rest, "%25", 3) == 0;
+        out[n++] = is_slash ? '/' : *rest;
+        rest += is_slash || is_percent ? 3 : 1;
+    }
+    out[n] = '\0';
+}
+
+/* Escapes that are left are of slashes and percent signs, which only a user's id may have. */
+bool ld_route_hides(const struct ld_route *route, const char *path)
+{
+    const char *escape = strchr(path, '%'), *rest = NULL;
+    if (escape == NULL)
+        return false;
+    if (route != NULL && strstr(route->path, "{u}") != NULL)
+        (void)fits(route->path, path, &rest);
+    return rest == NULL || escape < rest;
 }
 
 /* Cut rather than overrun; LD_ALLOW_BYTES holds all methods that there are. Each is added once: no method's name is

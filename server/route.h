@@ -61,8 +61,13 @@ extern const size_t ld_n_routes;
  * finds the row of GET. */
 int ld_route_find(const char *method, const char *path, char allow[LD_ALLOW_BYTES]);
 
-/* What stands at {u} or {k} of the route's path; borrowed from path. "" without one. */
-const char *ld_route_rest(const struct ld_route *route, const char *path);
+/* What stands at {u} or {k} of the route's path, decoded; "" without one. More than KB_ID_MAX_BYTES for what is longer
+ * than any id. */
+#define LD_PATH_REST_BYTES 258
+void ld_route_rest(const struct ld_route *route, const char *path, char out[LD_PATH_REST_BYTES]);
+
+/* Whether an escaped slash or percent sign stands where no name can have it. route NULL: the path is none of ours. */
+bool ld_route_hides(const struct ld_route *route, const char *path);
 
 /* The segment at {t} of the route's path. */
 void ld_route_tenant(const struct ld_route *route, const char *path, char out[LD_PATH_TENANT_BYTES]);

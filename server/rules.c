@@ -26,7 +26,7 @@ const struct ld_rules ld_eligibility_rules = {(const struct ld_rule[]){
     {.key = "hours", .lo = 1, .hi = 24},
     {.key = "days", .choices = (const char *const[]){"mon", "tue", "wed", "thu", "fri", "sat", "sun", NULL}, .lo = 1, .hi = 7},
 }, 6};
-const struct ld_rule ld_weight_rule = {.lo = 0, .hi = INFINITY, .is_lo_open = true};
+const struct ld_rule ld_weight_rule = {.lo = 0, .hi = 1e+30, .is_lo_open = true, .is_magnitude = true};
 
 const struct ld_rules ld_activate_rules = {(const struct ld_rule[]){
     {.key = "decision", .lo = 1, .hi = 128, .is_required = true},
@@ -81,7 +81,7 @@ const struct ld_rules ld_observation_rules = {(const struct ld_rule[]){
     {.key = "user", .lo = 1, .hi = 256, .is_required = true},
     {.key = "context", .lo = 0, .hi = 4096},
     {.key = "arm", .lo = 1, .hi = 256, .is_required = true},
-    {.key = "reward", .lo = -INFINITY, .hi = INFINITY, .is_required = true},
+    {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_required = true, .is_magnitude = true},
     {.key = "propensity", .lo = 0, .hi = 1, .is_lo_open = true},
     {.key = "id", .lo = 1, .hi = 128},
 }, 6};
@@ -89,6 +89,11 @@ const struct ld_rules ld_observation_rules = {(const struct ld_rule[]){
 const struct ld_rules ld_promote_rules = {(const struct ld_rule[]){
     {.key = "challenger", .lo = 1, .hi = 64, .is_required = true},
     {.key = "version", .lo = 1, .hi = 9007199254740991},
+}, 2};
+
+const struct ld_rules ld_repair_rules = {(const struct ld_rule[]){
+    {.key = "action", .choices = (const char *const[]){"read_only", "drop", "lift", NULL}, .is_required = true},
+    {.key = "seq", .lo = 1, .hi = 9007199254740991},
 }, 2};
 
 const struct ld_rules ld_replay_rules = {(const struct ld_rule[]){
@@ -100,7 +105,7 @@ const struct ld_rules ld_replay_rules = {(const struct ld_rule[]){
 
 const struct ld_rules ld_reward_rules = {(const struct ld_rule[]){
     {.key = "decision", .lo = 1, .hi = 128, .is_required = true},
-    {.key = "reward", .lo = -INFINITY, .hi = INFINITY, .is_required = true},
+    {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_required = true, .is_magnitude = true},
     {.key = "arm", .lo = 1, .hi = 256},
 }, 3};
 const struct ld_rule ld_rewards_rule = {.lo = 1, .hi = 1000};
@@ -137,7 +142,7 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "pending", .choices = (const char *const[]){"ignore", "hallucinate", NULL}},
     {.key = "reward_window_s", .lo = 0.001, .hi = 316224000},
     {.key = "retention"},
-    {.key = "default_reward", .lo = -INFINITY, .hi = INFINITY},
+    {.key = "default_reward", .lo = -1e+30, .hi = 1e+30, .is_magnitude = true},
     {.key = "aggregation", .choices = (const char *const[]){"first", "sum", "last", NULL}},
     {.key = "durability", .choices = (const char *const[]){"commit", "relaxed", NULL}},
     {.key = "seed", .lo = 0, .hi = 9007199254740991},

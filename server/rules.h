@@ -14,6 +14,7 @@ struct ld_rule {
     const char *const *choices; /* of an enumeration, NULL behind the last */
     double lo, hi;              /* INFINITY: none */
     bool is_required, is_lo_open, is_hi_open;
+    bool is_magnitude; /* a server may bound it closer (ld_doc_bound) */
 };
 
 /* The members of an object, in the order of its schema. */
@@ -74,6 +75,9 @@ extern const struct ld_rules ld_observation_rules;
 
 enum { LD_PROMOTE_CHALLENGER, LD_PROMOTE_VERSION };
 extern const struct ld_rules ld_promote_rules;
+
+enum { LD_REPAIR_ACTION, LD_REPAIR_SEQ };
+extern const struct ld_rules ld_repair_rules;
 
 enum { LD_REPLAY_TYPE, LD_REPLAY_CONFIGURATION, LD_REPLAY_LOG, LD_REPLAY_COMMIT };
 extern const struct ld_rules ld_replay_rules;

@@ -43,6 +43,7 @@ struct ld_sched {
     struct ld_sched_hooks hooks;
     struct ld_turns *turns;
     struct ld_long_work *long_work, *transfers;
+    uv_work_t first;  /* has the pool start its threads */
     size_t n_running; /* jobs on the pool; loop only */
     pthread_mutex_t lock;
     struct ld_sched_job *head, *tail; /* waiting for the loop */
@@ -274,8 +275,9 @@ static void on_signal(uv_signal_t *signal, int signum)
         hook(s->hooks.arg);
 }
 
-/* libuv reads UV_THREADPOOL_SIZE at the first use of the pool. What is opened waits for the disk more than it computes,
- * so there are at least four. A value that is set in the environment stays. */
+/* libuv reads UV_THREADPOOL_SIZE at the first use of the pool, and starts all its threads then: it aborts when there is
+ * no memory for their stacks, so that use comes at the start (ld_sched_new). What is opened waits for the disk more
+ * than it computes, so there are at least four. A value that is set in the environment stays. */
 static void size_pool(void)
 {
     const long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -328,7 +330,12 @@ static int init_handles(struct ld_sched *s)
     return rc;
 }
 
-/* Before any thread is started: it sets an environment variable. -1: no memory or no descriptor for the loop. */
+static void do_nothing(uv_work_t *work)
+{
+    (void)work;
+}
+
+/* Before any other thread is started: it sets an environment variable. -1: no memory or no descriptor for the loop. */
 int ld_sched_new(struct ld_sched **out, const struct ld_sched_hooks *hooks)
 {
     struct ld_sched *s = calloc(1, sizeof *s);
@@ -346,7 +353,7 @@ int ld_sched_new(struct ld_sched **out, const struct ld_sched_hooks *hooks)
     s->hooks = *hooks;
     s->most_serving = n_serving_threads();
     pthread_mutex_init(&s->lock, NULL);
-    if (init_handles(s) != 0)
+    if (init_handles(s) != 0 || uv_queue_work(&s->loop, &s->first, do_nothing, NULL) != 0)
         abort();
     *out = s;
     return 0;

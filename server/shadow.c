@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "hash_key.h"
 #include "summary.h"
 
 #define SHADOW_FORMAT 1u
@@ -35,7 +36,7 @@ enum kb_err ld_shadow_new(struct ld_shadow **out, const struct kb_spec *spec, st
     if (rc != KB_OK)
         return rc;
     struct ld_shadow *s = calloc(1, sizeof *s);
-    if (s == NULL || kb_engine_new(&s->engine) != KB_OK) {
+    if (s == NULL || kb_engine_new(&s->engine, ld_hash_key()) != KB_OK) {
         free(s);
         return kb_fail(KB_ENOMEM, msg, "", "%s", kb_strerror(KB_ENOMEM));
     }

@@ -100,12 +100,15 @@ static int write_synced(int fd, const unsigned char *body, size_t n)
     return rc;
 }
 
-/* The whole file under its temporary name, on the disk. The errno of the first failure survives the close, which may
+/* The whole file under its temporary name, on the disk, for its owner alone to read. What a death has left under that
+ * name goes first, unread: it may be anything. The errno of the first failure survives the close, which may
  * fail by itself on network file systems. */
 static int write_file(const char *name, uint64_t seq, const void *body, size_t n)
 {
     unsigned char header[HEADER_BYTES];
-    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int fd = -1;
+    if (unlink(name) == 0 || errno == ENOENT)
+        fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return -1;
     make_header(header, seq, body, n);
@@ -207,7 +210,7 @@ int ld_snapshot_read(const char *path, uint64_t *seq, void **body, size_t *n, ch
     unsigned char header[HEADER_BYTES];
     struct stat st;
     const char *fault = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC); /* a pipe is not waited for */
     /* Any other failure to open is told: a snapshot that is there and unreadable is worth a warning. */
     if (fd < 0 && errno == ENOENT)
         return 1;

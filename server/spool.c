@@ -62,6 +62,7 @@ int ld_spool_open(struct ld_spool **out, const char *data_dir, char *why)
         free(s);
         return -1;
     }
+    ld_folder_keep_private(s->dir);
     pthread_mutex_init(&s->lock, NULL);
     empty(s->dir);
     *out = s;
@@ -79,6 +80,11 @@ void ld_spool_close(struct ld_spool *s)
     free(s);
 }
 
+const char *ld_spool_dir(const struct ld_spool *s)
+{
+    return s->dir;
+}
+
 void ld_spool_path(struct ld_spool *s, char path[LD_PATH_MAX])
 {
     snprintf(path, LD_PATH_MAX, "%s/%llu", s->dir, atomic_fetch_add(&s->n_paths, 1) + 1);
@@ -87,8 +93,8 @@ void ld_spool_path(struct ld_spool *s, char path[LD_PATH_MAX])
 /* .new and its journal: a database that is being made (db_file.c). */
 void ld_spool_remove(const char *path)
 {
-    static const char *const suffixes[] = {"",     "-wal",         "-shm",      "-journal",
-                                           ".new", ".new-journal", ".snapshot", ".snapshot.tmp"};
+    static const char *const suffixes[] = {"",         "-wal",     "-shm",      "-journal",     ".new", ".new-journal",
+                                           ".new-wal", ".new-shm", ".snapshot", ".snapshot.tmp"};
     char name[LD_PATH_MAX + 16];
 
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {

@@ -14,6 +14,9 @@ struct ld_spool;
 int ld_spool_open(struct ld_spool **out, const char *data_dir, char *why);
 void ld_spool_close(struct ld_spool *s); /* NULL is fine */
 
+/* The folder, for files that never get a name. */
+const char *ld_spool_dir(const struct ld_spool *s);
+
 /* A path that no other file of the spool has had since its opening; there is no file yet. From any thread. */
 void ld_spool_path(struct ld_spool *s, char path[LD_PATH_MAX]);
 

@@ -11,9 +11,17 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "store.h"
+
+#define BUSY_MS 5000
+#define LOOK_STEPS 1000
+#define LOOKS_AT_LEAST 10000 /* some tenths of a second */
+#define BYTES_A_LOOK 20      /* a row of 20 bytes or more takes some 100 steps to check, and fewer to read */
+#define CPU_US_AT_LEAST INT64_C(5000000)
+#define BYTES_A_CPU_US 1 /* a hundredth of what a slow machine reads */
 
 /* The extended codes share their low byte with the primary one, which is all that matters here: is it the memory,
  * the file's contents, or the surroundings. */
@@ -32,7 +40,10 @@ int ld_sql_status(int rc)
     case SQLITE_ERROR: /* a table is missing: the statements themselves are known to be right */
     case SQLITE_CONSTRAINT:
     case SQLITE_MISMATCH:
+    case SQLITE_TOOBIG:
         return LD_STORE_CORRUPT;
+    case SQLITE_INTERRUPT:
+        return LD_STORE_STOPPED;
     default: /* FULL, IOERR, READONLY, CANTOPEN, BUSY, PERM, ...: the surroundings refuse, and may change */
         return LD_STORE_IO;
     }
@@ -47,6 +58,84 @@ int ld_sql_fail(struct sqlite3 *db, int rc, const char *what, char *why)
     int status = ld_sql_status(rc);
     return status != LD_STORE_OK ? status : LD_STORE_IO;
 }
+
+/* --- connections ------------------------------------------------------------------------------------- */
+
+/* What a file may not do by itself. */
+static int harden(struct sqlite3 *db)
+{
+    static const struct {
+        int option, value;
+    } rows[] = {{SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},
+                {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
+                {SQLITE_DBCONFIG_DEFENSIVE, 1},
+                {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+                {SQLITE_DBCONFIG_WRITABLE_SCHEMA, 0},
+                {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
+                {SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0}};
+    int rc = SQLITE_OK;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && rc == SQLITE_OK; i++)
+        rc = sqlite3_db_config(db, rows[i].option, rows[i].value, NULL);
+    return rc;
+}
+
+/* NOMUTEX: a connection of ours has one thread at a time. Waiting for another's lock is bounded; past it the call
+ * fails as busy, which is an I/O failure to the caller. SQLite gives a connection even when opening fails, for its
+ * message; it is closed here. */
+int ld_sql_connect(struct sqlite3 **out, const char *name, int flags, const char *vfs, char *why)
+{
+    int rc = sqlite3_open_v2(name, out, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, vfs);
+    if (rc == SQLITE_OK)
+        rc = harden(*out);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_busy_timeout(*out, BUSY_MS);
+    if (rc == SQLITE_OK)
+        return LD_STORE_OK;
+    int status = ld_sql_fail(*out, rc, "cannot be opened", why);
+    (void)sqlite3_close(*out);
+    *out = NULL;
+    return status;
+}
+
+static int64_t cpu_us(void)
+{
+    struct timespec now = {.tv_sec = 0};
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+void ld_sql_watch_init(struct ld_sql_watch *w, int64_t bytes, bool has_deadline, bool (*is_over)(void *), void *arg)
+{
+    *w = (struct ld_sql_watch){.is_over = is_over, .arg = arg, .n_looks = LOOKS_AT_LEAST + bytes / BYTES_A_LOOK};
+    if (has_deadline)
+        w->cpu_us = cpu_us() + CPU_US_AT_LEAST + bytes / BYTES_A_CPU_US;
+}
+
+/* Called by SQLite in the middle of a statement; not 0 ends it. */
+static int look(void *watch)
+{
+    struct ld_sql_watch *w = watch;
+    w->is_spent = --w->n_looks < 0 || (w->cpu_us != 0 && cpu_us() > w->cpu_us);
+    return w->is_spent || (w->is_over != NULL && w->is_over(w->arg));
+}
+
+void ld_sql_watch(struct sqlite3 *db, struct ld_sql_watch *w)
+{
+    sqlite3_progress_handler(db, LOOK_STEPS, look, w);
+}
+
+int ld_sql_watched(const struct ld_sql_watch *w, int status, char *why)
+{
+    if (status != LD_STORE_STOPPED)
+        return status;
+    if (why != NULL)
+        (void)snprintf(why, LD_WHY_BYTES, "%s",
+                       w->is_spent ? "damaged: reading it takes more work than a whole file of its size does"
+                                   : "the server is stopping");
+    return w->is_spent ? LD_STORE_CORRUPT : status;
+}
+
+/* --- statements -------------------------------------------------------------------------------------- */
 
 /* For statements without parameters and without rows that matter. Several statements may stand in sql; the first
  * failure ends it. */
@@ -116,24 +205,27 @@ int ld_sql_touch(struct sqlite3 *db)
 /* The rollback is skipped where SQLite has done it by itself, as it may for a full disk: autocommit is off while a
  * transaction is open. A disk that does not even take the one page in a place that was just written is tried again by
  * whoever probes it (upkeep.c). */
-void ld_sql_undo(struct sqlite3 *db)
+bool ld_sql_undo(struct sqlite3 *db)
 {
     if (sqlite3_get_autocommit(db) == 0)
         (void)sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
-    (void)ld_sql_touch(db);
+    return ld_sql_touch(db) == SQLITE_OK;
 }
 
 /* A new or renamed file is not durable before its directory is. A name without a slash is in the current directory,
- * one whose only slash comes first in the root. */
+ * one whose only slash comes first in the root; a folder's name may end with slashes. */
 int ld_sync_directory_of(const char *path)
 {
     char folder[4096];
-    const char *slash = strrchr(path, '/');
-    size_t n = slash == NULL ? 0 : (size_t)(slash - path);
-    if (n >= sizeof folder)
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    const char *slash = memrchr(path, '/', n);
+    const size_t n_folder = slash == NULL ? 0 : (size_t)(slash - path);
+    if (n_folder >= sizeof folder)
         return -1;
-    (void)snprintf(folder, sizeof folder, "%.*s", (int)n, path);
-    const char *name = slash == NULL ? "." : n == 0 ? "/" : folder;
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)n_folder, path);
+    const char *name = slash == NULL ? "." : n_folder == 0 ? "/" : folder;
     int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -1;

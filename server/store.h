@@ -25,8 +25,17 @@ enum ld_store_status {
 
 /* Opens (creating and migrating when needed) the file. Header (magic, application_id, user_version) and integrity
  * are checked read-only before anything is written; a refused file keeps its bytes. `why` (>= 512 bytes) receives
- * a sentence that names the file. Integrity: PRAGMA quick_check when the file is below 64 MiB or `is_thorough`. */
+ * a sentence that names the file. Integrity: the schema is ours to the letter, and PRAGMA quick_check when the file is
+ * below 64 MiB or `is_thorough`. */
 int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, char *why);
+/* The same with more care. */
+struct ld_store_care {
+    bool is_thorough;           /* quick_check, however large the file is */
+    bool is_foreign;            /* made by somebody else: thorough, and whatever is read of it later is bounded, too */
+    bool (*is_over)(void *arg); /* asked meanwhile: true ends it with LD_STORE_STOPPED; NULL: nothing does */
+    void *arg;
+};
+int ld_store_open_with(struct ld_store **out, const char *path, const struct ld_store_care *care, char *why);
 /* The same for reading alone, of a file that nobody else has open; nothing is written, migrated or checkpointed. Only
  * what reads may be called. */
 int ld_store_open_readonly(struct ld_store **out, const char *path, char *why);
@@ -64,8 +73,9 @@ struct ld_rewrite {
     char *text; /* owned by whoever owns the list */
     size_t n_text;
 };
-/* Rewrites lines and appends the next row, in one transaction; what they held before is overwritten with zeros, in the
- * write-ahead log once ld_store_scrub has run. On failure nothing has changed. O(n log rows). */
+/* Rewrites lines and appends the next row, unless that is NULL, in one transaction; what they held before is
+ * overwritten with zeros, in the write-ahead log once ld_store_scrub has run. On failure nothing has changed. O(n log
+ * rows). */
 int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row, char *why);
 /* Moves the write-ahead log into the file and cuts it. False when a reader that is at work keeps some of it: try again.
  */
@@ -103,12 +113,8 @@ void ld_store_view_close(struct ld_store_view *v);
 /* fn for each row of that moment, as ld_store_read. */
 int ld_store_view_read(struct ld_store_view *v, int (*fn)(void *arg, const struct ld_row *row), void *arg);
 /* The file as it was at that moment, into a new file at path, a few pages at a time; is_over(arg) ends it early, with
- * LD_STORE_IO. Not synced. What was begun is the caller's to remove. */
+ * LD_STORE_STOPPED. Not synced. What was begun is the caller's to remove. */
 int ld_store_view_copy(struct ld_store_view *v, const char *path, bool (*is_over)(void *arg), void *arg, char *why);
-
-/* Whether the file's tables and indexes are those that this program makes, and nothing besides: a file from elsewhere
- * may bring triggers along. LD_STORE_FOREIGN when not. */
-int ld_store_check_schema(struct ld_store *s, char *why);
 
 /* The columns of an event's row (commit_rows.c); seq, at_ms and type are among them, text and answer are not. Borrowed.
  */
@@ -132,9 +138,9 @@ void ld_decision_record_close(struct ld_decision_record *r);
 /* Whether the log has an observation of ev's id, and whether it is that one: user, arm and reward. */
 int ld_store_observation(struct ld_store *s, const struct kb_event *ev, bool *is_known, bool *is_same);
 
-/* Decisions and rewards since at_ms, by arm; *arms is malloc'd with its strings in one block (free(*arms)). A slate
- * counts for each of its arms; `rewarded` counts slots, and under `last` only a slot's last reward is summed.
- * out->seconds is the caller's to set. O(rows in the window). */
+/* Decisions, and rewards learned, since at_ms, by arm: rewards told, observations, defaults of closed windows; *arms is
+ * malloc'd with its strings in one block (free(*arms)). A slate counts for each of its arms; `rewarded` counts slots,
+ * and under `last` only a slot's last reward is summed. out->seconds is the caller's to set. O(rows in the window). */
 int ld_store_window(struct ld_store *s, int64_t since_ms, struct ld_window_stats *out, struct ld_arm_stats **arms);
 
 int64_t ld_store_bytes(struct ld_store *s);     /* file + WAL */

@@ -5,12 +5,15 @@
  * transaction it does not notice. What it costs: pages of the write-ahead log that came later cannot be moved into the
  * file until it ends.
  *
- * The copy has neither journal nor sync: a crash leaves a file that nobody looks at. Memory: two page caches. */
+ * The copy has neither a journal on the disk nor a sync: a crash leaves a file that nobody looks at. Memory: two page
+ * caches. */
 #include "store_impl.h"
 
+#include <errno.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define STEP_PAGES 256 /* 1 MiB, a few milliseconds */
 
@@ -59,7 +62,7 @@ int ld_store_view_read(struct ld_store_view *v, int (*fn)(void *arg, const struc
 {
     sqlite3_stmt *stmt = NULL;
     int rc = SQLITE_DONE, answer = 0;
-    int status = ld_sql_prepare(v->conn->db, "SELECT " LD_ROW_COLUMNS " FROM log ORDER BY seq", &stmt, NULL);
+    int status = ld_sql_prepare(v->conn->db, "SELECT " LD_ROW_COLUMNS " FROM " LD_LOG " ORDER BY seq", &stmt, NULL);
     while (status == LD_STORE_OK && answer == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         struct ld_row row = ld_store_row_of(stmt);
         answer = ld_store_whole_text(v->conn, &row);
@@ -84,9 +87,14 @@ static int copy_pages(sqlite3_backup *b, bool (*is_over)(void *arg), void *arg)
 int ld_store_view_copy(struct ld_store_view *v, const char *path, bool (*is_over)(void *arg), void *arg, char *why)
 {
     struct sqlite3 *to = NULL;
-    int rc = sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_exec(to, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF", NULL, NULL, NULL);
+    int made = ld_db_touch_private(path) == 0 ? LD_STORE_OK : LD_STORE_IO;
+    if (made == LD_STORE_OK)
+        made = ld_sql_connect(&to, path, SQLITE_OPEN_READWRITE, NULL, why);
+    else
+        (void)snprintf(why, LD_WHY_BYTES, "%.300s: %s", path, strerror(errno));
+    if (made != LD_STORE_OK)
+        return made;
+    int rc = sqlite3_exec(to, "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF", NULL, NULL, NULL);
     sqlite3_backup *b = rc == SQLITE_OK ? sqlite3_backup_init(to, "main", v->conn->db, "main") : NULL;
     if (b != NULL) {
         rc = copy_pages(b, is_over, arg);

@@ -34,8 +34,10 @@ struct ld_conn {
 /* One tenant's file. db and its statements belong to the writer's thread; reading threads borrow connections. */
 struct ld_store {
     char *path;
-    bool is_readonly;   /* of what follows there are only the lock and the idle connections */
-    struct sqlite3 *db; /* the writer's */
+    bool is_readonly; /* of what follows there are only the lock and the idle connections */
+    bool is_foreign;  /* reading connections are under the watch; one thread has the store */
+    struct ld_sql_watch watch;
+    struct sqlite3 *db;                                                        /* the writer's */
     struct sqlite3_stmt *begin, *commit, *insert, *insert_some, *insert_piece; /* insert_some: NULL until asked for */
     uint64_t line, n_pieces;   /* the long line that is being written; 0: none */
     _Atomic int64_t wal_pages; /* in the WAL, not yet known to be in the file */
@@ -45,6 +47,12 @@ struct ld_store {
     struct ld_conn *idle;
     int n_idle;
 };
+
+/* The log, in order by seq: the view of schema/0003_pieces.sql, spelled out, since views of a file are not believed. */
+#define LD_LOG_COLUMNS "SELECT seq, at, type, decision, user, arm, reward, reset, text, answer"
+#define LD_LOG                                                                                                         \
+    "(" LD_LOG_COLUMNS ", NULL AS line FROM summary WHERE generation = (SELECT generation FROM log_start)"             \
+    " UNION ALL " LD_LOG_COLUMNS ", line FROM events WHERE seq >= (SELECT kept FROM log_start))"
 
 /* The number of the last event, 0 when there is none: a log may end with its summary. */
 #define LD_LAST_SEQ "SELECT max(coalesce((SELECT max(seq) FROM events), 0), (SELECT kept - 1 FROM log_start))"

@@ -23,7 +23,12 @@
 /* A log without a configured event begins with a summary, whose first line has the configuration. */
 #define CONFIGURED_SEQ                                                                                                 \
     "coalesce((SELECT max(seq) FROM events WHERE type = 1 AND seq >= (SELECT kept FROM log_start)),"                   \
-    " (SELECT seq FROM log ORDER BY seq LIMIT 1))"
+    " (SELECT seq FROM " LD_LOG " ORDER BY seq LIMIT 1))"
+
+/* The arm that a decision's slot 0 shows: of its row, or of the summary that stands for it. */
+#define SLOT_0(decision)                                                                                               \
+    "coalesce((SELECT d.arm FROM events d WHERE d.decision = " decision " AND d.type = 4),"                            \
+    " (SELECT d.arm FROM " LD_LOG " d WHERE d.decision = " decision " AND d.type = 11))"
 
 /* Types are written as numbers because partial indexes are chosen by literals: 1 configured, 4 decided, 5
  * rewarded, 6 observed, 7 expired, 8 activated, 11 summary (event.h; stored, hence never renumbered). */
@@ -32,38 +37,54 @@ _Static_assert(KB_EV_CONFIGURED == 1 && KB_EV_DECIDED == 4 && KB_EV_REWARDED == 
 
 /* Of the window: a slate counts one decision for each of its arms. A reward without an arm is that of slot 0.
  * Under `last` (?2) only the last reward of a slot counts; `rewarded` counts slots, so that corrections and sums do
- * not make two of one. */
+ * not make two of one, observations, and slots for which a closed window taught the default. Rows that no index by time
+ * holds are those behind the last row that is older than the window. */
 static const char *const statements[LD_N_QUERIES] = {
-    [LD_QUERY_READ] = "SELECT " COLUMNS " FROM log WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+    [LD_QUERY_READ] = "SELECT " COLUMNS " FROM " LD_LOG " WHERE seq > ?1 ORDER BY seq LIMIT ?2",
     [LD_QUERY_TIP] = LD_LAST_SEQ
     ","
     " coalesce((SELECT max(seq) FROM events WHERE reset = 1 AND seq >= (SELECT kept FROM log_start)), 0)",
-    [LD_QUERY_CONFIGURED] = "SELECT " COLUMNS " FROM log WHERE seq = " CONFIGURED_SEQ,
-    [LD_QUERY_DECISION] = "SELECT type, arm, reward, answer, user FROM log WHERE decision = ?1 ORDER BY seq",
+    [LD_QUERY_CONFIGURED] = "SELECT " COLUMNS " FROM " LD_LOG " WHERE seq = " CONFIGURED_SEQ,
+    [LD_QUERY_DECISION] = "SELECT type, arm, reward, answer, user FROM " LD_LOG " WHERE decision = ?1 ORDER BY seq",
     [LD_QUERY_OBSERVATION] = "SELECT user = ?2 AND arm = ?3 AND reward = ?4 FROM events"
                              " WHERE decision = ?1 AND type = 6 AND seq >= (SELECT kept FROM log_start)",
     [LD_QUERY_AGGREGATION] =
-        "SELECT json_extract(text, '$.configuration.aggregation') FROM log WHERE seq = " CONFIGURED_SEQ,
+        "SELECT json_extract(text, '$.configuration.aggregation') FROM " LD_LOG " WHERE seq = " CONFIGURED_SEQ,
     [LD_QUERY_DECISIONS_SINCE] = "SELECT count(*) FROM events WHERE type = 4 AND at >= ?1",
     [LD_QUERY_WINDOW] =
-        "SELECT arm, sum(decided), sum(rewarded), total(reward) FROM ("
-        " SELECT arm, 1 AS decided, 0 AS rewarded, 0.0 AS reward FROM events"
-        "  WHERE type = 4 AND at >= ?1 AND instr(text, '\"slate\":') = 0"
-        " UNION ALL"
-        " SELECT json_extract(j.value, '$.arm'), 1, 0, 0.0 FROM events e, json_each(e.text, '$.slate') j"
-        "  WHERE e.type = 4 AND e.at >= ?1 AND instr(e.text, '\"slate\":') > 0"
-        " UNION ALL"
-        " SELECT a, 0, count(DISTINCT decision), total(reward) FROM ("
-        "  SELECT coalesce(arm, slot_0) AS a, decision, reward FROM ("
-        "   SELECT seq, decision, arm, reward, coalesce("
-        "     (SELECT d.arm FROM events d WHERE d.decision = r.decision AND d.type = 4),"
-        "     (SELECT d.arm FROM log d WHERE d.decision = r.decision AND d.type = 11)) AS slot_0"
-        "    FROM events r WHERE type = 5 AND at >= ?1) r"
-        "   WHERE slot_0 IS NOT NULL AND (?2 = 0 OR NOT EXISTS ("
-        "    SELECT 1 FROM events n WHERE n.decision = r.decision AND n.type = 5 AND n.seq > r.seq"
-        "     AND coalesce(n.arm, r.slot_0) = coalesce(r.arm, r.slot_0)))"
-        " ) GROUP BY a"
-        ") GROUP BY arm ORDER BY arm",
+        "WITH since(seq) AS (SELECT coalesce((SELECT seq FROM events WHERE at < ?1 ORDER BY seq DESC LIMIT 1), 0)),"
+        " told AS (SELECT seq, decision, reward, arm AS named, " SLOT_0(
+            "r.decision") " AS slot_0 FROM events r"
+                          "  WHERE type = 5 AND at >= ?1),"
+                          " closed AS (SELECT seq, decision, reward, " SLOT_0(
+                              "x.decision") " AS slot_0 FROM events x"
+                                            "  WHERE type = 7 AND reward IS NOT NULL AND seq > (SELECT seq FROM since))"
+                                            "SELECT arm, sum(decided), sum(rewarded), total(reward) FROM ("
+                                            " SELECT arm, 1 AS decided, 0 AS rewarded, 0.0 AS reward FROM events"
+                                            "  WHERE type = 4 AND at >= ?1 AND instr(text, '\"slate\":') = 0"
+                                            " UNION ALL"
+                                            " SELECT json_extract(j.value, '$.arm'), 1, 0, 0.0 FROM events e, "
+                                            "json_each(e.text, '$.slate') j"
+                                            "  WHERE e.type = 4 AND e.at >= ?1 AND instr(e.text, '\"slate\":') > 0"
+                                            " UNION ALL"
+                                            " SELECT coalesce(named, slot_0) AS a, 0, count(DISTINCT decision), "
+                                            "total(reward) FROM told"
+                                            "  WHERE slot_0 IS NOT NULL AND (?2 = 0 OR NOT EXISTS (SELECT 1 FROM "
+                                            "events n WHERE n.decision = told.decision"
+                                            "   AND n.type = 5 AND n.seq > told.seq AND coalesce(n.arm, slot_0) = "
+                                            "coalesce(named, slot_0))) GROUP BY a"
+                                            " UNION ALL"
+                                            " SELECT arm, 0, 1, reward FROM events WHERE type = 6 AND seq > (SELECT "
+                                            "seq FROM since)"
+                                            " UNION ALL"
+                                            " SELECT coalesce(json_extract(j.value, '$.arm'), slot_0) AS a, 0, 1, "
+                                            "x.reward FROM closed x"
+                                            "  LEFT JOIN events d ON d.decision = x.decision AND d.type = 4,"
+                                            "  json_each(coalesce(json_extract(d.text, '$.slate'), '[{}]')) j"
+                                            "  WHERE slot_0 IS NOT NULL AND NOT EXISTS (SELECT 1 FROM events r WHERE "
+                                            "r.decision = x.decision"
+                                            "   AND r.type = 5 AND r.seq < x.seq AND coalesce(r.arm, slot_0) = a)"
+                                            ") GROUP BY arm ORDER BY arm",
 };
 
 /* --- borrowed statements -------------------------------------------------------------------------------- */

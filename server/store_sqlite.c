@@ -30,14 +30,15 @@
 static const struct ld_migration migrations[] = {
     {1, ld_embed_0001_tenant_sql}, {2, ld_embed_0002_summary_sql}, {3, ld_embed_0003_pieces_sql}};
 
-/* The log has no gaps. It begins with event 1, with the summary that log_start tells of, or (brought from elsewhere)
- * with the lines of one among the events. */
+/* The log has no gaps and one start. It begins with event 1, with the summary that log_start tells of, or (brought from
+ * elsewhere) with the lines of one among the events. */
 static const char contents_sql[] =
     "SELECT (SELECT count(*) = coalesce(max(seq) + 1 - iif(kept = 1"
     "    AND (SELECT type FROM events ORDER BY seq LIMIT 1) = 11, min(seq), kept), 0)"
     "   FROM events WHERE seq >= kept)"
     " AND (SELECT count(*) = coalesce(max(seq) + 1 - min(seq), 0) AND coalesce(max(seq), 0) = kept - 1"
-    "   FROM summary s WHERE s.generation = l.generation) FROM log_start l";
+    "   FROM summary s WHERE s.generation = l.generation)"
+    " AND (SELECT count(*) FROM log_start) = 1 FROM log_start l";
 
 static const struct ld_db_format format = {
     .migrations = migrations,
@@ -47,6 +48,7 @@ static const struct ld_db_format format = {
     .contents_before = "SELECT count(*) = coalesce(max(seq), 0) FROM events",
     .contents_since = 2,
     .contents_broken = "the log has gaps",
+    .view = "log",
 };
 
 /* --- life -------------------------------------------------------------------------------------------- */
@@ -116,13 +118,13 @@ int ld_store_open_readonly(struct ld_store **out, const char *path, char *why)
 
 /* Statements are prepared here, so that a table that is missing shows at the start and not at the first reward. On
  * failure nothing is left open and *out is not set. */
-int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, char *why)
+int ld_store_open_with(struct ld_store **out, const char *path, const struct ld_store_care *care, char *why)
 {
     bool was_created;
     struct ld_store *s = store_new(path, why);
     if (s == NULL)
         return LD_STORE_NOMEM;
-    int status = ld_db_open(&s->db, path, &format, is_thorough, &was_created, why);
+    int status = ld_db_open(&s->db, path, &format, care, &was_created, why);
     if (status == LD_STORE_OK)
         status = ld_sql_prepare(s->db, "BEGIN IMMEDIATE", &s->begin, why);
     if (status == LD_STORE_OK)
@@ -137,12 +139,20 @@ int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, cha
         ld_store_close(s);
         return status;
     }
+    s->is_foreign = care->is_foreign;
+    ld_sql_watch_init(&s->watch, ld_db_weight(path), false, care->is_over, care->arg);
     ld_db_note_place(path, &s->place);
     /* Replaces SQLite's own hook, which would checkpoint by itself. */
     (void)sqlite3_wal_hook(s->db, note_wal, s);
     atomic_init(&s->wal_pages, size_of(path, "-wal") / s->page_bytes); /* what a process that died has left */
     *out = s;
     return LD_STORE_OK;
+}
+
+int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, char *why)
+{
+    const struct ld_store_care care = {.is_thorough = is_thorough};
+    return ld_store_open_with(out, path, &care, why);
 }
 
 /* Finalizing NULL is fine: not every statement was needed. */
@@ -177,11 +187,6 @@ void ld_store_close(struct ld_store *s)
     free(s);
 }
 
-int ld_store_check_schema(struct ld_store *s, char *why)
-{
-    return ld_db_check_schema(s->db, &format, why);
-}
-
 /* --- writing ----------------------------------------------------------------------------------------- */
 
 /* A statement without parameters and rows. SQLite's code. */
@@ -208,9 +213,8 @@ int ld_store_end(struct ld_store *s, int rc, char *why)
         rc = run(s->commit);
     if (rc == SQLITE_OK)
         return LD_STORE_OK;
-    int status = ld_sql_fail(s->db, rc, s->path, why);
-    ld_sql_undo(s->db);
-    return status;
+    const int status = ld_sql_fail(s->db, rc, s->path, why);
+    return ld_sql_undo(s->db) ? status : LD_STORE_IO; /* whoever probes the disk tries again */
 }
 
 /* The nine parameters of a line behind the first n. Borrowed: rows live until the step. */
@@ -312,7 +316,8 @@ static int rewrite_line(sqlite3_stmt *stmt, const struct ld_rewrite *line)
 
 #define REWRITE                                                                                                        \
     " type = ?2, text = ?3, decision = iif(?4, NULL, decision), user = iif(?4, NULL, user),"                           \
-    " arm = iif(?4, NULL, arm), reward = iif(?4, NULL, reward), answer = iif(?4, NULL, answer) WHERE seq = ?1"
+    " arm = iif(?4, NULL, arm), reward = iif(?4, NULL, reward), answer = iif(?4, NULL, answer),"                       \
+    " reset = iif(?4, 0, reset) WHERE seq = ?1"
 
 /* A line stands in one of the two tables; its pieces, if it has any, go with its text. */
 static int rewrite_all(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row)
@@ -338,7 +343,7 @@ static int rewrite_all(struct ld_store *s, const struct ld_rewrite *lines, size_
     (void)sqlite3_finalize(pieces);
     (void)sqlite3_finalize(event);
     (void)sqlite3_finalize(summary);
-    return rc == SQLITE_OK ? insert_row(s, row) : rc;
+    return rc == SQLITE_OK && row != NULL ? insert_row(s, row) : rc;
 }
 
 int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row, char *why)
@@ -351,10 +356,20 @@ int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t 
     return ld_store_end(s, rc, why);
 }
 
+/* SQLite syncs the file, and not the log that it has cut: what was in it could come back. */
+static bool sync_log(struct sqlite3 *db)
+{
+    sqlite3_file *f = NULL;
+
+    return sqlite3_file_control(db, NULL, SQLITE_FCNTL_JOURNAL_POINTER, &f) == SQLITE_OK &&
+           (f == NULL || f->pMethods == NULL || f->pMethods->xSync(f, SQLITE_SYNC_NORMAL) == SQLITE_OK);
+}
+
 /* On the writer's own connection: no commit can come in between. */
 bool ld_store_scrub(struct ld_store *s)
 {
-    const bool is_ok = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) == SQLITE_OK;
+    const bool is_ok =
+        sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) == SQLITE_OK && sync_log(s->db);
 
     if (is_ok)
         atomic_store(&s->wal_pages, 0);
@@ -441,6 +456,8 @@ struct ld_conn *ld_store_borrow(struct ld_store *s, int *status)
         free(c);
         return NULL;
     }
+    if (s->is_foreign)
+        ld_sql_watch(c->db, &s->watch);
     return c;
 }
 

@@ -52,7 +52,8 @@ int ld_store_start(struct ld_store *s, uint64_t *first, uint64_t *kept)
 {
     int64_t out[2] = {0, 0};
     const int status =
-        ask(s, "SELECT coalesce((SELECT seq FROM log ORDER BY seq LIMIT 1), 1), (SELECT kept FROM log_start)", out, 2);
+        ask(s, "SELECT coalesce((SELECT seq FROM " LD_LOG " ORDER BY seq LIMIT 1), 1), (SELECT kept FROM log_start)",
+            out, 2);
 
     *first = (uint64_t)out[0];
     *kept = (uint64_t)out[1];

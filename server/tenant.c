@@ -21,8 +21,11 @@
 
 #include "alloc.h"
 #include "clock.h"
+#include "hash_key.h"
+#include "log.h"
 #include "metrics.h"
 #include "recover.h"
+#include "repair.h"
 #include "tenant_impl.h"
 
 #define STORE_WEIGHED_MS 100
@@ -98,6 +101,7 @@ static struct ld_tenant *tenant_new(const struct ld_world *world, const char *na
     if (t == NULL)
         return NULL;
     t->world = world;
+    kb_ids_init(&t->batch.observed, ld_hash_key());
     atomic_init(&t->n_holders, 1);
     atomic_init(&t->next_expiry_ms, INT64_MAX);
     atomic_init(&t->next_build_ms, INT64_MIN);
@@ -132,8 +136,10 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
         atomic_fetch_add_explicit(&t->world->metrics->snapshots_refused, 1, memory_order_relaxed);
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
-    atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
     ld_tenant_note_start(t);
+    if (t->read_only_from > 0)
+        return;
+    atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
     if (t->settings.keep_events > 0 || t->settings.keep_age_ms > 0)
         atomic_store(&t->next_look_ms, 0);
     if (ld_store_has_leftovers(t->store, &t->has_leftovers) != LD_STORE_OK)
@@ -175,12 +181,30 @@ static int write_first_event(struct ld_tenant *t, const struct ld_settings *init
     return LD_STORE_IO;
 }
 
+/* Of a tenant that is read-only nothing is begun: it has no work that the log would have to be told of. */
+static int recover(struct ld_tenant *t, struct ld_recovered *out, char *why)
+{
+    const struct ld_world *w = t->world;
+    const int rc = ld_quarantine(w->data_dir, t->name, &t->read_only_from, t->fault);
+
+    if (rc != LD_STORE_OK) {
+        snprintf(why, 512, "%s", t->fault);
+        return rc;
+    }
+    if (t->read_only_from == 0)
+        return ld_recover(out, t->store, t->db_path, t->snapshot_path, w->verify_on_start, w->progress, why);
+    ld_log(LD_LOG_WARN, "tenant %s is read-only: %s", t->name, t->fault);
+    return ld_recover_before(out, t->store, t->read_only_from, t->db_path, w->progress, why);
+}
+
 /* `initial` NULL wants a log that is there and not empty: a tenant that lost its file must not come back as a new
  * one. Nobody else knows the tenant yet, so nothing here takes a lock. On failure nothing is left open; a file that
  * was made stays, and is adopted or undone by the next start (registry.c). */
 int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const char *name,
                    const struct ld_settings *initial, char *why)
 {
+    const struct ld_store_care care = {
+        .is_thorough = world->verify_on_start, .is_over = ld_progress_is_over, .arg = world->progress};
     struct ld_tenant *t = tenant_new(world, name);
     struct ld_recovered recovered = {0};
     int rc;
@@ -194,11 +218,11 @@ int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const c
         rc = LD_STORE_IO;
         goto out;
     }
-    if ((rc = ld_store_open(&t->store, t->db_path, world->verify_on_start, why)) != LD_STORE_OK)
+    if ((rc = ld_store_open_with(&t->store, t->db_path, &care, why)) != LD_STORE_OK)
         goto out;
+    ld_folder_keep_private(t->snapshot_path);
     const int64_t start_us = ld_monotonic_us();
-    if ((rc = ld_recover(&recovered, t->store, t->db_path, t->snapshot_path, world->verify_on_start, world->progress,
-                         why)) != LD_STORE_OK)
+    if ((rc = recover(t, &recovered, why)) != LD_STORE_OK)
         goto out;
     adopt(t, &recovered);
     t->saving.tail_us = t->seq > t->saving.seq ? ld_monotonic_us() - start_us : 0;
@@ -359,6 +383,12 @@ uint64_t ld_tenant_challenger_lag(const struct ld_tenant *t)
     return atomic_load(&t->has_challengers) && tip > cursor ? tip - cursor : 0;
 }
 
+uint64_t ld_tenant_read_only(const struct ld_tenant *t, const char **fault)
+{
+    *fault = t->fault;
+    return t->read_only_from;
+}
+
 bool ld_tenant_is_rebuilding(const struct ld_tenant *t)
 {
     return atomic_load(&t->is_rebuilding);
@@ -377,7 +407,7 @@ void ld_tenant_measure(struct ld_tenant *t, const struct kb_engine_counts *count
     atomic_store(&t->n_active_arms, counts->active_arms);
     atomic_store(&t->n_learned, counts->learned);
     atomic_store(&t->n_dims, t->settings.spec.context_dim + t->settings.spec.arm_dim);
-    atomic_store(&t->has_challengers, t->settings.n_challengers > 0);
+    atomic_store(&t->has_challengers, t->settings.n_challengers > 0 && t->read_only_from == 0);
     atomic_store(&t->tip, counts->seq);
 }
 
@@ -428,5 +458,6 @@ atomic_size_t *ld_tenant_n_served(struct ld_tenant *t)
 bool ld_tenant_is_idle(const struct ld_tenant *t)
 {
     return atomic_load(&t->n_holders) == 1 && !atomic_load(&t->is_failing) && !atomic_load(&t->must_scrub) &&
-           !atomic_load(&t->has_chores) && !atomic_load(&t->is_compacting) && !kb_engine_is_building(t->engine);
+           !atomic_load(&t->has_chores) && !atomic_load(&t->is_compacting) &&
+           (t->read_only_from > 0 || !kb_engine_is_building(t->engine));
 }

@@ -68,6 +68,8 @@ struct ld_tenant {
     _Atomic int64_t next_build_ms; /* a build waits for a turn from then on; INT64_MIN: none waits for the timer */
     struct ld_store *store;
     struct ld_turn turn;
+    uint64_t read_only_from; /* the line that no fold takes; 0: the tenant takes changes. Set at its opening */
+    char fault[512];         /* what the fold said of it */
 
     pthread_rwlock_t lock,
         deciding; /* deciding: for decisions, of what they look at alone (see ld_tenant_write_lock) */

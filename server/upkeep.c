@@ -64,6 +64,8 @@ static void shorten_wal(struct ld_tenant *t)
  * needs none. */
 void ld_tenant_upkeep(struct ld_tenant *t)
 {
+    if (t->read_only_from > 0) /* its turns verify, and no more */
+        return;
     const enum ld_chore graph = ld_graph_step(t);
     const enum ld_chore chore = atomic_load(&t->is_doomed) ? LD_CHORE_NONE : ld_compaction_step(t);
     const bool wants_turn = t->has_backlog || chore == LD_CHORE_NOW || graph == LD_CHORE_NOW;
@@ -88,7 +90,7 @@ void ld_tenant_upkeep(struct ld_tenant *t)
 /* At shutdown: the next start then has nothing to fold. In the main thread, when no writer runs any more. */
 void ld_tenant_checkpoint(struct ld_tenant *t)
 {
-    if (atomic_load(&t->is_doomed))
+    if (atomic_load(&t->is_doomed) || t->read_only_from > 0)
         return;
     ld_saving_now(t);
     checkpoint_wal(t);

@@ -8,7 +8,7 @@
     tools/schemas.py --check    says which are not as schema/ has them; exit status 1 then
 
 A schema's name is the title of its file, or its name in `$defs`. `x-maxBytes`, `x-maxLines` and `x-maxDepth` are limits
-that JSON Schema has no word for. Building the server needs neither Python nor this: what it writes is committed.
+that JSON Schema has no word for; what has `x-magnitude` may be bounded closer by the server. Building the server needs neither Python nor this: what it writes is committed.
 """
 import json
 import pathlib
@@ -72,7 +72,7 @@ def bundle(name):
 def scalar(value):
     """A scalar as YAML writes it in a flow: plain where it reads back as itself."""
     if not isinstance(value, str):
-        return re.sub(r"^(\d+)e", r"\1.0e", json.dumps(value))  # YAML 1.1 takes 1e-12 for a string
+        return re.sub(r"^(-?\d+)e", r"\1.0e", json.dumps(value))  # YAML 1.1 takes 1e-12 for a string
     is_plain = re.fullmatch(r"[\w$(][^\n,:#'\"\[\]{}]*", value) and yaml.safe_load(value) == value
     return value if is_plain else "'" + value.replace("'", "''") + "'"
 
@@ -126,6 +126,7 @@ struct ld_rule {
     const char *const *choices; /* of an enumeration, NULL behind the last */
     double lo, hi;              /* INFINITY: none */
     bool is_required, is_lo_open, is_hi_open;
+    bool is_magnitude; /* a server may bound it closer (ld_doc_bound) */
 };
 
 /* The members of an object, in the order of its schema. */
@@ -195,7 +196,8 @@ class Rules:
         if words:
             fields.append(".choices = (const char *const[]){" + ", ".join(f'"{w}"' for w in words) + ", NULL}")
         fields += [f".lo = {lo}, .hi = {hi}"] if (lo, hi) != (0, 0) else []
-        flags = (("is_required", is_required), ("is_lo_open", is_lo_open), ("is_hi_open", is_hi_open))
+        flags = (("is_required", is_required), ("is_lo_open", is_lo_open), ("is_hi_open", is_hi_open),
+                 ("is_magnitude", schema.get("x-magnitude", False)))
         return ", ".join(fields + [f".{name} = true" for name, is_set in flags if is_set])
 
     def table(self, name, thing):

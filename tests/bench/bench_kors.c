@@ -48,7 +48,7 @@ static struct kb_engine *engine_of(const struct kb_spec *spec, uint64_t *seq)
     struct kb_engine *e = NULL;
     const struct kb_event ev = {.type = KB_EV_CONFIGURED, .seq = ++*seq, .as.configured = {.spec = spec, .version = 1}};
 
-    if (kb_engine_new(&e) != KB_OK || kb_engine_fold(e, &ev, NULL) != KB_OK)
+    if (kb_engine_new(&e, (struct kb_hash_key){{1, 2}}) != KB_OK || kb_engine_fold(e, &ev, NULL) != KB_OK)
         die("configured");
     return e;
 }

@@ -169,7 +169,7 @@ void bench_subject_open(struct bench_subject *s, const struct bench_row *row, si
     fill_spec(&s->spec, row, m);
     s->x = kb_array(m + N_NEW, DIM, sizeof *s->x);
     s->taught = kb_array(m + N_NEW, 1, sizeof *s->taught);
-    if (s->x == NULL || s->taught == NULL || kb_engine_new(&s->engine) != KB_OK ||
+    if (s->x == NULL || s->taught == NULL || kb_engine_new(&s->engine, (struct kb_hash_key){{1, 2}}) != KB_OK ||
         kb_engine_scratch_new(&s->scratch) != KB_OK)
         bench_die(NAME, "memory");
     for (size_t i = 0; i < (m + N_NEW) * DIM; i++)

@@ -57,7 +57,7 @@ class Campaign:
     def run(self, n_kills):
         try:
             self.server.start()
-            self.found_tenants()
+            found_tenants(self.client(), self.ledgers)
             look_at = 0
             while sum(self.kills.values()) < n_kills:
                 self.live_and_die()
@@ -84,17 +84,6 @@ class Campaign:
 
     def acked(self):
         return sum(ledger.count(ACKED) for ledger in self.ledgers.values())
-
-    def found_tenants(self):
-        client = self.client()
-        for k, (name, config) in enumerate(TENANTS.items()):
-            client.put_tenant(name, **config, seed=k)
-            client.put_graph(name, [[f"u{i}", f"u{i + 1}", 2.0 + k + i] for i in range(USERS - 1)])
-            dims = bool(config.get("arm_dim"))
-            arms = [{"id": f"a{i}", **({"features": [i / 8]} if dims else {})} for i in range(ARMS)]
-            client.put_arms(name, [*arms, {**arms[0], "id": "mark"}])
-            for mark in (("configured", k), ("graph", 2.0 + k), ("arms", "mark")):
-                self.ledgers[name].note(mark, ACKED, 0)
 
     # ---- deaths
 
@@ -252,6 +241,20 @@ class Campaign:
         text = self.server.log()[self.log_read:]
         self.log_read += len(text)
         assert not suspects(text), (f"seed {self.seed}", suspects(text)[:5])
+
+
+def found_tenants(client, ledgers):
+    """Each with a graph and a catalogue, in three changes."""
+    for k, (name, config) in enumerate(TENANTS.items()):
+        edges = [[f"u{i}", f"u{i + 1}", 2.0 + k + i] for i in range(USERS - 1)]
+        dims = bool(config.get("arm_dim"))
+        arms = [{"id": f"a{i}", **({"features": [i / 8]} if dims else {})} for i in range(ARMS)]
+        for mark, change in ((("configured", k), lambda: client.put_tenant(name, **config, seed=k)),
+                             (("graph", 2.0 + k), lambda: client.put_graph(name, edges)),
+                             (("arms", "mark"), lambda: client.put_arms(name, [*arms, {**arms[0], "id": "mark"}]))):
+            ledgers[name].note(mark, DOUBT, 0)
+            change()
+            ledgers[name].note(mark, ACKED, 0)
 
 
 def suspects(text):

@@ -65,6 +65,10 @@ class Ledger:
         self.entries[mark] = Entry(state, writer, self.orders[writer], facts, owner=owner, seq=old and old.seq,
                                    may_be_gone=bool(old and old.may_be_gone))
 
+    def confirm(self, mark, facts):
+        """What an answer says of a mark that is noted already."""
+        self.entries[mark].facts, self.entries[mark].is_checked = facts, False
+
     def note_erasure(self, user, state):
         """ACKED, DOUBT, or REFUSED: nothing was changed. Nobody asks for anything of the user's afterwards."""
         if state == REFUSED:

@@ -49,10 +49,10 @@ class Wire:
 
     def call(self, method, path, body=None, tenant=None, is_ndjson=False, key=ADMIN_KEY):
         """(status, bytes of the answer)."""
-        headers = {"Content-Type": "application/x-ndjson" if is_ndjson else "application/json", "Authorization": f"Bearer {key}"}
+        kind, data = encode(body, is_ndjson)
+        headers = {"Content-Type": kind, "Authorization": f"Bearer {key}"}
         if tenant:
             headers["Laplaced-Tenant"] = tenant
-        data = None if body is None else ("".join(json.dumps(x) + "\n" for x in body) if is_ndjson else json.dumps(body))
         try:
             self.connection.request(method, path, data, headers)
             answer = self.connection.getresponse()
@@ -62,6 +62,15 @@ class Wire:
 
     def close(self):
         self.connection.close()
+
+
+def encode(body, is_ndjson):
+    """(media type, text). Bytes are a tenant's lines, or its file."""
+    if isinstance(body, bytes):
+        return ("application/vnd.sqlite3" if body.startswith(b"SQLite format") else "application/x-ndjson"), body
+    if is_ndjson:
+        return "application/x-ndjson", "".join(json.dumps(line) + "\n" for line in body)
+    return "application/json", None if body is None else json.dumps(body)
 
 
 class Writer:
@@ -111,7 +120,7 @@ class Writer:
         self.n_answers += 1
         if status not in expect:
             if status != 503:
-                self.surprises.append(f"{tenant}: {method} {path} {json.dumps(body)[:300]}: {status} {answer[:300]}")
+                self.surprises.append(f"{tenant}: {method} {path} {body!r:.300}: {status} {answer[:300]}")
             for mark, _ in marks:
                 if is_first[mark]:
                     ledger.note(mark, REFUSED, self.number)
@@ -152,11 +161,10 @@ class Writer:
         if is_early:
             self.ledgers[tenant].note(mark, DOUBT, self.number)
         else:
-            entry = self.ledgers[tenant].entries.get(mark)
-            if entry is None:
-                self.ledgers[tenant].note(mark, ACKED, self.number, **facts)
+            if mark in self.ledgers[tenant].entries:
+                self.ledgers[tenant].confirm(mark, facts)
             else:
-                entry.facts, entry.is_checked = facts, False
+                self.ledgers[tenant].note(mark, ACKED, self.number, **facts)
             if "decision" in body and tenant != COMPACTED:
                 self.answers.append((tenant, body, text))
         arms = [r["arm"] for r in answer["ranking"]] if body.get("top") else [None]

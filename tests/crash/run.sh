@@ -8,6 +8,7 @@
 set -u
 HERE=$(cd "$(dirname "$0")" && pwd)
 PYTHON=${PYTHON:-/usr/bin/python3}
+make -s -C "$HERE/../.." build/release/tests/crash/power_trace.so || exit 1 # for cuts of the power at chosen points
 report=$(mktemp)
 trap 'rm -f "$report"' EXIT
 

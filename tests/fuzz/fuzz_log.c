@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "buf.h"
+#include "fold.h"
 #include "json_in.h"
 #include "json_out.h"
 #include "targets.h"
@@ -13,8 +14,7 @@
 
 static char *encode(const struct kb_event *ev, const struct kb_spec *spec, size_t *n)
 {
-    const struct ld_settings *settings =
-        ev->type == KB_EV_CONFIGURED ? (const struct ld_settings *)ev->as.configured.spec : NULL;
+    const struct ld_settings *settings = ld_line_settings(ev);
 
     return ld_encode_event(ev, settings != NULL ? settings->spec.context_dim : spec->context_dim,
                            settings != NULL ? settings->spec.arm_dim : spec->arm_dim, settings, n);
@@ -41,9 +41,14 @@ static void check_round_trip(const struct kb_event *ev, const struct kb_spec *sp
 
 static bool is_large(const struct kb_event *ev)
 {
-    return ev->type == KB_EV_CONFIGURED &&
-           (ev->as.configured.spec->context_dim > MOST_DIM || ev->as.configured.spec->arm_dim > MOST_DIM ||
-            ev->as.configured.spec->user_kernel.n_features > 4 * MOST_DIM);
+    const struct kb_spec *spec = NULL;
+
+    if (ev->type == KB_EV_CONFIGURED)
+        spec = ev->as.configured.spec;
+    else if (ev->type == KB_EV_SUMMARY && ev->as.summary->part == KB_PART_BEGIN)
+        spec = ev->as.summary->spec;
+    return spec != NULL &&
+           (spec->context_dim > MOST_DIM || spec->arm_dim > MOST_DIM || spec->user_kernel.n_features > 4 * MOST_DIM);
 }
 
 /* False when the rest of the log is of no interest. */
@@ -63,9 +68,10 @@ static bool fold_line(struct kb_engine *e, const char *line, size_t n, uint64_t 
 
         check_round_trip(&ev, spec);
         goes_on = !is_large(&ev);
-        ev.seq = *seq + 1;
+        if (*seq > 0 || ev.type != KB_EV_SUMMARY) /* which has the number that the events before it had */
+            ev.seq = *seq + 1;
         if (goes_on && kb_engine_fold(e, &ev, &msg) == KB_OK)
-            (*seq)++;
+            *seq = ev.seq;
         else
             FUZZ_EXPECT(kb_engine_digest(e) == before);
     } else {
@@ -82,7 +88,8 @@ static void check_reload(const struct kb_engine *e)
 
     kb_writer_init(&w);
     if (kb_engine_save(e, &w) == KB_OK) {
-        FUZZ_EXPECT(kb_engine_new(&copy) == KB_OK && kb_engine_load(copy, w.data, w.n) == KB_OK);
+        FUZZ_EXPECT(kb_engine_new(&copy, (struct kb_hash_key){{1, 2}}) == KB_OK &&
+                    kb_engine_load(copy, w.data, w.n) == KB_OK);
         FUZZ_EXPECT(kb_engine_digest(copy) == kb_engine_digest(e));
         kb_engine_free(copy);
     }
@@ -95,7 +102,7 @@ struct kb_engine *fuzz_fold_log(const uint8_t *data, size_t n, uint64_t *n_event
     struct kb_engine *e = NULL;
 
     *n_events = 0;
-    FUZZ_EXPECT(kb_engine_new(&e) == KB_OK);
+    FUZZ_EXPECT(kb_engine_new(&e, (struct kb_hash_key){{1, 2}}) == KB_OK);
     while (at < end) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         const size_t length = stop != NULL ? (size_t)(stop - at) : (size_t)(end - at);

@@ -18,6 +18,12 @@ if [ "$target" = snapshot ]; then
     mkdir -p "$seeds"
     "$build/release/tests/fuzz/test_corpus" --write-snapshots "$seeds"
 fi
+words=
+case $target in log | shadow) words=-dict=tests/fuzz/log.dict ;; esac
+longest=8192
+if [ "$target" = file ]; then
+    longest=65536 # a database has a page for each of its tables
+fi
 OPENBLAS_NUM_THREADS=1 ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1 \
-    "$build/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 -max_len=8192 \
+    "$build/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 -max_len="$longest" $words \
     -artifact_prefix="$found-" -print_final_stats=1 "$found" "$seeds"

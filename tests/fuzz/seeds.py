@@ -1,5 +1,6 @@
-"""Writes corpus/log: small logs of real servers, one for each kind of model. Run it by hand when the log has learned a new
-kind of line:  /usr/bin/python3 tests/fuzz/seeds.py"""
+"""Writes corpus/log: small logs of real servers, one for each kind of model; and corpus/file: small databases of tenants, some
+of them a stranger's. Run it by hand when the log has learned a new kind of line, or the database a new version; a name takes
+one of the two:  /usr/bin/python3 tests/fuzz/seeds.py [log|file]"""
 import pathlib
 import random
 import sys
@@ -7,6 +8,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "http"))
+import hostile  # noqa: E402
 from harness import Client, Server  # noqa: E402
 
 DIMS = {"context_dim": 1, "arm_dim": 2}
@@ -21,6 +23,7 @@ MODELS = {
     "halving": {"algorithm": "ek-ucb", **DIMS, "forgetting": {"type": "half_life", "half_life_s": 0.01}},
     "median": {"algorithm": "gp-ucb", "arm_dim": 2, "arm_kernel": {"type": "rbf", "lengthscale": "median"}},
 }
+SUMMARIZED = {"laplaced", "exact", "kors", "levels", "plain", "learned", "last", "fading", "halving"}
 
 
 def traffic(client, name, rng, config):
@@ -43,7 +46,32 @@ def traffic(client, name, rng, config):
     client.call("DELETE", f"/tenants/{name}/users/u3")
 
 
-def main():
+STRANGE = ("hidden-trigger", "endless-view", "without-rowid", "circle", "freelist", "stale-index", "two-log-starts")
+
+
+def databases():
+    """Of pages as small as there are: a fault in one of them is soon met."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        server = Server(folder).start()
+        client = Client(server)
+        for name in ("whole", "compacted"):
+            client.put_tenant(name, algorithm="ucb")
+            for i in range(4):
+                client.select("u", candidates=["a", "b"], tenant=name, decision=f"d{i}")
+                client.call("POST", "/reward", {"decision": f"d{i}", "reward": i / 2}, tenant=name)
+        client.call("POST", "/tenants/compacted/compact", {"keep_events": 2})
+        for name in ("whole", "compacted"):
+            good = folder / name
+            good.write_bytes(client.call("POST", f"/tenants/{name}/snapshot").content)
+            hostile.vacuumed(good, "page_size = 512")
+            (HERE / "corpus" / "file" / name).write_bytes(good.read_bytes())
+        server.close()
+        for kind in STRANGE:
+            hostile.make(folder / "whole", HERE / "corpus" / "file" / kind, hostile.FILES[kind][0])
+
+
+def logs():
     for inline in ("20000000", "0"):
         with tempfile.TemporaryDirectory() as folder:
             server = Server(folder, "--inline-work", inline).start()
@@ -52,7 +80,15 @@ def main():
                 traffic(client, name, random.Random(name), config)
                 text = client.call("GET", f"/tenants/{name}/events", query={"limit": 10000}).text
                 (HERE / "corpus" / "log" / f"{name}{'-beside' if inline == '0' else ''}").write_text(text)
+                if inline != "0" and name in SUMMARIZED:
+                    client.call("POST", f"/tenants/{name}/compact", {"keep_events": 4})
+                    text = client.call("GET", f"/tenants/{name}/events", query={"limit": 10000}).text
+                    (HERE / "corpus" / "log" / f"{name}-summary").write_text(text)
             server.close()
 
 
-main()
+wanted = sys.argv[1:] or ["log", "file"]
+if "log" in wanted:
+    logs()
+if "file" in wanted:
+    databases()

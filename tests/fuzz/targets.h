@@ -17,6 +17,8 @@ int fuzz_log(const uint8_t *data, size_t n);
 int fuzz_shadow(const uint8_t *data, size_t n);
 /* The body of a snapshot, as if its checksum were right. */
 int fuzz_snapshot(const uint8_t *data, size_t n);
+/* A tenant's database, as an import gets it. */
+int fuzz_file(const uint8_t *data, size_t n);
 /* Method, blank, path. */
 int fuzz_route(const uint8_t *data, size_t n);
 

@@ -19,7 +19,8 @@ static const struct {
     int (*run)(const uint8_t *data, size_t n);
     bool is_of_log;
 } targets[] = {{"bodies", fuzz_bodies, false}, {"values", fuzz_values, false}, {"log", fuzz_log, false},
-               {"log", fuzz_shadow, false},    {"log", fuzz_snapshot, true},   {"route", fuzz_route, false}};
+               {"log", fuzz_shadow, false},    {"log", fuzz_snapshot, true},   {"file", fuzz_file, false},
+               {"route", fuzz_route, false}};
 #define N_TARGETS (sizeof targets / sizeof *targets)
 
 static uint8_t *read_file(const char *name, size_t *n)

@@ -39,7 +39,7 @@ def may(roles, name):
 
 
 def addressed(name, own, path, named):
-    """The tenant that a request of a tenant's key is about; None for an operation about none. Of two headers the first counts."""
+    """The tenant that a request of a tenant's key is about; None for an operation about none."""
     if "{tenant}" in ring.template_of(name):
         return path
     if name in ring.BY_HEADER:
@@ -48,7 +48,9 @@ def addressed(name, own, path, named):
 
 
 def expected(world, name, kind, path, named):
-    """(status, detail or None): what the table says. Status None: the door lets it pass."""
+    """(status, detail or None): what the table says. Status None: the door lets it pass. Two headers are none, whoever asks."""
+    if len(named) > 1:
+        return 400, "a request has one Laplaced-Tenant"
     if role_of(name) is None:
         return None, None
     if kind in world.strangers:

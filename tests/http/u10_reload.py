@@ -209,6 +209,13 @@ def check_max_dim(configured, gated):
     assert c.client.call("PUT", "/tenants/u", {"context_dim": 3}, expect=400).json["max"] == 2
 
 
+def check_max_magnitude(configured, gated):
+    c = configured()
+    c.client.observe("u", "a", 11)
+    c.change(max_magnitude=10)
+    assert c.client.call("POST", "/observe", {"user": "u", "arm": "a", "reward": 11}, expect=400).pointers == ["/reward"]
+
+
 def check_max_queue_bytes(configured, gated):
     c, gate = gated()
     c.client.call("GET", "/tenants/default")

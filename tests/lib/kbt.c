@@ -10,6 +10,8 @@
 #include "alloc.h"
 #include "rng.h"
 
+struct kb_hash_key kbt_key = {{1, 2}};
+
 /* --- allocations ----------------------------------------------------------------------------------- */
 
 static size_t n_calls, failing_call;

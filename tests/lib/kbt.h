@@ -9,7 +9,11 @@
 
 #include "err.h"
 #include "graph.h"
+#include "keyed.h"
 #include "moves.h"
+
+/* The key of the tables that tests make; a test may change it. */
+extern struct kb_hash_key kbt_key;
 
 /* --- allocations ----------------------------------------------------------------------------------- */
 

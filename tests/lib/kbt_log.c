@@ -161,7 +161,7 @@ size_t kbt_delay;
 void kbt_log_open(struct kbt_log *log)
 {
     *log = (struct kbt_log){.now_ms = 1000000};
-    ck_assert_int_eq(kb_engine_new(&log->live), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&log->live, kbt_key), KB_OK);
     if (kbt_delay > 0)
         kb_engine_set_inline_work(log->live, 0);
 }
@@ -312,7 +312,7 @@ struct kb_engine *kbt_log_fold(const struct kbt_log *log, struct kb_engine *from
     uint64_t last_reset = 0;
 
     if (e == NULL)
-        ck_assert_int_eq(kb_engine_new(&e), KB_OK);
+        ck_assert_int_eq(kb_engine_new(&e, kbt_key), KB_OK);
     for (size_t i = first; i < log->n; i++)
         if (log->event[i].type == KB_EV_DICTIONARY && log->event[i].as.dictionary.is_reset &&
             !log->event[i].as.dictionary.is_begun)
@@ -337,7 +337,7 @@ struct kb_engine *kbt_log_reload(const struct kb_engine *e)
 
     kb_writer_init(&w);
     ck_assert_int_eq(kb_engine_save(e, &w), KB_OK);
-    ck_assert_int_eq(kb_engine_new(&copy), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&copy, kbt_key), KB_OK);
     ck_assert_int_eq(kb_engine_load(copy, w.data, w.n), KB_OK);
     kb_writer_close(&w);
     return copy;

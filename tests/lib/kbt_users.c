@@ -57,7 +57,7 @@ void kbt_open_kernel(enum kb_user_kernel_type type, double population, bool is_n
 
 void kbt_open_spec(const struct kb_user_kernel_spec *spec, const struct kb_graph *graph)
 {
-    ck_assert_int_eq(kb_user_kernel_new(&kbt_users_kernel, spec, graph), KB_OK);
+    ck_assert_int_eq(kb_user_kernel_new(&kbt_users_kernel, spec, graph, kbt_key), KB_OK);
     ck_assert_int_eq(kb_user_scratch_new(&kbt_users_scratch, kbt_users_kernel), KB_OK);
 }
 

@@ -51,10 +51,10 @@ static void open_padded(struct kbt_world *w, const struct kb_spec *spec, size_t 
     kbt_random_normal(n_arms * spec->arm_dim, key + 1, w->arm_features);
     w->user_gram = kbt_array(n_users * n_users);
     kbt_world_fill_user_gram(w);
-    kb_history_init(&w->history, w->dim);
+    kb_history_init(&w->history, w->dim, kbt_key);
     kb_scratch_init(&w->scratch);
     w->spec.user_kernel.tolerance = 0; /* the oracle's kernel is exact */
-    ck_assert_int_eq(kb_posterior_new(&w->posterior, &w->spec, w->graph), KB_OK);
+    ck_assert_int_eq(kb_posterior_new(&w->posterior, &w->spec, w->graph, kbt_key), KB_OK);
     ck_assert_int_eq(kb_posterior_fit_scratch(w->posterior, &w->scratch, 0), KB_OK);
 }
 
@@ -224,7 +224,7 @@ void kbt_world_take_dictionary(struct kbt_world *w, const struct kbt_observation
 struct kb_posterior *kbt_world_fill(struct kbt_world *w, const struct kb_atom *atoms, size_t n)
 {
     struct kb_posterior *p = NULL;
-    ck_assert_int_eq(kb_posterior_new(&p, &w->spec, w->graph), KB_OK);
+    ck_assert_int_eq(kb_posterior_new(&p, &w->spec, w->graph, kbt_key), KB_OK);
     ck_assert_int_eq(kb_posterior_fill(p, &w->history, w->node_of, atoms, n, &w->scratch), KB_OK);
     return p;
 }

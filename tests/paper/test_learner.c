@@ -38,7 +38,7 @@ static struct kb_engine *fold(const struct kb_spec *spec, const size_t *choices,
     struct pb_round r;
     struct kb_event ev = {.type = KB_EV_CONFIGURED, .seq = 1, .as.configured = {.spec = spec, .version = 1}};
 
-    ck_assert_int_eq(kb_engine_new(&e), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&e, kbt_key), KB_OK);
     ck_assert_int_eq(toy_graph.open(&toy_graph, 0, rounds, &env), KB_OK);
     ck_assert_int_eq(kb_engine_fold(e, &ev, NULL), KB_OK);
     ev = (struct kb_event){

@@ -373,6 +373,52 @@ START_TEST(bounds_after_a_fold_or_a_reload_are_those_of_the_live_model)
 }
 END_TEST
 
+/* Snapshots to the byte: what stands in a table in the order of the key would show. */
+static void expect_same_bytes(const struct kb_engine *a, const struct kb_engine *b)
+{
+    struct kb_writer wa, wb;
+
+    kb_writer_init(&wa);
+    kb_writer_init(&wb);
+    ck_assert_int_eq(kb_engine_save(a, &wa), KB_OK);
+    ck_assert_int_eq(kb_engine_save(b, &wb), KB_OK);
+    ck_assert_uint_eq(wa.n, wb.n);
+    ck_assert_mem_eq(wa.data, wb.data, wa.n);
+    kb_writer_close(&wa);
+    kb_writer_close(&wb);
+}
+
+/* Once with each key: the log that comes of it, what chance drew among it, the model, and what it answers. */
+START_TEST(the_key_of_the_tables_changes_nothing)
+{
+    struct kbt_log log, other;
+    double lower[2][N_ARMS], upper[2][N_ARMS];
+    const struct kb_hash_key was = kbt_key;
+
+    run_session(&log, spec_of((size_t)_i), 15 + (uint64_t)_i);
+    kbt_key = (struct kb_hash_key){{0xdc504fd368cd90afu, 0xb920bb9ffe99e9c1u}};
+    run_session(&other, spec_of((size_t)_i), 15 + (uint64_t)_i);
+    ck_assert_uint_eq(log.n, other.n);
+    for (size_t i = 0; i < log.n; i++)
+        ck_assert_int_eq(log.event[i].type, other.event[i].type);
+    ck_assert_uint_eq(kb_engine_digest(log.live), kb_engine_digest(other.live));
+    expect_same_bytes(log.live, other.live);
+    struct kb_engine *fold = kbt_log_fold(&log, NULL, 0, _i % 2 == 0), *copy = kbt_log_reload(log.live);
+    ck_assert_uint_eq(kb_engine_digest(fold), kb_engine_digest(log.live));
+    ck_assert_uint_eq(kb_engine_content_digest(fold), kb_engine_content_digest(log.live));
+    expect_same_bytes(copy, log.live);
+    read_bounds(log.live, "nobody", lower[0], upper[0]);
+    read_bounds(copy, "nobody", lower[1], upper[1]);
+    for (size_t i = 0; i < N_ARMS - 1; i++)
+        ck_assert(lower[0][i] == lower[1][i] && upper[0][i] == upper[1][i]);
+    kb_engine_free(fold);
+    kb_engine_free(copy);
+    kbt_log_close(&log);
+    kbt_log_close(&other);
+    kbt_key = was;
+}
+END_TEST
+
 START_TEST(events_in_batches_equal_events_one_by_one)
 {
     struct kbt_log one, many;
@@ -1013,6 +1059,7 @@ int main(void)
     tcase_add_loop_test(each, quiet_fold_equals_plain_fold, 0, n);
     tcase_add_loop_test(each, a_snapshot_of_any_moment_with_its_tail_equals_the_live_model, 0, n);
     tcase_add_loop_test(each, bounds_after_a_fold_or_a_reload_are_those_of_the_live_model, 0, n);
+    tcase_add_loop_test(each, the_key_of_the_tables_changes_nothing, 0, n);
     tcase_add_loop_test(each, events_in_batches_equal_events_one_by_one, 0, n);
     tcase_add_loop_test(each, a_failing_allocation_changes_nothing_and_the_next_try_goes_on, 0, n);
     tcase_add_test(some, refused_events_change_nothing);

@@ -92,7 +92,7 @@ static void open_model(struct model *m, const char *preset)
     struct kb_spec spec;
 
     *m = (struct model){.seq = 0};
-    ck_assert_int_eq(kb_engine_new(&m->e), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&m->e, kbt_key), KB_OK);
     ck_assert_int_eq(kb_spec_preset(&spec, preset, 2, 0), KB_OK);
     spec.repr.max_dictionary = 300;
     kb_engine_set_inline_work(m->e, 1e18);
@@ -193,7 +193,7 @@ START_TEST(bytes_kept_for_the_catalogue_are_those_of_the_allocator)
 
     n_live = 0;
     kb_alloc_set_hook(&weighing);
-    ck_assert_int_eq(kb_engine_new(&m.e), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&m.e, kbt_key), KB_OK);
     ck_assert_int_eq(kb_spec_preset(&spec, "ek-ucb", 0, 2), KB_OK);
     take(&m, (struct kb_event){.type = KB_EV_CONFIGURED, .as.configured = {.spec = &spec, .version = 1}});
     for (size_t i = 0; i < 100; i++) {

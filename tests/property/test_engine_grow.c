@@ -40,7 +40,7 @@ static struct kb_engine *open_engine(size_t which, uint64_t *seq)
 {
     struct kb_engine *e;
     struct kb_spec spec;
-    ck_assert_int_eq(kb_engine_new(&e), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&e, kbt_key), KB_OK);
     ck_assert_int_eq(kb_spec_preset(&spec, presets[which % N_PRESETS], 2, 0), KB_OK);
     if (which >= N_PRESETS) {
         spec.conf.type = KB_CONF_FIXED;
@@ -251,7 +251,7 @@ START_TEST(a_snapshot_is_of_its_moment)
     kb_engine_drop_snapshot(e, snapshot);
     ck_assert_uint_eq(later.n, then.n);
     ck_assert_mem_eq(later.data, then.data, then.n);
-    ck_assert_int_eq(kb_engine_new(&copy), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&copy, kbt_key), KB_OK);
     ck_assert_int_eq(kb_engine_load(copy, later.data, later.n), KB_OK);
     ck_assert_uint_eq(kb_engine_digest(copy), digest);
     ck_assert_uint_ne(kb_engine_digest(e), digest);
@@ -295,7 +295,7 @@ static struct kb_engine *open_with_arms(uint64_t *seq)
 {
     struct kb_engine *e;
     struct kb_spec spec;
-    ck_assert_int_eq(kb_engine_new(&e), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&e, kbt_key), KB_OK);
     ck_assert_int_eq(kb_spec_preset(&spec, "laplaced", 0, 2), KB_OK);
     spec.arm_kernel.lengthscale = 0.3;
     spec.arm_kernel.is_median = false;
@@ -361,7 +361,7 @@ static void expect_equal_and_reloadable(struct kb_engine *a, const struct kb_eng
     ck_assert_uint_eq(kb_engine_content_digest(a), kb_engine_content_digest(b));
     kb_writer_init(&w);
     ck_assert_int_eq(kb_engine_save(a, &w), KB_OK);
-    ck_assert_int_eq(kb_engine_new(&copy), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&copy, kbt_key), KB_OK);
     ck_assert_int_eq(kb_engine_load(copy, w.data, w.n), KB_OK);
     ck_assert_uint_eq(kb_engine_digest(copy), kb_engine_digest(a));
     kb_writer_close(&w);

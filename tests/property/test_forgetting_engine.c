@@ -136,7 +136,7 @@ static void expect_filled(struct kb_engine *e)
         ck_assert_uint_ne(atoms[i].row, SIZE_MAX);
     }
     kb_scratch_init(&s);
-    ck_assert_int_eq(kb_posterior_new(&filled, &e->spec, NULL), KB_OK);
+    ck_assert_int_eq(kb_posterior_new(&filled, &e->spec, NULL, kbt_key), KB_OK);
     ck_assert_int_eq(kb_posterior_fit_scratch(filled, &s, 0), KB_OK);
     ck_assert_int_eq(kb_posterior_fill(filled, &e->history, e->node_of, atoms, is_exact ? 0 : m, &s), KB_OK);
     ck_assert_double_eq(kb_posterior_unit(filled), kb_posterior_unit(own));
@@ -349,7 +349,7 @@ START_TEST(redacted_events_are_no_steps)
             observe(&never, i);
         }
     }
-    ck_assert_int_eq(kb_engine_new(&redacted), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&redacted, kbt_key), KB_OK);
     kb_engine_fold_quietly_until(redacted, log.n + 1);
     for (size_t i = 0; i < log.n; i++) {
         struct kb_event ev = log.event[i];
@@ -360,7 +360,7 @@ START_TEST(redacted_events_are_no_steps)
     }
     kb_engine_fold_quietly_until(redacted, 0);
     struct kb_posterior *empty = NULL;
-    ck_assert_int_eq(kb_posterior_new(&empty, &spec, NULL), KB_OK);
+    ck_assert_int_eq(kb_posterior_new(&empty, &spec, NULL, kbt_key), KB_OK);
     kb_posterior_free(redacted->posterior);
     redacted->posterior = empty;
     rebuild(redacted);
@@ -394,7 +394,7 @@ static double regret_of(uint64_t seed, double discount, bool has_change)
     spec.repr.lambda = 0.05;
     spec.forgetting.type = discount < 1 ? KB_FORGET_DISCOUNT : KB_FORGET_NONE;
     spec.forgetting.discount = discount < 1 ? discount : 0.9;
-    ck_assert_int_eq(kb_engine_new(&e), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&e, kbt_key), KB_OK);
     ck_assert_int_eq(kb_engine_scratch_new(&s), KB_OK);
     struct kb_event ev = kbt_configured(&spec, 1);
     ev.seq = ++seq;

@@ -1,8 +1,8 @@
-/* The order in which a decision shows its arms: the drawn one, then by score, ties in the order of the candidates; and
- * what is asked of it alone, the first n_shown, is the beginning of the whole. And what each of many arms has earned is
- * told of that arm. */
+/* The order in which a decision shows its arms: the drawn one, then by score, equal ones as drawn; and what is asked of
+ * it alone, the first n_shown, is the beginning of the whole. And what each of many arms has earned is told of that
+ * arm. */
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "kbt.h"
 #include "kbt_log.h"
@@ -63,35 +63,24 @@ static void ask(struct world *w, uint64_t key, size_t n_shown, struct kb_decisio
     ck_assert_uint_eq(d->n, N_ARMS);
 }
 
-static const struct kb_decision *sorted; /* by qsort's comparison */
-
-static int compare(const void *a, const void *b)
-{
-    const size_t x = *(const size_t *)a, y = *(const size_t *)b;
-    const double *score = sorted->score;
-
-    if (x == sorted->chosen || y == sorted->chosen)
-        return x == y ? 0 : x == sorted->chosen ? -1 : 1;
-    return score[x] != score[y] ? (score[x] < score[y] ? 1 : -1) : (x > y) - (x < y);
-}
-
 START_TEST(what_is_shown_is_the_beginning_of_the_whole_order)
 {
     struct world w;
     struct kb_decision d;
-    size_t want[N_ARMS];
+    size_t want[N_ARMS], n_descents = 0;
     bool is_best_drawn[2] = {false, false};
 
     open_world(&w);
     for (uint64_t key = 0; key < N_KEYS; key++) {
-        for (size_t i = 0; i < N_ARMS; i++)
-            want[i] = i;
         ask(&w, key, 0, &d);
-        sorted = &d;
-        qsort(want, N_ARMS, sizeof *want, compare);
+        memcpy(want, d.order, sizeof want);
         is_best_drawn[d.score[want[0]] >= d.score[want[1]]] = true;
-        for (size_t i = 2; i < N_ARMS; i++)
-            w.n_ties += d.score[want[i]] == d.score[want[i - 1]];
+        for (size_t i = 2; i < N_ARMS; i++) {
+            const bool is_tied = d.score[want[i]] == d.score[want[i - 1]];
+            ck_assert(is_tied || d.score[want[i]] < d.score[want[i - 1]]);
+            w.n_ties += is_tied;
+            n_descents += is_tied && want[i] < want[i - 1];
+        }
         for (size_t n_shown = 0; n_shown <= N_ARMS + 1; n_shown++) {
             bool is_there[N_ARMS] = {false};
             ask(&w, key, n_shown, &d);
@@ -104,6 +93,8 @@ START_TEST(what_is_shown_is_the_beginning_of_the_whole_order)
     }
     ck_assert(is_best_drawn[false]);
     ck_assert_uint_gt(w.n_ties, 10 * N_KEYS);
+    ck_assert_uint_gt(3 * n_descents, w.n_ties); /* half of them, in an order that is drawn */
+    ck_assert_uint_lt(3 * n_descents, 2 * w.n_ties);
     kb_engine_scratch_free(w.scratch);
     kbt_log_close(&w.log);
 }

@@ -341,7 +341,7 @@ static void check_fill(const struct kb_spec *spec)
     size_t n;
     kbt_world_open(&w, spec, N_USERS, N_ARMS, true, 81);
     kbt_world_run(&w, N_EVENTS, 82);
-    ck_assert_int_eq(kb_posterior_new(&p, spec, w.graph), KB_OK);
+    ck_assert_int_eq(kb_posterior_new(&p, spec, w.graph, kbt_key), KB_OK);
     ck_assert_int_eq(kb_posterior_fit_scratch(p, &w.scratch, 0), KB_OK);
     ck_assert_int_eq(kb_posterior_choose(p, &w.history, w.node_of, 5, &w.scratch, &atoms, &n), KB_OK);
     ck_assert_int_eq(kb_posterior_fill(p, &w.history, w.node_of, atoms, n, &w.scratch), KB_OK);
@@ -377,7 +377,7 @@ static struct kb_posterior *reload(struct kbt_world *w)
     kb_writer_init(&out);
     kb_posterior_save(w->posterior, &out);
     ck_assert_int_eq(out.rc, KB_OK);
-    ck_assert_int_eq(kb_posterior_new(&p, &w->spec, w->graph), KB_OK);
+    ck_assert_int_eq(kb_posterior_new(&p, &w->spec, w->graph, kbt_key), KB_OK);
     kb_reader_init(&in, out.data, out.n);
     ck_assert_int_eq(kb_posterior_load(p, &in, &w->scratch), KB_OK);
     ck_assert_uint_eq(in.pos, in.n);

@@ -89,7 +89,7 @@ static void open_world(struct world *w, const struct scenario *s)
     struct kb_spec spec;
 
     *w = (struct world){.now_ms = 1795255200000, .person = calloc(N_USERS, sizeof *w->person)};
-    ck_assert_int_eq(kb_engine_new(&w->e), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&w->e, kbt_key), KB_OK);
     ck_assert_int_eq(kb_engine_scratch_new(&w->s), KB_OK);
     ck_assert_int_eq(kb_spec_preset(&spec, s->algorithm, 0, 0), KB_OK);
     spec.rule.epsilon = s->epsilon;

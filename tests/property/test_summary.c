@@ -206,7 +206,7 @@ static struct kb_engine *fold_prefix(const struct kbt_log *log, size_t n)
 {
     struct kb_engine *e = NULL;
 
-    ck_assert_int_eq(kb_engine_new(&e), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&e, kbt_key), KB_OK);
     kb_engine_fold_quietly_until(e, UINT64_MAX);
     for (size_t i = 0; i < n; i++)
         ck_assert_int_eq(kb_engine_fold(e, &log->event[i], NULL), KB_OK);
@@ -226,7 +226,7 @@ static struct kb_engine *fold_summary(const struct kb_engine *of, uint64_t last,
     while (kb_summarizer_next(s, &ev))
         n++;
     kb_summarizer_free(s);
-    ck_assert_int_eq(kb_engine_new(&e), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&e, kbt_key), KB_OK);
     kb_engine_fold_quietly_until(e, quiet);
     ck_assert_int_eq(kb_summarizer_new(&s, of), KB_OK);
     for (uint64_t i = 1; kb_summarizer_next(s, &ev); i++) {
@@ -420,7 +420,7 @@ static enum kb_err fold_parts(const struct parts *p, struct kb_errmsg *msg)
     struct kb_engine *e = NULL;
     enum kb_err rc = KB_OK;
 
-    ck_assert_int_eq(kb_engine_new(&e), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&e, kbt_key), KB_OK);
     for (size_t i = 0; i < p->n && rc == KB_OK; i++)
         rc = kb_engine_fold(e, &(struct kb_event){.type = KB_EV_SUMMARY, .seq = 7 + i, .as.summary = &p->part[i]}, msg);
     kb_engine_free(e);
@@ -494,7 +494,7 @@ START_TEST(nothing_but_its_parts_stands_in_a_summary)
     struct kb_errmsg msg = {0};
 
     parts_open(&p);
-    ck_assert_int_eq(kb_engine_new(&e), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&e, kbt_key), KB_OK);
     ck_assert_int_eq(
         kb_engine_fold(e, &(struct kb_event){.type = KB_EV_SUMMARY, .seq = 7, .as.summary = &p.part[0]}, NULL), KB_OK);
     ck_assert(!kb_engine_is_whole(e));
@@ -526,7 +526,7 @@ START_TEST(a_fold_without_memory_ends_and_leaves_nothing)
     for (long n = 0; rc == KB_ENOMEM; n++) {
         struct kb_engine *e = NULL;
 
-        ck_assert_int_eq(kb_engine_new(&e), KB_OK);
+        ck_assert_int_eq(kb_engine_new(&e, kbt_key), KB_OK);
         kb_alloc_set_hook(&scarce);
         allocations_left = n;
         rc = KB_OK;

@@ -11,6 +11,7 @@
 
 #include "json_in.h"
 #include "promotion.h"
+#include "repair.h"
 #include "json_keys.h"
 #include "json_limits.h"
 
@@ -89,6 +90,12 @@ static int judge_compact(struct ld_doc *doc, struct ld_problem *p)
     return ld_decode_compact(doc, &keep_events, p);
 }
 
+static int judge_repair(struct ld_doc *doc, struct ld_problem *p)
+{
+    struct ld_repair repair;
+    return ld_decode_repair(doc, &repair, p);
+}
+
 static int judge_promote(struct ld_doc *doc, struct ld_problem *p)
 {
     struct ld_promotion promotion = {.reason = LD_PROMOTED_ON_REQUEST};
@@ -145,6 +152,7 @@ static const struct kind {
              {"settings", false, judge_settings},
              {"compact", false, judge_compact},
              {"promote", false, judge_promote},
+             {"repair", false, judge_repair},
              {"rollback", false, judge_rollback},
              {"key", false, judge_key},
              {"tenant_key", false, judge_tenant_key},

@@ -112,10 +112,14 @@ START_TEST(a_decision_counts_at_its_reward_or_when_its_window_is_over)
         const char *settings;
         uint64_t n[4]; /* after the reward, the correction, the end of the windows, the expiry */
         double mean;
-    } cases[] = {{"{\"algorithm\":\"ucb\",\"log_candidates\":true}", {1, 1, 1, 1}, 2},
+    } cases[] = {{"{\"algorithm\":\"ucb\",\"default_reward\":null,\"log_candidates\":true}", {1, 1, 1, 1}, 2},
                  {"{\"algorithm\":\"ucb\",\"log_candidates\":true,\"default_reward\":-1}", {0, 0, 1, 2}, 0.5},
-                 {"{\"algorithm\":\"ucb\",\"log_candidates\":true,\"aggregation\":\"sum\"}", {0, 0, 1, 1}, 5},
-                 {"{\"algorithm\":\"ucb\",\"log_candidates\":true,\"aggregation\":\"last\"}", {0, 0, 1, 1}, 3}};
+                 {"{\"algorithm\":\"ucb\",\"default_reward\":null,\"log_candidates\":true,\"aggregation\":\"sum\"}",
+                  {0, 0, 1, 1},
+                  5},
+                 {"{\"algorithm\":\"ucb\",\"default_reward\":null,\"log_candidates\":true,\"aggregation\":\"last\"}",
+                  {0, 0, 1, 1},
+                  3}};
     const struct ld_settings settings = fixture_settings(cases[_i].settings);
     const bool is_corrected = settings.spec.aggregation != KB_AGG_FIRST;
     struct ld_scores s = {0};
@@ -148,10 +152,13 @@ END_TEST
 
 START_TEST(another_policy_in_force_begins_anew_and_another_challenger_does_not)
 {
-    const struct ld_settings one = fixture_settings("{\"algorithm\":\"ucb\",\"log_candidates\":true}"),
-                             same = fixture_settings("{\"algorithm\":\"ucb\",\"challengers\":{\"y\":{}}}"),
-                             silent = fixture_settings("{\"algorithm\":\"ucb\"}"),
-                             other = fixture_settings("{\"algorithm\":\"ts\",\"log_candidates\":true}");
+    const struct ld_settings one = fixture_settings(
+                                 "{\"algorithm\":\"ucb\",\"default_reward\":null,\"log_candidates\":true}"),
+                             same = fixture_settings(
+                                 "{\"algorithm\":\"ucb\",\"default_reward\":null,\"challengers\":{\"y\":{}}}"),
+                             silent = fixture_settings("{\"algorithm\":\"ucb\",\"default_reward\":null}"),
+                             other = fixture_settings(
+                                 "{\"algorithm\":\"ts\",\"default_reward\":null,\"log_candidates\":true}");
     struct ld_scores s = {0};
 
     ld_scores_configure(&s, &one, 1, "x");
@@ -173,7 +180,8 @@ START_TEST(no_open_decision_is_lost_among_many)
 {
     enum { N = 4000 };
     static bool is_open[N];
-    const struct ld_settings settings = fixture_settings("{\"algorithm\":\"ucb\",\"log_candidates\":true}");
+    const struct ld_settings settings =
+        fixture_settings("{\"algorithm\":\"ucb\",\"default_reward\":null,\"log_candidates\":true}");
     struct ld_scores s = {0};
     uint64_t n_open = 0, n_scored = 0;
     char id[16];
@@ -207,9 +215,9 @@ END_TEST
 static uint64_t until_proved(uint64_t seed, double pays_b, uint64_t n)
 {
     static const struct kb_ev_slot slot[2] = {{.arm = "a"}, {.arm = "b"}};
-    const struct ld_settings settings =
-        fixture_settings("{\"algorithm\":\"random\",\"challengers\":{\"x\":{}},\"guardrail\":{\"baseline\":\"x\","
-                         "\"min_decisions\":200}}");
+    const struct ld_settings settings = fixture_settings("{\"algorithm\":\"random\",\"default_reward\":null,"
+                                                         "\"challengers\":{\"x\":{}},\"guardrail\":{\"baseline\":\"x\","
+                                                         "\"min_decisions\":200}}");
     struct ld_scores s = {0};
     char id[24];
 
@@ -242,9 +250,9 @@ END_TEST
 /* Weights that say that the value is not in the log prove nothing, however good it looks. */
 START_TEST(the_guardrail_waits_where_the_log_has_no_chance_in_it)
 {
-    const struct ld_settings settings =
-        fixture_settings("{\"algorithm\":\"ucb\",\"challengers\":{\"x\":{}},\"guardrail\":{\"baseline\":\"x\","
-                         "\"min_decisions\":100}}");
+    const struct ld_settings settings = fixture_settings(
+        "{\"algorithm\":\"ucb\",\"default_reward\":null,\"challengers\":{\"x\":{}},\"guardrail\":{\"baseline\":\"x\","
+        "\"min_decisions\":100}}");
     struct ld_scores s = {0};
     char id[24];
 
@@ -264,7 +272,8 @@ END_TEST
 /* ---- followers ----------------------------------------------------------------------------------------------- */
 
 #define FOLLOWED                                                                                                       \
-    "{\"algorithm\":\"random\",\"context_dim\":1,\"challengers\":{\"kors\":{\"algorithm\":\"laplaced\",\"rule\":{"     \
+    "{\"algorithm\":\"random\",\"default_reward\":null,\"context_dim\":1,\"challengers\":{\"kors\":{\"algorithm\":"    \
+    "\"laplaced\",\"rule\":{"                                                                                          \
     "\"type\":\"thompson\"}},\"exact\":{\"algorithm\":\"gp-ucb\",\"rule\":{\"epsilon\":0.2}}}}"
 
 /* Decisions n at a time, and their rewards: the better the arm's letter comes. */
@@ -339,7 +348,8 @@ END_TEST
 START_TEST(a_challenger_that_is_declared_later_has_read_all_and_others_stay)
 {
     static const char *const more =
-        "{\"algorithm\":\"random\",\"context_dim\":1,\"challengers\":{\"late\":{\"algorithm\":\"gp-ucb\",\"rule\":{"
+        "{\"algorithm\":\"random\",\"default_reward\":null,\"context_dim\":1,\"challengers\":{\"late\":{\"algorithm\":"
+        "\"gp-ucb\",\"rule\":{"
         "\"epsilon\":0.2}},\"exact\":{\"algorithm\":\"gp-ucb\",\"rule\":{\"epsilon\":0.2}}}}";
     struct ld_challenger_view before[LD_MAX_CHALLENGERS], after[LD_MAX_CHALLENGERS];
     struct fixture f;
@@ -354,7 +364,7 @@ START_TEST(a_challenger_that_is_declared_later_has_read_all_and_others_stay)
     ck_assert_uint_eq(after[0].digest, after[1].digest);
     ck_assert(memcmp(&after[0].scores.sums, &after[1].scores.sums, sizeof after[0].scores.sums) == 0);
     ck_assert(memcmp(&before[1].scores.sums, &after[1].scores.sums, sizeof after[0].scores.sums) == 0);
-    expect_status(f.t, op_settings("{\"algorithm\":\"random\",\"context_dim\":1}"), 200);
+    expect_status(f.t, op_settings("{\"algorithm\":\"random\",\"default_reward\":null,\"context_dim\":1}"), 200);
     ck_assert_uint_eq(views(&f, after), 0);
     ck_assert_uint_eq(ld_challengers_bytes(ld_tenant_challengers(f.t)), 0);
     fixture_close(&f);
@@ -364,7 +374,8 @@ END_TEST
 /* A guardrail over a log whose policy in force is bad. */
 static void open_guarded(struct fixture *f)
 {
-    fixture_open(f, "{\"algorithm\":\"random\",\"challengers\":{\"careful\":{\"algorithm\":\"ucb\",\"rule\":{"
+    fixture_open(f, "{\"algorithm\":\"random\",\"default_reward\":null,\"challengers\":{\"careful\":{\"algorithm\":"
+                    "\"ucb\",\"rule\":{"
                     "\"epsilon\":0.1}}},\"guardrail\":{\"baseline\":\"careful\",\"min_decisions\":100}}");
     arms(f);
     for (int i = 0; i < 14; i++)

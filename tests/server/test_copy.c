@@ -129,6 +129,25 @@ static char *exported(size_t *n)
 
 /* --- copies ------------------------------------------------------------------------------------------- */
 
+START_TEST(a_file_with_a_line_beyond_the_limit_is_refused)
+{
+    char path[LD_PATH_MAX];
+    struct ld_restored restored;
+    struct ld_problem p;
+    struct ld_copy copy;
+    const struct ld_restore how = {.path = path, .max_line = 100, .is_over = is_over};
+
+    ck_assert_int_eq(make(&copy, LD_COPY_FILE), 200);
+    ld_spool_path(spool, path);
+    save(&copy, path);
+    ld_problem_init(&p);
+    ck_assert_int_eq(ld_restore(&how, &restored, &p), -1);
+    ck_assert_int_eq(p.status, 400);
+    ck_assert_ptr_nonnull(strstr(p.errors[0].detail, "longer than this server takes"));
+    ld_spool_remove(path);
+}
+END_TEST
+
 START_TEST(both_kinds_fold_to_the_digest_that_is_told)
 {
     char path[LD_PATH_MAX], from[LD_PATH_MAX];
@@ -428,6 +447,7 @@ int main(void)
         bytes_that_are_changed_are_refused_or_folded,
         a_log_that_is_cut_off_is_taken_up_to_its_last_whole_line,
         a_line_beyond_the_limit_is_refused_by_its_number,
+        a_file_with_a_line_beyond_the_limit_is_refused,
         an_answer_is_cut_off_where_it_was_put_on,
         the_spool_forgets_what_was_cut_off_and_knows_who_copies,
         a_tenant_is_adopted_whole_or_not_at_all,

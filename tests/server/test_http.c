@@ -216,9 +216,9 @@ static void wait_until_timed_out(enum ld_timed_phase phase)
 START_TEST(handler_sees_method_path_and_body)
 {
     int fd = dial();
-    ask(fd, "POST /a%41%2Fb%00%zz?x=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello");
+    ask(fd, "POST /a%41%2fb%25?x=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello");
     ck_assert_int_eq(answer.status, 200);
-    ck_assert_str_eq(answer.body, "POST /aA/b%00%zz 5");
+    ck_assert_str_eq(answer.body, "POST /aA%2Fb%25 5");
     ck_assert(kbt_has_header(&answer, "Content-Type", "text/plain"));
     close(fd);
 }
@@ -489,6 +489,9 @@ START_TEST(chunked_body_beyond_the_limit_is_refused)
     ask(fd, "POST /small HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
             "8\r\naaaaaaaa\r\n8\r\nbbbbbbbb\r\n0\r\n\r\n");
     ck_assert_int_eq(answer.status, 413);
+    ck_assert(kbt_is_closed(fd, 3000));
+    close(fd);
+    fd = dial();
     ask(fd, "POST /small HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\naaaa\r\n4\r\nbbbb\r\n0\r\n\r\n");
     ck_assert_str_eq(answer.body, "POST /small 8");
     close(fd);
@@ -578,8 +581,7 @@ START_TEST(spooled_body_is_a_file_until_the_reply)
     ck_assert_str_eq(answer.body, "hello, world");
     ck_assert(kbt_has_header(&answer, "Laplaced-Seq", "7"));
     ck_assert_int_ne(access(spool_path, F_OK), 0);
-    ask(fd, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
-    ck_assert_int_eq(answer.status, 200);
+    ck_assert(kbt_is_closed(fd, 3000)); /* it came in chunks */
     close(fd);
     wait_until_idle();
     wait_until_sent();

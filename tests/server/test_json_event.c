@@ -8,6 +8,7 @@
 #include "json_in.h"
 #include "json_out.h"
 #include "kbt.h"
+#include "magnitude.h"
 #include "rng.h"
 
 #define CONTEXT_DIM 3
@@ -24,16 +25,16 @@ static uint64_t roll(struct dice *d)
     return kb_rng_bits(d->key, KB_STREAM_SIMULATION, d->at++);
 }
 
-/* Any finite double, a third of them denormal or of extreme size. */
+/* Any double that a log may have, a third of them denormal or of extreme size. */
 static double any_double(struct dice *d)
 {
-    static const double edges[] = {0.0, -0.0, 5e-324, -2.2250738585072009e-308, 1.7976931348623157e308, 0.1, 1.0 / 3};
+    static const double edges[] = {0.0, -0.0, 5e-324, -2.2250738585072009e-308, KB_MOST_MAGNITUDE, 0.1, 1.0 / 3};
     uint64_t b = roll(d);
     double x;
     if (b % 3 == 0)
         return edges[(b >> 8) % (sizeof edges / sizeof *edges)];
     memcpy(&x, &b, sizeof x);
-    return isfinite(x) ? x : 0.25;
+    return kb_is_measurable(x) ? x : 0.25;
 }
 
 static double any_probability(struct dice *d)

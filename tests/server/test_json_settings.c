@@ -68,7 +68,8 @@ START_TEST(nothing_means_the_default_preset)
 {
     struct ld_settings s = settings_of("{}");
     ck_assert_str_eq(s.spec.algorithm, "laplaced");
-    ck_assert(s.spec.context_dim == 0 && s.spec.arm_dim == 0 && !s.spec.has_default_reward);
+    ck_assert(s.spec.context_dim == 0 && s.spec.arm_dim == 0);
+    ck_assert(s.spec.has_default_reward && s.spec.default_reward == 0 && s.spec.rule.epsilon == 0.05);
     ck_assert_int_eq(s.spec.reward_window_ms, 3600000);
 }
 END_TEST

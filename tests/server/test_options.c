@@ -208,6 +208,7 @@ START_TEST(reachable_addresses_want_keys)
                                             "128.0.0.1:80"};
     static const char *const local[] = {"127.0.0.1:80", "127.9.9.9:80", "[::1]:80", "localhost:80",
                                         "[::ffff:127.0.0.1]:80"};
+    set_env("LAPLACED_DATA", "/dev/null/data"); /* nobody's folder, with or without keys */
     for (size_t i = 0; i < 5; i++) {
         ck_assert_int_eq(parse("--listen", reachable[i], NULL, NULL), 0);
         ck_assert_msg(ld_options_check(&o, why) == -1, "%s", reachable[i]);
@@ -217,6 +218,7 @@ START_TEST(reachable_addresses_want_keys)
         ck_assert_int_eq(parse("--listen", local[i], NULL, NULL), 0);
         ck_assert_msg(ld_options_check(&o, why) == 0, "%s", local[i]);
     }
+    environment[0] = NULL;
 }
 END_TEST
 

@@ -31,7 +31,7 @@ START_TEST(every_code_of_the_core_has_a_status)
     } rows[] = {{KB_EINVAL, 400},       {KB_ENOTFOUND, 404}, {KB_EEXIST, 409},   {KB_ECONFLICT, 409},
                 {KB_EUNSUPPORTED, 422}, {KB_EGONE, 410},     {KB_ENOMEM, 503},   {KB_EBUSY, 503},
                 {KB_ELIMIT, 503},       {KB_ENOTPD, 500},    {KB_ECORRUPT, 500}, {KB_EVERSION, 500},
-                {KB_ECANCELLED, 503},   {KB_EFULL, 507}};
+                {KB_ECANCELLED, 503},   {KB_EFULL, 507},     {KB_ERANGE, 400}};
     size_t n_codes = 0;
 #define WALK(name, value, text)                                                                                        \
     {                                                                                                                  \

@@ -6,6 +6,7 @@
 
 #include "embed.h"
 #include "http.h"
+#include "ids.h"
 #include "kbt.h"
 #include "metrics.h"
 #include "route.h"
@@ -168,20 +169,49 @@ END_TEST
 
 START_TEST(the_rest_of_a_path_is_the_last_name_in_it)
 {
+    char rest[LD_PATH_REST_BYTES];
     static const struct {
         const char *path, *rest;
     } cases[] = {{"/tenants/a/users/u1", "u1"},
                  {"/tenants/a/users/x/y/", "x/y/"},
+                 {"/tenants/a/users/x%2Fy", "x/y"},
+                 {"/tenants/a/users/%252F%2F%25", "%2F/%"},
                  {"/tenants/a/keys/0123456789abcdef", "0123456789abcdef"},
                  {"/keys/00", "00"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int row = ld_route_find("DELETE", cases[i].path, allow);
         ck_assert_msg(row >= 0, "%s", cases[i].path);
-        ck_assert_str_eq(ld_route_rest(&ld_routes[row], cases[i].path), cases[i].rest);
+        ld_route_rest(&ld_routes[row], cases[i].path, rest);
+        ck_assert_str_eq(rest, cases[i].rest);
     }
     ck_assert_ptr_null(found("DELETE", "/keys/"));
     ck_assert_ptr_null(found("DELETE", "/tenants/a/users/"));
-    ck_assert_str_eq(ld_route_rest(&ld_routes[0], "/select"), "");
+    ld_route_rest(&ld_routes[0], "/select", rest);
+    ck_assert_str_eq(rest, "");
+}
+END_TEST
+
+START_TEST(a_rest_that_is_too_long_stays_longer_than_any_id)
+{
+    char path[1024] = "/tenants/a/users/", rest[LD_PATH_REST_BYTES];
+    memset(path + strlen(path), 'u', 700);
+    ld_route_rest(&ld_routes[ld_route_find("DELETE", path, allow)], path, rest);
+    ck_assert_uint_eq(strlen(rest), LD_PATH_REST_BYTES - 1);
+    ck_assert_uint_gt(strlen(rest), KB_ID_MAX_BYTES);
+}
+END_TEST
+
+START_TEST(only_a_users_id_may_have_what_is_escaped)
+{
+    static const char *const hiding[] = {"/tenants/a%2Fb/users/u", "/tenants/a%25/graph", "/keys/a%2F",
+                                         "/tenants/a/keys/%25",    "/healthz%2F",         "/tenants%2Fa"};
+    for (size_t i = 0; i < sizeof hiding / sizeof *hiding; i++) {
+        int row = ld_route_find(strstr(hiding[i], "graph") != NULL ? "GET" : "DELETE", hiding[i], allow);
+        ck_assert_msg(ld_route_hides(row >= 0 ? &ld_routes[row] : NULL, hiding[i]), "%s", hiding[i]);
+    }
+    int row = ld_route_find("DELETE", "/tenants/a/users/u%2F%25", allow);
+    ck_assert(!ld_route_hides(&ld_routes[row], "/tenants/a/users/u%2F%25"));
+    ck_assert(!ld_route_hides(NULL, "/nowhere"));
 }
 END_TEST
 
@@ -190,5 +220,6 @@ int main(void)
     return KBT_RUN("route", every_row_finds_itself, tenant_is_one_segment_of_the_path,
                    overlong_tenant_stays_too_long_to_be_valid, unknown_paths_have_no_methods,
                    other_methods_are_told_what_is_allowed, head_finds_get, only_probes_and_the_contract_are_public,
-                   every_row_states_one_role_and_the_contract_the_same, the_rest_of_a_path_is_the_last_name_in_it);
+                   every_row_states_one_role_and_the_contract_the_same, the_rest_of_a_path_is_the_last_name_in_it,
+                   a_rest_that_is_too_long_stays_longer_than_any_id, only_a_users_id_may_have_what_is_escaped);
 }

@@ -303,7 +303,7 @@ START_TEST(its_own_log_folds_to_it)
     struct told told = {.spec = &settings.spec};
 
     open_live();
-    ck_assert_int_eq(kb_engine_new(&told.engine), KB_OK);
+    ck_assert_int_eq(kb_engine_new(&told.engine, kbt_key), KB_OK);
     struct ld_shadow *s = new_shadow(OTHER);
     ld_shadow_keep_log(s, fold_told, &told);
     feed(s, 0, SIZE_MAX, NULL);

@@ -330,13 +330,17 @@ static void append_window(struct ld_store *s, const char *aggregation)
         {4, 1000, "d1", "a", NAN, "{\"slate\":[{\"arm\":\"a\"},{\"arm\":\"c\"}]}", NULL},
         {4, 1100, "d2", "b", NAN, "{\"user\":\"\\\"slate\\\":\"}", NULL},
         {4, 1200, "d3", "a", NAN, NULL, NULL},
+        {4, 1250, "d4", "c", NAN, "{\"slate\":[{\"arm\":\"c\"},{\"arm\":\"a\"}]}", NULL},
         {5, 1300, "d1", NULL, 1, NULL, NULL},
         {5, 1400, "d1", "c", 2, NULL, NULL},
         {5, 1500, "old", NULL, 8, NULL, NULL},
         {5, 1600, "d2", NULL, 4, NULL, NULL},
         {5, 1700, "d2", "b", 16, NULL, NULL}, /* the same slot again: only under sum and last */
+        {5, 1750, "d4", "a", 3, NULL, NULL},
         {7, 1800, "d3", NULL, 0, NULL, NULL},
         {10, 1900, "d3", NULL, 32, NULL, NULL},
+        {7, 1960, "d4", NULL, 0.5, NULL, NULL}, /* for the slot that has none */
+        {6, 1970, NULL, "b", 64, NULL, NULL},
     };
     append_lines(s, lines, sizeof lines / sizeof *lines);
 }
@@ -351,15 +355,17 @@ START_TEST(a_window_counts_by_arm)
     free(arms);
     append_window(s, "sum");
     ck_assert_int_eq(ld_store_window(s, 1000, &w, &arms), LD_STORE_OK);
-    ck_assert(w.decided == 3 && w.n_arms == 3 && w.rewarded == 4);
-    ck_assert_double_eq_tol(w.reward_sum, 1 + 2 + 8 + 4 + 16, 1e-12);
-    assert_arm(&w, "a", 2, 2, 9);
-    assert_arm(&w, "b", 1, 1, 20);
-    assert_arm(&w, "c", 1, 1, 2);
+    ck_assert(w.decided == 4 && w.n_arms == 3 && w.rewarded == 8);
+    ck_assert_double_eq_tol(w.reward_sum, 1 + 2 + 8 + 4 + 16 + 3 + 0.5 + 64, 1e-12);
+    assert_arm(&w, "a", 3, 4, 1 + 8 + 3);
+    assert_arm(&w, "b", 1, 2, 20 + 64);
+    assert_arm(&w, "c", 2, 2, 2.5);
     free(arms);
     ck_assert_int_eq(ld_store_window(s, 1650, &w, &arms), LD_STORE_OK);
-    ck_assert(w.decided == 0 && w.n_arms == 1 && w.rewarded == 1);
-    assert_arm(&w, "b", 0, 1, 16);
+    ck_assert(w.decided == 0 && w.n_arms == 3 && w.rewarded == 5);
+    assert_arm(&w, "a", 0, 2, 3);
+    assert_arm(&w, "b", 0, 2, 80);
+    assert_arm(&w, "c", 0, 1, 0.5);
     free(arms);
     ld_store_close(s);
 }
@@ -372,8 +378,8 @@ START_TEST(under_last_a_window_sums_the_last_reward_of_a_slot)
     struct ld_arm_stats *arms;
     append_window(s, "last");
     ck_assert_int_eq(ld_store_window(s, 1000, &w, &arms), LD_STORE_OK);
-    assert_arm(&w, "b", 1, 1, 16);
-    assert_arm(&w, "a", 2, 2, 9);
+    assert_arm(&w, "b", 1, 2, 16 + 64);
+    assert_arm(&w, "a", 3, 4, 1 + 8 + 3);
     free(arms);
     ld_store_close(s);
 }

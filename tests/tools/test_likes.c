@@ -28,7 +28,7 @@ static const char *file_of(const char *text, const char *suffix)
 static int read_likes(struct lc_likes *l, struct kb_ids *users, const char *text, const char *suffix, char *why)
 {
     const char *path = file_of(text, suffix);
-    kb_ids_init(users);
+    kb_ids_init(users, kbt_key);
     int rc = lc_likes_read(l, users, path, why);
     remove(path);
     return rc;
@@ -136,7 +136,7 @@ START_TEST(a_network_drops_loops_and_repeats)
     struct kb_ids users;
     char why[LC_WHY] = "";
     const char *path = file_of("a,b,2\nb,a,5\nc,c,1\nb,c,1\na,b,2\n", ".csv");
-    kb_ids_init(&users);
+    kb_ids_init(&users, kbt_key);
     ck_assert_msg(lc_network_read(&net, &users, path, why) == 0, "%s", why);
     ck_assert(net.n_users == 3 && net.n_edges == 2 && net.n_loops == 1 && net.n_repeats == 2);
     ck_assert_double_eq(net.edges[0].weight, 2.0); /* the first of a repeat counts */
@@ -287,7 +287,7 @@ static void make_crowd(struct crowd *c)
         lc_text_printf(&likes, "p%d,g%d\n", u, u % 5);
     lc_text_puts(&likes, "p3,rare\n");
     const char *e = file_of(edges.data, ".csv"), *l = file_of(likes.data, ".csv");
-    kb_ids_init(&c->users);
+    kb_ids_init(&c->users, kbt_key);
     ck_assert_msg(lc_network_read(&c->net, &c->users, e, why) == 0, "%s", why);
     ck_assert_msg(lc_likes_read(&c->likes, &c->users, l, why) == 0, "%s", why);
     remove(e);

@@ -216,7 +216,12 @@ static void play_against_the_oracle(double scale, uint64_t key, size_t counts[KB
         ck_assert_msg((d.chosen == arm || is_tie(o, level, mean, sd, d.chosen, arm)) && d.level == level,
                       "round %zu: arm %zu of level %u, expected %zu of %u", t, d.chosen, d.level, arm, level);
         n_ties += d.chosen != arm;
-        ck_assert(d.propensity[d.chosen] == 1);
+        size_t k = 0;
+        for (size_t i = 0; i < N_ARMS; i++)
+            k += d.propensity[i] > 0;
+        for (size_t i = 0; i < N_ARMS; i++)
+            ck_assert(d.propensity[i] == 0 ||
+                      (d.propensity[i] == 1.0 / (double)k && (i == arm || is_tie(o, level, mean, sd, i, arm))));
         for (size_t i = 0; i < N_ARMS; i++) {
             ck_assert(kbt_close(d.mean[i], mean[i], 1e-9) && kbt_close(d.sd[i], sd[i], 1e-7));
             ck_assert(kbt_close(d.upper[i], mean[i] + o->beta * sd[i], 1e-7));
@@ -266,7 +271,7 @@ START_TEST(the_last_level_exploits)
     struct kb_spec spec = sup_spec(2, 1);
     struct kbt_log log;
     struct kb_scratch *s = NULL;
-    double mean[N_ARMS], sd[N_ARMS];
+    double mean[N_ARMS], sd[N_ARMS], share[N_ARMS];
     uint32_t arms[N_ARMS] = {0, 1, 2, 3, 4};
     const double *const vectors[N_ARMS] = {features[0], features[1], features[2], features[3], features[4]};
     open_log(&log, &spec, 7);
@@ -277,16 +282,13 @@ START_TEST(the_last_level_exploits)
     const struct kb_candidates cand = {
         .user = {0, KB_ID_NONE}, .context = contexts[0], .n = N_ARMS, .arms = arms, .features = vectors};
     struct kb_elimination how = {.beta = 1e-5, .scale = 1, .round = 1e14, .may_explore = true};
-    const struct kb_survivor last = kb_eliminate(kb_engine_posterior(log.live), &how, &cand, s, mean, sd);
-    ck_assert_uint_eq(last.index, 3);
-    ck_assert_uint_eq(last.level, 0);
+    ck_assert_uint_eq(kb_eliminate(kb_engine_posterior(log.live), &how, &cand, s, mean, sd, share), 0);
+    ck_assert_double_eq(share[3], 1);
     how.beta = 4e-5; /* the unseen arms are wider than 2^-15 = 3.05e-5, and out by then; arm 3 is not */
-    const struct kb_survivor open = kb_eliminate(kb_engine_posterior(log.live), &how, &cand, s, mean, sd);
-    ck_assert_uint_eq(open.index, 3);
-    ck_assert_uint_eq(open.level, 16);
+    ck_assert_uint_eq(kb_eliminate(kb_engine_posterior(log.live), &how, &cand, s, mean, sd, share), 16);
+    ck_assert_double_eq(share[3], 1);
     how.may_explore = false;
-    const struct kb_survivor full = kb_eliminate(kb_engine_posterior(log.live), &how, &cand, s, mean, sd);
-    ck_assert_uint_eq(full.level, 0);
+    ck_assert_uint_eq(kb_eliminate(kb_engine_posterior(log.live), &how, &cand, s, mean, sd, share), 0);
     kb_engine_scratch_free(s);
     kbt_log_close(&log);
 }
@@ -302,17 +304,43 @@ START_TEST(an_arm_that_exploration_draws_teaches_no_level)
     spec.rule.epsilon = 0.5;
     open_log(&log, &spec, 8);
     ck_assert_int_eq(kb_engine_scratch_new(&s), KB_OK);
+    for (size_t arm = 1; arm < N_ARMS; arm++) /* so that the first is the widest */
+        play(&log, arm, contexts[0], arm, 1, 0.5);
     for (uint64_t key = 0; key < 200; key++) {
         decide(log.live, contexts[0], key, s, &d);
         const bool is_best = d.propensity[d.chosen] > 0.5;
         ck_assert_double_eq_tol(d.propensity[d.chosen], is_best ? 0.6 : 0.1, 1e-12);
         ck_assert_uint_eq(d.level, is_best ? 1 : 0);
-        ck_assert(!is_best || d.chosen == 0); /* all are equally wide: the lowest index */
+        ck_assert(!is_best || d.chosen == 0);
         n_taught += is_best;
         n_drawn += !is_best;
     }
     ck_assert_uint_gt(n_taught, 90);
     ck_assert_uint_gt(n_drawn, 50);
+    kb_engine_scratch_free(s);
+    kbt_log_close(&log);
+}
+END_TEST
+
+/* Nothing is known: all are equally wide, and whichever is drawn has been asked for. */
+START_TEST(equally_wide_arms_are_drawn_alike)
+{
+    struct kb_spec spec = sup_spec(2, 1);
+    struct kbt_log log;
+    struct kb_scratch *s = NULL;
+    struct kb_decision d;
+    size_t n_chosen[N_ARMS] = {0};
+    open_log(&log, &spec, 8);
+    ck_assert_int_eq(kb_engine_scratch_new(&s), KB_OK);
+    for (uint64_t key = 0; key < 200; key++) {
+        decide(log.live, contexts[0], key, s, &d);
+        n_chosen[d.chosen]++;
+        ck_assert_uint_eq(d.level, 1);
+        for (size_t i = 0; i < N_ARMS; i++)
+            ck_assert_double_eq(d.propensity[i], 1.0 / N_ARMS);
+    }
+    for (size_t i = 0; i < N_ARMS; i++)
+        ck_assert_uint_gt(n_chosen[i], 15);
     kb_engine_scratch_free(s);
     kbt_log_close(&log);
 }
@@ -440,7 +468,7 @@ int main(void)
 {
     return KBT_RUN("elimination", choices_and_levels_are_those_of_one_dense_model_per_level,
                    the_scale_is_that_of_the_rewards, the_last_level_exploits,
-                   an_arm_that_exploration_draws_teaches_no_level,
+                   an_arm_that_exploration_draws_teaches_no_level, equally_wide_arms_are_drawn_alike,
                    level_zero_and_the_rest_of_a_slate_are_kept_and_teach_nothing, observations_teach_the_first_level,
                    a_full_model_exploits_and_never_becomes_a_dictionary,
                    another_rule_sees_all_levels_as_one_and_hands_them_back_apart);

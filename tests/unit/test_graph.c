@@ -226,8 +226,9 @@ START_TEST(faulty_edges_are_refused_by_name)
         struct kb_edge edge;
         const char *text;
     } faults[] = {
-        {{0, 9, 1.0}, "range"},   {{9, 0, 1.0}, "range"},  {{2, 2, 1.0}, "loop"},        {{0, 2, 0.0}, "weight"},
-        {{0, 2, -1.0}, "weight"}, {{0, 2, NAN}, "weight"}, {{0, 2, INFINITY}, "weight"}, {{1, 0, 2.0}, "same pair"},
+        {{0, 9, 1.0}, "range"},       {{9, 0, 1.0}, "range"},     {{2, 2, 1.0}, "loop"},
+        {{0, 2, 0.0}, "weight"},      {{0, 2, -1.0}, "weight"},   {{0, 2, NAN}, "weight"},
+        {{0, 2, INFINITY}, "weight"}, {{1, 0, 2.0}, "same pair"}, {{0, 2, 1.1e30}, "weight"},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         const struct kb_edge edges[] = {{0, 1, 1.0}, {1, 2, 1.0}, faults[i].edge};
@@ -238,13 +239,6 @@ START_TEST(faulty_edges_are_refused_by_name)
         ck_assert_msg(strstr(msg.text, faults[i].text) != NULL, "%s", msg.text);
         ck_assert_ptr_eq(out, untouched);
     }
-}
-END_TEST
-
-START_TEST(weights_that_add_up_to_infinity_are_refused)
-{
-    const struct kb_edge edges[] = {{0, 1, 1e308}, {0, 2, 1e308}};
-    ck_assert_int_eq(kb_graph_new(&g, 3, edges, 2, &msg), KB_EINVAL);
 }
 END_TEST
 
@@ -381,12 +375,12 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN(
-        "graph", a_patch_is_the_graph_that_its_edges_make,
-        a_patch_with_another_weight_or_a_faulty_edge_behaves_like_a_new_graph, dense_laplacian_equals_the_definition,
-        sparse_product_equals_dense_product, a_column_has_the_same_bits_in_any_company,
-        laplacian_takes_constants_to_rho, order_and_direction_of_edges_do_not_matter, edges_are_listed_once_and_sorted,
-        degrees_and_neighbours_are_those_of_the_edges, digest_tells_graphs_apart, components_and_degrees_are_counted,
-        faulty_edges_are_refused_by_name, weights_that_add_up_to_infinity_are_refused, equal_repeats_are_merged,
-        empty_graphs_are_graphs, no_memory_leaves_nothing_behind);
+    return KBT_RUN("graph", a_patch_is_the_graph_that_its_edges_make,
+                   a_patch_with_another_weight_or_a_faulty_edge_behaves_like_a_new_graph,
+                   dense_laplacian_equals_the_definition, sparse_product_equals_dense_product,
+                   a_column_has_the_same_bits_in_any_company, laplacian_takes_constants_to_rho,
+                   order_and_direction_of_edges_do_not_matter, edges_are_listed_once_and_sorted,
+                   degrees_and_neighbours_are_those_of_the_edges, digest_tells_graphs_apart,
+                   components_and_degrees_are_counted, faulty_edges_are_refused_by_name, equal_repeats_are_merged,
+                   empty_graphs_are_graphs, no_memory_leaves_nothing_behind);
 }

@@ -29,7 +29,7 @@ static struct seen draw(uint64_t i)
 
 static void fill(struct kb_history *h, struct seen *list)
 {
-    kb_history_init(h, DIM);
+    kb_history_init(h, DIM, kbt_key);
     for (uint64_t i = 0; i < N; i++) {
         list[i] = draw(i);
         ck_assert_int_eq(kb_history_reserve(h, 1), KB_OK);
@@ -75,7 +75,7 @@ START_TEST(unseen_points_are_not_found)
     struct kb_history h;
     struct seen list[N];
     const double elsewhere[DIM] = {0.5, 0, 0};
-    kb_history_init(&h, DIM);
+    kb_history_init(&h, DIM, kbt_key);
     ck_assert_uint_eq(kb_history_find(&h, 0, 0, elsewhere), SIZE_MAX);
     fill(&h, list);
     ck_assert_uint_eq(kb_history_find(&h, 0, 0, elsewhere), SIZE_MAX);
@@ -87,7 +87,7 @@ END_TEST
 START_TEST(negative_zero_is_zero)
 {
     struct kb_history h;
-    kb_history_init(&h, DIM);
+    kb_history_init(&h, DIM, kbt_key);
     ck_assert_int_eq(kb_history_reserve(&h, 200), KB_OK);
     for (uint32_t user = 0; user < 100; user++) {
         const double plus[DIM] = {0.0, user, 2}, minus[DIM] = {-0.0, user, 2};
@@ -104,7 +104,7 @@ START_TEST(levels_keep_equal_points_apart)
 {
     struct kb_history h;
     const double x[2] = {0.5, -1};
-    kb_history_init(&h, 2);
+    kb_history_init(&h, 2, kbt_key);
     ck_assert_int_eq(kb_history_reserve(&h, 500), KB_OK);
     for (uint32_t level = 0; level < 500; level++)
         ck_assert_uint_eq(kb_history_add_at(&h, 1, 2, level, x, 1, level, level + 1), level);
@@ -122,7 +122,7 @@ END_TEST
 START_TEST(corrections_change_the_sum_alone)
 {
     struct kb_history h;
-    kb_history_init(&h, 0);
+    kb_history_init(&h, 0, kbt_key);
     ck_assert_int_eq(kb_history_reserve(&h, 1), KB_OK);
     size_t row = kb_history_add(&h, 4, 5, NULL, 1, 2.0, 7);
     ck_assert_uint_eq(kb_history_add(&h, 4, 5, NULL, 0, -0.5, 9), row);
@@ -161,7 +161,7 @@ START_TEST(snapshot_keeps_rows_digest_and_lookups)
     kb_writer_init(&w);
     kb_history_save(&h, &w);
     kb_reader_init(&r, w.data, w.n);
-    kb_history_init(&copy, DIM);
+    kb_history_init(&copy, DIM, kbt_key);
     ck_assert_int_eq(kb_history_load(&copy, &r), KB_OK);
     ck_assert_uint_eq(r.pos, r.n);
     ck_assert_uint_eq(kb_history_digest(&copy, 1), kb_history_digest(&h, 1));
@@ -186,14 +186,14 @@ START_TEST(every_cut_of_a_snapshot_is_refused)
     for (size_t n = 0; n < w.n; n += 37) {
         struct kb_history copy;
         struct kb_reader r;
-        kb_history_init(&copy, DIM);
+        kb_history_init(&copy, DIM, kbt_key);
         kb_reader_init(&r, w.data, n);
         ck_assert_int_eq(kb_history_load(&copy, &r), KB_ECORRUPT);
         kb_history_close(&copy);
     }
     struct kb_history other;
     struct kb_reader r;
-    kb_history_init(&other, DIM + 1); /* a snapshot of another shape */
+    kb_history_init(&other, DIM + 1, kbt_key); /* a snapshot of another shape */
     kb_reader_init(&r, w.data, w.n);
     ck_assert_int_eq(kb_history_load(&other, &r), KB_ECORRUPT);
     kb_history_close(&other);
@@ -208,7 +208,7 @@ static uint64_t digest_of_row(size_t k)
     const double x[DIM] = {0.5, k == 3 ? 0.25 : 0.75};
     struct kb_history h;
 
-    kb_history_init(&h, DIM);
+    kb_history_init(&h, DIM, kbt_key);
     ck_assert_int_eq(kb_history_reserve(&h, 2), KB_OK);
     kb_history_add_then(&h, k == 0 ? 2 : 1, k == 1 ? 2 : 1, k == 2, x, k == 4 ? 2 : 1, k == 5 ? 0.5 : 1, k == 6 ? 3 : 0,
                         k == 7 ? 8 : 9);
@@ -250,7 +250,7 @@ static void close_after_failures(void *arg)
 START_TEST(failed_reservations_change_nothing)
 {
     struct kb_history h;
-    kb_history_init(&h, DIM);
+    kb_history_init(&h, DIM, kbt_key);
     ck_assert_uint_gt(kbt_brutal(grow_under_failures, close_after_failures, &h), 6);
 }
 END_TEST

@@ -20,7 +20,7 @@ static void add_numbered(size_t from, size_t to)
 START_TEST(indices_follow_the_order_of_insertion)
 {
     char name[32];
-    kb_ids_init(&ids);
+    kb_ids_init(&ids, kbt_key);
     add_numbered(0, 5000);
     for (uint32_t i = 0; i < 5000; i++) {
         snprintf(name, sizeof name, "user-%u", i);
@@ -34,7 +34,7 @@ END_TEST
 
 START_TEST(adding_again_gives_the_first_index)
 {
-    kb_ids_init(&ids);
+    kb_ids_init(&ids, kbt_key);
     ck_assert_int_eq(kb_ids_reserve(&ids, 2, 16), KB_OK);
     ck_assert_uint_eq(kb_ids_add(&ids, "a"), 0);
     ck_assert_uint_eq(kb_ids_add(&ids, "b"), 1);
@@ -46,7 +46,7 @@ END_TEST
 
 START_TEST(nothing_is_found_in_an_empty_table)
 {
-    kb_ids_init(&ids);
+    kb_ids_init(&ids, kbt_key);
     ck_assert_uint_eq(kb_ids_find(&ids, "a"), KB_ID_NONE);
     ck_assert_uint_eq(kb_ids_find(&ids, ""), KB_ID_NONE);
     kb_ids_close(&ids);
@@ -55,7 +55,7 @@ END_TEST
 
 START_TEST(prefixes_and_the_empty_id_are_different_ids)
 {
-    kb_ids_init(&ids);
+    kb_ids_init(&ids, kbt_key);
     ck_assert_int_eq(kb_ids_reserve(&ids, 3, 64), KB_OK);
     ck_assert_uint_eq(kb_ids_add(&ids, "ab"), 0);
     ck_assert_uint_eq(kb_ids_add(&ids, "abc"), 1);
@@ -69,7 +69,7 @@ END_TEST
 START_TEST(reserved_ids_need_no_more_memory)
 {
     char name[32];
-    kb_ids_init(&ids);
+    kb_ids_init(&ids, kbt_key);
     ck_assert_int_eq(kb_ids_reserve(&ids, 1000, 1000 * sizeof name), KB_OK);
     kbt_alloc_watch(1);
     for (uint32_t i = 0; i < 1000; i++) {
@@ -83,7 +83,7 @@ END_TEST
 
 START_TEST(adding_without_a_reservation_is_a_bug)
 {
-    kb_ids_init(&ids);
+    kb_ids_init(&ids, kbt_key);
     kb_ids_add(&ids, "a"); /* must abort */
 }
 END_TEST
@@ -93,7 +93,7 @@ static enum kb_err reserve_many(void *arg)
 {
     const struct kb_ids *start = arg;
     enum kb_err rc;
-    kb_ids_init(&ids);
+    kb_ids_init(&ids, kbt_key);
     KB_TRY(kb_ids_reserve(&ids, start->n, start->n_bytes));
     for (uint32_t i = 0; i < start->n; i++)
         kb_ids_add(&ids, kb_ids_str(start, i));
@@ -115,7 +115,7 @@ static void old_ids_are_there(void *arg)
 
 START_TEST(failed_reservation_changes_nothing)
 {
-    kb_ids_init(&ids);
+    kb_ids_init(&ids, kbt_key);
     add_numbered(0, 100);
     struct kb_ids start = ids;
     ck_assert_uint_ge(kbt_brutal(reserve_many, old_ids_are_there, &start), 6);
@@ -125,7 +125,7 @@ END_TEST
 
 START_TEST(more_ids_than_indices_are_refused)
 {
-    kb_ids_init(&ids);
+    kb_ids_init(&ids, kbt_key);
     ck_assert_int_eq(kb_ids_reserve(&ids, (size_t)UINT32_MAX, 1), KB_ELIMIT);
     ck_assert_int_eq(kb_ids_reserve(&ids, 1, SIZE_MAX), KB_ENOMEM);
     kb_ids_close(&ids);
@@ -140,9 +140,9 @@ START_TEST(joining_equals_adding)
         struct kb_ids joined, added, fresh;
         struct kb_moves m;
         char id[24];
-        kb_ids_init(&joined);
-        kb_ids_init(&added);
-        kb_ids_init(&fresh);
+        kb_ids_init(&joined, kbt_key);
+        kb_ids_init(&added, kbt_key);
+        kb_ids_init(&fresh, kbt_key);
         kb_moves_init(&m);
         for (size_t i = 0; i < sizes[k][0] + sizes[k][1]; i++) {
             struct kb_ids *part = i < sizes[k][0] ? &joined : &fresh;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kbt.h"
+#include "magnitude.h"
 #include "laplacian_cg.h"
 #include "rng.h"
 
@@ -148,6 +149,32 @@ START_TEST(slow_graphs_keep_their_digits)
 }
 END_TEST
 
+/* A p is what rounding has left of it, of any sign: the sum for the diagonal ends before that. */
+START_TEST(a_system_lost_to_rounding_is_reported)
+{
+    enum { SHORT = 40 };
+    for (double weight = 1e10; weight < KB_MOST_MAGNITUDE; weight *= 1e6) {
+        struct kb_edge edges[SHORT - 1];
+        double diag;
+        for (uint32_t i = 0; i + 1 < SHORT; i++)
+            edges[i] = (struct kb_edge){i, i + 1, weight * (1 + kb_rng_uniform(5, KB_STREAM_SIMULATION, i))};
+        ck_assert_int_eq(kb_graph_new(&g, SHORT, edges, SHORT - 1, NULL), KB_OK);
+        ck_assert_int_eq(kb_cg_init(&cg, g, 1e-12, 0.0), KB_OK);
+        ck_assert_int_eq(kb_cg_work_init(&one, SHORT, 1), KB_OK);
+        for (uint32_t node = 0; node < SHORT; node++) {
+            const enum kb_err rc = kb_cg_columns(&cg, &one, &node, 1, &diag);
+            ck_assert(rc == KB_OK || rc == KB_ENOTPD);
+            ck_assert(diag > 0.0 && isfinite(diag));
+            diag = kb_cg_diagonal(&cg, &one, node);
+            ck_assert(diag > 0.0 && isfinite(diag));
+        }
+        kb_cg_work_close(&one);
+        kb_cg_close(&cg);
+        kb_graph_free(g);
+    }
+}
+END_TEST
+
 START_TEST(a_system_that_does_not_converge_is_reported)
 {
     /* Weights over 24 orders of magnitude and next to no ridge: beyond any double precision solver. */
@@ -174,5 +201,6 @@ int main(void)
 {
     return KBT_RUN("laplacian_cg", columns_equal_the_dense_inverse, isolated_nodes_are_solved_in_one_step,
                    a_column_has_the_same_bits_in_any_company, diagonal_alone_has_the_bits_of_the_columns_diagonal,
-                   slow_graphs_keep_their_digits, a_system_that_does_not_converge_is_reported);
+                   slow_graphs_keep_their_digits, a_system_that_does_not_converge_is_reported,
+                   a_system_lost_to_rounding_is_reported);
 }

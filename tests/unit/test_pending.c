@@ -113,7 +113,7 @@ static void compare_saved(const struct kb_pending *p, const struct oracle *o)
     struct kb_writer w;
     struct kb_reader r;
 
-    kb_pending_init(&loaded);
+    kb_pending_init(&loaded, kbt_key);
     kb_writer_init(&w);
     kb_pending_save(p, DIM, &w);
     ck_assert_int_eq(w.rc, KB_OK);
@@ -133,7 +133,7 @@ START_TEST(comings_and_goings_equal_a_plain_list)
     struct kb_pending p;
 
     o.n = o.n_made = 0;
-    kb_pending_init(&p);
+    kb_pending_init(&p, kbt_key);
     compare(&p, &o);
     for (uint64_t step = 0; step < N_STEPS; step++) {
         const bool is_growing = step / 1000 % 2 == 0; /* it fills, then empties */

@@ -280,7 +280,7 @@ static enum kb_err new_posterior(void *arg)
     struct kb_scratch s;
     enum kb_err rc;
     kb_scratch_init(&s);
-    KB_TRY(kb_posterior_new(&p, &w->spec, w->graph));
+    KB_TRY(kb_posterior_new(&p, &w->spec, w->graph, kbt_key));
     KB_TRY(kb_posterior_fit_scratch(p, &s, 1000));
     KB_TRY(kb_posterior_fill(p, &w->history, w->node_of, NULL, 0, &s));
     struct kb_posterior_facts facts;

@@ -178,7 +178,7 @@ static size_t choose(struct kbt_world *w, uint64_t key, struct kb_atom **atoms)
 {
     struct kb_posterior *p = NULL;
     size_t n;
-    ck_assert_int_eq(kb_posterior_new(&p, &w->spec, w->graph), KB_OK);
+    ck_assert_int_eq(kb_posterior_new(&p, &w->spec, w->graph, kbt_key), KB_OK);
     ck_assert_int_eq(kb_posterior_fit_scratch(p, &w->scratch, 0), KB_OK);
     ck_assert_int_eq(kb_posterior_choose(p, &w->history, w->node_of, key, &w->scratch, atoms, &n), KB_OK);
     ck_assert_uint_eq(kb_posterior_n_support(p), n);
@@ -334,7 +334,7 @@ START_TEST(graphs_too_large_for_a_dense_inverse_give_the_dense_answer_and_equal_
         kb_writer_init(&out);
         kb_posterior_save(w.posterior, &out);
         kb_reader_init(&in, out.data, out.n);
-        ck_assert_int_eq(kb_posterior_new(&copy, &w.spec, w.graph), KB_OK);
+        ck_assert_int_eq(kb_posterior_new(&copy, &w.spec, w.graph, kbt_key), KB_OK);
         ck_assert_int_eq(kb_posterior_load(copy, &in, &w.scratch), KB_OK);
         ck_assert_uint_eq(kb_posterior_digest(copy, 1), kb_posterior_digest(w.posterior, 1));
         kb_posterior_free(w.posterior);
@@ -389,7 +389,7 @@ static enum kb_err choose_and_fill(void *arg)
     size_t n;
     enum kb_err rc;
     kb_scratch_init(&s);
-    KB_TRY(kb_posterior_new(&p, &w->spec, w->graph));
+    KB_TRY(kb_posterior_new(&p, &w->spec, w->graph, kbt_key));
     KB_TRY(kb_posterior_fit_scratch(p, &s, 0));
     KB_TRY(kb_posterior_choose(p, &w->history, w->node_of, 3, &s, &atoms, &n));
     KB_TRY(kb_posterior_fill(p, &w->history, w->node_of, atoms, n, &s));
@@ -460,7 +460,7 @@ START_TEST(damaged_snapshots_are_refused)
     for (size_t cut = 0; cut < out.n; cut += out.n / 60 + 1) {
         struct kb_posterior *p = NULL;
         struct kb_reader in;
-        ck_assert_int_eq(kb_posterior_new(&p, &spec, w.graph), KB_OK);
+        ck_assert_int_eq(kb_posterior_new(&p, &spec, w.graph, kbt_key), KB_OK);
         kb_reader_init(&in, out.data, cut);
         ck_assert_int_eq(kb_posterior_load(p, &in, &w.scratch), KB_ECORRUPT);
         kb_posterior_free(p);
@@ -474,7 +474,7 @@ START_TEST(damaged_snapshots_are_refused)
             kept[i] = out.data[at + i];
             out.data[at + i] = 0xff;
         }
-        ck_assert_int_eq(kb_posterior_new(&p, &spec, w.graph), KB_OK);
+        ck_assert_int_eq(kb_posterior_new(&p, &spec, w.graph, kbt_key), KB_OK);
         kb_reader_init(&in, out.data, out.n);
         n_refused += kb_posterior_load(p, &in, &w.scratch) != KB_OK;
         kb_posterior_free(p);
@@ -502,7 +502,7 @@ START_TEST(a_snapshot_that_names_a_node_outside_the_graph_is_refused)
         struct kb_reader in;
         for (size_t i = 0; i < 8; i++)
             out.data[16 + i] = i == 0 ? (unsigned char)node : 0;
-        ck_assert_int_eq(kb_posterior_new(&p, &spec, w.graph), KB_OK);
+        ck_assert_int_eq(kb_posterior_new(&p, &spec, w.graph, kbt_key), KB_OK);
         kb_reader_init(&in, out.data, out.n);
         ck_assert_int_eq(kb_posterior_load(p, &in, &w.scratch), node < 7 ? KB_OK : KB_ECORRUPT);
         kb_posterior_free(p);

@@ -159,14 +159,14 @@ START_TEST(simulation_agrees)
 }
 END_TEST
 
-START_TEST(point_masses_win_by_mean_then_index)
+START_TEST(point_masses_win_by_mean_and_share_ties)
 {
-    const double mean[4] = {1, 3, 3, 2}, sd[4] = {0, 0, 0, 0};
+    const double mean[4] = {1, 3, 3 + 1e-14, 2}, sd[4] = {0, 0, 0, 0};
     double p[4];
     argmax(4, mean, sd, p);
     ck_assert_double_eq(p[0], 0);
-    ck_assert_double_eq(p[1], 1);
-    ck_assert_double_eq(p[2], 0);
+    ck_assert_double_eq(p[1], 0.5);
+    ck_assert_double_eq(p[2], 0.5);
     ck_assert_double_eq(p[3], 0);
     argmax(1, mean, sd, p);
     ck_assert_double_eq(p[0], 1);
@@ -224,6 +224,6 @@ int main(void)
     return KBT_RUN("quad", two_arms_equal_the_closed_form, two_arms_of_extreme_scales_equal_the_closed_form,
                    equal_arms_share_equally, three_arms_in_symmetry_split_evenly,
                    shifting_and_scaling_everything_changes_nothing, probabilities_sum_to_one, simulation_agrees,
-                   point_masses_win_by_mean_then_index, a_point_mass_among_normals_has_the_product_of_their_cdfs,
+                   point_masses_win_by_mean_and_share_ties, a_point_mass_among_normals_has_the_product_of_their_cdfs,
                    hopeless_arms_get_nothing_and_cost_nothing, a_hundred_arms_take_milliseconds);
 }

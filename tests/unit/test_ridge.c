@@ -74,7 +74,7 @@ static void fill(struct kb_ridge *r, const struct data *d, size_t m)
         memcpy(block, d->z + first * M, n_c * M * sizeof *block);
         kb_ridge_accumulate(r, m, block, M, n_c, d->count + first, d->sum + first);
     }
-    ck_assert_int_eq(kb_ridge_factor(r, m), KB_OK);
+    ck_assert_int_eq(kb_ridge_factor(r, m, false), KB_OK);
 }
 
 START_TEST(filling_equals_the_dense_solve)

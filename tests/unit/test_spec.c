@@ -110,7 +110,9 @@ START_TEST(documented_defaults_hold)
     ck_assert_double_eq(spec.user_kernel.rho, 0.1);
     ck_assert_int_eq(spec.reward_window_ms, 3600 * 1000);
     ck_assert_uint_eq(spec.seed, 1);
-    ck_assert(!spec.has_default_reward);
+    ck_assert(spec.has_default_reward && spec.default_reward == 0);
+    ck_assert_double_eq(spec.rule.epsilon, 0);
+    ck_assert_double_eq(preset("laplaced", 0, 0).rule.epsilon, 0.05);
     ck_assert_double_eq(preset("ts", 0, 0).conf.beta, 1);
     ck_assert_int_eq(preset("random", 0, 0).rule.type, KB_RULE_UNIFORM);
 }
@@ -598,7 +600,7 @@ START_TEST(digest_sees_each_setting)
     b.arm_kernel.is_median = true;
     ck_assert_uint_ne(kb_spec_digest(&b, 1), digest);
     b = a;
-    b.has_default_reward = true;
+    b.has_default_reward = false;
     ck_assert_uint_ne(kb_spec_digest(&b, 1), digest);
     b = a;
     b.seed++;

@@ -33,7 +33,7 @@ static void show(uint32_t user, const double *x, double count)
 static void open_history(void)
 {
     double x[DIM + 1];
-    kb_history_init(&history, DIM + 1);
+    kb_history_init(&history, DIM + 1, kbt_key);
     for (uint32_t round = 0; round < 2 * N_USERS; round++)
         for (uint32_t user = 0; user < N_USERS; user++) {
             if (round >= 2 * user)
@@ -225,7 +225,7 @@ START_TEST(of_too_many_users_the_most_observed_are_embedded)
     struct kb_user_kernel_spec spec = plain;
     const uint32_t n_users = 2400;
     size_t n_once = 0;
-    kb_history_init(&history, 1);
+    kb_history_init(&history, 1, kbt_key);
     spec.n_features = spec.min_observations = 1;
     for (uint32_t u = 0; u < n_users; u++)
         show(u, &(double){(double)u}, u % 3 == 0 && u > 0 ? 2 : 1);
@@ -246,7 +246,7 @@ END_TEST
 START_TEST(what_is_seen_twice_counts_twice)
 {
     double x[2][DIM + 1] = {{1, 2, 3, 4}, {-1, 0, 0.5, 6}};
-    kb_history_init(&history, DIM + 1);
+    kb_history_init(&history, DIM + 1, kbt_key);
     for (int i = 0; i < 2; i++) {
         show(4, x[i], i == 0 ? 5 : 1);
         for (int repeat = 0; repeat < (i == 0 ? 5 : 1); repeat++)
@@ -267,7 +267,7 @@ START_TEST(users_who_saw_the_same_in_any_order_are_alike)
 {
     const uint64_t step[4] = {1, 3, 7, 9}; /* coprime to 40: the same vectors in four orders */
     double x[DIM + 1], g[16];
-    kb_history_init(&history, DIM + 1);
+    kb_history_init(&history, DIM + 1, kbt_key);
     for (uint64_t i = 0; i < 40; i++)
         for (uint32_t user = 0; user < 4; user++) {
             kbt_random_normal(DIM + 1, i * step[user] % 40, x);
@@ -320,7 +320,7 @@ static struct kb_user user_at(uint32_t index)
 static struct kb_user_kernel *learned_kernel(const struct kb_user_kernel_spec *spec)
 {
     struct kb_user_kernel *k = NULL;
-    ck_assert_int_eq(kb_user_kernel_new(&k, spec, NULL), KB_OK);
+    ck_assert_int_eq(kb_user_kernel_new(&k, spec, NULL, kbt_key), KB_OK);
     ck_assert_int_eq(kb_user_kernel_learn(k, SEED, DIM, &history), KB_OK);
     return k;
 }
@@ -359,7 +359,7 @@ START_TEST(everybody_is_alone_until_something_is_learned)
     const struct kb_edge edge = {0, 1, 1.0};
     uint32_t slot = KB_ID_NONE;
     ck_assert_int_eq(kb_graph_new(&graph, 2, &edge, 1, NULL), KB_OK);
-    ck_assert_int_eq(kb_user_kernel_new(&k, &plain, graph), KB_OK);
+    ck_assert_int_eq(kb_user_kernel_new(&k, &plain, graph, kbt_key), KB_OK);
     ck_assert_int_eq(kb_user_kernel_stage_anchor(k, (struct kb_user){0, 0}, NULL, &slot), KB_OK);
     kb_user_kernel_commit_anchor(k, slot);
     ck_assert(value(k, (struct kb_user){0, 0}, slot) == 1 && value(k, (struct kb_user){1, 1}, slot) == 0);
@@ -398,7 +398,7 @@ START_TEST(a_snapshot_gives_the_same_kernel_back)
     struct kb_user_kernel *k = learned_kernel(&plain);
     kb_writer_init(&w);
     kb_user_kernel_save(k, &w);
-    ck_assert_int_eq(kb_user_kernel_new(&copy, &plain, NULL), KB_OK);
+    ck_assert_int_eq(kb_user_kernel_new(&copy, &plain, NULL, kbt_key), KB_OK);
     ck_assert_uint_ne(kb_user_kernel_digest(k, 3), kb_user_kernel_digest(copy, 3));
     kb_reader_init(&r, w.data, w.n);
     ck_assert_int_eq(kb_user_kernel_load(copy, &r), KB_OK);
@@ -412,7 +412,7 @@ START_TEST(a_snapshot_gives_the_same_kernel_back)
     }
     for (size_t cut = 0; cut < w.n; cut += 7) { /* cut short anywhere: refused, nothing leaks, the old one stays */
         struct kb_user_kernel *other = NULL;
-        ck_assert_int_eq(kb_user_kernel_new(&other, &plain, NULL), KB_OK);
+        ck_assert_int_eq(kb_user_kernel_new(&other, &plain, NULL, kbt_key), KB_OK);
         kb_reader_init(&r, w.data, cut);
         ck_assert_int_eq(kb_user_kernel_load(other, &r), KB_ECORRUPT);
         kb_user_kernel_free(other);
@@ -424,10 +424,24 @@ START_TEST(a_snapshot_gives_the_same_kernel_back)
 }
 END_TEST
 
+START_TEST(the_least_lengthscale_gives_numbers)
+{
+    struct kb_user_kernel_spec spec = plain;
+    open_history();
+    spec.lengthscale = 4.9e-324;
+    struct kb_user_embedding m = learn(&spec);
+    ck_assert_uint_gt(m.n, 0);
+    for (size_t i = 0; i < m.n * m.n_features; i++)
+        ck_assert(isfinite(m.mean[i]));
+    kb_user_embedding_close(&m);
+    close_history();
+}
+END_TEST
+
 /* What load promises to those who look things up in it. */
 START_TEST(embeddings_that_cannot_be_are_refused)
 {
-    for (int fault = 0; fault < 6; fault++) {
+    for (int fault = 0; fault < 7; fault++) {
         struct kb_user_embedding m, copy = {0};
         struct kb_writer w;
         struct kb_reader r;
@@ -441,6 +455,8 @@ START_TEST(embeddings_that_cannot_be_are_refused)
             m.bandwidth = INFINITY;
         if (fault == 4)
             m.mean[30] = (double)NAN;
+        if (fault == 6)
+            m.bandwidth = 1e-200; /* its square is none */
         if (fault == 5)
             m.user[m.n - 1] = KB_ID_NONE;
         kb_writer_init(&w);
@@ -461,7 +477,7 @@ static struct kb_user_kernel *brutal_kernel;
 
 static enum kb_err make_and_learn(void *arg)
 {
-    enum kb_err rc = kb_user_kernel_new(&brutal_kernel, arg, NULL);
+    enum kb_err rc = kb_user_kernel_new(&brutal_kernel, arg, NULL, kbt_key);
     return rc == KB_OK ? kb_user_kernel_learn(brutal_kernel, SEED, DIM, &history) : rc;
 }
 
@@ -498,6 +514,7 @@ int main(void)
     tcase_add_test(cases, the_gram_matrix_is_symmetric_and_positive_semidefinite);
     tcase_add_test(cases, a_snapshot_gives_the_same_kernel_back);
     tcase_add_test(cases, embeddings_that_cannot_be_are_refused);
+    tcase_add_test(cases, the_least_lengthscale_gives_numbers);
     tcase_add_test(cases, each_allocation_may_fail);
     suite_add_tcase(suite, cases);
     return kbt_run_suite(suite);

@@ -20,8 +20,8 @@ static struct kb_errmsg msg;
 /* Distinct pairs, some of them from one user in a row; some names are known to the engine already. */
 static struct kb_event open_event(void)
 {
-    kb_ids_init(&known);
-    kb_ids_init(&fresh);
+    kb_ids_init(&known, kbt_key);
+    kb_ids_init(&fresh, kbt_key);
     ck_assert_int_eq(kb_ids_reserve(&known, N_NAMES, sizeof names), KB_OK);
     for (size_t i = 0; i < N_NAMES; i++)
         snprintf(names[i], sizeof names[i], "u%zu", i);
@@ -69,7 +69,7 @@ static struct kb_graph_draft *draft_beside(const struct kb_event *ev, const stru
                                            const char *const *newcomers, size_t n_newcomers)
 {
     struct kb_graph_draft *d = NULL;
-    ck_assert_int_eq(kb_graph_draft_new(&d, ev, base, NULL, &msg), KB_OK);
+    ck_assert_int_eq(kb_graph_draft_new(&d, ev, base, NULL, kbt_key, &msg), KB_OK);
     for (size_t i = 0; kb_graph_draft_meet(d, &known, 7) || i < n_newcomers; i++) {
         if (i >= n_newcomers)
             continue;
@@ -151,8 +151,8 @@ START_TEST(a_table_made_beside_newcomers_is_that_of_all_ids)
     struct kb_moves moves;
     kb_user_graph_init(&none);
     kb_moves_init(&moves);
-    kb_ids_init(&known);
-    kb_ids_init(&fresh);
+    kb_ids_init(&known, kbt_key);
+    kb_ids_init(&fresh, kbt_key);
     for (size_t i = 0; i < N_MANY; i++) {
         snprintf(many[i], sizeof many[i], "x%zu", i);
         users[i] = many[i];
@@ -201,7 +201,7 @@ START_TEST(a_patch_is_the_whole_graph_with_its_changes)
     for (size_t i = 0; i < a.n; i++)
         order[i] = strdup(order[i]);
     struct kb_ids kept = fresh;
-    kb_ids_init(&fresh);
+    kb_ids_init(&fresh, kbt_key);
     ck_assert_int_eq(kb_ids_reserve(&known, kept.n, 1024), KB_OK);
     for (uint32_t i = 0; i < kept.n; i++)
         (void)kb_ids_add(&known, kb_ids_str(&kept, i)); /* as the engine does when the graph is in force */
@@ -226,7 +226,7 @@ START_TEST(faults_of_a_draft_are_named_and_leave_none)
     struct kb_event ev = open_event();
     struct kb_graph_draft *draft = NULL;
     edges[9].v = edges[9].u;
-    ck_assert_int_eq(kb_graph_draft_new(&draft, &ev, NULL, NULL, &msg), KB_EINVAL);
+    ck_assert_int_eq(kb_graph_draft_new(&draft, &ev, NULL, NULL, kbt_key, &msg), KB_EINVAL);
     ck_assert_str_eq(msg.pointer, "/edges/9");
     ck_assert_ptr_null(draft);
     close_names();

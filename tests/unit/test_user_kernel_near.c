@@ -192,7 +192,7 @@ static enum kb_err make(void *arg)
     uint32_t slots[2];
     enum kb_err rc = KB_OK;
     (void)arg;
-    KB_TRY(kb_user_kernel_new(&k, &spec, kbt_large_graph));
+    KB_TRY(kb_user_kernel_new(&k, &spec, kbt_large_graph, kbt_key));
     KB_TRY(kb_user_scratch_new(&s, k));
     KB_TRY(kb_user_kernel_add_anchors(k, users, 2, slots, s));
 out:

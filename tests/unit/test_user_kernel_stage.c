@@ -126,7 +126,7 @@ static enum kb_err life(void *arg)
     enum kb_err rc;
     for (uint32_t i = 0; i < 20; i++)
         users[i] = i % 5 == 4 ? kbt_stranger(i) : kbt_node_user(i);
-    KB_TRY(kb_user_kernel_new(&kbt_users_kernel, &spec, arg));
+    KB_TRY(kb_user_kernel_new(&kbt_users_kernel, &spec, arg, kbt_key));
     KB_TRY(kb_user_scratch_new(&kbt_users_scratch, kbt_users_kernel));
     KB_TRY(kb_user_kernel_add_anchors(kbt_users_kernel, users, 20, slots, kbt_users_scratch));
     KB_TRY(kb_user_kernel_stage_anchor(kbt_users_kernel, kbt_node_user(30), kbt_users_scratch, &slot));

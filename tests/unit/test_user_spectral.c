@@ -440,7 +440,7 @@ START_TEST(graphs_beyond_the_dense_form_are_refused)
         struct kb_user_kernel_spec spec = variant(v, false);
         struct kb_user_kernel *k = NULL;
         struct kb_errmsg msg = {"", ""};
-        ck_assert_int_eq(kb_user_kernel_new(&k, &spec, kbt_large_graph), KB_EUNSUPPORTED);
+        ck_assert_int_eq(kb_user_kernel_new(&k, &spec, kbt_large_graph, kbt_key), KB_EUNSUPPORTED);
         ck_assert_ptr_null(k);
         ck_assert_int_eq(kb_user_kernel_check(&spec, KB_GRAPH_DENSE_MAX, "/x", &msg), KB_OK);
         ck_assert_int_eq(kb_user_kernel_check(&spec, KB_GRAPH_DENSE_MAX + 1, "/x", &msg), KB_EUNSUPPORTED);
@@ -459,15 +459,49 @@ START_TEST(weights_far_above_rho_are_refused)
     struct kb_user_kernel *k = NULL;
     spec.power = 2.0;
     spec.rho = 1e-3;
-    ck_assert_int_eq(kb_user_kernel_new(&k, &spec, graph), KB_ENOTPD);
+    ck_assert_int_eq(kb_user_kernel_new(&k, &spec, graph, kbt_key), KB_ENOTPD);
     kb_graph_free(graph);
+}
+END_TEST
+
+/* exp(-tau e) of what rounding has left in the place of e = 0. */
+START_TEST(a_diffusion_that_leaves_nothing_is_refused)
+{
+    struct kb_edge heavy[KBT_SMALL - 1];
+    struct kb_user_kernel_spec spec = plain;
+    struct kb_user_kernel *k = NULL;
+    for (uint32_t i = 0; i + 1 < KBT_SMALL; i++)
+        heavy[i] = (struct kb_edge){i, i + 1, 1e12 * (1 + i % 7)};
+    struct kb_graph *graph = graph_of(KBT_SMALL, heavy, KBT_SMALL - 1);
+    spec.type = KB_USER_HEAT;
+    spec.tau = 1e12;
+    const enum kb_err rc = kb_user_kernel_new(&k, &spec, graph, kbt_key);
+    ck_assert(rc == KB_ENOTPD || rc == KB_OK);
+    for (uint32_t i = 0; rc == KB_OK && i < KBT_SMALL; i++)
+        ck_assert_double_gt(kb_user_kernel_diag(k, kbt_node_user(i), NULL), 0);
+    kb_user_kernel_free(k);
+    kb_graph_free(graph);
+}
+END_TEST
+
+START_TEST(the_least_lengthscale_tells_users_apart_and_no_more)
+{
+    struct kb_user_kernel_spec spec = plain;
+    spec.type = KB_USER_SPECTRAL_RBF;
+    spec.lengthscale = 4.9e-324;
+    double *g = gram(&spec, kbt_small_graph);
+    for (size_t i = 0; i < KBT_SMALL; i++)
+        ck_assert_double_eq(g[i * (KBT_SMALL + 1)], 1);
+    for (size_t i = 0; i < KBT_SMALL * KBT_SMALL; i++)
+        ck_assert(g[i] >= 0 && g[i] <= 1);
+    free(g);
 }
 END_TEST
 
 static enum kb_err make(void *arg)
 {
     struct kb_user_kernel *k = NULL;
-    enum kb_err rc = kb_user_kernel_new(&k, arg, kbt_small_graph);
+    enum kb_err rc = kb_user_kernel_new(&k, arg, kbt_small_graph, kbt_key);
     kb_user_kernel_free(k);
     return rc;
 }
@@ -488,12 +522,14 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN_WITH(
-        "user_spectral", kbt_users_set_up, kbt_users_tear_down, integer_powers_are_products_of_inverses,
-        half_and_quarter_powers_multiply_to_the_inverse, powers_near_one_meet_the_inverse_by_cholesky,
-        heat_equals_its_taylor_series, heat_keeps_what_there_is_to_share, spectral_rbf_equals_the_definition_by_jacobi,
-        eigenvalues_that_coincide_come_together, components_do_not_share, zeros_between_components_are_exact,
-        spectral_kernels_do_not_depend_on_the_numbering, strangers_are_isolated_users,
-        normalized_kernels_have_ones_on_the_diagonal, gram_matrices_are_symmetric_and_positive_semidefinite,
-        graphs_beyond_the_dense_form_are_refused, weights_far_above_rho_are_refused, each_allocation_may_fail);
+    return KBT_RUN_WITH("user_spectral", kbt_users_set_up, kbt_users_tear_down, integer_powers_are_products_of_inverses,
+                        half_and_quarter_powers_multiply_to_the_inverse, powers_near_one_meet_the_inverse_by_cholesky,
+                        heat_equals_its_taylor_series, heat_keeps_what_there_is_to_share,
+                        spectral_rbf_equals_the_definition_by_jacobi, eigenvalues_that_coincide_come_together,
+                        components_do_not_share, zeros_between_components_are_exact,
+                        spectral_kernels_do_not_depend_on_the_numbering, strangers_are_isolated_users,
+                        normalized_kernels_have_ones_on_the_diagonal,
+                        gram_matrices_are_symmetric_and_positive_semidefinite, graphs_beyond_the_dense_form_are_refused,
+                        weights_far_above_rho_are_refused, a_diffusion_that_leaves_nothing_is_refused,
+                        the_least_lengthscale_tells_users_apart_and_no_more, each_allocation_may_fail);
 }

@@ -18,6 +18,8 @@ extern const struct lc_command lc_cmd_select, lc_cmd_reward, lc_cmd_observe, lc_
 extern const struct lc_command lc_cmd_events, lc_cmd_model, lc_cmd_stats, lc_cmd_health, lc_cmd_ready;
 /* cmd_verify.c */
 extern const struct lc_command lc_cmd_verify;
+/* cmd_repair.c */
+extern const struct lc_command lc_cmd_repair;
 /* cmd_move.c */
 extern const struct lc_command lc_cmd_snapshot, lc_cmd_restore, lc_cmd_export, lc_cmd_import;
 /* cmd_replay.c, cmd_demo.c */

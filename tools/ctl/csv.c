@@ -6,8 +6,8 @@
  *   - blank rows and rows that begin with # are skipped (edge lists in the wild carry such comments)
  *   - spaces around unquoted fields are dropped
  *
- * A quote that never closes, text after a closing quote, a NUL byte or a field of more than 1 MiB is an error with
- * file and line. Cost: O(bytes). */
+ * A quote that never closes, text after a closing quote, a NUL byte, a field of more than 1 MiB or a row of more than
+ * 16 MiB or 1,048,576 fields is an error with file and line. Cost: O(bytes). */
 #include "csv.h"
 
 #include <errno.h>
@@ -17,6 +17,8 @@
 #include <string.h>
 
 #define MAX_FIELD (1u << 20)
+#define MAX_ROW (16u << 20)
+#define MAX_FIELDS (1u << 20)
 
 /* `line` is where the row starts, which for a quoted field with line breaks may be some lines up. Long paths
  * are cut. The reader cannot go on after it. vsnprintf cuts a message that is too long; it always ends
@@ -210,6 +212,10 @@ static int read_field(struct lc_csv *csv, int c, int *end)
 {
     /* an offset: the buffer moves while it grows */
     size_t start = csv->bytes.n;
+    if (start >= MAX_ROW)
+        return lc_csv_fail(csv, "a row of more than 16 MiB");
+    if (csv->n_fields >= MAX_FIELDS)
+        return lc_csv_fail(csv, "a row of more than 1,048,576 fields");
     void *starts = csv->starts;
     lc_reserve(&starts, &csv->cap_starts, csv->n_fields + 1, sizeof *csv->starts);
     csv->starts = starts;

@@ -11,6 +11,7 @@
  *
  * Numbers are hit rates: the share of rounds in which the chosen arm was a held-out like. */
 #include "demo.h"
+#include "hash_key.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -103,7 +104,7 @@ static int read_files(const struct lc_demo_options *o, struct files *f)
     char *edges = o->edges != NULL ? lc_copy(o->edges) : find_file(o->data != NULL ? o->data : ".", is_edges);
     char *likes = o->likes != NULL ? lc_copy(o->likes) : find_file(o->data != NULL ? o->data : ".", is_likes);
     int rc = -1;
-    kb_ids_init(&f->users);
+    kb_ids_init(&f->users, ld_hash_key());
     if (edges == NULL || likes == NULL)
         snprintf(why, sizeof why, "%.100s: no file called %s (say --%s FILE)", o->data != NULL ? o->data : ".",
                  edges == NULL ? "*edges*.csv" : "*likes* or *genres*", edges == NULL ? "edges" : "likes");

@@ -21,6 +21,9 @@
 
 #include "json.h"
 
+/* Of what an answer keeps in memory; pages of /events have 64 MiB at most. What goes to a file has no limit. */
+#define LC_MAX_ANSWER ((size_t)256 << 20)
+
 /* headers, key_header, tenant_header, base and cacert are made once and live as long as the client. */
 struct lc_client {
     CURL *curl;
@@ -32,6 +35,7 @@ struct lc_client {
     struct lc_text url;
     double timeout_s; /* 0: none */
     FILE *out;        /* of a fetch; NULL: into the reply */
+    bool is_too_long; /* the last answer */
     size_t (*read)(void *arg, char *buf, size_t n);
     void *read_arg;
     void (*watch)(void *arg, double n_sent);
@@ -79,7 +83,7 @@ static struct curl_slist *make_headers(const struct lc_client *c, const char *ty
 }
 
 /* libcurl: a piece of the answer. Called for each piece; a return other than size * n would break the
- * transfer off, as it does when the file takes no more. */
+ * transfer off, as it does when the file takes no more, or the answer is more than a server of ours sends. */
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct lc_client *c = arg;
@@ -87,6 +91,10 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);
     if (c->out != NULL && status >= 200 && status < 300)
         return fwrite(data, 1, size * n, c->out);
+    if (c->reply.body.n + size * n > LC_MAX_ANSWER) {
+        c->is_too_long = true;
+        return 0;
+    }
     lc_text_put(&c->reply.body, data, size * n);
     return size * n;
 }
@@ -206,7 +214,9 @@ void lc_client_free(struct lc_client *c)
  * how they put it. */
 static void explain_failure(struct lc_client *c, CURLcode rc, const char *text)
 {
-    if (rc == CURLE_PEER_FAILED_VERIFICATION)
+    if (c->is_too_long)
+        snprintf(c->reply.why, sizeof c->reply.why, "%.80s: an answer of more than 256 MiB", c->base);
+    else if (rc == CURLE_PEER_FAILED_VERIFICATION)
         snprintf(c->reply.why, sizeof c->reply.why,
                  "%.80s: the server's certificate is not trusted; name its authority by --cacert FILE (%.80s)", c->base,
                  text);
@@ -226,6 +236,7 @@ static const struct lc_reply *perform(struct lc_client *c)
     char detail[CURL_ERROR_SIZE] = "";
     long status = 0;
     lc_text_clear(&c->reply.body);
+    c->is_too_long = false;
     c->reply.why[0] = c->reply.seq[0] = c->reply.digest[0] = '\0';
     curl_easy_setopt(c->curl, CURLOPT_URL, c->url.data);
     curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, detail);

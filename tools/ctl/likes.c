@@ -15,6 +15,7 @@
 
 #include "edges.h"
 #include "hash.h"
+#include "hash_key.h"
 #include "json.h"
 #include "network.h"
 
@@ -178,7 +179,7 @@ int lc_likes_read(struct lc_likes *l, struct kb_ids *users, const char *path, ch
 {
     struct pairs p = {0};
     memset(l, 0, sizeof *l);
-    kb_ids_init(&l->arms);
+    kb_ids_init(&l->arms, ld_hash_key());
     int rc = (is_json(path) ? read_json : read_csv)(&p, users, &l->arms, path, why);
     if (rc == 0 && p.n == 0) {
         snprintf(why, LC_WHY, "%.200s: no like in this file", path);

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hash.h"
+#include "hash_key.h"
 #include "text.h"
 
 static struct lc_open **bucket_of(const struct lc_open_set *s, const char *id)
 {
-    return &s->bucket[kb_hash_str(KB_HASH_INIT, id) & (s->n_buckets - 1)];
+    return &s->bucket[kb_keyed_str(ld_hash_key(), id) & (s->n_buckets - 1)];
 }
 
 struct lc_open *lc_open_find(const struct lc_open_set *s, const char *id)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "csv.h"
+#include "hash_key.h"
 #include "hashing.h"
 #include "unpack.h"
 
@@ -110,7 +111,7 @@ static int open_format(struct lc_log *log)
 int lc_log_open(struct lc_log *log, const struct lc_log_reader_ops *ops, const struct lc_log_options *o)
 {
     *log = (struct lc_log){.ops = ops, .o = *o, .spool = o->input, .epoch = 1};
-    kb_ids_init(&log->arms);
+    kb_ids_init(&log->arms, ld_hash_key());
     log->context = lc_alloc((size_t)o->context_dim + 1, sizeof *log->context);
     return open_format(log);
 }
@@ -143,16 +144,19 @@ int lc_log_line(struct lc_log *log, size_t *n)
 {
     for (;;) {
         errno = 0;
-        const ssize_t got = getline(&log->buffer, &log->cap_buffer, log->file);
+        const enum lc_line got = lc_read_line(log->file, &log->buffer, &log->cap_buffer, n);
 
-        if (got < 0 && ferror(log->file)) {
+        if (got == LC_LINE_END)
+            return 0;
+        if (got == LC_LINE_BROKEN) {
             lc_log_fail(log, NULL, "%s", errno == EBADMSG ? "the packed data are damaged or cut" : strerror(errno));
             return LC_LOG_BROKEN;
         }
-        if (got < 0)
-            return 0;
         log->line++;
-        *n = (size_t)got;
+        if (got == LC_LINE_LONG) {
+            lc_log_fail(log, NULL, LC_LINE_TOO_LONG);
+            return LC_LOG_BROKEN;
+        }
         while (*n > 0 && strchr(" \t\r\n", log->buffer[*n - 1]) != NULL)
             log->buffer[--*n] = '\0';
         if (*n > 0)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "hash_key.h"
 #include "network.h"
 #include "shadow.h"
 
@@ -54,7 +55,7 @@ static enum kb_err tell_graph(struct lc_learner *l, const char *path, char *why)
     struct kb_ids users;
     enum kb_err rc = KB_EINVAL;
 
-    kb_ids_init(&users);
+    kb_ids_init(&users, ld_hash_key());
     if (lc_network_read(&net, &users, path, why) == 0) {
         struct kb_ev_edge *edges = lc_alloc(net.n_edges + 1, sizeof *edges);
         for (size_t i = 0; i < net.n_edges; i++)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "csv.h"
+#include "hash_key.h"
 #include "ope_policy.h"
 
 #define SUM_TOLERANCE 1e-3
@@ -123,7 +124,7 @@ static struct table *new_table(void)
     struct table *t = lc_alloc(1, sizeof *t);
 
     t->base.ops = &ops;
-    kb_ids_init(&t->arms);
+    kb_ids_init(&t->arms, ld_hash_key());
     return t;
 }
 

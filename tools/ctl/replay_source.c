@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "hash_key.h"
 #include "log_writer.h"
 
 const char lc_source_help[] =
@@ -52,7 +53,7 @@ static int fail(struct lc_source *s, const char *text)
 void lc_source_open_stream(struct lc_source *s, FILE *file, const char *name, const char *id_prefix)
 {
     *s = (struct lc_source){.path = name, .file = file, .id_prefix = id_prefix};
-    kb_ids_init(&s->decisions);
+    kb_ids_init(&s->decisions, ld_hash_key());
 }
 
 /* The size is asked for the progress line only; a pipe has none. */
@@ -338,7 +339,7 @@ static int next_of_log(struct lc_source *s, struct lc_task *task)
 }
 
 /* Lines that ask for nothing are skipped here, so that the caller's clock counts requests only. Blank lines
- * are passed over and not counted as skipped. The buffer of getline grows to the longest line and is used
+ * are passed over and not counted as skipped. The buffer grows to the longest line and is used
  * again; a task holds no pointer into it. bytes counts what was read, blank lines and skipped ones
  * included, for the progress line. */
 int lc_source_next(struct lc_source *s, struct lc_task *task)
@@ -347,11 +348,15 @@ int lc_source_next(struct lc_source *s, struct lc_task *task)
     if (s->log != NULL)
         return next_of_log(s, task);
     for (;;) {
-        ssize_t got = getline(&s->buffer, &s->cap_buffer, s->file);
-        if (got < 0)
-            return ferror(s->file) ? fail(s, strerror(errno)) : 0;
-        size_t n = (size_t)got;
+        size_t n;
+        const enum lc_line got = lc_read_line(s->file, &s->buffer, &s->cap_buffer, &n);
+        if (got == LC_LINE_END)
+            return 0;
+        if (got == LC_LINE_BROKEN)
+            return fail(s, strerror(errno));
         s->line++;
+        if (got == LC_LINE_LONG)
+            return fail(s, LC_LINE_TOO_LONG);
         s->bytes += n;
         while (n > 0 && strchr(" \t\r\n", s->buffer[n - 1]) != NULL)
             n--;

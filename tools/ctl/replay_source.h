@@ -30,7 +30,7 @@ struct lc_source {
     const char *id_prefix; /* decision ids "<prefix>-<line>"; NULL: the server makes them */
     FILE *file;
     struct lc_log *log; /* of another format, in place of file; owned */
-    char *buffer;       /* of getline */
+    char *buffer;       /* of the line */
     size_t cap_buffer;
     size_t line, bytes; /* read so far */
     size_t total_bytes; /* 0: unknown (a pipe) */

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,4 +216,32 @@ int lc_read_file(const char *path, struct lc_text *out, char *why)
     if (f != stdin)
         fclose(f);
     return failed ? -1 : 0;
+}
+
+/* --- lines ------------------------------------------------------------------------------------------ */
+
+/* Room for one more byte and a NUL, by doubling. */
+static bool fit_line(char **buffer, size_t *cap, size_t n)
+{
+    void *grown = *buffer;
+    if (n > LC_MAX_LINE)
+        return false;
+    lc_reserve(&grown, cap, n + 2, 1);
+    *buffer = grown;
+    return true;
+}
+
+enum lc_line lc_read_line(FILE *file, char **buffer, size_t *cap, size_t *n)
+{
+    int c = '\0';
+    *n = 0;
+    while (c != '\n' && (c = getc_unlocked(file)) != EOF) {
+        if (*n + 2 > *cap && !fit_line(buffer, cap, *n))
+            return LC_LINE_LONG;
+        (*buffer)[(*n)++] = (char)c;
+    }
+    if (*n == 0 || ferror(file))
+        return ferror(file) ? LC_LINE_BROKEN : LC_LINE_END;
+    (*buffer)[*n] = '\0';
+    return *n <= LC_MAX_LINE ? LC_LINE : LC_LINE_LONG;
 }

@@ -4,6 +4,7 @@
 #define LC_TEXT_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 void *lc_alloc(size_t n, size_t size);             /* zeroed, never NULL; sizes multiply checked */
 void *lc_regrow(void *ptr, size_t n, size_t size); /* realloc; new part not zeroed */
@@ -37,6 +38,15 @@ const char *lc_thousands(unsigned long long v);
 
 /* Reads a whole file ("-" is standard input). 0, or -1 with `why` (256 bytes) filled. */
 int lc_read_file(const char *path, struct lc_text *out, char *why);
+
+/* The most that one line of a log may have: a graph of a million edges has half of that. A few packed bytes may unpack
+ * to a line without an end. */
+#define LC_MAX_LINE ((size_t)64 << 20)
+#define LC_LINE_TOO_LONG "a line of more than 64 MiB (LC_MAX_LINE)"
+enum lc_line { LC_LINE = 1, LC_LINE_END = 0, LC_LINE_BROKEN = -1 /* errno */, LC_LINE_LONG = -2 };
+
+/* The next line into *buffer, its end included and a NUL behind it; *buffer grows and is used again. */
+enum lc_line lc_read_line(FILE *file, char **buffer, size_t *cap, size_t *n);
 
 #define LC_WHY 256 /* size of every `why` buffer */
 

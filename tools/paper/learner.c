@@ -176,7 +176,7 @@ enum kb_err pb_learner_new(struct pb_learner **out, const struct pb_algorithm *a
     if (l == NULL)
         return KB_ENOMEM;
     *l = (struct pb_learner){.algorithm = algorithm, .env = env, .seed = seed, .rounds = rounds};
-    KB_TRY(kb_engine_new(&l->engine));
+    KB_TRY(kb_engine_new(&l->engine, (struct kb_hash_key){0}));
     KB_TRY(kb_engine_scratch_new(&l->scratch));
     KB_TRY(fill_spec(l));
     KB_TRY(configure(l));
@@ -219,6 +219,22 @@ static enum kb_err fill_candidates(struct pb_learner *l, const struct pb_round *
     return kb_engine_fit_scratch(l->engine, l->scratch, round->n_arms, 0);
 }
 
+/* Of the arms that tie the first, as the papers' programs take it (argmax of an array, to the last bit); the engine
+ * draws one. Other rules draw by themselves. */
+static size_t first_of_best(const struct kb_rule_spec *rule, const struct kb_decision *d)
+{
+    const bool is_elimination = kb_rule_reads_levels(rule->type);
+    const double *value = is_elimination ? d->propensity : d->score;
+    size_t best = 0;
+
+    if ((rule->type != KB_RULE_UCB && !is_elimination) || rule->epsilon > 0)
+        return d->chosen;
+    for (size_t i = 1; i < d->n; i++)
+        if (value[i] > value[best])
+            best = i;
+    return best;
+}
+
 /* The engine's choice; the draw is keyed by seed and round. Candidates come back in the order given. */
 static enum kb_err choose(struct pb_learner *l, const struct pb_round *round, size_t *chosen)
 {
@@ -234,10 +250,10 @@ static enum kb_err choose(struct pb_learner *l, const struct pb_round *round, si
 
     if (rc != KB_OK)
         return complain(l, rc, &msg);
-    *chosen = d.chosen;
-    l->mean = d.mean[d.chosen];
+    *chosen = first_of_best(&l->spec.rule, &d);
+    l->mean = d.mean[*chosen];
     l->level = d.level;
-    l->propensity = d.propensity[d.chosen];
+    l->propensity = d.propensity[*chosen];
     return KB_OK;
 }
 

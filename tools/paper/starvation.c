@@ -84,7 +84,7 @@ static enum kb_err build(struct play *p, const struct kb_spec *spec, const struc
     static const uint32_t node_of[] = {KB_ID_NONE};
     struct kb_posterior *posterior = NULL;
     enum kb_err rc;
-    KB_TRY(kb_posterior_new(&posterior, spec, NULL));
+    KB_TRY(kb_posterior_new(&posterior, spec, NULL, (struct kb_hash_key){0}));
     KB_TRY(kb_posterior_fit_scratch(posterior, &p->scratch, 0));
     KB_TRY(kb_posterior_fill(posterior, &p->history, node_of, atoms, n, &p->scratch));
     *out = posterior;
@@ -225,7 +225,7 @@ static enum kb_err set_up(struct play *p)
     p->exact_spec.repr.lambda = LAMBDA;
     p->spec = p->exact_spec;
     p->spec.repr.type = KB_REPR_THRESHOLD; /* a dictionary of given points: no rule of admission is asked */
-    kb_history_init(&p->history, 1);
+    kb_history_init(&p->history, 1, (struct kb_hash_key){0});
     kb_scratch_init(&p->scratch);
     kb_chol_init(&p->factor);
     KB_TRY(kb_chol_reserve(&p->factor, POINTS));

@@ -1,0 +1,76 @@
+/* Repairing a tenant that cannot be opened, or one that is read-only because of that (repair.h).
+ *
+ * The member is taken like one that is opened: whoever asks for the tenant meanwhile waits, and nobody else has its
+ * files. One that is open is closed first, when nobody works with it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "log.h"
+#include "registry_impl.h"
+#include "repair.h"
+
+#define CLOSE_TRIES 500 /* a millisecond apart */
+
+/* Lock held for writing. True: the member is this thread's, and *t to be let go. */
+static bool take(struct ld_member *member, struct ld_tenant **t)
+{
+    *t = NULL;
+    if (member->state == LD_TENANT_OPEN && ld_tenant_is_idle(member->tenant)) {
+        *t = member->tenant;
+        member->tenant = NULL;
+    } else if (member->state != LD_TENANT_CLOSED && member->state != LD_TENANT_FAILED) {
+        return false;
+    }
+    member->state = LD_TENANT_CLOSING;
+    member->retry_us = 0;
+    return true;
+}
+
+/* NULL with the problem: there is none, or it is in use for longer than this waits. */
+static struct ld_member *take_member(struct ld_tenants *r, const char *name, struct ld_problem *p)
+{
+    const struct timespec ms = {.tv_nsec = 1000000};
+    struct ld_tenant *t = NULL;
+    bool is_taken = false, is_there = true;
+    struct ld_member *member = NULL;
+
+    for (int i = 0; i < CLOSE_TRIES && is_there && !is_taken; i++) {
+        if (i > 0)
+            nanosleep(&ms, NULL);
+        pthread_rwlock_wrlock(&r->lock);
+        member = ld_member_find(r, name);
+        is_there = member != NULL && !r->is_halting;
+        is_taken = is_there && take(member, &t);
+        pthread_rwlock_unlock(&r->lock);
+    }
+    if (t != NULL)
+        member->bucket_state = ld_bucket_state(ld_tenant_bucket(t));
+    ld_tenant_release(t);
+    if (is_taken)
+        return member;
+    if (member == NULL)
+        ld_problem_set(p, 404, "there is no tenant \"%.64s\"", name);
+    else
+        ld_problem_set(p, 503, "the tenant is in use: try again");
+    return NULL;
+}
+
+int ld_tenants_repair(struct ld_tenants *r, const char *name, const struct ld_repair *wanted, char *why,
+                      struct ld_problem *p)
+{
+    struct ld_member *member = take_member(r, name, p);
+
+    why[0] = '\0';
+    if (member == NULL)
+        return -1;
+    const int rc = ld_repair(r->world->data_dir, name, wanted, r->world->progress, why, p);
+    if (rc == 0)
+        ld_log(LD_LOG_WARN, "tenant %s: %s: %s", name,
+               wanted->action == LD_REPAIR_LIFT   ? "it is read-only no longer"
+               : wanted->action == LD_REPAIR_DROP ? "a line of its log is dropped"
+                                                  : "it is read-only from here on",
+               why);
+    ld_member_settle_closed(r, member);
+    return rc;
+}

@@ -1,0 +1,216 @@
+/* Repairing a log that no fold takes to its end: see repair.h.
+ *
+ * That a tenant is read-only stands beside its log, in NAME.readonly: a file of the form of a snapshot (checksum, whole
+ * or not there) with the line's number and, as its body, the fold's sentence. The log itself is not touched.
+ *
+ * A line that is dropped loses its text and columns in one transaction; the write-ahead log is cut behind it. The
+ * snapshot goes first: it may hold what the line had done when an earlier version took it. */
+#include "repair.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine.h"
+#include "fold.h"
+#include "folder.h"
+#include "hash_key.h"
+#include "recover.h"
+#include "snapshot.h"
+#include "sqlite_util.h"
+#include "store.h"
+
+/* The first line that a fold refuses; seq 0: none. */
+struct search {
+    struct kb_engine *engine;
+    struct ld_progress *progress;
+    struct ld_row row; /* its number, time and type */
+    char why[512];
+};
+
+struct place {
+    char db[LD_PATH_MAX], snapshot[LD_PATH_MAX], mark[LD_PATH_MAX];
+};
+
+static int place_of(struct place *out, const char *data_dir, const char *name)
+{
+    return ld_folder_path(data_dir, name, ".db", out->db) == 0 &&
+                   ld_folder_path(data_dir, name, ".snapshot", out->snapshot) == 0 &&
+                   ld_folder_path(data_dir, name, LD_READ_ONLY_SUFFIX, out->mark) == 0
+               ? 0
+               : -1;
+}
+
+static int try_row(void *arg, const struct ld_row *row)
+{
+    struct search *s = arg;
+
+    if (s->progress != NULL && atomic_load(&s->progress->is_stopping))
+        return LD_STORE_STOPPED;
+    const int rc = ld_fold_line(s->engine, row, NULL, NULL, s->why);
+
+    if (rc == LD_STORE_CORRUPT)
+        s->row = (struct ld_row){.seq = row->seq, .at_ms = row->at_ms, .type = row->type};
+    return rc;
+}
+
+/* As an opening folds: what lies before the last reset teaches the history alone. LD_STORE_OK also when a line is
+ * refused, which is what is looked for. */
+static int search(struct search *s, struct ld_store *store, struct ld_progress *progress)
+{
+    uint64_t last = 0, last_reset = 0;
+
+    *s = (struct search){.progress = progress};
+    if (kb_engine_new(&s->engine, ld_hash_key()) != KB_OK)
+        return LD_STORE_NOMEM;
+    int rc = ld_store_tip(store, &last, &last_reset);
+    kb_engine_fold_quietly_until(s->engine, last_reset);
+    if (rc == LD_STORE_OK)
+        rc = ld_store_read(store, 0, SIZE_MAX, try_row, s);
+    kb_engine_free(s->engine);
+    s->engine = NULL;
+    return s->row.seq > 0 ? LD_STORE_OK : rc;
+}
+
+/* ---- the three actions -------------------------------------------------------------------------------- */
+
+/* One that is not there is gone. */
+static int remove_synced(const char *path)
+{
+    if (unlink(path) != 0)
+        return errno == ENOENT ? 0 : -1;
+    return ld_sync_directory_of(path);
+}
+
+/* Text that was dropped leaves the files, and the mark after it. */
+static int finish_drop(struct ld_store *store, const struct place *at)
+{
+    return ld_store_scrub(store) && remove_synced(at->mark) == 0 ? LD_STORE_OK : LD_STORE_IO;
+}
+
+static int drop(struct ld_store *store, const struct place *at, const struct search *s, char *why)
+{
+    char dropped[LD_MAX_DROPPED];
+    const char *type = kb_event_name(s->row.type);
+    struct kb_event ev = {.type = KB_EV_REDACTED, .seq = s->row.seq, .at_ms = s->row.at_ms};
+    struct ld_rewrite line = {.seq = s->row.seq, .type = KB_EV_REDACTED};
+
+    snprintf(dropped, sizeof dropped, "%s: %.450s", type != NULL ? type : "of no known type", s->why);
+    ev.as.redacted.dropped = dropped;
+    line.text = ld_encode_event(&ev, 0, 0, NULL, &line.n_text);
+    if (line.text == NULL)
+        return LD_STORE_NOMEM;
+    int rc = remove_synced(at->snapshot) == 0 ? ld_store_rewrite(store, &line, 1, NULL, why) : LD_STORE_IO;
+    free(line.text);
+    return rc == LD_STORE_OK ? finish_drop(store, at) : rc;
+}
+
+/* What keeps the line from being treated as wanted. */
+static void check(const struct search *s, const struct ld_repair *wanted, uint64_t first, struct ld_problem *p)
+{
+    if (s->row.seq == 0)
+        ld_problem_set(p, 409, "the log folds to its end: there is nothing to repair");
+    else if (s->row.seq != wanted->seq)
+        ld_problem_set(p, 409, "the line that no fold takes is another one: %.400s", s->why);
+    else if (s->row.seq == first)
+        ld_problem_set(p, 409, "it is the log's first line, without which nothing can be read: %.400s", s->why);
+    else if (wanted->action == LD_REPAIR_DROP && s->row.type == KB_EV_REDACTED)
+        ld_problem_set(p, 409, "nothing is left of this line that could be dropped: %.400s", s->why);
+    else if (wanted->action == LD_REPAIR_DROP && s->row.type == KB_EV_SUMMARY)
+        ld_problem_set(p, 409, "a part of a summary cannot be dropped: the others rest on it");
+}
+
+/* What was left when a drop was cut off behind its transaction: the mark of a line that no longer keeps a fold from the
+ * log's end. */
+static bool is_half_dropped(const struct place *at, const struct search *s, const struct ld_repair *wanted)
+{
+    uint64_t marked = 0;
+    void *body = NULL;
+    size_t n = 0;
+    char fault[512];
+    const bool is_marked = s->row.seq == 0 && wanted->action == LD_REPAIR_DROP &&
+                           ld_snapshot_read(at->mark, &marked, &body, &n, fault) == 0 && marked == wanted->seq;
+
+    free(body);
+    return is_marked;
+}
+
+static int repair_line(struct ld_store *store, const struct place *at, const struct ld_repair *wanted,
+                       struct ld_progress *progress, char *why, struct ld_problem *p)
+{
+    uint64_t first = 1, kept = 1;
+    struct search s;
+    int rc = search(&s, store, progress);
+
+    snprintf(why, 512, "%s", s.why);
+    if (rc == LD_STORE_OK)
+        rc = ld_store_start(store, &first, &kept);
+    if (rc != LD_STORE_OK)
+        return rc;
+    if (is_half_dropped(at, &s, wanted))
+        return finish_drop(store, at);
+    check(&s, wanted, first, p);
+    if (p->status != 0)
+        return LD_STORE_OK;
+    if (wanted->action == LD_REPAIR_DROP)
+        return drop(store, at, &s, why);
+    return ld_snapshot_write(at->mark, s.row.seq, s.why, strlen(s.why), why) == 0 ? LD_STORE_OK : LD_STORE_IO;
+}
+
+/* Of a file that is there: a missing one is not made. */
+static int open_log(struct ld_store **out, const char *path, char *why)
+{
+    if (access(path, F_OK) == 0)
+        return ld_store_open(out, path, false, why);
+    snprintf(why, 512, "%.400s: %s", path, strerror(errno));
+    return LD_STORE_IO;
+}
+
+int ld_repair(const char *data_dir, const char *name, const struct ld_repair *wanted, struct ld_progress *progress,
+              char *why, struct ld_problem *p)
+{
+    struct ld_store *store = NULL;
+    struct place at;
+    int rc = LD_STORE_OK;
+
+    why[0] = '\0';
+    if (place_of(&at, data_dir, name) != 0) {
+        ld_problem_set(p, 503, "the path is too long");
+    } else if (wanted->action == LD_REPAIR_LIFT) {
+        if (remove_synced(at.mark) != 0)
+            ld_problem_set(p, 503, "the data folder cannot be written");
+    } else {
+        char fault[512] = "";
+
+        rc = open_log(&store, at.db, fault);
+        if (rc == LD_STORE_OK)
+            rc = repair_line(store, &at, wanted, progress, why, p);
+        ld_store_close(store);
+        if (rc != LD_STORE_OK)
+            ld_problem_set(p, rc == LD_STORE_IO || rc == LD_STORE_NOMEM || rc == LD_STORE_STOPPED ? 503 : 500,
+                           "the log cannot be repaired now: %.400s", fault[0] != '\0' ? fault : "try again");
+    }
+    return p->status == 0 ? 0 : -1;
+}
+
+int ld_quarantine(const char *data_dir, const char *name, uint64_t *seq, char *why)
+{
+    struct place at;
+    void *body = NULL;
+    size_t n = 0;
+    char fault[512];
+
+    *seq = 0;
+    why[0] = '\0';
+    if (place_of(&at, data_dir, name) != 0)
+        return LD_STORE_IO;
+    const int found = ld_snapshot_read(at.mark, seq, &body, &n, fault);
+    if (found == 0)
+        snprintf(why, 512, "%.*s", (int)(n < 511 ? n : 511), (const char *)body);
+    else if (found != 1)
+        snprintf(why, 512, "%.200s: %.300s", at.mark, fault);
+    free(body);
+    return found == 0 || found == 1 ? LD_STORE_OK : LD_STORE_CORRUPT;
+}

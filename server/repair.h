@@ -1,0 +1,33 @@
+/* What an operator does about a log that no fold takes to its end, so that its tenant cannot be opened:
+ *
+ *     read_only   the tenant is served as it was before the line that is refused, and takes no changes
+ *     drop        the line gives way to a `redacted` one with its number, which says what stood there
+ *     lift        a tenant that is read-only, if it is, is to be opened like any other
+ *
+ * The line is named by the caller and looked for again by a fold: what was repaired meanwhile is not repaired twice.
+ * Who calls has the tenant's files for itself. */
+#ifndef LD_REPAIR_H
+#define LD_REPAIR_H
+
+#include <stdint.h>
+
+#include "problem.h"
+
+enum ld_repair_action { LD_REPAIR_READ_ONLY, LD_REPAIR_DROP, LD_REPAIR_LIFT }; /* as repair.schema.json has them */
+
+struct ld_repair {
+    enum ld_repair_action action;
+    uint64_t seq; /* the line, 0: not told; not read by lift */
+};
+
+/* 0 when it is durable, or -1 with the problem: 409 when the line is not the first that a fold refuses, 503. *why (512
+ * bytes) is what the fold says of the line. O(the log). */
+struct ld_progress;
+int ld_repair(const char *data_dir, const char *name, const struct ld_repair *wanted, struct ld_progress *progress,
+              char *why, struct ld_problem *p);
+
+/* A tenant that is read-only: the line that is refused and what the fold said of it (512 bytes); 0: it is not.
+ * LD_STORE_* when that cannot be read. */
+int ld_quarantine(const char *data_dir, const char *name, uint64_t *seq, char *why);
+
+#endif

@@ -1,0 +1,109 @@
+/* laplacectl repair: what an operator does about a tenant whose log no fold takes to its end. Asked of a server, beside
+ * its other tenants, or done in the folder of a stopped one, which --open-all keeps from starting. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "folder.h"
+#include "http_client.h"
+#include "log.h"
+#include "repair.h"
+
+static const char *const actions[] = {
+    [LD_REPAIR_READ_ONLY] = "read_only", [LD_REPAIR_DROP] = "drop", [LD_REPAIR_LIFT] = "lift"};
+
+static int ask(const struct lc_session *s, const char *name, const struct ld_repair *wanted)
+{
+    struct lc_client *c = lc_client_new(s, NULL);
+    struct lc_text path = {0}, body = {0};
+    char seq[40] = "";
+    lc_client_be_patient(c);
+    lc_text_puts(&path, "/tenants/");
+    lc_path_segment(&path, name);
+    lc_text_puts(&path, "/repair");
+    lc_text_puts(&body, "{\"action\":\"");
+    lc_text_puts(&body, actions[wanted->action]);
+    if (wanted->action != LD_REPAIR_LIFT)
+        (void)snprintf(seq, sizeof seq, "\",\"seq\":%llu}", (unsigned long long)wanted->seq);
+    lc_text_puts(&body, wanted->action != LD_REPAIR_LIFT ? seq : "\"}");
+    const struct lc_reply *r = lc_client_send(c, "POST", path.data, "application/json", body.data, body.n);
+    const int status = lc_reply_ok(r) ? 0 : lc_reply_fail(r, name);
+    if (status == 0)
+        printf("%s\n", r->body.data);
+    lc_text_close(&path);
+    lc_text_close(&body);
+    lc_client_free(c);
+    return status;
+}
+
+static int repair_files(const char *data_dir, const char *name, const struct ld_repair *wanted)
+{
+    char why[512];
+    struct ld_problem p;
+    int fd;
+    if (!ld_folder_has(data_dir, name)) {
+        fprintf(stderr, "laplacectl: %s: the folder has no such tenant\n", name);
+        return 1;
+    }
+    if (ld_folder_open(data_dir, &fd, why) != 0) {
+        fprintf(stderr, "laplacectl: %s\n", why);
+        return 1;
+    }
+    ld_log_set_level(LD_LOG_ERROR);
+    ld_problem_init(&p);
+    const int rc = ld_repair(data_dir, name, wanted, NULL, why, &p);
+    if (rc != 0)
+        fprintf(stderr, "laplacectl: %s: %s\n", name, p.detail);
+    else
+        printf("%s: %s%s%s\n", name, actions[wanted->action], why[0] != '\0' ? ": " : "", why);
+    close(fd);
+    return rc == 0 ? 0 : 1;
+}
+
+/* One of the three. */
+static int read_wish(size_t drop, size_t read_only, bool is_lift, struct ld_repair *out)
+{
+    if ((drop > 0) + (read_only > 0) + is_lift != 1) {
+        fprintf(stderr, "laplacectl: repair wants one of --drop SEQ, --read-only SEQ and --lift\n");
+        return 2;
+    }
+    out->action = is_lift ? LD_REPAIR_LIFT : drop > 0 ? LD_REPAIR_DROP : LD_REPAIR_READ_ONLY;
+    out->seq = drop > 0 ? drop : read_only;
+    return 0;
+}
+
+static int run_repair(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
+{
+    const char *data = NULL;
+    size_t drop = 0, read_only = 0;
+    bool is_lift = false;
+    struct ld_repair wanted;
+    struct lc_words w;
+    const struct lc_opt opts[] = {
+        {"drop", LC_OPT_COUNT, &drop, "SEQ", "let the line give way to one that says what stood there"},
+        {"read-only", LC_OPT_COUNT, &read_only, "SEQ", "serve the tenant as it was before the line"},
+        {"lift", LC_OPT_FLAG, &is_lift, NULL, "end read-only"},
+        {"data", LC_OPT_TEXT, &data, "DIR", "work in the data folder of a stopped server instead of asking one"},
+    };
+    int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof *opts, argc, argv, &w, 0, 1);
+    if (rc != LC_GO || (rc = read_wish(drop, read_only, is_lift, &wanted)) != 0)
+        return rc;
+    const char *name = w.n > 0 ? w.word[0] : lc_tenant_name(s);
+    return data != NULL ? repair_files(data, name, &wanted) : ask(s, name, &wanted);
+}
+
+const struct lc_command lc_cmd_repair = {
+    .name = "repair",
+    .synopsis = "repair [NAME] --drop SEQ | --read-only SEQ | --lift [--data DIR]",
+    .about = "bring back a tenant whose log cannot be folded",
+    .text =
+        "A tenant whose log has a line that no fold takes cannot be opened: requests answer 500 and name the line,\n"
+        "as `verify --data` does; other tenants do not notice. --read-only serves the tenant as it was before that\n"
+        "line and takes no changes; --drop puts a `redacted` line in its place, for good; what followed from it may\n"
+        "be refused next. SEQ is the line's number: another one than the fold finds is refused. Export the log, or\n"
+        "copy the folder, before.\n\n"
+        "  laplacectl repair shop --read-only 4711\n"
+        "  laplacectl repair shop --drop 4711 --data /var/lib/laplaced\n",
+    .run = run_repair,
+};
