@@ -124,19 +124,31 @@ c-tests: core-tests server-tests tool-tests paper-tests fuzz-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
-.PHONY: setup run paper test test-unit test-property test-http contract test-crash fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-threads bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks docker install clean help
+# What the goals need is installed before anything is made. make calls this for each goal that people are told of.
+SETUP ?= sh tools/setup.sh
+wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
+lacks = $(if $(shell command -v $(1)),,$(2))
+WANTED := $(strip $(call wants,--build,setup run tour) $(call wants,--paper,paper) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
+    $(call wants,--test,test test-% contract asan tsan fuzz soak soak-% bench bench-%) \
+    $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
+    $(call lacks,clang-format,$(call wants,--lint,format format-check)))
+ifneq ($(WANTED),)
+$(shell $(SETUP) $(WANTED) >&2)
+ifneq ($(.SHELLSTATUS),0)
+$(error what these goals need is not there: $(SETUP) $(WANTED))
+endif
+endif
+
+.PHONY: setup run paper test test-unit test-property test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
-	sh tools/setup.sh
+	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
-	sh tools/setup.sh
 	$(MAKE) all
 	sh tools/run.sh
 paper: ## the papers' tables and figures into build/paper/: make paper ARGS="tc-table1 --reps 3" (ARGS=list names them)
-	sh tools/setup.sh --paper
 	$(MAKE) all
 	$(OUT)/paperbench --out $(BUILD)/paper $(ARGS)
 test: ## all tests: unit, property, server, tools, paper, HTTP; ends with "N passed, N failed"
-	sh tools/setup.sh --test
 	$(MAKE) all c-tests
 	sh tests/run.sh $(OUT)
 test-unit: c-tests ## unit and property tests in C
@@ -146,10 +158,14 @@ test-property: core-tests ## property tests over every preset
 test-http: all $(OUT)/tests/server/judge ## tests over HTTP against openapi.yaml and dense oracles
 	sh tests/run.sh $(OUT) http
 contract: all ## openapi.yaml under linters, and a client generated from it at a live server (tools from npm, pinned)
-	command -v npm >/dev/null || sh tools/setup.sh --contract
 	sh tests/contract/run.sh $(OUT)
 test-crash: all ## 200 kills under load: every acknowledged change stands once, the model equals a fresh fold
 	LAPLACED_BIN=$(abspath $(OUT))/laplaced sh tests/crash/run.sh 200
+COUNT ?= 300
+test-extremes: all ## extreme numbers in every body and line, over every preset and in stories: make test-extremes SEED=1 COUNT=300
+	LAPLACED_BIN=$(abspath $(OUT))/laplaced sh tests/extremes/run.sh $(COUNT)
+test-power: all $(OUT)/tests/crash/power_trace.so ## 200 power cuts under load: each write that no sync covers kept, lost or torn, then what was acknowledged is looked for
+	LAPLACED_BIN=$(abspath $(OUT))/laplaced sh tests/crash/power.sh 200
 asan: ## C tests and the HTTP tests under AddressSanitizer and UBSan
 	$(MAKE) MODE=asan all c-tests
 	sh tests/run.sh $(BUILD)/asan
@@ -158,8 +174,7 @@ tsan: ## C tests of the server under ThreadSanitizer
 	sh tests/run.sh $(BUILD)/tsan server
 TARGET ?= bodies
 SECONDS ?= 60
-fuzz: ## fuzz one target under clang's libFuzzer: make fuzz TARGET=bodies|values|log|shadow|snapshot|route SECONDS=60
-	sh tools/setup.sh --test --fuzz
+fuzz: ## fuzz one target under clang's libFuzzer: make fuzz TARGET=bodies|values|log|shadow|snapshot|file|route SECONDS=60
 	$(MAKE) fuzz-tests
 	$(MAKE) MODE=fuzz CC=clang $(BUILD)/fuzz/fuzz_$(TARGET)
 	sh tests/fuzz/run.sh $(BUILD) $(TARGET) $(SECONDS)
@@ -170,7 +185,7 @@ soak-memory: all ## a million requests, malformed ones among them: whether memor
 	$(PYTHON) tests/soak/memory.py $(OUT) $(BUILD)/bench/soak.jsonl $(ARGS)
 layers: ## prove by includes who may know whom
 	sh tools/layers.sh
-lint: layers format-check ## layers, formatting, cppcheck, shellcheck (sh tools/setup.sh --lint)
+lint: layers format-check ## layers, formatting, cppcheck, shellcheck
 	shellcheck tools/*.sh tests/*.sh tests/*/*.sh .ci/run
 	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 core server tools/ctl
 	cppcheck --quiet --std=c11 -I core --enable=warning,performance,portability --inline-suppr --error-exitcode=1 tools/paper
@@ -209,7 +224,7 @@ bench-tenants: all $(OUT)/tests/bench/bench_load ## a thousand small tenants alo
 	$(PYTHON) tests/bench/tenants.py $(OUT) $(BUILD)/bench/tenants.jsonl $(ARGS)
 bench-tls: all ## CPU of requests and handshakes over TLS, beside plain ones (docs/SPEED.md)
 	$(PYTHON) tests/bench/tls.py $(OUT) $(BUILD)/bench/tls.json
-$(OUT)/tests/bench/nosync.so: tests/bench/nosync.c
+$(OUT)/tests/bench/nosync.so $(OUT)/tests/crash/power_trace.so: $(OUT)/%.so: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -fPIC -shared -o $@ $<
 bench-stall: all $(OUT)/tests/bench/bench_stall ## decisions beside updates over a history of a million events (docs/SPEED.md)
@@ -227,10 +242,8 @@ $(patsubst %,$(OUT)/tests/bench/bench_%,rows bodies): $(OUT)/tests/bench/bench_%
 	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $^ $(SERVER_LIBS)
 BENCH_COUNTED := $(OUT)/tests/bench/bench_counts $(OUT)/tests/bench/bench_bodies
 bench-check: $(BENCH_COUNTED) ## instructions of the core's hot calls and of the hot requests' texts beside the recorded ones, by callgrind (docs/PERFORMANCE.md)
-	command -v valgrind >/dev/null || sh tools/setup.sh --bench
 	$(PYTHON) tests/bench/counts.py $(OUT) check
 bench-record: $(BENCH_COUNTED) ## count them anew and write tests/bench/recorded.json
-	command -v valgrind >/dev/null || sh tools/setup.sh --bench
 	$(PYTHON) tests/bench/counts.py $(OUT) record
 docker: ## build the container image
 	docker build -t laplaced .

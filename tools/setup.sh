@@ -4,7 +4,7 @@
 # --contract: to hold openapi.yaml to the linters and a generated client) by apt.
 # Says first what it will do, does nothing when all is there, and needs root or sudo only when something is missing.
 #
-#   sh tools/setup.sh [--test] [--lint] [--paper] [--fuzz] [--bench] [--contract] [--list]
+#   sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--fuzz] [--bench] [--contract] [--list]
 set -eu
 
 # a|b: either will do; the first is installed when neither is there.
@@ -22,6 +22,7 @@ wanted=$BUILD
 is_list=false
 for arg in "$@"; do
     case $arg in
+    --build) ;;
     --test) wanted="$wanted $TEST" ;;
     --lint) wanted="$wanted $LINT" ;;
     --paper) wanted="$wanted $PAPER" ;;
@@ -30,7 +31,7 @@ for arg in "$@"; do
     --contract) wanted="$wanted $CONTRACT" ;;
     --list) is_list=true ;;
     *)
-        echo "usage: sh tools/setup.sh [--test] [--lint] [--paper] [--fuzz] [--bench] [--contract] [--list]" >&2
+        echo "usage: sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--fuzz] [--bench] [--contract] [--list]" >&2
         exit 2
         ;;
     esac
