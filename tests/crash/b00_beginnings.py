@@ -37,7 +37,7 @@ def test_a_folder_whose_first_start_was_killed_gets_its_default_tenant(tmp_path)
         try:
             client = Client(server)
             assert tenants(client) == ["default"], f"killed after {2000 * whole * k / STEPS:.1f} ms"
-            assert client.select("u", candidates=["a", "b"])["arm"] == "a"
+            assert client.select("u", candidates=["a", "b"])["arm"] in ("a", "b")
         finally:
             server.close()
 

@@ -51,7 +51,7 @@ def test_what_is_not_said_comes_from_the_preset(api, name):
                                   "form": "cross", "mixture": False, "score": "upper"}
     assert conf["representation"]["exact_limit"] == 1500 and conf["representation"]["type"] == "exact"
     assert conf["user_kernel"]["type"] == "laplacian" and conf["user_kernel"]["rho"] == 0.1
-    assert conf["reward_window_s"] == 3600 and conf["default_reward"] is None and conf["aggregation"] == "first"
+    assert conf["reward_window_s"] == 3600 and conf["default_reward"] == 0 and conf["aggregation"] == "first"
     assert conf["durability"] == "commit" and conf["seed"] == 1 and conf["pending"] == "ignore"
     assert conf["context_kernel"]["type"] == "ones" and conf["arm_kernel"]["lengthscale"] == 1
 

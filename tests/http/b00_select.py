@@ -16,7 +16,7 @@ def tenant(api, name):
 
 def test_a_newcomers_first_call_works(api):
     answer = api.select("u42", candidates=["a", "b"])
-    assert answer["arm"] == "a" and answer["propensity"] == 1 and len(answer["ranking"]) == 1
+    assert answer["arm"] in ("a", "b") and answer["propensity"] == 0.5 and len(answer["ranking"]) == 1
     assert len(answer["decision"]) == 26
 
 
@@ -30,12 +30,6 @@ def test_with_explain_all_candidates_are_ranked_by_score(api, tenant):
     for r in ranking:
         assert r["upper"] == pytest.approx(r["mean"] + 2 * r["sd"], rel=1e-12)
         assert r["lower"] == pytest.approx(r["mean"] - 2 * r["sd"], rel=1e-12) and r["score"] == r["upper"]
-
-
-def test_ties_go_to_the_first_candidate(api, name):
-    api.put_tenant(name, algorithm="ucb")
-    for candidates in (["z", "m", "a"], ["m", "a", "z"]):
-        assert api.select("u", candidates=candidates, tenant=name)["arm"] == candidates[0]
 
 
 def test_candidates_may_bring_their_own_features(api, tenant):
@@ -123,6 +117,8 @@ def test_top_gives_a_slate_whose_arms_are_slots(api, tenant):
 
 def test_epsilon_mixes_in_every_arm(api, name):
     api.put_tenant(name, algorithm="ucb", rule={"epsilon": 0.2})
+    for arm in "bcde":
+        api.observe("u", arm, -1, tenant=name)
     answer = api.select("u", candidates=list("abcde"), explain=True, dry_run=True, tenant=name)
     got = {r["arm"]: r["propensity"] for r in answer["ranking"]}
     assert got == pytest.approx({"a": 0.84, "b": 0.04, "c": 0.04, "d": 0.04, "e": 0.04}, rel=1e-12)

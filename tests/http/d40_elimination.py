@@ -65,7 +65,7 @@ def test_arms_levels_and_bounds_are_those_of_a_model_per_level_and_survive_a_res
         for row in answer["ranking"]:
             i = int(row["arm"][1])
             got = [row["mean"], row["sd"], row["lower"], row["upper"], row["propensity"]]
-            want = [mean[i], sd[i], mean[i] - BETA * sd[i], mean[i] + BETA * sd[i], float(i == chosen)]
+            want = [mean[i], sd[i], mean[i] - BETA * sd[i], mean[i] + BETA * sd[i], (i in arms) / len(arms)]
             assert got == pytest.approx(want, abs=1e-6)
         reward = 0.5 + 0.4 * math.sin(context + 2 * x[chosen][1]) + 0.05 * float(rng.normal())
         api.reward(answer["decision"], reward, tenant="levels")

@@ -116,7 +116,7 @@ def test_a_patched_graph_is_the_one_that_is_put_at_once(api, name):
     for tenant in (name + ".once", name + ".patched"):
         for i in range(12):
             api.observe(f"u{7 * i}", "ab"[i % 2], i / 12, tenant=tenant)
-        answers.append([api.select(u, candidates=["a", "b"], explain=True, dry_run=True, tenant=tenant)["ranking"]
+        answers.append([api.select(u, candidates=["a", "b"], explain=True, dry_run=True, decision=u, tenant=tenant)["ranking"]
                         for u in ("u0", "u1", "u2", "u8", "new3", "stranger")])
     assert answers[0] == answers[1]
     assert len({api.call("GET", f"/tenants/{t}/graph").content for t in (name + ".once", name + ".patched")}) == 1

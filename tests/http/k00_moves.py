@@ -260,7 +260,7 @@ def another_arm(path):
 
 def a_bad_line(path):
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("UPDATE events SET text = replace(text, '\"propensity\":1', '\"propensity\":2') WHERE type = 4")
+        db.execute("UPDATE events SET text = replace(text, '\"propensity\":', '\"propensity\":2') WHERE type = 4")
 
 
 def a_trigger(path):

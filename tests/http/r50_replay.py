@@ -96,7 +96,7 @@ def sum_up(pairs):
 
 def test_the_shadow_is_scored_on_the_decisions_of_the_log(api, name):
     """Uniform over a catalogue of three, from a log of Thompson sampling: weights are (1/3) / propensity."""
-    api.put_tenant(name, algorithm="ts")
+    api.put_tenant(name, algorithm="ts", default_reward=None)
     api.put_arms(name, ["a", "b", "c"])
     for i in range(120):
         d = api.select(f"u{i % 4}", tenant=name)
@@ -107,7 +107,7 @@ def test_the_shadow_is_scored_on_the_decisions_of_the_log(api, name):
     log = api.events(name)
     shown = {e["decision"]: e for e in log if e["type"] == "decided"}
     pairs = [(1 / 3 / shown[e["decision"]]["propensity"], e["reward"]) for e in log if e["type"] == "rewarded" and shown[e["decision"]]["arm"] in "abc"]
-    told = report(api, name, head({"algorithm": "random"}, log="own"))["policy"]
+    told = report(api, name, head({"algorithm": "random", "default_reward": None}, log="own"))["policy"]
     assert (told["decisions"], told["unknown"], told["open"]) == (105, 3, 15) and told["weights"]["max"] == pytest.approx(max(w for w, _ in pairs))
     for key, (estimate, se) in sum_up(pairs).items():
         assert told[key]["estimate"] == pytest.approx(estimate, rel=1e-6, abs=1e-9), key
@@ -119,7 +119,7 @@ def test_the_shadow_is_scored_on_the_decisions_of_the_log(api, name):
 
 def test_what_the_policy_has_not_drawn_is_not_scored(api, name):
     """Held out users and arms that stick to users: neither is the doing of what is in force."""
-    api.put_tenant(name, algorithm="ts", routing={"holdout": {"share": 0.5, "baseline": {"arm": "b"}}, "sticky": {"ttl_s": 3600}})
+    api.put_tenant(name, algorithm="ts", default_reward=None, routing={"holdout": {"share": 0.5, "baseline": {"arm": "b"}}, "sticky": {"ttl_s": 3600}})
     api.put_arms(name, ["a", "b", "c"])
     for i in range(80):
         api.reward(api.select(f"u{i % 40}", tenant=name)["decision"], i % 2, tenant=name)

@@ -75,7 +75,7 @@ def ask(client, name, decision, chance):
 def test_scores_are_those_of_a_tenant_of_that_configuration(boot, careful):
     server = boot("--snapshot-events", "1000000")
     client, chance = Client(server), random.Random(7)
-    base = {"algorithm": "random", "arm_dim": 2}
+    base = {"algorithm": "random", "arm_dim": 2, "default_reward": None}
     client.put_tenant("live", **base, challengers={"careful": careful})
     client.put_tenant("oracle", **{**base, **careful}, seed=1)
     for name in ("live", "oracle"):
@@ -161,7 +161,7 @@ def test_a_configuration_with_challengers_reads_back_and_changes_no_model(api, n
 def test_a_promotion_is_one_configuration_and_can_be_taken_back(boot):
     server = boot()
     client = Client(server)
-    client.put_tenant("t", algorithm="random", challengers={"careful": CAREFUL, "other": {}}, guardrail={"baseline": "careful"})
+    client.put_tenant("t", algorithm="random", default_reward=None, challengers={"careful": CAREFUL, "other": {}}, guardrail={"baseline": "careful"})
     client.put_arms("t", [{"id": a} for a in ARMS])
     for i in range(20):
         answer = client.select("u", tenant="t", decision=f"d{i}")
@@ -198,7 +198,7 @@ def test_a_promotion_is_one_configuration_and_can_be_taken_back(boot):
 
 
 def test_two_promotions_at_a_time_are_one_behind_the_other(api, name):
-    api.put_tenant(name, algorithm="random", challengers={"a": CAREFUL, "b": {"algorithm": "ucb"}})
+    api.put_tenant(name, algorithm="random", default_reward=None, challengers={"a": CAREFUL, "b": {"algorithm": "ucb"}})
     told = []
 
     def promote(who):
@@ -215,7 +215,7 @@ def test_two_promotions_at_a_time_are_one_behind_the_other(api, name):
 
 
 def test_without_chance_in_force_the_weights_tell_that_nothing_is_known(api, name):
-    api.put_tenant(name, algorithm="ucb", challengers={"any": {"algorithm": "random"}})
+    api.put_tenant(name, algorithm="ucb", default_reward=None, challengers={"any": {"algorithm": "random"}})
     api.put_arms(name, [{"id": a} for a in ARMS])
     for i in range(40):
         answer = api.select("u", tenant=name, decision=f"{name}{i}")
@@ -225,7 +225,7 @@ def test_without_chance_in_force_the_weights_tell_that_nothing_is_known(api, nam
 
 
 def test_windows_without_a_reward_count_as_the_default_or_not_at_all(api, name):
-    for tenant, extra in ((name, {}), (name + "-0", {"default_reward": 0.25})):
+    for tenant, extra in ((name, {"default_reward": None}), (name + "-0", {"default_reward": 0.25})):
         api.put_tenant(tenant, algorithm="random", reward_window_s=0.5, challengers={"same": {}}, **extra)
         api.put_arms(tenant, [{"id": a} for a in ARMS])
         for i in range(4):
@@ -246,7 +246,7 @@ def test_windows_without_a_reward_count_as_the_default_or_not_at_all(api, name):
 def test_an_erased_user_is_forgotten_by_challengers_too(boot):
     server = boot("--snapshot-events", "1000000")
     client, chance = Client(server), random.Random(3)
-    client.put_tenant("t", algorithm="random", challengers={"careful": CAREFUL, "graph": {"algorithm": "lk-gp-ucb"}})
+    client.put_tenant("t", algorithm="random", default_reward=None, challengers={"careful": CAREFUL, "graph": {"algorithm": "lk-gp-ucb"}})
     client.put_arms("t", [{"id": a} for a in ARMS])
     client.put_graph("t", [["u0", "u1", 1], ["u1", "u2", 1]])
     for i in range(30):
@@ -264,13 +264,13 @@ def test_an_erased_user_is_forgotten_by_challengers_too(boot):
 def test_what_is_compacted_before_it_was_read_is_learned_from_the_summary(boot):
     server = boot("--snapshot-events", "1000000")
     client = Client(server)
-    client.put_tenant("t", algorithm="random", log_candidates=True)
+    client.put_tenant("t", algorithm="random", default_reward=None, log_candidates=True)
     client.put_arms("t", [{"id": a} for a in ARMS])
     for i in range(60):
         answer = client.select("u", tenant="t", decision=f"d{i}")
         client.reward(f"d{i}", PAYS[answer["arm"]], tenant="t")
     assert client.call("POST", "/tenants/t/compact", {"keep_events": 20}).json["compacted"]
-    client.put_tenant("t", expect=200, algorithm="random", challengers={"careful": CAREFUL})
+    client.put_tenant("t", expect=200, algorithm="random", default_reward=None, challengers={"careful": CAREFUL})
     found = followed(client, "t")["careful"]
     assert found["learned"] == 60 and 5 <= found["decisions"] <= 11, "what stands in the log, behind the summary"
     assert client.call("POST", "/tenants/t/compact", {"keep_events": 0}).json["compacted"]
@@ -295,7 +295,7 @@ def test_a_challenger_has_no_room_beyond_the_tenants_quota(boot):
 def test_laplacectl_shows_promotes_and_takes_back(boot):
     server = boot()
     client = Client(server)
-    client.put_tenant("t", algorithm="random", challengers={"careful": CAREFUL})
+    client.put_tenant("t", algorithm="random", default_reward=None, challengers={"careful": CAREFUL})
     shown = json.loads(run_ctl(server, "tenant", "challengers", "t", "--json"))
     assert [c["name"] for c in shown["challengers"]] == ["careful"]
     assert "/version" in run_ctl(server, "tenant", "promote", "t", "careful", "--version", "2", expect=1)
@@ -313,7 +313,7 @@ def test_metrics_tell_how_far_challengers_are_and_what_was_promoted(boot):
         lines = [line for line in client.call("GET", "/metrics").text.splitlines() if line.startswith(f"laplaced_{name} ")]
         return float(lines[0].split()[-1])
 
-    client.put_tenant("t", algorithm="random", challengers={"careful": CAREFUL})
+    client.put_tenant("t", algorithm="random", default_reward=None, challengers={"careful": CAREFUL})
     client.select("u", tenant="t", candidates=["a", "b"])
     followed(client, "t")
     assert metric('challenger_lag_events{tenant="t"}') == 0 and metric('challenger_bytes{tenant="t"}') > 1000
@@ -339,7 +339,7 @@ def test_evaluate_knows_what_was_decided_among(boot, tmp_path):
 
 def test_what_routing_took_past_the_policy_is_not_scored(api, name):
     """The challenger is the policy itself: each weight is 1, among whatever arms were left, and holdouts do not count."""
-    api.put_tenant(name, algorithm="random", challengers={"same": {}},
+    api.put_tenant(name, algorithm="random", default_reward=None, challengers={"same": {}},
                    routing={"holdout": {"share": 0.5, "baseline": {"arm": "a"}}, "sticky": {"ttl_s": 3600}})
     api.put_arms(name, [{"id": "a"}, {"id": "b"}, {"id": "c", "stopped": True}, {"id": "d", "eligibility": {"allow": {"plan": ["paid"]}}}])
     for i in range(60):
