@@ -137,9 +137,9 @@ class Ucb:
 
     def propensities(self, log, k):
         mean, sd = self.model.at(log, k)
-        out = np.zeros(len(mean))
-        out[np.argmax(np.round(mean + self.scale * sd, 12))] = 1  # rounding must not break ties
-        return out
+        score = mean + self.scale * sd
+        ties = score >= score.max() - 1e-12 * max(1, abs(score.max()))
+        return ties / ties.sum()
 
 
 class Thompson(Ucb):
