@@ -291,7 +291,8 @@ size_t kb_engine_bytes_after(const struct kb_engine *e, const struct kb_event *e
         more_of_arms(e, ev, &m);
         break;
     case KB_EV_CONFIGURED:
-        m.held = second_posterior(e, ev->as.configured.spec);
+        if (!e->is_configured || !kb_spec_same_model(&e->configured, ev->as.configured.spec))
+            m.held = second_posterior(e, ev->as.configured.spec);
         break;
     default: /* the engine's own, and what only closes decisions */
         break;

@@ -13,6 +13,9 @@ void api_activate(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_observe(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_tenant_list(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_tenant_patch(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_tenant_stop(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_tenant_start(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_tenant_get(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_tenant_delete(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_user_delete(struct ld_app *app, struct ld_request *r, const char *tenant);
@@ -51,7 +54,7 @@ void api_openapi(struct ld_app *app, struct ld_request *r, const char *tenant);
 
 /* Everything below that replies has then answered the request: the handler returns and touches it no more. */
 /* The media type of a body. */
-enum ld_media { LD_MEDIA_JSON, LD_MEDIA_NDJSON, LD_MEDIA_DATABASE, LD_MEDIA_OTHER };
+enum ld_media { LD_MEDIA_JSON, LD_MEDIA_MERGE_PATCH, LD_MEDIA_NDJSON, LD_MEDIA_DATABASE, LD_MEDIA_OTHER };
 bool ld_request_has_label(const struct ld_request *r);      /* the media type was told, and is not that of a form */
 enum ld_media ld_request_media(const struct ld_request *r); /* see api_common.c on absent types */
 

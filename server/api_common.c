@@ -45,6 +45,8 @@ enum ld_media ld_request_media(const struct ld_request *r)
         return LD_MEDIA_OTHER;
     if (is_media(header, "application/json"))
         return LD_MEDIA_JSON;
+    if (is_media(header, "application/merge-patch+json"))
+        return LD_MEDIA_MERGE_PATCH;
     if (is_media(header, "application/vnd.sqlite3") || is_media(header, "application/octet-stream"))
         return LD_MEDIA_DATABASE;
     return is_media(header, "application/x-ndjson") ? LD_MEDIA_NDJSON : LD_MEDIA_OTHER;

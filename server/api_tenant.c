@@ -1,4 +1,5 @@
-/* Tenants: list, configure, show, delete. They run on the work pool: creating and deleting wait for the disk.
+/* Tenants: list, configure, patch, stop and start, show, delete. They run on the work pool: creating and deleting wait
+ * for the disk.
  *
  * Creation is a matter of the registry (files and rows); configuring a tenant that exists is an event like any other
  * and goes through its queue. PUT joins the two and is idempotent: sent twice, the second finds nothing to change. In
@@ -7,6 +8,7 @@
  *
  * Names are checked in PUT alone: in the other calls one that no tenant can have is not found. */
 #include "api.h"
+#include "challenger.h"
 #include "charge.h"
 #include "price.h"
 #include "repair.h"
@@ -226,6 +228,78 @@ void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant
     } else {
         ld_api_submit(r, t, op);
     }
+}
+
+/* Whether a model has to be made for it: the tenant's, or that of a challenger. */
+static bool takes_fold(const struct ld_settings *now, struct ld_settings *next)
+{
+    bool is_same = kb_spec_same_model(&now->spec, &next->spec);
+    for (size_t i = 0; i < next->n_challengers; i++) {
+        const struct ld_challenger_settings *had =
+            ld_settings_challenger((struct ld_settings *)(uintptr_t)now, next->challenger[i].name);
+        is_same &= had != NULL && ld_challenger_is_same(had, &next->challenger[i]);
+    }
+    return !is_same;
+}
+
+/* Faults are told before the tenant pays, and what is paid for depends on what the patch makes of the configuration in
+ * force. The writer merges it once more, into what is in force then. */
+static bool prepare_patch(struct ld_app *app, struct ld_tenant *t, struct ld_op *op)
+{
+    struct ld_settings now;
+    const struct ld_settings *settings;
+    struct kb_engine_counts counts;
+    struct ld_size size;
+    kb_engine_counts(ld_tenant_read_lock(t, &settings), &counts);
+    now = *settings;
+    ld_tenant_read_unlock(t);
+    if (ld_decode_patch(op->doc, &now, counts.version, &op->settings, &op->problem) != 0)
+        return false;
+    const bool is_larger =
+        op->settings.spec.context_dim > now.spec.context_dim || op->settings.spec.arm_dim > now.spec.arm_dim;
+    if (is_larger && !is_bounded(app, op))
+        return false;
+    if (takes_fold(&now, &op->settings))
+        return pay_fold(app, t, op);
+    ld_tenant_size(t, &size);
+    return ld_charge(app, t, ld_price_work(&size, LD_WORK_REQUEST), &op->problem);
+}
+
+/* PATCH /tenants/{t}: the fields that the patch names, of a tenant that exists. Patches of one tenant come one after
+ * the other, so that none undoes another's fields. */
+void api_tenant_patch(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
+    if (t == NULL)
+        return;
+    struct ld_op *op = ld_api_op(app, r, LD_OP_PATCH);
+    if (op != NULL && prepare_patch(app, t, op)) {
+        ld_api_submit(r, t, op);
+        return;
+    }
+    ld_tenant_release(t);
+    if (op != NULL)
+        ld_api_refuse(r, op);
+}
+
+static void turn(struct ld_app *app, struct ld_request *r, const char *tenant, bool is_stopping)
+{
+    struct ld_op *op = ld_op_new(LD_OP_SWITCH);
+    if (op != NULL)
+        op->is_stopping = is_stopping;
+    ld_api_submit_to(app, r, tenant, op);
+}
+
+/* POST /tenants/{t}/stop: no decision asks the model from its answer on. */
+void api_tenant_stop(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    turn(app, r, tenant, true);
+}
+
+/* POST /tenants/{t}/start: the policy decides again. */
+void api_tenant_start(struct ld_app *app, struct ld_request *r, const char *tenant)
+{
+    turn(app, r, tenant, false);
 }
 
 /* POST /tenants/{t}/compact: answered when the log starts with a summary, which takes a fold of what goes. */

@@ -226,6 +226,59 @@ static int expand_settings(struct ld_tenant *t, struct ld_op *op)
     return conclude(op, ld_batch_stage(t, &entry, &msg), &msg);
 }
 
+/* A PUT without `algorithm` asks for the default one, which is seldom meant where a tenant has learned with another. */
+static bool forgets_algorithm(const struct ld_tenant *t, const struct kb_engine_counts *counts, struct ld_op *op)
+{
+    const char *now = t->settings.spec.algorithm, *next = op->settings.spec.algorithm;
+
+    if (t->seq == counts->version || strcmp(now, next) == 0 || ld_doc_has_member(op->doc, "algorithm"))
+        return false;
+    ld_problem_set(&op->problem, 409,
+                   "without `algorithm` this would change the tenant's from %s to %s: name the one that is meant, or "
+                   "change single fields by PATCH",
+                   now, next);
+    ld_problem_add(&op->problem, "/algorithm", "is \"%s\" in this tenant, which has learned", now);
+    return true;
+}
+
+/* Each configuration is one event; where there are others, there is something to lose. */
+static int expand_put(struct ld_tenant *t, struct ld_op *op)
+{
+    struct kb_engine_counts counts;
+
+    ld_batch_flush(t);
+    kb_engine_counts(t->engine, &counts);
+    return forgets_algorithm(t, &counts, op) ? 0 : expand_settings(t, op);
+}
+
+/* The handler has merged the patch before, to tell faults early; what counts is the configuration in force now. */
+static int expand_patch(struct ld_tenant *t, struct ld_op *op)
+{
+    struct kb_engine_counts counts;
+
+    ld_batch_flush(t);
+    kb_engine_counts(t->engine, &counts);
+    if (ld_decode_patch(op->doc, &t->settings, counts.version, &op->settings, &op->problem) != 0)
+        return 0;
+    return expand_settings(t, op);
+}
+
+/* The rest of the configuration is not read again: the switch works whatever stands there. */
+static int expand_switch(struct ld_tenant *t, struct ld_op *op)
+{
+    ld_batch_flush(t);
+    op->settings = t->settings;
+    op->settings.spec.routing.is_stopped = op->is_stopping;
+    if (op->is_stopping && t->settings.spec.routing.baseline == KB_BASELINE_NONE) {
+        ld_problem_set(&op->problem, 409,
+                       "a stopped tenant shows its baseline, and this one has none: PATCH it with {\"routing\": "
+                       "{\"stopped\": true, \"holdout\": {\"baseline\": {\"arm\": ID}}}}, or with {\"rule\": "
+                       "\"uniform\"} as the baseline");
+        return 0;
+    }
+    return expand_settings(t, op);
+}
+
 /* A promotion is a configuration that is made of the one in force when its turn has come: two of them, or one beside a
  * PUT, come one after the other. */
 static int expand_promote(struct ld_tenant *t, struct ld_op *op)
@@ -406,7 +459,9 @@ static const struct {
     [LD_OP_OBSERVE] = {ld_observe_expand, ld_observe_answer, ld_observe_lose},
     [LD_OP_ACTIVATE] = {expand_activate, answer_activate, NULL},
     [LD_OP_EXPIRE] = {expand_expire, NULL, NULL},
-    [LD_OP_SETTINGS] = {expand_settings, answer_settings, NULL},
+    [LD_OP_SETTINGS] = {expand_put, answer_settings, NULL},
+    [LD_OP_PATCH] = {expand_patch, answer_settings, NULL},
+    [LD_OP_SWITCH] = {expand_switch, answer_settings, NULL},
     [LD_OP_PROMOTE] = {expand_promote, answer_promote, NULL},
     [LD_OP_REBUILD] = {expand_rebuild, answer_settings, NULL},
     [LD_OP_BUILT] = {expand_built, NULL, NULL},

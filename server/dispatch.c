@@ -78,11 +78,14 @@ static bool check_media(struct ld_request *r, enum ld_body body)
     enum ld_media media = ld_request_media(r);
     if (is_spooled(body))
         return check_file_media(r, body, media);
-    if (media == LD_MEDIA_JSON || (media == LD_MEDIA_NDJSON && takes_lines(body)))
+    if (media == LD_MEDIA_JSON || (media == LD_MEDIA_NDJSON && takes_lines(body)) ||
+        (media == LD_MEDIA_MERGE_PATCH && body == LD_BODY_MERGE))
         return true;
     ld_reply_status(r, 415,
-                    takes_lines(body) ? "the body is to be application/json or application/x-ndjson (Content-Type)"
-                                      : "the body is to be application/json (Content-Type; with curl, --json)");
+                    body == LD_BODY_MERGE
+                        ? "the body is to be application/merge-patch+json or application/json (Content-Type)"
+                    : takes_lines(body) ? "the body is to be application/json or application/x-ndjson (Content-Type)"
+                                        : "the body is to be application/json (Content-Type; with curl, --json)");
     return false;
 }
 

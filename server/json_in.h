@@ -67,6 +67,12 @@ struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, con
 /* Whether decisions tell what they were made among. */
 bool ld_settings_log_candidates(const struct ld_settings *s);
 int ld_decode_settings(struct ld_doc *doc, struct ld_settings *out, struct ld_problem *p);
+/* The body of a PATCH, merged into the settings that are `now` in force under this version (json_patch.c). Problem 409:
+ * the patch is for another version. */
+int ld_decode_patch(struct ld_doc *doc, const struct ld_settings *now, uint64_t version, struct ld_settings *out,
+                    struct ld_problem *p);
+/* Whether the document is an object with this member; NULL: there is none. */
+bool ld_doc_has_member(const struct ld_doc *doc, const char *key);
 
 struct ld_select {
     struct kb_query query; /* key is left 0 */

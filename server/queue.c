@@ -22,7 +22,7 @@
 static void clear(struct ld_op *op, enum ld_op_type type)
 {
     memset(op, 0, offsetof(struct ld_op, settings));
-    if (type == LD_OP_SETTINGS || type == LD_OP_PROMOTE)
+    if (type == LD_OP_SETTINGS || type == LD_OP_PROMOTE || type == LD_OP_PATCH || type == LD_OP_SWITCH)
         memset(&op->settings, 0, sizeof op->settings);
     ld_problem_init(&op->problem);
     op->type = type;

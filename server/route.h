@@ -15,6 +15,7 @@ struct ld_request;
 enum ld_body {
     LD_BODY_NONE,    /* a body is read and ignored */
     LD_BODY_JSON,    /* --max-body */
+    LD_BODY_MERGE,   /* the same, or a merge patch */
     LD_BODY_OBSERVE, /* JSON, or NDJSON up to --max-observe-body */
     LD_BODY_BULK,    /* JSON or NDJSON, --max-bulk-body */
     LD_BODY_PATCH,   /* JSON only, --max-bulk-body */

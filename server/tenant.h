@@ -35,6 +35,8 @@ enum ld_op_type {
     LD_OP_ACTIVATE,
     LD_OP_EXPIRE,
     LD_OP_SETTINGS,
+    LD_OP_PATCH,     /* some fields of the configuration; the document has the patch */
+    LD_OP_SWITCH,    /* the tenant's switch */
     LD_OP_PROMOTE,   /* a challenger into force, or out again */
     LD_OP_REBUILD,   /* the model anew from the history; answered when that has begun */
     LD_OP_BUILT,     /* the tenant's own: a build has come back from its job */
@@ -62,6 +64,7 @@ struct ld_op {
     char *answer;          /* EVENT decided: the answer to give (owned) */
     size_t n_answer;
     bool is_named;                  /* decided with the caller's id: look for an earlier one, keep the answer */
+    bool is_stopping;               /* SWITCH: off; else on again */
     struct ld_promotion promotion;  /* PROMOTE: what settings are made of */
     char user[KB_ID_MAX_BYTES + 1]; /* ERASE */
     uint64_t keep_events;           /* COMPACT: of the last ones, so many stay as they are */
@@ -81,7 +84,7 @@ struct ld_op {
     size_t n_known;                   /* OBSERVE: items that the log had already */
     size_t n_done, n_safe;            /* items dealt with, and how many of those no failing commit can undo */
     /* Large, and zeroed only as far as needed: */
-    struct ld_settings settings; /* SETTINGS */
+    struct ld_settings settings; /* SETTINGS; by the writer: of what else makes a configuration */
     struct ld_problem problem;   /* filled by the writer, too; status 0: success */
 };
 
@@ -152,7 +155,7 @@ void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);
 void ld_tenant_graph(const struct ld_tenant *t, struct ld_graph_view *out);
 void ld_tenant_read_graph(struct ld_tenant *t, bool is_over);
 
-bool ld_tenant_is_failing(const struct ld_tenant *t);    /* the last commit failed */
+bool ld_tenant_is_failing(const struct ld_tenant *t); /* the last commit failed */
 /* The line that no fold takes, of a tenant that is served as it was before it and takes no changes (repair.h), and what
  * the fold said of it; 0: the tenant is like any other. */
 uint64_t ld_tenant_read_only(const struct ld_tenant *t, const char **fault);

@@ -57,7 +57,48 @@ def schemas(prefix=PREFIX):
         for name, part in parts.items():
             assert name not in found, f"two schemas are called {name}"
             found[name] = walk(part, change)
-    return found
+    return {**found, **patches(found, prefix)}
+
+
+# ---- the merge patch of a configuration (RFC 7396) ----------------------------------------------------------------------
+
+def patches(found, prefix):
+    """The schemas of what PATCH /tenants/{t} takes: those of a configuration, with every member optional and null for each. The
+    decoder has no tables of them: it reads what the merge comes to."""
+    made = {}
+
+    def inside(schema):
+        """The schema of what may stand at a place, but for null."""
+        name = schema.get("$ref", "").removeprefix(prefix)
+        if name and "object" == found[name].get("type"):
+            if f"{name}Patch" not in made:
+                made[f"{name}Patch"] = None  # of a schema that refers to itself, once
+                made[f"{name}Patch"] = patch(found[name])
+            return {"$ref": f"{prefix}{name}Patch"}
+        if "oneOf" in schema:
+            return {"oneOf": [inside(s) for s in schema["oneOf"] if s.get("type") != "null"]}
+        return patch(schema) if schema.get("type") == "object" else {k: v for k, v in schema.items() if k not in ("description", "default")}
+
+    def nullable(schema):
+        kept = inside(schema)
+        if "null" in kept.get("type", []):
+            return kept
+        return {"oneOf": [*(kept["oneOf"] if set(kept) == {"oneOf"} else [kept]), {"type": "null"}]}
+
+    def patch(schema):
+        kept = {k: v for k, v in schema.items() if k not in ("description", "required", "minProperties", "maxProperties", "properties")}
+        if "properties" in schema:
+            kept["properties"] = {k: nullable(v) for k, v in schema["properties"].items()}
+        if isinstance(schema.get("additionalProperties"), dict):
+            kept["additionalProperties"] = nullable(schema["additionalProperties"])
+        return kept
+
+    inside({"$ref": prefix + "Configuration"})
+    whole = made["ConfigurationPatch"]
+    version = {**found["RollbackRequest"]["properties"]["version"], "description": "Of the configuration that this was made for: refused (409) when there is another by now."}
+    made["ConfigurationPatch"] = {"description": "The body of PATCH /tenants/{t}, a merge patch: null gives a field its default.", **whole,
+                                  "properties": {**whole["properties"], "version": version}}
+    return dict(sorted(made.items()))
 
 
 def bundle(name):

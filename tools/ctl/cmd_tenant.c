@@ -1,8 +1,9 @@
-/* laplacectl tenant: list, put, get, delete, compact, challengers, promote, rollback.
+/* laplacectl tenant: list, put, patch, stop, start, get, delete, compact, challengers, promote, rollback.
  *
  * A configuration is built from a JSON file, or from nothing, and then from --set path=value options in their
  * order; the server fills what is left out from the preset and answers with the whole. A PUT replaces the whole
- * configuration: to change one field and keep the others, use --keep, which starts from what is in force.
+ * configuration; patch changes single fields and keeps the others, whatever changes at the same time. --keep is older:
+ * it reads what is in force and puts the whole back.
  *
  * delete removes a tenant with its log for good; the server asks no question, and neither do we. This file
  * also holds the two helpers that the other commands share (commands.h).
@@ -178,6 +179,44 @@ static int put_tenant(const struct lc_session *s, const struct put_options *o, c
     return status;
 }
 
+/* --- patch ------------------------------------------------------------------------------------------ */
+
+/* A word that begins like a JSON object is the patch itself; any other names a file. NULL after a printed error. */
+static struct lc_json *patch_from_word(const char *word)
+{
+    char why[LC_WHY];
+    if (word[strspn(word, " \t\r\n")] != '{')
+        return config_from_file(word);
+    struct lc_json *doc = lc_json_parse(word, strlen(word), why);
+    if (doc == NULL)
+        fprintf(stderr, "laplacectl: the patch is not JSON: %s\n", why);
+    return doc;
+}
+
+/* The word's patch, or none, then --set in their order, then the version; the server judges all of them. 0 or 1. */
+static int patch_tenant(const struct lc_session *s, const struct put_options *o, const char *path, const char *word)
+{
+    struct lc_client *c = lc_client_new(s, NULL);
+    struct lc_text body = {0};
+    char why[LC_WHY];
+    struct lc_json *patch = word != NULL ? patch_from_word(word) : lc_json_object();
+    int status = patch == NULL;
+    for (size_t i = 0; status == 0 && i < o->set.n; i++)
+        status = apply_set(patch, o->set.item[i]);
+    if (status == 0 && o->version != NULL && lc_json_set(patch, "version", o->version, why) != 0) {
+        fprintf(stderr, "laplacectl: --version %s: %s\n", o->version, why);
+        status = 1;
+    }
+    if (status == 0) {
+        lc_json_write(patch, false, &body);
+        status = lc_reply_print(s, lc_client_send(c, "PATCH", path, LC_PATCH_TYPE, body.data, body.n), path);
+    }
+    lc_text_close(&body);
+    lc_json_free(patch);
+    lc_client_free(c);
+    return status;
+}
+
 /* --- get, delete ------------------------------------------------------------------------------------ */
 
 /* A request without a body, its answer printed. For GET and DELETE. path: as the server knows it,
@@ -229,6 +268,13 @@ static int change_places(const struct lc_session *s, const char *path, const cha
     return status;
 }
 
+/* stop, start. */
+static int turn(const struct lc_session *s, struct lc_text *path, const char *verb)
+{
+    lc_text_printf(path, "/%s", verb);
+    return plain(s, "POST", path->data);
+}
+
 static int show_challengers(const struct lc_session *s, struct lc_text *path)
 {
     lc_text_puts(path, "/challengers");
@@ -242,10 +288,9 @@ static int unknown_verb(const struct lc_command *self)
     return 2;
 }
 
-/* The verbs that need a tenant's name; delete wants it said, lest `default` goes by a slip. put without a
- * name works on the session's tenant, or on `default`; FILE needs the name before it. The path is made
- * here, once, for all three verbs. w holds at least the verb. One word too many is a usage error for get
- * and delete. */
+/* The verbs that need a tenant's name; delete, stop and start want it said, lest `default` goes by a slip. put without
+ * a name works on the session's tenant, or on `default`; FILE needs the name before it. The path is made here, once,
+ * for all three verbs. w holds at least the verb. One word too many is a usage error for get and delete. */
 static int run_named(const struct lc_command *self, const struct lc_session *s, const struct put_options *o,
                      const struct lc_words *w)
 {
@@ -260,6 +305,10 @@ static int run_named(const struct lc_command *self, const struct lc_session *s, 
         status = plain(s, "GET", path.data);
     else if (strcmp(verb, "delete") == 0 && w->n == 2)
         status = plain(s, "DELETE", path.data);
+    else if ((strcmp(verb, "stop") == 0 || strcmp(verb, "start") == 0) && w->n == 2)
+        status = turn(s, &path, verb);
+    else if (strcmp(verb, "patch") == 0 && w->n >= 2 && (w->n == 3 || o->set.n > 0))
+        status = patch_tenant(s, o, path.data, w->n > 2 ? w->word[2] : NULL);
     else if (strcmp(verb, "compact") == 0 && w->n == 3)
         status = compact(s, path.data, w->word[2]);
     else if (strcmp(verb, "challengers") == 0 && w->n <= 2)
@@ -274,15 +323,15 @@ static int run_named(const struct lc_command *self, const struct lc_session *s, 
     return status;
 }
 
-/* --set and --keep are taken with every verb and used by put alone. */
+/* Options are taken with every verb and used by those that they name. */
 static int run_tenant(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct put_options o = {0};
     struct lc_words w;
     const struct lc_opt opts[] = {
-        {"set", LC_OPT_LIST, &o.set, "PATH=VALUE", "put: set one field (may be repeated)"},
+        {"set", LC_OPT_LIST, &o.set, "PATH=VALUE", "put, patch: set one field (may be repeated)"},
         {"keep", LC_OPT_FLAG, &o.keeps, NULL, "put: start from the configuration in force"},
-        {"version", LC_OPT_TEXT, &o.version, "N", "promote, rollback: only while the configuration is this one"},
+        {"version", LC_OPT_TEXT, &o.version, "N", "patch, promote, rollback: only while the configuration is this one"},
     };
     int rc = lc_args_parse(self, s, opts, 3, argc, argv, &w, 1, 3);
     if (rc != LC_GO)
@@ -295,19 +344,29 @@ static int run_tenant(const struct lc_command *self, struct lc_session *s, int a
 /* The preset's defaults come from the server: `get` shows what was made of a configuration. */
 const struct lc_command lc_cmd_tenant = {
     .name = "tenant",
-    .synopsis = "tenant list | put NAME [FILE] [--keep] [--set PATH=VALUE]... | get [NAME] | delete NAME |"
+    .synopsis = "tenant list | put NAME [FILE] [--keep] [--set PATH=VALUE]... |"
+                " patch NAME [JSON|FILE] [--set PATH=VALUE]... [--version N] | stop NAME | start NAME |"
+                " get [NAME] | delete NAME |"
                 " compact NAME KEEP | challengers [NAME] | promote NAME CHALLENGER [--version N] |"
                 " rollback NAME [--version N]",
-    .about = "configurations: list, put, get, delete; shorter logs: compact; challengers, promote, rollback",
-    .text = "FILE holds the JSON configuration (\"-\": standard input). --set reads its value as JSON where it is\n"
-            "JSON, else as a string. What is left out comes from the preset.\n\n"
-            "compact replaces all events but the last KEEP by a summary; the model stays.\n\n"
-            "challengers shows what other configurations would have earned; promote puts one in force, rollback takes\n"
-            "that back.\n\n"
-            "  laplacectl tenant promote shop linear --version 7\n"
-            "  laplacectl tenant compact shop 100000\n"
-            "  laplacectl tenant put shop --set algorithm=lk-gp-ucb --set arm_dim=3\n"
-            "  laplacectl tenant put shop --keep --set user_kernel.rho=0.5 --set confidence.beta=1\n"
-            "  laplacectl tenant put shop shop.json\n",
+    .about = "configurations: list, put, patch, get, delete; stop, start; shorter logs: compact; challengers, promote, "
+             "rollback",
+    .text =
+        "FILE holds the JSON configuration (\"-\": standard input). --set reads its value as JSON where it is\n"
+        "JSON, else as a string. What put leaves out comes from the preset.\n\n"
+        "patch changes the fields that it names and keeps all others. It takes JSON, or a file (\"-\": standard\n"
+        "input); null gives a field its default. With --version N it is refused when the configuration is\n"
+        "another one by now.\n\n"
+        "stop shows everybody the baseline and does not ask the model; start ends that. Both change nothing else.\n\n"
+        "compact replaces all events but the last KEEP by a summary; the model stays.\n\n"
+        "challengers shows what other configurations would have earned; promote puts one in force, rollback takes\n"
+        "that back.\n\n"
+        "  laplacectl tenant stop shop\n"
+        "  laplacectl tenant patch shop '{\"reward_window_s\": 600}' --version 7\n"
+        "  laplacectl tenant promote shop linear --version 7\n"
+        "  laplacectl tenant compact shop 100000\n"
+        "  laplacectl tenant put shop --set algorithm=lk-gp-ucb --set arm_dim=3\n"
+        "  laplacectl tenant put shop --keep --set user_kernel.rho=0.5 --set confidence.beta=1\n"
+        "  laplacectl tenant put shop shop.json\n",
     .run = run_tenant,
 };

@@ -10,6 +10,7 @@
 #include "text.h"
 
 #define LC_JSON_TYPE "application/json"
+#define LC_PATCH_TYPE "application/merge-patch+json"
 #define LC_NDJSON_TYPE "application/x-ndjson"
 #define LC_DATABASE_TYPE "application/vnd.sqlite3"
 
