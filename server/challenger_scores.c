@@ -155,10 +155,19 @@ static void set_guardrail(struct ld_scores *s, double level, uint64_t first)
     s->is_proved = false;
 }
 
+/* The switch is no part of the policy: while a tenant is stopped nothing is scored, and then the comparison goes on. */
+static uint64_t digest_policy(const struct kb_spec *spec)
+{
+    struct kb_spec policy = *spec;
+
+    policy.routing.is_stopped = false;
+    return kb_spec_digest(&policy, KB_HASH_INIT);
+}
+
 void ld_scores_configure(struct ld_scores *s, const struct ld_settings *settings, uint64_t version, const char *name)
 {
     const struct kb_spec *spec = &settings->spec;
-    const uint64_t policy = kb_spec_digest(spec, KB_HASH_INIT);
+    const uint64_t policy = digest_policy(spec);
     const bool is_new = s->version == 0 || policy != s->policy;
     const bool is_guarded = strcmp(settings->guardrail.baseline, name) == 0;
     const double level = is_guarded ? settings->guardrail.level : 0;

@@ -144,6 +144,12 @@ Looked at by `server/json_*.c` with the tables of `server/rules.c`, and where a 
 are answered 400 and named by pointer. Tried at both sides of each end by `tests/http/c05_body_rules.py` (the decoders) and
 `tests/http/a07_ranges.py` (the server). What a model cannot compute with although it lies inside is refused by the core: `tests/extremes/`.
 """
+PATCH = """
+**PATCH /tenants/{tenant}**: as PUT /tenants/{tenant}, where `null` may stand for each, and
+
+| number | type | from | to |
+|---|---|---|---|
+"""
 LINES = """
 ## Lines of the log
 
@@ -193,6 +199,8 @@ def page():
             text += "| `/configuration/...` | as in PUT /tenants/{tenant} | | |\n" if name == "replay" else ""
         elif name == "replay":
             text += "\n**POST /tenants/{tenant}/replay**: `/0/configuration/...` as in PUT /tenants/{tenant}.\n"
+    version = schemas.schemas(PREFIX)["ConfigurationPatch"]["properties"]["version"]
+    text += PATCH + row("`/version`", range_of("/version", version, version["type"])) + "\n"
     text += LINES + "".join(f"| {name.removeprefix('Event')} {row(f'`{r.place}`', r)}\n" for name, ranges in lines().items() for r in ranges)
     text += PARAMETERS + "".join(f"| {where} {row(f'`{r.place}`', r)}\n" for where, r in parameters())
     text += OPTIONS + "".join(row(f"`--{name}`", r) + "\n" for name, r in options().items())

@@ -47,7 +47,7 @@ def test_unknown_paths_answer_404(api, path):
 
 @pytest.mark.parametrize("method, path, allowed", [
     ("GET", "/select", {"POST"}), ("DELETE", "/reward", {"POST"}), ("POST", "/tenants", {"GET"}),
-    ("POST", "/tenants/default", {"GET", "PUT", "DELETE"}), ("POST", "/tenants/default/graph", {"GET", "PUT", "PATCH"}),
+    ("POST", "/tenants/default", {"GET", "PUT", "PATCH", "DELETE"}), ("POST", "/tenants/default/graph", {"GET", "PUT", "PATCH"}),
     ("DELETE", "/tenants/default/arms", {"GET", "PUT", "PATCH"}), ("PUT", "/healthz", {"GET"}),
     ("POST", "/tenants/default/events", {"GET"})])
 def test_wrong_methods_answer_405_and_say_which_are_right(api, method, path, allowed):

@@ -5,10 +5,12 @@ import itertools
 import json
 import random
 import threading
+import time
 
 import pytest
 import requests
 
+from bodies import all_cases
 from contract import CONTRACT, NDJSON
 from harness import Client
 
@@ -189,6 +191,13 @@ def test_a_challengers_algorithm_takes_its_preset_too(api, name):
     assert again["version"] == 2 and list(again["configuration"]["challengers"]) == ["b", "a"]
 
 
+def at_pointer(value, pointer):
+    for step in pointer.split("/")[1:]:
+        step = step.replace("~1", "/").replace("~0", "~")
+        value = value[int(step)] if isinstance(value, list) else value.get(step) if isinstance(value, dict) else None
+    return value
+
+
 # --- faults ---------------------------------------------------------------------------------------------------------------
 
 BAD = [({"colour": 1}, ["/colour"]), ({"colour": None}, ["/colour"]), ({"rule": {"colour": None}}, ["/rule/colour"]), ({"routing": {"holdout": {"x": None}}}, ["/routing/holdout/x"]),
@@ -207,6 +216,20 @@ def test_faults_are_named_in_the_order_of_the_patch_and_change_nothing(api, name
     told = patched(api, name, None, raw=json.dumps(patch), expect=400)
     assert told.pointers == pointers and all(e["detail"] for e in told.json["errors"])
     assert steady(view(api, name)) == steady(before) and len(api.events(name)) == 1
+
+
+def test_every_fault_of_a_configuration_is_one_of_its_patch(boot, name):
+    """Those of c05_body_rules.py for the body of a PUT, as a patch: null is none there, and an object lacks nothing that is in force."""
+    api = Client(boot("--max-magnitude", "1e30"))
+    api.put_tenant(name, algorithm="laplaced", routing={"sticky": {"ttl_s": 5}})
+    before, n = steady(view(api, name)), 0
+    for body, pointer in all_cases("settings"):
+        if pointer in (None, "") or at_pointer(body, pointer) in (None, {}):
+            continue
+        told = patched(api, name, None, raw=json.dumps(body), expect=400)
+        assert told.pointers == [pointer], (pointer, told.text, json.dumps(body)[:300])
+        n += 1
+    assert n > 300 and steady(view(api, name)) == before
 
 
 def test_combinations_are_refused_as_by_put(api, name):
@@ -427,6 +450,32 @@ def test_a_stop_changes_the_switch_and_nothing_else(api, name):
     assert digest != api.digest(name) and api.verify(name)["equal"]  # the version is part of the digest
     means = [r["mean"] for r in api.select("u1", explain=True, dry_run=True, tenant=name)["ranking"]]
     assert any(m != 0 for m in means)
+
+
+def test_challengers_go_on_being_compared_after_a_stop(api, name):
+    """What is shown meanwhile is no doing of the policy's and is not scored."""
+    def scores(seq):
+        end = time.monotonic() + 30
+        while True:
+            told = api.call("GET", f"/tenants/{name}/challengers").json["challengers"][0]
+            if told["seq"] >= seq:
+                return {k: v for k, v in told.items() if k not in ("seq", "bytes", "digest", "learned")}  # it goes on to learn
+            assert time.monotonic() < end, told
+            time.sleep(0.1)
+
+    def decide(n):
+        for _ in range(n):
+            api.reward(api.select("u", candidates=["a", "b"], tenant=name)["decision"], 1, tenant=name)
+        return scores(view(api, name)["seq"])
+    api.put_tenant(name, algorithm="random", default_reward=None, challengers={"c": {"algorithm": "ts"}}, routing={"holdout": {"baseline": {"arm": "a"}}})
+    before = decide(20)
+    assert before["decisions"] == 20
+    switched(api, name, "stop")
+    assert decide(5) == before
+    switched(api, name, "start")
+    assert decide(5)["decisions"] == 25
+    patched(api, name, {"rule": {"epsilon": 0.5}})
+    assert decide(5)["decisions"] == 5  # another policy
 
 
 def test_users_keep_their_arms_over_a_stop(api, name):

@@ -15,6 +15,7 @@ ROUTES = {"select": SELECT, "reward": REWARD, "activate": ACTIVATE, "observe": O
           "tenant_key": ("POST", "/tenants/bad/keys"), "limits": ("PUT", "/tenants/bad/limits"),
           "repair": ("POST", "/tenants/bad/repair"),
           "promote": ("POST", "/tenants/bad/promote"), "rollback": ("POST", "/tenants/bad/rollback")}
+MERGED = [("PATCH", "/tenants/bad")]  # has no schema of its own: its bodies are those of a configuration (a15_patch.py)
 FIRST_LINES = {"replay": ("POST", "/tenants/bad/replay")}  # of a body in lines
 BY_LINES = {PUT_GRAPH: '["a","b"]', PUT_ARMS: '"x"', OBSERVE: '{"user":"u","context":[0,0],"arm":"a1","reward":1}'}
 
@@ -91,7 +92,7 @@ def check(client, route, pointers, status, **body):
 def test_every_route_that_takes_a_body_is_tried():
     takes = {(method, pattern.pattern) for method, pattern, op in CONTRACT.operations.values()
              if "application/json" in op.get("requestBody", {}).get("content", {})}
-    tried = {CONTRACT.operations[CONTRACT.find(*route)[0]][:2] for route in ROUTES.values()}
+    tried = {CONTRACT.operations[CONTRACT.find(*route)[0]][:2] for route in [*ROUTES.values(), *MERGED]}
     assert takes == {(method, pattern.pattern) for method, pattern in tried} and {*ROUTES, *FIRST_LINES} == set(KINDS)
 
 
@@ -112,7 +113,7 @@ def test_a_fault_at_any_place_is_named_and_changes_nothing(bad, kind):
     assert n > 15 and state(bad) == before
 
 
-@pytest.mark.parametrize("route", ROUTES.values(), ids=" ".join)
+@pytest.mark.parametrize("route", [*ROUTES.values(), *MERGED], ids=" ".join)
 def test_what_is_not_json_is_refused_everywhere(bad, route):
     before = state(bad)
     assert bad.call(*route, raw="", expect=400).json["detail"] == "the body is empty; JSON is expected"

@@ -7,7 +7,8 @@ from harness import Client
 
 WRITES = [("POST", "/select", {"user": "u", "candidates": ["a", "b"]}), ("POST", "/reward", {"decision": "open", "reward": 1}),
           ("POST", "/activate", {"decision": "deferred"}), ("POST", "/observe", {"user": "u", "arm": "a", "reward": 1}),
-          ("PUT", "/tenants/t", {"algorithm": "ucb", "confidence": {"beta": 9}}), ("PUT", "/tenants/t/graph", {"edges": [["a", "b"]]}),
+          ("PUT", "/tenants/t", {"algorithm": "ucb", "confidence": {"beta": 9}}), ("PATCH", "/tenants/t", {"confidence": {"beta": 9}}),
+          ("POST", "/tenants/t/stop", None), ("PUT", "/tenants/t/graph", {"edges": [["a", "b"]]}),
           ("PATCH", "/tenants/t/graph", {"add": [["x", "y"]]}), ("PUT", "/tenants/t/arms", {"arms": ["q"]}),
           ("PATCH", "/tenants/t/arms", {"arms": ["r"]}), ("POST", "/tenants/t/rebuild", None),
           ("POST", "/tenants/t/compact", {"keep_events": 0})]
@@ -16,7 +17,7 @@ WRITES = [("POST", "/select", {"user": "u", "candidates": ["a", "b"]}), ("POST",
 def test_a_commit_that_fails_answers_503_changes_nothing_and_heals(boot):
     server = boot()
     client = Client(server, tenant="t")
-    client.put_tenant("t", algorithm="ucb")
+    client.put_tenant("t", algorithm="ucb", routing={"holdout": {"baseline": {"arm": "b"}}})
     client.put_graph("t", [["u", "v", 1]])
     client.call("POST", "/observe", {"user": "v", "arm": "b", "reward": 0})
     client.select("u", candidates=["a", "b"], decision="open")

@@ -37,6 +37,7 @@ def other_requests(draw, tenant):
         ("GET", f"{own}/export", None), ("POST", f"{own}/snapshot", None), ("GET", f"{own}/stats", None), ("GET", "/metrics", None),
         ("GET", f"{own}/events", None), ("GET", "/tenants", None), ("PUT", f"{own}/challengers/c", {"algorithm": "ts"}),
         ("DELETE", f"{own}/challengers/c", None), ("PUT", f"{own}/arms", {"arms": ["a0", "a1", "a2"]}), ("GET", "/readyz", None),
+        ("PATCH", own, {"confidence": {"beta": draw.choice([1, 2])}}), ("POST", f"{own}/start", None),
         ("PUT", own, {**TENANTS[tenant], "confidence": {"beta": draw.choice([1, 2])}})])
 
 

@@ -32,6 +32,33 @@ def test_a_tenant_is_put_listed_read_and_deleted(api, server, ctl, name, tmp_pat
     api.call("GET", f"/tenants/{name}", expect=404)
 
 
+def test_a_tenant_is_patched_stopped_and_started(api, server, ctl, name, tmp_path):
+    def configuration():
+        return api.call("GET", f"/tenants/{name}").json["configuration"]
+    api.put_tenant(name, algorithm="ts", routing={"holdout": {"baseline": {"arm": "b"}}, "sticky": {"ttl_s": 60}})
+    before = configuration()
+    assert json.loads(ctl("tenant", "stop", name, "--json"))["configuration"] == {**before, "routing": {**before["routing"], "stopped": True}}
+    assert json.loads(ctl("tenant", "stop", name, "--json"))["version"] == 2
+    assert json.loads(ctl("tenant", "start", name, "--json"))["configuration"] == before == configuration()
+    ctl("tenant", "patch", name, ' {"reward_window_s": 600}')
+    (tmp_path / "patch.json").write_text('{"seed": 7, "routing": {"sticky": null}}')
+    ctl("tenant", "patch", name, str(tmp_path / "patch.json"))
+    ctl("tenant", "patch", name, "-", stdin=b'{"rule": {"epsilon": 0.5}}')
+    ctl("tenant", "patch", name, '{"seed": 8}', "--set", "confidence.beta=3", "--set", "log_candidates=true", "--version", "6")
+    want = {**before, "reward_window_s": 600, "seed": 8, "log_candidates": True, "rule": {**before["rule"], "epsilon": 0.5},
+            "confidence": {**before["confidence"], "beta": 3}, "routing": {**before["routing"], "sticky": None}}
+    assert configuration() == want
+    assert "is 7 by now" in ctl("tenant", "patch", name, '{"seed": 9}', "--version", "6", expect=1)
+    assert "/version" in ctl("tenant", "patch", name, '{"seed": 9}', "--version", "soon", expect=1)
+    assert "/colour" in ctl("tenant", "patch", name, '{"colour": 1}', expect=1)
+    assert "the patch is not JSON" in ctl("tenant", "patch", name, '{"seed": 9', expect=1)
+    assert "missing.json" in ctl("tenant", "patch", name, str(tmp_path / "missing.json"), expect=1)
+    assert "no-such" in ctl("tenant", "stop", "no-such", expect=1)
+    for words in (("patch", name), ("patch",), ("stop",), ("start",), ("stop", name, "x"), ("patch", name, "{}", "x")):
+        assert "usage" in ctl("tenant", *words, expect=2)
+    assert configuration() == want
+
+
 @pytest.mark.parametrize("text", ["ann,bob,1.5\nbob,cat,2\ncat,dan,1\n", "user;friend;weight\nann;bob;1.5\nbob;cat;2\ncat;dan;1\n",
                                   "# friends\nann\tbob\t1.5\nbob\tcat\t2\ncat\tdan\t1\n"], ids=["plain", "header", "tabs"])
 def test_a_graph_is_loaded_from_csv(api, ctl, name, tmp_path, text):

@@ -113,6 +113,12 @@ def test_every_command_sends_and_takes_what_the_contract_says(judged, tmp_path):
     judged("import", "again", str(tmp_path / "shop.ndjson"))
     judged("import", "again", str(tmp_path / "shop.ndjson"), expect=1)
     judged("tenant", "compact", "copy", "0")
+    judged("tenant", "stop", "copy", expect=1)  # it has no baseline
+    judged("tenant", "patch", "copy", '{"routing": {"holdout": {"baseline": {"arm": "a"}}}}', "--version", "1")
+    judged("tenant", "patch", "copy", file("patch.json", '{"rule": {"epsilon": 0.25}}'))
+    judged("tenant", "patch", "copy", "--set", "rule.epsilon=2", expect=1)
+    judged("tenant", "stop", "copy")
+    judged("tenant", "start", "copy")
     judged("tenant", "list")
     judged("tenant", "get", "shop")
     judged("tenant", "delete", "again")

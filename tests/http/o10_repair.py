@@ -72,7 +72,7 @@ def test_read_only_serves_what_was_before_the_line(broken):
         answer = client.select("u", candidates=["a", "b"], tenant="bad", dry_run=True)
         assert answer["model"]["events"] == 1
         refused = [("POST", "/select", {"user": "u", "candidates": ["a"]}), ("POST", "/observe", {"user": "u", "arm": "a", "reward": 1}),
-                   ("PUT", "/tenants/bad", {"algorithm": "ts"}), ("DELETE", "/tenants/bad/users/u", None), ("POST", "/tenants/bad/rebuild", None),
+                   ("PUT", "/tenants/bad", {"algorithm": "ts"}), ("PATCH", "/tenants/bad", {"seed": 3}), ("POST", "/tenants/bad/start", None), ("DELETE", "/tenants/bad/users/u", None), ("POST", "/tenants/bad/rebuild", None),
                    ("PUT", "/tenants/bad/arms", {"arms": [{"id": "a"}]}), ("PUT", "/tenants/bad/graph", {"edges": [["u", "v"]]}),
                    ("POST", "/tenants/bad/compact", {"keep_events": 1})]
         for method, path, body in refused:

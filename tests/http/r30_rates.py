@@ -12,7 +12,7 @@ from keyring import template_of
 ALL = sorted(name for name, (_, _, op) in CONTRACT.operations.items() if "429" in op["responses"])
 BODIES = {"select": {"user": "u", "candidates": ["a"]}, "reward": {"decision": "none", "reward": 1},
           "activate": {"decision": "none"}, "observe": {"user": "u", "arm": "a", "reward": 1},
-          "putTenant": {"algorithm": "ucb"}, "putGraph": {"edges": [["u", "v"]]}, "patchGraph": {"add": [["u", "w"]]},
+          "putTenant": {"algorithm": "ucb"}, "patchTenant": {}, "putGraph": {"edges": [["u", "v"]]}, "patchGraph": {"add": [["u", "w"]]},
           "putArms": {"arms": ["a"]}, "patchArms": {"arms": ["b"]}, "compact": {"keep_events": 1000000},
           "promote": {"challenger": "none"}, "rollback": {},
           "replay": [{"type": "replay", "configuration": {"algorithm": "ts"}, "log": "own"}]}

@@ -24,13 +24,17 @@
 /* Of what an answer keeps in memory; pages of /events have 64 MiB at most. What goes to a file has no limit. */
 #define LC_MAX_ANSWER ((size_t)256 << 20)
 
+/* Of bodies; NULL: there is none. */
+static const char *const types[] = {NULL, LC_JSON_TYPE, LC_PATCH_TYPE, LC_NDJSON_TYPE, LC_DATABASE_TYPE};
+#define N_TYPES (sizeof types / sizeof *types)
+
 /* headers, key_header, tenant_header, base and cacert are made once and live as long as the client. */
 struct lc_client {
     CURL *curl;
     char *base;   /* server URL without a trailing slash */
     char *cacert; /* NULL: the system's */
     char *tenant_header, *key_header;
-    struct curl_slist *headers[4]; /* none, JSON, NDJSON, a database */
+    struct curl_slist *headers[N_TYPES]; /* by the body's type */
     struct lc_reply reply;
     struct lc_text url;
     double timeout_s; /* 0: none */
@@ -183,10 +187,8 @@ struct lc_client *lc_client_new(const struct lc_session *s, const char *tenant)
     lc_text_printf(&bearer, "Bearer %s", s->key != NULL ? s->key : "");
     c->key_header = s->key != NULL ? header("Authorization", bearer.data) : NULL;
     c->tenant_header = tenant != NULL ? header("Laplaced-Tenant", tenant) : NULL;
-    c->headers[0] = make_headers(c, NULL);
-    c->headers[1] = make_headers(c, LC_JSON_TYPE);
-    c->headers[2] = make_headers(c, LC_NDJSON_TYPE);
-    c->headers[3] = make_headers(c, LC_DATABASE_TYPE);
+    for (size_t i = 0; i < N_TYPES; i++)
+        c->headers[i] = make_headers(c, types[i]);
     lc_text_close(&bearer);
     return c;
 }
@@ -196,7 +198,7 @@ void lc_client_free(struct lc_client *c)
 {
     if (c == NULL)
         return;
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < N_TYPES; i++)
         curl_slist_free_all(c->headers[i]);
     curl_easy_cleanup(c->curl);
     lc_text_close(&c->reply.body);
@@ -267,10 +269,10 @@ static int on_move(void *arg, curl_off_t n_wanted, curl_off_t n_got, curl_off_t 
  * connection and drops all options. */
 static void prepare(struct lc_client *c, const char *method, const char *path, const char *type)
 {
-    size_t kind = type == NULL                          ? 0u
-                  : strcmp(type, LC_JSON_TYPE) == 0     ? 1u
-                  : strcmp(type, LC_DATABASE_TYPE) == 0 ? 3u
-                                                        : 2u;
+    size_t kind = 0;
+    for (size_t i = 1; type != NULL && i < N_TYPES; i++)
+        if (strcmp(type, types[i]) == 0)
+            kind = i;
     base_options(c);
     lc_text_clear(&c->url);
     lc_text_printf(&c->url, "%s%s", c->base, path);
