@@ -231,7 +231,9 @@ static bool forgets_algorithm(const struct ld_tenant *t, const struct kb_engine_
 {
     const char *now = t->settings.spec.algorithm, *next = op->settings.spec.algorithm;
 
-    if (t->seq == counts->version || strcmp(now, next) == 0 || ld_doc_has_member(op->doc, "algorithm"))
+    if (op->doc == NULL || ld_doc_has_member(op->doc, "algorithm")) /* without a document the settings are whole */
+        return false;
+    if (t->seq == counts->version || strcmp(now, next) == 0)
         return false;
     ld_problem_set(&op->problem, 409,
                    "without `algorithm` this would change the tenant's from %s to %s: name the one that is meant, or "

@@ -71,7 +71,7 @@ int ld_decode_settings(struct ld_doc *doc, struct ld_settings *out, struct ld_pr
  * the patch is for another version. */
 int ld_decode_patch(struct ld_doc *doc, const struct ld_settings *now, uint64_t version, struct ld_settings *out,
                     struct ld_problem *p);
-/* Whether the document is an object with this member; NULL: there is none. */
+/* Whether the document is an object with this member. */
 bool ld_doc_has_member(const struct ld_doc *doc, const char *key);
 
 struct ld_select {

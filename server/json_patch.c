@@ -196,5 +196,5 @@ int ld_decode_patch(struct ld_doc *doc, const struct ld_settings *now, uint64_t 
 
 bool ld_doc_has_member(const struct ld_doc *doc, const char *key)
 {
-    return doc != NULL && ld_member_of(&doc->root, key) != NULL;
+    return ld_member_of(&doc->root, key) != NULL;
 }

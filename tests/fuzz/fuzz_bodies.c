@@ -5,11 +5,12 @@
 
 #include "json_in.h"
 #include "json_keys.h"
+#include "json_out.h"
 #include "targets.h"
 
 #define CONTEXT_DIM 1
 #define ARM_DIM 2
-#define N_KINDS 16
+#define N_KINDS 17
 
 static struct kb_engine *new_engine(void)
 {
@@ -62,6 +63,42 @@ static void choose(const struct ld_select *select)
     kb_engine_free(e);
 }
 
+/* A configuration in force, with something in each of its parts. */
+static const struct ld_settings *settings_in_force(void)
+{
+    static const char text[] =
+        "{\"algorithm\":\"ts\",\"arm_dim\":2,\"routing\":{\"holdout\":{\"share\":0.5,\"baseline\":{\"arm\":\"a\"}},"
+        "\"sticky\":{\"ttl_s\":60}},\"challengers\":{\"b\":{\"algorithm\":\"ucb\"},\"a\":{\"rule\":{\"epsilon\":0.5}}},"
+        "\"guardrail\":{\"baseline\":\"a\"},\"retention\":{\"events\":1000}}";
+    static struct ld_settings settings;
+    struct ld_doc *doc = NULL;
+    struct ld_problem p;
+
+    if (settings.spec.algorithm[0] != '\0')
+        return &settings;
+    ld_problem_init(&p);
+    FUZZ_EXPECT(ld_doc_parse(&doc, text, sizeof text - 1, false, &p) == 0 &&
+                ld_decode_settings(doc, &settings, &p) == 0);
+    ld_doc_free(doc);
+    return &settings;
+}
+
+/* A patch that is taken can be taken again, and then changes nothing. */
+static int patch(struct ld_doc *doc, struct ld_problem *p)
+{
+    struct ld_settings once, twice;
+    size_t n = 0;
+
+    if (ld_decode_patch(doc, settings_in_force(), 1, &once, p) != 0)
+        return -1;
+    FUZZ_EXPECT(ld_decode_patch(doc, &once, 1, &twice, p) == 0);
+    char *first = ld_encode_settings(&once, &n), *second = ld_encode_settings(&twice, &n);
+    FUZZ_EXPECT(first != NULL && second != NULL && strcmp(first, second) == 0);
+    free(first);
+    free(second);
+    return 0;
+}
+
 /* Which decoder, and whether it reads lines. */
 static int decode(unsigned kind, struct ld_doc *doc, struct ld_problem *p)
 {
@@ -105,6 +142,8 @@ static int decode(unsigned kind, struct ld_doc *doc, struct ld_problem *p)
     case 13:
     case 14:
         return ld_decode_key(doc, kind == 14, 0, &key, p);
+    case 16:
+        return patch(doc, p);
     case 15:
         return ld_decode_replay(doc, false, &head, p);
     default:

@@ -78,7 +78,7 @@ START_TEST(other_methods_are_told_what_is_allowed)
     ck_assert_ptr_null(found("GET", "/select"));
     ck_assert_str_eq(allow, "POST, OPTIONS");
     ck_assert_ptr_null(found("POST", "/tenants/a"));
-    ck_assert_str_eq(allow, "PUT, GET, HEAD, DELETE, OPTIONS");
+    ck_assert_str_eq(allow, "PUT, PATCH, GET, HEAD, DELETE, OPTIONS");
     ck_assert_ptr_null(found("DELETE", "/tenants/a/graph"));
     ck_assert_str_eq(allow, "PUT, PATCH, GET, HEAD, OPTIONS");
     ck_assert_ptr_null(found("OPTIONS", "/metrics"));
