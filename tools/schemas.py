@@ -7,6 +7,8 @@
     tools/schemas.py            writes them
     tools/schemas.py --check    says which are not as schema/ has them; exit status 1 then
 
+`ConfigurationPatch`, the body of PATCH /tenants/{t}, and the schemas of its parts have no file: they are made of those of a configuration.
+
 A schema's name is the title of its file, or its name in `$defs`. `x-maxBytes`, `x-maxLines` and `x-maxDepth` are limits
 that JSON Schema has no word for; what has `x-magnitude` may be bounded closer by the server. Building the server needs neither Python nor this: what it writes is committed.
 """
