@@ -74,6 +74,8 @@ void ld_op_refuse_busy(struct ld_op *op, const char *why); /* problem 503 with R
 void ld_op_reply_text(struct ld_op *op, char *text, size_t n);
 
 void ld_op_reply_copy(struct ld_op *op, const char *text);
+/* The end of an expand: what the engine or ld_batch_stage said becomes the problem. Returns what expand returns. */
+int ld_op_conclude(struct ld_op *op, int rc, const struct kb_errmsg *msg);
 /* Vectors were decoded for other dimensions than those in force: a problem then. */
 bool ld_op_is_outdated(const struct ld_tenant *t, struct ld_op *op);
 
@@ -92,6 +94,14 @@ int ld_compacted_expand(struct ld_tenant *t, struct ld_op *op);
 /* verify.c */
 int ld_verify_expand(struct ld_tenant *t, struct ld_op *op);
 int ld_verified_expand(struct ld_tenant *t, struct ld_op *op);
+
+/* commit_settings.c */
+int ld_settings_expand(struct ld_tenant *t, struct ld_op *op);
+int ld_patch_expand(struct ld_tenant *t, struct ld_op *op);
+int ld_switch_expand(struct ld_tenant *t, struct ld_op *op);
+int ld_promote_expand(struct ld_tenant *t, struct ld_op *op);
+void ld_settings_answer(struct ld_tenant *t, struct ld_op *op);
+void ld_promote_answer(struct ld_tenant *t, struct ld_op *op);
 
 /* commit_observe.c */
 int ld_observe_expand(struct ld_tenant *t, struct ld_op *op);

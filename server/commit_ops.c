@@ -6,15 +6,13 @@
  *
  * Three moments of an op, all in the writer's thread: expand stages its events, lose tells it that a commit took some
  * of them away, answer fills the reply and calls done. Each kind is a row of KINDS at the end; the two that carry
- * many items have files of their own.
+ * many items have files of their own, and so have changes of the configuration.
  *
  * Memory: what an event names must live until its commit, hence in the op's document. Cost: a look into the log is
  * O(log n) and happens only for ids of the caller's and for decisions that are closed. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "hash.h"
-#include "metrics.h"
 #include "tenant_impl.h"
 
 /* Takes text over. NULL (no memory) cannot undo what is durable, so the problem says so. The status must not invite a
@@ -48,7 +46,7 @@ bool ld_op_is_outdated(const struct ld_tenant *t, struct ld_op *op)
 
 /* The end of a handler: what the engine refused becomes the problem. Of LD_LOST the op was told already, by its lose
  * function. Returns what ld_op_expand returns. */
-static int conclude(struct ld_op *op, int rc, const struct kb_errmsg *msg)
+int ld_op_conclude(struct ld_op *op, int rc, const struct kb_errmsg *msg)
 {
     if (rc == KB_EBUSY)
         return rc;
@@ -117,7 +115,7 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
         char *answer = ld_doc_alloc(op->doc, op->n_answer + 1, 1);
 
         if (answer == NULL)
-            return conclude(op, KB_ENOMEM, &msg);
+            return ld_op_conclude(op, KB_ENOMEM, &msg);
         entry.answer = memcpy(answer, op->answer, op->n_answer + 1);
     }
     rc = ld_batch_stage(t, &entry, &msg);
@@ -125,7 +123,7 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
         ld_op_reply_text(op, op->answer, op->n_answer);
         op->answer = NULL;
     }
-    return conclude(op, rc, &msg);
+    return ld_op_conclude(op, rc, &msg);
 }
 
 /* ---- graph, arms ----------------------------------------------------------------------------------- */
@@ -145,7 +143,7 @@ static int expand_event(struct ld_tenant *t, struct ld_op *op)
         return LD_KEPT;
     if (op->problem.status != 0)
         return 0;
-    return conclude(op, ld_batch_stage(t, &entry, &msg), &msg);
+    return ld_op_conclude(op, ld_batch_stage(t, &entry, &msg), &msg);
 }
 
 /* A decision brought its answer along; graph and arms show the state after the event, outside the write lock: the
@@ -160,165 +158,6 @@ static void answer_event(struct ld_tenant *t, struct ld_op *op)
     text =
         op->event.type == KB_EV_GRAPH ? ld_encode_graph_summary(t->engine, &n) : ld_encode_arms_summary(t->engine, &n);
     ld_op_reply_text(op, text, n);
-}
-
-/* ---- settings -------------------------------------------------------------------------------------- */
-
-/* By names and values, in their order. */
-static bool same_challengers(const struct ld_settings *a, const struct ld_settings *b)
-{
-    if (a->n_challengers != b->n_challengers)
-        return false;
-    for (size_t i = 0; i < a->n_challengers; i++)
-        if (strcmp(a->challenger[i].spec.algorithm, b->challenger[i].spec.algorithm) != 0 ||
-            !ld_challenger_is_same(&a->challenger[i], &b->challenger[i]))
-            return false;
-    return a->is_logging_candidates == b->is_logging_candidates &&
-           strcmp(a->guardrail.baseline, b->guardrail.baseline) == 0 && a->guardrail.level == b->guardrail.level &&
-           a->guardrail.min_decisions == b->guardrail.min_decisions &&
-           strcmp(a->promotion.challenger, b->promotion.challenger) == 0 && a->promotion.reason == b->promotion.reason;
-}
-
-/* Every value that the log keeps of a configuration. The digest covers the numbers; the name of the algorithm is
- * compared besides, since two presets may resolve to the same values. */
-static bool same_settings(const struct ld_settings *a, const struct ld_settings *b)
-{
-    return a->is_relaxed == b->is_relaxed && a->keep_events == b->keep_events && a->keep_age_ms == b->keep_age_ms &&
-           strcmp(a->spec.algorithm, b->spec.algorithm) == 0 &&
-           kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT) && same_challengers(a, b);
-}
-
-/* Dimensions are part of every vector in the log: they may move only while there is none. Before the first
- * configuration, and as long as nothing was decided or learned, any dimensions will do. */
-static bool refuse_dims(const struct ld_tenant *t, const struct kb_engine_counts *counts, struct ld_op *op)
-{
-    const struct kb_spec *now = &t->settings.spec, *next = &op->settings.spec;
-    const bool is_context = now->context_dim != next->context_dim;
-
-    if (counts->version == 0 || (!is_context && now->arm_dim == next->arm_dim))
-        return false;
-    if (counts->decided == 0 && counts->observed == 0 && counts->history_rows == 0)
-        return false;
-    /* The pointer names the first field that would have to go back. */
-    ld_problem_set(&op->problem, 409, "dimensions cannot change once the tenant has decisions or has learned");
-    ld_problem_add(&op->problem, is_context ? "/context_dim" : "/arm_dim", "is %u in this tenant",
-                   is_context ? now->context_dim : now->arm_dim);
-    return true;
-}
-
-/* Settings equal to those in force are answered like a change and leave no event: PUT is idempotent. Versions count
- * the configurations in the log, without gaps. A change of the model's parts may bring a dictionary reset behind it,
- * which the engine draws up and commit.c stages. */
-static int expand_settings(struct ld_tenant *t, struct ld_op *op)
-{
-    struct ld_entry entry = {.ev = {.type = KB_EV_CONFIGURED}, .settings = &op->settings};
-    struct kb_engine_counts counts;
-    struct kb_errmsg msg = {.text = ""};
-
-    ld_batch_flush(t); /* the checks below want the state with everything applied */
-    kb_engine_counts(t->engine, &counts);
-    if (counts.version > 0 && same_settings(&t->settings, &op->settings))
-        return 0;
-    if (refuse_dims(t, &counts, op))
-        return 0;
-    entry.ev.as.configured.spec = &op->settings.spec;
-    entry.ev.as.configured.version = counts.version + 1;
-    return conclude(op, ld_batch_stage(t, &entry, &msg), &msg);
-}
-
-/* A PUT without `algorithm` asks for the default one, which is seldom meant where a tenant has learned with another. */
-static bool forgets_algorithm(const struct ld_tenant *t, const struct kb_engine_counts *counts, struct ld_op *op)
-{
-    const char *now = t->settings.spec.algorithm, *next = op->settings.spec.algorithm;
-
-    if (op->doc == NULL || ld_doc_has_member(op->doc, "algorithm")) /* without a document the settings are whole */
-        return false;
-    if (t->seq == counts->version || strcmp(now, next) == 0)
-        return false;
-    ld_problem_set(&op->problem, 409,
-                   "without `algorithm` this would change the tenant's from %s to %s: name the one that is meant, or "
-                   "change single fields by PATCH",
-                   now, next);
-    ld_problem_add(&op->problem, "/algorithm", "is \"%s\" in this tenant, which has learned", now);
-    return true;
-}
-
-/* Each configuration is one event; where there are others, there is something to lose. */
-static int expand_put(struct ld_tenant *t, struct ld_op *op)
-{
-    struct kb_engine_counts counts;
-
-    ld_batch_flush(t);
-    kb_engine_counts(t->engine, &counts);
-    return forgets_algorithm(t, &counts, op) ? 0 : expand_settings(t, op);
-}
-
-/* The handler has merged the patch before, to tell faults early; what counts is the configuration in force now. */
-static int expand_patch(struct ld_tenant *t, struct ld_op *op)
-{
-    struct kb_engine_counts counts;
-
-    ld_batch_flush(t);
-    kb_engine_counts(t->engine, &counts);
-    if (ld_decode_patch(op->doc, &t->settings, counts.version, &op->settings, &op->problem) != 0)
-        return 0;
-    return expand_settings(t, op);
-}
-
-/* The rest of the configuration is not read again: the switch works whatever stands there. */
-static int expand_switch(struct ld_tenant *t, struct ld_op *op)
-{
-    ld_batch_flush(t);
-    op->settings = t->settings;
-    op->settings.spec.routing.is_stopped = op->is_stopping;
-    if (op->is_stopping && t->settings.spec.routing.baseline == KB_BASELINE_NONE) {
-        ld_problem_set(&op->problem, 409,
-                       "a stopped tenant shows its baseline, and this one has none: PATCH it with {\"routing\": "
-                       "{\"stopped\": true, \"holdout\": {\"baseline\": {\"arm\": ID}}}}, or with {\"rule\": "
-                       "\"uniform\"} as the baseline");
-        return 0;
-    }
-    return expand_settings(t, op);
-}
-
-/* A promotion is a configuration that is made of the one in force when its turn has come: two of them, or one beside a
- * PUT, come one after the other. */
-static int expand_promote(struct ld_tenant *t, struct ld_op *op)
-{
-    struct kb_engine_counts counts;
-
-    ld_batch_flush(t);
-    kb_engine_counts(t->engine, &counts);
-    if (ld_promote(&t->settings, counts.version, &op->promotion, &op->settings, &op->problem) != 0)
-        return 0;
-    return expand_settings(t, op);
-}
-
-/* The tenant as GET would show it. No lock: the writer is the one who could change it. */
-static void answer_settings(struct ld_tenant *t, struct ld_op *op)
-{
-    struct kb_engine_counts counts;
-    struct ld_tenant_view view = {.name = t->name, .settings = &t->settings, .counts = &counts};
-    size_t n = 0;
-    char *text;
-
-    kb_engine_counts(t->engine, &counts);
-    kb_engine_build_state(t->engine, &view.build);
-    ld_tenant_graph(t, &view.graph);
-    ld_tenant_log(t, &view.log);
-    view.in_force = kb_engine_spec(t->engine);
-    text = ld_encode_tenant(&view, &n);
-    ld_op_reply_text(op, text, n);
-}
-
-static void answer_promote(struct ld_tenant *t, struct ld_op *op)
-{
-    struct ld_metrics *m = t->world->metrics;
-
-    answer_settings(t, op);
-    atomic_fetch_add_explicit(&m->promotions, 1, memory_order_relaxed);
-    if (op->promotion.reason == LD_PROMOTED_BY_GUARDRAIL)
-        atomic_fetch_add_explicit(&m->guardrail_promotions, 1, memory_order_relaxed);
 }
 
 /* ---- activations ----------------------------------------------------------------------------------- */
@@ -357,7 +196,7 @@ static int expand_activate(struct ld_tenant *t, struct ld_op *op)
     else if (rc == KB_ENOTFOUND)
         answer_closed_activation(t, op, op->event.as.activated.decision);
     else
-        return conclude(op, rc, &msg);
+        return ld_op_conclude(op, rc, &msg);
     return 0;
 }
 
@@ -423,7 +262,7 @@ static int expand_rebuild(struct ld_tenant *t, struct ld_op *op)
 {
     struct kb_errmsg msg = {.text = ""};
 
-    return conclude(op, ld_batch_stage_rebuild(t), &msg);
+    return ld_op_conclude(op, ld_batch_stage_rebuild(t), &msg);
 }
 
 /* What is finished goes into the log at once; the rest is lent again at the end of the turn. */
@@ -461,11 +300,11 @@ static const struct {
     [LD_OP_OBSERVE] = {ld_observe_expand, ld_observe_answer, ld_observe_lose},
     [LD_OP_ACTIVATE] = {expand_activate, answer_activate, NULL},
     [LD_OP_EXPIRE] = {expand_expire, NULL, NULL},
-    [LD_OP_SETTINGS] = {expand_put, answer_settings, NULL},
-    [LD_OP_PATCH] = {expand_patch, answer_settings, NULL},
-    [LD_OP_SWITCH] = {expand_switch, answer_settings, NULL},
-    [LD_OP_PROMOTE] = {expand_promote, answer_promote, NULL},
-    [LD_OP_REBUILD] = {expand_rebuild, answer_settings, NULL},
+    [LD_OP_SETTINGS] = {ld_settings_expand, ld_settings_answer, NULL},
+    [LD_OP_PATCH] = {ld_patch_expand, ld_settings_answer, NULL},
+    [LD_OP_SWITCH] = {ld_switch_expand, ld_settings_answer, NULL},
+    [LD_OP_PROMOTE] = {ld_promote_expand, ld_promote_answer, NULL},
+    [LD_OP_REBUILD] = {expand_rebuild, ld_settings_answer, NULL},
     [LD_OP_BUILT] = {expand_built, NULL, NULL},
     [LD_OP_ERASE] = {ld_erase_expand, NULL, NULL},
     [LD_OP_ERASED] = {ld_erased_expand, NULL, NULL},

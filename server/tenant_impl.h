@@ -5,17 +5,12 @@
  *   queue.c             ops and their waiting line
  *   commit.c            batches: stage, append, apply, answer (commit_rows.c: their rows)
  *   commit_turn.c       ops out of the line into batches
- *   commit_ops.c        what each kind of op stages (commit_observe.c, commit_reward.c: two of them)
- *   upkeep.c            WAL, expiry, healing
- *   saving.c            snapshots, written beside the writer
- *   background.c        models built beside the writer
- *   fold.c              the log folded once more, beside the traffic
- *   erase.c             a user's data taken out
- *   retain.c            when by itself
- *   graph_change.c      large changes of the graph, made beside the writer
- *   compact.c           the log's beginning summarized (compact_fold.c: its job)
- *   verify.c            the model compared with a fold of the log
- *   challenger.c        models of other configurations, which follow the log
+ *   commit_ops.c        what each kind of op stages (commit_observe.c, commit_reward.c, commit_settings.c: some of
+ * them) upkeep.c            WAL, expiry, healing saving.c            snapshots, written beside the writer background.c
+ * models built beside the writer fold.c              the log folded once more, beside the traffic erase.c             a
+ * user's data taken out retain.c            when by itself graph_change.c      large changes of the graph, made beside
+ * the writer compact.c           the log's beginning summarized (compact_fold.c: its job) verify.c            the model
+ * compared with a fold of the log challenger.c        models of other configurations, which follow the log
  *
  * Who may touch what: `lock` guards what readers see (engine, settings, epochs) and is taken for writing by the
  * writer only; decisions take `deciding` in its place, which the writer takes after it, unless it changes nothing that
