@@ -82,9 +82,12 @@ def ways(name):
     return [(None, ())] + [(None, (t,)) for t in (OWN, OTHER, ABSENT)]
 
 
-def test_every_operation_but_the_probes_states_a_role_that_readme_has():
+PUBLIC = {"healthz", "readyz", "openapi", "problems", "problem", "front", "favicon"}
+
+
+def test_every_operation_but_the_public_ones_states_a_role_that_readme_has():
     roles = {name: role_of(name) for name in OPERATIONS}
-    assert {name for name, role in roles.items() if role is None} == {"healthz", "readyz", "openapi"}
+    assert {name for name, role in roles.items() if role is None} == PUBLIC
     assert {r for r in roles.values() if r} == set(roles_of_readme()) == {*TENANT_ROLES, *ring.SERVER_ROLES}
     for name in ring.BY_HEADER:
         path = ring.template_of(name)
