@@ -5,8 +5,8 @@
 
 #include "options.h"
 
-/* What a value looks like: a text, a numeric HOST:PORT, a name, a whole number, one with an optional unit, any number, a
- * boolean, a level's name. All but the first three end up in a number. */
+/* What a value looks like: a text, a numeric HOST:PORT, a name, a whole number, one with an optional unit, any number,
+ * a boolean, a level's name. All but the first three end up in a number. */
 enum ld_option_kind {
     LD_OPTION_TEXT,
     LD_OPTION_ADDRESS,

@@ -76,8 +76,9 @@ static int set_text(char *field, const struct ld_option_row *row, const char *te
         return -1;
     }
     if (row->kind == LD_OPTION_TENANT && !ld_tenant_name_is_valid(text)) {
-        snprintf(why, 256, "expected none, or 1 to 64 letters, digits, dots, underscores and dashes, the first a "
-                           "letter or digit");
+        snprintf(why, 256,
+                 "expected none, or 1 to 64 letters, digits, dots, underscores and dashes, the first a "
+                 "letter or digit");
         return -1;
     }
     memcpy(field, text, n + 1);

@@ -168,8 +168,8 @@ int ld_tenants_read_folder(struct ld_tenants *r, char *why)
     if (ld_folder_open(r->world->data_dir, &r->lock_fd, why) != 0)
         return -1;
     snprintf(path, sizeof path, "%s/registry.db", r->world->data_dir);
-    is_first = access(path, F_OK) != 0 && first_name(r)[0] != '\0' &&
-               !ld_folder_has_others(r->world->data_dir, first_name(r));
+    is_first =
+        access(path, F_OK) != 0 && first_name(r)[0] != '\0' && !ld_folder_has_others(r->world->data_dir, first_name(r));
     if (is_first && make_first(r, why) != 0)
         return -1;
     if (ld_registry_open(&r->file, path, why) != LD_STORE_OK)

@@ -84,9 +84,9 @@ const struct ld_query *ld_route_query(const struct ld_route *route, const char *
     return NULL;
 }
 
-/* Whether path fits the pattern, in which {t} and {p} take one non-empty segment, and {u} or {k} at its end all that is left,
- * slashes included: a user's id may have them. An escaped slash is part of its segment (ld_request_path keeps it so).
- * *rest, unless NULL, is set to what is left. */
+/* Whether path fits the pattern, in which {t} and {p} take one non-empty segment, and {u} or {k} at its end all that is
+ * left, slashes included: a user's id may have them. An escaped slash is part of its segment (ld_request_path keeps it
+ * so). *rest, unless NULL, is set to what is left. */
 static bool fits(const char *pattern, const char *path, const char **rest)
 {
     while (*pattern != '\0') {

@@ -96,7 +96,8 @@ struct ld_world {
     void (*hold_answers)(void); /* before many answers in a row, and after them (http.h); NULL: each goes by itself */
     void (*send_answers)(void);
     const char *data_dir;
-    const char *default_tenant;       /* of requests that name none, made with a new folder; "": none, NULL: `default` */
+    /* Of requests that name none, made with a new folder; "": none, NULL: `default`. */
+    const char *default_tenant;
     struct ld_progress *progress;     /* of openings (recover.h); NULL: nobody looks */
     int64_t (*now_ms)(void);          /* wall clock, replaceable in tests */
     atomic_size_t max_queue;          /* ops waiting per tenant before 503 */
@@ -153,7 +154,7 @@ void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);
 void ld_tenant_graph(const struct ld_tenant *t, struct ld_graph_view *out);
 void ld_tenant_read_graph(struct ld_tenant *t, bool is_over);
 
-bool ld_tenant_is_failing(const struct ld_tenant *t);    /* the last commit failed */
+bool ld_tenant_is_failing(const struct ld_tenant *t); /* the last commit failed */
 /* The line that no fold takes, of a tenant that is served as it was before it and takes no changes (repair.h), and what
  * the fold said of it; 0: the tenant is like any other. */
 uint64_t ld_tenant_read_only(const struct ld_tenant *t, const char **fault);
