@@ -10,6 +10,7 @@ import pytest
 
 import keyring as ring
 from contract import CONTRACT, ROOT
+from h00_auth import PUBLIC
 from harness import Client
 from keyring import ABSENT, OTHER, OWN, OPERATIONS, TENANT_ROLES, names_a_tenant, role_of
 
@@ -80,9 +81,6 @@ def ways(name):
     if "{tenant}" in ring.template_of(name):
         return [(t, ()) for t in (OWN, OTHER, ABSENT)]
     return [(None, ())] + [(None, (t,)) for t in (OWN, OTHER, ABSENT)]
-
-
-PUBLIC = {"healthz", "readyz", "openapi", "problems", "problem", "front", "favicon"}
 
 
 def test_every_operation_but_the_public_ones_states_a_role_that_readme_has():
