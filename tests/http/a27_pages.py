@@ -1,7 +1,9 @@
 """What a browser finds at the server's address: a page of a few lines that loads nothing, and no icon."""
 import html.parser
+import re
 import subprocess
 
+from contract import ROOT
 from harness import BIN, Client
 
 
@@ -70,3 +72,14 @@ def test_requests_of_pages_are_counted_by_route(api):
     text = api.call("GET", "/metrics").text
     for route in ("/", "/problems/{p}"):
         assert f'method="GET",route="{route}"' in text
+
+
+def test_the_image_is_built_from_all_that_is_embedded():
+    """What the Makefile embeds lies in what the Dockerfile's first stage copies, and .dockerignore lets it through."""
+    embedded = re.search(r"^EMBED := (.*)$", (ROOT / "Makefile").read_text(), re.M)[1].split()
+    copied = [one for line in re.findall(r"^COPY ([^-].*)$", (ROOT / "Dockerfile").read_text(), re.M) for one in line.split()[:-1]]
+    let_through = re.findall(r"^!(.*)$", (ROOT / ".dockerignore").read_text(), re.M)
+    assert "docs/ERRORS.md" in embedded
+    for file in embedded:
+        for allowed in (copied, let_through):
+            assert any(file == one or file.startswith(one + "/") for one in allowed), (file, allowed)
