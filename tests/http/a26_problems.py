@@ -144,11 +144,27 @@ FALLS_UNDER = {
     "a version in small letters": "one that is not spelled `HTTP/`, digit, dot, digit (400)",
     "HTTP/0.9": "another version than `HTTP/1.x` (505)",
     "HTTP/2": "another version than `HTTP/1.x` (505)",
-    "a head beyond all measure": "headers (431) that do not fit",
+    "a head beyond all measure": "headers or a trailer (431) that do not fit",
+    "a trailer beyond all measure": "headers or a trailer (431) that do not fit",
     "a target beyond all measure": "a request line (414)",
+    "many small headers": "each header takes 64 bytes of it beside its text",
+    "a long cookie": "a `Cookie` its length",
+    "many cookies": "and 64 bytes for each pair once more",
 }
-TRAILER = {"a trailer without a colon": (connections.post("Transfer-Encoding: chunked", body=b"2\r\n{}\r\n0\r\nAb\r\n\r\n"), 400)}
-CASES = {**connections.LIBRARY, **TRAILER}
+
+
+def chunked(trailer):
+    return connections.post("Transfer-Encoding: chunked", body=b"2\r\n{}\r\n0\r\n" + trailer + b"\r\n\r\n")
+
+
+CASES = {
+    **connections.LIBRARY,
+    "a trailer without a colon": (chunked(b"Ab"), 400),
+    "a trailer beyond all measure": (chunked(b"A: " + b"b" * 100000), 431),
+    "many small headers": (request("GET", "/healthz", *["A: b"] * 400), 431),
+    "a long cookie": (request("GET", "/healthz", "Cookie: a=" + "b" * 14000), 431),
+    "many cookies": (request("GET", "/healthz", "Cookie: " + "a=b; " * 1000), 431),
+}
 
 
 def words_of(case):
@@ -167,6 +183,20 @@ def test_what_has_no_document_is_listed(server, case):
     assert words_of(case) in PROSE
     listed = dict(re.findall(r"^\| (\d{3}) \| (.*) \|$", PAGE.split("## What has no document")[1], re.M))
     assert str(status) in listed
+
+
+@pytest.mark.parametrize("line", [b"GET", b"\x16\x03\x01", b"healthz"])
+def test_a_line_without_a_blank_has_no_answer_at_all(server, line):
+    with Raw(server) as raw:
+        assert raw.send(line + b"\r\n\r\n").answer() is None and raw.is_closed()
+    assert "A request line without a blank ends the connection without an answer" in PROSE
+
+
+@pytest.mark.parametrize("headers", [["A: b"] * 101, ["A: b"] * 200, ["Cookie: a=" + "b" * 8000], ["Cookie: " + "a=b; " * 200]])
+def test_what_fits_has_a_document_or_is_served(server, headers):
+    with Raw(server) as raw:
+        answer = raw.send(request("GET", "/healthz", *headers)).answer()
+        assert answer.status == (431 if len(headers) > 100 else 200) and "laplaced-request" in answer.headers
 
 
 def test_all_other_heads_that_are_refused_have_a_document(server):
