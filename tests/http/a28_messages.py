@@ -3,6 +3,7 @@ numbers, and a decision on an empty catalogue."""
 import pytest
 
 from contract import NDJSON
+from harness import Client
 
 
 def faults(answer):
@@ -123,3 +124,12 @@ def test_a_retry_of_a_decision_whose_catalogue_is_empty_now_is_answered_as_befor
     first = api.select("u", decision="d", tenant=name)
     api.put_arms(name, [])
     assert api.select("u", decision="d", tenant=name) == first
+
+
+def test_a_catalogue_that_was_opened_anew_is_not_empty(boot):
+    server = boot()
+    Client(server).put_arms("default", ["a", "b"])
+    for again in (server.kill, server.terminate):  # from the log, and from a snapshot
+        again()
+        server.start()
+        assert Client(server).select("u")["arm"] in ("a", "b")
