@@ -17,6 +17,7 @@ COPY core core
 COPY server server
 COPY schema schema
 COPY tools tools
+COPY docs/ERRORS.md docs/
 RUN make -j"$(nproc)" all \
  && install -D -s -t /out build/release/laplaced build/release/laplacectl
 

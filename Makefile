@@ -83,8 +83,8 @@ $(OUT)/core/%.o: core/%.c
 	$(CC) $(CFLAGS_ALL) -c -o $@ $<
 $(OUT)/core/lower_solve.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
 
-# Migrations and the API contract, embedded as C strings (symbols in server/embed.h).
-EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql openapi.yaml
+# Migrations, the API contract and the page of errors, embedded as C strings (symbols in server/embed.h).
+EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql openapi.yaml docs/ERRORS.md
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@

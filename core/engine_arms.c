@@ -29,7 +29,8 @@ static enum kb_err check_put(const struct kb_engine *e, const struct kb_event *e
         const struct kb_ev_arm *arm = &ev->as.arms.put[i];
 
         if (e->spec.arm_dim > 0 && arm->features == NULL)
-            return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/features", "expected %u numbers", e->spec.arm_dim);
+            return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/features", "expected %u numbers: arm_dim is %u",
+                                e->spec.arm_dim, e->spec.arm_dim);
         if (kb_ids_find(seen, arm->id) != KB_ID_NONE)
             return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/id", "'%.100s' stands twice", arm->id);
         if (arm->eligibility != NULL && !kb_eligibility_is_valid(arm->eligibility))

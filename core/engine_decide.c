@@ -144,7 +144,7 @@ static enum kb_err take_named(const struct kb_engine *e, const struct kb_query *
         if (features == NULL && e->spec.arm_dim > 0) {
             if (arm == KB_ID_NONE || e->arms.arm[arm].parts.features == NULL)
                 return kb_fail_item(KB_EINVAL, msg, "/candidates", i, "",
-                                    "arm '%.100s' is not in the catalogue: give its %u features", c->arm,
+                                    "arm '%.100s' is not in the catalogue: give its %u features (arm_dim)", c->arm,
                                     e->spec.arm_dim);
             features = e->arms.arm[arm].parts.features;
             stamp = e->arms.arm[arm].stamp;

@@ -274,7 +274,7 @@ static enum kb_err reserve_observed(struct kb_engine *e, const struct kb_event *
     if (e->spec.arm_dim > 0 && features == NULL) {
         arm = kb_ids_find(&e->arm_ids, ev->as.observed.arm.arm);
         if (arm == KB_ID_NONE || e->arms.arm[arm].parts.features == NULL)
-            return kb_fail(KB_EINVAL, msg, "/arm", "'%.100s' is not in the catalogue: give its %u features",
+            return kb_fail(KB_EINVAL, msg, "/arm", "'%.100s' is not in the catalogue: give its %u features (arm_dim)",
                            ev->as.observed.arm.arm, e->spec.arm_dim);
         features = e->arms.arm[arm].parts.features;
     }

@@ -38,30 +38,30 @@ bool ld_access_identify(struct ld_app *app, struct ld_request *r)
 }
 
 /* A tenant's key stands for its tenant; an admin may name one in the header. */
-const char *ld_access_tenant(const struct ld_request *r)
+const char *ld_access_tenant(const struct ld_app *app, const struct ld_request *r)
 {
     const char *header = ld_request_header(r, "Laplaced-Tenant"), *own = ld_request_caller(r)->tenant;
     if (header != NULL)
         return header;
-    return own[0] != '\0' ? own : "default";
+    return own[0] != '\0' ? own : app->world.default_tenant;
 }
 
-/* Cut to what a valid name may have. */
 void ld_access_no_tenant(struct ld_request *r, const char *name)
 {
     struct ld_problem p;
     ld_problem_init(&p);
-    ld_problem_set(&p, 404, "there is no tenant \"%.64s\"", name);
+    ld_problem_no_tenant(&p, name);
     ld_reply_problem(r, &p);
 }
 
 /* The tenant that the request is about; NULL for a route that is about none. */
-static const char *tenant_of(const struct ld_request *r, const struct ld_route *route, char name[LD_PATH_TENANT_BYTES])
+static const char *tenant_of(const struct ld_app *app, const struct ld_request *r, const struct ld_route *route,
+                             char name[LD_PATH_TENANT_BYTES])
 {
     ld_route_tenant(route, ld_request_path(r), name);
     if (name[0] != '\0')
         return name;
-    return route->opens == LD_TENANT_OF_HEADER ? ld_access_tenant(r) : NULL;
+    return route->opens == LD_TENANT_OF_HEADER ? ld_access_tenant(app, r) : NULL;
 }
 
 /* Names the roles that would do, so that whoever made the key knows what to add. */
@@ -78,13 +78,13 @@ static void refuse_role(struct ld_request *r, const struct ld_route *route)
 }
 
 /* A route whose row forgot its role has none that a key could have, but an admin has all: it is theirs alone. */
-bool ld_access_allow(struct ld_request *r, const struct ld_route *route)
+bool ld_access_allow(const struct ld_app *app, struct ld_request *r, const struct ld_route *route)
 {
     char buffer[LD_PATH_TENANT_BYTES];
     const struct ld_caller *caller = ld_request_caller(r);
     if (!LD_CHECKED)
         return true;
-    const char *tenant = caller->tenant[0] != '\0' ? tenant_of(r, route, buffer) : NULL;
+    const char *tenant = caller->tenant[0] != '\0' ? tenant_of(app, r, route, buffer) : NULL;
     if (tenant != NULL && strcmp(tenant, caller->tenant) != 0) {
         ld_access_no_tenant(r, tenant);
         return false;

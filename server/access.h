@@ -11,13 +11,13 @@ struct ld_app;
 bool ld_access_identify(struct ld_app *app, struct ld_request *r);
 
 /* Whether that caller may use the route. False after a 403, or a 404 for a tenant of others. */
-bool ld_access_allow(struct ld_request *r, const struct ld_route *route);
+bool ld_access_allow(const struct ld_app *app, struct ld_request *r, const struct ld_route *route);
 
 /* Whether requests must show a key. Once they must, they must as long as the process lives. */
 bool ld_access_wants_keys(struct ld_app *app);
 
-/* The name of the tenant that a request without one in its path is about. */
-const char *ld_access_tenant(const struct ld_request *r);
+/* The name of the tenant that a request without one in its path is about; "": of none. */
+const char *ld_access_tenant(const struct ld_app *app, const struct ld_request *r);
 
 /* 404, in the one wording that there is for it: that of a tenant which is not there and that of one which the caller
  * may not know of. */

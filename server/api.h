@@ -49,6 +49,10 @@ void api_healthz(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_readyz(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_metrics(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_openapi(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_problems(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_problem(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_front(struct ld_app *app, struct ld_request *r, const char *tenant);
+void api_favicon(struct ld_app *app, struct ld_request *r, const char *tenant);
 
 /* --- shared (api_common.c) -------------------------------------------------------------------------- */
 
@@ -59,8 +63,8 @@ bool ld_request_has_label(const struct ld_request *r);      /* the media type wa
 enum ld_media ld_request_media(const struct ld_request *r); /* see api_common.c on absent types */
 
 /* Which tenant the request means; name: of its path, or "": then that of the header Laplaced-Tenant, else the key's
- * own, else `default`. Borrowed. */
-const char *ld_api_tenant_name(const struct ld_request *r, const char *name);
+ * own, else --default-tenant. Borrowed. */
+const char *ld_api_tenant_name(const struct ld_app *app, const struct ld_request *r, const char *name);
 /* That tenant, held, or NULL after a 404. For routes that open it (route.h). */
 struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name);
 
@@ -80,7 +84,7 @@ void ld_api_submit(struct ld_request *r, struct ld_tenant *t, struct ld_op *op);
  */
 void ld_api_submit_to(struct ld_app *app, struct ld_request *r, const char *name, struct ld_op *op);
 
-/* A whole number in a query parameter, within [min, max]; `preset` when absent. 0, or -1 after a 400. */
-int ld_api_number(struct ld_request *r, const char *name, uint64_t preset, uint64_t min, uint64_t max, uint64_t *out);
+/* The number in a parameter that the request's route has (route.h: ld_queries). 0, or -1 after a 400. */
+int ld_api_number(struct ld_request *r, const char *name, uint64_t *out);
 
 #endif

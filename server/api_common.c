@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "access.h"
+#include "route.h"
 
 /* Whether the header's media type is `type`, parameters such as charset aside. "application/jsonx" is another type:
  * what follows the name must end it. */
@@ -57,10 +58,10 @@ bool ld_request_has_label(const struct ld_request *r)
     return !is_unlabelled(r, ld_request_header(r, "Content-Type"));
 }
 
-/* The name in the path goes before the header, the header before the key's own tenant, that before `default`. */
-const char *ld_api_tenant_name(const struct ld_request *r, const char *name)
+/* The name in the path goes before the header, the header before the key's own tenant, that before the default. */
+const char *ld_api_tenant_name(const struct ld_app *app, const struct ld_request *r, const char *name)
 {
-    return name[0] != '\0' ? name : ld_access_tenant(r);
+    return name[0] != '\0' ? name : ld_access_tenant(app, r);
 }
 
 /* Dispatch has found it, and opened it where it was not in memory. The hold outlives a deletion: ops submitted
@@ -68,10 +69,9 @@ const char *ld_api_tenant_name(const struct ld_request *r, const char *name)
 struct ld_tenant *ld_api_tenant(struct ld_app *app, struct ld_request *r, const char *name)
 {
     struct ld_tenant *t = ld_request_context(r);
-    (void)app;
     if (t != NULL)
         return ld_tenant_hold(t);
-    ld_access_no_tenant(r, ld_api_tenant_name(r, name));
+    ld_access_no_tenant(r, ld_api_tenant_name(app, r, name));
     return NULL;
 }
 
@@ -150,22 +150,23 @@ void ld_api_submit_to(struct ld_app *app, struct ld_request *r, const char *name
 
 /* Strict: no sign, no blanks, no second spelling of a number; 19 digits cannot overflow. A parameter without a value
  * counts as a wrong one, not as absent. */
-int ld_api_number(struct ld_request *r, const char *name, uint64_t preset, uint64_t min, uint64_t max, uint64_t *out)
+int ld_api_number(struct ld_request *r, const char *name, uint64_t *out)
 {
+    const struct ld_query *q = ld_route_query(&ld_routes[ld_request_route(r)], name);
     const char *text = ld_request_query(r, name);
-    *out = preset;
+    *out = q->preset;
     if (text == NULL)
         return 0;
     size_t n = strspn(text, "0123456789");
     *out = n > 0 && n <= 19 ? strtoull(text, NULL, 10) : 0;
-    if (n > 0 && n <= 19 && text[n] == '\0' && *out >= min && *out <= max)
+    if (n > 0 && n <= 19 && text[n] == '\0' && *out >= q->min && *out <= q->max)
         return 0;
     struct ld_problem p;
     ld_problem_init(&p);
     ld_problem_set(&p, 400, "query parameter %s: expected a whole number from %llu to %llu", name,
-                   (unsigned long long)min, (unsigned long long)max);
-    if (*out > max)
-        ld_problem_limit(&p, name, (double)max);
+                   (unsigned long long)q->min, (unsigned long long)q->max);
+    if (*out > q->max)
+        ld_problem_limit(&p, name, (double)q->max);
     ld_reply_problem(r, &p);
     return -1;
 }

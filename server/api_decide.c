@@ -40,11 +40,16 @@ static bool may_be_retry(struct ld_op *op, const struct ld_select *select, const
     return true;
 }
 
-/* Whether a decision is no more work than the operator lets one be. */
+/* Whether there is an arm, and the decision is no more work than the operator lets one be. */
 static bool is_bounded(const struct ld_app *app, const struct ld_select *select, const struct ld_size *size,
-                       struct ld_problem *p)
+                       const char *tenant, struct ld_problem *p)
 {
     const size_t n = select->query.n_candidates, max = n > 0 ? app->limits.candidates : app->limits.arms;
+    if (n == 0 && size->active_arms == 0) {
+        ld_problem_add(p, "/candidates",
+                       "the catalogue has no active arm: name candidates, or fill it by PUT /tenants/%s/arms", tenant);
+        return false;
+    }
     if ((n > 0 ? n : size->active_arms) <= max)
         return true;
     if (n > 0)
@@ -72,7 +77,7 @@ static int decide(struct ld_app *app, struct ld_tenant *t, struct ld_op *op, str
     if (id == NULL)
         return -1;
     op->is_named = select->decision != NULL;
-    const bool is_small = is_bounded(app, select, &size, &op->problem);
+    const bool is_small = is_bounded(app, select, &size, ld_tenant_name(t), &op->problem);
     if (is_small && ld_tenant_select(t, select, id, op) == 0)
         return 0;
     /* The engine names the first candidate that stands there twice: name them all. */

@@ -77,7 +77,7 @@ void api_stats(struct ld_app *app, struct ld_request *r, const char *tenant)
     uint64_t seconds;
     struct ld_problem p;
     size_t n = 0;
-    if (ld_api_number(r, "window_s", 3600, 1, YEAR_S, &seconds) != 0)
+    if (ld_api_number(r, "window_s", &seconds) != 0)
         return;
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
     if (t == NULL)
@@ -129,8 +129,7 @@ static int collect(struct events *e, struct ld_tenant *t, uint64_t after, uint64
 void api_events(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
     uint64_t after, limit;
-    if (ld_api_number(r, "after", 0, 0, INT64_MAX, &after) != 0 ||
-        ld_api_number(r, "limit", 10000, 1, 100000, &limit) != 0)
+    if (ld_api_number(r, "after", &after) != 0 || ld_api_number(r, "limit", &limit) != 0)
         return;
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
     if (t == NULL)

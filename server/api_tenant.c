@@ -159,7 +159,7 @@ static struct ld_tenant *find_or_create(struct ld_app *app, struct ld_tenant *t,
     if (t != NULL)
         return ld_tenant_hold(t);
     if ((caller->roles & LD_ROLE_ADMIN) == 0) { /* deleted since the key was checked */
-        ld_problem_set(&op->problem, 404, "there is no tenant \"%.64s\"", name);
+        ld_problem_no_tenant(&op->problem, name);
         return NULL;
     }
     *is_new = ld_tenants_create(app->tenants, name, &op->settings, &op->problem) == 0;
@@ -373,7 +373,7 @@ void api_user_delete(struct ld_app *app, struct ld_request *r, const char *tenan
     char user[LD_PATH_REST_BYTES];
     ld_route_rest(&ld_routes[ld_request_route(r)], ld_request_path(r), user);
     if (strlen(user) > KB_ID_MAX_BYTES) {
-        ld_reply_status(r, 404, "the tenant has no data of such a user: ids have at most 256 bytes");
+        ld_reply_as(r, LD_NO_USER, "the tenant has no data of such a user: ids have at most 256 bytes");
         return;
     }
     struct ld_op *op = ld_op_new(LD_OP_ERASE);

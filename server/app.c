@@ -261,6 +261,8 @@ static void make_world(struct ld_app *app)
     w->hold_answers = ld_http_hold_replies;
     w->send_answers = ld_http_send_replies;
     w->data_dir = app->options.data;
+    w->default_tenant =
+        strcmp(app->options.default_tenant, LD_NO_DEFAULT_TENANT) == 0 ? "" : app->options.default_tenant;
     w->now_ms = ld_now_ms;
     w->verify_on_start = app->options.is_verifying;
     w->progress = &app->progress;

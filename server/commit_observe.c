@@ -95,8 +95,8 @@ static bool fill_features(const struct ld_tenant *t, struct ld_op *op)
         if (arm->features != NULL)
             continue;
         point_at_item(op, i, "/arm", pointer, sizeof pointer);
-        ld_problem_add(&op->problem, pointer, "the catalogue has no features of '%.100s': give its %u", arm->arm,
-                       t->settings.spec.arm_dim);
+        ld_problem_add(&op->problem, pointer, "the catalogue has no features of '%.100s': give its %u (arm_dim)",
+                       arm->arm, t->settings.spec.arm_dim);
     }
     close_featured(&known);
     if (rc != KB_OK)

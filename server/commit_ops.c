@@ -173,7 +173,7 @@ static void answer_closed_activation(struct ld_tenant *t, struct ld_op *op, cons
     if (ld_store_decision(t->store, decision, NULL, &record) != LD_STORE_OK)
         ld_op_refuse_busy(op, "the log cannot be read");
     else if (!record.is_decided)
-        ld_problem_set(&op->problem, 404, "no such decision");
+        ld_problem_set_as(&op->problem, LD_NO_DECISION, "no such decision");
     else if (record.is_expired)
         ld_problem_set(&op->problem, 410, "the decision's window has passed");
     else
@@ -323,7 +323,7 @@ int ld_op_expand(struct ld_tenant *t, struct ld_op *op)
     if (!atomic_load(&t->is_doomed) || op->type == LD_OP_ERASED || op->type == LD_OP_VERIFIED ||
         op->type == LD_OP_DRAFTED)
         return KINDS[op->type].expand(t, op);
-    ld_problem_set(&op->problem, 404, "the tenant has been deleted");
+    ld_problem_set_as(&op->problem, LD_NO_TENANT, "the tenant has been deleted");
     return 0;
 }
 

@@ -34,6 +34,11 @@ static void tell(struct ld_reward_result *result, int status, const char *detail
     *result = (struct ld_reward_result){.status = status, .detail = detail};
 }
 
+static void tell_absent(struct ld_reward_result *result, enum ld_problem_type type, const char *detail)
+{
+    *result = (struct ld_reward_result){.status = 404, .type = type, .detail = detail};
+}
+
 /* The engine's refusal in the words of the engine; its pointers mean nothing inside an array and are left out. */
 static void tell_core(struct ld_op *op, struct ld_reward_result *result, int rc, const struct kb_errmsg *msg)
 {
@@ -41,7 +46,11 @@ static void tell_core(struct ld_op *op, struct ld_reward_result *result, int rc,
 
     if (text != NULL)
         snprintf(text, sizeof msg->text, "%s", msg->text);
-    tell(result, ld_problem_status(rc), text != NULL && text[0] != '\0' ? text : kb_strerror(rc));
+    const char *detail = text != NULL && text[0] != '\0' ? text : kb_strerror(rc);
+    if (rc == KB_ENOTFOUND) /* of an open decision: an unknown one never comes here (judge) */
+        tell_absent(result, LD_NO_ARM, detail);
+    else
+        tell(result, ld_problem_status(rc), detail);
 }
 
 /* A reward after its window: counted and kept for those who read the log. KB_EBUSY is passed on, all else is told. */
@@ -72,7 +81,7 @@ static int judge_closed(struct ld_tenant *t, const struct ld_reward *reward, str
     if (ld_store_decision(t->store, reward->decision, reward->arm, &record) != LD_STORE_OK)
         tell(result, 503, "the log cannot be read");
     else if (!record.is_decided)
-        tell(result, 404, "no such decision");
+        tell_absent(result, LD_NO_DECISION, "no such decision");
     else if (record.has_reward && record.reward == reward->reward && !is_sum)
         tell(result, DUPLICATE, NULL);
     else if (record.is_expired && record.has_late && record.late == reward->reward && !is_sum)
@@ -82,7 +91,7 @@ static int judge_closed(struct ld_tenant *t, const struct ld_reward *reward, str
     else if (record.has_reward)
         tell(result, 409, "the decision has another reward");
     else
-        tell(result, 404, "the decision has no such arm");
+        tell_absent(result, LD_NO_ARM, "the decision has no such arm");
     ld_decision_record_close(&record);
     return rc;
 }
@@ -199,6 +208,8 @@ void ld_rewards_answer(struct ld_tenant *t, struct ld_op *op)
         return;
     }
     if (!op->is_array && first->status != 200 && first->status != DUPLICATE) {
+        if (first->type != LD_PROBLEM_OF_STATUS)
+            ld_problem_set_as(&op->problem, first->type, "%s", first->detail);
         ld_problem_set(&op->problem, first->status, "%s", first->detail);
         return;
     }

@@ -18,6 +18,7 @@
 #include "charge.h"
 #include "clock.h"
 #include "hash.h"
+#include "stray.h"
 #include "trace.h"
 
 /* Bodies up to this are decoded in the thread that read them; longer ones would hold up its other connections. */
@@ -39,7 +40,7 @@ struct job {
 static void refuse_route(struct ld_request *r, const char *allow)
 {
     if (allow[0] == '\0')
-        ld_reply_status(r, 404, "there is no such resource; /openapi.yaml describes what there is");
+        ld_reply_as(r, LD_NO_ROUTE, "there is no such resource; /openapi.yaml describes what there is");
     else if (strcmp(ld_request_method(r), "OPTIONS") == 0)
         ld_reply_allow(r, 204, allow);
     else
@@ -104,13 +105,24 @@ static size_t limit_of(const struct ld_limits *limits, const struct ld_request *
 
 /* Whose turn it is when the request is complete: the tenant's that is named. What is done elsewhere, or for nobody,
  * waits for nobody here. */
-static void set_share(struct ld_request *r, const struct ld_route *route)
+static void set_share(const struct ld_app *app, struct ld_request *r, const struct ld_route *route)
 {
     char tenant[LD_PATH_TENANT_BYTES];
     if (route->opens == LD_TENANT_NOT_OPENED || route->place != LD_IN_SERVING)
         return;
     ld_route_tenant(route, ld_request_path(r), tenant);
-    ld_request_set_share(r, kb_hash_str(KB_HASH_INIT, ld_api_tenant_name(r, tenant)) | 1);
+    ld_request_set_share(r, kb_hash_str(KB_HASH_INIT, ld_api_tenant_name(app, r, tenant)) | 1);
+}
+
+/* Without --default-tenant a request may be about no tenant. */
+static bool check_name(const struct ld_app *app, struct ld_request *r, const struct ld_route *route)
+{
+    if (route->opens != LD_TENANT_OF_HEADER || *ld_access_tenant(app, r) != '\0' ||
+        ld_request_header(r, "Laplaced-Tenant") != NULL)
+        return true;
+    ld_reply_as(r, LD_TENANT_NOT_NAMED,
+                "the request names no tenant, and this server has no default: send the header Laplaced-Tenant");
+    return false;
 }
 
 /* The order matters: a client without a key learns nothing of which routes exist; one with a key gets 404 or 405, or
@@ -124,8 +136,10 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
     int i = ld_route_find(ld_request_method(r), ld_request_path(r), allow);
     const struct ld_route *route = i >= 0 ? &ld_routes[i] : NULL;
     ld_request_set_route(r, i);
-    if (route != NULL && route->role == LD_ROLE_PUBLIC)
+    if (route != NULL && route->role == LD_ROLE_PUBLIC) {
+        (void)ld_stray_query_allow(r, route);
         return app->limits.body;
+    }
     if (!atomic_load(&app->is_ready)) { /* said to everybody: nothing is known yet, keys included */
         ld_reply_status(r, 503, "the server is recovering its tenants");
         return 0;
@@ -141,9 +155,10 @@ size_t ld_app_admit(void *arg, struct ld_request *r)
         refuse_route(r, allow);
         return 0;
     }
-    if (!ld_access_allow(r, route) || (route->body != LD_BODY_NONE && !check_media(r, route->body)))
+    if (!ld_access_allow(app, r, route) || !ld_stray_query_allow(r, route) || !ld_stray_header_allow(r, route) ||
+        !check_name(app, r, route) || (route->body != LD_BODY_NONE && !check_media(r, route->body)))
         return 0;
-    set_share(r, route);
+    set_share(app, r, route);
     if (is_spooled(route->body)) {
         char path[LD_PATH_MAX];
         ld_spool_path(app->spool, path);
@@ -327,7 +342,7 @@ void ld_app_handle(void *arg, struct ld_request *r)
     struct ld_tenant *t;
     size_t n;
     /* Asked again, since a body may have taken its time: a key that was revoked meanwhile opens nothing any more. */
-    if (route->role != LD_ROLE_PUBLIC && (!ld_access_identify(app, r) || !ld_access_allow(r, route)))
+    if (route->role != LD_ROLE_PUBLIC && (!ld_access_identify(app, r) || !ld_access_allow(app, r, route)))
         return;
     ld_request_body(r, &n);
     if (route->body != LD_BODY_NONE && n == 0) {
@@ -339,7 +354,7 @@ void ld_app_handle(void *arg, struct ld_request *r)
         return;
     }
     ld_route_tenant(route, ld_request_path(r), tenant);
-    const char *name = ld_api_tenant_name(r, tenant);
+    const char *name = ld_api_tenant_name(app, r, tenant);
     if ((t = ld_tenants_find_open(app->tenants, name)) != NULL)
         go_on(app, r, route, t);
     else

@@ -1,4 +1,5 @@
-/* Files built into the program as NUL-terminated text (tools/embed.sh): migrations and the API contract. */
+/* Files built into the program as NUL-terminated text (tools/embed.sh): migrations, the API contract, and the page of
+ * errors. */
 #ifndef LD_EMBED_H
 #define LD_EMBED_H
 
@@ -10,5 +11,6 @@ extern const char ld_embed_registry_0001_sql[];
 extern const char ld_embed_registry_0002_sql[];
 extern const char ld_embed_registry_0003_sql[];
 extern const char ld_embed_openapi_yaml[];
+extern const char ld_embed_ERRORS_md[];
 
 #endif

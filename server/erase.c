@@ -114,7 +114,7 @@ int ld_erase_expand(struct ld_tenant *t, struct ld_op *op)
         return 0;
     }
     if (!kb_engine_knows_user(t->engine, op->user)) {
-        ld_problem_set(&op->problem, 404, "the tenant has no data of user '%.100s'", op->user);
+        ld_problem_set_as(&op->problem, LD_NO_USER, "the tenant has no data of user '%.100s'", op->user);
         return 0;
     }
     ld_compaction_cancel(t); /* it would bring back what goes */
@@ -296,7 +296,7 @@ void ld_erasure_drop(struct ld_tenant *t)
     if (t->erasure == NULL)
         return;
     ld_problem_init(&t->erasure->op->problem);
-    ld_problem_set(&t->erasure->op->problem, 404, "the tenant has been deleted");
+    ld_problem_set_as(&t->erasure->op->problem, LD_NO_TENANT, "the tenant has been deleted");
     t->erasure->op->done(t->erasure->op);
     erasure_free(t->erasure);
     t->erasure = NULL;

@@ -82,6 +82,9 @@ const char *ld_request_method(const struct ld_request *r);
 const char *ld_request_path(const struct ld_request *r); /* decoded, but for %2F and %25: segments are as they came */
 const char *ld_request_header(const struct ld_request *r, const char *name); /* NULL when absent */
 const char *ld_request_query(const struct ld_request *r, const char *name);  /* "" without a value, NULL when absent */
+/* In `admit`: look(arg, name) for each header, or for each parameter of the query, until it returns false. */
+void ld_request_each_header(const struct ld_request *r, bool (*look)(void *arg, const char *name), void *arg);
+void ld_request_each_parameter(const struct ld_request *r, bool (*look)(void *arg, const char *name), void *arg);
 /* Before the request is handed to another thread, by the one that the handler was called in: its client may leave, and
  * the connection goes with it. 0, or -1 for no memory. */
 int ld_request_keep_head(struct ld_request *r);
@@ -120,8 +123,15 @@ void *ld_request_context(const struct ld_request *r);
 void ld_reply(struct ld_request *r, int status, const char *content_type, char *text, size_t n);
 void ld_reply_json(struct ld_request *r, int status, char *text, size_t n); /* NULL text: answers 503, no memory */
 void ld_reply_constant(struct ld_request *r, const char *content_type, const char *text); /* 200; text is static */
+/* The same for n bytes, with further headers, which are copied. */
+struct ld_header {
+    const char *name, *value;
+};
+void ld_reply_static(struct ld_request *r, const char *content_type, const char *text, size_t n,
+                     const struct ld_header *headers, size_t n_headers);
 void ld_reply_problem(struct ld_request *r, const struct ld_problem *p);
 void ld_reply_status(struct ld_request *r, int status, const char *detail); /* a problem of one sentence */
+void ld_reply_as(struct ld_request *r, enum ld_problem_type type, const char *detail);
 
 /* Has then(arg) make the reply in the thread that serves the request, or in this one where that has let go of it, or
  * in the one that stops the server. */
@@ -135,9 +145,6 @@ void ld_http_send_replies(void);
 /* An answer from a file: read as it is sent, closed when it is sent or the client is gone. done(arg) is called when its
  * last piece has been read, or the client is gone, in whatever thread that happens; it may not call back into HTTP.
  * Names and values of headers are copied; content_type is static. */
-struct ld_header {
-    const char *name, *value;
-};
 struct ld_body_file {
     const char *content_type;
     int fd; /* taken over */

@@ -95,3 +95,26 @@ const char *ld_request_query(const struct ld_request *r, const char *name)
         MHD_lookup_connection_value_n(r->connection, MHD_GET_ARGUMENT_KIND, name, strlen(name), &value, NULL);
     return found == MHD_YES && value == NULL ? "" : value;
 }
+
+struct each {
+    bool (*look)(void *arg, const char *name);
+    void *arg;
+};
+
+static enum MHD_Result pass_on(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    const struct each *each = arg;
+    const bool is_nothing = *name == '\0' && value == NULL; /* between two "&" */
+    (void)kind;
+    return is_nothing || each->look(each->arg, name) ? MHD_YES : MHD_NO;
+}
+
+void ld_request_each_header(const struct ld_request *r, bool (*look)(void *arg, const char *name), void *arg)
+{
+    (void)MHD_get_connection_values(r->connection, MHD_HEADER_KIND, pass_on, &(struct each){look, arg});
+}
+
+void ld_request_each_parameter(const struct ld_request *r, bool (*look)(void *arg, const char *name), void *arg)
+{
+    (void)MHD_get_connection_values(r->connection, MHD_GET_ARGUMENT_KIND, pass_on, &(struct each){look, arg});
+}

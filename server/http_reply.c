@@ -149,12 +149,19 @@ void ld_reply(struct ld_request *r, int status, const char *content_type, char *
     }
 }
 
-void ld_reply_constant(struct ld_request *r, const char *content_type, const char *text)
+void ld_reply_static(struct ld_request *r, const char *content_type, const char *text, size_t n,
+                     const struct ld_header *headers, size_t n_headers)
 {
-    const size_t n = strlen(text);
     struct MHD_Response *response = MHD_create_response_from_buffer(n, (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
     ld_response_header(&response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    for (size_t i = 0; i < n_headers; i++)
+        ld_response_header(&response, headers[i].name, headers[i].value);
     ld_request_finish(r, MHD_HTTP_OK, response, n);
+}
+
+void ld_reply_constant(struct ld_request *r, const char *content_type, const char *text)
+{
+    ld_reply_static(r, content_type, text, strlen(text), NULL, 0);
 }
 
 /* A missing text means that the encoder had no memory: told as such. */
@@ -182,6 +189,14 @@ void ld_reply_status(struct ld_request *r, int status, const char *detail)
     ld_problem_set(&p, status, "%s", detail);
     if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
         p.retry_after_s = 1;
+    ld_reply_problem(r, &p);
+}
+
+void ld_reply_as(struct ld_request *r, enum ld_problem_type type, const char *detail)
+{
+    struct ld_problem p;
+    ld_problem_init(&p);
+    ld_problem_set_as(&p, type, "%s", detail);
     ld_reply_problem(r, &p);
 }
 

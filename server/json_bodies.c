@@ -35,7 +35,7 @@ static void read_arm_member(struct ld_in *in, size_t i, const struct ld_value *v
     if (i == LD_CANDIDATE_ID)
         arm->id = ld_in_text(in, v, &ld_id_rule);
     else
-        arm->features = ld_in_vector_value(in, v, arm->dim, true);
+        arm->features = ld_in_vector_value(in, v, arm->dim, "arm_dim", true);
 }
 
 /* An arm as "id" or {"id", "features"?}. One spelling for candidates and observations: the catalogue's own list has
@@ -44,7 +44,7 @@ static void read_arm(struct ld_in *in, const struct ld_value *v, uint32_t arm_di
                      const double **features)
 {
     struct arm_reading arm = {.dim = arm_dim};
-    if (ld_is(v, LD_V_STRING))
+    if (ld_is(v, LD_V_STRING) || ld_is(v, LD_V_NUMBER))
         arm.id = ld_in_text(in, v, &ld_id_rule);
     else if (ld_is(v, LD_V_OBJECT))
         (void)ld_in_members(in, v, &ld_candidate_rules, read_arm_member, &arm);
@@ -97,7 +97,7 @@ static void read_select(struct ld_in *in, size_t i, const struct ld_value *v, vo
         out->query.user = ld_in_text(in, v, rule);
         break;
     case LD_SELECT_CONTEXT:
-        out->query.context = ld_in_vector_value(in, v, r->context_dim, r->context_dim == 0);
+        out->query.context = ld_in_vector_value(in, v, r->context_dim, "context_dim", r->context_dim == 0);
         break;
     case LD_SELECT_CANDIDATES:
         read_candidates(in, v, r);
@@ -134,7 +134,7 @@ static int decode_select(struct ld_doc *doc, struct select_reading *r, struct ld
     ld_in_init(&in, doc, p);
     *r->out = (struct ld_select){.top = 1};
     if (ld_in_members(&in, &doc->root, &ld_select_rules, read_select, r))
-        ld_in_need_vector(&in, &doc->root, &ld_select_rules.rule[LD_SELECT_CONTEXT], r->context_dim);
+        ld_in_need_context(&in, &doc->root, &ld_select_rules.rule[LD_SELECT_CONTEXT], r->context_dim);
     return ld_in_done(&in);
 }
 
@@ -344,7 +344,7 @@ static void read_observation_member(struct ld_in *in, size_t i, const struct ld_
         r->out->as.observed.user = ld_in_text(in, v, rule);
         break;
     case LD_OBSERVATION_CONTEXT:
-        r->out->as.observed.context = ld_in_vector_value(in, v, r->context_dim, r->context_dim == 0);
+        r->out->as.observed.context = ld_in_vector_value(in, v, r->context_dim, "context_dim", r->context_dim == 0);
         break;
     case LD_OBSERVATION_ARM:
         read_arm(in, v, r->arm_dim, &r->out->as.observed.arm.arm, &r->out->as.observed.arm.features);
@@ -372,7 +372,7 @@ static void read_observation(struct ld_in *in, const struct ld_value *v, struct 
     ev->as.observed.propensity = (double)NAN;
     r->out = ev;
     if (ld_in_members(in, v, &ld_observation_rules, read_observation_member, r))
-        ld_in_need_vector(in, v, &ld_observation_rules.rule[LD_OBSERVATION_CONTEXT], r->context_dim);
+        ld_in_need_context(in, v, &ld_observation_rules.rule[LD_OBSERVATION_CONTEXT], r->context_dim);
 }
 
 /* All lines or none: the events are only handed out when every line is good. O(lines x dimensions). A blank line is

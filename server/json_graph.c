@@ -136,7 +136,7 @@ static void read_arm_member(struct ld_in *in, size_t i, const struct ld_value *v
     else if (i == LD_ARM_ELIGIBILITY)
         arm->out->eligibility = ld_in_eligibility(in, v);
     else
-        arm->out->features = ld_in_vector_value(in, v, arm->dim, true);
+        arm->out->features = ld_in_vector_value(in, v, arm->dim, "arm_dim", true);
 }
 
 /* A string is short for {"id": string}: an active arm without features. Unknown members are faults here as elsewhere,
@@ -145,7 +145,7 @@ static void read_arm(struct ld_in *in, const struct ld_value *v, uint32_t arm_di
 {
     struct arm_reading arm = {out, arm_dim};
     out->is_active = true;
-    if (ld_is(v, LD_V_STRING))
+    if (ld_is(v, LD_V_STRING) || (ld_is(v, LD_V_NUMBER) && !in->is_log))
         out->id = ld_in_text(in, v, &ld_id_rule);
     else if (ld_is(v, LD_V_OBJECT))
         (void)ld_in_members(in, v, &ld_arm_rules, read_arm_member, &arm);

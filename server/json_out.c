@@ -88,6 +88,7 @@ char *ld_encode_rewards(const struct ld_reward_result *r, size_t n_results, size
         if (r[i].status == 208) {
             ld_text_put_bool(&t, "duplicate", true);
         } else if (r[i].status != 200) {
+            ld_text_put_string(&t, "type", ld_problem_type(r[i].status, r[i].type));
             ld_text_put_count(&t, "status", (uint64_t)r[i].status);
             ld_text_put_string(&t, "detail", r[i].detail != NULL ? r[i].detail : ld_status_title(r[i].status));
         }

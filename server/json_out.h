@@ -34,6 +34,7 @@ char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t
 char *ld_encode_reward(bool is_applied, bool is_duplicate, size_t *n);
 struct ld_reward_result {
     int status; /* 200 applied; 208 duplicate; else the problem's status */
+    enum ld_problem_type type;
     const char *detail;
 };
 char *ld_encode_rewards(const struct ld_reward_result *r, size_t n_results, size_t *n);

@@ -52,8 +52,21 @@ bool ld_in_members(struct ld_in *in, const struct ld_value *v, const struct ld_r
 
 /* --- values ------------------------------------------------------------------------------------------ */
 
+static bool is_id(const struct ld_rule *rule)
+{
+    static const char *const keys[] = {"user", "arm", "decision", "id"};
+    for (size_t i = 0; rule->key != NULL && i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(keys[i], rule->key) == 0)
+            return true;
+    return rule == &ld_id_rule;
+}
+
 const char *ld_in_text(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule)
 {
+    if (ld_is(v, LD_V_NUMBER) && !in->is_log && !is_id(rule)) {
+        ld_in_fault_unquoted(in, v, "expected a string");
+        return NULL;
+    }
     return ld_in_id_value(in, v, (size_t)rule->hi);
 }
 
@@ -172,11 +185,12 @@ const char *const *ld_in_id_list(struct ld_in *in, const struct ld_value *v, con
     return ld_in_list(in, v, rule) ? ld_in_ids_value(in, v, n) : NULL;
 }
 
-/* A vector is missing where there are dimensions: what the schema cannot say. Called behind ld_in_members. */
-void ld_in_need_vector(struct ld_in *in, const struct ld_value *object, const struct ld_rule *rule, uint32_t dim)
+/* A context is missing where there are dimensions: what the schema cannot say. Called behind ld_in_members. */
+void ld_in_need_context(struct ld_in *in, const struct ld_value *object, const struct ld_rule *rule, uint32_t dim)
 {
     if (dim > 0 && ld_member_of(object, rule->key) == NULL)
-        ld_in_fault(in, rule->key, "required: an array of %u numbers", (unsigned)dim);
+        ld_in_fault(in, rule->key, "required: an array of %u numbers, since the tenant's context_dim is %u",
+                    (unsigned)dim, (unsigned)dim);
 }
 
 /* Tells of an id that stands in the list already, at the second of the two. `seen` are those so

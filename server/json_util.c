@@ -133,6 +133,19 @@ static bool is_control(const struct ld_in *in, const char *s)
     return c < 0x20 || c == 0x7f || (next < 0xa0 && !in->is_log);
 }
 
+/* A number where a string belongs: shown as the string that was meant, where none of its digits is lost. */
+void ld_in_fault_unquoted(struct ld_in *in, const struct ld_value *v, const char *what)
+{
+    char digits[LD_NUMBER_BYTES + 1];
+    const double x = ld_number_of(v);
+    if (fabs(x) > 9007199254740992.0) {
+        ld_in_fault(in, NULL, "%s, in quotes", what);
+        return;
+    }
+    digits[ld_number_write(x, digits)] = '\0';
+    ld_in_fault(in, NULL, "%s: \"%s\"", what, digits);
+}
+
 /* Bytes, not characters: what is bounded is memory. Control characters are refused because ids go into logs,
  * terminals and metric labels; all else of Unicode is the caller's affair, and compared byte by byte. The string is the
  * document's own, NUL-terminated; the parser has checked its UTF-8 and refused NULs inside. */
@@ -140,6 +153,10 @@ const char *ld_in_id_value(struct ld_in *in, const struct ld_value *v, size_t ma
 {
     const char *s = ld_string_of(v);
     size_t n = ld_string_bytes(v);
+    if (ld_is(v, LD_V_NUMBER) && !in->is_log) {
+        ld_in_fault_unquoted(in, v, "ids are strings");
+        return NULL;
+    }
     if (s == NULL || n < 1 || n > max_bytes) {
         ld_in_fault(in, NULL, "expected a string of 1 to %zu bytes", max_bytes);
         if (n > max_bytes)
@@ -298,14 +315,30 @@ static void fault_number(struct ld_in *in, const struct ld_value *array, size_t 
     ld_in_leave(in, here);
 }
 
+/* dim_name: the member of the configuration that it comes from, NULL for a log's. */
+static void fault_vector(struct ld_in *in, const struct ld_value *v, uint32_t dim, const char *dim_name)
+{
+    if (in->is_log || dim_name == NULL)
+        ld_in_fault(in, NULL, "expected an array of %u numbers", (unsigned)dim);
+    else if (dim == 0)
+        ld_in_fault(in, NULL, "the tenant's %s is 0: leave this out, or configure %s", dim_name, dim_name);
+    else if (ld_is(v, LD_V_ARRAY))
+        ld_in_fault(in, NULL, "expected an array of %u numbers, got %zu: the tenant's %s is %u", (unsigned)dim,
+                    ld_n_items(v), dim_name, (unsigned)dim);
+    else
+        ld_in_fault(in, NULL, "expected an array of %u numbers: the tenant's %s is %u", (unsigned)dim, dim_name,
+                    (unsigned)dim);
+}
+
 /* The dimension is the tenant's, so a vector of another length is a fault and never padded or cut. O(dim). One block a
  * vector, in the document; NULL for no numbers. */
-const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uint32_t dim, bool may_be_null)
+const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uint32_t dim, const char *dim_name,
+                                 bool may_be_null)
 {
     if (may_be_null && ld_is(v, LD_V_NULL))
         return NULL;
     if (!ld_is(v, LD_V_ARRAY) || ld_n_items(v) != dim) {
-        ld_in_fault(in, NULL, "expected an array of %u numbers", (unsigned)dim);
+        fault_vector(in, v, dim, dim_name);
         return NULL;
     }
     const double most = in->is_log ? DBL_MAX : in->doc->magnitude;
@@ -327,7 +360,7 @@ const double *ld_in_vector(struct ld_in *in, const struct ld_value *obj, const c
     if (v == NULL)
         return NULL;
     size_t mark = ld_in_key(in, key);
-    const double *x = ld_in_vector_value(in, v, dim, !is_required || dim == 0);
+    const double *x = ld_in_vector_value(in, v, dim, NULL, !is_required || dim == 0);
     ld_in_leave(in, mark);
     return x;
 }

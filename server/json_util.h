@@ -75,7 +75,10 @@ const char *const *ld_in_ids(struct ld_in *in, const struct ld_value *obj, const
 /* Values at the place in hand. */
 const char *ld_in_id_value(struct ld_in *in, const struct ld_value *v, size_t max_bytes);
 bool ld_in_number_value(struct ld_in *in, const struct ld_value *v, double *out);
-const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uint32_t dim, bool may_be_null);
+const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uint32_t dim, const char *dim_name,
+                                 bool may_be_null);
+/* A number where `what` belongs: "ids are strings". */
+void ld_in_fault_unquoted(struct ld_in *in, const struct ld_value *v, const char *what);
 const char *const *ld_in_ids_value(struct ld_in *in, const struct ld_value *array, size_t *n);
 
 /* Bodies, by the rules of their schemas (json_rules.c). ld_in_members is the one that walks through an object; the
@@ -91,7 +94,7 @@ bool ld_in_flag(struct ld_in *in, const struct ld_value *v);
 const char *ld_in_choice(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule);
 bool ld_in_list(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule);
 const char *const *ld_in_id_list(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, size_t *n);
-void ld_in_need_vector(struct ld_in *in, const struct ld_value *object, const struct ld_rule *rule, uint32_t dim);
+void ld_in_need_context(struct ld_in *in, const struct ld_value *object, const struct ld_rule *rule, uint32_t dim);
 struct kb_ids;
 void ld_in_refuse_repeat(struct ld_in *in, struct kb_ids *seen, const char *id);
 

@@ -296,7 +296,7 @@ static int add(struct ld_keys *k, const struct ld_key *key, struct ld_problem *p
     free(fresh);
     free(e);
     if (status == LD_STORE_OK)
-        ld_problem_set(p, 404, "there is no tenant \"%.64s\"", key->tenant);
+        ld_problem_no_tenant(p, key->tenant);
     else
         ld_problem_set(p, 503, status == LD_STORE_NOMEM ? "out of memory" : "the registry cannot be written");
     return -1;
@@ -331,7 +331,7 @@ int ld_keys_revoke(struct ld_keys *k, const char *tenant, const char *id, bool h
     pthread_mutex_lock(&k->change_lock);
     struct entry *e = lookup(k->table, id);
     if (e == NULL || strcmp(e->key.tenant, tenant) != 0)
-        ld_problem_set(p, 404, "there is no key of that id");
+        ld_problem_set_as(p, LD_NO_KEY, "there is no key of that id");
     else if ((e->key.roles & LD_ROLE_ADMIN) != 0 && !has_other && !has_admin_beside(k, e))
         ld_problem_set(p, 409, "it is the last admin's key that does not expire: make another first");
     else if (ld_key_rows_remove(k->file, id) != LD_STORE_OK)

@@ -17,6 +17,8 @@
 const struct ld_option_row ld_option_table[] = {
     {"config", "FILE", LD_OPTION_TEXT, FIELD(config), 0, 0, "", "read options from FILE: lines of NAME = VALUE, # comments", LD_AT_START},
     {"data", "DIR", LD_OPTION_TEXT, FIELD(data), 1, 0, "./data", "folder of the tenants' files; made when missing", LD_AT_START},
+    {"default-tenant", "NAME|none", LD_OPTION_TENANT, FIELD(default_tenant), 1, 0, "default",
+     "tenant of requests that name none, made with a new folder; none: such requests are refused", LD_AT_START},
     {"listen", "HOST:PORT", LD_OPTION_ADDRESS, FIELD(listen), 0, 0, "127.0.0.1:8080",
      "numeric address, [::1]:8080 for IPv6; port 0 takes any free one", LD_AT_START},
     {"admin-key-file", "FILE", LD_OPTION_TEXT, FIELD(admin_key_file), 0, 0, "",
@@ -143,6 +145,11 @@ void ld_options_help(FILE *out)
                  "and puts the options marked live in force; the others need a restart.\n");
 }
 
+bool ld_option_is_text(const struct ld_option_row *row)
+{
+    return row->kind == LD_OPTION_TEXT || row->kind == LD_OPTION_ADDRESS || row->kind == LD_OPTION_TENANT;
+}
+
 /* The value in force, spelled so that the parser reads it back. Sizes are printed in bytes, without a unit. */
 void ld_option_text(const struct ld_options *o, size_t i, char out[LD_OPTION_TEXT_BYTES])
 {
@@ -150,7 +157,7 @@ void ld_option_text(const struct ld_options *o, size_t i, char out[LD_OPTION_TEX
     const char *field = (const char *)o + row->at, *text = field;
     uint64_t value = 0;
     char word[32];
-    if (row->kind != LD_OPTION_TEXT && row->kind != LD_OPTION_ADDRESS && row->kind != LD_OPTION_FLAG)
+    if (!ld_option_is_text(row) && row->kind != LD_OPTION_FLAG)
         memcpy(&value, field, sizeof value);
     if (row->kind == LD_OPTION_FLAG)
         text = *(const bool *)field ? "true" : "false";

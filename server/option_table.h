@@ -5,11 +5,12 @@
 
 #include "options.h"
 
-/* What a value looks like: a text, a numeric HOST:PORT, a whole number, one with an optional unit, any number, a
- * boolean, a level's name. All but the first two end up in a number. */
+/* What a value looks like: a text, a numeric HOST:PORT, a name, a whole number, one with an optional unit, any number,
+ * a boolean, a level's name. All but the first three end up in a number. */
 enum ld_option_kind {
     LD_OPTION_TEXT,
     LD_OPTION_ADDRESS,
+    LD_OPTION_TENANT, /* a name that a tenant may have */
     LD_OPTION_COUNT,
     LD_OPTION_SIZE,
     LD_OPTION_REAL,
@@ -38,6 +39,9 @@ extern const size_t ld_n_options; /* rows; at most LD_MAX_OPTIONS */
 
 /* Word i of an LD_OPTION_WORD; false: there is none. */
 bool ld_option_word(const struct ld_option_row *row, size_t i, char out[32]);
+
+/* Whether its field holds a text. */
+bool ld_option_is_text(const struct ld_option_row *row);
 
 /* LAPLACED_NAME, capitals and underscores. */
 void ld_option_env_name(const struct ld_option_row *row, char out[64]);

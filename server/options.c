@@ -23,6 +23,7 @@
 #include "listen.h"
 #include "log.h"
 #include "number.h"
+#include "registry.h"
 
 /* --- values ----------------------------------------------------------------------------------------- */
 
@@ -72,6 +73,12 @@ static int set_text(char *field, const struct ld_option_row *row, const char *te
     }
     if (row->kind == LD_OPTION_ADDRESS && ld_endpoint_parse(text, &e) != 0) {
         snprintf(why, 256, "expected a numeric HOST:PORT such as 127.0.0.1:8080 or [::1]:8080");
+        return -1;
+    }
+    if (row->kind == LD_OPTION_TENANT && !ld_tenant_name_is_valid(text)) {
+        snprintf(why, 256,
+                 "expected none, or 1 to 64 letters, digits, dots, underscores and dashes, the first a "
+                 "letter or digit");
         return -1;
     }
     memcpy(field, text, n + 1);
@@ -143,7 +150,7 @@ static int set(struct ld_options *o, size_t i, const char *text, enum ld_option_
     const struct ld_option_row *row = &ld_option_table[i];
     char *field = (char *)o + row->at;
     uint64_t value;
-    if (row->kind == LD_OPTION_TEXT || row->kind == LD_OPTION_ADDRESS) {
+    if (ld_option_is_text(row)) {
         if (set_text(field, row, text, why) != 0)
             return -1;
     } else {

@@ -10,6 +10,7 @@
 
 #define LD_MAX_OPTIONS 64
 #define LD_WHY_BYTES 1024
+#define LD_NO_DEFAULT_TENANT "none"
 
 enum ld_option_source { LD_FROM_DEFAULT, LD_FROM_FILE, LD_FROM_ENVIRONMENT, LD_FROM_FLAG };
 
@@ -20,6 +21,7 @@ enum ld_options_action { LD_DO_SERVE, LD_DO_HELP, LD_DO_VERSION, LD_DO_CHECK };
 struct ld_options {
     enum ld_options_action action;
     char config[512], data[512], listen[80], admin_key_file[512];
+    char default_tenant[80];          /* or LD_NO_DEFAULT_TENANT */
     char tls_cert[512], tls_key[512]; /* both or none */
     uint64_t threads;                 /* in force: never 0 after parsing */
     uint64_t max_body, max_observe_body, max_bulk_body, max_import_body;

@@ -5,9 +5,8 @@
  *  "limit": "candidates", "max": 1024,
  *  "errors": [{"pointer": "/context/1", "detail": "expected a finite number"}], "more_errors": 3}
  *
- * `type` tells apart what a program may want to act on: a fault of the body, a conflict, a window that has passed, a
- * configuration that this version refuses, a rate that is used up, a service that asks for patience. For all else the
- * status says enough.
+ * Every problem has a type of its own, the path of a page that tells its cause and its mend (docs/ERRORS.md, decision
+ * 0056). A status with one cause has one type; where a status has more, the type tells them apart for programs.
  *
  * The tables are short and searched from the front: problems are not the hot path. Nothing here allocates but
  * ld_problem_json, so that a problem can be set when memory is out. */
@@ -30,7 +29,7 @@ static const struct {
     {KB_EVERSION, 500},     {KB_ECANCELLED, 503}, {KB_EFULL, 507},     {KB_ERANGE, 400},
 };
 
-/* slug NULL: the status says it all, type is about:blank. */
+/* What a status means where nothing more is known of it. slug NULL: the status is none of a problem's. */
 static const struct {
     int status;
     const char *title, *slug;
@@ -39,26 +38,41 @@ static const struct {
     {201, "Created", NULL},
     {204, "No Content", NULL},
     {400, "Bad Request", "/problems/bad-request"},
-    {401, "Unauthorized", NULL},
-    {403, "Forbidden", NULL},
-    {404, "Not Found", NULL},
-    {405, "Method Not Allowed", NULL},
-    {408, "Request Timeout", NULL},
+    {401, "Unauthorized", "/problems/unauthorized"},
+    {403, "Forbidden", "/problems/forbidden"},
+    {404, "Not Found", NULL}, /* each has a type of its own, below */
+    {405, "Method Not Allowed", "/problems/method-not-allowed"},
+    {408, "Request Timeout", "/problems/request-timeout"},
     {409, "Conflict", "/problems/conflict"},
     {410, "Gone", "/problems/reward-window-passed"},
     {411, "Length Required", NULL},
-    {413, "Content Too Large", NULL},
-    {414, "URI Too Long", NULL},
-    {415, "Unsupported Media Type", NULL},
-    {417, "Expectation Failed", NULL},
+    {413, "Content Too Large", "/problems/content-too-large"},
+    {414, "URI Too Long", "/problems/uri-too-long"},
+    {415, "Unsupported Media Type", "/problems/unsupported-media-type"},
+    {417, "Expectation Failed", "/problems/expectation-failed"},
     {422, "Unprocessable Content", "/problems/configuration-refused"},
     {429, "Too Many Requests", "/problems/rate-limited"},
-    {431, "Request Header Fields Too Large", NULL},
-    {500, "Internal Server Error", NULL},
-    {501, "Not Implemented", NULL},
+    {431, "Request Header Fields Too Large", "/problems/headers-too-large"},
+    {500, "Internal Server Error", "/problems/internal-error"},
+    {501, "Not Implemented", "/problems/not-implemented"},
     {503, "Service Unavailable", "/problems/unavailable"},
-    {507, "Insufficient Storage", NULL},
     {505, "HTTP Version Not Supported", NULL},
+    {507, "Insufficient Storage", "/problems/insufficient-storage"},
+};
+
+/* What a program may want to tell apart within a status. */
+static const struct {
+    int status;
+    const char *slug;
+} types[LD_N_PROBLEM_TYPES] = {
+    [LD_NO_TENANT] = {404, "/problems/no-tenant"},
+    [LD_NO_DECISION] = {404, "/problems/no-decision"},
+    [LD_NO_ARM] = {404, "/problems/no-arm"},
+    [LD_NO_USER] = {404, "/problems/no-user"},
+    [LD_NO_KEY] = {404, "/problems/no-key"},
+    [LD_NO_ROUTE] = {404, "/problems/no-route"},
+    [LD_TENANT_NOT_NAMED] = {400, "/problems/tenant-not-named"},
+    [LD_OPENING_FAILED] = {500, "/problems/tenant-not-opened"},
 };
 
 /* The error list is left as it is: its 13 KiB are written only when faults are found. n_errors says how many slots
@@ -66,6 +80,7 @@ static const struct {
 void ld_problem_init(struct ld_problem *p)
 {
     p->status = 0;
+    p->type = LD_PROBLEM_OF_STATUS;
     p->detail[0] = '\0';
     p->retry_after_s = 0;
     p->limit = NULL;
@@ -101,17 +116,38 @@ __attribute__((format(printf, 3, 0))) static void print_cut(char *out, size_t ca
 /* Every 503 asks for another try in a second: commits that failed and queues that are full both pass in about that
  * time. A later 503 does not replace an earlier 400: what was wrong with the body stays wrong when memory comes back.
  */
-void ld_problem_set(struct ld_problem *p, int status, const char *fmt, ...)
+__attribute__((format(printf, 4, 0))) static void set(struct ld_problem *p, int status, enum ld_problem_type type,
+                                                      const char *fmt, va_list args)
 {
     if (p->status != 0)
         return;
-    va_list args;
-    va_start(args, fmt);
     print_cut(p->detail, sizeof p->detail, fmt, args);
-    va_end(args);
     p->status = status;
+    p->type = type;
     if (status == 503)
         p->retry_after_s = 1;
+}
+
+void ld_problem_set(struct ld_problem *p, int status, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    set(p, status, LD_PROBLEM_OF_STATUS, fmt, args);
+    va_end(args);
+}
+
+void ld_problem_set_as(struct ld_problem *p, enum ld_problem_type type, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    set(p, types[type].status, type, fmt, args);
+    va_end(args);
+}
+
+/* Cut to what a valid name may have. */
+void ld_problem_no_tenant(struct ld_problem *p, const char *name)
+{
+    ld_problem_set_as(p, LD_NO_TENANT, "there is no tenant \"%.64s\"", name);
 }
 
 /* The pointer is cut like a text when a body nests long keys: it is for people to find the place. A status that was
@@ -154,11 +190,13 @@ int ld_problem_status(int rc)
 
 /* The message becomes both the detail and, when it names a place, the one entry of the list. Pointers of the core are
  * taken for pointers into the body; where the body is an array, the caller puts the item's index before them or
- * leaves them out. */
+ * leaves them out. What the core does not find by its name is a decision or an arm. */
 void ld_problem_from_core(struct ld_problem *p, int rc, const struct kb_errmsg *msg)
 {
     const char *pointer = msg != NULL ? msg->pointer : "";
     const char *text = msg != NULL && msg->text[0] != '\0' ? msg->text : kb_strerror(rc);
+    if (rc == KB_ENOTFOUND)
+        ld_problem_set_as(p, strcmp(pointer, "/decision") == 0 ? LD_NO_DECISION : LD_NO_ARM, "%s", text);
     ld_problem_set(p, ld_problem_status(rc), "%s", text);
     if (pointer[0] != '\0')
         ld_problem_add(p, pointer, "%s", text);
@@ -174,10 +212,11 @@ const char *ld_status_title(int status)
     return "Unknown Status";
 }
 
-/* A relative reference, resolved against the server's own address. RFC 9457, 4.2.1: about:blank means that the title
- * is that of the status. */
-static const char *type_of(int status)
+/* A relative reference, resolved against the server's own address, where it is a page (api_pages.c). */
+const char *ld_problem_type(int status, enum ld_problem_type type)
 {
+    if (type != LD_PROBLEM_OF_STATUS)
+        return types[type].slug;
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
         if (titles[i].status == status && titles[i].slug != NULL)
             return titles[i].slug;
@@ -207,7 +246,7 @@ char *ld_problem_json(const struct ld_problem *p, const char *request, size_t *n
     char instance[80];
     ld_text_init(&t);
     ld_text_lit(&t, "{");
-    ld_text_put_string(&t, "type", type_of(p->status));
+    ld_text_put_string(&t, "type", ld_problem_type(p->status, p->type));
     ld_text_put_string(&t, "title", ld_status_title(p->status));
     ld_text_put_count(&t, "status", (uint64_t)p->status);
     ld_text_put_string(&t, "detail", p->detail);

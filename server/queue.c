@@ -215,7 +215,7 @@ void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
     if (atomic_load(&t->is_doomed) && op->type != LD_OP_ERASED && op->type != LD_OP_VERIFIED &&
         op->type != LD_OP_DRAFTED) {
         ld_problem_init(&op->problem);
-        ld_problem_set(&op->problem, 404, "the tenant has been deleted");
+        ld_problem_set_as(&op->problem, LD_NO_TENANT, "the tenant has been deleted");
         op->done(op);
         return;
     }

@@ -66,7 +66,7 @@ static void let_go(const struct ld_tenants *r, const char *name, struct removed 
     struct ld_problem p;
 
     ld_problem_init(&p);
-    ld_problem_set(&p, 404, "the tenant has been deleted");
+    ld_problem_set_as(&p, LD_NO_TENANT, "the tenant has been deleted");
     if (removed->t != NULL)
         ld_tenant_doom(removed->t);
     ld_tenant_release(removed->t);
@@ -82,7 +82,7 @@ static void let_go(const struct ld_tenants *r, const char *name, struct removed 
 static int mark(struct ld_tenants *r, const char *name, struct ld_problem *p)
 {
     if (!ld_tenants_has(r, name))
-        ld_problem_set(p, 404, "there is no tenant \"%.64s\"", name);
+        ld_problem_no_tenant(p, name);
     else if (ld_folder_mark_deleted(r->world->data_dir, name) != 0 || ld_registry_remove(r->file, name) != 0)
         ld_problem_set(p, 503, "the data folder cannot be written");
     else if (r->on_removal != NULL)

@@ -41,7 +41,7 @@ void ld_tenant_waits_end(struct ld_tenant_wait *first, struct ld_tenant *t, cons
 
 static void set_absent(struct ld_problem *p, const char *name)
 {
-    ld_problem_set(p, 404, "there is no tenant \"%.64s\"", name);
+    ld_problem_no_tenant(p, name);
 }
 
 static void set_stopping(struct ld_problem *p)
@@ -54,10 +54,11 @@ static void set_failure(struct ld_problem *p, const char *name, int failure, con
 {
     const bool may_pass = failure == LD_STORE_IO || failure == LD_STORE_NOMEM;
 
-    ld_problem_set(p, may_pass ? 503 : 500, "tenant \"%s\" cannot be opened: %.400s", name,
-                   why != NULL ? why : "out of memory");
+    why = why != NULL ? why : "out of memory";
     if (may_pass)
-        p->retry_after_s = 1;
+        ld_problem_set(p, 503, "tenant \"%s\" cannot be opened: %.400s", name, why);
+    else
+        ld_problem_set_as(p, LD_OPENING_FAILED, "tenant \"%s\" cannot be opened: %.400s", name, why);
 }
 
 /* How long it has to wait still nobody knows: as a rule, a moment. */

@@ -41,7 +41,7 @@ void ld_tenants_set_rate(struct ld_tenants *r, const char *name, const struct ld
 {
     pthread_mutex_lock(&r->change_lock);
     if (!ld_tenants_has(r, name))
-        ld_problem_set(p, 404, "there is no tenant \"%.64s\"", name);
+        ld_problem_no_tenant(p, name);
     else if (ld_registry_set_rate(r->file, name, own) != LD_STORE_OK)
         ld_problem_set(p, 503, "the registry cannot be written");
     else

@@ -50,7 +50,7 @@ static struct ld_member *take_member(struct ld_tenants *r, const char *name, str
     if (is_taken)
         return member;
     if (member == NULL)
-        ld_problem_set(p, 404, "there is no tenant \"%.64s\"", name);
+        ld_problem_no_tenant(p, name);
     else
         ld_problem_set(p, 503, "the tenant is in use: try again");
     return NULL;

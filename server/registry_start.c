@@ -14,8 +14,6 @@
 #include "registry_impl.h"
 #include "sched.h"
 
-#define FIRST_TENANT "default"
-
 /* Finishes a removal that was interrupted. The row first: a row whose file is gone is a tenant that cannot be opened.
  */
 static int finish_removal(void *arg, const char *name)
@@ -142,13 +140,19 @@ static int default_settings(struct ld_settings *out)
     return kb_spec_preset(&out->spec, "laplaced", 0, 0) == KB_OK ? 0 : -1;
 }
 
-/* Makes FIRST_TENANT with its first event, and closes it again: it is opened like any other. */
+/* The tenant of requests that name none; "": there is none. */
+static const char *first_name(const struct ld_tenants *r)
+{
+    return r->world->default_tenant != NULL ? r->world->default_tenant : "default";
+}
+
+/* Makes the first tenant with its first event, and closes it again: it is opened like any other. */
 static int make_first(struct ld_tenants *r, char *why)
 {
     struct ld_tenant *t = NULL;
     struct ld_settings initial;
 
-    if (default_settings(&initial) != 0 || ld_tenant_open(&t, r->world, FIRST_TENANT, &initial, why) != LD_STORE_OK)
+    if (default_settings(&initial) != 0 || ld_tenant_open(&t, r->world, first_name(r), &initial, why) != LD_STORE_OK)
         return -1;
     ld_tenant_release(t);
     return 0;
@@ -164,13 +168,14 @@ int ld_tenants_read_folder(struct ld_tenants *r, char *why)
     if (ld_folder_open(r->world->data_dir, &r->lock_fd, why) != 0)
         return -1;
     snprintf(path, sizeof path, "%s/registry.db", r->world->data_dir);
-    is_first = access(path, F_OK) != 0 && !ld_folder_has_others(r->world->data_dir, FIRST_TENANT);
+    is_first =
+        access(path, F_OK) != 0 && first_name(r)[0] != '\0' && !ld_folder_has_others(r->world->data_dir, first_name(r));
     if (is_first && make_first(r, why) != 0)
         return -1;
     if (ld_registry_open(&r->file, path, why) != LD_STORE_OK)
         return -1;
     snprintf(why, 512, "%.300s: the data folder cannot be read or written", r->world->data_dir);
-    if ((is_first && add_row(r, FIRST_TENANT) != 0) || read_names(r) != 0)
+    if ((is_first && add_row(r, first_name(r)) != 0) || read_names(r) != 0)
         return -1;
     return 0;
 }

@@ -44,14 +44,15 @@ static const char *method_of(const struct ld_request *r)
 }
 
 /* Of the path or of the header; "": none, or no valid name. */
-static const char *tenant_of(const struct ld_request *r, const struct ld_route *route, char name[LD_PATH_TENANT_BYTES])
+static const char *tenant_of(const struct ld_app *app, const struct ld_request *r, const struct ld_route *route,
+                             char name[LD_PATH_TENANT_BYTES])
 {
     name[0] = '\0';
     if (route != NULL)
         ld_route_tenant(route, ld_request_path(r), name);
     if (name[0] != '\0' || route == NULL || route->opens != LD_TENANT_OF_HEADER)
         return ld_tenant_name_is_valid(name) ? name : "";
-    const char *header = ld_access_tenant(r);
+    const char *header = ld_access_tenant(app, r);
     return ld_tenant_name_is_valid(header) ? header : "";
 }
 
@@ -71,7 +72,7 @@ void ld_app_completed(void *arg, const struct ld_request *r, const struct ld_out
         {.key = "duration_s", .number = (double)o->us / 1e6},
         {.key = "bytes_in", .number = (double)o->n_in},
         {.key = "bytes_out", .number = (double)o->n_out},
-        {.key = "tenant", .text = tenant_of(r, route, name)},
+        {.key = "tenant", .text = tenant_of(app, r, route, name)},
         {.key = "key", .text = ld_request_caller(r)->key},
         {.key = "peer", .text = peer},
     };

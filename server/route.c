@@ -58,17 +58,42 @@ const struct ld_route ld_routes[] = {
     {"GET",    "/readyz",                  LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, api_readyz},
     {"GET",    "/metrics",                 LD_BODY_NONE,     LD_ROLE_METRICS,  LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, api_metrics},
     {"GET",    "/openapi.yaml",            LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, api_openapi},
+    {"GET",    "/problems",                LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, api_problems},
+    {"GET",    "/problems/{p}",            LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, api_problem},
+    {"GET",    "/",                        LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, api_front},
+    {"GET",    "/favicon.ico",             LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, api_favicon},
 };
 /* clang-format on */
 const size_t ld_n_routes = sizeof ld_routes / sizeof *ld_routes;
 
-/* Whether path fits the pattern, in which {t} takes one non-empty segment, and {u} or {k} at its end all that is left,
- * slashes included: a user's id may have them. An escaped slash is part of its segment (ld_request_path keeps it so).
- * *rest, unless NULL, is set to what is left. */
+/* clang-format off */
+/* The parameters of their queries. A route that does not stand here takes none; what it does not take is refused
+ * (stray.c). */
+const struct ld_query ld_queries[] = {
+    /* method path                    name        min  max        preset */
+    {"GET",   "/tenants/{t}/stats",   "window_s", 1,   31536000,  3600},
+    {"GET",   "/tenants/{t}/events",  "after",    0,   INT64_MAX, 0},
+    {"GET",   "/tenants/{t}/events",  "limit",    1,   100000,    10000},
+};
+/* clang-format on */
+const size_t ld_n_queries = sizeof ld_queries / sizeof *ld_queries;
+
+const struct ld_query *ld_route_query(const struct ld_route *route, const char *name)
+{
+    for (size_t i = 0; i < ld_n_queries; i++)
+        if (strcmp(ld_queries[i].name, name) == 0 && strcmp(ld_queries[i].path, route->path) == 0 &&
+            strcmp(ld_queries[i].method, route->method) == 0)
+            return &ld_queries[i];
+    return NULL;
+}
+
+/* Whether path fits the pattern, in which {t} and {p} take one non-empty segment, and {u} or {k} at its end all that is
+ * left, slashes included: a user's id may have them. An escaped slash is part of its segment (ld_request_path keeps it
+ * so). *rest, unless NULL, is set to what is left. */
 static bool fits(const char *pattern, const char *path, const char **rest)
 {
     while (*pattern != '\0') {
-        if (*pattern == '{' && pattern[1] == 't') {
+        if (*pattern == '{' && (pattern[1] == 't' || pattern[1] == 'p')) {
             size_t segment = strcspn(path, "/");
             if (segment == 0)
                 return false;

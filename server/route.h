@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "price.h"
 #include "roles.h"
@@ -34,7 +35,7 @@ enum ld_place {
 enum ld_route_tenant {
     LD_TENANT_NOT_OPENED, /* none, or one that is not needed there */
     LD_TENANT_OF_PATH,
-    LD_TENANT_OF_HEADER /* Laplaced-Tenant, else `default` */
+    LD_TENANT_OF_HEADER /* Laplaced-Tenant, else the key's, else --default-tenant */
 };
 
 /* Name of the tenant in the path, cut to one byte more than a valid name may have. */
@@ -42,8 +43,8 @@ enum ld_route_tenant {
 
 struct ld_route {
     const char *method;
-    const char *path; /* {t} stands for one segment, the tenant's name; {u}, {k}, at the end, for the rest: a user's id,
-                         a key's */
+    const char *path; /* {t}, {p} stand for one segment: the tenant's name, a problem's; {u}, {k}, at the end, for the
+                         rest: a user's id, a key's */
     enum ld_body body;
     enum ld_role role; /* that the caller's key must have */
     enum ld_place place;
@@ -55,6 +56,20 @@ struct ld_route {
 
 extern const struct ld_route ld_routes[];
 extern const size_t ld_n_routes;
+
+/* A parameter of a route's query: a whole number from min to max, `preset` where it is left out. */
+struct ld_query {
+    const char *method, *path; /* of the route */
+    const char *name;
+    uint64_t min, max, preset;
+};
+
+extern const struct ld_query ld_queries[];
+extern const size_t ld_n_queries;
+#define LD_MAX_QUERIES 8 /* of one route */
+
+/* NULL: the route takes no parameter of that name. */
+const struct ld_query *ld_route_query(const struct ld_route *route, const char *name);
 
 #define LD_ALLOW_BYTES 64
 

@@ -99,6 +99,8 @@ struct ld_world {
     void (*hold_answers)(void); /* before many answers in a row, and after them (http.h); NULL: each goes by itself */
     void (*send_answers)(void);
     const char *data_dir;
+    /* Of requests that name none, made with a new folder; "": none, NULL: `default`. */
+    const char *default_tenant;
     struct ld_progress *progress;     /* of openings (recover.h); NULL: nobody looks */
     int64_t (*now_ms)(void);          /* wall clock, replaceable in tests */
     atomic_size_t max_queue;          /* ops waiting per tenant before 503 */

@@ -141,7 +141,7 @@ static void report(struct ld_tenant *t, const struct ld_verification *v, bool is
 static void refuse(const struct ld_tenant *t, const struct ld_verification *v)
 {
     if (atomic_load(&t->is_doomed))
-        ld_problem_set(&v->op->problem, 404, "the tenant has been deleted");
+        ld_problem_set_as(&v->op->problem, LD_NO_TENANT, "the tenant has been deleted");
     else if (t->n_rewrites != v->n_rewrites)
         ld_op_refuse_busy(v->op, "lines of the log were rewritten meanwhile");
     else
@@ -172,7 +172,7 @@ void ld_verification_drop(struct ld_tenant *t)
     if (t->verification == NULL)
         return;
     ld_problem_init(&t->verification->op->problem);
-    ld_problem_set(&t->verification->op->problem, 404, "the tenant has been deleted");
+    ld_problem_set_as(&t->verification->op->problem, LD_NO_TENANT, "the tenant has been deleted");
     t->verification->op->done(t->verification->op);
     verification_free(t);
 }

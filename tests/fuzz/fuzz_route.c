@@ -1,5 +1,5 @@
-/* Method and path to a row of the table: what stands at {t}, {u} and {k} is cut right, and a path that is not served
- * tells its methods or none. */
+/* Method and path to a row of the table: what stands at {t}, {u} and {k} is cut right, a path that is not served tells
+ * its methods or none, and a parameter, behind "?", is the row's own or nobody's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,15 @@ static void check_row(const struct ld_route *route, const char *path)
     FUZZ_EXPECT(strlen(tenant) < sizeof tenant && strchr(tenant, '/') == NULL);
     FUZZ_EXPECT(strlen(rest) <= strlen(path) && strlen(rest) < sizeof rest);
     FUZZ_EXPECT(ld_route_hides(route, path) || strchr(tenant, '%') == NULL);
+    FUZZ_EXPECT(strstr(route->path, "{p}") == NULL || strchr(path + strlen("/problems/"), '/') == NULL);
     FUZZ_EXPECT((strstr(route->path, "{u}") != NULL || strstr(route->path, "{k}") != NULL) == (rest[0] != '\0'));
+}
+
+static void check_query(const struct ld_route *route, const char *name)
+{
+    const struct ld_query *q = ld_route_query(route, name);
+
+    FUZZ_EXPECT(q == NULL || (strcmp(q->name, name) == 0 && strcmp(q->path, route->path) == 0 && q->min <= q->max));
 }
 
 int fuzz_route(const uint8_t *data, size_t n)
@@ -29,8 +37,13 @@ int fuzz_route(const uint8_t *data, size_t n)
     char *path = strchr(text, ' ');
     if (path != NULL) {
         *path++ = '\0';
+        char *query = strchr(path, '?');
+        if (query != NULL)
+            *query++ = '\0';
         const int row = ld_route_find(text, path, allow);
         FUZZ_EXPECT(row >= -1 && row < (int)ld_n_routes);
+        if (row >= 0 && query != NULL)
+            check_query(&ld_routes[row], query);
         if (row >= 0)
             check_row(&ld_routes[row], path);
         else

@@ -40,7 +40,7 @@ def test_metrics_count_requests(api):
     assert selects() == before + 3
 
 
-@pytest.mark.parametrize("path", ["/", "/nothing", "/select/more", "/tenants/default/nothing", "/tenants/default/model/x"])
+@pytest.mark.parametrize("path", ["/nothing", "/problems/no/tenant", "/select/more", "/tenants/default/nothing", "/tenants/default/model/x"])
 def test_unknown_paths_answer_404(api, path):
     assert api.call("GET", path, expect=404).json["status"] == 404
 

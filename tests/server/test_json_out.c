@@ -93,12 +93,18 @@ END_TEST
 
 START_TEST(rewards_are_answered_in_place)
 {
-    static const struct ld_reward_result results[] = {{200, NULL}, {208, NULL}, {404, "no such decision"}, {410, NULL}};
+    static const struct ld_reward_result results[] = {
+        {.status = 200},
+        {.status = 208},
+        {.status = 404, .type = LD_NO_DECISION, .detail = "no such decision"},
+        {.status = 410}};
     size_t n;
     char *text = ld_encode_rewards(results, 4, &n);
     ck_assert_str_eq(text, "[{\"applied\":true},{\"applied\":false,\"duplicate\":true},"
-                           "{\"applied\":false,\"status\":404,\"detail\":\"no such decision\"},"
-                           "{\"applied\":false,\"status\":410,\"detail\":\"Gone\"}]");
+                           "{\"applied\":false,\"type\":\"/problems/no-decision\",\"status\":404,"
+                           "\"detail\":\"no such decision\"},"
+                           "{\"applied\":false,\"type\":\"/problems/reward-window-passed\",\"status\":410,"
+                           "\"detail\":\"Gone\"}]");
     free(text);
     text = ld_encode_reward(true, false, &n);
     ck_assert_str_eq(text, "{\"applied\":true}");

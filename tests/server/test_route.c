@@ -63,9 +63,19 @@ END_TEST
 
 START_TEST(unknown_paths_have_no_methods)
 {
-    static const char *const unknown[] = {"",          "/",           "/select/",          "/Select",
-                                          "/tenants/", "/tenants//",  "/tenants/a/b",      "/tenants/a/graph/",
-                                          "/healthzz", "/tenants//x", "/tenants/a/graph/x"};
+    static const char *const unknown[] = {"",
+                                          "//",
+                                          "/select/",
+                                          "/Select",
+                                          "/tenants/",
+                                          "/tenants//",
+                                          "/tenants/a/b",
+                                          "/tenants/a/graph/",
+                                          "/healthzz",
+                                          "/tenants//x",
+                                          "/tenants/a/graph/x",
+                                          "/problems/",
+                                          "/problems/a/b"};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
         ck_assert_msg(found("GET", unknown[i]) == NULL, "%s", unknown[i]);
         ck_assert_str_eq(allow, "");
@@ -93,13 +103,16 @@ START_TEST(head_finds_get)
 }
 END_TEST
 
-START_TEST(only_probes_and_the_contract_are_public)
+START_TEST(only_probes_the_contract_and_pages_are_public)
 {
     for (size_t i = 0; i < ld_n_routes; i++) {
         const char *path = ld_routes[i].path;
-        bool is_probe =
-            strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0 || strcmp(path, "/openapi.yaml") == 0;
-        ck_assert_int_eq(ld_routes[i].role == LD_ROLE_PUBLIC, is_probe);
+        static const char *const public[] = {"/healthz",      "/readyz", "/openapi.yaml", "/problems",
+                                             "/problems/{p}", "/",       "/favicon.ico"};
+        bool is_public = false;
+        for (size_t k = 0; k < sizeof public / sizeof *public; k++)
+            is_public |= strcmp(path, public[k]) == 0;
+        ck_assert_msg((ld_routes[i].role == LD_ROLE_PUBLIC) == is_public, "%s", path);
     }
 }
 END_TEST
@@ -127,14 +140,15 @@ static const char *section(const char *text, const char *head)
 /* The role that openapi.yaml tells of the row; "public" without one; NULL when the contract has no such operation. */
 static const char *role_in_contract(const struct ld_route *route)
 {
-    static const char *const names[][2] = {{"{t}", "{tenant}"}, {"{u}", "{user}"}, {"{k}", "{key}"}};
+    static const char *const names[][2] = {
+        {"{t}", "{tenant}"}, {"{u}", "{user}"}, {"{k}", "{key}"}, {"{p}", "{problem}"}};
     static char role[32];
     char head[256] = "\n  ", method[16] = "\n    ";
     for (const char *p = route->path; *p != '\0'; p += *p == '{' ? 3 : 1) {
         size_t k = 0;
-        while (k < 3 && strncmp(p, names[k][0], 3) != 0)
+        while (k < 4 && strncmp(p, names[k][0], 3) != 0)
             k++;
-        strncat(head, k < 3 ? names[k][1] : p, k < 3 ? 32 : 1);
+        strncat(head, k < 4 ? names[k][1] : p, k < 4 ? 32 : 1);
     }
     strcat(head, ":");
     for (size_t i = 0; route->method[i] != '\0'; i++)
@@ -164,6 +178,25 @@ START_TEST(every_row_states_one_role_and_the_contract_the_same)
         ck_assert_msg(told != NULL && strcmp(told, name) == 0, "%s %s: %s, openapi.yaml says %s", ld_routes[i].method,
                       ld_routes[i].path, name, told != NULL ? told : "nothing");
     }
+}
+END_TEST
+
+/* Every parameter is a route's, has a range with its preset in it, and stands once; no route has too many. */
+START_TEST(parameters_of_queries_belong_to_routes)
+{
+    for (size_t i = 0; i < ld_n_queries; i++) {
+        const struct ld_query *q = &ld_queries[i];
+        size_t n_routes = 0, n_same = 0;
+        for (size_t k = 0; k < ld_n_routes; k++)
+            n_routes += strcmp(ld_routes[k].path, q->path) == 0 && strcmp(ld_routes[k].method, q->method) == 0 &&
+                        ld_route_query(&ld_routes[k], q->name) == q;
+        for (size_t k = 0; k < ld_n_queries; k++)
+            n_same += strcmp(ld_queries[k].path, q->path) == 0 && strcmp(ld_queries[k].method, q->method) == 0;
+        ck_assert_uint_eq(n_routes, 1);
+        ck_assert_uint_le(n_same, LD_MAX_QUERIES);
+        ck_assert(q->min <= q->preset && q->preset <= q->max);
+    }
+    ck_assert_ptr_null(ld_route_query(&ld_routes[0], "limit"));
 }
 END_TEST
 
@@ -219,7 +252,8 @@ int main(void)
 {
     return KBT_RUN("route", every_row_finds_itself, tenant_is_one_segment_of_the_path,
                    overlong_tenant_stays_too_long_to_be_valid, unknown_paths_have_no_methods,
-                   other_methods_are_told_what_is_allowed, head_finds_get, only_probes_and_the_contract_are_public,
-                   every_row_states_one_role_and_the_contract_the_same, the_rest_of_a_path_is_the_last_name_in_it,
+                   other_methods_are_told_what_is_allowed, head_finds_get,
+                   only_probes_the_contract_and_pages_are_public, every_row_states_one_role_and_the_contract_the_same,
+                   the_rest_of_a_path_is_the_last_name_in_it, parameters_of_queries_belong_to_routes,
                    a_rest_that_is_too_long_stays_longer_than_any_id, only_a_users_id_may_have_what_is_escaped);
 }
