@@ -11,6 +11,7 @@
 
 #include "evaluation.h"
 #include "json_in.h"
+#include "log_guess.h"
 
 #define DEFAULT_CLIP 10.0
 #define DEFAULT_UNSUPPORTED 0.05
@@ -93,12 +94,38 @@ static int read_range(struct lc_evaluation *q)
     return 0;
 }
 
+/* "uniform", or a number in (0, 1]. */
+static int read_propensity(struct lc_evaluation *q)
+{
+    char *end = NULL;
+
+    if (q->propensity == NULL)
+        return 0;
+    if (strcmp(q->propensity, "uniform") == 0) {
+        q->log.propensity = LC_LOG_UNIFORM;
+        return 0;
+    }
+    q->log.propensity = strtod(q->propensity, &end);
+    return end != q->propensity && *end == '\0' && q->log.propensity > 0 && q->log.propensity <= 1 ? 0 : -1;
+}
+
+/* The format is asked for, not guessed: a guess that is wrong would give numbers all the same. */
+static int ask_for_format(const struct lc_evaluation *q)
+{
+    char guess[LC_WHY], text[LC_WHY + 64];
+
+    if (q->format != NULL || !lc_log_guess_file(q->log.path, guess))
+        return usage("--format: expected obd, dsjson, ndjson or csv");
+    snprintf(text, sizeof text, "--format is missing: %s", guess);
+    return usage(text);
+}
+
 /* 0, or the status of a usage error. */
 static int check(struct lc_evaluation *q)
 {
     q->ope.level = q->level_percent / 100;
     if (q->format == NULL || lc_log_format(q->format) == NULL)
-        return usage("--format: expected obd, dsjson, ndjson or csv");
+        return ask_for_format(q);
     if (q->policies.n + q->policy_logs.n == 0)
         return usage("expected --policy uniform|logged|distribution:FILE|CONFIG.json, or --policy-log FILE");
     if (q->policies.n + q->policy_logs.n > LC_MAX_POLICIES)
@@ -115,6 +142,8 @@ static int check(struct lc_evaluation *q)
         return usage("--estimators: expected some of replay,ips,snips,clipped_ips,dr");
     if (read_range(q) != 0)
         return usage("--reward-range: expected LO:HI, LO below HI");
+    if (read_propensity(q) != 0)
+        return usage("--propensity: expected uniform, or a number greater than 0 and at most 1");
     return 0;
 }
 
@@ -195,6 +224,8 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
         {"min-ess", LC_OPT_REAL, &q.ope.min_ess, "N", "refuse below (default: n/100, but 2 to 10)"},
         {"max-unsupported", LC_OPT_REAL, &q.ope.max_unsupported, "SHARE", "refuse above (default 0.05)"},
         {"default-reward", LC_OPT_REAL, &default_reward, "R", "of decisions without one (default: they are left out)"},
+        {"propensity", LC_OPT_TEXT, &q.propensity, "P",
+         "of every decision, where the log tells none: a number, or uniform (1 / number of arms)"},
         {"all-routes", LC_OPT_FLAG, &has_all, NULL,
          "ndjson: repeats of arms that stuck, and baselines of one arm, count as draws, too"},
         {"skip-bad", LC_OPT_COUNT, &q.log.skip_bad, "N", "faulty lines to pass over and count (default 0)"},

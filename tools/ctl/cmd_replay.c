@@ -157,7 +157,10 @@ static int replay_file(struct lc_session *s, const struct lc_replay_options *o, 
     lc_progress_init(&progress, what->is_quiet || s->is_json);
     if (open_source(s, what, &src) == 0) {
         int rc = lc_replay_run(s, o, &src, &progress, result);
-        (s->is_json ? print_json : print_report)(o, &src, result);
+        if (s->is_json)
+            print_json(o, &src, result);
+        else if (rc == 0 || result->n_requests > 0)
+            print_report(o, &src, result);
         if (result->n_errors > 0)
             fprintf(stderr, "laplacectl: %s errors, the first at %s\n", lc_thousands(result->n_errors),
                     result->first_error);
