@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "demo.h"
+#include "demo_picture.h"
 
 /* one width for all policies, so that none wins by being tuned */
 #define DEFAULT_BETA 1.0
@@ -52,6 +53,7 @@ static int run_demo(const struct lc_command *self, struct lc_session *s, int arg
         {"rare", LC_OPT_FLAG, &o.is_rare, NULL, "people: only arms liked by less than 2 % of users"},
         {"all", LC_OPT_FLAG, &o.is_all, NULL, "people: all users instead of a sample"},
         {"no-features", LC_OPT_FLAG, &o.has_no_features, NULL, "people: arms without features"},
+        {"svg", LC_OPT_TEXT, &o.svg, "FILE", "write a picture of the curves, that of the last seed"},
         {"quiet", LC_OPT_FLAG, &o.is_quiet, NULL, "no live line"},
     };
     /* the defaults above are what holds when an option is missing */
@@ -59,6 +61,8 @@ static int run_demo(const struct lc_command *self, struct lc_session *s, int arg
     if (rc != LC_GO)
         return rc;
     rc = check(&o);
+    if (rc == 0 && o.svg != NULL)
+        rc = lc_demo_picture_check(o.svg);
     if (rc == 0)
         rc = lc_demo_check(s);
     if (rc != 0)
@@ -70,7 +74,8 @@ static int run_demo(const struct lc_command *self, struct lc_session *s, int arg
 /* Decision ids repeat from run to run, which is why the tenants are made anew (race.c). */
 const struct lc_command lc_cmd_demo = {
     .name = "demo",
-    .synopsis = "demo [--seed S] [--seeds K] [--rounds T] [--users N] [--json] | demo --data DIR [--rare] [--users N]",
+    .synopsis = "demo [--seed S] [--seeds K] [--rounds T] [--users N] [--svg FILE] [--json] | demo --data DIR [--rare] "
+                "[--users N]",
     .about = "watch four policies learn: a simulated town, or real people",
     .text =
         "The tenants demo-* are deleted and made anew at the start, and stay at the end. The outcome is a function\n"
