@@ -37,11 +37,13 @@ const char lc_source_help[] =
     "                     \"propensity\":0.2?}   sent to /observe.\n"
     "  our own log       as `laplacectl events` prints it: decided lines with their rewarded (or expired, with a\n"
     "                    default reward) lines, and observed lines, sent to /observe; other lines are skipped.\n"
-    "With --format FILE is a log as `laplacectl evaluate` reads it, whose decisions are sent to /observe.\n"
-    "--pace X sends each line when it is its turn by its time (\"at\" or \"time\", as \"2026-11-22T10:00:00.123Z\"):\n"
-    "1 as fast as it happened, 60 an hour a minute. Like --rate an open loop: latency counts from that moment.\n"
-    "With --shadow the server feeds our own log to a model of that configuration beside the tenant, and tells of it.\n"
-    "--bulk N sends N lines in one body; they are observations then, and the last one's time is that of all.\n";
+    "With --format FILE is a log as `laplacectl evaluate` reads it; its decisions are sent to /observe.\n"
+    "--pace X sends each line at its time (\"at\" or \"time\", as \"2026-11-22T10:00:00.123Z\"), X times as fast:\n"
+    "1 is as it happened, 60 is an hour in a minute. Under --pace and --rate a line does not wait for the answers\n"
+    "before it, and its latency counts from the moment when it was due.\n"
+    "With --shadow the server learns our own log under that configuration, beside the tenant, and tells what came of "
+    "it.\n"
+    "--bulk N sends N observations in one body, at the time of the last one.\n";
 
 /* "file:line: text" into s->why; returns -1. An error is final: nothing is read after it. Of a long path the end is
  * shown, which says more than its beginning. */
