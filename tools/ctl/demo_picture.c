@@ -87,7 +87,7 @@ static void put_curve(struct lc_text *t, const struct lc_picture *p, const struc
  * ones stay on the picture. */
 static void place_labels(double *at, size_t n)
 {
-    size_t order[LC_MAX_POLICIES];
+    size_t order[LC_MAX_POLICIES] = {0};
 
     for (size_t i = 0; i < n; i++) {
         size_t k = i;
