@@ -139,12 +139,15 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run paper test test-unit test-property test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks docker install clean help
+.PHONY: setup run tour paper test test-unit test-property test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
 	$(MAKE) all
 	sh tools/run.sh
+tour: ## A/B split with holdout, recommendations over a graph, and evaluation of the log, each with a figure: make tour TOUR_DATA=DIR keeps the data
+	$(MAKE) all
+	TOUR_DATA="$(TOUR_DATA)" sh tools/tour.sh $(OUT)
 paper: ## the papers' tables and figures into build/paper/: make paper ARGS="tc-table1 --reps 3" (ARGS=list names them)
 	$(MAKE) all
 	$(OUT)/paperbench --out $(BUILD)/paper $(ARGS)

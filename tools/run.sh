@@ -1,5 +1,6 @@
 #!/bin/sh
-# Starts the server on ./data (unless one answers already), shows it learning, and leaves it running.
+# Starts the server on ./data (unless one answers already), shows it learning, leaves a picture of that in ./data/demo.svg,
+# and leaves the server running.
 set -eu
 url=${LAPLACED_URL:-http://127.0.0.1:8080}
 data=${LAPLACED_DATA:-./data}
@@ -24,7 +25,10 @@ else
         sleep 0.1
     done
 fi
-build/laplacectl --server "$url" demo "$@"
+mkdir -p "$data"
+build/laplacectl --server "$url" demo --svg "$data/demo.svg" "$@"
+echo
+echo "The same as a picture: $data/demo.svg"
 if [ -f "$data/laplaced.pid" ]; then
     echo
     echo "The server keeps running (pid $(cat "$data/laplaced.pid"), data in $data). Stop it: kill $(cat "$data/laplaced.pid")"

@@ -9,9 +9,9 @@ set -eu
 
 # a|b: either will do; the first is installed when neither is there.
 BUILD='gcc g++ make libc6-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev libuv1-dev libsodium-dev libgnutls28-dev libopenblas-dev liblapacke-dev
-       zlib1g-dev libzstd-dev
+       zlib1g-dev libzstd-dev curl
        libcurl4-openssl-dev|libcurl4-gnutls-dev|libcurl4-nss-dev'
-TEST='check libsubunit-dev python3 python3-pytest python3-pytest-xdist python3-jsonschema python3-numpy python3-yaml python3-requests curl openssl'
+TEST='check libsubunit-dev python3 python3-pytest python3-pytest-xdist python3-jsonschema python3-numpy python3-yaml python3-requests openssl'
 LINT='clang-format cppcheck shellcheck systemd strace prometheus'
 FUZZ='clang'
 BENCH='valgrind'

@@ -193,7 +193,7 @@ def test_the_client_replays_and_commits(server, api, name, tmp_path):
     log.write_bytes(b"".join(lines[:80] + lines[81:]))
     assert "HTTP 400: line 82 of the log is refused; /81/seq: expected 81" in run_ctl(server, *ctl, str(log), expect=1)
     for wrong in (("--tenant", name, "replay", "--own"), (*ctl, str(log), "--own"), ctl, ("replay", str(log), "--commit", "x")):
-        assert "one FILE, or --own with --shadow" in run_ctl(server, *wrong, expect=2)
+        assert "expected one FILE, or --shadow with --own" in run_ctl(server, *wrong, expect=2)
 
 
 # --- faults -----------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def test_a_log_of_another_format_has_a_pace_too(server, api, name, tmp_path):
     told = replay(server, plain(api, name), str(path), "--format", "csv", "--pace", "10")
     assert told["lines"] == 4 and told["pace"]["log_s"] == 3 and told["pace"]["sent_s"] >= 0.3 and told["rewards"]["total"] == 2
     assert [e["propensity"] for e in api.events(name) if e["type"] == "observed"] == [0.5] * 4
-    assert "--format is obd, dsjson, ndjson or csv" in run_ctl(server, "replay", str(path), "--format", "xml", expect=2)
+    assert "--format: expected obd, dsjson, ndjson or csv" in run_ctl(server, "replay", str(path), "--format", "xml", expect=2)
 
 
 # --- bulk -------------------------------------------------------------------------------------------------

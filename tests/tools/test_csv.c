@@ -183,7 +183,7 @@ START_TEST(bad_edges_name_their_row)
     ck_assert_str_eq(edges_of("a,b,1\nb,c,-2\n", LC_HEADER_AUTO),
                      "a-b:1 !e.csv:2: weight -2: a weight is greater than 0");
     ck_assert_str_eq(edges_of("a,b,1\nb,c,x\n", LC_HEADER_AUTO),
-                     "a-b:1 !e.csv:2: field 3: \"x\" is not a finite number");
+                     "a-b:1 !e.csv:2: weight \"x\": expected a finite number");
     ck_assert_str_eq(edges_of("a,b\nb,c\nc\n", LC_HEADER_AUTO),
                      "a-b:1 b-c:1 !e.csv:3: 1 column: an edge is u,v or u,v,weight");
     ck_assert_str_eq(edges_of("a,b\nb,c,1\n", LC_HEADER_AUTO),

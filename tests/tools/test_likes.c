@@ -80,7 +80,12 @@ START_TEST(faulty_likes_say_where)
                  {"{\"ann\":[\"\"]}", ".json", "user \"ann\": an arm is a string of 1 to 256"},
                  {"[1]", ".json", "expected {user: [arm, ...]}"},
                  {"{", ".json", "line 1"},
-                 {"a,b,x\nc,d,y\n", ".csv", ":2: field 3"},
+                 {"a,b,x\nc,d,y\n", ".csv", ":2: count \"y\": expected a finite number"},
+                 {"ann,pop\nbob\n", ".csv", ":2: 1 column: a like is user,arm or user,arm,count"},
+                 {"ann\n", ".csv", ":1: 1 column: a like is user,arm or user,arm,count"},
+                 {"ann,pop,1,2\n", ".csv", ":1: 4 columns: a like is user,arm or user,arm,count"},
+                 {"ann,pop\nbob,\n", ".csv", ":2: an empty arm id"},
+                 {"ann,pop\n,pop\n", ".csv", ":2: an empty user id"},
                  {"", ".csv", "no like in this file"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct lc_likes l;

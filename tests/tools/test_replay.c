@@ -195,11 +195,45 @@ START_TEST(numbers_are_written_so_that_they_read_back)
 }
 END_TEST
 
+START_TEST(logs_of_other_formats_are_recognized_and_told)
+{
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        {"user,arm,reward\nu,a,1\n", "!t.ndjson:1: this looks like CSV: give --format csv"},
+        {"who;what;clicked\nu;a;1\n",
+         "!t.ndjson:1: this looks like CSV: give --format csv --map arm=COLUMN,reward=COLUMN,user=COLUMN; its columns "
+         "are who;what;clicked"},
+        {"\xef\xbb\xbf\"user\",\"arm\",\"reward\"\r\n", "!t.ndjson:1: this looks like CSV: give --format csv"},
+        {"timestamp,item_id,position,click,propensity_score\n",
+         "!t.ndjson:1: this looks like CSV of the Open Bandit Dataset: give --format obd"},
+        {"{\"_label_cost\":-1,\"_label_Action\":1}\n",
+         "!t.ndjson:1: this looks like Vowpal Wabbit's dsjson: give --format dsjson"},
+        {"{\"c\":{\"_multi\":[{}]}}\n", "!t.ndjson:1: this looks like Vowpal Wabbit's dsjson: give --format dsjson"},
+        {"\x1f\x8b\x08", "!t.ndjson:1: this file is packed: give --format obd, dsjson, ndjson or csv, which unpack it"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ck_assert_str_eq(requests_of(cases[i].text, NULL, NULL), cases[i].want);
+}
+END_TEST
+
+/* Behind a line that was understood the file is what it is, and a fault is a fault. */
+START_TEST(a_file_that_began_well_is_not_guessed_at)
+{
+    const char *got = requests_of("{\"user\":\"u\",\"rewards\":{\"a\":1}}\nuser,arm,reward\n", NULL, NULL);
+    ck_assert_ptr_nonnull(strstr(got, "!t.ndjson:2: "));
+    ck_assert_ptr_null(strstr(got, "looks like"));
+    ck_assert_ptr_null(strstr(requests_of("word\n", NULL, NULL), "looks like"));
+    ck_assert_ptr_null(strstr(requests_of("{\"user\":\"u\"}\n", NULL, NULL), "looks like"));
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN("replay", full_information_lines_become_selects, the_chosen_arm_earns_its_reward_or_the_default,
                    logged_lines_become_observations, our_log_pairs_decisions_with_their_rewards,
                    slots_of_a_slate_are_rewarded_one_by_one, an_expiry_teaches_its_default_reward,
-                   requests_know_when_they_happened, faults_name_the_line_and_stop_the_replay) |
+                   requests_know_when_they_happened, faults_name_the_line_and_stop_the_replay,
+                   logs_of_other_formats_are_recognized_and_told, a_file_that_began_well_is_not_guessed_at) |
            KBT_RUN("text", dotted_paths_set_fields_and_keep_the_others, numbers_are_written_so_that_they_read_back);
 }

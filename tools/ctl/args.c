@@ -157,6 +157,19 @@ static bool set_value(const struct lc_opt *o, const char *text)
     }
 }
 
+/* Names the option and what it takes; the status of a usage error. */
+static int bad_value(const struct lc_command *cmd, const struct lc_opt *o, const char *text)
+{
+    static const char *const expected[] = {[LC_OPT_TEXT] = "a text",
+                                           [LC_OPT_COUNT] = "a whole number, 0 or more",
+                                           [LC_OPT_REAL] = "a number, 0 or more",
+                                           [LC_OPT_LIST] = "at most 64 of them",
+                                           [LC_OPT_FLAG] = "no value"};
+    char what[120];
+    snprintf(what, sizeof what, "--%s: expected %s, not ", o->name, expected[o->kind]);
+    return usage_error(cmd, what, text);
+}
+
 /* Names match in full: abbreviations would break when an option is added. NULL when there is none. `name`
  * is not NUL-terminated at len when the argument has the form --name=VALUE. */
 static const struct lc_opt *find_opt(const struct lc_opt *opts, size_t n, const char *name, size_t len)
@@ -193,7 +206,7 @@ static int take_option(const struct lc_command *cmd, const struct lc_opt *opts, 
     if (value == NULL && *i + 1 >= argc)
         return usage_error(cmd, "a value is missing after ", argv[*i]);
     const char *text = value != NULL ? value + 1 : argv[++*i];
-    return set_value(o, text) ? LC_GO : usage_error(cmd, "not a good value: ", text);
+    return set_value(o, text) ? LC_GO : bad_value(cmd, o, text);
 }
 
 /* "-" is standard input and "--" ends the options, so both are no option. A single dash with something
@@ -212,7 +225,7 @@ static int take_word(const struct lc_command *cmd, struct lc_session *s, const c
         return LC_GO;
     }
     if (words->n >= sizeof words->word / sizeof words->word[0])
-        return usage_error(cmd, "too many arguments, from ", arg);
+        return usage_error(cmd, "too many arguments, beginning with ", arg);
     words->word[words->n++] = arg;
     return LC_GO;
 }

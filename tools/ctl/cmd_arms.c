@@ -234,7 +234,9 @@ const struct lc_command lc_cmd_arms = {
     .synopsis = "arms get | put FILE | patch FILE | remove ID... | stop ID... | start ID... [--header auto|yes|no]",
     .about = "the catalogue of arms: load, add, remove, stop, show",
     .text =
-        "put replaces the catalogue, patch adds and changes. From stop on an arm is shown to nobody, until start. FILE "
+        "put replaces the catalogue; patch adds arms and changes them. stop hides an arm from everybody, start shows "
+        "it\n"
+        "again. FILE "
         "(\"-\": standard input) is\n"
         "  CSV      id or id,f1,f2,... a row; a header is noticed; a column named active holds true or false\n"
         "  NDJSON   (.ndjson, .jsonl) {\"id\":\"a1\",\"features\":[...],\"active\":true} or \"a1\" a line; put only\n"

@@ -177,12 +177,14 @@ static int run_select(const struct lc_command *self, struct lc_session *s, int a
     const struct lc_opt opts[] = {
         {"context", LC_OPT_TEXT, &o.context, "X1,X2,...", "the context"},
         {"exclude", LC_OPT_LIST, &o.exclude, "ID", "leave this arm out (may be repeated)"},
-        {"attribute", LC_OPT_LIST, &o.attributes, "NAME=VALUE", "of the user, for arms with rules (may be repeated)"},
+        {"attribute", LC_OPT_LIST, &o.attributes, "NAME=VALUE",
+         "what is true of the user, for arms that not everybody may see (may be repeated)"},
         {"top", LC_OPT_COUNT, &o.top, "N", "a slate of N arms (default 1)"},
         {"explain", LC_OPT_FLAG, &o.is_explained, NULL, "show every candidate"},
         {"dry-run", LC_OPT_FLAG, &o.is_dry, NULL, "record nothing"},
-        {"defer", LC_OPT_FLAG, &o.is_deferred, NULL, "learn only once activated"},
-        {"decision", LC_OPT_TEXT, &o.decision, "ID", "your own id: a repeat gives the first answer"},
+        {"defer", LC_OPT_FLAG, &o.is_deferred, NULL, "the reward counts only after `laplacectl activate`"},
+        {"decision", LC_OPT_TEXT, &o.decision, "ID",
+         "an id of your own; asked again under it, the answer is the first one"},
         {"body", LC_OPT_TEXT, &o.body, "FILE", "the whole JSON body from a file (\"-\": standard input)"},
     };
     int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof opts[0], argc, argv, &w, 0, 64);
@@ -300,8 +302,8 @@ static int run_observe(const struct lc_command *self, struct lc_session *s, int 
     struct lc_text body = {0};
     const struct lc_opt opts[] = {
         {"context", LC_OPT_TEXT, &o.context, "X1,X2,...", "the context"},
-        {"propensity", LC_OPT_REAL, &o.propensity, "P", "with which the arm was chosen"},
-        {"id", LC_OPT_TEXT, &o.id, "ID", "yours: sent again under it, it is learned once"},
+        {"propensity", LC_OPT_REAL, &o.propensity, "P", "the probability with which the arm was chosen"},
+        {"id", LC_OPT_TEXT, &o.id, "ID", "an id of your own; sent again under it, it is learned once"},
         {"file", LC_OPT_TEXT, &o.file, "FILE", "NDJSON, up to 10,000 lines, all or nothing (\"-\": standard input)"},
     };
     int rc = lc_args_parse(self, s, opts, 4, argc, argv, &w, 0, 3);
@@ -324,7 +326,7 @@ static int run_observe(const struct lc_command *self, struct lc_session *s, int 
 const struct lc_command lc_cmd_observe = {
     .name = "observe",
     .synopsis = "observe USER ARM VALUE [--context X1,X2,...] [--propensity P] [--id ID] | observe --file FILE",
-    .about = "learn from a reward without a decision of ours",
+    .about = "teach the reward of an arm that somebody else has chosen",
     .text = "A line of FILE: {\"user\":\"u1\",\"context\":[...],\"arm\":\"a1\" or {\"id\",\"features\"},\"reward\":1,\n"
             "\"propensity\":0.2,\"id\":\"e1\"}; context, features, propensity and id where they apply. For longer\n"
             "files, with progress and latencies, see `laplacectl replay --help`.\n",
@@ -355,6 +357,6 @@ static int run_activate(const struct lc_command *self, struct lc_session *s, int
 const struct lc_command lc_cmd_activate = {
     .name = "activate",
     .synopsis = "activate DECISION",
-    .about = "a deferred decision was shown",
+    .about = "say that a deferred decision was shown to its user",
     .run = run_activate,
 };

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "demo.h"
+#include "demo_picture.h"
 
 /* one width for all policies, so that none wins by being tuned */
 #define DEFAULT_BETA 1.0
@@ -21,11 +22,11 @@
 static int check(const struct lc_demo_options *o)
 {
     if (o->n_seeds < 1 || o->n_seeds > 1000) {
-        fprintf(stderr, "laplacectl: --seeds is 1 to 1000\n");
+        fprintf(stderr, "laplacectl: --seeds: expected 1 to 1000\n");
         return 2;
     }
     if (o->n_candidates == 1 || o->n_candidates > 1024) {
-        fprintf(stderr, "laplacectl: --candidates is 2 to 1024\n");
+        fprintf(stderr, "laplacectl: --candidates: expected 2 to 1024\n");
         return 2;
     }
     return 0;
@@ -38,7 +39,7 @@ static int run_demo(const struct lc_command *self, struct lc_session *s, int arg
     struct lc_demo_options o = {.seed = 1, .n_seeds = 1, .beta = DEFAULT_BETA};
     struct lc_words w;
     const struct lc_opt opts[] = {
-        {"seed", LC_OPT_COUNT, &o.seed, "S", "of the whole show (default 1)"},
+        {"seed", LC_OPT_COUNT, &o.seed, "S", "of the town and its visitors (default 1)"},
         {"seeds", LC_OPT_COUNT, &o.n_seeds, "K", "repeat for S, S+1, ...: means, standard errors, paired differences"},
         {"rounds", LC_OPT_COUNT, &o.n_rounds, "T", "decisions of each policy (default: town 3,000; people 10 a user)"},
         {"users", LC_OPT_COUNT, &o.n_users, "N", "town: how many (120); people: size of the sample (2,000)"},
@@ -52,6 +53,7 @@ static int run_demo(const struct lc_command *self, struct lc_session *s, int arg
         {"rare", LC_OPT_FLAG, &o.is_rare, NULL, "people: only arms liked by less than 2 % of users"},
         {"all", LC_OPT_FLAG, &o.is_all, NULL, "people: all users instead of a sample"},
         {"no-features", LC_OPT_FLAG, &o.has_no_features, NULL, "people: arms without features"},
+        {"svg", LC_OPT_TEXT, &o.svg, "FILE", "write a picture of the curves, that of the last seed"},
         {"quiet", LC_OPT_FLAG, &o.is_quiet, NULL, "no live line"},
     };
     /* the defaults above are what holds when an option is missing */
@@ -59,6 +61,8 @@ static int run_demo(const struct lc_command *self, struct lc_session *s, int arg
     if (rc != LC_GO)
         return rc;
     rc = check(&o);
+    if (rc == 0 && o.svg != NULL)
+        rc = lc_demo_picture_check(o.svg);
     if (rc == 0)
         rc = lc_demo_check(s);
     if (rc != 0)
@@ -70,14 +74,15 @@ static int run_demo(const struct lc_command *self, struct lc_session *s, int arg
 /* Decision ids repeat from run to run, which is why the tenants are made anew (race.c). */
 const struct lc_command lc_cmd_demo = {
     .name = "demo",
-    .synopsis = "demo [--seed S] [--seeds K] [--rounds T] [--users N] [--json] | demo --data DIR [--rare] [--users N]",
+    .synopsis = "demo [--seed S] [--seeds K] [--rounds T] [--users N] [--svg FILE] [--json] | demo --data DIR [--rare] "
+                "[--users N]",
     .about = "watch four policies learn: a simulated town, or real people",
     .text =
-        "The tenants demo-* are deleted and made anew at the start, and stay at the end. The outcome is a function\n"
-        "of the seed: decision ids are demo-<seed>-<round>.\n\n"
+        "The tenants demo-* are deleted and made anew at the start, and stay at the end. The same seed gives the same\n"
+        "outcome; decisions have the ids demo-<seed>-<round>.\n\n"
         "People: the edge list is CSV u,v[,weight]; likes are CSV user,arm[,count] or JSON {\"user\":[\"arm\",...]}.\n"
-        "Each user's likes are split in two by a seeded hash. Arm features come from the first half; a choice earns\n"
-        "1 when it lies in the second. docs/DATA.md tells it in full.\n\n"
+        "Each user's likes are split in two by a seeded hash. Arm features come from the first half; a choice\n"
+        "earns 1 when it lies in the second. docs/DATA.md tells it in full.\n\n"
         "  laplacectl demo\n"
         "  laplacectl demo --data data/deezer-ro --rare --seeds 5\n",
     .run = run_demo,

@@ -11,6 +11,7 @@
 
 #include "evaluation.h"
 #include "json_in.h"
+#include "log_guess.h"
 
 #define DEFAULT_CLIP 10.0
 #define DEFAULT_UNSUPPORTED 0.05
@@ -93,12 +94,38 @@ static int read_range(struct lc_evaluation *q)
     return 0;
 }
 
+/* "uniform", or a number in (0, 1]. */
+static int read_propensity(struct lc_evaluation *q)
+{
+    char *end = NULL;
+
+    if (q->propensity == NULL)
+        return 0;
+    if (strcmp(q->propensity, "uniform") == 0) {
+        q->log.propensity = LC_LOG_UNIFORM;
+        return 0;
+    }
+    q->log.propensity = strtod(q->propensity, &end);
+    return end != q->propensity && *end == '\0' && q->log.propensity > 0 && q->log.propensity <= 1 ? 0 : -1;
+}
+
+/* The format is asked for, not guessed: a guess that is wrong would give numbers all the same. */
+static int ask_for_format(const struct lc_evaluation *q)
+{
+    char guess[LC_WHY], text[LC_WHY + 64];
+
+    if (q->format != NULL || !lc_log_guess_file(q->log.path, guess))
+        return usage("--format: expected obd, dsjson, ndjson or csv");
+    snprintf(text, sizeof text, "--format is missing: %s", guess);
+    return usage(text);
+}
+
 /* 0, or the status of a usage error. */
 static int check(struct lc_evaluation *q)
 {
     q->ope.level = q->level_percent / 100;
     if (q->format == NULL || lc_log_format(q->format) == NULL)
-        return usage("--format: expected obd, dsjson, ndjson or csv");
+        return ask_for_format(q);
     if (q->policies.n + q->policy_logs.n == 0)
         return usage("expected --policy uniform|logged|distribution:FILE|CONFIG.json, or --policy-log FILE");
     if (q->policies.n + q->policy_logs.n > LC_MAX_POLICIES)
@@ -115,6 +142,8 @@ static int check(struct lc_evaluation *q)
         return usage("--estimators: expected some of replay,ips,snips,clipped_ips,dr");
     if (read_range(q) != 0)
         return usage("--reward-range: expected LO:HI, LO below HI");
+    if (read_propensity(q) != 0)
+        return usage("--propensity: expected uniform, or a number greater than 0 and at most 1");
     return 0;
 }
 
@@ -178,28 +207,35 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
         {"policy", LC_OPT_LIST, &q.policies, "WHAT",
          "uniform, logged, distribution:FILE.csv, or CONFIG.json of a tenant; several are compared with the first"},
         {"policy-log", LC_OPT_LIST, &q.policy_logs, "FILE",
-         "instead or besides: the frequencies of arms in this log, by position"},
-        {"html", LC_OPT_TEXT, &q.html, "FILE", "write a page with plots, which needs nothing else"},
-        {"model", LC_OPT_TEXT, &q.model, "CONFIG", "reward model of dr (default: the policy's, else a mean per arm)"},
-        {"graph", LC_OPT_TEXT, &q.ope.graph, "FILE", "CSV edge list of the users, for kernels that read a graph"},
+         "the policy that shows arms as often as this log does, by position"},
+        {"html", LC_OPT_TEXT, &q.html, "FILE", "write a page with plots as well"},
+        {"model", LC_OPT_TEXT, &q.model, "CONFIG",
+         "configuration of the model by which dr expects rewards (default: the policy's, else a mean per arm)"},
+        {"graph", LC_OPT_TEXT, &q.ope.graph, "FILE",
+         "edge list of the users (CSV), for configurations that use a graph"},
         {"items", LC_OPT_TEXT, &q.log.items, "FILE", "obd: item_context.csv, the arms and their features"},
         {"map", LC_OPT_TEXT, &q.log.map, "MAP", "csv, ndjson: user=..,arm=..,reward=..,propensity=..,context=a+b"},
         {"estimators", LC_OPT_TEXT, &q.estimators, "LIST", "some of replay,ips,snips,clipped_ips,dr (default all)"},
-        {"level", LC_OPT_REAL, &q.level_percent, "PERCENT", "of the intervals (default 95)"},
-        {"resamples", LC_OPT_COUNT, &q.ope.n_resamples, "N", "of the bootstrap (default 1000)"},
+        {"level", LC_OPT_REAL, &q.level_percent, "PERCENT", "confidence of the intervals (default 95)"},
+        {"resamples", LC_OPT_COUNT, &q.ope.n_resamples, "N", "samples of the bootstrap (default 1000)"},
         {"bernstein", LC_OPT_FLAG, &q.ope.is_bernstein, NULL,
          "empirical Bernstein intervals in place of the bootstrap's"},
         {"reward-range", LC_OPT_TEXT, &q.range, "LO:HI",
          "what rewards can be (default: as seen, 0:1 if that holds all)"},
         {"clip", LC_OPT_REAL, &q.ope.clip, "M", "largest weight of clipped_ips (default 10)"},
-        {"min-ess", LC_OPT_REAL, &q.ope.min_ess, "N", "refuse below (default: n/100, but 2 to 10)"},
-        {"max-unsupported", LC_OPT_REAL, &q.ope.max_unsupported, "SHARE", "refuse above (default 0.05)"},
-        {"default-reward", LC_OPT_REAL, &default_reward, "R", "of decisions without one (default: they are left out)"},
+        {"min-ess", LC_OPT_REAL, &q.ope.min_ess, "N",
+         "least effective sample size of an estimate (default: n/100, but 2 to 10)"},
+        {"max-unsupported", LC_OPT_REAL, &q.ope.max_unsupported, "SHARE",
+         "largest share of the policy's choices that the log never shows (default 0.05)"},
+        {"default-reward", LC_OPT_REAL, &default_reward, "R",
+         "reward of decisions without one (default: they are left out)"},
+        {"propensity", LC_OPT_TEXT, &q.propensity, "P",
+         "propensity of all decisions of a log that tells none: a number, or uniform (1 / number of arms)"},
         {"all-routes", LC_OPT_FLAG, &has_all, NULL,
-         "ndjson: repeats of arms that stuck, and baselines of one arm, count as draws, too"},
+         "ndjson: take repeats of arms that stuck, and baselines of one arm, as well"},
         {"skip-bad", LC_OPT_COUNT, &q.log.skip_bad, "N", "faulty lines to pass over and count (default 0)"},
-        {"hash-seed", LC_OPT_COUNT, &hash_seed, "N", "of feature hashing (default 0)"},
-        {"seed", LC_OPT_COUNT, &seed, "N", "of acceptance and bootstrap (default 1)"},
+        {"hash-seed", LC_OPT_COUNT, &hash_seed, "N", "seed of the hashing of features (default 0)"},
+        {"seed", LC_OPT_COUNT, &seed, "N", "of replay and bootstrap (default 1)"},
     };
     int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof opts[0], argc, argv, &w, 1, 1);
     if (rc != LC_GO)
@@ -221,14 +257,14 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
 const struct lc_command lc_cmd_evaluate = {
     .name = "evaluate",
     .synopsis = "evaluate --format NAME (--policy WHAT | --policy-log FILE)... [--html FILE] [options] LOG",
-    .about = "what a policy would have earned, estimated from a log with propensities",
+    .about = "estimate from a log what other policies would have earned",
     .text =
         "LOG (\"-\": standard input; gzip and zstd are unpacked) is read twice. Formats:\n"
         "  obd      Open Bandit Dataset, CSV        dsjson  Vowpal Wabbit's contextual-bandit lines\n"
         "  ndjson   our own log (events, export), or objects with arm, reward, propensity, user?, context?\n"
         "  csv      any, by --map; context=a+b: numbers or categories, categories=c+d: always categories\n"
-        "Estimators: replay by rejection, IPS, SNIPS, clipped IPS, doubly robust; what the log cannot support is\n"
-        "refused with the reason. docs/REPLAY.md has the definitions and an example.\n\n"
+        "Estimators: replay by rejection, IPS, SNIPS, clipped IPS, doubly robust. Where the log cannot support an\n"
+        "estimate, the reason stands in its place. docs/REPLAY.md has the definitions and an example.\n\n"
         "  laplacectl evaluate --format obd --policy uniform --json bts_men.csv\n"
         "  laplacectl evaluate --format ndjson --policy ts.json shop.ndjson.gz\n"
         "  laplacectl evaluate --format ndjson --policy ucb.json --policy ts.json --html shop.html shop.ndjson.gz\n",

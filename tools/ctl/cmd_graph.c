@@ -247,11 +247,11 @@ const struct lc_command lc_cmd_graph = {
     .about = "the user graph: load an edge list, patch it, show its summary",
     .text = "put replaces the whole graph. FILE (\"-\": standard input) is\n"
             "  CSV      u,v or u,v,weight a row; comma, semicolon or tab; # starts a comment; a header is noticed\n"
-            "           (no weights and unusual names: say --header yes)\n"
+            "           (where there are no weights and its names are unusual: give --header yes)\n"
             "  NDJSON   [\"u\",\"v\"] or [\"u\",\"v\",weight] a line\n"
             "  JSON     {\"users\":[...],\"edges\":[[\"u\",\"v\",weight],...]}\n"
             "Weights are greater than 0 and 1 when left out. patch sends {\"add\":[[u,v,w]],\"remove\":[[u,v]]}.\n\n"
-            "At a terminal it tells how much is sent, and then how far the server is.\n\n"
+            "At a terminal put shows its progress.\n\n"
             "  laplacectl graph put friends.csv --tenant shop\n",
     .run = run_graph,
 };

@@ -164,8 +164,8 @@ static int run_key(const struct lc_command *self, struct lc_session *s, int argc
     struct lc_words w;
     const struct lc_opt opts[] = {
         {"role", LC_OPT_TEXT, &o.roles, "ROLE,...", "create: decide, read, manage; without a tenant admin, metrics"},
-        {"label", LC_OPT_TEXT, &o.label, "TEXT", "create: whose it is, for people"},
-        {"expires-in", LC_OPT_COUNT, &o.expires_in_s, "SECONDS", "create: until it opens nothing any more"},
+        {"label", LC_OPT_TEXT, &o.label, "TEXT", "create: a note of whose key it is"},
+        {"expires-in", LC_OPT_COUNT, &o.expires_in_s, "SECONDS", "create: the key ends after so many seconds"},
     };
     int rc = lc_args_parse(self, s, opts, 3, argc, argv, &w, 1, 2);
     if (rc != LC_GO)
@@ -183,12 +183,13 @@ static int run_key(const struct lc_command *self, struct lc_session *s, int argc
 const struct lc_command lc_cmd_key = {
     .name = "key",
     .synopsis = "key create [--role ROLE,...] [--label TEXT] [--expires-in SECONDS] | list | revoke ID",
-    .about = "keys of a tenant, or of the server itself",
-    .text = "With --tenant the keys of that tenant, else the server's own. create prints the key alone on standard\n"
-            "output. To rotate a key, create another, put it in place, and revoke the first.\n\n"
-            "  export LAPLACED_KEY=$(laplacectl key create --label ann)          # the first: an admin's\n"
-            "  laplacectl key create --tenant shop --role decide --label web\n"
-            "  laplacectl key create --role metrics --label prometheus\n"
-            "  laplacectl key list --tenant shop\n",
+    .about = "make, list and revoke keys, of a tenant or of the server",
+    .text =
+        "With --tenant the keys are those of that tenant, else those of the server. create prints the key on standard\n"
+        "output. To rotate a key, create another, put it in place, and revoke the first.\n\n"
+        "  export LAPLACED_KEY=$(laplacectl key create --label ann)          # the first: an admin's\n"
+        "  laplacectl key create --tenant shop --role decide --label web\n"
+        "  laplacectl key create --role metrics --label prometheus\n"
+        "  laplacectl key list --tenant shop\n",
     .run = run_key,
 };

@@ -164,10 +164,11 @@ const struct lc_command lc_cmd_events = {
     .name = "events",
     .synopsis = "events [--after SEQ] [--limit N] [--type TYPE] [--follow]",
     .about = "the log of a tenant as NDJSON, with --follow as it grows",
-    .text = "The lines are the whole truth about a tenant (schema/event.schema.json); `laplacectl replay` reads them\n"
-            "again, into another tenant with another configuration.\n\n"
-            "  laplacectl events --tenant shop > shop.ndjson\n"
-            "  laplacectl events --tenant shop --follow --type rewarded\n",
+    .text =
+        "The log is all that a tenant is made of (schema/event.schema.json). `laplacectl replay` teaches its lines\n"
+        "to another tenant, which may have another configuration.\n\n"
+        "  laplacectl events --tenant shop > shop.ndjson\n"
+        "  laplacectl events --tenant shop --follow --type rewarded\n",
     .run = run_events,
 };
 
@@ -186,7 +187,7 @@ static int run_model(const struct lc_command *self, struct lc_session *s, int ar
 const struct lc_command lc_cmd_model = {
     .name = "model",
     .synopsis = "model [--tenant NAME]",
-    .about = "parameters in force, dictionary, effective dimension, digest",
+    .about = "the model in numbers: parameters in force, size, digest",
     .run = run_model,
 };
 
@@ -197,7 +198,8 @@ static int run_stats(const struct lc_command *self, struct lc_session *s, int ar
     size_t window = 3600;
     struct lc_text rest = {0};
     const struct lc_opt opts[] = {
-        {"window", LC_OPT_COUNT, &window, "SECONDS", "length of the window (default 3600)"},
+        {"window", LC_OPT_COUNT, &window, "SECONDS",
+         "the newest decisions are told by themselves, too; how new (default 3600)"},
     };
     int rc = lc_args_parse(self, s, opts, 1, argc, argv, &w, 0, 0);
     if (rc != LC_GO)

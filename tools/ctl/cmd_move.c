@@ -111,7 +111,8 @@ static int run_export(const struct lc_command *self, struct lc_session *s, int a
     struct lc_text path = {0};
     const struct lc_opt opts[] = {
         {"format", LC_OPT_TEXT, &o.format, "NAME", "dsjson or ndjson: decisions with their rewards, of --tenant"},
-        {"default-reward", LC_OPT_REAL, &o.default_reward, "R", "of decisions without one (default: left out)"},
+        {"default-reward", LC_OPT_REAL, &o.default_reward, "R",
+         "reward of decisions without one (default: they are left out)"},
     };
     int rc = lc_args_parse(self, s, opts, 2, argc, argv, &w, 0, 2);
     if (rc != LC_GO)
@@ -132,10 +133,11 @@ const struct lc_command lc_cmd_snapshot = {
     .name = "snapshot",
     .synopsis = "snapshot NAME [FILE]",
     .about = "a copy of a tenant's file, taken while it serves",
-    .text =
-        "An SQLite database with the log of one moment, to FILE (which it takes the place of when it is whole) or to\n"
-        "standard output. `laplacectl restore` makes a tenant from it.\n\n"
-        "  laplacectl snapshot shop shop.db\n",
+    .text = "An SQLite database with the log of one moment, to FILE or to standard output. FILE is replaced only when "
+            "the copy\n"
+            "is whole. `laplacectl restore` makes a tenant from it.\n"
+            "\n"
+            "  laplacectl snapshot shop shop.db\n",
     .run = run_snapshot,
 };
 
@@ -144,13 +146,15 @@ const struct lc_command lc_cmd_export = {
     .synopsis = "export NAME [FILE] | export --format dsjson|ndjson --tenant NAME [FILE]",
     .about = "the whole log of a tenant, a line an event, for import",
     .text =
-        "The lines of `laplacectl events`, of one moment, with the answers of named decisions. To FILE (which it "
-        "takes the\n"
-        "place of when it is whole) or to standard output. `laplacectl import` makes a tenant from it.\n\n"
-        "  laplacectl export shop | gzip > shop.ndjson.gz\n\n"
-        "With --format: its decisions with their rewards for other systems (docs/REPLAY.md), one a line; ndjson and "
-        "dsjson\n"
-        "are read back by `evaluate` and `import --format` as they were.\n\n"
+        "The lines of `laplacectl events`, of one moment, with the answers of named decisions, to FILE or to standard\n"
+        "output. FILE is replaced only when the log is whole. `laplacectl import` makes a tenant from it.\n"
+        "\n"
+        "  laplacectl export shop | gzip > shop.ndjson.gz\n"
+        "\n"
+        "With --format: its decisions with their rewards, one a line, for other systems (docs/REPLAY.md). `evaluate` "
+        "and\n"
+        "`import --format` read both formats back.\n"
+        "\n"
         "  laplacectl export --format dsjson --tenant shop shop.dsjson\n",
     .run = run_export,
 };
@@ -200,9 +204,10 @@ static int run_import(const struct lc_command *self, struct lc_session *s, int a
         {"format", LC_OPT_TEXT, &o.format, "NAME", "obd, dsjson, ndjson or csv: learn this log into --tenant"},
         {"map", LC_OPT_TEXT, &o.log.map, "MAP", "csv, ndjson: user=..,arm=..,reward=..,propensity=..,context=a+b"},
         {"items", LC_OPT_TEXT, &o.log.items, "FILE", "obd: item_context.csv, the arms and their features"},
-        {"hash-seed", LC_OPT_COUNT, &o.hash_seed, "N", "of feature hashing (default 0)"},
+        {"hash-seed", LC_OPT_COUNT, &o.hash_seed, "N", "seed of the hashing of features (default 0)"},
         {"skip-bad", LC_OPT_COUNT, &o.log.skip_bad, "N", "faulty lines to pass over and count (default 0)"},
-        {"default-reward", LC_OPT_REAL, &o.default_reward, "R", "of decisions without one (default: left out)"},
+        {"default-reward", LC_OPT_REAL, &o.default_reward, "R",
+         "reward of decisions without one (default: they are left out)"},
     };
     int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof opts[0], argc, argv, &w, 1, 2);
     if (rc != LC_GO)
@@ -218,9 +223,10 @@ const struct lc_command lc_cmd_restore = {
     .name = "restore",
     .synopsis = "restore NAME FILE",
     .about = "make a tenant from a copy of a file",
-    .text = "The tenant must not exist; \"-\" is standard input. The server checks the file to the last line and "
+    .text = "The tenant must not exist; \"-\" is standard input. The server checks the file to the last line. It "
             "answers with\n"
-            "the number of events and the digest, or says what is wrong with it; then there is no tenant.\n\n"
+            "the number of events and the digest, or says what is wrong and makes no tenant.\n"
+            "\n"
             "  laplacectl restore shop shop.db\n",
     .run = run_restore,
 };
@@ -229,11 +235,15 @@ const struct lc_command lc_cmd_import = {
     .name = "import",
     .synopsis = "import NAME FILE | import --format obd|dsjson|ndjson|csv --tenant NAME [options] LOG",
     .about = "make a tenant from a log, or learn another system's log into one",
-    .text = "The tenant must not exist; \"-\" is standard input. The first line that does not fit is named.\n\n"
-            "  zcat shop.ndjson.gz | laplacectl import shop-2 -\n\n"
-            "With --format the tenant must exist, and learns the log's decisions by /observe, with their propensities: "
-            "a warm\n"
-            "start. Names become vectors of its dimensions by hashing (docs/REPLAY.md). LOG may be packed.\n\n"
+    .text = "The tenant must not exist; \"-\" is standard input. A faulty line is named, and no tenant is made.\n"
+            "\n"
+            "  zcat shop.ndjson.gz | laplacectl import shop-2 -\n"
+            "\n"
+            "With --format the tenant must exist. It learns the decisions of the log with their propensities (by "
+            "/observe):\n"
+            "a warm start. Features that are names are hashed to vectors of its dimensions (docs/REPLAY.md). LOG may "
+            "be packed.\n"
+            "\n"
             "  laplacectl import --format dsjson --tenant shop old.dsjson.zst\n",
     .run = run_import,
 };

@@ -81,8 +81,8 @@ static int run_repair(const struct lc_command *self, struct lc_session *s, int a
     struct ld_repair wanted;
     struct lc_words w;
     const struct lc_opt opts[] = {
-        {"drop", LC_OPT_COUNT, &drop, "SEQ", "let the line give way to one that says what stood there"},
-        {"read-only", LC_OPT_COUNT, &read_only, "SEQ", "serve the tenant as it was before the line"},
+        {"drop", LC_OPT_COUNT, &drop, "SEQ", "replace the line by a note of what stood there"},
+        {"read-only", LC_OPT_COUNT, &read_only, "SEQ", "serve the tenant as it was before the line, without changes"},
         {"lift", LC_OPT_FLAG, &is_lift, NULL, "end read-only"},
         {"data", LC_OPT_TEXT, &data, "DIR", "work in the data folder of a stopped server instead of asking one"},
     };
@@ -96,13 +96,16 @@ static int run_repair(const struct lc_command *self, struct lc_session *s, int a
 const struct lc_command lc_cmd_repair = {
     .name = "repair",
     .synopsis = "repair [NAME] --drop SEQ | --read-only SEQ | --lift [--data DIR]",
-    .about = "bring back a tenant whose log cannot be folded",
+    .about = "bring back a tenant whose log has a faulty line",
     .text =
-        "A tenant whose log has a line that no fold takes cannot be opened: requests answer 500 and name the line,\n"
-        "as `verify --data` does; other tenants do not notice. --read-only serves the tenant as it was before that\n"
-        "line and takes no changes; --drop puts a `redacted` line in its place, for good; what followed from it may\n"
-        "be refused next. SEQ is the line's number: another one than the fold finds is refused. Export the log, or\n"
-        "copy the folder, before.\n\n"
+        "A tenant cannot be opened when a line of its log makes no sense to the server. Requests answer 500 then and "
+        "name\n"
+        "the line, as `verify --data` does; other tenants go on. --read-only serves the tenant as it was before that "
+        "line\n"
+        "and takes no changes. --drop puts a `redacted` line in its place, for good; a later line that rests on it may "
+        "be\n"
+        "refused next. SEQ is the number of the line that was named: no other is taken. Export the log, or copy the\n"
+        "folder, before.\n\n"
         "  laplacectl repair shop --read-only 4711\n"
         "  laplacectl repair shop --drop 4711 --data /var/lib/laplaced\n",
     .run = run_repair,

@@ -157,7 +157,10 @@ static int replay_file(struct lc_session *s, const struct lc_replay_options *o, 
     lc_progress_init(&progress, what->is_quiet || s->is_json);
     if (open_source(s, what, &src) == 0) {
         int rc = lc_replay_run(s, o, &src, &progress, result);
-        (s->is_json ? print_json : print_report)(o, &src, result);
+        if (s->is_json)
+            print_json(o, &src, result);
+        else if (rc == 0 || result->n_requests > 0)
+            print_report(o, &src, result);
         if (result->n_errors > 0)
             fprintf(stderr, "laplacectl: %s errors, the first at %s\n", lc_thousands(result->n_errors),
                     result->first_error);
@@ -175,11 +178,11 @@ static bool is_fine(const struct lc_replay_options *o, const struct what *what)
 {
     const char *format = what->move.format;
     if (o->concurrency < 1 || o->concurrency > 1024 || o->max_errors < 1)
-        fprintf(stderr, "laplacectl: --concurrency is 1 to 1024, --max-errors at least 1\n");
+        fprintf(stderr, "laplacectl: --concurrency: expected 1 to 1024; --max-errors: at least 1\n");
     else if ((o->rate > 0.0 && o->pace > 0.0) || o->bulk > LC_BULK_MAX)
-        fprintf(stderr, "laplacectl: --rate or --pace, not both; --bulk is at most %u\n", LC_BULK_MAX);
+        fprintf(stderr, "laplacectl: expected --rate or --pace, not both; --bulk: at most %u\n", LC_BULK_MAX);
     else if (format != NULL && lc_log_format(format) == NULL)
-        fprintf(stderr, "laplacectl: --format is obd, dsjson, ndjson or csv\n");
+        fprintf(stderr, "laplacectl: --format: expected obd, dsjson, ndjson or csv\n");
     else
         return true;
     return false;
@@ -190,7 +193,7 @@ static bool is_one_log(bool is_shadow, bool is_own, bool has_commit, size_t n_fi
 {
     if ((is_shadow || !(is_own || has_commit)) && (n_files == 0) == is_own)
         return true;
-    fprintf(stderr, "laplacectl: one FILE, or --own with --shadow; --commit wants --shadow, too\n");
+    fprintf(stderr, "laplacectl: expected one FILE, or --shadow with --own; --commit needs --shadow\n");
     return false;
 }
 
@@ -206,21 +209,23 @@ static int run_replay(const struct lc_command *self, struct lc_session *s, int a
     struct lc_words w;
     const struct lc_opt opts[] = {
         {"concurrency", LC_OPT_COUNT, &o.concurrency, "N", "connections (default 1: in order)"},
-        {"rate", LC_OPT_REAL, &o.rate, "R", "lines a second, open loop (default: as fast as answers come)"},
-        {"pace", LC_OPT_REAL, &o.pace, "X", "by the log's own times, X times as fast; open loop"},
-        {"bulk", LC_OPT_COUNT, &o.bulk, "N", "observations in bodies of N lines"},
+        {"rate", LC_OPT_REAL, &o.rate, "R",
+         "lines a second, however long answers take (default: as fast as answers come)"},
+        {"pace", LC_OPT_REAL, &o.pace, "X", "at the times of the log, X times as fast"},
+        {"bulk", LC_OPT_COUNT, &o.bulk, "N", "send observations, N in one body"},
         {"format", LC_OPT_TEXT, &what.move.format, "NAME", "obd, dsjson, ndjson or csv: as `evaluate` reads it"},
         {"map", LC_OPT_TEXT, &what.move.log.map, "MAP", "csv, ndjson: user=..,arm=..,reward=..,time=..,context=a+b"},
         {"items", LC_OPT_TEXT, &what.move.log.items, "FILE", "obd: item_context.csv, the arms and their features"},
-        {"hash-seed", LC_OPT_COUNT, &what.move.hash_seed, "N", "of feature hashing (default 0)"},
+        {"hash-seed", LC_OPT_COUNT, &what.move.hash_seed, "N", "seed of the hashing of features (default 0)"},
         {"skip-bad", LC_OPT_COUNT, &what.move.log.skip_bad, "N",
          "with --format: faulty lines to pass over (default 0)"},
-        {"shadow", LC_OPT_TEXT, &shadow.configuration, "CONFIG", "through a model of this configuration in the server"},
-        {"own", LC_OPT_FLAG, &is_own, NULL, "with --shadow: the tenant's own log, in the place of FILE"},
-        {"commit", LC_OPT_TEXT, &shadow.commit, "NAME",
-         "with --shadow: makes a tenant of it, which has learned the log"},
+        {"shadow", LC_OPT_TEXT, &shadow.configuration, "CONFIG",
+         "let the server learn the log under this configuration, beside the tenant"},
+        {"own", LC_OPT_FLAG, &is_own, NULL, "with --shadow: take the tenant's own log instead of FILE"},
+        {"commit", LC_OPT_TEXT, &shadow.commit, "NAME", "with --shadow: make a tenant of what was learned"},
         {"limit", LC_OPT_COUNT, &o.limit, "N", "stop after N lines"},
-        {"ids", LC_OPT_TEXT, &what.ids, "PREFIX", "decision ids PREFIX-<line>: a repeated run decides nothing twice"},
+        {"ids", LC_OPT_TEXT, &what.ids, "PREFIX",
+         "decisions have the ids PREFIX-<line>, so that a run can be repeated"},
         {"max-errors", LC_OPT_COUNT, &o.max_errors, "N", "give up after so many (default 100)"},
         {"quiet", LC_OPT_FLAG, &what.is_quiet, NULL, "no progress line"},
     };
@@ -244,7 +249,7 @@ const struct lc_command lc_cmd_replay = {
     .name = "replay",
     .synopsis = "replay FILE [--rate R | --pace X] [--bulk N] [--format NAME] [--json] | --shadow CONFIG (FILE | "
                 "--own) [--commit NAME]",
-    .about = "drive logged or simulated traffic through the API, with latencies and rewards",
+    .about = "send logged or simulated traffic through the API; tells latencies and rewards",
     .text = lc_source_help,
     .run = run_replay,
 };

@@ -88,12 +88,15 @@ static int run_verify(const struct lc_command *self, struct lc_session *s, int a
 const struct lc_command lc_cmd_verify = {
     .name = "verify",
     .synopsis = "verify [NAME] [--data DIR]",
-    .about = "compare models with a fold of their logs",
-    .text = "Folds the log of the tenant, or of every tenant, from its first line and compares digests, bit for bit:\n"
-            "on a server beside its traffic, or in the data folder of a stopped one, where the snapshot with the\n"
-            "lines after it is compared and nothing is written. One line a tenant; exit status 1 when one differs\n"
-            "or cannot be read. Folders are compared on the machine, and with the BLAS kernels, that served them.\n\n"
-            "  laplacectl verify shop\n"
-            "  laplacectl verify --data /var/lib/laplaced\n",
+    .about = "compute models anew from their logs, and compare",
+    .text =
+        "Computes the model of the tenant, or of every tenant, from the first line of its log, and compares its "
+        "digest\n"
+        "with that of the model that serves, bit for bit. A server does so beside its traffic. With --data it is done\n"
+        "in the folder of a stopped server: the snapshot with the lines after it is compared, and nothing is written.\n"
+        "One line a tenant; exit status 1 when one differs or cannot be read. Verify a folder on the machine that\n"
+        "served it: other processors round otherwise.\n\n"
+        "  laplacectl verify shop\n"
+        "  laplacectl verify --data /var/lib/laplaced\n",
     .run = run_verify,
 };

@@ -18,6 +18,7 @@ struct lc_demo_options {
     double beta, lambda;            /* the same for every policy; lambda 0: the demo's own */
     double rho;                     /* of the policies with a graph; 0: the preset's (people: 1 / users) */
     bool is_quiet;
+    const char *svg;                  /* file for a picture of the last race; NULL: none */
     const char *data, *edges, *likes; /* people */
     /* people only: see --help */
     bool is_rare, has_no_features, is_all;

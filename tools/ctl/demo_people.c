@@ -11,6 +11,7 @@
  *
  * Numbers are hit rates: the share of rounds in which the chosen arm was a held-out like. */
 #include "demo.h"
+#include "demo_picture.h"
 #include "hash_key.h"
 
 #include <dirent.h>
@@ -267,6 +268,16 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
         printf("Hits more than random, seed %zu (higher is better)\n\n", o->seed + ix);
         lc_demo_chart(runners, N_POLICIES, N_POLICIES - 1, o->n_rounds, "round");
     }
+    if (rc == 0 && o->svg != NULL && ix + 1 == o->n_seeds)
+        rc =
+            lc_demo_picture_write(&(struct lc_picture){.title = "Four policies among the same people",
+                                                       .y_label = "hits more than random: higher is better",
+                                                       .x_label = "decisions, each for one user",
+                                                       .about = "Hits of each policy less those of random choice, over "
+                                                                "the decisions. Made by laplacectl demo --svg.",
+                                                       .n_rounds = o->n_rounds,
+                                                       .base = N_POLICIES - 1},
+                                  runners, N_POLICIES, o->svg);
     for (size_t i = 0; i < N_POLICIES; i++)
         lc_runner_close(&runners[i]);
     lc_text_close(&graph);

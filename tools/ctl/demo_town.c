@@ -7,6 +7,7 @@
  * Regret of a round: truth of the best candidate less truth of the chosen one, without noise. Its running
  * total is what is drawn and compared; it flattens for a policy that has learned. */
 #include "demo.h"
+#include "demo_picture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,6 +147,24 @@ static void print_settings(const struct lc_town *town, const struct lc_demo_opti
            town->o.n_candidates, o->lambda, o->beta);
 }
 
+/* The race of one seed on paper. */
+static int picture(const struct lc_demo_options *o, const struct lc_town *town, const struct lc_runner *runners)
+{
+    char x_label[64], about[320];
+    const struct lc_picture p = {.title = "Four policies in the same town",
+                                 .y_label = "regret so far: lower is better",
+                                 .x_label = x_label,
+                                 .about = about,
+                                 .n_rounds = o->n_rounds,
+                                 .base = N_POLICIES};
+    snprintf(x_label, sizeof x_label, "decisions, each for one user");
+    snprintf(about, sizeof about,
+             "Cumulative regret over %zu decisions for %zu users with %zu friendships: laplaced, which knows the "
+             "friendships, gp-ucb and lin-ucb, which do not, and random choice. Made by laplacectl demo --svg.",
+             o->n_rounds, town->o.n_users, town->n_edges);
+    return lc_demo_picture_write(&p, runners, N_POLICIES, o->svg);
+}
+
 /* One seed; the chart and the epilogue come with the last. All that is made here is freed here; the tenants
  * stay on the server. 0, or 1 after a printed error. There is no body for users without edges: no policy
  * of this demo asks for one. */
@@ -175,6 +194,8 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
         printf("Cumulative regret, seed %zu (lower is better)\n\n", o->seed + ix);
         lc_demo_chart(runners, N_POLICIES, N_POLICIES, o->n_rounds, "round");
     }
+    if (rc == 0 && o->svg != NULL && ix + 1 == o->n_seeds)
+        rc = picture(o, &st.town, runners);
     for (size_t i = 0; i < N_POLICIES; i++)
         lc_runner_close(&runners[i]);
     lc_text_close(&graph);

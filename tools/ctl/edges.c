@@ -67,7 +67,8 @@ static int check_columns(struct lc_edge_reader *r)
 {
     size_t n = r->csv.n_fields;
     if (n < 2 || n > 3)
-        return lc_csv_fail(&r->csv, "%zu column%s: an edge is u,v or u,v,weight", n, n == 1 ? "" : "s");
+        return lc_csv_fail(&r->csv, "%zu column%s: %s", n, n == 1 ? "" : "s",
+                           r->is_likes ? "a like is user,arm or user,arm,count" : "an edge is u,v or u,v,weight");
     if (r->n_columns != 0 && n != r->n_columns)
         return lc_csv_fail(&r->csv, "%zu columns where the rows before have %zu", n, r->n_columns);
     r->n_columns = n;
@@ -84,11 +85,12 @@ static int to_edge(struct lc_edge_reader *r, struct lc_edge_row *out)
     out->v = r->csv.fields[1];
     out->weight = 1.0;
     if (*out->u == '\0' || *out->v == '\0')
-        return lc_csv_fail(&r->csv, "an empty user id");
+        return lc_csv_fail(&r->csv, "an empty %s id", r->is_likes && *out->u != '\0' ? "arm" : "user");
     if (r->n_columns == 3) {
         if (!lc_csv_number(&r->csv, 2, &out->weight))
-            return -1;
-        if (!(out->weight > 0.0) && !r->allows_zero)
+            return lc_csv_fail(&r->csv, "%s \"%.40s\": expected a finite number", r->is_likes ? "count" : "weight",
+                               r->csv.fields[2]);
+        if (!(out->weight > 0.0) && !r->is_likes)
             return lc_csv_fail(&r->csv, "weight %s: a weight is greater than 0", r->csv.fields[2]);
     }
     r->n_edges++;

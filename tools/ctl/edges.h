@@ -15,7 +15,7 @@ int lc_header_from_name(const char *name);
 struct lc_edge_reader {
     struct lc_csv csv;
     enum lc_header header;
-    bool allows_zero; /* weight 0 (and below) passes: the caller skips such rows */
+    bool is_likes;    /* rows are user,arm[,count]: counts of 0 and below pass, and faults speak of likes */
     size_t n_edges;   /* given out so far */
     size_t n_columns; /* of the first edge; every row must have as many */
     char *first[3];   /* first row, held back until the second is seen */

@@ -54,6 +54,7 @@ static struct lc_policy *make_policy(const struct lc_evaluation *q, const struct
         other.path = g->what;
         other.input = NULL;
         other.context_dim = other.arm_dim = 0;
+        other.propensity = 0; /* arms are counted, whatever their propensities */
         return lc_policy_from_log(lc_log_format(q->format), &other, why);
     }
     if (g->is_learning)
@@ -126,6 +127,7 @@ static void add_parameters(struct lc_report *r, const struct lc_evaluation *q)
     add_parameter(r, "max-unsupported", NULL, q->ope.max_unsupported);
     add_parameter(r, "reward-range", q->range, nan);
     add_parameter(r, "default-reward", NULL, q->log.default_reward);
+    add_parameter(r, "propensity", q->propensity, nan);
     add_parameter(r, "all-routes", q->log.draws_only ? NULL : "yes", nan);
     add_parameter(r, "skip-bad", NULL, (double)q->log.skip_bad);
     add_parameter(r, "hash-seed", NULL, (double)q->log.hash_seed);

@@ -50,7 +50,7 @@ static int read_csv(struct pairs *p, struct kb_ids *users, struct kb_ids *arms, 
     struct lc_edge_reader reader;
     struct lc_edge_row row;
     int rc = lc_edges_open(&reader, path, LC_HEADER_AUTO);
-    reader.allows_zero = true;
+    reader.is_likes = true;
     while (rc == 0 && (rc = lc_edges_next(&reader, &row)) == 1) {
         rc = 0;
         if (!(row.weight > 0.0))

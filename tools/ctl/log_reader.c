@@ -177,12 +177,27 @@ void lc_log_skip(struct lc_log *log, const char *reason)
         }
 }
 
+/* What the caller says of a log without propensities. It must not overrule one that has them. 1 or LC_LOG_BROKEN. */
+static int say_propensity(struct lc_log *log, struct lc_logged *ev)
+{
+    if (log->o.propensity == 0)
+        return 1;
+    if (!isnan(ev->propensity)) {
+        lc_log_fail(log, NULL, "this decision has a propensity of its own, %g: leave --propensity out", ev->propensity);
+        return LC_LOG_BROKEN;
+    }
+    ev->propensity = log->o.propensity > 0 ? log->o.propensity : 1 / (double)ev->n;
+    return 1;
+}
+
 int lc_log_next(struct lc_log *log, struct lc_logged *ev)
 {
     for (;;) {
         *ev = (struct lc_logged){.propensity = (double)NAN};
-        const int rc = log->ops->next(log, ev);
+        int rc = log->ops->next(log, ev);
 
+        if (rc == 1)
+            rc = say_propensity(log, ev);
         if (rc == 1) {
             ev->line = log->line;
             log->n_events++;

@@ -15,6 +15,7 @@
 #include "text.h"
 
 #define LC_LOG_MAX_REASONS 8
+#define LC_LOG_UNIFORM (-1.0)
 
 struct lc_log_options {
     const char *path;  /* "-": standard input, which is copied to a file without a name */
@@ -25,6 +26,7 @@ struct lc_log_options {
     uint32_t hash_seed;
     size_t skip_bad;       /* faulty lines passed over before one ends it all */
     double default_reward; /* of decisions without one; NaN: they are left out */
+    double propensity;     /* of all decisions, in (0, 1]; LC_LOG_UNIFORM: 1 / candidates; 0: the log tells them */
     bool draws_only;       /* our own log: what was no draw of the policy's kind is passed over (docs/ROUTING.md) */
 };
 

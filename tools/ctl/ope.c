@@ -51,6 +51,7 @@ static void look(struct lc_ope_run *u, const struct lc_logged *ev)
     }
     r->min_propensity = fmin(r->min_propensity, ev->propensity);
     r->max_propensity = fmax(r->max_propensity, ev->propensity);
+    lc_digits_add(&u->digits, ev->propensity);
     u->is_random = u->is_random || ev->propensity < ONE;
 }
 
@@ -187,6 +188,7 @@ static int judge_event(struct lc_ope_run *u, const struct lc_logged *ev, uint64_
     const bool is_accepted = kb_rng_uniform(u->o->seed, KB_STREAM_ARM, k) < c * w * (1 + 1e-12);
 
     u->unsupported += u->policy->is_logging ? 0 : unsupported(u, ev, pi);
+    u->rounding += u->policy->is_logging ? 0 : w * lc_digits_error(&u->digits, ev->propensity);
     add_weighted(u, w, ev->reward);
     lc_trace_event(&u->r->trace, ev, pi, w, k);
     lc_series_add(&u->r->series[LC_OPE_REPLAY], is_accepted ? ev->reward : 0, is_accepted ? 1 : 0);
@@ -260,10 +262,26 @@ static int open_model(struct lc_ope_run *u)
     return lc_learner_new(&u->model, &spec, u->o->model != NULL ? u->o->graph : NULL, u->why) == KB_OK ? 0 : -1;
 }
 
+/* Where each arm was as likely as the others, their number has to be known before the first event. */
+static int count_arms(struct lc_log *log)
+{
+    struct lc_logged ev;
+    int rc = 0;
+
+    if (log->o.propensity != LC_LOG_UNIFORM)
+        return 0;
+    while ((rc = lc_log_next(log, &ev)) == 1)
+        ;
+    return rc == 0 ? lc_log_rewind(log) : rc;
+}
+
 /* The survey, and the log back at its beginning. 0, or -1 with why. */
 static int survey_whole(struct lc_ope_run *u)
 {
-    int rc = survey(u);
+    int rc = count_arms(u->log);
+
+    if (rc == 0)
+        rc = survey(u);
 
     if (rc == 0 && u->r->n == 0) {
         snprintf(u->why, LC_WHY, "%.120s: no decision with a reward in it", u->log->o.path);

@@ -54,6 +54,7 @@ struct lc_ope_result {
     size_t n_accepted, n_learned, n_clipped;
     double acceptance; /* c */
     double ess, mean_weight, mean_weight_error, max_weight;
+    double rounding; /* by how much the mean weight may be wrong because propensities were rounded (ope_digits.h) */
     double clipped_ess, clipped_mean; /* of the weights of clipped_ips */
     double unsupported;               /* mean mass of the target on arms that the log cannot speak of */
     double min_propensity, max_propensity;

@@ -3,6 +3,7 @@
 #define LC_OPE_IMPL_H
 
 #include "ope.h"
+#include "ope_digits.h"
 #include "ope_learner.h"
 
 struct lc_ope_run {
@@ -16,8 +17,9 @@ struct lc_ope_run {
     size_t *which;                     /* [cap_terms] candidates that dr predicts, and what it predicts of them */
     double *mean;
     size_t cap_terms, n_mean;
-    bool is_random; /* some propensity is below 1 */
-    double reward_min, reward_max, unsupported;
+    bool is_random;                                       /* some propensity is below 1 */
+    double reward_min, reward_max, unsupported, rounding; /* the last two: sums over events */
+    struct lc_digits digits;                              /* of the propensities */
 };
 
 /* Weights and support into the result. */

@@ -109,6 +109,7 @@ static void put_weights(struct lc_text *t, const struct lc_ope_result *r, const 
     lc_text_puts(t, ",\"weights\":{");
     put_number(t, "mean", r->mean_weight);
     put_number(t, "mean_error", r->mean_weight_error);
+    put_number(t, "mean_rounding", r->rounding);
     put_number(t, "max", r->max_weight);
     put_number(t, "clip", o->clip);
     put_number(t, "clipped_mean", r->clipped_mean);

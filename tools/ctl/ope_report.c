@@ -10,6 +10,10 @@
 #define FAR 4.0  /* standard errors of the mean weight from 1 */
 #define SOME_MASS 1e-9
 
+/* The mean weight is 1 but for chance and for the rounding of what was logged. The two are added, since rounding need
+ * not cancel: where each p is 0.333333 in place of 1/3, each weight is too large by one part in a million, the mean as
+ * well, and its standard error is next to nothing. Each weight's part in the bound is its own, so that rounding which
+ * is coarse for small propensities excuses no fault in large ones. */
 void lc_ope_warnings(const struct lc_ope_result *r, const struct lc_log *log, void (*fn)(void *arg, const char *text),
                      void *arg)
 {
@@ -19,7 +23,7 @@ void lc_ope_warnings(const struct lc_ope_result *r, const struct lc_log *log, vo
         snprintf(text, sizeof text, "the effective sample size is %.3g: below %g intervals are rough", r->ess, FEW);
         fn(arg, text);
     }
-    if (fabs(r->mean_weight - 1) > FAR * r->mean_weight_error && fabs(r->mean_weight - 1) > 1e-6) {
+    if (fabs(r->mean_weight - 1) > FAR * r->mean_weight_error + r->rounding) {
         snprintf(text, sizeof text,
                  "the mean weight is %.6g +- %.2g and should be 1: propensities, arms or positions do not belong "
                  "together",

@@ -22,6 +22,7 @@ void lc_ope_sum_up(struct lc_ope_run *u)
     r->clipped_mean = lc_series_estimate(&u->clipped);
     r->clipped_ess = effective_size(&u->clipped);
     r->unsupported = u->unsupported / n;
+    r->rounding = u->rounding / n;
     r->min_ess = u->o->min_ess > 0 ? u->o->min_ess : fmin(10, fmax(2, n / 100));
 }
 
@@ -33,7 +34,11 @@ void lc_ope_refuse(const struct lc_ope_run *u, bool has_weights, char *out)
     if (u->policy->is_logging)
         return;
     if (r->n_missing > 0)
-        snprintf(out, LC_WHY, "%zu of %zu events have no propensity: weights are not known", r->n_missing, r->n);
+        snprintf(
+            out, LC_WHY,
+            "%zu of %zu events have no propensity: weights are not known (--propensity says what it was, if it was "
+            "the same for all)",
+            r->n_missing, r->n);
     else if (!u->is_random && r->n_arms > 1)
         snprintf(out, LC_WHY,
                  "every propensity is 1: the logging policy was deterministic, so the log says nothing of "

@@ -22,7 +22,10 @@
 #include <sys/stat.h>
 
 #include "hash_key.h"
+#include "log_guess.h"
 #include "log_writer.h"
+
+#define MAX_PATH 60 /* bytes of a path in a message */
 
 const char lc_source_help[] =
     "FILE (\"-\": standard input) holds one JSON object a line, of any of these kinds:\n"
@@ -34,16 +37,20 @@ const char lc_source_help[] =
     "                     \"propensity\":0.2?}   sent to /observe.\n"
     "  our own log       as `laplacectl events` prints it: decided lines with their rewarded (or expired, with a\n"
     "                    default reward) lines, and observed lines, sent to /observe; other lines are skipped.\n"
-    "With --format FILE is a log as `laplacectl evaluate` reads it, whose decisions are sent to /observe.\n"
-    "--pace X sends each line when it is its turn by its time (\"at\" or \"time\", as \"2026-11-22T10:00:00.123Z\"):\n"
-    "1 as fast as it happened, 60 an hour a minute. Like --rate an open loop: latency counts from that moment.\n"
-    "With --shadow the server feeds our own log to a model of that configuration beside the tenant, and tells of it.\n"
-    "--bulk N sends N lines in one body; they are observations then, and the last one's time is that of all.\n";
+    "With --format FILE is a log as `laplacectl evaluate` reads it; its decisions are sent to /observe.\n"
+    "--pace X sends each line at its time (\"at\" or \"time\", as \"2026-11-22T10:00:00.123Z\"), X times as fast:\n"
+    "1 is as it happened, 60 is an hour in a minute. Under --pace and --rate a line does not wait for the answers\n"
+    "before it, and its latency counts from the moment when it was due.\n"
+    "With --shadow the server learns our own log under that configuration, beside the tenant, and tells what came of "
+    "it.\n"
+    "--bulk N sends N observations in one body, at the time of the last one.\n";
 
-/* "file:line: text" into s->why; returns -1. An error is final: nothing is read after it. */
+/* "file:line: text" into s->why; returns -1. An error is final: nothing is read after it. Of a long path the end is
+ * shown, which says more than its beginning. */
 static int fail(struct lc_source *s, const char *text)
 {
-    snprintf(s->why, sizeof s->why, "%.100s:%zu: %.120s", s->path, s->line, text);
+    const size_t n = strlen(s->path);
+    snprintf(s->why, sizeof s->why, "%s:%zu: %.180s", s->path + (n > MAX_PATH ? n - MAX_PATH : 0), s->line, text);
     return -1;
 }
 
@@ -295,6 +302,13 @@ static int64_t time_of(const struct lc_json *doc)
     return text != NULL && lc_log_time(text, &at_ms) ? at_ms : 0;
 }
 
+/* A file whose first line is none of the three kinds is likely a log of another format: then what to give is said. */
+static int fail_line(struct lc_source *s, size_t n, const char *text)
+{
+    char guess[LC_WHY];
+    return fail(s, s->n_understood == 0 && lc_log_guess(s->buffer, n, guess) ? guess : text);
+}
+
 /* Tells the three kinds apart; 1 with a task, 0 to skip, -1 with why. A line of our own log is known by "seq"
  * and "type" together; a logged line might have a member "type" of its own. The line is `n` bytes of
  * s->buffer. task->doc is the caller's to close in every case. */
@@ -304,13 +318,13 @@ static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
     task->line = s->line;
     task->doc = lc_json_parse(s->buffer, n, why);
     if (task->doc == NULL)
-        return fail(s, why);
+        return fail_line(s, n, why);
     task->at_ms = time_of(task->doc);
     const char *type = lc_json_string(lc_json_get(task->doc, "type"));
     if (type != NULL && lc_json_get(task->doc, "seq") != NULL)
         return log_task(s, task, type);
     if (lc_json_string(lc_json_get(task->doc, "user")) == NULL)
-        return fail(s, "\"user\" is missing or no string");
+        return fail_line(s, n, "\"user\" is missing or no string");
     if (lc_json_get(task->doc, "rewards") != NULL)
         return select_task(s, task);
     if (lc_json_get(task->doc, "arm") != NULL && lc_json_get(task->doc, "reward") != NULL)
@@ -363,6 +377,7 @@ int lc_source_next(struct lc_source *s, struct lc_task *task)
         if (n == 0)
             continue;
         int rc = task_of_line(s, task, n);
+        s->n_understood += rc >= 0 ? 1 : 0;
         if (rc == 1)
             return 1;
         lc_task_close(task);

@@ -32,9 +32,10 @@ struct lc_source {
     struct lc_log *log; /* of another format, in place of file; owned */
     char *buffer;       /* of the line */
     size_t cap_buffer;
-    size_t line, bytes; /* read so far */
-    size_t total_bytes; /* 0: unknown (a pipe) */
-    size_t n_skipped;   /* lines that ask for nothing: configured, late, a second reward, ... */
+    size_t line, bytes;  /* read so far */
+    size_t total_bytes;  /* 0: unknown (a pipe) */
+    size_t n_understood; /* lines that were of one of the three kinds */
+    size_t n_skipped;    /* lines that ask for nothing: configured, late, a second reward, ... */
     /* an index of it is one of `decided`; NULL there: rewarded, and not kept any more */
     struct kb_ids decisions; /* of our own log, with the decided line until it is rewarded */
     char **decided;

@@ -12,10 +12,11 @@ static const char STYLE[] =
     "<style>.lc{font:12px system-ui,sans-serif;max-width:100%;height:auto}.lc text{fill:#222;unicode-bidi:isolate}"
     ".lc .end{text-anchor:end}.lc .mid{text-anchor:middle}.lc .bold{font-weight:600}.lc .axis{stroke:#888}"
     ".lc .grid{stroke:#e2e2e2}.lc .zero{stroke:#888;stroke-dasharray:4 3}.lc .line{stroke-width:1.8;fill:none}"
-    ".lc .band{opacity:.22}"
+    ".lc .band{opacity:.22}.lc .paper{fill:#fff}"
     ".lc .c0{--c:#6b6b6b}.lc .c1{--c:#a3447f}.lc .c2{--c:#0067a5}.lc .c3{--c:#b04a00}.lc .c4{--c:#6a4fb3}"
     ".lc .c5{--c:#00785a}.lc .line{stroke:var(--c)}.lc .fill,.lc .band{fill:var(--c)}"
-    "@media (prefers-color-scheme:dark){.lc text{fill:#e6e6e6}.lc .grid{stroke:#3a3a3a}"
+    ".lc text.name{fill:var(--c)}"
+    "@media (prefers-color-scheme:dark){.lc text{fill:#e6e6e6}.lc .grid{stroke:#3a3a3a}.lc .paper{fill:#16181c}"
     ".lc .c0{--c:#a8a8a8}.lc .c1{--c:#e59bc6}.lc .c2{--c:#62b5ec}.lc .c3{--c:#f0a060}.lc .c4{--c:#b8a4f0}"
     ".lc .c5{--c:#4fc9a4}}</style>";
 
@@ -101,6 +102,15 @@ void lc_svg_rect(struct lc_text *t, const char *class, double x, double y, doubl
     lc_text_printf(t, "<rect class=\"%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"", class, x, y,
                    fmax(w, 0), fmax(h, 0));
     finish(t, "rect", title);
+}
+
+void lc_svg_curve(struct lc_text *t, const char *class, const double *x, const double *y, size_t n, const char *title)
+{
+    lc_text_printf(t, "<polyline class=\"%s\" points=\"", class);
+    for (size_t i = 0; i < n; i++)
+        lc_text_printf(t, "%s%.1f,%.1f", i > 0 ? " " : "", x[i], y[i]);
+    lc_text_puts(t, "\"");
+    finish(t, "polyline", title);
 }
 
 void lc_svg_dot(struct lc_text *t, const char *class, double x, double y, const char *title)

@@ -12,12 +12,15 @@
  * characters after which it is cut, with an ellipsis; 0: all. */
 void lc_xml_put(struct lc_text *t, const char *s, size_t most);
 
-/* Colours: "c0" to "c5" as classes of lines (with "line"), areas ("fill") and bands ("band"). */
+/* Colours: "c0" to "c5" as classes of lines and curves (with "line"), areas ("fill"), bands ("band") and texts
+ * ("name"). A rectangle "paper" is a ground for a drawing that stands by itself. */
 void lc_svg_open(struct lc_text *t, const char *id, double width, double height, const char *title, const char *about);
 void lc_svg_close(struct lc_text *t);
 void lc_svg_line(struct lc_text *t, const char *class, double x1, double y1, double x2, double y2);
 /* title: what a pointer over it shows; NULL: nothing. */
 void lc_svg_rect(struct lc_text *t, const char *class, double x, double y, double w, double h, const char *title);
+/* Through n points. */
+void lc_svg_curve(struct lc_text *t, const char *class, const double *x, const double *y, size_t n, const char *title);
 void lc_svg_dot(struct lc_text *t, const char *class, double x, double y, const char *title);
 void lc_svg_text(struct lc_text *t, const char *class, double x, double y,
                  const char *text); /* at most 40 characters */
