@@ -22,76 +22,76 @@ const struct ld_option_row ld_option_table[] = {
     {"listen", "HOST:PORT", LD_OPTION_ADDRESS, FIELD(listen), 0, 0, "127.0.0.1:8080",
      "numeric address, [::1]:8080 for IPv6; port 0 takes any free one", LD_AT_START},
     {"admin-key-file", "FILE", LD_OPTION_TEXT, FIELD(admin_key_file), 0, 0, "",
-     "admin keys, one a line, read again on SIGHUP; off loopback a key is needed, there or made by the API", LD_LIVE},
+     "file of admin keys, one a line, read again on SIGHUP; off loopback the server needs a key, from here or made by the API", LD_LIVE},
     {"tls-cert", "FILE", LD_OPTION_TEXT, FIELD(tls_cert), 0, 0, "",
-     "certificate and its chain (PEM): every connection is TLS; the file is read again on SIGHUP", LD_AT_START},
-    {"tls-key", "FILE", LD_OPTION_TEXT, FIELD(tls_key), 0, 0, "", "the certificate's private key (PEM), read again with it", LD_AT_START},
+     "certificate and its chain (PEM); with it every connection is TLS; SIGHUP reads the file again", LD_AT_START},
+    {"tls-key", "FILE", LD_OPTION_TEXT, FIELD(tls_key), 0, 0, "", "private key of the certificate (PEM); SIGHUP reads it again", LD_AT_START},
     {"threads", "N", LD_OPTION_COUNT, FIELD(threads), 0, 256, "0", "threads that serve HTTP; 0: one per core", LD_AT_START},
     {"max-body", "BYTES", LD_OPTION_SIZE, FIELD(max_body), 1024, 1u << 30, "1M", "largest body of ordinary requests", LD_LIVE},
     {"max-observe-body", "BYTES", LD_OPTION_SIZE, FIELD(max_observe_body), 1024, 1u << 30, "16M",
      "largest NDJSON body of /observe", LD_LIVE},
     {"max-bulk-body", "BYTES", LD_OPTION_SIZE, FIELD(max_bulk_body), 1024, 4ull << 30, "256M", "largest body of graphs and arms", LD_LIVE},
     {"max-body-memory", "BYTES", LD_OPTION_SIZE, FIELD(max_body_memory), 1024, 1ull << 50, "1G",
-     "bodies of all requests together, what each has over 64 kB; beyond it 503", LD_LIVE},
+     "memory for the bodies of all requests, counting what each has over 64 kB; beyond it the answer is 503", LD_LIVE},
     {"max-import-body", "BYTES", LD_OPTION_SIZE, FIELD(max_import_body), 1024, 1ull << 50, "16G",
-     "largest log or file that a tenant is made from; kept on the disk", LD_LIVE},
+     "largest log or file that a tenant is made from; it is kept on the disk", LD_LIVE},
     {"max-header", "BYTES", LD_OPTION_SIZE, FIELD(max_header), 1024, 1u << 20, "16k", "largest request line with headers", LD_AT_START},
-    {"timeout", "SECONDS", LD_OPTION_COUNT, FIELD(timeout_s), 1, 3600, "30", "end connections without a request for so long", LD_LIVE},
+    {"timeout", "SECONDS", LD_OPTION_COUNT, FIELD(timeout_s), 1, 3600, "30", "close a connection that has had no request for so long", LD_LIVE},
     {"header-timeout", "SECONDS", LD_OPTION_COUNT, FIELD(header_timeout_s), 1, 3600, "10",
-     "for the headers of a request, from the connection or the request line", LD_LIVE},
+     "time for the headers of a request, from the connection or the request line", LD_LIVE},
     {"body-timeout", "SECONDS", LD_OPTION_COUNT, FIELD(body_timeout_s), 1, 3600, "30",
-     "for a body to come, or an answer to be taken; again and again while --min-rate is kept over it", LD_LIVE},
-    {"min-rate", "BYTES", LD_OPTION_SIZE, FIELD(min_rate), 0, 1u << 30, "1k", "bytes a second that bodies and answers are to move at", LD_LIVE},
+     "time in which a body or an answer must move at --min-rate; counted anew each time that it does", LD_LIVE},
+    {"min-rate", "BYTES", LD_OPTION_SIZE, FIELD(min_rate), 0, 1u << 30, "1k", "bytes a second at which bodies and answers must move", LD_LIVE},
     {"max-connections", "N", LD_OPTION_COUNT, FIELD(max_connections), 4, 1000000, "4096",
-     "open connections; beyond, those without a request give way", LD_AT_START},
+     "open connections; beyond it, connections without a request are closed", LD_AT_START},
     {"max-connections-per-address", "N", LD_OPTION_COUNT, FIELD(max_connections_per_address), 0, 1000000, "0",
-     "of one IPv4 address or IPv6 /64, loopback excepted; 0: no limit", LD_AT_START},
+     "open connections of one IPv4 address or IPv6 /64; loopback does not count; 0: no limit", LD_AT_START},
     {"max-candidates", "N", LD_OPTION_COUNT, FIELD(max_candidates), 1, 1024, "1024",
-     "candidates that a decision may name", LD_LIVE},
+     "candidates that a request may name", LD_LIVE},
     {"max-arms", "N", LD_OPTION_COUNT, FIELD(max_arms), 1, 1u << 30, "100000",
-     "active arms of a catalogue among which a decision that names none decides", LD_LIVE},
+     "active arms of the catalogue, for a request that names no candidates", LD_LIVE},
     {"max-dim", "N", LD_OPTION_COUNT, FIELD(max_dim), 0, 4096, "4096",
-     "coordinates of contexts and of arms that a configuration may ask for", LD_LIVE},
+     "largest context_dim and arm_dim of a configuration", LD_LIVE},
     {"max-magnitude", "X", LD_OPTION_REAL, FIELD(max_magnitude), 0, 30, "1e12",
-     "largest reward, coordinate, or weight of an edge that a request may have, in size", LD_LIVE},
+     "largest size of a reward, a coordinate, or the weight of an edge", LD_LIVE},
     {"max-queue", "N", LD_OPTION_COUNT, FIELD(max_queue), 1, 1u << 20, "4096",
-     "changes waiting per tenant before it answers 503", LD_LIVE},
+     "changes that may wait for one tenant; beyond it the answer is 503", LD_LIVE},
     {"max-queue-bytes", "BYTES", LD_OPTION_SIZE, FIELD(max_queue_bytes), 1024, 1ull << 40, "256M",
-     "bytes of their bodies, likewise", LD_LIVE},
+     "bytes of the bodies of these changes; beyond it the answer is 503", LD_LIVE},
     {"max-opening", "N", LD_OPTION_COUNT, FIELD(max_opening), 1, 1u << 20, "256",
-     "requests waiting for one tenant to be opened before it answers 503", LD_LIVE},
+     "requests that may wait until one tenant is open; beyond it the answer is 503", LD_LIVE},
     {"max-work", "N", LD_OPTION_COUNT, FIELD(max_work), 1, 1u << 20, "256",
-     "requests waiting for a thread to read, or to take in, much, before 503", LD_LIVE},
+     "requests that may wait for a thread to do long work; beyond it the answer is 503", LD_LIVE},
     {"max-transfers", "N", LD_OPTION_COUNT, FIELD(max_transfers), 1, 1u << 20, "32",
-     "copies and imports waiting for a thread before 503", LD_LIVE},
+     "copies and imports that may wait for a thread; beyond it the answer is 503", LD_LIVE},
     {"max-pending", "N", LD_OPTION_COUNT, FIELD(max_pending), 1, 1u << 30, "1000000",
-     "open decisions per tenant before it answers 503", LD_LIVE},
-    {"snapshot-events", "N", LD_OPTION_COUNT, FIELD(snapshot_events), 1, 1ull << 40, "10000", "log rows between snapshots", LD_LIVE},
+     "open decisions of one tenant; beyond it the answer is 503", LD_LIVE},
+    {"snapshot-events", "N", LD_OPTION_COUNT, FIELD(snapshot_events), 1, 1ull << 40, "10000", "rows of the log between two snapshots, which make a restart quick", LD_LIVE},
     {"inline-work", "N", LD_OPTION_COUNT, FIELD(inline_work), 0, 1ull << 50, "20000000",
-     "multiply-adds that a change of a model may take at once; more is done in the background", LD_LIVE},
+     "multiply-adds that a change of a model may take at once; longer work is done in the background", LD_LIVE},
     {"memory-cap", "BYTES", LD_OPTION_SIZE, FIELD(memory_cap), 0, 1ull << 50, "0",
-     "memory of tenants beyond which idle ones are closed until their next request; 0: none", LD_LIVE},
+     "memory of all tenants; beyond it idle tenants are closed until their next request; 0: no limit", LD_LIVE},
     {"tenant-quota", "BYTES", LD_OPTION_SIZE, FIELD(tenant_quota), 0, 1ull << 50, "0",
-     "memory of one tenant's model; what would take more is refused with 507; 0: none", LD_LIVE},
+     "memory of one tenant's model; a change that needs more is refused with 507; 0: no limit", LD_LIVE},
     {"tenant-rate", "TOKENS", LD_OPTION_COUNT, FIELD(tenant_rate), 0, 1000000000, "0",
-     "work of each tenant in a second, one token being a small request; beyond it 429; 0: no limit", LD_LIVE},
+     "work of each tenant in a second; a small request costs one token; beyond it the answer is 429; 0: no limit", LD_LIVE},
     {"tenant-burst", "TOKENS", LD_OPTION_COUNT, FIELD(tenant_burst), 0, 1000000000000, "0",
-     "tokens that a tenant can save up; 0: what comes in ten seconds", LD_LIVE},
+     "tokens that a tenant can save up; 0: as many as come in ten seconds", LD_LIVE},
     {"open-all", NULL, LD_OPTION_FLAG, FIELD(is_opening_all), 0, 1, "false",
      "open every tenant at start, and refuse to start when one cannot be opened", LD_AT_START},
     {"verify", NULL, LD_OPTION_FLAG, FIELD(is_verifying), 0, 1, "false",
      "compare snapshots with a fresh fold of the log; opens every tenant at start", LD_AT_START},
     {"log-level", "LEVEL", LD_OPTION_LEVEL, FIELD(log_level), 0, 0, "info", "debug, info, warn or error", LD_LIVE},
-    {"log-format", "text|json", LD_OPTION_WORD, FIELD(log_format), 0, 0, "text", "form of the log's lines: logfmt or JSON", LD_AT_START},
+    {"log-format", "text|json", LD_OPTION_WORD, FIELD(log_format), 0, 0, "text", "form of the log's lines: text (logfmt) or JSON", LD_AT_START},
     {"log-requests", "all|slow|errors|none", LD_OPTION_WORD, FIELD(log_requests), 0, 0, "slow",
-     "requests with a line in the log: every one; those answered 5xx and slow ones; those answered 5xx; none", LD_LIVE},
-    {"slow-request", "MS", LD_OPTION_COUNT, FIELD(slow_request_ms), 1, 86400000, "1000", "milliseconds from which a request is slow", LD_LIVE},
+     "which requests have a line in the log: all; those answered 5xx and slow ones; those answered 5xx; none", LD_LIVE},
+    {"slow-request", "MS", LD_OPTION_COUNT, FIELD(slow_request_ms), 1, 86400000, "1000", "a request that takes so many milliseconds is slow", LD_LIVE},
     {"metrics-tenants", "N", LD_OPTION_COUNT, FIELD(metrics_tenants), 0, 1000000, "1000",
-     "tenants with series of their own in /metrics, of those in memory, in order of name", LD_LIVE},
+     "tenants with series of their own in /metrics: of those in memory, the first ones by name", LD_LIVE},
     {"drain-timeout", "SECONDS", LD_OPTION_COUNT, FIELD(drain_timeout_s), 0, 3600, "30",
      "how long a stopping server waits for requests in flight", LD_LIVE},
     {"stuck-after", "SECONDS", LD_OPTION_COUNT, FIELD(stuck_after_s), 1, 3600, "60",
-     "how long the loop, or the commit of a waiting change, may get nowhere before probes and watchdog say so", LD_LIVE},
+     "how long the loop, or the commit of a waiting change, may stand still before probes and watchdog say so", LD_LIVE},
 };
 /* clang-format on */
 const size_t ld_n_options = sizeof ld_option_table / sizeof *ld_option_table;
@@ -125,7 +125,7 @@ bool ld_option_word(const struct ld_option_row *row, size_t i, char out[32])
  * default below. */
 void ld_options_help(FILE *out)
 {
-    fprintf(out, "laplaced " LD_VERSION ": bandit decisions over a graph of users, by HTTP\n\n"
+    fprintf(out, "laplaced " LD_VERSION ": decides over HTTP what to show to which user, and learns from rewards\n\n"
                  "usage: laplaced [OPTIONS]\n\n");
     for (size_t i = 0; i < ld_n_options; i++) {
         char left[64], env[64];
@@ -139,10 +139,11 @@ void ld_options_help(FILE *out)
     fprintf(out, "  %-26s print the options in force and where each comes from\n", "--check-config");
     fprintf(out, "  %-26s print the version\n", "--version");
     fprintf(out, "  %-26s print this\n\n", "--help");
-    fprintf(out, "A flag goes before its environment variable, that before a line of the configuration file.\n"
-                 "SIGTERM and SIGINT finish the requests in flight and stop. SIGHUP reads the configuration, the "
-                 "key file and the certificate again\n"
-                 "and puts the options marked live in force; the others need a restart.\n");
+    fprintf(out, "If an option is given more than once, a flag counts before the environment variable, and that before "
+                 "the file.\n"
+                 "SIGTERM and SIGINT: the server answers the requests in flight and stops. SIGHUP: it reads the "
+                 "configuration, the key file and\n"
+                 "the certificate again. Options marked live are then in force at once; the others need a restart.\n");
 }
 
 bool ld_option_is_text(const struct ld_option_row *row)

@@ -56,7 +56,7 @@ void ld_problem_no_tenant(struct ld_problem *p, const char *name);
 void ld_problem_add(struct ld_problem *p, const char *pointer, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Names the limit that the request has passed; the first one stays. name is static: README lists them all. */
+/* Names the limit that the request has passed; the first one stays. name is static; docs/OPERATIONS.md lists all. */
 void ld_problem_limit(struct ld_problem *p, const char *name, double max);
 
 /* From a core error: status by code, pointer and text from msg (may be NULL). */

@@ -49,12 +49,12 @@ install_tools() {
 lint_redocly() { "$BIN/redocly" lint --config "$HERE/redocly.yaml" "$ROOT/openapi.yaml"; }
 lint_spectral() { "$BIN/spectral" lint --ruleset "$HERE/spectral.yaml" --fail-severity hint "$ROOT/openapi.yaml"; }
 
-# The first block of TypeScript in README is a program like any other, at this server's address.
+# The first block of TypeScript in docs/API.md is a program like any other, at this server's address.
 # shellcheck disable=SC2016 # backticks are Markdown's
 compile_client() {
     cp "$HERE/client.test.ts" "$HERE/tsconfig.json" "$WORK/" &&
-        sed -n '/^```ts$/,/^```$/p' "$ROOT/README.md" | sed -e '/^```/d' -e 's|"http://127.0.0.1:8080"|process.env["LAPLACED_URL"]!|' >"$WORK/readme.ts" &&
-        grep -q LAPLACED_URL "$WORK/readme.ts" &&
+        sed -n '/^```ts$/,/^```$/p' "$ROOT/docs/API.md" | sed -e '/^```/d' -e 's|"http://127.0.0.1:8080"|process.env["LAPLACED_URL"]!|' >"$WORK/documented.ts" &&
+        grep -q LAPLACED_URL "$WORK/documented.ts" &&
         "$BIN/openapi-typescript" "$ROOT/openapi.yaml" --default-non-nullable=false -o "$WORK/laplaced.d.ts" &&
         "$BIN/tsc" --project "$WORK/tsconfig.json"
 }
@@ -92,9 +92,9 @@ fi
 install_tools || { echo "FAIL the tools of tests/contract/package-lock.json could not be installed"; echo "0 passed, 1 failed"; exit 1; }
 check "openapi.yaml has no faults under redocly" lint_redocly
 check "openapi.yaml has no faults under spectral" lint_spectral
-check "a generated client and README's compile under tsc" compile_client
+check "a generated client and that of docs/API.md compile under tsc" compile_client
 if start_server; then
-    check "README's client runs" node "$WORK/out/readme.js"
+    check "the client of docs/API.md runs" node "$WORK/out/documented.js"
     run_client
     kill "$server" && wait "$server" || failed=$((failed + 1))
     server=

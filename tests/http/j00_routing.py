@@ -1,4 +1,4 @@
-"""Who is shown what past the policy: kill switches, eligibility of arms, holdouts, arms that stick (docs/ROUTING.md)."""
+"""What routing decides before the policy does: kill switches, eligibility of arms, holdouts, arms that stick (docs/ROUTING.md)."""
 import collections
 import json
 import time

@@ -1,5 +1,5 @@
 """Keys x routes x tenants: every operation of the contract, asked with every kind of key, at the key's own tenant, at another's
-and at one that is not there, named in the path, in the header, in both or twice. The answer is what README's table of roles
+and at one that is not there, named in the path, in the header, in both or twice. The answer is what the table of roles in docs/OPERATIONS.md
 says, and another tenant answers as one that does not exist, to the byte."""
 import json
 import re
@@ -29,9 +29,9 @@ def world(tmp_path_factory):
         made.server.close()
 
 
-def roles_of_readme():
-    """{role: text} of README's table."""
-    table = (ROOT / "README.md").read_text().split("| role | may |\n")[1].split("\n\n")[0]
+def documented_roles():
+    """{role: text} of the table in docs/OPERATIONS.md."""
+    table = (ROOT / "docs/OPERATIONS.md").read_text().split("| role | may |\n")[1].split("\n\n")[0]
     return dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.M))
 
 
@@ -83,13 +83,13 @@ def ways(name):
     return [(None, ())] + [(None, (t,)) for t in (OWN, OTHER, ABSENT)]
 
 
-def test_every_operation_but_the_public_ones_states_a_role_that_readme_has():
+def test_every_operation_but_the_public_ones_states_a_role_that_is_documented():
     roles = {name: role_of(name) for name in OPERATIONS}
     assert {name for name, role in roles.items() if role is None} == PUBLIC
-    assert {r for r in roles.values() if r} == set(roles_of_readme()) == {*TENANT_ROLES, *ring.SERVER_ROLES}
+    assert {r for r in roles.values() if r} == set(documented_roles()) == {*TENANT_ROLES, *ring.SERVER_ROLES}
     for name in ring.BY_HEADER:
         path = ring.template_of(name)
-        assert (role_of(name) == "decide") == (f"`{path}`" in roles_of_readme()["decide"]), name
+        assert (role_of(name) == "decide") == (f"`{path}`" in documented_roles()["decide"]), name
     for name, role in roles.items():
         documented = CONTRACT.operations[name][2]["responses"]
         assert (role is not None) == ("401" in documented) == ("403" in documented), name

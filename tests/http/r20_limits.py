@@ -1,4 +1,4 @@
-"""What is too much is refused with the name of the limit and its value; README has all names. The operator's own limits
+"""What is too much is refused with the name of the limit and its value; docs/OPERATIONS.md has all names. The operator's own limits
 lie below those of the contract."""
 import re
 
@@ -84,8 +84,8 @@ def test_the_number_of_keys_has_a_limit(boot):
     assert (problem["limit"], problem["max"]) == ("keys", 100)
 
 
-def test_readme_has_every_limit_by_its_name():
-    text = (ROOT / "README.md").read_text().split("\n## Limits on work\n")[1].split("\n## ")[0]
+def test_the_documents_have_every_limit_by_its_name():
+    text = (ROOT / "docs/OPERATIONS.md").read_text().split("\n## Limits on work\n")[1].split("\n## ")[0]
     named = set(re.findall(r"`([a-z_]+)`", text.split("|---|---|---|---|")[1]))
     used = {case[5] for case in TOO_MUCH if case[5] not in ("max_dictionary",)} | ELSEWHERE
     assert used <= named

@@ -260,10 +260,10 @@ def test_the_unit_is_valid(tmp_path):
     assert status == 0 and str(copy) not in said and "laplaced.service" not in said, said
 
 
-def test_the_unit_is_as_closed_as_the_readme_says():
+def test_the_unit_is_as_closed_as_its_document_says():
     status, said = analyze("security", "--offline=true", str(UNIT))
     score = re.search(r"exposure level for laplaced.service: ([0-9.]+)", said).group(1)
-    quoted = re.search(r"`systemd-analyze security` gives the unit ([0-9]+[.][0-9])", (ROOT / "README.md").read_text()).group(1)
+    quoted = re.search(r"`systemd-analyze security` gives the unit ([0-9]+[.][0-9])", (ROOT / "docs/OPERATIONS.md").read_text()).group(1)
     assert status == 0 and score == quoted, said
     assert analyze("security", "--offline=true", f"--threshold={int(float(quoted) * 10)}", str(UNIT))[0] == 0
 

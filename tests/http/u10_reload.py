@@ -553,12 +553,12 @@ def test_folder_and_address_stay_as_well(tmp_path):
         server.close()
 
 
-def test_help_check_config_and_readme_agree_on_what_is_live():
+def test_help_check_config_and_the_documents_agree_on_what_is_live():
     live = {name for name, is_live in options().items() if is_live}
     printed = subprocess.run([BIN, "--check-config"], capture_output=True, text=True, check=True, env={}).stdout
     assert set(re.findall(r"^# default, live\n([a-z-]+) = ", printed, re.M)) == live
-    readme = (ROOT / "README.md").read_text()
-    table = readme[readme.index("| option | default |"):]
+    page = (ROOT / "docs/OPERATIONS.md").read_text()
+    table = page[page.index("| option | default |"):]
     rows = [row for row in table[:table.index("\n\n")].splitlines()[2:]]
     marked = {name for row in rows if row.split("|")[3].strip() == "live" for name in re.findall(r"--([a-z-]+)", row.split("|")[1])}
     named = {name for row in rows for name in re.findall(r"--([a-z-]+)", row.split("|")[1])}
