@@ -70,6 +70,13 @@ def test_the_radius_is_the_mixture_of_four_sums_before_and_after_a_rebuild(api, 
     assert served_radius(api, name) == pytest.approx(radius_of(sums), rel=1e-8)
 
 
+def test_before_the_first_reward_the_bounds_are_the_norm_times_sd(api, name):
+    api.put_tenant(name, **SETTINGS, representation=DICTIONARIES["kors"], confidence=MIXED)
+    row = api.select("u", candidates=[{"id": "c", "features": [0.5, 0.5]}], explain=True, dry_run=True, tenant=name)["ranking"][0]
+    assert (row["lower"], row["upper"]) == (pytest.approx(-4, rel=1e-6), pytest.approx(4, rel=1e-6))
+    assert api.model(name)["confidence"]["empty_sets"] == 0
+
+
 @pytest.mark.parametrize("fields", [[], ["--snapshot-events", "1000000"]], ids=["snapshot", "log"])
 def test_no_way_that_a_log_takes_moves_the_radius(boot, fields):
     server = boot(*fields)

@@ -216,6 +216,69 @@ START_TEST(with_every_point_in_the_dictionary_the_sums_are_those_of_the_exact_po
 }
 END_TEST
 
+/* lambda_i y^T (K + lambda_i I)^-1 y and ln det(I + K/lambda_i), from all observations; by the spectrum in force, and
+ * where that is older than what was learned, by one of the moment. */
+START_TEST(an_exact_posterior_tells_the_sums_of_every_ridge_of_the_mixture)
+{
+    struct kbt_world w;
+    struct kb_spec spec = spec_of(KB_REPR_EXACT, KB_CONF_CMM);
+    spec.conf.is_mixture = true;
+    kbt_world_open(&w, &spec, 4, 5, true, 9);
+    kbt_world_run(&w, 50, 17);
+    settle(&w);
+    for (int is_stale = 0; is_stale < 2; is_stale++) {
+        struct kb_evidence e;
+        if (is_stale)
+            kbt_world_run(&w, 20, 18);
+        ck_assert_int_eq(kb_posterior_evidence(w.posterior, &w.scratch, &e), KB_OK);
+        for (size_t i = 0; i < KB_N_MIXTURE; i++) {
+            const size_t t = w.n_seen;
+            const double a = LAMBDA * kb_mixture_ridge[i];
+            double *k = kbt_array(t * t), *y = kbt_array(t), *x = kbt_array(t), energy = 0;
+            for (size_t p = 0; p < t; p++) {
+                for (size_t q = 0; q < t; q++)
+                    k[p * t + q] = kbt_world_kernel(&w, &w.seen[p], &w.seen[q]) + (p == q ? a : 0);
+                y[p] = w.seen[p].reward;
+            }
+            kbt_solve(t, k, y, x);
+            for (size_t p = 0; p < t; p++)
+                energy += a * x[p] * y[p];
+            ck_assert_msg(kbt_close(e.energy[i], energy, 1e-8), "%zu: %g, %g", i, e.energy[i], energy);
+            ck_assert(kbt_close(e.log_det[i], kbt_logdet(t, k) - (double)t * log(a), 1e-8));
+            free(k), free(y), free(x);
+        }
+    }
+    kbt_world_close(&w);
+}
+END_TEST
+
+/* Without memory for a spectrum nothing is told, and the next try tells it. */
+static struct kbt_world *brutal_world;
+
+static enum kb_err ask_evidence(void *out)
+{
+    return kb_posterior_evidence(brutal_world->posterior, &brutal_world->scratch, out);
+}
+
+static void check_nothing(void *out)
+{
+    (void)out;
+}
+
+START_TEST(sums_that_need_memory_say_so_when_there_is_none)
+{
+    struct kbt_world w;
+    struct kb_spec spec = spec_of(KB_REPR_EXACT, KB_CONF_CMM);
+    struct kb_evidence e;
+    spec.conf.is_mixture = true;
+    kbt_world_open(&w, &spec, 4, 5, true, 9);
+    kbt_world_run(&w, 30, 17);
+    brutal_world = &w;
+    ck_assert_uint_gt(kbt_brutal(ask_evidence, check_nothing, &e), 1);
+    kbt_world_close(&w);
+}
+END_TEST
+
 START_TEST(a_correction_voids_what_was_foretold_and_the_bounds_fall_back)
 {
     struct kbt_world w;
@@ -636,6 +699,8 @@ int main(void)
                    amm_and_dmm_over_a_dictionary_are_their_definitions_in_every_form,
                    cmm_over_a_dictionary_is_no_wider_than_the_best_of_a_fine_grid,
                    the_radii_over_a_dictionary_are_the_lemmas, bkb_is_never_below_what_any_dictionary_asks_for,
+                   an_exact_posterior_tells_the_sums_of_every_ridge_of_the_mixture,
+                   sums_that_need_memory_say_so_when_there_is_none,
                    the_least_norm_empties_the_set_just_below_it_and_not_above,
                    bounds_to_read_over_a_large_dictionary_are_made_anew_when_a_sixteenth_was_learned);
 }
