@@ -8,7 +8,7 @@
 
 #define N_RUNS 12u
 #define N_CONTROLS 30u
-#define TAIL 1e-6 /* of the margin: about 150 counts here, so that one in 7,000 builds fails by chance */
+#define TAIL 1e-6 /* of the margin: about 200 counts here, so that at most one build in 5,000 fails by chance */
 
 /* Each rule meets each noise, target and kernel, a small and a large ridge and norm; with every representation. */
 static const struct kbt_cover_cell cells[] = {
