@@ -54,7 +54,7 @@ def last_reset(client, name):
 @pytest.mark.parametrize("representation", DICTIONARIES)
 def test_the_radius_is_the_mixture_of_four_sums_before_and_after_a_rebuild(api, name, representation):
     api.put_tenant(name, **SETTINGS, representation={**DICTIONARIES[representation], "lambda": 0.04}, confidence=MIXED)
-    teach(api, name, np.random.default_rng(60), 90)
+    teach(api, name, np.random.default_rng(60), 45)
     model, events = Model(api.model(name)["parameters"]), api.events(name)
     sums = [foretold(model, events, share) for share in SHARES]
     want = radius_of(sums)
@@ -65,7 +65,7 @@ def test_the_radius_is_the_mixture_of_four_sums_before_and_after_a_rebuild(api, 
     line = last_reset(api, name)["evidence"]
     told = [(line["energy"], line["log_det"])] + [(m["energy"], m["log_det"]) for m in line["mixture"]]
     assert np.allclose(told, sums, rtol=1e-8)
-    teach(api, name, np.random.default_rng(61), 30)  # and the sums go on under the new dictionary
+    teach(api, name, np.random.default_rng(61), 12)  # and the sums go on under the new dictionary
     sums = [foretold(model, api.events(name), share) for share in SHARES]
     assert served_radius(api, name) == pytest.approx(radius_of(sums), rel=1e-8)
 
