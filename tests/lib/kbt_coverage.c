@@ -355,8 +355,7 @@ static bool play_round(struct run *r, uint64_t t)
         return true;
     learn(r, best, t);
     seek_worst(r);
-    return is_outside(r, &worst, 1, &other) ||
-           ((t == 0 || t % 12 == 11) && is_outside_anywhere(r));
+    return is_outside(r, &worst, 1, &other) || ((t == 0 || t % 12 == 11) && is_outside_anywhere(r));
 }
 
 bool kbt_cover_run(const struct kbt_cover_cell *cell, const struct kbt_cover_rule *rule, uint64_t key)
