@@ -97,6 +97,9 @@ CHECK_LIBS := -lcheck -lsubunit -lrt -lpthread
 $(CORE_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(OUT)/libkb.a
 	@mkdir -p $(@D)
 	$(CC) $(TEST_FLAGS) $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libkb.a $(CHECK_LIBS) $(CORE_LIBS)
+$(OUT)/tests/coverage/coverage: $(OUT)/%: %.c $(TEST_LIB_OBJ) $(OUT)/libkb.a
+	@mkdir -p $(@D)
+	$(CC) $(TEST_FLAGS) $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libkb.a $(CHECK_LIBS) $(CORE_LIBS)
 $(SERVER_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	@mkdir -p $(@D)
 	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(SERVER_LIBS)
@@ -129,7 +132,7 @@ SETUP ?= sh tools/setup.sh
 wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run tour) $(call wants,--paper,paper) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
-    $(call wants,--test,test test-% contract asan tsan fuzz soak soak-% bench bench-%) \
+    $(call wants,--test,test test-% coverage contract asan tsan fuzz soak soak-% bench bench-%) \
     $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)
@@ -139,7 +142,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run tour paper test test-unit test-property test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks docker install clean help
+.PHONY: setup run tour paper test test-unit test-property coverage test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -158,6 +161,14 @@ test-unit: c-tests ## unit and property tests in C
 	sh tests/run.sh $(OUT) c
 test-property: core-tests ## property tests over every preset
 	sh tests/run.sh $(OUT) property
+RUNS ?= 10
+JOBS ?= 1
+coverage: $(OUT)/tests/coverage/coverage ## minutes: bounds over kernels, noises, ridges, norms and representations, in runs that they steer; writes docs/COVERAGE.md: make coverage RUNS=10 JOBS=2
+	@mkdir -p $(BUILD)/bench
+	rm -f $(BUILD)/bench/coverage-*.jsonl
+	seq 0 $$(($(JOBS) - 1)) | OPENBLAS_NUM_THREADS=1 xargs -P $(JOBS) -I @ sh -c '$< $(RUNS) $(JOBS) @ > $(BUILD)/bench/coverage-@.jsonl'
+	cat $(BUILD)/bench/coverage-*.jsonl > $(BUILD)/bench/coverage.jsonl && rm $(BUILD)/bench/coverage-*.jsonl
+	$(PYTHON) tests/coverage/table.py $(BUILD)/bench/coverage.jsonl --page docs/COVERAGE.md
 test-http: all $(OUT)/tests/server/judge ## tests over HTTP against openapi.yaml and dense oracles
 	sh tests/run.sh $(OUT) http
 contract: all ## openapi.yaml under linters, and a client generated from it at a live server (tools from npm, pinned)
@@ -260,4 +271,4 @@ help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 20
 
 -include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(OUT)/server/main.d $(CTL_OBJ:.o=.d) $(PAPER_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d)
--include $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d) $(FUZZ_TESTS:=.d) $(FUZZ_OBJ:.o=.d) $(BENCH_LIB:.o=.d)
+-include $(OUT)/tests/coverage/coverage.d $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d) $(FUZZ_TESTS:=.d) $(FUZZ_OBJ:.o=.d) $(BENCH_LIB:.o=.d)

@@ -6,11 +6,12 @@
  *   fixed   beta                                                            not a bound with a level; what to act on
  *   lk      B + sqrt( (sigma^2/a) (L + 2 ln 1/delta) )                                                   [LK, Thm 4.1]
  *   ay      the same number, under the name and with the ridge sigma^2/c that TC gives it                  [TC, sec. 5]
- *   igp     B + sigma sqrt( L + 2 + 2 ln 1/delta ), meant for a = 1 + 2/T                                  [TC, sec. 5]
+ *   igp     B + sigma sqrt( (L + 2 + 2 ln 1/delta) / min(1, a) ), meant for a = 1 + 2/T                    [TC, sec. 5]
  *   ek      B + (sigma/sqrt(a)) sqrt( 2 ln 1/delta + ln(e + e t kappa^2/a) d_eff )                     [EK, Lemma 3.1]
  *   ek over a dictionary                                                                               [EK, Lemma 4.1]
  *           (1 + sqrt(e_t/a)) B + (sigma/sqrt(a)) sqrt( 4 ln 1/delta + 2 ln(e + e t kappa^2/a) d_eff )
- *   bkb     (1 + 1/sqrt(1 - eps)) B + (2 sigma/sqrt(a)) sqrt( alpha ln(kappa^2 t) sum sd^2/a + ln 1/delta )
+ *   bkb     (1 + max(1/sqrt(1 - eps), sqrt(e_t/a))) B
+ *           + (2 sigma/sqrt(a)) sqrt( alpha (1 + ln(1 + kappa^2 t/a)) sum sd^2/a + ln 1/delta )
  *           alpha = (1 + eps)/(1 - eps), eps the representation's epsilon                                  [BKB, Thm 2]
  *   ek_plus B (sqrt(e_t/a) + sqrt(e_t/a + 4))/2 + (sigma/sqrt(a)) sqrt( 2 ln 1/delta + L )           decisions/0011
  *
@@ -19,8 +20,22 @@
  * the largest k(s,s) among the points observed instead of a bound for all points; the lemmas use it only to bound ln
  * det(I + K_t/a) by the trace of K_t (test: ek_is_lemma_3_1_on_the_observed_points). Lemma 4.1 has mu, which the
  * sampler keeps above e_t with high probability; the e_t computed here holds for certain and for every admission rule.
- * The lemma's `beta^(1/2)` in eq. 6 is a slip for this radius (docs/PAPERS.md). BKB's ln(kappa^2 t) is taken as zero
- * where it is negative.
+ * The lemma's `beta^(1/2)` in eq. 6 is a slip for this radius (docs/PAPERS.md).
+ *
+ * Deviation, igp: the printed radius has no min(1, a); it is stated for a = 1 + 2/T, and for a < 1 it is no bound. With
+ * the divisor it is never below lk's, since sigma^2/min(1, a) >= sigma^2/a, hence a bound at every ridge and for all
+ * time; for a >= 1 it is the printed number (test: igp_is_never_below_theorem_4_1_of_lk_at_any_ridge).
+ *
+ * Deviations, bkb: the printed logarithm is ln(kappa^2 t), which bounds nothing where kappa^2 or a is small; and the
+ * printed bias has 1/sqrt(1 - eps) alone, which bounds sqrt(e_t/a) with high probability for the q of the theorem, and
+ * here any dictionary may be served. With S = V_a and P the projection, f - mean = S^-1 (a f - P Phi^T Phi (I - P) f
+ * - P Phi^T noise), and in the norm of S the three parts are at most
+ *
+ *           sqrt(a) B,   sqrt(e_t) B, since |S^-1/2 P Phi^T| <= 1,   sigma sqrt( L + 2 ln 1/delta ), as ek_plus has it,
+ *
+ * while L <= (1 + ln(1 + kappa^2 t/a)) d_eff, as ln(1 + x) <= (1 + ln(1 + x)) x/(1 + x) and no eigenvalue of K_t
+ * passes kappa^2 t. So bkb is no less than that on any dictionary (test:
+ * bkb_is_never_below_what_any_dictionary_asks_for; proofs: decisions/0058).
  *
  * Of a dictionary, with F F^T its part of K_t and tr the trace of the rest (projection_error.h), what a rule asks of
  * K_t is bounded from above: L <= ln det(I + F F^T/a) + tr/a, and d_eff <= d_eff(F F^T) + tr/a, x/(x + a) being
@@ -56,11 +71,12 @@ static void self_normalised_bounds(const struct kb_conf_view *v, const struct kb
     kb_conf_band(b, v->norm_bound + sqrt(c * (v->log_det - 2 * log(v->conf->delta))));
 }
 
-/* [TC, sec. 5], improved GP-UCB. */
+/* [TC, sec. 5], improved GP-UCB; by the file header at every ridge. */
 static void igp_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
 {
+    double noise = v->conf->noise / sqrt(fmin(1, v->lambda));
     (void)arena;
-    kb_conf_band(b, v->norm_bound + v->conf->noise * sqrt(v->log_det + 2 - 2 * log(v->conf->delta)));
+    kb_conf_band(b, v->norm_bound + noise * sqrt(v->log_det + 2 - 2 * log(v->conf->delta)));
 }
 
 /* What these rules ask of K_t, by the file header. */
@@ -94,9 +110,10 @@ static double bkb_radius(const struct kb_conf_view *v)
 {
     const struct kb_spectrum *sp = v->spectrum;
     double alpha = (1 + v->accuracy) / (1 - v->accuracy);
-    double growth = alpha * fmax(0, log(fmax(1, sp->largest_diag * sp->n_observed)));
+    double growth = alpha * (1 + log1p(sp->largest_diag * sp->n_observed / v->lambda));
     double root = sqrt(growth * effective_dimension(v) - log(v->conf->delta));
-    return 2 * v->conf->noise / sqrt(v->lambda) * root + (1 + 1 / sqrt(1 - v->accuracy)) * v->norm_bound;
+    double miss = fmax(1 / sqrt(1 - v->accuracy), error_root(v));
+    return 2 * v->conf->noise / sqrt(v->lambda) * root + (1 + miss) * v->norm_bound;
 }
 
 /* The tightened Lemma 4.1: one bias term, and the log determinant itself. */

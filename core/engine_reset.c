@@ -29,18 +29,22 @@
 
 /* ---- planning --------------------------------------------------------------------------------------- */
 
-/* What the model in force has proved goes on under the next one. Where there is none, behind a summary, each reward
- * counts as foretold to be 0 with certainty, which is a prediction like any other. */
-static void put_evidence(const struct kb_engine *e, struct kb_event *next)
+/* What the model in force has proved goes on under the next one, component by component. Where there is none, behind a
+ * summary, each reward counts as foretold to be 0 with certainty, which is a prediction like any other. KB_ENOMEM. */
+static enum kb_err put_evidence(const struct kb_engine *e, struct kb_scratch *s, struct kb_event *next)
 {
-    struct kb_evidence evidence = {.square = e->square_sum, .energy = {e->square_sum}};
+    struct kb_evidence evidence = {.square = e->square_sum};
+    enum kb_err rc = KB_OK;
 
+    kb_evidence_share(&evidence, e->square_sum, 0);
     if (e->posterior != NULL)
-        kb_posterior_evidence(e->posterior, &evidence);
+        KB_TRY(kb_posterior_evidence(e->posterior, s, &evidence));
     next->as.dictionary.has_evidence = !evidence.is_void;
     next->as.dictionary.square = evidence.square;
-    next->as.dictionary.energy = evidence.energy[0];
-    next->as.dictionary.log_det = evidence.log_det[0];
+    memcpy(next->as.dictionary.energy, evidence.energy, sizeof evidence.energy);
+    memcpy(next->as.dictionary.log_det, evidence.log_det, sizeof evidence.log_det);
+out:
+    return rc;
 }
 
 static enum kb_err evidence_of(const struct kb_event *ev, struct kb_evidence *out, struct kb_errmsg *msg)
@@ -48,7 +52,8 @@ static enum kb_err evidence_of(const struct kb_event *ev, struct kb_evidence *ou
     *out = (struct kb_evidence){.is_void = !ev->as.dictionary.has_evidence};
     if (ev->as.dictionary.has_evidence) {
         out->square = ev->as.dictionary.square;
-        kb_evidence_share(out, ev->as.dictionary.energy, ev->as.dictionary.log_det);
+        memcpy(out->energy, ev->as.dictionary.energy, sizeof out->energy);
+        memcpy(out->log_det, ev->as.dictionary.log_det, sizeof out->log_det);
     }
     return kb_evidence_is_measurable(out)
                ? KB_OK
@@ -96,7 +101,7 @@ static enum kb_err plan_now(struct kb_engine *e, struct kb_spec spec, const stru
     KB_TRY(put_points(e, &e->history, rows, n, next));
     s->is_planned = true;
     put_values(&spec, next);
-    put_evidence(e, next);
+    KB_TRY(put_evidence(e, site->scratch, next));
 out:
     if (rc != KB_OK) { /* a half-built one must not be taken for what some other event has staged */
         kb_posterior_free(s->posterior);
@@ -140,7 +145,7 @@ enum kb_err kb_engine_plan_finish(struct kb_engine *e, struct kb_event *next)
     } else {
         KB_TRY(put_points(e, &b->rows, b->atoms, b->n_atoms, next));
         put_values(&b->spec, next);
-        put_evidence(e, next);
+        KB_TRY(put_evidence(e, &e->scratch, next));
     }
     next->as.dictionary.from = b->from;
 out:
@@ -170,7 +175,7 @@ enum kb_err kb_engine_finish_erasure(struct kb_engine *e, const struct kb_engine
     assert(b != NULL && !b->is_point && e->lent != b && kb_build_is_done(b));
     KB_TRY(put_points(e, &b->rows, b->atoms, b->n_atoms, next));
     put_values(&b->spec, next);
-    put_evidence(served, next);
+    KB_TRY(put_evidence(served, &e->scratch, next));
     next->as.dictionary.square = e->square_sum;
     next->as.dictionary.from = b->from;
     kb_engine_fold_quietly_until(e, 0); /* the reset itself is not to be quiet */

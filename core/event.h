@@ -10,6 +10,7 @@
 
 #include "decay.h"
 #include "eligibility.h"
+#include "evidence.h"
 #include "routing.h"
 #include "spec.h"
 
@@ -239,10 +240,10 @@ struct kb_event {
             uint64_t from;
             enum kb_repr_type repr;                      /* reset: in force from here on, or once it is done */
             double context_lengthscale, arm_lengthscale; /* the same */
-            /* reset: what the rewards before it have proved (evidence.h: square, energy_0, log_det_0), so that a fold
-             * that starts here knows it; false when nothing is known */
+            /* reset: what the rewards before it have proved (evidence.h), all of the mixture, so that a fold that
+             * starts here knows it; false when nothing is known */
             bool has_evidence;
-            double square, energy, log_det;
+            double square, energy[KB_N_MIXTURE], log_det[KB_N_MIXTURE];
             const struct kb_ev_atom *atoms;
             size_t n_atoms;
         } dictionary;

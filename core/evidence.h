@@ -1,4 +1,5 @@
-/* What the rewards prove about the noiseless function before any kernel is trusted: the prequential radius.
+/* What the rewards prove about the noiseless function before any kernel is trusted: the prequential radius, which is
+ * TC's Theorem 4.1 for a product of one-step predictions as mixture.
  *
  *   y_s, f_s    reward s and its noiseless value        m_s, v_s    predictive mean and variance just before y_s was
  * seen a_i         ridges, i < KB_N_MIXTURE; a_0 = lambda   s2_s = v_s / sigma^2, so v_s = sigma^2 s2_s for any sigma

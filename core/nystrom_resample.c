@@ -16,7 +16,9 @@
  * dictionary ever empty: where nothing is drawn, which happens at a small q, the row of largest p enters; the papers'
  * variance would fall back on the prior and its code ends there (test: an_empty_draw_keeps_the_likeliest_row). Rows are
  * entered in their order, so a dictionary that meets max_dictionary lacks the latest ones; the next draw finds their
- * variances high.
+ * variances high. The sum that makes a draw due has variances as updated within the batch, each before its own step,
+ * where BBKB has those of the batch's start: a draw comes a little later, and no variance falls by more than e^(C - 1)
+ * in between, where it would be C (test: within_a_batch_variances_fall_by_no_more_than_e_to_the_sum; decisions/0058).
  *
  * Cost: O(n m (dim + m)) for the variances under m points, and the same for those drawn; O(n) doubles. */
 #include <assert.h>

@@ -52,6 +52,7 @@ static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, c
     p->lambda = spec->repr.lambda;
     p->accuracy = spec->repr.epsilon;
     p->reads_spectrum = kb_spec_reads_spectrum(spec);
+    p->is_mixed = spec->conf.is_mixture;
     p->settles_lazily = spec->conf.score == KB_SCORE_FIXED;
     p->is_resampled = kb_repr_is_resampled(spec->repr.type);
     p->q = spec->repr.q;

@@ -94,8 +94,10 @@ void kb_posterior_prepare_unit(struct kb_posterior *p, double unit, struct kb_sc
 void kb_posterior_take_unit(struct kb_posterior *p, struct kb_scratch *s);
 
 /* What the rewards have proved so far (evidence.h), for a posterior that goes on from here: the running sums of a
- * dictionary; of an exact posterior, which needs none itself, what they amount to [TC, eq. 8]. O(n). And back. */
-void kb_posterior_evidence(const struct kb_posterior *p, struct kb_evidence *out);
+ * dictionary; of an exact posterior, which needs none itself, what they amount to [TC, eq. 8], under a mixture at each
+ * of its ridges. O(n); under a mixture an exact posterior that is not settled is decomposed for it. KB_ENOMEM. And
+ * back. [writer] */
+enum kb_err kb_posterior_evidence(const struct kb_posterior *p, struct kb_scratch *s, struct kb_evidence *out);
 void kb_posterior_set_evidence(struct kb_posterior *p, const struct kb_evidence *e); /* then fill or settle */
 
 /* --- what confidence rules read --------------------------------------------------------------------------- */

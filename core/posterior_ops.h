@@ -105,6 +105,7 @@ struct kb_posterior {
     /* What confidence rules read. Derived from the rest: neither digested nor saved. */
     double log_det; /* ln det(I + K / lambda), kept current by the representation */
     bool reads_spectrum, is_unsettled;
+    bool is_mixed;       /* the radius mixes several ridges (evidence.h) */
     bool settles_lazily; /* bounds are for reading: the spectrum may lag behind by a SETTLE_SHARE of the observations */
     double n_learned;    /* since the spectrum was made */
     struct kb_spectrum *spectrum; /* what readers see, perhaps of an earlier moment; NULL when nobody reads it */

@@ -10,6 +10,8 @@
 #include <assert.h>
 #include <math.h>
 
+#include "alloc.h"
+#include "linalg.h"
 #include "posterior_ops.h"
 
 #define SETTLE_SHARE (1.0 / 16)
@@ -100,14 +102,59 @@ const double *kb_posterior_project(const struct kb_posterior *p, const struct kb
     return w;
 }
 
-void kb_posterior_evidence(const struct kb_posterior *p, struct kb_evidence *out)
+/* The sums in closed form at every ridge of the mixture: what the spectrum does not span of the rewards, |y|^2 -
+ * |yt|^2, is the scatter of repeated ones, and counts in full at each. */
+static void mix_closed(const struct kb_posterior *p, const struct kb_spectrum *sp, double *reciprocal,
+                       struct kb_evidence *out)
 {
+    const double scatter = fmax(0, out->square - kb_dot(sp->n, sp->target, sp->target));
+    for (size_t i = 1; i < KB_N_MIXTURE; i++) {
+        const double a = p->lambda * kb_mixture_ridge[i];
+        kb_spectrum_reciprocals(sp, a, reciprocal);
+        out->energy[i] = a * kb_spectrum_energy(sp, reciprocal) + scatter;
+        out->log_det[i] = kb_spectrum_log_det(sp, a);
+    }
+}
+
+/* The spectrum in force where it is of this moment, or else a new one, which *own then is. */
+static enum kb_err spectrum_now(const struct kb_posterior *p, struct kb_scratch *s, const struct kb_spectrum **out,
+                                struct kb_spectrum **own)
+{
+    enum kb_err rc = KB_OK;
+    *out = p->settled != NULL ? p->settled : p->spectrum;
+    if (!p->is_unsettled)
+        return KB_OK;
+    KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
+    KB_TRY(kb_spectrum_new(own, p->support.n, p->ops->is_diagonal));
+    KB_TRY(p->ops->decompose(p, s, *own));
+    *out = *own;
+out:
+    return rc;
+}
+
+enum kb_err kb_posterior_evidence(const struct kb_posterior *p, struct kb_scratch *s, struct kb_evidence *out)
+{
+    const struct kb_spectrum *sp = NULL;
+    struct kb_spectrum *own = NULL;
+    double energy, log_det, *reciprocal = NULL;
+    enum kb_err rc = KB_OK;
     *out = p->evidence;
     if (p->ops->closed_evidence == NULL)
-        return;
-    double energy, log_det;
+        return KB_OK;
     p->ops->closed_evidence(p, p->evidence.square, &energy, &log_det);
     kb_evidence_share(out, energy, log_det);
+    if (!p->is_mixed || out->is_void)
+        return KB_OK;
+    KB_TRY(spectrum_now(p, s, &sp, &own));
+    reciprocal = kb_array(sp->n + 1, 1, sizeof *reciprocal);
+    if (reciprocal != NULL)
+        mix_closed(p, sp, reciprocal, out);
+    else
+        rc = KB_ENOMEM;
+out:
+    kb_free(reciprocal);
+    kb_spectrum_free(own);
+    return rc;
 }
 
 void kb_posterior_set_evidence(struct kb_posterior *p, const struct kb_evidence *e)

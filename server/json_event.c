@@ -242,10 +242,34 @@ static double read_lengthscale(struct ld_in *in, const struct ld_value *o, const
     return x;
 }
 
+/* The other components of the mixture; where they are left out each has what the first has. */
+static void read_mixture(struct ld_in *in, const struct ld_value *evidence, struct kb_event *ev)
+{
+    static const char *const names[] = {"energy", "log_det", NULL};
+    for (size_t i = 1; i < KB_N_MIXTURE; i++) {
+        ev->as.dictionary.energy[i] = ev->as.dictionary.energy[0];
+        ev->as.dictionary.log_det[i] = ev->as.dictionary.log_det[0];
+    }
+    if (ld_member_of(evidence, "mixture") == NULL)
+        return;
+    const struct ld_value *others = ld_in_array(in, evidence, "mixture", KB_N_MIXTURE - 1, KB_N_MIXTURE - 1, true);
+    const size_t mark = ld_in_key(in, "mixture"), n = ld_n_items(others);
+    for (size_t i = 0; i < n && i < KB_N_MIXTURE - 1; i++) {
+        const struct ld_value *v = ld_item_of(others, i);
+        const size_t here = ld_in_item(in, others, i);
+        if (ld_in_object(in, v, names)) {
+            ev->as.dictionary.energy[i + 1] = ld_in_number(in, v, "energy", 0, true);
+            ev->as.dictionary.log_det[i + 1] = ld_in_number(in, v, "log_det", 0, true);
+        }
+        ld_in_leave(in, here);
+    }
+    ld_in_leave(in, mark);
+}
+
 /* Left out where nothing is known, as in logs of versions that kept no such sums. */
 static void read_evidence(struct ld_in *in, const struct ld_value *o, struct kb_event *ev)
 {
-    static const char *const names[] = {"square", "energy", "log_det", NULL};
+    static const char *const names[] = {"square", "energy", "log_det", "mixture", NULL};
     const struct ld_value *evidence = ld_member_of(o, "evidence");
     if (evidence == NULL)
         return;
@@ -253,8 +277,9 @@ static void read_evidence(struct ld_in *in, const struct ld_value *o, struct kb_
     if (ld_in_object(in, evidence, names)) {
         ev->as.dictionary.has_evidence = true;
         ev->as.dictionary.square = ld_in_number(in, evidence, "square", 0, true);
-        ev->as.dictionary.energy = ld_in_number(in, evidence, "energy", 0, true);
-        ev->as.dictionary.log_det = ld_in_number(in, evidence, "log_det", 0, true);
+        ev->as.dictionary.energy[0] = ld_in_number(in, evidence, "energy", 0, true);
+        ev->as.dictionary.log_det[0] = ld_in_number(in, evidence, "log_det", 0, true);
+        read_mixture(in, evidence, ev);
     }
     ld_in_leave(in, mark);
 }

@@ -270,6 +270,22 @@ static void put_observed(struct ld_text *t, const struct kb_event *ev, uint32_t 
         ld_text_put_string(t, "id", ev->as.observed.id);
 }
 
+static bool is_mixed(const struct kb_event *ev)
+{
+    const double *energy = ev->as.dictionary.energy, *log_det = ev->as.dictionary.log_det;
+    for (size_t i = 1; i < KB_N_MIXTURE; i++)
+        if (energy[i] != energy[0] || log_det[i] != log_det[0])
+            return true;
+    return false;
+}
+
+static void put_sums(struct ld_text *t, const struct kb_event *ev, size_t component)
+{
+    ld_text_put_number(t, "energy", ev->as.dictionary.energy[component]);
+    ld_text_put_number(t, "log_det", ev->as.dictionary.log_det[component]);
+}
+
+/* The other components of a mixture stand there only where they differ from the first. */
 static void put_evidence(struct ld_text *t, const struct kb_event *ev)
 {
     if (!ev->as.dictionary.has_evidence)
@@ -277,8 +293,18 @@ static void put_evidence(struct ld_text *t, const struct kb_event *ev)
     ld_text_key(t, "evidence");
     ld_text_lit(t, "{");
     ld_text_put_number(t, "square", ev->as.dictionary.square);
-    ld_text_put_number(t, "energy", ev->as.dictionary.energy);
-    ld_text_put_number(t, "log_det", ev->as.dictionary.log_det);
+    put_sums(t, ev, 0);
+    if (is_mixed(ev)) {
+        ld_text_key(t, "mixture");
+        ld_text_lit(t, "[");
+        for (size_t i = 1; i < KB_N_MIXTURE; i++) {
+            ld_text_item(t);
+            ld_text_lit(t, "{");
+            put_sums(t, ev, i);
+            ld_text_lit(t, "}");
+        }
+        ld_text_lit(t, "]");
+    }
     ld_text_lit(t, "}");
 }
 

@@ -365,7 +365,7 @@ class Bounds:
         self.prior = model.diag(query)
         self.k = model.gram(past, past) if past else np.zeros((0, 0))
         self.cross = model.gram(past, query) if past else np.zeros((0, len(query)))
-        self.beta = conf["beta"]
+        self.beta, self.epsilon = conf["beta"], model.p["representation"]["epsilon"]
         self.eig = np.maximum(np.linalg.eigvalsh(self.k), 0) if len(past) else np.zeros(0)
 
     def at(self, a):
@@ -410,11 +410,18 @@ class Bounds:
         if kind in ("lk", "ay"):
             return self.closed(self.b + math.sqrt(c * (self.log_det() + self.level)))
         if kind == "igp":
-            return self.closed(self.b + self.sigma * math.sqrt(self.log_det() + 2 + self.level))
+            return self.closed(self.b + self.sigma / math.sqrt(min(1, self.a0)) * math.sqrt(self.log_det() + 2 + self.level))
         if kind == "ek":
             t, kappa = len(self.y), self.k.diagonal().max(initial=0)
             growth = math.log(math.e + math.e * t * kappa / self.a0) * (self.eig / (self.eig + self.a0)).sum()
             return self.closed(self.b + math.sqrt(c * (self.level + growth)))
+        if kind == "ek_plus":
+            return self.closed(self.b + math.sqrt(c * (self.log_det() + self.level)))
+        if kind == "bkb":
+            t, kappa = len(self.y), self.k.diagonal().max(initial=0)
+            alpha, dimension = (1 + self.epsilon) / (1 - self.epsilon), (self.eig / (self.eig + self.a0)).sum()
+            noise = math.sqrt(alpha * (1 + math.log1p(kappa * t / self.a0)) * dimension + self.level / 2)
+            return self.closed((1 + 1 / math.sqrt(1 - self.epsilon)) * self.b + 2 * math.sqrt(c) * noise)
         if kind == "amm":
             return self.dual(self.a0)
         if kind == "dmm":

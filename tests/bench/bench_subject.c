@@ -7,6 +7,7 @@
  * Users: 128 on a ring with chords. Rewards: a smooth function of two coordinates, and noise of 0.1. */
 #include "bench_subject.h"
 
+#include <string.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -110,12 +111,16 @@ static void fill_dictionary(struct bench_subject *s)
 {
     struct kb_ev_atom *atom = kb_array(s->m, 1, sizeof *atom);
     struct kb_evidence proved;
+    struct kb_scratch scratch;
 
     if (atom == NULL)
         bench_die(NAME, "memory");
     for (size_t i = 0; i < s->m; i++)
         atom[i] = (struct kb_ev_atom){s->taught[i], 1};
-    kb_posterior_evidence(kb_engine_posterior(s->engine), &proved);
+    kb_scratch_init(&scratch);
+    if (kb_posterior_evidence(kb_engine_posterior(s->engine), &scratch, &proved) != KB_OK)
+        bench_die(NAME, "memory");
+    kb_scratch_close(&scratch);
     struct kb_event ev = {.type = KB_EV_DICTIONARY,
                           .as.dictionary = {.is_reset = true,
                                             .repr = s->spec.repr.type,
@@ -123,10 +128,10 @@ static void fill_dictionary(struct bench_subject *s)
                                             .arm_lengthscale = s->spec.arm_kernel.lengthscale,
                                             .has_evidence = !proved.is_void,
                                             .square = proved.square,
-                                            .energy = proved.energy[0],
-                                            .log_det = proved.log_det[0],
                                             .atoms = atom,
                                             .n_atoms = s->m}};
+    memcpy(ev.as.dictionary.energy, proved.energy, sizeof proved.energy);
+    memcpy(ev.as.dictionary.log_det, proved.log_det, sizeof proved.log_det);
     bench_fold(s, &ev);
     kb_free(atom);
 }

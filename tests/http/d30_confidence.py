@@ -8,7 +8,7 @@ import pytest
 from harness import Client
 from oracle import Bounds, Model, close, history
 
-RULES = ("fixed", "lk", "ek", "ay", "igp", "amm", "dmm", "cmm")
+RULES = ("fixed", "lk", "ek", "ay", "igp", "amm", "dmm", "cmm", "bkb", "ek_plus")
 GRID_ERROR = {"cmm": 3e-6}  # the oracle's grid of ridges is coarser than the server's search
 CONES = json.loads((pathlib.Path(__file__).resolve().parents[1] / "golden" / "cmm_cone.json").read_text())
 
@@ -62,6 +62,27 @@ def test_every_rule_agrees_on_repeated_and_on_distinct_points(api, name, kind, n
         teach(api, name, rng, arms, 20)
         _, model = expect_agreement(api, name, arms, kind)
     assert model["confidence"]["empty_sets"] == 0 and model["confidence"]["norm_bound"] == 4.0
+
+
+@pytest.mark.parametrize("ridge", [1e-4, 0.01, 1, 1.002, 4])
+def test_igp_is_a_bound_at_every_ridge(api, name, ridge):
+    """Below 1 the printed radius is none: at 0.01 one reward of 1 under noise 1 would prove, at 99 %, that f is not 0."""
+    rng = np.random.default_rng(37)
+    arms = arms_of(rng, 12)
+    settings = dict(arm_dim=2, representation={"lambda": ridge}, arm_kernel={"type": "rbf", "lengthscale": 0.4})
+    for tenant, kind in ((name, "igp"), (name + ".lk", "lk")):
+        api.put_tenant(tenant, algorithm="gp-ucb", **settings, confidence={"type": kind, "norm_bound": 0.01, "noise": 1, "delta": 0.01})
+        api.put_arms(tenant, arms)
+        api.observe("u", "a0", 1.0, tenant=tenant)
+    row = {r["arm"]: r for r in api.select("u", explain=True, dry_run=True, tenant=name)["ranking"]}["a0"]
+    assert row["lower"] < 0 < row["upper"]
+    for tenant in (name, name + ".lk"):
+        teach(api, tenant, np.random.default_rng(38), arms, 40, noise=1)
+    expect_agreement(api, name, arms, "igp")
+    (lower, upper), order = served(api, name)
+    (least, most), of_lk = served(api, name + ".lk")
+    at = {a: i for i, a in enumerate(of_lk)}
+    assert all(u >= most[at[a]] and low <= least[at[a]] for low, u, a in zip(lower, upper, order))
 
 
 def test_corrected_rewards_leave_the_bounds_of_the_last_values(api, name):

@@ -59,6 +59,7 @@ class Sketch:
         self.y, self.prior = np.array([h[1] for h in past]), model.diag(query)
         self.f, self.w = model.gram(points, seen).T @ root, (root.T @ model.gram(points, query)).T
         self.rest = model.gram(seen, seen) - self.f @ self.f.T
+        self.kappa = float(model.diag(seen).max())
         self.part = np.maximum(np.linalg.eigvalsh(self.f.T @ self.f), 0)
         self.residual = np.maximum(0, self.prior - (self.w ** 2).sum(axis=1))
 
@@ -89,6 +90,25 @@ class Sketch:
         return np.max(lower, axis=0), np.min(upper, axis=0)
 
 
+    def dimension(self, a):
+        """At least tr K (K + a)^-1 of the whole Gram matrix."""
+        return float((self.part / (self.part + a)).sum() + np.trace(self.rest) / a)
+
+    def closed(self, kind, a, e, epsilon):
+        """Rules of one radius, in reward units: mean -+ radius sd / sqrt(a)."""
+        t, level, kappa = len(self.y), 2 * math.log(1 / DELTA), self.kappa
+        growth = (1 + math.log1p(kappa * t / a)) * self.dimension(a)
+        radius = {
+            "ek": (math.sqrt(a) + math.sqrt(e)) * B + SIGMA * math.sqrt(2 * level + 2 * growth),
+            "ek_plus": (math.sqrt(e) + math.sqrt(e + 4 * a)) / 2 * B + SIGMA * math.sqrt(level + self.gain(a)),
+            "bkb": (math.sqrt(a) + max(math.sqrt(a / (1 - epsilon)), math.sqrt(e))) * B +
+            2 * SIGMA * math.sqrt((1 + epsilon) / (1 - epsilon) * growth + level / 2),
+        }[kind]
+        mean, w2, _ = self.at(a)
+        half = radius / math.sqrt(a) * np.sqrt(self.residual + a * w2)
+        return mean - half, mean + half, radius
+
+
 def oracle(api, name, query):
     served_model, events = api.model(name), api.events(name)
     model, points = Model(served_model["parameters"]), [("u", [], c["id"], c["features"]) for c in query]
@@ -113,6 +133,27 @@ def test_bounds_over_a_dictionary_are_their_definition(api, name, representation
     lower, upper = sketch.bounds(form, ridges, r_sq, e, model.ridge)
     assert close([r["upper"] for r in rows], upper, 1e-5) and close([r["lower"] for r in rows], lower, 1e-5)
     assert all(r["score"] == r["upper"] for r in rows) and shown["confidence"]["empty_sets"] == 0
+
+
+@pytest.mark.parametrize("kind", ["ek", "ek_plus", "bkb"])
+@pytest.mark.parametrize("representation, missed", [("kors", None), ("threshold", None), ("bbkb", None), ("coarse", 2.0), ("fine", 0.5)])
+def test_radii_over_a_dictionary_are_valid_for_the_dictionary_that_is_served(api, name, representation, missed, kind):
+    """`coarse` misses more, and `fine` less, than the 1/(1 - epsilon) that BKB's Theorem 2 takes for granted."""
+    own = {"coarse": {"type": "threshold", "lambda": 0.01, "threshold": 0.5}, "fine": {"type": "threshold", "lambda": 0.25, "threshold": 0.01}}
+    rng = np.random.default_rng(46)
+    api.put_tenant(name, **SETTINGS, representation={**DICTIONARIES, **own}[representation], confidence=conf(kind))
+    teach(api, name, rng, 90)
+    query = candidates(rng)
+    rows = served(api, name, query)
+    shown, model, _, sketch = oracle(api, name, query)
+    e, a, epsilon = shown["confidence"]["projection_error"], model.ridge, shown["parameters"]["representation"]["epsilon"]
+    assert np.linalg.eigvalsh(sketch.rest).max() * (1 - 1e-9) <= e <= np.trace(sketch.rest) * (1 + 1e-9) + 1e-12
+    lower, upper, radius = sketch.closed(kind, a, e, epsilon)
+    assert close([r["upper"] for r in rows], upper, 1e-7) and close([r["lower"] for r in rows], lower, 1e-7)
+    if missed is not None:
+        assert (e / a > missed) == (missed > 1)
+    if kind == "bkb":  # what any dictionary asks for: the bias by what it misses, the noise by its share of K
+        assert radius >= (math.sqrt(a) + math.sqrt(e)) * B + SIGMA * math.sqrt(2 * math.log(1 / DELTA) + sketch.gain(a))
 
 
 def test_cmm_over_a_dictionary_is_no_wider_than_dmm_and_no_narrower_than_on_all_points(api, name):

@@ -198,10 +198,13 @@ void kbt_world_resample(struct kbt_world *w, uint64_t key)
 {
     struct kb_posterior *p = NULL;
     struct kb_atom *atoms;
+    struct kb_evidence evidence;
     size_t n;
+    ck_assert_int_eq(kb_posterior_evidence(w->posterior, &w->scratch, &evidence), KB_OK);
     ck_assert_int_eq(kb_posterior_new_like(&p, &w->spec, w->posterior), KB_OK);
     ck_assert_int_eq(kb_posterior_resample(p, w->posterior, &w->history, w->node_of, key, &w->scratch, &atoms, &n),
                      KB_OK);
+    kb_posterior_set_evidence(p, &evidence);
     ck_assert_int_eq(kb_posterior_fill(p, &w->history, w->node_of, atoms, n, &w->scratch), KB_OK);
     kb_free(atoms);
     kb_posterior_free(w->posterior);

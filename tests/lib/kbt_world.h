@@ -57,7 +57,7 @@ bool kbt_world_admit(struct kbt_world *w, const struct kbt_observation *o, doubl
 /* The same in two: `end` sweeps over the rows as they were at `begin`; others may be learned in between. */
 bool kbt_world_begin(struct kbt_world *w, const struct kbt_observation *o, double uniform);
 void kbt_world_end(struct kbt_world *w, const struct kb_history *rows);
-/* Draws the dictionary anew from the posterior's own variances (resampled representations). */
+/* Draws the dictionary anew from the posterior's own variances (resampled representations); the evidence goes on. */
 void kbt_world_resample(struct kbt_world *w, uint64_t key);
 /* Replaces the posterior by one over the dictionary of these points, all of them seen. */
 void kbt_world_take_dictionary(struct kbt_world *w, const struct kbt_observation *points, size_t n);

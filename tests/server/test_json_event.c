@@ -159,8 +159,11 @@ static void make_dictionary(struct dice *d, struct room *r, struct kb_event *ev)
         ev->as.dictionary.has_evidence = roll(d) % 2;
         if (ev->as.dictionary.has_evidence) {
             ev->as.dictionary.square = any_double(d);
-            ev->as.dictionary.energy = any_double(d);
-            ev->as.dictionary.log_det = any_double(d);
+            const bool is_mixed = roll(d) % 2;
+            for (size_t i = 0; i < KB_N_MIXTURE; i++) {
+                ev->as.dictionary.energy[i] = i == 0 || is_mixed ? any_double(d) : ev->as.dictionary.energy[0];
+                ev->as.dictionary.log_det[i] = i == 0 || is_mixed ? any_double(d) : ev->as.dictionary.log_det[0];
+            }
         }
     }
 }
@@ -364,9 +367,10 @@ static bool same_dictionary(const struct kb_event *a, const struct kb_event *b)
                   same_double(a->as.dictionary.arm_lengthscale, b->as.dictionary.arm_lengthscale) &&
                   a->as.dictionary.has_evidence == b->as.dictionary.has_evidence;
     if (is_same && a->as.dictionary.is_reset && a->as.dictionary.has_evidence)
-        is_same = same_double(a->as.dictionary.square, b->as.dictionary.square) &&
-                  same_double(a->as.dictionary.energy, b->as.dictionary.energy) &&
-                  same_double(a->as.dictionary.log_det, b->as.dictionary.log_det);
+        is_same = same_double(a->as.dictionary.square, b->as.dictionary.square);
+    for (size_t i = 0; is_same && a->as.dictionary.is_reset && a->as.dictionary.has_evidence && i < KB_N_MIXTURE; i++)
+        is_same = same_double(a->as.dictionary.energy[i], b->as.dictionary.energy[i]) &&
+                  same_double(a->as.dictionary.log_det[i], b->as.dictionary.log_det[i]);
     for (size_t i = 0; is_same && i < a->as.dictionary.n_atoms; i++)
         is_same = a->as.dictionary.atoms[i].event == b->as.dictionary.atoms[i].event &&
                   same_double(a->as.dictionary.atoms[i].probability, b->as.dictionary.atoms[i].probability);
@@ -521,6 +525,15 @@ static const struct {
      "\"representation\":\"kors\",\"context_lengthscale\":1,\"arm_lengthscale\":1,\"evidence\":{\"square\":\"1\","
      "\"energy\":1,\"sum\":2}}",
      "/evidence/sum /evidence/square /evidence/log_det"},
+    {"{\"seq\":1,\"type\":\"dictionary\",\"at\":\"2026-11-21T10:00:00.123Z\",\"reset\":true,\"points\":[],"
+     "\"representation\":\"kors\",\"context_lengthscale\":1,\"arm_lengthscale\":1,\"evidence\":{\"square\":1,"
+     "\"energy\":1,\"log_det\":1,\"mixture\":[{\"energy\":1,\"log_det\":\"1\"},{\"energy\":1},{\"sum\":1,"
+     "\"energy\":1,\"log_det\":1}]}}",
+     "/evidence/mixture/0/log_det /evidence/mixture/1/log_det /evidence/mixture/2/sum"},
+    {"{\"seq\":1,\"type\":\"dictionary\",\"at\":\"2026-11-21T10:00:00.123Z\",\"reset\":true,\"points\":[],"
+     "\"representation\":\"kors\",\"context_lengthscale\":1,\"arm_lengthscale\":1,\"evidence\":{\"square\":1,"
+     "\"energy\":1,\"log_det\":1,\"mixture\":[{\"energy\":1,\"log_det\":1}]}}",
+     "/evidence/mixture"},
     {"{\"seq\":1,\"type\":\"configured\",\"at\":\"2026-11-21T10:00:00.123Z\",\"version\":1,\"configuration\":{\"arm_"
      "dim\":-1,"
      "\"rule\":{\"epsilon\":2}}}",

@@ -181,7 +181,7 @@ static void expect_foretold(size_t component, bool is_mixture)
         kbt_world_admit(&w, &o, 0.5);
     }
     struct kb_evidence e;
-    kb_posterior_evidence(w.posterior, &e);
+    ck_assert_int_eq(kb_posterior_evidence(w.posterior, &w.scratch, &e), KB_OK);
     ck_assert(kbt_close(e.energy[component], energy, 1e-8) && kbt_close(e.log_det[component], log_det, 1e-8));
     ck_assert(kbt_close(e.square, square, 1e-12) && !e.is_void);
     kbt_world_close(&w);
@@ -206,13 +206,76 @@ START_TEST(with_every_point_in_the_dictionary_the_sums_are_those_of_the_exact_po
     kbt_world_run(&exact, 80, 17);
     kbt_world_run(&all, 80, 17);
     struct kb_evidence a, b;
-    kb_posterior_evidence(exact.posterior, &a);
-    kb_posterior_evidence(all.posterior, &b);
+    ck_assert_int_eq(kb_posterior_evidence(exact.posterior, &exact.scratch, &a), KB_OK);
+    ck_assert_int_eq(kb_posterior_evidence(all.posterior, &all.scratch, &b), KB_OK);
     /* a point enters after its first reward, which it foretold by its residual: the chain rule holds to 1e-5 */
     ck_assert_msg(kbt_close(b.energy[0], a.energy[0], 1e-3), "%g, %g", b.energy[0], a.energy[0]);
     ck_assert_msg(kbt_close(b.log_det[0], a.log_det[0], 1e-3), "%g, %g", b.log_det[0], a.log_det[0]);
     kbt_world_close(&exact);
     kbt_world_close(&all);
+}
+END_TEST
+
+/* lambda_i y^T (K + lambda_i I)^-1 y and ln det(I + K/lambda_i), from all observations; by the spectrum in force, and
+ * where that is older than what was learned, by one of the moment. */
+START_TEST(an_exact_posterior_tells_the_sums_of_every_ridge_of_the_mixture)
+{
+    struct kbt_world w;
+    struct kb_spec spec = spec_of(KB_REPR_EXACT, KB_CONF_CMM);
+    spec.conf.is_mixture = true;
+    kbt_world_open(&w, &spec, 4, 5, true, 9);
+    kbt_world_run(&w, 50, 17);
+    settle(&w);
+    for (int is_stale = 0; is_stale < 2; is_stale++) {
+        struct kb_evidence e;
+        if (is_stale)
+            kbt_world_run(&w, 20, 18);
+        ck_assert_int_eq(kb_posterior_evidence(w.posterior, &w.scratch, &e), KB_OK);
+        for (size_t i = 0; i < KB_N_MIXTURE; i++) {
+            const size_t t = w.n_seen;
+            const double a = LAMBDA * kb_mixture_ridge[i];
+            double *k = kbt_array(t * t), *y = kbt_array(t), *x = kbt_array(t), energy = 0;
+            for (size_t p = 0; p < t; p++) {
+                for (size_t q = 0; q < t; q++)
+                    k[p * t + q] = kbt_world_kernel(&w, &w.seen[p], &w.seen[q]) + (p == q ? a : 0);
+                y[p] = w.seen[p].reward;
+            }
+            kbt_solve(t, k, y, x);
+            for (size_t p = 0; p < t; p++)
+                energy += a * x[p] * y[p];
+            ck_assert_msg(kbt_close(e.energy[i], energy, 1e-8), "%zu: %g, %g", i, e.energy[i], energy);
+            ck_assert(kbt_close(e.log_det[i], kbt_logdet(t, k) - (double)t * log(a), 1e-8));
+            free(k), free(y), free(x);
+        }
+    }
+    kbt_world_close(&w);
+}
+END_TEST
+
+/* Without memory for a spectrum nothing is told, and the next try tells it. */
+static struct kbt_world *brutal_world;
+
+static enum kb_err ask_evidence(void *out)
+{
+    return kb_posterior_evidence(brutal_world->posterior, &brutal_world->scratch, out);
+}
+
+static void check_nothing(void *out)
+{
+    (void)out;
+}
+
+START_TEST(sums_that_need_memory_say_so_when_there_is_none)
+{
+    struct kbt_world w;
+    struct kb_spec spec = spec_of(KB_REPR_EXACT, KB_CONF_CMM);
+    struct kb_evidence e;
+    spec.conf.is_mixture = true;
+    kbt_world_open(&w, &spec, 4, 5, true, 9);
+    kbt_world_run(&w, 30, 17);
+    brutal_world = &w;
+    ck_assert_uint_gt(kbt_brutal(ask_evidence, check_nothing, &e), 1);
+    kbt_world_close(&w);
 }
 END_TEST
 
@@ -226,7 +289,7 @@ START_TEST(a_correction_voids_what_was_foretold_and_the_bounds_fall_back)
     kbt_world_run(&w, 30, 17);
     kbt_world_correct(&w, &w.seen[3], 0.5);
     settle(&w);
-    kb_posterior_evidence(w.posterior, &e);
+    ck_assert_int_eq(kb_posterior_evidence(w.posterior, &w.scratch, &e), KB_OK);
     ck_assert(e.is_void);
     struct kbt_observation o = kbt_world_draw(&w, 5, 1);
     const double *features = o.x + 2;
@@ -444,14 +507,17 @@ START_TEST(cmm_over_a_dictionary_is_no_wider_than_the_best_of_a_fine_grid)
 }
 END_TEST
 
-/* Radius rules by their formulas with the dictionary's own numbers from dense algebra. */
+/* Radius rules by their formulas with the dictionary's own numbers from dense algebra. What the dictionary misses is
+ * below BKB's 1/(1 - epsilon) in the fine one, and above it in the others. */
 START_TEST(the_radii_over_a_dictionary_are_the_lemmas)
 {
-    static const enum kb_conf_type types[] = {KB_CONF_EK, KB_CONF_EK_PLUS, KB_CONF_BKB};
-    for (size_t i = 0; i < 3; i++) {
+    static const enum kb_conf_type types[] = {KB_CONF_EK, KB_CONF_EK_PLUS, KB_CONF_BKB, KB_CONF_BKB};
+    for (size_t i = 0; i < 4; i++) {
         struct kbt_world w;
         struct kb_spec spec = spec_of(KB_REPR_KORS, types[i]);
         double dimension, kappa = 0;
+        if (i == 3)
+            spec.repr.gamma = 20;
         kbt_world_open(&w, &spec, 4, 5, true, 9);
         kbt_world_run(&w, 60, 17);
         settle(&w);
@@ -465,9 +531,14 @@ START_TEST(the_radii_over_a_dictionary_are_the_lemmas)
             ((sqrt(a) + sqrt(e)) * NORM + SIGMA * sqrt(4 * ln + 2 * log(M_E + M_E * t * kappa / a) * dimension)) /
                 sqrt(a),
             (NORM * (sqrt(e) + sqrt(e + 4 * a)) / 2 + SIGMA * sqrt(2 * ln + log_det)) / sqrt(a),
-            (2 * SIGMA * sqrt(1.5 / 0.5 * log(kappa * t) * dimension + ln) + (1 + 1 / sqrt(0.5)) * sqrt(a) * NORM) /
+            (2 * SIGMA * sqrt(1.5 / 0.5 * (1 + log(1 + kappa * t / a)) * dimension + ln) + (sqrt(a) + sqrt(e)) * NORM) /
+                sqrt(a),
+            (2 * SIGMA * sqrt(1.5 / 0.5 * (1 + log(1 + kappa * t / a)) * dimension + ln) +
+             (1 + 1 / sqrt(0.5)) * sqrt(a) * NORM) /
                 sqrt(a),
         };
+        ck_assert_msg(i != 2 || e / a > 3, "%g", e / a);
+        ck_assert_msg(i != 3 || e / a < 1.5, "%g", e / a);
         for (uint64_t q = 0; q < N_QUERIES; q++) {
             struct kbt_observation o = kbt_world_draw(&w, 99, q);
             struct at at = dense_at(&w, &d, &o, a);
@@ -475,6 +546,47 @@ START_TEST(the_radii_over_a_dictionary_are_the_lemmas)
             bounds_of(&w, &o, &lower, &upper);
             ck_assert_msg(kbt_close(upper, at.mean + half, 1e-7), "%zu: %g, %g", i, upper, at.mean + half);
             ck_assert(kbt_close(lower, at.mean - half, 1e-7));
+        }
+        dense_close(&d);
+        kbt_world_close(&w);
+    }
+}
+END_TEST
+
+/* The half-width that the self-normalised bound on the noise and the measured misfit ask for of any dictionary
+ * whatever: (1 + sqrt(e/a)) B + (sigma/sqrt(a)) sqrt(2 ln 1/delta + ln det(I + K/a)), with all of K_t. */
+START_TEST(bkb_is_never_below_what_any_dictionary_asks_for)
+{
+    static const struct {
+        double lambda, gamma, scale, norm; /* scale of the features: a small one makes k(s,s) small */
+    } cases[] = {
+        {1e-8, 0.5, 0.002, 1e-5}, {1e-8, 20, 0.002, 1e-5}, {0.25, 0.05, 1, 9}, {0.01, 0.5, 0.1, 1}, {1, 20, 1, 9}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct kbt_world w;
+        struct kb_spec spec = spec_of(KB_REPR_KORS, KB_CONF_BKB);
+        double dimension, lower, upper, a = cases[i].lambda, kappa = cases[i].scale * cases[i].scale;
+        spec.context_kernel.type = KB_VEC_ONES;
+        spec.arm_kernel.type = KB_VEC_LINEAR;
+        spec.conf.norm_bound = cases[i].norm;
+        spec.repr.lambda = a;
+        spec.repr.mu = 2 * kappa;
+        spec.repr.gamma = cases[i].gamma;
+        kbt_world_open(&w, &spec, 4, 12, true, 9);
+        for (size_t j = 0; j < w.n_arms * spec.arm_dim; j++)
+            w.arm_features[j] *= cases[i].scale;
+        kbt_world_run(&w, 90, 17);
+        settle(&w);
+        struct dense d = dense_open(&w, w.posterior);
+        double e = kb_posterior_spectrum(w.posterior)->sketch.error;
+        double log_det = dense_log_det(&d, a, &dimension) + dense_trace(&d) / a;
+        double radius = (1 + sqrt(e / a)) * cases[i].norm + SIGMA / sqrt(a) * sqrt(2 * log(1 / DELTA) + log_det);
+        for (uint64_t q = 0; q < N_QUERIES; q++) {
+            struct kbt_observation o = kbt_world_draw(&w, 99, q);
+            double mean, sd;
+            kbt_predict(w.posterior, &w.scratch, &w, &o, &mean, &sd);
+            bounds_of(&w, &o, &lower, &upper);
+            ck_assert_msg((upper - lower) / 2 >= radius * sd * (1 - 1e-9), "case %zu: %g, %g", i, (upper - lower) / 2,
+                          radius * sd);
         }
         dense_close(&d);
         kbt_world_close(&w);
@@ -586,7 +698,9 @@ int main(void)
                    a_rebuild_from_the_history_bounds_the_error_anew,
                    amm_and_dmm_over_a_dictionary_are_their_definitions_in_every_form,
                    cmm_over_a_dictionary_is_no_wider_than_the_best_of_a_fine_grid,
-                   the_radii_over_a_dictionary_are_the_lemmas,
+                   the_radii_over_a_dictionary_are_the_lemmas, bkb_is_never_below_what_any_dictionary_asks_for,
+                   an_exact_posterior_tells_the_sums_of_every_ridge_of_the_mixture,
+                   sums_that_need_memory_say_so_when_there_is_none,
                    the_least_norm_empties_the_set_just_below_it_and_not_above,
                    bounds_to_read_over_a_large_dictionary_are_made_anew_when_a_sixteenth_was_learned);
 }

@@ -14,16 +14,21 @@
 #define LAMBDA 0.2
 
 /* A world of one population over contexts and arms whose rule is `type`; points repeat. */
-static void open_world(struct kbt_world *w, enum kb_conf_type type, size_t n_events)
+static void open_world_at(struct kbt_world *w, enum kb_conf_type type, double lambda, size_t n_events)
 {
     struct kb_spec spec;
     ck_assert_int_eq(kb_spec_preset(&spec, "gp-ucb", 2, 3), KB_OK);
-    spec.repr.lambda = LAMBDA;
+    spec.repr.lambda = lambda;
     spec.conf = (struct kb_conf_spec){.type = type, .beta = 1.5, .norm_bound = 9, .noise = SIGMA, .delta = DELTA};
     kbt_world_open(w, &spec, 4, 5, false, 9);
     kbt_world_run(w, n_events, 17);
     ck_assert_int_eq(kb_posterior_settle(w->posterior, &w->scratch), KB_OK);
     kb_posterior_publish(w->posterior);
+}
+
+static void open_world(struct kbt_world *w, enum kb_conf_type type, size_t n_events)
+{
+    open_world_at(w, type, LAMBDA, n_events);
 }
 
 /* Mean and bounds of one point, as a decision with a single candidate. */
@@ -133,7 +138,7 @@ static double closed_radius(enum kb_conf_type type, const struct dense *d, const
     case KB_CONF_AY:
         return b + sqrt(SIGMA * SIGMA / LAMBDA * (2 * log(1 / DELTA) + d->log_det));
     case KB_CONF_IGP:
-        return b + SIGMA * sqrt(d->log_det + 2 + 2 * log(1 / DELTA));
+        return b + SIGMA / sqrt(fmin(1, LAMBDA)) * sqrt(d->log_det + 2 + 2 * log(1 / DELTA));
     case KB_CONF_EK:
         return (sqrt(LAMBDA) * b + SIGMA * sqrt(2 * log(1 / DELTA) + log(M_E + M_E * t * d->largest_diag / LAMBDA) *
                                                                          d->effective_dimension)) /
@@ -158,6 +163,29 @@ START_TEST(closed_forms_equal_their_formulas_on_repeated_points)
             expect_bounds(&w, &o, d.mean - half, d.mean + half, 1e-9);
         }
         kbt_world_close(&w);
+    }
+}
+END_TEST
+
+/* At a ridge of 1 and more it is the paper's; below 1 the paper's number is no bound. */
+START_TEST(igp_is_never_below_theorem_4_1_of_lk_at_any_ridge)
+{
+    static const double ridges[] = {1e-4, 0.01, 0.5, 1, 1.002, 4};
+    for (size_t i = 0; i < sizeof ridges / sizeof *ridges; i++) {
+        struct kbt_world igp, lk;
+        double mean, lower, upper, l, u;
+        open_world_at(&igp, KB_CONF_IGP, ridges[i], 60);
+        open_world_at(&lk, KB_CONF_LK, ridges[i], 60);
+        struct kbt_observation o = kbt_world_draw(&igp, 99, 0);
+        double gain = 2 * kbt_dense_information_gain(&igp), sd;
+        double paper = igp.spec.conf.norm_bound + SIGMA * sqrt(gain + 2 + 2 * log(1 / DELTA));
+        kbt_predict(igp.posterior, &igp.scratch, &igp, &o, &mean, &sd);
+        bounds_of(&lk, &o, &mean, &l, &u);
+        bounds_of(&igp, &o, &mean, &lower, &upper);
+        ck_assert_msg(upper >= u && lower <= l, "lambda %g", ridges[i]);
+        ck_assert_int_eq(kbt_close(upper, mean + paper * sd, 1e-9), ridges[i] >= 1);
+        kbt_world_close(&igp);
+        kbt_world_close(&lk);
     }
 }
 END_TEST
@@ -437,7 +465,8 @@ END_TEST
 int main(void)
 {
     return KBT_RUN(
-        "confidence", closed_forms_equal_their_formulas_on_repeated_points, ek_is_lemma_3_1_on_the_observed_points,
+        "confidence", closed_forms_equal_their_formulas_on_repeated_points,
+        igp_is_never_below_theorem_4_1_of_lk_at_any_ridge, ek_is_lemma_3_1_on_the_observed_points,
         amm_is_the_ridge_lambda_of_the_dual, dmm_is_the_best_of_its_five_ridges_and_each_wins_somewhere,
         cmm_is_the_minimum_over_a_fine_grid_of_ridges, widths_fall_from_ay_over_amm_and_dmm_to_cmm,
         without_data_the_bound_is_the_prior_of_norm_b, no_candidates_are_fine,

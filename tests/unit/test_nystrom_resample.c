@@ -340,6 +340,46 @@ START_TEST(bbkb_draws_when_the_sum_of_variances_passes_its_ratio)
 END_TEST
 
 /* The sum's bytes are found in the snapshot by their value, which stands there once. */
+/* The sum has variances as updated within the batch, so that it bounds the ratio by e^(C - 1) where one of variances at
+ * the batch's start would bound it by C: sd^2 at the start <= e^sum sd^2 now, at every point. */
+START_TEST(within_a_batch_variances_fall_by_no_more_than_e_to_the_sum)
+{
+    struct kbt_world w;
+    struct kb_spec spec = spec_of("bbkb", 2, 2);
+    double start[N_USERS], most = 0, sum_at_start = 0, mean, variance;
+    spec.repr.lambda = 0.3;
+    spec.repr.batch_ratio = 1e9;
+    kbt_world_open(&w, &spec, N_USERS, N_ARMS, true, 11);
+    kbt_world_run(&w, 20, 12);
+    kbt_world_resample(&w, 1);
+    struct kbt_observation at_start[80], query[N_USERS];
+    size_t n_then = w.n_seen, m = kbt_support(w.posterior, at_start);
+    for (uint64_t q = 0; q < N_USERS; q++) {
+        query[q] = kbt_world_draw(&w, 14, q);
+        kbt_dense_nystrom(&w, at_start, m, &query[q], 1, &mean, &start[q]);
+    }
+    for (uint64_t i = 0; i < 30; i++) {
+        struct kbt_observation o = kbt_world_draw(&w, 13, i);
+        size_t now = w.n_seen;
+        w.n_seen = n_then;
+        kbt_dense_nystrom(&w, at_start, m, &o, 1, &mean, &variance);
+        w.n_seen = now;
+        sum_at_start += variance / spec.repr.lambda;
+        kbt_world_learn(&w, &o);
+        const double sum = kb_posterior_accumulated(w.posterior);
+        ck_assert_double_le(sum, sum_at_start * (1 + 1e-9));
+        for (size_t q = 0; q < N_USERS; q++) {
+            kbt_dense_nystrom(&w, at_start, m, &query[q], 1, &mean, &variance);
+            ck_assert_double_le(start[q], exp(sum) * variance * (1 + 1e-9));
+            most = fmax(most, start[q] / variance);
+        }
+    }
+    ck_assert_double_gt(most, 1.5); /* they do fall */
+    ck_assert_double_lt(kb_posterior_accumulated(w.posterior), 0.95 * sum_at_start);
+    kbt_world_close(&w);
+}
+END_TEST
+
 START_TEST(snapshots_keep_the_sum_and_refuse_one_that_cannot_be)
 {
     static const double bad[] = {-1, (double)NAN, (double)INFINITY};
@@ -448,6 +488,7 @@ int main(void)
     tcase_add_test(draws, a_shared_user_kernel_gives_the_bits_of_its_own);
     tcase_add_test(draws, bkb_draws_after_every_reward);
     tcase_add_test(draws, bbkb_draws_when_the_sum_of_variances_passes_its_ratio);
+    tcase_add_test(draws, within_a_batch_variances_fall_by_no_more_than_e_to_the_sum);
     tcase_add_test(draws, snapshots_keep_the_sum_and_refuse_one_that_cannot_be);
     tcase_add_loop_test(draws, variances_do_not_starve_where_nothing_was_seen, 0, 2);
     suite_add_tcase(suite, draws);
