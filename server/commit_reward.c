@@ -37,11 +37,13 @@ static void tell(struct ld_reward_result *result, int status, const char *detail
 /* The engine's refusal in the words of the engine; its pointers mean nothing inside an array and are left out. */
 static void tell_core(struct ld_op *op, struct ld_reward_result *result, int rc, const struct kb_errmsg *msg)
 {
-    char *text = ld_doc_alloc(op->doc, sizeof msg->text, 1);
+    struct kb_errmsg *kept = ld_doc_alloc(op->doc, 1, sizeof *kept);
 
-    if (text != NULL)
-        snprintf(text, sizeof msg->text, "%s", msg->text);
-    tell(result, ld_problem_status(rc), text != NULL && text[0] != '\0' ? text : kb_strerror(rc));
+    if (kept != NULL)
+        *kept = *msg;
+    tell(result, ld_problem_status(rc), kept != NULL && kept->text[0] != '\0' ? kept->text : kb_strerror(rc));
+    if (kept != NULL && result->status == 400)
+        result->pointer = kept->pointer;
 }
 
 /* A reward after its window: counted and kept for those who read the log. KB_EBUSY is passed on, all else is told. */
@@ -200,6 +202,8 @@ void ld_rewards_answer(struct ld_tenant *t, struct ld_op *op)
     }
     if (!op->is_array && first->status != 200 && first->status != DUPLICATE) {
         ld_problem_set(&op->problem, first->status, "%s", first->detail);
+        if (first->pointer != NULL)
+            ld_problem_add(&op->problem, first->pointer, "%s", first->detail);
         return;
     }
     text = op->is_array ? ld_encode_rewards(op->results, op->n, &n)

@@ -140,6 +140,21 @@ def test_an_import_with_a_line_that_no_model_takes_names_it_and_leaves_nothing(a
     client.call("GET", "/tenants/target", expect=404)
 
 
+def test_rewards_that_sum_up_to_too_much_name_their_place(tmp_path):
+    server = Server(tmp_path, "--max-magnitude", "1e30").start()
+    client = Client(server)
+    client.put_tenant("sums", algorithm="ucb", aggregation="sum")
+    decision = client.call("POST", "/select", {"user": "u", "candidates": ["a"]}, tenant="sums").json["decision"]
+    reward = {"decision": decision, "reward": 1e30}
+    client.call("POST", "/reward", reward, tenant="sums")
+    refused = client.call("POST", "/reward", reward, tenant="sums", expect=400)
+    assert refused.pointers == ["/reward"] and "sum" in refused.json["errors"][0]["detail"] and "1e+30" in refused.json["errors"][0]["detail"]
+    told = client.call("POST", "/reward", [reward, {"decision": decision, "reward": -1e30}], tenant="sums").json
+    assert told[0]["status"] == 400 and "sum" in told[0]["detail"] and told[1] == {"applied": True}, told
+    assert client.verify("sums")["equal"]
+    server.close()
+
+
 def test_numbers_that_leave_no_room_for_others_are_refused(apart):
     """A log that has counted as far as its lines can hold was taken, and the tenant's next event, acknowledged, could not be read back."""
     client, most = Client(apart), 2**53 - 1
