@@ -107,6 +107,10 @@ int ld_request_route(const struct ld_request *r);
 void ld_request_set_caller(struct ld_request *r, const struct ld_caller *caller);
 const struct ld_caller *ld_request_caller(const struct ld_request *r);
 
+/* Whether somebody has answered it already: a server that stops, to which this may come as news. What is done for it
+ * from then on reaches nobody. */
+bool ld_request_is_answered(const struct ld_request *r);
+
 /* In `admit`: requests of one share take turns with those of others in the thread that serves them, a few at a time. 0,
  * which it is until set: it waits for nobody. */
 void ld_request_set_share(struct ld_request *r, uint64_t share);
