@@ -264,6 +264,15 @@ static void put_on_pool(struct job *job)
     free(job);
 }
 
+void ld_app_handle_beside(struct ld_app *app, struct ld_request *r, struct ld_tenant *t)
+{
+    struct job *job = job_new(app, r, &ld_routes[ld_request_route(r)]);
+    if (job == NULL)
+        return;
+    job->tenant = ld_tenant_hold(t);
+    put_on_pool(job);
+}
+
 /* t NULL: there is no tenant that could pay. False after a 429; then t is let go. */
 static bool pay(struct ld_app *app, struct ld_request *r, const struct ld_route *route, struct ld_tenant *t)
 {

@@ -85,6 +85,7 @@ const char *ld_request_query(const struct ld_request *r, const char *name);  /* 
 /* Before the request is handed to another thread, by the one that the handler was called in: its client may leave, and
  * the connection goes with it. 0, or -1 for no memory. */
 int ld_request_keep_head(struct ld_request *r);
+bool ld_request_is_kept(const struct ld_request *r);                /* it has been: another thread has the request */
 const char *ld_request_body(const struct ld_request *r, size_t *n); /* NUL-terminated, never NULL */
 
 /* Its trace; and who sent it, as an address with a port. */
