@@ -7,6 +7,7 @@
  * cleared or freed where readers wait: what is replaced goes onto a list (`retired`), which collect empties. Staged
  * counts are dropped when the last event of the batch has been applied, or by rollback. */
 #include "engine_impl.h"
+#include "magnitude.h"
 
 #include <assert.h>
 #include <string.h>
@@ -183,6 +184,8 @@ static enum kb_err check_order(const struct kb_engine *e, const struct kb_event 
 {
     if (ev->type <= KB_EV_NONE || (size_t)ev->type >= sizeof OPS / sizeof OPS[0] || OPS[ev->type] == NULL)
         return kb_fail(KB_EINVAL, msg, "/type", "unknown event type %d", (int)ev->type);
+    if (is_first_part(e, ev) && ev->seq > KB_MOST_NUMBER)
+        return kb_fail(KB_ERANGE, msg, "/seq", "expected at most %llu", (unsigned long long)KB_MOST_NUMBER);
     if (is_first_part(e, ev))
         return e->staged.n_events > 0 ? KB_EBUSY : KB_OK;
     if (e->draft != NULL && ev->type != KB_EV_SUMMARY && ev->type != KB_EV_REDACTED)

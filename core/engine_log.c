@@ -200,8 +200,11 @@ static enum kb_err reserve_rewarded(struct kb_engine *e, const struct kb_event *
         return kb_fail(KB_ECONFLICT, msg, "/decision", "the decision is deferred and has not been activated");
     if (slot->has_reward && e->spec.aggregation == KB_AGG_FIRST)
         return kb_fail(KB_ECONFLICT, msg, "/reward", "the decision has a reward already");
-    if ((rc = measure_reward(reward_after(e, slot, ev->as.rewarded.reward), msg)) != KB_OK)
+    if ((rc = measure_reward(ev->as.rewarded.reward, msg)) != KB_OK)
         return rc;
+    if (!kb_is_measurable(reward_after(e, slot, ev->as.rewarded.reward)))
+        return kb_fail(KB_ERANGE, msg, "/reward", "expected a sum of the decision's rewards of at most %g in size",
+                       KB_MOST_MAGNITUDE);
     const struct kb_staged_point pt = point_of_slot(entry, slot, ev->seq);
     rc = kb_engine_stage_point(e, &pt);
     if (rc == KB_OK)

@@ -4,6 +4,7 @@
  * anew from the history, with a dictionary that chance had a hand in: the event is then followed in the log by a
  * dictionary reset (engine_reset.c), and what readers see (graph, posterior) changes at that reset, in one step. */
 #include "engine_impl.h"
+#include "magnitude.h"
 
 #include <assert.h>
 #include <string.h>
@@ -121,12 +122,21 @@ static enum kb_err check_forgotten(const struct kb_engine *e, const struct kb_sp
                    "rewards of this tenant have been forgotten in part, and bounds count them in full: take fixed");
 }
 
+/* A log may begin anywhere below the bound, or leave some out; from there on it counts by one. */
+static enum kb_err check_version(const struct kb_engine *e, uint64_t version, struct kb_errmsg *msg)
+{
+    if (version <= KB_MOST_NUMBER || version == e->version + 1)
+        return KB_OK;
+    return kb_fail(KB_ERANGE, msg, "/version", "expected at most %llu", (unsigned long long)KB_MOST_NUMBER);
+}
+
 static enum kb_err reserve_configured(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     struct kb_staged *s = &e->staged;
     enum kb_err rc = kb_spec_check(ev->as.configured.spec, msg);
 
     KB_TRY(rc);
+    KB_TRY(check_version(e, ev->as.configured.version, msg));
     KB_TRY(check_dimensions(e, ev->as.configured.spec, msg));
     KB_TRY(check_forgotten(e, ev->as.configured.spec, msg));
     KB_TRY(kb_engine_measure_all(e, ev->as.configured.spec, msg));

@@ -57,6 +57,8 @@ static enum kb_err reserve_begin(struct kb_engine *e, const struct kb_ev_summary
 
     if (rc != KB_OK)
         return rc;
+    if (s->version > KB_MOST_NUMBER)
+        return kb_fail(KB_ERANGE, msg, "/version", "expected at most %llu", (unsigned long long)KB_MOST_NUMBER);
     if ((int)s->repr < 0 || s->repr >= KB_REPR_N)
         return kb_fail(KB_EINVAL, msg, "/representation", "unknown representation");
     const struct kb_spec in_force = spec_in_force(s);

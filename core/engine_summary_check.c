@@ -17,6 +17,9 @@ enum kb_err kb_summary_check_arm(const struct kb_engine *e, const struct kb_ev_k
     if (arm->features != NULL && kb_first_unmeasurable(arm->features, e->spec.arm_dim) < e->spec.arm_dim)
         return kb_fail_item(KB_ERANGE, msg, "/arms", i, "/features", "expected numbers of at most %g in size",
                             KB_MOST_MAGNITUDE);
+    if (arm->decided > KB_MOST_NUMBER || arm->rewarded > KB_MOST_NUMBER)
+        return kb_fail_item(KB_ERANGE, msg, "/arms", i, "", "expected counts of at most %llu",
+                            (unsigned long long)KB_MOST_NUMBER);
     if (!kb_is_total_measurable(arm->reward_sum))
         return kb_fail_item(KB_ERANGE, msg, "/arms", i, "/reward_sum", "expected at most %g in size", KB_MOST_TOTAL);
     return KB_OK;
@@ -83,6 +86,22 @@ enum kb_err kb_summary_check_decision(const struct kb_engine *e, const struct kb
     return KB_OK;
 }
 
+/* Others will follow, and must be told by the next summary. */
+static bool are_counts_few(const struct kb_ev_totals *t)
+{
+    const uint64_t counts[] = {t->decided, t->rewarded,   t->observed,   t->expired,
+                               t->late,    t->reset_rows, t->decay.steps};
+
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (counts[i] > KB_MOST_NUMBER)
+            return false;
+    for (size_t i = 0; i < KB_ROUTE_N; i++)
+        if (t->routes[i].decided > KB_MOST_NUMBER || t->routes[i].repeated > KB_MOST_NUMBER ||
+            t->routes[i].rewarded > KB_MOST_NUMBER)
+            return false;
+    return true;
+}
+
 static bool are_totals_measurable(const struct kb_ev_totals *t)
 {
     for (size_t i = 0; i < KB_ROUTE_N; i++)
@@ -102,7 +121,7 @@ enum kb_err kb_summary_check_totals(const struct kb_engine *e, const struct kb_e
 
     if (!kb_decay_is_valid(decay) || !(halvings <= KB_MOST_HALVINGS) || e->draft->halvings > halvings)
         return kb_fail(KB_EINVAL, msg, "/forgetting", "times or numbers that cannot have been");
-    if (!are_totals_measurable(t) || fmax(h->n_observed, t->n_learned) > KB_MOST_COUNT / 2) /* others will follow */
+    if (!are_counts_few(t) || !are_totals_measurable(t) || fmax(h->n_observed, t->n_learned) > KB_MOST_COUNT / 2)
         return kb_fail(KB_ERANGE, msg, "/part", "counts or sums that no rewards can have");
     if (h->n > 0 && h->first_seq[h->n - 1] > e->seq + 1)
         return kb_fail(KB_EINVAL, msg, "/part", "a point is of an event that is still to come");

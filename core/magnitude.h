@@ -22,6 +22,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define KB_MOST_MAGNITUDE 1e30
 #define KB_MOST_FACTOR 1e30
@@ -47,6 +48,10 @@ static inline size_t kb_first_unmeasurable(const double *x, size_t n)
 #define KB_MOST_COUNT 0x1p53
 #define KB_MOST_TOTAL (2 * KB_MOST_MAGNITUDE * KB_MOST_COUNT)
 #define KB_MOST_SQUARES 1e300 /* squares of means among them */
+
+/* Numbers of events, versions and counts that a log may bring along: half of what its lines can hold, since others will
+ * follow and must be read back. */
+#define KB_MOST_NUMBER (UINT64_C(1) << 52)
 
 static inline bool kb_is_count_measurable(double count)
 {

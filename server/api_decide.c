@@ -1,8 +1,8 @@
 /* The hot path: /select, /reward, /activate, /observe.
  *
  * /select computes in the thread that serves the connection, under the tenant's read lock, so that one hot tenant uses
- * every core; only its record goes through the tenant's queue. The others are queued whole: what they mean depends on
- * the order of the log. Nothing here changes a model.
+ * every core; only its record goes through the tenant's queue. One that is long goes to the pool. The others are queued
+ * whole: what they mean depends on the order of the log. Nothing here changes a model.
  *
  * Holds: a handler takes the tenant first and lets go of it once, either by ld_api_submit, which does it, or on its
  * own way out. Ops are freed by done(), or here when they never reach the queue. */
@@ -60,10 +60,20 @@ static bool is_bounded(const struct ld_app *app, const struct ld_select *select,
     return false;
 }
 
-/* Decodes and computes; 0, perhaps with a refusal that the writer is to confirm, or -1 with op->problem filled. The
- * dimensions are read before the body is decoded against them and looked at again under the lock (dims_epoch): a
- * configuration that changes in between makes a 409, never a vector of the wrong length. */
-static int decide(struct ld_app *app, struct ld_tenant *t, struct ld_op *op, struct ld_select *select)
+#define SERVED_TOKENS 1000.0 /* about 0.1 s */
+
+/* What takes longer would hold up every connection of the thread that serves this one, other tenants' too. */
+static bool is_long(const struct ld_request *r, double price)
+{
+    return price > SERVED_TOKENS && !ld_request_is_kept(r);
+}
+
+/* Decodes and computes; 0, perhaps with a refusal that the writer is to confirm, or -1 with op->problem filled; 1:
+ * nothing was done or paid, and the request is to be handled beside the serving threads. The dimensions are read before
+ * the body is decoded against them and looked at again under the lock (dims_epoch): a configuration that changes in
+ * between makes a 409, never a vector of the wrong length. */
+static int decide(struct ld_app *app, struct ld_request *r, struct ld_tenant *t, struct ld_op *op,
+                  struct ld_select *select)
 {
     uint32_t context_dim, arm_dim;
     op->dims_epoch = ld_tenant_dims(t, &context_dim, &arm_dim);
@@ -71,7 +81,10 @@ static int decide(struct ld_app *app, struct ld_tenant *t, struct ld_op *op, str
         return -1;
     struct ld_size size;
     ld_tenant_size(t, &size);
-    if (!ld_charge(app, t, ld_price_decision(&size, select->query.n_candidates), &op->problem))
+    const double price = ld_price_decision(&size, select->query.n_candidates);
+    if (is_long(r, price))
+        return 1;
+    if (!ld_charge(app, t, price, &op->problem))
         return -1;
     const char *id = decision_id(app, op, select->decision);
     if (id == NULL)
@@ -97,7 +110,11 @@ void api_select(struct ld_app *app, struct ld_request *r, const char *tenant)
     struct ld_select select = {.decision = NULL};
     if (op == NULL)
         goto out;
-    if (decide(app, t, op, &select) != 0) {
+    const int rc = decide(app, r, t, op, &select);
+    if (rc > 0) {
+        ld_op_free(op);
+        ld_app_handle_beside(app, r, t);
+    } else if (rc < 0) {
         ld_api_refuse(r, op);
     } else if (select.is_dry_run) {
         char *text = op->reply;

@@ -92,17 +92,19 @@ void api_stats(struct ld_app *app, struct ld_request *r, const char *tenant)
 }
 
 struct events {
+    const struct ld_request *request;
     struct ld_answer answer;
     struct ld_text line;
     size_t n;
 };
 
 /* Collects log lines; stops before the answer grows past EVENTS_MAX_BYTES, or where it finds no room (the client asks
- * on from the last seq). The first line always fits, so that whoever asks on makes progress. */
+ * on from the last seq), or a stop has answered. The first line always fits, so that whoever asks on makes progress. */
 static int add_line(void *arg, const struct ld_row *row)
 {
     struct events *e = arg;
-    if (e->n > 0 && ld_answer_bytes(&e->answer) + row->n_text + 1 > EVENTS_MAX_BYTES)
+    if (e->n > 0 &&
+        (ld_request_is_answered(e->request) || ld_answer_bytes(&e->answer) + row->n_text + 1 > EVENTS_MAX_BYTES))
         return 1;
     ld_text_raw(&e->line, row->text, row->n_text);
     ld_text_raw(&e->line, "\n", 1);
@@ -134,7 +136,7 @@ void api_events(struct ld_app *app, struct ld_request *r, const char *tenant)
     struct ld_tenant *t = ld_api_tenant(app, r, tenant);
     if (t == NULL)
         return;
-    struct events e = {.n = 0};
+    struct events e = {.request = r};
     struct ld_problem p;
     ld_problem_init(&p);
     if (!ld_charge(app, t, ld_price_lines(limit), &p)) {

@@ -95,6 +95,9 @@ struct ld_http_limits ld_app_http_limits(const struct ld_app *app);
 /* What the HTTP server calls (dispatch.c); arg is the app. The route is found in admit and kept in the request. */
 size_t ld_app_admit(void *arg, struct ld_request *r);
 void ld_app_handle(void *arg, struct ld_request *r);
+/* From a handler that finds its work too long for a thread that serves HTTP: it is called again on the pool, where
+ * ld_request_is_kept. t is held anew for that. From here on the request is not the caller's. */
+void ld_app_handle_beside(struct ld_app *app, struct ld_request *r, struct ld_tenant *t);
 void ld_app_completed(void *arg, const struct ld_request *r, const struct ld_outcome *o); /* request_log.c */
 
 #endif

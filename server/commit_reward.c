@@ -42,15 +42,18 @@ static void tell_absent(struct ld_reward_result *result, enum ld_problem_type ty
 /* The engine's refusal in the words of the engine; its pointers mean nothing inside an array and are left out. */
 static void tell_core(struct ld_op *op, struct ld_reward_result *result, int rc, const struct kb_errmsg *msg)
 {
-    char *text = ld_doc_alloc(op->doc, sizeof msg->text, 1);
+    struct kb_errmsg *kept = ld_doc_alloc(op->doc, 1, sizeof *kept);
 
-    if (text != NULL)
-        snprintf(text, sizeof msg->text, "%s", msg->text);
-    const char *detail = text != NULL && text[0] != '\0' ? text : kb_strerror(rc);
-    if (rc == KB_ENOTFOUND) /* of an open decision: an unknown one never comes here (judge) */
+    if (kept != NULL)
+        *kept = *msg;
+    const char *detail = kept != NULL && kept->text[0] != '\0' ? kept->text : kb_strerror(rc);
+    if (rc == KB_ENOTFOUND) { /* of an open decision: an unknown one never comes here (judge) */
         tell_absent(result, LD_NO_ARM, detail);
-    else
-        tell(result, ld_problem_status(rc), detail);
+        return;
+    }
+    tell(result, ld_problem_status(rc), detail);
+    if (kept != NULL && result->status == 400)
+        result->pointer = kept->pointer;
 }
 
 /* A reward after its window: counted and kept for those who read the log. KB_EBUSY is passed on, all else is told. */
@@ -211,6 +214,8 @@ void ld_rewards_answer(struct ld_tenant *t, struct ld_op *op)
         if (first->type != LD_PROBLEM_OF_STATUS)
             ld_problem_set_as(&op->problem, first->type, "%s", first->detail);
         ld_problem_set(&op->problem, first->status, "%s", first->detail);
+        if (first->pointer != NULL)
+            ld_problem_add(&op->problem, first->pointer, "%s", first->detail);
         return;
     }
     text = op->is_array ? ld_encode_rewards(op->results, op->n, &n)

@@ -8,6 +8,7 @@
  * (text.c), beside 1.5 us a row in SQLite. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "alloc.h"
 #include "tenant_impl.h"
@@ -68,6 +69,22 @@ void ld_row_index(struct ld_row *row, const struct kb_event *ev)
     default:
         break;
     }
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+bool ld_row_repeats(const struct ld_row *row, const struct kb_event *ev)
+{
+    struct ld_row want;
+
+    ld_row_index(&want, ev);
+    return row->seq == want.seq && row->at_ms == want.at_ms && row->type == want.type &&
+           is_same_text(row->decision, want.decision) && is_same_text(row->user, want.user) &&
+           is_same_text(row->arm, want.arm) && row->is_reset == want.is_reset &&
+           (row->reward == want.reward || (isnan(row->reward) && isnan(want.reward)));
 }
 
 /* Texts are the rows' only memory; columns borrow from the events. NULL after an empty batch is fine. */

@@ -195,6 +195,13 @@ static void note_pace(_Atomic int64_t *us_per_job, int64_t us)
     atomic_store_explicit(us_per_job, mean + (us - mean) / 8, memory_order_relaxed);
 }
 
+/* For a request that a stop has answered while it waited. */
+static void drop_job(const struct job *job)
+{
+    ld_reply_status(job->request, 503, "the server is stopping");
+    ld_tenant_release(job->tenant);
+}
+
 /* On the work pool. The pool waits for it at shutdown, so it always finds the app. */
 static void run_job(void *arg)
 {
@@ -202,6 +209,10 @@ static void run_job(void *arg)
     const int64_t start_us = ld_monotonic_us();
     free(arg);
     leave_line(&job);
+    if (ld_request_is_answered(job.request)) {
+        drop_job(&job);
+        return;
+    }
     call(job.app, job.request, job.route, job.tenant);
     note_pace(job.route->place == LD_AS_TRANSFER ? &job.app->us_per_transfer : &job.app->us_per_work,
               ld_monotonic_us() - start_us);
@@ -269,6 +280,15 @@ static void put_on_pool(struct job *job)
     leave_line(job);
     ld_tenant_release(job->tenant);
     free(job);
+}
+
+void ld_app_handle_beside(struct ld_app *app, struct ld_request *r, struct ld_tenant *t)
+{
+    struct job *job = job_new(app, r, &ld_routes[ld_request_route(r)]);
+    if (job == NULL)
+        return;
+    job->tenant = ld_tenant_hold(t);
+    put_on_pool(job);
 }
 
 /* t NULL: there is no tenant that could pay. False after a 429; then t is let go. */

@@ -20,7 +20,7 @@ static int fail(char *why, int rc, uint64_t seq, const char *what, const char *d
     return rc;
 }
 
-/* The line's own number must be that of the row. */
+/* The line's own number must be that of the row, and the other columns must repeat it. */
 int ld_decode_line(const struct kb_engine *e, const struct ld_row *row, struct ld_doc **doc, struct kb_event *ev,
                    char *why)
 {
@@ -30,14 +30,16 @@ int ld_decode_line(const struct kb_engine *e, const struct ld_row *row, struct l
     ld_problem_init(&problem);
     *doc = NULL;
     if (ld_doc_parse(doc, row->text, row->n_text, false, &problem) == 0 &&
-        ld_decode_event(*doc, spec->context_dim, spec->arm_dim, ev, &problem) == 0 && ev->seq == row->seq)
+        ld_decode_event(*doc, spec->context_dim, spec->arm_dim, ev, &problem) == 0 && ev->seq == row->seq &&
+        ld_row_repeats(row, ev))
         return 0;
+    const char *otherwise = problem.status == 0 && ev->seq == row->seq ? LD_COLUMNS_LIE : "wrong number";
     ld_doc_free(*doc);
     *doc = NULL;
     return fail(why, problem.status >= 500 ? LD_STORE_NOMEM : LD_STORE_CORRUPT, row->seq, "cannot be read",
                 problem.n_errors > 0  ? problem.errors[0].detail
                 : problem.status != 0 ? problem.detail
-                                      : "wrong number");
+                                      : otherwise);
 }
 
 const struct ld_settings *ld_line_settings(const struct kb_event *ev)

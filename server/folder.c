@@ -183,6 +183,12 @@ static void remove_file(const char *data_dir, const char *name, const char *suff
         ld_log(LD_LOG_WARN, "%s: %s", path, strerror(errno));
 }
 
+int ld_folder_forget_snapshot(const char *data_dir, const char *name)
+{
+    remove_file(data_dir, name, ".snapshot");
+    return sync_folder(data_dir);
+}
+
 /* In this order: the log after everything that is only a copy of it, the marker when nothing else is left, for certain:
  * a log that a power cut brings back without its marker would be a tenant again. A marker that stays has the next start
  * remove what is left. */

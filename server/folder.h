@@ -43,6 +43,10 @@ int ld_folder_mark_deleted(const char *data_dir, const char *name);
 /* Removes a tenant's files, the marker last. What cannot be removed is logged. */
 void ld_folder_remove(const char *data_dir, const char *name);
 
+/* Of a tenant whose log somebody else has laid here: what says more than the log. 0, and it does not come back, or -1.
+ */
+int ld_folder_forget_snapshot(const char *data_dir, const char *name);
+
 /* fn with each valid tenant name that has a file NAME + suffix, until it returns non-zero, which is returned. -1 when
  * the folder cannot be read. */
 int ld_folder_scan(const char *data_dir, const char *suffix, int (*fn)(void *arg, const char *name), void *arg);

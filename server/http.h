@@ -88,6 +88,7 @@ void ld_request_each_parameter(const struct ld_request *r, bool (*look)(void *ar
 /* Before the request is handed to another thread, by the one that the handler was called in: its client may leave, and
  * the connection goes with it. 0, or -1 for no memory. */
 int ld_request_keep_head(struct ld_request *r);
+bool ld_request_is_kept(const struct ld_request *r);                /* it has been: another thread has the request */
 const char *ld_request_body(const struct ld_request *r, size_t *n); /* NUL-terminated, never NULL */
 
 /* Its trace; and who sent it, as an address with a port. */
@@ -109,6 +110,10 @@ int ld_request_route(const struct ld_request *r);
 /* Who sent it; nobody until set. Copied; the answer is borrowed until the reply. */
 void ld_request_set_caller(struct ld_request *r, const struct ld_caller *caller);
 const struct ld_caller *ld_request_caller(const struct ld_request *r);
+
+/* Whether somebody has answered it already: a server that stops, to which this may come as news. What is done for it
+ * from then on reaches nobody. */
+bool ld_request_is_answered(const struct ld_request *r);
 
 /* In `admit`: requests of one share take turns with those of others in the thread that serves them, a few at a time. 0,
  * which it is until set: it waits for nobody. */

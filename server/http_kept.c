@@ -69,6 +69,11 @@ int ld_request_keep_head(struct ld_request *r)
     return 0;
 }
 
+bool ld_request_is_kept(const struct ld_request *r)
+{
+    return r->kept != NULL;
+}
+
 static const char *find(const struct ld_kept *kept, enum MHD_ValueKind kind, const char *name)
 {
     for (size_t i = 0; i < kept->n; i++)

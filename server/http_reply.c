@@ -65,6 +65,11 @@ static int deliver(struct ld_request *r, int status, struct MHD_Response *respon
     return before;
 }
 
+bool ld_request_is_answered(const struct ld_request *r)
+{
+    return atomic_load(&r->is_claimed);
+}
+
 /* Once LEFT is set the request may be gone at any moment, as after a delivery. */
 void ld_request_reply_by(struct ld_request *r, void (*then)(void *arg), void *arg)
 {

@@ -36,6 +36,7 @@ struct ld_reward_result {
     int status; /* 200 applied; 208 duplicate; else the problem's status */
     enum ld_problem_type type;
     const char *detail;
+    const char *pointer; /* 400: the place in a reward of its own; NULL: none, or an array's */
 };
 char *ld_encode_rewards(const struct ld_reward_result *r, size_t n_results, size_t *n);
 

@@ -70,11 +70,12 @@ static int settings_row(void *arg, const struct ld_row *row)
     if (rc != 0)
         return fail(f, rc, why);
     const struct ld_settings *settings = ld_line_settings(&ev);
+    const bool is_there = settings != NULL;
 
-    if (settings != NULL)
+    if (is_there)
         f->to->settings = *settings;
     ld_doc_free(doc);
-    return 0;
+    return is_there ? 0 : fail(f, LD_STORE_CORRUPT, "the log has no configuration where it should");
 }
 
 /* Folds what follows to->seq, and finds the settings in force at its end. */

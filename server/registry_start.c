@@ -74,7 +74,8 @@ static int look_into(struct ld_tenants *r, const char *name, char *why)
 
 /* A file without a row. A whole one without an event is a creation that was cut off before anybody was answered: what
  * was asked for is not known, so it goes. One that cannot be opened is not ours to judge: it is left alone, and
- * logged. Returns 0 to go on with the next file; only a registry that cannot be written stops the scan. */
+ * logged. A snapshot beside one that is taken in is not believed, so that its first opening looks at every line.
+ * Returns 0 to go on with the next file; only a registry that cannot be written stops the scan. */
 static int adopt_unregistered(void *arg, const char *name)
 {
     struct ld_tenants *r = arg;
@@ -85,6 +86,8 @@ static int adopt_unregistered(void *arg, const char *name)
         return 0;
     rc = look_into(r, name, why);
     if (rc == LD_STORE_OK) {
+        if (ld_folder_forget_snapshot(r->world->data_dir, name) != 0)
+            return -1;
         ld_log(LD_LOG_INFO, "tenant %s: its file was not registered and is taken in", name);
         return add_row(r, name) == 0 && ld_member_add(r, name, NULL) != NULL ? 0 : -1;
     }

@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,23 +135,6 @@ static int fold_line(struct job *j, uint64_t seq, const char *text, size_t *n, s
 
 /* --- from a file ------------------------------------------------------------------------------------------- */
 
-static bool is_same_text(const char *a, const char *b)
-{
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
-/* The columns are what queries go by, and only repeat the line. */
-static bool has_columns_of(const struct ld_row *row, const struct kb_event *ev)
-{
-    struct ld_row want;
-
-    ld_row_index(&want, ev);
-    return row->seq == want.seq && row->at_ms == want.at_ms && row->type == want.type &&
-           is_same_text(row->decision, want.decision) && is_same_text(row->user, want.user) &&
-           is_same_text(row->arm, want.arm) && row->is_reset == want.is_reset &&
-           (row->reward == want.reward || (isnan(row->reward) && isnan(want.reward)));
-}
-
 /* For ld_store_read; not 0 ends it, with the problem set. */
 static int check_row(void *arg, const struct ld_row *row)
 {
@@ -168,8 +150,8 @@ static int check_row(void *arg, const struct ld_row *row)
     }
     int rc = is_stopped(j) ? -1 : fold_line(j, row->seq, row->text, &n, &doc, &ev, &answer);
 
-    if (rc == 0 && !has_columns_of(row, &ev)) {
-        add_fault(j, row->seq, "", "its columns do not repeat its line");
+    if (rc == 0 && !ld_row_repeats(row, &ev)) {
+        add_fault(j, row->seq, "", LD_COLUMNS_LIE);
         rc = -1;
     }
     ld_doc_free(doc);

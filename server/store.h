@@ -119,6 +119,9 @@ int ld_store_view_copy(struct ld_store_view *v, const char *path, bool (*is_over
 /* The columns of an event's row (commit_rows.c); seq, at_ms and type are among them, text and answer are not. Borrowed.
  */
 void ld_row_index(struct ld_row *row, const struct kb_event *ev);
+/* Whether a row's columns are those: queries go by them, and they may only repeat the line. */
+bool ld_row_repeats(const struct ld_row *row, const struct kb_event *ev);
+#define LD_COLUMNS_LIE "its columns do not repeat its line"
 
 /* What the log says of a decision id, for answers after it was closed. */
 struct ld_decision_record {

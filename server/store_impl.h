@@ -51,7 +51,8 @@ struct ld_store {
 /* The log, in order by seq: the view of schema/0003_pieces.sql, spelled out, since views of a file are not believed. */
 #define LD_LOG_COLUMNS "SELECT seq, at, type, decision, user, arm, reward, reset, text, answer"
 #define LD_LOG                                                                                                         \
-    "(" LD_LOG_COLUMNS ", NULL AS line FROM summary WHERE generation = (SELECT generation FROM log_start)"             \
+    "(" LD_LOG_COLUMNS                                                                                                 \
+    ", CAST(NULL AS INTEGER) AS line FROM summary WHERE generation = (SELECT generation FROM log_start)"               \
     " UNION ALL " LD_LOG_COLUMNS ", line FROM events WHERE seq >= (SELECT kept FROM log_start))"
 
 /* The number of the last event, 0 when there is none: a log may end with its summary. */

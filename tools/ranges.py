@@ -155,7 +155,7 @@ LINES = """
 
 In imports, replays, and files at their opening. `server/json_event.c` reads them, `core/` takes a line or refuses it (`core/engine_log.c`, `core/summary.c`);
 options do not bind them, since logs outlive options. `none`: any number that a double holds, as far as a model can compute with it
-(`core/magnitude.h`). `configuration` is as in PUT /tenants/{tenant}. Tried by `tests/extremes/c00_logs.py` (each line's numbers, one at a time) and
+(`core/magnitude.h`), or, of a whole number, 2^53 - 1; numbers of events, versions and counts that a log begins with are at most 2^52. `configuration` is as in PUT /tenants/{tenant}. Tried by `tests/extremes/c00_logs.py` (each line's numbers, one at a time) and
 `tests/fuzz/` (`log`).
 
 | line | number | type | from | to |
@@ -185,7 +185,7 @@ REST = """
 |---|---|---|---|
 | `Content-Length`, chunk sizes | whole numbers up to the body's limit | libmicrohttpd, `server/http_head.c`, `server/http_body.c` | `tests/http/r10_connections.py`, `tests/http/c00_bad_bodies.py` |
 | snapshot files | checksums first; then every count, sum and id by the part that it belongs to | `server/snapshot.c`, `core/*_codec.c`, `core/*_io.c`, `core/*_load` | `tests/fuzz/` (`snapshot`), `tests/unit/` |
-| columns of a tenant's file | those of its lines; both must agree | `server/recover.c`, `server/store_*.c` | `tests/http/e10_refusals.py`, `tests/extremes/c00_logs.py` |
+| columns of a tenant's file | those of its lines; both must agree | `server/fold.c`, `server/restore.c` | `tests/http/k10_hostile_files.py`, `tests/extremes/c00_logs.py` |
 """
 
 

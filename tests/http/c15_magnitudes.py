@@ -140,6 +140,58 @@ def test_an_import_with_a_line_that_no_model_takes_names_it_and_leaves_nothing(a
     client.call("GET", "/tenants/target", expect=404)
 
 
+def test_rewards_that_sum_up_to_too_much_name_their_place(tmp_path):
+    server = Server(tmp_path, "--max-magnitude", "1e30").start()
+    client = Client(server)
+    client.put_tenant("sums", algorithm="ucb", aggregation="sum")
+    decision = client.call("POST", "/select", {"user": "u", "candidates": ["a"]}, tenant="sums").json["decision"]
+    reward = {"decision": decision, "reward": 1e30}
+    client.call("POST", "/reward", reward, tenant="sums")
+    refused = client.call("POST", "/reward", reward, tenant="sums", expect=400)
+    assert refused.pointers == ["/reward"] and "sum" in refused.json["errors"][0]["detail"] and "1e+30" in refused.json["errors"][0]["detail"]
+    told = client.call("POST", "/reward", [reward, {"decision": decision, "reward": -1e30}], tenant="sums").json
+    assert told[0]["status"] == 400 and "sum" in told[0]["detail"] and told[1] == {"applied": True}, told
+    assert client.verify("sums")["equal"]
+    server.close()
+
+
+def test_numbers_that_leave_no_room_for_others_are_refused(apart):
+    """A log that has counted as far as its lines can hold was taken, and the tenant's next event, acknowledged, could not be read back."""
+    client, most = Client(apart), 2**53 - 1
+    client.put_tenant("counter", algorithm="ucb")
+    client.observe("u", "a", 1, tenant="counter")
+    plain = client.call("GET", "/tenants/counter/export").text
+    assert client.call("POST", "/tenants/counter/compact", {"keep_events": 0}).json["compacted"] is False  # there is nothing to gain yet
+    for _ in range(12):
+        client.observe("u", "a", 1, tenant="counter")
+    assert client.call("POST", "/tenants/counter/compact", {"keep_events": 0}).json["compacted"]
+    short = client.call("GET", "/tenants/counter/export").text
+    first = int(short[len('{"seq":'):short.index(",")])
+
+    def taken(name, text, expect):
+        return client.call("POST", f"/tenants/{name}/import", raw=text.encode(), kind=NDJSON, expect=expect)
+
+    def numbered(text, far):
+        lines = [json.loads(line) for line in text.splitlines()]
+        for line in lines:
+            line["seq"] += far - first
+            if line.get("part") == "points":
+                line["event"] = [n + far - first for n in line["event"]]
+        return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+    for name, text, pointer in (("v", plain.replace('"version":1,', f'"version":{most},'), "/0/version"), ("w", short.replace('"version":1,', f'"version":{most},'), "/0/version"),
+                                ("n", numbered(short, most - 20), "/0/seq")):
+        assert taken(name, text, 400).pointers == [pointer]
+        client.call("GET", f"/tenants/{name}", expect=404)
+    for name, text in (("v", plain.replace('"version":1,', f'"version":{2**52},')), ("w", short.replace('"version":1,', f'"version":{2**52},')), ("n", numbered(short, 2**52))):
+        taken(name, text, 201)
+        client.put_tenant(name, algorithm="ucb", expect=200, reward_window_s=7)
+        client.observe("u", "a", 1, tenant=name)
+    apart.restart()
+    for name in "vwn":
+        assert client.call("GET", f"/tenants/{name}").json["configuration"]["reward_window_s"] == 7
+        assert client.verify(name)["equal"]
+
+
 def test_the_bound_is_an_option_and_live(tmp_path):
     file = tmp_path / "laplaced.conf"
     file.write_text("max-magnitude = 10\n")

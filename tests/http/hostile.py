@@ -273,6 +273,14 @@ LINES = {
     "huge-line": (lambda p: change(p, f"UPDATE events SET text = printf('%.*c', 33554432, '[') WHERE seq = {LAST}"), "event"),
     "huge-string": (lambda p: change(p, f"UPDATE events SET text = '\"' || printf('%.*c', 33554432, 'x') || '\"' WHERE seq = {LAST}"), "event"),
     "another-type": (lambda p: change(p, f"UPDATE events SET type = 99, text = '{{}}' WHERE seq = {LAST}"), "event"),
+    # Columns that say other things than their line: queries would believe them.
+    "columns-of-a-configuration": (lambda p: change(p, f"UPDATE events SET type = 1 WHERE seq = {LAST}"), "event"),
+    "columns-of-no-configuration": (lambda p: change(p, "UPDATE events SET type = 99 WHERE type = 1"), "event"),
+    "columns-of-a-reset": (lambda p: change(p, "UPDATE events SET reset = 1 WHERE seq = 20"), "event"),
+    "columns-of-another-decision": (lambda p: change(p, "UPDATE events SET decision = 'd0' WHERE seq = (SELECT max(seq) FROM events WHERE decision IS NOT NULL)"), "event"),
+    "columns-without-a-user": (lambda p: change(p, "UPDATE events SET user = NULL WHERE seq = (SELECT max(seq) FROM events WHERE user IS NOT NULL)"), "event"),
+    "columns-of-another-reward": (lambda p: change(p, "UPDATE events SET reward = 1e300 WHERE seq = (SELECT max(seq) FROM events WHERE reward IS NOT NULL)"), "event"),
+    "columns-of-another-time": (lambda p: change(p, f"UPDATE events SET at = at + 1 WHERE seq = {LAST}"), "event"),
 }
 
 

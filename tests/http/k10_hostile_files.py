@@ -204,6 +204,28 @@ def test_what_was_laid_into_the_folder_is_not_taken_in(boot, good, args, part):
     assert os.stat("/etc/hostname").st_size > 0
 
 
+def test_a_snapshot_that_was_laid_beside_a_file_vouches_for_nothing(boot, good):
+    """Of a tenant whose columns told of another configuration a start with its snapshot served one of zeros."""
+    server, folder = registered(boot, good, ["honest"])
+    server.start()
+    Client(server).observe("u1", {"id": "a1", "features": [0.3]}, 1, context=[0.5], tenant="honest")
+    whole = Client(server).digest("honest")
+    assert server.terminate() == 0 and (folder / "honest.snapshot").exists()
+    kinds = [kind for kind in hostile.LINES if kind.startswith("columns")]
+    for kind in kinds:
+        shutil.copy(folder / "honest.db", folder / f"{kind}.db")
+        shutil.copy(folder / "honest.snapshot", folder / f"{kind}.snapshot")
+        hostile.LINES[kind][0](folder / f"{kind}.db")
+    server.start()
+    client = Client(server)
+    with others_served(server):
+        assert client.digest("honest") == whole
+        for kind in kinds:
+            detail = client.call("GET", tenant_path(kind), expect=500).json["detail"]
+            assert "columns" in detail and "event" in detail, (kind, detail)
+    assert server.terminate() == 0
+
+
 def test_a_stop_ends_a_start_that_looks_at_files(boot, good):
     server, folder = stopped(boot)
     for i in range(2):

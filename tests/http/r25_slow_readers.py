@@ -236,3 +236,18 @@ def test_a_server_with_stalled_readers_stops_and_leaves_nothing(boot):
         assert server.terminate() == 0
     finally:
         close(readers)
+
+
+def test_a_stop_does_not_read_on_for_those_who_were_told_503(boot):
+    server = boot("--drain-timeout", "0")
+    fill(server, "t")
+    readers = [Raw(server, receive_buffer=4096, timeout=60) for _ in range(120)]
+    try:
+        for reader in readers:
+            reader.send(request("GET", "/tenants/t/events?limit=100000"))
+        time.sleep(1)
+        started = time.monotonic()
+        assert server.terminate(timeout=120) == 0
+        assert time.monotonic() - started < 10
+    finally:
+        close(readers)

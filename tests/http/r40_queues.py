@@ -1,5 +1,6 @@
 """Every line has an end, and says so: 503 with Retry-After and the name of the limit. What waits is served when its turn
 comes, what was refused has left no trace, and who comes again when told is served."""
+import json
 import re
 import socket
 import sqlite3
@@ -228,3 +229,27 @@ def test_bodies_of_many_connections_do_not_exhaust_the_memory(boot):
     while client.call("PUT", "/tenants/t/graph", {"edges": edges}, expect=(200, 503)).status != 200:
         assert time.monotonic() < end, "the memory of those who left is not given back"
         time.sleep(0.1)
+
+
+def test_decisions_over_much_keep_no_other_tenant_waiting(boot):
+    """Each takes seconds. In the threads that serve HTTP as many of them as there are threads had all others, probes too, wait."""
+    server = boot("--threads", "2")
+    client = Client(server)
+    client.put_tenant("small", algorithm="ucb")
+    client.put_tenant("large", algorithm="gp-ucb", arm_dim=2)
+    n_arms = 3000 if IS_SANITIZED else 20000
+    client.put_arms("large", [{"id": f"a{i}", "features": [i / n_arms, i % 97 / 97]} for i in range(n_arms)])
+    client.call("POST", "/observe", raw="\n".join(json.dumps({"user": "u", "arm": f"a{i}", "reward": i % 2}) for i in range(1000)), kind=NDJSON, tenant="large")
+    started = time.monotonic()
+    client.call("POST", "/select", {"user": "u", "decision": "alone"}, tenant="large")
+    alone = time.monotonic() - started
+    crowd = Crowd(server, [("POST", "/select", {"user": "u", "decision": f"d{i}"}) for i in range(4)], tenant="large")
+    slowest, n = 0, 0
+    while any(thread.is_alive() for thread in crowd.threads):
+        for method, path, body in (("POST", "/observe", {"user": "u", "arm": "a", "reward": 1}), ("POST", "/select", {"user": "u", "candidates": ["a"]}), ("GET", "/healthz", None)):
+            began = time.monotonic()
+            client.call(method, path, body, tenant="small" if body else None)
+            slowest, n = max(slowest, time.monotonic() - began), n + 1
+    assert [a.status for a in crowd.join()] == [200] * 4
+    assert n > 10 and slowest < alone / 2, (alone, slowest, n)
+    assert client.call("POST", "/select", {"user": "u", "decision": "d0"}, tenant="large").json == next(a.json for a in crowd.answers if a.json["decision"] == "d0")

@@ -210,7 +210,7 @@ END_TEST
 struct small {
     struct kb_spec spec;
     double halvings, count, sum, x[2], slot_halvings, square;
-    uint64_t event;
+    uint64_t event, first, version, arm_decided, arm_rewarded; /* first: the event that the summary begins with */
     size_t n_points, n_slots;
     struct kb_ev_totals totals;
 };
@@ -219,6 +219,8 @@ static struct small small_of(enum kb_repr_type repr, enum kb_forgetting_type typ
 {
     struct small s = {.spec = spec_of(repr, type), .count = 1, .sum = 0.5, .x = {0.5, 0.25}, .event = 3, .n_points = 1};
 
+    s.first = 7;
+    s.version = 1;
     s.totals.decay = (struct kb_decay){.base = 2, .has_begun = true};
     s.totals.n_learned = 1;
     return s;
@@ -229,17 +231,21 @@ static enum kb_err fold_part(struct kb_engine *e, const struct kb_ev_summary *pa
     return kb_engine_fold(e, &(struct kb_event){.type = KB_EV_SUMMARY, .seq = (*seq)++, .as.summary = part}, NULL);
 }
 
-/* Numbers of events: 7 is the first, so the fold's next one follows. */
 static enum kb_err fold_small(struct kb_engine *e, const struct small *s, uint64_t *seq)
 {
     static const char *const users[1] = {"u"};
     static const uint32_t zero[1] = {0};
-    const struct kb_ev_known_arm arm = {.id = "a", .features = s->x + 1, .is_in_catalogue = true, .is_active = true};
+    const struct kb_ev_known_arm arm = {.id = "a",
+                                        .features = s->x + 1,
+                                        .is_in_catalogue = true,
+                                        .is_active = true,
+                                        .decided = s->arm_decided,
+                                        .rewarded = s->arm_rewarded};
     const struct kb_ev_open_slot slot = {"a", true, 0.5, s->slot_halvings, s->x};
     const struct kb_ev_summary parts[] = {
         {.part = KB_PART_BEGIN,
          .spec = &s->spec,
-         .version = 1,
+         .version = s->version,
          .repr = s->spec.repr.type,
          .context_lengthscale = 1,
          .arm_lengthscale = 1},
@@ -266,13 +272,16 @@ static enum kb_err fold_small(struct kb_engine *e, const struct small *s, uint64
 static enum kb_err try_small(const struct small *s)
 {
     struct kb_engine *e = NULL;
-    uint64_t seq = 7;
+    uint64_t seq = s->first;
 
     ck_assert_int_eq(kb_engine_new(&e, kbt_key), KB_OK);
     const enum kb_err rc = fold_small(e, s, &seq);
     kb_engine_free(e);
     return rc;
 }
+
+/* What a line can hold: with one more the next summary, or the next event, could not be read back. */
+#define MOST ((UINT64_C(1) << 53) - 1)
 
 START_TEST(a_summary_whose_parts_do_not_fit_is_refused)
 {
@@ -308,6 +317,20 @@ START_TEST(a_summary_whose_parts_do_not_fit_is_refused)
     CASE(s.totals.square_sum = NAN);
     CASE(s.totals.routes[0].reward_sum = NAN);
     CASE(s.totals.reset_count = NAN);
+    CASE(s.first = MOST);
+    CASE(s.version = MOST);
+    CASE(s.arm_decided = MOST);
+    CASE(s.arm_rewarded = MOST);
+    CASE(s.totals.decided = MOST);
+    CASE(s.totals.rewarded = MOST);
+    CASE(s.totals.observed = MOST);
+    CASE(s.totals.expired = MOST);
+    CASE(s.totals.late = MOST);
+    CASE(s.totals.reset_rows = MOST);
+    CASE(s.totals.routes[0].decided = MOST);
+    CASE(s.totals.routes[KB_ROUTE_N - 1].repeated = MOST);
+    CASE(s.totals.routes[1].rewarded = MOST);
+    CASE(s.totals.decay.steps = MOST);
 #undef CASE
     s = good; /* as a number it will do, but not to the fourth power of its square */
     s.spec.context_kernel = (struct kb_vec_kernel_spec){.type = KB_VEC_POLYNOMIAL, .lengthscale = 1, .degree = 4};
@@ -315,6 +338,20 @@ START_TEST(a_summary_whose_parts_do_not_fit_is_refused)
     ck_assert_int_eq(try_small(&s), KB_OK);
     s.x[0] = 1e10;
     ck_assert_int_eq(try_small(&s), KB_EUNSUPPORTED);
+}
+END_TEST
+
+START_TEST(a_configuration_counts_on_from_numbers_that_lines_can_hold)
+{
+    const struct kb_spec spec = spec_of(KB_REPR_EXACT, KB_FORGET_NONE);
+
+    kbt_log_open(&tenant);
+    ck_assert_int_eq(try_live(kbt_configured(&spec, MOST)), KB_ERANGE);
+    ck_assert_int_eq(try_live(kbt_configured(&spec, KB_MOST_NUMBER + 1)), KB_ERANGE);
+    ck_assert_int_eq(try_live(kbt_configured(&spec, KB_MOST_NUMBER)), KB_OK);
+    ck_assert_int_eq(try_live(kbt_configured(&spec, KB_MOST_NUMBER + 2)), KB_ERANGE);
+    ck_assert_int_eq(try_live(kbt_configured(&spec, KB_MOST_NUMBER + 1)), KB_OK);
+    close_tenant();
 }
 END_TEST
 
@@ -624,6 +661,7 @@ int main(void)
                         2 * (int)(sizeof changes / sizeof *changes));
     tcase_add_test(all, ids_of_a_snapshot_stand_once);
     tcase_add_test(all, a_summary_whose_parts_do_not_fit_is_refused);
+    tcase_add_test(all, a_configuration_counts_on_from_numbers_that_lines_can_hold);
     tcase_add_test(all, a_snapshot_whose_kernel_cannot_measure_its_rows_is_refused);
     tcase_add_test(all, values_in_force_are_such_as_a_configuration_may_have);
     tcase_add_loop_test(all, halvings_without_rows_are_caught_up_with, 0, 2);

@@ -182,11 +182,21 @@ static void rebuild(struct kbt_log *log)
     kbt_log_finish_builds(log);
 }
 
+#define ROOM 12u
+
+/* Events that say nothing: a summary's lines are numbered up to the event that it ends with, from 1 on. */
+static void make_room(struct kbt_log *log)
+{
+    for (size_t i = 0; i < ROOM; i++)
+        live(log, (struct kb_event){.type = KB_EV_REDACTED});
+}
+
 /* Traffic, another catalogue, graph and ridge, traffic, a reset, and a little more. */
 static void run_session(struct kbt_log *log, struct kb_spec spec, uint64_t seed)
 {
     kbt_log_open(log);
     live(log, kbt_configured(&spec, 1));
+    make_room(log);
     put_graph(log, 1);
     put_arms(log, 0, true);
     traffic(log, seed, 0, N_STEPS / 3);
@@ -282,11 +292,11 @@ START_TEST(a_summary_and_the_rest_fold_to_the_same_state)
     kbt_log_finish_builds(&log);
     const uint64_t from = last_beginning(&log);
     ck_assert_uint_gt(from, 40);
-    for (size_t cut = 10; cut < from; cut += 13)
+    for (size_t cut = ROOM + 10; cut < from; cut += 13)
         expect_same_at(&log, cut, cut % 2 == 0);
     expect_same_at(&log, (size_t)from - 1, false);
-    expect_same_at(&log, 1, true);
-    expect_same_at(&log, 2, true);
+    expect_same_at(&log, ROOM, true);
+    expect_same_at(&log, ROOM + 2, true);
     kbt_log_close(&log);
 }
 END_TEST
@@ -346,6 +356,7 @@ START_TEST(a_log_without_a_reset_goes_on_where_nothing_was_learned)
 
     kbt_log_open(&log);
     live(&log, kbt_configured(&spec, 1));
+    make_room(&log);
     put_graph(&log, 1);
     put_arms(&log, 0, true);
     decide(&log, 1, 1);

@@ -15,6 +15,7 @@
 #include "kbt.h"
 #include "rng.h"
 #include "store.h"
+#include "store_impl.h"
 #include "kbt_files.h"
 
 static char folder[64], path[128];
@@ -385,6 +386,13 @@ START_TEST(under_last_a_window_sums_the_last_reward_of_a_slot)
 }
 END_TEST
 
+static int count_row(void *arg, const struct ld_row *row)
+{
+    (void)row;
+    ++*(uint64_t *)arg;
+    return 0;
+}
+
 /* Partial indexes are chosen by the statements' literals; a scan of the log would be a fault that nobody sees. */
 START_TEST(queries_use_their_indexes)
 {
@@ -411,6 +419,22 @@ START_TEST(queries_use_their_indexes)
         (void)sqlite3_finalize(stmt);
     }
     (void)sqlite3_close(db);
+}
+END_TEST
+
+/* In order by seq from both tables at once: were it sorted, each page of /events would put all that follows it into a
+ * file beside the data folder. */
+START_TEST(reading_the_log_sorts_nothing)
+{
+    struct ld_store *s = open_store();
+    uint64_t n = 0;
+    ck_assert_int_eq(append(s, 1, 200), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_read(s, 0, 10, count_row, &n), LD_STORE_OK);
+    ck_assert_uint_eq(n, 10);
+    ck_assert_ptr_nonnull(s->idle->stmt[LD_QUERY_READ]);
+    ck_assert_int_eq(sqlite3_stmt_status(s->idle->stmt[LD_QUERY_READ], SQLITE_STMTSTATUS_SORT, 0), 0);
+    ck_assert_int_lt(sqlite3_stmt_status(s->idle->stmt[LD_QUERY_READ], SQLITE_STMTSTATUS_VM_STEP, 0), 1000);
+    ld_store_close(s);
 }
 END_TEST
 
@@ -821,6 +845,7 @@ int main(void)
     tcase_add_test(tc, a_window_counts_by_arm);
     tcase_add_test(tc, under_last_a_window_sums_the_last_reward_of_a_slot);
     tcase_add_test(tc, queries_use_their_indexes);
+    tcase_add_test(tc, reading_the_log_sorts_nothing);
     tcase_add_test(tc, a_batch_that_does_not_fit_on_the_disk_leaves_nothing);
     tcase_add_test(tc, a_killed_process_leaves_what_it_had_committed);
     tcase_add_test(tc, a_failed_batch_does_not_come_back_after_a_kill);
