@@ -234,6 +234,28 @@ START_TEST(every_printed_figure_belongs_to_a_run)
 }
 END_TEST
 
+/* LK Fig. 2 to 4: one regime each, and in each the three tasks with their horizons, on two graphs. */
+START_TEST(figures_two_to_four_show_a_regime_each_over_three_tasks)
+{
+    static const size_t rounds[PB_LK_N_TASKS] = {[PB_LK_EASY] = 1000, [PB_LK_MEDIUM] = 3000, [PB_LK_HARD] = 5000};
+    const struct pb_experiment *const x[] = {&pb_lk_fig2, &pb_lk_fig3, &pb_lk_fig4};
+    static const enum pb_lk_regime regime[] = {PB_LK_LINEAR, PB_LK_GP, PB_LK_REPRESENTER};
+    for (size_t k = 0; k < 3; k++) {
+        size_t n[PB_LK_N_TASKS][PB_LK_N_GRAPHS] = {{0}};
+        ck_assert_uint_eq(x[k]->n_settings, 6);
+        for (size_t i = 0; i < 6; i++) {
+            const struct pb_setting *s = &x[k]->settings[i];
+            const size_t task = (size_t)s->value[PB_LK_AT_TASK];
+            ck_assert(s->value[PB_LK_AT_REGIME] == regime[k]);
+            ck_assert_uint_eq(s->rounds, rounds[task]);
+            n[task][(size_t)s->value[PB_LK_AT_GRAPH]]++;
+        }
+        for (size_t task = 0; task < PB_LK_N_TASKS; task++)
+            ck_assert(n[task][PB_LK_ER] == 1 && n[task][PB_LK_RBF] == 1);
+    }
+}
+END_TEST
+
 static struct kb_spec spec_of(const struct pb_algorithm *a, const struct pb_env *env)
 {
     struct kb_spec spec;
@@ -272,5 +294,6 @@ int main(void)
                    a_failed_allocation_leaves_nothing_behind) |
            KBT_RUN("exp_lk", lambda_follows_its_schedule_and_changes_when_it_is_worth_it,
                    every_row_of_every_experiment_is_a_valid_specification, every_printed_figure_belongs_to_a_run,
+                   figures_two_to_four_show_a_regime_each_over_three_tasks,
                    rows_beside_lk_gp_ucb_differ_in_the_representation_alone);
 }

@@ -316,8 +316,8 @@ START_TEST(the_table_sets_the_printed_figure_beside_ours)
     make_dir();
     ck_assert_int_eq(pb_report(&results), KB_OK);
     read_file(".md", text, sizeof text);
-    ck_assert_ptr_nonnull(strstr(text, "| toy | random | 1 | 50 | 5.0 | 0.0 | 0.0 | 4.0 (sd 2.0) | 1.25 |"));
-    ck_assert_ptr_nonnull(strstr(text, "| toy | random | 1 | 25 | 1.0 | 0.0 | 0.0 | 2.0+-0.5 | 0.50 |"));
+    ck_assert_ptr_nonnull(strstr(text, "| toy | random | 1 | 50 | 5.0 | 0.0 | 0.0 | 4.0 (sd 2.0) | 1.25 | +0.5 sd |"));
+    ck_assert_ptr_nonnull(strstr(text, "| toy | random | 1 | 25 | 1.0 | 0.0 | 0.0 | 2.0+-0.5 | 0.50 | -2.0 se |"));
     ck_assert_ptr_null(strstr(text, "77"));
     ck_assert_ptr_null(strstr(text, "gp-ucb"));
     ck_assert_ptr_nonnull(strstr(text, "SkylakeX; decisions with an empty confidence set: 17; failed runs: 0"));

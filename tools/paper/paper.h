@@ -56,6 +56,7 @@ struct pb_setting {
     const char *name; /* in records: "lk-medium-er-n50" */
     enum kb_err (*open)(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out);
     double value[PB_MAX_VALUES];
+    size_t rounds; /* of this setting, where those of an experiment differ; 0: the experiment's */
 };
 
 /* --- algorithms ---------------------------------------------------------------------------------------- */
@@ -109,7 +110,7 @@ struct pb_experiment {
     size_t n_settings;
     const struct pb_algorithm *algorithms;
     size_t n_algorithms;
-    size_t rounds, reps; /* the paper's, or ours where it would take hours; --rounds and --reps override */
+    size_t rounds, reps; /* the paper's; --rounds and --reps override */
     const struct pb_printed *printed;
     size_t n_printed;
     /* How it is drawn: regret over rounds, or seconds over rounds, or a table only. */
