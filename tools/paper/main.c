@@ -229,7 +229,7 @@ static enum kb_err run_experiment(const struct pb_experiment *x, const struct op
     enum kb_err rc;
 
     if (x->custom != NULL)
-        return x->custom(x, o->seed, o->reps > 0 ? o->reps : x->reps, o->dir);
+        return o->is_dry ? KB_OK : x->custom(x, o->seed, o->reps > 0 ? o->reps : x->reps, o->dir);
     KB_TRY(list_tasks(&r, o));
     KB_TRY(make_runs(&r, o));
     KB_TRY(pb_report(&r));
