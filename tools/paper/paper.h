@@ -56,7 +56,8 @@ struct pb_setting {
     const char *name; /* in records: "lk-medium-er-n50" */
     enum kb_err (*open)(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out);
     double value[PB_MAX_VALUES];
-    size_t rounds; /* of this setting, where those of an experiment differ; 0: the experiment's */
+    size_t rounds;  /* of this setting, where those of an experiment differ; 0: the experiment's */
+    size_t also_at; /* a checkpoint of its own, where something is printed for an earlier round; 0: none */
 };
 
 /* --- algorithms ---------------------------------------------------------------------------------------- */
