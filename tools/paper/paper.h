@@ -116,7 +116,8 @@ struct pb_experiment {
     size_t n_printed;
     /* How it is drawn: regret over rounds, or seconds over rounds, or a table only. */
     enum { PB_PLOT_REGRET, PB_PLOT_SECONDS, PB_PLOT_DICTIONARY, PB_PLOT_NONE } plot;
-    /* An experiment that is not runs (lk-rank, bkb-starvation) does its own work instead and writes its own lines. */
+    /* An experiment that is not runs (lk-rank, bkb-starvation, bounds-width) does its own work instead and writes its
+     * own lines. */
     enum kb_err (*custom)(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *out_dir);
 };
 
@@ -125,6 +126,7 @@ extern const struct pb_experiment *const pb_lk_experiments[];
 extern const struct pb_experiment *const pb_tc_experiments[];
 extern const struct pb_experiment *const pb_ek_experiments[];
 extern const struct pb_experiment *const pb_bkb_experiments[];
+extern const struct pb_experiment *const pb_width_experiments[];
 
 /* The i-th experiment of all lists, NULL past the end. */
 const struct pb_experiment *pb_experiment_at(size_t i);
