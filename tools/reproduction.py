@@ -108,9 +108,10 @@ def rows_in(settings):
 
 
 def pair_of(of, one, two):
-    """Both rows at the last round that both have; None when there is none."""
+    """Both rows at the last round that both have, of equally many runs where there is such a one; None where there is none."""
     rounds = {at for a, at in of if a == one} & {at for a, at in of if a == two}
-    return (of[one, max(rounds)], of[two, max(rounds)]) if rounds else None
+    pairs = {at: (of[one, at], of[two, at]) for at in rounds}
+    return pairs[max(rounds, key=lambda at: (pairs[at][0]["runs"] == pairs[at][1]["runs"], at))] if rounds else None
 
 
 def mean(row):
