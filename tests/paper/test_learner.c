@@ -8,14 +8,12 @@
 
 #define ROUNDS 40
 
-static struct pb_learner *play(const struct pb_setting *s, const struct pb_algorithm *a, uint64_t seed, size_t rounds,
-                               size_t *choices)
+static struct pb_learner *play_in(struct pb_env *env, const struct pb_algorithm *a, uint64_t seed, size_t rounds,
+                                  size_t *choices)
 {
-    struct pb_env *env = NULL;
     struct pb_learner *l = NULL;
     struct pb_round r;
 
-    ck_assert_int_eq(s->open(s, seed, rounds, &env), KB_OK);
     ck_assert_int_eq(pb_learner_new(&l, a, env, seed, rounds), KB_OK);
     for (size_t t = 0; t < rounds; t++) {
         env->ops->round(env, t, &r);
@@ -25,6 +23,16 @@ static struct pb_learner *play(const struct pb_setting *s, const struct pb_algor
         ck_assert(!kb_engine_is_building(pb_learner_engine(l)));
     }
     return l;
+}
+
+/* In a toy environment, which needs no closing. */
+static struct pb_learner *play(const struct pb_setting *s, const struct pb_algorithm *a, uint64_t seed, size_t rounds,
+                               size_t *choices)
+{
+    struct pb_env *env = NULL;
+
+    ck_assert_int_eq(s->open(s, seed, rounds, &env), KB_OK);
+    return play_in(env, a, seed, rounds, choices);
 }
 
 static uint64_t posterior_digest(const struct pb_learner *l)
@@ -215,19 +223,30 @@ static void keep_all(struct kb_spec *spec, const struct pb_env *env, size_t roun
     spec->conf.beta = 0.1;
 }
 
+/* The points that the algorithm's model has at the end. */
+static size_t play_bump(const struct pb_algorithm *a, size_t *choices)
+{
+    const struct pb_setting bump = {.name = "bump", .open = pb_ek_bump_open};
+    struct pb_env *env = NULL;
+
+    ck_assert_int_eq(bump.open(&bump, 1, BUMP_ROUNDS, &env), KB_OK);
+    struct pb_learner *l = play_in(env, a, 1, BUMP_ROUNDS, choices);
+    const size_t n = kb_posterior_n_support(kb_engine_posterior(pb_learner_engine(l)));
+    pb_learner_free(l);
+    env->ops->close(env);
+    return n;
+}
+
 /* On Bump a dictionary at gamma = lambda holds every point, so its course is that of the exact model, which has no
  * dictionary and no builds. A learner that leaves builds to others stops admitting. */
 START_TEST(points_that_the_engine_only_begins_to_admit_are_in_before_the_next_round)
 {
-    const struct pb_setting bump = {.name = "bump", .open = pb_ek_bump_open};
     const struct pb_algorithm dictionary = {.name = "ek", .preset = "ek-ucb", .tune = keep_all};
     const struct pb_algorithm exact = {.name = "k", .preset = "k-ucb", .tune = keep_all};
     static size_t one[BUMP_ROUNDS], two[BUMP_ROUNDS];
-    struct pb_learner *l = play(&bump, &dictionary, 1, BUMP_ROUNDS, one);
 
-    ck_assert_uint_eq(kb_posterior_n_support(kb_engine_posterior(pb_learner_engine(l))), BUMP_ROUNDS);
-    pb_learner_free(l);
-    pb_learner_free(play(&bump, &exact, 1, BUMP_ROUNDS, two));
+    ck_assert_uint_eq(play_bump(&dictionary, one), BUMP_ROUNDS);
+    ck_assert_uint_eq(play_bump(&exact, two), BUMP_ROUNDS);
     ck_assert_mem_eq(one, two, sizeof one);
 }
 END_TEST
