@@ -107,6 +107,7 @@ $(TOOL_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(CTL_LIB_OBJ) $(OUT)/libld.a $(OUT
 	@mkdir -p $(@D)
 	$(CC) $(TEST_FLAGS) -iquote server -iquote tools/ctl -iquote tests/bench $(LDFLAGS_ALL) -o $@ $< $(filter %.o,$^) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(TOOL_LIBS)
 $(OUT)/tests/tools/test_loop: $(OUT)/tests/bench/bench_loop.o $(OUT)/tests/bench/bench_machine.o
+$(OUT)/tests/tools/test_bench_kors: $(OUT)/tests/bench/bench_kors.o $(OUT)/tests/bench/bench_machine.o
 $(PAPER_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a
 	@mkdir -p $(@D)
 	$(CC) $(TEST_FLAGS) -iquote tools/paper $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a $(CHECK_LIBS) $(CORE_LIBS)

@@ -19,6 +19,26 @@ void bench_kors_point(double *x, uint64_t i)
         x[k] = kb_rng_normal(7, KB_STREAM_SIMULATION, i * DIM + k);
 }
 
+/* Runs what the last event has begun, and puts it in force: here are no threads that would. */
+static void finish_builds(struct kb_engine *e, uint64_t *seq)
+{
+    while (kb_engine_is_building(e)) {
+        struct kb_build *b = kb_engine_lend_build(e);
+        struct kb_event next = {.type = KB_EV_NONE};
+        const enum kb_err rc = b != NULL ? kb_build_run(b) : kb_engine_due(e, *seq + 1, &next);
+
+        if (b != NULL)
+            kb_engine_return_build(e, b);
+        if (rc != KB_OK)
+            die("build");
+        if (next.type == KB_EV_NONE)
+            continue;
+        next.seq = ++*seq;
+        if (kb_engine_fold(e, &next, NULL) != KB_OK)
+            die("finish");
+    }
+}
+
 /* One observation, and the point that it brings with it. */
 static void observe(struct kb_engine *e, const char *arm, const double *x, double reward, uint64_t *seq)
 {
@@ -41,6 +61,7 @@ static void observe(struct kb_engine *e, const char *arm, const double *x, doubl
         ++*seq;
     }
     kb_engine_collect(e);
+    finish_builds(e, seq);
 }
 
 static struct kb_engine *engine_of(const struct kb_spec *spec, uint64_t *seq)

@@ -234,6 +234,58 @@ START_TEST(every_printed_figure_belongs_to_a_run)
 }
 END_TEST
 
+/* LK Fig. 2 to 4: one regime each, and in each the three tasks with their horizons, on two graphs. */
+START_TEST(figures_two_to_four_show_a_regime_each_over_three_tasks)
+{
+    static const size_t rounds[PB_LK_N_TASKS] = {[PB_LK_EASY] = 1000, [PB_LK_MEDIUM] = 3000, [PB_LK_HARD] = 5000};
+    const struct pb_experiment *const x[] = {&pb_lk_fig2, &pb_lk_fig3, &pb_lk_fig4};
+    static const enum pb_lk_regime regime[] = {PB_LK_LINEAR, PB_LK_GP, PB_LK_REPRESENTER};
+    for (size_t k = 0; k < 3; k++) {
+        size_t n[PB_LK_N_TASKS][PB_LK_N_GRAPHS] = {{0}};
+        ck_assert_uint_eq(x[k]->n_settings, 6);
+        for (size_t i = 0; i < 6; i++) {
+            const struct pb_setting *s = &x[k]->settings[i];
+            const size_t task = (size_t)s->value[PB_LK_AT_TASK];
+            ck_assert(s->value[PB_LK_AT_REGIME] == regime[k]);
+            ck_assert_uint_eq(s->rounds, rounds[task]);
+            n[task][(size_t)s->value[PB_LK_AT_GRAPH]]++;
+        }
+        for (size_t task = 0; task < PB_LK_N_TASKS; task++)
+            ck_assert(n[task][PB_LK_ER] == 1 && n[task][PB_LK_RBF] == 1);
+    }
+}
+END_TEST
+
+static struct kb_spec spec_of(const struct pb_algorithm *a, const struct pb_env *env)
+{
+    struct kb_spec spec;
+    ck_assert_int_eq(kb_spec_preset(&spec, a->preset, env->context_dim, env->arm_dim), KB_OK);
+    a->tune(&spec, env, 3000, a->value);
+    return spec;
+}
+
+/* What the experiment claims for itself: nothing but the representation differs from LK-GP-UCB's row. A preset's own
+ * default, such as a share of uniform exploration, may not slip in. */
+START_TEST(rows_beside_lk_gp_ucb_differ_in_the_representation_alone)
+{
+    const struct pb_experiment *const x[] = {&pb_lk_laplaced, &pb_lk_dictionary};
+    struct pb_env *env = open_env(&fitted, 3);
+    for (size_t k = 0; k < 2; k++) {
+        const struct kb_spec exact = spec_of(&x[k]->algorithms[0], env);
+        for (size_t i = 1; i < x[k]->n_algorithms; i++) {
+            struct kb_spec spec = spec_of(&x[k]->algorithms[i], env);
+            ck_assert(spec.repr.lambda == exact.repr.lambda && spec.repr.type != exact.repr.type);
+            ck_assert(spec.rule.type == exact.rule.type && spec.rule.epsilon == exact.rule.epsilon);
+            ck_assert(spec.conf.type == exact.conf.type && spec.conf.beta == exact.conf.beta);
+            ck_assert(spec.conf.score == exact.conf.score);
+            spec.repr = exact.repr;
+            ck_assert(kb_spec_same_model(&spec, &exact));
+        }
+    }
+    env->ops->close(env);
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN("env_lk", rounds_show_distinct_items_to_uniform_users,
@@ -241,5 +293,7 @@ int main(void)
                    items_apart_are_numerical_twins_and_never_the_same_bits, settings_out_of_range_are_refused,
                    a_failed_allocation_leaves_nothing_behind) |
            KBT_RUN("exp_lk", lambda_follows_its_schedule_and_changes_when_it_is_worth_it,
-                   every_row_of_every_experiment_is_a_valid_specification, every_printed_figure_belongs_to_a_run);
+                   every_row_of_every_experiment_is_a_valid_specification, every_printed_figure_belongs_to_a_run,
+                   figures_two_to_four_show_a_regime_each_over_three_tasks,
+                   rows_beside_lk_gp_ucb_differ_in_the_representation_alone);
 }

@@ -10,12 +10,12 @@
 #define N_SETTINGS 6
 
 static const struct pb_setting settings[N_SETTINGS] = {
-    {"rbf-0.5", pb_tc_open, {KB_VEC_RBF, 0.5, 3, 0.1, 10}},
-    {"rbf-0.2", pb_tc_open, {KB_VEC_RBF, 0.2, 2, 0.2, 20}},
-    {"m52-0.5", pb_tc_open, {KB_VEC_MATERN52, 0.5, 3, 0.1, 10}},
-    {"m52-0.2", pb_tc_open, {KB_VEC_MATERN52, 0.2, 4, 0.1, 1}},
-    {"m32-0.5", pb_tc_open, {KB_VEC_MATERN32, 0.5, 1, 0.1, 10}},
-    {"m32-0.2", pb_tc_open, {KB_VEC_MATERN32, 0.2, 8, 0.3, 5}},
+    {.name = "rbf-0.5", .open = pb_tc_open, .value = {KB_VEC_RBF, 0.5, 3, 0.1, 10}},
+    {.name = "rbf-0.2", .open = pb_tc_open, .value = {KB_VEC_RBF, 0.2, 2, 0.2, 20}},
+    {.name = "m52-0.5", .open = pb_tc_open, .value = {KB_VEC_MATERN52, 0.5, 3, 0.1, 10}},
+    {.name = "m52-0.2", .open = pb_tc_open, .value = {KB_VEC_MATERN52, 0.2, 4, 0.1, 1}},
+    {.name = "m32-0.5", .open = pb_tc_open, .value = {KB_VEC_MATERN32, 0.5, 1, 0.1, 10}},
+    {.name = "m32-0.2", .open = pb_tc_open, .value = {KB_VEC_MATERN32, 0.2, 8, 0.3, 5}},
 };
 
 static struct pb_tc_env *open_env(size_t i, uint64_t seed)
@@ -205,7 +205,8 @@ END_TEST
 
 START_TEST(more_dimensions_than_there_is_room_for_are_refused)
 {
-    const struct pb_setting s = {"d9", pb_tc_open, {KB_VEC_RBF, 0.5, PB_TC_MAX_DIM + 1, 0.1, 10}};
+    const struct pb_setting s = {
+        .name = "d9", .open = pb_tc_open, .value = {KB_VEC_RBF, 0.5, PB_TC_MAX_DIM + 1, 0.1, 10}};
     struct pb_env *env = NULL;
 
     ck_assert_int_eq(s.open(&s, 1, 10, &env), KB_EINVAL);

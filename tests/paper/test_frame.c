@@ -70,6 +70,28 @@ START_TEST(regret_is_counted_on_means_at_even_checkpoints)
 }
 END_TEST
 
+/* Also where it falls between two even ones, or upon one; the end stays the end. */
+START_TEST(a_setting_may_have_a_checkpoint_of_its_own)
+{
+    static const size_t also[] = {51, 50}, n[] = {41, 40}; /* even ones are 2, 5, 7, 10, ... */
+    struct pb_record plain, r;
+
+    ck_assert_int_eq(pb_run(&toy_plain, &algorithms[0], 3, 100, &plain), KB_OK);
+    for (size_t k = 0; k < 2; k++) {
+        struct pb_setting s = toy_plain;
+        size_t i = 0;
+
+        s.also_at = also[k];
+        ck_assert_int_eq(pb_run(&s, &algorithms[0], 3, 100, &r), KB_OK);
+        ck_assert_uint_eq(r.n_checkpoints, n[k]);
+        while (r.at[i] != also[k])
+            i++;
+        ck_assert(i > 0 && r.at[i - 1] < also[k] && r.at[r.n_checkpoints - 1] == 100);
+        ck_assert(r.regret[r.n_checkpoints - 1] == plain.regret[39]);
+    }
+}
+END_TEST
+
 START_TEST(a_short_run_has_a_checkpoint_every_round)
 {
     struct pb_record r;
@@ -316,8 +338,8 @@ START_TEST(the_table_sets_the_printed_figure_beside_ours)
     make_dir();
     ck_assert_int_eq(pb_report(&results), KB_OK);
     read_file(".md", text, sizeof text);
-    ck_assert_ptr_nonnull(strstr(text, "| toy | random | 1 | 50 | 5.0 | 0.0 | 0.0 | 4.0 (sd 2.0) | 1.25 |"));
-    ck_assert_ptr_nonnull(strstr(text, "| toy | random | 1 | 25 | 1.0 | 0.0 | 0.0 | 2.0+-0.5 | 0.50 |"));
+    ck_assert_ptr_nonnull(strstr(text, "| toy | random | 1 | 50 | 5.0 | 0.0 | 0.0 | 4.0 (sd 2.0) | 1.25 | +0.5 sd |"));
+    ck_assert_ptr_nonnull(strstr(text, "| toy | random | 1 | 25 | 1.0 | 0.0 | 0.0 | 2.0+-0.5 | 0.50 | -2.0 se |"));
     ck_assert_ptr_null(strstr(text, "77"));
     ck_assert_ptr_null(strstr(text, "gp-ucb"));
     ck_assert_ptr_nonnull(strstr(text, "SkylakeX; decisions with an empty confidence set: 17; failed runs: 0"));
@@ -328,9 +350,9 @@ END_TEST
 int main(void)
 {
     return KBT_RUN("frame", regret_is_counted_on_means_at_even_checkpoints, a_short_run_has_a_checkpoint_every_round,
-                   a_record_comes_back_bit_for_bit, records_of_other_runs_are_passed_over,
-                   a_record_that_was_cut_off_is_none_and_spoils_none, a_fresh_start_forgets_the_records,
-                   children_bring_back_the_records_of_their_runs, a_run_that_crashes_is_one_failed_run,
-                   runs_that_stand_in_the_records_are_not_made_again, means_and_errors_are_those_of_the_textbook,
-                   the_table_sets_the_printed_figure_beside_ours);
+                   a_setting_may_have_a_checkpoint_of_its_own, a_record_comes_back_bit_for_bit,
+                   records_of_other_runs_are_passed_over, a_record_that_was_cut_off_is_none_and_spoils_none,
+                   a_fresh_start_forgets_the_records, children_bring_back_the_records_of_their_runs,
+                   a_run_that_crashes_is_one_failed_run, runs_that_stand_in_the_records_are_not_made_again,
+                   means_and_errors_are_those_of_the_textbook, the_table_sets_the_printed_figure_beside_ours);
 }

@@ -6,7 +6,9 @@
  *   size    points drawn
  *   rank    those of them that add a direction
  *
- * The figure states neither lambda nor q nor the noise: starvation.c says what stands here; q is 1, 2 and 5.
+ * The figure states neither lambda nor q nor the noise: starvation.c says what stands here; q is 1, 2, 5, and the
+ * theory's for epsilon = 1/2, delta = .1 and T = 215: 6 alpha ln(4 T / delta) / epsilon^2 = 652, alpha = 3  [BKB, Thm
+ * 1].
  *
  * Files: bkb-starvation.jsonl (a line per seed, q and t), .md (ranges over the seeds), .dat, .gp and .svg (the first
  * seed: mean -+ 3 sd, a column for each t, a row for each q). A second for ten seeds. */
@@ -21,11 +23,11 @@
 #define NAME "bkb-starvation"
 #define MAX_PATH 512
 #define N_T 3
-#define N_Q 3
+#define N_Q 4
 #define UNSEEN (3 * (PB_STARVATION_GRID - 1) / 4) /* index of x = 3/4 */
 
 static const size_t times[N_T] = {6, 63, PB_STARVATION_POINTS};
-static const double oversampling[N_Q] = {1, 2, 5};
+static const double oversampling[N_Q] = {1, 2, 5, 652};
 
 /* Smallest and largest over the seeds, for one q and t. */
 struct range {
@@ -134,7 +136,7 @@ static enum kb_err write_plot(const char *dir)
     if (f == NULL)
         return KB_EINVAL;
     fprintf(f,
-            "set terminal svg size 1260,1020 dynamic background rgb \"white\"\nset output \"%s.svg\"\nd = \"%s.dat\"\n"
+            "set terminal svg size 1260,1360 dynamic background rgb \"white\"\nset output \"%s.svg\"\nd = \"%s.dat\"\n"
             "set multiplot layout %d,%d\nset xrange [0:1]\nset yrange [-7:5]\nset key bottom right\n",
             NAME, NAME, N_Q, N_T);
     for (size_t iq = 0; iq < N_Q; iq++)

@@ -70,7 +70,8 @@ void pb_lk_tune_coop(struct kb_spec *spec, const struct pb_env *env, size_t roun
     spec->user_kernel.tau = HEAT_TIME;
 }
 
-/* LK-GP-UCB's user kernel and confidence whatever the preset's own are, so that the representation alone differs. */
+/* LK-GP-UCB's user kernel, confidence and rule whatever the preset's own are (`laplaced` draws one arm in twenty
+ * uniformly), so that the representation alone differs. */
 static void tune_as_lk(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value)
 {
     pb_lk_tune_kernel(spec, env, rounds, value);
@@ -80,6 +81,7 @@ static void tune_as_lk(struct kb_spec *spec, const struct pb_env *env, size_t ro
     spec->user_kernel.is_normalized = false;
     spec->conf.type = KB_CONF_FIXED;
     spec->conf.score = KB_SCORE_UPPER;
+    spec->rule.epsilon = 0;
 }
 
 void pb_lk_tune_threshold(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value)

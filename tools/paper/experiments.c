@@ -7,6 +7,7 @@
 #pragma weak pb_tc_experiments
 #pragma weak pb_ek_experiments
 #pragma weak pb_bkb_experiments
+#pragma weak pb_width_experiments
 
 /* NULL past the end, and the number of experiments passed over in *i. */
 static const struct pb_experiment *walk(const struct pb_experiment *const *list, size_t *i)
@@ -23,7 +24,7 @@ static const struct pb_experiment *walk(const struct pb_experiment *const *list,
 const struct pb_experiment *pb_experiment_at(size_t i)
 {
     const struct pb_experiment *const *const lists[] = {pb_lk_experiments, pb_tc_experiments, pb_ek_experiments,
-                                                        pb_bkb_experiments};
+                                                        pb_bkb_experiments, pb_width_experiments};
     const struct pb_experiment *found = NULL;
 
     for (size_t k = 0; found == NULL && k < sizeof lists / sizeof *lists; k++)

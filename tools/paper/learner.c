@@ -2,7 +2,11 @@
  *
  *   due -> (reset)   before each event, as in server/commit.c
  *   reserve -> follow_up -> reserve -> grow -> prepare -> apply     an event and the dictionary change behind it
+ *   lend -> run -> return -> due, as long as a build is open        what the server's threads do beside the writer
  *   settle -> publish                                               after each batch; a batch is one event here
+ *
+ * An engine only begins work beyond KB_INLINE_WORK (engine.h). The papers' algorithms have their new model in the next
+ * round, so each build is finished here where it began, and its time is learning.
  *
  * So what an experiment measures is what a tenant with the same configuration does, chance included: the draws of arms
  * and dictionary points are keyed by the spec's seed, which is the run's. A schedule becomes a new `configured` event
@@ -99,13 +103,32 @@ out:
     return complain(l, rc, &msg);
 }
 
-/* A representation or lengthscale that the engine itself wants changed; nothing before the first configuration. */
+/* A representation or lengthscale that the engine itself wants changed, or the event that finishes a build; nothing
+ * before the first configuration. */
 static enum kb_err commit_due(struct pb_learner *l)
 {
     struct kb_event next = {.type = KB_EV_NONE};
     enum kb_err rc = l->seq > 0 ? kb_engine_due(l->engine, l->seq + 1, &next) : KB_OK;
 
     return rc == KB_OK && next.type != KB_EV_NONE ? commit(l, &next) : rc;
+}
+
+/* Runs what the last event has begun, and puts it in force. */
+static enum kb_err finish_builds(struct pb_learner *l)
+{
+    enum kb_err rc = KB_OK;
+
+    while (rc == KB_OK && kb_engine_is_building(l->engine)) {
+        struct kb_build *b = kb_engine_lend_build(l->engine);
+
+        if (b != NULL) {
+            rc = kb_build_run(b);
+            kb_engine_return_build(l->engine, b);
+        } else {
+            rc = commit_due(l);
+        }
+    }
+    return rc;
 }
 
 /* The whole way of one event; adds to the times. */
@@ -115,7 +138,9 @@ static enum kb_err feed(struct pb_learner *l, const struct kb_event *ev)
     enum kb_err rc;
 
     KB_TRY(commit_due(l));
+    KB_TRY(finish_builds(l));
     KB_TRY(commit(l, ev));
+    KB_TRY(finish_builds(l));
     const double learned = pb_cpu_seconds();
     KB_TRY(kb_engine_settle(l->engine));
     kb_engine_publish(l->engine);

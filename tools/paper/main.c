@@ -4,6 +4,7 @@
  *
  *   list      names and what they reproduce         all     every experiment, one after the other
  *   --only    "tc-rbf-0.5-d3/cmm" is one cell; "/cmm" that algorithm everywhere; "d3" those settings
+ *   --dry     an experiment that was stopped halfway has a table, too, whose column `runs` says how far it came
  *   --rounds  fewer rounds are other runs: they stand beside the full ones in the records and take no printed figure
  *
  * Each experiment's runs are settings x algorithms x seeds; records, tables and plots go to --out. Exit status: 0 all
@@ -22,7 +23,7 @@ struct options {
     const char *only, *dir;
     size_t reps, rounds, jobs; /* 0: the experiment's, the experiment's, one per processor */
     uint64_t seed;
-    bool is_fresh;
+    bool is_fresh, is_dry;
 };
 
 static const char usage[] =
@@ -33,7 +34,8 @@ static const char usage[] =
     "  --jobs N      runs at a time (default: one per processor)\n"
     "  --only TEXT   only cells whose \"setting/algorithm\" contains TEXT\n"
     "  --out DIR     records, tables, plots (default build/paper); runs recorded there are not made again\n"
-    "  --fresh       forget the experiment's records in DIR first\n";
+    "  --fresh       forget the experiment's records in DIR first\n"
+    "  --dry         no runs: tables and plots of what stands in DIR\n";
 
 /* ---- the kernels of OpenBLAS ------------------------------------------------------------------------------- */
 
@@ -99,6 +101,9 @@ static bool take_option(struct options *o, int c)
     case 'f':
         o->is_fresh = true;
         break;
+    case 'd':
+        o->is_dry = true;
+        break;
     default:
         return false;
     }
@@ -110,11 +115,15 @@ static bool take_option(struct options *o, int c)
 /* Long options only: nobody remembers what -n means. False without an experiment's name. */
 static bool read_options(struct options *o, int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"reps", required_argument, NULL, 'n'},   {"seed", required_argument, NULL, 's'},
-        {"rounds", required_argument, NULL, 't'}, {"jobs", required_argument, NULL, 'j'},
-        {"only", required_argument, NULL, 'k'},   {"out", required_argument, NULL, 'o'},
-        {"fresh", no_argument, NULL, 'f'},        {NULL, 0, NULL, 0}};
+    static const struct option longs[] = {{"reps", required_argument, NULL, 'n'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"rounds", required_argument, NULL, 't'},
+                                          {"jobs", required_argument, NULL, 'j'},
+                                          {"only", required_argument, NULL, 'k'},
+                                          {"out", required_argument, NULL, 'o'},
+                                          {"fresh", no_argument, NULL, 'f'},
+                                          {"dry", no_argument, NULL, 'd'},
+                                          {NULL, 0, NULL, 0}};
     const long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
     int c;
 
@@ -122,7 +131,7 @@ static bool read_options(struct options *o, int argc, char **argv)
     while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
         if (!take_option(o, c))
             return false;
-    return optind < argc;
+    return optind < argc && !(o->is_dry && o->is_fresh);
 }
 
 /* ---- an experiment -------------------------------------------------------------------------------------------- */
@@ -136,17 +145,23 @@ static bool is_wanted(const struct options *o, const struct pb_setting *s, const
     return o->only == NULL || strstr(cell, o->only) != NULL;
 }
 
+static size_t rounds_of(const struct options *o, const struct pb_experiment *x, const struct pb_setting *s)
+{
+    return o->rounds > 0 ? o->rounds : s->rounds > 0 ? s->rounds : x->rounds;
+}
+
 /* All cells for one seed. */
 static void add_tasks(struct pb_results *r, const struct options *o, uint64_t seed)
 {
     const struct pb_experiment *x = r->experiment;
-    const size_t rounds = o->rounds > 0 ? o->rounds : x->rounds;
 
     for (size_t i = 0; i < x->n_settings; i++)
         for (size_t k = 0; k < x->n_algorithms; k++)
             if (is_wanted(o, &x->settings[i], &x->algorithms[k]))
-                r->task[r->n++] = (struct pb_task){
-                    .setting = &x->settings[i], .algorithm = &x->algorithms[k], .seed = seed, .rounds = rounds};
+                r->task[r->n++] = (struct pb_task){.setting = &x->settings[i],
+                                                   .algorithm = &x->algorithms[k],
+                                                   .seed = seed,
+                                                   .rounds = rounds_of(o, x, &x->settings[i])};
 }
 
 /* Seed by seed, so that an experiment that is stopped halfway has something of every cell, and the time left can be
@@ -193,6 +208,8 @@ static enum kb_err make_runs(struct pb_results *r, const struct options *o)
     struct watch w;
     const size_t n_read = o->is_fresh ? 0 : pb_records_read(r);
 
+    if (o->is_dry)
+        return KB_OK;
     w.records = pb_records_append(r, o->is_fresh);
     if (w.records == NULL)
         return KB_EINVAL;
@@ -212,7 +229,7 @@ static enum kb_err run_experiment(const struct pb_experiment *x, const struct op
     enum kb_err rc;
 
     if (x->custom != NULL)
-        return x->custom(x, o->seed, o->reps > 0 ? o->reps : x->reps, o->dir);
+        return o->is_dry ? KB_OK : x->custom(x, o->seed, o->reps > 0 ? o->reps : x->reps, o->dir);
     KB_TRY(list_tasks(&r, o));
     KB_TRY(make_runs(&r, o));
     KB_TRY(pb_report(&r));

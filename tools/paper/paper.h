@@ -56,6 +56,8 @@ struct pb_setting {
     const char *name; /* in records: "lk-medium-er-n50" */
     enum kb_err (*open)(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out);
     double value[PB_MAX_VALUES];
+    size_t rounds;  /* of this setting, where those of an experiment differ; 0: the experiment's */
+    size_t also_at; /* a checkpoint of its own, where something is printed for an earlier round; 0: none */
 };
 
 /* --- algorithms ---------------------------------------------------------------------------------------- */
@@ -109,12 +111,13 @@ struct pb_experiment {
     size_t n_settings;
     const struct pb_algorithm *algorithms;
     size_t n_algorithms;
-    size_t rounds, reps; /* the paper's, or ours where it would take hours; --rounds and --reps override */
+    size_t rounds, reps; /* the paper's; --rounds and --reps override */
     const struct pb_printed *printed;
     size_t n_printed;
     /* How it is drawn: regret over rounds, or seconds over rounds, or a table only. */
     enum { PB_PLOT_REGRET, PB_PLOT_SECONDS, PB_PLOT_DICTIONARY, PB_PLOT_NONE } plot;
-    /* An experiment that is not runs (lk-rank, bkb-starvation) does its own work instead and writes its own lines. */
+    /* An experiment that is not runs (lk-rank, bkb-starvation, bounds-width) does its own work instead and writes its
+     * own lines. */
     enum kb_err (*custom)(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *out_dir);
 };
 
@@ -123,6 +126,7 @@ extern const struct pb_experiment *const pb_lk_experiments[];
 extern const struct pb_experiment *const pb_tc_experiments[];
 extern const struct pb_experiment *const pb_ek_experiments[];
 extern const struct pb_experiment *const pb_bkb_experiments[];
+extern const struct pb_experiment *const pb_width_experiments[];
 
 /* The i-th experiment of all lists, NULL past the end. */
 const struct pb_experiment *pb_experiment_at(size_t i);

@@ -2,6 +2,8 @@
  *
  *   mean, sd, se   over seeds; se = sd / sqrt(n)
  *   ratio          our mean / the printed mean
+ *   apart          our mean less the printed one, in standard errors of that difference (se), or in the printed
+ *                  standard deviation where only that is printed (sd)
  *   ms/round       CPU of decide + learn + settle at the last round, divided by the rounds
  *
  *   points         support of the model at that round: dictionary points, or distinct points when exact
@@ -71,12 +73,13 @@ struct table {
 static void put_head(const struct table *t)
 {
     if (t->is_markdown)
-        fputs("| setting | algorithm | runs | round | regret | ± se | sd | printed | ratio | ms/round | points |\n"
-              "|---|---|---|---|---|---|---|---|---|---|---|\n",
+        fputs("| setting | algorithm | runs | round | regret | ± se | sd | printed | ratio | apart | ms/round | points "
+              "|\n"
+              "|---|---|---|---|---|---|---|---|---|---|---|---|\n",
               t->file);
     else
-        fprintf(t->file, "%-28s %-20s %4s %6s %10s %8s %8s %18s %6s %9s %7s\n", "setting", "algorithm", "runs", "round",
-                "regret", "+-se", "sd", "printed", "ratio", "ms/round", "points");
+        fprintf(t->file, "%-28s %-20s %4s %6s %10s %8s %8s %18s %6s %8s %9s %7s\n", "setting", "algorithm", "runs",
+                "round", "regret", "+-se", "sd", "printed", "ratio", "apart", "ms/round", "points");
 }
 
 /* "892.4 ± 21.7" (se), "32.2 (sd 20.9)", or "-". */
@@ -92,6 +95,17 @@ static void printed_text(const struct pb_printed *p, char *text, size_t size)
         snprintf(text, size, "%.1f", p->mean);
 }
 
+/* "+1.9 se", "-0.4 sd", or "-" where nothing or no spread is printed. */
+static void apart_text(const struct pb_printed *p, const struct pb_stat *ours, char *text, size_t size)
+{
+    if (p != NULL && p->se > 0)
+        snprintf(text, size, "%+.1f se", (ours->mean - p->mean) / hypot(ours->se, p->se));
+    else if (p != NULL && p->sd > 0)
+        snprintf(text, size, "%+.1f sd", (ours->mean - p->mean) / p->sd);
+    else
+        snprintf(text, size, "-");
+}
+
 /* Nothing where no run reached that checkpoint. p may be NULL: nothing was printed for this cell. */
 static void put_row(const struct table *t, const struct pb_setting *s, const struct pb_algorithm *a, size_t at,
                     const struct pb_printed *p)
@@ -99,20 +113,21 @@ static void put_row(const struct table *t, const struct pb_setting *s, const str
     const struct pb_stat regret = pb_stat_at(t->results, s, a, PB_REGRET, at);
     const struct pb_stat seconds = pb_stat_at(t->results, s, a, PB_SECONDS, at);
     const struct pb_stat points = pb_stat_at(t->results, s, a, PB_DICTIONARY, at);
-    char printed[48], ratio[16] = "-";
+    char printed[48], ratio[16] = "-", apart[16];
 
     if (regret.n == 0)
         return;
     printed_text(p, printed, sizeof printed);
+    apart_text(p, &regret, apart, sizeof apart);
     if (p != NULL && p->mean > 0)
         snprintf(ratio, sizeof ratio, "%.2f", regret.mean / p->mean);
     const double ms = 1e3 * seconds.mean / (double)at;
     if (t->is_markdown)
-        fprintf(t->file, "| %s | %s | %zu | %zu | %.1f | %.1f | %.1f | %s | %s | %.3f | %.0f |\n", s->name, a->name,
-                regret.n, at, regret.mean, regret.se, regret.sd, printed, ratio, ms, points.mean);
+        fprintf(t->file, "| %s | %s | %zu | %zu | %.1f | %.1f | %.1f | %s | %s | %s | %.3f | %.0f |\n", s->name,
+                a->name, regret.n, at, regret.mean, regret.se, regret.sd, printed, ratio, apart, ms, points.mean);
     else
-        fprintf(t->file, "%-28s %-20s %4zu %6zu %10.1f %8.1f %8.1f %18s %6s %9.3f %7.0f\n", s->name, a->name, regret.n,
-                at, regret.mean, regret.se, regret.sd, printed, ratio, ms, points.mean);
+        fprintf(t->file, "%-28s %-20s %4zu %6zu %10.1f %8.1f %8.1f %18s %6s %8s %9.3f %7.0f\n", s->name, a->name,
+                regret.n, at, regret.mean, regret.se, regret.sd, printed, ratio, apart, ms, points.mean);
 }
 
 /* Rows of the printed figures before the last round; the one at the last round is returned, or NULL. */
@@ -135,14 +150,24 @@ static const struct pb_printed *put_early_rows(const struct table *t, const stru
     return last;
 }
 
+/* Rounds of the setting's runs; 0 when --only left it out. */
+static size_t rounds_of(const struct pb_results *r, const struct pb_setting *s)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->task[i].setting == s)
+            return r->task[i].rounds;
+    return 0;
+}
+
 /* Settings outermost, in the order of the experiment's rows, which is that of the paper. */
-static void put_table(const struct table *t, size_t rounds)
+static void put_table(const struct table *t)
 {
     const struct pb_experiment *x = t->results->experiment;
 
     put_head(t);
     for (size_t i = 0; i < x->n_settings; i++)
         for (size_t k = 0; k < x->n_algorithms; k++) {
+            const size_t rounds = rounds_of(t->results, &x->settings[i]);
             const struct pb_printed *p = put_early_rows(t, &x->settings[i], &x->algorithms[k], rounds);
 
             put_row(t, &x->settings[i], &x->algorithms[k], rounds, p);
@@ -170,13 +195,12 @@ static void put_notes(const struct table *t)
 enum kb_err pb_report(const struct pb_results *results)
 {
     const struct pb_experiment *x = results->experiment;
-    const size_t rounds = results->n > 0 ? results->task[0].rounds : 0;
     struct table text = {.results = results, .file = stdout};
     struct table markdown = {.results = results, .is_markdown = true};
     char path[MAX_PATH];
 
     printf("\n%s: %s\n\n", x->name, x->about);
-    put_table(&text, rounds);
+    put_table(&text);
     put_notes(&text);
     snprintf(path, sizeof path, "%s/%s.md", results->dir, x->name);
     markdown.file = fopen(path, "w");
@@ -185,7 +209,7 @@ enum kb_err pb_report(const struct pb_results *results)
         return KB_EINVAL;
     }
     fprintf(markdown.file, "## %s\n\n%s\n\n", x->name, x->about);
-    put_table(&markdown, rounds);
+    put_table(&markdown);
     put_notes(&markdown);
     return fclose(markdown.file) == 0 ? KB_OK : KB_EINVAL;
 }

@@ -41,13 +41,14 @@ static enum kb_err note_totals(struct pb_record *r, const struct pb_learner *l)
     return KB_OK;
 }
 
-/* All rounds. Checkpoint i of n comes after the round (i + 1) T / n, rounded down: the last one is the end, always. */
-static enum kb_err play(struct pb_env *env, struct pb_learner *l, struct pb_record *r)
+/* All rounds. Even checkpoint i of n comes after the round (i + 1) T / n, rounded down: the last one is the end,
+ * always. also_at: after this round comes one, too. */
+static enum kb_err play(struct pb_env *env, struct pb_learner *l, size_t also_at, struct pb_record *r)
 {
     const size_t n = r->rounds < CHECKPOINTS ? r->rounds : CHECKPOINTS;
     struct pb_round round;
     double regret = 0;
-    size_t chosen = 0;
+    size_t chosen = 0, n_even = 0;
     enum kb_err rc = KB_OK;
 
     for (size_t t = 0; t < r->rounds; t++) {
@@ -55,7 +56,9 @@ static enum kb_err play(struct pb_env *env, struct pb_learner *l, struct pb_reco
         KB_TRY(pb_learner_decide(l, &round, &chosen));
         regret += round.best - round.mean[chosen];
         KB_TRY(pb_learner_learn(l, &round, chosen, env->ops->reward(env, chosen)));
-        if (t + 1 == (r->n_checkpoints + 1) * r->rounds / n)
+        const bool is_even = t + 1 == (n_even + 1) * r->rounds / n;
+        n_even += is_even;
+        if (is_even || t + 1 == also_at)
             note(r, t + 1, regret, l);
     }
     rc = note_totals(r, l);
@@ -75,7 +78,7 @@ enum kb_err pb_run(const struct pb_setting *setting, const struct pb_algorithm *
     snprintf(out->blas_core, sizeof out->blas_core, "%s", kb_blas_core_name());
     KB_TRY(setting->open(setting, seed, rounds, &env));
     KB_TRY(pb_learner_new(&l, algorithm, env, seed, rounds));
-    KB_TRY(play(env, l, out));
+    KB_TRY(play(env, l, setting->also_at, out));
 out:
     pb_learner_free(l);
     if (env != NULL)
