@@ -21,6 +21,7 @@
 
 #include "alloc.h"
 #include "clock.h"
+#include "folder.h"
 #include "hash_key.h"
 #include "log.h"
 #include "metrics.h"

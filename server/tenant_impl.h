@@ -28,8 +28,8 @@
 
 #include "challenger.h"
 #include "commit.h"
-#include "folder.h"
 #include "graph_change.h"
+#include "names.h"
 #include "saving.h"
 #include "sched.h"
 #include "tenant.h"
