@@ -152,7 +152,7 @@ void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);
 void ld_tenant_graph(const struct ld_tenant *t, struct ld_graph_view *out);
 void ld_tenant_read_graph(struct ld_tenant *t, bool is_over);
 
-bool ld_tenant_is_failing(const struct ld_tenant *t);    /* the last commit failed */
+bool ld_tenant_is_failing(const struct ld_tenant *t); /* the last commit failed */
 /* The line that no fold takes, of a tenant that is served as it was before it and takes no changes (repair.h), and what
  * the fold said of it; 0: the tenant is like any other. */
 uint64_t ld_tenant_read_only(const struct ld_tenant *t, const char **fault);
