@@ -27,7 +27,7 @@
 #include <stdatomic.h>
 
 #include "challenger.h"
-#include "commit.h"
+#include "batch.h"
 #include "graph_change.h"
 #include "names.h"
 #include "saving.h"
