@@ -50,8 +50,8 @@ enum kb_err kb_fail(enum kb_err rc, struct kb_errmsg *msg, const char *pointer, 
 enum kb_err kb_fail_item(enum kb_err rc, struct kb_errmsg *msg, const char *prefix, size_t index, const char *suffix,
                          const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
-/* Puts item `index` of the list `prefix` before the pointer of a failure: "/features" becomes "/arms/3/features". Returns
- * rc; KB_OK and NULL are left alone. */
+/* Puts item `index` of the list `prefix` before the pointer of a failure: "/features" becomes "/arms/3/features".
+ * Returns rc; KB_OK and NULL are left alone. */
 enum kb_err kb_fail_within(enum kb_err rc, struct kb_errmsg *msg, const char *prefix, size_t index);
 
 /* Runs expr, stores its code in the local `rc`, and leaves by the local label `out` on failure. */

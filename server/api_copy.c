@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "copy.h"
+#include "names.h"
 #include "restore.h"
 #include "route.h"
 #include "text.h"

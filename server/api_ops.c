@@ -16,6 +16,7 @@
 #include "charge.h"
 #include "embed.h"
 #include "log.h"
+#include "metrics_text.h"
 #include "price.h"
 #include "text.h"
 

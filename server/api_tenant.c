@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "names.h"
 #include "route.h"
 
 /* A view of one tenant that outlives its lock: the list is encoded after the last one was read. */

@@ -95,26 +95,27 @@ static void free_texts(struct ld_row *row, size_t n)
 }
 
 /* One row for each event, in order; borrowed columns live as long as the batch. Vectors have the lengths in force,
- * which no batch can change before its end (is_alone in commit.c). A text that cannot be written counts as memory
+ * which no batch can change before its end (kb_event_is_alone). A text that cannot be written counts as memory
  * that is short. */
 enum kb_err ld_batch_build_rows(struct ld_tenant *t)
 {
     struct ld_batch *b = &t->batch;
     const struct kb_spec *spec = &t->settings.spec;
 
-    if (kb_grow((void **)&b->row, &b->cap_rows, b->n, 64, sizeof *b->row) != 0)
+    if (kb_grow((void **)&b->row, &b->cap_rows, b->commit.n, 64, sizeof *b->row) != 0)
         return KB_ENOMEM;
-    for (size_t i = 0; i < b->n; i++) {
-        const struct ld_entry *entry = &b->entry[i];
+    for (size_t i = 0; i < b->commit.n; i++) {
+        const struct kb_event *ev = &b->commit.event[i];
+        const struct ld_beside *beside = &b->beside[i];
         struct ld_row *row = &b->row[i];
 
-        ld_row_index(row, &entry->ev);
+        ld_row_index(row, ev);
         /* NULL unless the caller named the decision. */
-        row->answer = entry->answer;
-        row->line = entry->line;
-        row->text = entry->line != 0
-                        ? ld_encode_event_head(&entry->ev, &row->n_text)
-                        : ld_encode_event(&entry->ev, spec->context_dim, spec->arm_dim, entry->settings, &row->n_text);
+        row->answer = beside->answer;
+        row->line = beside->line;
+        row->text = beside->line != 0
+                        ? ld_encode_event_head(ev, &row->n_text)
+                        : ld_encode_event(ev, spec->context_dim, spec->arm_dim, beside->settings, &row->n_text);
         if (row->text == NULL) {
             free_texts(b->row, i);
             return KB_ENOMEM;
@@ -126,5 +127,5 @@ enum kb_err ld_batch_build_rows(struct ld_tenant *t)
 /* After the append, whatever its result. The array itself is kept for the next batch. */
 void ld_batch_free_rows(struct ld_tenant *t)
 {
-    free_texts(t->batch.row, t->batch.n);
+    free_texts(t->batch.row, t->batch.commit.n);
 }

@@ -37,7 +37,7 @@ static void finish(struct ld_tenant *t, struct ld_op *op)
         return;
     }
     if (is_waiting) {
-        b->entry[b->n - 1].kept = op->doc;
+        b->beside[b->commit.n - 1].kept = op->doc;
         op->doc = NULL;
     }
     ld_op_answer(t, op);
@@ -47,7 +47,7 @@ static void finish(struct ld_tenant *t, struct ld_op *op)
  * asks for a second look at a state in which all before it is applied; then it cannot come again. */
 static void run_op(struct ld_tenant *t, struct ld_op *op)
 {
-    if (t->batch.is_closed)
+    if (t->batch.commit.is_closed)
         ld_batch_flush(t);
     t->batch.current = op;
     t->batch.n_current = 0;
@@ -78,7 +78,7 @@ static bool has_company(struct ld_tenant *t, int *n_rests)
 {
     struct ld_pace *pace = t->world->pace;
 
-    if (pace == NULL || t->batch.n == 0 || t->batch.is_closed || t->has_failed || t->n_turned < COMPANY ||
+    if (pace == NULL || t->batch.commit.n == 0 || t->batch.commit.is_closed || t->has_failed || t->n_turned < COMPANY ||
         *n_rests == MOST_RESTS || !ld_pace_is_short(pace))
         return false;
     ++*n_rests;

@@ -127,45 +127,17 @@ int ld_erase_expand(struct ld_tenant *t, struct ld_op *op)
 
 /* ---- end ---------------------------------------------------------------------------------------------- */
 
-/* The event that puts the new model in force, as the next row. */
-static bool put_reset(struct ld_erasure *x, struct kb_event *next, struct ld_row *row)
-{
-    struct ld_tenant *t = x->t;
-    const struct kb_spec *spec = &t->settings.spec;
-    size_t n = 0;
-
-    if (kb_engine_finish_erasure(x->fold.engine, t->engine, next) != KB_OK)
-        return false;
-    next->seq = t->seq + 1;
-    next->at_ms = t->now_ms;
-    if (kb_engine_reserve(x->fold.engine, next, NULL) != KB_OK || kb_engine_grow(x->fold.engine) != KB_OK)
-        return false;
-    char *text = ld_encode_event(next, spec->context_dim, spec->arm_dim, &t->settings, &n);
-    *row = (struct ld_row){.seq = next->seq,
-                           .at_ms = next->at_ms,
-                           .type = KB_EV_DICTIONARY,
-                           .reward = (double)NAN,
-                           .is_reset = true,
-                           .text = text,
-                           .n_text = n};
-    return text != NULL;
-}
-
 /* Readers meet the old engine before and the new one after. */
-static void swap_engines(struct ld_erasure *x, const struct kb_event *reset)
+static void swap_engines(struct ld_erasure *x, uint64_t seq)
 {
     struct ld_tenant *t = x->t;
     struct kb_engine_counts counts;
     struct kb_engine *old = t->engine;
 
-    kb_engine_swap(x->fold.engine);
-    kb_engine_prepare(x->fold.engine, reset);
-    kb_engine_apply(x->fold.engine, reset);
-    kb_engine_collect(x->fold.engine);
     kb_engine_set_inline_work(x->fold.engine, t->world->inline_work);
     ld_tenant_write_lock(t);
     t->engine = x->fold.engine;
-    t->seq = reset->seq;
+    t->seq = seq;
     t->arms_epoch++;
     t->engine_epoch++;
     ld_tenant_write_unlock(t);
@@ -188,32 +160,59 @@ static bool remove_snapshot(const struct ld_tenant *t)
            ld_sync_directory_of(t->snapshot_path) == 0;
 }
 
+/* What else of the user the folder has. 0, or -1 with why. */
+static int remove_leftovers(struct ld_erasure *x)
+{
+    if (!remove_snapshot(x->t)) {
+        snprintf(x->fold.why, sizeof x->fold.why, "the snapshot cannot be removed");
+        return -1;
+    }
+    if (!ld_compaction_clear(x->t)) { /* rows that a compaction has left may be the user's */
+        snprintf(x->fold.why, sizeof x->fold.why, "what was compacted cannot be deleted");
+        return -1;
+    }
+    return 0;
+}
+
+/* The event that puts the new model in force becomes the next row, in one transaction with the lines that change. */
+static enum kb_err append_reset(void *arg, const struct kb_event *reset, size_t n_events)
+{
+    struct ld_erasure *x = arg;
+    struct ld_tenant *t = x->t;
+    const struct kb_spec *spec = &t->settings.spec;
+    struct ld_row row = {
+        .seq = reset->seq, .at_ms = reset->at_ms, .type = KB_EV_DICTIONARY, .reward = (double)NAN, .is_reset = true};
+    int rc = -1;
+
+    (void)n_events; /* a reset brings nothing along */
+    char *text = ld_encode_event(reset, spec->context_dim, spec->arm_dim, &t->settings, &row.n_text);
+    if (text == NULL)
+        return KB_ENOMEM;
+    row.text = text;
+    if (remove_leftovers(x) == 0) {
+        ld_failpoint("mid_erasure");
+        rc = ld_store_rewrite(t->store, x->redactor.item, x->redactor.n, &row, x->fold.why);
+    }
+    free(text);
+    return rc == LD_STORE_OK ? KB_OK : KB_ECANCELLED;
+}
+
 static bool commit(struct ld_erasure *x)
 {
-    struct ld_tenant *t = x->t;
+    const struct kb_commit_hooks hooks = {.append = append_reset, .arg = x};
+    struct kb_commit c = {.n = 0};
     struct kb_event reset;
-    struct ld_row row = {.text = NULL};
-    bool is_ok = put_reset(x, &reset, &row);
+    enum kb_err rc = kb_engine_finish_erasure(x->fold.engine, x->t->engine, &reset);
 
-    if (!is_ok)
+    kb_commit_begin(&c, x->fold.engine, x->t->seq);
+    if (rc == KB_OK)
+        rc = kb_commit_one(&c, &reset, x->t->now_ms, &hooks, NULL);
+    if (rc == KB_OK)
+        swap_engines(x, c.seq);
+    else if (rc == KB_ENOMEM)
         snprintf(x->fold.why, sizeof x->fold.why, "out of memory");
-    if (is_ok && !remove_snapshot(t)) {
-        snprintf(x->fold.why, sizeof x->fold.why, "the snapshot cannot be removed");
-        is_ok = false;
-    }
-    if (is_ok && !ld_compaction_clear(t)) { /* rows that a compaction has left may be the user's */
-        snprintf(x->fold.why, sizeof x->fold.why, "what was compacted cannot be deleted");
-        is_ok = false;
-    }
-    ld_failpoint("mid_erasure");
-    if (is_ok)
-        is_ok = ld_store_rewrite(t->store, x->redactor.item, x->redactor.n, &row, x->fold.why) == LD_STORE_OK;
-    free((char *)row.text);
-    if (is_ok)
-        swap_engines(x, &reset);
-    else
-        kb_engine_rollback(x->fold.engine);
-    return is_ok;
+    kb_commit_free(&c);
+    return rc == KB_OK;
 }
 
 static void answer(struct ld_erasure *x, bool is_ok)

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "log.h"
-#include "registry.h"
+#include "names.h"
 #include "sqlite_util.h"
 
 #define ROOM_BYTES 262144u

@@ -11,8 +11,8 @@
 
 #include <stdbool.h>
 
-#define LD_PATH_MAX 4096
-#define LD_NAME_MAX 64
+#include "names.h"
+
 #define LD_READ_ONLY_SUFFIX ".readonly"
 
 /* Makes the folder where it is missing and locks it: *fd keeps the lock until it is closed. 0 or -1 with why. */

@@ -21,8 +21,8 @@
 #include <sys/socket.h>
 
 #include "body_memory.h"
-#include "folder.h"
 #include "http.h"
+#include "names.h"
 #include "trace.h"
 
 /* Beyond --max-connections: those that gave way and are not closed yet. */

@@ -24,11 +24,6 @@ char *ld_encode_graph_tail(const struct kb_event *ev, size_t *n);
 /* A configuration with every field, as PUT /tenants/{t} would take it. */
 char *ld_encode_settings(const struct ld_settings *settings, size_t *n);
 
-/* ISO 8601 UTC with milliseconds, "2026-11-21T10:00:00.123Z" (buffer of at least 32; years 1970 to 9999), and back (-1
- * when malformed). */
-void ld_format_time(int64_t at_ms, char *out);
-int ld_parse_time(const char *text, int64_t *at_ms);
-
 char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, size_t *n);
 
 char *ld_encode_reward(bool is_applied, bool is_duplicate, size_t *n);

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "clock.h"
-#include "json_out.h"
 #include "log_out.h"
 #include "text.h"
+#include "time_text.h"
 #include "trace.h"
 
 #define MESSAGE_BYTES 1024 /* escaped */

@@ -6,8 +6,6 @@
  * metrics_tenants.c. */
 #include "metrics.h"
 
-#include "metrics_text.h"
-
 /* Bounds are inclusive above, as `le` says: bucket i holds what is over bound i - 1 and up to bound i. */
 const uint64_t ld_hist_bound[LD_HIST_BUCKETS] = {
     10,    20,    50,     100,    200,    500,     1000,    2000,    5000,     10000,

@@ -15,6 +15,8 @@
 
 #define LD_HIST_BUCKETS 20 /* 1, 2 and 5 of each decade, from 10 to 2e7: of microseconds, 10 us to 20 s */
 
+extern const uint64_t ld_hist_bound[LD_HIST_BUCKETS]; /* inclusive */
+
 /* Its count is the sum of its buckets. */
 struct ld_histogram {
     _Atomic uint64_t bucket[LD_HIST_BUCKETS + 1]; /* the last is +Inf */
@@ -118,11 +120,5 @@ struct ld_metric {
 };
 extern const struct ld_metric ld_metric_table[];
 extern const size_t ld_n_metrics;
-
-struct ld_tenants;
-
-/* Everything in the Prometheus text format 0.0.4, malloc'd; NULL on no memory. tenants may be NULL. Takes the
- * read lock of the first max_listed tenants in memory for a moment, and opens none. */
-char *ld_metrics_text(const struct ld_metrics *m, struct ld_tenants *tenants, size_t max_listed, size_t *n);
 
 #endif

@@ -8,7 +8,11 @@
 #include "metrics.h"
 #include "text.h"
 
-extern const uint64_t ld_hist_bound[LD_HIST_BUCKETS]; /* inclusive */
+struct ld_tenants;
+
+/* Everything in the Prometheus text format 0.0.4, malloc'd; NULL on no memory. tenants may be NULL. Takes the
+ * read lock of the first max_listed tenants in memory for a moment, and opens none. */
+char *ld_metrics_text(const struct ld_metrics *m, struct ld_tenants *tenants, size_t max_listed, size_t *n);
 
 /* A formatted line, cut at 511 bytes. A failure of memory sticks in the text. */
 void ld_metrics_put(struct ld_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -23,7 +23,7 @@
 #include "listen.h"
 #include "log.h"
 #include "number.h"
-#include "registry.h"
+#include "names.h"
 
 /* --- values ----------------------------------------------------------------------------------------- */
 

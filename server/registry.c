@@ -7,7 +7,6 @@
  * Failure modes: a start that cannot read the registry opens nothing and names the file. A tenant that cannot be opened
  * answers its own requests with the reason and is tried again; the others are served (with --open-all, or --verify, it
  * stops the start). A creation or removal that fails answers 503 and is finished or undone by the next start. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +14,6 @@
 
 #include "alloc.h"
 #include "registry_impl.h"
-
-/* Names become file names: no separator, no leading dot or dash, and nothing that a shell would look at twice. Case
- * counts, as it does in file names here. ASCII only: the server sets no locale. */
-int ld_tenant_name_is_valid(const char *name)
-{
-    const size_t n = strlen(name);
-
-    if (n == 0 || n > LD_NAME_MAX || !isalnum((unsigned char)name[0]))
-        return 0;
-    for (size_t i = 0; i < n; i++)
-        if (!isalnum((unsigned char)name[i]) && strchr("._-", name[i]) == NULL)
-            return 0;
-    return 1;
-}
 
 /* As clients and metrics call it. */
 const char *ld_tenant_state_name(enum ld_tenant_state state)

@@ -112,6 +112,4 @@ struct ld_tenants_counts {
 };
 void ld_tenants_count(struct ld_tenants *r, struct ld_tenants_counts *out);
 
-int ld_tenant_name_is_valid(const char *name); /* [A-Za-z0-9][A-Za-z0-9._-]{0,63} */
-
 #endif

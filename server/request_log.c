@@ -15,6 +15,7 @@
 #include "access.h"
 #include "app.h"
 #include "log.h"
+#include "names.h"
 #include "route.h"
 #include "trace.h"
 

@@ -159,7 +159,7 @@ static bool begin(struct ld_tenant *t)
 /* Nothing is staged, and the tenant's state may be kept: a failing disk would refuse the snapshot as well. */
 static bool may_begin(const struct ld_tenant *t)
 {
-    return t->batch.n == 0 && t->saving.job == NULL && t->erasure == NULL && !kb_engine_is_building(t->engine) &&
+    return t->batch.commit.n == 0 && t->saving.job == NULL && t->erasure == NULL && !kb_engine_is_building(t->engine) &&
            !atomic_load(&t->is_failing) && !atomic_load(&t->is_doomed);
 }
 

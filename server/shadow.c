@@ -1,7 +1,4 @@
-/* A model fed with another's log: see shadow.h. Events go the way of a tenant's writer (commit.c), one a batch:
- *
- *     due -> reserve -> follow_up -> grow -> swap -> prepare -> apply -> collect
- *
+/* A model fed with another's log: see shadow.h. Events go the way of a tenant's writer (kb_commit_one), one a batch,
  * and what readers see is settled when it is asked for. Builds that an event begins are run at once, in this thread,
  * and finished by an event of their own.
  *
@@ -40,6 +37,7 @@ enum kb_err ld_shadow_new(struct ld_shadow **out, const struct kb_spec *spec, st
         free(s);
         return kb_fail(KB_ENOMEM, msg, "", "%s", kb_strerror(KB_ENOMEM));
     }
+    kb_commit_begin(&s->commit, s->engine, 0);
     s->asked = s->spec = *spec;
     s->context_dim = spec->context_dim;
     s->arm_dim = spec->arm_dim;
@@ -52,6 +50,7 @@ void ld_shadow_free(struct ld_shadow *s)
 {
     if (s == NULL)
         return;
+    kb_commit_free(&s->commit);
     kb_engine_free(s->engine);
     kb_engine_scratch_free(s->scratch);
     kb_free(s->candidate);
@@ -67,8 +66,10 @@ void ld_shadow_keep_log(struct ld_shadow *s, ld_shadow_keep *keep, void *arg)
 
 /* ---- one event of its own ---------------------------------------------------------------------------------- */
 
-static enum kb_err keep(struct ld_shadow *s, const struct kb_event *batch, size_t n)
+/* Hook of a commit: the owner's copy of the log. */
+static enum kb_err keep(void *arg, const struct kb_event *batch, size_t n)
 {
+    struct ld_shadow *s = arg;
     enum kb_err rc = KB_OK;
 
     for (size_t i = 0; i < n && rc == KB_OK && s->keep != NULL; i++)
@@ -78,34 +79,11 @@ static enum kb_err keep(struct ld_shadow *s, const struct kb_event *batch, size_
 
 enum kb_err ld_shadow_commit(struct ld_shadow *s, struct kb_event ev, struct kb_errmsg *msg)
 {
-    struct kb_event batch[2] = {ev, {.type = KB_EV_NONE}};
-    size_t n = 1;
-    enum kb_err rc;
+    const struct kb_commit_hooks hooks = {.append = keep, .arg = s};
+    const enum kb_err rc = kb_commit_one(&s->commit, &ev, ev.at_ms, &hooks, msg);
 
-    if (ev.type != KB_EV_SUMMARY || ev.as.summary->part != KB_PART_BEGIN)
-        batch[0].seq = s->seq + 1;
-    KB_TRY(kb_engine_reserve(s->engine, &batch[0], msg));
-    if (ev.type != KB_EV_DICTIONARY)
-        KB_TRY(kb_engine_follow_up(s->engine, &batch[0], &batch[1]));
-    if (batch[1].type != KB_EV_NONE) {
-        batch[1].seq = batch[0].seq + 1;
-        batch[1].at_ms = ev.at_ms;
-        KB_TRY(kb_engine_reserve(s->engine, &batch[1], msg));
-        n = 2;
-    }
-    KB_TRY(kb_engine_grow(s->engine));
-    KB_TRY(keep(s, batch, n));
-    kb_engine_swap(s->engine);
-    for (size_t i = 0; i < n; i++) {
-        kb_engine_prepare(s->engine, &batch[i]);
-        kb_engine_apply(s->engine, &batch[i]);
-    }
-    kb_engine_collect(s->engine);
-    s->seq = batch[n - 1].seq;
-    s->is_settled = false;
-    return KB_OK;
-out:
-    kb_engine_rollback(s->engine);
+    if (rc == KB_OK)
+        s->is_settled = false;
     return rc;
 }
 
@@ -148,7 +126,7 @@ enum kb_err ld_shadow_finish(struct ld_shadow *s, int64_t at_ms, struct kb_errms
         if (b != NULL)
             rc = run_build(s, b);
         else
-            rc = kb_engine_due(s->engine, s->seq + 1, &next);
+            rc = kb_engine_due(s->engine, s->commit.seq + 1, &next);
         next.at_ms = at_ms;
         if (rc == KB_OK && next.type != KB_EV_NONE)
             rc = ld_shadow_commit(s, next, msg);
@@ -172,7 +150,7 @@ enum kb_err ld_shadow_learn(struct ld_shadow *s, const struct kb_event *ev, stru
     enum kb_err rc = ld_shadow_begin(s, ev->at_ms, msg);
 
     KB_TRY(rc);
-    KB_TRY(kb_engine_due(s->engine, s->seq + 1, &next));
+    KB_TRY(kb_engine_due(s->engine, s->commit.seq + 1, &next));
     if (next.type != KB_EV_NONE) {
         next.at_ms = ev->at_ms;
         KB_TRY(ld_shadow_commit(s, next, msg));
@@ -197,8 +175,7 @@ enum kb_err ld_shadow_decide(struct ld_shadow *s, const struct kb_query *q, stru
     if (!kb_engine_is_whole(s->engine))
         return kb_fail(KB_EBUSY, msg, "", "the log's summary has not come to its end");
     if (!s->is_settled) {
-        KB_TRY(kb_engine_settle(s->engine));
-        kb_engine_publish(s->engine);
+        KB_TRY(kb_commit_settle(&s->commit, NULL));
         s->is_settled = true;
     }
     KB_TRY(kb_engine_fit_scratch(s->engine, scratch, q->n_candidates, q->n_exclude));
@@ -298,7 +275,7 @@ enum kb_err ld_shadow_load(struct ld_shadow *s, const void *data, size_t n)
     KB_TRY(kb_engine_load(s->engine, r.data + r.pos, r.n - r.pos));
     kb_spec_take_books(&s->spec, kb_engine_spec(s->engine));
     kb_engine_counts(s->engine, &counts);
-    s->seq = counts.seq;
+    kb_commit_begin(&s->commit, s->engine, counts.seq);
 out:
     return rc;
 }

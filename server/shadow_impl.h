@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "commit.h"
 #include "shadow.h"
 
 struct ld_shadow {
@@ -14,7 +15,7 @@ struct ld_shadow {
     uint32_t context_dim, arm_dim; /* of the log */
     bool has_begun;                /* the engine is configured */
     bool is_settled;
-    uint64_t seq; /* of its own last event */
+    struct kb_commit commit; /* of its own events */
     uint64_t cursor, n_read, n_passed;
     int64_t at_ms;              /* of the log's last event */
     struct kb_scratch *scratch; /* of probabilities, with the candidates of the last one */

@@ -87,7 +87,7 @@ static enum kb_err take_summary(struct ld_shadow *s, struct kb_event ev, struct 
     s->has_begun = true;
     if (part.part != KB_PART_END)
         goto out;
-    KB_TRY(kb_engine_rebuild(s->engine, s->seq + 1, &next));
+    KB_TRY(kb_engine_rebuild(s->engine, s->commit.seq + 1, &next));
     next.at_ms = ev.at_ms;
     if (next.type != KB_EV_NONE)
         KB_TRY(ld_shadow_commit(s, next, msg));

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "folder.h"
+#include "names.h"
 
 struct ld_spool;
 

@@ -21,6 +21,7 @@
 
 #include "alloc.h"
 #include "clock.h"
+#include "folder.h"
 #include "hash_key.h"
 #include "log.h"
 #include "metrics.h"
@@ -62,7 +63,8 @@ static void tenant_free(struct ld_tenant *t)
     kb_engine_free(t->engine);
     for (size_t i = 0; i < t->n_scratches; i++)
         kb_engine_scratch_free(t->scratch[i]);
-    kb_free(t->batch.entry);
+    kb_commit_free(&t->batch.commit);
+    kb_free(t->batch.beside);
     kb_free(t->batch.row);
     pthread_rwlock_destroy(&t->lock);
     pthread_rwlock_destroy(&t->deciding);
@@ -425,7 +427,9 @@ void ld_tenant_weigh(struct ld_tenant *t)
     ld_tenant_measure(t, &counts);
     atomic_store(&t->model_bytes, kb_engine_bytes(t->engine));
     atomic_store(&t->bytes, sizeof *t + t->model_bytes + ld_challengers_bytes(t->challengers) + t->store_bytes +
-                                t->batch.cap * sizeof *t->batch.entry + t->batch.cap_rows * sizeof *t->batch.row);
+                                t->batch.cap * sizeof *t->batch.beside +
+                                t->batch.commit.cap * sizeof *t->batch.commit.event +
+                                t->batch.cap_rows * sizeof *t->batch.row);
 }
 
 size_t ld_tenant_bytes(const struct ld_tenant *t)

@@ -60,7 +60,7 @@ struct ld_op {
     uint32_t arms_epoch;   /* EVENT decided: of the catalogue that it was made among */
     struct kb_event event; /* EVENT: decided, graph, arms */
     bool is_drafted;       /* EVENT graph: made beside the writer */
-    uint64_t line;         /* and what of its row is written already (commit.h) */
+    uint64_t line;         /* and what of its row is written already (batch.h) */
     char *answer;          /* EVENT decided: the answer to give (owned) */
     size_t n_answer;
     bool is_named;                  /* decided with the caller's id: look for an earlier one, keep the answer */

@@ -22,9 +22,9 @@
 #include <stdatomic.h>
 
 #include "challenger.h"
-#include "commit.h"
-#include "folder.h"
+#include "batch.h"
 #include "graph_change.h"
+#include "names.h"
 #include "saving.h"
 #include "sched.h"
 #include "tenant.h"

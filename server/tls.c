@@ -26,9 +26,9 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "json_out.h"
 #include "log.h"
 #include "metrics.h"
+#include "time_text.h"
 
 #define WHY_BYTES 1024
 #define MAX_FILE_BYTES ((size_t)1 << 20)

@@ -16,7 +16,7 @@ trap 'rm -f "$faults"' EXIT
 CORE_C11='assert complex ctype errno fenv float inttypes iso646 limits math stdalign stdarg stdatomic stdbool stddef
           stdint stdlib stdnoreturn string tgmath'
 # Headers of core that other rooms may use; the rest of core/ is its own business.
-CORE_PUBLIC='alloc arena buf chol confidence eigen engine err event graph graph_draft hash history ids kernel keyed linalg magnitude policy posterior rng
+CORE_PUBLIC='alloc arena buf chol commit confidence eigen engine err event graph graph_draft hash history ids kernel keyed linalg magnitude policy posterior rng
              snips spec summary user_kernel vec_kernel'
 
 # Owners, as shell patterns: header|files that may include it.

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "bench_machine.h"
+#include "commit.h"
 #include "rng.h"
 
 #define DIM BENCH_KORS_DIM
@@ -20,57 +21,52 @@ void bench_kors_point(double *x, uint64_t i)
 }
 
 /* Runs what the last event has begun, and puts it in force: here are no threads that would. */
-static void finish_builds(struct kb_engine *e, uint64_t *seq)
+static void finish_builds(struct kb_commit *c)
 {
-    while (kb_engine_is_building(e)) {
-        struct kb_build *b = kb_engine_lend_build(e);
+    while (kb_engine_is_building(c->engine)) {
+        struct kb_build *b = kb_engine_lend_build(c->engine);
         struct kb_event next = {.type = KB_EV_NONE};
-        const enum kb_err rc = b != NULL ? kb_build_run(b) : kb_engine_due(e, *seq + 1, &next);
+        const enum kb_err rc = b != NULL ? kb_build_run(b) : kb_engine_due(c->engine, c->seq + 1, &next);
 
         if (b != NULL)
-            kb_engine_return_build(e, b);
+            kb_engine_return_build(c->engine, b);
         if (rc != KB_OK)
             die("build");
-        if (next.type == KB_EV_NONE)
-            continue;
-        next.seq = ++*seq;
-        if (kb_engine_fold(e, &next, NULL) != KB_OK)
+        if (next.type != KB_EV_NONE && kb_commit_one(c, &next, 0, NULL, NULL) != KB_OK)
             die("finish");
     }
 }
 
 /* One observation, and the point that it brings with it. */
-static void observe(struct kb_engine *e, const char *arm, const double *x, double reward, uint64_t *seq)
+static void observe(struct kb_commit *c, const char *arm, const double *x, double reward)
 {
-    const struct kb_event ev = {
-        .type = KB_EV_OBSERVED, .seq = ++*seq, .as.observed = {.user = "u", .arm = {arm, x}, .reward = reward}};
-    struct kb_event point;
+    const struct kb_event ev = {.type = KB_EV_OBSERVED,
+                                .as.observed = {.user = "u", .arm = {arm, x}, .reward = reward}};
 
-    if (kb_engine_reserve(e, &ev, NULL) != KB_OK || kb_engine_follow_up(e, &ev, &point) != KB_OK)
+    if (kb_commit_one(c, &ev, 0, NULL, NULL) != KB_OK)
         die("observe");
-    point.seq = *seq + 1;
-    if (point.type != KB_EV_NONE && kb_engine_reserve(e, &point, NULL) != KB_OK)
-        die("dictionary");
-    if (kb_engine_grow(e) != KB_OK)
-        die("grow");
-    kb_engine_swap(e);
-    kb_engine_apply(e, &ev);
-    if (point.type != KB_EV_NONE) {
-        kb_engine_prepare(e, &point);
-        kb_engine_apply(e, &point);
-        ++*seq;
-    }
-    kb_engine_collect(e);
-    finish_builds(e, seq);
+    finish_builds(c);
 }
 
-static struct kb_engine *engine_of(const struct kb_spec *spec, uint64_t *seq)
+static struct kb_commit commit_of(const struct kb_spec *spec)
 {
     struct kb_engine *e = NULL;
-    const struct kb_event ev = {.type = KB_EV_CONFIGURED, .seq = ++*seq, .as.configured = {.spec = spec, .version = 1}};
+    struct kb_commit c = {.n = 0};
+    const struct kb_event ev = {.type = KB_EV_CONFIGURED, .as.configured = {.spec = spec, .version = 1}};
 
-    if (kb_engine_new(&e, (struct kb_hash_key){{1, 2}}) != KB_OK || kb_engine_fold(e, &ev, NULL) != KB_OK)
+    if (kb_engine_new(&e, (struct kb_hash_key){{1, 2}}) != KB_OK)
+        die("setup");
+    kb_commit_begin(&c, e, 0);
+    if (kb_commit_one(&c, &ev, 0, NULL, NULL) != KB_OK)
         die("configured");
+    return c;
+}
+
+static struct kb_engine *engine_from(struct kb_commit *c)
+{
+    struct kb_engine *e = c->engine;
+
+    kb_commit_free(c);
     return e;
 }
 
@@ -78,37 +74,35 @@ struct kb_engine *bench_kors_engine(size_t m)
 {
     struct kb_spec spec;
     double x[DIM];
-    uint64_t seq = 0;
 
     if (kb_spec_preset(&spec, "ek-ucb", 0, DIM) != KB_OK)
         die("setup");
     spec.arm_kernel.lengthscale = 2;
     spec.repr.max_dictionary = m;
     spec.repr.gamma = 100;
-    struct kb_engine *e = engine_of(&spec, &seq);
-    for (uint64_t i = 0; kb_posterior_n_support(kb_engine_posterior(e)) < m; i++) {
+    struct kb_commit c = commit_of(&spec);
+    for (uint64_t i = 0; kb_posterior_n_support(kb_engine_posterior(c.engine)) < m; i++) {
         bench_kors_point(x, i);
-        observe(e, "a", x, x[0], &seq);
+        observe(&c, "a", x, x[0]);
     }
-    return e;
+    return engine_from(&c);
 }
 
 struct kb_engine *bench_catalogue_engine(size_t n_arms)
 {
     struct kb_spec spec;
-    uint64_t seq = 0;
 
     if (kb_spec_preset(&spec, "ucb", 0, 0) != KB_OK)
         die("setup");
-    struct kb_engine *e = engine_of(&spec, &seq);
+    struct kb_commit c = commit_of(&spec);
     for (size_t a = 0; a < n_arms; a++) {
         char arm[32];
         snprintf(arm, sizeof arm, "arm-%zu", a);
         const struct kb_ev_arm put = {.id = arm, .is_active = true};
-        const struct kb_event ev = {.type = KB_EV_ARMS, .seq = ++seq, .as.arms = {.n_put = 1, .put = &put}};
-        if (kb_engine_fold(e, &ev, NULL) != KB_OK)
+        const struct kb_event ev = {.type = KB_EV_ARMS, .as.arms = {.n_put = 1, .put = &put}};
+        if (kb_commit_one(&c, &ev, 0, NULL, NULL) != KB_OK)
             die("arms");
-        observe(e, arm, NULL, kb_rng_uniform(7, KB_STREAM_SIMULATION, a), &seq);
+        observe(&c, arm, NULL, kb_rng_uniform(7, KB_STREAM_SIMULATION, a));
     }
-    return e;
+    return engine_from(&c);
 }

@@ -187,14 +187,10 @@ void kbt_log_close(struct kbt_log *log)
 {
     if (log->lent != NULL)
         kb_engine_return_build(log->live, log->lent);
+    kb_commit_free(&log->commit);
     kb_engine_free(log->live);
     free(log->event);
     free_copies();
-}
-
-static uint64_t next_seq(const struct kbt_log *log)
-{
-    return log->n + 1;
 }
 
 static void keep(struct kbt_log *log, struct kb_event ev)
@@ -207,51 +203,41 @@ static void keep(struct kbt_log *log, struct kb_event ev)
     log->event[log->n++] = copy_event(ev, spec);
 }
 
-/* Commits the reserved events from `first` on. */
-static void commit(struct kbt_log *log, size_t first)
+/* Hook of a commit. */
+static enum kb_err append(void *arg, const struct kb_event *event, size_t n)
 {
-    ck_assert_int_eq(kb_engine_grow(log->live), KB_OK);
-    kb_engine_swap(log->live);
-    for (size_t i = first; i < log->n; i++) {
-        kb_engine_prepare(log->live, &log->event[i]);
-        kb_engine_apply(log->live, &log->event[i]);
-    }
-    kb_engine_collect(log->live);
-    ck_assert_int_eq(kb_engine_settle(log->live), KB_OK);
-    kb_engine_publish(log->live);
+    for (size_t i = 0; i < n; i++)
+        keep(arg, event[i]);
+    return KB_OK;
 }
 
-/* Reserves the event's follow-up, if any; true when it closes the batch. */
-static bool follow(struct kbt_log *log, const struct kb_event *ev)
+/* The way of events into the live engine, behind those that are kept. */
+static struct kb_commit *way(struct kbt_log *log)
 {
-    struct kb_event next;
+    kb_commit_begin(&log->commit, log->live, log->n);
+    return &log->commit;
+}
 
-    ck_assert_int_eq(kb_engine_follow_up(log->live, ev, &next), KB_OK);
-    if (next.type == KB_EV_NONE)
-        return false;
-    next.seq = next_seq(log);
-    next.at_ms = ev->at_ms;
-    ck_assert_int_eq(kb_engine_reserve(log->live, &next, NULL), KB_OK);
-    keep(log, next);
-    return true;
+static void commit(struct kbt_log *log)
+{
+    const struct kb_commit_hooks hooks = {.append = append, .arg = log};
+
+    ck_assert_int_eq(kb_commit_run(&log->commit, &hooks), KB_OK);
+    ck_assert_int_eq(kb_commit_settle(&log->commit, NULL), KB_OK);
 }
 
 static void run_due(struct kbt_log *log)
 {
     struct kb_event next;
-    const size_t first = log->n;
 
     if (log->n == 0)
         return;
     run_build(log, kbt_delay);
-    ck_assert_int_eq(kb_engine_due(log->live, next_seq(log), &next), KB_OK);
+    ck_assert_int_eq(kb_engine_due(log->live, log->n + 1, &next), KB_OK);
     if (next.type == KB_EV_NONE)
         return;
-    next.seq = next_seq(log);
-    next.at_ms = log->now_ms;
-    ck_assert_int_eq(kb_engine_reserve(log->live, &next, NULL), KB_OK);
-    keep(log, next);
-    commit(log, first);
+    ck_assert_int_eq(kb_commit_add(way(log), &next, log->now_ms, NULL), KB_OK);
+    commit(log);
 }
 
 void kbt_log_finish_builds(struct kbt_log *log)
@@ -267,16 +253,10 @@ void kbt_log_finish_builds(struct kbt_log *log)
 enum kb_err kbt_log_live(struct kbt_log *log, struct kb_event ev, struct kb_errmsg *msg)
 {
     run_due(log);
-    const size_t first = log->n;
-    ev.seq = next_seq(log);
-    ev.at_ms = log->now_ms;
-    const enum kb_err rc = kb_engine_reserve(log->live, &ev, msg);
-    if (rc != KB_OK)
-        return rc;
-    keep(log, ev);
-    follow(log, &ev);
-    commit(log, first);
-    return KB_OK;
+    const enum kb_err rc = kb_commit_add(way(log), &ev, log->now_ms, msg);
+    if (rc == KB_OK)
+        commit(log);
+    return rc;
 }
 
 void kbt_log_batch(struct kbt_log *log, struct kb_event *events, size_t n)
@@ -284,22 +264,16 @@ void kbt_log_batch(struct kbt_log *log, struct kb_event *events, size_t n)
     size_t i = 0;
 
     while (i < n) {
-        bool is_closed = false;
+        enum kb_err rc = KB_OK;
 
         run_due(log);
-        const size_t first = log->n;
-        while (i < n && !is_closed) {
-            events[i].seq = next_seq(log);
-            events[i].at_ms = log->now_ms;
-            const enum kb_err rc = kb_engine_reserve(log->live, &events[i], NULL);
-            if (rc == KB_EBUSY)
-                break;
-            ck_assert_int_eq(rc, KB_OK);
-            keep(log, events[i]);
-            is_closed = follow(log, &events[i++]);
-        }
-        ck_assert_uint_gt(log->n, first);
-        commit(log, first);
+        struct kb_commit *c = way(log);
+        while (i < n && kb_commit_takes(c, &events[i]) &&
+               (rc = kb_commit_add(c, &events[i], log->now_ms, NULL)) == KB_OK)
+            i++;
+        ck_assert(rc == KB_OK || rc == KB_EBUSY);
+        ck_assert_uint_gt(c->n, 0);
+        commit(log);
     }
 }
 

@@ -2,10 +2,11 @@
 #ifndef KBT_LOG_H
 #define KBT_LOG_H
 
-#include "engine.h"
+#include "commit.h"
 
 struct kbt_log {
     struct kb_engine *live;
+    struct kb_commit commit;
     struct kb_event *event; /* deep copies, in order */
     size_t n, cap;
     int64_t now_ms;

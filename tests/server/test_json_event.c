@@ -10,6 +10,7 @@
 #include "kbt.h"
 #include "magnitude.h"
 #include "rng.h"
+#include "time_text.h"
 
 #define CONTEXT_DIM 3
 #define ARM_DIM 2

@@ -6,6 +6,7 @@
 
 #include "kbt.h"
 #include "metrics.h"
+#include "metrics_text.h"
 #include "route.h"
 
 static struct ld_metrics m;

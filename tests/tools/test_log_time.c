@@ -4,9 +4,9 @@
 #include <stdio.h>
 
 #include "clock.h"
-#include "json_out.h"
 #include "kbt.h"
 #include "log_reader.h"
+#include "time_text.h"
 
 START_TEST(every_millisecond_comes_back)
 {

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "json_out.h"
+#include "time_text.h"
 
 #define TIME_BYTES 32
 

@@ -1,9 +1,6 @@
-/* A learner: the engine of core/ under the events that a tenant's writer would give it.
- *
- *   due -> (reset)   before each event, as in server/commit.c
- *   reserve -> follow_up -> reserve -> grow -> prepare -> apply     an event and the dictionary change behind it
- *   lend -> run -> return -> due, as long as a build is open        what the server's threads do beside the writer
- *   settle -> publish                                               after each batch; a batch is one event here
+/* A learner: the engine of core/ under the events that a tenant's writer would give it, by the same way
+ * (core/commit.h): what is due before each event, the event and what follows from it as one batch, and settled after
+ * it.
  *
  * An engine only begins work beyond KB_INLINE_WORK (engine.h). The papers' algorithms have their new model in the next
  * round, so each build is finished here where it began, and its time is learning.
@@ -12,7 +9,8 @@
  * and dictionary points are keyed by the spec's seed, which is the run's. A schedule becomes a new `configured` event
  * and thereby a rebuild from the history, as a PUT of the tenant's configuration would.
  *
- *   seq, version    of the last event and configuration; the log itself is kept by nobody
+ *   commit          with the number of the last event; the log itself is kept by nobody
+ *   version         of the last configuration
  *   t               rounds decided so far; also the time of events, in milliseconds, since the engine asks for one
  *   is_by_decision  a reward then finds its decision pending, as over HTTP; otherwise it is an observation, half the
  * events
@@ -29,6 +27,7 @@
 #include <time.h>
 
 #include "alloc.h"
+#include "commit.h"
 #include "rng.h"
 
 #define FIRST_ACTION UINT64_MAX /* index of the draw of the uniform first action: no round has it */
@@ -41,7 +40,8 @@ struct pb_learner {
     struct kb_spec spec;
     struct kb_candidate *candidate; /* [cap_candidates] */
     size_t cap_candidates;
-    uint64_t seed, seq, version;
+    struct kb_commit commit;
+    uint64_t seed, version;
     size_t t, rounds;
     double mean, propensity; /* of the arm chosen last */
     uint32_t level;          /* that its reward teaches, under a rule with levels */
@@ -66,41 +66,13 @@ static enum kb_err complain(const struct pb_learner *l, enum kb_err rc, const st
     return rc;
 }
 
-/* Reserves the event as the next of the log. */
-static enum kb_err reserve(struct pb_learner *l, struct kb_event *ev, size_t offset, struct kb_errmsg *msg)
-{
-    ev->seq = l->seq + 1 + offset;
-    ev->at_ms = (int64_t)l->t;
-    return kb_engine_reserve(l->engine, ev, msg);
-}
-
-/* One event and what follows from it. A reset that is due has no follow-up. After a failure nothing has changed. */
+/* One event and what follows from it; a round is a millisecond. After a failure nothing has changed. */
 static enum kb_err commit(struct pb_learner *l, const struct kb_event *ev)
 {
-    struct kb_event batch[2] = {*ev, {.type = KB_EV_NONE}};
     struct kb_errmsg msg = {0};
-    size_t n = 1;
-    enum kb_err rc;
+    const enum kb_err rc = kb_commit_one(&l->commit, ev, (int64_t)l->t, NULL, &msg);
 
-    KB_TRY(reserve(l, &batch[0], 0, &msg));
-    if (ev->type != KB_EV_DICTIONARY)
-        KB_TRY(kb_engine_follow_up(l->engine, &batch[0], &batch[1]));
-    if (batch[1].type != KB_EV_NONE) {
-        KB_TRY(reserve(l, &batch[1], 1, &msg));
-        n = 2;
-    }
-    KB_TRY(kb_engine_grow(l->engine));
-    kb_engine_swap(l->engine);
-    for (size_t i = 0; i < n; i++) {
-        kb_engine_prepare(l->engine, &batch[i]);
-        kb_engine_apply(l->engine, &batch[i]);
-    }
-    kb_engine_collect(l->engine);
-    l->seq += n;
-    return KB_OK;
-out:
-    kb_engine_rollback(l->engine);
-    return complain(l, rc, &msg);
+    return rc == KB_OK ? rc : complain(l, rc, &msg);
 }
 
 /* A representation or lengthscale that the engine itself wants changed, or the event that finishes a build; nothing
@@ -108,7 +80,7 @@ out:
 static enum kb_err commit_due(struct pb_learner *l)
 {
     struct kb_event next = {.type = KB_EV_NONE};
-    enum kb_err rc = l->seq > 0 ? kb_engine_due(l->engine, l->seq + 1, &next) : KB_OK;
+    enum kb_err rc = l->commit.seq > 0 ? kb_engine_due(l->engine, l->commit.seq + 1, &next) : KB_OK;
 
     return rc == KB_OK && next.type != KB_EV_NONE ? commit(l, &next) : rc;
 }
@@ -142,8 +114,7 @@ static enum kb_err feed(struct pb_learner *l, const struct kb_event *ev)
     KB_TRY(commit(l, ev));
     KB_TRY(finish_builds(l));
     const double learned = pb_cpu_seconds();
-    KB_TRY(kb_engine_settle(l->engine));
-    kb_engine_publish(l->engine);
+    KB_TRY(kb_commit_settle(&l->commit, NULL));
     l->times.learn += learned - start;
     l->times.settle += pb_cpu_seconds() - learned;
 out:
@@ -202,6 +173,7 @@ enum kb_err pb_learner_new(struct pb_learner **out, const struct pb_algorithm *a
         return KB_ENOMEM;
     *l = (struct pb_learner){.algorithm = algorithm, .env = env, .seed = seed, .rounds = rounds};
     KB_TRY(kb_engine_new(&l->engine, (struct kb_hash_key){0}));
+    kb_commit_begin(&l->commit, l->engine, 0);
     KB_TRY(kb_engine_scratch_new(&l->scratch));
     KB_TRY(fill_spec(l));
     KB_TRY(configure(l));
@@ -218,6 +190,7 @@ void pb_learner_free(struct pb_learner *l)
     if (l == NULL)
         return;
     kb_engine_scratch_free(l->scratch);
+    kb_commit_free(&l->commit);
     kb_engine_free(l->engine);
     kb_free(l->candidate);
     kb_free(l);

@@ -1,8 +1,9 @@
 /* The commit cycle's own view of a batch, and what each kind of op does with it. Part of tenant_impl.h: included by
  * the files named there only. */
-#ifndef LD_COMMIT_H
-#define LD_COMMIT_H
+#ifndef LD_BATCH_H
+#define LD_BATCH_H
 
+#include "commit.h"
 #include "ids.h"
 #include "tenant.h"
 
@@ -16,23 +17,30 @@
 /* Returned by an op's expand: it is answered later, by whoever has kept it. */
 #define LD_KEPT (-1001)
 
-/* An event of the open batch with what its row needs besides. */
+/* An event with what its row needs besides. */
 struct ld_entry {
     struct kb_event ev;
     const char *answer;                 /* of a named decision */
     const struct ld_settings *settings; /* of a configured event */
     uint64_t line;                      /* of a graph: what of its row is written already (store.h); 0: nothing */
-    struct ld_doc *kept;                /* memory of an op that was answered before the commit */
+};
+
+/* What of it the batch keeps beside the event. */
+struct ld_beside {
+    const char *answer;
+    const struct ld_settings *settings;
+    uint64_t line;
+    struct ld_doc *kept; /* memory of an op that was answered before the commit */
 };
 
 /* The open batch: events reserved in the engine, in order, and the ops that its commit will answer. */
 struct ld_batch {
-    struct ld_entry *entry;
+    struct kb_commit commit;
+    struct ld_beside *beside; /* [commit.n] */
     struct ld_row *row;
-    size_t n, cap, cap_rows;
+    size_t cap, cap_rows;
     size_t n_decided;
     struct kb_ids observed; /* ids of its observations that have one */
-    bool is_closed;         /* nothing may follow before the commit */
     struct ld_op *first, *last;
     struct ld_op *current; /* the op being expanded, not in the list yet */
     size_t n_current;      /* its events in this batch */
