@@ -29,9 +29,9 @@ CORE_LIBS := -llapacke -lopenblas -lm
 SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -luv -lsodium -lgnutls -lstdc++ $(CORE_LIBS) -lpthread
 TOOL_LIBS := -lcurl -lz -lzstd $(SERVER_LIBS)
 
-CORE_SRC := $(wildcard core/*.c)
-SERVER_SRC := $(filter-out server/main.c,$(wildcard server/*.c server/*.cc))
-CTL_SRC := $(wildcard tools/ctl/*.c)
+CORE_SRC := $(wildcard core/*.c core/*/*.c)
+SERVER_SRC := $(filter-out server/main.c server/app/main.c,$(wildcard server/*.c server/*.cc server/*/*.c server/*/*.cc))
+CTL_SRC := $(wildcard $(addsuffix /*.c,$(addprefix tools/,common evaluate demo ctl)))
 PAPER_SRC := $(wildcard tools/paper/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(OUT)/%.o)
 SERVER_OBJ := $(addprefix $(OUT)/,$(addsuffix .o,$(basename $(SERVER_SRC)))) $(OUT)/embed.o
@@ -40,9 +40,9 @@ CTL_LIB_OBJ := $(filter-out %/main.o,$(CTL_OBJ))
 PAPER_OBJ := $(PAPER_SRC:%.c=$(OUT)/%.o)
 PAPER_LIB_OBJ := $(filter-out %/main.o,$(PAPER_OBJ))
 
-CORE_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c tests/property/test_*.c))
-SERVER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/server/test_*.c)) $(OUT)/tests/server/judge
-TOOL_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/tools/test_*.c))
+CORE_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c tests/unit/*/test_*.c tests/property/test_*.c tests/property/*/test_*.c))
+SERVER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/server/test_*.c tests/server/*/test_*.c)) $(OUT)/tests/server/judge
+TOOL_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/tools/test_*.c tests/tools/*/test_*.c))
 PAPER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/paper/test_*.c))
 FUZZ_TESTS := $(OUT)/tests/fuzz/test_corpus
 FUZZ_OBJ := $(patsubst %.c,$(OUT)/%.o,$(wildcard tests/fuzz/fuzz_*.c) tests/fuzz/expect.c)
@@ -71,16 +71,16 @@ $(OUT)/paperbench: $(PAPER_OBJ) $(OUT)/libkb.a
 
 $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -iquote core -iquote server -iquote tests/lib -c -o $@ $<
+	$(CC) $(CFLAGS_ALL) -iquote core -iquote server -iquote tools -iquote tools/ctl -iquote tests/lib -c -o $@ $<
 $(OUT)/%.o: %.cc
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS_ALL) -iquote core -c -o $@ $<
+	$(CXX) $(CXXFLAGS_ALL) -iquote core -iquote server -c -o $@ $<
 $(OUT)/tests/bench/%.o: tests/bench/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -iquote core -iquote tools/ctl -c -o $@ $<
+	$(CC) $(CFLAGS_ALL) -iquote core -iquote tools -iquote tools/ctl -c -o $@ $<
 $(OUT)/core/%.o: core/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -c -o $@ $<
+	$(CC) $(CFLAGS_ALL) -iquote core -c -o $@ $<
 $(OUT)/core/lower_solve.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
 
 # Migrations, the API contract and the page of errors, embedded as C strings (symbols in server/embed.h).
@@ -105,12 +105,12 @@ $(SERVER_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(SERVER_LIBS)
 $(TOOL_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(CTL_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) -iquote server -iquote tools/ctl -iquote tests/bench $(LDFLAGS_ALL) -o $@ $< $(filter %.o,$^) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(TOOL_LIBS)
+	$(CC) $(TEST_FLAGS) -iquote server -iquote tools -iquote tools/ctl -iquote tests/bench $(LDFLAGS_ALL) -o $@ $< $(filter %.o,$^) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(TOOL_LIBS)
 $(OUT)/tests/tools/test_loop: $(OUT)/tests/bench/bench_loop.o $(OUT)/tests/bench/bench_machine.o
 $(OUT)/tests/tools/test_bench_kors: $(OUT)/tests/bench/bench_kors.o $(OUT)/tests/bench/bench_machine.o
 $(PAPER_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a
 	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) -iquote tools/paper $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a $(CHECK_LIBS) $(CORE_LIBS)
+	$(CC) $(TEST_FLAGS) -iquote tools -iquote tools/paper $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a $(CHECK_LIBS) $(CORE_LIBS)
 $(FUZZ_TESTS): $(OUT)/%: %.c $(FUZZ_OBJ) $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	@mkdir -p $(@D)
 	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $< $(FUZZ_OBJ) $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(SERVER_LIBS)
@@ -204,10 +204,11 @@ lint: layers format-check ## layers, formatting, cppcheck, shellcheck
 	shellcheck tools/*.sh tests/*.sh tests/*/*.sh .ci/run
 	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 core server tools/ctl
 	cppcheck --quiet --std=c11 -I core --enable=warning,performance,portability --inline-suppr --error-exitcode=1 tools/paper
+FORMATTED = $(wildcard $(foreach f,core server tools tests,$(f)/*.[ch] $(f)/*/*.[ch] $(f)/*/*/*.[ch]) server/*.cc server/*/*.cc)
 format: ## clang-format every C file
-	clang-format -i core/*.[ch] server/*.[ch] server/*.cc tools/*/*.[ch] tests/*/*.[ch]
+	clang-format -i $(FORMATTED)
 format-check:
-	clang-format --dry-run --Werror core/*.[ch] server/*.[ch] server/*.cc tools/*/*.[ch] tests/*/*.[ch]
+	clang-format --dry-run --Werror $(FORMATTED)
 BENCH_LIB := $(patsubst %,$(OUT)/tests/bench/bench_%.o,machine kors subject flops http loop) $(OUT)/tools/ctl/histogram.o
 .SECONDARY: $(BENCH_LIB)
 bench: all $(OUT)/tests/bench/bench_core bench-algorithms bench-room ## minutes: the core's hot calls, each preset, and HTTP beside its limits, as JSON lines in build/bench/
@@ -248,7 +249,7 @@ bench-stall: all $(OUT)/tests/bench/bench_stall ## decisions beside updates over
 		status=$$?; rm -rf $$folder; cat $(BUILD)/bench/stall.json; exit $$status
 $(OUT)/tests/bench/bench_%: tests/bench/bench_%.c $(BENCH_LIB) $(OUT)/libkb.a
 	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) -iquote tools/ctl $(LDFLAGS_ALL) -o $@ $< $(BENCH_LIB) $(OUT)/libkb.a $(CORE_LIBS) -lpthread
+	$(CC) $(TEST_FLAGS) -iquote tools -iquote tools/ctl $(LDFLAGS_ALL) -o $@ $< $(BENCH_LIB) $(OUT)/libkb.a $(CORE_LIBS) -lpthread
 $(OUT)/tests/bench/bench_empty: tests/bench/bench_empty.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -lmicrohttpd

@@ -2,7 +2,8 @@
 # Runs the tests that were built and sums them up in one last line: "N passed, N failed". Exit status 1 when one
 # failed, when a program did not report, or when nothing ran.
 #
-#   sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http]      OUT: a build folder such as build/release
+#   sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http]
+#   sh tests/run.sh OUT room graph|server/base|...      OUT: a build folder such as build/release
 #
 # C programs report by libcheck's summary line, the HTTP suite by its JUnit file; a program that ends without a
 # report counts as one failure. TEST_JOBS=N: so many programs, or files of the HTTP suite, at a time
@@ -49,36 +50,39 @@ judge_c() {
     fi
 }
 
-# The programs of a folder, $jobs at a time, told of in their order.
-run_folder() {
+# The tests of folders, $jobs at a time, told of in their order. A source without its program means that the build was not
+# complete; a program without a source, of an older build, is not run.
+run_c_part() {
     logs=$(mktemp -d)
-    for program in "$OUT/tests/$1"/test_*; do
-        case $program in *.d | *.o) continue ;; esac
-        if [ -x "$program" ] && [ -f "$program" ]; then echo "$program"; fi
-    done >"$logs/programs"
+    (cd "$ROOT" && find "$@" -name 'test_*.c' | sort) >"$logs/sources"
+    while read -r source; do
+        program=$OUT/${source%.c}
+        if [ -x "$program" ]; then
+            echo "$program" >>"$logs/programs"
+        else
+            echo "FAIL $source was not built"
+            add 0 1
+        fi
+    done <"$logs/sources"
+    touch "$logs/programs"
     # shellcheck disable=SC2016 # expanded by the shell that xargs starts
-    xargs -r -P "$jobs" -n 1 sh -c '"$1" >"$0/$(basename "$1").log" 2>&1; echo $? >"$0/$(basename "$1").status"' "$logs" <"$logs/programs"
+    xargs -r -P "$jobs" -n 1 sh -c 'log=$0/$(echo "$1" | tr / _) && "$1" >"$log.log" 2>&1; echo $? >"$log.status"' "$logs" <"$logs/programs"
     while read -r program; do
-        name=$logs/$(basename "$program")
+        name=$logs/$(echo "$program" | tr / _)
         judge_c "$program" "$name.log" "$(cat "$name.status")"
     done <"$logs/programs"
     rm -rf "$logs"
 }
 
-# A source without its program means that the build was not complete.
-check_built() {
-    for source in "$ROOT/tests/$1"/test_*.c; do
-        name=$(basename "$source" .c)
-        if [ -f "$source" ] && [ ! -x "$OUT/tests/$1/$name" ]; then
-            echo "FAIL tests/$1/$name.c was not built"
-            add 0 1
-        fi
-    done
-}
-
-run_c_part() {
-    check_built "$1"
-    run_folder "$1"
+# The folders of a room's tests: NAME, or the folder where several rooms are called so (base is one of core and of the server).
+run_room() {
+    folders=$(cd "$ROOT" && for f in tests/*/"$1" tests/"$1"; do if [ -d "$f" ]; then echo "$f"; fi; done)
+    if [ -z "$1" ] || [ -z "$folders" ]; then
+        echo "no tests of a room '$1': tests/unit, tests/property, tests/server and tests/tools have a folder for each" >&2
+        exit 2
+    fi
+    # shellcheck disable=SC2086 # a list of folders
+    run_c_part $folders
 }
 
 # What a JUnit report counts, "PASSED FAILED"; a report that is missing or empty counts as one failure.
@@ -122,14 +126,18 @@ run_http() {
 case $PART in
 all) parts='unit property server tools paper fuzz http' ;;
 c) parts='unit property server tools paper fuzz' ;;
-unit | property | server | tools | paper | fuzz | http) parts=$PART ;;
+unit | property | server | tools | paper | fuzz | http | room) parts=$PART ;;
 *)
-    echo "usage: sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http]" >&2
+    echo "usage: sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http], or OUT room NAME" >&2
     exit 2
     ;;
 esac
 for part in $parts; do
-    if [ "$part" = http ]; then run_http; else run_c_part "$part"; fi
+    case $part in
+    http) run_http ;;
+    room) run_room "${3:-}" ;;
+    *) run_c_part "tests/$part" ;;
+    esac
 done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
