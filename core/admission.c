@@ -36,8 +36,8 @@
 
 #include "factor_io.h"
 #include "features.h"
-#include "grow.h"
-#include "hash.h"
+#include "base/grow.h"
+#include "base/hash.h"
 #include "linalg.h"
 
 /* kors divides kernel values by chances, and by their products: no draw gives less (they have 53 bits). */

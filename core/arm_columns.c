@@ -21,7 +21,7 @@
 
 #include <assert.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "arms.h"
 #include "kernel.h"
 #include "vec_kernel.h"

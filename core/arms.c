@@ -14,9 +14,9 @@
 
 #include <assert.h>
 
-#include "alloc.h"
-#include "grow.h"
-#include "hash.h"
+#include "base/alloc.h"
+#include "base/grow.h"
+#include "base/hash.h"
 
 #define FIRST_ARMS 16u
 

@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
+#include "base/buf.h"
 #include "eligibility.h"
-#include "err.h"
-#include "moves.h"
+#include "base/err.h"
+#include "base/moves.h"
 
 /* What the catalogue holds of an arm in memory of its own. */
 struct kb_arm_parts {

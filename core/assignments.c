@@ -7,9 +7,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "alloc.h"
-#include "grow.h"
-#include "hash.h"
+#include "base/alloc.h"
+#include "base/grow.h"
+#include "base/hash.h"
 
 #define FIRST_USERS 64u
 

@@ -9,10 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
-#include "err.h"
-#include "ids.h"
-#include "moves.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/ids.h"
+#include "base/moves.h"
 #include "routing.h"
 
 struct kb_assignment {

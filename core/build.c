@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-#include "alloc.h"
-#include "moves.h"
+#include "base/alloc.h"
+#include "base/moves.h"
 
 #define TAIL_STEPS 256u /* that the writer teaches in its own turn */
 #define MOST_ROUNDS 16u

@@ -27,7 +27,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "clones.h"
 #include "lower_solve.h"
 

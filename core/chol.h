@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 
-#include "err.h"
-#include "moves.h"
+#include "base/err.h"
+#include "base/moves.h"
 
 /* Entry (i, j), i >= j, is l[j * cap + i]; what stands above the diagonal is never read. */
 struct kb_chol {

@@ -3,7 +3,7 @@
  * except inside a run of light events, where there is nothing to prepare. */
 #include "commit.h"
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 #define LIGHT_RUN 64u
 #define FIRST_CAP 4u

@@ -26,7 +26,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "spectrum.h"
 
 #define AUTO_NORM 1.0   /* where the rule cannot find one, and its least value where it can */

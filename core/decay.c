@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-#include "hash.h"
-#include "magnitude.h"
+#include "base/hash.h"
+#include "base/magnitude.h"
 
 #define MOST_STEPS (UINT64_C(1) << 53) /* that a double counts */
 

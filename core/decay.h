@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "buf.h"
+#include "base/buf.h"
 #include "spec.h"
 
 #define KB_DECAY_STEP 0.15200309344504995 /* the grid: log2(1 / 0.9) */

@@ -23,7 +23,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 #define MAX_ORDER 16384u /* 2 n^2 + 6 n + 1 must fit an int, by which LAPACK counts its work */
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "err.h"
+#include "base/err.h"
 
 /* a: n x n, column-major, ld = n, the lower triangle read. On KB_OK `values` (n) ascend and column j of `a` is the
  * unit eigenvector of values[j]. Residuals are a small multiple of eps |A|; vectors of eigenvalues that (nearly)

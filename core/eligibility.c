@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
-#include "hash.h"
+#include "base/alloc.h"
+#include "base/hash.h"
 
 #define MS_PER_HOUR INT64_C(3600000)
 #define HOURS_PER_DAY 24

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
-#include "err.h"
+#include "base/buf.h"
+#include "base/err.h"
 
 #define KB_MAX_ATTRIBUTES 32u      /* of a request */
 #define KB_MAX_ATTRIBUTE_RULES 16u /* that allow, and that deny */

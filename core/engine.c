@@ -7,12 +7,12 @@
  * cleared or freed where readers wait: what is replaced goes onto a list (`retired`), which collect empties. Staged
  * counts are dropped when the last event of the batch has been applied, or by rollback. */
 #include "engine_impl.h"
-#include "magnitude.h"
+#include "base/magnitude.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 static const struct kb_event_ops *const OPS[] = {
     [KB_EV_CONFIGURED] = &kb_ops_configured,

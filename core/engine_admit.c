@@ -17,8 +17,8 @@
 #include <string.h>
 
 #include "admission.h"
-#include "alloc.h"
-#include "rng.h"
+#include "base/alloc.h"
+#include "base/rng.h"
 
 /* ---- drawing ---------------------------------------------------------------------------------------- */
 

@@ -11,8 +11,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "alloc.h"
-#include "grow.h"
+#include "base/alloc.h"
+#include "base/grow.h"
 
 static enum kb_err see(struct kb_ids *seen, const char *id)
 {

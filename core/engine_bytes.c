@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-#include "grow.h"
+#include "base/grow.h"
 
 #define LOOK_UP_DIM 512u
 #define SMALL 16384u       /* roundings of the working memory */

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 #define ENGINE_FORMAT 8u
 

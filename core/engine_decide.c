@@ -10,12 +10,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "confidence.h"
 #include "elimination.h"
-#include "hash.h"
+#include "base/hash.h"
 #include "policy.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define SHOWN_IN_PASSING 16u /* arms that are kept in order by a pass; more of them are had from a sort of all */
 

@@ -15,8 +15,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "alloc.h"
-#include "grow.h"
+#include "base/alloc.h"
+#include "base/grow.h"
 
 /* ---- growing ----------------------------------------------------------------------------------------- */
 

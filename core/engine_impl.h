@@ -30,10 +30,10 @@
 #include "decay.h"
 #include "engine.h"
 #include "history.h"
-#include "ids.h"
-#include "moves.h"
+#include "base/ids.h"
+#include "base/moves.h"
 #include "pending.h"
-#include "retired.h"
+#include "base/retired.h"
 #include "user_graph.h"
 
 /* A learning step that is reserved: where it will teach, for follow-ups within the batch. x is borrowed from the

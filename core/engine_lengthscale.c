@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "vec_kernel.h"
 
 #define MOVE_SHARE 0.05

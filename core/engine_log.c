@@ -4,12 +4,12 @@
  * the history and the posterior at that point. Corrections (aggregation sum and last) change the sum of rewards and
  * not the count, so `last` leaves the totals of a log that only ever saw the last value. */
 #include "engine_impl.h"
-#include "magnitude.h"
+#include "base/magnitude.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 /* Joins a context and an arm's features into x. */
 static void join_vectors(const struct kb_engine *e, const double *context, const double *features, double *x)

@@ -4,7 +4,7 @@
  * While a rebuild is open, events must suit the kernels in force and those to come. A configuration must suit all
  * vectors that the tenant has: those it has learned, those of open decisions, and those of the catalogue. */
 #include "engine_impl.h"
-#include "magnitude.h"
+#include "base/magnitude.h"
 #include "vec_kernel.h"
 
 /* What a factor of the kernel may be: both together have a bound. */

@@ -4,14 +4,14 @@
  * anew from the history, with a dictionary that chance had a hand in: the event is then followed in the log by a
  * dictionary reset (engine_reset.c), and what readers see (graph, posterior) changes at that reset, in one step. */
 #include "engine_impl.h"
-#include "magnitude.h"
+#include "base/magnitude.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "graph_draft.h"
-#include "grow.h"
+#include "base/grow.h"
 
 const struct kb_spec *kb_engine_coming_spec(const struct kb_engine *e)
 {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "hash.h"
+#include "base/hash.h"
 
 #define ONE_SIDED_LEAST 100u /* decisions */
 

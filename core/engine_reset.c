@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "admission.h"
-#include "alloc.h"
-#include "magnitude.h"
+#include "base/alloc.h"
+#include "base/magnitude.h"
 
 /* Resets by the history's own size: median lengthscales are looked at when the distinct points have grown this much. */
 #define MEDIAN_FIRST_ROWS 32u

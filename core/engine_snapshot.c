@@ -10,8 +10,8 @@
  * (test: a_snapshot_is_of_its_moment). */
 #include "engine_impl.h"
 
-#include "alloc.h"
-#include "buf.h"
+#include "base/alloc.h"
+#include "base/buf.h"
 
 struct kb_snapshot {
     struct kb_writer head, arms, tail; /* encoded */

@@ -12,7 +12,7 @@
 #include <math.h>
 
 #include "engine_impl.h"
-#include "magnitude.h"
+#include "base/magnitude.h"
 
 static bool is_row_sound(const struct kb_engine *e, size_t row, double halvings)
 {

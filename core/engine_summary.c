@@ -8,14 +8,14 @@
  * A part is checked as any line from outside is: a row of an unknown user, a number that comes twice or an order that
  * cannot have been is refused, and the fold ends there. */
 #include "engine_impl.h"
-#include "magnitude.h"
+#include "base/magnitude.h"
 #include "summary.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 void kb_draft_free(struct kb_draft *d)
 {

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "engine_impl.h"
-#include "magnitude.h"
+#include "base/magnitude.h"
 
 enum kb_err kb_summary_check_arm(const struct kb_engine *e, const struct kb_ev_known_arm *arm, size_t i,
                                  struct kb_errmsg *msg)

@@ -12,12 +12,12 @@
  *
  * The quiet part of a fold counts halvings and teaches the history alone. */
 #include "engine_impl.h"
-#include "magnitude.h"
+#include "base/magnitude.h"
 
 #include <assert.h>
 #include <math.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 static struct kb_point kernel_point(const struct kb_engine *e, const struct kb_staged_point *pt)
 {

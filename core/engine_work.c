@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "alloc.h"
-#include "hash.h"
+#include "base/alloc.h"
+#include "base/hash.h"
 
 void kb_engine_set_inline_work(struct kb_engine *e, double work)
 {

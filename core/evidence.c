@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-#include "hash.h"
-#include "magnitude.h"
+#include "base/hash.h"
+#include "base/magnitude.h"
 
 const double kb_mixture_ridge[KB_N_MIXTURE] = {1, 0.1, 10, 100};
 

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "buf.h"
+#include "base/buf.h"
 
 /* Ridges of the mixture: lambda times 1, 1/10, 10, 100, which is the prior's scale c times 1, 10, 1/10, 1/100. */
 #define KB_N_MIXTURE 4u

@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "exact.h"
 
 enum kb_err kb_exact_init(struct kb_posterior *p, const struct kb_spec *spec)

@@ -14,7 +14,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "hash.h"
+#include "base/hash.h"
 
 void kb_factor_save(const struct kb_chol *c, struct kb_writer *w)
 {

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "buf.h"
+#include "base/buf.h"
 #include "chol.h"
 
 void kb_factor_save(const struct kb_chol *c, struct kb_writer *w);

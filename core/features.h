@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
+#include "base/buf.h"
 #include "chol.h"
 
 /* Points of residual below this share of k(s,s) add no direction and are never admitted; see features.c. */

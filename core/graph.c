@@ -21,10 +21,10 @@
 #include <assert.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "clones.h"
 #include "graph_impl.h"
-#include "hash.h"
+#include "base/hash.h"
 
 /* NULL and a half-built graph are fine: what was not made is NULL. The caller makes sure that nobody
  * reads it any more; the engine frees the old graph under exclusion. */

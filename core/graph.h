@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "err.h"
+#include "base/err.h"
 
 /* An undirected edge; (u, v) and (v, u) are the same one. */
 struct kb_edge {

@@ -6,10 +6,10 @@
 #include <assert.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "graph_impl.h"
-#include "hash.h"
-#include "magnitude.h"
+#include "base/hash.h"
+#include "base/magnitude.h"
 
 #define FEW_EDGES 64u /* are sorted by insertion */
 

@@ -11,7 +11,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 #define SPARE_SLOTS 1024u
 

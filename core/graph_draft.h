@@ -12,10 +12,10 @@
 
 #include <stdbool.h>
 
-#include "err.h"
+#include "base/err.h"
 #include "event.h"
 #include "graph.h"
-#include "ids.h"
+#include "base/ids.h"
 #include "user_graph.h"
 
 struct kb_graph_draft {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "graph_impl.h"
 
 #define MANY_CHANGES 8192u /* to runs of nodes: beyond, all are filled anew */

@@ -27,8 +27,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "grow.h"
-#include "hash.h"
+#include "base/grow.h"
+#include "base/hash.h"
 
 #define FIRST_ROWS 64u
 #define MAX_ROWS ((size_t)UINT32_MAX - 1)

@@ -14,10 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
-#include "err.h"
-#include "keyed.h"
-#include "moves.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/keyed.h"
+#include "base/moves.h"
 
 /* Structure of arrays: the sweep over all rows (post_nystrom.c) reads x, count and sum in unit stride. */
 struct kb_history {

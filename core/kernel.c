@@ -26,7 +26,7 @@
 
 #include "arm_columns.h"
 #include "clones.h"
-#include "ids.h"
+#include "base/ids.h"
 #include "vec_kernel.h"
 
 /* The user kernel is the only part that is more than parameters. */

@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "arena.h"
-#include "buf.h"
+#include "base/arena.h"
+#include "base/buf.h"
 #include "history.h"
-#include "ids.h"
+#include "base/ids.h"
 #include "user_kernel.h"
 
 /* A point; x (context, then features: dim doubles) is borrowed. */

@@ -30,7 +30,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "clones.h"
 
 #define COLUMN_TOLERANCE 1e-12   /* on sqrt(rz_j / rz_0) */

@@ -29,7 +29,7 @@
 
 #include <assert.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 /* Edges that a solve may visit, in passes over all of them: conjugate gradients need one pass an iteration. */
 #define BUDGET_PASSES 2

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "err.h"
+#include "base/err.h"
 #include "graph.h"
 
 /* Solution and residual of a node, side by side: a push looks at both. */

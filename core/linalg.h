@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "err.h"
+#include "base/err.h"
 
 /* Name of the kernel set OpenBLAS runs on ("Haswell", "SkylakeX", ...). Static storage. */
 const char *kb_blas_core_name(void);

@@ -4,8 +4,8 @@
  * Memory: 32 to 64 bytes an entry; 8 bytes a node where that is less. */
 #include "near_column.h"
 
-#include "alloc.h"
-#include "ids.h"
+#include "base/alloc.h"
+#include "base/ids.h"
 
 /* The high bits of a product with 2^32 / phi spread neighbouring numbers over the table. */
 static size_t first_slot(const struct kb_near_column *c, uint32_t node)

@@ -19,8 +19,8 @@
 #include <assert.h>
 #include <math.h>
 
-#include "alloc.h"
-#include "rng.h"
+#include "base/alloc.h"
+#include "base/rng.h"
 
 /* --- choosing -------------------------------------------------------------------------------------------- */
 

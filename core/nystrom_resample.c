@@ -24,9 +24,9 @@
 #include <assert.h>
 #include <math.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "nystrom.h"
-#include "rng.h"
+#include "base/rng.h"
 
 /* p_j of every row, 0 for those that no event names. Asked for before p is built, since `from` may be p. */
 static enum kb_err probabilities(const struct kb_posterior *from, const struct kb_history *h, const uint32_t *node_of,

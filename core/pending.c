@@ -19,9 +19,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "event.h"
-#include "hash.h"
+#include "base/hash.h"
 
 #define PENDING_ID_MAX 4096u
 #define AHEAD 16u

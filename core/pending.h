@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
-#include "err.h"
-#include "keyed.h"
-#include "moves.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/keyed.h"
+#include "base/moves.h"
 
 struct kb_pending_slot {
     /* interned */

@@ -17,7 +17,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 #define FIRST_SLOTS 128u
 

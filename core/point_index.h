@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "kernel.h"
-#include "moves.h"
+#include "base/moves.h"
 
 #define KB_POINT_NONE UINT32_MAX
 

@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-#include "arena.h"
+#include "base/arena.h"
 #include "spec.h"
 
 /* Fills propensity[0..n-1] (sums to 1 within 1e-9; renormalised). scale = nu. Draws its work space from the

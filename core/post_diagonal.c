@@ -21,7 +21,7 @@
 #include <math.h>
 
 #include "exact.h"
-#include "hash.h"
+#include "base/hash.h"
 
 /* Points that are known, by numbers of the support; KB_POINT_NONE elsewhere. What stands in a candidate's features is
  * nothing to this kernel. */

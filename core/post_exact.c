@@ -20,10 +20,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "exact.h"
 #include "factor_io.h"
-#include "hash.h"
+#include "base/hash.h"
 #include "linalg.h"
 
 /* Bytes beyond what posterior.c counts. O(1). */

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "linalg.h"
 #include "nystrom.h"
 

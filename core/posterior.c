@@ -16,9 +16,9 @@
 #include <assert.h>
 #include <math.h>
 
-#include "alloc.h"
-#include "grow.h"
-#include "hash.h"
+#include "base/alloc.h"
+#include "base/grow.h"
+#include "base/hash.h"
 #include "posterior_ops.h"
 #include "projection_error.h"
 

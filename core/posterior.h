@@ -21,7 +21,7 @@
 
 #include "evidence.h"
 #include "kernel.h"
-#include "moves.h"
+#include "base/moves.h"
 
 struct kb_arms;
 struct kb_posterior; /* opaque; owns its kernel */

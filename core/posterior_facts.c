@@ -2,7 +2,7 @@
  * from the copy in another, which nobody does. */
 #include <math.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "posterior_ops.h"
 
 struct kb_facts_work {

@@ -13,9 +13,9 @@
 #include <assert.h>
 #include <math.h>
 
-#include "alloc.h"
-#include "grow.h"
-#include "hash.h"
+#include "base/alloc.h"
+#include "base/grow.h"
+#include "base/hash.h"
 #include "posterior_ops.h"
 
 /* Least number of bytes that a support point takes in a snapshot: bounds what a count may claim. */

@@ -10,7 +10,7 @@
 
 #include "arm_columns.h"
 #include "chol.h"
-#include "ids.h"
+#include "base/ids.h"
 #include "posterior.h"
 #include "spectrum.h"
 

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "linalg.h"
 #include "posterior_ops.h"
 

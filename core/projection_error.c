@@ -19,9 +19,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "grow.h"
-#include "hash.h"
-#include "ids.h"
+#include "base/grow.h"
+#include "base/hash.h"
+#include "base/ids.h"
 #include "linalg.h"
 
 #define BLOCK KB_ERROR_BLOCK

@@ -26,8 +26,8 @@
 #include <string.h>
 
 #include "factor_io.h"
-#include "alloc.h"
-#include "hash.h"
+#include "base/alloc.h"
+#include "base/hash.h"
 #include "linalg.h"
 
 #define ROUNDING 1e-6

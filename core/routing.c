@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "hash.h"
-#include "rng.h"
+#include "base/hash.h"
+#include "base/rng.h"
 
 static const char *const names[] = {
 #define KB_ROUTE_TEXT(name, text) text,

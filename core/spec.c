@@ -14,8 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "hash.h"
-#include "magnitude.h"
+#include "base/hash.h"
+#include "base/magnitude.h"
 
 #define MAX_DIM 4096u
 #define MAX_DICTIONARY 4096u

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "err.h"
-#include "ids.h"
+#include "base/err.h"
+#include "base/ids.h"
 
 /* The ends of positive parameters, lengthscales among them (spec.c). */
 #define KB_LEAST_SCALE 1e-12

@@ -17,7 +17,7 @@
 
 #include <math.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "clones.h"
 #include "eigen.h"
 #include "linalg.h"

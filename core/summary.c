@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "engine_impl.h"
-#include "magnitude.h"
+#include "base/magnitude.h"
 
 #define PART_ITEMS 1000u
 #define PART_NUMBERS 16384u /* of all vectors of a part */

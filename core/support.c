@@ -17,7 +17,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "grow.h"
+#include "base/grow.h"
 
 #define FIRST_POINTS 16u
 

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "alloc.h"
-#include "grow.h"
+#include "base/alloc.h"
+#include "base/grow.h"
 
 #define FIRST_ROWS 64u
 

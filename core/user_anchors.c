@@ -13,9 +13,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "alloc.h"
-#include "hash.h"
-#include "ids.h"
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/ids.h"
 
 #define FIRST_SLOTS ((size_t)32)
 

@@ -29,10 +29,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "alloc.h"
-#include "hash.h"
-#include "ids.h"
-#include "rng.h"
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/ids.h"
+#include "base/rng.h"
 #include "vec_kernel.h"
 
 #define LEAST_BANDWIDTH 1e-6

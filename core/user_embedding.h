@@ -8,8 +8,8 @@
 #ifndef KB_USER_EMBEDDING_H
 #define KB_USER_EMBEDDING_H
 
-#include "buf.h"
-#include "err.h"
+#include "base/buf.h"
+#include "base/err.h"
 #include "history.h"
 #include "spec.h"
 

@@ -15,9 +15,9 @@
 
 #include <assert.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "graph_draft.h"
-#include "hash.h"
+#include "base/hash.h"
 
 void kb_user_graph_init(struct kb_user_graph *g)
 {

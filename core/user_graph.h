@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
+#include "base/buf.h"
 #include "event.h"
 #include "graph.h"
-#include "ids.h"
+#include "base/ids.h"
 
 struct kb_user_graph {
     struct kb_graph *graph; /* NULL: no graph */

@@ -45,7 +45,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "chol.h"
 #include "user_kernel_impl.h"
 #include "user_spectral.h"

@@ -26,11 +26,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "err.h"
-#include "buf.h"
+#include "base/err.h"
+#include "base/buf.h"
 #include "graph.h"
 #include "history.h"
-#include "keyed.h"
+#include "base/keyed.h"
 #include "spec.h"
 
 #define KB_GRAPH_DENSE_MAX 2048u

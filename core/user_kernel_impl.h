@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "ids.h"
+#include "base/ids.h"
 #include "laplacian_cg.h"
 #include "laplacian_push.h"
 #include "user_anchors.h"

@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "user_kernel_impl.h"
 
 _Static_assert(KB_CG_WIDTH == KB_CG_PANEL, "a block of solved columns fills a panel");

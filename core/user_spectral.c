@@ -34,7 +34,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "eigen.h"
 #include "linalg.h"
 #include "vec_kernel.h"

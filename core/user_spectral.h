@@ -3,7 +3,7 @@
 #ifndef KB_USER_SPECTRAL_H
 #define KB_USER_SPECTRAL_H
 
-#include "err.h"
+#include "base/err.h"
 #include "graph.h"
 #include "spec.h"
 

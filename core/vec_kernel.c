@@ -26,10 +26,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "clones.h"
 #include "exponential.h"
-#include "magnitude.h"
+#include "base/magnitude.h"
 #include "vec_many.h"
 
 #define BLOCK 64u

@@ -4,7 +4,7 @@
 #define LD_BATCH_H
 
 #include "commit.h"
-#include "ids.h"
+#include "base/ids.h"
 #include "tenant.h"
 
 #define LD_BATCH_EVENTS 2048  /* events in one transaction */

@@ -18,7 +18,7 @@
 
 #include "clock.h"
 #include "follower.h"
-#include "hash.h"
+#include "base/hash.h"
 #include "log.h"
 #include "tenant_impl.h"
 

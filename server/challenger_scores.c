@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "alloc.h"
-#include "hash.h"
+#include "base/alloc.h"
+#include "base/hash.h"
 #include "hash_key.h"
 
 #define LEAST_WEIGHT 100 /* decisions' worth of weight (ESS) without which a look proves nothing */

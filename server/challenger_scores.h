@@ -25,7 +25,7 @@
 
 #include "event.h"
 #include "json_in.h"
-#include "snips.h"
+#include "base/snips.h"
 
 #define LD_SCORES_OPEN (UINT32_C(1) << 18) /* decisions that may wait for their reward; more are not scored */
 

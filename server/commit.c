@@ -13,7 +13,7 @@
  * Cost: one fsync for a batch. */
 #include <stdio.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "failpoint.h"
 #include "log.h"
 #include "metrics.h"

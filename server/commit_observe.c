@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "hash_key.h"
-#include "ids.h"
+#include "base/ids.h"
 #include "tenant_impl.h"
 
 /* The catalogue's arms that have features, by id. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "tenant_impl.h"
 
 /* A decision that was open is found like one that was made; its reward so far stands in the same row. */

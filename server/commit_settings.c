@@ -3,7 +3,7 @@
  * overwrites another that it has not seen. */
 #include <string.h>
 
-#include "hash.h"
+#include "base/hash.h"
 #include "metrics.h"
 #include "tenant_impl.h"
 

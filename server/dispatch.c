@@ -17,7 +17,7 @@
 #include "api.h"
 #include "charge.h"
 #include "clock.h"
-#include "hash.h"
+#include "base/hash.h"
 #include "stray.h"
 #include "trace.h"
 

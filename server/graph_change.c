@@ -20,7 +20,7 @@
 #include "failpoint.h"
 #include "graph_draft.h"
 #include "hash_key.h"
-#include "ids.h"
+#include "base/ids.h"
 #include "log.h"
 #include "tenant_impl.h"
 

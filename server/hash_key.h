@@ -2,7 +2,7 @@
 #ifndef LD_HASH_KEY_H
 #define LD_HASH_KEY_H
 
-#include "keyed.h"
+#include "base/keyed.h"
 
 /* The same for each call and thread. Ends the process where the system has no randomness to give: tables without a
  * secret would be at the mercy of whoever sends ids. */

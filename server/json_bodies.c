@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "hash_key.h"
-#include "ids.h"
+#include "base/ids.h"
 #include "json_routing.h"
 #include "json_util.h"
 #include "repair.h"

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "hash_key.h"
-#include "ids.h"
+#include "base/ids.h"
 #include "json_routing.h"
 
 /* --- edges ------------------------------------------------------------------------------------------- */

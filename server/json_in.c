@@ -23,7 +23,7 @@
 #include "checked.h"
 #include "hash_key.h"
 #include "json_util.h"
-#include "magnitude.h"
+#include "base/magnitude.h"
 
 #define FIRST_BLOCK 4096u
 #define LARGEST_BLOCK (1u << 20)

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ids.h"
+#include "base/ids.h"
 #include "json_util.h"
 
 /* Which of the object's rules has this key; rules->n: none. */

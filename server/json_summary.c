@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ids.h"
+#include "base/ids.h"
 #include "json_out.h"
 #include "json_routing.h"
 #include "time_text.h"

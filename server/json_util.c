@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ids.h"
+#include "base/ids.h"
 #include "number.h"
 
 /* The problem may not hold anything yet: ld_in_done judges by it. */

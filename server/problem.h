@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "err.h"
+#include "base/err.h"
 
 #define LD_PROBLEM_MAX_ERRORS 32
 

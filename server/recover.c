@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
+#include "base/buf.h"
 #include "failpoint.h"
 #include "fold.h"
-#include "hash.h"
+#include "base/hash.h"
 #include "hash_key.h"
 #include "log.h"
 #include "snapshot.h"

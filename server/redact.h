@@ -2,7 +2,7 @@
 #ifndef LD_REDACT_H
 #define LD_REDACT_H
 
-#include "ids.h"
+#include "base/ids.h"
 #include "json_in.h"
 #include "store.h"
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 /* The part's copy, which may be changed. */
 static struct kb_ev_summary *copy_part(struct ld_doc *doc, struct kb_event *ev)

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "registry_impl.h"
 
 /* As clients and metrics call it. */

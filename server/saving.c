@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "buf.h"
+#include "base/buf.h"
 #include "clock.h"
 #include "log.h"
 #include "metrics.h"

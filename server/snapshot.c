@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "failpoint.h"
-#include "hash.h"
+#include "base/hash.h"
 #include "sqlite_util.h"
 
 #define HEADER_BYTES 48u

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "engine.h"
-#include "ids.h"
+#include "base/ids.h"
 #include "json_in.h"
 #include "limit.h"
 #include "price.h"

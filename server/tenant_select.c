@@ -11,7 +11,7 @@
  * op is the caller's as before; nothing was recorded, so the request may be sent again. */
 #include <string.h>
 
-#include "hash.h"
+#include "base/hash.h"
 #include "tenant_impl.h"
 
 /* As many scratches exist as decisions ever ran at the same time. NULL: no memory. A scratch is one reader's for one

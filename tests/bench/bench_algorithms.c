@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "bench_flops.h"
 #include "bench_machine.h"
 #include "bench_subject.h"
 #include "linalg.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define REPS 7
 #define SLOW_REPS 3 /* of what takes milliseconds */

@@ -13,7 +13,7 @@
 
 #include "json_in.h"
 #include "json_out.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define NAME "bench_bodies"
 #define N_CANDIDATES 20

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "bench_kors.h"
 #include "bench_machine.h"
 #include "chol.h"
 #include "engine.h"
 #include "linalg.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_CANDIDATES 20
 #define DIM BENCH_KORS_DIM

@@ -15,7 +15,7 @@
 #include "bench_machine.h"
 #include "chol.h"
 #include "engine.h"
-#include "rng.h"
+#include "base/rng.h"
 #include "linalg.h"
 
 #define NAME "bench_counts"

@@ -5,7 +5,7 @@
 
 #include "bench_machine.h"
 #include "commit.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define DIM BENCH_KORS_DIM
 

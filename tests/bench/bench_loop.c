@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "bench_machine.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define NAME "bench_loop"
 #define S_NS 1e9

@@ -17,9 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "linalg.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define ENOUGH_US 500.0 /* a batch of solves lasts so long at least */
 #define MAX_BATCH 256

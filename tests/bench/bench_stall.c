@@ -27,7 +27,7 @@
 
 #include "bench_http.h"
 #include "bench_machine.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_USERS 8
 #define N_ARMS 16

@@ -11,9 +11,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "bench_machine.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_USERS 128
 #define NAME "bench_subject"

@@ -3,7 +3,7 @@
  * it is taken, and a dictionary of its own. */
 #include <string.h>
 
-#include "buf.h"
+#include "base/buf.h"
 #include "engine.h"
 #include "shadow.h"
 #include "summary.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "buf.h"
+#include "base/buf.h"
 #include "engine.h"
 #include "targets.h"
 

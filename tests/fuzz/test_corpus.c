@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
+#include "base/buf.h"
 #include "engine.h"
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 #include "targets.h"
 
 #define N_MUTANTS 24u /* of each input */

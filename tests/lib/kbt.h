@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "err.h"
+#include "base/err.h"
 #include "graph.h"
-#include "keyed.h"
-#include "moves.h"
+#include "base/keyed.h"
+#include "base/moves.h"
 
 /* The key of the tables that tests make; a test may change it. */
 extern struct kb_hash_key kbt_key;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "kbt.h"
 
 /* Every copy made, freed together when the log is closed. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "chol.h"
-#include "ids.h"
+#include "base/ids.h"
 
 struct kb_graph *kbt_small_graph, *kbt_large_graph;
 double *kbt_large_inverse[2];

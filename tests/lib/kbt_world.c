@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
-#include "ids.h"
-#include "rng.h"
+#include "base/alloc.h"
+#include "base/ids.h"
+#include "base/rng.h"
 
 #define N_CONTEXTS 5u
 #define N_STRANGERS 2u

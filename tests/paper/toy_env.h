@@ -7,7 +7,7 @@
 
 #include "kbt.h"
 #include "paper.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define TOY_ARMS 3u
 #define TOY_USERS 3u

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "engine_impl.h"
 #include "kbt.h"
 #include "kbt_log.h"
 #include "posterior_ops.h"
-#include "rng.h"
+#include "base/rng.h"
 #include "vec_kernel.h"
 
 #define DIM 3u

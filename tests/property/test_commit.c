@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "commit.h"
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define SEED 23
 #define N_BATCHES 40u

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "kbt.h"
 #include "kbt_log.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_USERS 12
 #define N_ARMS 6

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "engine.h"
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_EVENTS 800u
 #define N_USERS 150u

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "engine_impl.h"
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define LARGE 4096u /* bytes; a decision's entry is smaller */
 #define N_EVENTS 900u

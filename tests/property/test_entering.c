@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kbt_world.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_ROUNDS 60u
 #define N_QUERIES 8u

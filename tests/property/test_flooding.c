@@ -6,14 +6,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "engine.h"
-#include "hash.h"
+#include "base/hash.h"
 #include "history.h"
-#include "ids.h"
+#include "base/ids.h"
 #include "kbt.h"
 #include "pending.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N 20000u
 #define RUN 1024u          /* ids are found for these first buckets */

@@ -12,7 +12,7 @@
 #include "decay.h"
 #include "kbt_log.h"
 #include "kbt_world.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_EVENTS 150u
 #define N_QUERIES 12u

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "engine_impl.h"
 #include "kbt.h"
 #include "kbt_log.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_USERS 6u
 #define N_ARMS 4u

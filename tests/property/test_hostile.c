@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "buf.h"
+#include "base/buf.h"
 #include "engine_impl.h"
 #include "exact.h"
 #include "kbt.h"
 #include "kbt_log.h"
-#include "magnitude.h"
+#include "base/magnitude.h"
 #include "summary.h"
 
 static struct kbt_log tenant;

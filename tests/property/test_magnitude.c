@@ -6,7 +6,7 @@
 #include "engine_impl.h"
 #include "kbt.h"
 #include "kbt_log.h"
-#include "magnitude.h"
+#include "base/magnitude.h"
 #include "vec_kernel.h"
 
 static struct kbt_log l;

@@ -6,7 +6,7 @@
 
 #include "kbt.h"
 #include "kbt_log.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_ARMS 150u /* more than are predicted in one block */
 #define N_KEYS 8u

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kbt_world.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_USERS 9u
 #define N_ARMS 6u

@@ -15,7 +15,7 @@
 
 #include "engine.h"
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_ARMS 6u
 #define N_USERS 50000u

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "kbt.h"
 #include "kbt_log.h"
-#include "rng.h"
+#include "base/rng.h"
 #include "summary.h"
 
 #define N_USERS 9

@@ -7,7 +7,7 @@
 #include "engine_impl.h"
 #include "kbt.h"
 #include "kbt_log.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define DIM 2u
 #define N_STEPS 400u

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "rng.h"
+#include "base/rng.h"
 #include "tenant_fixture.h"
 
 #define DIM 3u

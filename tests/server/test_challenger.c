@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "challenger.h"
-#include "hash.h"
-#include "rng.h"
+#include "base/hash.h"
+#include "base/rng.h"
 #include "tenant_fixture.h"
 
 static double uniform(uint64_t key, uint64_t i)

@@ -8,8 +8,8 @@
 #include "json_in.h"
 #include "json_out.h"
 #include "kbt.h"
-#include "magnitude.h"
-#include "rng.h"
+#include "base/magnitude.h"
+#include "base/rng.h"
 #include "time_text.h"
 
 #define CONTEXT_DIM 3

@@ -5,7 +5,7 @@
 
 #include "kbt.h"
 #include "kbt_json.h"
-#include "rng.h"
+#include "base/rng.h"
 
 static enum kbt_reading read_both(const char *text)
 {

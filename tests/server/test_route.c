@@ -6,7 +6,7 @@
 
 #include "embed.h"
 #include "http.h"
-#include "ids.h"
+#include "base/ids.h"
 #include "kbt.h"
 #include "metrics.h"
 #include "route.h"

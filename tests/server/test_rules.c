@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ids.h"
+#include "base/ids.h"
 #include "json_fields.h"
 #include "kbt.h"
 #include "key_rows.h"

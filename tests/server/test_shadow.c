@@ -6,7 +6,7 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "buf.h"
+#include "base/buf.h"
 #include "shadow.h"
 #include "spec.h"
 #include "summary.h"

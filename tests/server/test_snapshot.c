@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 #include "snapshot.h"
 #include "kbt_files.h"
 

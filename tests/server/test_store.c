@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 #include "store.h"
 #include "store_impl.h"
 #include "kbt_files.h"

@@ -9,7 +9,7 @@
 #include "fault_vfs.h"
 #include "kbt.h"
 #include "kbt_files.h"
-#include "rng.h"
+#include "base/rng.h"
 #include "store_wal.h"
 
 #define NEVER ((size_t)1 << 40)

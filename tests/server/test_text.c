@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 #include "text.h"
 
 static char *number_text(double x)

@@ -6,7 +6,7 @@
 
 #include "histogram.h"
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 #include "scores.h"
 
 static struct lc_histogram a, b, both;

@@ -9,7 +9,7 @@
 #include "arm_features.h"
 #include "kbt.h"
 #include "people.h"
-#include "rng.h"
+#include "base/rng.h"
 
 /* A file with this text; its name ends in `suffix`. Static storage, four files at a time. */
 static const char *file_of(const char *text, const char *suffix)

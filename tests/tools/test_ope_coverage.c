@@ -11,7 +11,7 @@
 
 #include "kbt.h"
 #include "ope.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_RUNS 200
 #define N_EVENTS 600

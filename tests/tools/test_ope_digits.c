@@ -6,7 +6,7 @@
 
 #include "kbt.h"
 #include "ope_digits.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N 400
 #define SINGLE (1.0 / (1 << 22))

@@ -6,7 +6,7 @@
 #include "admission.h"
 #include "features.h"
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N 24u
 

@@ -5,7 +5,7 @@
 
 #include "chol.h"
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N 70
 

@@ -8,7 +8,7 @@
 #include "kbt_world.h"
 #include "posterior_ops.h"
 #include "projection_error.h"
-#include "rng.h"
+#include "base/rng.h"
 #include "spectrum.h"
 
 #define SIGMA 0.3

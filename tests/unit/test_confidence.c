@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "kbt_world.h"
-#include "rng.h"
+#include "base/rng.h"
 #include "spectrum.h"
 
 #define N_QUERIES 12u

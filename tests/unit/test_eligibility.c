@@ -5,11 +5,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "eligibility.h"
-#include "hash.h"
+#include "base/hash.h"
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_WORDS 6u
 #define N_ROUNDS 4000u

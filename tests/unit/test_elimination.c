@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ids.h"
+#include "base/ids.h"
 #include "kbt.h"
 #include "kbt_log.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_ARMS 5u
 #define N_CONTEXTS 3u

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "graph.h"
-#include "hash.h"
+#include "base/hash.h"
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N 40
 

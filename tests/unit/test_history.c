@@ -5,7 +5,7 @@
 
 #include "history.h"
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define DIM 3u
 #define N 500u

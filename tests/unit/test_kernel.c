@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ids.h"
+#include "base/ids.h"
 #include "kbt_world.h"
 #include "kernel.h"
 

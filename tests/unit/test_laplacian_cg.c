@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "kbt.h"
-#include "magnitude.h"
+#include "base/magnitude.h"
 #include "laplacian_cg.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N 300
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "kbt_world.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_USERS 8u
 #define N_ARMS 12u

@@ -6,7 +6,7 @@
 
 #include "kbt.h"
 #include "pending.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_STEPS 4000u
 #define MOST 1500u

@@ -3,7 +3,7 @@
 
 #include "kbt.h"
 #include "policy.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N 5u
 

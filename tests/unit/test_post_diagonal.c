@@ -4,7 +4,7 @@
 
 #include "confidence.h"
 #include "kbt_world.h"
-#include "rng.h"
+#include "base/rng.h"
 #include "spectrum.h"
 
 #define N_QUERIES 40u

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "kbt_world.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_QUERIES 30u
 

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "kbt_world.h"
 #include "nystrom.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N_QUERIES 30u
 #define MAX_ATOMS 256u

@@ -5,7 +5,7 @@
 
 #include "kbt.h"
 #include "policy.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define MAX_N 1024u
 

@@ -6,7 +6,7 @@
 #include "factor_io.h"
 #include "kbt.h"
 #include "ridge.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define M 16u
 #define N 90u

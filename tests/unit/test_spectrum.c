@@ -7,7 +7,7 @@
 
 #include "kbt.h"
 #include "linalg.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N 9u
 #define T 21u

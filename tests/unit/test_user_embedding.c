@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ids.h"
+#include "base/ids.h"
 #include "kbt.h"
 #include "user_embedding.h"
 #include "user_kernel.h"

@@ -5,7 +5,7 @@
 
 #include "graph_draft.h"
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 #include "user_graph.h"
 
 #define N_NAMES 30

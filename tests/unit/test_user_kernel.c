@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "chol.h"
-#include "ids.h"
+#include "base/ids.h"
 #include "kbt.h"
 #include "kbt_users.h"
 

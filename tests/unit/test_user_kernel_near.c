@@ -1,7 +1,7 @@
 /* The user kernel of large graphs with a tolerance (near_column.c, laplacian_push.c) against the dense inverse. */
 #include <math.h>
 
-#include "ids.h"
+#include "base/ids.h"
 #include "kbt.h"
 #include "kbt_users.h"
 #include "laplacian_push.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 #include "vec_kernel.h"
 #include "vec_many.h"
 

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "linalg.h"
-#include "rng.h"
+#include "base/rng.h"
 #include "text.h"
 
 /* fixed, so that the cost and the bits do not hang on a test for convergence */

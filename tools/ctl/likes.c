@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "edges.h"
-#include "hash.h"
+#include "base/hash.h"
 #include "hash_key.h"
 #include "json.h"
 #include "network.h"

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ids.h"
+#include "base/ids.h"
 #include "text.h"
 
 struct lc_likes {

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "ids.h"
+#include "base/ids.h"
 #include "text.h"
 
 #define LC_LOG_MAX_REASONS 8

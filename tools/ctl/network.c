@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "edges.h"
-#include "rng.h"
+#include "base/rng.h"
 
 /* Equal strings have equal indices; the index is the number of different ids before it. Reserving one by
  * one is amortised O(1): the arrays grow by doubling. */

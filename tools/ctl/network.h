@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "graph.h"
-#include "ids.h"
+#include "base/ids.h"
 #include "text.h"
 
 struct lc_network {

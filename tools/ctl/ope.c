@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "json_in.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define ONE 0.999999 /* propensities from here on are 1 up to the rounding of floats */
 #define MEAN_ARM_PRESET "ucb"

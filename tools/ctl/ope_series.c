@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "rng.h"
+#include "base/rng.h"
 #include "text.h"
 
 #define N_BISECTIONS 200

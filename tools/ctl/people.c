@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "arm_features.h"
-#include "hash.h"
-#include "rng.h"
+#include "base/hash.h"
+#include "base/rng.h"
 
 /* numbers enter the keys: a new purpose goes to the end */
 enum purpose { SAMPLE = 1, SPLIT, PLAYER, CANDIDATES };

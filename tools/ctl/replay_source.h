@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "ids.h"
+#include "base/ids.h"
 #include "json.h"
 #include "log_reader.h"
 #include "text.h"

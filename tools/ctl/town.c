@@ -22,9 +22,9 @@
 #include <string.h>
 
 #include "chol.h"
-#include "hash.h"
+#include "base/hash.h"
 #include "linalg.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define BLOCK_SIZE 20u
 #define DEGREE_INSIDE 6.0

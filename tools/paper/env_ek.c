@@ -24,7 +24,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "numpy_rng.h"
 
 #define N_ANCHORS 10

@@ -25,8 +25,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "alloc.h"
-#include "rng.h"
+#include "base/alloc.h"
+#include "base/rng.h"
 
 #define MAX_USERS 2000u
 #define ID_BYTES 12u

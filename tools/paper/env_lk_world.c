@@ -25,12 +25,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "chol.h"
 #include "eigen.h"
-#include "hash.h"
+#include "base/hash.h"
 #include "linalg.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define ER_PROBABILITY 0.2
 #define RBF_PLACES 4u

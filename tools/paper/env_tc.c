@@ -17,8 +17,8 @@
 
 #include <math.h>
 
-#include "alloc.h"
-#include "rng.h"
+#include "base/alloc.h"
+#include "base/rng.h"
 #include "vec_kernel.h"
 
 /* Which key is for what: indices into the seed's simulation stream. */

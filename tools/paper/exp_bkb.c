@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "starvation.h"
 
 #define NAME "bkb-starvation"

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "exp_lk.h"
 #include "lk_rank.h"
 

@@ -26,9 +26,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "commit.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define FIRST_ACTION UINT64_MAX /* index of the draw of the uniform first action: no round has it */
 

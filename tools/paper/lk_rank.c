@@ -16,9 +16,9 @@
 #include <assert.h>
 #include <math.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "eigen.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define DIM PB_LK_RANK_DIM
 #define RHO PB_LK_RANK_RHO

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "linalg.h"
 
 struct options {

@@ -20,12 +20,12 @@
 #include <assert.h>
 #include <math.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "chol.h"
 #include "history.h"
-#include "ids.h"
+#include "base/ids.h"
 #include "posterior.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define LAMBDA 0.01
 #define LENGTHSCALE 0.1 /* exp(-50 r^2) = exp(-r^2 / 2 l^2) */

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "learner.h"
 
 #define DELTA 0.01

@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-#include "err.h"
+#include "base/err.h"
 
 struct kb_move {
     void *at;     /* address of the array's pointer, of whatever type that is; NULL: only the size changes */

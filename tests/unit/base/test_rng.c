@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 
 #define N 200000
 

@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "buf.h"
+#include "base/buf.h"
 #include "kbt.h"
-#include "rng.h"
+#include "base/rng.h"
 
 static const double numbers[] = {0.0, -0.0, 1.5, -INFINITY, 1e-310, 0.1};
 static const uint32_t small[] = {0, 1, UINT32_MAX};

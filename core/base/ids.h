@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "err.h"
-#include "keyed.h"
-#include "moves.h"
+#include "base/err.h"
+#include "base/keyed.h"
+#include "base/moves.h"
 
 #define KB_ID_NONE UINT32_MAX
 #define KB_ID_MAX_BYTES 256u

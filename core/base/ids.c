@@ -10,13 +10,13 @@
  * An index is the name of a user or an arm in every other structure of the core; the string comes back in
  * answers only. Readers look ids up under the tenant's read lock; `reserve` moves the arrays at once and needs
  * exclusion, `grow` makes the new ones beside readers and leaves a swap to be done (moves.h). */
-#include "ids.h"
+#include "base/ids.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "alloc.h"
-#include "grow.h"
+#include "base/alloc.h"
+#include "base/grow.h"
 
 #define FIRST_SLOTS ((size_t)16)
 

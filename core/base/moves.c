@@ -8,12 +8,12 @@
  * building) use the same code with a list of their own and swap at once.
  *
  * A swap leaves the old block in the list, so drop frees the right one in either case. */
-#include "moves.h"
+#include "base/moves.h"
 
 #include <stdint.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 void kb_moves_init(struct kb_moves *m)
 {

@@ -1,6 +1,6 @@
 /* SipHash-1-3 of strings and numbers (keyed.h). Words are little-endian, as the paper has them, so that its values can
  * be checked on any machine. */
-#include "keyed.h"
+#include "base/keyed.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "kbt.h"
 
 START_TEST(array_is_zeroed_and_writable)

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "alloc.h"
-#include "err.h"
+#include "base/alloc.h"
+#include "base/err.h"
 
 #define KB_DEFINE_GROW(name, type)                                                                                     \
     static inline enum kb_err name(type **array, size_t n)                                                             \

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "kbt.h"
-#include "rng.h"
-#include "snips.h"
+#include "base/rng.h"
+#include "base/snips.h"
 
 #define Z95 1.959963984540054
 

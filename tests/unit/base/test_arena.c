@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "arena.h"
+#include "base/arena.h"
 #include "kbt.h"
 
 START_TEST(pieces_are_aligned_and_do_not_overlap)

@@ -2,10 +2,10 @@
  * it everything has, a failure of any allocation leaves nothing behind, and what is held is not freed. */
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 #include "kbt.h"
-#include "moves.h"
-#include "retired.h"
+#include "base/moves.h"
+#include "base/retired.h"
 
 struct pair {
     int *a;

@@ -1,7 +1,7 @@
 /* FNV-1a against its published test vectors, and the properties the digest leans on. */
 #include <string.h>
 
-#include "hash.h"
+#include "base/hash.h"
 #include "kbt.h"
 
 START_TEST(bytes_match_the_published_vectors)

@@ -4,7 +4,7 @@
  * a bijection of 64 bits in which every input bit flips about half of the output bits):
  *     bits = mix(mix(mix(key + g) + stream g) + index g),   g = 2^64 / golden ratio, odd.
  * For a fixed key and stream the map index -> bits is a bijection, so a stream never repeats a word. */
-#include "rng.h"
+#include "base/rng.h"
 
 #include <math.h>
 

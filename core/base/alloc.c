@@ -8,7 +8,7 @@
  * their loads would be two.
  *
  * A block of 0 bytes is asked for as 1 byte, so that NULL always and only means "no memory". */
-#include "alloc.h"
+#include "base/alloc.h"
 
 #include <assert.h>
 #include <stdbool.h>

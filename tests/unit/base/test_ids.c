@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ids.h"
+#include "base/ids.h"
 #include "kbt.h"
 
 static struct kb_ids ids;

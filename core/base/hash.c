@@ -3,7 +3,7 @@
  * Numbers are hashed as little-endian bytes whatever the machine, so a digest written on one machine can be
  * checked on another. Not keyed: whoever chooses ids can make them meet, so tables take keyed.h instead.
  * Cost: one multiplication per byte, about 1 GB/s; of arrays two for eight bytes, at the speed of memory. */
-#include "hash.h"
+#include "base/hash.h"
 
 #include <string.h>
 

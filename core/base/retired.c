@@ -3,11 +3,11 @@
  * Adding cannot fail, since it happens while an event is applied: room is made when the event is reserved, a failure
  * of which refuses the event. An item brings its own way to be freed, for the list knows arrays, posteriors and graphs
  * alike. A hold is a count and not a time: who holds longer keeps more memory, and nothing else is affected. */
-#include "retired.h"
+#include "base/retired.h"
 
 #include <assert.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 void kb_retired_init(struct kb_retired *r)
 {

@@ -5,7 +5,7 @@
  *
  * Codes travel up through the engine; the server turns them into HTTP statuses and the message into the
  * faults of a problem document. */
-#include "err.h"
+#include "base/err.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -6,12 +6,12 @@
  *
  * Why not malloc: a decision draws a dozen arrays whose sizes are known before it starts, must not fail in
  * its middle, and should not meet the allocator's locks. KB_ENOMEM is possible in kb_arena_fit alone. */
-#include "arena.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <stdint.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 #define LINE ((size_t)64)
 

@@ -1,5 +1,5 @@
 /* Self-normalised importance sampling by running moments: see snips.h. */
-#include "snips.h"
+#include "base/snips.h"
 
 #include <math.h>
 #include <stddef.h>

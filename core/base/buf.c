@@ -9,11 +9,11 @@
  *
  * Nothing in the format says what a field is: reader and writer agree by the order of their calls, and by the
  * version that the snapshot's header carries. Cost: O(bytes), one pass, no allocation in the reader. */
-#include "buf.h"
+#include "base/buf.h"
 
 #include <string.h>
 
-#include "alloc.h"
+#include "base/alloc.h"
 
 /* The n_bytes low bytes of v, least significant first. */
 static void store_le(unsigned char *at, uint64_t v, size_t n_bytes)
