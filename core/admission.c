@@ -34,11 +34,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "factor_io.h"
+#include "linalg/factor_io.h"
 #include "features.h"
 #include "base/grow.h"
 #include "base/hash.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 
 /* kors divides kernel values by chances, and by their products: no draw gives less (they have 53 bits). */
 #define LEAST_CHANCE 1e-100

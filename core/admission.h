@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include <stdbool.h>
 
-#include "chol.h"
+#include "linalg/chol.h"
 #include "spec.h"
 
 struct kb_admission_ops;

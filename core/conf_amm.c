@@ -31,7 +31,7 @@
 #include <math.h>
 
 #include "conf_impl.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 #include "spectrum.h"
 
 #define VARIANCE_FLOOR 1e-13

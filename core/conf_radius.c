@@ -46,7 +46,7 @@
 #include <math.h>
 
 #include "conf_impl.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 #include "spectrum.h"
 
 void kb_conf_band(const struct kb_conf_block *b, double radius)

@@ -34,7 +34,7 @@
 #include <math.h>
 
 #include "conf_impl.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 #include "spectrum.h"
 
 #define N_CROSS 8 /* a' = lambda 10^-2 ... lambda 10^5 */

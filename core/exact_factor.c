@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "exact.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 
 #define ROUNDING 1e-6
 #define FADED 1e-4   /* of an observation: less of it is revived rather than downdated */

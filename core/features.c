@@ -25,8 +25,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "factor_io.h"
-#include "linalg.h"
+#include "linalg/factor_io.h"
+#include "linalg/linalg.h"
 
 #define FLOOR (0.1 * KB_RESIDUAL_MIN)
 

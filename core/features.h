@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "chol.h"
+#include "linalg/chol.h"
 
 /* Points of residual below this share of k(s,s) add no direction and are never admitted; see features.c. */
 #define KB_RESIDUAL_MIN 1e-6

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "clones.h"
+#include "linalg/clones.h"
 #include "graph_impl.h"
 #include "base/hash.h"
 

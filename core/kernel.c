@@ -25,7 +25,7 @@
 #include <string.h>
 
 #include "arm_columns.h"
-#include "clones.h"
+#include "linalg/clones.h"
 #include "base/ids.h"
 #include "vec_kernel.h"
 

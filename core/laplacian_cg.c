@@ -31,7 +31,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "clones.h"
+#include "linalg/clones.h"
 
 #define COLUMN_TOLERANCE 1e-12   /* on sqrt(rz_j / rz_0) */
 #define DIAGONAL_TOLERANCE 1e-13 /* on d_j / sum d */

@@ -28,7 +28,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "linalg.h"
+#include "linalg/linalg.h"
 #include "nystrom.h"
 
 #define SPARE 4         /* a cache of the sweep grows by this share of its width */

@@ -22,9 +22,9 @@
 
 #include "base/alloc.h"
 #include "exact.h"
-#include "factor_io.h"
+#include "linalg/factor_io.h"
 #include "base/hash.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 
 /* Bytes beyond what posterior.c counts. O(1). */
 static size_t exact_held_bytes(const struct kb_posterior *p)

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 #include "nystrom.h"
 
 /* Three parts, each with its own state; empty. */

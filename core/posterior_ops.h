@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "arm_columns.h"
-#include "chol.h"
+#include "linalg/chol.h"
 #include "base/ids.h"
 #include "posterior.h"
 #include "spectrum.h"

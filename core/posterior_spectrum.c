@@ -11,7 +11,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 #include "posterior_ops.h"
 
 #define SETTLE_SHARE (1.0 / 16)

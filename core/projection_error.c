@@ -22,7 +22,7 @@
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/ids.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 
 #define BLOCK KB_ERROR_BLOCK
 #define STEPS 7

@@ -25,10 +25,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "factor_io.h"
+#include "linalg/factor_io.h"
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 
 #define ROUNDING 1e-6
 #define ROUNDING_UNITS 16.0

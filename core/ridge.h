@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "chol.h"
+#include "linalg/chol.h"
 #include "evidence.h"
 
 struct kb_ridge {

@@ -18,9 +18,9 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "clones.h"
-#include "eigen.h"
-#include "linalg.h"
+#include "linalg/clones.h"
+#include "linalg/eigen.h"
+#include "linalg/linalg.h"
 
 #define LARGE_PRODUCT 1e200 /* times one more factor it is finite: e / a < 1e100 */
 

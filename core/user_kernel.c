@@ -46,7 +46,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "chol.h"
+#include "linalg/chol.h"
 #include "user_kernel_impl.h"
 #include "user_spectral.h"
 

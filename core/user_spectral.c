@@ -35,8 +35,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "eigen.h"
-#include "linalg.h"
+#include "linalg/eigen.h"
+#include "linalg/linalg.h"
 #include "vec_kernel.h"
 
 #define TRIVIAL 1e-9            /* of e_max: null vectors, and how near eigenvalues must be to count as one */

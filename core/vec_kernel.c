@@ -27,8 +27,8 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "clones.h"
-#include "exponential.h"
+#include "linalg/clones.h"
+#include "linalg/exponential.h"
 #include "base/magnitude.h"
 #include "vec_many.h"
 

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "exponential.h"
+#include "linalg/exponential.h"
 
 #define TILE_DIM 256u /* coordinates that a tile has room for, 16 kB at most; points of more are met in pairs */
 #define GROUP ((size_t)4)

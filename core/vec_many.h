@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "lanes.h"
+#include "linalg/lanes.h"
 #include "vec_kernel.h"
 
 /* Matern of half-integer order on squared distances: poly(s) exp(-s), s = root |x - y| / l, poly = 1 + linear s +

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "linalg.h"
+#include "linalg/linalg.h"
 #include "log.h"
 
 #define GUARD "LAPLACED_BLAS_REEXEC"

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "linalg.h"
+#include "linalg/linalg.h"
 #include "route.h"
 #include "version.h"
 

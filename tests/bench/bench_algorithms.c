@@ -16,7 +16,7 @@
 #include "bench_flops.h"
 #include "bench_machine.h"
 #include "bench_subject.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 #include "base/rng.h"
 
 #define REPS 7

@@ -11,9 +11,9 @@
 #include "base/alloc.h"
 #include "bench_kors.h"
 #include "bench_machine.h"
-#include "chol.h"
+#include "linalg/chol.h"
 #include "engine.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 #include "base/rng.h"
 
 #define N_CANDIDATES 20

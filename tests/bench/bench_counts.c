@@ -13,10 +13,10 @@
 
 #include "bench_kors.h"
 #include "bench_machine.h"
-#include "chol.h"
+#include "linalg/chol.h"
 #include "engine.h"
 #include "base/rng.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 
 #define NAME "bench_counts"
 #define M 256

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 #include "base/rng.h"
 
 #define ENOUGH_US 500.0 /* a batch of solves lasts so long at least */

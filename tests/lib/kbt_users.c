@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "chol.h"
+#include "linalg/chol.h"
 #include "base/ids.h"
 
 struct kb_graph *kbt_small_graph, *kbt_large_graph;

@@ -15,7 +15,7 @@
 #include "frame.h"
 #include "kbt.h"
 #include "learner.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 
 #define FOLDER "tests/paper/golden"
 #define DIGITS 1e-9

@@ -4,7 +4,7 @@
 
 #include "blas_core.h"
 #include "kbt.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 
 START_TEST(core_types_are_ranked_by_what_they_need)
 {

@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "blas_memory.h"
-#include "chol.h"
-#include "eigen.h"
+#include "linalg/chol.h"
+#include "linalg/eigen.h"
 #include "kbt.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 
 #define N ((size_t)160) /* beyond what the library multiplies without a buffer */
 #define N_THREADS 8

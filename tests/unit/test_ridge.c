@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "factor_io.h"
+#include "linalg/factor_io.h"
 #include "kbt.h"
 #include "ridge.h"
 #include "base/rng.h"

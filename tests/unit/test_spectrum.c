@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "kbt.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 #include "base/rng.h"
 
 #define N 9u

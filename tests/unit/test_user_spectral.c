@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chol.h"
+#include "linalg/chol.h"
 #include "graph.h"
 #include "kbt.h"
 #include "kbt_users.h"

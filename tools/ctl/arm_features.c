@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "linalg.h"
+#include "linalg/linalg.h"
 #include "base/rng.h"
 #include "text.h"
 

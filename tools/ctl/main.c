@@ -16,7 +16,7 @@
 
 #include "commands.h"
 #include "http_client.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 
 /* in the order of --help */
 static const struct lc_command *const commands[] = {

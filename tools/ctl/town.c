@@ -21,9 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chol.h"
+#include "linalg/chol.h"
 #include "base/hash.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 #include "base/rng.h"
 
 #define BLOCK_SIZE 20u

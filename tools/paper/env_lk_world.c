@@ -26,10 +26,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "chol.h"
-#include "eigen.h"
+#include "linalg/chol.h"
+#include "linalg/eigen.h"
 #include "base/hash.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 #include "base/rng.h"
 
 #define ER_PROBABILITY 0.2

@@ -17,7 +17,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "eigen.h"
+#include "linalg/eigen.h"
 #include "base/rng.h"
 
 #define DIM PB_LK_RANK_DIM

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 
 struct options {
     const char *only, *dir;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "linalg.h"
+#include "linalg/linalg.h"
 
 #define CHECKPOINTS 40u /* divides 1,000, 2,000 and 3,000 rounds evenly */
 

@@ -21,7 +21,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "chol.h"
+#include "linalg/chol.h"
 #include "history.h"
 #include "base/ids.h"
 #include "posterior.h"

@@ -9,7 +9,7 @@
  * Why a wrapper at all: the rest of the core knows no BLAS header, so another library means two files, and
  * every product meets the same rules on empty shapes. Threads: BLAS is called from many at once, each call
  * single-threaded. */
-#include "linalg.h"
+#include "linalg/linalg.h"
 
 #include <assert.h>
 #include <cblas.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kbt.h"
-#include "lower_solve.h"
+#include "linalg/lower_solve.h"
 
 #define MAX_RHS 23
 #define PADDING 3

@@ -18,7 +18,7 @@
  *
  * Who keeps one: features.c A (K_ZZ = A A^T), ridge.c R (V = R R^T), admission.c that of M, post_exact.c that
  * of its own matrix. They change it under exclusion; solves are const and run in any number of threads. */
-#include "chol.h"
+#include "linalg/chol.h"
 
 #include <assert.h>
 #include <cblas.h>
@@ -28,8 +28,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "clones.h"
-#include "lower_solve.h"
+#include "linalg/clones.h"
+#include "linalg/lower_solve.h"
 
 /* BLAS and LAPACK count in int; orders are bounded far below it, so a larger one is a bug. */
 static int blas_int(size_t n)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chol.h"
+#include "linalg/chol.h"
 #include "kbt.h"
 #include "base/rng.h"
 

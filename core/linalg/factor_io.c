@@ -9,7 +9,7 @@
  * folds the log instead.
  *
  * Cost: O(n^2 / 2) doubles. */
-#include "factor_io.h"
+#include "linalg/factor_io.h"
 
 #include <assert.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "lanes.h"
+#include "linalg/lanes.h"
 
 /* X = L^-1 X. L: order n, column-major, leading dimension ld_l, lower triangle; X: n_rhs columns, ld >= n. `lanes` is
  * at most kb_widest_lanes(). O(n^2 n_rhs). */

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "chol.h"
+#include "linalg/chol.h"
 
 void kb_factor_save(const struct kb_chol *c, struct kb_writer *w);
 

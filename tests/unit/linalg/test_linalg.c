@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kbt.h"
-#include "linalg.h"
+#include "linalg/linalg.h"
 
 #define LD 23
 

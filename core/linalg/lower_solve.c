@@ -12,7 +12,7 @@
  * of four and of eight meet blocks of eight rows alike, so one processor's bits are the other's.
  *
  * This file is compiled with -ffp-contract=fast (Makefile): sum -= l * x is one instruction where there is one. */
-#include "lower_solve.h"
+#include "linalg/lower_solve.h"
 
 #include <assert.h>
 #include <string.h>
@@ -26,7 +26,7 @@
 #define BLOCKS 1
 #define WIDE 5
 #define NARROW 2
-#include "lower_tile.h"
+#include "linalg/lower_tile.h"
 
 #ifdef __x86_64__
 #define NAME(x) x##_4
@@ -36,7 +36,7 @@
 #define BLOCKS 1
 #define WIDE 5
 #define NARROW 2
-#include "lower_tile.h"
+#include "linalg/lower_tile.h"
 
 #define NAME(x) x##_8
 #define TARGET KB_TARGET_8
@@ -45,7 +45,7 @@
 #define BLOCKS 2
 #define WIDE 10
 #define NARROW 5
-#include "lower_tile.h"
+#include "linalg/lower_tile.h"
 
 #else
 #define solve_4 solve_2

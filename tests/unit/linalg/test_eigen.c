@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "eigen.h"
+#include "linalg/eigen.h"
 #include "kbt.h"
 
 /* A random symmetric matrix, both triangles. */

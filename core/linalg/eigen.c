@@ -15,7 +15,7 @@
  * 0.17 s at 1,024, 1.1 s at 2,048.
  *
  * [LUG] Anderson et al.: LAPACK Users' Guide, 3rd ed., sec. 2.4.4. */
-#include "eigen.h"
+#include "linalg/eigen.h"
 
 #include <assert.h>
 #include <lapacke.h>
