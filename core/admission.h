@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "linalg/chol.h"
-#include "spec.h"
+#include "spec/spec.h"
 
 struct kb_admission_ops;
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "eligibility.h"
+#include "spec/eligibility.h"
 #include "base/err.h"
 #include "base/moves.h"
 

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/ids.h"
 #include "base/moves.h"
-#include "routing.h"
+#include "spec/routing.h"
 
 struct kb_assignment {
     uint32_t arm;      /* interned; KB_ID_NONE: none */

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "posterior.h"
-#include "spec.h"
+#include "spec/spec.h"
 #include "spectrum.h"
 
 /* What a rule may know of the model. sigma, delta, beta are in conf. */

@@ -24,7 +24,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "event.h"
+#include "spec/event.h"
 #include "policy.h"
 
 /* Candidates still in, in their original order, and what the level says of them. */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "posterior.h"
-#include "spec.h"
+#include "spec/spec.h"
 
 struct kb_elimination {
     double beta;      /* w_i = beta sd_i */

@@ -29,9 +29,9 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "event.h"
+#include "spec/event.h"
 #include "posterior.h"
-#include "spec.h"
+#include "spec/spec.h"
 
 struct kb_engine;
 struct kb_graph_ref;

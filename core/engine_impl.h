@@ -27,7 +27,7 @@
 #include "arms.h"
 #include "assignments.h"
 #include "build.h"
-#include "decay.h"
+#include "spec/decay.h"
 #include "engine.h"
 #include "history.h"
 #include "base/ids.h"

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "event.h"
+#include "spec/event.h"
 #include "graph.h"
 #include "base/ids.h"
 #include "user_graph.h"

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "event.h"
+#include "spec/event.h"
 #include "base/hash.h"
 
 #define PENDING_ID_MAX 4096u

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "base/arena.h"
-#include "spec.h"
+#include "spec/spec.h"
 
 /* Fills propensity[0..n-1] (sums to 1 within 1e-9; renormalised). scale = nu. Draws its work space from the
  * arena (kb_policy_bytes). n >= 1. */

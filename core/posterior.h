@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "evidence.h"
+#include "spec/evidence.h"
 #include "kernel.h"
 #include "base/moves.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/buf.h"
 #include "linalg/chol.h"
-#include "evidence.h"
+#include "spec/evidence.h"
 
 struct kb_ridge {
     /* R, of order m */

@@ -24,8 +24,8 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "evidence.h"
-#include "spec.h"
+#include "spec/evidence.h"
+#include "spec/spec.h"
 
 /* Of a dictionary posterior, at the spectrum's moment. */
 struct kb_sketch_facts {

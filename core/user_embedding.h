@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "history.h"
-#include "spec.h"
+#include "spec/spec.h"
 
 #define KB_EMBEDDED_MAX 2048u /* users, as many as a dense graph can have */
 

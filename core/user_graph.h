@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "event.h"
+#include "spec/event.h"
 #include "graph.h"
 #include "base/ids.h"
 

@@ -31,7 +31,7 @@
 #include "graph.h"
 #include "history.h"
 #include "base/keyed.h"
-#include "spec.h"
+#include "spec/spec.h"
 
 #define KB_GRAPH_DENSE_MAX 2048u
 #define KB_CG_PANEL 16u

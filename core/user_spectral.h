@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "graph.h"
-#include "spec.h"
+#include "spec/spec.h"
 
 /* The whole Gram matrix over the graph's n nodes into g (n x n, both triangles, exactly symmetric); graph may be
  * NULL (n = 0). No population. Users of different components have exactly 0. KB_ENOTPD when the graph's weights and

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "spec.h"
+#include "spec/spec.h"
 
 /* Whether its values are at most 1, whatever the coordinates. */
 bool kb_vec_kernel_is_bounded(enum kb_vec_kernel_type type);

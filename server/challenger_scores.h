@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "event.h"
+#include "spec/event.h"
 #include "json_in.h"
 #include "base/snips.h"
 

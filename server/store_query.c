@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "event.h"
+#include "spec/event.h"
 
 #define COLUMNS LD_ROW_COLUMNS
 

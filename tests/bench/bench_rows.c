@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "event.h"
+#include "spec/event.h"
 #include "http.h"
 #include "metrics.h"
 #include "store.h"

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "spec.h"
+#include "spec/spec.h"
 
 #define KBT_COVER_DELTA 0.1
 #define KBT_COVER_SIGMA 0.1

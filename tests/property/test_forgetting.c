@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decay.h"
+#include "spec/decay.h"
 #include "kbt_log.h"
 #include "kbt_world.h"
 #include "base/rng.h"

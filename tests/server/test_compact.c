@@ -1,7 +1,7 @@
 /* Compaction through a tenant: over every preset the model after it is the model before, after a restart as well, and
  * what was closed is forgotten while what is open is not; a disk that refuses leaves the log as it was. Oracle: the
  * engine that served, which a compaction does not touch. */
-#include "spec.h"
+#include "spec/spec.h"
 #include "tenant_fixture.h"
 
 static struct fixture f;

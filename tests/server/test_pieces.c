@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "embed.h"
-#include "event.h"
+#include "spec/event.h"
 #include "kbt.h"
 #include "store.h"
 

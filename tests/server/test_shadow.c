@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "shadow.h"
-#include "spec.h"
+#include "spec/spec.h"
 #include "summary.h"
 #include "tenant_fixture.h"
 

@@ -3,7 +3,7 @@
 #include <sqlite3.h>
 
 #include "json_out.h"
-#include "spec.h"
+#include "spec/spec.h"
 #include "tenant_fixture.h"
 
 #define PLAIN "{\"algorithm\":\"ucb\"}"

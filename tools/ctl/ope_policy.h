@@ -2,9 +2,9 @@
 #ifndef LC_OPE_POLICY_H
 #define LC_OPE_POLICY_H
 
-#include "event.h"
+#include "spec/event.h"
 #include "log_reader.h"
-#include "spec.h"
+#include "spec/spec.h"
 
 struct lc_policy;
 

@@ -8,11 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "decay.h"
-#include "eligibility.h"
-#include "evidence.h"
-#include "routing.h"
-#include "spec.h"
+#include "spec/decay.h"
+#include "spec/eligibility.h"
+#include "spec/evidence.h"
+#include "spec/routing.h"
+#include "spec/spec.h"
 
 /* X(enum, value, name in the log). Values are stored: never renumber. */
 #define KB_EVENT_MAP(X)                                                                                                \

@@ -2,7 +2,7 @@
  *
  * FNV-1a over salt and user, each behind its length (hash.h), is spread over all bits by the mixing of rng.h: users
  * whose names differ in one digit fall apart, and the stream's number keeps the place apart from every other draw. */
-#include "routing.h"
+#include "spec/routing.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Numerical notes. The count is a product, steps times rate or time over half-life, and not a running sum, so its error
  * is one rounding however long the log is: after 10^9 events of discount 0.999 weights are good to 10^-7 of themselves.
  * Elapsed milliseconds are exact in double. */
-#include "decay.h"
+#include "spec/decay.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
  * log-sum-exp around its least term: -2 sigma^2 ln of numbers like exp(-10^6) would be infinite otherwise.
  *
  * Cost: O(1) a reward. */
-#include "evidence.h"
+#include "spec/evidence.h"
 
 #include <math.h>
 

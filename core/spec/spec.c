@@ -9,7 +9,7 @@
  *
  * Positive parameters are confined to [1e-12, 1e12] rather than (0, inf): beyond that a pivot of the order of
  * lambda is below the rounding of the kernel values and the factorisation carries no information. */
-#include "spec.h"
+#include "spec/spec.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "assignments.h"
 #include "kbt.h"
-#include "routing.h"
+#include "spec/routing.h"
 
 /* By tests/http/j00_routing.py: place, which shares no code with ours. */
 START_TEST(places_are_the_documented_ones)

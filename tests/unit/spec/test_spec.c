@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kbt.h"
-#include "spec.h"
+#include "spec/spec.h"
 
 static struct kb_spec preset(const char *name, uint32_t context_dim, uint32_t arm_dim)
 {

@@ -6,7 +6,7 @@
  *
  * In a snapshot each string is written with its NUL, so that reading borrows it where it lies until the copy is made.
  */
-#include "eligibility.h"
+#include "spec/eligibility.h"
 
 #include <stdlib.h>
 #include <string.h>

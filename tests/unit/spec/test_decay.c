@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "decay.h"
+#include "spec/decay.h"
 #include "kbt.h"
 
 static const struct kb_forgetting_spec none = {KB_FORGET_NONE, 0.999, 86400};

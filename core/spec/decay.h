@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "spec.h"
+#include "spec/spec.h"
 
 #define KB_DECAY_STEP 0.15200309344504995 /* the grid: log2(1 / 0.9) */
 

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "eligibility.h"
+#include "spec/eligibility.h"
 #include "base/hash.h"
 #include "kbt.h"
 #include "base/rng.h"

@@ -33,7 +33,7 @@
  * beta sd and shows the bounds of CMM over its dictionary, for rewards in [0, 1] whose noise is 1/2-sub-Gaussian. One
  * decision in twenty is drawn from all candidates alike, so that every propensity is above 0 and the log can be
  * evaluated for other policies. */
-#include "spec.h"
+#include "spec/spec.h"
 
 #include <assert.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  *
  * A new parameter belongs here as soon as a posterior reads it; tests/unit/test_spec.c walks them
  * (only_what_moves_a_kernel_value_or_a_feature_makes_another_model). */
-#include "spec.h"
+#include "spec/spec.h"
 
 /* Equal values for all arguments; parameters that the type does not read are not compared. */
 static bool same_vec_kernel(const struct kb_vec_kernel_spec *a, const struct kb_vec_kernel_spec *b)

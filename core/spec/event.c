@@ -1,5 +1,5 @@
 /* Names of event types and of the parts of a summary, from the lists in event.h. */
-#include "event.h"
+#include "spec/event.h"
 
 #include <string.h>
 
