@@ -22,7 +22,7 @@
 #include <assert.h>
 
 #include "base/alloc.h"
-#include "arms.h"
+#include "history/arms.h"
 #include "kernel.h"
 #include "vec_kernel.h"
 

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "history.h"
+#include "history/history.h"
 #include "posterior.h"
 #include "user_graph.h"
 

@@ -24,15 +24,15 @@
 #ifndef KB_ENGINE_IMPL_H
 #define KB_ENGINE_IMPL_H
 
-#include "arms.h"
-#include "assignments.h"
+#include "history/arms.h"
+#include "history/assignments.h"
 #include "build.h"
 #include "spec/decay.h"
 #include "engine.h"
-#include "history.h"
+#include "history/history.h"
 #include "base/ids.h"
 #include "base/moves.h"
-#include "pending.h"
+#include "history/pending.h"
 #include "base/retired.h"
 #include "user_graph.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "history.h"
+#include "history/history.h"
 #include "base/ids.h"
 #include "user_kernel.h"
 

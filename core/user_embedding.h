@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "history.h"
+#include "history/history.h"
 #include "spec/spec.h"
 
 #define KB_EMBEDDED_MAX 2048u /* users, as many as a dense graph can have */

@@ -29,7 +29,7 @@
 #include "base/err.h"
 #include "base/buf.h"
 #include "graph.h"
-#include "history.h"
+#include "history/history.h"
 #include "base/keyed.h"
 #include "spec/spec.h"
 

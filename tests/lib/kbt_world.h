@@ -3,7 +3,7 @@
 #ifndef KBT_WORLD_H
 #define KBT_WORLD_H
 
-#include "history.h"
+#include "history/history.h"
 #include "kbt.h"
 #include "posterior.h"
 

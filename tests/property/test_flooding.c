@@ -9,10 +9,10 @@
 #include "base/alloc.h"
 #include "engine.h"
 #include "base/hash.h"
-#include "history.h"
+#include "history/history.h"
 #include "base/ids.h"
 #include "kbt.h"
-#include "pending.h"
+#include "history/pending.h"
 #include "base/rng.h"
 
 #define N 20000u

@@ -22,7 +22,7 @@
 
 #include "base/alloc.h"
 #include "linalg/chol.h"
-#include "history.h"
+#include "history/history.h"
 #include "base/ids.h"
 #include "posterior.h"
 #include "base/rng.h"

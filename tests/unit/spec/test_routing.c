@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "assignments.h"
+#include "history/assignments.h"
 #include "kbt.h"
 #include "spec/routing.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kbt.h"
-#include "pending.h"
+#include "history/pending.h"
 #include "base/rng.h"
 
 #define N_STEPS 4000u

@@ -20,7 +20,7 @@
  * rows; what has grown is swapped in under the lock (moves.h).
  *
  * Sums of rewards are kept in double in the order of the log: a fold adds the same numbers in the same order. */
-#include "history.h"
+#include "history/history.h"
 
 #include <assert.h>
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "history.h"
+#include "history/history.h"
 #include "kbt.h"
 #include "base/rng.h"
 

@@ -2,7 +2,7 @@
  * every user that it decides for.
  *
  * The digest is a sum of hashes of (user, assignment), kept with each change in O(1). */
-#include "assignments.h"
+#include "history/assignments.h"
 
 #include <assert.h>
 #include <string.h>

@@ -14,7 +14,7 @@
  *
  * Cost: find O(1) expected; insert and remove O(1) expected and O(log n) at worst in the heap, O(1) where deadlines
  * come in order; expiry O(what has expired). */
-#include "pending.h"
+#include "history/pending.h"
 
 #include <assert.h>
 #include <string.h>

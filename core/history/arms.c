@@ -10,7 +10,7 @@
  *   not in the catalogue      seen in the traffic or removed: counts only
  *
  * The counts of the catalogue are derived from the arms and kept by count_arm, so that none needs a scan. */
-#include "arms.h"
+#include "history/arms.h"
 
 #include <assert.h>
 
