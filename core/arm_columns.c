@@ -24,7 +24,7 @@
 #include "base/alloc.h"
 #include "history/arms.h"
 #include "kernel.h"
-#include "vec_kernel.h"
+#include "vector/vec_kernel.h"
 
 #define STALE_SHARE 8u
 #define COUNT_BITS 24u

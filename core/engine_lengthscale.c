@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "vec_kernel.h"
+#include "vector/vec_kernel.h"
 
 #define MOVE_SHARE 0.05
 

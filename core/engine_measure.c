@@ -5,7 +5,7 @@
  * vectors that the tenant has: those it has learned, those of open decisions, and those of the catalogue. */
 #include "engine_impl.h"
 #include "base/magnitude.h"
-#include "vec_kernel.h"
+#include "vector/vec_kernel.h"
 
 /* What a factor of the kernel may be: both together have a bound. */
 static double most_factor(const struct kb_spec *spec)

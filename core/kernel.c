@@ -27,7 +27,7 @@
 #include "arm_columns.h"
 #include "linalg/clones.h"
 #include "base/ids.h"
-#include "vec_kernel.h"
+#include "vector/vec_kernel.h"
 
 /* The user kernel is the only part that is more than parameters. */
 enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_graph *graph,

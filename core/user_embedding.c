@@ -33,7 +33,7 @@
 #include "base/hash.h"
 #include "base/ids.h"
 #include "base/rng.h"
-#include "vec_kernel.h"
+#include "vector/vec_kernel.h"
 
 #define LEAST_BANDWIDTH 1e-6
 #define LEAST_LENGTHSCALE 1e-12 /* frequencies stay numbers */

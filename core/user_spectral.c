@@ -37,7 +37,7 @@
 #include "base/alloc.h"
 #include "linalg/eigen.h"
 #include "linalg/linalg.h"
-#include "vec_kernel.h"
+#include "vector/vec_kernel.h"
 
 #define TRIVIAL 1e-9            /* of e_max: null vectors, and how near eigenvalues must be to count as one */
 #define ROUNDING 1e-12          /* coordinates of unit vectors below it carry no digit */

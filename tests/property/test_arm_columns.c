@@ -12,7 +12,7 @@
 #include "kbt_log.h"
 #include "posterior_ops.h"
 #include "base/rng.h"
-#include "vec_kernel.h"
+#include "vector/vec_kernel.h"
 
 #define DIM 3u
 #define N_STEPS 160u

@@ -7,7 +7,7 @@
 #include "kbt.h"
 #include "kbt_log.h"
 #include "base/magnitude.h"
-#include "vec_kernel.h"
+#include "vector/vec_kernel.h"
 
 static struct kbt_log l;
 static struct kb_errmsg msg;

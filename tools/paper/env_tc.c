@@ -19,7 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "vec_kernel.h"
+#include "vector/vec_kernel.h"
 
 /* Which key is for what: indices into the seed's simulation stream. */
 enum { CENTRE_KEY, WEIGHT_KEY, ARM_KEY, NOISE_KEY };

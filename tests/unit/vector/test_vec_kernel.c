@@ -5,8 +5,8 @@
 
 #include "kbt.h"
 #include "base/rng.h"
-#include "vec_kernel.h"
-#include "vec_many.h"
+#include "vector/vec_kernel.h"
+#include "vector/vec_many.h"
 
 #define DIM 7u
 #define N 150u

@@ -6,7 +6,7 @@
  * multiplications could not follow.
  *
  * Cost: 256 points of 16 coordinates against 20 took 35 us by pairs and libm's exp, 16 by vectors of four. */
-#include "vec_many.h"
+#include "vector/vec_many.h"
 
 #include <stdbool.h>
 
@@ -18,18 +18,18 @@
 #define NAME(x) x##_2
 #define TARGET
 #define LANES 2
-#include "vec_tile.h"
+#include "vector/vec_tile.h"
 
 #ifdef __x86_64__
 #define NAME(x) x##_4
 #define TARGET KB_TARGET_4
 #define LANES 4
-#include "vec_tile.h"
+#include "vector/vec_tile.h"
 
 #define NAME(x) x##_8
 #define TARGET KB_TARGET_8
 #define LANES 8
-#include "vec_tile.h"
+#include "vector/vec_tile.h"
 #else
 #define scale_many_4 scale_many_2
 #define scale_many_8 scale_many_2

@@ -19,7 +19,7 @@
  * point scales `out` in place instead of writing it. `delta` on arms never comes here: kernel.c compares ids.
  *
  * All functions but the last are const and allocate nothing; readers call them side by side. */
-#include "vec_kernel.h"
+#include "vector/vec_kernel.h"
 
 #include <assert.h>
 #include <math.h>
@@ -30,7 +30,7 @@
 #include "linalg/clones.h"
 #include "linalg/exponential.h"
 #include "base/magnitude.h"
-#include "vec_many.h"
+#include "vector/vec_many.h"
 
 #define BLOCK 64u
 #define LANES 8u /* values that shapes take at once */

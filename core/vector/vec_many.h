@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "linalg/lanes.h"
-#include "vec_kernel.h"
+#include "vector/vec_kernel.h"
 
 /* Matern of half-integer order on squared distances: poly(s) exp(-s), s = root |x - y| / l, poly = 1 + linear s +
  * quadratic s^2 (vec_kernel.h). */
