@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "spec/event.h"
-#include "graph.h"
+#include "graph/graph.h"
 #include "base/ids.h"
 #include "user_graph.h"
 

@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "history/history.h"
 #include "base/ids.h"
-#include "user_kernel.h"
+#include "graph/user_kernel.h"
 
 /* A point; x (context, then features: dim doubles) is borrowed. */
 struct kb_point {

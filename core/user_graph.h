@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "spec/event.h"
-#include "graph.h"
+#include "graph/graph.h"
 #include "base/ids.h"
 
 struct kb_user_graph {

@@ -9,7 +9,7 @@
  * (number.cc), a copy for the rest. */
 #include "json_out.h"
 
-#include "graph.h"
+#include "graph/graph.h"
 #include "json_routing.h"
 #include "text.h"
 

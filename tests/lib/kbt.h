@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "graph.h"
+#include "graph/graph.h"
 #include "base/keyed.h"
 #include "base/moves.h"
 

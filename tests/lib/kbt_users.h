@@ -3,7 +3,7 @@
 #define KBT_USERS_H
 
 #include "kbt.h"
-#include "user_kernel.h"
+#include "graph/user_kernel.h"
 
 #define KBT_SMALL 60
 #define KBT_LARGE 2500 /* beyond KB_GRAPH_DENSE_MAX: the column form */

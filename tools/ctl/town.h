@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "graph.h"
+#include "graph/graph.h"
 #include "text.h"
 
 /* lambda and beta of the policies are no part of it: the town is the same whoever lives in it. */

@@ -7,11 +7,11 @@
 #include <stdbool.h>
 
 #include "base/ids.h"
-#include "laplacian_cg.h"
-#include "laplacian_push.h"
-#include "user_anchors.h"
-#include "user_embedding.h"
-#include "user_kernel.h"
+#include "graph/laplacian_cg.h"
+#include "graph/laplacian_push.h"
+#include "graph/user_anchors.h"
+#include "graph/user_embedding.h"
+#include "graph/user_kernel.h"
 
 enum kb_user_form { KB_FORM_ONES, KB_FORM_IDENTITY, KB_FORM_DENSE, KB_FORM_COLUMNS, KB_FORM_NEAR };
 

@@ -23,7 +23,7 @@
  * the same event has the same bits. |mu_u| <= sqrt(2), hence G >= exp(-4 / s^2) > 0 for any s above 0.1.
  *
  * Cost: rows D (2 dim flops and a cosine): 0.1 s for 10,000 rows of 10 coordinates and D = 256. */
-#include "user_embedding.h"
+#include "graph/user_embedding.h"
 
 #include <assert.h>
 #include <math.h>

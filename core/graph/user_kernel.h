@@ -28,7 +28,7 @@
 
 #include "base/err.h"
 #include "base/buf.h"
-#include "graph.h"
+#include "graph/graph.h"
 #include "history/history.h"
 #include "base/keyed.h"
 #include "spec/spec.h"

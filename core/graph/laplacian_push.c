@@ -25,7 +25,7 @@
  * would visit all nodes many times: the budget ends it, and conjugate gradients take over.
  *
  * [ACL] Andersen, Chung, Lang: Local graph partitioning using PageRank vectors, 2006. */
-#include "laplacian_push.h"
+#include "graph/laplacian_push.h"
 
 #include <assert.h>
 

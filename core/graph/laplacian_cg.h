@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "graph.h"
+#include "graph/graph.h"
 
 /* Columns solved side by side at most. */
 #define KB_CG_WIDTH 16u

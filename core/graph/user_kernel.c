@@ -38,7 +38,7 @@
  * Determinism: a diagonal entry is a function of its node alone, whoever asks first and in whatever company
  * (laplacian_cg.c), and an anchor's column carries that very value on its diagonal, so k(s, s) is the same number
  * by diag and by row. A normalised G_uu is then exactly 1: sqrt(g g) = g in IEEE arithmetic. */
-#include "user_kernel.h"
+#include "graph/user_kernel.h"
 
 #include <assert.h>
 #include <float.h>
@@ -47,8 +47,8 @@
 
 #include "base/alloc.h"
 #include "linalg/chol.h"
-#include "user_kernel_impl.h"
-#include "user_spectral.h"
+#include "graph/user_kernel_impl.h"
+#include "graph/user_spectral.h"
 
 #define LEAST_TOLERANCE 1e-9 /* below, whole columns are no more work */
 #define DOUBTFUL_UNITS 1e3   /* rho in units of n eps e_max: what user_spectral.c asks for, more than a factor does */

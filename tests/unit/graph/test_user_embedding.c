@@ -6,8 +6,8 @@
 
 #include "base/ids.h"
 #include "kbt.h"
-#include "user_embedding.h"
-#include "user_kernel.h"
+#include "graph/user_embedding.h"
+#include "graph/user_kernel.h"
 
 #define DIM 3
 #define N_USERS 9

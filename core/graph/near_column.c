@@ -2,7 +2,7 @@
  * there: one cache line each, since a probe ends at the first empty slot and the table is at most half full.
  *
  * Memory: 32 to 64 bytes an entry; 8 bytes a node where that is less. */
-#include "near_column.h"
+#include "graph/near_column.h"
 
 #include "base/alloc.h"
 #include "base/ids.h"

@@ -4,7 +4,7 @@
 #include "base/ids.h"
 #include "kbt.h"
 #include "kbt_users.h"
-#include "laplacian_push.h"
+#include "graph/laplacian_push.h"
 
 static void open_near(double population, double tolerance, const struct kb_graph *graph)
 {

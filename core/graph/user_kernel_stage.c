@@ -13,7 +13,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "user_kernel_impl.h"
+#include "graph/user_kernel_impl.h"
 
 _Static_assert(KB_CG_WIDTH == KB_CG_PANEL, "a block of solved columns fills a panel");
 

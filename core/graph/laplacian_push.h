@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "graph.h"
+#include "graph/graph.h"
 
 /* Solution and residual of a node, side by side: a push looks at both. */
 struct kb_push_cell {

@@ -7,7 +7,7 @@
  *
  * Memory: 16 KiB for the table, 960 bytes per panel, and 128 bytes per node for a panel with columns, or what the
  * tables of near_column.h take. */
-#include "user_anchors.h"
+#include "graph/user_anchors.h"
 
 #include <assert.h>
 #include <stdatomic.h>

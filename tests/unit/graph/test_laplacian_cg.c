@@ -5,7 +5,7 @@
 
 #include "kbt.h"
 #include "base/magnitude.h"
-#include "laplacian_cg.h"
+#include "graph/laplacian_cg.h"
 #include "base/rng.h"
 
 #define N 300

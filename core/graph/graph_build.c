@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "graph_impl.h"
+#include "graph/graph_impl.h"
 #include "base/hash.h"
 #include "base/magnitude.h"
 

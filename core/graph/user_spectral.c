@@ -26,7 +26,7 @@
  * Numerics: e carries errors of n eps e_max, so rho must stay well above that; below, KB_ENOTPD, as the Cholesky
  * factorisation of power 1 says. Negative roundings of e are lifted to 0, so f never exceeds f(0).
  * Cost: 9 n^3 flops for the decomposition, n^3 for Q diag(f) Q^T as a symmetric product, n^2 m for coordinates. */
-#include "user_spectral.h"
+#include "graph/user_spectral.h"
 
 #include <assert.h>
 #include <float.h>

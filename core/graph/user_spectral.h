@@ -4,7 +4,7 @@
 #define KB_USER_SPECTRAL_H
 
 #include "base/err.h"
-#include "graph.h"
+#include "graph/graph.h"
 #include "spec/spec.h"
 
 /* The whole Gram matrix over the graph's n nodes into g (n x n, both triangles, exactly symmetric); graph may be

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "graph.h"
+#include "graph/graph.h"
 
 struct kb_graph {
     size_t n, e;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "linalg/chol.h"
-#include "graph.h"
+#include "graph/graph.h"
 #include "kbt.h"
 #include "kbt_users.h"
 

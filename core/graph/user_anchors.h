@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "near_column.h"
-#include "user_kernel.h"
+#include "graph/near_column.h"
+#include "graph/user_kernel.h"
 
 #define KB_ANCHOR_PANELS 2048u /* at most 32,768 anchors: twice the largest support of a posterior */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "graph_impl.h"
+#include "graph/graph_impl.h"
 
 #define MANY_CHANGES 8192u /* to runs of nodes: beyond, all are filled anew */
 

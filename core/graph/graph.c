@@ -23,7 +23,7 @@
 
 #include "base/alloc.h"
 #include "linalg/clones.h"
-#include "graph_impl.h"
+#include "graph/graph_impl.h"
 #include "base/hash.h"
 
 /* NULL and a half-built graph are fine: what was not made is NULL. The caller makes sure that nobody

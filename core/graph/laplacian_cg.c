@@ -23,7 +23,7 @@
  *
  * [HS] Hestenes, Stiefel: Methods of conjugate gradients for solving linear systems, 1952.
  * [GM] Golub, Meurant: Matrices, Moments and Quadrature with Applications, 2010. */
-#include "laplacian_cg.h"
+#include "graph/laplacian_cg.h"
 
 #include <assert.h>
 #include <math.h>

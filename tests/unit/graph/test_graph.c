@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph.h"
+#include "graph/graph.h"
 #include "base/hash.h"
 #include "kbt.h"
 #include "base/rng.h"
