@@ -4,7 +4,7 @@
 #ifndef KB_EXACT_H
 #define KB_EXACT_H
 
-#include "point_index.h"
+#include "kernel/point_index.h"
 #include "posterior_ops.h"
 
 struct kb_exact {

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "spec/evidence.h"
-#include "kernel.h"
+#include "kernel/kernel.h"
 #include "base/moves.h"
 
 struct kb_arms;

@@ -8,7 +8,7 @@
 
 #include <stdatomic.h>
 
-#include "arm_columns.h"
+#include "kernel/arm_columns.h"
 #include "linalg/chol.h"
 #include "base/ids.h"
 #include "posterior.h"

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernel.h"
+#include "kernel/kernel.h"
 
 #define KB_ERROR_BLOCK 64u
 

@@ -17,13 +17,13 @@
  * ones have it, until an eighth of the columns may have gone to other arms.
  *
  * Cost: find O(1); a block 8 n_rows + 8 bytes an arm with a column, and 4 for every arm known. */
-#include "arm_columns.h"
+#include "kernel/arm_columns.h"
 
 #include <assert.h>
 
 #include "base/alloc.h"
 #include "history/arms.h"
-#include "kernel.h"
+#include "kernel/kernel.h"
 #include "vector/vec_kernel.h"
 
 #define STALE_SHARE 8u

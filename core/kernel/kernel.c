@@ -19,12 +19,12 @@
  *
  * Cost: a column O(n (dim + 1)); a block of C candidates O(n (context_dim + C (arm_dim + 1))), O(n (context_dim + C))
  * where their factors are kept. */
-#include "kernel.h"
+#include "kernel/kernel.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "arm_columns.h"
+#include "kernel/arm_columns.h"
 #include "linalg/clones.h"
 #include "base/ids.h"
 #include "vector/vec_kernel.h"

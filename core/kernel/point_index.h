@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernel.h"
+#include "kernel/kernel.h"
 #include "base/moves.h"
 
 #define KB_POINT_NONE UINT32_MAX

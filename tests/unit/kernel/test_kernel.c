@@ -5,7 +5,7 @@
 
 #include "base/ids.h"
 #include "kbt_world.h"
-#include "kernel.h"
+#include "kernel/kernel.h"
 
 #define N_USERS 8u
 #define N_ARMS 5u

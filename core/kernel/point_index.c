@@ -12,7 +12,7 @@
  *
  * Why: a reward at a point that is known is a rank-one change of counts, one at a new point is a new row of
  * the factor, O(n^2). post_exact.c asks here which of the two it is, once per reward. */
-#include "point_index.h"
+#include "kernel/point_index.h"
 
 #include <assert.h>
 #include <string.h>
