@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "history/history.h"
-#include "posterior.h"
+#include "posterior/posterior.h"
 #include "user_graph.h"
 
 struct kb_engine;

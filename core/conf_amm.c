@@ -32,7 +32,7 @@
 
 #include "conf_impl.h"
 #include "linalg/linalg.h"
-#include "spectrum.h"
+#include "posterior/spectrum.h"
 
 #define VARIANCE_FLOOR 1e-13
 

@@ -47,7 +47,7 @@
 
 #include "conf_impl.h"
 #include "linalg/linalg.h"
-#include "spectrum.h"
+#include "posterior/spectrum.h"
 
 void kb_conf_band(const struct kb_conf_block *b, double radius)
 {

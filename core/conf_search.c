@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "conf_impl.h"
-#include "spectrum.h"
+#include "posterior/spectrum.h"
 
 #define GOLDEN 0.6180339887498949
 #define SEARCH_LOW 1e-6    /* of a0: at an observed point of n repeats the bound tends to S/n + R/sqrt(n) as a falls */

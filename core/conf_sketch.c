@@ -35,7 +35,7 @@
 
 #include "conf_impl.h"
 #include "linalg/linalg.h"
-#include "spectrum.h"
+#include "posterior/spectrum.h"
 
 #define N_CROSS 8 /* a' = lambda 10^-2 ... lambda 10^5 */
 #define CROSS_FIRST 1e-2

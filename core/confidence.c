@@ -27,7 +27,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "spectrum.h"
+#include "posterior/spectrum.h"
 
 #define AUTO_NORM 1.0   /* where the rule cannot find one, and its least value where it can */
 #define AUTO_MARGIN 1.2 /* B_min is a lower bound: .77 to .94 of the true norm after 100 points */

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "posterior.h"
+#include "posterior/posterior.h"
 #include "spec/spec.h"
-#include "spectrum.h"
+#include "posterior/spectrum.h"
 
 /* What a rule may know of the model. sigma, delta, beta are in conf. */
 struct kb_conf_view {

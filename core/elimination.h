@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "posterior.h"
+#include "posterior/posterior.h"
 #include "spec/spec.h"
 
 struct kb_elimination {

@@ -30,7 +30,7 @@
 
 #include "base/err.h"
 #include "spec/event.h"
-#include "posterior.h"
+#include "posterior/posterior.h"
 #include "spec/spec.h"
 
 struct kb_engine;

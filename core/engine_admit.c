@@ -16,7 +16,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "admission.h"
+#include "posterior/admission.h"
 #include "base/alloc.h"
 #include "base/rng.h"
 

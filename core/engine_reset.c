@@ -18,7 +18,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "admission.h"
+#include "posterior/admission.h"
 #include "base/alloc.h"
 #include "base/magnitude.h"
 

@@ -11,7 +11,7 @@
 #include "confidence.h"
 #include "kbt_world.h"
 #include "base/rng.h"
-#include "spectrum.h"
+#include "posterior/spectrum.h"
 
 #define N_POOL 30u
 #define N_POINTS 45u /* the pool, and points that are never shown; the last is the worst one, where it is known */

@@ -5,7 +5,7 @@
 
 #include "history/history.h"
 #include "kbt.h"
-#include "posterior.h"
+#include "posterior/posterior.h"
 
 #define KBT_MAX_DIM 8u
 

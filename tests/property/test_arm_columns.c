@@ -10,7 +10,7 @@
 #include "engine_impl.h"
 #include "kbt.h"
 #include "kbt_log.h"
-#include "posterior_ops.h"
+#include "posterior/posterior_ops.h"
 #include "base/rng.h"
 #include "vector/vec_kernel.h"
 

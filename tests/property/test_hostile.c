@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "engine_impl.h"
-#include "exact.h"
+#include "posterior/exact.h"
 #include "kbt.h"
 #include "kbt_log.h"
 #include "base/magnitude.h"

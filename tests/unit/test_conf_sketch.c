@@ -6,10 +6,10 @@
 #include <stdlib.h>
 
 #include "kbt_world.h"
-#include "posterior_ops.h"
-#include "projection_error.h"
+#include "posterior/posterior_ops.h"
+#include "posterior/projection_error.h"
 #include "base/rng.h"
-#include "spectrum.h"
+#include "posterior/spectrum.h"
 
 #define SIGMA 0.3
 #define DELTA 0.05

@@ -6,7 +6,7 @@
 
 #include "kbt_world.h"
 #include "base/rng.h"
-#include "spectrum.h"
+#include "posterior/spectrum.h"
 
 #define N_QUERIES 12u
 #define SIGMA 0.3

@@ -24,7 +24,7 @@
 #include "linalg/chol.h"
 #include "history/history.h"
 #include "base/ids.h"
-#include "posterior.h"
+#include "posterior/posterior.h"
 #include "base/rng.h"
 
 #define LAMBDA 0.01

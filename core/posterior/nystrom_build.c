@@ -14,7 +14,7 @@
  * For that both paths enter points by the same call, one after the other, and users are anchored in the same order.
  *
  * Cost: choose O(n m (dim + m)); fill O(n m (dim + m) + m^3). */
-#include "nystrom.h"
+#include "posterior/nystrom.h"
 
 #include <assert.h>
 #include <math.h>

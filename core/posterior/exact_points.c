@@ -13,7 +13,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "exact.h"
+#include "posterior/exact.h"
 
 enum kb_err kb_exact_init(struct kb_posterior *p, const struct kb_spec *spec)
 {

@@ -5,7 +5,7 @@
 
 #include "linalg/factor_io.h"
 #include "kbt.h"
-#include "ridge.h"
+#include "posterior/ridge.h"
 #include "base/rng.h"
 
 #define M 16u

@@ -21,7 +21,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "exact.h"
+#include "posterior/exact.h"
 #include "linalg/linalg.h"
 
 #define ROUNDING 1e-6

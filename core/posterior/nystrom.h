@@ -4,12 +4,12 @@
 #ifndef KB_NYSTROM_H
 #define KB_NYSTROM_H
 
-#include "admission.h"
-#include "features.h"
-#include "posterior_ops.h"
-#include "projection_error.h"
-#include "ridge.h"
-#include "sweep_cache.h"
+#include "posterior/admission.h"
+#include "posterior/features.h"
+#include "posterior/posterior_ops.h"
+#include "posterior/projection_error.h"
+#include "posterior/ridge.h"
+#include "posterior/sweep_cache.h"
 
 struct kb_nystrom {
     struct kb_posterior base;

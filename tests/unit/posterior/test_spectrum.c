@@ -1,6 +1,6 @@
 /* The spectrum against plain elimination on all t observations, at ridges from far below the eigenvalues to far above.
  */
-#include "spectrum.h"
+#include "posterior/spectrum.h"
 
 #include <math.h>
 #include <stdlib.h>

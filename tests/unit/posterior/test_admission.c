@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admission.h"
-#include "features.h"
+#include "posterior/admission.h"
+#include "posterior/features.h"
 #include "kbt.h"
 #include "base/rng.h"
 

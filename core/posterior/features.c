@@ -20,7 +20,7 @@
  * and errs to the side of a larger r. Counted, never silent. No explicit inverse is formed.
  *
  * Cost: map O(m^2) per point, border O(m^2), new coordinates O(m) per point. */
-#include "features.h"
+#include "posterior/features.h"
 
 #include <math.h>
 #include <string.h>

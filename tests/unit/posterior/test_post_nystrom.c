@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "kbt_world.h"
-#include "nystrom.h"
+#include "posterior/nystrom.h"
 #include "base/rng.h"
 
 #define N_QUERIES 30u

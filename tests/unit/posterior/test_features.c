@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "features.h"
+#include "posterior/features.h"
 #include "kbt.h"
 
 #define M 20u

@@ -14,7 +14,7 @@
  * no blocks are kept there (has_blocks false), and e_t is the trace, which is a bound as well.
  *
  * Cost: add O(m); close O(n^2 (m + dim) + STEPS n^3); append O(n (m + dim)). */
-#include "projection_error.h"
+#include "posterior/projection_error.h"
 
 #include <math.h>
 #include <string.h>

@@ -11,8 +11,8 @@
 #include "kernel/arm_columns.h"
 #include "linalg/chol.h"
 #include "base/ids.h"
-#include "posterior.h"
-#include "spectrum.h"
+#include "posterior/posterior.h"
+#include "posterior/spectrum.h"
 
 /* Candidates of one predict block, history rows of one sweep block. */
 #define KB_BLOCK 64u

@@ -28,14 +28,14 @@
  * computed anew.
  *
  * A new rule is one row of functions and one line in `rules`. */
-#include "admission.h"
+#include "posterior/admission.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "linalg/factor_io.h"
-#include "features.h"
+#include "posterior/features.h"
 #include "base/grow.h"
 #include "base/hash.h"
 #include "linalg/linalg.h"

@@ -25,7 +25,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "nystrom.h"
+#include "posterior/nystrom.h"
 #include "base/rng.h"
 
 /* p_j of every row, 0 for those that no event names. Asked for before p is built, since `from` may be p. */

@@ -16,7 +16,7 @@
 
 #include "base/alloc.h"
 #include "linalg/linalg.h"
-#include "nystrom.h"
+#include "posterior/nystrom.h"
 
 /* Three parts, each with its own state; empty. */
 static enum kb_err nystrom_init(struct kb_posterior *p, const struct kb_spec *spec)

@@ -20,7 +20,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "exact.h"
+#include "posterior/exact.h"
 #include "base/hash.h"
 
 /* Points that are known, by numbers of the support; KB_POINT_NONE elsewhere. What stands in a candidate's features is

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "exact.h"
+#include "posterior/exact.h"
 #include "linalg/factor_io.h"
 #include "base/hash.h"
 #include "linalg/linalg.h"

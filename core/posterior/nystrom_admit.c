@@ -29,7 +29,7 @@
 #include <string.h>
 
 #include "linalg/linalg.h"
-#include "nystrom.h"
+#include "posterior/nystrom.h"
 
 #define SPARE 4         /* a cache of the sweep grows by this share of its width */
 #define KERNEL_WORK 20u /* a kernel value's exponential, in multiply-adds */

@@ -5,7 +5,7 @@
 #define KB_EXACT_H
 
 #include "kernel/point_index.h"
-#include "posterior_ops.h"
+#include "posterior/posterior_ops.h"
 
 struct kb_exact {
     struct kb_posterior base;

@@ -5,7 +5,7 @@
 #include "confidence.h"
 #include "kbt_world.h"
 #include "base/rng.h"
-#include "spectrum.h"
+#include "posterior/spectrum.h"
 
 #define N_QUERIES 40u
 #define LAMBDA 0.3

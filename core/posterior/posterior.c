@@ -11,7 +11,7 @@
  * what they see moves in the swap that follows it (moves.h), or while a posterior is built that nobody reads.
  *
  * Cost: see the representations. */
-#include "posterior.h"
+#include "posterior/posterior.h"
 
 #include <assert.h>
 #include <math.h>
@@ -19,8 +19,8 @@
 #include "base/alloc.h"
 #include "base/grow.h"
 #include "base/hash.h"
-#include "posterior_ops.h"
-#include "projection_error.h"
+#include "posterior/posterior_ops.h"
+#include "posterior/projection_error.h"
 
 #define FIRST_SUPPORT 64u
 #define SPECTRAL_VECTORS 6u /* what confidence rules draw besides projections, in vectors of the spectrum */

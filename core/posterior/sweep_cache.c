@@ -4,7 +4,7 @@
  * that the sweep works in stand as they would in its scratch, with another leading dimension.
  *
  * Cost: a change of the stride copies what is there; the dictionary's room doubles, so O(rows m) in all. */
-#include "sweep_cache.h"
+#include "posterior/sweep_cache.h"
 
 #include <string.h>
 

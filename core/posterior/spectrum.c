@@ -13,7 +13,7 @@
  * with a > 0, so small ridges are as accurate as large ones, unlike a factor per ridge.
  *
  * Cost: about 9 n^3 flops once, n^2 per candidate for w, O(n) per ridge and candidate after that. */
-#include "spectrum.h"
+#include "posterior/spectrum.h"
 
 #include <math.h>
 

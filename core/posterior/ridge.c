@@ -18,7 +18,7 @@
  * rotations do not.
  *
  * Cost: learn, append O(m^2); bulk O(m^2) per row and O(m^3 / 3) once; predict O(m^2) per candidate. */
-#include "ridge.h"
+#include "posterior/ridge.h"
 
 #include <assert.h>
 #include <float.h>
