@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "confidence.h"
-#include "elimination.h"
+#include "rules/confidence.h"
+#include "rules/elimination.h"
 #include "base/hash.h"
-#include "policy.h"
+#include "rules/policy.h"
 #include "base/rng.h"
 
 #define SHOWN_IN_PASSING 16u /* arms that are kept in order by a pass; more of them are had from a sort of all */

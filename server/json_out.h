@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "confidence.h"
+#include "rules/confidence.h"
 #include "engine.h"
 #include "json_in.h"
 #include "text.h"

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "confidence.h"
+#include "rules/confidence.h"
 #include "kbt_world.h"
 #include "base/rng.h"
 #include "posterior/spectrum.h"

@@ -2,7 +2,7 @@
  * combination of kernels that it is for, the same model with a factor, sums over many steps, room. */
 #include <math.h>
 
-#include "confidence.h"
+#include "rules/confidence.h"
 #include "kbt_world.h"
 #include "base/rng.h"
 #include "posterior/spectrum.h"

@@ -33,7 +33,7 @@
  * Cost: as on the exact posterior, O(m) per candidate and ridge. */
 #include <math.h>
 
-#include "conf_impl.h"
+#include "rules/conf_impl.h"
 #include "linalg/linalg.h"
 #include "posterior/spectrum.h"
 

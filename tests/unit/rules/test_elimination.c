@@ -1,7 +1,7 @@
 /* Elimination by levels: the engine plays random streams, and an oracle that keeps one dense Gaussian process per level
  * and shares no code with the core must name the same arms and the same levels. Then what lies around it: the last
  * level, exploration, slates, observations, the limit, and a change of the rule. */
-#include "elimination.h"
+#include "rules/elimination.h"
 
 #include <math.h>
 #include <stdio.h>

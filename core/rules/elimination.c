@@ -19,13 +19,13 @@
  * as log2(sqrt(t)): KB_MAX_LEVEL = 16 is out of reach of any log before 10^9 rewards, and exploits if it is reached.
  *
  * Cost: per level one prediction of the candidates still in; O(n) besides. */
-#include "elimination.h"
+#include "rules/elimination.h"
 
 #include <assert.h>
 #include <math.h>
 
 #include "spec/event.h"
-#include "policy.h"
+#include "rules/policy.h"
 
 /* Candidates still in, in their original order, and what the level says of them. */
 struct alive {

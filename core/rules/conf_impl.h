@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "confidence.h"
+#include "rules/confidence.h"
 
 /* mean -+ radius sd by the posterior's own numbers (conf_radius.c). */
 void kb_conf_band(const struct kb_conf_block *b, double radius);

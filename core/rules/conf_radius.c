@@ -45,7 +45,7 @@
  * The others cost O(1) per candidate. */
 #include <math.h>
 
-#include "conf_impl.h"
+#include "rules/conf_impl.h"
 #include "linalg/linalg.h"
 #include "posterior/spectrum.h"
 

@@ -21,7 +21,7 @@
  * first decision after a publish pays for all.
  *
  * Cost: O(n) per candidate and ridge, plus O(n^2) per candidate for the projection where the spectrum is read. */
-#include "confidence.h"
+#include "rules/confidence.h"
 
 #include <assert.h>
 #include <math.h>

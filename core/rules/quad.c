@@ -25,7 +25,7 @@
  * Called once per decision of a Thompson rule (policy.c), in the thread of the request, from its scratch. The
  * propensities are logged with the decision, so they have to be the probabilities of the draw that is made,
  * not an estimate of them: 1e-12 is far below what importance weights need. */
-#include "policy.h"
+#include "rules/policy.h"
 
 #include <assert.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "kbt.h"
-#include "policy.h"
+#include "rules/policy.h"
 #include "base/rng.h"
 
 #define N 5u

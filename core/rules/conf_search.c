@@ -6,7 +6,7 @@
  * Cost: two searches per candidate, each of 40 or so evaluations of O(n). */
 #include <math.h>
 
-#include "conf_impl.h"
+#include "rules/conf_impl.h"
 #include "posterior/spectrum.h"
 
 #define GOLDEN 0.6180339887498949

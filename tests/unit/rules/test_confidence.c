@@ -1,5 +1,5 @@
 /* Confidence rules against their formulas in plain dense algebra over all t observations, repeats and all. */
-#include "confidence.h"
+#include "rules/confidence.h"
 
 #include <math.h>
 #include <stdlib.h>

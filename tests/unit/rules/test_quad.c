@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "kbt.h"
-#include "policy.h"
+#include "rules/policy.h"
 #include "base/rng.h"
 
 #define MAX_N 1024u

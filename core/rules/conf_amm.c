@@ -30,7 +30,7 @@
  * Cost: amm O(1) per candidate; dmm 5, cmm 2 x 32 to 45 evaluations of O(n) per candidate. */
 #include <math.h>
 
-#include "conf_impl.h"
+#include "rules/conf_impl.h"
 #include "linalg/linalg.h"
 #include "posterior/spectrum.h"
 

@@ -14,7 +14,7 @@
  * even by rounding.
  *
  * Cost: O(C); Thompson see quad.c. */
-#include "policy.h"
+#include "rules/policy.h"
 
 #include <assert.h>
 #include <float.h>

@@ -1,6 +1,6 @@
 /* Bounds over a dictionary against their definitions in plain dense algebra: the running sums of the prequential
  * radius, the projection error, and every form of the rules, whose maximum over |q| is sought here by brute force. */
-#include "confidence.h"
+#include "rules/confidence.h"
 
 #include <math.h>
 #include <stdlib.h>
