@@ -3,7 +3,7 @@
 #ifndef LD_BATCH_H
 #define LD_BATCH_H
 
-#include "commit.h"
+#include "model/commit.h"
 #include "base/ids.h"
 #include "tenant.h"
 

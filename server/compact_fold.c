@@ -15,7 +15,7 @@
 #include "fold.h"
 #include "hash_key.h"
 #include "json_out.h"
-#include "summary.h"
+#include "model/summary.h"
 
 /* A fold of the log's beginning. */
 struct fold {

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine.h"
+#include "model/engine.h"
 #include "json_in.h"
 #include "store.h"
 

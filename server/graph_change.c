@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 #include "failpoint.h"
-#include "graph_draft.h"
+#include "model/graph_draft.h"
 #include "hash_key.h"
 #include "base/ids.h"
 #include "log.h"

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine.h"
+#include "model/engine.h"
 #include "problem.h"
 
 struct ld_doc; /* a parsed text and the memory of what was decoded from it */

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "rules/confidence.h"
-#include "engine.h"
+#include "model/engine.h"
 #include "json_in.h"
 #include "text.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "graph_draft.h"
+#include "model/graph_draft.h"
 #include "log.h"
 #include "metrics.h"
 #include "tenant_impl.h"

@@ -18,7 +18,7 @@
 #include "hash_key.h"
 #include "log.h"
 #include "snapshot.h"
-#include "summary.h"
+#include "model/summary.h"
 
 #define MARK_LINES 16u
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine.h"
+#include "model/engine.h"
 #include "fold.h"
 #include "folder.h"
 #include "hash_key.h"

@@ -20,14 +20,14 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "engine.h"
+#include "model/engine.h"
 #include "folder.h"
 #include "hash_key.h"
 #include "lines.h"
 #include "log.h"
 #include "recover.h"
 #include "snapshot.h"
-#include "summary.h"
+#include "model/summary.h"
 
 #define BATCH_ROWS 1000
 #define BATCH_BYTES ((size_t)4 << 20)

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "hash_key.h"
-#include "summary.h"
+#include "model/summary.h"
 
 #define SHADOW_FORMAT 1u
 

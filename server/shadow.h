@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "engine.h"
+#include "model/engine.h"
 #include "problem.h"
 
 struct ld_shadow;

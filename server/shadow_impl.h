@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "commit.h"
+#include "model/commit.h"
 #include "shadow.h"
 
 struct ld_shadow {

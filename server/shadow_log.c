@@ -4,7 +4,7 @@
 #include "shadow_impl.h"
 
 #include "json_in.h"
-#include "summary.h"
+#include "model/summary.h"
 
 /* Dimensions are the log's from here on. */
 static enum kb_err check_dims(const struct ld_shadow *s, const struct kb_spec *log, struct kb_errmsg *msg)

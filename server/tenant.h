@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine.h"
+#include "model/engine.h"
 #include "base/ids.h"
 #include "json_in.h"
 #include "limit.h"

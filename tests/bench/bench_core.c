@@ -12,7 +12,7 @@
 #include "bench_kors.h"
 #include "bench_machine.h"
 #include "linalg/chol.h"
-#include "engine.h"
+#include "model/engine.h"
 #include "linalg/linalg.h"
 #include "base/rng.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "bench_machine.h"
-#include "commit.h"
+#include "model/commit.h"
 #include "base/rng.h"
 
 #define DIM BENCH_KORS_DIM

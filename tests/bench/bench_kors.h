@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine.h"
+#include "model/engine.h"
 
 #define BENCH_KORS_DIM 16
 

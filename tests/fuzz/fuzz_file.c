@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine.h"
+#include "model/engine.h"
 #include "log.h"
 #include "recover.h"
 #include "restore.h"

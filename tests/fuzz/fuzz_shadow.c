@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "engine.h"
+#include "model/engine.h"
 #include "shadow.h"
-#include "summary.h"
+#include "model/summary.h"
 #include "targets.h"
 
 #define MOST_DIM 8u

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "engine.h"
+#include "model/engine.h"
 #include "targets.h"
 
 /* Arms of the catalogue, for a user from nowhere. */

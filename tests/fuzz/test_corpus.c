@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "engine.h"
+#include "model/engine.h"
 #include "kbt.h"
 #include "base/rng.h"
 #include "targets.h"

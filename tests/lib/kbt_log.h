@@ -2,7 +2,7 @@
 #ifndef KBT_LOG_H
 #define KBT_LOG_H
 
-#include "commit.h"
+#include "model/commit.h"
 
 struct kbt_log {
     struct kb_engine *live;

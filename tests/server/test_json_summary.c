@@ -11,7 +11,7 @@
 #include "kbt.h"
 #include "base/magnitude.h"
 #include "base/rng.h"
-#include "summary.h"
+#include "model/summary.h"
 
 #define CONTEXT_DIM 2
 #define ARM_DIM 1

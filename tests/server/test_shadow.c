@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "shadow.h"
 #include "spec/spec.h"
-#include "summary.h"
+#include "model/summary.h"
 #include "tenant_fixture.h"
 
 /* ---- a tenant with a log ---------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 #ifndef LC_OPE_LEARNER_H
 #define LC_OPE_LEARNER_H
 
-#include "engine.h"
+#include "model/engine.h"
 #include "log_reader.h"
 
 struct lc_learner;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine.h"
+#include "model/engine.h"
 #include "folder.h"
 #include "log.h"
 #include "recover.h"

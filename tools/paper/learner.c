@@ -27,7 +27,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "commit.h"
+#include "model/commit.h"
 #include "base/rng.h"
 
 #define FIRST_ACTION UINT64_MAX /* index of the draw of the uniform first action: no round has it */

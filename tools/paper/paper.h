@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine.h"
+#include "model/engine.h"
 
 /* --- environments ------------------------------------------------------------------------------------- */
 

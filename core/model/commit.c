@@ -1,0 +1,185 @@
+/* See commit.h. What readers wait for: the lock is held once for up to LIGHT_RUN events that only keep books (a lock
+ * taken in turn with readers costs more than they do), and once for each event that teaches. Prepare runs without it,
+ * except inside a run of light events, where there is nothing to prepare. */
+#include "model/commit.h"
+
+#include "base/alloc.h"
+
+#define LIGHT_RUN 64u
+#define FIRST_CAP 4u
+
+static const struct kb_commit_hooks no_hooks;
+
+void kb_commit_begin(struct kb_commit *c, struct kb_engine *engine, uint64_t seq)
+{
+    c->engine = engine;
+    c->seq = seq;
+}
+
+void kb_commit_free(struct kb_commit *c)
+{
+    kb_free(c->event);
+    *c = (struct kb_commit){.engine = NULL};
+}
+
+bool kb_event_is_alone(enum kb_event_type type)
+{
+    return type == KB_EV_CONFIGURED || type == KB_EV_GRAPH || type == KB_EV_ARMS;
+}
+
+bool kb_commit_takes(const struct kb_commit *c, const struct kb_event *ev)
+{
+    return !c->is_closed && (c->n == 0 || !kb_event_is_alone(ev->type));
+}
+
+/* ---- add --------------------------------------------------------------------------------------------------- */
+
+static bool is_numbered(const struct kb_event *ev)
+{
+    return ev->type == KB_EV_SUMMARY && ev->as.summary->part == KB_PART_BEGIN;
+}
+
+/* Reserves ev behind the others; there is room. */
+static enum kb_err push(struct kb_commit *c, const struct kb_event *ev, int64_t at_ms, struct kb_errmsg *msg)
+{
+    struct kb_event *next = &c->event[c->n];
+
+    *next = *ev;
+    if (!is_numbered(ev))
+        next->seq = (c->n > 0 ? next[-1].seq : c->seq) + 1;
+    next->at_ms = at_ms;
+    const enum kb_err rc = kb_engine_reserve(c->engine, next, msg);
+    if (rc != KB_OK)
+        return rc;
+    c->n++;
+    c->is_closed |= kb_event_is_alone(ev->type) || ev->type == KB_EV_DICTIONARY;
+    return KB_OK;
+}
+
+/* Room for two is made before anything is reserved, so that a follow-up never fails for want of it. */
+enum kb_err kb_commit_add(struct kb_commit *c, const struct kb_event *ev, int64_t at_ms, struct kb_errmsg *msg)
+{
+    struct kb_event next = {.type = KB_EV_NONE};
+    enum kb_err rc;
+
+    c->is_lost = false;
+    if (kb_grow((void **)&c->event, &c->cap, c->n + 2, FIRST_CAP, sizeof *c->event) != KB_OK)
+        return KB_ENOMEM;
+    rc = push(c, ev, at_ms, msg);
+    if (rc != KB_OK || ev->type == KB_EV_DICTIONARY)
+        return rc;
+    rc = kb_engine_follow_up(c->engine, &c->event[c->n - 1], &next);
+    if (rc == KB_OK && next.type != KB_EV_NONE)
+        rc = push(c, &next, at_ms, msg);
+    if (rc != KB_OK) {
+        kb_commit_drop(c);
+        c->is_lost = true;
+    }
+    return rc;
+}
+
+/* ---- run --------------------------------------------------------------------------------------------------- */
+
+static void lock(const struct kb_commit_hooks *h, bool is_unseen)
+{
+    if (h->lock != NULL)
+        h->lock(h->arg, is_unseen);
+}
+
+static void unlock(const struct kb_commit_hooks *h)
+{
+    if (h->unlock != NULL)
+        h->unlock(h->arg);
+}
+
+/* What has grown beside readers is put in place; they are kept out only when there is any. */
+static void swap_grown(struct kb_commit *c, const struct kb_commit_hooks *h)
+{
+    if (!kb_engine_has_grown(c->engine))
+        return;
+    lock(h, false);
+    kb_engine_swap(c->engine);
+    unlock(h);
+}
+
+static void apply_one(struct kb_commit *c, const struct kb_commit_hooks *h, size_t i)
+{
+    kb_engine_apply(c->engine, &c->event[i]);
+    c->seq = c->event[i].seq;
+    if (h->applied != NULL)
+        h->applied(h->arg, i, &c->event[i]);
+}
+
+/* Event i, and those behind it that go under the same lock; one after the last. */
+static size_t apply_run(struct kb_commit *c, const struct kb_commit_hooks *h, size_t i)
+{
+    const size_t first = i;
+    const struct kb_event *ev = c->event;
+    const bool is_unseen = h->lock != NULL && kb_engine_is_unseen(c->engine, &ev[i]);
+
+    kb_engine_prepare(c->engine, &ev[i]);
+    lock(h, is_unseen);
+    apply_one(c, h, i++);
+    while (kb_event_is_light(&ev[i - 1]) && i < c->n && kb_event_is_light(&ev[i]) && i - first < LIGHT_RUN &&
+           (!is_unseen || kb_engine_is_unseen(c->engine, &ev[i]))) {
+        kb_engine_prepare(c->engine, &ev[i]);
+        apply_one(c, h, i++);
+    }
+    unlock(h);
+    return i;
+}
+
+static void forget(struct kb_commit *c)
+{
+    c->n = 0;
+    c->is_closed = false;
+}
+
+/* Events are applied in the order of the log: the next prepare may rest on this apply. */
+enum kb_err kb_commit_run(struct kb_commit *c, const struct kb_commit_hooks *hooks)
+{
+    const struct kb_commit_hooks *h = hooks != NULL ? hooks : &no_hooks;
+    enum kb_err rc = kb_engine_grow(c->engine);
+
+    if (rc == KB_OK && h->append != NULL)
+        rc = h->append(h->arg, c->event, c->n);
+    if (rc != KB_OK) {
+        kb_commit_drop(c);
+        return rc;
+    }
+    swap_grown(c, h);
+    for (size_t i = 0; i < c->n;)
+        i = apply_run(c, h, i);
+    kb_engine_collect(c->engine);
+    forget(c);
+    return KB_OK;
+}
+
+enum kb_err kb_commit_one(struct kb_commit *c, const struct kb_event *ev, int64_t at_ms,
+                          const struct kb_commit_hooks *hooks, struct kb_errmsg *msg)
+{
+    const enum kb_err rc = kb_commit_add(c, ev, at_ms, msg);
+
+    return rc == KB_OK ? kb_commit_run(c, hooks) : rc;
+}
+
+void kb_commit_drop(struct kb_commit *c)
+{
+    if (c->n > 0)
+        kb_engine_rollback(c->engine);
+    forget(c);
+}
+
+enum kb_err kb_commit_settle(struct kb_commit *c, const struct kb_commit_hooks *hooks)
+{
+    const struct kb_commit_hooks *h = hooks != NULL ? hooks : &no_hooks;
+    const enum kb_err rc = kb_engine_settle(c->engine);
+
+    if (!kb_engine_has_settled(c->engine))
+        return rc;
+    lock(h, false);
+    kb_engine_publish(c->engine);
+    unlock(h);
+    kb_engine_collect(c->engine);
+    return rc;
+}

@@ -1,0 +1,224 @@
+/* Getters, counts and the digest of the engine. */
+#include "model/engine_impl.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+#define ONE_SIDED_LEAST 100u /* decisions */
+
+enum kb_decision_state kb_engine_decision_state(const struct kb_engine *e, const char *decision)
+{
+    const struct kb_pending_entry *entry = kb_pending_find(&e->pending, decision);
+
+    if (entry == NULL)
+        return KB_DECISION_UNKNOWN;
+    return entry->is_deferred ? KB_DECISION_DEFERRED : KB_DECISION_PENDING;
+}
+
+enum kb_err kb_engine_slot_reward(const struct kb_engine *e, const char *decision, const char *arm, bool *has_reward,
+                                  double *reward)
+{
+    const struct kb_pending_entry *entry = kb_pending_find(&e->pending, decision);
+    const uint32_t ix = arm != NULL ? kb_ids_find(&e->arm_ids, arm) : KB_ID_NONE;
+
+    if (entry == NULL || (arm != NULL && ix == KB_ID_NONE))
+        return KB_ENOTFOUND;
+    for (size_t i = 0; i < entry->n_slots; i++) {
+        if (arm != NULL && entry->slot[i].arm != ix)
+            continue;
+        *has_reward = entry->slot[i].has_reward;
+        *reward = entry->slot[i].reward;
+        return KB_OK;
+    }
+    return KB_ENOTFOUND;
+}
+
+int64_t kb_engine_next_expiry(const struct kb_engine *e)
+{
+    return kb_pending_next_expiry(&e->pending);
+}
+
+size_t kb_engine_active_arms(const struct kb_engine *e)
+{
+    return e->arms.n_active;
+}
+
+size_t kb_engine_expired(struct kb_engine *e, int64_t now_ms, const char **ids, size_t max)
+{
+    return kb_pending_expired(&e->pending, now_ms, ids, max);
+}
+
+static size_t engine_bytes(const struct kb_engine *e)
+{
+    const size_t posterior = e->posterior != NULL ? kb_posterior_bytes(e->posterior) : 0;
+    const size_t ids = e->users.cap_bytes + e->arm_ids.cap_bytes + (e->users.cap + e->arm_ids.cap) * sizeof(size_t) +
+                       (e->users.n_slots + e->arm_ids.n_slots) * sizeof(uint32_t);
+
+    return sizeof *e + ids + e->cap_nodes * sizeof *e->node_of + e->cap_squares * sizeof *e->square_of +
+           kb_history_bytes(&e->history) + kb_user_graph_bytes(&e->graph) + e->pending.bytes +
+           e->pending.n_slots * KB_PENDING_SLOT_BYTES + e->arms.cap * sizeof(struct kb_arm) +
+           e->arms.n_catalogue * e->spec.arm_dim * sizeof(double) + e->arms.rules_bytes +
+           e->assignments.cap * sizeof *e->assignments.of + posterior;
+}
+
+/* Of the first ONE_SIDED_LEAST decisions nothing is said. Squares and sums are rounded as they are added up. */
+static bool is_one_sided(const struct kb_engine *e)
+{
+    double n = 0, sum = 0, squares = 0;
+
+    for (size_t i = 0; i < KB_ROUTE_N; i++) {
+        n += (double)e->routes[i].rewarded;
+        sum += e->routes[i].reward_sum;
+        squares += e->routes[i].square_sum;
+    }
+    return !e->spec.has_default_reward && e->n_decided >= ONE_SIDED_LEAST && n > 0 && 2 * n <= (double)e->n_decided &&
+           fabs(n * squares - sum * sum) <= 1e-9 * sum * sum;
+}
+
+void kb_engine_counts(const struct kb_engine *e, struct kb_engine_counts *out)
+{
+    *out = (struct kb_engine_counts){
+        .seq = e->seq,
+        .version = e->version,
+        .decided = e->n_decided,
+        .rewarded = e->n_rewarded,
+        .observed = e->n_observed,
+        .expired = e->n_expired,
+        .late = e->n_late,
+        .pending = e->pending.n,
+        .learned = (uint64_t)e->history.n_observed,
+        .reward_sum = e->reward_sum,
+        .users = e->users.n,
+        .arms = e->arms.n_catalogue,
+        .active_arms = e->arms.n_active,
+        .stopped_arms = e->arms.n_stopped,
+        .history_rows = e->history.n,
+        .n_support = e->posterior != NULL ? kb_posterior_n_support(e->posterior) : 0,
+        .pending_bytes = e->pending.bytes,
+        .bytes = engine_bytes(e),
+        .clamped = e->posterior != NULL ? kb_posterior_n_clamped(e->posterior) : 0,
+        .is_one_sided = is_one_sided(e),
+    };
+    memcpy(out->routes, e->routes, sizeof out->routes);
+}
+
+size_t kb_engine_n_arms(const struct kb_engine *e)
+{
+    return e->arms.n;
+}
+
+struct kb_arm_view kb_engine_arm(const struct kb_engine *e, size_t i)
+{
+    const struct kb_arm *arm = &e->arms.arm[i];
+
+    assert(i < e->arms.n);
+    return (struct kb_arm_view){.id = kb_ids_str(&e->arm_ids, (uint32_t)i),
+                                .features = arm->parts.features,
+                                .eligibility = arm->parts.eligibility,
+                                .is_stopped = arm->is_stopped,
+                                .is_in_catalogue = arm->is_in_catalogue,
+                                .is_active = arm->is_active,
+                                .decided = arm->decided,
+                                .rewarded = arm->rewarded,
+                                .reward_sum = arm->reward_sum};
+}
+
+const struct kb_spec *kb_engine_spec(const struct kb_engine *e)
+{
+    return &e->spec;
+}
+
+const struct kb_graph *kb_engine_graph(const struct kb_engine *e)
+{
+    return kb_engine_last_graph(e)->graph;
+}
+
+struct kb_graph_ref *kb_engine_hold_graph(const struct kb_engine *e)
+{
+    return kb_graph_ref_hold(kb_engine_is_rebuilding(e) && e->build->has_graph ? e->build->graph : e->graph_ref);
+}
+
+const struct kb_ids *kb_engine_users(const struct kb_engine *e)
+{
+    return &e->users;
+}
+
+const char *kb_engine_graph_user(const struct kb_engine *e, uint32_t node)
+{
+    const struct kb_user_graph *g = kb_engine_last_graph(e);
+
+    assert(node < g->n);
+    return kb_ids_str(&e->users, g->user_of[node]);
+}
+
+const char *kb_engine_user(const struct kb_engine *e, uint32_t user)
+{
+    return kb_ids_str(&e->users, user);
+}
+
+bool kb_engine_knows_user(const struct kb_engine *e, const char *id)
+{
+    return kb_ids_find(&e->users, id) != KB_ID_NONE;
+}
+
+const char *kb_engine_arm_id(const struct kb_engine *e, uint32_t arm)
+{
+    return kb_ids_str(&e->arm_ids, arm);
+}
+
+const struct kb_posterior *kb_engine_posterior(const struct kb_engine *e)
+{
+    return e->posterior;
+}
+
+static uint64_t ids_digest(const struct kb_ids *ids, uint64_t h)
+{
+    return kb_hash_array(kb_hash_u64(h, ids->n), ids->bytes, ids->n_bytes);
+}
+
+static uint64_t routes_digest(const struct kb_engine *e, uint64_t h)
+{
+    for (size_t i = 0; i < KB_ROUTE_N; i++) {
+        const struct kb_route_stats *s = &e->routes[i];
+
+        h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, s->decided), s->repeated), s->rewarded);
+        h = kb_hash_double(kb_hash_double(h, s->reward_sum), s->square_sum);
+    }
+    return h;
+}
+
+uint64_t kb_engine_content_digest(const struct kb_engine *e)
+{
+    uint64_t h = kb_spec_digest(&e->spec, kb_spec_digest(&e->configured, KB_HASH_INIT));
+
+    h = ids_digest(&e->arm_ids, ids_digest(&e->users, h));
+    h = kb_arms_digest(&e->arms, e->spec.arm_dim, h);
+    h = kb_user_graph_digest(&e->graph, h);
+    h = kb_history_content_digest(&e->history, h);
+    h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_decided), e->n_rewarded), e->n_observed);
+    h = kb_hash_double(kb_hash_u64(h, e->n_expired), e->reward_sum);
+    return e->posterior != NULL ? kb_posterior_content_digest(e->posterior, h) : h;
+}
+
+uint64_t kb_engine_digest(const struct kb_engine *e)
+{
+    uint64_t h = kb_spec_digest(&e->configured, KB_HASH_INIT);
+
+    h = kb_spec_digest(&e->spec, h);
+    h = kb_hash_u64(kb_hash_u64(h, e->version), e->seq);
+    h = ids_digest(&e->arm_ids, ids_digest(&e->users, h));
+    h = kb_arms_digest(&e->arms, e->spec.arm_dim, h);
+    h = kb_user_graph_digest(&e->graph, h);
+    h = kb_decay_digest(&e->decay, kb_history_digest(&e->history, h));
+    h = kb_assignments_digest(&e->assignments, kb_pending_digest(&e->pending, h));
+    h = routes_digest(e, h);
+    h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_decided), e->n_rewarded), e->n_observed);
+    h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_expired), e->n_late), e->reset_rows);
+    h = kb_hash_double(kb_hash_double(h, e->reset_count), e->reward_sum);
+    if (e->build != NULL)
+        h = kb_hash_u64(kb_hash_u64(h, e->build->from), e->build->is_point);
+    return e->posterior != NULL ? kb_posterior_digest(e->posterior, h) : h;
+}
