@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "app.h"
-#include "checked.h"
+#include "base/checked.h"
 
 /* Keys that were made count as soon as there is one. */
 bool ld_access_wants_keys(struct ld_app *app)

@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "copy.h"
-#include "names.h"
+#include "base/names.h"
 #include "restore.h"
 #include "route.h"
-#include "text.h"
+#include "base/text.h"
 
 /* Whoever waits for a copy at the stop is told so: the disk may be slow, and a stop is not to wait for it. */
 static bool is_stopping(void *arg)

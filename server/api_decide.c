@@ -12,7 +12,7 @@
 
 #include "charge.h"
 #include "price.h"
-#include "ulid.h"
+#include "base/ulid.h"
 
 /* The id under which the decision is recorded: the caller's, or a new one in the op's memory. NULL: no memory. The
  * new id takes its first ten characters from the server's clock, so ids sort by the time of the request. */

@@ -10,7 +10,7 @@
 
 #include "access.h"
 #include "json_keys.h"
-#include "log.h"
+#include "base/log.h"
 #include "route.h"
 
 /* Whose keys, for the log. */

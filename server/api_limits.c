@@ -4,7 +4,7 @@
 
 #include "access.h"
 #include "json_limits.h"
-#include "log.h"
+#include "base/log.h"
 
 static void reply(struct ld_app *app, struct ld_request *r, const char *tenant)
 {

@@ -14,11 +14,11 @@
 
 #include "access.h"
 #include "charge.h"
-#include "embed.h"
-#include "log.h"
+#include "base/embed.h"
+#include "base/log.h"
 #include "metrics_text.h"
 #include "price.h"
-#include "text.h"
+#include "base/text.h"
 
 /* What one answer may make of the disk (http_file.c). */
 #define EVENTS_MAX_BYTES ((size_t)64 << 20)

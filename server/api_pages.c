@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-#include "embed.h"
+#include "base/embed.h"
 #include "route.h"
-#include "version.h"
+#include "base/version.h"
 
 #define MARKDOWN "text/markdown; charset=utf-8"
 #define PROBLEM_PREFIX "/problems/"

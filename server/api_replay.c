@@ -15,15 +15,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "copy.h"
-#include "lines.h"
-#include "log.h"
+#include "base/lines.h"
+#include "base/log.h"
 #include "replay.h"
 #include "restore.h"
 #include "route.h"
-#include "text.h"
-#include "trace.h"
+#include "base/text.h"
+#include "base/trace.h"
 
 #define FIRST_LINES 64u /* fed before the answer begins */
 #define STEP_LINES 16u  /* between two looks at the clock */

@@ -13,13 +13,13 @@
 #include "price.h"
 #include "repair.h"
 #include "rules.h"
-#include "text.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "names.h"
+#include "base/names.h"
 #include "route.h"
 
 /* A view of one tenant that outlives its lock: the list is encoded after the last one was read. */

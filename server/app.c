@@ -28,12 +28,12 @@
 #include <sys/resource.h>
 
 #include "access.h"
-#include "checked.h"
-#include "clock.h"
-#include "failpoint.h"
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/failpoint.h"
 #include "listen.h"
-#include "log.h"
-#include "version.h"
+#include "base/log.h"
+#include "base/version.h"
 
 #define SECOND_US 1000000
 #define PATIENCE_US 30000000 /* what a manager is asked for beyond what we know that we need */

@@ -19,7 +19,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "log.h"
+#include "base/log.h"
 
 #define KEY_BYTES 256
 #define MAX_KEYS 64

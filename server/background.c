@@ -15,10 +15,10 @@
  * done in the turn itself. */
 #include <stdlib.h>
 
-#include "failpoint.h"
+#include "base/failpoint.h"
 #include "fold.h"
-#include "log.h"
-#include "metrics.h"
+#include "base/log.h"
+#include "base/metrics.h"
 #include "tenant_impl.h"
 
 #define RETRY_MS 5000

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "linalg/linalg.h"
-#include "log.h"
+#include "base/log.h"
 
 #define GUARD "LAPLACED_BLAS_REEXEC"
 

@@ -16,10 +16,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "follower.h"
 #include "base/hash.h"
-#include "log.h"
+#include "base/log.h"
 #include "tenant_impl.h"
 
 #define SLICE_LINES 64u

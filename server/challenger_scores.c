@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "hash_key.h"
+#include "base/hash_key.h"
 
 #define LEAST_WEIGHT 100 /* decisions' worth of weight (ESS) without which a look proves nothing */
 

@@ -5,9 +5,9 @@
 #include "charge.h"
 
 #include "app.h"
-#include "checked.h"
-#include "clock.h"
-#include "limit.h"
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/limit.h"
 #include "price.h"
 #include "route.h"
 

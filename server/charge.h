@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "problem.h"
+#include "base/problem.h"
 
 struct ld_app;
 struct ld_route;

@@ -14,9 +14,9 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "failpoint.h"
-#include "log.h"
-#include "metrics.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "base/metrics.h"
 #include "tenant_impl.h"
 
 /* ---- append -----------------------------------------------------------------------------------------*/

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "hash_key.h"
+#include "base/hash_key.h"
 #include "base/ids.h"
 #include "tenant_impl.h"
 

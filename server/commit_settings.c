@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "metrics.h"
+#include "base/metrics.h"
 #include "tenant_impl.h"
 
 /* By names and values, in their order. */

@@ -4,7 +4,7 @@
  * waiting. Under durability `relaxed` decisions, rewards and observations are answered once reserved; their memory
  * moves into the batch, since the op is gone by the time of the commit. Where processors are short, a batch that would
  * be committed now waits a moment for more (pace.h). */
-#include "pace.h"
+#include "base/pace.h"
 #include "tenant_impl.h"
 
 #define COMPANY 4u   /* ops of the last turn, from which on more may be on their way */

@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "failpoint.h"
+#include "base/failpoint.h"
 #include "fold.h"
-#include "log.h"
-#include "metrics.h"
+#include "base/log.h"
+#include "base/metrics.h"
 
 #define STAGE_BYTES (1u << 20)
 #define MARK_LINES 16u /* a snapshot rests on so many lines before it (recover.h) */

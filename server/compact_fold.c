@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "compact.h"
 #include "fold.h"
-#include "hash_key.h"
+#include "base/hash_key.h"
 #include "json_out.h"
 #include "model/summary.h"
 

@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "spool.h"
-#include "text.h"
+#include "base/text.h"
 
 #define MOMENT_TRIES 200 /* a millisecond apart */
 #define FLUSH_BYTES ((size_t)256 << 10)

@@ -16,10 +16,10 @@
 #include "access.h"
 #include "api.h"
 #include "charge.h"
-#include "clock.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "stray.h"
-#include "trace.h"
+#include "base/trace.h"
 
 /* Bodies up to this are decoded in the thread that read them; longer ones would hold up its other connections. */
 #define INLINE_BODY_BYTES ((size_t)256 << 10) /* about 20 ms of decoding */

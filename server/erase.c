@@ -22,9 +22,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "failpoint.h"
+#include "base/failpoint.h"
 #include "fold.h"
-#include "log.h"
+#include "base/log.h"
 #include "redact.h"
 #include "sqlite_util.h"
 #include "tenant_impl.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hash_key.h"
+#include "base/hash_key.h"
 #include "redact.h"
 #include "tenant_impl.h"
 

@@ -18,8 +18,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "log.h"
-#include "names.h"
+#include "base/log.h"
+#include "base/names.h"
 #include "sqlite_util.h"
 
 #define ROOM_BYTES 262144u

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "names.h"
+#include "base/names.h"
 
 #define LD_READ_ONLY_SUFFIX ".readonly"
 

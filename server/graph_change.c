@@ -17,11 +17,11 @@
 
 #include <stdlib.h>
 
-#include "failpoint.h"
+#include "base/failpoint.h"
 #include "model/graph_draft.h"
-#include "hash_key.h"
+#include "base/hash_key.h"
 #include "base/ids.h"
-#include "log.h"
+#include "base/log.h"
 #include "tenant_impl.h"
 
 #define SMALL_CHANGE 4096u /* items of the change, and of a graph that it rests on: a millisecond */

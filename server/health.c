@@ -20,9 +20,9 @@
 
 #include "access.h"
 #include "app.h"
-#include "clock.h"
+#include "base/clock.h"
 #include "folder.h"
-#include "log.h"
+#include "base/log.h"
 #include "store.h"
 
 #define ASK_US 1000000

@@ -29,11 +29,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "checked.h"
-#include "clock.h"
+#include "base/checked.h"
+#include "base/clock.h"
 #include "listen.h"
-#include "log.h"
-#include "metrics.h"
+#include "base/log.h"
+#include "base/metrics.h"
 
 #define MOST_LOOKS 32 /* of the library for a reply, before the connection is suspended */
 

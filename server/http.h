@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "problem.h"
+#include "base/problem.h"
 #include "roles.h"
 
 struct ld_http;

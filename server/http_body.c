@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "metrics.h"
+#include "base/metrics.h"
 
 /* Enough for what a client with default settings sends by mistake; reading more than that helps nobody. */
 #define DISCARD_MAX ((uint64_t)64 << 20)

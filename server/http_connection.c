@@ -29,10 +29,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "checked.h"
-#include "clock.h"
-#include "hash_key.h"
-#include "metrics.h"
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/hash_key.h"
+#include "base/metrics.h"
 
 #define PHASE_BITS 3
 #define NO_RECORD UINT32_MAX

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#include "clock.h"
+#include "base/clock.h"
 
 #define ROUND_US 100
 #define QUIET_US 50 /* in a thread of the library's: it has looked for what has come */

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "checked.h"
+#include "base/checked.h"
 
 #define MAX_HEADERS 100
 

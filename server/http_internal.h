@@ -22,8 +22,8 @@
 
 #include "body_memory.h"
 #include "http.h"
-#include "names.h"
-#include "trace.h"
+#include "base/names.h"
+#include "base/trace.h"
 
 /* Beyond --max-connections: those that gave way and are not closed yet. */
 #define LD_SPARE_CONNECTIONS 256u

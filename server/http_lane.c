@@ -28,7 +28,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 
 #define REST_MS 2
 #define MEMORY_BESIDE ((size_t)8 << 10) /* a head: what the library makes of it, and the head of the answer */

@@ -21,7 +21,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "checked.h"
+#include "base/checked.h"
 
 /* The last of the two references frees; it may be either side's. */
 void ld_request_unref(struct ld_request *r)

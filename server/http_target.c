@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "http_internal.h"
-#include "text.h"
+#include "base/text.h"
 
 #define MAX_PARAMETERS 100
 

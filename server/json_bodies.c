@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "hash_key.h"
+#include "base/hash_key.h"
 #include "base/ids.h"
 #include "json_routing.h"
 #include "json_util.h"

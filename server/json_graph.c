@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "hash_key.h"
+#include "base/hash_key.h"
 #include "base/ids.h"
 #include "json_routing.h"
 

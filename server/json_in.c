@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checked.h"
-#include "hash_key.h"
+#include "base/checked.h"
+#include "base/hash_key.h"
 #include "json_util.h"
 #include "base/magnitude.h"
 

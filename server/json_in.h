@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "model/engine.h"
-#include "problem.h"
+#include "base/problem.h"
 
 struct ld_doc; /* a parsed text and the memory of what was decoded from it */
 

@@ -5,7 +5,7 @@
 #include "json_keys.h"
 #include "json_out.h"
 #include "json_util.h"
-#include "time_text.h"
+#include "base/time_text.h"
 
 /* The two kinds of key have the same members, under different rules. */
 _Static_assert((int)LD_TENANT_KEY_ROLES == (int)LD_SERVER_KEY_ROLES, "one reader for both");

@@ -3,7 +3,7 @@
 #define LD_JSON_LIMITS_H
 
 #include "json_in.h"
-#include "limit.h"
+#include "base/limit.h"
 
 /* The body of PUT .../limits; *is_own false: the server's options are to hold. 0 or -1. */
 int ld_decode_limits(struct ld_doc *doc, struct ld_rate *out, bool *is_own, struct ld_problem *p);

@@ -11,7 +11,7 @@
 
 #include "graph/graph.h"
 #include "json_routing.h"
-#include "text.h"
+#include "base/text.h"
 
 /* --- /select ----------------------------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 #include "rules/confidence.h"
 #include "model/engine.h"
 #include "json_in.h"
-#include "text.h"
+#include "base/text.h"
 
 /* A log line without the newline: seq, type, at, then the fields of its type (schema/event.schema.json).
  * arm_dim and context_dim give the length of vectors. For KB_EV_CONFIGURED, and for the beginning of a

@@ -3,7 +3,7 @@
 #define LD_JSON_OUT_CHALLENGERS_H
 
 #include "challenger.h"
-#include "text.h"
+#include "base/text.h"
 
 #define LD_CHALLENGERS_LEVEL 0.95 /* of the intervals that are shown */
 

@@ -18,8 +18,8 @@
 #include <string.h>
 
 #include "json_routing.h"
-#include "text.h"
-#include "time_text.h"
+#include "base/text.h"
+#include "base/time_text.h"
 
 /* Any time of the log, in the one form that ld_parse_time takes. */
 static void put_time(struct ld_text *t, const char *name, int64_t at_ms)

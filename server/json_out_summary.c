@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "json_out.h"
-#include "time_text.h"
+#include "base/time_text.h"
 
 static void put_u32s(struct ld_text *t, const char *name, const uint32_t *v, size_t n)
 {

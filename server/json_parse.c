@@ -21,12 +21,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checked.h"
+#include "base/checked.h"
 #include "json_in.h"
 #include "json_value.h"
-#include "number.h"
+#include "base/number.h"
 #include "rules.h"
-#include "text.h"
+#include "base/text.h"
 
 #if FLT_EVAL_METHOD != 0
 #error "a double must be rounded once: compile for SSE2 or another unit without extended precision"

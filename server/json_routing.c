@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "json_out.h"
-#include "time_text.h"
+#include "base/time_text.h"
 
 #define FRACTION_AT 19 /* of "2026-11-22T00:00:00.000Z", and where a time without one ends */
 

@@ -13,7 +13,7 @@
 
 #include "json_fields.h"
 #include "json_routing.h"
-#include "names.h"
+#include "base/names.h"
 
 _Static_assert(offsetof(struct ld_settings, spec) == 0, "a pointer to the spec is one to its settings");
 _Static_assert(sizeof(enum kb_rule_type) == sizeof(int), "enums are read and written as int");

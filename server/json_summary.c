@@ -9,7 +9,7 @@
 #include "base/ids.h"
 #include "json_out.h"
 #include "json_routing.h"
-#include "time_text.h"
+#include "base/time_text.h"
 
 #define MAX_COUNT UINT64_C(9007199254740991) /* 2^53 - 1: what a double counts */
 

@@ -23,7 +23,7 @@
 #include <string.h>
 
 #include "base/ids.h"
-#include "number.h"
+#include "base/number.h"
 
 /* The problem may not hold anything yet: ld_in_done judges by it. */
 void ld_in_init(struct ld_in *in, struct ld_doc *doc, struct ld_problem *p)

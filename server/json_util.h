@@ -9,9 +9,9 @@
 
 #include "json_in.h"
 #include "json_value.h"
-#include "problem.h"
+#include "base/problem.h"
 #include "rules.h"
-#include "text.h"
+#include "base/text.h"
 
 #define LD_DECISION_MAX_BYTES ((size_t)ld_decision_id_rule.hi)
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "secret.h"
+#include "base/secret.h"
 #include "store.h"
 
 #define LD_KEY_LABEL_BYTES 65

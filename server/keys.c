@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "failpoint.h"
-#include "log.h"
+#include "base/failpoint.h"
+#include "base/log.h"
 
 #define FLUSH_MS 60000
 #define USE_STEP_MS 1000

@@ -4,7 +4,7 @@
 #define LD_KEYS_H
 
 #include "key_rows.h"
-#include "problem.h"
+#include "base/problem.h"
 #include "roles.h"
 
 #define LD_MAX_KEYS 100 /* of one tenant, and of the server itself */

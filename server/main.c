@@ -14,10 +14,10 @@
 #include "auth.h"
 #include "blas_core.h"
 #include "blas_memory.h"
-#include "log.h"
+#include "base/log.h"
 #include "options.h"
 #include "tls.h"
-#include "version.h"
+#include "base/version.h"
 
 /* Exit statuses: 1 could not run, 2 was asked for something impossible. */
 enum { EXIT_USAGE = 2 };

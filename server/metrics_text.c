@@ -11,7 +11,7 @@
 
 #include "linalg/linalg.h"
 #include "route.h"
-#include "version.h"
+#include "base/version.h"
 
 /* Relaxed: see the header of metrics.c. */
 static uint64_t load(const _Atomic uint64_t *x)

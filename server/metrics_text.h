@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "metrics.h"
-#include "text.h"
+#include "base/metrics.h"
+#include "base/text.h"
 
 struct ld_tenants;
 

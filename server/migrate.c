@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "failpoint.h"
+#include "base/failpoint.h"
 #include "sqlite_util.h"
 #include "store.h"
 

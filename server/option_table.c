@@ -5,8 +5,8 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "log.h"
-#include "version.h"
+#include "base/log.h"
+#include "base/version.h"
 
 #define FIELD(f) offsetof(struct ld_options, f), sizeof((struct ld_options *)0)->f
 

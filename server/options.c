@@ -21,9 +21,9 @@
 #include <unistd.h>
 
 #include "listen.h"
-#include "log.h"
-#include "number.h"
-#include "names.h"
+#include "base/log.h"
+#include "base/number.h"
+#include "base/names.h"
 
 /* --- values ----------------------------------------------------------------------------------------- */
 

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "model/graph_draft.h"
-#include "log.h"
-#include "metrics.h"
+#include "base/log.h"
+#include "base/metrics.h"
 #include "tenant_impl.h"
 
 #define MOST_WAIT_S 60

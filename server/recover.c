@@ -12,11 +12,11 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "failpoint.h"
+#include "base/failpoint.h"
 #include "fold.h"
 #include "base/hash.h"
-#include "hash_key.h"
-#include "log.h"
+#include "base/hash_key.h"
+#include "base/log.h"
 #include "snapshot.h"
 #include "model/summary.h"
 

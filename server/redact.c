@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "hash_key.h"
+#include "base/hash_key.h"
 #include "json_out.h"
 
 void ld_redactor_open(struct ld_redactor *r, const char *user)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "registry_impl.h"
 
 #define DELETE_WAIT_MS 2000

@@ -11,8 +11,8 @@
  *
  * The cap is on the sum of what tenants say of themselves (ld_tenant_bytes). It is kept after each opening and by the
  * timer, not before memory is taken: tenants in use are never closed, and may be over it together. */
-#include "log.h"
-#include "metrics.h"
+#include "base/log.h"
+#include "base/metrics.h"
 #include "registry_impl.h"
 #include "sched.h"
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "embed.h"
-#include "limit.h"
+#include "base/embed.h"
+#include "base/limit.h"
 #include "registry_file.h"
 #include "sqlite_util.h"
 #include "store.h"

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
-#include "metrics.h"
+#include "base/log.h"
+#include "base/metrics.h"
 #include "recover.h"
 #include "registry_impl.h"
 #include "sched.h"

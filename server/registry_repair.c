@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "registry_impl.h"
 #include "repair.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "recover.h"
 #include "registry_impl.h"
 #include "sched.h"

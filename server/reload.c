@@ -14,8 +14,8 @@
 #include <stdlib.h>
 
 #include "app.h"
-#include "clock.h"
-#include "log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "option_table.h"
 
 struct ld_http_limits ld_app_http_limits(const struct ld_app *app)

@@ -16,7 +16,7 @@
 #include "model/engine.h"
 #include "fold.h"
 #include "folder.h"
-#include "hash_key.h"
+#include "base/hash_key.h"
 #include "recover.h"
 #include "snapshot.h"
 #include "sqlite_util.h"

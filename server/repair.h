@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "problem.h"
+#include "base/problem.h"
 
 enum ld_repair_action { LD_REPAIR_READ_ONLY, LD_REPAIR_DROP, LD_REPAIR_LIFT }; /* as repair.schema.json has them */
 

@@ -18,7 +18,7 @@
 #include "fold.h"
 #include "json_out.h"
 #include "json_out_challengers.h"
-#include "lines.h"
+#include "base/lines.h"
 #include "shadow.h"
 
 #define QUOTA_LINES 256u /* between two looks at the model's size */

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "json_in.h"
-#include "problem.h"
-#include "text.h"
+#include "base/problem.h"
+#include "base/text.h"
 
 struct ld_replay;
 

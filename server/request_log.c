@@ -14,10 +14,10 @@
 
 #include "access.h"
 #include "app.h"
-#include "log.h"
-#include "names.h"
+#include "base/log.h"
+#include "base/names.h"
 #include "route.h"
-#include "trace.h"
+#include "base/trace.h"
 
 static bool is_wanted(const struct ld_limits *limits, const struct ld_outcome *o)
 {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "problem.h"
+#include "base/problem.h"
 
 #define LD_RESTORE_SNAPSHOT ".snapshot" /* behind the path */
 

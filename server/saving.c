@@ -23,9 +23,9 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "clock.h"
-#include "log.h"
-#include "metrics.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
 #include "recover.h"
 #include "snapshot.h"
 #include "tenant_impl.h"

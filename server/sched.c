@@ -16,9 +16,9 @@
 
 #include <uv.h>
 
-#include "clock.h"
-#include "log.h"
-#include "long_work.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/long_work.h"
 #include "turns.h"
 
 #define TICK_MS 250

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "hash_key.h"
+#include "base/hash_key.h"
 #include "model/summary.h"
 
 #define SHADOW_FORMAT 1u

@@ -22,7 +22,7 @@
 
 #include "base/buf.h"
 #include "model/engine.h"
-#include "problem.h"
+#include "base/problem.h"
 
 struct ld_shadow;
 

@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "failpoint.h"
+#include "base/failpoint.h"
 #include "base/hash.h"
 #include "sqlite_util.h"
 

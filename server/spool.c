@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "folder.h"
-#include "log.h"
+#include "base/log.h"
 
 /* A name that somebody copies. */
 struct claim {

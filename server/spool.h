@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "names.h"
+#include "base/names.h"
 
 struct ld_spool;
 

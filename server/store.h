@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "json_out.h"
-#include "problem.h"
+#include "base/problem.h"
 
 struct ld_store;
 

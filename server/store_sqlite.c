@@ -19,8 +19,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "embed.h"
-#include "failpoint.h"
+#include "base/embed.h"
+#include "base/failpoint.h"
 
 #define TENANT_APPLICATION_ID 0x6c706c64u /* "lpld" */
 /* Connections kept for the next reader; each costs two descriptors and some cache. */

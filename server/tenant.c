@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "clock.h"
+#include "base/clock.h"
 #include "folder.h"
-#include "hash_key.h"
-#include "log.h"
-#include "metrics.h"
+#include "base/hash_key.h"
+#include "base/log.h"
+#include "base/metrics.h"
 #include "recover.h"
 #include "repair.h"
 #include "tenant_impl.h"

@@ -14,12 +14,12 @@
 #include "model/engine.h"
 #include "base/ids.h"
 #include "json_in.h"
-#include "limit.h"
+#include "base/limit.h"
 #include "price.h"
-#include "problem.h"
+#include "base/problem.h"
 #include "promotion.h"
 #include "store.h"
-#include "trace.h"
+#include "base/trace.h"
 
 struct ld_challengers;
 struct ld_tenant;

@@ -24,7 +24,7 @@
 #include "challenger.h"
 #include "batch.h"
 #include "graph_change.h"
-#include "names.h"
+#include "base/names.h"
 #include "saving.h"
 #include "sched.h"
 #include "tenant.h"

@@ -25,10 +25,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "log.h"
-#include "metrics.h"
-#include "time_text.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/time_text.h"
 
 #define WHY_BYTES 1024
 #define MAX_FILE_BYTES ((size_t)1 << 20)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "tenant_impl.h"
 
 /* Bytes of the WAL after which it is moved into the file; the next commit then begins it anew, so it stays about this

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 
 #include "fold.h"
-#include "log.h"
-#include "metrics.h"
+#include "base/log.h"
+#include "base/metrics.h"
 #include "tenant_impl.h"
-#include "text.h"
+#include "base/text.h"
 
 struct ld_verification {
     struct ld_op *op; /* the caller's, to be answered */

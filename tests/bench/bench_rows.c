@@ -14,12 +14,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "spec/event.h"
 #include "http.h"
-#include "metrics.h"
+#include "base/metrics.h"
 #include "store.h"
-#include "ulid.h"
+#include "base/ulid.h"
 
 #define MOST 4096 /* connections, hence requests that wait */
 #define LINE_BYTES 220

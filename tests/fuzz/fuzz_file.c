@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "model/engine.h"
-#include "log.h"
+#include "base/log.h"
 #include "recover.h"
 #include "restore.h"
 #include "spool.h"

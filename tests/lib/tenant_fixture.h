@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "kbt.h"
-#include "log.h"
-#include "metrics.h"
+#include "base/log.h"
+#include "base/metrics.h"
 #include "tenant.h"
 
 struct fixture {

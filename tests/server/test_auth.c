@@ -8,7 +8,7 @@
 
 #include "auth.h"
 #include "kbt.h"
-#include "log.h"
+#include "base/log.h"
 
 static char path[64], why[1024];
 

@@ -10,7 +10,7 @@
 
 #include "http_internal.h"
 #include "kbt.h"
-#include "metrics.h"
+#include "base/metrics.h"
 
 enum { MAX = 8, HEAD_S = 10, BODY_S = 30, IDLE_S = 20, RATE = 100 };
 

@@ -7,7 +7,7 @@
 #include "restore.h"
 #include "spool.h"
 #include "tenant_fixture.h"
-#include "text.h"
+#include "base/text.h"
 
 #define CONFIGURATION "{\"algorithm\":\"laplaced\",\"context_dim\":1,\"arm_dim\":1}"
 

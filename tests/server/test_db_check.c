@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "embed.h"
+#include "base/embed.h"
 #include "kbt.h"
 #include "kbt_files.h"
 #include "snapshot.h"

@@ -1,7 +1,7 @@
 /* Failpoints: a process that dies at a named point leaves a log from which the next one goes on. */
 #include <sys/wait.h>
 
-#include "failpoint.h"
+#include "base/failpoint.h"
 #include "tenant_fixture.h"
 
 START_TEST(names_and_counts_are_parsed_strictly)

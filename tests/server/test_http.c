@@ -14,7 +14,7 @@
 
 #include "http.h"
 #include "kbt.h"
-#include "metrics.h"
+#include "base/metrics.h"
 #include "raw_http.h"
 
 static struct ld_http *server;

@@ -10,7 +10,7 @@
 
 #include "http.h"
 #include "kbt.h"
-#include "metrics.h"
+#include "base/metrics.h"
 #include "raw_http.h"
 
 #define CROWD 24

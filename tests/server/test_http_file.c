@@ -10,7 +10,7 @@
 #include "body_memory.h"
 #include "http.h"
 #include "kbt.h"
-#include "metrics.h"
+#include "base/metrics.h"
 #include "raw_http.h"
 
 #define FREE_BYTES LD_BODY_FREE_BYTES

@@ -10,7 +10,7 @@
 #include "kbt.h"
 #include "base/magnitude.h"
 #include "base/rng.h"
-#include "time_text.h"
+#include "base/time_text.h"
 
 #define CONTEXT_DIM 3
 #define ARM_DIM 2

@@ -9,7 +9,7 @@
 #include "fault_vfs.h"
 #include "kbt.h"
 #include "keys.h"
-#include "log.h"
+#include "base/log.h"
 #include "kbt_files.h"
 
 #define T0 1700000000000

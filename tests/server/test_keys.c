@@ -10,11 +10,11 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "embed.h"
+#include "base/embed.h"
 #include "json_keys.h"
 #include "kbt.h"
 #include "keys.h"
-#include "log.h"
+#include "base/log.h"
 
 #define T0 1700000000000
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "kbt.h"
-#include "log.h"
+#include "base/log.h"
 #include "options.h"
 
 static struct ld_options o;

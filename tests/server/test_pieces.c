@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "embed.h"
+#include "base/embed.h"
 #include "spec/event.h"
 #include "kbt.h"
 #include "store.h"

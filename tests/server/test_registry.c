@@ -1,7 +1,7 @@
 /* The registry: which tenants there are after starts, creations, removals and interruptions. */
 #include <pthread.h>
 
-#include "limit.h"
+#include "base/limit.h"
 #include "registry.h"
 #include "store.h"
 #include "tenant_fixture.h"

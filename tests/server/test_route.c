@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "embed.h"
+#include "base/embed.h"
 #include "http.h"
 #include "base/ids.h"
 #include "kbt.h"
-#include "metrics.h"
+#include "base/metrics.h"
 #include "route.h"
 
 static char allow[LD_ALLOW_BYTES];

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "kbt.h"
-#include "metrics.h"
+#include "base/metrics.h"
 #include "tls.h"
 
 #define DAY 86400

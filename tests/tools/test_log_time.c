@@ -3,10 +3,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "kbt.h"
 #include "log_reader.h"
-#include "time_text.h"
+#include "base/time_text.h"
 
 START_TEST(every_millisecond_comes_back)
 {

@@ -7,7 +7,7 @@
 #include "commands.h"
 #include "folder.h"
 #include "http_client.h"
-#include "log.h"
+#include "base/log.h"
 #include "repair.h"
 
 static const char *const actions[] = {

@@ -12,7 +12,7 @@
  * Numbers are hit rates: the share of rounds in which the chosen arm was a held-out like. */
 #include "demo.h"
 #include "demo_picture.h"
-#include "hash_key.h"
+#include "base/hash_key.h"
 
 #include <dirent.h>
 #include <errno.h>

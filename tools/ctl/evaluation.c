@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "version.h"
+#include "base/version.h"
 
 static bool has_file(const struct lc_target *g)
 {

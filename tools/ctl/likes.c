@@ -15,7 +15,7 @@
 
 #include "edges.h"
 #include "base/hash.h"
-#include "hash_key.h"
+#include "base/hash_key.h"
 #include "json.h"
 #include "network.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hash_key.h"
+#include "base/hash_key.h"
 #include "text.h"
 
 static struct lc_open **bucket_of(const struct lc_open_set *s, const char *id)

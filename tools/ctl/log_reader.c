@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "csv.h"
-#include "hash_key.h"
+#include "base/hash_key.h"
 #include "hashing.h"
 #include "unpack.h"
 

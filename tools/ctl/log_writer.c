@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "json_out.h"
-#include "time_text.h"
+#include "base/time_text.h"
 
 #define TIME_BYTES 32
 

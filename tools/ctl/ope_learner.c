@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "hash_key.h"
+#include "base/hash_key.h"
 #include "network.h"
 #include "shadow.h"
 

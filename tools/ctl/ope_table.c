@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "csv.h"
-#include "hash_key.h"
+#include "base/hash_key.h"
 #include "ope_policy.h"
 
 #define SUM_TOLERANCE 1e-3

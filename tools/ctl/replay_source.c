@@ -21,7 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "hash_key.h"
+#include "base/hash_key.h"
 #include "log_guess.h"
 #include "log_writer.h"
 

@@ -13,7 +13,7 @@
 
 #include "model/engine.h"
 #include "folder.h"
-#include "log.h"
+#include "base/log.h"
 #include "recover.h"
 #include "store.h"
 #include "text.h"

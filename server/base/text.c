@@ -11,14 +11,14 @@
  *
  * A number that is not finite fails the whole text: JSON has none, and leaving it out or writing null would say
  * something else. */
-#include "text.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "number.h"
+#include "base/number.h"
 
 /* Allocates nothing: a text that nothing is put into costs nothing. */
 void ld_text_init(struct ld_text *t)

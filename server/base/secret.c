@@ -4,7 +4,7 @@
  *
  * The hash is over the whole text, id included, so that one key's hash is of no use under another's id. The id is no
  * secret: it stands in lists and in the log. */
-#include "secret.h"
+#include "base/secret.h"
 
 #include <sodium.h>
 #include <string.h>

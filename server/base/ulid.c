@@ -2,7 +2,7 @@
  * n^2 / 2^81. An id is not a secret; whoever knows it may report the reward of that decision, though, so it should
  * not be guessable either, and getrandom(2) makes it so. Each thread fetches the bytes of many ids at a time, and
  * forgets those of an id when it is made. Cost: a system call for every 51 ids. */
-#include "ulid.h"
+#include "base/ulid.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  * compares with that way.
  *
  * Cost: some 700 instructions, against 8,000 for three rounds of printf and strtod, which libquadmath slows down. */
-#include "number.h"
+#include "base/number.h"
 
 #include <algorithm>
 #include <charconv>

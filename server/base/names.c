@@ -1,5 +1,5 @@
 /* See names.h. */
-#include "names.h"
+#include "base/names.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -2,13 +2,13 @@
  *
  * The share is taken over LOOK_US at least. A server that has slept since the last look is at leisure for one more. Of
  * threads that find it time together one looks. What other processes take is not seen: then commits do not wait. */
-#include "pace.h"
+#include "base/pace.h"
 
 #include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "base/clock.h"
 
 #define LOOK_US 10000
 #define SHORT 0.75 /* of all processors; the clients have some of the rest when they are on the same machine */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kbt.h"
-#include "problem.h"
+#include "base/problem.h"
 
 static json_t *document(const struct ld_problem *p)
 {

@@ -3,7 +3,7 @@
  * A line is formed on the stack, without allocation: it may be called when memory is out. One lock orders the limit and
  * the writing; both are short, for no write waits. Cost: a line below the level is one relaxed load, one that the limit
  * leaves out a lock and a search in a small table, one that goes out some microseconds, mostly the system call. */
-#include "log.h"
+#include "base/log.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -12,11 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "clock.h"
-#include "log_out.h"
-#include "text.h"
-#include "time_text.h"
-#include "trace.h"
+#include "base/clock.h"
+#include "base/log_out.h"
+#include "base/text.h"
+#include "base/time_text.h"
+#include "base/trace.h"
 
 #define MESSAGE_BYTES 1024 /* escaped */
 #define LINE_BYTES 2560    /* below PIPE_BUF: lines of several threads and processes stay whole */

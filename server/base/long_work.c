@@ -2,7 +2,7 @@
  *
  * A thread lowers its own priority when it starts (Linux: nice belongs to the thread), and keeps it: it does nothing
  * else. Where that fails it works at the ordinary one. */
-#include "long_work.h"
+#include "base/long_work.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 
 #define NICE 10
 

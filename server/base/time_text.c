@@ -1,6 +1,6 @@
 /* Writes and reads the one form of a time (time_text.h). Times are proleptic Gregorian UTC with milliseconds; leap
  * seconds do not exist, as in Unix time. */
-#include "time_text.h"
+#include "base/time_text.h"
 
 #include <stddef.h>
 #include <string.h>

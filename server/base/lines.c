@@ -1,5 +1,5 @@
 /* The lines of a file: see lines.h. */
-#include "lines.h"
+#include "base/lines.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kbt.h"
-#include "ulid.h"
+#include "base/ulid.h"
 
 static int compare(const void *a, const void *b)
 {

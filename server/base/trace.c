@@ -4,7 +4,7 @@
  *
  *     traceparent   00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
  *                   version, trace, the caller's span, flags; small hexadecimal digits only */
-#include "trace.h"
+#include "base/trace.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kbt.h"
-#include "trace.h"
+#include "base/trace.h"
 
 #define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
 #define SPAN "00f067aa0ba902b7"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "kbt.h"
-#include "limit.h"
+#include "base/limit.h"
 
 #define S INT64_C(1000000000)
 

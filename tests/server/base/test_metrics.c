@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kbt.h"
-#include "metrics.h"
+#include "base/metrics.h"
 #include "metrics_text.h"
 #include "route.h"
 

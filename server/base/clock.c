@@ -1,9 +1,9 @@
 /* Clocks. CLOCK_REALTIME may jump when the machine's time is set: durations are never computed from it. */
-#include "clock.h"
+#include "base/clock.h"
 
 #include <time.h>
 
-#include "metrics.h"
+#include "base/metrics.h"
 
 /* For what is written down and for deadlines that outlive the process: `at` of events, windows of decisions. */
 int64_t ld_now_ms(void)

@@ -8,7 +8,7 @@
 
 #include "kbt.h"
 #include "base/rng.h"
-#include "text.h"
+#include "base/text.h"
 
 static char *number_text(double x)
 {

@@ -10,14 +10,14 @@
  *
  * The tables are short and searched from the front: problems are not the hot path. Nothing here allocates but
  * ld_problem_json, so that a problem can be set when memory is out. */
-#include "problem.h"
+#include "base/problem.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "text.h"
+#include "base/text.h"
 
 /* KB_ENOTPD, KB_ECORRUPT and KB_EVERSION are ours to have prevented, hence 500; those that time may cure are 503. */
 static const struct {

@@ -1,6 +1,6 @@
 /* The key of hash tables (hash_key.h). The core is handed it with each table or engine, since it may not ask the
  * system; the decoders' tables and those of the tools take it from here. */
-#include "hash_key.h"
+#include "base/hash_key.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * moment, not all at the same one, so that nothing is kept twice: a histogram's count is the sum of its buckets, and a
  * request's code and its bucket are one cell. Names and help stand beside each other here, and for tenants in
  * metrics_tenants.c. */
-#include "metrics.h"
+#include "base/metrics.h"
 
 /* Bounds are inclusive above, as `le` says: bucket i holds what is over bound i - 1 and up to bound i. */
 const uint64_t ld_hist_bound[LD_HIST_BUCKETS] = {

@@ -11,7 +11,7 @@
  * bursts down, so that rounding never gives anything away.
  *
  * No lock, no allocation, no clock: the moment is the caller's. */
-#include "limit.h"
+#include "base/limit.h"
 
 #include <math.h>
 

@@ -8,7 +8,7 @@
  *
  * A line leaves in one write(2), which the kernel does not interleave with that of another process on a pipe (up to
  * PIPE_BUF), a terminal or an appended file. */
-#include "log_out.h"
+#include "base/log_out.h"
 
 #include <fcntl.h>
 #include <poll.h>

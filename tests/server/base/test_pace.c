@@ -1,6 +1,6 @@
 /* When commits wait for company: what the process has of its processors, and turns of a writer whose rests are the
  * test's. */
-#include "pace.h"
+#include "base/pace.h"
 #include "tenant_fixture.h"
 
 #define PLAIN "{\"algorithm\":\"ucb\"}"

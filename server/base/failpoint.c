@@ -4,7 +4,7 @@
  * The tests in tests/crash/ start the server with one armed, let it die, start it again and ask what it still knows.
  * In production the variable is not set, and a point costs what is said above; it is part of every build, so that
  * what is tested is what is shipped. */
-#include "failpoint.h"
+#include "base/failpoint.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 
 static const char *const NAMES[] = {"before_append",  "after_append", "after_commit", "after_apply", "mid_snapshot",
                                     "mid_migration",  "mid_graph",    "mid_pieces",   "mid_build",   "mid_erasure",

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "kbt.h"
-#include "log.h"
-#include "trace.h"
+#include "base/log.h"
+#include "base/trace.h"
 
 static int reader;
 static char got[1 << 20];
