@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/problem.h"
-#include "roles.h"
+#include "types/roles.h"
 
 struct ld_http;
 struct ld_tls;

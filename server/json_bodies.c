@@ -18,7 +18,7 @@
 #include "json_routing.h"
 #include "json_util.h"
 #include "repair.h"
-#include "promotion.h"
+#include "types/promotion.h"
 
 /* --- /select ----------------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 
 #include "json_in.h"
 #include "key_rows.h"
-#include "roles.h"
+#include "types/roles.h"
 
 /* Roles, label and expiry, for a tenant's key or one of the server's own (whose roles are admin when left out). 0, or
  * -1 with *p. */

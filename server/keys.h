@@ -5,7 +5,7 @@
 
 #include "key_rows.h"
 #include "base/problem.h"
-#include "roles.h"
+#include "types/roles.h"
 
 #define LD_MAX_KEYS 100 /* of one tenant, and of the server itself */
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "price.h"
-#include "roles.h"
+#include "types/roles.h"
 
 struct ld_app;
 struct ld_request;

@@ -17,7 +17,7 @@
 #include "base/limit.h"
 #include "price.h"
 #include "base/problem.h"
-#include "promotion.h"
+#include "types/promotion.h"
 #include "store.h"
 #include "base/trace.h"
 

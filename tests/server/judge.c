@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "json_in.h"
-#include "promotion.h"
+#include "types/promotion.h"
 #include "repair.h"
 #include "json_keys.h"
 #include "json_limits.h"

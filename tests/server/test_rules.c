@@ -8,7 +8,7 @@
 #include "json_fields.h"
 #include "kbt.h"
 #include "key_rows.h"
-#include "roles.h"
+#include "types/roles.h"
 #include "rules.h"
 
 START_TEST(limits_that_the_core_has_as_well_are_the_same)

@@ -2,7 +2,7 @@
  * becomes the challenger `previous`, or, where a promotion is taken back, gets the name that it had before. An older
  * `previous` goes. A guardrail is for a challenger that is one: when its baseline comes into force, it has done its
  * work. */
-#include "promotion.h"
+#include "types/promotion.h"
 
 #include <string.h>
 

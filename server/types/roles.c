@@ -1,5 +1,5 @@
 /* Names of roles: the one place that knows how a bit is spelled. */
-#include "roles.h"
+#include "types/roles.h"
 
 #include <string.h>
 
