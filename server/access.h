@@ -2,7 +2,7 @@
 #ifndef LD_ACCESS_H
 #define LD_ACCESS_H
 
-#include "http.h"
+#include "http/http.h"
 #include "route.h"
 
 struct ld_app;

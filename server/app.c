@@ -31,7 +31,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/failpoint.h"
-#include "listen.h"
+#include "http/listen.h"
 #include "base/log.h"
 #include "base/version.h"
 

@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 #include "auth.h"
-#include "body_memory.h"
+#include "http/body_memory.h"
 #include "health.h"
-#include "http.h"
+#include "http/http.h"
 #include "keys.h"
 #include "base/metrics.h"
 #include "notify.h"
@@ -21,7 +21,7 @@
 #include "sched.h"
 #include "spool.h"
 #include "tenant.h"
-#include "tls.h"
+#include "http/tls.h"
 
 /* What requests are held to. */
 struct ld_limits {

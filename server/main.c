@@ -16,7 +16,7 @@
 #include "blas_memory.h"
 #include "base/log.h"
 #include "options.h"
-#include "tls.h"
+#include "http/tls.h"
 #include "base/version.h"
 
 /* Exit statuses: 1 could not run, 2 was asked for something impossible. */

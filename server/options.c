@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "listen.h"
+#include "http/listen.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "base/names.h"

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http.h"
+#include "http/http.h"
 
 #define SQUASHED_BYTES 24 /* longer than any name that is looked for */
 

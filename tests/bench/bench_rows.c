@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "spec/event.h"
-#include "http.h"
+#include "http/http.h"
 #include "base/metrics.h"
 #include "store.h"
 #include "base/ulid.h"

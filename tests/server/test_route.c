@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/embed.h"
-#include "http.h"
+#include "http/http.h"
 #include "base/ids.h"
 #include "kbt.h"
 #include "base/metrics.h"

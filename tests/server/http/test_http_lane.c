@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http.h"
+#include "http/http.h"
 #include "kbt.h"
 #include "base/metrics.h"
 #include "raw_http.h"

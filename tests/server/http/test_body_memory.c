@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "body_memory.h"
+#include "http/body_memory.h"
 #include "kbt.h"
 
 #define FREE LD_BODY_FREE_BYTES

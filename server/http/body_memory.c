@@ -1,6 +1,6 @@
 /* See body_memory.h. One atomic addition, and one subtraction when it was too much: two that come at once may both be
  * refused where one would have fitted, never both taken where one would not. */
-#include "body_memory.h"
+#include "http/body_memory.h"
 
 static size_t beyond_free(size_t n)
 {

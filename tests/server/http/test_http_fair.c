@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http.h"
+#include "http/http.h"
 #include "kbt.h"
 #include "base/metrics.h"
 #include "raw_http.h"

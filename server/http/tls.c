@@ -9,7 +9,7 @@
  * keep their connections. There is no early data either, which could be replayed.
  *
  * Cost: a session takes some 20 kB beside the connection; a handshake costs one signature (docs/SPEED.md). */
-#include "tls.h"
+#include "http/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -15,7 +15,7 @@
 
 #include "kbt.h"
 #include "base/metrics.h"
-#include "tls.h"
+#include "http/tls.h"
 
 #define DAY 86400
 

@@ -20,8 +20,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "body_memory.h"
-#include "http.h"
+#include "http/body_memory.h"
+#include "http/http.h"
 #include "base/names.h"
 #include "base/trace.h"
 

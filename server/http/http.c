@@ -17,7 +17,7 @@
  *
  * Whatever ends a connection early (timeout, reset, MHD_NO) leads to completed as well, so nothing is cleaned up
  * twice. */
-#include "http_internal.h"
+#include "http/http_internal.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -31,7 +31,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
-#include "listen.h"
+#include "http/listen.h"
 #include "base/log.h"
 #include "base/metrics.h"
 

@@ -7,7 +7,7 @@
  *
  * An endpoint is a plain value, parsed when the options are checked and again when the server starts; the socket
  * belongs to whoever called ld_endpoint_listen. */
-#include "listen.h"
+#include "http/listen.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
