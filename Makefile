@@ -41,7 +41,7 @@ PAPER_OBJ := $(PAPER_SRC:%.c=$(OUT)/%.o)
 PAPER_LIB_OBJ := $(filter-out %/main.o,$(PAPER_OBJ))
 
 CORE_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c tests/unit/*/test_*.c tests/property/test_*.c tests/property/*/test_*.c))
-SERVER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/server/test_*.c tests/server/*/test_*.c)) $(OUT)/tests/server/judge
+SERVER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/server/test_*.c tests/server/*/test_*.c)) $(OUT)/tests/server/json/judge
 TOOL_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/tools/test_*.c tests/tools/*/test_*.c))
 PAPER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/paper/test_*.c))
 FUZZ_TESTS := $(OUT)/tests/fuzz/test_corpus
@@ -170,7 +170,7 @@ coverage: $(OUT)/tests/coverage/coverage ## minutes: bounds over kernels, noises
 	seq 0 $$(($(JOBS) - 1)) | OPENBLAS_NUM_THREADS=1 xargs -P $(JOBS) -I @ sh -c '$< $(RUNS) $(JOBS) @ > $(BUILD)/bench/coverage-@.jsonl'
 	cat $(BUILD)/bench/coverage-*.jsonl > $(BUILD)/bench/coverage.jsonl && rm $(BUILD)/bench/coverage-*.jsonl
 	$(PYTHON) tests/coverage/table.py $(BUILD)/bench/coverage.jsonl --page docs/COVERAGE.md
-test-http: all $(OUT)/tests/server/judge ## tests over HTTP against openapi.yaml and dense oracles
+test-http: all $(OUT)/tests/server/json/judge ## tests over HTTP against openapi.yaml and dense oracles
 	sh tests/run.sh $(OUT) http
 contract: all ## openapi.yaml under linters, and a client generated from it at a live server (tools from npm, pinned)
 	sh tests/contract/run.sh $(OUT)

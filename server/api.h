@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "app.h"
-#include "json_in.h"
+#include "json/json_in.h"
 
 void api_select(struct ld_app *app, struct ld_request *r, const char *tenant);
 void api_reward(struct ld_app *app, struct ld_request *r, const char *tenant);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "api.h"
-#include "json_out_challengers.h"
+#include "json/json_out_challengers.h"
 
 /* The views in the configuration's order; a challenger that nobody has followed yet has read nothing. */
 static void put_in_order(struct ld_challenger_view *views, size_t n, const struct ld_settings *settings,

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "access.h"
-#include "json_keys.h"
+#include "json/json_keys.h"
 #include "base/log.h"
 #include "route.h"
 

@@ -3,7 +3,7 @@
 #include "api.h"
 
 #include "access.h"
-#include "json_limits.h"
+#include "json/json_limits.h"
 #include "base/log.h"
 
 static void reply(struct ld_app *app, struct ld_request *r, const char *tenant)

@@ -12,7 +12,7 @@
 #include "charge.h"
 #include "price.h"
 #include "repair.h"
-#include "rules.h"
+#include "json/rules.h"
 #include "base/text.h"
 
 #include <stdio.h>

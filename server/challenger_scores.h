@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #include "spec/event.h"
-#include "json_in.h"
+#include "json/json_in.h"
 #include "base/snips.h"
 
 #define LD_SCORES_OPEN (UINT32_C(1) << 18) /* decisions that may wait for their reward; more are not scored */

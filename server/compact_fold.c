@@ -14,7 +14,7 @@
 #include "compact.h"
 #include "fold.h"
 #include "base/hash_key.h"
-#include "json_out.h"
+#include "json/json_out.h"
 #include "model/summary.h"
 
 /* A fold of the log's beginning. */

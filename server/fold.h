@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "model/engine.h"
-#include "json_in.h"
+#include "json/json_in.h"
 #include "store.h"
 
 struct ld_tenant;

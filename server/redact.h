@@ -3,7 +3,7 @@
 #define LD_REDACT_H
 
 #include "base/ids.h"
-#include "json_in.h"
+#include "json/json_in.h"
 #include "store.h"
 
 /* What the user had in the sums of an arm, as far as a summary tells. */

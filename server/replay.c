@@ -16,8 +16,8 @@
 
 #include "challenger_scores.h"
 #include "fold.h"
-#include "json_out.h"
-#include "json_out_challengers.h"
+#include "json/json_out.h"
+#include "json/json_out_challengers.h"
 #include "base/lines.h"
 #include "shadow.h"
 

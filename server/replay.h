@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "json_in.h"
+#include "json/json_in.h"
 #include "base/problem.h"
 #include "base/text.h"
 

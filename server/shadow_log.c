@@ -3,7 +3,7 @@
  * Cost: one JSON parse a line, and the engine's. */
 #include "shadow_impl.h"
 
-#include "json_in.h"
+#include "json/json_in.h"
 #include "model/summary.h"
 
 /* Dimensions are the log's from here on. */

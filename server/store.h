@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "json_out.h"
+#include "json/json_out.h"
 #include "base/problem.h"
 
 struct ld_store;

@@ -13,7 +13,7 @@
 
 #include "model/engine.h"
 #include "base/ids.h"
-#include "json_in.h"
+#include "json/json_in.h"
 #include "base/limit.h"
 #include "price.h"
 #include "base/problem.h"

@@ -2,7 +2,7 @@
 """schema/*.schema.json say what a body and a line of the log may be. This writes what repeats them:
 
     openapi.yaml              its schemas from MARK on, which are those of schema/ by their names
-    server/rules.h, rules.c   names, limits and words of the bodies, for the decoders
+    server/json/rules.[ch]    names, limits and words of the bodies, for the decoders
 
     tools/schemas.py            writes them
     tools/schemas.py --check    says which are not as schema/ has them; exit status 1 then
@@ -181,7 +181,7 @@ struct ld_rules {
 RULES_C = """\
 /* See rules.h. Written by tools/schemas.py from the JSON Schemas of schema/. */
 /* clang-format off */
-#include "rules.h"
+#include "json/rules.h"
 
 #include <math.h>
 """
@@ -279,7 +279,7 @@ def main():
     is_check = "--check" in sys.argv[1:]
     header, source = Rules().write()
     differing = []
-    for path, text in (("openapi.yaml", contract()), ("server/rules.h", header), ("server/rules.c", source)):
+    for path, text in (("openapi.yaml", contract()), ("server/json/rules.h", header), ("server/json/rules.c", source)):
         file = ROOT / path
         if not file.exists() or file.read_text() != text:
             differing.append(path)

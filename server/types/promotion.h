@@ -2,7 +2,7 @@
 #ifndef LD_PROMOTION_H
 #define LD_PROMOTION_H
 
-#include "json_in.h"
+#include "json/json_in.h"
 
 /* What is asked for. */
 struct ld_promotion {

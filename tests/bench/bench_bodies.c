@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json_in.h"
-#include "json_out.h"
+#include "json/json_in.h"
+#include "json/json_out.h"
 #include "base/rng.h"
 
 #define NAME "bench_bodies"

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json_in.h"
-#include "json_keys.h"
-#include "json_out.h"
+#include "json/json_in.h"
+#include "json/json_keys.h"
+#include "json/json_out.h"
 #include "targets.h"
 
 #define CONTEXT_DIM 1

@@ -6,8 +6,8 @@
 
 #include "base/buf.h"
 #include "fold.h"
-#include "json_in.h"
-#include "json_out.h"
+#include "json/json_in.h"
+#include "json/json_out.h"
 #include "targets.h"
 
 #define MOST_DIM 64u /* longer vectors cost memory, not thought */

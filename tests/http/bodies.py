@@ -294,7 +294,7 @@ def is_fine(kind, body):
 
 def judge(bodies):
     """Problem documents (None: taken) for (kind, body as bytes), by the decoders that the server has."""
-    program = pathlib.Path(BIN).resolve().parent / "tests" / "server" / "judge"
+    program = pathlib.Path(BIN).resolve().parent / "tests" / "server" / "json" / "judge"
     assert program.exists(), f"{program} is not there: run make server-tests"
     sent = b"".join(b"%s %d\n%s\n" % (kind.encode(), len(body), body) for kind, body in bodies)
     done = subprocess.run([program, str(CONTEXT_DIM), str(ARM_DIM)], input=sent, capture_output=True, timeout=300)

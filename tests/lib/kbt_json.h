@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json_util.h"
+#include "json/json_util.h"
 
 enum kbt_reading { KBT_TAKEN, KBT_DOUBTED, KBT_DIFFERENT };
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/embed.h"
-#include "json_keys.h"
+#include "json/json_keys.h"
 #include "kbt.h"
 #include "keys.h"
 #include "base/log.h"

@@ -2,7 +2,7 @@
  * tampered with is found; a log that changes under the fold, and a tenant that goes, are told as such. */
 #include <sqlite3.h>
 
-#include "json_out.h"
+#include "json/json_out.h"
 #include "spec/spec.h"
 #include "tenant_fixture.h"
 

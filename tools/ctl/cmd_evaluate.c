@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "evaluation.h"
-#include "json_in.h"
+#include "json/json_in.h"
 #include "log_guess.h"
 
 #define DEFAULT_CLIP 10.0

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "json_out.h"
+#include "json/json_out.h"
 #include "base/time_text.h"
 
 #define TIME_BYTES 32

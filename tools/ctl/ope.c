@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "json_in.h"
+#include "json/json_in.h"
 #include "base/rng.h"
 
 #define ONE 0.999999 /* propensities from here on are 1 up to the rounding of floats */

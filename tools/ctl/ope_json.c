@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json_out.h" /* and with it the server's text.h */
+#include "json/json_out.h" /* and with it the server's text.h */
 #include "ope_report.h"
 
 /* A string that may quote a file, which may be of any bytes: what is not UTF-8 becomes U+FFFD. */

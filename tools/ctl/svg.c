@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "json_out.h" /* for the server's text.h, which knows UTF-8 */
+#include "json/json_out.h" /* for the server's text.h, which knows UTF-8 */
 
 #define MAX_LABEL 40
 

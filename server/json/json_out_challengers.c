@@ -1,0 +1,115 @@
+/* Challengers as GET /tenants/{t}/challengers shows them. Numbers that are not known yet are null. */
+#include "json/json_out_challengers.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "json/json_util.h"
+
+static void put_known(struct ld_text *t, const char *name, double x)
+{
+    ld_text_key(t, name);
+    if (isfinite(x))
+        ld_text_number(t, x);
+    else
+        ld_text_lit(t, "null");
+}
+
+/* An object that is left open. */
+static void begin_estimate(struct ld_text *t, const char *name, struct kb_estimate e)
+{
+    ld_text_key(t, name);
+    ld_text_lit(t, "{");
+    put_known(t, "estimate", e.estimate);
+    put_known(t, "lower", e.lower);
+    put_known(t, "upper", e.upper);
+}
+
+void ld_put_estimate(struct ld_text *t, const char *name, struct kb_estimate e)
+{
+    begin_estimate(t, name, e);
+    ld_text_lit(t, "}");
+}
+
+void ld_put_scores(struct ld_text *t, const struct ld_scores *s)
+{
+    ld_text_put_count(t, "decisions", s->sums.n);
+    ld_text_put_count(t, "open", s->n_open);
+    ld_text_put_count(t, "unrewarded", s->n_unrewarded);
+    ld_text_put_count(t, "unknown", s->n_unknown);
+    ld_text_put_count(t, "lost", s->n_lost);
+    ld_put_estimate(t, "snips", kb_snips_value(&s->sums, LD_CHALLENGERS_LEVEL));
+    ld_text_put_number(t, "ess", kb_snips_ess(&s->sums));
+    begin_estimate(t, "weights", kb_snips_weight(&s->sums, LD_CHALLENGERS_LEVEL));
+    ld_text_put_number(t, "max", s->sums.max);
+    ld_text_lit(t, "}");
+    ld_put_estimate(t, "in_force", kb_snips_logged(&s->sums, LD_CHALLENGERS_LEVEL));
+    ld_put_estimate(t, "difference", kb_snips_difference(&s->sums, LD_CHALLENGERS_LEVEL));
+}
+
+static void put_guardrail(struct ld_text *t, const struct ld_scores *s)
+{
+    ld_text_key(t, "guardrail");
+    if (s->level <= 0) {
+        ld_text_lit(t, "null");
+        return;
+    }
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "looks", s->n_looks);
+    ld_text_put_count(t, "next", kb_look_size(s->first, s->n_looks));
+    ld_text_put_bool(t, "proved", s->is_proved);
+    ld_text_key(t, "last");
+    if (s->look.n == 0) {
+        ld_text_lit(t, "null}");
+        return;
+    }
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "decisions", s->look.n);
+    ld_text_put_number(t, "level", s->look.level);
+    ld_put_estimate(t, "snips", s->look.value);
+    ld_put_estimate(t, "in_force", s->look.logged);
+    ld_put_estimate(t, "weights", s->look.weight);
+    ld_text_lit(t, "}}");
+}
+
+/* behind: of the log's last event. */
+static void put_challenger(struct ld_text *t, const struct ld_challenger_view *v, uint64_t tip)
+{
+    char digest[20];
+
+    snprintf(digest, sizeof digest, "%016" PRIx64, v->digest);
+    ld_text_item(t);
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "name", v->settings.name);
+    ld_text_key(t, "configuration");
+    ld_text_challenger(t, &v->settings);
+    ld_text_put_string(t, "stopped", v->why[0] != '\0' ? v->why : NULL);
+    ld_text_put_count(t, "seq", v->seq);
+    ld_text_put_count(t, "lag", tip > v->seq ? tip - v->seq : 0);
+    ld_text_put_count(t, "learned", v->n_learned);
+    ld_text_put_count(t, "bytes", v->bytes);
+    ld_text_put_string(t, "digest", v->has_digest ? digest : NULL);
+    ld_text_put_count(t, "since", v->scores.since);
+    ld_put_scores(t, &v->scores);
+    put_guardrail(t, &v->scores);
+    ld_text_lit(t, "}");
+}
+
+char *ld_encode_challengers(const struct ld_challenger_view *v, size_t n_views, uint64_t tip, uint64_t version,
+                            size_t *n)
+{
+    struct ld_text t;
+
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    ld_text_put_count(&t, "seq", tip);
+    ld_text_put_count(&t, "version", version);
+    ld_text_put_number(&t, "level", LD_CHALLENGERS_LEVEL);
+    ld_text_key(&t, "challengers");
+    ld_text_lit(&t, "[");
+    for (size_t i = 0; i < n_views; i++)
+        put_challenger(&t, &v[i], tip);
+    ld_text_lit(&t, "]}");
+    return ld_text_take(&t, n);
+}

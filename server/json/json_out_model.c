@@ -1,0 +1,328 @@
+/* What a tenant is and has learned: views of tenants, the model, statistics. Schemas: openapi.yaml.
+ *
+ * Called under the tenant's read lock: the engine does not move. Only ld_end_model, whose facts cost O(m^3 / 3) for m
+ * points, wants none. The digest passes over the posterior and the catalogue; what it says of rows, open decisions and
+ * the graph is kept with every change.
+ *
+ * The configuration is shown twice: as it was given, defaults filled in, and as it is in force, where a median
+ * lengthscale is a number and an exact representation may have become a dictionary. */
+#include "json/json_out.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "json/json_util.h"
+
+#define NORMAL_975 1.959963984540054 /* of the standard normal: 2.5 % lie beyond */
+
+/* --- tenants ----------------------------------------------------------------------------------------- */
+
+/* The configuration as it was given, and the parameters that it amounts to now. */
+static void put_configuration(struct ld_text *t, const struct ld_tenant_view *v)
+{
+    ld_text_put_count(t, "version", v->counts->version);
+    ld_text_key(t, "configuration");
+    ld_text_settings(t, v->settings);
+    ld_text_key(t, "parameters");
+    ld_text_parameters(t, v->in_force);
+}
+
+/* How far a new model is, while one is built beside the writer. */
+static void put_rebuild(struct ld_text *t, const struct kb_build_state *build)
+{
+    if (!build->is_open || !build->is_reset)
+        return;
+    ld_text_key(t, "rebuild");
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "from", build->from);
+    ld_text_put_count(t, "points", build->rows);
+    ld_text_put_number(t, "progress", build->progress);
+    ld_text_lit(t, "}");
+}
+
+/* And how far a new graph is. */
+static void put_graph(struct ld_text *t, const struct ld_graph_view *graph)
+{
+    if (graph->n_changes == 0)
+        return;
+    ld_text_key(t, "graph");
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "changes", graph->n_changes);
+    ld_text_put_string(t, "stage", graph->stage);
+    ld_text_put_number(t, "progress", graph->progress);
+    ld_text_lit(t, "}");
+}
+
+static void put_log(struct ld_text *t, const struct ld_log_view *log)
+{
+    ld_text_key(t, "log");
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "first", log->first);
+    ld_text_put_count(t, "summarized", log->summarized);
+    ld_text_put_count(t, "bytes", log->bytes);
+    ld_text_put_bool(t, "compacting", log->is_compacting);
+    ld_text_lit(t, "}");
+}
+
+/* Only of a tenant that is: before which line, and why. */
+static void put_read_only(struct ld_text *t, const struct ld_tenant_view *v)
+{
+    if (v->read_only_from == 0)
+        return;
+    ld_text_key(t, "read_only");
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "seq", v->read_only_from);
+    ld_text_put_string(t, "fault", v->detail);
+    ld_text_lit(t, "}");
+}
+
+char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n)
+{
+    struct ld_text t;
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    ld_text_put_string(&t, "name", v->name);
+    put_configuration(&t, v);
+    ld_text_put_count(&t, "seq", v->counts->seq);
+    ld_text_put_count(&t, "events", v->counts->learned);
+    ld_text_put_bool(&t, "rebuilding", v->is_rebuilding || (v->build.is_open && v->build.is_reset));
+    put_rebuild(&t, &v->build);
+    put_graph(&t, &v->graph);
+    put_log(&t, &v->log);
+    put_read_only(&t, v);
+    ld_text_lit(&t, "}");
+    return ld_text_take(&t, n);
+}
+
+static void put_list_row(struct ld_text *t, const struct ld_tenant_view *v)
+{
+    ld_text_item(t);
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "name", v->name);
+    ld_text_put_string(t, "state", v->state);
+    if (v->detail[0] != '\0')
+        ld_text_put_string(t, "detail", v->detail);
+    if (v->settings != NULL) {
+        ld_text_put_string(t, "algorithm", v->settings->spec.algorithm);
+        ld_text_put_count(t, "version", v->counts->version);
+        ld_text_put_count(t, "events", v->counts->learned);
+        ld_text_put_count(t, "decisions", v->counts->decided);
+    }
+    ld_text_lit(t, "}");
+}
+
+/* One row a tenant: what a list on a screen shows, as far as it is known without opening the tenant. */
+char *ld_encode_tenants(const struct ld_tenant_view *v, size_t n_tenants, size_t *n)
+{
+    struct ld_text t;
+    ld_text_init(&t);
+    ld_text_lit(&t, "{\"tenants\":[");
+    for (size_t i = 0; i < n_tenants; i++) {
+        put_list_row(&t, &v[i]);
+    }
+    ld_text_lit(&t, "]}");
+    return ld_text_take(&t, n);
+}
+
+/* --- the model --------------------------------------------------------------------------------------- */
+
+/* The coordinates of a point are its context, then its arm's features. */
+static void put_point(struct ld_text *t, const struct kb_engine *e, const struct kb_point *p)
+{
+    const struct kb_spec *spec = kb_engine_spec(e);
+    ld_text_item(t);
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "user", kb_engine_user(e, p->user.index));
+    ld_text_key(t, "context");
+    ld_text_vector(t, p->x, spec->context_dim);
+    ld_text_key(t, "features");
+    if (spec->arm_dim > 0)
+        ld_text_vector(t, p->x + spec->context_dim, spec->arm_dim);
+    else
+        ld_text_lit(t, "null");
+    ld_text_put_string(t, "arm", kb_engine_arm_id(e, p->arm));
+    ld_text_lit(t, "}");
+}
+
+/* Under `exact` these are all distinct points; the list is as long as the model is large. */
+static void put_dictionary(struct ld_text *t, const struct kb_engine *e, const struct kb_posterior *posterior)
+{
+    ld_text_key(t, "dictionary");
+    ld_text_lit(t, "[");
+    size_t n = posterior != NULL ? kb_posterior_n_support(posterior) : 0;
+    for (size_t i = 0; i < n; i++) {
+        struct kb_point p = kb_posterior_support_point(posterior, i);
+        put_point(t, e, &p);
+    }
+    ld_text_lit(t, "]");
+}
+
+static void put_confidence(struct ld_text *t, const struct kb_conf_facts *facts, uint64_t n_empty)
+{
+    ld_text_key(t, "confidence");
+    ld_text_lit(t, "{");
+    ld_text_put_number(t, "norm_bound", facts->norm_bound);
+    ld_text_put_number(t, "norm_least", facts->norm_least);
+    ld_text_put_number(t, "radius", facts->radius);
+    ld_text_put_number(t, "projection_error", facts->projection_error);
+    ld_text_put_count(t, "empty_sets", n_empty);
+    ld_text_lit(t, "}");
+}
+
+/* What takes long is left to ld_end_model. */
+int ld_begin_model(const struct ld_tenant_view *v, const struct kb_engine *e, struct ld_model_text *m)
+{
+    const struct kb_posterior *posterior = kb_engine_posterior(e);
+    char digest[24], content[24];
+
+    *m = (struct ld_model_text){.work = NULL};
+    if (posterior != NULL && (kb_confidence_facts(posterior, &kb_engine_spec(e)->conf, &m->confidence) != KB_OK ||
+                              kb_posterior_look(posterior, &m->work) != KB_OK))
+        return -1;
+    (void)snprintf(digest, sizeof digest, "%016llx", (unsigned long long)kb_engine_digest(e));
+    (void)snprintf(content, sizeof content, "%016llx", (unsigned long long)kb_engine_content_digest(e));
+    struct ld_text *t = &m->text;
+    ld_text_init(t);
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "tenant", v->name);
+    ld_text_put_string(t, "algorithm", v->settings->spec.algorithm);
+    put_configuration(t, v);
+    ld_text_put_count(t, "events", v->counts->learned);
+    ld_text_put_count(t, "seq", v->counts->seq);
+    put_dictionary(t, e, posterior);
+    ld_text_put_string(t, "digest", digest);
+    ld_text_put_string(t, "content_digest", content);
+    return 0;
+}
+
+char *ld_end_model(struct ld_model_text *m, size_t *n)
+{
+    struct kb_posterior_facts facts = {0};
+
+    if (m->work != NULL && kb_facts_finish(m->work, &facts) != KB_OK)
+        m->text.is_failed = true;
+    ld_text_put_number(&m->text, "effective_dimension", facts.effective_dimension);
+    ld_text_put_number(&m->text, "information_gain", facts.information_gain);
+    ld_text_put_count(&m->text, "clamped", facts.n_clamped);
+    put_confidence(&m->text, &m->confidence, facts.n_empty);
+    ld_text_lit(&m->text, "}");
+    return ld_text_take(&m->text, n);
+}
+
+/* --- statistics -------------------------------------------------------------------------------------- */
+
+static void put_or_null(struct ld_text *t, const char *name, double x)
+{
+    ld_text_key(t, name);
+    if (isfinite(x))
+        ld_text_number(t, x);
+    else
+        ld_text_lit(t, "null");
+}
+
+/* Of nothing, there is no mean: null. */
+static void put_mean(struct ld_text *t, double sum, uint64_t n)
+{
+    put_or_null(t, "mean_reward", n > 0 ? sum / (double)n : (double)NAN);
+}
+
+/* The mean with its 95 % interval by the normal approximation; null where there is none. */
+static void put_route(struct ld_text *t, const char *name, const struct kb_route_stats *s)
+{
+    const double n = (double)s->rewarded, mean = n > 0 ? s->reward_sum / n : 0;
+    const double variance = n > 1 ? fmax(s->square_sum / n - mean * mean, 0) * n / (n - 1) : (double)NAN;
+    const double half = NORMAL_975 * sqrt(variance / n);
+
+    ld_text_key(t, name);
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "decisions", s->decided);
+    ld_text_put_count(t, "repeated", s->repeated);
+    ld_text_put_count(t, "rewards", s->rewarded);
+    put_mean(t, s->reward_sum, s->rewarded);
+    put_or_null(t, "lower", mean - half);
+    put_or_null(t, "upper", mean + half);
+    ld_text_lit(t, "}");
+}
+
+/* One that stuck counts to the route that had drawn the arm. */
+static void put_routes(struct ld_text *t, const struct kb_route_stats *routes)
+{
+    ld_text_key(t, "routes");
+    ld_text_lit(t, "{");
+    for (int i = 0; i < KB_ROUTE_N; i++)
+        if (i != KB_ROUTE_STICKY)
+            put_route(t, kb_route_name(i), &routes[i]);
+    ld_text_lit(t, "}");
+}
+
+static void put_arm(struct ld_text *t, const struct ld_arm_stats *a)
+{
+    ld_text_item(t);
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "arm", a->arm);
+    ld_text_put_count(t, "decisions", a->decided);
+    ld_text_put_count(t, "rewards", a->rewarded);
+    put_mean(t, a->reward_sum, a->rewarded);
+    ld_text_lit(t, "}");
+}
+
+/* Every arm that was ever seen, in the catalogue or not: its rewards were learned all the same. */
+static void put_all_arms(struct ld_text *t, const struct kb_engine *e)
+{
+    ld_text_key(t, "arms");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < kb_engine_n_arms(e); i++) {
+        struct kb_arm_view arm = kb_engine_arm(e, i);
+        struct ld_arm_stats a = {arm.id, arm.decided, arm.rewarded, arm.reward_sum};
+        put_arm(t, &a);
+    }
+    ld_text_lit(t, "]");
+}
+
+/* From the log's rows, not from the model: see ld_store_window for what is counted. */
+static void put_window(struct ld_text *t, const struct ld_window_stats *w)
+{
+    ld_text_key(t, "window");
+    ld_text_lit(t, "{");
+    ld_text_put_number(t, "seconds", (double)w->seconds);
+    ld_text_put_count(t, "decisions", w->decided);
+    ld_text_put_count(t, "rewards", w->rewarded);
+    put_mean(t, w->reward_sum, w->rewarded);
+    ld_text_key(t, "arms");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < w->n_arms; i++)
+        put_arm(t, &w->arms[i]);
+    ld_text_lit(t, "]}");
+}
+
+/* `rewards` is in every part how many values `mean_reward` is the mean of: rewards told, observations, and the default
+ * rewards of closed windows. */
+char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w, size_t *n)
+{
+    struct kb_engine_counts c;
+    struct ld_text t;
+    kb_engine_counts(e, &c);
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    ld_text_put_count(&t, "decisions", c.decided);
+    ld_text_put_count(&t, "rewards", c.learned);
+    ld_text_put_count(&t, "observations", c.observed);
+    ld_text_put_count(&t, "pending", c.pending);
+    ld_text_put_count(&t, "expired", c.expired);
+    ld_text_put_count(&t, "late", c.late);
+    put_mean(&t, c.reward_sum, c.learned);
+    put_routes(&t, c.routes);
+    put_all_arms(&t, e);
+    put_window(&t, w);
+    ld_text_key(&t, "warnings");
+    ld_text_lit(&t, "[");
+    if (c.is_one_sided) {
+        ld_text_item(&t);
+        ld_text_string(
+            &t, "most decisions have no reward, and all rewards that came are equal: with default_reward null the "
+                "model learns nothing from the others. Send a reward for each decision, or set default_reward");
+    }
+    ld_text_lit(&t, "]");
+    ld_text_lit(&t, "}");
+    return ld_text_take(&t, n);
+}

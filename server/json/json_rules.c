@@ -1,0 +1,208 @@
+/* The reader of request bodies: members and values by the rules of the schemas (rules.h), for json_bodies.c,
+ * json_graph.c, json_keys.c and json_settings.c.
+ *
+ * An object is read member by member in the order of its text, and what is missing is told behind what is there, so
+ * that faults come in the order in which their sender will look for them. A name is looked for among the few that an
+ * object may have; nothing is hashed. Log lines, which outlive the rules of today, are read by json_util.c instead.
+ *
+ * As there, a fault is told at the place in hand, and reading goes on with a harmless value. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/ids.h"
+#include "json/json_util.h"
+
+/* Which of the object's rules has this key; rules->n: none. */
+static size_t find(const struct ld_rules *rules, const char *key)
+{
+    size_t i = 0;
+    while (i < rules->n && strcmp(rules->rule[i].key, key) != 0)
+        i++;
+    return i;
+}
+
+/* Calls read for each member that the rules know, with its index among them and its place in hand, and tells of those
+ * that they do not know, and of those that are required and missing. False, and nothing read: v is no object. */
+bool ld_in_members(struct ld_in *in, const struct ld_value *v, const struct ld_rules *rules,
+                   void (*read)(struct ld_in *in, size_t i, const struct ld_value *member, void *out), void *out)
+{
+    uint64_t seen = 0; /* no object has more members than this has bits: test_rules.c */
+    if (!ld_is(v, LD_V_OBJECT)) {
+        ld_in_fault(in, NULL, "expected an object");
+        return false;
+    }
+    for (size_t k = 0; k < ld_n_members(v); k++) {
+        const struct ld_member *member = &v->as.member[k];
+        const size_t i = find(rules, member->key);
+        const size_t mark = ld_in_key(in, member->key);
+        if (i < rules->n) {
+            seen |= UINT64_C(1) << i;
+            read(in, i, &member->value, out);
+        } else {
+            ld_in_fault(in, NULL, "unknown field");
+        }
+        ld_in_leave(in, mark);
+    }
+    for (size_t i = 0; i < rules->n; i++)
+        if (rules->rule[i].is_required && (seen >> i & 1) == 0)
+            ld_in_fault(in, rules->rule[i].key, "required");
+    return true;
+}
+
+/* --- values ------------------------------------------------------------------------------------------ */
+
+static bool is_id(const struct ld_rule *rule)
+{
+    static const char *const keys[] = {"user", "arm", "decision", "id"};
+    for (size_t i = 0; rule->key != NULL && i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(keys[i], rule->key) == 0)
+            return true;
+    return rule == &ld_id_rule;
+}
+
+const char *ld_in_text(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule)
+{
+    if (ld_is(v, LD_V_NUMBER) && !in->is_log && !is_id(rule)) {
+        ld_in_fault_unquoted(in, v, "expected a string");
+        return NULL;
+    }
+    return ld_in_id_value(in, v, (size_t)rule->hi);
+}
+
+/* The rule as the document has it: its server may bound what a model computes with closer than the schema does. */
+static struct ld_rule bounded(const struct ld_in *in, const struct ld_rule *rule)
+{
+    struct ld_rule closer = *rule;
+    if (rule->is_magnitude && !in->is_log) {
+        closer.lo = fmax(rule->lo, -in->doc->magnitude);
+        closer.hi = fmin(rule->hi, in->doc->magnitude);
+    }
+    return closer;
+}
+
+/* NaN is in no range, which covers what is no number. */
+static bool is_within(const struct ld_rule *rule, double x)
+{
+    return (rule->is_lo_open ? x > rule->lo : x >= rule->lo) && (rule->is_hi_open ? x < rule->hi : x <= rule->hi);
+}
+
+/* "expected a number > 0 and <= 1, or auto, or null" */
+static void fault_range(struct ld_in *in, const struct ld_rule *rule, const char *or_null)
+{
+    char lo[32] = "", hi[32] = "";
+    const bool has_lo = isfinite(rule->lo), has_hi = isfinite(rule->hi);
+    if (has_lo)
+        (void)snprintf(lo, sizeof lo, " %s %.16g", rule->is_lo_open ? ">" : ">=", rule->lo);
+    if (has_hi)
+        (void)snprintf(hi, sizeof hi, "%s %s %.16g", has_lo ? " and" : "", rule->is_hi_open ? "<" : "<=", rule->hi);
+    ld_in_fault(in, NULL, "expected a %snumber%s%s%s%s%s", has_lo || has_hi ? "" : "finite ", lo, hi,
+                rule->choices != NULL ? ", or " : "", rule->choices != NULL ? rule->choices[0] : "", or_null);
+}
+
+/* Every number of JSON is finite here. False, with *out as it was: it is out of range, or no number. */
+bool ld_in_real(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, double *out)
+{
+    const struct ld_rule closer = bounded(in, rule);
+    const double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : (double)NAN;
+    if (is_within(&closer, x)) {
+        *out = x;
+        return true;
+    }
+    fault_range(in, &closer, "");
+    return false;
+}
+
+bool ld_in_real_or_null(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, double *out)
+{
+    const struct ld_rule closer = bounded(in, rule);
+    const double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : (double)NAN;
+    if (ld_is(v, LD_V_NULL))
+        return false;
+    if (is_within(&closer, x))
+        *out = x;
+    else
+        fault_range(in, &closer, ", or null");
+    return true;
+}
+
+/* 1.0 and 1e0 are whole. Bounds are whole and at most 2^53, where doubles still count one by one. */
+uint64_t ld_in_count(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, uint64_t otherwise)
+{
+    const double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : (double)NAN;
+    if (is_within(rule, x) && x == floor(x))
+        return (uint64_t)x;
+    ld_in_fault(in, NULL, "expected a whole number from %.0f to %.0f", rule->lo, rule->hi);
+    if (x > rule->hi)
+        ld_problem_limit(in->p, rule->key, rule->hi);
+    return otherwise;
+}
+
+/* 0 and 1 are not booleans. */
+bool ld_in_flag(struct ld_in *in, const struct ld_value *v)
+{
+    if (!ld_is_bool(v))
+        ld_in_fault(in, NULL, "expected true or false");
+    return ld_is(v, LD_V_TRUE);
+}
+
+/* The word in the rule's own memory, or NULL. */
+const char *ld_in_choice(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule)
+{
+    const char *word = ld_string_of(v);
+    char list[220] = "";
+    size_t n = 0;
+    for (size_t i = 0; word != NULL && rule->choices[i] != NULL; i++)
+        if (strcmp(rule->choices[i], word) == 0)
+            return rule->choices[i];
+    for (size_t i = 0; rule->choices[i] != NULL && n < sizeof list; i++)
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i > 0 ? ", " : "", rule->choices[i]);
+    ld_in_fault(in, NULL, "expected one of %s", list);
+    return NULL;
+}
+
+/* --- lists -------------------------------------------------------------------------------------------- */
+
+/* Whether v is an array with as many items as the rule allows. Without an upper end the body's size is the bound. */
+bool ld_in_list(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule)
+{
+    const double n = (double)ld_n_items(v);
+    if (ld_is(v, LD_V_ARRAY) && n >= rule->lo && n <= rule->hi)
+        return true;
+    if (n > rule->hi)
+        ld_problem_limit(in->p, rule->key != NULL ? rule->key : "rewards", rule->hi);
+    if (isfinite(rule->hi))
+        ld_in_fault(in, NULL, "expected an array of %.0f to %.0f items", rule->lo, rule->hi);
+    else
+        ld_in_fault(in, NULL, "expected an array");
+    return false;
+}
+
+/* NULL and *n = 0 when the list is faulty or empty. */
+const char *const *ld_in_id_list(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, size_t *n)
+{
+    *n = 0;
+    return ld_in_list(in, v, rule) ? ld_in_ids_value(in, v, n) : NULL;
+}
+
+/* A context is missing where there are dimensions: what the schema cannot say. Called behind ld_in_members. */
+void ld_in_need_context(struct ld_in *in, const struct ld_value *object, const struct ld_rule *rule, uint32_t dim)
+{
+    if (dim > 0 && ld_member_of(object, rule->key) == NULL)
+        ld_in_fault(in, rule->key, "required: an array of %u numbers, since the tenant's context_dim is %u",
+                    (unsigned)dim, (unsigned)dim);
+}
+
+/* Tells of an id that stands in the list already, at the second of the two. `seen` are those so
+ * far; what is no id is let pass. */
+void ld_in_refuse_repeat(struct ld_in *in, struct kb_ids *seen, const char *id)
+{
+    if (id == NULL)
+        return;
+    if (kb_ids_find(seen, id) != KB_ID_NONE)
+        ld_in_fault(in, NULL, "the arm stands in the list already");
+    else if (kb_ids_reserve(seen, 1, strlen(id) + 1) == KB_OK)
+        (void)kb_ids_add(seen, id);
+    else
+        ld_problem_set(in->p, 503, "out of memory");
+}

@@ -1,0 +1,404 @@
+/* The configuration object -> struct ld_settings, by the table of json_fields.c.
+ *
+ * The preset named by `algorithm` fills everything first, given the dimensions; then each member that is there
+ * overrides its field. Faults of type and range are all collected (400); values that the contract has and this
+ * version does not serve are 422, and so are combinations that kb_spec_check refuses.
+ *
+ * Units: reward_window_s is seconds in JSON and milliseconds in the struct. */
+#include "json/json_util.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "json/json_fields.h"
+#include "json/json_routing.h"
+#include "base/names.h"
+
+_Static_assert(offsetof(struct ld_settings, spec) == 0, "a pointer to the spec is one to its settings");
+_Static_assert(sizeof(enum kb_rule_type) == sizeof(int), "enums are read and written as int");
+
+static void read_choice(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, void *out)
+{
+    const char *name = ld_in_choice(in, v, ld_field_rule(f));
+    int type = name != NULL ? f->choice->from_name(name) : -1;
+    if (type >= 0)
+        memcpy(out, &type, sizeof type);
+}
+
+/* Whether v is this very string. */
+static bool is_text(const struct ld_value *v, const char *text)
+{
+    return ld_is(v, LD_V_STRING) && strcmp(ld_string_of(v), text) == 0;
+}
+
+/* Under "median" the number stays what the preset has, until the first reset of the log puts a measured one in
+ * force. */
+static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const struct ld_value *v,
+                             struct kb_vec_kernel_spec *k)
+{
+    k->is_median = is_text(v, "median");
+    if (!k->is_median)
+        (void)ld_in_real(in, v, ld_field_rule(f), &k->lengthscale);
+}
+
+/* 0 inside the program means what the word says: that the rule chooses ("auto"), or the data ("median"). */
+static void read_or(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, double *out)
+{
+    const struct ld_rule *rule = ld_field_rule(f);
+    if (is_text(v, rule->choices[0]))
+        *out = 0;
+    else
+        (void)ld_in_real(in, v, rule, out);
+}
+
+/* Rounded to the millisecond, so that what is written reads back the same. */
+static void read_window(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, int64_t *out)
+{
+    double seconds = (double)*out / 1000;
+    (void)ld_in_real(in, v, ld_field_rule(f), &seconds);
+    *out = llround(seconds * 1000);
+}
+
+/* null, the default, is 0 in the struct: nothing is left out by this rule. */
+static void read_age(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, int64_t *out)
+{
+    double seconds = 0;
+    (void)ld_in_real_or_null(in, v, ld_field_rule(f), &seconds);
+    *out = llround(seconds * 1000);
+}
+
+/* One value is served; the other is promised. */
+static void read_pending(struct ld_in *in, const struct ld_field *f, const struct ld_value *v)
+{
+    const char *name = ld_in_choice(in, v, ld_field_rule(f));
+    if (name != NULL && strcmp(name, "ignore") != 0)
+        ld_in_refuse(in, NULL, "%s is not available in this version", name);
+}
+
+/* `relaxed` is the one promise that a tenant can give up, so it must be spelled out. */
+static void read_durability(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, bool *is_relaxed)
+{
+    const char *name = ld_in_choice(in, v, ld_field_rule(f));
+    *is_relaxed = name != NULL && strcmp(name, "relaxed") == 0;
+}
+
+/* A challenger's name, or null. Whether there is such a challenger is asked behind all others (check_guardrail). */
+static void read_name(struct ld_in *in, const struct ld_value *v, char *out)
+{
+    const char *name = ld_string_of(v);
+    out[0] = '\0';
+    if (name != NULL && ld_tenant_name_is_valid(name))
+        strcpy(out, name);
+    else if (!ld_is(v, LD_V_NULL))
+        ld_in_fault(in, NULL, "expected the name of a challenger, or null");
+}
+
+static void read_challengers(struct ld_in *in, const struct ld_value *v, struct ld_settings *out);
+
+/* One member, by the kind of its row. The path already points at it. */
+static void read_field(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, struct ld_settings *out)
+{
+    void *at = (char *)out + f->offset;
+    const struct ld_rule *rule = ld_field_rule(f);
+    switch (f->kind) {
+    case LD_ALGORITHM: /* these two have been read (read_identity): what is wrong with them is told in its place */
+        (void)ld_in_choice(in, v, rule);
+        break;
+    case LD_DIMENSION:
+        (void)ld_in_count(in, v, rule, 0);
+        break;
+    case LD_NUMBER:
+        (void)ld_in_real(in, v, rule, at);
+        break;
+    case LD_SIZE:
+        *(size_t *)at = (size_t)ld_in_count(in, v, rule, *(size_t *)at);
+        break;
+    case LD_DEGREE:
+        *(int *)at = (int)ld_in_count(in, v, rule, (uint64_t) * (int *)at);
+        break;
+    case LD_SEED:
+        *(uint64_t *)at = ld_in_count(in, v, rule, *(uint64_t *)at);
+        break;
+    case LD_FLAG:
+        *(bool *)at = ld_in_flag(in, v);
+        break;
+    case LD_CHOICE:
+        read_choice(in, f, v, at);
+        break;
+    case LD_LENGTHSCALE:
+        read_lengthscale(in, f, v, at);
+        break;
+    case LD_OR_AUTO:
+    case LD_OR_MEDIAN:
+        read_or(in, f, v, at);
+        break;
+    case LD_WINDOW:
+        read_window(in, f, v, at);
+        break;
+    case LD_DEFAULT_REWARD:
+        out->spec.has_default_reward = ld_in_real_or_null(in, v, rule, at);
+        break;
+    case LD_PENDING:
+        read_pending(in, f, v);
+        break;
+    case LD_DURABILITY:
+        read_durability(in, f, v, at);
+        break;
+    case LD_SIZE_OR_NULL:
+        *(size_t *)at = ld_is(v, LD_V_NULL) ? 0 : (size_t)ld_in_count(in, v, rule, 0);
+        break;
+    case LD_AGE_OR_NULL:
+        read_age(in, f, v, at);
+        break;
+    case LD_NAME_OR_NULL:
+        read_name(in, v, at);
+        break;
+    case LD_CHALLENGERS: /* for its faults, which stand here; its values rest on those of all others */
+        read_challengers(in, v, out);
+        break;
+    case LD_ROUTING:
+        ld_in_routing(in, v, at);
+        break;
+    }
+}
+
+/* KORS's mu is the ridge unless it is told: a dictionary coarser than the noise would cost what it saves. */
+static void follow_lambda(const struct ld_value *representation, struct ld_settings *out)
+{
+    if (ld_member_of(representation, "lambda") != NULL && ld_member_of(representation, "mu") == NULL)
+        out->spec.repr.mu = out->spec.repr.lambda;
+}
+
+/* Bounds cannot be had of rewards that change, over a dictionary, or that are forgotten (spec.c): who asks for that
+ * without naming a confidence rule gets `fixed` where bounds are for reading only, and who names one is told. */
+static void follow_bookkeeping(const struct ld_value *object, struct kb_spec *spec)
+{
+    const bool is_asked = spec->aggregation != KB_AGG_FIRST || spec->forgetting.type != KB_FORGET_NONE;
+
+    if (ld_member_of(ld_member_of(object, "confidence"), "type") == NULL && is_asked &&
+        spec->conf.score == KB_SCORE_FIXED)
+        kb_spec_drop_unserved_confidence(spec);
+}
+
+/* A group on its way. */
+struct group_reading {
+    const char *group;
+    const struct ld_rules *rules;
+    struct ld_settings *out;
+};
+
+static void read_group(struct ld_in *in, const char *group, const struct ld_value *object, struct ld_settings *out);
+
+/* A member of the configuration that is no field of it is a group. */
+static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
+{
+    const struct group_reading *r = arg;
+    const struct ld_field *f = ld_field_find(r->group, i);
+    if (f != NULL)
+        read_field(in, f, v, r->out);
+    else
+        read_group(in, r->rules->rule[i].key, v, r->out);
+}
+
+/* Configurations that were logged before kernels had a tolerance had exact ones, and are folded as they were. */
+static void keep_exact(const struct ld_in *in, const struct ld_value *object, struct ld_settings *out)
+{
+    if (in->is_log && ld_member_of(object, "tolerance") == NULL)
+        out->spec.user_kernel.tolerance = 0;
+}
+
+/* The members of one group, or of the configuration itself (""). */
+static void read_group(struct ld_in *in, const char *group, const struct ld_value *object, struct ld_settings *out)
+{
+    struct group_reading r = {group, ld_field_rules(group), out};
+    (void)ld_in_members(in, object, r.rules, read_member, &r);
+    if (strcmp(group, "representation") == 0)
+        follow_lambda(object, out);
+    if (strcmp(group, "user_kernel") == 0)
+        keep_exact(in, object, out);
+}
+
+/* A dimension, or 0 where it is faulty or none is told. */
+static uint32_t dimension(const struct ld_value *object, size_t at)
+{
+    const struct ld_rule *rule = &ld_configuration_rules.rule[at];
+    const struct ld_value *v = ld_member_of(object, rule->key);
+    const double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : 0;
+    return x >= rule->lo && x <= rule->hi ? (uint32_t)x : 0;
+}
+
+/* Algorithm and dimensions, which decide what all other fields are when left out. What is wrong with them is told when
+ * read_group comes by; until then a default helps to find the other faults. */
+static void read_identity(const struct ld_value *v, struct ld_settings *out)
+{
+    const char *name = ld_string_of(ld_member_of(v, "algorithm"));
+    const uint32_t context_dim = dimension(v, LD_CONFIGURATION_CONTEXT_DIM);
+    const uint32_t arm_dim = dimension(v, LD_CONFIGURATION_ARM_DIM);
+    if (name == NULL || kb_spec_preset(&out->spec, name, context_dim, arm_dim) != KB_OK)
+        (void)kb_spec_preset(&out->spec, "laplaced", context_dim, arm_dim);
+}
+
+/* --- challengers --------------------------------------------------------------------------------------- */
+
+/* The members of a challenger are some of the configuration's, and read as those. */
+static void read_challenger_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
+{
+    const char *key = ld_challenger_rules.rule[i].key;
+    size_t at = 0;
+    while (strcmp(ld_configuration_rules.rule[at].key, key) != 0)
+        at++;
+    read_member(in, at, v, arg);
+}
+
+/* From the tenant's own values or, under an algorithm of its own, from that preset's; dimensions, seed and how rewards
+ * are booked are the tenant's in both cases. */
+static void read_challenger(struct ld_in *in, const struct ld_value *v, const struct kb_spec *own, struct kb_spec *out)
+{
+    const char *name = ld_string_of(ld_member_of(v, "algorithm"));
+    struct ld_settings s = {.spec = *own};
+    struct group_reading r = {"", &ld_configuration_rules, &s};
+    if (name != NULL && kb_spec_preset(&s.spec, name, own->context_dim, own->arm_dim) == KB_OK) {
+        kb_spec_take_books(&s.spec, own);
+        s.spec.seed = own->seed;
+    }
+    if (ld_in_members(in, v, &ld_challenger_rules, read_challenger_member, &r))
+        follow_bookkeeping(v, &s.spec);
+    *out = s.spec;
+}
+
+/* Once where they stand, and once more behind all other members, whose values they start from. */
+static void read_challengers(struct ld_in *in, const struct ld_value *v, struct ld_settings *out)
+{
+    out->n_challengers = 0;
+    if (v != NULL && !ld_is(v, LD_V_OBJECT)) {
+        ld_in_fault(in, NULL, "expected an object of challengers by their names");
+        return;
+    }
+    if (ld_n_members(v) > LD_MAX_CHALLENGERS) {
+        ld_in_fault(in, NULL, "expected at most %u challengers", LD_MAX_CHALLENGERS);
+        return;
+    }
+    for (size_t i = 0; i < ld_n_members(v); i++) {
+        const struct ld_member *m = &v->as.member[i];
+        struct ld_challenger_settings *c = &out->challenger[out->n_challengers];
+        const size_t mark = ld_in_key(in, m->key);
+        if (ld_tenant_name_is_valid(m->key)) {
+            strcpy(c->name, m->key);
+            read_challenger(in, &m->value, &out->spec, &c->spec);
+            out->n_challengers++;
+        } else {
+            ld_in_fault(in, NULL,
+                        "a name has 1 to 64 characters of A-Z a-z 0-9 . _ - and starts with one of the "
+                        "first three kinds");
+        }
+        ld_in_leave(in, mark);
+    }
+}
+
+struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, const char *name)
+{
+    for (size_t i = 0; i < s->n_challengers; i++)
+        if (strcmp(s->challenger[i].name, name) == 0)
+            return &s->challenger[i];
+    return NULL;
+}
+
+void ld_settings_init(struct ld_settings *s)
+{
+    *s = (struct ld_settings){.guardrail = {.level = 0.95, .min_decisions = 1000}};
+}
+
+bool ld_settings_log_candidates(const struct ld_settings *s)
+{
+    return s->is_logging_candidates || s->n_challengers > 0;
+}
+
+/* --- the whole ----------------------------------------------------------------------------------------- */
+
+/* What may still be asked about must not be gone. */
+static enum kb_err check_retention(const struct ld_settings *settings, struct kb_errmsg *msg)
+{
+    if (settings->keep_age_ms == 0 || settings->keep_age_ms >= settings->spec.reward_window_ms)
+        return KB_OK;
+    return kb_fail(KB_EUNSUPPORTED, msg, "/retention/age_s",
+                   "decisions must be kept for as long as their rewards may come (reward_window_s)");
+}
+
+static enum kb_err check_guardrail(struct ld_settings *settings, struct kb_errmsg *msg)
+{
+    const char *name = settings->guardrail.baseline;
+    if (name[0] == '\0' || ld_settings_challenger(settings, name) != NULL)
+        return KB_OK;
+    return kb_fail(KB_EUNSUPPORTED, msg, "/guardrail/baseline", "there is no challenger of that name");
+}
+
+static enum kb_err check_spec(const struct ld_in *in, const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    const enum kb_err rc = kb_spec_check(spec, msg);
+
+    return rc != KB_OK || in->is_log ? rc : kb_spec_check_origin(spec, msg);
+}
+
+static enum kb_err check_challenger(const struct ld_in *in, const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    if (kb_rule_reads_levels(spec->rule.type))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/rule/type",
+                       "%s learns from its own decisions alone: it cannot follow another's",
+                       kb_rule_name((int)spec->rule.type));
+    return check_spec(in, spec, msg);
+}
+
+/* The fault that a check has found, below the place in hand. */
+static void refuse(struct ld_in *in, enum kb_err rc, const struct kb_errmsg *msg)
+{
+    char pointer[sizeof in->path + sizeof msg->pointer];
+    ld_problem_set(in->p, ld_problem_status(rc), "the configuration is refused: %s", msg->text);
+    (void)snprintf(pointer, sizeof pointer, "%s%s", in->path, msg->pointer);
+    ld_problem_add(in->p, pointer, "%s", msg->text);
+}
+
+static void check_challengers(struct ld_in *in, const struct ld_settings *settings)
+{
+    const size_t mark = ld_in_key(in, "challengers");
+    for (size_t i = 0; i < settings->n_challengers; i++) {
+        struct kb_errmsg msg = {"", ""};
+        const size_t here = ld_in_key(in, settings->challenger[i].name);
+        const enum kb_err rc = check_challenger(in, &settings->challenger[i].spec, &msg);
+        if (rc != KB_OK)
+            refuse(in, rc, &msg);
+        ld_in_leave(in, here);
+    }
+    ld_in_leave(in, mark);
+}
+
+/* kb_spec_check runs on a spec without faults only: it stops at its first, which would hide the list. */
+void ld_in_settings(struct ld_in *in, const struct ld_value *v, struct ld_settings *out)
+{
+    struct kb_errmsg msg = {"", ""};
+    ld_settings_init(out);
+    read_identity(v, out);
+    read_group(in, "", v, out);
+    if (ld_in_done(in) != 0)
+        return;
+    follow_bookkeeping(v, &out->spec);
+    read_challengers(in, ld_member_of(v, "challengers"), out);
+    enum kb_err rc = check_spec(in, &out->spec, &msg);
+    if (rc == KB_OK)
+        rc = check_retention(out, &msg);
+    if (rc == KB_OK)
+        rc = check_guardrail(out, &msg);
+    if (rc != KB_OK)
+        refuse(in, rc, &msg);
+    else
+        check_challengers(in, out);
+}
+
+/* The body of PUT /tenants/{t}. */
+int ld_decode_settings(struct ld_doc *doc, struct ld_settings *out, struct ld_problem *p)
+{
+    struct ld_in in;
+    ld_in_init(&in, doc, p);
+    ld_in_settings(&in, &doc->root, out);
+    return ld_in_done(&in);
+}
