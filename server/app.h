@@ -19,7 +19,7 @@
 #include "recover.h"
 #include "registry.h"
 #include "sched.h"
-#include "spool.h"
+#include "store/spool.h"
 #include "tenant.h"
 #include "http/tls.h"
 

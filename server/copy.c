@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "spool.h"
+#include "store/spool.h"
 #include "base/text.h"
 
 #define MOMENT_TRIES 200 /* a millisecond apart */

@@ -26,7 +26,7 @@
 #include "fold.h"
 #include "base/log.h"
 #include "redact.h"
-#include "sqlite_util.h"
+#include "store/sqlite_util.h"
 #include "tenant_impl.h"
 
 struct ld_erasure {

@@ -15,7 +15,7 @@
 
 #include "model/engine.h"
 #include "json/json_in.h"
-#include "store.h"
+#include "store/store.h"
 
 struct ld_tenant;
 struct ld_redactor;

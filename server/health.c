@@ -21,9 +21,9 @@
 #include "access.h"
 #include "app.h"
 #include "base/clock.h"
-#include "folder.h"
+#include "store/folder.h"
 #include "base/log.h"
-#include "store.h"
+#include "store/store.h"
 
 #define ASK_US 1000000
 

@@ -3,7 +3,7 @@
 #ifndef LD_KEYS_H
 #define LD_KEYS_H
 
-#include "key_rows.h"
+#include "store/key_rows.h"
 #include "base/problem.h"
 #include "types/roles.h"
 

@@ -17,7 +17,7 @@
 #include "base/hash.h"
 #include "base/hash_key.h"
 #include "base/log.h"
-#include "snapshot.h"
+#include "store/snapshot.h"
 #include "model/summary.h"
 
 #define MARK_LINES 16u

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "json/json_in.h"
-#include "store.h"
+#include "store/store.h"
 
 #define LD_SNAPSHOT_PREFIX 8u /* bytes before the engine's body */
 

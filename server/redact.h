@@ -4,7 +4,7 @@
 
 #include "base/ids.h"
 #include "json/json_in.h"
-#include "store.h"
+#include "store/store.h"
 
 /* What the user had in the sums of an arm, as far as a summary tells. */
 struct ld_gone {

@@ -22,7 +22,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "folder.h"
+#include "store/folder.h"
 #include "registry.h"
 
 /* One tenant, in memory or not. */

@@ -15,12 +15,12 @@
 
 #include "model/engine.h"
 #include "fold.h"
-#include "folder.h"
+#include "store/folder.h"
 #include "base/hash_key.h"
 #include "recover.h"
-#include "snapshot.h"
-#include "sqlite_util.h"
-#include "store.h"
+#include "store/snapshot.h"
+#include "store/sqlite_util.h"
+#include "store/store.h"
 
 /* The first line that a fold refuses; seq 0: none. */
 struct search {

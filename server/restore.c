@@ -21,12 +21,12 @@
 
 #include "base/buf.h"
 #include "model/engine.h"
-#include "folder.h"
+#include "store/folder.h"
 #include "base/hash_key.h"
 #include "base/lines.h"
 #include "base/log.h"
 #include "recover.h"
-#include "snapshot.h"
+#include "store/snapshot.h"
 #include "model/summary.h"
 
 #define BATCH_ROWS 1000

@@ -27,7 +27,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "recover.h"
-#include "snapshot.h"
+#include "store/snapshot.h"
 #include "tenant_impl.h"
 
 #define LONG_TAIL_US 500000

@@ -21,7 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "folder.h"
+#include "store/folder.h"
 #include "base/hash_key.h"
 #include "base/log.h"
 #include "base/metrics.h"

@@ -18,7 +18,7 @@
 #include "price.h"
 #include "base/problem.h"
 #include "types/promotion.h"
-#include "store.h"
+#include "store/store.h"
 #include "base/trace.h"
 
 struct ld_challengers;

@@ -18,7 +18,7 @@
 #include "spec/event.h"
 #include "http/http.h"
 #include "base/metrics.h"
-#include "store.h"
+#include "store/store.h"
 #include "base/ulid.h"
 
 #define MOST 4096 /* connections, hence requests that wait */

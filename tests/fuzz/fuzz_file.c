@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "recover.h"
 #include "restore.h"
-#include "spool.h"
+#include "store/spool.h"
 #include "targets.h"
 
 #define MOST_LINE (1u << 20)

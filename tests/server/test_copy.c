@@ -5,7 +5,7 @@
 #include "copy.h"
 #include "registry.h"
 #include "restore.h"
-#include "spool.h"
+#include "store/spool.h"
 #include "tenant_fixture.h"
 #include "base/text.h"
 

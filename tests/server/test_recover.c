@@ -1,6 +1,6 @@
 /* Recovery: whichever way it goes, the model is the one that was served. */
 #include "recover.h"
-#include "snapshot.h"
+#include "store/snapshot.h"
 #include "tenant_fixture.h"
 
 #define CONFIGURATION                                                                                                  \

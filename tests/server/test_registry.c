@@ -3,7 +3,7 @@
 
 #include "base/limit.h"
 #include "registry.h"
-#include "store.h"
+#include "store/store.h"
 #include "tenant_fixture.h"
 
 static struct fixture f;

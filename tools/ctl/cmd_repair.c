@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "folder.h"
+#include "store/folder.h"
 #include "http_client.h"
 #include "base/log.h"
 #include "repair.h"

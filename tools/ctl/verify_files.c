@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "model/engine.h"
-#include "folder.h"
+#include "store/folder.h"
 #include "base/log.h"
 #include "recover.h"
-#include "store.h"
+#include "store/store.h"
 #include "text.h"
 
 /* What was found out about one tenant. */

@@ -7,7 +7,7 @@
 #include "base/ids.h"
 #include "json/json_fields.h"
 #include "kbt.h"
-#include "key_rows.h"
+#include "store/key_rows.h"
 #include "types/roles.h"
 #include "json/rules.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store_impl.h"
+#include "store/store_impl.h"
 
 /* --- writing ----------------------------------------------------------------------------------------- */
 

@@ -14,8 +14,8 @@
 
 #include "kbt.h"
 #include "base/rng.h"
-#include "store.h"
-#include "store_impl.h"
+#include "store/store.h"
+#include "store/store_impl.h"
 #include "kbt_files.h"
 
 static char folder[64], path[128];

@@ -7,7 +7,7 @@
  *
  * The copy has neither a journal on the disk nor a sync: a crash leaves a file that nobody looks at. Memory: two page
  * caches. */
-#include "store_impl.h"
+#include "store/store_impl.h"
 
 #include <errno.h>
 #include <sqlite3.h>

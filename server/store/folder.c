@@ -6,7 +6,7 @@
  * Failure: functions return -1 with the reason in why or in errno; nothing here ends the process. Apart from the lock
  * no state is kept, and what is done to one name never touches another's files, so calls for different names may run
  * side by side (the registry serialises those for one name). */
-#include "folder.h"
+#include "store/folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 #include "base/log.h"
 #include "base/names.h"
-#include "sqlite_util.h"
+#include "store/sqlite_util.h"
 
 #define ROOM_BYTES 262144u
 

@@ -9,7 +9,7 @@
  * Failure: LD_STORE_* as SQLite's code says; a file that a query finds damaged is told as such and left alone. A
  * callback runs inside the read transaction: it holds up no one, but pages that it may still see cannot be
  * checkpointed away. */
-#include "store_impl.h"
+#include "store/store_impl.h"
 
 #include <math.h>
 #include <sqlite3.h>

@@ -11,7 +11,7 @@
 
 #include "kbt.h"
 #include "base/rng.h"
-#include "snapshot.h"
+#include "store/snapshot.h"
 #include "kbt_files.h"
 
 static char folder[64], path[128];

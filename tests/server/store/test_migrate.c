@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "kbt.h"
-#include "migrate.h"
-#include "sqlite_util.h"
-#include "store.h"
+#include "store/migrate.h"
+#include "store/sqlite_util.h"
+#include "store/store.h"
 
 #define ID 0x74657374u /* "test" */
 

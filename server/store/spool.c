@@ -3,7 +3,7 @@
  * Names in it are numbers, so nothing that a client sends becomes part of a path. A file is removed by whoever made it;
  * the emptying at start is for what a crash has left. Copies are unlinked as soon as they are open for sending, and
  * hence are gone with the process whatever becomes of it. */
-#include "spool.h"
+#include "store/spool.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "folder.h"
+#include "store/folder.h"
 #include "base/log.h"
 
 /* A name that somebody copies. */

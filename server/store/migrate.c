@@ -11,7 +11,7 @@
  *
  * A migration is never changed once it is released: files carry its number, not its text. A new one is added to the
  * list of its kind of file (store_sqlite.c, registry_file.c) and may rely on all before it. */
-#include "migrate.h"
+#include "store/migrate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 #include "base/failpoint.h"
-#include "sqlite_util.h"
-#include "store.h"
+#include "store/sqlite_util.h"
+#include "store/store.h"
 
 /* A database has at least one page, so a file with less than its header is not whole. */
 #define HEADER_BYTES 100

@@ -13,7 +13,7 @@
  * file system's own journal as well, twice the time of one that only writes over what is there.
  *
  * All other files are the default VFS's own. */
-#include "store_wal.h"
+#include "store/store_wal.h"
 
 #include <pthread.h>
 #include <sqlite3.h>

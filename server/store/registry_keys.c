@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "key_rows.h"
-#include "registry_file.h"
-#include "sqlite_util.h"
+#include "store/key_rows.h"
+#include "store/registry_file.h"
+#include "store/sqlite_util.h"
 
 /* 0 is `never` in memory and NULL in the file. */
 static void bind_time(sqlite3_stmt *stmt, int i, int64_t at_ms)

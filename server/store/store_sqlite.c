@@ -9,8 +9,8 @@
  *
  * Threads: append and probe are the writer's; everything else may be called beside it. The lock guards the pool of
  * connections alone and is never held while SQLite works. */
-#include "store_impl.h"
-#include "store_wal.h"
+#include "store/store_impl.h"
+#include "store/store_wal.h"
 
 #include <assert.h>
 #include <sqlite3.h>

@@ -17,7 +17,7 @@
  * wants room or permissions, NEWER the newer program, FOREIGN another folder, CORRUPT a backup.
  *
  * A file belongs to one process (the folder's lock sees to that), so between these steps nobody else changes it. */
-#include "sqlite_util.h"
+#include "store/sqlite_util.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +28,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store.h"
-#include "store_wal.h"
+#include "store/store.h"
+#include "store/store_wal.h"
 
 #define NAME_BYTES 4096
 

@@ -10,7 +10,7 @@
 #include "kbt.h"
 #include "kbt_files.h"
 #include "base/rng.h"
-#include "store_wal.h"
+#include "store/store_wal.h"
 
 #define NEVER ((size_t)1 << 40)
 #define MODEL 4000 /* ids that rows may have */

@@ -10,7 +10,7 @@
  *
  * Nothing here knows what the body says: recover.c and the engine do. A tenant's snapshot is written by one
  * thread at a time (saving.c), and read at the start only. */
-#include "snapshot.h"
+#include "store/snapshot.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 
 #include "base/failpoint.h"
 #include "base/hash.h"
-#include "sqlite_util.h"
+#include "store/sqlite_util.h"
 
 #define HEADER_BYTES 48u
 #define VERSION 1u

@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "sqlite_util.h"
-#include "store.h"
+#include "store/sqlite_util.h"
+#include "store/store.h"
 
 /* The reading statements; their texts are in store_query.c, one a row. */
 enum ld_query {

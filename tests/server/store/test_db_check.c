@@ -12,9 +12,9 @@
 #include "base/embed.h"
 #include "kbt.h"
 #include "kbt_files.h"
-#include "snapshot.h"
-#include "sqlite_util.h"
-#include "store.h"
+#include "store/snapshot.h"
+#include "store/sqlite_util.h"
+#include "store/store.h"
 
 static char folder[64], path[128], why[512];
 

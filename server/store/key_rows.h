@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "base/secret.h"
-#include "store.h"
+#include "store/store.h"
 
 #define LD_KEY_LABEL_BYTES 65
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "migrate.h"
+#include "store/migrate.h"
 
 #define LD_WHY_BYTES 512
 

@@ -12,7 +12,7 @@
  * incremental); older files keep their size and fill the pages again.
  *
  * All but the two readers are the writer's. */
-#include "store_impl.h"
+#include "store/store_impl.h"
 
 #include <sqlite3.h>
 #include <stdio.h>

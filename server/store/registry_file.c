@@ -13,9 +13,9 @@
 
 #include "base/embed.h"
 #include "base/limit.h"
-#include "registry_file.h"
-#include "sqlite_util.h"
-#include "store.h"
+#include "store/registry_file.h"
+#include "store/sqlite_util.h"
+#include "store/store.h"
 
 #define REGISTRY_APPLICATION_ID 0x6c707267u /* "lprg" */
 

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sqlite_util.h"
-#include "store.h"
+#include "store/sqlite_util.h"
+#include "store/store.h"
 
 #define N_COLUMNS 4 /* type, name, tbl_name, sql */
 #define MOST_ROWS 32

@@ -13,7 +13,7 @@
 #include "base/embed.h"
 #include "spec/event.h"
 #include "kbt.h"
-#include "store.h"
+#include "store/store.h"
 
 static char folder[64], path[128], copy[128];
 static char why[512];

@@ -5,7 +5,7 @@
  * (LD_STORE_NOMEM). The sentence beside the code keeps SQLite's own words.
  *
  * Everything takes a connection that the caller owns and uses in one thread. */
-#include "sqlite_util.h"
+#include "store/sqlite_util.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "store.h"
+#include "store/store.h"
 
 #define BUSY_MS 5000
 #define LOOK_STEPS 1000

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "sqlite_util.h"
+#include "store/sqlite_util.h"
 
 /* The connection is used under the lock by whichever thread comes. */
 struct ld_registry_file {

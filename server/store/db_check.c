@@ -19,8 +19,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "sqlite_util.h"
-#include "store.h"
+#include "store/sqlite_util.h"
+#include "store/store.h"
 
 #define NAME_BYTES 4096
 #define QUICK_CHECK_BYTES (INT64_C(64) << 20)
