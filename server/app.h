@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "auth.h"
+#include "keys/auth.h"
 #include "http/body_memory.h"
 #include "health.h"
 #include "http/http.h"
-#include "keys.h"
+#include "keys/keys.h"
 #include "base/metrics.h"
 #include "notify.h"
 #include "options.h"

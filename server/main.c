@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "app.h"
-#include "auth.h"
+#include "keys/auth.h"
 #include "blas_core.h"
 #include "blas_memory.h"
 #include "base/log.h"

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "auth.h"
+#include "keys/auth.h"
 #include "kbt.h"
 #include "base/log.h"
 

@@ -13,7 +13,7 @@
 #include "base/embed.h"
 #include "json/json_keys.h"
 #include "kbt.h"
-#include "keys.h"
+#include "keys/keys.h"
 #include "base/log.h"
 
 #define T0 1700000000000

@@ -11,7 +11,7 @@
  *
  * The order of a change is: memory, disk, table. After a failure of the first two nothing has changed; the third cannot
  * fail. The last use is kept to the second, so that requests by one key do not fight over a cache line. */
-#include "keys.h"
+#include "keys/keys.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

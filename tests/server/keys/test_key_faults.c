@@ -8,7 +8,7 @@
 
 #include "fault_vfs.h"
 #include "kbt.h"
-#include "keys.h"
+#include "keys/keys.h"
 #include "base/log.h"
 #include "kbt_files.h"
 

@@ -7,7 +7,7 @@
  * Whoever shows any of them is an admin. They are how a server gets its first keys, and the way back in when all others
  * are lost (keys.c has those that the API makes). They are not hashed, since the file holds them in the clear as well.
  */
-#include "auth.h"
+#include "keys/auth.h"
 
 #include <errno.h>
 #include <pthread.h>
