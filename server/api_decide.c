@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "charge.h"
-#include "price.h"
+#include "tenant/price.h"
 #include "base/ulid.h"
 
 /* The id under which the decision is recorded: the caller's, or a new one in the op's memory. NULL: no memory. The

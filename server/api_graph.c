@@ -2,7 +2,7 @@
  * work pool; what they decode becomes one event of the log. */
 #include "api.h"
 #include "charge.h"
-#include "price.h"
+#include "tenant/price.h"
 
 /* The event of the body, by the decoder of graph or arms. A graph names users only, so its op is never outdated by
  * new dimensions; arms carry features and may be. */

@@ -17,7 +17,7 @@
 #include "base/embed.h"
 #include "base/log.h"
 #include "metrics_text.h"
-#include "price.h"
+#include "tenant/price.h"
 #include "base/text.h"
 
 /* What one answer may make of the disk (http_file.c). */

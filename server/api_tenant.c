@@ -10,7 +10,7 @@
 #include "api.h"
 #include "challenger.h"
 #include "charge.h"
-#include "price.h"
+#include "tenant/price.h"
 #include "repair.h"
 #include "json/rules.h"
 #include "base/text.h"

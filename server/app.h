@@ -16,11 +16,11 @@
 #include "notify.h"
 #include "options.h"
 #include "base/pace.h"
-#include "recover.h"
+#include "tenant/recover.h"
 #include "registry.h"
-#include "sched.h"
+#include "tenant/sched.h"
 #include "store/spool.h"
-#include "tenant.h"
+#include "tenant/tenant.h"
 #include "http/tls.h"
 
 /* What requests are held to. */

@@ -16,10 +16,10 @@
 #include <stdlib.h>
 
 #include "base/failpoint.h"
-#include "fold.h"
+#include "tenant/fold.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 #define RETRY_MS 5000
 

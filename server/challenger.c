@@ -20,7 +20,7 @@
 #include "follower.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 #define SLICE_LINES 64u
 #define JOB_US 200000

@@ -8,7 +8,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/limit.h"
-#include "price.h"
+#include "tenant/price.h"
 #include "route.h"
 
 static void refuse(struct ld_app *app, const struct ld_bucket *b, double tokens, int64_t wait_ns, struct ld_problem *p)

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/failpoint.h"
-#include "fold.h"
+#include "tenant/fold.h"
 #include "base/log.h"
 #include "base/metrics.h"
 

@@ -3,7 +3,7 @@
 #ifndef LD_COMPACT_H
 #define LD_COMPACT_H
 
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 enum ld_compact_state {
     LD_COMPACT_WAITING, /* for a reset behind what is to go, or for the rows of the last one to be trimmed */

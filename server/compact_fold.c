@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "compact.h"
-#include "fold.h"
+#include "tenant/fold.h"
 #include "base/hash_key.h"
 #include "json/json_out.h"
 #include "model/summary.h"

@@ -3,7 +3,7 @@
 #ifndef LD_COPY_H
 #define LD_COPY_H
 
-#include "tenant.h"
+#include "tenant/tenant.h"
 
 enum ld_copy_kind { LD_COPY_FILE, LD_COPY_LOG };
 

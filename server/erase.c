@@ -23,11 +23,11 @@
 #include <unistd.h>
 
 #include "base/failpoint.h"
-#include "fold.h"
+#include "tenant/fold.h"
 #include "base/log.h"
 #include "redact.h"
 #include "store/sqlite_util.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 struct ld_erasure {
     struct ld_tenant *t;

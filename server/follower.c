@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fold.h"
+#include "tenant/fold.h"
 
 void ld_follower_drop(struct ld_follower *f)
 {

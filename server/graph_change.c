@@ -22,7 +22,7 @@
 #include "base/hash_key.h"
 #include "base/ids.h"
 #include "base/log.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 #define SMALL_CHANGE 4096u /* items of the change, and of a graph that it rests on: a millisecond */
 #define MEET_STEPS 2048u   /* under the readers' lock at a time: half a millisecond */

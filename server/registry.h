@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "tenant.h"
+#include "tenant/tenant.h"
 
 struct ld_tenants;
 

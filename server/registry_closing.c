@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "registry_impl.h"
-#include "sched.h"
+#include "tenant/sched.h"
 
 /* The idle tenant that was used longest ago goes to CLOSING. NULL when there is none. O(tenants). */
 static struct ld_member *take_least_used(struct ld_tenants *r, struct ld_tenant **t)

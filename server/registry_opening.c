@@ -18,9 +18,9 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
-#include "recover.h"
+#include "tenant/recover.h"
 #include "registry_impl.h"
-#include "sched.h"
+#include "tenant/sched.h"
 
 #define MAX_OPENERS 2 /* the pool has four threads or more */
 #define RETRY_US 1000000

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "recover.h"
+#include "tenant/recover.h"
 #include "registry_impl.h"
-#include "sched.h"
+#include "tenant/sched.h"
 
 /* Finishes a removal that was interrupted. The row first: a row whose file is gone is a tenant that cannot be opened.
  */

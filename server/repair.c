@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "model/engine.h"
-#include "fold.h"
+#include "tenant/fold.h"
 #include "store/folder.h"
 #include "base/hash_key.h"
-#include "recover.h"
+#include "tenant/recover.h"
 #include "store/snapshot.h"
 #include "store/sqlite_util.h"
 #include "store/store.h"

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "challenger_scores.h"
-#include "fold.h"
+#include "tenant/fold.h"
 #include "json/json_out.h"
 #include "json/json_out_challengers.h"
 #include "base/lines.h"

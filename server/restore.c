@@ -25,7 +25,7 @@
 #include "base/hash_key.h"
 #include "base/lines.h"
 #include "base/log.h"
-#include "recover.h"
+#include "tenant/recover.h"
 #include "store/snapshot.h"
 #include "model/summary.h"
 

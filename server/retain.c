@@ -7,7 +7,7 @@
  * What is kept by either rule stays. A compaction costs a fold of what goes and a rebuild, so it is not made for each
  * event that falls out: there must be a thousand, and a quarter of what stays, lines and points; or, where the age
  * counts, one that has passed it by a quarter. Looked at every few seconds, by two look-ups. */
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 #define LOOK_MS 2000
 #define LEAST_EVENTS 1000u

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "price.h"
+#include "tenant/price.h"
 #include "types/roles.h"
 
 struct ld_app;

@@ -26,9 +26,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "recover.h"
+#include "tenant/recover.h"
 #include "store/snapshot.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 #define LONG_TAIL_US 500000
 #define LEARNED_SHARE 16u

@@ -12,10 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "fold.h"
+#include "tenant/fold.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 #include "base/text.h"
 
 struct ld_verification {

@@ -7,7 +7,7 @@
 
 #include "model/engine.h"
 #include "base/log.h"
-#include "recover.h"
+#include "tenant/recover.h"
 #include "restore.h"
 #include "store/spool.h"
 #include "targets.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "fold.h"
+#include "tenant/fold.h"
 #include "json/json_in.h"
 #include "json/json_out.h"
 #include "targets.h"

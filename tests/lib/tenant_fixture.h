@@ -16,7 +16,7 @@
 #include "kbt.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "tenant.h"
+#include "tenant/tenant.h"
 
 struct fixture {
     char dir[64];

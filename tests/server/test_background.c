@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 #include "challenger.h"
-#include "sched.h"
+#include "tenant/sched.h"
 #include "tenant_fixture.h"
 
 #define N_CLIENTS 3

@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 
 #include "registry.h"
-#include "sched.h"
+#include "tenant/sched.h"
 #include "tenant_fixture.h"
 #include "kbt_files.h"
 

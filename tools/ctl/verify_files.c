@@ -14,7 +14,7 @@
 #include "model/engine.h"
 #include "store/folder.h"
 #include "base/log.h"
-#include "recover.h"
+#include "tenant/recover.h"
 #include "store/store.h"
 #include "text.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 /* Bytes of the WAL after which it is moved into the file; the next commit then begins it anew, so it stays about this
  * long. */

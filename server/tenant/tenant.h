@@ -15,7 +15,7 @@
 #include "base/ids.h"
 #include "json/json_in.h"
 #include "base/limit.h"
-#include "price.h"
+#include "tenant/price.h"
 #include "base/problem.h"
 #include "types/promotion.h"
 #include "store/store.h"

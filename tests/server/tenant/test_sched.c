@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "sched.h"
+#include "tenant/sched.h"
 #include "tenant_fixture.h"
 
 enum { N_TENANTS = 3, N_CLIENTS = 4, N_ROUNDS = 150 };

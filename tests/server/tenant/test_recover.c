@@ -1,5 +1,5 @@
 /* Recovery: whichever way it goes, the model is the one that was served. */
-#include "recover.h"
+#include "tenant/recover.h"
 #include "store/snapshot.h"
 #include "tenant_fixture.h"
 

@@ -25,9 +25,9 @@
 #include "base/hash_key.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "recover.h"
+#include "tenant/recover.h"
 #include "repair.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 #define STORE_WEIGHED_MS 100
 

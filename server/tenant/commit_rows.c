@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 /* A decision that was open is found like one that was made; its reward so far stands in the same row. */
 static void index_summary(struct ld_row *row, const struct kb_ev_summary *s)

@@ -13,7 +13,7 @@
 #include "model/graph_draft.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 #define MOST_WAIT_S 60
 #define READ_ONLY_RETRY_S 60 /* an operator has to come */

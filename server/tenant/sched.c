@@ -5,7 +5,7 @@
  * Jobs run on libuv's pool in the order in which the loop hands them over. The lock guards the two lists, is_stopping
  * and is_closing, and is held for an allocation at most. Cost of a job: the lock, a small allocation, a system call,
  * and the loop on its way to the pool and back; which is why writers have threads of their own (turns.h). */
-#include "sched.h"
+#include "tenant/sched.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/long_work.h"
-#include "turns.h"
+#include "tenant/turns.h"
 
 #define TICK_MS 250
 #define TRANSFER_THREADS 2

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 /* Takes text over. NULL (no memory) cannot undo what is durable, so the problem says so. The status must not invite a
  * retry, as 503 would. */

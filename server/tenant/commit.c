@@ -17,7 +17,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 /* ---- append -----------------------------------------------------------------------------------------*/
 

@@ -5,7 +5,7 @@
 
 #include "model/commit.h"
 #include "base/ids.h"
-#include "tenant.h"
+#include "tenant/tenant.h"
 
 #define LD_BATCH_EVENTS 2048  /* events in one transaction */
 #define LD_EXPIRE_EVENTS 1024 /* windows closed by one op */

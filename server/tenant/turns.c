@@ -10,13 +10,13 @@
  * A wake goes straight to a thread that waits: one change of threads between a request and its commit. And a thread
  * that has put its tenant back into the line looks there itself: a busy tenant stays with one thread, awake, while
  * others come in between in their order. */
-#include "turns.h"
+#include "tenant/turns.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tenant.h"
+#include "tenant/tenant.h"
 
 #define LEAST_THREADS 16
 #define MOST_THREADS 64

@@ -1,6 +1,6 @@
 /* The commit cycle: batches, what depends on what, aggregation, windows, and a disk that refuses. */
 #include "tenant_fixture.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 #define PLAIN "{\"algorithm\":\"ucb\"}"
 #define LEARNING                                                                                                       \

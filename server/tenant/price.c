@@ -1,7 +1,7 @@
 /* Prices: see price.h, which has the table. The weights are those of docs/SPEED.md: ten multiply-adds a nanosecond, 0.1
  * ms for a request and 10 us for an event besides its update. They need not be exact: they are to make a tenant of
  * 1,000 points pay for what it does to the others. */
-#include "price.h"
+#include "tenant/price.h"
 
 #define REQUEST 1.0
 #define WORK_OF_TOKEN 1e6 /* multiply-adds */

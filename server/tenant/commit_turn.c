@@ -5,7 +5,7 @@
  * moves into the batch, since the op is gone by the time of the commit. Where processors are short, a batch that would
  * be committed now waits a moment for more (pace.h). */
 #include "base/pace.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 #define COMPANY 4u   /* ops of the last turn, from which on more may be on their way */
 #define MOST_RESTS 7 /* in a turn */

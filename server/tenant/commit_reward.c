@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 #define DUPLICATE 208 /* never an HTTP answer: see ld_reward_result */
 #define LATE "the decision's window has passed; the reward was kept, not learned"

@@ -1,12 +1,12 @@
 /* Folding a log: see fold.h. Cost: one JSON parse and one fold a line, about 10 us. */
-#include "fold.h"
+#include "tenant/fold.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/hash_key.h"
 #include "redact.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 #define TAIL_EVENTS 256u /* that the writer folds in its own turn */
 #define MOST_ROUNDS 16u

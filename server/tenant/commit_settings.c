@@ -5,7 +5,7 @@
 
 #include "base/hash.h"
 #include "base/metrics.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 /* By names and values, in their order. */
 static bool same_challengers(const struct ld_settings *a, const struct ld_settings *b)

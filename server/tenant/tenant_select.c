@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 /* As many scratches exist as decisions ever ran at the same time. NULL: no memory. A scratch is one reader's for one
  * decision; its contents mean nothing to the next. */

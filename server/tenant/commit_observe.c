@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/hash_key.h"
 #include "base/ids.h"
-#include "tenant_impl.h"
+#include "tenant/tenant_impl.h"
 
 /* The catalogue's arms that have features, by id. */
 struct featured {

@@ -5,7 +5,7 @@
  * (kb_engine_fold_quietly_until): the reset builds the posterior from it anyway.
  *
  * Cost: one JSON parse and one fold a line; with a snapshot only for the tail. */
-#include "recover.h"
+#include "tenant/recover.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #include "base/buf.h"
 #include "base/failpoint.h"
-#include "fold.h"
+#include "tenant/fold.h"
 #include "base/hash.h"
 #include "base/hash_key.h"
 #include "base/log.h"

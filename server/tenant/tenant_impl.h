@@ -22,13 +22,13 @@
 #include <stdatomic.h>
 
 #include "challenger.h"
-#include "batch.h"
+#include "tenant/batch.h"
 #include "graph_change.h"
 #include "base/names.h"
 #include "saving.h"
-#include "sched.h"
-#include "tenant.h"
-#include "turns.h"
+#include "tenant/sched.h"
+#include "tenant/tenant.h"
+#include "tenant/turns.h"
 
 #define LD_TURN_OPS 1024 /* ops taken in one turn */
 #define LD_POOL_SCRATCHES 32
