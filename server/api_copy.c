@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "copy.h"
+#include "task/copy.h"
 #include "base/names.h"
-#include "restore.h"
+#include "task/restore.h"
 #include "route.h"
 #include "base/text.h"
 

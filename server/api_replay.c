@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "copy.h"
+#include "task/copy.h"
 #include "base/lines.h"
 #include "base/log.h"
-#include "replay.h"
-#include "restore.h"
+#include "task/replay.h"
+#include "task/restore.h"
 #include "route.h"
 #include "base/text.h"
 #include "base/trace.h"

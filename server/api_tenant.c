@@ -8,10 +8,10 @@
  *
  * Names are checked in PUT alone: in the other calls one that no tenant can have is not found. */
 #include "api.h"
-#include "challenger.h"
+#include "task/challenger.h"
 #include "charge.h"
 #include "tenant/price.h"
-#include "repair.h"
+#include "task/repair.h"
 #include "json/rules.h"
 #include "base/text.h"
 

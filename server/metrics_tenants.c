@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "challenger.h"
+#include "task/challenger.h"
 #include "metrics_text.h"
 #include "registry.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "registry_impl.h"
-#include "repair.h"
+#include "task/repair.h"
 
 #define CLOSE_TRIES 500 /* a millisecond apart */
 

@@ -17,7 +17,7 @@
 #include "base/ids.h"
 #include "json/json_routing.h"
 #include "json/json_util.h"
-#include "repair.h"
+#include "task/repair.h"
 #include "types/promotion.h"
 
 /* --- /select ----------------------------------------------------------------------------------------- */

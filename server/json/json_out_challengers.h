@@ -2,7 +2,7 @@
 #ifndef LD_JSON_OUT_CHALLENGERS_H
 #define LD_JSON_OUT_CHALLENGERS_H
 
-#include "challenger.h"
+#include "task/challenger.h"
 #include "base/text.h"
 
 #define LD_CHALLENGERS_LEVEL 0.95 /* of the intervals that are shown */

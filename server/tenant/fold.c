@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/hash_key.h"
-#include "redact.h"
+#include "task/redact.h"
 #include "tenant/tenant_impl.h"
 
 #define TAIL_EVENTS 256u /* that the writer folds in its own turn */

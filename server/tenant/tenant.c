@@ -26,7 +26,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "tenant/recover.h"
-#include "repair.h"
+#include "task/repair.h"
 #include "tenant/tenant_impl.h"
 
 #define STORE_WEIGHED_MS 100

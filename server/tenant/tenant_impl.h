@@ -21,11 +21,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "challenger.h"
+#include "task/challenger.h"
 #include "tenant/batch.h"
-#include "graph_change.h"
+#include "task/graph_change.h"
 #include "base/names.h"
-#include "saving.h"
+#include "task/saving.h"
 #include "tenant/sched.h"
 #include "tenant/tenant.h"
 #include "tenant/turns.h"

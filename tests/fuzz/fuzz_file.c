@@ -8,7 +8,7 @@
 #include "model/engine.h"
 #include "base/log.h"
 #include "tenant/recover.h"
-#include "restore.h"
+#include "task/restore.h"
 #include "store/spool.h"
 #include "targets.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "model/engine.h"
-#include "shadow.h"
+#include "task/shadow.h"
 #include "model/summary.h"
 #include "targets.h"
 

@@ -8,7 +8,7 @@
 #include "store/folder.h"
 #include "http_client.h"
 #include "base/log.h"
-#include "repair.h"
+#include "task/repair.h"
 
 static const char *const actions[] = {
     [LD_REPAIR_READ_ONLY] = "read_only", [LD_REPAIR_DROP] = "drop", [LD_REPAIR_LIFT] = "lift"};

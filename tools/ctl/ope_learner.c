@@ -13,7 +13,7 @@
 
 #include "base/hash_key.h"
 #include "network.h"
-#include "shadow.h"
+#include "task/shadow.h"
 
 struct lc_learner {
     struct ld_shadow *shadow;

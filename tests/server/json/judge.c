@@ -11,7 +11,7 @@
 
 #include "json/json_in.h"
 #include "types/promotion.h"
-#include "repair.h"
+#include "task/repair.h"
 #include "json/json_keys.h"
 #include "json/json_limits.h"
 

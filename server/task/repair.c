@@ -5,7 +5,7 @@
  *
  * A line that is dropped loses its text and columns in one transaction; the write-ahead log is cut behind it. The
  * snapshot goes first: it may hold what the line had done when an earlier version took it. */
-#include "repair.h"
+#include "task/repair.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -17,7 +17,7 @@
  *
  * Nothing here may keep the tenant from serving: a snapshot that fails is a warning, and the next one is tried when it
  * is due. */
-#include "saving.h"
+#include "task/saving.h"
 
 #include <stdio.h>
 #include <stdlib.h>

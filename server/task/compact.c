@@ -9,7 +9,7 @@
  *
  * The engine that serves has no part in it. A process that dies finds the log as it was before, or compacted, and rows
  * to be deleted; a log that is to be erased from (erase.c) is not compacted meanwhile. */
-#include "compact.h"
+#include "task/compact.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  *
  * How often an arm was shown to a user, how many events of each type were theirs, and what they have in the sums of
  * routes is not known any more once the events have gone: that stays. It says nothing of who was counted. */
-#include "redact.h"
+#include "task/redact.h"
 
 #include <string.h>
 

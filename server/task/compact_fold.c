@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "compact.h"
+#include "task/compact.h"
 #include "tenant/fold.h"
 #include "base/hash_key.h"
 #include "json/json_out.h"

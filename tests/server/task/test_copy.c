@@ -2,9 +2,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 
-#include "copy.h"
+#include "task/copy.h"
 #include "registry.h"
-#include "restore.h"
+#include "task/restore.h"
 #include "store/spool.h"
 #include "tenant_fixture.h"
 #include "base/text.h"

@@ -9,7 +9,7 @@
  * come in between.
  *
  * Cost: for each challenger that of a decision and of learning, and one parse a line for all. */
-#include "challenger.h"
+#include "task/challenger.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "follower.h"
+#include "task/follower.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "tenant/tenant_impl.h"

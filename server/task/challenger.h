@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "challenger_scores.h"
+#include "task/challenger_scores.h"
 
 struct ld_tenant;
 struct ld_challengers;

@@ -13,7 +13,7 @@
  * What the core refuses of a draft is answered as it would be in the turn. A server that stops answers 503; nothing of
  * it was recorded. Pieces that no row has come for, of a process that died or a change that ended so, are no part of
  * the log, and are trimmed like what a compaction has left (compact.c). */
-#include "graph_change.h"
+#include "task/graph_change.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
  *
  * The digest is a pass over the history under the read lock, as for GET /model: changes wait for it, decisions do not.
  * Memory does not depend on the length of the log. */
-#include "copy.h"
+#include "task/copy.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@
  *
  * A line that is gone keeps its number and time, as `redacted`, so that the log stays without gaps and every other line
  * keeps its number. Decisions precede what is said of them, so one pass in the order of the log is enough. */
-#include "redact.h"
+#include "task/redact.h"
 
 #include <stdlib.h>
 #include <string.h>

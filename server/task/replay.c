@@ -4,7 +4,7 @@
  * it.
  *
  * Cost: the shadow's; with its own log, an encoding and a write of each event. */
-#include "replay.h"
+#include "task/replay.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -14,12 +14,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "challenger_scores.h"
+#include "task/challenger_scores.h"
 #include "tenant/fold.h"
 #include "json/json_out.h"
 #include "json/json_out_challengers.h"
 #include "base/lines.h"
-#include "shadow.h"
+#include "task/shadow.h"
 
 #define QUOTA_LINES 256u /* between two looks at the model's size */
 

@@ -1,5 +1,5 @@
 /* One challenger: see follower.h. */
-#include "follower.h"
+#include "task/follower.h"
 
 #include <stdlib.h>
 #include <string.h>

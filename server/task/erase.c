@@ -25,7 +25,7 @@
 #include "base/failpoint.h"
 #include "tenant/fold.h"
 #include "base/log.h"
-#include "redact.h"
+#include "task/redact.h"
 #include "store/sqlite_util.h"
 #include "tenant/tenant_impl.h"
 

@@ -1,7 +1,7 @@
 /* Another's log into a shadow: what each event of it becomes there (shadow.h).
  *
  * Cost: one JSON parse a line, and the engine's. */
-#include "shadow_impl.h"
+#include "task/shadow_impl.h"
 
 #include "json/json_in.h"
 #include "model/summary.h"

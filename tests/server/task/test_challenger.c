@@ -2,7 +2,7 @@
  * the log however it is cut, and the guardrail: which fires on a bad policy and not on an equal one. */
 #include <math.h>
 
-#include "challenger.h"
+#include "task/challenger.h"
 #include "base/hash.h"
 #include "base/rng.h"
 #include "tenant_fixture.h"

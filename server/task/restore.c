@@ -9,7 +9,7 @@
  * Whether a line may stand where it stands (its number, its type, what it refers to) is the engine's to say. A fold of
  * lines teaches everything on its way, since nobody has told yet where the last reset of the dictionary is; the model
  * is the same bit for bit. Memory: the model, and a batch of lines. */
-#include "restore.h"
+#include "task/restore.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Scores of a challenger: see challenger_scores.h. */
-#include "challenger_scores.h"
+#include "task/challenger_scores.h"
 
 #include <math.h>
 #include <string.h>

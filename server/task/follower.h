@@ -3,8 +3,8 @@
 #ifndef LD_FOLLOWER_H
 #define LD_FOLLOWER_H
 
-#include "challenger.h"
-#include "shadow.h"
+#include "task/challenger.h"
+#include "task/shadow.h"
 
 struct ld_follower {
     struct ld_challenger_settings settings;

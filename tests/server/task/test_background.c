@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "challenger.h"
+#include "task/challenger.h"
 #include "tenant/sched.h"
 #include "tenant_fixture.h"
 
