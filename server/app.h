@@ -17,7 +17,7 @@
 #include "options.h"
 #include "base/pace.h"
 #include "tenant/recover.h"
-#include "registry.h"
+#include "tenants/registry.h"
 #include "tenant/sched.h"
 #include "store/spool.h"
 #include "tenant/tenant.h"

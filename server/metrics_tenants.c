@@ -11,7 +11,7 @@
 
 #include "task/challenger.h"
 #include "metrics_text.h"
-#include "registry.h"
+#include "tenants/registry.h"
 
 /* The fields between name and routes are doubles: the table in put_listed reads them by offset. */
 struct sample {

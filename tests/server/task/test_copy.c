@@ -3,7 +3,7 @@
 #include <fcntl.h>
 
 #include "task/copy.h"
-#include "registry.h"
+#include "tenants/registry.h"
 #include "task/restore.h"
 #include "store/spool.h"
 #include "tenant_fixture.h"

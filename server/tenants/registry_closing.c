@@ -13,7 +13,7 @@
  * timer, not before memory is taken: tenants in use are never closed, and may be over it together. */
 #include "base/log.h"
 #include "base/metrics.h"
-#include "registry_impl.h"
+#include "tenants/registry_impl.h"
 #include "tenant/sched.h"
 
 /* The idle tenant that was used longest ago goes to CLOSING. NULL when there is none. O(tenants). */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "registry_impl.h"
+#include "tenants/registry_impl.h"
 
 /* As clients and metrics call it. */
 const char *ld_tenant_state_name(enum ld_tenant_state state)

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/log.h"
-#include "registry_impl.h"
+#include "tenants/registry_impl.h"
 #include "task/repair.h"
 
 #define CLOSE_TRIES 500 /* a millisecond apart */

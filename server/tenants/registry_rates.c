@@ -1,6 +1,6 @@
 /* Rates that an operator has set for tenants: rows of the registry, kept with the members and told to those in memory.
  */
-#include "registry_impl.h"
+#include "tenants/registry_impl.h"
 
 /* The member's own, or the server's. Some lock held. */
 static struct ld_rate in_force(const struct ld_tenants *r, const struct ld_member *member)

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "tenant/recover.h"
-#include "registry_impl.h"
+#include "tenants/registry_impl.h"
 #include "tenant/sched.h"
 
 /* Finishes a removal that was interrupted. The row first: a row whose file is gone is a tenant that cannot be opened.

@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "tenant/recover.h"
-#include "registry_impl.h"
+#include "tenants/registry_impl.h"
 #include "tenant/sched.h"
 
 #define MAX_OPENERS 2 /* the pool has four threads or more */

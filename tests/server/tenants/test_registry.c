@@ -2,7 +2,7 @@
 #include <pthread.h>
 
 #include "base/limit.h"
-#include "registry.h"
+#include "tenants/registry.h"
 #include "store/store.h"
 #include "tenant_fixture.h"
 

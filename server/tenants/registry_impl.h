@@ -23,7 +23,7 @@
 #include <stdatomic.h>
 
 #include "store/folder.h"
-#include "registry.h"
+#include "tenants/registry.h"
 
 /* One tenant, in memory or not. */
 struct ld_member {

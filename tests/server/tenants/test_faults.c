@@ -4,7 +4,7 @@
 #include <dirent.h>
 
 #include "fault_vfs.h"
-#include "registry.h"
+#include "tenants/registry.h"
 #include "tenant_fixture.h"
 #include "kbt_files.h"
 

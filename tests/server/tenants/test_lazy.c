@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "registry.h"
+#include "tenants/registry.h"
 #include "tenant/sched.h"
 #include "tenant_fixture.h"
 #include "kbt_files.h"

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/log.h"
-#include "registry_impl.h"
+#include "tenants/registry_impl.h"
 
 #define DELETE_WAIT_MS 2000
 
