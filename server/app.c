@@ -27,7 +27,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "access.h"
+#include "api/access.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/failpoint.h"

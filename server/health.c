@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "access.h"
+#include "api/access.h"
 #include "app.h"
 #include "base/clock.h"
 #include "store/folder.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "route.h"
+#include "api/route.h"
 #include "targets.h"
 
 static void check_row(const struct ld_route *route, const char *path)

@@ -6,8 +6,8 @@
 
 #include "kbt.h"
 #include "base/metrics.h"
-#include "metrics_text.h"
-#include "route.h"
+#include "api/metrics_text.h"
+#include "api/route.h"
 
 static struct ld_metrics m;
 

@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "access.h"
-#include "api.h"
-#include "charge.h"
+#include "api/access.h"
+#include "api/api.h"
+#include "api/charge.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "stray.h"
+#include "api/stray.h"
 #include "base/trace.h"
 
 /* Bodies up to this are decoded in the thread that read them; longer ones would hold up its other connections. */

@@ -7,9 +7,9 @@
  * lengthscales in force (docs/decisions/0007-dictionary-resets.md).
  *
  * Names are checked in PUT alone: in the other calls one that no tenant can have is not found. */
-#include "api.h"
+#include "api/api.h"
 #include "task/challenger.h"
-#include "charge.h"
+#include "api/charge.h"
 #include "tenant/price.h"
 #include "task/repair.h"
 #include "json/rules.h"
@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "base/names.h"
-#include "route.h"
+#include "api/route.h"
 
 /* A view of one tenant that outlives its lock: the list is encoded after the last one was read. */
 struct row {

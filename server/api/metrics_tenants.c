@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "task/challenger.h"
-#include "metrics_text.h"
+#include "api/metrics_text.h"
 #include "tenants/registry.h"
 
 /* The fields between name and routes are doubles: the table in put_listed reads them by offset. */

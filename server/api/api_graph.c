@@ -1,7 +1,7 @@
 /* What a tenant is told in bulk: the user graph and the catalogue of arms. The bodies are large, so these run on the
  * work pool; what they decode becomes one event of the log. */
-#include "api.h"
-#include "charge.h"
+#include "api/api.h"
+#include "api/charge.h"
 #include "tenant/price.h"
 
 /* The event of the body, by the decoder of graph or arms. A graph names users only, so its op is never outdated by

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "metrics_text.h"
+#include "api/metrics_text.h"
 
 static void put(struct ld_text *t, const char *name, const char *type, const char *help, double value)
 {

@@ -6,11 +6,11 @@
  *
  * Holds: a handler takes the tenant first and lets go of it once, either by ld_api_submit, which does it, or on its
  * own way out. Ops are freed by done(), or here when they never reach the queue. */
-#include "api.h"
+#include "api/api.h"
 
 #include <string.h>
 
-#include "charge.h"
+#include "api/charge.h"
 #include "tenant/price.h"
 #include "base/ulid.h"
 

@@ -8,7 +8,7 @@
  *   parameter     of every route: those of the table in route.c, each once; all else is refused
  *
  * Names of clients are cut to 64 bytes in the answer. Cost: a look at the first letter of each header. */
-#include "stray.h"
+#include "api/stray.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * All run in threads of their own (ld_sched_transfer): they take as long as the disk, or a fold, takes. Bodies and
  * copies lie in the spool meanwhile, never in memory. A tenant that comes in is checked and folded before anybody can
  * see it; then one rename and one row of the registry make it a tenant (ld_tenants_adopt). */
-#include "api.h"
+#include "api/api.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "task/copy.h"
 #include "base/names.h"
 #include "task/restore.h"
-#include "route.h"
+#include "api/route.h"
 #include "base/text.h"
 
 /* Whoever waits for a copy at the stop is told so: the disk may be slow, and a stop is not to wait for it. */

@@ -2,14 +2,14 @@
  * when the body has been decoded and before anything is computed or queued. A refusal has done nothing but that.
  * Whoever asks, the tenant pays: an operator's key is no way around it. What is no tenant's work is not charged: lists,
  * keys, metrics, limits, the making and deleting of tenants. */
-#include "charge.h"
+#include "api/charge.h"
 
 #include "app.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/limit.h"
 #include "tenant/price.h"
-#include "route.h"
+#include "api/route.h"
 
 static void refuse(struct ld_app *app, const struct ld_bucket *b, double tokens, int64_t wait_ns, struct ld_problem *p)
 {

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "route.h"
+#include "api/route.h"
 
 struct ld_request;
 

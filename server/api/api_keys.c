@@ -3,15 +3,15 @@
  *
  * A key is shown in the one answer that makes it; what is kept is a hash. A caller gives no role that it has not
  * itself, so that nobody can make a key that is good for more than their own. */
-#include "api.h"
+#include "api/api.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "access.h"
+#include "api/access.h"
 #include "json/json_keys.h"
 #include "base/log.h"
-#include "route.h"
+#include "api/route.h"
 
 /* Whose keys, for the log. */
 static const char *owner(const char *tenant)

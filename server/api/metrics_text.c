@@ -2,7 +2,7 @@
  *
  * Labels come from the route table and from tenants' names, whose characters need no escaping. The text is built in
  * memory, some 25 lines for each route in use and 20 for each tenant: a few megabytes for a thousand tenants. */
-#include "metrics_text.h"
+#include "api/metrics_text.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "linalg/linalg.h"
-#include "route.h"
+#include "api/route.h"
 #include "base/version.h"
 
 /* Relaxed: see the header of metrics.c. */

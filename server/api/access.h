@@ -3,7 +3,7 @@
 #define LD_ACCESS_H
 
 #include "http/http.h"
-#include "route.h"
+#include "api/route.h"
 
 struct ld_app;
 

@@ -8,15 +8,15 @@
  *
  * Answers of 5xx are warnings, all else is information: refusals are the clients' business, and whoever scans the port
  * must not fill the log. How often they come is in /metrics. */
-#include "request_log.h"
+#include "api/request_log.h"
 
 #include <string.h>
 
-#include "access.h"
+#include "api/access.h"
 #include "app.h"
 #include "base/log.h"
 #include "base/names.h"
-#include "route.h"
+#include "api/route.h"
 #include "base/trace.h"
 
 static bool is_wanted(const struct ld_limits *limits, const struct ld_outcome *o)

@@ -2,11 +2,11 @@
  *
  * The search is linear: some thirty rows of short strings, most of them refused at the first byte, cost less than a
  * microsecond. Metrics name a route by its row, so that no client can invent labels. */
-#include "route.h"
+#include "api/route.h"
 
 #include <string.h>
 
-#include "api.h"
+#include "api/api.h"
 
 /* clang-format off */
 /* The role is what a key must have; access.c says what else is asked. A tenant that does not exist is the handler's to

@@ -5,12 +5,12 @@
  *   /favicon.ico       nothing, which a browser asks for once
  *   /problems          docs/ERRORS.md as it was built in
  *   /problems/{p}      its section on the problem of that name */
-#include "api.h"
+#include "api/api.h"
 
 #include <string.h>
 
 #include "base/embed.h"
-#include "route.h"
+#include "api/route.h"
 #include "base/version.h"
 
 #define MARKDOWN "text/markdown; charset=utf-8"

@@ -7,7 +7,7 @@
  * It runs in a thread for transfers. The tenant's own log is copied first, as for an export, so that it is that of one
  * moment and the tenant's file is not held. The replay ends early when its client leaves, or the server. A tenant is
  * made of it as of any log (restore.h), from the shadow's own lines, all or nothing. */
-#include "api.h"
+#include "api/api.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "task/replay.h"
 #include "task/restore.h"
-#include "route.h"
+#include "api/route.h"
 #include "base/text.h"
 #include "base/trace.h"
 

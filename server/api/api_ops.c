@@ -6,17 +6,17 @@
  *
  * /healthz, /readyz and /openapi.yaml need no key, are answered before the server is ready, and run in the thread that
  * serves HTTP, hence they neither wait for a tenant's lock nor read a file. The others run on the work pool. */
-#include "api.h"
+#include "api/api.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "access.h"
-#include "charge.h"
+#include "api/access.h"
+#include "api/charge.h"
 #include "base/embed.h"
 #include "base/log.h"
-#include "metrics_text.h"
+#include "api/metrics_text.h"
 #include "tenant/price.h"
 #include "base/text.h"
 

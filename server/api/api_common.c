@@ -5,14 +5,14 @@
  *
  * Faults of one request are all told together where that is possible: the decoders collect them in op->problem, and
  * ld_api_refuse sends them as one document. Memory that is short answers 503 and never a half-made op. */
-#include "api.h"
+#include "api/api.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "access.h"
-#include "route.h"
+#include "api/access.h"
+#include "api/route.h"
 
 /* Whether the header's media type is `type`, parameters such as charset aside. "application/jsonx" is another type:
  * what follows the name must end it. */

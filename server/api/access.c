@@ -8,7 +8,7 @@
  * So a tenant's key hears the same about a tenant of others as about one that never was, in the same time, before a
  * byte of the body is read. A key of the server itself (an admin's, or one for metrics) stops at 4 when it lacks the
  * role, hence learns nothing either. */
-#include "access.h"
+#include "api/access.h"
 
 #include <string.h>
 

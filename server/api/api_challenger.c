@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
+#include "api/api.h"
 #include "json/json_out_challengers.h"
 
 /* The views in the configuration's order; a challenger that nobody has followed yet has read nothing. */

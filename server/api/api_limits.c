@@ -1,8 +1,8 @@
 /* A tenant's rate: who has the tenant may read it, the operator alone may set it. On the work pool, since it is a row
  * of the registry; the tenant need not be in memory, and what it has used up of its bucket stays used up. */
-#include "api.h"
+#include "api/api.h"
 
-#include "access.h"
+#include "api/access.h"
 #include "json/json_limits.h"
 #include "base/log.h"
 

@@ -9,7 +9,7 @@
 #include "base/ids.h"
 #include "kbt.h"
 #include "base/metrics.h"
-#include "route.h"
+#include "api/route.h"
 
 static char allow[LD_ALLOW_BYTES];
 
