@@ -30,7 +30,7 @@ SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -luv -lsodium -lgnutls -lstdc++ 
 TOOL_LIBS := -lcurl -lz -lzstd $(SERVER_LIBS)
 
 CORE_SRC := $(wildcard core/*.c core/*/*.c)
-SERVER_SRC := $(filter-out server/main.c server/app/main.c,$(wildcard server/*.c server/*.cc server/*/*.c server/*/*.cc))
+SERVER_SRC := $(filter-out server/app/main.c,$(wildcard server/*.c server/*.cc server/*/*.c server/*/*.cc))
 CTL_SRC := $(wildcard $(addsuffix /*.c,$(addprefix tools/,common evaluate demo ctl)))
 PAPER_SRC := $(wildcard tools/paper/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(OUT)/%.o)
@@ -62,7 +62,7 @@ $(OUT)/libkb.a: $(CORE_OBJ)
 $(OUT)/libld.a: $(SERVER_OBJ)
 	@rm -f $@
 	ar rcs $@ $^
-$(OUT)/laplaced: $(OUT)/server/main.o $(OUT)/libld.a $(OUT)/libkb.a
+$(OUT)/laplaced: $(OUT)/server/app/main.o $(OUT)/libld.a $(OUT)/libkb.a
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(SERVER_LIBS)
 $(OUT)/laplacectl: $(CTL_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(TOOL_LIBS)
@@ -272,5 +272,5 @@ clean: ## remove build/
 help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 20
 
--include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(OUT)/server/main.d $(CTL_OBJ:.o=.d) $(PAPER_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d)
+-include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(OUT)/server/app/main.d $(CTL_OBJ:.o=.d) $(PAPER_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d)
 -include $(OUT)/tests/coverage/coverage.d $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d) $(FUZZ_TESTS:=.d) $(FUZZ_OBJ:.o=.d) $(BENCH_LIB:.o=.d)

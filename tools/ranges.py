@@ -97,7 +97,7 @@ def constant(text):
 def options():
     """{option: its Range}, of those that are numbers. Of reals the table holds powers of ten."""
     found = {}
-    for name, kind, lo, hi, _ in ROW.findall((ROOT / "server" / "option_table.c").read_text()):
+    for name, kind, lo, hi, _ in ROW.findall((ROOT / "server" / "app" / "option_table.c").read_text()):
         if kind in ("COUNT", "SIZE"):
             found[name] = Range(name, "bytes" if kind == "SIZE" else "integer", constant(lo), constant(hi), False, False, False)
         if kind == "REAL":

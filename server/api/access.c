@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "app.h"
+#include "app/app.h"
 #include "base/checked.h"
 
 /* Keys that were made count as soon as there is one. */

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "app.h"
+#include "app/app.h"
 #include "json/json_in.h"
 
 void api_select(struct ld_app *app, struct ld_request *r, const char *tenant);

@@ -4,7 +4,7 @@
  * keys, metrics, limits, the making and deleting of tenants. */
 #include "api/charge.h"
 
-#include "app.h"
+#include "app/app.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/limit.h"

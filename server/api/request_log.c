@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "api/access.h"
-#include "app.h"
+#include "app/app.h"
 #include "base/log.h"
 #include "base/names.h"
 #include "api/route.h"

@@ -8,7 +8,7 @@
  *
  * LAPLACED_BLAS_REEXEC holds the name that was corrected, and keeps a second attempt from becoming an endless one.
  * Without /proc (a bare chroot) the program goes on with the slow kernels and says so. */
-#include "blas_core.h"
+#include "app/blas_core.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "app.h"
+#include "app/app.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "option_table.h"
+#include "app/option_table.h"
 
 struct ld_http_limits ld_app_http_limits(const struct ld_app *app)
 {

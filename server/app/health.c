@@ -13,13 +13,13 @@
  * The loop asks the pool for a look at the disk once a second: that says how full it is, tries a registry that has
  * failed, and shows that the pool still runs jobs. A look that hangs holds one thread of the pool; no other is begun
  * meanwhile. Cost: a statvfs a second, an atomic load a tenant and tick. */
-#include "health.h"
+#include "app/health.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "api/access.h"
-#include "app.h"
+#include "app/app.h"
 #include "base/clock.h"
 #include "store/folder.h"
 #include "base/log.h"

@@ -7,7 +7,7 @@
 
 #include "kbt.h"
 #include "base/log.h"
-#include "options.h"
+#include "app/options.h"
 
 static struct ld_options o;
 static char why[LD_WHY_BYTES];

@@ -3,7 +3,7 @@
  *
  * Messages that are sent, and when, stand where they are sent (app.c). A process that corrects its BLAS core by running
  * itself again keeps its id and its environment, so NOTIFY_SOCKET and WATCHDOG_PID mean the same to it. */
-#include "notify.h"
+#include "app/notify.h"
 
 #include <stdarg.h>
 #include <stddef.h>

@@ -10,12 +10,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "app.h"
+#include "app/app.h"
 #include "keys/auth.h"
-#include "blas_core.h"
-#include "blas_memory.h"
+#include "app/blas_core.h"
+#include "app/blas_memory.h"
 #include "base/log.h"
-#include "options.h"
+#include "app/options.h"
 #include "http/tls.h"
 #include "base/version.h"
 

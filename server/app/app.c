@@ -19,7 +19,7 @@
  *
  * Threads: everything here but the job runs in the main thread, before, on, or after the loop. Handlers on other
  * threads read what is atomic in the app, and what was set before HTTP started. */
-#include "app.h"
+#include "app/app.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef LD_OPTION_TABLE_H
 #define LD_OPTION_TABLE_H
 
-#include "options.h"
+#include "app/options.h"
 
 /* What a value looks like: a text, a numeric HOST:PORT, a name, a whole number, one with an optional unit, any number,
  * a boolean, a level's name. All but the first three end up in a number. */

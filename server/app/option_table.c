@@ -1,6 +1,6 @@
 /* The options' table, and what is printed from it: --help and --check-config. Adding an option is adding a field in
  * options.h and a row here; parsing, the environment and the file follow by themselves. */
-#include "option_table.h"
+#include "app/option_table.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "blas_core.h"
+#include "app/blas_core.h"
 #include "kbt.h"
 #include "linalg/linalg.h"
 

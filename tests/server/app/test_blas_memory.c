@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "blas_memory.h"
+#include "app/blas_memory.h"
 #include "linalg/chol.h"
 #include "linalg/eigen.h"
 #include "kbt.h"

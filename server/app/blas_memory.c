@@ -9,7 +9,7 @@
  * call of the library takes a second buffer (test: every_call_takes_one_buffer_at_a_time).
  *
  * Cost: a semaphore's two atomic operations, for calls of microseconds and more. */
-#include "blas_memory.h"
+#include "app/blas_memory.h"
 
 #include <assert.h>
 #include <dlfcn.h>
