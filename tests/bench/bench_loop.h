@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "histogram.h"
+#include "common/histogram.h"
 
 /* When requests are due: Poisson arrivals, or at once as soon as a client is idle. Pure: the clock is the caller's. */
 struct bench_arrivals {

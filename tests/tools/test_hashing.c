@@ -7,7 +7,7 @@
 #include <zstd.h>
 
 #include "hashing.h"
-#include "json.h"
+#include "common/json.h"
 #include "kbt.h"
 #include "log_features.h"
 #include "log_reader.h"

@@ -16,7 +16,7 @@
 
 #include "linalg/linalg.h"
 #include "base/rng.h"
-#include "text.h"
+#include "common/text.h"
 
 /* fixed, so that the cost and the bits do not hang on a test for convergence */
 #define ITERATIONS 200

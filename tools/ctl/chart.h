@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "text.h"
+#include "common/text.h"
 
 /* One curve; all pointers are borrowed for the call. */
 struct lc_series {

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "csv.h"
-#include "edges.h"
-#include "http_client.h"
-#include "json.h"
+#include "common/csv.h"
+#include "common/edges.h"
+#include "common/http_client.h"
+#include "common/json.h"
 
 /* --- CSV -> JSON ------------------------------------------------------------------------------------ */
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "csv.h"
-#include "http_client.h"
+#include "common/csv.h"
+#include "common/http_client.h"
 
 /* --- parts of bodies -------------------------------------------------------------------------------- */
 

@@ -14,10 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "edges.h"
-#include "http_client.h"
-#include "json.h"
-#include "progress.h"
+#include "common/edges.h"
+#include "common/http_client.h"
+#include "common/json.h"
+#include "common/progress.h"
 
 /* --- how far it is ----------------------------------------------------------------------------------- */
 

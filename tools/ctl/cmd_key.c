@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "commands.h"
-#include "http_client.h"
-#include "json.h"
+#include "common/http_client.h"
+#include "common/json.h"
 
 struct key_options {
     const char *roles, *label;

@@ -18,8 +18,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "http_client.h"
-#include "json.h"
+#include "common/http_client.h"
+#include "common/json.h"
 
 /* Sleeps through signals that are handled elsewhere (a resized terminal). nanosleep gives back what was left,
  * and goes on with that. Any s >= 0; 0 returns at once. */

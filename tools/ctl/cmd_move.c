@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "http_client.h"
+#include "common/http_client.h"
 #include "move_logs.h"
 
 /* "/tenants/NAME" and the rest. */

@@ -6,7 +6,7 @@
 
 #include "commands.h"
 #include "store/folder.h"
-#include "http_client.h"
+#include "common/http_client.h"
 #include "base/log.h"
 #include "task/repair.h"
 

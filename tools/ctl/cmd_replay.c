@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "http_client.h"
+#include "common/http_client.h"
 #include "move_logs.h"
 #include "replay.h"
 #include "shadow_replay.h"

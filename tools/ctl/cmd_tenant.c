@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "http_client.h"
-#include "json.h"
+#include "common/http_client.h"
+#include "common/json.h"
 
 /* The name the server uses when the header is missing. Borrowed from the session. */
 const char *lc_tenant_name(const struct lc_session *s)

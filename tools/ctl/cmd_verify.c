@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "commands.h"
-#include "http_client.h"
-#include "json.h"
+#include "common/http_client.h"
+#include "common/json.h"
 #include "verify_files.h"
 
 /* The answer of one tenant. 0 when its model equals its log. */

@@ -2,7 +2,7 @@
 #ifndef LC_COMMANDS_H
 #define LC_COMMANDS_H
 
-#include "args.h"
+#include "common/args.h"
 
 /* cmd_tenant.c */
 extern const struct lc_command lc_cmd_tenant;

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "chart.h"
-#include "http_client.h"
+#include "common/http_client.h"
 
 /* ANSI colours and, for terminals without, letters; one per policy in the order of the table. */
 static const int colours[LC_MAX_POLICIES] = {32, 33, 36, 35, 34, 31, 37, 37};

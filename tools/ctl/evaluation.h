@@ -2,7 +2,7 @@
 #ifndef LC_EVALUATION_H
 #define LC_EVALUATION_H
 
-#include "args.h"
+#include "common/args.h"
 #include "ope_report.h"
 
 #define LC_MAX_POLICIES 8u

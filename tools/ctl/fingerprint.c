@@ -5,7 +5,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "text.h"
+#include "common/text.h"
 
 static int hash(struct lc_fingerprint *out, FILE *f)
 {

@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "edges.h"
+#include "common/edges.h"
 #include "base/hash.h"
 #include "base/hash_key.h"
-#include "json.h"
-#include "network.h"
+#include "common/json.h"
+#include "common/network.h"
 
 /* 8 bytes a like while reading, 4 afterwards */
 struct pair {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/ids.h"
-#include "text.h"
+#include "common/text.h"
 
 struct lc_likes {
     struct kb_ids arms;

@@ -2,7 +2,7 @@
 #ifndef LC_LOG_COLUMNS_H
 #define LC_LOG_COLUMNS_H
 
-#include "csv.h"
+#include "common/csv.h"
 #include "log_reader.h"
 
 #define LC_NO_COLUMN SIZE_MAX

@@ -3,7 +3,7 @@
 #define LC_LOG_FEATURES_H
 
 #include "hashing.h"
-#include "json.h"
+#include "common/json.h"
 #include "log_reader.h"
 
 /* x[dim] = the features of v; name NULL: those of its members, else v is the value of this feature. Strings are

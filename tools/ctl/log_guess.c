@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "csv.h"
-#include "json.h"
-#include "text.h"
+#include "common/csv.h"
+#include "common/json.h"
+#include "common/text.h"
 #include "unpack.h"
 
 #define SHOWN 70 /* characters of a header that are shown */

@@ -2,7 +2,7 @@
 #ifndef LC_LOG_MAP_H
 #define LC_LOG_MAP_H
 
-#include "text.h"
+#include "common/text.h"
 
 #define LC_MAP_MAX 64
 

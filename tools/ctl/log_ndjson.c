@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "hashing.h"
-#include "json.h"
+#include "common/json.h"
 #include "log_features.h"
 #include "log_map.h"
 #include "log_open.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/hash_key.h"
-#include "text.h"
+#include "common/text.h"
 
 static struct lc_open **bucket_of(const struct lc_open_set *s, const char *id)
 {

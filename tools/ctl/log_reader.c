@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "csv.h"
+#include "common/csv.h"
 #include "base/hash_key.h"
 #include "hashing.h"
 #include "unpack.h"

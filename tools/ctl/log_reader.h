@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "base/ids.h"
-#include "text.h"
+#include "common/text.h"
 
 #define LC_LOG_MAX_REASONS 8
 #define LC_LOG_UNIFORM (-1.0)

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "http_client.h"
+#include "common/http_client.h"
 #include "linalg/linalg.h"
 
 /* in the order of --help */

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "commands.h"
-#include "http_client.h"
-#include "json.h"
+#include "common/http_client.h"
+#include "common/json.h"
 #include "log_writer.h"
 
 #define BATCH_LINES 1000u

@@ -2,7 +2,7 @@
 #ifndef LC_MOVE_LOGS_H
 #define LC_MOVE_LOGS_H
 
-#include "args.h"
+#include "common/args.h"
 #include "log_reader.h"
 
 struct lc_move_options {

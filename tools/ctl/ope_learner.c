@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/hash_key.h"
-#include "network.h"
+#include "common/network.h"
 #include "task/shadow.h"
 
 struct lc_learner {

@@ -8,7 +8,7 @@
 
 #include "ope_plots.h"
 #include "svg.h"
-#include "text.h"
+#include "common/text.h"
 
 #define MAX_ROWS 160
 

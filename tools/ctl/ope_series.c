@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
-#include "text.h"
+#include "common/text.h"
 
 #define N_BISECTIONS 200
 #define TIE 1e-12 /* relative: the order of a sum must not decide what is equal */

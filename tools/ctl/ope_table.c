@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "csv.h"
+#include "common/csv.h"
 #include "base/hash_key.h"
 #include "ope_policy.h"
 

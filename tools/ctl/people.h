@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "likes.h"
-#include "network.h"
+#include "common/network.h"
 
 /* The same options and files give the same game. */
 struct lc_people_options {

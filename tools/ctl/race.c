@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http_client.h"
-#include "json.h"
+#include "common/http_client.h"
+#include "common/json.h"
 
 /* --- before the start ------------------------------------------------------------------------------- */
 

@@ -8,10 +8,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "args.h"
-#include "histogram.h"
-#include "progress.h"
-#include "text.h"
+#include "common/args.h"
+#include "common/histogram.h"
+#include "common/progress.h"
+#include "common/text.h"
 
 /* What is played. All functions are pure, so that every policy sees the same rounds in any order of threads. */
 struct lc_game {

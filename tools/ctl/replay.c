@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http_client.h"
+#include "common/http_client.h"
 
 /* Shared by all threads of one run. */
 struct driver {

@@ -4,9 +4,9 @@
 #ifndef LC_REPLAY_H
 #define LC_REPLAY_H
 
-#include "args.h"
-#include "histogram.h"
-#include "progress.h"
+#include "common/args.h"
+#include "common/histogram.h"
+#include "common/progress.h"
 #include "replay_source.h"
 
 /* Checked by cmd_replay.c: 1 to 1024 connections, max_errors at least 1. */

@@ -6,9 +6,9 @@
 #include <stdio.h>
 
 #include "base/ids.h"
-#include "json.h"
+#include "common/json.h"
 #include "log_reader.h"
-#include "text.h"
+#include "common/text.h"
 
 enum lc_task_kind {
     LC_TASK_SELECT, /* POST /select, then reward the arm that was chosen */

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "histogram.h"
-#include "text.h"
+#include "common/histogram.h"
+#include "common/text.h"
 
 #define LC_MAX_POLICIES 8u
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "commands.h"
-#include "http_client.h"
-#include "json.h"
-#include "progress.h"
+#include "common/http_client.h"
+#include "common/json.h"
+#include "common/progress.h"
 
 struct exchange {
     struct lc_text head; /* the first line of the body */

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "args.h"
+#include "common/args.h"
 
 struct lc_shadow_options {
     const char *configuration; /* file with that of the shadow */

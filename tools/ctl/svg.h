@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "text.h"
+#include "common/text.h"
 
 /* Of any bytes for XML and HTML, quoted attributes included: what is no character there becomes U+FFFD. `most`:
  * characters after which it is cut, with an ellipsis; 0: all. */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "graph/graph.h"
-#include "text.h"
+#include "common/text.h"
 
 /* lambda and beta of the policies are no part of it: the town is the same whoever lives in it. */
 struct lc_town_options {

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "tenant/recover.h"
 #include "store/store.h"
-#include "text.h"
+#include "common/text.h"
 
 /* What was found out about one tenant. */
 struct finding {

@@ -2,7 +2,7 @@
 #ifndef LC_VERIFY_FILES_H
 #define LC_VERIFY_FILES_H
 
-#include "args.h"
+#include "common/args.h"
 
 /* Prints a line a tenant (name NULL: all of them, in order). The exit status: 0 when all are equal. Writes nothing. */
 int lc_verify_files(const struct lc_session *s, const char *data_dir, const char *name);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "histogram.h"
+#include "common/histogram.h"
 #include "kbt.h"
 #include "base/rng.h"
 #include "scores.h"

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "text.h"
+#include "common/text.h"
 
 struct lc_json; /* a JSON value */
 

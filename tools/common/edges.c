@@ -10,7 +10,7 @@
  * Weights must be positive and finite here already, since the server would refuse the whole upload for one of them.
  *
  * No state beyond two rows: memory does not grow with the file. */
-#include "edges.h"
+#include "common/edges.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  * libcurl cannot start or memory is gone.
  *
  * A client and its reply belong to one thread. The reply's body is overwritten by the client's next request. */
-#include "http_client.h"
+#include "common/http_client.h"
 
 #include <ctype.h>
 #include <curl/curl.h>
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "json.h"
+#include "common/json.h"
 
 /* Of what an answer keeps in memory; pages of /events have 64 MiB at most. What goes to a file has no limit. */
 #define LC_MAX_ANSWER ((size_t)256 << 20)

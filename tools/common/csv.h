@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "text.h"
+#include "common/text.h"
 
 struct lc_csv {
     const char *path; /* for messages; borrowed */

@@ -8,7 +8,7 @@
  *
  * A quote that never closes, text after a closing quote, a NUL byte, a field of more than 1 MiB or a row of more than
  * 16 MiB or 1,048,576 fields is an error with file and line. Cost: O(bytes). */
-#include "csv.h"
+#include "common/csv.h"
 
 #include <errno.h>
 #include <math.h>

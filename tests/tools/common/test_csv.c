@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "csv.h"
-#include "edges.h"
+#include "common/csv.h"
+#include "common/edges.h"
 #include "kbt.h"
 
 /* Reads all rows of `text` and joins fields by '|' and rows by '/'; an error ends it as "!why". */

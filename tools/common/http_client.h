@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "args.h"
-#include "text.h"
+#include "common/args.h"
+#include "common/text.h"
 
 #define LC_JSON_TYPE "application/json"
 #define LC_PATCH_TYPE "application/merge-patch+json"

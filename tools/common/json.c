@@ -8,7 +8,7 @@
  *
  * Ownership: lc_json_parse and lc_json_object give roots, to be freed by lc_json_free; everything got from a
  * root is borrowed. A root belongs to one thread. */
-#include "json.h"
+#include "common/json.h"
 
 #include <jansson.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "text.h"
+#include "common/text.h"
 
 /* CLOCK_MONOTONIC: only differences mean something */
 uint64_t lc_now_ns(void);              /* monotonic */

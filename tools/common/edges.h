@@ -5,7 +5,7 @@
 #ifndef LC_EDGES_H
 #define LC_EDGES_H
 
-#include "csv.h"
+#include "common/csv.h"
 
 enum lc_header { LC_HEADER_AUTO, LC_HEADER_YES, LC_HEADER_NO };
 

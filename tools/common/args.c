@@ -8,7 +8,7 @@
  *
  * Every fault of a command line is printed here, with the command's synopsis, and ends with status 2. Values
  * are checked for their type only; ranges and combinations are the command's own business. */
-#include "args.h"
+#include "common/args.h"
 
 #include <errno.h>
 #include <math.h>

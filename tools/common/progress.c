@@ -5,7 +5,7 @@
  *
  * Three ways to be silent: --quiet, --json, and a standard error that is no terminal; the work is the
  * same with each. Nothing here is shared between threads. */
-#include "progress.h"
+#include "common/progress.h"
 
 #include <errno.h>
 #include <langinfo.h>

@@ -8,13 +8,13 @@
  * The demo's own view of the graph, for sampling; the server gets the sample's edges and builds its graph
  * from them. Edges here may be as messy as files are: loops and repeats are dropped and counted, where the
  * server would refuse. */
-#include "network.h"
+#include "common/network.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "edges.h"
+#include "common/edges.h"
 #include "base/rng.h"
 
 /* Equal strings have equal indices; the index is the number of different ids before it. Reserving one by

@@ -7,7 +7,7 @@
 
 #include "graph/graph.h"
 #include "base/ids.h"
-#include "text.h"
+#include "common/text.h"
 
 struct lc_network {
     size_t n_users;        /* users with an edge: the first n_users ids */

@@ -10,7 +10,7 @@
  *
  * lc_reserve is the one growth rule of all arrays in the client; texts are arrays of bytes with a NUL
  * behind. */
-#include "text.h"
+#include "common/text.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
  * of its cell, clamped to the exact extremes, hence a relative error of at most 1/2^(S+1) = 0.4 %.
  *
  * Histograms of several threads merge by adding: no lock while measuring. Cost: add O(1), quantile O(cells). */
-#include "histogram.h"
+#include "common/histogram.h"
 
 #include <math.h>
 #include <string.h>
