@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evaluation.h"
+#include "evaluate/evaluation.h"
 #include "json/json_in.h"
-#include "log_guess.h"
+#include "evaluate/log_guess.h"
 
 #define DEFAULT_CLIP 10.0
 #define DEFAULT_UNSUPPORTED 0.05

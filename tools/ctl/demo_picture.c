@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "scores.h"
-#include "svg.h"
+#include "evaluate/svg.h"
 
 #define WIDTH 720.0
 #define HEIGHT 400.0

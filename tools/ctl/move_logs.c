@@ -15,7 +15,7 @@
 #include "commands.h"
 #include "common/http_client.h"
 #include "common/json.h"
-#include "log_writer.h"
+#include "evaluate/log_writer.h"
 
 #define BATCH_LINES 1000u
 #define BATCH_BYTES (4u << 20)

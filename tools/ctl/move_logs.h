@@ -3,7 +3,7 @@
 #define LC_MOVE_LOGS_H
 
 #include "common/args.h"
-#include "log_reader.h"
+#include "evaluate/log_reader.h"
 
 struct lc_move_options {
     const char *format; /* of the log outside; NULL: the tenant's own lines (cmd_move.c) */

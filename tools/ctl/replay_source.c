@@ -22,8 +22,8 @@
 #include <sys/stat.h>
 
 #include "base/hash_key.h"
-#include "log_guess.h"
-#include "log_writer.h"
+#include "evaluate/log_guess.h"
+#include "evaluate/log_writer.h"
 
 #define MAX_PATH 60 /* bytes of a path in a message */
 

@@ -7,7 +7,7 @@
 
 #include "base/ids.h"
 #include "common/json.h"
-#include "log_reader.h"
+#include "evaluate/log_reader.h"
 #include "common/text.h"
 
 enum lc_task_kind {

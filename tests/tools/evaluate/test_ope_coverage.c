@@ -1,0 +1,228 @@
+/* Intervals of estimates over many simulated logs whose truth is known: they must cover it as often as they say, for
+ * policies that stand still and for one that learns; and controls that break a premise must be noticed.
+ *
+ *   world    a visitor of one of three kinds (the stratum), four arms, rewards 0 or 1 with probability MEAN[kind][arm]
+ *   logging  softmax-like shares that depend on the kind, never below 0.05
+ *   target   other shares; or UCB, whose truth is the mean of its own propensities' values along the log
+ *
+ * 200 runs at 95 %: fewer than 181 covered have a probability of 0.1 % when the level is kept. */
+#include <math.h>
+#include <string.h>
+
+#include "kbt.h"
+#include "evaluate/ope.h"
+#include "base/rng.h"
+
+#define N_RUNS 200
+#define N_EVENTS 600
+#define N_KINDS 3
+#define N_ARMS 4
+#define AT_LEAST 181
+#define LIE_AT_MOST 100
+
+static const double MEAN[N_KINDS][N_ARMS] = {{0.1, 0.3, 0.5, 0.7}, {0.6, 0.4, 0.2, 0.1}, {0.3, 0.3, 0.8, 0.2}};
+static const double LOGGING[N_KINDS][N_ARMS] = {{0.55, 0.3, 0.1, 0.05}, {0.1, 0.2, 0.3, 0.4}, {0.25, 0.25, 0.25, 0.25}};
+static const double TARGET[N_KINDS][N_ARMS] = {{0.1, 0.1, 0.3, 0.5}, {0.5, 0.3, 0.1, 0.1}, {0.1, 0.1, 0.7, 0.1}};
+
+/* --- a format that reads nothing ---------------------------------------------------------------------------- */
+
+static uint64_t run_key;
+static bool is_lying; /* the log tells equal propensities, which they were not */
+static size_t next_event;
+
+static int sim_open(struct lc_log *log)
+{
+    static const char *const arms[N_ARMS] = {"a", "b", "c", "d"};
+
+    for (size_t i = 0; i < N_ARMS; i++)
+        lc_log_offer(log, lc_log_arm(log, arms[i]), true);
+    next_event = 0;
+    return 0;
+}
+
+static size_t draw(const double *share, double u)
+{
+    size_t i = 0;
+
+    for (; i + 1 < N_ARMS && u >= share[i]; i++)
+        u -= share[i];
+    return i;
+}
+
+static double chance(size_t k, size_t which)
+{
+    return kb_rng_uniform(run_key, KB_STREAM_FEATURES, 3 * k + which);
+}
+
+static int sim_next(struct lc_log *log, struct lc_logged *ev)
+{
+    const size_t k = next_event++;
+
+    if (k == N_EVENTS)
+        return 0;
+    ev->stratum = (uint32_t)(chance(k, 0) * N_KINDS);
+    const size_t arm = draw(LOGGING[ev->stratum], chance(k, 1));
+    ev->user = "u";
+    ev->propensity = is_lying ? 1.0 / N_ARMS : LOGGING[ev->stratum][arm];
+    ev->reward = chance(k, 2) < MEAN[ev->stratum][arm] ? 1 : 0;
+    lc_log_candidates(log, (uint32_t)arm, ev);
+    return 1;
+}
+
+static void sim_close(struct lc_log *log)
+{
+    (void)log;
+}
+
+/* --- policies ------------------------------------------------------------------------------------------------ */
+
+struct known {
+    struct lc_policy base;
+    struct lc_policy *inner; /* NULL: TARGET */
+    double truth;            /* sum over events */
+    size_t n;
+};
+
+/* The value of the propensities at this event, whoever the visitor is: E over kinds where they do not see the kind. */
+static void book(struct known *p, const struct lc_logged *ev, const double *pi)
+{
+    p->n++;
+    for (size_t a = 0; a < N_ARMS; a++)
+        p->truth += pi[a] * MEAN[ev->stratum][a];
+}
+
+static int known_propensities(struct lc_policy *base, const struct lc_log *log, const struct lc_logged *ev,
+                              const double **out, char *why)
+{
+    struct known *p = (struct known *)base;
+    int rc = 0;
+
+    if (p->inner != NULL)
+        rc = p->inner->ops->propensities(p->inner, log, ev, out, why);
+    else
+        *out = TARGET[ev->stratum];
+    if (rc == 0)
+        book(p, ev, *out);
+    return rc;
+}
+
+static int known_learn(struct lc_policy *base, const struct lc_log *log, const struct lc_logged *ev, char *why)
+{
+    struct known *p = (struct known *)base;
+
+    return p->inner->ops->learn(p->inner, log, ev, why);
+}
+
+static const struct lc_policy_ops still_ops = {"still", known_propensities, NULL, NULL, NULL};
+static const struct lc_policy_ops learning_ops = {"learning", known_propensities, known_learn, NULL, NULL};
+
+/* --- runs ---------------------------------------------------------------------------------------------------- */
+
+struct score {
+    size_t covered[LC_OPE_N], concentrated[LC_OPE_N], refused;
+};
+
+static double still_truth(void)
+{
+    double v = 0;
+
+    for (size_t kind = 0; kind < N_KINDS; kind++)
+        for (size_t a = 0; a < N_ARMS; a++)
+            v += TARGET[kind][a] * MEAN[kind][a] / N_KINDS;
+    return v;
+}
+
+static void judge_run(const struct lc_ope_result *r, double truth, struct score *s)
+{
+    for (int i = 0; i < LC_OPE_N; i++) {
+        const struct lc_ope_estimate *e = &r->estimate[i];
+        if (e->refused[0] != '\0') {
+            s->refused++;
+            continue;
+        }
+        s->covered[i] += e->interval.lower <= truth && truth <= e->interval.upper;
+        s->concentrated[i] += e->bernstein.lower <= truth && truth <= e->bernstein.upper;
+    }
+}
+
+static void one_run(uint64_t run, bool learns, struct score *s)
+{
+    static const struct lc_log_reader_ops sim = {"simulation", sim_open, sim_next, sim_close};
+    const struct lc_ope_options o = {.is_wanted = {true, true, true, true, true},
+                                     .level = 0.95,
+                                     .n_resamples = 300,
+                                     .seed = run,
+                                     .clip = 1e9,
+                                     .max_unsupported = 0.05,
+                                     .reward_lo = (double)NAN,
+                                     .reward_hi = (double)NAN};
+    struct known policy = {.base.ops = learns ? &learning_ops : &still_ops};
+    struct lc_log_options log_options = {.path = "/dev/null", .default_reward = (double)NAN};
+    struct lc_ope_result r;
+    struct kb_spec spec;
+    struct lc_log log;
+    char why[LC_WHY] = "";
+
+    run_key = 1000 + run;
+    ck_assert_int_eq(kb_spec_preset(&spec, "ucb", 0, 0), KB_OK);
+    if (learns)
+        policy.inner = lc_policy_learning(&spec, NULL, why);
+    ck_assert_int_eq(lc_log_open(&log, &sim, &log_options), 0);
+    ck_assert_msg(lc_ope_evaluate(&log, &policy.base, &o, &r, why) == 0, "%s", why);
+    judge_run(&r, learns ? policy.truth / (double)policy.n : still_truth(), s);
+    lc_ope_close(&r);
+    lc_log_close(&log);
+    lc_policy_free(policy.inner);
+}
+
+static struct score all_runs(bool learns)
+{
+    struct score s = {{0}, {0}, 0};
+
+    for (uint64_t run = 0; run < N_RUNS; run++)
+        one_run(run, learns, &s);
+    ck_assert_uint_eq(s.refused, 0);
+    return s;
+}
+
+START_TEST(intervals_cover_the_truth_as_often_as_they_say)
+{
+    const struct score s = all_runs(false);
+
+    for (int i = 0; i < LC_OPE_N; i++) {
+        ck_assert_msg(s.covered[i] >= AT_LEAST, "%s covers %zu", lc_ope_name(i), s.covered[i]);
+        ck_assert_msg(s.concentrated[i] >= AT_LEAST, "%s by Bernstein covers %zu", lc_ope_name(i), s.concentrated[i]);
+    }
+}
+END_TEST
+
+/* The truth is that of the histories it really had; visitors' kinds are part of it, so that only the draw of arms and
+ * rewards is left to chance, and intervals, which allow for visitors too, are wider than they would have to be. */
+START_TEST(intervals_cover_what_a_learning_policy_was_worth)
+{
+    const struct score s = all_runs(true);
+
+    for (int i = LC_OPE_IPS; i < LC_OPE_N; i++)
+        ck_assert_msg(s.covered[i] >= AT_LEAST, "%s covers %zu", lc_ope_name(i), s.covered[i]);
+}
+END_TEST
+
+/* Control: the same test must fail where propensities are false. */
+START_TEST(a_log_that_lies_about_its_propensities_is_not_covered)
+{
+    is_lying = true;
+    const struct score s = all_runs(false);
+    is_lying = false;
+
+    ck_assert_uint_lt(s.covered[LC_OPE_IPS], LIE_AT_MOST);
+    ck_assert_uint_lt(s.covered[LC_OPE_SNIPS], LIE_AT_MOST);
+    ck_assert_uint_lt(s.covered[LC_OPE_DR], LIE_AT_MOST);
+}
+END_TEST
+
+int main(void)
+{
+    return KBT_RUN("ope coverage", intervals_cover_the_truth_as_often_as_they_say,
+                   intervals_cover_what_a_learning_policy_was_worth,
+                   a_log_that_lies_about_its_propensities_is_not_covered);
+}

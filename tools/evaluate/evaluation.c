@@ -1,0 +1,232 @@
+/* The work of `laplacectl evaluate`: see evaluation.h. Each policy has passes of its own over the log, since vectors
+ * may differ in their dimensions; what is kept of a pass is constant, so several are compared in constant memory, too.
+ */
+#include "evaluate/evaluation.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/version.h"
+
+static bool has_file(const struct lc_target *g)
+{
+    return g->is_log || g->is_learning || strncmp(g->what, "distribution:", 13) == 0;
+}
+
+static const char *file_of(const struct lc_target *g)
+{
+    return g->what + (g->is_log || g->is_learning ? 0 : 13);
+}
+
+/* The reward model of dr: NULL is a mean per arm. */
+static const struct kb_spec *model_of(const struct lc_evaluation *q, const struct lc_target *g)
+{
+    return q->model != NULL ? &q->model_spec : g->is_learning ? &g->spec : NULL;
+}
+
+int lc_evaluation_dimensions(const struct lc_evaluation *q, const struct lc_target *g, struct lc_log_options *log,
+                             char *why)
+{
+    const struct kb_spec *b = model_of(q, g), *a = g->is_learning ? &g->spec : b;
+
+    *log = q->log;
+    if (b == NULL)
+        return 0;
+    log->context_dim = a->context_dim > 0 ? a->context_dim : b->context_dim;
+    log->arm_dim = a->arm_dim > 0 ? a->arm_dim : b->arm_dim;
+    if ((b->context_dim > 0 && b->context_dim != log->context_dim) || (b->arm_dim > 0 && b->arm_dim != log->arm_dim)) {
+        snprintf(why, LC_WHY, "--model: context_dim and arm_dim must be 0 or those of the policy");
+        return -1;
+    }
+    return 0;
+}
+
+/* --- work --------------------------------------------------------------------------------------------- */
+
+static struct lc_policy *make_policy(const struct lc_evaluation *q, const struct lc_target *g, char *why)
+{
+    struct lc_log_options other = q->log;
+
+    if (g->is_log) {
+        other.path = g->what;
+        other.input = NULL;
+        other.context_dim = other.arm_dim = 0;
+        other.propensity = 0; /* arms are counted, whatever their propensities */
+        return lc_policy_from_log(lc_log_format(q->format), &other, why);
+    }
+    if (g->is_learning)
+        return lc_policy_learning(&g->spec, q->ope.graph, why);
+    if (strcmp(g->what, "uniform") == 0)
+        return lc_policy_uniform();
+    return strcmp(g->what, "logged") == 0 ? lc_policy_logged() : lc_policy_from_file(file_of(g), why);
+}
+
+/* What it is called in reports: without the folders of its file. */
+static char *name_of(const struct lc_target *g)
+{
+    const char *slash = has_file(g) ? strrchr(g->what, '/') : NULL;
+    struct lc_text t = {0};
+
+    lc_text_puts(&t, g->is_log ? "policy-log:" : has_file(g) && !g->is_learning ? "distribution:" : "");
+    lc_text_puts(&t, slash != NULL ? slash + 1 : has_file(g) ? file_of(g) : g->what);
+    return t.data;
+}
+
+/* One policy over the log. Standard input, once copied to a file, goes from entry to entry. 0, or -1 with why. */
+static int evaluate(struct lc_evaluation *q, const struct lc_target *g, struct lc_report_entry *e, char *why)
+{
+    struct lc_ope_options o = q->ope;
+    struct lc_log_options options;
+
+    e->name = name_of(g);
+    o.model = model_of(q, g);
+    if (lc_evaluation_dimensions(q, g, &options, why) != 0 || (e->policy = make_policy(q, g, why)) == NULL)
+        return -1;
+    const int opened = lc_log_open(&e->log, lc_log_format(q->format), &options);
+    if (opened != 0)
+        memcpy(why, e->log.why, LC_WHY);
+    const int rc = opened == 0 ? lc_ope_evaluate(&e->log, e->policy, &o, &e->result, why) : -1;
+    q->log.input = e->log.spool;
+    e->log.spool = NULL;
+    for (size_t i = 0; rc != 0 && i < LC_LOG_MAX_REASONS && e->log.skipped[i].reason != NULL; i++)
+        fprintf(stderr, "laplacectl: skipped: %zu %s\n", e->log.skipped[i].n, e->log.skipped[i].reason);
+    return rc;
+}
+
+static void close_entry(struct lc_report_entry *e)
+{
+    lc_ope_close(&e->result);
+    if (e->log.ops != NULL)
+        lc_log_close(&e->log);
+    lc_policy_free(e->policy);
+    free(e->name);
+}
+
+/* --- report ------------------------------------------------------------------------------------------- */
+
+static void add_parameter(struct lc_report *r, const char *name, const char *text, double number)
+{
+    r->parameter[r->n_parameters++] = (struct lc_report_parameter){name, text, number};
+}
+
+static void add_parameters(struct lc_report *r, const struct lc_evaluation *q)
+{
+    const double nan = (double)NAN;
+
+    add_parameter(r, "format", q->format, nan);
+    add_parameter(r, "estimators", q->estimators != NULL ? q->estimators : "replay,ips,snips,clipped_ips,dr", nan);
+    add_parameter(r, "level", NULL, q->level_percent);
+    add_parameter(r, "intervals", q->ope.is_bernstein ? "bernstein" : "bootstrap", nan);
+    add_parameter(r, "resamples", NULL, (double)q->ope.n_resamples);
+    add_parameter(r, "seed", NULL, (double)q->ope.seed);
+    add_parameter(r, "clip", NULL, q->ope.clip);
+    add_parameter(r, "min-ess", NULL, q->ope.min_ess > 0 ? q->ope.min_ess : r->entry[0].result.min_ess);
+    add_parameter(r, "max-unsupported", NULL, q->ope.max_unsupported);
+    add_parameter(r, "reward-range", q->range, nan);
+    add_parameter(r, "default-reward", NULL, q->log.default_reward);
+    add_parameter(r, "propensity", q->propensity, nan);
+    add_parameter(r, "all-routes", q->log.draws_only ? NULL : "yes", nan);
+    add_parameter(r, "skip-bad", NULL, (double)q->log.skip_bad);
+    add_parameter(r, "hash-seed", NULL, (double)q->log.hash_seed);
+    add_parameter(r, "map", q->log.map, nan);
+    add_parameter(r, "version", LD_VERSION, nan);
+}
+
+static int add_file(struct lc_report *r, const char *role, const char *path, FILE *f, char *why)
+{
+    return path == NULL ? 0 : lc_fingerprint(&r->file[r->n_files++], role, path, f, why);
+}
+
+static int add_files(struct lc_report *r, const struct lc_evaluation *q, char *why)
+{
+    int rc = add_file(r, "log", q->log.path, q->log.input, why);
+
+    for (size_t i = 0; rc == 0 && i < q->n; i++)
+        if (has_file(&q->target[i]))
+            rc = add_file(r, q->target[i].is_log ? "policy-log" : "policy", file_of(&q->target[i]), NULL, why);
+    if (rc == 0)
+        rc = add_file(r, "model", q->model, NULL, why);
+    if (rc == 0)
+        rc = add_file(r, "graph", q->ope.graph, NULL, why);
+    return rc == 0 ? add_file(r, "items", q->log.items, NULL, why) : rc;
+}
+
+/* The page goes to a file beside its place first, so that there is a whole one or none. */
+static int write_page(const struct lc_report *r, const char *path, FILE *f, const char *part, char *why)
+{
+    struct lc_text t = {0};
+
+    lc_report_page(r, &t);
+    const bool is_written = fwrite(t.data, 1, t.n, f) == t.n && fflush(f) == 0 && rename(part, path) == 0;
+    if (!is_written)
+        snprintf(why, LC_WHY, "--html: %.160s: %s", path, strerror(errno));
+    lc_text_close(&t);
+    return is_written ? 0 : -1;
+}
+
+static void print(const struct lc_report *r, bool is_json)
+{
+    struct lc_text t = {0};
+
+    if (!is_json) {
+        lc_report_print(r);
+        return;
+    }
+    lc_report_json(r, &t);
+    puts(t.data);
+    lc_text_close(&t);
+}
+
+/* All policies, then everything that is told of them. page: for writing, NULL: none. */
+static int work(struct lc_evaluation *q, bool is_json, FILE *page, const char *part, char *why)
+{
+    struct lc_report *r = lc_alloc(1, sizeof *r);
+    int rc = 0;
+
+    r->entry = lc_alloc(q->n, sizeof *r->entry);
+    r->o = &q->ope;
+    for (; rc == 0 && r->n < q->n; r->n++)
+        rc = evaluate(q, &q->target[r->n], &r->entry[r->n], why);
+    if (rc == 0 && (is_json || page != NULL)) {
+        add_parameters(r, q);
+        rc = add_files(r, q, why);
+    }
+    if (rc == 0 && (is_json || page != NULL || r->n > 1))
+        lc_report_prepare(r);
+    if (rc == 0 && page != NULL)
+        rc = write_page(r, q->html, page, part, why);
+    if (rc == 0)
+        print(r, is_json);
+    for (size_t i = 0; i < r->n; i++)
+        close_entry(&r->entry[i]);
+    if (q->log.input != NULL)
+        fclose(q->log.input);
+    free(r->entry);
+    free(r);
+    return rc;
+}
+
+/* Where the page will be written is found out first: evaluations may take long. */
+int lc_evaluation_run(struct lc_evaluation *q, bool is_json, char *why)
+{
+    struct lc_text part = {0};
+    FILE *page = NULL;
+
+    if (q->html != NULL) {
+        lc_text_printf(&part, "%s.part", q->html);
+        page = fopen(part.data, "w");
+        if (page == NULL)
+            snprintf(why, LC_WHY, "--html: %.160s: %s", q->html, strerror(errno));
+    }
+    const int rc = q->html != NULL && page == NULL ? -1 : work(q, is_json, page, part.data, why);
+    if (page != NULL) {
+        fclose(page);
+        if (rc != 0)
+            remove(part.data);
+    }
+    lc_text_close(&part);
+    return rc;
+}

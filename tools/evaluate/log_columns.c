@@ -1,0 +1,80 @@
+/* CSV with a header, for the formats that are CSV: see log_columns.h. */
+#include "evaluate/log_columns.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int broken(struct lc_columns *c, struct lc_log *log)
+{
+    memcpy(log->why, c->csv.why, sizeof log->why);
+    return LC_LOG_BROKEN;
+}
+
+int lc_columns_open(struct lc_columns *c, struct lc_log *log)
+{
+    lc_csv_open_stream(&c->csv, log->file, strcmp(log->o.path, "-") == 0 ? "standard input" : log->o.path);
+    const int rc = lc_csv_next(&c->csv);
+
+    log->line = c->csv.line;
+    if (rc < 0)
+        (void)broken(c, log);
+    if (rc == 0)
+        lc_log_fail(log, NULL, "expected a header row");
+    if (rc != 1)
+        return -1;
+    c->n = c->csv.n_fields;
+    c->name = lc_alloc(c->n, sizeof *c->name);
+    for (size_t i = 0; i < c->n; i++)
+        c->name[i] = lc_copy(c->csv.fields[i]);
+    return 0;
+}
+
+void lc_columns_close(struct lc_columns *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        free(c->name[i]);
+    free(c->name);
+    lc_csv_close(&c->csv);
+    c->name = NULL;
+    c->n = 0;
+}
+
+size_t lc_columns_find(const struct lc_columns *c, const char *name)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (strcmp(c->name[i], name) == 0)
+            return i;
+    return LC_NO_COLUMN;
+}
+
+int lc_columns_next(struct lc_columns *c, struct lc_log *log)
+{
+    const int rc = lc_csv_next(&c->csv);
+
+    log->line = c->csv.line;
+    if (ferror(log->file)) { /* a row cut off looks like one that ends with the file */
+        lc_log_fail(log, NULL, "%s", errno == EBADMSG ? "the packed data are damaged or cut" : strerror(errno));
+        return LC_LOG_BROKEN;
+    }
+    if (rc < 0)
+        return broken(c, log);
+    if (rc == 1 && c->csv.n_fields != c->n)
+        return lc_log_fail(log, NULL, "%zu fields, where the header has %zu", c->csv.n_fields, c->n);
+    return rc;
+}
+
+int lc_columns_number(const struct lc_columns *c, struct lc_log *log, size_t column, bool may_be_empty, double *out)
+{
+    const char *text = c->csv.fields[column];
+    char *end;
+
+    *out = (double)NAN;
+    if (may_be_empty && *text == '\0')
+        return 0;
+    *out = strtod(text, &end);
+    if (end != text && *end == '\0' && isfinite(*out))
+        return 0;
+    return lc_log_fail(log, c->name[column], "\"%.40s\" is not a finite number", text);
+}

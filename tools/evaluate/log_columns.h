@@ -1,0 +1,29 @@
+/* Rows of a CSV file with a header, by the names of its columns. */
+#ifndef LC_LOG_COLUMNS_H
+#define LC_LOG_COLUMNS_H
+
+#include "common/csv.h"
+#include "evaluate/log_reader.h"
+
+#define LC_NO_COLUMN SIZE_MAX
+
+struct lc_columns {
+    struct lc_csv csv;
+    char **name; /* [n] of the header */
+    size_t n;
+};
+
+/* Opens the CSV in the log's file and reads its header. 0, or -1 with log->why. Close in either case. */
+int lc_columns_open(struct lc_columns *c, struct lc_log *log);
+void lc_columns_close(struct lc_columns *c);
+
+/* Index of a column; LC_NO_COLUMN when there is none of this name. */
+size_t lc_columns_find(const struct lc_columns *c, const char *name);
+
+/* Next row with as many fields as the header: 1, 0, -1 or LC_LOG_BROKEN. */
+int lc_columns_next(struct lc_columns *c, struct lc_log *log);
+
+/* The number in a column of the row in hand. An empty field is NaN where that is allowed; 0 or -1. */
+int lc_columns_number(const struct lc_columns *c, struct lc_log *log, size_t column, bool may_be_empty, double *out);
+
+#endif

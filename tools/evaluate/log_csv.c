@@ -1,0 +1,142 @@
+/* CSV of anybody's: a row a decision, columns by --map (log_map.h) or by their default names.
+ *
+ * `arm` and `reward` must be there. Without a column for it the user is "-", the position 0, and the propensity not
+ * told. Context columns that hold numbers are numeric features, others categories; `categories` are categories whatever
+ * they hold. Candidates are all arms of the file; an arm's one feature is its id. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evaluate/hashing.h"
+#include "evaluate/log_columns.h"
+#include "evaluate/log_map.h"
+
+struct generic {
+    struct lc_columns rows;
+    struct lc_map map;
+    size_t user, arm, reward, propensity, position, time; /* columns */
+    size_t context[LC_MAP_MAX], category[LC_MAP_MAX];
+};
+
+/* A column that was named, or that has a default name and is needed, must be there. */
+static int find(struct lc_log *log, const struct generic *s, const char *name, const char *otherwise, size_t *out)
+{
+    *out = lc_columns_find(&s->rows, name);
+    if (*out == LC_NO_COLUMN && (otherwise == NULL || strcmp(name, otherwise) != 0))
+        return lc_log_fail(log, name, "the header has no such column (--map says which is what)");
+    return 0;
+}
+
+static int find_all(struct lc_log *log, struct generic *s)
+{
+    const struct lc_map *m = &s->map;
+
+    if (find(log, s, m->arm, NULL, &s->arm) != 0 || find(log, s, m->reward, NULL, &s->reward) != 0 ||
+        find(log, s, m->user, "user", &s->user) != 0 ||
+        find(log, s, m->propensity, "propensity", &s->propensity) != 0 ||
+        find(log, s, m->position, "position", &s->position) != 0 || find(log, s, m->time, "time", &s->time) != 0)
+        return -1;
+    for (size_t i = 0; i < m->n_context; i++)
+        if (find(log, s, m->context[i], "context", &s->context[i]) != 0)
+            return -1;
+    for (size_t i = 0; i < m->n_category; i++)
+        if (find(log, s, m->category[i], NULL, &s->category[i]) != 0)
+            return -1;
+    return 0;
+}
+
+static int open_csv(struct lc_log *log)
+{
+    struct generic *s = lc_alloc(1, sizeof *s);
+
+    log->state = s;
+    if (lc_map_parse(&s->map, log->o.map, log->why) != 0)
+        return -1;
+    return lc_columns_open(&s->rows, log) == 0 ? find_all(log, s) : -1;
+}
+
+static void close_csv(struct lc_log *log)
+{
+    struct generic *s = log->state;
+
+    if (s == NULL)
+        return;
+    lc_columns_close(&s->rows);
+    lc_map_close(&s->map);
+    free(s);
+}
+
+static void read_context(struct lc_log *log, const struct generic *s)
+{
+    const struct lc_hasher h = {log->o.context_dim, log->o.hash_seed};
+
+    memset(log->context, 0, log->o.context_dim * sizeof *log->context);
+    for (size_t i = 0; i < s->map.n_context; i++) {
+        if (s->context[i] == LC_NO_COLUMN)
+            continue;
+        const char *text = s->rows.csv.fields[s->context[i]];
+        if (lc_is_number(text))
+            lc_hash_number(&h, s->map.context[i], strtod(text, NULL), log->context);
+        else if (*text != '\0')
+            lc_hash_category(&h, s->map.context[i], text, log->context);
+    }
+    for (size_t i = 0; i < s->map.n_category; i++)
+        lc_hash_category(&h, s->map.category[i], s->rows.csv.fields[s->category[i]], log->context);
+}
+
+/* A reward left empty is that of --default-reward, or the row is passed over. */
+static int read_numbers(struct lc_log *log, const struct generic *s, struct lc_logged *ev)
+{
+    double position = 0;
+
+    if (lc_columns_number(&s->rows, log, s->reward, true, &ev->reward) != 0)
+        return -1;
+    if (s->propensity != LC_NO_COLUMN && lc_columns_number(&s->rows, log, s->propensity, true, &ev->propensity) != 0)
+        return -1;
+    if (s->position != LC_NO_COLUMN && lc_columns_number(&s->rows, log, s->position, false, &position) != 0)
+        return -1;
+    if (!(position >= 0 && position <= 1e6 && position == floor(position)))
+        return lc_log_fail(log, s->map.position, "%g is no whole number from 0 to 1,000,000", position);
+    ev->stratum = (uint32_t)position;
+    if (s->time != LC_NO_COLUMN && !lc_log_time(s->rows.csv.fields[s->time], &ev->at_ms))
+        return lc_log_fail(log, s->map.time, "\"%.40s\" is no time", s->rows.csv.fields[s->time]);
+    return 0;
+}
+
+static int read_row(struct lc_log *log, const struct generic *s, struct lc_logged *ev)
+{
+    const uint32_t arm = lc_log_arm(log, s->rows.csv.fields[s->arm]);
+
+    if (arm == KB_ID_NONE || read_numbers(log, s, ev) != 0)
+        return -1;
+    if (isnan(ev->reward))
+        ev->reward = log->o.default_reward;
+    if (isnan(ev->reward)) {
+        lc_log_skip(log, "without a reward");
+        return 0;
+    }
+    if (lc_log_check(log, ev) != 0)
+        return -1;
+    ev->user = s->user != LC_NO_COLUMN ? s->rows.csv.fields[s->user] : "-";
+    if (*ev->user == '\0' || strlen(ev->user) > KB_ID_MAX_BYTES)
+        return lc_log_fail(log, s->map.user, "expected an id of 1 to %u bytes", KB_ID_MAX_BYTES);
+    if (log->o.context_dim > 0) {
+        read_context(log, s);
+        ev->context = log->context;
+    }
+    lc_log_candidates(log, arm, ev);
+    return 1;
+}
+
+static int next_csv(struct lc_log *log, struct lc_logged *ev)
+{
+    struct generic *s = log->state;
+
+    for (;;) {
+        int rc = lc_columns_next(&s->rows, log);
+        if (rc != 1 || (rc = read_row(log, s, ev)) != 0)
+            return rc;
+    }
+}
+
+const struct lc_log_reader_ops lc_log_csv = {"csv", open_csv, next_csv, close_csv};

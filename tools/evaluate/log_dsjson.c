@@ -1,0 +1,291 @@
+/* Decision-service JSON of Vowpal Wabbit: one contextual-bandit decision a line, joined with its outcome.
+ *
+ *   _label_Action      the action chosen, from 1 (or _labelIndex, from 0)     _label_cost   minus the reward
+ *   _label_probability with which it was chosen                               Timestamp, EventId
+ *   a, p               the actions in the order of their ranking, and their probabilities; p may be left out
+ *   c                  the context: namespaces of features, and `_multi`, the features of each action
+ *   _skipLearn, DeferredAction, pdrop, RewardValue, _outcomes, _slots         see `why_skipped`
+ *
+ * An action's id is its `_tag`, else its `id`, else i.id (personalisation services write it so), else "#" and its place
+ * from 1. Features: "namespace^name" as number or category; objects in objects are namespaces, members whose names
+ * begin with "_" are none. A name that stands twice counts once, with its last value. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "evaluate/log_features.h"
+#include "evaluate/log_reader.h"
+
+struct dsjson {
+    struct lc_json *doc; /* the line in hand */
+    uint32_t *arm;
+    const double **features;
+    double *logged, *vectors;
+    size_t cap; /* candidates that there is room for */
+    char place[24];
+};
+
+/* --- actions ------------------------------------------------------------------------------------------ */
+
+static void make_room(struct dsjson *s, size_t n, uint32_t arm_dim)
+{
+    if (n <= s->cap)
+        return;
+    s->arm = lc_regrow(s->arm, n, sizeof *s->arm);
+    s->features = lc_regrow((void *)s->features, n, sizeof *s->features);
+    s->logged = lc_regrow(s->logged, n, sizeof *s->logged);
+    s->vectors = lc_regrow(s->vectors, n * arm_dim + 1, sizeof *s->vectors);
+    s->cap = n;
+}
+
+/* A string, or a whole number as text. NULL: neither. */
+static const char *id_text(struct dsjson *s, const struct lc_json *v)
+{
+    double number;
+
+    if (lc_json_string(v) != NULL)
+        return lc_json_string(v);
+    if (!lc_json_number(v, &number))
+        return NULL;
+    (void)snprintf(s->place, sizeof s->place, "%.15g", number);
+    return s->place;
+}
+
+static const char *action_id(struct dsjson *s, const struct lc_json *action, size_t i)
+{
+    const char *id = id_text(s, lc_json_get(action, "_tag"));
+
+    if (id == NULL)
+        id = id_text(s, lc_json_get(action, "id"));
+    if (id == NULL)
+        id = id_text(s, lc_json_get(lc_json_get(action, "i"), "id"));
+    if (id == NULL) {
+        (void)snprintf(s->place, sizeof s->place, "#%zu", i + 1);
+        id = s->place;
+    }
+    return id;
+}
+
+/* Of a context or an action. In lines that we wrote the vector is the namespace x; it may be hashed only where it is
+ * not there. */
+static int read_features(struct lc_log *log, const struct lc_hasher *h, const struct lc_json *v, bool is_ours,
+                         double *x)
+{
+    if (is_ours && lc_json_get(v, "x") != NULL)
+        return lc_log_vector(log, h, "x", lc_json_get(v, "x"), x);
+    lc_hash_json(h, NULL, v, x);
+    return 0;
+}
+
+static int read_actions(struct lc_log *log, const struct lc_json *multi, bool is_ours, struct lc_logged *ev)
+{
+    const struct lc_hasher h = {log->o.arm_dim, log->o.hash_seed};
+    struct dsjson *s = log->state;
+    const size_t n = lc_json_length(multi);
+
+    if (n == 0)
+        return lc_log_fail(log, "c._multi", "expected an array of the actions");
+    make_room(s, n, h.dim);
+    for (size_t i = 0; i < n; i++) {
+        s->arm[i] = lc_log_arm(log, action_id(s, lc_json_at(multi, i), i));
+        if (s->arm[i] == KB_ID_NONE)
+            return -1;
+        for (size_t k = 0; k < i; k++)
+            if (s->arm[k] == s->arm[i])
+                return lc_log_fail(log, "c._multi", "actions %zu and %zu have one id", k + 1, i + 1);
+        s->features[i] = s->vectors + i * h.dim;
+        if (read_features(log, &h, lc_json_at(multi, i), is_ours, s->vectors + i * h.dim) != 0)
+            return -1;
+    }
+    ev->n = n;
+    ev->arm = s->arm;
+    ev->features = h.dim > 0 ? s->features : NULL;
+    return 0;
+}
+
+/* The whole number of a member in lo..hi, or `otherwise` when there is none; hi + 1 with a fault. */
+static size_t read_index(struct lc_log *log, const struct lc_json *doc, const char *key, size_t lo, size_t hi)
+{
+    double v;
+
+    if (!lc_json_number(lc_json_get(doc, key), &v) || v != floor(v) || v < (double)lo || v > (double)hi) {
+        lc_log_fail(log, key, "expected a whole number from %zu to %zu", lo, hi);
+        return hi + 1;
+    }
+    return (size_t)v;
+}
+
+/* Both spellings, where both are there, must agree. */
+static int read_chosen(struct lc_log *log, const struct lc_json *doc, struct lc_logged *ev)
+{
+    const bool has_index = lc_json_get(doc, "_labelIndex") != NULL;
+    const bool has_action = lc_json_get(doc, "_label_Action") != NULL;
+    size_t index = 0, action = 0;
+
+    if (!has_index || has_action) {
+        action = read_index(log, doc, "_label_Action", 1, ev->n);
+        if (action > ev->n)
+            return -1;
+    }
+    if (has_index) {
+        index = read_index(log, doc, "_labelIndex", 0, ev->n - 1);
+        if (index > ev->n - 1)
+            return -1;
+    }
+    if (has_index && has_action && index + 1 != action)
+        return lc_log_fail(log, "_labelIndex", "%zu is not _label_Action %zu less one", index, action);
+    ev->chosen = has_index ? index : action - 1;
+    return 0;
+}
+
+/* The members of `a` count from 1; from 0 where one of them is 0. */
+static int read_distribution(struct lc_log *log, const struct lc_json *doc, struct lc_logged *ev)
+{
+    const struct lc_json *a = lc_json_get(doc, "a"), *p = lc_json_get(doc, "p");
+    struct dsjson *s = log->state;
+    double v, sum = 0, from = 1;
+
+    if (a == NULL || p == NULL)
+        return 0;
+    if (lc_json_length(a) != ev->n || lc_json_length(p) != ev->n)
+        return lc_log_fail(log, "p", "expected as many as there are actions (%zu), and so of `a`", ev->n);
+    for (size_t i = 0; i < ev->n; i++) {
+        s->logged[i] = (double)NAN;
+        if (lc_json_number(lc_json_at(a, i), &v) && v == 0.0)
+            from = 0;
+    }
+    for (size_t i = 0; i < ev->n; i++) {
+        if (!lc_json_number(lc_json_at(a, i), &v) || v != floor(v) || v < from || v >= from + (double)ev->n)
+            return lc_log_fail(log, "a", "expected the numbers of the actions");
+        const size_t k = (size_t)(v - from);
+        if (!isnan(s->logged[k]))
+            return lc_log_fail(log, "a", "an action stands twice");
+        if (!lc_json_number(lc_json_at(p, i), &s->logged[k]) || !(s->logged[k] >= 0.0))
+            return lc_log_fail(log, "p", "expected probabilities");
+        sum += s->logged[k];
+    }
+    if (fabs(sum - 1.0) > 1e-3)
+        return lc_log_fail(log, "p", "the probabilities add up to %g, not to 1", sum);
+    ev->logged = s->logged;
+    return 0;
+}
+
+/* --- lines -------------------------------------------------------------------------------------------- */
+
+static bool is_taken(const struct lc_json *doc)
+{
+    const struct lc_json *o = lc_json_get(doc, "o");
+
+    for (size_t i = 0; i < lc_json_length(o); i++)
+        if (lc_json_is_true(lc_json_get(lc_json_at(o, i), "ActionTaken")))
+            return true;
+    return false;
+}
+
+/* The reason for which a line is no decision to learn from; NULL: it is one. */
+static const char *why_skipped(const struct lc_json *doc)
+{
+    const struct lc_json *c = lc_json_get(doc, "c");
+
+    if (lc_json_get(doc, "_outcomes") != NULL || lc_json_get(c, "_slots") != NULL)
+        return "conditional bandits and slates (_outcomes, _slots): several actions a decision";
+    if (c == NULL && (lc_json_get(doc, "RewardValue") != NULL || lc_json_get(doc, "ActionTaken") != NULL))
+        return "dangling outcomes (RewardValue) without their decision";
+    if (lc_json_is_true(lc_json_get(doc, "_skipLearn")))
+        return "not to be learned from (_skipLearn)";
+    if (lc_json_is_true(lc_json_get(doc, "DeferredAction")) && !is_taken(doc))
+        return "deferred and not activated (DeferredAction)";
+    if (lc_json_get(c, "_multi") != NULL && lc_json_get(doc, "_label_cost") == NULL &&
+        lc_json_get(doc, "_label_Action") == NULL)
+        return "without a label (_label_cost)";
+    return NULL;
+}
+
+static int read_label(struct lc_log *log, const struct lc_json *doc, struct lc_logged *ev)
+{
+    const struct lc_json *p = lc_json_get(doc, "_label_probability"), *drop = lc_json_get(doc, "pdrop");
+    const char *at = lc_json_string(lc_json_get(doc, "Timestamp"));
+    double cost, share = 0;
+
+    if (!lc_json_number(lc_json_get(doc, "_label_cost"), &cost))
+        return lc_log_fail(log, "_label_cost", "expected a number");
+    if (p != NULL && !lc_json_number(p, &ev->propensity))
+        return lc_log_fail(log, "_label_probability", "expected a number in (0, 1]");
+    if (drop != NULL && (!lc_json_number(drop, &share) || share != 0.0))
+        return lc_log_fail(log, "pdrop", "the log was thinned out: lines that stand for several are not served");
+    if (at != NULL && !lc_log_time(at, &ev->at_ms))
+        return lc_log_fail(log, "Timestamp", "\"%.40s\" is no time", at);
+    ev->reward = 0.0 - cost; /* and not -0 */
+    ev->id = lc_json_string(lc_json_get(doc, "EventId"));
+    return lc_log_check(log, ev);
+}
+
+/* 1 with an event, 0 for a line to be passed over, -1. */
+static int read_line(struct lc_log *log, const struct lc_json *doc, struct lc_logged *ev)
+{
+    const struct lc_hasher h = {log->o.context_dim, log->o.hash_seed};
+    const struct lc_json *c = lc_json_get(doc, "c");
+    const bool is_ours = lc_json_get(c, "_laplaced") != NULL; /* written by log_writer.c */
+    const char *reason = why_skipped(doc);
+
+    if (reason != NULL) {
+        lc_log_skip(log, reason);
+        return 0;
+    }
+    if (!lc_json_is_object(c))
+        return lc_log_fail(log, "c", "expected the context, an object");
+    if (read_actions(log, lc_json_get(c, "_multi"), is_ours, ev) != 0 || read_chosen(log, doc, ev) != 0 ||
+        read_distribution(log, doc, ev) != 0 || read_label(log, doc, ev) != 0)
+        return -1;
+    const char *user = is_ours ? lc_json_string(lc_json_get(lc_json_get(c, "user"), "id")) : NULL;
+    ev->user = user != NULL && *user != '\0' && strlen(user) <= KB_ID_MAX_BYTES ? user : "-";
+    if (h.dim > 0) {
+        if (read_features(log, &h, c, is_ours, log->context) != 0)
+            return -1;
+        ev->context = log->context;
+    }
+    return 1;
+}
+
+static int open_dsjson(struct lc_log *log)
+{
+    log->state = lc_alloc(1, sizeof(struct dsjson));
+    return 0;
+}
+
+static void close_dsjson(struct lc_log *log)
+{
+    struct dsjson *s = log->state;
+
+    if (s == NULL)
+        return;
+    lc_json_free(s->doc);
+    free(s->arm);
+    free(s->features);
+    free(s->logged);
+    free(s->vectors);
+    free(s);
+}
+
+static int next_dsjson(struct lc_log *log, struct lc_logged *ev)
+{
+    struct dsjson *s = log->state;
+    char why[LC_WHY];
+    size_t n;
+    int rc;
+
+    while ((rc = lc_log_line(log, &n)) == 1) {
+        lc_json_free(s->doc);
+        s->doc = lc_json_parse_loosely(log->buffer, n, why);
+        if (!lc_json_is_object(s->doc))
+            return lc_log_fail(log, NULL, "%s", s->doc == NULL ? why : "expected a JSON object");
+        rc = read_line(log, s->doc, ev);
+        if (rc != 0)
+            return rc;
+    }
+    return rc;
+}
+
+const struct lc_log_reader_ops lc_log_dsjson = {"dsjson", open_dsjson, next_dsjson, close_dsjson};

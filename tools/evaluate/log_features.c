@@ -1,0 +1,118 @@
+/* Features of JSON values: see log_features.h. Used for VW's lines, where namespaces are objects, and for our own. */
+#include "evaluate/log_features.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_DEPTH 8
+#define MAX_PATH 512
+
+/* Where features of a JSON value go: the path is that of its namespaces. */
+struct sink {
+    const struct lc_hasher *hasher;
+    double *x;
+    char path[MAX_PATH];
+    size_t n, depth;
+};
+
+static void put_value(struct sink *to, const struct lc_json *v);
+
+/* lc_json_each's visitor: one step down. Names and depths beyond the limits are cut. */
+static int put_member(void *arg, const char *key, const struct lc_json *v)
+{
+    struct sink *to = arg;
+    const size_t n = to->n;
+
+    if (key[0] == '_' || to->depth >= MAX_DEPTH)
+        return 0;
+    const int got = snprintf(to->path + n, sizeof to->path - n, "%s%s", n > 0 ? "^" : "", key);
+    to->n = n + (size_t)got < sizeof to->path ? n + (size_t)got : sizeof to->path - 1;
+    to->depth++;
+    put_value(to, v);
+    to->depth--;
+    to->n = n;
+    to->path[n] = '\0';
+    return 0;
+}
+
+/* An array of numbers is one feature a place; of anything else, a value after the other. null is nothing. */
+static void put_value(struct sink *to, const struct lc_json *v)
+{
+    const char *text = lc_json_string(v);
+    char place[24];
+    double number;
+
+    if (lc_json_is_object(v)) {
+        (void)lc_json_each(v, put_member, to);
+    } else if (lc_json_is_array(v)) {
+        for (size_t i = 0; i < lc_json_length(v); i++) {
+            const struct lc_json *item = lc_json_at(v, i);
+            (void)snprintf(place, sizeof place, "%zu", i);
+            if (lc_json_number(item, &number))
+                (void)put_member(to, place, item);
+            else if (!lc_json_is_array(item))
+                put_value(to, item);
+        }
+    } else if (text != NULL) {
+        lc_hash_category(to->hasher, to->path, text, to->x);
+    } else if (lc_json_number(v, &number)) {
+        lc_hash_number(to->hasher, to->path, number, to->x);
+    } else if (lc_json_is_true(v)) {
+        lc_hash_number(to->hasher, to->path, 1.0, to->x);
+    }
+}
+
+void lc_hash_json_more(const struct lc_hasher *h, const char *name, const struct lc_json *v, double *x)
+{
+    struct sink to = {.hasher = h, .x = x};
+
+    if (h->dim == 0 || v == NULL)
+        return;
+    if (name != NULL)
+        (void)put_member(&to, name, v);
+    else
+        put_value(&to, v);
+}
+
+void lc_hash_json(const struct lc_hasher *h, const char *name, const struct lc_json *v, double *x)
+{
+    memset(x, 0, h->dim * sizeof *x);
+    lc_hash_json_more(h, name, v, x);
+}
+
+void lc_hash_json_category(const struct lc_hasher *h, const char *name, const struct lc_json *v, double *x)
+{
+    const char *text = lc_json_string(v);
+    char number[32];
+    double value;
+
+    if (text == NULL && lc_json_number(v, &value)) {
+        (void)snprintf(number, sizeof number, "%.15g", value);
+        text = number;
+    }
+    if (text == NULL && lc_json_is_true(v))
+        text = "true";
+    if (text != NULL)
+        lc_hash_category(h, name, text, x);
+}
+
+int lc_log_vector(struct lc_log *log, const struct lc_hasher *h, const char *key, const struct lc_json *v, double *x)
+{
+    const size_t n = lc_json_length(v);
+    double first;
+
+    if (h->dim == 0)
+        return 0;
+    if (!lc_json_is_array(v) || (n > 0 && !lc_json_number(lc_json_at(v, 0), &first))) {
+        lc_hash_json(h, lc_json_is_object(v) ? NULL : key, v, x);
+        return 0;
+    }
+    if (n != h->dim)
+        return lc_log_fail(log, key, "%zu numbers, where the configuration has %u", n, h->dim);
+    for (size_t i = 0; i < n; i++)
+        if (!lc_json_number(lc_json_at(v, i), &first))
+            return lc_log_fail(log, key, "expected numbers");
+    for (size_t i = 0; i < n; i++)
+        (void)lc_json_number(lc_json_at(v, i), &x[i]);
+    return 0;
+}

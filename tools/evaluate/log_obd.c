@@ -1,0 +1,237 @@
+/* The Open Bandit Dataset [Saito et al., arXiv:2008.07146]: CSV of recommendations on a shop's page.
+ *
+ *   timestamp, item_id, position, click      when, which arm, in which of three places (the stratum), the reward
+ *   propensity_score                         of the item in this place (also action_prob and pscore, older names)
+ *   user_feature_N                           categories; together they name the user, as nothing else does
+ *   user-item_affinity_N                     numbers, one column an item: how many of its kind there are says how many
+ *                                            items there are, shown or not
+ *
+ * Context: the user's features, the position as a category, and affinities that are not 0. An arm's features: the
+ * columns item_feature_N of the items' file, numbers as numbers, the rest as categories. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evaluate/hashing.h"
+#include "evaluate/log_columns.h"
+
+#define USER "user_feature_"
+#define AFFINITY "user-item_affinity_"
+#define ITEM "item_feature_"
+
+struct obd {
+    struct lc_columns rows;
+    size_t time, item, position, click, propensity; /* columns */
+    struct lc_text user;
+};
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* One of several names; -1 when a column that must be there is not. */
+static int find_column(struct lc_log *log, const struct lc_columns *c, const char *const *names, bool is_required,
+                       size_t *out)
+{
+    *out = LC_NO_COLUMN;
+    for (size_t i = 0; names[i] != NULL && *out == LC_NO_COLUMN; i++)
+        *out = lc_columns_find(c, names[i]);
+    if (*out == LC_NO_COLUMN && is_required)
+        return lc_log_fail(log, names[0], "the header has no such column");
+    return 0;
+}
+
+static int find_columns(struct lc_log *log, struct obd *s)
+{
+    const struct lc_columns *c = &s->rows;
+
+    if (find_column(log, c, (const char *const[]){"item_id", "item", NULL}, true, &s->item) != 0 ||
+        find_column(log, c, (const char *const[]){"click", "reward", NULL}, true, &s->click) != 0 ||
+        find_column(log, c, (const char *const[]){"position", NULL}, false, &s->position) != 0 ||
+        find_column(log, c, (const char *const[]){"timestamp", NULL}, false, &s->time) != 0)
+        return -1;
+    return find_column(log, c, (const char *const[]){"propensity_score", "action_prob", "pscore", NULL}, false,
+                       &s->propensity);
+}
+
+/* --- items -------------------------------------------------------------------------------------------- */
+
+static void hash_field(const struct lc_hasher *h, const char *name, const char *text, double *x)
+{
+    if (lc_is_number(text))
+        lc_hash_number(h, name, strtod(text, NULL), x);
+    else if (*text != '\0')
+        lc_hash_category(h, name, text, x);
+}
+
+/* The header's names in *name (owned, [n]); the column of the ids. -1 with csv->why. */
+static int read_header(struct lc_csv *csv, char ***name, size_t *n, size_t *id)
+{
+    const int rc = lc_csv_next(csv);
+
+    if (rc != 1)
+        return rc == 0 ? lc_csv_fail(csv, "expected a header row") : -1;
+    *n = csv->n_fields;
+    *name = lc_alloc(*n, sizeof **name);
+    for (size_t i = 0; i < *n; i++) {
+        (*name)[i] = lc_copy(csv->fields[i]);
+        if (strcmp(csv->fields[i], "item_id") == 0)
+            *id = i;
+    }
+    return *id != SIZE_MAX ? 0 : lc_csv_fail(csv, "item_id: the header has no such column");
+}
+
+/* A row becomes an arm that is offered. */
+static int read_item(struct lc_log *log, struct lc_csv *csv, char *const *name, size_t n, size_t id)
+{
+    const struct lc_hasher h = {log->o.arm_dim, log->o.hash_seed};
+
+    if (csv->n_fields != n)
+        return lc_csv_fail(csv, "%zu fields, where the header has %zu", csv->n_fields, n);
+    const uint32_t arm = lc_log_arm(log, csv->fields[id]);
+    if (arm == KB_ID_NONE)
+        return lc_csv_fail(csv, "item_id: expected an id of 1 to %u bytes", KB_ID_MAX_BYTES);
+    double *x = lc_log_arm_features(log, arm);
+    for (size_t i = 0; i < n; i++)
+        if (begins(name[i], ITEM))
+            hash_field(&h, name[i], csv->fields[i], x);
+    lc_log_offer(log, arm, true);
+    return 0;
+}
+
+static int read_items(struct lc_log *log, struct lc_csv *csv)
+{
+    char **name = NULL;
+    size_t n = 0, id = SIZE_MAX;
+    int rc = read_header(csv, &name, &n, &id);
+
+    while (rc == 0 && (rc = lc_csv_next(csv)) == 1)
+        rc = read_item(log, csv, name, n, id);
+    for (size_t i = 0; i < n; i++)
+        free(name[i]);
+    free(name);
+    return rc;
+}
+
+static int open_items(struct lc_log *log)
+{
+    struct lc_csv csv;
+    int rc = lc_csv_open(&csv, log->o.items);
+
+    if (rc == 0)
+        rc = read_items(log, &csv);
+    if (rc != 0)
+        memcpy(log->why, csv.why, sizeof log->why);
+    lc_csv_close(&csv);
+    return rc;
+}
+
+/* Without an items' file, as many as there are columns of affinities, numbered from 0 as the data set does. */
+static int offer_affinities(struct lc_log *log, const struct lc_columns *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        if (!begins(c->name[i], AFFINITY))
+            continue;
+        const uint32_t arm = lc_log_arm(log, c->name[i] + strlen(AFFINITY));
+        if (arm == KB_ID_NONE)
+            return -1;
+        lc_log_offer(log, arm, true);
+    }
+    return 0;
+}
+
+/* --- format ------------------------------------------------------------------------------------------- */
+
+static int open_obd(struct lc_log *log)
+{
+    struct obd *s = lc_alloc(1, sizeof *s);
+
+    log->state = s;
+    if (lc_columns_open(&s->rows, log) != 0 || find_columns(log, s) != 0)
+        return -1;
+    return log->o.items != NULL ? open_items(log) : offer_affinities(log, &s->rows);
+}
+
+static void close_obd(struct lc_log *log)
+{
+    struct obd *s = log->state;
+
+    if (s == NULL)
+        return;
+    lc_columns_close(&s->rows);
+    lc_text_close(&s->user);
+    free(s);
+}
+
+/* The user's features are all that tells users apart; their values joined are the id, cut at what an id may have. */
+static const char *read_user(struct obd *s)
+{
+    lc_text_clear(&s->user);
+    for (size_t i = 0; i < s->rows.n; i++)
+        if (begins(s->rows.name[i], USER)) {
+            lc_text_puts(&s->user, s->user.n > 0 ? "." : "");
+            lc_text_puts(&s->user, s->rows.csv.fields[i]);
+        }
+    if (s->user.n == 0)
+        lc_text_puts(&s->user, "-");
+    if (s->user.n > KB_ID_MAX_BYTES)
+        s->user.data[KB_ID_MAX_BYTES] = '\0';
+    return s->user.data;
+}
+
+static void read_context(struct lc_log *log, const struct obd *s)
+{
+    const struct lc_hasher h = {log->o.context_dim, log->o.hash_seed};
+    const struct lc_columns *c = &s->rows;
+
+    memset(log->context, 0, log->o.context_dim * sizeof *log->context);
+    for (size_t i = 0; i < c->n; i++) {
+        if (begins(c->name[i], USER) || i == s->position)
+            lc_hash_category(&h, c->name[i], c->csv.fields[i], log->context);
+        else if (begins(c->name[i], AFFINITY))
+            lc_hash_number(&h, c->name[i], strtod(c->csv.fields[i], NULL), log->context);
+    }
+}
+
+/* A whole number from 0 to 1,000,000. */
+static int read_position(struct lc_log *log, const struct obd *s, uint32_t *out)
+{
+    double v = 0;
+
+    if (s->position != LC_NO_COLUMN && lc_columns_number(&s->rows, log, s->position, false, &v) != 0)
+        return -1;
+    if (!(v >= 0 && v <= 1e6 && v == floor(v)))
+        return lc_log_fail(log, "position", "%g is no whole number from 0 to 1,000,000", v);
+    *out = (uint32_t)v;
+    return 0;
+}
+
+static int next_obd(struct lc_log *log, struct lc_logged *ev)
+{
+    struct obd *s = log->state;
+    int rc = lc_columns_next(&s->rows, log);
+
+    if (rc != 1)
+        return rc;
+    const uint32_t arm = lc_log_arm(log, s->rows.csv.fields[s->item]);
+    if (arm == KB_ID_NONE || read_position(log, s, &ev->stratum) != 0 ||
+        lc_columns_number(&s->rows, log, s->click, false, &ev->reward) != 0)
+        return -1;
+    if (s->propensity != LC_NO_COLUMN && lc_columns_number(&s->rows, log, s->propensity, true, &ev->propensity) != 0)
+        return -1;
+    if (s->time != LC_NO_COLUMN && !lc_log_time(s->rows.csv.fields[s->time], &ev->at_ms))
+        return lc_log_fail(log, "timestamp", "\"%.40s\" is no time", s->rows.csv.fields[s->time]);
+    if (lc_log_check(log, ev) != 0)
+        return -1;
+    ev->user = read_user(s);
+    if (log->o.context_dim > 0) {
+        read_context(log, s);
+        ev->context = log->context;
+    }
+    lc_log_candidates(log, arm, ev);
+    return 1;
+}
+
+const struct lc_log_reader_ops lc_log_obd = {"obd", open_obd, next_obd, close_obd};

@@ -1,0 +1,353 @@
+/* The two passes of an evaluation: see ope.h.
+ *
+ *   survey   n, arms shown, least propensities, range of rewards: what refusals and c need to know in advance
+ *   judge    the target's probabilities, the terms of every estimator, acceptance, learning
+ *
+ * What becomes of the sums, refusals included, is ope_result.c.
+ * Memory: the series' blocks and two numbers per arm. Cost: an event costs its parsing twice, the target's decision,
+ * and for dr a prediction and a learning step of the reward model. */
+#include "evaluate/ope_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "json/json_in.h"
+#include "base/rng.h"
+
+#define ONE 0.999999 /* propensities from here on are 1 up to the rounding of floats */
+#define MEAN_ARM_PRESET "ucb"
+
+const char *lc_ope_name(int kind)
+{
+    static const char *const names[LC_OPE_N] = {"replay", "ips", "snips", "clipped_ips", "dr"};
+
+    return kind >= 0 && kind < LC_OPE_N ? names[kind] : NULL;
+}
+
+static double seconds(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+/* --- survey ------------------------------------------------------------------------------------------- */
+
+static void look(struct lc_ope_run *u, const struct lc_logged *ev)
+{
+    struct lc_ope_result *r = u->r;
+
+    r->n++;
+    lc_trace_shown(&r->trace, ev->arm[ev->chosen]);
+    lc_series_add(&r->rewards, ev->reward, 1);
+    u->reward_min = fmin(u->reward_min, ev->reward);
+    u->reward_max = fmax(u->reward_max, ev->reward);
+    if (isnan(ev->propensity)) {
+        r->n_missing++;
+        return;
+    }
+    r->min_propensity = fmin(r->min_propensity, ev->propensity);
+    r->max_propensity = fmax(r->max_propensity, ev->propensity);
+    lc_digits_add(&u->digits, ev->propensity);
+    u->is_random = u->is_random || ev->propensity < ONE;
+}
+
+/* What rewards can be: as the caller knows it, else 0 to 1 where that holds all of them, else what was seen and 0. */
+static void settle_range(struct lc_ope_run *u)
+{
+    const bool is_unit = u->reward_min >= 0 && u->reward_max <= 1;
+    struct lc_ope_result *r = u->r;
+
+    r->reward_lo = !isnan(u->o->reward_lo) ? u->o->reward_lo : is_unit ? 0 : fmin(u->reward_min, 0);
+    r->reward_hi = !isnan(u->o->reward_hi) ? u->o->reward_hi : is_unit ? 1 : fmax(u->reward_max, 0);
+}
+
+static int survey(struct lc_ope_run *u)
+{
+    struct lc_logged ev;
+    int rc;
+
+    u->reward_min = u->r->min_propensity = (double)INFINITY;
+    u->reward_max = u->r->max_propensity = -(double)INFINITY;
+    while ((rc = lc_log_next(u->log, &ev)) == 1)
+        look(u, &ev);
+    u->r->n_arms = u->log->arms.n;
+    if (u->r->n > 0)
+        lc_trace_plan(&u->r->trace, u->r->n);
+    settle_range(u);
+    return rc;
+}
+
+/* c of a policy that never learns: the least p / pi of the log as it is, known only after a pass with all arms. That of
+ * one that learns is min p, since pi may come to 1. */
+static int find_acceptance(struct lc_ope_run *u)
+{
+    struct lc_ope_result *r = u->r;
+    const double *pi;
+    struct lc_logged ev;
+    int rc;
+
+    r->acceptance = fmin(r->min_propensity, 1);
+    if (u->policy->ops->learn != NULL || u->policy->is_logging || !u->o->is_wanted[LC_OPE_REPLAY])
+        return 0;
+    r->acceptance = (double)INFINITY;
+    while ((rc = lc_log_next(u->log, &ev)) == 1) {
+        if (u->policy->ops->propensities(u->policy, u->log, &ev, &pi, u->why) != 0)
+            return -1;
+        if (pi[ev.chosen] > 0)
+            r->acceptance = fmin(r->acceptance, ev.propensity / pi[ev.chosen]);
+    }
+    return rc == 0 ? lc_log_rewind(u->log) : rc;
+}
+
+/* --- judge -------------------------------------------------------------------------------------------- */
+
+/* Mass of the target on arms that the log cannot tell of: never shown where only shown arms are known, or of logged
+ * probability 0; and what a distribution gives to arms that are no candidates. */
+static double unsupported(const struct lc_ope_run *u, const struct lc_logged *ev, const double *pi)
+{
+    const struct lc_trace *t = &u->r->trace;
+    double lost = 0, sum = 0;
+
+    for (size_t i = 0; i < ev->n; i++) {
+        const bool is_known =
+            ev->logged != NULL ? ev->logged[i] > 0 : ev->arm[i] < t->cap && t->arm[ev->arm[i]].shown > 0;
+        sum += pi[i];
+        lost += is_known || i == ev->chosen ? 0 : pi[i];
+    }
+    return lost + (sum < 1 - 1e-6 ? 1 - sum : 0);
+}
+
+/* The direct part sum pi q and q of the arm shown; arms of no mass are not predicted. -1 with why. */
+static int predict(struct lc_ope_run *u, const struct lc_logged *ev, const double *pi, double *direct, double *q)
+{
+    void *which = u->which, *mean = u->mean;
+    size_t n = 0;
+
+    lc_reserve(&which, &u->cap_terms, ev->n, sizeof *u->which);
+    u->which = which;
+    lc_reserve(&mean, &u->n_mean, ev->n, sizeof *u->mean);
+    u->mean = mean;
+    for (size_t i = 0; i < ev->n; i++)
+        if (pi[i] > 0 || i == ev->chosen)
+            u->which[n++] = i;
+    if (lc_learner_predict(u->model, u->log, ev, u->which, n, u->mean, u->why) != KB_OK)
+        return -1;
+    *direct = 0;
+    for (size_t i = 0; i < n; i++) {
+        *direct += pi[u->which[i]] * u->mean[i];
+        if (u->which[i] == ev->chosen)
+            *q = u->mean[i];
+    }
+    return 0;
+}
+
+/* dr's term, and the model learns the event behind it. On the log's own policy all that is known of pi is the arm
+ * shown, and the term is the reward. */
+static int add_robust(struct lc_ope_run *u, const struct lc_logged *ev, const double *pi, double w)
+{
+    double direct = 0, q = 0;
+
+    if (u->policy->is_logging) {
+        lc_series_add(&u->r->series[LC_OPE_DR], ev->reward, 1);
+        return 0;
+    }
+    if (u->model == NULL)
+        return 0;
+    if (predict(u, ev, pi, &direct, &q) != 0)
+        return -1;
+    lc_series_add(&u->r->series[LC_OPE_DR], direct + w * (ev->reward - q), 1);
+    return lc_learner_learn(u->model, u->log, ev, u->why) == KB_OK ? 0 : -1;
+}
+
+static void add_weighted(struct lc_ope_run *u, double w, double reward)
+{
+    struct lc_ope_result *r = u->r;
+
+    lc_series_add(&u->weights, w, 1);
+    lc_series_add(&u->clipped, fmin(w, u->o->clip), 1);
+    lc_series_add(&u->r->series[LC_OPE_IPS], w * reward, 1);
+    lc_series_add(&u->r->series[LC_OPE_SNIPS], w * reward, w);
+    lc_series_add(&u->r->series[LC_OPE_CLIPPED], fmin(w, u->o->clip) * reward, 1);
+    r->max_weight = fmax(r->max_weight, w);
+    r->n_clipped += w > u->o->clip ? 1 : 0;
+}
+
+/* One event, number k from 0. */
+static int judge_event(struct lc_ope_run *u, const struct lc_logged *ev, uint64_t k)
+{
+    const double *pi;
+
+    if (u->policy->ops->propensities(u->policy, u->log, ev, &pi, u->why) != 0)
+        return -1;
+    const double w = u->policy->is_logging ? 1 : pi[ev->chosen] / ev->propensity;
+    const double c = u->policy->is_logging ? 1 : u->r->acceptance;
+    const bool is_accepted = kb_rng_uniform(u->o->seed, KB_STREAM_ARM, k) < c * w * (1 + 1e-12);
+
+    u->unsupported += u->policy->is_logging ? 0 : unsupported(u, ev, pi);
+    u->rounding += u->policy->is_logging ? 0 : w * lc_digits_error(&u->digits, ev->propensity);
+    add_weighted(u, w, ev->reward);
+    lc_trace_event(&u->r->trace, ev, pi, w, k);
+    lc_series_add(&u->r->series[LC_OPE_REPLAY], is_accepted ? ev->reward : 0, is_accepted ? 1 : 0);
+    if (add_robust(u, ev, pi, w) != 0)
+        return -1;
+    if (!is_accepted)
+        return 0;
+    u->r->n_accepted++;
+    return u->policy->ops->learn != NULL ? u->policy->ops->learn(u->policy, u->log, ev, u->why) : 0;
+}
+
+/* A line of the log that changes the graph, to policy and model (log_reader.h: on_graph). */
+static int take_graph(void *arg, const char *line, size_t n, char *why)
+{
+    struct lc_ope_run *u = arg;
+    struct ld_doc *doc = NULL;
+    struct ld_problem p;
+    struct kb_event ev;
+
+    ld_problem_init(&p);
+    int rc = ld_doc_parse(&doc, line, n, false, &p) == 0 ? ld_decode_event(doc, 0, 0, &ev, &p) : -1;
+    if (rc != 0)
+        snprintf(why, LC_WHY, "%.80s %.80s", p.errors[0].pointer, p.errors[0].detail);
+    if (rc == 0 && u->policy->ops->graph != NULL)
+        rc = u->policy->ops->graph(u->policy, &ev, why);
+    if (rc == 0 && u->model != NULL)
+        rc = lc_learner_graph(u->model, &ev, why) == KB_OK ? 0 : -1;
+    ld_doc_free(doc);
+    return rc;
+}
+
+/* The log's own graph counts where no other was given. */
+static int judge(struct lc_ope_run *u)
+{
+    struct lc_logged ev;
+    uint64_t k = 0;
+    int rc;
+
+    u->log->graph_arg = u;
+    u->log->on_graph = u->o->graph == NULL ? take_graph : NULL;
+    while ((rc = lc_log_next(u->log, &ev)) == 1)
+        if (judge_event(u, &ev, k++) != 0) {
+            char text[LC_WHY - 40];
+            snprintf(text, sizeof text, "%s", u->why);
+            snprintf(u->why, LC_WHY, "line %zu: %s", ev.line, text);
+            return -1;
+        }
+    u->log->on_graph = NULL;
+    if (rc < 0)
+        memcpy(u->why, u->log->why, LC_WHY);
+    return rc;
+}
+
+/* --- passes ------------------------------------------------------------------------------------------- */
+
+static int open_model(struct lc_ope_run *u)
+{
+    struct kb_spec spec;
+
+    if (u->policy->is_logging || !u->o->is_wanted[LC_OPE_DR])
+        return 0;
+    if (u->o->model != NULL)
+        spec = *u->o->model;
+    else
+        (void)kb_spec_preset(&spec, MEAN_ARM_PRESET, 0, 0);
+    /* only its mean is read */
+    spec.rule = (struct kb_rule_spec){.type = KB_RULE_UNIFORM, .scale = 1};
+    spec.conf.type = KB_CONF_FIXED;
+    spec.conf.score = KB_SCORE_UPPER;
+    spec.conf.is_mixture = false;
+    return lc_learner_new(&u->model, &spec, u->o->model != NULL ? u->o->graph : NULL, u->why) == KB_OK ? 0 : -1;
+}
+
+/* Where each arm was as likely as the others, their number has to be known before the first event. */
+static int count_arms(struct lc_log *log)
+{
+    struct lc_logged ev;
+    int rc = 0;
+
+    if (log->o.propensity != LC_LOG_UNIFORM)
+        return 0;
+    while ((rc = lc_log_next(log, &ev)) == 1)
+        ;
+    return rc == 0 ? lc_log_rewind(log) : rc;
+}
+
+/* The survey, and the log back at its beginning. 0, or -1 with why. */
+static int survey_whole(struct lc_ope_run *u)
+{
+    int rc = count_arms(u->log);
+
+    if (rc == 0)
+        rc = survey(u);
+
+    if (rc == 0 && u->r->n == 0) {
+        snprintf(u->why, LC_WHY, "%.120s: no decision with a reward in it", u->log->o.path);
+        return -1;
+    }
+    if (rc == 0)
+        rc = lc_log_rewind(u->log);
+    if (rc != 0)
+        memcpy(u->why, u->log->why, LC_WHY);
+    return rc;
+}
+
+static int pass_over(struct lc_ope_run *u)
+{
+    struct lc_ope_result *r = u->r;
+    char reason[LC_WHY];
+    double start = seconds();
+
+    if (survey_whole(u) != 0)
+        return -1;
+    lc_ope_refuse(u, false, reason);
+    if (reason[0] == '\0' && (find_acceptance(u) != 0 || open_model(u) != 0))
+        return -1;
+    r->seconds[LC_OPE_SURVEY] = seconds() - start;
+    start = seconds();
+    if (reason[0] == '\0' && judge(u) != 0)
+        return -1;
+    r->seconds[LC_OPE_JUDGE] = seconds() - start;
+    start = seconds();
+    if (reason[0] == '\0') {
+        lc_ope_sum_up(u);
+        lc_ope_refuse(u, true, reason);
+    }
+    for (int i = 0; i < LC_OPE_N; i++) {
+        memcpy(r->estimate[i].refused, reason, LC_WHY);
+        lc_ope_conclude(u, i, &r->estimate[i]);
+    }
+    lc_ope_conclude_logged(u);
+    r->seconds[LC_OPE_INTERVALS] = seconds() - start;
+    return 0;
+}
+
+int lc_ope_evaluate(struct lc_log *log, struct lc_policy *policy, const struct lc_ope_options *o,
+                    struct lc_ope_result *out, char *why)
+{
+    struct lc_ope_run u = {.log = log, .policy = policy, .o = o, .r = out, .why = why};
+
+    *out = (struct lc_ope_result){.ess = (double)NAN, .mean_weight = (double)NAN, .unsupported = (double)NAN};
+    for (int i = 0; i < LC_OPE_N; i++)
+        lc_series_init(&out->series[i]);
+    lc_series_init(&out->rewards);
+    lc_series_init(&u.weights);
+    lc_series_init(&u.clipped);
+    const int rc = pass_over(&u);
+    lc_series_close(&u.weights);
+    lc_series_close(&u.clipped);
+    lc_learner_free(u.model);
+    free(u.which);
+    free(u.mean);
+    return rc;
+}
+
+void lc_ope_close(struct lc_ope_result *r)
+{
+    for (int i = 0; i < LC_OPE_N; i++)
+        lc_series_close(&r->series[i]);
+    lc_series_close(&r->rewards);
+    lc_trace_close(&r->trace);
+}

@@ -1,0 +1,94 @@
+/* Off-policy evaluation: what a policy would have earned, from the log of another one with propensities.
+ *
+ *   p_k    the logging policy's probability of the arm a_k shown      w_k = pi_k(a_k) / p_k
+ *   pi_k   the target's probabilities at event k, given what it has learned by then
+ *   r_k    the reward                                                 q_k(a) a reward model's expectation
+ *
+ *   replay   mean of r_k over accepted events: k is accepted with probability c w_k, c = min p / pi, at most 1
+ *            [LCLW; for any logging policy by rejection]
+ *   ips      mean of w_k r_k              clipped   mean of min(w_k, M) r_k
+ *   snips    sum w_k r_k / sum w_k        dr        mean of sum_a pi_k(a) q_k(a) + w_k (r_k - q_k(a_k))
+ *
+ * A learning target learns accepted events and nothing else: its history then is distributed as if it had acted itself
+ * [DELL, DR-ns with a constant c], and pi_k depends on events before k alone, so each term is unbiased
+ * given the past. q_k is a model that has learned all events before k, whoever chose them (prequential): no term sees
+ * its own reward or a later one, and no event is spared for a fold. */
+#ifndef LC_OPE_H
+#define LC_OPE_H
+
+#include "evaluate/log_reader.h"
+#include "evaluate/ope_policy.h"
+#include "evaluate/ope_series.h"
+#include "evaluate/ope_trace.h"
+
+enum lc_ope_kind { LC_OPE_REPLAY, LC_OPE_IPS, LC_OPE_SNIPS, LC_OPE_CLIPPED, LC_OPE_DR, LC_OPE_N };
+
+const char *lc_ope_name(int kind); /* "replay", "ips", "snips", "clipped_ips", "dr"; NULL past the end */
+
+/* What time goes into. */
+enum lc_ope_part { LC_OPE_SURVEY, LC_OPE_JUDGE, LC_OPE_INTERVALS, LC_OPE_PARTS };
+
+struct lc_ope_options {
+    bool is_wanted[LC_OPE_N];
+    double level; /* of intervals, in (0, 1) */
+    size_t n_resamples;
+    uint64_t seed;               /* of the bootstrap and of what is accepted */
+    double clip;                 /* M */
+    double min_ess;              /* 0: min(10, max(2, n / 100)) */
+    double max_unsupported;      /* share of the target's mass */
+    double reward_lo, reward_hi; /* what rewards can be; NaN: 0..1 where all are in it, else what was seen and 0 */
+    bool is_bernstein;           /* the intervals reported are those instead of the bootstrap's */
+    const struct kb_spec *model; /* of q; NULL: a mean per arm */
+    const char *graph;           /* edge list of its users; NULL: none */
+};
+
+struct lc_ope_estimate {
+    double value, error; /* standard error */
+    struct lc_interval interval, bernstein;
+    bool is_bootstrap;    /* else `interval` is the other one */
+    char refused[LC_WHY]; /* why there is none; "": there is one */
+};
+
+struct lc_ope_result {
+    size_t n, n_arms, n_missing; /* events, arms known, events without a propensity */
+    size_t n_accepted, n_learned, n_clipped;
+    double acceptance; /* c */
+    double ess, mean_weight, mean_weight_error, max_weight;
+    double rounding; /* by how much the mean weight may be wrong because propensities were rounded (ope_digits.h) */
+    double clipped_ess, clipped_mean; /* of the weights of clipped_ips */
+    double unsupported;               /* mean mass of the target on arms that the log cannot speak of */
+    double min_propensity, max_propensity;
+    double reward_lo, reward_hi, mean_reward;
+    double min_ess;
+    struct lc_ope_estimate estimate[LC_OPE_N];
+    struct lc_ope_estimate logged; /* what the logging policy earned: the mean reward */
+    struct lc_series series[LC_OPE_N], rewards;
+    struct lc_trace trace;
+    double seconds[LC_OPE_PARTS]; /* of CPU */
+};
+
+/* Reads the log twice: which arms and propensities there are, then the estimates. `policy` must be new if it learns. 0,
+ * or -1 with `why` (LC_WHY bytes): a fault of the log, or of the model. */
+int lc_ope_evaluate(struct lc_log *log, struct lc_policy *policy, const struct lc_ope_options *o,
+                    struct lc_ope_result *out, char *why);
+
+/* Of an evaluation, also one that failed. */
+void lc_ope_close(struct lc_ope_result *r);
+
+/* The estimate of one policy less that of another, of the same estimator and the same log. `interval` is that of a
+ * paired bootstrap; is_bounded: there is one (nothing varied otherwise, as where both policies are the same). */
+struct lc_ope_difference {
+    double value;
+    struct lc_interval interval;
+    bool is_bounded;
+};
+
+/* r less other; other NULL: less what the logging policy earned. False: one of them was refused. */
+bool lc_ope_compare(const struct lc_ope_result *r, const struct lc_ope_result *other, int kind,
+                    const struct lc_ope_options *o, struct lc_ope_difference *out);
+
+/* What is not wrong and yet to be known, as sentences: fn is called for each. */
+void lc_ope_warnings(const struct lc_ope_result *r, const struct lc_log *log, void (*fn)(void *arg, const char *text),
+                     void *arg);
+
+#endif

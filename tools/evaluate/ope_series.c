@@ -1,0 +1,274 @@
+/* Ratios of sums with intervals: see ope_series.h.
+ *
+ * Numerical notes. Sums are plain: n eps, 1e-12 at ten thousand events, is far below any interval. The sum of squared
+ * residuals comes from three sums of products, which loses digits only where residuals are far smaller than their
+ * parts; it is taken as 0 when rounding makes it negative. */
+#include "evaluate/ope_series.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "common/text.h"
+
+#define N_BISECTIONS 200
+#define TIE 1e-12 /* relative: the order of a sum must not decide what is equal */
+
+void lc_series_init(struct lc_series *s)
+{
+    *s = (struct lc_series){.per_block = 1};
+    s->block_num = lc_alloc(LC_SERIES_BLOCKS, sizeof *s->block_num);
+    s->block_den = lc_alloc(LC_SERIES_BLOCKS, sizeof *s->block_den);
+}
+
+void lc_series_close(struct lc_series *s)
+{
+    free(s->block_num);
+    free(s->block_den);
+    *s = (struct lc_series){0};
+}
+
+/* Two blocks become one. */
+static void halve(struct lc_series *s)
+{
+    for (size_t i = 0; i < LC_SERIES_BLOCKS / 2; i++) {
+        s->block_num[i] = s->block_num[2 * i] + s->block_num[2 * i + 1];
+        s->block_den[i] = s->block_den[2 * i] + s->block_den[2 * i + 1];
+    }
+    s->n_blocks = LC_SERIES_BLOCKS / 2;
+    s->per_block *= 2;
+    s->in_block = s->per_block;
+}
+
+void lc_series_add(struct lc_series *s, double num, double den)
+{
+    s->n++;
+    s->num += num;
+    s->den += den;
+    s->num_num += num * num;
+    s->num_den += num * den;
+    s->den_den += den * den;
+    if (s->n_blocks == LC_SERIES_BLOCKS && s->in_block == s->per_block)
+        halve(s);
+    if (s->n_blocks == 0 || s->in_block == s->per_block) {
+        s->block_num[s->n_blocks] = s->block_den[s->n_blocks] = 0;
+        s->n_blocks++;
+        s->in_block = 0;
+    }
+    s->block_num[s->n_blocks - 1] += num;
+    s->block_den[s->n_blocks - 1] += den;
+    s->in_block++;
+}
+
+double lc_series_estimate(const struct lc_series *s)
+{
+    return s->den != 0 ? s->num / s->den : (double)NAN;
+}
+
+/* Sum of squares of num - v den over events. */
+static double residual_squares(const struct lc_series *s, double v)
+{
+    const double sum = s->num_num - 2 * v * s->num_den + v * v * s->den_den;
+
+    return sum > 0 ? sum : 0;
+}
+
+double lc_series_error(const struct lc_series *s)
+{
+    return sqrt(residual_squares(s, lc_series_estimate(s))) / fabs(s->den);
+}
+
+/* --- bootstrap ------------------------------------------------------------------------------------------ */
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double normal_cdf(double z)
+{
+    return 0.5 * erfc(-z * M_SQRT1_2);
+}
+
+/* By bisection: it is called three times an interval. */
+static double normal_quantile(double p)
+{
+    double lo = -40, hi = 40;
+
+    for (int i = 0; i < N_BISECTIONS; i++) {
+        const double mid = 0.5 * (lo + hi);
+        *(normal_cdf(mid) < p ? &lo : &hi) = mid;
+    }
+    return 0.5 * (lo + hi);
+}
+
+/* Resampled estimates in value[0 .. n - 1]; which blocks are drawn depends on their number alone. A resample without
+ * any weight counts as the estimate. */
+static void resample(const struct lc_series *s, size_t n, uint64_t seed, double *value)
+{
+    const size_t m = s->n_blocks;
+
+    for (size_t b = 0; b < n; b++) {
+        double num = 0, den = 0;
+        for (size_t i = 0; i < m; i++) {
+            const double u = kb_rng_uniform(seed, KB_STREAM_SIMULATION, (uint64_t)(b * m + i));
+            const size_t j = (size_t)(u * (double)m);
+            num += s->block_num[j];
+            den += s->block_den[j];
+        }
+        value[b] = den != 0 ? num / den : lc_series_estimate(s);
+    }
+}
+
+/* Skewness of the blocks' residuals over 6 sqrt(m): the acceleration of a mean, and of a ratio to first order. False
+ * when they are all 0. */
+static bool acceleration(const struct lc_series *s, double *out)
+{
+    const double v = lc_series_estimate(s);
+    double squares = 0, cubes = 0, size = 0;
+
+    for (size_t i = 0; i < s->n_blocks; i++) {
+        const double u = s->block_num[i] - v * s->block_den[i];
+        squares += u * u;
+        cubes += u * u * u;
+        size += s->block_num[i] * s->block_num[i];
+    }
+    *out = squares > 0 ? cubes / (6 * squares * sqrt(squares)) : 0;
+    return squares > 1e-24 * size;
+}
+
+/* The resampled value at rank floor(p n), which is kept within the sample. */
+static double value_at(const double *value, size_t n, double p)
+{
+    const double at = floor(p * (double)n);
+
+    return value[at < 0 ? 0 : at > (double)(n - 1) ? n - 1 : (size_t)at];
+}
+
+/* The interval out of resampled values, which are freed. v: the estimate; slack: how near is equal; a: acceleration. */
+static void correct(double *value, size_t n, double v, double slack, double a, double level, struct lc_interval *out)
+{
+    double below = 0;
+
+    qsort(value, n, sizeof *value, by_value);
+    for (size_t b = 0; b < n; b++)
+        below += value[b] < v - slack ? 1 : value[b] <= v + slack ? 0.5 : 0;
+    const double z0 = normal_quantile((below + 0.5) / ((double)n + 1));
+    const double tail = normal_quantile(0.5 * (1 - level));
+    const double low = z0 + (z0 + tail) / (1 - a * (z0 + tail)), high = z0 + (z0 - tail) / (1 - a * (z0 - tail));
+    out->lower = value_at(value, n, normal_cdf(low));
+    out->upper = value_at(value, n, normal_cdf(high));
+    free(value);
+}
+
+bool lc_series_bootstrap(const struct lc_series *s, double level, size_t n_resamples, uint64_t seed,
+                         struct lc_interval *out)
+{
+    const double v = lc_series_estimate(s);
+    double a;
+
+    if (s->n_blocks < 2 || isnan(v) || !acceleration(s, &a))
+        return false;
+    double *value = lc_alloc(n_resamples, sizeof *value);
+    resample(s, n_resamples, seed, value);
+    correct(value, n_resamples, v, TIE * fabs(v), a, level, out);
+    return true;
+}
+
+/* --- differences ---------------------------------------------------------------------------------------- */
+
+/* As `acceleration`, of the influence u_a / den_a - u_b / den_b of a block. */
+static bool difference_acceleration(const struct lc_series *a, const struct lc_series *b, double *out)
+{
+    const double v = lc_series_estimate(a), w = lc_series_estimate(b);
+    double squares = 0, cubes = 0, size = 0;
+
+    for (size_t i = 0; i < a->n_blocks; i++) {
+        const double x = a->block_num[i] / a->den, y = b->block_num[i] / b->den;
+        const double u = x - v * a->block_den[i] / a->den - (y - w * b->block_den[i] / b->den);
+        squares += u * u;
+        cubes += u * u * u;
+        size += x * x + y * y;
+    }
+    *out = squares > 0 ? cubes / (6 * squares * sqrt(squares)) : 0;
+    return squares > 1e-24 * size;
+}
+
+bool lc_series_bootstrap_difference(const struct lc_series *a, const struct lc_series *b, double level,
+                                    size_t n_resamples, uint64_t seed, struct lc_interval *out)
+{
+    const double v = lc_series_estimate(a), w = lc_series_estimate(b);
+    double acceleration_of_both;
+
+    if (a->n_blocks < 2 || a->n != b->n || a->per_block != b->per_block || isnan(v) || isnan(w) ||
+        !difference_acceleration(a, b, &acceleration_of_both))
+        return false;
+    double *value = lc_alloc(n_resamples, sizeof *value), *other = lc_alloc(n_resamples, sizeof *other);
+    resample(a, n_resamples, seed, value);
+    resample(b, n_resamples, seed, other);
+    for (size_t i = 0; i < n_resamples; i++)
+        value[i] -= other[i];
+    free(other);
+    correct(value, n_resamples, v - w, TIE * (fabs(v) + fabs(w)), acceleration_of_both, level, out);
+    return true;
+}
+
+struct lc_series lc_series_part(const struct lc_series *s, size_t from, size_t to)
+{
+    struct lc_series part = {.per_block = s->per_block,
+                             .n_blocks = to - from,
+                             .block_num = s->block_num + from,
+                             .block_den = s->block_den + from};
+
+    for (size_t i = 0; i < part.n_blocks; i++) {
+        part.num += part.block_num[i];
+        part.den += part.block_den[i];
+    }
+    part.n = (to < s->n_blocks ? to * s->per_block : s->n) - from * s->per_block;
+    return part;
+}
+
+size_t lc_series_per_block(size_t n)
+{
+    size_t size = 1;
+
+    while (n > size * LC_SERIES_BLOCKS)
+        size *= 2;
+    return size;
+}
+
+/* --- Bernstein ------------------------------------------------------------------------------------------ */
+
+/* Whether v can be the truth by the bound. */
+static bool is_covered(const struct lc_series *s, double log_term, double range, double v)
+{
+    const double n = (double)s->n, sum = s->num - v * s->den;
+    const double spread = residual_squares(s, v) - sum * sum / n, variance = spread > 0 ? spread / (n - 1) : 0;
+
+    return fabs(sum) / n <= sqrt(2 * variance * log_term / n) + 7 * range * log_term / (3 * (n - 1));
+}
+
+/* From a value inside to the edge in the direction of `end`. */
+static double edge(const struct lc_series *s, double log_term, double range, double inside, double end)
+{
+    if (is_covered(s, log_term, range, end))
+        return end;
+    for (int i = 0; i < N_BISECTIONS; i++) {
+        const double mid = 0.5 * (inside + end);
+        *(is_covered(s, log_term, range, mid) ? &inside : &end) = mid;
+    }
+    return inside;
+}
+
+/* The bound's set is taken for an interval around the estimate, which it is but for extremes of the weights. */
+struct lc_interval lc_series_bernstein(const struct lc_series *s, double level, double range, double lo, double hi)
+{
+    const double log_term = log(4 / (1 - level)), v = lc_series_estimate(s);
+
+    if (s->n < 2 || isnan(v))
+        return (struct lc_interval){lo, hi};
+    return (struct lc_interval){edge(s, log_term, range, v, v < lo ? v : lo),
+                                edge(s, log_term, range, v, v > hi ? v : hi)};
+}

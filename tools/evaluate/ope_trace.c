@@ -1,0 +1,82 @@
+/* What a report plots: see ope_trace.h. Cost: a pass over the candidates and a logarithm per event. */
+#include "evaluate/ope_trace.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define PER_DECADE 4
+#define FIRST_EXPONENT (-5)
+
+void lc_trace_close(struct lc_trace *t)
+{
+    free(t->arm);
+    *t = (struct lc_trace){0};
+}
+
+static struct lc_trace_arm *arm_at(struct lc_trace *t, uint32_t arm)
+{
+    void *arms = t->arm;
+    const size_t had = t->cap;
+
+    lc_reserve(&arms, &t->cap, (size_t)arm + 1, sizeof *t->arm);
+    t->arm = arms;
+    for (size_t i = had; i < t->cap; i++)
+        t->arm[i] = (struct lc_trace_arm){0, 0};
+    return &t->arm[arm];
+}
+
+void lc_trace_shown(struct lc_trace *t, uint32_t arm)
+{
+    arm_at(t, arm)->shown++;
+}
+
+/* Parts differ by one block at most. */
+void lc_trace_plan(struct lc_trace *t, size_t n)
+{
+    const size_t size = lc_series_per_block(n), blocks = (n + size - 1) / size;
+
+    t->n_parts = blocks < LC_TRACE_PARTS ? blocks : LC_TRACE_PARTS;
+    for (size_t i = 0; i <= t->n_parts; i++) {
+        t->block[i] = i * blocks / t->n_parts;
+        t->from[i] = i < t->n_parts ? t->block[i] * size : n;
+    }
+}
+
+double lc_trace_edge(size_t bin)
+{
+    return pow(10, (double)bin / PER_DECADE + FIRST_EXPONENT);
+}
+
+static void count_weight(struct lc_trace *t, double weight)
+{
+    const double at = floor(PER_DECADE * (log10(weight) - FIRST_EXPONENT));
+
+    if (!(weight > 0)) {
+        t->n_zero++;
+        return;
+    }
+    const size_t bin = at < 0 ? 0 : at >= LC_TRACE_BINS ? LC_TRACE_BINS - 1 : (size_t)at;
+    t->count[bin]++;
+    t->mass[bin] += weight;
+}
+
+void lc_trace_event(struct lc_trace *t, const struct lc_logged *ev, const double *pi, double weight, size_t k)
+{
+    if (t->n_begun < t->n_parts && k == t->from[t->n_begun])
+        t->at_ms[t->n_begun++] = ev->at_ms;
+    count_weight(t, weight);
+    for (size_t i = 0; i < ev->n; i++)
+        if (pi[i] > 0)
+            arm_at(t, ev->arm[i])->target += pi[i];
+}
+
+void lc_trace_points(const struct lc_trace *t, const struct lc_series *s, double level, size_t n_resamples,
+                     uint64_t seed, struct lc_trace_point *out)
+{
+    for (size_t i = 0; i < t->n_parts; i++) {
+        const struct lc_series part = lc_series_part(s, t->block[i], t->block[i + 1]);
+
+        out[i] = (struct lc_trace_point){.value = lc_series_estimate(&part)};
+        out[i].is_bounded = lc_series_bootstrap(&part, level, n_resamples, seed, &out[i].interval);
+    }
+}
