@@ -11,8 +11,8 @@
 
 #include <stdio.h>
 
-#include "demo.h"
-#include "demo_picture.h"
+#include "demo/demo.h"
+#include "demo/demo_picture.h"
 
 /* one width for all policies, so that none wins by being tuned */
 #define DEFAULT_BETA 1.0

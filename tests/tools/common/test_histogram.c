@@ -7,7 +7,7 @@
 #include "common/histogram.h"
 #include "kbt.h"
 #include "base/rng.h"
-#include "scores.h"
+#include "demo/scores.h"
 
 static struct lc_histogram a, b, both;
 

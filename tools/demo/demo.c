@@ -4,14 +4,14 @@
  * A demo is fair when nothing but the policy differs: one world for all, the same rounds in the same order
  * (race.h), noise keyed by round and arm, and the same lambda and beta. `random` has no model and shows what
  * chance earns. */
-#include "demo.h"
+#include "demo/demo.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "chart.h"
+#include "demo/chart.h"
 #include "common/http_client.h"
 
 /* ANSI colours and, for terminals without, letters; one per policy in the order of the table. */

@@ -9,13 +9,13 @@
  *
  * Policies see users, edges, arms, features and rewards, never a like. The training half reaches them only through
  * the features: a policy that knew it as rewards would start warmer, and so would all of them. */
-#include "people.h"
+#include "demo/people.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "arm_features.h"
+#include "demo/arm_features.h"
 #include "base/hash.h"
 #include "base/rng.h"
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "arm_features.h"
+#include "demo/arm_features.h"
 #include "kbt.h"
-#include "people.h"
+#include "demo/people.h"
 #include "base/rng.h"
 
 /* A file with this text; its name ends in `suffix`. Static storage, four files at a time. */

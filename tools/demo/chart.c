@@ -9,7 +9,7 @@
  * Order of work: the range of all curves gives the scale, each curve sets its dots in a canvas of cells, then
  * the lines are put together with ticks on the left and labels on the right. Everything is freed before the
  * return; the text alone goes out, and the caller prints it. */
-#include "chart.h"
+#include "demo/chart.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -7,7 +7,7 @@
  * the same for both and cancels. With one seed there is no standard error, and none is shown.
  *
  * A demo with K seeds makes K values per policy; --seeds 1 is for looking, more are for claims. */
-#include "scores.h"
+#include "demo/scores.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,10 +6,10 @@
 #ifndef LC_DEMO_H
 #define LC_DEMO_H
 
-#include "people.h"
-#include "race.h"
-#include "scores.h"
-#include "town.h"
+#include "demo/people.h"
+#include "demo/race.h"
+#include "demo/scores.h"
+#include "demo/town.h"
 
 /* As given on the command line; the demo fills in its own for what is 0. */
 struct lc_demo_options {

@@ -2,7 +2,7 @@
 #ifndef LC_DEMO_PICTURE_H
 #define LC_DEMO_PICTURE_H
 
-#include "race.h"
+#include "demo/race.h"
 
 /* Texts of at most 40 characters each; `about` may be longer (what somebody is told who cannot see it). */
 struct lc_picture {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "likes.h"
+#include "demo/likes.h"
 #include "common/network.h"
 
 /* The same options and files give the same game. */

@@ -7,7 +7,7 @@
  *
  * Errors carry the file and the line (CSV) or the user (JSON). After an error *l is empty but for the
  * interned arms; lc_likes_close frees it. */
-#include "likes.h"
+#include "demo/likes.h"
 
 #include <stdio.h>
 #include <stdlib.h>

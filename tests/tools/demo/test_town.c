@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chart.h"
+#include "demo/chart.h"
 #include "kbt.h"
-#include "town.h"
+#include "demo/town.h"
 
 static struct lc_town_options small(uint64_t seed)
 {

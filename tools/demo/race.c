@@ -6,7 +6,7 @@
  *
  * Failures: the first one of any policy is kept in its runner, all threads stop after the round in hand, and
  * the race counts as failed: a comparison of policies that played different rounds would be worth nothing. */
-#include "race.h"
+#include "demo/race.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,8 +10,8 @@
  *           -> race -> scores
  *
  * Numbers are hit rates: the share of rounds in which the chosen arm was a held-out like. */
-#include "demo.h"
-#include "demo_picture.h"
+#include "demo/demo.h"
+#include "demo/demo_picture.h"
 #include "base/hash_key.h"
 
 #include <dirent.h>

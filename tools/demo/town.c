@@ -14,7 +14,7 @@
  *
  * Cost: the factor of the users, O(n^3 / 3), is all that counts beyond a few hundred of them; memory n^2
  * doubles while the truth is drawn, n arms doubles afterwards. */
-#include "town.h"
+#include "demo/town.h"
 
 #include <math.h>
 #include <stdio.h>

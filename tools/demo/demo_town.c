@@ -6,8 +6,8 @@
  *
  * Regret of a round: truth of the best candidate less truth of the chosen one, without noise. Its running
  * total is what is drawn and compared; it flattens for a policy that has learned. */
-#include "demo.h"
-#include "demo_picture.h"
+#include "demo/demo.h"
+#include "demo/demo_picture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * A curve is thinned to POINTS of its rounds, the last one included, so a picture has some 10 kB whatever is played.
  * Its name and last value stand where it ends, moved apart where curves end close together. */
-#include "demo_picture.h"
+#include "demo/demo_picture.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scores.h"
+#include "demo/scores.h"
 #include "evaluate/svg.h"
 
 #define WIDTH 720.0
