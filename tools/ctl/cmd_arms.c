@@ -5,7 +5,7 @@
  *
  * The file is read to its end before anything is sent: a fault in its last row changes nothing on the server.
  * The server checks again, and its faults come back by pointer. */
-#include "commands.h"
+#include "ctl/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>

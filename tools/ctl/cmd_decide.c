@@ -6,7 +6,7 @@
  * and the answer is printed as the server gave it (indented, unless --json). Exit status 0 or 1 as the server
  * decides; 2 for words that make no request. Nothing is repeated on failure: a select with --decision may be
  * repeated by hand. */
-#include "commands.h"
+#include "ctl/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  *
  * Numbers that were not given stay 0 here and get their default in the demo that is played, since the two
  * differ. */
-#include "commands.h"
+#include "ctl/commands.h"
 
 #include <stdio.h>
 

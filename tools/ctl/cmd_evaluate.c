@@ -2,7 +2,7 @@
  *
  * Order of work: options -> configurations of the policies that learn -> for each policy the log, read twice (ope.c) ->
  * the report. Exit status 0 also when every estimator was refused: that is an answer. */
-#include "commands.h"
+#include "ctl/commands.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
  *
  * The graph is the server's: it names nodes as it meets them, merges equal repeats, and refuses loops and
  * unequal repeats with the number of the edge. put replaces the graph, patch edits it. */
-#include "commands.h"
+#include "ctl/commands.h"
 
 #include <stdio.h>
 #include <string.h>

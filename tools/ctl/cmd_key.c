@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "commands.h"
+#include "ctl/commands.h"
 #include "common/http_client.h"
 #include "common/json.h"
 

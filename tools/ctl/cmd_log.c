@@ -9,7 +9,7 @@
  *
  * At most 10,000 lines are asked for at a time, so a log of any length passes in constant memory. When a
  * request fails the command ends with status 1; started again with --after it goes on where it was. */
-#include "commands.h"
+#include "ctl/commands.h"
 
 #include <errno.h>
 #include <stdint.h>

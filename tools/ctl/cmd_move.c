@@ -8,7 +8,7 @@
  *
  * The server says which moment a copy is of and what it folds to; both go to standard error, to be compared with what
  * restore or import answer. None of the requests has a time limit: --timeout does not count here. */
-#include "commands.h"
+#include "ctl/commands.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "common/http_client.h"
-#include "move_logs.h"
+#include "ctl/move_logs.h"
 
 /* "/tenants/NAME" and the rest. */
 static void path_of(struct lc_text *path, const char *tenant, const char *rest)

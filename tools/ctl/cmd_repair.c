@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "commands.h"
+#include "ctl/commands.h"
 #include "store/folder.h"
 #include "common/http_client.h"
 #include "base/log.h"

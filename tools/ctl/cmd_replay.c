@@ -5,15 +5,15 @@
  * error.
  *
  * Exit status 0 means that every line was understood and every request succeeded. */
-#include "commands.h"
+#include "ctl/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/http_client.h"
-#include "move_logs.h"
-#include "replay.h"
-#include "shadow_replay.h"
+#include "ctl/move_logs.h"
+#include "ctl/replay.h"
+#include "ctl/shadow_replay.h"
 
 #define LC_BULK_MAX 10000u /* lines that one /observe may have */
 

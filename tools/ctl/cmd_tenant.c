@@ -10,7 +10,7 @@
  *
  * Unknown members, wrong types and combinations that are not supported are the server's to refuse: it names
  * each by pointer, and this client would only be a second, older copy of its rules. */
-#include "commands.h"
+#include "ctl/commands.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "commands.h"
+#include "ctl/commands.h"
 #include "common/http_client.h"
 #include "common/json.h"
-#include "verify_files.h"
+#include "ctl/verify_files.h"
 
 /* The answer of one tenant. 0 when its model equals its log. */
 static int print_answer(const struct lc_session *s, const char *name, const struct lc_reply *r)

@@ -5,14 +5,14 @@
  * /export -> a file without a name -> the reader of our own log -> lines of the format
  *
  * The tenant's configuration says how long vectors are; names are hashed to that (hashing.h). */
-#include "move_logs.h"
+#include "ctl/move_logs.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "commands.h"
+#include "ctl/commands.h"
 #include "common/http_client.h"
 #include "common/json.h"
 #include "evaluate/log_writer.h"

@@ -20,7 +20,7 @@
  *
  * Locks: one mutex around the source. It is held for reading and parsing a line, which bounds the rate that
  * one client can drive; everything else is the thread's own or atomic. */
-#include "replay.h"
+#include "ctl/replay.h"
 
 #include <math.h>
 #include <pthread.h>

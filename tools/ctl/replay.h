@@ -7,7 +7,7 @@
 #include "common/args.h"
 #include "common/histogram.h"
 #include "common/progress.h"
-#include "replay_source.h"
+#include "ctl/replay_source.h"
 
 /* Checked by cmd_replay.c: 1 to 1024 connections, max_errors at least 1. */
 struct lc_replay_options {

@@ -14,7 +14,7 @@
  * What a line asks for is decided from its fields alone; values go through unread where the server will check
  * them, so that a refusal names the server's reason. A line that is no JSON object of these kinds is an
  * error. */
-#include "replay_source.h"
+#include "ctl/replay_source.h"
 
 #include <errno.h>
 #include <stdlib.h>

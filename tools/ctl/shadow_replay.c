@@ -1,12 +1,12 @@
 /* laplacectl replay --shadow: see shadow_replay.h. The request is the configuration and then the file as it is, sent
  * while the answer comes; each line of the answer moves the progress line, or is the last one, which is kept. */
-#include "shadow_replay.h"
+#include "ctl/shadow_replay.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands.h"
+#include "ctl/commands.h"
 #include "common/http_client.h"
 #include "common/json.h"
 #include "common/progress.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kbt.h"
-#include "replay_source.h"
+#include "ctl/replay_source.h"
 
 static char bodies[8192];
 
