@@ -3,10 +3,10 @@
  * gamma >= lambda must give the authors' regrets to the last printed digit. */
 #include <math.h>
 
-#include "env_ek.h"
+#include "paper/env_ek.h"
 #include "env_ek_values.h"
 #include "kbt.h"
-#include "learner.h"
+#include "paper/learner.h"
 
 #define N_ENVS 3
 #define N_SEEDS 3

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exp_lk.h"
+#include "paper/exp_lk.h"
 #include "kbt.h"
 
 static struct pb_env *open_env(const struct pb_setting *s, uint64_t seed)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exp_lk.h"
+#include "paper/exp_lk.h"
 #include "kbt.h"
 
 static const enum pb_lk_graph random_graphs[] = {PB_LK_ER, PB_LK_RBF, PB_LK_SBM};

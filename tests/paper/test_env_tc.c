@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "env_tc.h"
+#include "paper/env_tc.h"
 #include "kbt.h"
 
 #define N_SETTINGS 6

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "frame.h"
+#include "paper/frame.h"
 #include "toy_env.h"
 
 static const struct pb_setting toy_deadly = {.name = "toy-deadly", .open = toy_open, .value = {1, 0}};

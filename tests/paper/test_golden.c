@@ -12,9 +12,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "frame.h"
+#include "paper/frame.h"
 #include "kbt.h"
-#include "learner.h"
+#include "paper/learner.h"
 #include "linalg/linalg.h"
 
 #define FOLDER "tests/paper/golden"

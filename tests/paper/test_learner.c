@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "env_ek.h"
-#include "learner.h"
+#include "paper/env_ek.h"
+#include "paper/learner.h"
 #include "toy_env.h"
 
 #define ROUNDS 40

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "kbt.h"
-#include "lk_rank.h"
+#include "paper/lk_rank.h"
 
 #define T 60u
 

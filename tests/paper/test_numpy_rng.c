@@ -1,6 +1,6 @@
 /* numpy's legacy stream against values recorded from numpy (numpy_rng.py writes numpy_rng_values.h). */
 #include "kbt.h"
-#include "numpy_rng.h"
+#include "paper/numpy_rng.h"
 #include "numpy_rng_values.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

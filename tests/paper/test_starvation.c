@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "kbt.h"
-#include "starvation.h"
+#include "paper/starvation.h"
 
 #define LAMBDA 0.01
 #define N_SEEDS 3

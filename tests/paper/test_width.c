@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "kbt.h"
-#include "width.h"
+#include "paper/width.h"
 
 #define T 40u
 #define DIM 3u

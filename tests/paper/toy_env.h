@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "kbt.h"
-#include "paper.h"
+#include "paper/paper.h"
 #include "base/rng.h"
 
 #define TOY_ARMS 3u

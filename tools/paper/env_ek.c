@@ -19,13 +19,13 @@
  * exact_k_ucb_gets_the_authors_regrets_on_every_environment).
  *
  * On Bump a* is the best arm in every context. O(p + 10) per round. */
-#include "env_ek.h"
+#include "paper/env_ek.h"
 
 #include <assert.h>
 #include <math.h>
 
 #include "base/alloc.h"
-#include "numpy_rng.h"
+#include "paper/numpy_rng.h"
 
 #define N_ANCHORS 10
 #define N_GRID 100 /* anchors are drawn from 0, .01, ..., .99 */

@@ -2,7 +2,7 @@
 #ifndef PB_ENV_EK_H
 #define PB_ENV_EK_H
 
-#include "paper.h"
+#include "paper/paper.h"
 
 /* `open` of settings; they read no values. Seeds are those of numpy's RandomState, < 2^32. T of the paper is T + 2
  * rounds here: one forced arm, then t = 0..T. */

@@ -18,7 +18,7 @@
  *
  * Every number is keyed by (seed, purpose, index), nothing depends on what was chosen, and any round can be asked for.
  * Cost: O(M + C d) a round. */
-#include "env_lk.h"
+#include "paper/env_lk.h"
 
 #include <assert.h>
 #include <math.h>

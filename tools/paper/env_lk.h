@@ -5,7 +5,7 @@
 #ifndef PB_ENV_LK_H
 #define PB_ENV_LK_H
 
-#include "paper.h"
+#include "paper/paper.h"
 
 enum pb_lk_graph { PB_LK_ER, PB_LK_RBF, PB_LK_SBM, PB_LK_COMPLETE, PB_LK_ALONE, PB_LK_N_GRAPHS };
 enum pb_lk_task { PB_LK_EASY, PB_LK_MEDIUM, PB_LK_HARD, PB_LK_N_TASKS };

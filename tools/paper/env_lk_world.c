@@ -18,7 +18,7 @@
  * Numerics: eigenvalues of L are clipped at 0 (they come out at -1e-15); the Gram gets 1e-10 on its diagonal, which
  * moves a draw by 1e-5 of its spread at most. Eigenvalues below 1e-9 of the largest count as 0.
  * Cost: O(n^3) for the eigendecomposition, O(n^2 k + n k M) for the draw. */
-#include "env_lk.h"
+#include "paper/env_lk.h"
 
 #include <assert.h>
 #include <math.h>

@@ -13,7 +13,7 @@
  * noise: their differences are differences of the kernel.
  *
  * Cost: 2,000 kernel values a round. */
-#include "env_tc.h"
+#include "paper/env_tc.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 #ifndef PB_ENV_TC_H
 #define PB_ENV_TC_H
 
-#include "paper.h"
+#include "paper/paper.h"
 
 #define PB_TC_CENTRES 20u
 #define PB_TC_ARMS 100u

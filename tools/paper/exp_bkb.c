@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "starvation.h"
+#include "paper/starvation.h"
 
 #define NAME "bkb-starvation"
 #define MAX_PATH 512

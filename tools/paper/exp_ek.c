@@ -19,11 +19,11 @@
  *
  * A run of the paper's T has T + 2 rounds; the tables have rows at 1,002 and at 2,002. Cost: a minute for
  * either two-dimensional environment; on Bump rows at gamma = lambda keep nearly every point, a minute or two each. */
-#include "exp_ek.h"
+#include "paper/exp_ek.h"
 
 #include <math.h>
 
-#include "env_ek.h"
+#include "paper/env_ek.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define WIDTH 0.1

@@ -2,7 +2,7 @@
 #ifndef PB_EXP_EK_H
 #define PB_EXP_EK_H
 
-#include "paper.h"
+#include "paper/paper.h"
 
 #define PB_EK_MAX_POINTS 4096 /* more than there are rounds: what is exact stays exact, what is admitted gets in */
 

@@ -12,15 +12,15 @@
  * would slow each other down. The first intervals are left out of fits over t: admissions stand in them.
  *
  * Files: ek-time.jsonl (the runs' records), ek-time.md (table), ek-time.dat, ek-time.gp, ek-time.svg. Two minutes. */
-#include "exp_ek.h"
+#include "paper/exp_ek.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "env_ek.h"
-#include "frame.h"
+#include "paper/env_ek.h"
+#include "paper/frame.h"
 
 #define NAME "ek-time"
 #define MAX_PATH 512

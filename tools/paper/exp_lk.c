@@ -8,7 +8,7 @@
  * user and item, bit for bit, which the paper's does not; in the settings "apart" items come with coordinates that
  * differ in the eighth digit from round to round, so that the exact model is the paper's t x t one. A dictionary sees
  * through that: such a twin has no residual and is never admitted. */
-#include "exp_lk.h"
+#include "paper/exp_lk.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

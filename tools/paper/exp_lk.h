@@ -2,7 +2,7 @@
 #ifndef PB_EXP_LK_H
 #define PB_EXP_LK_H
 
-#include "env_lk.h"
+#include "paper/env_lk.h"
 
 /* Width of UCB and base of the schedule in every row with an SE kernel; how they were chosen: exp_lk_rows.c. */
 #define PB_LK_BETA 2

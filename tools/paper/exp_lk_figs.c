@@ -12,7 +12,7 @@
  * "fitted"). No values are printed in the paper for these figures; what it claims [LK, abstract], and hence what to
  * look for, is an order: LK's two systems before the linear ones and before those that do not know the graph where
  * rewards are not linear, and close to the linear ones where they are. */
-#include "exp_lk.h"
+#include "paper/exp_lk.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define USERS 20

@@ -14,8 +14,8 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "exp_lk.h"
-#include "lk_rank.h"
+#include "paper/exp_lk.h"
+#include "paper/lk_rank.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define MAX_PATH 512

@@ -18,7 +18,7 @@
  * Schedule [LK, F.5]: lambda_t = clip(base S T / (T + t), 1e-6, 1e-1), looked at before rounds 200, 400, 800, ... and
  * changed, with a rebuild of the model from the history, only where it has moved by more than 20 %. The exact models
  * stay exact to the end of the run: their limit is raised to the largest there is. */
-#include "exp_lk.h"
+#include "paper/exp_lk.h"
 
 #include <math.h>
 

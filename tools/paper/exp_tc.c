@@ -14,7 +14,7 @@
  * lambda (docs/decisions/0010): the paper's lies too low. */
 #include <math.h>
 
-#include "env_tc.h"
+#include "paper/env_tc.h"
 
 #define TC_ROUNDS 1000u
 #define TC_REPS 10u

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "width.h"
+#include "paper/width.h"
 
 #define NAME "bounds-width"
 #define ROUNDS 300u

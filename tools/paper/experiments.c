@@ -1,7 +1,7 @@
 /* The catalogue of experiments: the lists of the exp_*.c files one behind the other.
  *
  * The lists are weak symbols: a build of some of the files only (make PAPER_SRC="...") links and offers what it has. */
-#include "paper.h"
+#include "paper/paper.h"
 
 #pragma weak pb_lk_experiments
 #pragma weak pb_tc_experiments

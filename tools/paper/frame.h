@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "paper.h"
+#include "paper/paper.h"
 
 /* A run to be made, or made: one cell of settings x algorithms x seeds. */
 struct pb_task {

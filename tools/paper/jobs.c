@@ -7,7 +7,7 @@
  *
  * The parent waits with poll() on the pipes. A pipe that closes without a whole record is a run that failed; what the
  * child had to say stands on stderr. */
-#include "frame.h"
+#include "paper/frame.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -19,7 +19,7 @@
  * settled after each reward here, which is the dearest way to run such a rule and the one that the papers describe).
  *
  * Cost: the engine's; CPU time is read four times a round (a system call, about 0.3 us). */
-#include "learner.h"
+#include "paper/learner.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef PB_LEARNER_H
 #define PB_LEARNER_H
 
-#include "paper.h"
+#include "paper/paper.h"
 
 struct pb_learner;
 

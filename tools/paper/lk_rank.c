@@ -11,7 +11,7 @@
  *   complete  L_rho^-1 = a I + b 1 1^T, a = 1 / (n + rho), b = a / rho, so K_T is b X and users' blocks of a X.
  *             ln det(I + A + B) <= ln det(I + A) + ln det(I + B) for A, B >= 0, and the product of the diagonal again:
  *                 gamma_T <= ln det(I + b X / lambda) + T ln(1 + a / lambda) */
-#include "lk_rank.h"
+#include "paper/lk_rank.h"
 
 #include <assert.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef PB_LK_RANK_H
 #define PB_LK_RANK_H
 
-#include "env_lk.h"
+#include "paper/env_lk.h"
 
 #define PB_LK_RANK_DIM 5u
 #define PB_LK_RANK_RHO 0.1

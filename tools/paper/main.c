@@ -9,7 +9,7 @@
  *
  * Each experiment's runs are settings x algorithms x seeds; records, tables and plots go to --out. Exit status: 0 all
  * well, 1 a run or a file failed, 2 a wrong call. */
-#include "frame.h"
+#include "paper/frame.h"
 
 #include <getopt.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
  * numpy and not of the algorithms: tests/paper/test_numpy_rng.c compares all of them with values that numpy wrote. The
  * legacy stream is frozen by numpy's promise of compatibility, so recorded values do not age. O(1) per draw, 624 words
  * of work every 624 words. */
-#include "numpy_rng.h"
+#include "paper/numpy_rng.h"
 
 #include <assert.h>
 #include <math.h>

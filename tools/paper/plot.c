@@ -10,7 +10,7 @@
  * Regret is drawn as it is; seconds as milliseconds a round between two checkpoints, on a logarithmic axis, since
  * algorithms differ by powers of ten. A dictionary plot has a point per algorithm: regret against dictionary size, at
  * the last round; its first column is the size. */
-#include "frame.h"
+#include "paper/frame.h"
 
 #include <errno.h>
 #include <spawn.h>

@@ -5,7 +5,7 @@
  *
  * Time left: elapsed time for each run done, times the runs left. Runs differ in length, so it is a guess until
  * every algorithm has had its turn; runs that were read from an earlier call do not count. */
-#include "frame.h"
+#include "paper/frame.h"
 
 #include <time.h>
 #include <unistd.h>

@@ -10,7 +10,7 @@
  * Doubles are written with 17 digits, which come back as the same bits. Reading understands only lines written here
  * (keys in any order, no escapes: names are ours); a line that was cut off, or of another experiment's run, is passed
  * over. Two records of one run: the last one counts. */
-#include "frame.h"
+#include "paper/frame.h"
 
 #include <errno.h>
 #include <stdlib.h>

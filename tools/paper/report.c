@@ -11,7 +11,7 @@
  * A paper prints either a standard deviation or a standard error; which one is said, and neither is turned into the
  * other. Printed figures at a round before the last get rows of their own; those at a round that was not run, or that
  * is no checkpoint, are left out, since comparing other rounds would mean nothing. */
-#include "frame.h"
+#include "paper/frame.h"
 
 #include <errno.h>
 #include <math.h>

@@ -4,7 +4,7 @@
  *
  * Regret is measured on means (pb_round.mean against pb_round.best): rewards carry noise that no algorithm answers for.
  * Seconds are CPU seconds of the learner alone, so that neither the environment nor other processes count. */
-#include "learner.h"
+#include "paper/learner.h"
 
 #include <stdio.h>
 #include <string.h>

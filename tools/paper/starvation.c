@@ -15,7 +15,7 @@
  * DTC less the residual, which comes from a factor of K_ZZ kept here. f is a sum of random cosines with the kernel's
  * spectral density (FEATURES of them): close to a draw of the process, smooth, and cheap; variances do not depend on
  * it. All chance is keyed by the seed. Cost: a posterior from scratch at every step, O(t m^2); a few ms for t = 215. */
-#include "starvation.h"
+#include "paper/starvation.h"
 
 #include <assert.h>
 #include <math.h>

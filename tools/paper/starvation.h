@@ -2,7 +2,7 @@
 #ifndef PB_STARVATION_H
 #define PB_STARVATION_H
 
-#include "paper.h"
+#include "paper/paper.h"
 
 #define PB_STARVATION_GRID 401    /* 0, 1/400, ..., 1 */
 #define PB_STARVATION_POINTS 215u /* largest t */

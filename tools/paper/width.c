@@ -6,12 +6,12 @@
  * / 2, averaged over PB_TC_ARMS arms
  *
  * Cost: T settles of order T for DMM-UCB, seconds for T = 300, and little for all the rest. */
-#include "width.h"
+#include "paper/width.h"
 
 #include <math.h>
 
 #include "base/alloc.h"
-#include "learner.h"
+#include "paper/learner.h"
 
 #define DELTA 0.01
 

@@ -2,7 +2,7 @@
 #ifndef PB_WIDTH_H
 #define PB_WIDTH_H
 
-#include "env_tc.h"
+#include "paper/env_tc.h"
 
 #define PB_WIDTH_N_RULES 10u
 #define PB_WIDTH_N_MODELS 5u
