@@ -29,8 +29,8 @@ CORE_LIBS := -llapacke -lopenblas -lm
 SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -luv -lsodium -lgnutls -lstdc++ $(CORE_LIBS) -lpthread
 TOOL_LIBS := -lcurl -lz -lzstd $(SERVER_LIBS)
 
-CORE_SRC := $(wildcard core/*.c core/*/*.c)
-SERVER_SRC := $(filter-out server/app/main.c,$(wildcard server/*.c server/*.cc server/*/*.c server/*/*.cc))
+CORE_SRC := $(wildcard core/*/*.c)
+SERVER_SRC := $(filter-out server/app/main.c,$(wildcard server/*/*.c server/*/*.cc))
 CTL_SRC := $(wildcard $(addsuffix /*.c,$(addprefix tools/,common evaluate demo ctl)))
 PAPER_SRC := $(wildcard tools/paper/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(OUT)/%.o)
@@ -40,9 +40,9 @@ CTL_LIB_OBJ := $(filter-out %/main.o,$(CTL_OBJ))
 PAPER_OBJ := $(PAPER_SRC:%.c=$(OUT)/%.o)
 PAPER_LIB_OBJ := $(filter-out %/main.o,$(PAPER_OBJ))
 
-CORE_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c tests/unit/*/test_*.c tests/property/test_*.c tests/property/*/test_*.c))
-SERVER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/server/test_*.c tests/server/*/test_*.c)) $(OUT)/tests/server/json/judge
-TOOL_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/tools/test_*.c tests/tools/*/test_*.c))
+CORE_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/unit/*/test_*.c tests/property/*/test_*.c))
+SERVER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/server/*/test_*.c)) $(OUT)/tests/server/json/judge
+TOOL_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/tools/*/test_*.c))
 PAPER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/paper/test_*.c))
 FUZZ_TESTS := $(OUT)/tests/fuzz/test_corpus
 FUZZ_OBJ := $(patsubst %.c,$(OUT)/%.o,$(wildcard tests/fuzz/fuzz_*.c) tests/fuzz/expect.c)
@@ -71,13 +71,13 @@ $(OUT)/paperbench: $(PAPER_OBJ) $(OUT)/libkb.a
 
 $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -iquote core -iquote server -iquote tools -iquote tools/ctl -iquote tests/lib -c -o $@ $<
+	$(CC) $(CFLAGS_ALL) -iquote core -iquote server -iquote tools -iquote tests/lib -c -o $@ $<
 $(OUT)/%.o: %.cc
 	@mkdir -p $(@D)
 	$(CXX) $(CXXFLAGS_ALL) -iquote core -iquote server -c -o $@ $<
 $(OUT)/tests/bench/%.o: tests/bench/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -iquote core -iquote tools -iquote tools/ctl -c -o $@ $<
+	$(CC) $(CFLAGS_ALL) -iquote core -iquote tools -c -o $@ $<
 $(OUT)/core/%.o: core/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -iquote core -c -o $@ $<
@@ -105,12 +105,12 @@ $(SERVER_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(SERVER_LIBS)
 $(TOOL_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(CTL_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) -iquote server -iquote tools -iquote tools/ctl -iquote tests/bench $(LDFLAGS_ALL) -o $@ $< $(filter %.o,$^) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(TOOL_LIBS)
+	$(CC) $(TEST_FLAGS) -iquote server -iquote tools -iquote tests/bench $(LDFLAGS_ALL) -o $@ $< $(filter %.o,$^) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(TOOL_LIBS)
 $(OUT)/tests/tools/bench/test_loop: $(OUT)/tests/bench/bench_loop.o $(OUT)/tests/bench/bench_machine.o
 $(OUT)/tests/tools/bench/test_bench_kors: $(OUT)/tests/bench/bench_kors.o $(OUT)/tests/bench/bench_machine.o
 $(PAPER_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a
 	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) -iquote tools -iquote tools/paper $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a $(CHECK_LIBS) $(CORE_LIBS)
+	$(CC) $(TEST_FLAGS) -iquote tools $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a $(CHECK_LIBS) $(CORE_LIBS)
 $(FUZZ_TESTS): $(OUT)/%: %.c $(FUZZ_OBJ) $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	@mkdir -p $(@D)
 	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $< $(FUZZ_OBJ) $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(SERVER_LIBS)
@@ -143,7 +143,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run tour paper test test-unit test-property coverage test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks docker install clean help
+.PHONY: setup run tour paper test test-room test-unit test-property coverage test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -160,6 +160,8 @@ test: ## all tests: unit, property, server, tools, paper, HTTP; ends with "N pas
 	sh tests/run.sh $(OUT)
 test-unit: c-tests ## unit and property tests in C
 	sh tests/run.sh $(OUT) c
+test-room: $(foreach t,$(CORE_TESTS) $(SERVER_TESTS) $(TOOL_TESTS),$(if $(findstring /$(ROOM)/,$(t)),$(t))) ## C tests of one room: make test-room ROOM=graph
+	sh tests/run.sh $(OUT) room $(ROOM)
 test-property: core-tests ## property tests over every preset
 	sh tests/run.sh $(OUT) property
 RUNS ?= 10
@@ -198,12 +200,12 @@ soak: ## malformed traffic against a build with ASan and UBSan, from several con
 	$(PYTHON) tests/soak/malformed.py $(BUILD)/asan/laplaced $(BUILD)/bench/soak.jsonl --seconds $(SECONDS)
 soak-memory: all ## a million requests, malformed ones among them: whether memory stays flat
 	$(PYTHON) tests/soak/memory.py $(OUT) $(BUILD)/bench/soak.jsonl $(ARGS)
-layers: ## prove by includes who may know whom
-	sh tools/layers.sh
+layers: ## prove by includes which room knows which (tools/rooms.txt)
+	$(PYTHON) tools/layers.py
 lint: layers format-check ## layers, formatting, cppcheck, shellcheck
 	shellcheck tools/*.sh tests/*.sh tests/*/*.sh .ci/run
-	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 core server tools/ctl
-	cppcheck --quiet --std=c11 -I core --enable=warning,performance,portability --inline-suppr --error-exitcode=1 tools/paper
+	cppcheck --quiet --std=c11 -I core -I server -I tools --enable=warning,performance,portability --inline-suppr --error-exitcode=1 core server tools/common tools/evaluate tools/demo tools/ctl
+	cppcheck --quiet --std=c11 -I core -I tools --enable=warning,performance,portability --inline-suppr --error-exitcode=1 tools/paper
 FORMATTED = $(wildcard $(foreach f,core server tools tests,$(f)/*.[ch] $(f)/*/*.[ch] $(f)/*/*/*.[ch]) server/*.cc server/*/*.cc)
 format: ## clang-format every C file
 	clang-format -i $(FORMATTED)
@@ -249,7 +251,7 @@ bench-stall: all $(OUT)/tests/bench/bench_stall ## decisions beside updates over
 		status=$$?; rm -rf $$folder; cat $(BUILD)/bench/stall.json; exit $$status
 $(OUT)/tests/bench/bench_%: tests/bench/bench_%.c $(BENCH_LIB) $(OUT)/libkb.a
 	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) -iquote tools -iquote tools/ctl $(LDFLAGS_ALL) -o $@ $< $(BENCH_LIB) $(OUT)/libkb.a $(CORE_LIBS) -lpthread
+	$(CC) $(TEST_FLAGS) -iquote tools $(LDFLAGS_ALL) -o $@ $< $(BENCH_LIB) $(OUT)/libkb.a $(CORE_LIBS) -lpthread
 $(OUT)/tests/bench/bench_empty: tests/bench/bench_empty.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -lmicrohttpd

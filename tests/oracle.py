@@ -38,7 +38,7 @@ def user_gram(spec, graph, users, seen=None):
 
 
 def keyed_uniform(key, stream, index):
-    """The server's keyed random numbers (core/rng.c): three rounds of SplitMix64's finaliser, upper 53 bits."""
+    """The server's keyed random numbers (core/base/rng.c): three rounds of SplitMix64's finaliser, upper 53 bits."""
     golden, mask, z = 0x9E3779B97F4A7C15, 2**64 - 1, key
     for part in (1, stream, index):
         z = (z + part * golden) & mask
@@ -61,7 +61,7 @@ def median_distance(x):
 
 def learned_gram(spec, seen, users):
     """mmd: RBF of mean embeddings. seen: None before the first refresh, else (seed, points taught up to the last one);
-    the random features are core/user_embedding.c's, number by number."""
+    the random features are core/graph/user_embedding.c's, number by number."""
     g = np.eye(len(users))
     if seen is None:
         return g

@@ -4,7 +4,7 @@
     tools/ranges.py            writes it
     tools/ranges.py --check    says whether it is as the schemas, the options' table and openapi.yaml have it; exit status 1 if not
 
-The ranges themselves stand in schema/*.schema.json, server/option_table.c and openapi.yaml, and nowhere else.
+The ranges themselves stand in schema/*.schema.json, server/app/option_table.c and openapi.yaml, and nowhere else.
 """
 import collections
 import pathlib
@@ -132,7 +132,7 @@ def row(first, r, *more):
 HEAD = """# Ranges
 
 Every number that comes from outside, and where it ends. Written by `python3 tools/ranges.py` from `schema/*.schema.json`,
-`server/option_table.c` and `openapi.yaml`; `tests/http/a07_ranges.py` fails when this page is not what it writes, when a number of a body
+`server/app/option_table.c` and `openapi.yaml`; `tests/http/a07_ranges.py` fails when this page is not what it writes, when a number of a body
 has no end, and when the server takes what lies outside of one. `*` stands for any item of a list, `<name>` for a name of the caller's.
 
 What is read is a number of JSON: no `NaN`, `Infinity`, hexadecimal digits or leading zeros, and nothing beyond the largest double. What is
@@ -140,7 +140,7 @@ smaller than the smallest double is 0. An integer may be spelled `1e3` or `5.0`.
 
 ## Bodies
 
-Looked at by `server/json_*.c` with the tables of `server/rules.c`, and where a row says so once more with the option that is in force; faults
+Looked at by `server/json/json_*.c` with the tables of `server/json/rules.c`, and where a row says so once more with the option that is in force; faults
 are answered 400 and named by pointer. Tried at both sides of each end by `tests/http/c05_body_rules.py` (the decoders) and
 `tests/http/a07_ranges.py` (the server). What a model cannot compute with although it lies inside is refused by the core: `tests/extremes/`.
 """
@@ -153,9 +153,9 @@ PATCH = """
 LINES = """
 ## Lines of the log
 
-In imports, replays, and files at their opening. `server/json_event.c` reads them, `core/` takes a line or refuses it (`core/engine_log.c`, `core/summary.c`);
+In imports, replays, and files at their opening. `server/json/json_event.c` reads them, `core/` takes a line or refuses it (`core/model/engine_log.c`, `core/model/summary.c`);
 options do not bind them, since logs outlive options. `none`: any number that a double holds, as far as a model can compute with it
-(`core/magnitude.h`), or, of a whole number, 2^53 - 1; numbers of events, versions and counts that a log begins with are at most 2^52. `configuration` is as in PUT /tenants/{tenant}. Tried by `tests/extremes/c00_logs.py` (each line's numbers, one at a time) and
+(`core/base/magnitude.h`), or, of a whole number, 2^53 - 1; numbers of events, versions and counts that a log begins with are at most 2^52. `configuration` is as in PUT /tenants/{tenant}. Tried by `tests/extremes/c00_logs.py` (each line's numbers, one at a time) and
 `tests/fuzz/` (`log`).
 
 | line | number | type | from | to |
@@ -164,7 +164,7 @@ options do not bind them, since logs outlive options. `none`: any number that a 
 PARAMETERS = """
 ## Parameters of the query
 
-Whole numbers in decimal digits, looked at by `server/api_*.c`; 400 names the parameter. Tried by `tests/http/a07_ranges.py`.
+Whole numbers in decimal digits, looked at by `server/api/api_*.c`; 400 names the parameter. Tried by `tests/http/a07_ranges.py`.
 
 | operation | parameter | type | from | to |
 |---|---|---|---|---|
@@ -172,7 +172,7 @@ Whole numbers in decimal digits, looked at by `server/api_*.c`; 400 names the pa
 OPTIONS = """
 ## Options
 
-By flag, environment (`LAPLACED_NAME`) or configuration file, looked at by `server/options.c: parse_value`; the start ends with status 2 and
+By flag, environment (`LAPLACED_NAME`) or configuration file, looked at by `server/app/options.c: parse_value`; the start ends with status 2 and
 names the option, the variable or the line. Sizes may end in k, M or G. Tried by `tests/http/a07_ranges.py`.
 
 | option | type | from | to |
@@ -183,9 +183,9 @@ REST = """
 
 | number | range | looked at by | tried by |
 |---|---|---|---|
-| `Content-Length`, chunk sizes | whole numbers up to the body's limit | libmicrohttpd, `server/http_head.c`, `server/http_body.c` | `tests/http/r10_connections.py`, `tests/http/c00_bad_bodies.py` |
-| snapshot files | checksums first; then every count, sum and id by the part that it belongs to | `server/snapshot.c`, `core/*_codec.c`, `core/*_io.c`, `core/*_load` | `tests/fuzz/` (`snapshot`), `tests/unit/` |
-| columns of a tenant's file | those of its lines; both must agree | `server/fold.c`, `server/restore.c` | `tests/http/k10_hostile_files.py`, `tests/extremes/c00_logs.py` |
+| `Content-Length`, chunk sizes | whole numbers up to the body's limit | libmicrohttpd, `server/http/http_head.c`, `server/http/http_body.c` | `tests/http/r10_connections.py`, `tests/http/c00_bad_bodies.py` |
+| snapshot files | checksums first; then every count, sum and id by the part that it belongs to | `server/store/snapshot.c`, `core/model/*_codec.c`, `core/*/*_io.c`, `core/*_load` | `tests/fuzz/` (`snapshot`), `tests/unit/` |
+| columns of a tenant's file | those of its lines; both must agree | `server/tenant/fold.c`, `server/task/restore.c` | `tests/http/k10_hostile_files.py`, `tests/extremes/c00_logs.py` |
 """
 
 

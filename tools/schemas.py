@@ -150,7 +150,7 @@ def contract():
     return head + MARK + "\n".join(lines) + "\n"
 
 
-# ---- server/rules.h and rules.c ---------------------------------------------------------------------------------------
+# ---- server/json/rules.h and rules.c ---------------------------------------------------------------------------------------
 
 RULES_H = """\
 /* Names, limits and words of request bodies: the JSON Schemas of schema/ as tables. Written by tools/schemas.py: change

@@ -9,7 +9,7 @@
  *   k     by adding 1.5 2^52, which leaves it in the low bits, from where it goes into the exponent
  *
  * Within 1.1 units in the last place, 2^-52 relative, over [-708, 0]; exactly 1 at 0 and -0; 0 below -708, where exp is
- * less than 3.4e-308 (tests/unit/test_vec_kernel.c compares with long double). */
+ * less than 3.4e-308 (tests/unit/vector/test_vec_kernel.c compares with long double). */
 #ifndef KB_EXPONENTIAL_H
 #define KB_EXPONENTIAL_H
 

@@ -57,7 +57,7 @@ enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *ne
  * one, behind a summary. KB_EV_NONE when nothing has been learned yet, or when a reset is on its way. */
 enum kb_err kb_engine_rebuild(struct kb_engine *e, uint64_t seq, struct kb_event *next);
 
-/* Taking data out of a model (server/erase.c): `begin` is a reset that is begun in every case, under the values to
+/* Taking data out of a model (server/task/erase.c): `begin` is a reset that is begun in every case, under the values to
  * come. Another engine folds the log, without what is to go and quietly, over that event and to the end; its build is
  * run; and `finish` is called on it for the event that puts it in force. The evidence is that of `served`, the engine
  * that it takes the place of: it bounds a sum over more observations, and each term of that sum is positive. */

@@ -7,8 +7,8 @@
  *   mean(s) = k_U(s)^T (F F^T)^-1 ybar = (F^-1 k_U(s)).w          sd^2(s) = k(s,s) - |F^-1 k_U(s)|^2
  *
  * This is the Gaussian-process posterior of LK eq. 3 and TC eq. 2-3 on all t observations: repeats of a point carry
- * the information of their mean with noise lambda / n_i (tests/property/test_posteriors.c compares with the dense
- * t x t solve). Points are distinct to the kernel, so under `ones` users share one; what it ignores is not held.
+ * the information of their mean with noise lambda / n_i (tests/property/posterior/test_posteriors.c compares with the
+ * dense t x t solve). Points are distinct to the kernel, so under `ones` users share one; what it ignores is not held.
  *
  * The points: exact_points.c. How F follows all that: exact_factor.c. Where K_UU is the identity there is no F:
  * post_diagonal.c.

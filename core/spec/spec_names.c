@@ -1,6 +1,6 @@
 /* Names of the specification's enumerations, as the API spells them, in both directions. Codecs and error texts use
  * these tables and have none of their own; a new kernel, rule or representation gets its name here. The tables are
- * sized by the enumerations' ends, so a value without a name would be a NULL that tests/unit/test_spec.c finds. */
+ * sized by the enumerations' ends, so a value without a name would be a NULL that tests/unit/spec/test_spec.c finds. */
 #include "spec/spec.h"
 
 #include <string.h>

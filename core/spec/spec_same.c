@@ -2,7 +2,7 @@
  * confidence rules. Where they do, a change of configuration takes effect at once; where not, it is followed by a
  * rebuild from the history. Parameters that a type does not read are not compared.
  *
- * A new parameter belongs here as soon as a posterior reads it; tests/unit/test_spec.c walks them
+ * A new parameter belongs here as soon as a posterior reads it; tests/unit/spec/test_spec.c walks them
  * (only_what_moves_a_kernel_value_or_a_feature_makes_another_model). */
 #include "spec/spec.h"
 

@@ -1,4 +1,5 @@
-/* The key of all hash tables of this process (core/keyed.h): 128 bits of the system's, drawn once, told to nobody. */
+/* The key of all hash tables of this process (core/base/keyed.h): 128 bits of the system's, drawn once, told to nobody.
+ */
 #ifndef LD_HASH_KEY_H
 #define LD_HASH_KEY_H
 

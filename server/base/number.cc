@@ -5,7 +5,7 @@
  * - up to 15 digits: a decimal of 15 digits comes back from a normal double unchanged (DBL_DIG);
  * - beyond, where what reads back as x lies as far below x as above it: if any decimal of so many digits lies there,
  * the nearest to x does. Left are subnormal numbers and, with 16 or 17 digits, powers of two, whose lower neighbour is
- * nearer than the upper one: for those all lengths are tried through printf and strtod. tests/server/test_text.c
+ * nearer than the upper one: for those all lengths are tried through printf and strtod. tests/server/base/test_text.c
  * compares with that way.
  *
  * Cost: some 700 instructions, against 8,000 for three rounds of printf and strtod, which libquadmath slows down. */

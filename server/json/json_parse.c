@@ -3,8 +3,8 @@
  * It knows no faults, only doubts: whatever it does not take is read again by jansson (json_in.c), which is slow and
  * finds the words for what is wrong. So it may refuse what jansson takes (numbers that underflow, objects of more than
  * MOST_MEMBERS members), but what it takes must be taken by jansson, too, and be the same tree:
- * tests/server/test_json_parse.c and the fuzz target `values` compare them. RFC 8259 is the grammar; besides, no key
- * twice, no NUL in strings, no more than LD_MAX_DEPTH levels.
+ * tests/server/json/test_json_parse.c and the fuzz target `values` compare them. RFC 8259 is the grammar; besides, no
+ * key twice, no NUL in strings, no more than LD_MAX_DEPTH levels.
  *
  * The text is a copy that ends in a NUL, which no value may contain: every loop below stops there at the latest. After
  * a doubt r->at may be behind it: nothing is read any more then. Strings stay where they stand, their closing quote

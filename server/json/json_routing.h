@@ -1,5 +1,5 @@
 /* Routing in JSON: the settings, the eligibility of an arm, and the attributes of a request. Private to
- * server/json_*.c, like json_util.h, whose readers these are. */
+ * server/json/json_*.c, like json_util.h, whose readers these are. */
 #ifndef LD_JSON_ROUTING_H
 #define LD_JSON_ROUTING_H
 

@@ -1,5 +1,5 @@
 /* What the JSON codecs share: the document, a reader that knows where it stands (for pointers) and collects
- * faults, and a few writers. Private to server/json_*.c; the values are json_value.h's. */
+ * faults, and a few writers. Private to server/json/json_*.c; the values are json_value.h's. */
 #ifndef LD_JSON_UTIL_H
 #define LD_JSON_UTIL_H
 

@@ -1,6 +1,6 @@
 /* A JSON text as a tree of values, read-only, in the memory of its document (json_in.c): what the decoders walk
- * through. Private to server/json_*.c. An array's items lie side by side, an object's members in the order of the text;
- * no key stands twice. Functions take NULL for a value that is not there, and say of it that it is nothing. */
+ * through. Private to server/json/json_*.c. An array's items lie side by side, an object's members in the order of the
+ * text; no key stands twice. Functions take NULL for a value that is not there, and say of it that it is nothing. */
 #ifndef LD_JSON_VALUE_H
 #define LD_JSON_VALUE_H
 

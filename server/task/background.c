@@ -1,5 +1,5 @@
 /* Long work of a tenant beside its writer: new models after a change of kernel, graph or dictionary, and points that
- * enter a dictionary over a long history (core/build.h).
+ * enter a dictionary over a long history (core/model/build.h).
  *
  *     writer, after a batch    lends the engine's open build to a thread for long work
  *     job                      runs it, without any lock; the writer goes on with its turns

@@ -1,5 +1,5 @@
 /* What a challenger is worth, from the log of what the policy in force decided: importance weights of its decisions,
- * kept until their rewards are known, and then running moments of both (core/snips.h).
+ * kept until their rewards are known, and then running moments of both (core/base/snips.h).
  *
  * Compared is what one policy in force decides. Where that changes, by a promotion or a configuration, the comparison
  * begins anew; the challengers, the guardrail and how long logs are kept are no part of it.

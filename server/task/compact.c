@@ -2,7 +2,7 @@
  * bit.
  *
  *     writer   where the last reset of the model was begun before the events that are to go, begins another: a fold
- *              builds the posterior there, from a history that the summary has (core/summary.h)
+ *              builds the posterior there, from a history that the summary has (core/model/summary.h)
  *     job      folds the events and writes the summary's lines (compact_fold.c)
  *     writer   puts the lines into the file, about a megabyte in each turn; then lets the log start with them, which
  *              changes one row; answers; and deletes what was replaced, some rows in each turn (store_summary.c)

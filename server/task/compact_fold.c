@@ -1,4 +1,4 @@
-/* The job of a compaction: from the lines of a log's beginning to those of its summary (core/summary.h).
+/* The job of a compaction: from the lines of a log's beginning to those of its summary (core/model/summary.h).
  *
  * The lines are folded quietly into an engine of its own. Where the last of them cannot be the end of a summary,
  * because a change of the model had just begun there, the fold is made once more, up to the last that can. The lines of

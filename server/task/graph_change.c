@@ -2,7 +2,7 @@
  *
  *     writer   puts the op into a line; where nothing is being made, starts the job for the first
  *     job      numbers names and looks for them among the tenant's users, a few at a time under the readers' lock,
- *              then makes the arrays (core/graph_draft.h) and tells the writer
+ *              then makes the arrays (core/model/graph_draft.h) and tells the writer
  *     writer   puts a piece of a long row into the file at the end of each turn (store.h: ld_store_put_piece)
  *     writer   when all is there: reserve, append the row, apply, answer; then the next
  *

@@ -1,4 +1,4 @@
-/* Taking one user out of the summary that a log may begin with (core/summary.h): the id, the points, the open
+/* Taking one user out of the summary that a log may begin with (core/model/summary.h): the id, the points, the open
  * decisions, and what these have in the sums of arms and totals. Users behind the one who goes move up by one number.
  * The parts come in the order of the log: users before all that names them, sums behind all that counts into them.
  *

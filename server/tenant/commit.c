@@ -1,5 +1,5 @@
-/* The commit cycle: the one path by which a tenant's model changes while it serves. core/commit.h has the order of it;
- * here are the batch, its rows and its ops:
+/* The commit cycle: the one path by which a tenant's model changes while it serves. core/model/commit.h has the order
+ * of it; here are the batch, its rows and its ops:
  *
  *     stage    due changes, the quota, then kb_commit_add                                           (fails: refused)
  *     flush    kb_commit_run, whose append is one transaction for all rows of the batch             (fails: undone)

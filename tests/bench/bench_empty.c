@@ -1,4 +1,4 @@
-/* The ceiling of every HTTP figure: a handler on the same server library, started as server/http.c starts it, that
+/* The ceiling of every HTTP figure: a handler on the same server library, started as server/http/http.c starts it, that
  * reads the body, looks at none of it and answers a fixed one. What laplaced takes beyond it is laplaced's own.
  *
  *   bench_empty THREADS BYTES      BYTES: of the answer's body; ends on SIGTERM or SIGINT
@@ -73,7 +73,7 @@ static int listen_on(unsigned *port)
     return fd;
 }
 
-/* Connections in turn to the threads, as server/http_accept.c has it, so that the ceiling uses every core, too. */
+/* Connections in turn to the threads, as server/http/http_accept.c has it, so that the ceiling uses every core, too. */
 static void *accept_all(void *arg)
 {
     const int listener = *(const int *)arg;

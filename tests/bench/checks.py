@@ -1,4 +1,4 @@
-"""What the front door costs: the server beside itself without its checks (MODE=unchecked, server/checked.h), both over
+"""What the front door costs: the server beside itself without its checks (MODE=unchecked, server/base/checked.h), both over
 loopback, with the same load, in turns.
 
   python3 tests/bench/checks.py CHECKED UNCHECKED FILE [--rounds N] [--lines N] [--clients N]

@@ -1,4 +1,5 @@
-/* Two readers of one text: the parser of bodies (server/json_parse.c) beside jansson, told what json_in.c tells it. */
+/* Two readers of one text: the parser of bodies (server/json/json_parse.c) beside jansson, told what json_in.c tells
+ * it. */
 #ifndef KBT_JSON_H
 #define KBT_JSON_H
 

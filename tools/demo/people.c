@@ -23,7 +23,7 @@
 enum purpose { SAMPLE = 1, SPLIT, PLAYER, CANDIDATES };
 
 /* Independent streams for each purpose from the one seed. FNV over seed and purpose; the draws themselves are
- * mixed by kb_rng (core/rng.h). */
+ * mixed by kb_rng (core/base/rng.h). */
 static uint64_t key_of(const struct lc_people *p, enum purpose what)
 {
     return kb_hash_u64(kb_hash_u64(KB_HASH_INIT, p->o.seed), (uint64_t)what);

@@ -9,8 +9,8 @@
  *   round t   a uniform user, n_candidates of the M arms without replacement
  *   reward    f + noise * normal(seed, t, arm): two policies that choose the same arm in a round see the same reward
  *
- * Everything is a function of the seed (keyed randomness, core/rng.h): no generator runs along, so four policies in
- * four threads see one and the same town. Numerical note: the arms' Gram gets 1e-9 on its diagonal.
+ * Everything is a function of the seed (keyed randomness, core/base/rng.h): no generator runs along, so four policies
+ * in four threads see one and the same town. Numerical note: the arms' Gram gets 1e-9 on its diagonal.
  *
  * Cost: the factor of the users, O(n^3 / 3), is all that counts beyond a few hundred of them; memory n^2
  * doubles while the truth is drawn, n arms doubles afterwards. */

@@ -1,5 +1,5 @@
-/* A model fed from a log: see ope_learner.h. It is a shadow (server/shadow.h) to which rewards are `observed`, so a
- * model that is replayed is that of a tenant to whom the log was sent by /observe. Chance is keyed by the
+/* A model fed from a log: see ope_learner.h. It is a shadow (server/task/shadow.h) to which rewards are `observed`, so
+ * a model that is replayed is that of a tenant to whom the log was sent by /observe. Chance is keyed by the
  * configuration's seed.
  *
  *   is_blind   neither user nor context enters (kernels `ones`): then the same candidates under an unchanged model get

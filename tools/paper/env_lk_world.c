@@ -308,7 +308,7 @@ static double range_of(const double *x, size_t n)
     return most - least;
 }
 
-/* From the spectrum that is there already; a second way to the same matrix than core/user_kernel.c takes. */
+/* From the spectrum that is there already; a second way to the same matrix than core/graph/user_kernel.c takes. */
 enum kb_err pb_lk_user_covariance(const struct pb_lk_world *w, double rho, double power, double *g)
 {
     const size_t n = w->shape.n_users;

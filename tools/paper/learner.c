@@ -1,6 +1,6 @@
 /* A learner: the engine of core/ under the events that a tenant's writer would give it, by the same way
- * (core/commit.h): what is due before each event, the event and what follows from it as one batch, and settled after
- * it.
+ * (core/model/commit.h): what is due before each event, the event and what follows from it as one batch, and settled
+ * after it.
  *
  * An engine only begins work beyond KB_INLINE_WORK (engine.h). The papers' algorithms have their new model in the next
  * round, so each build is finished here where it began, and its time is learning.

@@ -1,5 +1,5 @@
 /* The stream of numbers that numpy's legacy generator, RandomState(seed), gives: experiments whose published figures
- * hang on it can be repeated draw by draw. Not for anything else; the engine's own numbers are core/rng.h. */
+ * hang on it can be repeated draw by draw. Not for anything else; the engine's own numbers are core/base/rng.h. */
 #ifndef PB_NUMPY_RNG_H
 #define PB_NUMPY_RNG_H
 

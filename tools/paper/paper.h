@@ -64,7 +64,7 @@ struct pb_setting {
 
 struct pb_algorithm {
     const char *name;   /* in records: "lk-gp-ucb" */
-    const char *preset; /* row of core/presets.c */
+    const char *preset; /* row of core/spec/presets.c */
     /* Values the experiment gives the preset for this environment; may be NULL. `value` is the row's own. */
     void (*tune)(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value);
     double value[PB_MAX_VALUES];

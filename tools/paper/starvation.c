@@ -11,10 +11,11 @@
  *   draw      after observation t every x_i, i <= t, enters with p = min(1, q sd^2(x_i) / a), sd^2 of the step before
  *             [BKB, Alg. 1]
  *
- * Exact and DTC are the engine's own posteriors (core/post_exact.c, core/post_nystrom.c); the regressors' variance is
- * DTC less the residual, which comes from a factor of K_ZZ kept here. f is a sum of random cosines with the kernel's
- * spectral density (FEATURES of them): close to a draw of the process, smooth, and cheap; variances do not depend on
- * it. All chance is keyed by the seed. Cost: a posterior from scratch at every step, O(t m^2); a few ms for t = 215. */
+ * Exact and DTC are the engine's own posteriors (core/posterior/post_exact.c, core/posterior/post_nystrom.c); the
+ * regressors' variance is DTC less the residual, which comes from a factor of K_ZZ kept here. f is a sum of random
+ * cosines with the kernel's spectral density (FEATURES of them): close to a draw of the process, smooth, and cheap;
+ * variances do not depend on it. All chance is keyed by the seed. Cost: a posterior from scratch at every step, O(t
+ * m^2); a few ms for t = 215. */
 #include "paper/starvation.h"
 
 #include <assert.h>

@@ -13,7 +13,7 @@
 #define N_QUERIES 40u
 
 /* User kernels that no preset has by itself. n_vectors 3 of the 6 non-trivial vectors of a world's graph; mmd has
- * learned nothing (tests/property/test_engine.c has it learn). */
+ * learned nothing (tests/property/model/test_engine.c has it learn). */
 static const struct kb_user_kernel_spec more_user_kernels[] = {
     {.type = KB_USER_LAPLACIAN, .rho = 0.1, .power = 0.5, .tau = 1, .n_vectors = 8},
     {.type = KB_USER_LAPLACIAN, .rho = 0.7, .power = 2, .tau = 1, .n_vectors = 8, .is_normalized = true},

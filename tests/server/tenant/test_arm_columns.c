@@ -1,6 +1,6 @@
-/* What decisions keep of the catalogue's arms (core/arm_columns.h), in a tenant that serves: many readers fill it
- * beside the writer, and none of them sees another value than a computation anew gives; and the tenant's quota is the
- * model's. */
+/* What decisions keep of the catalogue's arms (core/kernel/arm_columns.h), in a tenant that serves: many readers fill
+ * it beside the writer, and none of them sees another value than a computation anew gives; and the tenant's quota is
+ * the model's. */
 #include <pthread.h>
 #include <stdatomic.h>
 

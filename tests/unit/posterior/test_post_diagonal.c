@@ -1,5 +1,5 @@
-/* The exact posterior without a factor, beyond what tests/property/test_posteriors.c proves of every row: each
- * combination of kernels that it is for, the same model with a factor, sums over many steps, room. */
+/* The exact posterior without a factor, beyond what tests/property/posterior/test_posteriors.c proves of every row:
+ * each combination of kernels that it is for, the same model with a factor, sums over many steps, room. */
 #include <math.h>
 
 #include "rules/confidence.h"

@@ -1,5 +1,5 @@
-/* The exact posterior beyond what tests/property/test_posteriors.c proves of every row: repeats, batches, large
- * graphs, degradation, missing memory. */
+/* The exact posterior beyond what tests/property/posterior/test_posteriors.c proves of every row: repeats, batches,
+ * large graphs, degradation, missing memory. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* The dictionary posterior beyond what tests/property/test_posteriors.c proves of every row: admissions in steps,
- * choosing, large graphs, points inside the span, near-duplicates, missing memory. */
+/* The dictionary posterior beyond what tests/property/posterior/test_posteriors.c proves of every row: admissions in
+ * steps, choosing, large graphs, points inside the span, near-duplicates, missing memory. */
 #include <math.h>
 #include <stdlib.h>
 
