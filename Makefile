@@ -133,7 +133,7 @@ SETUP ?= sh tools/setup.sh
 wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run tour) $(call wants,--paper,paper) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
-    $(call wants,--test,test test-% coverage contract asan tsan fuzz soak soak-% bench bench-%) \
+    $(call wants,--test,test test-% layers lint coverage contract asan tsan fuzz soak soak-% bench bench-%) \
     $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)

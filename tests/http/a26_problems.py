@@ -12,7 +12,7 @@ from raw import Raw, request
 PAGE = (ROOT / "docs" / "ERRORS.md").read_text()
 SECTIONS = {m[1]: m[2] for m in re.finditer(r"^## ([a-z-]+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S)}
 ENUM = CONTRACT.doc["components"]["schemas"]["ProblemType"]["enum"]
-SOURCE = (ROOT / "server" / "problem.c").read_text()
+SOURCE = (ROOT / "server" / "base" / "problem.c").read_text()
 
 
 def tables():

@@ -100,7 +100,7 @@ def test_a_line_that_was_changed_is_found_logged_and_counted(boot):
         for i in range(30):
             client.observe(f"u{i}", "a", i / 30, tenant=tenant)
     digest = client.digest("t")
-    on_file(server, "t", "UPDATE events SET text = replace(text, '\"reward\":0.5', '\"reward\":0.25') WHERE text LIKE '%\"reward\":0.5}%'")
+    on_file(server, "t", "UPDATE events SET text = replace(text, '\"reward\":0.5', '\"reward\":0.25'), reward = 0.25 WHERE text LIKE '%\"reward\":0.5}%'")
     found = client.verify("t")
     assert (found["equal"], found["digest"]) == (False, digest) and found["folded_digest"] != digest
     assert metric(client, "verifications_different_total") == 1

@@ -157,7 +157,7 @@ def test_a_b_routing_with_a_holdout_and_yesterdays_log(reader):
     assert (client.stats("rehearsal")["rewards"], client.stats("rehearsal")["mean_reward"]) == (150, pytest.approx(len(sold) / 150))
     report = objects(printed)[-1]
     assert (report["learned"], report["reward_sum"], report["policy"]["decisions"]) == (150, len(sold), 150 - len(held))
-    assert 0 <= report["policy"]["snips"]["lower"] <= report["policy"]["snips"]["estimate"] <= report["policy"]["snips"]["upper"]
+    assert report["policy"]["snips"]["lower"] <= report["policy"]["snips"]["estimate"] <= report["policy"]["snips"]["upper"]
 
 
 def check_estimates(printed, events):

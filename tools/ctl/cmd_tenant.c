@@ -349,8 +349,7 @@ const struct lc_command lc_cmd_tenant = {
                 " get [NAME] | delete NAME |"
                 " compact NAME KEEP | challengers [NAME] | promote NAME CHALLENGER [--version N] |"
                 " rollback NAME [--version N]",
-    .about = "configurations: list, put, patch, get, delete; stop, start; shorter logs: compact; challengers, promote, "
-             "rollback",
+    .about = "configurations: list, put, patch, get, delete, stop, start; compact; challengers, promote, rollback",
     .text =
         "FILE holds the JSON configuration (\"-\": standard input). --set reads its value as JSON where it is\n"
         "JSON, else as a string. What put leaves out comes from the preset.\n\n"

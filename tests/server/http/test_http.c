@@ -124,9 +124,11 @@ static void handle(void *arg, struct ld_request *r)
         reply_echo(r);
     } else if (strcmp(ld_request_path(r), "/later") == 0) {
         atomic_fetch_add(&n_workers, 1);
-        if (pthread_create(&worker, NULL, reply_later, r) != 0)
+        pthread_attr_t detached; /* from the start: detaching a thread that may be gone reads what is freed */
+        if (pthread_attr_init(&detached) != 0 || pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED) != 0 ||
+            pthread_create(&worker, &detached, reply_later, r) != 0)
             abort();
-        pthread_detach(worker);
+        pthread_attr_destroy(&detached);
     } else {
         reply_echo(r);
     }
