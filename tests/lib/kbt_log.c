@@ -183,13 +183,18 @@ static void run_build(struct kbt_log *log, size_t delay)
     }
 }
 
-void kbt_log_close(struct kbt_log *log)
+void kbt_log_drop(struct kbt_log *log)
 {
     if (log->lent != NULL)
         kb_engine_return_build(log->live, log->lent);
     kb_commit_free(&log->commit);
     kb_engine_free(log->live);
     free(log->event);
+}
+
+void kbt_log_close(struct kbt_log *log)
+{
+    kbt_log_drop(log);
     free_copies();
 }
 

@@ -21,7 +21,9 @@ extern size_t kbt_delay;
 void kbt_log_finish_builds(struct kbt_log *log);
 
 void kbt_log_open(struct kbt_log *log);
+/* close is for the last log of a test: the copies of all events go with it. The others are dropped. */
 void kbt_log_close(struct kbt_log *log);
+void kbt_log_drop(struct kbt_log *log);
 
 /* Live path for one event: what is due, reserve, follow-up, grow, prepare, apply; seq and at_ms are filled here.
  * Every event that came of it is kept. The code of reserve when it fails (nothing has changed then). */

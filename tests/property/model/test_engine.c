@@ -454,9 +454,7 @@ START_TEST(events_in_batches_equal_events_one_by_one)
         ck_assert_uint_eq(one.n, many.n);
         ck_assert_uint_eq(kb_engine_digest(one.live), kb_engine_digest(many.live));
     }
-    kb_engine_free(one.live);
-    one.live = NULL;
-    free(one.event);
+    kbt_log_drop(&one);
     kbt_log_close(&many);
 }
 END_TEST
@@ -571,9 +569,7 @@ START_TEST(last_equals_a_log_that_only_saw_the_last_value)
     ck_assert_double_eq(x.reward_sum, y.reward_sum);
     ck_assert_uint_eq(kb_posterior_digest(kb_engine_posterior(a.live), 0),
                       kb_posterior_digest(kb_engine_posterior(b.live), 0));
-    kb_engine_free(a.live);
-    a.live = NULL;
-    free(a.event);
+    kbt_log_drop(&a);
     kbt_log_close(&b);
 }
 END_TEST
@@ -958,8 +954,7 @@ START_TEST(a_model_built_beside_traffic_predicts_what_one_built_at_once_does)
         ck_assert_double_eq_tol(lower[0][a], lower[1][a], 1e-9);
         ck_assert_double_eq_tol(upper[0][a], upper[1][a], 1e-9);
     }
-    kb_engine_free(at_once.live);
-    free(at_once.event);
+    kbt_log_drop(&at_once);
     kbt_log_close(&log); /* with the copies of both */
 }
 END_TEST

@@ -279,8 +279,7 @@ START_TEST(a_corrected_log_equals_one_that_knew_at_once)
         ck_assert(
             kbt_close(kb_history_sum(&log[0].live->history, row), kb_history_sum(&log[1].live->history, row), 1e-12));
     ck_assert_double_eq(log[0].live->history.n_observed, log[1].live->history.n_observed);
-    kb_engine_free(log[1].live);
-    free(log[1].event);
+    kbt_log_drop(&log[1]);
     kbt_log_close(&log[0]);
 }
 END_TEST
@@ -368,8 +367,7 @@ START_TEST(redacted_events_are_no_steps)
     rebuild(never.live);
     ck_assert_uint_eq(kb_engine_content_digest(redacted), kb_engine_content_digest(never.live));
     kb_engine_free(redacted);
-    kb_engine_free(never.live);
-    free(never.event);
+    kbt_log_drop(&never);
     kbt_log_close(&log);
 }
 END_TEST
