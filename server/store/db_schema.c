@@ -154,7 +154,9 @@ static void describe(char *out, size_t cap, const char *const column[N_COLUMNS],
 /* In the order of the query, by type and name. Either may be NULL, which comes last. */
 static int compare(const char *const *a, const char *const *b)
 {
-    int order = (a == NULL) - (b == NULL);
+    if (a == NULL || b == NULL)
+        return (a == NULL) - (b == NULL);
+    int order = 0;
     for (int k = 0; k < 2 && order == 0; k++)
         order = strcmp(a[k] != NULL ? a[k] : "", b[k] != NULL ? b[k] : "");
     return order;
