@@ -87,6 +87,12 @@ static bool is_within(const struct ld_rule *rule, double x)
     return (rule->is_lo_open ? x > rule->lo : x >= rule->lo) && (rule->is_hi_open ? x < rule->hi : x <= rule->hi);
 }
 
+/* The same as being within what bounded says, without making it. */
+static bool is_near(const struct ld_in *in, const struct ld_rule *rule, double x)
+{
+    return !rule->is_magnitude || in->is_log || (x >= -in->doc->magnitude && x <= in->doc->magnitude);
+}
+
 /* "expected a number > 0 and <= 1, or auto, or null" */
 static void fault_range(struct ld_in *in, const struct ld_rule *rule, const char *or_null)
 {
@@ -103,22 +109,22 @@ static void fault_range(struct ld_in *in, const struct ld_rule *rule, const char
 /* Every number of JSON is finite here. False, with *out as it was: it is out of range, or no number. */
 bool ld_in_real(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, double *out)
 {
-    const struct ld_rule closer = bounded(in, rule);
     const double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : (double)NAN;
-    if (is_within(&closer, x)) {
+    if (is_within(rule, x) && is_near(in, rule, x)) {
         *out = x;
         return true;
     }
+    const struct ld_rule closer = bounded(in, rule);
     fault_range(in, &closer, "");
     return false;
 }
 
 bool ld_in_real_or_null(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, double *out)
 {
-    const struct ld_rule closer = bounded(in, rule);
     const double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : (double)NAN;
     if (ld_is(v, LD_V_NULL))
         return false;
+    const struct ld_rule closer = bounded(in, rule);
     if (is_within(&closer, x))
         *out = x;
     else
