@@ -82,10 +82,15 @@ static inline double kb_history_sum(const struct kb_history *h, size_t row)
 /* Row first taught by the event `seq`, or SIZE_MAX. O(log n). */
 size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq);
 
-/* A view of the rows as they stand, for who looks at them while others learn. What learning changes is copied into
- * arrays of the view's own (count, sum, halvings); the others never change once a row stands in them and are borrowed.
- * A table of the rows' places is not among them: the view finds rows by their first event alone. reserve   room for n
- * rows; KB_ENOMEM        take   O(n), memory bandwidth borrow    the shared arrays again, after they have moved */
+/* clang-format off */
+/* A view of the rows as they stand, to look at them while others learn. What learning changes is copied into arrays of
+ * the view's own (count, sum, halvings); the others never change once a row stands in them and are borrowed.
+ * A table of the rows' places is not among them: the view finds rows by their first event alone.
+ *
+ *     reserve   room for n rows; KB_ENOMEM
+ *     take      O(n), memory bandwidth
+ *     borrow    the shared arrays again, after they have moved */
+/* clang-format on */
 enum kb_err kb_history_view_reserve(struct kb_history *view, size_t n);
 void kb_history_view_take(struct kb_history *view, const struct kb_history *h);
 void kb_history_view_borrow(struct kb_history *view, const struct kb_history *h);

@@ -1,12 +1,14 @@
+/* clang-format off */
 /* What an event makes of the user graph, made before its turn. A whole graph rests on the event alone; a patch rests on
  * the graph that it changes as well, and is worth something as long as that is the tenant's.
  *
  *     new     numbers the event's names among themselves; a whole graph is made here    any thread
- *     meet    looks for the names among the engine's users, some at a time              beside the writer, readers'
- * lock make    a patched graph                                                           any thread edit
- * kb_user_graph_edit puts users to the nodes, some for all names at once    the writer's turn
+ *     meet    looks for the names among the engine's users, some at a time              beside the writer, read lock
+ *     make    a patched graph                                                           any thread
+ *     edit    kb_user_graph_edit puts users to the nodes, some for all names at once    the writer's turn
  *
  * An event without a draft goes through the same in its turn, so the bits are the same with or without it. */
+/* clang-format on */
 #ifndef KB_GRAPH_DRAFT_H
 #define KB_GRAPH_DRAFT_H
 

@@ -78,16 +78,19 @@ void kb_posterior_discard(struct kb_posterior *p); /* forgets everything staged 
 
 /* One more observation at pt, by its weight in the posterior's unit: d_count is the weight, d_sum the reward times it,
  * d_square the reward's square; a correction has a d_count of 0 and the difference in d_sum. Without forgetting a
- * weight is
- * 1. Cannot fail after staging. [exclusive] */
+ * weight is 1. Cannot fail after staging. [exclusive] */
 void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                         double d_square, struct kb_scratch *s);
 
+/* clang-format off */
 /* Forgetting (decay.h). An observation of weight 1 counts as 2^(its halvings - unit); when the unit moves on, all that
  * is there loses weight by one factor, and the ridge, which in the meantime has been a little too small for what is
- * left (up to a tenth), is lambda again. In steps, none of which can fail but the first: reserve_spare   memory for a
- * second factor, for all that is staged      [shared] prepare_unit    that factor: O(n^3) [shared] take_unit shows it:
- * O(n^2)                                        [exclusive] */
+ * left (up to a tenth), is lambda again. In steps, none of which can fail but the first:
+ *
+ *     reserve_spare   memory for a second factor, for all that is staged    [shared]
+ *     prepare_unit    that factor: O(n^3)                                   [shared]
+ *     take_unit       shows it: O(n^2)                                      [exclusive] */
+/* clang-format on */
 double kb_posterior_unit(const struct kb_posterior *p);
 enum kb_err kb_posterior_reserve_spare(struct kb_posterior *p);
 void kb_posterior_prepare_unit(struct kb_posterior *p, double unit, struct kb_scratch *s);
@@ -105,8 +108,8 @@ void kb_posterior_set_evidence(struct kb_posterior *p, const struct kb_evidence 
 /* Where the spec's rule reads a spectrum, `settle` makes that of all that is learned so far, and `publish` shows it to
  * readers; until then they see the last one. Nothing to do otherwise, or when nothing was learned since; and not before
  * the observations have grown by a sixteenth where candidates are not ranked by the bounds (kb_conf_spec.score) and the
- * support is large. After
- * new, fill and load the spectrum is current. KB_ENOMEM, KB_ENOTPD leave the last one in force. [shared] O(n^3) */
+ * support is large. After new, fill and load the spectrum is current. KB_ENOMEM, KB_ENOTPD leave the last one in force.
+ * [shared] O(n^3) */
 enum kb_err kb_posterior_settle(struct kb_posterior *p, struct kb_scratch *s);
 bool kb_posterior_has_settled(const struct kb_posterior *p); /* something waits for publish */
 void kb_posterior_publish(struct kb_posterior *p);           /* [exclusive] O(1) */
@@ -118,8 +121,7 @@ bool kb_posterior_is_sketch(const struct kb_posterior *p);  /* whether it holds 
 const struct kb_spectrum *kb_posterior_spectrum(const struct kb_posterior *p); /* NULL when no rule reads it */
 
 /* Candidates c0..c0+n_c-1 (n_c <= 64) on the spectrum: column c of the result (leading dimension *ld) is w(c) of
- * spectrum.h,
- * (*prior)[c] = k(c, c). Both live in the scratch. O(n_c n (n + dim)). */
+ * spectrum.h, (*prior)[c] = k(c, c). Both live in the scratch. O(n_c n (n + dim)). */
 const double *kb_posterior_project(const struct kb_posterior *p, const struct kb_candidates *cand, size_t c0,
                                    size_t n_c, struct kb_scratch *s, size_t *ld, const double **prior);
 void kb_posterior_count_empty(const struct kb_posterior *p); /* a decision whose confidence set was empty */

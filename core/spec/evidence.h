@@ -1,16 +1,20 @@
+/* clang-format off */
 /* What the rewards prove about the noiseless function before any kernel is trusted: the prequential radius, which is
  * TC's Theorem 4.1 for a product of one-step predictions as mixture.
  *
- *   y_s, f_s    reward s and its noiseless value        m_s, v_s    predictive mean and variance just before y_s was
- * seen a_i         ridges, i < KB_N_MIXTURE; a_0 = lambda   s2_s = v_s / sigma^2, so v_s = sigma^2 s2_s for any sigma
- *
- *   energy_i  = sum_s (y_s - m_s)^2 / (1 + s2_s)          log_det_i = sum_s ln(1 + s2_s)        both under ridge a_i
- *   S_i       = energy_i + sigma^2 log_det_i
+ *   y_s, f_s     reward s and its noiseless value
+ *   m_s, v_s     predictive mean and variance just before y_s was seen
+ *   s2_s         v_s / sigma^2, so v_s = sigma^2 s2_s for any sigma
+ *   a_i          ridges, i < KB_N_MIXTURE; a_0 = lambda
+ *   energy_i     sum_s (y_s - m_s)^2 / (1 + s2_s), under ridge a_i
+ *   log_det_i    sum_s ln(1 + s2_s), under ridge a_i
+ *   S_i          energy_i + sigma^2 log_det_i
  *
  * With probability 1 - delta, for all t at once:  sum_s (f_s - y_s)^2 <= S_i + 2 sigma^2 ln 1/delta, whatever made the
  * predictions, as long as y_s had no part in N(m_s, v_s); the noise is sigma-sub-Gaussian. Hence the sums survive
  * admissions, rebuilds and changes of the kernel; with the exact Gaussian process they are TC eq. 8 by the chain rule
  * (proof and mixtures: docs/decisions/0011). sigma enters only when the radius is asked for. */
+/* clang-format on */
 #ifndef KB_EVIDENCE_H
 #define KB_EVIDENCE_H
 

@@ -1,8 +1,8 @@
 /* The hot path: /select, /reward, /activate, /observe.
  *
- * /select computes in the thread that serves the connection, under the tenant's read lock, so that one hot tenant uses
- * every core; only its record goes through the tenant's queue. One that is long goes to the pool. The others are queued
- * whole: what they mean depends on the order of the log. Nothing here changes a model.
+ * /select computes in the thread that serves the connection, under the tenant's lock for decisions, so that one hot
+ * tenant uses every core; only its record goes through the tenant's queue. A long one goes to the pool. The others are
+ * queued whole: what they mean depends on the order of the log. Nothing here changes a model.
  *
  * Holds: a handler takes the tenant first and lets go of it once, either by ld_api_submit, which does it, or on its
  * own way out. Ops are freed by done(), or here when they never reach the queue. */
@@ -28,8 +28,8 @@ static const char *decision_id(struct ld_app *app, struct ld_op *op, const char 
     return id;
 }
 
-/* What is refused today may have been decided yesterday: arms come and go, and limits are lowered. Whether it has under
- * this id the writer finds out, who confirms the refusal when it has not. */
+/* What is refused today may have been decided yesterday: arms come and go, and limits are lowered. The writer looks the
+ * id up. If the log has no decision under it, the refusal stands. */
 static bool may_be_retry(struct ld_op *op, const struct ld_select *select, const char *id)
 {
     if (!op->is_named || select->is_dry_run)

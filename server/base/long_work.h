@@ -1,6 +1,6 @@
-/* Threads for work that takes seconds: models that are built, users that are erased. Apart from the scheduler's pool,
- * whose threads are the tenants' writers, and behind them at the processor (a higher nice value), so that no amount of
- * it keeps a decision or a commit waiting for a thread. */
+/* Threads for work that takes seconds: models that are built, users that are erased. They are apart from the tenants'
+ * writers and from the work pool, and behind both at the processor (a higher nice value), so that no amount of long
+ * work keeps a decision or a commit waiting for a thread. */
 #ifndef LD_LONG_WORK_H
 #define LD_LONG_WORK_H
 

@@ -1,6 +1,7 @@
-/* HTTP server: libmicrohttpd (owners: the http*.c files) with its own epoll threads; requests and responses as
- * plain structs. A handler either answers at once (ld_reply_*) or submits work and returns; the connection then waits,
- * at the cost of no thread, until another one replies or leaves the reply to it. Exactly one reply per request. */
+/* HTTP server: requests and responses as plain structs, over libmicrohttpd (owners: the http*.c files). Its daemons run
+ * in threads of ours, round by round (http_lane.c); with TLS in threads of the library. A handler either answers at
+ * once (ld_reply_*) or submits work and returns; the connection then waits, at the cost of no thread, until another one
+ * replies or leaves the reply to it. Exactly one reply per request. */
 #ifndef LD_HTTP_H
 #define LD_HTTP_H
 

@@ -1,5 +1,5 @@
 /* A tenant's file: the ordered log of events, durable by group commit. SQLite, WAL, synchronous=FULL (checked at
- * open). One writer (the tenant's commit job) and any number of readers, each on a connection of its own. */
+ * open). One writer (the tenant's) and any number of readers, each on a connection of its own. */
 #ifndef LD_STORE_H
 #define LD_STORE_H
 
@@ -157,12 +157,12 @@ int ld_registry_open(struct ld_registry_file **out, const char *path, char *why)
 void ld_registry_close(struct ld_registry_file *r);
 int ld_registry_add(struct ld_registry_file *r, const char *name, int64_t at_ms);
 int ld_registry_remove(struct ld_registry_file *r, const char *name);
-/* fn for each tenant name, ascending. */
 /* What an operator has set for a tenant; own NULL: nothing. And fn for each that has some. */
 struct ld_rate;
 int ld_registry_set_rate(struct ld_registry_file *r, const char *name, const struct ld_rate *own);
 int ld_registry_rates(struct ld_registry_file *r, int (*fn)(void *arg, const char *name, const struct ld_rate *own),
                       void *arg);
+/* fn for each tenant name, ascending. */
 int ld_registry_list(struct ld_registry_file *r, int (*fn)(void *arg, const char *name), void *arg);
 /* Whether the disk refused the last change; then one that changes nothing is tried first. */
 bool ld_registry_is_failing(struct ld_registry_file *r);

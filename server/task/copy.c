@@ -1,11 +1,14 @@
+/* clang-format off */
 /* Copies of a tenant: see copy.h.
  *
- *     moment   a read transaction on the log, opened under the tenant's read lock while the model has applied all that
- * is in it: so the digest is that of the copy's fold write    pages (store_copy.c) or lines, beside the writer, without
- * any lock hand on  the file is opened for reading and loses its name
+ *     moment    a read transaction on the log, opened under the tenant's read lock while the model has applied all that
+ *               is in it: so the digest is that of the copy's fold
+ *     write     pages (store_copy.c) or lines, beside the writer, without any lock
+ *     hand on   the file is opened for reading and loses its name
  *
  * The digest is a pass over the history under the read lock, as for GET /model: changes wait for it, decisions do not.
  * Memory does not depend on the length of the log. */
+/* clang-format on */
 #include "task/copy.h"
 
 #include <errno.h>

@@ -6,6 +6,10 @@
  * of one transaction: a dictionary change ends a batch, so a long body spans several, and is answered when the last is
  * applied. Should a commit fail in between, what came before it is durable, and the answer says how many lines.
  *
+ * There is no key for a whole request. It would have to remember how far a body came, in a table beside the log that
+ * exports and imports lose; and a client that cuts a stream anew after a crash would miss it. An observation's id
+ * stands in its line. The index of decision ids finds it, where the type keeps the two apart.
+ *
  * Cost: the check is one hash look-up a line that names an arm without features (the table of the catalogue is built
  * once an op, O(arms)); staging is the engine's reserve. */
 #include <stdio.h>

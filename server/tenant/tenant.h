@@ -1,8 +1,8 @@
 /* A tenant: an engine, its file, its queue, and the lock between its readers and its one writer.
  *
- * /select is computed by the serving thread under the read lock; whatever changes the model is an ld_op put on
- * the tenant's queue. One job at a time (on the work pool) takes what waits, reserves it, appends it in one
- * transaction, applies it under the write lock, and answers. */
+ * /select is computed by the thread that handles the request, under the lock for decisions. Whatever changes the model
+ * is an ld_op on the tenant's queue. One writer's thread at a time (turns.h) takes what waits, reserves it, appends it
+ * in one transaction, applies it under the write lock, and answers. */
 #ifndef LD_TENANT_H
 #define LD_TENANT_H
 
@@ -134,8 +134,8 @@ struct ld_turn *ld_tenant_turn(struct ld_tenant *t); /* of turns.c alone, zero a
 /* Dimensions of contexts and features, with the epoch that changes when they do. */
 uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *arm_dim);
 
-/* Computes a decision in the calling thread under the read lock. On success: a dry run fills op->reply; otherwise
- * op holds the decided event and the answer, ready for ld_tenant_submit. 0, or -1 with op->problem filled. */
+/* Computes a decision in the calling thread under the lock for decisions. On success: a dry run fills op->reply;
+ * otherwise op holds the decided event and the answer, ready for ld_tenant_submit. 0, or -1 with op->problem filled. */
 int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const char *decision, struct ld_op *op);
 
 /* Puts op on the queue; done() will be called exactly once, possibly before this returns. When the queue is full,
@@ -179,12 +179,13 @@ atomic_size_t *ld_tenant_n_served(struct ld_tenant *t);
 /* Whether it may be closed: only for who has its one hold, and while nobody can get another. */
 bool ld_tenant_is_idle(const struct ld_tenant *t);
 
-/* For the scheduler: one turn of the writer (runs on the work pool), whether more waits afterwards; the expiry
- * timer's tick; the last snapshot and closing at shutdown (no op may be in flight). */
+/* For turns.c, in a writer's thread: one turn; whether more waits afterwards. */
 bool ld_tenant_run_writer(struct ld_tenant *t);
 /* Before the scheduler stops: models that are being built are left as they are, to be begun again at the next start. */
 void ld_tenant_halt(struct ld_tenant *t);
+/* The timer's, for windows that have closed. */
 void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms);
+/* At shutdown, when no op is in flight: the last snapshot, and the log's end. */
 void ld_tenant_checkpoint(struct ld_tenant *t);
 
 #endif

@@ -1,20 +1,29 @@
-/* Inside of a tenant, shared by tenant*.c, queue.c, commit*.c and upkeep.c only.
+/* clang-format off */
+/* Inside of a tenant, shared by the files below only.
  *
- *   tenant.c            life, locks, readers' getters
- *   tenant_select.c     decisions, in the serving thread
- *   queue.c             ops and their waiting line
- *   commit.c            batches: stage, append, apply, answer (commit_rows.c: their rows)
- *   commit_turn.c       ops out of the line into batches
- *   commit_ops.c        what each kind of op stages (commit_observe.c, commit_reward.c, commit_settings.c: some of
- * them) upkeep.c            WAL, expiry, healing saving.c            snapshots, written beside the writer background.c
- * models built beside the writer fold.c              the log folded once more, beside the traffic erase.c             a
- * user's data taken out retain.c            when by itself graph_change.c      large changes of the graph, made beside
- * the writer compact.c           the log's beginning summarized (compact_fold.c: its job) verify.c            the model
- * compared with a fold of the log challenger.c        models of other configurations, which follow the log
+ *   tenant.c          life, locks, readers' getters
+ *   tenant_select.c   decisions, in the thread of the request
+ *   queue.c           ops and their waiting line
+ *   commit.c          batches: stage, append, apply, answer (commit_rows.c: their rows)
+ *   commit_turn.c     ops out of the line into batches
+ *   commit_ops.c      what each kind of op stages (commit_observe.c, commit_reward.c, commit_settings.c: some of them)
+ *   upkeep.c          WAL, expiry, healing
+ *   fold.c            the log folded once more, beside the traffic
+ *
+ * and in task/:
+ *
+ *   saving.c          snapshots, written beside the writer
+ *   background.c      models built beside the writer
+ *   erase.c           a user's data taken out
+ *   graph_change.c    large changes of the graph, made beside the writer
+ *   compact.c         the log's beginning summarized (compact_fold.c: its job; retain.c: when by itself)
+ *   verify.c          the model compared with a fold of the log
+ *   challenger.c      models of other configurations, which follow the log
  *
  * Who may touch what: `lock` guards what readers see (engine, settings, epochs) and is taken for writing by the
  * writer only; decisions take `deciding` in its place, which the writer takes after it, unless it changes nothing that
- * they look at; `queue_lock` guards the line; all below "the writer's own" belongs to the one writer job. */
+ * they look at; `queue_lock` guards the line; all below "the writer's own" belongs to the one writer. */
+/* clang-format on */
 #ifndef LD_TENANT_IMPL_H
 #define LD_TENANT_IMPL_H
 

@@ -1,7 +1,7 @@
 /* Opening tenants at their first use.
  *
  * Opening folds the end of a log, or all of it: milliseconds or minutes. So members that are asked for stand in a line,
- * and a few jobs of the pool take from it: never all of the pool's threads, which are the other tenants' writers.
+ * and a few jobs of the pool take from it: never all of the pool's threads, which other requests need, too.
  * Whoever asks in a thread of the pool (ld_tenants_get) works at the line as well instead of waiting for it, so that a
  * pool full of those who ask still moves. All who ask for one tenant wait for one opening.
  *

@@ -1,10 +1,14 @@
+/* clang-format off */
 /* laplacectl import --format, export --format: logs of others in and out of a tenant that serves.
  *
- * in    reader -> bodies of /observe, up to BATCH_LINES or BATCH_BYTES -> the tenant learns, with propensities: a warm
- * start. A batch is all or nothing, and what was sent before a failure stays learned; how much that is is said. out GET
- * /export -> a file without a name -> the reader of our own log -> lines of the format
+ *     in    reader -> bodies of /observe, up to BATCH_LINES or BATCH_BYTES -> the tenant learns, with propensities
+ *     out   GET /export -> a file without a name -> the reader of our own log -> lines of the format
+ *
+ * What comes in is a warm start. A batch is all or nothing. What was sent before a failure stays learned, and the
+ * message of the failure says how much that is.
  *
  * The tenant's configuration says how long vectors are; names are hashed to that (hashing.h). */
+/* clang-format on */
 #include "ctl/move_logs.h"
 
 #include <errno.h>
