@@ -106,8 +106,8 @@ void ld_op_refuse_busy(struct ld_op *op, const char *why)
 /* From the timer, or from a job that has ended. */
 static bool is_own(enum ld_op_type type)
 {
-    return type == LD_OP_EXPIRE || type == LD_OP_BUILT || type == LD_OP_ERASED || type == LD_OP_VERIFIED ||
-           type == LD_OP_SAVED || type == LD_OP_DRAFTED;
+    return type == LD_OP_EXPIRE || type == LD_OP_BUILT || type == LD_OP_ERASED || type == LD_OP_COMPACTED ||
+           type == LD_OP_VERIFIED || type == LD_OP_SAVED || type == LD_OP_DRAFTED;
 }
 
 /* ---- how long it takes ------------------------------------------------------------------------------ */

@@ -240,6 +240,29 @@ START_TEST(a_full_queue_refuses_at_once)
 }
 END_TEST
 
+/* Else a job would have ended, and nobody would ever hear of it. */
+START_TEST(the_end_of_a_job_is_heard_whatever_waits)
+{
+    static const enum ld_op_type ends[] = {LD_OP_BUILT,    LD_OP_ERASED, LD_OP_COMPACTED,
+                                           LD_OP_VERIFIED, LD_OP_SAVED,  LD_OP_DRAFTED};
+    struct fixture f;
+
+    fixture_open(&f, PLAIN);
+    f.world.max_queue = 1;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct ld_op *first = op_select(f.t, SELECT_AB, "d1");
+        ld_tenant_submit(f.t, first);
+        ld_tenant_tell_writer(f.t, ends[i]);
+        ck_assert_ptr_eq(ld_queue_take(f.t, 10), first);
+        ck_assert_ptr_nonnull(first->next);
+        ck_assert_int_eq(first->next->type, ends[i]);
+        ld_op_free(first->next);
+        ld_op_free(first);
+    }
+    fixture_close(&f);
+}
+END_TEST
+
 /* Of bodies that are too large together the first has room in any case, and what is taken from the line makes room. */
 START_TEST(a_queue_of_large_bodies_refuses_at_once)
 {
@@ -958,23 +981,23 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN("commit", what_would_take_memory_beyond_the_quota_is_refused_and_changes_nothing,
-                   a_batch_of_selects_and_rewards_equals_one_by_one, ops_of_one_turn_share_one_commit,
-                   what_comes_while_others_are_staged_shares_their_commit, who_is_told_of_a_catalogue_is_judged_by_it,
-                   a_turn_takes_no_more_than_its_share, a_reward_behind_its_decision_in_one_turn_is_applied,
-                   a_full_queue_refuses_at_once, a_queue_of_large_bodies_refuses_at_once,
-                   who_is_refused_is_told_how_long_the_line_takes, open_decisions_are_bounded,
-                   a_named_select_is_answered_once_and_for_all, an_id_that_the_server_gave_is_refused_to_callers,
-                   a_dry_run_leaves_no_trace, slots_of_a_slate_are_rewarded_by_arm, first_keeps_the_first_reward,
-                   sum_adds_rewards_up, last_replaces_the_reward, an_array_of_rewards_is_answered_in_place,
-                   a_window_closes_with_the_default_reward, a_late_reward_is_kept_and_not_learned,
-                   more_windows_than_one_turn_takes_all_close, a_deferred_decision_learns_only_once_activated,
-                   observations_are_all_or_nothing, an_observation_is_logged_with_the_features_of_its_time,
-                   dimensions_that_change_in_the_same_turn_are_seen, settings_that_change_nothing_write_nothing,
-                   dimensions_move_only_while_nothing_is_known, a_body_decoded_for_other_dimensions_is_not_decided,
-                   relaxed_answers_before_the_commit_and_commit_after_it, a_disk_that_refuses_changes_nothing_and_heals,
-                   an_observation_is_known_in_the_batch_that_holds_it,
-                   an_observation_that_a_disk_refused_may_be_sent_again, a_full_disk_is_not_taken_for_a_healed_one,
-                   an_array_that_spans_a_failing_commit_tells_which_items_are_in,
-                   a_deleted_tenant_answers_404_and_takes_its_files_along);
+    return KBT_RUN(
+        "commit", what_would_take_memory_beyond_the_quota_is_refused_and_changes_nothing,
+        a_batch_of_selects_and_rewards_equals_one_by_one, ops_of_one_turn_share_one_commit,
+        what_comes_while_others_are_staged_shares_their_commit, who_is_told_of_a_catalogue_is_judged_by_it,
+        a_turn_takes_no_more_than_its_share, a_reward_behind_its_decision_in_one_turn_is_applied,
+        a_full_queue_refuses_at_once, the_end_of_a_job_is_heard_whatever_waits, a_queue_of_large_bodies_refuses_at_once,
+        who_is_refused_is_told_how_long_the_line_takes, open_decisions_are_bounded,
+        a_named_select_is_answered_once_and_for_all, an_id_that_the_server_gave_is_refused_to_callers,
+        a_dry_run_leaves_no_trace, slots_of_a_slate_are_rewarded_by_arm, first_keeps_the_first_reward,
+        sum_adds_rewards_up, last_replaces_the_reward, an_array_of_rewards_is_answered_in_place,
+        a_window_closes_with_the_default_reward, a_late_reward_is_kept_and_not_learned,
+        more_windows_than_one_turn_takes_all_close, a_deferred_decision_learns_only_once_activated,
+        observations_are_all_or_nothing, an_observation_is_logged_with_the_features_of_its_time,
+        dimensions_that_change_in_the_same_turn_are_seen, settings_that_change_nothing_write_nothing,
+        dimensions_move_only_while_nothing_is_known, a_body_decoded_for_other_dimensions_is_not_decided,
+        relaxed_answers_before_the_commit_and_commit_after_it, a_disk_that_refuses_changes_nothing_and_heals,
+        an_observation_is_known_in_the_batch_that_holds_it, an_observation_that_a_disk_refused_may_be_sent_again,
+        a_full_disk_is_not_taken_for_a_healed_one, an_array_that_spans_a_failing_commit_tells_which_items_are_in,
+        a_deleted_tenant_answers_404_and_takes_its_files_along);
 }
