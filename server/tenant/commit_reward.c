@@ -134,8 +134,9 @@ static int judge(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *
     rc = ld_batch_stage(t, &entry, &msg);
     if (rc == KB_OK)
         tell(result, 200, NULL);
-    else if (rc == KB_ENOTFOUND && kb_engine_decision_state(t->engine, reward->decision) == KB_DECISION_UNKNOWN)
-        return judge_closed(t, reward, result);
+    else if ((rc == KB_ENOTFOUND || rc == LD_LOST) &&
+             kb_engine_decision_state(t->engine, reward->decision) == KB_DECISION_UNKNOWN)
+        return judge_closed(t, reward, result); /* which may need no commit, in a turn whose disk has failed as well */
     else if (rc == LD_LOST)
         tell(result, 503, "the commit failed");
     else if (rc != KB_EBUSY)

@@ -785,6 +785,38 @@ START_TEST(a_disk_that_refuses_changes_nothing_and_heals)
 }
 END_TEST
 
+/* The arms stand in a batch of their own, whose commit fails before the rewards are looked at. */
+START_TEST(what_needs_no_commit_is_answered_in_the_turn_whose_disk_has_failed)
+{
+    struct fixture f;
+
+    fixture_open(&f, PLAIN);
+    expect_status(f.t, op_select(f.t, SELECT_AB, "d1"), 200);
+    expect_reply(f.t, op_rewards(f.t, "{\"decision\":\"d1\",\"reward\":1}"), APPLIED);
+    struct ld_op *lost = op_arms(f.t, "{\"arms\":[{\"id\":\"x\"}]}");
+    struct ld_op *again = op_rewards(f.t, "{\"decision\":\"d1\",\"reward\":1}");
+    struct ld_op *other = op_rewards(f.t, "{\"decision\":\"d1\",\"reward\":2}");
+    struct ld_op *unknown = op_rewards(f.t, "{\"decision\":\"no\",\"reward\":1}");
+    limit_files(0);
+    ld_tenant_submit(f.t, lost);
+    ld_tenant_submit(f.t, again);
+    ld_tenant_submit(f.t, other);
+    ld_tenant_submit(f.t, unknown);
+    run_all(f.t);
+    mend_disk();
+    ck_assert_int_eq(lost->problem.status, 503);
+    ck_assert_int_eq(again->problem.status, 0);
+    ck_assert_int_eq(again->reply_status, 200);
+    ck_assert_int_eq(other->problem.status, 409);
+    ck_assert_int_eq(unknown->problem.status, 404);
+    ld_op_free(lost);
+    ld_op_free(again);
+    ld_op_free(other);
+    ld_op_free(unknown);
+    fixture_close(&f);
+}
+END_TEST
+
 #define SEEN(id, reward) "{\"user\":\"u\",\"arm\":\"a\",\"reward\":" #reward ",\"id\":\"" id "\"}"
 
 /* What is in the batch counts like what is in the log. */
@@ -997,6 +1029,7 @@ int main(void)
         dimensions_that_change_in_the_same_turn_are_seen, settings_that_change_nothing_write_nothing,
         dimensions_move_only_while_nothing_is_known, a_body_decoded_for_other_dimensions_is_not_decided,
         relaxed_answers_before_the_commit_and_commit_after_it, a_disk_that_refuses_changes_nothing_and_heals,
+        what_needs_no_commit_is_answered_in_the_turn_whose_disk_has_failed,
         an_observation_is_known_in_the_batch_that_holds_it, an_observation_that_a_disk_refused_may_be_sent_again,
         a_full_disk_is_not_taken_for_a_healed_one, an_array_that_spans_a_failing_commit_tells_which_items_are_in,
         a_deleted_tenant_answers_404_and_takes_its_files_along);
