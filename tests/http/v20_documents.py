@@ -6,7 +6,8 @@ import pytest
 
 from contract import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/decisions").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/decisions").glob("*.md")),
+         *sorted((ROOT / "docs/report").glob("*.md"))]
 README = (ROOT / "README.md").read_text()
 
 
