@@ -103,11 +103,15 @@ void ld_op_refuse_busy(struct ld_op *op, const char *why)
     op->problem.retry_after_s = 1;
 }
 
-/* From the timer, or from a job that has ended. */
-static bool is_own(enum ld_op_type type)
+static void told(struct ld_op *op)
 {
-    return type == LD_OP_EXPIRE || type == LD_OP_BUILT || type == LD_OP_ERASED || type == LD_OP_COMPACTED ||
-           type == LD_OP_VERIFIED || type == LD_OP_SAVED || type == LD_OP_DRAFTED;
+    ld_op_free(op);
+}
+
+/* From the timer, or from a job that has ended (ld_tenant_tell_writer). */
+static bool is_own(const struct ld_op *op)
+{
+    return op->type == LD_OP_EXPIRE || op->done == told;
 }
 
 /* ---- how long it takes ------------------------------------------------------------------------------ */
@@ -148,7 +152,7 @@ static enum ld_limited limit_of(const struct ld_tenant *t, const struct ld_op *o
 {
     const struct ld_world *w = t->world;
 
-    if (is_own(op->type))
+    if (is_own(op))
         return LD_N_LIMITED;
     if (t->depth >= w->max_queue)
         return LD_LIMITED_QUEUE;
@@ -229,11 +233,6 @@ void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
     }
     if (t->world->sched != NULL)
         ld_sched_wake(t->world->sched, t);
-}
-
-static void told(struct ld_op *op)
-{
-    ld_op_free(op);
 }
 
 void ld_tenant_tell_writer(struct ld_tenant *t, enum ld_op_type type)
