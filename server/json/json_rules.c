@@ -70,65 +70,55 @@ const char *ld_in_text(struct ld_in *in, const struct ld_value *v, const struct 
     return ld_in_id_value(in, v, (size_t)rule->hi);
 }
 
-/* The rule as the document has it: its server may bound what a model computes with closer than the schema does. */
-static struct ld_rule bounded(const struct ld_in *in, const struct ld_rule *rule)
-{
-    struct ld_rule closer = *rule;
-    if (rule->is_magnitude && !in->is_log) {
-        closer.lo = fmax(rule->lo, -in->doc->magnitude);
-        closer.hi = fmin(rule->hi, in->doc->magnitude);
-    }
-    return closer;
-}
-
 /* NaN is in no range, which covers what is no number. */
 static bool is_within(const struct ld_rule *rule, double x)
 {
     return (rule->is_lo_open ? x > rule->lo : x >= rule->lo) && (rule->is_hi_open ? x < rule->hi : x <= rule->hi);
 }
 
-/* The same as being within what bounded says, without making it. */
-static bool is_near(const struct ld_in *in, const struct ld_rule *rule, double x)
+/* Of what a model computes with, the server may want no more than the schema does. */
+static double magnitude_of(const struct ld_in *in, const struct ld_rule *rule)
 {
-    return !rule->is_magnitude || in->is_log || (x >= -in->doc->magnitude && x <= in->doc->magnitude);
+    return rule->is_magnitude && !in->is_log ? in->doc->magnitude : (double)INFINITY;
 }
 
 /* "expected a number > 0 and <= 1, or auto, or null" */
 static void fault_range(struct ld_in *in, const struct ld_rule *rule, const char *or_null)
 {
     char lo[32] = "", hi[32] = "";
-    const bool has_lo = isfinite(rule->lo), has_hi = isfinite(rule->hi);
+    const double least = fmax(rule->lo, -magnitude_of(in, rule)), most = fmin(rule->hi, magnitude_of(in, rule));
+    const bool has_lo = isfinite(least), has_hi = isfinite(most);
     if (has_lo)
-        (void)snprintf(lo, sizeof lo, " %s %.16g", rule->is_lo_open ? ">" : ">=", rule->lo);
+        (void)snprintf(lo, sizeof lo, " %s %.16g", rule->is_lo_open ? ">" : ">=", least);
     if (has_hi)
-        (void)snprintf(hi, sizeof hi, "%s %s %.16g", has_lo ? " and" : "", rule->is_hi_open ? "<" : "<=", rule->hi);
+        (void)snprintf(hi, sizeof hi, "%s %s %.16g", has_lo ? " and" : "", rule->is_hi_open ? "<" : "<=", most);
     ld_in_fault(in, NULL, "expected a %snumber%s%s%s%s%s", has_lo || has_hi ? "" : "finite ", lo, hi,
                 rule->choices != NULL ? ", or " : "", rule->choices != NULL ? rule->choices[0] : "", or_null);
 }
 
 /* Every number of JSON is finite here. False, with *out as it was: it is out of range, or no number. */
-bool ld_in_real(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, double *out)
+static bool read_real(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, const char *or_null,
+                      double *out)
 {
     const double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : (double)NAN;
-    if (is_within(rule, x) && is_near(in, rule, x)) {
+    if (is_within(rule, x) && fabs(x) <= magnitude_of(in, rule)) {
         *out = x;
         return true;
     }
-    const struct ld_rule closer = bounded(in, rule);
-    fault_range(in, &closer, "");
+    fault_range(in, rule, or_null);
     return false;
+}
+
+bool ld_in_real(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, double *out)
+{
+    return read_real(in, v, rule, "", out);
 }
 
 bool ld_in_real_or_null(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, double *out)
 {
-    const double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : (double)NAN;
     if (ld_is(v, LD_V_NULL))
         return false;
-    const struct ld_rule closer = bounded(in, rule);
-    if (is_within(&closer, x))
-        *out = x;
-    else
-        fault_range(in, &closer, ", or null");
+    (void)read_real(in, v, rule, ", or null", out);
     return true;
 }
 
