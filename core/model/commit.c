@@ -163,6 +163,37 @@ enum kb_err kb_commit_one(struct kb_commit *c, const struct kb_event *ev, int64_
     return rc == KB_OK ? kb_commit_run(c, hooks) : rc;
 }
 
+enum kb_err kb_commit_due(struct kb_commit *c, int64_t at_ms, const struct kb_commit_hooks *hooks,
+                          struct kb_errmsg *msg)
+{
+    struct kb_event next = {.type = KB_EV_NONE};
+    const enum kb_err rc = c->seq > 0 ? kb_engine_due(c->engine, c->seq + 1, &next) : KB_OK;
+
+    return rc == KB_OK && next.type != KB_EV_NONE ? kb_commit_one(c, &next, at_ms, hooks, msg) : rc;
+}
+
+static enum kb_err run_build(struct kb_commit *c, struct kb_build *b, const struct kb_commit_hooks *h)
+{
+    const enum kb_err rc = h->build != NULL ? h->build(h->arg, b) : kb_build_run(b);
+
+    kb_engine_return_build(c->engine, b);
+    return rc;
+}
+
+enum kb_err kb_commit_finish_builds(struct kb_commit *c, int64_t at_ms, const struct kb_commit_hooks *hooks,
+                                    struct kb_errmsg *msg)
+{
+    const struct kb_commit_hooks *h = hooks != NULL ? hooks : &no_hooks;
+    enum kb_err rc = KB_OK;
+
+    while (rc == KB_OK && kb_engine_is_building(c->engine)) {
+        struct kb_build *b = kb_engine_lend_build(c->engine);
+
+        rc = b != NULL ? run_build(c, b, h) : kb_commit_due(c, at_ms, h, msg);
+    }
+    return rc;
+}
+
 void kb_commit_drop(struct kb_commit *c)
 {
     if (c->n > 0)

@@ -34,6 +34,7 @@ struct kb_commit_hooks {
     void (*lock)(void *arg, bool is_unseen); /* is_unseen: decisions may go on beside it (kb_engine_is_unseen) */
     void (*unlock)(void *arg);
     void (*applied)(void *arg, size_t i, const struct kb_event *ev); /* under the lock */
+    enum kb_err (*build)(void *arg, struct kb_build *b);             /* NULL: kb_build_run */
     void *arg;
 };
 
@@ -57,6 +58,13 @@ enum kb_err kb_commit_run(struct kb_commit *c, const struct kb_commit_hooks *hoo
 /* add and run, for a batch of one. After a failure nothing has changed. */
 enum kb_err kb_commit_one(struct kb_commit *c, const struct kb_event *ev, int64_t at_ms,
                           const struct kb_commit_hooks *hooks, struct kb_errmsg *msg);
+/* What the engine wants for itself before the next event (a reset, the end of a build), as a batch of one. KB_OK also
+ * where there is nothing, as before the first event. */
+enum kb_err kb_commit_due(struct kb_commit *c, int64_t at_ms, const struct kb_commit_hooks *hooks,
+                          struct kb_errmsg *msg);
+/* Runs what has only been begun, and puts it in force: for callers that have no threads to lend builds to. */
+enum kb_err kb_commit_finish_builds(struct kb_commit *c, int64_t at_ms, const struct kb_commit_hooks *hooks,
+                                    struct kb_errmsg *msg);
 /* Forgets the batch. */
 void kb_commit_drop(struct kb_commit *c);
 

@@ -77,16 +77,6 @@ static enum kb_err keep(void *arg, const struct kb_event *batch, size_t n)
     return rc;
 }
 
-enum kb_err ld_shadow_commit(struct ld_shadow *s, struct kb_event ev, struct kb_errmsg *msg)
-{
-    const struct kb_commit_hooks hooks = {.append = keep, .arg = s};
-    const enum kb_err rc = kb_commit_one(&s->commit, &ev, ev.at_ms, &hooks, msg);
-
-    if (rc == KB_OK)
-        s->is_settled = false;
-    return rc;
-}
-
 /* Where ld_shadow_cancel finds it. */
 static void show_build(struct ld_shadow *s, struct kb_build *b)
 {
@@ -106,32 +96,43 @@ void ld_shadow_cancel(struct ld_shadow *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static enum kb_err run_build(struct ld_shadow *s, struct kb_build *b)
+/* Hook of a commit. */
+static enum kb_err run_build(void *arg, struct kb_build *b)
 {
+    struct ld_shadow *s = arg;
+
     show_build(s, b);
     const enum kb_err rc = kb_build_run(b);
     show_build(s, NULL);
-    kb_engine_return_build(s->engine, b);
     return rc;
+}
+
+/* Hook of a commit. */
+static void applied(void *arg, size_t i, const struct kb_event *ev)
+{
+    struct ld_shadow *s = arg;
+
+    (void)i, (void)ev;
+    s->is_settled = false;
+}
+
+static struct kb_commit_hooks hooks_of(struct ld_shadow *s)
+{
+    return (struct kb_commit_hooks){.append = keep, .applied = applied, .build = run_build, .arg = s};
+}
+
+enum kb_err ld_shadow_commit(struct ld_shadow *s, struct kb_event ev, struct kb_errmsg *msg)
+{
+    const struct kb_commit_hooks hooks = hooks_of(s);
+
+    return kb_commit_one(&s->commit, &ev, ev.at_ms, &hooks, msg);
 }
 
 enum kb_err ld_shadow_finish(struct ld_shadow *s, int64_t at_ms, struct kb_errmsg *msg)
 {
-    enum kb_err rc = KB_OK;
+    const struct kb_commit_hooks hooks = hooks_of(s);
 
-    while (rc == KB_OK && kb_engine_is_building(s->engine)) {
-        struct kb_build *b = kb_engine_lend_build(s->engine);
-        struct kb_event next = {.type = KB_EV_NONE};
-
-        if (b != NULL)
-            rc = run_build(s, b);
-        else
-            rc = kb_engine_due(s->engine, s->commit.seq + 1, &next);
-        next.at_ms = at_ms;
-        if (rc == KB_OK && next.type != KB_EV_NONE)
-            rc = ld_shadow_commit(s, next, msg);
-    }
-    return rc;
+    return kb_commit_finish_builds(&s->commit, at_ms, &hooks, msg);
 }
 
 enum kb_err ld_shadow_begin(struct ld_shadow *s, int64_t at_ms, struct kb_errmsg *msg)
@@ -146,16 +147,12 @@ enum kb_err ld_shadow_begin(struct ld_shadow *s, int64_t at_ms, struct kb_errmsg
 
 enum kb_err ld_shadow_learn(struct ld_shadow *s, const struct kb_event *ev, struct kb_errmsg *msg)
 {
-    struct kb_event next = {.type = KB_EV_NONE};
-    enum kb_err rc = ld_shadow_begin(s, ev->at_ms, msg);
+    const struct kb_commit_hooks hooks = hooks_of(s);
+    enum kb_err rc;
 
-    KB_TRY(rc);
-    KB_TRY(kb_engine_due(s->engine, s->commit.seq + 1, &next));
-    if (next.type != KB_EV_NONE) {
-        next.at_ms = ev->at_ms;
-        KB_TRY(ld_shadow_commit(s, next, msg));
-        KB_TRY(ld_shadow_finish(s, ev->at_ms, msg));
-    }
+    KB_TRY(ld_shadow_begin(s, ev->at_ms, msg));
+    KB_TRY(kb_commit_due(&s->commit, ev->at_ms, &hooks, msg));
+    KB_TRY(ld_shadow_finish(s, ev->at_ms, msg));
     KB_TRY(ld_shadow_commit(s, *ev, msg));
     KB_TRY(ld_shadow_finish(s, ev->at_ms, msg));
 out:

@@ -20,32 +20,14 @@ void bench_kors_point(double *x, uint64_t i)
         x[k] = kb_rng_normal(7, KB_STREAM_SIMULATION, i * DIM + k);
 }
 
-/* Runs what the last event has begun, and puts it in force: here are no threads that would. */
-static void finish_builds(struct kb_commit *c)
-{
-    while (kb_engine_is_building(c->engine)) {
-        struct kb_build *b = kb_engine_lend_build(c->engine);
-        struct kb_event next = {.type = KB_EV_NONE};
-        const enum kb_err rc = b != NULL ? kb_build_run(b) : kb_engine_due(c->engine, c->seq + 1, &next);
-
-        if (b != NULL)
-            kb_engine_return_build(c->engine, b);
-        if (rc != KB_OK)
-            die("build");
-        if (next.type != KB_EV_NONE && kb_commit_one(c, &next, 0, NULL, NULL) != KB_OK)
-            die("finish");
-    }
-}
-
-/* One observation, and the point that it brings with it. */
+/* One observation, and the point that it brings with it. There are no threads that would run a build. */
 static void observe(struct kb_commit *c, const char *arm, const double *x, double reward)
 {
     const struct kb_event ev = {.type = KB_EV_OBSERVED,
                                 .as.observed = {.user = "u", .arm = {arm, x}, .reward = reward}};
 
-    if (kb_commit_one(c, &ev, 0, NULL, NULL) != KB_OK)
+    if (kb_commit_one(c, &ev, 0, NULL, NULL) != KB_OK || kb_commit_finish_builds(c, 0, NULL, NULL) != KB_OK)
         die("observe");
-    finish_builds(c);
 }
 
 static struct kb_commit commit_of(const struct kb_spec *spec)

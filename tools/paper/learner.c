@@ -66,41 +66,19 @@ static enum kb_err complain(const struct pb_learner *l, enum kb_err rc, const st
     return rc;
 }
 
-/* One event and what follows from it; a round is a millisecond. After a failure nothing has changed. */
+/* What is due, one event and what follows from it; a round is a millisecond. */
 static enum kb_err commit(struct pb_learner *l, const struct kb_event *ev)
 {
+    const int64_t at_ms = (int64_t)l->t;
     struct kb_errmsg msg = {0};
-    const enum kb_err rc = kb_commit_one(&l->commit, ev, (int64_t)l->t, NULL, &msg);
+    enum kb_err rc;
 
+    KB_TRY(kb_commit_due(&l->commit, at_ms, NULL, &msg));
+    KB_TRY(kb_commit_finish_builds(&l->commit, at_ms, NULL, &msg));
+    KB_TRY(kb_commit_one(&l->commit, ev, at_ms, NULL, &msg));
+    KB_TRY(kb_commit_finish_builds(&l->commit, at_ms, NULL, &msg));
+out:
     return rc == KB_OK ? rc : complain(l, rc, &msg);
-}
-
-/* A representation or lengthscale that the engine itself wants changed, or the event that finishes a build; nothing
- * before the first configuration. */
-static enum kb_err commit_due(struct pb_learner *l)
-{
-    struct kb_event next = {.type = KB_EV_NONE};
-    enum kb_err rc = l->commit.seq > 0 ? kb_engine_due(l->engine, l->commit.seq + 1, &next) : KB_OK;
-
-    return rc == KB_OK && next.type != KB_EV_NONE ? commit(l, &next) : rc;
-}
-
-/* Runs what the last event has begun, and puts it in force. */
-static enum kb_err finish_builds(struct pb_learner *l)
-{
-    enum kb_err rc = KB_OK;
-
-    while (rc == KB_OK && kb_engine_is_building(l->engine)) {
-        struct kb_build *b = kb_engine_lend_build(l->engine);
-
-        if (b != NULL) {
-            rc = kb_build_run(b);
-            kb_engine_return_build(l->engine, b);
-        } else {
-            rc = commit_due(l);
-        }
-    }
-    return rc;
 }
 
 /* The whole way of one event; adds to the times. */
@@ -109,10 +87,7 @@ static enum kb_err feed(struct pb_learner *l, const struct kb_event *ev)
     const double start = pb_cpu_seconds();
     enum kb_err rc;
 
-    KB_TRY(commit_due(l));
-    KB_TRY(finish_builds(l));
     KB_TRY(commit(l, ev));
-    KB_TRY(finish_builds(l));
     const double learned = pb_cpu_seconds();
     KB_TRY(kb_commit_settle(&l->commit, NULL));
     l->times.learn += learned - start;
