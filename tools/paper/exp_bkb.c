@@ -12,7 +12,6 @@
  *
  * Files: bkb-starvation.jsonl (a line per seed, q and t), .md (ranges over the seeds), .dat, .gp and .svg (the first
  * seed: mean -+ 3 sd, a column for each t, a row for each q). A second for ten seeds. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +20,6 @@
 #include "paper/starvation.h"
 
 #define NAME "bkb-starvation"
-#define MAX_PATH 512
 #define N_T 3
 #define N_Q 4
 #define UNSEEN (3 * (PB_STARVATION_GRID - 1) / 4) /* index of x = 3/4 */
@@ -88,17 +86,6 @@ static void put_line(FILE *f, uint64_t seed, double q, const struct pb_starvatio
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
 
-/* dir/bkb-starvation + suffix. NULL, said on stderr. */
-static FILE *create(const char *dir, const char *suffix)
-{
-    char path[MAX_PATH];
-    snprintf(path, sizeof path, "%s/%s%s", dir, NAME, suffix);
-    FILE *f = fopen(path, "w");
-    if (f == NULL)
-        fprintf(stderr, "paperbench: cannot write %s: %s\n", path, strerror(errno));
-    return f;
-}
-
 /* Two blocks: the curves (x, exact mean and sd, the dictionary's mean and sd, the regressors' sd), then the
  * observations. */
 static void put_curves(FILE *f, double q, const struct pb_starvation *v)
@@ -132,7 +119,7 @@ static void put_panel(FILE *f, size_t iq, size_t it)
 /* Paths in the script are relative: pb_gnuplot runs inside dir. */
 static enum kb_err write_plot(const char *dir)
 {
-    FILE *f = create(dir, ".gp");
+    FILE *f = pb_create(dir, NAME, ".gp");
     if (f == NULL)
         return KB_EINVAL;
     fprintf(f,
@@ -168,7 +155,7 @@ static void put_table(FILE *f, const struct report *r)
 
 static enum kb_err write_report(const struct report *r, const struct pb_experiment *x)
 {
-    FILE *f = create(r->dir, ".md");
+    FILE *f = pb_create(r->dir, NAME, ".md");
     if (f == NULL)
         return KB_EINVAL;
     printf("\n%s: %s\n\n", x->name, x->about);
@@ -206,7 +193,8 @@ out:
 static enum kb_err run_starvation(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *out_dir)
 {
     enum kb_err rc = KB_EINVAL;
-    struct report r = {.dir = out_dir, .lines = create(out_dir, ".jsonl"), .data = create(out_dir, ".dat")};
+    struct report r = {
+        .dir = out_dir, .lines = pb_create(out_dir, NAME, ".jsonl"), .data = pb_create(out_dir, NAME, ".dat")};
     if (r.lines == NULL || r.data == NULL)
         goto out;
     for (size_t i = 0; i < reps; i++)

@@ -14,7 +14,6 @@
  * Files: ek-time.jsonl (the runs' records), ek-time.md (table), ek-time.dat, ek-time.gp, ek-time.svg. Two minutes. */
 #include "paper/exp_ek.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +22,6 @@
 #include "paper/frame.h"
 
 #define NAME "ek-time"
-#define MAX_PATH 512
 #define LAMBDA 10.0
 #define FIXED_POINTS 256
 #define BATCH 10      /* C of CBBKB; q = 10 C */
@@ -141,17 +139,6 @@ static enum kb_err time_series(const struct bench *b, struct series *s)
 
 /* --- files ------------------------------------------------------------------------------------------------------- */
 
-/* dir/ek-time + suffix. NULL, said on stderr. */
-static FILE *create(const struct bench *b, const char *suffix)
-{
-    char path[MAX_PATH];
-    snprintf(path, sizeof path, "%s/%s%s", b->dir, NAME, suffix);
-    FILE *f = fopen(path, "w");
-    if (f == NULL)
-        fprintf(stderr, "paperbench: cannot write %s: %s\n", path, strerror(errno));
-    return f;
-}
-
 /* A row per curve, as Markdown, which is as readable on a terminal; what the fit leaves out is left out here, too. */
 static void put_rows(FILE *f, const struct series *s, size_t n)
 {
@@ -169,7 +156,7 @@ static void put_rows(FILE *f, const struct series *s, size_t n)
 /* One block per curve. */
 static enum kb_err write_data(const struct bench *b, const struct series *s, size_t n)
 {
-    FILE *f = create(b, ".dat");
+    FILE *f = pb_create(b->dir, NAME, ".dat");
     if (f == NULL)
         return KB_EINVAL;
     for (size_t k = 0; k < n; k++) {
@@ -199,7 +186,7 @@ static void put_panel(FILE *f, const struct series *s, size_t n, bool is_over_po
 /* Paths in the script are relative: pb_gnuplot runs inside dir. */
 static enum kb_err write_plot(const struct bench *b, const struct series *s, size_t n)
 {
-    FILE *f = create(b, ".gp");
+    FILE *f = pb_create(b->dir, NAME, ".gp");
     if (f == NULL)
         return KB_EINVAL;
     fprintf(f,
@@ -219,7 +206,7 @@ static enum kb_err write_plot(const struct bench *b, const struct series *s, siz
 /* The same table on stdout and in dir. */
 static enum kb_err write_report(const struct bench *b, const struct pb_experiment *x, const struct series *s, size_t n)
 {
-    FILE *f = create(b, ".md");
+    FILE *f = pb_create(b->dir, NAME, ".md");
     if (f == NULL)
         return KB_EINVAL;
     fprintf(f, "## %s\n\n%s\n\n", x->name, x->about);
@@ -248,7 +235,7 @@ static enum kb_err run_time(const struct pb_experiment *x, uint64_t seed, size_t
     struct bench b = {.dir = out_dir, .seed = seed, .reps = reps};
     enum kb_err rc = KB_OK;
     printf("\n%s: %s\n\n", x->name, x->about);
-    b.records = create(&b, ".jsonl");
+    b.records = pb_create(b.dir, NAME, ".jsonl");
     if (b.records == NULL)
         return KB_EINVAL;
     for (size_t k = 0; k < n; k++) {

@@ -18,8 +18,6 @@
 #include "paper/lk_rank.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
-#define MAX_PATH 512
-
 /* From one cluster to none. */
 static const struct {
     const char *name;
@@ -79,18 +77,6 @@ out:
 
 /* --- output ----------------------------------------------------------------------------------------------- */
 
-/* DIR/NAME for writing; NULL, said on stderr. */
-static FILE *create(const char *dir, const char *name)
-{
-    char path[MAX_PATH];
-
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *f = fopen(path, "w");
-    if (f == NULL)
-        fprintf(stderr, "paperbench: cannot write %s\n", path);
-    return f;
-}
-
 static struct pb_lk_rank_figures mean_of(const struct pb_lk_rank_figures *sum, size_t reps)
 {
     const double by = 1.0 / (double)reps;
@@ -102,7 +88,7 @@ static struct pb_lk_rank_figures mean_of(const struct pb_lk_rank_figures *sum, s
 /* A block per graph, a line per (n, T): n T gain dimension user_rank gram_rank bound. */
 static enum kb_err write_data(const struct sums *s, const char *dir, size_t reps)
 {
-    FILE *f = create(dir, "lk-rank.dat");
+    FILE *f = pb_create(dir, "lk-rank", ".dat");
 
     if (f == NULL)
         return KB_EINVAL;
@@ -148,7 +134,7 @@ static void put_table(FILE *f, const struct sums *s, size_t reps)
 
 static enum kb_err write_table(const struct sums *s, const struct pb_experiment *x, const char *dir, size_t reps)
 {
-    FILE *f = create(dir, "lk-rank.md");
+    FILE *f = pb_create(dir, "lk-rank", ".md");
 
     if (f == NULL)
         return KB_EINVAL;
@@ -173,7 +159,7 @@ static void put_panel(FILE *f, const char *title, const char *x_label, int x, in
 /* Logarithmic in both: falling as 1 / n (one cluster) and growing as n (alone) are straight lines then. */
 static enum kb_err write_script(const char *dir)
 {
-    FILE *f = create(dir, "lk-rank.gp");
+    FILE *f = pb_create(dir, "lk-rank", ".gp");
 
     if (f == NULL)
         return KB_EINVAL;
@@ -196,7 +182,7 @@ static enum kb_err run_rank(const struct pb_experiment *x, uint64_t seed, size_t
     enum kb_err rc = s != NULL ? KB_OK : KB_ENOMEM;
 
     KB_TRY(rc);
-    *s = (struct sums){.lines = create(out_dir, "lk-rank.jsonl")};
+    *s = (struct sums){.lines = pb_create(out_dir, "lk-rank", ".jsonl")};
     rc = s->lines != NULL ? KB_OK : KB_EINVAL;
     KB_TRY(rc);
     KB_TRY(pb_lk_rank_open(&r, MOST_ROUNDS));

@@ -13,7 +13,6 @@
 
 #define NAME "bounds-width"
 #define ROUNDS 300u
-#define MAX_PATH 512
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 #define SETTING(name_, type, l)                                                                                        \
@@ -36,18 +35,6 @@ struct sums {
     double points[COUNT(settings)][PB_WIDTH_N_MODELS], half[COUNT(settings)][PB_WIDTH_N_MODELS][PB_WIDTH_N_RULES];
     size_t n_outside[COUNT(settings)][PB_WIDTH_N_MODELS];
 };
-
-/* DIR/NAME.suffix for writing; NULL, said on stderr. */
-static FILE *create(const char *dir, const char *suffix)
-{
-    char path[MAX_PATH];
-
-    snprintf(path, sizeof path, "%s/%s.%s", dir, NAME, suffix);
-    FILE *f = fopen(path, "w");
-    if (f == NULL)
-        fprintf(stderr, "paperbench: cannot write %s\n", path);
-    return f;
-}
 
 /* JSON has no NaN: what a rule does not bound is null. */
 static void put_line(FILE *f, const char *setting, const char *model, uint64_t seed, const struct pb_width *w)
@@ -109,7 +96,7 @@ static void put_table(FILE *f, const struct sums *s, size_t reps)
 
 static enum kb_err write_report(const struct sums *s, const struct pb_experiment *x, const char *dir, size_t reps)
 {
-    FILE *f = create(dir, "md");
+    FILE *f = pb_create(dir, NAME, ".md");
 
     if (f == NULL)
         return KB_EINVAL;
@@ -123,7 +110,7 @@ static enum kb_err write_report(const struct sums *s, const struct pb_experiment
 /* The `custom` of the experiment. */
 static enum kb_err run_width(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *out_dir)
 {
-    struct sums s = {.lines = create(out_dir, "jsonl")};
+    struct sums s = {.lines = pb_create(out_dir, NAME, ".jsonl")};
     enum kb_err rc = s.lines != NULL ? KB_OK : KB_EINVAL;
 
     for (size_t r = 0; r < reps; r++)

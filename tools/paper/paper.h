@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "model/engine.h"
 
@@ -138,6 +139,9 @@ double pb_cpu_seconds(void);
 
 /* Makes the folder and those above it. KB_EINVAL, said on stderr. */
 enum kb_err pb_make_dir(const char *dir);
+
+/* DIR/NAMESUFFIX for writing, the caller's to close. NULL, said on stderr. */
+FILE *pb_create(const char *dir, const char *name, const char *suffix);
 
 /* Runs gnuplot on a script, inside `dir`; says so and goes on when there is no gnuplot. */
 void pb_gnuplot(const char *dir, const char *script);

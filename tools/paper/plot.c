@@ -25,18 +25,6 @@
 
 extern char **environ;
 
-/* DIR/NAME followed by the suffix, for writing; NULL, said on stderr. */
-static FILE *create(const struct pb_results *r, const char *suffix)
-{
-    char path[MAX_PATH];
-
-    snprintf(path, sizeof path, "%s/%s%s", r->dir, r->experiment->name, suffix);
-    FILE *f = fopen(path, "w");
-    if (f == NULL)
-        fprintf(stderr, "paperbench: cannot write %s: %s\n", path, strerror(errno));
-    return f;
-}
-
 /* ---- data --------------------------------------------------------------------------------------------------- */
 
 /* Any done run of the cell: all of them have the same checkpoints. NULL when there is none. */
@@ -73,7 +61,7 @@ static enum kb_err write_data(const struct pb_results *r, const struct pb_settin
     char suffix[MAX_PATH];
 
     snprintf(suffix, sizeof suffix, "-%s.dat", s->name);
-    FILE *f = create(r, suffix);
+    FILE *f = pb_create(r->dir, r->experiment->name, suffix);
     if (f == NULL)
         return KB_EINVAL;
     for (size_t k = 0; k < x->n_algorithms; k++) {
@@ -206,7 +194,7 @@ static enum kb_err write_script(const struct pb_results *r)
 {
     const struct pb_experiment *x = r->experiment;
     size_t n = 0;
-    FILE *f = create(r, ".gp");
+    FILE *f = pb_create(r->dir, r->experiment->name, ".gp");
 
     if (f == NULL)
         return KB_EINVAL;
@@ -258,6 +246,17 @@ enum kb_err pb_make_dir(const char *dir)
         return KB_OK;
     fprintf(stderr, "paperbench: cannot make %s: %s\n", path, strerror(errno));
     return KB_EINVAL;
+}
+
+FILE *pb_create(const char *dir, const char *name, const char *suffix)
+{
+    char path[MAX_PATH];
+
+    snprintf(path, sizeof path, "%s/%s%s", dir, name, suffix);
+    FILE *f = fopen(path, "w");
+    if (f == NULL)
+        fprintf(stderr, "paperbench: cannot write %s: %s\n", path, strerror(errno));
+    return f;
 }
 
 /* Nothing is drawn of an experiment without a done run, which gnuplot would call an error. */

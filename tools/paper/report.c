@@ -13,11 +13,8 @@
  * is no checkpoint, are left out, since comparing other rounds would mean nothing. */
 #include "paper/frame.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
-
-#define MAX_PATH 512
 
 /* ---- statistics ------------------------------------------------------------------------------------------- */
 
@@ -197,17 +194,12 @@ enum kb_err pb_report(const struct pb_results *results)
     const struct pb_experiment *x = results->experiment;
     struct table text = {.results = results, .file = stdout};
     struct table markdown = {.results = results, .is_markdown = true};
-    char path[MAX_PATH];
-
     printf("\n%s: %s\n\n", x->name, x->about);
     put_table(&text);
     put_notes(&text);
-    snprintf(path, sizeof path, "%s/%s.md", results->dir, x->name);
-    markdown.file = fopen(path, "w");
-    if (markdown.file == NULL) {
-        fprintf(stderr, "paperbench: cannot write %s: %s\n", path, strerror(errno));
+    markdown.file = pb_create(results->dir, x->name, ".md");
+    if (markdown.file == NULL)
         return KB_EINVAL;
-    }
     fprintf(markdown.file, "## %s\n\n%s\n\n", x->name, x->about);
     put_table(&markdown);
     put_notes(&markdown);
