@@ -23,7 +23,7 @@
  *            width = sqrt((R + B sqrt(e))^2 + a B^2 - SSE_a) sqrt(w2 + r/a)
  *
  * Proofs: docs/decisions/0011. All hold at once for all t, s and a with probability 1 - delta. e may not be taken for
- * zero: more than a quarter of the runs are violated then (tests/property/rules/test_coverage.c).
+ * zero: a third of the runs at norm 10 are violated then (docs/COVERAGE.md).
  *
  * B_min: the least B whose set is not empty, for each ridge of a grid in closed form; the largest of them counts.
  *
