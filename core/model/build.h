@@ -1,5 +1,5 @@
 /* Long work beside a serving engine: a new posterior from the history (a reset), or the sweep that brings one more
- * point into the dictionary. Inside of the engine; the server sees it through engine.h as something to run.
+ * point into the dictionary. Inside of the engine; the server sees it through engine_background.h as something to run.
  *
  *     begun      the log says so: the build gets its view of the history as it stands, and the engine goes on
  *     lent       any one thread runs it (kb_build_run), without a lock and without the engine

@@ -4,6 +4,9 @@
 #include "model/commit.h"
 
 #include "base/alloc.h"
+#include "model/engine_background.h"
+#include "model/engine_steps.h"
+#include "model/engine_write.h"
 
 #define LIGHT_RUN 64u
 #define FIRST_CAP 4u
@@ -201,16 +204,33 @@ void kb_commit_drop(struct kb_commit *c)
     forget(c);
 }
 
-enum kb_err kb_commit_settle(struct kb_commit *c, const struct kb_commit_hooks *hooks)
+enum kb_err kb_commit_settle(struct kb_engine *e, const struct kb_commit_hooks *hooks)
 {
     const struct kb_commit_hooks *h = hooks != NULL ? hooks : &no_hooks;
-    const enum kb_err rc = kb_engine_settle(c->engine);
+    const enum kb_err rc = kb_engine_settle(e);
 
-    if (!kb_engine_has_settled(c->engine))
+    if (!kb_engine_has_settled(e))
         return rc;
     lock(h, false);
-    kb_engine_publish(c->engine);
+    kb_engine_publish(e);
     unlock(h);
-    kb_engine_collect(c->engine);
+    kb_engine_collect(e);
     return rc;
+}
+
+enum kb_err kb_engine_fold(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    enum kb_err rc = kb_engine_reserve(e, ev, msg);
+
+    if (rc == KB_OK)
+        rc = kb_engine_grow(e);
+    if (rc != KB_OK) {
+        kb_engine_rollback(e);
+        return rc;
+    }
+    kb_engine_swap(e);
+    kb_engine_prepare(e, ev);
+    kb_engine_apply(e, ev);
+    kb_engine_collect(e);
+    return KB_OK;
 }

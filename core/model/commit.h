@@ -12,12 +12,20 @@
  * It promises: a batch is in the log and in the model as a whole, in one order, or in neither. Nothing is visible
  * before append has succeeded, and nothing can fail behind it.
  *
- * Locking: the caller's, by hooks; lock and unlock stand around what is exclusive in engine.h. Without them there are
- * no readers. One thread at a time calls these functions. */
+ * Locking: the caller's, by hooks; lock and unlock stand around what is exclusive in engine_steps.h. Without them there
+ * are no readers. One thread at a time calls these functions. */
 #ifndef KB_COMMIT_H
 #define KB_COMMIT_H
 
-#include "model/engine.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "spec/event.h"
+
+struct kb_build;
+struct kb_engine;
 
 struct kb_commit {
     struct kb_engine *engine; /* borrowed */
@@ -69,6 +77,10 @@ enum kb_err kb_commit_finish_builds(struct kb_commit *c, int64_t at_ms, const st
 void kb_commit_drop(struct kb_commit *c);
 
 /* Once a batch, or when somebody asks. A failure costs nothing but freshness. */
-enum kb_err kb_commit_settle(struct kb_commit *c, const struct kb_commit_hooks *hooks);
+enum kb_err kb_commit_settle(struct kb_engine *e, const struct kb_commit_hooks *hooks);
+
+/* One event as the log has it, for folds: what follows from it stands in the log as well. No readers. On failure
+ * nothing has changed. */
+enum kb_err kb_engine_fold(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);
 
 #endif

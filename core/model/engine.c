@@ -13,6 +13,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/engine_background.h"
+#include "model/engine_read.h"
+#include "model/engine_steps.h"
+#include "model/engine_write.h"
 
 static const struct kb_event_ops *const OPS[] = {
     [KB_EV_CONFIGURED] = &kb_ops_configured,
@@ -319,21 +323,4 @@ void kb_engine_set_most_kept(struct kb_engine *e, size_t bytes)
 size_t kb_engine_kept_bytes(const struct kb_engine *e)
 {
     return e->posterior != NULL ? kb_posterior_kept_bytes(e->posterior) : 0;
-}
-
-enum kb_err kb_engine_fold(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
-{
-    enum kb_err rc = kb_engine_reserve(e, ev, msg);
-
-    if (rc == KB_OK)
-        rc = kb_engine_grow(e);
-    if (rc != KB_OK) {
-        kb_engine_rollback(e);
-        return rc;
-    }
-    kb_engine_swap(e);
-    kb_engine_prepare(e, ev);
-    kb_engine_apply(e, ev);
-    kb_engine_collect(e);
-    return KB_OK;
 }

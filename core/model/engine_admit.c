@@ -19,6 +19,8 @@
 #include "posterior/admission.h"
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "model/engine_background.h"
+#include "model/engine_read.h"
 
 /* ---- drawing ---------------------------------------------------------------------------------------- */
 

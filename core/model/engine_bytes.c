@@ -20,6 +20,8 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 
 #define LOOK_UP_DIM 512u
 #define SMALL 16384u       /* roundings of the working memory */

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 
 #define ENGINE_FORMAT 8u
 

@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "rules/policy.h"
 #include "base/rng.h"
+#include "model/engine_read.h"
 
 #define SHOWN_IN_PASSING 16u /* arms that are kept in order by a pass; more of them are had from a sort of all */
 

@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/grow.h"
+#include "model/engine_steps.h"
 
 /* ---- growing ----------------------------------------------------------------------------------------- */
 

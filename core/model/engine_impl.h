@@ -24,17 +24,22 @@
 #ifndef KB_ENGINE_IMPL_H
 #define KB_ENGINE_IMPL_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "history/arms.h"
 #include "history/assignments.h"
 #include "model/build.h"
 #include "spec/decay.h"
-#include "model/engine.h"
 #include "history/history.h"
 #include "base/ids.h"
 #include "base/moves.h"
 #include "history/pending.h"
 #include "base/retired.h"
 #include "model/user_graph.h"
+
+struct kb_query;
 
 /* A learning step that is reserved: where it will teach, for follow-ups within the batch. x is borrowed from the
  * pending entry or the event. */
@@ -190,6 +195,11 @@ bool kb_engine_is_refresh_due(const struct kb_engine *e, size_t n_more);
 /* Memory kept until the batch is applied or rolled back. NULL: no memory. */
 void *kb_engine_stage_block(struct kb_engine *e, size_t n, size_t size);
 
+/* Work of long standing that looks at arrays which may move (rows of the history never change their place within them)
+ * holds back what is replaced: between hold and release nothing is freed. Counted; the writer's calls. */
+void kb_engine_hold_retired(struct kb_engine *e);
+void kb_engine_release_retired(struct kb_engine *e);
+
 /* For apply: what is no longer in force, freed by kb_engine_collect when the lock is given back. Takes ptr over (NULL
  * is fine). Up to KB_RETIRED_PER_EVENT calls per event, whose room `reserve` has made. */
 #define KB_RETIRED_PER_EVENT 16u
@@ -249,6 +259,7 @@ struct kb_site kb_engine_site(struct kb_engine *e, const struct kb_spec *spec, u
 /* Keys the draws of a reset: by what was learned, not by the number of an event, so that two logs that teach the same
  * choose the same dictionary. */
 uint64_t kb_engine_draw_key(const struct kb_engine *e, const struct kb_spec *spec);
+bool kb_engine_is_rebuilding(const struct kb_engine *e); /* a build is open, of a whole posterior */
 /* A build with room for a view of the history as it will stand after the batch. NULL: no memory. */
 struct kb_build *kb_engine_new_build(struct kb_engine *e, uint64_t seq);
 /* Opens a build in place of the one that is open; takes the open one away. What is replaced is freed by collect, or

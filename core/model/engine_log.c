@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/engine_steps.h"
 
 /* Joins a context and an arm's features into x. */
 static void join_vectors(const struct kb_engine *e, const double *context, const double *features, double *x)

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 
 #define ONE_SIDED_LEAST 100u /* decisions */
 
@@ -144,14 +146,6 @@ struct kb_graph_ref *kb_engine_hold_graph(const struct kb_engine *e)
 const struct kb_ids *kb_engine_users(const struct kb_engine *e)
 {
     return &e->users;
-}
-
-const char *kb_engine_graph_user(const struct kb_engine *e, uint32_t node)
-{
-    const struct kb_user_graph *g = kb_engine_last_graph(e);
-
-    assert(node < g->n);
-    return kb_ids_str(&e->users, g->user_of[node]);
 }
 
 const char *kb_engine_user(const struct kb_engine *e, uint32_t user)

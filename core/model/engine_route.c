@@ -12,6 +12,7 @@
  *
  * A decision looks under the read lock and changes nothing. The fold writes down what the event says. */
 #include "model/engine_impl.h"
+#include "model/engine_read.h"
 
 #include <float.h>
 #include <string.h>

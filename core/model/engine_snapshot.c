@@ -12,6 +12,8 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "model/engine_background.h"
+#include "model/engine_steps.h"
 
 struct kb_snapshot {
     struct kb_writer head, arms, tail; /* encoded */

@@ -8,6 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "model/engine_background.h"
+#include "model/engine_steps.h"
 
 void kb_engine_set_inline_work(struct kb_engine *e, double work)
 {

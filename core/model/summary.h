@@ -26,7 +26,10 @@
 
 #include <stdbool.h>
 
-#include "model/engine.h"
+#include "base/err.h"
+#include "spec/event.h"
+
+struct kb_engine;
 
 /* Whether the events so far can be summarized here: no model waits for its reset, no build is open, and no summary
  * lacks its end. */

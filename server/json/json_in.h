@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/engine.h"
+#include "model/engine_read.h"
 #include "base/problem.h"
 
 struct ld_doc; /* a parsed text and the memory of what was decoded from it */

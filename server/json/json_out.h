@@ -8,7 +8,8 @@
 #include <stddef.h>
 
 #include "rules/confidence.h"
-#include "model/engine.h"
+#include "model/engine_background.h"
+#include "model/engine_read.h"
 #include "json/json_in.h"
 #include "base/text.h"
 

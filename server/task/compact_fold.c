@@ -16,6 +16,7 @@
 #include "base/hash_key.h"
 #include "json/json_out.h"
 #include "model/summary.h"
+#include "model/engine_write.h"
 
 /* A fold of the log's beginning. */
 struct fold {

@@ -28,6 +28,7 @@
 #include "task/redact.h"
 #include "store/sqlite_util.h"
 #include "tenant/tenant_impl.h"
+#include "model/engine_write.h"
 
 struct ld_erasure {
     struct ld_tenant *t;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "model/engine.h"
+#include "model/engine_write.h"
 #include "tenant/fold.h"
 #include "store/folder.h"
 #include "base/hash_key.h"

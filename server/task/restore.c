@@ -20,7 +20,10 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "model/engine.h"
+#include "model/commit.h"
+#include "model/engine_background.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 #include "store/folder.h"
 #include "base/hash_key.h"
 #include "base/lines.h"
@@ -324,11 +327,10 @@ static int finish(struct job *j, struct ld_restored *out)
         ld_problem_set(j->p, 400, "the log begins with a summary that has no end, or no reset behind it");
         return -1;
     }
-    if (kb_engine_settle(j->engine) != KB_OK) {
+    if (kb_commit_settle(j->engine, NULL) != KB_OK) {
         ld_problem_set(j->p, 503, "out of memory");
         return -1;
     }
-    kb_engine_publish(j->engine);
     *out = (struct ld_restored){.events = j->n, .seq = j->seq, .digest = kb_engine_digest(j->engine)};
     save_model(j);
     return close_whole(j);

@@ -12,6 +12,8 @@
 #include "base/alloc.h"
 #include "base/hash_key.h"
 #include "model/summary.h"
+#include "model/engine_background.h"
+#include "model/engine_write.h"
 
 #define SHADOW_FORMAT 1u
 
@@ -172,7 +174,7 @@ enum kb_err ld_shadow_decide(struct ld_shadow *s, const struct kb_query *q, stru
     if (!kb_engine_is_whole(s->engine))
         return kb_fail(KB_EBUSY, msg, "", "the log's summary has not come to its end");
     if (!s->is_settled) {
-        KB_TRY(kb_commit_settle(&s->commit, NULL));
+        KB_TRY(kb_commit_settle(s->engine, NULL));
         s->is_settled = true;
     }
     KB_TRY(kb_engine_fit_scratch(s->engine, scratch, q->n_candidates, q->n_exclude));

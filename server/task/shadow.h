@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "model/engine.h"
+#include "model/engine_read.h"
 #include "base/problem.h"
 
 struct ld_shadow;

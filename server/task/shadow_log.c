@@ -5,6 +5,7 @@
 
 #include "json/json_in.h"
 #include "model/summary.h"
+#include "model/engine_write.h"
 
 /* Dimensions are the log's from here on. */
 static enum kb_err check_dims(const struct ld_shadow *s, const struct kb_spec *log, struct kb_errmsg *msg)

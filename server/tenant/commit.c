@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "tenant/tenant_impl.h"
+#include "model/engine_write.h"
 
 /* ---- append -----------------------------------------------------------------------------------------*/
 
@@ -108,7 +109,7 @@ static size_t room_to_keep(const struct ld_tenant *t)
 static void refresh_derived(struct ld_tenant *t, const struct kb_commit_hooks *hooks)
 {
     kb_engine_set_most_kept(t->engine, room_to_keep(t));
-    const enum kb_err rc = kb_commit_settle(&t->batch.commit, hooks);
+    const enum kb_err rc = kb_commit_settle(t->engine, hooks);
 
     if (rc != KB_OK)
         ld_log(LD_LOG_WARN, "tenant %s: bounds are those of an earlier event: %s", t->name, kb_strerror(rc));

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "tenant/tenant_impl.h"
+#include "model/engine_write.h"
 
 /* Takes text over. NULL (no memory) cannot undo what is durable, so the problem says so. The status must not invite a
  * retry, as 503 would. */

@@ -7,6 +7,7 @@
 #include "base/hash_key.h"
 #include "task/redact.h"
 #include "tenant/tenant_impl.h"
+#include "model/engine_write.h"
 
 #define TAIL_EVENTS 256u /* that the writer folds in its own turn */
 #define MOST_ROUNDS 16u

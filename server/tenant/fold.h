@@ -13,7 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/engine.h"
 #include "json/json_in.h"
 #include "store/store.h"
 

@@ -19,6 +19,8 @@
 #include "base/log.h"
 #include "store/snapshot.h"
 #include "model/summary.h"
+#include "model/commit.h"
+#include "model/engine_write.h"
 
 #define MARK_LINES 16u
 
@@ -217,9 +219,8 @@ static int finish(struct ld_recovered *out, const struct ld_recovered *r, int rc
         kb_engine_free(r->engine);
         return rc;
     }
-    if (kb_engine_settle(r->engine) != KB_OK) /* the bounds then rest on fewer events until the next one */
+    if (kb_commit_settle(r->engine, NULL) != KB_OK) /* the bounds then rest on fewer events until the next one */
         ld_log(LD_LOG_WARN, "%s: no memory for the confidence bounds of all events", db_path);
-    kb_engine_publish(r->engine);
     *out = *r;
     return LD_STORE_OK;
 }

@@ -28,6 +28,7 @@
 #include "tenant/recover.h"
 #include "task/repair.h"
 #include "tenant/tenant_impl.h"
+#include "model/engine_write.h"
 
 #define STORE_WEIGHED_MS 100
 

@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/engine.h"
 #include "base/ids.h"
 #include "json/json_in.h"
 #include "base/limit.h"

@@ -18,6 +18,9 @@
 #include "bench_subject.h"
 #include "linalg/linalg.h"
 #include "base/rng.h"
+#include "model/engine_steps.h"
+#include "model/engine_write.h"
+#include "posterior/posterior.h"
 
 #define REPS 7
 #define SLOW_REPS 3 /* of what takes milliseconds */

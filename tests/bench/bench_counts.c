@@ -14,7 +14,10 @@
 #include "bench_kors.h"
 #include "bench_machine.h"
 #include "linalg/chol.h"
-#include "model/engine.h"
+#include "model/commit.h"
+#include "model/engine_read.h"
+#include "model/engine_steps.h"
+#include "model/engine_write.h"
 #include "base/rng.h"
 #include "linalg/linalg.h"
 

@@ -24,6 +24,7 @@
  * Not counted at all: what an exp, a root or a division takes beyond one flop, Thompson's quadrature, look-ups of ids.
  * So a fraction of the machine's rate is the share of the time in which that rate would have done the sums. */
 #include "bench_flops.h"
+#include "posterior/posterior.h"
 
 #define WITHOUT_FACTOR 40.0
 

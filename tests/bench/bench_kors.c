@@ -6,6 +6,9 @@
 #include "bench_machine.h"
 #include "model/commit.h"
 #include "base/rng.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
+#include "posterior/posterior.h"
 
 #define DIM BENCH_KORS_DIM
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/engine.h"
+struct kb_engine;
 
 #define BENCH_KORS_DIM 16
 

@@ -14,6 +14,10 @@
 #include "base/alloc.h"
 #include "bench_machine.h"
 #include "base/rng.h"
+#include "model/commit.h"
+#include "model/engine_background.h"
+#include "model/engine_write.h"
+#include "posterior/posterior.h"
 
 #define N_USERS 128
 #define NAME "bench_subject"

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/engine.h"
+#include "model/engine_read.h"
 
 #define N_CANDIDATES 20
 #define ARM_DIM 8

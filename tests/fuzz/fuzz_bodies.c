@@ -7,6 +7,8 @@
 #include "json/json_keys.h"
 #include "json/json_out.h"
 #include "targets.h"
+#include "model/commit.h"
+#include "model/engine_write.h"
 
 #define CONTEXT_DIM 1
 #define ARM_DIM 2

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "model/engine.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 #include "base/log.h"
 #include "tenant/recover.h"
 #include "task/restore.h"

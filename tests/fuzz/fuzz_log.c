@@ -9,6 +9,8 @@
 #include "json/json_in.h"
 #include "json/json_out.h"
 #include "targets.h"
+#include "model/commit.h"
+#include "model/engine_write.h"
 
 #define MOST_DIM 64u /* longer vectors cost memory, not thought */
 

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "model/engine.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 #include "task/shadow.h"
 #include "model/summary.h"
 #include "targets.h"

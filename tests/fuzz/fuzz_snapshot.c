@@ -4,7 +4,9 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "model/engine.h"
+#include "model/commit.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 #include "targets.h"
 
 /* Arms of the catalogue, for a user from nowhere. */

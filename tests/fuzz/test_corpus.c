@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "model/engine.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 #include "kbt.h"
 #include "base/rng.h"
 #include "targets.h"

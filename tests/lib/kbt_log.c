@@ -6,6 +6,9 @@
 
 #include "base/alloc.h"
 #include "kbt.h"
+#include "model/engine_background.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 
 /* Every copy made, freed together when the log is closed. */
 static void **copies;
@@ -228,7 +231,7 @@ static void commit(struct kbt_log *log)
     const struct kb_commit_hooks hooks = {.append = append, .arg = log};
 
     ck_assert_int_eq(kb_commit_run(&log->commit, &hooks), KB_OK);
-    ck_assert_int_eq(kb_commit_settle(&log->commit, NULL), KB_OK);
+    ck_assert_int_eq(kb_commit_settle(log->commit.engine, NULL), KB_OK);
 }
 
 static void run_due(struct kbt_log *log)
@@ -304,8 +307,7 @@ struct kb_engine *kbt_log_fold(const struct kbt_log *log, struct kb_engine *from
         ck_assert_msg(rc == KB_OK, "event %zu (%s): %s %s %s", i + 1, kb_event_name(log->event[i].type),
                       kb_strerror(rc), msg.pointer, msg.text);
     }
-    ck_assert_int_eq(kb_engine_settle(e), KB_OK);
-    kb_engine_publish(e);
+    ck_assert_int_eq(kb_commit_settle(e, NULL), KB_OK);
     return e;
 }
 

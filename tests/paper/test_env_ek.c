@@ -7,6 +7,8 @@
 #include "env_ek_values.h"
 #include "kbt.h"
 #include "paper/learner.h"
+#include "model/engine_read.h"
+#include "posterior/posterior.h"
 
 #define N_ENVS 3
 #define N_SEEDS 3

@@ -16,6 +16,8 @@
 #include "kbt.h"
 #include "paper/learner.h"
 #include "linalg/linalg.h"
+#include "model/engine_read.h"
+#include "posterior/posterior.h"
 
 #define FOLDER "tests/paper/golden"
 #define DIGITS 1e-9

@@ -5,6 +5,12 @@
 #include "paper/env_ek.h"
 #include "paper/learner.h"
 #include "toy_env.h"
+#include "model/commit.h"
+#include "model/engine_background.h"
+#include "model/engine_read.h"
+#include "model/engine_steps.h"
+#include "model/engine_write.h"
+#include "posterior/posterior.h"
 
 #define ROUNDS 40
 

@@ -3,8 +3,9 @@
 #ifndef LC_OPE_LEARNER_H
 #define LC_OPE_LEARNER_H
 
-#include "model/engine.h"
 #include "evaluate/log_reader.h"
+#include "spec/event.h"
+#include "spec/spec.h"
 
 struct lc_learner;
 

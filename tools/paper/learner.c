@@ -2,8 +2,8 @@
  * (core/model/commit.h): what is due before each event, the event and what follows from it as one batch, and settled
  * after it.
  *
- * An engine only begins work beyond KB_INLINE_WORK (engine.h). The papers' algorithms have their new model in the next
- * round, so each build is finished here where it began, and its time is learning.
+ * An engine only begins work beyond KB_INLINE_WORK (engine_background.h). The papers' algorithms have their new model
+ * in the next round, so each build is finished here where it began, and its time is learning.
  *
  * So what an experiment measures is what a tenant with the same configuration does, chance included: the draws of arms
  * and dictionary points are keyed by the spec's seed, which is the run's. A schedule becomes a new `configured` event
@@ -29,6 +29,8 @@
 #include "base/alloc.h"
 #include "model/commit.h"
 #include "base/rng.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 
 #define FIRST_ACTION UINT64_MAX /* index of the draw of the uniform first action: no round has it */
 
@@ -89,7 +91,7 @@ static enum kb_err feed(struct pb_learner *l, const struct kb_event *ev)
 
     KB_TRY(commit(l, ev));
     const double learned = pb_cpu_seconds();
-    KB_TRY(kb_commit_settle(&l->commit, NULL));
+    KB_TRY(kb_commit_settle(l->engine, NULL));
     l->times.learn += learned - start;
     l->times.settle += pb_cpu_seconds() - learned;
 out:

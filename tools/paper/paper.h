@@ -15,7 +15,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "model/engine.h"
+#include "base/err.h"
+#include "spec/event.h"
+#include "spec/spec.h"
 
 /* --- environments ------------------------------------------------------------------------------------- */
 

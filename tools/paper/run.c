@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "linalg/linalg.h"
+#include "model/engine_read.h"
+#include "posterior/posterior.h"
 
 #define CHECKPOINTS 40u /* divides 1,000, 2,000 and 3,000 rounds evenly */
 

@@ -12,6 +12,8 @@
 
 #include "base/alloc.h"
 #include "paper/learner.h"
+#include "model/engine_read.h"
+#include "posterior/posterior.h"
 
 #define DELTA 0.01
 

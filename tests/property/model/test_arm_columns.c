@@ -13,6 +13,9 @@
 #include "posterior/posterior_ops.h"
 #include "base/rng.h"
 #include "vector/vec_kernel.h"
+#include "model/engine_read.h"
+#include "model/engine_steps.h"
+#include "model/engine_write.h"
 
 #define DIM 3u
 #define N_STEPS 160u

@@ -11,6 +11,12 @@
 #include "kbt.h"
 #include "kbt_log.h"
 #include "base/rng.h"
+#include "model/engine_background.h"
+#include "model/engine_impl.h"
+#include "model/engine_read.h"
+#include "model/engine_steps.h"
+#include "model/engine_write.h"
+#include "posterior/posterior.h"
 
 #define N_USERS 12
 #define N_ARMS 6

@@ -7,7 +7,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/engine.h"
+#include "model/commit.h"
+#include "model/engine_background.h"
+#include "model/engine_read.h"
+#include "model/engine_steps.h"
+#include "model/engine_write.h"
 #include "kbt.h"
 #include "base/rng.h"
 

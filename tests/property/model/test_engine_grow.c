@@ -11,6 +11,11 @@
 #include "model/engine_impl.h"
 #include "kbt.h"
 #include "base/rng.h"
+#include "model/commit.h"
+#include "model/engine_background.h"
+#include "model/engine_read.h"
+#include "model/engine_steps.h"
+#include "model/engine_write.h"
 
 #define LARGE 4096u /* bytes; a decision's entry is smaller */
 #define N_EVENTS 900u

@@ -7,7 +7,8 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "model/engine.h"
+#include "model/commit.h"
+#include "model/engine_write.h"
 #include "base/hash.h"
 #include "history/history.h"
 #include "base/ids.h"

@@ -11,6 +11,8 @@
 #include "kbt.h"
 #include "kbt_log.h"
 #include "base/rng.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 
 #define N_USERS 6u
 #define N_ARMS 4u

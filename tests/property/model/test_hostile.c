@@ -12,6 +12,9 @@
 #include "kbt_log.h"
 #include "base/magnitude.h"
 #include "model/summary.h"
+#include "model/engine_background.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 
 static struct kbt_log tenant;
 

@@ -8,6 +8,8 @@
 #include "kbt_log.h"
 #include "base/magnitude.h"
 #include "vector/vec_kernel.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 
 static struct kbt_log l;
 static struct kb_errmsg msg;

@@ -7,6 +7,7 @@
 #include "kbt.h"
 #include "kbt_log.h"
 #include "base/rng.h"
+#include "model/engine_read.h"
 
 #define N_ARMS 150u /* more than are predicted in one block */
 #define N_KEYS 8u

@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/engine.h"
+#include "model/commit.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 #include "kbt.h"
 #include "base/rng.h"
 

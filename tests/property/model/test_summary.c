@@ -11,6 +11,9 @@
 #include "kbt_log.h"
 #include "base/rng.h"
 #include "model/summary.h"
+#include "model/engine_background.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 
 #define N_USERS 9
 #define N_ARMS 5

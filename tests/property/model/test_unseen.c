@@ -8,6 +8,8 @@
 #include "kbt.h"
 #include "kbt_log.h"
 #include "base/rng.h"
+#include "model/engine_read.h"
+#include "model/engine_steps.h"
 
 #define DIM 2u
 #define N_STEPS 400u

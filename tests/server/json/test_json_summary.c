@@ -12,6 +12,8 @@
 #include "base/magnitude.h"
 #include "base/rng.h"
 #include "model/summary.h"
+#include "model/commit.h"
+#include "model/engine_write.h"
 
 #define CONTEXT_DIM 2
 #define ARM_DIM 1

@@ -11,6 +11,8 @@
 #include "spec/spec.h"
 #include "model/summary.h"
 #include "tenant_fixture.h"
+#include "model/commit.h"
+#include "model/engine_write.h"
 
 /* ---- a tenant with a log ---------------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "tenant_fixture.h"
+#include "model/engine_write.h"
 
 #define DIM 3u
 #define N_ARMS 20u

@@ -2,6 +2,7 @@
 #include "tenant/recover.h"
 #include "store/snapshot.h"
 #include "tenant_fixture.h"
+#include "model/engine_write.h"
 
 #define CONFIGURATION                                                                                                  \
     "{\"algorithm\":\"ek-ucb\",\"context_dim\":1,\"arm_dim\":1,\"context_kernel\":{\"type\":\"rbf\"},"                 \

@@ -3,6 +3,10 @@
  * server's threads finishes it. */
 #include "bench_kors.h"
 #include "kbt.h"
+#include "model/commit.h"
+#include "model/engine_background.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 
 /* The next event of such an engine is the one that its counts tell: benches go on from there. */
 static void learn_on(struct kb_engine *e)

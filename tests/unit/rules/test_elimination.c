@@ -12,6 +12,8 @@
 #include "kbt.h"
 #include "kbt_log.h"
 #include "base/rng.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
 
 #define N_ARMS 5u
 #define N_CONTEXTS 3u
