@@ -31,16 +31,19 @@ def test_equal_arms_are_shown_alike(api, name, rule):
 
 
 def test_all_arms_of_equal_features_are_shown(api, name):
-    """In the first place and in the others of a slate, when much is known of them as well."""
+    """In the first place and in the others of a slate, when much is known of them as well. The ids of the decisions make the
+    draws the same in every run; 60 is beyond all but 4 in a million of chi-squared's values of 19 degrees of freedom."""
     api.put_tenant(name, arm_dim=2, rule={"epsilon": 0})
     api.put_arms(name, [{"id": f"i{k}", "features": [1, 0.5]} for k in range(20)] + [{"id": "bad", "features": [-1, -1]}])
     for _ in range(20):
         api.observe("u", "i3", 1, tenant=name)
         api.observe("u", "bad", -1, tenant=name)
-    slates = [[r["arm"] for r in api.select(f"v{k}", top=4, tenant=name)["ranking"]] for k in range(200)]
+    slates = [[r["arm"] for r in api.select(f"v{k}", decision=f"d{k}", top=4, tenant=name)["ranking"]] for k in range(200)]
     for place in (slice(0, 1), slice(1, 4)):
         shown = collections.Counter(arm for slate in slates for arm in slate[place])
-        assert len(shown) == 20 and "bad" not in shown and max(shown.values()) < 8 * min(shown.values())
+        assert len(shown) == 20 and "bad" not in shown
+        each = sum(shown.values()) / 20
+        assert sum((n - each) ** 2 / each for n in shown.values()) < 60, shown
 
 
 def test_clicks_alone_teach_who_is_clicked(api, name):
