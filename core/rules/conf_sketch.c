@@ -157,6 +157,13 @@ static double search_grid(kb_ridge_fn *f, const void *data, double a0)
     return kb_conf_search_grid(f, data, a0, grid, N_GRID);
 }
 
+/* On the plateau of an arm with z = 0, where beta = B at most ridges, golden section compares equal values and stays:
+ * what the grid finds below counts, too. */
+static double search_both(kb_ridge_fn *f, const void *data, double a0)
+{
+    return fmin(kb_conf_search(f, data, a0), search_grid(f, data, a0));
+}
+
 static void amm_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
 {
     kb_conf_search_block(v, b, arena, value_at, search_one);
@@ -169,7 +176,7 @@ static void dmm_bounds(const struct kb_conf_view *v, const struct kb_conf_block 
 
 static void cmm_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
 {
-    kb_conf_search_block(v, b, arena, value_at, kb_conf_search);
+    kb_conf_search_block(v, b, arena, value_at, search_both);
 }
 
 const struct kb_conf_ops kb_conf_sketched_amm = {.reads_spectrum = true, .look = look, .bounds = amm_bounds};

@@ -507,6 +507,49 @@ START_TEST(cmm_over_a_dictionary_is_no_wider_than_the_best_of_a_fine_grid)
 }
 END_TEST
 
+/* An arm of which the dictionary has nothing, z(x) = 0, has one value, sqrt(r) B, at all ridges whose maximum is at
+ * beta = B. A search that compares neighbours cannot leave that plateau; what dmm finds below it cmm must find, too. */
+START_TEST(cmm_is_no_wider_than_dmm_where_the_dictionary_has_nothing_of_an_arm)
+{
+    static const double multiples[] = {1.01, 1.1, 1.3}; /* of the least norm that agrees with the rewards */
+    size_t n_below = 0;
+    for (uint64_t world = 0; world < 12; world++) {
+        struct kbt_world w;
+        struct kb_spec spec = spec_of(KB_REPR_KORS, KB_CONF_CMM);
+        spec.arm_kernel.type = KB_VEC_DELTA;
+        spec.repr.lambda = world % 2 ? 1e-3 : LAMBDA;
+        kbt_world_open(&w, &spec, 4, 5, true, 9 + world);
+        for (uint64_t i = 0; i < 60; i++) {
+            struct kbt_observation o = kbt_world_draw(&w, 17, i);
+            if (o.arm == 4)
+                continue;
+            kbt_world_learn(&w, &o);
+            kbt_world_admit(&w, &o, kb_rng_uniform(world, KB_STREAM_DICTIONARY, i));
+        }
+        settle(&w);
+        for (size_t n = 0; n < 3; n++)
+            for (size_t form = 0; form < 3; form++) {
+                struct kbt_observation o = kbt_world_draw(&w, 99, n);
+                double lower, upper, l, u, norm, least;
+                o.arm = 4;
+                w.spec.conf.form = forms[form];
+                w.spec.conf.type = KB_CONF_DMM;
+                w.spec.conf.norm_bound = 1;
+                norm_of(w.posterior, &w.spec.conf, &norm, &least);
+                w.spec.conf.norm_bound = norm = multiples[n] * least;
+                bounds_of(&w, &o, &lower, &upper);
+                w.spec.conf.type = KB_CONF_CMM;
+                bounds_of(&w, &o, &l, &u);
+                n_below += upper < norm * (1 - 1e-9) * sqrt(kbt_world_kernel(&w, &o, &o));
+                ck_assert_msg(u <= upper + 1e-9 && l >= lower - 1e-9,
+                              "norm %g, form %zu: [%.9g, %.9g], dmm [%.9g, %.9g]", norm, form, l, u, lower, upper);
+            }
+        kbt_world_close(&w);
+    }
+    ck_assert_uint_gt(n_below, 0);
+}
+END_TEST
+
 /* Radius rules by their formulas with the dictionary's own numbers from dense algebra. What the dictionary misses is
  * below BKB's 1/(1 - epsilon) in the fine one, and above it in the others. */
 START_TEST(the_radii_over_a_dictionary_are_the_lemmas)
@@ -698,6 +741,7 @@ int main(void)
                    a_rebuild_from_the_history_bounds_the_error_anew,
                    amm_and_dmm_over_a_dictionary_are_their_definitions_in_every_form,
                    cmm_over_a_dictionary_is_no_wider_than_the_best_of_a_fine_grid,
+                   cmm_is_no_wider_than_dmm_where_the_dictionary_has_nothing_of_an_arm,
                    the_radii_over_a_dictionary_are_the_lemmas, bkb_is_never_below_what_any_dictionary_asks_for,
                    an_exact_posterior_tells_the_sums_of_every_ridge_of_the_mixture,
                    sums_that_need_memory_say_so_when_there_is_none,
