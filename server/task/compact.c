@@ -198,11 +198,15 @@ static void start_job(struct ld_tenant *t)
     fail(t, "out of memory");
 }
 
-/* One reset is asked for; when that is in force, and it took its view behind `wanted`, the fold can begin. */
+/* One reset is asked for; when that is in force, and it took its view behind `wanted`, the fold can begin. A build that
+ * failed is tried again later, for as long as memory is short: the compaction does not wait for that. */
 static enum ld_chore wait_for_reset(struct ld_tenant *t)
 {
-    if (kb_engine_is_building(t->engine))
-        return LD_CHORE_NONE; /* its end is a turn */
+    if (kb_engine_is_building(t->engine)) {
+        if (atomic_load(&t->next_build_ms) > t->now_ms)
+            fail(t, "the model that it needs cannot be built now");
+        return LD_CHORE_NONE; /* the end of the build is a turn */
+    }
     if (!has_reset_behind(t, t->compaction->wanted)) {
         if (t->has_failed || ld_batch_stage_rebuild(t) != KB_OK || !ld_batch_flush(t)) {
             fail(t, "the model could not be built anew");

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/alloc.h"
 #include "task/challenger.h"
 #include "tenant/sched.h"
 #include "tenant_fixture.h"
@@ -323,9 +324,77 @@ START_TEST(a_build_that_was_cut_off_is_done_by_the_next_start)
 }
 END_TEST
 
+/* --- without memory ---------------------------------------------------------------------------------- */
+
+static atomic_bool is_short;
+
+static void *short_realloc(void *ptr, size_t bytes)
+{
+    char name[16] = "";
+
+    if (atomic_load(&is_short) && pthread_getname_np(pthread_self(), name, sizeof name) == 0 &&
+        strcmp(name, "long work") == 0)
+        return NULL;
+    return realloc(ptr, bytes);
+}
+
+/* Once there is memory again, a failed build need not wait any longer. */
+static int64_t now_of_builds(void)
+{
+    return clock_ms + (atomic_load(&is_short) ? 0 : 10000);
+}
+
+static int compacted_status;
+
+static void note_compacted(struct ld_op *op)
+{
+    compacted_status = op->problem.status;
+    count(op);
+}
+
+static int compact(void)
+{
+    struct ld_op *op = ld_op_new(LD_OP_COMPACT);
+    const int before = atomic_load(&n_answered);
+
+    op->keep_events = 5;
+    op->done = note_compacted;
+    ld_tenant_submit(f.t, op);
+    ck_assert(wait_for(before + 1));
+    return compacted_status;
+}
+
+START_TEST(a_compaction_does_not_wait_for_a_model_that_there_is_no_memory_for)
+{
+    static const struct kb_alloc_hook hook = {.realloc = short_realloc, .free = free};
+    pthread_t loop;
+    char text[128];
+
+    kb_alloc_set_hook(&hook);
+    open_tenant(KB_INLINE_WORK);
+    for (int i = 0; i < 60; i++) {
+        snprintf(text, sizeof text, "{\"user\":\"u%d\",\"context\":[%.2f],\"arm\":\"a\",\"reward\":%d}", i % 9,
+                 0.11 * i, i % 2);
+        expect_status(f.t, op_observe(f.t, text, false), 200);
+    }
+    f.world.inline_work = 0;
+    fixture_restart(&f);
+    f.world.now_ms = now_of_builds;
+    start_pool(&loop);
+    atomic_store(&is_short, true);
+    ck_assert_int_eq(compact(), 503);
+    atomic_store(&is_short, false);
+    ck_assert_int_eq(compact(), 0);
+    stop_pool(loop);
+    fixture_close(&f);
+    kb_alloc_set_hook(NULL);
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN("background", traffic_changes_and_erasures_side_by_side_leave_what_a_fold_finds,
+                   a_compaction_does_not_wait_for_a_model_that_there_is_no_memory_for,
                    a_build_that_was_cut_off_is_done_by_the_next_start, snapshots_beside_the_writer_are_of_one_moment,
                    a_tenant_that_is_deleted_while_its_snapshot_is_written_leaves_nothing);
 }
