@@ -35,7 +35,7 @@ CTL_SRC := $(wildcard $(addsuffix /*.c,$(addprefix tools/,common evaluate demo c
 PAPER_SRC := $(wildcard tools/paper/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(OUT)/%.o)
 SERVER_OBJ := $(addprefix $(OUT)/,$(addsuffix .o,$(basename $(SERVER_SRC)))) $(OUT)/embed.o
-CTL_OBJ := $(CTL_SRC:%.c=$(OUT)/%.o)
+CTL_OBJ := $(CTL_SRC:%.c=$(OUT)/%.o) $(OUT)/ctl_embed.o
 CTL_LIB_OBJ := $(filter-out %/main.o,$(CTL_OBJ))
 PAPER_OBJ := $(PAPER_SRC:%.c=$(OUT)/%.o)
 PAPER_LIB_OBJ := $(filter-out %/main.o,$(PAPER_OBJ))
@@ -88,7 +88,12 @@ EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql s
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
-$(OUT)/embed.o: $(OUT)/embed.c
+# The script and the style of the page of `laplacectl evaluate` (tools/evaluate/ope_page.c).
+CTL_EMBED := tools/evaluate/page.css tools/evaluate/page.js
+$(OUT)/ctl_embed.c: $(CTL_EMBED) tools/embed.sh
+	@mkdir -p $(@D)
+	sh tools/embed.sh $(CTL_EMBED) > $@.tmp && mv $@.tmp $@
+$(OUT)/embed.o $(OUT)/ctl_embed.o: %.o: %.c
 	$(CC) -std=c11 -O1 -c -o $@ $<
 
 # Core tests link the core and BLAS alone, so a leak of layers fails at link time.

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "demo/scores.h"
-#include "evaluate/svg.h"
+#include "common/text.h"
 
 #define WIDTH 720.0
 #define HEIGHT 400.0
@@ -23,7 +23,45 @@
 #define POINTS 200u
 #define MAX_TICKS 6
 
+static const char STYLE[] =
+    "<style>.lc{font:12px system-ui,sans-serif;max-width:100%;height:auto}.lc text{fill:#222;unicode-bidi:isolate}"
+    ".lc .end{text-anchor:end}.lc .mid{text-anchor:middle}.lc .bold{font-weight:600}.lc .axis{stroke:#888}"
+    ".lc .grid{stroke:#e2e2e2}.lc .line{stroke-width:1.8;fill:none}.lc .paper{fill:#fff}"
+    ".lc .c0{--c:#6b6b6b}.lc .c1{--c:#a3447f}.lc .c2{--c:#0067a5}.lc .c3{--c:#b04a00}.lc .c4{--c:#6a4fb3}"
+    ".lc .c5{--c:#00785a}.lc .line{stroke:var(--c)}.lc text.name{fill:var(--c)}"
+    "@media (prefers-color-scheme:dark){.lc text{fill:#e6e6e6}.lc .grid{stroke:#3a3a3a}.lc .paper{fill:#16181c}"
+    ".lc .c0{--c:#a8a8a8}.lc .c1{--c:#e59bc6}.lc .c2{--c:#62b5ec}.lc .c3{--c:#f0a060}.lc .c4{--c:#b8a4f0}"
+    ".lc .c5{--c:#4fc9a4}}</style>";
+
 static const char *const colours[] = {"c3", "c2", "c5", "c0", "c1", "c4"};
+
+/* Values lo..hi at the pixels from..to. */
+struct axis {
+    double lo, hi, from, to;
+};
+
+static double place(const struct axis *a, double v)
+{
+    return a->from + (a->to - a->from) * fmin(1, fmax(0, (v - a->lo) / (a->hi - a->lo)));
+}
+
+/* Round values inside, at most MAX_TICKS: 1, 2 or 5 times a power of ten apart. */
+static size_t ticks(const struct axis *a, double *tick)
+{
+    const double rough = (a->hi - a->lo) / (MAX_TICKS - 1), unit = pow(10, floor(log10(rough)));
+    const double step = unit * (rough <= unit ? 1 : rough <= 2 * unit ? 2 : rough <= 5 * unit ? 5 : 10);
+    size_t n = 0;
+
+    for (double k = ceil(a->lo / step - 1e-9); k * step <= a->hi + 1e-9 * step && n < MAX_TICKS; k++)
+        tick[n++] = k * step + 0.0; /* no -0 */
+    return n;
+}
+
+/* All texts are the client's own: none needs an escape. */
+static void put_text(struct lc_text *t, const char *class, double x, double y, const char *text)
+{
+    lc_text_printf(t, "<text class=\"%s\" x=\"%.2f\" y=\"%.2f\">%s</text>\n", class, x, y, text);
+}
 
 static double value_of(const struct lc_picture *p, const struct lc_runner *runners, size_t n, size_t i, size_t t)
 {
@@ -31,9 +69,9 @@ static double value_of(const struct lc_picture *p, const struct lc_runner *runne
 }
 
 /* 0 is always shown: the curves are totals. */
-static struct lc_axis range_of(const struct lc_picture *p, const struct lc_runner *runners, size_t n)
+static struct axis range_of(const struct lc_picture *p, const struct lc_runner *runners, size_t n)
 {
-    struct lc_axis y = {.from = BOTTOM, .to = TOP};
+    struct axis y = {.from = BOTTOM, .to = TOP};
 
     for (size_t i = 0; i < n; i++)
         for (size_t t = 0; t < p->n_rounds; t++) {
@@ -45,42 +83,41 @@ static struct lc_axis range_of(const struct lc_picture *p, const struct lc_runne
     return y;
 }
 
-static void put_axes(struct lc_text *t, const struct lc_picture *p, const struct lc_axis *x, const struct lc_axis *y)
+static void put_axes(struct lc_text *t, const struct lc_picture *p, const struct axis *x, const struct axis *y)
 {
-    double tick[16];
+    double tick[MAX_TICKS];
     char text[32];
-    size_t n = lc_axis_ticks(y, tick, MAX_TICKS);
+    size_t n = ticks(y, tick);
 
     for (size_t i = 0; i < n; i++) {
-        const double at = lc_axis_at(y, tick[i]);
+        const double at = place(y, tick[i]);
         snprintf(text, sizeof text, "%.6g", tick[i]);
-        lc_svg_line(t, tick[i] == 0 ? "axis" : "grid", LEFT, at, RIGHT, at);
-        lc_svg_text(t, "end", LEFT - 8, at + 4, text);
+        lc_text_printf(t, "<line class=\"%s\" x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\"/>\n",
+                       tick[i] == 0 ? "axis" : "grid", LEFT, at, RIGHT, at);
+        put_text(t, "end", LEFT - 8, at + 4, text);
     }
-    n = lc_axis_ticks(x, tick, MAX_TICKS);
+    n = ticks(x, tick);
     for (size_t i = 0; i < n; i++) {
         snprintf(text, sizeof text, "%.6g", tick[i]);
-        lc_svg_text(t, "mid", lc_axis_at(x, tick[i]), BOTTOM + 18, text);
+        put_text(t, "mid", place(x, tick[i]), BOTTOM + 18, text);
     }
-    lc_svg_text(t, "bold", 10, 22, p->title);
-    lc_svg_text(t, "", 10, 44, p->y_label);
-    lc_svg_text(t, "mid", (LEFT + RIGHT) / 2, BOTTOM + 38, p->x_label);
+    put_text(t, "bold", 10, 22, p->title);
+    put_text(t, "", 10, 44, p->y_label);
+    put_text(t, "mid", (LEFT + RIGHT) / 2, BOTTOM + 38, p->x_label);
 }
 
 static void put_curve(struct lc_text *t, const struct lc_picture *p, const struct lc_runner *runners, size_t n,
-                      size_t i, const struct lc_axis *x, const struct lc_axis *y)
+                      size_t i, const struct axis *x, const struct axis *y)
 {
     const size_t n_points = p->n_rounds < POINTS ? p->n_rounds : POINTS;
-    double px[POINTS], py[POINTS];
-    char class[16];
 
+    lc_text_printf(t, "<polyline class=\"line %s\" points=\"", colours[i % (sizeof colours / sizeof colours[0])]);
     for (size_t k = 0; k < n_points; k++) {
         const size_t at = n_points > 1 ? k * (p->n_rounds - 1) / (n_points - 1) : 0;
-        px[k] = lc_axis_at(x, (double)(at + 1));
-        py[k] = lc_axis_at(y, value_of(p, runners, n, i, at));
+        lc_text_printf(t, "%s%.1f,%.1f", k > 0 ? " " : "", place(x, (double)(at + 1)),
+                       place(y, value_of(p, runners, n, i, at)));
     }
-    snprintf(class, sizeof class, "line %s", colours[i % (sizeof colours / sizeof colours[0])]);
-    lc_svg_curve(t, class, px, py, n_points, runners[i].label);
+    lc_text_printf(t, "\"><title>%s</title></polyline>\n", runners[i].label);
 }
 
 /* From the top curve down, each label at its curve or below the one before; then from the bottom up, so that the last
@@ -102,34 +139,38 @@ static void place_labels(double *at, size_t n)
 }
 
 static void put_labels(struct lc_text *t, const struct lc_picture *p, const struct lc_runner *runners, size_t n,
-                       const struct lc_axis *y)
+                       const struct axis *y)
 {
     double at[LC_MAX_POLICIES];
     char text[64], class[32];
 
     for (size_t i = 0; i < n; i++)
-        at[i] = lc_axis_at(y, value_of(p, runners, n, i, p->n_rounds - 1));
+        at[i] = place(y, value_of(p, runners, n, i, p->n_rounds - 1));
     place_labels(at, n);
     for (size_t i = 0; i < n; i++) {
         snprintf(text, sizeof text, "%.20s %.0f", runners[i].label, value_of(p, runners, n, i, p->n_rounds - 1));
         snprintf(class, sizeof class, "%sname %s", i == 0 ? "bold " : "",
                  colours[i % (sizeof colours / sizeof colours[0])]);
-        lc_svg_text(t, class, RIGHT + 8, at[i] + 4, text);
+        put_text(t, class, RIGHT + 8, at[i] + 4, text);
     }
 }
 
 static void draw(struct lc_text *t, const struct lc_picture *p, const struct lc_runner *runners, size_t n)
 {
-    const struct lc_axis y = range_of(p, runners, n);
-    const struct lc_axis x = {.lo = 0, .hi = (double)p->n_rounds, .from = LEFT, .to = RIGHT};
+    const struct axis y = range_of(p, runners, n);
+    const struct axis x = {.lo = 0, .hi = (double)p->n_rounds, .from = LEFT, .to = RIGHT};
 
-    lc_svg_open(t, "demo", WIDTH, HEIGHT, p->title, p->about);
-    lc_svg_rect(t, "paper", 0, 0, WIDTH, HEIGHT, NULL);
+    lc_text_printf(t,
+                   "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"demo\" class=\"lc\" role=\"img\" width=\"%g\" "
+                   "height=\"%g\" viewBox=\"0 0 %g %g\" aria-labelledby=\"demo-t demo-d\">\n"
+                   "<title id=\"demo-t\">%s</title><desc id=\"demo-d\">%s</desc>\n%s\n"
+                   "<rect class=\"paper\" x=\"0.00\" y=\"0.00\" width=\"%.2f\" height=\"%.2f\"/>\n",
+                   WIDTH, HEIGHT, WIDTH, HEIGHT, p->title, p->about, STYLE, WIDTH, HEIGHT);
     put_axes(t, p, &x, &y);
     for (size_t i = n; i-- > 0;)
         put_curve(t, p, runners, n, i, &x, &y); /* the first policy on top */
     put_labels(t, p, runners, n, &y);
-    lc_svg_close(t);
+    lc_text_puts(t, "</svg>\n");
 }
 
 static int fail(const char *path)

@@ -40,3 +40,11 @@ int lc_fingerprint(struct lc_fingerprint *out, const char *role, const char *pat
         fclose(own);
     return rc;
 }
+
+void lc_digest(const char *text, char out[LC_DIGEST_BYTES])
+{
+    unsigned char digest[crypto_hash_sha256_BYTES];
+
+    crypto_hash_sha256(digest, (const unsigned char *)text, strlen(text));
+    sodium_bin2base64(out, LC_DIGEST_BYTES, digest, sizeof digest, sodium_base64_VARIANT_ORIGINAL);
+}

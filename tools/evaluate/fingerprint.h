@@ -15,4 +15,8 @@ struct lc_fingerprint {
  * `why` (LC_WHY bytes). Reads the file once. */
 int lc_fingerprint(struct lc_fingerprint *out, const char *role, const char *path, FILE *f, char *why);
 
+/* The SHA-256 of a text in base64, as a page's policy names a script. */
+#define LC_DIGEST_BYTES 45
+void lc_digest(const char *text, char out[LC_DIGEST_BYTES]);
+
 #endif

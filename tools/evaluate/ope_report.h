@@ -47,7 +47,7 @@ size_t lc_report_arms(const struct lc_report_entry *e, uint32_t *out, size_t cap
 
 struct lc_text;
 void lc_report_json(const struct lc_report *r, struct lc_text *t); /* one object, without a newline */
-void lc_report_page(const struct lc_report *r, struct lc_text *t); /* HTML that is XML as well */
+void lc_report_page(const struct lc_report *r, struct lc_text *t); /* HTML: the JSON, and a script that draws it */
 void lc_report_print(const struct lc_report *r);                   /* to standard output */
 
 #endif
