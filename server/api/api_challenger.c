@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "json/json_out_challengers.h"
+#include "task/challenger.h"
 
 /* The views in the configuration's order; a challenger that nobody has followed yet has read nothing. */
 static void put_in_order(struct ld_challenger_view *views, size_t n, const struct ld_settings *settings,

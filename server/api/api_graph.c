@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "api/charge.h"
 #include "tenant/price.h"
+#include "json/json_out.h"
 
 /* The event of the body, by the decoder of graph or arms. A graph names users only, so its op is never outdated by
  * new dimensions; arms carry features and may be. */

@@ -19,6 +19,7 @@
 #include "api/metrics_text.h"
 #include "tenant/price.h"
 #include "base/text.h"
+#include "json/json_out.h"
 
 /* What one answer may make of the disk (http_file.c). */
 #define EVENTS_MAX_BYTES ((size_t)64 << 20)

@@ -21,6 +21,7 @@
 
 #include "base/names.h"
 #include "api/route.h"
+#include "json/json_out.h"
 
 /* A view of one tenant that outlives its lock: the list is encoded after the last one was read. */
 struct row {

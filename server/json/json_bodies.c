@@ -17,8 +17,6 @@
 #include "base/ids.h"
 #include "json/json_routing.h"
 #include "json/json_util.h"
-#include "task/repair.h"
-#include "types/promotion.h"
 
 /* --- /select ----------------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "json/json_in.h"
+#include "types/settings.h"
 #include "json/rules.h"
 
 /* How a value is spelled in JSON and what it becomes in the struct. */

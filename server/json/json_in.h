@@ -9,8 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/engine_read.h"
 #include "base/problem.h"
+#include "spec/event.h"
+#include "types/promotion.h"
+#include "types/repair.h"
+#include "types/requests.h"
+#include "types/settings.h"
 
 struct ld_doc; /* a parsed text and the memory of what was decoded from it */
 
@@ -22,50 +26,6 @@ void ld_doc_free(struct ld_doc *doc);
 void ld_doc_bound(struct ld_doc *doc, double magnitude);
 void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size); /* zeroed, lives as long as doc; NULL on no memory */
 
-#define LD_MAX_CHALLENGERS 4u
-#define LD_CHALLENGER_NAME_BYTES 65u /* with the NUL; names are as those of tenants */
-#define LD_CHALLENGER_PREVIOUS "previous"
-
-/* A configuration that is followed beside the one in force (challenger.h); how rewards are booked is the tenant's. */
-struct ld_challenger_settings {
-    char name[LD_CHALLENGER_NAME_BYTES];
-    struct kb_spec spec;
-};
-
-/* Why a configuration that was a challenger's is in force. */
-enum ld_promotion_reason {
-    LD_PROMOTED_NOT,
-    LD_PROMOTED_ON_REQUEST,
-    LD_PROMOTED_BY_GUARDRAIL,
-    LD_PROMOTED_BY_ROLLBACK,
-    LD_PROMOTED_N
-};
-
-/* The configuration with what only the server uses. */
-struct ld_settings {
-    struct kb_spec spec;
-    bool is_relaxed;     /* durability: answer before the commit */
-    size_t keep_events;  /* retention: of the last ones so many, 0: not by number */
-    int64_t keep_age_ms; /* and those that are younger than this, 0: not by age; neither: all */
-    struct ld_challenger_settings challenger[LD_MAX_CHALLENGERS];
-    size_t n_challengers;
-    bool is_logging_candidates; /* also without challengers */
-    struct {
-        char baseline[LD_CHALLENGER_NAME_BYTES]; /* a challenger's name, or "": no guardrail */
-        double level;
-        size_t min_decisions;
-    } guardrail;
-    struct {
-        char challenger[LD_CHALLENGER_NAME_BYTES]; /* that was promoted last; "": none */
-        enum ld_promotion_reason reason;
-    } promotion;
-};
-/* What a configuration has that says nothing, but for its spec. */
-void ld_settings_init(struct ld_settings *s);
-/* The challenger of that name, or NULL. */
-struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, const char *name);
-/* Whether decisions tell what they were made among. */
-bool ld_settings_log_candidates(const struct ld_settings *s);
 int ld_decode_settings(struct ld_doc *doc, struct ld_settings *out, struct ld_problem *p);
 /* The body of a PATCH, merged into the settings that are `now` in force under this version (json_patch.c). Problem 409:
  * the patch is for another version. */
@@ -74,42 +34,24 @@ int ld_decode_patch(struct ld_doc *doc, const struct ld_settings *now, uint64_t 
 /* Whether the document is an object with this member. */
 bool ld_doc_has_member(const struct ld_doc *doc, const char *key);
 
-struct ld_select {
-    struct kb_query query; /* key is left 0 */
-    const char *decision;  /* NULL: the server makes one */
-    size_t top;            /* >= 1 */
-    bool is_explained, is_dry_run, is_deferred;
-};
 int ld_decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct ld_select *out,
                      struct ld_problem *p);
 /* Of a body that was refused, all faults, those across candidates included, in the place of what p has. */
 void ld_decode_select_faults(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct ld_problem *p);
 
-struct ld_reward {
-    const char *decision, *arm; /* arm may be NULL */
-    double reward;
-};
 /* One object or an array; *is_array tells. */
 int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, bool *is_array, struct ld_problem *p);
 
 int ld_decode_activate(struct ld_doc *doc, const char **decision, struct ld_problem *p);
 
 /* Bodies of a promotion and, where its reason is that, of a rollback. */
-struct ld_promotion;
 int ld_decode_promotion(struct ld_doc *doc, struct ld_promotion *out, struct ld_problem *p);
 
-/* The body of a repair. */
-struct ld_repair;
 int ld_decode_repair(struct ld_doc *doc, struct ld_repair *out, struct ld_problem *p);
 
 int ld_decode_compact(struct ld_doc *doc, uint64_t *keep_events, struct ld_problem *p);
 
-/* The first line of a replay: one object, or the first of the array that NDJSON makes. Strings live in the document. */
-struct ld_replay_head {
-    struct ld_settings settings; /* of the shadow */
-    bool is_own;                 /* the log is the tenant's, not what follows */
-    const char *commit;          /* the tenant that is to be made of it, NULL: none */
-};
+/* One object, or the first of the array that NDJSON makes. */
 int ld_decode_replay(struct ld_doc *doc, bool is_ndjson, struct ld_replay_head *out, struct ld_problem *p);
 
 /* One object, or the array that NDJSON makes. Events of type KB_EV_OBSERVED (seq and at_ms left 0). */

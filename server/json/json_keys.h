@@ -3,7 +3,7 @@
 #define LD_JSON_KEYS_H
 
 #include "json/json_in.h"
-#include "store/key_rows.h"
+#include "types/key.h"
 #include "types/roles.h"
 
 /* Roles, label and expiry, for a tenant's key or one of the server's own (whose roles are admin when left out). 0, or

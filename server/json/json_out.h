@@ -8,10 +8,10 @@
 #include <stddef.h>
 
 #include "rules/confidence.h"
-#include "model/engine_background.h"
-#include "model/engine_read.h"
-#include "json/json_in.h"
 #include "base/text.h"
+#include "spec/event.h"
+#include "types/settings.h"
+#include "types/views.h"
 
 /* A log line without the newline: seq, type, at, then the fields of its type (schema/event.schema.json).
  * arm_dim and context_dim give the length of vectors. For KB_EV_CONFIGURED, and for the beginning of a
@@ -28,38 +28,8 @@ char *ld_encode_settings(const struct ld_settings *settings, size_t *n);
 char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, size_t *n);
 
 char *ld_encode_reward(bool is_applied, bool is_duplicate, size_t *n);
-struct ld_reward_result {
-    int status; /* 200 applied; 208 duplicate; else the problem's status */
-    enum ld_problem_type type;
-    const char *detail;
-    const char *pointer; /* 400: the place in a reward of its own; NULL: none, or an array's */
-};
 char *ld_encode_rewards(const struct ld_reward_result *r, size_t n_results, size_t *n);
 
-struct ld_log_view {
-    uint64_t first;      /* number of the first line */
-    uint64_t summarized; /* the last event that a summary stands for, 0: none */
-    uint64_t bytes;      /* of the files: log, write-ahead log and snapshot */
-    bool is_compacting;
-};
-
-struct ld_graph_view {
-    size_t n_changes; /* 0: none, and nothing is shown */
-    const char *stage;
-    double progress;
-};
-struct ld_tenant_view {
-    const char *name;
-    const char *state, *detail;         /* in a list: whether it is in memory, and why it cannot be ("": it can) */
-    uint64_t read_only_from;            /* the line that no fold takes, with what it said in detail; 0: none */
-    const struct ld_settings *settings; /* NULL, in a list: not in memory */
-    const struct kb_spec *in_force;
-    const struct kb_engine_counts *counts;
-    bool is_rebuilding;          /* in this very turn of the writer */
-    struct kb_build_state build; /* or beside it */
-    struct ld_graph_view graph;
-    struct ld_log_view log;
-};
 char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n);
 char *ld_encode_tenants(const struct ld_tenant_view *v, size_t n_tenants, size_t *n);
 char *ld_encode_graph_summary(const struct kb_engine *e, size_t *n);
@@ -78,18 +48,6 @@ struct ld_model_text {
 int ld_begin_model(const struct ld_tenant_view *v, const struct kb_engine *e, struct ld_model_text *m);
 char *ld_end_model(struct ld_model_text *m, size_t *n);
 
-struct ld_arm_stats { /* over a time window, from the store */
-    const char *arm;
-    uint64_t decided, rewarded;
-    double reward_sum;
-};
-struct ld_window_stats {
-    int64_t seconds;
-    uint64_t decided, rewarded;
-    double reward_sum;
-    const struct ld_arm_stats *arms;
-    size_t n_arms;
-};
 char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w, size_t *n);
 
 /* A line of an export with its newline (json_export.c); answer NULL: none is kept. 0, or -1 without memory. */

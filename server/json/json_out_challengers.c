@@ -32,7 +32,7 @@ void ld_put_estimate(struct ld_text *t, const char *name, struct kb_estimate e)
     ld_text_lit(t, "}");
 }
 
-void ld_put_scores(struct ld_text *t, const struct ld_scores *s)
+void ld_put_scores(struct ld_text *t, const struct ld_score *s)
 {
     ld_text_put_count(t, "decisions", s->sums.n);
     ld_text_put_count(t, "open", s->n_open);
@@ -48,7 +48,7 @@ void ld_put_scores(struct ld_text *t, const struct ld_scores *s)
     ld_put_estimate(t, "difference", kb_snips_difference(&s->sums, LD_CHALLENGERS_LEVEL));
 }
 
-static void put_guardrail(struct ld_text *t, const struct ld_scores *s)
+static void put_guardrail(struct ld_text *t, const struct ld_score *s)
 {
     ld_text_key(t, "guardrail");
     if (s->level <= 0) {

@@ -296,24 +296,6 @@ static void read_challengers(struct ld_in *in, const struct ld_value *v, struct 
     }
 }
 
-struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, const char *name)
-{
-    for (size_t i = 0; i < s->n_challengers; i++)
-        if (strcmp(s->challenger[i].name, name) == 0)
-            return &s->challenger[i];
-    return NULL;
-}
-
-void ld_settings_init(struct ld_settings *s)
-{
-    *s = (struct ld_settings){.guardrail = {.level = 0.95, .min_decisions = 1000}};
-}
-
-bool ld_settings_log_candidates(const struct ld_settings *s)
-{
-    return s->is_logging_candidates || s->n_challengers > 0;
-}
-
 /* --- the whole ----------------------------------------------------------------------------------------- */
 
 /* What may still be asked about must not be gone. */

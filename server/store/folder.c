@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -20,7 +21,9 @@
 
 #include "base/log.h"
 #include "base/names.h"
+#include "store/snapshot.h"
 #include "store/sqlite_util.h"
+#include "store/store.h"
 
 #define ROOM_BYTES 262144u
 
@@ -265,4 +268,23 @@ bool ld_folder_has_room(const char *data_dir)
     if (statvfs(data_dir, &disk) != 0)
         return false;
     return disk.f_bavail * disk.f_frsize >= ROOM_BYTES && (disk.f_files == 0 || disk.f_favail > 1);
+}
+
+int ld_quarantine(const char *data_dir, const char *name, uint64_t *seq, char *why)
+{
+    char path[LD_PATH_MAX], fault[512];
+    void *body = NULL;
+    size_t n = 0;
+
+    *seq = 0;
+    why[0] = '\0';
+    if (ld_folder_path(data_dir, name, LD_READ_ONLY_SUFFIX, path) != 0)
+        return LD_STORE_IO;
+    const int found = ld_snapshot_read(path, seq, &body, &n, fault);
+    if (found == 0)
+        snprintf(why, 512, "%.*s", (int)(n < 511 ? n : 511), (const char *)body);
+    else if (found != 1)
+        snprintf(why, 512, "%.200s: %.300s", path, fault);
+    free(body);
+    return found == 0 || found == 1 ? LD_STORE_OK : LD_STORE_CORRUPT;
 }

@@ -10,6 +10,7 @@
 #define LD_FOLDER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/names.h"
 
@@ -46,6 +47,10 @@ void ld_folder_remove(const char *data_dir, const char *name);
 /* Of a tenant whose log somebody else has laid here: what says more than the log. 0, and it does not come back, or -1.
  */
 int ld_folder_forget_snapshot(const char *data_dir, const char *name);
+
+/* A tenant that is read-only (NAME.readonly): the line that is refused and what the fold said of it (512 bytes); 0: it
+ * is not. LD_STORE_* when that cannot be read. */
+int ld_quarantine(const char *data_dir, const char *name, uint64_t *seq, char *why);
 
 /* fn with each valid tenant name that has a file NAME + suffix, until it returns non-zero, which is returned. -1 when
  * the folder cannot be read. */

@@ -1,22 +1,14 @@
-/* A key as the registry file has it, and the file's table of them (registry_keys.c). */
+/* The registry file's table of keys (registry_keys.c). */
 #ifndef LD_KEY_ROWS_H
 #define LD_KEY_ROWS_H
 
-#include <stdint.h>
+#include <stdbool.h>
+#include <stddef.h>
 
-#include "base/secret.h"
 #include "store/store.h"
+#include "types/key.h"
 
-#define LD_KEY_LABEL_BYTES 65
-
-struct ld_key {
-    char id[LD_KEY_ID_BYTES];
-    char tenant[65]; /* "": the server's own */
-    unsigned roles;  /* bits of enum ld_role */
-    unsigned char hash[LD_KEY_HASH_BYTES];
-    char label[LD_KEY_LABEL_BYTES];               /* "": none */
-    int64_t created_at, expires_at, last_used_at; /* ms since 1970; 0: never */
-};
+struct ld_registry_file;
 
 /* Durable when they return LD_STORE_OK; on failure nothing has changed. Thread safe. */
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "json/json_out.h"
+#include "types/views.h"
 #include "base/problem.h"
 
 struct ld_store;

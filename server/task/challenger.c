@@ -21,6 +21,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "tenant/tenant_impl.h"
+#include "json/json_in.h"
 
 #define SLICE_LINES 64u
 #define JOB_US 200000
@@ -323,10 +324,10 @@ static void fire(struct ld_tenant *t, const struct ld_follower *f)
     }
     strcpy(op->promotion.challenger, f->settings.name);
     op->promotion.reason = LD_PROMOTED_BY_GUARDRAIL;
-    op->promotion.version = f->scores.version;
+    op->promotion.version = f->scores.told.version;
     op->done = promotion_done;
     op->arg = t;
-    atomic_store(&t->challengers->fired, f->scores.version);
+    atomic_store(&t->challengers->fired, f->scores.told.version);
     ld_tenant_submit(t, op);
 }
 
@@ -336,7 +337,7 @@ static void keep_guard(struct ld_tenant *t)
     const struct ld_challengers *c = t->challengers;
 
     for (size_t i = 0; i < c->n; i++) {
-        const struct ld_scores *s = &c->follower[i]->scores;
+        const struct ld_score *s = &c->follower[i]->scores.told;
 
         if (s->is_proved && s->version != atomic_load(&c->fired) && !atomic_load(&t->is_halting))
             fire(t, c->follower[i]);

@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "task/challenger_scores.h"
+#include "types/challenger_view.h"
 
 struct ld_tenant;
 struct ld_challengers;
@@ -45,16 +45,6 @@ void ld_challengers_forget(struct ld_challengers *c);
 /* The last event that all have read. */
 uint64_t ld_challengers_cursor(const struct ld_challengers *c);
 size_t ld_challengers_bytes(const struct ld_challengers *c);
-
-struct ld_challenger_view {
-    struct ld_challenger_settings settings;
-    uint64_t seq;              /* last event that it has read */
-    uint64_t n_learned, bytes; /* of its model */
-    bool has_digest;
-    uint64_t digest;
-    char why[256];           /* it follows no longer: why. "": it does */
-    struct ld_scores scores; /* plain numbers alone: nothing that it points to may be followed */
-};
 
 /* By name and values. */
 bool ld_challenger_is_same(const struct ld_challenger_settings *a, const struct ld_challenger_settings *b);

@@ -73,14 +73,14 @@ static void remove_open(struct ld_scores *s, struct ld_open_decision *at)
         }
     }
     s->open[hole].id = 0;
-    s->n_open--;
+    s->told.n_open--;
 }
 
 static enum kb_err grow_open(struct ld_scores *s)
 {
     struct ld_scores old = *s;
 
-    if (2 * (s->n_open + 1) <= s->cap_open)
+    if (2 * (s->told.n_open + 1) <= s->cap_open)
         return KB_OK;
     s->cap_open = old.cap_open > 0 ? 2 * old.cap_open : 64;
     s->open = kb_array(s->cap_open, 1, sizeof *s->open);
@@ -113,23 +113,23 @@ static enum kb_err grow_due(struct ld_scores *s)
  * average tell of arms that are never shown: then the challenger's value is not in the log, and nothing is proved. */
 static void look(struct ld_scores *s)
 {
-    const double level = kb_look_level(s->level, s->n_looks);
+    const double level = kb_look_level(s->told.level, s->told.n_looks);
 
-    s->look = (struct ld_look){.n = s->sums.n,
-                               .level = level,
-                               .value = kb_snips_value(&s->sums, level),
-                               .logged = kb_snips_logged(&s->sums, level),
-                               .weight = kb_snips_weight(&s->sums, level)};
-    s->is_proved |= s->look.value.lower > s->look.logged.upper && s->look.weight.lower <= 1 &&
-                    s->look.weight.upper >= 1 && kb_snips_ess(&s->sums) >= LEAST_WEIGHT;
-    s->n_looks++;
+    s->told.look = (struct ld_look){.n = s->told.sums.n,
+                                    .level = level,
+                                    .value = kb_snips_value(&s->told.sums, level),
+                                    .logged = kb_snips_logged(&s->told.sums, level),
+                                    .weight = kb_snips_weight(&s->told.sums, level)};
+    s->told.is_proved |= s->told.look.value.lower > s->told.look.logged.upper && s->told.look.weight.lower <= 1 &&
+                         s->told.look.weight.upper >= 1 && kb_snips_ess(&s->told.sums) >= LEAST_WEIGHT;
+    s->told.n_looks++;
 }
 
 static void count(struct ld_scores *s, struct ld_open_decision *at)
 {
-    kb_snips_add(&s->sums, at->weight, at->reward);
+    kb_snips_add(&s->told.sums, at->weight, at->reward);
     remove_open(s, at);
-    if (s->level > 0 && s->sums.n >= kb_look_size(s->first, s->n_looks))
+    if (s->told.level > 0 && s->told.sums.n >= kb_look_size(s->told.first, s->told.n_looks))
         look(s);
 }
 
@@ -139,20 +139,20 @@ static void begin_anew(struct ld_scores *s, uint64_t version)
 {
     if (s->cap_open > 0)
         memset(s->open, 0, s->cap_open * sizeof *s->open);
-    s->n_open = s->n_due = s->head = 0;
-    s->n_unrewarded = s->n_unknown = s->n_lost = 0;
-    s->sums = (struct kb_snips){0};
-    s->since = version;
+    s->told.n_open = s->n_due = s->head = 0;
+    s->told.n_unrewarded = s->told.n_unknown = s->told.n_lost = 0;
+    s->told.sums = (struct kb_snips){0};
+    s->told.since = version;
 }
 
 /* Sizes that have passed are not looked at, and spend nothing. */
 static void set_guardrail(struct ld_scores *s, double level, uint64_t first)
 {
-    s->level = level;
-    s->first = first;
-    s->n_looks = 0;
-    s->look = (struct ld_look){0};
-    s->is_proved = false;
+    s->told.level = level;
+    s->told.first = first;
+    s->told.n_looks = 0;
+    s->told.look = (struct ld_look){0};
+    s->told.is_proved = false;
 }
 
 /* The switch is no part of the policy: while a tenant is stopped nothing is scored, and then the comparison goes on. */
@@ -168,15 +168,15 @@ void ld_scores_configure(struct ld_scores *s, const struct ld_settings *settings
 {
     const struct kb_spec *spec = &settings->spec;
     const uint64_t policy = digest_policy(spec);
-    const bool is_new = s->version == 0 || policy != s->policy;
+    const bool is_new = s->told.version == 0 || policy != s->policy;
     const bool is_guarded = strcmp(settings->guardrail.baseline, name) == 0;
     const double level = is_guarded ? settings->guardrail.level : 0;
 
     if (is_new)
         begin_anew(s, version);
-    if (is_new || level != s->level || settings->guardrail.min_decisions != s->first)
+    if (is_new || level != s->told.level || settings->guardrail.min_decisions != s->told.first)
         set_guardrail(s, level, settings->guardrail.min_decisions);
-    s->version = version;
+    s->told.version = version;
     s->policy = policy;
     s->is_logging = ld_settings_log_candidates(settings);
     s->is_late = spec->has_default_reward || spec->aggregation != KB_AGG_FIRST;
@@ -185,7 +185,7 @@ void ld_scores_configure(struct ld_scores *s, const struct ld_settings *settings
 
 bool ld_scores_wants(const struct ld_scores *s)
 {
-    return s->version > 0 && s->is_logging;
+    return s->told.version > 0 && s->is_logging;
 }
 
 void ld_scores_decide(struct ld_scores *s, const struct kb_event *ev, double probability)
@@ -193,18 +193,18 @@ void ld_scores_decide(struct ld_scores *s, const struct kb_event *ev, double pro
     const uint64_t id = id_of(ev->as.decided.decision);
 
     if (!isfinite(probability)) {
-        s->n_unknown++;
+        s->told.n_unknown++;
         return;
     }
-    if (s->n_open >= LD_SCORES_OPEN || s->n_due >= LD_SCORES_OPEN || find(s, id) != NULL || grow_open(s) != KB_OK ||
-        grow_due(s) != KB_OK) {
-        s->n_lost++;
+    if (s->told.n_open >= LD_SCORES_OPEN || s->n_due >= LD_SCORES_OPEN || find(s, id) != NULL ||
+        grow_open(s) != KB_OK || grow_due(s) != KB_OK) {
+        s->told.n_lost++;
         return;
     }
     *place(s, id) = (struct ld_open_decision){.id = id,
                                               .arm = kb_keyed_str(ld_hash_key(), ev->as.decided.slots[0].arm),
                                               .weight = probability / ev->as.decided.propensity};
-    s->n_open++;
+    s->told.n_open++;
     if (s->is_late)
         s->due[s->head + s->n_due++] = (struct ld_due){id, ev->as.decided.expires_at_ms};
 }
@@ -236,7 +236,7 @@ static void take_expiry(struct ld_scores *s, const struct kb_event *ev)
         count(s, at);
         return;
     }
-    s->n_unrewarded++;
+    s->told.n_unrewarded++;
     remove_open(s, at);
 }
 

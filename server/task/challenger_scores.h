@@ -24,33 +24,17 @@
 #include <stdint.h>
 
 #include "spec/event.h"
-#include "json/json_in.h"
-#include "base/snips.h"
+#include "types/challenger_view.h"
 
 #define LD_SCORES_OPEN (UINT32_C(1) << 18) /* decisions that may wait for their reward; more are not scored */
 
-/* What the guardrail saw when it looked last. */
-struct ld_look {
-    uint64_t n; /* decisions; 0: it has not looked yet */
-    double level;
-    struct kb_estimate value, logged, weight;
-};
-
 struct ld_scores {
-    uint64_t version, since;          /* of the configuration at hand, and of the one that began the comparison */
-    uint64_t policy;                  /* digest of what is in force */
-    bool is_logging, is_late;         /* candidates are told; decisions count when their window is over */
-    bool is_sum;                      /* of several rewards, the sum; else the last one */
-    uint64_t n_unrewarded, n_unknown; /* windows without a reward; decisions whose candidates are not known */
-    uint64_t n_lost;                  /* beyond LD_SCORES_OPEN, or without memory */
-    struct kb_snips sums;
-    double level; /* of the guardrail; 0: none */
-    uint64_t first;
-    unsigned n_looks;
-    struct ld_look look;
-    bool is_proved;
-    struct ld_open_decision *open; /* a hash table of 2^k places */
-    size_t n_open, cap_open;
+    struct ld_score told;
+    uint64_t policy;               /* digest of what is in force */
+    bool is_logging, is_late;      /* candidates are told; decisions count when their window is over */
+    bool is_sum;                   /* of several rewards, the sum; else the last one */
+    struct ld_open_decision *open; /* a hash table of 2^k places, told.n_open of them taken */
+    size_t cap_open;
     struct ld_due *due; /* in the order of the log, from `head` on, n_due of them; where is_late */
     size_t head, n_due, cap_due;
 };

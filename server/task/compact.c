@@ -19,6 +19,7 @@
 #include "tenant/fold.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "json/json_in.h"
 
 #define STAGE_BYTES (1u << 20)
 #define MARK_LINES 16u /* a snapshot rests on so many lines before it (recover.h) */

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "store/spool.h"
 #include "base/text.h"
+#include "json/json_out.h"
 
 #define MOMENT_TRIES 200 /* a millisecond apart */
 #define FLUSH_BYTES ((size_t)256 << 10)

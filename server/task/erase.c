@@ -29,6 +29,7 @@
 #include "store/sqlite_util.h"
 #include "tenant/tenant_impl.h"
 #include "model/engine_write.h"
+#include "json/json_out.h"
 
 struct ld_erasure {
     struct ld_tenant *t;

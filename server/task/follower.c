@@ -96,8 +96,6 @@ void ld_follower_view(const struct ld_follower *f, struct ld_challenger_view *ou
                                        .seq = f->cursor,
                                        .n_learned = counts.learned,
                                        .bytes = ld_follower_bytes(f),
-                                       .scores = f->scores};
-    out->scores.open = NULL;
-    out->scores.due = NULL;
+                                       .scores = f->scores.told};
     memcpy(out->why, f->why, sizeof out->why);
 }

@@ -3,7 +3,7 @@
 #ifndef LD_FOLLOWER_H
 #define LD_FOLLOWER_H
 
-#include "task/challenger.h"
+#include "task/challenger_scores.h"
 #include "task/shadow.h"
 
 struct ld_follower {

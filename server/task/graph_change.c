@@ -23,6 +23,8 @@
 #include "base/ids.h"
 #include "base/log.h"
 #include "tenant/tenant_impl.h"
+#include "json/json_in.h"
+#include "json/json_out.h"
 
 #define SMALL_CHANGE 4096u /* items of the change, and of a graph that it rests on: a millisecond */
 #define MEET_STEPS 2048u   /* under the readers' lock at a time: half a millisecond */

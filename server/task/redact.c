@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/hash_key.h"
 #include "json/json_out.h"
+#include "json/json_in.h"
 
 void ld_redactor_open(struct ld_redactor *r, const char *user)
 {

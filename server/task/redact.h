@@ -3,8 +3,10 @@
 #define LD_REDACT_H
 
 #include "base/ids.h"
-#include "json/json_in.h"
+#include "types/settings.h"
 #include "store/store.h"
+
+struct ld_doc;
 
 /* What the user had in the sums of an arm, as far as a summary tells. */
 struct ld_gone {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "json/json_in.h"
 
 /* The part's copy, which may be changed. */
 static struct kb_ev_summary *copy_part(struct ld_doc *doc, struct kb_event *ev)

@@ -21,6 +21,8 @@
 #include "store/snapshot.h"
 #include "store/sqlite_util.h"
 #include "store/store.h"
+#include "json/json_in.h"
+#include "json/json_out.h"
 
 /* The first line that a fold refuses; seq 0: none. */
 struct search {
@@ -193,24 +195,4 @@ int ld_repair(const char *data_dir, const char *name, const struct ld_repair *wa
                            "the log cannot be repaired now: %.400s", fault[0] != '\0' ? fault : "try again");
     }
     return p->status == 0 ? 0 : -1;
-}
-
-int ld_quarantine(const char *data_dir, const char *name, uint64_t *seq, char *why)
-{
-    struct place at;
-    void *body = NULL;
-    size_t n = 0;
-    char fault[512];
-
-    *seq = 0;
-    why[0] = '\0';
-    if (place_of(&at, data_dir, name) != 0)
-        return LD_STORE_IO;
-    const int found = ld_snapshot_read(at.mark, seq, &body, &n, fault);
-    if (found == 0)
-        snprintf(why, 512, "%.*s", (int)(n < 511 ? n : 511), (const char *)body);
-    else if (found != 1)
-        snprintf(why, 512, "%.200s: %.300s", at.mark, fault);
-    free(body);
-    return found == 0 || found == 1 ? LD_STORE_OK : LD_STORE_CORRUPT;
 }

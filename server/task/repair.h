@@ -12,22 +12,12 @@
 #include <stdint.h>
 
 #include "base/problem.h"
-
-enum ld_repair_action { LD_REPAIR_READ_ONLY, LD_REPAIR_DROP, LD_REPAIR_LIFT }; /* as repair.schema.json has them */
-
-struct ld_repair {
-    enum ld_repair_action action;
-    uint64_t seq; /* the line, 0: not told; not read by lift */
-};
+#include "types/repair.h"
 
 /* 0 when it is durable, or -1 with the problem: 409 when the line is not the first that a fold refuses, 503. *why (512
  * bytes) is what the fold says of the line. O(the log). */
 struct ld_progress;
 int ld_repair(const char *data_dir, const char *name, const struct ld_repair *wanted, struct ld_progress *progress,
               char *why, struct ld_problem *p);
-
-/* A tenant that is read-only: the line that is refused and what the fold said of it (512 bytes); 0: it is not.
- * LD_STORE_* when that cannot be read. */
-int ld_quarantine(const char *data_dir, const char *name, uint64_t *seq, char *why);
 
 #endif

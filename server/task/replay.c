@@ -20,6 +20,7 @@
 #include "json/json_out_challengers.h"
 #include "base/lines.h"
 #include "task/shadow.h"
+#include "json/json_in.h"
 
 #define QUOTA_LINES 256u /* between two looks at the model's size */
 
@@ -282,7 +283,7 @@ void ld_replay_put_report(const struct ld_replay *x, struct ld_text *t)
     ld_text_lit(t, "}");
     ld_text_key(t, "policy");
     ld_text_lit(t, "{");
-    ld_put_scores(t, &x->scores);
-    ld_put_estimate(t, "ips", kb_snips_plain(&x->scores.sums, LD_CHALLENGERS_LEVEL));
+    ld_put_scores(t, &x->scores.told);
+    ld_put_estimate(t, "ips", kb_snips_plain(&x->scores.told.sums, LD_CHALLENGERS_LEVEL));
     ld_text_lit(t, "}");
 }

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "json/json_in.h"
+#include "types/settings.h"
 #include "base/problem.h"
 #include "base/text.h"
 

@@ -31,6 +31,7 @@
 #include "tenant/recover.h"
 #include "store/snapshot.h"
 #include "model/summary.h"
+#include "json/json_in.h"
 
 #define BATCH_ROWS 1000
 #define BATCH_BYTES ((size_t)4 << 20)

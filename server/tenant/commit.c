@@ -19,6 +19,7 @@
 #include "base/metrics.h"
 #include "tenant/tenant_impl.h"
 #include "model/engine_write.h"
+#include "json/json_in.h"
 
 /* ---- append -----------------------------------------------------------------------------------------*/
 

@@ -20,6 +20,7 @@
 #include "base/hash_key.h"
 #include "base/ids.h"
 #include "tenant/tenant_impl.h"
+#include "json/json_in.h"
 
 /* The catalogue's arms that have features, by id. */
 struct featured {

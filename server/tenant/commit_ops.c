@@ -15,6 +15,8 @@
 
 #include "tenant/tenant_impl.h"
 #include "model/engine_write.h"
+#include "json/json_in.h"
+#include "json/json_out.h"
 
 /* Takes text over. NULL (no memory) cannot undo what is durable, so the problem says so. The status must not invite a
  * retry, as 503 would. */

@@ -24,6 +24,8 @@
 #include <string.h>
 
 #include "tenant/tenant_impl.h"
+#include "json/json_in.h"
+#include "json/json_out.h"
 
 #define DUPLICATE 208 /* never an HTTP answer: see ld_reward_result */
 #define LATE "the decision's window has passed; the reward was kept, not learned"

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "tenant/tenant_impl.h"
+#include "json/json_out.h"
 
 /* A decision that was open is found like one that was made; its reward so far stands in the same row. */
 static void index_summary(struct ld_row *row, const struct kb_ev_summary *s)

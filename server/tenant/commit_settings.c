@@ -6,6 +6,8 @@
 #include "base/hash.h"
 #include "base/metrics.h"
 #include "tenant/tenant_impl.h"
+#include "json/json_in.h"
+#include "json/json_out.h"
 
 /* By names and values, in their order. */
 static bool same_challengers(const struct ld_settings *a, const struct ld_settings *b)

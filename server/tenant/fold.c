@@ -8,6 +8,7 @@
 #include "task/redact.h"
 #include "tenant/tenant_impl.h"
 #include "model/engine_write.h"
+#include "json/json_in.h"
 
 #define TAIL_EVENTS 256u /* that the writer folds in its own turn */
 #define MOST_ROUNDS 16u

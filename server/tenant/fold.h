@@ -13,9 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "json/json_in.h"
+#include "types/settings.h"
 #include "store/store.h"
 
+struct ld_doc;
 struct ld_tenant;
 struct ld_redactor;
 

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "tenant/tenant_impl.h"
+#include "json/json_in.h"
 
 #define MOST_WAIT_S 60
 #define READ_ONLY_RETRY_S 60 /* an operator has to come */

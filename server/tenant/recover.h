@@ -8,7 +8,7 @@
 
 #include <stdatomic.h>
 
-#include "json/json_in.h"
+#include "types/settings.h"
 #include "store/store.h"
 
 #define LD_SNAPSHOT_PREFIX 8u /* bytes before the engine's body */

@@ -26,7 +26,6 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "tenant/recover.h"
-#include "task/repair.h"
 #include "tenant/tenant_impl.h"
 #include "model/engine_write.h"
 

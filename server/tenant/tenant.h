@@ -12,11 +12,12 @@
 #include <stdint.h>
 
 #include "base/ids.h"
-#include "json/json_in.h"
 #include "base/limit.h"
 #include "tenant/price.h"
 #include "base/problem.h"
 #include "types/promotion.h"
+#include "types/requests.h"
+#include "types/settings.h"
 #include "store/store.h"
 #include "base/trace.h"
 

@@ -13,6 +13,8 @@
 
 #include "base/hash.h"
 #include "tenant/tenant_impl.h"
+#include "json/json_in.h"
+#include "json/json_out.h"
 
 /* As many scratches exist as decisions ever ran at the same time. NULL: no memory. A scratch is one reader's for one
  * decision; its contents mean nothing to the next. */

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "tenant/tenant_impl.h"
 #include "model/engine_write.h"
+#include "json/json_in.h"
 
 /* Bytes of the WAL after which it is moved into the file; the next commit then begins it anew, so it stays about this
  * long. */

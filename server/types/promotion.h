@@ -2,7 +2,10 @@
 #ifndef LD_PROMOTION_H
 #define LD_PROMOTION_H
 
-#include "json/json_in.h"
+#include <stdint.h>
+
+#include "base/problem.h"
+#include "types/settings.h"
 
 /* What is asked for. */
 struct ld_promotion {

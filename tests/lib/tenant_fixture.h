@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "tenant/tenant.h"
+#include "json/json_in.h"
 
 struct fixture {
     char dir[64];

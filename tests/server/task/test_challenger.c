@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "task/challenger.h"
+#include "task/challenger_scores.h"
 #include "base/hash.h"
 #include "base/rng.h"
 #include "tenant_fixture.h"
@@ -133,19 +134,19 @@ START_TEST(a_decision_counts_at_its_reward_or_when_its_window_is_over)
     follow(&s, rewarded("d1", "b", 9, 1)); /* another slot's */
     follow(&s, rewarded("nobody", NULL, 9, 1));
     follow(&s, rewarded("d1", NULL, 2, 2));
-    ck_assert_uint_eq(s.sums.n, cases[_i].n[0]);
+    ck_assert_uint_eq(s.told.sums.n, cases[_i].n[0]);
     if (is_corrected)
         follow(&s, rewarded("d1", "a", 3, 3));
-    ck_assert_uint_eq(s.sums.n, cases[_i].n[1]);
+    ck_assert_uint_eq(s.told.sums.n, cases[_i].n[1]);
     follow(&s, (struct kb_event){.type = KB_EV_ARMS, .at_ms = 1000});
-    ck_assert_uint_eq(s.sums.n, cases[_i].n[2]);
+    ck_assert_uint_eq(s.told.sums.n, cases[_i].n[2]);
     follow(&s, expired("d2", settings.spec.has_default_reward, -1, 1001));
-    ck_assert_uint_eq(s.sums.n, cases[_i].n[3]);
-    ck_assert_double_eq(kb_snips_logged(&s.sums, 0.95).estimate, cases[_i].mean);
-    ck_assert_double_eq(kb_snips_weight(&s.sums, 0.95).estimate, 0.5);
-    ck_assert_uint_eq(s.n_unknown, 1);
-    ck_assert_uint_eq(s.n_open, 0);
-    ck_assert_uint_eq(s.n_unrewarded, settings.spec.has_default_reward ? 0 : 1);
+    ck_assert_uint_eq(s.told.sums.n, cases[_i].n[3]);
+    ck_assert_double_eq(kb_snips_logged(&s.told.sums, 0.95).estimate, cases[_i].mean);
+    ck_assert_double_eq(kb_snips_weight(&s.told.sums, 0.95).estimate, 0.5);
+    ck_assert_uint_eq(s.told.n_unknown, 1);
+    ck_assert_uint_eq(s.told.n_open, 0);
+    ck_assert_uint_eq(s.told.n_unrewarded, settings.spec.has_default_reward ? 0 : 1);
     ld_scores_close(&s);
 }
 END_TEST
@@ -166,11 +167,11 @@ START_TEST(another_policy_in_force_begins_anew_and_another_challenger_does_not)
     follow(&s, rewarded("d", NULL, 1, 0));
     decide(&s, decided("open", &A, 1, 0), 1);
     ld_scores_configure(&s, &same, 2, "x");
-    ck_assert(s.sums.n == 1 && s.n_open == 1 && s.since == 1 && s.version == 2);
+    ck_assert(s.told.sums.n == 1 && s.told.n_open == 1 && s.told.since == 1 && s.told.version == 2);
     ld_scores_configure(&s, &silent, 3, "x");
-    ck_assert(s.sums.n == 1 && !ld_scores_wants(&s));
+    ck_assert(s.told.sums.n == 1 && !ld_scores_wants(&s));
     ld_scores_configure(&s, &other, 4, "x");
-    ck_assert(s.sums.n == 0 && s.n_open == 0 && s.since == 4 && ld_scores_wants(&s));
+    ck_assert(s.told.sums.n == 0 && s.told.n_open == 0 && s.told.since == 4 && ld_scores_wants(&s));
     ld_scores_close(&s);
 }
 END_TEST
@@ -200,10 +201,10 @@ START_TEST(no_open_decision_is_lost_among_many)
         }
         is_open[i] = !is_open[i];
         n_open += is_open[i] ? 1 : (uint64_t)-1;
-        ck_assert_uint_eq(s.n_open, n_open);
-        ck_assert_uint_eq(s.sums.n, n_scored);
+        ck_assert_uint_eq(s.told.n_open, n_open);
+        ck_assert_uint_eq(s.told.sums.n, n_scored);
     }
-    ck_assert_uint_eq(s.n_lost, 0);
+    ck_assert_uint_eq(s.told.n_lost, 0);
     ld_scores_close(&s);
 }
 END_TEST
@@ -222,14 +223,14 @@ static uint64_t until_proved(uint64_t seed, double pays_b, uint64_t n)
     char id[24];
 
     ld_scores_configure(&s, &settings, 1, "x");
-    for (uint64_t i = 0; i < n && !s.is_proved; i++) {
+    for (uint64_t i = 0; i < n && !s.told.is_proved; i++) {
         const size_t arm = uniform(seed, 2 * i) < 0.5;
 
         snprintf(id, sizeof id, "d%llu", (unsigned long long)i);
         decide(&s, decided(id, &slot[arm], 0.5, 0), arm == 1 ? 0.9 : 0.1);
         follow(&s, rewarded(id, NULL, uniform(seed, 2 * i + 1) < (arm == 1 ? pays_b : 0.4), 0));
     }
-    const uint64_t seen = s.sums.n;
+    const uint64_t seen = s.told.sums.n;
     ld_scores_close(&s);
     return seen;
 }
@@ -264,7 +265,7 @@ START_TEST(the_guardrail_waits_where_the_log_has_no_chance_in_it)
         decide(&s, decided(id, &A, 1, 0), agrees ? 1 : 0);
         follow(&s, rewarded(id, NULL, agrees, 0));
     }
-    ck_assert(s.look.n > 0 && s.look.value.lower > s.look.logged.upper && !s.is_proved);
+    ck_assert(s.told.look.n > 0 && s.told.look.value.lower > s.told.look.logged.upper && !s.told.is_proved);
     ld_scores_close(&s);
 }
 END_TEST

@@ -8,6 +8,7 @@
 #include "store/spool.h"
 #include "tenant_fixture.h"
 #include "base/text.h"
+#include "json/json_out.h"
 
 #define CONFIGURATION "{\"algorithm\":\"laplaced\",\"context_dim\":1,\"arm_dim\":1}"
 

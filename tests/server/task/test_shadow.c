@@ -13,6 +13,7 @@
 #include "tenant_fixture.h"
 #include "model/commit.h"
 #include "model/engine_write.h"
+#include "json/json_out.h"
 
 /* ---- a tenant with a log ---------------------------------------------------------------------------------- */
 

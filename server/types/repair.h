@@ -1,0 +1,14 @@
+/* What an operator asks for about a log that no fold takes (task/repair.h). */
+#ifndef LD_REPAIR_TYPES_H
+#define LD_REPAIR_TYPES_H
+
+#include <stdint.h>
+
+enum ld_repair_action { LD_REPAIR_READ_ONLY, LD_REPAIR_DROP, LD_REPAIR_LIFT }; /* as repair.schema.json has them */
+
+struct ld_repair {
+    enum ld_repair_action action;
+    uint64_t seq; /* the line, 0: not told; not read by lift */
+};
+
+#endif

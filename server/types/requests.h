@@ -1,0 +1,30 @@
+/* What bodies of requests ask for, decoded. Strings and arrays live in the document that they were decoded from. */
+#ifndef LD_REQUESTS_H
+#define LD_REQUESTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "model/engine_read.h"
+#include "types/settings.h"
+
+struct ld_select {
+    struct kb_query query; /* key is left 0 */
+    const char *decision;  /* NULL: the server makes one */
+    size_t top;            /* >= 1 */
+    bool is_explained, is_dry_run, is_deferred;
+};
+
+struct ld_reward {
+    const char *decision, *arm; /* arm may be NULL */
+    double reward;
+};
+
+/* The first line of a replay. */
+struct ld_replay_head {
+    struct ld_settings settings; /* of the shadow */
+    bool is_own;                 /* the log is the tenant's, not what follows */
+    const char *commit;          /* the tenant that is to be made of it, NULL: none */
+};
+
+#endif

@@ -1,0 +1,56 @@
+/* A tenant's configuration with what only the server uses: challengers, guardrail, durability, retention. */
+#ifndef LD_SETTINGS_H
+#define LD_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "spec/spec.h"
+
+#define LD_MAX_CHALLENGERS 4u
+#define LD_CHALLENGER_NAME_BYTES 65u /* with the NUL; names are as those of tenants */
+#define LD_CHALLENGER_PREVIOUS "previous"
+
+/* A configuration that is followed beside the one in force (challenger.h); how rewards are booked is the tenant's. */
+struct ld_challenger_settings {
+    char name[LD_CHALLENGER_NAME_BYTES];
+    struct kb_spec spec;
+};
+
+/* Why a configuration that was a challenger's is in force. */
+enum ld_promotion_reason {
+    LD_PROMOTED_NOT,
+    LD_PROMOTED_ON_REQUEST,
+    LD_PROMOTED_BY_GUARDRAIL,
+    LD_PROMOTED_BY_ROLLBACK,
+    LD_PROMOTED_N
+};
+
+/* The configuration with what only the server uses. */
+struct ld_settings {
+    struct kb_spec spec;
+    bool is_relaxed;     /* durability: answer before the commit */
+    size_t keep_events;  /* retention: of the last ones so many, 0: not by number */
+    int64_t keep_age_ms; /* and those that are younger than this, 0: not by age; neither: all */
+    struct ld_challenger_settings challenger[LD_MAX_CHALLENGERS];
+    size_t n_challengers;
+    bool is_logging_candidates; /* also without challengers */
+    struct {
+        char baseline[LD_CHALLENGER_NAME_BYTES]; /* a challenger's name, or "": no guardrail */
+        double level;
+        size_t min_decisions;
+    } guardrail;
+    struct {
+        char challenger[LD_CHALLENGER_NAME_BYTES]; /* that was promoted last; "": none */
+        enum ld_promotion_reason reason;
+    } promotion;
+};
+/* What a configuration has that says nothing, but for its spec. */
+void ld_settings_init(struct ld_settings *s);
+/* The challenger of that name, or NULL. */
+struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, const char *name);
+/* Whether decisions tell what they were made among. */
+bool ld_settings_log_candidates(const struct ld_settings *s);
+
+#endif

@@ -1,0 +1,60 @@
+/* What is shown of a tenant, and what is answered of its rewards: taken under its locks, written as JSON without them.
+ */
+#ifndef LD_VIEWS_H
+#define LD_VIEWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/problem.h"
+#include "model/engine_background.h"
+#include "model/engine_read.h"
+#include "types/settings.h"
+
+struct ld_reward_result {
+    int status; /* 200 applied; 208 duplicate; else the problem's status */
+    enum ld_problem_type type;
+    const char *detail;
+    const char *pointer; /* 400: the place in a reward of its own; NULL: none, or an array's */
+};
+
+struct ld_log_view {
+    uint64_t first;      /* number of the first line */
+    uint64_t summarized; /* the last event that a summary stands for, 0: none */
+    uint64_t bytes;      /* of the files: log, write-ahead log and snapshot */
+    bool is_compacting;
+};
+
+struct ld_graph_view {
+    size_t n_changes; /* 0: none, and nothing is shown */
+    const char *stage;
+    double progress;
+};
+struct ld_tenant_view {
+    const char *name;
+    const char *state, *detail;         /* in a list: whether it is in memory, and why it cannot be ("": it can) */
+    uint64_t read_only_from;            /* the line that no fold takes, with what it said in detail; 0: none */
+    const struct ld_settings *settings; /* NULL, in a list: not in memory */
+    const struct kb_spec *in_force;
+    const struct kb_engine_counts *counts;
+    bool is_rebuilding;          /* in this very turn of the writer */
+    struct kb_build_state build; /* or beside it */
+    struct ld_graph_view graph;
+    struct ld_log_view log;
+};
+
+struct ld_arm_stats { /* over a time window, from the store */
+    const char *arm;
+    uint64_t decided, rewarded;
+    double reward_sum;
+};
+struct ld_window_stats {
+    int64_t seconds;
+    uint64_t decided, rewarded;
+    double reward_sum;
+    const struct ld_arm_stats *arms;
+    size_t n_arms;
+};
+
+#endif
