@@ -3,7 +3,7 @@
  *     POST /tenants/{t}/snapshot    the file as it is now            PUT  /tenants/{t}/snapshot    a tenant from it
  *     GET  /tenants/{t}/export      the log, a line an event         POST /tenants/{t}/import      a tenant from it
  *
- * All run in threads of their own (ld_sched_transfer): they take as long as the disk, or a fold, takes. Bodies and
+ * All run in threads of their own (LD_TRANSFERS): they take as long as the disk, or a fold, takes. Bodies and
  * copies lie in the spool meanwhile, never in memory. A tenant that comes in is checked and folded before anybody can
  * see it; then one rename and one row of the registry make it a tenant (ld_tenants_adopt). */
 #include "api/api.h"

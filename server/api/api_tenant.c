@@ -8,6 +8,7 @@
  *
  * Names are checked in PUT alone: in the other calls one that no tenant can have is not found. */
 #include "api/api.h"
+#include "task/tasks.h"
 #include "task/challenger.h"
 #include "api/charge.h"
 #include "tenant/price.h"
@@ -325,7 +326,10 @@ void api_tenant_rebuild(struct ld_app *app, struct ld_request *r, const char *te
 /* POST /tenants/{t}/verify: answered when the log has been folded, which takes its time. */
 void api_tenant_verify(struct ld_app *app, struct ld_request *r, const char *tenant)
 {
-    ld_api_submit_to(app, r, tenant, ld_op_new(LD_OP_VERIFY));
+    struct ld_op *op = ld_op_new(LD_OP_TASK);
+    if (op != NULL)
+        op->task = &ld_verification;
+    ld_api_submit_to(app, r, tenant, op);
 }
 
 /* {"action", "seq"?, "fault"?, "opens", "detail"?} */
@@ -378,9 +382,11 @@ void api_user_delete(struct ld_app *app, struct ld_request *r, const char *tenan
         ld_reply_as(r, LD_NO_USER, "the tenant has no data of such a user: ids have at most 256 bytes");
         return;
     }
-    struct ld_op *op = ld_op_new(LD_OP_ERASE);
-    if (op != NULL)
+    struct ld_op *op = ld_op_new(LD_OP_TASK);
+    if (op != NULL) {
+        op->task = &ld_erasure;
         strcpy(op->user, user);
+    }
     ld_api_submit_to(app, r, tenant, op);
 }
 

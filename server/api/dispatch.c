@@ -259,15 +259,15 @@ static bool enter_line(struct job *job)
 {
     const struct ld_limits *limits = &job->app->limits;
     if (job->route->place == LD_AS_TRANSFER)
-        return ld_sched_transfer(job->app->sched, run_job, job, limits->transfers) == 0;
+        return ld_sched_give(job->app->sched, LD_TRANSFERS, run_job, job, limits->transfers) == 0;
     if (job->was_waiting && job->route->place == LD_IN_SERVING)
-        return ld_sched_work(job->app->sched, run_job, job) == 0;
+        return ld_sched_give(job->app->sched, LD_POOL, run_job, job, SIZE_MAX) == 0;
     if (job->was_waiting)
-        return ld_sched_serve(job->app->sched, run_job, job, SIZE_MAX) == 0;
+        return ld_sched_give(job->app->sched, LD_POOL_SERVES, run_job, job, SIZE_MAX) == 0;
     job->is_counted = job->tenant != NULL;
     if (job->is_counted && atomic_fetch_add(ld_tenant_n_served(job->tenant), 1) >= (limits->work + 1) / 2)
         return false;
-    return ld_sched_serve(job->app->sched, run_job, job, limits->work) == 0;
+    return ld_sched_give(job->app->sched, LD_POOL_SERVES, run_job, job, limits->work) == 0;
 }
 
 /* Owns the job until the pool has it; a pool that cannot take it means 503, not a lost request. The connection

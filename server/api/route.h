@@ -28,7 +28,7 @@ enum ld_body {
 enum ld_place {
     LD_IN_SERVING,  /* the thread that serves HTTP; bodies that are long, on the pool */
     LD_ON_POOL,     /* it waits for the disk, or computes for long */
-    LD_AS_TRANSFER, /* it may take minutes (ld_sched_transfer) */
+    LD_AS_TRANSFER, /* it may take minutes (LD_TRANSFERS) */
 };
 
 /* The tenant that is in memory before the handler is called. */

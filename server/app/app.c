@@ -163,7 +163,7 @@ static void tick(void *arg, int64_t now_ms)
     ld_tenants_tick(app->tenants);
     ld_log_tick();
     if (ld_keys_flush_is_due(app->keys, now_ms))
-        (void)ld_sched_work(app->sched, flush_keys, app->keys);
+        (void)ld_sched_give(app->sched, LD_POOL, flush_keys, app->keys, SIZE_MAX);
     ld_health_turn(app, turn.waiting_since);
     feed_watchdog(app);
     if (app->http == NULL)
@@ -312,7 +312,7 @@ static int start_recovery(struct ld_app *app, char *why)
     }
     ld_log(LD_LOG_INFO, "recovering all tenants of %s; %s answers 503 meanwhile", app->options.data, app->address);
     ld_notify(&app->notify, "STATUS=recovering\nEXTEND_TIMEOUT_USEC=%d", PATIENCE_US);
-    if (ld_sched_work(app->sched, recover, app) == 0)
+    if (ld_sched_give(app->sched, LD_POOL, recover, app, SIZE_MAX) == 0)
         return 0;
     snprintf(why, LD_WHY_BYTES, "out of memory");
     return -1;

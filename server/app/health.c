@@ -60,7 +60,7 @@ void ld_health_turn(struct ld_app *app, int64_t waiting_since)
         return;
     h->next_ask = now + ASK_US;
     atomic_store(&h->asked_at, now);
-    if (ld_sched_work(app->sched, look, app) != 0)
+    if (ld_sched_give(app->sched, LD_POOL, look, app, SIZE_MAX) != 0)
         atomic_store(&h->asked_at, 0);
 }
 

@@ -11,14 +11,14 @@
  * first turn lends it anew. A run that fails for want of memory is tried again later; the model in force serves on.
  *
  * At shutdown, and when a tenant is deleted, the run is told to end (the core looks at that every few rows), and no
- * other is started. The job holds the tenant, so neither goes away under it. Without a scheduler (tests) the work is
- * done in the turn itself. */
+ * other is started. The job holds the tenant, so neither goes away under it. */
 #include <stdlib.h>
 
 #include "base/failpoint.h"
 #include "tenant/fold.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "task/tasks.h"
 #include "tenant/tenant_impl.h"
 
 #define RETRY_MS 5000
@@ -71,53 +71,24 @@ bool ld_tenant_take_build(struct ld_tenant *t)
     return false;
 }
 
-/* Without a scheduler, in this very turn. */
-static void run_here(struct ld_tenant *t)
-{
-    t->build_rc = kb_build_run(t->build);
-    if (ld_tenant_take_build(t))
-        ld_batch_commit_due(t);
-}
-
 /* After a batch, and at the end of a turn for what has waited. One job at a time; none when the tenant is about to go,
  * or a failed run is to wait. */
 void ld_tenant_start_build(struct ld_tenant *t)
 {
-    struct kb_build *b = NULL;
+    struct kb_build *b;
 
-    if (t->build != NULL || t->erasure != NULL || atomic_load(&t->is_halting) || atomic_load(&t->is_doomed) ||
-        atomic_load(&t->next_build_ms) > t->now_ms)
+    if (t->build != NULL || ld_task_find(t, &ld_erasure) != NULL || atomic_load(&t->is_halting) ||
+        atomic_load(&t->is_doomed) || atomic_load(&t->next_build_ms) > t->now_ms)
         return;
     atomic_store(&t->next_build_ms, INT64_MIN);
-    if (t->world->sched == NULL) {
-        while (kb_engine_is_building(t->engine) && (b = kb_engine_lend_build(t->engine)) != NULL) {
-            show_build(t, b);
-            run_here(t);
-        }
-        return;
-    }
     b = kb_engine_lend_build(t->engine);
     if (b == NULL)
         return;
     show_build(t, b);
     ld_tenant_hold(t);
-    if (ld_sched_long_work(t->world->sched, run, t) == 0)
+    if (ld_sched_give(t->world->sched, LD_LONG_WORK, run, t, SIZE_MAX) == 0)
         return;
     t->build_rc = KB_ENOMEM;
     ld_tenant_take_build(t);
     ld_tenant_release(t);
-}
-
-/* ---- from outside -------------------------------------------------------------------------------------- */
-
-/* From any thread: the job under way ends soon, and no other starts. */
-void ld_tenant_halt(struct ld_tenant *t)
-{
-    atomic_store(&t->is_halting, true);
-    pthread_mutex_lock(&t->queue_lock);
-    if (t->build != NULL)
-        kb_build_cancel(t->build);
-    ld_folds_cancel(t);
-    pthread_mutex_unlock(&t->queue_lock);
-    ld_challengers_cancel(t->challengers);
 }

@@ -375,7 +375,7 @@ static void run(void *arg)
     take_settings(t);
     while (has_more && ld_monotonic_us() - start_us < JOB_US)
         has_more = run_slice(t);
-    if (has_more && ld_sched_long_work(t->world->sched, run, t) == 0)
+    if (has_more && ld_sched_give(t->world->sched, LD_LONG_WORK, run, t, SIZE_MAX) == 0)
         return;
     atomic_store(&t->challengers->is_running, false);
     ld_tenant_release(t);
@@ -388,11 +388,11 @@ void ld_challengers_tick(struct ld_tenant *t)
 
     if (!atomic_load(&t->has_challengers) && atomic_load(&c->bytes) == 0)
         return;
-    if (atomic_load(&c->cursor) == atomic_load(&t->tip) || atomic_load(&t->is_halting) || t->world->sched == NULL ||
+    if (atomic_load(&c->cursor) == atomic_load(&t->tip) || atomic_load(&t->is_halting) ||
         atomic_exchange(&c->is_running, true))
         return;
     ld_tenant_hold(t);
-    if (ld_sched_long_work(t->world->sched, run, t) == 0)
+    if (ld_sched_give(t->world->sched, LD_LONG_WORK, run, t, SIZE_MAX) == 0)
         return;
     atomic_store(&c->is_running, false);
     ld_tenant_release(t);

@@ -10,6 +10,7 @@
  * The engine that serves has no part in it. A process that dies finds the log as it was before, or compacted, and rows
  * to be deleted; a log that is to be erased from (erase.c) is not compacted meanwhile. */
 #include "task/compact.h"
+#include "task/tasks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,7 +127,7 @@ int ld_compact_expand(struct ld_tenant *t, struct ld_op *op)
 
     ld_batch_flush(t);
     const uint64_t wanted = t->seq > op->keep_events ? t->seq - op->keep_events : 0;
-    if (t->compaction != NULL || t->erasure != NULL)
+    if (t->compaction != NULL || ld_task_find(t, &ld_erasure) != NULL)
         ld_op_refuse_busy(op, "the log is being compacted, or erased from, already");
     else if (ld_store_start(t->store, &first, &kept) != LD_STORE_OK)
         ld_op_refuse_busy(op, "the log cannot be read");
@@ -187,13 +188,8 @@ static void run(void *arg)
 static void start_job(struct ld_tenant *t)
 {
     t->compaction->state = LD_COMPACT_FOLDING;
-    if (t->world->sched == NULL) { /* tests: in this very turn */
-        ld_compaction_fold(t->compaction);
-        ld_compacted_expand(t, NULL);
-        return;
-    }
     ld_tenant_hold(t);
-    if (ld_sched_long_work(t->world->sched, run, t) == 0)
+    if (ld_sched_give(t->world->sched, LD_LONG_WORK, run, t, SIZE_MAX) == 0)
         return;
     ld_tenant_release(t);
     fail(t, "out of memory");
@@ -221,7 +217,7 @@ static enum ld_chore wait_for_reset(struct ld_tenant *t)
         }
     }
     start_job(t);
-    return t->compaction != NULL && t->compaction->state == LD_COMPACT_STAGING ? LD_CHORE_NOW : LD_CHORE_NONE;
+    return LD_CHORE_NONE;
 }
 
 /* ---- staging -------------------------------------------------------------------------------------------- */
@@ -303,7 +299,7 @@ bool ld_compaction_clear(struct ld_tenant *t)
     return true;
 }
 
-static enum ld_chore step(struct ld_tenant *t)
+enum ld_chore ld_compaction_step(struct ld_tenant *t)
 {
     const bool is_failing = atomic_load(&t->is_failing);
 
@@ -321,14 +317,4 @@ static enum ld_chore step(struct ld_tenant *t)
     if (t->compaction != NULL && t->compaction->state == LD_COMPACT_WAITING)
         return wait_for_reset(t);
     return LD_CHORE_NONE;
-}
-
-/* Without a scheduler (tests) all of it in this turn. */
-enum ld_chore ld_compaction_step(struct ld_tenant *t)
-{
-    enum ld_chore chore = step(t);
-
-    while (t->world->sched == NULL && chore == LD_CHORE_NOW)
-        chore = step(t);
-    return chore;
 }

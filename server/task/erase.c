@@ -26,104 +26,47 @@
 #include "tenant/fold.h"
 #include "base/log.h"
 #include "task/redact.h"
+#include "task/tasks.h"
 #include "store/sqlite_util.h"
 #include "tenant/tenant_impl.h"
 #include "model/engine_write.h"
 #include "json/json_out.h"
 
 struct ld_erasure {
-    struct ld_tenant *t;
-    struct ld_op *op;    /* the caller's, to be answered */
+    struct ld_task task;
     struct ld_fold fold; /* its engine is the one to come */
     struct ld_redactor redactor;
-    bool is_ok, is_waiting; /* waiting: for a build or a snapshot of the old engine to come back from its job */
+    bool is_ok;
 };
 
-/* ---- the job ------------------------------------------------------------------------------------------ */
-
-static void run(void *arg)
+static void run(void *task)
 {
-    struct ld_tenant *t = arg;
+    struct ld_erasure *x = task;
 
-    t->erasure->is_ok = ld_fold_catch_up(&t->erasure->fold);
-    ld_tenant_tell_writer(t, LD_OP_ERASED);
-    ld_tenant_release(t);
+    x->is_ok = ld_fold_catch_up(&x->fold);
 }
 
-/* ---- begin -------------------------------------------------------------------------------------------- */
-
-static void erasure_free(struct ld_erasure *x)
+/* In the new engine all is quiet: its posterior is made by the build alone. That build stays open in the log, for the
+ * new engine: from before it is begun there is an erasure under way, so nobody works on it here. */
+static int start(void *task, struct ld_op *op)
 {
-    ld_redactor_close(&x->redactor);
-    ld_fold_close(&x->fold);
-    free(x);
-}
+    struct ld_erasure *x = task;
+    struct ld_tenant *t = x->task.t;
 
-/* Everything quiet: the posterior is made by the build alone. */
-static struct ld_erasure *erasure_new(struct ld_tenant *t, struct ld_op *op)
-{
-    struct ld_erasure *x = calloc(1, sizeof *x);
-
-    if (x == NULL || ld_fold_open(&x->fold, t, &x->redactor, UINT64_MAX) != KB_OK) {
-        free(x);
-        return NULL;
-    }
-    x->t = t;
-    x->op = op;
-    ld_redactor_open(&x->redactor, op->user);
-    return x;
-}
-
-static bool give_job(struct ld_tenant *t)
-{
-    if (t->world->sched == NULL) {
-        t->erasure->is_ok = ld_fold_catch_up(&t->erasure->fold);
-        ld_tenant_tell_writer(t, LD_OP_ERASED);
-        return true;
-    }
-    ld_tenant_hold(t);
-    if (ld_sched_long_work(t->world->sched, run, t) == 0)
-        return true;
-    ld_tenant_release(t);
-    return false;
-}
-
-/* NULL, or what stood in the way. The build that is begun stays open in the log, for the new engine: from before it is
- * begun there is an erasure under way, so nobody works on it here. */
-static const char *start(struct ld_tenant *t, struct ld_op *op)
-{
-    const char *why = NULL;
-
-    t->erasure = erasure_new(t, op);
-    if (t->erasure == NULL)
-        return "out of memory; nothing was erased";
-    if (ld_batch_begin_erasure(t) != KB_OK || !ld_batch_flush(t))
-        why = "the commit failed; nothing was erased";
-    else if (!give_job(t))
-        why = "out of memory; nothing was erased";
-    if (why != NULL) {
-        erasure_free(t->erasure);
-        t->erasure = NULL;
-    }
-    return why;
-}
-
-int ld_erase_expand(struct ld_tenant *t, struct ld_op *op)
-{
-    ld_batch_flush(t);
-    if (t->erasure != NULL) {
-        ld_op_refuse_busy(op, "another user of the tenant is being erased");
-        return 0;
-    }
     if (!kb_engine_knows_user(t->engine, op->user)) {
         ld_problem_set_as(&op->problem, LD_NO_USER, "the tenant has no data of user '%.100s'", op->user);
         return 0;
     }
     ld_compaction_cancel(t); /* it would bring back what goes */
-    const char *why = start(t, op);
-    if (why == NULL)
+    ld_redactor_open(&x->redactor, op->user);
+    if (ld_fold_open(&x->fold, t, &x->redactor, UINT64_MAX) != KB_OK)
+        ld_op_refuse_busy(op, "out of memory; nothing was erased");
+    else if (ld_batch_begin_erasure(t) != KB_OK || !ld_batch_flush(t))
+        ld_op_refuse_busy(op, "the commit failed; nothing was erased");
+    else if (ld_task_run(&x->task))
         return LD_KEPT;
-    ld_op_refuse_busy(op, why);
+    else
+        ld_op_refuse_busy(op, "out of memory; nothing was erased");
     return 0;
 }
 
@@ -132,7 +75,7 @@ int ld_erase_expand(struct ld_tenant *t, struct ld_op *op)
 /* Readers meet the old engine before and the new one after. */
 static void swap_engines(struct ld_erasure *x, uint64_t seq)
 {
-    struct ld_tenant *t = x->t;
+    struct ld_tenant *t = x->task.t;
     struct kb_engine_counts counts;
     struct kb_engine *old = t->engine;
 
@@ -165,11 +108,11 @@ static bool remove_snapshot(const struct ld_tenant *t)
 /* What else of the user the folder has. 0, or -1 with why. */
 static int remove_leftovers(struct ld_erasure *x)
 {
-    if (!remove_snapshot(x->t)) {
+    if (!remove_snapshot(x->task.t)) {
         snprintf(x->fold.why, sizeof x->fold.why, "the snapshot cannot be removed");
         return -1;
     }
-    if (!ld_compaction_clear(x->t)) { /* rows that a compaction has left may be the user's */
+    if (!ld_compaction_clear(x->task.t)) { /* rows that a compaction has left may be the user's */
         snprintf(x->fold.why, sizeof x->fold.why, "what was compacted cannot be deleted");
         return -1;
     }
@@ -180,7 +123,7 @@ static int remove_leftovers(struct ld_erasure *x)
 static enum kb_err append_reset(void *arg, const struct kb_event *reset, size_t n_events)
 {
     struct ld_erasure *x = arg;
-    struct ld_tenant *t = x->t;
+    struct ld_tenant *t = x->task.t;
     const struct kb_spec *spec = &t->settings.spec;
     struct ld_row row = {
         .seq = reset->seq, .at_ms = reset->at_ms, .type = KB_EV_DICTIONARY, .reward = (double)NAN, .is_reset = true};
@@ -204,34 +147,17 @@ static bool commit(struct ld_erasure *x)
     const struct kb_commit_hooks hooks = {.append = append_reset, .arg = x};
     struct kb_commit c = {.n = 0};
     struct kb_event reset;
-    enum kb_err rc = kb_engine_finish_erasure(x->fold.engine, x->t->engine, &reset);
+    enum kb_err rc = kb_engine_finish_erasure(x->fold.engine, x->task.t->engine, &reset);
 
-    kb_commit_begin(&c, x->fold.engine, x->t->seq);
+    kb_commit_begin(&c, x->fold.engine, x->task.t->seq);
     if (rc == KB_OK)
-        rc = kb_commit_one(&c, &reset, x->t->now_ms, &hooks, NULL);
+        rc = kb_commit_one(&c, &reset, x->task.t->now_ms, &hooks, NULL);
     if (rc == KB_OK)
         swap_engines(x, c.seq);
     else if (rc == KB_ENOMEM)
         snprintf(x->fold.why, sizeof x->fold.why, "out of memory");
     kb_commit_free(&c);
     return rc == KB_OK;
-}
-
-static void answer(struct ld_erasure *x, bool is_ok)
-{
-    char text[160];
-    const int n = snprintf(text, sizeof text, "{\"erased\":true,\"events\":%llu,\"seq\":%llu}",
-                           (unsigned long long)x->redactor.n_events, (unsigned long long)x->t->seq);
-
-    if (is_ok && n > 0)
-        ld_op_reply_copy(x->op, text);
-    else
-        ld_op_refuse_busy(x->op, "the user could not be erased now; nothing was changed");
-    ld_trace_enter(&x->op->trace);
-    if (!is_ok)
-        ld_log(LD_LOG_ERROR, "tenant %s: a user could not be erased: %s", x->t->name, x->fold.why);
-    ld_trace_enter(NULL);
-    x->op->done(x->op);
 }
 
 /* A change of the model that came in between has begun its own build: one more round. Without an open build there is
@@ -248,57 +174,68 @@ static bool needs_round(struct ld_erasure *x)
     return state.is_open && !state.is_done;
 }
 
-static bool run_again(struct ld_tenant *t)
+static void answer(struct ld_erasure *x, bool is_ok)
 {
-    if (t->world->sched == NULL)
-        return false;
-    ld_tenant_hold(t);
-    if (ld_sched_long_work(t->world->sched, run, t) == 0)
-        return true;
-    ld_tenant_release(t);
-    return false;
+    struct ld_op *op = x->task.op;
+    char text[160];
+
+    snprintf(text, sizeof text, "{\"erased\":true,\"events\":%llu,\"seq\":%llu}",
+             (unsigned long long)x->redactor.n_events, (unsigned long long)x->task.t->seq);
+    if (is_ok) {
+        ld_op_reply_copy(op, text);
+        return;
+    }
+    ld_op_refuse_busy(op, "the user could not be erased now; nothing was changed");
+    ld_trace_enter(&op->trace);
+    ld_log(LD_LOG_ERROR, "tenant %s: a user could not be erased: %s", x->task.t->name, x->fold.why);
+    ld_trace_enter(NULL);
 }
 
-bool ld_erasure_is_waiting(const struct ld_tenant *t)
+/* A build or a snapshot of the old engine comes back from its job before. */
+static void finish(void *task)
 {
-    return t->erasure != NULL && t->erasure->is_waiting;
-}
+    struct ld_erasure *x = task;
+    struct ld_tenant *t = x->task.t;
 
-int ld_erased_expand(struct ld_tenant *t, struct ld_op *op)
-{
-    struct ld_erasure *x = t->erasure;
-    bool is_ok;
-
-    (void)op;
-    ld_batch_flush(t);
-    x->is_waiting = t->build != NULL || t->saving.job != NULL;
-    if (x->is_waiting)
-        return 0;
-    is_ok = x->is_ok && ld_fold_tail(&x->fold);
+    if (t->build != NULL || t->saving.job != NULL) {
+        ld_task_wait(&x->task);
+        return;
+    }
+    bool is_ok = x->is_ok && ld_fold_tail(&x->fold);
     if (is_ok && needs_round(x)) {
         x->is_ok = is_ok = false;
-        if (run_again(t))
-            return 0;
+        if (ld_task_run(&x->task))
+            return;
     }
     is_ok = is_ok && x->is_ok && commit(x);
     if (is_ok) {
         ld_challengers_forget(t->challengers); /* they have learned of the user as well */
         atomic_store(&t->must_scrub, !ld_store_scrub(t->store));
     }
-    t->erasure = NULL;
     answer(x, is_ok);
-    erasure_free(x);
-    return 0;
+    ld_task_end(&x->task);
 }
 
-/* With the tenant, when its turn never came. */
-void ld_erasure_drop(struct ld_tenant *t)
+static void cancel(void *task)
 {
-    if (t->erasure == NULL)
-        return;
-    ld_problem_init(&t->erasure->op->problem);
-    ld_problem_set_as(&t->erasure->op->problem, LD_NO_TENANT, "the tenant has been deleted");
-    t->erasure->op->done(t->erasure->op);
-    erasure_free(t->erasure);
-    t->erasure = NULL;
+    struct ld_erasure *x = task;
+
+    ld_fold_cancel(&x->fold);
 }
+
+static void drop(void *task)
+{
+    struct ld_erasure *x = task;
+
+    ld_redactor_close(&x->redactor);
+    ld_fold_close(&x->fold);
+}
+
+const struct ld_task_kind ld_erasure = {.size = sizeof(struct ld_erasure),
+                                        .threads = LD_LONG_WORK,
+                                        .busy = "another user of the tenant is being erased",
+                                        .start = start,
+                                        .run = run,
+                                        .finish = finish,
+                                        .cancel = cancel,
+                                        .drop = drop};

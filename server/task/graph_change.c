@@ -143,7 +143,7 @@ static void start_job(struct ld_tenant *t)
     atomic_store(&t->graph.is_writing, false);
     atomic_store(&t->graph.progress, 0);
     ld_tenant_hold(t);
-    if (ld_sched_serve(t->world->sched, run, t, SIZE_MAX) == 0)
+    if (ld_sched_give(t->world->sched, LD_POOL_SERVES, run, t, SIZE_MAX) == 0)
         return;
     ld_tenant_release(t);
     refuse_first(t, "out of memory");
@@ -166,7 +166,7 @@ bool ld_graph_keep(struct ld_tenant *t, struct ld_op *op)
 {
     struct ld_graph_changes *g = &t->graph;
 
-    if (op->is_drafted || t->world->sched == NULL || (g->first == NULL && is_small(t, &op->event)))
+    if (op->is_drafted || (g->first == NULL && is_small(t, &op->event)))
         return false;
     if (g->n >= LONGEST_LINE) {
         ld_op_refuse_busy(op, "too many changes of the graph wait");
@@ -236,7 +236,7 @@ static void take_remains(struct ld_tenant *t, struct ld_op *op)
     *r = (struct remains){op->doc, op->event.as.graph.draft};
     op->doc = NULL;
     op->event.as.graph.draft = NULL;
-    if (ld_sched_work(t->world->sched, bury, r) != 0)
+    if (ld_sched_give(t->world->sched, LD_POOL, bury, r, SIZE_MAX) != 0)
         bury(r);
 }
 

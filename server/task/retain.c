@@ -7,6 +7,7 @@
  * What is kept by either rule stays. A compaction costs a fold of what goes and a rebuild, so it is not made for each
  * event that falls out: there must be a thousand, and a quarter of what stays, lines and points; or, where the age
  * counts, one that has passed it by a quarter. Looked at every few seconds, by two look-ups. */
+#include "task/tasks.h"
 #include "tenant/tenant_impl.h"
 
 #define LOOK_MS 2000
@@ -64,7 +65,7 @@ void ld_retain(struct ld_tenant *t)
         atomic_store(&t->next_look_ms, INT64_MAX);
     else if (atomic_load(&t->next_look_ms) == INT64_MAX)
         atomic_store(&t->next_look_ms, t->now_ms);
-    if (!is_set || atomic_load(&t->next_look_ms) > t->now_ms || t->erasure != NULL)
+    if (!is_set || atomic_load(&t->next_look_ms) > t->now_ms || ld_task_find(t, &ld_erasure) != NULL)
         return;
     atomic_store(&t->next_look_ms, t->now_ms + LOOK_MS);
     if (find_wanted(t, &wanted) == LD_STORE_OK && is_due(t, wanted))

@@ -28,6 +28,7 @@
 #include "base/metrics.h"
 #include "tenant/recover.h"
 #include "store/snapshot.h"
+#include "task/tasks.h"
 #include "tenant/tenant_impl.h"
 
 #define LONG_TAIL_US 500000
@@ -159,21 +160,19 @@ static bool begin(struct ld_tenant *t)
 /* Nothing is staged, and the tenant's state may be kept: a failing disk would refuse the snapshot as well. */
 static bool may_begin(const struct ld_tenant *t)
 {
-    return t->batch.commit.n == 0 && t->saving.job == NULL && t->erasure == NULL && !kb_engine_is_building(t->engine) &&
-           !atomic_load(&t->is_failing) && !atomic_load(&t->is_doomed);
+    return t->batch.commit.n == 0 && t->saving.job == NULL && ld_task_find(t, &ld_erasure) == NULL &&
+           !kb_engine_is_building(t->engine) && !atomic_load(&t->is_failing) && !atomic_load(&t->is_doomed);
 }
 
-/* Without a scheduler (tests) it is written in the turn itself. */
+/* Without a thread for it, it is written in the turn itself. */
 void ld_saving_start(struct ld_tenant *t)
 {
     if (!may_begin(t) || !is_due(t) || !begin(t))
         return;
-    if (t->world->sched != NULL) {
-        ld_tenant_hold(t);
-        if (ld_sched_long_work(t->world->sched, run, t) == 0)
-            return;
-        ld_tenant_release(t);
-    }
+    ld_tenant_hold(t);
+    if (ld_sched_give(t->world->sched, LD_LONG_WORK, run, t, SIZE_MAX) == 0)
+        return;
+    ld_tenant_release(t);
     write_file(t->saving.job);
     ld_saving_finish(t);
 }

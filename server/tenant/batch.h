@@ -78,7 +78,8 @@ int ld_op_expand(struct ld_tenant *t, struct ld_op *op);
 void ld_op_answer(struct ld_tenant *t, struct ld_op *op);
 /* The commit of the op's events from n_safe on has failed. */
 void ld_op_lose(struct ld_op *op);
-void ld_op_refuse_busy(struct ld_op *op, const char *why); /* problem 503 with Retry-After */
+void ld_op_refuse_busy(struct ld_op *op, const char *why);             /* problem 503 with Retry-After */
+void ld_op_refuse_closed(const struct ld_tenant *t, struct ld_op *op); /* 404 of a deleted tenant, else 503 */
 void ld_op_reply_text(struct ld_op *op, char *text, size_t n);
 
 void ld_op_reply_copy(struct ld_op *op, const char *text);
@@ -87,21 +88,12 @@ int ld_op_conclude(struct ld_op *op, int rc, const struct kb_errmsg *msg);
 /* Vectors were decoded for other dimensions than those in force: a problem then. */
 bool ld_op_is_outdated(const struct ld_tenant *t, struct ld_op *op);
 
-/* erase.c */
-int ld_erase_expand(struct ld_tenant *t, struct ld_op *op);
-int ld_erased_expand(struct ld_tenant *t, struct ld_op *op);
-bool ld_erasure_is_waiting(const struct ld_tenant *t); /* for the tenant's build to come back from its job */
-
 /* graph_change.c */
 int ld_drafted_expand(struct ld_tenant *t, struct ld_op *op);
 
 /* compact.c */
 int ld_compact_expand(struct ld_tenant *t, struct ld_op *op);
 int ld_compacted_expand(struct ld_tenant *t, struct ld_op *op);
-
-/* verify.c */
-int ld_verify_expand(struct ld_tenant *t, struct ld_op *op);
-int ld_verified_expand(struct ld_tenant *t, struct ld_op *op);
 
 /* commit_settings.c */
 int ld_settings_expand(struct ld_tenant *t, struct ld_op *op);

@@ -200,8 +200,7 @@ bool ld_batch_flush(struct ld_tenant *t)
     t->n_pending = (size_t)counts.pending;
     ld_tenant_measure(t, &counts);
     settle(t, n, is_ok);
-    if (t->world->sched != NULL) /* a busy turn is long: what was begun is not to wait for its end */
-        ld_tenant_start_build(t);
+    ld_tenant_start_build(t); /* a busy turn is long: what was begun is not to wait for its end */
     return is_ok;
 }
 

@@ -276,17 +276,14 @@ static int expand_built(struct ld_tenant *t, struct ld_op *op)
         ld_batch_commit_due(t);
     ld_saving_start(
         t); /* what was built would take a start as long again, and the next build may begin with this turn */
-    if (ld_erasure_is_waiting(t))
-        ld_erased_expand(t, op);
+    (void)op;
     return 0;
 }
 
-/* What waited for the file may go on. */
 static int expand_saved(struct ld_tenant *t, struct ld_op *op)
 {
     ld_saving_finish(t);
-    if (ld_erasure_is_waiting(t))
-        ld_erased_expand(t, op);
+    (void)op;
     return 0;
 }
 
@@ -309,12 +306,9 @@ static const struct {
     [LD_OP_PROMOTE] = {ld_promote_expand, ld_promote_answer, NULL},
     [LD_OP_REBUILD] = {expand_rebuild, ld_settings_answer, NULL},
     [LD_OP_BUILT] = {expand_built, NULL, NULL},
-    [LD_OP_ERASE] = {ld_erase_expand, NULL, NULL},
-    [LD_OP_ERASED] = {ld_erased_expand, NULL, NULL},
     [LD_OP_COMPACT] = {ld_compact_expand, NULL, NULL},
     [LD_OP_COMPACTED] = {ld_compacted_expand, NULL, NULL},
-    [LD_OP_VERIFY] = {ld_verify_expand, NULL, NULL},
-    [LD_OP_VERIFIED] = {ld_verified_expand, NULL, NULL},
+    [LD_OP_TASK] = {ld_task_expand, NULL, NULL},
     [LD_OP_SAVED] = {expand_saved, NULL, NULL},
     [LD_OP_DRAFTED] = {ld_drafted_expand, NULL, NULL},
 };
@@ -323,10 +317,9 @@ static const struct {
  * whether or not it went well. */
 int ld_op_expand(struct ld_tenant *t, struct ld_op *op)
 {
-    if (!atomic_load(&t->is_doomed) || op->type == LD_OP_ERASED || op->type == LD_OP_VERIFIED ||
-        op->type == LD_OP_DRAFTED)
+    if (!atomic_load(&t->is_doomed) || op->type == LD_OP_DRAFTED)
         return KINDS[op->type].expand(t, op);
-    ld_problem_set_as(&op->problem, LD_NO_TENANT, "the tenant has been deleted");
+    ld_op_refuse_closed(t, op);
     return 0;
 }
 

@@ -114,6 +114,7 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
     t->now_ms = t->world->now_ms();
     t->has_failed = false;
     ld_queue_begin_turn(t);
+    ld_tasks_finish(t);
     kb_engine_set_inline_work(t->engine, t->world->inline_work);
     do
         n_left = run_line(t, n_left);
@@ -123,5 +124,5 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
     ld_queue_end_turn(t, t->n_turned);
     ld_tenant_upkeep(t);
     ld_queue_moved(t, true);
-    return ld_tenant_queue_depth(t) > 0;
+    return ld_tenant_queue_depth(t) > 0 || ld_tasks_have_run(t);
 }

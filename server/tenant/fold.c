@@ -83,25 +83,15 @@ int ld_fold_line(struct kb_engine *e, const struct ld_row *row, struct ld_redact
 enum kb_err ld_fold_open(struct ld_fold *f, struct ld_tenant *t, struct ld_redactor *without, uint64_t quiet_until)
 {
     *f = (struct ld_fold){.t = t, .without = without};
-    if (kb_engine_new(&f->engine, ld_hash_key()) != KB_OK)
-        return KB_ENOMEM;
-    kb_engine_fold_quietly_until(f->engine, quiet_until);
-    pthread_mutex_lock(&t->queue_lock);
-    f->next = t->folds;
-    t->folds = f;
-    pthread_mutex_unlock(&t->queue_lock);
-    return KB_OK;
+    const enum kb_err rc = kb_engine_new(&f->engine, ld_hash_key());
+
+    if (rc == KB_OK)
+        kb_engine_fold_quietly_until(f->engine, quiet_until);
+    return rc;
 }
 
 void ld_fold_close(struct ld_fold *f)
 {
-    struct ld_fold **at = &f->t->folds;
-
-    pthread_mutex_lock(&f->t->queue_lock);
-    while (*at != f)
-        at = &(*at)->next;
-    *at = f->next;
-    pthread_mutex_unlock(&f->t->queue_lock);
     kb_engine_free(f->engine);
     f->engine = NULL;
 }
@@ -132,7 +122,7 @@ bool ld_fold_tail(struct ld_fold *f)
     return rc == 0;
 }
 
-/* Where ld_folds_cancel finds it. */
+/* Where ld_fold_cancel finds it. */
 static void show_build(struct ld_fold *f, struct kb_build *b)
 {
     pthread_mutex_lock(&f->t->queue_lock);
@@ -180,9 +170,8 @@ bool ld_fold_catch_up(struct ld_fold *f)
     return true;
 }
 
-void ld_folds_cancel(struct ld_tenant *t)
+void ld_fold_cancel(struct ld_fold *f)
 {
-    for (struct ld_fold *f = t->folds; f != NULL; f = f->next)
-        if (f->build != NULL)
-            kb_build_cancel(f->build);
+    if (f->build != NULL)
+        kb_build_cancel(f->build);
 }

@@ -42,8 +42,7 @@ struct ld_fold {
     uint64_t n_lines;
     int rc;                 /* LD_STORE_* of a failure: LD_STORE_CORRUPT means that the log itself is at fault */
     char why[512];          /* and in words */
-    struct kb_build *build; /* being run; under the tenant's queue_lock, like next */
-    struct ld_fold *next;   /* of the tenant's */
+    struct kb_build *build; /* being run; under the tenant's queue_lock */
 };
 
 /* An empty engine for the tenant's log; events before quiet_until teach only the history
@@ -55,7 +54,7 @@ void ld_fold_close(struct ld_fold *f); /* the engine too, unless it was taken (N
 bool ld_fold_catch_up(struct ld_fold *f);
 bool ld_fold_tail(struct ld_fold *f);
 
-/* Builds of the tenant's folds end soon; queue_lock is held. */
-void ld_folds_cancel(struct ld_tenant *t);
+/* What it builds ends soon; the tenant's queue_lock is held. */
+void ld_fold_cancel(struct ld_fold *f);
 
 #endif

@@ -104,6 +104,15 @@ void ld_op_refuse_busy(struct ld_op *op, const char *why)
     op->problem.retry_after_s = 1;
 }
 
+void ld_op_refuse_closed(const struct ld_tenant *t, struct ld_op *op)
+{
+    ld_op_refuse_busy(op, "the tenant was closed");
+    if (!atomic_load(&t->is_doomed))
+        return;
+    ld_problem_init(&op->problem);
+    ld_problem_set_as(&op->problem, LD_NO_TENANT, "the tenant has been deleted");
+}
+
 static void told(struct ld_op *op)
 {
     ld_op_free(op);
@@ -203,7 +212,7 @@ static void refuse(struct ld_tenant *t, struct ld_op *op, enum ld_limited limit,
 /* A tenant that is read-only can be verified, which ends with the line that it stands before. */
 static bool refuse_change(const struct ld_tenant *t, struct ld_op *op)
 {
-    if (t->read_only_from == 0 || op->type == LD_OP_VERIFY || op->type == LD_OP_VERIFIED)
+    if (t->read_only_from == 0 || (op->type == LD_OP_TASK && op->task->is_for_read_only))
         return false;
     ld_problem_init(&op->problem);
     ld_problem_set(&op->problem, 503, "the tenant is read-only until it is repaired: %.400s", t->fault);
@@ -214,13 +223,11 @@ static bool refuse_change(const struct ld_tenant *t, struct ld_op *op)
 
 /* A doomed tenant refuses here, so that nothing is put in a line that nobody will empty; the writer checks again for
  * what was in the line already. The line is filled before the scheduler is woken: a wake that finds the writer
- * running makes it run once more. Without a scheduler (tests) the op waits until somebody runs the writer. */
+ * running makes it run once more. */
 void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
 {
-    if (atomic_load(&t->is_doomed) && op->type != LD_OP_ERASED && op->type != LD_OP_VERIFIED &&
-        op->type != LD_OP_DRAFTED) {
-        ld_problem_init(&op->problem);
-        ld_problem_set_as(&op->problem, LD_NO_TENANT, "the tenant has been deleted");
+    if (atomic_load(&t->is_doomed) && op->type != LD_OP_DRAFTED) {
+        ld_op_refuse_closed(t, op);
         op->done(op);
         return;
     }
@@ -232,8 +239,7 @@ void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
         refuse(t, op, limit, depth);
         return;
     }
-    if (t->world->sched != NULL)
-        ld_sched_wake(t->world->sched, t);
+    ld_sched_wake(t->world->sched, t);
 }
 
 void ld_tenant_tell_writer(struct ld_tenant *t, enum ld_op_type type)

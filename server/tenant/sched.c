@@ -55,6 +55,8 @@ struct ld_sched {
     bool is_closing; /* handles are being closed: nobody sends to the loop any more */
 };
 
+static struct ld_sched here; /* ld_sched_inline */
+
 static const int SIGNALS[3] = {SIGTERM, SIGINT, SIGHUP};
 
 /* ---- the line (lock held) -------------------------------------------------------------------------- */
@@ -86,45 +88,13 @@ static struct ld_sched_job *job_new(struct ld_sched *s, void (*fn)(void *arg), v
 
 void ld_sched_wake(struct ld_sched *s, struct ld_tenant *t)
 {
-    ld_turns_wake(s->turns, t);
+    if (s != &here)
+        ld_turns_wake(s->turns, t);
 }
 
-/* The order among jobs is that of arrival. 0, or -1 without memory: the caller
- * answers 503. Once accepted it is run, also while stopping. */
-int ld_sched_work(struct ld_sched *s, void (*fn)(void *arg), void *arg)
+struct ld_sched *ld_sched_inline(void)
 {
-    struct ld_sched_job *job = job_new(s, fn, arg);
-
-    if (job == NULL)
-        return -1;
-    pthread_mutex_lock(&s->lock);
-    append_job(s, job);
-    pthread_mutex_unlock(&s->lock);
-    uv_async_send(&s->async);
-    return 0;
-}
-
-int ld_sched_serve(struct ld_sched *s, void (*fn)(void *arg), void *arg, size_t most)
-{
-    struct ld_sched_job *job = job_new(s, fn, arg);
-    bool is_in;
-
-    if (job == NULL)
-        return -1;
-    job->is_served = true;
-    pthread_mutex_lock(&s->lock);
-    is_in = s->n_to_serve < most;
-    if (is_in) {
-        *(s->first_served == NULL ? &s->first_served : &s->last_served->next) = job;
-        s->last_served = job;
-        s->n_to_serve++;
-    }
-    pthread_mutex_unlock(&s->lock);
-    if (is_in)
-        uv_async_send(&s->async);
-    else
-        free(job);
-    return is_in ? 0 : -1;
+    return &here;
 }
 
 /* A job that has ended may be what a stopping loop waits for. In the worker's thread. */
@@ -150,7 +120,7 @@ static void rest(void *arg)
 }
 
 /* Counted before it is given, since it may end before this returns. */
-static int give(struct ld_sched *s, struct ld_long_work *to, void (*fn)(void *arg), void *arg, size_t most)
+static int give_long_work(struct ld_sched *s, struct ld_long_work *to, void (*fn)(void *arg), void *arg, size_t most)
 {
     pthread_mutex_lock(&s->lock);
     s->n_long++;
@@ -163,14 +133,33 @@ static int give(struct ld_sched *s, struct ld_long_work *to, void (*fn)(void *ar
     return -1;
 }
 
-int ld_sched_long_work(struct ld_sched *s, void (*fn)(void *arg), void *arg)
+int ld_sched_give(struct ld_sched *s, enum ld_threads threads, void (*fn)(void *arg), void *arg, size_t most)
 {
-    return give(s, s->long_work, fn, arg, SIZE_MAX);
-}
-
-int ld_sched_transfer(struct ld_sched *s, void (*fn)(void *arg), void *arg, size_t most)
-{
-    return give(s, s->transfers, fn, arg, most);
+    if (s == &here) {
+        fn(arg);
+        return 0;
+    }
+    if (threads == LD_LONG_WORK || threads == LD_TRANSFERS)
+        return give_long_work(s, threads == LD_LONG_WORK ? s->long_work : s->transfers, fn, arg, most);
+    struct ld_sched_job *job = job_new(s, fn, arg);
+    if (job == NULL)
+        return -1;
+    pthread_mutex_lock(&s->lock);
+    const bool is_in = threads == LD_POOL || s->n_to_serve < most;
+    job->is_served = threads == LD_POOL_SERVES;
+    if (threads == LD_POOL) {
+        append_job(s, job);
+    } else if (is_in) {
+        *(s->first_served == NULL ? &s->first_served : &s->last_served->next) = job;
+        s->last_served = job;
+        s->n_to_serve++;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (is_in)
+        uv_async_send(&s->async);
+    else
+        free(job);
+    return is_in ? 0 : -1;
 }
 
 /* ---- jobs ------------------------------------------------------------------------------------------ */
@@ -370,6 +359,8 @@ void ld_sched_run(struct ld_sched *s)
 /* A loop without anything that counts would not even look. */
 void ld_sched_poll(struct ld_sched *s)
 {
+    if (s == &here)
+        return;
     for (size_t i = 0; i < 3; i++)
         uv_ref((uv_handle_t *)&s->signal[i]);
     uv_run(&s->loop, UV_RUN_NOWAIT);

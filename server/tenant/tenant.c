@@ -54,9 +54,8 @@ static void tenant_free(struct ld_tenant *t)
     ld_tenant_take_build(t);
     ld_saving_finish(t);
     ld_graph_drop(t);
-    ld_erasure_drop(t);
     ld_compaction_drop(t);
-    ld_verification_drop(t);
+    ld_tasks_drop(t);
     if (atomic_load(&t->is_doomed))
         ld_folder_remove(t->world->data_dir, t->name);
     ld_challengers_free(t->challengers);

@@ -22,6 +22,7 @@
 #include "base/trace.h"
 
 struct ld_challengers;
+struct ld_task_kind;
 struct ld_tenant;
 struct ld_sched;
 struct ld_turn;
@@ -40,12 +41,9 @@ enum ld_op_type {
     LD_OP_PROMOTE,   /* a challenger into force, or out again */
     LD_OP_REBUILD,   /* the model anew from the history; answered when that has begun */
     LD_OP_BUILT,     /* the tenant's own: a build has come back from its job */
-    LD_OP_ERASE,     /* a user's data; answered when they are gone */
-    LD_OP_ERASED,    /* the tenant's own: the job of that has ended */
     LD_OP_COMPACT,   /* the log; answered when it starts with a summary */
     LD_OP_COMPACTED, /* the tenant's own: the job of that has ended */
-    LD_OP_VERIFY,    /* the model against a fold of the log; answered with what came of it */
-    LD_OP_VERIFIED,  /* the tenant's own: the job of that has ended */
+    LD_OP_TASK,      /* work beside the writer, of the op's kind (task.h); answered when that has ended */
     LD_OP_SAVED,     /* the tenant's own: a snapshot's job has ended */
     LD_OP_DRAFTED    /* the tenant's own: the job of a change of the graph has ended */
 };
@@ -54,19 +52,20 @@ enum ld_op_type {
 struct ld_op {
     struct ld_op *next;
     enum ld_op_type type;
-    struct ld_doc *doc;    /* owned by the op */
-    size_t bytes;          /* of the body that it was made from */
-    uint32_t dims_epoch;   /* of the tenant when vectors were decoded */
-    uint32_t arms_epoch;   /* EVENT decided: of the catalogue that it was made among */
-    struct kb_event event; /* EVENT: decided, graph, arms */
-    bool is_drafted;       /* EVENT graph: made beside the writer */
-    uint64_t line;         /* and what of its row is written already (batch.h) */
-    char *answer;          /* EVENT decided: the answer to give (owned) */
+    const struct ld_task_kind *task; /* TASK */
+    struct ld_doc *doc;              /* owned by the op */
+    size_t bytes;                    /* of the body that it was made from */
+    uint32_t dims_epoch;             /* of the tenant when vectors were decoded */
+    uint32_t arms_epoch;             /* EVENT decided: of the catalogue that it was made among */
+    struct kb_event event;           /* EVENT: decided, graph, arms */
+    bool is_drafted;                 /* EVENT graph: made beside the writer */
+    uint64_t line;                   /* and what of its row is written already (batch.h) */
+    char *answer;                    /* EVENT decided: the answer to give (owned) */
     size_t n_answer;
     bool is_named;                  /* decided with the caller's id: look for an earlier one, keep the answer */
     bool is_stopping;               /* SWITCH: off; else on again */
     struct ld_promotion promotion;  /* PROMOTE: what settings are made of */
-    char user[KB_ID_MAX_BYTES + 1]; /* ERASE */
+    char user[KB_ID_MAX_BYTES + 1]; /* TASK: erasure */
     uint64_t keep_events;           /* COMPACT: of the last ones, so many stay as they are */
     struct ld_reward *rewards;      /* REWARDS */
     struct kb_event *events;        /* OBSERVE */

@@ -8,16 +8,15 @@
  *   commit_turn.c     ops out of the line into batches
  *   commit_ops.c      what each kind of op stages (commit_observe.c, commit_reward.c, commit_settings.c: some of them)
  *   upkeep.c          WAL, expiry, healing
+ *   task.c            work beside the writer (task.h)
  *   fold.c            the log folded once more, beside the traffic
  *
  * and in task/:
  *
  *   saving.c          snapshots, written beside the writer
  *   background.c      models built beside the writer
- *   erase.c           a user's data taken out
  *   graph_change.c    large changes of the graph, made beside the writer
  *   compact.c         the log's beginning summarized (compact_fold.c: its job; retain.c: when by itself)
- *   verify.c          the model compared with a fold of the log
  *   challenger.c      models of other configurations, which follow the log
  *
  * Who may touch what: `lock` guards what readers see (engine, settings, epochs) and is taken for writing by the
@@ -35,7 +34,7 @@
 #include "task/graph_change.h"
 #include "base/names.h"
 #include "task/saving.h"
-#include "tenant/sched.h"
+#include "tenant/task.h"
 #include "tenant/tenant.h"
 #include "tenant/turns.h"
 
@@ -86,8 +85,8 @@ struct ld_tenant {
     size_t depth, queued_bytes;
     _Atomic int64_t turn_us;   /* when the writer's turn began, on the monotonic clock; 0: it rests */
     _Atomic int64_t us_per_op; /* that the last turns took */
-    struct ld_fold *folds;     /* under way beside the traffic (fold.h) */
-    struct kb_build *build;    /* with a job; set by the writer, who alone reads it without the lock */
+    struct ld_task *tasks;
+    struct kb_build *build; /* with a job; set by the writer, who alone reads it without the lock */
 
     pthread_mutex_t pool_lock;
     struct kb_scratch *scratch[LD_POOL_SCRATCHES];
@@ -102,16 +101,14 @@ struct ld_tenant {
     uint64_t seq;            /* last applied */
     struct ld_saving saving; /* its job is a thread's for long work, until its op has come */
     size_t n_pending;
-    int64_t locked_us, locked_cpu_us;     /* since when the write lock is held */
-    bool keeps_out_decisions;             /* it, that is */
-    enum kb_err build_rc;                 /* the job's, until its op */
-    int64_t build_us;                     /* likewise: how long it ran */
-    struct ld_erasure *erasure;           /* under way; the job's while it runs. NULL: none */
-    struct ld_compaction *compaction;     /* under way; partly the job's while that runs. NULL: none */
-    struct ld_graph_changes graph;        /* large ones that are made; partly the job's while it runs */
-    bool has_leftovers;                   /* the file has rows that are no part of the log any more */
-    struct ld_verification *verification; /* likewise */
-    uint64_t n_rewrites;                  /* times that lines of the log were changed or removed */
+    int64_t locked_us, locked_cpu_us; /* since when the write lock is held */
+    bool keeps_out_decisions;         /* it, that is */
+    enum kb_err build_rc;             /* the job's, until its op */
+    int64_t build_us;                 /* likewise: how long it ran */
+    struct ld_compaction *compaction; /* under way; partly the job's while that runs. NULL: none */
+    struct ld_graph_changes graph;    /* large ones that are made; partly the job's while it runs */
+    bool has_leftovers;               /* the file has rows that are no part of the log any more */
+    uint64_t n_rewrites;              /* times that lines of the log were changed or removed */
     bool has_failed;  /* a commit of this turn did: the rest of the turn does not wait for the disk again */
     bool has_backlog; /* more windows have closed than one expire op takes */
 };
@@ -141,13 +138,6 @@ bool ld_tenant_take_build(struct ld_tenant *t);
 /* From a job that has ended: an op for the writer, which frees it. Without memory the process ends, and recovers: the
  * writer would wait for the job for ever. */
 void ld_tenant_tell_writer(struct ld_tenant *t, enum ld_op_type type);
-
-/* erase.c, verify.c: one whose end the writer did not come to, with the tenant. */
-void ld_erasure_drop(struct ld_tenant *t);
-void ld_verification_drop(struct ld_tenant *t);
-
-/* What upkeep does next of something long: whether it wants another turn. */
-enum ld_chore { LD_CHORE_NONE, LD_CHORE_NOW, LD_CHORE_LATER };
 
 /* graph_change.c. Whether op, of a graph, is kept to be made beside the writer; not when it has been, is small, or is
  * refused (op->problem). */

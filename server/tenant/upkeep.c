@@ -50,10 +50,10 @@ static void shorten_wal(struct ld_tenant *t)
 
     if (ld_store_wal_bytes(t->store) <= WAL_LIMIT || move == WAL_IS_MOVING)
         return;
-    if (move == WAL_STANDS && t->world->sched != NULL) {
+    if (move == WAL_STANDS) {
         ld_tenant_hold(t);
         atomic_store(&t->wal_move, WAL_IS_MOVING);
-        if (ld_sched_work(t->world->sched, move_wal, t) == 0)
+        if (ld_sched_give(t->world->sched, LD_POOL, move_wal, t, SIZE_MAX) == 0)
             return;
         ld_tenant_release(t);
     }

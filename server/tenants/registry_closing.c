@@ -101,15 +101,10 @@ static void run_trim(void *arg)
     ld_tenants_trim(arg);
 }
 
-/* Closing is work for the pool; without a scheduler (tests) it is done here. Without memory for the job the next tick
- * asks again. */
+/* Closing is work for the pool. Without memory for the job the next tick asks again. */
 void ld_tenants_tick(struct ld_tenants *r)
 {
     atomic_fetch_add_explicit(&r->tick, 1, memory_order_relaxed);
-    if (!is_over_cap(r) || atomic_load(&r->is_trimming))
-        return;
-    if (r->world->sched == NULL)
-        ld_tenants_trim(r);
-    else
-        (void)ld_sched_work(r->world->sched, run_trim, r);
+    if (is_over_cap(r) && !atomic_load(&r->is_trimming))
+        (void)ld_sched_give(r->world->sched, LD_POOL, run_trim, r, SIZE_MAX);
 }

@@ -235,13 +235,11 @@ static void start_opener(struct ld_tenants *r)
 {
     bool is_needed;
 
-    if (r->world->sched == NULL)
-        return;
     pthread_rwlock_wrlock(&r->lock);
     is_needed = r->head != NULL && r->n_openers < MAX_OPENERS;
     r->n_openers += is_needed;
     pthread_rwlock_unlock(&r->lock);
-    if (is_needed && ld_sched_work(r->world->sched, run_opener, r) != 0)
+    if (is_needed && ld_sched_give(r->world->sched, LD_POOL, run_opener, r, SIZE_MAX) != 0)
         run_opener(r);
 }
 

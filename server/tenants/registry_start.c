@@ -49,8 +49,7 @@ static bool is_over(void *arg)
 {
     const struct ld_tenants *r = arg;
 
-    if (r->world->sched != NULL)
-        ld_sched_poll(r->world->sched);
+    ld_sched_poll(r->world->sched);
     return ld_progress_is_over(r->world->progress);
 }
 

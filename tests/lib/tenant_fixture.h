@@ -1,4 +1,4 @@
-/* A tenant in a temporary folder with a clock of our own and no scheduler: a test submits ops and runs the writer's
+/* A tenant in a temporary folder with a clock of our own and no threads: a test submits ops and runs the writer's
  * turns itself, so what shares a batch is the test's choice. */
 #ifndef TENANT_FIXTURE_H
 #define TENANT_FIXTURE_H
@@ -16,6 +16,7 @@
 #include "kbt.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "task/tasks.h"
 #include "tenant/tenant.h"
 #include "json/json_in.h"
 
@@ -59,7 +60,8 @@ static inline void fixture_world(struct fixture *f)
     ck_assert_ptr_nonnull(mkdtemp(f->dir));
     snprintf(path, sizeof path, "%s/tenants", f->dir);
     ck_assert_int_eq(mkdir(path, 0700), 0);
-    f->world = (struct ld_world){.metrics = &f->metrics,
+    f->world = (struct ld_world){.sched = ld_sched_inline(),
+                                 .metrics = &f->metrics,
                                  .data_dir = f->dir,
                                  .now_ms = fixture_now,
                                  .max_queue = 100000,
@@ -215,6 +217,15 @@ static inline struct ld_op *op_settings(const char *json)
     struct ld_op *op = ld_op_new(LD_OP_SETTINGS);
 
     op->settings = fixture_settings(json);
+    op->done = mark_done;
+    return op;
+}
+
+static inline struct ld_op *op_task(const struct ld_task_kind *task)
+{
+    struct ld_op *op = ld_op_new(LD_OP_TASK);
+
+    op->task = task;
     op->done = mark_done;
     return op;
 }

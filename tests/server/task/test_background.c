@@ -44,7 +44,7 @@ static void stop_pool(pthread_t loop)
     ld_tenant_halt(f.t);
     ld_sched_stop(sched);
     pthread_join(loop, NULL);
-    f.world.sched = NULL;
+    f.world.sched = ld_sched_inline();
     ck_assert_uint_eq(ld_tenant_n_holders(f.t), 1);
     ld_sched_free(sched);
 }
@@ -61,7 +61,7 @@ static void count(struct ld_op *op)
 {
     if (op->problem.status != 0 && op->problem.status != 404)
         atomic_fetch_add(&n_failed, 1);
-    if (op->problem.status == 0 && op->type == LD_OP_ERASE)
+    if (op->problem.status == 0 && op->type == LD_OP_TASK)
         atomic_fetch_add(&n_erased, 1);
     ld_op_free(op);
     atomic_fetch_add(&n_answered, 1);
@@ -135,7 +135,7 @@ static void *be_operator(void *arg)
             snprintf(text, sizeof text, "{\"edges\":[[\"u0\",\"u1\",%d],[\"u1\",\"u2\",1]]}", 1 + i);
             op = op_graph(f.t, text);
         } else {
-            op = ld_op_new(i % 4 == 2 ? LD_OP_REBUILD : LD_OP_ERASE);
+            op = i % 4 == 2 ? ld_op_new(LD_OP_REBUILD) : op_task(&ld_erasure);
             snprintf(op->user, sizeof op->user, "u%d", i % 5);
         }
         submit(op);
@@ -159,7 +159,7 @@ static void *be_auditor(void *arg)
 {
     (void)arg;
     for (int i = 0; i < N_AUDITS; i++) {
-        struct ld_op *op = ld_op_new(LD_OP_VERIFY);
+        struct ld_op *op = op_task(&ld_verification);
 
         op->done = count_verified;
         ld_tenant_submit(f.t, op);
@@ -299,7 +299,7 @@ START_TEST(a_build_that_was_cut_off_is_done_by_the_next_start)
     }
     f.world.inline_work = 0;
     fixture_restart(&f);
-    f.world.sched = NULL;
+    f.world.sched = ld_sched_inline();
     ld_tenant_halt(f.t); /* no job is to start */
     expect_status(f.t,
                   op_settings("{\"algorithm\":\"laplaced\",\"context_dim\":1,\"representation\":"

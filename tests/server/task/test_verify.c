@@ -31,7 +31,7 @@ static struct ld_op *op_plain(enum ld_op_type type)
 static const char *verify(struct fixture *f)
 {
     static char text[1024];
-    struct ld_op *op = op_plain(LD_OP_VERIFY);
+    struct ld_op *op = op_task(&ld_verification);
 
     ck_assert_msg(settle_op(f->t, op) == 200, "%d %s", op->problem.status, op->problem.detail);
     snprintf(text, sizeof text, "%s", op->reply);
@@ -101,7 +101,7 @@ START_TEST(a_build_that_is_open_is_part_of_it)
     expect_status(f.t, op_plain(LD_OP_REBUILD), 200);
     ck_assert(kb_engine_is_building(ld_tenant_read_lock(f.t, NULL)));
     ld_tenant_read_unlock(f.t);
-    expect_status(f.t, op_plain(LD_OP_VERIFY), 503);
+    expect_status(f.t, op_task(&ld_verification), 503);
     fixture_restart(&f); /* the first turn would build it: the verification goes first */
     ck_assert(kb_engine_is_building(ld_tenant_read_lock(f.t, NULL)));
     ld_tenant_read_unlock(f.t);
@@ -159,7 +159,7 @@ START_TEST(lines_that_are_rewritten_meanwhile_make_it_worthless)
 
     fixture_open(&f, PLAIN);
     traffic(&f, 12);
-    struct ld_op *erase = op_plain(LD_OP_ERASE), *op = op_plain(LD_OP_VERIFY);
+    struct ld_op *erase = op_task(&ld_erasure), *op = op_task(&ld_verification);
     strcpy(erase->user, "u1");
     ld_tenant_submit(f.t, erase);
     ld_tenant_submit(f.t, op);
@@ -182,7 +182,7 @@ START_TEST(one_at_a_time_and_with_what_others_did_before_the_answer)
 
     fixture_open(&f, PLAIN);
     traffic(&f, 6);
-    struct ld_op *op = op_plain(LD_OP_VERIFY), *second = op_plain(LD_OP_VERIFY),
+    struct ld_op *op = op_task(&ld_verification), *second = op_task(&ld_verification),
                  *select = op_select(f.t, "{\"user\":\"u\",\"candidates\":[\"a\"]}", "meanwhile");
     const uint64_t before = counts_of(f.t).seq;
     char want[48];
@@ -216,8 +216,8 @@ START_TEST(a_tenant_that_is_deleted_answers_404)
     fixture_open(&f, PLAIN);
     traffic(&f, 6);
     doomed = &f;
-    struct ld_op *op = op_plain(LD_OP_VERIFY), *refused = op_rewards(f.t, "{\"decision\":\"nobody\",\"reward\":1}"),
-                 *after = op_plain(LD_OP_VERIFY);
+    struct ld_op *op = op_task(&ld_verification), *refused = op_rewards(f.t, "{\"decision\":\"nobody\",\"reward\":1}"),
+                 *after = op_task(&ld_verification);
     refused->done = doom; /* answered at once, between the job and its end */
     ld_tenant_submit(f.t, op);
     ld_tenant_submit(f.t, refused);

@@ -116,9 +116,8 @@ static void erase_under(struct fixture *f, const char *failpoint)
         snprintf(text, sizeof text, "{\"user\":\"u%d\",\"arm\":\"a%d\",\"reward\":%d}", i % 4, i % 3, i % 2);
         expect_status(f->t, op_observe(f->t, text, false), 200);
     }
-    struct ld_op *op = ld_op_new(LD_OP_ERASE);
+    struct ld_op *op = op_task(&ld_erasure);
     strcpy(op->user, "u1");
-    op->done = mark_done;
     ld_tenant_submit(f->t, op);
     run_all(f->t);
 }

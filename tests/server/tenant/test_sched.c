@@ -74,7 +74,7 @@ START_TEST(stopping_waits_for_the_work_that_was_given)
 
     new_sched();
     for (int i = 0; i < 50; i++)
-        ck_assert_int_eq(ld_sched_work(sched, work, &one), 0);
+        ck_assert_int_eq(ld_sched_give(sched, LD_POOL, work, &one, SIZE_MAX), 0);
     ld_sched_stop(sched);
     ld_sched_run(sched);
     ck_assert_int_eq(atomic_load(&n_worked), 50);
@@ -108,13 +108,13 @@ START_TEST(requests_never_have_more_than_half_of_the_pool)
     new_sched();
     ck_assert_int_eq(pthread_create(&loop, NULL, run_loop, NULL), 0);
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(ld_sched_serve(sched, stay, &one, 10), 0);
+        ck_assert_int_eq(ld_sched_give(sched, LD_POOL_SERVES, stay, &one, 10), 0);
     ck_assert(wait_for(&n_inside, 3));
     for (int i = 0; i < 30; i++)
-        *(ld_sched_serve(sched, stay, &one, 10) == 0 ? &n_in : &n_out) += 1;
+        *(ld_sched_give(sched, LD_POOL_SERVES, stay, &one, 10) == 0 ? &n_in : &n_out) += 1;
     ck_assert_int_eq(n_in, 10);
     ck_assert_int_eq(n_out, 20);
-    ck_assert_int_eq(ld_sched_work(sched, work, &thousand), 0);
+    ck_assert_int_eq(ld_sched_give(sched, LD_POOL, work, &thousand, SIZE_MAX), 0);
     ck_assert(wait_for(&n_worked, 1000));
     ck_assert_int_eq(atomic_load(&n_inside), 3);
     atomic_store(&may_leave, 1);
@@ -132,10 +132,10 @@ START_TEST(a_line_of_transfers_has_an_end)
 
     new_sched();
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(ld_sched_transfer(sched, stay, &one, 3), 0);
+        ck_assert_int_eq(ld_sched_give(sched, LD_TRANSFERS, stay, &one, 3), 0);
     ck_assert(wait_for(&n_inside, 2));
     for (int i = 0; i < 10; i++)
-        n_in += ld_sched_transfer(sched, stay, &one, 3) == 0;
+        n_in += ld_sched_give(sched, LD_TRANSFERS, stay, &one, 3) == 0;
     ck_assert_int_eq(n_in, 3);
     atomic_store(&may_leave, 1);
     ld_sched_stop(sched);
@@ -253,7 +253,7 @@ START_TEST(clients_beside_the_writer_are_answered_once_and_in_order)
     ck_assert_int_eq(atomic_load(&n_answered), 2 * N_CLIENTS * N_ROUNDS);
     ck_assert_int_eq(atomic_load(&n_refused), 0);
     for (int i = 0; i < N_TENANTS; i++) {
-        f[i].world.sched = NULL;
+        f[i].world.sched = ld_sched_inline();
         ck_assert_uint_eq(ld_tenant_n_holders(f[i].t), 1);
         ck_assert_uint_eq(counts_of(f[i].t).learned, N_CLIENTS * N_ROUNDS / N_TENANTS);
         ck_assert_uint_gt(f[i].metrics.snapshots, 0);
@@ -304,7 +304,7 @@ START_TEST(a_log_that_is_moved_beside_its_writer_begins_anew)
     ld_sched_stop(sched);
     pthread_join(loop, NULL);
     ck_assert_int_eq(atomic_load(&n_refused), 0);
-    f[0].world.sched = NULL;
+    f[0].world.sched = ld_sched_inline();
     ck_assert_uint_eq(ld_tenant_n_holders(f[0].t), 1);
     const int64_t all = ld_store_bytes(ld_tenant_store(f[0].t)); /* went through the log */
     ck_assert_int_gt(all, 60 << 20);

@@ -186,12 +186,11 @@ END_TEST
 static bool erase_under(enum fault_kind kind, size_t n, bool is_lasting)
 {
     struct round r = {.what = fault_names[kind], .n = n};
-    struct ld_op *op = ld_op_new(LD_OP_ERASE);
+    struct ld_op *op = op_task(&ld_erasure);
     uint64_t seq;
 
     prepare(&r);
     strcpy(op->user, "u1");
-    op->done = mark_done;
     fault_arm(kind, n, is_lasting);
     ld_tenant_submit(r.f.t, op);
     run_all(r.f.t);

@@ -358,6 +358,26 @@ static void begin_with_pool(pthread_t *loop)
     ck_assert_int_eq(pthread_create(loop, NULL, run_loop, NULL), 0);
 }
 
+/* Jobs that are given wait: nobody runs the loop. */
+static void begin_without_threads(void)
+{
+    const struct ld_sched_hooks hooks = {.tick = NULL};
+
+    fixture_world(&f);
+    remove_dir(f.dir);
+    ck_assert_int_eq(ld_sched_new(&sched, &hooks), 0);
+    f.world.sched = sched;
+    start();
+}
+
+/* Their jobs find that it is too late. */
+static void finish_without_threads(void)
+{
+    ld_sched_free(sched);
+    f.world.sched = ld_sched_inline();
+    finish();
+}
+
 static void finish_with_pool(pthread_t loop)
 {
     ld_tenants_halt(tenants);
@@ -506,12 +526,12 @@ START_TEST(all_who_wait_for_one_tenant_wait_for_one_opening)
 }
 END_TEST
 
-/* Without a scheduler nobody takes from the line: those in it are told when the server stops. */
+/* Nobody takes from the line: those in it are told when the server stops. */
 START_TEST(who_still_waits_when_the_server_stops_is_told)
 {
     static struct many m[3];
 
-    begin();
+    begin_without_threads();
     for (int i = 0; i < 3; i++) {
         m[i].wait.done = told;
         ck_assert(ld_tenants_await(tenants, "default", &m[i].wait));
@@ -521,7 +541,7 @@ START_TEST(who_still_waits_when_the_server_stops_is_told)
     ck_assert_int_eq(atomic_load(&n_told), 3);
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(m[i].status, 503);
-    finish();
+    finish_without_threads();
 }
 END_TEST
 
@@ -529,7 +549,7 @@ START_TEST(more_than_so_many_do_not_wait_for_one_tenant)
 {
     struct many m[4] = {{.status = 0}};
 
-    begin();
+    begin_without_threads();
     f.world.max_opening = 2;
     atomic_store(&n_told, 0);
     for (int i = 0; i < 4; i++) {
@@ -543,7 +563,7 @@ START_TEST(more_than_so_many_do_not_wait_for_one_tenant)
     ck_assert_int_eq(status_of("default"), 503); /* nor in a thread that would open it */
     ld_tenants_halt(tenants);
     ck_assert_int_eq(atomic_load(&n_told), 4);
-    finish();
+    finish_without_threads();
 }
 END_TEST
 

@@ -1,0 +1,4 @@
+/* All kinds of work beside a tenant's writer, in the order in which they have their moments. */
+#include "task/tasks.h"
+
+const struct ld_task_kind *const ld_tasks[] = {&ld_erasure, &ld_verification, NULL};

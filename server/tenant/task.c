@@ -1,0 +1,178 @@
+/* Tasks of a tenant: see task.h. The list is guarded by the tenant's queue_lock, which is held for some instructions,
+ * and for the cancel of what runs. */
+#include "tenant/task.h"
+
+#include <stdlib.h>
+
+#include "tenant/tenant_impl.h"
+
+/* Lock held. */
+static struct ld_task *find(const struct ld_tenant *t, const struct ld_task_kind *kind)
+{
+    struct ld_task *x = t->tasks;
+
+    while (x != NULL && x->kind != kind)
+        x = x->next;
+    return x;
+}
+
+void *ld_task_find(const struct ld_tenant *t, const struct ld_task_kind *kind)
+{
+    struct ld_tenant *mutable = (struct ld_tenant *)t; /* the lock is no part of the tenant's state */
+
+    pthread_mutex_lock(&mutable->queue_lock);
+    struct ld_task *x = find(t, kind);
+    pthread_mutex_unlock(&mutable->queue_lock);
+    return x;
+}
+
+void *ld_task_of(struct ld_tenant *t, const struct ld_task_kind *kind)
+{
+    pthread_mutex_lock(&t->queue_lock);
+    struct ld_task *x = find(t, kind);
+    if (x == NULL && (x = calloc(1, kind->size)) != NULL) {
+        x->kind = kind;
+        x->t = t;
+        x->next = t->tasks;
+        t->tasks = x;
+    }
+    pthread_mutex_unlock(&t->queue_lock);
+    return x;
+}
+
+/* From the moment that the state says so the task is the writer's, and may be gone. */
+static void run(void *arg)
+{
+    struct ld_task *x = arg;
+    struct ld_tenant *t = x->t;
+
+    x->kind->run(x);
+    atomic_store(&x->state, LD_TASK_HAS_RUN);
+    ld_sched_wake(t->world->sched, t);
+    ld_tenant_release(t);
+}
+
+bool ld_task_run(struct ld_task *x)
+{
+    struct ld_tenant *t = x->t;
+
+    if (atomic_load(&t->is_halting))
+        return false;
+    if (atomic_exchange(&x->state, LD_TASK_RUNS) == LD_TASK_RUNS)
+        return true;
+    ld_tenant_hold(t);
+    if (ld_sched_give(t->world->sched, x->kind->threads, run, x, SIZE_MAX) == 0)
+        return true;
+    atomic_store(&x->state, LD_TASK_RESTS);
+    ld_tenant_release(t);
+    return false;
+}
+
+void ld_task_wait(struct ld_task *x)
+{
+    atomic_store(&x->state, LD_TASK_WAITS);
+}
+
+void ld_task_end(struct ld_task *x)
+{
+    struct ld_task **at = &x->t->tasks;
+
+    pthread_mutex_lock(&x->t->queue_lock);
+    while (*at != x)
+        at = &(*at)->next;
+    *at = x->next;
+    pthread_mutex_unlock(&x->t->queue_lock);
+    if (x->op != NULL)
+        x->op->done(x->op);
+    if (x->kind->drop != NULL)
+        x->kind->drop(x);
+    free(x);
+}
+
+int ld_task_expand(struct ld_tenant *t, struct ld_op *op)
+{
+    ld_batch_flush(t);
+    if (ld_task_find(t, op->task) != NULL) {
+        ld_op_refuse_busy(op, op->task->busy);
+        return 0;
+    }
+    struct ld_task *x = ld_task_of(t, op->task);
+    if (x == NULL) {
+        ld_op_refuse_busy(op, "out of memory");
+        return 0;
+    }
+    if (op->task->start(x, op) == LD_KEPT) {
+        x->op = op;
+        return LD_KEPT;
+    }
+    ld_task_end(x);
+    return 0;
+}
+
+enum ld_chore ld_tasks_at(struct ld_tenant *t, enum ld_moment moment)
+{
+    enum ld_chore most = LD_CHORE_NONE;
+
+    for (size_t i = 0; ld_tasks[i] != NULL; i++) {
+        const enum ld_chore chore = ld_tasks[i]->at[moment] != NULL ? ld_tasks[i]->at[moment](t) : LD_CHORE_NONE;
+
+        most = chore > most ? chore : most;
+    }
+    return most;
+}
+
+/* Who has asked something of a tenant that is deleted meanwhile is told so; other tasks see to themselves. */
+static void finish(struct ld_task *x)
+{
+    atomic_store(&x->state, LD_TASK_RESTS);
+    if (x->op != NULL && atomic_load(&x->t->is_doomed)) {
+        ld_op_refuse_closed(x->t, x->op);
+        ld_task_end(x);
+    } else if (x->kind->finish != NULL) {
+        x->kind->finish(x);
+    }
+}
+
+/* By kind, and looked up each time: what one of them does may be the end of another. */
+void ld_tasks_finish(struct ld_tenant *t)
+{
+    for (size_t i = 0; ld_tasks[i] != NULL; i++) {
+        struct ld_task *x = ld_task_find(t, ld_tasks[i]);
+
+        if (x != NULL && atomic_load(&x->state) >= LD_TASK_HAS_RUN)
+            finish(x);
+    }
+}
+
+bool ld_tasks_have_run(struct ld_tenant *t)
+{
+    bool is_any = false;
+
+    pthread_mutex_lock(&t->queue_lock);
+    for (const struct ld_task *x = t->tasks; x != NULL; x = x->next)
+        is_any |= atomic_load(&x->state) == LD_TASK_HAS_RUN;
+    pthread_mutex_unlock(&t->queue_lock);
+    return is_any;
+}
+
+void ld_tenant_halt(struct ld_tenant *t)
+{
+    atomic_store(&t->is_halting, true);
+    pthread_mutex_lock(&t->queue_lock);
+    for (struct ld_task *x = t->tasks; x != NULL; x = x->next)
+        if (x->kind->cancel != NULL)
+            x->kind->cancel(x);
+    if (t->build != NULL)
+        kb_build_cancel(t->build);
+    pthread_mutex_unlock(&t->queue_lock);
+    ld_challengers_cancel(t->challengers);
+}
+
+void ld_tasks_drop(struct ld_tenant *t)
+{
+    while (t->tasks != NULL) {
+        if (t->tasks->op != NULL)
+            ld_op_refuse_closed(t, t->tasks->op);
+        ld_task_end(t->tasks);
+    }
+}
