@@ -10,7 +10,7 @@
 #include "model/engine_read.h"
 #include "model/engine_write.h"
 
-#define ENGINE_FORMAT 8u
+#define ENGINE_FORMAT 9u
 
 static void put_vec_kernel(struct kb_writer *w, const struct kb_vec_kernel_spec *k)
 {

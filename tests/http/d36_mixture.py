@@ -126,3 +126,26 @@ def test_without_a_mixture_the_line_says_no_more_than_it_did(api, name):
     want = served_radius(api, name)
     rebuild(api, name)
     assert set(last_reset(api, name)["evidence"]) == {"square", "energy", "log_det"} and served_radius(api, name) == want
+
+
+def test_rewards_that_taught_no_level_count_as_foretold_to_be_zero(api, name):
+    """Exploration under elimination teaches no level. Over a dictionary its rewards are in the sums all the same, as of a
+    prediction 0 that was certain: the ball is around all rewards."""
+    api.put_tenant(name, algorithm="sup-kernel-ucb", arm_dim=1, rule={"epsilon": 1}, confidence={"noise": SIGMA, "delta": DELTA})
+    rng = np.random.default_rng(62)
+    for k in range(40):
+        shown = [{"id": f"x{i}", "features": [float(i)]} for i in range(4)]
+        api.reward(api.select("u", candidates=shown, decision=f"d{k}", tenant=name)["decision"], float(2 + SIGMA * rng.normal()), tenant=name)
+    events = api.events(name)
+    level = {e["decision"]: e.get("level", 0) for e in events if e["type"] == "decided"}
+    squares = {e["decision"]: e["reward"] ** 2 for e in events if e["type"] == "rewarded"}
+    unlevelled = sum(square for decision, square in squares.items() if level[decision] == 0)
+    assert unlevelled > 50 and len(squares) == 40
+    api.call("PATCH", f"/tenants/{name}", {"rule": {"type": "ucb", "epsilon": 0}, "representation": {"type": "kors"},
+                                           "confidence": conf("dmm", form="split")})
+    api.wait_rebuilt(name)
+    line = last_reset(api, name)["evidence"]
+    assert line["square"] == pytest.approx(sum(squares.values()))
+    assert line["energy"] >= unlevelled * (1 - 1e-12)
+    assert served_radius(api, name) ** 2 >= unlevelled
+    assert api.verify(name)["equal"]
