@@ -34,3 +34,9 @@ def test_a_help_is_read_by_people(command):
     usage = next(line for line in text.splitlines() if line.startswith("usage: "))
     assert [line for line in text.splitlines() if len(line) > 130 and line != usage] == []
     assert not re.search(r"\bopen loop\b|\bno fold\b|\bwho is shown what\b|which it takes the place of", text)
+
+
+def test_help_says_which_tenant_is_meant_when_none_is_named():
+    for args in (["--help"], ["stats", "--help"]):
+        text = said(*args, expect=0)
+        assert "the server's own --default-tenant" in text and "Commands that show or change one tenant take `default`" in text

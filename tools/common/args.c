@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
+
 #define DEFAULT_SERVER "http://127.0.0.1:8080"
 #define N_SESSION_OPTS 7u
 
@@ -27,7 +29,7 @@ static const char *from_env(const char *name, const char *fallback)
     return v != NULL && *v != '\0' ? v : fallback;
 }
 
-/* Without a key no Authorization header is sent; without a tenant the server takes `default`. */
+/* Without a key no Authorization header is sent; without a tenant the server takes that of the key, or its own. */
 void lc_args_session_init(struct lc_session *s)
 {
     *s = (struct lc_session){.timeout_s = 60.0};
@@ -46,7 +48,7 @@ static void session_opts(struct lc_session *s, struct lc_opt *out)
     const struct lc_opt table[N_SESSION_OPTS] = {
         {"server", LC_OPT_TEXT, &at->server, "URL", "the server (LAPLACED_URL; default " DEFAULT_SERVER ")"},
         {"key", LC_OPT_TEXT, &at->key, "KEY", "bearer key (LAPLACED_KEY)"},
-        {"tenant", LC_OPT_TEXT, &at->tenant, "NAME", "the tenant (LAPLACED_TENANT; else the server's `default`)"},
+        {"tenant", LC_OPT_TEXT, &at->tenant, "NAME", "the tenant (LAPLACED_TENANT; else as below)"},
         {"cacert", LC_OPT_TEXT, &at->cacert, "FILE",
          "certificates (PEM) to trust for https, instead of the system's (LAPLACED_CACERT)"},
         {"timeout", LC_OPT_REAL, &at->timeout_s, "SECONDS", "of one request (default 60)"},
@@ -77,6 +79,9 @@ void lc_args_print_session(void)
     session_opts(NULL, opts);
     puts("options of every command:");
     print_opts(opts, N_SESSION_OPTS);
+    puts("Without --tenant, decisions and rewards go to the tenant of the key, or to the server's own "
+         "--default-tenant.\n"
+         "Commands that show or change one tenant take `default`: the server does not tell what its own is called.");
 }
 
 /* The whole --help of a command, from its row and its table: nothing is written down twice. `text` brings its
@@ -100,7 +105,7 @@ static void print_help(const struct lc_command *cmd, const struct lc_opt *opts, 
  * that a caller can write `return usage_error(...)`. */
 static int usage_error(const struct lc_command *cmd, const char *what, const char *which)
 {
-    fprintf(stderr, "laplacectl: %s%s\n", what, which);
+    lc_fail("%s%s", what, which);
     if (cmd != NULL)
         fprintf(stderr, "usage: laplacectl %s\n(laplacectl %s --help tells more)\n", cmd->synopsis, cmd->name);
     return 2;

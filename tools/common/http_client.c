@@ -176,7 +176,7 @@ struct lc_client *lc_client_new(const struct lc_session *s, const char *tenant)
     struct lc_text bearer = {0};
     c->curl = curl_easy_init();
     if (c->curl == NULL) {
-        fputs("laplacectl: libcurl cannot be started\n", stderr);
+        lc_fail("libcurl cannot be started");
         exit(1);
     }
     c->base = lc_copy(s->server);
@@ -400,26 +400,28 @@ int lc_reply_fail(const struct lc_reply *r, const char *what)
 {
     struct lc_text t = {0};
     lc_reply_explain(r, &t);
-    fprintf(stderr, "laplacectl: %s: %s\n", what, t.data);
+    lc_fail("%s: %s", what, t.data);
     lc_text_close(&t);
     return 1;
 }
 
-/* An answer that is not JSON (events) goes out as it came. A disk or pipe that takes no more output makes the
- * status 1. Indenting goes through a parse, so an answer that is no JSON shows as it came. An empty body
- * prints nothing. */
+/* Indenting goes through a parse; an answer that is no JSON shows as it came, but for control characters. A disk or
+ * pipe that takes no more output makes the status 1. */
 int lc_reply_print(const struct lc_session *s, const struct lc_reply *r, const char *what)
 {
     char why[LC_WHY];
-    struct lc_text pretty = {0};
+    struct lc_text pretty = {0}, shown = {0};
     if (!lc_reply_ok(r))
         return lc_reply_fail(r, what);
     if (r->body.n == 0)
         return 0;
     struct lc_json *doc = s->is_json ? NULL : lc_json_parse(r->body.data, r->body.n, why);
     lc_json_write(doc, true, &pretty);
-    puts(doc != NULL ? pretty.data : r->body.data);
+    if (!s->is_json)
+        lc_text_shown(&shown, doc != NULL ? pretty.data : r->body.data, true);
+    puts(s->is_json ? r->body.data : shown.data);
     lc_text_close(&pretty);
+    lc_text_close(&shown);
     lc_json_free(doc);
     return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -97,7 +97,7 @@ void lc_progress_show(struct lc_progress *p, double fraction, const char *text)
     double elapsed = (double)(now - p->start_ns) * 1e-9;
     if (fraction > 0.01)
         lc_text_printf(&line, "%s left  ", lc_clock(elapsed * (1.0 - fraction) / fraction, clock));
-    lc_text_puts(&line, text);
+    lc_text_shown(&line, text, false);
     /* a line as wide as the terminal would wrap and could not be redrawn in place */
     fprintf(stderr, "\r\033[K%.*s", p->width - 1, line.data != NULL ? line.data : "");
     fflush(stderr);

@@ -13,18 +13,19 @@
 #include "common/text.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/text.h"
 
 /* n and size say what was asked for. Threads that run are ended with the program. One line on standard
  * error, status 1. Files and sockets are closed by the system. */
 void lc_out_of_memory(size_t n, size_t size)
 {
-    fprintf(stderr, "laplacectl: out of memory (%zu x %zu bytes)\n", n, size);
+    lc_fail("out of memory (%zu x %zu bytes)", n, size);
     exit(1);
 }
 
@@ -117,19 +118,70 @@ void lc_text_puts(struct lc_text *t, const char *s)
 
 /* Measures first, then writes: two passes over the format. A format that vsnprintf refuses adds nothing.
  * Arguments may not point into t. */
-void lc_text_printf(struct lc_text *t, const char *fmt, ...)
+static void print_args(struct lc_text *t, const char *fmt, va_list args)
 {
-    va_list args, again;
-    va_start(args, fmt);
+    va_list again;
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, fmt, args);
-    va_end(args);
     if (n > 0) {
         reserve_text(t, (size_t)n);
         vsnprintf(t->data + t->n, (size_t)n + 1, fmt, again);
         t->n += (size_t)n;
     }
     va_end(again);
+}
+
+void lc_text_printf(struct lc_text *t, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_args(t, fmt, args);
+    va_end(args);
+}
+
+/* --- for people ------------------------------------------------------------------------------------- */
+
+void lc_text_shown(struct lc_text *t, const char *s, bool keeps_lines)
+{
+    const unsigned char *at = (const unsigned char *)s;
+    for (size_t n; *at != '\0'; at += n > 0 ? n : 1) {
+        n = ld_text_utf8_length(at);
+        if (n == 0)
+            lc_text_printf(t, "\\x%02x", *at);
+        else if ((n == 1 && (*at < 0x20 || *at == 0x7f) && !(keeps_lines && *at == '\n')) ||
+                 (n == 2 && at[0] == 0xc2 && at[1] < 0xa0))
+            lc_text_printf(t, "\\u%04x", at[n - 1]); /* U+0080 to U+009F: the second byte is the number */
+        else
+            lc_text_put(t, at, n);
+    }
+}
+
+static void print_line(FILE *out, const char *before, const char *fmt, va_list args)
+{
+    struct lc_text line = {0}, shown = {0};
+    print_args(&line, fmt, args);
+    lc_text_clear(&shown);
+    lc_text_shown(&shown, line.data != NULL ? line.data : "", false);
+    fprintf(out, "%s%s\n", before, shown.data);
+    lc_text_close(&line);
+    lc_text_close(&shown);
+}
+
+void lc_say(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_line(stdout, "", fmt, args);
+    va_end(args);
+}
+
+int lc_fail(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_line(stderr, "laplacectl: ", fmt, args);
+    va_end(args);
+    return 1;
 }
 
 /* --- JSON values ------------------------------------------------------------------------------------ */
@@ -175,6 +227,34 @@ void lc_text_vector(struct lc_text *t, const double *v, size_t n)
         lc_text_number(t, v[i]);
     }
     lc_text_puts(t, "]");
+}
+
+void lc_put_key(struct lc_text *t, const char *key)
+{
+    lc_text_printf(t, "%s\"%s\":", t->n == 0 || strchr("{[", t->data[t->n - 1]) != NULL ? "" : ",", key);
+}
+
+void lc_put_text(struct lc_text *t, const char *key, const char *value)
+{
+    if (value == NULL)
+        return;
+    lc_put_key(t, key);
+    lc_text_json(t, value);
+}
+
+void lc_put_number(struct lc_text *t, const char *key, double v)
+{
+    lc_put_key(t, key);
+    if (isfinite(v))
+        lc_text_number(t, v);
+    else
+        lc_text_puts(t, "null");
+}
+
+void lc_put_count(struct lc_text *t, const char *key, unsigned long long v)
+{
+    lc_put_key(t, key);
+    lc_text_printf(t, "%llu", v);
 }
 
 /* Written from the right; a turn of eight buffers is enough for one printf. Borrowed; overwritten by the

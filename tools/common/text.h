@@ -3,6 +3,7 @@
 #ifndef LC_TEXT_H
 #define LC_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -32,6 +33,21 @@ void lc_text_printf(struct lc_text *t, const char *fmt, ...) __attribute__((form
 void lc_text_json(struct lc_text *t, const char *s);
 void lc_text_number(struct lc_text *t, double v);
 void lc_text_vector(struct lc_text *t, const double *v, size_t n);
+
+/* Members of a JSON object under way: a comma where one is due, the key, and the value. A NULL string leaves the member
+ * out; a number that is not finite is null. `key` needs no escapes. */
+void lc_put_key(struct lc_text *t, const char *key);
+void lc_put_text(struct lc_text *t, const char *key, const char *value);
+void lc_put_number(struct lc_text *t, const char *key, double v);
+void lc_put_count(struct lc_text *t, const char *key, unsigned long long v);
+
+/* For a terminal: control characters, which texts of servers and files may hold, become \u001b and the like, bytes that
+ * are no UTF-8 \x9b; line breaks may stay. */
+void lc_text_shown(struct lc_text *t, const char *s, bool keeps_lines);
+
+/* One line, shown as above: of standard output; of standard error, behind "laplacectl: ", with the exit status 1. */
+void lc_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+int lc_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* "12,345" and the like; rotating static buffers, eight at a time per thread. */
 const char *lc_thousands(unsigned long long v);

@@ -142,14 +142,14 @@ static const char *read_body(const char *file, enum lc_header header, struct lc_
     if (is_json || has_suffix(file, ".ndjson") || has_suffix(file, ".jsonl")) {
         if (lc_read_file(file, body, why) == 0)
             return is_json ? LC_JSON_TYPE : LC_NDJSON_TYPE;
-        fprintf(stderr, "laplacectl: %s\n", why);
+        lc_fail("%s", why);
         return NULL;
     }
     int rc = lc_csv_open(&csv, file);
     if (rc == 0)
         rc = arms_from_csv(&csv, header, body);
     if (rc != 0)
-        fprintf(stderr, "laplacectl: %s (nothing was changed)\n", csv.why);
+        lc_fail("%s (nothing was changed)", csv.why);
     lc_csv_close(&csv);
     return rc == 0 ? LC_JSON_TYPE : NULL;
 }

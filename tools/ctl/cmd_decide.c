@@ -29,7 +29,7 @@ static int put_vector(struct lc_text *out, const char *name, const char *list)
     char *copy = lc_copy(list), *save = NULL;
     for (char *p = strtok_r(copy, ",", &save); p != NULL; p = strtok_r(NULL, ",", &save)) {
         if (n >= 4096 || !lc_is_number(p) || sscanf(p, "%lf", &v[n]) != 1) {
-            fprintf(stderr, "laplacectl: --%s %s: expected numbers like 0.1,0.7\n", name, list);
+            lc_fail("--%s %s: expected numbers like 0.1,0.7", name, list);
             free(copy);
             return 2;
         }
@@ -97,7 +97,7 @@ static int send_file(const struct lc_session *s, const char *path, const char *t
     struct lc_text body = {0};
     int status = 1;
     if (lc_read_file(file, &body, why) != 0)
-        fprintf(stderr, "laplacectl: %s\n", why);
+        lc_fail("%s", why);
     else
         status = send_body(s, path, type, &body);
     lc_text_close(&body);
@@ -123,7 +123,7 @@ static int put_attributes(struct lc_text *out, const struct lc_list *list)
     for (size_t i = 0; i < list->n; i++) {
         const char *equals = strchr(list->item[i], '=');
         if (equals == NULL) {
-            fprintf(stderr, "laplacectl: --attribute %s: expected NAME=VALUE\n", list->item[i]);
+            lc_fail("--attribute %s: expected NAME=VALUE", list->item[i]);
             lc_text_close(&name);
             return 2;
         }

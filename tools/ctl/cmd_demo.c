@@ -22,11 +22,11 @@
 static int check(const struct lc_demo_options *o)
 {
     if (o->n_seeds < 1 || o->n_seeds > 1000) {
-        fprintf(stderr, "laplacectl: --seeds: expected 1 to 1000\n");
+        lc_fail("--seeds: expected 1 to 1000");
         return 2;
     }
     if (o->n_candidates == 1 || o->n_candidates > 1024) {
-        fprintf(stderr, "laplacectl: --candidates: expected 2 to 1024\n");
+        lc_fail("--candidates: expected 2 to 1024");
         return 2;
     }
     return 0;

@@ -19,13 +19,12 @@
 
 static int fail(const char *what)
 {
-    fprintf(stderr, "laplacectl: %s\n", what);
-    return 1;
+    return lc_fail("%s", what);
 }
 
 static int usage(const char *what)
 {
-    fprintf(stderr, "laplacectl: %s\n(laplacectl evaluate --help tells more)\n", what);
+    lc_fail("%s\n(laplacectl evaluate --help tells more)", what);
     return 2;
 }
 
@@ -42,7 +41,7 @@ static int read_spec(const char *path, struct kb_spec *out)
 
     ld_problem_init(&p);
     if (lc_read_file(path, &text, why) != 0) {
-        fprintf(stderr, "laplacectl: %s\n", why);
+        lc_fail("%s", why);
         return -1;
     }
     int rc = ld_doc_parse(&doc, text.data, text.n, false, &p);
@@ -51,9 +50,8 @@ static int read_spec(const char *path, struct kb_spec *out)
     if (rc == 0)
         *out = settings.spec;
     else
-        fprintf(stderr, "laplacectl: %s: %s%s%s%s%s\n", path, p.detail, p.n_errors > 0 ? ": " : "",
-                p.n_errors > 0 ? p.errors[0].pointer : "", p.n_errors > 0 ? " " : "",
-                p.n_errors > 0 ? p.errors[0].detail : "");
+        lc_fail("%s: %s%s%s%s%s", path, p.detail, p.n_errors > 0 ? ": " : "", p.n_errors > 0 ? p.errors[0].pointer : "",
+                p.n_errors > 0 ? " " : "", p.n_errors > 0 ? p.errors[0].detail : "");
     ld_doc_free(doc);
     lc_text_close(&text);
     return rc;

@@ -135,7 +135,7 @@ static int put_csv(const struct lc_session *s, struct lc_client *c, const char *
             status = lc_reply_print(s, r, path);
     }
     if (st.edges.csv.why[0] != '\0')
-        fprintf(stderr, "laplacectl: %s (nothing was changed)\n", st.edges.csv.why);
+        lc_fail("%s (nothing was changed)", st.edges.csv.why);
     lc_edges_close(&st.edges);
     lc_text_close(&st.line);
     return status;
@@ -171,7 +171,7 @@ static int send_file(const struct lc_session *s, struct lc_client *c, const char
     char why[LC_WHY];
     int status = 1;
     if (lc_read_file(file, &text, why) != 0) {
-        fprintf(stderr, "laplacectl: %s\n", why);
+        lc_fail("%s", why);
     } else {
         const struct lc_reply *r = lc_client_send(c, method, path, type, text.data, text.n);
         lc_progress_clear(&w->progress);

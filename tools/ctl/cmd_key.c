@@ -77,13 +77,13 @@ static int print_made(const struct lc_session *s, const struct lc_reply *r)
     struct lc_json *doc = lc_json_parse(r->body.data, r->body.n, why);
     const char *key = lc_json_string(lc_json_get(doc, "key")), *id = lc_json_string(lc_json_get(doc, "id"));
     if (key == NULL || id == NULL) {
-        fprintf(stderr, "laplacectl: the answer holds no key\n");
+        lc_fail("the answer holds no key");
         lc_json_free(doc);
         return 1;
     }
-    puts(key);
-    fprintf(stderr, "laplacectl: key %s of %s%s; it is not shown again\n", id,
-            s->tenant != NULL ? "tenant " : "the server", s->tenant != NULL ? s->tenant : "");
+    lc_say("%s", key);
+    lc_fail("key %s of %s%s; it is not shown again", id, s->tenant != NULL ? "tenant " : "the server",
+            s->tenant != NULL ? s->tenant : "");
     lc_json_free(doc);
     return 0;
 }
@@ -117,7 +117,7 @@ static void print_row(const struct lc_json *key)
     struct lc_text names = {0};
     for (size_t i = 0; i < lc_json_length(roles); i++)
         lc_text_printf(&names, "%s%s", i > 0 ? "," : "", lc_json_string(lc_json_at(roles, i)));
-    printf("%-16s %-20s %-24s %-24s %-24s %s\n", shown(key, "id"), names.n > 0 ? names.data : "-",
+    lc_say("%-16s %-20s %-24s %-24s %-24s %s", shown(key, "id"), names.n > 0 ? names.data : "-",
            shown(key, "created_at"), shown(key, "expires_at"), shown(key, "last_used_at"), shown(key, "label"));
     lc_text_close(&names);
 }

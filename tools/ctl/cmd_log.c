@@ -52,7 +52,7 @@ static int print_line(struct tail *t, const char *line, size_t n)
     double seq = 0.0;
     struct lc_json *doc = lc_json_parse(line, n, why);
     if (doc == NULL || !lc_json_number(lc_json_get(doc, "seq"), &seq)) {
-        fprintf(stderr, "laplacectl: events: a line without a sequence number after %llu\n", t->after);
+        lc_fail("events: a line without a sequence number after %llu", t->after);
         lc_json_free(doc);
         return 1;
     }

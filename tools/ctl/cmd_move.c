@@ -28,13 +28,12 @@ static void path_of(struct lc_text *path, const char *tenant, const char *rest)
 
 static int fail_file(const char *file)
 {
-    fprintf(stderr, "laplacectl: %s: %s\n", file, strerror(errno));
-    return 1;
+    return lc_fail("%s: %s", file, strerror(errno));
 }
 
 static int usage(const char *what)
 {
-    fprintf(stderr, "laplacectl: %s\n", what);
+    lc_fail("%s", what);
     return 2;
 }
 
@@ -47,8 +46,7 @@ static int fetch(const struct lc_session *s, const char *method, const char *pat
     const struct lc_reply *r = lc_client_fetch(c, method, path, out);
     int status = lc_reply_ok(r) ? 0 : lc_reply_fail(r, path);
     if (status == 0)
-        fprintf(stderr, "laplacectl: events up to %s, digest %s\n", r->seq,
-                r->digest[0] != '\0' ? r->digest : "not told");
+        lc_fail("events up to %s, digest %s", r->seq, r->digest[0] != '\0' ? r->digest : "not told");
     lc_client_free(c);
     return status;
 }

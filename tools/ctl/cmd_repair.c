@@ -43,18 +43,16 @@ static int repair_files(const char *data_dir, const char *name, const struct ld_
     struct ld_problem p;
     int fd;
     if (!ld_folder_has(data_dir, name)) {
-        fprintf(stderr, "laplacectl: %s: the folder has no such tenant\n", name);
-        return 1;
+        return lc_fail("%s: the folder has no such tenant", name);
     }
     if (ld_folder_open(data_dir, &fd, why) != 0) {
-        fprintf(stderr, "laplacectl: %s\n", why);
-        return 1;
+        return lc_fail("%s", why);
     }
     ld_log_set_level(LD_LOG_ERROR);
     ld_problem_init(&p);
     const int rc = ld_repair(data_dir, name, wanted, NULL, why, &p);
     if (rc != 0)
-        fprintf(stderr, "laplacectl: %s: %s\n", name, p.detail);
+        lc_fail("%s: %s", name, p.detail);
     else
         printf("%s: %s%s%s\n", name, actions[wanted->action], why[0] != '\0' ? ": " : "", why);
     close(fd);
@@ -65,7 +63,7 @@ static int repair_files(const char *data_dir, const char *name, const struct ld_
 static int read_wish(size_t drop, size_t read_only, bool is_lift, struct ld_repair *out)
 {
     if ((drop > 0) + (read_only > 0) + is_lift != 1) {
-        fprintf(stderr, "laplacectl: repair wants one of --drop SEQ, --read-only SEQ and --lift\n");
+        lc_fail("repair wants one of --drop SEQ, --read-only SEQ and --lift");
         return 2;
     }
     out->action = is_lift ? LD_REPAIR_LIFT : drop > 0 ? LD_REPAIR_DROP : LD_REPAIR_READ_ONLY;

@@ -162,12 +162,11 @@ static int replay_file(struct lc_session *s, const struct lc_replay_options *o, 
         else if (rc == 0 || result->n_requests > 0)
             print_report(o, &src, result);
         if (result->n_errors > 0)
-            fprintf(stderr, "laplacectl: %s errors, the first at %s\n", lc_thousands(result->n_errors),
-                    result->first_error);
+            lc_fail("%s errors, the first at %s", lc_thousands(result->n_errors), result->first_error);
         status = rc == 0 && result->n_errors == 0 ? 0 : 1;
     }
     if (src.why[0] != '\0')
-        fprintf(stderr, "laplacectl: %s\n", src.why);
+        lc_fail("%s", src.why);
     lc_source_close(&src);
     free(result);
     return status;
@@ -178,11 +177,11 @@ static bool is_fine(const struct lc_replay_options *o, const struct what *what)
 {
     const char *format = what->move.format;
     if (o->concurrency < 1 || o->concurrency > 1024 || o->max_errors < 1)
-        fprintf(stderr, "laplacectl: --concurrency: expected 1 to 1024; --max-errors: at least 1\n");
+        lc_fail("--concurrency: expected 1 to 1024; --max-errors: at least 1");
     else if ((o->rate > 0.0 && o->pace > 0.0) || o->bulk > LC_BULK_MAX)
-        fprintf(stderr, "laplacectl: expected --rate or --pace, not both; --bulk: at most %u\n", LC_BULK_MAX);
+        lc_fail("expected --rate or --pace, not both; --bulk: at most %u", LC_BULK_MAX);
     else if (format != NULL && lc_log_format(format) == NULL)
-        fprintf(stderr, "laplacectl: --format: expected obd, dsjson, ndjson or csv\n");
+        lc_fail("--format: expected obd, dsjson, ndjson or csv");
     else
         return true;
     return false;
@@ -193,7 +192,7 @@ static bool is_one_log(bool is_shadow, bool is_own, bool has_commit, size_t n_fi
 {
     if ((is_shadow || !(is_own || has_commit)) && (n_files == 0) == is_own)
         return true;
-    fprintf(stderr, "laplacectl: expected one FILE, or --shadow with --own; --commit needs --shadow\n");
+    lc_fail("expected one FILE, or --shadow with --own; --commit needs --shadow");
     return false;
 }
 

@@ -18,7 +18,7 @@
 #include "common/http_client.h"
 #include "common/json.h"
 
-/* The name the server uses when the header is missing. Borrowed from the session. */
+/* A path needs a name, and no answer tells what a server's --default-tenant is called. */
 const char *lc_tenant_name(const struct lc_session *s)
 {
     return s->tenant != NULL ? s->tenant : "default";
@@ -51,18 +51,15 @@ static void print_row(const struct lc_json *t)
     const char *algorithm = lc_json_string(lc_json_get(t, "algorithm"));
     const char *state = lc_json_string(lc_json_get(t, "state"));
     const char *detail = lc_json_string(lc_json_get(t, "detail"));
-    printf("%-24s ", name != NULL ? name : "?");
-    if (algorithm == NULL && state != NULL) {
-        printf("(%s)%s%s\n", state, detail != NULL ? " " : "", detail != NULL ? detail : "");
-        return;
-    }
-    printf("%-18s", algorithm != NULL ? algorithm : "?");
-    for (size_t i = 0; i < 3; i++) {
-        double v = 0.0;
-        lc_json_number(lc_json_get(t, columns[i]), &v);
-        printf(" %12.0f", v);
-    }
-    puts("");
+    double count[3] = {0};
+    for (size_t i = 0; i < 3; i++)
+        lc_json_number(lc_json_get(t, columns[i]), &count[i]);
+    if (algorithm == NULL && state != NULL)
+        lc_say("%-24s (%s)%s%s", name != NULL ? name : "?", state, detail != NULL ? " " : "",
+               detail != NULL ? detail : "");
+    else
+        lc_say("%-24s %-18s %12.0f %12.0f %12.0f", name != NULL ? name : "?", algorithm != NULL ? algorithm : "?",
+               count[0], count[1], count[2]);
 }
 
 /* A table for people; the server's answer with --json. The session's tenant plays no part. 0 or 1.
@@ -97,14 +94,12 @@ static int apply_set(struct lc_json *config, const char *item)
     char path[256], why[LC_WHY];
     const char *eq = strchr(item, '=');
     if (eq == NULL || eq == item || (size_t)(eq - item) >= sizeof path) {
-        fprintf(stderr, "laplacectl: --set %s: expected path=value\n", item);
-        return 1;
+        return lc_fail("--set %s: expected path=value", item);
     }
     snprintf(path, sizeof path, "%.*s", (int)(eq - item), item);
     if (lc_json_set(config, path, eq + 1, why) == 0)
         return 0;
-    fprintf(stderr, "laplacectl: --set %s: %s\n", item, why);
-    return 1;
+    return lc_fail("--set %s: %s", item, why);
 }
 
 /* The parsed file, or NULL after a printed error. Any JSON value passes here; lc_json_set or the server
@@ -116,9 +111,9 @@ static struct lc_json *config_from_file(const char *file)
     char why[LC_WHY];
     struct lc_json *doc = NULL;
     if (lc_read_file(file, &text, why) != 0)
-        fprintf(stderr, "laplacectl: %s\n", why);
+        lc_fail("%s", why);
     else if ((doc = lc_json_parse(text.data, text.n, why)) == NULL)
-        fprintf(stderr, "laplacectl: %s: %s\n", file, why);
+        lc_fail("%s: %s", file, why);
     lc_text_close(&text);
     return doc;
 }
@@ -140,7 +135,7 @@ static struct lc_json *config_in_force(struct lc_client *c, const char *path)
     lc_json_free(view);
     struct lc_json *config = text.n > 0 ? lc_json_parse(text.data, text.n, why) : NULL;
     if (config == NULL)
-        fprintf(stderr, "laplacectl: %s: the answer holds no configuration\n", path);
+        lc_fail("%s: the answer holds no configuration", path);
     lc_text_close(&text);
     return config;
 }
@@ -189,7 +184,7 @@ static struct lc_json *patch_from_word(const char *word)
         return config_from_file(word);
     struct lc_json *doc = lc_json_parse(word, strlen(word), why);
     if (doc == NULL)
-        fprintf(stderr, "laplacectl: the patch is not JSON: %s\n", why);
+        lc_fail("the patch is not JSON: %s", why);
     return doc;
 }
 
@@ -204,7 +199,7 @@ static int patch_tenant(const struct lc_session *s, const struct put_options *o,
     for (size_t i = 0; status == 0 && i < o->set.n; i++)
         status = apply_set(patch, o->set.item[i]);
     if (status == 0 && o->version != NULL && lc_json_set(patch, "version", o->version, why) != 0) {
-        fprintf(stderr, "laplacectl: --version %s: %s\n", o->version, why);
+        lc_fail("--version %s: %s", o->version, why);
         status = 1;
     }
     if (status == 0) {

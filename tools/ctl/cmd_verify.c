@@ -27,9 +27,9 @@ static int print_answer(const struct lc_session *s, const char *name, const stru
     if (s->is_json)
         printf("%s\n", r->body.data);
     else if (is_equal)
-        printf("%-24s equal      event %.0f, %.0f lines, digest %s\n", name, seq, events, digest);
+        lc_say("%-24s equal      event %.0f, %.0f lines, digest %s", name, seq, events, digest);
     else
-        printf("%-24s DIFFERENT  event %.0f, %.0f lines, digest %s, of the fold: %s\n", name, seq, events, digest,
+        lc_say("%-24s DIFFERENT  event %.0f, %.0f lines, digest %s, of the fold: %s", name, seq, events, digest,
                fault != NULL    ? fault
                : folded != NULL ? folded
                                 : "?");

@@ -75,7 +75,7 @@ static int run_command(struct lc_session *s, int argc, char **argv)
     }
     const struct lc_command *cmd = find(argv[0]);
     if (cmd == NULL) {
-        fprintf(stderr, "laplacectl: there is no command \"%s\" (laplacectl --help lists them)\n", argv[0]);
+        lc_fail("there is no command \"%s\" (laplacectl --help lists them)", argv[0]);
         return 2;
     }
     return cmd->run(cmd, s, argc - 1, argv + 1);

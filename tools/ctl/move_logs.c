@@ -26,8 +26,7 @@
 
 static int fail(const char *what)
 {
-    fprintf(stderr, "laplacectl: %s\n", what);
-    return 1;
+    return lc_fail("%s", what);
 }
 
 /* "/tenants/NAME" and the rest. */
@@ -79,8 +78,7 @@ static int send_batch(struct batch *b)
     const struct lc_reply *r = lc_client_send(b->client, "POST", "/observe", LC_NDJSON_TYPE, b->lines.data, b->lines.n);
     if (!lc_reply_ok(r)) {
         (void)lc_reply_fail(r, "/observe");
-        fprintf(stderr, "laplacectl: learned before that: %zu decisions, up to line %zu\n", b->n_sent, b->last_line);
-        return 1;
+        return lc_fail("learned before that: %zu decisions, up to line %zu", b->n_sent, b->last_line);
     }
     b->n_sent += b->n;
     b->n = 0;
@@ -107,7 +105,7 @@ static int send_log(struct lc_log *log, struct batch *b)
         return 1;
     if (rc < 0) {
         (void)fail(log->why);
-        fprintf(stderr, "laplacectl: learned before that: %zu decisions\n", b->n_sent);
+        lc_fail("learned before that: %zu decisions", b->n_sent);
     }
     return rc < 0 ? 1 : 0;
 }
@@ -196,7 +194,7 @@ static int write_log(struct lc_log *log, bool is_dsjson, FILE *out)
     lc_text_close(&t);
     if (rc != 0)
         return fail(log->why);
-    fprintf(stderr, "laplacectl: %zu decisions with their rewards\n", n);
+    lc_fail("%zu decisions with their rewards", n);
     return 0;
 }
 

@@ -30,9 +30,9 @@ static int make_head(struct lc_text *out, const struct lc_shadow_options *o)
     struct lc_json *doc = NULL;
 
     if (lc_read_file(o->configuration, &text, why) != 0)
-        fprintf(stderr, "laplacectl: %s\n", why);
+        lc_fail("%s", why);
     else if ((doc = lc_json_parse(text.data, text.n, why)) == NULL)
-        fprintf(stderr, "laplacectl: %s: %s\n", o->configuration, why);
+        lc_fail("%s: %s", o->configuration, why);
     lc_text_close(&text);
     if (doc == NULL)
         return 1;
@@ -148,7 +148,7 @@ static void print_report(const struct lc_json *r)
            lc_thousands((unsigned long long)member(r, "events")),
            lc_thousands((unsigned long long)member(r, "passed_over")),
            lc_thousands((unsigned long long)member(r, "learned")), member(r, "reward_sum"));
-    printf("model: %s users, %s arms in the catalogue, %s points, dictionary %s, %s bytes, digest %s\n",
+    lc_say("model: %s users, %s arms in the catalogue, %s points, dictionary %s, %s bytes, digest %s",
            lc_thousands((unsigned long long)member(model, "users")),
            lc_thousands((unsigned long long)member(model, "arms")),
            lc_thousands((unsigned long long)member(model, "points")),
@@ -156,7 +156,7 @@ static void print_report(const struct lc_json *r)
            lc_thousands((unsigned long long)member(model, "bytes")), digest != NULL ? digest : "none");
     print_policy(lc_json_get(r, "policy"));
     if (tenant != NULL)
-        printf("tenant %s has learned it\n", tenant);
+        lc_say("tenant %s has learned it", tenant);
 }
 
 /* The last line of the answer tells: a report, or a problem. Neither: the answer broke off. */
@@ -180,7 +180,7 @@ static int conclude(const struct lc_session *s, const struct exchange *x)
         status = lc_reply_fail(&refused, "replay");
         lc_text_close(&refused.body);
     } else {
-        fprintf(stderr, "laplacectl: replay: the answer broke off\n");
+        lc_fail("replay: the answer broke off");
     }
     lc_json_free(doc);
     return status;
@@ -219,7 +219,7 @@ int lc_shadow_replay(const struct lc_session *s, const struct lc_shadow_options 
 
     lc_progress_init(&x.progress, o->is_quiet || s->is_json);
     if (o->file != NULL && x.file == NULL)
-        fprintf(stderr, "laplacectl: %s cannot be read\n", o->file);
+        lc_fail("%s cannot be read", o->file);
     else if (make_head(&x.head, o) == 0)
         status = run(s, &x);
     if (x.file != NULL && !is_stdin)

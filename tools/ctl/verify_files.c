@@ -92,8 +92,7 @@ static int verify_tenant(const struct lc_session *s, const char *data_dir, const
         rc = recover(&f, store, path, "", why);
     ld_store_close(store);
     if (rc != LD_STORE_OK) {
-        fprintf(stderr, "laplacectl: %s\n", why);
-        return 1;
+        return lc_fail("%s", why);
     }
     f.is_equal = f.digest == f.folded && !f.is_refused;
     print_finding(s, &f);
@@ -119,14 +118,13 @@ int lc_verify_files(const struct lc_session *s, const char *data_dir, const char
     char why[512];
     int fd, status = 0;
     if (ld_folder_open_readonly(data_dir, &fd, why) != 0) {
-        fprintf(stderr, "laplacectl: %s\n", why);
-        return 1;
+        return lc_fail("%s", why);
     }
     ld_log_set_level(LD_LOG_ERROR); /* what a refused snapshot is worth, the line says */
     if (name != NULL) {
         add_name(&all, name);
     } else if (ld_folder_scan(data_dir, ".db", add_name, &all) != 0) {
-        fprintf(stderr, "laplacectl: %s/tenants cannot be read\n", data_dir);
+        lc_fail("%s/tenants cannot be read", data_dir);
         status = 1;
     }
     if (all.n > 0)

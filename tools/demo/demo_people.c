@@ -112,7 +112,7 @@ static int read_files(const struct lc_demo_options *o, struct files *f)
     else if (lc_network_read(&f->net, &f->users, edges, why) == 0)
         rc = lc_likes_read(&f->likes, &f->users, likes, why);
     if (rc != 0)
-        fprintf(stderr, "laplacectl: %s\n", why);
+        lc_fail("%s", why);
     free(edges);
     free(likes);
     return rc == 0 ? 0 : 1;
@@ -253,7 +253,7 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
     po.seed = o->seed + ix;
     snprintf(game.id_prefix, sizeof game.id_prefix, "demo-%zu", o->seed + ix);
     if (lc_people_new(&people, &f->net, &f->users, &f->likes, &po, why) != 0) {
-        fprintf(stderr, "laplacectl: %s\n", why);
+        lc_fail("%s", why);
     } else {
         if (ix == 0 && !s->is_json)
             print_settings(f, &people, o);

@@ -175,8 +175,7 @@ static void draw(struct lc_text *t, const struct lc_picture *p, const struct lc_
 
 static int fail(const char *path)
 {
-    fprintf(stderr, "laplacectl: --svg: %s: %s\n", path, strerror(errno));
-    return 1;
+    return lc_fail("--svg: %s: %s", path, strerror(errno));
 }
 
 /* The picture is written beside its place first. */

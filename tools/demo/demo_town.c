@@ -77,8 +77,7 @@ static int stage_open(struct stage *st, const struct lc_town_options *o)
 {
     char why[LC_WHY];
     if (lc_town_new(&st->town, o, why) != 0) {
-        fprintf(stderr, "laplacectl: %s\n", why);
-        return 1;
+        return lc_fail("%s", why);
     }
     st->user = lc_alloc(o->n_users, sizeof *st->user);
     st->arm = lc_alloc(o->n_arms, sizeof *st->arm);

@@ -261,7 +261,7 @@ int lc_race_run(const struct lc_session *s, const struct lc_game *game, struct l
         pthread_join(runners[i].thread, NULL);
     for (size_t i = 0; i < n; i++)
         if (runners[i].why[0] != '\0') {
-            fprintf(stderr, "laplacectl: %s\n", runners[i].why);
+            lc_fail("%s", runners[i].why);
             rc = 1;
         }
     return rc;

@@ -92,7 +92,7 @@ static int evaluate(struct lc_evaluation *q, const struct lc_target *g, struct l
     q->log.input = e->log.spool;
     e->log.spool = NULL;
     for (size_t i = 0; rc != 0 && i < LC_LOG_MAX_REASONS && e->log.skipped[i].reason != NULL; i++)
-        fprintf(stderr, "laplacectl: skipped: %zu %s\n", e->log.skipped[i].n, e->log.skipped[i].reason);
+        lc_fail("skipped: %zu %s", e->log.skipped[i].n, e->log.skipped[i].reason);
     return rc;
 }
 

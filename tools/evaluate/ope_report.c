@@ -103,7 +103,7 @@ size_t lc_report_arms(const struct lc_report_entry *e, uint32_t *out, size_t cap
 static void print_warning(void *arg, const char *text)
 {
     (void)arg;
-    printf("warning: %s\n", text);
+    lc_say("warning: %s", text);
 }
 
 static void print(const struct lc_ope_result *r, const struct lc_ope_options *o, const struct lc_log *log)
@@ -122,7 +122,7 @@ static void print(const struct lc_ope_result *r, const struct lc_ope_options *o,
     printf("\n%s events accepted by the replay; %.2f s of CPU\n", lc_thousands(r->n_accepted),
            r->seconds[LC_OPE_SURVEY] + r->seconds[LC_OPE_JUDGE] + r->seconds[LC_OPE_INTERVALS]);
     for (size_t i = 0; i < LC_LOG_MAX_REASONS && log->skipped[i].reason != NULL; i++)
-        printf("skipped: %s %s\n", lc_thousands(log->skipped[i].n), log->skipped[i].reason);
+        lc_say("skipped: %s %s", lc_thousands(log->skipped[i].n), log->skipped[i].reason);
     lc_ope_warnings(r, log, print_warning, NULL);
 }
 
