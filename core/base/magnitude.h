@@ -8,7 +8,7 @@
  *                                                                          them is at most 1, the other to its square
  *   e            halvings that have passed (decay.h)                       0 <= e <= KB_MOST_HALVINGS
  *
- * Why this is enough. A user's kernel with itself is at most 1e13 (1 / rho, spec.c), so k(s, s) <= 1e73; and since
+ * Why this is enough. A user's kernel with itself is at most 1e13 (1 / rho, fields.c), so k(s, s) <= 1e73; and since
  * k(s, s')^2 <= k(s, s) k(s', s'), so is every value of the kernel. In exact arithmetic a mean is at most
  * sqrt(k) sqrt(n / lambda) |y| < 1e80, with n <= 2^53 observations and the least lambda of 1e-12. Where lambda drowns
  * in the rounding of such kernels, what is left of a solve is at most k^(3/2) |y| / sqrt(lambda) < 1e146, and its

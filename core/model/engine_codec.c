@@ -9,164 +9,10 @@
 #include "base/alloc.h"
 #include "model/engine_read.h"
 #include "model/engine_write.h"
+#include "spec/fields.h"
 
-#define ENGINE_FORMAT 9u
-
-static void put_vec_kernel(struct kb_writer *w, const struct kb_vec_kernel_spec *k)
-{
-    kb_put_u64(w, (uint64_t)k->type);
-    kb_put_double(w, k->lengthscale);
-    kb_put_u64(w, k->is_median);
-    kb_put_u64(w, (uint64_t)k->degree);
-    kb_put_double(w, k->offset);
-}
-
-static void get_vec_kernel(struct kb_reader *r, struct kb_vec_kernel_spec *k)
-{
-    k->type = (enum kb_vec_kernel_type)kb_get_u64(r);
-    k->lengthscale = kb_get_double(r);
-    k->is_median = kb_get_u64(r) != 0;
-    k->degree = (int)kb_get_u64(r);
-    k->offset = kb_get_double(r);
-}
-
-static void put_routing(struct kb_writer *w, const struct kb_routing_spec *s)
-{
-    kb_put_double(w, s->holdout);
-    kb_put_u64(w, (uint64_t)s->baseline);
-    kb_put_str(w, s->arm);
-    kb_put_str(w, s->salt);
-    kb_put_u64(w, (uint64_t)s->sticky_ms);
-    kb_put_u64(w, s->is_stopped);
-}
-
-/* Into a buffer of cap bytes, which is zero. */
-static void get_text(struct kb_reader *r, char *out, size_t cap)
-{
-    size_t n = 0;
-    const char *text = kb_get_str(r, &n);
-
-    if (n >= cap)
-        r->rc = KB_ECORRUPT;
-    else if (text != NULL)
-        memcpy(out, text, n);
-}
-
-static void get_routing(struct kb_reader *r, struct kb_routing_spec *s)
-{
-    s->holdout = kb_get_double(r);
-    s->baseline = (enum kb_baseline)kb_get_u64(r);
-    get_text(r, s->arm, sizeof s->arm);
-    get_text(r, s->salt, sizeof s->salt);
-    s->sticky_ms = (int64_t)kb_get_u64(r);
-    s->is_stopped = kb_get_u64(r) != 0;
-}
-
-static void put_spec(struct kb_writer *w, const struct kb_spec *s)
-{
-    kb_put_bytes(w, s->algorithm, sizeof s->algorithm);
-    kb_put_u64(w, (uint64_t)s->context_dim << 32 | s->arm_dim);
-    kb_put_u64(w, (uint64_t)s->user_kernel.type);
-    kb_put_double(w, s->user_kernel.rho);
-    kb_put_double(w, s->user_kernel.population);
-    kb_put_u64(w, s->user_kernel.is_normalized);
-    kb_put_double(w, s->user_kernel.tolerance);
-    kb_put_double(w, s->user_kernel.power);
-    kb_put_double(w, s->user_kernel.tau);
-    kb_put_u64(w, s->user_kernel.n_vectors);
-    kb_put_double(w, s->user_kernel.lengthscale);
-    kb_put_double(w, s->user_kernel.bandwidth);
-    kb_put_u64(w, s->user_kernel.n_features);
-    kb_put_u64(w, s->user_kernel.refresh);
-    kb_put_u64(w, s->user_kernel.min_observations);
-    put_vec_kernel(w, &s->context_kernel);
-    put_vec_kernel(w, &s->arm_kernel);
-    kb_put_u64(w, (uint64_t)s->repr.type);
-    kb_put_double(w, s->repr.lambda);
-    kb_put_double(w, s->repr.mu);
-    kb_put_double(w, s->repr.gamma);
-    kb_put_double(w, s->repr.epsilon);
-    kb_put_double(w, s->repr.threshold);
-    kb_put_double(w, s->repr.q);
-    kb_put_double(w, s->repr.batch_ratio);
-    kb_put_u64(w, s->repr.max_dictionary);
-    kb_put_u64(w, s->repr.exact_limit);
-    kb_put_u64(w, (uint64_t)s->conf.type);
-    kb_put_double(w, s->conf.beta);
-    kb_put_double(w, s->conf.norm_bound);
-    kb_put_double(w, s->conf.noise);
-    kb_put_double(w, s->conf.delta);
-    kb_put_u64(w, (uint64_t)s->conf.form);
-    kb_put_u64(w, s->conf.is_mixture);
-    kb_put_u64(w, (uint64_t)s->conf.score);
-    kb_put_u64(w, (uint64_t)s->rule.type);
-    kb_put_double(w, s->rule.epsilon);
-    kb_put_double(w, s->rule.scale);
-    kb_put_u64(w, (uint64_t)s->forgetting.type);
-    kb_put_double(w, s->forgetting.discount);
-    kb_put_double(w, s->forgetting.half_life_s);
-    kb_put_u64(w, (uint64_t)s->aggregation);
-    kb_put_u64(w, s->has_default_reward);
-    kb_put_double(w, s->default_reward);
-    kb_put_u64(w, (uint64_t)s->reward_window_ms);
-    kb_put_u64(w, s->seed);
-    put_routing(w, &s->routing);
-}
-
-static void get_spec(struct kb_reader *r, struct kb_spec *s)
-{
-    memset(s, 0, sizeof *s);
-    kb_get_bytes(r, s->algorithm, sizeof s->algorithm);
-    s->algorithm[sizeof s->algorithm - 1] = '\0';
-    const uint64_t dims = kb_get_u64(r);
-    s->context_dim = (uint32_t)(dims >> 32);
-    s->arm_dim = (uint32_t)dims;
-    s->user_kernel.type = (enum kb_user_kernel_type)kb_get_u64(r);
-    s->user_kernel.rho = kb_get_double(r);
-    s->user_kernel.population = kb_get_double(r);
-    s->user_kernel.is_normalized = kb_get_u64(r) != 0;
-    s->user_kernel.tolerance = kb_get_double(r);
-    s->user_kernel.power = kb_get_double(r);
-    s->user_kernel.tau = kb_get_double(r);
-    s->user_kernel.n_vectors = (size_t)kb_get_u64(r);
-    s->user_kernel.lengthscale = kb_get_double(r);
-    s->user_kernel.bandwidth = kb_get_double(r);
-    s->user_kernel.n_features = (size_t)kb_get_u64(r);
-    s->user_kernel.refresh = (size_t)kb_get_u64(r);
-    s->user_kernel.min_observations = (size_t)kb_get_u64(r);
-    get_vec_kernel(r, &s->context_kernel);
-    get_vec_kernel(r, &s->arm_kernel);
-    s->repr.type = (enum kb_repr_type)kb_get_u64(r);
-    s->repr.lambda = kb_get_double(r);
-    s->repr.mu = kb_get_double(r);
-    s->repr.gamma = kb_get_double(r);
-    s->repr.epsilon = kb_get_double(r);
-    s->repr.threshold = kb_get_double(r);
-    s->repr.q = kb_get_double(r);
-    s->repr.batch_ratio = kb_get_double(r);
-    s->repr.max_dictionary = (size_t)kb_get_u64(r);
-    s->repr.exact_limit = (size_t)kb_get_u64(r);
-    s->conf.type = (enum kb_conf_type)kb_get_u64(r);
-    s->conf.beta = kb_get_double(r);
-    s->conf.norm_bound = kb_get_double(r);
-    s->conf.noise = kb_get_double(r);
-    s->conf.delta = kb_get_double(r);
-    s->conf.form = (enum kb_sketch_form)kb_get_u64(r);
-    s->conf.is_mixture = kb_get_u64(r) != 0;
-    s->conf.score = (enum kb_score)kb_get_u64(r);
-    s->rule.type = (enum kb_rule_type)kb_get_u64(r);
-    s->rule.epsilon = kb_get_double(r);
-    s->rule.scale = kb_get_double(r);
-    s->forgetting.type = (enum kb_forgetting_type)kb_get_u64(r);
-    s->forgetting.discount = kb_get_double(r);
-    s->forgetting.half_life_s = kb_get_double(r);
-    s->aggregation = (enum kb_aggregation)kb_get_u64(r);
-    s->has_default_reward = kb_get_u64(r) != 0;
-    s->default_reward = kb_get_double(r);
-    s->reward_window_ms = (int64_t)kb_get_u64(r);
-    s->seed = kb_get_u64(r);
-    get_routing(r, &s->routing);
-}
+/* Of all but the specifications, which tell of another table of fields by themselves. */
+#define ENGINE_FORMAT 10u
 
 void kb_engine_put_ids(const struct kb_ids *ids, struct kb_writer *w)
 {
@@ -201,8 +47,8 @@ void kb_engine_put_head(const struct kb_engine *e, struct kb_writer *w)
     kb_put_u64(w, ENGINE_FORMAT);
     kb_put_u64(w, e->seq);
     kb_put_u64(w, e->version);
-    put_spec(w, &e->configured);
-    put_spec(w, &e->spec);
+    kb_spec_save(&e->configured, w);
+    kb_spec_save(&e->spec, w);
 }
 
 static void put_routes(const struct kb_engine *e, struct kb_writer *w)
@@ -302,9 +148,8 @@ static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
 
     e->seq = kb_get_u64(r);
     e->version = kb_get_u64(r);
-    get_spec(r, &e->configured);
-    get_spec(r, &e->spec);
-    KB_TRY(r->rc);
+    KB_TRY(kb_spec_load(&e->configured, r));
+    KB_TRY(kb_spec_load(&e->spec, r));
     if (kb_spec_check(&e->configured, NULL) != KB_OK || kb_spec_check(&e->spec, NULL) != KB_OK)
         return KB_ECORRUPT;
     KB_TRY(get_ids(r, &e->users));

@@ -13,7 +13,7 @@
  * B_min is that of the moment and keeps no memory of earlier ones, though the largest of them would be valid, too: a
  * restart must find the same bounds.
  *
- * Which rule can be had from which representation is refused or not in spec.c. The spectrum may be a little older than
+ * Which rule can be had from which representation is said by spec_check.c. The spectrum may be a little older than
  * the posterior (kb_posterior_settle). A confidence set that held at an earlier time holds ever after, so bounds that
  * come from the spectrum alone stay valid; they are never mixed with newer numbers.
  *
@@ -46,7 +46,7 @@ static const struct kb_conf_ops *const rules[KB_CONF_N][2] = {
     [KB_CONF_EK_PLUS] = {&kb_conf_ek_plus, &kb_conf_ek_plus},
 };
 
-/* The rule's row; which rows read the spectrum is known to spec.c, too, because posteriors are made by specs. */
+/* The rule's row; which rows read the spectrum is known to spec_check.c, too, because posteriors are made by specs. */
 static const struct kb_conf_ops *rule_of(const struct kb_conf_spec *conf, bool is_sketch)
 {
     assert((int)conf->type >= 0 && conf->type < KB_CONF_N && rules[conf->type][is_sketch] != NULL);

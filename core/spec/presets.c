@@ -17,7 +17,7 @@
  *   ucb ts random                 ones            ones      delta        exact             ucb, thompson, uniform
  *   laplaced   (ours)             laplacian + p   rbf       rbf          kors              ucb, epsilon 0.05
  *
- * What a row leaves at zero is filled by `fill_defaults`; where arms have no features their kernel is `delta`,
+ * What a row leaves at zero is filled by the table of fields; where arms have no features their kernel is `delta`,
  * and where there is no context its kernel is `ones`, in every row. Deviation: `k-ucb` and `gp-ucb` are the same
  * model under two names, because a joint kernel over context and arm is what GP-UCB gets once contexts exist
  * (test: presets_k_ucb_and_gp_ucb_are_one_model). `coop-kernel-ucb` is a family over the user kernel (laplacian, heat,
@@ -38,9 +38,9 @@
 #include <assert.h>
 #include <string.h>
 
+#include "spec/fields.h"
+
 /* Sizes that are common to most rows (docs: the API's defaults). */
-#define DEFAULT_DICTIONARY 1024u
-#define DEFAULT_EXACT_LIMIT 4096u
 #define TC_EXACT_LIMIT 2048u /* an eigendecomposition of this order takes seconds */
 #define TC_LAMBDA 0.01
 #define IGP_LAMBDA (1 + 2.0 / 1000)
@@ -292,40 +292,6 @@ static const struct preset *find_preset(const char *name)
     return NULL;
 }
 
-/* Values that no row sets; each is the API's documented default. */
-static void fill_defaults(struct kb_spec *spec)
-{
-    const struct kb_vec_kernel_spec vec = {.lengthscale = 1.0, .degree = 2, .offset = 1.0};
-    *spec = (struct kb_spec){
-        .user_kernel = {.rho = 0.1,
-                        .tolerance = 1e-4,
-                        .power = 1.0,
-                        .tau = 1.0,
-                        .n_vectors = 8,
-                        .n_features = 256,
-                        .refresh = 200,
-                        .min_observations = 5},
-        .context_kernel = vec,
-        .arm_kernel = vec,
-        .repr = {.lambda = 1.0,
-                 .mu = 1.0,
-                 .gamma = 1.0,
-                 .epsilon = 0.5,
-                 .threshold = 0.01,
-                 .q = 5.0,
-                 .batch_ratio = 10.0,
-                 .max_dictionary = DEFAULT_DICTIONARY,
-                 .exact_limit = DEFAULT_EXACT_LIMIT},
-        .conf = {.noise = 0.1, .delta = 0.01},
-        .rule = {.scale = 1.0},
-        .forgetting = {.discount = 0.999, .half_life_s = 86400.0},
-        .aggregation = KB_AGG_FIRST,
-        .has_default_reward = true, /* 0: no news is no reward */
-        .reward_window_ms = INT64_C(3600) * 1000,
-        .seed = 1,
-    };
-}
-
 /* Defaults, then the row, then the two rules about dimensions that are zero. */
 enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t context_dim, uint32_t arm_dim)
 {
@@ -333,7 +299,7 @@ enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t cont
     if (p == NULL)
         return KB_ENOTFOUND;
     assert(strlen(p->name) < sizeof spec->algorithm);
-    fill_defaults(spec);
+    kb_spec_init(spec);
     memcpy(spec->algorithm, p->name, strlen(p->name) + 1);
     spec->context_dim = context_dim;
     spec->arm_dim = arm_dim;

@@ -1,5 +1,5 @@
 /* What a tenant's model is made of: plain values, every one of them with a default, filled from a preset.
- * The JSON of openapi.yaml maps onto this one to one; names live in spec.c so that codecs need no other table. */
+ * fields.c has a row for each of them. */
 #ifndef KB_SPEC_H
 #define KB_SPEC_H
 
@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/ids.h"
 
-/* The ends of positive parameters, lengthscales among them (spec.c). */
+/* The ends of positive parameters, lengthscales among them (fields.c). */
 #define KB_LEAST_SCALE 1e-12
 #define KB_MOST_SCALE 1e12
 

@@ -1,7 +1,7 @@
 /* Names of the specification's enumerations, as the API spells them, in both directions. Codecs and error texts use
  * these tables and have none of their own; a new kernel, rule or representation gets its name here. The tables are
  * sized by the enumerations' ends, so a value without a name would be a NULL that tests/unit/spec/test_spec.c finds. */
-#include "spec/spec.h"
+#include "spec/fields.h"
 
 #include <string.h>
 
@@ -43,6 +43,16 @@ static const char *const forgetting_names[KB_FORGET_N] = {
     [KB_FORGET_DISCOUNT] = "discount",
     [KB_FORGET_HALF_LIFE] = "half_life",
 };
+
+const struct kb_names kb_user_kernel_names = {user_kernel_names, KB_USER_N};
+const struct kb_names kb_vec_kernel_names = {vec_kernel_names, KB_VEC_N};
+const struct kb_names kb_repr_names = {repr_names, KB_REPR_N};
+const struct kb_names kb_conf_names = {conf_names, KB_CONF_N};
+const struct kb_names kb_sketch_form_names = {form_names, KB_SKETCH_N};
+const struct kb_names kb_score_names = {score_names, KB_SCORE_N};
+const struct kb_names kb_rule_names = {rule_names, KB_RULE_N};
+const struct kb_names kb_aggregation_names = {aggregation_names, KB_AGG_N};
+const struct kb_names kb_forgetting_names = {forgetting_names, KB_FORGET_N};
 
 /* Name of a value, NULL outside of 0..n-1: the caller may count up until then. */
 static const char *name_of(const char *const *names, int n, int type)

@@ -21,7 +21,7 @@ static void write_lengthscale(struct ld_text *t, const struct kb_vec_kernel_spec
         ld_text_number(t, k->lengthscale);
 }
 
-/* The name by which the API calls the value; spec.c has them all. */
+/* The name by which the API calls the value; spec_names.c has them all. */
 static void write_choice(struct ld_text *t, const struct ld_field *f, const void *at)
 {
     int type;

@@ -18,7 +18,7 @@
 /* --- parts of bodies -------------------------------------------------------------------------------- */
 
 /* "0.1,0.7" as a JSON array; 0 or 2 (printed). At most 4096 numbers, the largest dimension that a tenant's
- * context may have (core/spec/spec.c). strtok_r drops empty items: "1,,2" is 1,2. The list is copied because
+ * context may have (core/spec/fields.c). strtok_r drops empty items: "1,,2" is 1,2. The list is copied because
  * strtok_r writes into it. lc_is_number has checked each item, so sscanf cannot stop in its middle; both
  * conditions stand in one test for one message. On an error `out` holds a beginning that is not sent. */
 static int put_vector(struct lc_text *out, const char *name, const char *list)
