@@ -149,15 +149,19 @@ def check_lines(tree):
                 tree.faults.append(f"{file}:{n}: mutable data at file scope")
 
 
+def module(file):
+    """X of X.c, X.h and X_impl.h, the header for the files that X is made of."""
+    return file.rsplit(".", 1)[0].removesuffix("_impl")
+
+
 def circles(tree):
-    """Circles of modules, a module being X.c and X.h: [[module]]. Tarjan, without recursion's limits."""
+    """Circles of modules: [[module]]. Tarjan, without recursion's limits."""
     edges = collections.defaultdict(set)
     for file, text in tree.text.items():
-        a = file.rsplit(".", 1)[0]
         for m in INCLUDE.finditer(text):
             target = tree.find(file, m[2]) if m[1] == '"' else None
-            if target and target.rsplit(".", 1)[0] != a:
-                edges[a].add(target.rsplit(".", 1)[0])
+            if target and module(target) != module(file):
+                edges[module(file)].add(module(target))
     index, low, stack, found = {}, {}, [], []
     sys.setrecursionlimit(10000)
 

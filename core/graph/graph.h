@@ -17,6 +17,12 @@ struct kb_edge {
     double weight;
 };
 
+/* A user as kernels see him. */
+struct kb_user {
+    uint32_t index; /* interned index, the identity of users unknown to the graph */
+    uint32_t node;  /* graph node or KB_ID_NONE */
+};
+
 struct kb_graph; /* opaque; compressed adjacency, O(n + e) */
 
 /* Builds the graph. Errors (KB_EINVAL, message pointer "/edges/<i>"): node out of range, loop, weight not a

@@ -6,9 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
+#include "base/keyed.h"
+#include "graph/graph.h"
 #include "graph/near_column.h"
-#include "graph/user_kernel.h"
 
+#define KB_CG_PANEL 16u
 #define KB_ANCHOR_PANELS 2048u /* at most 32,768 anchors: twice the largest support of a posterior */
 
 /* KB_CG_PANEL anchors. A panel never moves, and a slot is written before it is committed: readers of committed

@@ -34,7 +34,6 @@
 #include "spec/spec.h"
 
 #define KB_GRAPH_DENSE_MAX 2048u
-#define KB_CG_PANEL 16u
 
 struct kb_user_kernel;
 struct kb_user_scratch; /* one per concurrent reader: work vectors of a single solve */
@@ -62,12 +61,6 @@ enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user
  * diagonal is shared, columns are not. */
 enum kb_err kb_user_kernel_new_like(struct kb_user_kernel **out, const struct kb_user_kernel *other);
 void kb_user_kernel_free(struct kb_user_kernel *k);
-
-/* A user as the kernel sees it. */
-struct kb_user {
-    uint32_t index; /* interned index, the identity of users unknown to the graph */
-    uint32_t node;  /* graph node or KB_ID_NONE */
-};
 
 /* Identity of the user's kernel row: equal rows <=> equal values (0 for everybody under `ones`). */
 uint32_t kb_user_kernel_row(const struct kb_user_kernel *k, struct kb_user u);

@@ -23,7 +23,7 @@
 
 #include "base/alloc.h"
 #include "history/arms.h"
-#include "kernel/kernel.h"
+#include "kernel/support.h"
 #include "vector/vec_kernel.h"
 
 #define STALE_SHARE 8u
@@ -142,12 +142,12 @@ static uint64_t state_of(uint64_t stamp, uint64_t n)
 }
 
 /* Rows first..n-1 of a column. */
-static void fill(const struct kb_kernel *k, const struct kb_support *s, size_t first, const double *features,
-                 double *column)
+static void fill(const struct kb_vec_kernel_spec *kernel, size_t dim, const struct kb_support *s, size_t first,
+                 const double *features, double *column)
 {
     for (size_t i = first; i < s->n; i++)
         column[i] = 1.0;
-    kb_vec_kernel_scale(&k->arm, k->arm_dim, s->x + first * s->dim + k->context_dim, s->dim, s->n - first, features,
+    kb_vec_kernel_scale(kernel, dim, s->x + first * s->dim + (s->dim - dim), s->dim, s->n - first, features,
                         column + first);
 }
 
@@ -159,8 +159,8 @@ static const double *miss(struct kb_arm_columns *kept)
     return NULL;
 }
 
-const double *kb_arm_columns_find(const struct kb_kernel *k, const struct kb_support *s, uint32_t arm, uint64_t stamp,
-                                  const double *features)
+const double *kb_arm_columns_find(const struct kb_vec_kernel_spec *kernel, size_t dim, const struct kb_support *s,
+                                  uint32_t arm, uint64_t stamp, const double *features)
 {
     struct kb_arm_block *b = s->columns->block;
 
@@ -174,7 +174,7 @@ const double *kb_arm_columns_find(const struct kb_kernel *k, const struct kb_sup
     if ((seen & BUSY) == BUSY || !atomic_compare_exchange_strong_explicit(state, &seen, state_of(stamp, BUSY),
                                                                           memory_order_acquire, memory_order_relaxed))
         return NULL;
-    fill(k, s, seen >> COUNT_BITS == stamp ? seen & BUSY : 0, features, column);
+    fill(kernel, dim, s, seen >> COUNT_BITS == stamp ? seen & BUSY : 0, features, column);
     atomic_store_explicit(state, state_of(stamp, s->n), memory_order_release);
     return column;
 }

@@ -15,9 +15,9 @@
 #include <stdint.h>
 
 struct kb_arms;
-struct kb_kernel;
 struct kb_support;
 struct kb_arm_block;
+struct kb_vec_kernel_spec;
 
 /* All 0: nothing is kept. */
 struct kb_arm_columns {
@@ -42,10 +42,10 @@ size_t kb_arm_columns_bytes(const struct kb_arm_columns *kept); /* O(1) */
 
 /* --- readers', beside each other --- */
 
-/* The factor of a catalogue arm with these features against the points in force of s (at least one): s->n doubles until
- * the lock is given back. NULL: to be computed. O(1), or O(dim) for every point that came since the arm was last asked
- * for. */
-const double *kb_arm_columns_find(const struct kb_kernel *k, const struct kb_support *s, uint32_t arm, uint64_t stamp,
-                                  const double *features);
+/* The factor, by the kernel on arms, of a catalogue arm with these `dim` features against the points in force of s (at
+ * least one): s->n doubles until the lock is given back. NULL: to be computed. O(1), or O(dim) for every point that
+ * came since the arm was last asked for. */
+const double *kb_arm_columns_find(const struct kb_vec_kernel_spec *kernel, size_t dim, const struct kb_support *s,
+                                  uint32_t arm, uint64_t stamp, const double *features);
 
 #endif

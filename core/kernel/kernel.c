@@ -247,7 +247,7 @@ static const double *kept_arm(const struct kb_kernel *k, const struct kb_support
     if (cand->stamps == NULL || cand->stamps[c] == 0 || cand->features[c] == NULL || s->columns == NULL || s->n == 0 ||
         compares_arm_ids(k) || k->arm.type == KB_VEC_ONES)
         return NULL;
-    return kb_arm_columns_find(k, s, cand->arms[c], cand->stamps[c], cand->features[c]);
+    return kb_arm_columns_find(&k->arm, k->arm_dim, s, cand->arms[c], cand->stamps[c], cand->features[c]);
 }
 
 KB_HOT static void multiply(size_t n, const double *restrict base, const double *restrict factor, double *restrict out)

@@ -1,7 +1,6 @@
 /* The product kernel on points s = (user, context, arm):
  *   k(s, s') = G[u, u'] kc(c, c') kx(x, x')
- *   times [level == level'] under a rule that learns by levels (elimination.h),
- * and the support sets (dictionary, or all distinct points) it is evaluated against. */
+ *   times [level == level'] under a rule that learns by levels (elimination.h). */
 #ifndef KB_KERNEL_H
 #define KB_KERNEL_H
 
@@ -15,14 +14,7 @@
 #include "history/history.h"
 #include "base/ids.h"
 #include "graph/user_kernel.h"
-
-/* A point; x (context, then features: dim doubles) is borrowed. */
-struct kb_point {
-    struct kb_user user;
-    uint32_t arm;
-    const double *x;
-    uint32_t level; /* of the decision that it was taught by; 0 where no rule reads levels */
-};
+#include "kernel/support.h"
 
 /* Candidates of one decision: one user and context, n arms. */
 struct kb_candidates {
@@ -97,29 +89,6 @@ bool kb_kernel_is_of_arms(const struct kb_kernel *k);
 
 /* Whether nothing is learned from the point: level 0 where the kernel has levels. */
 bool kb_kernel_ignores(const struct kb_kernel *k, const struct kb_point *p);
-
-struct kb_arm_columns;
-
-/* Points that others are evaluated against, stored by value; each knows its user's anchor. */
-struct kb_support {
-    size_t dim, n, cap;
-    struct kb_user *user;
-    uint32_t *anchor, *arm, *level;
-    double *x; /* [cap][dim] */
-    struct kb_arm_columns
-        *columns; /* borrowed: what is kept of arms against these points (arm_columns.h); NULL: none */
-};
-
-void kb_support_init(struct kb_support *s, size_t dim);
-void kb_support_close(struct kb_support *s);
-enum kb_err kb_support_reserve(struct kb_support *s, size_t n_more);
-/* The same beside readers: what has to move is added to m (moves.h). */
-enum kb_err kb_support_grow(struct kb_support *s, size_t n_more, struct kb_moves *m);
-void kb_support_push(struct kb_support *s, const struct kb_point *p, uint32_t anchor); /* room reserved */
-struct kb_point kb_support_point(const struct kb_support *s, size_t i);
-
-/* Writes p behind those in force (index n) without counting it: readers do not see it. Room reserved. */
-void kb_support_put(struct kb_support *s, size_t i, const struct kb_point *p, uint32_t anchor);
 
 /* out[i] = k(support_i, p), i < n (n may exceed s->n by staged points). `diag_user` = kb_user_kernel_diag of
  * p's user (used when normalised). O(n (dim + 1)). */

@@ -12,7 +12,7 @@
  * it moves the arrays at once, so it needs exclusion; `grow` leaves a swap to be done (moves.h).
  *
  * Cost: push and put O(dim); reserve amortised O(dim) per point. */
-#include "kernel/kernel.h"
+#include "kernel/support.h"
 
 #include <assert.h>
 #include <string.h>

@@ -14,7 +14,6 @@
 
 #include "base/alloc.h"
 #include "model/engine_background.h"
-#include "model/engine_read.h"
 #include "model/engine_steps.h"
 #include "model/engine_write.h"
 
@@ -297,7 +296,7 @@ enum kb_err kb_engine_settle(struct kb_engine *e)
 {
     if (e->posterior == NULL)
         return KB_OK;
-    if (e->most_kept + kb_engine_kept_bytes(e) > 0 && kb_retired_reserve(&e->retired, 1) == KB_OK)
+    if (e->most_kept + kb_posterior_kept_bytes(e->posterior) > 0 && kb_retired_reserve(&e->retired, 1) == KB_OK)
         kb_posterior_keep_arms(e->posterior, &e->arms, e->most_kept);
     return kb_posterior_settle(e->posterior, &e->scratch);
 }
@@ -318,9 +317,4 @@ void kb_engine_publish(struct kb_engine *e)
 void kb_engine_set_most_kept(struct kb_engine *e, size_t bytes)
 {
     e->most_kept = bytes < KB_MOST_KEPT ? bytes : KB_MOST_KEPT;
-}
-
-size_t kb_engine_kept_bytes(const struct kb_engine *e)
-{
-    return e->posterior != NULL ? kb_posterior_kept_bytes(e->posterior) : 0;
 }

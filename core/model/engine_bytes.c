@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "graph/user_anchors.h"
 #include "model/engine_read.h"
 #include "model/engine_write.h"
 
@@ -114,6 +115,11 @@ static size_t bytes_with(const struct kb_engine *e, const struct more *m)
     if (e->posterior != NULL)
         bytes += kb_posterior_bytes_with(e->posterior, m->points);
     return bytes;
+}
+
+size_t kb_engine_kept_bytes(const struct kb_engine *e)
+{
+    return e->posterior != NULL ? kb_posterior_kept_bytes(e->posterior) : 0;
 }
 
 size_t kb_engine_bytes(const struct kb_engine *e)

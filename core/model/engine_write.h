@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/hash.h"
+#include "base/keyed.h"
 #include "spec/event.h"
 
 struct kb_engine;

@@ -246,3 +246,41 @@ enum kb_err kb_graph_draft_join(struct kb_graph_draft *d, struct kb_ids *users, 
     d->slot = NULL;
     return kb_ids_join_placed(users, fresh, slot, d->n_slots, m);
 }
+
+/* Whether the event's draft can be put in force: it is there, not used up by an attempt that failed later, and patches
+ * the graph that it would take the place of. */
+static bool is_of(const struct kb_graph_draft *d, const struct kb_user_graph *old)
+{
+    return d != NULL && d->is_made && (d->base == NULL || d->base->graph == old->graph);
+}
+
+/* Here and now. */
+static enum kb_err draft(const struct kb_user_graph *old, const struct kb_ids *users, const struct kb_event *ev,
+                         struct kb_graph_draft **out, struct kb_errmsg *msg)
+{
+    struct kb_graph_draft *d = NULL;
+    enum kb_err rc = kb_graph_draft_new(&d, ev, ev->as.graph.is_replace ? NULL : old, NULL, users->key, msg);
+
+    KB_TRY(rc);
+    while (kb_graph_draft_meet(d, users, SIZE_MAX))
+        continue;
+    KB_TRY(kb_graph_draft_make(d, ev, msg));
+    *out = d;
+    d = NULL;
+out:
+    kb_graph_draft_free(d);
+    return rc;
+}
+
+/* An event that leaves no node gives "no graph" (NULL), as at the start of a tenant. */
+enum kb_err kb_user_graph_edit(const struct kb_user_graph *old, const struct kb_ids *users, struct kb_ids *fresh,
+                               const struct kb_event *ev, struct kb_graph_draft **made, struct kb_user_graph *out,
+                               struct kb_errmsg *msg)
+{
+    enum kb_err rc = KB_OK;
+
+    assert(ev->type == KB_EV_GRAPH);
+    if (!is_of(*made, old))
+        rc = draft(old, users, ev, made, msg);
+    return rc == KB_OK ? kb_graph_draft_take(*made, users, fresh, out) : rc;
+}

@@ -48,6 +48,15 @@ bool kb_graph_draft_meet(struct kb_graph_draft *d, const struct kb_ids *users, s
 enum kb_err kb_graph_draft_make(struct kb_graph_draft *d, const struct kb_event *ev, struct kb_errmsg *msg);
 void kb_graph_draft_free(struct kb_graph_draft *d); /* NULL is fine */
 
+/* Applies a KB_EV_GRAPH to `old`, giving *out. Names that are not in `users` are added to `fresh`, a list (their index
+ * to come is users->n plus theirs in fresh). Nodes: the old ones (patch), then the event's users, then edge ends, in
+ * order. *draft: that of the event, or NULL; it is used where it is made of `old`, else one that is the caller's to
+ * free takes its place. Errors: KB_EINVAL at "/edges/3" or "/add/3", KB_ECONFLICT at "/remove/0" (no
+ * such edge), KB_ELIMIT, KB_ENOMEM; *out is written on success only. */
+enum kb_err kb_user_graph_edit(const struct kb_user_graph *old, const struct kb_ids *users, struct kb_ids *fresh,
+                               const struct kb_event *ev, struct kb_graph_draft **draft, struct kb_user_graph *out,
+                               struct kb_errmsg *msg);
+
 /* For kb_user_graph_edit, of a draft that is made: appends to `fresh` the names that are nobody's, and gives the nodes
  * their users. The draft is used up, on success alone. O(nodes), a few passes at the speed of memory. */
 enum kb_err kb_graph_draft_take(struct kb_graph_draft *d, const struct kb_ids *users, struct kb_ids *fresh,

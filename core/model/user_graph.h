@@ -32,16 +32,6 @@ struct kb_graph_ref *kb_graph_ref_new(struct kb_user_graph *taken); /* NULL: no 
 struct kb_graph_ref *kb_graph_ref_hold(struct kb_graph_ref *g);     /* by who knows that it is held; NULL is fine */
 void kb_graph_ref_release(struct kb_graph_ref *g);
 
-/* Applies a KB_EV_GRAPH to `old`, giving *out. Names that are not in `users` are added to `fresh`, a list (their index
- * to come is users->n plus theirs in fresh). Nodes: the old ones (patch), then the event's users, then edge ends, in
- * order. *draft: that of the event, or NULL; it is used where it is made of `old`, else one that is the caller's to
- * free takes its place (graph_draft.h). Errors: KB_EINVAL at "/edges/3" or "/add/3", KB_ECONFLICT at "/remove/0" (no
- * such edge), KB_ELIMIT, KB_ENOMEM; *out is written on success only. */
-struct kb_graph_draft;
-enum kb_err kb_user_graph_edit(const struct kb_user_graph *old, const struct kb_ids *users, struct kb_ids *fresh,
-                               const struct kb_event *ev, struct kb_graph_draft **draft, struct kb_user_graph *out,
-                               struct kb_errmsg *msg);
-
 /* Nodes with their users, then the edges. h is the digest so far. */
 uint64_t kb_user_graph_digest(const struct kb_user_graph *g, uint64_t h);
 void kb_user_graph_save(const struct kb_user_graph *g, struct kb_writer *w);

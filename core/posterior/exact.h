@@ -5,7 +5,7 @@
 #define KB_EXACT_H
 
 #include "kernel/point_index.h"
-#include "posterior/posterior_ops.h"
+#include "posterior/posterior_impl.h"
 
 struct kb_exact {
     struct kb_posterior base;
@@ -29,7 +29,7 @@ static inline const struct kb_exact *kb_exact_of_const(const struct kb_posterior
     return (const struct kb_exact *)p;
 }
 
-/* --- points (exact_points.c); init to learn_adds_point as posterior_ops.h asks for them --------------------- */
+/* --- points (exact_points.c); init to learn_adds_point as posterior_impl.h asks for them --------------------- */
 
 enum kb_err kb_exact_init(struct kb_posterior *p, const struct kb_spec *spec);
 void kb_exact_close(struct kb_posterior *p);
@@ -66,7 +66,7 @@ void kb_exact_raise_count(struct kb_exact *e, size_t i, double d, struct kb_scra
 /* The factor anew from the support; cannot fail. O(|U|^3 / 3). */
 void kb_exact_factor(struct kb_exact *e, struct kb_scratch *s);
 
-/* Forgetting, as posterior_ops.h asks for it. */
+/* Forgetting, as posterior_impl.h asks for it. */
 enum kb_err kb_exact_reserve_spare(struct kb_posterior *p, size_t n);
 void kb_exact_prepare_left(struct kb_posterior *p, double left, struct kb_scratch *s);
 void kb_exact_take_left(struct kb_posterior *p, double left, struct kb_scratch *s);

@@ -6,7 +6,7 @@
 
 #include "posterior/admission.h"
 #include "posterior/features.h"
-#include "posterior/posterior_ops.h"
+#include "posterior/posterior_impl.h"
 #include "posterior/projection_error.h"
 #include "posterior/ridge.h"
 #include "posterior/sweep_cache.h"

@@ -2,7 +2,7 @@
  *
  * Shared here: the kernel and the support (points that candidates are evaluated against), the account of staged work,
  * and scratch sizes; predictions are in posterior_predict.c, facts in posterior_facts.c, the part of a snapshot that is
- * not numbers of a factor in posterior_io.c. A representation is a row of functions (posterior_ops.h); nothing below
+ * not numbers of a factor in posterior_io.c. A representation is a row of functions (posterior_impl.h); nothing below
  * asks which one it is.
  *
  * Account of staged work. Each stage call adds one to n_staged, and one to n_staged_points when it may add a
@@ -19,7 +19,7 @@
 #include "base/alloc.h"
 #include "base/grow.h"
 #include "base/hash.h"
-#include "posterior/posterior_ops.h"
+#include "posterior/posterior_impl.h"
 #include "posterior/projection_error.h"
 
 #define FIRST_SUPPORT 64u

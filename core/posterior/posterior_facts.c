@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "posterior/posterior_ops.h"
+#include "posterior/posterior_impl.h"
 
 struct kb_facts_work {
     struct kb_posterior_facts facts;

@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/grow.h"
 #include "base/hash.h"
-#include "posterior/posterior_ops.h"
+#include "posterior/posterior_impl.h"
 
 /* Least number of bytes that a support point takes in a snapshot: bounds what a count may claim. */
 #define POINT_BYTES 16u

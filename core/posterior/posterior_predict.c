@@ -11,7 +11,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "posterior/posterior_ops.h"
+#include "posterior/posterior_impl.h"
 
 #define ROUNDING 1e-8
 

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "linalg/linalg.h"
-#include "posterior/posterior_ops.h"
+#include "posterior/posterior_impl.h"
 
 #define SETTLE_SHARE (1.0 / 16)
 #define EAGER_MOST 64u  /* up to it a decomposition takes a quarter of a millisecond */

@@ -30,7 +30,7 @@
 #include "linalg/clones.h"
 #include "linalg/exponential.h"
 #include "base/magnitude.h"
-#include "vector/vec_many.h"
+#include "vector/matern.h"
 
 #define BLOCK 64u
 #define LANES 8u /* values that shapes take at once */

@@ -8,9 +8,12 @@
  * Cost: 256 points of 16 coordinates against 20 took 35 us by pairs and libm's exp, 16 by vectors of four. */
 #include "vector/vec_many.h"
 
+#include <assert.h>
+#include <math.h>
 #include <stdbool.h>
 
 #include "linalg/exponential.h"
+#include "vector/matern.h"
 
 #define TILE_DIM 256u /* coordinates that a tile has room for, 16 kB at most; points of more are met in pairs */
 #define GROUP ((size_t)4)

@@ -1,5 +1,5 @@
 /* The options' table, and what is printed from it: --help and --check-config. Adding an option is adding a field in
- * options.h and a row here; parsing, the environment and the file follow by themselves. */
+ * option_table.h and a row here; parsing, the environment and the file follow by themselves. */
 #include "app/option_table.h"
 
 #include <ctype.h>

@@ -1,9 +1,44 @@
-/* The table behind the options: how each is spelled, what it takes, its default and its help. For options.c (parsing)
- * and option_table.c (the table itself, and what is printed from it). */
+/* The options and the table behind them: how each is spelled, what it takes, its default and its help; and what is
+ * printed from it. options.h fills them. */
 #ifndef LD_OPTION_TABLE_H
 #define LD_OPTION_TABLE_H
 
-#include "app/options.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define LD_MAX_OPTIONS 64
+#define LD_NO_DEFAULT_TENANT "none"
+
+enum ld_option_source { LD_FROM_DEFAULT, LD_FROM_FILE, LD_FROM_ENVIRONMENT, LD_FROM_FLAG };
+
+enum ld_options_action { LD_DO_SERVE, LD_DO_HELP, LD_DO_VERSION, LD_DO_CHECK };
+
+/* Values in force after parsing. Texts are copied and NUL-terminated; whole numbers are uint64_t, whatever they
+ * count. */
+struct ld_options {
+    enum ld_options_action action;
+    char config[512], data[512], listen[80], admin_key_file[512];
+    char default_tenant[80];          /* or LD_NO_DEFAULT_TENANT */
+    char tls_cert[512], tls_key[512]; /* both or none */
+    uint64_t threads;                 /* in force: never 0 after parsing */
+    uint64_t max_body, max_observe_body, max_bulk_body, max_import_body;
+    uint64_t timeout_s, header_timeout_s, body_timeout_s, min_rate;
+    uint64_t max_header, max_connections, max_connections_per_address;
+    uint64_t max_queue, max_pending, snapshot_events, inline_work;
+    uint64_t log_level;                                 /* enum ld_log_level */
+    uint64_t log_format, log_requests, slow_request_ms; /* words by their place: enum ld_log_requests */
+    uint64_t metrics_tenants;
+    uint64_t drain_timeout_s, stuck_after_s;
+    uint64_t memory_cap, tenant_quota; /* 0: none */
+    uint64_t tenant_rate, tenant_burst;
+    uint64_t max_candidates, max_arms, max_dim;
+    double max_magnitude;
+    uint64_t max_queue_bytes, max_opening, max_work, max_transfers, max_body_memory;
+    bool is_verifying, is_opening_all;
+    enum ld_option_source source[LD_MAX_OPTIONS]; /* by row of the table */
+};
 
 /* What a value looks like: a text, a numeric HOST:PORT, a name, a whole number, one with an optional unit, any number,
  * a boolean, a level's name. All but the first three end up in a number. */
@@ -53,5 +88,9 @@ void ld_option_text(const struct ld_options *o, size_t i, char out[LD_OPTION_TEX
 /* Whether both have the same value of row i; *to gets it from *from. */
 bool ld_option_is_same(const struct ld_options *a, const struct ld_options *b, size_t i);
 void ld_option_copy(struct ld_options *to, const struct ld_options *from, size_t i);
+
+void ld_options_help(FILE *out);
+/* The options in force with their sources, as a configuration file would have them. */
+void ld_options_print(const struct ld_options *o, FILE *out);
 
 #endif

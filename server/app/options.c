@@ -11,7 +11,7 @@
  * one sentence that names its source: the flag, the variable, or file and line.
  *
  * Adding an option is adding a field in options.h and a row in option_table.c. */
-#include "app/option_table.h"
+#include "app/options.h"
 
 #include <ctype.h>
 #include <errno.h>

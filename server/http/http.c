@@ -17,7 +17,7 @@
  *
  * Whatever ends a connection early (timeout, reset, MHD_NO) leads to completed as well, so nothing is cleaned up
  * twice. */
-#include "http/http_internal.h"
+#include "http/http_impl.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

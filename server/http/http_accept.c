@@ -7,7 +7,7 @@
  *
  * Without descriptors or memory for another connection, or when the lanes are behind with those that they have been
  * given, the thread rests for a moment: those who knock wait in the kernel, and are taken when others have left. */
-#include "http/http_internal.h"
+#include "http/http_impl.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -10,7 +10,7 @@
  * the connections of that thread only when the cache is full.
  *
  * Memory follows what has arrived, not what was announced. How fast it is to arrive: http_connection.c. */
-#include "http/http_internal.h"
+#include "http/http_impl.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -20,7 +20,7 @@
  * When all connections are taken, the one that has been without a request for the longest time (IDLE or HEAD) gives
  * way to a new one; only when each has a request in progress is the new one refused. Cost of that: a pass over the
  * records, 64 bytes each. */
-#include "http/http_internal.h"
+#include "http/http_impl.h"
 
 #include <linux/tcp.h> /* the C library's has no bytes_acked */
 #include <netinet/in.h>

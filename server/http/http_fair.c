@@ -11,7 +11,7 @@
  * Requests that cost little do not use a round's time up. When a round begins our own threads know; for one of the
  * library's nothing tells but the first request that was put off being asked again, or a while in which it handled
  * nothing. */
-#include "http/http_internal.h"
+#include "http/http_impl.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
  * less than KEPT_FREE: then an answer that may end early does (/events), and others count among the bodies in memory.
  * The disk is not waited for: what is written lands in the page cache. Nothing else is kept for the client: neither the
  * tenant nor a read of its log. */
-#include "http/http_internal.h"
+#include "http/http_impl.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,7 +11,7 @@
  * This rests on libmicrohttpd 0.9.75 handing out pointers into its buffer; the tests fail at once where it does not.
  * Faults that the library finds by itself never come here (decision 0025 lists them). Cost: two passes over the bytes
  * of the head. */
-#include "http/http_internal.h"
+#include "http/http_impl.h"
 
 #include <stdio.h>
 #include <string.h>

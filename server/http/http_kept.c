@@ -3,7 +3,7 @@
  * The library (0.9.75) closes a connection whose socket reports an error (a reset, urgent data) whatever the request is
  * at, as long as it is not suspended, which it is a round after the handler was called (http.c: complete). So whoever
  * hands a request to another thread has its head kept first. */
-#include "http/http_internal.h"
+#include "http/http_impl.h"
 
 #include <stdlib.h>
 #include <string.h>

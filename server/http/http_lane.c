@@ -17,7 +17,7 @@
  * a head of more than its buffer is the one thing that this keeps waiting.
  *
  * With TLS the thread is the library's, which has ways of its own (http_tls.c). */
-#include "http/http_internal.h"
+#include "http/http_impl.h"
 
 #include <limits.h>
 #include <stdio.h>

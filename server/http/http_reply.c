@@ -14,7 +14,7 @@
  *
  * A client that has gone meanwhile changes nothing here: the library reports the request as completed when it notices,
  * which moves it to OVER, and drops its reference; what was left is then made there, or by the replier. */
-#include "http/http_internal.h"
+#include "http/http_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  *
  * Three references: of the writer, of the response, of the request. The lock of the server is taken before that of a
  * stream. */
-#include "http/http_internal.h"
+#include "http/http_impl.h"
 
 #include <stdlib.h>
 #include <string.h>

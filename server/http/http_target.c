@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http/http_internal.h"
+#include "http/http_impl.h"
 #include "base/text.h"
 
 #define MAX_PARAMETERS 100

@@ -8,7 +8,7 @@
  *
  * Each connection's pair of certificate and key is kept by its record, in a list of its own: the record has no room
  * left in its line of the cache, and most servers have no use for it. */
-#include "http/http_internal.h"
+#include "http/http_impl.h"
 #include "http/tls.h"
 
 void ld_http_tls_begin(struct ld_http *h, struct MHD_Connection *connection, const struct ld_connection *c)

@@ -9,6 +9,7 @@
  *
  * Logs outlive versions: a member that is added to a type later has to be optional here, and one that is there today
  * cannot be taken away. Lines are written in full, so nothing depends on the presets of the version that reads them. */
+#include "json/json_in.h"
 #include "json/json_util.h"
 
 #include <math.h>

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "json/json_out.h"
+#include "json/json_in.h"
 #include "json/json_util.h"
 
 static const char marker[] = ",\"answer\":";

@@ -10,6 +10,7 @@
  *
  * Both resources are large (hundreds of thousands of items), so every function is linear, and memory is that of the
  * items: 24 bytes an edge or arm and 8 a feature, besides the parsed document that their strings are borrowed from. */
+#include "json/json_in.h"
 #include "json/json_util.h"
 
 #include <string.h>

@@ -10,21 +10,18 @@
 #include <stdint.h>
 
 #include "base/problem.h"
+#include "json/json_doc.h"
 #include "spec/event.h"
 #include "types/promotion.h"
 #include "types/repair.h"
 #include "types/requests.h"
 #include "types/settings.h"
 
-struct ld_doc; /* a parsed text and the memory of what was decoded from it */
-
 /* Parses JSON (depth <= LD_MAX_DEPTH). ndjson: every non-blank line becomes one item of an array, pointers are
  * "/<line - 1>...". 0 or -1. */
 int ld_doc_parse(struct ld_doc **out, const char *text, size_t n, bool is_ndjson, struct ld_problem *p);
-void ld_doc_free(struct ld_doc *doc);
 /* Rewards, coordinates and weights of the body may be so large, in size; without this as large as the schemas say. */
 void ld_doc_bound(struct ld_doc *doc, double magnitude);
-void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size); /* zeroed, lives as long as doc; NULL on no memory */
 
 int ld_decode_settings(struct ld_doc *doc, struct ld_settings *out, struct ld_problem *p);
 /* The body of a PATCH, merged into the settings that are `now` in force under this version (json_patch.c). Problem 409:

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "json/json_in.h"
+#include "json/json_doc.h"
 #include "json/json_value.h"
 #include "base/number.h"
 #include "json/rules.h"

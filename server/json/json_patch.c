@@ -13,6 +13,7 @@
  *
  * Members that the patch names come first, in its order, since faults are told in that order. Challengers keep the
  * order that they had: it is part of the configuration. */
+#include "json/json_in.h"
 #include "json/json_util.h"
 
 #include <stdlib.h>

@@ -8,7 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "json/json_out.h"
 #include "base/time_text.h"
 
 #define FRACTION_AT 19 /* of "2026-11-22T00:00:00.000Z", and where a time without one ends */

@@ -5,6 +5,7 @@
  * version does not serve are 422, and so are combinations that kb_spec_check refuses.
  *
  * Units: reward_window_s is seconds in JSON and milliseconds in the struct. */
+#include "json/json_in.h"
 #include "json/json_util.h"
 
 #include <math.h>

@@ -7,21 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "json/json_in.h"
+#include "json/json_doc.h"
 #include "json/json_value.h"
 #include "base/problem.h"
 #include "json/rules.h"
 #include "base/text.h"
+#include "spec/event.h"
+#include "types/settings.h"
 
 #define LD_DECISION_MAX_BYTES ((size_t)ld_decision_id_rule.hi)
-
-struct ld_doc {
-    struct ld_value root;
-    size_t *line;            /* NDJSON: line of each item of the root, from 0; else NULL */
-    struct ld_value *item;   /* NDJSON: those items */
-    struct ld_block *blocks; /* memory of the text, its values and what was decoded, newest first */
-    double magnitude;        /* largest that a number of a model may be in size (ld_doc_bound) */
-};
 
 /* A reader: the document, where faults go, and the pointer of the value in hand. */
 struct ld_in {

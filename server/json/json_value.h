@@ -98,4 +98,12 @@ void ld_parser_close(struct ld_parser *r);
  * out of memory among them: then *out is nothing, and the text not what it was. */
 bool ld_parser_read(struct ld_parser *r, char *text, size_t n, struct ld_value *out);
 
+struct ld_doc {
+    struct ld_value root;
+    size_t *line;            /* NDJSON: line of each item of the root, from 0; else NULL */
+    struct ld_value *item;   /* NDJSON: those items */
+    struct ld_block *blocks; /* memory of the text, its values and what was decoded, newest first */
+    double magnitude;        /* largest that a number of a model may be in size (ld_doc_bound) */
+};
+
 #endif

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "store/migrate.h"
 #include "store/sqlite_util.h"
 #include "store/store.h"
 

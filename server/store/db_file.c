@@ -17,6 +17,7 @@
  * wants room or permissions, NEWER the newer program, FOREIGN another folder, CORRUPT a backup.
  *
  * A file belongs to one process (the folder's lock sees to that), so between these steps nobody else changes it. */
+#include "store/migrate.h"
 #include "store/sqlite_util.h"
 
 #include <errno.h>

@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/migrate.h"
 #include "store/sqlite_util.h"
-#include "store/store.h"
+#include "store/store_status.h"
 
 #define N_COLUMNS 4 /* type, name, tbl_name, sql */
 #define MOST_ROWS 32

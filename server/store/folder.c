@@ -23,7 +23,7 @@
 #include "base/names.h"
 #include "store/snapshot.h"
 #include "store/sqlite_util.h"
-#include "store/store.h"
+#include "store/store_status.h"
 
 #define ROOM_BYTES 262144u
 

@@ -24,7 +24,7 @@
 
 #include "base/failpoint.h"
 #include "store/sqlite_util.h"
-#include "store/store.h"
+#include "store/store_status.h"
 
 /* A database has at least one page, so a file with less than its header is not whole. */
 #define HEADER_BYTES 100

@@ -14,6 +14,7 @@
 #include "base/embed.h"
 #include "base/limit.h"
 #include "store/registry_file.h"
+#include "store/migrate.h"
 #include "store/sqlite_util.h"
 #include "store/store.h"
 

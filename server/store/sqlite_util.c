@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "store/store.h"
+#include "store/store_status.h"
 
 #define BUSY_MS 5000
 #define LOOK_STEPS 1000

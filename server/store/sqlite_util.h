@@ -6,10 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "store/migrate.h"
-
 #define LD_WHY_BYTES 512
 
+struct ld_migration;
 struct sqlite3;
 struct sqlite3_stmt;
 

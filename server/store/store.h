@@ -7,21 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "store/store_status.h"
 #include "types/views.h"
 #include "base/problem.h"
 
 struct ld_store;
-
-enum ld_store_status {
-    LD_STORE_OK = 0,
-    LD_STORE_IO = -1,      /* the disk refused: full, read-only, I/O error; may heal */
-    LD_STORE_FOREIGN = -2, /* not a file of ours */
-    LD_STORE_NEWER = -3,   /* schema newer than this program */
-    LD_STORE_CORRUPT = -4, /* damaged */
-    LD_STORE_NOMEM = -5,
-    LD_STORE_STOPPED = -7, /* the server ends */
-    LD_STORE_EMPTY = -6    /* a whole file of ours without an event, where some were expected */
-};
 
 /* Opens (creating and migrating when needed) the file. Header (magic, application_id, user_version) and integrity
  * are checked read-only before anything is written; a refused file keeps its bytes. `why` (>= 512 bytes) receives

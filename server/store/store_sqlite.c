@@ -9,6 +9,7 @@
  *
  * Threads: append and probe are the writer's; everything else may be called beside it. The lock guards the pool of
  * connections alone and is never held while SQLite works. */
+#include "store/migrate.h"
 #include "store/store_impl.h"
 #include "store/store_wal.h"
 

@@ -30,7 +30,7 @@ def test_the_tree_as_it_is_has_no_fault():
 
 # What is put at the end of which file, and what must be said of it.
 PLANTED = {
-    "a room that stands above": ("core/graph/graph.c", '#include "model/engine.h"', "core/graph may not know core/model"),
+    "a room that stands above": ("core/graph/graph.c", '#include "model/engine_read.h"', "core/graph may not know core/model"),
     "another one of the server": ("server/store/folder.c", '#include "tenant/tenant.h"', "server/store may not know server/tenant"),
     "a header that is core's own": ("server/tenant/queue.c", '#include "posterior/exact.h"', "core's own business"),
     "the server from core": ("core/base/buf.c", '#include "base/clock.h"', "no such header"),

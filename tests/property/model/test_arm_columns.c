@@ -10,7 +10,7 @@
 #include "model/engine_impl.h"
 #include "kbt.h"
 #include "kbt_log.h"
-#include "posterior/posterior_ops.h"
+#include "posterior/posterior_impl.h"
 #include "base/rng.h"
 #include "vector/vec_kernel.h"
 #include "model/engine_read.h"
@@ -209,7 +209,8 @@ static void check_columns(struct world *w, bool is_whole)
         const double *features = arms->arm[a].parts.features, *column;
         if (features == NULL)
             continue;
-        column = kb_arm_columns_find(&p->kernel, &p->support, a, arms->arm[a].stamp, is_whole ? NULL : features);
+        column = kb_arm_columns_find(&p->kernel.arm, p->kernel.arm_dim, &p->support, a, arms->arm[a].stamp,
+                                     is_whole ? NULL : features);
         w->n_compared++;
         if (column == NULL)
             continue;

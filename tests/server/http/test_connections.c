@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http/http_internal.h"
+#include "http/http_impl.h"
 #include "kbt.h"
 #include "base/metrics.h"
 

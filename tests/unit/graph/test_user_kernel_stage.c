@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/ids.h"
+#include "graph/user_anchors.h"
 #include "kbt.h"
 #include "kbt_users.h"
 

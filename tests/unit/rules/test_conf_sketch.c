@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "kbt_world.h"
-#include "posterior/posterior_ops.h"
+#include "posterior/posterior_impl.h"
 #include "posterior/projection_error.h"
 #include "base/rng.h"
 #include "posterior/spectrum.h"

@@ -11,8 +11,8 @@
  *                                                comes to it or lets go of the request, or a server that stops
  *   REPLIED  the one who claimed the reply       response and status are set
  *   OVER     the library's thread               the connection has let go of it: who comes late is alone with it */
-#ifndef LD_HTTP_INTERNAL_H
-#define LD_HTTP_INTERNAL_H
+#ifndef LD_HTTP_IMPL_H
+#define LD_HTTP_IMPL_H
 
 #include <microhttpd.h>
 #include <pthread.h>

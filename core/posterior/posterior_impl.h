@@ -3,8 +3,8 @@
  *
  * A representation embeds struct kb_posterior as its first member. posterior.c owns the parts that do not differ:
  * kernel, support, the account of what is staged, blocking of predictions, and argument checks. */
-#ifndef KB_POSTERIOR_OPS_H
-#define KB_POSTERIOR_OPS_H
+#ifndef KB_POSTERIOR_IMPL_H
+#define KB_POSTERIOR_IMPL_H
 
 #include <stdatomic.h>
 

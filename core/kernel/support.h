@@ -1,0 +1,44 @@
+/* Points s = (user, context, arm), and support sets: a dictionary, or all distinct points, that others are evaluated
+ * against. */
+#ifndef KB_SUPPORT_H
+#define KB_SUPPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/moves.h"
+#include "graph/graph.h"
+
+/* A point; x (context, then features: dim doubles) is borrowed. */
+struct kb_point {
+    struct kb_user user;
+    uint32_t arm;
+    const double *x;
+    uint32_t level; /* of the decision that it was taught by; 0 where no rule reads levels */
+};
+
+struct kb_arm_columns;
+
+/* Points that others are evaluated against, stored by value; each knows its user's anchor. */
+struct kb_support {
+    size_t dim, n, cap;
+    struct kb_user *user;
+    uint32_t *anchor, *arm, *level;
+    double *x; /* [cap][dim] */
+    struct kb_arm_columns
+        *columns; /* borrowed: what is kept of arms against these points (arm_columns.h); NULL: none */
+};
+
+void kb_support_init(struct kb_support *s, size_t dim);
+void kb_support_close(struct kb_support *s);
+enum kb_err kb_support_reserve(struct kb_support *s, size_t n_more);
+/* The same beside readers: what has to move is added to m (moves.h). */
+enum kb_err kb_support_grow(struct kb_support *s, size_t n_more, struct kb_moves *m);
+void kb_support_push(struct kb_support *s, const struct kb_point *p, uint32_t anchor); /* room reserved */
+struct kb_point kb_support_point(const struct kb_support *s, size_t i);
+
+/* Writes p behind those in force (index n) without counting it: readers do not see it. Room reserved. */
+void kb_support_put(struct kb_support *s, size_t i, const struct kb_point *p, uint32_t anchor);
+
+#endif
