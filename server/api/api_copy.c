@@ -13,24 +13,23 @@
 #include <string.h>
 
 #include "task/copy.h"
-#include "base/names.h"
 #include "task/restore.h"
-#include "api/route.h"
 #include "base/text.h"
 
 /* Whoever waits for a copy at the stop is told so: the disk may be slow, and a stop is not to wait for it. */
 static bool is_stopping(void *arg)
 {
-    const struct ld_app *app = arg;
-    return atomic_load(&app->is_draining);
+    const struct ld_server *s = arg;
+    return atomic_load(&s->is_draining);
 }
 
-static void refuse_claim(struct ld_request *r, const char *tenant)
+/* One copy of a tenant at a time, out or in. */
+static bool claim_name(struct ld_call *c, struct ld_problem *p)
 {
-    struct ld_problem p;
-    ld_problem_init(&p);
-    ld_problem_set(&p, 409, "another copy of \"%.64s\" is being made, sent or taken in", tenant);
-    ld_reply_problem(r, &p);
+    const bool is_free = ld_spool_claim(c->server->spool, c->name);
+    if (!is_free)
+        ld_problem_set(p, 409, "another copy of \"%.64s\" is being made, sent or taken in", c->name);
+    return is_free;
 }
 
 /* --- out --------------------------------------------------------------------------------------------------- */
@@ -65,46 +64,37 @@ static void reply_copy(struct ld_request *r, const struct ld_copy *copy, const c
     ld_reply_file(r, &file);
 }
 
-/* The tenant is let go before the copy is sent: a slow client keeps nobody from deleting it. */
-static void give_out(struct ld_app *app, struct ld_request *r, const char *tenant, enum ld_copy_kind kind,
-                     const char *content_type)
+/* The tenant is not held while the copy is sent: a slow client keeps nobody from deleting it. */
+static bool give_out(struct ld_call *c, enum ld_copy_kind kind, const char *content_type, struct ld_problem *p)
 {
     char path[LD_PATH_MAX];
     struct ld_copy copy = {.fd = -1};
-    struct ld_problem p;
-    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
-    if (t == NULL)
-        return;
     struct claim *claim = malloc(sizeof *claim);
-    if (claim == NULL || !ld_spool_claim(app->spool, tenant)) {
+    if (claim == NULL)
+        ld_problem_set(p, 503, "out of memory");
+    if (claim == NULL || !claim_name(c, p)) {
         free(claim);
-        ld_tenant_release(t);
-        refuse_claim(r, tenant);
-        return;
+        return true;
     }
-    claim->spool = app->spool;
-    snprintf(claim->name, sizeof claim->name, "%s", tenant);
-    ld_problem_init(&p);
-    ld_spool_path(app->spool, path);
-    int rc = ld_copy_make(&copy, t, kind, path, is_stopping, app, &p);
-    ld_tenant_release(t);
-    if (rc == 0) {
-        reply_copy(r, &copy, content_type, claim);
-    } else {
+    claim->spool = c->server->spool;
+    strcpy(claim->name, c->name);
+    ld_spool_path(c->server->spool, path);
+    if (ld_copy_make(&copy, c->tenant, kind, path, is_stopping, c->server, p) == 0)
+        reply_copy(c->request, &copy, content_type, claim);
+    else
         let_go(claim);
-        ld_reply_problem(r, &p);
-    }
+    return p->status != 0;
 }
 
 /* POST /snapshot: it makes something, if only for the time that it takes to send it. */
-void api_snapshot_post(struct ld_app *app, struct ld_request *r, const char *tenant)
+bool api_snapshot_post(struct ld_call *c, struct ld_reply *out)
 {
-    give_out(app, r, tenant, LD_COPY_FILE, "application/vnd.sqlite3");
+    return give_out(c, LD_COPY_FILE, "application/vnd.sqlite3", out->problem);
 }
 
-void api_export(struct ld_app *app, struct ld_request *r, const char *tenant)
+bool api_export(struct ld_call *c, struct ld_reply *out)
 {
-    give_out(app, r, tenant, LD_COPY_LOG, "application/x-ndjson");
+    return give_out(c, LD_COPY_LOG, "application/x-ndjson", out->problem);
 }
 
 /* --- in ---------------------------------------------------------------------------------------------------- */
@@ -124,71 +114,41 @@ static char *encode_restored(const char *tenant, const struct ld_restored *resto
     return ld_text_take(&t, n);
 }
 
-bool ld_api_may_be_made(struct ld_app *app, const char *tenant, struct ld_problem *p)
+/* From the body's file to a tenant; the files that were needed on the way are gone afterwards. */
+static bool take_in(struct ld_call *c, struct ld_restore *how, struct ld_reply *out)
 {
-    if (!ld_tenant_name_is_valid(tenant))
-        ld_problem_set(p, 400,
-                       "a tenant's name is 1 to 64 letters, digits, dots, underscores and dashes, "
-                       "the first a letter or digit");
-    else if (ld_tenants_has(app->tenants, tenant))
-        ld_problem_set(p, 409, "there is a tenant \"%s\": delete it first, or take another name", tenant);
-    return p->status == 0;
-}
-
-/* The claim is held. From the body's file to a tenant; the files that were needed on the way are gone afterwards. */
-static void take_in(struct ld_app *app, const char *tenant, struct ld_restore *how, struct ld_restored *restored,
-                    struct ld_problem *p)
-{
-    char snapshot[LD_PATH_MAX + 16];
-    snprintf(snapshot, sizeof snapshot, "%s" LD_RESTORE_SNAPSHOT, how->path);
-    how->max_line = 2 * app->limits.bulk_body;
-    how->is_over = is_stopping;
-    how->arg = app;
-    if (ld_restore(how, restored, p) == 0)
-        (void)ld_tenants_adopt(app->tenants, tenant, how->path, snapshot, p);
-    ld_spool_remove(how->path);
-}
-
-static void restore(struct ld_app *app, struct ld_request *r, const char *tenant, struct ld_restore *how)
-{
+    struct ld_server *s = c->server;
+    struct ld_problem *p = out->problem;
     struct ld_restored restored;
-    struct ld_problem p;
-    ld_problem_init(&p);
-    if (ld_api_may_be_made(app, tenant, &p)) {
-        if (!ld_spool_claim(app->spool, tenant)) {
-            refuse_claim(r, tenant);
-            return;
-        }
-        take_in(app, tenant, how, &restored, &p);
-        ld_spool_let_go(app->spool, tenant);
+    char snapshot[LD_PATH_MAX + 16];
+    if (ld_request_body_file(c->request) == NULL)
+        ld_problem_set(p, 503, "out of memory");
+    else if (ld_call_may_make(c, c->name, p) && claim_name(c, p)) {
+        snprintf(snapshot, sizeof snapshot, "%s" LD_RESTORE_SNAPSHOT, how->path);
+        how->max_line = 2 * s->limits.bulk_body;
+        how->is_over = is_stopping;
+        how->arg = s;
+        if (ld_restore(how, &restored, p) == 0)
+            (void)ld_tenants_adopt(s->tenants, c->name, how->path, snapshot, p);
+        ld_spool_remove(how->path);
+        ld_spool_let_go(s->spool, c->name);
     }
-    size_t n = 0;
-    if (p.status != 0) {
-        ld_reply_problem(r, &p);
-    } else {
-        char *text = encode_restored(tenant, &restored, &n);
-        ld_reply_json(r, 201, text, n);
-    }
+    if (p->status == 0)
+        out->text = encode_restored(c->name, &restored, &out->n);
+    out->status = 201;
+    return true;
 }
 
 /* PUT /snapshot. The body's own file becomes the tenant's. */
-void api_snapshot_put(struct ld_app *app, struct ld_request *r, const char *tenant)
+bool api_snapshot_put(struct ld_call *c, struct ld_reply *out)
 {
-    struct ld_restore how = {.path = ld_request_body_file(r)};
-    if (how.path == NULL)
-        ld_reply_status(r, 503, "out of memory");
-    else
-        restore(app, r, tenant, &how);
+    return take_in(c, &(struct ld_restore){.path = ld_request_body_file(c->request)}, out);
 }
 
 /* POST /import. The lines stay in the body's file, the tenant's is made beside it. */
-void api_import(struct ld_app *app, struct ld_request *r, const char *tenant)
+bool api_import(struct ld_call *c, struct ld_reply *out)
 {
     char path[LD_PATH_MAX];
-    struct ld_restore how = {.path = path, .lines = ld_request_body_file(r)};
-    ld_spool_path(app->spool, path);
-    if (how.lines == NULL)
-        ld_reply_status(r, 503, "out of memory");
-    else
-        restore(app, r, tenant, &how);
+    ld_spool_path(c->server->spool, path);
+    return take_in(c, &(struct ld_restore){.path = path, .lines = ld_request_body_file(c->request)}, out);
 }

@@ -1,16 +1,20 @@
-/* Pages for people who open the server's address, or a problem's type, in a browser: public, constant, and the same for
- * everybody.
+/* What is public, constant and the same for everybody: pages for people who open the server's address, or a problem's
+ * type, in a browser, and what machines ask.
  *
  *   /                  what this is, with links; its policy lets a browser load nothing
  *   /favicon.ico       nothing, which a browser asks for once
  *   /problems          docs/ERRORS.md as it was built in
- *   /problems/{p}      its section on the problem of that name */
+ *   /problems/{p}      its section on the problem of that name
+ *   /openapi.yaml      the contract that this program was built with, whatever stands on a web page
+ *   /healthz /readyz   see health.c; answered before the server is ready
+ *
+ * No key, no tenant. They run in the thread that serves HTTP, hence they neither wait for a tenant's lock nor read a
+ * file. */
 #include "api/api.h"
 
 #include <string.h>
 
 #include "base/embed.h"
-#include "api/route.h"
 #include "base/version.h"
 
 #define MARKDOWN "text/markdown; charset=utf-8"
@@ -39,28 +43,33 @@ static const struct ld_header policy[] = {
     {"X-Content-Type-Options", "nosniff"},
 };
 
-/* GET /: no key, no tenant. */
-void api_front(struct ld_app *app, struct ld_request *r, const char *tenant)
+static bool answer(struct ld_reply *out, const char *content_type, const char *text)
 {
-    (void)app;
-    (void)tenant;
-    ld_reply_static(r, "text/html; charset=utf-8", front, sizeof front - 1, policy, sizeof policy / sizeof *policy);
+    out->content_type = content_type;
+    out->constant = text;
+    out->n = strlen(text);
+    return true;
 }
 
-/* GET /favicon.ico: 204. */
-void api_favicon(struct ld_app *app, struct ld_request *r, const char *tenant)
+bool api_front(struct ld_call *c, struct ld_reply *out)
 {
-    (void)app;
-    (void)tenant;
-    ld_reply(r, 204, NULL, NULL, 0);
+    (void)c;
+    out->headers = policy;
+    out->n_headers = sizeof policy / sizeof *policy;
+    return answer(out, "text/html; charset=utf-8", front);
 }
 
-/* GET /problems: all of them. */
-void api_problems(struct ld_app *app, struct ld_request *r, const char *tenant)
+bool api_favicon(struct ld_call *c, struct ld_reply *out)
 {
-    (void)app;
-    (void)tenant;
-    ld_reply_constant(r, MARKDOWN, ld_embed_ERRORS_md);
+    (void)c;
+    out->status = 204;
+    return true;
+}
+
+bool api_problems(struct ld_call *c, struct ld_reply *out)
+{
+    (void)c;
+    return answer(out, MARKDOWN, ld_embed_ERRORS_md);
 }
 
 /* The section of that name, without the line feed before it; NULL: there is none. Other headings of the page are no
@@ -83,14 +92,36 @@ static const char *find_section(const char *name, size_t *n)
 }
 
 /* GET /problems/{p}: what the type of a problem document leads to. */
-void api_problem(struct ld_app *app, struct ld_request *r, const char *tenant)
+bool api_problem(struct ld_call *c, struct ld_reply *out)
 {
-    size_t n = 0;
-    const char *section = find_section(ld_request_path(r) + strlen(PROBLEM_PREFIX), &n);
-    (void)app;
-    (void)tenant;
-    if (section != NULL)
-        ld_reply_static(r, MARKDOWN, section, n, NULL, 0);
-    else
-        ld_reply_as(r, LD_NO_ROUTE, "there is no problem of that name; /problems lists those that there are");
+    out->content_type = MARKDOWN;
+    out->constant = find_section(ld_request_path(c->request) + strlen(PROBLEM_PREFIX), &out->n);
+    if (out->constant == NULL)
+        ld_problem_set_as(out->problem, LD_NO_ROUTE,
+                          "there is no problem of that name; /problems lists those that there are");
+    return true;
+}
+
+bool api_openapi(struct ld_call *c, struct ld_reply *out)
+{
+    (void)c;
+    return answer(out, "application/yaml", ld_embed_openapi_yaml);
+}
+
+/* GET /healthz. Whether to start the process anew would help: a failing disk is no reason to. */
+bool api_healthz(struct ld_call *c, struct ld_reply *out)
+{
+    if (!ld_health_is_alive(c->server))
+        ld_problem_set(out->problem, 503, "the server's loop stands still");
+    return answer(out, NULL, "{\"status\":\"ok\"}");
+}
+
+/* GET /readyz. 503 while a balancer should send its traffic elsewhere (health.c). */
+bool api_readyz(struct ld_call *c, struct ld_reply *out)
+{
+    char buffer[LD_HEALTH_BYTES];
+    const char *why = ld_health_refuses(c->server, buffer);
+    if (why != NULL)
+        ld_problem_set(out->problem, 503, "%s", why);
+    return answer(out, NULL, "{\"ready\":true}");
 }

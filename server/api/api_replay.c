@@ -21,7 +21,6 @@
 #include "base/log.h"
 #include "task/replay.h"
 #include "task/restore.h"
-#include "api/route.h"
 #include "base/text.h"
 #include "base/trace.h"
 
@@ -31,11 +30,12 @@
 
 struct ld_replay_job {
     struct ld_replay_job *next;
-    struct ld_app *app;
+    struct ld_call *call;
     struct ld_doc *doc; /* of the head */
     struct ld_replay_head head;
     struct ld_replay *replay;
     struct ld_stream *stream;
+    struct ld_server *server; /* and what is needed of the call when it is gone: the answer has begun */
     char tenant[LD_PATH_TENANT_BYTES], id[LD_TRACE_BYTES];
     char own[LD_PATH_MAX]; /* file of the shadow's own log */
     bool has_claim;        /* of the name of the tenant to be made */
@@ -46,7 +46,7 @@ struct ld_replay_job {
 /* One of a tenant bounds what a tenant's keys can have the server do. False: there is one. */
 static bool enter(struct ld_replay_job *j)
 {
-    struct ld_replays *all = &j->app->replays;
+    struct ld_replays *all = &j->server->replays;
     pthread_mutex_lock(&all->lock);
     const struct ld_replay_job *other = all->first;
     while (other != NULL && strcmp(other->tenant, j->tenant) != 0)
@@ -55,7 +55,7 @@ static bool enter(struct ld_replay_job *j)
         j->next = all->first;
         all->first = j;
     }
-    if (other == NULL && atomic_load(&j->app->is_draining))
+    if (other == NULL && atomic_load(&j->server->is_draining))
         ld_replay_cancel(j->replay);
     pthread_mutex_unlock(&all->lock);
     return other == NULL;
@@ -63,7 +63,7 @@ static bool enter(struct ld_replay_job *j)
 
 static void leave(struct ld_replay_job *j)
 {
-    struct ld_replays *all = &j->app->replays;
+    struct ld_replays *all = &j->server->replays;
     pthread_mutex_lock(&all->lock);
     struct ld_replay_job **at = &all->first;
     while (*at != j)
@@ -72,25 +72,25 @@ static void leave(struct ld_replay_job *j)
     pthread_mutex_unlock(&all->lock);
 }
 
-void ld_replays_cancel(struct ld_app *app)
+void ld_replays_cancel(struct ld_server *s)
 {
-    pthread_mutex_lock(&app->replays.lock);
-    for (struct ld_replay_job *j = app->replays.first; j != NULL; j = j->next)
+    pthread_mutex_lock(&s->replays.lock);
+    for (struct ld_replay_job *j = s->replays.first; j != NULL; j = j->next)
         ld_replay_cancel(j->replay);
-    pthread_mutex_unlock(&app->replays.lock);
+    pthread_mutex_unlock(&s->replays.lock);
 }
 
 /* --- before the answer ------------------------------------------------------------------------------------------- */
 
 /* Only who may make tenants may make one of a replay. */
-static int check_commit(struct ld_replay_job *j, struct ld_request *r, struct ld_problem *p)
+static int check_commit(struct ld_replay_job *j, struct ld_problem *p)
 {
     const char *name = j->head.commit;
     if (name == NULL)
         return 0;
-    if (ld_request_caller(r)->roles != LD_ALL_ROLES)
+    if (j->call->caller.roles != LD_ALL_ROLES)
         ld_problem_set(p, 403, "the key lacks the role `admin`, which `commit` asks for");
-    else if (ld_api_may_be_made(j->app, name, p) && !(j->has_claim = ld_spool_claim(j->app->spool, name)))
+    else if (ld_call_may_make(j->call, name, p) && !(j->has_claim = ld_spool_claim(j->server->spool, name)))
         ld_problem_set(p, 409, "another copy of \"%.64s\" is being made, sent or taken in", name);
     return p->status == 0 ? 0 : -1;
 }
@@ -103,7 +103,7 @@ static int read_head(struct ld_replay_job *j, struct ld_lines *lines, bool *has_
     else if (lines->n == 0)
         ld_problem_add(p, "/0", "expected the configuration of the replay");
     else if (ld_doc_parse(&j->doc, lines->text, lines->n, true, p) == 0) {
-        ld_doc_bound(j->doc, j->app->limits.magnitude);
+        ld_doc_bound(j->doc, j->server->limits.magnitude);
         (void)ld_decode_replay(j->doc, true, &j->head, p);
     }
     *has_more = false;
@@ -114,12 +114,12 @@ static int read_head(struct ld_replay_job *j, struct ld_lines *lines, bool *has_
 
 static bool is_stopping(void *arg)
 {
-    const struct ld_app *app = arg;
-    return atomic_load(&app->is_draining);
+    const struct ld_server *s = arg;
+    return atomic_load(&s->is_draining);
 }
 
 /* A descriptor of the log, or -1 with the problem. */
-static int open_log(struct ld_replay_job *j, struct ld_tenant *t, const char *body, struct ld_problem *p)
+static int open_log(struct ld_replay_job *j, const char *body, struct ld_problem *p)
 {
     struct ld_copy copy = {.fd = -1};
     char path[LD_PATH_MAX];
@@ -129,21 +129,21 @@ static int open_log(struct ld_replay_job *j, struct ld_tenant *t, const char *bo
             ld_problem_set(p, 503, "the body cannot be read back from the disk");
         return fd;
     }
-    ld_spool_path(j->app->spool, path);
-    return ld_copy_make(&copy, t, LD_COPY_LOG, path, is_stopping, j->app, p) == 0 ? copy.fd : -1;
+    ld_spool_path(j->server->spool, path);
+    return ld_copy_make(&copy, j->call->tenant, LD_COPY_LOG, path, is_stopping, j->server, p) == 0 ? copy.fd : -1;
 }
 
 /* What the tenant has left of its quota; 0: any. */
-static size_t quota_of(const struct ld_app *app, const struct ld_tenant *t)
+static size_t quota_of(const struct ld_call *c)
 {
-    const size_t quota = app->world.tenant_quota, bytes = ld_tenant_bytes(t);
+    const size_t quota = c->server->world.tenant_quota, bytes = ld_tenant_bytes(c->tenant);
     return quota == 0 ? 0 : quota > bytes ? quota - bytes : 1;
 }
 
-static int open_replay(struct ld_replay_job *j, struct ld_request *r, struct ld_tenant *t, struct ld_problem *p)
+static int open_replay(struct ld_replay_job *j, struct ld_problem *p)
 {
-    const char *body = ld_request_body_file(r);
-    const size_t max_line = 2 * j->app->limits.bulk_body;
+    const char *body = ld_request_body_file(j->call->request);
+    const size_t max_line = 2 * j->server->limits.bulk_body;
     struct ld_lines lines;
     bool has_more = false;
     int rc = ld_lines_open(&lines, body != NULL ? open(body, O_RDONLY | O_CLOEXEC) : -1, max_line);
@@ -156,18 +156,18 @@ static int open_replay(struct ld_replay_job *j, struct ld_request *r, struct ld_
         ld_problem_add(p, "/1", j->head.is_own ? "expected no line: the log is the tenant's own" : "required");
         rc = -1;
     }
-    if (rc != 0 || check_commit(j, r, p) != 0)
+    if (rc != 0 || check_commit(j, p) != 0)
         return -1;
-    const int fd = open_log(j, t, body, p);
+    const int fd = open_log(j, body, p);
     if (fd < 0)
         return -1;
-    ld_spool_path(j->app->spool, j->own);
+    ld_spool_path(j->server->spool, j->own);
     const struct ld_replay_how how = {.settings = &j->head.settings,
                                       .fd = fd,
                                       .own = j->head.commit != NULL ? j->own : NULL,
                                       .n_head = j->head.is_own ? 0 : 1,
                                       .max_line = max_line,
-                                      .quota = quota_of(j->app, t)};
+                                      .quota = quota_of(j->call)};
     return ld_replay_open(&j->replay, &how, p);
 }
 
@@ -239,7 +239,7 @@ static int run(struct ld_replay_job *j, struct ld_problem *p)
 static bool is_over(void *arg)
 {
     const struct ld_replay_job *j = arg;
-    return atomic_load(&j->app->is_draining) || ld_stream_is_gone(j->stream);
+    return atomic_load(&j->server->is_draining) || ld_stream_is_gone(j->stream);
 }
 
 /* The shadow's own log is folded once more, as any that comes in; it must come to the shadow. */
@@ -249,7 +249,7 @@ static int commit(struct ld_replay_job *j, struct ld_problem *p)
     struct ld_restored restored;
     if (j->head.commit == NULL)
         return 0;
-    ld_spool_path(j->app->spool, path);
+    ld_spool_path(j->server->spool, path);
     snprintf(snapshot, sizeof snapshot, "%s" LD_RESTORE_SNAPSHOT, path);
     const struct ld_restore how = {
         .path = path, .lines = j->own, .max_line = SIZE_MAX / 2, .is_over = is_over, .arg = j};
@@ -260,7 +260,7 @@ static int commit(struct ld_replay_job *j, struct ld_problem *p)
         rc = -1;
     }
     if (rc == 0)
-        rc = ld_tenants_adopt(j->app->tenants, j->head.commit, path, snapshot, p);
+        rc = ld_tenants_adopt(j->server->tenants, j->head.commit, path, snapshot, p);
     ld_spool_remove(path);
     return rc;
 }
@@ -275,27 +275,27 @@ static void let_go(struct ld_replay_job *j)
 {
     leave(j);
     if (j->has_claim)
-        ld_spool_let_go(j->app->spool, j->head.commit);
+        ld_spool_let_go(j->server->spool, j->head.commit);
     ld_spool_remove(j->own);
     j->has_claim = false;
 }
 
 /* The request is not touched once the answer has begun. Nothing is left of the replay when its last line is told: who
  * has read it may ask for the next. */
-static void answer(struct ld_replay_job *j, struct ld_request *r)
+static void answer(struct ld_replay_job *j)
 {
-    struct ld_metrics *m = &j->app->metrics;
+    struct ld_metrics *m = &j->server->metrics;
     struct ld_problem p;
     ld_problem_init(&p);
     atomic_fetch_add(&m->replays_running, 1);
-    j->stream = ld_reply_stream(r, "application/x-ndjson", gone, j->replay);
+    j->stream = ld_reply_stream(j->call->request, "application/x-ndjson", gone, j->replay);
     if (j->stream == NULL) {
         let_go(j);
         atomic_fetch_sub(&m->replays_running, 1);
         return;
     }
     const int rc = run(j, &p) == 0 ? commit(j, &p) : -1;
-    if (rc != 0 && atomic_load(&j->app->is_draining)) {
+    if (rc != 0 && atomic_load(&j->server->is_draining)) {
         ld_problem_init(&p);
         ld_problem_set(&p, 503, "the server is stopping");
     }
@@ -307,34 +307,28 @@ static void answer(struct ld_replay_job *j, struct ld_request *r)
     ld_stream_end(j->stream);
 }
 
-static void replay(struct ld_replay_job *j, struct ld_request *r, struct ld_problem *p)
+static void replay(struct ld_replay_job *j, struct ld_problem *p)
 {
     if (!enter(j)) {
         ld_problem_set(p, 409, "another replay of \"%.64s\" is at work", j->tenant);
         ld_spool_remove(j->own);
     } else if (ld_replay_go_on(j->replay, FIRST_LINES, p) >= 0)
-        answer(j, r);
+        answer(j);
     else
         let_go(j);
 }
 
-void api_replay(struct ld_app *app, struct ld_request *r, const char *tenant)
+bool api_replay(struct ld_call *c, struct ld_reply *out)
 {
-    struct ld_replay_job j = {.app = app};
-    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
-    struct ld_problem p;
-    if (t == NULL)
-        return;
-    ld_problem_init(&p);
-    snprintf(j.tenant, sizeof j.tenant, "%s", tenant);
-    ld_trace_format(ld_request_trace(r), j.id);
-    if (open_replay(&j, r, t, &p) == 0)
-        replay(&j, r, &p);
-    ld_tenant_release(t);
+    struct ld_server *s = c->server;
+    struct ld_replay_job j = {.call = c, .server = s};
+    snprintf(j.tenant, sizeof j.tenant, "%s", c->name);
+    ld_trace_format(ld_request_trace(c->request), j.id);
+    if (open_replay(&j, out->problem) == 0)
+        replay(&j, out->problem);
     if (j.has_claim)
-        ld_spool_let_go(app->spool, j.head.commit);
-    if (p.status != 0)
-        ld_reply_problem(r, &p);
+        ld_spool_let_go(s->spool, j.head.commit);
     ld_replay_close(j.replay);
     ld_doc_free(j.doc);
+    return out->problem->status != 0;
 }

@@ -10,7 +10,6 @@
 #include "api/api.h"
 #include "task/tasks.h"
 #include "task/challenger.h"
-#include "api/charge.h"
 #include "tenant/price.h"
 #include "task/repair.h"
 #include "json/rules.h"
@@ -19,10 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/names.h"
-#include "api/route.h"
-#include "json/json_out.h"
 
 /* A view of one tenant that outlives its lock: the list is encoded after the last one was read. */
 struct row {
@@ -111,68 +106,57 @@ static void add_row(void *arg, const char *name, enum ld_tenant_state state, str
 
 /* GET /tenants, ascending by name; for a tenant's key that tenant alone. Each row is consistent in itself; the list is
  * of no single moment. Opens no tenant: of those that are not in memory it has name and state. O(tenants), each held up
- * for one copy of its settings and counters; a NULL text is answered 503. */
-void api_tenant_list(struct ld_app *app, struct ld_request *r, const char *tenant)
+ * for one copy of its settings and counters. */
+bool api_tenant_list(struct ld_call *c, struct ld_reply *out)
 {
     struct rows rows = {.row = NULL};
-    char *text = NULL;
-    size_t n = 0;
-    (void)tenant;
-    rows.is_failed |= !ld_tenants_list(app->tenants, ld_request_caller(r)->tenant, add_row, &rows);
+    rows.is_failed |= !ld_tenants_list(c->server->tenants, c->caller.tenant, add_row, &rows);
     struct ld_tenant_view *views = calloc(rows.n + 1, sizeof *views);
     if (views != NULL && !rows.is_failed) {
         for (size_t i = 0; i < rows.n; i++)
             views[i] = view_of(&rows.row[i]);
-        text = ld_encode_tenants(views, rows.n, &n);
+        out->text = ld_encode_tenants(views, rows.n, &out->n);
     }
     free(views);
     free(rows.row);
-    ld_reply_json(r, 200, text, n);
-}
-
-/* Answers with the tenant's view; takes the caller's hold. The tenant is let go before encoding: nothing of it is
- * borrowed by then. */
-static void reply_view(struct ld_request *r, int status, struct ld_tenant *t)
-{
-    struct row row = {.counts = {0}};
-    size_t n = 0;
-    read_row(&row, t);
-    ld_tenant_release(t);
-    struct ld_tenant_view view = view_of(&row);
-    char *text = ld_encode_tenant(&view, &n);
-    ld_reply_json(r, status, text, n);
+    return true;
 }
 
 /* GET /tenants/{t}: the configuration as resolved, and the parameters in force. */
-void api_tenant_get(struct ld_app *app, struct ld_request *r, const char *tenant)
+static bool show(struct ld_tenant *t, struct ld_reply *out)
 {
-    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
-    if (t != NULL)
-        reply_view(r, 200, t);
+    struct row row = {.counts = {0}};
+    read_row(&row, t);
+    struct ld_tenant_view view = view_of(&row);
+    out->text = ld_encode_tenant(&view, &out->n);
+    return true;
 }
 
-/* Makes the tenant unless it exists (possibly since a moment ago, by another request). The held tenant, *is_new
- * telling, or NULL with op->problem filled. A 409 of the creation has two causes: another request was faster, and its
- * tenant is found here; or files of a removal are still being taken away, and there is none: then 503, since a moment
- * later the name is free. On the pool, so that the tenant may be opened here if it was closed again already. */
-static struct ld_tenant *find_or_create(struct ld_app *app, struct ld_tenant *t, const char *name,
-                                        const struct ld_caller *caller, struct ld_op *op, bool *is_new)
+bool api_tenant_get(struct ld_call *c, struct ld_reply *out)
 {
-    *is_new = false;
-    if (t != NULL)
-        return ld_tenant_hold(t);
-    if ((caller->roles & LD_ROLE_ADMIN) == 0) { /* deleted since the key was checked */
-        ld_problem_no_tenant(&op->problem, name);
+    return show(c->tenant, out);
+}
+
+/* Makes the tenant, possibly finding one that another request has made a moment ago. Held, *is_new telling, or NULL
+ * with *p. A 409 of the creation has two causes: another request was faster, and its tenant is found here; or files of
+ * a removal are still being taken away, and there is none: then 503, since a moment later the name is free. On the
+ * pool, so that the tenant may be opened here if it was closed again already. */
+static struct ld_tenant *create(struct ld_call *c, const struct ld_settings *settings, bool *is_new,
+                                struct ld_problem *p)
+{
+    struct ld_tenants *tenants = c->server->tenants;
+    if ((c->caller.roles & LD_ROLE_ADMIN) == 0) { /* deleted since the key was checked */
+        ld_problem_no_tenant(p, c->name);
         return NULL;
     }
-    *is_new = ld_tenants_create(app->tenants, name, &op->settings, &op->problem) == 0;
-    if (!*is_new && op->problem.status != 409)
+    *is_new = ld_tenants_create(tenants, c->name, settings, p) == 0;
+    if (!*is_new && p->status != 409)
         return NULL;
-    ld_problem_init(&op->problem);
-    t = ld_tenants_get(app->tenants, name, &op->problem);
-    if (t == NULL && op->problem.status == 404) { /* made and deleted meanwhile */
-        ld_problem_init(&op->problem);
-        ld_problem_set(&op->problem, 503, "the tenant was deleted while it was configured");
+    ld_problem_init(p);
+    struct ld_tenant *t = ld_tenants_get(tenants, c->name, p);
+    if (t == NULL && p->status == 404) { /* made and deleted meanwhile */
+        ld_problem_init(p);
+        ld_problem_set(p, 503, "the tenant was deleted while it was configured");
     }
     return t;
 }
@@ -186,51 +170,43 @@ static void check_dim(size_t max, const char *pointer, uint32_t dim, struct ld_p
 }
 
 /* Whether the configuration is no larger than the operator lets one be; a tenant that is larger already stays. */
-static bool is_bounded(const struct ld_app *app, struct ld_op *op)
+static bool is_bounded(const struct ld_call *c, const struct kb_spec *spec, struct ld_problem *p)
 {
-    const struct kb_spec *spec = &op->settings.spec;
-    check_dim(app->limits.dim, "/context_dim", spec->context_dim, &op->problem);
-    check_dim(app->limits.dim, "/arm_dim", spec->arm_dim, &op->problem);
-    return op->problem.status == 0;
-}
-
-/* What may make the model anew. A tenant that is not there yet has nothing to fold. */
-static bool pay_fold(struct ld_app *app, struct ld_tenant *t, struct ld_op *op)
-{
-    struct ld_size size;
-    if (t == NULL)
-        return true;
-    ld_tenant_size(t, &size);
-    return ld_charge(app, t, ld_price_fold(&size), &op->problem);
+    check_dim(c->server->limits.dim, "/context_dim", spec->context_dim, p);
+    check_dim(c->server->limits.dim, "/arm_dim", spec->arm_dim, p);
+    return p->status == 0;
 }
 
 /* PUT /tenants/{t}. 201 for a new tenant, which only an admin may make; 200 for a change, which the tenant's writer
  * validates against what it has learned (409 when the dimensions cannot change any more) and puts in the log. The same
  * configuration again changes nothing. Two requests that create one name at a time: one makes it, the other configures
- * it. The body is decoded before the tenant is looked for: a faulty one creates nothing. The settings of a new tenant
- * are its first event, durable before the 201. */
-void api_tenant_put(struct ld_app *app, struct ld_request *r, const char *tenant)
+ * it. The body is decoded before the tenant is made: a faulty one creates nothing. The settings of a new tenant are its
+ * first event, durable before the 201. */
+bool api_tenant_put(struct ld_call *c, struct ld_reply *out)
 {
+    struct ld_problem *p = out->problem;
+    struct ld_op *op = ld_call_op(c, LD_OP_SETTINGS, p);
+    struct ld_tenant *t = c->tenant;
     bool is_new = false;
-    struct ld_op *op = ld_api_op(app, r, LD_OP_SETTINGS);
     if (op == NULL)
-        return;
-    if (!ld_tenant_name_is_valid(tenant))
-        ld_problem_set(&op->problem, 400,
-                       "a tenant's name is 1 to 64 letters, digits, dots, underscores and dashes, "
-                       "the first a letter or digit");
-    struct ld_tenant *t = NULL;
-    if (op->problem.status == 0 && ld_decode_settings(op->doc, &op->settings, &op->problem) == 0 &&
-        is_bounded(app, op) && pay_fold(app, ld_request_context(r), op))
-        t = find_or_create(app, ld_request_context(r), tenant, ld_request_caller(r), op, &is_new);
-    if (t == NULL) {
-        ld_api_refuse(r, op);
-    } else if (is_new) {
-        ld_op_free(op);
-        reply_view(r, 201, t);
-    } else {
-        ld_api_submit(r, t, op);
+        return true;
+    if (ld_call_check_name(c->name, p) && ld_decode_settings(op->doc, &op->settings, p) == 0 &&
+        is_bounded(c, &op->settings.spec, p) && ld_charge_fold(c, p) && t == NULL)
+        t = create(c, &op->settings, &is_new, p);
+    const bool is_ours = t != c->tenant; /* held by create */
+    if (p->status == 0 && !is_new) {
+        ld_call_submit(c, t, op);
+        if (is_ours)
+            ld_tenant_release(t);
+        return false;
     }
+    ld_op_free(op);
+    if (is_ours) {
+        out->status = 201;
+        (void)show(t, out);
+        ld_tenant_release(t);
+    }
+    return true;
 }
 
 /* Whether a model has to be made for it: the tenant's, or that of a challenger. */
@@ -245,91 +221,65 @@ static bool takes_fold(const struct ld_settings *now, struct ld_settings *next)
     return !is_same;
 }
 
-/* Faults are told before the tenant pays, and what is paid for depends on what the patch makes of the configuration in
- * force. The writer merges it once more, into what is in force then. */
-static bool prepare_patch(struct ld_app *app, struct ld_tenant *t, struct ld_op *op)
+/* PATCH /tenants/{t}: the fields that the patch names. Patches of one tenant come one after the other, so that none
+ * undoes another's fields. Faults are told before the tenant pays, and what is paid for depends on what the patch makes
+ * of the configuration in force. The writer merges it once more, into what is in force then. */
+bool fill_patch(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 {
     struct ld_settings now;
     const struct ld_settings *settings;
     struct kb_engine_counts counts;
     struct ld_size size;
-    kb_engine_counts(ld_tenant_read_lock(t, &settings), &counts);
+    kb_engine_counts(ld_tenant_read_lock(c->tenant, &settings), &counts);
     now = *settings;
-    ld_tenant_read_unlock(t);
-    if (ld_decode_patch(op->doc, &now, counts.version, &op->settings, &op->problem) != 0)
+    ld_tenant_read_unlock(c->tenant);
+    if (ld_decode_patch(op->doc, &now, counts.version, &op->settings, p) != 0)
         return false;
-    const bool is_larger =
-        op->settings.spec.context_dim > now.spec.context_dim || op->settings.spec.arm_dim > now.spec.arm_dim;
-    if (is_larger && !is_bounded(app, op))
+    const struct kb_spec *next = &op->settings.spec;
+    if ((next->context_dim > now.spec.context_dim || next->arm_dim > now.spec.arm_dim) && !is_bounded(c, next, p))
         return false;
     if (takes_fold(&now, &op->settings))
-        return pay_fold(app, t, op);
-    ld_tenant_size(t, &size);
-    return ld_charge(app, t, ld_price_work(&size, LD_WORK_REQUEST), &op->problem);
+        return ld_charge_fold(c, p);
+    ld_tenant_size(c->tenant, &size);
+    return ld_charge(c, ld_price_work(&size, LD_WORK_REQUEST), p);
 }
 
-/* PATCH /tenants/{t}: the fields that the patch names, of a tenant that exists. Patches of one tenant come one after
- * the other, so that none undoes another's fields. */
-void api_tenant_patch(struct ld_app *app, struct ld_request *r, const char *tenant)
+/* POST /tenants/{t}/stop: no decision asks the model from its answer on. Without this, /start: the policy decides
+ * again. */
+bool fill_stop(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 {
-    struct ld_tenant *t = ld_api_tenant(app, r, tenant);
-    if (t == NULL)
-        return;
-    struct ld_op *op = ld_api_op(app, r, LD_OP_PATCH);
-    if (op != NULL && prepare_patch(app, t, op)) {
-        ld_api_submit(r, t, op);
-        return;
-    }
-    ld_tenant_release(t);
-    if (op != NULL)
-        ld_api_refuse(r, op);
-}
-
-static void turn(struct ld_app *app, struct ld_request *r, const char *tenant, bool is_stopping)
-{
-    struct ld_op *op = ld_op_new(LD_OP_SWITCH);
-    if (op != NULL)
-        op->is_stopping = is_stopping;
-    ld_api_submit_to(app, r, tenant, op);
-}
-
-/* POST /tenants/{t}/stop: no decision asks the model from its answer on. */
-void api_tenant_stop(struct ld_app *app, struct ld_request *r, const char *tenant)
-{
-    turn(app, r, tenant, true);
-}
-
-/* POST /tenants/{t}/start: the policy decides again. */
-void api_tenant_start(struct ld_app *app, struct ld_request *r, const char *tenant)
-{
-    turn(app, r, tenant, false);
+    (void)c;
+    (void)p;
+    op->is_stopping = true;
+    return true;
 }
 
 /* POST /tenants/{t}/compact: answered when the log starts with a summary, which takes a fold of what goes. */
-void api_tenant_compact(struct ld_app *app, struct ld_request *r, const char *tenant)
+bool fill_compact(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 {
-    struct ld_op *op = ld_api_op(app, r, LD_OP_COMPACT);
-    if (op == NULL)
-        return;
-    if (ld_decode_compact(op->doc, &op->keep_events, &op->problem) != 0 || !pay_fold(app, ld_request_context(r), op))
-        ld_api_refuse(r, op);
-    else
-        ld_api_submit_to(app, r, tenant, op);
-}
-
-/* POST /tenants/{t}/rebuild: the tenant, once the rebuild, or its beginning, is durable. */
-void api_tenant_rebuild(struct ld_app *app, struct ld_request *r, const char *tenant)
-{
-    ld_api_submit_to(app, r, tenant, ld_op_new(LD_OP_REBUILD));
+    return ld_decode_compact(op->doc, &op->keep_events, p) == 0 && ld_charge_fold(c, p);
 }
 
 /* POST /tenants/{t}/verify: answered when the log has been folded, which takes its time. */
-void api_tenant_verify(struct ld_app *app, struct ld_request *r, const char *tenant)
+bool fill_verify(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 {
-    struct ld_op *op = ld_op_new(LD_OP_TASK);
-    if (op != NULL)
-        op->task = &ld_verification;
-    ld_api_submit_to(app, r, tenant, op);
+    (void)c;
+    (void)p;
+    op->task = &ld_verification;
+    return true;
+}
+
+/* DELETE /tenants/{t}/users/{u}: answered when nothing of the user is left, which takes a fold of the whole log. */
+bool fill_erase(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
+{
+    char user[LD_PATH_REST_BYTES];
+    ld_call_rest(c, user);
+    if (strlen(user) > KB_ID_MAX_BYTES)
+        ld_problem_set_as(p, LD_NO_USER, "the tenant has no data of such a user: ids have at most 256 bytes");
+    else
+        strcpy(op->user, user);
+    op->task = &ld_erasure;
+    return p->status == 0;
 }
 
 /* {"action", "seq"?, "fault"?, "opens", "detail"?} */
@@ -351,53 +301,30 @@ static char *encode_repair(const struct ld_repair *done, const char *fault, cons
 }
 
 /* POST /tenants/{t}/repair: answered when the tenant has been opened again, or has been found not to open. */
-void api_tenant_repair(struct ld_app *app, struct ld_request *r, const char *tenant)
+bool api_tenant_repair(struct ld_call *c, struct ld_reply *out)
 {
+    struct ld_tenants *tenants = c->server->tenants;
     struct ld_doc *doc = NULL;
-    struct ld_problem p, opening;
+    struct ld_problem opening;
     struct ld_repair wanted;
     char fault[512];
-    size_t n;
-    const char *body = ld_request_body(r, &n);
-    ld_problem_init(&p);
-    ld_problem_init(&opening);
-    if (ld_doc_parse(&doc, body, n, false, &p) == 0 && ld_decode_repair(doc, &wanted, &p) == 0)
-        (void)ld_tenants_repair(app->tenants, tenant, &wanted, fault, &p);
+    const bool is_done = ld_call_parse(c, &doc, out->problem) == 0 &&
+                         ld_decode_repair(doc, &wanted, out->problem) == 0 &&
+                         ld_tenants_repair(tenants, c->name, &wanted, fault, out->problem) == 0;
     ld_doc_free(doc);
-    if (p.status != 0) {
-        ld_reply_problem(r, &p);
-        return;
-    }
-    ld_tenant_release(ld_tenants_get(app->tenants, tenant, &opening));
-    char *text = encode_repair(&wanted, fault, &opening, &n);
-    ld_reply_json(r, 200, text, n);
-}
-
-/* DELETE /tenants/{t}/users/{u}: answered when nothing of the user is left, which takes a fold of the whole log. */
-void api_user_delete(struct ld_app *app, struct ld_request *r, const char *tenant)
-{
-    char user[LD_PATH_REST_BYTES];
-    ld_route_rest(&ld_routes[ld_request_route(r)], ld_request_path(r), user);
-    if (strlen(user) > KB_ID_MAX_BYTES) {
-        ld_reply_as(r, LD_NO_USER, "the tenant has no data of such a user: ids have at most 256 bytes");
-        return;
-    }
-    struct ld_op *op = ld_op_new(LD_OP_TASK);
-    if (op != NULL) {
-        op->task = &ld_erasure;
-        strcpy(op->user, user);
-    }
-    ld_api_submit_to(app, r, tenant, op);
+    if (!is_done)
+        return true;
+    ld_problem_init(&opening);
+    ld_tenant_release(ld_tenants_get(tenants, c->name, &opening));
+    out->text = encode_repair(&wanted, fault, &opening, &out->n);
+    return true;
 }
 
 /* DELETE /tenants/{t}. 204. Requests that hold the tenant finish or answer 404; then its files go. It waits up to two
  * seconds for them, so that the name can be used again when it answers (registry.c: let_go). */
-void api_tenant_delete(struct ld_app *app, struct ld_request *r, const char *tenant)
+bool api_tenant_delete(struct ld_call *c, struct ld_reply *out)
 {
-    struct ld_problem p;
-    ld_problem_init(&p);
-    if (ld_tenants_delete(app->tenants, tenant, &p) != 0)
-        ld_reply_problem(r, &p);
-    else
-        ld_reply(r, 204, NULL, NULL, 0);
+    (void)ld_tenants_delete(c->server->tenants, c->name, out->problem);
+    out->status = 204;
+    return true;
 }

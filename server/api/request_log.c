@@ -8,15 +8,12 @@
  *
  * Answers of 5xx are warnings, all else is information: refusals are the clients' business, and whoever scans the port
  * must not fill the log. How often they come is in /metrics. */
-#include "api/request_log.h"
-
 #include <string.h>
 
-#include "api/access.h"
-#include "app/app.h"
+#include "api/call.h"
+#include "base/checked.h"
 #include "base/log.h"
 #include "base/names.h"
-#include "api/route.h"
 #include "base/trace.h"
 
 static bool is_wanted(const struct ld_limits *limits, const struct ld_outcome *o)
@@ -44,41 +41,33 @@ static const char *method_of(const struct ld_request *r)
     return "other";
 }
 
-/* Of the path or of the header; "": none, or no valid name. */
-static const char *tenant_of(const struct ld_app *app, const struct ld_request *r, const struct ld_route *route,
-                             char name[LD_PATH_TENANT_BYTES])
+/* Counts the answer under its route (requests that reached no route share the last row). Only lines that are wanted
+ * cost more than a comparison. */
+void ld_server_completed(void *arg, const struct ld_request *r, const struct ld_outcome *o)
 {
-    name[0] = '\0';
-    if (route != NULL)
-        ld_route_tenant(route, ld_request_path(r), name);
-    if (name[0] != '\0' || route == NULL || route->opens != LD_TENANT_OF_HEADER)
-        return ld_tenant_name_is_valid(name) ? name : "";
-    const char *header = ld_access_tenant(app, r);
-    return ld_tenant_name_is_valid(header) ? header : "";
-}
-
-/* Only lines that are wanted cost more than a comparison. */
-void ld_app_completed(void *arg, const struct ld_request *r, const struct ld_outcome *o)
-{
-    const struct ld_app *app = arg;
-    char name[LD_PATH_TENANT_BYTES], peer[LD_PEER_BYTES];
-    if (!is_wanted(&app->limits, o))
+    struct ld_server *s = arg;
+    const struct ld_call *c = ld_request_context(r);
+    char peer[LD_PEER_BYTES];
+    if (!LD_CHECKED)
         return;
-    const struct ld_route *route = ld_request_route(r) >= 0 ? &ld_routes[ld_request_route(r)] : NULL;
+    if (o->status != 0)
+        ld_count_request(&s->metrics, c->route != NULL ? (int)(c->route - ld_routes) : -1, o->status, o->us);
+    if (!is_wanted(&s->limits, o))
+        return;
     ld_request_peer(r, peer);
     const struct ld_log_member members[] = {
         {.key = "method", .text = method_of(r)},
-        {.key = "route", .text = route != NULL ? route->path : "none"},
+        {.key = "route", .text = c->route != NULL ? c->route->path : "none"},
         {.key = "status", .number = o->status},
         {.key = "duration_s", .number = (double)o->us / 1e6},
         {.key = "bytes_in", .number = (double)o->n_in},
         {.key = "bytes_out", .number = (double)o->n_out},
-        {.key = "tenant", .text = tenant_of(app, r, route, name)},
-        {.key = "key", .text = ld_request_caller(r)->key},
+        {.key = "tenant", .text = ld_tenant_name_is_valid(c->name) ? c->name : ""},
+        {.key = "key", .text = c->caller.key},
         {.key = "peer", .text = peer},
     };
     ld_trace_enter(ld_request_trace(r));
-    ld_log_members(o->status >= 500 ? LD_LOG_WARN : LD_LOG_INFO, "request", app->limits.log_requests == LD_LOG_ALL,
+    ld_log_members(o->status >= 500 ? LD_LOG_WARN : LD_LOG_INFO, "request", s->limits.log_requests == LD_LOG_ALL,
                    members, sizeof members / sizeof *members);
     ld_trace_enter(NULL);
 }

@@ -7,10 +7,11 @@
 #include <stdint.h>
 
 #include "tenant/price.h"
+#include "tenant/tenant.h"
 #include "types/roles.h"
 
-struct ld_app;
-struct ld_request;
+struct ld_call;
+struct ld_reply;
 
 /* What a route takes as its body, and which of the options caps it. */
 enum ld_body {
@@ -31,10 +32,11 @@ enum ld_place {
     LD_AS_TRANSFER, /* it may take minutes (LD_TRANSFERS) */
 };
 
-/* The tenant that is in memory before the handler is called. */
+/* The tenant that is in memory before the handler is called; 404 where there is none. */
 enum ld_route_tenant {
     LD_TENANT_NOT_OPENED, /* none, or one that is not needed there */
     LD_TENANT_OF_PATH,
+    LD_TENANT_OR_NEW,   /* of the path; it need not be there */
     LD_TENANT_OF_HEADER /* Laplaced-Tenant, else the key's, else --default-tenant */
 };
 
@@ -50,8 +52,11 @@ struct ld_route {
     enum ld_place place;
     enum ld_route_tenant opens;
     enum ld_work work; /* for the tenant, which pays for it */
-    /* Replies exactly once, now or later. tenant: of the path, "" without {t}; valid during the call. */
-    void (*handle)(struct ld_app *app, struct ld_request *r, const char *tenant);
+    /* True: dispatch sends *out. False: the call was passed on (call.h). NULL: an op of the type below is queued. */
+    bool (*handle)(struct ld_call *c, struct ld_reply *out);
+    enum ld_op_type op;
+    /* Fills that op, for which the doc is parsed already. False with *p. NULL: there is nothing to fill in. */
+    bool (*fill)(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 };
 
 extern const struct ld_route ld_routes[];

@@ -1,4 +1,4 @@
-/* See stray.h and decision 0056.
+/* What a request says where nobody reads it (decision 0056).
  *
  *   header        of routes whose tenant a header names (LD_TENANT_OF_HEADER)
  *     Laplaced-*    the prefix is this service's: all but Laplaced-Tenant is refused, misspelt or of another kind
@@ -8,13 +8,11 @@
  *   parameter     of every route: those of the table in route.c, each once; all else is refused
  *
  * Names of clients are cut to 64 bytes in the answer. Cost: a look at the first letter of each header. */
-#include "api/stray.h"
+#include "api/call.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-
-#include "http/http.h"
 
 #define SQUASHED_BYTES 24 /* longer than any name that is looked for */
 
@@ -56,20 +54,16 @@ static bool look_at_header(void *arg, const char *name)
     return *stray == NULL;
 }
 
-bool ld_stray_header_allow(struct ld_request *r, const struct ld_route *route)
+bool ld_stray_header_allow(const struct ld_call *c, struct ld_problem *p)
 {
     const char *stray = NULL;
-    struct ld_problem p;
-    if (route->opens != LD_TENANT_OF_HEADER)
-        return true;
-    ld_request_each_header(r, look_at_header, &stray);
-    if (stray == NULL)
-        return true;
-    ld_problem_init(&p);
-    ld_problem_set_as(&p, LD_TENANT_NOT_NAMED,
-                      "nobody reads the header \"%.64s\": the tenant is named by the header Laplaced-Tenant", stray);
-    ld_reply_problem(r, &p);
-    return false;
+    if (c->route->opens == LD_TENANT_OF_HEADER)
+        ld_request_each_header(c->request, look_at_header, &stray);
+    if (stray != NULL)
+        ld_problem_set_as(p, LD_TENANT_NOT_NAMED,
+                          "nobody reads the header \"%.64s\": the tenant is named by the header Laplaced-Tenant",
+                          stray);
+    return stray == NULL;
 }
 
 /* --- the query ---------------------------------------------------------------------------------------------- */
@@ -125,18 +119,13 @@ static void describe(const struct query *q, struct ld_problem *p)
                        known[0] != '\0' ? known : "none");
 }
 
-bool ld_stray_query_allow(struct ld_request *r, const struct ld_route *route)
+bool ld_stray_query_allow(const struct ld_call *c, struct ld_problem *p)
 {
-    struct query q = {.route = route};
-    struct ld_problem p;
-    ld_request_each_parameter(r, look_at_parameter, &q);
-    if (q.stray == NULL && q.twice == NULL)
-        return true;
-    ld_problem_init(&p);
+    struct query q = {.route = c->route};
+    ld_request_each_parameter(c->request, look_at_parameter, &q);
     if (q.twice != NULL)
-        ld_problem_set(&p, 400, "query parameter %s stands twice", q.twice);
-    else
-        describe(&q, &p);
-    ld_reply_problem(r, &p);
-    return false;
+        ld_problem_set(p, 400, "query parameter %s stands twice", q.twice);
+    else if (q.stray != NULL)
+        describe(&q, p);
+    return q.stray == NULL && q.twice == NULL;
 }

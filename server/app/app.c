@@ -27,7 +27,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "api/access.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/failpoint.h"
@@ -48,7 +47,7 @@ static void flush_keys(void *arg)
 static void forget_keys(void *arg, const char *name)
 {
     struct ld_app *app = arg;
-    ld_keys_forget_tenant(app->keys, name);
+    ld_keys_forget_tenant(app->server.keys, name);
 }
 
 /* --- a turn of the loop --------------------------------------------------------------------------------- */
@@ -57,7 +56,7 @@ static void forget_keys(void *arg, const char *name)
  * everything for people goes to stderr. */
 static void become_ready(struct ld_app *app)
 {
-    atomic_store(&app->is_ready, true);
+    atomic_store(&app->server.is_ready, true);
     printf("laplaced listening on %s://%s data=%s\n", app->tls != NULL ? "https" : "http", app->address,
            app->options.data);
     fflush(stdout);
@@ -71,9 +70,9 @@ static void give_up(struct ld_app *app)
 {
     fprintf(stderr, "laplaced: %s\n", app->why);
     app->status = 1;
-    ld_http_stop(app->http);
-    app->http = NULL;
-    ld_sched_stop(app->sched);
+    ld_http_stop(app->server.http);
+    app->server.http = NULL;
+    ld_sched_stop(app->server.sched);
 }
 
 /* Once a second at most, and only when there is something new: a fold that stands still gets no more time. */
@@ -86,7 +85,7 @@ static void report_recovery(struct ld_app *app, int64_t now_us)
         return;
     app->told_us = now_us;
     app->told_lines = n_lines;
-    ld_tenants_count(app->tenants, &counts);
+    ld_tenants_count(app->server.tenants, &counts);
     for (size_t i = 0; i < LD_N_TENANT_STATES; i++)
         n += counts.n[i];
     ld_notify(&app->notify, "STATUS=recovering: %zu of %zu tenants\nEXTEND_TIMEOUT_USEC=%d",
@@ -108,7 +107,7 @@ static void watch_recovery(struct ld_app *app)
 /* The end of a drain: nothing is in flight, or the time is up. The manager's patience ends with ours. */
 static void watch_drain(struct ld_app *app)
 {
-    const size_t n = ld_http_in_flight(app->http);
+    const size_t n = ld_http_in_flight(app->server.http);
     const int64_t now_us = ld_monotonic_us();
     if (n > 0 && now_us < app->drain_until_us) {
         if (now_us - app->told_us < SECOND_US)
@@ -120,17 +119,18 @@ static void watch_drain(struct ld_app *app)
     }
     if (n > 0)
         ld_log(LD_LOG_WARN, "stopping with %zu requests in flight", n);
-    ld_tenants_halt(app->tenants);
-    ld_http_stop(app->http);
-    app->http = NULL;
-    ld_sched_stop(app->sched);
+    ld_tenants_halt(app->server.tenants);
+    ld_http_stop(app->server.http);
+    app->server.http = NULL;
+    ld_sched_stop(app->server.sched);
 }
 
 /* Four times in the interval, while there is progress: else the manager ends us, and starts another. */
 static void feed_watchdog(struct ld_app *app)
 {
     const int64_t now_us = ld_monotonic_us();
-    if (app->notify.watchdog_us == 0 || now_us - app->fed_us < app->notify.watchdog_us / 4 || !ld_health_is_moving(app))
+    if (app->notify.watchdog_us == 0 || now_us - app->fed_us < app->notify.watchdog_us / 4 ||
+        !ld_health_is_moving(&app->server))
         return;
     app->fed_us = now_us;
     ld_notify(&app->notify, "WATCHDOG=1");
@@ -159,19 +159,19 @@ static void tick(void *arg, int64_t now_ms)
     if (!app->has_started) /* the loop's last round, after a start that failed */
         return;
     ld_failpoint("in_tick");
-    ld_tenants_each(app->tenants, tick_tenant, &turn);
-    ld_tenants_tick(app->tenants);
+    ld_tenants_each(app->server.tenants, tick_tenant, &turn);
+    ld_tenants_tick(app->server.tenants);
     ld_log_tick();
-    if (ld_keys_flush_is_due(app->keys, now_ms))
-        (void)ld_sched_give(app->sched, LD_POOL, flush_keys, app->keys, SIZE_MAX);
-    ld_health_turn(app, turn.waiting_since);
+    if (ld_keys_flush_is_due(app->server.keys, now_ms))
+        (void)ld_sched_give(app->server.sched, LD_POOL, flush_keys, app->server.keys, SIZE_MAX);
+    ld_health_turn(&app->server, turn.waiting_since);
     feed_watchdog(app);
-    if (app->http == NULL)
+    if (app->server.http == NULL)
         return;
-    ld_http_sweep(app->http);
-    if (atomic_load(&app->is_draining))
+    ld_http_sweep(app->server.http);
+    if (atomic_load(&app->server.is_draining))
         watch_drain(app);
-    else if (!atomic_load(&app->is_ready))
+    else if (!atomic_load(&app->server.is_ready))
         watch_recovery(app);
 }
 
@@ -183,23 +183,23 @@ static void tick(void *arg, int64_t now_ms)
 static void terminate(void *arg)
 {
     struct ld_app *app = arg;
-    if (atomic_exchange(&app->is_draining, true)) {
+    if (atomic_exchange(&app->server.is_draining, true)) {
         app->drain_until_us = 0;
-        app->is_hurried = app->http == NULL;
+        app->is_hurried = app->server.http == NULL;
         return;
     }
     /* The folder is being read: the rest of the start is short, and the loop ends at once. */
-    if (app->tenants == NULL) {
+    if (app->server.tenants == NULL) {
         atomic_store(&app->progress.is_stopping, true);
         return;
     }
     const int64_t patience_us = (int64_t)app->options.drain_timeout_s * SECOND_US;
-    const size_t n = ld_http_in_flight(app->http);
+    const size_t n = ld_http_in_flight(app->server.http);
     app->drain_until_us = ld_monotonic_us() + patience_us;
-    if (!atomic_load(&app->is_ready))
-        ld_tenants_halt(app->tenants);
-    ld_replays_cancel(app);
-    ld_http_quiesce(app->http);
+    if (!atomic_load(&app->server.is_ready))
+        ld_tenants_halt(app->server.tenants);
+    ld_replays_cancel(&app->server);
+    ld_http_quiesce(app->server.http);
     ld_log(LD_LOG_INFO, "stopping: %zu requests in flight", n);
     ld_notify(&app->notify, "STOPPING=1\nSTATUS=draining: %zu requests in flight\nEXTEND_TIMEOUT_USEC=%" PRId64, n,
               patience_us + PATIENCE_US);
@@ -209,7 +209,7 @@ static void terminate(void *arg)
 static void reload(void *arg)
 {
     struct ld_app *app = arg;
-    const bool is_told = atomic_load(&app->is_ready) && !atomic_load(&app->is_draining);
+    const bool is_told = atomic_load(&app->server.is_ready) && !atomic_load(&app->server.is_draining);
     if (is_told)
         ld_notify(&app->notify, "RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\nSTATUS=reading the configuration",
                   ld_monotonic_us());
@@ -253,9 +253,9 @@ static uint64_t usable_connections(uint64_t wanted)
  * borrowed from app->options. The world must outlive the last tenant, which is why it is part of the app. */
 static void make_world(struct ld_app *app)
 {
-    struct ld_world *w = &app->world;
-    w->sched = app->sched;
-    w->metrics = &app->metrics;
+    struct ld_world *w = &app->server.world;
+    w->sched = app->server.sched;
+    w->metrics = &app->server.metrics;
     ld_pace_init(&app->pace);
     w->pace = &app->pace;
     w->hold_answers = ld_http_hold_replies;
@@ -273,8 +273,8 @@ static void make_world(struct ld_app *app)
 static int start_http(struct ld_app *app, char *why)
 {
     struct ld_endpoint e;
-    const struct ld_http_hooks hooks = {
-        .admit = ld_app_admit, .handle = ld_app_handle, .completed = ld_app_completed, .arg = app};
+    struct ld_http_hooks hooks = ld_server_hooks;
+    hooks.arg = &app->server;
     ld_endpoint_parse(app->options.listen, &e); /* checked with the options */
     const struct ld_http_options o = {.tls = app->tls,
                                       .host = e.host,
@@ -284,12 +284,12 @@ static int start_http(struct ld_app *app, char *why)
                                       .max_head = (size_t)app->options.max_header,
                                       .max_connections = (unsigned)usable_connections(app->options.max_connections),
                                       .max_per_address = (unsigned)app->options.max_connections_per_address,
-                                      .answer_dir = ld_spool_dir(app->spool),
+                                      .answer_dir = ld_spool_dir(app->server.spool),
                                       .body_memory = &app->body_memory,
-                                      .metrics = &app->metrics};
-    if (ld_http_start(&app->http, &o, &hooks, why) != 0)
+                                      .metrics = &app->server.metrics};
+    if (ld_http_start(&app->server.http, &o, &hooks, why) != 0)
         return -1;
-    e.port = ld_http_port(app->http);
+    e.port = ld_http_port(app->server.http);
     ld_endpoint_format(&e, app->address);
     return 0;
 }
@@ -298,7 +298,7 @@ static int start_http(struct ld_app *app, char *why)
 static void recover(void *arg)
 {
     struct ld_app *app = arg;
-    const int rc = ld_tenants_open_all(app->tenants, app->why);
+    const int rc = ld_tenants_open_all(app->server.tenants, app->why);
     atomic_store(&app->recovery, rc == 0 ? LD_RECOVERED : LD_RECOVERY_FAILED);
 }
 
@@ -312,7 +312,7 @@ static int start_recovery(struct ld_app *app, char *why)
     }
     ld_log(LD_LOG_INFO, "recovering all tenants of %s; %s answers 503 meanwhile", app->options.data, app->address);
     ld_notify(&app->notify, "STATUS=recovering\nEXTEND_TIMEOUT_USEC=%d", PATIENCE_US);
-    if (ld_sched_give(app->sched, LD_POOL, recover, app, SIZE_MAX) == 0)
+    if (ld_sched_give(app->server.sched, LD_POOL, recover, app, SIZE_MAX) == 0)
         return 0;
     snprintf(why, LD_WHY_BYTES, "out of memory");
     return -1;
@@ -323,11 +323,11 @@ static int start_recovery(struct ld_app *app, char *why)
 static int start_keys(struct ld_app *app, char *why)
 {
     struct ld_endpoint e;
-    if (ld_keys_open(&app->keys, ld_tenants_registry(app->tenants), why) != 0)
+    if (ld_keys_open(&app->server.keys, ld_tenants_registry(app->server.tenants), why) != 0)
         return -1;
-    ld_tenants_on_removal(app->tenants, forget_keys, app);
+    ld_tenants_on_removal(app->server.tenants, forget_keys, app);
     ld_endpoint_parse(app->options.listen, &e);
-    if (ld_access_wants_keys(app))
+    if (ld_access_wants_keys(&app->server))
         return 0;
     if (!ld_endpoint_is_loopback(&e)) {
         ld_options_refuse_keyless(&app->options, why);
@@ -344,21 +344,21 @@ static int start(struct ld_app *app, char *why)
     if (!LD_CHECKED)
         ld_log(LD_LOG_WARN, "built for a bench, without what the front door asks: everybody may do everything");
     const struct ld_sched_hooks hooks = {.tick = tick, .terminate = terminate, .reload = reload, .arg = app};
-    if (ld_auth_open(&app->auth, app->options.admin_key_file, why) != 0)
+    if (ld_auth_open(&app->server.auth, app->options.admin_key_file, why) != 0)
         return -1;
     if (app->options.tls_cert[0] != '\0' &&
-        ld_tls_open(&app->tls, app->options.tls_cert, app->options.tls_key, &app->metrics, why) != 0)
+        ld_tls_open(&app->tls, app->options.tls_cert, app->options.tls_key, &app->server.metrics, why) != 0)
         return -1;
-    if (ld_sched_new(&app->sched, &hooks) != 0) {
+    if (ld_sched_new(&app->server.sched, &hooks) != 0) {
         snprintf(why, LD_WHY_BYTES, "cannot start the scheduler");
         return -1;
     }
     make_world(app);
-    if (ld_tenants_open(&app->tenants, &app->world, why) != 0 || start_keys(app, why) != 0)
+    if (ld_tenants_open(&app->server.tenants, &app->server.world, why) != 0 || start_keys(app, why) != 0)
         return -1;
-    if (ld_spool_open(&app->spool, app->options.data, why) != 0)
+    if (ld_spool_open(&app->server.spool, app->options.data, why) != 0)
         return -1;
-    ld_health_turn(app, 0);
+    ld_health_turn(&app->server, 0);
     return start_http(app, why) == 0 ? start_recovery(app, why) : -1;
 }
 
@@ -368,7 +368,7 @@ static int start(struct ld_app *app, char *why)
 static void save_tenant(void *arg, struct ld_tenant *t)
 {
     struct ld_app *app = arg;
-    ld_sched_poll(app->sched);
+    ld_sched_poll(app->server.sched);
     if (app->is_hurried)
         return;
     ld_notify(&app->notify, "STATUS=writing snapshots\nEXTEND_TIMEOUT_USEC=%d\nWATCHDOG=1", PATIENCE_US);
@@ -380,9 +380,9 @@ static void save_tenants(struct ld_app *app)
 {
     if (!app->has_started || app->status != 0)
         return;
-    ld_tenants_each(app->tenants, save_tenant, app);
+    ld_tenants_each(app->server.tenants, save_tenant, app);
     if (app->is_hurried)
-        ld_tenants_leave(app->tenants);
+        ld_tenants_leave(app->server.tenants);
 }
 
 /* Parts are closed in the reverse order of their start: HTTP first, so that nobody asks any more; tenants before the
@@ -396,32 +396,32 @@ int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
         fprintf(stderr, "laplaced: out of memory\n");
         return 1;
     }
-    pthread_mutex_init(&app->replays.lock, NULL);
+    pthread_mutex_init(&app->server.replays.lock, NULL);
     app->options = *options;
     app->argc = argc;
     app->argv = argv;
-    ld_gauge_set(&app->metrics.configured_ms, (uint64_t)ld_now_ms());
+    ld_gauge_set(&app->server.metrics.configured_ms, (uint64_t)ld_now_ms());
     raise_file_limit();
     ld_notify_open(&app->notify);
     app->status = start(app, why) == 0 ? 0 : 1;
     if (app->status != 0)
         fprintf(stderr, "laplaced: %s\n", why);
-    if (app->status != 0 && app->sched != NULL)
-        ld_sched_stop(app->sched); /* what was begun ends, before what it knows goes */
-    if (app->sched != NULL)
-        ld_sched_run(app->sched);
-    ld_http_stop(app->http);
+    if (app->status != 0 && app->server.sched != NULL)
+        ld_sched_stop(app->server.sched); /* what was begun ends, before what it knows goes */
+    if (app->server.sched != NULL)
+        ld_sched_run(app->server.sched);
+    ld_http_stop(app->server.http);
     save_tenants(app);
-    ld_keys_close(app->keys);
-    ld_spool_close(app->spool);
-    ld_tenants_close(app->tenants);
-    app->tenants = NULL;
-    if (app->sched != NULL)
-        ld_sched_free(app->sched);
+    ld_keys_close(app->server.keys);
+    ld_spool_close(app->server.spool);
+    ld_tenants_close(app->server.tenants);
+    app->server.tenants = NULL;
+    if (app->server.sched != NULL)
+        ld_sched_free(app->server.sched);
     ld_tls_close(app->tls);
-    ld_auth_close(app->auth);
+    ld_auth_close(app->server.auth);
     ld_notify_close(&app->notify);
-    pthread_mutex_destroy(&app->replays.lock);
+    pthread_mutex_destroy(&app->server.replays.lock);
     const int status = app->status;
     free(app);
     if (status == 0)

@@ -7,8 +7,9 @@
  *   apply     cannot fail
  *
  * Which option is live is a column of the table (option_table.c). app->options belongs to the loop, which runs this;
- * every other thread reads a copy that is atomic, where it needs it: app->limits, the world, the level of the log, the
- * limits of connections. Each is read once for each use, so that a request sees the old value or the new one. */
+ * every other thread reads a copy that is atomic, where it needs it: app->server.limits, the world, the level of the
+ * log, the limits of connections. Each is read once for each use, so that a request sees the old value or the new one.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,34 +34,34 @@ void ld_app_put_in_force(struct ld_app *app)
 {
     const struct ld_options *o = &app->options;
     ld_log_set_level((enum ld_log_level)o->log_level);
-    app->limits.body = (size_t)o->max_body;
-    app->limits.observe_body = (size_t)o->max_observe_body;
-    app->limits.bulk_body = (size_t)o->max_bulk_body;
-    app->limits.import_body = (size_t)o->max_import_body;
-    app->limits.metrics_tenants = (size_t)o->metrics_tenants;
-    app->limits.log_requests = (int)o->log_requests;
-    app->limits.slow_us = (int64_t)o->slow_request_ms * 1000;
-    app->world.max_queue = (size_t)o->max_queue;
-    app->limits.candidates = (size_t)o->max_candidates;
-    app->limits.arms = (size_t)o->max_arms;
-    app->limits.dim = (size_t)o->max_dim;
-    app->limits.magnitude = o->max_magnitude;
-    app->limits.work = (size_t)o->max_work;
-    app->limits.transfers = (size_t)o->max_transfers;
+    app->server.limits.body = (size_t)o->max_body;
+    app->server.limits.observe_body = (size_t)o->max_observe_body;
+    app->server.limits.bulk_body = (size_t)o->max_bulk_body;
+    app->server.limits.import_body = (size_t)o->max_import_body;
+    app->server.limits.metrics_tenants = (size_t)o->metrics_tenants;
+    app->server.limits.log_requests = (int)o->log_requests;
+    app->server.limits.slow_us = (int64_t)o->slow_request_ms * 1000;
+    app->server.world.max_queue = (size_t)o->max_queue;
+    app->server.limits.candidates = (size_t)o->max_candidates;
+    app->server.limits.arms = (size_t)o->max_arms;
+    app->server.limits.dim = (size_t)o->max_dim;
+    app->server.limits.magnitude = o->max_magnitude;
+    app->server.limits.work = (size_t)o->max_work;
+    app->server.limits.transfers = (size_t)o->max_transfers;
     app->body_memory.max = (size_t)o->max_body_memory;
-    app->world.max_queue_bytes = (size_t)o->max_queue_bytes;
-    app->world.max_opening = (size_t)o->max_opening;
-    app->world.max_pending = (size_t)o->max_pending;
-    app->world.snapshot_events = o->snapshot_events;
-    app->world.inline_work = (double)o->inline_work;
-    app->world.memory_cap = (size_t)o->memory_cap;
-    app->world.tenant_quota = (size_t)o->tenant_quota;
-    app->health.stuck_after_us = (int64_t)o->stuck_after_s * 1000000;
-    app->world.rate = (double)o->tenant_rate;
-    app->world.burst = (double)o->tenant_burst;
+    app->server.world.max_queue_bytes = (size_t)o->max_queue_bytes;
+    app->server.world.max_opening = (size_t)o->max_opening;
+    app->server.world.max_pending = (size_t)o->max_pending;
+    app->server.world.snapshot_events = o->snapshot_events;
+    app->server.world.inline_work = (double)o->inline_work;
+    app->server.world.memory_cap = (size_t)o->memory_cap;
+    app->server.world.tenant_quota = (size_t)o->tenant_quota;
+    app->server.health.stuck_after_us = (int64_t)o->stuck_after_s * 1000000;
+    app->server.world.rate = (double)o->tenant_rate;
+    app->server.world.burst = (double)o->tenant_burst;
     const struct ld_http_limits limits = ld_app_http_limits(app);
-    if (app->http != NULL)
-        ld_http_set_limits(app->http, &limits);
+    if (app->server.http != NULL)
+        ld_http_set_limits(app->server.http, &limits);
 }
 
 /* All sources, and the files that they name. 0, or -1 with why (LD_WHY_BYTES) naming the option and, where it stands in
@@ -104,14 +105,14 @@ void ld_app_reload(struct ld_app *app)
     struct ld_key_file *keys = NULL;
     char why[LD_WHY_BYTES];
     if (read_all(app, &fresh, &keys, why) != 0) {
-        ld_count(&app->metrics.reload_failures, 1);
+        ld_count(&app->server.metrics.reload_failures, 1);
         ld_log(LD_LOG_ERROR, "the configuration is not read again, all stays as it was: %s", why);
         return;
     }
     take_over(&app->options, &fresh);
     ld_app_put_in_force(app);
-    ld_auth_put(app->auth, keys);
-    ld_count(&app->metrics.reloads, 1);
-    ld_gauge_set(&app->metrics.configured_ms, (uint64_t)ld_now_ms());
+    ld_auth_put(app->server.auth, keys);
+    ld_count(&app->server.metrics.reloads, 1);
+    ld_gauge_set(&app->server.metrics.configured_ms, (uint64_t)ld_now_ms());
     ld_log(LD_LOG_INFO, "configuration and keys are read again");
 }

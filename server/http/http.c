@@ -62,17 +62,6 @@ const char *ld_request_body_file(const struct ld_request *r)
     return r->spool;
 }
 
-/* A plain int: set in admit, read in handle and completed, which the library calls one after the other. */
-void ld_request_set_route(struct ld_request *r, int route)
-{
-    r->route = route;
-}
-
-int ld_request_route(const struct ld_request *r)
-{
-    return r->route;
-}
-
 void ld_request_end_connection(struct ld_request *r)
 {
     r->is_last = true;
@@ -81,17 +70,6 @@ void ld_request_end_connection(struct ld_request *r)
 void ld_request_set_share(struct ld_request *r, uint64_t share)
 {
     r->share = share;
-}
-
-/* Like the route: set before the handler runs, read by it. */
-void ld_request_set_caller(struct ld_request *r, const struct ld_caller *caller)
-{
-    r->caller = *caller;
-}
-
-const struct ld_caller *ld_request_caller(const struct ld_request *r)
-{
-    return &r->caller;
 }
 
 const struct ld_trace *ld_request_trace(const struct ld_request *r)
@@ -117,25 +95,20 @@ void ld_request_peer(const struct ld_request *r, char out[LD_PEER_BYTES])
     }
 }
 
-void ld_request_set_context(struct ld_request *r, void *context)
-{
-    r->context = context;
-}
-
 void *ld_request_context(const struct ld_request *r)
 {
-    return r->context;
+    return (void *)(uintptr_t)r->context;
 }
 
 /* --- life of a request ------------------------------------------------------------------------------ */
 
-/* Path and method are copied behind the struct: other threads read them, when the connection may be gone.
+/* Path and method are copied behind the context: other threads read them, when the connection may be gone.
  * NULL: no memory, and the connection is ended. The clock starts here: what the histogram of durations shows begins
  * with the complete headers. The list is for ld_http_stop, which must find requests that nobody calls back for. */
 static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *c, const char *method, const char *path)
 {
-    size_t n_method = strlen(method) + 1, n_path = strlen(path) + 1;
-    struct ld_request *r = calloc(1, sizeof *r + n_method + n_path);
+    size_t n_context = h->hooks.n_context, n_method = strlen(method) + 1, n_path = strlen(path) + 1;
+    struct ld_request *r = calloc(1, sizeof *r + n_context + n_method + n_path);
     if (r == NULL)
         return NULL;
     r->http = ld_http_hold(h);
@@ -144,14 +117,12 @@ static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *
     r->on = ld_connection_of(c);
     r->lane = &h->lane[r->on->lane];
     r->n_head = MHD_get_connection_info(c, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
-    r->route = -1;
     r->spool_fd = -1;
     r->started_us = ld_monotonic_us();
     atomic_init(&r->refs, 1);
     atomic_init(&r->state, REQUEST_RUNNING);
-    memcpy(r->method, method, n_method);
-    r->path = r->method + n_method;
-    memcpy(r->path, path, n_path);
+    r->method = memcpy(r->context + n_context, method, n_method);
+    r->path = memcpy(r->method + n_method, path, n_path);
     ld_target_decode(r->path);
     if (LD_CHECKED)
         ld_trace_begin(&r->trace, ld_request_header(r, "traceparent"));
@@ -178,18 +149,13 @@ static void unlink_request(struct ld_http *h, struct ld_request *r)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* Counts the answer under its route (requests that reached no route share the last row), and has it logged. status 0:
- * there was none; somebody may be at one still. */
+/* Has the answer counted and logged. status 0: there was none; somebody may be at one still. */
 static void record(struct ld_http *h, const struct ld_request *r, int status)
 {
-    if (!LD_CHECKED)
-        return;
     const struct ld_outcome outcome = {.status = status,
                                        .us = ld_monotonic_us() - r->started_us,
                                        .n_in = r->n_received,
                                        .n_out = status != 0 ? r->n_answer : 0};
-    if (status != 0)
-        ld_count_request(h->metrics, r->route, status, outcome.us);
     if (h->hooks.completed != NULL)
         h->hooks.completed(h->hooks.arg, r, &outcome);
 }

@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include "base/problem.h"
-#include "types/roles.h"
 
 struct ld_http;
 struct ld_tls;
@@ -51,6 +50,8 @@ struct ld_outcome {
 };
 
 struct ld_http_hooks {
+    /* Memory that each request has for them (ld_request_context), zeroed at first. */
+    size_t n_context;
     /* Called with the headers, before the body: returns how many bytes of body are taken. It may refuse by a reply of
      * its own (ld_reply_*, in this thread); the body is then discarded and `handle` not called. */
     size_t (*admit)(void *arg, struct ld_request *r);
@@ -104,14 +105,6 @@ const char *ld_request_body_file(const struct ld_request *r);
 /* In `admit`: nothing that follows on the connection is read as a request. */
 void ld_request_end_connection(struct ld_request *r);
 
-/* Row of the route table, for metrics and for finding it again in `handle`; -1 until set. */
-void ld_request_set_route(struct ld_request *r, int route);
-int ld_request_route(const struct ld_request *r);
-
-/* Who sent it; nobody until set. Copied; the answer is borrowed until the reply. */
-void ld_request_set_caller(struct ld_request *r, const struct ld_caller *caller);
-const struct ld_caller *ld_request_caller(const struct ld_request *r);
-
 /* Whether somebody has answered it already: a server that stops, to which this may come as news. What is done for it
  * from then on reaches nobody. */
 bool ld_request_is_answered(const struct ld_request *r);
@@ -120,24 +113,27 @@ bool ld_request_is_answered(const struct ld_request *r);
  * which it is until set: it waits for nobody. */
 void ld_request_set_share(struct ld_request *r, uint64_t share);
 
-/* Whatever the handler's caller keeps with it; NULL until set. Not read here. */
-void ld_request_set_context(struct ld_request *r, void *context);
+/* The hooks' own memory (n_context), theirs until the reply. Not read here. */
 void *ld_request_context(const struct ld_request *r);
 
-/* `text` is malloc'd and taken over; NULL text = empty body. content_type is static, NULL when there is no body. A long
- * one goes into a file; without room for that, 503 may be the answer. */
-void ld_reply(struct ld_request *r, int status, const char *content_type, char *text, size_t n);
-void ld_reply_json(struct ld_request *r, int status, char *text, size_t n); /* NULL text: answers 503, no memory */
-void ld_reply_constant(struct ld_request *r, const char *content_type, const char *text); /* 200; text is static */
-/* The same for n bytes, with further headers, which are copied. */
 struct ld_header {
     const char *name, *value;
 };
-void ld_reply_static(struct ld_request *r, const char *content_type, const char *text, size_t n,
-                     const struct ld_header *headers, size_t n_headers);
+/* An answer that is there as a whole. */
+struct ld_reply {
+    struct ld_problem *problem; /* with a status: the answer is this alone. NULL: none */
+    int status;                 /* 0: 200; 204 has no body */
+    const char *content_type;   /* static; NULL: JSON */
+    char *text;                 /* malloc'd and taken over; NULL: there was no memory for it, which is the answer */
+    const char *constant;       /* static, in place of it */
+    size_t n;
+    const struct ld_header *headers; /* of a constant; copied */
+    size_t n_headers;
+};
+/* A long text goes into a file; without room for that, 503 may be the answer. */
+void ld_reply(struct ld_request *r, const struct ld_reply *reply);
 void ld_reply_problem(struct ld_request *r, const struct ld_problem *p);
 void ld_reply_status(struct ld_request *r, int status, const char *detail); /* a problem of one sentence */
-void ld_reply_as(struct ld_request *r, enum ld_problem_type type, const char *detail);
 
 /* Has then(arg) make the reply in the thread that serves the request, or in this one where that has let go of it, or
  * in the one that stops the server. */

@@ -17,6 +17,7 @@
 #include <microhttpd.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -148,10 +149,8 @@ struct ld_request {
     bool is_handed;         /* the handler holds a reference */
     bool is_last;           /* its answer is the connection's */
     bool is_discarding;     /* the rest of the body is read and thrown away: the reply stands already */
-    int route, status;
-    unsigned n_looks; /* for the reply, by the library */
-    struct ld_caller caller;
-    void *context;
+    int status;
+    unsigned n_looks;        /* for the reply, by the library */
     void (*then)(void *arg); /* makes the reply; set before the state is LEFT */
     void *then_arg;
     uint64_t share; /* whose requests take turns with others'; 0: it waits for nobody */
@@ -167,12 +166,12 @@ struct ld_request {
     struct ld_body_memory *memory; /* of the server, which may be gone when the handler is through; NULL: no bound */
     size_t n_memory;               /* what the body has of it */
     size_t n_body, cap, limit, n_received;
-    size_t n_head;   /* bytes of request line and headers */
-    size_t n_wanted; /* of n_received: before the rest was refused */
-    char *spool;     /* path of the body's file, NULL: in memory */
-    int spool_fd;    /* -1 until the first byte */
-    char *path;      /* behind the method in `text` */
-    char method[];   /* then path */
+    size_t n_head;                        /* bytes of request line and headers */
+    size_t n_wanted;                      /* of n_received: before the rest was refused */
+    char *spool;                          /* path of the body's file, NULL: in memory */
+    int spool_fd;                         /* -1 until the first byte */
+    char *method, *path;                  /* behind the context */
+    _Alignas(max_align_t) char context[]; /* of the hooks; then method and path */
 };
 
 void ld_request_unref(struct ld_request *r);

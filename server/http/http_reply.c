@@ -139,10 +139,9 @@ static struct MHD_Response *problem_response(const struct ld_request *r, const s
     return response;
 }
 
-/* Callable from any thread, once per request. Cost: building the response; the library copies nothing. A long text goes
- * into a file, so that clients that do not read cost no memory (http_file.c); where there is none to be had it counts
- * as a body. */
-void ld_reply(struct ld_request *r, int status, const char *content_type, char *text, size_t n)
+/* A long text goes into a file, so that clients that do not read cost no memory (http_file.c); where there is none to
+ * be had it counts as a body. */
+static void reply_text(struct ld_request *r, int status, const char *content_type, char *text, size_t n)
 {
     if (n > LD_ANSWER_BYTES && ld_reply_long(r, status, content_type, text, n)) {
         free(text);
@@ -154,28 +153,32 @@ void ld_reply(struct ld_request *r, int status, const char *content_type, char *
     }
 }
 
-void ld_reply_static(struct ld_request *r, const char *content_type, const char *text, size_t n,
-                     const struct ld_header *headers, size_t n_headers)
+static void reply_constant(struct ld_request *r, int status, const char *content_type, const struct ld_reply *reply)
 {
-    struct MHD_Response *response = MHD_create_response_from_buffer(n, (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(reply->n, (void *)(uintptr_t)reply->constant, MHD_RESPMEM_PERSISTENT);
     ld_response_header(&response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
-    for (size_t i = 0; i < n_headers; i++)
-        ld_response_header(&response, headers[i].name, headers[i].value);
-    ld_request_finish(r, MHD_HTTP_OK, response, n);
+    for (size_t i = 0; i < reply->n_headers; i++)
+        ld_response_header(&response, reply->headers[i].name, reply->headers[i].value);
+    ld_request_finish(r, status, response, reply->n);
 }
 
-void ld_reply_constant(struct ld_request *r, const char *content_type, const char *text)
+/* Callable from any thread, once per request. Cost: building the response; the library copies nothing. A missing text
+ * means that the encoder had no memory: told as such. */
+void ld_reply(struct ld_request *r, const struct ld_reply *reply)
 {
-    ld_reply_static(r, content_type, text, strlen(text), NULL, 0);
-}
-
-/* A missing text means that the encoder had no memory: told as such. */
-void ld_reply_json(struct ld_request *r, int status, char *text, size_t n)
-{
-    if (text == NULL)
+    const char *content_type = reply->content_type != NULL ? reply->content_type : "application/json";
+    const int status = reply->status != 0 ? reply->status : MHD_HTTP_OK;
+    if (reply->problem != NULL && reply->problem->status != 0)
+        ld_reply_problem(r, reply->problem);
+    else if (status == MHD_HTTP_NO_CONTENT)
+        ld_request_finish(r, status, ld_response_of(NULL, NULL, 0), 0);
+    else if (reply->constant != NULL)
+        reply_constant(r, status, content_type, reply);
+    else if (reply->text == NULL)
         ld_reply_status(r, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the answer");
     else
-        ld_reply(r, status, "application/json", text, n);
+        reply_text(r, status, content_type, reply->text, reply->n);
 }
 
 /* The problem is read during the call only. */
@@ -194,14 +197,6 @@ void ld_reply_status(struct ld_request *r, int status, const char *detail)
     ld_problem_set(&p, status, "%s", detail);
     if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
         p.retry_after_s = 1;
-    ld_reply_problem(r, &p);
-}
-
-void ld_reply_as(struct ld_request *r, enum ld_problem_type type, const char *detail)
-{
-    struct ld_problem p;
-    ld_problem_init(&p);
-    ld_problem_set_as(&p, type, "%s", detail);
     ld_reply_problem(r, &p);
 }
 

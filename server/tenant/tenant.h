@@ -134,8 +134,9 @@ struct ld_turn *ld_tenant_turn(struct ld_tenant *t); /* of turns.c alone, zero a
 uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *arm_dim);
 
 /* Computes a decision in the calling thread under the lock for decisions. On success: a dry run fills op->reply;
- * otherwise op holds the decided event and the answer, ready for ld_tenant_submit. 0, or -1 with op->problem filled. */
-int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const char *decision, struct ld_op *op);
+ * otherwise op holds the decided event and the answer, ready for ld_tenant_submit. 0, or -1 with *p. */
+int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const char *decision, struct ld_op *op,
+                     struct ld_problem *p);
 
 /* Puts op on the queue; done() will be called exactly once, possibly before this returns. When the queue is full,
  * the tenant closing, or the server draining for good, done() is called at once with problem 503. */

@@ -7,7 +7,7 @@
  * Chance: the draw is keyed by a hash of the decision id and the tenant's seed, so it depends on nothing that another
  * request does, and the arm drawn stands in the event.
  *
- * Cost of the lock: one pair of atomic operations, shared by all readers of a tenant. Failure: op->problem, and the
+ * Cost of the lock: one pair of atomic operations, shared by all readers of a tenant. Failure: *p, and the
  * op is the caller's as before; nothing was recorded, so the request may be sent again. */
 #include <string.h>
 
@@ -149,7 +149,8 @@ out:
 
 /* Cost: that of kb_engine_decide, plus the JSON of the answer. The lock is held for both, because the answer names arms
  * by pointers into the engine; nothing else is done under it. */
-int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const char *decision, struct ld_op *op)
+int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const char *decision, struct ld_op *op,
+                     struct ld_problem *p)
 {
     struct kb_scratch *scratch = take_scratch(t);
     struct kb_errmsg msg = {.text = ""};
@@ -166,8 +167,8 @@ int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const 
     }
     give_scratch(t, scratch);
     if (!is_current)
-        ld_problem_set(&op->problem, 409, "the configuration has changed since the request came: try again");
+        ld_problem_set(p, 409, "the configuration has changed since the request came: try again");
     else if (rc != KB_OK)
-        ld_problem_from_core(&op->problem, rc, msg.text[0] != '\0' ? &msg : NULL);
-    return op->problem.status == 0 ? 0 : -1;
+        ld_problem_from_core(p, rc, msg.text[0] != '\0' ? &msg : NULL);
+    return p->status == 0 ? 0 : -1;
 }

@@ -56,7 +56,7 @@ static void answer(void *arg)
     char *text = malloc(n_answer + 1);
     if (text != NULL)
         memset(text, ' ', n_answer);
-    ld_reply_json(arg, 200, text, n_answer);
+    ld_reply(arg, &(struct ld_reply){.text = text, .n = n_answer});
 }
 
 static size_t take(struct ld_request **out)

@@ -162,7 +162,7 @@ static inline struct ld_op *op_select(struct ld_tenant *t, const char *json, con
     struct ld_select select;
 
     ck_assert_msg(ld_decode_select(op->doc, context_dim, arm_dim, &select, &op->problem) == 0, "%s", json);
-    ld_tenant_select(t, &select, select.decision != NULL ? select.decision : id, op);
+    ld_tenant_select(t, &select, select.decision != NULL ? select.decision : id, op, &op->problem);
     return op;
 }
 

@@ -33,7 +33,7 @@ static void reply_echo(struct ld_request *r)
     char *text = malloc(512);
     ld_request_body(r, &n);
     int length = snprintf(text, 512, "%s %s %zu", ld_request_method(r), ld_request_path(r), n);
-    ld_reply(r, 200, "text/plain", text, (size_t)length);
+    ld_reply(r, &(struct ld_reply){.content_type = "text/plain", .text = text, .n = (size_t)length});
 }
 
 static void *reply_later(void *arg)
@@ -54,7 +54,7 @@ static size_t admit(void *arg, struct ld_request *r)
         ld_reply_status(r, 401, "no");
     if (strcmp(ld_request_path(r), "/spooled") == 0)
         ld_request_spool(r, spool_path);
-    ld_request_set_route(r, 3);
+    *(int *)ld_request_context(r) = 3; /* the row of its route */
     return strcmp(ld_request_path(r), "/small") == 0 ? 10 : 1 << 20;
 }
 
@@ -134,7 +134,15 @@ static void handle(void *arg, struct ld_request *r)
     }
 }
 
-static const struct ld_http_hooks hooks = {.admit = admit, .handle = handle};
+static void completed(void *arg, const struct ld_request *r, const struct ld_outcome *o)
+{
+    (void)arg;
+    if (o->status != 0)
+        ld_count_request(&metrics, *(const int *)ld_request_context(r), o->status, o->us);
+}
+
+static const struct ld_http_hooks hooks = {
+    .n_context = sizeof(int), .admit = admit, .handle = handle, .completed = completed};
 
 /* The timer: the server's own ticks every 250 ms. */
 static atomic_bool is_ticking;
@@ -279,7 +287,7 @@ static uint64_t count_of(int route, int status)
     return n;
 }
 
-START_TEST(requests_are_counted_by_route_and_status)
+START_TEST(requests_are_completed_with_their_status_and_memory)
 {
     int fd = dial();
     ask(fd, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -904,7 +912,7 @@ int main(void)
     return KBT_RUN_EACH(
         "http", 30, start, stop, handler_sees_method_path_and_body, reply_of_another_thread_resumes_the_connection,
         replies_that_cross_the_suspension_all_arrive, head_is_answered_without_a_body,
-        requests_are_counted_by_route_and_status, client_that_leaves_while_suspended_is_forgotten,
+        requests_are_completed_with_their_status_and_memory, client_that_leaves_while_suspended_is_forgotten,
         head_can_be_kept_apart_from_the_connection,
         head_outlives_a_connection_that_goes_while_another_thread_has_the_request,
         client_that_leaves_within_its_body_is_forgotten, slow_body_is_waited_for,

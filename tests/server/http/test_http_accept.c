@@ -33,7 +33,7 @@ static void handle(void *arg, struct ld_request *r)
     char *text = malloc(32);
     (void)arg;
     int n = snprintf(text, 32, "%d", (int)gettid());
-    ld_reply(r, 200, "text/plain", text, (size_t)n);
+    ld_reply(r, &(struct ld_reply){.content_type = "text/plain", .text = text, .n = (size_t)n});
 }
 
 static void start(void)

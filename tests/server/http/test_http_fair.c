@@ -40,7 +40,8 @@ static void handle(void *arg, struct ld_request *r)
     while (!atomic_load(&is_open))
         kbt_pause_ms(1);
     kbt_pause_ms(n > 0);
-    ld_reply(r, 200, "text/plain", text, (size_t)snprintf(text, 32, "%d", n));
+    ld_reply(r,
+             &(struct ld_reply){.content_type = "text/plain", .text = text, .n = (size_t)snprintf(text, 32, "%d", n)});
 }
 
 static void start(void)

@@ -73,7 +73,7 @@ static void handle(void *arg, struct ld_request *r)
     if (strcmp(ld_request_path(r), "/pieces") == 0)
         reply_pieces(r);
     else
-        ld_reply(r, 200, "text/plain", text_of(0, size), size);
+        ld_reply(r, &(struct ld_reply){.content_type = "text/plain", .text = text_of(0, size), .n = size});
 }
 
 static void start_with(const char *dir)

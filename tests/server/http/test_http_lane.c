@@ -37,7 +37,9 @@ static size_t admit(void *arg, struct ld_request *r)
 static void echo(struct ld_request *r)
 {
     char *text = malloc(64);
-    ld_reply(r, 200, "text/plain", text, (size_t)snprintf(text, 64, "%s", ld_request_path(r)));
+    ld_reply(r, &(struct ld_reply){.content_type = "text/plain",
+                                   .text = text,
+                                   .n = (size_t)snprintf(text, 64, "%s", ld_request_path(r))});
 }
 
 static void make(void *arg)
@@ -63,7 +65,8 @@ static void handle(void *arg, struct ld_request *r)
     } else if (strcmp(ld_request_path(r), "/size") == 0) {
         char *text = malloc(64);
         ld_request_body(r, &n);
-        ld_reply(r, 200, "text/plain", text, (size_t)snprintf(text, 64, "%zu", n));
+        ld_reply(r, &(struct ld_reply){
+                        .content_type = "text/plain", .text = text, .n = (size_t)snprintf(text, 64, "%zu", n)});
     } else if (strcmp(ld_request_path(r), "/busy") == 0) {
         kbt_pause_ms(200); /* in its lane, which does nothing else meanwhile */
         echo(r);

@@ -688,7 +688,7 @@ START_TEST(a_body_decoded_for_other_dimensions_is_not_decided)
     struct ld_op *op = op_from(f.t, LD_OP_EVENT, SELECT_AB, false, &context_dim, &arm_dim);
     ck_assert_int_eq(ld_decode_select(op->doc, context_dim, arm_dim, &select, &op->problem), 0);
     expect_status(f.t, op_settings(LEARNING), 200); /* the query's vectors are too short from here on */
-    ck_assert_int_eq(ld_tenant_select(f.t, &select, "d", op), -1);
+    ck_assert_int_eq(ld_tenant_select(f.t, &select, "d", op, &op->problem), -1);
     ck_assert_int_eq(op->problem.status, 409);
     ld_op_free(op);
     fixture_close(&f);

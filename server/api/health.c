@@ -13,13 +13,11 @@
  * The loop asks the pool for a look at the disk once a second: that says how full it is, tries a registry that has
  * failed, and shows that the pool still runs jobs. A look that hangs holds one thread of the pool; no other is begun
  * meanwhile. Cost: a statvfs a second, an atomic load a tenant and tick. */
-#include "app/health.h"
+#include "api/server.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "api/access.h"
-#include "app/app.h"
 #include "base/clock.h"
 #include "store/folder.h"
 #include "base/log.h"
@@ -39,19 +37,19 @@ static void note(atomic_bool *state, bool is_bad, const char *what, const char *
 /* On the pool. */
 static void look(void *arg)
 {
-    struct ld_app *app = arg;
-    struct ld_health *h = &app->health;
+    struct ld_server *s = arg;
+    struct ld_health *h = &s->health;
 
-    note(&h->is_full, !ld_folder_has_room(app->options.data), "the disk of the data folder has no room left",
+    note(&h->is_full, !ld_folder_has_room(s->world.data_dir), "the disk of the data folder has no room left",
          "the disk of the data folder has room again");
-    note(&h->is_registry_failing, ld_registry_is_failing(ld_tenants_registry(app->tenants)),
+    note(&h->is_registry_failing, ld_registry_is_failing(ld_tenants_registry(s->tenants)),
          "the registry takes no changes", "the registry takes changes again");
     atomic_store(&h->asked_at, 0);
 }
 
-void ld_health_turn(struct ld_app *app, int64_t waiting_since)
+void ld_health_turn(struct ld_server *s, int64_t waiting_since)
 {
-    struct ld_health *h = &app->health;
+    struct ld_health *h = &s->health;
     const int64_t now = ld_monotonic_us();
 
     atomic_store(&h->turned_at, now);
@@ -60,7 +58,7 @@ void ld_health_turn(struct ld_app *app, int64_t waiting_since)
         return;
     h->next_ask = now + ASK_US;
     atomic_store(&h->asked_at, now);
-    if (ld_sched_give(app->sched, LD_POOL, look, app, SIZE_MAX) != 0)
+    if (ld_sched_give(s->sched, LD_POOL, look, s, SIZE_MAX) != 0)
         atomic_store(&h->asked_at, 0);
 }
 
@@ -73,16 +71,16 @@ static bool is_over(const struct ld_health *h, const _Atomic int64_t *since)
     return at != 0 && ld_monotonic_us() - at > atomic_load(&h->stuck_after_us);
 }
 
-bool ld_health_is_alive(const struct ld_app *app)
+bool ld_health_is_alive(const struct ld_server *s)
 {
-    return !is_over(&app->health, &app->health.turned_at);
+    return !is_over(&s->health, &s->health.turned_at);
 }
 
-bool ld_health_is_moving(const struct ld_app *app)
+bool ld_health_is_moving(const struct ld_server *s)
 {
-    const struct ld_health *h = &app->health;
+    const struct ld_health *h = &s->health;
 
-    return ld_health_is_alive(app) && !is_over(h, &h->asked_at) && !is_over(h, &h->waiting_since);
+    return ld_health_is_alive(s) && !is_over(h, &h->asked_at) && !is_over(h, &h->waiting_since);
 }
 
 /* Keeps the first failing tenant's name; arg is a buffer of 65 bytes, empty at first. Reads one atomic of each
@@ -96,43 +94,38 @@ static void find_failing(void *arg, struct ld_tenant *t)
 }
 
 /* Everybody may ask: with keys in force nobody learns a name here. It stands in the log and in /metrics. */
-static bool has_failing(struct ld_app *app, char *why)
+static const char *find_fault(struct ld_server *s, char buffer[LD_HEALTH_BYTES])
 {
     char name[65] = "";
 
-    ld_tenants_each(app->tenants, find_failing, name);
+    ld_tenants_each(s->tenants, find_failing, name);
     if (name[0] == '\0')
-        return false;
-    if (ld_access_wants_keys(app))
-        snprintf(why, 256, "the last commit of a tenant failed");
-    else
-        snprintf(why, 256, "the last commit of tenant \"%s\" failed", name);
-    return true;
+        return NULL;
+    if (ld_access_wants_keys(s))
+        return "the last commit of a tenant failed";
+    snprintf(buffer, LD_HEALTH_BYTES, "the last commit of tenant \"%s\" failed", name);
+    return buffer;
 }
 
 /* What the disk says comes last: a tenant that fails because of it says more. */
-bool ld_health_is_ready(struct ld_app *app, char *why)
+const char *ld_health_refuses(struct ld_server *s, char buffer[LD_HEALTH_BYTES])
 {
-    const struct ld_health *h = &app->health;
-    const char *reason = NULL;
+    const struct ld_health *h = &s->health;
 
-    if (atomic_load(&app->is_draining))
-        reason = "the server is stopping";
-    else if (!atomic_load(&app->is_ready))
-        reason = "the server is recovering its tenants";
-    else if (!ld_health_is_alive(app))
-        reason = "the server's loop stands still";
-    else if (is_over(h, &h->waiting_since))
-        reason = "a change has been waiting for its commit for too long";
-    else if (is_over(h, &h->asked_at))
-        reason = "the server's work pool stands still";
-    else if (has_failing(app, why))
-        return false;
-    else if (atomic_load(&h->is_full))
-        reason = "the disk is full";
-    else if (atomic_load(&h->is_registry_failing))
-        reason = "the registry takes no changes";
-    if (reason != NULL)
-        snprintf(why, 256, "%s", reason);
-    return reason == NULL;
+    if (atomic_load(&s->is_draining))
+        return "the server is stopping";
+    if (!atomic_load(&s->is_ready))
+        return "the server is recovering its tenants";
+    if (!ld_health_is_alive(s))
+        return "the server's loop stands still";
+    if (is_over(h, &h->waiting_since))
+        return "a change has been waiting for its commit for too long";
+    if (is_over(h, &h->asked_at))
+        return "the server's work pool stands still";
+    const char *fault = find_fault(s, buffer);
+    if (fault != NULL)
+        return fault;
+    if (atomic_load(&h->is_full))
+        return "the disk is full";
+    return atomic_load(&h->is_registry_failing) ? "the registry takes no changes" : NULL;
 }

@@ -1,0 +1,165 @@
+/* What the handlers share: the body, the op for the tenant's writer, the price, and what a path and a query say.
+ *
+ * An op lives from the handler to its done(): the handler fills it, the tenant's writer answers it, done() replies and
+ * frees it. The request is kept by the HTTP server until that reply, whether or not its client is still there.
+ *
+ * Faults of one request are all told together where that is possible: the decoders collect them in one problem. Memory
+ * that is short answers 503 and never a half-made op.
+ *
+ * A request is charged once, by one compare-and-swap: where its price is in its route before the body is parsed, else
+ * when the body has been decoded and before anything is computed or queued. A refusal has done nothing but that.
+ * Whoever asks, the tenant pays: an operator's key is no way around it. What is no tenant's work is not charged: lists,
+ * keys, metrics, limits, the making and deleting of tenants. */
+#include "api/call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/limit.h"
+#include "base/names.h"
+#include "tenant/price.h"
+
+/* --- the body and its op ------------------------------------------------------------------------------------- */
+
+/* Cost: the parse, about 30 ns a byte. */
+int ld_call_parse(const struct ld_call *c, struct ld_doc **doc, struct ld_problem *p)
+{
+    size_t n;
+    const char *body = ld_request_body(c->request, &n);
+    return ld_doc_parse(doc, body, n, c->media == LD_MEDIA_NDJSON, p);
+}
+
+/* The doc keeps what the decoders point into, so it belongs to the op and dies with it; the body itself may go as
+ * soon as it is parsed. */
+struct ld_op *ld_call_op(const struct ld_call *c, enum ld_op_type type, struct ld_problem *p)
+{
+    struct ld_op *op = ld_op_new(type);
+    if (op == NULL) {
+        ld_problem_set(p, 503, "out of memory");
+        return NULL;
+    }
+    if (c->route->body == LD_BODY_NONE)
+        return op;
+    ld_request_body(c->request, &op->bytes);
+    if (ld_call_parse(c, &op->doc, p) == 0) {
+        ld_doc_bound(op->doc, c->server->limits.magnitude);
+        return op;
+    }
+    ld_op_free(op);
+    return NULL;
+}
+
+/* In the connection's thread. Only the writer sets a status that is neither 200 nor a problem's. */
+static void reply_op(void *arg)
+{
+    struct ld_op *op = arg;
+    ld_reply(op->arg, &(struct ld_reply){
+                          .problem = &op->problem, .status = op->reply_status, .text = op->reply, .n = op->n_reply});
+    if (op->problem.status == 0)
+        op->reply = NULL; /* the reply has taken it */
+    ld_op_free(op);
+}
+
+/* In the writer's thread, which has others to answer, or in the submitting one when the queue refuses. */
+static void op_done(struct ld_op *op)
+{
+    ld_request_reply_by(op->arg, reply_op, op);
+}
+
+/* Afterwards neither op nor call may be touched: done() may have run already, in another thread. The queue has its own
+ * hold of the tenant. */
+void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op)
+{
+    op->done = op_done;
+    op->arg = c->request;
+    ld_tenant_submit(t, op);
+}
+
+/* --- what it costs ------------------------------------------------------------------------------------------- */
+
+static bool refuse(struct ld_call *c, double tokens, int64_t wait_ns, struct ld_problem *p)
+{
+    struct ld_rate limit;
+    if (wait_ns == 0)
+        return true;
+    ld_bucket_get(ld_tenant_bucket(c->tenant), &limit);
+    ld_problem_set(p, 429, "the tenant's rate of %g tokens a second (burst %g) is used up; this costs %.3g", limit.rate,
+                   limit.burst, tokens < limit.burst ? tokens : limit.burst);
+    ld_problem_limit(p, "rate", limit.rate);
+    p->retry_after_s = ld_retry_after_s(wait_ns);
+    ld_count(&c->server->metrics.limited[LD_LIMITED_RATE], 1);
+    return false;
+}
+
+bool ld_charge(struct ld_call *c, double tokens, struct ld_problem *p)
+{
+    if (c->tenant == NULL || !LD_CHECKED)
+        return true;
+    return refuse(c, tokens, ld_bucket_take(ld_tenant_bucket(c->tenant), tokens, ld_monotonic_ns()), p);
+}
+
+bool ld_charge_fold(struct ld_call *c, struct ld_problem *p)
+{
+    struct ld_size size;
+    if (c->tenant == NULL)
+        return true;
+    ld_tenant_size(c->tenant, &size);
+    return ld_charge(c, ld_price_fold(&size), p);
+}
+
+bool ld_charge_route(struct ld_call *c, struct ld_problem *p)
+{
+    struct ld_size size;
+    if (c->tenant == NULL || !LD_CHECKED)
+        return true;
+    ld_tenant_size(c->tenant, &size);
+    const double price = ld_price_work(&size, c->route->work);
+    if (price > 0)
+        return ld_charge(c, price, p);
+    return refuse(c, 1, ld_bucket_look(ld_tenant_bucket(c->tenant), 1, ld_monotonic_ns()), p);
+}
+
+/* --- path and query ------------------------------------------------------------------------------------------ */
+
+/* Strict: no sign, no blanks, no second spelling of a number; 19 digits cannot overflow. A parameter without a value
+ * counts as a wrong one, not as absent. */
+int ld_call_number(const struct ld_call *c, const char *name, uint64_t *out, struct ld_problem *p)
+{
+    const struct ld_query *q = ld_route_query(c->route, name);
+    const char *text = ld_request_query(c->request, name);
+    *out = q->preset;
+    if (text == NULL)
+        return 0;
+    size_t n = strspn(text, "0123456789");
+    *out = n > 0 && n <= 19 ? strtoull(text, NULL, 10) : 0;
+    if (n > 0 && n <= 19 && text[n] == '\0' && *out >= q->min && *out <= q->max)
+        return 0;
+    ld_problem_set(p, 400, "query parameter %s: expected a whole number from %llu to %llu", name,
+                   (unsigned long long)q->min, (unsigned long long)q->max);
+    if (*out > q->max)
+        ld_problem_limit(p, name, (double)q->max);
+    return -1;
+}
+
+void ld_call_rest(const struct ld_call *c, char out[LD_PATH_REST_BYTES])
+{
+    ld_route_rest(c->route, ld_request_path(c->request), out);
+}
+
+bool ld_call_check_name(const char *tenant, struct ld_problem *p)
+{
+    if (!ld_tenant_name_is_valid(tenant))
+        ld_problem_set(p, 400,
+                       "a tenant's name is 1 to 64 letters, digits, dots, underscores and dashes, "
+                       "the first a letter or digit");
+    return p->status == 0;
+}
+
+bool ld_call_may_make(const struct ld_call *c, const char *tenant, struct ld_problem *p)
+{
+    if (ld_call_check_name(tenant, p) && ld_tenants_has(c->server->tenants, tenant))
+        ld_problem_set(p, 409, "there is a tenant \"%s\": delete it first, or take another name", tenant);
+    return p->status == 0;
+}

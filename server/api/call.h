@@ -1,0 +1,76 @@
+/* A request on its way to its handler, and what handlers share.
+ *
+ * A handler fills the reply and returns true: dispatch sends it. Where it has passed the call on (to the tenant's
+ * writer, to another thread, to a stream) it returns false, and touches neither call nor request any more. */
+#ifndef LD_CALL_H
+#define LD_CALL_H
+
+#include "api/route.h"
+#include "api/server.h"
+#include "json/json_in.h"
+#include "json/json_out.h"
+
+/* The media type of a body. */
+enum ld_media { LD_MEDIA_JSON, LD_MEDIA_MERGE_PATCH, LD_MEDIA_NDJSON, LD_MEDIA_DATABASE, LD_MEDIA_OTHER };
+
+/* What dispatch has found out about the request, once. It lives as long as the request: until the reply. */
+struct ld_call {
+    struct ld_tenant_wait wait; /* of dispatch.c; the first */
+    struct ld_server *server;
+    struct ld_request *request;
+    const struct ld_route *route;    /* NULL: there is none */
+    struct ld_caller caller;         /* whose key it is */
+    char name[LD_PATH_TENANT_BYTES]; /* of the tenant that it is about; "": of none. Too long a name is cut, and none */
+    struct ld_tenant *tenant;        /* held until the handler returns; NULL: of none, or of one to be made */
+    enum ld_media media;             /* of the body that the route takes */
+    bool is_labelled;                /* it was told, and is not that of a form */
+    bool was_waiting, is_counted;    /* for its tenant; among those of its tenant in the line (dispatch.c) */
+};
+
+/* access.c. Who calls, into c->caller, and which tenant the call is about. Each false with *p: 401; 403, or 404 for a
+ * tenant of others. */
+bool ld_access_identify(struct ld_call *c, struct ld_problem *p);
+bool ld_access_allow(const struct ld_call *c, struct ld_problem *p);
+
+/* stray.c. Requests that say what nobody reads (parameters that the route does not take, a tenant named by another
+ * header than Laplaced-Tenant) were meant for something else than they would do: false with 400. In `admit`. */
+bool ld_stray_query_allow(const struct ld_call *c, struct ld_problem *p);
+bool ld_stray_header_allow(const struct ld_call *c, struct ld_problem *p);
+
+/* dispatch.c. From a handler that finds its work too long for a thread that serves HTTP: the call is passed on to the
+ * pool, where the handler is called again and ld_request_is_kept. */
+void ld_call_beside(struct ld_call *c);
+
+/* --- what handlers share (call.c) ---------------------------------------------------------------------------- */
+
+/* The body as a document, with its numbers bounded. 0, or -1 with *p. */
+int ld_call_parse(const struct ld_call *c, struct ld_doc **doc, struct ld_problem *p);
+
+/* A new op of the type, with the body that the route takes as its doc; NULL with *p. */
+struct ld_op *ld_call_op(const struct ld_call *c, enum ld_op_type type, struct ld_problem *p);
+
+/* Queues the op; its outcome becomes the reply. Takes the op, and passes the call on. t is the call's tenant, or one
+ * that was made for it. */
+void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op);
+
+/* Takes the tokens (price.h) from the tenant's bucket (limit.h), before any of the work is done. False: they are not
+ * there; then none was taken, and p says 429 and when to come again. Where there is no tenant, nobody pays. */
+bool ld_charge(struct ld_call *c, double tokens, struct ld_problem *p);
+bool ld_charge_fold(struct ld_call *c, struct ld_problem *p);
+/* The same for a request whose body nobody has looked at: takes what the route costs or, where that depends on the
+ * body, looks whether the least of it is there, so that a tenant over its rate costs next to nothing. */
+bool ld_charge_route(struct ld_call *c, struct ld_problem *p);
+
+/* The number in a parameter that the route has (route.h: ld_queries). 0, or -1 with 400. */
+int ld_call_number(const struct ld_call *c, const char *name, uint64_t *out, struct ld_problem *p);
+
+/* What stands at {u} or {k} of the path (ld_route_rest). */
+void ld_call_rest(const struct ld_call *c, char out[LD_PATH_REST_BYTES]);
+
+/* Whether a tenant of that name may be made of a file; else *p. Known before any work is done, and asked again by
+ * ld_tenants_adopt, which alone decides. */
+bool ld_call_may_make(const struct ld_call *c, const char *tenant, struct ld_problem *p);
+/* 400 for a name that no tenant can have. */
+bool ld_call_check_name(const char *tenant, struct ld_problem *p);
+
+#endif

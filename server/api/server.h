@@ -1,0 +1,89 @@
+/* What requests are served with: the parts of the server that handlers know, and what they are held to. The app
+ * (app.h) starts, fills and stops it. */
+#ifndef LD_SERVER_H
+#define LD_SERVER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/metrics.h"
+#include "http/http.h"
+#include "keys/auth.h"
+#include "keys/keys.h"
+#include "store/spool.h"
+#include "tenant/sched.h"
+#include "tenants/registry.h"
+
+/* Which requests get a line in the log, in the order of the words of --log-requests. */
+enum ld_log_requests { LD_LOG_ALL, LD_LOG_SLOW, LD_LOG_ERRORS, LD_LOG_NO_REQUESTS };
+
+/* What requests are held to. */
+struct ld_limits {
+    atomic_size_t body, observe_body, bulk_body, import_body; /* bytes of bodies, by kind */
+    atomic_size_t metrics_tenants;
+    atomic_int log_requests; /* enum ld_log_requests */
+    _Atomic int64_t slow_us;
+    atomic_size_t candidates, arms, dim; /* of one decision: named, of the whole catalogue; of a configuration */
+    _Atomic double magnitude;            /* of the numbers that a model computes with */
+    atomic_size_t work, transfers;       /* requests in the lines for a thread */
+};
+
+/* Replays that are at work (api_replay.c). */
+struct ld_replays {
+    pthread_mutex_t lock;
+    struct ld_replay_job *first;
+};
+
+/* Whether the server lives, moves and may be sent traffic (health.c). Times are monotonic, in microseconds; 0 where a
+ * moment has none. */
+struct ld_health {
+    _Atomic int64_t stuck_after_us;
+    _Atomic int64_t turned_at;     /* the loop's last turn */
+    _Atomic int64_t asked_at;      /* since when the pool owes a look at the disk */
+    _Atomic int64_t waiting_since; /* the longest that a change waits for a writer that gets nowhere */
+    atomic_bool is_full, is_registry_failing;
+    int64_t next_ask; /* the loop's own */
+};
+
+struct ld_server {
+    /* The tenants borrow world and metrics from here. What may change at any time is atomic (reload.c). */
+    struct ld_limits limits;
+    struct ld_metrics metrics;
+    struct ld_world world;
+    struct ld_auth *auth;
+    struct ld_sched *sched;
+    struct ld_tenants *tenants;
+    struct ld_keys *keys;
+    struct ld_spool *spool;
+    struct ld_http *http;
+    struct ld_replays replays;
+    struct ld_health health;
+    _Atomic int64_t us_per_work, us_per_transfer; /* of what requests do on the pool, and there; dispatch.c */
+    /* Each is set once; handlers read them from any thread. Until it is ready, only probes are answered. */
+    atomic_bool is_ready, is_draining;
+};
+
+/* dispatch.c, request_log.c. What the HTTP server calls; their arg is the server. */
+extern const struct ld_http_hooks ld_server_hooks;
+void ld_server_completed(void *arg, const struct ld_request *r, const struct ld_outcome *o);
+
+/* api_replay.c. Those that are at work end soon, and later ones at once. */
+void ld_replays_cancel(struct ld_server *s);
+
+/* access.c. Whether requests must show a key. Once they must, they must as long as the process lives. */
+bool ld_access_wants_keys(struct ld_server *s);
+
+/* health.c. On the loop, every turn; waiting_since as above. */
+void ld_health_turn(struct ld_server *s, int64_t waiting_since);
+/* From any thread. The loop turns: the process is alive. */
+bool ld_health_is_alive(const struct ld_server *s);
+/* Loop, pool and writers get somewhere: the process does its work. */
+bool ld_health_is_moving(const struct ld_server *s);
+/* Why it may not be sent traffic, static or in buffer (LD_HEALTH_BYTES); NULL: it may. Names a tenant where no keys are
+ * asked for. */
+#define LD_HEALTH_BYTES 128
+const char *ld_health_refuses(struct ld_server *s, char buffer[LD_HEALTH_BYTES]);
+
+#endif
