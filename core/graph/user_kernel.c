@@ -99,7 +99,7 @@ enum kb_err kb_user_kernel_check(const struct kb_user_kernel_spec *spec, size_t 
         return KB_OK;
     return kb_fail(KB_EUNSUPPORTED, msg, pointer,
                    "the user kernel %s (power %g) needs a graph of at most %u users; this one has %zu",
-                   kb_user_kernel_name((int)spec->type), spec->power, KB_GRAPH_DENSE_MAX, n);
+                   kb_word(&kb_user_kernel_words, (int)spec->type), spec->power, KB_GRAPH_DENSE_MAX, n);
 }
 
 /* How far rounding takes the eigenvalues of L, by their bound of twice the largest degree. */

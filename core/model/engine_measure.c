@@ -25,7 +25,7 @@ static enum kb_err measure(const struct kb_spec *spec, const struct kb_vec_kerne
         return kb_fail(KB_ERANGE, msg, pointer, "expected numbers of at most %g in size", KB_MOST_MAGNITUDE);
     return kb_fail(KB_ERANGE, msg, pointer,
                    "too large for the %s kernel: its value for this vector with itself is above %g",
-                   kb_vec_kernel_name((int)k->type), most_factor(spec));
+                   kb_word(&kb_vec_kernel_words, (int)k->type), most_factor(spec));
 }
 
 /* A kernel of vectors without coordinates is that of zeros. */

@@ -14,30 +14,23 @@
 #include "spec/routing.h"
 #include "spec/spec.h"
 
-/* X(enum, value, name in the log). Values are stored: never renumber. */
+/* X(enum, word in the log), from 1 on. Values are stored: new ones at the end. */
 #define KB_EVENT_MAP(X)                                                                                                \
-    X(KB_EV_CONFIGURED, 1, "configured")                                                                               \
-    X(KB_EV_GRAPH, 2, "graph")                                                                                         \
-    X(KB_EV_ARMS, 3, "arms")                                                                                           \
-    X(KB_EV_DECIDED, 4, "decided")                                                                                     \
-    X(KB_EV_REWARDED, 5, "rewarded")                                                                                   \
-    X(KB_EV_OBSERVED, 6, "observed")                                                                                   \
-    X(KB_EV_EXPIRED, 7, "expired")                                                                                     \
-    X(KB_EV_ACTIVATED, 8, "activated")                                                                                 \
-    X(KB_EV_DICTIONARY, 9, "dictionary")                                                                               \
-    X(KB_EV_LATE, 10, "late")                                                                                          \
-    X(KB_EV_SUMMARY, 11, "summary")                                                                                    \
-    X(KB_EV_REDACTED, 12, "redacted")
+    X(KB_EV_CONFIGURED, "configured")                                                                                  \
+    X(KB_EV_GRAPH, "graph")                                                                                            \
+    X(KB_EV_ARMS, "arms")                                                                                              \
+    X(KB_EV_DECIDED, "decided")                                                                                        \
+    X(KB_EV_REWARDED, "rewarded")                                                                                      \
+    X(KB_EV_OBSERVED, "observed")                                                                                      \
+    X(KB_EV_EXPIRED, "expired")                                                                                        \
+    X(KB_EV_ACTIVATED, "activated")                                                                                    \
+    X(KB_EV_DICTIONARY, "dictionary")                                                                                  \
+    X(KB_EV_LATE, "late")                                                                                              \
+    X(KB_EV_SUMMARY, "summary")                                                                                        \
+    X(KB_EV_REDACTED, "redacted")
 
-enum kb_event_type {
-    KB_EV_NONE = 0,
-#define KB_EVENT_ENUM(name, value, text) name = value,
-    KB_EVENT_MAP(KB_EVENT_ENUM)
-#undef KB_EVENT_ENUM
-};
-
-const char *kb_event_name(int type);      /* NULL when unknown */
-int kb_event_from_name(const char *name); /* KB_EV_NONE when unknown */
+enum kb_event_type { KB_EV_NONE, KB_EVENT_MAP(KB_WORD_ENUM) };
+extern const struct kb_words kb_event_words;
 
 struct kb_graph_draft; /* graph_draft.h */
 
@@ -77,15 +70,8 @@ struct kb_ev_atom {
     X(KB_PART_DECISION, "decision")                                                                                    \
     X(KB_PART_END, "end")
 
-enum kb_summary_part {
-#define KB_PART_ENUM(name, text) name,
-    KB_PART_MAP(KB_PART_ENUM)
-#undef KB_PART_ENUM
-        KB_PART_N
-};
-
-const char *kb_part_name(int part);      /* NULL when unknown */
-int kb_part_from_name(const char *name); /* -1 when unknown */
+enum kb_summary_part { KB_PART_MAP(KB_WORD_ENUM) KB_PART_N };
+extern const struct kb_words kb_part_words;
 
 /* An edge between users by their numbers. */
 struct kb_ev_link {

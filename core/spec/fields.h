@@ -39,7 +39,7 @@ struct kb_field {
     bool is_open;                 /* lo < value < hi */
     bool is_book;                 /* how rewards are booked and who is routed past the policy: see kb_spec_take_books */
     const char *expected;         /* said of a value out of range; NULL: the range */
-    const struct kb_names *names; /* of a choice */
+    const struct kb_words *words; /* of a choice */
     /* Which models read it: those with one of these values (bits) in the enum at this offset. */
     unsigned readers;
     size_t reader_type;
@@ -47,14 +47,6 @@ struct kb_field {
 
 extern const struct kb_field kb_fields[];
 extern const size_t kb_n_fields;
-
-/* Values of an enum by their names, from 0. */
-struct kb_names {
-    const char *const *name;
-    int n;
-};
-extern const struct kb_names kb_user_kernel_names, kb_vec_kernel_names, kb_repr_names, kb_conf_names,
-    kb_sketch_form_names, kb_score_names, kb_rule_names, kb_aggregation_names, kb_forgetting_names;
 
 /* Types, as bits, that more than one row or check names. */
 #define KB_TYPE_BIT(type) (1u << (type))

@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "base/words.h"
+
 /* X(enum, name in answers and in the log). Numbers are stored in snapshots: new ones at the end. */
 #define KB_ROUTE_MAP(X)                                                                                                \
     X(KB_ROUTE_POLICY, "policy")                                                                                       \
@@ -13,15 +15,8 @@
     X(KB_ROUTE_STICKY, "sticky")                                                                                       \
     X(KB_ROUTE_STOPPED, "stopped")
 
-enum kb_route {
-#define KB_ROUTE_ENUM(name, text) name,
-    KB_ROUTE_MAP(KB_ROUTE_ENUM)
-#undef KB_ROUTE_ENUM
-        KB_ROUTE_N
-};
-
-const char *kb_route_name(int route);     /* NULL when unknown */
-int kb_route_from_name(const char *name); /* -1 when unknown */
+enum kb_route { KB_ROUTE_MAP(KB_WORD_ENUM) KB_ROUTE_N };
+extern const struct kb_words kb_route_words;
 
 /* Where a user stands in [0, 1) under a salt: held out while this is less than the share, so a larger share keeps who
  * was in. A function of the two strings alone, the same on every machine and in every version. O(length). */

@@ -9,54 +9,79 @@
 
 #include "base/err.h"
 #include "base/ids.h"
+#include "base/words.h"
 
 /* The ends of positive parameters, lengthscales among them (fields.c). */
 #define KB_LEAST_SCALE 1e-12
 #define KB_MOST_SCALE 1e12
 
-enum kb_user_kernel_type {
-    KB_USER_LAPLACIAN,
-    KB_USER_IDENTITY,
-    KB_USER_ONES,
-    KB_USER_HEAT,
-    KB_USER_SPECTRAL_RBF,
-    KB_USER_MMD,
-    KB_USER_N
-};
-enum kb_vec_kernel_type {
-    KB_VEC_RBF,
-    KB_VEC_MATERN12,
-    KB_VEC_MATERN32,
-    KB_VEC_MATERN52,
-    KB_VEC_LINEAR,
-    KB_VEC_POLYNOMIAL,
-    KB_VEC_DELTA,
-    KB_VEC_ONES,
-    KB_VEC_N
-};
-enum kb_repr_type { KB_REPR_EXACT, KB_REPR_KORS, KB_REPR_THRESHOLD, KB_REPR_BKB, KB_REPR_BBKB, KB_REPR_N };
-enum kb_conf_type {
-    KB_CONF_FIXED,
-    KB_CONF_LK,
-    KB_CONF_EK,
-    KB_CONF_AY,
-    KB_CONF_IGP,
-    KB_CONF_AMM,
-    KB_CONF_DMM,
-    KB_CONF_CMM,
-    KB_CONF_BKB,
-    KB_CONF_EK_PLUS,
-    KB_CONF_N
-};
+/* Types, with their words in the API and in logs (words.h). Snapshots hold the numbers: new ones at the end. */
+#define KB_USER_KERNEL_MAP(X)                                                                                          \
+    X(KB_USER_LAPLACIAN, "laplacian")                                                                                  \
+    X(KB_USER_IDENTITY, "identity")                                                                                    \
+    X(KB_USER_ONES, "ones")                                                                                            \
+    X(KB_USER_HEAT, "heat")                                                                                            \
+    X(KB_USER_SPECTRAL_RBF, "spectral_rbf")                                                                            \
+    X(KB_USER_MMD, "mmd")
+enum kb_user_kernel_type { KB_USER_KERNEL_MAP(KB_WORD_ENUM) KB_USER_N };
+#define KB_VEC_KERNEL_MAP(X)                                                                                           \
+    X(KB_VEC_RBF, "rbf")                                                                                               \
+    X(KB_VEC_MATERN12, "matern12")                                                                                     \
+    X(KB_VEC_MATERN32, "matern32")                                                                                     \
+    X(KB_VEC_MATERN52, "matern52")                                                                                     \
+    X(KB_VEC_LINEAR, "linear")                                                                                         \
+    X(KB_VEC_POLYNOMIAL, "polynomial")                                                                                 \
+    X(KB_VEC_DELTA, "delta")                                                                                           \
+    X(KB_VEC_ONES, "ones")
+enum kb_vec_kernel_type { KB_VEC_KERNEL_MAP(KB_WORD_ENUM) KB_VEC_N };
+#define KB_REPR_MAP(X)                                                                                                 \
+    X(KB_REPR_EXACT, "exact")                                                                                          \
+    X(KB_REPR_KORS, "kors")                                                                                            \
+    X(KB_REPR_THRESHOLD, "threshold")                                                                                  \
+    X(KB_REPR_BKB, "bkb")                                                                                              \
+    X(KB_REPR_BBKB, "bbkb")
+enum kb_repr_type { KB_REPR_MAP(KB_WORD_ENUM) KB_REPR_N };
+#define KB_CONF_MAP(X)                                                                                                 \
+    X(KB_CONF_FIXED, "fixed")                                                                                          \
+    X(KB_CONF_LK, "lk")                                                                                                \
+    X(KB_CONF_EK, "ek")                                                                                                \
+    X(KB_CONF_AY, "ay")                                                                                                \
+    X(KB_CONF_IGP, "igp")                                                                                              \
+    X(KB_CONF_AMM, "amm")                                                                                              \
+    X(KB_CONF_DMM, "dmm")                                                                                              \
+    X(KB_CONF_CMM, "cmm")                                                                                              \
+    X(KB_CONF_BKB, "bkb")                                                                                              \
+    X(KB_CONF_EK_PLUS, "ek_plus")
+enum kb_conf_type { KB_CONF_MAP(KB_WORD_ENUM) KB_CONF_N };
 /* How AMM, DMM and CMM account for what a dictionary misses (conf_sketch.c). */
-enum kb_sketch_form { KB_SKETCH_CROSS, KB_SKETCH_SPLIT, KB_SKETCH_SIMPLE, KB_SKETCH_N };
+#define KB_SKETCH_FORM_MAP(X)                                                                                          \
+    X(KB_SKETCH_CROSS, "cross")                                                                                        \
+    X(KB_SKETCH_SPLIT, "split")                                                                                        \
+    X(KB_SKETCH_SIMPLE, "simple")
+enum kb_sketch_form { KB_SKETCH_FORM_MAP(KB_WORD_ENUM) KB_SKETCH_N };
 /* What candidates are ranked by: the upper bound of the rule, or mean + beta sd, where the bounds are for reading. */
-enum kb_score { KB_SCORE_UPPER, KB_SCORE_FIXED, KB_SCORE_N };
-enum kb_rule_type { KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM, KB_RULE_SUP_KERNEL, KB_RULE_N };
-enum kb_aggregation { KB_AGG_FIRST, KB_AGG_SUM, KB_AGG_LAST, KB_AGG_N };
+#define KB_SCORE_MAP(X)                                                                                                \
+    X(KB_SCORE_UPPER, "upper")                                                                                         \
+    X(KB_SCORE_FIXED, "fixed")
+enum kb_score { KB_SCORE_MAP(KB_WORD_ENUM) KB_SCORE_N };
+#define KB_RULE_MAP(X)                                                                                                 \
+    X(KB_RULE_UCB, "ucb")                                                                                              \
+    X(KB_RULE_THOMPSON, "thompson")                                                                                    \
+    X(KB_RULE_UNIFORM, "uniform")                                                                                      \
+    X(KB_RULE_SUP_KERNEL, "sup_kernel")
+enum kb_rule_type { KB_RULE_MAP(KB_WORD_ENUM) KB_RULE_N };
+#define KB_AGGREGATION_MAP(X)                                                                                          \
+    X(KB_AGG_FIRST, "first")                                                                                           \
+    X(KB_AGG_SUM, "sum")                                                                                               \
+    X(KB_AGG_LAST, "last")
+enum kb_aggregation { KB_AGGREGATION_MAP(KB_WORD_ENUM) KB_AGG_N };
 /* What those get whom the policy is kept from: nothing is said, an arm by name, or any of the eligible alike. */
 enum kb_baseline { KB_BASELINE_NONE, KB_BASELINE_ARM, KB_BASELINE_UNIFORM, KB_BASELINE_N };
-enum kb_forgetting_type { KB_FORGET_NONE, KB_FORGET_DISCOUNT, KB_FORGET_HALF_LIFE, KB_FORGET_N };
+#define KB_FORGETTING_MAP(X)                                                                                           \
+    X(KB_FORGET_NONE, "none")                                                                                          \
+    X(KB_FORGET_DISCOUNT, "discount")                                                                                  \
+    X(KB_FORGET_HALF_LIFE, "half_life")
+enum kb_forgetting_type { KB_FORGETTING_MAP(KB_WORD_ENUM) KB_FORGET_N };
 
 struct kb_user_kernel_spec {
     enum kb_user_kernel_type type;
@@ -149,25 +174,9 @@ struct kb_spec {
     uint64_t seed;            /* < 2^53 */
 };
 
-/* Names of enum values as the API spells them ("rbf"); NULL past the end. `*_from_name` give -1 when unknown. */
-const char *kb_user_kernel_name(int type);
-const char *kb_vec_kernel_name(int type);
-const char *kb_repr_name(int type);
-const char *kb_conf_name(int type);
-const char *kb_sketch_form_name(int type);
-const char *kb_score_name(int type);
-const char *kb_rule_name(int type);
-const char *kb_aggregation_name(int type);
-const char *kb_forgetting_name(int type);
-int kb_user_kernel_from_name(const char *name);
-int kb_vec_kernel_from_name(const char *name);
-int kb_repr_from_name(const char *name);
-int kb_conf_from_name(const char *name);
-int kb_sketch_form_from_name(const char *name);
-int kb_score_from_name(const char *name);
-int kb_rule_from_name(const char *name);
-int kb_aggregation_from_name(const char *name);
-int kb_forgetting_from_name(const char *name);
+/* Words of the types above. */
+extern const struct kb_words kb_user_kernel_words, kb_vec_kernel_words, kb_repr_words, kb_conf_words,
+    kb_sketch_form_words, kb_score_words, kb_rule_words, kb_aggregation_words, kb_forgetting_words;
 
 /* Whether it is a function of |x - y| / lengthscale. */
 bool kb_vec_kernel_has_lengthscale(enum kb_vec_kernel_type type);

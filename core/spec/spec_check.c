@@ -124,7 +124,7 @@ static enum kb_err check_user_kernel(const struct kb_user_kernel_spec *u, struct
 static enum kb_err check_learned(const struct kb_spec *spec, struct kb_errmsg *msg)
 {
     const struct kb_user_kernel_spec *u = &spec->user_kernel;
-    const char *name = kb_user_kernel_name((int)u->type);
+    const char *name = kb_word(&kb_user_kernel_words, (int)u->type);
     if (!kb_user_kernel_is_learned(u->type))
         return KB_OK;
     if (spec->context_dim == 0 && spec->arm_dim == 0)
@@ -143,10 +143,10 @@ static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errms
     enum kb_vec_kernel_type arm = spec->arm_kernel.type;
     if (spec->arm_dim == 0 && arm != KB_VEC_DELTA && arm != KB_VEC_ONES)
         return kb_fail(KB_EUNSUPPORTED, msg, "/arm_kernel/type", "%s needs arms with features; arm_dim is 0",
-                       kb_vec_kernel_name((int)arm));
+                       kb_word(&kb_vec_kernel_words, (int)arm));
     if (spec->context_dim == 0 && spec->context_kernel.type != KB_VEC_ONES)
         return kb_fail(KB_EUNSUPPORTED, msg, "/context_kernel/type", "%s needs contexts; context_dim is 0",
-                       kb_vec_kernel_name((int)spec->context_kernel.type));
+                       kb_word(&kb_vec_kernel_words, (int)spec->context_kernel.type));
     if (spec->context_kernel.is_median && !kb_vec_kernel_has_lengthscale(spec->context_kernel.type))
         return kb_fail(KB_EUNSUPPORTED, msg, "/context_kernel/lengthscale", "this kernel has no lengthscale");
     if (spec->arm_kernel.is_median && !kb_vec_kernel_has_lengthscale(arm))
@@ -154,14 +154,14 @@ static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errms
     if (!is_served(spec))
         return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type",
                        "%s needs representation exact; on %s take ek_plus, amm, dmm or cmm",
-                       kb_conf_name((int)spec->conf.type), kb_repr_name((int)spec->repr.type));
+                       kb_word(&kb_conf_words, (int)spec->conf.type), kb_word(&kb_repr_words, (int)spec->repr.type));
     if (spec->conf.is_mixture && (!has_ball(spec->conf.type) || !kb_spec_reads_spectrum(spec)))
         return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/mixture",
                        "a mixture is the radius of dmm and cmm, and of amm on a dictionary");
     if (needs_first_rewards(spec) && spec->aggregation != KB_AGG_FIRST)
         return kb_fail(KB_EUNSUPPORTED, msg, "/aggregation",
                        "%s on %s needs aggregation first: its radius counts each reward as it was first told",
-                       kb_conf_name((int)spec->conf.type), kb_repr_name((int)spec->repr.type));
+                       kb_word(&kb_conf_words, (int)spec->conf.type), kb_word(&kb_repr_words, (int)spec->repr.type));
     return KB_OK;
 }
 
@@ -169,17 +169,17 @@ static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errms
  * width beta sd: the other bounds hold for the whole of the data, not for a level's share of it. */
 static enum kb_err check_rule(const struct kb_spec *spec, struct kb_errmsg *msg)
 {
-    const char *rule = kb_rule_name((int)spec->rule.type);
+    const char *rule = kb_word(&kb_rule_words, (int)spec->rule.type);
     if (!kb_rule_reads_levels(spec->rule.type))
         return KB_OK;
     if (spec->repr.type != KB_REPR_EXACT)
         return kb_fail(KB_EUNSUPPORTED, msg, "/representation/type",
                        "the rule %s learns by levels and needs representation exact, not %s", rule,
-                       kb_repr_name((int)spec->repr.type));
+                       kb_word(&kb_repr_words, (int)spec->repr.type));
     if (spec->conf.type != KB_CONF_FIXED)
         return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type",
                        "the rule %s compares widths beta sd and needs confidence fixed, not %s", rule,
-                       kb_conf_name((int)spec->conf.type));
+                       kb_word(&kb_conf_words, (int)spec->conf.type));
     return KB_OK;
 }
 
@@ -194,10 +194,11 @@ static enum kb_err check_forgetting(const struct kb_spec *spec, struct kb_errmsg
         return kb_fail(KB_EUNSUPPORTED, msg, "/forgetting/type",
                        "the bounds of %s count every reward in full and do not hold when some are forgotten: take "
                        "confidence fixed",
-                       kb_conf_name((int)spec->conf.type));
+                       kb_word(&kb_conf_words, (int)spec->conf.type));
     if (kb_rule_reads_levels(spec->rule.type))
         return kb_fail(KB_EUNSUPPORTED, msg, "/forgetting/type",
-                       "the rule %s eliminates arms for good and cannot forget", kb_rule_name((int)spec->rule.type));
+                       "the rule %s eliminates arms for good and cannot forget",
+                       kb_word(&kb_rule_words, (int)spec->rule.type));
     return KB_OK;
 }
 

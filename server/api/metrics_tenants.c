@@ -169,7 +169,7 @@ static void put_routes(struct ld_text *t, const struct samples *all)
                 const double value[] = {(double)r->decided, (double)r->repeated, n, r->reward_sum / n};
                 if (r->decided > 0 && isfinite(value[k]))
                     ld_metrics_put(t, "laplaced_%s{tenant=\"%s\",route=\"%s\"} %.17g\n", series[k].name,
-                                   all->sample[i].name, kb_route_name(route), value[k]);
+                                   all->sample[i].name, kb_word(&kb_route_words, route), value[k]);
             }
     }
 }

@@ -303,7 +303,7 @@ static void read_dictionary(struct ld_in *in, const struct ld_value *o, struct d
     if (!ev->as.dictionary.is_reset)
         return;
     const char *name = ld_in_id(in, o, "representation", 32, true);
-    int repr = name != NULL ? kb_repr_from_name(name) : -1;
+    int repr = name != NULL ? kb_word_value(&kb_repr_words, name) : -1;
     if (name != NULL && repr < 0)
         ld_in_fault(in, "representation", "unknown representation");
     ev->as.dictionary.repr = repr < 0 ? KB_REPR_EXACT : (enum kb_repr_type)repr;
@@ -368,7 +368,7 @@ int ld_decode_event(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, 
         return -1;
     }
     const char *name = ld_in_id(&in, &doc->root, "type", 32, true);
-    int type = name != NULL ? kb_event_from_name(name) : KB_EV_NONE;
+    int type = name != NULL ? kb_word_value(&kb_event_words, name) : KB_EV_NONE;
     if (type <= KB_EV_NONE || (size_t)type >= sizeof rows / sizeof *rows || rows[type].read == NULL) {
         if (name != NULL)
             ld_in_fault(&in, "type", "unknown type of event");

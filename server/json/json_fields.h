@@ -1,16 +1,17 @@
-/* The configuration's fields as a table that json_settings.c reads by and json_out_settings.c writes by.
- * Private to those two. Adding a field is adding it to schema/settings.schema.json, and a row in json_fields.c. */
+/* The configuration's fields in JSON: json_settings.c reads by them and json_out_settings.c writes by them, in the
+ * order of schema/settings.schema.json. Those of a kb_spec are the rows of spec/fields.h; json_fields.c adds the
+ * server's. */
 #ifndef LD_JSON_FIELDS_H
 #define LD_JSON_FIELDS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
-#include "types/settings.h"
+#include "base/words.h"
 #include "json/rules.h"
 
 /* How a value is spelled in JSON and what it becomes in the struct. */
 enum ld_field_kind {
+    LD_GROUP,          /* no field: an object of fields */
     LD_ALGORITHM,      /* read before all others */
     LD_DIMENSION,      /* uint32_t; read before all others */
     LD_NUMBER,         /* double */
@@ -18,12 +19,11 @@ enum ld_field_kind {
     LD_DEGREE,         /* int */
     LD_SEED,           /* uint64_t */
     LD_FLAG,           /* bool */
-    LD_CHOICE,         /* enum, by names */
-    LD_LENGTHSCALE,    /* a number or "median"; the row gives the kernel's offset */
-    LD_OR_AUTO,        /* a number or "auto" (0) */
-    LD_OR_MEDIAN,      /* a number or "median" (0) */
+    LD_CHOICE,         /* enum, by its words */
+    LD_LENGTHSCALE,    /* a number, or "median" (the flag) */
+    LD_OR_WORD,        /* a number, or the rule's word (0): "auto", "median" */
     LD_WINDOW,         /* seconds <-> int64_t milliseconds */
-    LD_DEFAULT_REWARD, /* number or null */
+    LD_DEFAULT_REWARD, /* a number (and the flag), or null */
     LD_PENDING,        /* "ignore" */
     LD_DURABILITY,     /* "commit" or "relaxed" */
     LD_SIZE_OR_NULL,   /* size_t, or null (0) */
@@ -33,32 +33,17 @@ enum ld_field_kind {
     LD_ROUTING         /* an object of its own (json_routing.c) */
 };
 
-/* Names of an enum. */
-struct ld_choice {
-    const char *(*name)(int type);
-    int (*from_name)(const char *name);
-};
-
-/* One field of the configuration: where it stands in JSON, by which rule of the schema it is judged, and where it is in
- * struct ld_settings (offset). choice is set for LD_CHOICE alone. */
+/* A field by the rule of the schema that judges it, and where it is in struct ld_settings. */
 struct ld_field {
-    const char *group; /* "" = the configuration itself */
-    const struct ld_rules *rules;
-    size_t at; /* index among the group's rules */
     enum ld_field_kind kind;
-    size_t offset;
-    const struct ld_choice *choice;
+    const struct ld_rule *rule;
+    size_t offset, flag;
+    const struct kb_words *words; /* of a LD_CHOICE */
 };
 
-extern const struct ld_field ld_fields[];
-extern const size_t ld_n_fields;
-
-/* Name and limits. */
-const struct ld_rule *ld_field_rule(const struct ld_field *f);
-
-/* The row of a group's member, or NULL: the member is a group itself. */
-const struct ld_field *ld_field_find(const char *group, size_t at);
-/* A group's rules. */
+/* A member of a group ("": the configuration, or a challenger) by its rule. */
+struct ld_field ld_field_find(const char *group, const struct ld_rule *rule);
+/* A group's rules, NULL when there is no such group. */
 const struct ld_rules *ld_field_rules(const char *group);
 
 #endif

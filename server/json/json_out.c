@@ -44,7 +44,7 @@ char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t
     ld_text_put_string(&t, "arm", d->arm[d->chosen]);
     ld_text_put_number(&t, "propensity", d->propensity[d->chosen]);
     if (d->route != KB_ROUTE_POLICY)
-        ld_text_put_string(&t, "route", kb_route_name((int)d->route));
+        ld_text_put_string(&t, "route", kb_word(&kb_route_words, (int)d->route));
     ld_text_key(&t, "ranking");
     ld_text_lit(&t, "[");
     for (size_t i = 0; i < d->n && i < top; i++)

@@ -157,7 +157,7 @@ static void put_decided(struct ld_text *t, const struct kb_event *ev, uint32_t c
     if (ev->as.decided.is_deferred)
         ld_text_put_bool(t, "deferred", true);
     if (ev->as.decided.route != KB_ROUTE_POLICY)
-        ld_text_put_string(t, "route", kb_route_name((int)ev->as.decided.route));
+        ld_text_put_string(t, "route", kb_word(&kb_route_words, (int)ev->as.decided.route));
     if (ev->as.decided.assigned_until_ms != 0)
         put_time(t, "assigned_until", ev->as.decided.assigned_until_ms);
     if (ev->as.decided.level > 0)
@@ -243,7 +243,7 @@ static void put_dictionary(struct ld_text *t, const struct kb_event *ev)
         ld_text_put_count(t, "from", ev->as.dictionary.from);
     /* An admission changes none of these. */
     if (ev->as.dictionary.is_reset) {
-        ld_text_put_string(t, "representation", kb_repr_name((int)ev->as.dictionary.repr));
+        ld_text_put_string(t, "representation", kb_word(&kb_repr_words, (int)ev->as.dictionary.repr));
         ld_text_put_number(t, "context_lengthscale", ev->as.dictionary.context_lengthscale);
         ld_text_put_number(t, "arm_lengthscale", ev->as.dictionary.arm_lengthscale);
         if (!ev->as.dictionary.is_begun)
@@ -326,7 +326,7 @@ static void put_head(struct ld_text *t, const struct kb_event *ev)
 {
     ld_text_lit(t, "{");
     ld_text_put_count(t, "seq", ev->seq);
-    ld_text_put_string(t, "type", kb_event_name((int)ev->type));
+    ld_text_put_string(t, "type", kb_word(&kb_event_words, (int)ev->type));
     put_time(t, "at", ev->at_ms);
 }
 

@@ -251,7 +251,7 @@ static void put_routes(struct ld_text *t, const struct kb_route_stats *routes)
     ld_text_lit(t, "{");
     for (int i = 0; i < KB_ROUTE_N; i++)
         if (i != KB_ROUTE_STICKY)
-            put_route(t, kb_route_name(i), &routes[i]);
+            put_route(t, kb_word(&kb_route_words, i), &routes[i]);
     ld_text_lit(t, "}");
 }
 

@@ -12,42 +12,26 @@
 #include "json/json_routing.h"
 #include "json/json_util.h"
 
-/* The rule as it was asked for, or the number that it has come to. */
-static void write_lengthscale(struct ld_text *t, const struct kb_vec_kernel_spec *k, bool is_in_force)
-{
-    if (k->is_median && !is_in_force)
-        ld_text_string(t, "median");
-    else
-        ld_text_number(t, k->lengthscale);
-}
-
-/* The name by which the API calls the value; spec_names.c has them all. */
-static void write_choice(struct ld_text *t, const struct ld_field *f, const void *at)
-{
-    int type;
-    memcpy(&type, at, sizeof type);
-    ld_text_string(t, f->choice->name(type));
-}
-
 /* A word for the value that means none (null), ours to choose (auto) or the data's (median, a function of the graph
  * alone or of the log up to the last reset, so `parameters` may leave it as a word). */
 static void write_or(struct ld_text *t, bool is_named, const char *name, double x)
 {
-    if (is_named)
-        ld_text_lit(t, name);
+    if (is_named && name == NULL)
+        ld_text_lit(t, "null");
+    else if (is_named)
+        ld_text_string(t, name);
     else
         ld_text_number(t, x);
 }
 
-/* Which fields: all; those of the model, as they are in force; or those that challengers have of their own. */
-enum extent { ALL, IN_FORCE, CHALLENGER };
-
-static void write_fields(struct ld_text *t, const struct ld_settings *s, enum extent extent);
+/* Fields of struct ld_settings by the rules of an object. */
+static void write_members(struct ld_text *t, const char *group, const struct ld_rules *rules,
+                          const struct ld_settings *s, bool is_in_force);
 
 void ld_text_challenger(struct ld_text *t, const struct ld_challenger_settings *c)
 {
     const struct ld_settings s = {.spec = c->spec};
-    write_fields(t, &s, CHALLENGER);
+    write_members(t, "", &ld_challenger_rules, &s, false);
 }
 
 /* By their names, in the order in which they were told. */
@@ -73,7 +57,12 @@ static void write_name(struct ld_text *t, const char *name)
 static void write_value(struct ld_text *t, const struct ld_field *f, const struct ld_settings *s, bool is_in_force)
 {
     const void *at = (const char *)s + f->offset;
+    const bool *flag = (const bool *)((const char *)s + f->flag);
+    int type;
     switch (f->kind) {
+    case LD_GROUP:
+        write_members(t, f->rule->key, ld_field_rules(f->rule->key), s, is_in_force);
+        break;
     case LD_ALGORITHM:
         ld_text_string(t, at);
         break;
@@ -96,22 +85,20 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
         ld_text_bool(t, *(const bool *)at);
         break;
     case LD_CHOICE:
-        write_choice(t, f, at);
+        memcpy(&type, at, sizeof type);
+        ld_text_string(t, kb_word(f->words, type));
         break;
     case LD_LENGTHSCALE:
-        write_lengthscale(t, at, is_in_force);
+        write_or(t, *flag && !is_in_force, "median", *(const double *)at);
         break;
-    case LD_OR_AUTO:
-        write_or(t, *(const double *)at <= 0, "\"auto\"", *(const double *)at);
-        break;
-    case LD_OR_MEDIAN:
-        write_or(t, *(const double *)at <= 0, "\"median\"", *(const double *)at);
+    case LD_OR_WORD:
+        write_or(t, *(const double *)at <= 0, f->rule->choices[0], *(const double *)at);
         break;
     case LD_WINDOW:
         ld_text_number(t, (double)*(const int64_t *)at / 1000);
         break;
     case LD_DEFAULT_REWARD:
-        write_or(t, !s->spec.has_default_reward, "null", *(const double *)at);
+        write_or(t, !*flag, NULL, *(const double *)at);
         break;
     case LD_PENDING:
         ld_text_string(t, "ignore");
@@ -120,10 +107,10 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
         ld_text_string(t, s->is_relaxed ? "relaxed" : "commit");
         break;
     case LD_SIZE_OR_NULL:
-        write_or(t, *(const size_t *)at == 0, "null", (double)*(const size_t *)at);
+        write_or(t, *(const size_t *)at == 0, NULL, (double)*(const size_t *)at);
         break;
     case LD_AGE_OR_NULL:
-        write_or(t, *(const int64_t *)at == 0, "null", (double)*(const int64_t *)at / 1000);
+        write_or(t, *(const int64_t *)at == 0, NULL, (double)*(const int64_t *)at / 1000);
         break;
     case LD_NAME_OR_NULL:
         write_name(t, at);
@@ -137,36 +124,18 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
     }
 }
 
-/* Only fields of the spec are looked at where not all are wanted; of those without a group a challenger has two. */
-static bool is_wanted(const struct ld_field *f, enum extent extent)
+static void write_members(struct ld_text *t, const char *group, const struct ld_rules *rules,
+                          const struct ld_settings *s, bool is_in_force)
 {
-    if (extent == ALL)
-        return true;
-    if (f->group[0] == '\0')
-        return extent == CHALLENGER && (f->kind == LD_ALGORITHM || f->kind == LD_SEED);
-    return f->offset < sizeof(struct kb_spec);
-}
-
-static void write_fields(struct ld_text *t, const struct ld_settings *s, enum extent extent)
-{
-    const char *group = "";
     ld_text_lit(t, "{");
-    for (size_t i = 0; i < ld_n_fields; i++) {
-        const struct ld_field *f = &ld_fields[i];
-        if (!is_wanted(f, extent))
+    for (size_t i = 0; i < rules->n; i++) {
+        const struct ld_field f = ld_field_find(group, &rules->rule[i]);
+        if (is_in_force && group[0] == '\0' && f.kind != LD_GROUP)
             continue;
-        if (strcmp(f->group, group) != 0) {
-            ld_text_lit(t, group[0] != '\0' ? "}" : "");
-            group = f->group;
-            if (group[0] != '\0') {
-                ld_text_key(t, group);
-                ld_text_lit(t, "{");
-            }
-        }
-        ld_text_key(t, ld_field_rule(f)->key);
-        write_value(t, f, s, extent == IN_FORCE);
+        ld_text_key(t, f.rule->key);
+        write_value(t, &f, s, is_in_force);
     }
-    ld_text_lit(t, group[0] != '\0' ? "}}" : "}");
+    ld_text_lit(t, "}");
 }
 
 /* Every field, groups as objects. A guardrail that nobody has set, as where there was a spec alone, is the usual one.
@@ -177,14 +146,15 @@ void ld_text_settings(struct ld_text *t, const struct ld_settings *settings)
     ld_settings_init(&usual);
     if (whole.guardrail.min_decisions == 0)
         whole.guardrail = usual.guardrail;
-    write_fields(t, &whole, ALL);
+    write_members(t, "", &ld_configuration_rules, &whole, false);
 }
 
-/* Groups only, as they are in force: what a reader needs to recompute the model's answers. */
+/* The groups of a challenger, which are those of the spec, as they are in force: what a reader needs to recompute the
+ * model's answers. */
 void ld_text_parameters(struct ld_text *t, const struct kb_spec *in_force)
 {
     struct ld_settings s = {.spec = *in_force};
-    write_fields(t, &s, IN_FORCE);
+    write_members(t, "", &ld_challenger_rules, &s, true);
 }
 
 /* About 900 bytes. */

@@ -41,7 +41,7 @@ static void put_begin(struct ld_text *t, const struct kb_ev_summary *s, const st
     char *configuration = ld_encode_settings(settings, &n);
 
     ld_text_put_count(t, "version", s->version);
-    ld_text_put_string(t, "representation", kb_repr_name((int)s->repr));
+    ld_text_put_string(t, "representation", kb_word(&kb_repr_words, (int)s->repr));
     ld_text_put_number(t, "context_lengthscale", s->context_lengthscale);
     ld_text_put_number(t, "arm_lengthscale", s->arm_lengthscale);
     ld_text_key(t, "configuration");
@@ -104,7 +104,7 @@ static void put_decision(struct ld_text *t, const struct kb_ev_summary *s, size_
     ld_text_put_bool(t, "deferred", s->is_deferred);
     ld_text_put_count(t, "level", s->level);
     if (s->route != KB_ROUTE_POLICY)
-        ld_text_put_string(t, "route", kb_route_name((int)s->route));
+        ld_text_put_string(t, "route", kb_word(&kb_route_words, (int)s->route));
     ld_text_key(t, "slots");
     ld_text_lit(t, "[");
     for (size_t i = 0; i < s->n_slots; i++) {
@@ -166,7 +166,7 @@ static void put_assigned(struct ld_text *t, const struct kb_ev_assigned *a)
     ld_text_lit(t, "[");
     for (size_t i = 0; i < a->n; i++) {
         ld_text_item(t);
-        ld_text_string(t, kb_route_name((int)a->route[i]));
+        ld_text_string(t, kb_word(&kb_route_words, (int)a->route[i]));
     }
     ld_text_lit(t, "]");
     ld_text_key(t, "until");
@@ -186,7 +186,7 @@ static void put_routes(struct ld_text *t, const struct kb_route_stats *routes)
     for (int i = 0; i < KB_ROUTE_N; i++) {
         if (routes[i].decided == 0)
             continue;
-        ld_text_key(t, kb_route_name(i));
+        ld_text_key(t, kb_word(&kb_route_words, i));
         ld_text_lit(t, "{");
         ld_text_put_count(t, "decided", routes[i].decided);
         ld_text_put_count(t, "repeated", routes[i].repeated);
@@ -233,7 +233,7 @@ void ld_text_summary(struct ld_text *t, const struct kb_ev_summary *s, uint32_t 
 {
     const size_t dim = (size_t)context_dim + arm_dim;
 
-    ld_text_put_string(t, "part", kb_part_name((int)s->part));
+    ld_text_put_string(t, "part", kb_word(&kb_part_words, (int)s->part));
     switch (s->part) {
     case KB_PART_BEGIN:
         put_begin(t, s, settings);

@@ -341,7 +341,7 @@ const struct kb_attribute *ld_in_attributes(struct ld_in *in, const struct ld_va
 enum kb_route ld_in_route(struct ld_in *in, const struct ld_value *line)
 {
     const char *name = ld_in_id(in, line, "route", 32, false);
-    const int route = name != NULL ? kb_route_from_name(name) : KB_ROUTE_POLICY;
+    const int route = name != NULL ? kb_word_value(&kb_route_words, name) : KB_ROUTE_POLICY;
     if (route < 0)
         ld_in_fault(in, "route", "unknown route");
     return route < 0 ? KB_ROUTE_POLICY : (enum kb_route)route;

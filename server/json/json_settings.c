@@ -21,8 +21,8 @@ _Static_assert(sizeof(enum kb_rule_type) == sizeof(int), "enums are read and wri
 
 static void read_choice(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, void *out)
 {
-    const char *name = ld_in_choice(in, v, ld_field_rule(f));
-    int type = name != NULL ? f->choice->from_name(name) : -1;
+    const char *name = ld_in_choice(in, v, f->rule);
+    int type = name != NULL ? kb_word_value(f->words, name) : -1;
     if (type >= 0)
         memcpy(out, &type, sizeof type);
 }
@@ -35,29 +35,28 @@ static bool is_text(const struct ld_value *v, const char *text)
 
 /* Under "median" the number stays what the preset has, until the first reset of the log puts a measured one in
  * force. */
-static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const struct ld_value *v,
-                             struct kb_vec_kernel_spec *k)
+static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, double *out,
+                             bool *is_median)
 {
-    k->is_median = is_text(v, "median");
-    if (!k->is_median)
-        (void)ld_in_real(in, v, ld_field_rule(f), &k->lengthscale);
+    *is_median = is_text(v, "median");
+    if (!*is_median)
+        (void)ld_in_real(in, v, f->rule, out);
 }
 
 /* 0 inside the program means what the word says: that the rule chooses ("auto"), or the data ("median"). */
 static void read_or(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, double *out)
 {
-    const struct ld_rule *rule = ld_field_rule(f);
-    if (is_text(v, rule->choices[0]))
+    if (is_text(v, f->rule->choices[0]))
         *out = 0;
     else
-        (void)ld_in_real(in, v, rule, out);
+        (void)ld_in_real(in, v, f->rule, out);
 }
 
 /* Rounded to the millisecond, so that what is written reads back the same. */
 static void read_window(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, int64_t *out)
 {
     double seconds = (double)*out / 1000;
-    (void)ld_in_real(in, v, ld_field_rule(f), &seconds);
+    (void)ld_in_real(in, v, f->rule, &seconds);
     *out = llround(seconds * 1000);
 }
 
@@ -65,14 +64,14 @@ static void read_window(struct ld_in *in, const struct ld_field *f, const struct
 static void read_age(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, int64_t *out)
 {
     double seconds = 0;
-    (void)ld_in_real_or_null(in, v, ld_field_rule(f), &seconds);
+    (void)ld_in_real_or_null(in, v, f->rule, &seconds);
     *out = llround(seconds * 1000);
 }
 
 /* One value is served; the other is promised. */
 static void read_pending(struct ld_in *in, const struct ld_field *f, const struct ld_value *v)
 {
-    const char *name = ld_in_choice(in, v, ld_field_rule(f));
+    const char *name = ld_in_choice(in, v, f->rule);
     if (name != NULL && strcmp(name, "ignore") != 0)
         ld_in_refuse(in, NULL, "%s is not available in this version", name);
 }
@@ -80,7 +79,7 @@ static void read_pending(struct ld_in *in, const struct ld_field *f, const struc
 /* `relaxed` is the one promise that a tenant can give up, so it must be spelled out. */
 static void read_durability(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, bool *is_relaxed)
 {
-    const char *name = ld_in_choice(in, v, ld_field_rule(f));
+    const char *name = ld_in_choice(in, v, f->rule);
     *is_relaxed = name != NULL && strcmp(name, "relaxed") == 0;
 }
 
@@ -96,12 +95,14 @@ static void read_name(struct ld_in *in, const struct ld_value *v, char *out)
 }
 
 static void read_challengers(struct ld_in *in, const struct ld_value *v, struct ld_settings *out);
+static void read_group(struct ld_in *in, const char *group, const struct ld_value *object, struct ld_settings *out);
 
 /* One member, by the kind of its row. The path already points at it. */
 static void read_field(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, struct ld_settings *out)
 {
     void *at = (char *)out + f->offset;
-    const struct ld_rule *rule = ld_field_rule(f);
+    bool *flag = (bool *)((char *)out + f->flag);
+    const struct ld_rule *rule = f->rule;
     switch (f->kind) {
     case LD_ALGORITHM: /* these two have been read (read_identity): what is wrong with them is told in its place */
         (void)ld_in_choice(in, v, rule);
@@ -128,17 +129,16 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
         read_choice(in, f, v, at);
         break;
     case LD_LENGTHSCALE:
-        read_lengthscale(in, f, v, at);
+        read_lengthscale(in, f, v, at, flag);
         break;
-    case LD_OR_AUTO:
-    case LD_OR_MEDIAN:
+    case LD_OR_WORD:
         read_or(in, f, v, at);
         break;
     case LD_WINDOW:
         read_window(in, f, v, at);
         break;
     case LD_DEFAULT_REWARD:
-        out->spec.has_default_reward = ld_in_real_or_null(in, v, rule, at);
+        *flag = ld_in_real_or_null(in, v, rule, at);
         break;
     case LD_PENDING:
         read_pending(in, f, v);
@@ -160,6 +160,9 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
         break;
     case LD_ROUTING:
         ld_in_routing(in, v, at);
+        break;
+    case LD_GROUP:
+        read_group(in, rule->key, v, out);
         break;
     }
 }
@@ -189,17 +192,11 @@ struct group_reading {
     struct ld_settings *out;
 };
 
-static void read_group(struct ld_in *in, const char *group, const struct ld_value *object, struct ld_settings *out);
-
-/* A member of the configuration that is no field of it is a group. */
 static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     const struct group_reading *r = arg;
-    const struct ld_field *f = ld_field_find(r->group, i);
-    if (f != NULL)
-        read_field(in, f, v, r->out);
-    else
-        read_group(in, r->rules->rule[i].key, v, r->out);
+    const struct ld_field f = ld_field_find(r->group, &r->rules->rule[i]);
+    read_field(in, &f, v, r->out);
 }
 
 /* Configurations that were logged before kernels had a tolerance had exact ones, and are folded as they were. */
@@ -242,28 +239,18 @@ static void read_identity(const struct ld_value *v, struct ld_settings *out)
 
 /* --- challengers --------------------------------------------------------------------------------------- */
 
-/* The members of a challenger are some of the configuration's, and read as those. */
-static void read_challenger_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
-{
-    const char *key = ld_challenger_rules.rule[i].key;
-    size_t at = 0;
-    while (strcmp(ld_configuration_rules.rule[at].key, key) != 0)
-        at++;
-    read_member(in, at, v, arg);
-}
-
 /* From the tenant's own values or, under an algorithm of its own, from that preset's; dimensions, seed and how rewards
  * are booked are the tenant's in both cases. */
 static void read_challenger(struct ld_in *in, const struct ld_value *v, const struct kb_spec *own, struct kb_spec *out)
 {
     const char *name = ld_string_of(ld_member_of(v, "algorithm"));
     struct ld_settings s = {.spec = *own};
-    struct group_reading r = {"", &ld_configuration_rules, &s};
+    struct group_reading r = {"", &ld_challenger_rules, &s};
     if (name != NULL && kb_spec_preset(&s.spec, name, own->context_dim, own->arm_dim) == KB_OK) {
         kb_spec_take_books(&s.spec, own);
         s.spec.seed = own->seed;
     }
-    if (ld_in_members(in, v, &ld_challenger_rules, read_challenger_member, &r))
+    if (ld_in_members(in, v, &ld_challenger_rules, read_member, &r))
         follow_bookkeeping(v, &s.spec);
     *out = s.spec;
 }
@@ -328,7 +315,7 @@ static enum kb_err check_challenger(const struct ld_in *in, const struct kb_spec
     if (kb_rule_reads_levels(spec->rule.type))
         return kb_fail(KB_EUNSUPPORTED, msg, "/rule/type",
                        "%s learns from its own decisions alone: it cannot follow another's",
-                       kb_rule_name((int)spec->rule.type));
+                       kb_word(&kb_rule_words, (int)spec->rule.type));
     return check_spec(in, spec, msg);
 }
 

@@ -85,7 +85,7 @@ static void read_begin(struct part *p)
     struct ld_settings *settings = ld_in_alloc(p->in, 1, sizeof *settings);
     const struct ld_value *v = ld_in_get(p->in, p->line, "configuration", true);
     const char *name = ld_in_id(p->in, p->line, "representation", 32, true);
-    const int repr = name != NULL ? kb_repr_from_name(name) : -1;
+    const int repr = name != NULL ? kb_word_value(&kb_repr_words, name) : -1;
 
     p->out->version = ld_in_whole(p->in, p->line, "version", 1, MAX_COUNT, 1, true);
     if (name != NULL && repr < 0)
@@ -278,7 +278,7 @@ static bool read_until(const char *word, void *out, size_t i)
 
 static bool read_route(const char *word, void *out, size_t i)
 {
-    const int route = kb_route_from_name(word);
+    const int route = kb_word_value(&kb_route_words, word);
 
     ((enum kb_route *)out)[i] = route >= 0 ? (enum kb_route)route : KB_ROUTE_POLICY;
     return route >= 0;
@@ -304,7 +304,7 @@ static void read_assigned(struct part *p)
 static void read_route_totals(struct part *p, const struct ld_value *routes, int route, struct kb_route_stats *out)
 {
     static const char *const names[] = {"decided", "repeated", "rewarded", "reward_sum", "square_sum", NULL};
-    const char *name = kb_route_name(route);
+    const char *name = kb_word(&kb_route_words, route);
     const struct ld_value *v = ld_member_of(routes, name);
     const size_t mark = ld_in_key(p->in, name);
 
@@ -398,7 +398,7 @@ void ld_in_summary(struct ld_in *in, const struct ld_value *line, uint32_t conte
 {
     struct part p = {.in = in, .line = line, .context_dim = context_dim, .arm_dim = arm_dim};
     const char *name = ld_in_id(in, line, "part", 32, true);
-    const int part = name != NULL ? kb_part_from_name(name) : -1;
+    const int part = name != NULL ? kb_word_value(&kb_part_words, name) : -1;
 
     if (name != NULL && part < 0)
         ld_in_fault(in, "part", "unknown part of a summary");

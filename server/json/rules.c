@@ -139,9 +139,9 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "rule"},
     {.key = "forgetting"},
     {.key = "routing"},
+    {.key = "retention"},
     {.key = "pending", .choices = (const char *const[]){"ignore", "hallucinate", NULL}},
     {.key = "reward_window_s", .lo = 0.001, .hi = 316224000},
-    {.key = "retention"},
     {.key = "default_reward", .lo = -1e+30, .hi = 1e+30, .is_magnitude = true},
     {.key = "aggregation", .choices = (const char *const[]){"first", "sum", "last", NULL}},
     {.key = "durability", .choices = (const char *const[]){"commit", "relaxed", NULL}},
@@ -179,6 +179,7 @@ const struct ld_rules ld_user_kernel_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"laplacian", "identity", "ones", "heat", "spectral_rbf", "mmd", NULL}},
     {.key = "rho", .lo = 1e-12, .hi = 1000000000000},
     {.key = "population", .lo = 0, .hi = 1000000000000},
+    {.key = "normalize"},
     {.key = "tolerance", .lo = 0, .hi = 0.1},
     {.key = "power", .lo = 1e-12, .hi = 4},
     {.key = "tau", .lo = 1e-12, .hi = 1000000000000},
@@ -188,7 +189,6 @@ const struct ld_rules ld_user_kernel_rules = {(const struct ld_rule[]){
     {.key = "features", .lo = 1, .hi = 4096},
     {.key = "refresh", .lo = 1, .hi = 1000000},
     {.key = "min_observations", .lo = 1, .hi = 1000000},
-    {.key = "normalize"},
 }, 13};
 
 const struct ld_rules ld_vector_kernel_rules = {(const struct ld_rule[]){

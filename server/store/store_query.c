@@ -413,7 +413,7 @@ static int is_aggregating_last(struct ld_store *s, bool *is_last)
         return status;
     int rc = sqlite3_step(q.stmt);
     const char *name = rc == SQLITE_ROW ? text_of(q.stmt, 0) : NULL;
-    *is_last = name != NULL && strcmp(name, kb_aggregation_name(KB_AGG_LAST)) == 0;
+    *is_last = name != NULL && strcmp(name, kb_word(&kb_aggregation_words, KB_AGG_LAST)) == 0;
     end(s, &q);
     return ld_sql_status(rc);
 }

@@ -95,7 +95,7 @@ static int finish_drop(struct ld_store *store, const struct place *at)
 static int drop(struct ld_store *store, const struct place *at, const struct search *s, char *why)
 {
     char dropped[LD_MAX_DROPPED];
-    const char *type = kb_event_name(s->row.type);
+    const char *type = kb_word(&kb_event_words, s->row.type);
     struct kb_event ev = {.type = KB_EV_REDACTED, .seq = s->row.seq, .at_ms = s->row.at_ms};
     struct ld_rewrite line = {.seq = s->row.seq, .type = KB_EV_REDACTED};
 

@@ -24,7 +24,7 @@ static enum kb_err check_spec(const struct kb_spec *spec, struct kb_errmsg *msg)
     if (kb_rule_reads_levels(spec->rule.type))
         return kb_fail(KB_EUNSUPPORTED, msg, "/rule/type",
                        "%s learns from its own decisions alone, so no other's log can teach it",
-                       kb_rule_name((int)spec->rule.type));
+                       kb_word(&kb_rule_words, (int)spec->rule.type));
     return kb_spec_check(spec, msg);
 }
 

@@ -215,8 +215,9 @@ static void print_figures(FILE *out, const struct bench_subject *s, const char *
     fprintf(out,
             "{\"bench\":\"algorithms\",\"row\":\"%s\",\"algorithm\":\"%s\",\"representation\":\"%s\",\"confidence\":"
             "\"%s\",\"score\":\"%s\",\"m\":%zu,\"operation\":\"%s\",\"us\":%.3f",
-            label, s->spec.algorithm, kb_repr_name(s->spec.repr.type), kb_conf_name(s->spec.conf.type),
-            kb_score_name(s->spec.conf.score), s->m, op->name, f->us);
+            label, s->spec.algorithm, kb_word(&kb_repr_words, s->spec.repr.type),
+            kb_word(&kb_conf_words, s->spec.conf.type), kb_word(&kb_score_words, s->spec.conf.score), s->m, op->name,
+            f->us);
     if (f->mflop > 0) {
         printf(" %10.3f %8.2f %8.3f", f->mflop, f->rate, f->of_gemm);
         fprintf(out, ",\"mflop\":%.5f,\"gflops\":%.3f,\"of_dgemm\":%.4f", f->mflop, f->rate, f->of_gemm);

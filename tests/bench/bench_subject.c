@@ -29,7 +29,7 @@ void bench_fold(struct bench_subject *s, struct kb_event *ev)
     ev->seq = ++s->seq;
     if (kb_engine_fold(s->engine, ev, &msg) != KB_OK) {
         fprintf(stderr, "%s: %s %s\n", NAME, msg.pointer, msg.text);
-        bench_die(NAME, kb_event_name(ev->type));
+        bench_die(NAME, kb_word(&kb_event_words, ev->type));
     }
     if (kb_engine_is_building(s->engine)) /* nobody here would finish it, and what is measured were another model */
         bench_die(NAME, "an event has only begun its work");

@@ -41,7 +41,7 @@ static void tell(const struct kbt_cover_cell *c, const struct kbt_cover_rule *ru
 {
     printf("{\"rule\":\"%s\",\"control\":%s,\"representation\":\"%s\",\"kernel\":\"%s\",\"noise\":\"%s\",\"f\":\"%s\","
            "\"lambda\":%g,\"norm\":%g,\"runs\":%u,\"violated\":%u}\n",
-           rule->name, rule->twist == KBT_COVER_AS_IS ? "false" : "true", kb_repr_name((int)c->repr),
+           rule->name, rule->twist == KBT_COVER_AS_IS ? "false" : "true", kb_word(&kb_repr_words, (int)c->repr),
            kbt_cover_kernel_names[c->kernel], kbt_cover_noise_names[c->noise], kbt_cover_target_names[c->target],
            c->lambda, c->norm, n_runs, violated);
     fflush(stdout);

@@ -304,7 +304,7 @@ struct kb_engine *kbt_log_fold(const struct kbt_log *log, struct kb_engine *from
     for (size_t i = first; i < log->n; i++) {
         const enum kb_err rc = kb_engine_fold(e, &log->event[i], &msg);
 
-        ck_assert_msg(rc == KB_OK, "event %zu (%s): %s %s %s", i + 1, kb_event_name(log->event[i].type),
+        ck_assert_msg(rc == KB_OK, "event %zu (%s): %s %s %s", i + 1, kb_word(&kb_event_words, log->event[i].type),
                       kb_strerror(rc), msg.pointer, msg.text);
     }
     ck_assert_int_eq(kb_commit_settle(e, NULL), KB_OK);

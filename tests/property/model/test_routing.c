@@ -226,7 +226,7 @@ static void expect_counts(const struct world *w)
 
                 n_cells += c->variance > 0;
                 ck_assert_msg(fabs(z) < MOST_SIGMA && (c->variance > 0 || fabs(c->deviation) < 1e-6),
-                              "visit %d, %s, %s: z %g of %zu", v, kb_route_name(route), ARM[i], z, c->n);
+                              "visit %d, %s, %s: z %g of %zu", v, kb_word(&kb_route_words, route), ARM[i], z, c->n);
             }
     ck_assert_uint_ge(n_cells, 14);
 }

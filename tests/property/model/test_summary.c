@@ -245,7 +245,8 @@ static struct kb_engine *fold_summary(const struct kb_engine *of, uint64_t last,
     for (uint64_t i = 1; kb_summarizer_next(s, &ev); i++) {
         ev.seq = last - n + i;
         const enum kb_err rc = kb_engine_fold(e, &ev, &msg);
-        ck_assert_msg(rc == KB_OK, "part %s: %s %s", kb_part_name((int)ev.as.summary->part), msg.pointer, msg.text);
+        ck_assert_msg(rc == KB_OK, "part %s: %s %s", kb_word(&kb_part_words, (int)ev.as.summary->part), msg.pointer,
+                      msg.text);
         ck_assert(i == n || !kb_engine_can_be_summarized(e));
     }
     kb_summarizer_free(s);

@@ -445,7 +445,7 @@ static int decode_line(const char *text, size_t n, struct ld_doc **doc, struct k
 }
 
 static const enum kb_event_type types[] = {
-#define TYPE(name, value, text) name,
+#define TYPE(name, text) name,
     KB_EVENT_MAP(TYPE)
 #undef TYPE
 };

@@ -48,10 +48,10 @@ END_TEST
 START_TEST(names_of_routes_go_both_ways)
 {
     for (int i = 0; i < KB_ROUTE_N; i++)
-        ck_assert_int_eq(kb_route_from_name(kb_route_name(i)), i);
-    ck_assert_ptr_null(kb_route_name(KB_ROUTE_N));
-    ck_assert_ptr_null(kb_route_name(-1));
-    ck_assert_int_eq(kb_route_from_name("nobody"), -1);
+        ck_assert_int_eq(kb_word_value(&kb_route_words, kb_word(&kb_route_words, i)), i);
+    ck_assert_ptr_null(kb_word(&kb_route_words, KB_ROUTE_N));
+    ck_assert_ptr_null(kb_word(&kb_route_words, -1));
+    ck_assert_int_eq(kb_word_value(&kb_route_words, "nobody"), -1);
 }
 END_TEST
 

@@ -25,30 +25,25 @@ static void expect_refused(const struct kb_spec *spec, enum kb_err want, const c
 /* --- names ----------------------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *(*name)(int);
-    int (*from_name)(const char *);
+    const struct kb_words *words;
     int n;
 } enums[] = {
-    {kb_user_kernel_name, kb_user_kernel_from_name, KB_USER_N},
-    {kb_vec_kernel_name, kb_vec_kernel_from_name, KB_VEC_N},
-    {kb_repr_name, kb_repr_from_name, KB_REPR_N},
-    {kb_conf_name, kb_conf_from_name, KB_CONF_N},
-    {kb_rule_name, kb_rule_from_name, KB_RULE_N},
-    {kb_aggregation_name, kb_aggregation_from_name, KB_AGG_N},
-    {kb_forgetting_name, kb_forgetting_from_name, KB_FORGET_N},
+    {&kb_user_kernel_words, KB_USER_N}, {&kb_vec_kernel_words, KB_VEC_N},     {&kb_repr_words, KB_REPR_N},
+    {&kb_conf_words, KB_CONF_N},        {&kb_sketch_form_words, KB_SKETCH_N}, {&kb_score_words, KB_SCORE_N},
+    {&kb_rule_words, KB_RULE_N},        {&kb_aggregation_words, KB_AGG_N},    {&kb_forgetting_words, KB_FORGET_N},
 };
 
 START_TEST(names_and_values_are_each_others_inverse)
 {
     for (size_t e = 0; e < sizeof enums / sizeof enums[0]; e++) {
         for (int i = 0; i < enums[e].n; i++) {
-            ck_assert_ptr_nonnull(enums[e].name(i));
-            ck_assert_int_eq(enums[e].from_name(enums[e].name(i)), i);
+            ck_assert_ptr_nonnull(kb_word(enums[e].words, i));
+            ck_assert_int_eq(kb_word_value(enums[e].words, kb_word(enums[e].words, i)), i);
         }
-        ck_assert_ptr_null(enums[e].name(enums[e].n));
-        ck_assert_ptr_null(enums[e].name(-1));
-        ck_assert_int_eq(enums[e].from_name("no such thing"), -1);
-        ck_assert_int_eq(enums[e].from_name(""), -1);
+        ck_assert_ptr_null(kb_word(enums[e].words, enums[e].n));
+        ck_assert_ptr_null(kb_word(enums[e].words, -1));
+        ck_assert_int_eq(kb_word_value(enums[e].words, "no such thing"), -1);
+        ck_assert_int_eq(kb_word_value(enums[e].words, ""), -1);
     }
 }
 END_TEST
