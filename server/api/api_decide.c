@@ -95,7 +95,7 @@ static int decide(struct ld_call *c, struct ld_op *op, struct ld_select *select,
         ld_decode_select_faults(op->doc, context_dim, arm_dim, p);
     if (!may_be_retry(op, select, id))
         return -1;
-    op->problem = *p;
+    *ld_op_problem(op) = *p;
     return 0;
 }
 

@@ -190,9 +190,9 @@ bool api_tenant_put(struct ld_call *c, struct ld_reply *out)
     bool is_new = false;
     if (op == NULL)
         return true;
-    if (ld_call_check_name(c->name, p) && ld_decode_settings(op->doc, &op->settings, p) == 0 &&
-        is_bounded(c, &op->settings.spec, p) && ld_charge_fold(c, p) && t == NULL)
-        t = create(c, &op->settings, &is_new, p);
+    if (ld_call_check_name(c->name, p) && ld_decode_settings(op->doc, op->settings, p) == 0 &&
+        is_bounded(c, &op->settings->spec, p) && ld_charge_fold(c, p) && t == NULL)
+        t = create(c, op->settings, &is_new, p);
     const bool is_ours = t != c->tenant; /* held by create */
     if (p->status == 0 && !is_new) {
         ld_call_submit(c, t, op);
@@ -233,12 +233,12 @@ bool fill_patch(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
     kb_engine_counts(ld_tenant_read_lock(c->tenant, &settings), &counts);
     now = *settings;
     ld_tenant_read_unlock(c->tenant);
-    if (ld_decode_patch(op->doc, &now, counts.version, &op->settings, p) != 0)
+    if (ld_decode_patch(op->doc, &now, counts.version, op->settings, p) != 0)
         return false;
-    const struct kb_spec *next = &op->settings.spec;
+    const struct kb_spec *next = &op->settings->spec;
     if ((next->context_dim > now.spec.context_dim || next->arm_dim > now.spec.arm_dim) && !is_bounded(c, next, p))
         return false;
-    if (takes_fold(&now, &op->settings))
+    if (takes_fold(&now, op->settings))
         return ld_charge_fold(c, p);
     ld_tenant_size(c->tenant, &size);
     return ld_charge(c, ld_price_work(&size, LD_WORK_REQUEST), p);

@@ -55,10 +55,13 @@ struct ld_op *ld_call_op(const struct ld_call *c, enum ld_op_type type, struct l
 static void reply_op(void *arg)
 {
     struct ld_op *op = arg;
-    ld_reply(op->arg, &(struct ld_reply){
-                          .problem = &op->problem, .status = op->reply_status, .text = op->reply, .n = op->n_reply});
-    if (op->problem.status == 0)
-        op->reply = NULL; /* the reply has taken it */
+    const struct ld_reply reply = {.status = op->reply_status, .text = op->reply, .n = op->n_reply};
+    if (op->problem->status != 0) {
+        ld_reply_problem(op->arg, op->problem);
+    } else {
+        op->reply = NULL; /* the reply takes it */
+        ld_reply(op->arg, &reply);
+    }
     ld_op_free(op);
 }
 

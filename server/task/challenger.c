@@ -300,14 +300,14 @@ static void promotion_done(struct ld_op *op)
 {
     struct ld_tenant *t = op->arg;
 
-    if (op->problem.status == 503)
+    if (op->problem->status == 503)
         atomic_store(&t->challengers->fired, 0);
-    if (op->problem.status == 0)
+    if (op->problem->status == 0)
         ld_log(LD_LOG_WARN, "tenant %s: the guardrail has put challenger %s in force: it is better than what was",
                t->name, op->promotion.challenger);
     else
         ld_log(LD_LOG_INFO, "tenant %s: the guardrail's promotion of %s was refused: %s", t->name,
-               op->promotion.challenger, op->problem.detail);
+               op->promotion.challenger, op->problem->detail);
     ld_op_free(op);
 }
 

@@ -54,7 +54,7 @@ static int start(void *task, struct ld_op *op)
     struct ld_tenant *t = x->task.t;
 
     if (!kb_engine_knows_user(t->engine, op->user)) {
-        ld_problem_set_as(&op->problem, LD_NO_USER, "the tenant has no data of user '%.100s'", op->user);
+        ld_problem_set_as(ld_op_problem(op), LD_NO_USER, "the tenant has no data of user '%.100s'", op->user);
         return 0;
     }
     ld_compaction_cancel(t); /* it would bring back what goes */

@@ -256,7 +256,7 @@ static void conclude(struct ld_tenant *t)
     op->done = wait_for_remains;
     op->is_drafted = true;
     if (g->rc != KB_OK)
-        ld_problem_from_core(&op->problem, g->rc, g->msg.text[0] != '\0' ? &g->msg : NULL);
+        ld_problem_from_core(ld_op_problem(op), g->rc, g->msg.text[0] != '\0' ? &g->msg : NULL);
     ld_tenant_run_op(t, op);
     take_remains(t, op);
     done(op);

@@ -100,13 +100,13 @@ static bool fill_features(const struct ld_tenant *t, struct ld_op *op)
         if (arm->features != NULL)
             continue;
         point_at_item(op, i, "/arm", pointer, sizeof pointer);
-        ld_problem_add(&op->problem, pointer, "the catalogue has no features of '%.100s': give its %u (arm_dim)",
+        ld_problem_add(ld_op_problem(op), pointer, "the catalogue has no features of '%.100s': give its %u (arm_dim)",
                        arm->arm, t->settings.spec.arm_dim);
     }
     close_featured(&known);
     if (rc != KB_OK)
-        ld_problem_from_core(&op->problem, rc, NULL);
-    return op->problem.status == 0;
+        ld_problem_from_core(ld_op_problem(op), rc, NULL);
+    return op->problem->status == 0;
 }
 
 /* ---- those that were learned before ---------------------------------------------------------------- */
@@ -131,9 +131,9 @@ static void note_known(struct ld_op *op, size_t i, bool is_the_same)
         op->n_known++;
         return;
     }
-    ld_problem_set(&op->problem, 409, "an observation's id is taken");
+    ld_problem_set(ld_op_problem(op), 409, "an observation's id is taken");
     point_at_item(op, i, "/id", pointer, sizeof pointer);
-    ld_problem_add(&op->problem, pointer, "an observation of another user, arm or reward has this id");
+    ld_problem_add(ld_op_problem(op), pointer, "an observation of another user, arm or reward has this id");
 }
 
 /* Looks item i up in the log. One in the open batch goes into the log before. False: op->problem or ld_op_lose has
@@ -181,8 +181,8 @@ static bool find_known(struct ld_tenant *t, struct ld_op *op)
     }
     kb_ids_close(&ids);
     if (rc != KB_OK)
-        ld_problem_from_core(&op->problem, rc, NULL);
-    return op->problem.status == 0;
+        ld_problem_from_core(ld_op_problem(op), rc, NULL);
+    return op->problem->status == 0;
 }
 
 /* The batch is to be asked for this id until its commit; without memory for that the commit is now. */
@@ -211,9 +211,9 @@ static void refuse_observation(struct ld_tenant *t, struct ld_op *op, int rc, co
         ld_batch_drop(t);
     point_at_item(op, op->n_done, msg->pointer, at.pointer, sizeof at.pointer);
     if (op->n_safe > 0)
-        ld_problem_set(&op->problem, ld_problem_status(rc) == 507 ? 507 : 503,
+        ld_problem_set(ld_op_problem(op), ld_problem_status(rc) == 507 ? 507 : 503,
                        "the first %zu of %zu observations were recorded, the rest was not", op->n_safe, op->n);
-    ld_problem_from_core(&op->problem, rc, msg->text[0] != '\0' ? &at : NULL);
+    ld_problem_from_core(ld_op_problem(op), rc, msg->text[0] != '\0' ? &at : NULL);
 }
 
 /* n_done counts the items staged, n_safe those that a commit has made durable (settle in commit.c moves it up). Never
@@ -263,7 +263,7 @@ void ld_observe_lose(struct ld_op *op)
         ld_op_refuse_busy(op, "the commit failed; nothing was recorded");
         return;
     }
-    ld_problem_set(&op->problem, 503, "the commit failed; the first %zu of %zu observations were recorded", op->n_safe,
-                   op->n);
-    op->problem.retry_after_s = 1;
+    ld_problem_set(ld_op_problem(op), 503, "the commit failed; the first %zu of %zu observations were recorded",
+                   op->n_safe, op->n);
+    ld_op_problem(op)->retry_after_s = 1;
 }

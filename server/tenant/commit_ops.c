@@ -26,7 +26,7 @@ void ld_op_reply_text(struct ld_op *op, char *text, size_t n)
     op->n_reply = n;
     op->reply_status = 200;
     if (text == NULL)
-        ld_problem_set(&op->problem, 500, "out of memory for the answer; what it tells of has been recorded");
+        ld_problem_set(ld_op_problem(op), 500, "out of memory for the answer; what it tells of has been recorded");
 }
 
 /* For answers that are constants or live on the stack. A failed copy becomes the problem of ld_op_reply_text. */
@@ -43,7 +43,7 @@ bool ld_op_is_outdated(const struct ld_tenant *t, struct ld_op *op)
 {
     if (op->dims_epoch == t->dims_epoch)
         return false;
-    ld_problem_set(&op->problem, 409, "the configuration has changed since the request came: try again");
+    ld_problem_set(ld_op_problem(op), 409, "the configuration has changed since the request came: try again");
     return true;
 }
 
@@ -54,7 +54,7 @@ int ld_op_conclude(struct ld_op *op, int rc, const struct kb_errmsg *msg)
     if (rc == KB_EBUSY)
         return rc;
     if (rc != KB_OK && rc != LD_LOST)
-        ld_problem_from_core(&op->problem, rc, msg->text[0] != '\0' ? msg : NULL);
+        ld_problem_from_core(ld_op_problem(op), rc, msg->text[0] != '\0' ? msg : NULL);
     return 0;
 }
 
@@ -75,13 +75,13 @@ static bool is_answered_before(struct ld_tenant *t, struct ld_op *op)
     is_known = record.is_decided;
     const bool is_anothers = is_known && strcmp(record.user, op->event.as.decided.user) != 0;
     if (is_known)
-        ld_problem_init(&op->problem); /* what the model made of the retry does not matter */
+        ld_op_forgive(op); /* what the model made of the retry does not matter */
     if (is_known && record.answer != NULL && !is_anothers) {
         ld_op_reply_text(op, record.answer, strlen(record.answer));
         record.answer = NULL;
     } else if (is_known) {
-        ld_problem_set(&op->problem, 409, "the decision's id is taken");
-        ld_problem_add(&op->problem, "/decision",
+        ld_problem_set(ld_op_problem(op), 409, "the decision's id is taken");
+        ld_problem_add(ld_op_problem(op), "/decision",
                        is_anothers ? "a decision for another user has this id already"
                                    : "a decision has this id already, and the log keeps no answer to repeat");
     }
@@ -100,15 +100,15 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
     struct kb_errmsg msg = {.text = ""};
     int rc;
 
-    if (op->problem.status != 0)
+    if (op->problem->status != 0)
         ld_batch_flush(t); /* refused by the model of now: its first attempt may stand in this very batch */
-    if ((op->is_named && is_answered_before(t, op)) || op->problem.status != 0)
+    if ((op->is_named && is_answered_before(t, op)) || op->problem->status != 0)
         return 0;
     if (ld_op_is_outdated(t, op))
         return 0;
     if (t->n_pending + t->batch.n_decided >= t->world->max_pending) {
         ld_op_refuse_busy(op, "too many decisions wait for their reward");
-        ld_problem_limit(&op->problem, "pending", (double)t->world->max_pending);
+        ld_problem_limit(ld_op_problem(op), "pending", (double)t->world->max_pending);
         return 0;
     }
     if (entry.ev.as.decided.among == NULL && op->arms_epoch != t->arms_epoch &&
@@ -142,9 +142,9 @@ static int expand_event(struct ld_tenant *t, struct ld_op *op)
         return expand_decided(t, op);
     if (op->event.type == KB_EV_ARMS && ld_op_is_outdated(t, op))
         return 0;
-    if (op->event.type == KB_EV_GRAPH && op->problem.status == 0 && ld_graph_keep(t, op))
+    if (op->event.type == KB_EV_GRAPH && op->problem->status == 0 && ld_graph_keep(t, op))
         return LD_KEPT;
-    if (op->problem.status != 0)
+    if (op->problem->status != 0)
         return 0;
     return ld_op_conclude(op, ld_batch_stage(t, &entry, &msg), &msg);
 }
@@ -176,9 +176,9 @@ static void answer_closed_activation(struct ld_tenant *t, struct ld_op *op, cons
     if (ld_store_decision(t->store, decision, NULL, &record) != LD_STORE_OK)
         ld_op_refuse_busy(op, "the log cannot be read");
     else if (!record.is_decided)
-        ld_problem_set_as(&op->problem, LD_NO_DECISION, "no such decision");
+        ld_problem_set_as(ld_op_problem(op), LD_NO_DECISION, "no such decision");
     else if (record.is_expired)
-        ld_problem_set(&op->problem, 410, "the decision's window has passed");
+        ld_problem_set(ld_op_problem(op), 410, "the decision's window has passed");
     else
         ld_op_reply_copy(op, DUPLICATE_ACTIVATION);
     ld_decision_record_close(&record);
@@ -327,7 +327,7 @@ int ld_op_expand(struct ld_tenant *t, struct ld_op *op)
  * commit; a failure after it is told to nobody but the log and metrics. */
 void ld_op_answer(struct ld_tenant *t, struct ld_op *op)
 {
-    if (op->problem.status == 0 && KINDS[op->type].answer != NULL)
+    if (op->problem->status == 0 && KINDS[op->type].answer != NULL)
         KINDS[op->type].answer(t, op);
     op->done(op);
 }

@@ -169,7 +169,7 @@ int ld_rewards_expand(struct ld_tenant *t, struct ld_op *op)
 {
     op->results = ld_doc_alloc(op->doc, op->n, sizeof *op->results);
     if (op->results == NULL) {
-        ld_problem_from_core(&op->problem, KB_ENOMEM, NULL);
+        ld_problem_from_core(ld_op_problem(op), KB_ENOMEM, NULL);
         return 0;
     }
     for (op->n_done = 0; op->n_done < op->n; op->n_done++)
@@ -215,10 +215,10 @@ void ld_rewards_answer(struct ld_tenant *t, struct ld_op *op)
     }
     if (!op->is_array && first->status != 200 && first->status != DUPLICATE) {
         if (first->type != LD_PROBLEM_OF_STATUS)
-            ld_problem_set_as(&op->problem, first->type, "%s", first->detail);
-        ld_problem_set(&op->problem, first->status, "%s", first->detail);
+            ld_problem_set_as(ld_op_problem(op), first->type, "%s", first->detail);
+        ld_problem_set(ld_op_problem(op), first->status, "%s", first->detail);
         if (first->pointer != NULL)
-            ld_problem_add(&op->problem, first->pointer, "%s", first->detail);
+            ld_problem_add(ld_op_problem(op), first->pointer, "%s", first->detail);
         return;
     }
     text = op->is_array ? ld_encode_rewards(op->results, op->n, &n)

@@ -37,7 +37,7 @@ static bool same_settings(const struct ld_settings *a, const struct ld_settings 
  * configuration, and as long as nothing was decided or learned, any dimensions will do. */
 static bool refuse_dims(const struct ld_tenant *t, const struct kb_engine_counts *counts, struct ld_op *op)
 {
-    const struct kb_spec *now = &t->settings.spec, *next = &op->settings.spec;
+    const struct kb_spec *now = &t->settings.spec, *next = &op->settings->spec;
     const bool is_context = now->context_dim != next->context_dim;
 
     if (counts->version == 0 || (!is_context && now->arm_dim == next->arm_dim))
@@ -45,8 +45,8 @@ static bool refuse_dims(const struct ld_tenant *t, const struct kb_engine_counts
     if (counts->decided == 0 && counts->observed == 0 && counts->history_rows == 0)
         return false;
     /* The pointer names the first field that would have to go back. */
-    ld_problem_set(&op->problem, 409, "dimensions cannot change once the tenant has decisions or has learned");
-    ld_problem_add(&op->problem, is_context ? "/context_dim" : "/arm_dim", "is %u in this tenant",
+    ld_problem_set(ld_op_problem(op), 409, "dimensions cannot change once the tenant has decisions or has learned");
+    ld_problem_add(ld_op_problem(op), is_context ? "/context_dim" : "/arm_dim", "is %u in this tenant",
                    is_context ? now->context_dim : now->arm_dim);
     return true;
 }
@@ -56,17 +56,17 @@ static bool refuse_dims(const struct ld_tenant *t, const struct kb_engine_counts
  * which the engine draws up and commit.c stages. */
 static int expand_settings(struct ld_tenant *t, struct ld_op *op)
 {
-    struct ld_entry entry = {.ev = {.type = KB_EV_CONFIGURED}, .settings = &op->settings};
+    struct ld_entry entry = {.ev = {.type = KB_EV_CONFIGURED}, .settings = op->settings};
     struct kb_engine_counts counts;
     struct kb_errmsg msg = {.text = ""};
 
     ld_batch_flush(t); /* the checks below want the state with everything applied */
     kb_engine_counts(t->engine, &counts);
-    if (counts.version > 0 && same_settings(&t->settings, &op->settings))
+    if (counts.version > 0 && same_settings(&t->settings, op->settings))
         return 0;
     if (refuse_dims(t, &counts, op))
         return 0;
-    entry.ev.as.configured.spec = &op->settings.spec;
+    entry.ev.as.configured.spec = &op->settings->spec;
     entry.ev.as.configured.version = counts.version + 1;
     return ld_op_conclude(op, ld_batch_stage(t, &entry, &msg), &msg);
 }
@@ -74,17 +74,17 @@ static int expand_settings(struct ld_tenant *t, struct ld_op *op)
 /* A PUT without `algorithm` asks for the default one, which is seldom meant where a tenant has learned with another. */
 static bool forgets_algorithm(const struct ld_tenant *t, const struct kb_engine_counts *counts, struct ld_op *op)
 {
-    const char *now = t->settings.spec.algorithm, *next = op->settings.spec.algorithm;
+    const char *now = t->settings.spec.algorithm, *next = op->settings->spec.algorithm;
 
     if (op->doc == NULL || ld_doc_has_member(op->doc, "algorithm")) /* without a document the settings are whole */
         return false;
     if (t->seq == counts->version || strcmp(now, next) == 0)
         return false;
-    ld_problem_set(&op->problem, 409,
+    ld_problem_set(ld_op_problem(op), 409,
                    "without `algorithm` this would change the tenant's from %s to %s: name the one that is meant, or "
                    "change single fields by PATCH",
                    now, next);
-    ld_problem_add(&op->problem, "/algorithm", "is \"%s\" in this tenant, which has learned", now);
+    ld_problem_add(ld_op_problem(op), "/algorithm", "is \"%s\" in this tenant, which has learned", now);
     return true;
 }
 
@@ -102,22 +102,25 @@ int ld_settings_expand(struct ld_tenant *t, struct ld_op *op)
 int ld_patch_expand(struct ld_tenant *t, struct ld_op *op)
 {
     struct kb_engine_counts counts;
+    struct ld_problem p;
 
     ld_batch_flush(t);
     kb_engine_counts(t->engine, &counts);
-    if (ld_decode_patch(op->doc, &t->settings, counts.version, &op->settings, &op->problem) != 0)
-        return 0;
-    return expand_settings(t, op);
+    ld_problem_init(&p);
+    if (ld_decode_patch(op->doc, &t->settings, counts.version, op->settings, &p) == 0)
+        return expand_settings(t, op);
+    *ld_op_problem(op) = p;
+    return 0;
 }
 
 /* The rest of the configuration is not read again: the switch works whatever stands there. */
 int ld_switch_expand(struct ld_tenant *t, struct ld_op *op)
 {
     ld_batch_flush(t);
-    op->settings = t->settings;
-    op->settings.spec.routing.is_stopped = op->is_stopping;
+    *op->settings = t->settings;
+    op->settings->spec.routing.is_stopped = op->is_stopping;
     if (op->is_stopping && t->settings.spec.routing.baseline == KB_BASELINE_NONE) {
-        ld_problem_set(&op->problem, 409,
+        ld_problem_set(ld_op_problem(op), 409,
                        "a stopped tenant shows its baseline, and this one has none: PATCH it with {\"routing\": "
                        "{\"stopped\": true, \"holdout\": {\"baseline\": {\"arm\": ID}}}}, or with {\"rule\": "
                        "\"uniform\"} as the baseline");
@@ -131,12 +134,17 @@ int ld_switch_expand(struct ld_tenant *t, struct ld_op *op)
 int ld_promote_expand(struct ld_tenant *t, struct ld_op *op)
 {
     struct kb_engine_counts counts;
+    struct ld_problem p;
 
     ld_batch_flush(t);
     kb_engine_counts(t->engine, &counts);
-    if (ld_promote(&t->settings, counts.version, &op->promotion, &op->settings, &op->problem) != 0)
-        return 0;
-    return expand_settings(t, op);
+    ld_problem_init(&p);
+    const int rc = ld_promote(&t->settings, counts.version, &op->promotion, op->settings, &p);
+    if (rc == 0)
+        return expand_settings(t, op);
+    if (rc < 0)
+        *ld_op_problem(op) = p;
+    return 0;
 }
 
 /* The tenant as GET would show it. No lock: the writer is the one who could change it. */

@@ -13,7 +13,7 @@
 /* Relaxed durability is for traffic only: who changes graph, arms or settings, or activates, is told the truth. */
 static bool may_answer_early(const struct ld_tenant *t, const struct ld_op *op)
 {
-    if (!t->settings.is_relaxed || op->problem.status != 0)
+    if (!t->settings.is_relaxed || op->problem->status != 0)
         return false;
     return op->type == LD_OP_REWARDS || op->type == LD_OP_OBSERVE ||
            (op->type == LD_OP_EVENT && op->event.type == KB_EV_DECIDED);

@@ -20,27 +20,62 @@
 #define READ_ONLY_RETRY_S 60 /* an operator has to come */
 #define N_RESERVED 8u
 
+_Static_assert(sizeof(struct ld_op) < 1024, "each waiting request has one");
+
+static const struct ld_problem none = {.status = 0};
+static const struct ld_problem no_memory = {.status = 503, .detail = "out of memory", .retry_after_s = 1};
+
+/* Without memory for it, what is written goes nowhere: the op is refused for want of memory in any case. */
+struct ld_problem *ld_op_problem(struct ld_op *op)
+{
+    static _Thread_local struct ld_problem nowhere;
+    struct ld_problem *p = op->problem != &none && op->problem != &no_memory
+                               ? (struct ld_problem *)(uintptr_t)op->problem
+                               : malloc(sizeof *p);
+
+    if (p == op->problem)
+        return p;
+    op->problem = p != NULL ? p : &no_memory;
+    if (p == NULL)
+        p = &nowhere;
+    ld_problem_init(p);
+    return p;
+}
+
+void ld_op_forgive(struct ld_op *op)
+{
+    if (op->problem != &none && op->problem != &no_memory)
+        free((struct ld_problem *)(uintptr_t)op->problem);
+    op->problem = &none;
+}
+
 static void clear(struct ld_op *op, enum ld_op_type type)
 {
-    memset(op, 0, offsetof(struct ld_op, settings));
-    if (type == LD_OP_SETTINGS || type == LD_OP_PROMOTE || type == LD_OP_PATCH || type == LD_OP_SWITCH)
-        memset(&op->settings, 0, sizeof op->settings);
-    ld_problem_init(&op->problem);
+    memset(op, 0, sizeof *op);
+    op->problem = &none;
     op->type = type;
     if (ld_trace_current() != NULL)
         op->trace = *ld_trace_current();
 }
 
-/* An op with nothing set but its type and the trace of the request that this thread works for: no problem, no reply, no
- * memory of its own. NULL: no memory. The problem's 13 KiB of error slots are part of it, which is why ops are
- * allocated one by one and not kept in arrays, and why those, and settings that are none of it, stay untouched:
- * clearing them would be a microsecond of each decision. */
+static bool has_settings(enum ld_op_type type)
+{
+    return type == LD_OP_SETTINGS || type == LD_OP_PROMOTE || type == LD_OP_PATCH || type == LD_OP_SWITCH;
+}
+
+/* An op with nothing set but its type and the trace of the request that this thread works for: no problem, no reply,
+ * settings for those that make a configuration. NULL: no memory. */
 struct ld_op *ld_op_new(enum ld_op_type type)
 {
     struct ld_op *op = malloc(sizeof *op);
 
-    if (op != NULL)
-        clear(op, type);
+    if (op == NULL)
+        return NULL;
+    clear(op, type);
+    if (has_settings(type) && (op->settings = calloc(1, sizeof *op->settings)) == NULL) {
+        free(op);
+        op = NULL;
+    }
     return op;
 }
 
@@ -89,6 +124,8 @@ void ld_op_free(struct ld_op *op)
     if (op->event.type == KB_EV_GRAPH)
         kb_graph_draft_free(op->event.as.graph.draft);
     ld_doc_free(op->doc);
+    ld_op_forgive(op);
+    free(op->settings);
     free(op->answer);
     free(op->reply);
     if (!give_back(op))
@@ -99,9 +136,9 @@ void ld_op_free(struct ld_op *op)
  * pass: a full line, a failing disk, too many open decisions. */
 void ld_op_refuse_busy(struct ld_op *op, const char *why)
 {
-    ld_problem_init(&op->problem);
-    ld_problem_set(&op->problem, 503, "%s", why);
-    op->problem.retry_after_s = 1;
+    ld_op_forgive(op);
+    ld_problem_set(ld_op_problem(op), 503, "%s", why);
+    ld_op_problem(op)->retry_after_s = 1;
 }
 
 void ld_op_refuse_closed(const struct ld_tenant *t, struct ld_op *op)
@@ -109,8 +146,8 @@ void ld_op_refuse_closed(const struct ld_tenant *t, struct ld_op *op)
     ld_op_refuse_busy(op, "the tenant was closed");
     if (!atomic_load(&t->is_doomed))
         return;
-    ld_problem_init(&op->problem);
-    ld_problem_set_as(&op->problem, LD_NO_TENANT, "the tenant has been deleted");
+    ld_op_forgive(op);
+    ld_problem_set_as(ld_op_problem(op), LD_NO_TENANT, "the tenant has been deleted");
 }
 
 static void told(struct ld_op *op)
@@ -203,9 +240,9 @@ static void refuse(struct ld_tenant *t, struct ld_op *op, enum ld_limited limit,
     ld_count(&m->refused_busy, 1);
     ld_count(&m->limited[limit], 1);
     ld_op_refuse_busy(op, is_number ? "the tenant's queue is full" : "the bodies in the tenant's queue are too large");
-    ld_problem_limit(&op->problem, is_number ? "queue" : "queue_bytes",
+    ld_problem_limit(ld_op_problem(op), is_number ? "queue" : "queue_bytes",
                      (double)(is_number ? t->world->max_queue : t->world->max_queue_bytes));
-    op->problem.retry_after_s = drain_s(t, depth);
+    ld_op_problem(op)->retry_after_s = drain_s(t, depth);
     op->done(op);
 }
 
@@ -214,9 +251,9 @@ static bool refuse_change(const struct ld_tenant *t, struct ld_op *op)
 {
     if (t->read_only_from == 0 || (op->type == LD_OP_TASK && op->task->is_for_read_only))
         return false;
-    ld_problem_init(&op->problem);
-    ld_problem_set(&op->problem, 503, "the tenant is read-only until it is repaired: %.400s", t->fault);
-    op->problem.retry_after_s = READ_ONLY_RETRY_S;
+    ld_op_forgive(op);
+    ld_problem_set(ld_op_problem(op), 503, "the tenant is read-only until it is repaired: %.400s", t->fault);
+    ld_op_problem(op)->retry_after_s = READ_ONLY_RETRY_S;
     op->done(op);
     return true;
 }

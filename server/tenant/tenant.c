@@ -156,7 +156,7 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
  * ld_problem on that thread's stack. */
 static void keep_problem(struct ld_op *op)
 {
-    *(struct ld_problem *)op->arg = op->problem;
+    *(struct ld_problem *)op->arg = *op->problem;
     ld_op_free(op);
 }
 
@@ -172,7 +172,7 @@ static int write_first_event(struct ld_tenant *t, const struct ld_settings *init
         return LD_STORE_NOMEM;
     }
     ld_problem_init(&problem);
-    op->settings = *initial;
+    *op->settings = *initial;
     op->done = keep_problem;
     op->arg = &problem;
     ld_tenant_run_op(t, op);

@@ -82,10 +82,14 @@ struct ld_op {
     struct ld_reward_result *results; /* REWARDS: one per reward, in doc */
     size_t n_known;                   /* OBSERVE: items that the log had already */
     size_t n_done, n_safe;            /* items dealt with, and how many of those no failing commit can undo */
-    /* Large, and zeroed only as far as needed: */
-    struct ld_settings settings; /* SETTINGS; by the writer: of what else makes a configuration */
-    struct ld_problem problem;   /* filled by the writer, too; status 0: success */
+    /* Large, and made when needed; owned: */
+    struct ld_settings *settings;     /* SETTINGS; by the writer: of what else makes a configuration. Else NULL */
+    const struct ld_problem *problem; /* never NULL; status 0: success */
 };
+
+/* The op's problem, to be filled in; by whoever has the op. Without memory for it the op is refused with 503. */
+struct ld_problem *ld_op_problem(struct ld_op *op);
+void ld_op_forgive(struct ld_op *op); /* it has none any more */
 
 struct ld_op *ld_op_new(enum ld_op_type type);
 void ld_op_free(struct ld_op *op);

@@ -148,7 +148,7 @@ static inline struct ld_op *op_from(struct ld_tenant *t, enum ld_op_type type, c
 {
     struct ld_op *op = ld_op_new(type);
 
-    ck_assert_int_eq(ld_doc_parse(&op->doc, json, strlen(json), is_ndjson, &op->problem), 0);
+    ck_assert_int_eq(ld_doc_parse(&op->doc, json, strlen(json), is_ndjson, ld_op_problem(op)), 0);
     op->dims_epoch = ld_tenant_dims(t, context_dim, arm_dim);
     op->done = mark_done;
     return op;
@@ -161,8 +161,8 @@ static inline struct ld_op *op_select(struct ld_tenant *t, const char *json, con
     struct ld_op *op = op_from(t, LD_OP_EVENT, json, false, &context_dim, &arm_dim);
     struct ld_select select;
 
-    ck_assert_msg(ld_decode_select(op->doc, context_dim, arm_dim, &select, &op->problem) == 0, "%s", json);
-    ld_tenant_select(t, &select, select.decision != NULL ? select.decision : id, op, &op->problem);
+    ck_assert_msg(ld_decode_select(op->doc, context_dim, arm_dim, &select, ld_op_problem(op)) == 0, "%s", json);
+    ld_tenant_select(t, &select, select.decision != NULL ? select.decision : id, op, ld_op_problem(op));
     return op;
 }
 
@@ -171,7 +171,7 @@ static inline struct ld_op *op_rewards(struct ld_tenant *t, const char *json)
     uint32_t context_dim, arm_dim;
     struct ld_op *op = op_from(t, LD_OP_REWARDS, json, false, &context_dim, &arm_dim);
 
-    ck_assert_int_eq(ld_decode_rewards(op->doc, &op->rewards, &op->n, &op->is_array, &op->problem), 0);
+    ck_assert_int_eq(ld_decode_rewards(op->doc, &op->rewards, &op->n, &op->is_array, ld_op_problem(op)), 0);
     return op;
 }
 
@@ -181,7 +181,8 @@ static inline struct ld_op *op_observe(struct ld_tenant *t, const char *json, bo
     struct ld_op *op = op_from(t, LD_OP_OBSERVE, json, is_ndjson, &context_dim, &arm_dim);
 
     op->is_array = is_ndjson;
-    ck_assert_int_eq(ld_decode_observe(op->doc, is_ndjson, context_dim, arm_dim, &op->events, &op->n, &op->problem), 0);
+    ck_assert_int_eq(
+        ld_decode_observe(op->doc, is_ndjson, context_dim, arm_dim, &op->events, &op->n, ld_op_problem(op)), 0);
     return op;
 }
 
@@ -190,7 +191,7 @@ static inline struct ld_op *op_activate(struct ld_tenant *t, const char *json)
     uint32_t context_dim, arm_dim;
     struct ld_op *op = op_from(t, LD_OP_ACTIVATE, json, false, &context_dim, &arm_dim);
 
-    ck_assert_int_eq(ld_decode_activate(op->doc, &op->event.as.activated.decision, &op->problem), 0);
+    ck_assert_int_eq(ld_decode_activate(op->doc, &op->event.as.activated.decision, ld_op_problem(op)), 0);
     return op;
 }
 
@@ -199,7 +200,7 @@ static inline struct ld_op *op_arms(struct ld_tenant *t, const char *json)
     uint32_t context_dim, arm_dim;
     struct ld_op *op = op_from(t, LD_OP_EVENT, json, false, &context_dim, &arm_dim);
 
-    ck_assert_int_eq(ld_decode_arms(op->doc, false, arm_dim, &op->event, &op->problem), 0);
+    ck_assert_int_eq(ld_decode_arms(op->doc, false, arm_dim, &op->event, ld_op_problem(op)), 0);
     return op;
 }
 
@@ -208,7 +209,7 @@ static inline struct ld_op *op_graph(struct ld_tenant *t, const char *json)
     uint32_t context_dim, arm_dim;
     struct ld_op *op = op_from(t, LD_OP_EVENT, json, false, &context_dim, &arm_dim);
 
-    ck_assert_int_eq(ld_decode_graph(op->doc, false, &op->event, &op->problem), 0);
+    ck_assert_int_eq(ld_decode_graph(op->doc, false, &op->event, ld_op_problem(op)), 0);
     return op;
 }
 
@@ -216,7 +217,7 @@ static inline struct ld_op *op_settings(const char *json)
 {
     struct ld_op *op = ld_op_new(LD_OP_SETTINGS);
 
-    op->settings = fixture_settings(json);
+    *op->settings = fixture_settings(json);
     op->done = mark_done;
     return op;
 }
@@ -239,18 +240,18 @@ static inline void run_all(struct ld_tenant *t)
 /* Submits op, runs the writer, and gives the answer's status: 200 or the problem's. */
 static inline int settle_op(struct ld_tenant *t, struct ld_op *op)
 {
-    if (op->problem.status == 0 && op->reply == NULL) {
+    if (op->problem->status == 0 && op->reply == NULL) {
         ld_tenant_submit(t, op);
         run_all(t);
         ck_assert_msg(op->arg == op, "an op was not answered");
     }
-    return op->problem.status != 0 ? op->problem.status : op->reply_status;
+    return op->problem->status != 0 ? op->problem->status : op->reply_status;
 }
 
 /* The same, comparing the whole reply, and freeing op. */
 static inline void expect_reply(struct ld_tenant *t, struct ld_op *op, const char *want)
 {
-    ck_assert_msg(settle_op(t, op) == 200, "%d %s", op->problem.status, op->problem.detail);
+    ck_assert_msg(settle_op(t, op) == 200, "%d %s", op->problem->status, op->problem->detail);
     ck_assert_str_eq(op->reply, want);
     ck_assert_uint_eq(op->n_reply, strlen(want));
     ld_op_free(op);
@@ -260,7 +261,7 @@ static inline void expect_status(struct ld_tenant *t, struct ld_op *op, int want
 {
     const int status = settle_op(t, op);
 
-    ck_assert_msg(status == want, "%d instead of %d: %s", status, want, op->problem.detail);
+    ck_assert_msg(status == want, "%d instead of %d: %s", status, want, op->problem->detail);
     ld_op_free(op);
 }
 

@@ -134,7 +134,7 @@ static void close_turns(void)
 {
     ck_assert_uint_eq(counts_of(w.f.t).decided, w.n);
     for (size_t i = 0; i < w.n; i++) {
-        ck_assert_int_eq(w.op[i]->problem.status, 0);
+        ck_assert_int_eq(w.op[i]->problem->status, 0);
         ld_op_free(w.op[i]);
     }
     fixture_close(&w.f);
@@ -203,8 +203,8 @@ START_TEST(a_disk_that_refuses_is_not_waited_with)
     ck_assert(!ld_tenant_run_writer(w.f.t));
     mend_disk();
     ck_assert_uint_eq(w.n_rests, 2); /* before the commit that it refuses, not after it */
-    ck_assert_int_eq(w.op[w.n - 1]->problem.status, 503);
-    ck_assert_int_eq(w.op[w.n - 2]->problem.status, 503);
+    ck_assert_int_eq(w.op[w.n - 1]->problem->status, 503);
+    ck_assert_int_eq(w.op[w.n - 2]->problem->status, 503);
     for (size_t i = 0; i < w.n; i++)
         ld_op_free(w.op[i]);
     fixture_close(&w.f);

@@ -59,9 +59,9 @@ static void open_tenant(double inline_work)
 
 static void count(struct ld_op *op)
 {
-    if (op->problem.status != 0 && op->problem.status != 404)
+    if (op->problem->status != 0 && op->problem->status != 404)
         atomic_fetch_add(&n_failed, 1);
-    if (op->problem.status == 0 && op->type == LD_OP_TASK)
+    if (op->problem->status == 0 && op->type == LD_OP_TASK)
         atomic_fetch_add(&n_erased, 1);
     ld_op_free(op);
     atomic_fetch_add(&n_answered, 1);
@@ -146,7 +146,7 @@ static void *be_operator(void *arg)
 
 static void count_verified(struct ld_op *op)
 {
-    if (op->problem.status == 0) {
+    if (op->problem->status == 0) {
         ck_assert_msg(strstr(op->reply, "\"equal\":true") != NULL, "%s", op->reply);
         atomic_fetch_add(&n_equal, 1);
     }
@@ -348,7 +348,7 @@ static int compacted_status;
 
 static void note_compacted(struct ld_op *op)
 {
-    compacted_status = op->problem.status;
+    compacted_status = op->problem->status;
     count(op);
 }
 

@@ -294,7 +294,7 @@ static void traffic(struct fixture *f, int first, int n)
     }
     run_all(f->t);
     for (int i = 0; i < n; i++) {
-        ck_assert_int_eq(op[i]->problem.status, 0);
+        ck_assert_int_eq(op[i]->problem->status, 0);
         const char arm = strstr(op[i]->reply, "\"arm\":\"")[7];
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s{\"decision\":\"d%d\",\"reward\":%d}",
                  i > 0 ? "," : "", first + i, arm == 'a' ? 1 : 0);
@@ -422,7 +422,7 @@ START_TEST(a_person_who_was_faster_than_the_guardrail_has_the_last_word)
     ck_assert_uint_eq(views(&f, view), 1);
     ck_assert(view[0].scores.is_proved);
     run_all(f.t);
-    ck_assert_int_eq(op->problem.status, 0);
+    ck_assert_int_eq(op->problem->status, 0);
     ld_op_free(op);
     ck_assert_uint_eq(counts_of(f.t).version, 2);
     ck_assert_uint_eq(f.metrics.guardrail_promotions, 0);

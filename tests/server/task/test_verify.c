@@ -33,7 +33,7 @@ static const char *verify(struct fixture *f)
     static char text[1024];
     struct ld_op *op = op_task(&ld_verification);
 
-    ck_assert_msg(settle_op(f->t, op) == 200, "%d %s", op->problem.status, op->problem.detail);
+    ck_assert_msg(settle_op(f->t, op) == 200, "%d %s", op->problem->status, op->problem->detail);
     snprintf(text, sizeof text, "%s", op->reply);
     ld_op_free(op);
     return text;
@@ -164,10 +164,10 @@ START_TEST(lines_that_are_rewritten_meanwhile_make_it_worthless)
     ld_tenant_submit(f.t, erase);
     ld_tenant_submit(f.t, op);
     run_all(f.t);
-    ck_assert_int_eq(erase->problem.status, 0);
-    ck_assert_int_eq(op->problem.status, 503);
-    ck_assert_int_gt(op->problem.retry_after_s, 0);
-    ck_assert_msg(strstr(op->problem.detail, "rewritten") != NULL, "%s", op->problem.detail);
+    ck_assert_int_eq(erase->problem->status, 0);
+    ck_assert_int_eq(op->problem->status, 503);
+    ck_assert_int_gt(op->problem->retry_after_s, 0);
+    ck_assert_msg(strstr(op->problem->detail, "rewritten") != NULL, "%s", op->problem->detail);
     ck_assert_uint_eq(f.metrics.verifications, 0);
     ld_op_free(erase);
     ld_op_free(op);
@@ -191,9 +191,9 @@ START_TEST(one_at_a_time_and_with_what_others_did_before_the_answer)
     ld_tenant_submit(f.t, select);
     run_all(f.t);
     snprintf(want, sizeof want, "{\"equal\":true,\"seq\":%llu,", (unsigned long long)before + 1);
-    ck_assert_msg(op->problem.status == 0 && strstr(op->reply, want) == op->reply, "%s", op->reply);
-    ck_assert_int_eq(second->problem.status, 503);
-    ck_assert_int_eq(select->problem.status, 0);
+    ck_assert_msg(op->problem->status == 0 && strstr(op->reply, want) == op->reply, "%s", op->reply);
+    ck_assert_int_eq(second->problem->status, 503);
+    ck_assert_int_eq(select->problem->status, 0);
     ld_op_free(op);
     ld_op_free(second);
     ld_op_free(select);
@@ -222,9 +222,9 @@ START_TEST(a_tenant_that_is_deleted_answers_404)
     ld_tenant_submit(f.t, op);
     ld_tenant_submit(f.t, refused);
     run_all(f.t);
-    ck_assert_int_eq(op->problem.status, 404);
+    ck_assert_int_eq(op->problem->status, 404);
     ld_tenant_submit(f.t, after);
-    ck_assert_int_eq(after->problem.status, 404);
+    ck_assert_int_eq(after->problem->status, 404);
     ld_op_free(op);
     ld_op_free(refused);
     ld_op_free(after);

@@ -51,7 +51,7 @@ static uint64_t run_traffic(size_t turn, uint64_t *n_commits)
     run_all(f.t);
     for (size_t i = 0; i < n; i++) {
         ck_assert_ptr_eq(op[i]->arg, op[i]);
-        ck_assert_msg(op[i]->problem.status == 0, "%zu: %s", i, op[i]->problem.detail);
+        ck_assert_msg(op[i]->problem->status == 0, "%zu: %s", i, op[i]->problem->detail);
         ld_op_free(op[i]);
     }
     ck_assert_uint_eq(counts_of(f.t).learned, 2 * N_TRAFFIC);
@@ -126,7 +126,7 @@ START_TEST(what_comes_while_others_are_staged_shares_their_commit)
     ld_tenant_submit(f.t, unknown);
     const uint64_t before = f.metrics.commits;
     ck_assert(!ld_tenant_run_writer(f.t));
-    ck_assert_int_eq(unknown->problem.status, 404);
+    ck_assert_int_eq(unknown->problem->status, 404);
     ck_assert_ptr_eq(first->arg, first);
     ck_assert_ptr_eq(late_comer->arg, late_comer);
     ck_assert_uint_eq(f.metrics.commits, before + 1);
@@ -226,10 +226,10 @@ START_TEST(a_full_queue_refuses_at_once)
     ld_tenant_submit(f.t, first);
     ld_tenant_submit(f.t, second);
     ck_assert_ptr_eq(second->arg, second);
-    ck_assert_int_eq(second->problem.status, 503);
-    ck_assert_int_gt(second->problem.retry_after_s, 0);
-    ck_assert_str_eq(second->problem.limit, "queue");
-    ck_assert_double_eq(second->problem.max, 1);
+    ck_assert_int_eq(second->problem->status, 503);
+    ck_assert_int_gt(second->problem->retry_after_s, 0);
+    ck_assert_str_eq(second->problem->limit, "queue");
+    ck_assert_double_eq(second->problem->max, 1);
     ck_assert_uint_eq(f.metrics.refused_busy, 1);
     ck_assert_uint_eq(f.metrics.limited[LD_LIMITED_QUEUE], 1);
     run_all(f.t);
@@ -277,15 +277,15 @@ START_TEST(a_queue_of_large_bodies_refuses_at_once)
     }
     ld_tenant_submit(f.t, op[0]);
     ld_tenant_submit(f.t, op[1]);
-    ck_assert_int_eq(op[1]->problem.status, 503);
-    ck_assert_str_eq(op[1]->problem.limit, "queue_bytes");
-    ck_assert_int_gt(op[1]->problem.retry_after_s, 0);
+    ck_assert_int_eq(op[1]->problem->status, 503);
+    ck_assert_str_eq(op[1]->problem->limit, "queue_bytes");
+    ck_assert_int_gt(op[1]->problem->retry_after_s, 0);
     run_all(f.t);
     ck_assert_int_eq(op[0]->reply_status, 200);
     ld_tenant_submit(f.t, op[2]);
     op[3]->bytes = 401;
     ld_tenant_submit(f.t, op[3]);
-    ck_assert_int_eq(op[3]->problem.status, 503);
+    ck_assert_int_eq(op[3]->problem->status, 503);
     run_all(f.t);
     ck_assert_int_eq(op[2]->reply_status, 200);
     ck_assert_uint_eq(f.metrics.limited[LD_LIMITED_QUEUE_BYTES], 2);
@@ -309,7 +309,7 @@ START_TEST(who_is_refused_is_told_how_long_the_line_takes)
         op[i] = op_select(f.t, SELECT_AB, id);
         ld_tenant_submit(f.t, op[i]);
     }
-    ck_assert_int_eq(op[5]->problem.retry_after_s, 10);
+    ck_assert_int_eq(op[5]->problem->retry_after_s, 10);
     run_all(f.t);
     ck_assert_int_lt(atomic_load(&f.t->us_per_op), 2000000);
     ck_assert_int_eq(atomic_load(&f.t->turn_us), 0);
@@ -593,7 +593,7 @@ START_TEST(observations_are_all_or_nothing)
                                   "{\"user\":\"u\",\"context\":[0,2],\"arm\":\"unknown\",\"reward\":1}\n",
                                   true);
     ck_assert_int_eq(settle_op(f.t, op), 400);
-    ck_assert_str_eq(op->problem.errors[0].pointer, "/2/arm");
+    ck_assert_str_eq(op->problem->errors[0].pointer, "/2/arm");
     ld_op_free(op);
     ck_assert_uint_eq(digest_of(f.t), digest);
     expect_reply(
@@ -629,7 +629,7 @@ START_TEST(an_observation_is_logged_with_the_features_of_its_time)
         ld_tenant_submit(f.t, op[i]);
     run_all(f.t);
     for (size_t i = 0; i < 3; i++) {
-        ck_assert_int_eq(op[i]->problem.status, 0);
+        ck_assert_int_eq(op[i]->problem->status, 0);
         ld_op_free(op[i]);
     }
     ck_assert_int_eq(ld_store_read(ld_tenant_store(f.t), 0, 100, keep_features, lines), 0);
@@ -672,7 +672,7 @@ START_TEST(dimensions_move_only_while_nothing_is_known)
     expect_status(f.t, op_select(f.t, body, "d"), 200);
     struct ld_op *op = op_settings(PLAIN);
     ck_assert_int_eq(settle_op(f.t, op), 409);
-    ck_assert_str_eq(op->problem.errors[0].pointer, "/context_dim");
+    ck_assert_str_eq(op->problem->errors[0].pointer, "/context_dim");
     ld_op_free(op);
     fixture_close(&f);
 }
@@ -686,10 +686,10 @@ START_TEST(a_body_decoded_for_other_dimensions_is_not_decided)
 
     fixture_open(&f, PLAIN);
     struct ld_op *op = op_from(f.t, LD_OP_EVENT, SELECT_AB, false, &context_dim, &arm_dim);
-    ck_assert_int_eq(ld_decode_select(op->doc, context_dim, arm_dim, &select, &op->problem), 0);
+    ck_assert_int_eq(ld_decode_select(op->doc, context_dim, arm_dim, &select, ld_op_problem(op)), 0);
     expect_status(f.t, op_settings(LEARNING), 200); /* the query's vectors are too short from here on */
-    ck_assert_int_eq(ld_tenant_select(f.t, &select, "d", op, &op->problem), -1);
-    ck_assert_int_eq(op->problem.status, 409);
+    ck_assert_int_eq(ld_tenant_select(f.t, &select, "d", op, ld_op_problem(op)), -1);
+    ck_assert_int_eq(op->problem->status, 409);
     ld_op_free(op);
     fixture_close(&f);
 }
@@ -706,9 +706,9 @@ START_TEST(dimensions_that_change_in_the_same_turn_are_seen)
     ld_tenant_submit(f.t, select);
     ld_tenant_submit(f.t, observe);
     run_all(f.t);
-    ck_assert_int_eq(settings->problem.status, 0);
-    ck_assert_int_eq(select->problem.status, 409);
-    ck_assert_int_eq(observe->problem.status, 409);
+    ck_assert_int_eq(settings->problem->status, 0);
+    ck_assert_int_eq(select->problem->status, 409);
+    ck_assert_int_eq(observe->problem->status, 409);
     ld_op_free(settings);
     ld_op_free(select);
     ld_op_free(observe);
@@ -729,7 +729,7 @@ START_TEST(relaxed_answers_before_the_commit_and_commit_after_it)
         ld_tenant_submit(f.t, op);
         run_all(f.t);
         mend_disk();
-        ck_assert_int_eq(op->problem.status, is_relaxed ? 0 : 503);
+        ck_assert_int_eq(op->problem->status, is_relaxed ? 0 : 503);
         ck_assert_uint_eq(counts_of(f.t).decided, 0); /* the price of relaxed: this answer is lost */
         ld_op_free(op);
         op = op_select(f.t, SELECT_AB, "e");
@@ -762,14 +762,14 @@ START_TEST(a_disk_that_refuses_changes_nothing_and_heals)
     for (size_t i = 0; i < 6; i++) {
         ld_tenant_submit(f.t, op[i]);
         run_all(f.t);
-        status[i] = op[i]->problem.status;
+        status[i] = op[i]->problem->status;
     }
     tick(&f, 250);
     const bool is_failing = ld_tenant_is_failing(f.t);
     mend_disk();
     for (size_t i = 0; i < 6; i++) {
         ck_assert_msg(status[i] == (i < 5 ? 503 : 404), "%zu: %d", i, status[i]);
-        ck_assert((op[i]->problem.retry_after_s > 0) == (i < 5));
+        ck_assert((op[i]->problem->retry_after_s > 0) == (i < 5));
         ld_op_free(op[i]);
     }
     ck_assert_msg(is_failing, "the probe was taken in by a disk that still refuses");
@@ -803,11 +803,11 @@ START_TEST(what_needs_no_commit_is_answered_in_the_turn_whose_disk_has_failed)
     ld_tenant_submit(f.t, unknown);
     run_all(f.t);
     mend_disk();
-    ck_assert_int_eq(lost->problem.status, 503);
-    ck_assert_int_eq(again->problem.status, 0);
+    ck_assert_int_eq(lost->problem->status, 503);
+    ck_assert_int_eq(again->problem->status, 0);
     ck_assert_int_eq(again->reply_status, 200);
-    ck_assert_int_eq(other->problem.status, 409);
-    ck_assert_int_eq(unknown->problem.status, 404);
+    ck_assert_int_eq(other->problem->status, 409);
+    ck_assert_int_eq(unknown->problem->status, 404);
     ld_op_free(lost);
     ld_op_free(again);
     ld_op_free(other);
@@ -835,8 +835,8 @@ START_TEST(an_observation_is_known_in_the_batch_that_holds_it)
     ck_assert_str_eq(op[0]->reply, "{\"observed\":1}");
     ck_assert_str_eq(op[1]->reply, "{\"observed\":1}");
     ck_assert_str_eq(op[2]->reply, "{\"observed\":0,\"duplicates\":1}");
-    ck_assert_int_eq(op[3]->problem.status, 409);
-    ck_assert_str_eq(op[3]->problem.errors[0].pointer, "/id");
+    ck_assert_int_eq(op[3]->problem->status, 409);
+    ck_assert_str_eq(op[3]->problem->errors[0].pointer, "/id");
     ck_assert_uint_eq(counts_of(f.t).observed, 2);
     for (size_t i = 0; i < 4; i++)
         ld_op_free(op[i]);
@@ -857,8 +857,8 @@ START_TEST(an_observation_that_a_disk_refused_may_be_sent_again)
     ld_tenant_submit(f.t, twin);
     run_all(f.t);
     mend_disk();
-    ck_assert_int_eq(op->problem.status, 503);
-    ck_assert_int_eq(twin->problem.status, 503);
+    ck_assert_int_eq(op->problem->status, 503);
+    ck_assert_int_eq(twin->problem->status, 503);
     ld_op_free(op);
     ld_op_free(twin);
     tick(&f, 250);
@@ -952,9 +952,9 @@ START_TEST(a_deleted_tenant_answers_404_and_takes_its_files_along)
     struct ld_tenant *held = ld_tenant_hold(f.t);
     ld_tenant_doom(f.t);
     run_all(f.t);
-    ck_assert_int_eq(waiting->problem.status, 404);
+    ck_assert_int_eq(waiting->problem->status, 404);
     ld_tenant_submit(f.t, after);
-    ck_assert_int_eq(after->problem.status, 404);
+    ck_assert_int_eq(after->problem->status, 404);
     ck_assert(fixture_has_file(&f, "tenants/t.db"));
     ld_tenant_release(held);
     ck_assert(fixture_has_file(&f, "tenants/t.db"));
@@ -990,7 +990,7 @@ START_TEST(what_would_take_memory_beyond_the_quota_is_refused_and_changes_nothin
         status = settle_op(f.t, op);
     }
     ck_assert_int_eq(status, 507);
-    ck_assert_msg(strstr(op->problem.detail, "1048576") != NULL, "%s", op->problem.detail);
+    ck_assert_msg(strstr(op->problem->detail, "1048576") != NULL, "%s", op->problem->detail);
     ld_op_free(op);
     const uint64_t digest = digest_of(f.t);
     const size_t bytes = kb_engine_bytes(ld_tenant_read_lock(f.t, NULL));

@@ -185,7 +185,7 @@ static void count_answer(struct ld_op *op)
 {
     struct tag *tag = op->arg;
 
-    if (op->problem.status != 0)
+    if (op->problem->status != 0)
         atomic_fetch_add(&n_refused, 1);
     else if (atomic_exchange(&last_turn[tag->tenant][tag->client], tag->round) > tag->round)
         atomic_fetch_add(&n_refused, 1); /* answered out of order */

@@ -112,11 +112,11 @@ static void run_one(struct round *r, size_t i)
     ld_tenant_submit(r->f.t, r->op[i]);
     run_all(r->f.t);
     ck_assert_ptr_eq(r->op[i]->arg, r->op[i]);
-    const int status = r->op[i]->problem.status;
+    const int status = r->op[i]->problem->status;
     ck_assert_msg(status == 0 || status == 503, "%s at %zu, op %zu: %d %s", r->what, r->n, i, status,
-                  r->op[i]->problem.detail);
+                  r->op[i]->problem->detail);
     ck_assert_msg((digest_of(r->f.t) == digest) == (status != 0), "%s at %zu, op %zu: %d", r->what, r->n, i, status);
-    ck_assert((r->op[i]->problem.retry_after_s > 0) == (status != 0));
+    ck_assert((r->op[i]->problem->retry_after_s > 0) == (status != 0));
     const enum fault_kind kind = fault.kind;
     fault.kind = FAULT_NONE; /* the next process finds a sound disk */
     const uint64_t after = digest_after_crash(&r->f, &seq);
@@ -196,10 +196,11 @@ static bool erase_under(enum fault_kind kind, size_t n, bool is_lasting)
     run_all(r.f.t);
     const bool has_failed = fault_disarm(), is_known = kb_engine_knows_user(ld_tenant_read_lock(r.f.t, NULL), "u1");
     ld_tenant_read_unlock(r.f.t);
-    ck_assert_msg(op->problem.status == 0 || op->problem.status == 503, "%s at %zu: %d", r.what, n, op->problem.status);
-    ck_assert_msg(is_known == (op->problem.status != 0), "%s at %zu: %d", r.what, n, op->problem.status);
+    ck_assert_msg(op->problem->status == 0 || op->problem->status == 503, "%s at %zu: %d", r.what, n,
+                  op->problem->status);
+    ck_assert_msg(is_known == (op->problem->status != 0), "%s at %zu: %d", r.what, n, op->problem->status);
     ck_assert_msg(digest_after_crash(&r.f, &seq) == digest_of(r.f.t), "%s at %zu: %d, %llu in the file", r.what, n,
-                  op->problem.status, (unsigned long long)seq);
+                  op->problem->status, (unsigned long long)seq);
     ld_op_free(op);
     fixture_close(&r.f);
     return has_failed;
@@ -233,7 +234,7 @@ static bool checkpoint_under(enum fault_kind kind, size_t n, bool is_lasting)
     make_ops(&r);
     for (size_t i = 0; i < N_OPS; i++) {
         run_one(&r, i);
-        ck_assert_int_eq(r.op[i]->problem.status, 0);
+        ck_assert_int_eq(r.op[i]->problem->status, 0);
     }
     recover_and_close(&r);
     return has_failed;

@@ -398,7 +398,7 @@ static void end_call(struct ld_op *op)
     struct call *call = op->arg;
 
     pthread_mutex_lock(&call->lock);
-    call->status = op->problem.status != 0 ? op->problem.status : 200;
+    call->status = op->problem->status != 0 ? op->problem->status : 200;
     pthread_cond_signal(&call->is_done);
     pthread_mutex_unlock(&call->lock);
     ld_op_free(op);
