@@ -1,16 +1,14 @@
 /* The document: JSON or NDJSON text parsed.
  *
- * json_parse.c reads what is plainly well formed. All else is read by jansson, which knows what is wrong: it checks
- * UTF-8 and refuses NUL, trailing bytes and (as told here) duplicate keys; numbers are all read as doubles. Depth is
- * checked before that, so that no text can make jansson recurse deeper than LD_MAX_DEPTH. Where it gives up,
- * json_where.c turns its position into a pointer; what it takes all the same becomes values as from json_parse.c.
+ * json_parse.c reads it. Where that gives up, jansson, which the rest of the program does not know, is asked for the
+ * words: it checks UTF-8 and refuses NUL, trailing bytes and (as told here) duplicate keys; numbers are all read as
+ * doubles. It never sees a text that is nested deeper than LD_MAX_DEPTH before its first fault.
  *
  * NDJSON is parsed line by line into one array, so that decoders see items either way; which line an item came
  * from is kept beside it, since blank lines count for whoever looks for line 517. All bad lines are reported, not
  * only the first: whoever sends ten thousand lines wants to fix them once.
  *
- * Strings stay in the document's copy of the text. Cost: 1 to 4 instructions a byte that is read twice, and
- * json_parse.c's. */
+ * Strings stay in the document's copy of the text. Cost: json_parse.c's. */
 #include "json/json_in.h"
 
 #include <jansson.h>
@@ -24,23 +22,63 @@
 #include "json/json_util.h"
 #include "base/magnitude.h"
 
-/* The line's prefix of pointers: "/17", or "" for a text that is one value. The first bad line makes the detail,
- * every one an entry of the list. */
-static void fault_at(struct ld_problem *p, const char *prefix, const char *text, size_t n, size_t at,
-                     const char *detail)
-{
-    char pointer[160];
-    (void)snprintf(pointer, sizeof pointer, "%s", prefix);
-    ld_json_where(text, n, at, pointer, sizeof pointer);
-    ld_problem_set(p, 400, prefix[0] == '\0' ? "the body is not JSON" : "a line is not JSON");
-    ld_problem_add(p, pointer, "%s", detail);
-}
-
-/* Where in a body a value stands that is parsed by itself. */
-struct place {
+/* A text that is refused: all of a body, or a line of NDJSON. */
+struct refused {
+    const struct ld_parser *parser;
+    const char *text, *copy; /* as it came, and as the parser has left it */
+    size_t n;
     const char *prefix;    /* of pointers: "/17" for a line of NDJSON, "" for a whole body */
     size_t lines, n_bytes; /* before it */
 };
+
+/* Escaped for a pointer, as long as there is room: three bytes are kept free, an escape of two and the NUL. */
+static void append(char *pointer, size_t cap, size_t *n, const char *bytes, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes && *n + 3 < cap; i++) {
+        if (bytes[i] == '~' || bytes[i] == '/') {
+            pointer[(*n)++] = '~';
+            pointer[(*n)++] = bytes[i] == '~' ? '0' : '1';
+        } else {
+            pointer[(*n)++] = bytes[i];
+        }
+    }
+    pointer[*n] = '\0';
+}
+
+/* Bytes of a key as it came, escapes included. */
+static size_t key_bytes(const char *key)
+{
+    size_t n = 0;
+    while (key[n] != '"')
+        n += key[n] == '\\' ? 2 : 1;
+    return n;
+}
+
+/* Where the parser stopped. An object whose key is not known yet ends the pointer: the fault is in the object itself.
+ */
+static void put_pointer(const struct refused *r, char *pointer, size_t cap)
+{
+    size_t n = (size_t)snprintf(pointer, cap, "%s", r->prefix);
+    for (size_t i = 0; i < r->parser->n_places && n + 2 < cap; i++) {
+        const struct ld_place *l = &r->parser->place[i];
+        char number[24];
+        (void)snprintf(number, sizeof number, "%zu", l->index);
+        if (l->is_object && l->key == NULL)
+            break;
+        const char *word = l->is_object ? r->text + (l->key - r->copy) : number;
+        pointer[n++] = '/';
+        append(pointer, cap, &n, word, l->is_object ? key_bytes(word) : strlen(number));
+    }
+}
+
+/* The first bad line makes the detail, every one an entry of the list. */
+static void tell(const struct refused *r, const char *detail, struct ld_problem *p)
+{
+    char pointer[160];
+    put_pointer(r, pointer, sizeof pointer);
+    ld_problem_set(p, 400, r->prefix[0] == '\0' ? "the body is not JSON" : "a line is not JSON");
+    ld_problem_add(p, pointer, "%s", detail);
+}
 
 /* What people stumble over that jansson has no words for; else its own. `end` counts the bytes that were read. */
 static const char *reason(const char *text, size_t n, size_t end, const json_error_t *error)
@@ -50,81 +88,6 @@ static const char *reason(const char *text, size_t n, size_t end, const json_err
     if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         return "a byte order mark: send UTF-8 without it";
     return error->text;
-}
-
-/* Line, column (in characters) and byte count from 1 and in the whole body; they are those of the last one that was
- * read. */
-static void refuse_text(struct ld_problem *p, const struct place *at, const char *text, size_t n,
-                        const json_error_t *error)
-{
-    const size_t end = error->position > 0 ? (size_t)error->position : 0;
-    char detail[JSON_ERROR_TEXT_LENGTH + 96];
-    (void)snprintf(detail, sizeof detail, "line %zu, column %d, byte %zu: %s", at->lines + (size_t)error->line,
-                   error->column, at->n_bytes + end, reason(text, n, end, error));
-    fault_at(p, at->prefix, text, n, end, detail);
-}
-
-/* The same values as json_parse.c makes, of a tree of jansson's that is LD_MAX_DEPTH deep at most. False: no memory. */
-static bool copy_value(struct ld_doc *doc, const json_t *v, struct ld_value *out);
-
-static bool copy_string(struct ld_doc *doc, const char *s, size_t n, const char **out)
-{
-    char *copy = ld_doc_alloc(doc, n + 1, 1);
-    if (copy != NULL && n > 0)
-        memcpy(copy, s, n);
-    *out = copy;
-    return copy != NULL;
-}
-
-static bool copy_items(struct ld_doc *doc, const json_t *v, struct ld_value *out)
-{
-    *out = (struct ld_value){.kind = LD_V_ARRAY, .n = (uint32_t)json_array_size(v)};
-    out->as.item = ld_doc_alloc(doc, out->n, sizeof *out->as.item);
-    for (size_t i = 0; out->as.item != NULL && i < out->n; i++)
-        if (!copy_value(doc, json_array_get(v, i), &out->as.item[i]))
-            return false;
-    return out->as.item != NULL;
-}
-
-static bool copy_members(struct ld_doc *doc, const json_t *v, struct ld_value *out)
-{
-    json_t *object = (json_t *)(uintptr_t)v, *member; /* jansson's iterator is not const-correct */
-    const char *key;
-    *out = (struct ld_value){.kind = LD_V_OBJECT, .n = (uint32_t)json_object_size(v)};
-    struct ld_member *m = ld_doc_alloc(doc, out->n, sizeof *m);
-    out->as.member = m;
-    if (m == NULL)
-        return false;
-    json_object_foreach(object, key, member)
-    {
-        if (!copy_string(doc, key, strlen(key), &m->key) || !copy_value(doc, member, &m->value))
-            return false;
-        m++;
-    }
-    return true;
-}
-
-static bool copy_value(struct ld_doc *doc, const json_t *v, struct ld_value *out)
-{
-    switch (json_typeof(v)) {
-    case JSON_OBJECT:
-        return copy_members(doc, v, out);
-    case JSON_ARRAY:
-        return copy_items(doc, v, out);
-    case JSON_STRING:
-        *out = (struct ld_value){.kind = LD_V_STRING, .n = (uint32_t)json_string_length(v)};
-        return copy_string(doc, json_string_value(v), out->n, &out->as.string);
-    case JSON_TRUE:
-    case JSON_FALSE:
-        *out = (struct ld_value){.kind = json_is_true(v) ? LD_V_TRUE : LD_V_FALSE};
-        return true;
-    case JSON_NULL:
-        *out = (struct ld_value){.kind = LD_V_NULL};
-        return true;
-    default:
-        *out = (struct ld_value){.kind = LD_V_NUMBER, .as.number = json_number_value(v)};
-        return true;
-    }
 }
 
 /* Where jansson has no memory in the middle of a token it calls the token invalid, so its allocations are watched. Its
@@ -144,38 +107,42 @@ static void settle_jansson(void)
     json_object_seed((size_t)kb_keyed_str(ld_hash_key(), "jansson"));
 }
 
-static json_t *load(const char *text, size_t n, size_t flags, json_error_t *error)
+/* By jansson, which refuses what the parser does. Line, column (in characters) and byte count from 1 and in the whole
+ * body; they are those of the last one that was read. */
+static void find_words(const struct refused *r, struct ld_problem *p)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, settle_jansson);
-    has_run_short = false;
-    return json_loadb(text, n, flags, error);
-}
-
-/* By jansson: false with a fault when the text is no value. Out of memory is the one failure that is no fault of the
- * text. */
-static bool parse_slowly(struct ld_doc *doc, const char *text, size_t n, const struct place *at, struct ld_value *out,
-                         struct ld_problem *p)
-{
-    size_t deep = ld_json_too_deep(text, n, LD_MAX_DEPTH);
-    if (deep != SIZE_MAX) {
-        char detail[64];
-        (void)snprintf(detail, sizeof detail, "byte %zu: nested deeper than %u levels", at->n_bytes + deep + 1,
-                       LD_MAX_DEPTH);
-        fault_at(p, at->prefix, text, n, deep, detail);
-        ld_problem_limit(p, "depth", LD_MAX_DEPTH);
-        return false;
-    }
     const size_t flags = (LD_CHECKED ? JSON_REJECT_DUPLICATES : 0) | JSON_DECODE_INT_AS_REAL | (size_t)JSON_DECODE_ANY;
     json_error_t error;
-    json_t *v = load(text, n, flags, &error);
-    const bool is_short = v != NULL ? !copy_value(doc, v, out) : has_run_short;
-    json_decref(v);
-    if (is_short)
+    char detail[JSON_ERROR_TEXT_LENGTH + 96];
+    (void)pthread_once(&once, settle_jansson);
+    has_run_short = false;
+    json_decref(json_loadb(r->text, r->n, flags, &error));
+    const size_t end = error.position > 0 ? (size_t)error.position : 0;
+    (void)snprintf(detail, sizeof detail, "line %zu, column %d, byte %zu: %s", r->lines + (size_t)error.line,
+                   error.column, r->n_bytes + end, reason(r->text, r->n, end, &error));
+    if (has_run_short)
         ld_problem_set(p, 503, "out of memory");
-    else if (v == NULL)
-        refuse_text(p, at, text, n, &error);
-    return v != NULL && !is_short;
+    else
+        tell(r, detail, p);
+}
+
+static void refuse(const struct refused *r, struct ld_problem *p)
+{
+    char detail[64];
+    switch (r->parser->fault) {
+    case LD_FAULT_TEXT:
+        find_words(r, p);
+        break;
+    case LD_FAULT_DEPTH:
+        (void)snprintf(detail, sizeof detail, "byte %zu: nested deeper than %u levels",
+                       r->n_bytes + (size_t)(r->parser->at - r->copy) + 1, LD_MAX_DEPTH);
+        tell(r, detail, p);
+        ld_problem_limit(p, "depth", LD_MAX_DEPTH);
+        break;
+    default:
+        ld_problem_set(p, 503, "out of memory");
+    }
 }
 
 /* Blank lines, and the carriage returns of other systems, separate nothing and are skipped but counted. */
@@ -219,15 +186,13 @@ static void parse_lines(struct ld_parser *parser, const char *text, char *copy, 
         copy[end] = '\0';
         if (!is_blank(text + start, end - start)) {
             struct ld_value v;
-            bool is_read = ld_parser_read(parser, copy + start, end - start, &v);
-            if (!is_read) {
+            if (!ld_parser_read(parser, copy + start, end - start, &v)) {
                 char prefix[24];
                 (void)snprintf(prefix, sizeof prefix, "/%zu", line);
-                const struct place at = {prefix, line, start};
-                is_read = parse_slowly(parser->doc, text + start, end - start, &at, &v, p);
-            }
-            if (is_read && !add_line(parser->doc, &v, line))
+                refuse(&(struct refused){parser, text + start, copy + start, end - start, prefix, line, start}, p);
+            } else if (!add_line(parser->doc, &v, line)) {
                 ld_problem_set(p, 503, "out of memory");
+            }
         }
         start = end + 1;
         line++;
@@ -251,7 +216,7 @@ static void parse(struct ld_doc *doc, const char *text, size_t n, bool is_ndjson
     if (is_ndjson)
         parse_lines(&parser, text, copy, n, p);
     else if (!ld_parser_read(&parser, copy, n, &doc->root))
-        (void)parse_slowly(doc, text, n, &(struct place){"", 0, 0}, &doc->root, p);
+        refuse(&(struct refused){&parser, text, copy, n, "", 0, 0}, p);
     ld_parser_close(&parser);
 }
 

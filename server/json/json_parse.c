@@ -1,14 +1,14 @@
-/* JSON texts that are plainly well formed, in one pass: see json_value.h.
+/* The one reader of JSON texts, in one pass: see json_value.h.
  *
- * It knows no faults, only doubts: whatever it does not take is read again by jansson (json_in.c), which is slow and
- * finds the words for what is wrong. So it may refuse what jansson takes (numbers that underflow, objects of more than
- * MOST_MEMBERS members), but what it takes must be taken by jansson, too, and be the same tree:
- * tests/server/json/test_json_parse.c and the fuzz target `values` compare them. RFC 8259 is the grammar; besides, no
- * key twice, no NUL in strings, no more than LD_MAX_DEPTH levels.
+ * It knows where a text is at fault, and not how to say it: jansson (json_in.c), which is slow, finds the words. So it
+ * takes what jansson takes, as the same tree, and nothing else: tests/server/json/test_json_parse.c and the fuzz target
+ * `values` compare them. RFC 8259 is the grammar; besides, no key twice, no NUL in strings, no more than LD_MAX_DEPTH
+ * levels.
  *
  * The text is a copy that ends in a NUL, which no value may contain: every loop below stops there at the latest. After
- * a doubt r->at may be behind it: nothing is read any more then. Strings stay where they stand, their closing quote
- * becomes a NUL, and escapes, which are longer than what they mean, are undone in place.
+ * a fault r->at may be behind it: nothing is read any more then, and each list that is open notes where it stood.
+ * Strings stay where they stand, their closing quote becomes a NUL, and escapes, which are longer than what they mean,
+ * are undone in place.
  *
  * What is open lies on a stack; at its end an array or object moves from there into the document, in one piece.
  *
@@ -32,15 +32,17 @@
 #error "a double must be rounded once: compile for SSE2 or another unit without extended precision"
 #endif
 
-#define MOST_MEMBERS 64 /* each key is compared with all before it */
-#define MOST_DIGITS 18  /* fit an int64_t */
+#define FEW_MEMBERS 64 /* each key is compared with all before it; those of more are sorted at the end */
+#define MOST_DIGITS 18 /* fit an int64_t */
 
 static bool read_value(struct ld_parser *r, struct ld_value *out);
 
 /* Allocates nothing. */
 void ld_parser_init(struct ld_parser *r, struct ld_doc *doc)
 {
-    *r = (struct ld_parser){.doc = doc};
+    r->doc = doc;
+    r->stack = NULL;
+    r->cap_stack = 0;
 }
 
 void ld_parser_close(struct ld_parser *r)
@@ -73,18 +75,36 @@ static inline void read_digits(const char **at, uint64_t *whole)
     *at = c;
 }
 
-/* *at is behind e or E. Exponents of more than four digits are left for others. */
+/* *at is behind e or E. Of exponents with more than MOST_DIGITS digits only the sign counts. */
 static bool read_exponent(const char **at, ptrdiff_t *exponent)
 {
     uint64_t whole = 0;
     const bool is_negative = **at == '-';
     *at += **at == '-' || **at == '+';
+    if (!is_digit(**at))
+        return false;
+    while (**at == '0')
+        (*at)++;
     const char *digits = *at;
     read_digits(at, &whole);
-    if (*at == digits || *at - digits > 4)
-        return false;
+    if (*at - digits > MOST_DIGITS)
+        whole = UINT64_C(1000000000000000000);
     *exponent += is_negative ? -(ptrdiff_t)whole : (ptrdiff_t)whole;
     return true;
+}
+
+/* [begin, end) is a number; n of its digits, without the exponent's, are `exponent` powers of ten from being whole. Too
+ * small is 0; too large is a fault. Kept out of line: it would take registers of those that are read at once. */
+static __attribute__((noinline)) bool read_by_library(const char *begin, const char *end, ptrdiff_t n,
+                                                      ptrdiff_t exponent, double *out)
+{
+    const char *digit = begin + (*begin == '-');
+    if (ld_number_read(begin, end, out))
+        return true;
+    for (; *digit == '0' || *digit == '.'; digit++)
+        n -= *digit == '0';
+    *out = *begin == '-' ? -0.0 : 0.0;
+    return n + exponent < 0;
 }
 
 /* What JSON calls a number; from_chars and strtod would not hold to its grammar. */
@@ -113,7 +133,7 @@ static bool read_number(struct ld_parser *r, struct ld_value *out)
     r->at += at - begin;
     out->kind = LD_V_NUMBER;
     if (n > MOST_DIGITS || whole > UINT64_C(1) << DBL_MANT_DIG || exponent < -22 || exponent > 22)
-        return ld_number_read(begin, at, &out->as.number);
+        return read_by_library(begin, at, n, exponent, &out->as.number);
     const double x = exponent < 0 ? (double)whole / power[-exponent] : (double)whole * power[exponent];
     out->as.number = *begin == '-' ? -x : x;
     return true;
@@ -223,6 +243,7 @@ static bool push(struct ld_parser *r, const struct ld_member *m)
     if (r->n_stack == r->cap_stack) {
         const size_t cap = r->cap_stack == 0 ? 64 : 2 * r->cap_stack;
         struct ld_member *stack = realloc(r->stack, cap * sizeof *stack);
+        r->fault = stack == NULL ? LD_FAULT_MEMORY : r->fault;
         if (stack == NULL)
             return false;
         r->stack = stack;
@@ -232,12 +253,37 @@ static bool push(struct ld_parser *r, const struct ld_member *m)
     return true;
 }
 
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* A key that stands twice in an object of many members, those from base on. NULL: there is none. O(n log n). */
+static __attribute__((noinline)) const char *find_repeat(struct ld_parser *r, size_t base)
+{
+    const size_t n = r->n_stack - base;
+    const char **key = malloc(n * sizeof *key), *found = NULL;
+    if (key == NULL) {
+        r->fault = LD_FAULT_MEMORY;
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++)
+        key[i] = r->stack[base + i].key;
+    qsort(key, n, sizeof *key, by_key);
+    for (size_t i = 1; i < n && found == NULL; i++)
+        if (strcmp(key[i - 1], key[i]) == 0)
+            found = key[i];
+    free(key);
+    return found;
+}
+
 /* Moves all from base on off the stack: *out becomes their array or object. */
 static bool close_list(struct ld_parser *r, size_t base, enum ld_value_kind kind, struct ld_value *out)
 {
     const size_t n = r->n_stack - base;
     void *memory = ld_doc_alloc(r->doc, n, kind == LD_V_ARRAY ? sizeof *out->as.item : sizeof *out->as.member);
     *out = (struct ld_value){.kind = kind, .n = (uint32_t)n};
+    r->fault = memory == NULL ? LD_FAULT_MEMORY : r->fault;
     if (memory == NULL)
         return false;
     if (kind == LD_V_ARRAY)
@@ -257,16 +303,31 @@ static bool close_list(struct ld_parser *r, size_t base, enum ld_value_kind kind
 static bool read_key(struct ld_parser *r, size_t base, const char **key)
 {
     uint32_t n;
-    if (*r->at != '"' || r->n_stack - base == MOST_MEMBERS)
-        return false;
-    *key = read_string(r, &n);
+    *key = *r->at == '"' ? read_string(r, &n) : NULL;
     if (*key == NULL)
         return false;
-    for (size_t i = base; LD_CHECKED && i < r->n_stack; i++)
+    for (size_t i = base; LD_CHECKED && i < r->n_stack && r->n_stack - base < FEW_MEMBERS; i++)
         if (strcmp(r->stack[i].key, *key) == 0)
             return false;
     skip_space(r);
     return *r->at++ == ':';
+}
+
+static inline bool has_many(const struct ld_parser *r, size_t base, enum ld_value_kind kind)
+{
+    return LD_CHECKED && kind == LD_V_OBJECT && r->n_stack - base > FEW_MEMBERS;
+}
+
+/* The list that is open does not come to its end: key, or index, is what was in hand. Those outside of it follow. */
+static bool give_up(struct ld_parser *r, size_t base, enum ld_value_kind kind, const char *key, size_t index)
+{
+    const char *repeat = has_many(r, base, kind) ? find_repeat(r, base) : NULL;
+    if (repeat != NULL || r->n_places == 0) /* a repeat stands before whatever else is wrong */
+        r->n_places = r->depth;
+    r->place[--r->depth] =
+        (struct ld_place){.is_object = kind == LD_V_OBJECT, .key = repeat != NULL ? repeat : key, .index = index};
+    r->n_stack = base;
+    return false;
 }
 
 /* An array or object whose opening bracket is in hand. */
@@ -276,21 +337,27 @@ static bool read_list(struct ld_parser *r, struct ld_value *out)
     const char end = kind == LD_V_OBJECT ? '}' : ']';
     const size_t base = r->n_stack;
     struct ld_member m = {.key = NULL};
-    if (++r->depth > LD_MAX_DEPTH)
+    if (r->depth == LD_MAX_DEPTH) {
+        r->fault = LD_FAULT_DEPTH;
         return false;
+    }
+    r->depth++;
     do {
         r->at++;
         skip_space(r);
         if (*r->at == end && r->n_stack == base)
             break;
         if (kind == LD_V_OBJECT && !read_key(r, base, &m.key))
-            return false;
+            return give_up(r, base, kind, m.key, 0);
         const bool is_number = is_digit(*r->at) || *r->at == '-'; /* vectors are most of most bodies */
         if (!(is_number ? read_number(r, &m.value) : read_value(r, &m.value)) || !push(r, &m))
-            return false;
+            return give_up(r, base, kind, m.key, r->n_stack - base);
         skip_space(r);
     } while (*r->at == ',');
-    return *r->at++ == end && close_list(r, base, kind, out);
+    if (*r->at++ == end && (!has_many(r, base, kind) || (find_repeat(r, base) == NULL && r->fault == LD_FAULT_TEXT)) &&
+        close_list(r, base, kind, out))
+        return true;
+    return give_up(r, base, kind, m.key, r->n_stack - base - (r->n_stack > base));
 }
 
 /* --- values ------------------------------------------------------------------------------------------ */
@@ -331,7 +398,8 @@ static bool read_value(struct ld_parser *r, struct ld_value *out)
 bool ld_parser_read(struct ld_parser *r, char *text, size_t n, struct ld_value *out)
 {
     r->at = text;
-    r->depth = 0;
+    r->fault = LD_FAULT_TEXT;
+    r->depth = r->n_places = 0;
     r->n_stack = 0;
     if (!read_value(r, out))
         return false;

@@ -92,11 +92,6 @@ void ld_in_need_context(struct ld_in *in, const struct ld_value *object, const s
 struct kb_ids;
 void ld_in_refuse_repeat(struct ld_in *in, struct kb_ids *seen, const char *id);
 
-/* JSON pointer of byte `at` of the text (json_where.c): where a parser gave up. Appends to pointer[0..cap-1]. */
-void ld_json_where(const char *text, size_t n, size_t at, char *pointer, size_t cap);
-/* First byte at which brackets nest deeper than max_depth, or SIZE_MAX. */
-size_t ld_json_too_deep(const char *text, size_t n, size_t max_depth);
-
 /* The configuration object at the place in hand (json_settings.c), and its writers. */
 void ld_in_settings(struct ld_in *in, const struct ld_value *v, struct ld_settings *out);
 void ld_text_challenger(struct ld_text *t, const struct ld_challenger_settings *c);

@@ -1,4 +1,4 @@
-/* A JSON text as a tree of values, read-only, in the memory of its document (json_in.c): what the decoders walk
+/* A JSON text as a tree of values, read-only, in the memory of its document (json_doc.h): what the decoders walk
  * through. Private to server/json/json_*.c. An array's items lie side by side, an object's members in the order of the
  * text; no key stands twice. Functions take NULL for a value that is not there, and say of it that it is nothing. */
 #ifndef LD_JSON_VALUE_H
@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "json/rules.h"
 
 enum ld_value_kind { LD_V_NULL, LD_V_FALSE, LD_V_TRUE, LD_V_NUMBER, LD_V_STRING, LD_V_ARRAY, LD_V_OBJECT };
 
@@ -81,21 +83,33 @@ static inline const struct ld_value *ld_member_of(const struct ld_value *v, cons
     return NULL;
 }
 
-/* The reader of texts that are plainly well formed (json_parse.c). One reader reads any number of texts. */
+/* Why a text is no value: nested too deep, where `at` is then; or there was no memory; else it is jansson's to say. */
+enum ld_parser_fault { LD_FAULT_TEXT, LD_FAULT_DEPTH, LD_FAULT_MEMORY };
+
+/* Of a list that was open at the fault: the member in hand (NULL: none yet), or the index. */
+struct ld_place {
+    bool is_object;
+    const char *key;
+    size_t index;
+};
+
+/* The reader of texts (json_parse.c). One reader reads any number of them. */
 struct ld_doc;
 struct ld_parser {
     struct ld_doc *doc; /* whose memory the trees are in */
     char *at;           /* the byte in hand */
-    unsigned depth;
-    struct ld_member *stack; /* items and members of what is open, the innermost last */
+    enum ld_parser_fault fault;
+    size_t depth, n_places;
+    struct ld_place place[LD_MAX_DEPTH]; /* [n_places] after a fault, from the outermost list inwards */
+    struct ld_member *stack;             /* items and members of what is open, the innermost last */
     size_t n_stack, cap_stack;
 };
 
 void ld_parser_init(struct ld_parser *r, struct ld_doc *doc);
 void ld_parser_close(struct ld_parser *r);
 
-/* text[n] is NUL and text lives as long as the document; strings are unescaped and ended in place. False on any doubt,
- * out of memory among them: then *out is nothing, and the text not what it was. */
+/* text[n] is NUL and text lives as long as the document; strings are unescaped and ended in place. False: *out is
+ * nothing, and the text not what it was. */
 bool ld_parser_read(struct ld_parser *r, char *text, size_t n, struct ld_value *out);
 
 struct ld_doc {

@@ -1,4 +1,4 @@
-/* Any text as a value: the parser of bodies takes nothing that jansson refuses, and what both take is the same. */
+/* Any text as a value: the parser of bodies and jansson take the same texts, as the same values. */
 #include "kbt_json.h"
 #include "targets.h"
 

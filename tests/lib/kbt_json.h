@@ -1,5 +1,5 @@
 /* Two readers of one text: the parser of bodies (server/json/json_parse.c) beside jansson, told what json_in.c tells
- * it. */
+ * it. They take the same texts, but for those that are nested too deep. */
 #ifndef KBT_JSON_H
 #define KBT_JSON_H
 
@@ -9,7 +9,7 @@
 
 #include "json/json_util.h"
 
-enum kbt_reading { KBT_TAKEN, KBT_DOUBTED, KBT_DIFFERENT };
+enum kbt_reading { KBT_TAKEN, KBT_REFUSED, KBT_DIFFERENT };
 
 static inline bool kbt_same_bytes(const char *a, const char *b, size_t n)
 {
@@ -49,6 +49,25 @@ static inline bool kbt_same_value(const struct ld_value *v, json_t *j)
            (i == v->n || !(json_is_array(j) || json_is_object(j)));
 }
 
+static inline size_t kbt_depth(json_t *j)
+{
+    const char *key;
+    json_t *inner;
+    size_t i, most = 0;
+
+    json_array_foreach(j, i, inner)
+    {
+        const size_t depth = kbt_depth(inner);
+        most = depth > most ? depth : most;
+    }
+    json_object_foreach(j, key, inner)
+    {
+        const size_t depth = kbt_depth(inner);
+        most = depth > most ? depth : most;
+    }
+    return most + (json_is_array(j) || json_is_object(j));
+}
+
 /* In memory of exactly as many bytes as are promised, so that a sanitizer sees who reads beyond. */
 static inline enum kbt_reading kbt_read_both(const char *text, size_t n)
 {
@@ -56,17 +75,20 @@ static inline enum kbt_reading kbt_read_both(const char *text, size_t n)
     struct ld_doc *doc = calloc(1, sizeof *doc);
     struct ld_parser parser;
     struct ld_value v;
-    enum kbt_reading reading = KBT_DOUBTED;
+    enum kbt_reading reading;
     char *copy = malloc(n + 1);
 
     memcpy(copy, text, n);
     copy[n] = '\0';
     ld_parser_init(&parser, doc);
-    if (ld_parser_read(&parser, copy, n, &v)) {
-        json_t *j = ld_json_too_deep(text, n, LD_MAX_DEPTH) == SIZE_MAX ? json_loadb(text, n, flags, NULL) : NULL;
-        reading = j != NULL && kbt_same_value(&v, j) ? KBT_TAKEN : KBT_DIFFERENT;
-        json_decref(j);
-    }
+    json_t *j = json_loadb(text, n, flags, NULL);
+    if (ld_parser_read(&parser, copy, n, &v))
+        reading = j != NULL && kbt_depth(j) <= LD_MAX_DEPTH && kbt_same_value(&v, j) ? KBT_TAKEN : KBT_DIFFERENT;
+    else if (parser.fault == LD_FAULT_DEPTH)
+        reading = j == NULL || kbt_depth(j) > LD_MAX_DEPTH ? KBT_REFUSED : KBT_DIFFERENT;
+    else
+        reading = j == NULL && parser.fault == LD_FAULT_TEXT ? KBT_REFUSED : KBT_DIFFERENT;
+    json_decref(j);
     ld_parser_close(&parser);
     ld_doc_free(doc);
     free(copy);
