@@ -185,7 +185,7 @@ REST = """
 |---|---|---|---|
 | `Content-Length`, chunk sizes | whole numbers up to the body's limit | libmicrohttpd, `server/http/http_head.c`, `server/http/http_body.c` | `tests/http/r10_connections.py`, `tests/http/c00_bad_bodies.py` |
 | snapshot files | checksums first; then every count, sum and id by the part that it belongs to | `server/store/snapshot.c`, `core/model/*_codec.c`, `core/*/*_io.c`, `core/*_load` | `tests/fuzz/` (`snapshot`), `tests/unit/` |
-| columns of a tenant's file | those of its lines; both must agree | `server/tenant/fold.c`, `server/task/restore.c` | `tests/http/k10_hostile_files.py`, `tests/extremes/c00_logs.py` |
+| columns of a tenant's file | those of its lines; both must agree | `server/tenant/fold.c` | `tests/http/k10_hostile_files.py`, `tests/extremes/c00_logs.py` |
 """
 
 

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 
 #include "base/failpoint.h"
-#include "tenant/fold.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "task/tasks.h"

@@ -142,38 +142,30 @@ int ld_compact_expand(struct ld_tenant *t, struct ld_op *op)
 
 /* ---- waiting -------------------------------------------------------------------------------------------- */
 
-struct reset {
-    const struct kb_engine *engine;
-    uint64_t from;
-};
-
-/* For ld_store_read: the event that began the reset of this row. */
-static int read_from(void *arg, const struct ld_row *row)
+/* The event that began the reset of this line. */
+static enum kb_err take_from(void *from, struct ld_line *line, struct kb_errmsg *msg)
 {
-    struct reset *reset = arg;
-    struct ld_doc *doc = NULL;
-    struct kb_event ev;
-    char why[512];
-
-    if (ld_decode_line(reset->engine, row, &doc, &ev, why) == 0 && ev.type == KB_EV_DICTIONARY)
-        reset->from = ev.as.dictionary.from > 0 ? ev.as.dictionary.from : ev.seq;
-    ld_doc_free(doc);
-    return 0;
+    (void)msg;
+    if (line->ev.type == KB_EV_DICTIONARY)
+        *(uint64_t *)from = line->ev.as.dictionary.from > 0 ? line->ev.as.dictionary.from : line->ev.seq;
+    return KB_OK;
 }
 
 /* Whether a fold of what follows `wanted` finds a reset that was begun there, or needs none. */
 static bool has_reset_behind(struct ld_tenant *t, uint64_t wanted)
 {
-    struct reset reset = {.engine = t->engine};
+    struct ld_fold f = {.sink = ld_engine_sink(t->engine)};
     struct kb_engine_counts counts;
-    uint64_t last = 0, last_reset = 0;
+    uint64_t last = 0, last_reset = 0, from = 0;
 
     kb_engine_counts(t->engine, &counts);
     if (counts.history_rows == 0)
         return true;
     if (ld_store_tip(t->store, &last, &last_reset) != LD_STORE_OK || last_reset == 0)
         return false;
-    return ld_store_read(t->store, last_reset - 1, 1, read_from, &reset) == LD_STORE_OK && reset.from > wanted;
+    f.sink.take = take_from;
+    f.sink.to = &from;
+    return ld_fold_store(&f, t->store, last_reset - 1, 1) == LD_STORE_OK && from > wanted;
 }
 
 static void run(void *arg)

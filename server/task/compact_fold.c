@@ -23,9 +23,8 @@ struct fold {
     struct ld_compaction *x;
     struct kb_engine *engine;
     struct ld_settings settings; /* as the last configuration says */
-    uint64_t until, first;
-    uint64_t safe; /* the last event that may end a summary */
-    int64_t at_ms; /* of that */
+    uint64_t safe;               /* the last event that may end a summary */
+    int64_t at_ms;               /* of that */
 };
 
 static void give_up(struct ld_compaction *x, uint64_t seq, const char *what)
@@ -44,39 +43,50 @@ static struct kb_engine *quiet_engine(void)
 
 /* ---- the events ----------------------------------------------------------------------------------------- */
 
-/* For ld_store_read. 1 ends it, in success or failure: `safe` and `why` tell. */
-static int fold_row(void *arg, const struct ld_row *row)
+static int look(void *compaction, const struct ld_row *row, struct ld_problem *fault)
+{
+    const struct ld_compaction *x = compaction;
+
+    if (!atomic_load(&x->is_cancelled) && !atomic_load(&x->t->is_halting))
+        return 0;
+    ld_problem_set(fault, 503, "event %llu: the compaction was told to end", (unsigned long long)row->seq);
+    return LD_STORE_STOPPED;
+}
+
+static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
 {
     struct fold *f = arg;
+    const struct ld_settings *settings = ld_line_settings(&line->ev);
+    const enum kb_err rc = kb_engine_fold(f->engine, &line->ev, msg);
 
-    if (row->seq > f->until)
-        return 1;
-    if (atomic_load(&f->x->is_cancelled) || atomic_load(&f->x->t->is_halting)) {
-        give_up(f->x, row->seq, "the compaction was told to end");
-        return 1;
+    if (rc == KB_OK && settings != NULL)
+        f->settings = *settings;
+    if (rc == KB_OK && kb_engine_can_be_summarized(f->engine)) {
+        f->safe = line->ev.seq;
+        f->at_ms = line->ev.at_ms;
     }
-    if (f->first == 0)
-        f->first = row->seq;
-    if (ld_fold_line(f->engine, row, NULL, &f->settings, f->x->why) != 0)
-        return 1;
-    if (kb_engine_can_be_summarized(f->engine)) {
-        f->safe = row->seq;
-        f->at_ms = row->at_ms;
-    }
-    return 0;
+    return rc;
 }
 
 static bool fold_until(struct fold *f, uint64_t until)
 {
+    struct ld_compaction *x = f->x;
+
     kb_engine_free(f->engine);
     f->engine = quiet_engine();
-    f->until = until;
-    f->first = f->safe = 0;
-    if (f->engine == NULL)
-        give_up(f->x, until, "out of memory");
-    else if (ld_store_read(f->x->t->store, 0, SIZE_MAX, fold_row, f) < 0)
-        give_up(f->x, until, "the log cannot be read");
-    return f->x->why[0] == '\0';
+    f->safe = 0;
+    if (f->engine == NULL) {
+        give_up(x, until, "out of memory");
+        return false;
+    }
+    struct ld_fold fold = {.sink = ld_engine_sink(f->engine)};
+    fold.sink.take = take;
+    fold.sink.to = f;
+    fold.sink.before = look;
+    fold.sink.watch = x;
+    if (ld_fold_store(&fold, x->t->store, 0, (size_t)(until - x->first + 1)) != 0)
+        ld_fold_say(&fold, x->why);
+    return x->why[0] == '\0';
 }
 
 /* ---- the lines -------------------------------------------------------------------------------------------- */
@@ -157,7 +167,7 @@ static bool write_lines(struct fold *f)
     uint64_t n = 0;
     bool is_ok = count_parts(f->engine, &n) == KB_OK && kb_summarizer_new(&s, f->engine) == KB_OK;
 
-    if (is_ok && n > f->safe - f->first) {
+    if (is_ok && n > f->safe - x->first) {
         kb_summarizer_free(s);
         return false;
     }
@@ -174,18 +184,22 @@ static bool write_lines(struct fold *f)
 static bool folds_to_the_same(struct fold *f)
 {
     struct ld_compaction *x = f->x;
-    struct ld_settings settings = {0};
     struct kb_engine *e = quiet_engine();
-    bool is_ok = e != NULL;
+    bool is_ok = true;
 
+    if (e == NULL) {
+        give_up(x, f->safe, "out of memory");
+        return false;
+    }
+    struct ld_fold fold = {.sink = ld_engine_sink(e)};
     for (size_t i = 0; i < x->n && is_ok; i++)
-        is_ok = ld_fold_line(e, &x->row[i], NULL, &settings, x->why) == 0;
+        is_ok = ld_fold_row(&fold, &x->row[i]) == 0;
+    if (!is_ok)
+        ld_fold_say(&fold, x->why);
     if (is_ok && kb_engine_digest(e) != kb_engine_digest(f->engine)) {
         give_up(x, f->safe, "the summary is another state than the events leave: it is not used");
         is_ok = false;
     }
-    if (e == NULL)
-        give_up(x, f->safe, "out of memory");
     kb_engine_free(e);
     return is_ok;
 }
@@ -193,11 +207,15 @@ static bool folds_to_the_same(struct fold *f)
 void ld_compaction_fold(struct ld_compaction *x)
 {
     struct fold f = {.x = x};
-    bool is_ok = fold_until(&f, x->wanted);
+    uint64_t kept = 0;
 
+    if (ld_store_start(x->t->store, &x->first, &kept) != LD_STORE_OK) {
+        give_up(x, x->wanted, "the log cannot be read");
+        return;
+    }
+    bool is_ok = fold_until(&f, x->wanted);
     if (is_ok && f.safe > 0 && f.safe < x->wanted)
         is_ok = fold_until(&f, f.safe);
-    x->first = f.first;
     x->last = f.safe;
     x->is_ok = is_ok && f.safe > 0 && write_lines(&f) && folds_to_the_same(&f);
     kb_engine_free(f.engine);

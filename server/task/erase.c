@@ -1,10 +1,9 @@
 /* Erasing a user: every event of theirs leaves the log, and the model becomes that of a log that never had them.
  *
  *     writer   puts into the log that a reset has begun, and goes on serving and learning
- *     job      folds the log into a new engine (fold.h), each line as it will read without the user (redact.h); builds
- *              the new model there, and folds what has come meanwhile, until that is little
- *     writer   folds the rest; rewrites the lines and adds the reset, in one transaction; puts the new engine in the
- *              place of the old one; answers
+ *     job      folds the log into a new engine (refold.h), each line as it will read without the user (redact.h);
+ * builds the new model there, and folds what has come meanwhile, until that is little writer   folds the rest; rewrites
+ * the lines and adds the reset, in one transaction; puts the new engine in the place of the old one; answers
  *
  * Until the transaction nothing is changed but that a rebuild has begun, so a server that dies, a disk that fails or a
  * tenant that is deleted in between leaves the user where they were, and the answer that the caller did not get tells
@@ -23,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/failpoint.h"
-#include "tenant/fold.h"
+#include "tenant/refold.h"
 #include "base/log.h"
 #include "task/redact.h"
 #include "task/tasks.h"
@@ -34,16 +33,28 @@
 
 struct ld_erasure {
     struct ld_task task;
-    struct ld_fold fold; /* its engine is the one to come */
+    struct ld_refold fold; /* its engine is the one to come */
     struct ld_redactor redactor;
     bool is_ok;
 };
+
+/* Each line as it will read without the user. */
+static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
+{
+    struct ld_erasure *x = arg;
+    const struct kb_spec *spec = kb_engine_spec(x->fold.engine);
+    const enum kb_err rc = ld_redact(&x->redactor, line->doc, &line->ev, spec->context_dim, spec->arm_dim);
+
+    return rc == KB_OK ? kb_engine_fold(x->fold.engine, &line->ev, msg) : rc;
+}
 
 static void run(void *task)
 {
     struct ld_erasure *x = task;
 
-    x->is_ok = ld_fold_catch_up(&x->fold);
+    x->fold.fold.sink.take = take;
+    x->fold.fold.sink.to = x;
+    x->is_ok = ld_refold_catch_up(&x->fold);
 }
 
 /* In the new engine all is quiet: its posterior is made by the build alone. That build stays open in the log, for the
@@ -59,7 +70,7 @@ static int start(void *task, struct ld_op *op)
     }
     ld_compaction_cancel(t); /* it would bring back what goes */
     ld_redactor_open(&x->redactor, op->user);
-    if (ld_fold_open(&x->fold, t, &x->redactor, UINT64_MAX) != KB_OK)
+    if (ld_refold_open(&x->fold, t, UINT64_MAX) != KB_OK)
         ld_op_refuse_busy(op, "out of memory; nothing was erased");
     else if (ld_batch_begin_erasure(t) != KB_OK || !ld_batch_flush(t))
         ld_op_refuse_busy(op, "the commit failed; nothing was erased");
@@ -201,7 +212,7 @@ static void finish(void *task)
         ld_task_wait(&x->task);
         return;
     }
-    bool is_ok = x->is_ok && ld_fold_tail(&x->fold);
+    bool is_ok = x->is_ok && ld_refold_tail(&x->fold);
     if (is_ok && needs_round(x)) {
         x->is_ok = is_ok = false;
         if (ld_task_run(&x->task))
@@ -220,7 +231,7 @@ static void cancel(void *task)
 {
     struct ld_erasure *x = task;
 
-    ld_fold_cancel(&x->fold);
+    ld_refold_cancel(&x->fold);
 }
 
 static void drop(void *task)
@@ -228,7 +239,7 @@ static void drop(void *task)
     struct ld_erasure *x = task;
 
     ld_redactor_close(&x->redactor);
-    ld_fold_close(&x->fold);
+    ld_refold_close(&x->fold);
 }
 
 const struct ld_task_kind ld_erasure = {.size = sizeof(struct ld_erasure),

@@ -26,8 +26,6 @@
 
 /* The first line that a fold refuses; seq 0: none. */
 struct search {
-    struct kb_engine *engine;
-    struct ld_progress *progress;
     struct ld_row row; /* its number, time and type */
     char why[512];
 };
@@ -45,17 +43,10 @@ static int place_of(struct place *out, const char *data_dir, const char *name)
                : -1;
 }
 
-static int try_row(void *arg, const struct ld_row *row)
+static int look(void *progress, const struct ld_row *row, struct ld_problem *fault)
 {
-    struct search *s = arg;
-
-    if (s->progress != NULL && atomic_load(&s->progress->is_stopping))
-        return LD_STORE_STOPPED;
-    const int rc = ld_fold_line(s->engine, row, NULL, NULL, s->why);
-
-    if (rc == LD_STORE_CORRUPT)
-        s->row = (struct ld_row){.seq = row->seq, .at_ms = row->at_ms, .type = row->type};
-    return rc;
+    (void)row, (void)fault;
+    return ld_progress_is_over(progress) ? LD_STORE_STOPPED : 0;
 }
 
 /* As an opening folds: what lies before the last reset teaches the history alone. LD_STORE_OK also when a line is
@@ -63,17 +54,25 @@ static int try_row(void *arg, const struct ld_row *row)
 static int search(struct search *s, struct ld_store *store, struct ld_progress *progress)
 {
     uint64_t last = 0, last_reset = 0;
-
-    *s = (struct search){.progress = progress};
-    if (kb_engine_new(&s->engine, ld_hash_key()) != KB_OK)
-        return LD_STORE_NOMEM;
+    struct kb_engine *e = NULL;
     int rc = ld_store_tip(store, &last, &last_reset);
-    kb_engine_fold_quietly_until(s->engine, last_reset);
-    if (rc == LD_STORE_OK)
-        rc = ld_store_read(store, 0, SIZE_MAX, try_row, s);
-    kb_engine_free(s->engine);
-    s->engine = NULL;
-    return s->row.seq > 0 ? LD_STORE_OK : rc;
+
+    *s = (struct search){.why = ""};
+    if (rc != LD_STORE_OK || kb_engine_new(&e, ld_hash_key()) != KB_OK)
+        return rc != LD_STORE_OK ? rc : LD_STORE_NOMEM;
+    kb_engine_fold_quietly_until(e, last_reset);
+    struct ld_fold f = {.sink = ld_engine_sink(e)};
+    f.sink.before = look;
+    f.sink.watch = progress;
+    rc = ld_fold_store(&f, store, 0, SIZE_MAX);
+    kb_engine_free(e);
+    if (f.fault.status == 0)
+        return rc;
+    ld_fold_say(&f, s->why);
+    if (rc != LD_STORE_CORRUPT)
+        return rc;
+    s->row = f.at;
+    return LD_STORE_OK;
 }
 
 /* ---- the three actions -------------------------------------------------------------------------------- */

@@ -28,11 +28,13 @@
 #include "base/hash_key.h"
 #include "base/lines.h"
 #include "base/log.h"
+#include "tenant/fold.h"
 #include "tenant/recover.h"
 #include "store/snapshot.h"
 #include "model/summary.h"
 #include "json/json_in.h"
 
+#define LONG_LINE "the line is longer than this server takes"
 #define BATCH_ROWS 1000
 #define BATCH_BYTES ((size_t)4 << 20)
 #define WAL_BYTES ((int64_t)64 << 20)
@@ -43,8 +45,7 @@ struct job {
     struct ld_problem *p;
     struct kb_engine *engine;
     struct ld_store *store;
-    uint64_t line;   /* of the body, from 0 */
-    uint64_t n, seq; /* events folded; the last one's number */
+    struct ld_fold fold;
     /* The open batch; each row borrows from its document. */
     struct ld_row *row;
     struct ld_doc **doc;
@@ -52,37 +53,6 @@ struct job {
 };
 
 /* --- faults ------------------------------------------------------------------------------------------------- */
-
-/* Which line: as the body's own, or as the event of a file. */
-static void blame(struct job *j, uint64_t seq)
-{
-    if (j->how->lines != NULL)
-        ld_problem_set(j->p, 400, "line %llu of the log is refused", (unsigned long long)j->line + 1);
-    else
-        ld_problem_set(j->p, 400, "event %llu of the file is refused", (unsigned long long)seq);
-}
-
-/* In a body of lines pointers begin with the line, as everywhere; in a file there is only the event. */
-static void add_fault(struct job *j, uint64_t seq, const char *pointer, const char *detail)
-{
-    char place[192];
-
-    blame(j, seq);
-    if (j->how->lines != NULL)
-        snprintf(place, sizeof place, "/%llu%.160s", (unsigned long long)j->line, pointer);
-    else
-        snprintf(place, sizeof place, "%.160s", pointer);
-    ld_problem_add(j->p, place, "%s", detail);
-}
-
-static int fail_line(struct job *j, uint64_t seq, const struct ld_problem *fault)
-{
-    if (fault->status >= 500)
-        ld_problem_set(j->p, 503, "out of memory");
-    for (size_t i = 0; i < fault->n_errors && fault->status < 500; i++)
-        add_fault(j, seq, fault->errors[i].pointer, fault->errors[i].detail);
-    return -1;
-}
 
 /* What the store says: the file's fault, or the surroundings'. The sentence begins with the path, which is ours. */
 static int fail_store(struct job *j, int rc, const char *why)
@@ -109,58 +79,18 @@ static bool is_stopped(struct job *j)
     return j->p->status != 0;
 }
 
-/* --- the fold ------------------------------------------------------------------------------------------------ */
-
-/* One line into the engine. *doc is the caller's also after a failure; *n is cut to the log's own line. */
-static int fold_line(struct job *j, uint64_t seq, const char *text, size_t *n, struct ld_doc **doc, struct kb_event *ev,
-                     const char **answer)
+static int look(void *arg, const struct ld_row *row, struct ld_problem *fault)
 {
-    const struct kb_spec *spec = kb_engine_spec(j->engine);
-    struct kb_errmsg msg = {.text = ""};
-    struct ld_problem fault;
+    const struct job *j = arg;
 
-    ld_problem_init(&fault);
-    *answer = NULL;
-    if (ld_doc_parse(doc, text, *n, false, &fault) != 0 ||
-        (j->how->lines != NULL && ld_split_export(*doc, text, n, answer, &fault) != 0) ||
-        ld_decode_event(*doc, spec->context_dim, spec->arm_dim, ev, &fault) != 0)
-        return fail_line(j, seq, &fault);
-    const enum kb_err rc = kb_engine_fold(j->engine, ev, &msg);
-    if (rc == KB_ENOMEM)
-        ld_problem_set(j->p, 503, "out of memory");
-    else if (rc != KB_OK)
-        add_fault(j, seq, msg.pointer, msg.text[0] != '\0' ? msg.text : kb_strerror((int)rc));
-    if (rc != KB_OK)
-        return -1;
-    j->n++;
-    j->seq = ev->seq;
-    return 0;
+    if (row->n_text > j->how->max_line) {
+        ld_problem_add(fault, "", LONG_LINE);
+        return LD_STORE_CORRUPT;
+    }
+    return is_stopped(arg) ? LD_STORE_STOPPED : 0;
 }
 
 /* --- from a file ------------------------------------------------------------------------------------------- */
-
-/* For ld_store_read; not 0 ends it, with the problem set. */
-static int check_row(void *arg, const struct ld_row *row)
-{
-    struct job *j = arg;
-    struct ld_doc *doc = NULL;
-    struct kb_event ev;
-    const char *answer;
-    size_t n = row->n_text;
-
-    if (n > j->how->max_line) {
-        add_fault(j, row->seq, "", "the line is longer than this server takes");
-        return 1;
-    }
-    int rc = is_stopped(j) ? -1 : fold_line(j, row->seq, row->text, &n, &doc, &ev, &answer);
-
-    if (rc == 0 && !ld_row_repeats(row, &ev)) {
-        add_fault(j, row->seq, "", LD_COLUMNS_LIE);
-        rc = -1;
-    }
-    ld_doc_free(doc);
-    return rc != 0;
-}
 
 static int restore_file(struct job *j)
 {
@@ -174,7 +104,9 @@ static int restore_file(struct job *j)
     if (rc != LD_STORE_OK)
         return fail_store(j, rc, why);
     kb_engine_fold_quietly_until(j->engine, last_reset);
-    rc = ld_store_read(j->store, 0, SIZE_MAX, check_row, j);
+    rc = ld_fold_store(&j->fold, j->store, 0, SIZE_MAX);
+    if (j->fold.fault.status != 0)
+        ld_fold_blame(&j->fold, 400, j->p);
     if (rc == LD_STORE_STOPPED && !is_stopped(j))
         rc = LD_STORE_CORRUPT; /* the watch has ended it */
     if (rc != LD_STORE_OK && j->p->status == 0)
@@ -207,56 +139,54 @@ static int write_batch(struct job *j)
 }
 
 /* The row of a folded line. Its text is copied: the buffer is the next line's. */
-static int add_row(struct job *j, struct ld_doc *doc, const struct kb_event *ev, const char *text, size_t n,
-                   const char *answer)
+static enum kb_err add_row(struct job *j, struct ld_line *line)
 {
-    char *copy = ld_doc_alloc(doc, n + 1, 1);
+    const size_t n = line->row->n_text;
+    char *copy = ld_doc_alloc(line->doc, n + 1, 1);
     struct ld_row *row = &j->row[j->n_rows];
 
-    if (copy == NULL) {
-        ld_problem_set(j->p, 503, "out of memory");
-        return -1;
-    }
-    memcpy(copy, text, n);
+    if (copy == NULL)
+        return KB_ENOMEM;
+    memcpy(copy, line->row->text, n);
     copy[n - 1] = '}'; /* what an answer stood behind has lost it */
-    ld_row_index(row, ev);
+    ld_row_index(row, &line->ev);
     row->text = copy;
     row->n_text = n;
-    row->answer = answer;
-    j->doc[j->n_rows++] = doc;
+    row->answer = line->row->answer;
+    j->doc[j->n_rows++] = line->doc;
+    line->doc = NULL;
     j->n_bytes += n;
-    return 0;
+    return KB_OK;
 }
 
-static int take_line(struct job *j, const char *text, size_t n)
+static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
 {
-    struct ld_doc *doc = NULL;
-    struct kb_event ev;
-    const char *answer;
+    struct job *j = arg;
+    enum kb_err rc = kb_engine_fold(j->engine, &line->ev, msg);
 
-    if (is_stopped(j) || fold_line(j, 0, text, &n, &doc, &ev, &answer) != 0 ||
-        add_row(j, doc, &ev, text, n, answer) != 0) {
-        ld_doc_free(doc);
-        return -1;
-    }
-    return j->n_rows == BATCH_ROWS || j->n_bytes >= BATCH_BYTES ? write_batch(j) : 0;
+    if (rc == KB_OK)
+        rc = add_row(j, line);
+    if (rc == KB_OK && (j->n_rows == BATCH_ROWS || j->n_bytes >= BATCH_BYTES) && write_batch(j) != 0)
+        rc = KB_ECANCELLED; /* the problem is told */
+    return rc;
 }
 
 /* 0, or -1 with the problem. */
 static int take_lines(struct job *j, struct ld_lines *from)
 {
-    enum ld_lines_status status;
+    int end;
 
-    while ((status = ld_lines_next(from)) == LD_LINES_LINE) {
-        if (from->n > 0 && take_line(j, from->text, from->n) != 0)
-            return -1;
-        j->line++;
-    }
-    if (status == LD_LINES_LONG)
-        add_fault(j, 0, "", "the line is longer than this server takes");
-    else if (status == LD_LINES_BROKEN)
+    j->fold.sink.take = take;
+    j->fold.sink.to = j;
+    while (ld_fold_lines(&j->fold, from, SIZE_MAX, &end))
+        continue;
+    if (end == LD_LINES_LONG)
+        ld_problem_add(&j->fold.fault, "", LONG_LINE);
+    else if (end == LD_LINES_BROKEN)
         ld_problem_set(j->p, 503, "the body cannot be read back from the disk");
-    return status == LD_LINES_END ? write_batch(j) : -1;
+    if (j->fold.fault.status != 0)
+        ld_fold_blame(&j->fold, 400, j->p);
+    return j->p->status == 0 ? write_batch(j) : -1;
 }
 
 static int restore_lines(struct job *j)
@@ -289,13 +219,13 @@ static void save_model(struct job *j)
     char path[LD_PATH_MAX + 16], why[512] = "out of memory";
     uint64_t mark;
 
-    if (kb_engine_is_building(j->engine) || ld_log_mark(j->store, j->seq, &mark) != LD_STORE_OK)
+    if (kb_engine_is_building(j->engine) || ld_log_mark(j->store, j->fold.seq, &mark) != LD_STORE_OK)
         return;
     snprintf(path, sizeof path, "%s" LD_RESTORE_SNAPSHOT, j->how->path);
     kb_writer_init(&w);
     kb_put_u64(&w, mark);
     if (kb_engine_save(j->engine, &w) != KB_OK || w.rc != KB_OK ||
-        ld_snapshot_write(path, j->seq, w.data, w.n, why) != 0)
+        ld_snapshot_write(path, j->fold.seq, w.data, w.n, why) != 0)
         ld_log(LD_LOG_WARN, "no snapshot of a tenant that is taken in: %s", why);
     kb_writer_close(&w);
 }
@@ -320,7 +250,7 @@ static int close_whole(struct job *j)
 /* As at the end of a recovery: bounds that rest on all events. */
 static int finish(struct job *j, struct ld_restored *out)
 {
-    if (j->n == 0) {
+    if (j->fold.n_lines == 0) {
         ld_problem_set(j->p, 400, "the log has no event");
         return -1;
     }
@@ -332,7 +262,7 @@ static int finish(struct job *j, struct ld_restored *out)
         ld_problem_set(j->p, 503, "out of memory");
         return -1;
     }
-    *out = (struct ld_restored){.events = j->n, .seq = j->seq, .digest = kb_engine_digest(j->engine)};
+    *out = (struct ld_restored){.events = j->fold.n_lines, .seq = j->fold.seq, .digest = kb_engine_digest(j->engine)};
     save_model(j);
     return close_whole(j);
 }
@@ -344,8 +274,12 @@ int ld_restore(const struct ld_restore *how, struct ld_restored *out, struct ld_
 
     if (kb_engine_new(&j.engine, ld_hash_key()) != KB_OK)
         ld_problem_set(p, 503, "out of memory");
-    else
+    else {
+        ld_fold_init(&j.fold, ld_engine_sink(j.engine));
+        j.fold.sink.before = look;
+        j.fold.sink.watch = &j;
         rc = how->lines != NULL ? restore_lines(&j) : restore_file(&j);
+    }
     if (rc == 0)
         rc = finish(&j, out);
     ld_store_close(j.store);

@@ -1,6 +1,6 @@
 /* The model compared with its log: the answer to whether what is served is what the events say, to the last bit.
  *
- *     job      folds the log from its first line into a second engine (fold.h), beside the traffic
+ *     job      folds the log from its first line into a second engine (refold.h), beside the traffic
  *     writer   folds the rest, takes the digest of both, and answers
  *
  * Both are at the same event then: nothing can come in between in the writer's turn, and the digests are taken without
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tenant/fold.h"
+#include "tenant/refold.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "task/tasks.h"
@@ -21,7 +21,7 @@
 
 struct ld_verification {
     struct ld_task task;
-    struct ld_fold fold;
+    struct ld_refold fold;
     uint64_t n_rewrites; /* of the log, before it began */
     bool is_ok;
 };
@@ -34,8 +34,8 @@ static int start(void *task, struct ld_op *op)
     uint64_t last = 0, last_reset = 0;
 
     v->n_rewrites = t->n_rewrites;
-    if (ld_store_tip(t->store, &last, &last_reset) == LD_STORE_OK &&
-        ld_fold_open(&v->fold, t, NULL, last_reset) == KB_OK && ld_task_run(&v->task))
+    if (ld_store_tip(t->store, &last, &last_reset) == LD_STORE_OK && ld_refold_open(&v->fold, t, last_reset) == KB_OK &&
+        ld_task_run(&v->task))
         return LD_KEPT;
     ld_op_refuse_busy(op, "the log cannot be read now, or memory is out");
     return 0;
@@ -45,21 +45,21 @@ static void run(void *task)
 {
     struct ld_verification *v = task;
 
-    v->is_ok = ld_fold_catch_up(&v->fold);
+    v->is_ok = ld_refold_catch_up(&v->fold);
 }
 
 static void cancel(void *task)
 {
     struct ld_verification *v = task;
 
-    ld_fold_cancel(&v->fold);
+    ld_refold_cancel(&v->fold);
 }
 
 static void drop(void *task)
 {
     struct ld_verification *v = task;
 
-    ld_fold_close(&v->fold);
+    ld_refold_close(&v->fold);
 }
 
 static void put_digest(struct ld_text *text, const char *name, const struct kb_engine *e)
@@ -79,7 +79,7 @@ static void answer(struct ld_tenant *t, const struct ld_verification *v, bool is
     ld_text_lit(&text, "{");
     ld_text_put_bool(&text, "equal", is_equal);
     ld_text_put_count(&text, "seq", t->seq);
-    ld_text_put_count(&text, "events", v->fold.n_lines);
+    ld_text_put_count(&text, "events", v->fold.fold.n_lines);
     put_digest(&text, "digest", t->engine);
     if (!is_folded)
         ld_text_put_string(&text, "fault", v->fold.why);
@@ -114,10 +114,10 @@ static void finish(void *task)
     struct ld_tenant *t = v->task.t;
 
     if (t->n_rewrites == v->n_rewrites && v->is_ok)
-        v->is_ok = ld_fold_tail(&v->fold);
+        v->is_ok = ld_refold_tail(&v->fold);
     if (t->n_rewrites != v->n_rewrites)
         ld_op_refuse_busy(v->task.op, "lines of the log were rewritten meanwhile");
-    else if (v->is_ok || v->fold.rc == LD_STORE_CORRUPT)
+    else if (v->is_ok || v->fold.fold.rc == LD_STORE_CORRUPT)
         report(t, v, v->is_ok);
     else
         ld_op_refuse_busy(v->task.op, v->fold.why);

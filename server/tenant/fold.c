@@ -1,47 +1,16 @@
-/* Folding a log: see fold.h. Cost: one JSON parse and one fold a line, about 10 us. */
+/* Folding a log: see fold.h. Cost: one JSON parse and the sink's, about 10 us a line. */
 #include "tenant/fold.h"
 
 #include <stdio.h>
-#include <string.h>
 
-#include "base/hash_key.h"
-#include "task/redact.h"
-#include "tenant/tenant_impl.h"
-#include "model/engine_write.h"
+#include "base/lines.h"
 #include "json/json_in.h"
+#include "model/commit.h"
+#include "model/engine_read.h"
 
-#define TAIL_EVENTS 256u /* that the writer folds in its own turn */
-#define MOST_ROUNDS 16u
-
-/* ---- a line ------------------------------------------------------------------------------------------- */
-
-/* What the operator will read: which event, what about it. */
-static int fail(char *why, int rc, uint64_t seq, const char *what, const char *detail)
+void ld_fold_init(struct ld_fold *f, struct ld_sink sink)
 {
-    snprintf(why, 512, "event %llu %s: %.200s", (unsigned long long)seq, what, detail);
-    return rc;
-}
-
-/* The line's own number must be that of the row, and the other columns must repeat it. */
-int ld_decode_line(const struct kb_engine *e, const struct ld_row *row, struct ld_doc **doc, struct kb_event *ev,
-                   char *why)
-{
-    const struct kb_spec *spec = kb_engine_spec(e);
-    struct ld_problem problem;
-
-    ld_problem_init(&problem);
-    *doc = NULL;
-    if (ld_doc_parse(doc, row->text, row->n_text, false, &problem) == 0 &&
-        ld_decode_event(*doc, spec->context_dim, spec->arm_dim, ev, &problem) == 0 && ev->seq == row->seq &&
-        ld_row_repeats(row, ev))
-        return 0;
-    const char *otherwise = problem.status == 0 && ev->seq == row->seq ? LD_COLUMNS_LIE : "wrong number";
-    ld_doc_free(*doc);
-    *doc = NULL;
-    return fail(why, problem.status >= 500 ? LD_STORE_NOMEM : LD_STORE_CORRUPT, row->seq, "cannot be read",
-                problem.n_errors > 0  ? problem.errors[0].detail
-                : problem.status != 0 ? problem.detail
-                                      : otherwise);
+    *f = (struct ld_fold){.sink = sink};
 }
 
 const struct ld_settings *ld_line_settings(const struct kb_event *ev)
@@ -55,123 +24,128 @@ const struct ld_settings *ld_line_settings(const struct kb_event *ev)
     return spec;
 }
 
-int ld_fold_line(struct kb_engine *e, const struct ld_row *row, struct ld_redactor *without,
-                 struct ld_settings *settings, char *why)
+static enum kb_err take_engine(void *to, struct ld_line *line, struct kb_errmsg *msg)
+{
+    return kb_engine_fold(to, &line->ev, msg);
+}
+
+struct ld_sink ld_engine_sink(struct kb_engine *e)
 {
     const struct kb_spec *spec = kb_engine_spec(e);
-    struct kb_errmsg msg = {.text = ""};
-    struct ld_doc *doc;
-    struct kb_event ev;
-    int rc = ld_decode_line(e, row, &doc, &ev, why);
 
-    if (rc != 0)
-        return rc;
-    enum kb_err err = without != NULL ? ld_redact(without, doc, &ev, spec->context_dim, spec->arm_dim) : KB_OK;
-    if (err == KB_OK)
-        err = kb_engine_fold(e, &ev, &msg);
-    if (err != KB_OK)
-        rc = fail(why, err == KB_ENOMEM ? LD_STORE_NOMEM : LD_STORE_CORRUPT, row->seq, "was refused",
-                  msg.text[0] != '\0' ? msg.text : kb_strerror((int)err));
-    if (rc == 0 && settings != NULL && ld_line_settings(&ev) != NULL)
-        *settings = *ld_line_settings(&ev);
-    ld_doc_free(doc);
-    return rc;
+    return (struct ld_sink){.take = take_engine, .to = e, .context_dim = &spec->context_dim, .arm_dim = &spec->arm_dim};
 }
 
-/* ---- a log, beside the traffic ------------------------------------------------------------------------ */
+/* ---- a line ------------------------------------------------------------------------------------------- */
 
-enum kb_err ld_fold_open(struct ld_fold *f, struct ld_tenant *t, struct ld_redactor *without, uint64_t quiet_until)
+/* A body's line has its answer cut off. A row of a file must be repeated by its columns. */
+static int read(struct ld_fold *f, struct ld_row *row, struct ld_line *line)
 {
-    *f = (struct ld_fold){.t = t, .without = without};
-    const enum kb_err rc = kb_engine_new(&f->engine, ld_hash_key());
+    struct ld_problem *p = &f->fault;
+
+    if (ld_doc_parse(&line->doc, row->text, row->n_text, false, p) == 0 &&
+        (f->line == 0 || ld_split_export(line->doc, row->text, &row->n_text, &row->answer, p) == 0) &&
+        ld_decode_event(line->doc, *f->sink.context_dim, *f->sink.arm_dim, &line->ev, p) == 0 && f->line == 0 &&
+        !ld_row_repeats(row, &line->ev))
+        ld_problem_add(p, "", "%s", line->ev.seq == row->seq ? LD_COLUMNS_LIE : "wrong number");
+    return p->status == 0 ? 0 : p->status >= 500 ? LD_STORE_NOMEM : LD_STORE_CORRUPT;
+}
+
+static int give(struct ld_fold *f, struct ld_line *line)
+{
+    struct kb_errmsg msg = {"", ""};
+    const enum kb_err rc = f->sink.take(f->sink.to, line, &msg);
 
     if (rc == KB_OK)
-        kb_engine_fold_quietly_until(f->engine, quiet_until);
-    return rc;
+        return 0;
+    f->is_refused = true;
+    if (rc == KB_ENOMEM || rc == KB_ECANCELLED)
+        ld_problem_set(&f->fault, 503, "%s", kb_strerror((int)rc));
+    else
+        ld_problem_add(&f->fault, msg.pointer, "%s", msg.text[0] != '\0' ? msg.text : kb_strerror((int)rc));
+    return rc == KB_ENOMEM ? LD_STORE_NOMEM : rc == KB_ECANCELLED ? LD_STORE_STOPPED : LD_STORE_CORRUPT;
 }
 
-void ld_fold_close(struct ld_fold *f)
+static int fold(struct ld_fold *f, struct ld_row *row)
 {
-    kb_engine_free(f->engine);
-    f->engine = NULL;
-}
+    struct ld_line line = {.row = row};
 
-/* For ld_store_read, which stops at the first non-zero. */
-static int fold_row(void *arg, const struct ld_row *row)
-{
-    struct ld_fold *f = arg;
-    int rc;
-
-    if (atomic_load(&f->t->is_halting))
-        return fail(f->why, LD_STORE_IO, row->seq, "was not folded", "the tenant is being closed");
-    rc = ld_fold_line(f->engine, row, f->without, NULL, f->why);
-    if (rc == 0) {
-        f->seq = row->seq;
+    f->at = (struct ld_row){.seq = row->seq, .at_ms = row->at_ms, .type = row->type};
+    f->rc = f->sink.before != NULL ? f->sink.before(f->sink.watch, row, &f->fault) : 0;
+    if (f->rc == 0)
+        f->rc = read(f, row, &line);
+    if (f->rc == 0)
+        f->rc = give(f, &line);
+    if (f->rc == 0) {
+        f->seq = line.ev.seq;
         f->n_lines++;
     }
-    return rc;
+    ld_doc_free(line.doc);
+    return f->rc;
 }
 
-bool ld_fold_tail(struct ld_fold *f)
-{
-    const int rc = ld_store_read(f->t->store, f->seq, SIZE_MAX, fold_row, f);
+/* ---- sources ------------------------------------------------------------------------------------------ */
 
-    f->rc = rc;
-    if (rc != 0 && f->why[0] == '\0')
-        snprintf(f->why, sizeof f->why, "the log cannot be read");
-    return rc == 0;
+int ld_fold_row(void *arg, const struct ld_row *row)
+{
+    struct ld_row own = *row;
+
+    return fold(arg, &own);
 }
 
-/* Where ld_fold_cancel finds it. */
-static void show_build(struct ld_fold *f, struct kb_build *b)
+int ld_fold_store(struct ld_fold *f, struct ld_store *s, uint64_t after, size_t limit)
 {
-    pthread_mutex_lock(&f->t->queue_lock);
-    f->build = b;
-    if (b != NULL && atomic_load(&f->t->is_halting))
-        kb_build_cancel(b);
-    pthread_mutex_unlock(&f->t->queue_lock);
+    return f->rc = ld_store_read(s, after, limit, ld_fold_row, f);
 }
 
-/* What the log has begun; the writer's turn would otherwise take as long. True when something was built. */
-static bool build(struct ld_fold *f, enum kb_err *rc)
+bool ld_fold_lines(struct ld_fold *f, struct ld_lines *from, size_t n, int *end)
 {
-    struct kb_build *b = kb_engine_lend_build(f->engine);
-
-    *rc = KB_OK;
-    if (b == NULL)
-        return false;
-    show_build(f, b);
-    *rc = kb_build_run(b);
-    show_build(f, NULL);
-    kb_engine_return_build(f->engine, b);
-    return true;
-}
-
-bool ld_fold_catch_up(struct ld_fold *f)
-{
-    uint64_t last = 0, last_reset = 0;
-    enum kb_err rc = KB_OK;
-
-    for (size_t round = 0; round < MOST_ROUNDS; round++) {
-        if (!ld_fold_tail(f))
+    for (size_t i = 0; i < n; i++) {
+        *end = ld_lines_next(from);
+        f->line = from->n_lines + (*end == LD_LINES_LONG);
+        struct ld_row row = {.text = from->text, .n_text = from->n};
+        if (*end != LD_LINES_LINE || (row.n_text > 0 && fold(f, &row) != 0))
             return false;
-        const bool has_built = build(f, &rc);
-        if (rc != KB_OK) {
-            snprintf(f->why, sizeof f->why, "the model cannot be built: %s", kb_strerror(rc));
-            return false;
-        }
-        if (ld_store_tip(f->t->store, &last, &last_reset) != LD_STORE_OK) {
-            snprintf(f->why, sizeof f->why, "the log cannot be read");
-            return false;
-        }
-        if (!has_built && last - f->seq <= TAIL_EVENTS)
-            break;
     }
     return true;
 }
 
-void ld_fold_cancel(struct ld_fold *f)
+/* ---- the end ------------------------------------------------------------------------------------------ */
+
+void ld_fold_say(const struct ld_fold *f, char *why)
 {
-    if (f->build != NULL)
-        kb_build_cancel(f->build);
+    const struct ld_problem *p = &f->fault;
+    const char *what = p->n_errors > 0 ? p->errors[0].detail : p->detail;
+
+    if (p->status == 0)
+        snprintf(why, 512, "the log cannot be read");
+    else if (f->rc == LD_STORE_STOPPED)
+        snprintf(why, 512, "%s", what);
+    else
+        snprintf(why, 512, "event %llu %s: %.200s", (unsigned long long)f->at.seq,
+                 f->is_refused ? "was refused" : "cannot be read", what);
+}
+
+/* In a body pointers begin with the line, as everywhere. */
+void ld_fold_blame(const struct ld_fold *f, int status, struct ld_problem *p)
+{
+    const struct ld_problem *fault = &f->fault;
+    char line[24] = "";
+
+    if (fault->status >= 500)
+        ld_problem_set(p, fault->status, "%s", fault->detail);
+    if (p->status != 0)
+        return;
+    if (f->line == 0) {
+        ld_problem_set(p, status, "event %llu of the file is refused", (unsigned long long)f->at.seq);
+    } else {
+        ld_problem_set(p, status, "line %llu of the log is refused", (unsigned long long)f->line);
+        snprintf(line, sizeof line, "/%llu", (unsigned long long)f->line - 1);
+    }
+    for (size_t i = 0; i < fault->n_errors; i++) {
+        char pointer[192];
+
+        snprintf(pointer, sizeof pointer, "%s%.160s", line, fault->errors[i].pointer);
+        ld_problem_add(p, pointer, "%s", fault->errors[i].detail);
+    }
 }

@@ -1,11 +1,14 @@
-/* The fold of a tenant's log, line by line; and the fold beside the traffic, for jobs that want the model once more
- * (verify.c) or another one (erase.c):
+/* The fold of a log: from a source to a sink, line by line. A line is decoded here and nowhere else; restarts,
+ * verification, repair, erasure, compaction, restores, imports, challengers, replays and evaluations are each a source,
+ * a sink, and what they make of the end.
  *
- *     job      catch_up: folds what is there and builds what the log has begun, until little has come meanwhile
- *     writer   tail: the rest, in its own turn, so that nothing can come in between
+ *     sources   a tenant's file    ld_fold_store, or whatever else calls ld_fold_row with rows
+ *               lines of a body    ld_fold_lines: as an export has them
+ *     sinks     an engine          ld_engine_sink
+ *               others             a function `take` of their own, often in front of an engine
  *
- * A fold beside the traffic ends early when its tenant is to be closed. Whoever rewrites the log (ld_tenant.n_rewrites)
- * makes those under way worthless. */
+ * The fold ends at the first line that cannot be read, that is refused by its sink, or that is not wanted. It then
+ * knows the line, and the fault with pointers into it. */
 #ifndef LD_FOLD_H
 #define LD_FOLD_H
 
@@ -13,48 +16,69 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "types/settings.h"
+#include "base/problem.h"
+#include "spec/event.h"
 #include "store/store.h"
+#include "types/settings.h"
 
+struct kb_engine;
 struct ld_doc;
-struct ld_tenant;
-struct ld_redactor;
+struct ld_lines;
 
-/* One line through ld_decode_event and kb_engine_fold, the path that live events take. `without`: a user to be left
- * out, or NULL; *settings, unless NULL, are replaced by those that the line brings. 0, or LD_STORE_CORRUPT or
- * LD_STORE_NOMEM with a sentence in why (512 bytes) that names the event. */
-int ld_fold_line(struct kb_engine *e, const struct ld_row *row, struct ld_redactor *without,
-                 struct ld_settings *settings, char *why);
+/* A line that was read. */
+struct ld_line {
+    const struct ld_row *row; /* of a body's line: its text and its answer alone */
+    struct kb_event ev;
+    struct ld_doc *doc; /* the event's memory, freed behind the sink; who keeps it puts NULL here */
+};
 
-/* Decodes only, under the dimensions that e has reached. The doc (NULL on failure) holds the event's memory. */
-int ld_decode_line(const struct kb_engine *e, const struct ld_row *row, struct ld_doc **doc, struct kb_event *ev,
-                   char *why);
+struct ld_sink {
+    /* KB_OK, or a refusal; msg is empty before. KB_ECANCELLED: it was told to end. */
+    enum kb_err (*take)(void *to, struct ld_line *line, struct kb_errmsg *msg);
+    void *to;
+    /* Asked before a line is read; NULL: all are wanted. Not 0 ends the fold, with what `fault` may be told:
+     * LD_STORE_STOPPED, LD_STORE_CORRUPT, or 1 where that is no failure. */
+    int (*before)(void *watch, const struct ld_row *row, struct ld_problem *fault);
+    void *watch;
+    const uint32_t *context_dim, *arm_dim; /* of the vectors in the next line */
+};
+
+/* kb_engine_fold, the path that live events take. */
+struct ld_sink ld_engine_sink(struct kb_engine *e);
+
+struct ld_fold {
+    struct ld_sink sink;
+    uint64_t n_lines, seq; /* taken so far; the number of the last one */
+    /* Of its end: */
+    int rc;                  /* as ld_fold_row returned last */
+    struct ld_row at;        /* the last line that was looked at: seq, at_ms and type, where a file has them */
+    uint64_t line;           /* its number in a body, from 1; 0: it came from a file */
+    bool is_refused;         /* by the sink; else it could not be read */
+    struct ld_problem fault; /* status 0: the line has none */
+};
+
+void ld_fold_init(struct ld_fold *f, struct ld_sink sink);
+
+/* One line of a file (for ld_store_read): its number and columns must be those of the row. 0, or what ended the fold:
+ * LD_STORE_CORRUPT, LD_STORE_NOMEM, LD_STORE_STOPPED, or what `before` has said. */
+int ld_fold_row(void *fold, const struct ld_row *row);
+
+/* As ld_store_read, whose own failures leave no fault. */
+int ld_fold_store(struct ld_fold *f, struct ld_store *s, uint64_t after, size_t limit);
+
+/* Up to n more lines, without those that are empty. False where the fold has ended, or the source: *end is
+ * LD_LINES_END after the last line, else what keeps the source from going on, or LD_LINES_LINE. */
+bool ld_fold_lines(struct ld_fold *f, struct ld_lines *from, size_t n, int *end);
+
+/* What ended it, as a sentence for the operator that names the event. why: 512 bytes. */
+void ld_fold_say(const struct ld_fold *f, char *why);
+
+/* The same for whoever has brought the log, who finds the line and the pointer into it. A problem that is there stays;
+ * status is that of a refusal. */
+void ld_fold_blame(const struct ld_fold *f, int status, struct ld_problem *p);
 
 /* The settings that an event brings - a configured one, or a summary's beginning - or NULL. The spec is the first
  * member of what it was decoded into (json_in.h). */
 const struct ld_settings *ld_line_settings(const struct kb_event *ev);
-
-struct ld_fold {
-    struct ld_tenant *t;
-    struct kb_engine *engine;
-    struct ld_redactor *without; /* borrowed; NULL: every line as it stands */
-    uint64_t seq;                /* last event in it */
-    uint64_t n_lines;
-    int rc;                 /* LD_STORE_* of a failure: LD_STORE_CORRUPT means that the log itself is at fault */
-    char why[512];          /* and in words */
-    struct kb_build *build; /* being run; under the tenant's queue_lock */
-};
-
-/* An empty engine for the tenant's log; events before quiet_until teach only the history
- * (kb_engine_fold_quietly_until). KB_ENOMEM: nothing to close. Open and close are the writer's calls. */
-enum kb_err ld_fold_open(struct ld_fold *f, struct ld_tenant *t, struct ld_redactor *without, uint64_t quiet_until);
-void ld_fold_close(struct ld_fold *f); /* the engine too, unless it was taken (NULL) */
-
-/* False with why. */
-bool ld_fold_catch_up(struct ld_fold *f);
-bool ld_fold_tail(struct ld_fold *f);
-
-/* What it builds ends soon; the tenant's queue_lock is held. */
-void ld_fold_cancel(struct ld_fold *f);
 
 #endif

@@ -1,8 +1,8 @@
 /* Recovery as a fold over the log: see recover.h.
  *
- * Every line passes through ld_fold_line, the path that live events take, so a recovered model is the model that was
- * served. From the first line on, events before the last dictionary reset teach only the history
- * (kb_engine_fold_quietly_until): the reset builds the posterior from it anyway.
+ * Every line takes the path that live events take (fold.h), so a recovered model is the model that was served. From the
+ * first line on, events before the last dictionary reset teach only the history (kb_engine_fold_quietly_until): the
+ * reset builds the posterior from it anyway.
  *
  * Cost: one JSON parse and one fold a line; with a snapshot only for the tail. */
 #include "tenant/recover.h"
@@ -25,78 +25,86 @@
 
 #define MARK_LINES 16u
 
-/* A fold in progress. */
-struct fold {
+/* ---- the fold -------------------------------------------------------------------------------------- */
+
+struct sink {
     struct ld_recovered *to;
     struct ld_progress *progress; /* may be NULL */
-    const char *db_path;
-    char *why;
-    int rc;
 };
 
-/* The sentence that the operator will read, after the file's name. rc ends the fold. */
-static int fail(struct fold *f, int rc, const char *what)
+static int look(void *progress, const struct ld_row *row, struct ld_problem *fault)
 {
-    f->rc = rc;
-    snprintf(f->why, 512, "%.200s: %.300s", f->db_path, what);
-    return rc;
+    (void)row;
+    ld_failpoint("mid_recovery");
+    if (!ld_progress_is_over(progress))
+        return 0;
+    ld_problem_set(fault, 503, "the server is stopping");
+    return LD_STORE_STOPPED;
 }
 
-/* One step of the fold: for ld_store_read, which stops at the first non-zero. */
-static int fold_row(void *arg, const struct ld_row *row)
+static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
 {
-    struct fold *f = arg;
-    char why[512];
+    struct sink *s = arg;
+    const struct ld_settings *settings = ld_line_settings(&line->ev);
+    const enum kb_err rc = kb_engine_fold(s->to->engine, &line->ev, msg);
 
-    ld_failpoint("mid_recovery");
-    if (ld_progress_is_over(f->progress))
-        return fail(f, LD_STORE_STOPPED, "the server is stopping");
-    const int rc = ld_fold_line(f->to->engine, row, NULL, &f->to->settings, why);
-
-    if (rc != 0)
-        return fail(f, rc, why);
-    f->to->seq = row->seq;
-    if (f->progress != NULL)
-        atomic_fetch_add_explicit(&f->progress->n_lines, 1, memory_order_relaxed);
-    return 0;
+    if (rc != KB_OK)
+        return rc;
+    if (settings != NULL)
+        s->to->settings = *settings;
+    s->to->seq = line->ev.seq;
+    if (s->progress != NULL)
+        atomic_fetch_add_explicit(&s->progress->n_lines, 1, memory_order_relaxed);
+    return KB_OK;
 }
 
 /* The settings stand in the log alone: the engine keeps no more than the spec. */
-static int settings_row(void *arg, const struct ld_row *row)
+static enum kb_err take_settings(void *arg, struct ld_line *line, struct kb_errmsg *msg)
 {
-    struct fold *f = arg;
-    struct ld_doc *doc;
-    struct kb_event ev;
-    char why[512];
-    const int rc = ld_decode_line(f->to->engine, row, &doc, &ev, why);
+    struct sink *s = arg;
+    const struct ld_settings *settings = ld_line_settings(&line->ev);
 
-    if (rc != 0)
-        return fail(f, rc, why);
-    const struct ld_settings *settings = ld_line_settings(&ev);
-    const bool is_there = settings != NULL;
+    if (settings == NULL)
+        return kb_fail(KB_EINVAL, msg, "", "the log has no configuration where it should");
+    s->to->settings = *settings;
+    return KB_OK;
+}
 
-    if (is_there)
-        f->to->settings = *settings;
-    ld_doc_free(doc);
-    return is_there ? 0 : fail(f, LD_STORE_CORRUPT, "the log has no configuration where it should");
+/* Folds up to `limit` lines behind to->seq; a snapshot that is the beginning has no settings. The sentence begins with
+ * the file. */
+static int fold_lines(struct ld_recovered *to, struct ld_store *store, size_t limit, const char *db_path,
+                      struct ld_progress *progress, char *why)
+{
+    struct sink sink = {.to = to, .progress = progress};
+    struct ld_fold f = {.sink = ld_engine_sink(to->engine)};
+    char text[512];
+
+    f.sink.take = take;
+    f.sink.to = &sink;
+    f.sink.before = look;
+    f.sink.watch = progress;
+    int rc = ld_fold_store(&f, store, to->seq, limit);
+    if (rc == LD_STORE_OK && to->snapshot_seq > 0) {
+        f.sink.take = take_settings;
+        f.sink.before = NULL;
+        rc = ld_store_last_configured(store, ld_fold_row, &f);
+    }
+    if (rc != LD_STORE_OK) {
+        ld_fold_say(&f, text);
+        snprintf(why, 512, "%.200s: %.300s", db_path, text);
+    }
+    return rc;
 }
 
 /* Folds what follows to->seq, and finds the settings in force at its end. */
 static int fold_tail(struct ld_recovered *to, struct ld_store *store, const char *db_path, struct ld_progress *progress,
                      char *why)
 {
-    struct fold f = {.to = to, .progress = progress, .db_path = db_path, .why = why};
-    int rc = ld_store_read(store, to->seq, SIZE_MAX, fold_row, &f);
+    const int rc = fold_lines(to, store, SIZE_MAX, db_path, progress, why);
 
-    if (rc == LD_STORE_OK)
-        rc = ld_store_last_configured(store, settings_row, &f);
-    if (f.rc != 0)
-        return f.rc;
-    if (rc != LD_STORE_OK)
-        snprintf(why, 512, "%.400s: the log cannot be read", db_path);
     if (rc == LD_STORE_OK && to->seq > 0 && !kb_engine_is_whole(to->engine)) {
         snprintf(why, 512, "%.400s: the log begins with a summary that has no end, or no reset behind it", db_path);
-        rc = LD_STORE_CORRUPT;
+        return LD_STORE_CORRUPT;
     }
     return rc;
 }
@@ -257,7 +265,6 @@ int ld_recover_before(struct ld_recovered *out, struct ld_store *store, uint64_t
                       struct ld_progress *progress, char *why)
 {
     struct ld_recovered r = {0};
-    struct fold f = {.to = &r, .progress = progress, .db_path = db_path, .why = why};
     uint64_t first = 1, kept = 1, last_reset = 0;
     int rc = ld_store_start(store, &first, &kept);
     const size_t n = (size_t)(seq > first ? seq - first : 0);
@@ -269,11 +276,11 @@ int ld_recover_before(struct ld_recovered *out, struct ld_store *store, uint64_t
         rc = LD_STORE_NOMEM;
     if (rc == LD_STORE_OK) {
         kb_engine_fold_quietly_until(r.engine, last_reset);
-        rc = ld_store_read(store, 0, n, fold_row, &f);
+        rc = fold_lines(&r, store, n, db_path, progress, why);
     }
     if (rc == LD_STORE_OK && !kb_engine_is_whole(r.engine)) {
         snprintf(why, 512, "%.400s: nothing can be served before event %llu", db_path, (unsigned long long)seq);
         rc = LD_STORE_CORRUPT;
     }
-    return finish(out, &r, f.rc != 0 ? f.rc : rc, db_path);
+    return finish(out, &r, rc, db_path);
 }

@@ -9,7 +9,7 @@
  *   commit_ops.c      what each kind of op stages (commit_observe.c, commit_reward.c, commit_settings.c: some of them)
  *   upkeep.c          WAL, expiry, healing
  *   task.c            work beside the writer (task.h)
- *   fold.c            the log folded once more, beside the traffic
+ *   refold.c          the log folded once more, beside the traffic
  *
  * and in task/:
  *

@@ -1,0 +1,102 @@
+/* Folding a tenant's log beside the traffic: see refold.h. */
+#include "tenant/refold.h"
+
+#include <stdio.h>
+
+#include "base/hash_key.h"
+#include "model/engine_background.h"
+#include "model/engine_write.h"
+#include "tenant/tenant_impl.h"
+
+#define TAIL_EVENTS 256u /* that the writer folds in its own turn */
+#define MOST_ROUNDS 16u
+
+static int look(void *tenant, const struct ld_row *row, struct ld_problem *fault)
+{
+    const struct ld_tenant *t = tenant;
+
+    if (!atomic_load(&t->is_halting))
+        return 0;
+    ld_problem_set(fault, 503, "event %llu was not folded: the tenant is being closed", (unsigned long long)row->seq);
+    return LD_STORE_STOPPED;
+}
+
+enum kb_err ld_refold_open(struct ld_refold *f, struct ld_tenant *t, uint64_t quiet_until)
+{
+    *f = (struct ld_refold){.t = t};
+    if (kb_engine_new(&f->engine, ld_hash_key()) != KB_OK)
+        return KB_ENOMEM;
+    kb_engine_fold_quietly_until(f->engine, quiet_until);
+    f->fold.sink = ld_engine_sink(f->engine);
+    f->fold.sink.before = look;
+    f->fold.sink.watch = t;
+    return KB_OK;
+}
+
+void ld_refold_close(struct ld_refold *f)
+{
+    kb_engine_free(f->engine);
+    f->engine = NULL;
+}
+
+bool ld_refold_tail(struct ld_refold *f)
+{
+    if (ld_fold_store(&f->fold, f->t->store, f->fold.seq, SIZE_MAX) == 0)
+        return true;
+    ld_fold_say(&f->fold, f->why);
+    return false;
+}
+
+/* Where ld_refold_cancel finds it. */
+static void show_build(struct ld_refold *f, struct kb_build *b)
+{
+    pthread_mutex_lock(&f->t->queue_lock);
+    f->build = b;
+    if (b != NULL && atomic_load(&f->t->is_halting))
+        kb_build_cancel(b);
+    pthread_mutex_unlock(&f->t->queue_lock);
+}
+
+/* What the log has begun; the writer's turn would otherwise take as long. True when something was built. */
+static bool build(struct ld_refold *f, enum kb_err *rc)
+{
+    struct kb_build *b = kb_engine_lend_build(f->engine);
+
+    *rc = KB_OK;
+    if (b == NULL)
+        return false;
+    show_build(f, b);
+    *rc = kb_build_run(b);
+    show_build(f, NULL);
+    kb_engine_return_build(f->engine, b);
+    return true;
+}
+
+bool ld_refold_catch_up(struct ld_refold *f)
+{
+    uint64_t last = 0, last_reset = 0;
+    enum kb_err rc = KB_OK;
+
+    for (size_t round = 0; round < MOST_ROUNDS; round++) {
+        if (!ld_refold_tail(f))
+            return false;
+        const bool has_built = build(f, &rc);
+        if (rc != KB_OK) {
+            snprintf(f->why, sizeof f->why, "the model cannot be built: %s", kb_strerror(rc));
+            return false;
+        }
+        if (ld_store_tip(f->t->store, &last, &last_reset) != LD_STORE_OK) {
+            snprintf(f->why, sizeof f->why, "the log cannot be read");
+            return false;
+        }
+        if (!has_built && last - f->fold.seq <= TAIL_EVENTS)
+            break;
+    }
+    return true;
+}
+
+void ld_refold_cancel(struct ld_refold *f)
+{
+    if (f->build != NULL)
+        kb_build_cancel(f->build);
+}
