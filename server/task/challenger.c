@@ -134,7 +134,8 @@ struct slice {
     struct ld_challengers *c;
     uint64_t after; /* where it begins */
     size_t n;
-    bool is_over; /* nothing more can be done now: the tenant goes, or memory is out */
+    uint32_t context_dim, arm_dim; /* of the line in hand */
+    bool is_over;                  /* nothing more can be done now: the tenant goes, or memory is out */
 };
 
 static void stop(struct slice *s, struct ld_follower *f, const char *why)
@@ -181,30 +182,30 @@ static void feed_all(struct slice *s, const struct kb_event *ev)
 }
 
 /* Vectors of a line are as long as the follower's that has come least far says. */
-static int feed_row(void *arg, const struct ld_row *row)
+static int look(void *slice, const struct ld_row *row, struct ld_problem *fault)
 {
-    struct slice *s = arg;
-    struct ld_problem problem;
-    struct ld_doc *doc = NULL;
-    struct kb_event ev;
-    uint32_t context_dim = 0, arm_dim = 0;
+    struct slice *s = slice;
 
-    if (s->is_over || atomic_load(&s->t->is_halting) || (s->n >= SLICE_LINES && row->type != KB_EV_SUMMARY))
+    (void)fault;
+    if (atomic_load(&s->t->is_halting) || (s->n >= SLICE_LINES && row->type != KB_EV_SUMMARY))
         return 1;
+    s->context_dim = s->arm_dim = 0;
     for (size_t i = 0; i < s->c->n; i++)
         if (s->c->follower[i]->why[0] == '\0' && s->c->follower[i]->cursor < row->seq) {
-            context_dim = s->c->follower[i]->context_dim;
-            arm_dim = s->c->follower[i]->arm_dim;
+            s->context_dim = s->c->follower[i]->context_dim;
+            s->arm_dim = s->c->follower[i]->arm_dim;
         }
-    ld_problem_init(&problem);
-    if (ld_doc_parse(&doc, row->text, row->n_text, false, &problem) == 0 &&
-        ld_decode_event(doc, context_dim, arm_dim, &ev, &problem) == 0)
-        feed_all(s, &ev);
-    else
-        s->is_over = true; /* memory: a line that cannot be read would not have been written */
+    return 0;
+}
+
+static enum kb_err take(void *slice, struct ld_line *line, struct kb_errmsg *msg)
+{
+    struct slice *s = slice;
+
+    (void)msg;
+    feed_all(s, &line->ev);
     s->n++;
-    ld_doc_free(doc);
-    return s->is_over;
+    return s->is_over ? KB_ECANCELLED : KB_OK;
 }
 
 /* By the next slice another summary may stand there. */
@@ -274,13 +275,16 @@ static bool run_slice(struct ld_tenant *t)
 {
     struct ld_challengers *c = t->challengers;
     struct slice s = {.t = t, .c = c};
+    struct ld_fold fold = {.sink = {.take = take, .to = &s, .before = look, .watch = &s}};
     uint64_t cursor = 0;
 
+    fold.sink.context_dim = &s.context_dim;
+    fold.sink.arm_dim = &s.arm_dim;
     pthread_mutex_lock(&c->lock);
     if (!has_models(c) || !least_cursor(c, &s.after))
         s.is_over = true;
-    else if (ld_store_read(t->store, s.after, SIZE_MAX, feed_row, &s) < 0)
-        s.is_over = true;
+    else if (ld_fold_store(&fold, t->store, s.after, SIZE_MAX) < 0)
+        s.is_over = true; /* memory: a line that cannot be read would not have been written */
     leave_summaries(c);
     keep_quota(&s);
     if (!least_cursor(c, &cursor))

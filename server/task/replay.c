@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "task/challenger_scores.h"
-#include "tenant/fold.h"
 #include "json/json_out.h"
 #include "json/json_out_challengers.h"
 #include "base/lines.h"
@@ -28,6 +27,8 @@ struct ld_replay {
     struct ld_settings settings;
     struct ld_shadow *shadow;
     struct ld_lines lines;
+    struct ld_fold fold;
+    struct ld_problem *p; /* of the call in hand */
     FILE *own;
     struct ld_scores scores;
     uint64_t n_head, bytes, own_events;
@@ -58,6 +59,49 @@ static enum kb_err keep(void *arg, const struct kb_event *ev)
     const bool is_written = fwrite(text, 1, n + 1, x->own) == n + 1;
     free(text);
     return is_written ? KB_OK : KB_EFULL;
+}
+
+/* ---- a line ---------------------------------------------------------------------------------------------------- */
+
+static int check_quota(const struct ld_replay *x, struct ld_problem *p)
+{
+    const size_t bytes = x->quota > 0 ? kb_engine_bytes(ld_shadow_engine(x->shadow)) : 0;
+
+    if (bytes <= x->quota)
+        return 0;
+    ld_problem_set(p, 507, "the shadow's model takes more than the %zu bytes that a tenant may have", x->quota);
+    ld_problem_limit(p, "tenant_quota", (double)x->quota);
+    return -1;
+}
+
+/* Decisions are scored as challengers' are, and whatever configuration drew them: their propensities are true. */
+static void follow_books(struct ld_scores *scores, const struct kb_spec *spec)
+{
+    scores->is_late = spec->has_default_reward || spec->aggregation != KB_AGG_FIRST;
+    scores->is_sum = spec->aggregation == KB_AGG_SUM;
+}
+
+/* The shadow is asked before it is fed: the future stays unknown to it. */
+static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
+{
+    struct ld_replay *x = arg;
+    const struct kb_event *ev = &line->ev;
+    const struct ld_settings *settings = ld_line_settings(ev);
+    const bool is_scored = ev->type == KB_EV_DECIDED && ev->as.decided.route == KB_ROUTE_POLICY;
+    enum kb_err rc = ld_shadow_expect(x->shadow, ev, msg);
+
+    KB_TRY(rc);
+    const double probability = is_scored ? ld_shadow_probability(x->shadow, ev) : 0;
+    KB_TRY(ld_shadow_feed(x->shadow, ev, msg));
+    if (settings != NULL)
+        follow_books(&x->scores, &settings->spec);
+    if (is_scored)
+        ld_scores_decide(&x->scores, ev, probability);
+    ld_scores_follow(&x->scores, ev);
+    if (x->lines.n_lines % QUOTA_LINES == 0 && check_quota(x, x->p) != 0)
+        rc = KB_ECANCELLED; /* the problem is told */
+out:
+    return rc;
 }
 
 /* ---- life ----------------------------------------------------------------------------------------------------- */
@@ -100,6 +144,9 @@ int ld_replay_open(struct ld_replay **out, const struct ld_replay_how *how, stru
     if (rc == KB_OK) {
         x->settings = *how->settings;
         x->quota = how->quota;
+        x->fold.sink = ld_shadow_sink(x->shadow);
+        x->fold.sink.take = take;
+        x->fold.sink.to = x;
         ld_shadow_keep_log(x->shadow, keep, x);
     }
     if (rc != KB_OK)
@@ -131,92 +178,20 @@ void ld_replay_cancel(struct ld_replay *x)
 
 /* ---- the log ---------------------------------------------------------------------------------------------------- */
 
-/* Pointers begin with the line, as everywhere. */
-static int blame(const struct ld_replay *x, const struct ld_problem *fault, struct ld_problem *p)
-{
-    char pointer[192];
-
-    if (fault->status >= 500) {
-        *p = *fault;
-        return -1;
-    }
-    ld_problem_set(p, fault->status, "line %" PRIu64 " of the log is refused", x->lines.n_lines);
-    for (size_t i = 0; i < fault->n_errors; i++) {
-        snprintf(pointer, sizeof pointer, "/%" PRIu64 "%.160s", x->lines.n_lines - 1, fault->errors[i].pointer);
-        ld_problem_add(p, pointer, "%s", fault->errors[i].detail);
-    }
-    return -1;
-}
-
-static int check_quota(const struct ld_replay *x, struct ld_problem *p)
-{
-    const size_t bytes = x->quota > 0 ? kb_engine_bytes(ld_shadow_engine(x->shadow)) : 0;
-
-    if (bytes <= x->quota)
-        return 0;
-    ld_problem_set(p, 507, "the shadow's model takes more than the %zu bytes that a tenant may have", x->quota);
-    ld_problem_limit(p, "tenant_quota", (double)x->quota);
-    return -1;
-}
-
-/* Decisions are scored as challengers' are, and whatever configuration drew them: their propensities are true. */
-static void follow_books(struct ld_scores *scores, const struct kb_spec *spec)
-{
-    scores->is_late = spec->has_default_reward || spec->aggregation != KB_AGG_FIRST;
-    scores->is_sum = spec->aggregation == KB_AGG_SUM;
-}
-
-/* The shadow is asked before it is fed: the future stays unknown to it. */
-static int take_event(struct ld_replay *x, const struct kb_event *ev, struct ld_problem *fault)
-{
-    const struct ld_settings *settings = ld_line_settings(ev);
-    const bool is_scored = ev->type == KB_EV_DECIDED && ev->as.decided.route == KB_ROUTE_POLICY;
-    const double probability = is_scored ? ld_shadow_probability(x->shadow, ev) : 0;
-    struct kb_errmsg msg = {"", ""};
-    const enum kb_err rc = ld_shadow_feed(x->shadow, ev, &msg);
-
-    if (rc != KB_OK)
-        return ld_shadow_refuse(rc, &msg, fault);
-    if (settings != NULL)
-        follow_books(&x->scores, &settings->spec);
-    if (is_scored)
-        ld_scores_decide(&x->scores, ev, probability);
-    ld_scores_follow(&x->scores, ev);
-    return 0;
-}
-
-static int take_line(struct ld_replay *x, struct ld_problem *p)
-{
-    struct ld_problem fault;
-    struct ld_doc *doc;
-    struct kb_event ev;
-
-    ld_problem_init(&fault);
-    int rc = ld_shadow_decode(x->shadow, &doc, x->lines.text, x->lines.n, &ev, &fault);
-    if (rc == 0)
-        rc = take_event(x, &ev, &fault);
-    ld_doc_free(doc);
-    if (rc != 0)
-        return blame(x, &fault, p);
-    return x->lines.n_lines % QUOTA_LINES == 0 ? check_quota(x, p) : 0;
-}
-
 int ld_replay_go_on(struct ld_replay *x, size_t n, struct ld_problem *p)
 {
-    for (size_t i = 0; i < n; i++) {
-        const enum ld_lines_status status = ld_lines_next(&x->lines);
+    int end;
 
-        if (status == LD_LINES_LINE && x->lines.n > 0 && take_line(x, p) != 0)
-            return -1;
-        if (status == LD_LINES_LONG)
-            ld_problem_set(p, 400, "line %" PRIu64 " of the log is longer than this server takes",
-                           x->lines.n_lines + 1);
-        if (status == LD_LINES_BROKEN)
-            ld_problem_set(p, 503, "the log cannot be read back from the disk");
-        if (status != LD_LINES_LINE)
-            return status == LD_LINES_END ? 0 : -1;
-    }
-    return 1;
+    x->p = p;
+    if (ld_fold_lines(&x->fold, &x->lines, n, &end))
+        return 1;
+    if (x->fold.rc != 0)
+        ld_fold_blame(&x->fold, x->fold.fault.status, p);
+    else if (end == LD_LINES_LONG)
+        ld_problem_set(p, 400, "line %" PRIu64 " of the log is longer than this server takes", x->fold.line);
+    else if (end == LD_LINES_BROKEN)
+        ld_problem_set(p, 503, "the log cannot be read back from the disk");
+    return p->status == 0 ? 0 : -1;
 }
 
 int ld_replay_finish(struct ld_replay *x, struct ld_problem *p)

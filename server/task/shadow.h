@@ -22,7 +22,7 @@
 
 #include "base/buf.h"
 #include "model/engine_read.h"
-#include "base/problem.h"
+#include "tenant/fold.h"
 
 struct ld_shadow;
 
@@ -35,16 +35,10 @@ void ld_shadow_free(struct ld_shadow *s); /* NULL is fine */
  * all that is left is to free it. */
 enum kb_err ld_shadow_feed(struct ld_shadow *s, const struct kb_event *ev, struct kb_errmsg *msg);
 
-/* The same for a line of the log (or of an export), whose number must follow the last one's; the first may have any.
- * 0, or -1 with the problem filled: 400 with pointers into the line, 503 for no memory or when it was told to end. */
-int ld_shadow_feed_line(struct ld_shadow *s, const char *text, size_t n, struct ld_problem *p);
-
-/* The same in two, for who looks at the event in between: the event with its document (NULL after a failure, which is
- * told as by feed_line), to be freed by ld_doc_free; and what p says of a refusal by feed. */
-struct ld_doc;
-int ld_shadow_decode(const struct ld_shadow *s, struct ld_doc **doc, const char *text, size_t n, struct kb_event *ev,
-                     struct ld_problem *p);
-int ld_shadow_refuse(enum kb_err rc, const struct kb_errmsg *msg, struct ld_problem *p);
+/* The same for lines (fold.h), whose number must follow the last one's; the first may have any. `expect` alone, for
+ * who looks at the event before it is fed: KB_EINVAL. */
+struct ld_sink ld_shadow_sink(struct ld_shadow *s);
+enum kb_err ld_shadow_expect(const struct ld_shadow *s, const struct kb_event *ev, struct kb_errmsg *msg);
 
 /* Behind the log's last event: rewards that come from here on are booked as the shadow's own configuration says. For
  * who makes a tenant of it. */

@@ -1,9 +1,6 @@
-/* Another's log into a shadow: what each event of it becomes there (shadow.h).
- *
- * Cost: one JSON parse a line, and the engine's. */
+/* Another's log into a shadow: what each event of it becomes there (shadow.h). Cost: the engine's. */
 #include "task/shadow_impl.h"
 
-#include "json/json_in.h"
 #include "model/summary.h"
 #include "model/engine_write.h"
 
@@ -149,41 +146,21 @@ enum kb_err ld_shadow_take_own_books(struct ld_shadow *s, struct kb_errmsg *msg)
 
 /* ---- lines ------------------------------------------------------------------------------------------------- */
 
-int ld_shadow_decode(const struct ld_shadow *s, struct ld_doc **doc, const char *text, size_t n, struct kb_event *ev,
-                     struct ld_problem *p)
+enum kb_err ld_shadow_expect(const struct ld_shadow *s, const struct kb_event *ev, struct kb_errmsg *msg)
 {
-    const char *answer;
-
-    *doc = NULL;
-    if (ld_doc_parse(doc, text, n, false, p) == 0 && ld_split_export(*doc, text, &n, &answer, p) == 0 &&
-        ld_decode_event(*doc, s->context_dim, s->arm_dim, ev, p) == 0) {
-        if (s->n_read == 0 || ev->seq == s->cursor + 1)
-            return 0;
-        ld_problem_add(p, "/seq", "expected %llu", (unsigned long long)s->cursor + 1);
-    }
-    ld_doc_free(*doc);
-    *doc = NULL;
-    return -1;
+    if (s->n_read == 0 || ev->seq == s->cursor + 1)
+        return KB_OK;
+    return kb_fail(KB_EINVAL, msg, "/seq", "expected %llu", (unsigned long long)s->cursor + 1);
 }
 
-int ld_shadow_refuse(enum kb_err rc, const struct kb_errmsg *msg, struct ld_problem *p)
+static enum kb_err take_line(void *to, struct ld_line *line, struct kb_errmsg *msg)
 {
-    if (rc == KB_ENOMEM || rc == KB_ECANCELLED)
-        ld_problem_set(p, 503, "%s", kb_strerror((int)rc));
-    else
-        ld_problem_add(p, msg->pointer, "%s", msg->text[0] != '\0' ? msg->text : kb_strerror((int)rc));
-    return -1;
+    const enum kb_err rc = ld_shadow_expect(to, &line->ev, msg);
+
+    return rc == KB_OK ? ld_shadow_feed(to, &line->ev, msg) : rc;
 }
 
-int ld_shadow_feed_line(struct ld_shadow *s, const char *text, size_t n, struct ld_problem *p)
+struct ld_sink ld_shadow_sink(struct ld_shadow *s)
 {
-    struct kb_errmsg msg = {"", ""};
-    struct ld_doc *doc;
-    struct kb_event ev;
-
-    if (ld_shadow_decode(s, &doc, text, n, &ev, p) != 0)
-        return -1;
-    const enum kb_err rc = ld_shadow_feed(s, &ev, &msg);
-    ld_doc_free(doc);
-    return rc == KB_OK ? 0 : ld_shadow_refuse(rc, &msg, p);
+    return (struct ld_sink){.take = take_line, .to = s, .context_dim = &s->context_dim, .arm_dim = &s->arm_dim};
 }

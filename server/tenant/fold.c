@@ -98,13 +98,20 @@ int ld_fold_store(struct ld_fold *f, struct ld_store *s, uint64_t after, size_t 
     return f->rc = ld_store_read(s, after, limit, ld_fold_row, f);
 }
 
+int ld_fold_text(struct ld_fold *f, uint64_t line, const char *text, size_t n)
+{
+    struct ld_row row = {.text = text, .n_text = n};
+
+    f->line = line;
+    return fold(f, &row);
+}
+
 bool ld_fold_lines(struct ld_fold *f, struct ld_lines *from, size_t n, int *end)
 {
     for (size_t i = 0; i < n; i++) {
         *end = ld_lines_next(from);
         f->line = from->n_lines + (*end == LD_LINES_LONG);
-        struct ld_row row = {.text = from->text, .n_text = from->n};
-        if (*end != LD_LINES_LINE || (row.n_text > 0 && fold(f, &row) != 0))
+        if (*end != LD_LINES_LINE || (from->n > 0 && ld_fold_text(f, f->line, from->text, from->n) != 0))
             return false;
     }
     return true;

@@ -66,6 +66,9 @@ int ld_fold_row(void *fold, const struct ld_row *row);
 /* As ld_store_read, whose own failures leave no fault. */
 int ld_fold_store(struct ld_fold *f, struct ld_store *s, uint64_t after, size_t limit);
 
+/* One line of a body, whose number from 1 is `line`: as an export writes it. Else as ld_fold_row. */
+int ld_fold_text(struct ld_fold *f, uint64_t line, const char *text, size_t n);
+
 /* Up to n more lines, without those that are empty. False where the fold has ended, or the source: *end is
  * LD_LINES_END after the last line, else what keeps the source from going on, or LD_LINES_LINE. */
 bool ld_fold_lines(struct ld_fold *f, struct ld_lines *from, size_t n, int *end);

@@ -17,11 +17,11 @@ static void feed(struct ld_shadow *s, const char *at, const char *end)
     while (at < end) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         const size_t length = stop != NULL ? (size_t)(stop - at) : (size_t)(end - at);
-        struct ld_problem p;
+        struct ld_fold f;
 
-        ld_problem_init(&p);
-        const int rc = ld_shadow_feed_line(s, at, length, &p);
-        FUZZ_EXPECT(rc == 0 ? p.status == 0 : p.status >= 400);
+        ld_fold_init(&f, ld_shadow_sink(s));
+        const int rc = ld_fold_text(&f, 1, at, length);
+        FUZZ_EXPECT(rc == 0 ? f.fault.status == 0 : f.fault.status >= 400);
         at += length + 1;
     }
 }

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "json/json_in.h"
 #include "base/rng.h"
+#include "tenant/fold.h"
 
 #define ONE 0.999999 /* propensities from here on are 1 up to the rounding of floats */
 #define MEAN_ARM_PRESET "ucb"
@@ -200,23 +200,29 @@ static int judge_event(struct lc_ope_run *u, const struct lc_logged *ev, uint64_
     return u->policy->ops->learn != NULL ? u->policy->ops->learn(u->policy, u->log, ev, u->why) : 0;
 }
 
-/* A line of the log that changes the graph, to policy and model (log_reader.h: on_graph). */
-static int take_graph(void *arg, const char *line, size_t n, char *why)
+/* A change of the graph, to policy and model. */
+static enum kb_err feed_graph(void *arg, struct ld_line *line, struct kb_errmsg *msg)
 {
     struct lc_ope_run *u = arg;
-    struct ld_doc *doc = NULL;
-    struct ld_problem p;
-    struct kb_event ev;
+    char why[LC_WHY];
+    int rc = u->policy->ops->graph != NULL ? u->policy->ops->graph(u->policy, &line->ev, why) : 0;
 
-    ld_problem_init(&p);
-    int rc = ld_doc_parse(&doc, line, n, false, &p) == 0 ? ld_decode_event(doc, 0, 0, &ev, &p) : -1;
-    if (rc != 0)
-        snprintf(why, LC_WHY, "%.80s %.80s", p.errors[0].pointer, p.errors[0].detail);
-    if (rc == 0 && u->policy->ops->graph != NULL)
-        rc = u->policy->ops->graph(u->policy, &ev, why);
     if (rc == 0 && u->model != NULL)
-        rc = lc_learner_graph(u->model, &ev, why) == KB_OK ? 0 : -1;
-    ld_doc_free(doc);
+        rc = lc_learner_graph(u->model, &line->ev, why) == KB_OK ? 0 : -1;
+    return rc == 0 ? KB_OK : kb_fail(KB_EINVAL, msg, "", "%s", why);
+}
+
+/* A line of the log that makes one (log_reader.h: on_graph). */
+static int take_graph(void *arg, const char *line, size_t n, char *why)
+{
+    static const uint32_t no_vectors = 0;
+    struct ld_fold f = {.sink = {.take = feed_graph, .to = arg, .context_dim = &no_vectors, .arm_dim = &no_vectors}};
+    const struct ld_problem_error *fault = &f.fault.errors[0];
+    const int rc = ld_fold_text(&f, 1, line, n);
+
+    if (rc != 0)
+        snprintf(why, LC_WHY, "%.80s%s%.170s", fault->pointer, fault->pointer[0] != '\0' ? " " : "",
+                 f.fault.n_errors > 0 ? fault->detail : f.fault.detail);
     return rc;
 }
 

@@ -78,36 +78,23 @@ static struct ld_shadow *new_shadow(const char *configuration)
     return s;
 }
 
-struct feeding {
-    struct ld_shadow *shadow;
-    struct ld_problem problem;
-};
-
-static int feed_row(void *arg, const struct ld_row *row)
-{
-    struct feeding *x = arg;
-
-    return ld_shadow_feed_line(x->shadow, row->text, row->n_text, &x->problem);
-}
-
 /* Lines behind `after`, up to n of them; the problem's status. */
 static int feed(struct ld_shadow *s, uint64_t after, size_t n, struct ld_problem *p)
 {
     struct ld_store *store = NULL;
     char path[128], why[512] = "";
-    struct feeding x = {.shadow = s};
+    struct ld_fold x = {.sink = ld_shadow_sink(s)};
 
-    ld_problem_init(&x.problem);
     snprintf(path, sizeof path, "%s/tenants/t.db", f.dir);
     ck_assert_msg(ld_store_open(&store, path, false, why) == 0, "%s", why);
-    (void)ld_store_read(store, after, n, feed_row, &x);
+    (void)ld_fold_store(&x, store, after, n);
     ld_store_close(store);
     if (p != NULL)
-        *p = x.problem;
+        *p = x.fault;
     else
-        ck_assert_msg(x.problem.status == 0, "%s %s: %s", x.problem.detail, x.problem.errors[0].pointer,
-                      x.problem.errors[0].detail);
-    return x.problem.status;
+        ck_assert_msg(x.fault.status == 0, "%s %s: %s", x.fault.detail, x.fault.errors[0].pointer,
+                      x.fault.errors[0].detail);
+    return x.fault.status;
 }
 
 static struct ld_shadow *shadow_of_all(const char *configuration)
