@@ -96,29 +96,29 @@ $(OUT)/ctl_embed.c: $(CTL_EMBED) tools/embed.sh
 $(OUT)/embed.o $(OUT)/ctl_embed.o: %.o: %.c
 	$(CC) -std=c11 -O1 -c -o $@ $<
 
-# Core tests link the core and BLAS alone, so a leak of layers fails at link time.
+# A program of tests is compiled, then linked, so that a change of a library compiles no test anew. Core tests link the core and
+# BLAS alone: a leak of layers fails at link time.
 TEST_FLAGS := $(CFLAGS_ALL) -iquote core -iquote tests/lib
 CHECK_LIBS := -lcheck -lsubunit -lrt -lpthread
-$(CORE_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(OUT)/libkb.a
+COVERAGE := $(OUT)/tests/coverage/coverage
+C_TESTS := $(CORE_TESTS) $(SERVER_TESTS) $(TOOL_TESTS) $(PAPER_TESTS) $(FUZZ_TESTS) $(COVERAGE)
+$(C_TESTS:=.o): $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libkb.a $(CHECK_LIBS) $(CORE_LIBS)
-$(OUT)/tests/coverage/coverage: $(OUT)/%: %.c $(TEST_LIB_OBJ) $(OUT)/libkb.a
-	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libkb.a $(CHECK_LIBS) $(CORE_LIBS)
-$(SERVER_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
-	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(SERVER_LIBS)
-$(TOOL_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(CTL_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
-	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) -iquote server -iquote tools -iquote tests/bench $(LDFLAGS_ALL) -o $@ $< $(filter %.o,$^) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(TOOL_LIBS)
+	$(CC) $(TEST_FLAGS) $(TEST_ROOTS) -c -o $@ $<
+$(C_TESTS): %: %.o $(TEST_LIB_OBJ) $(OUT)/libkb.a
+	$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %/libld.a,$^) $(OUT)/libkb.a $(CHECK_LIBS) $(TEST_LIBS)
+$(CORE_TESTS) $(PAPER_TESTS) $(COVERAGE): TEST_LIBS = $(CORE_LIBS)
+$(SERVER_TESTS) $(FUZZ_TESTS): TEST_LIBS = $(SERVER_LIBS)
+$(SERVER_TESTS:=.o) $(FUZZ_TESTS:=.o): TEST_ROOTS = -iquote server
+$(TOOL_TESTS): TEST_LIBS = $(TOOL_LIBS)
+$(TOOL_TESTS:=.o): TEST_ROOTS = -iquote server -iquote tools -iquote tests/bench
+$(PAPER_TESTS:=.o): TEST_ROOTS = -iquote tools
+$(TOOL_TESTS): $(CTL_LIB_OBJ)
+$(PAPER_TESTS): $(PAPER_LIB_OBJ)
+$(FUZZ_TESTS): $(FUZZ_OBJ)
+$(SERVER_TESTS) $(TOOL_TESTS) $(FUZZ_TESTS): $(OUT)/libld.a
 $(OUT)/tests/tools/bench/test_loop: $(OUT)/tests/bench/bench_loop.o $(OUT)/tests/bench/bench_machine.o
 $(OUT)/tests/tools/bench/test_bench_kors: $(OUT)/tests/bench/bench_kors.o $(OUT)/tests/bench/bench_machine.o
-$(PAPER_TESTS): $(OUT)/%: %.c $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a
-	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) -iquote tools $(LDFLAGS_ALL) -o $@ $< $(TEST_LIB_OBJ) $(PAPER_LIB_OBJ) $(OUT)/libkb.a $(CHECK_LIBS) $(CORE_LIBS)
-$(FUZZ_TESTS): $(OUT)/%: %.c $(FUZZ_OBJ) $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
-	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) -iquote server $(LDFLAGS_ALL) -o $@ $< $(FUZZ_OBJ) $(TEST_LIB_OBJ) $(OUT)/libld.a $(OUT)/libkb.a $(CHECK_LIBS) $(SERVER_LIBS)
 # Under libFuzzer: MODE=fuzz CC=clang, by `make fuzz`.
 $(OUT)/fuzz_%: tests/fuzz/entry.c $(FUZZ_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	$(CC) $(CFLAGS_ALL) -DTARGET=fuzz_$* -fsanitize=fuzzer $(LDFLAGS_ALL) -o $@ $^ $(SERVER_LIBS)
