@@ -1,6 +1,5 @@
 /* Inside of the exact posterior: its state, shared by its points (exact_points.c), what is learned and predicted with a
- * factor (post_exact.c) and without one (post_diagonal.c), and that factor (exact_factor.c). Only these include this.
- */
+ * factor (post_exact.c, noisy_gram.h) and without one (post_diagonal.c). Only these include this. */
 #ifndef KB_EXACT_H
 #define KB_EXACT_H
 
@@ -45,30 +44,11 @@ uint32_t kb_exact_enter(struct kb_exact *e, const struct kb_point *pt);
 enum kb_err kb_exact_collect(struct kb_exact *e, const struct kb_history *h, const uint32_t *node_of,
                              struct kb_scratch *s);
 
-/* What is left of a count; and the same for all of them: means of rewards stay what they are. */
-double kb_exact_left_of(double count, double left);
+/* Forgetting: what is left of all counts; means of rewards stay what they are. */
 void kb_exact_fade(struct kb_exact *e, double left);
 
 /* Counts and sums; what is read is checked, and the index made of the support, which is there. KB_ECORRUPT. */
 void kb_exact_save_points(const struct kb_exact *e, struct kb_writer *w);
 enum kb_err kb_exact_load_points(struct kb_exact *e, struct kb_reader *r);
-
-/* --- the factor (exact_factor.c) ------------------------------------------------------------------------------ */
-
-/* w = F^-1 ybar and the log determinant, after every change of F, S or n. O(|U|^2). */
-void kb_exact_refresh(struct kb_exact *e);
-double kb_exact_log_det(const struct kb_exact *e); /* O(|U|) */
-
-/* Appends the row of support point f.n, whose count is there already. O(|U|^2). */
-void kb_exact_append_row(struct kb_exact *e, struct kb_scratch *s);
-/* n_i grows to n_i + d. O(|U|^2). */
-void kb_exact_raise_count(struct kb_exact *e, size_t i, double d, struct kb_scratch *s);
-/* The factor anew from the support; cannot fail. O(|U|^3 / 3). */
-void kb_exact_factor(struct kb_exact *e, struct kb_scratch *s);
-
-/* Forgetting, as posterior_impl.h asks for it. */
-enum kb_err kb_exact_reserve_spare(struct kb_posterior *p, size_t n);
-void kb_exact_prepare_left(struct kb_posterior *p, double left, struct kb_scratch *s);
-void kb_exact_take_left(struct kb_posterior *p, double left, struct kb_scratch *s);
 
 #endif

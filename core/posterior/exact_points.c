@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "posterior/exact.h"
+#include "posterior/noisy_gram.h"
 
 enum kb_err kb_exact_init(struct kb_posterior *p, const struct kb_spec *spec)
 {
@@ -118,15 +119,10 @@ out:
     return rc;
 }
 
-double kb_exact_left_of(double count, double left)
-{
-    return fmax(left * count, KB_LEAST_COUNT);
-}
-
 void kb_exact_fade(struct kb_exact *e, double left)
 {
     for (size_t i = 0; i < e->base.support.n; i++) {
-        double count = kb_exact_left_of(e->count[i], left);
+        double count = kb_count_left(e->count[i], left);
         e->sum[i] *= count / e->count[i];
         e->count[i] = count;
     }

@@ -10,18 +10,20 @@
  * the information of their mean with noise lambda / n_i (tests/property/posterior/test_posteriors.c compares with the
  * dense t x t solve). Points are distinct to the kernel, so under `ones` users share one; what it ignores is not held.
  *
- * The points: exact_points.c. How F follows all that: exact_factor.c. Where K_UU is the identity there is no F:
+ * The points: exact_points.c. How F follows all that: noisy_gram.c. Where K_UU is the identity there is no F:
  * post_diagonal.c.
  *
  *   information gain     1/2 ln det(I + K_t / lambda) = 1/2 [ ln det(F F^T) + sum ln n_i - |U| ln lambda ]
  *   effective dimension  tr K_t (K_t + lambda I)^-1   = |U| - lambda tr (N^1/2 F F^T N^1/2)^-1
  *
  * Cost: O(|U|^2) per event and per candidate, O(|U|^3 / 3) to fill. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "posterior/exact.h"
+#include "posterior/noisy_gram.h"
 #include "linalg/factor_io.h"
 #include "base/hash.h"
 #include "linalg/linalg.h"
@@ -44,6 +46,35 @@ out:
     return rc;
 }
 
+/* --- the factor ------------------------------------------------------------------------------------------- */
+
+static void support_column(const struct kb_noisy_gram *g, size_t i, size_t n, struct kb_scratch *s, double *out)
+{
+    const struct kb_point pt = kb_support_point(&g->p->support, i);
+    kb_posterior_column(g->p, n, &pt, s, out);
+}
+
+/* F, or the spare factor of what is left. */
+static struct kb_noisy_gram gram_of(struct kb_exact *e, struct kb_chol *f, double left)
+{
+    return (struct kb_noisy_gram){.p = &e->base,
+                                  .f = f,
+                                  .count = e->count,
+                                  .n_points = e->base.support.n,
+                                  .left = left,
+                                  .column = support_column};
+}
+
+/* w = F^-1 ybar and the log determinant, after every change of F, S or n. O(|U|^2). */
+static void refresh(struct kb_exact *e)
+{
+    const struct kb_noisy_gram g = gram_of(e, &e->f, 1);
+    for (size_t i = 0; i < e->f.n; i++)
+        e->w[i] = e->sum[i] / e->count[i];
+    kb_chol_solve_l(&e->f, e->w);
+    e->base.log_det = kb_noisy_gram_log_det(&g);
+}
+
 /* --- learning ------------------------------------------------------------------------------------------- */
 
 /* One step of the file header, then w. d_count 0 is a correction: the factor stays. A point that is not held had lost
@@ -59,13 +90,15 @@ static void exact_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
         i = kb_exact_enter(e, pt);
         e->count[i] = d_count;
         e->sum[i] = d_sum;
-        kb_exact_append_row(e, s);
+        const struct kb_noisy_gram g = gram_of(e, &e->f, 1);
+        kb_noisy_gram_append(&g, s);
     } else {
         e->sum[i] += d_sum;
+        const struct kb_noisy_gram g = gram_of(e, &e->f, 1);
         if (d_count > 0)
-            kb_exact_raise_count(e, i, d_count, s);
+            kb_noisy_gram_raise(&g, i, d_count, s);
     }
-    kb_exact_refresh(e);
+    refresh(e);
 }
 
 /* From the whole history in one blocked factorisation; the row-by-row path of learning would take the same flops at
@@ -74,12 +107,41 @@ static enum kb_err exact_fill(struct kb_posterior *p, const struct kb_history *h
                               const struct kb_atom *atoms, size_t n, struct kb_scratch *s)
 {
     enum kb_err rc;
+    struct kb_exact *e = kb_exact_of(p);
     (void)atoms, (void)n; /* every point is held */
-    KB_TRY(kb_exact_collect(kb_exact_of(p), h, node_of, s));
-    kb_exact_factor(kb_exact_of(p), s);
-    kb_exact_refresh(kb_exact_of(p));
+    KB_TRY(kb_exact_collect(e, h, node_of, s));
+    const struct kb_noisy_gram g = gram_of(e, &e->f, 1);
+    kb_noisy_gram_factor(&g, s);
+    refresh(e);
 out:
     return rc;
+}
+
+/* --- forgetting ------------------------------------------------------------------------------------------ */
+
+static enum kb_err exact_reserve_spare(struct kb_posterior *p, size_t n)
+{
+    kb_exact_of(p)->spare.n = 0;
+    return kb_chol_reserve(&kb_exact_of(p)->spare, n);
+}
+
+static void exact_prepare_left(struct kb_posterior *p, double left, struct kb_scratch *s)
+{
+    const struct kb_noisy_gram g = gram_of(kb_exact_of(p), &kb_exact_of(p)->spare, left);
+    assert(g.f->cap >= p->support.n);
+    kb_noisy_gram_factor(&g, s);
+}
+
+static void exact_take_left(struct kb_posterior *p, double left, struct kb_scratch *s)
+{
+    struct kb_exact *e = kb_exact_of(p);
+    struct kb_chol old = e->f;
+    (void)s;
+    e->f = e->spare;
+    e->spare = old;
+    kb_exact_fade(e, left);
+    refresh(e);
+    p->spare_bytes = e->spare.cap * e->spare.cap * sizeof(double);
 }
 
 /* --- prediction ------------------------------------------------------------------------------------------ */
@@ -184,7 +246,8 @@ static enum kb_err exact_load(struct kb_posterior *p, struct kb_reader *r)
             return KB_ECORRUPT;
     }
     KB_TRY(kb_factor_load(&e->f, n, r));
-    p->log_det = kb_exact_log_det(e); /* of the same bits as before the snapshot, hence the same */
+    const struct kb_noisy_gram g = gram_of(e, &e->f, 1);
+    p->log_det = kb_noisy_gram_log_det(&g); /* of the same bits as before the snapshot, hence the same */
 out:
     return rc;
 }
@@ -201,9 +264,9 @@ const struct kb_posterior_ops kb_posterior_exact_ops = {
     .closed_evidence = exact_evidence,
     .learn_adds_point = kb_exact_learn_adds_point,
     .learn = exact_learn,
-    .reserve_spare = kb_exact_reserve_spare,
-    .prepare_left = kb_exact_prepare_left,
-    .take_left = kb_exact_take_left,
+    .reserve_spare = exact_reserve_spare,
+    .prepare_left = exact_prepare_left,
+    .take_left = exact_take_left,
     .fill = exact_fill,
     .look = exact_look,
     .digest = exact_digest,
