@@ -11,6 +11,7 @@
  * choose; a fold is told by the event and comes for the empty posterior alone. */
 #include "model/build.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -146,6 +147,25 @@ static double kernel_work(const struct kb_site *site, const struct kb_spec *spec
     return n_points * (spec->user_kernel.tolerance > 0 && whole > NEAR_WORK ? NEAR_WORK : whole);
 }
 
+/* Arms have at most as many points as rows. */
+static double by_arm_work(const struct kb_site *site, const struct kb_spec *spec, double value)
+{
+    const struct kb_history *h = site->history;
+    uint32_t n_arms = 0;
+    double work = 0, *n_of = NULL;
+
+    for (size_t row = 0; row < h->n; row++)
+        n_arms = h->arm[row] >= n_arms ? h->arm[row] + 1 : n_arms;
+    n_of = kb_array(n_arms + (size_t)1, 1, sizeof *n_of);
+    if (n_of == NULL)
+        return (double)INFINITY; /* a worker may find the memory later */
+    for (size_t row = 0; row < h->n; row++)
+        if (n_of[h->arm[row]] < (double)spec->repr.exact_limit)
+            work += value * n_of[h->arm[row]] + n_of[h->arm[row]] * n_of[h->arm[row]], n_of[h->arm[row]]++;
+    kb_free(n_of);
+    return work;
+}
+
 /* An exact model factors its points; a dictionary maps and adds every row. */
 double kb_site_work(const struct kb_site *site, const struct kb_spec *spec, size_t n_support)
 {
@@ -154,6 +174,8 @@ double kb_site_work(const struct kb_site *site, const struct kb_spec *spec, size
 
     if (kb_spec_is_diagonal(spec))
         return n * value;
+    if (spec->repr.type == KB_REPR_BY_ARM)
+        return kernel_work(site, spec, n) + by_arm_work(site, spec, value);
     if (spec->repr.type == KB_REPR_EXACT && n <= (double)spec->repr.exact_limit)
         return kernel_work(site, spec, n) + n * n * (n / 3 + value);
     m = m > (double)spec->repr.max_dictionary ? (double)spec->repr.max_dictionary : m;

@@ -28,6 +28,7 @@
 #define SMALL 16384u       /* roundings of the working memory */
 #define SWEEP_COLUMNS 8u   /* that a dictionary's cache grows by */
 #define NEAR_COLUMN 65536u /* of a kernel with a tolerance: a table of two thousand entries */
+#define MOST_SQUARES 8u    /* matrices of its order that a dictionary holds, or an exact model */
 #define FIRST_MODEL 65536u /* a posterior over nothing, with its kernel and working memory */
 
 /* ---- containers --------------------------------------------------------------------------------------- */
@@ -220,10 +221,30 @@ static void more_of_rewarded(const struct kb_engine *e, const struct kb_event *e
     }
 }
 
+/* Arms have at most as many points as rewards; with one point for all users, one. */
+static size_t by_arm_bytes(const struct kb_engine *e, const struct kb_spec *spec)
+{
+    const struct kb_spec parts = kb_spec_of_parts(spec, kb_engine_graph(e) != NULL || e->staged.graph != NULL);
+    const bool is_one = parts.user_kernel.type == KB_USER_ONES && parts.context_kernel.type == KB_VEC_ONES;
+    const size_t most = is_one ? 1 : spec->repr.exact_limit;
+    size_t bytes = 0;
+
+    for (size_t a = 0; a < e->arms.n; a++) {
+        const uint64_t n = e->arms.arm[a].rewarded;
+
+        if (n > 0)
+            bytes += kb_posterior_arm_bytes(spec, n < most ? (size_t)n : most);
+    }
+    return bytes + e->arms.n * 2 * sizeof(void *) + e->history.n * 4 * (8 + kb_engine_dim(e)) * sizeof(double);
+}
+
 /* A second posterior over n points, for as long as the first one serves. */
 static size_t second_posterior(const struct kb_engine *e, const struct kb_spec *spec)
 {
     const size_t n = e->history.n;
+
+    if (spec->repr.type == KB_REPR_BY_ARM)
+        return FIRST_MODEL + by_arm_bytes(e, spec);
     const bool is_exact = spec->repr.type == KB_REPR_EXACT && n <= spec->repr.exact_limit;
     const size_t most = is_exact ? n : n < spec->repr.max_dictionary ? n : spec->repr.max_dictionary;
 
@@ -231,7 +252,8 @@ static size_t second_posterior(const struct kb_engine *e, const struct kb_spec *
         return FIRST_MODEL;
     /* A dictionary becomes about as large as the one there is, if there is one. */
     const size_t m = !is_exact && kb_posterior_is_sketch(e->posterior) ? kb_posterior_n_support(e->posterior) : most;
-    return kb_posterior_bytes_for(e->posterior, m) + m * 3 * sizeof(double);
+    const size_t like = kb_posterior_bytes_for(e->posterior, m), square = m * m * sizeof(double);
+    return (e->spec.repr.type == KB_REPR_BY_ARM ? MOST_SQUARES * square : 0) + like + m * 3 * sizeof(double);
 }
 
 static size_t kernel_of_graph(const struct kb_engine *e, size_t n_nodes)

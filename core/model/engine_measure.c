@@ -46,9 +46,19 @@ enum kb_err kb_spec_check_origin(const struct kb_spec *spec, struct kb_errmsg *m
     return rc != KB_OK ? rc : check_origin(spec, &spec->arm_kernel, "/arm_kernel/offset", msg);
 }
 
+/* The linear component has no bound of its own. */
+static const struct kb_vec_kernel_spec linear = {.type = KB_VEC_LINEAR, .lengthscale = 1, .degree = 1};
+
+static bool has_linear(const struct kb_spec *spec)
+{
+    return spec->repr.type == KB_REPR_BY_ARM && spec->context_kernel.type != KB_VEC_ONES && spec->prior.linear > 0;
+}
+
 enum kb_err kb_measure_context(const struct kb_spec *spec, const double *context, struct kb_errmsg *msg)
 {
-    return measure(spec, &spec->context_kernel, spec->context_dim, context, "/context", msg);
+    const enum kb_err rc = has_linear(spec) ? measure(spec, &linear, spec->context_dim, context, "/context", msg) : KB_OK;
+
+    return rc != KB_OK ? rc : measure(spec, &spec->context_kernel, spec->context_dim, context, "/context", msg);
 }
 
 enum kb_err kb_measure_features(const struct kb_spec *spec, const double *features, const char *pointer,
@@ -79,7 +89,8 @@ static bool suits(const struct kb_spec *spec, const double *x)
 {
     const double most = most_factor(spec);
 
-    return kb_vec_kernel_measures(&spec->context_kernel, spec->context_dim, x, most) &&
+    return (!has_linear(spec) || kb_vec_kernel_measures(&linear, spec->context_dim, x, most)) &&
+           kb_vec_kernel_measures(&spec->context_kernel, spec->context_dim, x, most) &&
            kb_vec_kernel_measures(&spec->arm_kernel, spec->arm_dim, x + spec->context_dim, most);
 }
 
@@ -112,8 +123,8 @@ static bool suits_catalogue(const struct kb_engine *e, const struct kb_spec *spe
 /* All of it has passed the test of the kernels that were in force, so only others can fail. */
 enum kb_err kb_engine_measure_all(const struct kb_engine *e, const struct kb_spec *spec, struct kb_errmsg *msg)
 {
-    const bool has_bound =
-        kb_vec_kernel_is_bounded(spec->context_kernel.type) && kb_vec_kernel_is_bounded(spec->arm_kernel.type);
+    const bool has_bound = !has_linear(spec) && kb_vec_kernel_is_bounded(spec->context_kernel.type) &&
+                           kb_vec_kernel_is_bounded(spec->arm_kernel.type);
 
     if (has_bound || (suits_history(e, spec) && suits_open_decisions(e, spec) && suits_catalogue(e, spec)))
         return KB_OK;

@@ -25,13 +25,14 @@
 
 /* Points that are known, by numbers of the support; KB_POINT_NONE elsewhere. What stands in a candidate's features is
  * nothing to this kernel. */
-static void diagonal_predict(const struct kb_posterior *p, const struct kb_candidates *cand, double *mean,
-                             double *variance)
+static void diagonal_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
+                             double *mean, double *variance)
 {
     const struct kb_exact *e = kb_exact_of_const(p);
     const struct kb_point place = {.user = cand->user, .x = cand->context, .level = cand->level};
     uint32_t point[KB_BLOCK];
 
+    (void)s;
     for (size_t c = 0; c < cand->n; c++) {
         if (c % KB_BLOCK == 0)
             kb_point_index_find_arms(&e->index, &p->kernel, &p->support, &place, cand->arms + c,

@@ -201,15 +201,19 @@ static void exact_evidence(const struct kb_posterior *p, double square, double *
 /* --- facts, digest, snapshot ------------------------------------------------------------------------------- */
 
 /* The factor with its rows scaled. */
-static double exact_look(const struct kb_posterior *p, struct kb_chol *to)
+static enum kb_err exact_look(const struct kb_posterior *p, size_t which, struct kb_chol *to, double *gain)
 {
     const struct kb_exact *e = kb_exact_of_const(p);
 
+    (void)which;
+    if (kb_chol_reserve(to, e->f.n) != KB_OK)
+        return KB_ENOMEM;
     for (size_t j = 0; j < e->f.n; j++)
         for (size_t i = j; i < e->f.n; i++)
             to->l[j * to->cap + i] = e->f.l[j * e->f.cap + i] * sqrt(e->count[i]);
     to->n = e->f.n;
-    return 0.5 * p->log_det;
+    *gain = 0.5 * p->log_det;
+    return KB_OK;
 }
 
 static uint64_t exact_digest(const struct kb_posterior *p, uint64_t h)

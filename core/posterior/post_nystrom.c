@@ -167,12 +167,16 @@ static void nystrom_take_left(struct kb_posterior *p, double left, struct kb_scr
 /* --- facts, digest, snapshot --------------------------------------------------------------------------------- */
 
 /* Both are the regression's. */
-static double nystrom_look(const struct kb_posterior *p, struct kb_chol *to)
+static enum kb_err nystrom_look(const struct kb_posterior *p, size_t which, struct kb_chol *to, double *gain)
 {
     const struct kb_ridge *v = &kb_nystrom_of_const(p)->ridge[0];
 
+    (void)which;
+    if (kb_chol_reserve(to, v->r.n) != KB_OK)
+        return KB_ENOMEM;
     kb_chol_copy(to, &v->r);
-    return kb_ridge_information_gain(v);
+    *gain = kb_ridge_information_gain(v);
+    return KB_OK;
 }
 
 static uint64_t nystrom_digest(const struct kb_posterior *p, uint64_t h)

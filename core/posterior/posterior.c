@@ -28,7 +28,7 @@
 static const struct kb_posterior_ops *const representations[KB_REPR_N] = {
     [KB_REPR_EXACT] = &kb_posterior_exact_ops,       [KB_REPR_KORS] = &kb_posterior_nystrom_ops,
     [KB_REPR_THRESHOLD] = &kb_posterior_nystrom_ops, [KB_REPR_BKB] = &kb_posterior_nystrom_ops,
-    [KB_REPR_BBKB] = &kb_posterior_nystrom_ops,
+    [KB_REPR_BBKB] = &kb_posterior_nystrom_ops,      [KB_REPR_BY_ARM] = &kb_posterior_by_arm_ops,
 };
 
 /* An exact model of a kernel that only tells points apart needs no factor. */
@@ -59,8 +59,9 @@ static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, c
     p->batch_ratio = spec->repr.type == KB_REPR_BBKB ? spec->repr.batch_ratio : 1.0;
     kb_support_init(&p->support, (size_t)spec->context_dim + spec->arm_dim);
     p->support.columns = &p->columns;
+    const struct kb_spec parts = kb_spec_of_parts(spec, graph != NULL);
     KB_TRY(other != NULL ? kb_kernel_init_like(&p->kernel, spec, &other->kernel)
-                         : kb_kernel_init(&p->kernel, spec, graph, key));
+                         : kb_kernel_init(&p->kernel, &parts, graph, key));
     KB_TRY(ops->init(p, spec));
     if (p->reads_spectrum)
         KB_TRY(kb_spectrum_new(&p->spectrum, 0, ops->is_diagonal));
@@ -94,6 +95,7 @@ void kb_posterior_free(struct kb_posterior *p)
     kb_support_close(&p->support);
     kb_arm_columns_close(&p->columns);
     kb_kernel_close(&p->kernel);
+    kb_free(p->staged_arm);
     kb_free(p);
 }
 
@@ -209,6 +211,11 @@ static enum kb_err stage(struct kb_posterior *p, const struct kb_point *pt, bool
     uint32_t slot;
     size_t n_points = p->n_staged_points + adds_point;
     KB_TRY(kb_posterior_fit_for(p, s, p->support.n + n_points, 0));
+    if (adds_point && p->ops->grow_arms != NULL) {
+        if (kb_grow((void **)&p->staged_arm, &p->cap_staged_arms, n_points, 16, sizeof *p->staged_arm) != 0)
+            return KB_ENOMEM;
+        p->staged_arm[n_points - 1] = pt->arm;
+    }
     if (adds_point)
         KB_TRY(kb_user_kernel_stage_anchor(p->kernel.user, pt->user, s->user, &slot));
     /* solved here, so that nothing is solved under exclusion; a dictionary also asks for k(s,s) when it learns */
@@ -229,7 +236,9 @@ enum kb_err kb_posterior_stage_learn(struct kb_posterior *p, const struct kb_poi
 enum kb_err kb_posterior_grow(struct kb_posterior *p, struct kb_scratch *s, struct kb_moves *m)
 {
     const size_t n = p->support.n + p->n_staged_points;
-    const enum kb_err rc = grow_to(p, n, m);
+    enum kb_err rc = grow_to(p, n, m);
+    if (rc == KB_OK && p->ops->grow_arms != NULL)
+        rc = p->ops->grow_arms(p, m);
     return rc == KB_OK ? kb_posterior_fit_for(p, s, coming_cap(p, n), 0) : rc;
 }
 
@@ -407,10 +416,14 @@ struct kb_point kb_posterior_support_point(const struct kb_posterior *p, size_t 
     return kb_support_point(&p->support, i);
 }
 
+static size_t point_bytes(const struct kb_posterior *p)
+{
+    return sizeof(struct kb_user) + 3 * sizeof(uint32_t) + p->support.dim * sizeof(double);
+}
+
 size_t kb_posterior_bytes(const struct kb_posterior *p)
 {
-    size_t point = sizeof(struct kb_user) + 3 * sizeof(uint32_t) + p->support.dim * sizeof(double);
-    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point + p->ops->held_bytes(p) +
+    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point_bytes(p) + p->ops->held_bytes(p) +
            p->spare_bytes + kb_arm_columns_bytes(&p->columns) +
            2 * kb_spectrum_bytes(p->spectrum); /* the next one is the writer's: readers may not look at it */
 }
@@ -425,11 +438,10 @@ static size_t spectra_bytes(const struct kb_posterior *p, size_t n)
 /* Nothing that a posterior holds grows faster than the square of its room; without a factor, than that room. */
 static size_t bytes_of(const struct kb_posterior *p, size_t cap, size_t n)
 {
-    const size_t point = sizeof(struct kb_user) + 3 * sizeof(uint32_t) + p->support.dim * sizeof(double);
     const double scale = (double)cap / (double)(p->cap > 0 ? p->cap : 1);
     const size_t held = p->cap > 0 ? p->ops->held_bytes(p) : 4 * sizeof(double);
 
-    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + cap * point +
+    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + cap * point_bytes(p) +
            (size_t)fmin((double)held * scale * (p->ops->is_diagonal ? 1 : scale), 0x1p62) + spectra_bytes(p, n);
 }
 
@@ -440,9 +452,13 @@ size_t kb_posterior_bytes_for(const struct kb_posterior *p, size_t n)
 
 size_t kb_posterior_bytes_with(const struct kb_posterior *p, size_t n_more)
 {
-    const size_t n = p->support.n + p->n_staged_points + n_more;
+    const size_t n = p->support.n + p->n_staged_points + n_more, cap = coming_cap(p, n);
+    const size_t kept = kb_arm_columns_bytes(&p->columns);
 
-    return bytes_of(p, coming_cap(p, n), n) + kb_arm_columns_bytes(&p->columns);
+    if (p->ops->bytes_with == NULL)
+        return bytes_of(p, cap, n) + kept;
+    return kb_posterior_bytes(p) - p->ops->held_bytes(p) + p->ops->bytes_with(p, n_more) +
+           (cap - p->cap) * (point_bytes(p) + 8 * sizeof(double));
 }
 
 size_t kb_posterior_scratch_with(const struct kb_posterior *p, size_t n_more)

@@ -199,6 +199,8 @@ size_t kb_posterior_bytes(const struct kb_posterior *p); /* O(1) */
 /* At most: of one like p with room for n support points; and of p with n_more than are staged. For the writer. O(1) */
 size_t kb_posterior_bytes_for(const struct kb_posterior *p, size_t n);
 size_t kb_posterior_bytes_with(const struct kb_posterior *p, size_t n_more);
+/* Of one arm's n points in a posterior that holds arms apart. */
+size_t kb_posterior_arm_bytes(const struct kb_spec *spec, size_t n);
 size_t kb_posterior_scratch_with(const struct kb_posterior *p, size_t n_more); /* of the writer's scratch, then */
 /* Distinct points held (exact) or dictionary size. O(1). */
 size_t kb_posterior_n_support(const struct kb_posterior *p);

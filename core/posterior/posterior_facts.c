@@ -8,11 +8,21 @@
 struct kb_facts_work {
     struct kb_posterior_facts facts;
     double lambda;
-    struct kb_chol factor; /* of S, where the effective dimension is n - lambda tr S^-1 */
+    struct kb_chol *factor; /* [n_factors] of S, where the effective dimension is the sum of n - lambda tr S^-1 */
+    size_t n_factors;
 };
+
+static void work_free(struct kb_facts_work *w)
+{
+    for (size_t i = 0; i < w->n_factors; i++)
+        kb_chol_close(&w->factor[i]);
+    kb_free(w->factor);
+    kb_free(w);
+}
 
 enum kb_err kb_posterior_look(const struct kb_posterior *p, struct kb_facts_work **work)
 {
+    enum kb_err rc = KB_OK;
     struct kb_facts_work *w = kb_array(1, 1, sizeof *w);
 
     if (w == NULL)
@@ -24,38 +34,47 @@ enum kb_err kb_posterior_look(const struct kb_posterior *p, struct kb_facts_work
         .n_empty = atomic_load_explicit(&((struct kb_posterior *)p)->n_empty, memory_order_relaxed),
         .bytes = kb_posterior_bytes(p),
     };
-    kb_chol_init(&w->factor);
-    *work = w;
-    if (p->ops->closed_facts != NULL) {
+    if (p->ops->closed_facts != NULL)
         p->ops->closed_facts(p, &w->facts);
-        return KB_OK;
-    }
-    if (p->support.n > 0 && kb_chol_reserve(&w->factor, p->support.n) != KB_OK) {
+    else if (p->support.n > 0)
+        w->n_factors = p->ops->n_factors != NULL ? p->ops->n_factors(p) : 1;
+    w->factor = kb_array(w->n_factors, 1, sizeof *w->factor);
+    if (w->factor == NULL) {
         kb_free(w);
-        *work = NULL;
         return KB_ENOMEM;
     }
-    if (p->support.n > 0)
-        w->facts.information_gain = p->ops->look(p, &w->factor);
-    return KB_OK;
+    for (size_t i = 0; i < w->n_factors; i++) {
+        double gain = 0;
+        KB_TRY(p->ops->look(p, i, &w->factor[i], &gain));
+        w->facts.information_gain += gain;
+    }
+    *work = w;
+    w = NULL;
+out:
+    if (w != NULL)
+        work_free(w);
+    return rc;
 }
 
 enum kb_err kb_facts_finish(struct kb_facts_work *w, struct kb_posterior_facts *out)
 {
-    const size_t n = w->factor.n;
-    double *scratch = kb_array(n + 1, 1, sizeof *scratch);
+    size_t most = 0;
+    for (size_t i = 0; i < w->n_factors; i++)
+        most = w->factor[i].n > most ? w->factor[i].n : most;
+    double *scratch = kb_array(most + 1, 1, sizeof *scratch);
     const enum kb_err rc = scratch != NULL || out == NULL ? KB_OK : KB_ENOMEM;
 
-    if (scratch != NULL && out != NULL && n > 0)
-        w->facts.effective_dimension = (double)n - w->lambda * kb_chol_inverse_trace(&w->factor, scratch);
+    for (size_t i = 0; scratch != NULL && out != NULL && i < w->n_factors; i++)
+        if (w->factor[i].n > 0)
+            w->facts.effective_dimension +=
+                (double)w->factor[i].n - w->lambda * kb_chol_inverse_trace(&w->factor[i], scratch);
     if (out != NULL) { /* both are between 0 and what n points can have; rounding may not know it */
         *out = w->facts;
         out->effective_dimension = fmin(fmax(out->effective_dimension, 0), (double)out->n_support);
         out->information_gain = fmax(out->information_gain, 0);
     }
     kb_free(scratch);
-    kb_chol_close(&w->factor);
-    kb_free(w);
+    work_free(w);
     return rc;
 }
 

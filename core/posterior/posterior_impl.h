@@ -27,8 +27,16 @@ struct kb_posterior_ops {
     /* Room for n support points in everything but the support itself, after the swap of m (moves.h). Keeps contents. */
     enum kb_err (*grow)(struct kb_posterior *p, size_t n, struct kb_moves *m);
 
-    /* mean and variance of the candidates without kernel values; NULL: by predict_block. */
-    void (*predict)(const struct kb_posterior *p, const struct kb_candidates *cand, double *mean, double *variance);
+    /* Representations that hold arms apart. grow_arms: room for the staged points in what is held of their arms
+     * (staged_arm), in every growth. bytes_with: what held_bytes will say at most with n_more points than are staged.
+     * All NULL elsewhere. */
+    enum kb_err (*grow_arms)(struct kb_posterior *p, struct kb_moves *m);
+    size_t (*bytes_with)(const struct kb_posterior *p, size_t n_more);
+    double (*log_det)(const struct kb_posterior *p); /* in place of the member */
+
+    /* mean and variance of the candidates by other ways than a block; NULL: by predict_block. */
+    void (*predict)(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s, double *mean,
+                    double *variance);
     /* block: support x n_c kernel values, destroyed; diag: k(c, c); mean and variance out. */
     void (*predict_block)(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
                           double *mean, double *variance);
@@ -73,9 +81,10 @@ struct kb_posterior_ops {
 
     /* Fills effective_dimension and information_gain in O(n); NULL: by look. */
     void (*closed_facts)(const struct kb_posterior *p, struct kb_posterior_facts *out);
-    /* The information gain, and into *to, which has room, a copy of the factor of V; exact: of that of
-     * N^1/2 (K + lambda N^-1) N^1/2. The support is not empty. O(n^2). */
-    double (*look)(const struct kb_posterior *p, struct kb_chol *to);
+    /* A part of the information gain, and into *to, which is empty, a copy of the factor of V; exact: of that of
+     * N^1/2 (K + lambda N^-1) N^1/2. n_factors: how many parts there are (NULL: one). KB_ENOMEM. O(n^2). */
+    size_t (*n_factors)(const struct kb_posterior *p);
+    enum kb_err (*look)(const struct kb_posterior *p, size_t which, struct kb_chol *to, double *gain);
     uint64_t (*digest)(const struct kb_posterior *p, uint64_t h);
     void (*save)(const struct kb_posterior *p, struct kb_writer *w);
     enum kb_err (*load)(struct kb_posterior *p, struct kb_reader *r); /* the support is loaded before */
@@ -96,6 +105,8 @@ struct kb_posterior {
     size_t cap;               /* support points that every array has room for */
     size_t n_staged;          /* learning steps and atoms staged and not used yet */
     size_t n_staged_points;   /* support points they may add */
+    uint32_t *staged_arm;     /* [n_staged_points] their arms, where those are held apart */
+    size_t cap_staged_arms;
     /* Pivots or residuals lifted to their floor. Readers count too, hence atomic; not part of the model. */
     _Atomic uint64_t n_clamped;
     _Atomic uint64_t n_empty; /* decisions whose confidence set was empty, since the posterior was made; likewise */
@@ -112,7 +123,11 @@ struct kb_posterior {
     struct kb_spectrum *settled;  /* newer, waits for publish */
 };
 
-extern const struct kb_posterior_ops kb_posterior_exact_ops, kb_posterior_diagonal_ops, kb_posterior_nystrom_ops;
+extern const struct kb_posterior_ops kb_posterior_exact_ops, kb_posterior_diagonal_ops, kb_posterior_by_arm_ops,
+    kb_posterior_nystrom_ops;
+
+/* Keeps a variance inside [0, diag], where it lies in exact arithmetic; beyond rounding that is counted. */
+double kb_posterior_bounded(const struct kb_posterior *p, double variance, double diag);
 
 /* A pivot or variance below its floor by more than rounding explains is counted. */
 void kb_posterior_count_clamp(const struct kb_posterior *p);

@@ -79,7 +79,7 @@ static enum kb_err load_points(struct kb_posterior *p, struct kb_reader *r)
     size_t n = kb_get_count(r, (r->n - r->pos) / POINT_BYTES);
     KB_TRY(r->rc);
     /* its factors fill n^2 / 2 doubles further on: what cannot stand in the snapshot is not allocated for */
-    if (!p->ops->is_diagonal && n > 0 && n / 2 > (r->n - r->pos) / sizeof(double) / n)
+    if (!p->ops->is_diagonal && p->ops->grow_arms == NULL && n > 0 && n / 2 > (r->n - r->pos) / sizeof(double) / n)
         return KB_ECORRUPT;
     KB_TRY(kb_posterior_reserve(p, n));
     for (size_t i = 0; i < n; i++) {

@@ -21,8 +21,7 @@ void kb_posterior_count_clamp(const struct kb_posterior *p)
     atomic_fetch_add_explicit(&((struct kb_posterior *)p)->n_clamped, 1, memory_order_relaxed);
 }
 
-/* Keeps a variance inside [0, k(s,s)]; see the file header. */
-static double bounded(const struct kb_posterior *p, double variance, double diag)
+double kb_posterior_bounded(const struct kb_posterior *p, double variance, double diag)
 {
     if (variance < -ROUNDING * diag || variance > (1 + ROUNDING) * diag)
         kb_posterior_count_clamp(p);
@@ -41,7 +40,7 @@ static void predict_blocks(const struct kb_posterior *p, const struct kb_candida
         kb_kernel_block(&p->kernel, &p->support, cand, c0, n_c, s, block, ld, diag);
         p->ops->predict_block(p, block, ld, n_c, diag, mean + c0, sd + c0);
         for (size_t c = 0; c < n_c; c++)
-            sd[c0 + c] = sqrt(bounded(p, sd[c0 + c], diag[c]));
+            sd[c0 + c] = sqrt(kb_posterior_bounded(p, sd[c0 + c], diag[c]));
     }
     kb_arena_reset(&s->arena, mark);
 }
@@ -53,7 +52,7 @@ void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidat
         predict_blocks(p, cand, s, mean, sd);
         return;
     }
-    p->ops->predict(p, cand, mean, sd);
+    p->ops->predict(p, cand, s, mean, sd);
     for (size_t c = 0; c < cand->n; c++)
         sd[c] = sqrt(sd[c]);
 }
@@ -70,7 +69,7 @@ void kb_posterior_variances(const struct kb_posterior *p, const struct kb_point 
     }
     p->ops->predict_block(p, block, ld, n, diag, mean, variance);
     for (size_t i = 0; i < n; i++)
-        variance[i] = bounded(p, variance[i], diag[i]);
+        variance[i] = kb_posterior_bounded(p, variance[i], diag[i]);
     kb_arena_reset(&s->arena, mark);
 }
 

@@ -73,7 +73,7 @@ double kb_posterior_accuracy(const struct kb_posterior *p)
 
 double kb_posterior_log_det(const struct kb_posterior *p)
 {
-    return p->log_det;
+    return p->ops->log_det != NULL ? p->ops->log_det(p) : p->log_det;
 }
 
 bool kb_posterior_is_sketch(const struct kb_posterior *p)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/magnitude.h"
 
 #define TEN_YEARS_MS (INT64_C(10) * 366 * 24 * 3600 * 1000)
 
@@ -86,9 +87,15 @@ const struct kb_field kb_fields[] = {
          READ_BY(repr.type, KB_TYPE_BIT(KB_REPR_BKB) | KB_TYPE_BIT(KB_REPR_BBKB))),
     REAL("/representation/batch_ratio", repr.batch_ratio, 10, FROM(1, KB_MOST_SCALE), REPR(BBKB)),
     SIZE("/representation/max_dictionary", COUNTS, repr.max_dictionary, 1024, FROM(1, 4096),
-         READ_BY(repr.type, ~KB_TYPE_BIT(KB_REPR_EXACT))),
-    /* the engine's, not the posterior's */
-    SIZE("/representation/exact_limit", COUNTS, repr.exact_limit, 4096, FROM(1, 16384), NONE),
+         READ_BY(repr.type, ~(KB_TYPE_BIT(KB_REPR_EXACT) | KB_TYPE_BIT(KB_REPR_BY_ARM)))),
+    /* of an exact model the engine's, not the posterior's */
+    SIZE("/representation/exact_limit", COUNTS, repr.exact_limit, 4096, FROM(1, 16384), REPR(BY_ARM)),
+
+    REAL("/prior/mean", prior.mean, 0, FROM(-KB_MOST_MAGNITUDE, KB_MOST_MAGNITUDE), REPR(BY_ARM)),
+    REAL("/prior/arm", prior.arm, 0.05, NOT_NEGATIVE, REPR(BY_ARM)),
+    REAL("/prior/user", prior.user, 0.02, NOT_NEGATIVE, REPR(BY_ARM)),
+    REAL("/prior/context", prior.context, 0.2, NOT_NEGATIVE, REPR(BY_ARM)),
+    REAL("/prior/linear", prior.linear, 0.2, NOT_NEGATIVE, REPR(BY_ARM)),
 
     /* of these a model reads what sums it keeps for them: kb_spec_same_model */
     CHOICE("/confidence/type", conf.type, conf, KB_CONF_N, NONE),
@@ -227,6 +234,20 @@ static uint64_t hash_whole(uint64_t h, const struct kb_spec *spec, bool of_vecto
     return h;
 }
 
+/* Whether a model of the kind of `spec` reads it. */
+static bool is_read(const struct kb_field *f, const struct kb_spec *spec)
+{
+    int type;
+    memcpy(&type, (const char *)spec + f->reader_type, sizeof type);
+    return (f->readers >> type & 1) != 0;
+}
+
+bool kb_field_is_silent(const struct kb_field *f, const struct kb_spec *spec)
+{
+    const size_t begin = offsetof(struct kb_spec, prior);
+    return f->offset - begin < sizeof spec->prior && !is_read(f, spec) && real_of(f, spec) == f->usual;
+}
+
 /* Texts; whole numbers; doubles by their bits; the whole numbers of vector kernels; a default reward that counts. */
 uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h)
 {
@@ -235,18 +256,10 @@ uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h)
             h = kb_hash_str(h, (const char *)spec + f->offset);
     h = hash_whole(h, spec, false);
     for (EACH_FIELD(f))
-        if (is_real(f) && f->kind != KB_FIELD_REWARD)
+        if (is_real(f) && f->kind != KB_FIELD_REWARD && !kb_field_is_silent(f, spec))
             h = kb_hash_double(h, real_of(f, spec));
     h = hash_whole(h, spec, true);
     return spec->has_default_reward ? kb_hash_double(h, spec->default_reward) : h;
-}
-
-/* Whether a model of the kind of `spec` reads it. */
-static bool is_read(const struct kb_field *f, const struct kb_spec *spec)
-{
-    int type;
-    memcpy(&type, (const char *)spec + f->reader_type, sizeof type);
-    return (f->readers >> type & 1) != 0;
 }
 
 bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)

@@ -59,6 +59,10 @@ extern const size_t kb_n_fields;
 /* Every field at its usual value. */
 void kb_spec_init(struct kb_spec *spec);
 
+/* Whether nobody reads it and nobody has set it, and it is younger than what was written without it: such a field is
+ * left out of digests and of what is written. */
+bool kb_field_is_silent(const struct kb_field *f, const struct kb_spec *spec);
+
 /* The first of this turn that is out of its range: KB_EINVAL, and *msg says which. */
 enum kb_err kb_fields_check(const struct kb_spec *spec, enum kb_field_turn turn, struct kb_errmsg *msg);
 

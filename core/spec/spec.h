@@ -39,7 +39,8 @@ enum kb_vec_kernel_type { KB_VEC_KERNEL_MAP(KB_WORD_ENUM) KB_VEC_N };
     X(KB_REPR_KORS, "kors")                                                                                            \
     X(KB_REPR_THRESHOLD, "threshold")                                                                                  \
     X(KB_REPR_BKB, "bkb")                                                                                              \
-    X(KB_REPR_BBKB, "bbkb")
+    X(KB_REPR_BBKB, "bbkb")                                                                                            \
+    X(KB_REPR_BY_ARM, "by_arm")
 enum kb_repr_type { KB_REPR_MAP(KB_WORD_ENUM) KB_REPR_N };
 #define KB_CONF_MAP(X)                                                                                                 \
     X(KB_CONF_FIXED, "fixed")                                                                                          \
@@ -118,7 +119,19 @@ struct kb_repr_spec {
     double q;              /* bkb, bbkb: a row enters with min(1, q sd^2 / lambda) per pull, > 0 [BKB, Alg. 1] */
     double batch_ratio;    /* bbkb: C; resampled when 1 + sum sd^2 / lambda passes it, >= 1 */
     size_t max_dictionary; /* 1..4096 */
-    size_t exact_limit;    /* exact: distinct points held before the model moves to KORS, 1..16384; see elimination.h */
+    /* exact: distinct points held before the model moves to KORS (but see elimination.h); by_arm: of an arm, which
+     * takes no more of them; 1..16384 */
+    size_t exact_limit;
+};
+
+/* by_arm: what an arm is before anything is learned of it: its rewards have this mean, and a variance that is the sum
+ * of its components' (arm_block.h). Variances in squared reward units, 0 leaves a component out. */
+struct kb_prior_spec {
+    double mean;
+    double arm;     /* of the arm alone */
+    double user;    /* of the arm for each user, by the user kernel */
+    double context; /* by the context kernel */
+    double linear;  /* linear in the context */
 };
 
 struct kb_conf_spec {
@@ -163,6 +176,7 @@ struct kb_spec {
     struct kb_user_kernel_spec user_kernel;
     struct kb_vec_kernel_spec context_kernel, arm_kernel;
     struct kb_repr_spec repr;
+    struct kb_prior_spec prior;
     struct kb_conf_spec conf;
     struct kb_rule_spec rule;
     struct kb_forgetting_spec forgetting;
@@ -213,6 +227,10 @@ bool kb_repr_is_resampled(enum kb_repr_type type);
 /* Whether the representation holds all points and the kernel tells them apart and no more: k(s, s') is 1 where they are
  * the same to it, else 0. */
 bool kb_spec_is_diagonal(const struct kb_spec *spec);
+
+/* The spec of the kernel's parts that tell points apart. Differs for by_arm alone: where nothing is shared along users
+ * (no variance for them, or a kernel that reads a graph and none is there) all users are one, likewise contexts. */
+struct kb_spec kb_spec_of_parts(const struct kb_spec *spec, bool has_graph);
 
 /* `fixed` in place of a confidence rule that the representation in force, the aggregation or forgetting cannot serve:
  * for a reset that has moved an exact model to a dictionary, and where none was asked for. Configurations are never

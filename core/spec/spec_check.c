@@ -19,6 +19,7 @@ static const unsigned repr_provides[KB_REPR_N] = {
     [KB_REPR_THRESHOLD] = CAP_SPECTRUM,
     [KB_REPR_BKB] = CAP_SPECTRUM,
     [KB_REPR_BBKB] = CAP_SPECTRUM,
+    [KB_REPR_BY_ARM] = CAP_EXACT_GRAM,
 };
 /* lk, ay, igp are proved for the exact posterior alone; ek_plus is what they become on a dictionary. */
 static const unsigned conf_needs[KB_CONF_N] = {
@@ -61,6 +62,18 @@ bool kb_spec_is_diagonal(const struct kb_spec *spec)
     const enum kb_vec_kernel_type context = spec->context_kernel.type, arm = spec->arm_kernel.type;
     return spec->repr.type == KB_REPR_EXACT && (user == KB_USER_ONES || user == KB_USER_IDENTITY) &&
            (context == KB_VEC_ONES || context == KB_VEC_DELTA) && (arm == KB_VEC_ONES || arm == KB_VEC_DELTA);
+}
+
+struct kb_spec kb_spec_of_parts(const struct kb_spec *spec, bool has_graph)
+{
+    struct kb_spec parts = *spec;
+    if (spec->repr.type != KB_REPR_BY_ARM)
+        return parts;
+    if (!(spec->prior.user > 0) || (kb_user_kernel_reads_graph(spec->user_kernel.type) && !has_graph))
+        parts.user_kernel.type = KB_USER_ONES;
+    if (!(spec->prior.context > 0) && !(spec->prior.linear > 0))
+        parts.context_kernel.type = KB_VEC_ONES;
+    return parts;
 }
 
 /* Rules that come from a ball around the rewards [TC]. */
@@ -151,6 +164,14 @@ static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errms
         return kb_fail(KB_EUNSUPPORTED, msg, "/context_kernel/lengthscale", "this kernel has no lengthscale");
     if (spec->arm_kernel.is_median && !kb_vec_kernel_has_lengthscale(arm))
         return kb_fail(KB_EUNSUPPORTED, msg, "/arm_kernel/lengthscale", "this kernel has no lengthscale");
+    if (spec->repr.type == KB_REPR_BY_ARM && arm != KB_VEC_DELTA)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/representation/type",
+                       "by_arm holds every arm apart and needs the arm kernel delta, not %s",
+                       kb_vec_kernel_name((int)arm));
+    if (spec->repr.type == KB_REPR_BY_ARM && !is_served(spec))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type",
+                       "%s needs the spectrum of one model; on by_arm take fixed, lk, ay or igp",
+                       kb_conf_name((int)spec->conf.type));
     if (!is_served(spec))
         return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type",
                        "%s needs representation exact; on %s take ek_plus, amm, dmm or cmm",

@@ -289,10 +289,25 @@ static double vec_kernel(const struct kb_vec_kernel_spec *k, size_t dim, const d
     return 1;
 }
 
+/* by_arm, of one arm: a component that cannot tell points apart is left out. */
+static double sum_of_components(const struct kbt_world *w, double users, const double *x, const double *y)
+{
+    static const struct kb_vec_kernel_spec linear = {.type = KB_VEC_LINEAR, .lengthscale = 1};
+    const struct kb_prior_spec *prior = &w->spec.prior;
+    size_t c = w->spec.context_dim;
+    double value = prior->arm + (w->spec.user_kernel.type != KB_USER_ONES ? prior->user * users : 0);
+    if (w->spec.context_kernel.type == KB_VEC_ONES)
+        return value;
+    return value + prior->context * vec_kernel(&w->spec.context_kernel, c, x, y) +
+           prior->linear * vec_kernel(&linear, c, x, y) / (double)c;
+}
+
 double kbt_world_kernel(const struct kbt_world *w, const struct kbt_observation *a, const struct kbt_observation *b)
 {
     size_t c = w->spec.context_dim;
     double value = w->user_gram[a->user * w->n_users + b->user];
+    if (w->spec.repr.type == KB_REPR_BY_ARM)
+        return a->arm == b->arm ? sum_of_components(w, value, a->x, b->x) : 0;
     value *= vec_kernel(&w->spec.context_kernel, c, a->x, b->x);
     if (w->spec.arm_kernel.type == KB_VEC_DELTA)
         return a->arm == b->arm ? value : 0;
@@ -315,15 +330,16 @@ void kbt_dense_gp(const struct kbt_world *w, const struct kbt_observation *query
                   double *variance)
 {
     size_t t = w->n_seen;
+    const double prior_mean = w->spec.repr.type == KB_REPR_BY_ARM ? w->spec.prior.mean : 0;
     double *k = gram(w, w->spec.repr.lambda), *column = kbt_array(t + 1), *solved = kbt_array(t + 1);
     for (size_t q = 0; q < n; q++) {
         for (size_t i = 0; i < t; i++)
             column[i] = kbt_world_kernel(w, &w->seen[i], &query[q]);
         kbt_solve(t, k, column, solved);
-        mean[q] = 0;
+        mean[q] = prior_mean;
         variance[q] = kbt_world_kernel(w, &query[q], &query[q]);
         for (size_t i = 0; i < t; i++) {
-            mean[q] += solved[i] * w->seen[i].reward;
+            mean[q] += solved[i] * (w->seen[i].reward - prior_mean);
             variance[q] -= solved[i] * column[i];
         }
     }

@@ -24,6 +24,11 @@ static const struct kb_user_kernel_spec more_user_kernels[] = {
     {.type = KB_USER_MMD, .rho = 0.1, .power = 1, .tau = 1, .n_vectors = 8},
 };
 
+static bool holds_all_points(const struct kb_spec *spec)
+{
+    return spec->repr.type == KB_REPR_EXACT || spec->repr.type == KB_REPR_BY_ARM;
+}
+
 /* The exact baseline and the default row, with each of them. */
 static void for_each_user_kernel(void (*fn)(const struct kb_spec *spec))
 {
@@ -98,7 +103,7 @@ static void check_against_dense(const struct kb_spec *spec)
     draw_queries(&w, query);
     size_t m = kbt_support(w.posterior, atoms);
     ck_assert_uint_gt(m, 0);
-    if (spec->repr.type == KB_REPR_EXACT)
+    if (holds_all_points(spec))
         kbt_dense_gp(&w, query, N_QUERIES, mean, variance);
     else
         kbt_dense_nystrom(&w, atoms, m, query, N_QUERIES, mean, variance);
@@ -201,7 +206,7 @@ static void check_information_gain(const struct kb_spec *spec)
         last = facts.information_gain;
     }
     ck_assert_double_gt(last, 0.1);
-    if (spec->repr.type == KB_REPR_EXACT)
+    if (holds_all_points(spec))
         ck_assert(kbt_close(last, kbt_dense_information_gain(&w), 1e-9));
     else
         ck_assert_double_le(last, kbt_dense_information_gain(&w) + 1e-9);
@@ -222,7 +227,7 @@ static void check_effective_dimension(const struct kb_spec *spec)
     kbt_world_run(&w, N_EVENTS, 46);
     ck_assert_int_eq(kb_posterior_facts(w.posterior, &facts), KB_OK);
     double dense = kbt_dense_effective_dimension(&w);
-    if (spec->repr.type == KB_REPR_EXACT)
+    if (holds_all_points(spec))
         ck_assert(kbt_close(facts.effective_dimension, dense, 1e-9));
     else
         ck_assert_double_le(facts.effective_dimension, dense + 1e-9);
@@ -249,7 +254,7 @@ static void check_order(const struct kb_spec *spec)
     for (size_t i = N_EVENTS; i-- > 0;)
         kbt_world_learn(&v, &w.seen[i]);
     size_t m = kbt_support(w.posterior, atoms);
-    for (size_t i = 0; i < m && spec->repr.type != KB_REPR_EXACT && !kb_repr_is_resampled(spec->repr.type); i++)
+    for (size_t i = 0; i < m && !holds_all_points(spec) && !kb_repr_is_resampled(spec->repr.type); i++)
         ck_assert(kbt_world_admit(&v, &atoms[m - 1 - i], 0));
     if (kb_repr_is_resampled(spec->repr.type))
         kbt_world_take_dictionary(&v, atoms, m);
@@ -276,6 +281,7 @@ static void check_isolation(const struct kb_spec *spec)
     struct kbt_world w;
     struct kb_spec alone = *spec;
     alone.user_kernel.population = 0;
+    alone.prior.arm = alone.prior.context = alone.prior.linear = 0;
     if (alone.user_kernel.type == KB_USER_ONES)
         return; /* one user by design */
     kbt_world_open(&w, &alone, N_USERS, N_ARMS, false, 61);
@@ -316,7 +322,7 @@ static void check_corrections(const struct kb_spec *spec)
     }
     draw_queries(&w, query);
     size_t m = kbt_support(w.posterior, atoms);
-    if (spec->repr.type == KB_REPR_EXACT)
+    if (holds_all_points(spec))
         kbt_dense_gp(&w, query, N_QUERIES, mean, variance);
     else
         kbt_dense_nystrom(&w, atoms, m, query, N_QUERIES, mean, variance);
@@ -347,12 +353,12 @@ static void check_fill(const struct kb_spec *spec)
     ck_assert_int_eq(kb_posterior_fill(p, &w.history, w.node_of, atoms, n, &w.scratch), KB_OK);
     struct kb_posterior *again = kbt_world_fill(&w, atoms, n);
     ck_assert_uint_eq(kb_posterior_digest(p, 1), kb_posterior_digest(again, 1));
-    ck_assert_uint_eq(n, spec->repr.type == KB_REPR_EXACT ? 0 : kb_posterior_n_support(p));
+    ck_assert_uint_eq(n, holds_all_points(spec) ? 0 : kb_posterior_n_support(p));
     struct kbt_observation query[N_QUERIES], dictionary[N_EVENTS];
     double mean[N_QUERIES], variance[N_QUERIES];
     draw_queries(&w, query);
     size_t m = kbt_support(p, dictionary);
-    if (spec->repr.type == KB_REPR_EXACT)
+    if (holds_all_points(spec))
         kbt_dense_gp(&w, query, N_QUERIES, mean, variance);
     else
         kbt_dense_nystrom(&w, dictionary, m, query, N_QUERIES, mean, variance);

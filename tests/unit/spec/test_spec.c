@@ -65,7 +65,7 @@ START_TEST(every_preset_passes_its_own_check_in_all_dimensions)
         }
         ck_assert_uint_gt(strlen(kb_preset_about(n)), 10);
     }
-    ck_assert_uint_eq(n, 22);
+    ck_assert_uint_eq(n, 23);
     ck_assert_ptr_null(kb_preset_about(n));
 }
 END_TEST
@@ -383,8 +383,11 @@ START_TEST(rules_that_need_the_exact_posterior_are_refused_on_dictionaries)
             struct kb_spec s = preset("k-ucb", 2, 3);
             s.conf.type = (enum kb_conf_type)type;
             s.repr.type = (enum kb_repr_type)repr;
-            const bool is_served =
-                repr == KB_REPR_EXACT || (type != KB_CONF_LK && type != KB_CONF_AY && type != KB_CONF_IGP);
+            const bool reads_gram = type == KB_CONF_LK || type == KB_CONF_AY || type == KB_CONF_IGP;
+            const bool is_served = repr == KB_REPR_EXACT || type == KB_CONF_FIXED ||
+                                   (repr == KB_REPR_BY_ARM ? reads_gram : !reads_gram);
+            if (repr == KB_REPR_BY_ARM)
+                s.arm_kernel.type = KB_VEC_DELTA;
             if (is_served)
                 ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
             else
@@ -580,6 +583,60 @@ START_TEST(exact_models_do_not_depend_on_dictionary_settings)
 }
 END_TEST
 
+START_TEST(arms_that_are_held_apart_are_told_apart_by_name_alone)
+{
+    const struct kb_spec a = preset("laplaced-by-arm", 2, 3);
+    struct kb_spec b = a;
+    b.arm_kernel.type = KB_VEC_RBF;
+    expect_refused(&b, KB_EUNSUPPORTED, "/representation/type");
+    b.arm_kernel.type = KB_VEC_ONES;
+    expect_refused(&b, KB_EUNSUPPORTED, "/representation/type");
+    double *const values[] = {&b.prior.mean, &b.prior.arm, &b.prior.user, &b.prior.context, &b.prior.linear};
+    const struct kb_spec exact = preset("k-ucb", 2, 3);
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        b = a;
+        *values[i] += 0.5;
+        ck_assert(!kb_spec_same_model(&a, &b));
+        ck_assert_uint_ne(kb_spec_digest(&a, 1), kb_spec_digest(&b, 1));
+        *values[i] = i > 0 ? -1e-9 : 2e30;
+        expect_refused(&b, KB_EINVAL,
+                       (const char *const[]){"/prior/mean", "/prior/arm", "/prior/user", "/prior/context",
+                                             "/prior/linear"}[i]);
+        b = exact;
+        *values[i] += 0.5;
+        ck_assert(kb_spec_same_model(&exact, &b)); /* not read */
+        ck_assert_uint_ne(kb_spec_digest(&exact, 1), kb_spec_digest(&b, 1));
+    }
+    b = a;
+    b.repr.exact_limit++;
+    ck_assert(!kb_spec_same_model(&a, &b));
+    b = a;
+    b.repr.mu = b.repr.q = 3;
+    b.repr.max_dictionary = 2;
+    ck_assert(kb_spec_same_model(&a, &b));
+}
+END_TEST
+
+START_TEST(where_nothing_is_shared_along_users_or_contexts_they_are_not_told_apart)
+{
+    const struct kb_spec a = preset("laplaced-by-arm", 2, 0);
+    struct kb_spec b = a;
+    ck_assert_int_eq(kb_spec_of_parts(&a, true).user_kernel.type, KB_USER_LAPLACIAN);
+    ck_assert_int_eq(kb_spec_of_parts(&a, true).context_kernel.type, KB_VEC_RBF);
+    ck_assert_int_eq(kb_spec_of_parts(&a, false).user_kernel.type, KB_USER_ONES);
+    b.user_kernel.type = KB_USER_IDENTITY;
+    ck_assert_int_eq(kb_spec_of_parts(&b, false).user_kernel.type, KB_USER_IDENTITY);
+    b.prior.user = 0;
+    ck_assert_int_eq(kb_spec_of_parts(&b, true).user_kernel.type, KB_USER_ONES);
+    b.prior.context = 0;
+    ck_assert_int_eq(kb_spec_of_parts(&b, true).context_kernel.type, KB_VEC_RBF);
+    b.prior.linear = 0;
+    ck_assert_int_eq(kb_spec_of_parts(&b, true).context_kernel.type, KB_VEC_ONES);
+    b.repr.type = KB_REPR_KORS;
+    ck_assert_int_eq(kb_spec_of_parts(&b, false).context_kernel.type, KB_VEC_RBF);
+}
+END_TEST
+
 START_TEST(digest_sees_each_setting)
 {
     const struct kb_spec a = preset("laplaced", 2, 3);
@@ -628,5 +685,6 @@ int main(void)
         rules_that_read_a_spectrum_make_another_model_than_those_that_do_not,
         resampled_models_differ_by_what_their_draw_reads, a_rule_that_learns_by_levels_needs_exact_and_fixed,
         levels_make_another_model, only_what_moves_a_kernel_value_or_a_feature_makes_another_model,
-        exact_models_do_not_depend_on_dictionary_settings, digest_sees_each_setting);
+        exact_models_do_not_depend_on_dictionary_settings, arms_that_are_held_apart_are_told_apart_by_name_alone,
+        where_nothing_is_shared_along_users_or_contexts_they_are_not_told_apart, digest_sees_each_setting);
 }

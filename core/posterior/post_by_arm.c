@@ -1,0 +1,622 @@
+/* The exact posterior where arms share nothing: one Gaussian process for each, over the arm's own points.
+ *
+ *   y = mu + f(u, c, a) + noise,   k(s, s') = [a = a'] (v_arm + v_user G[u, u'] + v_context kc(c, c') + v_linear c.c'/d)
+ *
+ * Every component has the factor [a = a'], so K is block diagonal by arm and each block is the posterior of post_exact.c
+ * on rewards less the prior mean mu:
+ *
+ *   n, n_i, S_i    distinct points of an arm, observations and sum of rewards at each      ybar_i = S_i / n_i - mu
+ *   F              n x n: F F^T = K + lambda N^-1                                          w = F^-1 ybar
+ *   mean(s) = mu + (F^-1 k(s)).w,    sd^2(s) = k(s,s) - |F^-1 k(s)|^2;    an arm without points: mu and k(s,s)
+ *
+ * No component is common to all arms: it could not change a choice, and being learned from the arms that were chosen, it
+ * would lend what is good about them to those never tried.
+ *
+ * Points are distinct to the kernel's parts (kernel.c): without contexts, and with a user kernel that reads a graph
+ * where there is none, an arm is one point, whoever asks (kb_posterior_new). An arm holds `exact_limit` points at
+ * most. Rewards at others teach it nothing from there on: what is held is then the posterior of a part of the data,
+ * whose deviations are too large rather than too small, and an arm's cost has a bound.
+ *
+ * What readers see: the table of blocks and the blocks. A block that is full is replaced by a larger one, made beside
+ * them (moves.h). Under forgetting the writer has a second table, of the blocks as they will be.
+ *
+ * Cost: a candidate O(n^2) of its own arm's n, nothing for one never learned at; a reward O(n^2); memory O(sum n^2);
+ * O(sum n^3 / 3) to fill and for a step of forgetting. */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "linalg/factor_io.h"
+#include "linalg/linalg.h"
+#include "posterior/arm_block.h"
+#include "posterior/exact.h"
+
+#define FIRST_ARMS 16u
+
+struct table {
+    struct kb_arm_block **of; /* [n] by arm; NULL: never learned at */
+    size_t n;
+};
+
+struct kb_by_arm {
+    struct kb_exact points; /* all of them, with counts and sums; its factor is not used */
+    struct kb_arm_kernel kernel;
+    struct table arms, spare; /* spare: the writer's, under forgetting */
+    size_t most;              /* points of an arm */
+    double mean;              /* mu */
+    size_t held, largest;     /* bytes of blocks; order of the largest */
+};
+
+static struct kb_by_arm *of(struct kb_posterior *p)
+{
+    return (struct kb_by_arm *)p;
+}
+
+static const struct kb_by_arm *of_const(const struct kb_posterior *p)
+{
+    return (const struct kb_by_arm *)p;
+}
+
+static size_t context_dim(const struct kb_by_arm *e)
+{
+    return e->points.base.kernel.context_dim;
+}
+
+static struct kb_arm_block *block_at(const struct table *t, uint32_t arm)
+{
+    return arm < t->n ? t->of[arm] : NULL;
+}
+
+/* --- life ------------------------------------------------------------------------------------------------- */
+
+static enum kb_err by_arm_init(struct kb_posterior *p, const struct kb_spec *spec)
+{
+    struct kb_by_arm *e = of(p);
+    const enum kb_err rc = kb_exact_init(p, spec);
+    p->max_support = SIZE_MAX;
+    e->most = spec->repr.exact_limit;
+    e->mean = spec->prior.mean;
+    kb_arm_kernel_init(&e->kernel, &spec->prior, &p->kernel);
+    return rc;
+}
+
+static void close_table(struct table *t)
+{
+    for (size_t a = 0; a < t->n; a++)
+        kb_free(t->of[a]);
+    kb_free(t->of);
+    *t = (struct table){0};
+}
+
+static void by_arm_close(struct kb_posterior *p)
+{
+    close_table(&of(p)->arms);
+    close_table(&of(p)->spare);
+    kb_exact_close(p);
+}
+
+/* --- room --------------------------------------------------------------------------------------------------- */
+
+static size_t by_arm_held_bytes(const struct kb_posterior *p)
+{
+    const struct kb_by_arm *e = of_const(p);
+    return kb_exact_point_bytes(p) + e->held + e->arms.n * sizeof *e->arms.of;
+}
+
+size_t kb_posterior_arm_bytes(const struct kb_spec *spec, size_t n)
+{
+    return kb_arm_block_bytes(kb_arm_block_cap(n, spec->repr.exact_limit), spec->context_dim);
+}
+
+/* Points that are staged for the arm. */
+static size_t n_staged_of(const struct kb_posterior *p, uint32_t arm)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_staged_points; i++)
+        n += p->staged_arm[i] == arm;
+    return n;
+}
+
+/* Room that the arm's block will have once all that is staged has come; 0: none. */
+static size_t coming_cap(const struct kb_by_arm *e, uint32_t arm, size_t n_more)
+{
+    const struct kb_arm_block *b = block_at(&e->arms, arm);
+    const size_t n = (b != NULL ? b->n : 0) + n_more, cap = b != NULL ? b->cap : 0;
+    return n <= cap || cap >= e->most ? cap : kb_arm_block_cap(n < e->most ? n : e->most, e->most);
+}
+
+static size_t coming_arms(const struct kb_posterior *p)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_staged_points; i++)
+        if (p->staged_arm[i] >= n)
+            n = p->staged_arm[i] + (size_t)1;
+    return n;
+}
+
+/* A table for n arms with the blocks of *t. NULL: no memory. */
+static struct kb_arm_block **larger_table(const struct table *t, size_t n)
+{
+    struct kb_arm_block **fresh = kb_array(n, 1, sizeof(struct kb_arm_block *));
+    if (fresh != NULL && t->n > 0)
+        memcpy(fresh, t->of, t->n * sizeof(struct kb_arm_block *));
+    return fresh;
+}
+
+static size_t table_cap(const struct table *t, size_t n)
+{
+    size_t cap = t->n > FIRST_ARMS ? t->n : FIRST_ARMS;
+    while (cap < n)
+        cap *= 2;
+    return n > t->n ? cap : t->n;
+}
+
+/* Larger blocks for arms whose points do not fit, each to be put into the table as it will be. */
+static enum kb_err by_arm_grow_arms(struct kb_posterior *p, struct kb_moves *m)
+{
+    struct kb_by_arm *e = of(p);
+    const size_t n_arms = table_cap(&e->arms, coming_arms(p));
+    struct kb_arm_block **table = e->arms.of;
+    size_t held = e->held;
+    enum kb_err rc = KB_OK;
+    if (n_arms > e->arms.n) {
+        table = larger_table(&e->arms, n_arms);
+        KB_TRY(kb_moves_take(m, &e->arms.of, table, &e->arms.n, n_arms));
+    }
+    for (size_t i = 0; i < p->n_staged_points; i++) {
+        const uint32_t arm = p->staged_arm[i];
+        size_t earlier = 0;
+        while (p->staged_arm[earlier] != arm)
+            earlier++;
+        const struct kb_arm_block *b = block_at(&e->arms, arm);
+        const size_t cap = coming_cap(e, arm, n_staged_of(p, arm));
+        if (earlier < i || cap == (b != NULL ? b->cap : 0))
+            continue;
+        KB_TRY(kb_moves_take(m, &table[arm], kb_arm_block_new(cap, context_dim(e), b), NULL, 0));
+        held += kb_arm_block_bytes(cap, context_dim(e)) - (b != NULL ? kb_arm_block_bytes(b->cap, context_dim(e)) : 0);
+    }
+    if (held != e->held)
+        KB_TRY(kb_moves_number(m, &e->held, held));
+out:
+    return rc;
+}
+
+/* Staged points by their arms; n_more anywhere, so in the largest block, which is taken to be full; and arms as many. */
+static size_t by_arm_bytes_with(const struct kb_posterior *p, size_t n_more)
+{
+    const struct kb_by_arm *e = of_const(p);
+    const size_t dim = context_dim(e), most = e->largest + n_more < e->most ? e->largest + n_more : e->most;
+    const size_t full = kb_arm_block_bytes(kb_arm_block_cap(most, e->most), dim);
+    size_t more = n_more * full;
+    for (size_t i = 0; i < p->n_staged_points; i++) {
+        const size_t cap = coming_cap(e, p->staged_arm[i], n_staged_of(p, p->staged_arm[i]));
+        more += kb_arm_block_bytes(cap, dim);
+    }
+    if (p->spare_bytes > 0) /* and what forgetting has beside them */
+        more *= 2;
+    more += table_cap(&e->arms, coming_arms(p) + (n_more > 0 ? e->arms.n + n_more : 0)) * sizeof *e->arms.of;
+    return n_more + p->n_staged_points > 0 ? e->held + more : e->held + e->arms.n * sizeof *e->arms.of;
+}
+
+/* --- factors ------------------------------------------------------------------------------------------------ */
+
+/* A block and what its columns are made of. */
+struct rows {
+    const struct kb_by_arm *e;
+    const struct kb_arm_block *block;
+};
+
+static void block_column(const struct kb_noisy_gram *g, size_t i, size_t n, struct kb_scratch *s, double *out)
+{
+    const struct rows *r = g->points;
+    const struct kb_arm_block *b = r->block;
+    const size_t dim = context_dim(r->e), mark = kb_arena_mark(&s->arena);
+    const struct kb_user user = g->p->support.user[b->support[i]];
+    kb_arm_kernel_column(&r->e->kernel, b, n, user, kb_posterior_user_diag(g->p, user, s), b->x + i * dim,
+                         kb_arena_doubles(&s->arena, n), out);
+    kb_arena_reset(&s->arena, mark);
+}
+
+static struct kb_noisy_gram gram_of(const struct rows *r, struct kb_arm_block *b)
+{
+    return (struct kb_noisy_gram){.p = &r->e->points.base,
+                                  .f = &b->f,
+                                  .count = b->count,
+                                  .n_points = b->n,
+                                  .left = 1,
+                                  .column = block_column,
+                                  .points = r};
+}
+
+/* w and the log determinant, after every change of the block's factor, counts or sums. O(n^2). */
+static void refresh(const struct kb_by_arm *e, struct kb_arm_block *b)
+{
+    const struct rows r = {e, b};
+    const struct kb_noisy_gram g = gram_of(&r, b);
+    for (size_t i = 0; i < b->n; i++)
+        b->w[i] = e->points.sum[b->support[i]] / e->points.count[b->support[i]] - e->mean;
+    kb_chol_solve_l(&b->f, b->w);
+    b->log_det = kb_noisy_gram_log_det(&g);
+}
+
+static void factor(const struct kb_by_arm *e, struct kb_arm_block *b, struct kb_scratch *s)
+{
+    const struct rows r = {e, b};
+    const struct kb_noisy_gram g = gram_of(&r, b);
+    kb_noisy_gram_factor(&g, s);
+}
+
+static double by_arm_log_det(const struct kb_posterior *p)
+{
+    const struct table *t = &of_const(p)->arms;
+    double sum = 0;
+    for (size_t a = 0; a < t->n; a++)
+        sum += t->of[a] != NULL ? t->of[a]->log_det : 0;
+    return sum;
+}
+
+/* --- learning ----------------------------------------------------------------------------------------------- */
+
+static bool by_arm_learn_adds_point(const struct kb_posterior *p, const struct kb_point *pt)
+{
+    const struct kb_arm_block *b = block_at(&of_const(p)->arms, pt->arm);
+    return (b == NULL || b->n < of_const(p)->most) && kb_exact_learn_adds_point(p, pt);
+}
+
+/* A new point becomes the last of its arm. */
+static void enter(struct kb_by_arm *e, struct kb_arm_block *b, const struct kb_point *pt, double count, double sum,
+                  struct kb_scratch *s)
+{
+    const struct rows r = {e, b};
+    const uint32_t i = kb_exact_enter(&e->points, pt);
+    e->points.count[i] = count;
+    e->points.sum[i] = sum;
+    kb_arm_block_push(b, pt->x, context_dim(e), e->points.base.support.anchor[i], i, count);
+    const struct kb_noisy_gram g = gram_of(&r, b);
+    kb_noisy_gram_append(&g, s);
+    if (b->n > e->largest)
+        e->largest = b->n;
+}
+
+/* The place of support point i in its block: blocks hold their points in the order of the support. */
+static size_t place_of(const struct kb_arm_block *b, uint32_t i)
+{
+    size_t low = 0, high = b->n;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (b->support[middle] <= i)
+            low = middle;
+        else
+            high = middle;
+    }
+    assert(b->support[low] == i);
+    return low;
+}
+
+/* d_count 0 is a correction, which a point that is not held has no weight for (post_exact.c). */
+static void by_arm_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
+                         struct kb_scratch *s)
+{
+    struct kb_by_arm *e = of(p);
+    struct kb_arm_block *b = block_at(&e->arms, pt->arm);
+    const uint32_t i = kb_exact_find(&e->points, pt);
+    if (i == KB_POINT_NONE && (!(d_count > 0) || b->n >= e->most))
+        return;
+    if (i == KB_POINT_NONE) {
+        enter(e, b, pt, d_count, d_sum, s);
+    } else {
+        const struct rows r = {e, b};
+        const struct kb_noisy_gram g = gram_of(&r, b);
+        e->points.sum[i] += d_sum;
+        e->points.count[i] += d_count;
+        if (d_count > 0)
+            kb_noisy_gram_raise(&g, place_of(b, i), d_count, s);
+    }
+    refresh(e, b);
+}
+
+/* Rows of an arm at its limit are left out, as they are when they come one by one. */
+static bool has_room(struct kb_exact *points, const struct kb_point *pt)
+{
+    const struct kb_by_arm *e = (const struct kb_by_arm *)points;
+    size_t *n_of = points->n_of_arm;
+    if (n_of[pt->arm] >= e->most)
+        return false;
+    n_of[pt->arm]++;
+    return true;
+}
+
+/* Blocks with the points of the support, in its order; their factors are empty. n_of: points of each arm. KB_ENOMEM. */
+static enum kb_err make_blocks(struct kb_by_arm *e, const size_t *n_of, size_t n_arms)
+{
+    const struct kb_support *points = &e->points.base.support;
+    const size_t dim = context_dim(e);
+    e->arms.of = kb_array(n_arms + 1, 1, sizeof(struct kb_arm_block *));
+    if (e->arms.of == NULL)
+        return KB_ENOMEM;
+    e->arms.n = n_arms;
+    for (size_t a = 0; a < n_arms; a++) {
+        if (n_of[a] == 0)
+            continue;
+        const size_t cap = kb_arm_block_cap(n_of[a], e->most);
+        if ((e->arms.of[a] = kb_arm_block_new(cap, dim, NULL)) == NULL)
+            return KB_ENOMEM;
+        e->held += kb_arm_block_bytes(cap, dim);
+        e->largest = n_of[a] > e->largest ? n_of[a] : e->largest;
+    }
+    for (uint32_t i = 0; i < points->n; i++)
+        kb_arm_block_push(e->arms.of[points->arm[i]], points->x + i * points->dim, dim, points->anchor[i], i,
+                          e->points.count[i]);
+    return KB_OK;
+}
+
+static enum kb_err by_arm_fill(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
+                               const struct kb_atom *atoms, size_t n, struct kb_scratch *s)
+{
+    struct kb_by_arm *e = of(p);
+    size_t n_arms = 0, *n_of = NULL;
+    enum kb_err rc = KB_OK;
+    (void)atoms, (void)n; /* every point is held */
+    for (size_t row = 0; row < h->n; row++)
+        n_arms = h->arm[row] >= n_arms ? h->arm[row] + (size_t)1 : n_arms;
+    n_of = kb_array(n_arms + 1, 1, sizeof *n_of);
+    if (n_of == NULL)
+        return KB_ENOMEM;
+    e->points.takes = has_room;
+    e->points.n_of_arm = n_of;
+    KB_TRY(kb_exact_collect(&e->points, h, node_of, s));
+    KB_TRY(make_blocks(e, n_of, n_arms));
+    for (size_t a = 0; a < n_arms; a++) {
+        if (e->arms.of[a] == NULL)
+            continue;
+        factor(e, e->arms.of[a], s);
+        refresh(e, e->arms.of[a]);
+        if (!kb_scratch_goes_on(s, 0))
+            rc = KB_ECANCELLED;
+        KB_TRY(rc);
+    }
+out:
+    e->points.takes = NULL;
+    e->points.n_of_arm = NULL;
+    kb_free(n_of);
+    return rc;
+}
+
+/* --- forgetting ---------------------------------------------------------------------------------------------- */
+
+static enum kb_err reserve_spare_of(struct kb_by_arm *e, uint32_t arm, size_t cap)
+{
+    if (cap == 0 || (e->spare.of[arm] != NULL && e->spare.of[arm]->cap >= cap))
+        return KB_OK;
+    struct kb_arm_block *fresh = kb_arm_block_new(cap, context_dim(e), NULL);
+    if (fresh == NULL)
+        return KB_ENOMEM;
+    kb_free(e->spare.of[arm]);
+    e->spare.of[arm] = fresh;
+    return KB_OK;
+}
+
+/* Blocks of the room that those in force will have by then. */
+static enum kb_err by_arm_reserve_spare(struct kb_posterior *p, size_t n)
+{
+    struct kb_by_arm *e = of(p);
+    const size_t n_arms = table_cap(&e->arms, coming_arms(p));
+    enum kb_err rc = KB_OK;
+    (void)n;
+    if (n_arms > e->spare.n) {
+        struct kb_arm_block **fresh = larger_table(&e->spare, n_arms);
+        if (fresh == NULL)
+            return KB_ENOMEM;
+        kb_free(e->spare.of);
+        e->spare = (struct table){fresh, n_arms};
+    }
+    for (size_t i = 0; i < p->n_staged_points && rc == KB_OK; i++)
+        rc = reserve_spare_of(e, p->staged_arm[i], coming_cap(e, p->staged_arm[i], n_staged_of(p, p->staged_arm[i])));
+    for (uint32_t a = 0; a < e->arms.n && rc == KB_OK; a++)
+        rc = reserve_spare_of(e, a, coming_cap(e, a, 0));
+    return rc;
+}
+
+static void by_arm_prepare_left(struct kb_posterior *p, double left, struct kb_scratch *s)
+{
+    struct kb_by_arm *e = of(p);
+    for (size_t a = 0; a < e->arms.n; a++) {
+        const struct kb_arm_block *b = e->arms.of[a];
+        if (b == NULL || b->n == 0)
+            continue;
+        struct kb_arm_block *spare = e->spare.of[a];
+        kb_arm_block_copy_points(spare, b, context_dim(e));
+        for (size_t i = 0; i < spare->n; i++)
+            spare->count[i] = kb_count_left(spare->count[i], left);
+        factor(e, spare, s);
+    }
+}
+
+static void by_arm_take_left(struct kb_posterior *p, double left, struct kb_scratch *s)
+{
+    struct kb_by_arm *e = of(p);
+    const struct table old = e->arms;
+    (void)s;
+    kb_exact_fade(&e->points, left);
+    e->arms.of = e->spare.of;
+    e->arms.n = e->spare.n;
+    e->spare = old;
+    e->held = p->spare_bytes = 0;
+    for (size_t a = 0; a < e->arms.n; a++) {
+        struct kb_arm_block *b = e->arms.of[a], *was = block_at(&e->spare, (uint32_t)a);
+        p->spare_bytes += was != NULL ? kb_arm_block_bytes(was->cap, context_dim(e)) : 0;
+        e->held += b != NULL ? kb_arm_block_bytes(b->cap, context_dim(e)) : 0;
+        if (b != NULL && b->n > 0)
+            refresh(e, b);
+    }
+}
+
+/* --- prediction ------------------------------------------------------------------------------------------------ */
+
+static void by_arm_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
+                           double *mean, double *variance)
+{
+    const struct kb_by_arm *e = of_const(p);
+    const size_t mark = kb_arena_mark(&s->arena);
+    double *column = kb_arena_doubles(&s->arena, e->largest), *work = kb_arena_doubles(&s->arena, e->largest);
+    const double diag_user = kb_user_kernel_diag(p->kernel.user, cand->user, s->user);
+    const double prior = kb_arm_kernel_diag(&e->kernel, diag_user, cand->context);
+    for (size_t c = 0; c < cand->n; c++) {
+        const struct kb_arm_block *b = block_at(&e->arms, cand->arms[c]);
+        mean[c] = e->mean;
+        variance[c] = prior;
+        if (b == NULL || b->n == 0)
+            continue;
+        kb_arm_kernel_column(&e->kernel, b, b->n, cand->user, diag_user, cand->context, work, column);
+        kb_chol_solve_l(&b->f, column);
+        mean[c] += kb_dot(b->n, column, b->w);
+        variance[c] = kb_posterior_bounded(p, prior - kb_dot(b->n, column, column), prior);
+    }
+    kb_arena_reset(&s->arena, mark);
+}
+
+/* --- what the rewards prove, facts -------------------------------------------------------------------------------- */
+
+/* The prior mean may have been chosen by the rewards themselves, so nothing that rests on it counts: each reward counts
+ * as foretold to be 0 with certainty, which is a prediction like any other. */
+static void by_arm_evidence(const struct kb_posterior *p, double square, double *energy, double *log_det)
+{
+    (void)p;
+    *energy = square;
+    *log_det = 0;
+}
+
+static size_t by_arm_n_factors(const struct kb_posterior *p)
+{
+    return of_const(p)->arms.n;
+}
+
+static enum kb_err by_arm_look(const struct kb_posterior *p, size_t which, struct kb_chol *to, double *gain)
+{
+    const struct kb_arm_block *b = of_const(p)->arms.of[which];
+    enum kb_err rc = KB_OK;
+    *gain = b != NULL ? 0.5 * b->log_det : 0;
+    if (b == NULL || b->n == 0)
+        return KB_OK;
+    KB_TRY(kb_chol_reserve(to, b->n));
+    kb_chol_copy(to, &b->f);
+    for (size_t j = 0; j < b->n; j++)
+        for (size_t i = j; i < b->n; i++)
+            to->l[j * to->cap + i] *= sqrt(b->count[i]);
+out:
+    return rc;
+}
+
+/* --- digest, snapshot ------------------------------------------------------------------------------------------- */
+
+static uint64_t by_arm_digest(const struct kb_posterior *p, uint64_t h)
+{
+    const struct kb_by_arm *e = of_const(p);
+    h = kb_hash_array(h, e->points.count, p->support.n * sizeof *e->points.count);
+    h = kb_hash_array(h, e->points.sum, p->support.n * sizeof *e->points.sum);
+    for (size_t a = 0; a < e->arms.n; a++) {
+        const struct kb_arm_block *b = e->arms.of[a];
+        if (b == NULL || b->n == 0)
+            continue;
+        h = kb_hash_u64(kb_hash_array(h, b->w, b->n * sizeof *b->w), a);
+        h = kb_factor_digest(&b->f, h);
+    }
+    return h;
+}
+
+/* Counts and sums of all points; then w and F of each arm that has any, by number. */
+static void by_arm_save(const struct kb_posterior *p, struct kb_writer *w)
+{
+    const struct kb_by_arm *e = of_const(p);
+    kb_exact_save_points(&e->points, w);
+    for (size_t a = 0; a < e->arms.n; a++) {
+        const struct kb_arm_block *b = e->arms.of[a];
+        if (b == NULL || b->n == 0)
+            continue;
+        kb_put_doubles(w, b->w, b->n);
+        kb_factor_save(&b->f, w);
+    }
+}
+
+/* Points by arm, as the support has them. What cannot stand in the rest of the snapshot is not allocated for: an id for
+ * each arm, half a square of doubles for each block. */
+static enum kb_err count_points(const struct kb_by_arm *e, const struct kb_reader *r, size_t **out, size_t *n_arms)
+{
+    const struct kb_support *points = &e->points.base.support;
+    size_t *n_of = NULL, n_doubles = 0;
+    *n_arms = 0;
+    for (size_t i = 0; i < points->n; i++) {
+        if (points->arm[i] >= r->n)
+            return KB_ECORRUPT;
+        *n_arms = points->arm[i] >= *n_arms ? points->arm[i] + (size_t)1 : *n_arms;
+    }
+    n_of = kb_array(*n_arms + 1, 1, sizeof *n_of);
+    if (n_of == NULL)
+        return KB_ENOMEM;
+    for (size_t i = 0; i < points->n; i++)
+        n_doubles += ++n_of[points->arm[i]];
+    *out = n_of;
+    return n_doubles <= (r->n - r->pos) / sizeof(double) ? KB_OK : KB_ECORRUPT;
+}
+
+static enum kb_err load_block(struct kb_by_arm *e, struct kb_arm_block *b, struct kb_reader *r)
+{
+    enum kb_err rc = KB_OK;
+    kb_get_doubles(r, b->w, b->n);
+    KB_TRY(r->rc);
+    for (size_t i = 0; i < b->n; i++)
+        if (!isfinite(b->w[i]))
+            return KB_ECORRUPT;
+    KB_TRY(kb_factor_load(&b->f, b->n, r));
+    const struct rows rows = {e, b};
+    const struct kb_noisy_gram g = gram_of(&rows, b);
+    b->log_det = kb_noisy_gram_log_det(&g); /* of the same bits as before the snapshot, hence the same */
+out:
+    return rc;
+}
+
+static enum kb_err by_arm_load(struct kb_posterior *p, struct kb_reader *r)
+{
+    struct kb_by_arm *e = of(p);
+    size_t *n_of = NULL, n_arms = 0;
+    enum kb_err rc = KB_OK;
+    KB_TRY(kb_exact_load_points(&e->points, r));
+    KB_TRY(count_points(e, r, &n_of, &n_arms));
+    for (size_t a = 0; a < n_arms; a++)
+        if (n_of[a] > e->most)
+            rc = KB_ECORRUPT;
+    KB_TRY(rc);
+    KB_TRY(make_blocks(e, n_of, n_arms));
+    for (size_t a = 0; a < n_arms; a++)
+        if (e->arms.of[a] != NULL)
+            KB_TRY(load_block(e, e->arms.of[a], r));
+out:
+    kb_free(n_of);
+    return rc;
+}
+
+const struct kb_posterior_ops kb_posterior_by_arm_ops = {
+    .bytes = sizeof(struct kb_by_arm),
+    .init = by_arm_init,
+    .close = by_arm_close,
+    .held_bytes = by_arm_held_bytes,
+    .grow = kb_exact_grow_points,
+    .grow_arms = by_arm_grow_arms,
+    .bytes_with = by_arm_bytes_with,
+    .predict = by_arm_predict,
+    .log_det = by_arm_log_det,
+    .closed_evidence = by_arm_evidence,
+    .learn_adds_point = by_arm_learn_adds_point,
+    .learn = by_arm_learn,
+    .reserve_spare = by_arm_reserve_spare,
+    .prepare_left = by_arm_prepare_left,
+    .take_left = by_arm_take_left,
+    .fill = by_arm_fill,
+    .n_factors = by_arm_n_factors,
+    .look = by_arm_look,
+    .digest = by_arm_digest,
+    .save = by_arm_save,
+    .load = by_arm_load,
+};
