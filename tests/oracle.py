@@ -204,11 +204,28 @@ class Model:
     def gram(self, s, t):
         """k over two lists of points (user, context, arm, features)."""
         g = self._user_block([p[0] for p in s], [p[0] for p in t])
+        if self.p["representation"]["type"] == "by_arm":
+            return self.components(g, s, t) * np.array([[float(a[2] == b[2]) for b in t] for a in s]).reshape(len(s), len(t))
         g = g * vector_gram(self.p["context_kernel"], matrix(s, 1), matrix(t, 1))
         if self.p["arm_kernel"]["type"] == "delta":
             same = np.array([[float(a[2] == b[2]) for b in t] for a in s]).reshape(len(s), len(t))
             return g * same
         return g * vector_gram(self.p["arm_kernel"], matrix(s, 3), matrix(t, 3))
+
+    def components(self, users, s, t):
+        """by_arm, of one arm: a sum of terms, of which those over a graph or contexts that are not there are left out."""
+        v, kind = self.p["prior"], self.p["user_kernel"]["type"]
+        k = np.full(users.shape, float(v["arm"]))
+        if kind != "ones" and (kind not in ("laplacian", "heat", "spectral_rbf") or self.graph[0]):
+            k += v["user"] * users
+        x, y = matrix(s, 1), matrix(t, 1)
+        if self.p["context_kernel"]["type"] != "ones":
+            k += v["context"] * vector_gram(self.p["context_kernel"], x, y) + v["linear"] * (x @ y.T) / x.shape[1]
+        return k
+
+    @property
+    def mean(self):
+        return self.p["prior"]["mean"] if self.p["representation"]["type"] == "by_arm" else 0.0
 
     def diag(self, s):
         return np.array([self.gram([p], [p])[0, 0] for p in s])
@@ -217,12 +234,12 @@ class Model:
         """mean, sd of the query points given history [(point, reward)], each with noise ridge / weight."""
         prior = self.diag(query)
         if not history:
-            return np.zeros(len(query)), np.sqrt(prior)
-        past, y = [h[0] for h in history], np.array([h[1] for h in history])
+            return np.full(len(query), self.mean), np.sqrt(prior)
+        past, y = [h[0] for h in history], np.array([h[1] for h in history]) - self.mean
         k = self.gram(past, past) + self.ridge * np.diag(1 / (np.ones(len(past)) if weight is None else np.asarray(weight)))
         cross = self.gram(past, query)
         solved = np.linalg.solve(k, np.column_stack([y, cross]))
-        return cross.T @ solved[:, 0], np.sqrt(np.maximum(0.0, prior - (cross * solved[:, 1:]).sum(axis=0)))
+        return self.mean + cross.T @ solved[:, 0], np.sqrt(np.maximum(0.0, prior - (cross * solved[:, 1:]).sum(axis=0)))
 
     def sketch(self, dictionary, history, query, weight=None):
         """mean, sd by EK Prop. 4.2 from the dictionary's points and the whole history, weighted."""

@@ -56,7 +56,8 @@ static bool has_linear(const struct kb_spec *spec)
 
 enum kb_err kb_measure_context(const struct kb_spec *spec, const double *context, struct kb_errmsg *msg)
 {
-    const enum kb_err rc = has_linear(spec) ? measure(spec, &linear, spec->context_dim, context, "/context", msg) : KB_OK;
+    const enum kb_err rc =
+        has_linear(spec) ? measure(spec, &linear, spec->context_dim, context, "/context", msg) : KB_OK;
 
     return rc != KB_OK ? rc : measure(spec, &spec->context_kernel, spec->context_dim, context, "/context", msg);
 }

@@ -18,12 +18,12 @@ struct kb_arm_kernel {
 
 struct kb_arm_block {
     size_t n, cap;
-    struct kb_chol f;   /* F F^T = K + lambda N^-1; it lags behind n while a posterior is filled */
-    double *count, *w;  /* [n] observations; F^-1 (mean rewards - prior mean) */
-    double *x;          /* [n][context_dim] */
-    uint32_t *anchor;   /* [n] of the points' users */
-    uint32_t *support;  /* [n] numbers of the points in the support */
-    double log_det;     /* ln det(I + K_t / lambda) of this arm */
+    struct kb_chol f;  /* F F^T = K + lambda N^-1; it lags behind n while a posterior is filled */
+    double *count, *w; /* [n] observations; F^-1 (mean rewards - prior mean) */
+    double *x;         /* [n][context_dim] */
+    uint32_t *anchor;  /* [n] of the points' users */
+    uint32_t *support; /* [n] numbers of the points in the support */
+    double log_det;    /* ln det(I + K_t / lambda) of this arm */
 };
 
 /* The room that n points want: the next power of two, or `most` where that is less. */

@@ -10,7 +10,8 @@ struct kb_exact {
     struct kb_posterior base;
     double *count, *sum; /* [|U|] n_i, S_i */
     struct kb_point_index index;
-    /* Whether a new point of the history is held, while they are collected (NULL: all are); for it: points of each arm. */
+    /* Whether a new point of the history is held, while they are collected (NULL: all are); for it: points of each arm.
+     */
     bool (*takes)(struct kb_exact *e, const struct kb_point *pt);
     size_t *n_of_arm;
     /* With a factor: */

@@ -1,16 +1,17 @@
 /* The exact posterior where arms share nothing: one Gaussian process for each, over the arm's own points.
  *
- *   y = mu + f(u, c, a) + noise,   k(s, s') = [a = a'] (v_arm + v_user G[u, u'] + v_context kc(c, c') + v_linear c.c'/d)
+ *   y = mu + f(u, c, a) + noise,   k(s, s') = [a = a'] (v_arm + v_user G[u, u'] + v_context kc(c, c') + v_linear
+ * c.c'/d)
  *
- * Every component has the factor [a = a'], so K is block diagonal by arm and each block is the posterior of post_exact.c
- * on rewards less the prior mean mu:
+ * Every component has the factor [a = a'], so K is block diagonal by arm and each block is the posterior of
+ * post_exact.c on rewards less the prior mean mu:
  *
  *   n, n_i, S_i    distinct points of an arm, observations and sum of rewards at each      ybar_i = S_i / n_i - mu
  *   F              n x n: F F^T = K + lambda N^-1                                          w = F^-1 ybar
  *   mean(s) = mu + (F^-1 k(s)).w,    sd^2(s) = k(s,s) - |F^-1 k(s)|^2;    an arm without points: mu and k(s,s)
  *
- * No component is common to all arms: it could not change a choice, and being learned from the arms that were chosen, it
- * would lend what is good about them to those never tried.
+ * No component is common to all arms: it could not change a choice, and being learned from the arms that were chosen,
+ * it would lend what is good about them to those never tried.
  *
  * Points are distinct to the kernel's parts (kernel.c): without contexts, and with a user kernel that reads a graph
  * where there is none, an arm is one point, whoever asks (kb_posterior_new). An arm holds `exact_limit` points at
@@ -183,7 +184,8 @@ out:
     return rc;
 }
 
-/* Staged points by their arms; n_more anywhere, so in the largest block, which is taken to be full; and arms as many. */
+/* Staged points by their arms; n_more anywhere, so in the largest block, which is taken to be full; and arms as many.
+ */
 static size_t by_arm_bytes_with(const struct kb_posterior *p, size_t n_more)
 {
     const struct kb_by_arm *e = of_const(p);

@@ -423,8 +423,8 @@ static size_t point_bytes(const struct kb_posterior *p)
 
 size_t kb_posterior_bytes(const struct kb_posterior *p)
 {
-    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point_bytes(p) + p->ops->held_bytes(p) +
-           p->spare_bytes + kb_arm_columns_bytes(&p->columns) +
+    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point_bytes(p) +
+           p->ops->held_bytes(p) + p->spare_bytes + kb_arm_columns_bytes(&p->columns) +
            2 * kb_spectrum_bytes(p->spectrum); /* the next one is the writer's: readers may not look at it */
 }
 

@@ -84,8 +84,9 @@ static const struct preset presets[] = {
      .score = KB_SCORE_FIXED,
      .noise = 0.5},
     {.name = "laplaced-by-arm",
-     .about = "Arms share nothing and are learned exactly, each as a mean of its own, for users along the graph and for "
-              "contexts; UCB with 5 % of uniform exploration.",
+     .about =
+         "Arms share nothing and are learned exactly, each as a mean of its own, for users along the graph and for "
+         "contexts; UCB with 5 % of uniform exploration.",
      .user = KB_USER_LAPLACIAN,
      .is_normalized = true,
      .context = KB_VEC_RBF,

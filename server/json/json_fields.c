@@ -75,6 +75,7 @@ const struct ld_rules *ld_field_rules(const char *group)
         {"context_kernel", &ld_vector_kernel_rules},
         {"arm_kernel", &ld_vector_kernel_rules},
         {"representation", &ld_representation_rules},
+        {"prior", &ld_prior_rules},
         {"confidence", &ld_confidence_rules},
         {"rule", &ld_rule_rules},
         {"forgetting", &ld_forgetting_rules},

@@ -32,13 +32,17 @@ def user_kernel(rng, dims):
 
 
 def representation(rng):
-    r = {"type": rng.choice(("exact", "exact", "kors", "threshold", "bkb", "bbkb"))}
+    r = {"type": rng.choice(("exact", "exact", "kors", "threshold", "bkb", "bbkb", "by_arm"))}
     if rng.random() < 0.6:
         r |= {"lambda": rng.choice(ENDS), "mu": rng.choice(ENDS), "gamma": rng.choice(ENDS), "q": rng.choice(ENDS), "batch_ratio": rng.choice((1, 10, 1e12)),
               "epsilon": rng.choice((5e-324, 0.5, 0.9999999999999999)), "threshold": rng.choice((5e-324, 0.01, 0.9999999999999999))}
     if rng.random() < 0.5:
         r |= {"max_dictionary": rng.choice((1, 3, 1024)), "exact_limit": rng.choice((1, 4, 1000))}
     return r
+
+
+def prior(rng):
+    return {"mean": rng.choice((0, -1e30, 1e30, 0.5)), **{part: rng.choice((0, *ENDS)) for part in ("arm", "user", "context", "linear")}}
 
 
 def confidence(rng):
@@ -51,7 +55,7 @@ def model(rng, dims):
     """What a tenant, a challenger or a replay may say of its model; some of it does not go together and is refused."""
     c = {"algorithm": rng.choice(PRESETS)}
     parts = {"user_kernel": lambda: user_kernel(rng, dims), "context_kernel": lambda: vector_kernel(rng), "arm_kernel": lambda: vector_kernel(rng),
-             "representation": lambda: representation(rng), "confidence": lambda: confidence(rng), "forgetting": lambda: rng.choice(FORGETTING),
+             "representation": lambda: representation(rng), "prior": lambda: prior(rng), "confidence": lambda: confidence(rng), "forgetting": lambda: rng.choice(FORGETTING),
              "rule": lambda: {"type": rng.choice(("ucb", "thompson", "uniform", "sup_kernel")), "epsilon": rng.choice((0, 5e-324, 0.1, 1)), "scale": rng.choice(ENDS)}}
     for name, make in parts.items():
         if rng.random() < 0.35:

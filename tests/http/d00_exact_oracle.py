@@ -110,6 +110,31 @@ def test_every_user_kernel_agrees(api, name, kernel):
         session.reward(decision, point, float(rng.normal() + (point[2] == "b")))
 
 
+PRIORS = {"arm": {"arm": 0.4, "user": 0, "context": 0, "linear": 0}, "users": {"arm": 0.1, "user": 0.9, "context": 0, "linear": 0},
+          "contexts": {"arm": 0, "user": 0, "context": 1.2, "linear": 0.3}, "all": {"mean": 0.7, "arm": 0.2, "user": 0.5, "context": 0.8, "linear": 0.4}}
+
+
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+@pytest.mark.parametrize("has_graph", [True, False])
+def test_arms_that_are_held_apart_agree(boot, prior, has_graph):
+    rng = np.random.default_rng(13)
+    server = boot()
+    graph = weighted_graph(rng, 12) if has_graph else ((), {})
+    session = Session(Client(server), "apart", rng, {"algorithm": "laplaced-by-arm", "context_dim": 2, "prior": prior, "representation": {"lambda": 0.3}, "rule": {"epsilon": 0}},
+                      graph,
+                      [{"id": x} for x in "abcd"])
+    contexts = [[float(x) for x in rng.normal(size=2)] for _ in range(9)]
+    for t in range(80):
+        if t == 40:
+            server.restart()
+        user = f"u{rng.integers(12)}" if t % 4 else f"new{rng.integers(4)}"
+        decision, point = session.step(user, contexts[t % 9], list("abcd"))
+        session.reward(decision, point, float(rng.normal() + (point[2] == "b")))
+    points = [p for p, _ in session.learned]
+    gain = 0.5 * np.linalg.slogdet(np.eye(80) + session.oracle.gram(points, points) / 0.3)[1]
+    assert session.client.model("apart")["information_gain"] == pytest.approx(gain, rel=1e-6)
+
+
 @pytest.mark.parametrize("preset", ["gob-lin", "graph-ucb", "coop-kernel-ucb"])
 def test_the_baselines_over_a_graph_agree(api, name, preset):
     rng = np.random.default_rng(12)

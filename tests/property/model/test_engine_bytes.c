@@ -46,8 +46,8 @@ static const struct {
     const char *name;
     double least, most; /* said / held */
     double foretold;    /* taken / foretold, at most */
-} presets[] = {{"laplaced", 0.97, 1.25, 1.4},   {"k-ucb", 0.97, 1.03, 1.03},  {"bkb", 0.97, 1.03, 1.03},
-               {"lk-gp-ucb", 0.97, 1.03, 1.03}, {"cmm-ucb", 0.97, 1.45, 1.4}, {"gp-ucb", 0.97, 1.03, 1.03},
+} presets[] = {{"laplaced", 0.97, 1.25, 1.4},   {"k-ucb", 0.97, 1.03, 1.03},          {"bkb", 0.97, 1.03, 1.03},
+               {"lk-gp-ucb", 0.97, 1.03, 1.03}, {"cmm-ucb", 0.97, 1.45, 1.4},         {"gp-ucb", 0.97, 1.03, 1.03},
                {"ucb", 0.97, 1.03, 1.03},       {"laplaced-by-arm", 0.95, 1.03, 1.03}}; /* the last is small */
 
 struct model {
@@ -176,8 +176,8 @@ START_TEST(bytes_are_those_of_the_allocator_and_foretold)
         least = fmin(least, (said + ROUNDINGS) / held);
         most = fmax(most, said / held);
     }
-    ck_assert_msg(least > presets[_i].least && most < presets[_i].most, "%s: from %.3f to %.3f of what it holds", presets[_i].name,
-                  least, most);
+    ck_assert_msg(least > presets[_i].least && most < presets[_i].most, "%s: from %.3f to %.3f of what it holds",
+                  presets[_i].name, least, most);
     ck_assert_msg(m.worst < presets[_i].foretold, "%s: %.3f of what was foretold", presets[_i].name, m.worst);
     kb_engine_free(m.e);
     kb_alloc_set_hook(NULL);

@@ -247,6 +247,32 @@ START_TEST(the_written_form_has_every_field_of_the_contract)
 }
 END_TEST
 
+/* Of models that do not read it, where nobody has set it. */
+START_TEST(the_prior_of_arms_is_written_where_it_is_read)
+{
+    static const struct {
+        const char *body;
+        bool is_written;
+    } cases[] = {{"{}", false},
+                 {"{\"algorithm\":\"laplaced-by-arm\"}", true},
+                 {"{\"representation\":{\"type\":\"by_arm\"},\"confidence\":{\"type\":\"fixed\"}}", true},
+                 {"{\"prior\":{\"mean\":0.5}}", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ld_settings s = settings_of(cases[i].body), back;
+        struct ld_problem p;
+        size_t n;
+        char *text = ld_encode_settings(&s, &n);
+        json_t *v = json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL);
+        ck_assert_msg(v != NULL, "%s", text);
+        ck_assert((json_object_get(v, "prior") != NULL) == cases[i].is_written);
+        ck_assert_int_eq(decode(text, &back, &p), 0);
+        ck_assert_mem_eq(&s.spec.prior, &back.spec.prior, sizeof s.spec.prior);
+        json_decref(v);
+        free(text);
+    }
+}
+END_TEST
+
 /* What is in force is shown in numbers where the configuration says "median". */
 START_TEST(parameters_in_force_show_the_lengthscale)
 {
@@ -287,6 +313,7 @@ int main(void)
     tcase_add_test(tc, bounds_that_need_rewards_to_stay_give_way_to_fixed_when_nobody_asked_for_them);
     tcase_add_loop_test(tc, wrong_configurations_are_refused_by_pointer, 0, sizeof refused / sizeof *refused);
     tcase_add_test(tc, the_written_form_has_every_field_of_the_contract);
+    tcase_add_test(tc, the_prior_of_arms_is_written_where_it_is_read);
     tcase_add_test(tc, parameters_in_force_show_the_lengthscale);
     suite_add_tcase(s, tc);
     return kbt_run_suite(s);

@@ -163,11 +163,8 @@ START_TEST(arms_never_learned_at_are_all_the_same)
     kbt_world_run(&w, 60, 4);
     for (uint32_t i = 0; i < 100; i++)
         arms[i] = i % 2 == 0 ? KB_ID_NONE : 1000 + i;
-    const struct kb_candidates cand = {.user = kbt_point(&w, &w.seen[0]).user,
-                                       .context = w.seen[0].x,
-                                       .n = 100,
-                                       .arms = arms,
-                                       .features = features};
+    const struct kb_candidates cand = {
+        .user = kbt_point(&w, &w.seen[0]).user, .context = w.seen[0].x, .n = 100, .arms = arms, .features = features};
     ck_assert_int_eq(kb_posterior_fit_scratch(w.posterior, &w.scratch, 0), KB_OK);
     kb_posterior_predict(w.posterior, &cand, &w.scratch, mean, sd);
     for (size_t i = 0; i < 100; i++)

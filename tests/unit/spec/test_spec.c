@@ -384,8 +384,8 @@ START_TEST(rules_that_need_the_exact_posterior_are_refused_on_dictionaries)
             s.conf.type = (enum kb_conf_type)type;
             s.repr.type = (enum kb_repr_type)repr;
             const bool reads_gram = type == KB_CONF_LK || type == KB_CONF_AY || type == KB_CONF_IGP;
-            const bool is_served = repr == KB_REPR_EXACT || type == KB_CONF_FIXED ||
-                                   (repr == KB_REPR_BY_ARM ? reads_gram : !reads_gram);
+            const bool is_served =
+                repr == KB_REPR_EXACT || type == KB_CONF_FIXED || (repr == KB_REPR_BY_ARM ? reads_gram : !reads_gram);
             if (repr == KB_REPR_BY_ARM)
                 s.arm_kernel.type = KB_VEC_DELTA;
             if (is_served)
@@ -599,9 +599,9 @@ START_TEST(arms_that_are_held_apart_are_told_apart_by_name_alone)
         ck_assert(!kb_spec_same_model(&a, &b));
         ck_assert_uint_ne(kb_spec_digest(&a, 1), kb_spec_digest(&b, 1));
         *values[i] = i > 0 ? -1e-9 : 2e30;
-        expect_refused(&b, KB_EINVAL,
-                       (const char *const[]){"/prior/mean", "/prior/arm", "/prior/user", "/prior/context",
-                                             "/prior/linear"}[i]);
+        expect_refused(
+            &b, KB_EINVAL,
+            (const char *const[]){"/prior/mean", "/prior/arm", "/prior/user", "/prior/context", "/prior/linear"}[i]);
         b = exact;
         *values[i] += 0.5;
         ck_assert(kb_spec_same_model(&exact, &b)); /* not read */
