@@ -1,8 +1,10 @@
-/* Gaussian-process posterior over points, behind one interface with two kinds of representation:
+/* Gaussian-process posterior over points, behind one interface with three kinds of representation:
  *
  *   exact    (post_exact.c)    Cholesky factor of K_UU + lambda diag(1/count) over all distinct points U, which
  *                              is the GP posterior of LK eq. 3 and TC eq. 2-3 on the full history; O(|U|^2) per event.
  *                              Where K_UU is the identity: no factor, O(1)                      (post_diagonal.c)
+ *   by arm   (post_by_arm.c)   the same for each arm by itself, whose kernel is a sum of components; an arm of n points
+ *                              costs O(n^2) where it is a candidate or is rewarded
  *   nystrom  (post_nystrom.c)  features z(s) = A^-1 k_Z(s) over a dictionary Z, V = sum z z^T + lambda I = R R^T
  *                              [EK, Prop. 4.2]; O(m^2) per event and C m^2 per decision. The dictionary grows by
  *                              an admission rule (admission.h): KORS [EK, eq. 41] or residual threshold; or it is

@@ -16,6 +16,7 @@
  *                                 ones            rbf       rbf          exact             ucb, with the named bound
  *   ucb ts random                 ones            ones      delta        exact             ucb, thompson, uniform
  *   laplaced   (ours)             laplacian + p   rbf       rbf          kors              ucb, epsilon 0.05
+ *   laplaced-by-arm (ours)        laplacian       rbf       delta        by_arm            ucb, epsilon 0.05
  *
  * What a row leaves at zero is filled by the table of fields; where arms have no features their kernel is `delta`,
  * and where there is no context its kernel is `ones`, in every row. Deviation: `k-ucb` and `gp-ucb` are the same

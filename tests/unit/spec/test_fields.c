@@ -118,7 +118,8 @@ START_TEST(ends_are_taken_and_what_lies_beyond_is_named)
         if (f->turn == KB_TURN_N || f->kind == KB_FIELD_FLAG)
             continue;
         for (int end = 0; end < 2; end++) {
-            const double in = end == 0 ? f->lo : f->hi, out = end == 0 ? f->lo - 1 : f->hi * 2 + 1;
+            const double in = end == 0 ? f->lo : f->hi, beyond = f->lo < 0 ? 2 * f->lo : f->lo - 1;
+            const double out = end == 0 ? beyond : f->hi * 2 + 1;
             const uint64_t whole_in = (uint64_t)in, whole_out = end == 0 ? (uint64_t)f->lo - 1 : (uint64_t)f->hi + 1;
             memcpy(at, f->kind >= KB_FIELD_REAL ? (const void *)&in : &whole_in, f->size);
             ck_assert_int_eq(kb_fields_check(&spec, f->turn, &msg), f->is_open ? KB_EINVAL : KB_OK);
