@@ -1,20 +1,12 @@
-/* What a posterior that is split by arm (post_by_arm.c) holds of one arm: its distinct points and the factor over them;
- * and the kernel between points of one arm, a sum of components:
- *
- *   k(s, s') = arm + user G[u, u'] + context kc(c, c') + linear c.c' / d          d coordinates of contexts
- *
+/* What a posterior that is split by arm (post_by_arm.c) holds of one arm: its distinct points and the factor over them.
  * A block is one piece of memory, so that a larger one is put in its place by one pointer (moves.h). */
 #ifndef KB_ARM_BLOCK_H
 #define KB_ARM_BLOCK_H
 
-#include "kernel/kernel.h"
-#include "posterior/noisy_gram.h"
+#include <stddef.h>
+#include <stdint.h>
 
-/* Variances of the components; a component that the kernel's parts cannot tell points by has none. */
-struct kb_arm_kernel {
-    const struct kb_kernel *parts; /* borrowed: G and kc */
-    double arm, user, context, linear;
-};
+#include "linalg/chol.h"
 
 struct kb_arm_block {
     size_t n, cap;
@@ -36,13 +28,5 @@ void kb_arm_block_copy_points(struct kb_arm_block *to, const struct kb_arm_block
 /* One more point, of a count. Room is there. */
 void kb_arm_block_push(struct kb_arm_block *b, const double *context, size_t context_dim, uint32_t anchor,
                        uint32_t support, double count);
-
-void kb_arm_kernel_init(struct kb_arm_kernel *k, const struct kb_prior_spec *prior, const struct kb_kernel *parts);
-/* out[i] = k(point i of the block, a user in a context), i < n; work: n doubles. diag_user: of that user
- * (kb_user_kernel_diag). O(n (dim + 1)). */
-void kb_arm_kernel_column(const struct kb_arm_kernel *k, const struct kb_arm_block *b, size_t n, struct kb_user user,
-                          double diag_user, const double *context, double *work, double *out);
-/* The variance of a point before anything is learned. */
-double kb_arm_kernel_diag(const struct kb_arm_kernel *k, double diag_user, const double *context);
 
 #endif

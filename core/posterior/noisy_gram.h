@@ -5,7 +5,7 @@
 #define KB_NOISY_GRAM_H
 
 #include "linalg/chol.h"
-#include "posterior/posterior_ops.h"
+#include "posterior/posterior_impl.h"
 
 struct kb_noisy_gram {
     const struct kb_posterior *p; /* its lambda; what is lifted is counted there */

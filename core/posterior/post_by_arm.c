@@ -31,8 +31,10 @@
 #include "base/hash.h"
 #include "linalg/factor_io.h"
 #include "linalg/linalg.h"
+#include "kernel/arm_kernel.h"
 #include "posterior/arm_block.h"
 #include "posterior/exact.h"
+#include "posterior/noisy_gram.h"
 
 #define FIRST_ARMS 16u
 
@@ -63,6 +65,11 @@ static const struct kb_by_arm *of_const(const struct kb_posterior *p)
 static size_t context_dim(const struct kb_by_arm *e)
 {
     return e->points.base.kernel.context_dim;
+}
+
+static struct kb_arm_points points_of(const struct kb_arm_block *b)
+{
+    return (struct kb_arm_points){.anchor = b->anchor, .x = b->x};
 }
 
 static struct kb_arm_block *block_at(const struct table *t, uint32_t arm)
@@ -216,7 +223,8 @@ static void block_column(const struct kb_noisy_gram *g, size_t i, size_t n, stru
     const struct kb_arm_block *b = r->block;
     const size_t dim = context_dim(r->e), mark = kb_arena_mark(&s->arena);
     const struct kb_user user = g->p->support.user[b->support[i]];
-    kb_arm_kernel_column(&r->e->kernel, b, n, user, kb_posterior_user_diag(g->p, user, s), b->x + i * dim,
+    const struct kb_arm_points points = points_of(b);
+    kb_arm_kernel_column(&r->e->kernel, &points, n, user, kb_posterior_user_diag(g->p, user, s), b->x + i * dim,
                          kb_arena_doubles(&s->arena, n), out);
     kb_arena_reset(&s->arena, mark);
 }
@@ -471,7 +479,8 @@ static void by_arm_predict(const struct kb_posterior *p, const struct kb_candida
         variance[c] = prior;
         if (b == NULL || b->n == 0)
             continue;
-        kb_arm_kernel_column(&e->kernel, b, b->n, cand->user, diag_user, cand->context, work, column);
+        const struct kb_arm_points points = points_of(b);
+        kb_arm_kernel_column(&e->kernel, &points, b->n, cand->user, diag_user, cand->context, work, column);
         kb_chol_solve_l(&b->f, column);
         mean[c] += kb_dot(b->n, column, b->w);
         variance[c] = kb_posterior_bounded(p, prior - kb_dot(b->n, column, column), prior);

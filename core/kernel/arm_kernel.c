@@ -1,0 +1,55 @@
+/* See arm_kernel.h. Each component is one pass over the points, in unit stride.
+ *
+ * Cost: O(n (dim + 1)) for a column of n points. */
+#include "kernel/arm_kernel.h"
+
+#include "linalg/linalg.h"
+#include "vector/vec_kernel.h"
+
+static const struct kb_vec_kernel_spec linear = {.type = KB_VEC_LINEAR, .lengthscale = 1, .degree = 1};
+
+void kb_arm_kernel_init(struct kb_arm_kernel *k, const struct kb_prior_spec *prior, const struct kb_kernel *parts)
+{
+    const bool has_contexts = parts->context.type != KB_VEC_ONES;
+    *k = (struct kb_arm_kernel){.parts = parts,
+                                .arm = prior->arm,
+                                .user = kb_user_kernel_is_ones(parts->user) ? 0 : prior->user,
+                                .context = has_contexts ? prior->context : 0,
+                                .linear = has_contexts ? prior->linear / (double)parts->context_dim : 0};
+}
+
+/* out[i] += variance kc(context_i, context). */
+static void add_contexts(const struct kb_vec_kernel_spec *kernel, double variance, size_t dim, const double *x,
+                         size_t n, const double *context, double *work, double *out)
+{
+    for (size_t i = 0; i < n; i++)
+        work[i] = variance;
+    kb_vec_kernel_scale(kernel, dim, x, dim, n, context, work);
+    for (size_t i = 0; i < n; i++)
+        out[i] += work[i];
+}
+
+void kb_arm_kernel_column(const struct kb_arm_kernel *k, const struct kb_arm_points *b, size_t n, struct kb_user user,
+                          double diag_user, const double *context, double *work, double *out)
+{
+    const size_t dim = k->parts->context_dim;
+    for (size_t i = 0; i < n; i++)
+        out[i] = k->arm;
+    if (k->user > 0) {
+        kb_user_kernel_row_at(k->parts->user, user, diag_user, b->anchor, n, work);
+        kb_axpy(n, k->user, work, out);
+    }
+    if (k->context > 0)
+        add_contexts(&k->parts->context, k->context, dim, b->x, n, context, work, out);
+    if (k->linear > 0)
+        add_contexts(&linear, k->linear, dim, b->x, n, context, work, out);
+}
+
+double kb_arm_kernel_diag(const struct kb_arm_kernel *k, double diag_user, const double *context)
+{
+    const size_t dim = k->parts->context_dim;
+    double value = k->arm + k->user * diag_user;
+    if (k->context > 0)
+        value += k->context * kb_vec_kernel_value(&k->parts->context, dim, context, context);
+    return k->linear > 0 ? value + k->linear * kb_vec_kernel_value(&linear, dim, context, context) : value;
+}

@@ -1,0 +1,34 @@
+/* The kernel between points of one arm, a sum of components:
+ *
+ *   k(s, s') = arm + user G[u, u'] + context kc(c, c') + linear c.c' / d          d coordinates of contexts
+ *
+ * for models in which arms share nothing. G and kc are those of the product kernel (kernel.h), whose kernel of arms is
+ * not looked at. */
+#ifndef KB_ARM_KERNEL_H
+#define KB_ARM_KERNEL_H
+
+#include "kernel/kernel.h"
+
+/* Variances of the components; one that the parts cannot tell points by is 0. */
+struct kb_arm_kernel {
+    const struct kb_kernel *parts; /* borrowed: G and kc */
+    double arm, user, context, linear;
+};
+
+/* Points of an arm; borrowed. */
+struct kb_arm_points {
+    const uint32_t *anchor; /* of their users */
+    const double *x;        /* [n][context_dim] */
+};
+
+void kb_arm_kernel_init(struct kb_arm_kernel *k, const struct kb_prior_spec *prior, const struct kb_kernel *parts);
+
+/* out[i] = k(point i, a user in a context), i < n; work: n doubles. diag_user: of that user (kb_user_kernel_diag).
+ * O(n (dim + 1)). */
+void kb_arm_kernel_column(const struct kb_arm_kernel *k, const struct kb_arm_points *b, size_t n, struct kb_user user,
+                          double diag_user, const double *context, double *work, double *out);
+
+/* The variance of a point before anything is learned. */
+double kb_arm_kernel_diag(const struct kb_arm_kernel *k, double diag_user, const double *context);
+
+#endif
