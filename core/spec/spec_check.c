@@ -167,11 +167,11 @@ static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errms
     if (spec->repr.type == KB_REPR_BY_ARM && arm != KB_VEC_DELTA)
         return kb_fail(KB_EUNSUPPORTED, msg, "/representation/type",
                        "by_arm holds every arm apart and needs the arm kernel delta, not %s",
-                       kb_vec_kernel_name((int)arm));
+                       kb_word(&kb_vec_kernel_words, (int)arm));
     if (spec->repr.type == KB_REPR_BY_ARM && !is_served(spec))
         return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type",
                        "%s needs the spectrum of one model; on by_arm take fixed, lk, ay or igp",
-                       kb_conf_name((int)spec->conf.type));
+                       kb_word(&kb_conf_words, (int)spec->conf.type));
     if (!is_served(spec))
         return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type",
                        "%s needs representation exact; on %s take ek_plus, amm, dmm or cmm",

@@ -11,6 +11,7 @@
 #include "json/json_fields.h"
 #include "json/json_routing.h"
 #include "json/json_util.h"
+#include "spec/fields.h"
 
 /* A word for the value that means none (null), ours to choose (auto) or the data's (median, a function of the graph
  * alone or of the log up to the last reset, so `parameters` may leave it as a word). */
@@ -124,13 +125,24 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
     }
 }
 
+/* A group of fields that nobody reads and nobody has set, and that is younger than much that was written without it. */
+static bool is_silent(const struct ld_field *group, const struct kb_spec *spec)
+{
+    if (group->kind != LD_GROUP || strcmp(group->rule->key, "prior") != 0)
+        return false;
+    for (size_t i = 0; i < kb_n_fields; i++)
+        if (strncmp(kb_fields[i].pointer, "/prior/", 7) == 0 && !kb_field_is_silent(&kb_fields[i], spec))
+            return false;
+    return true;
+}
+
 static void write_members(struct ld_text *t, const char *group, const struct ld_rules *rules,
                           const struct ld_settings *s, bool is_in_force)
 {
     ld_text_lit(t, "{");
     for (size_t i = 0; i < rules->n; i++) {
         const struct ld_field f = ld_field_find(group, &rules->rule[i]);
-        if (is_in_force && group[0] == '\0' && f.kind != LD_GROUP)
+        if ((is_in_force && group[0] == '\0' && f.kind != LD_GROUP) || is_silent(&f, &s->spec))
             continue;
         ld_text_key(t, f.rule->key);
         write_value(t, &f, s, is_in_force);
