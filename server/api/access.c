@@ -12,8 +12,6 @@
 
 #include <string.h>
 
-#include "base/checked.h"
-
 /* Keys that were made count as soon as there is one. */
 bool ld_access_wants_keys(struct ld_server *s)
 {
@@ -26,8 +24,8 @@ bool ld_access_identify(struct ld_call *c, struct ld_problem *p)
     struct ld_server *s = c->server;
     const char *header = ld_request_header(c->request, "Authorization"), *token = ld_auth_token(header);
     c->caller = (struct ld_caller){0};
-    bool is_known = !LD_CHECKED || ld_keys_allow(s->keys, token != NULL ? token : "", s->world.now_ms(), &c->caller);
-    if (!LD_CHECKED || ld_auth_allows(s->auth, header) || !ld_access_wants_keys(s)) {
+    bool is_known = ld_keys_allow(s->keys, token != NULL ? token : "", s->world.now_ms(), &c->caller);
+    if (ld_auth_allows(s->auth, header) || !ld_access_wants_keys(s)) {
         c->caller = (struct ld_caller){.roles = LD_ALL_ROLES};
         is_known = true;
     }
@@ -50,8 +48,6 @@ static void refuse_role(const struct ld_route *route, struct ld_problem *p)
 bool ld_access_allow(const struct ld_call *c, struct ld_problem *p)
 {
     const bool is_about_one = c->name[0] != '\0' || c->route->opens == LD_TENANT_OF_HEADER;
-    if (!LD_CHECKED)
-        return true;
     if (c->caller.tenant[0] != '\0' && is_about_one && strcmp(c->name, c->caller.tenant) != 0)
         ld_problem_no_tenant(p, c->name);
     else if ((c->caller.roles & (unsigned)c->route->role) == 0 && c->caller.roles != LD_ALL_ROLES)

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/clock.h"
 #include "base/limit.h"
 #include "base/names.h"
@@ -98,7 +97,7 @@ static bool refuse(struct ld_call *c, double tokens, int64_t wait_ns, struct ld_
 
 bool ld_charge(struct ld_call *c, double tokens, struct ld_problem *p)
 {
-    if (c->tenant == NULL || !LD_CHECKED)
+    if (c->tenant == NULL)
         return true;
     return refuse(c, tokens, ld_bucket_take(ld_tenant_bucket(c->tenant), tokens, ld_monotonic_ns()), p);
 }
@@ -115,7 +114,7 @@ bool ld_charge_fold(struct ld_call *c, struct ld_problem *p)
 bool ld_charge_route(struct ld_call *c, struct ld_problem *p)
 {
     struct ld_size size;
-    if (c->tenant == NULL || !LD_CHECKED)
+    if (c->tenant == NULL)
         return true;
     ld_tenant_size(c->tenant, &size);
     const double price = ld_price_work(&size, c->route->work);

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "api/call.h"
-#include "base/checked.h"
 #include "base/log.h"
 #include "base/names.h"
 #include "base/trace.h"
@@ -48,8 +47,6 @@ void ld_server_completed(void *arg, const struct ld_request *r, const struct ld_
     struct ld_server *s = arg;
     const struct ld_call *c = ld_request_context(r);
     char peer[LD_PEER_BYTES];
-    if (!LD_CHECKED)
-        return;
     if (o->status != 0)
         ld_count_request(&s->metrics, c->route != NULL ? (int)(c->route - ld_routes) : -1, o->status, o->us);
     if (!is_wanted(&s->limits, o))

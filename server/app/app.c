@@ -27,7 +27,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/checked.h"
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "http/listen.h"
@@ -341,8 +340,6 @@ static int start_keys(struct ld_app *app, char *why)
  * and the keys come before the socket: a client that is served finds every tenant there, if not yet in memory. */
 static int start(struct ld_app *app, char *why)
 {
-    if (!LD_CHECKED)
-        ld_log(LD_LOG_WARN, "built for a bench, without what the front door asks: everybody may do everything");
     const struct ld_sched_hooks hooks = {.tick = tick, .terminate = terminate, .reload = reload, .arg = app};
     if (ld_auth_open(&app->server.auth, app->options.admin_key_file, why) != 0)
         return -1;

@@ -29,7 +29,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/checked.h"
 #include "base/clock.h"
 #include "http/listen.h"
 #include "base/log.h"
@@ -124,8 +123,7 @@ static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *
     r->method = memcpy(r->context + n_context, method, n_method);
     r->path = memcpy(r->method + n_method, path, n_path);
     ld_target_decode(r->path);
-    if (LD_CHECKED)
-        ld_trace_begin(&r->trace, ld_request_header(r, "traceparent"));
+    ld_trace_begin(&r->trace, ld_request_header(r, "traceparent"));
     atomic_fetch_add(&h->n_in_flight, 1);
     pthread_mutex_lock(&h->lock);
     r->older = h->newest;

@@ -29,7 +29,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/checked.h"
 #include "base/clock.h"
 #include "base/hash_key.h"
 #include "base/metrics.h"
@@ -276,8 +275,6 @@ struct ld_connection *ld_connection_of(struct MHD_Connection *connection)
 bool ld_connection_enter(struct ld_connection *c, enum connection_phase phase)
 {
     uint64_t word = atomic_load(&c->word);
-    if (!LD_CHECKED)
-        return true;
     while (phase_of(word) != PHASE_CUT)
         if (atomic_compare_exchange_weak(&c->word, &word, phase))
             return true;
@@ -362,8 +359,6 @@ static void judge(struct ld_connections *all, struct ld_connection *c, uint64_t 
 /* O(connections): a look at a word each; system calls for bodies that are coming and answers that take long. */
 void ld_connections_sweep(struct ld_connections *all, uint64_t now_ms)
 {
-    if (!LD_CHECKED)
-        return;
     pthread_mutex_lock(&all->lock);
     for (uint32_t i = 0; i < all->n_touched; i++)
         if (all->record[i].connection != NULL)

@@ -17,8 +17,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/checked.h"
-
 #define MAX_HEADERS 100
 
 /* --- headers --------------------------------------------------------------------------------------------- */
@@ -194,8 +192,6 @@ static bool is_target_fine(const struct ld_request *r, const struct request_line
 bool ld_request_check_head(struct ld_request *r, const struct request_line *line)
 {
     struct head head;
-    if (!LD_CHECKED)
-        return true;
     bool is_old = strcmp(line->version, "HTTP/1.0") == 0;
     read_head(r, line, &head);
     const char *fault = framing_fault(&head, is_old);

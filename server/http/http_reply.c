@@ -21,8 +21,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/checked.h"
-
 /* The last of the two references frees; it may be either side's. */
 void ld_request_unref(struct ld_request *r)
 {
@@ -259,11 +257,9 @@ enum MHD_Result ld_request_queue(struct ld_request *r)
         return MHD_NO;
     if (r->is_last || atomic_load(&r->http->is_quiescing))
         ld_response_header(&r->response, MHD_HTTP_HEADER_CONNECTION, "close");
-    if (LD_CHECKED) {
-        char id[LD_TRACE_BYTES];
-        ld_trace_format(&r->trace, id);
-        ld_response_header(&r->response, "Laplaced-Request", id);
-    }
+    char id[LD_TRACE_BYTES];
+    ld_trace_format(&r->trace, id);
+    ld_response_header(&r->response, "Laplaced-Request", id);
     if (r->response == NULL) {
         r->status = 0;
         return MHD_NO;

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/hash_key.h"
 #include "json/json_util.h"
 #include "base/magnitude.h"
@@ -112,7 +111,7 @@ static void settle_jansson(void)
 static void find_words(const struct refused *r, struct ld_problem *p)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    const size_t flags = (LD_CHECKED ? JSON_REJECT_DUPLICATES : 0) | JSON_DECODE_INT_AS_REAL | (size_t)JSON_DECODE_ANY;
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL | (size_t)JSON_DECODE_ANY;
     json_error_t error;
     char detail[JSON_ERROR_TEXT_LENGTH + 96];
     (void)pthread_once(&once, settle_jansson);

@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "json/json_doc.h"
 #include "json/json_value.h"
 #include "base/number.h"
@@ -306,7 +305,7 @@ static bool read_key(struct ld_parser *r, size_t base, const char **key)
     *key = *r->at == '"' ? read_string(r, &n) : NULL;
     if (*key == NULL)
         return false;
-    for (size_t i = base; LD_CHECKED && i < r->n_stack && r->n_stack - base < FEW_MEMBERS; i++)
+    for (size_t i = base; i < r->n_stack && r->n_stack - base < FEW_MEMBERS; i++)
         if (strcmp(r->stack[i].key, *key) == 0)
             return false;
     skip_space(r);
@@ -315,7 +314,7 @@ static bool read_key(struct ld_parser *r, size_t base, const char **key)
 
 static inline bool has_many(const struct ld_parser *r, size_t base, enum ld_value_kind kind)
 {
-    return LD_CHECKED && kind == LD_V_OBJECT && r->n_stack - base > FEW_MEMBERS;
+    return kind == LD_V_OBJECT && r->n_stack - base > FEW_MEMBERS;
 }
 
 /* The list that is open does not come to its end: key, or index, is what was in hand. Those outside of it follow. */

@@ -1,8 +1,8 @@
-"""What the front door costs: the server beside itself without its checks (MODE=unchecked, server/base/checked.h), both over
+"""What the front door costs: the server beside itself without its checks (linked with tests/bench/unchecked.c), both over
 loopback, with the same load, in turns.
 
   python3 tests/bench/checks.py CHECKED UNCHECKED FILE [--rounds N] [--lines N] [--clients N]
-      the two: build folders such as build/release and build/unchecked; FILE: where JSON lines go
+      the two: folders with laplaced and laplacectl; FILE: where JSON lines go
 
 The checked server has a hundred keys, of which the load uses a tenant's, and a rate for its tenants that is never used up.
 A run is a closed loop of /select and /reward on kept connections (laplacectl replay) into a new tenant; what counts is the
