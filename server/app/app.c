@@ -67,7 +67,7 @@ static void become_ready(struct ld_app *app)
 /* Nobody was served yet, and nobody will be. */
 static void give_up(struct ld_app *app)
 {
-    fprintf(stderr, "laplaced: %s\n", app->why);
+    fprintf(stderr, "laplaced: %s\n", app->why.text);
     app->status = 1;
     ld_http_stop(app->server.http);
     app->server.http = NULL;
@@ -269,7 +269,7 @@ static void make_world(struct ld_app *app)
 }
 
 /* From here on clients are answered, if only with 503. */
-static int start_http(struct ld_app *app, char *why)
+static int start_http(struct ld_app *app, struct ld_message *why)
 {
     struct ld_endpoint e;
     struct ld_http_hooks hooks = ld_server_hooks;
@@ -297,12 +297,12 @@ static int start_http(struct ld_app *app, char *why)
 static void recover(void *arg)
 {
     struct ld_app *app = arg;
-    const int rc = ld_tenants_open_all(app->server.tenants, app->why);
+    const int rc = ld_tenants_open_all(app->server.tenants, app->why.text);
     atomic_store(&app->recovery, rc == 0 ? LD_RECOVERED : LD_RECOVERY_FAILED);
 }
 
 /* The last step: ready at once, or when every tenant is open. */
-static int start_recovery(struct ld_app *app, char *why)
+static int start_recovery(struct ld_app *app, struct ld_message *why)
 {
     app->has_started = true;
     if (!app->options.is_opening_all && !app->options.is_verifying) {
@@ -313,16 +313,15 @@ static int start_recovery(struct ld_app *app, char *why)
     ld_notify(&app->notify, "STATUS=recovering\nEXTEND_TIMEOUT_USEC=%d", PATIENCE_US);
     if (ld_sched_give(app->server.sched, LD_POOL, recover, app, SIZE_MAX) == 0)
         return 0;
-    snprintf(why, LD_WHY_BYTES, "out of memory");
-    return -1;
+    return ld_fail(why, "out of memory");
 }
 
 /* Keys made by the API, and the one rule that keeps a server without keys from being open to a network; there is no
  * flag to lift it. options.c has refused already where there cannot be any. */
-static int start_keys(struct ld_app *app, char *why)
+static int start_keys(struct ld_app *app, struct ld_message *why)
 {
     struct ld_endpoint e;
-    if (ld_keys_open(&app->server.keys, ld_tenants_registry(app->server.tenants), why) != 0)
+    if (ld_keys_open(&app->server.keys, ld_tenants_registry(app->server.tenants), why->text) != 0)
         return -1;
     ld_tenants_on_removal(app->server.tenants, forget_keys, app);
     ld_endpoint_parse(app->options.listen, &e);
@@ -338,22 +337,20 @@ static int start_keys(struct ld_app *app, char *why)
 
 /* The parts in order; on failure why says which and those started are closed by the caller. The names of all tenants
  * and the keys come before the socket: a client that is served finds every tenant there, if not yet in memory. */
-static int start(struct ld_app *app, char *why)
+static int start(struct ld_app *app, struct ld_message *why)
 {
     const struct ld_sched_hooks hooks = {.tick = tick, .terminate = terminate, .reload = reload, .arg = app};
-    if (ld_auth_open(&app->server.auth, app->options.admin_key_file, why) != 0)
+    if (ld_auth_open(&app->server.auth, app->options.admin_key_file, why->text) != 0)
         return -1;
     if (app->options.tls_cert[0] != '\0' &&
         ld_tls_open(&app->tls, app->options.tls_cert, app->options.tls_key, &app->server.metrics, why) != 0)
         return -1;
-    if (ld_sched_new(&app->server.sched, &hooks) != 0) {
-        snprintf(why, LD_WHY_BYTES, "cannot start the scheduler");
-        return -1;
-    }
+    if (ld_sched_new(&app->server.sched, &hooks) != 0)
+        return ld_fail(why, "cannot start the scheduler");
     make_world(app);
-    if (ld_tenants_open(&app->server.tenants, &app->server.world, why) != 0 || start_keys(app, why) != 0)
+    if (ld_tenants_open(&app->server.tenants, &app->server.world, why->text) != 0 || start_keys(app, why) != 0)
         return -1;
-    if (ld_spool_open(&app->server.spool, app->options.data, why) != 0)
+    if (ld_spool_open(&app->server.spool, app->options.data, why->text) != 0)
         return -1;
     ld_health_turn(&app->server, 0);
     return start_http(app, why) == 0 ? start_recovery(app, why) : -1;
@@ -388,7 +385,7 @@ static void save_tenants(struct ld_app *app)
 int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
 {
     struct ld_app *app = calloc(1, sizeof *app);
-    char why[LD_WHY_BYTES] = "";
+    struct ld_message why;
     if (app == NULL) {
         fprintf(stderr, "laplaced: out of memory\n");
         return 1;
@@ -400,9 +397,9 @@ int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
     ld_gauge_set(&app->server.metrics.configured_ms, (uint64_t)ld_now_ms());
     raise_file_limit();
     ld_notify_open(&app->notify);
-    app->status = start(app, why) == 0 ? 0 : 1;
+    app->status = start(app, &why) == 0 ? 0 : 1;
     if (app->status != 0)
-        fprintf(stderr, "laplaced: %s\n", why);
+        fprintf(stderr, "laplaced: %s\n", why.text);
     if (app->status != 0 && app->server.sched != NULL)
         ld_sched_stop(app->server.sched); /* what was begun ends, before what it knows goes */
     if (app->server.sched != NULL)

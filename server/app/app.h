@@ -28,7 +28,7 @@ struct ld_app {
     /* The job that opens all tenants at the start. */
     atomic_int recovery; /* enum ld_recovery */
     struct ld_progress progress;
-    char why[LD_WHY_BYTES];
+    struct ld_message why;
     /* The loop's own. */
     struct ld_notify notify;
     char address[80];

@@ -25,9 +25,9 @@ enum { EXIT_USAGE = 2 };
 #define LEAST_HEAP ((size_t)64 << 20)
 
 /* Everything that ends the program before it serves is one line on stderr. */
-static int fail(int status, const char *why)
+static int fail(int status, const struct ld_message *why)
 {
-    fprintf(stderr, "laplaced: %s\n", why);
+    fprintf(stderr, "laplaced: %s\n", why->text);
     return status;
 }
 
@@ -37,15 +37,15 @@ static int check(const struct ld_options *options)
 {
     struct ld_auth *auth;
     struct ld_tls *tls;
-    char why[LD_WHY_BYTES];
+    struct ld_message why;
     ld_options_print(options, stdout);
-    if (ld_auth_open(&auth, options->admin_key_file, why) != 0)
-        return fail(EXIT_FAILURE, why);
+    if (ld_auth_open(&auth, options->admin_key_file, why.text) != 0)
+        return fail(EXIT_FAILURE, &why);
     ld_auth_close(auth);
     if (options->tls_cert[0] == '\0')
         return EXIT_SUCCESS;
-    if (ld_tls_open(&tls, options->tls_cert, options->tls_key, NULL, why) != 0)
-        return fail(EXIT_FAILURE, why);
+    if (ld_tls_open(&tls, options->tls_cert, options->tls_key, NULL, &why) != 0)
+        return fail(EXIT_FAILURE, &why);
     ld_tls_close(tls);
     return EXIT_SUCCESS;
 }
@@ -68,7 +68,7 @@ static void settle_heap(void)
 /* Room for as many computations at a time as there are cores to make them, twice, and for those that are niced behind
  * them; what is left is for the stacks of all threads, those that libuv and we start later among them, and for a heap
  * to start with. */
-static int reserve_blas_memory(const struct ld_options *options, char *why)
+static int reserve_blas_memory(const struct ld_options *options, struct ld_message *why)
 {
     const size_t n_cores = (size_t)sysconf(_SC_NPROCESSORS_ONLN), n_threads = options->threads + 3 * n_cores + 24;
     const size_t want = options->threads + 2 * n_cores + 4;
@@ -79,10 +79,10 @@ static int reserve_blas_memory(const struct ld_options *options, char *why)
         pthread_attr_getstacksize(&attr, &stack);
     const size_t n = ld_blas_memory_reserve(want, n_threads * stack + LEAST_HEAP, &bytes);
     if (n == 0)
-        snprintf(why, LD_WHY_BYTES,
-                 "not enough memory may be mapped: threads want %zu MB of addresses, and a computation %zu MB "
-                 "(ulimit -v, ulimit -s, or vm.overcommit_memory = 2)",
-                 (n_threads * stack + LEAST_HEAP) >> 20, bytes >> 20);
+        ld_fail(why,
+                "not enough memory may be mapped: threads want %zu MB of addresses, and a computation %zu MB "
+                "(ulimit -v, ulimit -s, or vm.overcommit_memory = 2)",
+                (n_threads * stack + LEAST_HEAP) >> 20, bytes >> 20);
     else if (n < want && n < n_cores + 2)
         ld_log(LD_LOG_WARN,
                "room for %zu computations at a time: each maps %zu MB (ulimit -v, or vm.overcommit_memory = 2)", n,
@@ -96,9 +96,9 @@ static int reserve_blas_memory(const struct ld_options *options, char *why)
 int main(int argc, char **argv)
 {
     struct ld_options options;
-    char why[LD_WHY_BYTES];
-    if (ld_options_parse(&options, argc, argv, getenv, why) != 0)
-        return fail(EXIT_USAGE, why);
+    struct ld_message why;
+    if (ld_options_parse(&options, argc, argv, getenv, &why) != 0)
+        return fail(EXIT_USAGE, &why);
     if (options.action == LD_DO_HELP) {
         ld_options_help(stdout);
         return EXIT_SUCCESS;
@@ -107,8 +107,8 @@ int main(int argc, char **argv)
         puts("laplaced " LD_VERSION);
         return EXIT_SUCCESS;
     }
-    if (ld_options_check(&options, why) != 0)
-        return fail(EXIT_USAGE, why);
+    if (ld_options_check(&options, &why) != 0)
+        return fail(EXIT_USAGE, &why);
     ld_log_set_level((enum ld_log_level)options.log_level);
     if (options.action == LD_DO_CHECK)
         return check(&options);
@@ -117,7 +117,7 @@ int main(int argc, char **argv)
     ld_log_open(options.log_format == LD_LOG_JSON);
     ld_blas_core_settle(argv);
     settle_heap();
-    if (reserve_blas_memory(&options, why) != 0)
-        return fail(EXIT_FAILURE, why);
+    if (reserve_blas_memory(&options, &why) != 0)
+        return fail(EXIT_FAILURE, &why);
     return ld_app_run(&options, argc, argv);
 }

@@ -63,24 +63,17 @@ static int parse_flag(const char *text, uint64_t *out)
 /* Copies the text into its field of row->bytes bytes; nothing is cut silently. min and bytes - 1 are the bounds on
  * the length. An address is checked here for its form; whether it may be listened on without keys is
  * ld_options_check's. */
-static int set_text(char *field, const struct ld_option_row *row, const char *text, char *why)
+static int set_text(char *field, const struct ld_option_row *row, const char *text, struct ld_message *why)
 {
     struct ld_endpoint e;
     size_t n = strlen(text);
-    if (n < row->min || n >= row->bytes) {
-        snprintf(why, 256, "expected a text of %zu to %zu bytes", (size_t)row->min, row->bytes - 1);
-        return -1;
-    }
-    if (row->kind == LD_OPTION_ADDRESS && ld_endpoint_parse(text, &e) != 0) {
-        snprintf(why, 256, "expected a numeric HOST:PORT such as 127.0.0.1:8080 or [::1]:8080");
-        return -1;
-    }
-    if (row->kind == LD_OPTION_TENANT && !ld_tenant_name_is_valid(text)) {
-        snprintf(why, 256,
-                 "expected none, or 1 to 64 letters, digits, dots, underscores and dashes, the first a "
-                 "letter or digit");
-        return -1;
-    }
+    if (n < row->min || n >= row->bytes)
+        return ld_fail(why, "expected a text of %zu to %zu bytes", (size_t)row->min, row->bytes - 1);
+    if (row->kind == LD_OPTION_ADDRESS && ld_endpoint_parse(text, &e) != 0)
+        return ld_fail(why, "expected a numeric HOST:PORT such as 127.0.0.1:8080 or [::1]:8080");
+    if (row->kind == LD_OPTION_TENANT && !ld_tenant_name_is_valid(text))
+        return ld_fail(why, "expected none, or 1 to 64 letters, digits, dots, underscores and dashes, the first a "
+                            "letter or digit");
     memcpy(field, text, n + 1);
     return 0;
 }
@@ -107,49 +100,44 @@ static int parse_real(const struct ld_option_row *row, const char *text, uint64_
 
 /* Every kind but texts, as a number that fits the field. why gets 256 bytes at most, about the value alone: who calls
  * knows where it came from. */
-static int parse_value(const struct ld_option_row *row, const char *text, uint64_t *out, char *why)
+static int parse_value(const struct ld_option_row *row, const char *text, uint64_t *out, struct ld_message *why)
 {
     int level;
     switch (row->kind) {
     case LD_OPTION_FLAG:
         if (parse_flag(text, out) == 0)
             return 0;
-        snprintf(why, 256, "expected true or false");
-        return -1;
+        return ld_fail(why, "expected true or false");
     case LD_OPTION_LEVEL:
         if ((level = ld_log_level_from_name(text)) >= 0) {
             *out = (uint64_t)level;
             return 0;
         }
-        snprintf(why, 256, "expected %s", row->help);
-        return -1;
+        return ld_fail(why, "expected %s", row->help);
     case LD_OPTION_WORD:
         if (parse_word(row, text, out) == 0)
             return 0;
-        snprintf(why, 256, "expected one of %s", row->value);
-        return -1;
+        return ld_fail(why, "expected one of %s", row->value);
     case LD_OPTION_REAL:
         if (parse_real(row, text, out) == 0)
             return 0;
-        snprintf(why, 256, "expected a number from 1e%llu to 1e%llu", (unsigned long long)row->min,
-                 (unsigned long long)row->max);
-        return -1;
+        return ld_fail(why, "expected a number from 1e%llu to 1e%llu", (unsigned long long)row->min,
+                       (unsigned long long)row->max);
     default:
         if (parse_number(text, row->kind == LD_OPTION_SIZE, out) == 0 && *out >= row->min && *out <= row->max)
             return 0;
-        snprintf(why, 256, "expected a whole number from %llu to %llu", (unsigned long long)row->min,
-                 (unsigned long long)row->max);
-        return -1;
+        return ld_fail(why, "expected a whole number from %llu to %llu", (unsigned long long)row->min,
+                       (unsigned long long)row->max);
     }
 }
 
 /* Sets the field of row i. -1 with why about the value alone. All kinds but LD_OPTION_FLAG and the texts have fields of
  * eight bytes, a uint64_t or the double of LD_OPTION_REAL, which memcpy relies on. */
-static int set(struct ld_options *o, size_t i, const char *text, enum ld_option_source source, char *why)
+static int set(struct ld_options *o, size_t i, const char *text, enum ld_option_source source, struct ld_message *why)
 {
     const struct ld_option_row *row = &ld_option_table[i];
     char *field = (char *)o + row->at;
-    uint64_t value;
+    uint64_t value = 0;
     if (ld_option_is_text(row)) {
         if (set_text(field, row, text, why) != 0)
             return -1;
@@ -179,15 +167,15 @@ static size_t find_row(const char *name, size_t n)
 
 /* Row i from its variable. -1 with why. The value is shown in the message, cut: none of our options is a secret, keys
  * stand in a file of their own. */
-static int read_environment(struct ld_options *o, size_t i, char *(*env_of)(const char *), char *why)
+static int read_environment(struct ld_options *o, size_t i, char *(*env_of)(const char *), struct ld_message *why)
 {
-    char name[64], reason[256];
+    struct ld_message reason;
+    char name[64];
     ld_option_env_name(&ld_option_table[i], name);
     const char *value = env_of(name);
-    if (value == NULL || *value == '\0' || set(o, i, value, LD_FROM_ENVIRONMENT, reason) == 0)
+    if (value == NULL || *value == '\0' || set(o, i, value, LD_FROM_ENVIRONMENT, &reason) == 0)
         return 0;
-    snprintf(why, LD_WHY_BYTES, "environment variable %s: %s, got \"%.80s\"", name, reason, value);
-    return -1;
+    return ld_fail(why, "environment variable %s: %s, got \"%.80s\"", name, reason.text, value);
 }
 
 /* Cuts blanks off both ends, in place. Returns the first byte that is left. */
@@ -202,48 +190,42 @@ static char *trim(char *s)
 
 /* One line of the file; -1 with why about the line. A # begins a comment only at the start of a line, since paths may
  * hold one. `config` in a file would be read too late to mean anything, and counts as unknown. */
-static int read_line(struct ld_options *o, char *line, char *why)
+static int read_line(struct ld_options *o, char *line, struct ld_message *why)
 {
     char *text = trim(line), *equals = strchr(text, '=');
     if (*text == '\0' || *text == '#')
         return 0;
-    if (equals == NULL) {
-        snprintf(why, 256, "expected NAME = VALUE");
-        return -1;
-    }
+    if (equals == NULL)
+        return ld_fail(why, "expected NAME = VALUE");
     *equals = '\0';
     /* The value may hold further equals signs: only the first one separates. */
     char *name = trim(text), *value = trim(equals + 1);
     size_t i = find_row(name, strlen(name));
-    if (i == ld_n_options || i == LD_CONFIG_ROW) {
-        snprintf(why, 256, "unknown option \"%.80s\"", name);
-        return -1;
-    }
-    char reason[256];
-    if (set(o, i, value, LD_FROM_FILE, reason) == 0)
+    if (i == ld_n_options || i == LD_CONFIG_ROW)
+        return ld_fail(why, "unknown option \"%.80s\"", name);
+    struct ld_message reason;
+    if (set(o, i, value, LD_FROM_FILE, &reason) == 0)
         return 0;
-    snprintf(why, 256, "%s: %.160s, got \"%.40s\"", ld_option_table[i].name, reason, value);
-    return -1;
+    return ld_fail(why, "%s: %.160s, got \"%.40s\"", ld_option_table[i].name, reason.text, value);
 }
 
 /* All lines of the configuration file, if one is named; stops at the first fault. A file that is named and not there
  * is an error: starting with defaults instead would serve another folder. */
-static int read_file(struct ld_options *o, char *why)
+static int read_file(struct ld_options *o, struct ld_message *why)
 {
     if (o->config[0] == '\0')
         return 0;
     FILE *f = fopen(o->config, "r");
-    if (f == NULL) {
-        snprintf(why, LD_WHY_BYTES, "%s: %s", o->config, strerror(errno));
-        return -1;
-    }
-    char line[1024], reason[256];
+    if (f == NULL)
+        return ld_fail(why, "%s: %s", o->config, strerror(errno));
+    struct ld_message reason;
+    char line[1024];
     int rc = 0;
     for (int number = 1; rc == 0 && fgets(line, sizeof line, f) != NULL; number++)
-        if ((rc = read_line(o, line, reason)) != 0)
-            snprintf(why, LD_WHY_BYTES, "%s:%d: %s", o->config, number, reason);
+        if ((rc = read_line(o, line, &reason)) != 0)
+            ld_fail(why, "%s:%d: %s", o->config, number, reason.text);
     if (rc == 0 && ferror(f)) {
-        snprintf(why, LD_WHY_BYTES, "%s: cannot be read", o->config);
+        ld_fail(why, "%s: cannot be read", o->config);
         rc = -1;
     }
     fclose(f);
@@ -269,7 +251,7 @@ static bool is_action(const char *arg, enum ld_options_action *out)
 /* The option at argv[*i], as --NAME VALUE, --NAME=VALUE or --LD_OPTION_FLAG; moves *i over what it used. Only row
  * `only` is set unless that is ld_n_options, so that --config can be looked for first. A value that begins with dashes
  * is taken as one when it follows its flag. LD_OPTION_FLAG kinds take a value by = only. */
-static int read_flag(struct ld_options *o, int argc, char *const *argv, int *i, size_t only, char *why)
+static int read_flag(struct ld_options *o, int argc, char *const *argv, int *i, size_t only, struct ld_message *why)
 {
     const char *arg = argv[*i];
     if (is_action(arg, &o->action))
@@ -277,29 +259,26 @@ static int read_flag(struct ld_options *o, int argc, char *const *argv, int *i, 
     size_t n = strcspn(arg, "=");
     /* The name ends at the first = or with the argument. */
     size_t row = strncmp(arg, "--", 2) == 0 ? find_row(arg + 2, n - 2) : ld_n_options;
-    if (row == ld_n_options) {
-        snprintf(why, LD_WHY_BYTES, "unknown option \"%.80s\" (--help lists them)", arg);
-        return -1;
-    }
+    if (row == ld_n_options)
+        return ld_fail(why, "unknown option \"%.80s\" (--help lists them)", arg);
     const char *value = "true";
     if (arg[n] == '=')
         value = arg + n + 1;
     else if (ld_option_table[row].kind != LD_OPTION_FLAG)
         value = *i + 1 < argc ? argv[++*i] : NULL;
-    char reason[256] = "a value must follow";
+    struct ld_message reason = {"a value must follow"};
     /* Not looked for in this pass; its value was stepped over all the same. */
     if (value != NULL && (only != ld_n_options && only != row))
         return 0;
-    if (value != NULL && set(o, row, value, LD_FROM_FLAG, reason) == 0)
+    if (value != NULL && set(o, row, value, LD_FROM_FLAG, &reason) == 0)
         return 0;
-    snprintf(why, LD_WHY_BYTES, "--%s: %s%s%.80s%s", ld_option_table[row].name, reason, value != NULL ? ", got \"" : "",
-             value != NULL ? value : "", value != NULL ? "\"" : "");
-    return -1;
+    return ld_fail(why, "--%s: %s%s%.80s%s", ld_option_table[row].name, reason.text, value != NULL ? ", got \"" : "",
+                   value != NULL ? value : "", value != NULL ? "\"" : "");
 }
 
 /* All flags in order; a flag given twice counts as given last. There are no positional arguments: a stray word is an
  * unknown option. */
-static int read_flags(struct ld_options *o, int argc, char *const *argv, size_t only, char *why)
+static int read_flags(struct ld_options *o, int argc, char *const *argv, size_t only, struct ld_message *why)
 {
     for (int i = 1; i < argc; i++)
         if (read_flag(o, argc, argv, &i, only, why) != 0)
@@ -311,7 +290,8 @@ static int read_flags(struct ld_options *o, int argc, char *const *argv, size_t 
  * that only prints does not want the other sources to be right. The order of the calls is the order of precedence,
  * weakest first, so each simply overwrites. `threads` 0 is resolved here and not in the server, so that
  * --check-config shows what will run. */
-int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*env_of)(const char *name), char *why)
+int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*env_of)(const char *name),
+                     struct ld_message *why)
 {
     memset(o, 0, sizeof *o);
     for (size_t i = 0; i < ld_n_options; i++)
@@ -336,12 +316,12 @@ int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*
 }
 
 /* The sentence of the rule, for whoever finds that it is broken. */
-void ld_options_refuse_keyless(const struct ld_options *o, char *why)
+void ld_options_refuse_keyless(const struct ld_options *o, struct ld_message *why)
 {
-    snprintf(why, LD_WHY_BYTES,
-             "refusing to listen on %s without keys: others can reach that address; give --admin-key-file FILE, or "
-             "listen on 127.0.0.1 (and make a key there: laplacectl key create)",
-             o->listen);
+    ld_fail(why,
+            "refusing to listen on %s without keys: others can reach that address; give --admin-key-file FILE, or "
+            "listen on 127.0.0.1 (and make a key there: laplacectl key create)",
+            o->listen);
 }
 
 /* Whether keys may stand in the folder: only the start can tell, which opens it. */
@@ -352,30 +332,25 @@ static bool may_have_keys(const struct ld_options *o)
     return o->admin_key_file[0] != '\0' || access(path, F_OK) == 0;
 }
 
-static int check_tls_pair(const struct ld_options *o, char *why)
+static int check_tls_pair(const struct ld_options *o, struct ld_message *why)
 {
     if ((o->tls_cert[0] == '\0') == (o->tls_key[0] == '\0'))
         return 0;
-    snprintf(why, LD_WHY_BYTES, "--tls-cert and --tls-key go together: --tls-%s is missing",
-             o->tls_key[0] == '\0' ? "key" : "cert");
-    return -1;
+    return ld_fail(why, "--tls-cert and --tls-key go together: --tls-%s is missing",
+                   o->tls_key[0] == '\0' ? "key" : "cert");
 }
 
 /* Apart from parsing, so that --help and --version work with any configuration. Refuses before anything is made where
  * there can be no keys (app.c has the rest of the rule). */
-int ld_options_check(const struct ld_options *o, char *why)
+int ld_options_check(const struct ld_options *o, struct ld_message *why)
 {
     struct ld_endpoint e;
-    if (ld_endpoint_parse(o->listen, &e) != 0) {
-        snprintf(why, LD_WHY_BYTES, "--listen: \"%s\" is not an address", o->listen);
-        return -1;
-    }
+    if (ld_endpoint_parse(o->listen, &e) != 0)
+        return ld_fail(why, "--listen: \"%s\" is not an address", o->listen);
     const uint64_t largest = o->max_bulk_body > o->max_observe_body ? o->max_bulk_body : o->max_observe_body;
-    if (o->max_body_memory < largest || o->max_body_memory < o->max_body) {
-        snprintf(why, LD_WHY_BYTES, "--max-body-memory: %llu bytes are less than one body may have",
-                 (unsigned long long)o->max_body_memory);
-        return -1;
-    }
+    if (o->max_body_memory < largest || o->max_body_memory < o->max_body)
+        return ld_fail(why, "--max-body-memory: %llu bytes are less than one body may have",
+                       (unsigned long long)o->max_body_memory);
     if (!ld_endpoint_is_loopback(&e) && !may_have_keys(o)) {
         ld_options_refuse_keyless(o, why);
         return -1;

@@ -4,14 +4,14 @@
 #define LD_OPTIONS_H
 
 #include "app/option_table.h"
+#include "base/message.h"
 
-#define LD_WHY_BYTES 1024
-
-/* Reads all sources. env_of is getenv, or a test's. 0, or -1 with why (LD_WHY_BYTES) naming the source and option. */
-int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*env_of)(const char *name), char *why);
+/* Reads all sources. env_of is getenv, or a test's. 0, or -1 with why naming the source and option. */
+int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*env_of)(const char *name),
+                     struct ld_message *why);
 
 /* The rules between options: an address that others can reach wants keys. 0 or -1 with why. */
-int ld_options_check(const struct ld_options *o, char *why);
-void ld_options_refuse_keyless(const struct ld_options *o, char *why); /* why that address is refused */
+int ld_options_check(const struct ld_options *o, struct ld_message *why);
+void ld_options_refuse_keyless(const struct ld_options *o, struct ld_message *why); /* why that address is refused */
 
 #endif

@@ -66,15 +66,14 @@ void ld_app_put_in_force(struct ld_app *app)
 
 /* All sources, and the files that they name. 0, or -1 with why (LD_WHY_BYTES) naming the option and, where it stands in
  * a file, the line. *keys is the caller's. */
-static int read_all(const struct ld_app *app, struct ld_options *fresh, struct ld_key_file **keys, char *why)
+static int read_all(const struct ld_app *app, struct ld_options *fresh, struct ld_key_file **keys,
+                    struct ld_message *why)
 {
-    char reason[LD_WHY_BYTES];
+    struct ld_message reason;
     if (ld_options_parse(fresh, app->argc, app->argv, getenv, why) != 0 || ld_options_check(fresh, why) != 0)
         return -1;
-    if (ld_auth_read(fresh->admin_key_file, keys, reason) != 0) {
-        snprintf(why, LD_WHY_BYTES, "admin-key-file: %.900s", reason);
-        return -1;
-    }
+    if (ld_auth_read(fresh->admin_key_file, keys, reason.text) != 0)
+        return ld_fail(why, "admin-key-file: %.900s", reason.text);
     if (ld_tls_reload(app->tls, why) == 0) /* last of those that may fail: it is in force */
         return 0;
     free(*keys);
@@ -103,10 +102,10 @@ void ld_app_reload(struct ld_app *app)
 {
     struct ld_options fresh;
     struct ld_key_file *keys = NULL;
-    char why[LD_WHY_BYTES];
-    if (read_all(app, &fresh, &keys, why) != 0) {
+    struct ld_message why;
+    if (read_all(app, &fresh, &keys, &why) != 0) {
         ld_count(&app->server.metrics.reload_failures, 1);
-        ld_log(LD_LOG_ERROR, "the configuration is not read again, all stays as it was: %s", why);
+        ld_log(LD_LOG_ERROR, "the configuration is not read again, all stays as it was: %s", why.text);
         return;
     }
     take_over(&app->options, &fresh);

@@ -273,7 +273,7 @@ static void bound_unsent(int listen_fd)
 
 /* The socket, the library's threads, and the one that gives them connections. On failure nothing is left, and why says
  * what it was. */
-static int begin(struct ld_http *h, const struct ld_http_options *o, char *why)
+static int begin(struct ld_http *h, const struct ld_http_options *o, struct ld_message *why)
 {
     struct ld_endpoint e = {.port = o->port, .is_ipv6 = strchr(o->host, ':') != NULL};
     snprintf(e.host, sizeof e.host, "%s", o->host);
@@ -282,7 +282,7 @@ static int begin(struct ld_http *h, const struct ld_http_options *o, char *why)
         return -1;
     h->port = e.port;
     bound_unsent(h->listen_fd);
-    snprintf(why, 256, "cannot start %u HTTP threads for %u connections", o->threads, o->max_connections);
+    ld_fail(why, "cannot start %u HTTP threads for %u connections", o->threads, o->max_connections);
     if (ld_lanes_start(h, o) == 0) {
         if (ld_accept_start(h) == 0)
             return 0;
@@ -293,9 +293,9 @@ static int begin(struct ld_http *h, const struct ld_http_options *o, char *why)
 }
 
 /* The records of connections, and what TLS keeps for each. */
-static int make_records(struct ld_http *h, const struct ld_http_options *o, char *why)
+static int make_records(struct ld_http *h, const struct ld_http_options *o, struct ld_message *why)
 {
-    snprintf(why, 256, "no memory for %u connections", o->max_connections);
+    ld_fail(why, "no memory for %u connections", o->max_connections);
     if (ld_connections_init(&h->connections, o) != 0)
         return -1;
     if (h->tls == NULL || (h->pairs = calloc(h->connections.n_records, sizeof *h->pairs)) != NULL)
@@ -323,13 +323,12 @@ void ld_http_let_go(struct ld_http *h)
 }
 
 /* On failure nothing is left: neither socket nor thread. When it returns 0, requests may be in the hooks already. */
-int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const struct ld_http_hooks *hooks, char *why)
+int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const struct ld_http_hooks *hooks,
+                  struct ld_message *why)
 {
     struct ld_http *h = calloc(1, sizeof *h);
-    if (h == NULL) {
-        snprintf(why, 256, "out of memory");
-        return -1;
-    }
+    if (h == NULL)
+        return ld_fail(why, "out of memory");
     atomic_init(&h->refs, 1);
     h->hooks = *hooks;
     h->metrics = o->metrics;

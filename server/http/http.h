@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/message.h"
 #include "base/problem.h"
 
 struct ld_http;
@@ -62,8 +63,9 @@ struct ld_http_hooks {
     void *arg;
 };
 
-/* 0, or -1 with why (>= 256 bytes). */
-int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const struct ld_http_hooks *hooks, char *why);
+/* 0, or -1 with why. */
+int ld_http_start(struct ld_http **out, const struct ld_http_options *o, const struct ld_http_hooks *hooks,
+                  struct ld_message *why);
 int ld_http_port(const struct ld_http *h);
 
 /* Other limits, for what connections are at already, too. From any thread. */

@@ -108,7 +108,7 @@ static int bound_port(int fd)
 /* Makes, binds, listens; `step` remembers where it failed. IPv6 sockets take IPv6 only: "[::]" beside "0.0.0.0" is
  * two decisions, not one. Non-blocking, since several threads wait for the same connection and only one gets it;
  * closed on exec. */
-int ld_endpoint_listen(struct ld_endpoint *e, int backlog, char *why)
+int ld_endpoint_listen(struct ld_endpoint *e, int backlog, struct ld_message *why)
 {
     union address a;
     char name[80];
@@ -138,9 +138,9 @@ int ld_endpoint_listen(struct ld_endpoint *e, int backlog, char *why)
     return fd;
 fail:
     if (errno == EADDRINUSE)
-        snprintf(why, 256, "cannot listen on %s: the port is in use by another program", name);
+        ld_fail(why, "cannot listen on %s: the port is in use by another program", name);
     else
-        snprintf(why, 256, "cannot listen on %s: %s: %s", name, step, strerror(errno));
+        ld_fail(why, "cannot listen on %s: %s: %s", name, step, strerror(errno));
     if (fd >= 0)
         close(fd);
     return -1;

@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 
+#include "base/message.h"
+
 struct ld_endpoint {
     char host[64]; /* numeric, without brackets */
     int port;      /* 0: any free port */
@@ -19,7 +21,7 @@ void ld_endpoint_format(const struct ld_endpoint *e, char *out);
 /* Whether only this machine can reach the address (127.0.0.0/8, ::1, and ::ffff:127.0.0.0/104). */
 bool ld_endpoint_is_loopback(const struct ld_endpoint *e);
 
-/* A listening, non-blocking socket, the port in force in e->port; or -1 with why (>= 256 bytes) naming the address. */
-int ld_endpoint_listen(struct ld_endpoint *e, int backlog, char *why);
+/* A listening, non-blocking socket, the port in force in e->port; or -1 with why naming the address. */
+int ld_endpoint_listen(struct ld_endpoint *e, int backlog, struct ld_message *why);
 
 #endif

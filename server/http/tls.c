@@ -10,6 +10,7 @@
  *
  * Cost: a session takes some 20 kB beside the connection; a handshake costs one signature (docs/SPEED.md). */
 #include "http/tls.h"
+#include "base/message.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +31,6 @@
 #include "base/metrics.h"
 #include "base/time_text.h"
 
-#define WHY_BYTES 1024
 #define MAX_FILE_BYTES ((size_t)1 << 20)
 #define MAX_CHAIN 16
 
@@ -83,14 +83,14 @@ static ssize_t read_all(const char *path, unsigned char *out)
 }
 
 /* On the heap (free_text). A file of more than a megabyte is no certificate, and a device would have no end. */
-static int read_text(const char *path, gnutls_datum_t *out, char *why)
+static int read_text(const char *path, gnutls_datum_t *out, struct ld_message *why)
 {
     out->data = malloc(MAX_FILE_BYTES + 1);
     ssize_t n = out->data != NULL ? read_all(path, out->data) : -1;
     if (n < 0)
-        snprintf(why, WHY_BYTES, "%s: %s", path, strerror(errno));
+        ld_fail(why, "%s: %s", path, strerror(errno));
     else if (n == 0 || n > (ssize_t)MAX_FILE_BYTES)
-        snprintf(why, WHY_BYTES, "%s: %s", path, n == 0 ? "the file is empty" : "larger than a megabyte");
+        ld_fail(why, "%s: %s", path, n == 0 ? "the file is empty" : "larger than a megabyte");
     out->size = n > 0 ? (unsigned)n : 0;
     return n > 0 && n <= (ssize_t)MAX_FILE_BYTES ? 0 : -1;
 }
@@ -105,25 +105,23 @@ static void free_text(gnutls_datum_t *text)
 
 /* The chain and what its first certificate says of its time and strength. The key's strength is looked at here, where
  * the message can name it: what clients refuse is better refused at the start. */
-static int import_chain(struct ld_tls_pair *p, const gnutls_datum_t *text, const char *path, char *why)
+static int import_chain(struct ld_tls_pair *p, const gnutls_datum_t *text, const char *path, struct ld_message *why)
 {
     gnutls_x509_crt_t crt[MAX_CHAIN];
     unsigned n = MAX_CHAIN, bits = 0;
     int rc =
         gnutls_x509_crt_list_import(crt, &n, text, GNUTLS_X509_FMT_PEM, GNUTLS_X509_CRT_LIST_IMPORT_FAIL_IF_EXCEED);
-    if (rc < 0) {
-        snprintf(why, WHY_BYTES, "%s: expected up to %d certificates in PEM: %s", path, MAX_CHAIN, gnutls_strerror(rc));
-        return -1;
-    }
+    if (rc < 0)
+        return ld_fail(why, "%s: expected up to %d certificates in PEM: %s", path, MAX_CHAIN, gnutls_strerror(rc));
     int algorithm = gnutls_x509_crt_get_pk_algorithm(crt[0], &bits);
     p->begins_s = gnutls_x509_crt_get_activation_time(crt[0]);
     p->expires_s = gnutls_x509_crt_get_expiration_time(crt[0]);
     bool is_weak =
         algorithm < 0 || gnutls_pk_bits_to_sec_param((gnutls_pk_algorithm_t)algorithm, bits) < GNUTLS_SEC_PARAM_MEDIUM;
     if (is_weak)
-        snprintf(why, WHY_BYTES, "%s: the key of the certificate has %u bits: weaker than RSA of 2048", path, bits);
+        ld_fail(why, "%s: the key of the certificate has %u bits: weaker than RSA of 2048", path, bits);
     else if ((rc = gnutls_pcert_import_x509_list(p->chain, crt, &n, 0)) < 0)
-        snprintf(why, WHY_BYTES, "%s: %s", path, gnutls_strerror(rc));
+        ld_fail(why, "%s: %s", path, gnutls_strerror(rc));
     else
         p->n_chain = n;
     for (unsigned i = 0; i < n; i++)
@@ -132,20 +130,20 @@ static int import_chain(struct ld_tls_pair *p, const gnutls_datum_t *text, const
 }
 
 /* A key with a passphrase is refused: nobody is there to type it at a restart. */
-static int import_key(struct ld_tls_pair *p, const gnutls_datum_t *text, const char *path, char *why)
+static int import_key(struct ld_tls_pair *p, const gnutls_datum_t *text, const char *path, struct ld_message *why)
 {
     int rc = gnutls_privkey_init(&p->key);
     if (rc == 0)
         rc = gnutls_privkey_import_x509_raw(p->key, text, GNUTLS_X509_FMT_PEM, NULL, 0);
     if (rc == GNUTLS_E_DECRYPTION_FAILED)
-        snprintf(why, WHY_BYTES, "%s: expected a key without a passphrase", path);
+        ld_fail(why, "%s: expected a key without a passphrase", path);
     else if (rc < 0)
-        snprintf(why, WHY_BYTES, "%s: expected a private key in PEM: %s", path, gnutls_strerror(rc));
+        ld_fail(why, "%s: expected a private key in PEM: %s", path, gnutls_strerror(rc));
     return rc < 0 ? -1 : 0;
 }
 
 /* Signs something and verifies it with the certificate, which is what a client will do. */
-static int check_match(const struct ld_tls_pair *p, const char *cert_path, const char *key_path, char *why)
+static int check_match(const struct ld_tls_pair *p, const char *cert_path, const char *key_path, struct ld_message *why)
 {
     const gnutls_datum_t text = {.data = (unsigned char *)(uintptr_t) "laplaced", .size = 8};
     gnutls_datum_t signature = {.data = NULL};
@@ -159,7 +157,7 @@ static int check_match(const struct ld_tls_pair *p, const char *cert_path, const
         rc = gnutls_pubkey_verify_data2(p->chain[0].pubkey, sign, 0, &text, &signature);
     gnutls_free(signature.data);
     if (rc < 0)
-        snprintf(why, WHY_BYTES, "%s: the key does not belong to the first certificate of %s", key_path, cert_path);
+        ld_fail(why, "%s: the key does not belong to the first certificate of %s", key_path, cert_path);
     return rc < 0 ? -1 : 0;
 }
 
@@ -177,13 +175,13 @@ void ld_tls_detach(struct ld_tls_pair *p)
 }
 
 /* A pair of both files with one reference; NULL with why. */
-static struct ld_tls_pair *read_pair(const char *cert_path, const char *key_path, char *why)
+static struct ld_tls_pair *read_pair(const char *cert_path, const char *key_path, struct ld_message *why)
 {
     gnutls_datum_t cert = {.data = NULL}, key = {.data = NULL};
     struct ld_tls_pair *p = calloc(1, sizeof *p);
     int rc = -1;
     if (p == NULL) {
-        snprintf(why, WHY_BYTES, "out of memory");
+        ld_fail(why, "out of memory");
         return NULL;
     }
     atomic_init(&p->refs, 1);
@@ -221,19 +219,18 @@ static void tell(const struct ld_tls *tls, const struct ld_tls_pair *p)
 /* --- the server's -------------------------------------------------------------------------------------- */
 
 /* The paths are copied: a reload may come long after. */
-int ld_tls_open(struct ld_tls **out, const char *cert_path, const char *key_path, struct ld_metrics *m, char *why)
+int ld_tls_open(struct ld_tls **out, const char *cert_path, const char *key_path, struct ld_metrics *m,
+                struct ld_message *why)
 {
     struct ld_tls *tls = calloc(1, sizeof *tls);
-    if (tls == NULL) {
-        snprintf(why, WHY_BYTES, "out of memory");
-        return -1;
-    }
+    if (tls == NULL)
+        return ld_fail(why, "out of memory");
     pthread_mutex_init(&tls->lock, NULL);
     tls->metrics = m;
     tls->cert_path = strdup(cert_path);
     tls->key_path = strdup(key_path);
     if (tls->cert_path == NULL || tls->key_path == NULL)
-        snprintf(why, WHY_BYTES, "out of memory");
+        ld_fail(why, "out of memory");
     else
         tls->pair = read_pair(cert_path, key_path, why);
     if (tls->pair == NULL) {
@@ -257,7 +254,7 @@ void ld_tls_close(struct ld_tls *tls)
 }
 
 /* Read outside the lock, so that no connection waits for the disk. */
-int ld_tls_reload(struct ld_tls *tls, char *why)
+int ld_tls_reload(struct ld_tls *tls, struct ld_message *why)
 {
     if (tls == NULL)
         return 0;

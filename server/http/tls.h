@@ -5,16 +5,18 @@
 
 struct ld_tls;      /* the files, and the pair in force */
 struct ld_tls_pair; /* a chain with its key; lives as long as a connection refers to it */
+struct ld_message;
 struct ld_metrics;
 
-/* Reads and checks both files. 0, or -1 with why (>= 1024 bytes) naming the file and what is wrong with it. The date of
+/* Reads and checks both files. 0, or -1 with why naming the file and what is wrong with it. The date of
  * expiry goes to m (may be NULL). */
-int ld_tls_open(struct ld_tls **out, const char *cert_path, const char *key_path, struct ld_metrics *m, char *why);
+int ld_tls_open(struct ld_tls **out, const char *cert_path, const char *key_path, struct ld_metrics *m,
+                struct ld_message *why);
 void ld_tls_close(struct ld_tls *tls); /* when no connection is left; NULL is fine */
 
 /* Reads both files again: connections that begin from now on get the new pair, open ones go on with theirs. -1 with
  * why: the old pair stays in force. A server without TLS (NULL) has nothing to read, which is no failure. */
-int ld_tls_reload(struct ld_tls *tls, char *why);
+int ld_tls_reload(struct ld_tls *tls, struct ld_message *why);
 
 /* What is spoken, as a GnuTLS priority string. */
 const char *ld_tls_priorities(void);

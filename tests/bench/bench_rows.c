@@ -76,7 +76,7 @@ static void *commit(void *arg)
     static struct ld_request *taken[MOST];
     static struct ld_row row[MOST];
     static char id[MOST][LD_ULID_BYTES];
-    char why[512];
+    struct ld_message why;
     (void)arg;
     for (uint64_t seq = 0;;) {
         const size_t n = take(taken);
@@ -94,7 +94,7 @@ static void *commit(void *arg)
                                      .n_text = LINE_BYTES};
         }
         if (ld_store_append(store, row, n, why) != LD_STORE_OK) {
-            fprintf(stderr, "bench_rows: %s\n", why);
+            fprintf(stderr, "bench_rows: %s\n", why.text);
             _exit(1);
         }
         ld_http_hold_replies();
@@ -137,8 +137,8 @@ int main(int argc, char **argv)
     n_answer = argc == 4 ? strtoul(argv[3], NULL, 10) : 0;
     if (o.threads == 0 || ld_store_open(&store, argv[1], false, why) != LD_STORE_OK ||
         pthread_create(&thread, NULL, commit, NULL) != 0 || pthread_create(&thread, NULL, move, NULL) != 0 ||
-        ld_http_start(&http, &o, &hooks, why) != 0) {
-        fprintf(stderr, "%s\n", why);
+        ld_http_start(&http, &o, &hooks, &why) != 0) {
+        fprintf(stderr, "%s\n", why.text);
         return 1;
     }
     printf("rows listening on http://127.0.0.1:%d\n", ld_http_port(http));

@@ -10,7 +10,7 @@
 #include "app/options.h"
 
 static struct ld_options o;
-static char why[LD_WHY_BYTES];
+static struct ld_message why;
 
 /* A pretended environment: pairs of name and value. */
 static const char *environment[8];
@@ -36,12 +36,12 @@ static int parse(const char *a, const char *b, const char *c, const char *d)
     const char *args[] = {"laplaced", a, b, c, d, NULL};
     int n = 1;
     char *argv[6] = {NULL};
-    why[0] = '\0';
+    why.text[0] = '\0';
     while (args[n] != NULL)
         n++;
     for (int i = 0; i < n; i++)
         argv[i] = strdup(args[i]);
-    int rc = ld_options_parse(&o, n, argv, env_of, why);
+    int rc = ld_options_parse(&o, n, argv, env_of, &why);
     for (int i = 0; i < n; i++)
         free(argv[i]);
     return rc;
@@ -58,7 +58,7 @@ static void write_file(char path[64], const char *text)
 
 START_TEST(defaults_are_valid_and_in_force)
 {
-    ck_assert_msg(parse(NULL, NULL, NULL, NULL) == 0, "%s", why);
+    ck_assert_msg(parse(NULL, NULL, NULL, NULL) == 0, "%s", why.text);
     ck_assert_str_eq(o.listen, "127.0.0.1:8080");
     ck_assert_str_eq(o.data, "./data");
     ck_assert_str_eq(o.admin_key_file, "");
@@ -69,7 +69,7 @@ START_TEST(defaults_are_valid_and_in_force)
     ck_assert_uint_ge(o.threads, 1);
     ck_assert(!o.is_verifying);
     ck_assert_int_eq(o.action, LD_DO_SERVE);
-    ck_assert_int_eq(ld_options_check(&o, why), 0);
+    ck_assert_int_eq(ld_options_check(&o, &why), 0);
 }
 END_TEST
 
@@ -81,7 +81,7 @@ START_TEST(flag_beats_environment_beats_file_beats_default)
     environment[2] = "LAPLACED_MAX_QUEUE";
     environment[3] = "80";
     environment[4] = NULL;
-    ck_assert_msg(parse("--config", path, "--timeout", "9") == 0, "%s", why);
+    ck_assert_msg(parse("--config", path, "--timeout", "9") == 0, "%s", why.text);
     ck_assert_uint_eq(o.timeout_s, 9);
     ck_assert_uint_eq(o.max_queue, 80);
     ck_assert_uint_eq(o.max_pending, 700);
@@ -95,7 +95,7 @@ START_TEST(configuration_file_may_be_named_by_the_environment)
     char path[64];
     write_file(path, "data = /srv/x\n");
     set_env("LAPLACED_CONFIG", path);
-    ck_assert_msg(parse(NULL, NULL, NULL, NULL) == 0, "%s", why);
+    ck_assert_msg(parse(NULL, NULL, NULL, NULL) == 0, "%s", why.text);
     ck_assert_str_eq(o.data, "/srv/x");
     unlink(path);
 }
@@ -153,7 +153,7 @@ START_TEST(bad_flags_are_named)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ck_assert_msg(parse(bad[i].a, bad[i].b, NULL, NULL) == -1, "%s was taken", bad[i].a);
-        ck_assert_msg(strstr(why, bad[i].said) != NULL, "%s: \"%s\"", bad[i].a, why);
+        ck_assert_msg(strstr(why.text, bad[i].said) != NULL, "%s: \"%s\"", bad[i].a, why.text);
     }
 }
 END_TEST
@@ -172,11 +172,11 @@ START_TEST(bad_lines_are_named_by_file_and_number)
         char path[64];
         write_file(path, bad[i].text);
         ck_assert_int_eq(parse("--config", path, NULL, NULL), -1);
-        ck_assert_msg(strstr(why, bad[i].said) != NULL && strstr(why, path) == why, "\"%s\"", why);
+        ck_assert_msg(strstr(why.text, bad[i].said) != NULL && strstr(why.text, path) == why.text, "\"%s\"", why.text);
         unlink(path);
     }
     ck_assert_int_eq(parse("--config", "/nonexistent/file", NULL, NULL), -1);
-    ck_assert_ptr_nonnull(strstr(why, "/nonexistent/file"));
+    ck_assert_ptr_nonnull(strstr(why.text, "/nonexistent/file"));
 }
 END_TEST
 
@@ -184,7 +184,7 @@ START_TEST(bad_variables_are_named)
 {
     set_env("LAPLACED_MAX_CONNECTIONS", "many");
     ck_assert_int_eq(parse(NULL, NULL, NULL, NULL), -1);
-    ck_assert_ptr_nonnull(strstr(why, "environment variable LAPLACED_MAX_CONNECTIONS: expected a whole number"));
+    ck_assert_ptr_nonnull(strstr(why.text, "environment variable LAPLACED_MAX_CONNECTIONS: expected a whole number"));
 }
 END_TEST
 
@@ -211,12 +211,12 @@ START_TEST(reachable_addresses_want_keys)
     set_env("LAPLACED_DATA", "/dev/null/data"); /* nobody's folder, with or without keys */
     for (size_t i = 0; i < 5; i++) {
         ck_assert_int_eq(parse("--listen", reachable[i], NULL, NULL), 0);
-        ck_assert_msg(ld_options_check(&o, why) == -1, "%s", reachable[i]);
-        ck_assert_ptr_nonnull(strstr(why, "--admin-key-file"));
+        ck_assert_msg(ld_options_check(&o, &why) == -1, "%s", reachable[i]);
+        ck_assert_ptr_nonnull(strstr(why.text, "--admin-key-file"));
         ck_assert_int_eq(parse("--listen", reachable[i], "--admin-key-file", "k"), 0);
-        ck_assert_int_eq(ld_options_check(&o, why), 0);
+        ck_assert_int_eq(ld_options_check(&o, &why), 0);
         ck_assert_int_eq(parse("--listen", local[i], NULL, NULL), 0);
-        ck_assert_msg(ld_options_check(&o, why) == 0, "%s", local[i]);
+        ck_assert_msg(ld_options_check(&o, &why) == 0, "%s", local[i]);
     }
     environment[0] = NULL;
 }
@@ -229,9 +229,9 @@ START_TEST(a_folder_that_may_have_keys_is_left_to_the_start)
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/registry.db", dir);
     ck_assert_int_eq(parse("--listen", "0.0.0.0:80", "--data", dir), 0);
-    ck_assert_int_eq(ld_options_check(&o, why), -1);
+    ck_assert_int_eq(ld_options_check(&o, &why), -1);
     fclose(fopen(path, "w"));
-    ck_assert_int_eq(ld_options_check(&o, why), 0);
+    ck_assert_int_eq(ld_options_check(&o, &why), 0);
     unlink(path);
     rmdir(dir);
 }
@@ -247,7 +247,7 @@ START_TEST(printed_options_read_back)
     FILE *f = fopen(path, "w");
     ld_options_print(&o, f);
     fclose(f);
-    ck_assert_msg(parse("--config", path, NULL, NULL) == 0, "%s", why);
+    ck_assert_msg(parse("--config", path, NULL, NULL) == 0, "%s", why.text);
     memcpy(o.config, before.config, sizeof o.config);
     memcpy(o.source, before.source, sizeof o.source);
     ck_assert_mem_eq(&o, &before, sizeof o);

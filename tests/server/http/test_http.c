@@ -172,7 +172,7 @@ static void stop_ticking(void)
 
 static void start(void)
 {
-    char why[256];
+    struct ld_message why;
     const struct ld_http_options o = {
         .host = "127.0.0.1",
         .threads = 2,
@@ -181,7 +181,7 @@ static void start(void)
         .max_connections = 256,
         .metrics = &metrics};
     memset(&metrics, 0, sizeof metrics);
-    ck_assert_msg(ld_http_start(&server, &o, &hooks, why) == 0, "%s", why);
+    ck_assert_msg(ld_http_start(&server, &o, &hooks, &why) == 0, "%s", why.text);
     start_ticking();
 }
 
@@ -705,11 +705,11 @@ START_TEST(a_full_round_of_requests_is_not_slept_over)
     enum { N = 128 };
     static const char request[] = "GET /x HTTP/1.1\r\nHost: x\r\n\r\n";
     int fd[N];
-    char why[256];
+    struct ld_message why;
     const struct ld_http_options o = {.host = "127.0.0.1", .threads = 1, .max_connections = 256, .metrics = &metrics};
     stop_ticking();
     ld_http_stop(server);
-    ck_assert_msg(ld_http_start(&server, &o, &hooks, why) == 0, "%s", why);
+    ck_assert_msg(ld_http_start(&server, &o, &hooks, &why) == 0, "%s", why.text);
     start_ticking();
     int busy = dial();
     for (int i = 0; i < N; i++) {
@@ -780,9 +780,9 @@ START_TEST(crowds_beyond_the_number_are_counted_right)
                                       .limits = {.timeout_s = 1, .head_timeout_s = 1, .body_timeout_s = 1},
                                       .max_connections = 4,
                                       .metrics = counts};
-    char why[256];
+    struct ld_message why;
     pthread_t client[N], sweeper;
-    ck_assert_msg(ld_http_start(&crowded, &o, &hooks, why) == 0, "%s", why);
+    ck_assert_msg(ld_http_start(&crowded, &o, &hooks, &why) == 0, "%s", why.text);
     atomic_store(&is_sweeping, true);
     ck_assert_int_eq(pthread_create(&sweeper, NULL, sweep, &is_sweeping), 0);
     for (int i = 0; i < N; i++)
@@ -860,11 +860,11 @@ static void *knock(void *arg)
 START_TEST(stopping_while_clients_knock_never_ends_the_process)
 {
     const struct ld_http_options o = {.host = "127.0.0.1", .threads = 8, .max_connections = 64, .metrics = &metrics};
-    char why[256];
+    struct ld_message why;
     for (int i = 0; i < 60; i++) {
         struct ld_http *knocked;
         pthread_t client[2];
-        ck_assert_msg(ld_http_start(&knocked, &o, &hooks, why) == 0, "%s", why);
+        ck_assert_msg(ld_http_start(&knocked, &o, &hooks, &why) == 0, "%s", why.text);
         atomic_store(&knocking_port, ld_http_port(knocked));
         for (int k = 0; k < 2; k++)
             ck_assert_int_eq(pthread_create(&client[k], NULL, knock, NULL), 0);
@@ -880,23 +880,23 @@ END_TEST
 
 START_TEST(port_in_use_is_told_by_name)
 {
-    char why[256];
+    struct ld_message why;
     struct ld_http *second;
     const struct ld_http_options o = {
         .host = "127.0.0.1", .port = ld_http_port(server), .threads = 1, .max_connections = 8, .metrics = &metrics};
-    ck_assert_int_eq(ld_http_start(&second, &o, &hooks, why), -1);
-    ck_assert_ptr_nonnull(strstr(why, "in use"));
-    ck_assert_ptr_nonnull(strstr(why, "127.0.0.1:"));
+    ck_assert_int_eq(ld_http_start(&second, &o, &hooks, &why), -1);
+    ck_assert_ptr_nonnull(strstr(why.text, "in use"));
+    ck_assert_ptr_nonnull(strstr(why.text, "127.0.0.1:"));
 }
 END_TEST
 
 START_TEST(ipv6_is_served)
 {
-    char why[256];
+    struct ld_message why;
     struct ld_http *second;
     const struct ld_http_options o = {.host = "::1", .threads = 1, .max_connections = 8, .metrics = &metrics};
-    if (ld_http_start(&second, &o, &hooks, why) != 0) {
-        ck_assert_ptr_nonnull(strstr(why, "[::1]:0")); /* a machine without IPv6 */
+    if (ld_http_start(&second, &o, &hooks, &why) != 0) {
+        ck_assert_ptr_nonnull(strstr(why.text, "[::1]:0")); /* a machine without IPv6 */
         return;
     }
     int fd = kbt_connect_host("::1", ld_http_port(second));

@@ -48,8 +48,8 @@ static void start(void)
 {
     static const struct ld_http_hooks hooks = {.admit = admit, .handle = handle};
     const struct ld_http_options o = {.host = "127.0.0.1", .threads = 1, .max_connections = 64, .metrics = &metrics};
-    char why[256];
-    ck_assert_msg(ld_http_start(&server, &o, &hooks, why) == 0, "%s", why);
+    struct ld_message why;
+    ck_assert_msg(ld_http_start(&server, &o, &hooks, &why) == 0, "%s", why.text);
 }
 
 static void stop(void)

@@ -79,7 +79,7 @@ static void handle(void *arg, struct ld_request *r)
 static void start_with(const char *dir)
 {
     static const struct ld_http_hooks hooks = {.admit = admit, .handle = handle};
-    char why[256];
+    struct ld_message why;
     const struct ld_http_options o = {.host = "127.0.0.1",
                                       .threads = 1,
                                       .max_head = 16384,
@@ -88,7 +88,7 @@ static void start_with(const char *dir)
                                       .body_memory = &memory,
                                       .metrics = &metrics};
     atomic_store(&memory.max, BUDGET);
-    ck_assert_msg(ld_http_start(&server, &o, &hooks, why) == 0, "%s", why);
+    ck_assert_msg(ld_http_start(&server, &o, &hooks, &why) == 0, "%s", why.text);
 }
 
 /* Everything that was taken has been given back when the server is gone. */

@@ -80,10 +80,10 @@ static void start(void)
     static const struct ld_http_hooks hooks = {.admit = admit, .handle = handle};
     const struct ld_http_options o = {
         .host = "127.0.0.1", .threads = 2, .max_head = 64u << 10, .max_connections = 512, .metrics = &metrics};
-    char why[256];
+    struct ld_message why;
     atomic_store(&n_kept, 0);
     atomic_store(&n_made, 0);
-    ck_assert_msg(ld_http_start(&server, &o, &hooks, why) == 0, "%s", why);
+    ck_assert_msg(ld_http_start(&server, &o, &hooks, &why) == 0, "%s", why.text);
 }
 
 static void stop(void)

@@ -15,12 +15,13 @@
 
 #include "kbt.h"
 #include "base/metrics.h"
+#include "base/message.h"
 #include "http/tls.h"
 
 #define DAY 86400
 
 static char folder[64], cert[96], key[96], log_path[96];
-static char why[1024];
+static struct ld_message why;
 static struct ld_metrics metrics;
 
 static void write_file(const char *path, const void *text, size_t n)
@@ -119,7 +120,7 @@ static void teardown(void)
 static struct ld_tls *opened(void)
 {
     struct ld_tls *tls = NULL;
-    ck_assert_msg(ld_tls_open(&tls, cert, key, &metrics, why) == 0, "%s", why);
+    ck_assert_msg(ld_tls_open(&tls, cert, key, &metrics, &why) == 0, "%s", why.text);
     return tls;
 }
 
@@ -127,10 +128,10 @@ static struct ld_tls *opened(void)
 static void expect_refusal(const char *file, const char *words)
 {
     struct ld_tls *tls = NULL;
-    why[0] = '\0';
-    ck_assert_int_eq(ld_tls_open(&tls, cert, key, &metrics, why), -1);
+    why.text[0] = '\0';
+    ck_assert_int_eq(ld_tls_open(&tls, cert, key, &metrics, &why), -1);
     ck_assert_ptr_null(tls);
-    ck_assert_msg(strncmp(why, file, strlen(file)) == 0 && strstr(why, words) != NULL, "%s", why);
+    ck_assert_msg(strncmp(why.text, file, strlen(file)) == 0 && strstr(why.text, words) != NULL, "%s", why.text);
     ck_assert_uint_eq(atomic_load(&metrics.tls_expires_s), 0);
 }
 
@@ -224,7 +225,7 @@ START_TEST(a_key_of_another_certificate_is_refused)
     write_key(key, k, NULL);
     gnutls_x509_privkey_deinit(k);
     expect_refusal(key, "does not belong to the first certificate of");
-    ck_assert_ptr_nonnull(strstr(why, cert));
+    ck_assert_ptr_nonnull(strstr(why.text, cert));
     k = make_key(GNUTLS_PK_RSA, 2048); /* of another kind, too */
     write_key(key, k, NULL);
     gnutls_x509_privkey_deinit(k);
@@ -317,13 +318,13 @@ START_TEST(a_reload_is_for_new_connections_and_a_bad_one_for_nobody)
     ck_assert_int_eq(gnutls_init(&late, GNUTLS_SERVER), 0);
     struct ld_tls_pair *first = ld_tls_attach(tls, before);
     make_pair(2, -1, 60);
-    ck_assert_msg(ld_tls_reload(tls, why) == 0, "%s", why);
+    ck_assert_msg(ld_tls_reload(tls, &why) == 0, "%s", why.text);
     struct ld_tls_pair *second = ld_tls_attach(tls, after);
     uint64_t expires = atomic_load(&metrics.tls_expires_s);
     ck_assert_uint_gt(expires, (uint64_t)(time(NULL) + 59 * DAY));
     write_file(cert, "gone\n", 5);
-    ck_assert_int_eq(ld_tls_reload(tls, why), -1);
-    ck_assert_ptr_nonnull(strstr(why, cert));
+    ck_assert_int_eq(ld_tls_reload(tls, &why), -1);
+    ck_assert_ptr_nonnull(strstr(why.text, cert));
     struct ld_tls_pair *third = ld_tls_attach(tls, late);
     ck_assert_int_eq(serial_of(before), 1);
     ck_assert_int_eq(serial_of(after), 2);
@@ -341,7 +342,7 @@ END_TEST
 
 START_TEST(without_tls_a_reload_has_nothing_to_do)
 {
-    ck_assert_int_eq(ld_tls_reload(NULL, why), 0);
+    ck_assert_int_eq(ld_tls_reload(NULL, &why), 0);
     ld_tls_close(NULL);
 }
 END_TEST
