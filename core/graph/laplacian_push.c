@@ -149,8 +149,3 @@ void kb_push_clear(struct kb_push *w)
         w->cell[w->touched[i]] = (struct kb_push_cell){0};
     w->n_touched = w->n_queued = 0;
 }
-
-size_t kb_push_bytes(const struct kb_push *w)
-{
-    return w->n * (sizeof *w->cell + sizeof *w->touched + sizeof *w->queue);
-}

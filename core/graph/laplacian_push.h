@@ -40,6 +40,4 @@ bool kb_push_diagonal(struct kb_push *w, const struct kb_graph *g, double rho, d
 bool kb_push_column(struct kb_push *w, const struct kb_graph *g, double rho, double limit);
 void kb_push_clear(struct kb_push *w);
 
-size_t kb_push_bytes(const struct kb_push *w);
-
 #endif

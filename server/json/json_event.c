@@ -17,7 +17,6 @@
 #include "base/ids.h"
 #include "json/json_out.h"
 #include "json/json_routing.h"
-#include "base/time_text.h"
 
 /* Sequence numbers and versions pass through doubles on their way; up to here none is rounded. */
 #define MAX_COUNT UINT64_C(9007199254740991) /* 2^53 - 1: what a double counts */
@@ -26,16 +25,6 @@
 struct dims {
     uint32_t context, arm;
 };
-
-/* One spelling only (ld_parse_time), so that a log line written again is the same line. */
-int64_t ld_in_time(struct ld_in *in, const struct ld_value *o, const char *key)
-{
-    const struct ld_value *v = ld_in_get(in, o, key, true);
-    int64_t at_ms = 0;
-    if (v != NULL && (!ld_is(v, LD_V_STRING) || ld_parse_time(ld_string_of(v), &at_ms) != 0))
-        ld_in_fault(in, key, "expected a time such as 2026-11-21T10:00:00.123Z");
-    return at_ms;
-}
 
 /* Six of the ten types are about a decision. */
 static const char *read_decision(struct ld_in *in, const struct ld_value *o)

@@ -24,6 +24,7 @@
 
 #include "base/ids.h"
 #include "base/number.h"
+#include "base/time_text.h"
 
 /* The problem may not hold anything yet: ld_in_done judges by it. */
 void ld_in_init(struct ld_in *in, struct ld_doc *doc, struct ld_problem *p)
@@ -389,4 +390,14 @@ const char *const *ld_in_ids(struct ld_in *in, const struct ld_value *obj, const
     const char *const *ids = ld_in_ids_value(in, array, n);
     ld_in_leave(in, mark);
     return ids;
+}
+
+/* One spelling only (ld_parse_time), so that a log line written again is the same line. */
+int64_t ld_in_time(struct ld_in *in, const struct ld_value *o, const char *key)
+{
+    const struct ld_value *v = ld_in_get(in, o, key, true);
+    int64_t at_ms = 0;
+    if (v != NULL && (!ld_is(v, LD_V_STRING) || ld_parse_time(ld_string_of(v), &at_ms) != 0))
+        ld_in_fault(in, key, "expected a time such as 2026-11-21T10:00:00.123Z");
+    return at_ms;
 }

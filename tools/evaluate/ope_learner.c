@@ -21,7 +21,6 @@ struct lc_learner {
     struct kb_spec spec;
     struct kb_candidate *candidate; /* [cap] */
     size_t cap;
-    uint64_t n_learned;
     int64_t at_ms;
     bool is_blind;
     struct {          /* the last decision, good while nothing was learned and the candidates stand */
@@ -182,17 +181,10 @@ enum kb_err lc_learner_learn(struct lc_learner *l, const struct lc_log *log, con
 
     if (ev->at_ms > l->at_ms)
         l->at_ms = ev->at_ms;
-    const enum kb_err rc = feed(l, observed, why);
-    l->n_learned += rc == KB_OK ? 1 : 0;
-    return rc;
+    return feed(l, observed, why);
 }
 
 enum kb_err lc_learner_graph(struct lc_learner *l, const struct kb_event *ev, char *why)
 {
     return feed(l, *ev, why);
-}
-
-uint64_t lc_learner_learned(const struct lc_learner *l)
-{
-    return l->n_learned;
 }

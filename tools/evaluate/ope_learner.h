@@ -29,6 +29,4 @@ enum kb_err lc_learner_learn(struct lc_learner *l, const struct lc_log *log, con
 /* A change of the graph of users, an event of type KB_EV_GRAPH. */
 enum kb_err lc_learner_graph(struct lc_learner *l, const struct kb_event *ev, char *why);
 
-uint64_t lc_learner_learned(const struct lc_learner *l);
-
 #endif

@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <spawn.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -228,35 +227,6 @@ void pb_gnuplot(const char *dir, const char *script)
             continue;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         fprintf(stderr, "paperbench: no plot from %s/%s: is gnuplot there? (sh tools/setup.sh --paper)\n", dir, script);
-}
-
-/* One mkdir for each part of the path; those that are there already are fine. */
-enum kb_err pb_make_dir(const char *dir)
-{
-    char path[MAX_PATH];
-
-    snprintf(path, sizeof path, "%s", dir);
-    for (char *at = path + 1; *at != '\0'; at++)
-        if (*at == '/') {
-            *at = '\0';
-            mkdir(path, 0777);
-            *at = '/';
-        }
-    if (mkdir(path, 0777) == 0 || errno == EEXIST)
-        return KB_OK;
-    fprintf(stderr, "paperbench: cannot make %s: %s\n", path, strerror(errno));
-    return KB_EINVAL;
-}
-
-FILE *pb_create(const char *dir, const char *name, const char *suffix)
-{
-    char path[MAX_PATH];
-
-    snprintf(path, sizeof path, "%s/%s%s", dir, name, suffix);
-    FILE *f = fopen(path, "w");
-    if (f == NULL)
-        fprintf(stderr, "paperbench: cannot write %s: %s\n", path, strerror(errno));
-    return f;
 }
 
 /* Nothing is drawn of an experiment without a done run, which gnuplot would call an error. */

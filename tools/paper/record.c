@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define MAX_PATH 512
 
@@ -210,5 +211,36 @@ FILE *pb_records_append(const struct pb_results *results, bool is_fresh)
     fseek(f, 0, SEEK_END); /* C wants a seek between reading and writing */
     if (is_cut)
         fputc('\n', f);
+    return f;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------ */
+
+/* One mkdir for each part of the path; those that are there already are fine. */
+enum kb_err pb_make_dir(const char *dir)
+{
+    char path[MAX_PATH];
+
+    snprintf(path, sizeof path, "%s", dir);
+    for (char *at = path + 1; *at != '\0'; at++)
+        if (*at == '/') {
+            *at = '\0';
+            mkdir(path, 0777);
+            *at = '/';
+        }
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return KB_OK;
+    fprintf(stderr, "paperbench: cannot make %s: %s\n", path, strerror(errno));
+    return KB_EINVAL;
+}
+
+FILE *pb_create(const char *dir, const char *name, const char *suffix)
+{
+    char path[MAX_PATH];
+
+    snprintf(path, sizeof path, "%s/%s%s", dir, name, suffix);
+    FILE *f = fopen(path, "w");
+    if (f == NULL)
+        fprintf(stderr, "paperbench: cannot write %s: %s\n", path, strerror(errno));
     return f;
 }
