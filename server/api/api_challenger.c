@@ -25,7 +25,7 @@ bool api_challengers_get(struct ld_call *c, struct ld_reply *out)
     const struct ld_settings *settings;
     struct kb_engine_counts counts;
     if (views != NULL) {
-        size_t n = ld_challengers_view(ld_tenant_challengers(c->tenant), views + LD_MAX_CHALLENGERS);
+        size_t n = ld_challengers_view(c->tenant, views + LD_MAX_CHALLENGERS);
         kb_engine_counts(ld_tenant_read_lock(c->tenant, &settings), &counts);
         put_in_order(views + LD_MAX_CHALLENGERS, n, settings, views);
         n = settings->n_challengers;

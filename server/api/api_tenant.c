@@ -257,6 +257,7 @@ bool fill_stop(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 /* POST /tenants/{t}/compact: answered when the log starts with a summary, which takes a fold of what goes. */
 bool fill_compact(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 {
+    op->task = &ld_compaction;
     return ld_decode_compact(op->doc, &op->keep_events, p) == 0 && ld_charge_fold(c, p);
 }
 

@@ -70,8 +70,8 @@ static void take_sample(struct sample *s, struct ld_tenant *t)
                          .clamped = (double)c.clamped,
                          .is_one_sided = c.is_one_sided,
                          .waiting_bytes = (double)ld_tenant_queue_bytes(t),
-                         .challenger_lag = (double)ld_tenant_challenger_lag(t),
-                         .challenger_bytes = (double)ld_challengers_bytes(ld_tenant_challengers(t))};
+                         .challenger_lag = (double)ld_challengers_lag(t),
+                         .challenger_bytes = (double)ld_challengers_bytes(t)};
     memcpy(s->routes, c.routes, sizeof s->routes);
     strncpy(s->name, ld_tenant_name(t), sizeof s->name - 1);
 }

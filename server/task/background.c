@@ -3,8 +3,7 @@
  *
  *     writer, after a batch    lends the engine's open build to a thread for long work
  *     job                      runs it, without any lock; the writer goes on with its turns
- *     job, at its end          puts an op into the tenant's line
- *     writer, at that op       takes the build back, and commits the event that puts it in force; or lends it again,
+ *     writer, behind it        takes the build back, and commits the event that puts it in force; or lends it again,
  *                              while much was learned in the meantime
  *
  * The log has the beginning and the end, so a server that dies in between finds the build open when it folds, and its
@@ -12,8 +11,6 @@
  *
  * At shutdown, and when a tenant is deleted, the run is told to end (the core looks at that every few rows), and no
  * other is started. The job holds the tenant, so neither goes away under it. */
-#include <stdlib.h>
-
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -22,72 +19,104 @@
 
 #define RETRY_MS 5000
 
-/* ---- the job ------------------------------------------------------------------------------------------ */
+struct ld_building {
+    struct ld_task task;
+    struct kb_build *build; /* lent; NULL: none is. Under queue_lock, so that another thread may cancel it */
+    enum kb_err rc;
+    int64_t took_us;
+    int64_t retry_ms; /* after a failed run: not before */
+};
 
-/* In a thread for long work. The result is read by the writer after the op, which orders the two. */
-static void run(void *arg)
+static void run(void *task)
 {
-    struct ld_tenant *t = arg;
-    struct ld_metrics *m = t->world->metrics;
+    struct ld_building *b = task;
+    struct ld_metrics *m = b->task.t->world->metrics;
     const int64_t start_us = ld_monotonic_us();
 
     atomic_fetch_add_explicit(&m->builds_running, 1, memory_order_relaxed);
-    t->build_rc = kb_build_run(t->build);
+    b->rc = kb_build_run(b->build);
     atomic_fetch_sub_explicit(&m->builds_running, 1, memory_order_relaxed);
-    t->build_us = ld_monotonic_us() - start_us;
-    ld_histogram_add(&m->build_time, t->build_us);
+    b->took_us = ld_monotonic_us() - start_us;
+    ld_histogram_add(&m->build_time, b->took_us);
     ld_failpoint("mid_build");
-    ld_tenant_tell_writer(t, LD_OP_BUILT);
-    ld_tenant_release(t);
 }
 
-/* ---- the writer's side --------------------------------------------------------------------------------- */
-
-/* From another thread the build may be cancelled as long as it stands here. */
-static void show_build(struct ld_tenant *t, struct kb_build *b)
+static void cancel(void *task)
 {
-    pthread_mutex_lock(&t->queue_lock);
-    t->build = b;
-    pthread_mutex_unlock(&t->queue_lock);
+    struct ld_building *b = task;
+
+    if (b->build != NULL)
+        kb_build_cancel(b->build);
 }
 
-/* Back to the engine. Whether the run did what it could. */
-bool ld_tenant_take_build(struct ld_tenant *t)
+static void show_build(struct ld_building *b, struct kb_build *build)
 {
-    struct kb_build *b = t->build;
+    pthread_mutex_lock(&b->task.t->queue_lock);
+    b->build = build;
+    pthread_mutex_unlock(&b->task.t->queue_lock);
+}
 
-    if (b == NULL)
-        return false;
-    show_build(t, NULL);
-    kb_engine_return_build(t->engine, b);
-    t->saving.tail_us += t->build_us; /* a fold does it again */
-    t->build_us = 0;
-    if (t->build_rc == KB_OK || t->build_rc == KB_ECANCELLED)
-        return t->build_rc == KB_OK;
+/* Back to the engine. */
+static void drop(void *task)
+{
+    struct ld_building *b = task;
+    struct kb_build *build = b->build;
+
+    if (build == NULL)
+        return;
+    show_build(b, NULL);
+    kb_engine_return_build(b->task.t->engine, build);
+}
+
+/* What is finished goes into the log at once; the rest is lent again. */
+static void finish(void *task)
+{
+    struct ld_building *b = task;
+    struct ld_tenant *t = b->task.t;
+
+    drop(b);
+    t->tail_us += b->took_us; /* a fold does it again */
+    b->took_us = 0;
+    if (b->rc == KB_OK && !atomic_load(&t->is_doomed))
+        ld_batch_commit_due(t);
+    if (b->rc == KB_OK || b->rc == KB_ECANCELLED)
+        return;
     atomic_fetch_add_explicit(&t->world->metrics->build_failures, 1, memory_order_relaxed);
-    ld_log(LD_LOG_WARN, "tenant %s: the new model cannot be built now: %s", t->name, kb_strerror(t->build_rc));
-    atomic_store(&t->next_build_ms, t->now_ms + RETRY_MS);
-    return false;
+    ld_log(LD_LOG_WARN, "tenant %s: the new model cannot be built now: %s", t->name, kb_strerror(b->rc));
+    b->retry_ms = t->now_ms + RETRY_MS;
 }
 
-/* After a batch, and at the end of a turn for what has waited. One job at a time; none when the tenant is about to go,
- * or a failed run is to wait. */
-void ld_tenant_start_build(struct ld_tenant *t)
+/* After a batch, since a busy turn is long, and at the end of a turn for what has waited. */
+static enum ld_chore look(struct ld_tenant *t)
 {
-    struct kb_build *b;
+    struct kb_build *build = NULL;
 
-    if (t->build != NULL || ld_task_find(t, &ld_erasure) != NULL || atomic_load(&t->is_halting) ||
-        atomic_load(&t->is_doomed) || atomic_load(&t->next_build_ms) > t->now_ms)
-        return;
-    atomic_store(&t->next_build_ms, INT64_MIN);
-    b = kb_engine_lend_build(t->engine);
-    if (b == NULL)
-        return;
-    show_build(t, b);
-    ld_tenant_hold(t);
-    if (ld_sched_give(t->world->sched, LD_LONG_WORK, run, t, SIZE_MAX) == 0)
-        return;
-    t->build_rc = KB_ENOMEM;
-    ld_tenant_take_build(t);
-    ld_tenant_release(t);
+    if (!kb_engine_is_building(t->engine) || atomic_load(&t->is_halting) || ld_task_find(t, &ld_erasure) != NULL)
+        return LD_CHORE_NONE;
+    struct ld_building *b = ld_task_of(t, &ld_building);
+    if (b == NULL || (b->build == NULL && b->retry_ms > t->now_ms))
+        return LD_CHORE_LATER;
+    if (b->build != NULL || (build = kb_engine_lend_build(t->engine)) == NULL)
+        return LD_CHORE_NONE;
+    show_build(b, build);
+    if (!ld_task_run(&b->task)) {
+        b->rc = KB_ENOMEM;
+        finish(b);
+    }
+    return LD_CHORE_NONE;
 }
+
+bool ld_building_has_failed(const struct ld_tenant *t)
+{
+    const struct ld_building *b = ld_task_find(t, &ld_building);
+
+    return b != NULL && b->retry_ms > t->now_ms;
+}
+
+const struct ld_task_kind ld_building = {.size = sizeof(struct ld_building),
+                                         .threads = LD_LONG_WORK,
+                                         .at = {[LD_AT_BATCH_END] = look, [LD_AT_TURN_END] = look},
+                                         .run = run,
+                                         .finish = finish,
+                                         .cancel = cancel,
+                                         .drop = drop};

@@ -18,8 +18,8 @@
 
 #include "base/clock.h"
 #include "task/follower.h"
-#include "base/hash.h"
 #include "base/log.h"
+#include "task/tasks.h"
 #include "tenant/tenant_impl.h"
 #include "json/json_in.h"
 
@@ -28,50 +28,51 @@
 #define PATIENCE_NS 200000000 /* for a digest */
 
 struct ld_challengers {
+    struct ld_task task;
     pthread_mutex_t lock, list_lock;
     struct ld_follower *follower[LD_MAX_CHALLENGERS];
     size_t n;
     struct ld_challenger_view shown[LD_MAX_CHALLENGERS];
     size_t n_shown;
-    atomic_bool is_running;
+    bool has_more;           /* the job's: lines are left */
     _Atomic uint64_t cursor; /* all have read so far */
     _Atomic uint64_t
         fired; /* version of the configuration for which the guardrail has asked for a promotion; 0: none */
-    atomic_size_t bytes;
 };
 
 /* ---- life ---------------------------------------------------------------------------------------------------- */
 
-struct ld_challengers *ld_challengers_new(void)
+static void init(void *task)
 {
-    struct ld_challengers *c = calloc(1, sizeof *c);
+    struct ld_challengers *c = task;
 
-    if (c == NULL)
-        return NULL;
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->list_lock, NULL);
-    return c;
 }
 
-void ld_challengers_free(struct ld_challengers *c)
+static void drop(void *task)
 {
-    if (c == NULL)
-        return;
+    struct ld_challengers *c = task;
+
     for (size_t i = 0; i < c->n; i++)
         ld_follower_free(c->follower[i]);
     pthread_mutex_destroy(&c->lock);
     pthread_mutex_destroy(&c->list_lock);
-    free(c);
 }
 
-uint64_t ld_challengers_cursor(const struct ld_challengers *c)
+uint64_t ld_challengers_lag(const struct ld_tenant *t)
 {
-    return atomic_load(&c->cursor);
+    const struct ld_challengers *c = ld_task_find(t, &ld_following);
+    const uint64_t tip = atomic_load(&t->tip), cursor = c != NULL ? atomic_load(&c->cursor) : 0;
+
+    return atomic_load(&t->has_challengers) && tip > cursor ? tip - cursor : 0;
 }
 
-size_t ld_challengers_bytes(const struct ld_challengers *c)
+size_t ld_challengers_bytes(const struct ld_tenant *t)
 {
-    return atomic_load(&c->bytes);
+    const struct ld_challengers *c = ld_task_find(t, &ld_following);
+
+    return c != NULL ? atomic_load(&c->task.bytes) : 0;
 }
 
 /* From its beginning, under the same configuration. list_lock: cancel looks at shadows. */
@@ -84,15 +85,6 @@ static void begin_anew(struct ld_challengers *c, struct ld_follower *f)
 }
 
 /* ---- which there are ------------------------------------------------------------------------------------------- */
-
-bool ld_challenger_is_same(const struct ld_challenger_settings *a, const struct ld_challenger_settings *b)
-{
-    struct kb_spec other = b->spec;
-
-    other.routing = a->spec.routing; /* the tenant's own, which no challenger's decision looks at */
-    return strcmp(a->name, b->name) == 0 &&
-           kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&other, KB_HASH_INIT);
-}
 
 /* Takes the follower of these settings out of the list, or makes one. NULL: no memory. */
 static struct ld_follower *take_follower(struct ld_challengers *c, const struct ld_challenger_settings *settings)
@@ -249,7 +241,7 @@ static void keep_quota(struct slice *s)
             bytes += ld_follower_bytes(f);
         }
     }
-    atomic_store(&s->c->bytes, bytes);
+    atomic_store(&s->c->task.bytes, bytes);
 }
 
 static bool has_models(struct ld_challengers *c)
@@ -268,12 +260,12 @@ static bool has_models(struct ld_challengers *c)
 }
 
 static void show(struct ld_challengers *c);
-static void keep_guard(struct ld_tenant *t);
+static void keep_guard(struct ld_challengers *c);
 
 /* The next lines. False: there are none now, or none can be read. */
-static bool run_slice(struct ld_tenant *t)
+static bool run_slice(struct ld_challengers *c)
 {
-    struct ld_challengers *c = t->challengers;
+    struct ld_tenant *t = c->task.t;
     struct slice s = {.t = t, .c = c};
     struct ld_fold fold = {.sink = {.take = take, .to = &s, .before = look, .watch = &s}};
     uint64_t cursor = 0;
@@ -291,7 +283,7 @@ static bool run_slice(struct ld_tenant *t)
         cursor = atomic_load(&t->tip);
     atomic_store(&c->cursor, cursor);
     show(c);
-    keep_guard(t);
+    keep_guard(c);
     pthread_mutex_unlock(&c->lock);
     return s.n > 0 && !s.is_over && !atomic_load(&t->is_halting);
 }
@@ -302,10 +294,11 @@ static bool run_slice(struct ld_tenant *t)
 /* A tenant that cannot take it now is asked again; one whose configuration is another by now has its own guardrail. */
 static void promotion_done(struct ld_op *op)
 {
-    struct ld_tenant *t = op->arg;
+    struct ld_challengers *c = op->arg;
+    const struct ld_tenant *t = c->task.t;
 
     if (op->problem->status == 503)
-        atomic_store(&t->challengers->fired, 0);
+        atomic_store(&c->fired, 0);
     if (op->problem->status == 0)
         ld_log(LD_LOG_WARN, "tenant %s: the guardrail has put challenger %s in force: it is better than what was",
                t->name, op->promotion.challenger);
@@ -316,7 +309,7 @@ static void promotion_done(struct ld_op *op)
 }
 
 /* Of the configuration that was read last: the writer refuses it when there is another by now. */
-static void fire(struct ld_tenant *t, const struct ld_follower *f)
+static void fire(struct ld_challengers *c, const struct ld_follower *f)
 {
     struct ld_op *op = ld_op_new(LD_OP_PROMOTE);
     struct ld_problem problem;
@@ -330,82 +323,75 @@ static void fire(struct ld_tenant *t, const struct ld_follower *f)
     op->promotion.reason = LD_PROMOTED_BY_GUARDRAIL;
     op->promotion.version = f->scores.told.version;
     op->done = promotion_done;
-    op->arg = t;
-    atomic_store(&t->challengers->fired, f->scores.told.version);
-    ld_tenant_submit(t, op);
+    op->arg = c;
+    atomic_store(&c->fired, f->scores.told.version);
+    ld_tenant_submit(c->task.t, op);
 }
 
 /* lock held. */
-static void keep_guard(struct ld_tenant *t)
+static void keep_guard(struct ld_challengers *c)
 {
-    const struct ld_challengers *c = t->challengers;
-
     for (size_t i = 0; i < c->n; i++) {
         const struct ld_score *s = &c->follower[i]->scores.told;
 
-        if (s->is_proved && s->version != atomic_load(&c->fired) && !atomic_load(&t->is_halting))
-            fire(t, c->follower[i]);
+        if (s->is_proved && s->version != atomic_load(&c->fired) && !atomic_load(&c->task.t->is_halting))
+            fire(c, c->follower[i]);
     }
 }
 
 /* ---- the job ----------------------------------------------------------------------------------------------------- */
 
-static void take_settings(struct ld_tenant *t)
+static void take_settings(struct ld_challengers *c)
 {
     const struct ld_settings *settings;
     struct ld_settings copy;
 
-    ld_tenant_read_lock(t, &settings);
+    ld_tenant_read_lock(c->task.t, &settings);
     copy = *settings;
-    ld_tenant_read_unlock(t);
-    pthread_mutex_lock(&t->challengers->lock);
-    follow_settings(t->challengers, &copy);
-    pthread_mutex_unlock(&t->challengers->lock);
+    ld_tenant_read_unlock(c->task.t);
+    pthread_mutex_lock(&c->lock);
+    follow_settings(c, &copy);
+    pthread_mutex_unlock(&c->lock);
 }
 
-void ld_challengers_run(struct ld_tenant *t)
+static void run(void *task)
 {
-    take_settings(t);
-    while (run_slice(t))
-        continue;
-}
-
-static void run(void *arg)
-{
-    struct ld_tenant *t = arg;
+    struct ld_challengers *c = task;
     const int64_t start_us = ld_monotonic_us();
-    bool has_more = true;
 
-    take_settings(t);
-    while (has_more && ld_monotonic_us() - start_us < JOB_US)
-        has_more = run_slice(t);
-    if (has_more && ld_sched_give(t->world->sched, LD_LONG_WORK, run, t, SIZE_MAX) == 0)
-        return;
-    atomic_store(&t->challengers->is_running, false);
-    ld_tenant_release(t);
+    take_settings(c);
+    do
+        c->has_more = run_slice(c);
+    while (c->has_more && ld_monotonic_us() - start_us < JOB_US);
+}
+
+static void finish(void *task)
+{
+    struct ld_challengers *c = task;
+
+    if (c->has_more)
+        ld_task_run(&c->task);
 }
 
 /* The log has something that not all have read, or there are followers that nobody wants any more. */
-void ld_challengers_tick(struct ld_tenant *t)
+static enum ld_chore tick(struct ld_tenant *t)
 {
-    struct ld_challengers *c = t->challengers;
+    struct ld_challengers *c = NULL;
 
-    if (!atomic_load(&t->has_challengers) && atomic_load(&c->bytes) == 0)
-        return;
-    if (atomic_load(&c->cursor) == atomic_load(&t->tip) || atomic_load(&t->is_halting) ||
-        atomic_exchange(&c->is_running, true))
-        return;
-    ld_tenant_hold(t);
-    if (ld_sched_give(t->world->sched, LD_LONG_WORK, run, t, SIZE_MAX) == 0)
-        return;
-    atomic_store(&c->is_running, false);
-    ld_tenant_release(t);
+    if (!atomic_load(&t->has_challengers) && ld_challengers_bytes(t) == 0)
+        return LD_CHORE_NONE;
+    if ((c = ld_task_of(t, &ld_following)) != NULL && atomic_load(&c->cursor) != atomic_load(&t->tip) &&
+        atomic_load(&c->task.state) == LD_TASK_RESTS)
+        ld_task_run(&c->task);
+    return LD_CHORE_NONE;
 }
 
 /* ---- from outside ------------------------------------------------------------------------------------------------ */
 
-void ld_challengers_cancel(struct ld_challengers *c)
+static void cancel(void *task)
 {
+    struct ld_challengers *c = task;
+
     pthread_mutex_lock(&c->list_lock);
     for (size_t i = 0; i < c->n; i++)
         if (c->follower[i]->shadow != NULL)
@@ -414,9 +400,13 @@ void ld_challengers_cancel(struct ld_challengers *c)
 }
 
 /* A build that is under way is not waited for. */
-void ld_challengers_forget(struct ld_challengers *c)
+void ld_challengers_forget(struct ld_tenant *t)
 {
-    ld_challengers_cancel(c);
+    struct ld_challengers *c = ld_task_find(t, &ld_following);
+
+    if (c == NULL)
+        return;
+    cancel(c);
     pthread_mutex_lock(&c->lock);
     for (size_t i = 0; i < c->n; i++)
         begin_anew(c, c->follower[i]);
@@ -445,10 +435,13 @@ static bool lock_a_while(pthread_mutex_t *lock)
     return pthread_mutex_timedlock(lock, &until) == 0;
 }
 
-size_t ld_challengers_view(struct ld_challengers *c, struct ld_challenger_view out[LD_MAX_CHALLENGERS])
+size_t ld_challengers_view(const struct ld_tenant *t, struct ld_challenger_view out[LD_MAX_CHALLENGERS])
 {
+    struct ld_challengers *c = ld_task_find(t, &ld_following);
     size_t n;
 
+    if (c == NULL)
+        return 0;
     if (lock_a_while(&c->lock)) {
         for (size_t i = 0; i < c->n; i++) {
             const struct ld_follower *f = c->follower[i];
@@ -467,3 +460,12 @@ size_t ld_challengers_view(struct ld_challengers *c, struct ld_challenger_view o
     pthread_mutex_unlock(&c->list_lock);
     return n;
 }
+
+const struct ld_task_kind ld_following = {.size = sizeof(struct ld_challengers),
+                                          .threads = LD_LONG_WORK,
+                                          .init = init,
+                                          .at = {[LD_AT_TICK] = tick},
+                                          .run = run,
+                                          .finish = finish,
+                                          .cancel = cancel,
+                                          .drop = drop};

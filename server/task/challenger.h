@@ -26,31 +26,16 @@
 #include "types/challenger_view.h"
 
 struct ld_tenant;
-struct ld_challengers;
 
-struct ld_challengers *ld_challengers_new(void); /* NULL: no memory */
-/* With the tenant: no job is at work. NULL is fine. */
-void ld_challengers_free(struct ld_challengers *c);
-
-/* From the timer: starts the job when there is something to read. A few atomic loads when not. */
-void ld_challengers_tick(struct ld_tenant *t);
-/* In this thread, to the log's end, as the job does: for tests. */
-void ld_challengers_run(struct ld_tenant *t);
-
-/* From any thread: what is being built ends soon. The tenant is halting. */
-void ld_challengers_cancel(struct ld_challengers *c);
 /* The writer's: nothing that was learned so far is kept in memory when it returns. Waits for a slice of the job. */
-void ld_challengers_forget(struct ld_challengers *c);
+void ld_challengers_forget(struct ld_tenant *t);
 
-/* The last event that all have read. */
-uint64_t ld_challengers_cursor(const struct ld_challengers *c);
-size_t ld_challengers_bytes(const struct ld_challengers *c);
-
-/* By name and values. */
-bool ld_challenger_is_same(const struct ld_challenger_settings *a, const struct ld_challenger_settings *b);
+/* Events of the log that not all have read yet; 0 without any. */
+uint64_t ld_challengers_lag(const struct ld_tenant *t);
+size_t ld_challengers_bytes(const struct ld_tenant *t);
 
 /* In the order of the configuration that the job saw last. Digests are there unless a challenger is at work now: they
  * take a pass over each model. */
-size_t ld_challengers_view(struct ld_challengers *c, struct ld_challenger_view out[LD_MAX_CHALLENGERS]);
+size_t ld_challengers_view(const struct ld_tenant *t, struct ld_challenger_view out[LD_MAX_CHALLENGERS]);
 
 #endif

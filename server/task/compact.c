@@ -32,23 +32,21 @@ static void answer(struct ld_compaction *x, bool is_done)
     char text[160];
 
     if (x->why[0] != '\0') {
-        ld_op_refuse_busy(x->op, "the log could not be compacted now; it is as it was");
-    } else {
-        snprintf(text, sizeof text, "{\"compacted\":%s,\"events\":%llu,\"lines\":%zu,\"seq\":%llu}",
-                 is_done ? "true" : "false", (unsigned long long)(is_done ? x->last - x->first + 1 : 0),
-                 is_done ? x->n : 0, (unsigned long long)(is_done ? x->last : 0));
-        ld_op_reply_copy(x->op, text);
+        ld_op_refuse_busy(x->task.op, "the log could not be compacted now; it is as it was");
+        return;
     }
-    x->op->done(x->op);
+    snprintf(text, sizeof text, "{\"compacted\":%s,\"events\":%llu,\"lines\":%zu,\"seq\":%llu}",
+             is_done ? "true" : "false", (unsigned long long)(is_done ? x->last - x->first + 1 : 0), is_done ? x->n : 0,
+             (unsigned long long)(is_done ? x->last : 0));
+    ld_op_reply_copy(x->task.op, text);
 }
 
-static void finish(struct ld_tenant *t, bool is_done)
+static void conclude(struct ld_compaction *x, bool is_done)
 {
-    struct ld_compaction *x = t->compaction;
+    const struct ld_tenant *t = x->task.t;
 
-    t->compaction = NULL;
-    atomic_store(&t->is_compacting, false);
-    ld_trace_enter(x->op != NULL ? &x->op->trace : NULL);
+    atomic_store(&x->task.t->is_compacting, false);
+    ld_trace_enter(x->task.op != NULL ? &x->task.op->trace : NULL);
     if (is_done)
         ld_log(LD_LOG_INFO, "tenant %s: events %llu to %llu are now a summary of %zu lines", t->name,
                (unsigned long long)x->first, (unsigned long long)x->last, x->n);
@@ -57,86 +55,61 @@ static void finish(struct ld_tenant *t, bool is_done)
     ld_trace_enter(NULL);
     if (is_done)
         atomic_fetch_add_explicit(&t->world->metrics->compactions, 1, memory_order_relaxed);
-    if (x->op != NULL)
+    if (x->task.op != NULL)
         answer(x, is_done);
-    ld_compaction_free(x);
+    ld_task_end(&x->task);
 }
 
-static void fail(struct ld_tenant *t, const char *why)
+static enum ld_chore fail(struct ld_compaction *x, const char *why)
 {
-    snprintf(t->compaction->why, sizeof t->compaction->why, "%.300s", why);
-    finish(t, false);
+    snprintf(x->why, sizeof x->why, "%.300s", why);
+    conclude(x, false);
+    return LD_CHORE_NONE;
 }
 
 void ld_compaction_cancel(struct ld_tenant *t)
 {
-    if (t->compaction == NULL)
-        return;
-    atomic_store(&t->compaction->is_cancelled, true);
-    if (t->compaction->state == LD_COMPACT_FOLDING)
-        return; /* the job comes back */
-    if (t->compaction->n_staged > 0)
-        t->has_leftovers = true;
-    fail(t, "something else came first");
-}
-
-void ld_compaction_drop(struct ld_tenant *t)
-{
-    struct ld_compaction *x = t->compaction;
+    struct ld_compaction *x = ld_task_find(t, &ld_compaction);
 
     if (x == NULL)
         return;
-    t->compaction = NULL;
-    if (x->op != NULL) {
-        ld_op_refuse_busy(x->op, "the tenant was closed");
-        x->op->done(x->op);
-    }
-    ld_compaction_free(x);
+    atomic_store(&x->is_cancelled, true);
+    if (x->state == LD_COMPACT_FOLDING)
+        return; /* the job comes back */
+    if (x->n_staged > 0)
+        t->has_leftovers = true;
+    fail(x, "something else came first");
 }
 
 /* ---- begin ---------------------------------------------------------------------------------------------- */
 
-/* A failure leaves what was known: it is for people to read. */
-void ld_tenant_note_start(struct ld_tenant *t)
+void ld_compaction_begin(struct ld_tenant *t, uint64_t wanted)
 {
-    uint64_t first, kept;
+    struct ld_compaction *x = ld_task_of(t, &ld_compaction);
 
-    if (ld_store_start(t->store, &first, &kept) != LD_STORE_OK)
-        return;
-    atomic_store(&t->log_first, first);
-    atomic_store(&t->log_kept, kept);
+    if (x != NULL) {
+        x->wanted = wanted;
+        atomic_store(&t->is_compacting, true);
+    }
 }
 
-bool ld_compaction_begin(struct ld_tenant *t, struct ld_op *op, uint64_t wanted)
+static int start(void *task, struct ld_op *op)
 {
-    struct ld_compaction *x = calloc(1, sizeof *x);
-
-    if (x == NULL)
-        return false;
-    x->t = t;
-    x->op = op;
-    x->wanted = wanted;
-    t->compaction = x;
-    atomic_store(&t->is_compacting, true);
-    return true;
-}
-
-int ld_compact_expand(struct ld_tenant *t, struct ld_op *op)
-{
+    const struct ld_compaction *x = task;
+    struct ld_tenant *t = x->task.t;
     uint64_t first = 0, kept = 0;
-
-    ld_batch_flush(t);
     const uint64_t wanted = t->seq > op->keep_events ? t->seq - op->keep_events : 0;
-    if (t->compaction != NULL || ld_task_find(t, &ld_erasure) != NULL)
-        ld_op_refuse_busy(op, "the log is being compacted, or erased from, already");
-    else if (ld_store_start(t->store, &first, &kept) != LD_STORE_OK)
+
+    if (ld_task_find(t, &ld_erasure) != NULL) {
+        ld_op_refuse_busy(op, ld_compaction.busy);
+    } else if (ld_store_start(t->store, &first, &kept) != LD_STORE_OK) {
         ld_op_refuse_busy(op, "the log cannot be read");
-    else if (wanted < kept)
+    } else if (wanted < kept) {
         ld_op_reply_copy(op, "{\"compacted\":false,\"events\":0,\"lines\":0,\"seq\":0}");
-    else if (ld_compaction_begin(t, op, wanted))
+    } else {
+        ld_compaction_begin(t, wanted);
         return LD_KEPT;
-    else
-        ld_op_refuse_busy(op, "out of memory");
+    }
     return 0;
 }
 
@@ -168,76 +141,57 @@ static bool has_reset_behind(struct ld_tenant *t, uint64_t wanted)
     return ld_fold_store(&f, t->store, last_reset - 1, 1) == LD_STORE_OK && from > wanted;
 }
 
-static void run(void *arg)
+static void run(void *task)
 {
-    struct ld_tenant *t = arg;
-
-    ld_compaction_fold(t->compaction);
-    ld_tenant_tell_writer(t, LD_OP_COMPACTED);
-    ld_tenant_release(t);
-}
-
-static void start_job(struct ld_tenant *t)
-{
-    t->compaction->state = LD_COMPACT_FOLDING;
-    ld_tenant_hold(t);
-    if (ld_sched_give(t->world->sched, LD_LONG_WORK, run, t, SIZE_MAX) == 0)
-        return;
-    ld_tenant_release(t);
-    fail(t, "out of memory");
+    ld_compaction_fold(task);
 }
 
 /* One reset is asked for; when that is in force, and it took its view behind `wanted`, the fold can begin. A build that
  * failed is tried again later, for as long as memory is short: the compaction does not wait for that. */
-static enum ld_chore wait_for_reset(struct ld_tenant *t)
+static enum ld_chore wait_for_reset(struct ld_compaction *x)
 {
-    if (kb_engine_is_building(t->engine)) {
-        if (atomic_load(&t->next_build_ms) > t->now_ms)
-            fail(t, "the model that it needs cannot be built now");
-        return LD_CHORE_NONE; /* the end of the build is a turn */
-    }
-    if (!has_reset_behind(t, t->compaction->wanted)) {
-        if (t->has_failed || ld_batch_stage_rebuild(t) != KB_OK || !ld_batch_flush(t)) {
-            fail(t, "the model could not be built anew");
-            return LD_CHORE_NONE;
-        }
+    struct ld_tenant *t = x->task.t;
+
+    if (ld_building_has_failed(t))
+        return fail(x, "the model that it needs cannot be built now");
+    if (kb_engine_is_building(t->engine))
+        return LD_CHORE_NONE; /* its end is a turn */
+    if (!has_reset_behind(t, x->wanted)) {
+        if (t->has_failed || ld_batch_stage_rebuild(t) != KB_OK || !ld_batch_flush(t))
+            return fail(x, "the model could not be built anew");
         if (kb_engine_is_building(t->engine))
             return LD_CHORE_NONE;
-        if (!has_reset_behind(t, t->compaction->wanted)) {
-            fail(t, "the model was not built anew");
-            return LD_CHORE_NONE;
-        }
+        if (!has_reset_behind(t, x->wanted))
+            return fail(x, "the model was not built anew");
     }
-    start_job(t);
-    return LD_CHORE_NONE;
+    x->state = LD_COMPACT_FOLDING;
+    return ld_task_run(&x->task) ? LD_CHORE_NONE : fail(x, "out of memory");
 }
 
 /* ---- staging -------------------------------------------------------------------------------------------- */
 
-int ld_compacted_expand(struct ld_tenant *t, struct ld_op *op)
+static void finish(void *task)
 {
-    struct ld_compaction *x = t->compaction;
+    struct ld_compaction *x = task;
 
-    (void)op;
     if (atomic_load(&x->is_cancelled))
-        fail(t, "something else came first");
+        fail(x, "something else came first");
     else if (!x->is_ok)
-        finish(t, false);
+        conclude(x, false);
     else
         x->state = LD_COMPACT_STAGING;
-    return 0;
 }
 
 /* A snapshot that rests on lines which have gone is no use any more: the next is due at once. */
 static void forget_snapshot(struct ld_tenant *t, uint64_t last)
 {
-    if (t->saving.seq < last + MARK_LINES)
-        t->saving.seq = 0;
+    if (t->snapshot_seq < last + MARK_LINES)
+        t->snapshot_seq = 0;
 }
 
-static enum ld_chore stage(struct ld_tenant *t)
+static enum ld_chore stage(struct ld_compaction *x)
 {
-    struct ld_compaction *x = t->compaction;
+    struct ld_tenant *t = x->task.t;
     size_t n = 0, n_bytes = 0;
 
     while (x->n_staged + n < x->n && n_bytes < STAGE_BYTES)
@@ -245,7 +199,7 @@ static enum ld_chore stage(struct ld_tenant *t)
     if (n > 0) {
         t->has_leftovers = true; /* until the log starts with them */
         if (ld_store_stage_summary(t->store, x->row + x->n_staged, n, x->why) != LD_STORE_OK) {
-            finish(t, false);
+            conclude(x, false);
             return LD_CHORE_LATER;
         }
         x->n_staged += n;
@@ -253,14 +207,14 @@ static enum ld_chore stage(struct ld_tenant *t)
         return LD_CHORE_NOW;
     }
     if (ld_store_start_behind(t->store, x->last, x->why) != LD_STORE_OK) {
-        finish(t, false);
+        conclude(x, false);
         return LD_CHORE_LATER;
     }
     ld_failpoint("mid_compaction");
     t->n_rewrites++;
     ld_tenant_note_start(t);
     forget_snapshot(t, x->last);
-    finish(t, true);
+    conclude(x, true);
     return LD_CHORE_NOW;
 }
 
@@ -278,7 +232,7 @@ static enum ld_chore trim(struct ld_tenant *t)
     ld_failpoint("mid_compaction");
     if (!t->has_leftovers)
         atomic_store(&t->must_scrub, true);
-    return t->has_leftovers || t->compaction != NULL ? LD_CHORE_NOW : LD_CHORE_NONE;
+    return t->has_leftovers || ld_task_find(t, &ld_compaction) != NULL ? LD_CHORE_NOW : LD_CHORE_NONE;
 }
 
 bool ld_compaction_clear(struct ld_tenant *t)
@@ -291,22 +245,34 @@ bool ld_compaction_clear(struct ld_tenant *t)
     return true;
 }
 
-enum ld_chore ld_compaction_step(struct ld_tenant *t)
+static enum ld_chore look(struct ld_tenant *t)
 {
     const bool is_failing = atomic_load(&t->is_failing);
+    struct ld_compaction *x = ld_task_find(t, &ld_compaction);
 
-    if (t->compaction != NULL && t->compaction->state != LD_COMPACT_FOLDING &&
-        (is_failing || atomic_load(&t->is_halting)))
-        fail(t, is_failing ? "commits fail" : "the tenant is being closed");
+    if (atomic_load(&t->is_doomed))
+        return LD_CHORE_NONE;
+    if (x != NULL && x->state != LD_COMPACT_FOLDING && (is_failing || atomic_load(&t->is_halting))) {
+        fail(x, is_failing ? "commits fail" : "the tenant is being closed");
+        x = NULL;
+    }
     if (is_failing)
         return LD_CHORE_NONE; /* the way back is a turn */
-    if (t->compaction != NULL && t->compaction->state == LD_COMPACT_STAGING)
-        return stage(t);
+    if (x != NULL && x->state == LD_COMPACT_STAGING)
+        return stage(x);
     if (t->has_leftovers)
         return trim(t);
-    if (t->compaction == NULL)
+    if (x == NULL)
         ld_retain(t);
-    if (t->compaction != NULL && t->compaction->state == LD_COMPACT_WAITING)
-        return wait_for_reset(t);
-    return LD_CHORE_NONE;
+    x = ld_task_find(t, &ld_compaction);
+    return x != NULL && x->state == LD_COMPACT_WAITING ? wait_for_reset(x) : LD_CHORE_NONE;
 }
+
+const struct ld_task_kind ld_compaction = {.size = sizeof(struct ld_compaction),
+                                           .threads = LD_LONG_WORK,
+                                           .busy = "the log is being compacted, or erased from, already",
+                                           .start = start,
+                                           .at = {[LD_AT_TURN_END] = look},
+                                           .run = run,
+                                           .finish = finish,
+                                           .drop = ld_compaction_drop};

@@ -1,5 +1,5 @@
 /* A compaction of a tenant's log: what the writer (compact.c) and its job (compact_fold.c) share. Included by those two
- * and by tenant.c only. */
+ * only. */
 #ifndef LD_COMPACT_H
 #define LD_COMPACT_H
 
@@ -12,8 +12,7 @@ enum ld_compact_state {
 };
 
 struct ld_compaction {
-    struct ld_tenant *t;
-    struct ld_op *op; /* the caller's, to be answered; NULL: the tenant's own */
+    struct ld_task task; /* its op NULL: the tenant's own */
     enum ld_compact_state state;
     uint64_t wanted;          /* the last event that is to go */
     atomic_bool is_cancelled; /* by the writer, while the job has it */
@@ -30,6 +29,6 @@ struct ld_compaction {
 
 /* Folds the log up to `wanted`, or a little less, and writes down what that leaves. In any thread, without a lock. */
 void ld_compaction_fold(struct ld_compaction *x);
-void ld_compaction_free(struct ld_compaction *x);
+void ld_compaction_drop(void *task);
 
 #endif

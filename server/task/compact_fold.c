@@ -47,7 +47,7 @@ static int look(void *compaction, const struct ld_row *row, struct ld_problem *f
 {
     const struct ld_compaction *x = compaction;
 
-    if (!atomic_load(&x->is_cancelled) && !atomic_load(&x->t->is_halting))
+    if (!atomic_load(&x->is_cancelled) && !atomic_load(&x->task.t->is_halting))
         return 0;
     ld_problem_set(fault, 503, "event %llu: the compaction was told to end", (unsigned long long)row->seq);
     return LD_STORE_STOPPED;
@@ -84,7 +84,7 @@ static bool fold_until(struct fold *f, uint64_t until)
     fold.sink.to = f;
     fold.sink.before = look;
     fold.sink.watch = x;
-    if (ld_fold_store(&fold, x->t->store, 0, (size_t)(until - x->first + 1)) != 0)
+    if (ld_fold_store(&fold, x->task.t->store, 0, (size_t)(until - x->first + 1)) != 0)
         ld_fold_say(&fold, x->why);
     return x->why[0] == '\0';
 }
@@ -115,7 +115,7 @@ static bool keep_answer(struct fold *f, struct ld_row *row)
     struct ld_decision_record record = {0};
     bool is_ok = true;
 
-    if (ld_store_decision(f->x->t->store, row->decision, NULL, &record) != LD_STORE_OK)
+    if (ld_store_decision(f->x->task.t->store, row->decision, NULL, &record) != LD_STORE_OK)
         return false;
     if (record.answer != NULL) {
         row->answer = keep_name(f->x, record.answer);
@@ -209,7 +209,7 @@ void ld_compaction_fold(struct ld_compaction *x)
     struct fold f = {.x = x};
     uint64_t kept = 0;
 
-    if (ld_store_start(x->t->store, &x->first, &kept) != LD_STORE_OK) {
+    if (ld_store_start(x->task.t->store, &x->first, &kept) != LD_STORE_OK) {
         give_up(x, x->wanted, "the log cannot be read");
         return;
     }
@@ -221,13 +221,14 @@ void ld_compaction_fold(struct ld_compaction *x)
     kb_engine_free(f.engine);
 }
 
-void ld_compaction_free(struct ld_compaction *x)
+void ld_compaction_drop(void *task)
 {
+    struct ld_compaction *x = task;
+
     for (size_t i = 0; i < x->n; i++)
         free((char *)x->row[i].text);
     for (size_t i = 0; i < x->n_names; i++)
         free(x->name[i]);
     kb_free(x->row);
     kb_free(x->name);
-    free(x);
 }

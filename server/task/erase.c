@@ -24,6 +24,7 @@
 #include "base/failpoint.h"
 #include "tenant/refold.h"
 #include "base/log.h"
+#include "task/challenger.h"
 #include "task/redact.h"
 #include "task/tasks.h"
 #include "store/sqlite_util.h"
@@ -100,7 +101,7 @@ static void swap_engines(struct ld_erasure *x, uint64_t seq)
     x->fold.engine = old;
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
-    t->saving.seq = 0; /* there is none */
+    t->snapshot_seq = 0; /* there is none */
     t->n_rewrites++;
 }
 
@@ -208,7 +209,7 @@ static void finish(void *task)
     struct ld_erasure *x = task;
     struct ld_tenant *t = x->task.t;
 
-    if (t->build != NULL || t->saving.job != NULL) {
+    if (ld_task_is_under_way(t, &ld_building) || ld_task_is_under_way(t, &ld_saving)) {
         ld_task_wait(&x->task);
         return;
     }
@@ -220,7 +221,7 @@ static void finish(void *task)
     }
     is_ok = is_ok && x->is_ok && commit(x);
     if (is_ok) {
-        ld_challengers_forget(t->challengers); /* they have learned of the user as well */
+        ld_challengers_forget(t); /* they have learned of the user as well */
         atomic_store(&t->must_scrub, !ld_store_scrub(t->store));
     }
     answer(x, is_ok);

@@ -2,7 +2,7 @@
  *
  *     writer   puts the op into a line; where nothing is being made, starts the job for the first
  *     job      numbers names and looks for them among the tenant's users, a few at a time under the readers' lock,
- *              then makes the arrays (core/model/graph_draft.h) and tells the writer
+ *              then makes the arrays (core/model/graph_draft.h)
  *     writer   puts a piece of a long row into the file at the end of each turn (store.h: ld_store_put_piece)
  *     writer   when all is there: reserve, append the row, apply, answer; then the next
  *
@@ -13,8 +13,6 @@
  * What the core refuses of a draft is answered as it would be in the turn. A server that stops answers 503; nothing of
  * it was recorded. Pieces that no row has come for, of a process that died or a change that ended so, are no part of
  * the log, and are trimmed like what a compaction has left (compact.c). */
-#include "task/graph_change.h"
-
 #include <stdlib.h>
 
 #include "base/failpoint.h"
@@ -22,6 +20,7 @@
 #include "base/hash_key.h"
 #include "base/ids.h"
 #include "base/log.h"
+#include "task/tasks.h"
 #include "tenant/tenant_impl.h"
 #include "json/json_in.h"
 #include "json/json_out.h"
@@ -31,30 +30,48 @@
 #define LONGEST_LINE 64u
 #define PIECE_BYTES (1u << 20) /* of a row in one commit: some milliseconds of the disk */
 
+/* Resting when nothing is in its line. */
+struct ld_graph_changing {
+    struct ld_task task;
+    bool is_made;               /* the job has come back; a long row goes into the file, a piece in each turn */
+    struct ld_op *first, *last; /* in order; the first is being made */
+    atomic_size_t n;            /* in the line */
+    _Atomic double progress;    /* of what is done for the first */
+    atomic_bool is_writing;
+    /* The job's results, and the draft in the op's event: */
+    enum kb_err rc;
+    struct kb_errmsg msg;
+    uint32_t engine_epoch; /* of the engine that it was made for */
+    char *text;            /* of the row, but for its head, where it is long; NULL: it is not, or is written */
+    size_t n_text, n_written;
+};
+
 /* ---- the job ------------------------------------------------------------------------------------------ */
 
 /* Who the names are: as long as the engine is the one that was there at the beginning. */
-static void meet_users(struct ld_tenant *t, struct kb_graph_draft *d)
+static void meet_users(struct ld_graph_changing *g, struct kb_graph_draft *d)
 {
+    struct ld_tenant *t = g->task.t;
     bool has_more = true;
 
     while (has_more) {
         const struct kb_engine *e = ld_tenant_read_lock(t, NULL);
 
-        has_more = t->engine_epoch == t->graph.engine_epoch && kb_graph_draft_meet(d, kb_engine_users(e), MEET_STEPS);
+        has_more = t->engine_epoch == g->engine_epoch && kb_graph_draft_meet(d, kb_engine_users(e), MEET_STEPS);
         ld_tenant_read_unlock(t);
-        atomic_store(&t->graph.progress, (double)d->n_met / (double)(d->names.n + 1));
+        atomic_store(&g->progress, (double)d->n_met / (double)(d->names.n + 1));
     }
 }
 
-static enum kb_err make(struct ld_tenant *t, struct kb_event *ev, struct kb_errmsg *msg)
+static enum kb_err make(struct ld_graph_changing *g, struct kb_event *ev, struct kb_errmsg *msg)
 {
     static const struct kb_user_graph none;
+    struct ld_tenant *t = g->task.t;
     struct kb_graph_ref *held = NULL;
     const struct kb_engine *e = ld_tenant_read_lock(t, NULL);
     enum kb_err rc;
 
-    t->graph.engine_epoch = t->engine_epoch;
+    g->engine_epoch = t->engine_epoch;
     held = kb_engine_hold_graph(e); /* of a whole one, too, so that the old one is freed with the draft */
     ld_tenant_read_unlock(t);
     kb_graph_draft_free(ev->as.graph.draft);
@@ -65,13 +82,13 @@ static enum kb_err make(struct ld_tenant *t, struct kb_event *ev, struct kb_errm
                                                     : &none,
                             held, ld_hash_key(), msg);
     KB_TRY(rc);
-    meet_users(t, ev->as.graph.draft);
+    meet_users(g, ev->as.graph.draft);
     KB_TRY(kb_graph_draft_make(ev->as.graph.draft, ev, msg));
 out:
     return rc;
 }
 
-static void drop_text(struct ld_graph_changes *g)
+static void drop_text(struct ld_graph_changing *g)
 {
     free(g->text);
     g->text = NULL;
@@ -79,7 +96,7 @@ static void drop_text(struct ld_graph_changes *g)
 }
 
 /* A row that is too long for one commit is kept, to be written before it. */
-static enum kb_err write_down(struct ld_graph_changes *g)
+static enum kb_err write_down(struct ld_graph_changing *g)
 {
     drop_text(g);
     g->text = ld_encode_graph_tail(&g->first->event, &g->n_text);
@@ -90,31 +107,35 @@ static enum kb_err write_down(struct ld_graph_changes *g)
     return KB_OK;
 }
 
-static void run(void *arg)
+static void run(void *task)
 {
-    struct ld_tenant *t = arg;
-    struct ld_graph_changes *g = &t->graph;
+    struct ld_graph_changing *g = task;
 
     g->msg = (struct kb_errmsg){.text = ""};
-    g->rc = make(t, &g->first->event, &g->msg);
+    g->rc = make(g, &g->first->event, &g->msg);
     if (g->rc == KB_OK && g->first->line == 0) /* else it is made again, and its row is in the file or on its way */
         g->rc = write_down(g);
     ld_failpoint("mid_graph");
-    ld_tenant_tell_writer(t, LD_OP_DRAFTED);
-    ld_tenant_release(t);
+}
+
+static void finish(void *task)
+{
+    struct ld_graph_changing *g = task;
+
+    g->is_made = true;
 }
 
 /* ---- the line ----------------------------------------------------------------------------------------- */
 
 /* Takes the first op out of it. */
-static struct ld_op *take_first(struct ld_tenant *t)
+static struct ld_op *take_first(struct ld_graph_changing *g)
 {
-    struct ld_op *op = t->graph.first;
+    struct ld_op *op = g->first;
 
-    drop_text(&t->graph);
-    t->graph.first = op->next;
-    t->graph.n--;
-    t->graph.stage = LD_GRAPH_RESTS;
+    drop_text(g);
+    g->first = op->next;
+    g->n--;
+    g->is_made = false;
     op->next = NULL;
     return op;
 }
@@ -128,25 +149,22 @@ static void end_pieces(struct ld_tenant *t, uint64_t line)
     (void)ld_store_has_leftovers(t->store, &t->has_leftovers);
 }
 
-static void refuse_first(struct ld_tenant *t, const char *why)
+static void refuse_first(struct ld_graph_changing *g, const char *why)
 {
-    struct ld_op *op = take_first(t);
+    struct ld_op *op = take_first(g);
 
     ld_op_refuse_busy(op, why);
-    end_pieces(t, op->line);
+    end_pieces(g->task.t, op->line);
     op->done(op);
 }
 
-static void start_job(struct ld_tenant *t)
+static void start_job(struct ld_graph_changing *g)
 {
-    t->graph.stage = LD_GRAPH_MAKING;
-    atomic_store(&t->graph.is_writing, false);
-    atomic_store(&t->graph.progress, 0);
-    ld_tenant_hold(t);
-    if (ld_sched_give(t->world->sched, LD_POOL_SERVES, run, t, SIZE_MAX) == 0)
-        return;
-    ld_tenant_release(t);
-    refuse_first(t, "out of memory");
+    g->is_made = false;
+    atomic_store(&g->is_writing, false);
+    atomic_store(&g->progress, 0);
+    if (!ld_task_run(&g->task))
+        refuse_first(g, "out of memory");
 }
 
 /* Whether it takes no longer in the turn than what the turn does anyway. */
@@ -162,14 +180,14 @@ static bool is_small(const struct ld_tenant *t, const struct kb_event *ev)
     return n <= SMALL_CHANGE;
 }
 
-bool ld_graph_keep(struct ld_tenant *t, struct ld_op *op)
+static bool keep(struct ld_tenant *t, struct ld_op *op)
 {
-    struct ld_graph_changes *g = &t->graph;
+    struct ld_graph_changing *g = ld_task_find(t, &ld_graph_changing);
 
-    if (op->is_drafted || (g->first == NULL && is_small(t, &op->event)))
+    if (op->event.type != KB_EV_GRAPH || op->is_drafted || ((g == NULL || g->first == NULL) && is_small(t, &op->event)))
         return false;
-    if (g->n >= LONGEST_LINE) {
-        ld_op_refuse_busy(op, "too many changes of the graph wait");
+    if ((g = ld_task_of(t, &ld_graph_changing)) == NULL || g->n >= LONGEST_LINE) {
+        ld_op_refuse_busy(op, g == NULL ? "out of memory" : "too many changes of the graph wait");
         return false;
     }
     op->next = NULL;
@@ -181,17 +199,10 @@ bool ld_graph_keep(struct ld_tenant *t, struct ld_op *op)
 
 /* ---- the writer --------------------------------------------------------------------------------------- */
 
-int ld_drafted_expand(struct ld_tenant *t, struct ld_op *op)
-{
-    (void)op;
-    t->graph.stage = LD_GRAPH_MADE;
-    return 0;
-}
-
 /* The next piece of the first op's row, cut between characters. False: the disk has refused it. */
-static bool write_piece(struct ld_tenant *t)
+static bool write_piece(struct ld_graph_changing *g)
 {
-    struct ld_graph_changes *g = &t->graph;
+    const struct ld_tenant *t = g->task.t;
     const char *text = g->text + g->n_written;
     size_t n = g->n_text - g->n_written;
     char why[512];
@@ -246,10 +257,10 @@ static void wait_for_remains(struct ld_op *op)
 }
 
 /* The job's op is put in force, or told why not. */
-static void conclude(struct ld_tenant *t)
+static void conclude(struct ld_graph_changing *g)
 {
-    struct ld_graph_changes *g = &t->graph;
-    struct ld_op *op = take_first(t);
+    struct ld_tenant *t = g->task.t;
+    struct ld_op *op = take_first(g);
     void (*done)(struct ld_op * op) = op->done;
     const uint64_t line = op->line;
 
@@ -263,32 +274,28 @@ static void conclude(struct ld_tenant *t)
     end_pieces(t, line);
 }
 
-/* One step of the first op, which the job has made. */
-static void go_on(struct ld_tenant *t)
+/* One step of the first op: it is given to the job, or has been made. */
+static void go_on(struct ld_graph_changing *g)
 {
-    struct ld_graph_changes *g = &t->graph;
-
-    if (g->rc == KB_OK && g->engine_epoch != t->engine_epoch)
-        start_job(t);
+    if (!g->is_made || (g->rc == KB_OK && g->engine_epoch != g->task.t->engine_epoch))
+        start_job(g);
     else if (g->rc != KB_OK || g->text == NULL)
-        conclude(t);
-    else if (!write_piece(t))
-        refuse_first(t, "the commit failed; nothing was recorded");
+        conclude(g);
+    else if (!write_piece(g))
+        refuse_first(g, "the commit failed; nothing was recorded");
 }
 
-enum ld_chore ld_graph_step(struct ld_tenant *t)
+static enum ld_chore look(struct ld_tenant *t)
 {
-    struct ld_graph_changes *g = &t->graph;
+    struct ld_graph_changing *g = ld_task_find(t, &ld_graph_changing);
 
-    if (g->first == NULL || g->stage == LD_GRAPH_MAKING)
+    if (g == NULL || g->first == NULL || ld_task_is_under_way(t, &ld_graph_changing))
         return LD_CHORE_NONE;
-    if (g->stage == LD_GRAPH_MADE && !atomic_load(&t->is_halting))
-        go_on(t);
-    else if (!atomic_load(&t->is_halting))
-        start_job(t);
+    if (!atomic_load(&t->is_halting))
+        go_on(g);
     while (g->first != NULL && atomic_load(&t->is_halting))
-        refuse_first(t, "the tenant is being closed");
-    return g->first != NULL && g->stage != LD_GRAPH_MAKING ? LD_CHORE_NOW : LD_CHORE_NONE;
+        refuse_first(g, "the tenant is being closed");
+    return g->first != NULL && !ld_task_is_under_way(t, &ld_graph_changing) ? LD_CHORE_NOW : LD_CHORE_NONE;
 }
 
 /* ---- from outside -------------------------------------------------------------------------------------- */
@@ -296,25 +303,36 @@ enum ld_chore ld_graph_step(struct ld_tenant *t)
 void ld_tenant_read_graph(struct ld_tenant *t, bool is_over)
 {
     if (is_over)
-        atomic_fetch_sub(&t->graph.n_read, 1);
+        atomic_fetch_sub(&t->n_graphs_read, 1);
     else
-        atomic_fetch_add(&t->graph.n_read, 1);
+        atomic_fetch_add(&t->n_graphs_read, 1);
 }
 
 /* Each number is of its own moment, which is near enough for people. */
 void ld_tenant_graph(const struct ld_tenant *t, struct ld_graph_view *out)
 {
-    const size_t n = atomic_load(&t->graph.n);
+    const struct ld_graph_changing *g = ld_task_find(t, &ld_graph_changing);
+    const size_t n = g != NULL ? atomic_load(&g->n) : 0;
 
-    *out = (struct ld_graph_view){.n_changes = n + atomic_load(&t->graph.n_read),
-                                  .stage = n == 0                              ? "reading"
-                                           : atomic_load(&t->graph.is_writing) ? "writing"
-                                                                               : "making",
-                                  .progress = n == 0 ? 0 : atomic_load(&t->graph.progress)};
+    *out = (struct ld_graph_view){.n_changes = n + atomic_load(&t->n_graphs_read),
+                                  .stage = n == 0                        ? "reading"
+                                           : atomic_load(&g->is_writing) ? "writing"
+                                                                         : "making",
+                                  .progress = n == 0 ? 0 : atomic_load(&g->progress)};
 }
 
-void ld_graph_drop(struct ld_tenant *t)
+static void drop(void *task)
 {
-    while (t->graph.first != NULL)
-        refuse_first(t, "the tenant was closed");
+    struct ld_graph_changing *g = task;
+
+    while (g->first != NULL)
+        refuse_first(g, "the tenant was closed");
 }
+
+const struct ld_task_kind ld_graph_changing = {.size = sizeof(struct ld_graph_changing),
+                                               .threads = LD_POOL_SERVES,
+                                               .keep = keep,
+                                               .at = {[LD_AT_TURN_END] = look},
+                                               .run = run,
+                                               .finish = finish,
+                                               .drop = drop};

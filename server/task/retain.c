@@ -69,5 +69,5 @@ void ld_retain(struct ld_tenant *t)
         return;
     atomic_store(&t->next_look_ms, t->now_ms + LOOK_MS);
     if (find_wanted(t, &wanted) == LD_STORE_OK && is_due(t, wanted))
-        ld_compaction_begin(t, NULL, wanted);
+        ld_compaction_begin(t, wanted);
 }

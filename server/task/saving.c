@@ -2,8 +2,7 @@
  *
  *     writer, after a turn    takes a snapshot in memory (core: kb_engine_take_snapshot) and the log's mark
  *     job                     encodes it, writes the file, syncs, renames; the writer goes on with its turns
- *     job, at its end         puts an op into the tenant's line
- *     writer, at that op      lets it go
+ *     writer, behind it       lets it go
  *
  * A snapshot costs O(model + open decisions) and saves a fold of what came since the last one. It is due after
  * snapshot_events rows, or a sixteenth of what the model has learned and a quarter of the decisions that are open, when
@@ -17,10 +16,7 @@
  *
  * Nothing here may keep the tenant from serving: a snapshot that fails is a warning, and the next one is tried when it
  * is due. */
-#include "task/saving.h"
-
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -36,68 +32,41 @@
 #define OPEN_SHARE 4u
 #define WORTH 2 /* times as long as the last one took */
 
-struct ld_snapshot_job {
-    struct ld_tenant *t;
-    struct kb_snapshot *model;
+struct ld_saving {
+    struct ld_task task;
+    struct kb_snapshot *model; /* on its way to the file; NULL: none */
     uint64_t seq, mark;
-    int64_t took_us;
+    int64_t took_us; /* the last attempt */
     bool is_ok;
     char why[512];
 };
 
-/* ---- the job ----------------------------------------------------------------------------------------- */
-
-/* The whole body is built in memory, as large as the model. */
-static void write_file(struct ld_snapshot_job *j)
+/* The whole body is built in memory, as large as the model. A tenant that is to be deleted needs none. */
+static void write_file(void *task)
 {
+    struct ld_saving *s = task;
     const int64_t start_us = ld_monotonic_us();
     struct kb_writer w;
 
+    s->is_ok = false;
+    if (atomic_load(&s->task.t->is_doomed))
+        return;
     kb_writer_init(&w);
-    kb_put_u64(&w, j->mark);
-    if (kb_snapshot_save(j->model, &w) == KB_OK)
-        j->is_ok = ld_snapshot_write(j->t->snapshot_path, j->seq, w.data, w.n, j->why) == 0;
+    kb_put_u64(&w, s->mark);
+    if (kb_snapshot_save(s->model, &w) == KB_OK)
+        s->is_ok = ld_snapshot_write(s->task.t->snapshot_path, s->seq, w.data, w.n, s->why) == 0;
     else
-        snprintf(j->why, sizeof j->why, "out of memory");
+        snprintf(s->why, sizeof s->why, "out of memory");
     kb_writer_close(&w);
-    j->took_us = ld_monotonic_us() - start_us;
+    s->took_us = ld_monotonic_us() - start_us;
 }
 
-/* In a thread for long work. A tenant that is to be deleted needs none. */
-static void run(void *arg)
+static void drop(void *task)
 {
-    struct ld_tenant *t = arg;
+    struct ld_saving *s = task;
 
-    if (!atomic_load(&t->is_doomed))
-        write_file(t->saving.job);
-    ld_tenant_tell_writer(t, LD_OP_SAVED);
-    ld_tenant_release(t);
-}
-
-/* ---- the writer's side --------------------------------------------------------------------------------- */
-
-static void job_free(struct ld_snapshot_job *j)
-{
-    kb_engine_drop_snapshot(j->t->engine, j->model);
-    free(j);
-}
-
-/* NULL with a reason in why. The engine stands still: this is its only writer. */
-static struct ld_snapshot_job *job_new(struct ld_tenant *t, const char **why)
-{
-    struct ld_snapshot_job *j = calloc(1, sizeof *j);
-
-    *why = "out of memory";
-    if (j == NULL)
-        return NULL;
-    j->t = t;
-    j->seq = t->seq;
-    if (ld_log_mark(t->store, t->seq, &j->mark) != LD_STORE_OK)
-        *why = "the log cannot be read";
-    else if (kb_engine_take_snapshot(t->engine, &j->model) == KB_OK)
-        return j;
-    job_free(j);
-    return NULL;
+    kb_engine_drop_snapshot(s->task.t->engine, s->model);
+    s->model = NULL;
 }
 
 static void count(struct ld_tenant *t, bool is_ok, const char *why)
@@ -110,32 +79,34 @@ static void count(struct ld_tenant *t, bool is_ok, const char *why)
 }
 
 /* A failed one is tried again when the next is due: the log has everything. */
-void ld_saving_finish(struct ld_tenant *t)
+static void finish(void *task)
 {
-    struct ld_saving *s = &t->saving;
-    struct ld_snapshot_job *j = s->job;
+    struct ld_saving *s = task;
+    struct ld_tenant *t = s->task.t;
 
-    if (j == NULL)
-        return;
-    s->job = NULL;
-    s->took_us = j->took_us;
-    if (!atomic_load(&t->is_doomed)) {
-        count(t, j->is_ok, j->why);
-        ld_histogram_add(&t->world->metrics->snapshot_time, j->took_us);
+    if (s->model != NULL && !atomic_load(&t->is_doomed)) {
+        count(t, s->is_ok, s->why);
+        ld_histogram_add(&t->world->metrics->snapshot_time, s->took_us);
     }
-    job_free(j);
+    drop(s);
+}
+
+static int64_t took_us(const struct ld_tenant *t)
+{
+    const struct ld_saving *s = ld_task_find(t, &ld_saving);
+
+    return s != NULL ? s->took_us : 0;
 }
 
 /* Rows and learned rewards are both counted since the beginning. */
 static bool is_due(const struct ld_tenant *t)
 {
-    const struct ld_saving *s = &t->saving;
-    const uint64_t rows = t->seq - s->seq;
+    const uint64_t rows = t->seq - t->snapshot_seq;
     struct kb_engine_counts counts;
 
     if (rows == 0 || t->world->snapshot_events == UINT64_MAX) /* never: tests */
         return false;
-    if (s->tail_us >= LONG_TAIL_US && s->tail_us >= WORTH * s->took_us)
+    if (t->tail_us >= LONG_TAIL_US && t->tail_us >= WORTH * took_us(t))
         return true;
     if (rows < t->world->snapshot_events)
         return false;
@@ -143,45 +114,58 @@ static bool is_due(const struct ld_tenant *t)
     return rows >= counts.learned / LEARNED_SHARE && rows >= counts.pending / OPEN_SHARE;
 }
 
-/* From here on the tail is counted anew, whatever becomes of the snapshot. False: none is possible now. */
-static bool begin(struct ld_tenant *t)
+/* From here on the tail is counted anew, whatever becomes of the snapshot. NULL: none is possible now. The engine
+ * stands still: this is its only writer. */
+static struct ld_saving *begin(struct ld_tenant *t)
 {
-    struct ld_saving *s = &t->saving;
-    const char *why = NULL;
+    struct ld_saving *s = ld_task_of(t, &ld_saving);
+    const char *why = "out of memory";
 
-    s->job = job_new(t, &why);
-    s->seq = t->seq;
-    s->tail_us = 0;
-    if (s->job == NULL)
-        count(t, false, why);
-    return s->job != NULL;
+    t->snapshot_seq = t->seq;
+    t->tail_us = 0;
+    if (s != NULL) {
+        s->seq = t->seq;
+        if (ld_log_mark(t->store, t->seq, &s->mark) != LD_STORE_OK)
+            why = "the log cannot be read";
+        else if (kb_engine_take_snapshot(t->engine, &s->model) == KB_OK)
+            return s;
+    }
+    count(t, false, why);
+    return NULL;
 }
 
-/* Nothing is staged, and the tenant's state may be kept: a failing disk would refuse the snapshot as well. */
-static bool may_begin(const struct ld_tenant *t)
+/* A failing disk would refuse the snapshot as well. Without a thread it is written in the turn itself. */
+static enum ld_chore look(struct ld_tenant *t)
 {
-    return t->batch.commit.n == 0 && t->saving.job == NULL && ld_task_find(t, &ld_erasure) == NULL &&
-           !kb_engine_is_building(t->engine) && !atomic_load(&t->is_failing) && !atomic_load(&t->is_doomed);
+    if (!is_due(t) || kb_engine_is_building(t->engine) || atomic_load(&t->is_failing) || atomic_load(&t->is_doomed) ||
+        ld_task_is_under_way(t, &ld_saving) || ld_task_find(t, &ld_erasure) != NULL)
+        return LD_CHORE_NONE;
+    struct ld_saving *s = begin(t);
+    if (s != NULL && !ld_task_run(&s->task)) {
+        write_file(s);
+        finish(s);
+    }
+    return LD_CHORE_NONE;
 }
 
-/* Without a thread for it, it is written in the turn itself. */
-void ld_saving_start(struct ld_tenant *t)
+/* For a tenant at rest, in the thread that closes it. */
+static enum ld_chore save_now(struct ld_tenant *t)
 {
-    if (!may_begin(t) || !is_due(t) || !begin(t))
-        return;
-    ld_tenant_hold(t);
-    if (ld_sched_give(t->world->sched, LD_LONG_WORK, run, t, SIZE_MAX) == 0)
-        return;
-    ld_tenant_release(t);
-    write_file(t->saving.job);
-    ld_saving_finish(t);
+    struct ld_saving *s = ld_task_find(t, &ld_saving);
+
+    if (s != NULL)
+        finish(s);
+    if (t->seq != t->snapshot_seq && !kb_engine_is_building(t->engine) && (s = begin(t)) != NULL) {
+        write_file(s);
+        finish(s);
+    }
+    return LD_CHORE_NONE;
 }
 
-void ld_saving_now(struct ld_tenant *t)
-{
-    ld_saving_finish(t);
-    if (t->seq == t->saving.seq || kb_engine_is_building(t->engine) || !begin(t))
-        return;
-    write_file(t->saving.job);
-    ld_saving_finish(t);
-}
+const struct ld_task_kind ld_saving = {
+    .size = sizeof(struct ld_saving),
+    .threads = LD_LONG_WORK,
+    .at = {[LD_AT_BATCH_END] = look, [LD_AT_TURN_END] = look, [LD_AT_REST] = save_now},
+    .run = write_file,
+    .finish = finish,
+    .drop = drop};

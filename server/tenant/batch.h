@@ -8,7 +8,7 @@
 #include "tenant/tenant.h"
 
 #define LD_BATCH_EVENTS 2048  /* events in one transaction */
-#define LD_EXPIRE_EVENTS 1024 /* windows closed by one op */
+#define LD_EXPIRE_EVENTS 1024 /* windows closed in one turn */
 
 /* Returned beside enum kb_err: a commit of this turn failed; the op's events in it are undone and ld_op_lose was told.
  */
@@ -72,7 +72,9 @@ void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op);
 enum kb_err ld_batch_build_rows(struct ld_tenant *t);
 void ld_batch_free_rows(struct ld_tenant *t);
 
-/* commit_ops.c. Expands one op; KB_EBUSY as above, else 0 with op->problem telling. */
+/* commit_ops.c. Closes windows that have passed, LD_EXPIRE_EVENTS at most. A tenant that fails tries the disk first. */
+void ld_batch_expire(struct ld_tenant *t);
+/* Expands one op;KB_EBUSY as above, else 0 with op->problem telling. */
 int ld_op_expand(struct ld_tenant *t, struct ld_op *op);
 /* Fills the reply from the applied state (unless there is a problem) and calls done. */
 void ld_op_answer(struct ld_tenant *t, struct ld_op *op);
@@ -87,13 +89,6 @@ void ld_op_reply_copy(struct ld_op *op, const char *text);
 int ld_op_conclude(struct ld_op *op, int rc, const struct kb_errmsg *msg);
 /* Vectors were decoded for other dimensions than those in force: a problem then. */
 bool ld_op_is_outdated(const struct ld_tenant *t, struct ld_op *op);
-
-/* graph_change.c */
-int ld_drafted_expand(struct ld_tenant *t, struct ld_op *op);
-
-/* compact.c */
-int ld_compact_expand(struct ld_tenant *t, struct ld_op *op);
-int ld_compacted_expand(struct ld_tenant *t, struct ld_op *op);
 
 /* commit_settings.c */
 int ld_settings_expand(struct ld_tenant *t, struct ld_op *op);

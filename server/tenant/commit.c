@@ -194,13 +194,13 @@ bool ld_batch_flush(struct ld_tenant *t)
     t->has_failed |= !is_ok;
     if (is_ok) {
         refresh_derived(t, &hooks);
-        t->saving.tail_us += ld_monotonic_us() - f.appended_us;
+        t->tail_us += ld_monotonic_us() - f.appended_us;
     }
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
     ld_tenant_measure(t, &counts);
     settle(t, n, is_ok);
-    ld_tenant_start_build(t); /* a busy turn is long: what was begun is not to wait for its end */
+    ld_tasks_at(t, LD_AT_BATCH_END);
     return is_ok;
 }
 
@@ -302,7 +302,8 @@ int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_
     if (b->commit.n == 0)
         ld_batch_commit_due(t);
     if (t->has_failed) {
-        ld_op_lose(b->current);
+        if (b->current != NULL)
+            ld_op_lose(b->current);
         return LD_LOST;
     }
     if ((rc = check_quota(t, &entry->ev, msg)) != KB_OK || (rc = push_entry(t, entry, msg)) != KB_OK)

@@ -142,7 +142,7 @@ static int expand_event(struct ld_tenant *t, struct ld_op *op)
         return expand_decided(t, op);
     if (op->event.type == KB_EV_ARMS && ld_op_is_outdated(t, op))
         return 0;
-    if (op->event.type == KB_EV_GRAPH && op->problem->status == 0 && ld_graph_keep(t, op))
+    if (op->problem->status == 0 && ld_tasks_keep(t, op))
         return LD_KEPT;
     if (op->problem->status != 0)
         return 0;
@@ -215,12 +215,12 @@ static void answer_activate(struct ld_tenant *t, struct ld_op *op)
 
 /* Ids are copied: those of the engine go with the next apply, and a batch may end in the middle. Returns how many it
  * copied: short of memory, the rest waits for the next tick. */
-static size_t copy_expired(struct ld_tenant *t, struct ld_op *op, const char **ids)
+static size_t copy_expired(struct ld_tenant *t, struct ld_doc *doc, const char **ids)
 {
     const size_t n = kb_engine_expired(t->engine, t->now_ms, ids, LD_EXPIRE_EVENTS);
 
     for (size_t i = 0; i < n; i++) {
-        char *id = ld_doc_alloc(op->doc, strlen(ids[i]) + 1, 1);
+        char *id = ld_doc_alloc(doc, strlen(ids[i]) + 1, 1);
 
         if (id == NULL)
             return i;
@@ -229,21 +229,26 @@ static size_t copy_expired(struct ld_tenant *t, struct ld_op *op, const char **i
     return n;
 }
 
-/* Closes up to LD_EXPIRE_EVENTS windows; what is left over waits for another op. A tenant that fails tries the disk
- * first: this op, sent by the timer, is its way back when no other traffic comes. The default reward is learned for
- * decisions that were shown; a deferred one that never was teaches nothing. */
-static int expand_expire(struct ld_tenant *t, struct ld_op *op)
+/* What is left over waits for another turn. The probe of the disk is a tenant's way back when no other traffic comes.
+ * The default reward is learned for decisions that were shown; a deferred one that never was teaches nothing. */
+void ld_batch_expire(struct ld_tenant *t)
 {
     const struct kb_spec *spec = &t->settings.spec;
-    const char **ids = ld_doc_alloc(op->doc, LD_EXPIRE_EVENTS, sizeof *ids);
-    size_t n;
+    struct ld_batch *b = &t->batch;
+    struct ld_problem problem;
+    struct ld_doc *doc = NULL;
+    size_t n = 0;
 
     if (atomic_load(&t->is_failing) && !ld_tenant_probe(t)) {
         t->has_failed = true;
-        return 0;
+        return;
     }
     ld_batch_flush(t);
-    n = ids != NULL ? copy_expired(t, op, ids) : 0;
+    ld_problem_init(&problem);
+    const char **ids =
+        ld_doc_parse(&doc, "{}", 2, false, &problem) == 0 ? ld_doc_alloc(doc, LD_EXPIRE_EVENTS, sizeof *ids) : NULL;
+    if (ids != NULL)
+        n = copy_expired(t, doc, ids);
     t->has_backlog = n == LD_EXPIRE_EVENTS;
     for (size_t i = 0; i < n; i++) {
         struct ld_entry entry = {.ev = {.type = KB_EV_EXPIRED}};
@@ -255,7 +260,11 @@ static int expand_expire(struct ld_tenant *t, struct ld_op *op)
         if (ld_batch_stage_again(t, &entry, NULL) != KB_OK)
             break; /* the timer comes back */
     }
-    return 0;
+    if (b->n_current > 0)
+        b->beside[b->commit.n - 1].kept = doc;
+    else
+        ld_doc_free(doc);
+    b->n_current = 0;
 }
 
 /* ---- models built beside the writer ------------------------------------------------------------------------ */
@@ -266,25 +275,6 @@ static int expand_rebuild(struct ld_tenant *t, struct ld_op *op)
     struct kb_errmsg msg = {.text = ""};
 
     return ld_op_conclude(op, ld_batch_stage_rebuild(t), &msg);
-}
-
-/* What is finished goes into the log at once; the rest is lent again at the end of the turn. */
-static int expand_built(struct ld_tenant *t, struct ld_op *op)
-{
-    ld_batch_flush(t);
-    if (ld_tenant_take_build(t))
-        ld_batch_commit_due(t);
-    ld_saving_start(
-        t); /* what was built would take a start as long again, and the next build may begin with this turn */
-    (void)op;
-    return 0;
-}
-
-static int expand_saved(struct ld_tenant *t, struct ld_op *op)
-{
-    ld_saving_finish(t);
-    (void)op;
-    return 0;
 }
 
 /* ---- table ----------------------------------------------------------------------------------------- */
@@ -299,25 +289,19 @@ static const struct {
     [LD_OP_REWARDS] = {ld_rewards_expand, ld_rewards_answer, ld_rewards_lose},
     [LD_OP_OBSERVE] = {ld_observe_expand, ld_observe_answer, ld_observe_lose},
     [LD_OP_ACTIVATE] = {expand_activate, answer_activate, NULL},
-    [LD_OP_EXPIRE] = {expand_expire, NULL, NULL},
     [LD_OP_SETTINGS] = {ld_settings_expand, ld_settings_answer, NULL},
     [LD_OP_PATCH] = {ld_patch_expand, ld_settings_answer, NULL},
     [LD_OP_SWITCH] = {ld_switch_expand, ld_settings_answer, NULL},
     [LD_OP_PROMOTE] = {ld_promote_expand, ld_promote_answer, NULL},
     [LD_OP_REBUILD] = {expand_rebuild, ld_settings_answer, NULL},
-    [LD_OP_BUILT] = {expand_built, NULL, NULL},
-    [LD_OP_COMPACT] = {ld_compact_expand, NULL, NULL},
-    [LD_OP_COMPACTED] = {ld_compacted_expand, NULL, NULL},
     [LD_OP_TASK] = {ld_task_expand, NULL, NULL},
-    [LD_OP_SAVED] = {expand_saved, NULL, NULL},
-    [LD_OP_DRAFTED] = {ld_drafted_expand, NULL, NULL},
 };
 
 /* A doomed tenant has nothing to say any more, whatever was asked. 0 means that the op is through with staging,
  * whether or not it went well. */
 int ld_op_expand(struct ld_tenant *t, struct ld_op *op)
 {
-    if (!atomic_load(&t->is_doomed) || op->type == LD_OP_DRAFTED)
+    if (!atomic_load(&t->is_doomed))
         return KINDS[op->type].expand(t, op);
     ld_op_refuse_closed(t, op);
     return 0;

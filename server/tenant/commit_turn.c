@@ -115,6 +115,8 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
     t->has_failed = false;
     ld_queue_begin_turn(t);
     ld_tasks_finish(t);
+    if (atomic_exchange(&t->is_due, false) && !atomic_load(&t->is_doomed))
+        ld_batch_expire(t);
     kb_engine_set_inline_work(t->engine, t->world->inline_work);
     do
         n_left = run_line(t, n_left);
@@ -124,5 +126,5 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
     ld_queue_end_turn(t, t->n_turned);
     ld_tenant_upkeep(t);
     ld_queue_moved(t, true);
-    return ld_tenant_queue_depth(t) > 0 || ld_tasks_have_run(t);
+    return ld_tenant_queue_depth(t) > 0 || atomic_load(&t->is_due) || ld_tasks_have_run(t);
 }

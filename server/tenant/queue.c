@@ -18,7 +18,6 @@
 
 #define MOST_WAIT_S 60
 #define READ_ONLY_RETRY_S 60 /* an operator has to come */
-#define N_RESERVED 8u
 
 _Static_assert(sizeof(struct ld_op) < 1024, "each waiting request has one");
 
@@ -49,15 +48,6 @@ void ld_op_forgive(struct ld_op *op)
     op->problem = &none;
 }
 
-static void clear(struct ld_op *op, enum ld_op_type type)
-{
-    memset(op, 0, sizeof *op);
-    op->problem = &none;
-    op->type = type;
-    if (ld_trace_current() != NULL)
-        op->trace = *ld_trace_current();
-}
-
 static bool has_settings(enum ld_op_type type)
 {
     return type == LD_OP_SETTINGS || type == LD_OP_PROMOTE || type == LD_OP_PATCH || type == LD_OP_SWITCH;
@@ -67,52 +57,19 @@ static bool has_settings(enum ld_op_type type)
  * settings for those that make a configuration. NULL: no memory. */
 struct ld_op *ld_op_new(enum ld_op_type type)
 {
-    struct ld_op *op = malloc(sizeof *op);
+    struct ld_op *op = calloc(1, sizeof *op);
 
     if (op == NULL)
         return NULL;
-    clear(op, type);
+    op->problem = &none;
+    op->type = type;
+    if (ld_trace_current() != NULL)
+        op->trace = *ld_trace_current();
     if (has_settings(type) && (op->settings = calloc(1, sizeof *op->settings)) == NULL) {
         free(op);
         op = NULL;
     }
     return op;
-}
-
-/* ---- what the end of a job is told with ----------------------------------------------------------------- */
-
-/* A job that has ended must be able to say so: the writer waits for it. Where there is no memory for one more op, it
- * takes one of these, and waits for one while writers have all of them. Untouched, they cost nothing. */
-static struct ld_op reserved[N_RESERVED];
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t is_free;
-    bool is_taken[N_RESERVED];
-} reserve = {.lock = PTHREAD_MUTEX_INITIALIZER, .is_free = PTHREAD_COND_INITIALIZER};
-
-static struct ld_op *take_reserved(void)
-{
-    size_t i = 0;
-
-    pthread_mutex_lock(&reserve.lock);
-    for (; reserve.is_taken[i]; i = (i + 1) % N_RESERVED)
-        if (i == N_RESERVED - 1)
-            pthread_cond_wait(&reserve.is_free, &reserve.lock);
-    reserve.is_taken[i] = true;
-    pthread_mutex_unlock(&reserve.lock);
-    return &reserved[i];
-}
-
-/* False: it is none of them. */
-static bool give_back(const struct ld_op *op)
-{
-    if (op < reserved || op >= reserved + N_RESERVED)
-        return false;
-    pthread_mutex_lock(&reserve.lock);
-    reserve.is_taken[op - reserved] = false;
-    pthread_cond_signal(&reserve.is_free);
-    pthread_mutex_unlock(&reserve.lock);
-    return true;
 }
 
 /* Frees the op and everything it owns; what it only borrows (dimensions, names) belongs to its document. Not thread
@@ -128,8 +85,7 @@ void ld_op_free(struct ld_op *op)
     free(op->settings);
     free(op->answer);
     free(op->reply);
-    if (!give_back(op))
-        free(op);
+    free(op);
 }
 
 /* Replaces whatever the op said so far: the request may be sent again, unchanged, after a second. For states that
@@ -148,17 +104,6 @@ void ld_op_refuse_closed(const struct ld_tenant *t, struct ld_op *op)
         return;
     ld_op_forgive(op);
     ld_problem_set_as(ld_op_problem(op), LD_NO_TENANT, "the tenant has been deleted");
-}
-
-static void told(struct ld_op *op)
-{
-    ld_op_free(op);
-}
-
-/* From the timer, or from a job that has ended (ld_tenant_tell_writer). */
-static bool is_own(const struct ld_op *op)
-{
-    return op->type == LD_OP_EXPIRE || op->done == told;
 }
 
 /* ---- how long it takes ------------------------------------------------------------------------------ */
@@ -199,16 +144,13 @@ static enum ld_limited limit_of(const struct ld_tenant *t, const struct ld_op *o
 {
     const struct ld_world *w = t->world;
 
-    if (is_own(op))
-        return LD_N_LIMITED;
     if (t->depth >= w->max_queue)
         return LD_LIMITED_QUEUE;
     const bool is_heavy = w->max_queue_bytes > 0 && t->depth > 0 && t->queued_bytes + op->bytes > w->max_queue_bytes;
     return is_heavy ? LD_LIMITED_QUEUE_BYTES : LD_N_LIMITED;
 }
 
-/* The tenant's own ops pass when the line is full: the timer's are what makes room, and the end of a job must be
- * heard. At most one of each is on its way, so the bound is exceeded by a few. LD_N_LIMITED: it is in the line. */
+/* LD_N_LIMITED: it is in the line. */
 static enum ld_limited push(struct ld_tenant *t, struct ld_op *op, size_t *depth)
 {
     enum ld_limited limit;
@@ -263,7 +205,7 @@ static bool refuse_change(const struct ld_tenant *t, struct ld_op *op)
  * running makes it run once more. */
 void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
 {
-    if (atomic_load(&t->is_doomed) && op->type != LD_OP_DRAFTED) {
+    if (atomic_load(&t->is_doomed)) {
         ld_op_refuse_closed(t, op);
         op->done(op);
         return;
@@ -277,18 +219,6 @@ void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
         return;
     }
     ld_sched_wake(t->world->sched, t);
-}
-
-void ld_tenant_tell_writer(struct ld_tenant *t, enum ld_op_type type)
-{
-    struct ld_op *op = ld_op_new(type);
-
-    if (op == NULL) {
-        op = take_reserved();
-        clear(op, type);
-    }
-    op->done = told;
-    ld_tenant_submit(t, op);
 }
 
 /* Cuts the line off after max ops; the rest keeps its order. The ops belong to the caller, linked by next. NULL when

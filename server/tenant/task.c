@@ -26,6 +26,13 @@ void *ld_task_find(const struct ld_tenant *t, const struct ld_task_kind *kind)
     return x;
 }
 
+bool ld_task_is_under_way(const struct ld_tenant *t, const struct ld_task_kind *kind)
+{
+    const struct ld_task *x = ld_task_find(t, kind);
+
+    return x != NULL && atomic_load(&x->state) != LD_TASK_RESTS;
+}
+
 void *ld_task_of(struct ld_tenant *t, const struct ld_task_kind *kind)
 {
     pthread_mutex_lock(&t->queue_lock);
@@ -33,6 +40,8 @@ void *ld_task_of(struct ld_tenant *t, const struct ld_task_kind *kind)
     if (x == NULL && (x = calloc(1, kind->size)) != NULL) {
         x->kind = kind;
         x->t = t;
+        if (kind->init != NULL)
+            kind->init(x);
         x->next = t->tasks;
         t->tasks = x;
     }
@@ -109,6 +118,15 @@ int ld_task_expand(struct ld_tenant *t, struct ld_op *op)
     return 0;
 }
 
+bool ld_tasks_keep(struct ld_tenant *t, struct ld_op *op)
+{
+    size_t i = 0;
+
+    while (ld_tasks[i] != NULL && (ld_tasks[i]->keep == NULL || !ld_tasks[i]->keep(t, op)))
+        i++;
+    return ld_tasks[i] != NULL;
+}
+
 enum ld_chore ld_tasks_at(struct ld_tenant *t, enum ld_moment moment)
 {
     enum ld_chore most = LD_CHORE_NONE;
@@ -134,14 +152,21 @@ static void finish(struct ld_task *x)
 }
 
 /* By kind, and looked up each time: what one of them does may be the end of another. */
-void ld_tasks_finish(struct ld_tenant *t)
+static void finish_all(struct ld_tenant *t, int state)
 {
     for (size_t i = 0; ld_tasks[i] != NULL; i++) {
         struct ld_task *x = ld_task_find(t, ld_tasks[i]);
 
-        if (x != NULL && atomic_load(&x->state) >= LD_TASK_HAS_RUN)
+        if (x != NULL && (int)atomic_load(&x->state) == state)
             finish(x);
     }
+}
+
+/* Those that wait come last: what was in their way may just have been finished, and nobody would ask again. */
+void ld_tasks_finish(struct ld_tenant *t)
+{
+    finish_all(t, LD_TASK_HAS_RUN);
+    finish_all(t, LD_TASK_WAITS);
 }
 
 bool ld_tasks_have_run(struct ld_tenant *t)
@@ -155,6 +180,17 @@ bool ld_tasks_have_run(struct ld_tenant *t)
     return is_any;
 }
 
+size_t ld_tasks_bytes(struct ld_tenant *t)
+{
+    size_t bytes = 0;
+
+    pthread_mutex_lock(&t->queue_lock);
+    for (const struct ld_task *x = t->tasks; x != NULL; x = x->next)
+        bytes += atomic_load(&x->bytes);
+    pthread_mutex_unlock(&t->queue_lock);
+    return bytes;
+}
+
 void ld_tenant_halt(struct ld_tenant *t)
 {
     atomic_store(&t->is_halting, true);
@@ -162,10 +198,7 @@ void ld_tenant_halt(struct ld_tenant *t)
     for (struct ld_task *x = t->tasks; x != NULL; x = x->next)
         if (x->kind->cancel != NULL)
             x->kind->cancel(x);
-    if (t->build != NULL)
-        kb_build_cancel(t->build);
     pthread_mutex_unlock(&t->queue_lock);
-    ld_challengers_cancel(t->challengers);
 }
 
 void ld_tasks_drop(struct ld_tenant *t)

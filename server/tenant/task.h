@@ -41,6 +41,7 @@ struct ld_task {
     struct ld_tenant *t;
     struct ld_task *next; /* of the tenant's; queue_lock */
     struct ld_op *op;     /* to be answered with the end of the task; NULL: nobody has asked */
+    atomic_size_t bytes;  /* of what it keeps, as far as that is large */
     enum { LD_TASK_RESTS, LD_TASK_RUNS, LD_TASK_HAS_RUN, LD_TASK_WAITS } _Atomic state;
 };
 
@@ -48,10 +49,13 @@ struct ld_task {
 struct ld_task_kind {
     size_t size; /* of that structure, zeros at first but for its struct ld_task */
     enum ld_threads threads;
-    bool is_for_read_only; /* a tenant that takes no changes has it, too */
-    const char *busy;      /* to who asks for it while it is under way */
+    bool is_for_read_only;    /* a tenant that takes no changes has it, too */
+    const char *busy;         /* to who asks for it while it is under way */
+    void (*init)(void *task); /* before anybody sees it */
     /* The writer's, for an op that asks: LD_KEPT, or all is said in op, and the task ends. */
     int (*start)(void *task, struct ld_op *op);
+    /* The writer's: an op that is to be staged is the task's instead, which has it answered. */
+    bool (*keep)(struct ld_tenant *t, struct ld_op *op);
     enum ld_chore (*at[LD_N_MOMENTS])(struct ld_tenant *t);
     void (*run)(void *task);
     void (*finish)(void *task);
@@ -66,6 +70,8 @@ extern const struct ld_task_kind *const ld_tasks[];
 void *ld_task_find(const struct ld_tenant *t, const struct ld_task_kind *kind);
 /* The same, made when there is none; NULL: no memory. */
 void *ld_task_of(struct ld_tenant *t, const struct ld_task_kind *kind);
+/* From the moment that it is to run until it has been finished. */
+bool ld_task_is_under_way(const struct ld_tenant *t, const struct ld_task_kind *kind);
 /* Has it run, once. False: no thread, no memory, or the tenant is halting. From the writer, or from the loop. */
 bool ld_task_run(struct ld_task *task);
 /* Instead of what finish was to do: it is called again in each turn until another task is no longer in the way. */
@@ -75,11 +81,13 @@ void ld_task_end(struct ld_task *task);
 
 /* For an op that asks for op->task: its expand. */
 int ld_task_expand(struct ld_tenant *t, struct ld_op *op);
+bool ld_tasks_keep(struct ld_tenant *t, struct ld_op *op);
 /* At a moment: what the most urgent of all wants. */
 enum ld_chore ld_tasks_at(struct ld_tenant *t, enum ld_moment moment);
 /* At the beginning of a turn: finishes what has run. */
 void ld_tasks_finish(struct ld_tenant *t);
 bool ld_tasks_have_run(struct ld_tenant *t);
+size_t ld_tasks_bytes(struct ld_tenant *t);
 void ld_tasks_drop(struct ld_tenant *t); /* with the tenant; ops are told */
 
 #endif

@@ -50,15 +50,10 @@ static void init_locks(struct ld_tenant *t)
  * of an opening that failed, are fine. */
 static void tenant_free(struct ld_tenant *t)
 {
-    ld_store_close(t->store);
-    ld_tenant_take_build(t);
-    ld_saving_finish(t);
-    ld_graph_drop(t);
-    ld_compaction_drop(t);
     ld_tasks_drop(t);
+    ld_store_close(t->store);
     if (atomic_load(&t->is_doomed))
         ld_folder_remove(t->world->data_dir, t->name);
-    ld_challengers_free(t->challengers);
     kb_engine_free(t->engine);
     for (size_t i = 0; i < t->n_scratches; i++)
         kb_engine_scratch_free(t->scratch[i]);
@@ -105,21 +100,29 @@ static struct ld_tenant *tenant_new(const struct ld_world *world, const char *na
     kb_ids_init(&t->batch.observed, ld_hash_key());
     atomic_init(&t->n_holders, 1);
     atomic_init(&t->next_expiry_ms, INT64_MAX);
-    atomic_init(&t->next_build_ms, INT64_MIN);
     atomic_init(&t->next_look_ms, INT64_MAX);
     atomic_init(&t->log_first, 1);
     atomic_init(&t->log_kept, 1);
     snprintf(t->name, sizeof t->name, "%s", name);
-    t->challengers = ld_challengers_new();
-    if (t->challengers == NULL || ld_folder_path(world->data_dir, name, ".db", t->db_path) != 0 ||
+    if (ld_folder_path(world->data_dir, name, ".db", t->db_path) != 0 ||
         ld_folder_path(world->data_dir, name, ".snapshot", t->snapshot_path) != 0) {
-        ld_challengers_free(t->challengers);
         free(t);
         return NULL;
     }
     ld_tenant_follow_rate(t);
     init_locks(t);
     return t;
+}
+
+/* A failure leaves what was known: it is for people to read. */
+void ld_tenant_note_start(struct ld_tenant *t)
+{
+    uint64_t first, kept;
+
+    if (ld_store_start(t->store, &first, &kept) != LD_STORE_OK)
+        return;
+    atomic_store(&t->log_first, first);
+    atomic_store(&t->log_kept, kept);
 }
 
 /* Takes over what recovery found. The epoch starts at 1, so that an op whose dims_epoch nobody set (0) is never
@@ -131,7 +134,7 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
     t->engine = r->engine;
     t->settings = r->settings;
     t->seq = r->seq;
-    t->saving.seq = r->snapshot_seq;
+    t->snapshot_seq = r->snapshot_seq;
     t->dims_epoch = 1;
     if (r->is_snapshot_refused)
         atomic_fetch_add_explicit(&t->world->metrics->snapshots_refused, 1, memory_order_relaxed);
@@ -145,11 +148,9 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
         atomic_store(&t->next_look_ms, 0);
     if (ld_store_has_leftovers(t->store, &t->has_leftovers) != LD_STORE_OK)
         t->has_leftovers = false; /* the next compaction finds them */
-    atomic_store(&t->has_chores, t->has_leftovers);
-    atomic_store(&t->must_scrub, ld_store_wal_bytes(t->store) > 0); /* of a process that died */
+    atomic_store(&t->has_chores, t->has_leftovers || kb_engine_is_building(t->engine)); /* as the last run left it */
+    atomic_store(&t->must_scrub, ld_store_wal_bytes(t->store) > 0);                     /* of a process that died */
     kb_engine_set_inline_work(t->engine, t->world->inline_work);
-    if (kb_engine_is_building(t->engine)) /* the last run did not come to its end: the timer's first turn lends it */
-        atomic_store(&t->next_build_ms, INT64_MIN + 1);
 }
 
 /* done() of the first event: it is answered in the thread that asked, which waits for nothing else. arg is a struct
@@ -226,7 +227,7 @@ int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const c
     if ((rc = recover(t, &recovered, why)) != LD_STORE_OK)
         goto out;
     adopt(t, &recovered);
-    t->saving.tail_us = t->seq > t->saving.seq ? ld_monotonic_us() - start_us : 0;
+    t->tail_us = t->seq > t->snapshot_seq ? ld_monotonic_us() - start_us : 0;
     if (t->seq == 0 && initial == NULL) {
         snprintf(why, 512, "%.400s: the log is empty", t->db_path);
         rc = LD_STORE_EMPTY;
@@ -371,19 +372,6 @@ struct ld_store *ld_tenant_store(struct ld_tenant *t)
     return t->store;
 }
 
-/* For the life of the tenant. */
-struct ld_challengers *ld_tenant_challengers(struct ld_tenant *t)
-{
-    return t->challengers;
-}
-
-uint64_t ld_tenant_challenger_lag(const struct ld_tenant *t)
-{
-    const uint64_t tip = atomic_load(&t->tip), cursor = ld_challengers_cursor(t->challengers);
-
-    return atomic_load(&t->has_challengers) && tip > cursor ? tip - cursor : 0;
-}
-
 uint64_t ld_tenant_read_only(const struct ld_tenant *t, const char **fault)
 {
     *fault = t->fault;
@@ -425,7 +413,7 @@ void ld_tenant_weigh(struct ld_tenant *t)
     kb_engine_counts(t->engine, &counts);
     ld_tenant_measure(t, &counts);
     atomic_store(&t->model_bytes, kb_engine_bytes(t->engine));
-    atomic_store(&t->bytes, sizeof *t + t->model_bytes + ld_challengers_bytes(t->challengers) + t->store_bytes +
+    atomic_store(&t->bytes, sizeof *t + t->model_bytes + ld_tasks_bytes(t) + t->store_bytes +
                                 t->batch.cap * sizeof *t->batch.beside +
                                 t->batch.commit.cap * sizeof *t->batch.commit.event +
                                 t->batch.cap_rows * sizeof *t->batch.row);

@@ -21,7 +21,6 @@
 #include "store/store.h"
 #include "base/trace.h"
 
-struct ld_challengers;
 struct ld_task_kind;
 struct ld_tenant;
 struct ld_sched;
@@ -34,18 +33,12 @@ enum ld_op_type {
     LD_OP_REWARDS,
     LD_OP_OBSERVE,
     LD_OP_ACTIVATE,
-    LD_OP_EXPIRE,
     LD_OP_SETTINGS,
-    LD_OP_PATCH,     /* some fields of the configuration; the document has the patch */
-    LD_OP_SWITCH,    /* the tenant's switch */
-    LD_OP_PROMOTE,   /* a challenger into force, or out again */
-    LD_OP_REBUILD,   /* the model anew from the history; answered when that has begun */
-    LD_OP_BUILT,     /* the tenant's own: a build has come back from its job */
-    LD_OP_COMPACT,   /* the log; answered when it starts with a summary */
-    LD_OP_COMPACTED, /* the tenant's own: the job of that has ended */
-    LD_OP_TASK,      /* work beside the writer, of the op's kind (task.h); answered when that has ended */
-    LD_OP_SAVED,     /* the tenant's own: a snapshot's job has ended */
-    LD_OP_DRAFTED    /* the tenant's own: the job of a change of the graph has ended */
+    LD_OP_PATCH,   /* some fields of the configuration; the document has the patch */
+    LD_OP_SWITCH,  /* the tenant's switch */
+    LD_OP_PROMOTE, /* a challenger into force, or out again */
+    LD_OP_REBUILD, /* the model anew from the history; answered when that has begun */
+    LD_OP_TASK,    /* work beside the writer, of the op's kind (task.h); answered when that has ended */
 };
 
 /* A unit of work for the writer, answered once by done(). The doc holds all memory of what it names. */
@@ -66,7 +59,7 @@ struct ld_op {
     bool is_stopping;               /* SWITCH: off; else on again */
     struct ld_promotion promotion;  /* PROMOTE: what settings are made of */
     char user[KB_ID_MAX_BYTES + 1]; /* TASK: erasure */
-    uint64_t keep_events;           /* COMPACT: of the last ones, so many stay as they are */
+    uint64_t keep_events;           /* TASK: compaction: of the last ones, so many stay as they are */
     struct ld_reward *rewards;      /* REWARDS */
     struct kb_event *events;        /* OBSERVE */
     size_t n;                       /* of rewards or events */
@@ -152,11 +145,9 @@ void ld_tenant_read_unlock(struct ld_tenant *t);
 /* Under the read lock: a number that changes when the catalogue of arms does. */
 uint32_t ld_tenant_arms_epoch(const struct ld_tenant *t);
 struct ld_store *ld_tenant_store(struct ld_tenant *t);
-struct ld_challengers *ld_tenant_challengers(struct ld_tenant *t);
-/* Events that its challengers have not read yet; 0 without any. */
-uint64_t ld_tenant_challenger_lag(const struct ld_tenant *t);
 /* How long its log is, and its files. No lock. */
 void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);
+
 /* How far large changes of its graph are; and that one is being read, from its beginning to its end. No lock. */
 void ld_tenant_graph(const struct ld_tenant *t, struct ld_graph_view *out);
 void ld_tenant_read_graph(struct ld_tenant *t, bool is_over);

@@ -11,14 +11,6 @@
  *   task.c            work beside the writer (task.h)
  *   refold.c          the log folded once more, beside the traffic
  *
- * and in task/:
- *
- *   saving.c          snapshots, written beside the writer
- *   background.c      models built beside the writer
- *   graph_change.c    large changes of the graph, made beside the writer
- *   compact.c         the log's beginning summarized (compact_fold.c: its job; retain.c: when by itself)
- *   challenger.c      models of other configurations, which follow the log
- *
  * Who may touch what: `lock` guards what readers see (engine, settings, epochs) and is taken for writing by the
  * writer only; decisions take `deciding` in its place, which the writer takes after it, unless it changes nothing that
  * they look at; `queue_lock` guards the line; all below "the writer's own" belongs to the one writer. */
@@ -29,11 +21,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "task/challenger.h"
 #include "tenant/batch.h"
-#include "task/graph_change.h"
 #include "base/names.h"
-#include "task/saving.h"
 #include "tenant/task.h"
 #include "tenant/tenant.h"
 #include "tenant/turns.h"
@@ -46,12 +35,12 @@ struct ld_tenant {
     char name[LD_NAME_MAX + 1];
     char db_path[LD_PATH_MAX], snapshot_path[LD_PATH_MAX];
     atomic_size_t n_holders;
-    atomic_bool is_rebuilding;                     /* from the staging of a model change to the end of its batch */
-    atomic_bool is_doomed, is_failing, is_ticking; /* is_ticking: an expire op of the timer is on its way */
-    atomic_bool has_chores;                        /* upkeep wants one more turn */
-    atomic_bool must_scrub;                        /* the write-ahead log may hold what was erased */
-    atomic_int wal_move;                           /* of upkeep.c */
-    atomic_bool is_halting;                        /* no job of a build is to start any more */
+    atomic_bool is_rebuilding;                 /* from the staging of a model change to the end of its batch */
+    atomic_bool is_doomed, is_failing, is_due; /* is_due: the timer has asked for a turn, see ld_tenant_tick */
+    atomic_bool has_chores;                    /* upkeep wants one more turn */
+    atomic_bool must_scrub;                    /* the write-ahead log may hold what was erased */
+    atomic_int wal_move;                       /* of upkeep.c */
+    atomic_bool is_halting;                    /* no job of a build is to start any more */
     struct ld_bucket bucket;
     atomic_bool has_rate; /* of its own, below; else the world's holds */
     _Atomic double own_rate, own_burst;
@@ -63,12 +52,10 @@ struct ld_tenant {
     atomic_size_t bytes, model_bytes; /* after the writer's last turn: of all, and of the engine */
     _Atomic uint64_t tip;             /* the last event that is applied, after the writer's last batch */
     atomic_bool has_challengers;      /* the configuration has */
-    struct ld_challengers *challengers;
     _Atomic int64_t next_expiry_ms;
     _Atomic int64_t next_look_ms;         /* at what the log may lose by its retention; INT64_MAX: none is set */
     _Atomic uint64_t log_first, log_kept; /* numbers of the log's first line, and of the first event behind a summary */
     atomic_bool is_compacting;
-    _Atomic int64_t next_build_ms; /* a build waits for a turn from then on; INT64_MIN: none waits for the timer */
     struct ld_store *store;
     struct ld_turn turn;
     uint64_t read_only_from; /* the line that no fold takes; 0: the tenant takes changes. Set at its opening */
@@ -86,7 +73,6 @@ struct ld_tenant {
     _Atomic int64_t turn_us;   /* when the writer's turn began, on the monotonic clock; 0: it rests */
     _Atomic int64_t us_per_op; /* that the last turns took */
     struct ld_task *tasks;
-    struct kb_build *build; /* with a job; set by the writer, who alone reads it without the lock */
 
     pthread_mutex_t pool_lock;
     struct kb_scratch *scratch[LD_POOL_SCRATCHES];
@@ -98,15 +84,13 @@ struct ld_tenant {
     size_t n_turned;    /* ops of the last turn */
     size_t store_bytes; /* that SQLite had at store_weighed_ms; 0: not asked yet */
     int64_t store_weighed_ms;
-    uint64_t seq;            /* last applied */
-    struct ld_saving saving; /* its job is a thread's for long work, until its op has come */
+    uint64_t seq;          /* last applied */
+    uint64_t snapshot_seq; /* of the last snapshot, or of the last attempt */
+    int64_t tail_us;       /* what folding the log since then would take, roughly: what applying it took */
     size_t n_pending;
     int64_t locked_us, locked_cpu_us; /* since when the write lock is held */
     bool keeps_out_decisions;         /* it, that is */
-    enum kb_err build_rc;             /* the job's, until its op */
-    int64_t build_us;                 /* likewise: how long it ran */
-    struct ld_compaction *compaction; /* under way; partly the job's while that runs. NULL: none */
-    struct ld_graph_changes graph;    /* large ones that are made; partly the job's while it runs */
+    atomic_size_t n_graphs_read;      /* bodies of changes of the graph that are being read */
     bool has_leftovers;               /* the file has rows that are no part of the log any more */
     uint64_t n_rewrites;              /* times that lines of the log were changed or removed */
     bool has_failed;  /* a commit of this turn did: the rest of the turn does not wait for the disk again */
@@ -131,33 +115,8 @@ void ld_queue_end_turn(struct ld_tenant *t, size_t n);
 struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max);
 void ld_queue_moved(struct ld_tenant *t, bool is_end);
 
-/* background.c: after a batch, lends the engine's open build to a job; takes it back, true when its run went well. */
-void ld_tenant_start_build(struct ld_tenant *t);
-bool ld_tenant_take_build(struct ld_tenant *t);
-
-/* From a job that has ended: an op for the writer, which frees it. Without memory the process ends, and recovers: the
- * writer would wait for the job for ever. */
-void ld_tenant_tell_writer(struct ld_tenant *t, enum ld_op_type type);
-
-/* graph_change.c. Whether op, of a graph, is kept to be made beside the writer; not when it has been, is small, or is
- * refused (op->problem). */
-bool ld_graph_keep(struct ld_tenant *t, struct ld_op *op);
-enum ld_chore ld_graph_step(struct ld_tenant *t); /* at the end of a turn, when nothing is staged */
-void ld_graph_drop(struct ld_tenant *t);          /* with the tenant */
-
-/* compact.c. Reads where the log starts. */
+/* tenant.c: reads where the log starts. */
 void ld_tenant_note_start(struct ld_tenant *t);
-/* The same about the log's length. */
-enum ld_chore ld_compaction_step(struct ld_tenant *t);
-/* Events up to `wanted` are to go, for op (NULL: nobody waits). No other is under way. False: no memory. */
-bool ld_compaction_begin(struct ld_tenant *t, struct ld_op *op, uint64_t wanted);
-/* Something that cannot go on beside it is about to begin: it ends without effect, now or when its job comes back. */
-void ld_compaction_cancel(struct ld_tenant *t);
-bool ld_compaction_clear(struct ld_tenant *t); /* deletes all that is no part of the log; false: the disk refused */
-void ld_compaction_drop(struct ld_tenant *t);  /* with the tenant */
-
-/* retain.c: begins a compaction where the tenant's retention asks for one. None is under way. */
-void ld_retain(struct ld_tenant *t);
 
 /* tenant.c: after a batch, before its answers: what ld_tenant_size tells. */
 void ld_tenant_measure(struct ld_tenant *t, const struct kb_engine_counts *counts);

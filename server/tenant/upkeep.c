@@ -1,6 +1,6 @@
 /* Upkeep of a tenant: when snapshots are begun (saving.c), checkpoints of the WAL, the expiry timer, and the way back
  * from a disk that refused. All of it but the larger part of a checkpoint runs in the writer's turn (the timer only
- * puts an op in the line), so the engine stands still under it and readers go on.
+ * asks for one), so the engine stands still under it and readers go on.
  *
  * Nothing here may keep the tenant from serving: a checkpoint that fails makes the WAL longer, a probe that fails is
  * tried again at the next tick. Only the commit cycle sets is_failing. */
@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "tenant/tenant_impl.h"
 #include "model/engine_write.h"
-#include "json/json_in.h"
 
 /* Bytes of the WAL after which it is moved into the file; the next commit then begins it anew, so it stays about this
  * long. */
@@ -68,15 +67,12 @@ void ld_tenant_upkeep(struct ld_tenant *t)
 {
     if (t->read_only_from > 0) /* its turns verify, and no more */
         return;
-    const enum ld_chore graph = ld_graph_step(t);
-    const enum ld_chore chore = atomic_load(&t->is_doomed) ? LD_CHORE_NONE : ld_compaction_step(t);
-    const bool wants_turn = t->has_backlog || chore == LD_CHORE_NOW || graph == LD_CHORE_NOW;
+    const enum ld_chore chore = ld_tasks_at(t, LD_AT_TURN_END);
+    const bool wants_turn = t->has_backlog || chore == LD_CHORE_NOW;
 
-    atomic_store(&t->has_chores, chore != LD_CHORE_NONE || graph != LD_CHORE_NONE);
+    atomic_store(&t->has_chores, chore != LD_CHORE_NONE);
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
     ld_tenant_weigh(t);
-    ld_tenant_start_build(t);
-    ld_saving_start(t);
     if (!atomic_load(&t->is_failing) && !atomic_load(&t->is_doomed)) {
         if (atomic_load(&t->must_scrub))
             atomic_store(&t->must_scrub, !ld_store_scrub(t->store));
@@ -94,54 +90,23 @@ void ld_tenant_checkpoint(struct ld_tenant *t)
 {
     if (atomic_load(&t->is_doomed) || t->read_only_from > 0)
         return;
-    ld_saving_now(t);
+    ld_tasks_at(t, LD_AT_REST);
     checkpoint_wal(t);
 }
 
 /* ---- timer ----------------------------------------------------------------------------------------- */
 
-/* From here on the timer may send the next one. */
-static void tick_done(struct ld_op *op)
-{
-    struct ld_tenant *t = op->arg;
-
-    atomic_store(&t->is_ticking, false);
-    ld_op_free(op);
-}
-
-/* A turn is enough: it lends the build at its end. */
-static bool is_build_waiting(const struct ld_tenant *t, int64_t now_ms)
-{
-    const int64_t next_ms = atomic_load(&t->next_build_ms);
-
-    return next_ms != INT64_MIN && next_ms <= now_ms;
-}
-
-/* Asks the writer to close windows that are due, to try the disk again, or to cut the write-ahead log. One such op is
- * on its way at a time. Runs on the loop, or in the writer's turn: two atomic loads when nothing is due. Without memory
- * the next tick tries again. */
+/* Asks the writer to close windows that are due, to try the disk again, or to go on with what waits. Runs on the loop,
+ * or in the writer's turn: some atomic loads when nothing is due. */
 void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms)
 {
-    struct ld_problem problem;
-    struct ld_op *op;
-
     ld_tenant_follow_rate(t);
-    ld_challengers_tick(t);
+    ld_tasks_at(t, LD_AT_TICK);
     if (atomic_load(&t->next_expiry_ms) > now_ms && !atomic_load(&t->is_failing) && !atomic_load(&t->must_scrub) &&
-        !atomic_load(&t->has_chores) && atomic_load(&t->next_look_ms) > now_ms && !is_build_waiting(t, now_ms))
+        !atomic_load(&t->has_chores) && atomic_load(&t->next_look_ms) > now_ms)
         return;
-    if (atomic_exchange(&t->is_ticking, true))
-        return;
-    op = ld_op_new(LD_OP_EXPIRE);
-    ld_problem_init(&problem);
-    if (op == NULL || ld_doc_parse(&op->doc, "{}", 2, false, &problem) != 0) {
-        ld_op_free(op);
-        atomic_store(&t->is_ticking, false);
-        return;
-    }
-    op->done = tick_done;
-    op->arg = t;
-    ld_tenant_submit(t, op);
+    atomic_store(&t->is_due, true);
+    ld_sched_wake(t->world->sched, t);
 }
 
 /* ---- healing --------------------------------------------------------------------------------------- */

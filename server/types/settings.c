@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/hash.h"
+
 struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, const char *name)
 {
     for (size_t i = 0; i < s->n_challengers; i++)
@@ -19,4 +21,13 @@ void ld_settings_init(struct ld_settings *s)
 bool ld_settings_log_candidates(const struct ld_settings *s)
 {
     return s->is_logging_candidates || s->n_challengers > 0;
+}
+
+bool ld_challenger_is_same(const struct ld_challenger_settings *a, const struct ld_challenger_settings *b)
+{
+    struct kb_spec other = b->spec;
+
+    other.routing = a->spec.routing; /* the tenant's own, which no challenger's decision looks at */
+    return strcmp(a->name, b->name) == 0 &&
+           kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&other, KB_HASH_INIT);
 }

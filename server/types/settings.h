@@ -53,4 +53,7 @@ struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, con
 /* Whether decisions tell what they were made among. */
 bool ld_settings_log_candidates(const struct ld_settings *s);
 
+/* By name and values. */
+bool ld_challenger_is_same(const struct ld_challenger_settings *a, const struct ld_challenger_settings *b);
+
 #endif

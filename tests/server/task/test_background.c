@@ -84,7 +84,7 @@ static bool wait_for(int want)
 static void look_at_challengers(void)
 {
     struct ld_challenger_view view[LD_MAX_CHALLENGERS];
-    const size_t n = ld_challengers_view(ld_tenant_challengers(f.t), view);
+    const size_t n = ld_challengers_view(f.t, view);
 
     ck_assert_uint_le(n, 2);
     for (size_t i = 0; i < n; i++)
@@ -285,6 +285,27 @@ START_TEST(a_tenant_that_is_deleted_while_its_snapshot_is_written_leaves_nothing
 }
 END_TEST
 
+/* Both have run before the writer hears of either. */
+START_TEST(an_erasure_goes_on_when_the_snapshot_in_its_way_has_been_written)
+{
+    open_tenant(KB_INLINE_WORK);
+    f.world.snapshot_events = 1;
+    struct ld_op *observe = op_observe(f.t, "{\"user\":\"u1\",\"context\":[1],\"arm\":\"a\",\"reward\":1}", false),
+                 *erase = op_task(&ld_erasure);
+    strcpy(erase->user, "u1");
+    ld_tenant_submit(f.t, observe);
+    ld_tenant_submit(f.t, erase);
+    run_all(f.t);
+    ck_assert_ptr_eq(erase->arg, erase);
+    ck_assert_int_eq(erase->problem->status, 0);
+    ck_assert_uint_gt(atomic_load(&f.metrics.snapshots), 0);
+    ck_assert_uint_eq(counts_of(f.t).learned, 0);
+    ld_op_free(observe);
+    ld_op_free(erase);
+    fixture_close(&f);
+}
+END_TEST
+
 /* The process ends in the middle: the next one finds the build open in the log, and ends it. */
 START_TEST(a_build_that_was_cut_off_is_done_by_the_next_start)
 {
@@ -354,7 +375,7 @@ static void note_compacted(struct ld_op *op)
 
 static int compact(void)
 {
-    struct ld_op *op = ld_op_new(LD_OP_COMPACT);
+    struct ld_op *op = op_task(&ld_compaction);
     const int before = atomic_load(&n_answered);
 
     op->keep_events = 5;
@@ -395,6 +416,7 @@ int main(void)
 {
     return KBT_RUN("background", traffic_changes_and_erasures_side_by_side_leave_what_a_fold_finds,
                    a_compaction_does_not_wait_for_a_model_that_there_is_no_memory_for,
+                   an_erasure_goes_on_when_the_snapshot_in_its_way_has_been_written,
                    a_build_that_was_cut_off_is_done_by_the_next_start, snapshots_beside_the_writer_are_of_one_moment,
                    a_tenant_that_is_deleted_while_its_snapshot_is_written_leaves_nothing);
 }

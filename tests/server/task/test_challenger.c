@@ -311,8 +311,10 @@ static void arms(struct fixture *f)
 
 static size_t views(struct fixture *f, struct ld_challenger_view out[LD_MAX_CHALLENGERS])
 {
-    ld_challengers_run(f->t);
-    return ld_challengers_view(ld_tenant_challengers(f->t), out);
+    ld_tasks_at(f->t, LD_AT_TICK);
+    while (ld_tasks_have_run(f->t))
+        ld_tasks_finish(f->t);
+    return ld_challengers_view(f->t, out);
 }
 
 static void expect_same(const struct ld_challenger_view *a, const struct ld_challenger_view *b)
@@ -367,7 +369,7 @@ START_TEST(a_challenger_that_is_declared_later_has_read_all_and_others_stay)
     ck_assert(memcmp(&before[1].scores.sums, &after[1].scores.sums, sizeof after[0].scores.sums) == 0);
     expect_status(f.t, op_settings("{\"algorithm\":\"random\",\"default_reward\":null,\"context_dim\":1}"), 200);
     ck_assert_uint_eq(views(&f, after), 0);
-    ck_assert_uint_eq(ld_challengers_bytes(ld_tenant_challengers(f.t)), 0);
+    ck_assert_uint_eq(ld_challengers_bytes(f.t), 0);
     fixture_close(&f);
 }
 END_TEST
@@ -439,8 +441,8 @@ START_TEST(what_was_forgotten_is_read_again)
     arms(&f);
     traffic(&f, 0, 30);
     views(&f, before);
-    ld_challengers_forget(ld_tenant_challengers(f.t));
-    ck_assert_uint_eq(ld_challengers_view(ld_tenant_challengers(f.t), after), 2);
+    ld_challengers_forget(f.t);
+    ck_assert_uint_eq(ld_challengers_view(f.t, after), 2);
     ck_assert(after[0].seq == 0 && after[0].scores.sums.n == 0);
     views(&f, after);
     expect_same(&after[0], &before[0]);

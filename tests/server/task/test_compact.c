@@ -8,10 +8,9 @@ static struct fixture f;
 
 static struct ld_op *op_compact(uint64_t keep)
 {
-    struct ld_op *op = ld_op_new(LD_OP_COMPACT);
+    struct ld_op *op = op_task(&ld_compaction);
 
     op->keep_events = keep;
-    op->done = mark_done;
     return op;
 }
 

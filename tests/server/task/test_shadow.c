@@ -391,9 +391,8 @@ START_TEST(a_summary_leaves_the_model_that_its_events_leave)
     for (size_t i = 0; i < 3; i++) {
         open_live();
         struct ld_shadow *whole = shadow_of_all(CONFIGURATIONS[i]);
-        struct ld_op *op = ld_op_new(LD_OP_COMPACT);
+        struct ld_op *op = op_task(&ld_compaction);
         op->keep_events = 10;
-        op->done = mark_done;
         expect_status(f.t, op, 200);
         struct ld_shadow *cut = shadow_of_all(CONFIGURATIONS[i]);
         ck_assert_uint_lt(ld_shadow_counts(cut).n_read, ld_shadow_counts(whole).n_read / 2);

@@ -243,21 +243,25 @@ END_TEST
 /* Else a job would have ended, and nobody would ever hear of it. */
 START_TEST(the_end_of_a_job_is_heard_whatever_waits)
 {
-    static const enum ld_op_type ends[] = {LD_OP_BUILT, LD_OP_COMPACTED, LD_OP_SAVED, LD_OP_DRAFTED};
     struct fixture f;
 
     fixture_open(&f, PLAIN);
     f.world.max_queue = 1;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        struct ld_op *first = op_select(f.t, SELECT_AB, "d1");
-        ld_tenant_submit(f.t, first);
-        ld_tenant_tell_writer(f.t, ends[i]);
-        ck_assert_ptr_eq(ld_queue_take(f.t, 10), first);
-        ck_assert_ptr_nonnull(first->next);
-        ck_assert_int_eq(first->next->type, ends[i]);
-        ld_op_free(first->next);
-        ld_op_free(first);
-    }
+    struct ld_op *verify = op_task(&ld_verification), *first = op_select(f.t, SELECT_AB, "d1"),
+                 *second = op_select(f.t, SELECT_AB, "d2");
+    ld_tenant_submit(f.t, verify);
+    ck_assert(ld_tenant_run_writer(f.t)); /* the job has run: it waits for a turn */
+    ck_assert_ptr_null(verify->arg);
+    ld_tenant_submit(f.t, first);
+    ld_tenant_submit(f.t, second);
+    ck_assert_int_eq(second->problem->status, 503);
+    ck_assert(!ld_tenant_run_writer(f.t));
+    ck_assert_ptr_eq(verify->arg, verify);
+    ck_assert_int_eq(verify->problem->status, 0);
+    ck_assert_int_eq(first->reply_status, 200);
+    ld_op_free(verify);
+    ld_op_free(first);
+    ld_op_free(second);
     fixture_close(&f);
 }
 END_TEST
