@@ -111,6 +111,12 @@ static int usage_error(const struct lc_command *cmd, const char *what, const cha
     return 2;
 }
 
+int lc_usage(const struct lc_command *cmd)
+{
+    fprintf(stderr, "usage: laplacectl %s\n", cmd->synopsis);
+    return 2;
+}
+
 /* --- values ----------------------------------------------------------------------------------------- */
 
 /* strtoull takes "-1" for a large number, hence the look for a minus sign. Decimal; a size_t has 64 bits

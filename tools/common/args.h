@@ -62,6 +62,8 @@ int lc_args_parse(const struct lc_command *cmd, struct lc_session *s, const stru
 /* Session options at the front of a command line; returns how many arguments were read, or -1 (printed). */
 int lc_args_session(struct lc_session *s, int argc, char **argv);
 
+int lc_usage(const struct lc_command *cmd); /* prints how it is used; the exit status 2 */
+
 void lc_args_session_init(struct lc_session *s); /* defaults and environment */
 void lc_args_print_session(void);                /* the section "options of every command" */
 

@@ -25,7 +25,7 @@
  * error, status 1. Files and sockets are closed by the system. */
 void lc_out_of_memory(size_t n, size_t size)
 {
-    lc_fail("out of memory (%zu x %zu bytes)", n, size);
+    fprintf(stderr, "laplacectl: out of memory (%zu x %zu bytes)\n", n, size);
     exit(1);
 }
 
@@ -172,6 +172,14 @@ void lc_say(const char *fmt, ...)
     va_list args;
     va_start(args, fmt);
     print_line(stdout, "", fmt, args);
+    va_end(args);
+}
+
+void lc_note(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_line(stderr, "laplacectl: ", fmt, args);
     va_end(args);
 }
 

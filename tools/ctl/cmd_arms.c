@@ -14,15 +14,10 @@
 #include "common/csv.h"
 #include "common/edges.h"
 #include "common/http_client.h"
-#include "common/json.h"
 
 /* --- CSV -> JSON ------------------------------------------------------------------------------------ */
 
-/* A header row is one whose features are not all numbers, or, without features, whose only cell reads "id" or
- * "arm". Only the first row that counts is asked. A catalogue of one arm called "id" needs --header no.
- * With features the header's names are words: one cell that is no number is enough. A missing feature (an
- * empty cell) in the first row therefore reads as a header; --header no then names the cell. Numbers are
- * what lc_is_number takes: finite, decimal point, nothing behind. */
+/* A header row is one whose features are not all numbers, or, without features, whose only cell reads "id" or "arm". */
 static bool looks_like_header(const struct lc_csv *csv)
 {
     if (csv->n_fields == 1)
@@ -33,9 +28,7 @@ static bool looks_like_header(const struct lc_csv *csv)
     return false;
 }
 
-/* Column 1 up may be called "active": then it is no feature but true/false/1/0. Returns its index or 0. The
- * first column is the id and cannot be it. Without a header there is none. Asked of a header row only.
- * The name is compared as it is written. */
+/* Of a header: the column after the first called "active", which is no feature; 0: none. */
 static size_t active_column(const struct lc_csv *csv)
 {
     for (size_t i = 1; i < csv->n_fields; i++)
@@ -44,8 +37,7 @@ static size_t active_column(const struct lc_csv *csv)
     return 0;
 }
 
-/* The member "active" of one arm; 0 or -1 with csv->why. Exactly these four spellings: anything else is more
- * likely a shifted column. The value is written as JSON true or false, whichever spelling the file has. */
+/* The member "active" of one arm; 0 or -1 with csv->why. Other spellings are more likely a shifted column. */
 static int put_active(struct lc_csv *csv, size_t i, struct lc_text *out)
 {
     const char *v = csv->fields[i];
@@ -56,9 +48,7 @@ static int put_active(struct lc_csv *csv, size_t i, struct lc_text *out)
     return 0;
 }
 
-/* The member "features", left out when the row has no feature column: arms without features are plain ids.
- * Order of the columns is order of the features; numbers go out bit for bit (text.c). Members are written
- * as they are checked, so after an error `out` holds half an object; the caller drops it. */
+/* The member "features", left out when the row has no feature column. 0, or -1 with csv->why and half an object. */
 static int put_features(struct lc_csv *csv, size_t active, struct lc_text *out)
 {
     size_t n = 0;
@@ -76,8 +66,7 @@ static int put_features(struct lc_csv *csv, size_t active, struct lc_text *out)
     return 0;
 }
 
-/* One row as a JSON item; 0 or -1 with csv->why. `active` 0 means that there is no such column. Columns
- * are checked against the first row, so a shifted row is found here and not by the server. */
+/* One row as a JSON item; 0 or -1 with csv->why. `active` 0: there is no such column. */
 static int put_arm(struct lc_csv *csv, size_t n_columns, size_t active, struct lc_text *out)
 {
     if (csv->n_fields != n_columns)
@@ -94,17 +83,13 @@ static int put_arm(struct lc_csv *csv, size_t n_columns, size_t active, struct l
     return 0;
 }
 
-/* The whole file; 0 or -1 with csv->why. An empty file makes an empty catalogue: it is what the file
- * says. n_columns is 0 until the first row: that row decides how many there are, header or not. Rows are
- * written in their order, which is the order in which the server numbers arms that it has not seen. rc is
- * 0 at the end of the file and -1 after a bad row, which is what the caller wants to know. */
+/* The whole file; 0 or -1 with csv->why. The first row says how many columns there are, header or not. */
 static int arms_from_csv(struct lc_csv *csv, enum lc_header header, struct lc_text *out)
 {
     size_t n_columns = 0, active = 0, n = 0;
     int rc;
     lc_text_puts(out, "{\"arms\":[");
     while ((rc = lc_csv_next(csv)) == 1) {
-        /* the first row decides the number of columns, header or not */
         bool is_first = n_columns == 0;
         if (is_first)
             n_columns = csv->n_fields;
@@ -123,25 +108,16 @@ static int arms_from_csv(struct lc_csv *csv, enum lc_header header, struct lc_te
 
 /* --- command ---------------------------------------------------------------------------------------- */
 
-/* Formats are told by the name of the file alone. The same test as in cmd_graph.c; case counts. */
-static bool has_suffix(const char *s, const char *tail)
-{
-    size_t n = strlen(s), m = strlen(tail);
-    return n >= m && strcmp(s + n - m, tail) == 0;
-}
-
-/* Reads FILE into body and says its content type; NULL after a printed error. Anything that is not called
- * .json, .ndjson or .jsonl is read as CSV, standard input too. The type is a constant of http_client.h.
- * Nothing was sent yet when this fails, and the message says so. The reader is closed on every way; its
- * message is printed first, since it is part of the reader. */
+/* Reads FILE into body and says its content type; NULL after a printed error, when nothing was sent. Anything that is
+ * not called .json, .ndjson or .jsonl is read as CSV, standard input too. */
 static const char *read_body(const char *file, enum lc_header header, struct lc_text *body)
 {
     struct lc_csv csv;
     char why[LC_WHY];
-    bool is_json = has_suffix(file, ".json");
-    if (is_json || has_suffix(file, ".ndjson") || has_suffix(file, ".jsonl")) {
+    const char *type = lc_type_of(file);
+    if (type != NULL) {
         if (lc_read_file(file, body, why) == 0)
-            return is_json ? LC_JSON_TYPE : LC_NDJSON_TYPE;
+            return type;
         lc_fail("%s", why);
         return NULL;
     }
@@ -154,55 +130,33 @@ static const char *read_body(const char *file, enum lc_header header, struct lc_
     return rc == 0 ? LC_JSON_TYPE : NULL;
 }
 
-/* One request to the catalogue of the session's tenant; the exit status. The tenant stands in the path; the
- * header says the same. `body` stays the caller's. The path is percent-encoded and serves as the
- * request's name in errors. */
-static int send_arms(const struct lc_session *s, const char *method, const char *type, const struct lc_text *body)
-{
-    struct lc_client *c = lc_client_new(s, s->tenant);
-    struct lc_text path = {0};
-    lc_text_puts(&path, "/tenants/");
-    lc_path_segment(&path, lc_tenant_name(s));
-    lc_text_puts(&path, "/arms");
-    int status = lc_reply_print(s, lc_client_send(c, method, path.data, type, body->data, body->n), path.data);
-    lc_text_close(&path);
-    lc_client_free(c);
-    return status;
-}
-
 /* arms remove|stop|start ID...: a PATCH with the ids under the verb's own name. The server says which of them it does
- * not know. These changes need no features, so they take no file. */
+ * not know. */
 static int patch_ids(const struct lc_session *s, const struct lc_words *w)
 {
     struct lc_text body = {0};
-    lc_text_printf(&body, "{\"%s\":[", w->word[0]);
+    lc_text_printf(&body, "{\"%s\":", w->word[0]);
     for (size_t i = 1; i < w->n; i++) {
-        if (i > 1)
-            lc_text_puts(&body, ",");
+        lc_text_puts(&body, i > 1 ? "," : "[");
         lc_text_json(&body, w->word[i]);
     }
     lc_text_puts(&body, "]}");
-    int status = send_arms(s, "PATCH", LC_JSON_TYPE, &body);
+    const int status = lc_tenant_request(s, "PATCH", "/arms", LC_JSON_TYPE, &body);
     lc_text_close(&body);
     return status;
 }
 
-/* PUT or PATCH of a file. 1 after an error of the file, which was printed. PUT makes the file the whole
- * catalogue: arms that are not in it leave, but keep their history. */
+/* PUT makes the file the whole catalogue: arms that are not in it leave, but keep their history. */
 static int load_arms(const struct lc_session *s, const char *method, const char *file, enum lc_header header)
 {
     struct lc_text body = {0};
-    int status = 1;
     const char *type = read_body(file, header, &body);
-    if (type != NULL)
-        status = send_arms(s, method, type, &body);
+    const int status = type != NULL ? lc_tenant_request(s, method, "/arms", type, &body) : 1;
     lc_text_close(&body);
     return status;
 }
 
-/* Verbs are few and differ in their words, so they are told apart here and not by a table. A wrong --header
- * falls through to the usage line, as a wrong verb does. The exit status is that of the request, 2 for
- * words that fit no verb. */
+/* A wrong --header falls through to the usage line, as a wrong verb does. */
 static int run_arms(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     const char *header_name = "auto";
@@ -215,7 +169,7 @@ static int run_arms(const struct lc_command *self, struct lc_session *s, int arg
         return rc;
     int header = lc_header_from_name(header_name);
     if (strcmp(w.word[0], "get") == 0 && w.n == 1)
-        return lc_get_and_print(s, "/arms");
+        return lc_tenant_request(s, "GET", "/arms", NULL, NULL);
     const bool is_of_ids =
         strcmp(w.word[0], "remove") == 0 || strcmp(w.word[0], "stop") == 0 || strcmp(w.word[0], "start") == 0;
     if (is_of_ids && w.n >= 2)
@@ -224,11 +178,9 @@ static int run_arms(const struct lc_command *self, struct lc_session *s, int arg
         return load_arms(s, "PUT", w.word[1], (enum lc_header)header);
     if (strcmp(w.word[0], "patch") == 0 && w.n == 2 && header >= 0)
         return load_arms(s, "PATCH", w.word[1], (enum lc_header)header);
-    fprintf(stderr, "usage: laplacectl %s\n", self->synopsis);
-    return 2;
+    return lc_usage(self);
 }
 
-/* The row that main.c finds; `text` is what --help shows behind the options. */
 const struct lc_command lc_cmd_arms = {
     .name = "arms",
     .synopsis = "arms get | put FILE | patch FILE | remove ID... | stop ID... | start ID... [--header auto|yes|no]",

@@ -24,7 +24,8 @@ static int fail(const char *what)
 
 static int usage(const char *what)
 {
-    lc_fail("%s\n(laplacectl evaluate --help tells more)", what);
+    lc_fail("%s", what);
+    fputs("(laplacectl evaluate --help tells more)\n", stderr);
     return 2;
 }
 

@@ -16,7 +16,6 @@
 
 #include "common/edges.h"
 #include "common/http_client.h"
-#include "common/json.h"
 #include "common/progress.h"
 
 /* --- how far it is ----------------------------------------------------------------------------------- */
@@ -143,23 +142,12 @@ static int put_csv(const struct lc_session *s, struct lc_client *c, const char *
 
 /* --- files that are JSON already -------------------------------------------------------------------- */
 
-/* Whether s ends with tail. Case counts. */
-static bool ends_with(const char *s, const char *tail)
-{
-    size_t n = strlen(s), m = strlen(tail);
-    return n >= m && strcmp(s + n - m, tail) == 0;
-}
-
-/* Content type by the file's name; NULL: read it as CSV. `format` wins over the name; any other word for it
- * than json and ndjson means CSV. The answer is a constant; standard input ("-") is CSV unless --format
- * says otherwise. */
+/* `format` wins over the file's name; any other word for it than json and ndjson means CSV: NULL. */
 static const char *type_of(const char *file, const char *format)
 {
-    if (format != NULL)
-        return strcmp(format, "json") == 0 ? LC_JSON_TYPE : strcmp(format, "ndjson") == 0 ? LC_NDJSON_TYPE : NULL;
-    if (ends_with(file, ".ndjson") || ends_with(file, ".jsonl"))
-        return LC_NDJSON_TYPE;
-    return ends_with(file, ".json") ? LC_JSON_TYPE : NULL;
+    if (format == NULL)
+        return lc_type_of(file);
+    return strcmp(format, "json") == 0 ? LC_JSON_TYPE : strcmp(format, "ndjson") == 0 ? LC_NDJSON_TYPE : NULL;
 }
 
 /* A file that is in the server's own format goes as it is. Held in memory as a whole; for large graphs CSV is
@@ -183,24 +171,15 @@ static int send_file(const struct lc_session *s, struct lc_client *c, const char
 
 /* --- command ---------------------------------------------------------------------------------------- */
 
-/* header: auto, yes or no; format: NULL when not given */
-struct graph_options {
-    const char *header, *format;
-};
-
 /* patch always takes JSON: edits are small, and CSV has no way to say "remove". The header option matters to
  * CSV alone. Usage has been checked; the client is made here, once, for whichever way the file goes. */
-static int load(const struct lc_session *s, const struct graph_options *o, const char *verb, const char *file,
-                int header)
+static int load(const struct lc_session *s, const char *format, const char *verb, const char *file, int header)
 {
     struct lc_client *c = lc_client_new(s, s->tenant);
-    struct lc_text path = {0}, of_tenant = {0};
-    const char *type = type_of(file, o->format);
+    struct lc_text path = lc_tenant_path(lc_tenant_name(s), "/graph");
+    struct lc_text of_tenant = lc_tenant_path(lc_tenant_name(s), "");
+    const char *type = type_of(file, format);
     int status;
-    lc_text_puts(&of_tenant, "/tenants/");
-    lc_path_segment(&of_tenant, lc_tenant_name(s));
-    lc_text_puts(&path, of_tenant.data);
-    lc_text_puts(&path, "/graph");
     struct watched w = {.asking = lc_client_new(s, s->tenant), .path = of_tenant.data};
     lc_progress_init(&w.progress, false);
     lc_client_watch(c, watch, &w);
@@ -221,23 +200,21 @@ static int load(const struct lc_session *s, const struct graph_options *o, const
  * `header` is -1 then. */
 static int run_graph(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
-    struct graph_options o = {.header = "auto"};
+    const char *header_name = "auto", *format = NULL;
     struct lc_words w;
     const struct lc_opt opts[] = {
-        {"header", LC_OPT_TEXT, &o.header, "auto|yes|no", "is the first row of the CSV a header? (default auto)"},
-        {"format", LC_OPT_TEXT, &o.format, "csv|ndjson|json", "of FILE (default: by its name, else csv)"},
+        {"header", LC_OPT_TEXT, &header_name, "auto|yes|no", "is the first row of the CSV a header? (default auto)"},
+        {"format", LC_OPT_TEXT, &format, "csv|ndjson|json", "of FILE (default: by its name, else csv)"},
     };
     int rc = lc_args_parse(self, s, opts, 2, argc, argv, &w, 1, 2);
     if (rc != LC_GO)
         return rc;
-    /* -1 for a word that is none of the three */
-    int header = lc_header_from_name(o.header);
+    int header = lc_header_from_name(header_name);
     if (strcmp(w.word[0], "get") == 0 && w.n == 1)
-        return lc_get_and_print(s, "/graph");
+        return lc_tenant_request(s, "GET", "/graph", NULL, NULL);
     if (w.n == 2 && header >= 0 && (strcmp(w.word[0], "put") == 0 || strcmp(w.word[0], "patch") == 0))
-        return load(s, &o, w.word[0], w.word[1], header);
-    fprintf(stderr, "usage: laplacectl %s\n", self->synopsis);
-    return 2;
+        return load(s, format, w.word[0], w.word[1], header);
+    return lc_usage(self);
 }
 
 /* The server's body limit holds for what is sent, not for the CSV file. */

@@ -6,68 +6,36 @@
  *
  * The first key is an admin's. From then on the server asks everybody for one, this program included: --key, or better
  * LAPLACED_KEY, since command lines are seen by others. */
+#include "ctl/commands.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "ctl/commands.h"
 #include "common/http_client.h"
-#include "common/json.h"
+
+#define ROW "%-16s %-20s %-24s %-24s %-24s %s"
 
 struct key_options {
     const char *roles, *label;
     size_t expires_in_s;
 };
 
-/* /keys, or /tenants/NAME/keys; then /ID unless NULL. */
-static void put_path(const struct lc_session *s, const char *id, struct lc_text *path)
-{
-    if (s->tenant != NULL) {
-        lc_text_puts(path, "/tenants/");
-        lc_path_segment(path, s->tenant);
-    }
-    lc_text_puts(path, "/keys");
-    if (id != NULL) {
-        lc_text_puts(path, "/");
-        lc_path_segment(path, id);
-    }
-}
-
-/* --- create ------------------------------------------------------------------------------------------- */
-
 /* "decide,read" as an array of strings. Which names there are is for the server to say. */
 static void put_roles(const char *roles, struct lc_text *body)
 {
-    const char *separator = "\"roles\":[";
-    for (;;) {
-        char name[64];
-        size_t n = strcspn(roles, ",");
-        snprintf(name, sizeof name, "%.*s", (int)n, roles);
-        lc_text_puts(body, separator);
-        lc_text_json(body, name);
-        separator = ",";
-        if (roles[n] == '\0')
-            break;
+    struct lc_text name = {0};
+    lc_put_key(body, "roles");
+    lc_text_puts(body, "[");
+    for (bool is_last = false; !is_last;) {
+        const size_t n = strcspn(roles, ",");
+        is_last = roles[n] == '\0';
+        lc_text_clear(&name);
+        lc_text_put(&name, roles, n);
+        lc_text_json(body, name.data);
+        lc_text_puts(body, is_last ? "]" : ",");
         roles += n + 1;
     }
-    lc_text_puts(body, "]");
-}
-
-static void put_body(const struct key_options *o, struct lc_text *body)
-{
-    const char *comma = "";
-    lc_text_puts(body, "{");
-    if (o->roles != NULL) {
-        put_roles(o->roles, body);
-        comma = ",";
-    }
-    if (o->label != NULL) {
-        lc_text_printf(body, "%s\"label\":", comma);
-        lc_text_json(body, o->label);
-        comma = ",";
-    }
-    if (o->expires_in_s > 0)
-        lc_text_printf(body, "%s\"expires_in_s\":%zu", comma, o->expires_in_s);
-    lc_text_puts(body, "}");
+    lc_text_close(&name);
 }
 
 /* The key for a script, a sentence for its reader. 0, or 1 when the answer has no key. */
@@ -76,33 +44,35 @@ static int print_made(const struct lc_session *s, const struct lc_reply *r)
     char why[LC_WHY];
     struct lc_json *doc = lc_json_parse(r->body.data, r->body.n, why);
     const char *key = lc_json_string(lc_json_get(doc, "key")), *id = lc_json_string(lc_json_get(doc, "id"));
-    if (key == NULL || id == NULL) {
-        lc_fail("the answer holds no key");
-        lc_json_free(doc);
-        return 1;
+    int status = 0;
+    if (key != NULL && id != NULL) {
+        lc_say("%s", key);
+        lc_note("key %s of %s%s; it is not shown again", id, s->tenant != NULL ? "tenant " : "the server",
+                s->tenant != NULL ? s->tenant : "");
+    } else {
+        status = lc_fail("the answer holds no key");
     }
-    lc_say("%s", key);
-    lc_fail("key %s of %s%s; it is not shown again", id, s->tenant != NULL ? "tenant " : "the server",
-            s->tenant != NULL ? s->tenant : "");
     lc_json_free(doc);
-    return 0;
-}
-
-static int create_key(const struct lc_session *s, const struct key_options *o)
-{
-    struct lc_client *c = lc_client_new(s, NULL);
-    struct lc_text path = {0}, body = {0};
-    put_path(s, NULL, &path);
-    put_body(o, &body);
-    const struct lc_reply *r = lc_client_json(c, "POST", path.data, &body);
-    int status = s->is_json || !lc_reply_ok(r) ? lc_reply_print(s, r, path.data) : print_made(s, r);
-    lc_text_close(&body);
-    lc_text_close(&path);
-    lc_client_free(c);
     return status;
 }
 
-/* --- list, revoke --------------------------------------------------------------------------------------- */
+static int create_key(const struct lc_session *s, const struct key_options *o, const char *path)
+{
+    struct lc_client *c = lc_client_new(s, NULL);
+    struct lc_text body = {0};
+    lc_text_puts(&body, "{");
+    if (o->roles != NULL)
+        put_roles(o->roles, &body);
+    lc_put_text(&body, "label", o->label);
+    if (o->expires_in_s > 0)
+        lc_put_count(&body, "expires_in_s", o->expires_in_s);
+    lc_text_puts(&body, "}");
+    const struct lc_reply *r = lc_client_json(c, "POST", path, &body);
+    const int status = s->is_json || !lc_reply_ok(r) ? lc_reply_print(s, r, path) : print_made(s, r);
+    lc_text_close(&body);
+    lc_client_free(c);
+    return status;
+}
 
 /* A member for people: "-" where there is none. */
 static const char *shown(const struct lc_json *key, const char *member)
@@ -117,43 +87,34 @@ static void print_row(const struct lc_json *key)
     struct lc_text names = {0};
     for (size_t i = 0; i < lc_json_length(roles); i++)
         lc_text_printf(&names, "%s%s", i > 0 ? "," : "", lc_json_string(lc_json_at(roles, i)));
-    lc_say("%-16s %-20s %-24s %-24s %-24s %s", shown(key, "id"), names.n > 0 ? names.data : "-",
-           shown(key, "created_at"), shown(key, "expires_at"), shown(key, "last_used_at"), shown(key, "label"));
+    lc_say(ROW, shown(key, "id"), names.n > 0 ? names.data : "-", shown(key, "created_at"), shown(key, "expires_at"),
+           shown(key, "last_used_at"), shown(key, "label"));
     lc_text_close(&names);
 }
 
-/* A table for people; the server's answer with --json. */
-static int list_keys(const struct lc_session *s)
+/* /keys, or /tenants/NAME/keys; of revoke with the key's id behind it. */
+static int run_words(const struct lc_command *self, const struct lc_session *s, const struct key_options *o,
+                     const struct lc_words *w)
 {
-    char why[LC_WHY];
-    int status = 0;
-    struct lc_client *c = lc_client_new(s, NULL);
     struct lc_text path = {0};
-    put_path(s, NULL, &path);
-    const struct lc_reply *r = lc_client_get(c, path.data);
-    if (s->is_json || !lc_reply_ok(r)) {
-        status = lc_reply_print(s, r, path.data);
+    int status = 2;
+    if (s->tenant != NULL)
+        path = lc_tenant_path(s->tenant, "");
+    lc_text_puts(&path, "/keys");
+    if (strcmp(w->word[0], "create") == 0 && w->n == 1) {
+        status = create_key(s, o, path.data);
+    } else if (strcmp(w->word[0], "list") == 0 && w->n == 1) {
+        char header[160];
+        snprintf(header, sizeof header, ROW, "id", "roles", "created", "expires", "last used", "label");
+        status = lc_list(s, path.data, path.data, "keys", header, print_row);
+    } else if (strcmp(w->word[0], "revoke") == 0 && w->n == 2) {
+        lc_text_puts(&path, "/");
+        lc_path_segment(&path, w->word[1]);
+        status = lc_request(s, "DELETE", path.data, NULL, NULL);
     } else {
-        struct lc_json *doc = lc_json_parse(r->body.data, r->body.n, why);
-        const struct lc_json *keys = lc_json_get(doc, "keys");
-        printf("%-16s %-20s %-24s %-24s %-24s %s\n", "id", "roles", "created", "expires", "last used", "label");
-        for (size_t i = 0; i < lc_json_length(keys); i++)
-            print_row(lc_json_at(keys, i));
-        lc_json_free(doc);
+        status = lc_usage(self);
     }
     lc_text_close(&path);
-    lc_client_free(c);
-    return status;
-}
-
-static int revoke_key(const struct lc_session *s, const char *id)
-{
-    struct lc_client *c = lc_client_new(s, NULL);
-    struct lc_text path = {0};
-    put_path(s, id, &path);
-    int status = lc_reply_print(s, lc_client_send(c, "DELETE", path.data, NULL, NULL, 0), path.data);
-    lc_text_close(&path);
-    lc_client_free(c);
     return status;
 }
 
@@ -167,17 +128,8 @@ static int run_key(const struct lc_command *self, struct lc_session *s, int argc
         {"label", LC_OPT_TEXT, &o.label, "TEXT", "create: a note of whose key it is"},
         {"expires-in", LC_OPT_COUNT, &o.expires_in_s, "SECONDS", "create: the key ends after so many seconds"},
     };
-    int rc = lc_args_parse(self, s, opts, 3, argc, argv, &w, 1, 2);
-    if (rc != LC_GO)
-        return rc;
-    if (strcmp(w.word[0], "create") == 0 && w.n == 1)
-        return create_key(s, &o);
-    if (strcmp(w.word[0], "list") == 0 && w.n == 1)
-        return list_keys(s);
-    if (strcmp(w.word[0], "revoke") == 0 && w.n == 2)
-        return revoke_key(s, w.word[1]);
-    fprintf(stderr, "usage: laplacectl %s\n", self->synopsis);
-    return 2;
+    const int rc = lc_args_parse(self, s, opts, 3, argc, argv, &w, 1, 2);
+    return rc != LC_GO ? rc : run_words(self, s, &o, &w);
 }
 
 const struct lc_command lc_cmd_key = {

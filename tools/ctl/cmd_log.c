@@ -3,32 +3,17 @@
  * `events --follow` polls GET /events?after=N and prints what is new until it is interrupted; the sequence number
  * of the last line printed is all the state there is, so nothing is lost or printed twice when the server restarts.
  *
- * Reading is all these commands do. model and stats print the server's JSON; health is for scripts and
- * containers, which look at the exit status; events is the way to take a tenant's log out, for replay or for
- * other programs.
- *
  * At most 10,000 lines are asked for at a time, so a log of any length passes in constant memory. When a
  * request fails the command ends with status 1; started again with --after it goes on where it was. */
 #include "ctl/commands.h"
 
-#include <errno.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/http_client.h"
-#include "common/json.h"
-
-/* Sleeps through signals that are handled elsewhere (a resized terminal). nanosleep gives back what was left,
- * and goes on with that. Any s >= 0; 0 returns at once. */
-static void sleep_s(double s)
-{
-    struct timespec ts = {.tv_sec = (time_t)s, .tv_nsec = (long)((s - (double)(time_t)s) * 1e9)};
-    while (nanosleep(&ts, &ts) != 0 && errno == EINTR)
-        continue;
-}
+#include "common/progress.h"
 
 /* --- events ----------------------------------------------------------------------------------------- */
 
@@ -42,10 +27,8 @@ struct tail {
     size_t last; /* lines of the last batch, before filtering */
 };
 
-/* "seq" and, when asked for, "type" of one line. Lines come from the server: one that is not JSON is an
- * error. 0, or 1 after a printed error. The line goes out as it came, byte for byte; only matching lines
- * count against --limit. Numbers of events fit into a double exactly up to 2^53. "seq" moves on for lines
- * that are filtered out as well: they have been read. `line` is not NUL-terminated. */
+/* One line, printed byte for byte when it is of the type asked for; only those count against --limit. `line` is not
+ * NUL-terminated. 0, or 1 after a printed error. */
 static int print_line(struct tail *t, const char *line, size_t n)
 {
     char why[LC_WHY];
@@ -56,7 +39,6 @@ static int print_line(struct tail *t, const char *line, size_t n)
         lc_json_free(doc);
         return 1;
     }
-    /* only needed for the filter */
     const char *type = lc_json_string(lc_json_get(doc, "type"));
     if (t->type == NULL || (type != NULL && strcmp(type, t->type) == 0)) {
         fwrite(line, 1, n, stdout);
@@ -68,9 +50,7 @@ static int print_line(struct tail *t, const char *line, size_t n)
     return 0;
 }
 
-/* All lines of one answer. Flushed at its end, so that a pipe sees events as they come. Stops at the limit,
- * even in the middle of a batch. A full disk or a closed pipe ends the command. Empty lines are passed
- * over. `last` counts lines that were read, so print_events knows whether there may be more. */
+/* The lines of one answer, up to the limit. Flushed at its end, so that a pipe sees events as they come. */
 static int print_lines(struct tail *t, const struct lc_text *body)
 {
     const char *p = body->data, *end = body->data + body->n;
@@ -92,9 +72,8 @@ static int print_lines(struct tail *t, const struct lc_text *body)
     return 0;
 }
 
-/* One request; 0, or an exit status after a printed error. With a filter the number of lines wanted says
- * nothing about how many must be read, hence the full batch. The body is the client's and is printed
- * before the next request. A refusal (an unknown tenant, a wrong key) is printed with the path. */
+/* One request; 0, or an exit status after a printed error. With a filter the number of lines wanted says nothing about
+ * how many must be read, hence the full batch. */
 static int fetch_batch(struct tail *t)
 {
     struct lc_text path = {0};
@@ -106,29 +85,23 @@ static int fetch_batch(struct tail *t)
     return status;
 }
 
-/* Until nothing is left (or for ever): asks again at once while lines come, else waits. A batch that had
- * lines, matching or not, is followed by another at once: there may be more. Without --follow the first
- * empty batch is the end of the log. With it, each look costs one request; an event is seen at most one
- * interval after its commit. */
+/* Asks again at once while lines come, matching or not. Without --follow the first empty batch is the end of the log;
+ * with it each look costs one request. */
 static int print_events(struct tail *t, bool follows, double interval_s)
 {
     for (;;) {
-        /* one failure ends the loop: a script that follows decides itself whether to start again */
         int status = fetch_batch(t);
         if (status != 0 || t->left == 0)
             return status;
         if (t->last == 0) {
-            /* the end of the log */
             if (!follows)
                 return 0;
-            sleep_s(interval_s);
+            lc_sleep_until_ns(lc_now_ns() + (uint64_t)(fmin(interval_s, 1e9) * 1e9));
         }
     }
 }
 
-/* With --type lines are filtered here: the server has no such query. --limit 0 and no --limit are the same:
- * all. The base path outlives the loop, as `tail` borrows it. Interrupting the command is the normal end
- * of --follow. */
+/* With --type lines are filtered here: the server has no such query. */
 static int run_events(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_words w;
@@ -146,10 +119,7 @@ static int run_events(const struct lc_command *self, struct lc_session *s, int a
     int rc = lc_args_parse(self, s, opts, 5, argc, argv, &w, 0, 0);
     if (rc != LC_GO)
         return rc;
-    struct lc_text base = {0};
-    lc_text_puts(&base, "/tenants/");
-    lc_path_segment(&base, lc_tenant_name(s));
-    lc_text_puts(&base, "/events");
+    struct lc_text base = lc_tenant_path(lc_tenant_name(s), "/events");
     t.client = lc_client_new(s, s->tenant);
     t.base = base.data;
     t.after = after;
@@ -174,16 +144,13 @@ const struct lc_command lc_cmd_events = {
 
 /* --- model, stats ----------------------------------------------------------------------------------- */
 
-/* No options of its own. The answer is printed as JSON, indented unless --json. Computed by the server on
- * demand, which may take a moment for a large dictionary. */
 static int run_model(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_words w;
     int rc = lc_args_parse(self, s, NULL, 0, argc, argv, &w, 0, 0);
-    return rc != LC_GO ? rc : lc_get_and_print(s, "/model");
+    return rc != LC_GO ? rc : lc_tenant_request(s, "GET", "/model", NULL, NULL);
 }
 
-/* The digest in the answer tells whether two servers hold the same model (on one kind of machine). */
 const struct lc_command lc_cmd_model = {
     .name = "model",
     .synopsis = "model [--tenant NAME]",
@@ -191,7 +158,6 @@ const struct lc_command lc_cmd_model = {
     .run = run_model,
 };
 
-/* The window is the server's to check. */
 static int run_stats(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_words w;
@@ -205,12 +171,11 @@ static int run_stats(const struct lc_command *self, struct lc_session *s, int ar
     if (rc != LC_GO)
         return rc;
     lc_text_printf(&rest, "/stats?window_s=%zu", window);
-    rc = lc_get_and_print(s, rest.data);
+    rc = lc_tenant_request(s, "GET", rest.data, NULL, NULL);
     lc_text_close(&rest);
     return rc;
 }
 
-/* Counters, and mean rewards by arm; --window is how far the window looks back. */
 const struct lc_command lc_cmd_stats = {
     .name = "stats",
     .synopsis = "stats [--window SECONDS]",
@@ -220,8 +185,7 @@ const struct lc_command lc_cmd_stats = {
 
 /* --- health ----------------------------------------------------------------------------------------- */
 
-/* Prints the answer, so that a failing health check leaves a reason in the log. Needs no tenant. Not ready is
- * an answer, too: printed as an error and told by status 1. For containers: --live is for the check that
+/* Not ready is an answer, too: printed as an error and told by status 1. For containers: --live is for the check that
  * restarts, without it for the one that keeps traffic away. */
 static int run_health(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
@@ -233,14 +197,9 @@ static int run_health(const struct lc_command *self, struct lc_session *s, int a
     int rc = lc_args_parse(self, s, opts, 1, argc, argv, &w, 0, 0);
     if (rc != LC_GO)
         return rc;
-    const char *path = is_liveness ? "/healthz" : "/readyz";
-    struct lc_client *c = lc_client_new(s, NULL);
-    rc = lc_reply_print(s, lc_client_get(c, path), path);
-    lc_client_free(c);
-    return rc;
+    return lc_request(s, "GET", is_liveness ? "/healthz" : "/readyz", NULL, NULL);
 }
 
-/* Exit status 0 or 1; the body says why. */
 const struct lc_command lc_cmd_health = {
     .name = "health",
     .synopsis = "health [--live]",
@@ -250,20 +209,12 @@ const struct lc_command lc_cmd_health = {
 
 /* --- ready ------------------------------------------------------------------------------------------- */
 
-#define ASK_AGAIN_MS 200
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
+#define ASK_AGAIN_NS 200000000u
 
 /* Asks until the server is ready, or the time is up; then the last answer is the reason, be it that nobody listens. A
  * server that still recovers answers 503, one that is not yet there nothing, and both may come to be ready. */
 static int run_ready(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
-    const struct timespec pause = {.tv_nsec = ASK_AGAIN_MS * 1000000L};
     struct lc_words w;
     double wait_s = 0;
     const struct lc_opt opts[] = {
@@ -272,11 +223,11 @@ static int run_ready(const struct lc_command *self, struct lc_session *s, int ar
     int rc = lc_args_parse(self, s, opts, 1, argc, argv, &w, 0, 0);
     if (rc != LC_GO)
         return rc;
-    const int64_t end_ms = now_ms() + (int64_t)(wait_s * 1000);
+    const uint64_t end_ns = lc_now_ns() + (uint64_t)(fmin(wait_s, 1e9) * 1e9);
     struct lc_client *c = lc_client_new(s, NULL);
     const struct lc_reply *reply = lc_client_get(c, "/readyz");
-    while (!lc_reply_ok(reply) && now_ms() < end_ms) {
-        nanosleep(&pause, NULL);
+    while (!lc_reply_ok(reply) && lc_now_ns() < end_ns) {
+        lc_sleep_until_ns(lc_now_ns() + ASK_AGAIN_NS);
         reply = lc_client_get(c, "/readyz");
     }
     rc = lc_reply_print(s, reply, "/readyz");

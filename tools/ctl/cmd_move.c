@@ -18,14 +18,6 @@
 #include "common/http_client.h"
 #include "ctl/move_logs.h"
 
-/* "/tenants/NAME" and the rest. */
-static void path_of(struct lc_text *path, const char *tenant, const char *rest)
-{
-    lc_text_puts(path, "/tenants/");
-    lc_path_segment(path, tenant);
-    lc_text_puts(path, rest);
-}
-
 static int fail_file(const char *file)
 {
     return lc_fail("%s: %s", file, strerror(errno));
@@ -46,7 +38,7 @@ static int fetch(const struct lc_session *s, const char *method, const char *pat
     const struct lc_reply *r = lc_client_fetch(c, method, path, out);
     int status = lc_reply_ok(r) ? 0 : lc_reply_fail(r, path);
     if (status == 0)
-        lc_fail("events up to %s, digest %s", r->seq, r->digest[0] != '\0' ? r->digest : "not told");
+        lc_note("events up to %s, digest %s", r->seq, r->digest[0] != '\0' ? r->digest : "not told");
     lc_client_free(c);
     return status;
 }
@@ -91,11 +83,10 @@ static int copy_out(const struct lc_session *s, const struct copy *c, const char
 static int run_snapshot(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_words w;
-    struct lc_text path = {0};
     int rc = lc_args_parse(self, s, NULL, 0, argc, argv, &w, 1, 2);
     if (rc != LC_GO)
         return rc;
-    path_of(&path, w.word[0], "/snapshot");
+    struct lc_text path = lc_tenant_path(w.word[0], "/snapshot");
     rc = copy_out(s, &(struct copy){"POST", path.data, NULL}, w.n == 2 ? w.word[1] : "-");
     lc_text_close(&path);
     return rc;
@@ -106,7 +97,6 @@ static int run_export(const struct lc_command *self, struct lc_session *s, int a
 {
     struct lc_move_options o = {.default_reward = -1};
     struct lc_words w;
-    struct lc_text path = {0};
     const struct lc_opt opts[] = {
         {"format", LC_OPT_TEXT, &o.format, "NAME", "dsjson or ndjson: decisions with their rewards, of --tenant"},
         {"default-reward", LC_OPT_REAL, &o.default_reward, "R",
@@ -121,7 +111,7 @@ static int run_export(const struct lc_command *self, struct lc_session *s, int a
         return usage("usage: laplacectl export NAME [FILE], or export --format NAME --tenant NAME [FILE]");
     if (o.format != NULL)
         return copy_out(s, &(struct copy){.as = &o}, w.n == 1 ? w.word[0] : "-");
-    path_of(&path, w.word[0], "/export");
+    struct lc_text path = lc_tenant_path(w.word[0], "/export");
     rc = copy_out(s, &(struct copy){"GET", path.data, NULL}, w.n == 2 ? w.word[1] : "-");
     lc_text_close(&path);
     return rc;
@@ -171,13 +161,12 @@ static size_t read_piece(void *arg, char *buf, size_t n)
 static int send_in(struct lc_session *s, const struct lc_words *w, const char *method, const char *rest,
                    const char *type)
 {
-    struct lc_text path = {0};
     FILE *in = strcmp(w->word[1], "-") == 0 ? stdin : fopen(w->word[1], "rb");
     if (in == NULL)
         return fail_file(w->word[1]);
     struct lc_client *c = lc_client_new(s, NULL);
     lc_client_be_patient(c);
-    path_of(&path, w->word[0], rest);
+    struct lc_text path = lc_tenant_path(w->word[0], rest);
     int rc = lc_reply_print(s, lc_client_stream(c, method, path.data, type, read_piece, in), path.data);
     lc_text_close(&path);
     lc_client_free(c);

@@ -13,24 +13,21 @@
 static const char *const actions[] = {
     [LD_REPAIR_READ_ONLY] = "read_only", [LD_REPAIR_DROP] = "drop", [LD_REPAIR_LIFT] = "lift"};
 
+/* The answer is the server's JSON, whatever the output. */
 static int ask(const struct lc_session *s, const char *name, const struct ld_repair *wanted)
 {
     struct lc_client *c = lc_client_new(s, NULL);
-    struct lc_text path = {0}, body = {0};
-    char seq[40] = "";
+    struct lc_text path = lc_tenant_path(name, "/repair"), body = {0};
     lc_client_be_patient(c);
-    lc_text_puts(&path, "/tenants/");
-    lc_path_segment(&path, name);
-    lc_text_puts(&path, "/repair");
-    lc_text_puts(&body, "{\"action\":\"");
-    lc_text_puts(&body, actions[wanted->action]);
+    lc_text_puts(&body, "{");
+    lc_put_text(&body, "action", actions[wanted->action]);
     if (wanted->action != LD_REPAIR_LIFT)
-        (void)snprintf(seq, sizeof seq, "\",\"seq\":%llu}", (unsigned long long)wanted->seq);
-    lc_text_puts(&body, wanted->action != LD_REPAIR_LIFT ? seq : "\"}");
-    const struct lc_reply *r = lc_client_send(c, "POST", path.data, "application/json", body.data, body.n);
+        lc_put_count(&body, "seq", wanted->seq);
+    lc_text_puts(&body, "}");
+    const struct lc_reply *r = lc_client_json(c, "POST", path.data, &body);
     const int status = lc_reply_ok(r) ? 0 : lc_reply_fail(r, name);
     if (status == 0)
-        printf("%s\n", r->body.data);
+        puts(r->body.data);
     lc_text_close(&path);
     lc_text_close(&body);
     lc_client_free(c);

@@ -7,7 +7,6 @@
 
 #include "ctl/commands.h"
 #include "common/http_client.h"
-#include "common/json.h"
 #include "ctl/verify_files.h"
 
 /* The answer of one tenant. 0 when its model equals its log. */
@@ -39,10 +38,7 @@ static int print_answer(const struct lc_session *s, const char *name, const stru
 
 static int verify_one(const struct lc_session *s, struct lc_client *c, const char *name)
 {
-    struct lc_text path = {0};
-    lc_text_puts(&path, "/tenants/");
-    lc_path_segment(&path, name);
-    lc_text_puts(&path, "/verify");
+    struct lc_text path = lc_tenant_path(name, "/verify");
     int status = print_answer(s, name, lc_client_send(c, "POST", path.data, NULL, NULL, 0));
     lc_text_close(&path);
     return status;

@@ -1,36 +1,48 @@
-/* The commands of laplacectl; main.c lists them. */
+/* The commands of laplacectl, which main.c lists, and what they share (request.c). */
 #ifndef LC_COMMANDS_H
 #define LC_COMMANDS_H
 
 #include "common/args.h"
+#include "common/json.h"
+#include "common/text.h"
 
-/* cmd_tenant.c */
-extern const struct lc_command lc_cmd_tenant;
-/* cmd_key.c */
-extern const struct lc_command lc_cmd_key;
-/* cmd_graph.c */
-extern const struct lc_command lc_cmd_graph;
-/* cmd_arms.c */
-extern const struct lc_command lc_cmd_arms;
-/* cmd_decide.c */
-extern const struct lc_command lc_cmd_select, lc_cmd_reward, lc_cmd_observe, lc_cmd_activate;
-/* cmd_log.c */
-extern const struct lc_command lc_cmd_events, lc_cmd_model, lc_cmd_stats, lc_cmd_health, lc_cmd_ready;
-/* cmd_verify.c */
-extern const struct lc_command lc_cmd_verify;
-/* cmd_repair.c */
-extern const struct lc_command lc_cmd_repair;
-/* cmd_move.c */
-extern const struct lc_command lc_cmd_snapshot, lc_cmd_restore, lc_cmd_export, lc_cmd_import;
-/* cmd_replay.c, cmd_demo.c */
-extern const struct lc_command lc_cmd_replay, lc_cmd_demo;
-/* cmd_evaluate.c */
-extern const struct lc_command lc_cmd_evaluate;
+extern const struct lc_command lc_cmd_tenant;                                                 /* cmd_tenant.c */
+extern const struct lc_command lc_cmd_key;                                                    /* cmd_key.c */
+extern const struct lc_command lc_cmd_graph;                                                  /* cmd_graph.c */
+extern const struct lc_command lc_cmd_arms;                                                   /* cmd_arms.c */
+extern const struct lc_command lc_cmd_select, lc_cmd_reward, lc_cmd_observe;                  /* cmd_decide.c */
+extern const struct lc_command lc_cmd_activate;                                               /* cmd_decide.c */
+extern const struct lc_command lc_cmd_events, lc_cmd_model, lc_cmd_stats;                     /* cmd_log.c */
+extern const struct lc_command lc_cmd_health, lc_cmd_ready;                                   /* cmd_log.c */
+extern const struct lc_command lc_cmd_verify;                                                 /* cmd_verify.c */
+extern const struct lc_command lc_cmd_repair;                                                 /* cmd_repair.c */
+extern const struct lc_command lc_cmd_snapshot, lc_cmd_restore, lc_cmd_export, lc_cmd_import; /* cmd_move.c */
+extern const struct lc_command lc_cmd_replay;                                                 /* cmd_replay.c */
+extern const struct lc_command lc_cmd_demo;                                                   /* cmd_demo.c */
+extern const struct lc_command lc_cmd_evaluate;                                               /* cmd_evaluate.c */
 
-/* The tenant a /tenants/{t}/... route is asked for: the session's, else "default". */
+/* The tenant that a /tenants/{t}/... route is asked for: the session's, else "default". */
 const char *lc_tenant_name(const struct lc_session *s);
 
-/* GET /tenants/{t}/<rest>, printed. Returns the exit status. */
-int lc_get_and_print(const struct lc_session *s, const char *rest);
+/* "/tenants/NAME" and the rest, the name encoded; to be closed. */
+struct lc_text lc_tenant_path(const char *name, const char *rest);
+
+/* A request and its answer, printed; the exit status. body NULL: none, of no type. */
+int lc_request(const struct lc_session *s, const char *method, const char *path, const char *type,
+               const struct lc_text *body);
+/* The same of a route of the session's tenant. */
+int lc_tenant_request(const struct lc_session *s, const char *method, const char *rest, const char *type,
+                      const struct lc_text *body);
+
+/* A list of the server as a table for people: `header`, then `print` for each item of the answer's member. With --json
+ * the answer as it is. The exit status; `what` names the request in errors. */
+int lc_list(const struct lc_session *s, const char *path, const char *what, const char *member, const char *header,
+            void (*print)(const struct lc_json *item));
+
+/* The JSON in a file; NULL after a printed error. To be freed. */
+struct lc_json *lc_json_from_file(const char *file);
+
+/* Content type by the file's name: JSON (.json), NDJSON (.ndjson, .jsonl), else NULL. */
+const char *lc_type_of(const char *file);
 
 #endif

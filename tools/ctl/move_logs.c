@@ -24,26 +24,12 @@
 #define BATCH_LINES 1000u
 #define BATCH_BYTES (4u << 20)
 
-static int fail(const char *what)
-{
-    return lc_fail("%s", what);
-}
-
-/* "/tenants/NAME" and the rest. */
-static void path_of(struct lc_text *path, const struct lc_session *s, const char *rest)
-{
-    lc_text_puts(path, "/tenants/");
-    lc_path_segment(path, lc_tenant_name(s));
-    lc_text_puts(path, rest);
-}
-
 int lc_move_dimensions(const struct lc_session *s, struct lc_client *c, struct lc_move_options *o)
 {
-    struct lc_text path = {0};
+    struct lc_text path = lc_tenant_path(lc_tenant_name(s), "");
     double context = 0, arm = 0;
     char why[LC_WHY];
 
-    path_of(&path, s, "");
     const struct lc_reply *r = lc_client_get(c, path.data);
     int status = lc_reply_ok(r) ? 0 : lc_reply_fail(r, path.data);
     lc_text_close(&path);
@@ -53,7 +39,7 @@ int lc_move_dimensions(const struct lc_session *s, struct lc_client *c, struct l
     const struct lc_json *configuration = lc_json_get(view, "configuration");
     if (!lc_json_number(lc_json_get(configuration, "context_dim"), &context) ||
         !lc_json_number(lc_json_get(configuration, "arm_dim"), &arm))
-        status = fail("the server does not tell the tenant's dimensions");
+        status = lc_fail("the server does not tell the tenant's dimensions");
     lc_json_free(view);
     o->log.context_dim = (uint32_t)context;
     o->log.arm_dim = (uint32_t)arm;
@@ -77,7 +63,7 @@ static int send_batch(struct batch *b)
         return 0;
     const struct lc_reply *r = lc_client_send(b->client, "POST", "/observe", LC_NDJSON_TYPE, b->lines.data, b->lines.n);
     if (!lc_reply_ok(r)) {
-        (void)lc_reply_fail(r, "/observe");
+        lc_reply_fail(r, "/observe");
         return lc_fail("learned before that: %zu decisions, up to line %zu", b->n_sent, b->last_line);
     }
     b->n_sent += b->n;
@@ -104,8 +90,8 @@ static int send_log(struct lc_log *log, struct batch *b)
     if (send_batch(b) != 0)
         return 1;
     if (rc < 0) {
-        (void)fail(log->why);
-        lc_fail("learned before that: %zu decisions", b->n_sent);
+        lc_fail("%s", log->why);
+        lc_note("learned before that: %zu decisions", b->n_sent);
     }
     return rc < 0 ? 1 : 0;
 }
@@ -114,18 +100,19 @@ static void report_in(const struct lc_session *s, const struct lc_log *log, cons
 {
     struct lc_text t = {0};
 
-    lc_text_printf(&t, "{\"observed\":%zu,\"arms\":%zu,\"skipped\":{\"faulty\":%zu", b->n_sent, log->arms.n,
-                   log->n_bad);
-    for (size_t i = 0; i < LC_LOG_MAX_REASONS && log->skipped[i].reason != NULL; i++) {
-        lc_text_puts(&t, ",");
-        lc_text_json(&t, log->skipped[i].reason);
-        lc_text_printf(&t, ":%zu", log->skipped[i].n);
-    }
-    lc_text_puts(&t, "}}");
-    if (s->is_json)
-        puts(t.data);
-    else
+    if (!s->is_json) {
         printf("%s decisions learned, %s arms\n", lc_thousands(b->n_sent), lc_thousands(log->arms.n));
+        return;
+    }
+    lc_text_puts(&t, "{");
+    lc_put_count(&t, "observed", b->n_sent);
+    lc_put_count(&t, "arms", log->arms.n);
+    lc_text_puts(&t, ",\"skipped\":{");
+    lc_put_count(&t, "faulty", log->n_bad);
+    for (size_t i = 0; i < LC_LOG_MAX_REASONS && log->skipped[i].reason != NULL; i++)
+        lc_put_count(&t, log->skipped[i].reason, log->skipped[i].n);
+    lc_text_puts(&t, "}}");
+    puts(t.data);
     lc_text_close(&t);
 }
 
@@ -137,7 +124,8 @@ int lc_move_in(const struct lc_session *s, struct lc_move_options *o, const char
 
     if (status == 0) {
         o->log.path = file;
-        status = lc_log_open(&log, lc_log_format(o->format), &o->log) == 0 ? send_log(&log, &b) : fail(log.why);
+        status =
+            lc_log_open(&log, lc_log_format(o->format), &o->log) == 0 ? send_log(&log, &b) : lc_fail("%s", log.why);
         if (status == 0)
             report_in(s, &log, &b);
         lc_log_close(&log);
@@ -152,18 +140,17 @@ int lc_move_in(const struct lc_session *s, struct lc_move_options *o, const char
 /* The tenant's log in a file without a name, to be closed by the caller; NULL, printed. */
 static FILE *fetch_log(const struct lc_session *s, struct lc_client *c)
 {
-    struct lc_text path = {0};
     FILE *f = tmpfile();
 
     if (f == NULL) {
-        (void)fail(strerror(errno));
+        lc_fail("%s", strerror(errno));
         return NULL;
     }
-    path_of(&path, s, "/export");
+    struct lc_text path = lc_tenant_path(lc_tenant_name(s), "/export");
     const struct lc_reply *r = lc_client_fetch(c, "GET", path.data, f);
     const bool is_good = lc_reply_ok(r);
     if (!is_good)
-        (void)lc_reply_fail(r, path.data);
+        lc_reply_fail(r, path.data);
     lc_text_close(&path);
     if (is_good)
         return f;
@@ -193,8 +180,8 @@ static int write_log(struct lc_log *log, bool is_dsjson, FILE *out)
     }
     lc_text_close(&t);
     if (rc != 0)
-        return fail(log->why);
-    lc_fail("%zu decisions with their rewards", n);
+        return lc_fail("%s", log->why);
+    lc_note("%zu decisions with their rewards", n);
     return 0;
 }
 
@@ -211,7 +198,7 @@ int lc_move_out(const struct lc_session *s, struct lc_move_options *o, FILE *out
         o->log.input = f;
         status = lc_log_open(&log, &lc_log_ndjson, &o->log) == 0
                      ? write_log(&log, strcmp(o->format, "dsjson") == 0, out)
-                     : fail(log.why);
+                     : lc_fail("%s", log.why);
         lc_log_close(&log);
     } else {
         status = 1;

@@ -8,7 +8,6 @@
 
 #include "ctl/commands.h"
 #include "common/http_client.h"
-#include "common/json.h"
 #include "common/progress.h"
 
 struct exchange {
@@ -25,25 +24,14 @@ struct exchange {
 /* {"type":"replay","configuration":...}; 0, or 1 after a printed error. */
 static int make_head(struct lc_text *out, const struct lc_shadow_options *o)
 {
-    struct lc_text text = {0};
-    char why[LC_WHY];
-    struct lc_json *doc = NULL;
-
-    if (lc_read_file(o->configuration, &text, why) != 0)
-        lc_fail("%s", why);
-    else if ((doc = lc_json_parse(text.data, text.n, why)) == NULL)
-        lc_fail("%s: %s", o->configuration, why);
-    lc_text_close(&text);
+    struct lc_json *doc = lc_json_from_file(o->configuration);
     if (doc == NULL)
         return 1;
     lc_text_puts(out, "{\"type\":\"replay\",\"configuration\":");
     lc_json_write(doc, false, out);
     if (o->file == NULL)
         lc_text_puts(out, ",\"log\":\"own\"");
-    if (o->commit != NULL) {
-        lc_text_puts(out, ",\"commit\":");
-        lc_text_json(out, o->commit);
-    }
+    lc_put_text(out, "commit", o->commit);
     lc_text_puts(out, "}\n");
     lc_json_free(doc);
     return 0;
@@ -193,14 +181,11 @@ static int run(const struct lc_session *s, struct exchange *x)
     const cookie_io_functions_t io = {.write = write_answer};
     FILE *answer = fopencookie(x, "w", io);
     struct lc_client *c = lc_client_new(s, lc_tenant_name(s));
-    struct lc_text path = {0};
+    struct lc_text path = lc_tenant_path(lc_tenant_name(s), "/replay");
 
     if (answer == NULL)
         lc_out_of_memory(1, sizeof *x);
     setvbuf(answer, NULL, _IONBF, 0); /* lines are told as they come */
-    lc_text_puts(&path, "/tenants/");
-    lc_path_segment(&path, lc_tenant_name(s));
-    lc_text_puts(&path, "/replay");
     lc_client_be_patient(c);
     const struct lc_reply *r = lc_client_exchange(c, "POST", path.data, LC_NDJSON_TYPE, read_body, x, answer);
     lc_progress_clear(&x->progress);
