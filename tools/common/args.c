@@ -21,8 +21,7 @@
 #define DEFAULT_SERVER "http://127.0.0.1:8080"
 #define N_SESSION_OPTS 7u
 
-/* An empty variable counts as not set, as with most tools. `fallback` may be NULL. Borrowed from the
- * environment, which this program never changes. */
+/* An empty variable counts as not set, as with most tools. */
 static const char *from_env(const char *name, const char *fallback)
 {
     const char *v = getenv(name);
@@ -39,8 +38,8 @@ void lc_args_session_init(struct lc_session *s)
     s->cacert = from_env("LAPLACED_CACERT", NULL);
 }
 
-/* The options every command has, bound to s (which may be NULL for printing). Made anew for each call: the
- * rows hold pointers into one session. out: N_SESSION_OPTS rows. */
+/* The options every command has, bound to s (which may be NULL for printing). Made anew for each call: the rows hold
+ * pointers into one session. out: N_SESSION_OPTS rows. */
 static void session_opts(struct lc_session *s, struct lc_opt *out)
 {
     static struct lc_session none;
@@ -60,8 +59,7 @@ static void session_opts(struct lc_session *s, struct lc_opt *out)
 
 /* --- printing --------------------------------------------------------------------------------------- */
 
-/* One line per option; the value, where there is one, beside its name. A name longer than its column pushes
- * its text to the right, no line is broken. */
+/* One line per option; the value, where there is one, beside its name. */
 static void print_opts(const struct lc_opt *opts, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -84,9 +82,7 @@ void lc_args_print_session(void)
          "Commands that show or change one tenant take `default`: the server does not tell what its own is called.");
 }
 
-/* The whole --help of a command, from its row and its table: nothing is written down twice. `text` brings its
- * own line breaks. `opts` is the command's own table; the session's is printed behind it by every command
- * alike. */
+/* The whole --help of a command, from its row and its table: nothing is written down twice. */
 static void print_help(const struct lc_command *cmd, const struct lc_opt *opts, size_t n_opts)
 {
     printf("laplacectl %s: %s\n\nusage: laplacectl %s\n\n", cmd->name, cmd->about, cmd->synopsis);
@@ -100,9 +96,8 @@ static void print_help(const struct lc_command *cmd, const struct lc_opt *opts, 
         printf("\n%s", cmd->text);
 }
 
-/* Prints what is wrong, and how the command is used when it is known; the exit status of all usage errors.
- * `which` is the argument in question, or "". cmd is NULL in front of the command's name. Always 2, so
- * that a caller can write `return usage_error(...)`. */
+/* Prints what is wrong, and how the command is used when it is known; the exit status of all usage errors. `which` is
+ * the argument in question, or "". cmd is NULL in front of the command's name. */
 static int usage_error(const struct lc_command *cmd, const char *what, const char *which)
 {
     lc_fail("%s%s", what, which);
@@ -119,8 +114,7 @@ int lc_usage(const struct lc_command *cmd)
 
 /* --- values ----------------------------------------------------------------------------------------- */
 
-/* strtoull takes "-1" for a large number, hence the look for a minus sign. Decimal; a size_t has 64 bits
- * wherever this runs. Overflow is refused through errno. */
+/* strtoull takes "-1" for a large number, hence the look for a minus sign. */
 static bool set_count(size_t *out, const char *text)
 {
     char *end = NULL;
@@ -132,9 +126,8 @@ static bool set_count(size_t *out, const char *text)
     return true;
 }
 
-/* Every real option is a rate, a time or a scale: negative values have no meaning anywhere. NaN and infinity
- * are refused, whatever spelling strtod knows for them. The C locale's decimal point, whatever the user's
- * language. */
+/* Every real option is a rate, a time or a scale: negative values have no meaning anywhere. NaN and infinity are
+ * refused, whatever spelling strtod knows for them. */
 static bool set_real(double *out, const char *text)
 {
     char *end = NULL;
@@ -145,8 +138,7 @@ static bool set_real(double *out, const char *text)
     return true;
 }
 
-/* Stores text as the option's type; false when it is not one. A list takes 64 values; more are "not a good
- * value". *o->value keeps its default on failure. */
+/* Stores text as the option's type; false when it is not one. A list takes 64 values; more are "not a good value". */
 static bool set_value(const struct lc_opt *o, const char *text)
 {
     struct lc_list *list = o->value;
@@ -181,8 +173,8 @@ static int bad_value(const struct lc_command *cmd, const struct lc_opt *o, const
     return usage_error(cmd, what, text);
 }
 
-/* Names match in full: abbreviations would break when an option is added. NULL when there is none. `name`
- * is not NUL-terminated at len when the argument has the form --name=VALUE. */
+/* Names match in full: abbreviations would break when an option is added. `name` is not NUL-terminated at len when the
+ * argument has the form --name=VALUE. */
 static const struct lc_opt *find_opt(const struct lc_opt *opts, size_t n, const char *name, size_t len)
 {
     for (size_t i = 0; i < n; i++)
@@ -193,8 +185,7 @@ static const struct lc_opt *find_opt(const struct lc_opt *opts, size_t n, const 
 
 /* --- parsing ---------------------------------------------------------------------------------------- */
 
-/* One option at argv[*i] ("--name", "--name=value" or "--name value"); *i is moved past its value. The
- * command's own options come first, so one of them could shadow one of the session's. LC_GO or the status
+/* One option at argv[*i] ("--name", "--name=value" or "--name value"); *i is moved past its value. LC_GO or the status
  * 2. The value of an option may begin with a dash ("--exclude --x"): whatever follows is its value. */
 static int take_option(const struct lc_command *cmd, const struct lc_opt *opts, size_t n_opts,
                        const struct lc_opt *more, int argc, char **argv, int *i)
@@ -220,15 +211,13 @@ static int take_option(const struct lc_command *cmd, const struct lc_opt *opts, 
     return set_value(o, text) ? LC_GO : bad_value(cmd, o, text);
 }
 
-/* "-" is standard input and "--" ends the options, so both are no option. A single dash with something
- * behind it is a word: negative numbers, and file names as people have them. */
+/* "-" is standard input and "--" ends the options, so both are no option. */
 static bool is_option(const char *arg)
 {
     return arg[0] == '-' && arg[1] == '-' && arg[2] != '\0';
 }
 
-/* -h is the one short form, and "-5" must stay a word (a reward). LC_GO, or the status of a usage error when
- * there are more words than any command knows. */
+/* -h is the one short form, and "-5" must stay a word (a reward). */
 static int take_word(const struct lc_command *cmd, struct lc_session *s, const char *arg, struct lc_words *words)
 {
     if (strcmp(arg, "-h") == 0) {
@@ -275,9 +264,8 @@ int lc_args_parse(const struct lc_command *cmd, struct lc_session *s, const stru
     return LC_GO;
 }
 
-/* Only session options may stand before the command: what follows belongs to its own table. Stops at the
- * first word, which is the command. The options are the same ones that may stand behind it. Returns how
- * many arguments were read. -h counts as one of them; what it asks for is done by main.c. */
+/* Only session options may stand before the command: what follows belongs to its own table. Returns how many arguments
+ * were read. -h counts as one of them; what it asks for is done by main.c. */
 int lc_args_session(struct lc_session *s, int argc, char **argv)
 {
     struct lc_opt more[N_SESSION_OPTS];

@@ -37,8 +37,8 @@ struct lc_session {
     double timeout_s; /* of one request */
 };
 
-/* One row per command: main.c finds it by its name and calls run with what follows the name. run returns the
- * exit status of the program. */
+/* One row per command: main.c finds it by its name and calls run with what follows the name. run returns the exit
+ * status of the program. */
 struct lc_command {
     const char *name, *synopsis, *about; /* about: one line of the list of commands */
     const char *text;                    /* the rest of its --help: formats and examples */
@@ -53,9 +53,9 @@ struct lc_words {
 
 enum { LC_GO = -1 }; /* lc_args_parse: carry on; other values are the exit status to leave with */
 
-/* Reads options (those of the command, then the session's) and positional words; at least `min` and at most
- * `max` of these. "--" ends the options; "-" is a word. Returns LC_GO, 0 after --help was printed, or 2 after a
- * usage error was printed. */
+/* Reads options (those of the command, then the session's) and positional words; at least `min` and at most `max` of
+ * these. "--" ends the options; "-" is a word. Returns LC_GO, 0 after --help was printed, or 2 after a usage error was
+ * printed. */
 int lc_args_parse(const struct lc_command *cmd, struct lc_session *s, const struct lc_opt *opts, size_t n_opts,
                   int argc, char **argv, struct lc_words *words, size_t min, size_t max);
 

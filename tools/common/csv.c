@@ -20,9 +20,7 @@
 #define MAX_ROW (16u << 20)
 #define MAX_FIELDS (1u << 20)
 
-/* `line` is where the row starts, which for a quoted field with line breaks may be some lines up. Long paths
- * are cut. The reader cannot go on after it. vsnprintf cuts a message that is too long; it always ends
- * with a NUL. */
+/* `line` is where the row starts, which for a quoted field with line breaks may be some lines up. */
 int lc_csv_fail(struct lc_csv *csv, const char *fmt, ...)
 {
     va_list args;
@@ -34,8 +32,7 @@ int lc_csv_fail(struct lc_csv *csv, const char *fmt, ...)
     return -1;
 }
 
-/* Bytes that were read too early come first. EOF at the end of the file or after a read error; ferror tells
- * which. */
+/* Bytes that were read too early come first. */
 static int raw_char(struct lc_csv *csv)
 {
     if (csv->n_ahead == 0)
@@ -46,9 +43,8 @@ static int raw_char(struct lc_csv *csv)
     return c;
 }
 
-/* Skips a byte order mark at the start; other bytes that were read on the way are kept in `ahead`. One byte
- * can be pushed back by ungetc for certain, three may have been read: hence `ahead` for those before. A
- * file that begins with only part of the mark gets those bytes back and reads them as text. */
+/* Skips a byte order mark at the start; other bytes that were read on the way are kept in `ahead`. One byte can be
+ * pushed back by ungetc for certain, three may have been read: hence `ahead` for those before. */
 static void skip_mark(struct lc_csv *csv)
 {
     static const int mark[3] = {0xEF, 0xBB, 0xBF};
@@ -89,8 +85,7 @@ int lc_csv_open(struct lc_csv *csv, const char *path)
     return 0;
 }
 
-/* why is kept: the caller may still want to print it. A stream that was lent is left open. The reader may
- * be opened again. */
+/* why is kept: the caller may still want to print it. */
 void lc_csv_close(struct lc_csv *csv)
 {
     if (csv->is_owned && csv->file != NULL)
@@ -106,9 +101,7 @@ void lc_csv_close(struct lc_csv *csv)
 
 /* --- characters ------------------------------------------------------------------------------------- */
 
-/* Next character with CRLF folded into LF; counts lines. A lone CR ends a line, too (old Macintosh files).
- * The character after it is put back. EOF counts no line, so the last line without a line break has the
- * right number. */
+/* Next character with CRLF folded into LF; counts lines. A lone CR ends a line, too (old Macintosh files). */
 static int next_char(struct lc_csv *csv)
 {
     int c = raw_char(csv);
@@ -123,8 +116,8 @@ static int next_char(struct lc_csv *csv)
     return c;
 }
 
-/* Decides the separator of the file when it meets the first one. Called for characters outside quotes
- * only. A file of one column never decides, and then all three characters would still do. */
+/* Decides the separator of the file when it meets the first one. A file of one column never decides, and then all three
+ * characters would still do. */
 static bool is_separator(struct lc_csv *csv, int c)
 {
     if (csv->separator != '\0')
@@ -146,9 +139,8 @@ static void put_byte(struct lc_text *t, char byte)
     }
 }
 
-/* Appends to the field that starts at `start`; 0 or -1 with why. The limit stops a file whose quote never
- * closes from being read into one field. `start` is needed for the length alone; bytes go to the end of
- * csv->bytes. */
+/* Appends to the field that starts at `start`; 0 or -1 with why. The limit stops a file whose quote never closes from
+ * being read into one field. */
 static int put_char(struct lc_csv *csv, size_t start, int c)
 {
     if (c == '\0')
@@ -167,9 +159,8 @@ static bool is_blank(int c)
 
 /* --- fields ----------------------------------------------------------------------------------------- */
 
-/* After the opening quote. Leaves the character that ends the field (separator, LF or EOF) in *end. Spaces
- * between the closing quote and the separator are allowed. A doubled quote falls through to put_char as
- * one. Line breaks inside are kept, CRLF as LF. The row's first line is what an error names. */
+/* After the opening quote. Leaves the character that ends the field (separator, LF or EOF) in *end. A doubled quote
+ * falls through to put_char as one. */
 static int quoted_field(struct lc_csv *csv, size_t start, int *end)
 {
     for (;;) {
@@ -192,8 +183,8 @@ static int quoted_field(struct lc_csv *csv, size_t start, int *end)
     }
 }
 
-/* First character c of the field was read already. Trailing blanks are cut; a quote in the middle of a plain
- * field is a character like any other. */
+/* First character c of the field was read already. Trailing blanks are cut; a quote in the middle of a plain field is a
+ * character like any other. */
 static int plain_field(struct lc_csv *csv, size_t start, int c, int *end)
 {
     for (; c != EOF && c != '\n' && !is_separator(csv, c); c = next_char(csv))
@@ -205,9 +196,8 @@ static int plain_field(struct lc_csv *csv, size_t start, int c, int *end)
     return 0;
 }
 
-/* One field into bytes, NUL included; *end as above. Leading spaces are passed over before it is known
- * whether a quote follows. c: the field's first character. The offset is stored last: a field that failed
- * is not counted. Adds one to n_fields on success. `end` is what stopped the field: separator, LF or EOF. */
+/* One field into bytes, NUL included; *end as above. Leading spaces are passed over before it is known whether a quote
+ * follows. c: the field's first character. */
 static int read_field(struct lc_csv *csv, int c, int *end)
 {
     /* an offset: the buffer moves while it grows */
@@ -216,9 +206,7 @@ static int read_field(struct lc_csv *csv, int c, int *end)
         return lc_csv_fail(csv, "a row of more than 16 MiB");
     if (csv->n_fields >= MAX_FIELDS)
         return lc_csv_fail(csv, "a row of more than 1,048,576 fields");
-    void *starts = csv->starts;
-    lc_reserve(&starts, &csv->cap_starts, csv->n_fields + 1, sizeof *csv->starts);
-    csv->starts = starts;
+    csv->starts = lc_room(csv->starts, &csv->cap_starts, csv->n_fields + 1, sizeof *csv->starts);
     while (c == ' ')
         c = next_char(csv);
     int rc = c == '"' ? quoted_field(csv, start, end) : plain_field(csv, start, c, end);
@@ -238,8 +226,7 @@ static void skip_line(struct lc_csv *csv, int c)
         c = next_char(csv);
 }
 
-/* First character of the next row that counts, or EOF. A line of spaces alone counts as blank. Sets csv->line
- * for the messages about this row. */
+/* First character of the next row that counts, or EOF. A line of spaces alone counts as blank. */
 static int start_of_row(struct lc_csv *csv)
 {
     for (;;) {
@@ -254,20 +241,16 @@ static int start_of_row(struct lc_csv *csv)
     }
 }
 
-/* Pointers only now: the buffer moves while it grows. Every field ends with a NUL of its own in the buffer,
- * so they are C strings side by side. Room in `fields` only grows, as that in `bytes` and `starts`: after
- * a few rows nothing is allocated any more. */
+/* Pointers only now: the buffer moves while it grows. */
 static void point_fields(struct lc_csv *csv)
 {
-    void *fields = csv->fields;
-    lc_reserve(&fields, &csv->cap_fields, csv->n_fields, sizeof *csv->fields);
-    csv->fields = fields;
+    csv->fields = lc_room(csv->fields, &csv->cap_fields, csv->n_fields, sizeof *csv->fields);
     for (size_t i = 0; i < csv->n_fields; i++)
         csv->fields[i] = csv->bytes.data + csv->starts[i];
 }
 
-/* Offsets are collected while the row is read and turned into pointers at its end. A separator at the end of
- * a row makes one more, empty field. */
+/* Offsets are collected while the row is read and turned into pointers at its end. A separator at the end of a row
+ * makes one more, empty field. */
 int lc_csv_next(struct lc_csv *csv)
 {
     int end = '\0';
@@ -292,9 +275,8 @@ int lc_csv_next(struct lc_csv *csv)
 
 /* --- numbers ---------------------------------------------------------------------------------------- */
 
-/* strtod also takes hexadecimal and surrounding text; the latter is refused here. *out is set in any case
- * where there was text; it counts only with true. Reads with the C locale's point. An empty field is no
- * number, so a missing weight is an error and not 0. */
+/* strtod also takes hexadecimal and surrounding text; the latter is refused here. An empty field is no number, so a
+ * missing weight is an error and not 0. */
 static bool to_number(const char *text, double *out)
 {
     char *end = NULL;

@@ -26,9 +26,8 @@ int lc_header_from_name(const char *name)
     return -1;
 }
 
-/* Column names of the public data sets we have met; compared without case. Both first names must be in this
- * list, so one user called "u" is no header. A wrong guess loses or invents one edge, which the summary
- * after an upload shows; --header settles it. */
+/* Column names of the public data sets we have met; compared without case. Both first names must be in this list, so
+ * one user called "u" is no header. */
 static bool is_customary(const char *name)
 {
     static const char *const names[] = {"u",       "v",      "source",    "target",   "src",     "dst",    "from",
@@ -75,8 +74,7 @@ static int check_columns(struct lc_edge_reader *r)
     return 0;
 }
 
-/* The current row of the CSV as an edge: 1, or -1 with why. u and v borrow from the row. Loops and repeats
- * pass. */
+/* The current row of the CSV as an edge: 1, or -1 with why. u and v borrow from the row. Loops and repeats pass. */
 static int to_edge(struct lc_edge_reader *r, struct lc_edge_row *out)
 {
     if (check_columns(r) != 0)
@@ -99,8 +97,7 @@ static int to_edge(struct lc_edge_reader *r, struct lc_edge_row *out)
 
 /* --- the header ------------------------------------------------------------------------------------- */
 
-/* Holds the first row back; the reader then moves on to the second. Copied, since reading the second row
- * overwrites the fields. At most three fields: rows with more were refused before. */
+/* Holds the first row back; the reader then moves on to the second. */
 static void keep_first(struct lc_edge_reader *r)
 {
     r->n_first = r->csv.n_fields < 3 ? r->csv.n_fields : 3;
@@ -122,8 +119,8 @@ static bool first_is_header(const struct lc_edge_reader *r)
            !lc_is_number(r->first[0]) && !lc_is_number(r->first[1]);
 }
 
-/* Gives out the first row as an edge, through the same checks as every other row. The held row is put in
- * the place of the current one for the time of the check, so that its errors name its own line. */
+/* Gives out the first row as an edge, through the same checks as every other row. The held row is put in the place of
+ * the current one for the time of the check, so that its errors name its own line. */
 static int first_edge(struct lc_edge_reader *r, struct lc_edge_row *out)
 {
     const char *held[3] = {r->first[0], r->first[1], r->first[2]};
@@ -139,8 +136,8 @@ static int first_edge(struct lc_edge_reader *r, struct lc_edge_row *out)
     return rc;
 }
 
-/* Reads two rows to judge the first. 1: *out is the first row; 0: go on with the second; -1. A file of one
- * row has r->second = 0 and is judged by that row alone. */
+/* Reads two rows to judge the first. 1: *out is the first row; 0: go on with the second; -1. A file of one row has
+ * r->second = 0 and is judged by that row alone. */
 static int start(struct lc_edge_reader *r, struct lc_edge_row *out)
 {
     int rc = lc_csv_next(&r->csv);
@@ -158,8 +155,7 @@ static int start(struct lc_edge_reader *r, struct lc_edge_row *out)
     return first_is_header(r) ? 0 : first_edge(r, out);
 }
 
-/* Three states: both first rows are read at once, then given out one by one, then all others. A row that
- * fails ends the reading. `out` borrows from the row and, for the first one, from the copies. */
+/* Three states: both first rows are read at once, then given out one by one, then all others. */
 int lc_edges_next(struct lc_edge_reader *r, struct lc_edge_row *out)
 {
     int rc;

@@ -21,8 +21,7 @@ static unsigned exponent_of(uint64_t v)
     return 63u - (unsigned)__builtin_clzll(v);
 }
 
-/* Cell of a value; below 2^(S+1) the cells are the values themselves. Cells grow with the value, so the
- * relative width stays: that is the log in log-linear. */
+/* Cell of a value; below 2^(S+1) the cells are the values themselves. */
 static size_t cell_of(uint64_t v)
 {
     if (v < SUB)
@@ -74,8 +73,7 @@ void lc_histogram_merge(struct lc_histogram *into, const struct lc_histogram *fr
         into->cell[i] += from->cell[i];
 }
 
-/* Keeps a cell's middle within what was really seen. The middle of the first or last cell may lie
- * outside. */
+/* Keeps a cell's middle within what was really seen. */
 static uint64_t clamp(uint64_t v, uint64_t low, uint64_t high)
 {
     if (v < low)
@@ -83,8 +81,8 @@ static uint64_t clamp(uint64_t v, uint64_t low, uint64_t high)
     return v > high ? high : v;
 }
 
-/* Rank of the quantile: ceil(q n), at least 1. The last rank is answered by the exact maximum, which is what
- * one looks for at the end of a tail. */
+/* Rank of the quantile: ceil(q n), at least 1. The last rank is answered by the exact maximum, which is what one looks
+ * for at the end of a tail. */
 uint64_t lc_histogram_quantile(const struct lc_histogram *h, double q)
 {
     if (h->count == 0)

@@ -23,8 +23,8 @@ void lc_histogram_clear(struct lc_histogram *h);
 void lc_histogram_add(struct lc_histogram *h, uint64_t value);
 void lc_histogram_merge(struct lc_histogram *into, const struct lc_histogram *from);
 
-/* Smallest recorded value v (up to the cell's width) with at least the share q of all values <= v; q in [0, 1].
- * 0 when empty; q = 1 gives the exact maximum. O(cells). */
+/* Smallest recorded value v (up to the cell's width) with at least the share q of all values <= v; q in [0, 1]. 0 when
+ * empty; q = 1 gives the exact maximum. O(cells). */
 uint64_t lc_histogram_quantile(const struct lc_histogram *h, double q);
 double lc_histogram_mean(const struct lc_histogram *h);
 

@@ -1,5 +1,5 @@
 /* The client's only contact with libcurl. A handle keeps its connection alive between requests, so a request costs
- * one write and one read on a warm socket; headers are made once per client and content type.
+ * one write and one read on a warm socket.
  *
  * Requests are never repeated by themselves: select and reward are only safe to repeat with the caller's own ids,
  * which is for the caller to know. Proxies of the environment are left aside for loopback addresses.
@@ -24,17 +24,12 @@
 /* Of what an answer keeps in memory; pages of /events have 64 MiB at most. What goes to a file has no limit. */
 #define LC_MAX_ANSWER ((size_t)256 << 20)
 
-/* Of bodies; NULL: there is none. */
-static const char *const types[] = {NULL, LC_JSON_TYPE, LC_PATCH_TYPE, LC_NDJSON_TYPE, LC_DATABASE_TYPE};
-#define N_TYPES (sizeof types / sizeof *types)
-
-/* headers, key_header, tenant_header, base and cacert are made once and live as long as the client. */
 struct lc_client {
     CURL *curl;
     char *base;   /* server URL without a trailing slash */
     char *cacert; /* NULL: the system's */
     char *tenant_header, *key_header;
-    struct curl_slist *headers[N_TYPES]; /* by the body's type */
+    struct curl_slist *headers; /* of the request under way */
     struct lc_reply reply;
     struct lc_text url;
     double timeout_s; /* 0: none */
@@ -62,32 +57,30 @@ static char *header(const char *name, const char *value)
     return t.data;
 }
 
-/* NULL lines are skipped; on no memory the list stays as it is and the server will complain. The list
- * copies the line. Without memory the server misses a header and says so, which is good enough for a
- * tool. */
-static void append_header(struct curl_slist **list, const char *line)
+/* NULL is skipped. Without memory the server misses a header and says so, which is good enough for a tool. */
+static void append_header(struct lc_client *c, const char *line)
 {
-    struct curl_slist *next = line != NULL ? curl_slist_append(*list, line) : *list;
+    struct curl_slist *next = line != NULL ? curl_slist_append(c->headers, line) : NULL;
     if (next != NULL)
-        *list = next;
+        c->headers = next;
 }
 
-/* "Expect:" without a value switches off the 100-continue round trip. "Content-Type:" without a value keeps
- * libcurl from adding its own. Freed with the client. */
-static struct curl_slist *make_headers(const struct lc_client *c, const char *type)
+/* "Expect:" without a value switches off the 100-continue round trip. "Content-Type:" without a value keeps libcurl
+ * from adding its own. */
+static void make_headers(struct lc_client *c, const char *type)
 {
-    struct curl_slist *list = NULL;
-    char *content = type != NULL ? header("Content-Type", type) : NULL;
-    append_header(&list, content != NULL ? content : "Content-Type:");
-    append_header(&list, "Expect:");
-    append_header(&list, c->key_header);
-    append_header(&list, c->tenant_header);
+    char *content = header("Content-Type", type != NULL ? type : "");
+    curl_slist_free_all(c->headers);
+    c->headers = NULL;
+    append_header(c, type != NULL ? content : "Content-Type:");
+    append_header(c, "Expect:");
+    append_header(c, c->key_header);
+    append_header(c, c->tenant_header);
     free(content);
-    return list;
 }
 
-/* libcurl: a piece of the answer. Called for each piece; a return other than size * n would break the
- * transfer off, as it does when the file takes no more, or the answer is more than a server of ours sends. */
+/* libcurl: a piece of the answer. Called for each piece; a return other than size * n would break the transfer off, as
+ * it does when the file takes no more, or the answer is more than a server of ours sends. */
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct lc_client *c = arg;
@@ -131,8 +124,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
     return size * n;
 }
 
-/* libcurl: wants the next piece of a streamed body. 0 ends the body, CURL_READFUNC_ABORT breaks the request
- * off. */
+/* libcurl: wants the next piece of a streamed body. 0 ends the body, CURL_READFUNC_ABORT breaks the request off. */
 static size_t on_read(char *buf, size_t size, size_t n, void *arg)
 {
     struct lc_client *c = arg;
@@ -140,16 +132,15 @@ static size_t on_read(char *buf, size_t size, size_t n, void *arg)
     return got == LC_READ_FAILED ? CURL_READFUNC_ABORT : got;
 }
 
-/* By the text of the URL: names that resolve to loopback otherwise are the user's own affair. A proxy in
- * front of one's own machine is never meant. */
+/* By the text of the URL: names that resolve to loopback otherwise are the user's own affair. A proxy in front of one's
+ * own machine is never meant. */
 static bool is_loopback(const char *url)
 {
     return strstr(url, "://127.") != NULL || strstr(url, "://localhost") != NULL || strstr(url, "://[::1]") != NULL;
 }
 
-/* What holds for every request; curl_easy_reset brings the handle back here (the connection survives).
- * NOSIGNAL: timeouts must not come as signals in a program with threads. Only http and https are spoken,
- * whatever the URL says. The time limit covers the whole request, connecting included. */
+/* What holds for every request; curl_easy_reset brings the handle back here (the connection survives). NOSIGNAL:
+ * timeouts must not come as signals in a program with threads. */
 static void base_options(struct lc_client *c)
 {
     curl_easy_reset(c->curl);
@@ -168,8 +159,8 @@ static void base_options(struct lc_client *c)
         curl_easy_setopt(c->curl, CURLOPT_PROXY, "");
 }
 
-/* Header lists are made here once; libcurl borrows them on every request. s is only read and its texts
- * are copied: the client may outlive it. No connection is made before the first request. */
+/* s is only read and its texts are copied: the client may outlive it. No connection is made before the first request.
+ */
 struct lc_client *lc_client_new(const struct lc_session *s, const char *tenant)
 {
     struct lc_client *c = lc_alloc(1, sizeof *c);
@@ -187,8 +178,6 @@ struct lc_client *lc_client_new(const struct lc_session *s, const char *tenant)
     lc_text_printf(&bearer, "Bearer %s", s->key != NULL ? s->key : "");
     c->key_header = s->key != NULL ? header("Authorization", bearer.data) : NULL;
     c->tenant_header = tenant != NULL ? header("Laplaced-Tenant", tenant) : NULL;
-    for (size_t i = 0; i < N_TYPES; i++)
-        c->headers[i] = make_headers(c, types[i]);
     lc_text_close(&bearer);
     return c;
 }
@@ -198,8 +187,7 @@ void lc_client_free(struct lc_client *c)
 {
     if (c == NULL)
         return;
-    for (size_t i = 0; i < N_TYPES; i++)
-        curl_slist_free_all(c->headers[i]);
+    curl_slist_free_all(c->headers);
     curl_easy_cleanup(c->curl);
     lc_text_close(&c->reply.body);
     lc_text_close(&c->url);
@@ -229,9 +217,8 @@ static void explain_failure(struct lc_client *c, CURLcode rc, const char *text)
         snprintf(c->reply.why, sizeof c->reply.why, "%.80s: %.150s", c->base, text);
 }
 
-/* Sends what was prepared; transport errors become a sentence that names the server. `detail` lives in this
- * frame, so libcurl is made to forget it before the return. The body grows piece by piece in memory that
- * the next request uses again. A status of 0 stays when no answer came, and whether the server has
+/* Sends what was prepared; transport errors become a sentence that names the server. `detail` lives in this frame, so
+ * libcurl is made to forget it before the return. A status of 0 stays when no answer came, and whether the server has
  * carried the request out is then not known. */
 static const struct lc_reply *perform(struct lc_client *c)
 {
@@ -264,19 +251,14 @@ static int on_move(void *arg, curl_off_t n_wanted, curl_off_t n_got, curl_off_t 
     return 0;
 }
 
-/* The handle is reset before each request, so that nothing of the last one (body, upload) is left over. type
- * must be one of those of http_client.h, or NULL for a request without a body. reset keeps the
- * connection and drops all options. */
+/* The handle is reset before each request, so that nothing of the last one (body, upload) is left over. */
 static void prepare(struct lc_client *c, const char *method, const char *path, const char *type)
 {
-    size_t kind = 0;
-    for (size_t i = 1; type != NULL && i < N_TYPES; i++)
-        if (strcmp(type, types[i]) == 0)
-            kind = i;
     base_options(c);
+    make_headers(c, type);
     lc_text_clear(&c->url);
     lc_text_printf(&c->url, "%s%s", c->base, path);
-    curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers[kind]);
+    curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
     curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
     if (c->watch == NULL)
         return;
@@ -285,8 +267,8 @@ static void prepare(struct lc_client *c, const char *method, const char *path, c
     curl_easy_setopt(c->curl, CURLOPT_XFERINFODATA, (void *)c);
 }
 
-/* POSTFIELDS makes libcurl think of POST; the method is set after it by CUSTOMREQUEST in `prepare`. The body
- * is borrowed until the return and not copied. */
+/* POSTFIELDS makes libcurl think of POST; the method is set after it by CUSTOMREQUEST in `prepare`. The body is
+ * borrowed until the return and not copied. */
 const struct lc_reply *lc_client_send(struct lc_client *c, const char *method, const char *path, const char *type,
                                       const char *body, size_t n)
 {
@@ -301,9 +283,8 @@ const struct lc_reply *lc_client_send(struct lc_client *c, const char *method, c
 /* What a broken transfer has written stays in the file; the reply tells that it is not whole. */
 const struct lc_reply *lc_client_fetch(struct lc_client *c, const char *method, const char *path, FILE *out)
 {
-    prepare(c, method, path, NULL);
     c->out = out;
-    const struct lc_reply *r = perform(c);
+    const struct lc_reply *r = lc_client_send(c, method, path, NULL, NULL, 0);
     c->out = NULL;
     return r;
 }
@@ -330,9 +311,8 @@ const struct lc_reply *lc_client_json(struct lc_client *c, const char *method, c
     return lc_client_send(c, method, path, LC_JSON_TYPE, body->data, body->n);
 }
 
-/* Length unknown: libcurl sends it chunked. `read` runs inside this call, in this thread. CUSTOMREQUEST
- * is set again because UPLOAD makes libcurl think of PUT. A stream cannot be sent twice, so a connection
- * that the server has closed meanwhile shows as an error. */
+/* Length unknown: libcurl sends it chunked. CUSTOMREQUEST is set again because UPLOAD makes libcurl think of PUT. A
+ * stream cannot be sent twice, so a connection that the server has closed meanwhile shows as an error. */
 const struct lc_reply *lc_client_stream(struct lc_client *c, const char *method, const char *path, const char *type,
                                         size_t (*read)(void *arg, char *buf, size_t n), void *arg)
 {
@@ -362,8 +342,8 @@ bool lc_reply_ok(const struct lc_reply *r)
     return r->status >= 200 && r->status < 300;
 }
 
-/* The faults of a problem document: "; /user: expected a string". At most eight: after them a reader has seen
- * the pattern. */
+/* The faults of a problem document: "; /user: expected a string". At most eight: after them a reader has seen the
+ * pattern. */
 static void explain_errors(const struct lc_json *errors, struct lc_text *out)
 {
     for (size_t i = 0; i < lc_json_length(errors) && i < 8; i++) {
@@ -374,9 +354,8 @@ static void explain_errors(const struct lc_json *errors, struct lc_text *out)
     }
 }
 
-/* detail, else title, else the bare status; then the faults by pointer. A body that is no problem document
- * (from a proxy, say) leaves the bare status. Texts of the server are passed on as they are: they name
- * the field by JSON pointer and say what was expected. */
+/* detail, else title, else the bare status; then the faults by pointer. A body that is no problem document (from a
+ * proxy, say) leaves the bare status. */
 void lc_reply_explain(const struct lc_reply *r, struct lc_text *out)
 {
     char why[LC_WHY];
@@ -426,8 +405,8 @@ int lc_reply_print(const struct lc_session *s, const struct lc_reply *r, const c
     return fflush(stdout) == 0 ? 0 : 1;
 }
 
-/* Unreserved characters of RFC 3986 pass, all others are encoded. isalnum in the C locale or in UTF-8 knows
- * only ASCII for single bytes. */
+/* Unreserved characters of RFC 3986 pass, all others are encoded. isalnum in the C locale or in UTF-8 knows only ASCII
+ * for single bytes. */
 void lc_path_segment(struct lc_text *out, const char *segment)
 {
     for (const char *p = segment; *p != '\0'; p++) {

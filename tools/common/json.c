@@ -27,8 +27,8 @@ static const struct lc_json *out_of(const json_t *v)
     return (const struct lc_json *)v;
 }
 
-/* DECODE_ANY: a --set value may be a bare number. Trailing text is refused by jansson's default;
- * duplicate keys by the flag, as the server does. `why` is LC_WHY bytes. */
+/* DECODE_ANY: a --set value may be a bare number. Trailing text is refused by jansson's default; duplicate keys by the
+ * flag, as the server does. */
 static struct lc_json *parse(const char *text, size_t n, size_t flags, char *why)
 {
     json_error_t err;
@@ -151,18 +151,16 @@ void lc_json_write(const struct lc_json *v, bool is_pretty, struct lc_text *out)
         json_dump_callback(in(v), append, out, flags);
 }
 
-/* "0.5" is a number, "true" a truth value, "lk-gp-ucb" no JSON and hence a string. A new reference. NULL
- * only when the text is no UTF-8, which lc_json_set reports. */
+/* "0.5" is a number, "true" a truth value, "lk-gp-ucb" no JSON and hence a string. NULL only when the text is no UTF-8,
+ * which lc_json_set reports. */
 static json_t *value_of(const char *text)
 {
     json_t *v = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
     return v != NULL ? v : json_string(text);
 }
 
-/* The object that holds the last name of the path, made on the way; *name points at that last name. Borrowed,
- * as is *name. NULL with `why` when a name on the way holds something else than an object. Names are cut
- * at 127 bytes, far beyond any of a configuration. Objects made on the way stay even when the last step
- * fails; the caller then gives the whole up. */
+/* The object that holds the last name of the path, made on the way; *name points at that last name. NULL with `why`
+ * when a name on the way holds something else than an object. */
 static json_t *descend(json_t *at, const char *path, const char **name, char *why)
 {
     const char *dot;

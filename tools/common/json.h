@@ -33,8 +33,8 @@ int lc_json_each(const struct lc_json *v, int (*fn)(void *arg, const char *key, 
 /* Appends the value as text: compact, or indented by two. */
 void lc_json_write(const struct lc_json *v, bool is_pretty, struct lc_text *out);
 
-/* Sets the member at a dotted path ("user_kernel.rho") of an object, making objects on the way. `value` is read
- * as JSON when it is JSON, else as a string. 0, or -1 with `why`. */
+/* Sets the member at a dotted path ("user_kernel.rho") of an object, making objects on the way. `value` is read as JSON
+ * when it is JSON, else as a string. 0, or -1 with `why`. */
 int lc_json_set(struct lc_json *root, const char *path, const char *value, char *why);
 
 #endif

@@ -17,8 +17,7 @@
 #include "common/edges.h"
 #include "base/rng.h"
 
-/* Equal strings have equal indices; the index is the number of different ids before it. Reserving one by
- * one is amortised O(1): the arrays grow by doubling. */
+/* Equal strings have equal indices; the index is the number of different ids before it. */
 uint32_t lc_intern(struct kb_ids *ids, const char *id)
 {
     size_t n = strlen(id);
@@ -51,10 +50,9 @@ static int by_pair(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* Sorted edges without loops and repeats into net->edges. Weights of later repeats are dropped with them.
- * Ends are ordered by index, so both directions of an edge meet in the sort. n_loops and n_repeats are
- * told in the demo's first lines: a reader may want to know what was left out. The memory for `kept`
- * items is not given back when repeats shrink the list. */
+/* Sorted edges without loops and repeats into net->edges. Weights of later repeats are dropped with them. Ends are
+ * ordered by index, so both directions of an edge meet in the sort. n_loops and n_repeats are told in the demo's first
+ * lines: a reader may want to know what was left out. */
 static void set_edges(struct lc_network *net, const struct kb_edge *edges, size_t n)
 {
     struct ranked *r = lc_alloc(n, sizeof *r);
@@ -79,8 +77,8 @@ static void set_edges(struct lc_network *net, const struct kb_edge *edges, size_
     free(r);
 }
 
-/* Neighbours come out ascending, because edges are sorted by u, then v: first those below (as v), then those
- * above. start[u] .. start[u + 1] - 1 are the places of u's neighbours. O(n + e). */
+/* Neighbours come out ascending, because edges are sorted by u, then v: first those below (as v), then those above.
+ * start[u] .. start[u + 1] - 1 are the places of u's neighbours. O(n + e). */
 static void set_neighbours(struct lc_network *net)
 {
     size_t n = net->n_users;
@@ -102,8 +100,7 @@ static void set_neighbours(struct lc_network *net)
     free(fill);
 }
 
-/* Ends are below n_users (not checked). n_users may exceed the users with an edge: the others have an
- * empty run. */
+/* Ends are below n_users (not checked). n_users may exceed the users with an edge: the others have an empty run. */
 void lc_network_build(struct lc_network *net, size_t n_users, const struct kb_edge *edges, size_t n_edges)
 {
     *net = (struct lc_network){.n_users = n_users};
@@ -113,9 +110,9 @@ void lc_network_build(struct lc_network *net, size_t n_users, const struct kb_ed
 
 /* --- reading ---------------------------------------------------------------------------------------- */
 
-/* Errors of the reader carry file and line; those found here are given the same form. After an error *net is
- * empty, and *users may hold some ids. Rows are kept in the order of the file until the end, as the first
- * of repeats counts. 16 bytes a row, and 24 more while they are sorted. */
+/* Errors of the reader carry file and line; those found here are given the same form. After an error *net is empty, and
+ * *users may hold some ids. Rows are kept in the order of the file until the end, as the first of repeats counts. 16
+ * bytes a row, and 24 more while they are sorted. */
 int lc_network_read(struct lc_network *net, struct kb_ids *users, const char *path, char *why)
 {
     struct lc_edge_reader reader;
@@ -125,9 +122,7 @@ int lc_network_read(struct lc_network *net, struct kb_ids *users, const char *pa
     *net = (struct lc_network){0};
     int rc = lc_edges_open(&reader, path, LC_HEADER_AUTO);
     while (rc == 0 && (rc = lc_edges_next(&reader, &row)) == 1) {
-        void *grown = edges;
-        lc_reserve(&grown, &cap, n + 1, sizeof *edges);
-        edges = grown;
+        edges = lc_room(edges, &cap, n + 1, sizeof *edges);
         edges[n] = (struct kb_edge){lc_intern(users, row.u), lc_intern(users, row.v), row.weight};
         rc = edges[n].u == KB_ID_NONE || edges[n].v == KB_ID_NONE
                  ? lc_csv_fail(&reader.csv, "a user id of more than 256 bytes")
@@ -156,10 +151,9 @@ void lc_network_close(struct lc_network *net)
 
 /* --- samples ---------------------------------------------------------------------------------------- */
 
-/* Breadth-first from `root` over users with mark != stamp; fills queue, returns how many (at most max).
- * `stamp` marks this search's visits, so that the array need not be cleared between searches. queue: room for
- * max. The cut may fall inside a shell: of equally near users those come in that were met first. O(users
- * + edges met). Needs max >= 1, as the root itself is taken. */
+/* Breadth-first from `root` over users with mark != stamp; fills queue, returns how many (at most max). `stamp` marks
+ * this search's visits, so that the array need not be cleared between searches. queue: room for max. O(users + edges
+ * met). */
 static size_t search(const struct lc_network *net, uint32_t root, uint32_t *mark, uint32_t stamp, size_t max,
                      uint32_t *queue)
 {
@@ -179,9 +173,8 @@ static size_t search(const struct lc_network *net, uint32_t root, uint32_t *mark
     return n;
 }
 
-/* The users of the largest component, into queue; how many. The first of equals. Uses stamps 1 and 2; the
- * caller's search must use another. Each user is visited once by the first searches, and those of the
- * winner once more to fill the queue. */
+/* The users of the largest component, into queue; how many. Uses stamps 1 and 2; the caller's search must use another.
+ */
 static size_t largest_component(const struct lc_network *net, uint32_t *mark, uint32_t *queue)
 {
     size_t best = 0;
@@ -198,10 +191,9 @@ static size_t largest_component(const struct lc_network *net, uint32_t *mark, ui
     return best > 0 ? search(net, root, mark, 2, net->n_users, queue) : 0;
 }
 
-/* O(n + e) twice: once to find the largest component, once for the ball. The same seed gives the same sample.
- * The queue's order is that of distance from the centre. A random user of the component, not of the
- * network, is the centre: a user of a small island would make a small sample. mark and queue take 8 bytes
- * a user for the time of the call. */
+/* O(n + e) twice: once to find the largest component, once for the ball. The queue's order is that of distance from the
+ * centre. A random user of the component, not of the network, is the centre: a user of a small island would make a
+ * small sample. mark and queue take 8 bytes a user for the time of the call. */
 size_t lc_network_ball(const struct lc_network *net, uint64_t seed, size_t n, uint32_t *out)
 {
     uint32_t *mark = lc_alloc(net->n_users, sizeof *mark);

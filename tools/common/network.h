@@ -25,8 +25,8 @@ int lc_network_read(struct lc_network *net, struct kb_ids *users, const char *pa
 void lc_network_build(struct lc_network *net, size_t n_users, const struct kb_edge *edges, size_t n_edges);
 void lc_network_close(struct lc_network *net);
 
-/* A connected set of about n users: a breadth-first ball around a random user of the largest component. Fills out
- * (room for n) and returns how many: n, or the component's size when that is smaller. */
+/* A connected set of about n users: a breadth-first ball around a random user of the largest component. Fills out (room
+ * for n) and returns how many: n, or the component's size when that is smaller. */
 size_t lc_network_ball(const struct lc_network *net, uint64_t seed, size_t n, uint32_t *out);
 
 /* Adds an id to ids; its index. Ends the program without memory. KB_ID_NONE: longer than an id may be, or empty. */

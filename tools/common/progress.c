@@ -36,9 +36,8 @@ void lc_sleep_until_ns(uint64_t when)
         continue;
 }
 
-/* Asked once: a terminal that is resized in between shows a wrapped line at worst. 80 when nobody knows, and
- * for terminals too narrow to be true. Of standard error, where the line goes, even when standard output
- * is a file. */
+/* Asked once: a terminal that is resized in between shows a wrapped line at worst. 80 when nobody knows, and for
+ * terminals too narrow to be true. Of standard error, where the line goes, even when standard output is a file. */
 static int terminal_width(void)
 {
     struct winsize size;
@@ -56,8 +55,7 @@ void lc_progress_init(struct lc_progress *p, bool is_quiet)
     p->width = terminal_width();
 }
 
-/* Rounded to seconds; hours only when there are any. Returns buf. Nonsense (negative, NaN, 30 years) shows as
- * 0:00. */
+/* Rounded to seconds; hours only when there are any. */
 const char *lc_clock(double seconds, char *buf)
 {
     unsigned long s = seconds > 0.0 && seconds < 1e9 ? (unsigned long)(seconds + 0.5) : 0;
@@ -68,8 +66,7 @@ const char *lc_clock(double seconds, char *buf)
     return buf;
 }
 
-/* The bar, where the terminal is wide enough for it, and the percentage. fraction in [0, 1]. The
- * percentage has a fixed width, so the text behind it does not dance. */
+/* The bar, where the terminal is wide enough for it, and the percentage. fraction in [0, 1]. */
 static void put_bar(struct lc_text *line, double fraction, bool has_cells)
 {
     int full = (int)(fraction * BAR_CELLS + 0.5);
@@ -80,8 +77,8 @@ static void put_bar(struct lc_text *line, double fraction, bool has_cells)
     lc_text_printf(line, "%s%3.0f %%  ", has_cells ? "] " : "", 100.0 * fraction);
 }
 
-/* Nothing is estimated in the first percent, where the estimate would jump. Calls that come too early
- * cost a look at the clock; callers may come as often as they like. */
+/* Nothing is estimated in the first percent, where the estimate would jump. Calls that come too early cost a look at
+ * the clock; callers may come as often as they like. */
 void lc_progress_show(struct lc_progress *p, double fraction, const char *text)
 {
     char clock[24];
@@ -120,8 +117,7 @@ bool lc_stdout_has_colours(void)
     return isatty(STDOUT_FILENO) && (term == NULL || strcmp(term, "dumb") != 0);
 }
 
-/* Needs setlocale(LC_CTYPE, "") before (main.c). Without UTF-8 braille would come out as three odd
- * characters a cell. */
+/* Needs setlocale(LC_CTYPE, "") before (main.c). */
 bool lc_is_utf8(void)
 {
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;

@@ -8,7 +8,7 @@
  * The tools keep no pools: every block is calloc's or realloc's and goes back by free, so leak checkers
  * see all.
  *
- * lc_reserve is the one growth rule of all arrays in the client; texts are arrays of bytes with a NUL
+ * lc_room is the one growth rule of all arrays in the client; texts are arrays of bytes with a NUL
  * behind. */
 #include "common/text.h"
 
@@ -21,16 +21,15 @@
 
 #include "base/text.h"
 
-/* n and size say what was asked for. Threads that run are ended with the program. One line on standard
- * error, status 1. Files and sockets are closed by the system. */
+/* n and size say what was asked for. */
 void lc_out_of_memory(size_t n, size_t size)
 {
     fprintf(stderr, "laplacectl: out of memory (%zu x %zu bytes)\n", n, size);
     exit(1);
 }
 
-/* To be freed by free. For arrays: zeroed, so that a half-filled one can be closed. A count of 0 gives a
- * block of one item, so NULL has one meaning. */
+/* For arrays: zeroed, so that a half-filled one can be closed. A count of 0 gives a block of one item, so NULL has one
+ * meaning. */
 void *lc_alloc(size_t n, size_t size)
 {
     void *p = calloc(n > 0 ? n : 1, size > 0 ? size : 1); /* calloc checks the product */
@@ -39,8 +38,7 @@ void *lc_alloc(size_t n, size_t size)
     return p;
 }
 
-/* realloc of 0 bytes may free; one byte is asked for instead. The old block is gone in any case: moved,
- * or the program ends. n * size is computed again, as it cannot wrap here. */
+/* realloc of 0 bytes may free; one byte is asked for instead. */
 void *lc_regrow(void *ptr, size_t n, size_t size)
 {
     void *p = NULL;
@@ -60,17 +58,17 @@ char *lc_copy(const char *s)
     return out;
 }
 
-/* Doubling keeps appending O(1) on average. The pointer goes through a void *: callers copy theirs in and
- * out, since C does not let a T ** pass for a void **. */
-void lc_reserve(void **ptr, size_t *cap, size_t need, size_t size)
+void *lc_room(void *ptr, size_t *cap, size_t need, size_t size)
 {
     size_t next = *cap > 0 ? *cap : 16;
     if (need <= *cap)
-        return;
+        return ptr;
     while (next < need)
         next = next <= SIZE_MAX / 2 ? next * 2 : need;
-    *ptr = lc_regrow(*ptr, next, size);
+    char *moved = lc_regrow(ptr, next, size);
+    memset(moved + *cap * size, 0, (next - *cap) * size);
     *cap = next;
+    return moved;
 }
 
 /* --- growing text ----------------------------------------------------------------------------------- */
@@ -82,17 +80,13 @@ void lc_text_close(struct lc_text *t)
     *t = (struct lc_text){0};
 }
 
-/* Room for `more` bytes and the terminating NUL. n + more + 1 cannot wrap for texts that fit into memory.
- * Only grows; the bytes in use stay. */
+/* Room for `more` bytes and the terminating NUL. n + more + 1 cannot wrap for texts that fit into memory. */
 static void reserve_text(struct lc_text *t, size_t more)
 {
-    void *data = t->data;
-    lc_reserve(&data, &t->cap, t->n + more + 1, 1);
-    t->data = data;
+    t->data = lc_room(t->data, &t->cap, t->n + more + 1, 1);
 }
 
-/* Allocates, so that data is "" and never NULL afterwards. For texts that are used again and again, like
- * the body of a thread. */
+/* Allocates, so that data is "" and never NULL afterwards. */
 void lc_text_clear(struct lc_text *t)
 {
     reserve_text(t, 0);
@@ -116,8 +110,7 @@ void lc_text_puts(struct lc_text *t, const char *s)
     lc_text_put(t, s, strlen(s));
 }
 
-/* Measures first, then writes: two passes over the format. A format that vsnprintf refuses adds nothing.
- * Arguments may not point into t. */
+/* Measures first, then writes: two passes over the format. Arguments may not point into t. */
 static void print_args(struct lc_text *t, const char *fmt, va_list args)
 {
     va_list again;
@@ -194,8 +187,8 @@ int lc_fail(const char *fmt, ...)
 
 /* --- JSON values ------------------------------------------------------------------------------------ */
 
-/* Only the quote, the backslash and control characters need an escape (RFC 8259, 7); UTF-8 passes as it
- * is. With its quotes. Bytes that are no UTF-8 pass too, and the server refuses them. */
+/* Only the quote, the backslash and control characters need an escape (RFC 8259, 7); UTF-8 passes as it is. Bytes that
+ * are no UTF-8 pass too, and the server refuses them. */
 void lc_text_json(struct lc_text *t, const char *s)
 {
     lc_text_puts(t, "\"");
@@ -211,8 +204,8 @@ void lc_text_json(struct lc_text *t, const char *s)
     lc_text_puts(t, "\"");
 }
 
-/* Not for NaN or infinity, which JSON does not know. strtod of the text decides, so that no rule about
- * digits has to be trusted; 17 always do. */
+/* Not for NaN or infinity, which JSON does not know. strtod of the text decides, so that no rule about digits has to be
+ * trusted; 17 always do. */
 void lc_text_number(struct lc_text *t, double v)
 {
     char buf[40];
@@ -224,8 +217,7 @@ void lc_text_number(struct lc_text *t, double v)
     lc_text_puts(t, buf);
 }
 
-/* n may be 0: "[]". Each number as lc_text_number writes it; no spaces, since bodies are read by
- * machines. */
+/* n may be 0: "[]". */
 void lc_text_vector(struct lc_text *t, const double *v, size_t n)
 {
     lc_text_puts(t, "[");
@@ -265,8 +257,8 @@ void lc_put_count(struct lc_text *t, const char *key, unsigned long long v)
     lc_text_printf(t, "%llu", v);
 }
 
-/* Written from the right; a turn of eight buffers is enough for one printf. Borrowed; overwritten by the
- * eighth call after it. Not for numbers that a program reads: JSON prints them without commas. */
+/* Written from the right; a turn of eight buffers is enough for one printf. Not for numbers that a program reads: JSON
+ * prints them without commas. */
 const char *lc_thousands(unsigned long long v)
 {
     static _Thread_local char bufs[8][32];
@@ -284,8 +276,7 @@ const char *lc_thousands(unsigned long long v)
     return end;
 }
 
-/* Until the end, so pipes and standard input work. After an error out may hold what came before. The text
- * is NUL-terminated, though the file may hold NULs. `why` is LC_WHY bytes and names the path. */
+/* Until the end, so pipes and standard input work. After an error out may hold what came before. */
 int lc_read_file(const char *path, struct lc_text *out, char *why)
 {
     char chunk[65536];
@@ -308,24 +299,15 @@ int lc_read_file(const char *path, struct lc_text *out, char *why)
 
 /* --- lines ------------------------------------------------------------------------------------------ */
 
-/* Room for one more byte and a NUL, by doubling. */
-static bool fit_line(char **buffer, size_t *cap, size_t n)
-{
-    void *grown = *buffer;
-    if (n > LC_MAX_LINE)
-        return false;
-    lc_reserve(&grown, cap, n + 2, 1);
-    *buffer = grown;
-    return true;
-}
-
 enum lc_line lc_read_line(FILE *file, char **buffer, size_t *cap, size_t *n)
 {
     int c = '\0';
     *n = 0;
     while (c != '\n' && (c = getc_unlocked(file)) != EOF) {
-        if (*n + 2 > *cap && !fit_line(buffer, cap, *n))
+        if (*n > LC_MAX_LINE)
             return LC_LINE_LONG;
+        if (*n + 2 > *cap)
+            *buffer = lc_room(*buffer, cap, *n + 2, 1);
         (*buffer)[(*n)++] = (char)c;
     }
     if (*n == 0 || ferror(file))

@@ -12,11 +12,11 @@ void *lc_regrow(void *ptr, size_t n, size_t size); /* realloc; new part not zero
 void lc_out_of_memory(size_t n, size_t size) __attribute__((noreturn));
 char *lc_copy(const char *s);
 
-/* Makes *ptr, an array of *cap items, hold at least `need`, by doubling. */
-void lc_reserve(void **ptr, size_t *cap, size_t need, size_t size);
+/* An array of *cap items with room for at least `need`, by doubling: ptr, or where it has moved; new items are zero. */
+void *lc_room(void *ptr, size_t *cap, size_t need, size_t size);
 
-/* Growing text; data is NUL-terminated once something was put. Zero-initialised = empty. n counts without the
- * NUL. After close it is empty again and may be used again. */
+/* Growing text; data is NUL-terminated once something was put. Zero-initialised = empty. n counts without the NUL.
+ * After close it is empty again and may be used again. */
 struct lc_text {
     char *data;
     size_t n, cap;
@@ -28,8 +28,8 @@ void lc_text_put(struct lc_text *t, const void *bytes, size_t n);
 void lc_text_puts(struct lc_text *t, const char *s);
 void lc_text_printf(struct lc_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* JSON values: a quoted string with its escapes; a number that reads back bit for bit; an array of numbers. s
- * is UTF-8; it is not checked here. */
+/* JSON values: a quoted string with its escapes; a number that reads back bit for bit; an array of numbers. s is UTF-8;
+ * it is not checked here. */
 void lc_text_json(struct lc_text *t, const char *s);
 void lc_text_number(struct lc_text *t, double v);
 void lc_text_vector(struct lc_text *t, const double *v, size_t n);

@@ -17,8 +17,7 @@
 /* one width for all policies, so that none wins by being tuned */
 #define DEFAULT_BETA 1.0
 
-/* Limits that a later failure would not explain; 0 or 2 (printed). One candidate would leave nothing to
- * choose; the upper ends keep a slip of the finger from running for days. */
+/* Limits that a later failure would not explain; 0 or 2 (printed). */
 static int check(const struct lc_demo_options *o)
 {
     if (o->n_seeds < 1 || o->n_seeds > 1000) {
@@ -32,8 +31,7 @@ static int check(const struct lc_demo_options *o)
     return 0;
 }
 
-/* Any hint of a file makes it the demo with real people. Exit status: that of the demo, 2 for bad options, 1
- * when no server answers. */
+/* Any hint of a file makes it the demo with real people. */
 static int run_demo(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_demo_options o = {.seed = 1, .n_seeds = 1, .beta = DEFAULT_BETA};

@@ -75,8 +75,8 @@ struct stream {
     bool is_over, has_failed;
 };
 
-/* Puts the next edge into line; false at the end or after a failure. A failure is remembered, since the
- * reader behind libcurl must answer for it after the fact. */
+/* Puts the next edge into line; false at the end or after a failure. A failure is remembered, since the reader behind
+ * libcurl must answer for it after the fact. */
 static bool produce(struct stream *st)
 {
     struct lc_edge_row e;
@@ -98,8 +98,8 @@ static bool produce(struct stream *st)
     return true;
 }
 
-/* Fills buf with as many lines as fit; a line may be handed out in pieces. 0 ends the body. After a failure
- * the request is broken off even when some lines were ready: half a graph must not arrive as a whole one. */
+/* Fills buf with as many lines as fit; a line may be handed out in pieces. After a failure the request is broken off
+ * even when some lines were ready: half a graph must not arrive as a whole one. */
 static size_t read_edges(void *arg, char *buf, size_t n)
 {
     struct stream *st = arg;
@@ -119,8 +119,7 @@ static size_t read_edges(void *arg, char *buf, size_t n)
     return st->has_failed ? LC_READ_FAILED : filled;
 }
 
-/* A fault in the file is told instead of the transport error that it causes. 1 after any error. `path` names
- * the request in the message of a refusal. */
+/* A fault in the file is told instead of the transport error that it causes. 1 after any error. */
 static int put_csv(const struct lc_session *s, struct lc_client *c, const char *path, const char *file,
                    enum lc_header header, struct watched *w)
 {
@@ -150,8 +149,7 @@ static const char *type_of(const char *file, const char *format)
     return strcmp(format, "json") == 0 ? LC_JSON_TYPE : strcmp(format, "ndjson") == 0 ? LC_NDJSON_TYPE : NULL;
 }
 
-/* A file that is in the server's own format goes as it is. Held in memory as a whole; for large graphs CSV is
- * the lighter way. */
+/* A file that is in the server's own format goes as it is. */
 static int send_file(const struct lc_session *s, struct lc_client *c, const char *method, const char *path,
                      const char *file, const char *type, struct watched *w)
 {
@@ -171,8 +169,7 @@ static int send_file(const struct lc_session *s, struct lc_client *c, const char
 
 /* --- command ---------------------------------------------------------------------------------------- */
 
-/* patch always takes JSON: edits are small, and CSV has no way to say "remove". The header option matters to
- * CSV alone. Usage has been checked; the client is made here, once, for whichever way the file goes. */
+/* patch always takes JSON: edits are small, and CSV has no way to say "remove". */
 static int load(const struct lc_session *s, const char *format, const char *verb, const char *file, int header)
 {
     struct lc_client *c = lc_client_new(s, s->tenant);
@@ -196,8 +193,7 @@ static int load(const struct lc_session *s, const char *format, const char *verb
     return status;
 }
 
-/* get, put and patch; anything else is a usage error. A wrong --header is found before anything is sent:
- * `header` is -1 then. */
+/* A wrong --header is found before anything is sent: `header` is -1 then. */
 static int run_graph(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     const char *header_name = "auto", *format = NULL;

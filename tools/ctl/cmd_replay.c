@@ -26,8 +26,8 @@ static const char *const quantile_names[] = {"p50", "p90", "p99", "p99.9", "max"
 /* p50 to max: what the table has columns for */
 #define N_QUANTILES (sizeof quantiles / sizeof quantiles[0])
 
-/* One row of the table; operations that did not happen have none. Milliseconds. Quantiles are within 0.4 % of
- * a measured value, the maximum is exact (histogram.h). */
+/* One row of the table; operations that did not happen have none. Quantiles are within 0.4 % of a measured value, the
+ * maximum is exact (histogram.h). */
 static void print_latency(const char *what, const struct lc_histogram *h)
 {
     if (h->count == 0)
@@ -38,10 +38,8 @@ static void print_latency(const char *what, const struct lc_histogram *h)
     puts("");
 }
 
-/* States which loop was run: the two kinds of latency must not be compared. The throughput counts failed
- * requests too; latencies and rewards do not. Skipped lines are those that ask for nothing
- * (replay_source.c), not errors. "requests" counts selects, rewards and observes one by one, so it
- * exceeds the lines for full-information files. */
+/* States which loop was run: the two kinds of latency must not be compared. The throughput counts failed requests too;
+ * latencies and rewards do not. */
 static void print_report(const struct lc_replay_options *o, const struct lc_source *src,
                          const struct lc_replay_result *r)
 {
@@ -70,9 +68,7 @@ static void print_report(const struct lc_replay_options *o, const struct lc_sour
                lc_thousands(r->n_earned));
 }
 
-/* All three operations appear, with 0 requests when unused: readers need no special case. Nanoseconds inside,
- * milliseconds outside; six decimals are one nanosecond. Appends a member, so something must stand before
- * it. The mean is exact, the quantiles are those of the report. */
+/* All three operations appear, with 0 requests when unused: readers need no special case. */
 static void json_latency(struct lc_text *t, const char *what, const struct lc_histogram *h)
 {
     lc_text_printf(t, ",\"%s\":{\"requests\":%llu", what, (unsigned long long)h->count);
@@ -81,9 +77,8 @@ static void json_latency(struct lc_text *t, const char *what, const struct lc_hi
     lc_text_printf(t, ",\"mean_ms\":%.6f}", lc_histogram_mean(h) * 1e-6);
 }
 
-/* The same numbers as the report, unrounded. One line, one object. `first_error` and the mean reward are null
- * when there is none. For benchmarks (tests/bench/commit.py) and scripts; field names are part of what they
- * rely on. */
+/* The same numbers as the report, unrounded. For benchmarks (tests/bench/commit.py) and scripts; field names are part
+ * of what they rely on. */
 static void print_json(const struct lc_replay_options *o, const struct lc_source *src, const struct lc_replay_result *r)
 {
     struct lc_text t = {0};
@@ -143,11 +138,8 @@ static int open_source(struct lc_session *s, const struct what *what, struct lc_
     return -1;
 }
 
-/* A faulty line ends the replay, but what was measured until then is still reported. The result holds three
- * histograms of 38 KiB each and is no matter for the stack. src.why is empty unless opening or a line failed;
- * the result is zero when nothing was opened and is not printed then. The report comes before the reason,
- * so that the reason is the last thing on the screen. A NULL `ids` leaves the naming of decisions to the
- * server. */
+/* A faulty line ends the replay, but what was measured until then is still reported. A NULL `ids` leaves the naming of
+ * decisions to the server. */
 static int replay_file(struct lc_session *s, const struct lc_replay_options *o, const struct what *what)
 {
     struct lc_source src;
@@ -196,9 +188,9 @@ static bool is_one_log(bool is_shadow, bool is_own, bool has_commit, size_t n_fi
     return false;
 }
 
-/* Each connection is a thread with a client of its own, which is why their number has a limit. More
- * threads than the server has connections to give only measure the waiting for one. max_errors 0 would
- * end the replay before it starts and is refused. */
+/* Each connection is a thread with a client of its own, which is why their number has a limit. More threads than the
+ * server has connections to give only measure the waiting for one. max_errors 0 would end the replay before it starts
+ * and is refused. */
 static int run_replay(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_replay_options o = {.concurrency = 1, .max_errors = 100};

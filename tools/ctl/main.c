@@ -50,8 +50,7 @@ static const struct lc_command *find(const char *name)
     return NULL;
 }
 
-/* Without a command: help when it was asked for, else a usage error. Help goes to standard output, the error
- * to standard error. */
+/* Without a command: help when it was asked for, else a usage error. */
 static int no_command(const struct lc_session *s)
 {
     if (s->wants_help) {
@@ -62,8 +61,7 @@ static int no_command(const struct lc_session *s)
     return 2;
 }
 
-/* The command at argv[0] with its arguments; `help COMMAND` is COMMAND --help. argc >= 1. The exit
- * status; unknown commands end with 2, as all usage errors. */
+/* The command at argv[0] with its arguments; `help COMMAND` is COMMAND --help. argc >= 1. */
 static int run_command(struct lc_session *s, int argc, char **argv)
 {
     if (strcmp(argv[0], "help") == 0) {

@@ -60,9 +60,7 @@ struct worker {
 
 /* --- one request ------------------------------------------------------------------------------------ */
 
-/* Counts; only the first reason of each thread is kept, the others are usually the same. The limit is looked
- * at when the next line is taken (take). what: the route without its slash. Errors of the transport (no
- * server) count like refusals. */
+/* Counts; only the first reason of each thread is kept, the others are usually the same. */
 static void note_error(struct worker *w, const char *what, size_t line, const struct lc_reply *r)
 {
     struct lc_text t = {0};
@@ -75,9 +73,7 @@ static void note_error(struct worker *w, const char *what, size_t line, const st
     lc_text_close(&t);
 }
 
-/* POSTs and records the latency since `due_ns`. NULL when it failed (counted). The reply is valid until this
- * worker's next request. due_ns is the moment from which the caller would count: the line's due time in
- * the open loop, else when it was taken. */
+/* POSTs and records the latency since `due_ns`. */
 static const struct lc_reply *post(struct worker *w, const char *path, size_t line, const struct lc_text *body,
                                    uint64_t due_ns, struct lc_histogram *h)
 {
@@ -94,17 +90,15 @@ static const struct lc_reply *post(struct worker *w, const char *path, size_t li
     return r;
 }
 
-/* Rewards the server has acknowledged. Added up in the order of this thread; the sum over threads may differ
- * in its last bits from run to run. A reward that was refused is not counted as earned. */
+/* Rewards the server has acknowledged. */
 static void earn(struct worker *w, double reward)
 {
     w->result.n_earned++;
     w->result.earned += reward;
 }
 
-/* Rewards what the server has chosen; the answer of /select is in r. The answer is parsed before the next
- * request overwrites it. Latency counts from here: the reward has no due time. w->body is used for this
- * request alone; the task's own body is no longer needed by then. */
+/* Rewards what the server has chosen; the answer of /select is in r. Latency counts from here: the reward has no due
+ * time. w->body is used for this request alone; the task's own body is no longer needed by then. */
 static void tell_reward(struct worker *w, const struct lc_task *task, const struct lc_reply *r)
 {
     char why[LC_WHY];
@@ -199,8 +193,7 @@ static bool fits_options(struct driver *d, const struct lc_task *task)
     return false;
 }
 
-/* The next line, under the lock. False when there is none or when it is time to stop. Once d->is_over is set no
- * thread takes a line again, though others may still be at work on theirs. */
+/* The next line, under the lock. */
 static bool take_one(struct driver *d, struct lc_task *task, uint64_t *due_ns)
 {
     const struct lc_replay_options *o = d->options;
@@ -274,8 +267,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* After the joins, in the main thread. Only the first error that any thread met, in the order of the
- * threads, is kept. */
+/* After the joins, in the main thread. */
 static void merge(struct lc_replay_result *into, const struct lc_replay_result *from)
 {
     lc_histogram_merge(&into->select, &from->select);
@@ -293,9 +285,7 @@ static void merge(struct lc_replay_result *into, const struct lc_replay_result *
         memcpy(into->first_error, from->first_error, sizeof into->first_error);
 }
 
-/* By bytes of the file or by --limit, whichever is further; negative (no bar) for a pipe. More than 1 is
- * possible for a moment when a file grows; the progress line cuts it. Read without the lock; the counters
- * are atomic and may be a line apart. */
+/* By bytes of the file or by --limit, whichever is further; negative (no bar) for a pipe. */
 static double fraction_done(const struct driver *d)
 {
     size_t limit = d->options->limit, total = d->source->total_bytes;
@@ -307,9 +297,7 @@ static double fraction_done(const struct driver *d)
     return by_bytes > by_lines ? by_bytes : by_lines;
 }
 
-/* The main thread only looks at atomic counters: it takes no lock of the workers. Fifty looks a second;
- * progress.c draws ten of them. Returns when the last worker has counted itself off; the joins that
- * follow wait for next to nothing. */
+/* The main thread only looks at atomic counters: it takes no lock of the workers. */
 static void show_until_done(struct driver *d, struct lc_progress *p)
 {
     while (atomic_load(&d->n_running) > 0) {
@@ -324,8 +312,7 @@ static void show_until_done(struct driver *d, struct lc_progress *p)
     lc_progress_clear(p);
 }
 
-/* Histograms need more than zeros: their minimum starts at the largest value. For the total as for each
- * worker's part. memset first: counts, sums and the text of the first error. */
+/* Histograms need more than zeros: their minimum starts at the largest value. */
 static void clear_result(struct lc_replay_result *r)
 {
     memset(r, 0, sizeof *r);
@@ -334,8 +321,8 @@ static void clear_result(struct lc_replay_result *r)
     lc_histogram_clear(&r->observe);
 }
 
-/* Connections that could not be started are missing from the count of threads, not from the work. When not
- * one could be started, that is an error. Blocks until all threads have ended. */
+/* Connections that could not be started are missing from the count of threads, not from the work. When not one could be
+ * started, that is an error. */
 int lc_replay_run(const struct lc_session *s, const struct lc_replay_options *o, struct lc_source *src,
                   struct lc_progress *progress, struct lc_replay_result *out)
 {

@@ -39,8 +39,8 @@ static inline bool lc_replay_is_open(const struct lc_replay_options *o)
     return o->rate > 0.0 || o->pace > 0.0;
 }
 
-/* Runs until the source ends or errors pile up. 0, or -1 with src->why when a line is faulty. Refused
- * requests do not make it fail: they are counted, up to max_errors. */
+/* Runs until the source ends or errors pile up. 0, or -1 with src->why when a line is faulty. Refused requests do not
+ * make it fail: they are counted, up to max_errors. */
 int lc_replay_run(const struct lc_session *s, const struct lc_replay_options *o, struct lc_source *src,
                   struct lc_progress *progress, struct lc_replay_result *out);
 

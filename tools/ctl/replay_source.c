@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 
 #include "base/hash_key.h"
+#include "common/network.h"
 #include "evaluate/log_guess.h"
 #include "evaluate/log_writer.h"
 
@@ -45,8 +46,7 @@ const char lc_source_help[] =
     "it.\n"
     "--bulk N sends N observations in one body, at the time of the last one.\n";
 
-/* "file:line: text" into s->why; returns -1. An error is final: nothing is read after it. Of a long path the end is
- * shown, which says more than its beginning. */
+/* "file:line: text" into s->why; returns -1. Of a long path the end is shown, which says more than its beginning. */
 static int fail(struct lc_source *s, const char *text)
 {
     const size_t n = strlen(s->path);
@@ -119,8 +119,8 @@ void lc_task_close(struct lc_task *task)
 
 /* --- bodies ----------------------------------------------------------------------------------------- */
 
-/* Appends "name": value unless absent; knows from the length whether a comma is due. out holds "{" or more. v
- * may be any JSON value. The value is written compactly; numbers read back bit for bit (json.c). */
+/* Appends "name": value unless absent; knows from the length whether a comma is due. out holds "{" or more. v may be
+ * any JSON value. */
 static void put_member(struct lc_text *out, const char *name, const struct lc_json *v)
 {
     if (v == NULL)
@@ -129,8 +129,7 @@ static void put_member(struct lc_text *out, const char *name, const struct lc_js
     lc_json_write(v, false, out);
 }
 
-/* A context of dimension 0 is left out of bodies, whether the log spells it [] or null. What is no array is
- * left out as well. */
+/* A context of dimension 0 is left out of bodies, whether the log spells it [] or null. */
 static void put_context(struct lc_text *out, const struct lc_json *v)
 {
     if (lc_json_is_array(v) && lc_json_length(v) > 0)
@@ -148,8 +147,7 @@ static int put_key(void *arg, const char *key, const struct lc_json *item)
     return 0;
 }
 
-/* Rewards stay in the parsed line, which the task keeps until its decision is back. 1, or -1 with why.
- * "default" and "rewards" are not sent: the server must not know what it did not choose. The id, when
+/* Rewards stay in the parsed line, which the task keeps until its decision is back. 1, or -1 with why. The id, when
  * asked for, hangs on the line's number alone, so a repeated run repeats its decisions. */
 static int select_task(struct lc_source *s, struct lc_task *task)
 {
@@ -174,9 +172,8 @@ static int select_task(struct lc_source *s, struct lc_task *task)
     return 1;
 }
 
-/* arm may be an id, or an object {"id","features"}, in which a null features is left out. An arm that is an
- * object already carries its features itself. With features the arm becomes an object; the member's name
- * is written here because a comma is always due by then. */
+/* arm may be an id, or an object {"id","features"}, in which a null features is left out. An arm that is an object
+ * already carries its features itself. */
 static void put_arm(struct lc_text *out, const struct lc_json *arm, const struct lc_json *features)
 {
     if (!lc_json_is_array(features) || lc_json_length(features) == 0) {
@@ -190,8 +187,7 @@ static void put_arm(struct lc_text *out, const struct lc_json *arm, const struct
     lc_text_puts(out, "}");
 }
 
-/* {"user","context","arm","reward","propensity"} from where each of them stands. NULL members are left out.
- * Always 1. */
+/* {"user","context","arm","reward","propensity"} from where each of them stands. */
 static int observe_task(struct lc_task *task, const struct lc_json *from, const struct lc_json *arm,
                         const struct lc_json *features, const struct lc_json *reward, const struct lc_json *propensity)
 {
@@ -206,8 +202,7 @@ static int observe_task(struct lc_task *task, const struct lc_json *from, const 
     return 1;
 }
 
-/* Features may stand inside the arm or, as in our own log, beside it. The same fields as the server's
- * `observed` event. */
+/* Features may stand inside the arm or, as in our own log, beside it. */
 static int logged_task(struct lc_task *task)
 {
     const struct lc_json *doc = task->doc;
@@ -217,31 +212,25 @@ static int logged_task(struct lc_task *task)
 
 /* --- our own log ------------------------------------------------------------------------------------ */
 
-/* Keeps the line as compact text: a fifth of the memory of its parsed form. A decision that stands twice
- * would be learned twice: the file is no log of ours. The table of texts is indexed like the ids. Ids are
- * kept for good, so that a repeat is noticed however late. */
+/* Keeps the line as compact text: a fifth of the memory of its parsed form. A decision that stands twice would be
+ * learned twice: the file is no log of ours. */
 static int remember_decided(struct lc_source *s, const struct lc_json *doc)
 {
     const char *id = lc_json_string(lc_json_get(doc, "decision"));
     struct lc_text text = {0};
-    void *decided = s->decided;
-    if (id == NULL || strlen(id) > KB_ID_MAX_BYTES)
+    if (id == NULL || *id == '\0' || strlen(id) > KB_ID_MAX_BYTES)
         return fail(s, "a decided line without a good \"decision\"");
-    if (kb_ids_reserve(&s->decisions, 1, strlen(id) + 1) != KB_OK)
-        lc_out_of_memory(1, strlen(id) + 1);
     if (kb_ids_find(&s->decisions, id) != KB_ID_NONE)
         return fail(s, "a decision that was there before");
-    uint32_t ix = kb_ids_add(&s->decisions, id);
-    lc_reserve(&decided, &s->cap_decided, s->decisions.n, sizeof *s->decided);
-    s->decided = decided;
+    uint32_t ix = lc_intern(&s->decisions, id);
+    s->decided = lc_room(s->decided, &s->cap_decided, s->decisions.n, sizeof *s->decided);
     lc_json_write(doc, false, &text);
     s->decided[ix] = text.data;
     return 0;
 }
 
-/* The slot called arm of a decided line; the decision itself when it has no slate. NULL: there is no such
- * slot. arm may be NULL in lines of decisions without a slate. A slate's slots are told apart by arm,
- * which is distinct within it. */
+/* The slot called arm of a decided line; the decision itself when it has no slate. NULL: there is no such slot. arm may
+ * be NULL in lines of decisions without a slate. */
 static const struct lc_json *find_slot(const struct lc_json *decided, const char *arm)
 {
     const struct lc_json *slate = lc_json_get(decided, "slate");
@@ -253,10 +242,8 @@ static const struct lc_json *find_slot(const struct lc_json *decided, const char
     return arm == NULL || lc_json_length(slate) == 0 ? decided : NULL;
 }
 
-/* A reward closes the loop: 1 with a task, 0 when there is nothing (any more) to be learned. The context and
- * user come from the decided line, the reward from this one. A slot of a slate has no propensity. Lines
- * of decisions that were made before the file begins are skipped: without the decided line nothing is
- * known of their context. */
+/* A reward closes the loop: 1 with a task, 0 when there is nothing (any more) to be learned. Lines of decisions that
+ * were made before the file begins are skipped: without the decided line nothing is known of their context. */
 static int rewarded_task(struct lc_source *s, struct lc_task *task, const struct lc_json *doc)
 {
     const char *id = lc_json_string(lc_json_get(doc, "decision"));
@@ -278,8 +265,8 @@ static int rewarded_task(struct lc_source *s, struct lc_task *task, const struct
     return rc;
 }
 
-/* 1 with a task, 0 to skip, -1. `configured`, `graph`, `arms`, `dictionary`, `late` and `activated` ask for
- * nothing: the other tenant has its own. */
+/* 1 with a task, 0 to skip, -1. `configured`, `graph`, `arms`, `dictionary`, `late` and `activated` ask for nothing:
+ * the other tenant has its own. */
 static int log_task(struct lc_source *s, struct lc_task *task, const char *type)
 {
     if (strcmp(type, "decided") == 0)
@@ -309,9 +296,8 @@ static int fail_line(struct lc_source *s, size_t n, const char *text)
     return fail(s, s->n_understood == 0 && lc_log_guess(s->buffer, n, guess) ? guess : text);
 }
 
-/* Tells the three kinds apart; 1 with a task, 0 to skip, -1 with why. A line of our own log is known by "seq"
- * and "type" together; a logged line might have a member "type" of its own. The line is `n` bytes of
- * s->buffer. task->doc is the caller's to close in every case. */
+/* Tells the three kinds apart; 1 with a task, 0 to skip, -1 with why. A line of our own log is known by "seq" and
+ * "type" together; a logged line might have a member "type" of its own. */
 static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
 {
     char why[LC_WHY];
@@ -352,10 +338,7 @@ static int next_of_log(struct lc_source *s, struct lc_task *task)
     return 1;
 }
 
-/* Lines that ask for nothing are skipped here, so that the caller's clock counts requests only. Blank lines
- * are passed over and not counted as skipped. The buffer grows to the longest line and is used
- * again; a task holds no pointer into it. bytes counts what was read, blank lines and skipped ones
- * included, for the progress line. */
+/* Lines that ask for nothing are skipped here, so that the caller's clock counts requests only. */
 int lc_source_next(struct lc_source *s, struct lc_task *task)
 {
     *task = (struct lc_task){0};

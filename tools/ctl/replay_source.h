@@ -50,13 +50,13 @@ int lc_source_open_log(struct lc_source *s, const struct lc_log_reader_ops *form
 void lc_source_open_stream(struct lc_source *s, FILE *file, const char *name, const char *id_prefix);
 void lc_source_close(struct lc_source *s);
 
-/* Next request: 1 with *task filled, 0 at the end, -1 with s->why = "file:line: ...". The task is the
- * caller's to close after a 1, and empty otherwise. */
+/* Next request: 1 with *task filled, 0 at the end, -1 with s->why = "file:line: ...". The task is the caller's to close
+ * after a 1, and empty otherwise. */
 int lc_source_next(struct lc_source *s, struct lc_task *task);
 void lc_task_close(struct lc_task *task);
 
-/* What `arm` earns in a select task: rewards[arm], else "default" of the line, else 0. For select tasks
- * only; valid while the task is open. */
+/* What `arm` earns in a select task: rewards[arm], else "default" of the line, else 0. For select tasks only; valid
+ * while the task is open. */
 double lc_task_reward(const struct lc_task *task, const char *arm);
 
 /* The formats in words, for --help. */

@@ -102,7 +102,7 @@ static int verify_tenant(const struct lc_session *s, const char *data_dir, const
 static int add_name(void *arg, const char *name)
 {
     struct names *all = arg;
-    lc_reserve((void **)&all->name, &all->cap, all->n + 1, sizeof *all->name);
+    all->name = lc_room(all->name, &all->cap, all->n + 1, sizeof *all->name);
     all->name[all->n++] = lc_copy(name);
     return 0;
 }

@@ -23,8 +23,8 @@
 #define START_KEY 20260101u /* the start vectors are noise from a fixed key */
 #define TINY 1e-12
 
-/* P from the counts, both m x m. Pairs never liked together have information -infinity, hence 0. O(m^2). Rows
- * without any co-like are zero, and so are their features in the end. */
+/* P from the counts, both m x m. Pairs never liked together have information -infinity, hence 0. O(m^2). Rows without
+ * any co-like are zero, and so are their features in the end. */
 static void make_ppmi(size_t m, const double *co, double *p)
 {
     double total = 0.0;
@@ -42,8 +42,8 @@ static void make_ppmi(size_t m, const double *co, double *p)
     free(row);
 }
 
-/* Modified Gram-Schmidt, twice for orthogonality to rounding; a column that vanishes becomes zero. Columns of
- * length m, the first ones first: column k loses its parts along 0..k-1. O(m dim^2). */
+/* Modified Gram-Schmidt, twice for orthogonality to rounding; a column that vanishes becomes zero. Columns of length m,
+ * the first ones first: column k loses its parts along 0..k-1. */
 static void orthonormalise(size_t m, size_t dim, double *v)
 {
     for (size_t k = 0; k < dim; k++) {
@@ -57,9 +57,7 @@ static void orthonormalise(size_t m, size_t dim, double *v)
     }
 }
 
-/* An eigenvector and its negative are the same; this picks one, so that features do not depend on the
- * start. Without it a feature could come out negated after a change of START_KEY, which no policy would
- * notice but files and tests would. */
+/* An eigenvector and its negative are the same; this picks one, so that features do not depend on the start. */
 static void fix_sign(size_t m, double *x)
 {
     size_t best = 0;
@@ -71,9 +69,8 @@ static void fix_sign(size_t m, double *x)
             x[i] = -x[i];
 }
 
-/* v: m x dim, column-major, orthonormal; lambda: Rayleigh quotients. P is symmetric, so row-major and
- * column-major are the same to the product. Absolute values of lambda, since the largest in size count, of
- * either sign. O(ITERATIONS m^2 dim). */
+/* v: m x dim, column-major, orthonormal; lambda: Rayleigh quotients. Absolute values of lambda, since the largest in
+ * size count, of either sign. */
 static void top_eigenvectors(size_t m, const double *p, size_t dim, double *v, double *lambda)
 {
     double *w = lc_alloc(m * dim, sizeof *w);

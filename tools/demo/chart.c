@@ -29,9 +29,8 @@ struct canvas {
 
 /* --- scale ------------------------------------------------------------------------------------------ */
 
-/* The axis always holds 0: curves are totals, and a cut axis would lie about their ratio. A constant of 0
- * alone would have no height: the range is then 0 to 1. NaN is passed over by fmin and fmax. n_series
- * curves of any lengths; empty ones add nothing. */
+/* The axis always holds 0: curves are totals, and a cut axis would lie about their ratio. A constant of 0 alone would
+ * have no height: the range is then 0 to 1. */
 static void find_range(struct canvas *v, const struct lc_series *series, size_t n_series)
 {
     v->low = 0.0;
@@ -45,8 +44,8 @@ static void find_range(struct canvas *v, const struct lc_series *series, size_t 
         v->high = v->low + 1.0;
 }
 
-/* Dot row of a value, 0 at the top. Rounded to the nearest row and kept inside, as rounding may step over the
- * edge by one. high is row 0. The sum of 0.5 rounds to the nearest dot. */
+/* Dot row of a value, 0 at the top. Rounded to the nearest row and kept inside, as rounding may step over the edge by
+ * one. high is row 0. */
 static size_t row_of(const struct canvas *v, double y)
 {
     double share = (v->high - y) / (v->high - v->low);
@@ -56,8 +55,7 @@ static size_t row_of(const struct canvas *v, double y)
     return row > (double)(v->dots_y - 1) ? v->dots_y - 1 : (size_t)row;
 }
 
-/* Value of a series at dot column x. Curves of different lengths are stretched to the full width each; here
- * all have the same n. The nearest earlier value is taken, no mean: a jump stays a jump. */
+/* Value of a series at dot column x. The nearest earlier value is taken, no mean: a jump stays a jump. */
 static double value_at(const struct canvas *v, const struct lc_series *s, size_t x)
 {
     size_t i = v->dots_x > 1 ? (s->n - 1) * x / (v->dots_x - 1) : 0;
@@ -66,8 +64,7 @@ static double value_at(const struct canvas *v, const struct lc_series *s, size_t
 
 /* --- drawing ---------------------------------------------------------------------------------------- */
 
-/* Sets one point; the cell now belongs to this series. In plain mode a cell is one point. Dots of different
- * series add up within a cell, but the last one gives it its colour. */
+/* Sets one point; the cell now belongs to this series. */
 static void put_dot(struct canvas *v, size_t x, size_t y, size_t series)
 {
     static const uint8_t bit[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
@@ -77,8 +74,7 @@ static void put_dot(struct canvas *v, size_t x, size_t y, size_t series)
     v->owner[cell] = (int8_t)series;
 }
 
-/* Column by column; what lies between two neighbouring columns is filled, so that jumps stay visible. The run
- * is drawn in the new column, from the old row (without it) to the new one. */
+/* Column by column; what lies between two neighbouring columns is filled, so that jumps stay visible. */
 static void draw_series(struct canvas *v, const struct lc_series *s, size_t index)
 {
     size_t before = 0;
@@ -103,8 +99,7 @@ static void put_braille(struct lc_text *out, uint8_t bits)
     lc_text_put(out, utf8, 3);
 }
 
-/* One character of the picture, coloured by the series it belongs to. The colour is reset after each cell: a
- * cut line leaves no coloured terminal behind. */
+/* One character of the picture, coloured by the series it belongs to. */
 static void put_cell(const struct canvas *v, const struct lc_series *series, size_t cell, struct lc_text *out)
 {
     int owner = v->owner[cell];
@@ -119,9 +114,9 @@ static void put_cell(const struct canvas *v, const struct lc_series *series, siz
     }
 }
 
-/* The label of the series that ends in this line of the chart; at most one, the one drawn last. Labels
- * stand right of the drawing, outside its width, in the colour or with the mark of their curve.
- * label_line: from place_labels. n_series is small, so all are looked at in every line. */
+/* The label of the series that ends in this line of the chart; at most one, the one drawn last. Labels stand right of
+ * the drawing, outside its width, in the colour or with the mark of their curve. label_line: from place_labels.
+ * n_series is small, so all are looked at in every line. */
 static void put_label(const struct canvas *v, const struct lc_series *series, size_t n_series, size_t line,
                       const size_t *label_line, struct lc_text *out)
 {
@@ -135,9 +130,9 @@ static void put_label(const struct canvas *v, const struct lc_series *series, si
     }
 }
 
-/* A line of its own for every label: where its curve ends, moved down or up while that is taken. Searches
- * outwards from the wanted line: 0, 1 down, 1 up, 2 down, ... With more curves than lines some go
- * without. line: [n_series] for the result; `height` means that the series has no label. taken: [height]. */
+/* A line of its own for every label: where its curve ends, moved down or up while that is taken. Searches outwards from
+ * the wanted line: 0, 1 down, 1 up, 2 down, ... With more curves than lines some go without. line: [n_series] for the
+ * result; `height` means that the series has no label. taken: [height]. */
 static void place_labels(const struct canvas *v, const struct lc_series *series, size_t n_series, size_t *line)
 {
     size_t height = v->chart->height;
@@ -162,9 +157,7 @@ static void place_labels(const struct canvas *v, const struct lc_series *series,
     free(taken);
 }
 
-/* All lines: a tick at the top, the middle and the bottom, the cells, and the label of who ends there. Ticks
- * run from the highest value in the first line to the lowest in the last. Ten characters stand left of the
- * axis, here and in put_axis. The picture has exactly `height` lines; the axis adds two more. */
+/* All lines: a tick at the top, the middle and the bottom, the cells, and the label of who ends there. */
 static void put_lines(const struct canvas *v, const struct lc_series *series, size_t n_series, struct lc_text *out)
 {
     size_t w = v->chart->width, h = v->chart->height;

@@ -23,8 +23,8 @@ struct lc_chart {
     const char *x_label;
 };
 
-/* Draws all series over a common axis; later series lie over earlier ones. Appends height + 2 lines. An empty
- * list of series gives empty axes. Cannot fail. */
+/* Draws all series over a common axis; later series lie over earlier ones. Appends height + 2 lines. An empty list of
+ * series gives empty axes. Cannot fail. */
 void lc_chart_draw(const struct lc_chart *c, const struct lc_series *series, size_t n_series, struct lc_text *out);
 
 #endif

@@ -28,21 +28,11 @@ struct lc_demo_options {
 int lc_demo_town(const struct lc_session *s, const struct lc_demo_options *o);
 int lc_demo_people(const struct lc_session *s, const struct lc_demo_options *o);
 
-/* One policy of a demo. Static rows; the tenant's name is fixed, so that a second demo replaces the first. */
-struct lc_policy {
-    const char *label, *tenant, *algorithm;
-    enum lc_graph_use graph;
-    bool has_features;
-};
-
-/* Runs one seed: prepares the tenants, races, and books the results under `seed_ix`. The runners are left filled (for
- * the chart) and are closed by the caller. 0 or 1 (printed). */
-int lc_demo_race(const struct lc_session *s, const struct lc_policy *policies, size_t n, const struct lc_game *game,
-                 const struct lc_world *world, const struct lc_demo_options *o, size_t arm_dim, const char *unit,
-                 bool is_rate, size_t seed_ix, struct lc_runner *runners, struct lc_scores *scores);
-
-/* Chart of the runners' curves, with `base` (an index, or n) subtracted from all. */
-void lc_demo_chart(const struct lc_runner *runners, size_t n, size_t base, size_t n_rounds, const char *x_label);
+/* Plays one seed: prepares the tenants, races, books the results under `seed_ix`, and draws the last seed's race as a
+ * chart and, where it was asked for, as a picture. 0 or 1 (printed). */
+int lc_demo_race(const struct lc_session *s, const struct lc_show *show, const struct lc_demo_options *o,
+                 struct lc_game *game, const struct lc_world *world, size_t arm_dim, size_t seed_ix,
+                 struct lc_scores *scores);
 
 /* The commands to try next. */
 void lc_demo_epilogue(const struct lc_session *s, const char *tenant, const char *user);

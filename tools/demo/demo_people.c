@@ -11,7 +11,6 @@
  *
  * Numbers are hit rates: the share of rounds in which the chosen arm was a held-out like. */
 #include "demo/demo.h"
-#include "demo/demo_picture.h"
 #include "base/hash_key.h"
 
 #include <dirent.h>
@@ -30,9 +29,8 @@
 #define RARE 0.02
 #define LAMBDA 0.25 /* a reward of 0 or 1 has a variance of at most 1/4 */
 
-/* Without friendships the same users hang on the virtual node alone: the same kernel, only nobody has
- * friends. The first is the one that the others are compared with; the last, random, is the base of the
- * chart. */
+/* Without friendships the same users hang on the virtual node alone: the same kernel, only nobody has friends. The
+ * first is the one that the others are compared with; the last, random, is the base of the chart. */
 static const struct lc_policy policies[] = {
     {"laplaced", "demo-laplaced", "laplaced", LC_WHOLE_GRAPH, true},
     {"no friendships", "demo-no-graph", "laplaced", LC_USERS_ONLY, true},
@@ -51,24 +49,20 @@ static bool ends_with(const char *s, const char *tail)
     return n >= m && strcmp(s + n - m, tail) == 0;
 }
 
-/* Names of files as data sets in the wild have them: RO_edges.csv, edges.csv, my_edges.csv. The folder may
- * hold both files under any prefix. */
+/* Names of files as data sets in the wild have them: RO_edges.csv, edges.csv, my_edges.csv. */
 static bool is_edges(const char *name)
 {
     return strstr(name, "edges") != NULL && ends_with(name, ".csv");
 }
 
-/* RO_genres.json, likes.csv, user_likes.json. Deezer's data call them genres. CSV and JSON are both fine;
- * likes.c tells them apart by the same suffix. */
+/* RO_genres.json, likes.csv, user_likes.json. */
 static bool is_likes(const char *name)
 {
     return (strstr(name, "genres") != NULL || strstr(name, "likes") != NULL) &&
            (ends_with(name, ".json") || ends_with(name, ".csv"));
 }
 
-/* The first name in the folder (by the alphabet) that fits; malloc'd path or NULL. A folder that cannot be
- * read has no file that fits. readdir has no order, hence the comparison: the same folder gives the same
- * file on every machine. Freed by the caller. */
+/* The first name in the folder (by the alphabet) that fits; malloc'd path or NULL. Freed by the caller. */
 static char *find_file(const char *dir, bool (*fits)(const char *name))
 {
     struct lc_text path = {0};
@@ -96,9 +90,8 @@ struct files {
     struct lc_likes likes;
 };
 
-/* Options win over names found in the folder; 0 or 1 (printed). f must be zero before. The network is read
- * first, because it decides which ids are users with friends. `why` stays empty only on success; one line
- * on standard error tells what is missing and which option names it. */
+/* Options win over names found in the folder; 0 or 1 (printed). f must be zero before. `why` stays empty only on
+ * success; one line on standard error tells what is missing and which option names it. */
 static int read_files(const struct lc_demo_options *o, struct files *f)
 {
     char why[LC_WHY] = "";
@@ -118,8 +111,7 @@ static int read_files(const struct lc_demo_options *o, struct files *f)
     return rc == 0 ? 0 : 1;
 }
 
-/* Also after a failure in the middle: everything starts as zero. The likes borrow nothing from the users, so
- * the order is free. */
+/* Also after a failure in the middle: everything starts as zero. */
 static void close_files(struct files *f)
 {
     lc_likes_close(&f->likes);
@@ -148,16 +140,14 @@ static size_t candidates_of(const void *state, size_t t, size_t *arms)
     return lc_people_candidates(state, t, arms);
 }
 
-/* The id from the file, under which the catalogue has it. `arm` is an index into the kept arms, the most
- * liked first (people.c). */
+/* The id from the file, under which the catalogue has it. */
 static const char *arm_of(const void *state, size_t arm)
 {
     const struct lc_people *p = state;
     return kb_ids_str(&p->likes->arms, p->arm[arm]);
 }
 
-/* Reward and score are one thing here: 1 for a held-out like. Pure, so every policy that chooses this arm in
- * this round sees the same reward. */
+/* Reward and score are one thing here: 1 for a held-out like. */
 static double hit_of(const void *state, size_t t, size_t arm)
 {
     const struct lc_people *p = state;
@@ -166,9 +156,8 @@ static double hit_of(const void *state, size_t t, size_t arm)
 
 /* --- bodies ----------------------------------------------------------------------------------------- */
 
-/* All members are named, so that those without a friend in the sample are in the graph as well; has_edges false
- * is the ablation. Weights of the file go along; files without weights have 1 everywhere (edges.c). Edges
- * are held by index in the sample and written by name. The body is made once per seed. */
+/* All members are named, so that those without a friend in the sample are in the graph as well; has_edges false is the
+ * ablation. */
 static void put_graph(const struct lc_people *p, bool has_edges, struct lc_text *out)
 {
     lc_text_puts(out, "{\"users\":[");
@@ -189,8 +178,7 @@ static void put_graph(const struct lc_people *p, bool has_edges, struct lc_text 
     lc_text_puts(out, "]}");
 }
 
-/* Without features the catalogue holds ids alone. The features are rows of length 1, or zero for an arm
- * without co-likes. */
+/* Without features the catalogue holds ids alone. */
 static void put_arms(const struct lc_people *p, bool has_features, struct lc_text *out)
 {
     lc_text_puts(out, "{\"arms\":[");
@@ -208,10 +196,7 @@ static void put_arms(const struct lc_people *p, bool has_features, struct lc_tex
 
 /* --- the show --------------------------------------------------------------------------------------- */
 
-/* Everything a reader needs to judge the numbers, and the two bounds no policy can escape. Only once, for the
- * first seed: later ones differ in the draw and not in the settings. The bounds are computed from the
- * rounds themselves, before any is played. Numbers of the network are those of the whole file, those of
- * the sample are of this seed. */
+/* Everything a reader needs to judge the numbers, and the two bounds no policy can escape. */
 static void print_settings(const struct files *f, const struct lc_people *p, const struct lc_demo_options *o)
 {
     double best, chance;
@@ -235,23 +220,28 @@ static void print_settings(const struct files *f, const struct lc_people *p, con
         chance, best, o->lambda, o->beta, o->rho);
 }
 
-/* Every seed draws its own sample, split and rounds; the chart comes with the last one. 0, or 1 after a
- * printed error. Everything made here is freed here; the tenants stay on the server. The four bodies:
- * graph with edges, the same users without, arms with features, arms as names. Runners are zero until the
- * race fills them, so that closing them is right on every way out. */
+/* Every seed draws its own sample, split and rounds. The four bodies: graph with edges, the same users without, arms
+ * with features, arms as names. */
 static int play_seed(const struct lc_session *s, const struct lc_demo_options *o, const struct files *f,
                      const struct lc_people_options *base, size_t ix, struct lc_scores *scores)
 {
+    static const struct lc_show show = {
+        policies,
+        N_POLICIES,
+        N_POLICIES - 1,
+        "hit rate",
+        true,
+        "Hits more than random",
+        "Four policies among the same people",
+        "hits more than random: higher is better",
+        "Hits of each policy less those of random choice, over the decisions. Made by laplacectl demo --svg."};
     char why[LC_WHY];
     struct lc_people people;
     struct lc_people_options po = *base;
-    struct lc_runner *runners = lc_alloc(N_POLICIES, sizeof *runners);
     struct lc_text graph = {0}, users = {0}, arms = {0}, names = {0};
     struct lc_game game = {&people, o->n_rounds, po.n_candidates, "", user_of, candidates_of, arm_of, hit_of, hit_of};
     int rc = 1;
-    /* sample, split and rounds follow from it; the tenants get the same seed */
     po.seed = o->seed + ix;
-    snprintf(game.id_prefix, sizeof game.id_prefix, "demo-%zu", o->seed + ix);
     if (lc_people_new(&people, &f->net, &f->users, &f->likes, &po, why) != 0) {
         lc_fail("%s", why);
     } else {
@@ -261,36 +251,18 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
         put_graph(&people, false, &users);
         put_arms(&people, true, &arms);
         put_arms(&people, false, &names);
-        rc = lc_demo_race(s, policies, N_POLICIES, &game, &(struct lc_world){&graph, &users, &arms, &names}, o,
-                          people.o.dim, "hit rate", true, ix, runners, scores);
+        rc = lc_demo_race(s, &show, o, &game, &(struct lc_world){&graph, &users, &arms, &names}, people.o.dim, ix,
+                          scores);
     }
-    if (rc == 0 && !s->is_json && ix + 1 == o->n_seeds) {
-        printf("Hits more than random, seed %zu (higher is better)\n\n", o->seed + ix);
-        lc_demo_chart(runners, N_POLICIES, N_POLICIES - 1, o->n_rounds, "round");
-    }
-    if (rc == 0 && o->svg != NULL && ix + 1 == o->n_seeds)
-        rc =
-            lc_demo_picture_write(&(struct lc_picture){.title = "Four policies among the same people",
-                                                       .y_label = "hits more than random: higher is better",
-                                                       .x_label = "decisions, each for one user",
-                                                       .about = "Hits of each policy less those of random choice, over "
-                                                                "the decisions. Made by laplacectl demo --svg.",
-                                                       .n_rounds = o->n_rounds,
-                                                       .base = N_POLICIES - 1},
-                                  runners, N_POLICIES, o->svg);
-    for (size_t i = 0; i < N_POLICIES; i++)
-        lc_runner_close(&runners[i]);
     lc_text_close(&graph);
     lc_text_close(&users);
     lc_text_close(&arms);
     lc_text_close(&names);
-    free(runners);
     lc_people_close(&people);
     return rc;
 }
 
-/* Three pairs matter: what the graph adds, what the whole adds, and that anything was learned at all. One
- * JSON object, or a table and the differences of the first policy to each other one. */
+/* Three pairs matter: what the graph adds, what the whole adds, and that anything was learned at all. */
 static void print_result(const struct lc_session *s, const struct lc_demo_options *o,
                          const struct lc_people_options *po, const struct lc_scores *scores)
 {
@@ -315,10 +287,9 @@ static void print_result(const struct lc_session *s, const struct lc_demo_option
     lc_text_close(&out);
 }
 
-/* Rounds grow with the sample, so that each user is seen about ten times whatever N is. rho = 1 / users gives
- * the crowd's average a prior variance of 1, whatever N is. All options that were not given are filled in
- * here, before the first number is printed, so that the report says what was really used. A sample larger
- * than the network is the network. */
+/* Rounds grow with the sample, so that each user is seen about ten times whatever N is. rho = 1 / users gives the
+ * crowd's average a prior variance of 1, whatever N is. All options that were not given are filled in here, before the
+ * first number is printed, so that the report says what was really used. */
 int lc_demo_people(const struct lc_session *s, const struct lc_demo_options *given)
 {
     struct lc_demo_options o = *given;

@@ -63,27 +63,33 @@ static void put_text(struct lc_text *t, const char *class, double x, double y, c
     lc_text_printf(t, "<text class=\"%s\" x=\"%.2f\" y=\"%.2f\">%s</text>\n", class, x, y, text);
 }
 
-static double value_of(const struct lc_picture *p, const struct lc_runner *runners, size_t n, size_t i, size_t t)
+struct picture {
+    const struct lc_show *show;
+    const struct lc_runner *runners;
+    size_t n, n_rounds;
+};
+
+static double value_of(const struct picture *p, size_t i, size_t t)
 {
-    return runners[i].curve[t] - (p->base < n ? runners[p->base].curve[t] : 0);
+    return p->runners[i].curve[t] - (p->show->base < p->n ? p->runners[p->show->base].curve[t] : 0);
 }
 
 /* 0 is always shown: the curves are totals. */
-static struct axis range_of(const struct lc_picture *p, const struct lc_runner *runners, size_t n)
+static struct axis range_of(const struct picture *p)
 {
     struct axis y = {.from = BOTTOM, .to = TOP};
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < p->n; i++)
         for (size_t t = 0; t < p->n_rounds; t++) {
-            y.lo = fmin(y.lo, value_of(p, runners, n, i, t));
-            y.hi = fmax(y.hi, value_of(p, runners, n, i, t));
+            y.lo = fmin(y.lo, value_of(p, i, t));
+            y.hi = fmax(y.hi, value_of(p, i, t));
         }
     if (!(y.hi > y.lo))
         y.hi = y.lo + 1;
     return y;
 }
 
-static void put_axes(struct lc_text *t, const struct lc_picture *p, const struct axis *x, const struct axis *y)
+static void put_axes(struct lc_text *t, const struct picture *p, const struct axis *x, const struct axis *y)
 {
     double tick[MAX_TICKS];
     char text[32];
@@ -101,23 +107,21 @@ static void put_axes(struct lc_text *t, const struct lc_picture *p, const struct
         snprintf(text, sizeof text, "%.6g", tick[i]);
         put_text(t, "mid", place(x, tick[i]), BOTTOM + 18, text);
     }
-    put_text(t, "bold", 10, 22, p->title);
-    put_text(t, "", 10, 44, p->y_label);
-    put_text(t, "mid", (LEFT + RIGHT) / 2, BOTTOM + 38, p->x_label);
+    put_text(t, "bold", 10, 22, p->show->title);
+    put_text(t, "", 10, 44, p->show->y_label);
+    put_text(t, "mid", (LEFT + RIGHT) / 2, BOTTOM + 38, "decisions, each for one user");
 }
 
-static void put_curve(struct lc_text *t, const struct lc_picture *p, const struct lc_runner *runners, size_t n,
-                      size_t i, const struct axis *x, const struct axis *y)
+static void put_curve(struct lc_text *t, const struct picture *p, size_t i, const struct axis *x, const struct axis *y)
 {
     const size_t n_points = p->n_rounds < POINTS ? p->n_rounds : POINTS;
 
     lc_text_printf(t, "<polyline class=\"line %s\" points=\"", colours[i % (sizeof colours / sizeof colours[0])]);
     for (size_t k = 0; k < n_points; k++) {
         const size_t at = n_points > 1 ? k * (p->n_rounds - 1) / (n_points - 1) : 0;
-        lc_text_printf(t, "%s%.1f,%.1f", k > 0 ? " " : "", place(x, (double)(at + 1)),
-                       place(y, value_of(p, runners, n, i, at)));
+        lc_text_printf(t, "%s%.1f,%.1f", k > 0 ? " " : "", place(x, (double)(at + 1)), place(y, value_of(p, i, at)));
     }
-    lc_text_printf(t, "\"><title>%s</title></polyline>\n", runners[i].label);
+    lc_text_printf(t, "\"><title>%s</title></polyline>\n", p->runners[i].label);
 }
 
 /* From the top curve down, each label at its curve or below the one before; then from the bottom up, so that the last
@@ -138,26 +142,25 @@ static void place_labels(double *at, size_t n)
         at[order[k]] = fmin(at[order[k]], k + 1 < n ? at[order[k + 1]] - LABEL : BOTTOM);
 }
 
-static void put_labels(struct lc_text *t, const struct lc_picture *p, const struct lc_runner *runners, size_t n,
-                       const struct axis *y)
+static void put_labels(struct lc_text *t, const struct picture *p, const struct axis *y)
 {
     double at[LC_MAX_POLICIES];
     char text[64], class[32];
 
-    for (size_t i = 0; i < n; i++)
-        at[i] = place(y, value_of(p, runners, n, i, p->n_rounds - 1));
-    place_labels(at, n);
-    for (size_t i = 0; i < n; i++) {
-        snprintf(text, sizeof text, "%.20s %.0f", runners[i].label, value_of(p, runners, n, i, p->n_rounds - 1));
+    for (size_t i = 0; i < p->n; i++)
+        at[i] = place(y, value_of(p, i, p->n_rounds - 1));
+    place_labels(at, p->n);
+    for (size_t i = 0; i < p->n; i++) {
+        snprintf(text, sizeof text, "%.20s %.0f", p->runners[i].label, value_of(p, i, p->n_rounds - 1));
         snprintf(class, sizeof class, "%sname %s", i == 0 ? "bold " : "",
                  colours[i % (sizeof colours / sizeof colours[0])]);
         put_text(t, class, RIGHT + 8, at[i] + 4, text);
     }
 }
 
-static void draw(struct lc_text *t, const struct lc_picture *p, const struct lc_runner *runners, size_t n)
+static void draw(struct lc_text *t, const struct picture *p)
 {
-    const struct axis y = range_of(p, runners, n);
+    const struct axis y = range_of(p);
     const struct axis x = {.lo = 0, .hi = (double)p->n_rounds, .from = LEFT, .to = RIGHT};
 
     lc_text_printf(t,
@@ -165,11 +168,11 @@ static void draw(struct lc_text *t, const struct lc_picture *p, const struct lc_
                    "height=\"%g\" viewBox=\"0 0 %g %g\" aria-labelledby=\"demo-t demo-d\">\n"
                    "<title id=\"demo-t\">%s</title><desc id=\"demo-d\">%s</desc>\n%s\n"
                    "<rect class=\"paper\" x=\"0.00\" y=\"0.00\" width=\"%.2f\" height=\"%.2f\"/>\n",
-                   WIDTH, HEIGHT, WIDTH, HEIGHT, p->title, p->about, STYLE, WIDTH, HEIGHT);
+                   WIDTH, HEIGHT, WIDTH, HEIGHT, p->show->title, p->show->about, STYLE, WIDTH, HEIGHT);
     put_axes(t, p, &x, &y);
-    for (size_t i = n; i-- > 0;)
-        put_curve(t, p, runners, n, i, &x, &y); /* the first policy on top */
-    put_labels(t, p, runners, n, &y);
+    for (size_t i = p->n; i-- > 0;)
+        put_curve(t, p, i, &x, &y); /* the first policy on top */
+    put_labels(t, p, &y);
     lc_text_puts(t, "</svg>\n");
 }
 
@@ -201,13 +204,14 @@ int lc_demo_picture_check(const char *path)
     return rc;
 }
 
-int lc_demo_picture_write(const struct lc_picture *p, const struct lc_runner *runners, size_t n, const char *path)
+int lc_demo_picture_write(const struct lc_show *show, const struct lc_runner *runners, size_t n_rounds,
+                          const char *path)
 {
     char *part = part_of(path);
     struct lc_text t = {0};
     FILE *f = fopen(part, "w");
 
-    draw(&t, p, runners, n);
+    draw(&t, &(struct picture){show, runners, show->n_policies, n_rounds});
     bool is_written = f != NULL && fwrite(t.data, 1, t.n, f) == t.n;
     if (f != NULL)
         is_written = fclose(f) == 0 && is_written;

@@ -7,7 +7,6 @@
  * Regret of a round: truth of the best candidate less truth of the chosen one, without noise. Its running
  * total is what is drawn and compared; it flattens for a policy that has learned. */
 #include "demo/demo.h"
-#include "demo/demo_picture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +15,7 @@
 /* 25 rounds a user with 120 users */
 #define DEFAULT_ROUNDS 3000u
 
-/* The first is the one that is compared; every one has a tenant of its own, so that no log mixes two
- * policies. */
+/* The first is the one that is compared; every one has a tenant of its own, so that no log mixes two policies. */
 static const struct lc_policy policies[] = {
     {"laplaced", "demo-laplaced", "laplaced", LC_WHOLE_GRAPH, true},
     {"gp-ucb", "demo-gp-ucb", "gp-ucb", LC_NO_GRAPH, true},
@@ -29,8 +27,7 @@ static const struct lc_policy policies[] = {
 
 /* --- the town as a game ----------------------------------------------------------------------------- */
 
-/* The town and the names its users and items have on the server; state of struct lc_game. Names are made
- * once, since the race asks for them in every round and from every thread. */
+/* The town and the names its users and items have on the server; state of struct lc_game. */
 struct stage {
     struct lc_town town;
     char (*user)[32]; /* "u007" */
@@ -58,8 +55,8 @@ static const char *arm_of(const void *state, size_t arm)
     return ((const struct stage *)state)->arm[arm];
 }
 
-/* What the server is told: truth plus noise. The same for every policy that chooses this arm in this
- * round: the noise hangs on round and arm alone. */
+/* What the server is told: truth plus noise. The same for every policy that chooses this arm in this round: the noise
+ * hangs on round and arm alone. */
 static double reward_of(const void *state, size_t t, size_t arm)
 {
     return lc_town_reward(&((const struct stage *)state)->town, t, arm);
@@ -71,8 +68,8 @@ static double regret_of(const void *state, size_t t, size_t arm)
     return lc_town_regret(&((const struct stage *)state)->town, t, arm);
 }
 
-/* Builds the town and gives its users and items names. 0, or 1 after a printed error; stage_close is safe
- * either way. Names are numbers with a letter in front, in the order of the town's own indices. */
+/* Builds the town and gives its users and items names. 0, or 1 after a printed error; stage_close is safe either way.
+ * Names are numbers with a letter in front, in the order of the town's own indices. */
 static int stage_open(struct stage *st, const struct lc_town_options *o)
 {
     char why[LC_WHY];
@@ -98,8 +95,7 @@ static void stage_close(struct stage *st)
 
 /* --- bodies ----------------------------------------------------------------------------------------- */
 
-/* JSON of all friendships; every user has one, so users need not be listed. Weights are 1. Written in the
- * order of the town's edges; the server sorts them anyway. */
+/* JSON of all friendships; every user has one, so users need not be listed. */
 static void put_graph(const struct stage *st, struct lc_text *out)
 {
     lc_text_puts(out, "{\"edges\":[");
@@ -110,9 +106,7 @@ static void put_graph(const struct stage *st, struct lc_text *out)
     lc_text_puts(out, "]}");
 }
 
-/* The catalogue, with features or as bare names (for the policy that ignores them). Ids are plain ASCII, so
- * they need no escapes. Features are rows of length 1 (town.c). Made twice per seed: one body for the
- * policies that see features. */
+/* The catalogue, with features or as bare names (for the policy that ignores them). */
 static void put_arms(const struct stage *st, bool has_features, struct lc_text *out)
 {
     size_t d = st->town.o.dim;
@@ -130,9 +124,7 @@ static void put_arms(const struct stage *st, bool has_features, struct lc_text *
 
 /* --- the show --------------------------------------------------------------------------------------- */
 
-/* What is simulated and what each policy knows, before the first number. For the first seed only.
- * Everything is in it that a reader needs to run the same town through another program: the prior, its
- * parameters and the rules of a round. */
+/* What is simulated and what each policy knows, before the first number. For the first seed only. */
 static void print_settings(const struct lc_town *town, const struct lc_demo_options *o)
 {
     printf("A town of %zu users in %zu neighbourhoods, %zu friendships; %zu items with %zu features.\n"
@@ -146,39 +138,25 @@ static void print_settings(const struct lc_town *town, const struct lc_demo_opti
            town->o.n_candidates, o->lambda, o->beta);
 }
 
-/* The race of one seed on paper. */
-static int picture(const struct lc_demo_options *o, const struct lc_town *town, const struct lc_runner *runners)
-{
-    char x_label[64], about[320];
-    const struct lc_picture p = {.title = "Four policies in the same town",
-                                 .y_label = "regret so far: lower is better",
-                                 .x_label = x_label,
-                                 .about = about,
-                                 .n_rounds = o->n_rounds,
-                                 .base = N_POLICIES};
-    snprintf(x_label, sizeof x_label, "decisions, each for one user");
-    snprintf(about, sizeof about,
-             "Cumulative regret over %zu decisions for %zu users with %zu friendships: laplaced, which knows the "
-             "friendships, gp-ucb and lin-ucb, which do not, and random choice. Made by laplacectl demo --svg.",
-             o->n_rounds, town->o.n_users, town->n_edges);
-    return lc_demo_picture_write(&p, runners, N_POLICIES, o->svg);
-}
-
-/* One seed; the chart and the epilogue come with the last. All that is made here is freed here; the tenants
- * stay on the server. 0, or 1 after a printed error. There is no body for users without edges: no policy
- * of this demo asks for one. */
 static int play_seed(const struct lc_session *s, const struct lc_demo_options *o, const struct lc_town_options *base,
                      size_t ix, struct lc_scores *scores)
 {
     struct stage st = {0};
     struct lc_town_options town = *base;
-    struct lc_runner *runners = lc_alloc(N_POLICIES, sizeof *runners);
     struct lc_text graph = {0}, arms = {0}, names = {0};
+    char about[320];
     struct lc_game game = {&st,           o->n_rounds, town.n_candidates, "",       user_of,
                            candidates_of, arm_of,      reward_of,         regret_of};
+    const struct lc_show show = {policies,
+                                 N_POLICIES,
+                                 N_POLICIES,
+                                 "regret",
+                                 false,
+                                 "Cumulative regret",
+                                 "Four policies in the same town",
+                                 "regret so far: lower is better",
+                                 about};
     town.seed = o->seed + ix;
-    snprintf(game.id_prefix, sizeof game.id_prefix, "demo-%zu", o->seed + ix);
-    /* everything below is skipped after a failure, and closing is right all the same */
     int rc = stage_open(&st, &town);
     if (rc == 0) {
         if (ix == 0 && !s->is_json)
@@ -186,28 +164,21 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
         put_graph(&st, &graph);
         put_arms(&st, true, &arms);
         put_arms(&st, false, &names);
-        rc = lc_demo_race(s, policies, N_POLICIES, &game, &(struct lc_world){&graph, NULL, &arms, &names}, o, town.dim,
-                          "regret", false, ix, runners, scores);
+        snprintf(about, sizeof about,
+                 "Cumulative regret over %zu decisions for %zu users with %zu friendships: laplaced, which knows the "
+                 "friendships, gp-ucb and lin-ucb, which do not, and random choice. Made by laplacectl demo --svg.",
+                 o->n_rounds, town.n_users, st.town.n_edges);
+        rc = lc_demo_race(s, &show, o, &game, &(struct lc_world){&graph, NULL, &arms, &names}, town.dim, ix, scores);
     }
-    if (rc == 0 && !s->is_json && ix + 1 == o->n_seeds) {
-        printf("Cumulative regret, seed %zu (lower is better)\n\n", o->seed + ix);
-        lc_demo_chart(runners, N_POLICIES, N_POLICIES, o->n_rounds, "round");
-    }
-    if (rc == 0 && o->svg != NULL && ix + 1 == o->n_seeds)
-        rc = picture(o, &st.town, runners);
-    for (size_t i = 0; i < N_POLICIES; i++)
-        lc_runner_close(&runners[i]);
     lc_text_close(&graph);
     lc_text_close(&arms);
     lc_text_close(&names);
-    free(runners);
     stage_close(&st);
     return rc;
 }
 
-/* Table and difference, or the same as JSON. The pair that is printed is laplaced against gp-ucb: the same
- * kernel on arms, with and without the users. The epilogue's commands use the first policy's tenant and a
- * user that every town has. */
+/* Table and difference, or the same as JSON. The pair that is printed is laplaced against gp-ucb: the same kernel on
+ * arms, with and without the users. */
 static void print_result(const struct lc_session *s, const struct lc_demo_options *o,
                          const struct lc_town_options *town, const struct lc_scores *scores)
 {
@@ -232,9 +203,8 @@ static void print_result(const struct lc_session *s, const struct lc_demo_option
         lc_demo_epilogue(s, policies[0].tenant, "u000");
 }
 
-/* lambda is the true noise variance: every policy knows it, none has to guess. Numbers that were not given
- * (0) get the town's own. --seeds repeats everything with the seeds S, S+1, ...: other towns, not other
- * rounds in one town. */
+/* lambda is the true noise variance: every policy knows it, none has to guess. Numbers that were not given (0) get the
+ * town's own. --seeds repeats everything with the seeds S, S+1, ...: other towns, not other rounds in one town. */
 int lc_demo_town(const struct lc_session *s, const struct lc_demo_options *given)
 {
     struct lc_demo_options o = *given;

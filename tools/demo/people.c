@@ -22,8 +22,7 @@
 /* numbers enter the keys: a new purpose goes to the end */
 enum purpose { SAMPLE = 1, SPLIT, PLAYER, CANDIDATES };
 
-/* Independent streams for each purpose from the one seed. FNV over seed and purpose; the draws themselves are
- * mixed by kb_rng (core/base/rng.h). */
+/* Independent streams for each purpose from the one seed. */
 static uint64_t key_of(const struct lc_people *p, enum purpose what)
 {
     return kb_hash_u64(kb_hash_u64(KB_HASH_INIT, p->o.seed), (uint64_t)what);
@@ -37,9 +36,8 @@ static double uniform(uint64_t key, uint64_t i)
 
 /* --- sample ----------------------------------------------------------------------------------------- */
 
-/* All users, or the ball around a random centre. The ball may have fewer than wanted, when the largest
- * component has. The ids of all users: those of the network come first in *users, so index = id
- * (demo_people.c). */
+/* All users, or the ball around a random centre. The ball may have fewer than wanted, when the largest component has.
+ */
 static void take_members(struct lc_people *p, const struct lc_network *net)
 {
     size_t want = p->o.n_users > 0 && p->o.n_users < net->n_users ? p->o.n_users : net->n_users;
@@ -52,8 +50,7 @@ static void take_members(struct lc_people *p, const struct lc_network *net)
         p->member[p->n_members++] = u;
 }
 
-/* Edges with both ends in the sample, renumbered. Their order stays that of the network, sorted by the old
- * ends. Renumbered by place in `member`, so the sample is a graph of its own. */
+/* Edges with both ends in the sample, renumbered. */
 static void take_edges(struct lc_people *p, const struct lc_network *net)
 {
     uint32_t *index = lc_alloc(net->n_users, sizeof *index);
@@ -85,10 +82,9 @@ static int by_fans(const void *a, const void *b)
     return x->arm < y->arm ? -1 : x->arm > y->arm;
 }
 
-/* "Less than the share of those who like anything": counted over the whole file, not over the sample. Kept
- * arms are numbered from the most liked down; these numbers are the `arm` of all functions below.
- * rare_share asks how well tastes of few can be found, where popularity helps nobody. The share is of all
- * who like anything, so that a small sample does not change what counts as rare. */
+/* "Less than the share of those who like anything": counted over the whole file, not over the sample. Kept arms are
+ * numbered from the most liked down; these numbers are the `arm` of all functions below. rare_share asks how well
+ * tastes of few can be found, where popularity helps nobody. */
 static void take_arms(struct lc_people *p)
 {
     const struct lc_likes *l = p->likes;
@@ -115,9 +111,9 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The members' likes of kept arms on one side of the split, as CSR. kept: [arms] number of a kept arm or
- * KB_ID_NONE. Sorted again within a member, as numbers follow popularity. *start and *item are allocated
- * here; *item stays NULL when nobody has any, which all readers allow for. */
+/* The members' likes of kept arms on one side of the split, as CSR. kept: [arms] number of a kept arm or KB_ID_NONE.
+ * Sorted again within a member, as numbers follow popularity. *start and *item are allocated here; *item stays NULL
+ * when nobody has any, which all readers allow for. */
 static void take_side(const struct lc_people *p, const uint32_t *kept, const bool *is_training, bool side,
                       size_t **start, uint32_t **item)
 {
@@ -130,9 +126,7 @@ static void take_side(const struct lc_people *p, const uint32_t *kept, const boo
         for (size_t i = l->start[u]; i < l->start[u + 1]; i++) {
             if (is_training[i] != side || kept[l->arm[i]] == KB_ID_NONE)
                 continue;
-            void *grown = *item;
-            lc_reserve(&grown, &cap, n + 1, sizeof **item);
-            *item = grown;
+            *item = lc_room(*item, &cap, n + 1, sizeof **item);
             (*item)[n++] = kept[l->arm[i]];
         }
         (*start)[m + 1] = n;
@@ -141,8 +135,8 @@ static void take_side(const struct lc_people *p, const uint32_t *kept, const boo
     }
 }
 
-/* The split ranks all likes of a user, also those of arms that are not kept: whether an arm is rare says nothing
- * about the half it falls into. One split for both sides: a like is in exactly one of them. */
+/* The split ranks all likes of a user, also those of arms that are not kept: whether an arm is rare says nothing about
+ * the half it falls into. */
 static void take_likes(struct lc_people *p)
 {
     uint32_t *kept = lc_alloc(p->likes->arms.n, sizeof *kept);
@@ -157,8 +151,7 @@ static void take_likes(struct lc_people *p)
     free(is_training);
 }
 
-/* A player needs something to find and a choice. Without two arms outside the training half there would be no
- * decision. */
+/* A player needs something to find and a choice. */
 static void take_players(struct lc_people *p)
 {
     p->player = lc_alloc(p->n_members, sizeof *p->player);
@@ -169,9 +162,8 @@ static void take_players(struct lc_people *p)
     }
 }
 
-/* Counts over training halves: O(sum of squares of their sizes), then the eigenvectors. At most MAX_ARMS arms
- * (demo_people.c), so m x m counts are small. dim shrinks to the number of arms. The diagonal counts fans
- * and is not read. Held-out likes never enter: features made from them would give the answers away. */
+/* Counts over training halves, then the eigenvectors. Held-out likes never enter: features made from them would give
+ * the answers away. */
 static void make_features(struct lc_people *p)
 {
     size_t m = p->n_arms;
@@ -188,8 +180,7 @@ static void make_features(struct lc_people *p)
 
 /* --- life ------------------------------------------------------------------------------------------- */
 
-/* In this order: each step needs what the ones before have made. Cost: the ball O(n + e), the split
- * O(likes log), the features O(arms^2 dim) per iteration. */
+/* In this order: each step needs what the ones before have made. */
 int lc_people_new(struct lc_people *p, const struct lc_network *net, const struct kb_ids *users,
                   const struct lc_likes *likes, const struct lc_people_options *o, char *why)
 {
@@ -225,8 +216,7 @@ void lc_people_close(struct lc_people *p)
 
 /* --- rounds ----------------------------------------------------------------------------------------- */
 
-/* With replacement: the same player may come twice in a row. Users with many held-out likes come no more
- * often than others. */
+/* With replacement: the same player may come twice in a row. */
 uint32_t lc_people_player(const struct lc_people *p, size_t t)
 {
     return p->player[(size_t)(uniform(key_of(p, PLAYER), t) * (double)p->n_players)];
@@ -245,8 +235,8 @@ bool lc_people_likes(const struct lc_people *p, uint32_t member, size_t arm)
     return is_in(p->held + from, p->held_start[member + 1] - from, (uint32_t)arm);
 }
 
-/* Deck of the arms outside the training half, then the head of a Fisher-Yates shuffle. Keyed by (seed, t), so
- * all policies see the same candidates. How many: C, or fewer when the arms run out. */
+/* Deck of the arms outside the training half, then the head of a Fisher-Yates shuffle. Keyed by (seed, t), so all
+ * policies see the same candidates. */
 size_t lc_people_candidates(const struct lc_people *p, size_t t, size_t *arms)
 {
     uint32_t m = lc_people_player(p, t);
@@ -267,8 +257,8 @@ size_t lc_people_candidates(const struct lc_people *p, size_t t, size_t *arms)
     return take;
 }
 
-/* By going through all rounds: O(rounds (arms + C log likes)). Without touching a server. `best` is
- * reached by a policy that knows the held-out likes; `uniform` is what `random` tends to. */
+/* By going through all rounds: O(rounds (arms + C log likes)). `best` is reached by a policy that knows the held-out
+ * likes; `uniform` is what `random` tends to. */
 void lc_people_bounds(const struct lc_people *p, size_t n_rounds, double *best, double *chance)
 {
     size_t *arms = lc_alloc(p->o.n_candidates, sizeof *arms);

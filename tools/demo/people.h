@@ -37,21 +37,21 @@ struct lc_people {
     double *features; /* [n_arms x dim] or NULL */
 };
 
-/* Draws the sample, splits the likes and makes features from the training half. 0, or -1 with `why`. Borrows
- * users and likes until close; the network is only read here. */
+/* Draws the sample, splits the likes and makes features from the training half. 0, or -1 with `why`. Borrows users and
+ * likes until close; the network is only read here. */
 int lc_people_new(struct lc_people *p, const struct lc_network *net, const struct kb_ids *users,
                   const struct lc_likes *likes, const struct lc_people_options *o, char *why);
 /* Also after a failure of lc_people_new. */
 void lc_people_close(struct lc_people *p);
 
-/* Round t, the same for every policy: a player, and candidates out of the arms that are not in its
- * training half. Pure functions of (game, t): callable from any thread. */
+/* Round t, the same for every policy: a player, and candidates out of the arms that are not in its training half. Pure
+ * functions of (game, t): callable from any thread. */
 uint32_t lc_people_player(const struct lc_people *p, size_t t); /* member index */
 size_t lc_people_candidates(const struct lc_people *p, size_t t, size_t *arms);
 bool lc_people_likes(const struct lc_people *p, uint32_t member, size_t arm); /* held out */
 
-/* Share of the first n rounds in which some candidate is a held-out like: the best any policy can reach; and the
- * mean share of such candidates: what uniform choice reaches on average. */
+/* Share of the first n rounds in which some candidate is a held-out like: the best any policy can reach; and the mean
+ * share of such candidates: what uniform choice reaches on average. */
 void lc_people_bounds(const struct lc_people *p, size_t n_rounds, double *best, double *uniform);
 
 #endif

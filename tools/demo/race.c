@@ -17,9 +17,8 @@
 
 /* --- before the start ------------------------------------------------------------------------------- */
 
-/* One request of the set-up; 0, or 1 after a printed error. 404 on DELETE is fine: there was no tenant from
- * an earlier run. PUT and DELETE alike; body->data NULL sends none. The client is one without a tenant
- * header, since these paths name the tenant. Printed errors name the path that failed. */
+/* One request of the set-up; 0, or 1 after a printed error. 404 on DELETE is fine: there was no tenant from an earlier
+ * run. PUT and DELETE alike; body->data NULL sends none. */
 static int step(struct lc_client *c, const char *method, const char *tenant, const char *rest,
                 const struct lc_text *body)
 {
@@ -35,9 +34,8 @@ static int step(struct lc_client *c, const char *method, const char *tenant, con
     return rc;
 }
 
-/* The old tenant goes first: decision ids repeat from run to run, and the server would answer from its log. A
- * policy without a graph gets none at all; its preset's user kernel does not ask for one. Order matters:
- * the graph and the arms need the tenant, and its configuration says how many features an arm has. */
+/* The old tenant goes first: decision ids repeat from run to run, and the server would answer from its log. A policy
+ * without a graph gets none at all; its preset's user kernel does not ask for one. */
 int lc_race_prepare(const struct lc_session *s, struct lc_runner *r, const struct lc_world *world)
 {
     static const struct lc_text nothing = {0};
@@ -63,25 +61,22 @@ void lc_runner_close(struct lc_runner *r)
 
 /* --- one round -------------------------------------------------------------------------------------- */
 
-/* Candidates by id alone: their features are in the catalogue. The decision's id is the caller's, hence a
- * function of seed and round. The context is left out: both demos have none. `out` is used again in every
- * round. */
+/* Candidates by id alone: their features are in the catalogue. The decision's id is the caller's, hence a function of
+ * seed and round. */
 static void put_select(const struct lc_game *g, size_t t, const size_t *arms, size_t n, struct lc_text *out)
 {
     lc_text_clear(out);
-    lc_text_puts(out, "{\"user\":");
-    lc_text_json(out, g->user(g->state, t));
+    lc_text_puts(out, "{");
+    lc_put_text(out, "user", g->user(g->state, t));
     lc_text_puts(out, ",\"candidates\":[");
     for (size_t i = 0; i < n; i++) {
-        if (i > 0)
-            lc_text_puts(out, ",");
+        lc_text_puts(out, i > 0 ? "," : "");
         lc_text_json(out, g->arm(g->state, arms[i]));
     }
     lc_text_printf(out, "],\"decision\":\"%s-%zu\"}", g->id_prefix, t);
 }
 
-/* Keeps the reason for the main thread to print; returns -1. Rounds are counted from 1 for people. The
- * reply's sentence is cut to fit beside the label. */
+/* Keeps the reason for the main thread to print; returns -1. */
 static int fail(struct lc_runner *r, size_t t, const struct lc_reply *reply)
 {
     struct lc_text text = {0};
@@ -91,8 +86,8 @@ static int fail(struct lc_runner *r, size_t t, const struct lc_reply *reply)
     return -1;
 }
 
-/* Latency as the caller sees it, failed requests included. Nanoseconds on the client's side: both ways on the
- * socket, queueing and the commit. h is the thread's own, so adding takes no lock. */
+/* Latency as the caller sees it, failed requests included. Nanoseconds on the client's side: both ways on the socket,
+ * queueing and the commit. h is the thread's own, so adding takes no lock. */
 static const struct lc_reply *timed(struct lc_client *c, const char *path, const struct lc_text *body,
                                     struct lc_histogram *h)
 {
@@ -102,10 +97,8 @@ static const struct lc_reply *timed(struct lc_client *c, const char *path, const
     return reply;
 }
 
-/* Which of the candidates the answer names; 0, or -1 with r->why. The arm's id is looked up among the round's
- * candidates: C string comparisons, beside a request of network time. The server may answer with nothing
- * but a candidate, so another answer is a fault worth stopping for. `arms` are this round's n candidates;
- * *chosen is one of them. */
+/* Which of the candidates the answer names; 0, or -1 with r->why. The server may answer with nothing but a candidate,
+ * so another answer is a fault worth stopping for. */
 static int read_choice(struct lc_runner *r, size_t t, const struct lc_reply *reply, const size_t *arms, size_t n,
                        size_t *chosen)
 {
@@ -125,9 +118,9 @@ static int read_choice(struct lc_runner *r, size_t t, const struct lc_reply *rep
     return rc;
 }
 
-/* select, then reward: the next round begins when the reward is durable. arms and body are the thread's
- * scratch. 0, or -1 with r->why; a failed round adds nothing to the curve. The order of the two requests
- * in the tenant's log is the same in every run, hence so is the model. */
+/* select, then reward: the next round begins when the reward is durable. arms and body are the thread's scratch. 0, or
+ * -1 with r->why; a failed round adds nothing to the curve. The order of the two requests in the tenant's log is the
+ * same in every run, hence so is the model. */
 static int play_round(struct lc_runner *r, struct lc_client *c, size_t t, size_t *arms, struct lc_text *body)
 {
     const struct lc_game *g = r->game;
@@ -151,9 +144,7 @@ static int play_round(struct lc_runner *r, struct lc_client *c, size_t t, size_t
     return 0;
 }
 
-/* The thread of one policy; leaves at the end, at a failure of its own, or when another has failed. The
- * client is made in its thread and never shared. is_stopped is looked at once a round: a stop takes
- * effect within one round of the slowest request. */
+/* The thread of one policy; leaves at the end, at a failure of its own, or when another has failed. */
 static void *play(void *arg)
 {
     struct lc_runner *r = arg;
@@ -175,8 +166,7 @@ static void *play(void *arg)
 
 /* --- watching --------------------------------------------------------------------------------------- */
 
-/* Rounds that all policies have finished. Rounds below it are written in every curve. Acquire: what was
- * written before `done` is seen after it. */
+/* Rounds that all policies have finished. */
 static size_t slowest(struct lc_runner *runners, size_t n)
 {
     size_t least = SIZE_MAX;
@@ -187,9 +177,7 @@ static size_t slowest(struct lc_runner *runners, size_t n)
     return least;
 }
 
-/* Fraction of all rounds of all policies: the time left follows the total work. In [0, 1]. Rounds of a
- * fast policy count as much as those of a slow one, though they take less time: near the end the estimate
- * of the time left is the slow policy's. */
+/* Fraction of all rounds of all policies: the time left follows the total work. */
 static double fraction_done(struct lc_runner *runners, size_t n, size_t n_rounds)
 {
     double sum = 0.0;
@@ -198,9 +186,8 @@ static double fraction_done(struct lc_runner *runners, size_t n, size_t n_rounds
     return sum / ((double)n * (double)n_rounds);
 }
 
-/* Every policy at its own round would not compare: all are shown at the round that the slowest has reached.
- * Only curve[t - 1] with t <= done of each runner is read, which no thread writes any more. A label and a
- * number for each policy; progress.c cuts what does not fit. */
+/* Every policy at its own round would not compare: all are shown at the round that the slowest has reached. Only
+ * curve[t - 1] with t <= done of each runner is read, which no thread writes any more. */
 static void show(struct lc_progress *p, const struct lc_game *g, struct lc_runner *runners, size_t n, const char *unit,
                  bool is_rate)
 {
@@ -219,8 +206,7 @@ static void show(struct lc_progress *p, const struct lc_game *g, struct lc_runne
     lc_text_close(&line);
 }
 
-/* Fifty looks a second, ten redraws (progress.c). Returns at the end or at a failure; the threads are joined
- * by the caller. It does no work of its own, so the main thread takes no time from the players. */
+/* Fifty looks a second, ten redraws (progress.c). */
 static void watch(struct lc_progress *p, const struct lc_game *g, struct lc_runner *runners, size_t n, const char *unit,
                   bool is_rate, const _Atomic bool *is_stopped)
 {
@@ -231,9 +217,8 @@ static void watch(struct lc_progress *p, const struct lc_game *g, struct lc_runn
     lc_progress_clear(p);
 }
 
-/* When a thread cannot start, those that run are stopped and waited for. Results are valid after the joins,
- * which order the threads' writes before the caller's reads. All clients use the same session. is_stopped
- * lives in this frame, which the joins keep alive for the threads. */
+/* When a thread cannot start, those that run are stopped and waited for. Results are valid after the joins, which order
+ * the threads' writes before the caller's reads. */
 int lc_race_run(const struct lc_session *s, const struct lc_game *game, struct lc_runner *runners, size_t n,
                 struct lc_progress *progress, const char *unit, bool is_rate)
 {

@@ -27,8 +27,25 @@ struct lc_game {
 
 enum lc_graph_use { LC_NO_GRAPH, LC_USERS_ONLY, LC_WHOLE_GRAPH };
 
-/* One policy in the race. The caller fills what stands before the results; threads write the results, the
- * caller reads them after lc_race_run, or `curve` up to `done` while it runs. */
+/* One policy of a demo. Static rows; the tenant's name is fixed, so that a second demo replaces the first. */
+struct lc_policy {
+    const char *label, *tenant, *algorithm;
+    enum lc_graph_use graph;
+    bool has_features;
+};
+
+/* What a demo shows of its races. */
+struct lc_show {
+    const struct lc_policy *policies;
+    size_t n_policies, base; /* base: index of the policy whose curve is taken off all in the drawings; n: none */
+    const char *unit;        /* of the score, in the live line; divided by the rounds when is_rate */
+    bool is_rate;
+    const char *headline;                /* of the chart; the seed follows */
+    const char *title, *y_label, *about; /* of the picture (demo_picture.h) */
+};
+
+/* One policy in the race. The caller fills what stands before the results; threads write the results, the caller reads
+ * them after lc_race_run, or `curve` up to `done` while it runs. */
 struct lc_runner {
     const char *label, *tenant;
     struct lc_text config; /* JSON */
@@ -58,8 +75,8 @@ struct lc_world {
 /* Deletes and recreates the runner's tenant and loads the world. 0, or 1 after a printed error. */
 int lc_race_prepare(const struct lc_session *s, struct lc_runner *r, const struct lc_world *world);
 
-/* Runs all; `unit` names the score in the live line, divided by the rounds when is_rate. 0 or 1 (printed).
- * Blocks until the last thread is done. Each runner's curve is allocated here and freed by lc_runner_close. */
+/* Runs all; `unit` names the score in the live line, divided by the rounds when is_rate. 0 or 1 (printed). Blocks until
+ * the last thread is done. Each runner's curve is allocated here and freed by lc_runner_close. */
 int lc_race_run(const struct lc_session *s, const struct lc_game *game, struct lc_runner *runners, size_t n,
                 struct lc_progress *progress, const char *unit, bool is_rate);
 

@@ -37,9 +37,7 @@ void lc_scores_close(struct lc_scores *s)
     s->n_policies = 0;
 }
 
-/* The last tenth shows where a policy ends up, when its total still carries what learning has cost. n_rounds
- * >= 1. The tail is per round in both cases, also where the score is a total. So the tail says what a round
- * is worth once a policy has learned. */
+/* The last tenth shows where a policy ends up, when its total still carries what learning has cost. n_rounds >= 1. */
 void lc_scores_add(struct lc_scores *s, size_t policy, size_t seed, const double *curve, size_t n_rounds, bool is_rate)
 {
     /* at least one round */
@@ -51,8 +49,7 @@ void lc_scores_add(struct lc_scores *s, size_t policy, size_t seed, const double
     s->tail[policy][seed] = (total - before) / (double)last;
 }
 
-/* Two passes: the deviations are summed after the mean is known. The usual estimator with n - 1; one
- * value has a mean and a standard error of NaN. */
+/* The usual estimator with n - 1; one value has a mean and a standard error of NaN. */
 struct lc_estimate lc_estimate_of(const double *v, size_t n)
 {
     struct lc_estimate e = {0.0, NAN};
@@ -66,8 +63,7 @@ struct lc_estimate lc_estimate_of(const double *v, size_t n)
     return e;
 }
 
-/* The same as the estimate of the differences; O(n) memory. a[i] and b[i] come from the same seed. The
- * standard error is that of the differences, most often much below that of either policy. */
+/* The same as the estimate of the differences; O(n) memory. a[i] and b[i] come from the same seed. */
 struct lc_estimate lc_estimate_paired(const double *a, const double *b, size_t n)
 {
     double *d = lc_alloc(n, sizeof *d);
@@ -80,8 +76,7 @@ struct lc_estimate lc_estimate_paired(const double *a, const double *b, size_t n
 
 /* --- text ------------------------------------------------------------------------------------------- */
 
-/* "12.3 +- 0.4", or "12.3" when there is one seed only. digits: decimals, the same for mean and standard
- * error. */
+/* "12.3 +- 0.4", or "12.3" when there is one seed only. digits: decimals, the same for mean and standard error. */
 static void put_estimate(struct lc_text *out, struct lc_estimate e, int digits)
 {
     lc_text_printf(out, "%.*f", digits, e.mean);
@@ -95,8 +90,7 @@ static double ms(const struct lc_histogram *h, double q)
     return (double)lc_histogram_quantile(h, q) * 1e-6;
 }
 
-/* Latencies are over all seeds. Columns are wide enough for "12345.6 +- 123.4". The column "last
- * tenth/round" is a mean over the seeds. Labels longer than 20 characters push their row. */
+/* Latencies are over all seeds. */
 void lc_scores_print(const struct lc_scores *s, const char *what, int digits, struct lc_text *out)
 {
     lc_text_printf(out, "%-20s %22s %16s %12s %12s %12s\n", "policy", what, "last tenth/round", "select p50",
@@ -111,8 +105,8 @@ void lc_scores_print(const struct lc_scores *s, const char *what, int digits, st
     }
 }
 
-/* The percentage is of the other policy's mean. A mean of 0 has no percentage. Significance is left to
- * the reader: a difference of less than two standard errors says little. */
+/* The percentage is of the other policy's mean. Significance is left to the reader: a difference of less than two
+ * standard errors says little. */
 void lc_scores_print_pair(const struct lc_scores *s, size_t a, size_t b, const char *what, int digits,
                           struct lc_text *out)
 {
@@ -129,65 +123,43 @@ void lc_scores_print_pair(const struct lc_scores *s, size_t a, size_t b, const c
 
 /* --- JSON ------------------------------------------------------------------------------------------- */
 
-/* A missing standard error is null: NaN is no JSON. Both members, without braces, to stand within an
- * object. */
+/* A missing standard error is null. Both members, without braces, to stand within an object. */
 static void json_estimate(struct lc_text *out, struct lc_estimate e)
 {
-    lc_text_puts(out, "\"mean\":");
-    lc_text_number(out, e.mean);
-    lc_text_puts(out, ",\"se\":");
-    if (isnan(e.se))
-        lc_text_puts(out, "null");
-    else
-        lc_text_number(out, e.se);
+    lc_put_number(out, "mean", e.mean);
+    lc_put_number(out, "se", e.se);
 }
 
-/* All values are there, so that a reader can make statistics of his own. One object. `what` is the
- * member's name: "regret" or "hit_rate". */
+/* All values are there, so that a reader can make statistics of his own. `what`: "regret" or "hit_rate". */
 static void json_policy(const struct lc_scores *s, size_t i, const char *what, struct lc_text *out)
 {
-    lc_text_puts(out, "{\"policy\":");
-    lc_text_json(out, s->label[i]);
-    lc_text_puts(out, ",\"tenant\":");
-    lc_text_json(out, s->tenant[i]);
-    lc_text_printf(out, ",\"%s\":", what);
+    lc_text_puts(out, "{");
+    lc_put_text(out, "policy", s->label[i]);
+    lc_put_text(out, "tenant", s->tenant[i]);
+    lc_put_key(out, what);
     lc_text_vector(out, s->value[i], s->n_seeds);
-    lc_text_puts(out, ",");
     json_estimate(out, lc_estimate_of(s->value[i], s->n_seeds));
-    lc_text_puts(out, ",\"last_tenth_per_round\":");
-    lc_text_number(out, lc_estimate_of(s->tail[i], s->n_seeds).mean);
+    lc_put_number(out, "last_tenth_per_round", lc_estimate_of(s->tail[i], s->n_seeds).mean);
     lc_text_printf(out, ",\"select_p50_ms\":%.6f,\"select_p99_ms\":%.6f,\"reward_p50_ms\":%.6f}",
                    ms(&s->select[i], 0.5), ms(&s->select[i], 0.99), ms(&s->reward[i], 0.5));
 }
 
-/* "of" minus "minus". */
-static void json_pair(const struct lc_scores *s, size_t a, size_t b, struct lc_text *out)
-{
-    lc_text_puts(out, "{\"of\":");
-    lc_text_json(out, s->label[a]);
-    lc_text_puts(out, ",\"minus\":");
-    lc_text_json(out, s->label[b]);
-    lc_text_puts(out, ",");
-    json_estimate(out, lc_estimate_paired(s->value[a], s->value[b], s->n_seeds));
-    lc_text_puts(out, "}");
-}
-
-/* Pairs (a, b) with a < b in the order of the policies. a + b > 1 is false for the pair (0, 1) alone, which
- * is the first. For n policies there are n (n - 1) / 2 pairs. */
+/* Pairs (a, b) with a < b in the order of the policies. */
 void lc_scores_json(const struct lc_scores *s, const char *what, struct lc_text *out)
 {
     lc_text_puts(out, "\"policies\":[");
     for (size_t i = 0; i < s->n_policies; i++) {
-        if (i > 0)
-            lc_text_puts(out, ",");
+        lc_text_puts(out, i > 0 ? "," : "");
         json_policy(s, i, what, out);
     }
     lc_text_puts(out, "],\"paired\":[");
     for (size_t a = 0; a < s->n_policies; a++)
         for (size_t b = a + 1; b < s->n_policies; b++) {
-            if (a + b > 1)
-                lc_text_puts(out, ",");
-            json_pair(s, a, b, out);
+            lc_text_puts(out, a + b > 1 ? ",{" : "{");
+            lc_put_text(out, "of", s->label[a]);
+            lc_put_text(out, "minus", s->label[b]);
+            json_estimate(out, lc_estimate_paired(s->value[a], s->value[b], s->n_seeds));
+            lc_text_puts(out, "}");
         }
     lc_text_puts(out, "]");
 }

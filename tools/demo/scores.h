@@ -28,8 +28,8 @@ struct lc_scores {
 void lc_scores_init(struct lc_scores *s, size_t n_policies, size_t n_seeds);
 void lc_scores_close(struct lc_scores *s);
 
-/* Adds what a policy did in one race: `curve` is the running total over n_rounds. is_rate: the final score is the
- * total divided by the rounds. */
+/* Adds what a policy did in one race: `curve` is the running total over n_rounds. is_rate: the final score is the total
+ * divided by the rounds. */
 void lc_scores_add(struct lc_scores *s, size_t policy, size_t seed, const double *curve, size_t n_rounds, bool is_rate);
 
 /* n >= 1 for a mean that means something. */

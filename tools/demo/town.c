@@ -35,8 +35,7 @@
 /* numbers enter the keys: a new purpose goes to the end */
 enum purpose { EDGES = 1, BRIDGES, FEATURES, TRUTH, USERS, CANDIDATES, NOISE };
 
-/* Independent streams for each purpose from the one seed. One seed is enough for a whole town: edges,
- * features, truth and rounds have keys of their own. */
+/* Independent streams for each purpose from the one seed. */
 static uint64_t key_of(uint64_t seed, enum purpose p)
 {
     return kb_hash_u64(kb_hash_u64(KB_HASH_INIT, seed), (uint64_t)p);
@@ -63,13 +62,10 @@ struct lc_town_options lc_town_defaults(void)
 
 /* --- graph ------------------------------------------------------------------------------------------ */
 
-/* Weight 1 throughout. Pairs come once each: make_graph goes through u < v, connect joins different
- * components. cap: room in town->edges, kept by the caller while the graph is made. */
+/* Weight 1 throughout. */
 static void add_edge(struct lc_town *town, size_t *cap, size_t u, size_t v)
 {
-    void *edges = town->edges;
-    lc_reserve(&edges, cap, town->n_edges + 1, sizeof *town->edges);
-    town->edges = edges;
+    town->edges = lc_room(town->edges, cap, town->n_edges + 1, sizeof *town->edges);
     town->edges[town->n_edges++] = (struct kb_edge){(uint32_t)u, (uint32_t)v, 1.0};
 }
 
@@ -81,10 +77,8 @@ static size_t root_of(size_t *parent, size_t i)
     return i;
 }
 
-/* Joins every component to that of node 0 by one edge from its lowest node to a random node before it. Every
- * node that is its own root starts a component, and all nodes below it belong to node 0's by then. The
- * tree of bridges makes the town connected without changing degrees much: one edge per component beyond
- * the first. */
+/* Joins every component to that of node 0 by one edge from its lowest node to a random node before it. Every node that
+ * is its own root starts a component, and all nodes below it belong to node 0's by then. */
 static void connect(struct lc_town *town, size_t *cap)
 {
     size_t n = town->o.n_users;
@@ -106,9 +100,8 @@ static void connect(struct lc_town *town, size_t *cap)
     free(parent);
 }
 
-/* Every pair is tossed for by its own keyed number: O(n^2). The probabilities give each user the expected
- * degrees of the header. Blocks differ in size by one at most. u * n_blocks / n is the block of user u:
- * neighbours in number are neighbours in town. */
+/* Every pair is tossed for by its own keyed number: O(n^2). The probabilities give each user the expected degrees of
+ * the header. */
 static void make_graph(struct lc_town *town)
 {
     size_t n = town->o.n_users, cap = 0;
@@ -128,8 +121,7 @@ static void make_graph(struct lc_town *town)
 
 /* --- arms and truth --------------------------------------------------------------------------------- */
 
-/* Normal vectors scaled to length 1 are uniform on the sphere. A rounding to the zero vector has probability
- * 0 for all that doubles can tell. Row a is arm a. Two arms are at most 2 apart, which is the scale that
+/* Normal vectors scaled to length 1 are uniform on the sphere. Two arms are at most 2 apart, which is the scale that
  * `lengthscale` is about. */
 static void make_features(struct lc_town *town)
 {
@@ -147,8 +139,8 @@ static void make_features(struct lc_town *town)
     }
 }
 
-/* Factor of the arms' Gram matrix. Lower triangle only, column-major: gram[b * m + a] with b <= a. Not
- * through vec_kernel.c: the truth is written down independently of the code that has to find it. */
+/* Factor of the arms' Gram matrix. Lower triangle only, column-major: gram[b * m + a] with b <= a. Not through
+ * vec_kernel.c: the truth is written down independently of the code that has to find it. */
 static enum kb_err factor_arms(const struct lc_town *town, struct kb_chol *out)
 {
     size_t m = town->o.n_arms, d = town->o.dim;
@@ -167,8 +159,7 @@ static enum kb_err factor_arms(const struct lc_town *town, struct kb_chol *out)
     return rc;
 }
 
-/* Cholesky factor of L + rho I, dense: O(n^3 / 3). rho > 0 makes it positive definite, whatever the
- * graph. The virtual node is left out here (population 0): the town is connected and needs none. */
+/* Cholesky factor of L + rho I, dense: O(n^3 / 3). rho > 0 makes it positive definite, whatever the graph. */
 static enum kb_err factor_users(const struct lc_town *town, struct kb_chol *out, struct kb_errmsg *msg)
 {
     size_t n = town->o.n_users;
@@ -184,9 +175,9 @@ out:
     return rc;
 }
 
-/* truth = C^-T Z A^T, column by column: f_a = sum_{b <= a} A[a][b] C^-T z_b. Cov(C^-T z) = (C C^T)^-1, which
- * is the user kernel. Cost: m solves, O(n^2 m), and O(n m^2) for the product with A. z is n x m, one
- * column per arm, solved in place. A is read from the factor's lower triangle. */
+/* truth = C^-T Z A^T, column by column: f_a = sum_{b <= a} A[a][b] C^-T z_b. Cov(C^-T z) = (C C^T)^-1, which is the
+ * user kernel. Cost: m solves, O(n^2 m), and O(n m^2) for the product with A. z is n x m, one column per arm, solved in
+ * place. */
 static void draw_truth(struct lc_town *town, const struct kb_chol *users, const struct kb_chol *arms)
 {
     size_t n = town->o.n_users, m = town->o.n_arms;
@@ -223,8 +214,8 @@ out:
     return rc;
 }
 
-/* The options are checked first, as everything below relies on them. Deterministic on one machine;
- * another BLAS may change the truth's last bits. */
+/* The options are checked first, as everything below relies on them. Deterministic on one machine; another BLAS may
+ * change the truth's last bits. */
 int lc_town_new(struct lc_town *town, const struct lc_town_options *o, char *why)
 {
     struct kb_errmsg msg = {"", ""};
@@ -259,8 +250,7 @@ size_t lc_town_user(const struct lc_town *town, size_t t)
     return (size_t)(uniform(key_of(town->o.seed, USERS), t) * (double)town->o.n_users);
 }
 
-/* The head of a Fisher-Yates shuffle. Distinct, in random order. The deck is made anew each time, as the
- * function may run in several threads. */
+/* The head of a Fisher-Yates shuffle. */
 void lc_town_candidates(const struct lc_town *town, size_t t, size_t *arms)
 {
     size_t m = town->o.n_arms;
@@ -276,8 +266,8 @@ void lc_town_candidates(const struct lc_town *town, size_t t, size_t *arms)
     free(deck);
 }
 
-/* Only the chosen arm's noise is looked at, but every arm of every round has its own. Never clipped:
- * rewards may be negative. */
+/* Only the chosen arm's noise is looked at, but every arm of every round has its own. Never clipped: rewards may be
+ * negative. */
 double lc_town_reward(const struct lc_town *town, size_t t, size_t arm)
 {
     size_t m = town->o.n_arms;
@@ -285,8 +275,7 @@ double lc_town_reward(const struct lc_town *town, size_t t, size_t arm)
     return town->truth[lc_town_user(town, t) * m + arm] + town->o.noise * z;
 }
 
-/* Against the best of the candidates, not of all arms: what was on offer is not the policy's fault.
- * `chosen` must be one of the round's candidates, else the result is still >= 0 and means nothing. */
+/* Against the best of the candidates, not of all arms: what was on offer is not the policy's fault. */
 double lc_town_regret(const struct lc_town *town, size_t t, size_t chosen)
 {
     const double *f = town->truth + lc_town_user(town, t) * town->o.n_arms;

@@ -29,8 +29,8 @@ struct lc_town {
 
 struct lc_town_options lc_town_defaults(void);
 
-/* Builds the town; the same options give the same town. 0, or -1 with `why`. O(n^3 + n^2 arms). A failure
- * leaves what was made to lc_town_close. */
+/* Builds the town; the same options give the same town. 0, or -1 with `why`. O(n^3 + n^2 arms). A failure leaves what
+ * was made to lc_town_close. */
 int lc_town_new(struct lc_town *town, const struct lc_town_options *o, char *why);
 void lc_town_close(struct lc_town *town);
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/csv.h"
+#include "common/network.h"
 #include "base/hash_key.h"
 #include "evaluate/hashing.h"
 #include "evaluate/unpack.h"
@@ -223,8 +224,7 @@ int lc_log_check(struct lc_log *log, const struct lc_logged *ev)
 uint32_t lc_log_arm(struct lc_log *log, const char *id)
 {
     uint32_t arm = kb_ids_find(&log->arms, id);
-    const size_t n = strlen(id), had = log->arms.n;
-    void *features = log->features, *offered = log->is_offered;
+    const size_t n = strlen(id);
 
     if (arm != KB_ID_NONE)
         return arm;
@@ -232,17 +232,9 @@ uint32_t lc_log_arm(struct lc_log *log, const char *id)
         lc_log_fail(log, "arm", "expected an id of 1 to %u bytes", KB_ID_MAX_BYTES);
         return KB_ID_NONE;
     }
-    if (kb_ids_reserve(&log->arms, 1, n + 1) != KB_OK)
-        lc_out_of_memory(1, n);
-    arm = kb_ids_add(&log->arms, id);
-    const size_t cap = log->cap_features;
-    lc_reserve(&features, &log->cap_features, had + 1, sizeof *log->features);
-    lc_reserve(&offered, &log->cap_offered, had + 1, sizeof *log->is_offered);
-    log->features = features;
-    log->is_offered = offered;
-    for (size_t i = cap; i < log->cap_features; i++)
-        log->features[i] = NULL;
-    log->is_offered[arm] = false;
+    arm = lc_intern(&log->arms, id);
+    log->features = lc_room(log->features, &log->cap_features, (size_t)arm + 1, sizeof *log->features);
+    log->is_offered = lc_room(log->is_offered, &log->cap_offered, (size_t)arm + 1, sizeof *log->is_offered);
     const struct lc_hasher by_name = {log->o.arm_dim, log->o.hash_seed};
     double *x = lc_log_arm_features(log, arm);
     lc_hash_category(&by_name, "arm", id, x);

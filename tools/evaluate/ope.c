@@ -124,13 +124,10 @@ static double unsupported(const struct lc_ope_run *u, const struct lc_logged *ev
 /* The direct part sum pi q and q of the arm shown; arms of no mass are not predicted. -1 with why. */
 static int predict(struct lc_ope_run *u, const struct lc_logged *ev, const double *pi, double *direct, double *q)
 {
-    void *which = u->which, *mean = u->mean;
     size_t n = 0;
 
-    lc_reserve(&which, &u->cap_terms, ev->n, sizeof *u->which);
-    u->which = which;
-    lc_reserve(&mean, &u->n_mean, ev->n, sizeof *u->mean);
-    u->mean = mean;
+    u->which = lc_room(u->which, &u->cap_terms, ev->n, sizeof *u->which);
+    u->mean = lc_room(u->mean, &u->n_mean, ev->n, sizeof *u->mean);
     for (size_t i = 0; i < ev->n; i++)
         if (pi[i] > 0 || i == ev->chosen)
             u->which[n++] = i;

@@ -112,10 +112,8 @@ static void add_candidate(struct lc_learner *l, const struct lc_log *log, const 
 
 static void make_room(struct lc_learner *l, size_t n)
 {
-    void *candidate = l->candidate;
 
-    lc_reserve(&candidate, &l->cap, n, sizeof *l->candidate);
-    l->candidate = candidate;
+    l->candidate = lc_room(l->candidate, &l->cap, n, sizeof *l->candidate);
 }
 
 /* The engine on the first n of l->candidate. The draw itself is not looked at: the replay makes its own. */

@@ -24,12 +24,10 @@ static int uniform_propensities(struct lc_policy *p, const struct lc_log *log, c
                                 const double **out, char *why)
 {
     struct uniform *u = (struct uniform *)p;
-    void *share = u->share;
 
     (void)log;
     (void)why;
-    lc_reserve(&share, &u->cap, ev->n, sizeof *u->share);
-    u->share = share;
+    u->share = lc_room(u->share, &u->cap, ev->n, sizeof *u->share);
     for (size_t i = 0; u->n != ev->n && i < ev->n; i++)
         u->share[i] = 1.0 / (double)ev->n;
     u->n = ev->n;
@@ -59,12 +57,10 @@ static int logged_propensities(struct lc_policy *p, const struct lc_log *log, co
                                const double **out, char *why)
 {
     struct uniform *u = (struct uniform *)p;
-    void *share = u->share;
 
     (void)log;
     (void)why;
-    lc_reserve(&share, &u->cap, ev->n, sizeof *u->share);
-    u->share = share;
+    u->share = lc_room(u->share, &u->cap, ev->n, sizeof *u->share);
     memset(u->share, 0, ev->n * sizeof *u->share);
     u->share[ev->chosen] = 1.0;
     *out = u->share;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/csv.h"
+#include "common/network.h"
 #include "base/hash_key.h"
 #include "evaluate/ope_policy.h"
 
@@ -48,15 +49,13 @@ static void table_free(struct lc_policy *p)
 
 static struct stratum *find_stratum(struct table *t, uint32_t number, bool is_new)
 {
-    void *rows = t->stratum;
 
     for (size_t i = 0; i < t->n; i++)
         if (t->stratum[i].number == number || t->is_everywhere)
             return &t->stratum[i];
     if (!is_new)
         return NULL;
-    lc_reserve(&rows, &t->cap, t->n + 1, sizeof *t->stratum);
-    t->stratum = rows;
+    t->stratum = lc_room(t->stratum, &t->cap, t->n + 1, sizeof *t->stratum);
     t->stratum[t->n] = (struct stratum){.number = number};
     return &t->stratum[t->n++];
 }
@@ -65,16 +64,9 @@ static struct stratum *find_stratum(struct table *t, uint32_t number, bool is_ne
 static void add(struct table *t, uint32_t number, const char *id, double share)
 {
     struct stratum *s = find_stratum(t, number, true);
-    void *shares = s->share;
-    const size_t had = s->cap;
+    const uint32_t arm = lc_intern(&t->arms, id);
 
-    if (kb_ids_find(&t->arms, id) == KB_ID_NONE && kb_ids_reserve(&t->arms, 1, strlen(id) + 1) != KB_OK)
-        lc_out_of_memory(1, strlen(id));
-    const uint32_t arm = kb_ids_add(&t->arms, id);
-    lc_reserve(&shares, &s->cap, (size_t)arm + 1, sizeof *s->share);
-    s->share = shares;
-    for (size_t i = had; i < s->cap; i++)
-        s->share[i] = 0;
+    s->share = lc_room(s->share, &s->cap, (size_t)arm + 1, sizeof *s->share);
     s->share[arm] += share;
     s->sum += share;
 }
@@ -100,7 +92,6 @@ static int table_propensities(struct lc_policy *p, const struct lc_log *log, con
 {
     struct table *t = (struct table *)p;
     const struct stratum *s = find_stratum(t, ev->stratum, false);
-    void *room = t->out;
 
     if (s == NULL) {
         snprintf(why, LC_WHY, "the policy's distribution has no position %u", ev->stratum);
@@ -108,8 +99,7 @@ static int table_propensities(struct lc_policy *p, const struct lc_log *log, con
     }
     if (t->n_number < log->arms.n)
         find_numbers(t, log);
-    lc_reserve(&room, &t->cap_out, ev->n, sizeof *t->out);
-    t->out = room;
+    t->out = lc_room(t->out, &t->cap_out, ev->n, sizeof *t->out);
     for (size_t i = 0; i < ev->n; i++) {
         const uint32_t arm = t->number[ev->arm[i]];
         t->out[i] = arm < s->cap ? s->share[arm] : 0;

@@ -15,13 +15,7 @@ void lc_trace_close(struct lc_trace *t)
 
 static struct lc_trace_arm *arm_at(struct lc_trace *t, uint32_t arm)
 {
-    void *arms = t->arm;
-    const size_t had = t->cap;
-
-    lc_reserve(&arms, &t->cap, (size_t)arm + 1, sizeof *t->arm);
-    t->arm = arms;
-    for (size_t i = had; i < t->cap; i++)
-        t->arm[i] = (struct lc_trace_arm){0, 0};
+    t->arm = lc_room(t->arm, &t->cap, (size_t)arm + 1, sizeof *t->arm);
     return &t->arm[arm];
 }
 
