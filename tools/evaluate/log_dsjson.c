@@ -20,25 +20,12 @@
 
 struct dsjson {
     struct lc_json *doc; /* the line in hand */
-    uint32_t *arm;
-    const double **features;
-    double *logged, *vectors;
-    size_t cap; /* candidates that there is room for */
+    double *logged;      /* [cap_logged] */
+    size_t cap_logged;
     char place[24];
 };
 
 /* --- actions ------------------------------------------------------------------------------------------ */
-
-static void make_room(struct dsjson *s, size_t n, uint32_t arm_dim)
-{
-    if (n <= s->cap)
-        return;
-    s->arm = lc_regrow(s->arm, n, sizeof *s->arm);
-    s->features = lc_regrow((void *)s->features, n, sizeof *s->features);
-    s->logged = lc_regrow(s->logged, n, sizeof *s->logged);
-    s->vectors = lc_regrow(s->vectors, n * arm_dim + 1, sizeof *s->vectors);
-    s->cap = n;
-}
 
 /* A string, or a whole number as text. NULL: neither. */
 static const char *id_text(struct dsjson *s, const struct lc_json *v)
@@ -87,21 +74,17 @@ static int read_actions(struct lc_log *log, const struct lc_json *multi, bool is
 
     if (n == 0)
         return lc_log_fail(log, "c._multi", "expected an array of the actions");
-    make_room(s, n, h.dim);
+    lc_log_name(log, n, ev);
     for (size_t i = 0; i < n; i++) {
-        s->arm[i] = lc_log_arm(log, action_id(s, lc_json_at(multi, i), i));
-        if (s->arm[i] == KB_ID_NONE)
+        const uint32_t arm = lc_log_arm(log, action_id(s, lc_json_at(multi, i), i));
+        if (arm == KB_ID_NONE)
             return -1;
-        for (size_t k = 0; k < i; k++)
-            if (s->arm[k] == s->arm[i])
-                return lc_log_fail(log, "c._multi", "actions %zu and %zu have one id", k + 1, i + 1);
-        s->features[i] = s->vectors + i * h.dim;
-        if (read_features(log, &h, lc_json_at(multi, i), is_ours, s->vectors + i * h.dim) != 0)
+        const size_t k = lc_log_name_arm(log, i, arm);
+        if (k < i)
+            return lc_log_fail(log, "c._multi", "actions %zu and %zu have one id", k + 1, i + 1);
+        if (read_features(log, &h, lc_json_at(multi, i), is_ours, log->vectors + i * h.dim) != 0)
             return -1;
     }
-    ev->n = n;
-    ev->arm = s->arm;
-    ev->features = h.dim > 0 ? s->features : NULL;
     return 0;
 }
 
@@ -151,6 +134,7 @@ static int read_distribution(struct lc_log *log, const struct lc_json *doc, stru
         return 0;
     if (lc_json_length(a) != ev->n || lc_json_length(p) != ev->n)
         return lc_log_fail(log, "p", "expected as many as there are actions (%zu), and so of `a`", ev->n);
+    s->logged = lc_room(s->logged, &s->cap_logged, ev->n, sizeof *s->logged);
     for (size_t i = 0; i < ev->n; i++) {
         s->logged[i] = (double)NAN;
         if (lc_json_number(lc_json_at(a, i), &v) && v == 0.0)
@@ -262,10 +246,7 @@ static void close_dsjson(struct lc_log *log)
     if (s == NULL)
         return;
     lc_json_free(s->doc);
-    free(s->arm);
-    free(s->features);
     free(s->logged);
-    free(s->vectors);
     free(s);
 }
 

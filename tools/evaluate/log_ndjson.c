@@ -29,12 +29,8 @@ struct ndjson {
     struct lc_open_set open;
     bool is_held; /* rewards wait for the window's end: aggregation sum or last */
     bool is_sum;
-    bool has_catalogue; /* the log says who is offered */
-    uint32_t lent;      /* arm offered to one event only */
-    uint32_t *arm;      /* [cap] candidates of a line that names them */
-    const double **features;
-    double *vectors;
-    size_t cap;
+    bool has_catalogue;   /* the log says who is offered */
+    uint32_t lent;        /* arm offered to one event only */
     unsigned char *flags; /* [cap_flags] by arm, of the catalogue: ACTIVE, STOPPED */
     size_t cap_flags;
 };
@@ -291,43 +287,26 @@ static int reward_decision(struct lc_log *log, const struct lc_json *doc, bool i
 
 /* --- lines -------------------------------------------------------------------------------------------- */
 
-static void make_room(struct ndjson *s, size_t n, uint32_t arm_dim)
-{
-    if (n <= s->cap)
-        return;
-    s->arm = lc_regrow(s->arm, n, sizeof *s->arm);
-    s->features = lc_regrow((void *)s->features, n, sizeof *s->features);
-    s->vectors = lc_regrow(s->vectors, n * arm_dim + 1, sizeof *s->vectors);
-    s->cap = n;
-}
-
 /* Candidates that a line names: their features are those that it tells, copied, as the next line may tell others. */
 static int read_candidates(struct lc_log *log, const struct lc_json *list, uint32_t chosen, struct lc_logged *ev)
 {
-    struct ndjson *s = log->state;
     const size_t n = lc_json_length(list), dim = log->o.arm_dim;
 
-    make_room(s, n, log->o.arm_dim);
+    lc_log_name(log, n, ev);
     ev->chosen = n;
     for (size_t i = 0; i < n; i++) {
-        s->arm[i] = read_arm(log, lc_json_at(list, i), NULL);
-        if (s->arm[i] == KB_ID_NONE)
+        const uint32_t arm = read_arm(log, lc_json_at(list, i), NULL);
+        if (arm == KB_ID_NONE)
             return -1;
-        for (size_t k = 0; k < i; k++)
-            if (s->arm[k] == s->arm[i])
-                return lc_log_fail(log, "candidates", "%zu and %zu are the same arm", k + 1, i + 1);
-        if (s->arm[i] == chosen)
+        const size_t k = lc_log_name_arm(log, i, arm);
+        if (k < i)
+            return lc_log_fail(log, "candidates", "%zu and %zu are the same arm", k + 1, i + 1);
+        if (arm == chosen)
             ev->chosen = i;
-        s->features[i] = s->vectors + i * dim;
         if (dim > 0)
-            memcpy(s->vectors + i * dim, log->features[s->arm[i]], dim * sizeof(double));
+            memcpy(log->vectors + i * dim, log->features[arm], dim * sizeof(double));
     }
-    if (ev->chosen == n)
-        return lc_log_fail(log, "candidates", "the arm chosen is not among them");
-    ev->n = n;
-    ev->arm = s->arm;
-    ev->features = dim > 0 ? s->features : NULL;
-    return 0;
+    return ev->chosen < n ? 0 : lc_log_fail(log, "candidates", "the arm chosen is not among them");
 }
 
 /* An object of anybody's. */
@@ -444,9 +423,6 @@ static void close_ndjson(struct lc_log *log)
     lc_json_free(s->doc);
     lc_json_free(s->decided);
     lc_open_close(&s->open);
-    free(s->arm);
-    free(s->features);
-    free(s->vectors);
     free(s->flags);
     free(s);
 }

@@ -135,6 +135,9 @@ void lc_log_close(struct lc_log *log)
     free(log->offered);
     free(log->offered_features);
     free(log->place);
+    free(log->named);
+    free((void *)log->named_features);
+    free(log->vectors);
     free(log->context);
     free(log->buffer);
     kb_ids_close(&log->arms);
@@ -291,6 +294,33 @@ void lc_log_candidates(struct lc_log *log, uint32_t chosen, struct lc_logged *ev
     ev->arm = log->offered;
     ev->features = log->o.arm_dim > 0 ? log->offered_features : NULL;
     ev->chosen = log->place[chosen];
+}
+
+void lc_log_name(struct lc_log *log, size_t n, struct lc_logged *ev)
+{
+    const size_t dim = log->o.arm_dim;
+
+    if (n > log->cap_named) {
+        log->named = lc_regrow(log->named, n, sizeof *log->named);
+        log->named_features = lc_regrow((void *)log->named_features, n, sizeof *log->named_features);
+        log->vectors = lc_regrow(log->vectors, n * dim + 1, sizeof *log->vectors);
+        log->cap_named = n;
+    }
+    for (size_t i = 0; i < n; i++)
+        log->named_features[i] = log->vectors + i * dim;
+    ev->n = n;
+    ev->arm = log->named;
+    ev->features = dim > 0 ? log->named_features : NULL;
+}
+
+size_t lc_log_name_arm(struct lc_log *log, size_t i, uint32_t arm)
+{
+    size_t k = 0;
+
+    log->named[i] = arm;
+    while (log->named[k] != arm)
+        k++;
+    return k;
 }
 
 /* --- time --------------------------------------------------------------------------------------------- */

@@ -83,6 +83,11 @@ struct lc_log {
     size_t *place; /* [arms.n] of an arm among them; SIZE_MAX: not there */
     size_t n_offered, cap_list, list_epoch;
     double *context; /* [context_dim] of the event in hand */
+    /* the candidates of an event that names its own: room for cap_named */
+    uint32_t *named;
+    const double **named_features;
+    double *vectors; /* their features, [cap_named] of arm_dim */
+    size_t cap_named;
     /* Told each line of our own log that changes the graph of users; 0, or -1 with `why` (LC_WHY bytes). NULL: nobody.
      */
     int (*on_graph)(void *arg, const char *line, size_t n, char *why);
@@ -122,6 +127,10 @@ double *lc_log_arm_features(struct lc_log *log, uint32_t arm);
 void lc_log_offer(struct lc_log *log, uint32_t arm, bool is_offered);
 /* The candidates of an event that names none: the arms offered, and the one chosen whatever it is. */
 void lc_log_candidates(struct lc_log *log, uint32_t chosen, struct lc_logged *ev);
+/* The candidates of an event that names its own: room for n of them, then each arm at its place, whose vector is for
+ * the format to fill. The second returns where the same arm stands before i, or i. */
+void lc_log_name(struct lc_log *log, size_t n, struct lc_logged *ev);
+size_t lc_log_name_arm(struct lc_log *log, size_t i, uint32_t arm);
 /* Checks propensity (NaN, or in (0, 1]) and reward (finite). 0 or -1. */
 int lc_log_check(struct lc_log *log, const struct lc_logged *ev);
 

@@ -70,67 +70,41 @@ static bool read_number(const char *text, uint64_t least, uint64_t *out)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && *out >= least;
 }
 
-/* One option into *o; false, said on stderr, when its value is none. */
-static bool take_option(struct options *o, int c)
-{
-    uint64_t n = 0;
-    bool is_right = true;
-
-    switch (c) {
-    case 'n':
-        is_right = read_number(optarg, 1, &n);
-        o->reps = n;
-        break;
-    case 's':
-        is_right = read_number(optarg, 0, &o->seed);
-        break;
-    case 't':
-        is_right = read_number(optarg, 1, &n);
-        o->rounds = n;
-        break;
-    case 'j':
-        is_right = read_number(optarg, 1, &n);
-        o->jobs = n;
-        break;
-    case 'k':
-        o->only = optarg;
-        break;
-    case 'o':
-        o->dir = optarg;
-        break;
-    case 'f':
-        o->is_fresh = true;
-        break;
-    case 'd':
-        o->is_dry = true;
-        break;
-    default:
-        return false;
-    }
-    if (!is_right)
-        fprintf(stderr, "paperbench: '%s' is no such number\n", optarg);
-    return is_right;
-}
-
-/* Long options only: nobody remembers what -n means. False without an experiment's name. */
+/* Long options only: nobody remembers what -n means. False, said on stderr, without an experiment's name or when a
+ * value is none. */
 static bool read_options(struct options *o, int argc, char **argv)
 {
-    static const struct option longs[] = {{"reps", required_argument, NULL, 'n'},
-                                          {"seed", required_argument, NULL, 's'},
-                                          {"rounds", required_argument, NULL, 't'},
-                                          {"jobs", required_argument, NULL, 'j'},
-                                          {"only", required_argument, NULL, 'k'},
-                                          {"out", required_argument, NULL, 'o'},
-                                          {"fresh", no_argument, NULL, 'f'},
-                                          {"dry", no_argument, NULL, 'd'},
-                                          {NULL, 0, NULL, 0}};
+    uint64_t reps = 0, rounds = 0, jobs = 0;
+    int is_fresh = 0, is_dry = 0, row = 0;
+    uint64_t *const number[] = {&reps, &o->seed, &rounds, &jobs};
+    const struct option longs[] = {{"reps", required_argument, NULL, 0},
+                                   {"seed", required_argument, NULL, 0},
+                                   {"rounds", required_argument, NULL, 0},
+                                   {"jobs", required_argument, NULL, 0},
+                                   {"only", required_argument, NULL, 0},
+                                   {"out", required_argument, NULL, 0},
+                                   {"fresh", no_argument, &is_fresh, true},
+                                   {"dry", no_argument, &is_dry, true},
+                                   {NULL, 0, NULL, 0}};
     const long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
     int c;
 
-    *o = (struct options){.dir = "build/paper", .jobs = n_processors > 0 ? (size_t)n_processors : 1};
-    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
-        if (!take_option(o, c))
+    *o = (struct options){.dir = "build/paper"};
+    while ((c = getopt_long(argc, argv, "", longs, &row)) != -1) {
+        if (c != 0)
             return false;
+        if (row < 4 && !read_number(optarg, row == 1 ? 0 : 1, number[row])) {
+            fprintf(stderr, "paperbench: '%s' is no such number\n", optarg);
+            return false;
+        }
+        if (row == 4 || row == 5)
+            *(row == 4 ? &o->only : &o->dir) = optarg;
+    }
+    o->reps = reps;
+    o->rounds = rounds;
+    o->jobs = jobs > 0 ? jobs : n_processors > 0 ? (size_t)n_processors : 1;
+    o->is_fresh = is_fresh;
+    o->is_dry = is_dry;
     return optind < argc && !(o->is_dry && o->is_fresh);
 }
 
