@@ -71,7 +71,7 @@ struct ld_connections {
 
 #define LD_SHARES 64u
 
-/* Requests of a share that were put off, in the order of their first time (http_fair.c). */
+/* Requests of a share that were put off, in the order of their first time. */
 struct ld_line {
     struct ld_request *first, *last;
 };
@@ -101,7 +101,7 @@ struct ld_lane {
      * the library has told of the connection that it is given. */
     bool has_moved, has_begun;
     unsigned n_waiting;
-    /* (http_fair.c) */
+    /* Turns of tenants: */
     const struct ld_request *first_put_off; /* of this round */
     int64_t round_us, handled_us;           /* when it began; when a request was last handed over and handled */
     bool is_served[LD_SHARES];              /* in it, by share */
@@ -218,10 +218,8 @@ enum MHD_Result ld_http_serve(void *arg, struct MHD_Connection *c, const char *u
                               const char *version, const char *data, size_t *n, void **slot);
 void ld_http_completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD_RequestTerminationCode why);
 
-/* http_fair.c. A round of the lane begins. Whether a complete request is to let others go first: it is asked again in
- * the next round. That a handler has returned. And a request that is over, which may have been put off. In the lane's
- * thread. */
-void ld_lane_begin_round(struct ld_lane *lane);
+/* Whether a complete request is to let others go first: it is asked again in the next round. That a handler has
+ * returned. And a request that is over, which may have been put off. In the lane's thread. */
 bool ld_lane_puts_off(struct ld_lane *lane, struct ld_request *r);
 void ld_lane_has_handled(struct ld_lane *lane);
 void ld_lane_forgets(struct ld_lane *lane, struct ld_request *r);

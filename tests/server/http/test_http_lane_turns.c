@@ -182,7 +182,7 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN_EACH("http_fair", 30, start, stop, one_request_goes_before_a_crowd_of_another_tenant,
+    return KBT_RUN_EACH("http_lane_turns", 30, start, stop, one_request_goes_before_a_crowd_of_another_tenant,
                         clients_of_a_tenant_that_ask_again_are_served_alike, crowds_of_several_tenants_let_another_in,
                         requests_without_a_tenant_are_not_put_off,
                         clients_that_leave_while_they_are_put_off_are_forgotten);
