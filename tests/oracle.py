@@ -360,6 +360,29 @@ def argmax_probabilities(mean, sd, points=20001):
     return np.array(out)
 
 
+def shared_argmax_probabilities(mean, sd):
+    """P(mean + u sd is the largest) for one u ~ |N(0,1)|, equal lines sharing alike. The line on top changes its slope upwards
+    alone, so where the same one is on top at both ends it is in between: halved until that, or until nothing is left."""
+    mean, sd = np.asarray(mean, float), np.asarray(sd, float)
+    out = np.zeros(len(mean))
+
+    def winner(u):
+        value = mean + u * sd
+        best = np.flatnonzero(value >= value.max() - 1e-12 * np.abs(value).max())
+        steep = best[sd[best] == sd[best].max()]
+        return steep[mean[steep] == mean[steep].max()]
+
+    parts = [(0.0, 40.0)]
+    while parts:
+        a, b = parts.pop()
+        first, last = winner(a), winner(b)
+        if set(first) == set(last) or b - a < 1e-13:
+            out[last] += (math.erfc(a / math.sqrt(2)) - math.erfc(b / math.sqrt(2))) / len(last)
+        else:
+            parts += [(a, (a + b) / 2), ((a + b) / 2, b)]
+    return out
+
+
 def close(got, want, tolerance):
     """Relative to the size of the wanted values, as one number over the arrays."""
     got, want = np.asarray(got, dtype=float), np.asarray(want, dtype=float)

@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "rules/policy.h"
 #include "base/rng.h"
+#include "base/sort.h"
 #include "model/engine_read.h"
 
 #define SHOWN_IN_PASSING 16u /* arms that are kept in order by a pass; more of them are had from a sort of all */
@@ -185,29 +186,13 @@ struct ranking {
 };
 
 /* Whether candidate a stands before b. No two of a stream's numbers are equal (rng.c). */
-static bool stands_before(const struct ranking *r, size_t a, size_t b)
+static bool stands_before(const void *ranking, size_t a, size_t b)
 {
+    const struct ranking *r = ranking;
+
     if (r->score[a] != r->score[b])
         return r->score[a] > r->score[b];
     return kb_rng_bits(r->key, KB_STREAM_TIES, a) < kb_rng_bits(r->key, KB_STREAM_TIES, b);
-}
-
-/* All of them, by a shell sort. */
-static void order_all(size_t n, const struct ranking *r, size_t *order)
-{
-    size_t gap = 1;
-
-    while (gap < n / 3)
-        gap = 3 * gap + 1;
-    for (; gap > 0; gap /= 3)
-        for (size_t i = gap; i < n; i++) {
-            const size_t item = order[i];
-            size_t k = i;
-
-            for (; k >= gap && stands_before(r, item, order[k - gap]); k -= gap)
-                order[k] = order[k - gap];
-            order[k] = item;
-        }
 }
 
 /* The first n_shown of them, by a pass that keeps the best so far in order; the others are moved behind them. */
@@ -239,7 +224,7 @@ static void order_by_score(size_t n, size_t n_shown, size_t chosen, const struct
     if (n_shown <= SHOWN_IN_PASSING)
         order_first(n - 1, n_shown - 1, r, order + 1);
     else
-        order_all(n - 1, r, order + 1);
+        kb_sort(n - 1, order + 1, stands_before, r);
 }
 
 /* What the rule makes of the candidates. */
@@ -268,8 +253,9 @@ static void judge_at_once(const struct kb_engine *e, const struct kb_candidates 
     else
         kb_confidence_bounds(e->posterior, &e->spec.conf, cand, s, v->mean, v->sd, v->lower, v->upper, v->score);
     if (way->route == KB_ROUTE_POLICY)
-        kb_policy_propensities(&e->spec.rule, e->spec.conf.beta, cand->n, v->mean, v->sd, v->score, v->propensity,
-                               &s->arena);
+        kb_policy_propensities(&e->spec.rule,
+                               kb_policy_scale(&e->spec.rule, e->spec.conf.beta, (double)e->history.n_observed),
+                               cand->n, v->mean, v->sd, v->score, v->propensity, &s->arena);
     choose(way, cand->n, uniform, v);
 }
 

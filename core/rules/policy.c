@@ -3,6 +3,8 @@
  *   ucb       p_i = (1 - eps) [i is one of the k of the highest score] / k + eps / C
  *   thompson  p_i = (1 - eps) P(z_i is the largest) + eps / C,  z_i ~ N(mean_i, (nu sd_i)^2) independent [LK, eq. 7]
  *   uniform   p_i = 1 / C
+ *   rand_ucb  p_i = (1 - eps) P(mean_i + u sd_i is the largest) + eps / C,  u ~ beta |N(0,1)|, one for all arms [VMDK]
+ *   igw       p_i = (1 - eps) / (C + gamma (mean_best - mean_i)) + eps / C;  the k best share what is left [FR, AL]
  *   a rule that names its arms itself (elimination.h)  p_i = (1 - eps) [i is one of the k named] / k + eps / C
  *
  * The arm is then drawn from the propensities by one keyed uniform number. The logged propensity is thus the
@@ -13,7 +15,10 @@
  * sum is 1 within 1e-10), so that the cumulative sums of the draw end at 1. An arm of propensity 0 is never drawn, not
  * even by rounding.
  *
- * Cost: O(C); Thompson see quad.c. */
+ * gamma = gamma_scale n^gamma_exponent / scale after n rewards is Vowpal Wabbit's for --squarecb, where rewards have
+ * the range 1. [FR, Thm 1] asks for a gamma of the order sqrt(C T) over T rounds.
+ *
+ * Cost: O(C); Thompson see quad.c, rand_ucb see envelope.c. */
 #include "rules/policy.h"
 
 #include <assert.h>
@@ -24,7 +29,7 @@
 typedef void shares_fn(double scale, size_t n, const double *mean, const double *sd, const double *score, double *share,
                        struct kb_arena *arena);
 
-static shares_fn ucb_shares, thompson_shares, uniform_shares;
+static shares_fn ucb_shares, thompson_shares, uniform_shares, rand_ucb_shares, igw_shares;
 
 /* Values beyond all doubles tie with nothing but themselves. */
 size_t kb_policy_share_best(size_t n, const double *value, const double *size, double *share)
@@ -50,21 +55,50 @@ static void ucb_shares(double scale, size_t n, const double *mean, const double 
     (void)kb_policy_share_best(n, score, mean, share);
 }
 
-/* The quadrature's probabilities at nu sd, made to sum to 1 exactly. */
-static void thompson_shares(double scale, size_t n, const double *mean, const double *sd, const double *score,
-                            double *share, struct kb_arena *arena)
+/* P(an arm is the largest) as `argmax` has it at scale sd, made to sum to 1 exactly. */
+static void argmax_shares(void argmax(size_t, const double *, const double *, double *, struct kb_arena *),
+                          double scale, size_t n, const double *mean, const double *sd, double *share,
+                          struct kb_arena *arena)
 {
-    (void)score;
     size_t mark = kb_arena_mark(arena);
     double *scaled = kb_arena_doubles(arena, n), sum = 0;
     for (size_t i = 0; i < n; i++)
         scaled[i] = scale * sd[i];
-    kb_quad_argmax(n, mean, scaled, share, arena);
+    argmax(n, mean, scaled, share, arena);
     for (size_t i = 0; i < n; i++)
         sum += share[i];
     for (size_t i = 0; i < n; i++)
         share[i] /= sum;
     kb_arena_reset(arena, mark);
+}
+
+static void thompson_shares(double scale, size_t n, const double *mean, const double *sd, const double *score,
+                            double *share, struct kb_arena *arena)
+{
+    (void)score;
+    argmax_shares(kb_quad_argmax, scale, n, mean, sd, share, arena);
+}
+
+static void rand_ucb_shares(double scale, size_t n, const double *mean, const double *sd, const double *score,
+                            double *share, struct kb_arena *arena)
+{
+    (void)score;
+    argmax_shares(kb_envelope_argmax, scale, n, mean, sd, share, arena);
+}
+
+/* The best come with share 1/k each; they divide what the others leave. */
+static void igw_shares(double scale, size_t n, const double *mean, const double *sd, const double *score, double *share,
+                       struct kb_arena *arena)
+{
+    (void)sd, (void)score, (void)arena;
+    const size_t best = kb_policy_share_best(n, mean, mean, share);
+    const double part = share[best];
+    double others = 0;
+    for (size_t i = 0; i < n; i++)
+        if (share[i] == 0)
+            others += 1 / ((double)n + scale * (mean[best] - mean[i]));
+    for (size_t i = 0; i < n; i++)
+        share[i] = share[i] > 0 ? part * (1 - others) : 1 / ((double)n + scale * (mean[best] - mean[i]));
 }
 
 static void uniform_shares(double scale, size_t n, const double *mean, const double *sd, const double *score,
@@ -76,10 +110,14 @@ static void uniform_shares(double scale, size_t n, const double *mean, const dou
 }
 
 static shares_fn *const rules[KB_RULE_N] = {
-    [KB_RULE_UCB] = ucb_shares,
-    [KB_RULE_THOMPSON] = thompson_shares,
-    [KB_RULE_UNIFORM] = uniform_shares,
+    [KB_RULE_UCB] = ucb_shares,           [KB_RULE_THOMPSON] = thompson_shares, [KB_RULE_UNIFORM] = uniform_shares,
+    [KB_RULE_RAND_UCB] = rand_ucb_shares, [KB_RULE_IGW] = igw_shares,
 };
+
+double kb_policy_scale(const struct kb_rule_spec *rule, double beta, double n_learned)
+{
+    return rule->type != KB_RULE_IGW ? beta : rule->gamma_scale * pow(n_learned, rule->gamma_exponent) / rule->scale;
+}
 
 void kb_policy_explore(const struct kb_rule_spec *rule, size_t n, double *share)
 {
@@ -97,7 +135,9 @@ void kb_policy_propensities(const struct kb_rule_spec *rule, double scale, size_
 
 size_t kb_policy_bytes(const struct kb_rule_spec *rule, size_t n)
 {
-    return rule->type == KB_RULE_THOMPSON ? kb_arena_need(n) + kb_quad_bytes(n) : 0;
+    if (rule->type == KB_RULE_THOMPSON)
+        return kb_arena_need(n) + kb_quad_bytes(n);
+    return rule->type == KB_RULE_RAND_UCB ? kb_arena_need(n) + kb_envelope_bytes(n) : 0;
 }
 
 /* Inversion: deterministic in `uniform`. */

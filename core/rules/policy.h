@@ -3,6 +3,10 @@
  *   thompson independent z_i ~ N(mean_i, (nu sd_i)^2) [LK, eq. 7]; propensities P(z_i is the largest) by
  *            adaptive quadrature to 1e-10 (quad.c), mixed with eps/C; the arm is drawn from them
  *   uniform  1/C
+ *   rand_ucb argmax of mean + u sd for one u ~ beta |N(0,1)| that all arms share [VMDK]; propensities in closed form
+ *            (envelope.c), mixed with eps/C
+ *   igw      inverse-gap weighting [FR, AL]: 1 / (C + gamma gap) for an arm whose mean is `gap` below the best, what is
+ *            left for the best; mixed with eps/C
  *   sup_kernel  (1-eps) 1[an arm of elimination.h]/k + eps/C: no score per arm says which these are
  * Arms tie when their values differ by no more than rounding may make of equal ones (KB_TIE). */
 #ifndef KB_POLICY_H
@@ -13,7 +17,11 @@
 #include "base/arena.h"
 #include "spec/spec.h"
 
-/* Fills propensity[0..n-1] (sums to 1 within 1e-9; renormalised). scale = nu. Draws its work space from the
+/* What a rule multiplies by when n_learned rewards are known: nu of thompson and beta of rand_ucb are `beta`; gamma of
+ * igw is gamma_scale n_learned^gamma_exponent / scale, for gaps in reward units. */
+double kb_policy_scale(const struct kb_rule_spec *rule, double beta, double n_learned);
+
+/* Fills propensity[0..n-1] (sums to 1 within 1e-9; renormalised). scale: kb_policy_scale. Draws its work space from the
  * arena (kb_policy_bytes). n >= 1. */
 void kb_policy_propensities(const struct kb_rule_spec *rule, double scale, size_t n, const double *mean,
                             const double *sd, const double *score, double *propensity, struct kb_arena *arena);
@@ -37,5 +45,10 @@ size_t kb_policy_draw(size_t n, const double *propensity, double uniform);
  * integral over v of phi(v) prod_j Phi(...), absolute error <= 1e-10. Not renormalised. */
 void kb_quad_argmax(size_t n, const double *mean, const double *sd, double *probability, struct kb_arena *arena);
 size_t kb_quad_bytes(size_t n); /* arena bytes one call may draw */
+
+/* P(mean_i + u slope_i is the largest) for one u ~ |N(0,1)|, slope_i >= 0; lines that are equal up to KB_TIE share
+ * alike. Absolute error some 1e-15. Not renormalised. O(n log n). */
+void kb_envelope_argmax(size_t n, const double *mean, const double *slope, double *probability, struct kb_arena *arena);
+size_t kb_envelope_bytes(size_t n);
 
 #endif

@@ -31,6 +31,7 @@
 #define ALL READ_BY(user_kernel.type, ~0u)
 #define NONE .readers = 0
 #define BOOK .is_book = true
+#define LATE .is_late = true
 
 /* Rows: pointer, member, usual value (0 where none stands here), range, readers. */
 #define MEMBER(name) .offset = offsetof(struct kb_spec, name), .size = sizeof(((struct kb_spec *)0)->name)
@@ -110,6 +111,8 @@ const struct kb_field kb_fields[] = {
     CHOICE("/rule/type", rule.type, rule, KB_RULE_N, NONE),
     REAL("/rule/epsilon", rule.epsilon, 0, FROM(0, 1), NONE),
     REAL("/rule/scale", rule.scale, 1, POSITIVE, NONE),
+    REAL("/rule/gamma_scale", rule.gamma_scale, 10, NOT_NEGATIVE, LATE),
+    REAL("/rule/gamma_exponent", rule.gamma_exponent, 0.5, FROM(0, 1), LATE),
 
     CHOICE("/aggregation", aggregation, aggregation, KB_AGG_N, BOOK),
     CHOICE("/forgetting/type", forgetting.type, forgetting, KB_FORGET_N, NONE),
@@ -229,7 +232,7 @@ static uint64_t hash_whole(uint64_t h, const struct kb_spec *spec, bool of_vecto
     const size_t begin = offsetof(struct kb_spec, context_kernel), n = 2 * sizeof spec->context_kernel;
 
     for (EACH_FIELD(f))
-        if (is_whole(f) && (f->offset - begin < n) == of_vectors)
+        if (is_whole(f) && !f->is_late && (f->offset - begin < n) == of_vectors)
             h = kb_hash_u64(h, whole_of(f, spec));
     return h;
 }
@@ -248,7 +251,16 @@ bool kb_field_is_silent(const struct kb_field *f, const struct kb_spec *spec)
     return f->offset - begin < sizeof spec->prior && !is_read(f, spec) && real_of(f, spec) == f->usual;
 }
 
-/* Texts; whole numbers; doubles by their bits; the whole numbers of vector kernels; a default reward that counts. */
+/* Of a field with one number that came late: nothing where it is usual, else its name and its bits. */
+static uint64_t hash_late(uint64_t h, const struct kb_field *f, const struct kb_spec *spec)
+{
+    const double x = is_real(f) ? real_of(f, spec) : (double)whole_of(f, spec);
+
+    return x == f->usual ? h : kb_hash_double(kb_hash_str(h, f->pointer), x);
+}
+
+/* Texts; whole numbers; doubles by their bits; the whole numbers of vector kernels; a default reward that counts; what
+ * came late and is not usual. */
 uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h)
 {
     for (EACH_FIELD(f))
@@ -256,10 +268,13 @@ uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h)
             h = kb_hash_str(h, (const char *)spec + f->offset);
     h = hash_whole(h, spec, false);
     for (EACH_FIELD(f))
-        if (is_real(f) && f->kind != KB_FIELD_REWARD && !kb_field_is_silent(f, spec))
+        if (is_real(f) && !f->is_late && f->kind != KB_FIELD_REWARD && !kb_field_is_silent(f, spec))
             h = kb_hash_double(h, real_of(f, spec));
     h = hash_whole(h, spec, true);
-    return spec->has_default_reward ? kb_hash_double(h, spec->default_reward) : h;
+    h = spec->has_default_reward ? kb_hash_double(h, spec->default_reward) : h;
+    for (EACH_FIELD(f))
+        h = f->is_late ? hash_late(h, f, spec) : h;
+    return h;
 }
 
 bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)

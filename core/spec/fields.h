@@ -37,6 +37,7 @@ struct kb_field {
     double usual;                 /* where neither caller nor preset tells it */
     double lo, hi;                /* lo <= value <= hi; texts have none */
     bool is_open;                 /* lo < value < hi */
+    bool is_late;                 /* came after digests had been written down: counts in them where it is not usual */
     bool is_book;                 /* how rewards are booked and who is routed past the policy: see kb_spec_take_books */
     const char *expected;         /* said of a value out of range; NULL: the range */
     const struct kb_words *words; /* of a choice */

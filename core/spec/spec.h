@@ -69,7 +69,9 @@ enum kb_score { KB_SCORE_MAP(KB_WORD_ENUM) KB_SCORE_N };
     X(KB_RULE_UCB, "ucb")                                                                                              \
     X(KB_RULE_THOMPSON, "thompson")                                                                                    \
     X(KB_RULE_UNIFORM, "uniform")                                                                                      \
-    X(KB_RULE_SUP_KERNEL, "sup_kernel")
+    X(KB_RULE_SUP_KERNEL, "sup_kernel")                                                                                \
+    X(KB_RULE_RAND_UCB, "rand_ucb")                                                                                    \
+    X(KB_RULE_IGW, "igw")
 enum kb_rule_type { KB_RULE_MAP(KB_WORD_ENUM) KB_RULE_N };
 #define KB_AGGREGATION_MAP(X)                                                                                          \
     X(KB_AGG_FIRST, "first")                                                                                           \
@@ -136,7 +138,7 @@ struct kb_prior_spec {
 
 struct kb_conf_spec {
     enum kb_conf_type type;
-    double beta;              /* fixed: score = mean + beta sd, >= 0; Thompson's scale nu */
+    double beta;              /* fixed: score = mean + beta sd, >= 0; scale of Thompson's draws, and of rand_ucb's */
     double norm_bound;        /* B, the bound on the norm of f; 0 = automatic (confidence.c says what that is) */
     double noise;             /* sigma, > 0: the noise is sigma-sub-Gaussian; c of the TC rules is sigma^2 / lambda */
     double delta;             /* in (0, 1) */
@@ -148,7 +150,8 @@ struct kb_conf_spec {
 struct kb_rule_spec {
     enum kb_rule_type type;
     double epsilon; /* share of uniform exploration mixed in, [0, 1] */
-    double scale;   /* sup_kernel: widths are compared with scale 2^-level, in reward units, > 0 */
+    double scale;   /* in reward units, > 0; sup_kernel: widths are compared with scale 2^-level; igw: unit of gaps */
+    double gamma_scale, gamma_exponent; /* igw: gamma = gamma_scale n^gamma_exponent; >= 0, and in [0, 1] */
 };
 
 /* How much of an observation is left by what was learned since (decay.h). */

@@ -233,10 +233,12 @@ const struct ld_rules ld_confidence_rules = {(const struct ld_rule[]){
 }, 8};
 
 const struct ld_rules ld_rule_rules = {(const struct ld_rule[]){
-    {.key = "type", .choices = (const char *const[]){"ucb", "thompson", "uniform", "sup_kernel", NULL}},
+    {.key = "type", .choices = (const char *const[]){"ucb", "thompson", "uniform", "sup_kernel", "rand_ucb", "igw", NULL}},
     {.key = "epsilon", .lo = 0, .hi = 1},
     {.key = "scale", .lo = 1e-12, .hi = 1000000000000},
-}, 3};
+    {.key = "gamma_scale", .lo = 0, .hi = 1000000000000},
+    {.key = "gamma_exponent", .lo = 0, .hi = 1},
+}, 5};
 
 const struct ld_rules ld_forgetting_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"none", "discount", "half_life", NULL}},

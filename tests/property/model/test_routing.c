@@ -1,4 +1,4 @@
-/* Propensities under routing against a million draws: holdouts, arms that stick, epsilon, UCB, Thompson and chance,
+/* Propensities under routing against a million draws: holdouts, arms that stick, epsilon, all rules that draw,
  * with arms that are excluded, stopped, or for some users only. Each user comes four times:
  *
  *   first      a draw: by the policy, or for who is held out by the baseline
@@ -36,17 +36,20 @@ enum visit { FIRST, AGAIN, EXCLUDED, LATE, N_VISITS };
 
 static const char *const ARM[N_ARMS] = {"a", "b", "c", "control", "gold", "gone"};
 
-/* Scenarios: five times two hundred thousand decisions. */
+/* Scenarios: seven times two hundred thousand decisions. The rule is the preset's where none is named. */
 static const struct scenario {
     const char *algorithm;
     double epsilon, share;
     enum kb_baseline baseline;
     const char *arm;
-} SCENARIOS[] = {{"ucb", 0.3, 0.4, KB_BASELINE_UNIFORM, ""},
-                 {"ucb", 0.5, 0.3, KB_BASELINE_ARM, "control"},
-                 {"ts", 0, 0.2, KB_BASELINE_ARM, "b"},
-                 {"ts", 0.2, 0.5, KB_BASELINE_UNIFORM, ""},
-                 {"random", 0, 0.5, KB_BASELINE_ARM, "gone"}};
+    enum kb_rule_type rule;
+} SCENARIOS[] = {{"ucb", 0.3, 0.4, KB_BASELINE_UNIFORM, "", KB_RULE_N},
+                 {"ucb", 0.5, 0.3, KB_BASELINE_ARM, "control", KB_RULE_N},
+                 {"ts", 0, 0.2, KB_BASELINE_ARM, "b", KB_RULE_N},
+                 {"ts", 0.2, 0.5, KB_BASELINE_UNIFORM, "", KB_RULE_N},
+                 {"ucb", 0.02, 0.2, KB_BASELINE_ARM, "control", KB_RULE_RAND_UCB},
+                 {"ucb", 0, 0.2, KB_BASELINE_ARM, "b", KB_RULE_IGW},
+                 {"random", 0, 0.5, KB_BASELINE_ARM, "gone", KB_RULE_N}};
 #define N_SCENARIOS (int)(sizeof SCENARIOS / sizeof *SCENARIOS)
 
 /* What is known of a user between visits. */
@@ -95,6 +98,7 @@ static void open_world(struct world *w, const struct scenario *s)
     ck_assert_int_eq(kb_engine_scratch_new(&w->s), KB_OK);
     ck_assert_int_eq(kb_spec_preset(&spec, s->algorithm, 0, 0), KB_OK);
     spec.rule.epsilon = s->epsilon;
+    spec.rule.type = s->rule < KB_RULE_N ? s->rule : spec.rule.type;
     spec.routing = (struct kb_routing_spec){.holdout = s->share, .baseline = s->baseline, .sticky_ms = TTL_MS};
     strcpy(spec.routing.arm, s->arm);
     fold(w, (struct kb_event){.type = KB_EV_CONFIGURED, .as.configured = {&spec, 1}});

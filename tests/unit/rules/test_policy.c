@@ -60,8 +60,8 @@ END_TEST
 
 START_TEST(epsilon_spreads_its_share_evenly)
 {
-    const enum kb_rule_type types[] = {KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM};
-    for (size_t t = 0; t < 3; t++) {
+    const enum kb_rule_type types[] = {KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM, KB_RULE_RAND_UCB, KB_RULE_IGW};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         struct kb_rule_spec rule = {.type = types[t]};
         double pure[N], mixed[N];
         propensities(&rule, 1, N, pure);
@@ -105,6 +105,65 @@ START_TEST(thompson_without_scale_is_greedy)
     propensities(&rule, 0, N, p);
     for (size_t i = 0; i < N; i++)
         ck_assert_double_eq(p[i], i == 1 || i == 3 ? 0.5 : 0);
+}
+END_TEST
+
+/* Two lines cross where the gap is made up for by the multiplier. */
+START_TEST(rand_ucb_scales_the_standard_deviations)
+{
+    const struct kb_rule_spec rule = {.type = KB_RULE_RAND_UCB};
+    const double beta = kb_policy_scale(&rule, 0.7, 100);
+    double p[3];
+    ck_assert_double_eq(beta, 0.7);
+    propensities(&rule, beta, 2, p);
+    ck_assert_double_eq_tol(p[0], erfc((mean[1] - mean[0]) / (beta * (sd[0] - sd[1])) * M_SQRT1_2), 1e-14);
+    ck_assert_double_eq_tol(p[0] + p[1], 1, 1e-15);
+    propensities(&rule, beta, 3, p); /* the third line passes where the two meet, and is nowhere above both */
+    ck_assert_double_eq_tol(p[2], 0, 1e-14);
+    propensities(&rule, 0, 3, p);
+    ck_assert(p[0] == 0 && p[1] == 1 && p[2] == 0);
+}
+END_TEST
+
+/* As printed: 1 / (mu + gamma gap) with mu = C, the best arm what is left. */
+START_TEST(igw_weighs_by_the_inverse_gap)
+{
+    const struct kb_rule_spec rule = {.type = KB_RULE_IGW, .scale = 2, .gamma_scale = 10, .gamma_exponent = 0.5};
+    const double gamma = kb_policy_scale(&rule, 7, 100);
+    double p[N], left = 1;
+    ck_assert_double_eq_tol(gamma, 50, 1e-12);
+    propensities(&rule, gamma, N, p);
+    for (size_t i = 0; i < N; i++)
+        if (mean[i] < 0.9) {
+            ck_assert_double_eq_tol(p[i], 1 / (N + gamma * (0.9 - mean[i])), 1e-15);
+            left -= p[i];
+        }
+    ck_assert_double_eq_tol(p[1], left / 2, 1e-15);
+    ck_assert_double_eq(p[1], p[3]);
+    expect_sum_one(p);
+}
+END_TEST
+
+START_TEST(igw_is_uniform_before_the_first_reward_and_greedy_at_last)
+{
+    struct kb_rule_spec rule = {.type = KB_RULE_IGW, .scale = 1, .gamma_scale = 10, .gamma_exponent = 0.5};
+    double p[N];
+    propensities(&rule, kb_policy_scale(&rule, 1, 0), N, p);
+    for (size_t i = 0; i < N; i++)
+        ck_assert_double_eq_tol(p[i], 0.2, 1e-15);
+    rule.gamma_scale = 1e12;
+    rule.scale = 1e-12;
+    propensities(&rule, kb_policy_scale(&rule, 1, 1e15), N, p);
+    for (size_t i = 0; i < N; i++)
+        ck_assert_double_eq_tol(p[i], i == 1 || i == 3 ? 0.5 : 0, 1e-15);
+    rule = (struct kb_rule_spec){.type = KB_RULE_IGW, .scale = 4, .gamma_scale = 8};
+    ck_assert_double_eq(kb_policy_scale(&rule, 1, 0), 2); /* exponent 0: the same gamma at all times */
+    ck_assert_double_eq(kb_policy_scale(&rule, 1, 1e6), 2);
+    const double far[2] = {1e155, -1e155};
+    struct kb_arena arena;
+    kb_arena_init(&arena);
+    kb_policy_propensities(&rule, 1e180, 2, far, sd, score, p, &arena);
+    ck_assert(p[0] == 1 && p[1] == 0);
 }
 END_TEST
 
@@ -160,7 +219,8 @@ int main(void)
     return KBT_RUN("policy", ucb_draws_alike_among_the_tied_for_the_best_score,
                    arms_tie_within_the_rounding_of_their_values, epsilon_spreads_its_share_evenly,
                    uniform_knows_no_favourites, thompson_scales_the_standard_deviations,
-                   thompson_without_scale_is_greedy, draws_follow_the_propensities,
-                   draw_takes_the_first_whose_cumulative_share_exceeds_the_number,
+                   thompson_without_scale_is_greedy, rand_ucb_scales_the_standard_deviations,
+                   igw_weighs_by_the_inverse_gap, igw_is_uniform_before_the_first_reward_and_greedy_at_last,
+                   draws_follow_the_propensities, draw_takes_the_first_whose_cumulative_share_exceeds_the_number,
                    an_arm_of_propensity_zero_is_never_drawn, a_single_arm_has_propensity_one_under_every_rule);
 }

@@ -160,6 +160,8 @@ START_TEST(numbers_out_of_range_are_named)
         {&s.conf.noise, "/confidence/noise", 0, INFINITY},
         {&s.conf.delta, "/confidence/delta", 0, 1},
         {&s.rule.epsilon, "/rule/epsilon", -0.01, 1.01},
+        {&s.rule.gamma_scale, "/rule/gamma_scale", -0.01, INFINITY},
+        {&s.rule.gamma_exponent, "/rule/gamma_exponent", -0.01, 1.01},
         {&s.forgetting.discount, "/forgetting/discount", 0, 1},
         {&s.forgetting.half_life_s, "/forgetting/half_life_s", 0.0009, 1.1e9},
     };
@@ -645,6 +647,14 @@ START_TEST(digest_sees_each_setting)
     ck_assert_uint_eq(kb_spec_digest(&b, 1), digest);
     b.rule.epsilon = 1e-9;
     ck_assert_uint_ne(kb_spec_digest(&b, 1), digest);
+    b = a;
+    b.rule.gamma_scale = 0.75; /* at their defaults these two count as absent: older digests were made without them */
+    const uint64_t of_scale = kb_spec_digest(&b, 1);
+    b = a;
+    b.rule.gamma_exponent = 0.75;
+    ck_assert_uint_ne(of_scale, digest);
+    ck_assert_uint_ne(kb_spec_digest(&b, 1), digest);
+    ck_assert_uint_ne(kb_spec_digest(&b, 1), of_scale);
     b = a;
     b.algorithm[0] = 'L';
     ck_assert_uint_ne(kb_spec_digest(&b, 1), digest);
