@@ -1,8 +1,7 @@
 /* Byte buffers of the snapshot codec (buf.h).
  *
- * Format: 64-bit and 32-bit words little-endian, doubles by their bits, strings and arrays as a 64-bit count and
- * the items. Words are taken apart by shifts, so the format does not depend on the machine (the compiler
- * makes one store of it where it may).
+ * Format: 64-bit and 32-bit words little-endian, doubles by their bits (NaN payloads and signed zeros survive), strings
+ * without their NUL and arrays as a 64-bit count and the items, so that a wrong length is told from wrong numbers.
  *
  * Errors are sticky on both sides, so that a codec reads as a list of fields and asks once at the end. The
  * reader trusts nothing: every length is compared with what is left before it is used.
@@ -15,38 +14,17 @@
 
 #include "base/alloc.h"
 
-/* The n_bytes low bytes of v, least significant first. */
-static void store_le(unsigned char *at, uint64_t v, size_t n_bytes)
-{
-    for (size_t i = 0; i < n_bytes; i++)
-        at[i] = (unsigned char)(v >> (8 * i));
-}
-
-/* The word that store_le wrote. n_bytes <= 8. */
-static uint64_t load_le(const unsigned char *at, size_t n_bytes)
-{
-    uint64_t v = 0;
-    for (size_t i = 0; i < n_bytes; i++)
-        v |= (uint64_t)at[i] << (8 * i);
-    return v;
-}
-
-/* Arrays of n items of `size` bytes, to the format and from it: on a little-endian machine they stand in memory as they
- * stand in the file. Neither may be NULL unless n is 0. */
-static void store_items(unsigned char *at, const void *items, size_t n, size_t size)
+/* n items of `size` bytes to the format, and from it: on a little-endian machine they stand in memory as they stand in
+ * the file. Neither may be NULL unless n is 0. */
+static void copy_items(void *to, const void *from, size_t n, size_t size)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     if (n > 0)
-        memcpy(at, items, n * size);
+        memcpy(to, from, n * size);
 #else
     for (size_t i = 0; i < n * size; i++)
-        at[i] = ((const unsigned char *)items)[i / size * size + (size - 1 - i % size)];
+        ((unsigned char *)to)[i] = ((const unsigned char *)from)[i / size * size + (size - 1 - i % size)];
 #endif
-}
-
-static void load_items(void *items, const unsigned char *at, size_t n, size_t size)
-{
-    store_items(items, at, n, size); /* its own inverse */
 }
 
 /* --- writer ---------------------------------------------------------------------------------------- */
@@ -64,37 +42,30 @@ void kb_writer_close(struct kb_writer *w)
     kb_writer_init(w);
 }
 
-/* Room for n items of `size` bytes behind what is written, counted as written; NULL after a failure. Grows by
- * doubling from 4 KiB, so a body of n bytes is copied O(1) times per byte. `n` counts the bytes as written at
- * once: the caller must fill them before the next put. */
-static unsigned char *extend(struct kb_writer *w, size_t n, size_t size)
+/* Appends n items. The buffer doubles from 4 KiB, so a body of n bytes is copied O(1) times per byte. */
+static void put_items(struct kb_writer *w, const void *items, size_t n, size_t size)
 {
     size_t bytes;
     if (w->rc != KB_OK)
-        return NULL;
+        return;
     if (__builtin_mul_overflow(n, size, &bytes) || bytes > SIZE_MAX - w->n ||
         kb_grow((void **)&w->data, &w->cap, w->n + bytes, 4096, 1) != 0) {
         w->rc = KB_ENOMEM;
-        return NULL;
+        return;
     }
-    unsigned char *at = w->data + w->n;
+    copy_items(w->data + w->n, items, n, size);
     w->n += bytes;
-    return at;
 }
 
 /* The unit of the format: counts, indices, flags and sequence numbers are all 64-bit words. */
 void kb_put_u64(struct kb_writer *w, uint64_t v)
 {
-    unsigned char *at = extend(w, 1, 8);
-    if (at != NULL)
-        store_le(at, v, 8);
+    put_items(w, &v, 1, sizeof v);
 }
 
 void kb_put_words(struct kb_writer *w, const uint64_t *v, size_t n)
 {
-    unsigned char *at = extend(w, n, sizeof *v);
-    if (at != NULL)
-        store_items(at, v, n, sizeof *v);
+    put_items(w, v, n, sizeof *v);
 }
 
 void kb_writer_reserve(struct kb_writer *w, size_t n)
@@ -103,53 +74,40 @@ void kb_writer_reserve(struct kb_writer *w, size_t n)
         (void)kb_grow((void **)&w->data, &w->cap, w->n + n, 4096, 1);
 }
 
-/* By bits: NaN payloads and signed zeros survive. */
 void kb_put_double(struct kb_writer *w, double v)
 {
-    uint64_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    kb_put_u64(w, bits);
+    put_items(w, &v, 1, sizeof v);
 }
 
-/* Without a length before: for a field whose size the reader knows. */
 void kb_put_bytes(struct kb_writer *w, const void *data, size_t n)
 {
-    unsigned char *at = extend(w, n, 1);
-    if (at != NULL && n > 0)
-        memcpy(at, data, n);
+    put_items(w, data, n, 1);
 }
 
-/* Without the NUL: the length stands before. For ids: bytes as they came, no terminator in the file. */
+static void put_array(struct kb_writer *w, const void *v, size_t n, size_t size)
+{
+    kb_put_u64(w, n);
+    put_items(w, v, n, size);
+}
+
 void kb_put_str(struct kb_writer *w, const char *s)
 {
-    size_t n = strlen(s);
-    kb_put_u64(w, n);
-    kb_put_bytes(w, s, n);
+    put_array(w, s, strlen(s), 1);
 }
 
-/* Arrays grow the buffer once, then store item by item. The count comes first, so the reader can tell a wrong
- * length from wrong numbers. */
 void kb_put_doubles(struct kb_writer *w, const double *v, size_t n)
 {
-    kb_put_u64(w, n);
-    unsigned char *at = extend(w, n, 8);
-    if (at != NULL)
-        store_items(at, v, n, 8);
+    put_array(w, v, n, sizeof *v);
 }
 
-/* Four bytes an item: interned indices are 32-bit everywhere. */
 void kb_put_u32s(struct kb_writer *w, const uint32_t *v, size_t n)
 {
-    kb_put_u64(w, n);
-    unsigned char *at = extend(w, n, 4);
-    if (at != NULL)
-        store_items(at, v, n, 4);
+    put_array(w, v, n, sizeof *v);
 }
 
 void kb_put_u64s(struct kb_writer *w, const uint64_t *v, size_t n)
 {
-    kb_put_u64(w, n);
-    kb_put_words(w, v, n);
+    put_array(w, v, n, sizeof *v);
 }
 
 /* --- reader ---------------------------------------------------------------------------------------- */
@@ -176,20 +134,28 @@ static const unsigned char *take(struct kb_reader *r, size_t n, size_t size)
     return at;
 }
 
-/* 0 after an error, which is a harmless count. */
-uint64_t kb_get_u64(struct kb_reader *r)
+/* The next n items; zeros after an error, so that a caller who checks late never sees uninitialised memory. */
+static void take_items(struct kb_reader *r, void *out, size_t n, size_t size)
 {
-    const unsigned char *at = take(r, 1, 8);
-    return at != NULL ? load_le(at, 8) : 0;
+    const unsigned char *at = take(r, n, size);
+    if (at != NULL)
+        copy_items(out, at, n, size);
+    else if (n > 0)
+        memset(out, 0, n * size);
 }
 
-/* 0.0 after an error. Any bit pattern passes, NaN too: whether a value makes sense is for its owner to
- * check. memcpy instead of a cast: reading a word as a double through a pointer is undefined in C. */
+uint64_t kb_get_u64(struct kb_reader *r)
+{
+    uint64_t v;
+    take_items(r, &v, 1, sizeof v);
+    return v;
+}
+
+/* Any bit pattern passes, NaN too: whether a value makes sense is for its owner to check. */
 double kb_get_double(struct kb_reader *r)
 {
-    uint64_t bits = kb_get_u64(r);
     double v;
-    memcpy(&v, &bits, sizeof v);
+    take_items(r, &v, 1, sizeof v);
     return v;
 }
 
@@ -203,53 +169,28 @@ const char *kb_get_str(struct kb_reader *r, size_t *len)
     return (const char *)at;
 }
 
-/* Zeros after an error, so that a caller who checks late never sees uninitialised memory. n = 0 may have no out. */
-void kb_get_bytes(struct kb_reader *r, void *out, size_t n)
+/* An array whose stored count must be the caller's n, so a file cannot make this write past `out`. */
+static void take_array(struct kb_reader *r, void *out, size_t n, size_t size)
 {
-    const unsigned char *at = take(r, n, 1);
-    if (n == 0)
-        return;
-    if (at != NULL)
-        memcpy(out, at, n);
-    else
-        memset(out, 0, n);
-}
-
-/* The items of an array whose stored count must be n. */
-static const unsigned char *take_array(struct kb_reader *r, size_t n, size_t size)
-{
-    uint64_t stored = kb_get_u64(r);
+    const uint64_t stored = kb_get_u64(r);
     if (r->rc == KB_OK && stored != n)
         r->rc = KB_ECORRUPT;
-    return take(r, n, size);
+    take_items(r, out, n, size);
 }
 
-/* Such an array, or zeros after an error. */
-static void take_items(struct kb_reader *r, void *out, size_t n, size_t size)
-{
-    const unsigned char *at = take_array(r, n, size);
-    if (at != NULL)
-        load_items(out, at, n, size);
-    else if (n > 0)
-        memset(out, 0, n * size);
-}
-
-/* The caller's n is the expected count, so a file cannot make this write past `out`. */
 void kb_get_doubles(struct kb_reader *r, double *out, size_t n)
 {
-    take_items(r, out, n, 8);
+    take_array(r, out, n, sizeof *out);
 }
 
-/* Four bytes an item; zeros after an error. */
 void kb_get_u32s(struct kb_reader *r, uint32_t *out, size_t n)
 {
-    take_items(r, out, n, 4);
+    take_array(r, out, n, sizeof *out);
 }
 
-/* As kb_get_doubles: zeros after an error, and the stored count must be n. */
 void kb_get_u64s(struct kb_reader *r, uint64_t *out, size_t n)
 {
-    take_items(r, out, n, 8);
+    take_array(r, out, n, sizeof *out);
 }
 
 /* The bound is the caller's knowledge of what is possible: a damaged count must not become an allocation. */

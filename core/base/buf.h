@@ -42,9 +42,7 @@ void kb_reader_init(struct kb_reader *r, const void *data, size_t n);
 uint64_t kb_get_u64(struct kb_reader *r);
 double kb_get_double(struct kb_reader *r);
 /* Borrowed from the reader's data, which must outlive it. */
-const char *kb_get_str(struct kb_reader *r, size_t *len); /* borrowed, not NUL-terminated; NULL on error */
-/* Exactly n bytes, without a stored length. */
-void kb_get_bytes(struct kb_reader *r, void *out, size_t n);
+const char *kb_get_str(struct kb_reader *r, size_t *len);        /* borrowed, not NUL-terminated; NULL on error */
 void kb_get_doubles(struct kb_reader *r, double *out, size_t n); /* the stored n must match, else KB_ECORRUPT */
 void kb_get_u32s(struct kb_reader *r, uint32_t *out, size_t n);
 void kb_get_u64s(struct kb_reader *r, uint64_t *out, size_t n);

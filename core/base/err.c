@@ -51,17 +51,3 @@ enum kb_err kb_fail_within(enum kb_err rc, struct kb_errmsg *msg, const char *pr
     (void)snprintf(msg->pointer, sizeof msg->pointer, "%.40s/%zu%.60s", prefix, index, inner);
     return rc;
 }
-
-/* The same with the pointer made from its three parts; prefix and suffix are never NULL here. */
-enum kb_err kb_fail_item(enum kb_err rc, struct kb_errmsg *msg, const char *prefix, size_t index, const char *suffix,
-                         const char *fmt, ...)
-{
-    if (msg == NULL)
-        return rc;
-    va_list args;
-    va_start(args, fmt);
-    (void)snprintf(msg->pointer, sizeof msg->pointer, "%s/%zu%s", prefix, index, suffix);
-    (void)vsnprintf(msg->text, sizeof msg->text, fmt, args);
-    va_end(args);
-    return rc;
-}

@@ -46,13 +46,13 @@ const char *kb_strerror(int rc);
 enum kb_err kb_fail(enum kb_err rc, struct kb_errmsg *msg, const char *pointer, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The same for an item of an array: the pointer is prefix "/" index suffix ("/arms", 3, "/id" -> "/arms/3/id"). */
-enum kb_err kb_fail_item(enum kb_err rc, struct kb_errmsg *msg, const char *prefix, size_t index, const char *suffix,
-                         const char *fmt, ...) __attribute__((format(printf, 6, 7)));
-
 /* Puts item `index` of the list `prefix` before the pointer of a failure: "/features" becomes "/arms/3/features".
  * Returns rc; KB_OK and NULL are left alone. */
 enum kb_err kb_fail_within(enum kb_err rc, struct kb_errmsg *msg, const char *prefix, size_t index);
+
+/* kb_fail for an item of an array: the pointer is prefix "/" index suffix ("/arms", 3, "/id" -> "/arms/3/id"). */
+#define kb_fail_item(rc, msg, prefix, index, suffix, ...)                                                              \
+    kb_fail_within(kb_fail(rc, msg, suffix, __VA_ARGS__), msg, prefix, index)
 
 /* Runs expr, stores its code in the local `rc`, and leaves by the local label `out` on failure. */
 #define KB_TRY(expr)                                                                                                   \

@@ -1,5 +1,5 @@
-/* Typed regrowing of arrays: what alloc.h does for void pointers, without casting pointers to pointers. On
- * failure (KB_ENOMEM) the array is as it was. A size of zero keeps one item, so the pointer is never NULL. */
+/* Regrowing of arrays, without casting pointers to pointers. On failure (KB_ENOMEM) the array is as it was. A size of
+ * zero keeps one item, so the pointer is never NULL. */
 #ifndef KB_GROW_H
 #define KB_GROW_H
 
@@ -8,19 +8,14 @@
 #include "base/alloc.h"
 #include "base/err.h"
 
-#define KB_DEFINE_GROW(name, type)                                                                                     \
-    static inline enum kb_err name(type **array, size_t n)                                                             \
-    {                                                                                                                  \
-        void *grown = kb_regrow(*array, n > 0 ? n : 1, sizeof **array);                                                \
-        if (grown == NULL)                                                                                             \
-            return KB_ENOMEM;                                                                                          \
-        *array = grown;                                                                                                \
-        return KB_OK;                                                                                                  \
-    }
-
-KB_DEFINE_GROW(kb_grow_doubles, double)
-KB_DEFINE_GROW(kb_grow_u32s, uint32_t)
-KB_DEFINE_GROW(kb_grow_u64s, uint64_t)
+static inline enum kb_err kb_grow_doubles(double **array, size_t n)
+{
+    void *grown = kb_regrow(*array, n > 0 ? n : 1, sizeof **array);
+    if (grown == NULL)
+        return KB_ENOMEM;
+    *array = grown;
+    return KB_OK;
+}
 
 /* Doubling: the least of cap * 2^i (from `first`) that holds need. */
 static inline size_t kb_grown_cap(size_t cap, size_t need, size_t first)

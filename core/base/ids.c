@@ -49,45 +49,6 @@ uint32_t kb_ids_find(const struct kb_ids *ids, const char *id)
     return ids->n_slots == 0 ? KB_ID_NONE : ids->slot[probe(ids->slot, ids->n_slots, ids, id)];
 }
 
-/* A table of at least 2 n slots with the present ids in it. The old one stays in force until the swap. Doubling makes
- * this O(1) per id over a life. */
-static enum kb_err grow_slots(struct kb_ids *ids, size_t n, struct kb_moves *m)
-{
-    size_t want = ids->n_slots > 0 ? ids->n_slots : FIRST_SLOTS;
-    while (want < 2 * n)
-        want *= 2;
-    if (want == ids->n_slots)
-        return KB_OK;
-    uint32_t *slot = kb_array(want, 1, sizeof *slot);
-    if (slot == NULL)
-        return KB_ENOMEM;
-    memset(slot, 0xff, want * sizeof *slot); /* KB_ID_NONE is all ones */
-    for (uint32_t ix = 0; ix < ids->n; ix++)
-        slot[probe(slot, want, ids, kb_ids_str(ids, ix))] = ix;
-    return kb_moves_take(m, &ids->slot, slot, &ids->n_slots, want);
-}
-
-/* Counts add to what is there, so growing twice without adding in between asks for no more than once. */
-enum kb_err kb_ids_grow(struct kb_ids *ids, size_t n, size_t n_bytes, struct kb_moves *m)
-{
-    enum kb_err rc;
-    if (n >= KB_ID_NONE - ids->n)
-        return KB_ELIMIT;
-    if (n_bytes > SIZE_MAX / 2 - ids->n_bytes)
-        return KB_ENOMEM;
-    KB_TRY(grow_slots(ids, ids->n + n, m));
-    if (ids->n_bytes + n_bytes > ids->cap_bytes)
-        KB_TRY(kb_moves_add(m, &ids->bytes, ids->n_bytes, kb_grown_cap(ids->cap_bytes, ids->n_bytes + n_bytes, 256), 1,
-                            &ids->cap_bytes));
-    if (ids->n + n > ids->cap)
-        KB_TRY(kb_moves_add(m, &ids->offset, ids->n, kb_grown_cap(ids->cap, ids->n + n, FIRST_SLOTS),
-                            sizeof *ids->offset, &ids->cap));
-out:
-    return rc;
-}
-
-/* --- many at once --------------------------------------------------------------------------------------- */
-
 size_t kb_ids_slots_for(size_t n)
 {
     size_t n_slots = FIRST_SLOTS;
@@ -118,6 +79,40 @@ static void place_all(uint32_t *slot, size_t n_slots, struct kb_hash_key key, co
     for (uint32_t ix = 0; ix < ids->n; ix++)
         kb_ids_place(slot, n_slots, key, kb_ids_str(ids, ix), (uint32_t)first + ix);
 }
+
+/* A table of at least 2 n slots with the present ids in it. The old one stays in force until the swap. Doubling makes
+ * this O(1) per id over a life. */
+static enum kb_err grow_slots(struct kb_ids *ids, size_t n, struct kb_moves *m)
+{
+    const size_t want = kb_ids_slots_for(n);
+    if (want <= ids->n_slots)
+        return KB_OK;
+    uint32_t *slot = kb_ids_slots_new(want);
+    if (slot != NULL)
+        place_all(slot, want, ids->key, ids, 0);
+    return kb_moves_take(m, &ids->slot, slot, &ids->n_slots, want);
+}
+
+/* Counts add to what is there, so growing twice without adding in between asks for no more than once. */
+enum kb_err kb_ids_grow(struct kb_ids *ids, size_t n, size_t n_bytes, struct kb_moves *m)
+{
+    enum kb_err rc;
+    if (n >= KB_ID_NONE - ids->n)
+        return KB_ELIMIT;
+    if (n_bytes > SIZE_MAX / 2 - ids->n_bytes)
+        return KB_ENOMEM;
+    KB_TRY(grow_slots(ids, ids->n + n, m));
+    if (ids->n_bytes + n_bytes > ids->cap_bytes)
+        KB_TRY(kb_moves_add(m, &ids->bytes, ids->n_bytes, kb_grown_cap(ids->cap_bytes, ids->n_bytes + n_bytes, 256), 1,
+                            &ids->cap_bytes));
+    if (ids->n + n > ids->cap)
+        KB_TRY(kb_moves_add(m, &ids->offset, ids->n, kb_grown_cap(ids->cap, ids->n + n, FIRST_SLOTS),
+                            sizeof *ids->offset, &ids->cap));
+out:
+    return rc;
+}
+
+/* --- many at once --------------------------------------------------------------------------------------- */
 
 static enum kb_err join_strings(struct kb_ids *ids, const struct kb_ids *fresh, struct kb_moves *m)
 {
@@ -204,13 +199,8 @@ uint32_t kb_ids_add(struct kb_ids *ids, const char *id)
     size_t at = probe(ids->slot, ids->n_slots, ids, id);
     if (ids->slot[at] != KB_ID_NONE)
         return ids->slot[at];
-    size_t length = strlen(id) + 1;
-    assert(ids->n < ids->cap && 2 * (ids->n + 1) <= ids->n_slots && length <= ids->cap_bytes - ids->n_bytes);
-    memcpy(ids->bytes + ids->n_bytes, id, length);
-    ids->offset[ids->n] = ids->n_bytes;
-    ids->n_bytes += length;
-    ids->slot[at] = (uint32_t)ids->n;
-    return (uint32_t)ids->n++;
+    assert(2 * (ids->n + 1) <= ids->n_slots);
+    return ids->slot[at] = kb_ids_put(ids, id);
 }
 
 /* Points into the pool, which kb_ids_reserve may move. */

@@ -66,13 +66,6 @@ double kb_graph_degree(const struct kb_graph *g, uint32_t node)
     return g->degree[node];
 }
 
-/* Length of the node's run; the unweighted degree. */
-size_t kb_graph_n_neighbours(const struct kb_graph *g, uint32_t node)
-{
-    assert(node < g->n);
-    return g->start[node + 1] - g->start[node];
-}
-
 struct kb_neighbours kb_graph_neighbours(const struct kb_graph *g, uint32_t node)
 {
     const size_t start = g->start[node];

@@ -40,7 +40,6 @@ size_t kb_graph_n_nodes(const struct kb_graph *g);
 size_t kb_graph_n_edges(const struct kb_graph *g);                /* distinct undirected */
 struct kb_edge kb_graph_edge(const struct kb_graph *g, size_t i); /* i-th with u < v, sorted; O(1) */
 double kb_graph_degree(const struct kb_graph *g, uint32_t node);  /* weighted */
-size_t kb_graph_n_neighbours(const struct kb_graph *g, uint32_t node);
 
 /* A node's edges, by the other end, ascending; borrowed. */
 struct kb_neighbours {

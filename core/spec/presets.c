@@ -1,22 +1,8 @@
 /* The presets: every system of the papers that works here, one row each. No other code knows their names.
  *
- *   row        [paper]            user kernel  x  context x arm kernel   representation    rule
- *   lk-gp-ucb  [LK, Alg. 1]       laplacian       rbf       rbf          exact             ucb
- *   lk-gp-ts   [LK, eq. 7]        laplacian       rbf       rbf          exact             thompson
- *   ek-ucb     [EK, Alg. 2]       ones            rbf       rbf          kors              ucb
- *   k-ucb      [EK, Alg. 1]       ones            rbf       rbf          exact             ucb
- *   bkb bbkb   [BKB, Alg. 1]      ones            rbf       rbf          bkb, bbkb         ucb
- *   gp-ucb     [LK, baselines]    ones            rbf       rbf          exact             ucb
- *   lin-ucb    [LK, baselines]    ones, identity  linear    linear       exact             ucb
- *   gob-lin    [LK, baselines]    laplacian 1     linear    linear       exact             ucb
- *   graph-ucb  [LK, baselines]    laplacian       linear    linear       exact             ucb
- *   coop-kernel-ucb [LK, baselines] laplacian     rbf       rbf          exact             ucb
- *   sup-kernel-ucb [EK, baselines] ones           rbf       rbf          exact             sup_kernel
- *   cmm-ucb dmm-ucb amm-ucb ay-gp-ucb igp-ucb  [TC]
- *                                 ones            rbf       rbf          exact             ucb, with the named bound
- *   ucb ts random                 ones            ones      delta        exact             ucb, thompson, uniform
- *   laplaced   (ours)             laplacian + p   rbf       rbf          kors              ucb, epsilon 0.05
- *   laplaced-by-arm (ours)        laplacian       rbf       delta        by_arm            ucb, epsilon 0.05
+ * lk-gp-ucb is [LK, Alg. 1], lk-gp-ts [LK, eq. 7], ek-ucb [EK, Alg. 2], k-ucb [EK, Alg. 1], bkb and bbkb [BKB, Alg. 1];
+ * cmm-ucb, dmm-ucb, amm-ucb, ay-gp-ucb and igp-ucb have the named bounds of [TC]; sup-kernel-ucb is a baseline of [EK],
+ * and gp-ucb, lin-ucb (per user, too), gob-lin, graph-ucb and coop-kernel-ucb are those of [LK].
  *
  * What a row leaves at zero is filled by the table of fields; where arms have no features their kernel is `delta`,
  * and where there is no context its kernel is `ones`, in every row. Deviation: `k-ucb` and `gp-ucb` are the same
@@ -48,253 +34,67 @@
 #define LK_EXACT_LIMIT 1500u /* beyond it LK's O(t^2) per decision is no longer interactive */
 
 struct preset {
-    const char *name, *about;
+    const char *name;
     enum kb_user_kernel_type user;
-    double rho, population; /* rho 0: the default */
-    bool is_normalized;
-    enum kb_vec_kernel_type context, arm; /* with coordinates; see the header for dimension 0 */
+    enum kb_vec_kernel_type context, arm;
     enum kb_repr_type repr;
-    double lambda;                      /* 0: the default; KORS's mu is the same */
-    size_t max_dictionary, exact_limit; /* 0: the default */
     enum kb_rule_type rule;
-    double epsilon;
     double beta;
-    enum kb_conf_type conf; /* fixed, unless the row says otherwise */
+    /* 0: the usual value (fields.c) */
+    double rho, population, lambda; /* KORS's mu is lambda, too */
+    bool is_normalized;
+    size_t max_dictionary, exact_limit;
+    double epsilon, noise;
+    enum kb_conf_type conf;
     enum kb_score score;
-    double noise; /* 0: the default */
 };
 
+/* clang-format off */
+/* User kernel, context kernel, arm kernel (with coordinates; see the header for dimension 0), representation, rule,
+ * beta. */
+#define PRESET(name, user, context, arm, repr, rule, ...)                                                             \
+    {name, KB_USER_##user, KB_VEC_##context, KB_VEC_##arm, KB_REPR_##repr, KB_RULE_##rule, .beta = __VA_ARGS__}
+
 static const struct preset presets[] = {
-    {.name = "laplaced",
-     .about = "Default: users share along the graph and with the crowd, a KORS dictionary keeps decisions cheap, UCB "
-              "with 5 % "
-              "of uniform exploration.",
-     .user = KB_USER_LAPLACIAN,
-     .rho = 0.01,
-     .population = 1.0,
-     .is_normalized = true,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_RBF,
-     .repr = KB_REPR_KORS,
-     .lambda = 0.25,
-     .max_dictionary = 1024,
-     .rule = KB_RULE_UCB,
-     .epsilon = 0.05,
-     .beta = 2.0,
-     .conf = KB_CONF_CMM,
-     .score = KB_SCORE_FIXED,
-     .noise = 0.5},
-    {.name = "laplaced-by-arm",
-     .about =
-         "Arms share nothing and are learned exactly, each as a mean of its own, for users along the graph and for "
-         "contexts; UCB with 5 % of uniform exploration.",
-     .user = KB_USER_LAPLACIAN,
-     .is_normalized = true,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_DELTA,
-     .repr = KB_REPR_BY_ARM,
-     .lambda = 0.25,
-     .exact_limit = 1024,
-     .rule = KB_RULE_UCB,
-     .epsilon = 0.05,
-     .beta = 1.0},
-    {.name = "lk-gp-ucb",
-     .about = "LK: graph Laplacian user kernel, exact Gaussian process, UCB.",
-     .user = KB_USER_LAPLACIAN,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_RBF,
-     .repr = KB_REPR_EXACT,
-     .exact_limit = LK_EXACT_LIMIT,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0},
-    {.name = "lk-gp-ts",
-     .about = "LK: graph Laplacian user kernel, exact Gaussian process, Thompson sampling per arm.",
-     .user = KB_USER_LAPLACIAN,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_RBF,
-     .repr = KB_REPR_EXACT,
-     .exact_limit = LK_EXACT_LIMIT,
-     .rule = KB_RULE_THOMPSON,
-     .beta = 1.0},
-    {.name = "ek-ucb",
-     .about = "EK: one population, joint context and arm kernel, KORS dictionary, UCB.",
-     .user = KB_USER_ONES,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_RBF,
-     .repr = KB_REPR_KORS,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0},
-    {.name = "k-ucb",
-     .about = "EK's baseline (CGP-UCB): one population, joint context and arm kernel, exact, UCB.",
-     .user = KB_USER_ONES,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_RBF,
-     .repr = KB_REPR_EXACT,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0},
-    {.name = "sup-kernel-ucb",
-     .about =
-         "EK's baseline (SupKernelUCB): one population, joint kernel, exact by levels, elimination in place of UCB.",
-     .user = KB_USER_ONES,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_RBF,
-     .repr = KB_REPR_EXACT,
-     .rule = KB_RULE_SUP_KERNEL,
-     .beta = 2.0},
-    {.name = "bkb",
-     .about = "BKB (CBKB): one population, joint kernel, a dictionary drawn anew after every batch of rewards, UCB.",
-     .user = KB_USER_ONES,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_RBF,
-     .repr = KB_REPR_BKB,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0},
-    {.name = "bbkb",
-     .about = "BBKB (CBBKB): as bkb, but drawn anew only once enough posterior variance has been learned, UCB.",
-     .user = KB_USER_ONES,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_RBF,
-     .repr = KB_REPR_BBKB,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0},
-    {.name = "gp-ucb",
-     .about = "LK's baseline: one population, RBF kernel, exact, UCB.",
-     .user = KB_USER_ONES,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_RBF,
-     .repr = KB_REPR_EXACT,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0},
-    {.name = "lin-ucb",
-     .about = "LK's baseline: one population, linear in the arm's features (times the context's), exact, UCB.",
-     .user = KB_USER_ONES,
-     .context = KB_VEC_LINEAR,
-     .arm = KB_VEC_LINEAR,
-     .repr = KB_REPR_EXACT,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0},
-    {.name = "lin-ucb-per-user",
-     .about = "LK's baseline: every user alone, linear in the arm's features (times the context's), exact, UCB.",
-     .user = KB_USER_IDENTITY,
-     .context = KB_VEC_LINEAR,
-     .arm = KB_VEC_LINEAR,
-     .repr = KB_REPR_EXACT,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0},
-    {.name = "gob-lin",
-     .about = "LK's baseline (GOB.Lin): users coupled by (I + L)^-1, linear in the arm's features, exact, UCB.",
-     .user = KB_USER_LAPLACIAN,
-     .rho = 1.0,
-     .context = KB_VEC_LINEAR,
-     .arm = KB_VEC_LINEAR,
-     .repr = KB_REPR_EXACT,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0},
-    {.name = "graph-ucb",
-     .about = "LK's baseline (GraphUCB): graph Laplacian user kernel, linear in the arm's features, exact, UCB.",
-     .user = KB_USER_LAPLACIAN,
-     .context = KB_VEC_LINEAR,
-     .arm = KB_VEC_LINEAR,
-     .repr = KB_REPR_EXACT,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0},
-    {.name = "coop-kernel-ucb",
-     .about = "LK's baseline: a kernel between users (laplacian; or heat, spectral_rbf, ones, mmd), RBF on arms, "
-              "exact, UCB.",
-     .user = KB_USER_LAPLACIAN,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_RBF,
-     .repr = KB_REPR_EXACT,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0},
-    {.name = "cmm-ucb",
-     .about = "TC: one population, exact, the convex martingale mixture bound by its one-dimensional dual, UCB.",
-     .user = KB_USER_ONES,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_RBF,
-     .repr = KB_REPR_EXACT,
-     .lambda = TC_LAMBDA,
-     .exact_limit = TC_EXACT_LIMIT,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0,
-     .conf = KB_CONF_CMM},
-    {.name = "dmm-ucb",
-     .about = "TC: one population, exact, the best of five ridges of that dual, UCB.",
-     .user = KB_USER_ONES,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_RBF,
-     .repr = KB_REPR_EXACT,
-     .lambda = TC_LAMBDA,
-     .exact_limit = TC_EXACT_LIMIT,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0,
-     .conf = KB_CONF_DMM},
-    {.name = "amm-ucb",
-     .about = "TC: one population, exact, the analytic bound at the ridge of the model itself, UCB.",
-     .user = KB_USER_ONES,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_RBF,
-     .repr = KB_REPR_EXACT,
-     .lambda = TC_LAMBDA,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0,
-     .conf = KB_CONF_AMM},
-    {.name = "ay-gp-ucb",
-     .about = "TC's baseline: one population, exact, Abbasi-Yadkori's radius, UCB.",
-     .user = KB_USER_ONES,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_RBF,
-     .repr = KB_REPR_EXACT,
-     .lambda = TC_LAMBDA,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0,
-     .conf = KB_CONF_AY},
-    {.name = "igp-ucb",
-     .about = "TC's baseline: one population, exact, the radius of improved GP-UCB, UCB.",
-     .user = KB_USER_ONES,
-     .context = KB_VEC_RBF,
-     .arm = KB_VEC_RBF,
-     .repr = KB_REPR_EXACT,
-     .lambda = IGP_LAMBDA,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0,
-     .conf = KB_CONF_IGP},
-    {.name = "ucb",
-     .about = "One mean per arm, the same for all users and contexts, UCB.",
-     .user = KB_USER_ONES,
-     .context = KB_VEC_ONES,
-     .arm = KB_VEC_DELTA,
-     .repr = KB_REPR_EXACT,
-     .rule = KB_RULE_UCB,
-     .beta = 2.0},
-    {.name = "ts",
-     .about = "One mean per arm, the same for all users and contexts, Thompson sampling.",
-     .user = KB_USER_ONES,
-     .context = KB_VEC_ONES,
-     .arm = KB_VEC_DELTA,
-     .repr = KB_REPR_EXACT,
-     .rule = KB_RULE_THOMPSON,
-     .beta = 1.0},
-    {.name = "random",
-     .about = "Uniform choice, learning all the while: a baseline and a source of unbiased logs.",
-     .user = KB_USER_ONES,
-     .context = KB_VEC_ONES,
-     .arm = KB_VEC_DELTA,
-     .repr = KB_REPR_EXACT,
-     .rule = KB_RULE_UNIFORM,
-     .beta = 2.0},
+    PRESET("laplaced",         LAPLACIAN, RBF,    RBF,    KORS,   UCB,        2,
+           .rho = 0.01, .population = 1.0, .is_normalized = true, .lambda = 0.25, .max_dictionary = 1024,
+           .epsilon = 0.05, .conf = KB_CONF_CMM, .score = KB_SCORE_FIXED, .noise = 0.5),
+    PRESET("laplaced-by-arm",  LAPLACIAN, RBF,    DELTA,  BY_ARM, UCB,       1,
+           .is_normalized = true, .lambda = 0.25, .exact_limit = 1024, .epsilon = 0.05),
+    PRESET("lk-gp-ucb",        LAPLACIAN, RBF,    RBF,    EXACT,  UCB,        2, .exact_limit = LK_EXACT_LIMIT),
+    PRESET("lk-gp-ts",         LAPLACIAN, RBF,    RBF,    EXACT,  THOMPSON,   1, .exact_limit = LK_EXACT_LIMIT),
+    PRESET("ek-ucb",           ONES,      RBF,    RBF,    KORS,   UCB,        2),
+    PRESET("k-ucb",            ONES,      RBF,    RBF,    EXACT,  UCB,        2),
+    PRESET("sup-kernel-ucb",   ONES,      RBF,    RBF,    EXACT,  SUP_KERNEL, 2),
+    PRESET("bkb",              ONES,      RBF,    RBF,    BKB,    UCB,        2),
+    PRESET("bbkb",             ONES,      RBF,    RBF,    BBKB,   UCB,        2),
+    PRESET("gp-ucb",           ONES,      RBF,    RBF,    EXACT,  UCB,        2),
+    PRESET("lin-ucb",          ONES,      LINEAR, LINEAR, EXACT,  UCB,        2),
+    PRESET("lin-ucb-per-user", IDENTITY,  LINEAR, LINEAR, EXACT,  UCB,        2),
+    PRESET("gob-lin",          LAPLACIAN, LINEAR, LINEAR, EXACT,  UCB,        2, .rho = 1.0),
+    PRESET("graph-ucb",        LAPLACIAN, LINEAR, LINEAR, EXACT,  UCB,        2),
+    PRESET("coop-kernel-ucb",  LAPLACIAN, RBF,    RBF,    EXACT,  UCB,        2),
+    PRESET("cmm-ucb",          ONES,      RBF,    RBF,    EXACT,  UCB,        2,
+           .lambda = TC_LAMBDA, .exact_limit = TC_EXACT_LIMIT, .conf = KB_CONF_CMM),
+    PRESET("dmm-ucb",          ONES,      RBF,    RBF,    EXACT,  UCB,        2,
+           .lambda = TC_LAMBDA, .exact_limit = TC_EXACT_LIMIT, .conf = KB_CONF_DMM),
+    PRESET("amm-ucb",          ONES,      RBF,    RBF,    EXACT,  UCB,        2,
+           .lambda = TC_LAMBDA, .conf = KB_CONF_AMM),
+    PRESET("ay-gp-ucb",        ONES,      RBF,    RBF,    EXACT,  UCB,        2,
+           .lambda = TC_LAMBDA, .conf = KB_CONF_AY),
+    PRESET("igp-ucb",          ONES,      RBF,    RBF,    EXACT,  UCB,        2,
+           .lambda = IGP_LAMBDA, .conf = KB_CONF_IGP),
+    PRESET("ucb",              ONES,      ONES,   DELTA,  EXACT,  UCB,        2),
+    PRESET("ts",               ONES,      ONES,   DELTA,  EXACT,  THOMPSON,   1),
+    PRESET("random",           ONES,      ONES,   DELTA,  EXACT,  UNIFORM,    2),
 };
+/* clang-format on */
 
 #define N_PRESETS (sizeof presets / sizeof presets[0])
 
 const char *kb_preset_name(size_t i)
 {
     return i < N_PRESETS ? presets[i].name : NULL;
-}
-
-const char *kb_preset_about(size_t i)
-{
-    return i < N_PRESETS ? presets[i].about : NULL;
 }
 
 /* NULL when no row has this name. */

@@ -195,8 +195,6 @@ struct kb_spec {
 extern const struct kb_words kb_user_kernel_words, kb_vec_kernel_words, kb_repr_words, kb_conf_words,
     kb_sketch_form_words, kb_score_words, kb_rule_words, kb_aggregation_words, kb_forgetting_words;
 
-/* Whether it is a function of |x - y| / lengthscale. */
-bool kb_vec_kernel_has_lengthscale(enum kb_vec_kernel_type type);
 /* Whether the values of a user kernel come from the graph; the others do not look at it. */
 bool kb_user_kernel_reads_graph(enum kb_user_kernel_type type);
 /* Whether they come from the history as it stood at the last dictionary reset (kb_user_kernel_learn). */
@@ -207,7 +205,6 @@ bool kb_rule_reads_levels(enum kb_rule_type type);
 
 /* The i-th preset's name (NULL past the end): for listings and for tests that walk every row. */
 const char *kb_preset_name(size_t i);
-const char *kb_preset_about(size_t i); /* one sentence: which paper, which parts */
 
 /* Fills *spec from a preset for the given dimensions: vector kernels become `delta` where the dimension of
  * the arms is 0 and `ones` where that of the contexts is 0. KB_ENOTFOUND for an unknown name. */

@@ -101,7 +101,7 @@ void kb_spec_drop_unserved_confidence(struct kb_spec *spec)
     spec->conf.is_mixture = spec->conf.is_mixture && spec->conf.type != KB_CONF_FIXED;
 }
 
-bool kb_vec_kernel_has_lengthscale(enum kb_vec_kernel_type type)
+static bool has_lengthscale(enum kb_vec_kernel_type type)
 {
     return (KB_STATIONARY_KERNELS >> type & 1) != 0;
 }
@@ -160,9 +160,9 @@ static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errms
     if (spec->context_dim == 0 && spec->context_kernel.type != KB_VEC_ONES)
         return kb_fail(KB_EUNSUPPORTED, msg, "/context_kernel/type", "%s needs contexts; context_dim is 0",
                        kb_word(&kb_vec_kernel_words, (int)spec->context_kernel.type));
-    if (spec->context_kernel.is_median && !kb_vec_kernel_has_lengthscale(spec->context_kernel.type))
+    if (spec->context_kernel.is_median && !has_lengthscale(spec->context_kernel.type))
         return kb_fail(KB_EUNSUPPORTED, msg, "/context_kernel/lengthscale", "this kernel has no lengthscale");
-    if (spec->arm_kernel.is_median && !kb_vec_kernel_has_lengthscale(arm))
+    if (spec->arm_kernel.is_median && !has_lengthscale(arm))
         return kb_fail(KB_EUNSUPPORTED, msg, "/arm_kernel/lengthscale", "this kernel has no lengthscale");
     if (spec->repr.type == KB_REPR_BY_ARM && arm != KB_VEC_DELTA)
         return kb_fail(KB_EUNSUPPORTED, msg, "/representation/type",

@@ -30,6 +30,7 @@
 #include "linalg/clones.h"
 #include "linalg/exponential.h"
 #include "base/magnitude.h"
+#include "spec/fields.h"
 #include "vector/matern.h"
 
 #define BLOCK 64u
@@ -170,12 +171,6 @@ void kb_vec_kernel_scale(const struct kb_vec_kernel_spec *k, size_t dim, const d
     }
 }
 
-/* A point beside itself is what a decision asks of each candidate: where distances count, 1 to the last bit. */
-static bool is_stationary(enum kb_vec_kernel_type type)
-{
-    return type == KB_VEC_RBF || type == KB_VEC_MATERN12 || type == KB_VEC_MATERN32 || type == KB_VEC_MATERN52;
-}
-
 bool kb_vec_kernel_is_bounded(enum kb_vec_kernel_type type)
 {
     return type != KB_VEC_LINEAR && type != KB_VEC_POLYNOMIAL;
@@ -187,11 +182,12 @@ bool kb_vec_kernel_measures(const struct kb_vec_kernel_spec *k, size_t dim, cons
            (kb_vec_kernel_is_bounded(k->type) || kb_vec_kernel_value(k, dim, x, x) <= most);
 }
 
-/* Through the same code as the columns, so that k(s, s) and a column's own entry agree to the bit. */
+/* Through the same code as the columns, so that k(s, s) and a column's own entry agree to the bit. A point beside
+ * itself is what a decision asks of each candidate: where distances count, 1 to the last bit. */
 double kb_vec_kernel_value(const struct kb_vec_kernel_spec *k, size_t dim, const double *x, const double *y)
 {
     double out = 1.0;
-    if (x == y && is_stationary(k->type))
+    if (x == y && (KB_STATIONARY_KERNELS >> k->type & 1) != 0)
         return out;
     kb_vec_kernel_scale(k, dim, x, dim, 1, y, &out);
     return out;

@@ -15,7 +15,7 @@ static void put_all(struct kb_writer *w)
     kb_put_u64(w, 0x0102030405060708u);
     kb_put_double(w, -2.5);
     kb_put_str(w, "caf\xc3\xa9");
-    kb_put_bytes(w, "xyz", 3);
+    kb_put_bytes(w, "xyzxyzxy", 8);
     kb_put_doubles(w, numbers, 6);
     kb_put_u32s(w, small, 3);
     kb_put_u64s(w, large, 4);
@@ -29,12 +29,11 @@ static void get_all(struct kb_reader *r, bool is_intact)
     double d[6];
     uint32_t u[3];
     uint64_t v[4];
-    char bytes[3];
     size_t length;
     uint64_t first = kb_get_u64(r);
     double second = kb_get_double(r);
     const char *text = kb_get_str(r, &length);
-    kb_get_bytes(r, bytes, 3);
+    const uint64_t bytes = kb_get_u64(r);
     kb_get_doubles(r, d, 6);
     kb_get_u32s(r, u, 3);
     kb_get_u64s(r, v, 4);
@@ -43,7 +42,7 @@ static void get_all(struct kb_reader *r, bool is_intact)
     if (!is_intact)
         return;
     ck_assert(first == 0x0102030405060708u && second == -2.5 && last == 77);
-    ck_assert(length == 5 && memcmp(text, "caf\xc3\xa9", 5) == 0 && memcmp(bytes, "xyz", 3) == 0);
+    ck_assert(length == 5 && memcmp(text, "caf\xc3\xa9", 5) == 0 && bytes == 0x79787a79787a7978u);
     ck_assert(memcmp(d, numbers, sizeof d) == 0 && memcmp(u, small, sizeof u) == 0 && memcmp(v, large, sizeof v) == 0);
 }
 

@@ -181,7 +181,7 @@ START_TEST(degrees_and_neighbours_are_those_of_the_edges)
     }
     for (uint32_t v = 0; v < N; v++) {
         ck_assert(kbt_close(kb_graph_degree(g, v), degree[v], 1e-14));
-        ck_assert_uint_eq(kb_graph_n_neighbours(g, v), n_neighbours[v]);
+        ck_assert_uint_eq(kb_graph_neighbours(g, v).n, n_neighbours[v]);
     }
     kb_graph_free(g);
 }

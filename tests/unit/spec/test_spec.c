@@ -63,10 +63,8 @@ START_TEST(every_preset_passes_its_own_check_in_all_dimensions)
             if (spec.context_dim == 0)
                 ck_assert_int_eq(spec.context_kernel.type, KB_VEC_ONES);
         }
-        ck_assert_uint_gt(strlen(kb_preset_about(n)), 10);
     }
     ck_assert_uint_eq(n, 23);
-    ck_assert_ptr_null(kb_preset_about(n));
 }
 END_TEST
 
