@@ -46,7 +46,6 @@ bool fill_arms_patch(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_patch(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_stop(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_compact(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
-bool fill_verify(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_erase(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_promote(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_rollback(struct ld_call *c, struct ld_op *op, struct ld_problem *p);

@@ -8,7 +8,6 @@
  *
  * Names are checked in PUT alone: in the other calls one that no tenant can have is not found. */
 #include "api/api.h"
-#include "task/tasks.h"
 #include "task/challenger.h"
 #include "tenant/price.h"
 #include "task/repair.h"
@@ -257,17 +256,7 @@ bool fill_stop(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 /* POST /tenants/{t}/compact: answered when the log starts with a summary, which takes a fold of what goes. */
 bool fill_compact(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 {
-    op->task = &ld_compaction;
     return ld_decode_compact(op->doc, &op->keep_events, p) == 0 && ld_charge_fold(c, p);
-}
-
-/* POST /tenants/{t}/verify: answered when the log has been folded, which takes its time. */
-bool fill_verify(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
-{
-    (void)c;
-    (void)p;
-    op->task = &ld_verification;
-    return true;
 }
 
 /* DELETE /tenants/{t}/users/{u}: answered when nothing of the user is left, which takes a fold of the whole log. */
@@ -279,7 +268,6 @@ bool fill_erase(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
         ld_problem_set_as(p, LD_NO_USER, "the tenant has no data of such a user: ids have at most 256 bytes");
     else
         strcpy(op->user, user);
-    op->task = &ld_erasure;
     return p->status == 0;
 }
 

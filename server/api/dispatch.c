@@ -208,6 +208,7 @@ static bool queue(struct ld_call *c, struct ld_reply *out)
     struct ld_op *op = ld_call_op(c, c->route->op, out->problem);
     if (op == NULL)
         return true;
+    op->task = c->route->task;
     if (c->route->fill == NULL || c->route->fill(c, op, out->problem)) {
         ld_call_submit(c, c->tenant, op);
         return false;

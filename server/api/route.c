@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "task/tasks.h"
 
-#define HANDLED(handle) handle, LD_OP_EVENT, NULL
-#define QUEUED(op, fill) NULL, op, fill
+#define HANDLED(handle) handle, LD_OP_EVENT, NULL, NULL
+#define QUEUED(op, fill) NULL, op, NULL, fill
+#define TASK(kind, fill) NULL, LD_OP_TASK, &kind, fill
 
 /* clang-format off */
 /* The role is what a key must have; access.c says what else is asked. */
@@ -33,15 +35,15 @@ const struct ld_route ld_routes[] = {
     {"GET",    "/tenants/{t}/limits",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_limits_get)},
     {"PUT",    "/tenants/{t}/limits",      LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_limits_put)},
     {"POST",   "/tenants/{t}/rebuild",     LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    QUEUED(LD_OP_REBUILD, NULL)},
-    {"POST",   "/tenants/{t}/compact",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    QUEUED(LD_OP_TASK, fill_compact)},
-    {"POST",   "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    QUEUED(LD_OP_TASK, fill_verify)},
+    {"POST",   "/tenants/{t}/compact",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    TASK(ld_compaction, fill_compact)},
+    {"POST",   "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    TASK(ld_verification, NULL)},
     {"POST",   "/tenants/{t}/repair",      LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_tenant_repair)},
     {"GET",    "/tenants/{t}/challengers", LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_challengers_get)},
     {"POST",   "/tenants/{t}/promote",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    QUEUED(LD_OP_PROMOTE, fill_promote)},
     {"POST",   "/tenants/{t}/rollback",    LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    QUEUED(LD_OP_PROMOTE, fill_rollback)},
     {"POST",   "/tenants/{t}/stop",        LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_REQUEST, QUEUED(LD_OP_SWITCH, fill_stop)},
     {"POST",   "/tenants/{t}/start",       LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_REQUEST, QUEUED(LD_OP_SWITCH, NULL)},
-    {"DELETE", "/tenants/{t}/users/{u}",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    QUEUED(LD_OP_TASK, fill_erase)},
+    {"DELETE", "/tenants/{t}/users/{u}",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    TASK(ld_erasure, fill_erase)},
     {"GET",    "/tenants/{t}/model",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_MODEL,   HANDLED(api_model)},
     {"GET",    "/tenants/{t}/stats",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_stats)},
     {"GET",    "/tenants/{t}/events",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_events)},

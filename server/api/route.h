@@ -55,6 +55,7 @@ struct ld_route {
     /* True: dispatch sends *out. False: the call was passed on (call.h). NULL: an op of the type below is queued. */
     bool (*handle)(struct ld_call *c, struct ld_reply *out);
     enum ld_op_type op;
+    const struct ld_task_kind *task; /* of LD_OP_TASK */
     /* Fills that op, for which the doc is parsed already. False with *p. NULL: there is nothing to fill in. */
     bool (*fill)(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 };
