@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/moves.h"
 #include "model/engine_background.h"
+#include "posterior/learning.h"
 
 #define TAIL_STEPS 256u /* that the writer teaches in its own turn */
 #define MOST_ROUNDS 16u

@@ -23,6 +23,7 @@
 #include "history/history.h"
 #include "posterior/posterior.h"
 #include "model/user_graph.h"
+#include "posterior/dictionary.h"
 
 struct kb_engine;
 

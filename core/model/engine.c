@@ -16,6 +16,7 @@
 #include "model/engine_background.h"
 #include "model/engine_steps.h"
 #include "model/engine_write.h"
+#include "posterior/learning.h"
 
 static const struct kb_event_ops *const OPS[] = {
     [KB_EV_CONFIGURED] = &kb_ops_configured,

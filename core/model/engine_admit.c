@@ -21,6 +21,7 @@
 #include "base/rng.h"
 #include "model/engine_background.h"
 #include "model/engine_read.h"
+#include "posterior/learning.h"
 
 /* ---- drawing ---------------------------------------------------------------------------------------- */
 

@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "posterior/learning.h"
 
 #define KERNEL_WORK 20.0 /* a kernel value's exponential, in multiply-adds */
 #define CG_STEPS 20.0    /* of conjugate gradients for a column of a large graph */

@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/grow.h"
 #include "model/engine_steps.h"
+#include "posterior/learning.h"
 
 /* ---- growing ----------------------------------------------------------------------------------------- */
 

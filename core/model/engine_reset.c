@@ -23,6 +23,7 @@
 #include "base/magnitude.h"
 #include "model/engine_steps.h"
 #include "model/engine_write.h"
+#include "posterior/learning.h"
 
 /* Resets by the history's own size: median lengthscales are looked at when the distinct points have grown this much. */
 #define MEDIAN_FIRST_ROWS 32u

@@ -13,6 +13,7 @@
 
 #include "model/engine_impl.h"
 #include "base/magnitude.h"
+#include "posterior/learning.h"
 
 static bool is_row_sound(const struct kb_engine *e, size_t row, double halvings)
 {

@@ -18,6 +18,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "posterior/learning.h"
 
 static struct kb_point kernel_point(const struct kb_engine *e, const struct kb_staged_point *pt)
 {

@@ -11,6 +11,8 @@
 #include "kernel/arm_columns.h"
 #include "linalg/chol.h"
 #include "base/ids.h"
+#include "posterior/dictionary.h"
+#include "posterior/learning.h"
 #include "posterior/posterior.h"
 #include "posterior/spectrum.h"
 

@@ -18,6 +18,7 @@
 #include "model/engine_background.h"
 #include "model/engine_write.h"
 #include "posterior/posterior.h"
+#include "posterior/learning.h"
 
 #define N_USERS 128
 #define NAME "bench_subject"

@@ -12,6 +12,7 @@
 #include "kbt_world.h"
 #include "base/rng.h"
 #include "posterior/spectrum.h"
+#include "posterior/learning.h"
 
 #define N_POOL 30u
 #define N_POINTS 45u /* the pool, and points that are never shown; the last is the worst one, where it is known */

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/ids.h"
 #include "base/rng.h"
+#include "posterior/learning.h"
 
 #define N_CONTEXTS 5u
 #define N_STRANGERS 2u

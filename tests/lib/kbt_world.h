@@ -6,6 +6,7 @@
 #include "history/history.h"
 #include "kbt.h"
 #include "posterior/posterior.h"
+#include "posterior/dictionary.h"
 
 #define KBT_MAX_DIM 8u
 

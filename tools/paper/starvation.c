@@ -27,6 +27,8 @@
 #include "base/ids.h"
 #include "posterior/posterior.h"
 #include "base/rng.h"
+#include "posterior/dictionary.h"
+#include "posterior/learning.h"
 
 #define LAMBDA 0.01
 #define LENGTHSCALE 0.1 /* exp(-50 r^2) = exp(-r^2 / 2 l^2) */

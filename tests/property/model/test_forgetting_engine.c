@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "model/engine_read.h"
 #include "model/engine_write.h"
+#include "posterior/learning.h"
 
 #define N_USERS 6u
 #define N_ARMS 4u

@@ -13,6 +13,7 @@
 #include "kbt_log.h"
 #include "kbt_world.h"
 #include "base/rng.h"
+#include "posterior/learning.h"
 
 #define N_EVENTS 150u
 #define N_QUERIES 12u

@@ -6,6 +6,7 @@
 
 #include "kbt_world.h"
 #include "base/rng.h"
+#include "posterior/learning.h"
 
 #define N_USERS 9u
 #define N_ARMS 6u

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "kbt_world.h"
 #include "base/rng.h"
+#include "posterior/learning.h"
 
 #define N_USERS 8u
 #define N_ARMS 12u

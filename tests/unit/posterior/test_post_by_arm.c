@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "kbt_world.h"
+#include "posterior/learning.h"
 
 #define N_QUERIES 40u
 #define N_MIXES 16u

@@ -6,6 +6,7 @@
 #include "kbt_world.h"
 #include "base/rng.h"
 #include "posterior/spectrum.h"
+#include "posterior/learning.h"
 
 #define N_QUERIES 40u
 #define LAMBDA 0.3

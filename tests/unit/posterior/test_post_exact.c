@@ -5,6 +5,7 @@
 
 #include "kbt_world.h"
 #include "base/rng.h"
+#include "posterior/learning.h"
 
 #define N_QUERIES 30u
 

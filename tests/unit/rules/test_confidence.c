@@ -7,6 +7,7 @@
 #include "kbt_world.h"
 #include "base/rng.h"
 #include "posterior/spectrum.h"
+#include "posterior/learning.h"
 
 #define N_QUERIES 12u
 #define SIGMA 0.3
