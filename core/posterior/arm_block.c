@@ -72,6 +72,7 @@ void kb_arm_block_copy_points(struct kb_arm_block *to, const struct kb_arm_block
     const size_t n = from->n;
     assert(n <= to->cap);
     to->n = n;
+    to->refused = from->refused;
     if (n == 0)
         return;
     memcpy(to->count, from->count, n * sizeof *to->count);

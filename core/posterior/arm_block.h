@@ -15,6 +15,7 @@ struct kb_arm_block {
     double *x;         /* [n][context_dim] */
     uint32_t *anchor;  /* [n] of the points' users */
     uint32_t *support; /* [n] numbers of the points in the support */
+    double refused;    /* rewards at points that it had no room for, since it was filled; no part of the state */
     double log_det;    /* ln det(I + K_t / lambda) of this arm */
 };
 

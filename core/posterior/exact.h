@@ -12,8 +12,9 @@ struct kb_exact {
     struct kb_point_index index;
     /* Whether a new point of the history is held, while they are collected (NULL: all are); for it: points of each arm.
      */
-    bool (*takes)(struct kb_exact *e, const struct kb_point *pt);
+    bool (*takes)(struct kb_exact *e, const struct kb_point *pt, double count);
     size_t *n_of_arm;
+    const double *least; /* and the least weight that is held of each */
     /* With a factor: */
     struct kb_chol f, spare; /* spare: the writer's, what f will be when all has lost weight */
     double *w;               /* [|U|] F^-1 ybar */

@@ -94,7 +94,7 @@ static enum kb_err collect_row(struct kb_exact *e, const struct kb_history *h, c
     if (!(count >= KB_LEAST_COUNT) || kb_kernel_ignores(&e->base.kernel, &pt))
         return KB_OK;
     uint32_t i = kb_exact_find(e, &pt);
-    if (i == KB_POINT_NONE && e->takes != NULL && !e->takes(e, &pt))
+    if (i == KB_POINT_NONE && e->takes != NULL && !e->takes(e, &pt, count))
         return KB_OK;
     if (i == KB_POINT_NONE) {
         i = (uint32_t)e->base.support.n;

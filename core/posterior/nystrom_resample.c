@@ -120,7 +120,8 @@ double kb_posterior_accumulated(const struct kb_posterior *p)
  * dictionary, which would show nothing of what it has learned until the ratio is passed. */
 bool kb_posterior_is_outdated(const struct kb_posterior *p)
 {
-    return p->is_resampled && p->accumulated > 0 && (p->support.n == 0 || 1.0 + p->accumulated > p->batch_ratio);
+    return p->is_outdated ||
+           (p->is_resampled && p->accumulated > 0 && (p->support.n == 0 || 1.0 + p->accumulated > p->batch_ratio));
 }
 
 enum kb_err kb_posterior_resample(struct kb_posterior *p, const struct kb_posterior *from, const struct kb_history *h,

@@ -16,7 +16,9 @@
  * Points are distinct to the kernel's parts (kernel.c): without contexts, and with a user kernel that reads a graph
  * where there is none, an arm is one point, whoever asks (kb_posterior_new). An arm holds `exact_limit` points at
  * most. Rewards at others teach it nothing from there on: what is held is then the posterior of a part of the data,
- * whose deviations are too large rather than too small, and an arm's cost has a bound.
+ * whose deviations are too large rather than too small, and an arm's cost has a bound. Under forgetting what it holds
+ * fades, so after half as many such rewards the posterior is outdated: filled anew, each arm holds the points of which
+ * most is left.
  *
  * What readers see: the table of blocks and the blocks. A block that is full is replaced by a larger one, made beside
  * them (moves.h). Under forgetting the writer has a second table, of the blocks as they will be.
@@ -25,6 +27,7 @@
  * O(sum n^3 / 3) to fill and for a step of forgetting. */
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -37,6 +40,7 @@
 #include "posterior/noisy_gram.h"
 
 #define FIRST_ARMS 16u
+#define REFUSED_SHARE 0.5 /* of an arm's points: after so many rewards that it had no room for it is filled anew */
 
 struct table {
     struct kb_arm_block **of; /* [n] by arm; NULL: never learned at */
@@ -312,8 +316,13 @@ static void by_arm_learn(struct kb_posterior *p, const struct kb_point *pt, doub
     struct kb_by_arm *e = of(p);
     struct kb_arm_block *b = block_at(&e->arms, pt->arm);
     const uint32_t i = kb_exact_find(&e->points, pt);
-    if (i == KB_POINT_NONE && (!(d_count > 0) || b->n >= e->most))
+    if (i == KB_POINT_NONE && !(d_count > 0))
         return;
+    if (i == KB_POINT_NONE && b->n >= e->most) {
+        b->refused++;
+        p->is_outdated |= p->unit > 0 && b->refused >= REFUSED_SHARE * (double)e->most;
+        return;
+    }
     if (i == KB_POINT_NONE) {
         enter(e, b, pt, d_count, d_sum, s);
     } else {
@@ -327,15 +336,48 @@ static void by_arm_learn(struct kb_posterior *p, const struct kb_point *pt, doub
     refresh(e, b);
 }
 
-/* Rows of an arm at its limit are left out, as they are when they come one by one. */
-static bool has_room(struct kb_exact *points, const struct kb_point *pt)
+/* Rows of an arm at its limit are left out, as they are when they come one by one; and under forgetting those of which
+ * less is left than of as many others. */
+static bool has_room(struct kb_exact *points, const struct kb_point *pt, double count)
 {
     const struct kb_by_arm *e = (const struct kb_by_arm *)points;
     size_t *n_of = points->n_of_arm;
-    if (n_of[pt->arm] >= e->most)
+    if (n_of[pt->arm] >= e->most || (points->least != NULL && count < points->least[pt->arm]))
         return false;
     n_of[pt->arm]++;
     return true;
+}
+
+static int compare_descending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* least[a] = the weight of arm a's row number `most`, by weight; 0 where it has fewer. KB_ENOMEM. O(rows log rows). */
+static enum kb_err find_least(const struct kb_by_arm *e, const struct kb_history *h, size_t n_arms, double *least)
+{
+    size_t *first = kb_array(n_arms + 1, 1, sizeof *first);
+    double *weight = kb_array(h->n + 1, 1, sizeof *weight);
+    enum kb_err rc = first != NULL && weight != NULL ? KB_OK : KB_ENOMEM;
+    KB_TRY(rc);
+    for (size_t row = 0; row < h->n; row++)
+        first[h->arm[row] + 1]++;
+    for (size_t a = 0; a < n_arms; a++)
+        first[a + 1] += first[a];
+    for (size_t row = h->n; row-- > 0;)
+        weight[--first[h->arm[row] + 1]] = kb_history_count(h, row);
+    for (size_t a = 0; a < n_arms; a++) { /* first[a + 1] is where arm a begins by now */
+        const size_t begin = first[a + 1], n = (a + 1 < n_arms ? first[a + 2] : h->n) - begin;
+        if (n <= e->most)
+            continue;
+        qsort(weight + begin, n, sizeof *weight, compare_descending);
+        least[a] = weight[begin + e->most - 1];
+    }
+out:
+    kb_free(first);
+    kb_free(weight);
+    return rc;
 }
 
 /* Blocks with the points of the support, in its order; their factors are empty. n_of: points of each arm. KB_ENOMEM. */
@@ -367,15 +409,20 @@ static enum kb_err by_arm_fill(struct kb_posterior *p, const struct kb_history *
 {
     struct kb_by_arm *e = of(p);
     size_t n_arms = 0, *n_of = NULL;
+    double *least = NULL;
     enum kb_err rc = KB_OK;
     (void)atoms, (void)n; /* every point is held */
     for (size_t row = 0; row < h->n; row++)
         n_arms = h->arm[row] >= n_arms ? h->arm[row] + (size_t)1 : n_arms;
     n_of = kb_array(n_arms + 1, 1, sizeof *n_of);
-    if (n_of == NULL)
-        return KB_ENOMEM;
+    least = kb_array(n_arms + 1, 1, sizeof *least);
+    rc = n_of != NULL && least != NULL ? KB_OK : KB_ENOMEM;
+    KB_TRY(rc);
+    if (h->unit > 0)
+        KB_TRY(find_least(e, h, n_arms, least));
     e->points.takes = has_room;
     e->points.n_of_arm = n_of;
+    e->points.least = least;
     KB_TRY(kb_exact_collect(&e->points, h, node_of, s));
     KB_TRY(make_blocks(e, n_of, n_arms));
     for (size_t a = 0; a < n_arms; a++) {
@@ -390,7 +437,9 @@ static enum kb_err by_arm_fill(struct kb_posterior *p, const struct kb_history *
 out:
     e->points.takes = NULL;
     e->points.n_of_arm = NULL;
+    e->points.least = NULL;
     kb_free(n_of);
+    kb_free(least);
     return rc;
 }
 

@@ -99,6 +99,7 @@ struct kb_posterior {
     struct kb_arm_columns columns; /* of the support; neither digested nor saved */
     double lambda, accuracy;       /* a and epsilon of the spec */
     bool is_resampled;             /* the dictionary is drawn anew, and does not grow in between */
+    bool is_outdated;              /* an arm has had no room for much that it should have learned */
     double q, batch_ratio;         /* of the draw, when it is */
     double accumulated;            /* sum of sd^2 / lambda, each before its step, since the dictionary was drawn */
     double unit, coming_unit; /* halvings at which an observation counts as 1 (decay.h); the one that is prepared */

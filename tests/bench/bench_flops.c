@@ -10,8 +10,8 @@
  *
  *   decide      blk(C) + C (r m^2 + 4 m): r solves, two dot products after the last
  *               with a spectrum + blk(B) + B (r + 1) m^2 (projection) + 16 B E m (both sides) + 200 m (the norm)
- *               exact without a factor (ucb, ts, random): 3 C
- *   learn       exact, a point seen before: 7/3 m^2: a downdate from a column uniform in 0..m-1 is 4/3, w is 1
+ *               exact without a factor (ucb, ts, random): 3 C; by arm, where each has one point: 3 C + blk(1) of C
+ * points learn       exact, a point seen before: 7/3 m^2: a downdate from a column uniform in 0..m-1 is 4/3, w is 1
  *               dictionary: col + 4 m^2: feature 1, rank-one change of R with w and what was foretold 3
  *               without a factor 40, of which two logarithms are most
  *               with a spectrum + 128 m + 57,000, the share of closing a block of 64 rewards
@@ -70,10 +70,18 @@ static double n_points(const struct bench_subject *s)
     return (double)kb_posterior_n_support(kb_engine_posterior(s->engine));
 }
 
+/* Every arm has one point here. */
+static bool is_without_factor(const struct kb_spec *spec)
+{
+    return kb_spec_is_diagonal(spec) || spec->repr.type == KB_REPR_BY_ARM;
+}
+
 double bench_decide_flops(const struct bench_subject *s)
 {
     const bool is_sketch = bench_has_dictionary(s);
     const double m = n_points(s), r = is_sketch ? 2 : 1;
+    if (s->spec.repr.type == KB_REPR_BY_ARM)
+        return block_flops(&s->spec, N_CANDIDATES, 1) + 3 * N_CANDIDATES;
     if (kb_spec_is_diagonal(&s->spec) && !kb_spec_reads_spectrum(&s->spec))
         return 3 * N_CANDIDATES;
     const double bounded = s->spec.conf.score == KB_SCORE_FIXED ? 1 : N_CANDIDATES;
@@ -89,7 +97,7 @@ double bench_learn_flops(const struct bench_subject *s)
 {
     const double m = n_points(s);
 
-    if (kb_spec_is_diagonal(&s->spec))
+    if (is_without_factor(&s->spec))
         return WITHOUT_FACTOR;
     if (!bench_has_dictionary(s))
         return 7.0 / 3 * m * m;
@@ -99,7 +107,7 @@ double bench_learn_flops(const struct bench_subject *s)
 double bench_learn_new_flops(const struct bench_subject *s)
 {
     const double m = n_points(s);
-    return kb_spec_is_diagonal(&s->spec) ? WITHOUT_FACTOR : column_flops(&s->spec, m) + 2 * m * m;
+    return is_without_factor(&s->spec) ? WITHOUT_FACTOR : column_flops(&s->spec, m) + 2 * m * m;
 }
 
 double bench_ask_flops(const struct bench_subject *s)

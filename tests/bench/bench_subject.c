@@ -162,7 +162,7 @@ static void fill_spec(struct kb_spec *spec, const struct bench_row *row, size_t 
 
 bool bench_has_dictionary(const struct bench_subject *s)
 {
-    return s->spec.repr.type != KB_REPR_EXACT;
+    return s->spec.repr.type != KB_REPR_EXACT && s->spec.repr.type != KB_REPR_BY_ARM;
 }
 
 static void ask_for(struct bench_subject *s)

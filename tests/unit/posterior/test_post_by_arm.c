@@ -152,6 +152,44 @@ START_TEST(an_arm_at_its_limit_goes_on_learning_at_the_points_that_it_has)
 }
 END_TEST
 
+/* Under forgetting: what an arm holds fades, so what it has no room for must find it one day. */
+START_TEST(an_arm_at_its_limit_is_filled_with_the_points_of_which_most_is_left)
+{
+    struct kbt_world w;
+    struct kb_posterior *p = NULL;
+    struct kb_spec spec = spec_of(2);
+    double mean, sd;
+    spec.user_kernel.type = KB_USER_IDENTITY;
+    spec.repr.exact_limit = 4;
+    kbt_world_open(&w, &spec, 9, 1, true, 5);
+    for (uint32_t user = 0; user < 9; user++) { /* each learned a halving after the one before */
+        const double x[2] = {0};
+        ck_assert_int_eq(kb_history_reserve(&w.history, 1), KB_OK);
+        kb_history_add_then(&w.history, user, 0, 0, x, 1, 1.7, user, user + 1);
+    }
+    w.history.unit = 8;
+    p = kbt_world_fill(&w, NULL, 0);
+    ck_assert_uint_eq(kb_posterior_n_support(p), 4);
+    for (uint32_t user = 0; user < 9; user++) {
+        const struct kbt_observation o = {.user = user};
+        const double n = exp2((double)user - 8);
+        kbt_predict(p, &w.scratch, &w, &o, &mean, &sd);
+        ck_assert(kbt_close(mean, user < 5 ? 0.7 : 0.7 + 0.9 * n / (0.9 * n + 0.3), 1e-12));
+    }
+    ck_assert(!kb_posterior_is_outdated(p));
+    for (size_t i = 0; i < 2; i++) { /* at a user that there is no room for */
+        const double x[2] = {0};
+        const struct kb_point pt = {.user = {.index = 1, .node = w.node_of[1]}, .arm = 0, .x = x};
+        ck_assert_int_eq(kb_posterior_stage_learn(p, &pt, &w.scratch), KB_OK);
+        ck_assert_int_eq(kbt_grow(p, &w.scratch), KB_OK);
+        kb_posterior_learn(p, &pt, 1, 1, 1, &w.scratch);
+        ck_assert(kb_posterior_is_outdated(p) == (i == 1));
+    }
+    kb_posterior_free(p);
+    kbt_world_close(&w);
+}
+END_TEST
+
 /* Bit for bit, so that they are ties to a rule. */
 START_TEST(arms_never_learned_at_are_all_the_same)
 {
@@ -210,5 +248,6 @@ int main(void)
                    without_components_for_them_users_and_contexts_are_one_point,
                    a_kernel_over_a_graph_that_is_not_there_tells_no_users_apart,
                    an_arm_at_its_limit_goes_on_learning_at_the_points_that_it_has,
+                   an_arm_at_its_limit_is_filled_with_the_points_of_which_most_is_left,
                    arms_never_learned_at_are_all_the_same, the_model_has_no_scale_of_its_own);
 }
