@@ -24,7 +24,7 @@ C_WARN := -Wstrict-prototypes -Wold-style-definition
 CXXFLAGS_ALL := -std=c++17 -fno-exceptions -fno-rtti $(filter-out -std=% $(C_WARN),$(CFLAGS_ALL)) $(CXXFLAGS)
 LDFLAGS_ALL := $(filter -fsanitize% -g,$(OPT_$(MODE))) $(LDFLAGS)
 
-CORE_LIBS := -llapacke -lopenblas -lm
+CORE_LIBS := -llbfgs -llapacke -lopenblas -lm
 SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -luv -lsodium -lgnutls -lstdc++ $(CORE_LIBS) -lpthread
 TOOL_LIBS := -lcurl -lz -lzstd $(SERVER_LIBS)
 

@@ -8,7 +8,7 @@
 set -eu
 
 # a|b: either will do; the first is installed when neither is there.
-BUILD='gcc g++ make libc6-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev libuv1-dev libsodium-dev libgnutls28-dev libopenblas-dev liblapacke-dev
+BUILD='gcc g++ make libc6-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev libuv1-dev libsodium-dev libgnutls28-dev libopenblas-dev liblapacke-dev liblbfgs-dev
        zlib1g-dev libzstd-dev curl
        libcurl4-openssl-dev|libcurl4-gnutls-dev|libcurl4-nss-dev'
 TEST='check libsubunit-dev python3 python3-pytest python3-pytest-xdist python3-jsonschema python3-numpy python3-yaml python3-requests openssl'

@@ -11,8 +11,9 @@
  * to the first, as LINPACK's dchdd orders them; its test 1 - |a|^2 > 0 comes before anything is written.
  * Both sweep whole columns with unit stride, n flops x 6 per column.
  *
- * Inverse: kb_spd_inverse makes an explicit inverse, once, for the prior covariance of a user graph. The rule of
- * It is inverses that are *updated* which lose their digits; this one never is.
+ * Inverse: kb_spd_inverse makes an explicit inverse, once, for the prior covariance of a user graph, and kb_chol_invert
+ * one for the traces of a gradient (marginal.c). It is inverses that are *updated* which lose their digits; these never
+ * are.
  *
  * [dchdd] Dongarra, Moler, Bunch, Stewart: LINPACK Users' Guide, ch. 10.
  *
@@ -281,6 +282,15 @@ double kb_chol_inverse_trace(const struct kb_chol *c, double *scratch)
         trace += cblas_ddot(blas_int(order), scratch, 1, scratch, 1);
     }
     return trace;
+}
+
+void kb_chol_invert(struct kb_chol *c)
+{
+    const lapack_int info =
+        c->n == 0 ? 0 : LAPACKE_dpotri_work(LAPACK_COL_MAJOR, 'L', blas_int(c->n), c->l, blas_int(c->cap));
+
+    assert(info == 0); /* the factor's diagonal is positive */
+    c->n = 0;
 }
 
 /* dpotri writes the lower triangle; the mirror makes a user's row a contiguous column. */

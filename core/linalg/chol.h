@@ -64,6 +64,9 @@ void kb_chol_update_row(struct kb_chol *c, double *x, struct kb_chol_row *row);
  * positive definite; the factor is then as it was. */
 enum kb_err kb_chol_downdate(struct kb_chol *c, double *x, size_t first);
 
+/* The lower triangle of S^-1 takes the place of the factor, whose order is 0 then. O(2 n^3 / 3). */
+void kb_chol_invert(struct kb_chol *c);
+
 double kb_chol_logdet(const struct kb_chol *c);                         /* ln det S */
 double kb_chol_inverse_trace(const struct kb_chol *c, double *scratch); /* tr S^-1; scratch: n doubles; O(n^3/3) */
 
