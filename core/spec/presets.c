@@ -59,7 +59,7 @@ static const struct preset presets[] = {
     PRESET("laplaced",         LAPLACIAN, RBF,    RBF,    KORS,   UCB,        2,
            .rho = 0.01, .population = 1.0, .is_normalized = true, .lambda = 0.25, .max_dictionary = 1024,
            .epsilon = 0.05, .conf = KB_CONF_CMM, .score = KB_SCORE_FIXED, .noise = 0.5),
-    PRESET("laplaced-by-arm",  LAPLACIAN, RBF,    DELTA,  BY_ARM, UCB,       1,
+    PRESET("laplaced-by-arm",  LAPLACIAN, RBF,    DELTA,  BY_ARM, UCB,        1,
            .is_normalized = true, .lambda = 0.25, .exact_limit = 1024, .epsilon = 0.05),
     PRESET("lk-gp-ucb",        LAPLACIAN, RBF,    RBF,    EXACT,  UCB,        2, .exact_limit = LK_EXACT_LIMIT),
     PRESET("lk-gp-ts",         LAPLACIAN, RBF,    RBF,    EXACT,  THOMPSON,   1, .exact_limit = LK_EXACT_LIMIT),
