@@ -256,7 +256,7 @@ static void wait_for_remains(struct ld_op *op)
     (void)op;
 }
 
-/* The job's op is put in force, or told why not. */
+/* The op that was made is put in force, or told why not. */
 static void conclude(struct ld_graph_changing *g)
 {
     struct ld_tenant *t = g->task.t;

@@ -137,8 +137,8 @@ static struct ld_saving *begin(struct ld_tenant *t)
 /* A failing disk would refuse the snapshot as well. Without a thread it is written in the turn itself. */
 static enum ld_chore look(struct ld_tenant *t)
 {
-    if (!is_due(t) || kb_engine_is_building(t->engine) || atomic_load(&t->is_failing) || atomic_load(&t->is_doomed) ||
-        ld_task_is_under_way(t, &ld_saving) || ld_task_find(t, &ld_erasure) != NULL)
+    if (ld_task_is_under_way(t, &ld_saving) || !is_due(t) || kb_engine_is_building(t->engine) ||
+        atomic_load(&t->is_failing) || atomic_load(&t->is_doomed) || ld_task_find(t, &ld_erasure) != NULL)
         return LD_CHORE_NONE;
     struct ld_saving *s = begin(t);
     if (s != NULL && !ld_task_run(&s->task)) {

@@ -65,15 +65,15 @@ bool ld_task_run(struct ld_task *x)
 {
     struct ld_tenant *t = x->t;
 
-    if (atomic_load(&t->is_halting))
-        return false;
     if (atomic_exchange(&x->state, LD_TASK_RUNS) == LD_TASK_RUNS)
         return true;
-    ld_tenant_hold(t);
-    if (ld_sched_give(t->world->sched, x->kind->threads, run, x, SIZE_MAX) == 0)
-        return true;
+    if (!atomic_load(&t->is_halting)) { /* else ld_tenant_halt may have seen it rest */
+        ld_tenant_hold(t);
+        if (ld_sched_give(t->world->sched, x->kind->threads, run, x, SIZE_MAX) == 0)
+            return true;
+        ld_tenant_release(t);
+    }
     atomic_store(&x->state, LD_TASK_RESTS);
-    ld_tenant_release(t);
     return false;
 }
 
@@ -196,7 +196,7 @@ void ld_tenant_halt(struct ld_tenant *t)
     atomic_store(&t->is_halting, true);
     pthread_mutex_lock(&t->queue_lock);
     for (struct ld_task *x = t->tasks; x != NULL; x = x->next)
-        if (x->kind->cancel != NULL)
+        if (x->kind->cancel != NULL && atomic_load(&x->state) == LD_TASK_RUNS)
             x->kind->cancel(x);
     pthread_mutex_unlock(&t->queue_lock);
 }

@@ -94,7 +94,7 @@ struct ld_tenant {
     bool has_leftovers;               /* the file has rows that are no part of the log any more */
     uint64_t n_rewrites;              /* times that lines of the log were changed or removed */
     bool has_failed;  /* a commit of this turn did: the rest of the turn does not wait for the disk again */
-    bool has_backlog; /* more windows have closed than one expire op takes */
+    bool has_backlog; /* more windows have closed than one turn takes */
 };
 
 /* tenant.c: what changes what readers see, by the writer. How long it lasts is counted. */
