@@ -59,13 +59,6 @@ static int immutable_uri(char *out, size_t cap, const char *path)
     return *path == '\0' ? 0 : -1;
 }
 
-/* A page that the disk did not give is told among the faults of the file, by SQLite's code, and is none of them. */
-static bool is_read_failure(const char *verdict)
-{
-    const char *code = strstr(verdict, "error code=");
-    return code != NULL && (atoi(code + strlen("error code=")) & 0xff) == SQLITE_IOERR;
-}
-
 /* Every page is read and its structure checked. 1 asks for the first fault only. O(file): this is what the limit of
  * 64 MiB is about. */
 int ld_db_check_pages(struct sqlite3 *db, bool with_indexes, char *why)
@@ -76,7 +69,9 @@ int ld_db_check_pages(struct sqlite3 *db, bool with_indexes, char *why)
     if (status != LD_STORE_OK)
         return status;
     if (strcmp(verdict, "ok") != 0) {
-        bool is_unread = is_read_failure(verdict);
+        /* A page that the disk did not give is told among the faults of the file, and is none of them. */
+        const char *code = strstr(verdict, "error code=");
+        bool is_unread = code != NULL && (atoi(code + strlen("error code=")) & 0xff) == SQLITE_IOERR;
         (void)snprintf(why, LD_WHY_BYTES, "%s: %s", is_unread ? "cannot be read" : "damaged", verdict);
         return is_unread ? LD_STORE_IO : LD_STORE_CORRUPT;
     }

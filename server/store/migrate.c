@@ -125,13 +125,6 @@ static bool has_wal(const char *path)
     return n > 0 && (size_t)n < sizeof name && stat(name, &st) == 0 && st.st_size > 0;
 }
 
-/* Whether the header says how many pages there are: the program that wrote last has kept the count, which the two
- * change counters tell. Any SQLite since 3.7 does; without it the file's length would count, which says nothing. */
-static bool is_counted(const unsigned char *header)
-{
-    return big_endian(header + 28) > 0 && big_endian(header + 24) == big_endian(header + 92);
-}
-
 /* Whether pages that the header counts are missing. */
 static bool is_truncated(const unsigned char *header, off_t size)
 {
@@ -174,7 +167,10 @@ int ld_migrate_inspect(const char *path, int last_version, uint32_t application_
     /* With a WAL beside it the file may rightly be short: a checkpoint that was cut off writes the first page before
      * the last. */
     const bool is_unfinished = has_wal(path);
-    if (!is_unfinished && !is_counted(header))
+    /* The program that wrote last has kept the count of pages, which the two change counters tell. Any SQLite since 3.7
+     * does; without it the file's length would count, which says nothing. */
+    const bool is_counted = big_endian(header + 28) > 0 && big_endian(header + 24) == big_endian(header + 92);
+    if (!is_unfinished && !is_counted)
         return refuse(LD_STORE_CORRUPT, why, path, "damaged: its header does not say how many pages it has");
     if (!is_unfinished && is_truncated(header, size))
         return refuse(LD_STORE_CORRUPT, why, path, "truncated: %lld bytes are less than the header counts",

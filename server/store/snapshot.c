@@ -70,30 +70,13 @@ static void make_header(unsigned char *h, uint64_t seq, const void *body, size_t
     put(h + 40, kb_hash_bytes(KB_HASH_INIT, h, 40), 8);
 }
 
-/* write(2) may take less than it was given, or be interrupted by a signal. -1 with errno; a disk that is full shows
- * here or at the fsync. */
-static int write_all(int fd, const void *data, size_t n)
-{
-    const unsigned char *at = data;
-    while (n > 0) {
-        ssize_t written = write(fd, at, n);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return -1;
-        at += written;
-        n -= (size_t)written;
-    }
-    return 0;
-}
-
 /* Synced as it goes: a commit of the log that falls in between then waits for one such piece at the disk, not for all.
  */
 static int write_synced(int fd, const unsigned char *body, size_t n)
 {
     int rc = 0;
     for (size_t at = 0; at < n && rc == 0; at += SYNC_BYTES) {
-        rc = write_all(fd, body + at, n - at < SYNC_BYTES ? n - at : SYNC_BYTES);
+        rc = ld_write_all(fd, body + at, n - at < SYNC_BYTES ? n - at : SYNC_BYTES);
         if (rc == 0)
             rc = fdatasync(fd);
     }
@@ -112,7 +95,7 @@ static int write_file(const char *name, uint64_t seq, const void *body, size_t n
     if (fd < 0)
         return -1;
     make_header(header, seq, body, n);
-    int rc = write_all(fd, header, sizeof header);
+    int rc = ld_write_all(fd, header, sizeof header);
     if (rc == 0)
         rc = write_synced(fd, body, n);
     if (rc == 0)

@@ -7,6 +7,7 @@
  * Everything takes a connection that the caller owns and uses in one thread. */
 #include "store/sqlite_util.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -232,4 +233,21 @@ int ld_sync_directory_of(const char *path)
     int rc = fsync(fd);
     (void)close(fd);
     return rc;
+}
+
+/* write(2) may take less than it was given, or be interrupted by a signal. -1 with errno; a disk that is full shows
+ * here or at the fsync. */
+int ld_write_all(int fd, const void *data, size_t n)
+{
+    const unsigned char *at = data;
+    while (n > 0) {
+        ssize_t written = write(fd, at, n);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return -1;
+        at += written;
+        n -= (size_t)written;
+    }
+    return 0;
 }

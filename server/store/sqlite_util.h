@@ -4,6 +4,7 @@
 #define LD_SQLITE_UTIL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define LD_WHY_BYTES 512
@@ -57,6 +58,8 @@ bool ld_sql_undo(struct sqlite3 *db);
 
 /* fsync of the directory that holds path. 0 or -1 (errno). */
 int ld_sync_directory_of(const char *path);
+/* All n bytes at the file's position. 0, or -1 (errno). */
+int ld_write_all(int fd, const void *data, size_t n);
 
 /* A kind of file. */
 struct ld_db_format {

@@ -61,18 +61,11 @@ void ld_store_view_close(struct ld_store_view *v)
 int ld_store_view_read(struct ld_store_view *v, int (*fn)(void *arg, const struct ld_row *row), void *arg)
 {
     sqlite3_stmt *stmt = NULL;
-    int rc = SQLITE_DONE, answer = 0;
     int status = ld_sql_prepare(v->conn->db, "SELECT " LD_ROW_COLUMNS " FROM " LD_LOG " ORDER BY seq", &stmt, NULL);
-    while (status == LD_STORE_OK && answer == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-        struct ld_row row = ld_store_row_of(stmt);
-        answer = ld_store_whole_text(v->conn, &row);
-        if (answer == LD_STORE_OK)
-            answer = fn(arg, &row);
-    }
+    if (status == LD_STORE_OK)
+        status = ld_store_each_row(v->conn, stmt, fn, arg);
     (void)sqlite3_finalize(stmt);
-    if (status != LD_STORE_OK)
-        return status;
-    return answer != 0 ? answer : ld_sql_status(rc);
+    return status;
 }
 
 /* Until all pages are there; 0 or SQLite's code. The destination has no other user, so nothing is ever busy. */

@@ -58,9 +58,11 @@ struct ld_store {
 /* The number of the last event, 0 when there is none: a log may end with its summary. */
 #define LD_LAST_SEQ "SELECT max(coalesce((SELECT max(seq) FROM events), 0), (SELECT kept - 1 FROM log_start))"
 
-/* In the order in which ld_store_row_of reads them; the row borrows from the statement until its next step. */
+/* fn for each row of a statement that gives these columns, until it returns non-zero, which is returned; the row is
+ * its own until then. Else LD_STORE_*. The statement is reset by the caller. */
 #define LD_ROW_COLUMNS "seq, at, type, decision, user, arm, reward, reset, text, answer, line"
-struct ld_row ld_store_row_of(struct sqlite3_stmt *stmt);
+int ld_store_each_row(struct ld_conn *c, struct sqlite3_stmt *stmt, int (*fn)(void *arg, const struct ld_row *row),
+                      void *arg);
 /* The text of a row that is in pieces: put together, the connection's until the next one. LD_STORE_*; NOMEM also when
  * `text` is NULL. */
 int ld_store_whole_text(struct ld_conn *c, struct ld_row *row);
@@ -71,13 +73,13 @@ int ld_store_whole_text(struct ld_conn *c, struct ld_row *row);
  * LD_STORE_*; a transaction that was not begun is not to be ended. */
 int ld_store_begin(struct ld_store *s, bool is_wiping, char *why);
 int ld_store_end(struct ld_store *s, int rc, char *why);
+/* Runs a statement that gives no rows, and clears what was bound. SQLite's code. */
+int ld_store_step(struct sqlite3_stmt *stmt);
 /* A line of the log into one of the two tables: parameters 1 to 9 are seq, at, type, decision, user, arm, reward, text,
  * answer. SQLite's code. */
 int ld_store_insert(struct sqlite3_stmt *insert, const struct ld_row *row);
-/* A piece of a long line, and all of those of an event's line by a statement with its seq as parameter 1
- * (store_pieces.c). SQLite's codes. */
+/* A piece of a long line (store_pieces.c). SQLite's code. */
 int ld_store_insert_piece(struct ld_store *s, uint64_t line, uint64_t n, const char *text, size_t n_text);
-int ld_store_delete_pieces(struct sqlite3_stmt *stmt, uint64_t seq);
 
 /* A reading connection of one's own until given back. NULL on failure, *status says which. */
 /* For one query or one checkpoint at a time. */

@@ -16,17 +16,7 @@ int ld_store_insert_piece(struct ld_store *s, uint64_t line, uint64_t n, const c
     (void)sqlite3_bind_int64(s->insert_piece, 1, (sqlite3_int64)line);
     (void)sqlite3_bind_int64(s->insert_piece, 2, (sqlite3_int64)n);
     (void)sqlite3_bind_text64(s->insert_piece, 3, text, n_text, SQLITE_STATIC, SQLITE_UTF8);
-    int rc = sqlite3_step(s->insert_piece);
-    (void)sqlite3_reset(s->insert_piece);
-    return rc == SQLITE_DONE ? SQLITE_OK : rc;
-}
-
-int ld_store_delete_pieces(sqlite3_stmt *stmt, uint64_t seq)
-{
-    (void)sqlite3_bind_int64(stmt, 1, (sqlite3_int64)seq);
-    int rc = sqlite3_step(stmt);
-    (void)sqlite3_reset(stmt);
-    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+    return ld_store_step(s->insert_piece);
 }
 
 int ld_store_put_piece(struct ld_store *s, const char *text, size_t n_text, uint64_t *line, char *why)

@@ -129,16 +129,10 @@ static const char *text_of(sqlite3_stmt *stmt, int column)
     return (const char *)sqlite3_column_text(stmt, column);
 }
 
-/* NULL, as a reward that is not there, is NaN. */
-static double number_of(sqlite3_stmt *stmt, int column)
-{
-    return sqlite3_column_type(stmt, column) == SQLITE_NULL ? (double)NAN : sqlite3_column_double(stmt, column);
-}
-
 /* --- the log ----------------------------------------------------------------------------------------- */
 
 /* Valid until the next step. n_text is asked after the text, as SQLite wants it, so that both are of one encoding. */
-struct ld_row ld_store_row_of(sqlite3_stmt *stmt)
+static struct ld_row row_of(sqlite3_stmt *stmt)
 {
     struct ld_row row = {.seq = (uint64_t)sqlite3_column_int64(stmt, 0),
                          .at_ms = sqlite3_column_int64(stmt, 1),
@@ -146,23 +140,24 @@ struct ld_row ld_store_row_of(sqlite3_stmt *stmt)
                          .decision = text_of(stmt, 3),
                          .user = text_of(stmt, 4),
                          .arm = text_of(stmt, 5),
-                         .reward = number_of(stmt, 6),
+                         .reward = (double)NAN,
                          .is_reset = sqlite3_column_int(stmt, 7) != 0,
                          .text = text_of(stmt, 8),
                          .answer = text_of(stmt, 9),
                          .line = (uint64_t)sqlite3_column_int64(stmt, 10)};
     row.n_text = (size_t)sqlite3_column_bytes(stmt, 8);
+    if (sqlite3_column_type(stmt, 6) != SQLITE_NULL)
+        row.reward = sqlite3_column_double(stmt, 6);
     return row;
 }
 
-/* Steps through the rows. Ends at the first non-zero answer of fn, which is returned. `text` is NOT NULL in the
- * schema, so its absence is memory. */
-static int each_row(struct query *q, int (*fn)(void *arg, const struct ld_row *row), void *arg)
+/* `text` is NOT NULL in the schema, so its absence is memory. */
+int ld_store_each_row(struct ld_conn *c, sqlite3_stmt *stmt, int (*fn)(void *arg, const struct ld_row *row), void *arg)
 {
     int rc, answer = 0;
-    while (answer == 0 && (rc = sqlite3_step(q->stmt)) == SQLITE_ROW) {
-        struct ld_row row = ld_store_row_of(q->stmt);
-        const int status = ld_store_whole_text(q->conn, &row);
+    while (answer == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        struct ld_row row = row_of(stmt);
+        const int status = ld_store_whole_text(c, &row);
         if (status != LD_STORE_OK)
             return status;
         answer = fn(arg, &row);
@@ -181,7 +176,7 @@ int ld_store_read(struct ld_store *s, uint64_t after, size_t limit, int (*fn)(vo
         return status;
     (void)sqlite3_bind_int64(q.stmt, 1, after > INT64_MAX ? INT64_MAX : (sqlite3_int64)after);
     (void)sqlite3_bind_int64(q.stmt, 2, limit > INT64_MAX ? INT64_MAX : (sqlite3_int64)limit);
-    status = each_row(&q, fn, arg);
+    status = ld_store_each_row(q.conn, q.stmt, fn, arg);
     end(s, &q);
     return status;
 }
@@ -193,7 +188,7 @@ int ld_store_last_configured(struct ld_store *s, int (*fn)(void *arg, const stru
     int status = begin(s, LD_QUERY_CONFIGURED, &q);
     if (status != LD_STORE_OK)
         return status;
-    status = each_row(&q, fn, arg);
+    status = ld_store_each_row(q.conn, q.stmt, fn, arg);
     end(s, &q);
     return status;
 }
@@ -228,13 +223,10 @@ static bool is_of_slot(const struct ld_decision_record *r, const char *arm, cons
     return r->arm != NULL && strcmp(arm != NULL ? arm : r->arm, wanted != NULL ? wanted : r->arm) == 0;
 }
 
-/* A decision that was open when the log was compacted has its reward so far in the same row. */
-static void note_kept_reward(struct ld_decision_record *r, sqlite3_stmt *stmt, const char *wanted)
+static void note_reward(struct ld_decision_record *r, sqlite3_stmt *stmt, const char *arm, const char *wanted)
 {
-    if (sqlite3_column_type(stmt, 2) == SQLITE_NULL)
-        return;
     r->n_rewards++;
-    if (is_of_slot(r, NULL, wanted)) {
+    if (is_of_slot(r, arm, wanted)) {
         r->has_reward = true;
         r->reward = sqlite3_column_double(stmt, 2);
     }
@@ -251,17 +243,15 @@ static void note_row(struct ld_decision_record *r, sqlite3_stmt *stmt, const cha
         r->arm = copy_of(arm);
         r->answer = copy_of(text_of(stmt, 3));
         r->user = copy_of(text_of(stmt, 4));
-        note_kept_reward(r, stmt, wanted);
+        /* one that was open when the log was compacted has its reward so far in the same row */
+        if (sqlite3_column_type(stmt, 2) != SQLITE_NULL)
+            note_reward(r, stmt, NULL, wanted);
     } else if (type == KB_EV_EXPIRED) {
         r->is_expired = true;
     } else if (type == KB_EV_ACTIVATED) {
         r->is_activated = true;
     } else if (type == KB_EV_REWARDED) {
-        r->n_rewards++;
-        if (is_of_slot(r, arm, wanted)) {
-            r->has_reward = true;
-            r->reward = sqlite3_column_double(stmt, 2);
-        }
+        note_reward(r, stmt, arm, wanted);
     } else if (type == KB_EV_LATE && is_of_slot(r, arm, wanted)) {
         r->has_late = true;
         r->late = sqlite3_column_double(stmt, 2);

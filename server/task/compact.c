@@ -182,13 +182,6 @@ static void finish(void *task)
         x->state = LD_COMPACT_STAGING;
 }
 
-/* A snapshot that rests on lines which have gone is no use any more: the next is due at once. */
-static void forget_snapshot(struct ld_tenant *t, uint64_t last)
-{
-    if (t->snapshot_seq < last + MARK_LINES)
-        t->snapshot_seq = 0;
-}
-
 static enum ld_chore stage(struct ld_compaction *x)
 {
     struct ld_tenant *t = x->task.t;
@@ -213,7 +206,8 @@ static enum ld_chore stage(struct ld_compaction *x)
     ld_failpoint("mid_compaction");
     t->n_rewrites++;
     ld_tenant_note_start(t);
-    forget_snapshot(t, x->last);
+    if (t->snapshot_seq < x->last + MARK_LINES)
+        t->snapshot_seq = 0; /* a snapshot that rests on lines which have gone is no use: the next is due at once */
     conclude(x, true);
     return LD_CHORE_NOW;
 }

@@ -21,6 +21,7 @@
 
 #include "base/log.h"
 #include "store/spool.h"
+#include "store/sqlite_util.h"
 #include "base/text.h"
 #include "json/json_out.h"
 
@@ -71,21 +72,10 @@ struct lines {
 
 static int flush(struct lines *l)
 {
-    const char *at = l->text.data;
-    size_t left = l->text.n;
+    const int rc = ld_write_all(l->fd, l->text.data, l->text.n);
 
-    while (left > 0) {
-        const ssize_t n = write(l->fd, at, left);
-
-        if (n < 0 && errno != EINTR)
-            return LD_STORE_IO;
-        if (n > 0) {
-            at += n;
-            left -= (size_t)n;
-        }
-    }
     l->text.n = 0;
-    return LD_STORE_OK;
+    return rc == 0 ? LD_STORE_OK : LD_STORE_IO;
 }
 
 /* For ld_store_view_read, which it ends by a code. */

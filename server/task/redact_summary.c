@@ -215,11 +215,6 @@ static enum kb_err redact_assigned(const struct ld_redactor *r, struct ld_doc *d
     return KB_OK;
 }
 
-static uint64_t less(uint64_t n, uint64_t gone)
-{
-    return n > gone ? n - gone : 0;
-}
-
 static enum kb_err redact_arms(struct ld_redactor *r, struct ld_doc *doc, struct kb_event *ev)
 {
     const struct kb_ev_summary *part = ev->as.summary;
@@ -233,7 +228,7 @@ static enum kb_err redact_arms(struct ld_redactor *r, struct ld_doc *doc, struct
         const struct ld_gone gone = arm < r->cap_gone ? r->gone[arm] : (struct ld_gone){0};
 
         arms[i] = part->arms[i];
-        arms[i].rewarded = less(arms[i].rewarded, gone.rewarded);
+        arms[i].rewarded -= gone.rewarded < arms[i].rewarded ? gone.rewarded : arms[i].rewarded;
         arms[i].reward_sum -= gone.reward_sum;
     }
     copy->arms = arms;

@@ -74,14 +74,8 @@ static int check_quota(const struct ld_replay *x, struct ld_problem *p)
     return -1;
 }
 
-/* Decisions are scored as challengers' are, and whatever configuration drew them: their propensities are true. */
-static void follow_books(struct ld_scores *scores, const struct kb_spec *spec)
-{
-    scores->is_late = spec->has_default_reward || spec->aggregation != KB_AGG_FIRST;
-    scores->is_sum = spec->aggregation == KB_AGG_SUM;
-}
-
-/* The shadow is asked before it is fed: the future stays unknown to it. */
+/* The shadow is asked before it is fed: the future stays unknown to it. Decisions are scored as challengers' are, and
+ * whatever configuration drew them: their propensities are true. */
 static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
 {
     struct ld_replay *x = arg;
@@ -93,8 +87,10 @@ static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
     KB_TRY(rc);
     const double probability = is_scored ? ld_shadow_probability(x->shadow, ev) : 0;
     KB_TRY(ld_shadow_feed(x->shadow, ev, msg));
-    if (settings != NULL)
-        follow_books(&x->scores, &settings->spec);
+    if (settings != NULL) {
+        x->scores.is_late = settings->spec.has_default_reward || settings->spec.aggregation != KB_AGG_FIRST;
+        x->scores.is_sum = settings->spec.aggregation == KB_AGG_SUM;
+    }
     if (is_scored)
         ld_scores_decide(&x->scores, ev, probability);
     ld_scores_follow(&x->scores, ev);

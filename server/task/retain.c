@@ -14,16 +14,11 @@
 #define LEAST_EVENTS 1000u
 #define SHARE 4u
 
-static int64_t longer(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* The last event that need not stay; less than `kept` when all of them must. */
 static int find_wanted(struct ld_tenant *t, uint64_t *wanted)
 {
     const struct ld_settings *s = &t->settings;
-    const int64_t age_ms = longer(s->spec.reward_window_ms, s->keep_age_ms);
+    const int64_t age_ms = s->keep_age_ms > s->spec.reward_window_ms ? s->keep_age_ms : s->spec.reward_window_ms;
     const int rc = ld_store_before(t->store, t->now_ms - age_ms, wanted);
 
     if (s->keep_events > 0) {

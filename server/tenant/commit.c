@@ -52,21 +52,15 @@ static enum kb_err append_batch(void *arg, const struct kb_event *event, size_t 
 
 /* ---- apply ----------------------------------------------------------------------------------------- */
 
-/* What is begun counts when it is finished. */
-static void count_dictionary(struct ld_metrics *m, const struct kb_event *ev)
-{
-    if (ev->type == KB_EV_DICTIONARY && !ev->as.dictionary.is_begun)
-        ld_count(ev->as.dictionary.is_reset ? &m->resets : &m->admissions, 1);
-}
-
-/* Under the write lock. */
+/* Under the write lock. Of the dictionary, what is begun counts when it is finished. */
 static void applied(void *arg, size_t i, const struct kb_event *ev)
 {
     const struct flush *f = arg;
     struct ld_tenant *t = f->t;
     const struct ld_settings *settings = t->batch.beside[i].settings;
 
-    count_dictionary(t->world->metrics, ev);
+    if (ev->type == KB_EV_DICTIONARY && !ev->as.dictionary.is_begun)
+        ld_count(ev->as.dictionary.is_reset ? &t->world->metrics->resets : &t->world->metrics->admissions, 1);
     t->seq = ev->seq;
     if (ev->type == KB_EV_ARMS)
         t->arms_epoch++;

@@ -50,12 +50,6 @@ out:
     return rc;
 }
 
-static void close_featured(struct featured *f)
-{
-    kb_ids_close(&f->ids);
-    kb_free(f->features);
-}
-
 /* The pointer of item i's field: with its index when the body is an array. Lines that are blank are not counted here,
  * unlike in the decoder: i is the item's number. */
 static void point_at_item(const struct ld_op *op, size_t i, const char *field, char *out, size_t n)
@@ -103,7 +97,8 @@ static bool fill_features(const struct ld_tenant *t, struct ld_op *op)
         ld_problem_add(ld_op_problem(op), pointer, "the catalogue has no features of '%.100s': give its %u (arm_dim)",
                        arm->arm, t->settings.spec.arm_dim);
     }
-    close_featured(&known);
+    kb_ids_close(&known.ids);
+    kb_free(known.features);
     if (rc != KB_OK)
         ld_problem_from_core(ld_op_problem(op), rc, NULL);
     return op->problem->status == 0;

@@ -187,14 +187,6 @@ static void end_job(uv_work_t *work, int status)
     start_jobs(s);
 }
 
-/* uv_run returns when the last handle is closed, but for those of signals, which do not count: a signal during what
- * comes after the loop is one that we handle, not one that kills. On the loop, once. */
-static void close_handles(struct ld_sched *s)
-{
-    uv_close((uv_handle_t *)&s->async, NULL);
-    uv_close((uv_handle_t *)&s->timer, NULL);
-}
-
 /* Moves requests to the end of the line as far as there are threads for them. Lock held, on the loop. */
 static void admit_served(struct ld_sched *s)
 {
@@ -232,8 +224,12 @@ static void start_jobs(struct ld_sched *s)
         uv_queue_work(&s->loop, &job->work, run_job, end_job); /* fails only without a callback */
         job = next;
     }
-    if (is_ending)
-        close_handles(s);
+    /* uv_run returns when the last handle is closed, but for those of signals, which do not count: a signal during what
+     * comes after the loop is one that we handle, not one that kills. Once. */
+    if (is_ending) {
+        uv_close((uv_handle_t *)&s->async, NULL);
+        uv_close((uv_handle_t *)&s->timer, NULL);
+    }
 }
 
 /* ---- loop ------------------------------------------------------------------------------------------ */

@@ -134,14 +134,6 @@ static int read_names(struct ld_tenants *r)
     return ld_folder_scan(r->world->data_dir, ".db", adopt_unregistered, r);
 }
 
-/* What a newcomer's first curl meets: arms without features, no contexts. The preset bears the program's name;
- * dimensions are 0. */
-static int default_settings(struct ld_settings *out)
-{
-    ld_settings_init(out);
-    return kb_spec_preset(&out->spec, "laplaced", 0, 0) == KB_OK ? 0 : -1;
-}
-
 /* The tenant of requests that name none; "": there is none. */
 static const char *first_name(const struct ld_tenants *r)
 {
@@ -154,7 +146,10 @@ static int make_first(struct ld_tenants *r, char *why)
     struct ld_tenant *t = NULL;
     struct ld_settings initial;
 
-    if (default_settings(&initial) != 0 || ld_tenant_open(&t, r->world, first_name(r), &initial, why) != LD_STORE_OK)
+    /* What a newcomer's first curl meets: arms without features, no contexts. */
+    ld_settings_init(&initial);
+    if (kb_spec_preset(&initial.spec, "laplaced", 0, 0) != KB_OK ||
+        ld_tenant_open(&t, r->world, first_name(r), &initial, why) != LD_STORE_OK)
         return -1;
     ld_tenant_release(t);
     return 0;
