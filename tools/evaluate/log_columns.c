@@ -78,3 +78,17 @@ int lc_columns_number(const struct lc_columns *c, struct lc_log *log, size_t col
         return 0;
     return lc_log_fail(log, c->name[column], "\"%.40s\" is not a finite number", text);
 }
+
+int lc_columns_place(const struct lc_columns *c, struct lc_log *log, size_t position, size_t time, struct lc_logged *ev)
+{
+    double v = 0;
+
+    if (position != LC_NO_COLUMN && lc_columns_number(c, log, position, false, &v) != 0)
+        return -1;
+    if (!(v >= 0 && v <= 1e6 && v == floor(v)))
+        return lc_log_fail(log, c->name[position], "%g is no whole number from 0 to 1,000,000", v);
+    ev->stratum = (uint32_t)v;
+    if (time != LC_NO_COLUMN && !lc_log_time(c->csv.fields[time], &ev->at_ms))
+        return lc_log_fail(log, c->name[time], "\"%.40s\" is no time", c->csv.fields[time]);
+    return 0;
+}

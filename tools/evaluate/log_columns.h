@@ -26,4 +26,9 @@ int lc_columns_next(struct lc_columns *c, struct lc_log *log);
 /* The number in a column of the row in hand. An empty field is NaN where that is allowed; 0 or -1. */
 int lc_columns_number(const struct lc_columns *c, struct lc_log *log, size_t column, bool may_be_empty, double *out);
 
+/* The position in a column, a whole number from 0 to 1,000,000, and the time in another, into *ev; nothing from
+ * LC_NO_COLUMN. 0 or -1. */
+int lc_columns_place(const struct lc_columns *c, struct lc_log *log, size_t position, size_t time,
+                     struct lc_logged *ev);
+
 #endif

@@ -87,20 +87,11 @@ static void read_context(struct lc_log *log, const struct generic *s)
 /* A reward left empty is that of --default-reward, or the row is passed over. */
 static int read_numbers(struct lc_log *log, const struct generic *s, struct lc_logged *ev)
 {
-    double position = 0;
-
     if (lc_columns_number(&s->rows, log, s->reward, true, &ev->reward) != 0)
         return -1;
     if (s->propensity != LC_NO_COLUMN && lc_columns_number(&s->rows, log, s->propensity, true, &ev->propensity) != 0)
         return -1;
-    if (s->position != LC_NO_COLUMN && lc_columns_number(&s->rows, log, s->position, false, &position) != 0)
-        return -1;
-    if (!(position >= 0 && position <= 1e6 && position == floor(position)))
-        return lc_log_fail(log, s->map.position, "%g is no whole number from 0 to 1,000,000", position);
-    ev->stratum = (uint32_t)position;
-    if (s->time != LC_NO_COLUMN && !lc_log_time(s->rows.csv.fields[s->time], &ev->at_ms))
-        return lc_log_fail(log, s->map.time, "\"%.40s\" is no time", s->rows.csv.fields[s->time]);
-    return 0;
+    return lc_columns_place(&s->rows, log, s->position, s->time, ev);
 }
 
 static int read_row(struct lc_log *log, const struct generic *s, struct lc_logged *ev)

@@ -8,7 +8,6 @@
  *
  * Context: the user's features, the position as a category, and affinities that are not 0. An arm's features: the
  * columns item_feature_N of the items' file, numbers as numbers, the rest as categories. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,19 +194,6 @@ static void read_context(struct lc_log *log, const struct obd *s)
     }
 }
 
-/* A whole number from 0 to 1,000,000. */
-static int read_position(struct lc_log *log, const struct obd *s, uint32_t *out)
-{
-    double v = 0;
-
-    if (s->position != LC_NO_COLUMN && lc_columns_number(&s->rows, log, s->position, false, &v) != 0)
-        return -1;
-    if (!(v >= 0 && v <= 1e6 && v == floor(v)))
-        return lc_log_fail(log, "position", "%g is no whole number from 0 to 1,000,000", v);
-    *out = (uint32_t)v;
-    return 0;
-}
-
 static int next_obd(struct lc_log *log, struct lc_logged *ev)
 {
     struct obd *s = log->state;
@@ -216,13 +202,11 @@ static int next_obd(struct lc_log *log, struct lc_logged *ev)
     if (rc != 1)
         return rc;
     const uint32_t arm = lc_log_arm(log, s->rows.csv.fields[s->item]);
-    if (arm == KB_ID_NONE || read_position(log, s, &ev->stratum) != 0 ||
+    if (arm == KB_ID_NONE || lc_columns_place(&s->rows, log, s->position, s->time, ev) != 0 ||
         lc_columns_number(&s->rows, log, s->click, false, &ev->reward) != 0)
         return -1;
     if (s->propensity != LC_NO_COLUMN && lc_columns_number(&s->rows, log, s->propensity, true, &ev->propensity) != 0)
         return -1;
-    if (s->time != LC_NO_COLUMN && !lc_log_time(s->rows.csv.fields[s->time], &ev->at_ms))
-        return lc_log_fail(log, "timestamp", "\"%.40s\" is no time", s->rows.csv.fields[s->time]);
     if (lc_log_check(log, ev) != 0)
         return -1;
     ev->user = read_user(s);

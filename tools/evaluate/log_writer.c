@@ -13,20 +13,11 @@ static const char *arm_id(const struct lc_log *log, const struct lc_logged *ev, 
     return kb_ids_str(&log->arms, ev->arm[i]);
 }
 
-/* ,"key":text */
-static void put_text(struct lc_text *t, const char *key, const char *text)
-{
-    lc_text_printf(t, ",\"%s\":", key);
-    lc_text_json(t, text);
-}
-
-/* ,"key":v, unless it is not known. A propensity that rounding has put above 1 is 1. */
+/* Nothing, when it is not known. */
 static void put_number(struct lc_text *t, const char *key, double v)
 {
-    if (isnan(v))
-        return;
-    lc_text_printf(t, ",\"%s\":", key);
-    lc_text_number(t, v);
+    if (!isnan(v))
+        lc_put_number(t, key, v);
 }
 
 static void put_time(struct lc_text *t, const char *key, int64_t at_ms)
@@ -36,7 +27,7 @@ static void put_time(struct lc_text *t, const char *key, int64_t at_ms)
     if (at_ms <= 0)
         return;
     ld_format_time(at_ms, text);
-    put_text(t, key, text);
+    lc_put_text(t, key, text);
 }
 
 /* The arm at place i with its features, where there are any. */
@@ -64,6 +55,7 @@ static void begin_object(struct lc_text *t, const struct lc_log *log, const stru
     lc_text_puts(t, ",\"arm\":");
     put_arm(t, log, ev, ev->chosen);
     put_number(t, "reward", ev->reward);
+    /* one that rounding has put above 1 is 1 */
     put_number(t, "propensity", fmin(ev->propensity, isnan(ev->propensity) ? (double)NAN : 1));
 }
 
@@ -76,8 +68,7 @@ void lc_log_put_observation(struct lc_text *t, const struct lc_log *log, const s
 void lc_log_put_ndjson(struct lc_text *t, const struct lc_log *log, const struct lc_logged *ev)
 {
     begin_object(t, log, ev);
-    if (ev->id != NULL)
-        put_text(t, "decision", ev->id);
+    lc_put_text(t, "decision", ev->id);
     put_time(t, "time", ev->at_ms);
     lc_text_puts(t, ",\"candidates\":[");
     for (size_t i = 0; i < ev->n; i++) {
@@ -126,8 +117,7 @@ void lc_log_put_dsjson(struct lc_text *t, const struct lc_log *log, const struct
     lc_text_printf(t, ",\"_label_Action\":%zu,\"_labelIndex\":%zu", ev->chosen + 1, ev->chosen);
     put_time(t, "Timestamp", ev->at_ms);
     lc_text_puts(t, ",\"Version\":\"1\"");
-    if (ev->id != NULL)
-        put_text(t, "EventId", ev->id);
+    lc_put_text(t, "EventId", ev->id);
     if (ev->logged != NULL)
         put_distribution(t, ev);
     lc_text_puts(t, ",\"c\":{\"_laplaced\":1,\"user\":{\"id\":");
