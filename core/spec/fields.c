@@ -37,8 +37,9 @@
 #define MEMBER(name) .offset = offsetof(struct kb_spec, name), .size = sizeof(((struct kb_spec *)0)->name)
 #define ROW(json, kind, turn, member, ...) {json, KB_FIELD_##kind, KB_TURN_##turn, MEMBER(member), __VA_ARGS__}
 #define TEXT(json, member, readers) ROW(json, TEXT, N, member, readers)
-#define CHOICE(json, member, set, end, readers)                                                                        \
-    ROW(json, CHOICE, TYPES, member, FROM(0, (end)-1), .expected = "unknown type", .words = &kb_##set##_words, readers)
+#define CHOICE(json, member, set, end, ...)                                                                            \
+    ROW(json, CHOICE, TYPES, member, FROM(0, (end)-1), .expected = "unknown type", .words = &kb_##set##_words,         \
+        __VA_ARGS__)
 #define FLAG(json, member, readers) ROW(json, FLAG, TYPES, member, FROM(0, 1), readers)
 #define SIZE(json, turn, member, value, range, ...) ROW(json, SIZE, turn, member, .usual = (value), range, __VA_ARGS__)
 #define REAL(json, member, value, range, ...) ROW(json, REAL, REALS, member, .usual = (value), range, __VA_ARGS__)
