@@ -255,8 +255,10 @@ void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
 {
     assert(d_count >= 0 && isfinite(d_sum));
     size_t mark = kb_arena_mark(&s->arena);
-    p->evidence.square += d_square; /* what is ignored counts as foretold to be 0 with certainty (closed_evidence) */
-    if (!kb_kernel_ignores(&p->kernel, pt)) {
+    if (kb_kernel_ignores(&p->kernel, pt)) {
+        p->evidence.ignored += d_square;
+    } else {
+        p->evidence.square += d_square;
         p->evidence.is_void |= (p->ops->closed_evidence == NULL && d_count == 0) || (d_count > 0 && d_count != 1);
         p->ops->learn(p, pt, d_count, d_sum, s);
     }

@@ -139,9 +139,11 @@ enum kb_err kb_posterior_evidence(const struct kb_posterior *p, struct kb_scratc
     double energy, log_det, *reciprocal = NULL;
     enum kb_err rc = KB_OK;
     *out = p->evidence;
+    out->square += out->ignored;
+    out->ignored = 0;
     if (p->ops->closed_evidence == NULL)
         return KB_OK;
-    p->ops->closed_evidence(p, p->evidence.square, &energy, &log_det);
+    p->ops->closed_evidence(p, out->square, &energy, &log_det);
     kb_evidence_share(out, energy, log_det);
     if (!p->is_mixed || out->is_void)
         return KB_OK;

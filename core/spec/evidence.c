@@ -46,7 +46,7 @@ bool kb_evidence_is_measurable(const struct kb_evidence *e)
     for (size_t i = 0; i < KB_N_MIXTURE; i++)
         if (!kb_is_square_measurable(e->energy[i]) || !kb_is_square_measurable(e->log_det[i]))
             return false;
-    return kb_is_square_measurable(e->square);
+    return kb_is_square_measurable(e->square) && kb_is_square_measurable(e->ignored);
 }
 
 /* --- digest and snapshot ---------------------------------------------------------------------------------- */
@@ -62,6 +62,7 @@ uint64_t kb_evidence_digest(const struct kb_evidence *e, uint64_t h)
 void kb_evidence_save(const struct kb_evidence *e, struct kb_writer *w)
 {
     kb_put_double(w, e->square);
+    kb_put_double(w, e->ignored);
     kb_put_doubles(w, e->energy, KB_N_MIXTURE);
     kb_put_doubles(w, e->log_det, KB_N_MIXTURE);
     kb_put_u64(w, e->is_void);
@@ -70,6 +71,7 @@ void kb_evidence_save(const struct kb_evidence *e, struct kb_writer *w)
 enum kb_err kb_evidence_load(struct kb_evidence *e, struct kb_reader *r)
 {
     e->square = kb_get_double(r);
+    e->ignored = kb_get_double(r);
     kb_get_doubles(r, e->energy, KB_N_MIXTURE);
     kb_get_doubles(r, e->log_det, KB_N_MIXTURE);
     e->is_void = kb_get_u64(r) != 0;

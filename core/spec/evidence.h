@@ -32,6 +32,9 @@ struct kb_evidence {
     double energy[KB_N_MIXTURE], log_det[KB_N_MIXTURE];
     /* A reward was changed after it had been learned: the sums hold what was first told and bound nothing any more. */
     bool is_void;
+    /* sum of y_s^2 of rewards that teach nothing (kb_kernel_ignores), since the sums were taken over: each counts as
+     * foretold to be 0 with certainty, in the line of the next reset. No part of the digest, which is older. */
+    double ignored;
 };
 
 /* A prediction of the noiseless value at one ridge: mean and s2 = variance / sigma^2. */

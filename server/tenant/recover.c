@@ -151,6 +151,7 @@ static bool load_body(struct ld_recovered *to, struct ld_store *store, uint64_t 
         return false;
     rc = kb_engine_load(to->engine, (const unsigned char *)body + LD_SNAPSHOT_PREFIX, n - LD_SNAPSHOT_PREFIX);
     if (rc != KB_OK) {
+        to->is_of_other_version = rc == KB_EVERSION;
         snprintf(why, 512, "%s", kb_strerror((int)rc));
         return false;
     }
@@ -183,10 +184,11 @@ static bool load_snapshot(struct ld_recovered *to, struct ld_store *store, const
 /* An empty engine in *r, in place of what was there. */
 static enum kb_err start_over(struct ld_recovered *r)
 {
-    const bool is_refused = r->is_snapshot_refused;
+    const struct ld_recovered said = {.is_snapshot_refused = r->is_snapshot_refused,
+                                      .is_of_other_version = r->is_of_other_version};
 
     kb_engine_free(r->engine);
-    *r = (struct ld_recovered){.is_snapshot_refused = is_refused};
+    *r = said;
     return kb_engine_new(&r->engine, ld_hash_key());
 }
 

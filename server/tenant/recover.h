@@ -19,6 +19,7 @@ struct ld_recovered {
     uint64_t seq;                /* last event; 0: the log is empty */
     uint64_t snapshot_seq;       /* 0: none was used */
     bool is_snapshot_refused;    /* there is one, and the log was folded all the same */
+    bool is_of_other_version;    /* for this alone: another release has written it */
 };
 
 /* Of folds that run in any threads: how far they are, and whether they are to end. */

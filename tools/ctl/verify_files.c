@@ -24,6 +24,7 @@ struct finding {
     const char *name;
     uint64_t seq, snapshot_seq; /* 0: no snapshot, or none that was believed */
     bool is_refused;            /* there is a snapshot, and it is of no use */
+    bool is_of_other_version;   /* since another release has written it, as is usual behind an upgrade */
     uint64_t digest, folded;    /* of what a start would serve, and of the fold */
     bool is_equal;
 };
@@ -48,13 +49,13 @@ static void print_finding(const struct lc_session *s, const struct finding *f)
                            : "DIFFERENT",
            f->seq, f->digest);
     if (f->is_refused)
-        printf(", the snapshot is damaged, of another version or log: a start folds\n");
+        printf(", the snapshot is damaged, or of another log: a start folds\n");
     else if (!f->is_equal)
         printf(", of the fold %016" PRIx64 ", snapshot at event %" PRIu64 "\n", f->folded, f->snapshot_seq);
     else if (f->snapshot_seq > 0)
         printf(", snapshot at event %" PRIu64 "\n", f->snapshot_seq);
     else
-        printf(", no snapshot\n");
+        printf(f->is_of_other_version ? ", the snapshot is of another version: a start folds\n" : ", no snapshot\n");
 }
 
 /* The digest of what a start would make of the log and this snapshot ("": none). 0, or LD_STORE_* with why. */
@@ -68,7 +69,8 @@ static int recover(struct finding *f, struct ld_store *store, const char *path, 
     if (snapshot[0] != '\0') {
         f->digest = digest;
         f->snapshot_seq = r.snapshot_seq;
-        f->is_refused = r.is_snapshot_refused;
+        f->is_of_other_version = r.is_of_other_version;
+        f->is_refused = r.is_snapshot_refused && !r.is_of_other_version;
     } else {
         f->folded = digest;
         f->seq = r.seq;
