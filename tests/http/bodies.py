@@ -182,6 +182,11 @@ def escape(key):
     return key.replace("~", "~0").replace("/", "~1")
 
 
+def is_of_dimensions(one, key):
+    """Whether a member is the context of a request, which a tenant of `context_dim` above 0 wants; a prior has a variance of that name."""
+    return key == "context" and key in one.get("properties", {}) and resolve(one["properties"][key]).get("type") != "number"
+
+
 def members(schema, value):
     """The same by what it says of members: one that is missing, one that it does not know."""
     for one in alternatives(schema):
@@ -194,7 +199,7 @@ def members(schema, value):
                 if "minProperties" in one:
                     yield less, ""
                     continue
-                is_missed = key in one.get("required", []) or key == "context" or wanted_by
+                is_missed = key in one.get("required", []) or is_of_dimensions(one, key) or wanted_by
                 yield less, f"/{key}" if is_missed else None
             for key in ("", "a/b~c", "__proto__", "Üñ"):
                 yield {**value, key: 1}, "/" + escape(key)
@@ -276,7 +281,7 @@ def beyond(schema, value, name=""):
     if is_map(one):
         found.update("bytes" for k in value if len(k.encode()) > resolve(one["propertyNames"])["x-maxBytes"])
     if isinstance(value, dict):
-        if "context" in one.get("properties", {}) and "context" not in value:
+        if is_of_dimensions(one, "context") and "context" not in value:
             found.add("dimensions")
         found.update(*(beyond(member(one, k), v, k) for k, v in value.items()))
     if isinstance(value, list):
