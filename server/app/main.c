@@ -37,7 +37,7 @@ static int check(const struct ld_options *options)
 {
     struct ld_auth *auth;
     struct ld_tls *tls;
-    struct ld_message why;
+    struct ld_message why = {""};
     ld_options_print(options, stdout);
     if (ld_auth_open(&auth, options->admin_key_file, why.text) != 0)
         return fail(EXIT_FAILURE, &why);
@@ -96,7 +96,7 @@ static int reserve_blas_memory(const struct ld_options *options, struct ld_messa
 int main(int argc, char **argv)
 {
     struct ld_options options;
-    struct ld_message why;
+    struct ld_message why = {""};
     if (ld_options_parse(&options, argc, argv, getenv, &why) != 0)
         return fail(EXIT_USAGE, &why);
     if (options.action == LD_DO_HELP) {
