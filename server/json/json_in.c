@@ -200,7 +200,7 @@ static void parse_lines(struct ld_parser *parser, const char *text, char *copy, 
 
 /* The text is parsed in a copy, in which strings are ended and unescaped; what is said of faults is said of the text.
  */
-static inline void parse(struct ld_doc *doc, const char *text, size_t n, bool is_ndjson, struct ld_problem *p)
+static void parse(struct ld_doc *doc, const char *text, size_t n, bool is_ndjson, struct ld_problem *p)
 {
     struct ld_parser parser;
     /* The lengths of values have 32 bits; no body and no row of SQLite is longer. */
