@@ -1,11 +1,20 @@
-/* The commit cycle's own view of a batch, and what each kind of op does with it. Part of tenant_impl.h: included by
- * the files named there only. */
+/* The commit cycle's own view of a batch, and what each kind of op does with it: inside of a tenant, whose structure
+ * has one. */
 #ifndef LD_BATCH_H
 #define LD_BATCH_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "model/commit.h"
 #include "base/ids.h"
-#include "tenant/tenant.h"
+
+struct ld_doc;
+struct ld_op;
+struct ld_row;
+struct ld_settings;
+struct ld_tenant;
 
 #define LD_BATCH_EVENTS 2048  /* events in one transaction */
 #define LD_EXPIRE_EVENTS 1024 /* windows closed in one turn */

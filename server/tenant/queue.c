@@ -218,7 +218,7 @@ void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
         refuse(t, op, limit, depth);
         return;
     }
-    ld_sched_wake(t->world->sched, t);
+    ld_sched_wake(t->world->sched, &t->turn);
 }
 
 /* Cuts the line off after max ops; the rest keeps its order. The ops belong to the caller, linked by next. NULL when

@@ -86,10 +86,10 @@ static struct ld_sched_job *job_new(struct ld_sched *s, void (*fn)(void *arg), v
     return job;
 }
 
-void ld_sched_wake(struct ld_sched *s, struct ld_tenant *t)
+void ld_sched_wake(struct ld_sched *s, struct ld_turn *turn)
 {
     if (s != &here)
-        ld_turns_wake(s->turns, t);
+        ld_turns_wake(s->turns, turn);
 }
 
 struct ld_sched *ld_sched_inline(void)

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct ld_sched;
-struct ld_tenant;
+struct ld_turn;
 
 /* Whose threads a job is for. */
 enum ld_threads {
@@ -33,7 +33,7 @@ void ld_sched_free(struct ld_sched *s);
 struct ld_sched *ld_sched_inline(void);
 
 /* From any thread: the tenant has ops. It is held until its turn is over. */
-void ld_sched_wake(struct ld_sched *s, struct ld_tenant *t);
+void ld_sched_wake(struct ld_sched *s, struct ld_turn *turn);
 
 /* From any thread: runs fn(arg) there, in order of arrival. 0, or -1 without memory or threads, or when `most` of those
  * that are served, or of transfers, wait already. What was accepted is run, also while the loop stops. */

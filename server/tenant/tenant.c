@@ -92,11 +92,13 @@ void ld_tenant_set_rate(struct ld_tenant *t, const struct ld_rate *own)
  * hold. */
 static struct ld_tenant *tenant_new(const struct ld_world *world, const char *name)
 {
+    static const struct ld_turn_ops turns = {ld_tenant_run_writer, ld_tenant_hold, ld_tenant_release};
     struct ld_tenant *t = calloc(1, sizeof *t);
 
     if (t == NULL)
         return NULL;
     t->world = world;
+    t->turn = (struct ld_turn){.tenant = t, .ops = &turns};
     kb_ids_init(&t->batch.observed, ld_hash_key());
     atomic_init(&t->n_holders, 1);
     atomic_init(&t->next_expiry_ms, INT64_MAX);
@@ -276,11 +278,6 @@ void ld_tenant_doom(struct ld_tenant *t)
 const char *ld_tenant_name(const struct ld_tenant *t)
 {
     return t->name;
-}
-
-struct ld_turn *ld_tenant_turn(struct ld_tenant *t)
-{
-    return &t->turn;
 }
 
 /* The epoch travels with the op: a body decoded for other dimensions is found out under the lock, not trusted.

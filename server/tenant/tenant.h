@@ -125,7 +125,6 @@ void ld_tenant_doom(struct ld_tenant *t);
 size_t ld_tenant_n_holders(const struct ld_tenant *t);
 
 const char *ld_tenant_name(const struct ld_tenant *t);
-struct ld_turn *ld_tenant_turn(struct ld_tenant *t); /* of turns.c alone, zero at first */
 
 /* Dimensions of contexts and features, with the epoch that changes when they do. */
 uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *arm_dim);
@@ -174,7 +173,7 @@ atomic_size_t *ld_tenant_n_served(struct ld_tenant *t);
 /* Whether it may be closed: only for who has its one hold, and while nobody can get another. */
 bool ld_tenant_is_idle(const struct ld_tenant *t);
 
-/* For turns.c, in a writer's thread: one turn; whether more waits afterwards. */
+/* In a writer's thread (turns.h): one turn; whether more waits afterwards. */
 bool ld_tenant_run_writer(struct ld_tenant *t);
 /* Before the scheduler stops: models that are being built are left as they are, to be begun again at the next start. */
 void ld_tenant_halt(struct ld_tenant *t);

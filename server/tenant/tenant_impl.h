@@ -8,7 +8,7 @@
  *   commit_turn.c     ops out of the line into batches
  *   commit_ops.c      what each kind of op stages (commit_observe.c, commit_reward.c, commit_settings.c: some of them)
  *   upkeep.c          WAL, expiry, healing
- *   task.c            work beside the writer (task.h)
+ *   tenant_tasks.c    work beside the writer (task.h)
  *   refold.c          the log folded once more, beside the traffic
  *
  * Who may touch what: `lock` guards what readers see (engine, settings, epochs) and is taken for writing by the

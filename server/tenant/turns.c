@@ -16,15 +16,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tenant/tenant.h"
-
 #define LEAST_THREADS 16
 #define MOST_THREADS 64
 
 struct ld_turns {
     pthread_mutex_t lock;
     pthread_cond_t has_work;
-    struct ld_tenant *head, *tail;
+    struct ld_turn *head, *tail;
     unsigned n_threads, most, n_idle, n_running, n_waiting; /* n_waiting: tenants in the line */
     bool is_ending;
     pthread_t thread[MOST_THREADS];
@@ -34,65 +32,63 @@ struct ld_turns {
 
 /* ---- the line (lock held) -------------------------------------------------------------------------------- */
 
-static void append(struct ld_turns *t, struct ld_tenant *tenant)
+static void append(struct ld_turns *t, struct ld_turn *turn)
 {
-    struct ld_turn *turn = ld_tenant_turn(tenant);
-
     turn->state = LD_TURN_WAITING;
     turn->next = NULL;
     if (t->head == NULL)
-        t->head = tenant;
+        t->head = turn;
     else
-        ld_tenant_turn(t->tail)->next = tenant;
-    t->tail = tenant;
+        t->tail->next = turn;
+    t->tail = turn;
     t->n_waiting++;
 }
 
 /* Waits for a tenant; NULL when the thread is to end. */
-static struct ld_tenant *take(struct ld_turns *t)
+static struct ld_turn *take(struct ld_turns *t)
 {
     t->n_idle++;
     while (t->head == NULL && !t->is_ending)
         pthread_cond_wait(&t->has_work, &t->lock);
     t->n_idle--;
-    struct ld_tenant *tenant = t->head;
-    if (tenant != NULL) {
-        t->head = ld_tenant_turn(tenant)->next;
+    struct ld_turn *turn = t->head;
+    if (turn != NULL) {
+        t->head = turn->next;
         t->n_waiting--;
-        ld_tenant_turn(tenant)->state = LD_TURN_RUNNING;
+        turn->state = LD_TURN_RUNNING;
     }
-    return tenant;
+    return turn;
 }
 
 /* ---- threads ---------------------------------------------------------------------------------------------- */
 
 /* Without the lock; returns with it. The tenant is let go when it waits for nothing any more, which may be its end. */
-static void run(struct ld_turns *t, struct ld_tenant *tenant)
+static void run(struct ld_turns *t, struct ld_turn *turn)
 {
-    const bool has_more = ld_tenant_run_writer(tenant);
+    const bool has_more = turn->ops->run(turn->tenant);
 
     pthread_mutex_lock(&t->lock);
-    if (has_more || ld_tenant_turn(tenant)->state == LD_TURN_AGAIN) {
-        append(t, tenant);
+    if (has_more || turn->state == LD_TURN_AGAIN) {
+        append(t, turn);
         return;
     }
-    ld_tenant_turn(tenant)->state = LD_TURN_NONE;
+    turn->state = LD_TURN_NONE;
     pthread_mutex_unlock(&t->lock);
-    ld_tenant_release(tenant);
+    turn->ops->release(turn->tenant);
     pthread_mutex_lock(&t->lock);
 }
 
 static void *work(void *arg)
 {
     struct ld_turns *t = arg;
-    struct ld_tenant *tenant;
+    struct ld_turn *turn;
 
     pthread_setname_np(pthread_self(), "writer");
     pthread_mutex_lock(&t->lock);
-    while ((tenant = take(t)) != NULL) {
+    while ((turn = take(t)) != NULL) {
         t->n_running++;
         pthread_mutex_unlock(&t->lock);
-        run(t, tenant);
+        run(t, turn);
         t->n_running--;
         if (t->n_running > 0 || t->head != NULL)
             continue;
@@ -138,16 +134,16 @@ int ld_turns_new(struct ld_turns **out, void (*rests)(void *arg), void *arg)
 /* A tenant that waits already will be seen; one that runs may have looked into its queue too early, and runs again.
  * Threads that were woken for others and are not up yet still count as idle: there are as many as tenants in the line,
  * or one more is made. */
-void ld_turns_wake(struct ld_turns *t, struct ld_tenant *tenant)
+void ld_turns_wake(struct ld_turns *t, struct ld_turn *turn)
 {
-    struct ld_turn *turn = ld_tenant_turn(tenant);
     bool is_new = false;
 
     pthread_mutex_lock(&t->lock);
     if (turn->state == LD_TURN_RUNNING)
         turn->state = LD_TURN_AGAIN;
     if (turn->state == LD_TURN_NONE && !t->is_ending) {
-        append(t, ld_tenant_hold(tenant));
+        turn->ops->hold(turn->tenant);
+        append(t, turn);
         is_new = t->n_idle >= t->n_waiting || !add_thread(t);
     }
     pthread_mutex_unlock(&t->lock);

@@ -106,7 +106,7 @@ void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms)
         !atomic_load(&t->has_chores) && atomic_load(&t->next_look_ms) > now_ms)
         return;
     atomic_store(&t->is_due, true);
-    ld_sched_wake(t->world->sched, t);
+    ld_sched_wake(t->world->sched, &t->turn);
 }
 
 /* ---- healing --------------------------------------------------------------------------------------- */

@@ -306,20 +306,27 @@ START_TEST(an_erasure_goes_on_when_the_snapshot_in_its_way_has_been_written)
 }
 END_TEST
 
-/* The process ends in the middle: the next one finds the build open in the log, and ends it. */
-START_TEST(a_build_that_was_cut_off_is_done_by_the_next_start)
+/* n rewards at points of their own; from here on each change of the model is a build. */
+static void teach_and_restart(int n)
 {
-    pthread_t loop;
     char text[128];
 
-    open_tenant(KB_INLINE_WORK);
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < n; i++) {
         snprintf(text, sizeof text, "{\"user\":\"u%d\",\"context\":[%.2f],\"arm\":\"a\",\"reward\":%d}", i % 9,
                  0.11 * i, i % 2);
         expect_status(f.t, op_observe(f.t, text, false), 200);
     }
     f.world.inline_work = 0;
     fixture_restart(&f);
+}
+
+/* The process ends in the middle: the next one finds the build open in the log, and ends it. */
+START_TEST(a_build_that_was_cut_off_is_done_by_the_next_start)
+{
+    pthread_t loop;
+
+    open_tenant(KB_INLINE_WORK);
+    teach_and_restart(200);
     f.world.sched = ld_sched_inline();
     ld_tenant_halt(f.t); /* no job is to start */
     expect_status(f.t,
@@ -389,17 +396,10 @@ START_TEST(a_compaction_does_not_wait_for_a_model_that_there_is_no_memory_for)
 {
     static const struct kb_alloc_hook hook = {.realloc = short_realloc, .free = free};
     pthread_t loop;
-    char text[128];
 
     kb_alloc_set_hook(&hook);
     open_tenant(KB_INLINE_WORK);
-    for (int i = 0; i < 60; i++) {
-        snprintf(text, sizeof text, "{\"user\":\"u%d\",\"context\":[%.2f],\"arm\":\"a\",\"reward\":%d}", i % 9,
-                 0.11 * i, i % 2);
-        expect_status(f.t, op_observe(f.t, text, false), 200);
-    }
-    f.world.inline_work = 0;
-    fixture_restart(&f);
+    teach_and_restart(60);
     f.world.now_ms = now_of_builds;
     start_pool(&loop);
     atomic_store(&is_short, true);

@@ -57,7 +57,7 @@ static void run(void *arg)
 
     x->kind->run(x);
     atomic_store(&x->state, LD_TASK_HAS_RUN);
-    ld_sched_wake(t->world->sched, t);
+    ld_sched_wake(t->world->sched, &t->turn);
     ld_tenant_release(t);
 }
 
