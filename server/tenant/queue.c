@@ -24,21 +24,19 @@ _Static_assert(sizeof(struct ld_op) < 1024, "each waiting request has one");
 static const struct ld_problem none = {.status = 0};
 static const struct ld_problem no_memory = {.status = 503, .detail = "out of memory", .retry_after_s = 1};
 
-/* Without memory for it, what is written goes nowhere: the op is refused for want of memory in any case. */
+/* Without memory for it, what is written goes nowhere: the op is refused for want of memory in any case, and stays so,
+ * however much memory there is a moment later. */
 struct ld_problem *ld_op_problem(struct ld_op *op)
 {
     static _Thread_local struct ld_problem nowhere;
-    struct ld_problem *p = op->problem != &none && op->problem != &no_memory
-                               ? (struct ld_problem *)(uintptr_t)op->problem
-                               : malloc(sizeof *p);
 
-    if (p == op->problem)
-        return p;
-    op->problem = p != NULL ? p : &no_memory;
-    if (p == NULL)
-        p = &nowhere;
-    ld_problem_init(p);
-    return p;
+    if (op->problem == &none) {
+        struct ld_problem *p = malloc(sizeof *p);
+
+        op->problem = p != NULL ? p : &no_memory;
+        ld_problem_init(p != NULL ? p : &nowhere);
+    }
+    return op->problem != &no_memory ? (struct ld_problem *)(uintptr_t)op->problem : &nowhere;
 }
 
 void ld_op_forgive(struct ld_op *op)

@@ -2,6 +2,25 @@
 #include "tenant_fixture.h"
 #include "tenant/tenant_impl.h"
 
+/* The C library's own, and ours before it: where `failing` is set the next allocation of that size fails. Sanitizers
+ * have allocators of their own. */
+static size_t failing;
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define HAS_FAILING_MALLOC 1
+void *__libc_malloc(size_t n);
+
+void *malloc(size_t n)
+{
+    const bool fails = failing != 0 && n == failing;
+
+    failing = fails ? 0 : failing;
+    return fails ? NULL : __libc_malloc(n);
+}
+#else
+#define HAS_FAILING_MALLOC 0
+#endif
+
 #define PLAIN "{\"algorithm\":\"ucb\"}"
 #define LEARNING                                                                                                       \
     "{\"algorithm\":\"laplaced\",\"context_dim\":2,\"arm_dim\":1,\"context_kernel\":{\"type\":\"rbf\"},"               \
@@ -1014,10 +1033,27 @@ START_TEST(what_would_take_memory_beyond_the_quota_is_refused_and_changes_nothin
 }
 END_TEST
 
+/* A refusal has several parts; memory that is there again for the second must not make it a success. */
+START_TEST(an_op_that_there_is_no_memory_to_refuse_in_words_is_refused_all_the_same)
+{
+    struct ld_op *op = ld_op_new(LD_OP_EVENT);
+
+    failing = HAS_FAILING_MALLOC ? sizeof(struct ld_problem) : 0;
+    ld_op_refuse_busy(op, "the tenant's queue is full");
+    ck_assert_uint_eq(failing, 0);
+    ck_assert_int_eq(op->problem->status, 503);
+    ck_assert_int_ge(op->problem->retry_after_s, 1);
+    ld_problem_add(ld_op_problem(op), "/a", "nobody reads this");
+    ck_assert_int_eq(op->problem->status, 503);
+    ld_op_free(op);
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN(
-        "commit", what_would_take_memory_beyond_the_quota_is_refused_and_changes_nothing,
+        "commit", an_op_that_there_is_no_memory_to_refuse_in_words_is_refused_all_the_same,
+        what_would_take_memory_beyond_the_quota_is_refused_and_changes_nothing,
         a_batch_of_selects_and_rewards_equals_one_by_one, ops_of_one_turn_share_one_commit,
         what_comes_while_others_are_staged_shares_their_commit, who_is_told_of_a_catalogue_is_judged_by_it,
         a_turn_takes_no_more_than_its_share, a_reward_behind_its_decision_in_one_turn_is_applied,
