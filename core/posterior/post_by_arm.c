@@ -1,7 +1,7 @@
 /* The exact posterior where arms share nothing: one Gaussian process for each, over the arm's own points.
  *
- *   y = mu + f(u, c, a) + noise,   k(s, s') = [a = a'] (v_arm + v_user G[u, u'] + v_context kc(c, c') + v_linear
- * c.c'/d)
+ *   y = mu + f(u, c, a) + noise
+ *   k(s, s') = [a = a'] (v_arm + v_user G[u, u'] + v_context kc(c, c') + v_linear c.c'/d)
  *
  * Every component has the factor [a = a'], so K is block diagonal by arm and each block is the posterior of
  * post_exact.c on rewards less the prior mean mu:
@@ -50,10 +50,11 @@ struct table {
 struct kb_by_arm {
     struct kb_exact points; /* all of them, with counts and sums; its factor is not used */
     struct kb_arm_kernel kernel;
-    struct table arms, spare; /* spare: the writer's, under forgetting */
-    size_t most;              /* points of an arm */
-    double mean;              /* mu */
-    size_t held, largest;     /* bytes of blocks; order of the largest */
+    struct table arms, spare;      /* spare: the writer's, under forgetting */
+    size_t most;                   /* points of an arm */
+    double mean;                   /* mu */
+    size_t held, largest;          /* bytes of blocks; order of the largest */
+    size_t staged, staged_largest; /* while points are staged: bytes of the larger blocks that they want, once an arm */
 };
 
 static struct kb_by_arm *of(struct kb_posterior *p)
@@ -195,22 +196,40 @@ out:
     return rc;
 }
 
-/* Staged points by their arms; n_more anywhere, so in the largest block, which is taken to be full; and arms as many.
- */
+/* Bytes of the larger block that an arm wants for n_more points; 0: they fit. */
+static size_t wanted_bytes(const struct kb_by_arm *e, uint32_t arm, size_t n_more)
+{
+    const struct kb_arm_block *b = block_at(&e->arms, arm);
+    const size_t cap = coming_cap(e, arm, n_more);
+    return cap > (b != NULL ? b->cap : 0) ? kb_arm_block_bytes(cap, context_dim(e)) : 0;
+}
+
+/* Kept as points are staged, since each event asks for the sum. O(points staged). */
+static void by_arm_stage_point(struct kb_posterior *p)
+{
+    struct kb_by_arm *e = of(p);
+    const uint32_t arm = p->staged_arm[p->n_staged_points - 1];
+    const struct kb_arm_block *b = block_at(&e->arms, arm);
+    const size_t n = n_staged_of(p, arm), order = (b != NULL ? b->n : 0) + n;
+    if (p->n_staged_points == 1)
+        e->staged = e->staged_largest = 0;
+    e->staged += wanted_bytes(e, arm, n) - wanted_bytes(e, arm, n - 1);
+    e->staged_largest = order > e->staged_largest ? order : e->staged_largest;
+}
+
+/* What is staged; n_more anywhere, so in the largest block, which is taken to be full; and arms as many. */
 static size_t by_arm_bytes_with(const struct kb_posterior *p, size_t n_more)
 {
     const struct kb_by_arm *e = of_const(p);
-    const size_t dim = context_dim(e), most = e->largest + n_more < e->most ? e->largest + n_more : e->most;
-    const size_t full = kb_arm_block_bytes(kb_arm_block_cap(most, e->most), dim);
-    size_t more = n_more * full;
-    for (size_t i = 0; i < p->n_staged_points; i++) {
-        const size_t cap = coming_cap(e, p->staged_arm[i], n_staged_of(p, p->staged_arm[i]));
-        more += kb_arm_block_bytes(cap, dim);
-    }
+    const bool has_staged = p->n_staged_points > 0;
+    const size_t largest = has_staged && e->staged_largest > e->largest ? e->staged_largest : e->largest;
+    const size_t most = largest + n_more < e->most ? largest + n_more : e->most;
+    const size_t full = kb_arm_block_bytes(kb_arm_block_cap(most, e->most), context_dim(e));
+    size_t more = n_more * full + (has_staged ? e->staged : 0);
     if (p->spare_bytes > 0) /* and what forgetting has beside them */
         more *= 2;
     more += table_cap(&e->arms, coming_arms(p) + (n_more > 0 ? e->arms.n + n_more : 0)) * sizeof *e->arms.of;
-    return n_more + p->n_staged_points > 0 ? e->held + more : e->held + e->arms.n * sizeof *e->arms.of;
+    return n_more > 0 || has_staged ? e->held + more : e->held + e->arms.n * sizeof *e->arms.of;
 }
 
 /* --- factors ------------------------------------------------------------------------------------------------ */
@@ -663,6 +682,7 @@ const struct kb_posterior_ops kb_posterior_by_arm_ops = {
     .close = by_arm_close,
     .held_bytes = by_arm_held_bytes,
     .grow = kb_exact_grow_points,
+    .stage_point = by_arm_stage_point,
     .grow_arms = by_arm_grow_arms,
     .bytes_with = by_arm_bytes_with,
     .predict = by_arm_predict,

@@ -223,6 +223,8 @@ static enum kb_err stage(struct kb_posterior *p, const struct kb_point *pt, bool
         kb_user_kernel_diag(p->kernel.user, pt->user, s->user);
     p->n_staged_points = n_points;
     p->n_staged++;
+    if (adds_point && p->ops->stage_point != NULL)
+        p->ops->stage_point(p);
 out:
     return rc;
 }

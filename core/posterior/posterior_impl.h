@@ -29,9 +29,10 @@ struct kb_posterior_ops {
     /* Room for n support points in everything but the support itself, after the swap of m (moves.h). Keeps contents. */
     enum kb_err (*grow)(struct kb_posterior *p, size_t n, struct kb_moves *m);
 
-    /* Representations that hold arms apart. grow_arms: room for the staged points in what is held of their arms
-     * (staged_arm), in every growth. bytes_with: what held_bytes will say at most with n_more points than are staged.
-     * All NULL elsewhere. */
+    /* Representations that hold arms apart. stage_point: the last of staged_arm has come. grow_arms: room for the
+     * staged points in what is held of their arms, in every growth. bytes_with: what held_bytes will say at most with
+     * n_more points than are staged. All NULL elsewhere. */
+    void (*stage_point)(struct kb_posterior *p);
     enum kb_err (*grow_arms)(struct kb_posterior *p, struct kb_moves *m);
     size_t (*bytes_with)(const struct kb_posterior *p, size_t n_more);
     double (*log_det)(const struct kb_posterior *p); /* in place of the member */

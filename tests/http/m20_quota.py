@@ -1,4 +1,6 @@
 """A tenant's memory has a bound: what would take more is refused with 507 and changes nothing; the rest goes on."""
+import re
+
 import pytest
 
 from contract import NDJSON
@@ -82,3 +84,18 @@ def test_a_larger_quota_lets_it_grow_again(full):
     server.start()
     assert client.digest("t") == digest
     assert client.observe("u-next", "a", 1.0) == {"observed": 1}
+
+
+def test_a_batch_for_one_arm_is_weighed_as_one_arm(boot):
+    """Arms that are held apart: 700 points of one arm want one larger block (8 MB), and not 700 of them."""
+    quota = 48_000_000
+    client = Client(boot("--tenant-quota", str(quota)), tenant="t")
+    client.put_tenant("t", algorithm="laplaced-by-arm", context_dim=2)
+    for arm in range(20):
+        lines = [{"user": f"u{i % 50}", "arm": f"a{arm}", "context": [i / 700, arm], "reward": i % 2} for i in range(700)]
+        answer = client.call("POST", "/observe", lines, kind=NDJSON, expect=(200, 507))
+        if answer.status == 507:
+            break
+    assert answer.status == 507 and 3 <= arm <= 6
+    assert int(re.search(r"and takes (\d+);", answer.json["detail"])[1]) <= quota
+    assert client.verify("t")["equal"]
