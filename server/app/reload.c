@@ -33,35 +33,37 @@ struct ld_http_limits ld_app_http_limits(const struct ld_app *app)
 void ld_app_put_in_force(struct ld_app *app)
 {
     const struct ld_options *o = &app->options;
+    struct ld_world *world = &app->server.world;
+    struct ld_limits *limits = &app->server.limits;
     ld_log_set_level((enum ld_log_level)o->log_level);
-    app->server.limits.body = (size_t)o->max_body;
-    app->server.limits.observe_body = (size_t)o->max_observe_body;
-    app->server.limits.bulk_body = (size_t)o->max_bulk_body;
-    app->server.limits.import_body = (size_t)o->max_import_body;
-    app->server.limits.metrics_tenants = (size_t)o->metrics_tenants;
-    app->server.limits.log_requests = (int)o->log_requests;
-    app->server.limits.slow_us = (int64_t)o->slow_request_ms * 1000;
-    app->server.world.max_queue = (size_t)o->max_queue;
-    app->server.limits.candidates = (size_t)o->max_candidates;
-    app->server.limits.arms = (size_t)o->max_arms;
-    app->server.limits.dim = (size_t)o->max_dim;
-    app->server.limits.magnitude = o->max_magnitude;
-    app->server.limits.work = (size_t)o->max_work;
-    app->server.limits.transfers = (size_t)o->max_transfers;
+    limits->body = (size_t)o->max_body;
+    limits->observe_body = (size_t)o->max_observe_body;
+    limits->bulk_body = (size_t)o->max_bulk_body;
+    limits->import_body = (size_t)o->max_import_body;
+    limits->metrics_tenants = (size_t)o->metrics_tenants;
+    limits->log_requests = (int)o->log_requests;
+    limits->slow_us = (int64_t)o->slow_request_ms * 1000;
+    world->max_queue = (size_t)o->max_queue;
+    limits->candidates = (size_t)o->max_candidates;
+    limits->arms = (size_t)o->max_arms;
+    limits->dim = (size_t)o->max_dim;
+    limits->magnitude = o->max_magnitude;
+    limits->work = (size_t)o->max_work;
+    limits->transfers = (size_t)o->max_transfers;
     app->body_memory.max = (size_t)o->max_body_memory;
-    app->server.world.max_queue_bytes = (size_t)o->max_queue_bytes;
-    app->server.world.max_opening = (size_t)o->max_opening;
-    app->server.world.max_pending = (size_t)o->max_pending;
-    app->server.world.snapshot_events = o->snapshot_events;
-    app->server.world.inline_work = (double)o->inline_work;
-    app->server.world.memory_cap = (size_t)o->memory_cap;
-    app->server.world.tenant_quota = (size_t)o->tenant_quota;
+    world->max_queue_bytes = (size_t)o->max_queue_bytes;
+    world->max_opening = (size_t)o->max_opening;
+    world->max_pending = (size_t)o->max_pending;
+    world->snapshot_events = o->snapshot_events;
+    world->inline_work = (double)o->inline_work;
+    world->memory_cap = (size_t)o->memory_cap;
+    world->tenant_quota = (size_t)o->tenant_quota;
     app->server.health.stuck_after_us = (int64_t)o->stuck_after_s * 1000000;
-    app->server.world.rate = (double)o->tenant_rate;
-    app->server.world.burst = (double)o->tenant_burst;
-    const struct ld_http_limits limits = ld_app_http_limits(app);
+    world->rate = (double)o->tenant_rate;
+    world->burst = (double)o->tenant_burst;
+    const struct ld_http_limits http = ld_app_http_limits(app);
     if (app->server.http != NULL)
-        ld_http_set_limits(app->server.http, &limits);
+        ld_http_set_limits(app->server.http, &http);
 }
 
 /* All sources, and the files that they name. 0, or -1 with why (LD_WHY_BYTES) naming the option and, where it stands in

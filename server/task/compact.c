@@ -152,10 +152,8 @@ static enum ld_chore wait_for_reset(struct ld_compaction *x)
 {
     struct ld_tenant *t = x->task.t;
 
-    if (ld_building_has_failed(t))
-        return fail(x, "the model that it needs cannot be built now");
-    if (kb_engine_is_building(t->engine))
-        return LD_CHORE_NONE; /* its end is a turn */
+    if (kb_engine_is_building(t->engine)) /* its end is a turn */
+        return ld_building_has_failed(t) ? fail(x, "the model that it needs cannot be built now") : LD_CHORE_NONE;
     if (!has_reset_behind(t, x->wanted)) {
         if (t->has_failed || ld_batch_stage_rebuild(t) != KB_OK || !ld_batch_flush(t))
             return fail(x, "the model could not be built anew");

@@ -2,8 +2,9 @@
  *
  *     writer   puts into the log that a reset has begun, and goes on serving and learning
  *     job      folds the log into a new engine (refold.h), each line as it will read without the user (redact.h);
- * builds the new model there, and folds what has come meanwhile, until that is little writer   folds the rest; rewrites
- * the lines and adds the reset, in one transaction; puts the new engine in the place of the old one; answers
+ *              builds the new model there, and folds what has come meanwhile, until that is little
+ *     writer   folds the rest; rewrites the lines and adds the reset, in one transaction; puts the new engine in the
+ *              place of the old one; answers
  *
  * Until the transaction nothing is changed but that a rebuild has begun, so a server that dies, a disk that fails or a
  * tenant that is deleted in between leaves the user where they were, and the answer that the caller did not get tells
