@@ -33,8 +33,11 @@ struct ld_problem *ld_op_problem(struct ld_op *op)
     if (op->problem == &none) {
         struct ld_problem *p = malloc(sizeof *p);
 
+        if (p != NULL)
+            ld_problem_init(p);
+        else
+            ld_problem_init(&nowhere);
         op->problem = p != NULL ? p : &no_memory;
-        ld_problem_init(p != NULL ? p : &nowhere);
     }
     return op->problem != &no_memory ? (struct ld_problem *)(uintptr_t)op->problem : &nowhere;
 }
