@@ -29,9 +29,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-
-#define KB_MARGINAL_COMPONENTS 4u /* at most */
-#define KB_MARGINAL_MOST_STEP 7.0 /* by which a fit moves a logarithm at most */
+#include "posterior/scales.h"
 
 /* One arm's distinct points; count[i] > 0. Borrowed. */
 struct kb_marginal_arm {
@@ -50,30 +48,13 @@ struct kb_marginal_rows {
     const void *of;
 };
 
-struct kb_scales {
-    double mean; /* mu: given, never moved */
-    double noise, variance[KB_MARGINAL_COMPONENTS];
-};
-
-struct kb_scales_prior {
-    double ratio[KB_MARGINAL_COMPONENTS]; /* r_j > 0 */
-    double spread;                        /* > 0 */
-    double range;                         /* R > 0 */
-    /* Held where they are. A variance that is held has no prior: nothing shall pull the noise towards it. */
-    bool is_noise_fixed, is_fixed[KB_MARGINAL_COMPONENTS];
-};
-
 /* E, and where gradient is not NULL its derivatives by ln v_j (0..J-1) and ln s2 (J), 0 for those that are held.
  * KB_ENOTPD: some K_a has no factor at these scales. KB_ENOMEM. Memory of the largest arm: (J + 1) n_a^2 doubles; n_a^3
  * flops an arm with a gradient, a third of it without. */
 enum kb_err kb_marginal_value(const struct kb_marginal_rows *rows, const struct kb_scales_prior *prior,
                               const struct kb_scales *at, double *value, double *gradient);
 
-/* Moves *scales to the least E that L-BFGS finds from there in n_most iterations, one to two evaluations each; no
- * logarithm moves by more than KB_MARGINAL_MOST_STEP. *before and *after are E at both ends, and after <= before: a
- * search that finds nothing better leaves *scales as it is. Equal arguments give equal bits. goes_on(arg) is asked
- * before each evaluation, unless it is NULL; false: KB_ECANCELLED. On any failure *scales is untouched: KB_ENOTPD when
- * E has no value at the start (elsewhere it counts as infinite), KB_ENOMEM. */
+/* Moves *scales to the least E that is found from there (kb_scales_fit). KB_ENOMEM also here. */
 enum kb_err kb_marginal_fit(const struct kb_marginal_rows *rows, const struct kb_scales_prior *prior,
                             struct kb_scales *scales, size_t n_most, bool (*goes_on)(void *arg), void *arg,
                             double *before, double *after);

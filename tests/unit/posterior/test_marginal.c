@@ -13,7 +13,7 @@
 #define MOST_REWARDS 400u
 #define MOST_J KB_MARGINAL_COMPONENTS
 
-static const struct kb_scales_prior PRIOR = {.ratio = {1, 0.1, 3, 3}, .spread = 1.5, .range = 2};
+static const struct kb_scales_prior PRIOR = {.ratio = {1, 0.1, 3, 3, 1}, .spread = 1.5, .range = 2};
 
 /* Arms with points on a line, and rewards one by one. Component j is an RBF of lengthscale 2^-j. */
 struct world {
