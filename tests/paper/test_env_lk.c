@@ -10,7 +10,7 @@
 static struct pb_env *open_env(const struct pb_setting *s, uint64_t seed)
 {
     struct pb_env *env = NULL;
-    ck_assert_int_eq(pb_lk_open(s, seed, 100, &env), KB_OK);
+    ck_assert_int_eq(s->open(s, seed, 100, &env), KB_OK);
     return env;
 }
 
@@ -201,14 +201,14 @@ END_TEST
 
 START_TEST(every_row_of_every_experiment_is_a_valid_specification)
 {
-    for (const struct pb_experiment *const *x = pb_lk_experiments; *x != NULL; x++)
+    for (const struct pb_experiment *const *x = pb_experiments; *x != NULL; x++)
         for (size_t s = 0; s < (*x)->n_settings; s++) {
             struct pb_env *env = open_env(&(*x)->settings[s], 1);
             for (size_t a = 0; a < (*x)->n_algorithms; a++) {
                 const struct pb_algorithm *row = &(*x)->algorithms[a];
                 struct kb_spec spec;
                 struct kb_errmsg msg = {"", ""};
-                ck_assert_int_eq(kb_spec_preset(&spec, row->preset, 0, env->arm_dim), KB_OK);
+                ck_assert_int_eq(kb_spec_preset(&spec, row->preset, env->context_dim, env->arm_dim), KB_OK);
                 if (row->tune != NULL)
                     row->tune(&spec, env, (*x)->rounds, row->value);
                 ck_assert_msg(kb_spec_check(&spec, &msg) == KB_OK, "%s %s: %s", row->name, msg.pointer, msg.text);

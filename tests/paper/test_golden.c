@@ -44,9 +44,9 @@ static const struct cell {
 /* The cell's names as the experiment has them. */
 static const struct pb_experiment *find_experiment(const char *name)
 {
-    for (size_t i = 0; pb_experiment_at(i) != NULL; i++)
-        if (strcmp(pb_experiment_at(i)->name, name) == 0)
-            return pb_experiment_at(i);
+    for (const struct pb_experiment *const *x = pb_experiments; *x != NULL; x++)
+        if (strcmp((*x)->name, name) == 0)
+            return *x;
     ck_abort_msg("no experiment %s", name);
 }
 

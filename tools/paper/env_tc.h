@@ -11,6 +11,12 @@
 /* Where a setting's values stand. */
 enum pb_tc_value { PB_TC_KERNEL, PB_TC_LENGTHSCALE, PB_TC_DIM, PB_TC_NOISE, PB_TC_NORM };
 
+/* A row for a kernel in d dimensions, the noise's sigma and the norm B. */
+#define PB_TC_SETTING(name_, type, lengthscale, d, sigma, b)                                                           \
+    {                                                                                                                  \
+        .value = {type, lengthscale, d, sigma, b}, .name = name_, .open = pb_tc_open                                   \
+    }
+
 /* Open to tests, which compute f and its norm by themselves. */
 struct pb_tc_env {
     struct pb_env base;

@@ -36,7 +36,6 @@ struct summary {
 };
 
 struct report {
-    const char *dir;
     FILE *lines, *data;
     struct summary summary[N_Q][N_T];
 };
@@ -116,12 +115,9 @@ static void put_panel(FILE *f, size_t iq, size_t it)
             oversampling[iq], times[it], curves, curves, curves, curves, curves, curves, curves + 1);
 }
 
-/* Paths in the script are relative: pb_gnuplot runs inside dir. */
-static enum kb_err write_plot(const char *dir)
+static void put_plot(FILE *f, const void *arg)
 {
-    FILE *f = pb_create(dir, NAME, ".gp");
-    if (f == NULL)
-        return KB_EINVAL;
+    (void)arg;
     fprintf(f,
             "set terminal svg size 1260,1360 dynamic background rgb \"white\"\nset output \"%s.svg\"\nd = \"%s.dat\"\n"
             "set multiplot layout %d,%d\nset xrange [0:1]\nset yrange [-7:5]\nset key bottom right\n",
@@ -130,15 +126,12 @@ static enum kb_err write_plot(const char *dir)
         for (size_t it = 0; it < N_T; it++)
             put_panel(f, iq, it);
     fputs("unset multiplot\n", f);
-    if (fclose(f) != 0)
-        return KB_EINVAL;
-    pb_gnuplot(dir, NAME ".gp");
-    return KB_OK;
 }
 
-/* Markdown, which is as readable on a terminal. */
-static void put_table(FILE *f, const struct report *r)
+static void put_table(FILE *f, const void *report)
 {
+    const struct report *r = report;
+
     fputs(
         "| q | t | dictionary / exact over [0,1] | at 3/4: exact | dictionary | subset of regressors | size | rank |\n"
         "|---|---|---|---|---|---|---|---|\n",
@@ -151,18 +144,6 @@ static void put_table(FILE *f, const struct report *r)
                     s->dtc.least, s->dtc.most, s->regressors.least, s->regressors.most, s->n_chosen.least,
                     s->n_chosen.most, s->rank.least, s->rank.most);
         }
-}
-
-static enum kb_err write_report(const struct report *r, const struct pb_experiment *x)
-{
-    FILE *f = pb_create(r->dir, NAME, ".md");
-    if (f == NULL)
-        return KB_EINVAL;
-    printf("\n%s: %s\n\n", x->name, x->about);
-    put_table(stdout, r);
-    fprintf(f, "## %s\n\n%s\n\n", x->name, x->about);
-    put_table(f, r);
-    return fclose(f) == 0 ? KB_OK : KB_EINVAL;
 }
 
 /* --- the experiment --------------------------------------------------------------------------------------------- */
@@ -190,32 +171,27 @@ out:
 }
 
 /* The `custom` of the experiment. Files are written as far as things go well. */
-static enum kb_err run_starvation(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *out_dir)
+static enum kb_err run_starvation(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *dir,
+                                  FILE *lines)
 {
-    enum kb_err rc = KB_EINVAL;
-    struct report r = {
-        .dir = out_dir, .lines = pb_create(out_dir, NAME, ".jsonl"), .data = pb_create(out_dir, NAME, ".dat")};
-    if (r.lines == NULL || r.data == NULL)
-        goto out;
+    struct report r = {.lines = lines, .data = pb_create(dir, NAME, ".dat")};
+    enum kb_err rc = r.data != NULL ? KB_OK : KB_EINVAL;
+    KB_TRY(rc);
     for (size_t i = 0; i < reps; i++)
         KB_TRY(play_seed(&r, seed + i, i == 0));
-    KB_TRY(write_report(&r, x));
+    KB_TRY(pb_write_table(x, dir, put_table, &r));
     fflush(r.data); /* gnuplot reads it */
-    KB_TRY(write_plot(out_dir));
+    KB_TRY(pb_draw(dir, NAME, put_plot, NULL));
 out:
-    if (r.lines != NULL)
-        fclose(r.lines);
     if (r.data != NULL)
         fclose(r.data);
     return rc;
 }
 
-static const struct pb_experiment starvation = {
+const struct pb_experiment pb_bkb_starvation = {
     .name = NAME,
     .about = "BKB Fig. 1: variance where nothing was observed, by the dictionary and by the subset of regressors",
     .rounds = PB_STARVATION_POINTS,
     .reps = 10,
     .custom = run_starvation,
 };
-
-const struct pb_experiment *const pb_bkb_experiments[] = {&starvation, NULL};

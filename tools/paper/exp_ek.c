@@ -25,7 +25,6 @@
 
 #include "paper/env_ek.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define WIDTH 0.1
 #define EPSILON 0.5
 #define T1 1002
@@ -52,19 +51,13 @@ void pb_ek_tune(struct kb_spec *spec, const struct pb_env *env, size_t rounds, c
     }
 }
 
-#define K_UCB(text, lambda)                                                                                            \
+#define ROW(name_, preset_, ...)                                                                                       \
     {                                                                                                                  \
-        .name = "k-ucb-" text, .preset = "k-ucb", .tune = pb_ek_tune, .value = { lambda, 1, 1 }                        \
+        .value = {__VA_ARGS__}, .name = name_, .preset = preset_, .tune = pb_ek_tune                                   \
     }
-#define EK_UCB(text, lambda, mu, gamma)                                                                                \
-    {                                                                                                                  \
-        .name = "ek-ucb-" text, .preset = "ek-ucb", .tune = pb_ek_tune, .value = { lambda, mu, gamma }                 \
-    }
-
-#define BKB(text, row, lambda, c)                                                                                      \
-    {                                                                                                                  \
-        .name = text, .preset = row, .tune = pb_ek_tune, .value = { lambda, 1, 1, 0, 10 * (c), c }                     \
-    }
+#define K_UCB(text, lambda) ROW("k-ucb-" text, "k-ucb", lambda, 1, 1)
+#define EK_UCB(text, lambda, mu, gamma) ROW("ek-ucb-" text, "ek-ucb", lambda, mu, gamma)
+#define BKB(text, row, lambda, c) ROW(text, row, lambda, 1, 1, 0, 10 * (c), c)
 
 /* The level of a decision is what its reward teaches, so its rewards find their decisions. */
 #define SUP_KERNEL_UCB(text, lambda)                                                                                   \
@@ -141,46 +134,20 @@ static const struct pb_printed step_printed[] = {
     {"step", "cbbkb-l10-c30", T1, 740.3, 24.6, 0},
 };
 
-static const struct pb_setting bump_setting = {.name = "bump", .open = pb_ek_bump_open, .also_at = T1};
-static const struct pb_setting chessboard_setting = {
-    .name = "chessboard", .open = pb_ek_chessboard_open, .also_at = T1};
-static const struct pb_setting step_setting = {.name = "step", .open = pb_ek_step_open, .also_at = T1};
+static const struct pb_setting settings[] = {{.name = "bump", .open = pb_ek_bump_open, .also_at = T1},
+                                             {.name = "chessboard", .open = pb_ek_chessboard_open, .also_at = T1},
+                                             {.name = "step", .open = pb_ek_step_open, .also_at = T1}};
 
-static const struct pb_experiment bump = {
-    .name = "ek-bump",
-    .about = "EK App. F, Bump; beside ours: the authors' programs on the same random numbers",
-    .settings = &bump_setting,
-    .n_settings = 1,
-    .algorithms = algorithms,
-    .n_algorithms = COUNT(algorithms) - N_SLOW,
-    .rounds = T2,
-    .reps = SEEDS,
-    .printed = bump_printed,
-    .n_printed = COUNT(bump_printed),
-};
-static const struct pb_experiment chessboard = {
-    .name = "ek-chessboard",
-    .about = "EK App. F, Chessboard; beside ours: the authors' programs on the same random numbers",
-    .settings = &chessboard_setting,
-    .n_settings = 1,
-    .algorithms = algorithms,
-    .n_algorithms = COUNT(algorithms),
-    .rounds = T2,
-    .reps = SEEDS,
-    .printed = chessboard_printed,
-    .n_printed = COUNT(chessboard_printed),
-};
-static const struct pb_experiment step = {
-    .name = "ek-step",
-    .about = "EK App. F, Step Diagonal; beside ours: the authors' programs on the same random numbers",
-    .settings = &step_setting,
-    .n_settings = 1,
-    .algorithms = algorithms,
-    .n_algorithms = COUNT(algorithms),
-    .rounds = T2,
-    .reps = SEEDS,
-    .printed = step_printed,
-    .n_printed = COUNT(step_printed),
-};
+#define EXPERIMENT(name_, title, setting, n_rows, printed_)                                                            \
+    {                                                                                                                  \
+        .name = name_, .about = "EK App. F, " title "; beside ours: the authors' programs on the same random numbers", \
+        .settings = setting, .n_settings = 1, .algorithms = algorithms, .n_algorithms = n_rows, PB_PRINTED(printed_),  \
+        .rounds = T2, .reps = SEEDS                                                                                    \
+    }
 
-const struct pb_experiment *const pb_ek_experiments[] = {&bump, &chessboard, &step, &pb_ek_time, NULL};
+const struct pb_experiment pb_ek_bump =
+    EXPERIMENT("ek-bump", "Bump", &settings[0], PB_COUNT(algorithms) - N_SLOW, bump_printed);
+const struct pb_experiment pb_ek_chessboard =
+    EXPERIMENT("ek-chessboard", "Chessboard", &settings[1], PB_COUNT(algorithms), chessboard_printed);
+const struct pb_experiment pb_ek_step =
+    EXPERIMENT("ek-step", "Step Diagonal", &settings[2], PB_COUNT(algorithms), step_printed);

@@ -10,6 +10,4 @@
  * and C of bkb and bbkb (q 0: the preset's). */
 void pb_ek_tune(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value);
 
-extern const struct pb_experiment pb_ek_time; /* exp_ek_time.c */
-
 #endif

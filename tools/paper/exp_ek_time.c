@@ -23,6 +23,7 @@
 
 #define NAME "ek-time"
 #define LAMBDA 10.0
+#define N_CURVES 4
 #define FIXED_POINTS 256
 #define BATCH 10      /* C of CBBKB; q = 10 C */
 #define FIT_FROM 1000 /* rounds */
@@ -42,7 +43,6 @@ struct series {
 
 /* What a call works with. */
 struct bench {
-    const char *dir;
     uint64_t seed;
     size_t reps;
     FILE *records;
@@ -139,11 +139,12 @@ static enum kb_err time_series(const struct bench *b, struct series *s)
 
 /* --- files ------------------------------------------------------------------------------------------------------- */
 
-/* A row per curve, as Markdown, which is as readable on a terminal; what the fit leaves out is left out here, too. */
-static void put_rows(FILE *f, const struct series *s, size_t n)
+/* A row per curve; what the fit leaves out is left out here, too. */
+static void put_rows(FILE *f, const void *curves)
 {
+    const struct series *s = curves;
     fputs("| curve | from | to | ms/step at the ends | exponent | EK |\n|---|---|---|---|---|---|\n", f);
-    for (size_t k = 0; k < n; k++) {
+    for (size_t k = 0; k < N_CURVES; k++) {
         size_t first = 0, last = s[k].n - 1;
         while (!s[k].is_over_points && s[k].x[first] < FIT_FROM)
             first++;
@@ -154,26 +155,23 @@ static void put_rows(FILE *f, const struct series *s, size_t n)
 }
 
 /* One block per curve. */
-static enum kb_err write_data(const struct bench *b, const struct series *s, size_t n)
+static void put_data(FILE *f, const void *curves)
 {
-    FILE *f = pb_create(b->dir, NAME, ".dat");
-    if (f == NULL)
-        return KB_EINVAL;
-    for (size_t k = 0; k < n; k++) {
+    const struct series *s = curves;
+    for (size_t k = 0; k < N_CURVES; k++) {
         fprintf(f, "# %s\n", s[k].name);
         for (size_t i = 0; i < s[k].n; i++)
             fprintf(f, "%.10g %.10g\n", s[k].x[i], 1e3 * s[k].y[i]);
         fputs("\n\n", f);
     }
-    return fclose(f) == 0 ? KB_OK : KB_EINVAL;
 }
 
 /* The curves over t, or those over m, on logarithmic axes: an exponent is a slope. */
-static void put_panel(FILE *f, const struct series *s, size_t n, bool is_over_points)
+static void put_panel(FILE *f, const struct series *s, bool is_over_points)
 {
     const char *separator = "plot";
     fprintf(f, "set xlabel \"%s\"\n", is_over_points ? "dictionary points" : "round");
-    for (size_t k = 0; k < n; k++) {
+    for (size_t k = 0; k < N_CURVES; k++) {
         if (s[k].is_over_points != is_over_points)
             continue;
         fprintf(f, "%s \"%s.dat\" index %zu with linespoints lw 2 pt 7 ps 0.4 title \"%s, exponent %.2f\" noenhanced",
@@ -183,45 +181,25 @@ static void put_panel(FILE *f, const struct series *s, size_t n, bool is_over_po
     fputs("\n", f);
 }
 
-/* Paths in the script are relative: pb_gnuplot runs inside dir. */
-static enum kb_err write_plot(const struct bench *b, const struct series *s, size_t n)
+static void put_plot(FILE *f, const void *curves)
 {
-    FILE *f = pb_create(b->dir, NAME, ".gp");
-    if (f == NULL)
-        return KB_EINVAL;
     fprintf(f,
             "set terminal svg size 840,340 dynamic background rgb \"white\"\nset output \"%s.svg\"\n"
             "set multiplot layout 1,2\nset logscale xy\nset grid\nset key top left Left reverse samplen 1\nset ylabel "
             "\"milliseconds per step\"\n",
             NAME);
-    put_panel(f, s, n, false);
-    put_panel(f, s, n, true);
+    put_panel(f, curves, false);
+    put_panel(f, curves, true);
     fputs("unset multiplot\n", f);
-    if (fclose(f) != 0)
-        return KB_EINVAL;
-    pb_gnuplot(b->dir, NAME ".gp");
-    return KB_OK;
-}
-
-/* The same table on stdout and in dir. */
-static enum kb_err write_report(const struct bench *b, const struct pb_experiment *x, const struct series *s, size_t n)
-{
-    FILE *f = pb_create(b->dir, NAME, ".md");
-    if (f == NULL)
-        return KB_EINVAL;
-    fprintf(f, "## %s\n\n%s\n\n", x->name, x->about);
-    put_rows(f, s, n);
-    put_rows(stdout, s, n);
-    return fclose(f) == 0 ? KB_OK : KB_EINVAL;
 }
 
 /* --- the experiment --------------------------------------------------------------------------------------------- */
 
 /* The `custom` of the experiment: curves one after the other, then the files. k-ucb stops at 4,000 rounds, where a step
  * costs a hundred times EK-UCB's and its slope is clear. */
-static enum kb_err run_time(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *out_dir)
+static enum kb_err run_time(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *dir, FILE *lines)
 {
-    struct series s[] = {
+    struct series s[N_CURVES] = {
         {.name = "ek-ucb, 256 points",
          .preset = "ek-ucb",
          .rounds = x->rounds,
@@ -231,22 +209,16 @@ static enum kb_err run_time(const struct pb_experiment *x, uint64_t seed, size_t
         {.name = "k-ucb", .preset = "k-ucb", .rounds = 4000, .predicted = "2"},
         {.name = "ek-ucb", .preset = "ek-ucb", .is_over_points = true, .predicted = "2"},
     };
-    size_t n = sizeof s / sizeof s[0];
-    struct bench b = {.dir = out_dir, .seed = seed, .reps = reps};
-    enum kb_err rc = KB_OK;
-    printf("\n%s: %s\n\n", x->name, x->about);
-    b.records = pb_create(b.dir, NAME, ".jsonl");
-    if (b.records == NULL)
-        return KB_EINVAL;
-    for (size_t k = 0; k < n; k++) {
+    const struct bench b = {.seed = seed, .reps = reps, .records = lines};
+    enum kb_err rc;
+    for (size_t k = 0; k < N_CURVES; k++) {
         fprintf(stderr, "%s: %s over %s\n", x->name, s[k].name, s[k].is_over_points ? "points" : "rounds");
         KB_TRY(time_series(&b, &s[k]));
     }
-    KB_TRY(write_report(&b, x, s, n));
-    KB_TRY(write_data(&b, s, n));
-    KB_TRY(write_plot(&b, s, n));
+    KB_TRY(pb_write_table(x, dir, put_rows, s));
+    KB_TRY(pb_write(dir, NAME, ".dat", put_data, s));
+    rc = pb_draw(dir, NAME, put_plot, s);
 out:
-    fclose(b.records);
     return rc;
 }
 

@@ -10,8 +10,6 @@
  * through that: such a twin has no residual and is never admitted. */
 #include "paper/exp_lk.h"
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-
 /* --- Table 1 ------------------------------------------------------------------------------------------------ */
 
 /* What grows with n is the number of distinct (user, item) cells, and with it the exact model: 400 cells at n = 20,
@@ -27,9 +25,9 @@ static const struct pb_setting table1_settings[] = {
 
 /* Mean and standard error over R = 20 trials, as printed; stated for the last round. */
 #define T1_ROUNDS 3000u
-#define AT_N(n, algorithm_, mean_, se_)                                                                                \
+#define AT_N(n, algorithm, mean, se)                                                                                   \
     {                                                                                                                  \
-        .setting = "lk-medium-er-n" #n, .algorithm = algorithm_, .at = T1_ROUNDS, .mean = mean_, .se = se_             \
+        "lk-medium-er-n" #n, algorithm, T1_ROUNDS, mean, 0, se                                                         \
     }
 
 static const struct pb_printed table1_printed[] = {
@@ -70,16 +68,11 @@ static const struct pb_printed table1_printed[] = {
 const struct pb_experiment pb_lk_table1 = {
     .name = "lk-table1",
     .about = "LK Table 1: regret of eight systems, GP draw on ER graphs, n = 20..200, and the text's own readings",
-    .settings = table1_settings,
-    .n_settings = COUNT(table1_settings),
-    .algorithms = pb_lk_systems,
-    .n_algorithms = PB_LK_N_SYSTEMS,
+    PB_SETTINGS(table1_settings),
+    PB_ALGORITHMS(pb_lk_systems),
+    PB_PRINTED(table1_printed),
     .rounds = T1_ROUNDS,
-    .reps = 20,
-    .printed = table1_printed,
-    .n_printed = COUNT(table1_printed),
-    .plot = PB_PLOT_REGRET,
-};
+    .reps = 20};
 
 /* --- ours beside exact LK-GP-UCB ------------------------------------------------------------------------------ */
 
@@ -93,22 +86,8 @@ static const struct pb_setting laplaced_settings[] = {
     PB_LK_SETTING("lk-medium-er-n200-apart", 200, ER, MEDIUM, GP, FITTED, 1),
 };
 
-#define EXACT_ROW                                                                                                      \
-    {                                                                                                                  \
-        .name = "lk-gp-ucb", .preset = "lk-gp-ucb", .tune = pb_lk_tune_kernel, .schedule = pb_lk_schedule, .value = {  \
-            [PB_LK_ROW_BETA] = PB_LK_BETA,                                                                             \
-            [PB_LK_ROW_LAMBDA] = PB_LK_BASE                                                                            \
-        }                                                                                                              \
-    }
-#define DICTIONARY_ROW(name_, tune_, share, gamma_)                                                                    \
-    {                                                                                                                  \
-        .name = name_, .preset = "laplaced", .tune = tune_, .schedule = pb_lk_schedule, .value = {                     \
-            [PB_LK_ROW_BETA] = PB_LK_BETA,                                                                             \
-            [PB_LK_ROW_LAMBDA] = PB_LK_BASE,                                                                           \
-            [PB_LK_ROW_SHARE] = share,                                                                                 \
-            [PB_LK_ROW_GAMMA] = gamma_                                                                                 \
-        }                                                                                                              \
-    }
+#define EXACT_ROW PB_LK_KERNEL_ROW("lk-gp-ucb", "lk-gp-ucb", pb_lk_tune_kernel, PB_LK_BETA, 0)
+#define DICTIONARY_ROW(name, tune, share, gamma) PB_LK_KERNEL_ROW(name, "laplaced", tune, PB_LK_BETA, 0, share, gamma)
 
 /* Threshold .01: items of the pool are nearly orthogonal in the kernel, so a finer one admits every distinct cell and
  * the actions are those of the exact model; a coarser one leaves cells out (lk-dictionary shows what that costs). */
@@ -121,14 +100,11 @@ const struct pb_experiment pb_lk_laplaced = {
     .name = "lk-laplaced",
     .about =
         "laplaced beside exact LK-GP-UCB on LK's medium task: same kernel, lambda and beta, another representation",
-    .settings = laplaced_settings,
-    .n_settings = COUNT(laplaced_settings),
-    .algorithms = laplaced_rows,
-    .n_algorithms = COUNT(laplaced_rows),
+    PB_SETTINGS(laplaced_settings),
+    PB_ALGORITHMS(laplaced_rows),
     .rounds = T1_ROUNDS,
     .reps = 20,
-    .plot = PB_PLOT_SECONDS,
-};
+    .plot = PB_PLOT_SECONDS};
 
 /* --- regret against dictionary size --------------------------------------------------------------------------- */
 
@@ -158,14 +134,7 @@ const struct pb_experiment pb_lk_dictionary = {
     .about = "Regret against dictionary size on LK's medium task, n = 20: threshold and KORS beside exact LK-GP-UCB",
     .settings = laplaced_settings,
     .n_settings = 1,
-    .algorithms = dictionary_rows,
-    .n_algorithms = COUNT(dictionary_rows),
+    PB_ALGORITHMS(dictionary_rows),
     .rounds = T1_ROUNDS,
     .reps = 20,
-    .plot = PB_PLOT_DICTIONARY,
-};
-
-const struct pb_experiment *const pb_lk_experiments[] = {
-    &pb_lk_table1, &pb_lk_fig2, &pb_lk_fig3,     &pb_lk_fig4,       &pb_lk_fig5,
-    &pb_lk_fig6,   &pb_lk_rank, &pb_lk_laplaced, &pb_lk_dictionary, NULL,
-};
+    .plot = PB_PLOT_DICTIONARY};

@@ -37,18 +37,15 @@ extern const struct pb_algorithm pb_lk_coop[PB_LK_N_COOP];
 /* A setting: name, users, then enum constants of env_lk.h without their prefix. */
 #define PB_LK_SETTING(name_, n, graph, task, regime, reading, apart)                                                   \
     {                                                                                                                  \
-        .name = name_, .open = pb_lk_open, .value = {                                                                  \
-            n,                                                                                                         \
-            PB_LK_##graph,                                                                                             \
-            PB_LK_##task,                                                                                              \
-            PB_LK_##regime,                                                                                            \
-            PB_LK_##reading,                                                                                           \
-            apart                                                                                                      \
-        }                                                                                                              \
+        .value = {n, PB_LK_##graph, PB_LK_##task, PB_LK_##regime, PB_LK_##reading, apart}, .name = name_,              \
+        .open = pb_lk_open                                                                                             \
     }
 
-extern const struct pb_experiment pb_lk_table1, pb_lk_laplaced, pb_lk_dictionary;             /* exp_lk.c */
-extern const struct pb_experiment pb_lk_fig2, pb_lk_fig3, pb_lk_fig4, pb_lk_fig5, pb_lk_fig6; /* exp_lk_figs.c */
-extern const struct pb_experiment pb_lk_rank;                                                 /* exp_lk_rank.c */
+/* A row whose lambda follows the schedule; then its width and what it has behind PB_LK_ROW_LAMBDA. */
+#define PB_LK_KERNEL_ROW(name_, preset_, tune_, width, ...)                                                            \
+    {                                                                                                                  \
+        .value = {width, PB_LK_BASE, __VA_ARGS__}, .name = name_, .preset = preset_, .tune = tune_,                    \
+        .schedule = pb_lk_schedule                                                                                     \
+    }
 
 #endif

@@ -14,22 +14,16 @@
  * rewards are not linear, and close to the linear ones where they are. */
 #include "paper/exp_lk.h"
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
 #define USERS 20
 #define EASY_ROUNDS 1000
 #define MEDIUM_ROUNDS 3000
 #define HARD_ROUNDS 5000
 
 /* A regime's tasks, each with its horizon, on a graph. */
-#define TASK(name_, graph, task, regime_)                                                                              \
+#define TASK(name_, graph, task, regime)                                                                               \
     {                                                                                                                  \
-        .name = name_, .open = pb_lk_open, .rounds = task##_ROUNDS, .value = {                                         \
-            USERS,                                                                                                     \
-            PB_LK_##graph,                                                                                             \
-            PB_LK_##task,                                                                                              \
-            regime_,                                                                                                   \
-            PB_LK_FITTED                                                                                               \
-        }                                                                                                              \
+        .value = {USERS, PB_LK_##graph, PB_LK_##task, regime, PB_LK_FITTED}, .name = name_, .open = pb_lk_open,        \
+        .rounds = task##_ROUNDS                                                                                        \
     }
 #define TASKS(suffix, regime)                                                                                          \
     TASK("lk-easy-er-" suffix, ER, EASY, regime), TASK("lk-easy-rbf-" suffix, RBF, EASY, regime),                      \
@@ -45,31 +39,22 @@ static const struct pb_setting blocks[] = {TASK("lk-medium-sbm-linear", SBM, MED
                                            TASK("lk-medium-sbm-gp", SBM, MEDIUM, PB_LK_GP),
                                            TASK("lk-medium-sbm-representer", SBM, MEDIUM, PB_LK_REPRESENTER)};
 
-/* A figure of all systems; the paper's R = 20 trials. */
-#define SYSTEMS_FIGURE(name_, about_, settings_)                                                                       \
+/* The paper's R = 20 trials. */
+#define FIGURE(name_, about_, settings, algorithms)                                                                    \
     {                                                                                                                  \
-        .name = name_, .about = about_, .settings = settings_, .n_settings = COUNT(settings_),                         \
-        .algorithms = pb_lk_systems, .n_algorithms = PB_LK_N_SYSTEMS, .rounds = MEDIUM_ROUNDS, .reps = 20,             \
-        .plot = PB_PLOT_REGRET                                                                                         \
+        .name = name_, .about = about_, PB_SETTINGS(settings), PB_ALGORITHMS(algorithms), .rounds = MEDIUM_ROUNDS,     \
+        .reps = 20                                                                                                     \
     }
 
 const struct pb_experiment pb_lk_fig2 =
-    SYSTEMS_FIGURE("lk-fig2", "LK Fig. 2: Linear-GOB, easy, medium and hard task, ER and RBF graphs", linear);
+    FIGURE("lk-fig2", "LK Fig. 2: Linear-GOB, easy, medium and hard task, ER and RBF graphs", linear, pb_lk_systems);
 const struct pb_experiment pb_lk_fig3 =
-    SYSTEMS_FIGURE("lk-fig3", "LK Fig. 3: GP draw, easy, medium and hard task, ER and RBF graphs", gp);
-const struct pb_experiment pb_lk_fig4 =
-    SYSTEMS_FIGURE("lk-fig4", "LK Fig. 4: representer, easy, medium and hard task, ER and RBF graphs", representer);
+    FIGURE("lk-fig3", "LK Fig. 3: GP draw, easy, medium and hard task, ER and RBF graphs", gp, pb_lk_systems);
+const struct pb_experiment pb_lk_fig4 = FIGURE(
+    "lk-fig4", "LK Fig. 4: representer, easy, medium and hard task, ER and RBF graphs", representer, pb_lk_systems);
 const struct pb_experiment pb_lk_fig6 =
-    SYSTEMS_FIGURE("lk-fig6", "LK Fig. 6: the medium task on graphs of four blocks", blocks);
+    FIGURE("lk-fig6", "LK Fig. 6: the medium task on graphs of four blocks", blocks, pb_lk_systems);
 
-const struct pb_experiment pb_lk_fig5 = {
-    .name = "lk-fig5",
-    .about = "LK Fig. 5: user kernels of COOP-KernelUCB beside LK-GP-UCB, medium task, GP draw (our assignment)",
-    .settings = kernels,
-    .n_settings = COUNT(kernels),
-    .algorithms = pb_lk_coop,
-    .n_algorithms = PB_LK_N_COOP,
-    .rounds = MEDIUM_ROUNDS,
-    .reps = 20,
-    .plot = PB_PLOT_REGRET,
-};
+const struct pb_experiment pb_lk_fig5 = FIGURE(
+    "lk-fig5", "LK Fig. 5: user kernels of COOP-KernelUCB beside LK-GP-UCB, medium task, GP draw (our assignment)",
+    kernels, pb_lk_coop);

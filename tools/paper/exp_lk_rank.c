@@ -13,25 +13,22 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/alloc.h"
-#include "paper/exp_lk.h"
 #include "paper/lk_rank.h"
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
 /* From one cluster to none. */
 static const struct {
     const char *name;
     enum pb_lk_graph graph;
 } graphs[] = {{"complete", PB_LK_COMPLETE}, {"er", PB_LK_ER}, {"sbm", PB_LK_SBM}, {"empty", PB_LK_ALONE}};
 static const size_t users[] = {10, 20, 50, 100, 200}, horizons[] = {100, 200, 500, 1000};
-#define N_GRAPHS COUNT(graphs)
-#define N_USERS COUNT(users)
-#define N_HORIZONS COUNT(horizons)
+#define N_GRAPHS PB_COUNT(graphs)
+#define N_USERS PB_COUNT(users)
+#define N_HORIZONS PB_COUNT(horizons)
 #define MOST_ROUNDS 1000u
 #define SHOWN_USERS 100u /* the table's, where it goes over horizons */
 
-/* Sums over seeds. */
-struct sums {
+/* Sums over seeds, in the end their means. */
+struct figures {
     FILE *lines;
     struct pb_lk_rank_figures of[N_GRAPHS][N_USERS][N_HORIZONS];
 };
@@ -59,7 +56,7 @@ static void add(struct pb_lk_rank_figures *sum, const struct pb_lk_rank_figures 
 }
 
 /* All graphs and n over one horizon of the seed in hand: the contexts' spectrum is found once. */
-static enum kb_err measure_horizon(struct sums *s, struct pb_lk_rank *r, size_t h)
+static enum kb_err measure_horizon(struct figures *s, struct pb_lk_rank *r, size_t h)
 {
     enum kb_err rc = KB_OK;
 
@@ -77,36 +74,33 @@ out:
 
 /* --- output ----------------------------------------------------------------------------------------------- */
 
-static struct pb_lk_rank_figures mean_of(const struct pb_lk_rank_figures *sum, size_t reps)
+static void divide(struct pb_lk_rank_figures *sum, size_t reps)
 {
     const double by = 1.0 / (double)reps;
 
-    return (struct pb_lk_rank_figures){by * sum->gain, by * sum->dimension, by * sum->user_rank, by * sum->gram_rank,
+    *sum = (struct pb_lk_rank_figures){by * sum->gain, by * sum->dimension, by * sum->user_rank, by * sum->gram_rank,
                                        by * sum->bound};
 }
 
-/* A block per graph, a line per (n, T): n T gain dimension user_rank gram_rank bound. */
-static enum kb_err write_data(const struct sums *s, const char *dir, size_t reps)
+/* pb_put: a block per graph, a line per (n, T): n T gain dimension user_rank gram_rank bound. */
+static void put_data(FILE *f, const void *figures)
 {
-    FILE *f = pb_create(dir, "lk-rank", ".dat");
+    const struct figures *s = figures;
 
-    if (f == NULL)
-        return KB_EINVAL;
     for (size_t g = 0; g < N_GRAPHS; g++) {
         fprintf(f, "# %s\n", graphs[g].name);
         for (size_t i = 0; i < N_USERS; i++)
             for (size_t h = 0; h < N_HORIZONS; h++) {
-                const struct pb_lk_rank_figures x = mean_of(&s->of[g][i][h], reps);
+                const struct pb_lk_rank_figures *x = &s->of[g][i][h];
 
-                fprintf(f, "%zu %zu %.10g %.10g %.10g %.10g %.10g\n", users[i], horizons[h], x.gain, x.dimension,
-                        x.user_rank, x.gram_rank, x.bound);
+                fprintf(f, "%zu %zu %.10g %.10g %.10g %.10g %.10g\n", users[i], horizons[h], x->gain, x->dimension,
+                        x->user_rank, x->gram_rank, x->bound);
             }
         fputs("\n\n", f);
     }
-    return fclose(f) == 0 ? KB_OK : KB_EINVAL;
 }
 
-/* A row where it belongs to the table: Markdown, which is as readable on a terminal. */
+/* A row where it belongs to the table. */
 static void put_row(FILE *f, size_t g, size_t i, size_t h, const struct pb_lk_rank_figures *x)
 {
     char bound[32] = "-";
@@ -119,30 +113,16 @@ static void put_row(FILE *f, size_t g, size_t i, size_t h, const struct pb_lk_ra
             bound, x->dimension, x->user_rank, x->gram_rank);
 }
 
-static void put_table(FILE *f, const struct sums *s, size_t reps)
+static void put_table(FILE *f, const void *figures)
 {
+    const struct figures *s = figures;
+
     fputs("| graph | n | T | gain | bound | dimension | user rank | Gram rank |\n|---|---|---|---|---|---|---|---|\n",
           f);
     for (size_t g = 0; g < N_GRAPHS; g++)
         for (size_t i = 0; i < N_USERS; i++)
-            for (size_t h = 0; h < N_HORIZONS; h++) {
-                const struct pb_lk_rank_figures x = mean_of(&s->of[g][i][h], reps);
-
-                put_row(f, g, i, h, &x);
-            }
-}
-
-static enum kb_err write_table(const struct sums *s, const struct pb_experiment *x, const char *dir, size_t reps)
-{
-    FILE *f = pb_create(dir, "lk-rank", ".md");
-
-    if (f == NULL)
-        return KB_EINVAL;
-    printf("\n%s: %s\n\n", x->name, x->about);
-    put_table(stdout, s, reps);
-    fprintf(f, "## %s\n\n%s\n\n", x->name, x->about);
-    put_table(f, s, reps);
-    return fclose(f) == 0 ? KB_OK : KB_EINVAL;
+            for (size_t h = 0; h < N_HORIZONS; h++)
+                put_row(f, g, i, h, &s->of[g][i][h]);
 }
 
 /* A panel: y over x in the rows where column `at` equals `value`, a line per graph. 1/0 is gnuplot's way to leave a row
@@ -157,12 +137,9 @@ static void put_panel(FILE *f, const char *title, const char *x_label, int x, in
 }
 
 /* Logarithmic in both: falling as 1 / n (one cluster) and growing as n (alone) are straight lines then. */
-static enum kb_err write_script(const char *dir)
+static void put_script(FILE *f, const void *arg)
 {
-    FILE *f = pb_create(dir, "lk-rank", ".gp");
-
-    if (f == NULL)
-        return KB_EINVAL;
+    (void)arg;
     fputs("set terminal svg size 1260,340 dynamic background rgb \"white\"\nset output \"lk-rank.svg\"\n"
           "set datafile missing \"NaN\"\nset multiplot layout 1,3\nset grid\nset key below\nset logscale x\n"
           "set logscale y\n",
@@ -171,35 +148,30 @@ static enum kb_err write_script(const char *dir)
     put_panel(f, "effective dimension, n = 100", "rounds", 2, 4, 1, SHOWN_USERS);
     put_panel(f, "rank of the user kernel", "users", 1, 5, 2, MOST_ROUNDS);
     fputs("unset multiplot\n", f);
-    return fclose(f) == 0 ? KB_OK : KB_EINVAL;
 }
 
 /* The `custom` of the experiment. Seeds outermost, so that contexts are drawn once a seed. */
-static enum kb_err run_rank(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *out_dir)
+static enum kb_err run_rank(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *dir, FILE *lines)
 {
     struct pb_lk_rank r = {0};
-    struct sums *s = kb_array(1, 1, sizeof *s);
-    enum kb_err rc = s != NULL ? KB_OK : KB_ENOMEM;
+    struct figures s = {.lines = lines};
+    enum kb_err rc;
 
-    KB_TRY(rc);
-    *s = (struct sums){.lines = pb_create(out_dir, "lk-rank", ".jsonl")};
-    rc = s->lines != NULL ? KB_OK : KB_EINVAL;
-    KB_TRY(rc);
     KB_TRY(pb_lk_rank_open(&r, MOST_ROUNDS));
     for (size_t i = 0; i < reps; i++) {
         pb_lk_rank_draw(&r, seed + i);
         for (size_t h = 0; h < N_HORIZONS; h++)
-            KB_TRY(measure_horizon(s, &r, h));
+            KB_TRY(measure_horizon(&s, &r, h));
     }
-    KB_TRY(write_data(s, out_dir, reps));
-    KB_TRY(write_table(s, x, out_dir, reps));
-    KB_TRY(write_script(out_dir));
-    pb_gnuplot(out_dir, "lk-rank.gp");
+    for (size_t g = 0; g < N_GRAPHS; g++)
+        for (size_t i = 0; i < N_USERS; i++)
+            for (size_t h = 0; h < N_HORIZONS; h++)
+                divide(&s.of[g][i][h], reps);
+    KB_TRY(pb_write(dir, "lk-rank", ".dat", put_data, &s));
+    KB_TRY(pb_write_table(x, dir, put_table, &s));
+    rc = pb_draw(dir, "lk-rank", put_script, NULL);
 out:
-    if (s != NULL && s->lines != NULL && fclose(s->lines) != 0 && rc == KB_OK)
-        rc = KB_EINVAL;
     pb_lk_rank_close(&r);
-    kb_free(s);
     return rc;
 }
 

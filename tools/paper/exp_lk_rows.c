@@ -121,27 +121,11 @@ bool pb_lk_schedule(struct kb_spec *spec, const struct pb_env *env, size_t t, si
     return true;
 }
 
-#define KERNEL_ROW(name_, preset_, beta)                                                                               \
-    {                                                                                                                  \
-        .name = name_, .preset = preset_, .tune = pb_lk_tune_kernel, .schedule = pb_lk_schedule, .value = {            \
-            [PB_LK_ROW_BETA] = beta,                                                                                   \
-            [PB_LK_ROW_LAMBDA] = PB_LK_BASE                                                                            \
-        }                                                                                                              \
-    }
-#define COOP_ROW(name_, user)                                                                                          \
-    {                                                                                                                  \
-        .name = name_, .preset = "coop-kernel-ucb", .tune = pb_lk_tune_coop, .schedule = pb_lk_schedule, .value = {    \
-            [PB_LK_ROW_BETA] = PB_LK_BETA,                                                                             \
-            [PB_LK_ROW_LAMBDA] = PB_LK_BASE,                                                                           \
-            [PB_LK_ROW_USER] = user                                                                                    \
-        }                                                                                                              \
-    }
+#define KERNEL_ROW(name, preset, width) PB_LK_KERNEL_ROW(name, preset, pb_lk_tune_kernel, width, 0)
+#define COOP_ROW(name, user) PB_LK_KERNEL_ROW(name, "coop-kernel-ucb", pb_lk_tune_coop, PB_LK_BETA, user)
 #define LINEAR_ROW(name_)                                                                                              \
     {                                                                                                                  \
-        .name = name_, .preset = name_, .tune = pb_lk_tune_linear, .value = {                                          \
-            [PB_LK_ROW_BETA] = ALPHA,                                                                                  \
-            [PB_LK_ROW_LAMBDA] = RIDGE                                                                                 \
-        }                                                                                                              \
+        .value = {ALPHA, RIDGE}, .name = name_, .preset = name_, .tune = pb_lk_tune_linear                             \
     }
 
 /* COOP-KernelUCB of Table 1 is on the kernel that is learned from what users were shown [LK, F.4]. */

@@ -83,45 +83,38 @@ static const struct pb_algorithm algorithms[] = {
 
 /* ---- settings ----------------------------------------------------------------------------------------------- */
 
-#define SETTING(text, type, l, d, sigma, b)                                                                            \
-    {                                                                                                                  \
-        .name = text, .open = pb_tc_open, .value = {                                                                   \
-            [PB_TC_KERNEL] = type,                                                                                     \
-            [PB_TC_LENGTHSCALE] = l,                                                                                   \
-            [PB_TC_DIM] = d,                                                                                           \
-            [PB_TC_NOISE] = sigma,                                                                                     \
-            [PB_TC_NORM] = b                                                                                           \
-        }                                                                                                              \
-    }
 /* The six kernels in d dimensions, at sigma = 0.1 and B = 10. */
 #define SIX_KERNELS(d)                                                                                                 \
-    SETTING("tc-rbf-0.5-d" #d, KB_VEC_RBF, 0.5, d, 0.1, 10), SETTING("tc-rbf-0.2-d" #d, KB_VEC_RBF, 0.2, d, 0.1, 10),  \
-        SETTING("tc-matern52-0.5-d" #d, KB_VEC_MATERN52, 0.5, d, 0.1, 10),                                             \
-        SETTING("tc-matern52-0.2-d" #d, KB_VEC_MATERN52, 0.2, d, 0.1, 10),                                             \
-        SETTING("tc-matern32-0.5-d" #d, KB_VEC_MATERN32, 0.5, d, 0.1, 10),                                             \
-        SETTING("tc-matern32-0.2-d" #d, KB_VEC_MATERN32, 0.2, d, 0.1, 10)
+    PB_TC_SETTING("tc-rbf-0.5-d" #d, KB_VEC_RBF, 0.5, d, 0.1, 10),                                                     \
+        PB_TC_SETTING("tc-rbf-0.2-d" #d, KB_VEC_RBF, 0.2, d, 0.1, 10),                                                 \
+        PB_TC_SETTING("tc-matern52-0.5-d" #d, KB_VEC_MATERN52, 0.5, d, 0.1, 10),                                       \
+        PB_TC_SETTING("tc-matern52-0.2-d" #d, KB_VEC_MATERN52, 0.2, d, 0.1, 10),                                       \
+        PB_TC_SETTING("tc-matern32-0.5-d" #d, KB_VEC_MATERN32, 0.5, d, 0.1, 10),                                       \
+        PB_TC_SETTING("tc-matern32-0.2-d" #d, KB_VEC_MATERN32, 0.2, d, 0.1, 10)
 
 /* Table 1 is d = 3; Figures 5 and 6 are the rest. Figure 7 varies what the learners are told about one kernel. */
 static const struct pb_setting table1_settings[] = {SIX_KERNELS(3)};
 static const struct pb_setting dims_settings[] = {SIX_KERNELS(2), SIX_KERNELS(4)};
 static const struct pb_setting loose_settings[] = {
-    SETTING("tc-sigma0.1-norm10", KB_VEC_MATERN52, 0.5, 3, 0.1, 10),
-    SETTING("tc-sigma0.1-norm20", KB_VEC_MATERN52, 0.5, 3, 0.1, 20),
-    SETTING("tc-sigma0.2-norm10", KB_VEC_MATERN52, 0.5, 3, 0.2, 10),
-    SETTING("tc-sigma0.2-norm20", KB_VEC_MATERN52, 0.5, 3, 0.2, 20),
+    PB_TC_SETTING("tc-sigma0.1-norm10", KB_VEC_MATERN52, 0.5, 3, 0.1, 10),
+    PB_TC_SETTING("tc-sigma0.1-norm20", KB_VEC_MATERN52, 0.5, 3, 0.1, 20),
+    PB_TC_SETTING("tc-sigma0.2-norm10", KB_VEC_MATERN52, 0.5, 3, 0.2, 10),
+    PB_TC_SETTING("tc-sigma0.2-norm20", KB_VEC_MATERN52, 0.5, 3, 0.2, 20),
 };
-static const struct pb_setting time_settings[] = {SETTING("tc-matern52-0.5-d3", KB_VEC_MATERN52, 0.5, 3, 0.1, 10)};
+static const struct pb_setting time_settings[] = {
+    PB_TC_SETTING("tc-matern52-0.5-d3", KB_VEC_MATERN52, 0.5, 3, 0.1, 10)};
 
 /* ---- what is printed ------------------------------------------------------------------------------------------ */
 
-#define ROW(setting_name, dmm, dmm_sd, amm, amm_sd, ay, ay_sd, igp, igp_sd, rnd, rnd_sd)                               \
-    {.setting = setting_name, .algorithm = "dmm-ucb", .at = TC_ROUNDS, .mean = dmm, .sd = dmm_sd},                     \
-        {.setting = setting_name, .algorithm = "amm-ucb", .at = TC_ROUNDS, .mean = amm, .sd = amm_sd},                 \
-        {.setting = setting_name, .algorithm = "ay-gp-ucb", .at = TC_ROUNDS, .mean = ay, .sd = ay_sd},                 \
-        {.setting = setting_name, .algorithm = "igp-ucb", .at = TC_ROUNDS, .mean = igp, .sd = igp_sd},                 \
+/* A setting's five printed figures, at the last round. */
+#define CELL(setting, algorithm, mean, sd)                                                                             \
     {                                                                                                                  \
-        .setting = setting_name, .algorithm = "random", .at = TC_ROUNDS, .mean = rnd, .sd = rnd_sd                     \
+        setting, algorithm, TC_ROUNDS, mean, sd, 0                                                                     \
     }
+#define ROW(setting, dmm, dmm_sd, amm, amm_sd, ay, ay_sd, igp, igp_sd, rnd, rnd_sd)                                    \
+    CELL(setting, "dmm-ucb", dmm, dmm_sd), CELL(setting, "amm-ucb", amm, amm_sd),                                      \
+        CELL(setting, "ay-gp-ucb", ay, ay_sd), CELL(setting, "igp-ucb", igp, igp_sd),                                  \
+        CELL(setting, "random", rnd, rnd_sd)
 
 /* TC, Table 1: mean and standard deviation of ten repetitions. */
 static const struct pb_printed table1_printed[] = {
@@ -133,50 +126,32 @@ static const struct pb_printed table1_printed[] = {
     ROW("tc-matern32-0.2-d3", 814.1, 344.4, 1741.2, 351.2, 2421.3, 568.5, 1707.5, 375.5, 3442, 1080),
 };
 
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
-static const struct pb_experiment table1 = {
+const struct pb_experiment pb_tc_table1 = {
     .name = "tc-table1",
     .about = "TC, Table 1: regret of six algorithms for six kernels, d = 3; CMM for all 1,000 rounds",
-    .settings = table1_settings,
-    .n_settings = COUNT(table1_settings),
-    .algorithms = algorithms,
-    .n_algorithms = COUNT(algorithms),
+    PB_SETTINGS(table1_settings),
+    PB_ALGORITHMS(algorithms),
+    PB_PRINTED(table1_printed),
     .rounds = TC_ROUNDS,
-    .reps = TC_REPS,
-    .printed = table1_printed,
-    .n_printed = COUNT(table1_printed),
-};
-static const struct pb_experiment dims = {
-    .name = "tc-dims",
-    .about = "TC, Figures 5 and 6: the same in d = 2 and d = 4",
-    .settings = dims_settings,
-    .n_settings = COUNT(dims_settings),
-    .algorithms = algorithms,
-    .n_algorithms = COUNT(algorithms),
-    .rounds = TC_ROUNDS,
-    .reps = TC_REPS,
-};
-static const struct pb_experiment loose = {
+    .reps = TC_REPS};
+const struct pb_experiment pb_tc_dims = {.name = "tc-dims",
+                                         .about = "TC, Figures 5 and 6: the same in d = 2 and d = 4",
+                                         PB_SETTINGS(dims_settings),
+                                         PB_ALGORITHMS(algorithms),
+                                         .rounds = TC_ROUNDS,
+                                         .reps = TC_REPS};
+const struct pb_experiment pb_tc_loose = {
     .name = "tc-loose",
     .about = "TC, Figure 7: noise 0.1 and 0.2, norms 10 and 20, Matern 5/2 with lengthscale 0.5, d = 3",
-    .settings = loose_settings,
-    .n_settings = COUNT(loose_settings),
-    .algorithms = algorithms,
-    .n_algorithms = COUNT(algorithms),
+    PB_SETTINGS(loose_settings),
+    PB_ALGORITHMS(algorithms),
     .rounds = TC_ROUNDS,
-    .reps = TC_REPS,
-};
-static const struct pb_experiment step_time = {
+    .reps = TC_REPS};
+const struct pb_experiment pb_tc_time = {
     .name = "tc-time",
     .about = "TC, Figure 4: CPU time of a round as rounds go by, Matern 5/2 with lengthscale 0.5, d = 3",
-    .settings = time_settings,
-    .n_settings = COUNT(time_settings),
-    .algorithms = algorithms,
-    .n_algorithms = COUNT(algorithms),
+    PB_SETTINGS(time_settings),
+    PB_ALGORITHMS(algorithms),
     .rounds = TC_ROUNDS,
     .reps = 3,
-    .plot = PB_PLOT_SECONDS,
-};
-
-const struct pb_experiment *const pb_tc_experiments[] = {&table1, &dims, &loose, &step_time, NULL};
+    .plot = PB_PLOT_SECONDS};

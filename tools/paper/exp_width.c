@@ -13,27 +13,19 @@
 
 #define NAME "bounds-width"
 #define ROUNDS 300u
-#define COUNT(a) (sizeof(a) / sizeof *(a))
 
-#define SETTING(name_, type, l)                                                                                        \
-    {                                                                                                                  \
-        .name = name_, .open = pb_tc_open, .value = {                                                                  \
-            [PB_TC_KERNEL] = type,                                                                                     \
-            [PB_TC_LENGTHSCALE] = l,                                                                                   \
-            [PB_TC_DIM] = 3,                                                                                           \
-            [PB_TC_NOISE] = .1,                                                                                        \
-            [PB_TC_NORM] = 10                                                                                          \
-        }                                                                                                              \
-    }
-static const struct pb_setting settings[] = {SETTING("rbf .5", KB_VEC_RBF, .5), SETTING("rbf .2", KB_VEC_RBF, .2),
-                                             SETTING("matern52 .5", KB_VEC_MATERN52, .5),
-                                             SETTING("matern32 .5", KB_VEC_MATERN32, .5)};
+static const struct pb_setting settings[] = {PB_TC_SETTING("rbf .5", KB_VEC_RBF, .5, 3, .1, 10),
+                                             PB_TC_SETTING("rbf .2", KB_VEC_RBF, .2, 3, .1, 10),
+                                             PB_TC_SETTING("matern52 .5", KB_VEC_MATERN52, .5, 3, .1, 10),
+                                             PB_TC_SETTING("matern32 .5", KB_VEC_MATERN32, .5, 3, .1, 10)};
+#define N_SETTINGS PB_COUNT(settings)
 
 /* Sums over the seeds. */
 struct sums {
     FILE *lines;
-    double points[COUNT(settings)][PB_WIDTH_N_MODELS], half[COUNT(settings)][PB_WIDTH_N_MODELS][PB_WIDTH_N_RULES];
-    size_t n_outside[COUNT(settings)][PB_WIDTH_N_MODELS];
+    size_t reps;
+    double points[N_SETTINGS][PB_WIDTH_N_MODELS], half[N_SETTINGS][PB_WIDTH_N_MODELS][PB_WIDTH_N_RULES];
+    size_t n_outside[N_SETTINGS][PB_WIDTH_N_MODELS];
 };
 
 /* JSON has no NaN: what a rule does not bound is null. */
@@ -79,9 +71,10 @@ static void put_row(FILE *f, const struct sums *s, size_t i, size_t m, double by
     fprintf(f, " %zu |\n", s->n_outside[i][m]);
 }
 
-/* Markdown, which is as readable on a terminal. */
-static void put_table(FILE *f, const struct sums *s, size_t reps)
+static void put_table(FILE *f, const void *sums)
 {
+    const struct sums *s = sums;
+
     fputs("| kernel | model | points |", f);
     for (size_t k = 0; k < PB_WIDTH_N_RULES; k++)
         fprintf(f, " %s |", pb_width_rules[k].name);
@@ -89,47 +82,29 @@ static void put_table(FILE *f, const struct sums *s, size_t reps)
     for (size_t k = 0; k <= PB_WIDTH_N_RULES; k++)
         fputs("---|", f);
     fputs("\n", f);
-    for (size_t i = 0; i < COUNT(settings); i++)
+    for (size_t i = 0; i < N_SETTINGS; i++)
         for (size_t m = 0; m < PB_WIDTH_N_MODELS; m++)
-            put_row(f, s, i, m, 1 / (double)reps);
-}
-
-static enum kb_err write_report(const struct sums *s, const struct pb_experiment *x, const char *dir, size_t reps)
-{
-    FILE *f = pb_create(dir, NAME, ".md");
-
-    if (f == NULL)
-        return KB_EINVAL;
-    printf("\n%s: %s\n\n", x->name, x->about);
-    put_table(stdout, s, reps);
-    fprintf(f, "## %s\n\n%s\n\n", x->name, x->about);
-    put_table(f, s, reps);
-    return fclose(f) == 0 ? KB_OK : KB_EINVAL;
+            put_row(f, s, i, m, 1 / (double)s->reps);
 }
 
 /* The `custom` of the experiment. */
-static enum kb_err run_width(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *out_dir)
+static enum kb_err run_width(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *dir, FILE *lines)
 {
-    struct sums s = {.lines = pb_create(out_dir, NAME, ".jsonl")};
-    enum kb_err rc = s.lines != NULL ? KB_OK : KB_EINVAL;
+    struct sums s = {.lines = lines, .reps = reps};
+    enum kb_err rc;
 
     for (size_t r = 0; r < reps; r++)
-        for (size_t i = 0; i < COUNT(settings); i++)
-            KB_TRY(rc == KB_OK ? measure(&s, i, seed + r) : rc);
-    KB_TRY(rc);
-    KB_TRY(write_report(&s, x, out_dir, reps));
+        for (size_t i = 0; i < N_SETTINGS; i++)
+            KB_TRY(measure(&s, i, seed + r));
+    rc = pb_write_table(x, dir, put_table, &s);
 out:
-    if (s.lines != NULL && fclose(s.lines) != 0 && rc == KB_OK)
-        rc = KB_EINVAL;
     return rc;
 }
 
-static const struct pb_experiment width = {
+const struct pb_experiment pb_bounds_width = {
     .name = NAME,
     .about = "half widths of the bounds over dictionaries and over all points, after 300 rounds of exact DMM-UCB",
     .rounds = ROUNDS,
     .reps = 8,
     .custom = run_width,
 };
-
-const struct pb_experiment *const pb_width_experiments[] = {&width, NULL};

@@ -196,6 +196,17 @@ static enum kb_err make_runs(struct pb_results *r, const struct options *o)
     return rc;
 }
 
+/* An experiment of another kind than runs. */
+static enum kb_err run_custom(const struct pb_experiment *x, const struct options *o)
+{
+    FILE *lines = pb_create(o->dir, x->name, ".jsonl");
+
+    if (lines == NULL)
+        return KB_EINVAL;
+    const enum kb_err rc = x->custom(x, o->seed, o->reps > 0 ? o->reps : x->reps, o->dir, lines);
+    return fclose(lines) == 0 ? rc : KB_EINVAL;
+}
+
 /* Runs, tables, plots. Failed runs do not keep the others from being reported, and show in the exit status. */
 static enum kb_err run_experiment(const struct pb_experiment *x, const struct options *o)
 {
@@ -203,7 +214,7 @@ static enum kb_err run_experiment(const struct pb_experiment *x, const struct op
     enum kb_err rc;
 
     if (x->custom != NULL)
-        return o->is_dry ? KB_OK : x->custom(x, o->seed, o->reps > 0 ? o->reps : x->reps, o->dir);
+        return o->is_dry ? KB_OK : run_custom(x, o);
     KB_TRY(list_tasks(&r, o));
     KB_TRY(make_runs(&r, o));
     KB_TRY(pb_report(&r));
@@ -219,11 +230,8 @@ out:
 /* `paperbench list`. */
 static void list_experiments(void)
 {
-    for (size_t i = 0; pb_experiment_at(i) != NULL; i++) {
-        const struct pb_experiment *x = pb_experiment_at(i);
-
-        printf("%-16s %s\n", x->name, x->about);
-    }
+    for (const struct pb_experiment *const *x = pb_experiments; *x != NULL; x++)
+        printf("%-16s %s\n", (*x)->name, (*x)->about);
 }
 
 /* "all" names every experiment. */
@@ -242,8 +250,8 @@ static bool names_are_known(char *const *names)
         char *const one[] = {*names, NULL};
         bool is_known = false;
 
-        for (size_t i = 0; pb_experiment_at(i) != NULL; i++)
-            is_known = is_known || is_named(pb_experiment_at(i), one);
+        for (const struct pb_experiment *const *x = pb_experiments; *x != NULL; x++)
+            is_known = is_known || is_named(*x, one);
         if (!is_known) {
             fprintf(stderr, "paperbench: no experiment '%s'; 'paperbench list' names them\n", *names);
             return false;
@@ -271,8 +279,8 @@ int main(int argc, char **argv)
         return 2;
     if (pb_make_dir(o.dir) != KB_OK)
         return 1;
-    for (size_t i = 0; pb_experiment_at(i) != NULL; i++)
-        if (is_named(pb_experiment_at(i), argv + optind) && run_experiment(pb_experiment_at(i), &o) != KB_OK)
+    for (const struct pb_experiment *const *x = pb_experiments; *x != NULL; x++)
+        if (is_named(*x, argv + optind) && run_experiment(*x, &o) != KB_OK)
             status = 1;
     return status;
 }

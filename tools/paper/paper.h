@@ -119,20 +119,25 @@ struct pb_experiment {
     size_t n_printed;
     /* How it is drawn: regret over rounds, or seconds over rounds, or a table only. */
     enum { PB_PLOT_REGRET, PB_PLOT_SECONDS, PB_PLOT_DICTIONARY, PB_PLOT_NONE } plot;
-    /* An experiment that is not runs (lk-rank, bkb-starvation, bounds-width) does its own work instead and writes its
-     * own lines. */
-    enum kb_err (*custom)(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *out_dir);
+    /* An experiment that is not runs (lk-rank, bkb-starvation, bounds-width) does its own work instead, and writes a
+     * line for each part of it to `lines`, which is DIR/NAME.jsonl. */
+    enum kb_err (*custom)(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *dir, FILE *lines);
 };
 
-/* NULL-terminated, one list per exp_*.c family; experiments.c walks them. */
-extern const struct pb_experiment *const pb_lk_experiments[];
-extern const struct pb_experiment *const pb_tc_experiments[];
-extern const struct pb_experiment *const pb_ek_experiments[];
-extern const struct pb_experiment *const pb_bkb_experiments[];
-extern const struct pb_experiment *const pb_width_experiments[];
+/* An experiment's tables, with their lengths. */
+#define PB_COUNT(table) (sizeof(table) / sizeof *(table))
+#define PB_SETTINGS(table) .settings = table, .n_settings = PB_COUNT(table)
+#define PB_ALGORITHMS(table) .algorithms = table, .n_algorithms = PB_COUNT(table)
+#define PB_PRINTED(table) .printed = table, .n_printed = PB_COUNT(table)
 
-/* The i-th experiment of all lists, NULL past the end. */
-const struct pb_experiment *pb_experiment_at(size_t i);
+extern const struct pb_experiment *const pb_experiments[]; /* all, NULL behind the last (experiments.c) */
+extern const struct pb_experiment pb_lk_table1, pb_lk_laplaced, pb_lk_dictionary;             /* exp_lk.c */
+extern const struct pb_experiment pb_lk_fig2, pb_lk_fig3, pb_lk_fig4, pb_lk_fig5, pb_lk_fig6; /* exp_lk_figs.c */
+extern const struct pb_experiment pb_lk_rank;                                                 /* exp_lk_rank.c */
+extern const struct pb_experiment pb_tc_table1, pb_tc_dims, pb_tc_loose, pb_tc_time;          /* exp_tc.c */
+extern const struct pb_experiment pb_ek_bump, pb_ek_chessboard, pb_ek_step;                   /* exp_ek.c */
+extern const struct pb_experiment pb_ek_time;                                                 /* exp_ek_time.c */
+extern const struct pb_experiment pb_bkb_starvation, pb_bounds_width; /* exp_bkb.c, exp_width.c */
 
 /* --- for custom experiments ---------------------------------------------------------------------------------- */
 
@@ -145,7 +150,15 @@ enum kb_err pb_make_dir(const char *dir);
 /* DIR/NAMESUFFIX for writing, the caller's to close. NULL, said on stderr. */
 FILE *pb_create(const char *dir, const char *name, const char *suffix);
 
-/* Runs gnuplot on a script, inside `dir`; says so and goes on when there is no gnuplot. */
-void pb_gnuplot(const char *dir, const char *script);
+/* Writes the file by `put`. KB_EINVAL, said on stderr, when it cannot be made. */
+typedef void (*pb_put)(FILE *f, const void *arg);
+enum kb_err pb_write(const char *dir, const char *name, const char *suffix, pb_put put, const void *arg);
+
+/* The experiment's table, in Markdown, which is as readable on a terminal: on stdout and in DIR/NAME.md. */
+enum kb_err pb_write_table(const struct pb_experiment *x, const char *dir, pb_put put, const void *arg);
+
+/* Writes the script DIR/NAME.gp and runs gnuplot on it, inside `dir`: paths in the script are relative. Says so and
+ * goes on when there is no gnuplot. */
+enum kb_err pb_draw(const char *dir, const char *name, pb_put put, const void *arg);
 
 #endif

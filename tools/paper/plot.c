@@ -60,7 +60,7 @@ static enum kb_err write_data(const struct pb_results *r, const struct pb_settin
     char suffix[MAX_PATH];
 
     snprintf(suffix, sizeof suffix, "-%s.dat", s->name);
-    FILE *f = pb_create(r->dir, r->experiment->name, suffix);
+    FILE *f = pb_create(r->dir, x->name, suffix);
     if (f == NULL)
         return KB_EINVAL;
     for (size_t k = 0; k < x->n_algorithms; k++) {
@@ -188,15 +188,13 @@ static void put_style(FILE *f, const struct pb_experiment *x)
         fputs("set logscale y\n", f);
 }
 
-/* Panels in a grid of at most three columns; four make a square. */
-static enum kb_err write_script(const struct pb_results *r)
+/* pb_put: panels in a grid of at most three columns; four make a square. */
+static void put_script(FILE *f, const void *results)
 {
+    const struct pb_results *r = results;
     const struct pb_experiment *x = r->experiment;
     size_t n = 0;
-    FILE *f = pb_create(r->dir, r->experiment->name, ".gp");
 
-    if (f == NULL)
-        return KB_EINVAL;
     for (size_t i = 0; i < x->n_settings; i++)
         n += has_runs(r, &x->settings[i]);
     const size_t columns = n < 3 ? n : n == 4 ? 2 : 3, rows = (n + columns - 1) / columns;
@@ -210,30 +208,34 @@ static enum kb_err write_script(const struct pb_results *r)
         if (has_runs(r, &x->settings[i]))
             put_panel(f, r, &x->settings[i]);
     fputs("unset multiplot\n", f);
-    return fclose(f) == 0 ? KB_OK : KB_EINVAL;
 }
 
 /* ---- gnuplot --------------------------------------------------------------------------------------------------- */
 
 /* posix_spawnp says ENOENT when there is no gnuplot; scripts name files relative to dir, hence env's -C. */
-void pb_gnuplot(const char *dir, const char *script)
+enum kb_err pb_draw(const char *dir, const char *name, pb_put put, const void *arg)
 {
-    char *const argv[] = {"env", "-C", (char *)(uintptr_t)dir, "gnuplot", (char *)(uintptr_t)script, NULL};
+    char script[MAX_PATH];
+    char *const argv[] = {"env", "-C", (char *)(uintptr_t)dir, "gnuplot", script, NULL};
     pid_t pid;
     int status = 127 << 8; /* what env exits with when it finds no gnuplot */
+    const enum kb_err rc = pb_write(dir, name, ".gp", put, arg);
 
+    if (rc != KB_OK)
+        return rc;
+    snprintf(script, sizeof script, "%s.gp", name);
     if (posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ) == 0)
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
             continue;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         fprintf(stderr, "paperbench: no plot from %s/%s: is gnuplot there? (sh tools/setup.sh --paper)\n", dir, script);
+    return KB_OK;
 }
 
 /* Nothing is drawn of an experiment without a done run, which gnuplot would call an error. */
 enum kb_err pb_plot(const struct pb_results *results)
 {
     const struct pb_experiment *x = results->experiment;
-    char script[MAX_PATH];
     bool is_empty = true;
     enum kb_err rc = KB_OK;
 
@@ -244,9 +246,7 @@ enum kb_err pb_plot(const struct pb_results *results)
     for (size_t i = 0; i < x->n_settings; i++)
         if (has_runs(results, &x->settings[i]))
             KB_TRY(write_data(results, &x->settings[i]));
-    KB_TRY(write_script(results));
-    snprintf(script, sizeof script, "%s.gp", x->name);
-    pb_gnuplot(results->dir, script);
+    rc = pb_draw(results->dir, x->name, put_script, results);
 out:
     return rc;
 }

@@ -244,3 +244,13 @@ FILE *pb_create(const char *dir, const char *name, const char *suffix)
         fprintf(stderr, "paperbench: cannot write %s: %s\n", path, strerror(errno));
     return f;
 }
+
+enum kb_err pb_write(const char *dir, const char *name, const char *suffix, pb_put put, const void *arg)
+{
+    FILE *f = pb_create(dir, name, suffix);
+
+    if (f == NULL)
+        return KB_EINVAL;
+    put(f, arg);
+    return fclose(f) == 0 ? KB_OK : KB_EINVAL;
+}

@@ -188,20 +188,29 @@ static void put_notes(const struct table *t)
             (unsigned long long)n_empty, r->n_failed);
 }
 
-/* Text first: it is there even when DIR cannot be written. */
+/* pb_put: text on stdout, Markdown elsewhere. */
+static void put_report(FILE *f, const void *results)
+{
+    const struct table t = {.results = results, .file = f, .is_markdown = f != stdout};
+
+    put_table(&t);
+    put_notes(&t);
+}
+
 enum kb_err pb_report(const struct pb_results *results)
 {
-    const struct pb_experiment *x = results->experiment;
-    struct table text = {.results = results, .file = stdout};
-    struct table markdown = {.results = results, .is_markdown = true};
+    return pb_write_table(results->experiment, results->dir, put_report, results);
+}
+
+/* On stdout first: it is there even when DIR cannot be written. */
+enum kb_err pb_write_table(const struct pb_experiment *x, const char *dir, pb_put put, const void *arg)
+{
     printf("\n%s: %s\n\n", x->name, x->about);
-    put_table(&text);
-    put_notes(&text);
-    markdown.file = pb_create(results->dir, x->name, ".md");
-    if (markdown.file == NULL)
+    put(stdout, arg);
+    FILE *f = pb_create(dir, x->name, ".md");
+    if (f == NULL)
         return KB_EINVAL;
-    fprintf(markdown.file, "## %s\n\n%s\n\n", x->name, x->about);
-    put_table(&markdown);
-    put_notes(&markdown);
-    return fclose(markdown.file) == 0 ? KB_OK : KB_EINVAL;
+    fprintf(f, "## %s\n\n%s\n\n", x->name, x->about);
+    put(f, arg);
+    return fclose(f) == 0 ? KB_OK : KB_EINVAL;
 }
