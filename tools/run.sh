@@ -10,8 +10,8 @@ if build/laplacectl --server "$url" health >/dev/null 2>&1; then
     echo "A laplaced answers at $url already: using it."
 else
     mkdir -p "$data"
-    echo "Starting build/laplaced --data $data --listen ${url#http://} (log: $log)"
-    nohup build/laplaced --data "$data" --listen "${url#http://}" >>"$log" 2>&1 </dev/null &
+    echo "Starting build/laplaced --data $data --listen ${url#http://} --finish-builds (log: $log)"
+    nohup build/laplaced --data "$data" --listen "${url#http://}" --finish-builds >>"$log" 2>&1 </dev/null &
     pid=$!
     echo "$pid" >"$data/laplaced.pid"
     tries=0

@@ -2,6 +2,7 @@
 # One run of all that laplaced is for, against one server of its own: an A/B split with a holdout, recommendations along a
 # friendship graph, and what another policy would have earned on the log that is left. Each stage ends with a figure, and
 # the tour ends with status 1 when a figure is not better than chance. Nothing but laplacectl, curl, awk and sh is used.
+# Decisions have ids of their own and come one after another, and builds end where they begin: every run has the same figures.
 #
 #   sh tools/tour.sh [FOLDER OF THE PROGRAMS]     (build/release)
 #
@@ -11,7 +12,7 @@ set -eu
 bin=${1:-build/release}
 rates=${TOUR_RATES:-0.05 0.2 0.1}
 seed=7
-VISITORS=5000 ROUNDS=1500 CONNECTIONS=4
+VISITORS=5000 ROUNDS=1500
 SECONDS_AT_MOST=60 # of one command
 
 # Neither the server nor laplacectl is to be led elsewhere by the caller's settings.
@@ -76,7 +77,7 @@ side() { ctl --tenant "$1" stats >"$folder/stats.json" && for m in mean_reward l
 LEHMER='function r() { x = (x * 16807) % 2147483647; return x / 2147483647 } BEGIN { x = seed }'
 
 : >"$folder/address"
-"$bin/laplaced" --data "$folder/data" --listen 127.0.0.1:0 >"$folder/address" 2>"$folder/laplaced.log" </dev/null &
+"$bin/laplaced" --data "$folder/data" --listen 127.0.0.1:0 --finish-builds >"$folder/address" 2>"$folder/laplaced.log" </dev/null &
 server=$!
 url=''
 tries=0
@@ -108,7 +109,7 @@ awk -v seed="$seed" -v n="$VISITORS" -v rates="$rates" "$LEHMER"' BEGIN {
     for (t = 1; t <= n; t++)
         printf "{\"user\":\"u%d\",\"rewards\":{\"red\":%d,\"green\":%d,\"blue\":%d}}\n", t, r() < rate[1], r() < rate[2], r() < rate[3]
 }' >"$folder/visitors.ndjson"
-ctl --tenant shop replay "$folder/visitors.ndjson" --concurrency "$CONNECTIONS" --quiet >/dev/null
+ctl --tenant shop replay "$folder/visitors.ndjson" --ids visit --concurrency 1 --quiet >/dev/null
 # shellcheck disable=SC2046 # three numbers
 set -- $(side shop policy) $(side shop holdout)
 echo
@@ -163,7 +164,7 @@ ctl tenant put friends >/dev/null
 ctl --tenant friends graph put "$folder/friends.csv" >/dev/null
 ctl tenant put strangers >/dev/null
 for tenant in friends strangers; do
-    ctl --tenant "$tenant" replay "$folder/visits.ndjson" --concurrency "$CONNECTIONS" --quiet >/dev/null
+    ctl --tenant "$tenant" replay "$folder/visits.ndjson" --ids visit --concurrency 1 --quiet >/dev/null
 done
 items=$(awk 'BEGIN { for (i = 0; i < 20; i++) printf "%s\"item%02d\"", (i > 0 ? "," : ""), i }')
 slate=$(call POST /select friends "{\"user\":\"u000\",\"candidates\":[$items],\"top\":3,\"dry_run\":true}")

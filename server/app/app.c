@@ -264,6 +264,7 @@ static void make_world(struct ld_app *app)
         strcmp(app->options.default_tenant, LD_NO_DEFAULT_TENANT) == 0 ? "" : app->options.default_tenant;
     w->now_ms = ld_now_ms;
     w->verify_on_start = app->options.is_verifying;
+    w->is_finishing_builds = app->options.is_finishing_builds;
     w->progress = &app->progress;
     ld_app_put_in_force(app);
 }

@@ -69,6 +69,8 @@ const struct ld_option_row ld_option_table[] = {
     {"snapshot-events", "N", LD_OPTION_COUNT, FIELD(snapshot_events), 1, 1ull << 40, "10000", "rows of the log between two snapshots, which make a restart quick", LD_LIVE},
     {"inline-work", "N", LD_OPTION_COUNT, FIELD(inline_work), 0, 1ull << 50, "20000000",
      "multiply-adds that a change of a model may take at once; longer work is done in the background", LD_LIVE},
+    {"finish-builds", NULL, LD_OPTION_FLAG, FIELD(is_finishing_builds), 0, 1, "false",
+     "finish background builds before the next change: decisions then depend on requests and seed alone", LD_AT_START},
     {"memory-cap", "BYTES", LD_OPTION_SIZE, FIELD(memory_cap), 0, 1ull << 50, "0",
      "memory of all tenants; beyond it idle tenants are closed until their next request; 0: no limit", LD_LIVE},
     {"tenant-quota", "BYTES", LD_OPTION_SIZE, FIELD(tenant_quota), 0, 1ull << 50, "0",

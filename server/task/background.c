@@ -6,6 +6,9 @@
  *     writer, behind it        takes the build back, and commits the event that puts it in force; or lends it again,
  *                              while much was learned in the meantime
  *
+ * Under --finish-builds the writer runs it itself, behind the batch that began it and before the answers of that batch.
+ * Then no thread's speed decides which model a request meets.
+ *
  * The log has the beginning and the end, so a server that dies in between finds the build open when it folds, and its
  * first turn lends it anew. A run that fails for want of memory is tried again later; the model in force serves on.
  *
@@ -86,7 +89,7 @@ static void finish(void *task)
     b->retry_ms = t->now_ms + RETRY_MS;
 }
 
-/* After a batch, since a busy turn is long, and at the end of a turn for what has waited. */
+/* After a commit, since a busy turn is long, and at the end of a turn for what has waited. */
 static enum ld_chore look(struct ld_tenant *t)
 {
     struct kb_build *build = NULL;
@@ -99,10 +102,12 @@ static enum ld_chore look(struct ld_tenant *t)
     if (b->build != NULL || (build = kb_engine_lend_build(t->engine)) == NULL)
         return LD_CHORE_NONE;
     show_build(b, build);
-    if (!ld_task_run(&b->task)) {
+    const bool is_here = t->world->is_finishing_builds;
+    const bool is_run = is_here ? ld_task_run_here(&b->task) : ld_task_run(&b->task);
+    if (!is_run)
         b->rc = KB_ENOMEM;
+    if (is_here || !is_run)
         finish(b);
-    }
     return LD_CHORE_NONE;
 }
 
@@ -115,7 +120,7 @@ bool ld_building_has_failed(const struct ld_tenant *t)
 
 const struct ld_task_kind ld_building = {.size = sizeof(struct ld_building),
                                          .threads = LD_LONG_WORK,
-                                         .at = {[LD_AT_BATCH_END] = look, [LD_AT_TURN_END] = look},
+                                         .at = {[LD_AT_COMMIT] = look, [LD_AT_TURN_END] = look},
                                          .run = run,
                                          .finish = finish,
                                          .cancel = cancel,

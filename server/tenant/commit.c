@@ -4,6 +4,7 @@
  *     stage    due changes, the quota, then kb_commit_add                                           (fails: refused)
  *     flush    kb_commit_run, whose append is one transaction for all rows of the batch             (fails: undone)
  *     settle   what confidence rules read of the model, where they read more than mean and sd
+ *     commit   work that follows from it, such as builds under --finish-builds (LD_AT_COMMIT)
  *     answer   the ops whose last event was in the batch
  *
  * A batch ends when it is full or closed, when an event must stand alone, when one depends on another that is not
@@ -134,8 +135,8 @@ static void count_commit(const struct flush *f, size_t n)
                is_ok ? "works again" : "failed:", is_ok ? "" : f->why);
 }
 
-/* Answers the ops of the batch of n events that is over: all committed, or all lost. */
-static void settle(struct ld_tenant *t, size_t n, bool is_ok)
+/* The batch of n events is over: all committed, or all lost. Returns the ops that it answers. */
+static struct ld_op *conclude(struct ld_tenant *t, size_t n, bool is_ok)
 {
     struct ld_batch *b = &t->batch;
     struct ld_op *op = b->first;
@@ -152,6 +153,11 @@ static void settle(struct ld_tenant *t, size_t n, bool is_ok)
     kb_ids_close(&b->observed);
     b->first = b->last = NULL;
     atomic_store(&t->is_rebuilding, false);
+    return op;
+}
+
+static void answer(struct ld_tenant *t, struct ld_op *op, bool is_ok)
+{
     if (t->world->hold_answers != NULL)
         t->world->hold_answers();
     while (op != NULL) {
@@ -178,7 +184,7 @@ bool ld_batch_flush(struct ld_tenant *t)
     struct kb_engine_counts counts;
 
     if (n == 0) {
-        settle(t, 0, true);
+        answer(t, conclude(t, 0, true), true);
         return true;
     }
     const bool is_ok = kb_commit_run(&t->batch.commit, &hooks) == KB_OK;
@@ -193,7 +199,10 @@ bool ld_batch_flush(struct ld_tenant *t)
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
     ld_tenant_measure(t, &counts);
-    settle(t, n, is_ok);
+    struct ld_op *const ops = conclude(t, n, is_ok);
+    if (is_ok)
+        ld_tasks_at(t, LD_AT_COMMIT);
+    answer(t, ops, is_ok);
     ld_tasks_at(t, LD_AT_BATCH_END);
     return is_ok;
 }
@@ -240,8 +249,8 @@ static int push_entry(struct ld_tenant *t, const struct ld_entry *entry, struct 
     }
     ld_log(LD_LOG_ERROR, "tenant %s: no dictionary change for event %llu: %s", t->name,
            (unsigned long long)(t->seq + n + 1), kb_strerror(rc));
-    b->n_current += 1; /* its own is lost as well: see settle */
-    settle(t, n, false);
+    b->n_current += 1; /* its own is lost as well: see conclude */
+    answer(t, conclude(t, n, false), false);
     return LD_LOST;
 }
 
@@ -302,7 +311,7 @@ int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_
     }
     if ((rc = check_quota(t, &entry->ev, msg)) != KB_OK || (rc = push_entry(t, entry, msg)) != KB_OK)
         return rc;
-    b->n_current++; /* from here on a failure is the op's: see settle */
+    b->n_current++; /* from here on a failure is the op's: see conclude */
     return KB_OK;
 }
 

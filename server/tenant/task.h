@@ -28,7 +28,8 @@ enum ld_chore {
 };
 
 enum ld_moment {
-    LD_AT_BATCH_END, /* the writer's: a batch is committed and answered */
+    LD_AT_COMMIT,    /* the writer's: a batch is committed, and not answered yet */
+    LD_AT_BATCH_END, /* the writer's: it is answered */
     LD_AT_TURN_END,  /* the writer's: nothing is staged */
     LD_AT_TICK,      /* the loop's, four times a second: what it says does not matter */
     LD_AT_REST,      /* nobody else has the tenant, and it is about to be closed */
@@ -74,6 +75,8 @@ void *ld_task_of(struct ld_tenant *t, const struct ld_task_kind *kind);
 bool ld_task_is_under_way(const struct ld_tenant *t, const struct ld_task_kind *kind);
 /* Has it run, once. False: no thread, no memory, or the tenant is halting. From the writer, or from the loop. */
 bool ld_task_run(struct ld_task *task);
+/* The same by the writer itself: it has been run when this returns, and is not finished. */
+bool ld_task_run_here(struct ld_task *task);
 /* Instead of what finish was to do: it is called again in each turn until another task is no longer in the way. */
 void ld_task_wait(struct ld_task *task);
 /* The tenant has it no longer; its op is answered with what it says, and all is freed. */
