@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -271,6 +272,14 @@ int lc_csv_next(struct lc_csv *csv)
     }
     point_fields(csv);
     return 1;
+}
+
+size_t lc_csv_find(const struct lc_csv *csv, const char *name)
+{
+    for (size_t i = 0; i < csv->n_fields; i++)
+        if (strcmp(csv->fields[i], name) == 0)
+            return i;
+    return SIZE_MAX;
 }
 
 /* --- numbers ---------------------------------------------------------------------------------------- */

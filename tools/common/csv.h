@@ -39,6 +39,9 @@ void lc_csv_close(struct lc_csv *csv);
 /* Next row that is not blank and does not start with '#': 1, 0 at the end, -1 with csv->why filled. */
 int lc_csv_next(struct lc_csv *csv);
 
+/* Index of the field of the current row that is `name`, SIZE_MAX when there is none. */
+size_t lc_csv_find(const struct lc_csv *csv, const char *name);
+
 /* Field i as a finite number. False with csv->why = "file:line: field 3: ... is not a number". i counts from 0, the
  * message from 1. A missing field is no number. */
 bool lc_csv_number(struct lc_csv *csv, size_t i, double *out);

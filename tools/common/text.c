@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text.h"
 
@@ -295,6 +296,36 @@ int lc_read_file(const char *path, struct lc_text *out, char *why)
     if (f != stdin)
         fclose(f);
     return failed ? -1 : 0;
+}
+
+int lc_part_open(struct lc_part *p, const char *path)
+{
+    struct lc_text name = {0};
+    lc_text_printf(&name, "%s.part", path);
+    *p = (struct lc_part){lc_copy(path), name.data, fopen(name.data, "wb")};
+    if (p->file != NULL)
+        return 0;
+    free(p->path);
+    free(p->name);
+    return -1;
+}
+
+int lc_part_close(struct lc_part *p, bool is_whole)
+{
+    int rc = 0;
+    if (is_whole && (fflush(p->file) != 0 || (fsync(fileno(p->file)) != 0 && errno != EINVAL)))
+        rc = -1; /* a pipe has no disk: EINVAL */
+    if (fclose(p->file) != 0 && rc == 0)
+        rc = -1;
+    if (rc == 0 && is_whole && rename(p->name, p->path) != 0)
+        rc = -2;
+    const int fault = errno;
+    if (rc != 0 || !is_whole)
+        (void)remove(p->name);
+    free(p->path);
+    free(p->name);
+    errno = fault;
+    return rc;
 }
 
 /* --- lines ------------------------------------------------------------------------------------------ */

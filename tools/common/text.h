@@ -57,6 +57,16 @@ const char *lc_thousands(unsigned long long v);
 /* Reads a whole file ("-" is standard input). 0, or -1 with `why` (256 bytes) filled. */
 int lc_read_file(const char *path, struct lc_text *out, char *why);
 
+/* A file that is written beside its place, as PATH.part, and takes it when it is whole. */
+struct lc_part {
+    char *path, *name;
+    FILE *file;
+};
+int lc_part_open(struct lc_part *p, const char *path); /* 0, or -1 with errno */
+/* Whole: the part goes to the disk and takes its place; else, or where that fails, it is removed. 0; with errno -1 when
+ * it could not be written, -2 when it could not take its place. */
+int lc_part_close(struct lc_part *p, bool is_whole);
+
 /* The most that one line of a log may have: a graph of a million edges has half of that. A few packed bytes may unpack
  * to a line without an end. */
 #define LC_MAX_LINE ((size_t)64 << 20)

@@ -7,6 +7,7 @@
  * The server checks again, and its faults come back by pointer. */
 #include "ctl/commands.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,15 +27,6 @@ static bool looks_like_header(const struct lc_csv *csv)
         if (!lc_is_number(csv->fields[i]))
             return true;
     return false;
-}
-
-/* Of a header: the column after the first called "active", which is no feature; 0: none. */
-static size_t active_column(const struct lc_csv *csv)
-{
-    for (size_t i = 1; i < csv->n_fields; i++)
-        if (strcmp(csv->fields[i], "active") == 0)
-            return i;
-    return 0;
 }
 
 /* The member "active" of one arm; 0 or -1 with csv->why. Other spellings are more likely a shifted column. */
@@ -94,7 +86,8 @@ static int arms_from_csv(struct lc_csv *csv, enum lc_header header, struct lc_te
         if (is_first)
             n_columns = csv->n_fields;
         if (is_first && (header == LC_HEADER_YES || (header == LC_HEADER_AUTO && looks_like_header(csv)))) {
-            active = active_column(csv);
+            active = lc_csv_find(csv, "active"); /* which is no feature */
+            active = active == SIZE_MAX ? 0 : active;
             continue;
         }
         if (n++ > 0)

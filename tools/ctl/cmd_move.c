@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/http_client.h"
 #include "ctl/move_logs.h"
@@ -54,25 +53,15 @@ static int put(const struct lc_session *s, const struct copy *c, FILE *out)
     return c->as != NULL ? lc_move_out(s, c->as, out) : fetch(s, c->method, c->path, out);
 }
 
-/* A part that is not whole is removed. On the disk before it takes the name. */
 static int put_file(const struct lc_session *s, const struct copy *c, const char *file)
 {
-    struct lc_text part = {0};
-    lc_text_printf(&part, "%s.part", file);
-    FILE *out = fopen(part.data, "wb");
-    int status = out == NULL ? fail_file(part.data) : put(s, c, out);
-    if (out != NULL) {
-        if (status == 0 && (fflush(out) != 0 || fsync(fileno(out)) != 0))
-            status = fail_file(part.data);
-        if (fclose(out) != 0 && status == 0)
-            status = fail_file(part.data);
-        if (status == 0 && rename(part.data, file) != 0)
-            status = fail_file(file);
-        if (status != 0)
-            (void)remove(part.data);
-    }
-    lc_text_close(&part);
-    return status;
+    struct lc_part part;
+    if (lc_part_open(&part, file) != 0)
+        return lc_fail("%s.part: %s", file, strerror(errno));
+    const int status = put(s, c, part.file), rc = lc_part_close(&part, status == 0);
+    if (rc == -1 && status == 0)
+        return lc_fail("%s.part: %s", file, strerror(errno));
+    return rc == -2 ? fail_file(file) : status;
 }
 
 static int copy_out(const struct lc_session *s, const struct copy *c, const char *file)

@@ -181,45 +181,24 @@ static int fail(const char *path)
     return lc_fail("--svg: %s: %s", path, strerror(errno));
 }
 
-/* The picture is written beside its place first. */
-static char *part_of(const char *path)
-{
-    struct lc_text part = {0};
-
-    lc_text_printf(&part, "%s.part", path);
-    return part.data;
-}
-
 int lc_demo_picture_check(const char *path)
 {
-    char *part = part_of(path);
-    FILE *f = fopen(part, "w");
-    const int rc = f != NULL ? 0 : fail(path);
+    struct lc_part part;
 
-    if (f != NULL) {
-        fclose(f);
-        remove(part);
-    }
-    free(part);
-    return rc;
+    return lc_part_open(&part, path) == 0 && lc_part_close(&part, false) == 0 ? 0 : fail(path);
 }
 
 int lc_demo_picture_write(const struct lc_show *show, const struct lc_runner *runners, size_t n_rounds,
                           const char *path)
 {
-    char *part = part_of(path);
     struct lc_text t = {0};
-    FILE *f = fopen(part, "w");
+    struct lc_part part;
 
+    if (lc_part_open(&part, path) != 0)
+        return fail(path);
     draw(&t, &(struct picture){show, runners, show->n_policies, n_rounds});
-    bool is_written = f != NULL && fwrite(t.data, 1, t.n, f) == t.n;
-    if (f != NULL)
-        is_written = fclose(f) == 0 && is_written;
-    is_written = is_written && rename(part, path) == 0;
-    const int rc = is_written ? 0 : fail(path);
-    if (!is_written)
-        remove(part);
+    const bool is_written = fwrite(t.data, 1, t.n, part.file) == t.n;
+    const int rc = lc_part_close(&part, is_written) == 0 && is_written ? 0 : fail(path);
     lc_text_close(&t);
-    free(part);
     return rc;
 }

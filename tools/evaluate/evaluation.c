@@ -154,17 +154,15 @@ static int add_files(struct lc_report *r, const struct lc_evaluation *q, char *w
     return rc == 0 ? add_file(r, "items", q->log.items, NULL, why) : rc;
 }
 
-/* The page goes to a file beside its place first, so that there is a whole one or none. */
-static int write_page(const struct lc_report *r, const char *path, FILE *f, const char *part, char *why)
+/* False with errno. */
+static bool write_page(const struct lc_report *r, FILE *f)
 {
     struct lc_text t = {0};
 
     lc_report_page(r, &t);
-    const bool is_written = fwrite(t.data, 1, t.n, f) == t.n && fflush(f) == 0 && rename(part, path) == 0;
-    if (!is_written)
-        snprintf(why, LC_WHY, "--html: %.160s: %s", path, strerror(errno));
+    const bool is_written = fwrite(t.data, 1, t.n, f) == t.n;
     lc_text_close(&t);
-    return is_written ? 0 : -1;
+    return is_written;
 }
 
 static void print(const struct lc_report *r, bool is_json)
@@ -180,8 +178,14 @@ static void print(const struct lc_report *r, bool is_json)
     lc_text_close(&t);
 }
 
-/* All policies, then everything that is told of them. page: for writing, NULL: none. */
-static int work(struct lc_evaluation *q, bool is_json, FILE *page, const char *part, char *why)
+static int fail_page(const struct lc_evaluation *q, char *why)
+{
+    snprintf(why, LC_WHY, "--html: %.160s: %s", q->html, strerror(errno));
+    return -1;
+}
+
+/* All policies, then everything that is told of them. page: NULL: none. */
+static int work(struct lc_evaluation *q, bool is_json, struct lc_part *page, char *why)
 {
     struct lc_report *r = lc_alloc(1, sizeof *r);
     int rc = 0;
@@ -196,8 +200,11 @@ static int work(struct lc_evaluation *q, bool is_json, FILE *page, const char *p
     }
     if (rc == 0 && (is_json || page != NULL || r->n > 1))
         lc_report_prepare(r);
-    if (rc == 0 && page != NULL)
-        rc = write_page(r, q->html, page, part, why);
+    if (page != NULL) {
+        const bool is_whole = rc == 0 && write_page(r, page->file);
+        if ((lc_part_close(page, is_whole) != 0 || !is_whole) && rc == 0)
+            rc = fail_page(q, why);
+    }
     if (rc == 0)
         print(r, is_json);
     for (size_t i = 0; i < r->n; i++)
@@ -212,21 +219,9 @@ static int work(struct lc_evaluation *q, bool is_json, FILE *page, const char *p
 /* Where the page will be written is found out first: evaluations may take long. */
 int lc_evaluation_run(struct lc_evaluation *q, bool is_json, char *why)
 {
-    struct lc_text part = {0};
-    FILE *page = NULL;
+    struct lc_part page;
 
-    if (q->html != NULL) {
-        lc_text_printf(&part, "%s.part", q->html);
-        page = fopen(part.data, "w");
-        if (page == NULL)
-            snprintf(why, LC_WHY, "--html: %.160s: %s", q->html, strerror(errno));
-    }
-    const int rc = q->html != NULL && page == NULL ? -1 : work(q, is_json, page, part.data, why);
-    if (page != NULL) {
-        fclose(page);
-        if (rc != 0)
-            remove(part.data);
-    }
-    lc_text_close(&part);
-    return rc;
+    if (q->html != NULL && lc_part_open(&page, q->html) != 0)
+        return fail_page(q, why);
+    return work(q, is_json, q->html != NULL ? &page : NULL, why);
 }

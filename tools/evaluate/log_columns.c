@@ -15,20 +15,25 @@ static int broken(struct lc_columns *c, struct lc_log *log)
 int lc_columns_open(struct lc_columns *c, struct lc_log *log)
 {
     lc_csv_open_stream(&c->csv, log->file, strcmp(log->o.path, "-") == 0 ? "standard input" : log->o.path);
-    const int rc = lc_csv_next(&c->csv);
+    const int rc = lc_columns_header(c);
 
     log->line = c->csv.line;
     if (rc < 0)
         (void)broken(c, log);
     if (rc == 0)
         lc_log_fail(log, NULL, "expected a header row");
-    if (rc != 1)
-        return -1;
-    c->n = c->csv.n_fields;
+    return rc == 1 ? 0 : -1;
+}
+
+int lc_columns_header(struct lc_columns *c)
+{
+    const int rc = lc_csv_next(&c->csv);
+
+    c->n = rc == 1 ? c->csv.n_fields : 0;
     c->name = lc_alloc(c->n, sizeof *c->name);
     for (size_t i = 0; i < c->n; i++)
         c->name[i] = lc_copy(c->csv.fields[i]);
-    return 0;
+    return rc;
 }
 
 void lc_columns_close(struct lc_columns *c)
@@ -67,7 +72,7 @@ int lc_columns_next(struct lc_columns *c, struct lc_log *log)
 
 int lc_columns_number(const struct lc_columns *c, struct lc_log *log, size_t column, bool may_be_empty, double *out)
 {
-    const char *text = c->csv.fields[column];
+    const char *text = column != LC_NO_COLUMN ? c->csv.fields[column] : "";
     char *end;
 
     *out = (double)NAN;
@@ -77,6 +82,16 @@ int lc_columns_number(const struct lc_columns *c, struct lc_log *log, size_t col
     if (end != text && *end == '\0' && isfinite(*out))
         return 0;
     return lc_log_fail(log, c->name[column], "\"%.40s\" is not a finite number", text);
+}
+
+void lc_columns_hash(const struct lc_columns *c, const struct lc_hasher *h, size_t column, double *x)
+{
+    const char *text = c->csv.fields[column];
+
+    if (lc_is_number(text))
+        lc_hash_number(h, c->name[column], strtod(text, NULL), x);
+    else if (*text != '\0')
+        lc_hash_category(h, c->name[column], text, x);
 }
 
 int lc_columns_place(const struct lc_columns *c, struct lc_log *log, size_t position, size_t time, struct lc_logged *ev)

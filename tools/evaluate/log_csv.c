@@ -71,15 +71,9 @@ static void read_context(struct lc_log *log, const struct generic *s)
     const struct lc_hasher h = {log->o.context_dim, log->o.hash_seed};
 
     memset(log->context, 0, log->o.context_dim * sizeof *log->context);
-    for (size_t i = 0; i < s->map.n_context; i++) {
-        if (s->context[i] == LC_NO_COLUMN)
-            continue;
-        const char *text = s->rows.csv.fields[s->context[i]];
-        if (lc_is_number(text))
-            lc_hash_number(&h, s->map.context[i], strtod(text, NULL), log->context);
-        else if (*text != '\0')
-            lc_hash_category(&h, s->map.context[i], text, log->context);
-    }
+    for (size_t i = 0; i < s->map.n_context; i++)
+        if (s->context[i] != LC_NO_COLUMN)
+            lc_columns_hash(&s->rows, &h, s->context[i], log->context);
     for (size_t i = 0; i < s->map.n_category; i++)
         lc_hash_category(&h, s->map.category[i], s->rows.csv.fields[s->category[i]], log->context);
 }
@@ -89,7 +83,7 @@ static int read_numbers(struct lc_log *log, const struct generic *s, struct lc_l
 {
     if (lc_columns_number(&s->rows, log, s->reward, true, &ev->reward) != 0)
         return -1;
-    if (s->propensity != LC_NO_COLUMN && lc_columns_number(&s->rows, log, s->propensity, true, &ev->propensity) != 0)
+    if (lc_columns_number(&s->rows, log, s->propensity, true, &ev->propensity) != 0)
         return -1;
     return lc_columns_place(&s->rows, log, s->position, s->time, ev);
 }

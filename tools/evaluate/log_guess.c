@@ -21,10 +21,7 @@
 
 static bool has_column(const struct lc_csv *csv, const char *name)
 {
-    for (size_t i = 0; i < csv->n_fields; i++)
-        if (strcmp(csv->fields[i], name) == 0)
-            return true;
-    return false;
+    return lc_csv_find(csv, name) != SIZE_MAX;
 }
 
 static bool is_obd(const struct lc_csv *csv)

@@ -57,73 +57,49 @@ static int find_columns(struct lc_log *log, struct obd *s)
 
 /* --- items -------------------------------------------------------------------------------------------- */
 
-static void hash_field(const struct lc_hasher *h, const char *name, const char *text, double *x)
-{
-    if (lc_is_number(text))
-        lc_hash_number(h, name, strtod(text, NULL), x);
-    else if (*text != '\0')
-        lc_hash_category(h, name, text, x);
-}
-
-/* The header's names in *name (owned, [n]); the column of the ids. -1 with csv->why. */
-static int read_header(struct lc_csv *csv, char ***name, size_t *n, size_t *id)
-{
-    const int rc = lc_csv_next(csv);
-
-    if (rc != 1)
-        return rc == 0 ? lc_csv_fail(csv, "expected a header row") : -1;
-    *n = csv->n_fields;
-    *name = lc_alloc(*n, sizeof **name);
-    for (size_t i = 0; i < *n; i++) {
-        (*name)[i] = lc_copy(csv->fields[i]);
-        if (strcmp(csv->fields[i], "item_id") == 0)
-            *id = i;
-    }
-    return *id != SIZE_MAX ? 0 : lc_csv_fail(csv, "item_id: the header has no such column");
-}
-
 /* A row becomes an arm that is offered. */
-static int read_item(struct lc_log *log, struct lc_csv *csv, char *const *name, size_t n, size_t id)
+static int read_item(struct lc_log *log, struct lc_columns *c, size_t id)
 {
     const struct lc_hasher h = {log->o.arm_dim, log->o.hash_seed};
 
-    if (csv->n_fields != n)
-        return lc_csv_fail(csv, "%zu fields, where the header has %zu", csv->n_fields, n);
-    const uint32_t arm = lc_log_arm(log, csv->fields[id]);
+    if (c->csv.n_fields != c->n)
+        return lc_csv_fail(&c->csv, "%zu fields, where the header has %zu", c->csv.n_fields, c->n);
+    const uint32_t arm = lc_log_arm(log, c->csv.fields[id]);
     if (arm == KB_ID_NONE)
-        return lc_csv_fail(csv, "item_id: expected an id of 1 to %u bytes", KB_ID_MAX_BYTES);
+        return lc_csv_fail(&c->csv, "item_id: expected an id of 1 to %u bytes", KB_ID_MAX_BYTES);
     double *x = lc_log_arm_features(log, arm);
-    for (size_t i = 0; i < n; i++)
-        if (begins(name[i], ITEM))
-            hash_field(&h, name[i], csv->fields[i], x);
+    for (size_t i = 0; i < c->n; i++)
+        if (begins(c->name[i], ITEM))
+            lc_columns_hash(c, &h, i, x);
     lc_log_offer(log, arm, true);
     return 0;
 }
 
-static int read_items(struct lc_log *log, struct lc_csv *csv)
+static int read_items(struct lc_log *log, struct lc_columns *c)
 {
-    char **name = NULL;
-    size_t n = 0, id = SIZE_MAX;
-    int rc = read_header(csv, &name, &n, &id);
+    int rc = lc_columns_header(c);
 
-    while (rc == 0 && (rc = lc_csv_next(csv)) == 1)
-        rc = read_item(log, csv, name, n, id);
-    for (size_t i = 0; i < n; i++)
-        free(name[i]);
-    free(name);
+    if (rc != 1)
+        return rc == 0 ? lc_csv_fail(&c->csv, "expected a header row") : -1;
+    const size_t id = lc_columns_find(c, "item_id");
+    if (id == LC_NO_COLUMN)
+        return lc_csv_fail(&c->csv, "item_id: the header has no such column");
+    while ((rc = lc_csv_next(&c->csv)) == 1)
+        if (read_item(log, c, id) != 0)
+            return -1;
     return rc;
 }
 
 static int open_items(struct lc_log *log)
 {
-    struct lc_csv csv;
-    int rc = lc_csv_open(&csv, log->o.items);
+    struct lc_columns c = {0};
+    int rc = lc_csv_open(&c.csv, log->o.items);
 
     if (rc == 0)
-        rc = read_items(log, &csv);
+        rc = read_items(log, &c);
     if (rc != 0)
-        memcpy(log->why, csv.why, sizeof log->why);
-    lc_csv_close(&csv);
+        memcpy(log->why, c.csv.why, sizeof log->why);
+    lc_columns_close(&c);
     return rc;
 }
 
@@ -203,11 +179,8 @@ static int next_obd(struct lc_log *log, struct lc_logged *ev)
         return rc;
     const uint32_t arm = lc_log_arm(log, s->rows.csv.fields[s->item]);
     if (arm == KB_ID_NONE || lc_columns_place(&s->rows, log, s->position, s->time, ev) != 0 ||
-        lc_columns_number(&s->rows, log, s->click, false, &ev->reward) != 0)
-        return -1;
-    if (s->propensity != LC_NO_COLUMN && lc_columns_number(&s->rows, log, s->propensity, true, &ev->propensity) != 0)
-        return -1;
-    if (lc_log_check(log, ev) != 0)
+        lc_columns_number(&s->rows, log, s->click, false, &ev->reward) != 0 ||
+        lc_columns_number(&s->rows, log, s->propensity, true, &ev->propensity) != 0 || lc_log_check(log, ev) != 0)
         return -1;
     ev->user = read_user(s);
     if (log->o.context_dim > 0) {

@@ -11,13 +11,11 @@ struct lc_open {
     bool has_reward;
     bool is_deferred;               /* and not activated: nobody was shown it */
     struct lc_open *before, *after; /* in order */
-    struct lc_open *next;           /* in its bucket */
 };
 
 /* Zeroed = empty. */
 struct lc_open_set {
-    struct lc_open **bucket;
-    size_t n_buckets, n;
+    void *tree; /* tsearch(3), by id */
     struct lc_open *first, *last;
 };
 

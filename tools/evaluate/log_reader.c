@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/csv.h"
@@ -325,15 +326,6 @@ size_t lc_log_name_arm(struct lc_log *log, size_t i, uint32_t arm)
 
 /* --- time --------------------------------------------------------------------------------------------- */
 
-/* Days since 1970 of a date of the Gregorian calendar. */
-static int64_t days_of(int year, int month, int day)
-{
-    const int64_t y = month <= 2 ? year - 1 : year, era = y / 400, yoe = y - era * 400;
-    const int64_t doy = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-
-    return era * 146097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719468;
-}
-
 /* "Z", "+01:00" or nothing (taken for UTC), in minutes; false when there is something else. */
 static bool read_zone(const char *text, int *minutes)
 {
@@ -357,7 +349,8 @@ static int64_t whole_ms(double ms)
 
 bool lc_log_time(const char *text, int64_t *at_ms)
 {
-    int year, month, day, hour, minute, zone, n = 0;
+    struct tm tm = {0};
+    int zone, n = 0;
     double second = 0;
     char *rest;
 
@@ -368,13 +361,17 @@ bool lc_log_time(const char *text, int64_t *at_ms)
         *at_ms = whole_ms(v < MS_FROM ? v * 1000.0 : v);
         return true;
     }
-    if (sscanf(text, "%4d-%2d-%2d%*1[T ]%2d:%2d:%n", &year, &month, &day, &hour, &minute, &n) != 5 || n == 0)
+    if (sscanf(text, "%4d-%2d-%2d%*1[T ]%2d:%2d:%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min,
+               &n) != 5 ||
+        n == 0)
         return false;
     second = strtod(text + n, &rest);
-    if (rest == text + n || !(second >= 0.0 && second < 61.0) || year < 1970 || month < 1 || month > 12)
+    if (rest == text + n || !(second >= 0.0 && second < 61.0) || tm.tm_year < 1970 || tm.tm_mon < 1 || tm.tm_mon > 12)
         return false;
     if (!read_zone(rest, &zone))
         return false;
-    *at_ms = ((days_of(year, month, day) * 24 + hour) * 60 + minute - zone) * 60000 + whole_ms(second * 1000.0);
+    tm.tm_year -= 1900;
+    tm.tm_mon--;
+    *at_ms = ((int64_t)timegm(&tm) - zone * 60) * 1000 + whole_ms(second * 1000.0);
     return true;
 }

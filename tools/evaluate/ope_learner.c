@@ -106,14 +106,9 @@ void lc_learner_free(struct lc_learner *l)
 static void add_candidate(struct lc_learner *l, const struct lc_log *log, const struct lc_logged *ev, size_t at,
                           size_t i)
 {
+    l->candidate = lc_room(l->candidate, &l->cap, at + 1, sizeof *l->candidate);
     l->candidate[at] = (struct kb_candidate){kb_ids_str(&log->arms, ev->arm[i]),
                                              l->spec.arm_dim > 0 && ev->features != NULL ? ev->features[i] : NULL};
-}
-
-static void make_room(struct lc_learner *l, size_t n)
-{
-
-    l->candidate = lc_room(l->candidate, &l->cap, n, sizeof *l->candidate);
 }
 
 /* The engine on the first n of l->candidate. The draw itself is not looked at: the replay makes its own. */
@@ -138,7 +133,6 @@ enum kb_err lc_learner_decide(struct lc_learner *l, const struct lc_log *log, co
     enum kb_err rc;
 
     if (!l->is_blind || ev->epoch == 0 || l->last.epoch != ev->epoch) {
-        make_room(l, ev->n);
         for (size_t i = 0; i < ev->n; i++)
             add_candidate(l, log, ev, i, i);
         rc = ask(l, ev, ev->n, l->scratch, &d, why);
@@ -157,7 +151,6 @@ enum kb_err lc_learner_predict(struct lc_learner *l, const struct lc_log *log, c
 {
     struct kb_decision d;
 
-    make_room(l, n);
     for (size_t i = 0; i < n; i++)
         add_candidate(l, log, ev, i, which[i]);
     const enum kb_err rc = ask(l, ev, n, l->other, &d, why);

@@ -91,7 +91,7 @@ static void estimate(const struct lc_ope_run *u, const struct lc_series *s, doub
     e->error = lc_series_error(s);
     e->bernstein = lc_series_bernstein(s, u->o->level, range, r->reward_lo, r->reward_hi);
     e->is_bootstrap =
-        !u->o->is_bernstein && lc_series_bootstrap(s, u->o->level, u->o->n_resamples, u->o->seed, &e->interval);
+        !u->o->is_bernstein && lc_series_bootstrap(s, NULL, u->o->level, u->o->n_resamples, u->o->seed, &e->interval);
     if (!e->is_bootstrap)
         e->interval = e->bernstein;
 }
@@ -119,6 +119,6 @@ bool lc_ope_compare(const struct lc_ope_result *r, const struct lc_ope_result *o
     if (r->estimate[kind].refused[0] != '\0' || (other != NULL && other->estimate[kind].refused[0] != '\0'))
         return false;
     out->value = lc_series_estimate(a) - lc_series_estimate(b);
-    out->is_bounded = lc_series_bootstrap_difference(a, b, o->level, o->n_resamples, o->seed, &out->interval);
+    out->is_bounded = lc_series_bootstrap(a, b, o->level, o->n_resamples, o->seed, &out->interval);
     return true;
 }

@@ -122,18 +122,19 @@ static void resample(const struct lc_series *s, size_t n, uint64_t seed, double 
     }
 }
 
-/* Skewness of the blocks' residuals over 6 sqrt(m): the acceleration of a mean, and of a ratio to first order. False
- * when they are all 0. */
-static bool acceleration(const struct lc_series *s, double *out)
+/* Skewness of the blocks' influence over 6 sqrt(m): the acceleration of a mean, and of a ratio to first order. The
+ * influence is the residual u_a, or with b u_a / den_a - u_b / den_b. False when it is 0 in all. */
+static bool acceleration(const struct lc_series *a, const struct lc_series *b, double *out)
 {
-    const double v = lc_series_estimate(s);
+    const double v = lc_series_estimate(a), w = b != NULL ? lc_series_estimate(b) : 0, den = b != NULL ? a->den : 1;
     double squares = 0, cubes = 0, size = 0;
 
-    for (size_t i = 0; i < s->n_blocks; i++) {
-        const double u = s->block_num[i] - v * s->block_den[i];
+    for (size_t i = 0; i < a->n_blocks; i++) {
+        const double x = a->block_num[i] / den, y = b != NULL ? b->block_num[i] / b->den : 0;
+        const double u = x - v * a->block_den[i] / den - (b != NULL ? y - w * b->block_den[i] / b->den : 0);
         squares += u * u;
         cubes += u * u * u;
-        size += s->block_num[i] * s->block_num[i];
+        size += x * x + y * y;
     }
     *out = squares > 0 ? cubes / (6 * squares * sqrt(squares)) : 0;
     return squares > 1e-24 * size;
@@ -147,7 +148,7 @@ static double value_at(const double *value, size_t n, double p)
     return value[at < 0 ? 0 : at > (double)(n - 1) ? n - 1 : (size_t)at];
 }
 
-/* The interval out of resampled values, which are freed. v: the estimate; slack: how near is equal; a: acceleration. */
+/* The interval out of resampled values. v: the estimate; slack: how near is equal; a: acceleration. */
 static void correct(double *value, size_t n, double v, double slack, double a, double level, struct lc_interval *out)
 {
     double below = 0;
@@ -160,58 +161,26 @@ static void correct(double *value, size_t n, double v, double slack, double a, d
     const double low = z0 + (z0 + tail) / (1 - a * (z0 + tail)), high = z0 + (z0 - tail) / (1 - a * (z0 - tail));
     out->lower = value_at(value, n, normal_cdf(low));
     out->upper = value_at(value, n, normal_cdf(high));
-    free(value);
 }
 
-bool lc_series_bootstrap(const struct lc_series *s, double level, size_t n_resamples, uint64_t seed,
-                         struct lc_interval *out)
+bool lc_series_bootstrap(const struct lc_series *a, const struct lc_series *b, double level, size_t n_resamples,
+                         uint64_t seed, struct lc_interval *out)
 {
-    const double v = lc_series_estimate(s);
-    double a;
+    const double v = lc_series_estimate(a), w = b != NULL ? lc_series_estimate(b) : 0;
+    double accelerated;
 
-    if (s->n_blocks < 2 || isnan(v) || !acceleration(s, &a))
-        return false;
-    double *value = lc_alloc(n_resamples, sizeof *value);
-    resample(s, n_resamples, seed, value);
-    correct(value, n_resamples, v, TIE * fabs(v), a, level, out);
-    return true;
-}
-
-/* --- differences ---------------------------------------------------------------------------------------- */
-
-/* As `acceleration`, of the influence u_a / den_a - u_b / den_b of a block. */
-static bool difference_acceleration(const struct lc_series *a, const struct lc_series *b, double *out)
-{
-    const double v = lc_series_estimate(a), w = lc_series_estimate(b);
-    double squares = 0, cubes = 0, size = 0;
-
-    for (size_t i = 0; i < a->n_blocks; i++) {
-        const double x = a->block_num[i] / a->den, y = b->block_num[i] / b->den;
-        const double u = x - v * a->block_den[i] / a->den - (y - w * b->block_den[i] / b->den);
-        squares += u * u;
-        cubes += u * u * u;
-        size += x * x + y * y;
-    }
-    *out = squares > 0 ? cubes / (6 * squares * sqrt(squares)) : 0;
-    return squares > 1e-24 * size;
-}
-
-bool lc_series_bootstrap_difference(const struct lc_series *a, const struct lc_series *b, double level,
-                                    size_t n_resamples, uint64_t seed, struct lc_interval *out)
-{
-    const double v = lc_series_estimate(a), w = lc_series_estimate(b);
-    double acceleration_of_both;
-
-    if (a->n_blocks < 2 || a->n != b->n || a->per_block != b->per_block || isnan(v) || isnan(w) ||
-        !difference_acceleration(a, b, &acceleration_of_both))
+    if (a->n_blocks < 2 || isnan(v) || isnan(w) || (b != NULL && (a->n != b->n || a->per_block != b->per_block)) ||
+        !acceleration(a, b, &accelerated))
         return false;
     double *value = lc_alloc(n_resamples, sizeof *value), *other = lc_alloc(n_resamples, sizeof *other);
     resample(a, n_resamples, seed, value);
-    resample(b, n_resamples, seed, other);
+    if (b != NULL)
+        resample(b, n_resamples, seed, other);
     for (size_t i = 0; i < n_resamples; i++)
         value[i] -= other[i];
+    correct(value, n_resamples, v - w, TIE * (fabs(v) + fabs(w)), accelerated, level, out);
     free(other);
-    correct(value, n_resamples, v - w, TIE * (fabs(v) + fabs(w)), acceleration_of_both, level, out);
+    free(value);
     return true;
 }
 

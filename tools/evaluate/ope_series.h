@@ -37,14 +37,12 @@ struct lc_interval {
 /* Bias-corrected and accelerated bootstrap [BE], two-sided at `level`: n_resamples draws of as many blocks as
  * there are, block j of resample b at place i being floor(U m), U = kb_rng_uniform(seed, KB_STREAM_SIMULATION, b m +
  * i). z0 from the share of resamples below the estimate (ties half), the acceleration from the residuals' skewness over
- * blocks. False when nothing varies: then a bootstrap cannot know. O(n_resamples blocks). */
-bool lc_series_bootstrap(const struct lc_series *s, double level, size_t n_resamples, uint64_t seed,
-                         struct lc_interval *out);
-
-/* The same of the difference a - b of two series over the same events: one resample draws the same blocks of both, so
- * that what they share cancels. False also where they are not over the same blocks. */
-bool lc_series_bootstrap_difference(const struct lc_series *a, const struct lc_series *b, double level,
-                                    size_t n_resamples, uint64_t seed, struct lc_interval *out);
+ * blocks. False when nothing varies: then a bootstrap cannot know. O(n_resamples blocks).
+ *
+ * With b (NULL: none) of the difference a - b of two series over the same events: one resample draws the same blocks of
+ * both, so that what they share cancels. False also where they are not over the same blocks. */
+bool lc_series_bootstrap(const struct lc_series *a, const struct lc_series *b, double level, size_t n_resamples,
+                         uint64_t seed, struct lc_interval *out);
 
 /* Blocks from..to - 1 as a series to estimate and to bootstrap (sums of products are not kept); borrows the blocks. */
 struct lc_series lc_series_part(const struct lc_series *s, size_t from, size_t to);

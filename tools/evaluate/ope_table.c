@@ -49,7 +49,6 @@ static void table_free(struct lc_policy *p)
 
 static struct stratum *find_stratum(struct table *t, uint32_t number, bool is_new)
 {
-
     for (size_t i = 0; i < t->n; i++)
         if (t->stratum[i].number == number || t->is_everywhere)
             return &t->stratum[i];
@@ -122,10 +121,9 @@ static struct table *new_table(void)
 
 static size_t column(const struct lc_csv *csv, const char *name, const char *other)
 {
-    for (size_t i = 0; i < csv->n_fields; i++)
-        if (strcmp(csv->fields[i], name) == 0 || strcmp(csv->fields[i], other) == 0)
-            return i;
-    return SIZE_MAX;
+    const size_t a = lc_csv_find(csv, name), b = lc_csv_find(csv, other);
+
+    return a < b ? a : b;
 }
 
 static int read_row(struct table *t, struct lc_csv *csv, size_t position, size_t arm, size_t probability)

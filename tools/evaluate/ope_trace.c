@@ -71,6 +71,6 @@ void lc_trace_points(const struct lc_trace *t, const struct lc_series *s, double
         const struct lc_series part = lc_series_part(s, t->block[i], t->block[i + 1]);
 
         out[i] = (struct lc_trace_point){.value = lc_series_estimate(&part)};
-        out[i].is_bounded = lc_series_bootstrap(&part, level, n_resamples, seed, &out[i].interval);
+        out[i].is_bounded = lc_series_bootstrap(&part, NULL, level, n_resamples, seed, &out[i].interval);
     }
 }
