@@ -51,9 +51,10 @@ void kb_engine_rollback(struct kb_engine *e);
  * after a batch. Nothing where somebody holds them back (kb_engine_hold_retired). */
 void kb_engine_collect(struct kb_engine *e);
 
-/* After a batch, where the confidence rule reads an eigendecomposition: settle makes it anew for all that is applied
- * (beside readers; O(n^3), so once a batch and not once an event), publish shows it to them. Bounds rest on the last
- * one published, which stays valid; a failed settle costs nothing but freshness, and the next one makes up for it. */
+/* After a batch, where the confidence rule reads a decomposition (spectrum.h): settle makes it anew for all that is
+ * applied (beside readers; O(n^3), so once a batch and not once an event), publish shows it to them. Bounds rest on the
+ * last one published, which stays valid; a failed settle costs nothing but freshness, and the next one makes up for
+ * it. */
 enum kb_err kb_engine_settle(struct kb_engine *e);
 bool kb_engine_has_settled(const struct kb_engine *e); /* something waits for publish */
 void kb_engine_publish(struct kb_engine *e);           /* exclusive, O(1) */

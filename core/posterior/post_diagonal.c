@@ -113,15 +113,6 @@ static enum kb_err diagonal_decompose(const struct kb_posterior *p, struct kb_sc
     return KB_OK;
 }
 
-static void diagonal_project_block(const struct kb_posterior *p, const struct kb_spectrum *sp, double *block, size_t ld,
-                                   size_t n_c, double *w)
-{
-    (void)p;
-    for (size_t c = 0; c < n_c; c++)
-        for (size_t i = 0; i < sp->n; i++)
-            w[c * ld + i] = sp->basis[i] * block[c * ld + i];
-}
-
 static void diagonal_evidence(const struct kb_posterior *p, double square, double *energy, double *log_det)
 {
     const struct kb_exact *e = kb_exact_of_const(p);
@@ -187,7 +178,6 @@ const struct kb_posterior_ops kb_posterior_diagonal_ops = {
     .grow = kb_exact_grow_points,
     .predict = diagonal_predict,
     .decompose = diagonal_decompose,
-    .project_block = diagonal_project_block,
     .closed_evidence = diagonal_evidence,
     .closed_facts = diagonal_facts,
     .learn_adds_point = kb_exact_learn_adds_point,

@@ -179,13 +179,6 @@ static enum kb_err exact_decompose(const struct kb_posterior *p, struct kb_scrat
     return kb_spectrum_decompose(sp, kb_exact_of_const(p)->count, kb_exact_of_const(p)->sum);
 }
 
-static void exact_project_block(const struct kb_posterior *p, const struct kb_spectrum *sp, double *block, size_t ld,
-                                size_t n_c, double *w)
-{
-    (void)p;
-    kb_gemm_tn(sp->n, n_c, sp->n, 1, sp->basis, sp->n, block, ld, 0, w, ld);
-}
-
 /* lambda y^T (K_t + lambda I)^-1 y = lambda |w|^2 + scatter of repeated rewards (spectrum.c), and the log determinant.
  */
 static void exact_evidence(const struct kb_posterior *p, double square, double *energy, double *log_det_out)
@@ -264,7 +257,6 @@ const struct kb_posterior_ops kb_posterior_exact_ops = {
     .grow = exact_grow,
     .predict_block = exact_predict_block,
     .decompose = exact_decompose,
-    .project_block = exact_project_block,
     .closed_evidence = exact_evidence,
     .learn_adds_point = kb_exact_learn_adds_point,
     .learn = exact_learn,

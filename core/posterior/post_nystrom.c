@@ -216,7 +216,7 @@ out:
 
 /* --- what confidence rules read ---------------------------------------------------------------------------- */
 
-/* Eigenvectors of V0 as they stand; candidates are projected by U^T A^-1 k_Z. A is nested: its leading block stays the
+/* Q of V0 as it stands; candidates are projected by Q^T A^-1 k_Z. A is nested: its leading block stays the
  * one of the spectrum's moment. */
 static enum kb_err nystrom_decompose(const struct kb_posterior *p, struct kb_scratch *s, struct kb_spectrum *sp)
 {
@@ -236,11 +236,9 @@ static enum kb_err nystrom_decompose(const struct kb_posterior *p, struct kb_scr
     return kb_spectrum_decompose_features(sp, n->ridge[0].b);
 }
 
-static void nystrom_project_block(const struct kb_posterior *p, const struct kb_spectrum *sp, double *block, size_t ld,
-                                  size_t n_c, double *w)
+static void nystrom_map_block(const struct kb_posterior *p, double *block, size_t ld, size_t n_c)
 {
     kb_features_map_many(&kb_nystrom_of_const(p)->features, block, ld, n_c);
-    kb_gemm_tn(sp->n, n_c, sp->n, 1, sp->basis, sp->n, block, ld, 0, w, ld);
 }
 
 const struct kb_posterior_ops kb_posterior_nystrom_ops = {
@@ -252,7 +250,7 @@ const struct kb_posterior_ops kb_posterior_nystrom_ops = {
     .predict_block = nystrom_predict_block,
     .is_sketch = true,
     .decompose = nystrom_decompose,
-    .project_block = nystrom_project_block,
+    .map_block = nystrom_map_block,
     .learn_adds_point = nystrom_learn_adds_point,
     .learn = nystrom_learn,
     .reserve_spare = nystrom_reserve_spare,

@@ -23,7 +23,7 @@
 #include "posterior/projection_error.h"
 
 #define FIRST_SUPPORT 64u
-#define SPECTRAL_VECTORS 6u /* what confidence rules draw besides projections, in vectors of the spectrum */
+#define SPECTRAL_VECTORS (KB_RIDGE_LANES + 1u) /* what confidence rules draw besides projections */
 
 static const struct kb_posterior_ops *const representations[KB_REPR_N] = {
     [KB_REPR_EXACT] = &kb_posterior_exact_ops,       [KB_REPR_KORS] = &kb_posterior_nystrom_ops,

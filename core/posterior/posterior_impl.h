@@ -44,12 +44,11 @@ struct kb_posterior_ops {
     void (*predict_block)(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
                           double *mean, double *variance);
 
-    /* What confidence rules read. decompose: an all-zero spectrum of order support.n is filled. project_block: block
-     * (support x n_c kernel values, destroyed) to w, both of leading dimension ld. */
+    /* What confidence rules read. decompose: an all-zero spectrum of order support.n is filled. map_block: a block of
+     * kernel values (support x n_c) to features, in place; NULL where a spectrum is over the points themselves. */
     bool is_sketch;
     enum kb_err (*decompose)(const struct kb_posterior *p, struct kb_scratch *s, struct kb_spectrum *sp);
-    void (*project_block)(const struct kb_posterior *p, const struct kb_spectrum *sp, double *block, size_t ld,
-                          size_t n_c, double *w);
+    void (*map_block)(const struct kb_posterior *p, double *block, size_t ld, size_t n_c);
 
     /* energy_0 and log_det_0 of evidence.h in closed form; NULL where running sums are kept. */
     void (*closed_evidence)(const struct kb_posterior *p, double square, double *energy, double *log_det);

@@ -1,22 +1,21 @@
 /* What confidence rules read of a posterior: its spectrum, made beside readers and swapped in; projections on it; and
  * the scalars that cost nothing.
  *
- * How it is made, and how candidates are projected on it, is the representation's (decompose, project_block).
+ * How it is made, and over what, is the representation's (decompose, map_block).
  *
  * Who may see what. `spectrum` is the readers' and changes in publish alone; `settled` and `is_unsettled` are the
  * writer's, who works on them while decisions run, so no reader looks at them.
  *
- * Cost: about 9 n^3 flops to settle (diagonal: n), n^2 flops per candidate to project (a dictionary: 2 n^2). */
+ * Cost: about 4/3 n^3 flops to settle (diagonal: n), 2 n^2 per candidate to project (a dictionary: 3 n^2). */
 #include <assert.h>
 #include <math.h>
 
-#include "base/alloc.h"
 #include "linalg/linalg.h"
 #include "posterior/posterior_impl.h"
 
 #define SETTLE_SHARE (1.0 / 16)
-#define EAGER_MOST 64u  /* up to it a decomposition takes a quarter of a millisecond */
-#define LAZY_MOST 1500u /* beyond it a decomposition takes a second: bounds that are only read keep the last one */
+#define EAGER_MOST 64u  /* up to it a decomposition takes less than a tenth of a millisecond */
+#define LAZY_MOST 1500u /* beyond it a decomposition takes a sixth of a second: bounds only read keep the last */
 
 /* Where the bounds decide, or where it costs little, at every call after learning; where they are only read, when
  * enough was learned since. A set that held at an earlier time holds ever after, so that costs width alone. */
@@ -96,22 +95,21 @@ const double *kb_posterior_project(const struct kb_posterior *p, const struct kb
     double *block = kb_posterior_block(s, p->support.n), *w = kb_posterior_block(s, p->support.n);
     double *diag = kb_arena_doubles(&s->arena, KB_BLOCK);
     kb_kernel_block(&p->kernel, &p->support, cand, c0, n_c, s, block, *ld, diag);
-    if (sp->n > 0)
-        p->ops->project_block(p, sp, block, *ld, n_c, w);
+    if (p->ops->map_block != NULL)
+        p->ops->map_block(p, block, *ld, n_c);
+    kb_spectrum_project(sp, block, *ld, n_c, w);
     *prior = diag;
     return w;
 }
 
 /* The sums in closed form at every ridge of the mixture: what the spectrum does not span of the rewards, |y|^2 -
  * |yt|^2, is the scatter of repeated ones, and counts in full at each. */
-static void mix_closed(const struct kb_posterior *p, const struct kb_spectrum *sp, double *reciprocal,
-                       struct kb_evidence *out)
+static void mix_closed(const struct kb_posterior *p, const struct kb_spectrum *sp, struct kb_evidence *out)
 {
     const double scatter = fmax(0, out->square - kb_dot(sp->n, sp->target, sp->target));
     for (size_t i = 1; i < KB_N_MIXTURE; i++) {
         const double a = p->lambda * kb_mixture_ridge[i];
-        kb_spectrum_reciprocals(sp, a, reciprocal);
-        out->energy[i] = a * kb_spectrum_energy(sp, reciprocal) + scatter;
+        out->energy[i] = a * kb_spectrum_energy(sp, a) + scatter;
         out->log_det[i] = kb_spectrum_log_det(sp, a);
     }
 }
@@ -136,7 +134,7 @@ enum kb_err kb_posterior_evidence(const struct kb_posterior *p, struct kb_scratc
 {
     const struct kb_spectrum *sp = NULL;
     struct kb_spectrum *own = NULL;
-    double energy, log_det, *reciprocal = NULL;
+    double energy, log_det;
     enum kb_err rc = KB_OK;
     *out = p->evidence;
     out->square += out->ignored;
@@ -148,13 +146,8 @@ enum kb_err kb_posterior_evidence(const struct kb_posterior *p, struct kb_scratc
     if (!p->is_mixed || out->is_void)
         return KB_OK;
     KB_TRY(spectrum_now(p, s, &sp, &own));
-    reciprocal = kb_array(sp->n + 1, 1, sizeof *reciprocal);
-    if (reciprocal != NULL)
-        mix_closed(p, sp, reciprocal, out);
-    else
-        rc = KB_ENOMEM;
+    mix_closed(p, sp, out);
 out:
-    kb_free(reciprocal);
     kb_spectrum_free(own);
     return rc;
 }

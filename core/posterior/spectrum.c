@@ -1,28 +1,34 @@
-/* The eigendecomposition behind confidence rules that look at many ridges (spectrum.h has the letters).
+/* The tridiagonal form behind confidence rules that look at many ridges (spectrum.h has the letters).
  *
  * Derivation for repeated points. Let E (t x n) say which point each observation is of, so that K_t = E K_UU E^T and
  * E^T E = N. The columns of E N^-1/2 are orthonormal, and K_t = (E N^-1/2) M (E N^-1/2)^T with M as in the header.
  * Hence K_t + a I is M + a I on their span and a I outside, which gives for every a
  *
- *   k_t(s)^T (K_t + a I)^-1 y    = w^T diag(1 / (e + a)) yt,      since k_t(s) = E k_U(s) and E^T y = S
- *   y^T (K_t + a I)^-1 y         = sum yt_i^2 / (e_i + a) + scatter / a
- *   ln det(I + K_t / a)          = sum ln(1 + e_i / a)
+ *   k_t(s)^T (K_t + a I)^-1 y    = w^T (T + a I)^-1 yt,           since k_t(s) = E k_U(s) and E^T y = S
+ *   y^T (K_t + a I)^-1 y         = yt^T (T + a I)^-1 yt + scatter / a
+ *   ln det(I + K_t / a)          = ln det(I + T / a)
  *
- * Numerical notes. M is positive semidefinite; eigenvalues that rounding leaves below zero are set to zero, which
- * moves each by no more than the error that the decomposition has anyway (order n eps |M|). Divisions are by e + a
- * with a > 0, so small ridges are as accurate as large ones, unlike a factor per ridge.
+ * Elimination. T + a I = L D L^T with L unit lower bidiagonal, so all of these are sums over one run down the diagonal:
  *
- * Cost: about 9 n^3 flops once, n^2 per candidate for w, O(n) per ridge and candidate after that. */
+ *   d_1 = T_11 + a,  l_i = T_i,i-1 / d_i-1,  d_i = T_ii + a - l_i T_i,i-1;   u = L^-1 w:  u_i = w_i - l_i u_i-1
+ *   w^T (T + a I)^-1 v = sum u_i v'_i / d_i   with v' = L^-1 v
+ *   tr (T + a I)^-1 = d/da ln det(T + a I) = sum d_i' / d_i,   d_1' = 1,  d_i' = 1 + l_i^2 d_i-1'
+ *
+ * Numerical notes. M is positive semidefinite, so d_i >= a; where rounding leaves less (order n eps |M|), a is taken,
+ * which moves an eigenvalue by no more than the error that the reduction has anyway. Elimination of a positive definite
+ * tridiagonal matrix is backward stable entry by entry, without pivots [Higham, thm 9.14].
+ *
+ * Cost: about 4/3 n^3 flops once, 2 n^2 per candidate for w, O(n) per ridge and candidate after that: n divisions, each
+ * of which waits for the one before, so ridges and candidates are taken KB_RIDGE_LANES at a time. */
 #include "posterior/spectrum.h"
 
 #include <math.h>
 
 #include "base/alloc.h"
 #include "linalg/clones.h"
-#include "linalg/eigen.h"
-#include "linalg/linalg.h"
+#include "linalg/tridiagonal.h"
 
-#define LARGE_PRODUCT 1e200 /* times one more factor it is finite: e / a < 1e100 */
+#define LARGE_PRODUCT 1e200 /* times one more factor it is finite: d / a < 1e100 */
 
 enum kb_err kb_spectrum_new(struct kb_spectrum **out, size_t n, bool is_diagonal)
 {
@@ -32,13 +38,16 @@ enum kb_err kb_spectrum_new(struct kb_spectrum **out, size_t n, bool is_diagonal
     sp->n = n;
     sp->is_diagonal = is_diagonal;
     if (n > 0) {
-        sp->basis = kb_array(n, is_diagonal ? 1 : n, sizeof *sp->basis);
-        sp->value = kb_array(n, 1, sizeof *sp->value);
-        sp->target = kb_array(n, 1, sizeof *sp->target);
-        if (sp->basis == NULL || sp->value == NULL || sp->target == NULL) {
+        sp->diag = kb_array(n, 4, sizeof *sp->diag);
+        sp->basis = is_diagonal ? NULL : kb_array(n, n, sizeof *sp->basis);
+        sp->factor = is_diagonal ? NULL : kb_array(n, KB_TRIDIAGONAL_PANEL, sizeof *sp->factor);
+        if (sp->diag == NULL || (!is_diagonal && (sp->basis == NULL || sp->factor == NULL))) {
             kb_spectrum_free(sp);
             return KB_ENOMEM;
         }
+        sp->off = sp->diag + n;
+        sp->target = sp->off + n;
+        sp->root = sp->target + n;
     }
     *out = sp;
     return KB_OK;
@@ -49,8 +58,8 @@ void kb_spectrum_free(struct kb_spectrum *sp)
     if (sp == NULL)
         return;
     kb_free(sp->basis);
-    kb_free(sp->value);
-    kb_free(sp->target);
+    kb_free(sp->factor);
+    kb_free(sp->diag);
     kb_free(sp);
 }
 
@@ -61,54 +70,37 @@ size_t kb_spectrum_bytes(const struct kb_spectrum *sp)
 
 size_t kb_spectrum_room(size_t n, bool is_diagonal)
 {
-    return ((is_diagonal ? 1 : n) + 2) * n * sizeof(double);
+    return ((is_diagonal ? 0 : n + KB_TRIDIAGONAL_PANEL) + 4) * n * sizeof(double);
+}
+
+/* M in basis -> T and Q; target -> Q^T target. */
+static enum kb_err reduce(struct kb_spectrum *sp)
+{
+    enum kb_err rc = KB_OK;
+    double *work = NULL;
+    KB_TRY(kb_tridiagonal_reduce(sp->n, sp->basis, sp->diag, sp->off, sp->factor));
+    work = kb_array(sp->n, 1, sizeof *work);
+    rc = work != NULL ? KB_OK : KB_ENOMEM;
+    if (rc == KB_OK)
+        kb_tridiagonal_rotate(sp->n, sp->basis, sp->factor, 1, sp->target, sp->n, work);
+out:
+    kb_free(work);
+    return rc;
 }
 
 /* Lower triangle of K_UU -> that of M; facts of the diagonal and the targets N^-1/2 S on the way. */
-static void weigh_points(struct kb_spectrum *sp, const double *count, const double *sum)
+enum kb_err kb_spectrum_decompose(struct kb_spectrum *sp, const double *count, const double *sum)
 {
     size_t n = sp->n;
     for (size_t j = 0; j < n; j++) {
         sp->n_observed += count[j];
         sp->largest_diag = fmax(sp->largest_diag, sp->basis[j * n + j]);
-        sp->target[j] = sum[j] / sqrt(count[j]);
+        sp->root[j] = sqrt(count[j]);
+        sp->target[j] = sum[j] / sp->root[j];
         for (size_t i = j; i < n; i++)
             sp->basis[j * n + i] *= sqrt(count[i] * count[j]);
     }
-}
-
-/* yt = Q^T target, then Q -> N^1/2 Q. `work`: n doubles. */
-static void finish_basis(struct kb_spectrum *sp, const double *count, double *work)
-{
-    size_t n = sp->n;
-    kb_gemv_t(n, n, 1, sp->basis, n, sp->target, 0, work);
-    for (size_t j = 0; j < n; j++) {
-        sp->target[j] = work[j];
-        sp->value[j] = fmax(sp->value[j], 0);
-    }
-    for (size_t i = 0; i < n; i++)
-        work[i] = sqrt(count[i]);
-    for (size_t j = 0; j < n; j++) {
-        for (size_t i = 0; i < n; i++)
-            sp->basis[j * n + i] *= work[i];
-    }
-}
-
-enum kb_err kb_spectrum_decompose(struct kb_spectrum *sp, const double *count, const double *sum)
-{
-    enum kb_err rc = KB_OK;
-    double *work = NULL;
-    if (sp->n == 0)
-        return KB_OK;
-    weigh_points(sp, count, sum);
-    KB_TRY(kb_eigen_symmetric(sp->n, sp->basis, sp->value));
-    work = kb_array(sp->n, 1, sizeof *work);
-    rc = work != NULL ? KB_OK : KB_ENOMEM;
-    if (rc == KB_OK)
-        finish_basis(sp, count, work);
-out:
-    kb_free(work);
-    return rc;
+    return n > 0 ? reduce(sp) : KB_OK;
 }
 
 void kb_spectrum_of_counts(struct kb_spectrum *sp, const double *count, const double *sum)
@@ -116,41 +108,74 @@ void kb_spectrum_of_counts(struct kb_spectrum *sp, const double *count, const do
     for (size_t i = 0; i < sp->n; i++) {
         sp->n_observed += count[i];
         sp->largest_diag = 1;
-        sp->basis[i] = sqrt(count[i]);
-        sp->value[i] = count[i];
-        sp->target[i] = sum[i] / sp->basis[i];
+        sp->root[i] = sqrt(count[i]);
+        sp->diag[i] = count[i];
+        sp->target[i] = sum[i] / sp->root[i];
     }
 }
 
 enum kb_err kb_spectrum_decompose_features(struct kb_spectrum *sp, const double *b)
 {
-    enum kb_err rc = KB_OK;
     sp->is_sketch = true;
-    if (sp->n == 0)
-        return KB_OK;
-    KB_TRY(kb_eigen_symmetric(sp->n, sp->basis, sp->value));
-    kb_gemv_t(sp->n, sp->n, 1, sp->basis, sp->n, b, 0, sp->target);
-    for (size_t j = 0; j < sp->n; j++)
-        sp->value[j] = fmax(sp->value[j], 0);
-out:
-    return rc;
+    for (size_t j = 0; j < sp->n; j++) {
+        sp->root[j] = 1;
+        sp->target[j] = b[j];
+    }
+    return sp->n > 0 ? reduce(sp) : KB_OK;
+}
+
+void kb_spectrum_project(const struct kb_spectrum *sp, double *block, size_t ld, size_t n_c, double *w)
+{
+    for (size_t c = 0; c < n_c; c++)
+        for (size_t i = 0; i < sp->n; i++)
+            w[c * ld + i] = sp->root[i] * block[c * ld + i];
+    if (!sp->is_diagonal)
+        kb_tridiagonal_rotate(sp->n, sp->basis, sp->factor, n_c, w, ld, block);
+}
+
+/* --- sums at a ridge --------------------------------------------------------------------------------------- */
+
+/* d_i, where l is l_i. */
+static inline double pivot(const struct kb_spectrum *sp, size_t i, double l, double a)
+{
+    const double d = sp->diag[i] + a - l * sp->off[i];
+    return d > a ? d : a;
 }
 
 /* A search over ridges spends most of its time here. */
 KB_HOT
-void kb_spectrum_reciprocals(const struct kb_spectrum *sp, double a, double *reciprocal)
+void kb_spectrum_sums(const struct kb_spectrum *sp, const double *w, const double *a, struct kb_ridge_sums *out)
 {
-    for (size_t i = 0; i < sp->n; i++)
-        reciprocal[i] = 1 / (sp->value[i] + a);
+    double reciprocal[KB_RIDGE_LANES] = {0}, u[KB_RIDGE_LANES] = {0}, v[KB_RIDGE_LANES] = {0};
+    double mean[KB_RIDGE_LANES] = {0}, known[KB_RIDGE_LANES] = {0}, energy[KB_RIDGE_LANES] = {0};
+    for (size_t i = 0; i < sp->n; i++) {
+        for (size_t k = 0; k < KB_RIDGE_LANES; k++) {
+            const double l = sp->off[i] * reciprocal[k];
+            u[k] = w[i * KB_RIDGE_LANES + k] - l * u[k];
+            v[k] = sp->target[i] - l * v[k];
+            reciprocal[k] = 1 / pivot(sp, i, l, a[k]);
+            const double scaled = u[k] * reciprocal[k];
+            mean[k] += scaled * v[k];
+            known[k] += scaled * u[k];
+            energy[k] += v[k] * v[k] * reciprocal[k];
+        }
+    }
+    for (size_t k = 0; k < KB_RIDGE_LANES; k++) {
+        out->mean[k] = mean[k];
+        out->known[k] = known[k];
+        out->energy[k] = energy[k];
+    }
 }
 
 /* A logarithm for a product of many factors instead of one for each: decisions ask for this at several ridges. Factors
  * that round to 1 are lost, n eps in all. */
 double kb_spectrum_log_det(const struct kb_spectrum *sp, double a)
 {
-    double sum = 0, product = 1, inverse = 1 / a;
+    double sum = 0, product = 1, inverse = 1 / a, reciprocal = 0;
     for (size_t i = 0; i < sp->n; i++) {
-        product *= 1 + sp->value[i] * inverse;
+        const double d = pivot(sp, i, sp->off[i] * reciprocal, a);
+        reciprocal = 1 / d;
+        product *= d * inverse;
         if (product > LARGE_PRODUCT) {
             sum += log(product);
             product = 1;
@@ -161,16 +186,24 @@ double kb_spectrum_log_det(const struct kb_spectrum *sp, double a)
 
 double kb_spectrum_effective_dimension(const struct kb_spectrum *sp, double a)
 {
-    double sum = 0;
-    for (size_t i = 0; i < sp->n; i++)
-        sum += sp->value[i] / (sp->value[i] + a);
-    return sum;
+    double sum = 0, reciprocal = 0, slope = 0;
+    for (size_t i = 0; i < sp->n; i++) {
+        const double l = sp->off[i] * reciprocal;
+        reciprocal = 1 / pivot(sp, i, l, a);
+        slope = 1 + l * l * slope;
+        sum += 1 - a * slope * reciprocal;
+    }
+    return fmax(0, sum);
 }
 
-double kb_spectrum_energy(const struct kb_spectrum *sp, const double *reciprocal)
+double kb_spectrum_energy(const struct kb_spectrum *sp, double a)
 {
-    double sum = 0;
-    for (size_t i = 0; i < sp->n; i++)
-        sum += sp->target[i] * sp->target[i] * reciprocal[i];
+    double sum = 0, reciprocal = 0, v = 0;
+    for (size_t i = 0; i < sp->n; i++) {
+        const double l = sp->off[i] * reciprocal;
+        v = sp->target[i] - l * v;
+        reciprocal = 1 / pivot(sp, i, l, a);
+        sum += v * v * reciprocal;
+    }
     return sum;
 }

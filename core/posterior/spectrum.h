@@ -1,9 +1,9 @@
-/* Eigendecomposition of what a posterior has seen: every ridge at once, in O(n) per ridge.
+/* The tridiagonal form of what a posterior has seen: every ridge at once, in O(n) per ridge.
  *
  * Of an exact posterior, over its distinct points:
  *
- *   M = N^1/2 K_UU N^1/2 = Q diag(e) Q^T,   yt = Q^T N^-1/2 S,   w(s) = Q^T N^1/2 k_U(s)
- *   mean_a(s) = sum w_i yt_i / (e_i + a),   sd_a^2(s) = k(s,s) - sum w_i^2 / (e_i + a)          [TC, eq. 2-3]
+ *   M = N^1/2 K_UU N^1/2 = Q T Q^T,   yt = Q^T N^-1/2 S,   w(s) = Q^T N^1/2 k_U(s)
+ *   mean_a(s) = w^T (T + a I)^-1 yt,   sd_a^2(s) = k(s,s) - w^T (T + a I)^-1 w          [TC, eq. 2-3]
  *
  * n distinct points with counts n_i and reward sums S_i stand for all t observations: M has the non-zero eigenvalues
  * of the t x t matrix K_t, and what y has outside of the span of M's eigenvectors is the scatter of repeated
@@ -11,11 +11,11 @@
  *
  * Of a dictionary posterior, over its m features z(s):
  *
- *   V0 = sum n_j z_j z_j^T = Q diag(e) Q^T,   yt = Q^T b,   w(s) = Q^T z(s),   r(s) = k(s,s) - |w|^2
- *   mean_a(s) = sum w_i yt_i / (e_i + a),   sd_a^2(s) = r(s) + a sum w_i^2 / (e_i + a)         [EK, Prop. 4.2]
+ *   V0 = sum n_j z_j z_j^T = Q T Q^T,   yt = Q^T b,   w(s) = Q^T z(s),   r(s) = k(s,s) - |w|^2
+ *   mean_a(s) = w^T (T + a I)^-1 yt,   sd_a^2(s) = r(s) + a w^T (T + a I)^-1 w           [EK, Prop. 4.2]
  *
- * with what the moment knows of rewards and of the projection beside it (kb_sketch_facts). Immutable once made, but for
- * the memo. */
+ * with what the moment knows of rewards and of the projection beside it (kb_sketch_facts). T is tridiagonal and has the
+ * eigenvalues of M; they themselves are not needed. Immutable once made, but for the memo. */
 #ifndef KB_SPECTRUM_H
 #define KB_SPECTRUM_H
 
@@ -57,9 +57,11 @@ struct kb_spectrum {
     size_t n;
     double n_observed;   /* t */
     double largest_diag; /* kappa^2: largest k(s,s) among the points */
-    double *basis;       /* n x n, column-major: N^1/2 Q; where that is diagonal, its n entries */
-    double *value;       /* [n] e_i >= 0 */
-    double *target;      /* [n] yt_i */
+    double *basis;       /* n x n, column-major, and factor: Q (tridiagonal.h); NULL where that is I */
+    double *factor;
+    double *diag, *off; /* [n] of T: T_ii, and T_i,i-1 at i */
+    double *target;     /* [n] yt_i */
+    double *root;       /* [n] N^1/2; of a sketch 1 */
     bool is_sketch, is_diagonal;
     struct kb_sketch_facts sketch; /* of a sketch */
     struct kb_conf_memo memo;      /* readers' */
@@ -73,22 +75,32 @@ size_t kb_spectrum_bytes(const struct kb_spectrum *sp); /* 0 for NULL */
 size_t kb_spectrum_room(size_t n, bool is_diagonal);    /* of that, the arrays of n points */
 
 /* Turns the Gram matrix in basis into the decomposition, given counts n_i > 0 and sums S_i. KB_ENOMEM, KB_ENOTPD
- * (no convergence) leave it useless. About 9 n^3 flops. */
+ * (an entry is not finite) leave it useless. About 4/3 n^3 flops. */
 enum kb_err kb_spectrum_decompose(struct kb_spectrum *sp, const double *count, const double *sum);
 
-/* The same where K_UU is the identity: e_i = n_i and Q = I, with nothing to fill and nothing to fail. O(n). */
+/* The same where K_UU is the identity: T = N and Q = I, with nothing to fill and nothing to fail. O(n). */
 void kb_spectrum_of_counts(struct kb_spectrum *sp, const double *count, const double *sum);
 
 /* Likewise for V0 in basis (lower triangle) and b of a dictionary posterior; the basis becomes Q, is_sketch is set.
  * n_observed and largest_diag are the caller's. */
 enum kb_err kb_spectrum_decompose_features(struct kb_spectrum *sp, const double *b);
 
-/* reciprocal[i] = 1 / (e_i + a). */
-void kb_spectrum_reciprocals(const struct kb_spectrum *sp, double a, double *reciprocal);
+/* w(s) from k_U(s), or z(s), for the n_c columns of a block, which is spoilt; ld >= n is that of both. 2 n^2 flops a
+ * column. */
+void kb_spectrum_project(const struct kb_spectrum *sp, double *block, size_t ld, size_t n_c, double *w);
+
+/* At KB_RIDGE_LANES ridges, each with a w of its own: entry i of w k is w[i KB_RIDGE_LANES + k]. */
+#define KB_RIDGE_LANES 8u
+struct kb_ridge_sums {
+    double mean[KB_RIDGE_LANES];   /* w^T (T + a I)^-1 yt */
+    double known[KB_RIDGE_LANES];  /* w^T (T + a I)^-1 w */
+    double energy[KB_RIDGE_LANES]; /* yt^T (T + a I)^-1 yt */
+};
+void kb_spectrum_sums(const struct kb_spectrum *sp, const double *w, const double *a, struct kb_ridge_sums *out);
 
 double kb_spectrum_log_det(const struct kb_spectrum *sp, double a);             /* ln det(I + K_t / a) */
 double kb_spectrum_effective_dimension(const struct kb_spectrum *sp, double a); /* tr K_t (K_t + a I)^-1 */
-/* sum yt_i^2 / (e_i + a): y^T (K_t + a I)^-1 y less the scatter's own share, scatter / a. */
-double kb_spectrum_energy(const struct kb_spectrum *sp, const double *reciprocal);
+/* yt^T (T + a I)^-1 yt: y^T (K_t + a I)^-1 y less the scatter's own share, scatter / a. */
+double kb_spectrum_energy(const struct kb_spectrum *sp, double a);
 
 #endif

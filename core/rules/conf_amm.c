@@ -13,16 +13,16 @@
  *         (docs/decisions/0011), so golden section in ln a finds it; any a gives a valid bound, so a search stopped
  *         early is wide, never wrong.
  *
- * Repeated points. y^T (K + a I)^-1 y = sum yt_i^2/(e_i + a) + scatter/a (spectrum.c), hence the scatter enters R^2 and
+ * Repeated points. y^T (K + a I)^-1 y = yt^T (T + a I)^-1 yt + scatter/a (spectrum.c), hence the scatter enters R^2 and
  * a y^T (K + a I)^-1 y alike and cancels in R_a^2 for every a: what is needed of the rewards are the sums by point, and
  * no running y.y is kept. It also is what would lose digits: two numbers of order t sigma^2 with a small difference.
  *
  * Mixture: R^2 mixes four ridges in place of a0 alone (evidence.h); by the chain rule S_i is a_i y^T (K + a_i I)^-1 y +
  * sigma^2 ln det(I + K/a_i), the scatter being common to all and left out.
  *
- * B_min. R_a^2 < 0 for some a proves that no f of norm <= B fits: B_min^2 = max_a ( sum yt_i^2/(e_i + a) - R^2/a ), R^2
- * without scatter. In u = 1/a each term u/(1 + e u) is concave and the rest linear, so golden section is exact here,
- * too.
+ * B_min. R_a^2 < 0 for some a proves that no f of norm <= B fits: B_min^2 = max_a ( yt^T (T + a I)^-1 yt - R^2/a ), R^2
+ * without scatter. In u = 1/a the first is a sum of u/(1 + e u) over eigenvalues e, each concave and the rest linear,
+ * so golden section is exact here, too.
  *
  * Numerical notes. sd_a^2 is a difference; where less than VARIANCE_FLOOR k(s,s) is left of it, it is rounding, and the
  * floor is taken, which makes the bound wider: a variance clipped at zero would be a bound that claims to know.
@@ -41,38 +41,33 @@ static const double grid[] = {1, 3, 10, 30, 100};
 
 /* --- the ball and the norm ------------------------------------------------------------------------------- */
 
-/* R^2 less the scatter. work: n doubles. */
-static double radius_sq(const struct kb_conf_view *v, double *work)
+/* R^2 less the scatter. */
+static double radius_sq(const struct kb_conf_view *v)
 {
     double energy[KB_N_MIXTURE], log_det[KB_N_MIXTURE];
     size_t n = v->conf->is_mixture ? KB_N_MIXTURE : 1;
     for (size_t i = 0; i < n; i++) {
         double a = v->lambda * kb_mixture_ridge[i];
-        kb_spectrum_reciprocals(v->spectrum, a, work);
-        energy[i] = a * kb_spectrum_energy(v->spectrum, work);
+        energy[i] = a * kb_spectrum_energy(v->spectrum, a);
         log_det[i] = kb_spectrum_log_det(v->spectrum, a);
     }
     return kb_evidence_radius_sq(energy, log_det, n, v->conf->noise, v->conf->delta);
 }
 
-struct norm_data {
-    const struct kb_conf_view *v;
-    double *reciprocal;
-};
-
-/* - ( sum yt_i^2/(e_i + a) - R^2/a ): its minimum is - B_min^2. */
-static double minus_norm_sq(const void *data, double a)
+/* - ( yt^T (T + a I)^-1 yt - R^2/a ): its minimum is - B_min^2. */
+static void minus_norm_sq(const void *data, size_t n, const double *a, double *value)
 {
-    const struct norm_data *d = data;
-    kb_spectrum_reciprocals(d->v->spectrum, a, d->reciprocal);
-    return d->v->found.radius_sq / a - kb_spectrum_energy(d->v->spectrum, d->reciprocal);
+    const struct kb_conf_view *v = data;
+    for (size_t k = 0; k < n; k++)
+        value[k] = v->found.radius_sq / a[k] - kb_spectrum_energy(v->spectrum, a[k]);
 }
 
-static void look(struct kb_conf_view *v, double *work)
+static void look(struct kb_conf_view *v)
 {
-    const struct norm_data data = {v, work};
-    v->found.radius_sq = radius_sq(v, work);
-    v->found.norm_least = sqrt(fmax(0, -kb_conf_search(minus_norm_sq, &data, v->lambda)));
+    double least;
+    v->found.radius_sq = radius_sq(v);
+    kb_conf_search(minus_norm_sq, v, 1, v->lambda, &least);
+    v->found.norm_least = sqrt(fmax(0, -least));
 }
 
 /* R_a / sqrt(a) given the energy at a. */
@@ -91,29 +86,30 @@ static void amm_bounds(const struct kb_conf_view *v, const struct kb_conf_block 
     kb_conf_band(b, radius);
 }
 
-static double value_at(const void *data, double a)
+static void value_at(const void *data, size_t n, const double *a, double *value)
 {
-    const struct kb_conf_arm *d = data;
-    size_t n = d->v->spectrum->n;
-    kb_spectrum_reciprocals(d->v->spectrum, a, d->reciprocal);
-    double mean = kb_dot(n, d->w_target, d->reciprocal);
-    double variance = fmax(VARIANCE_FLOOR * d->prior, d->prior - kb_dot(n, d->w_sq, d->reciprocal));
-    return d->side * mean + radius_at(d->v, a, kb_dot(n, d->target_sq, d->reciprocal)) * sqrt(variance);
+    const struct kb_conf_arms *d = data;
+    struct kb_ridge_sums at;
+    kb_spectrum_sums(d->v->spectrum, d->w, a, &at);
+    for (size_t k = 0; k < n; k++) {
+        double variance = fmax(VARIANCE_FLOOR * d->prior[k], d->prior[k] - at.known[k]);
+        value[k] = d->side[k] * at.mean[k] + radius_at(d->v, a[k], at.energy[k]) * sqrt(variance);
+    }
 }
 
-static double search_grid(kb_ridge_fn *f, const void *data, double a0)
+static void search_grid(kb_ridge_fn *f, const void *data, size_t n, double a0, double *best)
 {
-    return kb_conf_search_grid(f, data, a0, grid, N_GRID);
+    kb_conf_search_grid(f, data, n, a0, grid, N_GRID, best);
 }
 
 static void dmm_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
 {
-    kb_conf_search_block(v, b, arena, value_at, search_grid);
+    kb_conf_search_block(v, b, arena, 0, value_at, search_grid);
 }
 
 static void cmm_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
 {
-    kb_conf_search_block(v, b, arena, value_at, kb_conf_search);
+    kb_conf_search_block(v, b, arena, 0, value_at, kb_conf_search);
 }
 
 const struct kb_conf_ops kb_conf_amm = {.bounds = amm_bounds};

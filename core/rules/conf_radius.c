@@ -124,38 +124,32 @@ static double ek_plus_radius(const struct kb_conf_view *v)
     return v->norm_bound * (miss + sqrt(miss * miss + 4)) / 2 + v->conf->noise / sqrt(v->lambda) * root;
 }
 
-/* Mean -+ radius sd, with mean and sd at lambda from the spectrum: of the same moment as the radius. */
-static void spectral_band(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena,
-                          double radius)
+/* Mean -+ radius sd, with mean and sd at ridge a from the spectrum: of the same moment as the radius. */
+static void value_at(const void *data, size_t n, const double *a, double *value)
 {
-    size_t n = v->spectrum->n;
-    double *reciprocal = kb_arena_doubles(arena, n), *scaled = kb_arena_doubles(arena, n);
-    kb_spectrum_reciprocals(v->spectrum, v->lambda, reciprocal);
-    for (size_t c = 0; c < b->n; c++) {
-        const double *w = b->w + c * b->ld;
-        for (size_t i = 0; i < n; i++)
-            scaled[i] = w[i] * reciprocal[i];
-        double mean = kb_dot(n, scaled, v->spectrum->target), known = kb_dot(n, scaled, w);
-        double variance = v->spectrum->is_sketch ? fmax(0, b->prior[c] - kb_dot(n, w, w)) + v->lambda * known
-                                                 : fmax(0, b->prior[c] - known);
-        b->lower[c] = mean - radius * sqrt(variance);
-        b->upper[c] = mean + radius * sqrt(variance);
+    const struct kb_conf_arms *d = data;
+    struct kb_ridge_sums at;
+    kb_spectrum_sums(d->v->spectrum, d->w, a, &at);
+    for (size_t k = 0; k < n; k++) {
+        double variance =
+            d->v->spectrum->is_sketch ? d->residual[k] + a[k] * at.known[k] : fmax(0, d->prior[k] - at.known[k]);
+        value[k] = d->side[k] * at.mean[k] + d->radius * sqrt(variance);
     }
 }
 
 static void ek_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
 {
-    spectral_band(v, b, arena, ek_radius(v));
+    kb_conf_search_block(v, b, arena, ek_radius(v), value_at, kb_conf_search_one);
 }
 
 static void bkb_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
 {
-    spectral_band(v, b, arena, bkb_radius(v));
+    kb_conf_search_block(v, b, arena, bkb_radius(v), value_at, kb_conf_search_one);
 }
 
 static void ek_plus_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
 {
-    spectral_band(v, b, arena, ek_plus_radius(v));
+    kb_conf_search_block(v, b, arena, ek_plus_radius(v), value_at, kb_conf_search_one);
 }
 
 const struct kb_conf_ops kb_conf_fixed = {.bounds = fixed_bounds};

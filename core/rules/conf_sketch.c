@@ -3,7 +3,7 @@
  *   P, p, q        projection on the dictionary's span, p = P f, q = f - p        |p|^2 + |q|^2 <= B^2, beta = |q|
  *   R              radius of the ball |f_t - y| <= R: prequential (evidence.h)
  *   e              e_t >= largest eigenvalue of K_t - F F^T (projection_error.h), so |q_t|^2 <= e beta^2
- *   SSE_a          y.y - sum yt_i^2/(e_i + a), letters of the spectrum as in spectrum.h;  r residual, w2 = z.V_a^-1 z
+ *   SSE_a          y.y - yt^T (T + a I)^-1 yt, letters of the spectrum as in spectrum.h;  r residual, w2 = z.V_a^-1 z
  *   h              half of what noise may gain against the misfit: 2 <eps, q_t> <= 2 h beta
  *
  * For every a > 0 and beta, completing the square in |p_t - y|^2 + a |p|^2 bounds p(s) = z.p around mean_a(s), and
@@ -102,7 +102,7 @@ static double least_norm_at(const struct kb_conf_view *v, double a, double sse)
     return fmax(v->found.cross / over, sqrt(fmax(0, inner)));
 }
 
-static void look(struct kb_conf_view *v, double *work)
+static void look(struct kb_conf_view *v)
 {
     const struct kb_spectrum *sp = v->spectrum;
     double a = v->lambda * NORM_FIRST;
@@ -110,8 +110,7 @@ static void look(struct kb_conf_view *v, double *work)
     look_at_ball(v);
     v->found.norm_least = 0;
     for (int i = 0; i < N_NORM; i++, a *= NORM_STEP) {
-        kb_spectrum_reciprocals(sp, a, work);
-        double sse = sp->sketch.evidence.square - kb_spectrum_energy(sp, work);
+        double sse = sp->sketch.evidence.square - kb_spectrum_energy(sp, a);
         v->found.norm_least = fmax(v->found.norm_least, least_norm_at(v, a, sse));
     }
 }
@@ -137,46 +136,46 @@ static double half_width(const struct kb_conf_view *v, double a, double spread, 
            sqrt(spread * fmax(0, v->found.radius_sq + 2 * v->found.cross * b + v->found.error * b * b - sse));
 }
 
-static double value_at(const void *data, double a)
+static void value_at(const void *data, size_t n, const double *a, double *value)
 {
-    const struct kb_conf_arm *d = data;
-    size_t n = d->v->spectrum->n;
-    kb_spectrum_reciprocals(d->v->spectrum, a, d->reciprocal);
-    double mean = kb_dot(n, d->w_target, d->reciprocal), spread = kb_dot(n, d->w_sq, d->reciprocal);
-    double sse = d->v->spectrum->sketch.evidence.square - kb_dot(n, d->target_sq, d->reciprocal);
-    return d->side * mean + half_width(d->v, a, spread, d->residual, sse);
+    const struct kb_conf_arms *d = data;
+    struct kb_ridge_sums at;
+    kb_spectrum_sums(d->v->spectrum, d->w, a, &at);
+    for (size_t k = 0; k < n; k++) {
+        double sse = d->v->spectrum->sketch.evidence.square - at.energy[k];
+        value[k] = d->side[k] * at.mean[k] + half_width(d->v, a[k], at.known[k], d->residual[k], sse);
+    }
 }
 
-static double search_one(kb_ridge_fn *f, const void *data, double a0)
+static void search_grid(kb_ridge_fn *f, const void *data, size_t n, double a0, double *best)
 {
-    return f(data, a0);
-}
-
-static double search_grid(kb_ridge_fn *f, const void *data, double a0)
-{
-    return kb_conf_search_grid(f, data, a0, grid, N_GRID);
+    kb_conf_search_grid(f, data, n, a0, grid, N_GRID, best);
 }
 
 /* On the plateau of an arm with z = 0, where beta = B at most ridges, golden section compares equal values and stays:
  * what the grid finds below counts, too. */
-static double search_both(kb_ridge_fn *f, const void *data, double a0)
+static void search_both(kb_ridge_fn *f, const void *data, size_t n, double a0, double *best)
 {
-    return fmin(kb_conf_search(f, data, a0), search_grid(f, data, a0));
+    double by_grid[KB_RIDGE_LANES];
+    kb_conf_search(f, data, n, a0, best);
+    search_grid(f, data, n, a0, by_grid);
+    for (size_t k = 0; k < n; k++)
+        best[k] = fmin(best[k], by_grid[k]);
 }
 
 static void amm_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
 {
-    kb_conf_search_block(v, b, arena, value_at, search_one);
+    kb_conf_search_block(v, b, arena, 0, value_at, kb_conf_search_one);
 }
 
 static void dmm_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
 {
-    kb_conf_search_block(v, b, arena, value_at, search_grid);
+    kb_conf_search_block(v, b, arena, 0, value_at, search_grid);
 }
 
 static void cmm_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)
 {
-    kb_conf_search_block(v, b, arena, value_at, search_both);
+    kb_conf_search_block(v, b, arena, 0, value_at, search_both);
 }
 
 const struct kb_conf_ops kb_conf_sketched_amm = {.reads_spectrum = true, .look = look, .bounds = amm_bounds};

@@ -26,7 +26,6 @@
 #include <assert.h>
 #include <math.h>
 
-#include "base/alloc.h"
 #include "posterior/spectrum.h"
 
 #define AUTO_NORM 1.0   /* where the rule cannot find one, and its least value where it can */
@@ -92,8 +91,8 @@ static void remember(const struct kb_conf_view *v)
     atomic_store_explicit(&memo->stage, KB_MEMO_THERE, memory_order_release);
 }
 
-/* What the rule is told. `work`: as many doubles as the spectrum has entries. */
-static struct kb_conf_view look(const struct kb_posterior *p, const struct kb_conf_spec *conf, double *work)
+/* What the rule is told. */
+static struct kb_conf_view look(const struct kb_posterior *p, const struct kb_conf_spec *conf)
 {
     const struct kb_conf_ops *rule = rule_of(conf, kb_posterior_is_sketch(p));
     struct kb_conf_view v = {
@@ -105,7 +104,7 @@ static struct kb_conf_view look(const struct kb_posterior *p, const struct kb_co
     };
     assert(!rule->reads_spectrum || v.spectrum != NULL);
     if (rule->look != NULL && !recall(&v)) {
-        rule->look(&v, work);
+        rule->look(&v);
         remember(&v);
     }
     v.norm_bound = norm_in_force(rule, &v);
@@ -137,34 +136,24 @@ void kb_confidence_bounds(const struct kb_posterior *p, const struct kb_conf_spe
                           const struct kb_candidates *cand, struct kb_scratch *s, const double *mean, const double *sd,
                           double *lower, double *upper, double *score)
 {
-    size_t mark = kb_arena_mark(&s->arena);
-    const struct kb_spectrum *sp = kb_posterior_spectrum(p);
     struct kb_conf_spec fallback = *conf;
-    struct kb_conf_view v = look(p, conf, kb_arena_doubles(&s->arena, sp != NULL ? sp->n : 0));
+    struct kb_conf_view v = look(p, conf);
     if (v.found.is_void || v.norm_bound < v.found.norm_least) {
         kb_posterior_count_empty(p);
         fallback.type = KB_CONF_FIXED;
-        v = look(p, &fallback, NULL);
+        v = look(p, &fallback);
     }
     bound_blocks(p, &v, cand, s, mean, sd, lower, upper);
     for (size_t i = 0; i < cand->n; i++)
         score[i] = upper[i];
-    kb_arena_reset(&s->arena, mark);
 }
 
-enum kb_err kb_confidence_facts(const struct kb_posterior *p, const struct kb_conf_spec *conf,
-                                struct kb_conf_facts *out)
+void kb_confidence_facts(const struct kb_posterior *p, const struct kb_conf_spec *conf, struct kb_conf_facts *out)
 {
-    const struct kb_spectrum *sp = kb_posterior_spectrum(p);
-    double *work = kb_array(sp != NULL ? sp->n + 1 : 1, 1, sizeof *work);
-    if (work == NULL)
-        return KB_ENOMEM;
-    struct kb_conf_view v = look(p, conf, work);
+    struct kb_conf_view v = look(p, conf);
     *out = (struct kb_conf_facts){.norm_bound = v.norm_bound, .norm_least = v.found.norm_least};
     if (v.spectrum != NULL && v.spectrum->is_sketch) {
         out->radius = v.found.is_void ? 0 : sqrt(v.found.radius_sq);
         out->projection_error = v.spectrum->sketch.error;
     }
-    kb_free(work);
-    return KB_OK;
 }

@@ -35,8 +35,8 @@ struct kb_conf_block {
 struct kb_conf_ops {
     bool reads_spectrum; /* must agree with kb_spec_reads_spectrum; asserted */
     /* Finds what the bounds need besides candidates, B_min with it: "auto" then follows B_min instead of meaning 1.
-     * NULL: nothing. work: as many doubles as the spectrum has entries. */
-    void (*look)(struct kb_conf_view *v, double *work);
+     * NULL: nothing. */
+    void (*look)(struct kb_conf_view *v);
     void (*bounds)(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena);
 };
 
@@ -59,8 +59,7 @@ struct kb_conf_facts {
     double radius, projection_error; /* R and e_t of a rule over a dictionary, else 0 */
 };
 
-/* KB_ENOMEM. O(n) per ridge tried. */
-enum kb_err kb_confidence_facts(const struct kb_posterior *p, const struct kb_conf_spec *conf,
-                                struct kb_conf_facts *out);
+/* O(n) per ridge tried. */
+void kb_confidence_facts(const struct kb_posterior *p, const struct kb_conf_spec *conf, struct kb_conf_facts *out);
 
 #endif

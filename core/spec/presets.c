@@ -12,7 +12,7 @@
  *
  * The rows of TC have a0 = sigma^2/c = lambda at c = 1 and sigma = 0.1, hence lambda 0.01; igp has its own
  * a = 1 + 2/T at TC's T = 1,000. Who changes `noise` should change lambda with it. Their limit is lower where every
- * batch of rewards costs an eigendecomposition.
+ * batch of rewards costs a decomposition (spectrum.h).
  *
  * The default row's own values: lambda 1/4 bounds the noise variance of rewards in [0, 1], and mu = lambda keeps the
  * sketch finer than the noise; rho 0.01 lets what everybody likes weigh as much as what friends like (the crowd's
@@ -28,7 +28,7 @@
 #include "spec/fields.h"
 
 /* Sizes that are common to most rows (docs: the API's defaults). */
-#define TC_EXACT_LIMIT 2048u /* an eigendecomposition of this order takes seconds */
+#define TC_EXACT_LIMIT 2048u /* a decomposition of this order takes half a second (spectrum.h) */
 #define TC_LAMBDA 0.01
 #define IGP_LAMBDA (1 + 2.0 / 1000)
 #define LK_EXACT_LIMIT 1500u /* beyond it LK's O(t^2) per decision is no longer interactive */

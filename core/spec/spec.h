@@ -218,7 +218,7 @@ enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg);
  * of zeros, so that every vector would be refused. A log may hold such a configuration, which learned nothing. */
 enum kb_err kb_spec_check_origin(const struct kb_spec *spec, struct kb_errmsg *msg);
 
-/* Whether the rule reads an eigendecomposition of the representation's posterior (spectrum.h). */
+/* Whether the rule reads the decomposition of the representation's posterior (spectrum.h). */
 bool kb_spec_reads_spectrum(const struct kb_spec *spec);
 bool kb_conf_reads_spectrum(enum kb_conf_type type, bool is_sketch);
 /* Whether the dictionary is drawn anew from posterior variances now and then, and does not grow in between. */

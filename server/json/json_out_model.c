@@ -176,9 +176,11 @@ int ld_begin_model(const struct ld_tenant_view *v, const struct kb_engine *e, st
     char digest[24], content[24];
 
     *m = (struct ld_model_text){.work = NULL};
-    if (posterior != NULL && (kb_confidence_facts(posterior, &kb_engine_spec(e)->conf, &m->confidence) != KB_OK ||
-                              kb_posterior_look(posterior, &m->work) != KB_OK))
-        return -1;
+    if (posterior != NULL) {
+        kb_confidence_facts(posterior, &kb_engine_spec(e)->conf, &m->confidence);
+        if (kb_posterior_look(posterior, &m->work) != KB_OK)
+            return -1;
+    }
     (void)snprintf(digest, sizeof digest, "%016llx", (unsigned long long)kb_engine_digest(e));
     (void)snprintf(content, sizeof content, "%016llx", (unsigned long long)kb_engine_content_digest(e));
     struct ld_text *t = &m->text;

@@ -9,7 +9,7 @@
  *   B           candidates that get bounds: C, or 1 under score fixed, where one arm is shown
  *
  *   decide      blk(C) + C (r m^2 + 4 m): r solves, two dot products after the last
- *               with a spectrum + blk(B) + B (r + 1) m^2 (projection) + 16 B E m (both sides) + 200 m (the norm)
+ *               with a spectrum + blk(B) + B (r + 1) m^2 (projection) + 34 B E m (both sides) + 400 m (the norm)
  *               exact without a factor (ucb, ts, random): 3 C; by arm, where each has one point: 3 C + blk(1) of C
  * points learn       exact, a point seen before: 7/3 m^2: a downdate from a column uniform in 0..m-1 is 4/3, w is 1
  *               dictionary: col + 4 m^2: feature 1, rank-one change of R with w and what was foretold 3
@@ -17,8 +17,7 @@
  *               with a spectrum + 128 m + 57,000, the share of closing a block of 64 rewards
  *   learn new   exact, a point not seen before: col + 2 m^2: row of F 1, w 1
  *   ask         may the point enter the dictionary: col + m^2 (threshold), col + 2 m^2 (kors)
- *   settle      14/3 m^3: to tridiagonal form 4/3, divide and conquer 4/3 at most, eigenvectors back 2;
- *               exact + m/2 col (K anew), dictionary + m^3 / 3 (V from R)
+ *   settle      4/3 m^3, to tridiagonal form; exact + m/2 col (K anew), dictionary + m^3 / 3 (V from R)
  *   redraw      not counted; docs/decisions/0012 has the cost
  *
  * Not counted at all: what an exp, a root or a division takes beyond one flop, Thompson's quadrature, look-ups of ids.
@@ -89,7 +88,7 @@ double bench_decide_flops(const struct bench_subject *s)
 
     if (kb_spec_reads_spectrum(&s->spec))
         flops += block_flops(&s->spec, m, bounded) + bounded * ((r + 1) * m * m) +
-                 16 * bounded * ridges(&s->spec, is_sketch) * m + 200 * m;
+                 34 * bounded * ridges(&s->spec, is_sketch) * m + 400 * m;
     return flops;
 }
 
@@ -119,5 +118,5 @@ double bench_ask_flops(const struct bench_subject *s)
 double bench_settle_flops(const struct bench_subject *s)
 {
     const double m = n_points(s);
-    return 14.0 / 3 * m * m * m + (bench_has_dictionary(s) ? m * m * m / 3 : m / 2 * column_flops(&s->spec, m));
+    return 4.0 / 3 * m * m * m + (bench_has_dictionary(s) ? m * m * m / 3 : m / 2 * column_flops(&s->spec, m));
 }
