@@ -280,15 +280,6 @@ const struct lc_reply *lc_client_send(struct lc_client *c, const char *method, c
     return perform(c);
 }
 
-/* What a broken transfer has written stays in the file; the reply tells that it is not whole. */
-const struct lc_reply *lc_client_fetch(struct lc_client *c, const char *method, const char *path, FILE *out)
-{
-    c->out = out;
-    const struct lc_reply *r = lc_client_send(c, method, path, NULL, NULL, 0);
-    c->out = NULL;
-    return r;
-}
-
 void lc_client_watch(struct lc_client *c, void (*watch)(void *arg, double n_sent), void *arg)
 {
     c->watch = watch;
@@ -311,26 +302,23 @@ const struct lc_reply *lc_client_json(struct lc_client *c, const char *method, c
     return lc_client_send(c, method, path, LC_JSON_TYPE, body->data, body->n);
 }
 
-/* Length unknown: libcurl sends it chunked. CUSTOMREQUEST is set again because UPLOAD makes libcurl think of PUT. A
- * stream cannot be sent twice, so a connection that the server has closed meanwhile shows as an error. */
-const struct lc_reply *lc_client_stream(struct lc_client *c, const char *method, const char *path, const char *type,
-                                        size_t (*read)(void *arg, char *buf, size_t n), void *arg)
+/* A body's length is unknown: libcurl sends it chunked. CUSTOMREQUEST is set again because UPLOAD makes libcurl think
+ * of PUT. A stream cannot be sent twice, so a connection that the server has closed meanwhile shows as an error. What a
+ * broken transfer has written stays in the file; the reply tells that it is not whole. */
+const struct lc_reply *lc_client_exchange(struct lc_client *c, const char *method, const char *path, const char *type,
+                                          size_t (*read)(void *arg, char *buf, size_t n), void *arg, FILE *out)
 {
     prepare(c, method, path, type);
     c->read = read;
     c->read_arg = arg;
-    curl_easy_setopt(c->curl, CURLOPT_UPLOAD, 1L);
-    curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
-    curl_easy_setopt(c->curl, CURLOPT_READFUNCTION, on_read);
-    curl_easy_setopt(c->curl, CURLOPT_READDATA, (void *)c);
-    return perform(c);
-}
-
-const struct lc_reply *lc_client_exchange(struct lc_client *c, const char *method, const char *path, const char *type,
-                                          size_t (*read)(void *arg, char *buf, size_t n), void *arg, FILE *out)
-{
+    if (read != NULL) {
+        curl_easy_setopt(c->curl, CURLOPT_UPLOAD, 1L);
+        curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
+        curl_easy_setopt(c->curl, CURLOPT_READFUNCTION, on_read);
+        curl_easy_setopt(c->curl, CURLOPT_READDATA, (void *)c);
+    }
     c->out = out;
-    const struct lc_reply *r = lc_client_stream(c, method, path, type, read, arg);
+    const struct lc_reply *r = perform(c);
     c->out = NULL;
     return r;
 }
@@ -342,13 +330,19 @@ bool lc_reply_ok(const struct lc_reply *r)
     return r->status >= 200 && r->status < 300;
 }
 
+struct lc_json *lc_reply_json(const struct lc_reply *r)
+{
+    char why[LC_WHY];
+    return lc_json_parse(r->body.data, r->body.n, why);
+}
+
 /* The faults of a problem document: "; /user: expected a string". At most eight: after them a reader has seen the
  * pattern. */
 static void explain_errors(const struct lc_json *errors, struct lc_text *out)
 {
     for (size_t i = 0; i < lc_json_length(errors) && i < 8; i++) {
-        const char *pointer = lc_json_string(lc_json_get(lc_json_at(errors, i), "pointer"));
-        const char *detail = lc_json_string(lc_json_get(lc_json_at(errors, i), "detail"));
+        const char *pointer = lc_json_text(lc_json_at(errors, i), "pointer");
+        const char *detail = lc_json_text(lc_json_at(errors, i), "detail");
         lc_text_printf(out, "; %s: %s", pointer != NULL && *pointer != '\0' ? pointer : "the body",
                        detail != NULL ? detail : "refused");
     }
@@ -358,15 +352,14 @@ static void explain_errors(const struct lc_json *errors, struct lc_text *out)
  * proxy, say) leaves the bare status. */
 void lc_reply_explain(const struct lc_reply *r, struct lc_text *out)
 {
-    char why[LC_WHY];
     if (r->status == 0) {
         lc_text_puts(out, r->why);
         return;
     }
-    struct lc_json *doc = lc_json_parse(r->body.data, r->body.n, why);
-    const char *detail = lc_json_string(lc_json_get(doc, "detail"));
+    struct lc_json *doc = lc_reply_json(r);
+    const char *detail = lc_json_text(doc, "detail");
     if (detail == NULL)
-        detail = lc_json_string(lc_json_get(doc, "title"));
+        detail = lc_json_text(doc, "title");
     lc_text_printf(out, "HTTP %d", r->status);
     if (detail != NULL)
         lc_text_printf(out, ": %s", detail);
@@ -388,13 +381,12 @@ int lc_reply_fail(const struct lc_reply *r, const char *what)
  * pipe that takes no more output makes the status 1. */
 int lc_reply_print(const struct lc_session *s, const struct lc_reply *r, const char *what)
 {
-    char why[LC_WHY];
     struct lc_text pretty = {0}, shown = {0};
     if (!lc_reply_ok(r))
         return lc_reply_fail(r, what);
     if (r->body.n == 0)
         return 0;
-    struct lc_json *doc = s->is_json ? NULL : lc_json_parse(r->body.data, r->body.n, why);
+    struct lc_json *doc = s->is_json ? NULL : lc_reply_json(r);
     lc_json_write(doc, true, &pretty);
     if (!s->is_json)
         lc_text_shown(&shown, doc != NULL ? pretty.data : r->body.data, true);
@@ -416,4 +408,19 @@ void lc_path_segment(struct lc_text *out, const char *segment)
         else
             lc_text_printf(out, "%%%02X", c);
     }
+}
+
+/* A path needs a name, and no answer tells what a server's --default-tenant is called. */
+const char *lc_tenant_name(const struct lc_session *s)
+{
+    return s->tenant != NULL ? s->tenant : "default";
+}
+
+struct lc_text lc_tenant_path(const char *name, const char *rest)
+{
+    struct lc_text path = {0};
+    lc_text_puts(&path, "/tenants/");
+    lc_path_segment(&path, name);
+    lc_text_puts(&path, rest);
+    return path;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "common/args.h"
+#include "common/json.h"
 #include "common/text.h"
 
 #define LC_JSON_TYPE "application/json"
@@ -37,16 +38,10 @@ const struct lc_reply *lc_client_get(struct lc_client *c, const char *path);
 const struct lc_reply *lc_client_json(struct lc_client *c, const char *method, const char *path,
                                       const struct lc_text *body);
 
-/* A body that is produced while it is sent: `read` fills up to n bytes and returns how many, 0 at the end, or
- * LC_READ_FAILED to give up (the request is then broken off and nothing is applied). */
+/* A body that is produced while it is sent, and an answer of any length. `read` (NULL: no body) fills up to n bytes and
+ * returns how many, 0 at the end, or LC_READ_FAILED to give up (the request is then broken off and nothing is applied).
+ * The body of a 2xx goes to `out` (NULL: into the reply) as it comes, any other into the reply. */
 #define LC_READ_FAILED ((size_t)-1)
-const struct lc_reply *lc_client_stream(struct lc_client *c, const char *method, const char *path, const char *type,
-                                        size_t (*read)(void *arg, char *buf, size_t n), void *arg);
-
-/* An answer of any length: the body of a 2xx goes to `out` as it comes, any other into the reply. */
-const struct lc_reply *lc_client_fetch(struct lc_client *c, const char *method, const char *path, FILE *out);
-
-/* Both at once. */
 const struct lc_reply *lc_client_exchange(struct lc_client *c, const char *method, const char *path, const char *type,
                                           size_t (*read)(void *arg, char *buf, size_t n), void *arg, FILE *out);
 
@@ -57,7 +52,8 @@ void lc_client_watch(struct lc_client *c, void (*watch)(void *arg, double n_sent
 /* From now on requests take as long as they take. */
 void lc_client_be_patient(struct lc_client *c);
 
-bool lc_reply_ok(const struct lc_reply *r); /* a 2xx status */
+bool lc_reply_ok(const struct lc_reply *r);              /* a 2xx status */
+struct lc_json *lc_reply_json(const struct lc_reply *r); /* its body, to be freed; NULL when that is no JSON */
 
 /* One plain sentence about a failed request, with the faults a problem document names. */
 void lc_reply_explain(const struct lc_reply *r, struct lc_text *out);
@@ -71,5 +67,11 @@ int lc_reply_print(const struct lc_session *s, const struct lc_reply *r, const c
 
 /* Percent-encodes one path segment into out. */
 void lc_path_segment(struct lc_text *out, const char *segment);
+
+/* The tenant that a /tenants/{t}/... route is asked for: the session's, else "default". */
+const char *lc_tenant_name(const struct lc_session *s);
+
+/* "/tenants/NAME" and the rest, the name encoded; to be closed. */
+struct lc_text lc_tenant_path(const char *name, const char *rest);
 
 #endif

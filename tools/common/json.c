@@ -116,6 +116,18 @@ bool lc_json_is_true(const struct lc_json *v)
     return v != NULL && json_is_true(in(v));
 }
 
+const char *lc_json_text(const struct lc_json *v, const char *key)
+{
+    return lc_json_string(lc_json_get(v, key));
+}
+
+double lc_json_real(const struct lc_json *v, const char *key)
+{
+    double out = 0;
+    (void)lc_json_number(lc_json_get(v, key), &out);
+    return out;
+}
+
 /* The visitor must not change the object. What it returns, if not 0, ends the walk and is handed on. */
 int lc_json_each(const struct lc_json *v, int (*fn)(void *arg, const char *key, const struct lc_json *item), void *arg)
 {

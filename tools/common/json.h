@@ -26,6 +26,8 @@ bool lc_json_is_object(const struct lc_json *v);
 const char *lc_json_string(const struct lc_json *v); /* NULL when it is no string */
 bool lc_json_number(const struct lc_json *v, double *out);
 bool lc_json_is_true(const struct lc_json *v);
+const char *lc_json_text(const struct lc_json *v, const char *key); /* a member's string, or NULL */
+double lc_json_real(const struct lc_json *v, const char *key);      /* a member's number, or 0 */
 
 /* Calls fn for each member in the order of the text; stops when fn returns nonzero and returns that. */
 int lc_json_each(const struct lc_json *v, int (*fn)(void *arg, const char *key, const struct lc_json *item), void *arg);

@@ -1,4 +1,4 @@
-/* Networks: adjacency as one array of neighbours with a start per user (CSR), built by sorting edges.
+/* Networks: sorted edges, of which a graph is made for sampling.
  *
  * The ball: breadth-first search from a random user visits all users at distance 0, 1, 2, ... until n are found; the
  * last shell is cut. Such a sample keeps friends together, which a random sample of users would not: with an average
@@ -77,35 +77,11 @@ static void set_edges(struct lc_network *net, const struct kb_edge *edges, size_
     free(r);
 }
 
-/* Neighbours come out ascending, because edges are sorted by u, then v: first those below (as v), then those above.
- * start[u] .. start[u + 1] - 1 are the places of u's neighbours. O(n + e). */
-static void set_neighbours(struct lc_network *net)
-{
-    size_t n = net->n_users;
-    size_t *fill = lc_alloc(n + 1, sizeof *fill);
-    net->start = lc_alloc(n + 1, sizeof *net->start);
-    net->neighbour = lc_alloc(2 * net->n_edges, sizeof *net->neighbour);
-    for (size_t i = 0; i < net->n_edges; i++) {
-        net->start[net->edges[i].u + 1]++;
-        net->start[net->edges[i].v + 1]++;
-    }
-    for (size_t u = 0; u < n; u++)
-        net->start[u + 1] += net->start[u];
-    /* fill[u]: where u's next neighbour goes */
-    memcpy(fill, net->start, (n + 1) * sizeof *fill);
-    for (size_t i = 0; i < net->n_edges; i++)
-        net->neighbour[fill[net->edges[i].v]++] = net->edges[i].u;
-    for (size_t i = 0; i < net->n_edges; i++)
-        net->neighbour[fill[net->edges[i].u]++] = net->edges[i].v;
-    free(fill);
-}
-
 /* Ends are below n_users (not checked). n_users may exceed the users with an edge: the others have an empty run. */
 void lc_network_build(struct lc_network *net, size_t n_users, const struct kb_edge *edges, size_t n_edges)
 {
     *net = (struct lc_network){.n_users = n_users};
     set_edges(net, edges, n_edges);
-    set_neighbours(net);
 }
 
 /* --- reading ---------------------------------------------------------------------------------------- */
@@ -144,8 +120,6 @@ int lc_network_read(struct lc_network *net, struct kb_ids *users, const char *pa
 void lc_network_close(struct lc_network *net)
 {
     free(net->edges);
-    free(net->start);
-    free(net->neighbour);
     *net = (struct lc_network){0};
 }
 
@@ -154,16 +128,16 @@ void lc_network_close(struct lc_network *net)
 /* Breadth-first from `root` over users with mark != stamp; fills queue, returns how many (at most max). `stamp` marks
  * this search's visits, so that the array need not be cleared between searches. queue: room for max. O(users + edges
  * met). */
-static size_t search(const struct lc_network *net, uint32_t root, uint32_t *mark, uint32_t stamp, size_t max,
+static size_t search(const struct kb_graph *g, uint32_t root, uint32_t *mark, uint32_t stamp, size_t max,
                      uint32_t *queue)
 {
     size_t n = 1;
     queue[0] = root;
     mark[root] = stamp;
     for (size_t head = 0; head < n; head++) {
-        uint32_t u = queue[head];
-        for (size_t i = net->start[u]; i < net->start[u + 1] && n < max; i++) {
-            uint32_t v = net->neighbour[i];
+        const struct kb_neighbours near = kb_graph_neighbours(g, queue[head]);
+        for (size_t i = 0; i < near.n && n < max; i++) {
+            uint32_t v = near.node[i];
             if (mark[v] != stamp) {
                 mark[v] = stamp;
                 queue[n++] = v;
@@ -175,20 +149,20 @@ static size_t search(const struct lc_network *net, uint32_t root, uint32_t *mark
 
 /* The users of the largest component, into queue; how many. Uses stamps 1 and 2; the caller's search must use another.
  */
-static size_t largest_component(const struct lc_network *net, uint32_t *mark, uint32_t *queue)
+static size_t largest_component(const struct kb_graph *g, uint32_t *mark, uint32_t *queue)
 {
-    size_t best = 0;
+    size_t best = 0, n_users = kb_graph_n_nodes(g);
     uint32_t root = 0;
-    for (uint32_t u = 0; u < net->n_users; u++) {
+    for (uint32_t u = 0; u < n_users; u++) {
         if (mark[u] == 1)
             continue;
-        size_t n = search(net, u, mark, 1, net->n_users, queue);
+        size_t n = search(g, u, mark, 1, n_users, queue);
         if (n > best) {
             best = n;
             root = u;
         }
     }
-    return best > 0 ? search(net, root, mark, 2, net->n_users, queue) : 0;
+    return best > 0 ? search(g, root, mark, 2, n_users, queue) : 0;
 }
 
 /* O(n + e) twice: once to find the largest component, once for the ball. The queue's order is that of distance from the
@@ -198,13 +172,17 @@ size_t lc_network_ball(const struct lc_network *net, uint64_t seed, size_t n, ui
 {
     uint32_t *mark = lc_alloc(net->n_users, sizeof *mark);
     uint32_t *queue = lc_alloc(net->n_users, sizeof *queue);
-    size_t size = largest_component(net, mark, queue);
-    size_t found = 0;
+    struct kb_graph *g = NULL;
+    struct kb_errmsg msg;
+    if (kb_graph_new(&g, net->n_users, net->edges, net->n_edges, &msg) != KB_OK)
+        lc_out_of_memory(net->n_edges, sizeof *net->edges);
+    size_t size = largest_component(g, mark, queue), found = 0;
     if (size > 0) {
         uint32_t centre = queue[(size_t)(kb_rng_uniform(seed, KB_STREAM_SIMULATION, 0) * (double)size)];
-        found = search(net, centre, mark, 3, n < size ? n : size, queue);
+        found = search(g, centre, mark, 3, n < size ? n : size, queue);
         memcpy(out, queue, found * sizeof *out);
     }
+    kb_graph_free(g);
     free(mark);
     free(queue);
     return found;

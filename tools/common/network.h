@@ -14,8 +14,6 @@ struct lc_network {
     struct kb_edge *edges; /* distinct, u < v, sorted */
     size_t n_edges;
     size_t n_loops, n_repeats; /* rows left out */
-    size_t *start;             /* [n_users + 1] */
-    uint32_t *neighbour;       /* [2 n_edges] ascending within a user */
 };
 
 /* Reads CSV `u,v[,w]` (edges.h), interning users into *users, which must be empty. Loops are dropped; of repeats

@@ -34,11 +34,10 @@ struct watched {
 /* Whether the server is at work on a graph of this tenant, perhaps of another's request; shows it then. */
 static bool show_stage(struct watched *w)
 {
-    char why[LC_WHY];
     const struct lc_reply *r = lc_client_get(w->asking, w->path);
-    struct lc_json *doc = lc_reply_ok(r) ? lc_json_parse(r->body.data, r->body.n, why) : NULL;
+    struct lc_json *doc = lc_reply_ok(r) ? lc_reply_json(r) : NULL;
     const struct lc_json *graph = lc_json_get(doc, "graph");
-    const char *stage = lc_json_string(lc_json_get(graph, "stage"));
+    const char *stage = lc_json_text(graph, "stage");
     double progress = 0;
     if (stage != NULL && lc_json_number(lc_json_get(graph, "progress"), &progress))
         lc_progress_show(&w->progress, progress > 0 ? progress : -1, stage);
@@ -127,7 +126,7 @@ static int put_csv(const struct lc_session *s, struct lc_client *c, const char *
     int status = 1;
     if (lc_edges_open(&st.edges, file, header) == 0) {
         lc_text_clear(&st.line);
-        const struct lc_reply *r = lc_client_stream(c, "PUT", path, LC_NDJSON_TYPE, read_edges, &st);
+        const struct lc_reply *r = lc_client_exchange(c, "PUT", path, LC_NDJSON_TYPE, read_edges, &st, NULL);
         lc_progress_clear(&w->progress);
         if (!st.has_failed)
             status = lc_reply_print(s, r, path);

@@ -41,9 +41,8 @@ static void put_roles(const char *roles, struct lc_text *body)
 /* The key for a script, a sentence for its reader. 0, or 1 when the answer has no key. */
 static int print_made(const struct lc_session *s, const struct lc_reply *r)
 {
-    char why[LC_WHY];
-    struct lc_json *doc = lc_json_parse(r->body.data, r->body.n, why);
-    const char *key = lc_json_string(lc_json_get(doc, "key")), *id = lc_json_string(lc_json_get(doc, "id"));
+    struct lc_json *doc = lc_reply_json(r);
+    const char *key = lc_json_text(doc, "key"), *id = lc_json_text(doc, "id");
     int status = 0;
     if (key != NULL && id != NULL) {
         lc_say("%s", key);
@@ -77,7 +76,7 @@ static int create_key(const struct lc_session *s, const struct key_options *o, c
 /* A member for people: "-" where there is none. */
 static const char *shown(const struct lc_json *key, const char *member)
 {
-    const char *text = lc_json_string(lc_json_get(key, member));
+    const char *text = lc_json_text(key, member);
     return text != NULL ? text : "-";
 }
 

@@ -39,7 +39,7 @@ static int print_line(struct tail *t, const char *line, size_t n)
         lc_json_free(doc);
         return 1;
     }
-    const char *type = lc_json_string(lc_json_get(doc, "type"));
+    const char *type = lc_json_text(doc, "type");
     if (t->type == NULL || (type != NULL && strcmp(type, t->type) == 0)) {
         fwrite(line, 1, n, stdout);
         putchar('\n');

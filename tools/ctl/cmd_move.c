@@ -34,7 +34,7 @@ static int fetch(const struct lc_session *s, const char *method, const char *pat
 {
     struct lc_client *c = lc_client_new(s, NULL);
     lc_client_be_patient(c);
-    const struct lc_reply *r = lc_client_fetch(c, method, path, out);
+    const struct lc_reply *r = lc_client_exchange(c, method, path, NULL, NULL, NULL, out);
     int status = lc_reply_ok(r) ? 0 : lc_reply_fail(r, path);
     if (status == 0)
         lc_note("events up to %s, digest %s", r->seq, r->digest[0] != '\0' ? r->digest : "not told");
@@ -156,7 +156,7 @@ static int send_in(struct lc_session *s, const struct lc_words *w, const char *m
     struct lc_client *c = lc_client_new(s, NULL);
     lc_client_be_patient(c);
     struct lc_text path = lc_tenant_path(w->word[0], rest);
-    int rc = lc_reply_print(s, lc_client_stream(c, method, path.data, type, read_piece, in), path.data);
+    int rc = lc_reply_print(s, lc_client_exchange(c, method, path.data, type, read_piece, in, NULL), path.data);
     lc_text_close(&path);
     lc_client_free(c);
     if (in != stdin)

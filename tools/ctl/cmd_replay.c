@@ -7,6 +7,7 @@
  * Exit status 0 means that every line was understood and every request succeeded. */
 #include "ctl/commands.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -98,16 +99,12 @@ static void print_json(const struct lc_replay_options *o, const struct lc_source
     json_latency(&t, "observe", &r->observe);
     lc_text_printf(&t, ",\"rewards\":{\"count\":%llu,\"total\":", (unsigned long long)r->n_earned);
     lc_text_number(&t, r->earned);
-    lc_text_puts(&t, ",\"mean\":");
-    if (r->n_earned > 0)
-        lc_text_number(&t, r->earned / (double)r->n_earned);
-    else
-        lc_text_puts(&t, "null");
-    lc_text_puts(&t, "},\"first_error\":");
+    lc_put_number(&t, "mean", r->n_earned > 0 ? r->earned / (double)r->n_earned : (double)NAN);
+    lc_text_puts(&t, "}");
     if (r->first_error[0] != '\0')
-        lc_text_json(&t, r->first_error);
+        lc_put_text(&t, "first_error", r->first_error);
     else
-        lc_text_puts(&t, "null");
+        lc_put_number(&t, "first_error", (double)NAN);
     lc_text_puts(&t, "}");
     puts(t.data);
     lc_text_close(&t);

@@ -67,7 +67,7 @@ static struct lc_json *config_in_force(const struct job *j)
     struct lc_client *c = lc_client_new(j->session, NULL);
     const struct lc_reply *r = lc_client_get(c, j->path);
     if (lc_reply_ok(r)) {
-        struct lc_json *view = lc_json_parse(r->body.data, r->body.n, why);
+        struct lc_json *view = lc_reply_json(r);
         lc_json_write(lc_json_get(view, "configuration"), false, &text);
         lc_json_free(view);
         config = text.n > 0 ? lc_json_parse(text.data, text.n, why) : NULL;
@@ -163,20 +163,16 @@ static int run_verb(const struct lc_session *s, const struct tenant_options *o, 
  * be opened. */
 static void print_row(const struct lc_json *t)
 {
-    const char *name = lc_json_string(lc_json_get(t, "name"));
-    const char *algorithm = lc_json_string(lc_json_get(t, "algorithm"));
-    const char *state = lc_json_string(lc_json_get(t, "state"));
-    const char *detail = lc_json_string(lc_json_get(t, "detail"));
-    double version = 0, events = 0, decisions = 0;
-    lc_json_number(lc_json_get(t, "version"), &version);
-    lc_json_number(lc_json_get(t, "events"), &events);
-    lc_json_number(lc_json_get(t, "decisions"), &decisions);
+    const char *name = lc_json_text(t, "name");
+    const char *algorithm = lc_json_text(t, "algorithm");
+    const char *state = lc_json_text(t, "state");
+    const char *detail = lc_json_text(t, "detail");
     if (algorithm == NULL && state != NULL)
         lc_say("%-24s (%s)%s%s", name != NULL ? name : "?", state, detail != NULL ? " " : "",
                detail != NULL ? detail : "");
     else
         lc_say("%-24s %-18s %12.0f %12.0f %12.0f", name != NULL ? name : "?", algorithm != NULL ? algorithm : "?",
-               version, events, decisions);
+               lc_json_real(t, "version"), lc_json_real(t, "events"), lc_json_real(t, "decisions"));
 }
 
 /* Options are taken with every verb and used by those that they name. */

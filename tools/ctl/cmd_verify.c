@@ -12,17 +12,14 @@
 /* The answer of one tenant. 0 when its model equals its log. */
 static int print_answer(const struct lc_session *s, const char *name, const struct lc_reply *r)
 {
-    char why[LC_WHY];
-    double seq = 0.0, events = 0.0;
     if (!lc_reply_ok(r))
         return lc_reply_fail(r, name);
-    struct lc_json *doc = lc_json_parse(r->body.data, r->body.n, why);
+    struct lc_json *doc = lc_reply_json(r);
     const bool is_equal = lc_json_is_true(lc_json_get(doc, "equal"));
-    const char *digest = lc_json_string(lc_json_get(doc, "digest"));
-    const char *folded = lc_json_string(lc_json_get(doc, "folded_digest"));
-    const char *fault = lc_json_string(lc_json_get(doc, "fault"));
-    lc_json_number(lc_json_get(doc, "seq"), &seq);
-    lc_json_number(lc_json_get(doc, "events"), &events);
+    const char *digest = lc_json_text(doc, "digest");
+    const char *folded = lc_json_text(doc, "folded_digest");
+    const char *fault = lc_json_text(doc, "fault");
+    const double seq = lc_json_real(doc, "seq"), events = lc_json_real(doc, "events");
     if (s->is_json)
         printf("%s\n", r->body.data);
     else if (is_equal)
@@ -47,15 +44,14 @@ static int verify_one(const struct lc_session *s, struct lc_client *c, const cha
 /* All tenants that the server has, one after the other: each costs the memory of a second model. */
 static int verify_all(const struct lc_session *s, struct lc_client *c)
 {
-    char why[LC_WHY];
     int status = 0;
     const struct lc_reply *r = lc_client_get(c, "/tenants");
     if (!lc_reply_ok(r))
         return lc_reply_fail(r, "list of tenants");
-    struct lc_json *doc = lc_json_parse(r->body.data, r->body.n, why);
+    struct lc_json *doc = lc_reply_json(r);
     const struct lc_json *rows = lc_json_get(doc, "tenants");
     for (size_t i = 0; i < lc_json_length(rows); i++) {
-        const char *name = lc_json_string(lc_json_get(lc_json_at(rows, i), "name"));
+        const char *name = lc_json_text(lc_json_at(rows, i), "name");
         status |= name != NULL ? verify_one(s, c, name) : 1;
     }
     lc_json_free(doc);

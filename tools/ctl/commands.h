@@ -21,12 +21,6 @@ extern const struct lc_command lc_cmd_replay;                                   
 extern const struct lc_command lc_cmd_demo;                                                   /* cmd_demo.c */
 extern const struct lc_command lc_cmd_evaluate;                                               /* cmd_evaluate.c */
 
-/* The tenant that a /tenants/{t}/... route is asked for: the session's, else "default". */
-const char *lc_tenant_name(const struct lc_session *s);
-
-/* "/tenants/NAME" and the rest, the name encoded; to be closed. */
-struct lc_text lc_tenant_path(const char *name, const char *rest);
-
 /* A request and its answer, printed; the exit status. body NULL: none, of no type. */
 int lc_request(const struct lc_session *s, const char *method, const char *path, const char *type,
                const struct lc_text *body);

@@ -28,14 +28,13 @@ int lc_move_dimensions(const struct lc_session *s, struct lc_client *c, struct l
 {
     struct lc_text path = lc_tenant_path(lc_tenant_name(s), "");
     double context = 0, arm = 0;
-    char why[LC_WHY];
 
     const struct lc_reply *r = lc_client_get(c, path.data);
     int status = lc_reply_ok(r) ? 0 : lc_reply_fail(r, path.data);
     lc_text_close(&path);
     if (status != 0)
         return status;
-    struct lc_json *view = lc_json_parse(r->body.data, r->body.n, why);
+    struct lc_json *view = lc_reply_json(r);
     const struct lc_json *configuration = lc_json_get(view, "configuration");
     if (!lc_json_number(lc_json_get(configuration, "context_dim"), &context) ||
         !lc_json_number(lc_json_get(configuration, "arm_dim"), &arm))
@@ -147,7 +146,7 @@ static FILE *fetch_log(const struct lc_session *s, struct lc_client *c)
         return NULL;
     }
     struct lc_text path = lc_tenant_path(lc_tenant_name(s), "/export");
-    const struct lc_reply *r = lc_client_fetch(c, "GET", path.data, f);
+    const struct lc_reply *r = lc_client_exchange(c, "GET", path.data, NULL, NULL, NULL, f);
     const bool is_good = lc_reply_ok(r);
     if (!is_good)
         lc_reply_fail(r, path.data);

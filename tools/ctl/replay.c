@@ -101,11 +101,10 @@ static void earn(struct worker *w, double reward)
  * time. w->body is used for this request alone; the task's own body is no longer needed by then. */
 static void tell_reward(struct worker *w, const struct lc_task *task, const struct lc_reply *r)
 {
-    char why[LC_WHY];
     uint64_t now = lc_now_ns();
-    struct lc_json *answer = lc_json_parse(r->body.data, r->body.n, why);
-    const char *arm = lc_json_string(lc_json_get(answer, "arm"));
-    const char *decision = lc_json_string(lc_json_get(answer, "decision"));
+    struct lc_json *answer = lc_reply_json(r);
+    const char *arm = lc_json_text(answer, "arm");
+    const char *decision = lc_json_text(answer, "decision");
     if (arm == NULL || decision == NULL) {
         note_error(w, "select (the answer names no arm or decision)", task->line, r);
     } else {

@@ -216,7 +216,7 @@ static int logged_task(struct lc_task *task)
  * learned twice: the file is no log of ours. */
 static int remember_decided(struct lc_source *s, const struct lc_json *doc)
 {
-    const char *id = lc_json_string(lc_json_get(doc, "decision"));
+    const char *id = lc_json_text(doc, "decision");
     struct lc_text text = {0};
     if (id == NULL || *id == '\0' || strlen(id) > KB_ID_MAX_BYTES)
         return fail(s, "a decided line without a good \"decision\"");
@@ -235,7 +235,7 @@ static const struct lc_json *find_slot(const struct lc_json *decided, const char
 {
     const struct lc_json *slate = lc_json_get(decided, "slate");
     for (size_t i = 0; i < lc_json_length(slate); i++) {
-        const char *id = lc_json_string(lc_json_get(lc_json_at(slate, i), "arm"));
+        const char *id = lc_json_text(lc_json_at(slate, i), "arm");
         if (arm != NULL && id != NULL && strcmp(id, arm) == 0)
             return lc_json_at(slate, i);
     }
@@ -246,8 +246,8 @@ static const struct lc_json *find_slot(const struct lc_json *decided, const char
  * were made before the file begins are skipped: without the decided line nothing is known of their context. */
 static int rewarded_task(struct lc_source *s, struct lc_task *task, const struct lc_json *doc)
 {
-    const char *id = lc_json_string(lc_json_get(doc, "decision"));
-    const char *arm = lc_json_string(lc_json_get(doc, "arm"));
+    const char *id = lc_json_text(doc, "decision");
+    const char *arm = lc_json_text(doc, "arm");
     uint32_t ix = id != NULL ? kb_ids_find(&s->decisions, id) : KB_ID_NONE;
     if (ix == KB_ID_NONE || s->decided[ix] == NULL || lc_json_get(doc, "reward") == NULL)
         return 0;
@@ -283,7 +283,7 @@ static int log_task(struct lc_source *s, struct lc_task *task, const char *type)
 /* Of our own log it is called "at", elsewhere "time" is the name. What cannot be read counts as not told. */
 static int64_t time_of(const struct lc_json *doc)
 {
-    const char *at = lc_json_string(lc_json_get(doc, "at")), *time = lc_json_string(lc_json_get(doc, "time"));
+    const char *at = lc_json_text(doc, "at"), *time = lc_json_text(doc, "time");
     int64_t at_ms = 0;
     const char *text = at != NULL ? at : time;
     return text != NULL && lc_log_time(text, &at_ms) ? at_ms : 0;
@@ -306,10 +306,10 @@ static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
     if (task->doc == NULL)
         return fail_line(s, n, why);
     task->at_ms = time_of(task->doc);
-    const char *type = lc_json_string(lc_json_get(task->doc, "type"));
+    const char *type = lc_json_text(task->doc, "type");
     if (type != NULL && lc_json_get(task->doc, "seq") != NULL)
         return log_task(s, task, type);
-    if (lc_json_string(lc_json_get(task->doc, "user")) == NULL)
+    if (lc_json_text(task->doc, "user") == NULL)
         return fail_line(s, n, "\"user\" is missing or no string");
     if (lc_json_get(task->doc, "rewards") != NULL)
         return select_task(s, task);

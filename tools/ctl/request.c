@@ -5,21 +5,6 @@
 #include "common/http_client.h"
 #include "ctl/commands.h"
 
-/* A path needs a name, and no answer tells what a server's --default-tenant is called. */
-const char *lc_tenant_name(const struct lc_session *s)
-{
-    return s->tenant != NULL ? s->tenant : "default";
-}
-
-struct lc_text lc_tenant_path(const char *name, const char *rest)
-{
-    struct lc_text path = {0};
-    lc_text_puts(&path, "/tenants/");
-    lc_path_segment(&path, name);
-    lc_text_puts(&path, rest);
-    return path;
-}
-
 int lc_request(const struct lc_session *s, const char *method, const char *path, const char *type,
                const struct lc_text *body)
 {
@@ -43,14 +28,13 @@ int lc_tenant_request(const struct lc_session *s, const char *method, const char
 int lc_list(const struct lc_session *s, const char *path, const char *what, const char *member, const char *header,
             void (*print)(const struct lc_json *item))
 {
-    char why[LC_WHY];
     int status = 0;
     struct lc_client *c = lc_client_new(s, NULL);
     const struct lc_reply *r = lc_client_get(c, path);
     if (s->is_json || !lc_reply_ok(r)) {
         status = lc_reply_print(s, r, what);
     } else {
-        struct lc_json *doc = lc_json_parse(r->body.data, r->body.n, why);
+        struct lc_json *doc = lc_reply_json(r);
         const struct lc_json *items = lc_json_get(doc, member);
         puts(header);
         for (size_t i = 0; i < lc_json_length(items); i++)

@@ -54,12 +54,9 @@ static size_t read_body(void *arg, char *buf, size_t n)
 
 /* --- in --------------------------------------------------------------------------------------------------- */
 
-static double member(const struct lc_json *o, const char *key)
+static const char *count(const struct lc_json *o, const char *key)
 {
-    double v = 0.0;
-
-    (void)lc_json_number(lc_json_get(o, key), &v);
-    return v;
+    return lc_thousands((unsigned long long)lc_json_real(o, key));
 }
 
 /* A whole line of the answer. */
@@ -67,12 +64,11 @@ static void take_line(struct exchange *x)
 {
     char why[LC_WHY], text[128];
     struct lc_json *doc = lc_json_parse(x->line.data, x->line.n, why);
-    const char *type = lc_json_string(lc_json_get(doc, "type"));
+    const char *type = lc_json_text(doc, "type");
 
     if (type != NULL && strcmp(type, "progress") == 0) {
-        snprintf(text, sizeof text, "%s events, dictionary %s", lc_thousands((unsigned long long)member(doc, "events")),
-                 lc_thousands((unsigned long long)member(doc, "dictionary")));
-        lc_progress_show(&x->progress, member(doc, "progress"), text);
+        snprintf(text, sizeof text, "%s events, dictionary %s", count(doc, "events"), count(doc, "dictionary"));
+        lc_progress_show(&x->progress, lc_json_real(doc, "progress"), text);
     }
     lc_json_free(doc);
     lc_text_clear(&x->last);
@@ -106,19 +102,18 @@ static void print_estimate(const struct lc_json *policy, const char *key, const 
     double estimate = 0.0;
 
     if (lc_json_number(lc_json_get(e, "estimate"), &estimate))
-        printf("  %-14s %12.6g   [%.6g, %.6g]\n", what, estimate, member(e, "lower"), member(e, "upper"));
+        printf("  %-14s %12.6g   [%.6g, %.6g]\n", what, estimate, lc_json_real(e, "lower"), lc_json_real(e, "upper"));
 }
 
 /* What it would have earned. */
 static void print_policy(const struct lc_json *policy)
 {
-    if (member(policy, "decisions") < 2)
+    if (lc_json_real(policy, "decisions") < 2)
         return;
     printf("\n%s decisions scored, %s of unknown candidates; effective sample size %.1f, mean weight %.4g\n\n"
            "  estimator          estimate   95 %% interval\n",
-           lc_thousands((unsigned long long)member(policy, "decisions")),
-           lc_thousands((unsigned long long)member(policy, "unknown")), member(policy, "ess"),
-           member(lc_json_get(policy, "weights"), "estimate"));
+           count(policy, "decisions"), count(policy, "unknown"), lc_json_real(policy, "ess"),
+           lc_json_real(lc_json_get(policy, "weights"), "estimate"));
     print_estimate(policy, "snips", "snips");
     print_estimate(policy, "ips", "ips");
     print_estimate(policy, "in_force", "in force");
@@ -129,19 +124,14 @@ static void print_policy(const struct lc_json *policy)
 static void print_report(const struct lc_json *r)
 {
     const struct lc_json *model = lc_json_get(r, "model");
-    const char *digest = lc_json_string(lc_json_get(model, "digest"));
-    const char *tenant = lc_json_string(lc_json_get(r, "tenant"));
+    const char *digest = lc_json_text(model, "digest");
+    const char *tenant = lc_json_text(r, "tenant");
 
-    printf("%s events of the log, %s passed over; %s learned, %.6g in sum\n",
-           lc_thousands((unsigned long long)member(r, "events")),
-           lc_thousands((unsigned long long)member(r, "passed_over")),
-           lc_thousands((unsigned long long)member(r, "learned")), member(r, "reward_sum"));
+    printf("%s events of the log, %s passed over; %s learned, %.6g in sum\n", count(r, "events"),
+           count(r, "passed_over"), count(r, "learned"), lc_json_real(r, "reward_sum"));
     lc_say("model: %s users, %s arms in the catalogue, %s points, dictionary %s, %s bytes, digest %s",
-           lc_thousands((unsigned long long)member(model, "users")),
-           lc_thousands((unsigned long long)member(model, "arms")),
-           lc_thousands((unsigned long long)member(model, "points")),
-           lc_thousands((unsigned long long)member(model, "dictionary")),
-           lc_thousands((unsigned long long)member(model, "bytes")), digest != NULL ? digest : "none");
+           count(model, "users"), count(model, "arms"), count(model, "points"), count(model, "dictionary"),
+           count(model, "bytes"), digest != NULL ? digest : "none");
     print_policy(lc_json_get(r, "policy"));
     if (tenant != NULL)
         lc_say("tenant %s has learned it", tenant);
@@ -152,7 +142,7 @@ static int conclude(const struct lc_session *s, const struct exchange *x)
 {
     char why[LC_WHY];
     struct lc_json *doc = x->last.n > 0 ? lc_json_parse(x->last.data, x->last.n, why) : NULL;
-    const char *type = lc_json_string(lc_json_get(doc, "type"));
+    const char *type = lc_json_text(doc, "type");
     int status = 1;
 
     if (type != NULL && strcmp(type, "report") == 0) {
@@ -163,7 +153,7 @@ static int conclude(const struct lc_session *s, const struct exchange *x)
         status = 0;
     } else if (type != NULL && strcmp(type, "failed") == 0) {
         const struct lc_json *problem = lc_json_get(doc, "problem");
-        struct lc_reply refused = {.status = (int)member(problem, "status")};
+        struct lc_reply refused = {.status = (int)lc_json_real(problem, "status")};
         lc_json_write(problem, false, &refused.body);
         status = lc_reply_fail(&refused, "replay");
         lc_text_close(&refused.body);

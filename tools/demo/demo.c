@@ -35,6 +35,43 @@ int lc_demo_check(const struct lc_session *s)
     return rc;
 }
 
+/* --- the world ---------------------------------------------------------------------------------------- */
+
+void lc_demo_put_graph(const void *state, const char *(*name)(const void *state, size_t user), size_t n_listed,
+                       const struct kb_edge *edges, size_t n_edges, struct lc_text *out)
+{
+    for (size_t i = 0; i < n_listed; i++) {
+        lc_text_puts(out, i > 0 ? "," : "{\"users\":[");
+        lc_text_json(out, name(state, i));
+    }
+    lc_text_puts(out, n_listed > 0 ? "],\"edges\":[" : "{\"edges\":[");
+    for (size_t i = 0; i < n_edges; i++) {
+        lc_text_puts(out, i > 0 ? ",[" : "[");
+        lc_text_json(out, name(state, edges[i].u));
+        lc_text_puts(out, ",");
+        lc_text_json(out, name(state, edges[i].v));
+        lc_text_puts(out, ",");
+        lc_text_number(out, edges[i].weight);
+        lc_text_puts(out, "]");
+    }
+    lc_text_puts(out, "]}");
+}
+
+void lc_demo_put_arms(const struct lc_game *game, size_t n, const double *features, size_t dim, struct lc_text *out)
+{
+    lc_text_puts(out, "{\"arms\":[");
+    for (size_t a = 0; a < n; a++) {
+        lc_text_puts(out, a > 0 ? ",{" : "{");
+        lc_put_text(out, "id", game->arm(game->state, a));
+        if (features != NULL) {
+            lc_put_key(out, "features");
+            lc_text_vector(out, features + a * dim, dim);
+        }
+        lc_text_puts(out, "}");
+    }
+    lc_text_puts(out, "]}");
+}
+
 /* --- one race --------------------------------------------------------------------------------------- */
 
 /* JSON body of PUT tenant: only what the demo decides for all is said; the rest is the preset's. rho is set for the
@@ -74,7 +111,8 @@ static void draw_chart(const struct lc_show *show, const struct lc_runner *runne
         size_t from = n - 1 - i; /* the first policy is drawn last, on top */
         for (size_t t = 0; t < n_rounds; t++)
             y[i * n_rounds + t] = runners[from].curve[t] - (show->base < n ? runners[show->base].curve[t] : 0.0);
-        series[i] = (struct lc_series){runners[from].label, y + i * n_rounds, n_rounds, marks[from], colours[from]};
+        series[i] =
+            (struct lc_series){show->policies[from].label, y + i * n_rounds, n_rounds, marks[from], colours[from]};
     }
     lc_chart_draw(&chart, series, n, &out);
     fputs(out.data, stdout);
@@ -90,8 +128,7 @@ static int play(const struct lc_session *s, const struct lc_show *show, const st
     struct lc_progress progress;
     for (size_t i = 0; i < show->n_policies; i++) {
         const struct lc_policy *p = &show->policies[i];
-        runners[i] = (struct lc_runner){
-            .label = p->label, .tenant = p->tenant, .graph = p->graph, .has_features = p->has_features};
+        runners[i] = (struct lc_runner){.policy = p};
         set_config(&runners[i].config, p, o, arm_dim, seed);
         const int rc = lc_race_prepare(s, &runners[i], world);
         if (rc != 0)
@@ -103,8 +140,7 @@ static int play(const struct lc_session *s, const struct lc_show *show, const st
 
 /* On failure the scores of this seed are left as they were. */
 int lc_demo_race(const struct lc_session *s, const struct lc_show *show, const struct lc_demo_options *o,
-                 struct lc_game *game, const struct lc_world *world, size_t arm_dim, size_t seed_ix,
-                 struct lc_scores *scores)
+                 struct lc_game *game, struct lc_world *world, size_t arm_dim, size_t seed_ix, struct lc_scores *scores)
 {
     const size_t n = show->n_policies, seed = o->seed + seed_ix;
     const bool is_last = seed_ix + 1 == o->n_seeds;
@@ -127,6 +163,10 @@ int lc_demo_race(const struct lc_session *s, const struct lc_show *show, const s
     for (size_t i = 0; i < n; i++)
         lc_runner_close(&runners[i]);
     free(runners);
+    lc_text_close(&world->graph);
+    lc_text_close(&world->users);
+    lc_text_close(&world->arms);
+    lc_text_close(&world->names);
     return rc;
 }
 

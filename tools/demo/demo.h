@@ -29,10 +29,16 @@ int lc_demo_town(const struct lc_session *s, const struct lc_demo_options *o);
 int lc_demo_people(const struct lc_session *s, const struct lc_demo_options *o);
 
 /* Plays one seed: prepares the tenants, races, books the results under `seed_ix`, and draws the last seed's race as a
- * chart and, where it was asked for, as a picture. 0 or 1 (printed). */
+ * chart and, where it was asked for, as a picture. Closes the world. 0 or 1 (printed). */
 int lc_demo_race(const struct lc_session *s, const struct lc_show *show, const struct lc_demo_options *o,
-                 struct lc_game *game, const struct lc_world *world, size_t arm_dim, size_t seed_ix,
+                 struct lc_game *game, struct lc_world *world, size_t arm_dim, size_t seed_ix,
                  struct lc_scores *scores);
+
+/* Bodies of the world. graph: edges between users by their names; the first n_listed users are named besides, so that
+ * those without an edge are in it. arms: of the game, with features [n][dim], or NULL: none. */
+void lc_demo_put_graph(const void *state, const char *(*name)(const void *state, size_t user), size_t n_listed,
+                       const struct kb_edge *edges, size_t n_edges, struct lc_text *out);
+void lc_demo_put_arms(const struct lc_game *game, size_t n, const double *features, size_t dim, struct lc_text *out);
 
 /* The commands to try next. */
 void lc_demo_epilogue(const struct lc_session *s, const char *tenant, const char *user);

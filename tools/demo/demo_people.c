@@ -6,7 +6,7 @@
  *
  *   files   -> users, network, likes          read once
  *   seed    -> people (sample, split, arms)   one per seed, freed after its race
- *           -> bodies of PUT graph and arms   JSON, held in memory for the race
+ *           -> bodies of PUT graph and arms   JSON, held in memory for the race (demo.c)
  *           -> race -> scores
  *
  * Numbers are hit rates: the share of rounds in which the chosen arm was a held-out like. */
@@ -122,8 +122,9 @@ static void close_files(struct files *f)
 /* --- the people as a game --------------------------------------------------------------------------- */
 
 /* The user's own id from the files: the tenant speaks their language. `member` is an index into the sample. */
-static const char *member_name(const struct lc_people *p, size_t member)
+static const char *member_name(const void *people, size_t member)
 {
+    const struct lc_people *p = people;
     return kb_ids_str(p->users, p->member[member]);
 }
 
@@ -154,46 +155,6 @@ static double hit_of(const void *state, size_t t, size_t arm)
     return lc_people_likes(p, lc_people_player(p, t), arm) ? 1.0 : 0.0;
 }
 
-/* --- bodies ----------------------------------------------------------------------------------------- */
-
-/* All members are named, so that those without a friend in the sample are in the graph as well; has_edges false is the
- * ablation. */
-static void put_graph(const struct lc_people *p, bool has_edges, struct lc_text *out)
-{
-    lc_text_puts(out, "{\"users\":[");
-    for (size_t m = 0; m < p->n_members; m++) {
-        lc_text_puts(out, m > 0 ? "," : "");
-        lc_text_json(out, member_name(p, m));
-    }
-    lc_text_puts(out, "],\"edges\":[");
-    for (size_t i = 0; has_edges && i < p->n_edges; i++) {
-        lc_text_puts(out, i > 0 ? ",[" : "[");
-        lc_text_json(out, member_name(p, p->edges[i].u));
-        lc_text_puts(out, ",");
-        lc_text_json(out, member_name(p, p->edges[i].v));
-        lc_text_puts(out, ",");
-        lc_text_number(out, p->edges[i].weight);
-        lc_text_puts(out, "]");
-    }
-    lc_text_puts(out, "]}");
-}
-
-/* Without features the catalogue holds ids alone. */
-static void put_arms(const struct lc_people *p, bool has_features, struct lc_text *out)
-{
-    lc_text_puts(out, "{\"arms\":[");
-    for (size_t a = 0; a < p->n_arms; a++) {
-        lc_text_puts(out, a > 0 ? ",{\"id\":" : "{\"id\":");
-        lc_text_json(out, arm_of(p, a));
-        if (has_features && p->features != NULL) {
-            lc_text_puts(out, ",\"features\":");
-            lc_text_vector(out, p->features + a * p->o.dim, p->o.dim);
-        }
-        lc_text_puts(out, "}");
-    }
-    lc_text_puts(out, "]}");
-}
-
 /* --- the show --------------------------------------------------------------------------------------- */
 
 /* Everything a reader needs to judge the numbers, and the two bounds no policy can escape. */
@@ -220,8 +181,7 @@ static void print_settings(const struct files *f, const struct lc_people *p, con
         chance, best, o->lambda, o->beta, o->rho);
 }
 
-/* Every seed draws its own sample, split and rounds. The four bodies: graph with edges, the same users without, arms
- * with features, arms as names. */
+/* Every seed draws its own sample, split and rounds. */
 static int play_seed(const struct lc_session *s, const struct lc_demo_options *o, const struct files *f,
                      const struct lc_people_options *base, size_t ix, struct lc_scores *scores)
 {
@@ -238,7 +198,7 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
     char why[LC_WHY];
     struct lc_people people;
     struct lc_people_options po = *base;
-    struct lc_text graph = {0}, users = {0}, arms = {0}, names = {0};
+    struct lc_world world = {0};
     struct lc_game game = {&people, o->n_rounds, po.n_candidates, "", user_of, candidates_of, arm_of, hit_of, hit_of};
     int rc = 1;
     po.seed = o->seed + ix;
@@ -247,17 +207,12 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
     } else {
         if (ix == 0 && !s->is_json)
             print_settings(f, &people, o);
-        put_graph(&people, true, &graph);
-        put_graph(&people, false, &users);
-        put_arms(&people, true, &arms);
-        put_arms(&people, false, &names);
-        rc = lc_demo_race(s, &show, o, &game, &(struct lc_world){&graph, &users, &arms, &names}, people.o.dim, ix,
-                          scores);
+        lc_demo_put_graph(&people, member_name, people.n_members, people.edges, people.n_edges, &world.graph);
+        lc_demo_put_graph(&people, member_name, people.n_members, NULL, 0, &world.users);
+        lc_demo_put_arms(&game, people.n_arms, people.features, people.o.dim, &world.arms);
+        lc_demo_put_arms(&game, people.n_arms, NULL, 0, &world.names);
+        rc = lc_demo_race(s, &show, o, &game, &world, people.o.dim, ix, scores);
     }
-    lc_text_close(&graph);
-    lc_text_close(&users);
-    lc_text_close(&arms);
-    lc_text_close(&names);
     lc_people_close(&people);
     return rc;
 }

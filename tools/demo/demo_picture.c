@@ -121,7 +121,7 @@ static void put_curve(struct lc_text *t, const struct picture *p, size_t i, cons
         const size_t at = n_points > 1 ? k * (p->n_rounds - 1) / (n_points - 1) : 0;
         lc_text_printf(t, "%s%.1f,%.1f", k > 0 ? " " : "", place(x, (double)(at + 1)), place(y, value_of(p, i, at)));
     }
-    lc_text_printf(t, "\"><title>%s</title></polyline>\n", p->runners[i].label);
+    lc_text_printf(t, "\"><title>%s</title></polyline>\n", p->show->policies[i].label);
 }
 
 /* From the top curve down, each label at its curve or below the one before; then from the bottom up, so that the last
@@ -151,7 +151,7 @@ static void put_labels(struct lc_text *t, const struct picture *p, const struct 
         at[i] = place(y, value_of(p, i, p->n_rounds - 1));
     place_labels(at, p->n);
     for (size_t i = 0; i < p->n; i++) {
-        snprintf(text, sizeof text, "%.20s %.0f", p->runners[i].label, value_of(p, i, p->n_rounds - 1));
+        snprintf(text, sizeof text, "%.20s %.0f", p->show->policies[i].label, value_of(p, i, p->n_rounds - 1));
         snprintf(class, sizeof class, "%sname %s", i == 0 ? "bold " : "",
                  colours[i % (sizeof colours / sizeof colours[0])]);
         put_text(t, class, RIGHT + 8, at[i] + 4, text);

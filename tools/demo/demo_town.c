@@ -41,6 +41,11 @@ static const char *user_of(const void *state, size_t t)
     return st->user[lc_town_user(&st->town, t)];
 }
 
+static const char *name_of(const void *state, size_t user)
+{
+    return ((const struct stage *)state)->user[user];
+}
+
 /* Distinct arms, as many in every round. arms: room for n_candidates. */
 static size_t candidates_of(const void *state, size_t t, size_t *arms)
 {
@@ -93,35 +98,6 @@ static void stage_close(struct stage *st)
     free(st->arm);
 }
 
-/* --- bodies ----------------------------------------------------------------------------------------- */
-
-/* JSON of all friendships; every user has one, so users need not be listed. */
-static void put_graph(const struct stage *st, struct lc_text *out)
-{
-    lc_text_puts(out, "{\"edges\":[");
-    for (size_t i = 0; i < st->town.n_edges; i++) {
-        struct kb_edge e = st->town.edges[i];
-        lc_text_printf(out, "%s[\"%s\",\"%s\",1]", i > 0 ? "," : "", st->user[e.u], st->user[e.v]);
-    }
-    lc_text_puts(out, "]}");
-}
-
-/* The catalogue, with features or as bare names (for the policy that ignores them). */
-static void put_arms(const struct stage *st, bool has_features, struct lc_text *out)
-{
-    size_t d = st->town.o.dim;
-    lc_text_puts(out, "{\"arms\":[");
-    for (size_t a = 0; a < st->town.o.n_arms; a++) {
-        lc_text_printf(out, "%s{\"id\":\"%s\"", a > 0 ? "," : "", st->arm[a]);
-        if (has_features) {
-            lc_text_puts(out, ",\"features\":");
-            lc_text_vector(out, st->town.features + a * d, d);
-        }
-        lc_text_puts(out, "}");
-    }
-    lc_text_puts(out, "]}");
-}
-
 /* --- the show --------------------------------------------------------------------------------------- */
 
 /* What is simulated and what each policy knows, before the first number. For the first seed only. */
@@ -143,7 +119,7 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
 {
     struct stage st = {0};
     struct lc_town_options town = *base;
-    struct lc_text graph = {0}, arms = {0}, names = {0};
+    struct lc_world world = {0};
     char about[320];
     struct lc_game game = {&st,           o->n_rounds, town.n_candidates, "",       user_of,
                            candidates_of, arm_of,      reward_of,         regret_of};
@@ -161,18 +137,15 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
     if (rc == 0) {
         if (ix == 0 && !s->is_json)
             print_settings(&st.town, o);
-        put_graph(&st, &graph);
-        put_arms(&st, true, &arms);
-        put_arms(&st, false, &names);
+        lc_demo_put_graph(&st, name_of, 0, st.town.edges, st.town.n_edges, &world.graph);
+        lc_demo_put_arms(&game, town.n_arms, st.town.features, town.dim, &world.arms);
+        lc_demo_put_arms(&game, town.n_arms, NULL, 0, &world.names);
         snprintf(about, sizeof about,
                  "Cumulative regret over %zu decisions for %zu users with %zu friendships: laplaced, which knows the "
                  "friendships, gp-ucb and lin-ucb, which do not, and random choice. Made by laplacectl demo --svg.",
                  o->n_rounds, town.n_users, st.town.n_edges);
-        rc = lc_demo_race(s, &show, o, &game, &(struct lc_world){&graph, NULL, &arms, &names}, town.dim, ix, scores);
+        rc = lc_demo_race(s, &show, o, &game, &world, town.dim, ix, scores);
     }
-    lc_text_close(&graph);
-    lc_text_close(&arms);
-    lc_text_close(&names);
     stage_close(&st);
     return rc;
 }

@@ -22,10 +22,7 @@
 static int step(struct lc_client *c, const char *method, const char *tenant, const char *rest,
                 const struct lc_text *body)
 {
-    struct lc_text path = {0};
-    lc_text_puts(&path, "/tenants/");
-    lc_path_segment(&path, tenant);
-    lc_text_puts(&path, rest);
+    struct lc_text path = lc_tenant_path(tenant, rest);
     const struct lc_reply *r = lc_client_json(c, method, path.data, body);
     /* the first run of a demo has nothing to delete */
     bool is_absent = r->status == 404 && strcmp(method, "DELETE") == 0;
@@ -40,13 +37,14 @@ int lc_race_prepare(const struct lc_session *s, struct lc_runner *r, const struc
 {
     static const struct lc_text nothing = {0};
     struct lc_client *c = lc_client_new(s, NULL);
-    int rc = step(c, "DELETE", r->tenant, "", &nothing);
+    int rc = step(c, "DELETE", r->policy->tenant, "", &nothing);
     if (rc == 0)
-        rc = step(c, "PUT", r->tenant, "", &r->config);
-    if (rc == 0 && r->graph != LC_NO_GRAPH)
-        rc = step(c, "PUT", r->tenant, "/graph", r->graph == LC_WHOLE_GRAPH ? world->graph : world->users);
+        rc = step(c, "PUT", r->policy->tenant, "", &r->config);
+    if (rc == 0 && r->policy->graph != LC_NO_GRAPH)
+        rc = step(c, "PUT", r->policy->tenant, "/graph",
+                  r->policy->graph == LC_WHOLE_GRAPH ? &world->graph : &world->users);
     if (rc == 0)
-        rc = step(c, "PUT", r->tenant, "/arms", r->has_features ? world->arms : world->names);
+        rc = step(c, "PUT", r->policy->tenant, "/arms", r->policy->has_features ? &world->arms : &world->names);
     lc_client_free(c);
     return rc;
 }
@@ -81,7 +79,7 @@ static int fail(struct lc_runner *r, size_t t, const struct lc_reply *reply)
 {
     struct lc_text text = {0};
     lc_reply_explain(reply, &text);
-    snprintf(r->why, sizeof r->why, "%s, round %zu: %.180s", r->label, t + 1, text.data);
+    snprintf(r->why, sizeof r->why, "%s, round %zu: %.180s", r->policy->label, t + 1, text.data);
     lc_text_close(&text);
     return -1;
 }
@@ -102,9 +100,8 @@ static const struct lc_reply *timed(struct lc_client *c, const char *path, const
 static int read_choice(struct lc_runner *r, size_t t, const struct lc_reply *reply, const size_t *arms, size_t n,
                        size_t *chosen)
 {
-    char why[LC_WHY];
-    struct lc_json *doc = lc_json_parse(reply->body.data, reply->body.n, why);
-    const char *arm = lc_json_string(lc_json_get(doc, "arm"));
+    struct lc_json *doc = lc_reply_json(reply);
+    const char *arm = lc_json_text(doc, "arm");
     int rc = -1;
     for (size_t i = 0; i < n && arm != NULL && rc != 0; i++)
         if (strcmp(arm, r->game->arm(r->game->state, arms[i])) == 0) {
@@ -112,8 +109,8 @@ static int read_choice(struct lc_runner *r, size_t t, const struct lc_reply *rep
             rc = 0;
         }
     if (rc != 0)
-        snprintf(r->why, sizeof r->why, "%s, round %zu: the server chose \"%.60s\", which is no candidate", r->label,
-                 t + 1, arm != NULL ? arm : "(nothing)");
+        snprintf(r->why, sizeof r->why, "%s, round %zu: the server chose \"%.60s\", which is no candidate",
+                 r->policy->label, t + 1, arm != NULL ? arm : "(nothing)");
     lc_json_free(doc);
     return rc;
 }
@@ -148,7 +145,7 @@ static int play_round(struct lc_runner *r, struct lc_client *c, size_t t, size_t
 static void *play(void *arg)
 {
     struct lc_runner *r = arg;
-    struct lc_client *c = lc_client_new(r->session, r->tenant);
+    struct lc_client *c = lc_client_new(r->session, r->policy->tenant);
     struct lc_text body = {0};
     size_t *arms = lc_alloc(r->game->max_candidates, sizeof *arms);
     for (size_t t = 0; t < r->game->n_rounds && !atomic_load(r->is_stopped); t++) {
@@ -198,9 +195,9 @@ static void show(struct lc_progress *p, const struct lc_game *g, struct lc_runne
         /* before the first common round there is nothing to show */
         double v = t > 0 ? runners[i].curve[t - 1] : 0.0;
         if (is_rate)
-            lc_text_printf(&line, " %s %.3f", runners[i].label, t > 0 ? v / (double)t : 0.0);
+            lc_text_printf(&line, " %s %.3f", runners[i].policy->label, t > 0 ? v / (double)t : 0.0);
         else
-            lc_text_printf(&line, " %s %.0f", runners[i].label, v);
+            lc_text_printf(&line, " %s %.0f", runners[i].policy->label, v);
     }
     lc_progress_show(p, fraction_done(runners, n, g->n_rounds), line.data);
     lc_text_close(&line);
@@ -234,7 +231,7 @@ int lc_race_run(const struct lc_session *s, const struct lc_game *game, struct l
         lc_histogram_clear(&r->select);
         lc_histogram_clear(&r->reward);
         if (pthread_create(&r->thread, NULL, play, r) != 0) {
-            snprintf(r->why, sizeof r->why, "%s: no thread could be started", r->label);
+            snprintf(r->why, sizeof r->why, "%s: no thread could be started", r->policy->label);
             atomic_store(&is_stopped, true);
             rc = 1;
             break;

@@ -47,10 +47,8 @@ struct lc_show {
 /* One policy in the race. The caller fills what stands before the results; threads write the results, the caller reads
  * them after lc_race_run, or `curve` up to `done` while it runs. */
 struct lc_runner {
-    const char *label, *tenant;
+    const struct lc_policy *policy;
     struct lc_text config; /* JSON */
-    enum lc_graph_use graph;
-    bool has_features;
 
     /* results */
     double *curve; /* [n_rounds] running total of score; valid up to `done` */
@@ -68,8 +66,8 @@ struct lc_runner {
 
 /* What is loaded into the tenants before the start. */
 struct lc_world {
-    const struct lc_text *graph, *users; /* JSON bodies of PUT graph: whole, and without edges */
-    const struct lc_text *arms, *names;  /* JSON bodies of PUT arms, with and without features */
+    struct lc_text graph, users; /* JSON bodies of PUT graph: whole, and without edges */
+    struct lc_text arms, names;  /* JSON bodies of PUT arms, with and without features */
 };
 
 /* Deletes and recreates the runner's tenant and loads the world. 0, or 1 after a printed error. */

@@ -190,7 +190,7 @@ static const char *why_skipped(const struct lc_json *doc)
 static int read_label(struct lc_log *log, const struct lc_json *doc, struct lc_logged *ev)
 {
     const struct lc_json *p = lc_json_get(doc, "_label_probability"), *drop = lc_json_get(doc, "pdrop");
-    const char *at = lc_json_string(lc_json_get(doc, "Timestamp"));
+    const char *at = lc_json_text(doc, "Timestamp");
     double cost, share = 0;
 
     if (!lc_json_number(lc_json_get(doc, "_label_cost"), &cost))
@@ -202,7 +202,7 @@ static int read_label(struct lc_log *log, const struct lc_json *doc, struct lc_l
     if (at != NULL && !lc_log_time(at, &ev->at_ms))
         return lc_log_fail(log, "Timestamp", "\"%.40s\" is no time", at);
     ev->reward = 0.0 - cost; /* and not -0 */
-    ev->id = lc_json_string(lc_json_get(doc, "EventId"));
+    ev->id = lc_json_text(doc, "EventId");
     return lc_log_check(log, ev);
 }
 
@@ -223,7 +223,7 @@ static int read_line(struct lc_log *log, const struct lc_json *doc, struct lc_lo
     if (read_actions(log, lc_json_get(c, "_multi"), is_ours, ev) != 0 || read_chosen(log, doc, ev) != 0 ||
         read_distribution(log, doc, ev) != 0 || read_label(log, doc, ev) != 0)
         return -1;
-    const char *user = is_ours ? lc_json_string(lc_json_get(lc_json_get(c, "user"), "id")) : NULL;
+    const char *user = is_ours ? lc_json_text(lc_json_get(c, "user"), "id") : NULL;
     ev->user = user != NULL && *user != '\0' && strlen(user) <= KB_ID_MAX_BYTES ? user : "-";
     if (h.dim > 0) {
         if (read_features(log, &h, c, is_ours, log->context) != 0)

@@ -112,7 +112,7 @@ static void read_catalogue(struct lc_log *log, struct ndjson *s, uint32_t arm, s
 
 static void read_settings(struct ndjson *s, const struct lc_json *doc)
 {
-    const char *how = lc_json_string(lc_json_get(lc_json_get(doc, "configuration"), "aggregation"));
+    const char *how = lc_json_text(lc_json_get(doc, "configuration"), "aggregation");
 
     s->is_held = how != NULL && strcmp(how, "first") != 0;
     s->is_sum = how != NULL && strcmp(how, "sum") == 0;
@@ -181,7 +181,7 @@ static int change_catalogue(struct lc_log *log, const struct lc_json *doc)
 
 static int begin_decision(struct lc_log *log, const struct lc_json *doc, size_t n)
 {
-    const char *id = lc_json_string(lc_json_get(doc, "decision"));
+    const char *id = lc_json_text(doc, "decision");
     struct ndjson *s = log->state;
 
     if (id == NULL)
@@ -197,7 +197,7 @@ static int read_candidates(struct lc_log *log, const struct lc_json *list, uint3
  * others to the users who have it, and these users are a share of all by chance: without them the rest is a sample. */
 static const char *why_no_draw(const struct lc_json *decided)
 {
-    const char *route = lc_json_string(lc_json_get(decided, "route"));
+    const char *route = lc_json_text(decided, "route");
     double p = 0;
 
     if (route == NULL || strcmp(route, "policy") == 0)
@@ -231,12 +231,12 @@ static int end_decision(struct lc_log *log, struct lc_open *o, struct lc_logged 
         lc_log_skip(log, passed);
         return 0;
     }
-    const char *at = lc_json_string(lc_json_get(s->decided, "at"));
+    const char *at = lc_json_text(s->decided, "at");
     if (at != NULL && !lc_log_time(at, &ev->at_ms))
         return lc_log_fail(log, "at", "\"%.40s\" is no time", at);
     if (read_decision(log, &own, s->decided, ev, &arm) != 0 || lc_log_check(log, ev) != 0)
         return -1;
-    ev->id = lc_json_string(lc_json_get(s->decided, "decision"));
+    ev->id = lc_json_text(s->decided, "decision");
     const struct lc_json *among = lc_json_get(s->decided, "among");
     if (among != NULL && lc_json_length(among) == 0) {
         lc_log_skip(log, "decisions whose candidates are not known");
@@ -251,13 +251,13 @@ static int end_decision(struct lc_log *log, struct lc_open *o, struct lc_logged 
 /* Only rewards of the arm drawn: the others of a slate have no propensity. */
 static bool is_first_slot(const struct lc_open *o, const struct lc_json *doc)
 {
-    const char *arm = lc_json_string(lc_json_get(doc, "arm"));
+    const char *arm = lc_json_text(doc, "arm");
     char why[LC_WHY];
 
     if (arm == NULL)
         return true;
     struct lc_json *decided = lc_json_parse(o->line, strlen(o->line), why);
-    const char *first = lc_json_string(lc_json_get(decided, "arm"));
+    const char *first = lc_json_text(decided, "arm");
     const bool is_same = first != NULL && strcmp(first, arm) == 0;
     lc_json_free(decided);
     return is_same;
@@ -266,7 +266,7 @@ static bool is_first_slot(const struct lc_open *o, const struct lc_json *doc)
 /* `rewarded`, or `expired` with or without a reward. */
 static int reward_decision(struct lc_log *log, const struct lc_json *doc, bool is_end, struct lc_logged *ev)
 {
-    const char *id = lc_json_string(lc_json_get(doc, "decision"));
+    const char *id = lc_json_text(doc, "decision");
     struct ndjson *s = log->state;
     struct lc_open *o = id != NULL ? lc_open_find(&s->open, id) : NULL;
     const struct lc_json *reward = lc_json_get(doc, "reward");
@@ -321,7 +321,7 @@ static int read_generic(struct lc_log *log, const struct lc_json *doc, struct lc
         at = lc_json_get(doc, "at"); /* as our own log has it */
     if (read_decision(log, &s->map, doc, ev, &arm) != 0)
         return -1;
-    ev->id = lc_json_string(lc_json_get(doc, "decision"));
+    ev->id = lc_json_text(doc, "decision");
     if (!lc_json_number(member(doc, s->map.reward), &ev->reward) && isnan(ev->reward = log->o.default_reward))
         return lc_log_fail(log, s->map.reward, "expected a number");
     if (member(doc, s->map.position) != NULL &&
@@ -352,8 +352,8 @@ static int change_graph(struct lc_log *log, size_t n)
 static int read_own(struct lc_log *log, const char *type, size_t n, struct lc_logged *ev)
 {
     struct ndjson *s = log->state;
-    const char *part = lc_json_string(lc_json_get(s->doc, "part"));
-    const char *id = lc_json_string(lc_json_get(s->doc, "decision"));
+    const char *part = lc_json_text(s->doc, "part");
+    const char *id = lc_json_text(s->doc, "decision");
 
     if (strcmp(type, "decided") == 0)
         return begin_decision(log, s->doc, n);
@@ -390,7 +390,7 @@ static int next_ndjson(struct lc_log *log, struct lc_logged *ev)
         s->doc = lc_json_parse(log->buffer, n, why);
         if (!lc_json_is_object(s->doc))
             return lc_log_fail(log, NULL, "%s", s->doc == NULL ? why : "expected a JSON object");
-        const char *type = lc_json_string(lc_json_get(s->doc, "type"));
+        const char *type = lc_json_text(s->doc, "type");
         const bool is_own = type != NULL && lc_json_get(s->doc, "seq") != NULL;
         rc = is_own ? read_own(log, type, n, ev) : read_generic(log, s->doc, ev);
         if (rc != 0)
