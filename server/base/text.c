@@ -83,6 +83,15 @@ void ld_text_raw(struct ld_text *t, const char *bytes, size_t n)
     t->n += n;
 }
 
+/* What stands between values is a byte at a time, most often with room for it. */
+static inline void put_byte(struct ld_text *t, char c)
+{
+    if (t->n < t->cap)
+        t->data[t->n++] = c;
+    else
+        ld_text_raw(t, &c, 1);
+}
+
 /* Text of ours, already valid JSON. */
 void ld_text_lit(struct ld_text *t, const char *s)
 {
@@ -115,29 +124,16 @@ size_t ld_text_utf8_length(const unsigned char *s)
 
 /* What must not stand in a JSON string as it is. RFC 8259, section 7: quote, backslash and what is below 0x20 must be
  * escaped. */
-static void put_escaped(struct ld_text *t, unsigned char c)
+static void put_escaped(struct ld_text *t, char c)
 {
+    static const char plain[] = "\"\\\n\r\t", escaped[] = "\"\\nrt";
+    const char *at = strchr(plain, c);
     char code[8];
-    switch (c) {
-    case '"':
-        ld_text_lit(t, "\\\"");
-        break;
-    case '\\':
-        ld_text_lit(t, "\\\\");
-        break;
-    case '\n':
-        ld_text_lit(t, "\\n");
-        break;
-    case '\r':
-        ld_text_lit(t, "\\r");
-        break;
-    case '\t':
-        ld_text_lit(t, "\\t");
-        break;
-    default:
-        (void)snprintf(code, sizeof code, "\\u%04x", (unsigned)c);
-        ld_text_lit(t, code);
-    }
+    if (at != NULL)
+        (void)snprintf(code, sizeof code, "\\%c", escaped[at - plain]);
+    else
+        (void)snprintf(code, sizeof code, "\\u%04x", (unsigned)(unsigned char)c);
+    ld_text_lit(t, code);
 }
 
 /* Runs of plain ASCII, which is what ids are made of nearly always, are copied whole; only what stands between them
@@ -145,7 +141,7 @@ static void put_escaped(struct ld_text *t, unsigned char c)
 void ld_text_string(struct ld_text *t, const char *s)
 {
     const unsigned char *at = (const unsigned char *)s;
-    ld_text_raw(t, "\"", 1);
+    put_byte(t, '"');
     while (*at != '\0') {
         /* The common case: one memcpy for the whole string. */
         const unsigned char *run = at;
@@ -158,13 +154,13 @@ void ld_text_string(struct ld_text *t, const char *s)
         if (length > 1)
             ld_text_raw(t, (const char *)at, length);
         else if (length == 1)
-            put_escaped(t, *at);
+            put_escaped(t, (char)*at);
         else
             ld_text_lit(t, "\\ufffd");
         /* A byte that begins no character is replaced alone, and reading goes on behind it. */
         at += length > 0 ? length : 1;
     }
-    ld_text_raw(t, "\"", 1);
+    put_byte(t, '"');
 }
 
 /* Not finite: the text fails, since JSON has no word for it and a line that cannot be read back must not be written. */
@@ -197,12 +193,22 @@ void ld_text_vector(struct ld_text *t, const double *x, size_t n)
         ld_text_lit(t, "null");
         return;
     }
-    ld_text_raw(t, "[", 1);
+    put_byte(t, '[');
     for (size_t i = 0; i < n; i++) {
         ld_text_item(t);
         ld_text_number(t, x[i]);
     }
-    ld_text_raw(t, "]", 1);
+    put_byte(t, ']');
+}
+
+void ld_text_strings(struct ld_text *t, const char *const *s, size_t n)
+{
+    put_byte(t, '[');
+    for (size_t i = 0; i < n; i++) {
+        ld_text_item(t);
+        ld_text_string(t, s[i]);
+    }
+    put_byte(t, ']');
 }
 
 /* The first item is known by the bracket, or the colon, that stands before it. A string ends in a quote, so its
@@ -211,7 +217,7 @@ void ld_text_item(struct ld_text *t)
 {
     const char before = t->n > 0 ? t->data[t->n - 1] : ':';
     if (before != '{' && before != '[' && before != ':')
-        ld_text_raw(t, ",", 1);
+        put_byte(t, ',');
 }
 
 /* The colon at its end tells ld_text_item that a value follows without a comma. */
@@ -254,15 +260,4 @@ void ld_text_put_bool(struct ld_text *t, const char *name, bool x)
 {
     ld_text_key(t, name);
     ld_text_bool(t, x);
-}
-
-void ld_text_put_strings(struct ld_text *t, const char *name, const char *const *s, size_t n)
-{
-    ld_text_key(t, name);
-    ld_text_lit(t, "[");
-    for (size_t i = 0; i < n; i++) {
-        ld_text_item(t);
-        ld_text_string(t, s[i]);
-    }
-    ld_text_lit(t, "]");
 }

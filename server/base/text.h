@@ -30,6 +30,7 @@ void ld_text_number(struct ld_text *t, double x);
 void ld_text_count(struct ld_text *t, uint64_t x);
 void ld_text_bool(struct ld_text *t, bool x);
 void ld_text_vector(struct ld_text *t, const double *x, size_t n); /* [x...]; null when x is NULL and n > 0 */
+void ld_text_strings(struct ld_text *t, const char *const *s, size_t n);
 
 /* Bytes of the UTF-8 character at s (NUL-terminated), 0 when it is none. */
 size_t ld_text_utf8_length(const unsigned char *s);
@@ -42,6 +43,5 @@ void ld_text_put_string(struct ld_text *t, const char *name, const char *s);
 void ld_text_put_number(struct ld_text *t, const char *name, double x);
 void ld_text_put_count(struct ld_text *t, const char *name, uint64_t x);
 void ld_text_put_bool(struct ld_text *t, const char *name, bool x);
-void ld_text_put_strings(struct ld_text *t, const char *name, const char *const *s, size_t n);
 
 #endif

@@ -1,346 +1,580 @@
-/* A line of the log -> struct kb_event: the inverse of json_out_event.c, for recovery and for logs that come
- * from elsewhere. Hence as strict as with any body: a line that is not exactly what its type says is refused.
- * Features may be null whatever arm_dim is, for an arm of the catalogue; the engine looks them up.
+/* A line of the log (schema/event.schema.json) <-> struct kb_event, in both directions by one table a type: recovery,
+ * imports and folds read what the tenant's writer has written once. A line holds all that the event does, doubles bit
+ * for bit, so that a model can be folded from lines alone.
  *
- * Each type has one function, which reads what it has beyond seq, type and at, and one row of the table at the
- * end, which names its members; adding a type is adding both. Faults do not stop a function: it fills the event
- * with what it can, and the caller of ld_decode_event gets -1 and all of them. An event that was refused is not
- * to be looked at.
+ *   {"seq":7,"type":"rewarded","at":"2026-11-21T10:00:00.123Z","decision":"d1","reward":1}
  *
- * Logs outlive versions: a member that is added to a type later has to be optional here, and one that is there today
- * cannot be taken away. Lines are written in full, so nothing depends on the presets of the version that reads them. */
-#include "json/json_in.h"
-#include "json/json_util.h"
-
+ * Members are written in the order of the rows; seq, type and at come first, so that a person can read a log by its
+ * left edge. What a type may have and an event has not is left out (`arm` of a reward); what a type always has is
+ * always there, empty lists included, so that readers in other languages need no defaults.
+ *
+ * Lines are read as strictly as any body: one that is not exactly what its type says is refused, since a line that
+ * lost a member must not pass for one that never had it. Logs outlive versions: a member that is added to a type later
+ * is LD_ROW_OPTIONAL or LD_ROW_YOUNG, and one that is there today cannot be taken away. Presets of the version that
+ * reads play no part, since lines are written in full.
+ *
+ * Lists of a summary's part are columns of one length, as names would weigh more than points do; numbers of users and
+ * arms are judged by the engine, which knows how many there are. */
+#include <assert.h>
 #include <math.h>
+#include <string.h>
 
-#include "base/ids.h"
+#include "json/json_in.h"
 #include "json/json_out.h"
-#include "json/json_routing.h"
+#include "json/json_rows.h"
 
-/* Sequence numbers and versions pass through doubles on their way; up to here none is rounded. */
-#define MAX_COUNT UINT64_C(9007199254740991) /* 2^53 - 1: what a double counts */
+#define MAX_COUNT 9007199254740991.0 /* 2^53 - 1: what a double counts */
 
-/* Lengths of the vectors that the line may hold: those in force where the line stands in the log. */
-struct dims {
-    uint32_t context, arm;
+/* Sums of the evidence over one component of the mixture. */
+struct sums {
+    double energy, log_det;
 };
 
-/* Six of the ten types are about a decision. */
-static const char *read_decision(struct ld_in *in, const struct ld_value *o)
+/* What the rows fill and write: an event, and what stands elsewhere in it than in its line. */
+struct line {
+    struct kb_event ev;
+    struct kb_ev_summary part;
+    struct kb_ev_slot first; /* `arm` and `features` of a decision: those of its first slot */
+    const struct kb_ev_slot *slate;
+    const struct sums *mixture; /* NULL: each component has what the first has */
+    size_t n_slate, n_mixture;
+    struct sums other[KB_N_MIXTURE - 1];
+    bool has_forgotten;
+};
+
+#define AT(member) offsetof(struct line, member)
+#define EV(member) offsetof(struct line, ev.as.member)
+#define PART(member) offsetof(struct line, part.member)
+#define OPTIONAL LD_ROW_OPTIONAL
+
+static const struct ld_rule any = {.lo = 0, .hi = INFINITY}, real = {.lo = -INFINITY, .hi = INFINITY},
+                            positive = {.lo = 0, .hi = INFINITY, .is_lo_open = true},
+                            probability = {.lo = 0, .hi = 1, .is_lo_open = true},
+                            number = {.lo = 0, .hi = UINT32_MAX - 1}, count = {.lo = 0, .hi = MAX_COUNT},
+                            one_or_more = {.lo = 1, .hi = MAX_COUNT}, level = {.lo = 1, .hi = KB_MAX_LEVEL},
+                            level_or_none = {.lo = 0, .hi = KB_MAX_LEVEL}, word = {.lo = 1, .hi = 32},
+                            dropped_text = {.lo = 1, .hi = LD_MAX_DROPPED};
+
+/* clang-format off */
+#define ID(name, how, at) {name, LD_ROW_TEXT, how, at, .rule = &ld_id_rule}
+#define DECISION_ID(name, how, at) {name, LD_ROW_TEXT, how, at, .rule = &ld_decision_id_rule}
+#define REAL(name, how, at) {name, LD_ROW_REAL, how, at, .rule = &real}
+#define REAL_OR_NOT(name, at, flag) {name, LD_ROW_REAL, LD_ROW_HAS, at, flag, .rule = &real}
+#define LENGTHSCALE(name, at) {name, LD_ROW_REAL, 0, at, .rule = &positive}
+#define PROBABILITY(name, how, at) {name, LD_ROW_REAL, how, at, .rule = &probability}
+#define COUNT(name, at) {name, LD_ROW_COUNT, 0, at, .rule = &count}
+#define FROM_ONE(name, how, at) {name, LD_ROW_COUNT, how, at, .rule = &one_or_more}
+#define NUMBER(name, how, at, bounds) {name, LD_ROW_NUMBER, how, at, .rule = bounds}
+#define FLAG(name, how, where) {name, LD_ROW_FLAG, how, .at = where}
+#define TIME(name, how, where) {name, LD_ROW_TIME, how, .at = where}
+#define WORD(name, how, at, words) {name, LD_ROW_WORD, how, at, .rule = &word, .of = &words}
+#define VECTOR(name, how, at, dims) {name, LD_ROW_VECTOR, how, at, .dim = dims}
+#define CONTEXT(at) VECTOR("context", 0, at, LD_DIM_CONTEXT)
+#define FEATURES(how, at) VECTOR("features", how, at, LD_DIM_ARM)
+#define FEATURES_OR_NULL(how, at) FEATURES(LD_ROW_YOUNG | LD_ROW_OR_NULL | (how), at)
+#define IDS(name, how, at, n) {name, LD_ROW_TEXTS, how, at, n, .rule = &any}
+#define LIST(name, how, at, n, list) {name, LD_ROW_LIST, how, at, n, .of = list}
+#define OBJECT(name, how, at, flag, rows) {name, LD_ROW_OBJECT, how, at, flag, .of = rows}
+#define COLUMN(name, how, at, n, item) {name, LD_ROW_COLUMN, how, at, n, .of = item}
+#define ELIGIBILITY(where) {"eligibility", LD_ROW_ELIGIBILITY, OPTIONAL, .at = where}
+#define SETTINGS(where) {"configuration", LD_ROW_SETTINGS, .at = where}
+#define IGNORED(name) {name, LD_ROW_IGNORED, .how = OPTIONAL}
+/* clang-format on */
+
+/* What every line begins with. Number and time are known in the writer's turn only. */
+#define N_HEAD 3
+#define HEAD FROM_ONE("seq", 0, AT(ev.seq)), WORD("type", 0, AT(ev.type), kb_event_words), TIME("at", 0, AT(ev.at_ms))
+
+/* --- configured ---------------------------------------------------------------------------------------- */
+
+/* In full: presets may change between versions, a log may not. `version` counts configurations. */
+static const struct ld_row configured[] = {
+    HEAD,
+    FROM_ONE("version", 0, EV(configured.version)),
+    SETTINGS(EV(configured.spec)),
+};
+
+/* --- graph --------------------------------------------------------------------------------------------- */
+
+static const void *read_edges(struct ld_in *in, const struct ld_value *v, size_t *n)
 {
-    return ld_in_id(in, o, "decision", LD_DECISION_MAX_BYTES, true);
+    return ld_in_edges(in, v, false, n);
 }
 
-/* --- one function a type ------------------------------------------------------------------------------ */
-
-/* The settings stand in the document whole, since the server needs back what the engine's spec does not hold; the
- * event points to the spec, their first member. On a fault the spec stays NULL, and the caller of ld_decode_event has
- * been told. */
-static void read_configured(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
+static const void *read_pairs(struct ld_in *in, const struct ld_value *v, size_t *n)
 {
-    (void)d;
-    struct ld_settings *settings = ld_in_alloc(in, 1, sizeof *settings);
-    const struct ld_value *v = ld_in_get(in, o, "configuration", true);
-    ev->as.configured.version = ld_in_whole(in, o, "version", 1, MAX_COUNT, 1, true);
-    if (settings == NULL || v == NULL)
-        return;
-    size_t mark = ld_in_key(in, "configuration");
-    ld_in_settings(in, v, settings);
-    ld_in_leave(in, mark);
-    ev->as.configured.spec = &settings->spec;
+    return ld_in_edges(in, v, true, n);
 }
 
-/* All three lists must be there, if empty: a line that lost a member must not pass for one that never had it. In the
- * engine's terms this is the same for a PUT and a PATCH, told apart by `replace`. */
-static void read_graph(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
+/* In the order of the request; the weight is written even where it is 1, and means nothing in removals. */
+static const struct ld_row edge_rows[] = {
+    ID("u", 0, offsetof(struct kb_ev_edge, u)),
+    ID("v", 0, offsetof(struct kb_ev_edge, v)),
+    REAL("weight", 0, offsetof(struct kb_ev_edge, weight)),
+};
+static const struct ld_list edges = {
+    {edge_rows, 3}, sizeof(struct kb_ev_edge), {.hi = INFINITY}, LD_LIST_TUPLES, read_edges};
+static const struct ld_list pairs = {
+    {edge_rows, 2}, sizeof(struct kb_ev_edge), {.hi = INFINITY}, LD_LIST_TUPLES, read_pairs};
+
+static const struct ld_row graph[] = {
+    HEAD,
+    FLAG("replace", 0, EV(graph.is_replace)),
+    IDS("users", 0, EV(graph.users), EV(graph.n_users)),
+    LIST("add", 0, EV(graph.add), EV(graph.n_add), &edges),
+    LIST("remove", 0, EV(graph.remove), EV(graph.n_remove), &pairs),
+};
+
+/* --- arms ---------------------------------------------------------------------------------------------- */
+
+/* Within the list an arm may stand once, as in a body. */
+static const void *read_arms(struct ld_in *in, const struct ld_value *v, size_t *n)
 {
-    (void)d;
-    ev->as.graph.is_replace = ld_in_bool(in, o, "replace", true, true);
-    ev->as.graph.users = ld_in_ids(in, o, "users", SIZE_MAX, &ev->as.graph.n_users, true);
-    ev->as.graph.add = ld_in_edges_at(in, o, "add", false, true, &ev->as.graph.n_add);
-    ev->as.graph.remove = ld_in_edges_at(in, o, "remove", true, true, &ev->as.graph.n_remove);
+    return ld_in_arms(in, v, in->dim[LD_DIM_ARM], n);
 }
 
-/* As in the graph: lists are present or the line is refused. Within `put` an arm may stand once, as in a body. */
-static void read_arms(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
+/* An arm without features has no such member, which is how it was put. */
+static const struct ld_row arm_rows[] = {
+    ID("id", 0, offsetof(struct kb_ev_arm, id)),
+    FEATURES(OPTIONAL, offsetof(struct kb_ev_arm, features)),
+    FLAG("active", 0, offsetof(struct kb_ev_arm, is_active)),
+    FLAG("stopped", OPTIONAL, offsetof(struct kb_ev_arm, is_stopped)),
+    ELIGIBILITY(offsetof(struct kb_ev_arm, eligibility)),
+};
+static const struct ld_list arms_put = {
+    LD_ROWS(arm_rows), sizeof(struct kb_ev_arm), {.hi = INFINITY}, LD_LIST_OBJECTS, read_arms};
+
+static const struct ld_row arms[] = {
+    HEAD,
+    FLAG("replace", 0, EV(arms.is_replace)),
+    LIST("put", 0, EV(arms.put), EV(arms.n_put), &arms_put),
+    IDS("remove", 0, EV(arms.remove), EV(arms.n_remove)),
+    IDS("stop", OPTIONAL, EV(arms.stop), EV(arms.n_stop)),
+    IDS("start", OPTIONAL, EV(arms.start), EV(arms.n_start)),
+};
+
+/* --- decided ------------------------------------------------------------------------------------------- */
+
+static const struct ld_row slot_rows[] = {
+    ID("arm", 0, offsetof(struct kb_ev_slot, arm)),
+    FEATURES_OR_NULL(0, offsetof(struct kb_ev_slot, features)),
+};
+static const struct ld_row candidate_rows[] = {
+    ID("arm", 0, offsetof(struct kb_ev_slot, arm)),
+    FEATURES(0, offsetof(struct kb_ev_slot, features)),
+};
+
+/* All slots, the one drawn first; `arm` and `features` of the line repeat that one for readers who know no slates. A
+ * slate of one is not written, and refused: one decision has one spelling. */
+static const struct ld_list slate = {
+    LD_ROWS(slot_rows), sizeof(struct kb_ev_slot), {.lo = 2, .hi = KB_MAX_SLOTS}, LD_LIST_OBJECTS, NULL};
+/* An id for each candidate, or with its features where they were given inline. */
+static const struct ld_list among = {
+    LD_ROWS(candidate_rows), sizeof(struct kb_ev_slot), {.hi = INFINITY}, LD_LIST_SHORT, NULL};
+
+/* Propensity and mean are those of slot 0 at the time, and kept as told: a fold does not decide again, and could not,
+ * since the kernels of another machine round otherwise. Offline estimators need nothing else from the model. */
+static const struct ld_row decided[] = {
+    HEAD,
+    DECISION_ID("decision", 0, EV(decided.decision)),
+    ID("user", 0, EV(decided.user)),
+    CONTEXT(EV(decided.context)),
+    ID("arm", LD_ROW_LATE, AT(first.arm)),
+    FEATURES_OR_NULL(LD_ROW_LATE, AT(first.features)),
+    PROBABILITY("propensity", 0, EV(decided.propensity)),
+    REAL("mean", OPTIONAL, EV(decided.mean)),
+    TIME("expires_at", 0, EV(decided.expires_at_ms)),
+    FLAG("deferred", OPTIONAL, EV(decided.is_deferred)),
+    WORD("route", OPTIONAL, EV(decided.route), kb_route_words),
+    TIME("assigned_until", OPTIONAL, EV(decided.assigned_until_ms)),
+    NUMBER("level", OPTIONAL, EV(decided.level), &level),
+    LIST("slate", OPTIONAL, AT(slate), AT(n_slate), &slate),
+    LIST("among", OPTIONAL, EV(decided.among), EV(decided.n_among), &among),
+};
+
+static void open_decided(struct line *l)
 {
-    const struct ld_value *put = ld_in_array(in, o, "put", 0, SIZE_MAX, true);
-    ev->as.arms.is_replace = ld_in_bool(in, o, "replace", true, true);
-    ev->as.arms.remove = ld_in_ids(in, o, "remove", SIZE_MAX, &ev->as.arms.n_remove, true);
-    ev->as.arms.stop = ld_in_ids(in, o, "stop", SIZE_MAX, &ev->as.arms.n_stop, false);
-    ev->as.arms.start = ld_in_ids(in, o, "start", SIZE_MAX, &ev->as.arms.n_start, false);
-    size_t mark = ld_in_key(in, "put");
-    ev->as.arms.put = ld_in_arms(in, put, d.arm, &ev->as.arms.n_put);
-    ld_in_leave(in, mark);
+    l->first = l->ev.as.decided.slots[0];
+    l->n_slate = l->ev.as.decided.n_slots;
+    l->slate = l->n_slate > 1 ? l->ev.as.decided.slots : NULL;
 }
 
-/* The arms of a slate; the first is the one drawn. A slate of one is not written, and refused here: one decision has
- * one spelling. */
-static void read_slate(struct ld_in *in, const struct ld_value *slate, struct dims d, struct kb_ev_slot *slots)
+/* Slot 0 is given by the line's own arm and features, also when a slate repeats them. */
+static void close_decided(struct ld_in *in, struct line *l)
 {
-    static const char *const names[] = {"arm", "features", NULL};
-    size_t mark = ld_in_key(in, "slate");
-    for (size_t i = 0; i < ld_n_items(slate); i++) {
-        const struct ld_value *v = ld_item_of(slate, i);
-        size_t here = ld_in_item(in, slate, i);
-        if (ld_in_object(in, v, names)) {
-            slots[i].arm = ld_in_id(in, v, "arm", KB_ID_MAX_BYTES, true);
-            slots[i].features = ld_in_vector(in, v, "features", d.arm, false);
-        }
-        ld_in_leave(in, here);
-    }
-    ld_in_leave(in, mark);
-}
-
-/* Ids, or objects where the features were given inline. */
-static void read_candidate(struct ld_in *in, const struct ld_value *v, struct dims d, struct kb_ev_slot *out)
-{
-    static const char *const names[] = {"arm", "features", NULL};
-    if (!ld_is(v, LD_V_OBJECT)) {
-        out->arm = ld_in_id_value(in, v, KB_ID_MAX_BYTES);
-    } else if (ld_in_object(in, v, names)) {
-        out->arm = ld_in_id(in, v, "arm", KB_ID_MAX_BYTES, true);
-        out->features = ld_in_vector(in, v, "features", d.arm, true);
-    }
-}
-
-static void read_among(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
-{
-    const struct ld_value *among = ld_in_array(in, o, "among", 0, SIZE_MAX, false);
-    if (among == NULL)
-        return;
-    const size_t n = ld_n_items(among);
-    struct kb_ev_slot *slots = ld_in_alloc(in, n + 1, sizeof *slots); /* not NULL where there are none */
-    size_t mark = ld_in_key(in, "among");
-    for (size_t i = 0; slots != NULL && i < n; i++) {
-        size_t here = ld_in_item(in, among, i);
-        read_candidate(in, ld_item_of(among, i), d, &slots[i]);
-        ld_in_leave(in, here);
-    }
-    ld_in_leave(in, mark);
-    ev->as.decided.among = slots;
-    ev->as.decided.n_among = slots != NULL ? n : 0;
-}
-
-/* Slot 0 is given by the line's own `arm` and `features`, also when a slate repeats them. The propensity and mean of
- * the time are kept as told: a fold does not decide again, and could not, since the kernels of another machine round
- * otherwise. */
-static void read_decided(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
-{
-    const struct ld_value *slate = ld_in_array(in, o, "slate", 2, KB_MAX_SLOTS, false);
-    size_t n = slate != NULL ? ld_n_items(slate) : 1;
+    const size_t n = l->slate != NULL ? l->n_slate : 1;
     struct kb_ev_slot *slots = ld_in_alloc(in, n, sizeof *slots);
-    ev->as.decided.decision = read_decision(in, o);
-    ev->as.decided.user = ld_in_id(in, o, "user", KB_ID_MAX_BYTES, true);
-    ev->as.decided.context = ld_in_vector(in, o, "context", d.context, true);
-    ev->as.decided.propensity = ld_in_propensity(in, o, "propensity", NAN, true);
-    ev->as.decided.mean = ld_in_number(in, o, "mean", NAN, false);
-    ev->as.decided.expires_at_ms = ld_in_time(in, o, "expires_at");
-    ev->as.decided.is_deferred = ld_in_bool(in, o, "deferred", false, false);
-    ev->as.decided.route = ld_in_route(in, o);
-    if (ld_member_of(o, "assigned_until") != NULL)
-        ev->as.decided.assigned_until_ms = ld_in_time(in, o, "assigned_until");
-    ev->as.decided.level = (uint32_t)ld_in_whole(in, o, "level", 1, KB_MAX_LEVEL, 0, false);
-    read_among(in, o, d, ev);
     if (slots == NULL)
         return;
-    if (slate != NULL)
-        read_slate(in, slate, d, slots);
-    slots[0].arm = ld_in_id(in, o, "arm", KB_ID_MAX_BYTES, true);
-    slots[0].features = ld_in_vector(in, o, "features", d.arm, false);
-    ev->as.decided.slots = slots;
-    ev->as.decided.n_slots = n;
+    for (size_t i = 1; i < n; i++)
+        slots[i] = l->slate[i];
+    slots[0] = l->first;
+    l->ev.as.decided.slots = slots;
+    l->ev.as.decided.n_slots = n;
 }
 
-/* `late` has the same members as `rewarded`; what differs is what the engine does with them. */
-static void read_rewarded(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
-{
-    (void)d;
-    const char *decision = read_decision(in, o), *arm = ld_in_id(in, o, "arm", KB_ID_MAX_BYTES, false);
-    double reward = ld_in_number(in, o, "reward", NAN, true);
-    if (ev->type == KB_EV_LATE) {
-        ev->as.late.decision = decision;
-        ev->as.late.arm = arm;
-        ev->as.late.reward = reward;
-    } else {
-        ev->as.rewarded.decision = decision;
-        ev->as.rewarded.arm = arm;
-        ev->as.rewarded.reward = reward;
-    }
-}
+/* --- what follows a decision, and observations --------------------------------------------------------- */
 
-/* Without a propensity the observation is as good to the model; NaN says that none was told. Features are null in a
- * tenant whose arms have none. */
-static void read_observed(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
-{
-    ev->as.observed.user = ld_in_id(in, o, "user", KB_ID_MAX_BYTES, true);
-    ev->as.observed.context = ld_in_vector(in, o, "context", d.context, true);
-    ev->as.observed.arm.arm = ld_in_id(in, o, "arm", KB_ID_MAX_BYTES, true);
-    ev->as.observed.arm.features = ld_in_vector(in, o, "features", d.arm, false);
-    ev->as.observed.reward = ld_in_number(in, o, "reward", NAN, true);
-    ev->as.observed.propensity = ld_in_propensity(in, o, "propensity", NAN, false);
-    ev->as.observed.id = ld_in_id(in, o, "id", LD_DECISION_MAX_BYTES, false);
-}
+/* Shared by `rewarded` and `late`, of which the type alone says whether the reward was learned. Without an arm, slot 0
+ * was meant. */
+static const struct ld_row rewarded[] = {
+    HEAD,
+    DECISION_ID("decision", 0, EV(rewarded.decision)),
+    REAL("reward", LD_ROW_LATE, EV(rewarded.reward)),
+    ID("arm", OPTIONAL, EV(rewarded.arm)),
+};
+static_assert(EV(late.decision) == EV(rewarded.decision) && EV(late.arm) == EV(rewarded.arm) &&
+                  EV(late.reward) == EV(rewarded.reward),
+              "one table for both");
 
-/* A reward is there only when the tenant had a default one to learn when the window closed. 0 with has_reward false
- * is a window that closed and taught nothing. */
-static void read_expired(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
-{
-    (void)d;
-    ev->as.expired.decision = read_decision(in, o);
-    ev->as.expired.has_reward = ld_member_of(o, "reward") != NULL;
-    ev->as.expired.reward = ld_in_number(in, o, "reward", 0, false);
-}
+/* The model does not use the propensity; offline estimators do. */
+static const struct ld_row observed[] = {
+    HEAD,
+    ID("user", 0, EV(observed.user)),
+    CONTEXT(EV(observed.context)),
+    ID("arm", 0, EV(observed.arm.arm)),
+    FEATURES_OR_NULL(0, EV(observed.arm.features)),
+    REAL("reward", 0, EV(observed.reward)),
+    PROBABILITY("propensity", OPTIONAL, EV(observed.propensity)),
+    DECISION_ID("id", OPTIONAL, EV(observed.id)),
+};
+
+/* A reward is there only when the tenant had a default one to learn when the window closed. */
+static const struct ld_row expired[] = {
+    HEAD,
+    DECISION_ID("decision", 0, EV(expired.decision)),
+    REAL_OR_NOT("reward", EV(expired.reward), EV(expired.has_reward)),
+};
 
 /* Nothing but the id: what is activated stands in the decided event. */
-static void read_activated(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
-{
-    (void)d;
-    ev->as.activated.decision = read_decision(in, o);
-}
+static const struct ld_row activated[] = {HEAD, DECISION_ID("decision", 0, EV(activated.decision))};
 
-/* Points name the event that first taught them, so they mean the same in every fold of the log. The probability is
- * that of the point's inclusion, as it was when it was drawn. */
-static const struct kb_ev_atom *read_points(struct ld_in *in, const struct ld_value *array, size_t *n)
-{
-    static const char *const names[] = {"event", "probability", NULL};
-    *n = ld_n_items(array);
-    struct kb_ev_atom *atoms = *n > 0 ? ld_in_alloc(in, *n, sizeof *atoms) : NULL;
-    if (atoms == NULL)
-        *n = 0;
-    size_t mark = ld_in_key(in, "points");
-    for (size_t i = 0; i < *n; i++) {
-        const struct ld_value *v = ld_item_of(array, i);
-        size_t here = ld_in_item(in, array, i);
-        if (ld_in_object(in, v, names)) {
-            atoms[i].event = ld_in_whole(in, v, "event", 1, MAX_COUNT, 1, true);
-            atoms[i].probability = ld_in_propensity(in, v, "probability", 1, true);
-        }
-        ld_in_leave(in, here);
-    }
-    ld_in_leave(in, mark);
-    return atoms;
-}
-
-/* Any positive finite number: medians of real data are not confined to what a configuration may ask for. `median`
- * never stands in this event: it is the number that the median was at the reset. */
-static double read_lengthscale(struct ld_in *in, const struct ld_value *o, const char *key)
-{
-    double x = ld_in_number(in, o, key, 1, true);
-    if (!(x > 0))
-        ld_in_fault(in, key, "expected a number > 0");
-    return x;
-}
-
-/* The other components of the mixture; where they are left out each has what the first has. */
-static void read_mixture(struct ld_in *in, const struct ld_value *evidence, struct kb_event *ev)
-{
-    static const char *const names[] = {"energy", "log_det", NULL};
-    for (size_t i = 1; i < KB_N_MIXTURE; i++) {
-        ev->as.dictionary.energy[i] = ev->as.dictionary.energy[0];
-        ev->as.dictionary.log_det[i] = ev->as.dictionary.log_det[0];
-    }
-    if (ld_member_of(evidence, "mixture") == NULL)
-        return;
-    const struct ld_value *others = ld_in_array(in, evidence, "mixture", KB_N_MIXTURE - 1, KB_N_MIXTURE - 1, true);
-    const size_t mark = ld_in_key(in, "mixture"), n = ld_n_items(others);
-    for (size_t i = 0; i < n && i < KB_N_MIXTURE - 1; i++) {
-        const struct ld_value *v = ld_item_of(others, i);
-        const size_t here = ld_in_item(in, others, i);
-        if (ld_in_object(in, v, names)) {
-            ev->as.dictionary.energy[i + 1] = ld_in_number(in, v, "energy", 0, true);
-            ev->as.dictionary.log_det[i + 1] = ld_in_number(in, v, "log_det", 0, true);
-        }
-        ld_in_leave(in, here);
-    }
-    ld_in_leave(in, mark);
-}
-
-/* Left out where nothing is known, as in logs of versions that kept no such sums. */
-static void read_evidence(struct ld_in *in, const struct ld_value *o, struct kb_event *ev)
-{
-    static const char *const names[] = {"square", "energy", "log_det", "mixture", NULL};
-    const struct ld_value *evidence = ld_member_of(o, "evidence");
-    if (evidence == NULL)
-        return;
-    size_t mark = ld_in_key(in, "evidence");
-    if (ld_in_object(in, evidence, names)) {
-        ev->as.dictionary.has_evidence = true;
-        ev->as.dictionary.square = ld_in_number(in, evidence, "square", 0, true);
-        ev->as.dictionary.energy[0] = ld_in_number(in, evidence, "energy", 0, true);
-        ev->as.dictionary.log_det[0] = ld_in_number(in, evidence, "log_det", 0, true);
-        read_mixture(in, evidence, ev);
-    }
-    ld_in_leave(in, mark);
-}
-
-/* What a reset puts in force must all be in the line, since nothing of it is drawn or measured again in a fold. A
- * change without `reset` adds its points to the dictionary in force. An unknown representation is a fault of the
- * line, and the value put in its place is never used. */
-static void read_dictionary(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
-{
-    (void)d;
-    const struct ld_value *points = ld_in_array(in, o, "points", 0, SIZE_MAX, true);
-    ev->as.dictionary.is_reset = ld_in_bool(in, o, "reset", false, true);
-    ev->as.dictionary.is_begun = ld_in_bool(in, o, "begun", false, false);
-    if (ld_member_of(o, "from") != NULL)
-        ev->as.dictionary.from = ld_in_whole(in, o, "from", 1, MAX_COUNT, 1, true);
-    if (ev->as.dictionary.is_begun && ev->as.dictionary.from > 0)
-        ld_in_fault(in, "from", "expected only where something that was begun is done");
-    ev->as.dictionary.atoms = read_points(in, points, &ev->as.dictionary.n_atoms);
-    if (!ev->as.dictionary.is_reset)
-        return;
-    const char *name = ld_in_id(in, o, "representation", 32, true);
-    int repr = name != NULL ? kb_word_value(&kb_repr_words, name) : -1;
-    if (name != NULL && repr < 0)
-        ld_in_fault(in, "representation", "unknown representation");
-    ev->as.dictionary.repr = repr < 0 ? KB_REPR_EXACT : (enum kb_repr_type)repr;
-    ev->as.dictionary.context_lengthscale = read_lengthscale(in, o, "context_lengthscale");
-    ev->as.dictionary.arm_lengthscale = read_lengthscale(in, o, "arm_lengthscale");
-    read_evidence(in, o, ev);
-}
-
-/* Each part has members of its own. */
-static void read_summary(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
-{
-    ld_in_summary(in, o, d.context, d.arm, ev);
-}
-
-static void read_redacted(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev)
-{
-    (void)d;
-    ev->as.redacted.dropped = ld_in_id(in, o, "dropped", LD_MAX_DROPPED, false);
-}
-
-/* --- the table of types ------------------------------------------------------------------------------- */
-
-/* The members that every line begins with. */
-#define COMMON "seq", "type", "at"
-
-/* By type; type 0 is none. Indexed by the number of the type, as stored. The lists end by the NULLs behind them: 20
- * has room for that. */
-static const struct row {
-    void (*read)(struct ld_in *in, const struct ld_value *o, struct dims d, struct kb_event *ev);
-    const char *names[20];
-} rows[] = {
-    [KB_EV_CONFIGURED] = {read_configured, {COMMON, "version", "configuration"}},
-    [KB_EV_GRAPH] = {read_graph, {COMMON, "replace", "users", "add", "remove"}},
-    [KB_EV_ARMS] = {read_arms, {COMMON, "replace", "put", "remove", "stop", "start"}},
-    [KB_EV_DECIDED] = {read_decided,
-                       {COMMON, "decision", "user", "context", "arm", "features", "propensity", "mean", "expires_at",
-                        "deferred", "route", "assigned_until", "level", "slate", "among"}},
-    [KB_EV_REWARDED] = {read_rewarded, {COMMON, "decision", "reward", "arm"}},
-    [KB_EV_OBSERVED] = {read_observed, {COMMON, "user", "context", "arm", "features", "reward", "propensity", "id"}},
-    [KB_EV_EXPIRED] = {read_expired, {COMMON, "decision", "reward"}},
-    [KB_EV_ACTIVATED] = {read_activated, {COMMON, "decision"}},
-    [KB_EV_DICTIONARY] = {read_dictionary,
-                          {COMMON, "reset", "begun", "from", "points", "representation", "context_lengthscale",
-                           "arm_lengthscale", "evidence"}},
-    [KB_EV_LATE] = {read_rewarded, {COMMON, "decision", "reward", "arm"}},
-    [KB_EV_SUMMARY] = {read_summary, {NULL}},
-    [KB_EV_REDACTED] = {read_redacted, {COMMON, "dropped"}},
+static const struct ld_row redacted[] = {
+    HEAD,
+    {"dropped", LD_ROW_TEXT, OPTIONAL, EV(redacted.dropped), .rule = &dropped_text},
 };
+
+/* --- dictionary ---------------------------------------------------------------------------------------- */
+
+static const struct ld_row sums_rows[] = {
+    REAL("energy", 0, offsetof(struct sums, energy)),
+    REAL("log_det", 0, offsetof(struct sums, log_det)),
+};
+static const struct ld_list mixture = {
+    LD_ROWS(sums_rows), sizeof(struct sums), {.lo = KB_N_MIXTURE - 1, .hi = KB_N_MIXTURE - 1}, LD_LIST_OBJECTS, NULL};
+
+static const struct ld_row evidence_rows[] = {
+    REAL("square", 0, EV(dictionary.square)),
+    REAL("energy", 0, EV(dictionary.energy)),
+    REAL("log_det", 0, EV(dictionary.log_det)),
+    LIST("mixture", OPTIONAL, AT(mixture), AT(n_mixture), &mixture),
+};
+static const struct ld_rows evidence = LD_ROWS(evidence_rows);
+
+/* A point names the event that first taught it, so it means the same in every fold of the log, and its probability of
+ * inclusion as it was when it was drawn. */
+static const struct ld_row point_rows[] = {
+    FROM_ONE("event", 0, offsetof(struct kb_ev_atom, event)),
+    PROBABILITY("probability", 0, offsetof(struct kb_ev_atom, probability)),
+};
+static const struct ld_list points = {
+    LD_ROWS(point_rows), sizeof(struct kb_ev_atom), {.hi = INFINITY}, LD_LIST_OBJECTS, NULL};
+
+#define DICTIONARY                                                                                                     \
+    HEAD, FLAG("reset", 0, EV(dictionary.is_reset)), FLAG("begun", OPTIONAL, EV(dictionary.is_begun)),                 \
+        FROM_ONE("from", OPTIONAL, EV(dictionary.from))
+#define POINTS LIST("points", LD_ROW_EARLY, EV(dictionary.atoms), EV(dictionary.n_atoms), &points)
+
+/* What a reset puts in force must all be in the line, since nothing of it is drawn or measured again in a fold, and
+ * comes before the points, of which there may be thousands. Lengthscales are any positive numbers: medians of real data
+ * are not confined to what a configuration may ask for. */
+static const struct ld_row reset[] = {
+    DICTIONARY,
+    WORD("representation", 0, EV(dictionary.repr), kb_repr_words),
+    LENGTHSCALE("context_lengthscale", EV(dictionary.context_lengthscale)),
+    LENGTHSCALE("arm_lengthscale", EV(dictionary.arm_lengthscale)),
+    OBJECT("evidence", LD_ROW_HAS, 0, EV(dictionary.has_evidence), &evidence),
+    POINTS,
+};
+/* Adds its points to the dictionary in force, and changes nothing else. */
+static const struct ld_row admission[] = {
+    DICTIONARY,
+    IGNORED("representation"),
+    IGNORED("context_lengthscale"),
+    IGNORED("arm_lengthscale"),
+    IGNORED("evidence"),
+    POINTS,
+};
+
+/* The other components of a mixture stand there only where they differ from the first. */
+static void open_dictionary(struct line *l)
+{
+    const double *energy = l->ev.as.dictionary.energy, *log_det = l->ev.as.dictionary.log_det;
+    l->ev.as.dictionary.has_evidence &= l->ev.as.dictionary.is_reset && !l->ev.as.dictionary.is_begun;
+    l->n_mixture = KB_N_MIXTURE - 1;
+    for (size_t i = 1; i < KB_N_MIXTURE; i++) {
+        l->other[i - 1] = (struct sums){energy[i], log_det[i]};
+        if (energy[i] != energy[0] || log_det[i] != log_det[0])
+            l->mixture = l->other;
+    }
+}
+
+static void close_dictionary(struct ld_in *in, struct line *l)
+{
+    double *energy = l->ev.as.dictionary.energy, *log_det = l->ev.as.dictionary.log_det;
+    if (l->ev.as.dictionary.is_begun && l->ev.as.dictionary.from > 0)
+        ld_in_fault(in, "from", "expected only where something that was begun is done");
+    for (size_t i = 1; i < KB_N_MIXTURE; i++) {
+        energy[i] = l->mixture != NULL ? l->mixture[i - 1].energy : energy[0];
+        log_det[i] = l->mixture != NULL ? l->mixture[i - 1].log_det : log_det[0];
+    }
+}
+
+/* --- parts of a summary -------------------------------------------------------------------------------- */
+
+#define PART_HEAD                                                                                                      \
+    HEAD,                                                                                                              \
+    {                                                                                                                  \
+        "part", LD_ROW_WORD, 0, PART(part), .rule = &word, .of = &kb_part_words                                        \
+    }
+
+static const struct ld_row a_number = {.kind = LD_ROW_NUMBER, .rule = &number},
+                           an_event = {.kind = LD_ROW_COUNT, .rule = &count}, a_real = {.kind = LD_ROW_REAL},
+                           a_time = {.kind = LD_ROW_TIME}, a_route = WORD("route", 0, 0, kb_route_words);
+
+static const struct ld_row part_begin[] = {
+    PART_HEAD,
+    FROM_ONE("version", 0, PART(version)),
+    WORD("representation", 0, PART(repr), kb_repr_words),
+    LENGTHSCALE("context_lengthscale", PART(context_lengthscale)),
+    LENGTHSCALE("arm_lengthscale", PART(arm_lengthscale)),
+    SETTINGS(PART(spec)),
+};
+
+static const struct ld_row part_users[] = {
+    PART_HEAD,
+    IDS("users", 0, PART(users), PART(n_users)),
+    COLUMN("squares", 0, PART(squares), PART(n_users), &a_real),
+};
+
+/* [u, v, weight] by users' numbers. */
+static void read_link(struct ld_in *in, const struct ld_value *v, struct kb_ev_link *out)
+{
+    uint32_t *ends[] = {&out->u, &out->v};
+    if (!ld_is(v, LD_V_ARRAY) || ld_n_items(v) != 3) {
+        ld_in_fault(in, NULL, "expected [user, user, weight]");
+        return;
+    }
+    for (size_t i = 0; i < 2; i++)
+        *ends[i] = (uint32_t)ld_in_count(in, ld_item_of(v, i), &number, 0);
+    (void)ld_in_real(in, ld_item_of(v, 2), &real, &out->weight);
+}
+
+static const void *read_links(struct ld_in *in, const struct ld_value *v, size_t *n)
+{
+    struct kb_ev_link *links = ld_in_alloc(in, ld_n_items(v), sizeof *links);
+    for (; links != NULL && *n < ld_n_items(v); (*n)++) {
+        const size_t here = ld_in_item(in, v, *n);
+        read_link(in, ld_item_of(v, *n), &links[*n]);
+        ld_in_leave(in, here);
+    }
+    return links;
+}
+
+static const struct ld_row link_rows[] = {
+    NUMBER("u", 0, offsetof(struct kb_ev_link, u), &number),
+    NUMBER("v", 0, offsetof(struct kb_ev_link, v), &number),
+    REAL("weight", 0, offsetof(struct kb_ev_link, weight)),
+};
+static const struct ld_list links = {
+    LD_ROWS(link_rows), sizeof(struct kb_ev_link), {.hi = INFINITY}, LD_LIST_TUPLES, read_links};
+
+static const struct ld_row part_graph[] = {
+    PART_HEAD,
+    COLUMN("nodes", LD_ROW_SETS_N, PART(nodes), PART(n_nodes), &a_number),
+    LIST("edges", 0, PART(links), PART(n_links), &links),
+};
+
+static const struct ld_row part_points[] = {
+    PART_HEAD,
+    COLUMN("user", LD_ROW_SETS_N, PART(points.user), PART(points.n), &a_number),
+    COLUMN("arm", 0, PART(points.arm), PART(points.n), &a_number),
+    COLUMN("level", 0, PART(points.level), PART(points.n), &a_number),
+    COLUMN("event", 0, PART(points.event), PART(points.n), &an_event),
+    COLUMN("count", 0, PART(points.count), PART(points.n), &a_real),
+    COLUMN("sum", 0, PART(points.sum), PART(points.n), &a_real),
+    {"x", LD_ROW_COLUMN, 0, PART(points.x), PART(points.n), .of = &a_real, .dim = LD_DIM_POINT},
+    COLUMN("halvings", OPTIONAL, PART(points.halvings), PART(points.n), &a_real),
+};
+
+static const struct ld_row open_slot_rows[] = {
+    ID("arm", 0, offsetof(struct kb_ev_open_slot, arm)),
+    VECTOR("x", 0, offsetof(struct kb_ev_open_slot, x), LD_DIM_POINT),
+    REAL_OR_NOT("reward", offsetof(struct kb_ev_open_slot, reward), offsetof(struct kb_ev_open_slot, has_reward)),
+    REAL("halvings", OPTIONAL | LD_ROW_OR_ZERO, offsetof(struct kb_ev_open_slot, halvings)),
+};
+static const struct ld_list open_slots = {
+    LD_ROWS(open_slot_rows), sizeof(struct kb_ev_open_slot), {.lo = 1, .hi = KB_MAX_SLOTS}, LD_LIST_OBJECTS, NULL};
+
+static const struct ld_row part_decision[] = {
+    PART_HEAD,
+    DECISION_ID("decision", 0, PART(decision)),
+    ID("user", 0, PART(user)),
+    ID("arm", 0, AT(first.arm)), /* as in `decided` */
+    TIME("expires_at", 0, PART(expires_at_ms)),
+    FLAG("deferred", 0, PART(is_deferred)),
+    NUMBER("level", 0, PART(level), &level_or_none),
+    WORD("route", OPTIONAL, PART(route), kb_route_words),
+    LIST("slots", LD_ROW_EARLY, PART(slots), PART(n_slots), &open_slots),
+};
+
+#define KNOWN(member) offsetof(struct kb_ev_known_arm, member)
+static const struct ld_row known_arm_rows[] = {
+    ID("id", 0, KNOWN(id)),
+    FEATURES_OR_NULL(0, KNOWN(features)),
+    FLAG("in_catalogue", 0, KNOWN(is_in_catalogue)),
+    FLAG("active", 0, KNOWN(is_active)),
+    FLAG("stopped", OPTIONAL, KNOWN(is_stopped)),
+    ELIGIBILITY(KNOWN(eligibility)),
+    COUNT("decided", KNOWN(decided)),
+    COUNT("rewarded", KNOWN(rewarded)),
+    REAL("reward_sum", 0, KNOWN(reward_sum)),
+};
+static const struct ld_list known_arms = {
+    LD_ROWS(known_arm_rows), sizeof(struct kb_ev_known_arm), {.hi = INFINITY}, LD_LIST_OBJECTS, NULL};
+
+static const struct ld_row part_arms[] = {
+    PART_HEAD,
+    LIST("arms", 0, PART(arms), PART(n_arms), &known_arms),
+};
+
+static const struct ld_row part_assigned[] = {
+    PART_HEAD,
+    COLUMN("user", LD_ROW_SETS_N, PART(assigned.user), PART(assigned.n), &a_number),
+    COLUMN("arm", 0, PART(assigned.arm), PART(assigned.n), &a_number),
+    COLUMN("propensity", 0, PART(assigned.propensity), PART(assigned.n), &a_real),
+    COLUMN("route", 0, PART(assigned.route), PART(assigned.n), &a_route),
+    COLUMN("until", 0, PART(assigned.until_ms), PART(assigned.n), &a_time),
+};
+
+#define ROUTED(member) offsetof(struct kb_route_stats, member)
+static const struct ld_row routed_rows[] = {
+    COUNT("decided", ROUTED(decided)),         COUNT("repeated", ROUTED(repeated)),
+    COUNT("rewarded", ROUTED(rewarded)),       REAL("reward_sum", 0, ROUTED(reward_sum)),
+    REAL("square_sum", 0, ROUTED(square_sum)),
+};
+static const struct ld_rows routed = LD_ROWS(routed_rows);
+
+/* Left out in logs of versions that did not count them. */
+static const struct ld_row route_rows[] = {
+    OBJECT("policy", OPTIONAL, PART(totals.routes[KB_ROUTE_POLICY]), 0, &routed),
+    OBJECT("holdout", OPTIONAL, PART(totals.routes[KB_ROUTE_HOLDOUT]), 0, &routed),
+    OBJECT("stopped", OPTIONAL, PART(totals.routes[KB_ROUTE_STOPPED]), 0, &routed),
+};
+static const struct ld_rows routes = LD_ROWS(route_rows);
+
+static const struct ld_row forgetting_rows[] = {
+    FLAG("begun", 0, PART(totals.decay.has_begun)), REAL("halvings", 0, PART(totals.decay.base)),
+    COUNT("events", PART(totals.decay.steps)),      TIME("first", 0, PART(totals.decay.first_ms)),
+    TIME("latest", 0, PART(totals.decay.last_ms)),  REAL("observations", 0, PART(totals.n_learned)),
+};
+static const struct ld_rows forgetting = LD_ROWS(forgetting_rows);
+
+static const struct ld_row part_end[] = {
+    PART_HEAD,
+    COUNT("decided", PART(totals.decided)),
+    COUNT("rewarded", PART(totals.rewarded)),
+    COUNT("observed", PART(totals.observed)),
+    COUNT("expired", PART(totals.expired)),
+    COUNT("late", PART(totals.late)),
+    REAL("reward_sum", 0, PART(totals.reward_sum)),
+    REAL("square_sum", 0, PART(totals.square_sum)),
+    COUNT("reset_rows", PART(totals.reset_rows)),
+    REAL("reset_observations", 0, PART(totals.reset_count)),
+    OBJECT("routes", LD_ROW_YOUNG, 0, 0, &routes),
+    OBJECT("forgetting", LD_ROW_HAS, 0, AT(has_forgotten), &forgetting),
+};
+
+static const struct ld_rows parts[KB_PART_N] = {
+    [KB_PART_BEGIN] = LD_ROWS(part_begin),       [KB_PART_USERS] = LD_ROWS(part_users),
+    [KB_PART_GRAPH] = LD_ROWS(part_graph),       [KB_PART_POINTS] = LD_ROWS(part_points),
+    [KB_PART_DECISION] = LD_ROWS(part_decision), [KB_PART_ARMS] = LD_ROWS(part_arms),
+    [KB_PART_ASSIGNED] = LD_ROWS(part_assigned), [KB_PART_END] = LD_ROWS(part_end),
+};
+
+static void open_summary(struct line *l)
+{
+    struct kb_ev_summary *part = &l->part;
+    bool has_halvings = false;
+    *part = *l->ev.as.summary;
+    for (size_t i = 0; part->points.halvings != NULL && i < part->points.n; i++)
+        has_halvings |= part->points.halvings[i] > 0;
+    if (!has_halvings)
+        part->points.halvings = NULL;
+    if (part->part == KB_PART_DECISION)
+        l->first.arm = part->slots[0].arm;
+    l->has_forgotten = !kb_decay_is_none(&part->totals.decay);
+}
+
+static void close_summary(struct ld_in *in, struct line *l)
+{
+    struct kb_ev_summary *part = ld_in_alloc(in, 1, sizeof *part);
+    if (part == NULL)
+        return;
+    *part = l->part;
+    l->ev.as.summary = part;
+    if (part->part == KB_PART_POINTS && part->points.n == 0)
+        ld_in_fault(in, "user", "expected one point or more");
+    if (part->part == KB_PART_DECISION && part->n_slots > 0 && part->slots[0].arm != NULL && l->first.arm != NULL &&
+        strcmp(part->slots[0].arm, l->first.arm) != 0)
+        ld_in_fault(in, "arm", "expected that of the first slot");
+}
+
+/* --- the table of types -------------------------------------------------------------------------------- */
+
+/* By the number of the type, as stored; type 0 is none. */
+static const struct {
+    struct ld_rows rows;
+    void (*open)(struct line *l);                    /* before it is written */
+    void (*close)(struct ld_in *in, struct line *l); /* when it was read */
+} types[] = {
+    [KB_EV_CONFIGURED] = {LD_ROWS(configured), NULL, NULL},
+    [KB_EV_GRAPH] = {LD_ROWS(graph), NULL, NULL},
+    [KB_EV_ARMS] = {LD_ROWS(arms), NULL, NULL},
+    [KB_EV_DECIDED] = {LD_ROWS(decided), open_decided, close_decided},
+    [KB_EV_REWARDED] = {LD_ROWS(rewarded), NULL, NULL},
+    [KB_EV_LATE] = {LD_ROWS(rewarded), NULL, NULL},
+    [KB_EV_OBSERVED] = {LD_ROWS(observed), NULL, NULL},
+    [KB_EV_EXPIRED] = {LD_ROWS(expired), NULL, NULL},
+    [KB_EV_ACTIVATED] = {LD_ROWS(activated), NULL, NULL},
+    [KB_EV_DICTIONARY] = {LD_ROWS(reset), open_dictionary, close_dictionary},
+    [KB_EV_SUMMARY] = {{NULL, 0}, open_summary, close_summary},
+    [KB_EV_REDACTED] = {LD_ROWS(redacted), NULL, NULL},
+};
+
+/* Those of a type, where a part of a summary, or whether it is a reset, says which. */
+static const struct ld_rows *rows_of(enum kb_event_type type, int part, bool is_reset)
+{
+    static const struct ld_rows of_admission = LD_ROWS(admission);
+    if (type == KB_EV_SUMMARY)
+        return &parts[part];
+    return type == KB_EV_DICTIONARY && !is_reset ? &of_admission : &types[type].rows;
+}
+
+/* --- reading ------------------------------------------------------------------------------------------- */
+
+/* A member of the line that says which others it has; -1 when it is no word of the list, which is told. */
+static int read_kind(struct ld_in *in, const char *key, const struct kb_words *words, const char *fault)
+{
+    const struct ld_value *v = ld_member_of(&in->doc->root, key);
+    const size_t mark = ld_in_key(in, key);
+    const char *name = v != NULL ? ld_in_text(in, v, &word) : NULL;
+    const int kind = name != NULL ? kb_word_value(words, name) : -1;
+    if (v == NULL || (name != NULL && kind < 0))
+        ld_in_fault(in, NULL, "%s", v == NULL ? "required" : fault);
+    ld_in_leave(in, mark);
+    return kind;
+}
 
 /* The type comes first, since it says which members may stand beside it. O(length). A line without a known type is
  * refused with that one fault: nothing else in it could be judged. -1 also for a seq of 0 or beyond 2^53 - 1; whether
@@ -349,25 +583,73 @@ int ld_decode_event(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, 
                     struct ld_problem *p)
 {
     struct ld_in in;
-    struct dims d = {context_dim, arm_dim};
+    struct line l = {.part = {.n_users = 0}};
     ld_in_init(&in, doc, p);
     in.is_log = true;
+    in.dim[LD_DIM_CONTEXT] = context_dim;
+    in.dim[LD_DIM_ARM] = arm_dim;
+    in.dim[LD_DIM_POINT] = context_dim + arm_dim;
     if (!ld_is(&doc->root, LD_V_OBJECT)) {
         ld_in_fault(&in, NULL, "expected an object");
         return -1;
     }
-    const char *name = ld_in_id(&in, &doc->root, "type", 32, true);
-    int type = name != NULL ? kb_word_value(&kb_event_words, name) : KB_EV_NONE;
-    if (type <= KB_EV_NONE || (size_t)type >= sizeof rows / sizeof *rows || rows[type].read == NULL) {
-        if (name != NULL)
-            ld_in_fault(&in, "type", "unknown type of event");
+    const int type = read_kind(&in, "type", &kb_event_words, "unknown type of event");
+    const int part = type == KB_EV_SUMMARY ? read_kind(&in, "part", &kb_part_words, "unknown part of a summary") : 0;
+    if (type <= KB_EV_NONE || part < 0)
         return -1;
-    }
-    *out = (struct kb_event){.type = (enum kb_event_type)type};
-    out->seq = ld_in_whole(&in, &doc->root, "seq", 1, MAX_COUNT, 1, true);
-    out->at_ms = ld_in_time(&in, &doc->root, "at");
-    if (rows[type].names[0] != NULL)
-        (void)ld_in_object(&in, &doc->root, rows[type].names);
-    rows[type].read(&in, &doc->root, d, out);
+    const bool is_reset = ld_is(ld_member_of(&doc->root, "reset"), LD_V_TRUE);
+    ld_in_rows(&in, &doc->root, rows_of((enum kb_event_type)type, part, is_reset), &l);
+    if (types[type].close != NULL)
+        types[type].close(&in, &l);
+    *out = l.ev;
     return ld_in_done(&in);
+}
+
+/* --- writing ------------------------------------------------------------------------------------------- */
+
+/* The members of its rows from..to - 1, or to the last. */
+static char *encode(const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim,
+                    const struct ld_settings *settings, size_t from, size_t to, size_t *n)
+{
+    struct ld_text t;
+    struct line l = {.ev = *ev};
+    const struct ld_out out = {&t, {1, context_dim, arm_dim, context_dim + arm_dim}, settings};
+    if (types[ev->type].open != NULL)
+        types[ev->type].open(&l);
+    const struct ld_rows *rows = rows_of(ev->type, (int)l.part.part, ev->as.dictionary.is_reset);
+    ld_text_init(&t);
+    ld_text_raw(&t, "{", 1);
+    ld_text_rows(&out, rows, from, to < rows->n ? to : rows->n, &l);
+    if (to >= rows->n)
+        ld_text_raw(&t, "}", 1);
+    return ld_text_take(&t, n);
+}
+
+/* NULL when a number is not finite: the caller refuses the event then, so it is never logged. O(length of the line).
+ * Ids in ev must be NUL-terminated UTF-8, as the decoders leave them. */
+char *ld_encode_event(const struct kb_event *ev, uint32_t context_dim, uint32_t arm_dim,
+                      const struct ld_settings *settings, size_t *n)
+{
+    return encode(ev, context_dim, arm_dim, settings, 0, SIZE_MAX, n);
+}
+
+char *ld_encode_event_head(const struct kb_event *ev, size_t *n)
+{
+    return encode(ev, 0, 0, NULL, 0, N_HEAD, n);
+}
+
+char *ld_encode_graph_tail(const struct kb_event *ev, size_t *n)
+{
+    char *text = encode(ev, 0, 0, NULL, N_HEAD, SIZE_MAX, n);
+    if (text != NULL)
+        *text = ','; /* behind the members of the head */
+    return text;
+}
+
+void ld_text_arm(struct ld_text *t, const struct kb_ev_arm *arm, uint32_t arm_dim)
+{
+    const struct ld_out out = {t, {1, 0, arm_dim, 0}, NULL};
+    ld_text_raw(t, "{", 1);
+    ld_text_rows(&out, &arms_put.rows, 0, arms_put.rows.n, arm);
+    ld_text_raw(t, "}", 1);
 }

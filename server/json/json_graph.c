@@ -51,7 +51,7 @@ static void read_edge(struct ld_in *in, const struct ld_value *v, bool is_remova
 
 /* The items of an array of edges; array NULL holds none. O(n). The place in hand is the array's own; each item adds
  * its index while it is read. */
-static const struct kb_ev_edge *read_edges(struct ld_in *in, const struct ld_value *array, bool is_removal, size_t *n)
+const struct kb_ev_edge *ld_in_edges(struct ld_in *in, const struct ld_value *array, bool is_removal, size_t *n)
 {
     *n = ld_n_items(array);
     struct kb_ev_edge *edges = *n > 0 ? ld_in_alloc(in, *n, sizeof *edges) : NULL;
@@ -67,18 +67,6 @@ static const struct kb_ev_edge *read_edges(struct ld_in *in, const struct ld_val
     return edges;
 }
 
-/* The member `key` of obj as edges; NULL and *n = 0 when it is absent (a fault when is_required), empty or faulty.
- * The caller's body or log line decides what the member is called. */
-const struct kb_ev_edge *ld_in_edges_at(struct ld_in *in, const struct ld_value *obj, const char *key, bool is_removal,
-                                        bool is_required, size_t *n)
-{
-    const struct ld_value *array = ld_in_array(in, obj, key, 0, SIZE_MAX, is_required);
-    size_t mark = ld_in_key(in, key);
-    const struct kb_ev_edge *edges = read_edges(in, array, is_removal, n);
-    ld_in_leave(in, mark);
-    return edges;
-}
-
 /* Users who have no edge, and so stand in no pair, are named by `users`; those in pairs need not be. */
 static void read_graph(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
@@ -86,7 +74,7 @@ static void read_graph(struct ld_in *in, size_t i, const struct ld_value *v, voi
     if (i == LD_GRAPH_USERS)
         ev->as.graph.users = ld_in_id_list(in, v, &ld_graph_rules.rule[i], &ev->as.graph.n_users);
     else if (ld_in_list(in, v, &ld_graph_rules.rule[i]))
-        ev->as.graph.add = read_edges(in, v, false, &ev->as.graph.n_add);
+        ev->as.graph.add = ld_in_edges(in, v, false, &ev->as.graph.n_add);
 }
 
 static void read_graph_patch(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
@@ -96,9 +84,9 @@ static void read_graph_patch(struct ld_in *in, size_t i, const struct ld_value *
     if (i == LD_GRAPH_PATCH_USERS)
         ev->as.graph.users = ld_in_id_list(in, v, rule, &ev->as.graph.n_users);
     else if (ld_in_list(in, v, rule) && i == LD_GRAPH_PATCH_ADD)
-        ev->as.graph.add = read_edges(in, v, false, &ev->as.graph.n_add);
+        ev->as.graph.add = ld_in_edges(in, v, false, &ev->as.graph.n_add);
     else if (ld_is(v, LD_V_ARRAY))
-        ev->as.graph.remove = read_edges(in, v, true, &ev->as.graph.n_remove);
+        ev->as.graph.remove = ld_in_edges(in, v, true, &ev->as.graph.n_remove);
 }
 
 /* An NDJSON body has edges only, like the bare array that it is parsed into. seq and time of the event are given by
@@ -111,7 +99,7 @@ int ld_decode_graph(struct ld_doc *doc, bool is_patch, struct kb_event *out, str
     if (is_patch)
         (void)ld_in_members(&in, &doc->root, &ld_graph_patch_rules, read_graph_patch, out);
     else if (ld_is(&doc->root, LD_V_ARRAY))
-        out->as.graph.add = read_edges(&in, &doc->root, false, &out->as.graph.n_add);
+        out->as.graph.add = ld_in_edges(&in, &doc->root, false, &out->as.graph.n_add);
     else
         (void)ld_in_members(&in, &doc->root, &ld_graph_rules, read_graph, out);
     return ld_in_done(&in);

@@ -10,7 +10,7 @@
 #include "json/json_out.h"
 
 #include "graph/graph.h"
-#include "json/json_routing.h"
+#include "json/json_util.h"
 #include "base/text.h"
 
 /* --- /select ----------------------------------------------------------------------------------------- */
@@ -137,29 +137,13 @@ size_t ld_put_arms(const struct kb_engine *e, size_t from, size_t most, struct l
         if (!arm.is_in_catalogue)
             continue;
         ld_text_item(t);
-        ld_text_lit(t, "{");
-        ld_text_put_string(t, "id", arm.id);
-        if (arm.features != NULL && spec->arm_dim > 0) {
-            ld_text_key(t, "features");
-            ld_text_vector(t, arm.features, spec->arm_dim);
-        }
-        ld_text_put_bool(t, "active", arm.is_active);
-        ld_text_put_restrictions(t, arm.is_stopped, arm.eligibility);
-        ld_text_lit(t, "}");
+        ld_text_arm(t, &(struct kb_ev_arm){arm.id, arm.features, arm.is_active, arm.is_stopped, arm.eligibility},
+                    spec->arm_dim);
     }
     if (end < n_arms)
         return end;
     ld_text_lit(t, "]}");
     return SIZE_MAX;
-}
-
-char *ld_encode_arms(const struct kb_engine *e, size_t *n)
-{
-    struct ld_text t;
-
-    ld_text_init(&t);
-    ld_put_arms(e, 0, SIZE_MAX, &t);
-    return ld_text_take(&t, n);
 }
 
 /* Sizes after the change that is being answered. The catalogue itself can be large and has just been sent. */

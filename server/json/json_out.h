@@ -33,9 +33,8 @@ char *ld_encode_rewards(const struct ld_reward_result *r, size_t n_results, size
 char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n);
 char *ld_encode_tenants(const struct ld_tenant_view *v, size_t n_tenants, size_t *n);
 char *ld_encode_graph_summary(const struct kb_engine *e, size_t *n);
-char *ld_encode_arms(const struct kb_engine *e, size_t *n);
-/* The same piece by piece: arms from..from + most - 1 of all that the engine has seen; where the next piece begins, or
- * SIZE_MAX after the last. */
+/* The catalogue piece by piece: arms from..from + most - 1 of all that the engine has seen; where the next piece
+ * begins, or SIZE_MAX after the last. */
 size_t ld_put_arms(const struct kb_engine *e, size_t from, size_t most, struct ld_text *t);
 char *ld_encode_arms_summary(const struct kb_engine *e, size_t *n);
 /* The model in two steps: what is taken from the engine, O(m^2 + arms), and what is computed from

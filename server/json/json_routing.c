@@ -309,17 +309,7 @@ void ld_text_eligibility(struct ld_text *t, const struct kb_eligibility *rules)
     ld_text_lit(t, "}");
 }
 
-void ld_text_put_restrictions(struct ld_text *t, bool is_stopped, const struct kb_eligibility *rules)
-{
-    if (is_stopped)
-        ld_text_put_bool(t, "stopped", true);
-    if (rules == NULL)
-        return;
-    ld_text_key(t, "eligibility");
-    ld_text_eligibility(t, rules);
-}
-
-/* --- requests and lines --------------------------------------------------------------------------------- */
+/* --- requests -------------------------------------------------------------------------------------------- */
 
 const struct kb_attribute *ld_in_attributes(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule,
                                             size_t *n)
@@ -336,13 +326,4 @@ const struct kb_attribute *ld_in_attributes(struct ld_in *in, const struct ld_va
         ld_in_leave(in, here);
     }
     return out;
-}
-
-enum kb_route ld_in_route(struct ld_in *in, const struct ld_value *line)
-{
-    const char *name = ld_in_id(in, line, "route", 32, false);
-    const int route = name != NULL ? kb_word_value(&kb_route_words, name) : KB_ROUTE_POLICY;
-    if (route < 0)
-        ld_in_fault(in, "route", "unknown route");
-    return route < 0 ? KB_ROUTE_POLICY : (enum kb_route)route;
 }

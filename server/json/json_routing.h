@@ -13,13 +13,7 @@ void ld_text_routing(struct ld_text *t, const struct kb_routing_spec *r);
 const struct kb_eligibility *ld_in_eligibility(struct ld_in *in, const struct ld_value *v);
 void ld_text_eligibility(struct ld_text *t, const struct kb_eligibility *rules);
 
-/* `stopped` and `eligibility` of an arm of the catalogue, where there are any. */
-void ld_text_put_restrictions(struct ld_text *t, bool is_stopped, const struct kb_eligibility *rules);
-
 const struct kb_attribute *ld_in_attributes(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule,
                                             size_t *n);
-
-/* The member `route` of a log line: KB_ROUTE_POLICY when it is left out. */
-enum kb_route ld_in_route(struct ld_in *in, const struct ld_value *line);
 
 #endif

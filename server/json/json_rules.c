@@ -3,7 +3,7 @@
  *
  * An object is read member by member in the order of its text, and what is missing is told behind what is there, so
  * that faults come in the order in which their sender will look for them. A name is looked for among the few that an
- * object may have; nothing is hashed. Log lines, which outlive the rules of today, are read by json_util.c instead.
+ * object may have; nothing is hashed. Log lines, which outlive the rules of today, are read by json_rows.c instead.
  *
  * As there, a fault is told at the place in hand, and reading goes on with a harmless value. */
 #include <math.h>
@@ -135,7 +135,7 @@ uint64_t ld_in_count(struct ld_in *in, const struct ld_value *v, const struct ld
     if (is_within(rule, x) && x == floor(x))
         return (uint64_t)x;
     ld_in_fault(in, NULL, "expected a whole number from %.0f to %.0f", rule->lo, rule->hi);
-    if (x > rule->hi)
+    if (x > rule->hi && rule->key != NULL)
         ld_problem_limit(in->p, rule->key, rule->hi);
     return otherwise;
 }
@@ -171,7 +171,7 @@ bool ld_in_list(struct ld_in *in, const struct ld_value *v, const struct ld_rule
     const double n = (double)ld_n_items(v);
     if (ld_is(v, LD_V_ARRAY) && n >= rule->lo && n <= rule->hi)
         return true;
-    if (n > rule->hi)
+    if (n > rule->hi && (rule->key != NULL || rule == &ld_rewards_rule))
         ld_problem_limit(in->p, rule->key != NULL ? rule->key : "rewards", rule->hi);
     if (isfinite(rule->hi))
         ld_in_fault(in, NULL, "expected an array of %.0f to %.0f items", rule->lo, rule->hi);
@@ -180,11 +180,19 @@ bool ld_in_list(struct ld_in *in, const struct ld_value *v, const struct ld_rule
     return false;
 }
 
-/* NULL and *n = 0 when the list is faulty or empty. */
+/* NULL and *n = 0 when the list is faulty or empty. Faulty items stay NULL; the fault keeps it from being used. The
+ * strings are borrowed from the document, the array of pointers lives in its memory. Repeats are not looked for. */
 const char *const *ld_in_id_list(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, size_t *n)
 {
-    *n = 0;
-    return ld_in_list(in, v, rule) ? ld_in_ids_value(in, v, n) : NULL;
+    const size_t n_items = ld_n_items(v);
+    const char **ids = ld_in_list(in, v, rule) && n_items > 0 ? ld_in_alloc(in, n_items, sizeof *ids) : NULL;
+    *n = ids != NULL ? n_items : 0;
+    for (size_t i = 0; i < *n; i++) {
+        const size_t here = ld_in_item(in, v, i);
+        ids[i] = ld_in_id_value(in, ld_item_of(v, i), KB_ID_MAX_BYTES);
+        ld_in_leave(in, here);
+    }
+    return ids;
 }
 
 /* A context is missing where there are dimensions: what the schema cannot say. Called behind ld_in_members. */

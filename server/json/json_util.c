@@ -9,11 +9,7 @@
  * pushed on the way in and cost a few bytes copied, so that the pointer is there when a fault needs it. It is cut at
  * its end when keys are long; the mark that undoes a step is a length and holds in that case too.
  *
- * None of the functions keeps state but the reader's own; two threads may decode two documents at once.
- *
- * Reading functions that take (obj, key) step into the member, read the value there and step back, so that a fault in
- * a value names the member without the value's reader knowing it. `is_required` says whether absence is a fault; a
- * wrong type always is one. Cost: a look at each member and some bytes of pointer. */
+ * None of the functions keeps state but the reader's own; two threads may decode two documents at once. */
 #include "json/json_util.h"
 
 #include <float.h>
@@ -32,6 +28,7 @@ void ld_in_init(struct ld_in *in, struct ld_doc *doc, struct ld_problem *p)
     in->doc = doc;
     in->p = p;
     in->is_log = false;
+    in->dim[LD_DIM_ONE] = 1;
     in->path[0] = '\0';
     in->n_path = 0;
 }
@@ -173,138 +170,6 @@ const char *ld_in_id_value(struct ld_in *in, const struct ld_value *v, size_t ma
     return s;
 }
 
-/* Every number of JSON is finite here (see above); *out is left alone on a fault. */
-bool ld_in_number_value(struct ld_in *in, const struct ld_value *v, double *out)
-{
-    if (!ld_is(v, LD_V_NUMBER)) {
-        ld_in_fault(in, NULL, "expected a finite number");
-        return false;
-    }
-    *out = ld_number_of(v);
-    return true;
-}
-
-/* Unknown members are faults: a misspelt `candidate` would otherwise mean `all arms`. False only when v is no object:
- * unknown members are reported, and the known ones can be read all the same. O(members x names), of which there are a
- * handful. */
-bool ld_in_object(struct ld_in *in, const struct ld_value *v, const char *const *names)
-{
-    if (!ld_is(v, LD_V_OBJECT)) {
-        ld_in_fault(in, NULL, "expected an object");
-        return false;
-    }
-    for (size_t k = 0; k < ld_n_members(v); k++) {
-        const char *key = v->as.member[k].key;
-        size_t i = 0;
-        while (names[i] != NULL && strcmp(names[i], key) != 0)
-            i++;
-        if (names[i] == NULL)
-            ld_in_fault(in, key, "unknown field");
-    }
-    return true;
-}
-
-/* --- members ----------------------------------------------------------------------------------------- */
-
-/* Required means present; whether it has the right type is for the reader of the value to say. null counts as
- * present. */
-const struct ld_value *ld_in_get(struct ld_in *in, const struct ld_value *obj, const char *key, bool is_required)
-{
-    const struct ld_value *v = ld_member_of(obj, key);
-    if (v == NULL && is_required)
-        ld_in_fault(in, key, "required");
-    return v;
-}
-
-/* NULL when absent or faulty. Borrowed from the document. */
-const char *ld_in_id(struct ld_in *in, const struct ld_value *obj, const char *key, size_t max_bytes, bool is_required)
-{
-    const struct ld_value *v = ld_in_get(in, obj, key, is_required);
-    if (v == NULL)
-        return NULL;
-    size_t mark = ld_in_key(in, key);
-    const char *s = ld_in_id_value(in, v, max_bytes);
-    ld_in_leave(in, mark);
-    return s;
-}
-
-/* null is not a number: members that may be null are read by functions of their own. `otherwise` is returned for an
- * absent member and for a faulty one. */
-double ld_in_number(struct ld_in *in, const struct ld_value *obj, const char *key, double otherwise, bool is_required)
-{
-    const struct ld_value *v = ld_in_get(in, obj, key, is_required);
-    double x = otherwise;
-    if (v == NULL)
-        return x;
-    size_t mark = ld_in_key(in, key);
-    (void)ld_in_number_value(in, v, &x);
-    ld_in_leave(in, mark);
-    return x;
-}
-
-/* 0 is refused, since estimators divide by it. */
-double ld_in_propensity(struct ld_in *in, const struct ld_value *obj, const char *key, double otherwise,
-                        bool is_required)
-{
-    const struct ld_value *v = ld_in_get(in, obj, key, is_required);
-    if (v == NULL)
-        return otherwise;
-    double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : 0;
-    if (x > 0 && x <= 1)
-        return x;
-    ld_in_fault(in, key, "expected a number > 0 and <= 1");
-    return otherwise;
-}
-
-/* 1.0 and 1e0 are whole. Bounds are at most 2^53, where doubles still count one by one. lo and hi belong to the
- * range. */
-uint64_t ld_in_whole(struct ld_in *in, const struct ld_value *obj, const char *key, uint64_t lo, uint64_t hi,
-                     uint64_t otherwise, bool is_required)
-{
-    const struct ld_value *v = ld_in_get(in, obj, key, is_required);
-    if (v == NULL)
-        return otherwise;
-    /* -1 lies outside every range that is asked for. */
-    double x = ld_is(v, LD_V_NUMBER) ? ld_number_of(v) : -1;
-    if (x < (double)lo || x > (double)hi || x != floor(x)) {
-        ld_in_fault(in, key, "expected a whole number from %llu to %llu", (unsigned long long)lo,
-                    (unsigned long long)hi);
-        return otherwise;
-    }
-    return (uint64_t)x;
-}
-
-/* 0 and 1 are not booleans. */
-bool ld_in_bool(struct ld_in *in, const struct ld_value *obj, const char *key, bool otherwise, bool is_required)
-{
-    const struct ld_value *v = ld_in_get(in, obj, key, is_required);
-    if (v == NULL)
-        return otherwise;
-    if (!ld_is_bool(v)) {
-        ld_in_fault(in, key, "expected true or false");
-        return otherwise;
-    }
-    return ld_is(v, LD_V_TRUE);
-}
-
-/* hi = SIZE_MAX: as many as the body can hold; its size is bounded elsewhere. The bounds are on the number of items,
- * and belong to the range. */
-const struct ld_value *ld_in_array(struct ld_in *in, const struct ld_value *obj, const char *key, size_t lo, size_t hi,
-                                   bool is_required)
-{
-    const struct ld_value *v = ld_in_get(in, obj, key, is_required);
-    if (v == NULL)
-        return NULL;
-    size_t n = ld_n_items(v);
-    if (ld_is(v, LD_V_ARRAY) && n >= lo && n <= hi)
-        return v;
-    if (hi == SIZE_MAX)
-        ld_in_fault(in, key, "expected an array");
-    else
-        ld_in_fault(in, key, "expected an array of %zu to %zu items", lo, hi);
-    return NULL;
-}
-
 /* Items that are numbers have no use for a pointer, and bodies are full of them. */
 static void fault_number(struct ld_in *in, const struct ld_value *array, size_t i, double most)
 {
@@ -351,53 +216,4 @@ const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uin
             fault_number(in, v, i, most);
     }
     return x;
-}
-
-/* Where arm or context has dimension 0, an empty array and null are as good as none. */
-const double *ld_in_vector(struct ld_in *in, const struct ld_value *obj, const char *key, uint32_t dim,
-                           bool is_required)
-{
-    const struct ld_value *v = ld_in_get(in, obj, key, is_required && dim > 0);
-    if (v == NULL)
-        return NULL;
-    size_t mark = ld_in_key(in, key);
-    const double *x = ld_in_vector_value(in, v, dim, NULL, !is_required || dim == 0);
-    ld_in_leave(in, mark);
-    return x;
-}
-
-/* Faulty items stay NULL in the result; the fault keeps it from being used. The strings are borrowed from the
- * document, the array of pointers lives in its memory. Repeats are not looked for. array NULL holds none. */
-const char *const *ld_in_ids_value(struct ld_in *in, const struct ld_value *array, size_t *n)
-{
-    *n = ld_n_items(array);
-    const char **ids = *n > 0 ? ld_in_alloc(in, *n, sizeof *ids) : NULL;
-    if (ids == NULL)
-        *n = 0;
-    for (size_t i = 0; i < *n; i++) {
-        size_t here = ld_in_item(in, array, i);
-        ids[i] = ld_in_id_value(in, ld_item_of(array, i), KB_ID_MAX_BYTES);
-        ld_in_leave(in, here);
-    }
-    return ids;
-}
-
-const char *const *ld_in_ids(struct ld_in *in, const struct ld_value *obj, const char *key, size_t max, size_t *n,
-                             bool is_required)
-{
-    const struct ld_value *array = ld_in_array(in, obj, key, 0, max, is_required);
-    size_t mark = ld_in_key(in, key);
-    const char *const *ids = ld_in_ids_value(in, array, n);
-    ld_in_leave(in, mark);
-    return ids;
-}
-
-/* One spelling only (ld_parse_time), so that a log line written again is the same line. */
-int64_t ld_in_time(struct ld_in *in, const struct ld_value *o, const char *key)
-{
-    const struct ld_value *v = ld_in_get(in, o, key, true);
-    int64_t at_ms = 0;
-    if (v != NULL && (!ld_is(v, LD_V_STRING) || ld_parse_time(ld_string_of(v), &at_ms) != 0))
-        ld_in_fault(in, key, "expected a time such as 2026-11-21T10:00:00.123Z");
-    return at_ms;
 }

@@ -220,7 +220,11 @@ END_TEST
 START_TEST(the_catalogue_lists_its_own_arms_only)
 {
     size_t n;
-    json_t *v = parsed(ld_encode_arms(town.live, &n), &n);
+    struct ld_text t;
+    ld_text_init(&t);
+    ck_assert_uint_eq(ld_put_arms(town.live, 0, SIZE_MAX, &t), SIZE_MAX);
+    char *text = ld_text_take(&t, &n);
+    json_t *v = parsed(text, &n);
     const json_t *arms = json_object_get(v, "arms");
     ck_assert_uint_eq(json_array_size(arms), 2);
     ck_assert_str_eq(text_at(json_array_get(arms, 0), "id"), "a1");

@@ -1,0 +1,424 @@
+/* Reading and writing by rows: see json_rows.h.
+ *
+ * What is written is in the order of the rows, so a line of ours is read member by member without a search. */
+#include "json/json_rows.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/time_text.h"
+#include "json/json_routing.h"
+
+#define MOST_ROWS 24
+
+static const void *pointer_at(const void *at)
+{
+    const void *p;
+    memcpy(&p, at, sizeof p);
+    return p;
+}
+
+static void set_pointer(void *at, const void *p)
+{
+    memcpy(at, &p, sizeof p);
+}
+
+static int word_at(const void *at)
+{
+    int word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+/* Of a value that is no pointer. */
+static size_t size_of(enum ld_row_kind kind)
+{
+    if (kind == LD_ROW_NUMBER || kind == LD_ROW_WORD)
+        return sizeof(uint32_t);
+    return kind == LD_ROW_FLAG ? sizeof(bool) : sizeof(uint64_t);
+}
+
+/* --- reading ------------------------------------------------------------------------------------------ */
+
+static void read_value(struct ld_in *in, const struct ld_row *row, const struct ld_value *v, char *base);
+
+static void read_word(struct ld_in *in, const struct ld_row *row, const struct ld_value *v, void *at)
+{
+    const char *name = ld_in_text(in, v, row->rule);
+    const int word = name != NULL ? kb_word_value(row->of, name) : -1;
+    if (word >= 0)
+        memcpy(at, &word, sizeof word);
+    else if (name != NULL)
+        ld_in_fault(in, NULL, "unknown %s", row->key);
+}
+
+static void read_time(struct ld_in *in, const struct ld_value *v, int64_t *at_ms)
+{
+    if (!ld_is(v, LD_V_STRING) || ld_parse_time(ld_string_of(v), at_ms) != 0)
+        ld_in_fault(in, NULL, "expected a time such as 2026-11-21T10:00:00.123Z");
+}
+
+static void read_item(struct ld_in *in, const struct ld_list *list, const struct ld_value *v, char *item)
+{
+    if (list->shape == LD_LIST_SHORT && !ld_is(v, LD_V_OBJECT))
+        read_value(in, &list->rows.row[0], v, item);
+    else
+        ld_in_rows(in, v, &list->rows, item);
+}
+
+/* Not NULL where there are no items: a list that is there is not one that is not. */
+static void read_list(struct ld_in *in, const struct ld_row *row, const struct ld_value *v, char *base)
+{
+    const struct ld_list *list = row->of;
+    const void *items = NULL;
+    size_t n = 0;
+    if (!ld_in_list(in, v, &list->rule))
+        return;
+    if (list->read != NULL) {
+        items = list->read(in, v, &n);
+    } else {
+        char *item = ld_in_alloc(in, ld_n_items(v) + 1, list->size);
+        items = item;
+        for (; item != NULL && n < ld_n_items(v); n++) {
+            const size_t here = ld_in_item(in, v, n);
+            read_item(in, list, ld_item_of(v, n), item + n * list->size);
+            ld_in_leave(in, here);
+        }
+    }
+    set_pointer(base + row->at, items);
+    memcpy(base + row->more, &n, sizeof n);
+}
+
+static const void *read_items(struct ld_in *in, const struct ld_row *of, const struct ld_value *v, size_t n)
+{
+    const size_t size = size_of(of->kind);
+    char *items = n > 0 ? ld_in_alloc(in, n, size) : NULL;
+    for (size_t i = 0; items != NULL && i < n; i++) {
+        const size_t here = ld_in_item(in, v, i);
+        read_value(in, of, ld_item_of(v, i), items + i * size);
+        ld_in_leave(in, here);
+    }
+    return items;
+}
+
+/* How many numbers a column has by those before it; of vectors so many times their dimension. */
+static size_t column_length(const struct ld_in *in, const struct ld_row *row, const char *base)
+{
+    size_t n;
+    memcpy(&n, base + row->more, sizeof n);
+    return n * in->dim[row->dim];
+}
+
+/* A vector of no numbers, or no vectors: it is not looked at. */
+static bool is_empty(const struct ld_in *in, const struct ld_row *row, const char *base)
+{
+    if (row->kind == LD_ROW_COLUMN && ((const struct ld_row *)row->of)->kind == LD_ROW_REAL)
+        return column_length(in, row, base) == 0;
+    return row->kind == LD_ROW_VECTOR && in->dim[row->dim] == 0;
+}
+
+static void read_column(struct ld_in *in, const struct ld_row *row, const struct ld_value *v, char *base)
+{
+    const struct ld_row *of = row->of;
+    const bool is_first = (row->how & LD_ROW_SETS_N) != 0;
+    const size_t n = is_first ? ld_n_items(v) : column_length(in, row, base);
+    if (of->kind == LD_ROW_REAL && n <= UINT32_MAX)
+        set_pointer(base + row->at, ld_in_vector_value(in, v, (uint32_t)n, NULL, false));
+    else if (ld_in_list(in, v, &(struct ld_rule){.lo = (double)n, .hi = is_first ? (double)INFINITY : (double)n}))
+        set_pointer(base + row->at, read_items(in, of, v, n));
+    if (is_first)
+        memcpy(base + row->more, &n, sizeof n);
+}
+
+/* The settings stand in the document whole, since the server needs back what the engine's spec does not hold. */
+static void read_settings(struct ld_in *in, const struct ld_value *v, void *at)
+{
+    struct ld_settings *settings = ld_in_alloc(in, 1, sizeof *settings);
+    if (settings == NULL)
+        return;
+    ld_in_settings(in, v, settings);
+    set_pointer(at, &settings->spec);
+}
+
+/* The value at the place in hand. */
+static void read_value(struct ld_in *in, const struct ld_row *row, const struct ld_value *v, char *base)
+{
+    void *at = base + row->at;
+    size_t n = 0;
+    switch (row->kind) {
+    case LD_ROW_IGNORED:
+        break;
+    case LD_ROW_TEXT:
+        set_pointer(at, ld_in_text(in, v, row->rule));
+        break;
+    case LD_ROW_REAL:
+        (void)ld_in_real(in, v, row->rule, at);
+        break;
+    case LD_ROW_COUNT:
+        *(uint64_t *)at = ld_in_count(in, v, row->rule, 0);
+        break;
+    case LD_ROW_NUMBER:
+        *(uint32_t *)at = (uint32_t)ld_in_count(in, v, row->rule, 0);
+        break;
+    case LD_ROW_FLAG:
+        *(bool *)at = ld_in_flag(in, v);
+        break;
+    case LD_ROW_TIME:
+        read_time(in, v, at);
+        break;
+    case LD_ROW_WORD:
+        read_word(in, row, v, at);
+        break;
+    case LD_ROW_VECTOR:
+        set_pointer(at, ld_in_vector_value(in, v, in->dim[row->dim], NULL,
+                                           (row->how & LD_ROW_OR_NULL) != 0 || in->dim[row->dim] == 0));
+        break;
+    case LD_ROW_TEXTS:
+        set_pointer(at, ld_in_id_list(in, v, row->rule, &n));
+        memcpy(base + row->more, &n, sizeof n);
+        break;
+    case LD_ROW_LIST:
+        read_list(in, row, v, base);
+        break;
+    case LD_ROW_COLUMN:
+        if (!is_empty(in, row, base))
+            read_column(in, row, v, base);
+        break;
+    case LD_ROW_OBJECT:
+        ld_in_rows(in, v, row->of, at);
+        break;
+    case LD_ROW_ELIGIBILITY:
+        set_pointer(at, ld_in_eligibility(in, v));
+        break;
+    case LD_ROW_SETTINGS:
+        read_settings(in, v, at);
+        break;
+    }
+}
+
+static void read_missing(struct ld_in *in, const struct ld_row *row, char *base)
+{
+    const unsigned excuses = LD_ROW_OPTIONAL | LD_ROW_YOUNG | LD_ROW_HAS;
+    if (row->kind == LD_ROW_REAL && (row->how & (LD_ROW_HAS | LD_ROW_OR_ZERO)) == 0)
+        *(double *)(void *)(base + row->at) = (double)NAN;
+    if ((row->how & excuses) == 0 && !is_empty(in, row, base))
+        ld_in_fault(in, row->key, "required");
+}
+
+static void read_row(struct ld_in *in, const struct ld_row *row, const struct ld_value *v, char *base)
+{
+    if (v == NULL) {
+        read_missing(in, row, base);
+        return;
+    }
+    const size_t mark = ld_in_key(in, row->key);
+    if ((row->how & LD_ROW_HAS) != 0)
+        *(bool *)(base + row->more) = true;
+    read_value(in, row, v, base);
+    ld_in_leave(in, mark);
+}
+
+/* A misspelt member would otherwise mean that it was left out. */
+static void tell_unknown(struct ld_in *in, const struct ld_value *v, const struct ld_rows *rows)
+{
+    for (size_t k = 0; k < ld_n_members(v); k++) {
+        const char *key = v->as.member[k].key;
+        size_t i = 0;
+        while (i < rows->n && strcmp(rows->row[i].key, key) != 0)
+            i++;
+        if (i == rows->n)
+            ld_in_fault(in, key, "unknown field");
+    }
+}
+
+/* The member that stands next, most of the time. */
+static const struct ld_value *find(const struct ld_value *v, const char *key, size_t next)
+{
+    if (next < v->n && strcmp(v->as.member[next].key, key) == 0)
+        return &v->as.member[next].value;
+    return ld_member_of(v, key);
+}
+
+void ld_in_rows(struct ld_in *in, const struct ld_value *v, const struct ld_rows *rows, void *base)
+{
+    const unsigned turns[] = {LD_ROW_EARLY, 0, LD_ROW_LATE};
+    const struct ld_value *member[MOST_ROWS];
+    size_t n = 0;
+    if (!ld_is(v, LD_V_OBJECT)) {
+        ld_in_fault(in, NULL, "expected an object");
+        return;
+    }
+    for (size_t i = 0; i < rows->n; i++) {
+        member[i] = find(v, rows->row[i].key, n);
+        n += member[i] != NULL;
+    }
+    if (n < v->n)
+        tell_unknown(in, v, rows);
+    for (size_t turn = 0; turn < 3; turn++)
+        for (size_t i = 0; i < rows->n; i++)
+            if ((rows->row[i].how & (LD_ROW_EARLY | LD_ROW_LATE)) == turns[turn])
+                read_row(in, &rows->row[i], member[i], base);
+}
+
+/* --- writing ------------------------------------------------------------------------------------------ */
+
+static void write_value(const struct ld_out *out, const struct ld_row *row, const char *base);
+
+/* Whether what is there says no more than if it were left out; of an object its first member tells. */
+static bool is_silent(const struct ld_out *out, const struct ld_row *row, const char *base)
+{
+    const char *at = base + row->at;
+    const uint64_t none = 0;
+    double x;
+    if ((row->how & LD_ROW_HAS) != 0)
+        return !*(const bool *)(base + row->more);
+    switch (row->kind) {
+    case LD_ROW_IGNORED:
+        return true;
+    case LD_ROW_REAL:
+        memcpy(&x, at, sizeof x);
+        return (row->how & LD_ROW_OR_ZERO) != 0 ? !(x > 0) : isnan(x);
+    case LD_ROW_COUNT:
+    case LD_ROW_TIME:
+    case LD_ROW_NUMBER:
+    case LD_ROW_FLAG:
+    case LD_ROW_WORD:
+        return memcmp(at, &none, size_of(row->kind)) == 0;
+    case LD_ROW_TEXTS:
+        return memcmp(base + row->more, &none, sizeof(size_t)) == 0;
+    case LD_ROW_VECTOR:
+        return pointer_at(at) == NULL || out->dim[row->dim] == 0;
+    case LD_ROW_OBJECT:
+        return is_silent(out, ((const struct ld_rows *)row->of)->row, at);
+    default:
+        return pointer_at(at) == NULL;
+    }
+}
+
+void ld_text_rows(const struct ld_out *out, const struct ld_rows *rows, size_t from, size_t to, const void *base)
+{
+    for (size_t i = from; i < to; i++) {
+        const struct ld_row *row = &rows->row[i];
+        if ((row->how & (LD_ROW_OPTIONAL | LD_ROW_HAS)) != 0 && is_silent(out, row, base))
+            continue;
+        ld_text_key(out->t, row->key);
+        write_value(out, row, base);
+    }
+}
+
+static void write_object(const struct ld_out *out, const struct ld_rows *rows, const char *base)
+{
+    ld_text_raw(out->t, "{", 1);
+    ld_text_rows(out, rows, 0, rows->n, base);
+    ld_text_raw(out->t, "}", 1);
+}
+
+static void write_tuple(const struct ld_out *out, const struct ld_rows *rows, const char *base)
+{
+    ld_text_raw(out->t, "[", 1);
+    for (size_t i = 0; i < rows->n; i++) {
+        ld_text_item(out->t);
+        write_value(out, &rows->row[i], base);
+    }
+    ld_text_raw(out->t, "]", 1);
+}
+
+static void write_list(const struct ld_out *out, const struct ld_list *list, const char *items, size_t n)
+{
+    ld_text_raw(out->t, "[", 1);
+    for (size_t i = 0; i < n; i++) {
+        const char *item = items + i * list->size;
+        ld_text_item(out->t);
+        if (list->shape == LD_LIST_TUPLES)
+            write_tuple(out, &list->rows, item);
+        else if (list->shape == LD_LIST_SHORT && is_silent(out, &list->rows.row[1], item))
+            write_value(out, &list->rows.row[0], item);
+        else
+            write_object(out, &list->rows, item);
+    }
+    ld_text_raw(out->t, "]", 1);
+}
+
+static void write_column(const struct ld_out *out, const struct ld_row *of, const char *items, size_t n)
+{
+    ld_text_raw(out->t, "[", 1);
+    for (size_t i = 0; i < n; i++) {
+        ld_text_item(out->t);
+        write_value(out, of, items + i * size_of(of->kind));
+    }
+    ld_text_raw(out->t, "]", 1);
+}
+
+static void write_time(struct ld_text *t, int64_t at_ms)
+{
+    char text[32];
+    ld_format_time(at_ms, text);
+    ld_text_string(t, text);
+}
+
+/* What has a number of items. */
+static void write_many(const struct ld_out *out, const struct ld_row *row, const void *items, size_t n)
+{
+    if (row->kind == LD_ROW_TEXTS)
+        ld_text_strings(out->t, items, n);
+    else if (row->kind == LD_ROW_LIST)
+        write_list(out, row->of, items, n);
+    else if (((const struct ld_row *)row->of)->kind == LD_ROW_REAL)
+        ld_text_vector(out->t, items, n * out->dim[row->dim]);
+    else
+        write_column(out, row->of, items, n);
+}
+
+static void write_value(const struct ld_out *out, const struct ld_row *row, const char *base)
+{
+    const void *at = base + row->at;
+    struct ld_text *t = out->t;
+    size_t n;
+    switch (row->kind) {
+    case LD_ROW_IGNORED:
+        break;
+    case LD_ROW_TEXT:
+        ld_text_string(t, pointer_at(at));
+        break;
+    case LD_ROW_REAL:
+        ld_text_number(t, *(const double *)at);
+        break;
+    case LD_ROW_COUNT:
+        ld_text_count(t, *(const uint64_t *)at);
+        break;
+    case LD_ROW_NUMBER:
+        ld_text_count(t, *(const uint32_t *)at);
+        break;
+    case LD_ROW_FLAG:
+        ld_text_bool(t, *(const bool *)at);
+        break;
+    case LD_ROW_TIME:
+        write_time(t, *(const int64_t *)at);
+        break;
+    case LD_ROW_WORD:
+        ld_text_string(t, kb_word(row->of, word_at(at)));
+        break;
+    case LD_ROW_VECTOR:
+        n = out->dim[row->dim];
+        if ((row->how & LD_ROW_OR_NULL) != 0 && n == 0)
+            ld_text_lit(t, "null");
+        else
+            ld_text_vector(t, pointer_at(at), n);
+        break;
+    case LD_ROW_TEXTS:
+    case LD_ROW_LIST:
+    case LD_ROW_COLUMN:
+        memcpy(&n, base + row->more, sizeof n);
+        write_many(out, row, pointer_at(at), n);
+        break;
+    case LD_ROW_OBJECT:
+        write_object(out, row->of, at);
+        break;
+    case LD_ROW_ELIGIBILITY:
+        ld_text_eligibility(t, pointer_at(at));
+        break;
+    case LD_ROW_SETTINGS:
+        ld_text_settings(t, out->settings);
+        break;
+    }
+}
