@@ -66,7 +66,7 @@ $(OUT)/laplaced: $(OUT)/server/app/main.o $(OUT)/libld.a $(OUT)/libkb.a
 $(OUT)/laplacectl: $(CTL_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(TOOL_LIBS)
 $(OUT)/paperbench: $(PAPER_OBJ) $(OUT)/libkb.a
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(CORE_LIBS)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ -ljansson $(CORE_LIBS)
 
 $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
@@ -106,7 +106,8 @@ $(C_TESTS:=.o): $(OUT)/%.o: %.c
 	$(CC) $(TEST_FLAGS) $(TEST_ROOTS) -c -o $@ $<
 $(C_TESTS): %: %.o $(TEST_LIB_OBJ) $(OUT)/libkb.a
 	$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %/libld.a,$^) $(OUT)/libkb.a $(CHECK_LIBS) $(TEST_LIBS)
-$(CORE_TESTS) $(PAPER_TESTS) $(COVERAGE): TEST_LIBS = $(CORE_LIBS)
+$(CORE_TESTS) $(COVERAGE): TEST_LIBS = $(CORE_LIBS)
+$(PAPER_TESTS): TEST_LIBS = -ljansson $(CORE_LIBS)
 $(SERVER_TESTS) $(FUZZ_TESTS): TEST_LIBS = $(SERVER_LIBS)
 $(SERVER_TESTS:=.o) $(FUZZ_TESTS:=.o): TEST_ROOTS = -iquote server
 $(TOOL_TESTS): TEST_LIBS = $(TOOL_LIBS)

@@ -59,7 +59,6 @@ static void session_opts(struct lc_session *s, struct lc_opt *out)
 
 /* --- printing --------------------------------------------------------------------------------------- */
 
-/* One line per option; the value, where there is one, beside its name. */
 static void print_opts(const struct lc_opt *opts, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -70,7 +69,6 @@ static void print_opts(const struct lc_opt *opts, size_t n)
     }
 }
 
-/* For the general --help as well as for that of a command. */
 void lc_args_print_session(void)
 {
     struct lc_opt opts[N_SESSION_OPTS];
@@ -82,7 +80,6 @@ void lc_args_print_session(void)
          "Commands that show or change one tenant take `default`: the server does not tell what its own is called.");
 }
 
-/* The whole --help of a command, from its row and its table: nothing is written down twice. */
 static void print_help(const struct lc_command *cmd, const struct lc_opt *opts, size_t n_opts)
 {
     printf("laplacectl %s: %s\n\nusage: laplacectl %s\n\n", cmd->name, cmd->about, cmd->synopsis);
@@ -160,7 +157,6 @@ static bool set_value(const struct lc_opt *o, const char *text)
     }
 }
 
-/* Names the option and what it takes; the status of a usage error. */
 static int bad_value(const struct lc_command *cmd, const struct lc_opt *o, const char *text)
 {
     static const char *const expected[] = {[LC_OPT_TEXT] = "a text",

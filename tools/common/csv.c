@@ -33,7 +33,6 @@ int lc_csv_fail(struct lc_csv *csv, const char *fmt, ...)
     return -1;
 }
 
-/* Bytes that were read too early come first. */
 static int raw_char(struct lc_csv *csv)
 {
     if (csv->n_ahead == 0)
@@ -64,7 +63,6 @@ static void skip_mark(struct lc_csv *csv)
         ungetc(c, csv->file);
 }
 
-/* The stream stays the caller's. `name` stands in messages and is borrowed. */
 void lc_csv_open_stream(struct lc_csv *csv, FILE *file, const char *name)
 {
     *csv = (struct lc_csv){.path = name, .file = file, .next_line = 1};
@@ -86,7 +84,6 @@ int lc_csv_open(struct lc_csv *csv, const char *path)
     return 0;
 }
 
-/* why is kept: the caller may still want to print it. */
 void lc_csv_close(struct lc_csv *csv)
 {
     if (csv->is_owned && csv->file != NULL)
@@ -295,7 +292,6 @@ static bool to_number(const char *text, double *out)
     return end != text && *end == '\0' && isfinite(*out);
 }
 
-/* For guessing headers: no message, no reader. */
 bool lc_is_number(const char *text)
 {
     double v;

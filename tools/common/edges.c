@@ -41,7 +41,6 @@ static bool is_customary(const char *name)
     return false;
 }
 
-/* The reader can be closed after a failure, too. */
 int lc_edges_open(struct lc_edge_reader *r, const char *path, enum lc_header header)
 {
     memset(r, 0, sizeof *r);
@@ -49,7 +48,6 @@ int lc_edges_open(struct lc_edge_reader *r, const char *path, enum lc_header hea
     return lc_csv_open(&r->csv, path);
 }
 
-/* csv.why is kept for the caller's message. */
 void lc_edges_close(struct lc_edge_reader *r)
 {
     for (size_t i = 0; i < 3; i++) {
@@ -97,7 +95,6 @@ static int to_edge(struct lc_edge_reader *r, struct lc_edge_row *out)
 
 /* --- the header ------------------------------------------------------------------------------------- */
 
-/* Holds the first row back; the reader then moves on to the second. */
 static void keep_first(struct lc_edge_reader *r)
 {
     r->n_first = r->csv.n_fields < 3 ? r->csv.n_fields : 3;

@@ -58,7 +58,6 @@ void lc_histogram_add(struct lc_histogram *h, uint64_t value)
     h->cell[cell_of(value < LARGEST ? value : LARGEST)]++;
 }
 
-/* Exact: the merged cells are those of one histogram over all values. */
 void lc_histogram_merge(struct lc_histogram *into, const struct lc_histogram *from)
 {
     if (from->count == 0)
@@ -99,7 +98,6 @@ uint64_t lc_histogram_quantile(const struct lc_histogram *h, double q)
     return h->max;
 }
 
-/* From the exact sum, not from the cells. 0 when empty. */
 double lc_histogram_mean(const struct lc_histogram *h)
 {
     return h->count > 0 ? h->sum / (double)h->count : 0.0;

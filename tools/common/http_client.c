@@ -41,7 +41,6 @@ struct lc_client {
     void *watch_arg;
 };
 
-/* libcurl asks for this before threads start. */
 void lc_http_global_init(void)
 {
     curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -115,7 +114,6 @@ static void keep_header(const char *line, size_t n, const char *name, char value
     value[length] = '\0';
 }
 
-/* libcurl: a header line of the answer. */
 static size_t on_header(char *line, size_t size, size_t n, void *arg)
 {
     struct lc_client *c = arg;
@@ -182,7 +180,6 @@ struct lc_client *lc_client_new(const struct lc_session *s, const char *tenant)
     return c;
 }
 
-/* Closes the connection. NULL is fine. */
 void lc_client_free(struct lc_client *c)
 {
     if (c == NULL)
@@ -367,7 +364,6 @@ void lc_reply_explain(const struct lc_reply *r, struct lc_text *out)
     lc_json_free(doc);
 }
 
-/* Safe for status 0, too. */
 int lc_reply_fail(const struct lc_reply *r, const char *what)
 {
     struct lc_text t = {0};

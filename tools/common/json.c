@@ -48,7 +48,6 @@ struct lc_json *lc_json_parse_loosely(const char *text, size_t n, char *why)
     return parse(text, n, 0, why);
 }
 
-/* Empty; ends the program without memory. */
 struct lc_json *lc_json_object(void)
 {
     json_t *v = json_object();
@@ -57,7 +56,6 @@ struct lc_json *lc_json_object(void)
     return (struct lc_json *)v;
 }
 
-/* NULL is fine. */
 void lc_json_free(struct lc_json *root)
 {
     json_decref((json_t *)root);
@@ -65,19 +63,16 @@ void lc_json_free(struct lc_json *root)
 
 /* --- readers ---------------------------------------------------------------------------------------- */
 
-/* NULL for what is absent and for what is no object. */
 const struct lc_json *lc_json_get(const struct lc_json *v, const char *key)
 {
     return v != NULL ? out_of(json_object_get(in(v), key)) : NULL;
 }
 
-/* NULL beyond the end and for what is no array. */
 const struct lc_json *lc_json_at(const struct lc_json *v, size_t i)
 {
     return v != NULL ? out_of(json_array_get(in(v), i)) : NULL;
 }
 
-/* json_object_size answers 0 for what is no object. */
 size_t lc_json_length(const struct lc_json *v)
 {
     if (v == NULL)
@@ -110,7 +105,6 @@ bool lc_json_number(const struct lc_json *v, double *out)
     return true;
 }
 
-/* False for everything else, "true" in quotes and 1 included. */
 bool lc_json_is_true(const struct lc_json *v)
 {
     return v != NULL && json_is_true(in(v));

@@ -17,7 +17,6 @@
 #include "common/edges.h"
 #include "base/rng.h"
 
-/* Equal strings have equal indices; the index is the number of different ids before it. */
 uint32_t lc_intern(struct kb_ids *ids, const char *id)
 {
     size_t n = strlen(id);
@@ -116,7 +115,6 @@ int lc_network_read(struct lc_network *net, struct kb_ids *users, const char *pa
     return rc;
 }
 
-/* An empty network is fine. */
 void lc_network_close(struct lc_network *net)
 {
     free(net->edges);

@@ -20,7 +20,6 @@
 #define BAR_CELLS 10
 #define WIDE 110 /* columns from which on there is room for the bar */
 
-/* Cannot fail on Linux. */
 uint64_t lc_now_ns(void)
 {
     struct timespec ts;
@@ -55,7 +54,6 @@ void lc_progress_init(struct lc_progress *p, bool is_quiet)
     p->width = terminal_width();
 }
 
-/* Rounded to seconds; hours only when there are any. */
 const char *lc_clock(double seconds, char *buf)
 {
     unsigned long s = seconds > 0.0 && seconds < 1e9 ? (unsigned long)(seconds + 0.5) : 0;
@@ -66,7 +64,6 @@ const char *lc_clock(double seconds, char *buf)
     return buf;
 }
 
-/* The bar, where the terminal is wide enough for it, and the percentage. fraction in [0, 1]. */
 static void put_bar(struct lc_text *line, double fraction, bool has_cells)
 {
     int full = (int)(fraction * BAR_CELLS + 0.5);
@@ -101,7 +98,6 @@ void lc_progress_show(struct lc_progress *p, double fraction, const char *text)
     lc_text_close(&line);
 }
 
-/* To be called before anything else is printed on the terminal. */
 void lc_progress_clear(struct lc_progress *p)
 {
     if (p->is_live)

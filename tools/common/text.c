@@ -22,7 +22,6 @@
 
 #include "base/text.h"
 
-/* n and size say what was asked for. */
 void lc_out_of_memory(size_t n, size_t size)
 {
     fprintf(stderr, "laplacectl: out of memory (%zu x %zu bytes)\n", n, size);
@@ -50,7 +49,6 @@ void *lc_regrow(void *ptr, size_t n, size_t size)
     return p;
 }
 
-/* To be freed by free. Never NULL. */
 char *lc_copy(const char *s)
 {
     size_t n = strlen(s) + 1;
@@ -87,7 +85,6 @@ static void reserve_text(struct lc_text *t, size_t more)
     t->data = lc_room(t->data, &t->cap, t->n + more + 1, 1);
 }
 
-/* Allocates, so that data is "" and never NULL afterwards. */
 void lc_text_clear(struct lc_text *t)
 {
     reserve_text(t, 0);
@@ -105,7 +102,6 @@ void lc_text_put(struct lc_text *t, const void *bytes, size_t n)
     t->data[t->n] = '\0';
 }
 
-/* For C strings. The NUL is not counted and is put behind the new end. */
 void lc_text_puts(struct lc_text *t, const char *s)
 {
     lc_text_put(t, s, strlen(s));
@@ -218,7 +214,6 @@ void lc_text_number(struct lc_text *t, double v)
     lc_text_puts(t, buf);
 }
 
-/* n may be 0: "[]". */
 void lc_text_vector(struct lc_text *t, const double *v, size_t n)
 {
     lc_text_puts(t, "[");

@@ -40,7 +40,6 @@ static int put_active(struct lc_csv *csv, size_t i, struct lc_text *out)
     return 0;
 }
 
-/* The member "features", left out when the row has no feature column. 0, or -1 with csv->why and half an object. */
 static int put_features(struct lc_csv *csv, size_t active, struct lc_text *out)
 {
     size_t n = 0;
@@ -58,7 +57,6 @@ static int put_features(struct lc_csv *csv, size_t active, struct lc_text *out)
     return 0;
 }
 
-/* One row as a JSON item; 0 or -1 with csv->why. `active` 0: there is no such column. */
 static int put_arm(struct lc_csv *csv, size_t n_columns, size_t active, struct lc_text *out)
 {
     if (csv->n_fields != n_columns)

@@ -58,7 +58,6 @@ static int read_spec(const char *path, struct kb_spec *out)
     return rc;
 }
 
-/* "replay,ips" -> what is wanted. */
 static int read_estimators(struct lc_evaluation *q)
 {
     if (q->estimators == NULL) {
@@ -119,7 +118,6 @@ static int ask_for_format(const struct lc_evaluation *q)
     return usage(text);
 }
 
-/* 0, or the status of a usage error. */
 static int check(struct lc_evaluation *q)
 {
     q->ope.level = q->level_percent / 100;

@@ -148,7 +148,6 @@ static const char *type_of(const char *file, const char *format)
     return strcmp(format, "json") == 0 ? LC_JSON_TYPE : strcmp(format, "ndjson") == 0 ? LC_NDJSON_TYPE : NULL;
 }
 
-/* A file that is in the server's own format goes as it is. */
 static int send_file(const struct lc_session *s, struct lc_client *c, const char *method, const char *path,
                      const char *file, const char *type, struct watched *w)
 {

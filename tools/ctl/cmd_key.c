@@ -73,7 +73,6 @@ static int create_key(const struct lc_session *s, const struct key_options *o, c
     return status;
 }
 
-/* A member for people: "-" where there is none. */
 static const char *shown(const struct lc_json *key, const char *member)
 {
     const char *text = lc_json_text(key, member);
@@ -91,7 +90,6 @@ static void print_row(const struct lc_json *key)
     lc_text_close(&names);
 }
 
-/* /keys, or /tenants/NAME/keys; of revoke with the key's id behind it. */
 static int run_words(const struct lc_command *self, const struct lc_session *s, const struct key_options *o,
                      const struct lc_words *w)
 {
@@ -117,7 +115,6 @@ static int run_words(const struct lc_command *self, const struct lc_session *s, 
     return status;
 }
 
-/* --role, --label and --expires-in are taken with every verb and used by create alone. */
 static int run_key(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct key_options o = {0};

@@ -101,7 +101,6 @@ static int print_events(struct tail *t, bool follows, double interval_s)
     }
 }
 
-/* With --type lines are filtered here: the server has no such query. */
 static int run_events(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_words w;

@@ -146,7 +146,6 @@ static size_t read_piece(void *arg, char *buf, size_t n)
     return got == 0 && ferror(in) ? LC_READ_FAILED : got;
 }
 
-/* The words NAME and FILE to the server. */
 static int send_in(struct lc_session *s, const struct lc_words *w, const char *method, const char *rest,
                    const char *type)
 {

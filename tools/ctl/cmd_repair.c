@@ -56,7 +56,6 @@ static int repair_files(const char *data_dir, const char *name, const struct ld_
     return rc == 0 ? 0 : 1;
 }
 
-/* One of the three. */
 static int read_wish(size_t drop, size_t read_only, bool is_lift, struct ld_repair *out)
 {
     if ((drop > 0) + (read_only > 0) + is_lift != 1) {

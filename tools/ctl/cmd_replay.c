@@ -69,7 +69,6 @@ static void print_report(const struct lc_replay_options *o, const struct lc_sour
                lc_thousands(r->n_earned));
 }
 
-/* All three operations appear, with 0 requests when unused: readers need no special case. */
 static void json_latency(struct lc_text *t, const char *what, const struct lc_histogram *h)
 {
     lc_text_printf(t, ",\"%s\":{\"requests\":%llu", what, (unsigned long long)h->count);
@@ -161,7 +160,6 @@ static int replay_file(struct lc_session *s, const struct lc_replay_options *o, 
     return status;
 }
 
-/* False after a printed reason. */
 static bool is_fine(const struct lc_replay_options *o, const struct what *what)
 {
     const char *format = what->move.format;
@@ -176,7 +174,6 @@ static bool is_fine(const struct lc_replay_options *o, const struct what *what)
     return false;
 }
 
-/* Where the log is, told once. */
 static bool is_one_log(bool is_shadow, bool is_own, bool has_commit, size_t n_files)
 {
     if ((is_shadow || !(is_own || has_commit)) && (n_files == 0) == is_own)

@@ -81,7 +81,6 @@ static struct lc_json *config_in_force(const struct job *j)
     return config;
 }
 
-/* From the file, with --keep from what is in force, else from nothing. */
 static int make_put(const struct job *j, struct lc_text *body)
 {
     struct lc_json *config = j->word != NULL ? lc_json_from_file(j->word)

@@ -9,7 +9,6 @@
 #include "common/http_client.h"
 #include "ctl/verify_files.h"
 
-/* The answer of one tenant. 0 when its model equals its log. */
 static int print_answer(const struct lc_session *s, const char *name, const struct lc_reply *r)
 {
     if (!lc_reply_ok(r))

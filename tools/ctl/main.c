@@ -28,7 +28,6 @@ static const struct lc_command *const commands[] = {
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 
-/* One line per command, from its row. */
 static void print_help(void)
 {
     puts("laplacectl: command line of laplaced, the bandit service over a graph of users\n\n"
@@ -41,7 +40,6 @@ static void print_help(void)
          "To see it work: start `laplaced`, then run `laplacectl demo`.");
 }
 
-/* The command's row, or NULL. Names match in full. */
 static const struct lc_command *find(const char *name)
 {
     for (size_t i = 0; i < N_COMMANDS; i++)
@@ -50,7 +48,6 @@ static const struct lc_command *find(const char *name)
     return NULL;
 }
 
-/* Without a command: help when it was asked for, else a usage error. */
 static int no_command(const struct lc_session *s)
 {
     if (s->wants_help) {

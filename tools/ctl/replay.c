@@ -73,7 +73,6 @@ static void note_error(struct worker *w, const char *what, size_t line, const st
     lc_text_close(&t);
 }
 
-/* POSTs and records the latency since `due_ns`. */
 static const struct lc_reply *post(struct worker *w, const char *path, size_t line, const struct lc_text *body,
                                    uint64_t due_ns, struct lc_histogram *h)
 {
@@ -90,7 +89,6 @@ static const struct lc_reply *post(struct worker *w, const char *path, size_t li
     return r;
 }
 
-/* Rewards the server has acknowledged. */
 static void earn(struct worker *w, double reward)
 {
     w->result.n_earned++;
@@ -132,7 +130,6 @@ static double reward_of(const struct lc_task *task)
     return reward;
 }
 
-/* One line is one observe, or one select and then its reward, over the same connection. */
 static void perform(struct worker *w, const struct lc_task *task, uint64_t due_ns)
 {
     if (task->kind == LC_TASK_SELECT) {
@@ -177,7 +174,6 @@ static double offset_of(struct driver *d, const struct lc_task *task)
     return o->rate > 0.0 ? (double)d->n_taken / o->rate * 1e9 : 0.0;
 }
 
-/* What the options want of a line and it does not have. */
 static bool fits_options(struct driver *d, const struct lc_task *task)
 {
     struct lc_source *src = d->source;
@@ -192,7 +188,6 @@ static bool fits_options(struct driver *d, const struct lc_task *task)
     return false;
 }
 
-/* The next line, under the lock. */
 static bool take_one(struct driver *d, struct lc_task *task, uint64_t *due_ns)
 {
     const struct lc_replay_options *o = d->options;
@@ -242,7 +237,6 @@ static uint64_t wait_for(struct worker *w, size_t n, uint64_t due_ns)
     return due_ns;
 }
 
-/* The thread of one connection. Without a rate a line is due when it is taken. */
 static void *work(void *arg)
 {
     struct worker *w = arg;
@@ -266,7 +260,6 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* After the joins, in the main thread. */
 static void merge(struct lc_replay_result *into, const struct lc_replay_result *from)
 {
     lc_histogram_merge(&into->select, &from->select);

@@ -63,7 +63,6 @@ void lc_source_open_stream(struct lc_source *s, FILE *file, const char *name, co
     kb_ids_init(&s->decisions, ld_hash_key());
 }
 
-/* The size is asked for the progress line only; a pipe has none. */
 int lc_source_open(struct lc_source *s, const char *path, const char *id_prefix)
 {
     struct stat st;
@@ -90,7 +89,6 @@ int lc_source_open_log(struct lc_source *s, const struct lc_log_reader_ops *form
     return -1;
 }
 
-/* Decided lines still open are dropped: nobody rewarded them. */
 void lc_source_close(struct lc_source *s)
 {
     if (s->file != NULL && s->file != stdin)
@@ -109,7 +107,6 @@ void lc_source_close(struct lc_source *s)
     s->buffer = NULL;
 }
 
-/* An empty task is fine. */
 void lc_task_close(struct lc_task *task)
 {
     lc_text_close(&task->body);
@@ -187,7 +184,6 @@ static void put_arm(struct lc_text *out, const struct lc_json *arm, const struct
     lc_text_puts(out, "}");
 }
 
-/* {"user","context","arm","reward","propensity"} from where each of them stands. */
 static int observe_task(struct lc_task *task, const struct lc_json *from, const struct lc_json *arm,
                         const struct lc_json *features, const struct lc_json *reward, const struct lc_json *propensity)
 {
@@ -318,7 +314,6 @@ static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
     return fail(s, "neither \"rewards\" (full information) nor \"arm\" and \"reward\" (logged)");
 }
 
-/* The next decision of a log of another format. */
 static int next_of_log(struct lc_source *s, struct lc_task *task)
 {
     struct lc_logged ev;
@@ -370,7 +365,6 @@ int lc_source_next(struct lc_source *s, struct lc_task *task)
     }
 }
 
-/* 0 when neither is a number. */
 double lc_task_reward(const struct lc_task *task, const char *arm)
 {
     double v = 0.0;

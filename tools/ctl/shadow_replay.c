@@ -37,7 +37,6 @@ static int make_head(struct lc_text *out, const struct lc_shadow_options *o)
     return 0;
 }
 
-/* The head, then the file. */
 static size_t read_body(void *arg, char *buf, size_t n)
 {
     struct exchange *x = arg;
@@ -59,7 +58,6 @@ static const char *count(const struct lc_json *o, const char *key)
     return lc_thousands((unsigned long long)lc_json_real(o, key));
 }
 
-/* A whole line of the answer. */
 static void take_line(struct exchange *x)
 {
     char why[LC_WHY], text[128];
@@ -76,7 +74,6 @@ static void take_line(struct exchange *x)
     lc_text_clear(&x->line);
 }
 
-/* Of the stream that the answer is written to. */
 static ssize_t write_answer(void *arg, const char *data, size_t n)
 {
     struct exchange *x = arg;
@@ -105,7 +102,6 @@ static void print_estimate(const struct lc_json *policy, const char *key, const 
         printf("  %-14s %12.6g   [%.6g, %.6g]\n", what, estimate, lc_json_real(e, "lower"), lc_json_real(e, "upper"));
 }
 
-/* What it would have earned. */
 static void print_policy(const struct lc_json *policy)
 {
     if (lc_json_real(policy, "decisions") < 2)

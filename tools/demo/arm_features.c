@@ -100,7 +100,6 @@ static void scale_rows(size_t m, size_t dim, double *x)
     }
 }
 
-/* Memory: m^2 + 2 m dim doubles. */
 void lc_arm_features(size_t m, const double *co, size_t dim, double *out)
 {
     double *p = lc_alloc(m * m, sizeof *p), *v = lc_alloc(m * dim, sizeof *v), *lambda = lc_alloc(dim, sizeof *lambda);

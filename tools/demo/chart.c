@@ -64,7 +64,6 @@ static double value_at(const struct canvas *v, const struct lc_series *s, size_t
 
 /* --- drawing ---------------------------------------------------------------------------------------- */
 
-/* Sets one point; the cell now belongs to this series. */
 static void put_dot(struct canvas *v, size_t x, size_t y, size_t series)
 {
     static const uint8_t bit[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
@@ -99,7 +98,6 @@ static void put_braille(struct lc_text *out, uint8_t bits)
     lc_text_put(out, utf8, 3);
 }
 
-/* One character of the picture, coloured by the series it belongs to. */
 static void put_cell(const struct canvas *v, const struct lc_series *series, size_t cell, struct lc_text *out)
 {
     int owner = v->owner[cell];
@@ -157,7 +155,6 @@ static void place_labels(const struct canvas *v, const struct lc_series *series,
     free(taken);
 }
 
-/* All lines: a tick at the top, the middle and the bottom, the cells, and the label of who ends there. */
 static void put_lines(const struct canvas *v, const struct lc_series *series, size_t n_series, struct lc_text *out)
 {
     size_t w = v->chart->width, h = v->chart->height;
@@ -178,7 +175,6 @@ static void put_lines(const struct canvas *v, const struct lc_series *series, si
     free(label_line);
 }
 
-/* The horizontal axis from 1 to n. The label of the axis and its end value stand flush right. */
 static void put_axis(const struct lc_chart *c, size_t n, struct lc_text *out)
 {
     const char *end = lc_thousands(n);
@@ -190,7 +186,6 @@ static void put_axis(const struct lc_chart *c, size_t n, struct lc_text *out)
                    c->x_label, end);
 }
 
-/* Memory: two bytes per cell. Series may be empty; n_series is at most 127 because of `owner`. */
 void lc_chart_draw(const struct lc_chart *c, const struct lc_series *series, size_t n_series, struct lc_text *out)
 {
     struct canvas v = {.chart = c, .dots_x = c->width, .dots_y = c->height};

@@ -120,7 +120,6 @@ static void draw_chart(const struct lc_show *show, const struct lc_runner *runne
     free(y);
 }
 
-/* Tenants are made one after another, before the clock of the progress line starts. */
 static int play(const struct lc_session *s, const struct lc_show *show, const struct lc_demo_options *o,
                 const struct lc_game *game, const struct lc_world *world, size_t arm_dim, size_t seed,
                 struct lc_runner *runners)
@@ -138,7 +137,6 @@ static int play(const struct lc_session *s, const struct lc_show *show, const st
     return lc_race_run(s, game, runners, show->n_policies, &progress, show->unit, show->is_rate);
 }
 
-/* On failure the scores of this seed are left as they were. */
 int lc_demo_race(const struct lc_session *s, const struct lc_show *show, const struct lc_demo_options *o,
                  struct lc_game *game, struct lc_world *world, size_t arm_dim, size_t seed_ix, struct lc_scores *scores)
 {

@@ -42,7 +42,6 @@ static const struct lc_policy policies[] = {
 
 /* --- files ------------------------------------------------------------------------------------------ */
 
-/* Case counts, as in the names of files. */
 static bool ends_with(const char *s, const char *tail)
 {
     size_t n = strlen(s), m = strlen(tail);
@@ -55,7 +54,6 @@ static bool is_edges(const char *name)
     return strstr(name, "edges") != NULL && ends_with(name, ".csv");
 }
 
-/* RO_genres.json, likes.csv, user_likes.json. */
 static bool is_likes(const char *name)
 {
     return (strstr(name, "genres") != NULL || strstr(name, "likes") != NULL) &&
@@ -111,7 +109,6 @@ static int read_files(const struct lc_demo_options *o, struct files *f)
     return rc == 0 ? 0 : 1;
 }
 
-/* Also after a failure in the middle: everything starts as zero. */
 static void close_files(struct files *f)
 {
     lc_likes_close(&f->likes);
@@ -135,13 +132,11 @@ static const char *user_of(const void *state, size_t t)
     return member_name(p, lc_people_player(p, t));
 }
 
-/* arms: room for n_candidates indices into the kept arms. */
 static size_t candidates_of(const void *state, size_t t, size_t *arms)
 {
     return lc_people_candidates(state, t, arms);
 }
 
-/* The id from the file, under which the catalogue has it. */
 static const char *arm_of(const void *state, size_t arm)
 {
     const struct lc_people *p = state;

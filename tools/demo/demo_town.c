@@ -46,7 +46,6 @@ static const char *name_of(const void *state, size_t user)
     return ((const struct stage *)state)->user[user];
 }
 
-/* Distinct arms, as many in every round. arms: room for n_candidates. */
 static size_t candidates_of(const void *state, size_t t, size_t *arms)
 {
     const struct stage *st = state;
@@ -54,7 +53,6 @@ static size_t candidates_of(const void *state, size_t t, size_t *arms)
     return st->town.o.n_candidates;
 }
 
-/* "item07". */
 static const char *arm_of(const void *state, size_t arm)
 {
     return ((const struct stage *)state)->arm[arm];
@@ -90,7 +88,6 @@ static int stage_open(struct stage *st, const struct lc_town_options *o)
     return 0;
 }
 
-/* Everything is NULL in a stage that was never opened, so nothing is freed twice or by mistake. */
 static void stage_close(struct stage *st)
 {
     lc_town_close(&st->town);
@@ -100,7 +97,6 @@ static void stage_close(struct stage *st)
 
 /* --- the show --------------------------------------------------------------------------------------- */
 
-/* What is simulated and what each policy knows, before the first number. For the first seed only. */
 static void print_settings(const struct lc_town *town, const struct lc_demo_options *o)
 {
     printf("A town of %zu users in %zu neighbourhoods, %zu friendships; %zu items with %zu features.\n"

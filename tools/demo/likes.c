@@ -30,7 +30,6 @@ struct pairs {
     size_t n, cap;
 };
 
-/* Amortised O(1). */
 static void add_pair(struct pairs *p, uint32_t user, uint32_t arm)
 {
     p->item = lc_room(p->item, &p->cap, p->n + 1, sizeof *p->item);
@@ -187,7 +186,6 @@ int lc_likes_read(struct lc_likes *l, struct kb_ids *users, const char *path, ch
     return rc;
 }
 
-/* Safe on what lc_likes_read left behind, and twice. */
 void lc_likes_close(struct lc_likes *l)
 {
     kb_ids_close(&l->arms);

@@ -28,7 +28,6 @@ static uint64_t key_of(const struct lc_people *p, enum purpose what)
     return kb_hash_u64(kb_hash_u64(KB_HASH_INIT, p->o.seed), (uint64_t)what);
 }
 
-/* On [0, 1), the i-th of its key. */
 static double uniform(uint64_t key, uint64_t i)
 {
     return kb_rng_uniform(key, KB_STREAM_SIMULATION, i);
@@ -50,7 +49,6 @@ static void take_members(struct lc_people *p, const struct lc_network *net)
         p->member[p->n_members++] = u;
 }
 
-/* Edges with both ends in the sample, renumbered. */
 static void take_edges(struct lc_people *p, const struct lc_network *net)
 {
     uint32_t *index = lc_alloc(net->n_users, sizeof *index);
@@ -104,7 +102,6 @@ static void take_arms(struct lc_people *p)
 
 /* --- likes ------------------------------------------------------------------------------------------ */
 
-/* For sorting and for searching alike. */
 static int by_value(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -180,7 +177,6 @@ static void make_features(struct lc_people *p)
 
 /* --- life ------------------------------------------------------------------------------------------- */
 
-/* In this order: each step needs what the ones before have made. */
 int lc_people_new(struct lc_people *p, const struct lc_network *net, const struct kb_ids *users,
                   const struct lc_likes *likes, const struct lc_people_options *o, char *why)
 {
@@ -216,13 +212,11 @@ void lc_people_close(struct lc_people *p)
 
 /* --- rounds ----------------------------------------------------------------------------------------- */
 
-/* With replacement: the same player may come twice in a row. */
 uint32_t lc_people_player(const struct lc_people *p, size_t t)
 {
     return p->player[(size_t)(uniform(key_of(p, PLAYER), t) * (double)p->n_players)];
 }
 
-/* Binary search in a member's sorted likes. Sorted ascending, as take_side leaves them. */
 static bool is_in(const uint32_t *sorted, size_t n, uint32_t v)
 {
     return n > 0 && bsearch(&v, sorted, n, sizeof v, by_value) != NULL;

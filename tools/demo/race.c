@@ -49,7 +49,6 @@ int lc_race_prepare(const struct lc_session *s, struct lc_runner *r, const struc
     return rc;
 }
 
-/* The labels and names are borrowed. Safe on a runner that never ran. Not while its thread runs. */
 void lc_runner_close(struct lc_runner *r)
 {
     lc_text_close(&r->config);
@@ -74,7 +73,6 @@ static void put_select(const struct lc_game *g, size_t t, const size_t *arms, si
     lc_text_printf(out, "],\"decision\":\"%s-%zu\"}", g->id_prefix, t);
 }
 
-/* Keeps the reason for the main thread to print; returns -1. */
 static int fail(struct lc_runner *r, size_t t, const struct lc_reply *reply)
 {
     struct lc_text text = {0};
@@ -163,7 +161,6 @@ static void *play(void *arg)
 
 /* --- watching --------------------------------------------------------------------------------------- */
 
-/* Rounds that all policies have finished. */
 static size_t slowest(struct lc_runner *runners, size_t n)
 {
     size_t least = SIZE_MAX;
@@ -174,7 +171,6 @@ static size_t slowest(struct lc_runner *runners, size_t n)
     return least;
 }
 
-/* Fraction of all rounds of all policies: the time left follows the total work. */
 static double fraction_done(struct lc_runner *runners, size_t n, size_t n_rounds)
 {
     double sum = 0.0;
@@ -203,7 +199,6 @@ static void show(struct lc_progress *p, const struct lc_game *g, struct lc_runne
     lc_text_close(&line);
 }
 
-/* Fifty looks a second, ten redraws (progress.c). */
 static void watch(struct lc_progress *p, const struct lc_game *g, struct lc_runner *runners, size_t n, const char *unit,
                   bool is_rate, const _Atomic bool *is_stopped)
 {

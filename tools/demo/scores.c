@@ -27,7 +27,6 @@ void lc_scores_init(struct lc_scores *s, size_t n_policies, size_t n_seeds)
     }
 }
 
-/* Also on a struct that is all zero. The labels are not freed, as they are borrowed. */
 void lc_scores_close(struct lc_scores *s)
 {
     for (size_t i = 0; i < s->n_policies; i++) {
@@ -63,7 +62,6 @@ struct lc_estimate lc_estimate_of(const double *v, size_t n)
     return e;
 }
 
-/* The same as the estimate of the differences; O(n) memory. a[i] and b[i] come from the same seed. */
 struct lc_estimate lc_estimate_paired(const double *a, const double *b, size_t n)
 {
     double *d = lc_alloc(n, sizeof *d);
@@ -76,7 +74,6 @@ struct lc_estimate lc_estimate_paired(const double *a, const double *b, size_t n
 
 /* --- text ------------------------------------------------------------------------------------------- */
 
-/* "12.3 +- 0.4", or "12.3" when there is one seed only. digits: decimals, the same for mean and standard error. */
 static void put_estimate(struct lc_text *out, struct lc_estimate e, int digits)
 {
     lc_text_printf(out, "%.*f", digits, e.mean);
@@ -84,13 +81,11 @@ static void put_estimate(struct lc_text *out, struct lc_estimate e, int digits)
         lc_text_printf(out, " +- %.*f", digits, e.se);
 }
 
-/* Nanoseconds to milliseconds. A quantile of an empty histogram is 0. */
 static double ms(const struct lc_histogram *h, double q)
 {
     return (double)lc_histogram_quantile(h, q) * 1e-6;
 }
 
-/* Latencies are over all seeds. */
 void lc_scores_print(const struct lc_scores *s, const char *what, int digits, struct lc_text *out)
 {
     lc_text_printf(out, "%-20s %22s %16s %12s %12s %12s\n", "policy", what, "last tenth/round", "select p50",
@@ -123,7 +118,6 @@ void lc_scores_print_pair(const struct lc_scores *s, size_t a, size_t b, const c
 
 /* --- JSON ------------------------------------------------------------------------------------------- */
 
-/* A missing standard error is null. Both members, without braces, to stand within an object. */
 static void json_estimate(struct lc_text *out, struct lc_estimate e)
 {
     lc_put_number(out, "mean", e.mean);
@@ -144,7 +138,6 @@ static void json_policy(const struct lc_scores *s, size_t i, const char *what, s
                    ms(&s->select[i], 0.5), ms(&s->select[i], 0.99), ms(&s->reward[i], 0.5));
 }
 
-/* Pairs (a, b) with a < b in the order of the policies. */
 void lc_scores_json(const struct lc_scores *s, const char *what, struct lc_text *out)
 {
     lc_text_puts(out, "\"policies\":[");

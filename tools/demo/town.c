@@ -41,7 +41,6 @@ static uint64_t key_of(uint64_t seed, enum purpose p)
     return kb_hash_u64(kb_hash_u64(KB_HASH_INIT, seed), (uint64_t)p);
 }
 
-/* On [0, 1), the i-th of its key. */
 static double uniform(uint64_t key, uint64_t i)
 {
     return kb_rng_uniform(key, KB_STREAM_SIMULATION, i);
@@ -62,7 +61,6 @@ struct lc_town_options lc_town_defaults(void)
 
 /* --- graph ------------------------------------------------------------------------------------------ */
 
-/* Weight 1 throughout. */
 static void add_edge(struct lc_town *town, size_t *cap, size_t u, size_t v)
 {
     town->edges = lc_room(town->edges, cap, town->n_edges + 1, sizeof *town->edges);
@@ -233,7 +231,6 @@ int lc_town_new(struct lc_town *town, const struct lc_town_options *o, char *why
     return rc == KB_OK ? 0 : -1;
 }
 
-/* Also after a failure. */
 void lc_town_close(struct lc_town *town)
 {
     free(town->edges);
@@ -244,13 +241,11 @@ void lc_town_close(struct lc_town *town)
 
 /* --- rounds ----------------------------------------------------------------------------------------- */
 
-/* Uniform, with replacement. */
 size_t lc_town_user(const struct lc_town *town, size_t t)
 {
     return (size_t)(uniform(key_of(town->o.seed, USERS), t) * (double)town->o.n_users);
 }
 
-/* The head of a Fisher-Yates shuffle. */
 void lc_town_candidates(const struct lc_town *town, size_t t, size_t *arms)
 {
     size_t m = town->o.n_arms;

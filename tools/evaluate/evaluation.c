@@ -21,7 +21,6 @@ static const char *file_of(const struct lc_target *g)
     return g->what + (g->is_log || g->is_learning ? 0 : 13);
 }
 
-/* The reward model of dr: NULL is a mean per arm. */
 static const struct kb_spec *model_of(const struct lc_evaluation *q, const struct lc_target *g)
 {
     return q->model != NULL ? &q->model_spec : g->is_learning ? &g->spec : NULL;

@@ -27,7 +27,6 @@ struct dsjson {
 
 /* --- actions ------------------------------------------------------------------------------------------ */
 
-/* A string, or a whole number as text. NULL: neither. */
 static const char *id_text(struct dsjson *s, const struct lc_json *v)
 {
     double number;
@@ -206,7 +205,6 @@ static int read_label(struct lc_log *log, const struct lc_json *doc, struct lc_l
     return lc_log_check(log, ev);
 }
 
-/* 1 with an event, 0 for a line to be passed over, -1. */
 static int read_line(struct lc_log *log, const struct lc_json *doc, struct lc_logged *ev)
 {
     const struct lc_hasher h = {log->o.context_dim, log->o.hash_seed};

@@ -133,7 +133,6 @@ static void set_flags(struct lc_log *log, uint32_t arm, bool is_active, bool is_
     lc_log_offer(log, arm, is_active && !is_stopped);
 }
 
-/* `stop` and `start` of a change. */
 static void turn_arms(struct lc_log *log, const struct lc_json *ids, bool is_stopped)
 {
     const struct ndjson *s = log->state;
@@ -146,7 +145,6 @@ static void turn_arms(struct lc_log *log, const struct lc_json *ids, bool is_sto
     }
 }
 
-/* `arms` of a summary or `put` of a change. */
 static int put_arms(struct lc_log *log, const struct lc_json *arms)
 {
     for (size_t i = 0; i < lc_json_length(arms); i++) {
@@ -263,7 +261,6 @@ static bool is_first_slot(const struct lc_open *o, const struct lc_json *doc)
     return is_same;
 }
 
-/* `rewarded`, or `expired` with or without a reward. */
 static int reward_decision(struct lc_log *log, const struct lc_json *doc, bool is_end, struct lc_logged *ev)
 {
     const char *id = lc_json_text(doc, "decision");
@@ -309,7 +306,6 @@ static int read_candidates(struct lc_log *log, const struct lc_json *list, uint3
     return ev->chosen < n ? 0 : lc_log_fail(log, "candidates", "the arm chosen is not among them");
 }
 
-/* An object of anybody's. */
 static int read_generic(struct lc_log *log, const struct lc_json *doc, struct lc_logged *ev)
 {
     struct ndjson *s = log->state;
@@ -348,7 +344,6 @@ static int change_graph(struct lc_log *log, size_t n)
     return lc_log_fail(log, "graph", "%s", why);
 }
 
-/* 1 with an event, 0 for a line that makes none, -1. */
 static int read_own(struct lc_log *log, const char *type, size_t n, struct lc_logged *ev)
 {
     struct ndjson *s = log->state;

@@ -57,7 +57,6 @@ static int find_columns(struct lc_log *log, struct obd *s)
 
 /* --- items -------------------------------------------------------------------------------------------- */
 
-/* A row becomes an arm that is offered. */
 static int read_item(struct lc_log *log, struct lc_columns *c, size_t id)
 {
     const struct lc_hasher h = {log->o.arm_dim, log->o.hash_seed};

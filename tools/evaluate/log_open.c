@@ -21,7 +21,6 @@ struct lc_open *lc_open_find(const struct lc_open_set *s, const char *id)
     return found != NULL ? *found : NULL;
 }
 
-/* The line is copied. */
 struct lc_open *lc_open_add(struct lc_open_set *s, const char *id, const char *line, size_t n)
 {
     struct lc_open *o = lc_alloc(1, sizeof *o);

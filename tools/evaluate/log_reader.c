@@ -262,7 +262,6 @@ void lc_log_offer(struct lc_log *log, uint32_t arm, bool is_offered)
     log->is_offered[arm] = is_offered;
 }
 
-/* In the order of the arms' numbers. */
 static void list_offered(struct lc_log *log)
 {
     const size_t n = log->arms.n;

@@ -13,7 +13,6 @@ static const char *arm_id(const struct lc_log *log, const struct lc_logged *ev, 
     return kb_ids_str(&log->arms, ev->arm[i]);
 }
 
-/* Nothing, when it is not known. */
 static void put_number(struct lc_text *t, const char *key, double v)
 {
     if (!isnan(v))
@@ -30,7 +29,6 @@ static void put_time(struct lc_text *t, const char *key, int64_t at_ms)
     lc_put_text(t, key, text);
 }
 
-/* The arm at place i with its features, where there are any. */
 static void put_arm(struct lc_text *t, const struct lc_log *log, const struct lc_logged *ev, size_t i)
 {
     if (ev->features == NULL) {

@@ -173,7 +173,6 @@ static void add_weighted(struct lc_ope_run *u, double w, double reward)
     r->n_clipped += w > u->o->clip ? 1 : 0;
 }
 
-/* One event, number k from 0. */
 static int judge_event(struct lc_ope_run *u, const struct lc_logged *ev, uint64_t k)
 {
     const double *pi;
@@ -197,7 +196,6 @@ static int judge_event(struct lc_ope_run *u, const struct lc_logged *ev, uint64_
     return u->policy->ops->learn != NULL ? u->policy->ops->learn(u->policy, u->log, ev, u->why) : 0;
 }
 
-/* A change of the graph, to policy and model. */
 static enum kb_err feed_graph(void *arg, struct ld_line *line, struct kb_errmsg *msg)
 {
     struct lc_ope_run *u = arg;
@@ -278,7 +276,6 @@ static int count_arms(struct lc_log *log)
     return rc == 0 ? lc_log_rewind(log) : rc;
 }
 
-/* The survey, and the log back at its beginning. 0, or -1 with why. */
 static int survey_whole(struct lc_ope_run *u)
 {
     int rc = count_arms(u->log);

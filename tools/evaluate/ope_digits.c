@@ -15,7 +15,6 @@
 static const double TEN[MAX_DECIMALS + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                              1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-/* p has no more than d decimal places. */
 static bool fits(double p, int d)
 {
     return d >= MAX_DECIMALS || rint(p * TEN[d]) / TEN[d] == p;

@@ -88,7 +88,6 @@ static void put_warning(void *arg, const char *text)
     put_quoted(t, text);
 }
 
-/* From the first bin that has any to the last. */
 static void put_histogram(struct lc_text *t, const struct lc_trace *trace)
 {
     double edge[LC_TRACE_BINS + 1], count[LC_TRACE_BINS];
@@ -126,7 +125,6 @@ static void put_weights(struct lc_text *t, const struct lc_ope_result *r, const 
     lc_text_puts(t, "}");
 }
 
-/* A course's points as three columns, null where there is no value or no interval. */
 static void put_course(struct lc_text *t, const char *key, const struct lc_trace_point *point, size_t n)
 {
     double column[3][LC_TRACE_PARTS];
@@ -166,7 +164,6 @@ static void put_series(struct lc_text *t, const struct lc_report_entry *e)
     lc_text_puts(t, "}");
 }
 
-/* Both shares of the arms shown or wanted most, and of all others together. */
 static void put_shares(struct lc_text *t, const struct lc_report_entry *e)
 {
     const struct lc_trace *trace = &e->result.trace;
@@ -210,7 +207,6 @@ static void put_differences(struct lc_text *t, const bool *has, const struct lc_
     }
 }
 
-/* Members of one evaluation. */
 static void put_entry(struct lc_text *t, const struct lc_report_entry *e, const struct lc_ope_options *o)
 {
     const struct lc_ope_result *r = &e->result;
@@ -254,7 +250,6 @@ static void put_entry(struct lc_text *t, const struct lc_report_entry *e, const 
     lc_text_puts(t, "}");
 }
 
-/* What went in, so that the report can be made again. */
 static void put_origin(struct lc_text *t, const struct lc_report *r)
 {
     open_member(t, "parameters");

@@ -47,7 +47,6 @@ static enum kb_err feed(struct lc_learner *l, struct kb_event ev, char *why)
     return rc == KB_OK ? KB_OK : complain(rc, &msg, why);
 }
 
-/* The whole graph as one event. */
 static enum kb_err tell_graph(struct lc_learner *l, const char *path, char *why)
 {
     struct lc_network net = {0};

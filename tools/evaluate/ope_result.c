@@ -5,7 +5,6 @@
 
 #include "evaluate/ope_impl.h"
 
-/* (sum w)^2 / sum w^2. */
 static double effective_size(const struct lc_series *weights)
 {
     return weights->num_num > 0 ? weights->num * weights->num / weights->num_num : 0;
@@ -82,7 +81,6 @@ static void refuse_few(const struct lc_ope_run *u, int kind, char *out)
         snprintf(out, LC_WHY, "the effective sample size is %.3g of %zu events (at least %.3g)", ess, r->n, r->min_ess);
 }
 
-/* Value, error and both intervals; range: of the residuals. */
 static void estimate(const struct lc_ope_run *u, const struct lc_series *s, double range, struct lc_ope_estimate *e)
 {
     const struct lc_ope_result *r = u->r;

@@ -28,7 +28,6 @@ void lc_series_close(struct lc_series *s)
     *s = (struct lc_series){0};
 }
 
-/* Two blocks become one. */
 static void halve(struct lc_series *s)
 {
     for (size_t i = 0; i < LC_SERIES_BLOCKS / 2; i++) {

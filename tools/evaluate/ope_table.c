@@ -59,7 +59,6 @@ static struct stratum *find_stratum(struct table *t, uint32_t number, bool is_ne
     return &t->stratum[t->n++];
 }
 
-/* Adds to the arm's share. */
 static void add(struct table *t, uint32_t number, const char *id, double share)
 {
     struct stratum *s = find_stratum(t, number, true);
@@ -70,7 +69,6 @@ static void add(struct table *t, uint32_t number, const char *id, double share)
     s->sum += share;
 }
 
-/* Shares of each stratum add up to 1. */
 static void scale(struct table *t)
 {
     for (size_t i = 0; i < t->n; i++)
@@ -78,7 +76,6 @@ static void scale(struct table *t)
             t->stratum[i].share[k] /= t->stratum[i].sum;
 }
 
-/* The numbers of all of the log's arms, as far as it has them. */
 static void find_numbers(struct table *t, const struct lc_log *log)
 {
     t->number = lc_regrow(t->number, log->arms.n, sizeof *t->number);

@@ -88,7 +88,6 @@ static ssize_t read_zstd(struct unpack *u, char *out, size_t size)
     return (ssize_t)made.pos;
 }
 
-/* What the C library asks for when its buffer is empty. */
 static ssize_t read_cookie(void *cookie, char *out, size_t size)
 {
     struct unpack *u = cookie;

@@ -26,7 +26,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/rng.h"
 
 #define MAX_USERS 2000u
 #define ID_BYTES 12u
@@ -99,12 +98,6 @@ enum kb_err pb_lk_shape_of(const double *value, struct pb_lk_shape *out)
 
 /* --- rounds ----------------------------------------------------------------------------------------------- */
 
-/* On [0, 1), the i-th of its key. */
-static double uniform(uint64_t key, uint64_t i)
-{
-    return kb_rng_uniform(key, KB_STREAM_SIMULATION, i);
-}
-
 /* The first C of a shuffle that stops there (Fisher-Yates from the order of the pool, afresh each round). */
 static void draw_items(struct lk_env *e, size_t t)
 {
@@ -112,7 +105,7 @@ static void draw_items(struct lk_env *e, size_t t)
     for (size_t i = 0; i < m; i++)
         e->item[i] = i;
     for (size_t i = 0; i < e->world.shape.n_shown; i++) {
-        const size_t j = i + (size_t)(uniform(e->arm_key, t * m + i) * (double)(m - i));
+        const size_t j = i + (size_t)(pb_lk_uniform(e->arm_key, t * m + i) * (double)(m - i));
         const size_t item = e->item[j];
         e->item[j] = e->item[i];
         e->item[i] = item;
@@ -126,7 +119,7 @@ static const double *features_of(struct lk_env *e, size_t slot)
     const double *x = e->world.item + e->item[slot] * shape->dim;
     if (!shape->is_apart)
         return x;
-    const double by = APART * uniform(e->apart_key, e->t * shape->n_items + slot);
+    const double by = APART * pb_lk_uniform(e->apart_key, e->t * shape->n_items + slot);
     for (size_t j = 0; j < shape->dim; j++)
         e->moved[slot * shape->dim + j] = x[j] + by;
     return e->moved + slot * shape->dim;
@@ -139,7 +132,7 @@ static void lk_round(struct pb_env *env, size_t t, struct pb_round *out)
     const struct pb_lk_shape *shape = &e->world.shape;
     double best = -INFINITY;
     e->t = t;
-    e->user = (size_t)(uniform(e->user_key, t) * (double)shape->n_users);
+    e->user = (size_t)(pb_lk_uniform(e->user_key, t) * (double)shape->n_users);
     draw_items(e, t);
     for (size_t i = 0; i < shape->n_shown; i++) {
         e->arm[i] = e->item_id[e->item[i]];
@@ -160,7 +153,7 @@ static double lk_reward(struct pb_env *env, size_t chosen)
 {
     const struct lk_env *e = (const struct lk_env *)env;
     assert(chosen < e->world.shape.n_shown);
-    return e->mean[chosen] + e->world.noise * kb_rng_normal(e->noise_key, KB_STREAM_SIMULATION, e->t);
+    return e->mean[chosen] + e->world.noise * pb_lk_normal(e->noise_key, e->t);
 }
 
 /* Also for an environment that was opened halfway: everything it has not got is NULL. */
@@ -211,7 +204,6 @@ static enum kb_err allocate(struct lk_env *e)
                : KB_ENOMEM;
 }
 
-/* Ids, and the graph as the engine's events have it. */
 static void name_all(struct lk_env *e)
 {
     const size_t n = e->world.shape.n_users;

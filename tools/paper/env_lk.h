@@ -5,6 +5,7 @@
 #ifndef PB_ENV_LK_H
 #define PB_ENV_LK_H
 
+#include "base/rng.h"
 #include "paper/paper.h"
 
 enum pb_lk_graph { PB_LK_ER, PB_LK_RBF, PB_LK_SBM, PB_LK_COMPLETE, PB_LK_ALONE, PB_LK_N_GRAPHS };
@@ -72,5 +73,15 @@ enum pb_lk_purpose {
     PB_LK_KEY_APART
 };
 uint64_t pb_lk_key(uint64_t seed, enum pb_lk_purpose purpose);
+
+/* The i-th draw of a key: on [0, 1); standard normal. */
+static inline double pb_lk_uniform(uint64_t key, uint64_t i)
+{
+    return kb_rng_uniform(key, KB_STREAM_SIMULATION, i);
+}
+static inline double pb_lk_normal(uint64_t key, uint64_t i)
+{
+    return kb_rng_normal(key, KB_STREAM_SIMULATION, i);
+}
 
 #endif

@@ -30,7 +30,6 @@
 #include "linalg/eigen.h"
 #include "base/hash.h"
 #include "linalg/linalg.h"
-#include "base/rng.h"
 
 #define ER_PROBABILITY 0.2
 #define RBF_PLACES 4u
@@ -49,21 +48,8 @@ uint64_t pb_lk_key(uint64_t seed, enum pb_lk_purpose purpose)
     return kb_hash_u64(kb_hash_u64(KB_HASH_INIT, seed), (uint64_t)purpose);
 }
 
-/* On [0, 1), the i-th of its key. */
-static double uniform(uint64_t key, size_t i)
-{
-    return kb_rng_uniform(key, KB_STREAM_SIMULATION, i);
-}
-
-/* Standard normal, the i-th of its key. */
-static double normal(uint64_t key, size_t i)
-{
-    return kb_rng_normal(key, KB_STREAM_SIMULATION, i);
-}
-
 /* --- graph -------------------------------------------------------------------------------------------- */
 
-/* Squared distance of two rows of length k. */
 static double distance2(const double *x, const double *y, size_t k)
 {
     double sum = 0.0;
@@ -78,8 +64,8 @@ static double rbf_weight(uint64_t seed, size_t u, size_t v)
     const uint64_t key = pb_lk_key(seed, PB_LK_KEY_PLACES);
     double a[RBF_PLACES], b[RBF_PLACES];
     for (size_t j = 0; j < RBF_PLACES; j++) {
-        a[j] = normal(key, u * RBF_PLACES + j);
-        b[j] = normal(key, v * RBF_PLACES + j);
+        a[j] = pb_lk_normal(key, u * RBF_PLACES + j);
+        b[j] = pb_lk_normal(key, v * RBF_PLACES + j);
     }
     const double w = exp(-RBF_RATE * distance2(a, b, RBF_PLACES));
     return w >= RBF_LEAST ? w : 0.0;
@@ -89,7 +75,7 @@ static double rbf_weight(uint64_t seed, size_t u, size_t v)
 static double pair_weight(const struct pb_lk_shape *shape, uint64_t seed, size_t u, size_t v)
 {
     const size_t n = shape->n_users;
-    const double toss = uniform(pb_lk_key(seed, PB_LK_KEY_GRAPH), u * n + v);
+    const double toss = pb_lk_uniform(pb_lk_key(seed, PB_LK_KEY_GRAPH), u * n + v);
     switch (shape->graph) {
     case PB_LK_ER:
         return toss < ER_PROBABILITY ? 1.0 : 0.0;
@@ -161,7 +147,7 @@ static void draw_items(struct pb_lk_world *w, uint64_t seed)
     for (size_t i = 0; i < w->shape.n_items; i++) {
         double *x = w->item + i * d, norm = 0.0;
         for (size_t j = 0; j < d; j++) {
-            x[j] = normal(key, i * d + j);
+            x[j] = pb_lk_normal(key, i * d + j);
             norm += x[j] * x[j];
         }
         for (size_t j = 0; j < d && w->shape.is_normalized; j++)
@@ -169,7 +155,6 @@ static void draw_items(struct pb_lk_world *w, uint64_t seed)
     }
 }
 
-/* For qsort. */
 static int ascending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -283,7 +268,7 @@ static enum kb_err draw_truth(struct pb_lk_world *w, uint64_t seed)
     KB_TRY(item_factor(w, k, ft));
     for (size_t u = 0; u < n; u++)
         for (size_t j = 0; j < k; j++)
-            z[j * n + u] = normal(key, u * k + j);
+            z[j * n + u] = pb_lk_normal(key, u * k + j);
     apply_users(w, k, z, work, z);
     kb_gemm(n, m, k, 1.0, z, n, ft, k, 0.0, f, n);
     for (size_t u = 0; u < n; u++)
@@ -297,7 +282,6 @@ out:
     return rc;
 }
 
-/* max f - min f over all users and items. */
 static double range_of(const double *x, size_t n)
 {
     double least = INFINITY, most = -INFINITY;

@@ -24,13 +24,11 @@
 /* Which key is for what: indices into the seed's simulation stream. */
 enum { CENTRE_KEY, WEIGHT_KEY, ARM_KEY, NOISE_KEY };
 
-/* Independent keys of one seed. */
 static uint64_t key_of(uint64_t seed, uint64_t what)
 {
     return kb_rng_bits(seed, KB_STREAM_SIMULATION, what);
 }
 
-/* The struct around the interface: it begins with it. */
 static struct pb_tc_env *tc_of(struct pb_env *env)
 {
     return (struct pb_tc_env *)env;

@@ -115,7 +115,6 @@ static enum kb_err time_over_points(const struct bench *b, struct series *s)
     return KB_OK;
 }
 
-/* Slope of ln y over ln x for x >= from. */
 static double fitted_exponent(const struct series *s, double from)
 {
     double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0;
@@ -126,15 +125,6 @@ static double fitted_exponent(const struct series *s, double from)
         n++, sx += x, sy += y, sxx += x * x, sxy += x * y;
     }
     return (n * sxy - sx * sy) / (n * sxx - sx * sx);
-}
-
-/* Measures the curve and fits it. */
-static enum kb_err time_series(const struct bench *b, struct series *s)
-{
-    enum kb_err rc = s->is_over_points ? time_over_points(b, s) : time_over_rounds(b, s);
-    if (rc == KB_OK)
-        s->exponent = fitted_exponent(s, s->is_over_points ? 0 : FIT_FROM);
-    return rc;
 }
 
 /* --- files ------------------------------------------------------------------------------------------------------- */
@@ -154,7 +144,6 @@ static void put_rows(FILE *f, const void *curves)
     }
 }
 
-/* One block per curve. */
 static void put_data(FILE *f, const void *curves)
 {
     const struct series *s = curves;
@@ -213,7 +202,8 @@ static enum kb_err run_time(const struct pb_experiment *x, uint64_t seed, size_t
     enum kb_err rc;
     for (size_t k = 0; k < N_CURVES; k++) {
         fprintf(stderr, "%s: %s over %s\n", x->name, s[k].name, s[k].is_over_points ? "points" : "rounds");
-        KB_TRY(time_series(&b, &s[k]));
+        KB_TRY((s[k].is_over_points ? time_over_points : time_over_rounds)(&b, &s[k]));
+        s[k].exponent = fitted_exponent(&s[k], s[k].is_over_points ? 0 : FIT_FROM);
     }
     KB_TRY(pb_write_table(x, dir, put_rows, s));
     KB_TRY(pb_write(dir, NAME, ".dat", put_data, s));

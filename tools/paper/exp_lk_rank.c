@@ -100,7 +100,6 @@ static void put_data(FILE *f, const void *figures)
     }
 }
 
-/* A row where it belongs to the table. */
 static void put_row(FILE *f, size_t g, size_t i, size_t h, const struct pb_lk_rank_figures *x)
 {
     char bound[32] = "-";

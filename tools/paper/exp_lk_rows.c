@@ -40,7 +40,6 @@ double pb_lk_lambda(const struct pb_env *env, size_t t, size_t rounds, double ba
     return fmin(MOST_LAMBDA, fmax(LEAST_LAMBDA, base * pb_lk_world_of(env)->ratio * decay));
 }
 
-/* What every row gets: the width, and room. */
 static void tune(struct kb_spec *spec, const struct pb_env *env, const double *value)
 {
     spec->conf.beta = value[PB_LK_ROW_BETA];
@@ -99,7 +98,6 @@ void pb_lk_tune_kors(struct kb_spec *spec, const struct pb_env *env, size_t roun
     spec->repr.gamma = value[PB_LK_ROW_GAMMA];
 }
 
-/* Whether t is 200, 400, 800, ... */
 static bool is_look(size_t t)
 {
     size_t look = FIRST_LOOK;

@@ -45,7 +45,6 @@ static double prior_scale(const struct pb_env *env, size_t rounds)
     return pow((double)rounds, -d / (2 * d + 2 * smoothness(env->kernel)));
 }
 
-/* What all of them are told. */
 static void tune_common(struct kb_spec *spec, const struct pb_env *env)
 {
     spec->arm_kernel.type = env->kernel;

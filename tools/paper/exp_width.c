@@ -87,7 +87,6 @@ static void put_table(FILE *f, const void *sums)
             put_row(f, s, i, m, 1 / (double)s->reps);
 }
 
-/* The `custom` of the experiment. */
 static enum kb_err run_width(const struct pb_experiment *x, uint64_t seed, size_t reps, const char *dir, FILE *lines)
 {
     struct sums s = {.lines = lines, .reps = reps};

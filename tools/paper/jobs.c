@@ -87,15 +87,6 @@ static enum kb_err start(struct job *job, const struct pb_results *results, size
     return KB_OK;
 }
 
-/* Says how a child died when it could not say so itself. */
-static void explain(const struct pb_task *task, int status)
-{
-    if (WIFSIGNALED(status))
-        fprintf(stderr, "paperbench: %s/%s, seed %llu: killed by %s\n", task->setting->name, task->algorithm->name,
-                (unsigned long long)task->seed, strsignal(WTERMSIG(status)));
-}
-
-/* The child has closed its end: takes its exit status, and its record when that is whole. */
 static void finish(struct job *job, struct pb_results *results)
 {
     struct pb_task *task = &results->task[job->task];
@@ -109,11 +100,12 @@ static void finish(struct job *job, struct pb_results *results)
         task->record = job->record;
     else
         results->n_failed++;
-    explain(task, status);
+    if (WIFSIGNALED(status)) /* it could not say so itself */
+        fprintf(stderr, "paperbench: %s/%s, seed %llu: killed by %s\n", task->setting->name, task->algorithm->name,
+                (unsigned long long)task->seed, strsignal(WTERMSIG(status)));
     job->pid = 0;
 }
 
-/* Reads what is there; true when the child has closed its end. */
 static bool drain(struct job *job)
 {
     char *at = (char *)&job->record + job->n_read;
@@ -125,7 +117,6 @@ static bool drain(struct job *job)
     return k == 0 || job->n_read == sizeof job->record;
 }
 
-/* Waits for news of the children at work and takes it. */
 static void attend(struct job *job, size_t n_parallel, struct pollfd *fds, struct pb_results *results,
                    void (*done)(void *arg, const struct pb_task *task), void *arg)
 {

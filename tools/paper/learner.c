@@ -60,7 +60,6 @@ double pb_cpu_seconds(void)
 
 /* ---- events --------------------------------------------------------------------------------------------- */
 
-/* Says what the engine said, with the round, and hands the code on. */
 static enum kb_err complain(const struct pb_learner *l, enum kb_err rc, const struct kb_errmsg *msg)
 {
     fprintf(stderr, "paperbench: %s, round %zu: %s%s%s %s\n", l->algorithm->name, l->t, kb_strerror(rc),
@@ -83,7 +82,6 @@ out:
     return rc == KB_OK ? rc : complain(l, rc, &msg);
 }
 
-/* The whole way of one event; adds to the times. */
 static enum kb_err feed(struct pb_learner *l, const struct kb_event *ev)
 {
     const double start = pb_cpu_seconds();
@@ -105,7 +103,6 @@ static enum kb_err configure(struct pb_learner *l)
     return feed(l, &ev);
 }
 
-/* The environment's graph; nothing where it has none. */
 static enum kb_err tell_graph(struct pb_learner *l)
 {
     const struct pb_env *env = l->env;
@@ -175,7 +172,6 @@ void pb_learner_free(struct pb_learner *l)
 
 /* ---- rounds ---------------------------------------------------------------------------------------------- */
 
-/* A schedule's change reaches the engine as a configuration of its own. */
 static enum kb_err follow_schedule(struct pb_learner *l)
 {
     const struct pb_algorithm *a = l->algorithm;

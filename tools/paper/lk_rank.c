@@ -18,7 +18,6 @@
 
 #include "base/alloc.h"
 #include "linalg/eigen.h"
-#include "base/rng.h"
 
 #define DIM PB_LK_RANK_DIM
 #define RHO PB_LK_RANK_RHO
@@ -55,12 +54,12 @@ void pb_lk_rank_draw(struct pb_lk_rank *r, uint64_t seed)
     r->seed = seed;
     r->n_spectrum = 0;
     for (size_t i = 0; i < r->most_rounds * DIM; i++)
-        r->context[i] = kb_rng_uniform(key, KB_STREAM_SIMULATION, i);
+        r->context[i] = pb_lk_uniform(key, i);
 }
 
 size_t pb_lk_rank_user(uint64_t seed, size_t n, size_t t)
 {
-    return (size_t)(kb_rng_uniform(pb_lk_key(seed, PB_LK_KEY_USERS), KB_STREAM_SIMULATION, t) * (double)n);
+    return (size_t)(pb_lk_uniform(pb_lk_key(seed, PB_LK_KEY_USERS), t) * (double)n);
 }
 
 /* k(x, x) = 1, so K_max is the largest prior variance of a user. */
@@ -121,7 +120,6 @@ static double user_rank(const struct pb_lk_world *w)
     return (double)rank;
 }
 
-/* The header's. */
 static double bound(const struct pb_lk_rank *r, enum pb_lk_graph graph, size_t n, size_t rounds)
 {
     const double users = (double)n, a = 1.0 / (users + RHO), b = a / RHO, t = (double)rounds;

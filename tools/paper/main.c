@@ -61,7 +61,6 @@ static void settle_blas(char *const *argv)
 
 /* ---- options ------------------------------------------------------------------------------------------------- */
 
-/* False unless text is a whole number of at least `least`. */
 static bool read_number(const char *text, uint64_t least, uint64_t *out)
 {
     char *end;
@@ -119,23 +118,17 @@ static bool is_wanted(const struct options *o, const struct pb_setting *s, const
     return o->only == NULL || strstr(cell, o->only) != NULL;
 }
 
-static size_t rounds_of(const struct options *o, const struct pb_experiment *x, const struct pb_setting *s)
-{
-    return o->rounds > 0 ? o->rounds : s->rounds > 0 ? s->rounds : x->rounds;
-}
-
-/* All cells for one seed. */
 static void add_tasks(struct pb_results *r, const struct options *o, uint64_t seed)
 {
     const struct pb_experiment *x = r->experiment;
 
-    for (size_t i = 0; i < x->n_settings; i++)
-        for (size_t k = 0; k < x->n_algorithms; k++)
-            if (is_wanted(o, &x->settings[i], &x->algorithms[k]))
-                r->task[r->n++] = (struct pb_task){.setting = &x->settings[i],
-                                                   .algorithm = &x->algorithms[k],
-                                                   .seed = seed,
-                                                   .rounds = rounds_of(o, x, &x->settings[i])};
+    for (const struct pb_setting *s = x->settings; s < x->settings + x->n_settings; s++) {
+        const size_t rounds = o->rounds > 0 ? o->rounds : s->rounds > 0 ? s->rounds : x->rounds;
+
+        for (const struct pb_algorithm *a = x->algorithms; a < x->algorithms + x->n_algorithms; a++)
+            if (is_wanted(o, s, a))
+                r->task[r->n++] = (struct pb_task){.setting = s, .algorithm = a, .seed = seed, .rounds = rounds};
+    }
 }
 
 /* Seed by seed, so that an experiment that is stopped halfway has something of every cell, and the time left can be
@@ -176,7 +169,6 @@ static void on_tick(void *arg)
     pb_progress_show(&w->progress);
 }
 
-/* Makes the runs that the records lack. */
 static enum kb_err make_runs(struct pb_results *r, const struct options *o)
 {
     struct watch w;
@@ -227,14 +219,6 @@ out:
 
 /* ---- names ------------------------------------------------------------------------------------------------------ */
 
-/* `paperbench list`. */
-static void list_experiments(void)
-{
-    for (const struct pb_experiment *const *x = pb_experiments; *x != NULL; x++)
-        printf("%-16s %s\n", (*x)->name, (*x)->about);
-}
-
-/* "all" names every experiment. */
 static bool is_named(const struct pb_experiment *x, char *const *names)
 {
     for (; *names != NULL; names++)
@@ -272,7 +256,8 @@ int main(int argc, char **argv)
         return 2;
     }
     if (strcmp(argv[optind], "list") == 0) {
-        list_experiments();
+        for (const struct pb_experiment *const *x = pb_experiments; *x != NULL; x++)
+            printf("%-16s %s\n", (*x)->name, (*x)->about);
         return 0;
     }
     if (!names_are_known(argv + optind))

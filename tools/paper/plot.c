@@ -130,7 +130,6 @@ static size_t line_type(size_t k)
     return k % N_COLOURS + 1;
 }
 
-/* Standard errors of algorithm k as a band. */
 static void put_band(FILE *f, const struct pb_experiment *x, const struct pb_setting *s, size_t k)
 {
     fprintf(
@@ -153,7 +152,6 @@ static void put_curve(FILE *f, const struct pb_experiment *x, const struct pb_se
             line_type(k), x->algorithms[k].name);
 }
 
-/* All bands lie behind all lines. */
 static void put_panel(FILE *f, const struct pb_results *r, const struct pb_setting *s)
 {
     const struct pb_experiment *x = r->experiment;
@@ -172,7 +170,6 @@ static void put_panel(FILE *f, const struct pb_results *r, const struct pb_setti
     fputs("\n", f);
 }
 
-/* What all panels share. */
 static void put_style(FILE *f, const struct pb_experiment *x)
 {
     const char *y = x->plot == PB_PLOT_SECONDS ? "milliseconds per round" : "regret";

@@ -30,7 +30,6 @@ void pb_progress_init(struct pb_progress *p, const char *name, size_t n_all)
     p->start = p->last = now();
 }
 
-/* "1:02:03" or "2:03". */
 static const char *clock_text(double seconds, char *buf, size_t size)
 {
     const unsigned long s = seconds > 0 && seconds < 1e9 ? (unsigned long)(seconds + 0.5) : 0;
@@ -72,7 +71,6 @@ void pb_progress_show(struct pb_progress *p)
     fflush(stderr);
 }
 
-/* Tables and messages begin on an empty line. */
 void pb_progress_clear(struct pb_progress *p)
 {
     if (p->is_terminal)

@@ -7,12 +7,13 @@
  *   decide_seconds, learn_seconds, settle_seconds    CPU, whole run
  *   at, regret, seconds, dictionary                  arrays over checkpoints: rounds done, sums up to there, points
  *
- * Doubles are written with 17 digits, which come back as the same bits. Reading understands only lines written here
- * (keys in any order, no escapes: names are ours); a line that was cut off, or of another experiment's run, is passed
- * over. Two records of one run: the last one counts. */
+ * Doubles are written with 17 digits, which come back as the same bits. A line that was cut off, or of another
+ * experiment's run, is passed over, and so is one with a seed of 2^63 or more. Two records of one run: the last one
+ * counts. */
 #include "paper/frame.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -58,117 +59,77 @@ void pb_record_write(FILE *f, const struct pb_record *r)
 
 /* ---- reading --------------------------------------------------------------------------------------------- */
 
-/* Start of the key's value, or an empty string. */
-static const char *value_of(const char *line, const char *key)
+/* Numbers of an array, at most PB_MAX_CHECKPOINTS; how many there are. */
+static size_t read_numbers(const json_t *line, const char *key, double *out)
 {
-    char quoted[40];
+    const json_t *array = json_object_get(line, key);
+    const size_t n = json_array_size(array);
 
-    snprintf(quoted, sizeof quoted, "\"%s\":", key);
-    const char *at = strstr(line, quoted);
-    return at != NULL ? at + strlen(quoted) : "";
+    for (size_t i = 0; i < n && i < PB_MAX_CHECKPOINTS; i++)
+        out[i] = json_number_value(json_array_get(array, i));
+    return n;
 }
 
-/* Whether the key's value is the string `want`, all of it: "lk" is not "lk-gp-ucb". */
-static bool is_text(const char *line, const char *key, const char *want)
+/* False when an array is missing. Names stay with the caller. */
+static bool read_record(json_t *line, struct pb_record *r)
 {
-    const char *v = value_of(line, key);
-    const size_t n = strlen(want);
+    double at[PB_MAX_CHECKPOINTS], dictionary[PB_MAX_CHECKPOINTS];
+    const size_t n = read_numbers(line, "at", at);
+    const char *core = "";
+    json_int_t n_empty = 0;
 
-    return v[0] == '"' && strncmp(v + 1, want, n) == 0 && v[n + 1] == '"';
-}
-
-/* Values of an array, at most PB_MAX_CHECKPOINTS; the number of them. */
-static size_t read_doubles(const char *line, const char *key, double *out)
-{
-    const char *at = value_of(line, key);
-    size_t n = 0;
-
-    while ((*at == '[' || *at == ',') && n < PB_MAX_CHECKPOINTS) {
-        char *end;
-
-        out[n] = strtod(at + 1, &end);
-        if (end == at + 1)
-            break;
-        n++;
-        at = end;
+    if (n == 0 || n > PB_MAX_CHECKPOINTS || read_numbers(line, "regret", r->regret) != n ||
+        read_numbers(line, "seconds", r->seconds) != n || read_numbers(line, "dictionary", dictionary) != n)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        r->at[i] = (size_t)at[i];
+        r->dictionary[i] = (size_t)dictionary[i];
     }
-    return n;
+    json_unpack(line, "{s?s, s?I, s?F, s?F, s?F}", "blas_core", &core, "n_empty", &n_empty, "decide_seconds",
+                &r->decide_seconds, "learn_seconds", &r->learn_seconds, "settle_seconds", &r->settle_seconds);
+    snprintf(r->blas_core, sizeof r->blas_core, "%s", core);
+    r->n_empty = (uint64_t)n_empty;
+    r->n_checkpoints = n;
+    return true;
 }
 
-/* Likewise; out has room for PB_MAX_CHECKPOINTS. */
-static size_t read_sizes(const char *line, const char *key, size_t *out)
+/* NULL: of no task. */
+static struct pb_task *find_task(const struct pb_results *results, json_t *line)
 {
-    double value[PB_MAX_CHECKPOINTS];
-    const size_t n = read_doubles(line, key, value);
+    const char *experiment, *setting, *algorithm;
+    json_int_t seed, rounds;
 
-    for (size_t i = 0; i < n; i++)
-        out[i] = (size_t)value[i];
-    return n;
-}
-
-/* Copies a string value, cut at size - 1; empty when the key is missing. */
-static void read_text(const char *line, const char *key, char *out, size_t size)
-{
-    const char *v = value_of(line, key);
-    size_t n = 0;
-
-    for (v += v[0] == '"'; v[n] != '"' && v[n] != '\0' && n + 1 < size; n++)
-        out[n] = v[n];
-    out[n] = '\0';
-}
-
-/* False when a part is missing. Names stay with the caller. */
-static bool read_record(const char *line, struct pb_record *r)
-{
-    r->n_checkpoints = read_sizes(line, "at", r->at);
-    const size_t n_regret = read_doubles(line, "regret", r->regret);
-    const size_t n_seconds = read_doubles(line, "seconds", r->seconds);
-    const size_t n_dictionary = read_sizes(line, "dictionary", r->dictionary);
-
-    r->n_empty = strtoull(value_of(line, "n_empty"), NULL, 10);
-    r->decide_seconds = strtod(value_of(line, "decide_seconds"), NULL);
-    r->learn_seconds = strtod(value_of(line, "learn_seconds"), NULL);
-    r->settle_seconds = strtod(value_of(line, "settle_seconds"), NULL);
-    read_text(line, "blas_core", r->blas_core, sizeof r->blas_core);
-    return r->n_checkpoints > 0 && n_regret == r->n_checkpoints && n_seconds == n_regret && n_dictionary == n_regret;
-}
-
-/* The task that the line is the record of, or NULL. */
-static struct pb_task *find_task(const struct pb_results *results, const char *line)
-{
-    const uint64_t seed = strtoull(value_of(line, "seed"), NULL, 10);
-    const size_t rounds = strtoull(value_of(line, "rounds"), NULL, 10);
-
-    if (!is_text(line, "experiment", results->experiment->name))
+    if (json_unpack(line, "{s:s, s:s, s:s, s:I, s:I}", "experiment", &experiment, "setting", &setting, "algorithm",
+                    &algorithm, "seed", &seed, "rounds", &rounds) != 0 ||
+        strcmp(experiment, results->experiment->name) != 0)
         return NULL;
     for (size_t i = 0; i < results->n; i++) {
         struct pb_task *task = &results->task[i];
 
-        if (task->seed == seed && task->rounds == rounds && is_text(line, "setting", task->setting->name) &&
-            is_text(line, "algorithm", task->algorithm->name))
+        if (task->seed == (uint64_t)seed && task->rounds == (size_t)rounds &&
+            strcmp(setting, task->setting->name) == 0 && strcmp(algorithm, task->algorithm->name) == 0)
             return task;
     }
     return NULL;
 }
 
-/* A whole line ends with a brace and a newline. */
-static bool take_line(struct pb_results *results, const char *line)
+static void take_line(struct pb_results *results, const char *text)
 {
-    const size_t n = strlen(line);
+    json_t *line = json_loads(text, 0, NULL);
     struct pb_task *task = find_task(results, line);
 
-    if (task == NULL || n < 2 || strcmp(line + n - 2, "}\n") != 0)
-        return false;
-    struct pb_record r = {.experiment = results->experiment->name,
-                          .setting = task->setting->name,
-                          .algorithm = task->algorithm->name,
-                          .seed = task->seed,
-                          .rounds = task->rounds};
-    if (!read_record(line, &r))
-        return false;
-    task->record = r;
-    task->is_done = task->is_read = true;
-    return true;
+    if (task != NULL) {
+        struct pb_record r = {.experiment = results->experiment->name,
+                              .setting = task->setting->name,
+                              .algorithm = task->algorithm->name,
+                              .seed = task->seed,
+                              .rounds = task->rounds};
+        if (read_record(line, &r)) {
+            task->record = r;
+            task->is_done = task->is_read = true;
+        }
+    }
+    json_decref(line);
 }
 
 /* path: MAX_PATH bytes. A longer one is cut, and then fails to open, which is said. */
@@ -182,13 +143,15 @@ size_t pb_records_read(struct pb_results *results)
 {
     char path[MAX_PATH], *line = NULL;
     size_t cap = 0, n = 0;
+    ssize_t got;
 
     path_of(results, path);
     FILE *f = fopen(path, "r");
     if (f == NULL)
         return 0;
-    while (getline(&line, &cap, f) >= 0)
-        take_line(results, line);
+    while ((got = getline(&line, &cap, f)) > 0)
+        if (line[got - 1] == '\n')
+            take_line(results, line);
     free(line);
     fclose(f);
     for (size_t i = 0; i < results->n; i++)

@@ -18,13 +18,6 @@
 
 /* ---- statistics ------------------------------------------------------------------------------------------- */
 
-/* Of checkpoint i. */
-static double quantity_of(const struct pb_record *r, enum pb_quantity q, size_t i)
-{
-    return q == PB_REGRET ? r->regret[i] : q == PB_SECONDS ? r->seconds[i] : (double)r->dictionary[i];
-}
-
-/* Index of the checkpoint at that round, or SIZE_MAX. */
 static size_t checkpoint_at(const struct pb_record *r, size_t at)
 {
     for (size_t i = 0; i < r->n_checkpoints; i++)
@@ -46,7 +39,9 @@ struct pb_stat pb_stat_at(const struct pb_results *results, const struct pb_sett
 
         if (task->setting != s || task->algorithm != a || k == SIZE_MAX)
             continue;
-        const double value = quantity_of(&task->record, q, k), old = value - stat.mean;
+        const struct pb_record *r = &task->record;
+        const double value = q == PB_REGRET ? r->regret[k] : q == PB_SECONDS ? r->seconds[k] : (double)r->dictionary[k];
+        const double old = value - stat.mean;
         stat.mean += old / (double)++stat.n;
         squares += old * (value - stat.mean);
     }
@@ -188,7 +183,6 @@ static void put_notes(const struct table *t)
             (unsigned long long)n_empty, r->n_failed);
 }
 
-/* pb_put: text on stdout, Markdown elsewhere. */
 static void put_report(FILE *f, const void *results)
 {
     const struct table t = {.results = results, .file = f, .is_markdown = f != stdout};

@@ -15,7 +15,6 @@
 
 #define CHECKPOINTS 40u /* divides 1,000, 2,000 and 3,000 rounds evenly */
 
-/* A checkpoint after `done` rounds. */
 static void note(struct pb_record *r, size_t done, double regret, const struct pb_learner *l)
 {
     const struct pb_times times = pb_learner_times(l);

@@ -80,7 +80,6 @@ static double truth(const struct play *p, double x)
 
 /* --- posteriors -------------------------------------------------------------------------------------------------- */
 
-/* A posterior of the whole history; atoms NULL: exact. */
 static enum kb_err build(struct play *p, const struct kb_spec *spec, const struct kb_atom *atoms, size_t n,
                          struct kb_posterior **out)
 {
@@ -97,7 +96,6 @@ out:
     return rc;
 }
 
-/* Mean and variance at n <= GRID places. */
 static enum kb_err predict(struct play *p, const struct kb_posterior *posterior, size_t n, const double *x,
                            double *mean, double *variance)
 {
@@ -178,7 +176,6 @@ static enum kb_err resample(struct play *p, const struct kb_posterior *before)
     return KB_OK;
 }
 
-/* Everything on the grid, with the dictionary in force. */
 static enum kb_err measure(struct play *p, const struct kb_posterior *sketch, struct pb_starvation *out)
 {
     double grid[GRID], z[POINTS];

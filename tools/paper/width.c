@@ -76,7 +76,6 @@ static bool is_for(const struct pb_width_rule *rule, const struct pb_width_model
     return m->repr == KB_REPR_EXACT ? rule->is_for_exact : rule->is_for_dictionary;
 }
 
-/* The i-th decision is by the i-th rule. */
 static bool next_rule(struct kb_spec *spec, const struct pb_env *env, size_t t, size_t rounds, const double *value)
 {
     const struct pb_width_rule *rule = &pb_width_rules[t % PB_WIDTH_N_RULES];
