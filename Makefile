@@ -137,8 +137,8 @@ c-tests: core-tests server-tests tool-tests paper-tests fuzz-tests
 SETUP ?= sh tools/setup.sh
 wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
-WANTED := $(strip $(call wants,--build,setup run tour) $(call wants,--paper,paper) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
-    $(call wants,--test,test test-% layers lint coverage contract asan tsan fuzz soak soak-% bench bench-%) \
+WANTED := $(strip $(call wants,--build,setup run tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
+    $(call wants,--test,test test-% layers lint coverage contract asan tsan fuzz soak soak-% bench bench-% league) \
     $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)
@@ -148,7 +148,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run tour paper test test-room test-unit test-property coverage test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks docker install clean help
+.PHONY: setup run tour paper test test-room test-unit test-property coverage test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -230,6 +230,11 @@ bench-sweep: all $(OUT)/tests/bench/bench_load $(OUT)/tests/bench/bench_empty ##
 VW ?= vw
 bench-vw: all $(OUT)/tests/bench/bench_load ## CPU a decision beside Vowpal Wabbit's daemon, where there is one: make bench-vw VW=/path/to/vw (docs/PERFORMANCE.md)
 	$(PYTHON) tests/bench/vw.py $(OUT) $(BUILD)/bench/vw.jsonl --vw $(VW) $(ARGS)
+SEEDS ?= 3
+league: all ## an hour or more: the rows beside other algorithms on tasks whose truth is known; writes docs/QUALITY.md: make league LEAGUE="ab town" SEEDS=20 DATA=FOLDER VW=/path/to/vw
+	$(PYTHON) tools/league/league.py $(OUT) $(BUILD)/bench/league.jsonl --league "$(LEAGUE)" --seeds $(SEEDS) $(if $(DATA),--data "$(DATA)") \
+		$(if $(filter-out file,$(origin VW)),--vw "$(VW)") $(ARGS)
+	$(PYTHON) tools/league/report.py $(BUILD)/bench/league.jsonl docs/QUALITY.md
 SIZE ?= 10000
 bench-graph: all ## user graphs of SIZE people: loading, decisions beside it, patches, restarts: make bench-graph SIZE=1000000 (docs/PERFORMANCE.md)
 	$(PYTHON) tests/bench/graph.py $(OUT) $(BUILD)/bench/graph.jsonl --size $(SIZE) $(ARGS)

@@ -48,12 +48,12 @@ def cpu_us(pid):
 
 class Wabbit:
     """A daemon of vw's, and one connection to it."""
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, options=("--epsilon", str(EPSILON))):
         said = folder / "port"
         self.log = open(folder / "vw.log", "wb")
         self.process = subprocess.Popen(
             [str(program), "--daemon", "--foreground", "--num_children", "1", "--port", "0", "--port_file", str(said), "--quiet", "--dsjson",
-             "--cb_explore_adf", "--epsilon", str(EPSILON)], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+             "--cb_explore_adf", *options], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         until = time.monotonic() + START_S
         while not (said.exists() and said.read_text().strip()):
             if self.process.poll() is not None or time.monotonic() > until:

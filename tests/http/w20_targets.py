@@ -50,14 +50,15 @@ def imported(path):
 
 def test_every_module_that_python_imports_is_in_what_is_installed():
     """Those of the tests, campaigns, benches and tools: the standard library, files of ours, and Debian's python3-NAME."""
-    files = [path for path in (*ROOT.glob("tests/**/*.py"), *ROOT.glob("tools/*.py"))
+    files = [path for path in (*ROOT.glob("tests/**/*.py"), *ROOT.glob("tools/**/*.py"))
              if path.parent.name != "golden"]  # these made the fixtures beside them, and no goal runs them
-    ours, told = {path.stem for path in files}, packages("--test")
+    ours, told = {path.stem for path in files}, {group: packages(group) for group in ("--test", "--league")}
     debian = {"yaml": "python3-yaml", "numpy": "python3-numpy", "requests": "python3-requests", "jsonschema": "python3-jsonschema",
-              "pytest": "python3-pytest", "xdist": "python3-pytest-xdist"}
+              "pytest": "python3-pytest", "xdist": "python3-pytest-xdist", "sklearn": "python3-sklearn"}
     for path in files:
+        of_path = told["--league" if path.parent.name == "league" else "--test"]
         for module in set(imported(path)) - ours - set(sys.stdlib_module_names):
-            assert debian.get(module) in told, f"{path.relative_to(ROOT)} imports {module}"
+            assert debian.get(module) in of_path, f"{path.relative_to(ROOT)} imports {module}"
 
 
 def test_the_tour_and_the_first_lines_of_curl_need_no_more_than_make_run():
