@@ -159,7 +159,9 @@ def test_a_replay_run_twice_by_ids_decides_nothing_twice(api, ctl, name, tmp_pat
     assert (stats["decisions"], stats["rewards"]) == (20, 20)
 
 
-def test_a_small_demo_runs_is_repeatable_and_beats_chance(server):
+def test_a_small_demo_runs_is_repeatable_and_beats_chance(boot):
+    """Also where points enter beside the traffic, as they do in a demo of the usual length."""
+    server = boot("--finish-builds", "--inline-work", "0")
     first, again = (json.loads(run_ctl(server, "demo", "--rounds", "400", "--users", "30", "--seed", "7", "--json")) for _ in range(2))
     regret = {p["policy"]: p["regret"] for p in first["policies"]}
     assert regret == {p["policy"]: p["regret"] for p in again["policies"]}
@@ -167,6 +169,7 @@ def test_a_small_demo_runs_is_repeatable_and_beats_chance(server):
     assert all(regret[p][0] < 0.9 * regret["random"][0] for p in ("laplaced", "gp-ucb", "lin-ucb"))
     client = Client(server)
     assert client.model("demo-laplaced")["events"] == 400
+    assert any(e.get("begun") for e in client.events("demo-laplaced"))
     other = json.loads(run_ctl(server, "demo", "--rounds", "50", "--users", "30", "--seed", "8", "--json"))
     assert {p["policy"]: p["regret"] for p in other["policies"]} != regret
 
