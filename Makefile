@@ -80,7 +80,7 @@ $(OUT)/tests/bench/%.o: tests/bench/%.c
 $(OUT)/core/%.o: core/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -iquote core -c -o $@ $<
-$(OUT)/core/linalg/lower_solve.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
+$(OUT)/core/linalg/lower_solve.o $(OUT)/core/linalg/tiled.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
 
 # Migrations, the API contract and the page of errors, embedded as C strings (symbols in server/embed.h).
 EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql openapi.yaml docs/ERRORS.md

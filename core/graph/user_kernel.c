@@ -47,6 +47,7 @@
 
 #include "base/alloc.h"
 #include "linalg/chol.h"
+#include "linalg/clones.h"
 #include "graph/user_kernel_impl.h"
 #include "graph/user_spectral.h"
 
@@ -369,6 +370,20 @@ double kb_user_kernel_pair(const struct kb_user_kernel *k, struct kb_user u, str
                                  : value;
 }
 
+size_t kb_user_kernel_n_anchors(const struct kb_user_kernel *k)
+{
+    return k->anchors.n;
+}
+
+#define ROW_STRETCH ((size_t)64) /* values of a row that are scaled at once */
+
+/* out /= sqrt(square), entry by entry: by vectors, since a row would wait for each of them in turn. */
+KB_HOT static void divide_by_roots(size_t n, const double *restrict square, double *restrict out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] /= sqrt(square[i]);
+}
+
 /* `diag` proves that the caller has asked for it: that is what puts the value a normalised row divides by into
  * the cache. */
 void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, double diag, const uint32_t *slots,
@@ -376,14 +391,20 @@ void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, dou
 {
     assert(diag > 0.0);
     u = kb_user_placed(k, u);
-    bool is_scaled = k->spec.is_normalized && k->form != KB_FORM_ONES && k->form != KB_FORM_IDENTITY;
-    double own = is_scaled ? kb_user_kernel_known_diag(k, u) : 1.0;
+    const bool is_scaled = k->spec.is_normalized && k->form != KB_FORM_ONES && k->form != KB_FORM_IDENTITY;
+    const double own = is_scaled ? kb_user_kernel_known_diag(k, u) : 1.0;
     assert(own > 0.0);
-    for (size_t i = 0; i < n; i++) {
-        const struct kb_anchor_panel *panel = k->anchors.panel[slots[i] / KB_CG_PANEL];
-        size_t at = slots[i] % KB_CG_PANEL;
-        double value = raw_value(k, u, panel, at);
-        out[i] = is_scaled ? value / sqrt(own * panel->diag[at]) : value;
+    for (size_t first = 0; first < n; first += ROW_STRETCH) {
+        const size_t m = n - first < ROW_STRETCH ? n - first : ROW_STRETCH;
+        double square[ROW_STRETCH];
+        for (size_t i = 0; i < m; i++) {
+            const size_t slot = slots != NULL ? slots[first + i] : first + i, at = slot % KB_CG_PANEL;
+            const struct kb_anchor_panel *panel = k->anchors.panel[slot / KB_CG_PANEL];
+            out[first + i] = raw_value(k, u, panel, at);
+            square[i] = own * panel->diag[at];
+        }
+        if (is_scaled)
+            divide_by_roots(m, square, out + first);
     }
 }
 

@@ -91,8 +91,10 @@ void kb_user_kernel_discard_anchors(struct kb_user_kernel *k);
 enum kb_err kb_user_kernel_add_anchors(struct kb_user_kernel *k, const struct kb_user *users, size_t n, uint32_t *slots,
                                        struct kb_user_scratch *s);
 
-/* out[i] = G[u, anchor slots[i]], normalised when asked (needs diag(u): pass it). Staged slots may be
- * read by the writer. O(n). */
+size_t kb_user_kernel_n_anchors(const struct kb_user_kernel *k); /* in force. O(1) */
+
+/* out[i] = G[u, anchor slots[i]], normalised when asked (needs diag(u): pass it); slots NULL: anchor i. Staged slots
+ * may be read by the writer. O(n). */
 void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, double diag, const uint32_t *slots,
                            size_t n, double *out);
 

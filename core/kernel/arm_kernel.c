@@ -29,20 +29,28 @@ static void add_contexts(const struct kb_vec_kernel_spec *kernel, double varianc
         out[i] += work[i];
 }
 
-void kb_arm_kernel_column(const struct kb_arm_kernel *k, const struct kb_arm_points *b, size_t n, struct kb_user user,
-                          double diag_user, const double *context, double *work, double *out)
+/* out[i] = arm + user G[asker, user of point i]: the same bits with a row at hand as without. */
+static void begin_column(const struct kb_arm_kernel *k, const uint32_t *anchor, size_t n,
+                         const struct kb_arm_asker *asker, double *out)
+{
+    const double arm = k->arm, user = k->user;
+    if (user > 0 && asker->row == NULL)
+        kb_user_kernel_row_at(k->parts->user, asker->user, asker->diag, anchor, n, out);
+    for (size_t i = 0; user > 0 && i < n; i++)
+        out[i] = arm + user * (asker->row != NULL ? asker->row[anchor[i]] : out[i]);
+    for (size_t i = 0; !(user > 0) && i < n; i++)
+        out[i] = arm;
+}
+
+void kb_arm_kernel_column(const struct kb_arm_kernel *k, const struct kb_arm_points *b, size_t n,
+                          const struct kb_arm_asker *asker, double *work, double *out)
 {
     const size_t dim = k->parts->context_dim;
-    for (size_t i = 0; i < n; i++)
-        out[i] = k->arm;
-    if (k->user > 0) {
-        kb_user_kernel_row_at(k->parts->user, user, diag_user, b->anchor, n, work);
-        kb_axpy(n, k->user, work, out);
-    }
+    begin_column(k, b->anchor, n, asker, out);
     if (k->context > 0)
-        add_contexts(&k->parts->context, k->context, dim, b->x, n, context, work, out);
+        add_contexts(&k->parts->context, k->context, dim, b->x, n, asker->context, work, out);
     if (k->linear > 0)
-        add_contexts(&linear, k->linear, dim, b->x, n, context, work, out);
+        add_contexts(&linear, k->linear, dim, b->x, n, asker->context, work, out);
 }
 
 double kb_arm_kernel_diag(const struct kb_arm_kernel *k, double diag_user, const double *context)

@@ -23,10 +23,17 @@ struct kb_arm_points {
 
 void kb_arm_kernel_init(struct kb_arm_kernel *k, const struct kb_prior_spec *prior, const struct kb_kernel *parts);
 
-/* out[i] = k(point i, a user in a context), i < n; work: n doubles. diag_user: of that user (kb_user_kernel_diag).
- * O(n (dim + 1)). */
-void kb_arm_kernel_column(const struct kb_arm_kernel *k, const struct kb_arm_points *b, size_t n, struct kb_user user,
-                          double diag_user, const double *context, double *work, double *out);
+/* Whose values are asked for: a user in a context. */
+struct kb_arm_asker {
+    struct kb_user user;
+    double diag;           /* kb_user_kernel_diag */
+    const double *row;     /* G[user, every anchor in force], where it is at hand; may be NULL */
+    const double *context; /* [context_dim] */
+};
+
+/* out[i] = k(point i, asker), i < n; work: n doubles. O(n (dim + 1)). */
+void kb_arm_kernel_column(const struct kb_arm_kernel *k, const struct kb_arm_points *b, size_t n,
+                          const struct kb_arm_asker *asker, double *work, double *out);
 
 /* The variance of a point before anything is learned. */
 double kb_arm_kernel_diag(const struct kb_arm_kernel *k, double diag_user, const double *context);

@@ -56,3 +56,26 @@ uint64_t kb_factor_digest(const struct kb_chol *c, uint64_t h)
         h = kb_hash_array(h, c->l + j * c->cap + j, (c->n - j) * sizeof *c->l);
     return h;
 }
+
+void kb_tiled_save(const struct kb_tiled *f, struct kb_writer *w)
+{
+    kb_put_doubles(w, f->t, kb_tiled_doubles(f->n));
+}
+
+enum kb_err kb_tiled_load(struct kb_tiled *f, size_t n, struct kb_reader *r)
+{
+    f->n = 0;
+    kb_get_doubles(r, f->t, kb_tiled_doubles(n));
+    if (r->rc != KB_OK)
+        return r->rc;
+    const struct kb_tiled read = {f->t, n};
+    if (!kb_tiled_is_sound(&read))
+        return KB_ECORRUPT;
+    f->n = n;
+    return KB_OK;
+}
+
+uint64_t kb_tiled_digest(const struct kb_tiled *f, uint64_t h)
+{
+    return kb_hash_array(kb_hash_u64(h, f->n), f->t, kb_tiled_doubles(f->n) * sizeof *f->t);
+}

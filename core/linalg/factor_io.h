@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "linalg/chol.h"
+#include "linalg/tiled.h"
 
 void kb_factor_save(const struct kb_chol *c, struct kb_writer *w);
 
@@ -14,5 +15,11 @@ void kb_factor_save(const struct kb_chol *c, struct kb_writer *w);
 enum kb_err kb_factor_load(struct kb_chol *c, size_t n, struct kb_reader *r);
 
 uint64_t kb_factor_digest(const struct kb_chol *c, uint64_t h);
+
+/* The same of a factor in tiles, whose array is written as it is; a place that should be 0 and is not is KB_ECORRUPT.
+ */
+void kb_tiled_save(const struct kb_tiled *f, struct kb_writer *w);
+enum kb_err kb_tiled_load(struct kb_tiled *f, size_t n, struct kb_reader *r);
+uint64_t kb_tiled_digest(const struct kb_tiled *f, uint64_t h);
 
 #endif

@@ -10,17 +10,10 @@
 #include "base/alloc.h"
 
 #define LINE ((size_t)64)
-#define SMALL 8u /* order below which rows of the factor are not put onto lines */
 
 static size_t on_lines(size_t bytes)
 {
     return (bytes + LINE - 1) / LINE * LINE;
-}
-
-/* Whole lines, an odd number of them (chol.c). */
-static size_t leading_dimension(size_t cap)
-{
-    return cap < SMALL ? cap : ((cap + 7) & ~(size_t)7) | 8;
 }
 
 size_t kb_arm_block_cap(size_t n, size_t most)
@@ -33,13 +26,14 @@ size_t kb_arm_block_cap(size_t n, size_t most)
 
 static size_t factor_bytes(size_t cap)
 {
-    return on_lines(leading_dimension(cap) * cap * sizeof(double));
+    return kb_tiled_doubles(cap) * sizeof(double); /* whole lines */
 }
 
 size_t kb_arm_block_bytes(size_t cap, size_t context_dim)
 {
-    const size_t point = (2 + context_dim) * sizeof(double) + 2 * sizeof(uint32_t);
-    return on_lines(sizeof(struct kb_arm_block)) + factor_bytes(cap) + on_lines(cap * point);
+    const size_t point = (1 + context_dim) * sizeof(double) + 2 * sizeof(uint32_t);
+    return on_lines(sizeof(struct kb_arm_block)) + factor_bytes(cap) +
+           on_lines(cap * point + kb_tiled_padded(cap) * sizeof(double));
 }
 
 struct kb_arm_block *kb_arm_block_new(size_t cap, size_t context_dim, const struct kb_arm_block *from)
@@ -49,18 +43,18 @@ struct kb_arm_block *kb_arm_block_new(size_t cap, size_t context_dim, const stru
         return NULL;
     unsigned char *at = (unsigned char *)b + on_lines(sizeof *b);
     b->cap = cap;
-    b->f.l = (double *)(void *)at;
-    b->f.cap = leading_dimension(cap);
-    b->count = (double *)(void *)(at + factor_bytes(cap));
-    b->w = b->count + cap;
-    b->x = b->w + cap;
+    b->f.t = (double *)(void *)at;
+    b->w = (double *)(void *)(at + factor_bytes(cap));
+    b->count = b->w + kb_tiled_padded(cap);
+    b->x = b->count + cap;
     b->anchor = (uint32_t *)(void *)(b->x + cap * context_dim);
     b->support = b->anchor + cap;
     if (from == NULL)
         return b;
     assert(from->n <= cap);
     kb_arm_block_copy_points(b, from, context_dim);
-    kb_chol_copy(&b->f, &from->f);
+    b->f.n = from->f.n;
+    memcpy(b->f.t, from->f.t, kb_tiled_doubles(from->f.n) * sizeof *b->f.t);
     if (from->f.n > 0)
         memcpy(b->w, from->w, from->f.n * sizeof *b->w);
     b->log_det = from->log_det;

@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "linalg/chol.h"
+#include "linalg/tiled.h"
 
 struct kb_arm_block {
     size_t n, cap;
-    struct kb_chol f;  /* F F^T = K + lambda N^-1; it lags behind n while a posterior is filled */
-    double *count, *w; /* [n] observations; F^-1 (mean rewards - prior mean) */
+    struct kb_tiled f; /* F F^T = K + lambda N^-1; it lags behind n while a posterior is filled */
+    double *count, *w; /* [n] observations; F^-1 (mean rewards - prior mean), with room to be solved for */
     double *x;         /* [n][context_dim] */
     uint32_t *anchor;  /* [n] of the points' users */
     uint32_t *support; /* [n] numbers of the points in the support */

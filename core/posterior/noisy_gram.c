@@ -56,18 +56,33 @@ static double noise_of(const struct kb_noisy_gram *g, size_t i)
     return g->p->lambda / (g->left < 1 ? kb_count_left(g->count[i], g->left) : g->count[i]);
 }
 
-/* A pivot that rounding has eaten is lifted. */
-void kb_noisy_gram_append(const struct kb_noisy_gram *g, struct kb_scratch *s)
+/* x = F^-1 x. */
+static void solve(const struct kb_noisy_gram *g, double *x)
 {
-    size_t i = g->f->n, mark = kb_arena_mark(&s->arena);
-    double *row = kb_arena_doubles(&s->arena, i + 1);
+    if (g->tiles != NULL)
+        kb_tiled_solve(kb_widest_lanes(), g->tiles, x);
+    else
+        kb_chol_solve_l(g->f, x);
+}
+
+/* A pivot that rounding has eaten is lifted. */
+void kb_noisy_gram_append(const struct kb_noisy_gram *g, double *w, struct kb_scratch *s)
+{
+    size_t i = g->tiles != NULL ? g->tiles->n : g->f->n, mark = kb_arena_mark(&s->arena);
+    double *row = kb_arena_doubles(&s->arena, kb_tiled_padded(i + 1));
     g->column(g, i, i + 1, s, row);
     double noise = noise_of(g, i), diag = row[i] + noise, floor = pivot_floor(noise, diag);
-    kb_chol_solve_l(g->f, row);
+    solve(g, row);
     double schur = diag - kb_dot(i, row, row);
     if (!(schur >= (1 - ROUNDING) * floor))
         kb_posterior_count_clamp(g->p);
-    kb_chol_append_row(g->f, row, sqrt(schur >= floor ? schur : floor));
+    const double pivot = sqrt(schur >= floor ? schur : floor);
+    if (w != NULL)
+        w[i] = (w[i] - kb_dot(i, row, w)) / pivot;
+    if (g->tiles != NULL)
+        kb_tiled_append_row(g->tiles, row, pivot);
+    else
+        kb_chol_append_row(g->f, row, pivot);
     kb_arena_reset(&s->arena, mark);
 }
 
@@ -102,22 +117,24 @@ static bool is_healthy(const struct kb_noisy_gram *g, double largest)
 /* In one go where that is sound and row by row where not. */
 void kb_noisy_gram_factor(const struct kb_noisy_gram *g, struct kb_scratch *s)
 {
+    struct kb_noisy_gram square = *g;
+    square.tiles = NULL;
     g->f->n = 0;
-    if (g->n_points == 0)
-        return;
-    double largest = write_gram(g, s);
-    if (kb_chol_factor_in_place(g->f, g->n_points) == KB_OK && is_healthy(g, largest))
-        return;
-    g->f->n = 0;
-    while (g->f->n < g->n_points)
-        kb_noisy_gram_append(g, s);
+    const double largest = g->n_points > 0 ? write_gram(g, s) : 0;
+    if (g->n_points > 0 && (kb_chol_factor_in_place(g->f, g->n_points) != KB_OK || !is_healthy(g, largest))) {
+        g->f->n = 0;
+        while (g->f->n < g->n_points)
+            kb_noisy_gram_append(&square, NULL, s);
+    }
+    if (g->tiles != NULL)
+        kb_tiled_pack(g->tiles, g->f);
 }
 
 /* --- counts ---------------------------------------------------------------------------------------------- */
 
 /* Column i of the factor for the count that point i has by now, computed anew; then what is below it takes the old
  * column back and gives the new one. O(n^2). */
-static enum kb_err revive(const struct kb_noisy_gram *g, size_t i, struct kb_scratch *s)
+static enum kb_err revive_square(const struct kb_noisy_gram *g, size_t i, struct kb_scratch *s)
 {
     struct kb_chol *f = g->f;
     size_t n = f->n, below = n - i - 1, cap = f->cap;
@@ -139,15 +156,28 @@ static enum kb_err revive(const struct kb_noisy_gram *g, size_t i, struct kb_scr
     return kb_chol_downdate(f, column, i + 1);
 }
 
+static enum kb_err revive(const struct kb_noisy_gram *g, size_t i, struct kb_scratch *s)
+{
+    if (g->tiles == NULL)
+        return revive_square(g, i, s);
+    kb_tiled_unpack(g->tiles, g->f);
+    const enum kb_err rc = revive_square(g, i, s);
+    kb_tiled_pack(g->tiles, g->f);
+    return rc;
+}
+
 /* n_i grows to n_i + d: the downdate of the file header. */
 static enum kb_err lower_noise(const struct kb_noisy_gram *g, size_t i, double d, struct kb_scratch *s)
 {
     double delta = g->p->lambda * (1 / g->count[i] - 1 / (g->count[i] + d));
-    double *x = kb_arena_doubles(&s->arena, g->f->n);
-    memset(x, 0, g->f->n * sizeof *x);
+    const size_t room = kb_tiled_padded(g->n_points);
+    double *x = kb_arena_doubles(&s->arena, room);
+    memset(x, 0, room * sizeof *x);
     x[i] = sqrt(delta);
     g->count[i] += d;
-    return kb_chol_downdate(g->f, x, i);
+    if (g->tiles == NULL)
+        return kb_chol_downdate(g->f, x, i);
+    return kb_tiled_downdate(kb_widest_lanes(), g->tiles, x, i, kb_arena_doubles(&s->arena, 2 * room));
 }
 
 void kb_noisy_gram_raise(const struct kb_noisy_gram *g, size_t i, double d, struct kb_scratch *s)

@@ -5,6 +5,7 @@
 #define KB_NOISY_GRAM_H
 
 #include "linalg/chol.h"
+#include "linalg/tiled.h"
 #include "posterior/posterior_impl.h"
 
 struct kb_noisy_gram {
@@ -16,11 +17,14 @@ struct kb_noisy_gram {
     /* k(point i, points 0..n-1) into out. Draws a vector of n_points doubles from the arena at most. */
     void (*column)(const struct kb_noisy_gram *g, size_t i, size_t n, struct kb_scratch *s, double *out);
     const void *points; /* for column */
+    /* Where the factor stands; f is then room for one of n_points and nothing else. NULL: in f. */
+    struct kb_tiled *tiles;
 };
 
-/* Appends the row of point f->n, whose count is there already. O(n^2). */
-void kb_noisy_gram_append(const struct kb_noisy_gram *g, struct kb_scratch *s);
-/* n_i grows by d. O(n^2). */
+/* Appends the row of the point behind those that the factor has, whose count is there already. w (may be NULL): F^-1 y
+ * as far as F goes, and y at the new point, which becomes the next entry of F^-1 y. O(n^2). */
+void kb_noisy_gram_append(const struct kb_noisy_gram *g, double *w, struct kb_scratch *s);
+/* n_i grows by d. Draws three vectors of n_points (padded: tiled.h) at most. O(n^2). */
 void kb_noisy_gram_raise(const struct kb_noisy_gram *g, size_t i, double d, struct kb_scratch *s);
 /* The factor anew over all points; cannot fail. O(n^3 / 3). */
 void kb_noisy_gram_factor(const struct kb_noisy_gram *g, struct kb_scratch *s);

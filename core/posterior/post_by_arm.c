@@ -20,6 +20,9 @@
  * fades, so after half as many such rewards the posterior is outdated: filled anew, each arm holds the points of which
  * most is left.
  *
+ * F stands in tiles (tiled.h): a decision meets twenty of them once each, and what it takes is the way of their bytes
+ * from memory. Where a decision's candidates hold many points, the user's row of G is made once for all.
+ *
  * What readers see: the table of blocks and the blocks. A block that is full is replaced by a larger one, made beside
  * them (moves.h). Under forgetting the writer has a second table, of the blocks as they will be.
  *
@@ -50,6 +53,7 @@ struct table {
 struct kb_by_arm {
     struct kb_exact points; /* all of them, with counts and sums; its factor is not used */
     struct kb_arm_kernel kernel;
+    struct kb_chol work;           /* the writer's: room for the factor of any block, where it is made anew */
     struct table arms, spare;      /* spare: the writer's, under forgetting */
     size_t most;                   /* points of an arm */
     double mean;                   /* mu */
@@ -88,6 +92,7 @@ static enum kb_err by_arm_init(struct kb_posterior *p, const struct kb_spec *spe
 {
     struct kb_by_arm *e = of(p);
     const enum kb_err rc = kb_exact_init(p, spec);
+    kb_chol_init(&e->work);
     p->max_support = SIZE_MAX;
     e->most = spec->repr.exact_limit;
     e->mean = spec->prior.mean;
@@ -107,15 +112,36 @@ static void by_arm_close(struct kb_posterior *p)
 {
     close_table(&of(p)->arms);
     close_table(&of(p)->spare);
+    kb_chol_close(&of(p)->work);
     kb_exact_close(p);
 }
 
 /* --- room --------------------------------------------------------------------------------------------------- */
 
+static size_t work_bytes(size_t cap)
+{
+    return cap * cap * sizeof(double);
+}
+
+/* The order that e->work has where a block has room for `cap` points. */
+static size_t work_cap(const struct kb_by_arm *e, size_t cap)
+{
+    const size_t lines = kb_tiled_padded(cap) | 8; /* an odd number of them (chol.c) */
+    return lines > e->work.cap ? lines : e->work.cap;
+}
+
+static enum kb_err grow_work(struct kb_by_arm *e, size_t cap, struct kb_moves *m)
+{
+    const size_t order = work_cap(e, cap);
+    if (order == e->work.cap)
+        return KB_OK;
+    return kb_moves_take(m, &e->work.l, kb_lines(order, order, sizeof *e->work.l), &e->work.cap, order);
+}
+
 static size_t by_arm_held_bytes(const struct kb_posterior *p)
 {
     const struct kb_by_arm *e = of_const(p);
-    return kb_exact_point_bytes(p) + e->held + e->arms.n * sizeof *e->arms.of;
+    return kb_exact_point_bytes(p) + e->held + e->arms.n * sizeof *e->arms.of + work_bytes(e->work.cap);
 }
 
 size_t kb_posterior_arm_bytes(const struct kb_spec *spec, size_t n)
@@ -172,7 +198,7 @@ static enum kb_err by_arm_grow_arms(struct kb_posterior *p, struct kb_moves *m)
     struct kb_by_arm *e = of(p);
     const size_t n_arms = table_cap(&e->arms, coming_arms(p));
     struct kb_arm_block **table = e->arms.of;
-    size_t held = e->held;
+    size_t held = e->held, largest = 0;
     enum kb_err rc = KB_OK;
     if (n_arms > e->arms.n) {
         table = larger_table(&e->arms, n_arms);
@@ -188,10 +214,12 @@ static enum kb_err by_arm_grow_arms(struct kb_posterior *p, struct kb_moves *m)
         if (earlier < i || cap == (b != NULL ? b->cap : 0))
             continue;
         KB_TRY(kb_moves_take(m, &table[arm], kb_arm_block_new(cap, context_dim(e), b), NULL, 0));
+        largest = cap > largest ? cap : largest;
         held += kb_arm_block_bytes(cap, context_dim(e)) - (b != NULL ? kb_arm_block_bytes(b->cap, context_dim(e)) : 0);
     }
     if (held != e->held)
         KB_TRY(kb_moves_number(m, &e->held, held));
+    KB_TRY(grow_work(e, largest, m));
 out:
     return rc;
 }
@@ -224,19 +252,21 @@ static size_t by_arm_bytes_with(const struct kb_posterior *p, size_t n_more)
     const bool has_staged = p->n_staged_points > 0;
     const size_t largest = has_staged && e->staged_largest > e->largest ? e->staged_largest : e->largest;
     const size_t most = largest + n_more < e->most ? largest + n_more : e->most;
-    const size_t full = kb_arm_block_bytes(kb_arm_block_cap(most, e->most), context_dim(e));
-    size_t more = n_more * full + (has_staged ? e->staged : 0);
+    const size_t cap = kb_arm_block_cap(most, e->most);
+    size_t more = n_more * kb_arm_block_bytes(cap, context_dim(e)) + (has_staged ? e->staged : 0);
+    if (n_more == 0 && !has_staged)
+        return by_arm_held_bytes(p);
     if (p->spare_bytes > 0) /* and what forgetting has beside them */
         more *= 2;
     more += table_cap(&e->arms, coming_arms(p) + (n_more > 0 ? e->arms.n + n_more : 0)) * sizeof *e->arms.of;
-    return n_more > 0 || has_staged ? e->held + more : e->held + e->arms.n * sizeof *e->arms.of;
+    return kb_exact_point_bytes(p) + e->held + more + work_bytes(work_cap(e, cap));
 }
 
 /* --- factors ------------------------------------------------------------------------------------------------ */
 
 /* A block and what its columns are made of. */
 struct rows {
-    const struct kb_by_arm *e;
+    struct kb_by_arm *e;
     const struct kb_arm_block *block;
 };
 
@@ -246,16 +276,17 @@ static void block_column(const struct kb_noisy_gram *g, size_t i, size_t n, stru
     const struct kb_arm_block *b = r->block;
     const size_t dim = context_dim(r->e), mark = kb_arena_mark(&s->arena);
     const struct kb_user user = g->p->support.user[b->support[i]];
+    const struct kb_arm_asker asker = {user, kb_posterior_user_diag(g->p, user, s), NULL, b->x + i * dim};
     const struct kb_arm_points points = points_of(b);
-    kb_arm_kernel_column(&r->e->kernel, &points, n, user, kb_posterior_user_diag(g->p, user, s), b->x + i * dim,
-                         kb_arena_doubles(&s->arena, n), out);
+    kb_arm_kernel_column(&r->e->kernel, &points, n, &asker, kb_arena_doubles(&s->arena, n), out);
     kb_arena_reset(&s->arena, mark);
 }
 
 static struct kb_noisy_gram gram_of(const struct rows *r, struct kb_arm_block *b)
 {
     return (struct kb_noisy_gram){.p = &r->e->points.base,
-                                  .f = &b->f,
+                                  .f = &r->e->work,
+                                  .tiles = &b->f,
                                   .count = b->count,
                                   .n_points = b->n,
                                   .left = 1,
@@ -263,18 +294,34 @@ static struct kb_noisy_gram gram_of(const struct rows *r, struct kb_arm_block *b
                                   .points = r};
 }
 
-/* w and the log determinant, after every change of the block's factor, counts or sums. O(n^2). */
-static void refresh(const struct kb_by_arm *e, struct kb_arm_block *b)
+/* ybar of a point of the block. */
+static double residual_at(const struct kb_by_arm *e, const struct kb_arm_block *b, size_t i)
 {
-    const struct rows r = {e, b};
-    const struct kb_noisy_gram g = gram_of(&r, b);
-    for (size_t i = 0; i < b->n; i++)
-        b->w[i] = e->points.sum[b->support[i]] / e->points.count[b->support[i]] - e->mean;
-    kb_chol_solve_l(&b->f, b->w);
-    b->log_det = kb_noisy_gram_log_det(&g);
+    return e->points.sum[b->support[i]] / e->points.count[b->support[i]] - e->mean;
 }
 
-static void factor(const struct kb_by_arm *e, struct kb_arm_block *b, struct kb_scratch *s)
+/* Adds what the points from `first` on have in the log determinant: a sum by points, so that one more point is one term
+ * more, and a block that is read has the bits that it was written with. */
+static void add_log_det(const struct kb_by_arm *e, struct kb_arm_block *b, size_t first)
+{
+    const double lambda = e->points.base.lambda;
+    for (size_t i = first; i < b->n; i++) {
+        const double pivot = kb_tiled_pivot(&b->f, i);
+        b->log_det += log(pivot * pivot * b->count[i] / lambda);
+    }
+}
+
+/* w and the log determinant, after changes of the block's factor, counts or sums that are no new point. O(n^2). */
+static void refresh(const struct kb_by_arm *e, struct kb_arm_block *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->w[i] = residual_at(e, b, i);
+    kb_tiled_solve(kb_widest_lanes(), &b->f, b->w);
+    b->log_det = 0;
+    add_log_det(e, b, 0);
+}
+
+static void factor(struct kb_by_arm *e, struct kb_arm_block *b, struct kb_scratch *s)
 {
     const struct rows r = {e, b};
     const struct kb_noisy_gram g = gram_of(&r, b);
@@ -298,7 +345,7 @@ static bool by_arm_learn_adds_point(const struct kb_posterior *p, const struct k
     return (b == NULL || b->n < of_const(p)->most) && kb_exact_learn_adds_point(p, pt);
 }
 
-/* A new point becomes the last of its arm. */
+/* A new point becomes the last of its arm; w and the log determinant have one entry more. */
 static void enter(struct kb_by_arm *e, struct kb_arm_block *b, const struct kb_point *pt, double count, double sum,
                   struct kb_scratch *s)
 {
@@ -308,7 +355,9 @@ static void enter(struct kb_by_arm *e, struct kb_arm_block *b, const struct kb_p
     e->points.sum[i] = sum;
     kb_arm_block_push(b, pt->x, context_dim(e), e->points.base.support.anchor[i], i, count);
     const struct kb_noisy_gram g = gram_of(&r, b);
-    kb_noisy_gram_append(&g, s);
+    b->w[b->n - 1] = residual_at(e, b, b->n - 1);
+    kb_noisy_gram_append(&g, b->w, s);
+    add_log_det(e, b, b->n - 1);
     if (b->n > e->largest)
         e->largest = b->n;
 }
@@ -351,8 +400,8 @@ static void by_arm_learn(struct kb_posterior *p, const struct kb_point *pt, doub
         e->points.count[i] += d_count;
         if (d_count > 0)
             kb_noisy_gram_raise(&g, place_of(b, i), d_count, s);
+        refresh(e, b);
     }
-    refresh(e, b);
 }
 
 /* Rows of an arm at its limit are left out, as they are when they come one by one; and under forgetting those of which
@@ -417,6 +466,10 @@ static enum kb_err make_blocks(struct kb_by_arm *e, const size_t *n_of, size_t n
         e->held += kb_arm_block_bytes(cap, dim);
         e->largest = n_of[a] > e->largest ? n_of[a] : e->largest;
     }
+    struct kb_moves m;
+    kb_moves_init(&m);
+    if (kb_moves_finish(&m, grow_work(e, kb_arm_block_cap(e->largest, e->most), &m)) != KB_OK)
+        return KB_ENOMEM;
     for (uint32_t i = 0; i < points->n; i++)
         kb_arm_block_push(e->arms.of[points->arm[i]], points->x + i * points->dim, dim, points->anchor[i], i,
                           e->points.count[i]);
@@ -533,14 +586,36 @@ static void by_arm_take_left(struct kb_posterior *p, double left, struct kb_scra
 
 /* --- prediction ------------------------------------------------------------------------------------------------ */
 
+/* The asker's row of G over all anchors, where the candidates' points are more than these and would read it again and
+ * again; NULL elsewhere. */
+static const double *row_for(const struct kb_by_arm *e, const struct kb_candidates *cand, double diag_user,
+                             struct kb_scratch *s)
+{
+    const struct kb_user_kernel *users = e->points.base.kernel.user;
+    const size_t n_anchors = kb_user_kernel_n_anchors(users);
+    size_t n = 0;
+    for (size_t c = 0; e->kernel.user > 0 && n < n_anchors && c < cand->n; c++) {
+        const struct kb_arm_block *b = block_at(&e->arms, cand->arms[c]);
+        n += b != NULL ? b->n : 0;
+    }
+    if (n == 0 || 3 * n < n_anchors)
+        return NULL;
+    double *row = kb_arena_doubles(&s->arena, n_anchors);
+    kb_user_kernel_row_at(users, cand->user, diag_user, NULL, n_anchors, row);
+    return row;
+}
+
 static void by_arm_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
                            double *mean, double *variance)
 {
     const struct kb_by_arm *e = of_const(p);
     const size_t mark = kb_arena_mark(&s->arena);
-    double *column = kb_arena_doubles(&s->arena, e->largest), *work = kb_arena_doubles(&s->arena, e->largest);
+    const enum kb_lanes lanes = kb_widest_lanes();
+    double *column = kb_arena_doubles(&s->arena, kb_tiled_padded(e->largest));
+    double *work = kb_arena_doubles(&s->arena, e->largest);
     const double diag_user = kb_user_kernel_diag(p->kernel.user, cand->user, s->user);
     const double prior = kb_arm_kernel_diag(&e->kernel, diag_user, cand->context);
+    const struct kb_arm_asker asker = {cand->user, diag_user, row_for(e, cand, diag_user, s), cand->context};
     for (size_t c = 0; c < cand->n; c++) {
         const struct kb_arm_block *b = block_at(&e->arms, cand->arms[c]);
         mean[c] = e->mean;
@@ -548,8 +623,8 @@ static void by_arm_predict(const struct kb_posterior *p, const struct kb_candida
         if (b == NULL || b->n == 0)
             continue;
         const struct kb_arm_points points = points_of(b);
-        kb_arm_kernel_column(&e->kernel, &points, b->n, cand->user, diag_user, cand->context, work, column);
-        kb_chol_solve_l(&b->f, column);
+        kb_arm_kernel_column(&e->kernel, &points, b->n, &asker, work, column);
+        kb_tiled_solve(lanes, &b->f, column);
         mean[c] += kb_dot(b->n, column, b->w);
         variance[c] = kb_posterior_bounded(p, prior - kb_dot(b->n, column, column), prior);
     }
@@ -580,7 +655,7 @@ static enum kb_err by_arm_look(const struct kb_posterior *p, size_t which, struc
     if (b == NULL || b->n == 0)
         return KB_OK;
     KB_TRY(kb_chol_reserve(to, b->n));
-    kb_chol_copy(to, &b->f);
+    kb_tiled_unpack(&b->f, to);
     for (size_t j = 0; j < b->n; j++)
         for (size_t i = j; i < b->n; i++)
             to->l[j * to->cap + i] *= sqrt(b->count[i]);
@@ -600,7 +675,7 @@ static uint64_t by_arm_digest(const struct kb_posterior *p, uint64_t h)
         if (b == NULL || b->n == 0)
             continue;
         h = kb_hash_u64(kb_hash_array(h, b->w, b->n * sizeof *b->w), a);
-        h = kb_factor_digest(&b->f, h);
+        h = kb_tiled_digest(&b->f, h);
     }
     return h;
 }
@@ -615,7 +690,7 @@ static void by_arm_save(const struct kb_posterior *p, struct kb_writer *w)
         if (b == NULL || b->n == 0)
             continue;
         kb_put_doubles(w, b->w, b->n);
-        kb_factor_save(&b->f, w);
+        kb_tiled_save(&b->f, w);
     }
 }
 
@@ -648,10 +723,8 @@ static enum kb_err load_block(struct kb_by_arm *e, struct kb_arm_block *b, struc
     for (size_t i = 0; i < b->n; i++)
         if (!isfinite(b->w[i]))
             return KB_ECORRUPT;
-    KB_TRY(kb_factor_load(&b->f, b->n, r));
-    const struct rows rows = {e, b};
-    const struct kb_noisy_gram g = gram_of(&rows, b);
-    b->log_det = kb_noisy_gram_log_det(&g); /* of the same bits as before the snapshot, hence the same */
+    KB_TRY(kb_tiled_load(&b->f, b->n, r));
+    add_log_det(e, b, 0);
 out:
     return rc;
 }

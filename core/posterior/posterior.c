@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "linalg/tiled.h"
 #include "posterior/posterior_impl.h"
 #include "posterior/projection_error.h"
 
@@ -129,8 +130,8 @@ static size_t scratch_bytes(const struct kb_posterior *p, size_t n)
     const size_t block = kb_arena_need(KB_BLOCK * kb_block_ld(n));
     const size_t spectral = block + SPECTRAL_VECTORS * kb_arena_need(n) + kb_projection_error_work();
     const bool has_block = p->ops->predict == NULL || p->reads_spectrum;
-    return (has_block ? block : 0) + kb_kernel_block_bytes(n) + 3 * kb_arena_need(n) + 4 * kb_arena_need(KB_BLOCK) +
-           (p->reads_spectrum ? spectral : 0);
+    return (has_block ? block : 0) + kb_kernel_block_bytes(n) + 3 * kb_arena_need(kb_tiled_padded(n)) +
+           4 * kb_arena_need(KB_BLOCK) + (p->reads_spectrum ? spectral : 0);
 }
 
 double *kb_posterior_block(struct kb_scratch *s, size_t n)

@@ -98,7 +98,7 @@ static struct kb_conf_view look(const struct kb_posterior *p, const struct kb_co
     struct kb_conf_view v = {
         .conf = conf,
         .lambda = kb_posterior_lambda(p),
-        .log_det = kb_posterior_log_det(p),
+        .log_det = conf->type != KB_CONF_FIXED ? kb_posterior_log_det(p) : 0, /* a sum over arms, perhaps */
         .accuracy = kb_posterior_accuracy(p),
         .spectrum = rule->reads_spectrum ? kb_posterior_spectrum(p) : NULL,
     };
