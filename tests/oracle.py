@@ -206,6 +206,10 @@ class Model:
         g = self._user_block([p[0] for p in s], [p[0] for p in t])
         if self.p["representation"]["type"] == "by_arm":
             return self.components(g, s, t) * np.array([[float(a[2] == b[2]) for b in t] for a in s]).reshape(len(s), len(t))
+        if self.p["representation"]["type"] == "by_component":
+            same = np.array([[float(a[2] == b[2]) for b in t] for a in s]).reshape(len(s), len(t))
+            shared = self.components(g, s, t) + self.p["prior"]["feature"] - self.p["prior"]["arm"]
+            return self.p["prior"]["arm"] * same + shared * vector_gram(self.p["arm_kernel"], matrix(s, 3), matrix(t, 3))
         g = g * vector_gram(self.p["context_kernel"], matrix(s, 1), matrix(t, 1))
         if self.p["arm_kernel"]["type"] == "delta":
             same = np.array([[float(a[2] == b[2]) for b in t] for a in s]).reshape(len(s), len(t))
@@ -225,7 +229,7 @@ class Model:
 
     @property
     def mean(self):
-        return self.p["prior"]["mean"] if self.p["representation"]["type"] == "by_arm" else 0.0
+        return self.p["prior"]["mean"] if self.p["representation"]["type"] in ("by_arm", "by_component") else 0.0
 
     def diag(self, s):
         return np.array([self.gram([p], [p])[0, 0] for p in s])

@@ -29,6 +29,13 @@
 #include "base/ids.h"
 #include "vector/vec_kernel.h"
 
+static void set_components(struct kb_kernel *k, const struct kb_spec *spec)
+{
+    k->is_sum = spec->repr.type == KB_REPR_BY_COMPONENT;
+    if (k->is_sum)
+        kb_components_init(&k->sum, spec, k->user, &k->context);
+}
+
 /* The user kernel is the only part that is more than parameters. */
 enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, const struct kb_graph *graph,
                            struct kb_hash_key key)
@@ -52,6 +59,7 @@ enum kb_err kb_kernel_init(struct kb_kernel *k, const struct kb_spec *spec, cons
         .is_user_normalized = reads_graph && spec->user_kernel.is_normalized,
         .has_levels = kb_rule_reads_levels(spec->rule.type),
     };
+    set_components(k, spec);
     return KB_OK;
 }
 
@@ -66,6 +74,7 @@ enum kb_err kb_kernel_init_like(struct kb_kernel *k, const struct kb_spec *spec,
     k->user = user;
     k->context = spec->context_kernel;
     k->arm = spec->arm_kernel;
+    set_components(k, spec);
     return KB_OK;
 }
 
@@ -142,12 +151,15 @@ static void scale_levels(const struct kb_kernel *k, const struct kb_support *s, 
 double kb_kernel_diag(const struct kb_kernel *k, const struct kb_point *p, struct kb_scratch *s)
 {
     double value = kb_user_kernel_diag(k->user, p->user, s->user);
+    if (k->is_sum)
+        return kb_components_diag(&k->sum, value, p->x, arm_diag(k, p->x + k->context_dim), p->part);
     value *= kb_vec_kernel_value(&k->context, k->context_dim, p->x, p->x);
     return value * arm_diag(k, p->x + k->context_dim);
 }
 
 double kb_kernel_pair(const struct kb_kernel *k, const struct kb_point *a, const struct kb_point *b)
 {
+    assert(!k->is_sum);
     double value = kb_user_kernel_pair(k->user, a->user, b->user);
     value *= kb_vec_kernel_value(&k->context, k->context_dim, a->x, b->x);
     if (compares_arm_ids(k))
@@ -230,14 +242,27 @@ uint64_t kb_kernel_hash(const struct kb_kernel *k, const struct kb_point *p)
 
 /* --- columns and blocks ------------------------------------------------------------------------------ */
 
+/* What user and context make of a column, without the factor of arms. */
+static void fill_base(const struct kb_kernel *k, const struct kb_support *s, size_t n, struct kb_user user,
+                      double diag_user, const double *context, uint32_t level, double *out)
+{
+    if (k->is_sum) {
+        kb_components_base(&k->sum, s, n, user, diag_user, context, out);
+        return;
+    }
+    kb_user_kernel_row_at(k->user, user, diag_user, s->anchor, n, out);
+    scale_levels(k, s, n, level, out);
+    scale_contexts(k, s, n, context, out);
+}
+
 void kb_kernel_column(const struct kb_kernel *k, const struct kb_support *s, size_t n, const struct kb_point *p,
                       double diag_user, double *out)
 {
     assert(n <= s->cap);
-    kb_user_kernel_row_at(k->user, p->user, diag_user, s->anchor, n, out);
-    scale_levels(k, s, n, p->level, out);
-    scale_contexts(k, s, n, p->x, out);
+    fill_base(k, s, n, p->user, diag_user, p->x, p->level, out);
     scale_arms(k, s, n, p->arm, p->x + k->context_dim, out);
+    if (k->is_sum)
+        kb_components_finish(&k->sum, s, n, p->arm, p->part, out);
 }
 
 /* The factor of candidate c of the catalogue, NULL: to be computed. */
@@ -286,14 +311,17 @@ void kb_kernel_block(const struct kb_kernel *k, const struct kb_support *s, cons
     double diag_base = diag_user; /* 1 when normalised */
 
     assert(n_c == 0 || c0 + n_c <= cand->n);
-    kb_user_kernel_row_at(k->user, cand->user, diag_user, s->anchor, n, base);
-    scale_levels(k, s, n, cand->level, base);
-    scale_contexts(k, s, n, cand->context, base);
+    fill_base(k, s, n, cand->user, diag_user, cand->context, cand->level, base);
     if (k->context.type != KB_VEC_ONES)
         diag_base *= kb_vec_kernel_value(&k->context, k->context_dim, cand->context, cand->context);
-    for (size_t c = 0; c < n_c; c++)
-        diag[c] = diag_base * arm_diag(k, cand->features != NULL ? cand->features[c0 + c] : NULL);
+    for (size_t c = 0; c < n_c; c++) {
+        diag[c] = arm_diag(k, cand->features != NULL ? cand->features[c0 + c] : NULL);
+        diag[c] = k->is_sum ? kb_components_diag(&k->sum, diag_user, cand->context, diag[c], KB_PART_ALL)
+                            : diag_base * diag[c];
+    }
     scale_base(k, s, cand, c0, n_c, base, out, ld);
+    for (size_t c = 0; k->is_sum && c < n_c; c++)
+        kb_components_finish(&k->sum, s, n, cand->arms[c0 + c], KB_PART_ALL, out + c * ld);
     kb_arena_reset(&scratch->arena, mark);
 }
 

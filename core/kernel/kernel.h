@@ -1,6 +1,7 @@
 /* The product kernel on points s = (user, context, arm):
  *   k(s, s') = G[u, u'] kc(c, c') kx(x, x')
- *   times [level == level'] under a rule that learns by levels (elimination.h). */
+ *   times [level == level'] under a rule that learns by levels (elimination.h);
+ * or a sum of such products (component_kernel.h). */
 #ifndef KB_KERNEL_H
 #define KB_KERNEL_H
 
@@ -14,6 +15,7 @@
 #include "history/history.h"
 #include "base/ids.h"
 #include "graph/user_kernel.h"
+#include "kernel/component_kernel.h"
 #include "kernel/support.h"
 
 /* Candidates of one decision: one user and context, n arms. */
@@ -31,13 +33,15 @@ struct kb_kernel {
     struct kb_user_kernel *user; /* owned */
     struct kb_vec_kernel_spec context, arm;
     size_t context_dim, arm_dim;
-    struct kb_hash_key key;  /* of tables of points */
-    uint64_t arm_factor;     /* drawn from it; odd */
-    uint64_t seed;           /* keys what a learned user kernel draws */
-    size_t n_nodes;          /* of the user graph; 0 without one */
-    bool reads_nodes;        /* whether users are looked up by graph node */
-    bool is_user_normalized; /* whether every kernel value needs the users' diagonal */
-    bool has_levels;         /* one more factor: [level == level'], and level 0 teaches nothing */
+    struct kb_hash_key key;   /* of tables of points */
+    uint64_t arm_factor;      /* drawn from it; odd */
+    uint64_t seed;            /* keys what a learned user kernel draws */
+    size_t n_nodes;           /* of the user graph; 0 without one */
+    bool reads_nodes;         /* whether users are looked up by graph node */
+    bool is_user_normalized;  /* whether every kernel value needs the users' diagonal */
+    bool is_sum;              /* then of these components, one of which each support point stands for */
+    struct kb_components sum; /* its user kernel is the kernel's own */
+    bool has_levels;          /* one more factor: [level == level'], and level 0 teaches nothing */
 };
 
 /* Of a long pass over the history, for other threads to look at it: rows passed so far, and whether it is to end. */

@@ -5,6 +5,7 @@
  *   anchor[i]  the slot under which the user kernel keeps that user's column
  *   arm[i]     interned arm, for kernels that compare arms by identity
  *   level[i]   for kernels with levels (elimination.h); else 0
+ *   part[i]    for kernels that are sums (component_kernel.h); else 0
  *   x[i]       context, then features: dim doubles, copied
  *
  * `put` writes behind the points in force, where readers do not look: a staged dictionary point can be evaluated
@@ -33,6 +34,7 @@ void kb_support_close(struct kb_support *s)
     kb_free(s->anchor);
     kb_free(s->arm);
     kb_free(s->level);
+    kb_free(s->part);
     kb_free(s->x);
     kb_support_init(s, s->dim);
 }
@@ -52,6 +54,7 @@ enum kb_err kb_support_grow(struct kb_support *s, size_t n_more, struct kb_moves
     KB_TRY(kb_moves_add(m, &s->anchor, s->n, cap, sizeof *s->anchor, NULL));
     KB_TRY(kb_moves_add(m, &s->arm, s->n, cap, sizeof *s->arm, NULL));
     KB_TRY(kb_moves_add(m, &s->x, s->n * s->dim, cap * s->dim, sizeof *s->x, NULL));
+    KB_TRY(kb_moves_add(m, &s->part, s->n, cap, sizeof *s->part, NULL));
     KB_TRY(kb_moves_add(m, &s->level, s->n, cap, sizeof *s->level, &s->cap));
 out:
     return rc;
@@ -73,6 +76,7 @@ void kb_support_put(struct kb_support *s, size_t i, const struct kb_point *p, ui
     s->anchor[i] = anchor;
     s->arm[i] = p->arm;
     s->level[i] = p->level;
+    s->part[i] = p->part;
     if (s->dim > 0)
         memcpy(s->x + i * s->dim, p->x, s->dim * sizeof *p->x);
 }
@@ -87,5 +91,6 @@ void kb_support_push(struct kb_support *s, const struct kb_point *p, uint32_t an
 struct kb_point kb_support_point(const struct kb_support *s, size_t i)
 {
     assert(i < s->cap);
-    return (struct kb_point){.user = s->user[i], .arm = s->arm[i], .x = s->x + i * s->dim, .level = s->level[i]};
+    return (struct kb_point){
+        .user = s->user[i], .arm = s->arm[i], .x = s->x + i * s->dim, .level = s->level[i], .part = s->part[i]};
 }

@@ -10,12 +10,16 @@
 #include "base/moves.h"
 #include "graph/graph.h"
 
+/* Components of a kernel that is a sum (component_kernel.h); KB_PART_ALL of every other kernel. */
+enum kb_part { KB_PART_ALL, KB_PART_ARM, KB_PART_FEATURE, KB_PART_USER, KB_PART_CONTEXT, KB_PART_LINEAR, KB_N_PARTS };
+
 /* A point; x (context, then features: dim doubles) is borrowed. */
 struct kb_point {
     struct kb_user user;
     uint32_t arm;
     const double *x;
     uint32_t level; /* of the decision that it was taught by; 0 where no rule reads levels */
+    uint32_t part;  /* of enum kb_part: the component of a sum that a support point stands for */
 };
 
 struct kb_arm_columns;
@@ -24,7 +28,7 @@ struct kb_arm_columns;
 struct kb_support {
     size_t dim, n, cap;
     struct kb_user *user;
-    uint32_t *anchor, *arm, *level;
+    uint32_t *anchor, *arm, *level, *part;
     double *x; /* [cap][dim] */
     struct kb_arm_columns
         *columns; /* borrowed: what is kept of arms against these points (arm_columns.h); NULL: none */

@@ -180,6 +180,6 @@ double kb_site_work(const struct kb_site *site, const struct kb_spec *spec, size
     if (spec->repr.type == KB_REPR_EXACT && n <= (double)spec->repr.exact_limit)
         return kernel_work(site, spec, n) + n * n * (n / 3 + value);
     m = m > (double)spec->repr.max_dictionary ? (double)spec->repr.max_dictionary : m;
-    m = m > n ? n : m;
+    m = fmin(m, spec->repr.type == KB_REPR_BY_COMPONENT ? n * (KB_N_PARTS - 1) : n);
     return kernel_work(site, spec, m) + n * m * (3 * m + value);
 }

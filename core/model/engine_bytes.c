@@ -246,12 +246,15 @@ static size_t second_posterior(const struct kb_engine *e, const struct kb_spec *
     if (spec->repr.type == KB_REPR_BY_ARM)
         return FIRST_MODEL + by_arm_bytes(e, spec);
     const bool is_exact = spec->repr.type == KB_REPR_EXACT && n <= spec->repr.exact_limit;
-    const size_t most = is_exact ? n : n < spec->repr.max_dictionary ? n : spec->repr.max_dictionary;
+    const size_t n_points = spec->repr.type == KB_REPR_BY_COMPONENT ? n * (KB_N_PARTS - 1) : n;
+    const size_t most = is_exact || n_points < spec->repr.max_dictionary ? n_points : spec->repr.max_dictionary;
 
     if (e->posterior == NULL || n == 0)
         return FIRST_MODEL;
-    /* A dictionary becomes about as large as the one there is, if there is one. */
-    const size_t m = !is_exact && kb_posterior_is_sketch(e->posterior) ? kb_posterior_n_support(e->posterior) : most;
+    /* A dictionary becomes about as large as the one there is, if there is one; but that of a sum, to which rewards add
+     * a point for one component each, one for all of them. */
+    const bool is_like = !is_exact && spec->repr.type != KB_REPR_BY_COMPONENT && kb_posterior_is_sketch(e->posterior);
+    const size_t m = is_like ? kb_posterior_n_support(e->posterior) : most;
     const size_t like = kb_posterior_bytes_for(e->posterior, m), square = m * m * sizeof(double);
     return (e->spec.repr.type == KB_REPR_BY_ARM ? MOST_SQUARES * square : 0) + like + m * 3 * sizeof(double);
 }

@@ -16,6 +16,8 @@
  * Deviation: the sign is that of the paper's eq. 41; the authors' code inverts it (test:
  * kors_matches_the_bordered_definition).
  *
+ * by_component has no rule here: each component is asked what it misses at the point (nystrom_admit.c).
+ *
  * No rule admits a residual below KB_RESIDUAL_MIN k(s,s): it adds no direction and would spoil the conditioning
  * of K_ZZ (features.c). For kors that matters, since importance weights let tau stay large inside the span.
  *
@@ -124,10 +126,8 @@ static const struct kb_admission_ops resampled = {.probability = resampled_proba
 /* --- the interface --------------------------------------------------------------------------------------- */
 
 static const struct kb_admission_ops *const rules[KB_REPR_N] = {
-    [KB_REPR_KORS] = &kors,
-    [KB_REPR_THRESHOLD] = &threshold,
-    [KB_REPR_BKB] = &resampled,
-    [KB_REPR_BBKB] = &resampled,
+    [KB_REPR_KORS] = &kors,      [KB_REPR_THRESHOLD] = &threshold,    [KB_REPR_BKB] = &resampled,
+    [KB_REPR_BBKB] = &resampled, [KB_REPR_BY_COMPONENT] = &resampled, /* not asked */
 };
 
 void kb_admission_init(struct kb_admission *a, const struct kb_repr_spec *spec)

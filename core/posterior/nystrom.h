@@ -6,6 +6,7 @@
 
 #include "posterior/admission.h"
 #include "posterior/features.h"
+#include "posterior/part_sums.h"
 #include "posterior/posterior_impl.h"
 #include "posterior/projection_error.h"
 #include "posterior/ridge.h"
@@ -21,11 +22,13 @@ struct kb_nystrom {
     struct kb_sweep_cache sweep; /* derived: neither digested nor saved; the writer's alone */
     size_t sweep_bytes;          /* what it takes, as of the last commit, for readers */
     struct kb_admission admission;
+    double mean;               /* mu: rewards are learned less it; 0 unless the kernel is a sum */
+    struct kb_part_sums parts; /* where the kernel is a sum: what its variances are learned from */
     /* The point about to enter: its kernel column, its border of A, and what borders V and b. [cap] each. */
     double *k_z, *cross, *late_cross;
     struct kb_feature_border border;
-    double diag, square, target, probability;
-    double late_square, late_target; /* of what is learned while the point is on its way in, as late_cross */
+    double diag, square, target, mass, probability;
+    double late_square, late_target, late_mass; /* of what is learned while the point is on its way in, as late_cross */
     bool is_entering;
     double entering_unit; /* of the rows that its sweep adds up */
 };
@@ -44,11 +47,16 @@ static inline const struct kb_nystrom *kb_nystrom_of_const(const struct kb_poste
 /* Probability of pt by the admission rule. Draws two vectors from the arena. [shared] */
 double kb_nystrom_admission(const struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s);
 
-/* Kernel column, k(s,s) and border of A for support point m = order of A, put there or pushed already. O(m^2). */
+/* Kernel column, k(s,s) and border of A for support point m = order of A, put there or pushed already. Where the kernel
+ * is a sum, the component that the point stands for is chosen here. O(m^2). */
 void kb_nystrom_prepare_point(struct kb_nystrom *n, struct kb_scratch *s);
 
 /* Appends the prepared point to A and to the admission rule's state. Room reserved. O(m^2). */
 void kb_nystrom_enter_point(struct kb_nystrom *n, double probability, struct kb_scratch *s);
+
+/* One more observation, or several, of feature z in the sums of components. O(m + dim). */
+void kb_nystrom_count_parts(struct kb_nystrom *n, const struct kb_point *pt, const double *z, double count,
+                            struct kb_scratch *s);
 
 /* The steps of an admission, and what learning owes a point on its way in (nystrom_admit.c). sweep: false when it was
  * told to end. */

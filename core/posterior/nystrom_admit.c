@@ -34,6 +34,54 @@
 #define SPARE 4         /* a cache of the sweep grows by this share of its width */
 #define KERNEL_WORK 20u /* a kernel value's exponential, in multiply-adds */
 
+/* Of each component, k_j(s,s) and what of it a point of feature z over the first m points is not covered by. */
+static void find_missed(const struct kb_nystrom *n, size_t m, const struct kb_point *pt, const double *z,
+                        struct kb_scratch *s, double *diag, double *missed)
+{
+    struct kb_point of_part = *pt;
+    diag[KB_PART_ALL] = missed[KB_PART_ALL] = 0;
+    for (of_part.part = 1; of_part.part < KB_N_PARTS; of_part.part++)
+        diag[of_part.part] = missed[of_part.part] = kb_kernel_diag(&n->base.kernel, &of_part, s);
+    for (size_t i = 0; i < m; i++)
+        missed[n->base.support.part[i]] -= z[i] * z[i];
+}
+
+void kb_nystrom_count_parts(struct kb_nystrom *n, const struct kb_point *pt, const double *z, double count,
+                            struct kb_scratch *s)
+{
+    double diag[KB_N_PARTS], missed[KB_N_PARTS];
+    if (!(count > 0))
+        return;
+    find_missed(n, n->base.support.n, pt, z, s, diag, missed);
+    kb_part_sums_add(&n->parts, n->base.support.n, z, missed, count);
+}
+
+/* The component that a point of feature z over the first m points would be of use to: one of which the dictionary
+ * misses more than the threshold at this point, and of these the one with the fewest points, so that none takes the
+ * others' room. KB_PART_ALL: none; *most_missed is then the one of which most is missed. */
+static uint32_t wanted_part(const struct kb_nystrom *n, size_t m, const struct kb_point *pt, const double *z,
+                            struct kb_scratch *s, uint32_t *most_missed)
+{
+    double diag[KB_N_PARTS], missed[KB_N_PARTS], largest = -1;
+    const double least = fmax(n->admission.spec.threshold, KB_RESIDUAL_MIN);
+    size_t n_of[KB_N_PARTS] = {0};
+    uint32_t best = KB_PART_ALL;
+    find_missed(n, m, pt, z, s, diag, missed);
+    for (size_t i = 0; i < m; i++)
+        n_of[n->base.support.part[i]]++;
+    *most_missed = KB_PART_ARM;
+    for (uint32_t part = 1; part < KB_N_PARTS; part++) {
+        const double share = diag[part] > 0 ? missed[part] / diag[part] : -1;
+        if (share > largest) {
+            largest = share;
+            *most_missed = part;
+        }
+        if (share > least && (best == KB_PART_ALL || n_of[part] < n_of[best]))
+            best = part;
+    }
+    return best;
+}
+
 double kb_nystrom_admission(const struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
 {
     const struct kb_nystrom *n = kb_nystrom_of_const(p);
@@ -47,7 +95,29 @@ double kb_nystrom_admission(const struct kb_posterior *p, const struct kb_point 
         kb_features_map(&n->features, z);
         kb_features_residuals(&n->features, z, m, 1, &q.diag, &q.residual);
     }
+    uint32_t most_missed;
+    if (p->kernel.is_sum)
+        return m < p->max_support && wanted_part(n, m, pt, z, s, &most_missed) != KB_PART_ALL ? 1 : 0;
     return kb_admission_probability(&n->admission, &q, z);
+}
+
+/* Makes support point m stand for one component, and its column that of this component. A log that names a point of
+ * which nothing is missed is taken at its word: the pivot is lifted then (features.c). What is chosen is a function of
+ * the points before it alone, hence the same in a fold. O(m^2). */
+static void choose_part(struct kb_nystrom *n, const struct kb_point *pt, struct kb_scratch *s)
+{
+    struct kb_posterior *p = &n->base;
+    const size_t m = n->features.a.n, mark = kb_arena_mark(&s->arena);
+    double *z = kb_arena_doubles(&s->arena, m + 1);
+    uint32_t most_missed;
+    memcpy(z, n->k_z, m * sizeof *z);
+    if (m > 0)
+        kb_features_map(&n->features, z);
+    const uint32_t part = wanted_part(n, m, pt, z, s, &most_missed);
+    p->support.part[m] = part != KB_PART_ALL ? part : most_missed;
+    for (size_t i = 0; i < m; i++)
+        n->k_z[i] = p->support.part[i] == p->support.part[m] ? n->k_z[i] : 0;
+    kb_arena_reset(&s->arena, mark);
 }
 
 void kb_nystrom_prepare_point(struct kb_nystrom *n, struct kb_scratch *s)
@@ -55,7 +125,12 @@ void kb_nystrom_prepare_point(struct kb_nystrom *n, struct kb_scratch *s)
     struct kb_posterior *p = &n->base;
     size_t m = n->features.a.n;
     struct kb_point pt = kb_support_point(&p->support, m);
+    pt.part = KB_PART_ALL;
     kb_posterior_column(p, m, &pt, s, n->k_z);
+    if (p->kernel.is_sum) {
+        choose_part(n, &pt, s);
+        pt.part = p->support.part[m];
+    }
     n->diag = kb_kernel_diag(&p->kernel, &pt, s);
     kb_features_border(&n->features, n->k_z, n->diag, &n->border);
 }
@@ -79,7 +154,7 @@ static void fill_columns(const struct kb_nystrom *n, const struct kb_history *h,
 {
     size_t m = n->features.a.n;
     struct kb_support last = n->base.support; /* the point behind the dictionary, as a support of one */
-    last.user += m, last.anchor += m, last.arm += m, last.level += m, last.x += m * last.dim;
+    last.user += m, last.anchor += m, last.arm += m, last.level += m, last.part += m, last.x += m * last.dim;
     last.n = last.cap = 1;
     for (size_t i = 0; i < n_rows; i++) {
         struct kb_point pt = kb_history_point(h, node_of, first + i);
@@ -101,7 +176,8 @@ static void sweep_block(struct kb_nystrom *n, const struct kb_history *h, size_t
     for (size_t i = 0; i < n_rows; i++) {
         weighted[i] = kb_history_count(h, first + i) * z_new[i];
         n->square += weighted[i] * z_new[i];
-        n->target += kb_history_sum(h, first + i) * z_new[i];
+        n->mass += weighted[i];
+        n->target += (kb_history_sum(h, first + i) - n->mean * kb_history_count(h, first + i)) * z_new[i];
     }
     if (m > 0)
         kb_gemv(m, n_rows, 1.0, block, ld, weighted, 1.0, n->cross);
@@ -114,7 +190,7 @@ bool kb_nystrom_sweep(struct kb_posterior *p, const struct kb_history *h, const 
     size_t m = n->features.a.n, stride = kb_block_ld(m + 1 + (m + 1) / SPARE);
     bool is_cached = kb_sweep_cache_fit(&n->sweep, h->n, stride);
     double *block = is_cached ? NULL : kb_posterior_block(s, m + 1);
-    n->square = n->target = 0;
+    n->square = n->target = n->mass = 0;
     memset(n->cross, 0, p->cap * sizeof *n->cross);
     for (size_t first = 0; first < h->n; first += KB_BLOCK) {
         size_t n_rows = h->n - first < KB_BLOCK ? h->n - first : KB_BLOCK;
@@ -151,7 +227,7 @@ void kb_nystrom_put_atom(struct kb_posterior *p, const struct kb_point *pt, doub
     kb_nystrom_prepare_point(n, s);
     n->probability = probability;
     n->entering_unit = p->unit;
-    n->late_square = n->late_target = 0;
+    n->late_square = n->late_target = n->late_mass = 0;
     memset(n->late_cross, 0, p->cap * sizeof *n->late_cross);
 }
 
@@ -172,6 +248,7 @@ void kb_nystrom_learn_entering(struct kb_nystrom *n, const double *k, double d_c
     for (size_t i = 0; i < m; i++)
         n->late_cross[i] += d_count * z_new * k[i];
     n->late_square += d_count * z_new * z_new;
+    n->late_mass += d_count * z_new;
     n->late_target += d_sum * z_new;
 }
 
@@ -184,6 +261,7 @@ void kb_nystrom_close_atom(struct kb_posterior *p)
         n->cross[i] = left * n->cross[i] + n->late_cross[i];
     n->square = left * n->square + n->late_square;
     n->target = left * n->target + n->late_target;
+    n->mass = left * n->mass + n->late_mass;
     if (m > 0)
         kb_features_map(&n->features, n->cross);
 }
@@ -217,6 +295,8 @@ void kb_nystrom_commit_atom(struct kb_posterior *p, struct kb_scratch *s)
                                &s->arena);
     kb_nystrom_enter_point(n, n->probability, s);
     append_ridges(n, s);
+    if (p->kernel.is_sum)
+        kb_part_sums_append(&n->parts, p->support.part[p->support.n], p->support.n, n->square, n->mass);
     n->sweep_bytes = kb_sweep_cache_bytes(&n->sweep);
     p->support.n++;
     p->is_unsettled = true; /* what enters beside the writer comes with no reward that would say so */

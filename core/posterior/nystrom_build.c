@@ -62,7 +62,8 @@ enum kb_err kb_nystrom_choose(struct kb_posterior *p, const struct kb_history *h
     struct kb_nystrom *n = kb_nystrom_of(p);
     if (p->is_resampled)
         return kb_nystrom_resample(p, p, h, node_of, key, s, atoms, n_atoms); /* from the prior: p is empty */
-    size_t most = h->n < p->max_support ? h->n : p->max_support, count = 0;
+    const size_t n_of_row = p->kernel.is_sum ? KB_N_PARTS - 1 : 1;            /* a row may stand for each component */
+    size_t most = h->n < p->max_support / n_of_row ? h->n * n_of_row : p->max_support, count = 0;
     struct kb_atom *chosen = kb_array(most + 1, 1, sizeof *chosen);
     rc = chosen != NULL ? kb_posterior_fit_for(p, s, most, 0) : KB_ENOMEM;
     KB_TRY(rc);
@@ -73,14 +74,16 @@ enum kb_err kb_nystrom_choose(struct kb_posterior *p, const struct kb_history *h
         }
         if (!kb_nystrom_can_name(h, row))
             continue;
-        struct kb_point pt = kb_history_point(h, node_of, row);
-        double probability = kb_nystrom_probability(p, &pt, s);
-        /* 1 - (1 - p)^count, without cancellation for small p */
-        double chance = -expm1(kb_history_count(h, row) * log1p(-probability));
-        if (!(chance > 0) || kb_rng_uniform(key, KB_STREAM_DICTIONARY, row) >= chance)
-            continue;
-        KB_TRY(kb_nystrom_build_point(n, &pt, probability, s));
-        chosen[count++] = (struct kb_atom){.row = row, .probability = probability};
+        for (size_t i = 0; i < n_of_row && count < most; i++) {
+            struct kb_point pt = kb_history_point(h, node_of, row);
+            double probability = kb_nystrom_probability(p, &pt, s);
+            /* 1 - (1 - p)^count, without cancellation for small p */
+            double chance = -expm1(kb_history_count(h, row) * log1p(-probability));
+            if (!(chance > 0) || kb_rng_uniform(key, KB_STREAM_DICTIONARY, row) >= chance)
+                break;
+            KB_TRY(kb_nystrom_build_point(n, &pt, probability, s));
+            chosen[count++] = (struct kb_atom){.row = row, .probability = probability};
+        }
     }
     *atoms = chosen;
     *n_atoms = count;
@@ -123,7 +126,7 @@ static void fill_block(struct kb_nystrom *n, const struct kb_history *h, const u
     for (size_t i = 0; i < n_rows; i++) {
         points[i] = kb_history_point(h, node_of, first + i);
         count[i] = kb_history_count(h, first + i);
-        sum[i] = kb_history_sum(h, first + i);
+        sum[i] = kb_history_sum(h, first + i) - n->mean * count[i];
         diag[i] = kb_kernel_diag(&n->base.kernel, &points[i], s);
         kb_posterior_column(&n->base, m, &points[i], s, block + i * ld);
     }
@@ -131,6 +134,9 @@ static void fill_block(struct kb_nystrom *n, const struct kb_history *h, const u
     kb_features_residuals(&n->features, block, ld, n_rows, diag, residual);
     kb_projection_error_add_block(&n->error, &n->base.kernel, points, n_rows, block, ld, m, diag, residual, count,
                                   &s->arena);
+    if (n->base.kernel.is_sum)
+        for (size_t i = 0; i < n_rows; i++)
+            kb_nystrom_count_parts(n, &points[i], block + i * ld, count[i], s);
     kb_ridge_accumulate(&n->ridge[0], m, block, ld, n_rows, count, sum);
 }
 
@@ -142,6 +148,7 @@ static enum kb_err fill_ridges(struct kb_nystrom *n, const struct kb_history *h,
     const size_t m = n->base.support.n, mark = kb_arena_mark(&s->arena);
     double *block = kb_posterior_block(s, m);
     kb_projection_error_clear(&n->error);
+    kb_part_sums_clear(&n->parts, m);
     for (size_t i = 0; i < n->n_ridges; i++)
         kb_ridge_clear(&n->ridge[i], m);
     for (size_t first = 0; first < h->n && rc == KB_OK; first += KB_BLOCK) {

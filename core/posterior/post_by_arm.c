@@ -631,16 +631,7 @@ static void by_arm_predict(const struct kb_posterior *p, const struct kb_candida
     kb_arena_reset(&s->arena, mark);
 }
 
-/* --- what the rewards prove, facts -------------------------------------------------------------------------------- */
-
-/* The prior mean may have been chosen by the rewards themselves, so nothing that rests on it counts: each reward counts
- * as foretold to be 0 with certainty, which is a prediction like any other. */
-static void by_arm_evidence(const struct kb_posterior *p, double square, double *energy, double *log_det)
-{
-    (void)p;
-    *energy = square;
-    *log_det = 0;
-}
+/* --- facts -------------------------------------------------------------------------------- */
 
 static size_t by_arm_n_factors(const struct kb_posterior *p)
 {
@@ -760,7 +751,7 @@ const struct kb_posterior_ops kb_posterior_by_arm_ops = {
     .bytes_with = by_arm_bytes_with,
     .predict = by_arm_predict,
     .log_det = by_arm_log_det,
-    .closed_evidence = by_arm_evidence,
+    .closed_evidence = kb_posterior_evidence_as_told,
     .learn_adds_point = by_arm_learn_adds_point,
     .learn = by_arm_learn,
     .reserve_spare = by_arm_reserve_spare,

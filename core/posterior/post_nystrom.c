@@ -8,6 +8,11 @@
  *
  *   mean(s) = z.V^-1 b       sd^2(s) = r(s) + lambda z.V^-1 z       r = k(s,s) - z.z
  *
+ * Where the kernel is a sum of components (component_kernel.h) each point of Z stands for one of them. K_ZZ is then
+ * block diagonal, z the features of all components, one after another, and r the sum of what each misses, so sd is
+ * never below that of the process. Nothing else differs but the prior mean mu, which rewards are learned less of, and
+ * sums that the components' variances are learned from (part_sums.h).
+ *
  * Cost: learn O(m (dim + m)); predict the same per candidate. How a point enters: nystrom_admit.c; building from a
  * history: nystrom_build.c. */
 #include <assert.h>
@@ -27,6 +32,7 @@ static enum kb_err nystrom_init(struct kb_posterior *p, const struct kb_spec *sp
     for (size_t i = 0; i < n->n_ridges; i++)
         kb_ridge_init(&n->ridge[i], spec->repr.lambda * kb_mixture_ridge[i]);
     kb_admission_init(&n->admission, &spec->repr);
+    n->mean = p->kernel.is_sum ? spec->prior.mean : 0;
     p->max_support = spec->repr.max_dictionary;
     return kb_projection_error_init(&n->error, p->support.dim,
                                     p->reads_spectrum && kb_user_kernel_has_pairs(p->kernel.user));
@@ -40,6 +46,7 @@ static void nystrom_close(struct kb_posterior *p)
         kb_ridge_close(&n->ridge[i]);
     kb_projection_error_close(&n->error);
     kb_sweep_cache_close(&n->sweep);
+    kb_part_sums_close(&n->parts);
     kb_admission_close(&n->admission);
     kb_free(n->k_z);
     kb_free(n->cross);
@@ -58,6 +65,8 @@ static enum kb_err nystrom_grow(struct kb_posterior *p, size_t n_points, struct 
         KB_TRY(kb_ridge_grow(&n->ridge[i], n_points, m));
     KB_TRY(kb_projection_error_grow(&n->error, n_points, m));
     KB_TRY(kb_admission_grow(&n->admission, n_points, m));
+    if (p->kernel.is_sum)
+        KB_TRY(kb_part_sums_grow(&n->parts, n_points, m));
     KB_TRY(kb_moves_add(m, &n->k_z, 0, n_points, sizeof *n->k_z, NULL));
     KB_TRY(kb_moves_add(m, &n->cross, 0, n_points, sizeof *n->cross, NULL));
     KB_TRY(kb_moves_add(m, &n->late_cross, 0, n_points, sizeof *n->late_cross, NULL));
@@ -73,7 +82,8 @@ static size_t nystrom_held_bytes(const struct kb_posterior *p)
     const struct kb_nystrom *n = kb_nystrom_of_const(p);
     size_t a = n->features.a.cap;
     return (a * a + 5 * p->cap) * sizeof(double) + n->n_ridges * kb_ridge_bytes(&n->ridge[0]) +
-           kb_projection_error_bytes(&n->error) + n->sweep_bytes + kb_admission_bytes(&n->admission);
+           kb_projection_error_bytes(&n->error) + n->parts.cap * sizeof *n->parts.mass + n->sweep_bytes +
+           kb_admission_bytes(&n->admission);
 }
 
 /* --- prediction and learning ------------------------------------------------------------------------------ */
@@ -87,8 +97,10 @@ static void nystrom_predict_block(const struct kb_posterior *p, double *block, s
     kb_features_map_many(&n->features, block, ld, n_c);
     kb_features_residuals(&n->features, block, ld, n_c, diag, variance);
     kb_ridge_predict(&n->ridge[0], block, ld, n_c, mean, spread);
-    for (size_t c = 0; c < n_c; c++)
+    for (size_t c = 0; c < n_c; c++) {
         variance[c] += p->lambda * spread[c];
+        mean[c] += n->mean;
+    }
 }
 
 static bool nystrom_learn_adds_point(const struct kb_posterior *p, const struct kb_point *pt)
@@ -108,12 +120,15 @@ static void nystrom_learn(struct kb_posterior *p, const struct kb_point *pt, dou
     double *z = kb_arena_doubles(&s->arena, m + 1), *work = kb_arena_doubles(&s->arena, m + 1);
     double diag = kb_kernel_diag(&p->kernel, pt, s), residual;
     struct kb_foretold foretold[KB_N_MIXTURE];
+    d_sum -= n->mean * d_count;
     kb_posterior_column(p, m + n->is_entering, pt, s, z);
     if (n->is_entering)
         kb_nystrom_learn_entering(n, z, d_count, d_sum);
     if (m > 0)
         kb_features_map(&n->features, z);
     kb_features_residuals(&n->features, z, m, 1, &diag, &residual);
+    if (p->kernel.is_sum)
+        kb_nystrom_count_parts(n, pt, z, d_count, s);
     for (size_t i = 0; i < n->n_ridges; i++) {
         memcpy(work, z, m * sizeof *z);
         kb_ridge_learn(&n->ridge[i], work, d_count, d_sum, &foretold[i]);
@@ -121,7 +136,8 @@ static void nystrom_learn(struct kb_posterior *p, const struct kb_point *pt, dou
     }
     if (d_count == 0)
         return;
-    kb_evidence_add(&p->evidence, d_sum / d_count, foretold, n->n_ridges);
+    if (p->ops->closed_evidence == NULL)
+        kb_evidence_add(&p->evidence, d_sum / d_count, foretold, n->n_ridges);
     if (p->is_resampled)
         p->accumulated += foretold[0].s2; /* sd^2 / lambda before the step [BKB, Alg. 1] */
     kb_projection_error_add(&n->error, &p->kernel, pt, z, m, diag, residual, d_count, &s->arena);
@@ -157,10 +173,12 @@ static void nystrom_take_left(struct kb_posterior *p, double left, struct kb_scr
     for (size_t i = 0; i < n->n_ridges; i++)
         kb_ridge_take_left(&n->ridge[i], left);
     kb_projection_error_scale(&n->error, left);
+    kb_part_sums_scale(&n->parts, p->support.n, left);
     for (size_t i = 0; n->is_entering && i < p->support.n; i++)
         n->late_cross[i] *= left;
     n->late_square *= left;
     n->late_target *= left;
+    n->late_mass *= left;
     p->spare_bytes = n->n_ridges * n->ridge[0].spare.cap * n->ridge[0].spare.cap * sizeof(double);
 }
 
@@ -186,10 +204,13 @@ static uint64_t nystrom_digest(const struct kb_posterior *p, uint64_t h)
     for (size_t i = 0; i < n->n_ridges; i++)
         h = kb_ridge_digest(&n->ridge[i], h);
     h = kb_projection_error_digest(&n->error, p->support.n, h);
+    if (p->kernel.is_sum)
+        h = kb_part_sums_digest(&n->parts, p->support.part, p->support.n, h);
     return kb_admission_digest(&n->admission, h);
 }
 
-/* A, then V and b of each ridge, the projection error, the rule's state; each knows its own format. */
+/* A, then V and b of each ridge, the projection error, the rule's state, the sums of components; each knows its own
+ * format. */
 static void nystrom_save(const struct kb_posterior *p, struct kb_writer *w)
 {
     const struct kb_nystrom *n = kb_nystrom_of_const(p);
@@ -198,6 +219,8 @@ static void nystrom_save(const struct kb_posterior *p, struct kb_writer *w)
         kb_ridge_save(&n->ridge[i], w);
     kb_projection_error_save(&n->error, p->support.n, w);
     kb_admission_save(&n->admission, w);
+    if (p->kernel.is_sum)
+        kb_part_sums_save(&n->parts, p->support.part, p->support.n, w);
 }
 
 static enum kb_err nystrom_load(struct kb_posterior *p, struct kb_reader *r)
@@ -210,6 +233,8 @@ static enum kb_err nystrom_load(struct kb_posterior *p, struct kb_reader *r)
         KB_TRY(kb_ridge_load(&n->ridge[i], m, r));
     KB_TRY(kb_projection_error_load(&n->error, m, &p->kernel, r));
     KB_TRY(kb_admission_load(&n->admission, m, r));
+    if (p->kernel.is_sum)
+        KB_TRY(kb_part_sums_load(&n->parts, p->support.part, m, r));
 out:
     return rc;
 }
@@ -241,34 +266,41 @@ static void nystrom_map_block(const struct kb_posterior *p, double *block, size_
     kb_features_map_many(&kb_nystrom_of_const(p)->features, block, ld, n_c);
 }
 
-const struct kb_posterior_ops kb_posterior_nystrom_ops = {
-    .bytes = sizeof(struct kb_nystrom),
-    .init = nystrom_init,
-    .close = nystrom_close,
-    .held_bytes = nystrom_held_bytes,
-    .grow = nystrom_grow,
-    .predict_block = nystrom_predict_block,
-    .is_sketch = true,
-    .decompose = nystrom_decompose,
-    .map_block = nystrom_map_block,
-    .learn_adds_point = nystrom_learn_adds_point,
-    .learn = nystrom_learn,
-    .reserve_spare = nystrom_reserve_spare,
-    .prepare_left = nystrom_prepare_left,
-    .take_left = nystrom_take_left,
-    .fill = kb_nystrom_fill,
-    .admission = kb_nystrom_admission,
-    .put_atom = kb_nystrom_put_atom,
-    .open_atom = kb_nystrom_open_atom,
-    .sweep = kb_nystrom_sweep,
-    .close_atom = kb_nystrom_close_atom,
-    .abandon_atom = kb_nystrom_abandon_atom,
-    .commit_atom = kb_nystrom_commit_atom,
-    .sweep_work = kb_nystrom_sweep_work,
-    .choose = kb_nystrom_choose,
-    .resample = kb_nystrom_resample,
-    .look = nystrom_look,
-    .digest = nystrom_digest,
-    .save = nystrom_save,
-    .load = nystrom_load,
-};
+/* clang-format off */
+#define DICTIONARY \
+    .bytes = sizeof(struct kb_nystrom), \
+    .init = nystrom_init, \
+    .close = nystrom_close, \
+    .held_bytes = nystrom_held_bytes, \
+    .grow = nystrom_grow, \
+    .predict_block = nystrom_predict_block, \
+    .is_sketch = true, \
+    .decompose = nystrom_decompose, \
+    .map_block = nystrom_map_block, \
+    .learn_adds_point = nystrom_learn_adds_point, \
+    .learn = nystrom_learn, \
+    .reserve_spare = nystrom_reserve_spare, \
+    .prepare_left = nystrom_prepare_left, \
+    .take_left = nystrom_take_left, \
+    .fill = kb_nystrom_fill, \
+    .admission = kb_nystrom_admission, \
+    .put_atom = kb_nystrom_put_atom, \
+    .open_atom = kb_nystrom_open_atom, \
+    .sweep = kb_nystrom_sweep, \
+    .close_atom = kb_nystrom_close_atom, \
+    .abandon_atom = kb_nystrom_abandon_atom, \
+    .commit_atom = kb_nystrom_commit_atom, \
+    .sweep_work = kb_nystrom_sweep_work, \
+    .choose = kb_nystrom_choose, \
+    .resample = kb_nystrom_resample, \
+    .look = nystrom_look, \
+    .digest = nystrom_digest, \
+    .save = nystrom_save, \
+    .load = nystrom_load
+/* clang-format on */
+
+const struct kb_posterior_ops kb_posterior_nystrom_ops = {DICTIONARY};
+
+/* Of a sum of components: what the rewards have proved does not rest on its prior (post_by_arm.c). */
+const struct kb_posterior_ops kb_posterior_by_component_ops = {DICTIONARY,
+                                                               .closed_evidence = kb_posterior_evidence_as_told};

@@ -27,9 +27,13 @@
 #define SPECTRAL_VECTORS (KB_RIDGE_LANES + 1u) /* what confidence rules draw besides projections */
 
 static const struct kb_posterior_ops *const representations[KB_REPR_N] = {
-    [KB_REPR_EXACT] = &kb_posterior_exact_ops,       [KB_REPR_KORS] = &kb_posterior_nystrom_ops,
-    [KB_REPR_THRESHOLD] = &kb_posterior_nystrom_ops, [KB_REPR_BKB] = &kb_posterior_nystrom_ops,
-    [KB_REPR_BBKB] = &kb_posterior_nystrom_ops,      [KB_REPR_BY_ARM] = &kb_posterior_by_arm_ops,
+    [KB_REPR_EXACT] = &kb_posterior_exact_ops,
+    [KB_REPR_KORS] = &kb_posterior_nystrom_ops,
+    [KB_REPR_THRESHOLD] = &kb_posterior_nystrom_ops,
+    [KB_REPR_BKB] = &kb_posterior_nystrom_ops,
+    [KB_REPR_BBKB] = &kb_posterior_nystrom_ops,
+    [KB_REPR_BY_ARM] = &kb_posterior_by_arm_ops,
+    [KB_REPR_BY_COMPONENT] = &kb_posterior_by_component_ops,
 };
 
 /* An exact model of a kernel that only tells points apart needs no factor. */
@@ -423,7 +427,7 @@ struct kb_point kb_posterior_support_point(const struct kb_posterior *p, size_t 
 
 static size_t point_bytes(const struct kb_posterior *p)
 {
-    return sizeof(struct kb_user) + 3 * sizeof(uint32_t) + p->support.dim * sizeof(double);
+    return sizeof(struct kb_user) + 4 * sizeof(uint32_t) + p->support.dim * sizeof(double);
 }
 
 size_t kb_posterior_bytes(const struct kb_posterior *p)

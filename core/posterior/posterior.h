@@ -9,6 +9,7 @@
  *                              [EK, Prop. 4.2]; O(m^2) per event and C m^2 per decision. The dictionary grows by
  *                              an admission rule (admission.h): KORS [EK, eq. 41] or residual threshold; or it is
  *                              drawn anew from the variances now and then (nystrom_resample.c) [BKB, Alg. 1].
+ *                              By component: of a kernel that is a sum, with points for each (component_kernel.h).
  *
  *   mean(s) = z.V^-1 b,   sd^2(s) = r(s) + lambda z.V^-1 z,   r = k(s,s) - z.z     (GP scale, reward units)
  *

@@ -127,7 +127,11 @@ struct kb_posterior {
 };
 
 extern const struct kb_posterior_ops kb_posterior_exact_ops, kb_posterior_diagonal_ops, kb_posterior_by_arm_ops,
-    kb_posterior_nystrom_ops;
+    kb_posterior_nystrom_ops, kb_posterior_by_component_ops;
+
+/* closed_evidence of a posterior whose prior may have been chosen by the rewards themselves, so that nothing that rests
+ * on it counts: each reward counts as foretold to be 0 with certainty, which is a prediction like any other. */
+void kb_posterior_evidence_as_told(const struct kb_posterior *p, double square, double *energy, double *log_det);
 
 /* Keeps a variance inside [0, diag], where it lies in exact arithmetic; beyond rounding that is counted. */
 double kb_posterior_bounded(const struct kb_posterior *p, double variance, double diag);

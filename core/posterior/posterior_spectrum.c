@@ -130,6 +130,13 @@ out:
     return rc;
 }
 
+void kb_posterior_evidence_as_told(const struct kb_posterior *p, double square, double *energy, double *log_det)
+{
+    (void)p;
+    *energy = square;
+    *log_det = 0;
+}
+
 enum kb_err kb_posterior_evidence(const struct kb_posterior *p, struct kb_scratch *s, struct kb_evidence *out)
 {
     const struct kb_spectrum *sp = NULL;

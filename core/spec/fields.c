@@ -28,6 +28,7 @@
 #define READ_BY(member, types) .reader_type = offsetof(struct kb_spec, member), .readers = (types)
 #define USER(name) READ_BY(user_kernel.type, KB_TYPE_BIT(KB_USER_##name))
 #define REPR(name) READ_BY(repr.type, KB_TYPE_BIT(KB_REPR_##name))
+#define SUMS READ_BY(repr.type, KB_TYPE_BIT(KB_REPR_BY_ARM) | KB_TYPE_BIT(KB_REPR_BY_COMPONENT))
 #define ALL READ_BY(user_kernel.type, ~0u)
 #define NONE .readers = 0
 #define BOOK .is_book = true
@@ -84,7 +85,8 @@ const struct kb_field kb_fields[] = {
     REAL("/representation/mu", repr.mu, 1, POSITIVE, REPR(KORS)),
     REAL("/representation/gamma", repr.gamma, 1, POSITIVE, REPR(KORS)),
     REAL("/representation/epsilon", repr.epsilon, 0.5, INSIDE_UNIT, REPR(KORS)),
-    REAL("/representation/threshold", repr.threshold, 0.01, INSIDE_UNIT, REPR(THRESHOLD)),
+    REAL("/representation/threshold", repr.threshold, 0.01, INSIDE_UNIT,
+         READ_BY(repr.type, KB_TYPE_BIT(KB_REPR_THRESHOLD) | KB_TYPE_BIT(KB_REPR_BY_COMPONENT))),
     REAL("/representation/q", repr.q, 5, POSITIVE,
          READ_BY(repr.type, KB_TYPE_BIT(KB_REPR_BKB) | KB_TYPE_BIT(KB_REPR_BBKB))),
     REAL("/representation/batch_ratio", repr.batch_ratio, 10, FROM(1, KB_MOST_SCALE), REPR(BBKB)),
@@ -93,11 +95,12 @@ const struct kb_field kb_fields[] = {
     /* of an exact model the engine's, not the posterior's */
     SIZE("/representation/exact_limit", COUNTS, repr.exact_limit, 4096, FROM(1, 16384), REPR(BY_ARM)),
 
-    REAL("/prior/mean", prior.mean, 0, FROM(-KB_MOST_MAGNITUDE, KB_MOST_MAGNITUDE), REPR(BY_ARM)),
-    REAL("/prior/arm", prior.arm, 0.05, NOT_NEGATIVE, REPR(BY_ARM)),
-    REAL("/prior/user", prior.user, 0.02, NOT_NEGATIVE, REPR(BY_ARM)),
-    REAL("/prior/context", prior.context, 0.2, NOT_NEGATIVE, REPR(BY_ARM)),
-    REAL("/prior/linear", prior.linear, 0.2, NOT_NEGATIVE, REPR(BY_ARM)),
+    REAL("/prior/mean", prior.mean, 0, FROM(-KB_MOST_MAGNITUDE, KB_MOST_MAGNITUDE), SUMS),
+    REAL("/prior/arm", prior.arm, 0.05, NOT_NEGATIVE, SUMS),
+    REAL("/prior/feature", prior.feature, 0.05, NOT_NEGATIVE, REPR(BY_COMPONENT)),
+    REAL("/prior/user", prior.user, 0.02, NOT_NEGATIVE, SUMS),
+    REAL("/prior/context", prior.context, 0.2, NOT_NEGATIVE, SUMS),
+    REAL("/prior/linear", prior.linear, 0.2, NOT_NEGATIVE, SUMS),
 
     /* of these a model reads what sums it keeps for them: kb_spec_same_model */
     CHOICE("/confidence/type", conf.type, conf, KB_CONF_N, NONE),

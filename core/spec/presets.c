@@ -42,7 +42,7 @@ struct preset {
     double beta;
     /* 0: the usual value (fields.c) */
     double rho, population, lambda; /* KORS's mu is lambda, too */
-    bool is_normalized;
+    bool is_normalized, follows_medians;
     size_t max_dictionary, exact_limit;
     double epsilon, noise;
     enum kb_conf_type conf;
@@ -61,6 +61,8 @@ static const struct preset presets[] = {
            .epsilon = 0.05, .conf = KB_CONF_CMM, .score = KB_SCORE_FIXED, .noise = 0.5),
     PRESET("laplaced-by-arm",  LAPLACIAN, RBF,    DELTA,  BY_ARM, RAND_UCB,   1,
            .is_normalized = true, .lambda = 0.25, .exact_limit = 1024, .epsilon = 0.02),
+    PRESET("laplaced-by-component", LAPLACIAN, RBF, RBF, BY_COMPONENT, RAND_UCB, 1,
+           .is_normalized = true, .lambda = 0.25, .max_dictionary = 1024, .epsilon = 0.02, .follows_medians = true),
     PRESET("lk-gp-ucb",        LAPLACIAN, RBF,    RBF,    EXACT,  UCB,        2, .exact_limit = LK_EXACT_LIMIT),
     PRESET("lk-gp-ts",         LAPLACIAN, RBF,    RBF,    EXACT,  THOMPSON,   1, .exact_limit = LK_EXACT_LIMIT),
     PRESET("ek-ucb",           ONES,      RBF,    RBF,    KORS,   UCB,        2),
@@ -125,6 +127,8 @@ enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t cont
     spec->user_kernel.is_normalized = p->is_normalized;
     spec->context_kernel.type = context_dim == 0 ? KB_VEC_ONES : p->context;
     spec->arm_kernel.type = arm_dim == 0 ? KB_VEC_DELTA : p->arm;
+    spec->context_kernel.is_median = p->follows_medians && (KB_STATIONARY_KERNELS >> spec->context_kernel.type & 1);
+    spec->arm_kernel.is_median = p->follows_medians && (KB_STATIONARY_KERNELS >> spec->arm_kernel.type & 1);
     spec->repr.type = p->repr;
     if (p->lambda > 0)
         spec->repr.lambda = spec->repr.mu = p->lambda;

@@ -40,7 +40,8 @@ enum kb_vec_kernel_type { KB_VEC_KERNEL_MAP(KB_WORD_ENUM) KB_VEC_N };
     X(KB_REPR_THRESHOLD, "threshold")                                                                                  \
     X(KB_REPR_BKB, "bkb")                                                                                              \
     X(KB_REPR_BBKB, "bbkb")                                                                                            \
-    X(KB_REPR_BY_ARM, "by_arm")
+    X(KB_REPR_BY_ARM, "by_arm")                                                                                        \
+    X(KB_REPR_BY_COMPONENT, "by_component")
 enum kb_repr_type { KB_REPR_MAP(KB_WORD_ENUM) KB_REPR_N };
 #define KB_CONF_MAP(X)                                                                                                 \
     X(KB_CONF_FIXED, "fixed")                                                                                          \
@@ -113,24 +114,26 @@ struct kb_vec_kernel_spec {
 
 struct kb_repr_spec {
     enum kb_repr_type type;
-    double lambda;         /* ridge a of the regression = noise variance in reward units, > 0 */
-    double mu;             /* KORS, > 0 [EK, eq. 41] */
-    double gamma;          /* KORS oversampling, > 0 */
-    double epsilon;        /* KORS accuracy, in (0, 1) */
-    double threshold;      /* threshold: admit when r(s) > threshold k(s,s), in (0, 1) */
-    double q;              /* bkb, bbkb: a row enters with min(1, q sd^2 / lambda) per pull, > 0 [BKB, Alg. 1] */
-    double batch_ratio;    /* bbkb: C; resampled when 1 + sum sd^2 / lambda passes it, >= 1 */
+    double lambda;      /* ridge a of the regression = noise variance in reward units, > 0 */
+    double mu;          /* KORS, > 0 [EK, eq. 41] */
+    double gamma;       /* KORS oversampling, > 0 */
+    double epsilon;     /* KORS accuracy, in (0, 1) */
+    double threshold;   /* threshold, by_component (of each component): admit when r(s) > threshold k(s,s), in (0, 1) */
+    double q;           /* bkb, bbkb: a row enters with min(1, q sd^2 / lambda) per pull, > 0 [BKB, Alg. 1] */
+    double batch_ratio; /* bbkb: C; resampled when 1 + sum sd^2 / lambda passes it, >= 1 */
     size_t max_dictionary; /* 1..4096 */
     /* exact: distinct points held before the model moves to KORS (but see elimination.h); by_arm: of an arm, which
      * takes no more of them; 1..16384 */
     size_t exact_limit;
 };
 
-/* by_arm: what an arm is before anything is learned of it: its rewards have this mean, and a variance that is the sum
- * of its components' (arm_block.h). Variances in squared reward units, 0 leaves a component out. */
+/* by_arm, by_component: what an arm is before anything is learned of it: its rewards have this mean, and a variance
+ * that is the sum of its components' (arm_kernel.h, component_kernel.h). Variances in squared reward units, 0 leaves a
+ * component out. */
 struct kb_prior_spec {
     double mean;
     double arm;     /* of the arm alone */
+    double feature; /* by_component: of what arms with like features have in common, by the arm kernel */
     double user;    /* of the arm for each user, by the user kernel */
     double context; /* by the context kernel */
     double linear;  /* linear in the context */
@@ -228,8 +231,9 @@ bool kb_repr_is_resampled(enum kb_repr_type type);
  * the same to it, else 0. */
 bool kb_spec_is_diagonal(const struct kb_spec *spec);
 
-/* The spec of the kernel's parts that tell points apart. Differs for by_arm alone: where nothing is shared along users
- * (no variance for them, or a kernel that reads a graph and none is there) all users are one, likewise contexts. */
+/* The spec of the kernel's parts that tell points apart. Differs for by_arm and by_component alone: where nothing is
+ * shared along users (no variance for them, or a kernel that reads a graph and none is there) all users are one,
+ * likewise contexts. */
 struct kb_spec kb_spec_of_parts(const struct kb_spec *spec, bool has_graph);
 
 /* `fixed` in place of a confidence rule that the representation in force, the aggregation or forgetting cannot serve:

@@ -20,6 +20,7 @@ static const unsigned repr_provides[KB_REPR_N] = {
     [KB_REPR_BKB] = CAP_SPECTRUM,
     [KB_REPR_BBKB] = CAP_SPECTRUM,
     [KB_REPR_BY_ARM] = CAP_EXACT_GRAM,
+    [KB_REPR_BY_COMPONENT] = 0,
 };
 /* lk, ay, igp are proved for the exact posterior alone; ek_plus is what they become on a dictionary. */
 static const unsigned conf_needs[KB_CONF_N] = {
@@ -67,7 +68,7 @@ bool kb_spec_is_diagonal(const struct kb_spec *spec)
 struct kb_spec kb_spec_of_parts(const struct kb_spec *spec, bool has_graph)
 {
     struct kb_spec parts = *spec;
-    if (spec->repr.type != KB_REPR_BY_ARM)
+    if (spec->repr.type != KB_REPR_BY_ARM && spec->repr.type != KB_REPR_BY_COMPONENT)
         return parts;
     if (!(spec->prior.user > 0) || (kb_user_kernel_reads_graph(spec->user_kernel.type) && !has_graph))
         parts.user_kernel.type = KB_USER_ONES;
@@ -171,6 +172,10 @@ static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errms
     if (spec->repr.type == KB_REPR_BY_ARM && !is_served(spec))
         return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type",
                        "%s needs the spectrum of one model; on by_arm take fixed, lk, ay or igp",
+                       kb_word(&kb_conf_words, (int)spec->conf.type));
+    if (spec->repr.type == KB_REPR_BY_COMPONENT && !is_served(spec))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type",
+                       "%s is not proved for a sum of components; on by_component take fixed",
                        kb_word(&kb_conf_words, (int)spec->conf.type));
     if (!is_served(spec))
         return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type",

@@ -128,7 +128,7 @@ const struct ld_rules ld_select_rules = {(const struct ld_rule[]){
 }, 10};
 
 const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
-    {.key = "algorithm", .choices = (const char *const[]){"laplaced", "laplaced-by-arm", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
+    {.key = "algorithm", .choices = (const char *const[]){"laplaced", "laplaced-by-arm", "laplaced-by-component", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
     {.key = "context_dim", .lo = 0, .hi = 4096},
     {.key = "arm_dim", .lo = 0, .hi = 4096},
     {.key = "user_kernel"},
@@ -154,7 +154,7 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
 }, 23};
 
 const struct ld_rules ld_challenger_rules = {(const struct ld_rule[]){
-    {.key = "algorithm", .choices = (const char *const[]){"laplaced", "laplaced-by-arm", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
+    {.key = "algorithm", .choices = (const char *const[]){"laplaced", "laplaced-by-arm", "laplaced-by-component", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
     {.key = "user_kernel"},
     {.key = "context_kernel"},
     {.key = "arm_kernel"},
@@ -201,7 +201,7 @@ const struct ld_rules ld_vector_kernel_rules = {(const struct ld_rule[]){
 }, 4};
 
 const struct ld_rules ld_representation_rules = {(const struct ld_rule[]){
-    {.key = "type", .choices = (const char *const[]){"exact", "kors", "threshold", "bkb", "bbkb", "by_arm", NULL}},
+    {.key = "type", .choices = (const char *const[]){"exact", "kors", "threshold", "bkb", "bbkb", "by_arm", "by_component", NULL}},
     {.key = "lambda", .lo = 1e-12, .hi = 1000000000000},
     {.key = "mu", .lo = 1e-12, .hi = 1000000000000},
     {.key = "gamma", .lo = 1e-12, .hi = 1000000000000},
@@ -216,10 +216,11 @@ const struct ld_rules ld_representation_rules = {(const struct ld_rule[]){
 const struct ld_rules ld_prior_rules = {(const struct ld_rule[]){
     {.key = "mean", .lo = -1e+30, .hi = 1e+30},
     {.key = "arm", .lo = 0, .hi = 1000000000000},
+    {.key = "feature", .lo = 0, .hi = 1000000000000},
     {.key = "user", .lo = 0, .hi = 1000000000000},
     {.key = "context", .lo = 0, .hi = 1000000000000},
     {.key = "linear", .lo = 0, .hi = 1000000000000},
-}, 5};
+}, 6};
 
 const struct ld_rules ld_confidence_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"fixed", "lk", "ek", "ay", "igp", "amm", "dmm", "cmm", "bkb", "ek_plus", NULL}},

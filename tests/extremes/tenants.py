@@ -32,7 +32,7 @@ def user_kernel(rng, dims):
 
 
 def representation(rng):
-    r = {"type": rng.choice(("exact", "exact", "kors", "threshold", "bkb", "bbkb", "by_arm"))}
+    r = {"type": rng.choice(("exact", "exact", "kors", "threshold", "bkb", "bbkb", "by_arm", "by_component"))}
     if rng.random() < 0.6:
         r |= {"lambda": rng.choice(ENDS), "mu": rng.choice(ENDS), "gamma": rng.choice(ENDS), "q": rng.choice(ENDS), "batch_ratio": rng.choice((1, 10, 1e12)),
               "epsilon": rng.choice((5e-324, 0.5, 0.9999999999999999)), "threshold": rng.choice((5e-324, 0.01, 0.9999999999999999))}
@@ -42,7 +42,7 @@ def representation(rng):
 
 
 def prior(rng):
-    return {"mean": rng.choice((0, -1e30, 1e30, 0.5)), **{part: rng.choice((0, *ENDS)) for part in ("arm", "user", "context", "linear")}}
+    return {"mean": rng.choice((0, -1e30, 1e30, 0.5)), **{part: rng.choice((0, *ENDS)) for part in ("arm", "feature", "user", "context", "linear")}}
 
 
 def confidence(rng):

@@ -16,6 +16,7 @@ MODELS = {
     "laplaced": {**DIMS}, "exact": {"algorithm": "lk-gp-ucb", **DIMS}, "thompson": {"algorithm": "lk-gp-ts", **DIMS},
     "kors": {"algorithm": "ek-ucb", **DIMS}, "bkb": {"algorithm": "bkb", **DIMS}, "bbkb": {"algorithm": "bbkb", **DIMS},
     "by_arm": {"algorithm": "laplaced-by-arm", "context_dim": 1},
+    "by_component": {"algorithm": "laplaced-by-component", **DIMS},
     "levels": {"algorithm": "sup-kernel-ucb", **DIMS}, "plain": {"algorithm": "ucb"},
     "learned": {"algorithm": "coop-kernel-ucb", **DIMS, "user_kernel": {"type": "mmd", "features": 4, "refresh": 10}},
     "spectral": {"algorithm": "coop-kernel-ucb", **DIMS, "user_kernel": {"type": "spectral_rbf", "k": 2}},

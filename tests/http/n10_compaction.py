@@ -14,6 +14,7 @@ CONFIGS = {
     "usual": dict(algorithm="laplaced", arm_dim=1, context_dim=1),
     "bounds": dict(algorithm="cmm-ucb", arm_dim=1, context_dim=1, representation={"exact_limit": 20}),
     "by_arm": dict(algorithm="laplaced-by-arm", context_dim=1),
+    "by_component": dict(algorithm="laplaced-by-component", arm_dim=1, context_dim=1),
     "bkb": dict(algorithm="bkb", arm_dim=1, context_dim=1, representation={"lambda": 0.1}),
     "bbkb": dict(algorithm="bbkb", arm_dim=1, context_dim=1, representation={"lambda": 0.1, "batch_ratio": 3}),
     "thompson": dict(algorithm="ts", aggregation="sum"),

@@ -252,7 +252,7 @@ size_t kbt_support(const struct kb_posterior *p, struct kbt_observation *out)
     size_t dim = kb_posterior_kernel(p)->context_dim + kb_posterior_kernel(p)->arm_dim;
     for (size_t i = 0; i < kb_posterior_n_support(p); i++) {
         struct kb_point pt = kb_posterior_support_point(p, i);
-        out[i] = (struct kbt_observation){.user = pt.user.index, .arm = pt.arm};
+        out[i] = (struct kbt_observation){.user = pt.user.index, .arm = pt.arm, .part = pt.part};
         memcpy(out[i].x, pt.x, dim * sizeof *pt.x);
     }
     return kb_posterior_n_support(p);
@@ -303,16 +303,49 @@ static double sum_of_components(const struct kbt_world *w, double users, const d
            prior->linear * vec_kernel(&linear, c, x, y) / (double)c;
 }
 
+/* by_component: the same with features of arms, of one component or of all. */
+static double shared_components(const struct kbt_world *w, double users, const struct kbt_observation *a,
+                                const struct kbt_observation *b)
+{
+    static const struct kb_vec_kernel_spec linear = {.type = KB_VEC_LINEAR, .lengthscale = 1};
+    const struct kb_prior_spec *prior = &w->spec.prior;
+    const size_t c = w->spec.context_dim;
+    const bool by_name = w->spec.arm_kernel.type == KB_VEC_DELTA, same = a->arm == b->arm;
+    const double arms = by_name ? same : vec_kernel(&w->spec.arm_kernel, w->spec.arm_dim, a->x + c, b->x + c);
+    const bool has_contexts = w->spec.context_kernel.type != KB_VEC_ONES;
+    const uint32_t part = a->part != KB_PART_ALL ? a->part : b->part;
+    double value[KB_N_PARTS] = {0};
+    if (a->part != KB_PART_ALL && b->part != KB_PART_ALL && a->part != b->part)
+        return 0;
+    value[KB_PART_ARM] = prior->arm * same;
+    value[KB_PART_FEATURE] = by_name ? 0 : prior->feature * arms;
+    value[KB_PART_USER] = w->spec.user_kernel.type == KB_USER_ONES ? 0 : prior->user * users * arms;
+    value[KB_PART_CONTEXT] =
+        has_contexts ? prior->context * vec_kernel(&w->spec.context_kernel, c, a->x, b->x) * arms : 0;
+    value[KB_PART_LINEAR] = has_contexts ? prior->linear * vec_kernel(&linear, c, a->x, b->x) / (double)c * arms : 0;
+    for (size_t i = 1; i < KB_N_PARTS; i++)
+        value[KB_PART_ALL] += value[i];
+    return value[part];
+}
+
 double kbt_world_kernel(const struct kbt_world *w, const struct kbt_observation *a, const struct kbt_observation *b)
 {
     size_t c = w->spec.context_dim;
     double value = w->user_gram[a->user * w->n_users + b->user];
     if (w->spec.repr.type == KB_REPR_BY_ARM)
         return a->arm == b->arm ? sum_of_components(w, value, a->x, b->x) : 0;
+    if (w->spec.repr.type == KB_REPR_BY_COMPONENT)
+        return shared_components(w, value, a, b);
     value *= vec_kernel(&w->spec.context_kernel, c, a->x, b->x);
     if (w->spec.arm_kernel.type == KB_VEC_DELTA)
         return a->arm == b->arm ? value : 0;
     return value * vec_kernel(&w->spec.arm_kernel, w->spec.arm_dim, a->x + c, b->x + c);
+}
+
+static double prior_mean_of(const struct kbt_world *w)
+{
+    const bool is_sum = w->spec.repr.type == KB_REPR_BY_ARM || w->spec.repr.type == KB_REPR_BY_COMPONENT;
+    return is_sum ? w->spec.prior.mean : 0;
 }
 
 /* K_t + ridge I, malloc'ed. */
@@ -331,7 +364,7 @@ void kbt_dense_gp(const struct kbt_world *w, const struct kbt_observation *query
                   double *variance)
 {
     size_t t = w->n_seen;
-    const double prior_mean = w->spec.repr.type == KB_REPR_BY_ARM ? w->spec.prior.mean : 0;
+    const double prior_mean = prior_mean_of(w);
     double *k = gram(w, w->spec.repr.lambda), *column = kbt_array(t + 1), *solved = kbt_array(t + 1);
     for (size_t q = 0; q < n; q++) {
         for (size_t i = 0; i < t; i++)
@@ -359,7 +392,7 @@ static void nystrom_matrices(const struct kbt_world *w, const struct kbt_observa
         target[i] = 0;
         for (size_t j = 0; j < t; j++) {
             k_zt[i * t + j] = kbt_world_kernel(w, &z[i], &w->seen[j]);
-            target[i] += k_zt[i * t + j] * w->seen[j].reward;
+            target[i] += k_zt[i * t + j] * (w->seen[j].reward - prior_mean_of(w));
         }
     }
     for (size_t i = 0; i < m; i++) {
@@ -384,7 +417,7 @@ void kbt_dense_nystrom(const struct kbt_world *w, const struct kbt_observation *
             column[i] = kbt_world_kernel(w, &atoms[i], &query[q]);
         kbt_solve(m, k_zz, column, by_gram);
         kbt_solve(m, phi, column, by_phi);
-        mean[q] = 0;
+        mean[q] = prior_mean_of(w);
         variance[q] = kbt_world_kernel(w, &query[q], &query[q]);
         for (size_t i = 0; i < m; i++) {
             mean[q] += by_phi[i] * target[i];

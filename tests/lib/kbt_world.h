@@ -14,6 +14,7 @@ struct kbt_observation {
     uint32_t user, arm;
     double x[KBT_MAX_DIM]; /* context, then features */
     double reward;
+    uint32_t part; /* of enum kb_part: of a dictionary point of a sum, the component that it stands for */
 };
 
 struct kbt_world {
@@ -83,7 +84,7 @@ double kbt_world_kernel(const struct kbt_world *w, const struct kbt_observation 
 /* LK eq. 3 on every observation: k^T (K + lambda I)^-1 y, k(s,s) - k^T (K + lambda I)^-1 k. */
 void kbt_dense_gp(const struct kbt_world *w, const struct kbt_observation *query, size_t n, double *mean,
                   double *variance);
-/* EK Prop. 4.2 with the given dictionary on every observation. */
+/* EK Prop. 4.2 with the given dictionary on every observation; under a sum of components with each its own points. */
 void kbt_dense_nystrom(const struct kbt_world *w, const struct kbt_observation *atoms, size_t m,
                        const struct kbt_observation *query, size_t n, double *mean, double *variance);
 /* 1/2 ln det(I + K_t / lambda) and tr K_t (K_t + lambda I)^-1. */

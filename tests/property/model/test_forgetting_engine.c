@@ -18,7 +18,9 @@
 #define N_USERS 6u
 #define N_ARMS 4u
 
-static const enum kb_repr_type reprs[] = {KB_REPR_EXACT, KB_REPR_THRESHOLD, KB_REPR_KORS, KB_REPR_BY_ARM};
+static const enum kb_repr_type reprs[] = {KB_REPR_EXACT, KB_REPR_THRESHOLD, KB_REPR_KORS, KB_REPR_BY_ARM,
+                                          KB_REPR_BY_COMPONENT};
+#define N_REPRS (int)(sizeof reprs / sizeof *reprs)
 
 static double number(uint64_t seed, uint64_t i)
 {
@@ -164,7 +166,8 @@ static void expect_filled(struct kb_engine *e)
 START_TEST(what_is_built_beside_traffic_has_the_weights_of_its_end)
 {
     struct kbt_log log;
-    struct kb_spec spec = spec_of(reprs[_i % 4], 1 + _i / 4 % 2 == 1 ? KB_FORGET_DISCOUNT : KB_FORGET_HALF_LIFE);
+    struct kb_spec spec =
+        spec_of(reprs[_i % N_REPRS], 1 + _i / N_REPRS % 2 == 1 ? KB_FORGET_DISCOUNT : KB_FORGET_HALF_LIFE);
 
     kbt_delay = 11;
     kbt_log_open(&log);
@@ -455,7 +458,7 @@ int main(void)
     TCase *cases = tcase_create("cases");
 
     tcase_set_timeout(cases, 60);
-    tcase_add_loop_test(cases, what_is_built_beside_traffic_has_the_weights_of_its_end, 0, 8);
+    tcase_add_loop_test(cases, what_is_built_beside_traffic_has_the_weights_of_its_end, 0, 2 * N_REPRS);
     tcase_add_test(cases, a_change_of_setting_waits_for_the_model_that_it_comes_with);
     tcase_add_test(cases, an_exact_model_that_forgets_need_not_outgrow_its_limit);
     tcase_add_loop_test(cases, a_corrected_log_equals_one_that_knew_at_once, 0, 12);

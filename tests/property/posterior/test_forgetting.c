@@ -32,7 +32,11 @@ struct forgetful {
 static const struct kind {
     enum kb_repr_type repr;
     bool is_diagonal;
-} kinds[] = {{KB_REPR_EXACT, false}, {KB_REPR_THRESHOLD, false}, {KB_REPR_KORS, false}, {KB_REPR_EXACT, true}};
+} kinds[] = {{KB_REPR_EXACT, false},
+             {KB_REPR_THRESHOLD, false},
+             {KB_REPR_KORS, false},
+             {KB_REPR_EXACT, true},
+             {KB_REPR_BY_COMPONENT, false}};
 #define N_KINDS (int)(sizeof kinds / sizeof kinds[0])
 
 static struct kb_spec spec_of(struct kind kind)
@@ -154,7 +158,7 @@ static void dense_dictionary(const struct forgetful *f, const struct kbt_observa
 
 static void expect_dense(struct forgetful *f, const struct kb_posterior *p, double tol)
 {
-    struct kbt_observation atoms[2 * N_EVENTS];
+    struct kbt_observation atoms[2 * N_EVENTS * (KB_N_PARTS - 1)];
     size_t m = kbt_support(p, atoms);
     for (uint64_t i = 0; i < N_QUERIES; i++) {
         struct kbt_observation query = kbt_world_draw(&f->w, 9, i);
@@ -203,8 +207,8 @@ END_TEST
 START_TEST(a_model_built_at_once_is_the_one_that_has_learned)
 {
     struct forgetful f;
-    struct kb_atom atoms[N_EVENTS];
-    struct kbt_observation points[2 * N_EVENTS];
+    struct kb_atom atoms[N_EVENTS * (KB_N_PARTS - 1)];
+    struct kbt_observation points[2 * N_EVENTS * (KB_N_PARTS - 1)];
     open(&f, kinds[_i % N_KINDS]);
     run(&f, rates[_i / N_KINDS]);
     size_t m = kbt_support(f.w.posterior, points);

@@ -12,6 +12,7 @@
 #define N_ARMS 6u
 #define N_EVENTS 70u
 #define N_QUERIES 40u
+#define MOST_POINTS (N_EVENTS * (KB_N_PARTS - 1)) /* a row may stand for each component of a sum */
 
 /* User kernels that no preset has by itself. n_vectors 3 of the 6 non-trivial vectors of a world's graph; mmd has
  * learned nothing (tests/property/model/test_engine.c has it learn). */
@@ -97,7 +98,7 @@ static void expect_predictions(const struct kb_posterior *p, struct kbt_world *w
 static void check_against_dense(const struct kb_spec *spec)
 {
     struct kbt_world w;
-    struct kbt_observation query[N_QUERIES], atoms[N_EVENTS];
+    struct kbt_observation query[N_QUERIES], atoms[MOST_POINTS];
     double mean[N_QUERIES], variance[N_QUERIES];
     kbt_world_open(&w, spec, N_USERS, N_ARMS, true, 11);
     kbt_world_run(&w, N_EVENTS, 12);
@@ -247,7 +248,7 @@ END_TEST
 static void check_order(const struct kb_spec *spec)
 {
     struct kbt_world w, v;
-    struct kbt_observation query[N_QUERIES], atoms[N_EVENTS];
+    struct kbt_observation query[N_QUERIES], atoms[MOST_POINTS];
     double mean[N_QUERIES], variance[N_QUERIES];
     kbt_world_open(&w, spec, N_USERS, N_ARMS, true, 51);
     kbt_world_open(&v, spec, N_USERS, N_ARMS, true, 51);
@@ -255,9 +256,11 @@ static void check_order(const struct kb_spec *spec)
     for (size_t i = N_EVENTS; i-- > 0;)
         kbt_world_learn(&v, &w.seen[i]);
     size_t m = kbt_support(w.posterior, atoms);
-    for (size_t i = 0; i < m && !holds_all_points(spec) && !kb_repr_is_resampled(spec->repr.type); i++)
+    /* which components points stand for depends on the order in which they enter */
+    const bool is_taken = kb_repr_is_resampled(spec->repr.type) || spec->repr.type == KB_REPR_BY_COMPONENT;
+    for (size_t i = 0; i < m && !holds_all_points(spec) && !is_taken; i++)
         ck_assert(kbt_world_admit(&v, &atoms[m - 1 - i], 0));
-    if (kb_repr_is_resampled(spec->repr.type))
+    if (is_taken)
         kbt_world_take_dictionary(&v, atoms, m);
     draw_queries(&w, query);
     for (size_t q = 0; q < N_QUERIES; q++) {
@@ -282,7 +285,7 @@ static void check_isolation(const struct kb_spec *spec)
     struct kbt_world w;
     struct kb_spec alone = *spec;
     alone.user_kernel.population = 0;
-    alone.prior.arm = alone.prior.context = alone.prior.linear = 0;
+    alone.prior.arm = alone.prior.feature = alone.prior.context = alone.prior.linear = 0;
     if (alone.user_kernel.type == KB_USER_ONES)
         return; /* one user by design */
     kbt_world_open(&w, &alone, N_USERS, N_ARMS, false, 61);
@@ -313,7 +316,7 @@ END_TEST
 static void check_corrections(const struct kb_spec *spec)
 {
     struct kbt_world w;
-    struct kbt_observation query[N_QUERIES], atoms[N_EVENTS];
+    struct kbt_observation query[N_QUERIES], atoms[MOST_POINTS];
     double mean[N_QUERIES], variance[N_QUERIES];
     kbt_world_open(&w, spec, N_USERS, N_ARMS, true, 71);
     kbt_world_run(&w, N_EVENTS, 72);
@@ -355,7 +358,7 @@ static void check_fill(const struct kb_spec *spec)
     struct kb_posterior *again = kbt_world_fill(&w, atoms, n);
     ck_assert_uint_eq(kb_posterior_digest(p, 1), kb_posterior_digest(again, 1));
     ck_assert_uint_eq(n, holds_all_points(spec) ? 0 : kb_posterior_n_support(p));
-    struct kbt_observation query[N_QUERIES], dictionary[N_EVENTS];
+    struct kbt_observation query[N_QUERIES], dictionary[MOST_POINTS];
     double mean[N_QUERIES], variance[N_QUERIES];
     draw_queries(&w, query);
     size_t m = kbt_support(p, dictionary);

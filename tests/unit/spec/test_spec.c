@@ -64,7 +64,7 @@ START_TEST(every_preset_passes_its_own_check_in_all_dimensions)
                 ck_assert_int_eq(spec.context_kernel.type, KB_VEC_ONES);
         }
     }
-    ck_assert_uint_eq(n, 23);
+    ck_assert_uint_eq(n, 24);
 }
 END_TEST
 
@@ -384,8 +384,8 @@ START_TEST(rules_that_need_the_exact_posterior_are_refused_on_dictionaries)
             s.conf.type = (enum kb_conf_type)type;
             s.repr.type = (enum kb_repr_type)repr;
             const bool reads_gram = type == KB_CONF_LK || type == KB_CONF_AY || type == KB_CONF_IGP;
-            const bool is_served =
-                repr == KB_REPR_EXACT || type == KB_CONF_FIXED || (repr == KB_REPR_BY_ARM ? reads_gram : !reads_gram);
+            const bool is_served = repr == KB_REPR_EXACT || type == KB_CONF_FIXED ||
+                                   (repr == KB_REPR_BY_ARM ? reads_gram : repr != KB_REPR_BY_COMPONENT && !reads_gram);
             if (repr == KB_REPR_BY_ARM)
                 s.arm_kernel.type = KB_VEC_DELTA;
             if (is_served)
@@ -617,6 +617,31 @@ START_TEST(arms_that_are_held_apart_are_told_apart_by_name_alone)
 }
 END_TEST
 
+START_TEST(a_sum_of_components_reads_its_variances_and_its_threshold)
+{
+    const struct kb_spec a = preset("laplaced-by-component", 2, 3), other = preset("laplaced-by-arm", 2, 3);
+    struct kb_spec b = a;
+    double *const values[] = {&b.prior.mean,    &b.prior.arm,    &b.prior.feature, &b.prior.user,
+                              &b.prior.context, &b.prior.linear, &b.repr.threshold};
+    ck_assert(a.arm_kernel.is_median && a.context_kernel.is_median && a.arm_kernel.type == KB_VEC_RBF);
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        b = a;
+        *values[i] += 0.5;
+        ck_assert_int_eq(kb_spec_check(&b, NULL), KB_OK);
+        ck_assert(!kb_spec_same_model(&a, &b));
+        ck_assert_uint_ne(kb_spec_digest(&a, 1), kb_spec_digest(&b, 1));
+    }
+    b = other;
+    b.prior.feature += 0.5;
+    ck_assert(kb_spec_same_model(&other, &b)); /* arms that are held apart have no features */
+    b = a;
+    b.repr.mu = b.repr.q = 3;
+    b.repr.exact_limit++;
+    ck_assert(kb_spec_same_model(&a, &b));
+    ck_assert_int_eq(kb_spec_of_parts(&a, false).user_kernel.type, KB_USER_ONES);
+}
+END_TEST
+
 START_TEST(where_nothing_is_shared_along_users_or_contexts_they_are_not_told_apart)
 {
     const struct kb_spec a = preset("laplaced-by-arm", 2, 0);
@@ -694,5 +719,6 @@ int main(void)
         resampled_models_differ_by_what_their_draw_reads, a_rule_that_learns_by_levels_needs_exact_and_fixed,
         levels_make_another_model, only_what_moves_a_kernel_value_or_a_feature_makes_another_model,
         exact_models_do_not_depend_on_dictionary_settings, arms_that_are_held_apart_are_told_apart_by_name_alone,
+        a_sum_of_components_reads_its_variances_and_its_threshold,
         where_nothing_is_shared_along_users_or_contexts_they_are_not_told_apart, digest_sees_each_setting);
 }
