@@ -59,8 +59,8 @@ static struct lc_policy *make_policy(const struct lc_evaluation *q, const struct
     if (g->is_learning)
         return lc_policy_learning(&g->spec, q->ope.graph, why);
     if (strcmp(g->what, "uniform") == 0)
-        return lc_policy_uniform();
-    return strcmp(g->what, "logged") == 0 ? lc_policy_logged() : lc_policy_from_file(file_of(g), why);
+        return lc_policy_even(false);
+    return strcmp(g->what, "logged") == 0 ? lc_policy_even(true) : lc_policy_from_file(file_of(g), why);
 }
 
 /* What it is called in reports: without the folders of its file. */
@@ -106,32 +106,31 @@ static void close_entry(struct lc_report_entry *e)
 
 /* --- report ------------------------------------------------------------------------------------------- */
 
-static void add_parameter(struct lc_report *r, const char *name, const char *text, double number)
-{
-    r->parameter[r->n_parameters++] = (struct lc_report_parameter){name, text, number};
-}
-
 static void add_parameters(struct lc_report *r, const struct lc_evaluation *q)
 {
     const double nan = (double)NAN;
+    const struct lc_report_parameter all[] = {
+        {"format", q->format, nan},
+        {"estimators", q->estimators != NULL ? q->estimators : "replay,ips,snips,clipped_ips,dr", nan},
+        {"level", NULL, q->level_percent},
+        {"intervals", q->ope.is_bernstein ? "bernstein" : "bootstrap", nan},
+        {"resamples", NULL, (double)q->ope.n_resamples},
+        {"seed", NULL, (double)q->ope.seed},
+        {"clip", NULL, q->ope.clip},
+        {"min-ess", NULL, q->ope.min_ess > 0 ? q->ope.min_ess : r->entry[0].result.min_ess},
+        {"max-unsupported", NULL, q->ope.max_unsupported},
+        {"reward-range", q->range, nan},
+        {"default-reward", NULL, q->log.default_reward},
+        {"propensity", q->propensity, nan},
+        {"all-routes", q->log.draws_only ? NULL : "yes", nan},
+        {"skip-bad", NULL, (double)q->log.skip_bad},
+        {"hash-seed", NULL, (double)q->log.hash_seed},
+        {"map", q->log.map, nan},
+        {"version", LD_VERSION, nan},
+    };
 
-    add_parameter(r, "format", q->format, nan);
-    add_parameter(r, "estimators", q->estimators != NULL ? q->estimators : "replay,ips,snips,clipped_ips,dr", nan);
-    add_parameter(r, "level", NULL, q->level_percent);
-    add_parameter(r, "intervals", q->ope.is_bernstein ? "bernstein" : "bootstrap", nan);
-    add_parameter(r, "resamples", NULL, (double)q->ope.n_resamples);
-    add_parameter(r, "seed", NULL, (double)q->ope.seed);
-    add_parameter(r, "clip", NULL, q->ope.clip);
-    add_parameter(r, "min-ess", NULL, q->ope.min_ess > 0 ? q->ope.min_ess : r->entry[0].result.min_ess);
-    add_parameter(r, "max-unsupported", NULL, q->ope.max_unsupported);
-    add_parameter(r, "reward-range", q->range, nan);
-    add_parameter(r, "default-reward", NULL, q->log.default_reward);
-    add_parameter(r, "propensity", q->propensity, nan);
-    add_parameter(r, "all-routes", q->log.draws_only ? NULL : "yes", nan);
-    add_parameter(r, "skip-bad", NULL, (double)q->log.skip_bad);
-    add_parameter(r, "hash-seed", NULL, (double)q->log.hash_seed);
-    add_parameter(r, "map", q->log.map, nan);
-    add_parameter(r, "version", LD_VERSION, nan);
+    memcpy(r->parameter, all, sizeof all);
+    r->n_parameters = sizeof all / sizeof all[0];
 }
 
 static int add_file(struct lc_report *r, const char *role, const char *path, FILE *f, char *why)

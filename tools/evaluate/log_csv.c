@@ -14,7 +14,7 @@
 struct generic {
     struct lc_columns rows;
     struct lc_map map;
-    size_t user, arm, reward, propensity, position, time; /* columns */
+    size_t column[LC_MAP_CANDIDATES]; /* by enum lc_map_key */
     size_t context[LC_MAP_MAX], category[LC_MAP_MAX];
 };
 
@@ -30,19 +30,15 @@ static int find(struct lc_log *log, const struct generic *s, const char *name, c
 static int find_all(struct lc_log *log, struct generic *s)
 {
     const struct lc_map *m = &s->map;
+    int rc = 0;
 
-    if (find(log, s, m->arm, NULL, &s->arm) != 0 || find(log, s, m->reward, NULL, &s->reward) != 0 ||
-        find(log, s, m->user, "user", &s->user) != 0 ||
-        find(log, s, m->propensity, "propensity", &s->propensity) != 0 ||
-        find(log, s, m->position, "position", &s->position) != 0 || find(log, s, m->time, "time", &s->time) != 0)
-        return -1;
-    for (size_t i = 0; i < m->n_context; i++)
-        if (find(log, s, m->context[i], "context", &s->context[i]) != 0)
-            return -1;
-    for (size_t i = 0; i < m->n_category; i++)
-        if (find(log, s, m->category[i], NULL, &s->category[i]) != 0)
-            return -1;
-    return 0;
+    for (size_t i = 0; rc == 0 && i < LC_MAP_CANDIDATES; i++)
+        rc = find(log, s, m->name[i], i <= LC_MAP_REWARD ? NULL : lc_map_keys[i], &s->column[i]);
+    for (size_t i = 0; rc == 0 && i < m->n_context; i++)
+        rc = find(log, s, m->context[i], "context", &s->context[i]);
+    for (size_t i = 0; rc == 0 && i < m->n_category; i++)
+        rc = find(log, s, m->category[i], NULL, &s->category[i]);
+    return rc;
 }
 
 static int open_csv(struct lc_log *log)
@@ -81,16 +77,16 @@ static void read_context(struct lc_log *log, const struct generic *s)
 /* A reward left empty is that of --default-reward, or the row is passed over. */
 static int read_numbers(struct lc_log *log, const struct generic *s, struct lc_logged *ev)
 {
-    if (lc_columns_number(&s->rows, log, s->reward, true, &ev->reward) != 0)
+    if (lc_columns_number(&s->rows, log, s->column[LC_MAP_REWARD], true, &ev->reward) != 0)
         return -1;
-    if (lc_columns_number(&s->rows, log, s->propensity, true, &ev->propensity) != 0)
+    if (lc_columns_number(&s->rows, log, s->column[LC_MAP_PROPENSITY], true, &ev->propensity) != 0)
         return -1;
-    return lc_columns_place(&s->rows, log, s->position, s->time, ev);
+    return lc_columns_place(&s->rows, log, s->column[LC_MAP_POSITION], s->column[LC_MAP_TIME], ev);
 }
 
 static int read_row(struct lc_log *log, const struct generic *s, struct lc_logged *ev)
 {
-    const uint32_t arm = lc_log_arm(log, s->rows.csv.fields[s->arm]);
+    const uint32_t arm = lc_log_arm(log, s->rows.csv.fields[s->column[LC_MAP_ARM]]);
 
     if (arm == KB_ID_NONE || read_numbers(log, s, ev) != 0)
         return -1;
@@ -102,9 +98,9 @@ static int read_row(struct lc_log *log, const struct generic *s, struct lc_logge
     }
     if (lc_log_check(log, ev) != 0)
         return -1;
-    ev->user = s->user != LC_NO_COLUMN ? s->rows.csv.fields[s->user] : "-";
+    ev->user = s->column[LC_MAP_USER] != LC_NO_COLUMN ? s->rows.csv.fields[s->column[LC_MAP_USER]] : "-";
     if (*ev->user == '\0' || strlen(ev->user) > KB_ID_MAX_BYTES)
-        return lc_log_fail(log, s->map.user, "expected an id of 1 to %u bytes", KB_ID_MAX_BYTES);
+        return lc_log_fail(log, s->map.name[LC_MAP_USER], "expected an id of 1 to %u bytes", KB_ID_MAX_BYTES);
     if (log->o.context_dim > 0) {
         read_context(log, s);
         ev->context = log->context;

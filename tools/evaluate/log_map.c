@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const lc_map_keys[LC_MAP_N] = {"arm", "reward", "user", "propensity", "position", "time", "candidates"};
+
 /* "age+hour" into its names. -1: too many. */
 static int split(char *text, const char **out, size_t *n)
 {
@@ -20,22 +22,15 @@ static int split(char *text, const char **out, size_t *n)
 
 static int set(struct lc_map *m, const char *key, char *value)
 {
-    const struct {
-        const char *key;
-        const char **to;
-    } names[] = {
-        {"user", &m->user},         {"arm", &m->arm},   {"reward", &m->reward},        {"propensity", &m->propensity},
-        {"position", &m->position}, {"time", &m->time}, {"candidates", &m->candidates}};
-
     if (strcmp(key, "context") == 0) {
         m->n_context = 0;
         return split(value, m->context, &m->n_context);
     }
     if (strcmp(key, "categories") == 0)
         return split(value, m->category, &m->n_category);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i].key, key) == 0) {
-            *names[i].to = value;
+    for (size_t i = 0; i < LC_MAP_N; i++)
+        if (strcmp(lc_map_keys[i], key) == 0) {
+            m->name[i] = value;
             return 0;
         }
     return -1;
@@ -45,15 +40,8 @@ int lc_map_parse(struct lc_map *m, const char *text, char *why)
 {
     char *rest = NULL;
 
-    *m = (struct lc_map){.user = "user",
-                         .arm = "arm",
-                         .reward = "reward",
-                         .propensity = "propensity",
-                         .position = "position",
-                         .time = "time",
-                         .candidates = "candidates",
-                         .context = {"context"},
-                         .n_context = 1};
+    *m = (struct lc_map){.context = {"context"}, .n_context = 1};
+    memcpy(m->name, lc_map_keys, sizeof lc_map_keys);
     if (text == NULL)
         return 0;
     m->copy = lc_copy(text);

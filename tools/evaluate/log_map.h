@@ -6,10 +6,22 @@
 
 #define LC_MAP_MAX 64
 
-/* Names; NULL: there is none. Each is its own default name where `is_given` is false. */
+enum lc_map_key {
+    LC_MAP_ARM,
+    LC_MAP_REWARD,
+    LC_MAP_USER,
+    LC_MAP_PROPENSITY,
+    LC_MAP_POSITION,
+    LC_MAP_TIME,
+    LC_MAP_CANDIDATES,
+    LC_MAP_N
+};
+
+extern const char *const lc_map_keys[LC_MAP_N]; /* "arm" and so on: what stands before "=", and the default names */
+
 struct lc_map {
-    char *copy; /* holds the names */
-    const char *user, *arm, *reward, *propensity, *position, *time, *candidates;
+    char *copy;                                             /* holds the names */
+    const char *name[LC_MAP_N];                             /* NULL: there is none */
     const char *context[LC_MAP_MAX], *category[LC_MAP_MAX]; /* numbers where they are; always categories */
     size_t n_context, n_category;
 };

@@ -74,16 +74,16 @@ static int read_decision(struct lc_log *log, const struct lc_map *m, const struc
                          uint32_t *arm)
 {
     const struct lc_hasher h = {log->o.context_dim, log->o.hash_seed};
-    const struct lc_json *p = member(doc, m->propensity), *user = member(doc, m->user);
+    const struct lc_json *p = member(doc, m->name[LC_MAP_PROPENSITY]), *user = member(doc, m->name[LC_MAP_USER]);
 
-    *arm = read_arm(log, member(doc, m->arm), lc_json_get(doc, "features"));
+    *arm = read_arm(log, member(doc, m->name[LC_MAP_ARM]), lc_json_get(doc, "features"));
     if (*arm == KB_ID_NONE)
         return -1;
     if (p != NULL && !lc_json_number(p, &ev->propensity))
-        return lc_log_fail(log, m->propensity, "expected a number in (0, 1]");
+        return lc_log_fail(log, m->name[LC_MAP_PROPENSITY], "expected a number in (0, 1]");
     ev->user = user != NULL ? lc_json_string(user) : "-";
     if (ev->user == NULL || *ev->user == '\0' || strlen(ev->user) > KB_ID_MAX_BYTES)
-        return lc_log_fail(log, m->user, "expected an id of 1 to %u bytes", KB_ID_MAX_BYTES);
+        return lc_log_fail(log, m->name[LC_MAP_USER], "expected an id of 1 to %u bytes", KB_ID_MAX_BYTES);
     if (h.dim == 0)
         return 0;
     memset(log->context, 0, h.dim * sizeof *log->context);
@@ -210,7 +210,9 @@ static const char *why_no_draw(const struct lc_json *decided)
 static int end_decision(struct lc_log *log, struct lc_open *o, struct lc_logged *ev)
 {
     static const struct lc_map own = {
-        .user = "user", .arm = "arm", .propensity = "propensity", .context = {"context"}, .n_context = 1};
+        .name = {[LC_MAP_USER] = "user", [LC_MAP_ARM] = "arm", [LC_MAP_PROPENSITY] = "propensity"},
+        .context = {"context"},
+        .n_context = 1};
     struct ndjson *s = log->state;
     const bool is_told = o->has_reward || (!isnan(log->o.default_reward) && !o->is_deferred);
     char why[LC_WHY];
@@ -309,7 +311,8 @@ static int read_candidates(struct lc_log *log, const struct lc_json *list, uint3
 static int read_generic(struct lc_log *log, const struct lc_json *doc, struct lc_logged *ev)
 {
     struct ndjson *s = log->state;
-    const struct lc_json *list = member(doc, s->map.candidates), *at = member(doc, s->map.time);
+    const struct lc_json *list = member(doc, s->map.name[LC_MAP_CANDIDATES]),
+                         *at = member(doc, s->map.name[LC_MAP_TIME]);
     double position = 0;
     uint32_t arm;
 
@@ -318,14 +321,15 @@ static int read_generic(struct lc_log *log, const struct lc_json *doc, struct lc
     if (read_decision(log, &s->map, doc, ev, &arm) != 0)
         return -1;
     ev->id = lc_json_text(doc, "decision");
-    if (!lc_json_number(member(doc, s->map.reward), &ev->reward) && isnan(ev->reward = log->o.default_reward))
-        return lc_log_fail(log, s->map.reward, "expected a number");
-    if (member(doc, s->map.position) != NULL &&
-        (!lc_json_number(member(doc, s->map.position), &position) || !(position >= 0 && position <= 1e6)))
-        return lc_log_fail(log, s->map.position, "expected a whole number from 0 to 1,000,000");
+    if (!lc_json_number(member(doc, s->map.name[LC_MAP_REWARD]), &ev->reward) &&
+        isnan(ev->reward = log->o.default_reward))
+        return lc_log_fail(log, s->map.name[LC_MAP_REWARD], "expected a number");
+    if (member(doc, s->map.name[LC_MAP_POSITION]) != NULL &&
+        (!lc_json_number(member(doc, s->map.name[LC_MAP_POSITION]), &position) || !(position >= 0 && position <= 1e6)))
+        return lc_log_fail(log, s->map.name[LC_MAP_POSITION], "expected a whole number from 0 to 1,000,000");
     ev->stratum = (uint32_t)position;
     if (lc_json_string(at) != NULL && !lc_log_time(lc_json_string(at), &ev->at_ms))
-        return lc_log_fail(log, s->map.time, "\"%.40s\" is no time", lc_json_string(at));
+        return lc_log_fail(log, s->map.name[LC_MAP_TIME], "\"%.40s\" is no time", lc_json_string(at));
     if (lc_log_check(log, ev) != 0)
         return -1;
     if (list != NULL)

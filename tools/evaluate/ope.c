@@ -131,7 +131,7 @@ static int predict(struct lc_ope_run *u, const struct lc_logged *ev, const doubl
     for (size_t i = 0; i < ev->n; i++)
         if (pi[i] > 0 || i == ev->chosen)
             u->which[n++] = i;
-    if (lc_learner_predict(u->model, u->log, ev, u->which, n, u->mean, u->why) != KB_OK)
+    if (lc_policy_predict(u->model, u->log, ev, u->which, n, u->mean, u->why) != 0)
         return -1;
     *direct = 0;
     for (size_t i = 0; i < n; i++) {
@@ -157,7 +157,7 @@ static int add_robust(struct lc_ope_run *u, const struct lc_logged *ev, const do
     if (predict(u, ev, pi, &direct, &q) != 0)
         return -1;
     lc_series_add(&u->r->series[LC_OPE_DR], direct + w * (ev->reward - q), 1);
-    return lc_learner_learn(u->model, u->log, ev, u->why) == KB_OK ? 0 : -1;
+    return u->model->ops->learn(u->model, u->log, ev, u->why);
 }
 
 static void add_weighted(struct lc_ope_run *u, double w, double reward)
@@ -203,7 +203,7 @@ static enum kb_err feed_graph(void *arg, struct ld_line *line, struct kb_errmsg 
     int rc = u->policy->ops->graph != NULL ? u->policy->ops->graph(u->policy, &line->ev, why) : 0;
 
     if (rc == 0 && u->model != NULL)
-        rc = lc_learner_graph(u->model, &line->ev, why) == KB_OK ? 0 : -1;
+        rc = u->model->ops->graph(u->model, &line->ev, why);
     return rc == 0 ? KB_OK : kb_fail(KB_EINVAL, msg, "", "%s", why);
 }
 
@@ -260,7 +260,8 @@ static int open_model(struct lc_ope_run *u)
     spec.conf.type = KB_CONF_FIXED;
     spec.conf.score = KB_SCORE_UPPER;
     spec.conf.is_mixture = false;
-    return lc_learner_new(&u->model, &spec, u->o->model != NULL ? u->o->graph : NULL, u->why) == KB_OK ? 0 : -1;
+    u->model = lc_policy_learning(&spec, u->o->model != NULL ? u->o->graph : NULL, u->why);
+    return u->model != NULL ? 0 : -1;
 }
 
 /* Where each arm was as likely as the others, their number has to be known before the first event. */
@@ -338,7 +339,7 @@ int lc_ope_evaluate(struct lc_log *log, struct lc_policy *policy, const struct l
     const int rc = pass_over(&u);
     lc_series_close(&u.weights);
     lc_series_close(&u.clipped);
-    lc_learner_free(u.model);
+    lc_policy_free(u.model);
     free(u.which);
     free(u.mean);
     return rc;

@@ -4,7 +4,6 @@
 
 #include "evaluate/ope.h"
 #include "evaluate/ope_digits.h"
-#include "evaluate/ope_learner.h"
 
 struct lc_ope_run {
     struct lc_log *log;
@@ -13,7 +12,7 @@ struct lc_ope_run {
     struct lc_ope_result *r;
     char *why;
     struct lc_series weights, clipped; /* num = w and min(w, M), den = 1 */
-    struct lc_learner *model;          /* of dr; NULL: not wanted */
+    struct lc_policy *model;           /* of dr, a learning one; NULL: not wanted */
     size_t *which;                     /* [cap_terms] candidates that dr predicts, and what it predicts of them */
     double *mean;
     size_t cap_terms, n_mean;

@@ -1,12 +1,13 @@
-/* A model fed from a log: see ope_learner.h. It is a shadow (server/task/shadow.h) to which rewards are `observed`, so
- * a model that is replayed is that of a tenant to whom the log was sent by /observe. Chance is keyed by the
+/* Learning policies: a tenant's model that is fed from a log, without a log of its own and without a clock. It is a
+ * shadow (server/task/shadow.h) to which rewards are `observed`, so a model that is replayed is that of a tenant to
+ * whom the log was sent by /observe. Chance is keyed by the
  * configuration's seed.
  *
  *   is_blind   neither user nor context enters (kernels `ones`): then the same candidates under an unchanged model get
  *              the same decision, which is what makes the replay of plain A/B rules fast
  *
  * Cost: the engine's. */
-#include "evaluate/ope_learner.h"
+#include "evaluate/ope_policy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,8 @@
 #include "common/network.h"
 #include "task/shadow.h"
 
-struct lc_learner {
+struct learning {
+    struct lc_policy base;
     struct ld_shadow *shadow;
     struct kb_scratch *scratch, *other; /* of decisions, which may be asked for again, and of predictions */
     struct kb_spec spec;
@@ -29,29 +31,31 @@ struct lc_learner {
     } last;
 };
 
-static enum kb_err complain(enum kb_err rc, const struct kb_errmsg *msg, char *why)
+/* 0, or -1 with why. */
+static int complain(enum kb_err rc, const struct kb_errmsg *msg, char *why)
 {
+    if (rc == KB_OK)
+        return 0;
     snprintf(why, LC_WHY, "%.40s%s%.80s%s%.120s", kb_strerror(rc), msg->pointer[0] != '\0' ? " at " : "", msg->pointer,
              msg->text[0] != '\0' ? ": " : "", msg->text);
-    return rc;
+    return -1;
 }
 
 /* Predictions and decisions of before are worth nothing any more. */
-static enum kb_err feed(struct lc_learner *l, struct kb_event ev, char *why)
+static int feed(struct learning *l, struct kb_event ev, char *why)
 {
     struct kb_errmsg msg = {"", ""};
 
     l->last.epoch = 0;
     ev.at_ms = l->at_ms;
-    const enum kb_err rc = ld_shadow_feed(l->shadow, &ev, &msg);
-    return rc == KB_OK ? KB_OK : complain(rc, &msg, why);
+    return complain(ld_shadow_feed(l->shadow, &ev, &msg), &msg, why);
 }
 
-static enum kb_err tell_graph(struct lc_learner *l, const char *path, char *why)
+static int tell_graph(struct learning *l, const char *path, char *why)
 {
     struct lc_network net = {0};
     struct kb_ids users;
-    enum kb_err rc = KB_EINVAL;
+    int rc = -1;
 
     kb_ids_init(&users, ld_hash_key());
     if (lc_network_read(&net, &users, path, why) == 0) {
@@ -69,41 +73,7 @@ static enum kb_err tell_graph(struct lc_learner *l, const char *path, char *why)
     return rc;
 }
 
-enum kb_err lc_learner_new(struct lc_learner **out, const struct kb_spec *spec, const char *graph, char *why)
-{
-    struct lc_learner *l = lc_alloc(1, sizeof *l);
-    struct kb_errmsg msg = {"", ""};
-    enum kb_err rc = KB_OK;
-
-    l->spec = *spec;
-    l->is_blind = spec->user_kernel.type == KB_USER_ONES && spec->context_kernel.type == KB_VEC_ONES;
-    KB_TRY(ld_shadow_new(&l->shadow, spec, &msg));
-    KB_TRY(kb_engine_scratch_new(&l->scratch));
-    KB_TRY(kb_engine_scratch_new(&l->other));
-    if (graph != NULL && (rc = tell_graph(l, graph, why)) != KB_OK) {
-        lc_learner_free(l);
-        return rc;
-    }
-    *out = l;
-    return KB_OK;
-out:
-    lc_learner_free(l);
-    return complain(rc, &msg, why);
-}
-
-void lc_learner_free(struct lc_learner *l)
-{
-    if (l == NULL)
-        return;
-    kb_engine_scratch_free(l->scratch);
-    kb_engine_scratch_free(l->other);
-    ld_shadow_free(l->shadow);
-    free(l->candidate);
-    free(l);
-}
-
-static void add_candidate(struct lc_learner *l, const struct lc_log *log, const struct lc_logged *ev, size_t at,
-                          size_t i)
+static void add_candidate(struct learning *l, const struct lc_log *log, const struct lc_logged *ev, size_t at, size_t i)
 {
     l->candidate = lc_room(l->candidate, &l->cap, at + 1, sizeof *l->candidate);
     l->candidate[at] = (struct kb_candidate){kb_ids_str(&log->arms, ev->arm[i]),
@@ -111,8 +81,8 @@ static void add_candidate(struct lc_learner *l, const struct lc_log *log, const 
 }
 
 /* The engine on the first n of l->candidate. The draw itself is not looked at: the replay makes its own. */
-static enum kb_err ask(struct lc_learner *l, const struct lc_logged *ev, size_t n, struct kb_scratch *s,
-                       struct kb_decision *out, char *why)
+static int ask(struct learning *l, const struct lc_logged *ev, size_t n, struct kb_scratch *s, struct kb_decision *out,
+               char *why)
 {
     const struct kb_query q = {.user = ev->user,
                                .context = l->spec.context_dim > 0 ? ev->context : NULL,
@@ -120,47 +90,48 @@ static enum kb_err ask(struct lc_learner *l, const struct lc_logged *ev, size_t 
                                .n_candidates = n,
                                .n_shown = 1};
     struct kb_errmsg msg = {"", ""};
-    const enum kb_err rc = ld_shadow_decide(l->shadow, &q, s, out, &msg);
 
-    return rc == KB_OK ? KB_OK : complain(rc, &msg, why);
+    return complain(ld_shadow_decide(l->shadow, &q, s, out, &msg), &msg, why);
 }
 
-enum kb_err lc_learner_decide(struct lc_learner *l, const struct lc_log *log, const struct lc_logged *ev,
-                              const double **propensity, char *why)
+/* A decision that cannot differ from the last is not made again. */
+static int learning_propensities(struct lc_policy *p, const struct lc_log *log, const struct lc_logged *ev,
+                                 const double **out, char *why)
 {
+    struct learning *l = (struct learning *)p;
     struct kb_decision d;
-    enum kb_err rc;
 
     if (!l->is_blind || ev->epoch == 0 || l->last.epoch != ev->epoch) {
         for (size_t i = 0; i < ev->n; i++)
             add_candidate(l, log, ev, i, i);
-        rc = ask(l, ev, ev->n, l->scratch, &d, why);
-        if (rc != KB_OK)
-            return rc;
+        if (ask(l, ev, ev->n, l->scratch, &d, why) != 0)
+            return -1;
         l->last.epoch = ev->epoch;
         l->last.propensity = d.propensity;
     }
-    *propensity = l->last.propensity;
-    return KB_OK;
+    *out = l->last.propensity;
+    return 0;
 }
 
 /* Through a decision of its own: what is read of it is the mean alone. */
-enum kb_err lc_learner_predict(struct lc_learner *l, const struct lc_log *log, const struct lc_logged *ev,
-                               const size_t *which, size_t n, double *mean, char *why)
+int lc_policy_predict(struct lc_policy *p, const struct lc_log *log, const struct lc_logged *ev, const size_t *which,
+                      size_t n, double *mean, char *why)
 {
+    struct learning *l = (struct learning *)p;
     struct kb_decision d;
 
     for (size_t i = 0; i < n; i++)
         add_candidate(l, log, ev, i, which[i]);
-    const enum kb_err rc = ask(l, ev, n, l->other, &d, why);
-    for (size_t i = 0; rc == KB_OK && i < n; i++)
+    const int rc = ask(l, ev, n, l->other, &d, why);
+    for (size_t i = 0; rc == 0 && i < n; i++)
         mean[i] = d.mean[i];
     return rc;
 }
 
 /* Times of a log that goes back count as the latest one seen. */
-enum kb_err lc_learner_learn(struct lc_learner *l, const struct lc_log *log, const struct lc_logged *ev, char *why)
+static int learning_learn(struct lc_policy *p, const struct lc_log *log, const struct lc_logged *ev, char *why)
 {
+    struct learning *l = (struct learning *)p;
     const double *features = l->spec.arm_dim > 0 && ev->features != NULL ? ev->features[ev->chosen] : NULL;
     const struct kb_event observed = {.type = KB_EV_OBSERVED,
                                       .as.observed = {.user = ev->user,
@@ -174,7 +145,39 @@ enum kb_err lc_learner_learn(struct lc_learner *l, const struct lc_log *log, con
     return feed(l, observed, why);
 }
 
-enum kb_err lc_learner_graph(struct lc_learner *l, const struct kb_event *ev, char *why)
+static int learning_graph(struct lc_policy *p, const struct kb_event *ev, char *why)
 {
-    return feed(l, *ev, why);
+    return feed((struct learning *)p, *ev, why);
+}
+
+static void learning_free(struct lc_policy *p)
+{
+    struct learning *l = (struct learning *)p;
+
+    kb_engine_scratch_free(l->scratch);
+    kb_engine_scratch_free(l->other);
+    ld_shadow_free(l->shadow);
+    free(l->candidate);
+    free(l);
+}
+
+struct lc_policy *lc_policy_learning(const struct kb_spec *spec, const char *graph, char *why)
+{
+    static const struct lc_policy_ops ops = {"learning", learning_propensities, learning_learn, learning_free,
+                                             learning_graph};
+    struct learning *l = lc_alloc(1, sizeof *l);
+    struct kb_errmsg msg = {"", ""};
+    enum kb_err rc;
+
+    l->base.ops = &ops;
+    l->spec = *spec;
+    l->is_blind = spec->user_kernel.type == KB_USER_ONES && spec->context_kernel.type == KB_VEC_ONES;
+    KB_TRY(ld_shadow_new(&l->shadow, spec, &msg));
+    KB_TRY(kb_engine_scratch_new(&l->scratch));
+    KB_TRY(kb_engine_scratch_new(&l->other));
+out:
+    if (complain(rc, &msg, why) == 0 && (graph == NULL || tell_graph(l, graph, why) == 0))
+        return &l->base;
+    learning_free(&l->base);
+    return NULL;
 }

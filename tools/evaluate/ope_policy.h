@@ -26,8 +26,7 @@ struct lc_policy {
     bool is_logging; /* the policy that made the log: only what it did is known */
 };
 
-struct lc_policy *lc_policy_uniform(void);
-struct lc_policy *lc_policy_logged(void);
+struct lc_policy *lc_policy_even(bool is_logging); /* what the log did, or uniform */
 
 /* Action distributions by stratum. File: CSV with the columns position (may be left out), item_id and probability; each
  * position's add up to 1 within 0.001 and are scaled to it. Log: the frequencies of arms in another log of the format.
@@ -35,8 +34,13 @@ struct lc_policy *lc_policy_logged(void);
 struct lc_policy *lc_policy_from_file(const char *path, char *why);
 struct lc_policy *lc_policy_from_log(const struct lc_log_reader_ops *format, const struct lc_log_options *o, char *why);
 
-/* A learning one, with the edge list of its users' graph (NULL: none). NULL with why. */
+/* A learning one (ope_learner.c): decides with its propensities and learns as a server with this configuration would.
+ * spec is copied; graph is the path of an edge list of users (edges.h), NULL: none. NULL with why for a rule that
+ * learns from its own decisions alone, and for a faulty graph. */
 struct lc_policy *lc_policy_learning(const struct kb_spec *spec, const char *graph, char *why);
+/* What a learning one expects of candidates of the event: mean[i] of that at index which[i]. 0, or -1 with why. */
+int lc_policy_predict(struct lc_policy *p, const struct lc_log *log, const struct lc_logged *ev, const size_t *which,
+                      size_t n, double *mean, char *why);
 
 void lc_policy_free(struct lc_policy *p); /* NULL is fine */
 
