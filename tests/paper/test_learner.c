@@ -232,7 +232,7 @@ static void keep_all(struct kb_spec *spec, const struct pb_env *env, size_t roun
 /* The points that the algorithm's model has at the end. */
 static size_t play_bump(const struct pb_algorithm *a, size_t *choices)
 {
-    const struct pb_setting bump = {.name = "bump", .open = pb_ek_bump_open};
+    const struct pb_setting bump = {.name = "bump", .open = pb_ek_open, .value = {PB_EK_BUMP}};
     struct pb_env *env = NULL;
 
     ck_assert_int_eq(bump.open(&bump, 1, BUMP_ROUNDS, &env), KB_OK);

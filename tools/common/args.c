@@ -97,10 +97,10 @@ static void print_help(const struct lc_command *cmd, const struct lc_opt *opts, 
  * the argument in question, or "". cmd is NULL in front of the command's name. */
 static int usage_error(const struct lc_command *cmd, const char *what, const char *which)
 {
-    lc_fail("%s%s", what, which);
+    const int status = lc_misuse("%s%s", what, which);
     if (cmd != NULL)
         fprintf(stderr, "usage: laplacectl %s\n(laplacectl %s --help tells more)\n", cmd->synopsis, cmd->name);
-    return 2;
+    return status;
 }
 
 int lc_usage(const struct lc_command *cmd)

@@ -149,12 +149,6 @@ static int put_char(struct lc_csv *csv, size_t start, int c)
     return 0;
 }
 
-/* A tab gets here only when it is not the separator. */
-static bool is_blank(int c)
-{
-    return c == ' ' || c == '\t';
-}
-
 /* --- fields ----------------------------------------------------------------------------------------- */
 
 /* After the opening quote. Leaves the character that ends the field (separator, LF or EOF) in *end. A doubled quote
@@ -188,7 +182,8 @@ static int plain_field(struct lc_csv *csv, size_t start, int c, int *end)
     for (; c != EOF && c != '\n' && !is_separator(csv, c); c = next_char(csv))
         if (put_char(csv, start, c) != 0)
             return -1;
-    while (csv->bytes.n > start && is_blank(csv->bytes.data[csv->bytes.n - 1]))
+    while (csv->bytes.n > start &&
+           strchr(" \t", csv->bytes.data[csv->bytes.n - 1]) != NULL) /* a tab that separates not */
         csv->bytes.n--;
     *end = c;
     return 0;
@@ -217,13 +212,6 @@ static int read_field(struct lc_csv *csv, int c, int *end)
 
 /* --- rows ------------------------------------------------------------------------------------------- */
 
-/* To the end of a comment line. The LF is taken with it. */
-static void skip_line(struct lc_csv *csv, int c)
-{
-    while (c != EOF && c != '\n')
-        c = next_char(csv);
-}
-
 /* First character of the next row that counts, or EOF. A line of spaces alone counts as blank. */
 static int start_of_row(struct lc_csv *csv)
 {
@@ -232,10 +220,10 @@ static int start_of_row(struct lc_csv *csv)
         int c = next_char(csv);
         while (c == ' ')
             c = next_char(csv);
-        if (c == '#')
-            skip_line(csv, c);
-        else if (c != '\n')
+        if (c != '#' && c != '\n')
             return c;
+        while (c != EOF && c != '\n') /* a comment */
+            c = next_char(csv);
     }
 }
 

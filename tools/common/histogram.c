@@ -15,18 +15,12 @@
 #define SUB (1u << LC_HISTOGRAM_SUB_BITS)
 #define LARGEST ((UINT64_C(1) << LC_HISTOGRAM_MAX_BITS) - 1u)
 
-/* Floor of the binary logarithm; v > 0. */
-static unsigned exponent_of(uint64_t v)
-{
-    return 63u - (unsigned)__builtin_clzll(v);
-}
-
 /* Cell of a value; below 2^(S+1) the cells are the values themselves. */
 static size_t cell_of(uint64_t v)
 {
     if (v < SUB)
         return (size_t)v;
-    unsigned shift = exponent_of(v) - LC_HISTOGRAM_SUB_BITS;
+    unsigned shift = 63u - (unsigned)__builtin_clzll(v) - LC_HISTOGRAM_SUB_BITS;
     return ((size_t)shift << LC_HISTOGRAM_SUB_BITS) + (size_t)(v >> shift);
 }
 
@@ -72,14 +66,6 @@ void lc_histogram_merge(struct lc_histogram *into, const struct lc_histogram *fr
         into->cell[i] += from->cell[i];
 }
 
-/* Keeps a cell's middle within what was really seen. */
-static uint64_t clamp(uint64_t v, uint64_t low, uint64_t high)
-{
-    if (v < low)
-        return low;
-    return v > high ? high : v;
-}
-
 /* Rank of the quantile: ceil(q n), at least 1. The last rank is answered by the exact maximum, which is what one looks
  * for at the end of a tail. */
 uint64_t lc_histogram_quantile(const struct lc_histogram *h, double q)
@@ -92,8 +78,10 @@ uint64_t lc_histogram_quantile(const struct lc_histogram *h, double q)
         return h->max;
     for (size_t i = 0; i < LC_HISTOGRAM_CELLS; i++) {
         seen += h->cell[i];
-        if (seen >= rank)
-            return clamp(middle_of(i), h->min, h->max);
+        if (seen >= rank) {
+            const uint64_t v = middle_of(i);
+            return v < h->min ? h->min : v > h->max ? h->max : v;
+        }
     }
     return h->max;
 }

@@ -182,6 +182,15 @@ int lc_fail(const char *fmt, ...)
     return 1;
 }
 
+int lc_misuse(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_line(stderr, "laplacectl: ", fmt, args);
+    va_end(args);
+    return 2;
+}
+
 /* --- JSON values ------------------------------------------------------------------------------------ */
 
 /* Only the quote, the backslash and control characters need an escape (RFC 8259, 7); UTF-8 passes as it is. Bytes that

@@ -46,10 +46,11 @@ void lc_put_count(struct lc_text *t, const char *key, unsigned long long v);
 void lc_text_shown(struct lc_text *t, const char *s, bool keeps_lines);
 
 /* One line, shown as above: of standard output; of standard error, behind "laplacectl: ", there also with the exit
- * status 1. */
+ * status 1, or with that of a usage error, 2. */
 void lc_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void lc_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int lc_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+int lc_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* "12,345" and the like; rotating static buffers, eight at a time per thread. */
 const char *lc_thousands(unsigned long long v);

@@ -31,10 +31,8 @@ static int put_context(struct lc_text *out, const char *list)
             v[n++] = strtod(p, NULL);
     }
     free(copy);
-    if (!is_good) {
-        lc_fail("--context %s: expected numbers like 0.1,0.7", list);
-        return 2;
-    }
+    if (!is_good)
+        return lc_misuse("--context %s: expected numbers like 0.1,0.7", list);
     lc_put_key(out, "context");
     lc_text_vector(out, v, n);
     return 0;
@@ -71,8 +69,7 @@ static int put_attributes(struct lc_text *out, const struct lc_list *list)
     for (size_t i = 0; i < list->n && rc == 0; i++) {
         const char *equals = strchr(list->item[i], '=');
         if (equals == NULL) {
-            lc_fail("--attribute %s: expected NAME=VALUE", list->item[i]);
-            rc = 2;
+            rc = lc_misuse("--attribute %s: expected NAME=VALUE", list->item[i]);
             break;
         }
         lc_text_clear(&name);

@@ -20,14 +20,10 @@
 /* Limits that a later failure would not explain; 0 or 2 (printed). */
 static int check(const struct lc_demo_options *o)
 {
-    if (o->n_seeds < 1 || o->n_seeds > 1000) {
-        lc_fail("--seeds: expected 1 to 1000");
-        return 2;
-    }
-    if (o->n_candidates == 1 || o->n_candidates > 1024) {
-        lc_fail("--candidates: expected 2 to 1024");
-        return 2;
-    }
+    if (o->n_seeds < 1 || o->n_seeds > 1000)
+        return lc_misuse("--seeds: expected 1 to 1000");
+    if (o->n_candidates == 1 || o->n_candidates > 1024)
+        return lc_misuse("--candidates: expected 2 to 1024");
     return 0;
 }
 

@@ -17,11 +17,6 @@
 #define DEFAULT_UNSUPPORTED 0.05
 #define MAX_RESAMPLES 100000u
 
-static int fail(const char *what)
-{
-    return lc_fail("%s", what);
-}
-
 static int usage(const char *what)
 {
     lc_fail("%s", what);
@@ -173,7 +168,7 @@ static int read_specs(struct lc_evaluation *q)
             return -1;
     for (size_t i = 0; i < q->n; i++)
         if (lc_evaluation_dimensions(q, &q->target[i], &log, why) != 0) {
-            (void)fail(why);
+            lc_fail("%s", why);
             return -1;
         }
     return 0;
@@ -248,7 +243,7 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
         return rc;
     if (read_specs(&q) != 0)
         return 1;
-    return lc_evaluation_run(&q, s->is_json, why) == 0 ? 0 : fail(why);
+    return lc_evaluation_run(&q, s->is_json, why) == 0 ? 0 : lc_fail("%s", why);
 }
 
 const struct lc_command lc_cmd_evaluate = {

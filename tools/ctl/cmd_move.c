@@ -22,12 +22,6 @@ static int fail_file(const char *file)
     return lc_fail("%s: %s", file, strerror(errno));
 }
 
-static int usage(const char *what)
-{
-    lc_fail("%s", what);
-    return 2;
-}
-
 /* --- out ---------------------------------------------------------------------------------------------- */
 
 static int fetch(const struct lc_session *s, const char *method, const char *path, FILE *out)
@@ -95,9 +89,9 @@ static int run_export(const struct lc_command *self, struct lc_session *s, int a
     if (rc != LC_GO)
         return rc;
     if (o.format != NULL && strcmp(o.format, "dsjson") != 0 && strcmp(o.format, "ndjson") != 0)
-        return usage("--format: expected dsjson or ndjson");
+        return lc_misuse("--format: expected dsjson or ndjson");
     if (o.format != NULL ? w.n > 1 : w.n < 1)
-        return usage("usage: laplacectl export NAME [FILE], or export --format NAME --tenant NAME [FILE]");
+        return lc_misuse("usage: laplacectl export NAME [FILE], or export --format NAME --tenant NAME [FILE]");
     if (o.format != NULL)
         return copy_out(s, &(struct copy){.as = &o}, w.n == 1 ? w.word[0] : "-");
     struct lc_text path = lc_tenant_path(w.word[0], "/export");
@@ -188,9 +182,9 @@ static int run_import(const struct lc_command *self, struct lc_session *s, int a
     if (rc != LC_GO)
         return rc;
     if (o.format != NULL && lc_log_format(o.format) == NULL)
-        return usage("--format: expected obd, dsjson, ndjson or csv");
+        return lc_misuse("--format: expected obd, dsjson, ndjson or csv");
     if (w.n != (o.format != NULL ? 1 : 2))
-        return usage("usage: laplacectl import NAME FILE, or import --format NAME --tenant NAME LOG");
+        return lc_misuse("usage: laplacectl import NAME FILE, or import --format NAME --tenant NAME LOG");
     return o.format != NULL ? lc_move_in(s, &o, w.word[0]) : send_in(s, &w, "POST", "/import", LC_NDJSON_TYPE);
 }
 

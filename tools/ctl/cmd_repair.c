@@ -39,12 +39,10 @@ static int repair_files(const char *data_dir, const char *name, const struct ld_
     char why[512];
     struct ld_problem p;
     int fd;
-    if (!ld_folder_has(data_dir, name)) {
+    if (!ld_folder_has(data_dir, name))
         return lc_fail("%s: the folder has no such tenant", name);
-    }
-    if (ld_folder_open(data_dir, &fd, why) != 0) {
+    if (ld_folder_open(data_dir, &fd, why) != 0)
         return lc_fail("%s", why);
-    }
     ld_log_set_level(LD_LOG_ERROR);
     ld_problem_init(&p);
     const int rc = ld_repair(data_dir, name, wanted, NULL, why, &p);
@@ -58,10 +56,8 @@ static int repair_files(const char *data_dir, const char *name, const struct ld_
 
 static int read_wish(size_t drop, size_t read_only, bool is_lift, struct ld_repair *out)
 {
-    if ((drop > 0) + (read_only > 0) + is_lift != 1) {
-        lc_fail("repair wants one of --drop SEQ, --read-only SEQ and --lift");
-        return 2;
-    }
+    if ((drop > 0) + (read_only > 0) + is_lift != 1)
+        return lc_misuse("repair wants one of --drop SEQ, --read-only SEQ and --lift");
     out->action = is_lift ? LD_REPAIR_LIFT : drop > 0 ? LD_REPAIR_DROP : LD_REPAIR_READ_ONLY;
     out->seq = drop > 0 ? drop : read_only;
     return 0;

@@ -69,10 +69,8 @@ static int run_command(struct lc_session *s, int argc, char **argv)
         argv++;
     }
     const struct lc_command *cmd = find(argv[0]);
-    if (cmd == NULL) {
-        lc_fail("there is no command \"%s\" (laplacectl --help lists them)", argv[0]);
-        return 2;
-    }
+    if (cmd == NULL)
+        return lc_misuse("there is no command \"%s\" (laplacectl --help lists them)", argv[0]);
     return cmd->run(cmd, s, argc - 1, argv + 1);
 }
 

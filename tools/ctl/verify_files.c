@@ -93,9 +93,8 @@ static int verify_tenant(const struct lc_session *s, const char *data_dir, const
     if (rc == LD_STORE_OK)
         rc = recover(&f, store, path, "", why);
     ld_store_close(store);
-    if (rc != LD_STORE_OK) {
+    if (rc != LD_STORE_OK)
         return lc_fail("%s", why);
-    }
     f.is_equal = f.digest == f.folded && !f.is_refused;
     print_finding(s, &f);
     return f.is_equal ? 0 : 1;
@@ -119,15 +118,13 @@ int lc_verify_files(const struct lc_session *s, const char *data_dir, const char
     struct names all = {0};
     char why[512];
     int fd, status = 0;
-    if (ld_folder_open_readonly(data_dir, &fd, why) != 0) {
+    if (ld_folder_open_readonly(data_dir, &fd, why) != 0)
         return lc_fail("%s", why);
-    }
     ld_log_set_level(LD_LOG_ERROR); /* what a refused snapshot is worth, the line says */
     if (name != NULL) {
         add_name(&all, name);
     } else if (ld_folder_scan(data_dir, ".db", add_name, &all) != 0) {
-        lc_fail("%s/tenants cannot be read", data_dir);
-        status = 1;
+        status = lc_fail("%s/tenants cannot be read", data_dir);
     }
     if (all.n > 0)
         qsort(all.name, all.n, sizeof *all.name, compare_names);

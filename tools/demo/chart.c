@@ -55,13 +55,6 @@ static size_t row_of(const struct canvas *v, double y)
     return row > (double)(v->dots_y - 1) ? v->dots_y - 1 : (size_t)row;
 }
 
-/* Value of a series at dot column x. The nearest earlier value is taken, no mean: a jump stays a jump. */
-static double value_at(const struct canvas *v, const struct lc_series *s, size_t x)
-{
-    size_t i = v->dots_x > 1 ? (s->n - 1) * x / (v->dots_x - 1) : 0;
-    return s->y[i];
-}
-
 /* --- drawing ---------------------------------------------------------------------------------------- */
 
 static void put_dot(struct canvas *v, size_t x, size_t y, size_t series)
@@ -80,7 +73,8 @@ static void draw_series(struct canvas *v, const struct lc_series *s, size_t inde
     if (s->n == 0)
         return;
     for (size_t x = 0; x < v->dots_x; x++) {
-        size_t row = row_of(v, value_at(v, s, x));
+        /* the nearest earlier value, no mean: a jump stays a jump */
+        size_t row = row_of(v, s->y[v->dots_x > 1 ? (s->n - 1) * x / (v->dots_x - 1) : 0]);
         size_t from = x == 0 ? row : before, to = row;
         while (from != to) { /* the run from the last point, without its end */
             from = from < to ? from + 1 : from - 1;
@@ -91,22 +85,15 @@ static void draw_series(struct canvas *v, const struct lc_series *s, size_t inde
     }
 }
 
-/* U+2800 + bits as UTF-8. Three bytes for U+2800 to U+28FF: 0xE2, then 0xA0 to 0xA3, then the lower six bits. */
-static void put_braille(struct lc_text *out, uint8_t bits)
-{
-    char utf8[3] = {(char)0xE2, (char)(0xA0 | (bits >> 6)), (char)(0x80 | (bits & 0x3F))};
-    lc_text_put(out, utf8, 3);
-}
-
 static void put_cell(const struct canvas *v, const struct lc_series *series, size_t cell, struct lc_text *out)
 {
     int owner = v->owner[cell];
     if (owner < 0) {
         lc_text_puts(out, " ");
     } else if (v->chart->is_coloured) {
-        lc_text_printf(out, "\033[%dm", series[owner].colour);
-        put_braille(out, v->dots[cell]);
-        lc_text_puts(out, "\033[0m");
+        const unsigned bits = v->dots[cell];
+        const char utf8[3] = {(char)0xE2, (char)(0xA0 | bits >> 6), (char)(0x80 | (bits & 0x3F))}; /* U+2800 + bits */
+        lc_text_printf(out, "\033[%dm%.3s\033[0m", series[owner].colour, utf8);
     } else {
         lc_text_put(out, &series[owner].mark, 1);
     }

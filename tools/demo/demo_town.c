@@ -76,9 +76,8 @@ static double regret_of(const void *state, size_t t, size_t arm)
 static int stage_open(struct stage *st, const struct lc_town_options *o)
 {
     char why[LC_WHY];
-    if (lc_town_new(&st->town, o, why) != 0) {
+    if (lc_town_new(&st->town, o, why) != 0)
         return lc_fail("%s", why);
-    }
     st->user = lc_alloc(o->n_users, sizeof *st->user);
     st->arm = lc_alloc(o->n_arms, sizeof *st->arm);
     for (size_t i = 0; i < o->n_users; i++)

@@ -171,23 +171,16 @@ static size_t slowest(struct lc_runner *runners, size_t n)
     return least;
 }
 
-static double fraction_done(struct lc_runner *runners, size_t n, size_t n_rounds)
-{
-    double sum = 0.0;
-    for (size_t i = 0; i < n; i++)
-        sum += (double)atomic_load_explicit(&runners[i].done, memory_order_acquire);
-    return sum / ((double)n * (double)n_rounds);
-}
-
 /* Every policy at its own round would not compare: all are shown at the round that the slowest has reached. Only
  * curve[t - 1] with t <= done of each runner is read, which no thread writes any more. */
 static void show(struct lc_progress *p, const struct lc_game *g, struct lc_runner *runners, size_t n, const char *unit,
                  bool is_rate)
 {
     struct lc_text line = {0};
-    size_t t = slowest(runners, n);
+    size_t t = slowest(runners, n), done = 0;
     lc_text_printf(&line, "%s/%s  %s:", lc_thousands(t), lc_thousands(g->n_rounds), unit);
     for (size_t i = 0; i < n; i++) {
+        done += atomic_load_explicit(&runners[i].done, memory_order_acquire);
         /* before the first common round there is nothing to show */
         double v = t > 0 ? runners[i].curve[t - 1] : 0.0;
         if (is_rate)
@@ -195,7 +188,7 @@ static void show(struct lc_progress *p, const struct lc_game *g, struct lc_runne
         else
             lc_text_printf(&line, " %s %.0f", runners[i].policy->label, v);
     }
-    lc_progress_show(p, fraction_done(runners, n, g->n_rounds), line.data);
+    lc_progress_show(p, (double)done / ((double)n * (double)g->n_rounds), line.data);
     lc_text_close(&line);
 }
 

@@ -24,18 +24,13 @@ static bool has_column(const struct lc_csv *csv, const char *name)
     return lc_csv_find(csv, name) != SIZE_MAX;
 }
 
-static bool is_obd(const struct lc_csv *csv)
-{
-    return has_column(csv, "item_id") && (has_column(csv, "propensity_score") || has_column(csv, "action_prob") ||
-                                          has_column(csv, "pscore") || has_column(csv, "user_feature_0"));
-}
-
 /* A row of several fields is CSV, of what kind its names say. */
 static bool guess_row(const struct lc_csv *csv, const char *line, size_t n, char *out)
 {
     if (csv->n_fields < 2)
         return false;
-    if (is_obd(csv))
+    if (has_column(csv, "item_id") && (has_column(csv, "propensity_score") || has_column(csv, "action_prob") ||
+                                       has_column(csv, "pscore") || has_column(csv, "user_feature_0")))
         snprintf(out, LC_WHY, "this looks like CSV of the Open Bandit Dataset: give --format obd");
     else if (has_column(csv, "arm") && has_column(csv, "reward"))
         snprintf(out, LC_WHY, "this looks like CSV: give --format csv");

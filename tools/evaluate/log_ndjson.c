@@ -110,14 +110,6 @@ static void read_catalogue(struct lc_log *log, struct ndjson *s, uint32_t arm, s
 
 /* --- our own log -------------------------------------------------------------------------------------- */
 
-static void read_settings(struct ndjson *s, const struct lc_json *doc)
-{
-    const char *how = lc_json_text(lc_json_get(doc, "configuration"), "aggregation");
-
-    s->is_held = how != NULL && strcmp(how, "first") != 0;
-    s->is_sum = how != NULL && strcmp(how, "sum") == 0;
-}
-
 /* Arms that are stopped are no candidates, and are again what they were when they are started. */
 static void set_flags(struct lc_log *log, uint32_t arm, bool is_active, bool is_stopped)
 {
@@ -133,13 +125,20 @@ static void set_flags(struct lc_log *log, uint32_t arm, bool is_active, bool is_
     lc_log_offer(log, arm, is_active && !is_stopped);
 }
 
+/* KB_ID_NONE: nothing of this id was seen. */
+static uint32_t known_arm(const struct lc_log *log, const struct lc_json *v)
+{
+    const char *id = lc_json_string(v);
+
+    return id != NULL ? kb_ids_find(&log->arms, id) : KB_ID_NONE;
+}
+
 static void turn_arms(struct lc_log *log, const struct lc_json *ids, bool is_stopped)
 {
     const struct ndjson *s = log->state;
 
     for (size_t i = 0; i < lc_json_length(ids); i++) {
-        const char *id = lc_json_string(lc_json_at(ids, i));
-        const uint32_t arm = id != NULL ? kb_ids_find(&log->arms, id) : KB_ID_NONE;
+        const uint32_t arm = known_arm(log, lc_json_at(ids, i));
         if (arm != KB_ID_NONE && arm < s->cap_flags)
             set_flags(log, arm, (s->flags[arm] & ACTIVE) != 0, is_stopped);
     }
@@ -167,8 +166,7 @@ static int change_catalogue(struct lc_log *log, const struct lc_json *doc)
             lc_log_offer(log, i, false);
     s->has_catalogue = true;
     for (size_t i = 0; i < lc_json_length(gone); i++) {
-        const char *id = lc_json_string(lc_json_at(gone, i));
-        const uint32_t arm = id != NULL ? kb_ids_find(&log->arms, id) : KB_ID_NONE;
+        const uint32_t arm = known_arm(log, lc_json_at(gone, i));
         if (arm != KB_ID_NONE)
             lc_log_offer(log, arm, false);
     }
@@ -366,8 +364,11 @@ static int read_own(struct lc_log *log, const char *type, size_t n, struct lc_lo
         return change_graph(log, n);
     if (strcmp(type, "arms") == 0 || (part != NULL && strcmp(part, "arms") == 0))
         return change_catalogue(log, s->doc);
-    if (strcmp(type, "configured") == 0 || (part != NULL && strcmp(part, "begin") == 0))
-        read_settings(s, s->doc);
+    if (strcmp(type, "configured") == 0 || (part != NULL && strcmp(part, "begin") == 0)) {
+        const char *how = lc_json_text(lc_json_get(s->doc, "configuration"), "aggregation");
+        s->is_held = how != NULL && strcmp(how, "first") != 0;
+        s->is_sum = how != NULL && strcmp(how, "sum") == 0;
+    }
     struct lc_open *o = strcmp(type, "activated") == 0 && id != NULL ? lc_open_find(&s->open, id) : NULL;
     if (o != NULL)
         o->is_deferred = false;

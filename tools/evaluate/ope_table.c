@@ -76,13 +76,6 @@ static void scale(struct table *t)
             t->stratum[i].share[k] /= t->stratum[i].sum;
 }
 
-static void find_numbers(struct table *t, const struct lc_log *log)
-{
-    t->number = lc_regrow(t->number, log->arms.n, sizeof *t->number);
-    for (; t->n_number < log->arms.n; t->n_number++)
-        t->number[t->n_number] = kb_ids_find(&t->arms, kb_ids_str(&log->arms, (uint32_t)t->n_number));
-}
-
 static int table_propensities(struct lc_policy *p, const struct lc_log *log, const struct lc_logged *ev,
                               const double **out, char *why)
 {
@@ -94,7 +87,9 @@ static int table_propensities(struct lc_policy *p, const struct lc_log *log, con
         return -1;
     }
     if (t->n_number < log->arms.n)
-        find_numbers(t, log);
+        t->number = lc_regrow(t->number, log->arms.n, sizeof *t->number);
+    for (; t->n_number < log->arms.n; t->n_number++)
+        t->number[t->n_number] = kb_ids_find(&t->arms, kb_ids_str(&log->arms, (uint32_t)t->n_number));
     t->out = lc_room(t->out, &t->cap_out, ev->n, sizeof *t->out);
     for (size_t i = 0; i < ev->n; i++) {
         const uint32_t arm = t->number[ev->arm[i]];

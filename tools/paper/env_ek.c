@@ -156,40 +156,32 @@ static void draw_fixed(struct ek_env *e)
         e->slope[i] = pb_numpy_uniform(&fixed, -1, 1);
 }
 
-/* What the three share. KB_EINVAL: a seed that numpy would refuse. */
-static enum kb_err open_env(uint64_t seed, uint32_t context_dim,
-                            double (*mean)(const struct ek_env *e, const double *x, double a), bool best_is_one,
-                            struct pb_env **out)
+enum kb_err pb_ek_open(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out)
 {
+    static const struct {
+        double (*mean)(const struct ek_env *e, const double *x, double a);
+        uint32_t context_dim;
+        bool best_is_one;
+    } kinds[] = {[PB_EK_BUMP] = {bump_mean, MAX_DIM, false},
+                 [PB_EK_CHESSBOARD] = {chessboard_mean, 1, true},
+                 [PB_EK_STEP] = {step_mean, 1, true}};
+    const enum pb_ek_kind kind = (enum pb_ek_kind)s->value[0];
+
+    (void)rounds;
     if (seed > UINT32_MAX)
         return KB_EINVAL;
     struct ek_env *e = kb_array(1, 1, sizeof *e);
     if (e == NULL)
         return KB_ENOMEM;
-    e->base = (struct pb_env){
-        .ops = &ek_ops, .context_dim = context_dim, .arm_dim = 1, .noise = NOISE, .lengthscale = LENGTHSCALE};
-    e->mean = mean;
-    e->best_is_one = best_is_one;
+    e->base = (struct pb_env){.ops = &ek_ops,
+                              .context_dim = kinds[kind].context_dim,
+                              .arm_dim = 1,
+                              .noise = NOISE,
+                              .lengthscale = LENGTHSCALE};
+    e->mean = kinds[kind].mean;
+    e->best_is_one = kinds[kind].best_is_one;
     pb_numpy_seed(&e->rng, (uint32_t)seed);
     draw_fixed(e);
     *out = &e->base;
     return KB_OK;
-}
-
-enum kb_err pb_ek_bump_open(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out)
-{
-    (void)s, (void)rounds;
-    return open_env(seed, MAX_DIM, bump_mean, false, out);
-}
-
-enum kb_err pb_ek_chessboard_open(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out)
-{
-    (void)s, (void)rounds;
-    return open_env(seed, 1, chessboard_mean, true, out);
-}
-
-enum kb_err pb_ek_step_open(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out)
-{
-    (void)s, (void)rounds;
-    return open_env(seed, 1, step_mean, true, out);
 }

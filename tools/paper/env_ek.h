@@ -4,11 +4,10 @@
 
 #include "paper/paper.h"
 
-/* `open` of settings; they read no values. Seeds are those of numpy's RandomState, < 2^32. T of the paper is T + 2
- * rounds here: one forced arm, then t = 0..T. */
-enum kb_err pb_ek_bump_open(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out);
-enum kb_err pb_ek_chessboard_open(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out);
-enum kb_err pb_ek_step_open(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out);
+/* `open` of settings, whose one value is a kind. KB_EINVAL for seeds that are none of numpy's RandomState, from 2^32
+ * on. T of the paper is T + 2 rounds here: one forced arm, then t = 0..T. */
+enum pb_ek_kind { PB_EK_BUMP, PB_EK_CHESSBOARD, PB_EK_STEP };
+enum kb_err pb_ek_open(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out);
 
 /* The noisy best reward of the round shown last, which the paper's own regret is counted against; on Chessboard and
  * Step Diagonal 1 + noise, whether an arm reaches 1 or not. */

@@ -134,9 +134,10 @@ static const struct pb_printed step_printed[] = {
     {"step", "cbbkb-l10-c30", T1, 740.3, 24.6, 0},
 };
 
-static const struct pb_setting settings[] = {{.name = "bump", .open = pb_ek_bump_open, .also_at = T1},
-                                             {.name = "chessboard", .open = pb_ek_chessboard_open, .also_at = T1},
-                                             {.name = "step", .open = pb_ek_step_open, .also_at = T1}};
+static const struct pb_setting settings[] = {
+    {.name = "bump", .open = pb_ek_open, .value = {PB_EK_BUMP}, .also_at = T1},
+    {.name = "chessboard", .open = pb_ek_open, .value = {PB_EK_CHESSBOARD}, .also_at = T1},
+    {.name = "step", .open = pb_ek_open, .value = {PB_EK_STEP}, .also_at = T1}};
 
 #define EXPERIMENT(name_, title, setting, n_rows, printed_)                                                            \
     {                                                                                                                  \

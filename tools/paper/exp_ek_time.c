@@ -48,7 +48,7 @@ struct bench {
     FILE *records;
 };
 
-static const struct pb_setting bump = {.name = "bump", .open = pb_ek_bump_open};
+static const struct pb_setting bump = {.name = "bump", .open = pb_ek_open, .value = {PB_EK_BUMP}};
 
 /* --- runs -------------------------------------------------------------------------------------------------------- */
 
