@@ -185,7 +185,7 @@ def test_a_league_over_http_is_repeated_bit_by_bit_and_the_page_says_all_of_it(t
     row = next(line for line in text.splitlines() if line.startswith("| half † (regret, 60 rounds)"))
     by_name = dict(zip(next(line for line in text.splitlines() if line.startswith("| task | ")).split(" | "), row.split(" | ")))
     mean, se = report.estimate([line["score"] for line in played if (line["task"], line["row"]) == ("half", "ts")])
-    assert by_name["ts"].strip("*| ") == f"{report.number(mean)} ± {report.number(se)}"
+    assert by_name["ts"].strip("*| ") == f"{report.number(mean)} ± {report.number(se, mean)}"
     assert "Beta-TS: rewards are not 0 or 1 (not played: town-true)" in text and "half †" in text and "prompt †" not in text
     assert (page.parent / "figures" / "league.svg").read_text().count("<polyline") == 3  # ours and ts, in the town
 

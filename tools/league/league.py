@@ -3,7 +3,7 @@
   python3 tools/league/league.py OUT FILE [--league "ab town"] [--seeds N] [--rows "laplaced,Beta-TS"] [--most ROUNDS] [--data DIR]
                                  [--vw PATH] [--jobs N]
       OUT: a build folder such as build/release; FILE: JSON lines, one for each task, row and seed
-      --league: names of tasks or of their groups; then the lines of the others in FILE stay, and these are put in their place
+      --league: names of tasks or of their groups. With this or --rows the lines in FILE of all that is not played stay
       --most: rounds of a task at most, for a quick look; --jobs: processes, each with a server of its own
 
 Ours are tenants of a server on loopback that is started here with --finish-builds, whose decisions are a function of requests and
@@ -133,8 +133,9 @@ def main():
     todo = [(t.name, row, seed) for t in tasks if not t.needs for seed in range(args.seeds) for row in rows]
     names = {t.name for t in tasks}
     kept = []
-    if args.league and args.file.exists():
-        kept = [line for line in map(json.loads, args.file.read_text().splitlines()) if "task" in line and line["task"] not in names]
+    if (args.league or args.rows) and args.file.exists():
+        kept = [line for line in map(json.loads, args.file.read_text().splitlines())
+                if "task" in line and (line["task"] not in names or line.get("row", rows[0]) not in rows)]
     with Lines(args.file) as emit:
         for line in [default_of(args), *kept, *({"task": t.name, "skipped": t.needs} for t in tasks if t.needs)]:
             emit(line)

@@ -9,6 +9,7 @@ import math
 import os
 import pathlib
 
+import rows as league_rows
 import tasks as league_tasks
 
 OURS_FIRST, REFERENCE = "laplaced", "Beta-TS"
@@ -27,7 +28,7 @@ def geometric(ratios):
 
 
 class Lines:
-    """What was played, by task and row; in the order of the tasks and of the rows' first lines."""
+    """What was played, by task and row, each in the order of its table."""
 
     def __init__(self, text):
         lines = [json.loads(line) for line in text.splitlines()]
@@ -46,6 +47,8 @@ class Lines:
                 self.runs.setdefault((line["task"], line["row"]), []).append(line)
             else:
                 self.idle.setdefault((line["row"], line.get("failed") or line["skipped"], "failed" in line), []).append(line["task"])
+        known = [row.name for row in league_rows.all_rows("vw")]
+        self.rows.sort(key=lambda row: known.index(row) if row in known else len(known))
         self.tasks = [t for t in league_tasks.all_tasks() if any((t.name, row) in self.runs for row in self.rows)]
         self.seeds = sorted({len(runs) for runs in self.runs.values()})
 
@@ -61,21 +64,23 @@ class Lines:
         return sum(scores) / len(scores) if scores else None
 
     def best(self, task):
-        """The row that the others are held against; by chance and told rows do not compete."""
-        rows = [r for r in self.rows if self.scores(task.name, r) and r != "uniform" and "told" not in r]
+        """The row that the others are held against; told rows, chance, and the default under another name do not compete."""
+        rows = [r for r in self.rows if self.scores(task.name, r) and r not in ("uniform", "laplaced, eps 0") and "told" not in r]
         key = (lambda r: self.mean(task.name, r)) if task.measure == league_tasks.REGRET else (lambda r: -self.mean(task.name, r))
         return min(rows, key=key) if rows else None
 
 
-def number(x):
-    return f"{x:.3f}" if abs(x) < 10 else f"{x:.1f}" if abs(x) < 100 else f"{x:,.0f}"
+def number(x, like=None):
+    """With as many digits as a mean of that size deserves; like: as that one."""
+    size = abs(x if like is None else like)
+    return f"{x:.3f}" if size < 1 else f"{x:.1f}" if size < 100 else f"{x:,.0f}"
 
 
 def cell(scores, is_best):
     if not scores:
         return "-"
     mean, se = estimate(scores)
-    text = number(mean) + ("" if math.isnan(se) else f" ± {number(se)}")
+    text = number(mean) + ("" if math.isnan(se) else f" ± {number(se, mean)}")
     return f"**{text}**" if is_best else text
 
 
@@ -136,7 +141,7 @@ def default_words(lines):
 
 def page(lines, picture):
     best, lost = beaten(lines)
-    idle = [f"- {row}: {why.strip()[:240]} ({'failed' if is_failure else 'not played'}: {', '.join(dict.fromkeys(tasks))})"
+    idle = [f"- {row}: {why} ({'failed' if is_failure else 'not played'}: {', '.join(dict.fromkeys(tasks))})"
             for (row, why, is_failure), tasks in lines.idle.items()]
     idle += [f"- {task}: {why}" for task, why in lines.missing.items()]
     if not any(row.startswith("VW") for row in lines.rows):
@@ -155,7 +160,7 @@ graph, which say what there is. Such a tenant has
 
 {default_words(lines)}
 
-It is the best of the rows (told ones and chance left out) on {len(best)} of {len(best) + len(lost)} tasks: {', '.join(best) or 'none'}. It is not on
+It is the best of the rows (told ones, its own with `epsilon` 0, and chance left out) on {len(best)} of {len(best) + len(lost)} tasks: {', '.join(best) or 'none'}. It is not on
 
 {chr(10).join('- ' + text for text in lost) or '- none'}
 
@@ -164,7 +169,7 @@ A difference of less than two standard errors says little about which of two row
 ## The table
 
 Regret: the sum over all rounds, less is better. Reward: of a round, more is better. Alive: 1 when all arms are shown alike, 0 when one is not shown any more.
-The best of a line is bold. **†**: constants of a model were chosen while looking at this task, at one seed or more, so it is no evidence for them; the rest were played
+The best of a line is bold, told rows, `eps 0` and chance left out. **†**: constants of a model were chosen while looking at this task, at one seed or more, so it is no evidence for them; the rest were played
 only to be shown. What was looked at besides, and is not played here: a network of 1,892 listeners with 200 artists, ecoli, glass, ionosphere and wheat seeds.
 
 {main_table(lines)}
@@ -188,7 +193,7 @@ Classification pays 1 for the right class; classes are named anew and rows shuff
 
 ## The rows
 
-{table(['row', 'what'], [[r.name, r.about] for r in rows_known()])}
+{table(['row', 'what'], [[r.name, r.about] for r in league_rows.all_rows("vw")])}
 
 Algorithms that are not ours know no graph, and `Beta-TS` no contexts. `told` rows know what nobody knows: they show what is lost by not knowing it.
 
@@ -196,11 +201,6 @@ Algorithms that are not ours know no graph, and `Beta-TS` no contexts. `told` ro
 
 {chr(10).join(idle)}
 """
-
-
-def rows_known():
-    import rows
-    return rows.all_rows("vw")
 
 
 class Panel:

@@ -20,6 +20,15 @@ class Refused(Exception):
     """A row that cannot go on, with the reason."""
 
 
+def reason(said):
+    """Of a problem document, without what differs from one request to the next."""
+    try:
+        problem = json.loads(said)
+        return "; ".join([problem["detail"], *(f"{e['pointer']}: {e['detail']}" for e in problem.get("errors", []))])[:300]
+    except (ValueError, KeyError, TypeError):
+        return said.decode(errors="replace")[:300]
+
+
 class Connection:
     """One HTTP connection that stays; bodies go and come as JSON."""
 
@@ -44,7 +53,7 @@ class Connection:
         said, self.got = self.got[:length], self.got[length:]
         status = int(words[0].split()[1])
         if status >= 300:
-            raise Refused(f"{method} {path}: {status} {said.decode(errors='replace')[:300]}")
+            raise Refused(f"{status} {reason(said)}")
         return json.loads(said) if said else None
 
     def receive(self):
