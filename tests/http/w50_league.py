@@ -20,6 +20,7 @@ import league  # noqa: E402
 import report  # noqa: E402
 import rows  # noqa: E402
 import tasks  # noqa: E402
+from w10_benches import DAEMON  # noqa: E402
 
 
 class Fixed:
@@ -158,6 +159,20 @@ def test_standard_errors_and_ratios():
         assert se == pytest.approx(statistics.stdev(values) / math.sqrt(len(values)))
     assert report.estimate([2.0])[0] == 2 and math.isnan(report.estimate([2.0])[1])
     assert report.geometric([0.5, 2, 4]) == pytest.approx(4 ** (1 / 3))
+
+
+def test_vowpal_wabbit_is_told_what_was_shown_and_how_likely_it_was(tmp_path):
+    """At a program that speaks as vw does and gives all actions the same probability."""
+    program = tmp_path / "vw"
+    program.write_text(DAEMON)
+    program.chmod(0o755)
+    row, world = rows.Wabbit("VW", "", program, ()), tasks.Town(40, 0, "no")
+    line = league.play(clicks((.5,), 1)[0], row, 0, None, world)
+    assert len(line["curve"]) == 40 and line["score"] > 0, line
+    told = json.loads(row.line(7, 3, None, np.array([4, 1, 9]), (1, -0.25, [0.2, 0.3, 0.5])))
+    assert (told["_label_cost"], told["_label_probability"], told["_labelIndex"], told["_label_Action"]) == (-0.25, 0.3, 1, 2)
+    assert [a["a"]["id"] for a in told["c"]["_multi"]] == ["a4", "a1", "a9"] and told["c"]["u"] == {"user": "u3"}
+    assert told["c"]["_multi"][1]["f"] == {f"f{i}": v for i, v in enumerate(world.features[1].tolist())}
 
 
 def run(tmp_path, *options):

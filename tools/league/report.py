@@ -171,6 +171,7 @@ A difference of less than two standard errors says little about which of two row
 Regret: the sum over all rounds, less is better. Reward: of a round, more is better. Alive: 1 when all arms are shown alike, 0 when one is not shown any more.
 The best of a line is bold, told rows, `eps 0` and chance left out. **†**: constants of a model were chosen while looking at this task, at one seed or more, so it is no evidence for them; the rest were played
 only to be shown. What was looked at besides, and is not played here: a network of 1,892 listeners with 200 artists, ecoli, glass, ionosphere and wheat seeds.
+A task has as many rounds as its line says; where that is fewer than below, the run was cut short (`ARGS="--most N"`).
 
 {main_table(lines)}
 
