@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Puts the tables of paperbench into docs/REPRODUCTION.md.
 
-  python3 tools/reproduction.py [DIR]      DIR: where paperbench wrote its tables (default build/paper)
+  python3 tools/reproduction.py [DIR...]   DIR: where paperbench wrote its tables (default build/paper); runs of other lengths
+                                           need a DIR of their own
   python3 tools/reproduction.py --claims   what the page's sentences count over its tables: nothing is written
 
 Between `<!-- table: NAME -->` and `<!-- end -->` stand the rows of DIR/NAME.md, in the order of the page. A row is known by
-its setting, algorithm and round. Rows that DIR does not have, or has of fewer runs, are kept and get a dagger: they are
-as old as the page says. Tables of another kind (no column `runs`) are replaced as a whole. Optional filters behind the name keep rows whose setting begins with a word:
+its setting, algorithm and round. A table that no DIR has is left as it is. Of the others, rows that no DIR has, or only of
+fewer runs, are kept and get a dagger: they are as old as the page says. Tables of another kind (no column `runs`) are
+replaced as a whole. Optional filters behind the name keep rows whose setting begins with a word:
 `<!-- table: lk-table1 lk-medium-er-n -->`."""
 import math
 import pathlib
@@ -79,14 +81,12 @@ def text_of(rows):
     return "\n".join(lines + ["| " + " | ".join(row[column] for column in COLUMNS) + " |" for row in rows])
 
 
-def table(path, page, wanted):
-    """The lines that belong between the marks."""
-    fresh, columns = rows_of(path.read_text()) if path.exists() else ([], [])
-    old, page_columns = rows_of(page)
-    if "runs" not in (columns or page_columns):
-        return "\n".join(line for line in (path.read_text() if path.exists() else page).splitlines() if line.startswith("|"))
-    fresh = [row for row in fresh if not wanted or any(row["setting"].startswith(word) for word in wanted)]
-    return text_of(merged(old, fresh))
+def table(texts, page, wanted):
+    """The lines that belong between the marks, of the same table from each folder."""
+    if "runs" not in rows_of(texts[-1])[1]:
+        return "\n".join(line for line in texts[-1].splitlines() if line.startswith("|"))
+    fresh = [row for text in texts for row in rows_of(text)[0] if not wanted or any(row["setting"].startswith(word) for word in wanted)]
+    return text_of(merged(rows_of(page)[0], fresh))
 
 
 # ---- what the page says of its tables ------------------------------------------------------------------------
@@ -173,14 +173,15 @@ def claims(text):
         put_ratios(name, tables[name])
 
 
-def put_tables(folder):
+def put_tables(folders):
     page = ROOT / "docs" / "REPRODUCTION.md"
 
     def fill(match):
-        path = folder / f"{match[2]}.md"
-        if not path.exists():
-            print(f"{match[2]}: no table in {folder}, its rows are kept", file=sys.stderr)
-        return match[1] + table(path, match[4], match[3].split()) + "\n" + match[5]
+        texts = [path.read_text() for folder in folders if (path := folder / f"{match[2]}.md").exists()]
+        if not texts:
+            print(f"{match[2]}: no table in {', '.join(map(str, folders))}: left as it is", file=sys.stderr)
+            return match[0]
+        return match[1] + table(texts, match[4], match[3].split()) + "\n" + match[5]
 
     page.write_text(TABLE.sub(fill, page.read_text()))
 
@@ -189,7 +190,7 @@ def main():
     if sys.argv[1:] == ["--claims"]:
         claims((ROOT / "docs" / "REPRODUCTION.md").read_text())
     else:
-        put_tables(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "paper"))
+        put_tables([pathlib.Path(name) for name in sys.argv[1:]] or [ROOT / "build" / "paper"])
 
 
 main()
