@@ -201,7 +201,7 @@ out:
     return rc;
 }
 
-/* Everything but the anchors is the same memory. The count is the writer's alone, hence no atomic. */
+/* Everything but the anchors is the same memory. */
 enum kb_err kb_user_kernel_new_like(struct kb_user_kernel **out, const struct kb_user_kernel *other)
 {
     struct kb_user_kernel *k = kb_array(1, 1, sizeof *k);
@@ -215,6 +215,17 @@ enum kb_err kb_user_kernel_new_like(struct kb_user_kernel **out, const struct kb
     return KB_OK;
 }
 
+bool kb_user_kernel_is_of(const struct kb_user_kernel *k, const struct kb_user_kernel_spec *spec)
+{
+    const struct kb_user_kernel_spec *own = &k->spec;
+    if (own->type != spec->type || kb_user_kernel_is_learned(own->type))
+        return false;
+    return !kb_user_kernel_reads_graph(own->type) ||
+           (own->rho == spec->rho && own->population == spec->population && own->is_normalized == spec->is_normalized &&
+            own->tolerance == spec->tolerance && own->power == spec->power && own->tau == spec->tau &&
+            own->n_vectors == spec->n_vectors && own->lengthscale == spec->lengthscale);
+}
+
 /* Works on a half-built kernel, which has no count when that was what could not be had. */
 void kb_user_kernel_free(struct kb_user_kernel *k)
 {
@@ -226,7 +237,7 @@ void kb_user_kernel_free(struct kb_user_kernel *k)
         kb_cg_close(&k->cg);
         kb_free((void *)k->diag);
         kb_free(k->g);
-        kb_free(k->n_owners);
+        kb_free((void *)k->n_owners);
     }
     kb_free(k);
 }

@@ -57,10 +57,12 @@ enum kb_err kb_user_kernel_check_solvable(const struct kb_user_kernel_spec *spec
 enum kb_err kb_user_kernel_new(struct kb_user_kernel **out, const struct kb_user_kernel_spec *spec,
                                const struct kb_graph *graph, struct kb_hash_key key);
 /* Another kernel of the same values, which it shares with `other` and outlives it with; its anchors are its own, none
- * yet. For the writer, who also frees: readers of `other` are not disturbed. Dense: O(1). Columns: what is known of the
- * diagonal is shared, columns are not. */
+ * yet. For whoever knows that `other` is not freed meanwhile; either may be freed by any thread, and readers of `other`
+ * are not disturbed. Dense: O(1). Columns: what is known of the diagonal is shared, columns are not. */
 enum kb_err kb_user_kernel_new_like(struct kb_user_kernel **out, const struct kb_user_kernel *other);
 void kb_user_kernel_free(struct kb_user_kernel *k);
+/* Whether it is a kernel of this spec, of a type whose values follow from spec and graph. */
+bool kb_user_kernel_is_of(const struct kb_user_kernel *k, const struct kb_user_kernel_spec *spec);
 
 /* Identity of the user's kernel row: equal rows <=> equal values (0 for everybody under `ones`). */
 uint32_t kb_user_kernel_row(const struct kb_user_kernel *k, struct kb_user u);
@@ -97,6 +99,14 @@ size_t kb_user_kernel_n_anchors(const struct kb_user_kernel *k); /* in force. O(
  * may be read by the writer. O(n). */
 void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, double diag, const uint32_t *slots,
                            size_t n, double *out);
+
+/* Whether a few values of the kernel may be had for less than the kernel: the inverse Laplacian over a graph, without a
+ * population, divided by its diagonal. */
+bool kb_user_gram_is_served(const struct kb_user_kernel_spec *spec, const struct kb_graph *graph);
+/* gram (n x n) = G[u_i, u_j] of such a kernel, to ten digits or more, by conjugate gradients: O(n iterations (nodes +
+ * edges)). KB_ENOTPD, KB_ENOMEM. */
+enum kb_err kb_user_gram(const struct kb_user_kernel_spec *spec, const struct kb_graph *graph,
+                         const struct kb_user *users, size_t n, double *gram);
 
 /* Whether G[u, v] of any two users is at hand, anchors or not; else (a graph too large to be held) it would take a
  * system. And that value, normalised when asked. O(1). */

@@ -23,7 +23,8 @@ struct kb_user_kernel {
     double *g;            /* dense: n x n */
     struct kb_cg cg;      /* columns, near: the solver of B */
     _Atomic double *diag; /* columns, near: [n] known diagonal entries, NaN = not known */
-    size_t *n_owners;     /* kernels that share g, cg and diag; the last one frees them (the writer counts) */
+    /* kernels that share g, cg and diag, in whatever threads; the last one frees them */
+    _Atomic size_t *n_owners;
     struct kb_anchors anchors;
     /* mmd: who has which place in g; empty otherwise */
     struct kb_user_embedding learned;

@@ -251,7 +251,7 @@ uint64_t kb_pending_digest(const struct kb_pending *p, uint64_t h)
     return kb_hash_u64(kb_hash_u64(h, p->n), p->digest);
 }
 
-/* n, then per entry: id, number of slots, user, deadline, deferred, level, route, the slots, the vectors
+/* n, then per entry: id, number of slots, user, deadline, deferred, level, route, importance, the slots, the vectors
  * (schema/snapshot.md). Fields of 64 bits throughout, flags too: entries are few, and a plain format is
  * easier to check by hand. */
 static void save_entry(const struct kb_pending_entry *entry, size_t dim, struct kb_writer *w)
@@ -261,6 +261,7 @@ static void save_entry(const struct kb_pending_entry *entry, size_t dim, struct 
 
     kb_put_str(w, entry->id);
     kb_put_words(w, head, sizeof head / sizeof *head);
+    kb_put_double(w, entry->importance);
     for (size_t k = 0; k < entry->n_slots; k++) {
         const struct kb_pending_slot *slot = &entry->slot[k];
         uint64_t words[4] = {slot->arm, slot->has_reward};
@@ -311,6 +312,7 @@ static enum kb_err load_entry(struct kb_pending *p, size_t dim, struct kb_reader
     entry->is_deferred = kb_get_u64(r) != 0;
     entry->level = (uint32_t)kb_get_count(r, KB_MAX_LEVEL);
     entry->route = (uint32_t)kb_get_count(r, KB_ROUTE_N - 1);
+    entry->importance = kb_get_double(r);
     for (size_t k = 0; k < n_slots; k++) {
         entry->slot[k].arm = (uint32_t)kb_get_u64(r);
         entry->slot[k].has_reward = kb_get_u64(r) != 0;

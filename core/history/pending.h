@@ -39,11 +39,12 @@ struct kb_pending_entry {
     bool is_reserved; /* a reserved event waits to be applied to it */
     /* slots: 1 without a slate; bytes: of the whole block, for the memory figures */
     size_t n_slots, bytes;
-    size_t n_x;     /* length of x */
-    size_t due_at;  /* where it stands in kb_pending.due */
-    uint64_t hash;  /* its part of the digest */
-    uint32_t level; /* that slot 0 teaches; the others of a slate teach level 0 */
-    uint32_t route; /* enum kb_route that had drawn slot 0 */
+    size_t n_x;        /* length of x */
+    size_t due_at;     /* where it stands in kb_pending.due */
+    uint64_t hash;     /* its part of the digest */
+    uint32_t level;    /* that slot 0 teaches; the others of a slate teach level 0 */
+    uint32_t route;    /* enum kb_route that had drawn slot 0 */
+    double importance; /* of that draw (tuning.h); follows from the log, no part of the digest */
     struct kb_pending_slot *slot;
     double *x; /* [n_slots][dim] */
 };

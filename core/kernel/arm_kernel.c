@@ -53,6 +53,19 @@ void kb_arm_kernel_column(const struct kb_arm_kernel *k, const struct kb_arm_poi
         add_contexts(&linear, k->linear, dim, b->x, n, asker->context, work, out);
 }
 
+void kb_arm_kernel_contexts(const struct kb_vec_kernel_spec *kernel, size_t dim, const double *x, size_t n,
+                            const double *context, double *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = kernel != NULL ? 1 : 1 / (double)dim;
+    kb_vec_kernel_scale(kernel != NULL ? kernel : &linear, dim, x, dim, n, context, out);
+}
+
+enum kb_err kb_arm_kernel_median(size_t n, size_t dim, const double *x, double *out)
+{
+    return kb_median_distance(n, dim, x, dim, out);
+}
+
 double kb_arm_kernel_diag(const struct kb_arm_kernel *k, double diag_user, const double *context)
 {
     const size_t dim = k->parts->context_dim;

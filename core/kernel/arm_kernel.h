@@ -35,6 +35,13 @@ struct kb_arm_asker {
 void kb_arm_kernel_column(const struct kb_arm_kernel *k, const struct kb_arm_points *b, size_t n,
                           const struct kb_arm_asker *asker, double *work, double *out);
 
+/* One component between contexts, without its variance: out[i] = kc(x_i, context), or x_i.context / dim where kernel is
+ * NULL. O(n dim). */
+void kb_arm_kernel_contexts(const struct kb_vec_kernel_spec *kernel, size_t dim, const double *x, size_t n,
+                            const double *context, double *out);
+/* Median of the distances of n contexts: where a search for their lengthscale begins (kb_median_distance). */
+enum kb_err kb_arm_kernel_median(size_t n, size_t dim, const double *x, double *out);
+
 /* The variance of a point before anything is learned. */
 double kb_arm_kernel_diag(const struct kb_arm_kernel *k, double diag_user, const double *context);
 

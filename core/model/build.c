@@ -38,6 +38,7 @@ void kb_build_free(struct kb_build *b)
     if (b == NULL)
         return;
     drop_result(b);
+    kb_posterior_free(b->users);
     kb_scratch_close(&b->scratch);
     kb_graph_ref_release(b->graph); /* after the posteriors that rest on it */
     kb_history_view_close(&b->rows);
@@ -138,8 +139,26 @@ static struct kb_site site_of(struct kb_build *b)
     return (struct kb_site){.history = &b->rows,
                             .node_of = b->node_of,
                             .graph = b->graph != NULL ? b->graph->graph.graph : NULL,
+                            .users = b->users,
                             .key = b->key,
                             .scratch = &b->scratch};
+}
+
+/* The posterior as it would be under the values in force tells which ones fit better. */
+static enum kb_err find_scales(struct kb_build *b, const struct kb_site *site)
+{
+    struct kb_posterior *p = NULL;
+    enum kb_err rc = KB_OK;
+
+    KB_TRY(kb_site_open_as(site, &b->spec, &p));
+    KB_TRY(kb_posterior_fit_scratch(p, &b->scratch, 0));
+    KB_TRY(kb_posterior_fill(p, &b->rows, b->node_of, NULL, 0, &b->scratch));
+    b->found = b->spec;
+    KB_TRY(kb_site_find_scales(site, &b->refit, p, &b->found, &b->tuning));
+    b->is_found = true;
+out:
+    kb_posterior_free(p);
+    return rc;
 }
 
 static enum kb_err run_reset(struct kb_build *b)
@@ -150,9 +169,12 @@ static enum kb_err run_reset(struct kb_build *b)
     if (b->step < KB_BUILD_TEACH) {
         drop_result(b);
         atomic_store_explicit(&b->watch.done, 0, memory_order_relaxed);
-        KB_TRY(kb_site_open(&site, &b->spec, &b->posterior));
+        if (b->is_refit && !b->is_found)
+            KB_TRY(find_scales(b, &site));
+        struct kb_spec *spec = b->is_refit ? &b->found : &b->spec;
+        KB_TRY(kb_site_open(&site, spec, &b->posterior));
         b->step = KB_BUILD_CHOOSE;
-        KB_TRY(kb_site_choose(&site, &b->spec, b->posterior, &b->atoms, &b->n_atoms));
+        KB_TRY(kb_site_choose(&site, spec, b->posterior, &b->atoms, &b->n_atoms));
         b->step = KB_BUILD_FILL;
         KB_TRY(kb_posterior_fill(b->posterior, &b->rows, b->node_of, b->atoms, b->n_atoms, &b->scratch));
         b->step = KB_BUILD_TEACH;

@@ -35,8 +35,18 @@ struct kb_site {
     /* In force, of the same kernel, and standing still meanwhile: shares its user kernel, and a resampling draws from
      * its variances. NULL: none such. */
     const struct kb_posterior *like;
+    /* Over the same graph, arms held apart: its user kernel is shared where the spec's is the same. NULL: none such. */
+    const struct kb_posterior *users;
     uint64_t key; /* of the draws */
     struct kb_scratch *scratch;
+};
+
+/* What a refit reads beside the history. */
+struct kb_refit {
+    uint64_t event; /* the last of the log */
+    double rewards; /* observations by then */
+    bool is_first;  /* no refit has been before */
+    struct kb_reward_sums sums;
 };
 
 /* An empty posterior for *spec; an exact one that would pass its limit becomes KORS in *spec. */
@@ -46,8 +56,13 @@ enum kb_err kb_site_open_as(const struct kb_site *site, const struct kb_spec *sp
 /* The rows of its dictionary, put into *p; *rows is allocated (kb_free). */
 enum kb_err kb_site_choose(const struct kb_site *site, const struct kb_spec *spec, struct kb_posterior *p,
                            struct kb_atom **rows, size_t *n);
+/* The scales that the history speaks for (engine_tune.c), with p filled under *spec; what cannot be computed leaves
+ * them as they are. They are put into *spec. */
+enum kb_err kb_site_find_scales(const struct kb_site *site, const struct kb_refit *refit, const struct kb_posterior *p,
+                                struct kb_spec *spec, struct kb_tuning *out);
 /* Multiply-adds of all that, roughly: a dictionary is taken to become about as large as n_support says. */
 double kb_site_work(const struct kb_site *site, const struct kb_spec *spec, size_t n_support);
+double kb_site_refit_work(const struct kb_site *site, const struct kb_spec *spec);
 /* Whether an exact model of n points has to become a dictionary. Under a rule that learns by levels it cannot: its
  * decisions teach nothing beyond the limit instead (engine_decide.c). */
 bool kb_spec_outgrows_exact(const struct kb_spec *spec, size_t n);
@@ -71,8 +86,13 @@ struct kb_build {
     struct kb_scratch scratch;
     struct kb_watch watch;
     /* A reset: */
-    struct kb_spec spec; /* to come; `open` may turn exact to KORS */
-    bool has_graph;      /* `graph` comes with it */
+    struct kb_spec spec;        /* to come; `open` may turn exact to KORS */
+    bool has_graph;             /* `graph` comes with it */
+    struct kb_posterior *users; /* empty: a hold on the user kernel in force (kb_site.users) */
+    bool is_refit, is_found;    /* scales are to be found first; then they stand in `found` and `tuning` */
+    struct kb_refit refit;
+    struct kb_spec found;
+    struct kb_tuning tuning;
     uint64_t key;
     enum kb_build_step step;
     struct kb_posterior *posterior;

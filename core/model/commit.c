@@ -55,7 +55,7 @@ static enum kb_err push(struct kb_commit *c, const struct kb_event *ev, int64_t 
     if (rc != KB_OK)
         return rc;
     c->n++;
-    c->is_closed |= kb_event_is_alone(ev->type) || ev->type == KB_EV_DICTIONARY;
+    c->is_closed |= kb_event_is_alone(ev->type) || kb_event_is_dictionary(ev);
     return KB_OK;
 }
 
@@ -69,7 +69,7 @@ enum kb_err kb_commit_add(struct kb_commit *c, const struct kb_event *ev, int64_
     if (kb_grow((void **)&c->event, &c->cap, c->n + 2, FIRST_CAP, sizeof *c->event) != KB_OK)
         return KB_ENOMEM;
     rc = push(c, ev, at_ms, msg);
-    if (rc != KB_OK || ev->type == KB_EV_DICTIONARY)
+    if (rc != KB_OK || kb_event_is_dictionary(ev))
         return rc;
     rc = kb_engine_follow_up(c->engine, &c->event[c->n - 1], &next);
     if (rc == KB_OK && next.type != KB_EV_NONE)

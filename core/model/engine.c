@@ -31,6 +31,7 @@ static const struct kb_event_ops *const OPS[] = {
     [KB_EV_LATE] = &kb_ops_late,
     [KB_EV_SUMMARY] = &kb_ops_summary,
     [KB_EV_REDACTED] = &kb_ops_redacted,
+    [KB_EV_TUNED] = &kb_ops_dictionary,
 };
 
 enum kb_err kb_engine_new(struct kb_engine **out, struct kb_hash_key key)
@@ -50,6 +51,7 @@ enum kb_err kb_engine_new(struct kb_engine **out, struct kb_hash_key key)
     kb_history_init(&e->history, 0, key);
     kb_pending_init(&e->pending, key);
     kb_scratch_init(&e->scratch);
+    kb_reward_sums_init(&e->sums);
     e->inline_work = KB_INLINE_WORK;
     kb_moves_init(&e->moves);
     kb_retired_init(&e->retired);
@@ -176,7 +178,7 @@ static bool is_first_part(const struct kb_engine *e, const struct kb_event *ev)
 /* One that leaves a posterior where there was none. */
 static bool is_full_reset(const struct kb_event *ev)
 {
-    return ev->type == KB_EV_DICTIONARY && ev->as.dictionary.is_reset && !ev->as.dictionary.is_begun;
+    return kb_event_is_dictionary(ev) && ev->as.dictionary.is_reset && !ev->as.dictionary.is_begun;
 }
 
 static bool is_learning(const struct kb_event *ev)
@@ -200,12 +202,13 @@ static enum kb_err check_order(const struct kb_engine *e, const struct kb_event 
         return kb_fail(KB_EINVAL, msg, "/type", "the first event must be 'configured'");
     if (e->is_configured && e->posterior == NULL && !kb_engine_is_quiet(e, ev->seq) && !is_full_reset(ev))
         return kb_fail(KB_EINVAL, msg, "/type", "expected the reset that the log was folded quietly up to");
-    if (e->staged.awaits_reset && (ev->type != KB_EV_DICTIONARY || !ev->as.dictionary.is_reset))
+    if (e->staged.awaits_reset && (!kb_event_is_dictionary(ev) || !ev->as.dictionary.is_reset))
         return kb_fail(KB_EINVAL, msg, "/type", "a dictionary reset must follow a change of the model");
-    /* A refresh falls between two batches: one that has earned it ends here, however the events came. */
-    if (e->staged.n_points > 0 && ev->type != KB_EV_DICTIONARY && kb_engine_is_refresh_due(e, e->staged.n_points))
+    /* A refresh or refit falls between two batches: one that has earned it ends here, however the events came. */
+    if (e->staged.n_points > 0 && !kb_event_is_dictionary(ev) &&
+        (kb_engine_is_refresh_due(e, e->staged.n_points) || kb_engine_is_refit_due(e, e->staged.n_points)))
         return KB_EBUSY;
-    if (e->staged.is_closed || (e->staged.is_heavy && ev->type != KB_EV_DICTIONARY))
+    if (e->staged.is_closed || (e->staged.is_heavy && !kb_event_is_dictionary(ev)))
         return KB_EBUSY;
     return is_learning(ev) ? kb_engine_check_step(e, ev, msg) : KB_OK;
 }

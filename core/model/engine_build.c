@@ -76,11 +76,21 @@ static enum kb_err open_new(const struct kb_site *site, const struct kb_spec *sp
     return rc;
 }
 
-/* A mere resampling computes no user kernel: over a dense graph that is O(n^3). */
+static bool shares_users(const struct kb_site *site, const struct kb_spec *spec)
+{
+    const struct kb_spec parts = kb_spec_of_parts(spec, site->graph != NULL);
+
+    return site->users != NULL && spec->repr.type == KB_REPR_BY_ARM &&
+           kb_user_kernel_is_of(kb_posterior_kernel(site->users)->user, &parts.user_kernel);
+}
+
+/* The values of a user kernel that stays are shared: over a dense graph they cost O(n^3). */
 enum kb_err kb_site_open_as(const struct kb_site *site, const struct kb_spec *spec, struct kb_posterior **out)
 {
     *out = NULL;
-    return site->like != NULL ? kb_posterior_new_like(out, spec, site->like) : open_new(site, spec, out);
+    if (site->like != NULL || shares_users(site, spec))
+        return kb_posterior_new_like(out, spec, site->like != NULL ? site->like : site->users);
+    return open_new(site, spec, out);
 }
 
 enum kb_err kb_site_open(const struct kb_site *site, struct kb_spec *spec, struct kb_posterior **out)
@@ -139,7 +149,8 @@ enum kb_err kb_site_choose(const struct kb_site *site, const struct kb_spec *spe
 /* Of a user kernel that is new: a small graph is inverted, over a large one each point may want a column. */
 static double kernel_work(const struct kb_site *site, const struct kb_spec *spec, double n_points)
 {
-    if (site->graph == NULL || site->like != NULL || !kb_user_kernel_reads_graph(spec->user_kernel.type))
+    if (site->graph == NULL || site->like != NULL || shares_users(site, spec) ||
+        !kb_user_kernel_reads_graph(spec->user_kernel.type))
         return 0;
     const double n = (double)kb_graph_n_nodes(site->graph);
     const double whole = CG_STEPS * (n + 2 * (double)kb_graph_n_edges(site->graph));

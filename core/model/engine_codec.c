@@ -90,6 +90,10 @@ void kb_engine_put_tail(const struct kb_engine *e, struct kb_writer *w)
     kb_put_double(w, e->reset_count);
     kb_put_double(w, e->reward_sum);
     put_routes(e, w);
+    kb_reward_sums_save(&e->sums, w);
+    kb_put_u64(w, e->n_tunings);
+    for (size_t i = 0; i < e->n_tunings; i++)
+        kb_tuning_save(&e->tuning[i], w);
     kb_posterior_save(e->posterior, w);
 }
 
@@ -171,6 +175,13 @@ static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
     e->reset_count = kb_get_double(r);
     e->reward_sum = kb_get_double(r);
     get_routes(r, e);
+    KB_TRY(kb_reward_sums_load(&e->sums, r));
+    e->n_tunings = kb_get_count(r, KB_MOST_TUNINGS);
+    for (size_t i = 0; i < e->n_tunings; i++) {
+        kb_tuning_load(&e->tuning[i], r);
+        if (r->rc == KB_OK && kb_tuning_check(&e->tuning[i], NULL) != KB_OK)
+            return KB_ECORRUPT;
+    }
     rc = r->rc == KB_OK && !kb_engine_is_state_sound(e) ? KB_ECORRUPT : r->rc;
 out:
     return rc;

@@ -252,10 +252,11 @@ static void judge_at_once(const struct kb_engine *e, const struct kb_candidates 
             v->score[i] = v->mean[i] + e->spec.conf.beta * v->sd[i];
     else
         kb_confidence_bounds(e->posterior, &e->spec.conf, cand, s, v->mean, v->sd, v->lower, v->upper, v->score);
+    static const struct kb_rule_spec uniform_rule = {.type = KB_RULE_UNIFORM};
+    const struct kb_rule_spec *rule = kb_engine_is_untuned(e) ? &uniform_rule : &e->spec.rule;
     if (way->route == KB_ROUTE_POLICY)
-        kb_policy_propensities(&e->spec.rule,
-                               kb_policy_scale(&e->spec.rule, e->spec.conf.beta, (double)e->history.n_observed),
-                               cand->n, v->mean, v->sd, v->score, v->propensity, &s->arena);
+        kb_policy_propensities(rule, kb_policy_scale(rule, e->spec.conf.beta, (double)e->history.n_observed), cand->n,
+                               v->mean, v->sd, v->score, v->propensity, &s->arena);
     choose(way, cand->n, uniform, v);
 }
 

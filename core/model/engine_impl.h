@@ -12,6 +12,7 @@
  *   engine_work.c   what the background is given and gives back
  *   engine_build.c, build.c  the posterior and the dictionary that a reset puts in force; builds
  *   engine_lengthscale.c  median lengthscales
+ *   engine_tune.c   refits of the model's own scales
  *   engine_summary.c, engine_summary_check.c  summaries folded (summary.c writes them)
  *   engine_decide.c decide and its scratch
  *   engine_route.c  who is routed past the policy
@@ -47,6 +48,7 @@ struct kb_staged_point {
     uint64_t seq;
     uint32_t user, arm; /* indices to come */
     uint32_t level;     /* that it teaches: 0 without a rule that reads levels */
+    double importance;  /* of its draw (tuning.h); 0: not known */
     const double *x;
 };
 
@@ -77,9 +79,11 @@ struct kb_staged {
     struct kb_moves moves;          /* what apply swaps: arrays with many new ids in them */
     struct kb_posterior *posterior; /* built for a reset or for an empty history */
     bool is_planned;                /* it was built by a plan for the reset that follows */
-    struct kb_spec reset_spec;      /* the values that the reset puts in force */
-    bool awaits_reset;              /* applied, but what it changes waits for the reset that must come next */
-    struct kb_build *build;         /* begun: to be open once the event is applied */
+    struct kb_tuning tuning;        /* of a refit that is planned, or reserved: has_tuning */
+    bool has_tuning;
+    struct kb_spec reset_spec; /* the values that the reset puts in force */
+    bool awaits_reset;         /* applied, but what it changes waits for the reset that must come next */
+    struct kb_build *build;    /* begun: to be open once the event is applied */
     /* Follow-up returned last: */
     struct kb_ev_atom *atoms; /* owned */
 };
@@ -129,8 +133,11 @@ struct kb_engine {
     size_t reset_rows;      /* history rows at the last reset */
     double reset_count;     /* and its observations, from which a learned user kernel counts to its next refresh */
     struct kb_draft *draft; /* a summary is being folded. NULL: none */
-    bool is_summarized;     /* the log begins with a summary: there is no posterior until a reset behind it */
-    size_t checked_rows;    /* and when median lengthscales were last looked at; not part of the state */
+    struct kb_reward_sums sums;
+    struct kb_tuning tuning[KB_MOST_TUNINGS]; /* [n_tunings] the newest refits, oldest first */
+    size_t n_tunings;
+    bool is_summarized;  /* the log begins with a summary: there is no posterior until a reset behind it */
+    size_t checked_rows; /* and when median lengthscales were last looked at; not part of the state */
     struct kb_staged staged;
     struct kb_moves moves;     /* arrays that have grown and wait for the swap */
     struct kb_retired retired; /* what was replaced, until kb_engine_collect */
@@ -223,6 +230,14 @@ enum kb_err kb_engine_measure_features(const struct kb_engine *e, const double *
 /* Whether `spec` can compute with all that the tenant has told: KB_EUNSUPPORTED. O(rows dim) where its kernels have no
  * bound of their own. */
 enum kb_err kb_engine_measure_all(const struct kb_engine *e, const struct kb_spec *spec, struct kb_errmsg *msg);
+
+/* Refits (engine_tune.c). Whether one is due with n_more observations; what it reads, as of event `seq`; its plan, done
+ * at once or begun. */
+bool kb_engine_is_refit_due(const struct kb_engine *e, size_t n_more);
+struct kb_refit kb_engine_refit(const struct kb_engine *e, uint64_t seq);
+void kb_engine_keep_tuning(struct kb_engine *e, const struct kb_tuning *t);
+/* Whether the model finds its scales out, and has not yet. */
+bool kb_engine_is_untuned(const struct kb_engine *e);
 
 /* Teaching: stage in reserve, teach in apply. pt->x: dim values that live until apply. An event that teaches anything
  * but corrections is a step of forgetting: prepared before, and taken once before it teaches (engine_teach.c). One that

@@ -62,6 +62,7 @@ static struct kb_staged_point point_of_slot(const struct kb_pending_entry *entry
                                     .user = entry->user,
                                     .arm = slot->arm,
                                     .level = slot == entry->slot ? entry->level : 0,
+                                    .importance = slot == entry->slot ? entry->importance : 0,
                                     .x = slot->x};
 }
 
@@ -113,6 +114,13 @@ static enum kb_err measure_reward(double reward, struct kb_errmsg *msg)
                : kb_fail(KB_ERANGE, msg, "/reward", "expected at most %g in size", KB_MOST_MAGNITUDE);
 }
 
+/* Candidates that are not told are the catalogue's active arms, where there are any. */
+static double importance_of(const struct kb_engine *e, const struct kb_event *ev)
+{
+    return kb_importance(ev->as.decided.among != NULL ? ev->as.decided.n_among : e->arms.n_active,
+                         ev->as.decided.propensity);
+}
+
 static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     struct kb_staged *s = &e->staged;
@@ -132,6 +140,7 @@ static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *e
     entry->expires_at_ms = ev->as.decided.expires_at_ms;
     entry->is_deferred = ev->as.decided.is_deferred;
     entry->level = ev->as.decided.level;
+    entry->importance = importance_of(e, ev);
     KB_TRY(kb_engine_stage_user(e, ev->as.decided.user, &entry->user));
     kb_engine_stage_route(e, ev, entry->user);
     for (size_t i = 0; i < entry->n_slots; i++) {
@@ -248,6 +257,7 @@ static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
     if (!slot->has_reward)
         slot->halvings = kb_engine_take_step(e, ev);
     const double d_count = slot->has_reward ? 0 : 1, d_square = now * now - old * old;
+    kb_reward_sums_see(&e->sums, now);
     kb_engine_teach(e, &pt, d_count, d_sum, d_square, slot->halvings);
     kb_engine_count_reward(e, entry, slot, d_count, d_sum, d_square);
     slot->reward = now;
@@ -294,7 +304,12 @@ static enum kb_err reserve_observed(struct kb_engine *e, const struct kb_event *
     KB_TRY(kb_engine_stage_user(e, ev->as.observed.user, &user));
     KB_TRY(kb_engine_stage_arm(e, ev->as.observed.arm.arm, &arm));
     KB_TRY(kb_engine_stage_point(
-        e, &(struct kb_staged_point){.seq = ev->seq, .user = user, .arm = arm, .level = observed_level(e), .x = x}));
+        e, &(struct kb_staged_point){.seq = ev->seq,
+                                     .user = user,
+                                     .arm = arm,
+                                     .level = observed_level(e),
+                                     .importance = kb_importance(e->arms.n_active, ev->as.observed.propensity),
+                                     .x = x}));
 out:
     return rc;
 }
@@ -307,6 +322,7 @@ static void apply_observed(struct kb_engine *e, const struct kb_event *ev)
     assert(pt != NULL);
     kb_engine_intern_user(e, ev->as.observed.user);
     kb_engine_intern_arm(e, ev->as.observed.arm.arm);
+    kb_reward_sums_see(&e->sums, y);
     kb_engine_teach(e, pt, 1, y, y * y, kb_engine_take_step(e, ev));
     e->n_observed++;
 }
@@ -363,6 +379,7 @@ static void apply_expired(struct kb_engine *e, const struct kb_event *ev)
 
         if (!takes_default(ev, entry, i))
             continue;
+        kb_reward_sums_see(&e->sums, y);
         kb_engine_teach(e, &pt, 1, y, y * y, halvings);
         kb_engine_count_reward(e, entry, &entry->slot[i], 1, y, y * y);
     }

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "model/graph_draft.h"
 #include "base/grow.h"
+#include "spec/fields.h"
 
 const struct kb_spec *kb_engine_coming_spec(const struct kb_engine *e)
 {
@@ -58,7 +59,7 @@ void kb_engine_drop_model_stage(struct kb_engine *e)
     s->cap_nodes = 0;
     kb_free(s->atoms);
     s->atoms = NULL;
-    s->has_spec = s->is_planned = false;
+    s->has_spec = s->is_planned = s->has_tuning = false;
 }
 
 enum kb_err kb_engine_begin_heavy(struct kb_engine *e)
@@ -147,6 +148,8 @@ static enum kb_err reserve_configured(struct kb_engine *e, const struct kb_event
                                          "/user_kernel", msg));
     s->has_spec = true;
     s->configured = s->spec = *ev->as.configured.spec;
+    if (e->is_configured) /* what was found out is not forgotten; what was fixed is where the search begins */
+        kb_spec_keep_learned(&s->spec, &e->spec);
     if (!kb_engine_changes_model(e)) { /* what resets have moved stays in force */
         s->spec.repr.type = e->spec.repr.type;
         s->spec.context_kernel.lengthscale = e->spec.context_kernel.lengthscale;

@@ -133,6 +133,12 @@ const struct kb_spec *kb_engine_spec(const struct kb_engine *e)
     return &e->spec;
 }
 
+const struct kb_tuning *kb_engine_tunings(const struct kb_engine *e, size_t *n)
+{
+    *n = e->n_tunings;
+    return e->tuning;
+}
+
 const struct kb_graph *kb_engine_graph(const struct kb_engine *e)
 {
     return kb_engine_last_graph(e)->graph;
@@ -214,5 +220,9 @@ uint64_t kb_engine_digest(const struct kb_engine *e)
     h = kb_hash_double(kb_hash_double(h, e->reset_count), e->reward_sum);
     if (e->build != NULL)
         h = kb_hash_u64(kb_hash_u64(h, e->build->from), e->build->is_point);
+    if (e->spec.is_tuned)
+        h = kb_reward_sums_digest(&e->sums, h);
+    for (size_t i = 0; i < e->n_tunings; i++)
+        h = kb_tuning_digest(&e->tuning[i], h);
     return e->posterior != NULL ? kb_posterior_digest(e->posterior, h) : h;
 }

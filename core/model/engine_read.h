@@ -90,6 +90,9 @@ size_t kb_engine_active_arms(const struct kb_engine *e);
 size_t kb_engine_bytes(const struct kb_engine *e);
 size_t kb_engine_kept_bytes(const struct kb_engine *e);
 
+/* The newest refits, oldest first: *n of them, borrowed until the next apply. [shared] */
+const struct kb_tuning *kb_engine_tunings(const struct kb_engine *e, size_t *n);
+
 struct kb_engine_counts {
     uint64_t seq, version;
     uint64_t decided, rewarded, observed, expired, late, pending;

@@ -134,6 +134,28 @@ enum kb_err kb_engine_plan_reset(struct kb_engine *e, struct kb_spec spec, uint6
     return plan(e, spec, &site, next);
 }
 
+/* At once from the posterior in force, which is that of the history and the values in force; or begun. */
+static enum kb_err plan_refit(struct kb_engine *e, uint64_t seq, struct kb_event *next)
+{
+    struct kb_spec spec = e->spec;
+    const struct kb_site site = kb_engine_site(e, &spec, seq);
+    const struct kb_refit refit = kb_engine_refit(e, seq);
+    enum kb_err rc = KB_OK;
+
+    if (kb_site_work(&site, &spec, e->history.n) + kb_site_refit_work(&site, &spec) > e->inline_work) {
+        put_values(&spec, next);
+        next->as.dictionary.is_begun = next->as.dictionary.is_refit = true;
+        return KB_OK;
+    }
+    KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
+    KB_TRY(kb_site_find_scales(&site, &refit, e->posterior, &spec, &e->staged.tuning));
+    KB_TRY(plan_now(e, spec, &site, next));
+    next->type = KB_EV_TUNED;
+    next->as.dictionary.tuning = &e->staged.tuning;
+out:
+    return rc;
+}
+
 enum kb_err kb_engine_plan_finish(struct kb_engine *e, struct kb_event *next)
 {
     const struct kb_build *b = e->build;
@@ -147,8 +169,12 @@ enum kb_err kb_engine_plan_finish(struct kb_engine *e, struct kb_event *next)
         next->as.dictionary.n_atoms = 1;
     } else {
         KB_TRY(put_points(e, &b->rows, b->atoms, b->n_atoms, next));
-        put_values(&b->spec, next);
+        put_values(b->is_refit ? &b->found : &b->spec, next);
         KB_TRY(put_evidence(e, &e->scratch, next));
+        if (b->is_refit) {
+            next->type = KB_EV_TUNED;
+            next->as.dictionary.tuning = &b->tuning;
+        }
     }
     next->as.dictionary.from = b->from;
 out:
@@ -260,7 +286,9 @@ enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *ne
         is_due |= has_moved;
     }
     is_due |= kb_engine_is_refresh_due(e, 0);
-    if (is_due)
+    if (kb_engine_is_refit_due(e, 0) && seq > e->quiet_until)
+        KB_TRY(plan_refit(e, seq, next)); /* which is a reset as well */
+    else if (is_due)
         KB_TRY(kb_engine_plan_reset(e, spec, seq, next));
     else if (e->build == NULL)
         KB_TRY(kb_engine_plan_waiting(e, next));
@@ -299,6 +327,14 @@ static enum kb_err spec_of_reset(const struct kb_engine *e, const struct kb_even
     spec.repr.type = ev->as.dictionary.repr;
     spec.context_kernel.lengthscale = ev->as.dictionary.context_lengthscale;
     spec.arm_kernel.lengthscale = ev->as.dictionary.arm_lengthscale;
+    if (ev->type == KB_EV_TUNED) {
+        if (ev->as.dictionary.tuning == NULL)
+            return kb_fail(KB_EINVAL, msg, "/prior", "expected the values that were found");
+        const enum kb_err rc = kb_tuning_check(ev->as.dictionary.tuning, msg);
+        if (rc != KB_OK)
+            return rc;
+        kb_tuning_put(ev->as.dictionary.tuning, &spec);
+    }
     kb_spec_drop_unserved_confidence(&spec);
     *out = spec;
     return kb_spec_check(&spec, msg);
@@ -313,6 +349,14 @@ static void choose_graph(struct kb_engine *e, struct kb_build *b)
 
     b->has_graph = s->graph != NULL || is_taken_over;
     b->graph = kb_graph_ref_hold(s->graph != NULL ? s->graph : is_taken_over ? e->build->graph : e->graph_ref);
+}
+
+/* A worker may share the user kernel in force, which lives as long as who holds it. */
+static enum kb_err hold_users(struct kb_engine *e, struct kb_build *b, uint64_t seq)
+{
+    const struct kb_site site = kb_engine_site(e, &b->spec, seq);
+
+    return site.users != NULL ? kb_posterior_new_like(&b->users, &e->spec, site.users) : KB_OK;
 }
 
 /* Even in a quiet fold: the reset that ends it may be this build's. */
@@ -335,6 +379,15 @@ static enum kb_err reserve_begun(struct kb_engine *e, const struct kb_event *ev,
         return rc;
     }
     b->key = kb_engine_draw_key(e, &b->spec);
+    if (ev->as.dictionary.is_refit) {
+        b->is_refit = true;
+        b->refit = kb_engine_refit(e, ev->seq);
+    }
+    rc = hold_users(e, b, ev->seq);
+    if (rc != KB_OK) {
+        kb_build_free(b);
+        return rc;
+    }
     choose_graph(e, b);
     kb_build_free(s->build);
     s->build = b;
@@ -456,6 +509,9 @@ static enum kb_err reserve_reset(struct kb_engine *e, const struct kb_event *ev,
     if (is_last_step && e->build->has_graph)
         KB_TRY(kb_engine_stage_nodes(e, &e->build->graph->graph));
     s->reset_spec = spec;
+    if (ev->type == KB_EV_TUNED)
+        s->tuning = *ev->as.dictionary.tuning;
+    s->has_tuning = ev->type == KB_EV_TUNED;
     s->is_heavy = s->is_closed = true;
 out:
     kb_free(rows);
@@ -467,7 +523,8 @@ static void apply_reset(struct kb_engine *e)
 {
     struct kb_staged *s = &e->staged;
     struct kb_build *b = kb_engine_is_rebuilding(e) ? e->build : NULL;
-    const bool is_resampling = !s->awaits_reset && b == NULL && kb_spec_same_model(&s->reset_spec, &e->spec);
+    const bool is_resampling =
+        !s->has_tuning && !s->awaits_reset && b == NULL && kb_spec_same_model(&s->reset_spec, &e->spec);
 
     if (s->posterior == NULL && b != NULL) {
         s->posterior = b->posterior;
@@ -483,6 +540,9 @@ static void apply_reset(struct kb_engine *e)
     else if (b != NULL && b->has_graph)
         kb_engine_install_graph(e, b->graph);
     kb_engine_put_spec(e, &s->reset_spec);
+    if (s->has_tuning)
+        kb_engine_keep_tuning(e, &s->tuning);
+    s->has_tuning = false;
     e->reset_count = e->history.n_observed;
     if (!is_resampling)
         e->reset_rows = e->history.n;

@@ -44,8 +44,8 @@ static bool is_decision_sound(const struct kb_engine *e, const struct kb_pending
             !(slot->halvings >= 0 && slot->halvings <= halvings))
             return false;
     }
-    return entry->user < e->users.n && entry->route != KB_ROUTE_STICKY &&
-           kb_first_unmeasurable(entry->x, entry->n_x) == entry->n_x;
+    return entry->user < e->users.n && entry->importance >= 0 && entry->importance <= KB_MOST_IMPORTANCE &&
+           entry->route != KB_ROUTE_STICKY && kb_first_unmeasurable(entry->x, entry->n_x) == entry->n_x;
 }
 
 static bool are_decisions_sound(const struct kb_engine *e, double halvings)

@@ -47,6 +47,8 @@ static struct kb_spec spec_in_force(const struct kb_ev_summary *s)
     spec.repr.type = s->repr;
     spec.context_kernel.lengthscale = s->context_lengthscale;
     spec.arm_kernel.lengthscale = s->arm_lengthscale;
+    if (s->in_force != NULL)
+        kb_tuning_put(s->in_force, &spec);
     kb_spec_drop_unserved_confidence(&spec);
     return spec;
 }
@@ -61,6 +63,11 @@ static enum kb_err reserve_begin(struct kb_engine *e, const struct kb_ev_summary
         return kb_fail(KB_ERANGE, msg, "/version", "expected at most %llu", (unsigned long long)KB_MOST_NUMBER);
     if ((int)s->repr < 0 || s->repr >= KB_REPR_N)
         return kb_fail(KB_EINVAL, msg, "/representation", "unknown representation");
+    if (s->n_tunings > KB_MOST_TUNINGS)
+        return kb_fail(KB_EINVAL, msg, "/tunings", "expected at most %u", KB_MOST_TUNINGS);
+    for (size_t i = 0; i < s->n_tunings; i++)
+        if ((rc = kb_tuning_check(&s->tunings[i], msg)) != KB_OK)
+            return kb_fail_within(rc, msg, "/tunings", i);
     const struct kb_spec in_force = spec_in_force(s);
     rc = kb_spec_check(&in_force, msg);
     if (rc != KB_OK)
@@ -75,6 +82,8 @@ static void apply_begin(struct kb_engine *e, const struct kb_ev_summary *s)
     e->configured = *s->spec;
     e->spec = spec_in_force(s);
     e->version = s->version;
+    for (size_t i = 0; i < s->n_tunings; i++)
+        kb_engine_keep_tuning(e, &s->tunings[i]);
     e->is_configured = e->is_summarized = true;
     kb_history_close(&e->history); /* what the room for a first row has taken */
     kb_history_init(&e->history, kb_engine_dim(e), e->key);
@@ -312,6 +321,7 @@ static enum kb_err reserve_decision(struct kb_engine *e, const struct kb_ev_summ
         return KB_ENOMEM;
     entry->user = kb_ids_find(&e->users, s->user);
     entry->level = s->level;
+    entry->importance = s->importance;
     entry->route = s->route;
     entry->expires_at_ms = s->expires_at_ms;
     entry->is_deferred = s->is_deferred;
@@ -368,6 +378,7 @@ static void apply_end(struct kb_engine *e, const struct kb_ev_summary *s)
     memcpy(e->routes, s->totals.routes, sizeof e->routes);
     e->reward_sum = s->totals.reward_sum;
     e->square_sum = s->totals.square_sum;
+    e->sums = s->totals.sums;
     e->reset_rows = (size_t)s->totals.reset_rows;
     e->reset_count = s->totals.reset_count;
     if (!kb_decay_is_none(&s->totals.decay)) {

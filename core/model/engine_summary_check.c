@@ -81,6 +81,8 @@ enum kb_err kb_summary_check_decision(const struct kb_engine *e, const struct kb
     }
     if (s->level > KB_MAX_LEVEL)
         return kb_fail(KB_EINVAL, msg, "/level", "expected 0 to %u", KB_MAX_LEVEL);
+    if (!(s->importance >= 0 && s->importance <= KB_MOST_IMPORTANCE))
+        return kb_fail(KB_EINVAL, msg, "/importance", "expected 0 to %g", KB_MOST_IMPORTANCE);
     if (s->route >= KB_ROUTE_N || s->route == KB_ROUTE_STICKY)
         return kb_fail(KB_EINVAL, msg, "/route", "expected a route that draws");
     return KB_OK;
@@ -123,6 +125,8 @@ enum kb_err kb_summary_check_totals(const struct kb_engine *e, const struct kb_e
         return kb_fail(KB_EINVAL, msg, "/forgetting", "times or numbers that cannot have been");
     if (!are_counts_few(t) || !are_totals_measurable(t) || fmax(h->n_observed, t->n_learned) > KB_MOST_COUNT / 2)
         return kb_fail(KB_ERANGE, msg, "/part", "counts or sums that no rewards can have");
+    if (!kb_reward_sums_are_valid(&t->sums) || t->sums.halvings > halvings)
+        return kb_fail(KB_EINVAL, msg, "/sums", "sums that no rewards can have");
     if (h->n > 0 && h->first_seq[h->n - 1] > e->seq + 1)
         return kb_fail(KB_EINVAL, msg, "/part", "a point is of an event that is still to come");
     if (e->pending.n > t->decided)

@@ -116,6 +116,8 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
         e->build->fresh[e->build->n_fresh++] = delta;
     e->reward_sum += d_sum;
     e->square_sum += d_square;
+    kb_reward_sums_add(&e->sums, pt->importance, d_count, d_sum, d_square, halvings,
+                       fmax(halvings, kb_decay_halvings(&e->decay, &e->spec.forgetting)));
     assert(pt->user < e->cap_squares);
     e->square_of[pt->user] += d_square;
     e->arms.arm[pt->arm].reward_sum += d_sum;

@@ -40,12 +40,20 @@ static bool serves_resampling(const struct kb_engine *e, const struct kb_spec *s
            kb_spec_same_model(spec, &e->spec);
 }
 
+/* Whether the user kernel in force is one over the graph that a reset will have. */
+static bool has_graph_in_force(const struct kb_engine *e, uint64_t seq)
+{
+    return e->posterior != NULL && seq > e->quiet_until && e->staged.graph == NULL && !e->staged.awaits_reset &&
+           !(kb_engine_is_rebuilding(e) && e->build->has_graph) && e->spec.repr.type == KB_REPR_BY_ARM;
+}
+
 struct kb_site kb_engine_site(struct kb_engine *e, const struct kb_spec *spec, uint64_t seq)
 {
     return (struct kb_site){.history = &e->history,
                             .node_of = e->staged.graph != NULL ? e->staged.node_of : e->node_of,
                             .graph = kb_engine_coming_graph(e, spec),
                             .like = serves_resampling(e, spec, seq) ? e->posterior : NULL,
+                            .users = has_graph_in_force(e, seq) ? e->posterior : NULL,
                             .key = kb_engine_draw_key(e, spec),
                             .scratch = &e->scratch};
 }

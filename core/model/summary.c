@@ -29,6 +29,7 @@ struct kb_summarizer {
         int64_t until_ms[PART_ITEMS];
     } assigned;
     struct kb_ev_open_slot slot[KB_MAX_SLOTS];
+    struct kb_tuning in_force;
 };
 
 enum kb_err kb_summarizer_new(struct kb_summarizer **out, const struct kb_engine *e)
@@ -70,6 +71,10 @@ static bool put_begin(struct kb_summarizer *s)
     s->out.repr = e->spec.repr.type;
     s->out.context_lengthscale = e->spec.context_kernel.lengthscale;
     s->out.arm_lengthscale = e->spec.arm_kernel.lengthscale;
+    kb_tuning_take(&s->in_force, &e->spec);
+    s->out.in_force = e->spec.learned != 0 ? &s->in_force : NULL;
+    s->out.tunings = e->tuning;
+    s->out.n_tunings = e->n_tunings;
     return s->next++ == 0;
 }
 
@@ -150,6 +155,7 @@ static bool put_decision(struct kb_summarizer *s)
     s->out.decision = entry->id;
     s->out.user = kb_ids_str(&s->e->users, entry->user);
     s->out.level = entry->level;
+    s->out.importance = entry->importance;
     s->out.route = (enum kb_route)entry->route;
     s->out.expires_at_ms = entry->expires_at_ms;
     s->out.is_deferred = entry->is_deferred;
@@ -216,7 +222,8 @@ static bool put_end(struct kb_summarizer *s)
                                           .reset_rows = e->reset_rows,
                                           .reset_count = e->reset_count,
                                           .decay = e->decay,
-                                          .n_learned = e->history.n_observed};
+                                          .n_learned = e->history.n_observed,
+                                          .sums = e->sums};
     memcpy(s->out.totals.routes, e->routes, sizeof e->routes);
     return s->next++ == 0;
 }

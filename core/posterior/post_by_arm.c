@@ -39,6 +39,7 @@
 #include "linalg/linalg.h"
 #include "kernel/arm_kernel.h"
 #include "posterior/arm_block.h"
+#include "posterior/arm_scales.h"
 #include "posterior/exact.h"
 #include "posterior/noisy_gram.h"
 
@@ -654,6 +655,19 @@ out:
     return rc;
 }
 
+static enum kb_err by_arm_find_scales(const struct kb_posterior *p, const struct kb_scale_search *search,
+                                      struct kb_scratch *s, struct kb_tuning *out)
+{
+    const struct kb_by_arm *e = of_const(p);
+    const struct kb_arm_view_of_points view = {.p = p,
+                                               .kernel = &e->kernel,
+                                               .block = e->arms.of,
+                                               .n_arms = e->arms.n,
+                                               .count = e->points.count,
+                                               .sum = e->points.sum};
+    return kb_arm_scales_find(&view, search, s, out);
+}
+
 /* --- digest, snapshot ------------------------------------------------------------------------------------------- */
 
 static uint64_t by_arm_digest(const struct kb_posterior *p, uint64_t h)
@@ -760,6 +774,7 @@ const struct kb_posterior_ops kb_posterior_by_arm_ops = {
     .fill = by_arm_fill,
     .n_factors = by_arm_n_factors,
     .look = by_arm_look,
+    .find_scales = by_arm_find_scales,
     .digest = by_arm_digest,
     .save = by_arm_save,
     .load = by_arm_load,

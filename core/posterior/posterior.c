@@ -65,7 +65,7 @@ static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, c
     kb_support_init(&p->support, (size_t)spec->context_dim + spec->arm_dim);
     p->support.columns = &p->columns;
     const struct kb_spec parts = kb_spec_of_parts(spec, graph != NULL);
-    KB_TRY(other != NULL ? kb_kernel_init_like(&p->kernel, spec, &other->kernel)
+    KB_TRY(other != NULL ? kb_kernel_init_like(&p->kernel, &parts, &other->kernel)
                          : kb_kernel_init(&p->kernel, &parts, graph, key));
     KB_TRY(ops->init(p, spec));
     if (p->reads_spectrum)
@@ -109,6 +109,17 @@ enum kb_err kb_posterior_learn_users(struct kb_posterior *p, const struct kb_his
 {
     assert(p->support.n == 0);
     return kb_kernel_learn_users(&p->kernel, h);
+}
+
+bool kb_posterior_has_scales(const struct kb_posterior *p)
+{
+    return p->ops->find_scales != NULL;
+}
+
+enum kb_err kb_posterior_find_scales(const struct kb_posterior *p, const struct kb_scale_search *search,
+                                     struct kb_scratch *s, struct kb_tuning *out)
+{
+    return p->ops->find_scales(p, search, s, out);
 }
 
 /* --- scratch ------------------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include "posterior/dictionary.h"
 #include "posterior/learning.h"
 #include "posterior/posterior.h"
+#include "posterior/scale_search.h"
 #include "posterior/spectrum.h"
 
 /* Candidates of one predict block, history rows of one sweep block. */
@@ -87,6 +88,9 @@ struct kb_posterior_ops {
      * N^1/2 (K + lambda N^-1) N^1/2. n_factors: how many parts there are (NULL: one). KB_ENOMEM. O(n^2). */
     size_t (*n_factors)(const struct kb_posterior *p);
     enum kb_err (*look)(const struct kb_posterior *p, size_t which, struct kb_chol *to, double *gain);
+    /* scale_search.h; NULL where there are none to find. */
+    enum kb_err (*find_scales)(const struct kb_posterior *p, const struct kb_scale_search *search, struct kb_scratch *s,
+                               struct kb_tuning *out);
     uint64_t (*digest)(const struct kb_posterior *p, uint64_t h);
     void (*save)(const struct kb_posterior *p, struct kb_writer *w);
     enum kb_err (*load)(struct kb_posterior *p, struct kb_reader *r); /* the support is loaded before */

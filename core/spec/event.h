@@ -13,6 +13,7 @@
 #include "spec/evidence.h"
 #include "spec/routing.h"
 #include "spec/spec.h"
+#include "spec/tuning.h"
 
 /* X(enum, word in the log), from 1 on. Values are stored: new ones at the end. */
 #define KB_EVENT_MAP(X)                                                                                                \
@@ -27,7 +28,8 @@
     X(KB_EV_DICTIONARY, "dictionary")                                                                                  \
     X(KB_EV_LATE, "late")                                                                                              \
     X(KB_EV_SUMMARY, "summary")                                                                                        \
-    X(KB_EV_REDACTED, "redacted")
+    X(KB_EV_REDACTED, "redacted")                                                                                      \
+    X(KB_EV_TUNED, "tuned")
 
 enum kb_event_type { KB_EV_NONE, KB_EVENT_MAP(KB_WORD_ENUM) };
 extern const struct kb_words kb_event_words;
@@ -123,6 +125,7 @@ struct kb_ev_totals {
     double reset_count;
     struct kb_decay decay;
     double n_learned; /* read when anything has been forgotten or counted */
+    struct kb_reward_sums sums;
 };
 
 /* One part: the members of its kind are read, the others are not. */
@@ -132,6 +135,9 @@ struct kb_ev_summary {
     uint64_t version;
     enum kb_repr_type repr; /* begin: in force */
     double context_lengthscale, arm_lengthscale;
+    const struct kb_tuning *in_force; /* its values alone; NULL: those of spec. Then the newest refits, oldest first: */
+    const struct kb_tuning *tunings;
+    size_t n_tunings;
     const char *const *users; /* [n_users] */
     const double *squares;    /* [n_users] */
     size_t n_users;
@@ -143,6 +149,7 @@ struct kb_ev_summary {
     uint32_t level;
     int64_t expires_at_ms;
     bool is_deferred;
+    double importance;   /* of slot 0 (tuning.h) */
     enum kb_route route; /* that had drawn the arm */
     const struct kb_ev_open_slot *slots;
     size_t n_slots;
@@ -232,8 +239,10 @@ struct kb_event {
             double square, energy[KB_N_MIXTURE], log_det[KB_N_MIXTURE];
             const struct kb_ev_atom *atoms;
             size_t n_atoms;
-        } dictionary;
-        struct { /* a reward after its window: kept, not learned */
+            bool is_refit;                  /* begun: scales are to be found first, and `tuned` will be what is done */
+            const struct kb_tuning *tuning; /* of `tuned`: the values that it puts in force */
+        } dictionary;                       /* and tuned: a reset under values that the model has found */
+        struct {                            /* a reward after its window: kept, not learned */
             const char *decision;
             const char *arm;
             double reward;
@@ -244,6 +253,12 @@ struct kb_event {
         } redacted;
     } as;
 };
+
+/* Whether it is about what the posterior rests on: its members are those of `dictionary`. */
+static inline bool kb_event_is_dictionary(const struct kb_event *ev)
+{
+    return ev->type == KB_EV_DICTIONARY || ev->type == KB_EV_TUNED;
+}
 
 /* Whether it only keeps books: it teaches nothing, so that preparing and applying it is O(its names). */
 bool kb_event_is_light(const struct kb_event *ev);

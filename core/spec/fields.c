@@ -33,6 +33,7 @@
 #define NONE .readers = 0
 #define BOOK .is_book = true
 #define LATE .is_late = true
+#define LEARNED(name, from) .learned = KB_LEARNED_##name, .start = (from)
 
 /* Rows: pointer, member, usual value (0 where none stands here), range, readers. */
 #define MEMBER(name) .offset = offsetof(struct kb_spec, name), .size = sizeof(((struct kb_spec *)0)->name)
@@ -41,15 +42,16 @@
 #define CHOICE(json, member, set, end, ...)                                                                            \
     ROW(json, CHOICE, TYPES, member, FROM(0, (end)-1), .expected = "unknown type", .words = &kb_##set##_words,         \
         __VA_ARGS__)
-#define FLAG(json, member, readers) ROW(json, FLAG, TYPES, member, FROM(0, 1), readers)
+#define FLAG(json, member, ...) ROW(json, FLAG, TYPES, member, FROM(0, 1), __VA_ARGS__)
 #define SIZE(json, turn, member, value, range, ...) ROW(json, SIZE, turn, member, .usual = (value), range, __VA_ARGS__)
 #define REAL(json, member, value, range, ...) ROW(json, REAL, REALS, member, .usual = (value), range, __VA_ARGS__)
 
 /* Both kernels on vectors have the same. */
-#define VECTOR_KERNEL(kernel)                                                                                         \
+#define VECTOR_KERNEL(kernel, ...)                                                                                    \
     CHOICE("/" #kernel "/type", kernel.type, vec_kernel, KB_VEC_N, ALL),                                              \
     ROW("/" #kernel "/lengthscale", LENGTHSCALE, REALS, kernel.lengthscale, .usual = 1, POSITIVE,                     \
-        .flag = offsetof(struct kb_spec, kernel.is_median), READ_BY(kernel.type, KB_STATIONARY_KERNELS)),             \
+        .flag = offsetof(struct kb_spec, kernel.is_median), __VA_ARGS__,                                              \
+        READ_BY(kernel.type, KB_STATIONARY_KERNELS)),                                                                 \
     ROW("/" #kernel "/degree", INT, LATER, kernel.degree, .usual = 2, FROM(1, 8),                                     \
         READ_BY(kernel.type, KB_TYPE_BIT(KB_VEC_POLYNOMIAL))),                                                        \
     REAL("/" #kernel "/offset", kernel.offset, 1, NOT_NEGATIVE,                                                       \
@@ -61,7 +63,7 @@ const struct kb_field kb_fields[] = {
     ROW("/arm_dim", DIMENSION, COUNTS, arm_dim, FROM(0, 4096), ALL),
 
     CHOICE("/user_kernel/type", user_kernel.type, user_kernel, KB_USER_N, ALL),
-    REAL("/user_kernel/rho", user_kernel.rho, 0.1, POSITIVE, USER(LAPLACIAN)),
+    REAL("/user_kernel/rho", user_kernel.rho, 0.1, POSITIVE, LEARNED(RHO, 0.3), USER(LAPLACIAN)),
     REAL("/user_kernel/population", user_kernel.population, 0, NOT_NEGATIVE, USER(LAPLACIAN)),
     FLAG("/user_kernel/normalize", user_kernel.is_normalized, READ_BY(user_kernel.type, KB_GRAPH_KERNELS)),
     REAL("/user_kernel/tolerance", user_kernel.tolerance, 1e-4, FROM(0, 0.1), USER(LAPLACIAN)),
@@ -73,15 +75,15 @@ const struct kb_field kb_fields[] = {
          READ_BY(user_kernel.type, KB_TYPE_BIT(KB_USER_SPECTRAL_RBF) | KB_TYPE_BIT(KB_USER_MMD))),
     REAL("/user_kernel/bandwidth", user_kernel.bandwidth, 0, NOT_NEGATIVE, USER(MMD)),
 
-    VECTOR_KERNEL(context_kernel),
-    VECTOR_KERNEL(arm_kernel),
+    VECTOR_KERNEL(context_kernel, LEARNED(LENGTHSCALE, 1)),
+    VECTOR_KERNEL(arm_kernel, .learned = 0),
 
     SIZE("/user_kernel/features", LATER, user_kernel.n_features, 256, FROM(1, 4096), USER(MMD)),
     SIZE("/user_kernel/refresh", LATER, user_kernel.refresh, 200, FROM(1, 1000000), NONE),
     SIZE("/user_kernel/min_observations", LATER, user_kernel.min_observations, 5, FROM(1, 1000000), USER(MMD)),
 
     CHOICE("/representation/type", repr.type, repr, KB_REPR_N, ALL),
-    REAL("/representation/lambda", repr.lambda, 1, POSITIVE, ALL),
+    REAL("/representation/lambda", repr.lambda, 1, POSITIVE, LEARNED(NOISE, 0.25), ALL),
     REAL("/representation/mu", repr.mu, 1, POSITIVE, REPR(KORS)),
     REAL("/representation/gamma", repr.gamma, 1, POSITIVE, REPR(KORS)),
     REAL("/representation/epsilon", repr.epsilon, 0.5, INSIDE_UNIT, REPR(KORS)),
@@ -95,12 +97,13 @@ const struct kb_field kb_fields[] = {
     /* of an exact model the engine's, not the posterior's */
     SIZE("/representation/exact_limit", COUNTS, repr.exact_limit, 4096, FROM(1, 16384), REPR(BY_ARM)),
 
-    REAL("/prior/mean", prior.mean, 0, FROM(-KB_MOST_MAGNITUDE, KB_MOST_MAGNITUDE), SUMS),
-    REAL("/prior/arm", prior.arm, 0.05, NOT_NEGATIVE, SUMS),
-    REAL("/prior/feature", prior.feature, 0.05, NOT_NEGATIVE, REPR(BY_COMPONENT)),
-    REAL("/prior/user", prior.user, 0.02, NOT_NEGATIVE, SUMS),
-    REAL("/prior/context", prior.context, 0.2, NOT_NEGATIVE, SUMS),
-    REAL("/prior/linear", prior.linear, 0.2, NOT_NEGATIVE, SUMS),
+    REAL("/prior/mean", prior.mean, 0, FROM(-KB_MOST_MAGNITUDE, KB_MOST_MAGNITUDE), LEARNED(MEAN, 0), SUMS),
+    REAL("/prior/arm", prior.arm, 0.05, NOT_NEGATIVE, LEARNED(ARM, 0.05), SUMS),
+    REAL("/prior/feature", prior.feature, 0.05, NOT_NEGATIVE, LEARNED(FEATURE, 0.05), REPR(BY_COMPONENT)),
+    REAL("/prior/user", prior.user, 0.02, NOT_NEGATIVE, LEARNED(USER, 0.02), SUMS),
+    REAL("/prior/context", prior.context, 0.2, NOT_NEGATIVE, LEARNED(CONTEXT, 0.2), SUMS),
+    REAL("/prior/linear", prior.linear, 0.2, NOT_NEGATIVE, LEARNED(LINEAR, 0.2), SUMS),
+    FLAG("/tune", is_tuned, NONE, LATE),
 
     /* of these a model reads what sums it keeps for them: kb_spec_same_model */
     CHOICE("/confidence/type", conf.type, conf, KB_CONF_N, NONE),
@@ -209,6 +212,18 @@ void kb_spec_init(struct kb_spec *spec)
     spec->has_default_reward = true;
 }
 
+void kb_spec_learn(struct kb_spec *spec, unsigned bits)
+{
+    for (EACH_FIELD(f)) {
+        if ((f->learned & bits) == 0)
+            continue;
+        set_real(f, spec, f->start);
+        if (f->kind == KB_FIELD_LENGTHSCALE)
+            set_whole(f, spec, false);
+        spec->learned |= f->learned;
+    }
+}
+
 /* NaN fails every comparison and so is outside of every range; whole numbers in range are doubles. */
 enum kb_err kb_fields_check(const struct kb_spec *spec, enum kb_field_turn turn, struct kb_errmsg *msg)
 {
@@ -252,7 +267,8 @@ static bool is_read(const struct kb_field *f, const struct kb_spec *spec)
 bool kb_field_is_silent(const struct kb_field *f, const struct kb_spec *spec)
 {
     const size_t begin = offsetof(struct kb_spec, prior);
-    return f->offset - begin < sizeof spec->prior && !is_read(f, spec) && real_of(f, spec) == f->usual;
+    return f->offset - begin < sizeof spec->prior && !is_read(f, spec) && real_of(f, spec) == f->usual &&
+           (f->learned & spec->learned) == 0;
 }
 
 /* Of a field with one number that came late: nothing where it is usual, else its name and its bits. */
@@ -278,7 +294,14 @@ uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h)
     h = spec->has_default_reward ? kb_hash_double(h, spec->default_reward) : h;
     for (EACH_FIELD(f))
         h = f->is_late ? hash_late(h, f, spec) : h;
-    return h;
+    return spec->learned != 0 ? kb_hash_u64(kb_hash_str(h, "learned"), spec->learned) : h;
+}
+
+void kb_spec_keep_learned(struct kb_spec *to, const struct kb_spec *from)
+{
+    for (EACH_FIELD(f))
+        if ((f->learned & to->learned) != 0)
+            set_real(f, to, real_of(f, from));
 }
 
 bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)
@@ -287,7 +310,8 @@ bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)
 
     for (EACH_FIELD(f))
         if (f->readers != 0 && is_read(f, a) &&
-            ((is_whole(f) && whole_of(f, a) != whole_of(f, b)) || (is_real(f) && real_of(f, a) != real_of(f, b))))
+            ((f->learned & (a->learned ^ b->learned)) != 0 || (is_whole(f) && whole_of(f, a) != whole_of(f, b)) ||
+             (is_real(f) && real_of(f, a) != real_of(f, b))))
             return false;
     return has_spectrum == kb_spec_reads_spectrum(b) && (!has_spectrum || a->conf.score == b->conf.score) &&
            kb_rule_reads_levels(a->rule.type) == kb_rule_reads_levels(b->rule.type);
@@ -318,6 +342,7 @@ static uint64_t layout(void)
 void kb_spec_save(const struct kb_spec *spec, struct kb_writer *w)
 {
     kb_put_u64(w, layout());
+    kb_put_u64(w, spec->learned);
     for (EACH_FIELD(f)) {
         if (f->kind == KB_FIELD_TEXT)
             kb_put_str(w, (const char *)spec + f->offset);
@@ -333,6 +358,7 @@ enum kb_err kb_spec_load(struct kb_spec *spec, struct kb_reader *r)
     memset(spec, 0, sizeof *spec);
     if (kb_get_u64(r) != layout())
         return r->rc != KB_OK ? r->rc : KB_EVERSION;
+    spec->learned = (uint32_t)kb_get_u64(r) & KB_LEARNED_ALL;
     for (EACH_FIELD(f)) {
         if (f->kind == KB_FIELD_TEXT) {
             size_t n = 0;

@@ -35,6 +35,8 @@ struct kb_field {
     size_t offset, size;          /* of the member in struct kb_spec */
     size_t flag;                  /* offset of the flag of a KB_FIELD_LENGTHSCALE, KB_FIELD_REWARD */
     double usual;                 /* where neither caller nor preset tells it */
+    unsigned learned;             /* its bit where it may be left to the rewards ("learned" in JSON); 0: never */
+    double start;                 /* and what it is until the first refit */
     double lo, hi;                /* lo <= value <= hi; texts have none */
     bool is_open;                 /* lo < value < hi */
     bool is_late;                 /* came after digests had been written down: counts in them where it is not usual */
@@ -59,6 +61,11 @@ extern const size_t kb_n_fields;
 
 /* Every field at its usual value. */
 void kb_spec_init(struct kb_spec *spec);
+
+/* Leaves the values of these bits to the rewards: each begins at its start. */
+void kb_spec_learn(struct kb_spec *spec, unsigned bits);
+/* Takes from `from` what `to` leaves to the rewards. */
+void kb_spec_keep_learned(struct kb_spec *to, const struct kb_spec *from);
 
 /* Whether nobody reads it and nobody has set it, and it is younger than what was written without it: such a field is
  * left out of digests and of what is written. */

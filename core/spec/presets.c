@@ -45,6 +45,7 @@ struct preset {
     bool is_normalized, follows_medians;
     size_t max_dictionary, exact_limit;
     double epsilon, noise;
+    bool is_tuned; /* finds out its own scales, all of them */
     enum kb_conf_type conf;
     enum kb_score score;
 };
@@ -60,7 +61,7 @@ static const struct preset presets[] = {
            .rho = 0.01, .population = 1.0, .is_normalized = true, .lambda = 0.25, .max_dictionary = 1024,
            .epsilon = 0.05, .conf = KB_CONF_CMM, .score = KB_SCORE_FIXED, .noise = 0.5),
     PRESET("laplaced-by-arm",  LAPLACIAN, RBF,    DELTA,  BY_ARM, RAND_UCB,   1,
-           .is_normalized = true, .lambda = 0.25, .exact_limit = 1024, .epsilon = 0.02),
+           .is_normalized = true, .lambda = 0.25, .exact_limit = 1024, .epsilon = 0.02, .is_tuned = true),
     PRESET("laplaced-by-component", LAPLACIAN, RBF, RBF, BY_COMPONENT, RAND_UCB, 1,
            .is_normalized = true, .lambda = 0.25, .max_dictionary = 1024, .epsilon = 0.02, .follows_medians = true),
     PRESET("lk-gp-ucb",        LAPLACIAN, RBF,    RBF,    EXACT,  UCB,        2, .exact_limit = LK_EXACT_LIMIT),
@@ -143,5 +144,8 @@ enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t cont
     spec->conf.score = p->score;
     if (p->noise > 0)
         spec->conf.noise = p->noise;
+    spec->is_tuned = p->is_tuned;
+    if (p->is_tuned)
+        kb_spec_learn(spec, KB_LEARNED_ALL);
     return KB_OK;
 }

@@ -87,6 +87,20 @@ enum kb_baseline { KB_BASELINE_NONE, KB_BASELINE_ARM, KB_BASELINE_UNIFORM, KB_BA
     X(KB_FORGET_HALF_LIFE, "half_life")
 enum kb_forgetting_type { KB_FORGETTING_MAP(KB_WORD_ENUM) KB_FORGET_N };
 
+/* Values that a model may find out from its rewards (tuning.h), as bits of kb_spec.learned. */
+enum kb_learned {
+    KB_LEARNED_NOISE = 1,
+    KB_LEARNED_MEAN = 2,
+    KB_LEARNED_ARM = 4,
+    KB_LEARNED_USER = 8,
+    KB_LEARNED_CONTEXT = 16,
+    KB_LEARNED_LINEAR = 32,
+    KB_LEARNED_LENGTHSCALE = 64, /* of the contexts */
+    KB_LEARNED_RHO = 128,
+    KB_LEARNED_FEATURE = 256,
+    KB_LEARNED_ALL = 511
+};
+
 struct kb_user_kernel_spec {
     enum kb_user_kernel_type type;
     double rho;         /* ridge of the Laplacian, > 0 [LK, Thm 2.1] */
@@ -183,6 +197,8 @@ struct kb_spec {
     struct kb_vec_kernel_spec context_kernel, arm_kernel;
     struct kb_repr_spec repr;
     struct kb_prior_spec prior;
+    bool is_tuned;    /* refits put learned values in force; else they stay where they begin */
+    uint32_t learned; /* bits of enum kb_learned: values that nobody has fixed */
     struct kb_conf_spec conf;
     struct kb_rule_spec rule;
     struct kb_forgetting_spec forgetting;

@@ -39,7 +39,8 @@ struct line {
     const struct sums *mixture; /* NULL: each component has what the first has */
     size_t n_slate, n_mixture;
     struct sums other[KB_N_MIXTURE - 1];
-    bool has_forgotten;
+    struct kb_tuning tuning; /* of a refit; or the scales in force at the beginning of a summary */
+    bool has_scales, has_forgotten, has_sums;
 };
 
 #define AT(member) offsetof(struct line, member)
@@ -282,14 +283,55 @@ static const struct ld_list points = {
 
 #define DICTIONARY                                                                                                     \
     HEAD, FLAG("reset", 0, EV(dictionary.is_reset)), FLAG("begun", OPTIONAL, EV(dictionary.is_begun)),                 \
-        FROM_ONE("from", OPTIONAL, EV(dictionary.from))
+        FLAG("refit", OPTIONAL, EV(dictionary.is_refit)), FROM_ONE("from", OPTIONAL, EV(dictionary.from))
 #define POINTS LIST("points", LD_ROW_EARLY, EV(dictionary.atoms), EV(dictionary.n_atoms), &points)
+
+/* Scales, in force or as a refit has found them (spec/tuning.h). */
+#define TUNING(member) offsetof(struct kb_tuning, member)
+static const struct ld_row tuning_rows[] = {
+    REAL("mean", 0, TUNING(prior.mean)),
+    REAL("noise", 0, TUNING(noise)),
+    REAL("arm", 0, TUNING(prior.arm)),
+    REAL("feature", 0, TUNING(prior.feature)),
+    REAL("user", 0, TUNING(prior.user)),
+    REAL("context", 0, TUNING(prior.context)),
+    REAL("linear", 0, TUNING(prior.linear)),
+    REAL("lengthscale", 0, TUNING(lengthscale)),
+    REAL("rho", 0, TUNING(rho)),
+    REAL("rewards", 0, TUNING(rewards)),
+    REAL("range", 0, TUNING(range)),
+    REAL("evidence_before", 0, TUNING(before)),
+    REAL("evidence_after", 0, TUNING(after)),
+    COUNT("event", TUNING(event)),
+};
+static const struct ld_rows tuning = LD_ROWS(tuning_rows), scales = {tuning_rows, 9};
+static const struct ld_list tunings = {
+    LD_ROWS(tuning_rows), sizeof(struct kb_tuning), {.hi = KB_MOST_TUNINGS}, LD_LIST_OBJECTS, NULL};
+
+void ld_text_tuning(struct ld_text *t, const struct kb_tuning *of, bool is_found)
+{
+    const struct ld_out out = {t, {1, 0, 0, 0}, NULL};
+    ld_text_raw(t, "{", 1);
+    ld_text_rows(&out, &tuning, 0, is_found ? tuning.n : scales.n, of);
+    ld_text_raw(t, "}", 1);
+}
 
 /* What a reset puts in force must all be in the line, since nothing of it is drawn or measured again in a fold, and
  * comes before the points, of which there may be thousands. Lengthscales are any positive numbers: medians of real data
  * are not confined to what a configuration may ask for. */
 static const struct ld_row reset[] = {
     DICTIONARY,
+    WORD("representation", 0, EV(dictionary.repr), kb_repr_words),
+    LENGTHSCALE("context_lengthscale", EV(dictionary.context_lengthscale)),
+    LENGTHSCALE("arm_lengthscale", EV(dictionary.arm_lengthscale)),
+    OBJECT("evidence", LD_ROW_HAS, 0, EV(dictionary.has_evidence), &evidence),
+    POINTS,
+};
+/* A reset under scales that the model has found. */
+static const struct ld_row tuned[] = {
+    HEAD,
+    OBJECT("scales", 0, AT(tuning), 0, &tuning),
+    FROM_ONE("from", OPTIONAL, EV(dictionary.from)),
     WORD("representation", 0, EV(dictionary.repr), kb_repr_words),
     LENGTHSCALE("context_lengthscale", EV(dictionary.context_lengthscale)),
     LENGTHSCALE("arm_lengthscale", EV(dictionary.arm_lengthscale)),
@@ -324,10 +366,33 @@ static void close_dictionary(struct ld_in *in, struct line *l)
     double *energy = l->ev.as.dictionary.energy, *log_det = l->ev.as.dictionary.log_det;
     if (l->ev.as.dictionary.is_begun && l->ev.as.dictionary.from > 0)
         ld_in_fault(in, "from", "expected only where something that was begun is done");
+    if (l->ev.as.dictionary.is_refit && !(l->ev.as.dictionary.is_reset && l->ev.as.dictionary.is_begun))
+        ld_in_fault(in, "refit", "expected only where a reset begins");
     for (size_t i = 1; i < KB_N_MIXTURE; i++) {
         energy[i] = l->mixture != NULL ? l->mixture[i - 1].energy : energy[0];
         log_det[i] = l->mixture != NULL ? l->mixture[i - 1].log_det : log_det[0];
     }
+}
+
+static void open_tuned(struct line *l)
+{
+    l->tuning = *l->ev.as.dictionary.tuning;
+    open_dictionary(l);
+}
+
+static const struct kb_tuning *keep_tuning(struct ld_in *in, const struct line *l)
+{
+    struct kb_tuning *kept = ld_in_alloc(in, 1, sizeof *kept);
+    if (kept != NULL)
+        *kept = l->tuning;
+    return kept;
+}
+
+static void close_tuned(struct ld_in *in, struct line *l)
+{
+    l->ev.as.dictionary.is_reset = true;
+    l->ev.as.dictionary.tuning = keep_tuning(in, l);
+    close_dictionary(in, l);
 }
 
 /* --- parts of a summary -------------------------------------------------------------------------------- */
@@ -348,6 +413,8 @@ static const struct ld_row part_begin[] = {
     WORD("representation", 0, PART(repr), kb_repr_words),
     LENGTHSCALE("context_lengthscale", PART(context_lengthscale)),
     LENGTHSCALE("arm_lengthscale", PART(arm_lengthscale)),
+    OBJECT("scales", LD_ROW_HAS, AT(tuning), AT(has_scales), &scales),
+    LIST("tunings", OPTIONAL, PART(tunings), PART(n_tunings), &tunings),
     SETTINGS(PART(spec)),
 };
 
@@ -423,6 +490,7 @@ static const struct ld_row part_decision[] = {
     ID("arm", 0, AT(first.arm)), /* as in `decided` */
     TIME("expires_at", 0, PART(expires_at_ms)),
     FLAG("deferred", 0, PART(is_deferred)),
+    REAL("importance", OPTIONAL | LD_ROW_OR_ZERO, PART(importance)),
     NUMBER("level", 0, PART(level), &level_or_none),
     WORD("route", OPTIONAL, PART(route), kb_route_words),
     LIST("slots", LD_ROW_EARLY, PART(slots), PART(n_slots), &open_slots),
@@ -480,6 +548,13 @@ static const struct ld_row forgetting_rows[] = {
 };
 static const struct ld_rows forgetting = LD_ROWS(forgetting_rows);
 
+#define SUMS(name, member) REAL(name, 0, PART(totals.sums.member))
+static const struct ld_row reward_sums_rows[] = {
+    SUMS("lowest", lowest),     SUMS("highest", highest), SUMS("weight", weight),
+    SUMS("weighted", weighted), SUMS("square", square),   SUMS("halvings", halvings),
+};
+static const struct ld_rows reward_sums = LD_ROWS(reward_sums_rows);
+
 static const struct ld_row part_end[] = {
     PART_HEAD,
     COUNT("decided", PART(totals.decided)),
@@ -492,6 +567,7 @@ static const struct ld_row part_end[] = {
     COUNT("reset_rows", PART(totals.reset_rows)),
     REAL("reset_observations", 0, PART(totals.reset_count)),
     OBJECT("routes", LD_ROW_YOUNG, 0, 0, &routes),
+    OBJECT("sums", LD_ROW_HAS, 0, AT(has_sums), &reward_sums),
     OBJECT("forgetting", LD_ROW_HAS, 0, AT(has_forgotten), &forgetting),
 };
 
@@ -514,6 +590,10 @@ static void open_summary(struct line *l)
     if (part->part == KB_PART_DECISION)
         l->first.arm = part->slots[0].arm;
     l->has_forgotten = !kb_decay_is_none(&part->totals.decay);
+    l->has_sums = part->totals.sums.lowest <= part->totals.sums.highest;
+    l->has_scales = part->in_force != NULL;
+    if (l->has_scales)
+        l->tuning = *part->in_force;
 }
 
 static void close_summary(struct ld_in *in, struct line *l)
@@ -522,6 +602,10 @@ static void close_summary(struct ld_in *in, struct line *l)
     if (part == NULL)
         return;
     *part = l->part;
+    if (l->has_scales)
+        part->in_force = keep_tuning(in, l);
+    if (!l->has_sums)
+        kb_reward_sums_init(&part->totals.sums);
     l->ev.as.summary = part;
     if (part->part == KB_PART_POINTS && part->points.n == 0)
         ld_in_fault(in, "user", "expected one point or more");
@@ -550,6 +634,7 @@ static const struct {
     [KB_EV_DICTIONARY] = {LD_ROWS(reset), open_dictionary, close_dictionary},
     [KB_EV_SUMMARY] = {{NULL, 0}, open_summary, close_summary},
     [KB_EV_REDACTED] = {LD_ROWS(redacted), NULL, NULL},
+    [KB_EV_TUNED] = {LD_ROWS(tuned), open_tuned, close_tuned},
 };
 
 /* Those of a type, where a part of a summary, or whether it is a reset, says which. */

@@ -55,11 +55,12 @@ struct ld_field ld_field_find(const char *group, const struct ld_rule *rule)
     (void)snprintf(pointer, sizeof pointer, "%s%s/%s", group[0] != '\0' ? "/" : "", group, rule->key);
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (strcmp(own[i].pointer, pointer) == 0)
-            return (struct ld_field){own[i].kind, rule, own[i].offset, 0, &reason_words};
+            return (struct ld_field){own[i].kind, rule, own[i].offset, 0, &reason_words, 0};
     for (const struct kb_field *f = kb_fields; f < kb_fields + kb_n_fields; f++)
         if (strcmp(f->pointer, pointer) == 0) {
-            const bool is_or_word = f->kind == KB_FIELD_REAL && rule->choices != NULL;
-            return (struct ld_field){is_or_word ? LD_OR_WORD : kinds[f->kind], rule, f->offset, f->flag, f->words};
+            const bool is_or_word = f->kind == KB_FIELD_REAL && rule->choices != NULL && f->learned == 0;
+            return (struct ld_field){
+                is_or_word ? LD_OR_WORD : kinds[f->kind], rule, f->offset, f->flag, f->words, f->learned};
         }
     return (struct ld_field){.kind = LD_GROUP, .rule = rule};
 }

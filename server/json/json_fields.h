@@ -39,6 +39,7 @@ struct ld_field {
     const struct ld_rule *rule;
     size_t offset, flag;
     const struct kb_words *words; /* of a LD_CHOICE */
+    unsigned learned;             /* its bit in kb_spec.learned, where the word "learned" may stand; 0: never */
 };
 
 /* A member of a group ("": the configuration, or a challenger) by its rule. */

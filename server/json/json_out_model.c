@@ -169,6 +169,74 @@ static void put_confidence(struct ld_text *t, const struct kb_conf_facts *facts,
     ld_text_lit(t, "}");
 }
 
+/* Of an arm's variance before anything is learned, at a user and a context like any other. */
+static void put_shares(struct ld_text *t, const struct kb_spec *spec, bool has_graph)
+{
+    const struct kb_spec parts = kb_spec_of_parts(spec, has_graph);
+    const bool has_users = parts.user_kernel.type != KB_USER_ONES,
+               has_contexts = parts.context_kernel.type != KB_VEC_ONES;
+    const struct {
+        const char *name, *words;
+        double variance;
+    } part[] = {{"arm", "the arm alone, whoever asks", spec->prior.arm},
+                {"feature", "what arms with like features have in common",
+                 spec->repr.type == KB_REPR_BY_COMPONENT ? spec->prior.feature : 0},
+                {"user",
+                 kb_user_kernel_reads_graph(parts.user_kernel.type) ? "the users and their friends" : "the users",
+                 has_users ? spec->prior.user : 0},
+                {"context", "contexts that are alike", has_contexts ? spec->prior.context : 0},
+                {"linear", "contexts, in a straight line", has_contexts ? spec->prior.linear : 0}};
+    const size_t n = sizeof part / sizeof *part;
+    char words[320] = "";
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += part[i].variance;
+    ld_text_key(t, "shares");
+    ld_text_lit(t, "{");
+    for (size_t i = 0; i < n; i++)
+        ld_text_put_number(t, part[i].name, sum > 0 ? part[i].variance / sum : 0);
+    ld_text_lit(t, "}");
+    for (size_t i = 0; i < n && sum > 0; i++) {
+        const size_t at = strlen(words);
+        if (part[i].variance > 0)
+            (void)snprintf(words + at, sizeof words - at, "%s%.0f %% %s",
+                           at > 0 ? ", " : "What an arm earns is expected to depend on: ", 100 * part[i].variance / sum,
+                           part[i].words);
+    }
+    ld_text_put_string(t, "words", words);
+}
+
+/* What a model that holds arms apart has found out of itself. */
+static void put_scales(struct ld_text *t, const struct kb_engine *e)
+{
+    const struct kb_spec *spec = kb_engine_spec(e);
+    size_t n = 0;
+    const struct kb_tuning *history = kb_engine_tunings(e, &n);
+    struct kb_tuning in_force = {0};
+
+    if (spec->repr.type != KB_REPR_BY_ARM && spec->repr.type != KB_REPR_BY_COMPONENT)
+        return;
+    ld_text_key(t, "scales");
+    ld_text_lit(t, "{");
+    ld_text_key(t, "in_force");
+    kb_tuning_take(&in_force, spec);
+    ld_text_tuning(t, &in_force, false);
+    put_shares(t, spec, kb_engine_graph(e) != NULL);
+    ld_text_key(t, "next");
+    if (spec->is_tuned && spec->learned != 0)
+        ld_text_number(t, kb_tuning_next(n > 0 ? history[n - 1].rewards : 0));
+    else
+        ld_text_lit(t, "null");
+    ld_text_key(t, "history");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < n; i++) {
+        ld_text_item(t);
+        ld_text_tuning(t, &history[i], true);
+    }
+    ld_text_lit(t, "]}");
+}
+
 /* What takes long is left to ld_end_model. */
 int ld_begin_model(const struct ld_tenant_view *v, const struct kb_engine *e, struct ld_model_text *m)
 {
@@ -192,6 +260,7 @@ int ld_begin_model(const struct ld_tenant_view *v, const struct kb_engine *e, st
     ld_text_put_count(t, "events", v->counts->learned);
     ld_text_put_count(t, "seq", v->counts->seq);
     put_dictionary(t, e, posterior);
+    put_scales(t, e);
     ld_text_put_string(t, "digest", digest);
     ld_text_put_string(t, "content_digest", content);
     return 0;

@@ -60,6 +60,10 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
     const void *at = (const char *)s + f->offset;
     const bool *flag = (const bool *)((const char *)s + f->flag);
     int type;
+    if ((f->learned & s->spec.learned) != 0 && !is_in_force) {
+        ld_text_string(t, "learned");
+        return;
+    }
     switch (f->kind) {
     case LD_GROUP:
         write_members(t, f->rule->key, ld_field_rules(f->rule->key), s, is_in_force);

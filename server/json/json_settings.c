@@ -15,6 +15,7 @@
 #include "json/json_fields.h"
 #include "json/json_routing.h"
 #include "base/names.h"
+#include "spec/fields.h"
 
 _Static_assert(offsetof(struct ld_settings, spec) == 0, "a pointer to the spec is one to its settings");
 _Static_assert(sizeof(enum kb_rule_type) == sizeof(int), "enums are read and written as int");
@@ -103,6 +104,11 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
     void *at = (char *)out + f->offset;
     bool *flag = (bool *)((char *)out + f->flag);
     const struct ld_rule *rule = f->rule;
+    if (f->learned != 0 && is_text(v, "learned")) {
+        kb_spec_learn(&out->spec, f->learned);
+        return;
+    }
+    out->spec.learned &= ~f->learned;
     switch (f->kind) {
     case LD_ALGORITHM: /* these two have been read (read_identity): what is wrong with them is told in its place */
         (void)ld_in_choice(in, v, rule);
@@ -226,15 +232,24 @@ static uint32_t dimension(const struct ld_value *object, size_t at)
     return x >= rule->lo && x <= rule->hi ? (uint32_t)x : 0;
 }
 
+/* A configuration in the log says all that it leaves to the rewards; those of older versions said nothing. */
+static void learn_nothing(struct kb_spec *spec)
+{
+    spec->is_tuned = false;
+    spec->learned = 0;
+}
+
 /* Algorithm and dimensions, which decide what all other fields are when left out. What is wrong with them is told when
  * read_group comes by; until then a default helps to find the other faults. */
-static void read_identity(const struct ld_value *v, struct ld_settings *out)
+static void read_identity(const struct ld_in *in, const struct ld_value *v, struct ld_settings *out)
 {
     const char *name = ld_string_of(ld_member_of(v, "algorithm"));
     const uint32_t context_dim = dimension(v, LD_CONFIGURATION_CONTEXT_DIM);
     const uint32_t arm_dim = dimension(v, LD_CONFIGURATION_ARM_DIM);
     if (name == NULL || kb_spec_preset(&out->spec, name, context_dim, arm_dim) != KB_OK)
         (void)kb_spec_preset(&out->spec, "laplaced", context_dim, arm_dim);
+    if (in->is_log)
+        learn_nothing(&out->spec);
 }
 
 /* --- challengers --------------------------------------------------------------------------------------- */
@@ -250,6 +265,8 @@ static void read_challenger(struct ld_in *in, const struct ld_value *v, const st
         kb_spec_take_books(&s.spec, own);
         s.spec.seed = own->seed;
     }
+    if (in->is_log)
+        learn_nothing(&s.spec);
     if (ld_in_members(in, v, &ld_challenger_rules, read_member, &r))
         follow_bookkeeping(v, &s.spec);
     *out = s.spec;
@@ -347,7 +364,7 @@ void ld_in_settings(struct ld_in *in, const struct ld_value *v, struct ld_settin
 {
     struct kb_errmsg msg = {"", ""};
     ld_settings_init(out);
-    read_identity(v, out);
+    read_identity(in, v, out);
     read_group(in, "", v, out);
     if (ld_in_done(in) != 0)
         return;

@@ -81,5 +81,8 @@ const struct kb_ev_arm *ld_in_arms(struct ld_in *in, const struct ld_value *arra
 
 /* An arm of a catalogue, as its line has it and as it is shown (json_event.c). */
 void ld_text_arm(struct ld_text *t, const struct kb_ev_arm *arm, uint32_t arm_dim);
+/* Scales in force; is_found: with what the refit was computed from. */
+struct kb_tuning;
+void ld_text_tuning(struct ld_text *t, const struct kb_tuning *of, bool is_found);
 
 #endif

@@ -136,6 +136,7 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "arm_kernel"},
     {.key = "representation"},
     {.key = "prior"},
+    {.key = "tune"},
     {.key = "confidence"},
     {.key = "rule"},
     {.key = "forgetting"},
@@ -151,7 +152,7 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "log_candidates"},
     {.key = "guardrail"},
     {.key = "promotion"},
-}, 23};
+}, 24};
 
 const struct ld_rules ld_challenger_rules = {(const struct ld_rule[]){
     {.key = "algorithm", .choices = (const char *const[]){"laplaced", "laplaced-by-arm", "laplaced-by-component", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
@@ -160,11 +161,12 @@ const struct ld_rules ld_challenger_rules = {(const struct ld_rule[]){
     {.key = "arm_kernel"},
     {.key = "representation"},
     {.key = "prior"},
+    {.key = "tune"},
     {.key = "confidence"},
     {.key = "rule"},
     {.key = "forgetting"},
     {.key = "seed", .lo = 0, .hi = 9007199254740991},
-}, 10};
+}, 11};
 
 const struct ld_rules ld_guardrail_rules = {(const struct ld_rule[]){
     {.key = "baseline"},
@@ -179,7 +181,7 @@ const struct ld_rules ld_promotion_rules = {(const struct ld_rule[]){
 
 const struct ld_rules ld_user_kernel_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"laplacian", "identity", "ones", "heat", "spectral_rbf", "mmd", NULL}},
-    {.key = "rho", .lo = 1e-12, .hi = 1000000000000},
+    {.key = "rho", .choices = (const char *const[]){"learned", NULL}, .lo = 1e-12, .hi = 1000000000000},
     {.key = "population", .lo = 0, .hi = 1000000000000},
     {.key = "normalize"},
     {.key = "tolerance", .lo = 0, .hi = 0.1},
@@ -195,14 +197,14 @@ const struct ld_rules ld_user_kernel_rules = {(const struct ld_rule[]){
 
 const struct ld_rules ld_vector_kernel_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"rbf", "matern12", "matern32", "matern52", "linear", "polynomial", "delta", "ones", NULL}},
-    {.key = "lengthscale", .choices = (const char *const[]){"median", NULL}, .lo = 1e-12, .hi = 1000000000000},
+    {.key = "lengthscale", .choices = (const char *const[]){"median", "learned", NULL}, .lo = 1e-12, .hi = 1000000000000},
     {.key = "degree", .lo = 1, .hi = 8},
     {.key = "offset", .lo = 0, .hi = 1000000000000},
 }, 4};
 
 const struct ld_rules ld_representation_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"exact", "kors", "threshold", "bkb", "bbkb", "by_arm", "by_component", NULL}},
-    {.key = "lambda", .lo = 1e-12, .hi = 1000000000000},
+    {.key = "lambda", .choices = (const char *const[]){"learned", NULL}, .lo = 1e-12, .hi = 1000000000000},
     {.key = "mu", .lo = 1e-12, .hi = 1000000000000},
     {.key = "gamma", .lo = 1e-12, .hi = 1000000000000},
     {.key = "epsilon", .lo = 0, .hi = 1, .is_lo_open = true, .is_hi_open = true},
@@ -214,12 +216,12 @@ const struct ld_rules ld_representation_rules = {(const struct ld_rule[]){
 }, 10};
 
 const struct ld_rules ld_prior_rules = {(const struct ld_rule[]){
-    {.key = "mean", .lo = -1e+30, .hi = 1e+30},
-    {.key = "arm", .lo = 0, .hi = 1000000000000},
-    {.key = "feature", .lo = 0, .hi = 1000000000000},
-    {.key = "user", .lo = 0, .hi = 1000000000000},
-    {.key = "context", .lo = 0, .hi = 1000000000000},
-    {.key = "linear", .lo = 0, .hi = 1000000000000},
+    {.key = "mean", .choices = (const char *const[]){"learned", NULL}, .lo = -1e+30, .hi = 1e+30},
+    {.key = "arm", .choices = (const char *const[]){"learned", NULL}, .lo = 0, .hi = 1000000000000},
+    {.key = "feature", .choices = (const char *const[]){"learned", NULL}, .lo = 0, .hi = 1000000000000},
+    {.key = "user", .choices = (const char *const[]){"learned", NULL}, .lo = 0, .hi = 1000000000000},
+    {.key = "context", .choices = (const char *const[]){"learned", NULL}, .lo = 0, .hi = 1000000000000},
+    {.key = "linear", .choices = (const char *const[]){"learned", NULL}, .lo = 0, .hi = 1000000000000},
 }, 6};
 
 const struct ld_rules ld_confidence_rules = {(const struct ld_rule[]){

@@ -119,7 +119,7 @@ static int start(void *task, struct ld_op *op)
 static enum kb_err take_from(void *from, struct ld_line *line, struct kb_errmsg *msg)
 {
     (void)msg;
-    if (line->ev.type == KB_EV_DICTIONARY)
+    if (kb_event_is_dictionary(&line->ev))
         *(uint64_t *)from = line->ev.as.dictionary.from > 0 ? line->ev.as.dictionary.from : line->ev.seq;
     return KB_OK;
 }

@@ -145,7 +145,7 @@ static enum kb_err change(struct ld_redactor *r, struct ld_doc *doc, struct kb_e
         return KB_ENOMEM;
     if (ev->type == KB_EV_GRAPH)
         return redact_graph(r, doc, ev, is_changed);
-    if (ev->type == KB_EV_DICTIONARY)
+    if (kb_event_is_dictionary(ev))
         redact_dictionary(ev, is_changed);
     if (!is_own)
         return KB_OK;

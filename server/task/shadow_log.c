@@ -80,6 +80,8 @@ static enum kb_err take_summary(struct ld_shadow *s, struct kb_event ev, struct 
         part.repr = s->spec.repr.type;
         part.context_lengthscale = s->spec.context_kernel.lengthscale;
         part.arm_lengthscale = s->spec.arm_kernel.lengthscale;
+        part.in_force = NULL; /* it has found out nothing of its own yet */
+        part.n_tunings = 0;
     }
     KB_TRY(ld_shadow_commit(s, ev, msg));
     s->has_begun = true;
@@ -111,6 +113,7 @@ static enum kb_err take(struct ld_shadow *s, const struct kb_event *ev, struct k
     case KB_EV_SUMMARY:
         return take_summary(s, own, msg);
     case KB_EV_DICTIONARY:
+    case KB_EV_TUNED:
     case KB_EV_REDACTED:
         s->n_passed++;
         return KB_OK;

@@ -60,7 +60,7 @@ static void applied(void *arg, size_t i, const struct kb_event *ev)
     struct ld_tenant *t = f->t;
     const struct ld_settings *settings = t->batch.beside[i].settings;
 
-    if (ev->type == KB_EV_DICTIONARY && !ev->as.dictionary.is_begun)
+    if (kb_event_is_dictionary(ev) && !ev->as.dictionary.is_begun)
         ld_count(ev->as.dictionary.is_reset ? &t->world->metrics->resets : &t->world->metrics->admissions, 1);
     t->seq = ev->seq;
     if (ev->type == KB_EV_ARMS)
@@ -234,7 +234,7 @@ static int push_entry(struct ld_tenant *t, const struct ld_entry *entry, struct 
 
     if (n == 0)
         kb_commit_begin(c, t->engine, t->seq);
-    if (kb_event_is_alone(type) || (type == KB_EV_DICTIONARY && entry->ev.as.dictionary.is_reset))
+    if (kb_event_is_alone(type) || (kb_event_is_dictionary(&entry->ev) && entry->ev.as.dictionary.is_reset))
         atomic_store(&t->is_rebuilding, true);
     const enum kb_err rc = kb_commit_add(c, &entry->ev, t->now_ms, msg);
     if (rc == KB_OK) {

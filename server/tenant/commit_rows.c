@@ -65,6 +65,7 @@ void ld_row_index(struct ld_row *row, const struct kb_event *ev)
         index_summary(row, ev->as.summary);
         break;
     case KB_EV_DICTIONARY:
+    case KB_EV_TUNED:
         row->is_reset = ev->as.dictionary.is_reset && !ev->as.dictionary.is_begun;
         break;
     default:

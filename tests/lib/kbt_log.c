@@ -148,8 +148,11 @@ static struct kb_event copy_event(struct kb_event ev, const struct kb_spec *spec
         ev.as.activated.decision = copy_text(ev.as.activated.decision);
         break;
     case KB_EV_DICTIONARY:
+    case KB_EV_TUNED:
         ev.as.dictionary.atoms =
             copy_bytes(ev.as.dictionary.atoms, ev.as.dictionary.n_atoms * sizeof(struct kb_ev_atom));
+        if (ev.as.dictionary.tuning != NULL)
+            ev.as.dictionary.tuning = copy_bytes(ev.as.dictionary.tuning, sizeof(struct kb_tuning));
         break;
     default:
         break;
@@ -296,7 +299,7 @@ struct kb_engine *kbt_log_fold(const struct kbt_log *log, struct kb_engine *from
     if (e == NULL)
         ck_assert_int_eq(kb_engine_new(&e, kbt_key), KB_OK);
     for (size_t i = first; i < log->n; i++)
-        if (log->event[i].type == KB_EV_DICTIONARY && log->event[i].as.dictionary.is_reset &&
+        if (kb_event_is_dictionary(&log->event[i]) && log->event[i].as.dictionary.is_reset &&
             !log->event[i].as.dictionary.is_begun)
             last_reset = log->event[i].seq;
     if (is_quiet)

@@ -68,6 +68,7 @@ struct room {
     const char *ids[3];
     struct ld_settings settings;
     struct kb_ev_summary summary;
+    struct kb_tuning tuning;
 };
 
 static void make_graph(struct dice *d, struct room *r, struct kb_event *ev)
@@ -169,6 +170,24 @@ static void make_dictionary(struct dice *d, struct room *r, struct kb_event *ev)
     }
 }
 
+static void make_tuned(struct dice *d, struct room *r, struct kb_event *ev)
+{
+    r->tuning = (struct kb_tuning){.event = roll(d) % 9007199254740991u,
+                                   .rewards = (double)(roll(d) % 1000),
+                                   .prior = {any_double(d), any_probability(d), any_probability(d), any_probability(d),
+                                             any_probability(d), any_probability(d)},
+                                   .noise = any_probability(d),
+                                   .lengthscale = any_probability(d),
+                                   .rho = any_probability(d),
+                                   .range = any_probability(d),
+                                   .before = any_double(d),
+                                   .after = any_double(d)};
+    do
+        make_dictionary(d, r, ev);
+    while (!ev->as.dictionary.is_reset);
+    ev->as.dictionary.tuning = &r->tuning;
+}
+
 static void make_configured(struct dice *d, struct room *r, struct kb_event *ev)
 {
     size_t n_presets = 0;
@@ -178,6 +197,7 @@ static void make_configured(struct dice *d, struct room *r, struct kb_event *ev)
     ck_assert_int_eq(kb_spec_preset(&r->settings.spec, kb_preset_name(roll(d) % n_presets), CONTEXT_DIM, ARM_DIM),
                      KB_OK);
     r->settings.spec.repr.lambda = any_probability(d) + 1e-12;
+    r->settings.spec.learned &= ~(uint32_t)KB_LEARNED_NOISE;
     r->settings.spec.seed = roll(d) >> 11;
     r->settings.spec.has_default_reward = roll(d) % 2;
     r->settings.spec.default_reward = r->settings.spec.has_default_reward ? any_double(d) : 0;
@@ -218,6 +238,9 @@ static void make_event(enum kb_event_type type, struct dice *d, struct room *r, 
         ev->as.rewarded.reward = any_double(d);
         break;
     case KB_EV_REDACTED:
+        break;
+    case KB_EV_TUNED:
+        make_tuned(d, r, ev);
         break;
     case KB_EV_LATE:
         ev->as.late.decision = any_id(d);
@@ -406,6 +429,9 @@ static bool same_event(const struct kb_event *a, const struct kb_event *b)
                same_double(a->as.rewarded.reward, b->as.rewarded.reward);
     case KB_EV_REDACTED:
         return true;
+    case KB_EV_TUNED:
+        return same_dictionary(a, b) &&
+               kb_tuning_digest(a->as.dictionary.tuning, 1) == kb_tuning_digest(b->as.dictionary.tuning, 1);
     case KB_EV_LATE:
         return same_text(a->as.late.decision, b->as.late.decision) && same_text(a->as.late.arm, b->as.late.arm) &&
                same_double(a->as.late.reward, b->as.late.reward);

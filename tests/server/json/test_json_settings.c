@@ -228,10 +228,10 @@ END_TEST
 START_TEST(the_written_form_has_every_field_of_the_contract)
 {
     static const char *const names[] = {
-        "algorithm",      "context_dim", "arm_dim",    "user_kernel", "context_kernel", "arm_kernel",
-        "representation", "confidence",  "rule",       "pending",     "forgetting",     "reward_window_s",
-        "default_reward", "aggregation", "durability", "seed",        "retention",      "challengers",
-        "log_candidates", "guardrail",   "promotion",  "routing"};
+        "algorithm",  "context_dim", "arm_dim",   "user_kernel", "context_kernel",  "arm_kernel",     "representation",
+        "confidence", "rule",        "pending",   "forgetting",  "reward_window_s", "default_reward", "aggregation",
+        "durability", "seed",        "retention", "challengers", "log_candidates",  "guardrail",      "promotion",
+        "routing",    "tune"};
     struct ld_settings s = settings_of("{\"arm_dim\":2,\"arm_kernel\":{\"lengthscale\":\"median\"}}");
     size_t n;
     char *text = ld_encode_settings(&s, &n);

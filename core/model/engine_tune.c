@@ -1,0 +1,128 @@
+/* Refits: a model finds out its own scales from what was rewarded (spec/tuning.h says what, arm_scales.c how).
+ *
+ * A refit is a reset whose event, `tuned`, carries the values that it puts in force. It falls due at 8, 12, 18, 27, ...
+ * rewards, as the fold counts them; a batch that earns one ends there, so the prefix does not depend on how rewards
+ * came. It is computed once, by whoever has the tenant, and a fold reads the result. Where the values cannot be
+ * computed they stay, and the event says so by equal densities of 0.
+ *
+ * Until the first refit a model that is to find out all its scales knows nothing of the rewards' unit, so nothing that
+ * it could say of them would mean anything: its decisions are uniform (engine_decide.c). */
+#include "model/engine_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "posterior/scale_search.h"
+
+#define EVALUATIONS 60.0    /* of the objective in one refit */
+#define MOST_EVALUATION 1e7 /* multiply-adds of one */
+#define RHO_COLUMNS (5 * 256.0)
+#define CG_STEPS 20.0
+
+static bool is_tunable(const struct kb_spec *spec)
+{
+    return spec->is_tuned && spec->learned != 0 && spec->repr.type == KB_REPR_BY_ARM;
+}
+
+static double last_refit(const struct kb_engine *e)
+{
+    return e->n_tunings > 0 ? e->tuning[e->n_tunings - 1].rewards : 0;
+}
+
+bool kb_engine_is_untuned(const struct kb_engine *e)
+{
+    return is_tunable(&e->spec) && e->n_tunings == 0;
+}
+
+bool kb_engine_is_refit_due(const struct kb_engine *e, size_t n_more)
+{
+    return is_tunable(&e->spec) && !kb_engine_is_rebuilding(e) &&
+           e->history.n_observed + (double)n_more >= kb_tuning_next(last_refit(e));
+}
+
+struct kb_refit kb_engine_refit(const struct kb_engine *e, uint64_t seq)
+{
+    return (struct kb_refit){
+        .event = seq - 1, .rewards = e->history.n_observed, .is_first = e->n_tunings == 0, .sums = e->sums};
+}
+
+void kb_engine_keep_tuning(struct kb_engine *e, const struct kb_tuning *t)
+{
+    if (e->n_tunings == KB_MOST_TUNINGS)
+        memmove(e->tuning, e->tuning + 1, --e->n_tunings * sizeof *e->tuning);
+    e->tuning[e->n_tunings++] = *t;
+}
+
+/* ---- what a search is told ------------------------------------------------------------------------------- */
+
+/* Where no propensity is known: the mean of the arms' means, as if each were drawn as often as any other. KB_ENOMEM. */
+static enum kb_err mean_of_arms(const struct kb_history *h, double *mean)
+{
+    uint32_t n_arms = 0;
+    double *count, *sum, total = 0, n = 0;
+
+    for (size_t row = 0; row < h->n; row++)
+        n_arms = h->arm[row] >= n_arms ? h->arm[row] + 1 : n_arms;
+    count = kb_array(2 * (size_t)n_arms + 1, 1, sizeof *count);
+    if (count == NULL)
+        return KB_ENOMEM;
+    sum = count + n_arms;
+    for (size_t row = 0; row < h->n; row++) {
+        count[h->arm[row]] += kb_history_count(h, row);
+        sum[h->arm[row]] += kb_history_sum(h, row);
+    }
+    for (uint32_t a = 0; a < n_arms; a++)
+        if (count[a] >= KB_LEAST_COUNT) {
+            total += sum[a] / count[a];
+            n++;
+        }
+    *mean = n > 0 ? total / n : 0;
+    kb_free(count);
+    return KB_OK;
+}
+
+/* Sums of squares and counts in the unit of the history. */
+enum kb_err kb_site_find_scales(const struct kb_site *site, const struct kb_refit *refit, const struct kb_posterior *p,
+                                struct kb_spec *spec, struct kb_tuning *out)
+{
+    const struct kb_history *h = site->history;
+    const struct kb_reward_sums *sums = &refit->sums;
+    struct kb_scale_search search = {.spec = spec,
+                                     .graph = site->graph,
+                                     .is_first = refit->is_first,
+                                     .range = sums->highest > sums->lowest ? sums->highest - sums->lowest : 1,
+                                     .square = sums->square * exp2(sums->halvings - h->unit)};
+    enum kb_err rc = KB_OK;
+
+    for (size_t row = 0; row < h->n; row++)
+        search.count += kb_history_count(h, row);
+    if (sums->weight > 0)
+        search.mean = sums->weighted / sums->weight;
+    else
+        KB_TRY(mean_of_arms(h, &search.mean));
+    rc = kb_posterior_find_scales(p, &search, site->scratch, out);
+    if (rc == KB_ENOTPD) {
+        kb_tuning_take(out, spec);
+        out->range = search.range;
+        out->before = out->after = 0;
+        rc = KB_OK;
+    }
+    KB_TRY(rc);
+    out->event = refit->event;
+    out->rewards = refit->rewards;
+    kb_tuning_put(out, spec);
+out:
+    return rc;
+}
+
+double kb_site_refit_work(const struct kb_site *site, const struct kb_spec *spec)
+{
+    const double n = (double)site->history->n;
+    double work = EVALUATIONS * fmin(n * n * n, MOST_EVALUATION);
+
+    if (kb_user_gram_is_served(&spec->user_kernel, site->graph))
+        work += fmin(5 * n, RHO_COLUMNS) * CG_STEPS *
+                (double)(kb_graph_n_nodes(site->graph) + 2 * kb_graph_n_edges(site->graph));
+    return work;
+}

@@ -1,0 +1,392 @@
+/* Refits of a model's own scales (engine_tune.c): when they fall due, that they do not depend on the unit of the
+ * rewards or on how these came, what they leave alone, and that they find what the rewards were made with. That a fold
+ * reads them bit for bit is asked of every preset in test_engine.c and test_summary.c. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "kbt.h"
+#include "kbt_log.h"
+#include "model/engine_impl.h"
+#include "model/engine_read.h"
+#include "model/engine_write.h"
+
+#define N_USERS 12u
+#define N_ARMS 4u
+#define DIM 2u
+
+static double uniform(uint64_t i)
+{
+    return kb_rng_uniform(41, KB_STREAM_SIMULATION, i);
+}
+
+static double normal(uint64_t i)
+{
+    return sqrt(-2 * log(1 - uniform(2 * i))) * cos(6.283185307179586 * uniform(2 * i + 1));
+}
+
+static struct kb_spec spec_of(uint32_t context_dim)
+{
+    struct kb_spec spec;
+
+    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced-by-arm", context_dim, 0), KB_OK);
+    spec.seed = 5;
+    return spec;
+}
+
+static const char *name_of(char kind, size_t i)
+{
+    static char names[16][16];
+    static size_t next;
+    char *name = names[next++ % 16];
+
+    snprintf(name, 16, "%c%zu", kind, i);
+    return name;
+}
+
+static void live(struct kbt_log *log, struct kb_event ev)
+{
+    struct kb_errmsg msg = {.text = ""};
+
+    ck_assert_msg(kbt_log_live(log, ev, &msg) == KB_OK, "%s %s", msg.pointer, msg.text);
+}
+
+static void put_ring(struct kbt_log *log)
+{
+    static char names[N_USERS][8];
+    const char *users[N_USERS];
+    struct kb_ev_edge edges[N_USERS];
+
+    for (size_t i = 0; i < N_USERS; i++) {
+        snprintf(names[i], sizeof names[i], "u%zu", i);
+        users[i] = names[i];
+    }
+    for (size_t i = 0; i < N_USERS; i++)
+        edges[i] = (struct kb_ev_edge){users[i], users[(i + 1) % N_USERS], 1};
+    live(log,
+         (struct kb_event){
+             .type = KB_EV_GRAPH,
+             .as.graph = {.is_replace = true, .users = users, .n_users = N_USERS, .add = edges, .n_add = N_USERS}});
+}
+
+static void put_arms(struct kbt_log *log, size_t n)
+{
+    struct kb_ev_arm arms[64];
+
+    for (size_t i = 0; i < n; i++) {
+        static char names[64][8];
+        snprintf(names[i], sizeof names[i], "a%zu", i);
+        arms[i] = (struct kb_ev_arm){.id = names[i], .is_active = true};
+    }
+    live(log, (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.is_replace = true, .put = arms, .n_put = n}});
+}
+
+static struct kb_event observed(size_t user, size_t arm, const double *x, double reward)
+{
+    return (struct kb_event){.type = KB_EV_OBSERVED,
+                             .as.observed = {.user = name_of('u', user),
+                                             .context = x,
+                                             .arm = {name_of('a', arm), NULL},
+                                             .reward = reward,
+                                             .propensity = (double)NAN}};
+}
+
+static void open_log(struct kbt_log *log, const struct kb_spec *spec)
+{
+    kbt_log_open(log);
+    live(log, kbt_configured(spec, 1));
+}
+
+static size_t count_tuned(const struct kbt_log *log, double *at, size_t most)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < log->n; i++)
+        if (log->event[i].type == KB_EV_TUNED && n < most)
+            at[n++] = log->event[i].as.dictionary.tuning->rewards;
+    return n;
+}
+
+START_TEST(refits_fall_due_at_8_12_18_and_so_on_however_rewards_come)
+{
+    const double due[] = {8, 12, 18, 27, 41, 62, 93};
+    struct kbt_log one, batches;
+    const struct kb_spec spec = spec_of(0);
+    struct kb_event events[100];
+    double at[2][16];
+
+    open_log(&one, &spec);
+    open_log(&batches, &spec);
+    for (size_t i = 0; i < 100; i++) {
+        events[i] = observed(i % 3, i % N_ARMS, NULL, uniform(i) < 0.3);
+        live(&one, events[i]);
+        events[i].as.observed.user = i % 3 == 0 ? "u0" : i % 3 == 1 ? "u1" : "u2";
+        events[i].as.observed.arm.arm = i % 4 == 0 ? "a0" : i % 4 == 1 ? "a1" : i % 4 == 2 ? "a2" : "a3";
+    }
+    kbt_log_batch(&batches, events, 100);
+    ck_assert_uint_eq(count_tuned(&one, at[0], 16), 7);
+    ck_assert_uint_eq(count_tuned(&batches, at[1], 16), 7);
+    for (size_t i = 0; i < 7; i++) {
+        ck_assert(at[0][i] == due[i]);
+        ck_assert(at[1][i] == due[i]);
+    }
+    kbt_log_drop(&one);
+    kbt_log_close(&batches);
+}
+END_TEST
+
+/* With contexts and a graph: everything there is to find. */
+static void teach_world(struct kbt_log *log, size_t n, double times, double plus)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double x[DIM] = {normal(1000 + 2 * i), normal(1001 + 2 * i)};
+        const size_t user = (size_t)(uniform(50000 + i) * N_USERS), arm = (size_t)(uniform(60000 + i) * N_ARMS);
+        const double y =
+            sin(x[0]) * (arm == 1) + 0.3 * x[1] * (arm == 2) + (user % 2 == 0 ? 0.5 : 0) + 0.2 * normal(70000 + i);
+
+        live(log, observed(user, arm, x, times * y + plus));
+        kbt_log_finish_builds(log);
+    }
+}
+
+static void ask(const struct kb_engine *e, size_t user, struct kb_scratch *s, struct kb_decision *d)
+{
+    const double x[DIM] = {normal(90000 + user), normal(91000 + user)};
+    const struct kb_query q = {.user = name_of('u', user), .context = x, .key = user};
+
+    ck_assert_int_eq(kb_engine_fit_scratch(e, s, 0, 0), KB_OK);
+    ck_assert_int_eq(kb_engine_decide(e, &q, s, d, NULL), KB_OK);
+}
+
+START_TEST(the_unit_of_rewards_changes_nothing_but_itself)
+{
+    const double times = 100, plus = 5;
+    struct kbt_log log[2];
+    struct kb_scratch s[2];
+    const struct kb_spec spec = spec_of(DIM);
+    size_t n = 0;
+
+    for (size_t k = 0; k < 2; k++) {
+        open_log(&log[k], &spec);
+        put_ring(&log[k]);
+        put_arms(&log[k], N_ARMS);
+        kb_scratch_init(&s[k]);
+        teach_world(&log[k], 140, k == 0 ? 1 : times, k == 0 ? 0 : plus);
+    }
+    const struct kb_tuning *a = kb_engine_tunings(log[0].live, &n), *b = kb_engine_tunings(log[1].live, &n);
+    ck_assert_uint_eq(n, 7);
+    a += n - 1;
+    b += n - 1;
+    ck_assert_double_eq_tol(b->prior.mean, times * a->prior.mean + plus, 1e-9 * times);
+    ck_assert_double_eq_tol(b->noise / a->noise / (times * times), 1, 1e-5);
+    ck_assert_double_eq_tol(b->prior.context / a->prior.context / (times * times), 1, 1e-4);
+    ck_assert_double_eq_tol(b->prior.user / a->prior.user / (times * times), 1, 1e-4);
+    ck_assert_double_eq_tol(b->lengthscale, a->lengthscale, 1e-12);
+    ck_assert(b->rho == a->rho);
+    for (size_t u = 0; u < N_USERS; u++) {
+        struct kb_decision d[2];
+
+        for (size_t k = 0; k < 2; k++)
+            ask(log[k].live, u, &s[k], &d[k]);
+        ck_assert_uint_eq(d[0].chosen, d[1].chosen);
+        for (size_t i = 0; i < N_ARMS; i++)
+            ck_assert_double_eq_tol(d[0].propensity[i], d[1].propensity[i], 1e-5);
+    }
+    for (size_t k = 0; k < 2; k++)
+        kb_scratch_close(&s[k]);
+    kbt_log_drop(&log[0]);
+    kbt_log_close(&log[1]);
+}
+END_TEST
+
+START_TEST(before_the_first_refit_arms_are_drawn_alike)
+{
+    struct kbt_log log;
+    struct kb_scratch s;
+    const struct kb_spec spec = spec_of(DIM);
+
+    open_log(&log, &spec);
+    put_arms(&log, N_ARMS);
+    kb_scratch_init(&s);
+    for (size_t n = 0; n < 8; n++) {
+        struct kb_decision d;
+        const double x[DIM] = {0, 1};
+
+        ask(log.live, n, &s, &d);
+        for (size_t i = 0; i < N_ARMS; i++)
+            ck_assert_double_eq_tol(d.propensity[i], 1.0 / N_ARMS, 1e-15);
+        live(&log, observed(0, n % N_ARMS, x, (double)(n % 2)));
+    }
+    live(&log, observed(0, 0, (double[DIM]){0, 0}, 1));
+    struct kb_decision d;
+    ask(log.live, 0, &s, &d);
+    ck_assert(fabs(d.propensity[0] - 1.0 / N_ARMS) > 1e-3);
+    kb_scratch_close(&s);
+    kbt_log_close(&log);
+}
+END_TEST
+
+START_TEST(values_that_are_fixed_stay)
+{
+    struct kbt_log log;
+    struct kb_spec spec = spec_of(DIM);
+
+    spec.learned &= ~(unsigned)(KB_LEARNED_NOISE | KB_LEARNED_CONTEXT | KB_LEARNED_LENGTHSCALE | KB_LEARNED_MEAN);
+    spec.repr.lambda = 0.7;
+    spec.prior.context = 0.3;
+    spec.prior.mean = -2;
+    spec.context_kernel.lengthscale = 1.25;
+    open_log(&log, &spec);
+    put_ring(&log);
+    teach_world(&log, 60, 1, 0);
+    const struct kb_spec *now = kb_engine_spec(log.live);
+    ck_assert(now->repr.lambda == 0.7 && now->prior.context == 0.3 && now->prior.mean == -2);
+    ck_assert(now->context_kernel.lengthscale == 1.25);
+    ck_assert(now->prior.arm != spec.prior.arm && now->prior.user != spec.prior.user);
+    kbt_log_close(&log);
+}
+END_TEST
+
+START_TEST(without_tuning_nothing_moves)
+{
+    struct kbt_log log;
+    struct kb_spec spec = spec_of(DIM);
+    double at[1];
+
+    spec.is_tuned = false;
+    open_log(&log, &spec);
+    teach_world(&log, 60, 1, 0);
+    ck_assert_uint_eq(count_tuned(&log, at, 1), 0);
+    ck_assert(kb_engine_spec(log.live)->repr.lambda == spec.repr.lambda);
+    kbt_log_close(&log);
+}
+END_TEST
+
+START_TEST(what_was_found_outlives_a_change_of_something_else)
+{
+    struct kbt_log log;
+    struct kb_spec spec = spec_of(DIM), found;
+    size_t n = 0;
+
+    open_log(&log, &spec);
+    teach_world(&log, 30, 1, 0);
+    found = *kb_engine_spec(log.live);
+    ck_assert(found.repr.lambda != spec.repr.lambda);
+    spec.rule.epsilon = 0.1;
+    live(&log, kbt_configured(&spec, 2));
+    ck_assert(kb_engine_spec(log.live)->repr.lambda == found.repr.lambda);
+    spec.repr.exact_limit = 100; /* another model: it is built anew, under the scales that were found */
+    live(&log, kbt_configured(&spec, 3));
+    ck_assert(kb_engine_spec(log.live)->repr.lambda == found.repr.lambda);
+    ck_assert(kb_engine_spec(log.live)->prior.arm == found.prior.arm);
+    spec.learned &= ~(unsigned)KB_LEARNED_NOISE;
+    spec.repr.lambda = 3;
+    live(&log, kbt_configured(&spec, 4));
+    ck_assert(kb_engine_spec(log.live)->repr.lambda == 3 && kb_engine_spec(log.live)->prior.arm == found.prior.arm);
+    (void)kb_engine_tunings(log.live, &n);
+    ck_assert_uint_eq(n, 4);
+    struct kb_engine *fold = kbt_log_fold(&log, NULL, 0, false);
+    ck_assert_uint_eq(kb_engine_digest(fold), kb_engine_digest(log.live));
+    kb_engine_free(fold);
+    kbt_log_close(&log);
+}
+END_TEST
+
+START_TEST(the_mean_is_that_of_a_uniform_choice)
+{
+    struct kbt_log log;
+    const struct kb_spec spec = spec_of(0);
+    const double propensity[2] = {0.9, 0.1}, reward[2] = {1, 0};
+    size_t n = 0;
+
+    open_log(&log, &spec);
+    put_arms(&log, 2);
+    for (size_t i = 0; i < 20; i++) { /* nine of ten are of the better arm, as their propensities say */
+        const size_t arm = i % 10 == 9;
+        const struct kb_ev_slot slot = {name_of('a', arm), NULL};
+        char id[16];
+
+        snprintf(id, sizeof id, "d%zu", i);
+        live(&log, (struct kb_event){.type = KB_EV_DECIDED,
+                                     .as.decided = {.decision = id,
+                                                    .user = "u",
+                                                    .slots = &slot,
+                                                    .n_slots = 1,
+                                                    .propensity = propensity[arm],
+                                                    .expires_at_ms = INT64_MAX / 2}});
+        live(&log, kbt_rewarded(id, reward[arm]));
+    }
+    const struct kb_tuning *t = kb_engine_tunings(log.live, &n);
+    /* Of 18 rewards 17 are of the first arm: 17 / (2 .9) against 1 / (2 .1). */
+    ck_assert(t[n - 1].rewards == 18);
+    ck_assert_double_eq_tol(t[n - 1].prior.mean, (17 / 1.8) / (17 / 1.8 + 1 / 0.2), 1e-12);
+    kbt_log_close(&log);
+}
+END_TEST
+
+START_TEST(two_thousand_zeros_leave_all_arms_alive)
+{
+    struct kbt_log log;
+    struct kb_scratch s;
+    const struct kb_spec spec = spec_of(0);
+    size_t shown[N_ARMS] = {0};
+
+    open_log(&log, &spec);
+    put_arms(&log, N_ARMS);
+    kb_scratch_init(&s);
+    for (size_t i = 0; i < 2000; i++) {
+        struct kb_decision d;
+        const struct kb_query q = {.user = "u", .key = kb_rng_bits(3, KB_STREAM_SIMULATION, i)};
+
+        ck_assert_int_eq(kb_engine_fit_scratch(log.live, &s, 0, 0), KB_OK);
+        ck_assert_int_eq(kb_engine_decide(log.live, &q, &s, &d, NULL), KB_OK);
+        shown[d.chosen]++;
+        live(&log, observed(0, d.chosen, NULL, 0));
+    }
+    for (size_t a = 0; a < N_ARMS; a++)
+        ck_assert_msg(shown[a] > 200, "arm %zu was shown %zu times", a, shown[a]);
+    ck_assert(kb_engine_spec(log.live)->repr.lambda > 1e-5);
+    kb_scratch_close(&s);
+    kbt_log_close(&log);
+}
+END_TEST
+
+/* 40 arms whose means differ with variance .09, noise .04. */
+START_TEST(variances_are_those_that_the_rewards_were_made_with)
+{
+    struct kbt_log log;
+    const struct kb_spec spec = spec_of(0);
+    size_t n = 0;
+
+    open_log(&log, &spec);
+    for (size_t i = 0; i < 500; i++)
+        live(&log, observed(0, i % 40, NULL, 0.3 * normal(200000 + i % 40) + 0.2 * normal(300000 + i)));
+    const struct kb_tuning *t = kb_engine_tunings(log.live, &n);
+    ck_assert_double_ge(t[n - 1].prior.arm, 0.09 / 2);
+    ck_assert_double_le(t[n - 1].prior.arm, 0.09 * 2);
+    ck_assert_double_ge(t[n - 1].noise, 0.04 / 1.3);
+    ck_assert_double_le(t[n - 1].noise, 0.04 * 1.3);
+    ck_assert(t[n - 1].after >= t[n - 1].before);
+    kbt_log_close(&log);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("tuning");
+    TCase *c = tcase_create("all");
+
+    tcase_set_timeout(c, 120);
+    tcase_add_test(c, refits_fall_due_at_8_12_18_and_so_on_however_rewards_come);
+    tcase_add_test(c, the_unit_of_rewards_changes_nothing_but_itself);
+    tcase_add_test(c, before_the_first_refit_arms_are_drawn_alike);
+    tcase_add_test(c, values_that_are_fixed_stay);
+    tcase_add_test(c, without_tuning_nothing_moves);
+    tcase_add_test(c, what_was_found_outlives_a_change_of_something_else);
+    tcase_add_test(c, the_mean_is_that_of_a_uniform_choice);
+    tcase_add_test(c, two_thousand_zeros_leave_all_arms_alive);
+    tcase_add_test(c, variances_are_those_that_the_rewards_were_made_with);
+    suite_add_tcase(s, c);
+    return kbt_run_suite(s);
+}
