@@ -12,12 +12,10 @@
  * A client and its reply belong to one thread. The reply's body is overwritten by the client's next request. */
 #include "common/http_client.h"
 
-#include <ctype.h>
 #include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/json.h"
 
@@ -95,33 +93,6 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     return size * n;
 }
 
-/* The value of a header line that begins with name, cut to the buffer. Lines come whole, with their end. */
-static void keep_header(const char *line, size_t n, const char *name, char value[24])
-{
-    size_t n_name = strlen(name);
-    if (n <= n_name || strncasecmp(line, name, n_name) != 0)
-        return;
-    line += n_name;
-    n -= n_name;
-    while (n > 0 && *line == ' ') {
-        line++;
-        n--;
-    }
-    size_t length = 0;
-    while (length < n && length < 23 && isalnum((unsigned char)line[length]))
-        length++;
-    memcpy(value, line, length);
-    value[length] = '\0';
-}
-
-static size_t on_header(char *line, size_t size, size_t n, void *arg)
-{
-    struct lc_client *c = arg;
-    keep_header(line, size * n, "Laplaced-Seq:", c->reply.seq);
-    keep_header(line, size * n, "Laplaced-Digest:", c->reply.digest);
-    return size * n;
-}
-
 /* libcurl: wants the next piece of a streamed body. 0 ends the body, CURL_READFUNC_ABORT breaks the request off. */
 static size_t on_read(char *buf, size_t size, size_t n, void *arg)
 {
@@ -149,8 +120,6 @@ static void base_options(struct lc_client *c)
     curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)(c->timeout_s * 1000.0));
     curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, (void *)c);
-    curl_easy_setopt(c->curl, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(c->curl, CURLOPT_HEADERDATA, (void *)c);
     if (c->cacert != NULL)
         curl_easy_setopt(c->curl, CURLOPT_CAINFO, c->cacert);
     if (is_loopback(c->base))
@@ -214,6 +183,14 @@ static void explain_failure(struct lc_client *c, CURLcode rc, const char *text)
         snprintf(c->reply.why, sizeof c->reply.why, "%.80s: %.150s", c->base, text);
 }
 
+/* Of the answer, cut to the buffer; "" where it has none. */
+static void read_header(struct lc_client *c, const char *name, char value[24])
+{
+    struct curl_header *found;
+    const bool is_there = curl_easy_header(c->curl, name, 0, CURLH_HEADER, -1, &found) == CURLHE_OK;
+    snprintf(value, 24, "%s", is_there ? found->value : "");
+}
+
 /* Sends what was prepared; transport errors become a sentence that names the server. `detail` lives in this frame, so
  * libcurl is made to forget it before the return. A status of 0 stays when no answer came, and whether the server has
  * carried the request out is then not known. */
@@ -223,16 +200,17 @@ static const struct lc_reply *perform(struct lc_client *c)
     long status = 0;
     lc_text_clear(&c->reply.body);
     c->is_too_long = false;
-    c->reply.why[0] = c->reply.seq[0] = c->reply.digest[0] = '\0';
+    c->reply.why[0] = '\0';
     curl_easy_setopt(c->curl, CURLOPT_URL, c->url.data);
     curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, detail);
     CURLcode rc = curl_easy_perform(c->curl);
     curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, NULL);
-    if (rc == CURLE_OK) {
+    if (rc == CURLE_OK)
         curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);
-    } else {
+    else
         explain_failure(c, rc, detail[0] != '\0' ? detail : curl_easy_strerror(rc));
-    }
+    read_header(c, "Laplaced-Seq", c->reply.seq);
+    read_header(c, "Laplaced-Digest", c->reply.digest);
     c->reply.status = (int)status;
     return &c->reply;
 }
@@ -393,17 +371,14 @@ int lc_reply_print(const struct lc_session *s, const struct lc_reply *r, const c
     return fflush(stdout) == 0 ? 0 : 1;
 }
 
-/* Unreserved characters of RFC 3986 pass, all others are encoded. isalnum in the C locale or in UTF-8 knows only ASCII
- * for single bytes. */
+/* Unreserved characters of RFC 3986 pass, all others are encoded. */
 void lc_path_segment(struct lc_text *out, const char *segment)
 {
-    for (const char *p = segment; *p != '\0'; p++) {
-        unsigned char c = (unsigned char)*p;
-        if (isalnum(c) || strchr("-._~", c) != NULL)
-            lc_text_put(out, p, 1);
-        else
-            lc_text_printf(out, "%%%02X", c);
-    }
+    char *encoded = curl_easy_escape(NULL, segment, 0);
+    if (encoded == NULL)
+        lc_out_of_memory(1, strlen(segment));
+    lc_text_puts(out, encoded);
+    curl_free(encoded);
 }
 
 /* A path needs a name, and no answer tells what a server's --default-tenant is called. */

@@ -116,13 +116,12 @@ void lc_task_close(struct lc_task *task)
 
 /* --- bodies ----------------------------------------------------------------------------------------- */
 
-/* Appends "name": value unless absent; knows from the length whether a comma is due. out holds "{" or more. v may be
- * any JSON value. */
+/* Left out when absent. */
 static void put_member(struct lc_text *out, const char *name, const struct lc_json *v)
 {
     if (v == NULL)
         return;
-    lc_text_printf(out, "%s\"%s\":", out->n > 1 ? "," : "", name);
+    lc_put_key(out, name);
     lc_json_write(v, false, out);
 }
 

@@ -29,40 +29,19 @@ static const struct pb_setting table1_settings[] = {
     {                                                                                                                  \
         "lk-medium-er-n" #n, algorithm, T1_ROUNDS, mean, 0, se                                                         \
     }
+#define ROW(algorithm, m20, se20, m50, se50, m100, se100, m200, se200)                                                 \
+    AT_N(20, algorithm, m20, se20), AT_N(50, algorithm, m50, se50), AT_N(100, algorithm, m100, se100),                 \
+        AT_N(200, algorithm, m200, se200)
 
 static const struct pb_printed table1_printed[] = {
-    AT_N(20, "lk-gp-ucb", 627.22, 32.98),
-    AT_N(50, "lk-gp-ucb", 892.43, 21.73),
-    AT_N(100, "lk-gp-ucb", 1062.69, 18.29),
-    AT_N(200, "lk-gp-ucb", 1157.74, 23.02),
-    AT_N(20, "lk-gp-ts", 634.46, 22.78),
-    AT_N(50, "lk-gp-ts", 943.41, 19.56),
-    AT_N(100, "lk-gp-ts", 1176.23, 15.77),
-    AT_N(200, "lk-gp-ts", 1260.35, 16.23),
-    AT_N(20, "coop-kernel-ucb", 730.06, 31.02),
-    AT_N(50, "coop-kernel-ucb", 1015.35, 22.18),
-    AT_N(100, "coop-kernel-ucb", 1273.28, 17.36),
-    AT_N(200, "coop-kernel-ucb", 1358.48, 14.22),
-    AT_N(20, "gob-lin", 1092.86, 71.70),
-    AT_N(50, "gob-lin", 1203.32, 18.57),
-    AT_N(100, "gob-lin", 1370.51, 16.78),
-    AT_N(200, "gob-lin", 1432.48, 18.72),
-    AT_N(20, "graph-ucb", 1105.20, 68.54),
-    AT_N(50, "graph-ucb", 1192.30, 22.12),
-    AT_N(100, "graph-ucb", 1360.02, 15.32),
-    AT_N(200, "graph-ucb", 1453.21, 17.81),
-    AT_N(20, "gp-ucb", 2222.20, 90.26),
-    AT_N(50, "gp-ucb", 1964.65, 61.40),
-    AT_N(100, "gp-ucb", 1641.43, 37.43),
-    AT_N(200, "gp-ucb", 1444.83, 36.33),
-    AT_N(20, "lin-ucb", 2360.95, 70.55),
-    AT_N(50, "lin-ucb", 1909.81, 49.49),
-    AT_N(100, "lin-ucb", 1723.27, 40.23),
-    AT_N(200, "lin-ucb", 1438.74, 26.44),
-    AT_N(20, "lin-ucb-per-user", 1117.87, 72.04),
-    AT_N(50, "lin-ucb-per-user", 1221.99, 22.03),
-    AT_N(100, "lin-ucb-per-user", 1432.89, 18.81),
-    AT_N(200, "lin-ucb-per-user", 1527.04, 17.61),
+    ROW("lk-gp-ucb", 627.22, 32.98, 892.43, 21.73, 1062.69, 18.29, 1157.74, 23.02),
+    ROW("lk-gp-ts", 634.46, 22.78, 943.41, 19.56, 1176.23, 15.77, 1260.35, 16.23),
+    ROW("coop-kernel-ucb", 730.06, 31.02, 1015.35, 22.18, 1273.28, 17.36, 1358.48, 14.22),
+    ROW("gob-lin", 1092.86, 71.70, 1203.32, 18.57, 1370.51, 16.78, 1432.48, 18.72),
+    ROW("graph-ucb", 1105.20, 68.54, 1192.30, 22.12, 1360.02, 15.32, 1453.21, 17.81),
+    ROW("gp-ucb", 2222.20, 90.26, 1964.65, 61.40, 1641.43, 37.43, 1444.83, 36.33),
+    ROW("lin-ucb", 2360.95, 70.55, 1909.81, 49.49, 1723.27, 40.23, 1438.74, 26.44),
+    ROW("lin-ucb-per-user", 1117.87, 72.04, 1221.99, 22.03, 1432.89, 18.81, 1527.04, 17.61),
 };
 
 const struct pb_experiment pb_lk_table1 = {

@@ -26,12 +26,12 @@ extern char **environ;
 
 /* ---- data --------------------------------------------------------------------------------------------------- */
 
-/* Any done run of the cell: all of them have the same checkpoints. NULL when there is none. */
+/* Any done run of the cell: all of them have the same checkpoints. NULL when there is none; s, a NULL: of any. */
 static const struct pb_record *any_record(const struct pb_results *r, const struct pb_setting *s,
                                           const struct pb_algorithm *a)
 {
     for (size_t i = 0; i < r->n; i++)
-        if (r->task[i].is_done && r->task[i].setting == s && r->task[i].algorithm == a)
+        if (r->task[i].is_done && (s == NULL || r->task[i].setting == s) && (a == NULL || r->task[i].algorithm == a))
             return &r->task[i].record;
     return NULL;
 }
@@ -77,15 +77,6 @@ static enum kb_err write_data(const struct pb_results *r, const struct pb_settin
 }
 
 /* ---- script --------------------------------------------------------------------------------------------------- */
-
-/* Settings that --only left out get no panel. */
-static bool has_runs(const struct pb_results *r, const struct pb_setting *s)
-{
-    for (size_t i = 0; i < r->n; i++)
-        if (r->task[i].is_done && r->task[i].setting == s)
-            return true;
-    return false;
-}
 
 /* Readable side by side for most eyes and on paper; they follow the algorithms' order. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
@@ -193,7 +184,7 @@ static void put_script(FILE *f, const void *results)
     size_t n = 0;
 
     for (size_t i = 0; i < x->n_settings; i++)
-        n += has_runs(r, &x->settings[i]);
+        n += any_record(r, &x->settings[i], NULL) != NULL;
     const size_t columns = n < 3 ? n : n == 4 ? 2 : 3, rows = (n + columns - 1) / columns;
     const size_t width = x->plot == PB_PLOT_DICTIONARY ? 2 * PANEL_WIDTH : PANEL_WIDTH; /* room for the key beside it */
 
@@ -202,7 +193,7 @@ static void put_script(FILE *f, const void *results)
     fprintf(f, "set output \"%s.svg\"\nset multiplot layout %zu,%zu\n", x->name, rows, columns);
     put_style(f, x);
     for (size_t i = 0; i < x->n_settings; i++)
-        if (has_runs(r, &x->settings[i]))
+        if (any_record(r, &x->settings[i], NULL) != NULL)
             put_panel(f, r, &x->settings[i]);
     fputs("unset multiplot\n", f);
 }
@@ -233,15 +224,12 @@ enum kb_err pb_draw(const char *dir, const char *name, pb_put put, const void *a
 enum kb_err pb_plot(const struct pb_results *results)
 {
     const struct pb_experiment *x = results->experiment;
-    bool is_empty = true;
     enum kb_err rc = KB_OK;
 
-    for (size_t i = 0; i < results->n; i++)
-        is_empty = is_empty && !results->task[i].is_done;
-    if (is_empty || x->plot == PB_PLOT_NONE)
+    if (any_record(results, NULL, NULL) == NULL || x->plot == PB_PLOT_NONE)
         return KB_OK;
     for (size_t i = 0; i < x->n_settings; i++)
-        if (has_runs(results, &x->settings[i]))
+        if (any_record(results, &x->settings[i], NULL) != NULL)
             KB_TRY(write_data(results, &x->settings[i]));
     rc = pb_draw(results->dir, x->name, put_script, results);
 out:
