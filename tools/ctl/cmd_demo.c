@@ -12,7 +12,6 @@
 #include <stdio.h>
 
 #include "demo/demo.h"
-#include "demo/demo_picture.h"
 
 /* one width for all policies, so that none wins by being tuned */
 #define DEFAULT_BETA 1.0

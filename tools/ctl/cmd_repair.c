@@ -1,7 +1,6 @@
 /* laplacectl repair: what an operator does about a tenant whose log no fold takes to its end. Asked of a server, beside
  * its other tenants, or done in the folder of a stopped one, which --open-all keeps from starting. */
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "ctl/commands.h"

@@ -14,7 +14,6 @@
 #include "common/http_client.h"
 #include "ctl/move_logs.h"
 #include "ctl/replay.h"
-#include "ctl/shadow_replay.h"
 
 #define LC_BULK_MAX 10000u /* lines that one /observe may have */
 

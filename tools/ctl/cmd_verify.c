@@ -3,11 +3,9 @@
  *
  * Exit status 0 means that every tenant was compared and every one was equal. */
 #include <stdio.h>
-#include <string.h>
 
 #include "ctl/commands.h"
 #include "common/http_client.h"
-#include "ctl/verify_files.h"
 
 static int print_answer(const struct lc_session *s, const char *name, const struct lc_reply *r)
 {

@@ -28,6 +28,19 @@ int lc_request(const struct lc_session *s, const char *method, const char *path,
 int lc_tenant_request(const struct lc_session *s, const char *method, const char *rest, const char *type,
                       const struct lc_text *body);
 
+/* verify: whether the snapshots in a data folder are what the logs beside them say. Prints a line a tenant (name NULL:
+ * all of them, in order). The exit status: 0 when all are equal. Writes nothing. */
+int lc_verify_files(const struct lc_session *s, const char *data_dir, const char *name);
+
+/* replay --shadow: a log through a model inside the server, told as it goes. The exit status; all is printed. */
+struct lc_shadow_options {
+    const char *configuration; /* file with that of the shadow */
+    const char *commit;        /* name of the tenant to be made of it; NULL: none */
+    const char *file;          /* the log; NULL: the tenant's own, "-": standard input */
+    bool is_quiet;
+};
+int lc_shadow_replay(const struct lc_session *s, const struct lc_shadow_options *o);
+
 /* A list of the server as a table for people: `header`, then `print` for each item of the answer's member. With --json
  * the answer as it is. The exit status; `what` names the request in errors. */
 int lc_list(const struct lc_session *s, const char *path, const char *what, const char *member, const char *header,

@@ -1,9 +1,6 @@
-/* laplacectl replay --shadow: see shadow_replay.h. The request is the configuration and then the file as it is, sent
+/* laplacectl replay --shadow. The request is the configuration and then the file as it is, sent
  * while the answer comes; each line of the answer moves the progress line, or is the last one, which is kept. */
-#include "ctl/shadow_replay.h"
-
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ctl/commands.h"

@@ -3,7 +3,7 @@
  *
  * The folder's lock keeps a server from starting meanwhile. The files are opened for reading alone; where a server was
  * killed SQLite may put its -shm index beside the log, which holds nothing of its own. */
-#include "ctl/verify_files.h"
+#include "ctl/commands.h"
 
 #include <inttypes.h>
 #include <stdio.h>

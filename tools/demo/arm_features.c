@@ -8,7 +8,7 @@
  * The eigenvectors come from orthogonal iteration (multiply by P, orthonormalise, repeat), which converges like
  * |lambda_{dim+1} / lambda_dim|^iterations; where these are close, the subspace is blurred there and the features
  * lose little, so a fixed number of iterations is enough. Signs are made positive at the largest entry. */
-#include "demo/arm_features.h"
+#include "demo/people.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,10 +9,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "demo/chart.h"
-#include "demo/demo_picture.h"
 #include "common/http_client.h"
 
 /* ANSI colours and, for terminals without, letters; one per policy in the order of the table. */

@@ -34,6 +34,12 @@ int lc_demo_race(const struct lc_session *s, const struct lc_show *show, const s
                  struct lc_game *game, struct lc_world *world, size_t arm_dim, size_t seed_ix,
                  struct lc_scores *scores);
 
+/* The curves of the last race as an SVG file, for light and dark pages: whether it can be written, before the race;
+ * then a whole file in its place or none. 0, or 1 after a printed error. */
+int lc_demo_picture_check(const char *path);
+int lc_demo_picture_write(const struct lc_show *show, const struct lc_runner *runners, size_t n_rounds,
+                          const char *path);
+
 /* Bodies of the world. graph: edges between users by their names; the first n_listed users are named besides, so that
  * those without an edge are in it. arms: of the game, with features [n][dim], or NULL: none. */
 void lc_demo_put_graph(const void *state, const char *(*name)(const void *state, size_t user), size_t n_listed,

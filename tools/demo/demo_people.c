@@ -14,7 +14,6 @@
 #include "base/hash_key.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

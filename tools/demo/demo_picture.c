@@ -1,16 +1,14 @@
-/* Curves as SVG: see demo_picture.h.
+/* Curves as SVG.
  *
  * A curve is thinned to POINTS of its rounds, the last one included, so a picture has some 10 kB whatever is played.
  * Its name and last value stand where it ends, moved apart where curves end close together. */
-#include "demo/demo_picture.h"
+#include "demo/demo.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "demo/scores.h"
 #include "common/text.h"
 
 #define WIDTH 720.0

@@ -10,7 +10,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* 25 rounds a user with 120 users */
 #define DEFAULT_ROUNDS 3000u

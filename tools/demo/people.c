@@ -3,7 +3,7 @@
  *   sample   a breadth-first ball of the network (network.h): N connected users, and the edges among them
  *   arms     those that someone likes; with rare_share only those liked by few; at most max_arms, the most liked
  *   split    each user's likes by a seeded hash into a training and a held-out half (likes.h)
- *   features from the training halves of the sampled users alone (arm_features.h)
+ *   features from the training halves of the sampled users alone (arm_features.c)
  *   round    a uniform player (a user with a held-out like), C candidates drawn without replacement from the arms
  *            outside the player's training half; reward 1 when the chosen arm is held out, else 0
  *
@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "demo/arm_features.h"
 #include "base/hash.h"
 #include "base/rng.h"
 

@@ -50,6 +50,11 @@ uint32_t lc_people_player(const struct lc_people *p, size_t t); /* member index 
 size_t lc_people_candidates(const struct lc_people *p, size_t t, size_t *arms);
 bool lc_people_likes(const struct lc_people *p, uint32_t member, size_t arm); /* held out */
 
+/* Features of arms from who likes them together. co: symmetric m x m counts, co[i * m + j] = users who like both i and
+ * j (the diagonal is not read). out: m x dim, row-major; rows of arms with any association have length 1, others are
+ * zero. dim <= m. Deterministic. O(iterations m^2 dim). */
+void lc_arm_features(size_t m, const double *co, size_t dim, double *out);
+
 /* Share of the first n rounds in which some candidate is a held-out like: the best any policy can reach; and the mean
  * share of such candidates: what uniform choice reaches on average. */
 void lc_people_bounds(const struct lc_people *p, size_t n_rounds, double *best, double *uniform);

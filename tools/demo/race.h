@@ -41,7 +41,7 @@ struct lc_show {
     const char *unit;        /* of the score, in the live line; divided by the rounds when is_rate */
     bool is_rate;
     const char *headline;                /* of the chart; the seed follows */
-    const char *title, *y_label, *about; /* of the picture (demo_picture.h) */
+    const char *title, *y_label, *about; /* of the picture (demo_picture.c) */
 };
 
 /* One policy in the race. The caller fills what stands before the results; threads write the results, the caller reads

@@ -8,7 +8,6 @@
  *
  * Context: the user's features, the position as a category, and affinities that are not 0. An arm's features: the
  * columns item_feature_N of the items' file, numbers as numbers, the rest as categories. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

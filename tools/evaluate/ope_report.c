@@ -2,7 +2,6 @@
  * ope_report.h. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "evaluate/ope_report.h"
 

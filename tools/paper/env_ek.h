@@ -13,4 +13,10 @@ enum kb_err pb_ek_open(const struct pb_setting *s, uint64_t seed, size_t rounds,
  * Step Diagonal 1 + noise, whether an arm reaches 1 or not. */
 double pb_ek_best_reward(const struct pb_env *env);
 
+#define PB_EK_MAX_POINTS 4096 /* more than there are rounds: what is exact stays exact, what is admitted gets in */
+
+/* `tune` of EK's rows (exp_ek.c): its kernel and width for any of the presets. value: lambda, mu, gamma, largest
+ * dictionary (0: PB_EK_MAX_POINTS), q and C of bkb and bbkb (q 0: the preset's). */
+void pb_ek_tune(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value);
+
 #endif

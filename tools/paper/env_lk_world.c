@@ -20,7 +20,6 @@
  * Cost: O(n^3) for the eigendecomposition, O(n^2 k + n k M) for the draw. */
 #include "paper/env_lk.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

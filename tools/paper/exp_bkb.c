@@ -14,7 +14,6 @@
  * seed: mean -+ 3 sd, a column for each t, a row for each q). A second for ten seeds. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "paper/starvation.h"

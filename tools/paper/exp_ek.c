@@ -19,11 +19,9 @@
  *
  * A run of the paper's T has T + 2 rounds; the tables have rows at 1,002 and at 2,002. Cost: a minute for
  * either two-dimensional environment; on Bump rows at gamma = lambda keep nearly every point, a minute or two each. */
-#include "paper/exp_ek.h"
+#include "paper/env_ek.h"
 
 #include <math.h>
-
-#include "paper/env_ek.h"
 
 #define WIDTH 0.1
 #define EPSILON 0.5

@@ -12,13 +12,11 @@
  * would slow each other down. The first intervals are left out of fits over t: admissions stand in them.
  *
  * Files: ek-time.jsonl (the runs' records), ek-time.md (table), ek-time.dat, ek-time.gp, ek-time.svg. Two minutes. */
-#include "paper/exp_ek.h"
+#include "paper/env_ek.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "paper/env_ek.h"
 #include "paper/frame.h"
 
 #define NAME "ek-time"

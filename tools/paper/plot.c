@@ -14,9 +14,7 @@
 
 #include <errno.h>
 #include <spawn.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define MAX_PATH 512
 #define PANEL_WIDTH 420

@@ -7,7 +7,6 @@
 #include "paper/learner.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "linalg/linalg.h"
 #include "model/engine_read.h"

@@ -21,7 +21,6 @@
 #include <assert.h>
 #include <math.h>
 
-#include "base/alloc.h"
 #include "linalg/chol.h"
 #include "history/history.h"
 #include "base/ids.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "demo/arm_features.h"
 #include "kbt.h"
 #include "demo/people.h"
 #include "base/rng.h"
